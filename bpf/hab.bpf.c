@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Follows the buffer refills of the whole machine: counts every one, asks the
+ * module's throttler which to keep, and sends those with a stack to the reader.
+ *
+ * The hard case is to lose nothing in silence. Each event ends in exactly one of
+ * sampled, throttled and lost; hits that the kernel drops before this program
+ * runs (recursion_misses) are the reader's to add to the losses.
+ *
+ * Types of the kernel are declared here as far as they are used, and found in
+ * the running kernel by CO-RE, so building needs no kernel.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#include "../uapi/hab.h"
+
+struct task_struct {
+	int pid;
+};
+#pragma clang attribute pop
+
+#include "records.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Keeps or drops an event; the probability it was kept with, 0 if dropped. */
+extern __u64 hab_throttle_event(struct hab_event *event) __ksym;
+
+/* What a thread has allocated since its last kept sample, and that sample. */
+struct task_state {
+	__u64 bytes;
+	__u64 sample_id;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct hab_process_totals);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct hab_machine_totals);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_state);
+} tasks SEC(".maps");
+
+static struct hab_machine_totals *machine_totals(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+static struct hab_process_totals *process_totals(__u32 pid)
+{
+	struct hab_process_totals fresh = {};
+	struct hab_process_totals *found;
+
+	found = bpf_map_lookup_elem(&processes, &pid);
+	if (found)
+		return found;
+	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	/* Another thread may win; the second lookup finds either's entry. */
+	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+static void fill_head(struct hab_record_head *head, __u32 type)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	head->type = type;
+	head->pid = id >> 32;
+	head->tid = (__u32)id;
+	head->reserved = 0;
+	head->time_ns = bpf_ktime_get_ns();
+}
+
+/* 0, or -1 if the ring was full. */
+static int send_sample(void *ctx, struct hab_event *event, __u64 weight,
+		       __u64 probability)
+{
+	struct hab_record_sample *sample;
+	long bytes;
+
+	sample = bpf_ringbuf_reserve(&records, sizeof(*sample), 0);
+	if (!sample)
+		return -1;
+	fill_head(&sample->head, HAB_RECORD_SAMPLE);
+	sample->sample_id = event->sample_id;
+	sample->heap_id = event->heap_id;
+	sample->bytes = event->bytes;
+	sample->weight = weight;
+	sample->probability = probability;
+	sample->cgroup_id = bpf_get_current_cgroup_id();
+	sample->cpu = event->cpu;
+	sample->domain = event->domain;
+	sample->level = event->level;
+	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
+	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name),
+			  &event->heap_name);
+	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
+			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;
+	bpf_ringbuf_submit(sample, 0);
+	return 0;
+}
+
+SEC("tp_btf/hab_refill")
+int BPF_PROG(on_refill, struct hab_event *event)
+{
+	struct hab_machine_totals *machine = machine_totals();
+	struct hab_process_totals *process;
+	struct task_state *task = NULL;
+	struct task_struct *current_task;
+	__u64 probability, bytes, weight;
+
+	if (!event || !machine)
+		return 0;
+	bytes = event->bytes;
+	__sync_fetch_and_add(&machine->events, 1);
+	__sync_fetch_and_add(&machine->bytes, bytes);
+
+	process = process_totals(bpf_get_current_pid_tgid() >> 32);
+	if (process) {
+		__sync_fetch_and_add(&process->refills, 1);
+		__sync_fetch_and_add(&process->bytes, bytes);
+	} else {
+		__sync_fetch_and_add(&machine->table_full, 1);
+	}
+
+	current_task = bpf_get_current_task_btf();
+	task = bpf_task_storage_get(&tasks, current_task, NULL,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (task)
+		task->bytes += bytes;
+
+	probability = hab_throttle_event(event);
+	if (!probability) {
+		__sync_fetch_and_add(&machine->throttled, 1);
+		if (process)
+			__sync_fetch_and_add(&process->throttled, 1);
+		return 0;
+	}
+
+	weight = task ? task->bytes : bytes;
+	if (send_sample(ctx, event, weight, probability)) {
+		__sync_fetch_and_add(&machine->lost, 1);
+		if (process)
+			__sync_fetch_and_add(&process->lost, 1);
+		return 0;
+	}
+	/* Only a sample that was sent ends the interval, so weights add up. */
+	if (task) {
+		task->bytes = 0;
+		task->sample_id = event->sample_id;
+	}
+	__sync_fetch_and_add(&machine->sampled, 1);
+	if (process)
+		__sync_fetch_and_add(&process->sampled, 1);
+	return 0;
+}
+
+SEC("tp_btf/hab_stack")
+int BPF_PROG(on_stack, struct hab_stack_event *event)
+{
+	struct hab_machine_totals *machine = machine_totals();
+	struct hab_record_stack *stack;
+	struct task_struct *current_task;
+	struct task_state *task;
+
+	if (!event || !machine)
+		return 0;
+	current_task = bpf_get_current_task_btf();
+	task = bpf_task_storage_get(&tasks, current_task, NULL, 0);
+	/* Only the stack of the sample that was just sent, and only once. */
+	if (!task || !task->sample_id || task->sample_id != event->sample_id)
+		return 0;
+	task->sample_id = 0;
+	stack = bpf_ringbuf_reserve(&records, sizeof(*stack), 0);
+	if (!stack) {
+		__sync_fetch_and_add(&machine->stacks_lost, 1);
+		return 0;
+	}
+	fill_head(&stack->head, HAB_RECORD_STACK);
+	stack->sample_id = event->sample_id;
+	stack->nr_frames = event->nr_frames;
+	stack->reserved = 0;
+	bpf_core_read(stack->frames, sizeof(stack->frames), &event->frames);
+	bpf_ringbuf_submit(stack, 0);
+	return 0;
+}
+
+SEC("tp_btf/hab_heap")
+int BPF_PROG(on_heap, struct hab_event *event)
+{
+	struct hab_machine_totals *machine = machine_totals();
+	struct hab_record_heap *heap;
+
+	if (!event || !machine)
+		return 0;
+	heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
+	if (!heap) {
+		__sync_fetch_and_add(&machine->heaps_lost, 1);
+		return 0;
+	}
+	fill_head(&heap->head, HAB_RECORD_HEAP);
+	heap->heap_id = event->heap_id;
+	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
+	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name),
+			  &event->heap_name);
+	bpf_ringbuf_submit(heap, 0);
+	return 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What differs between the kernels that the module builds for (6.1 to 7.2), and
+ * nothing else. Each entry names the release that changed it.
+ */
+#ifndef HAB_COMPAT_H
+#define HAB_COMPAT_H
+
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/mm.h>
+#include <linux/version.h>
+
+/* 6.3: vm_flags are changed through functions. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)
+{
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+}
+#endif
+
+/* 6.2: __bpf_kfunc keeps the compiler from dropping or cloning a kfunc. */
+#ifndef __bpf_kfunc
+#define __bpf_kfunc __used noinline
+#endif
+
+/* 6.7: one pair of macros silences the missing prototypes of kfuncs. */
+#ifndef __bpf_kfunc_start_defs
+#define __bpf_kfunc_start_defs()						\
+	__diag_push();								\
+	__diag_ignore_all("-Wmissing-prototypes", "kfuncs are found through BTF")
+#define __bpf_kfunc_end_defs() __diag_pop()
+#endif
+
+/* 6.9: sets of kfuncs are marked as such. */
+#ifndef BTF_KFUNCS_START
+#define BTF_KFUNCS_START(name)	BTF_SET8_START(name)
+#define BTF_KFUNCS_END(name)	BTF_SET8_END(name)
+#endif
+
+#endif /* HAB_COMPAT_H */

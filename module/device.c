@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/hab: commands and mappings. One open file is at most one heap.
+ *
+ * The hard case is who may still be here: a running ioctl and every mapping hold
+ * the file, so release() runs when nothing else can reach the heap, in whatever
+ * order the owner closed, unmapped, forked and died.
+ */
+#include <linux/compat.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/vmalloc.h>
+
+#include "compat.h"
+#include "device.h"
+#include "heap.h"
+#include "kfunc.h"
+#include "sysfs.h"
+#include "telemetry.h"
+
+/**
+ * struct hab_file - an open file
+ * @lock: creation of the heap and the @mapped flags
+ * @heap: NULL until HAB_IOC_CREATE; release store there pairs with the acquire
+ *	load in file_heap()
+ * @mapped: areas that were mapped once: info, words, arena
+ */
+struct hab_file {
+	struct mutex lock;
+	struct hab_heap *heap;
+	bool mapped[3];
+};
+
+static struct hab_heap *file_heap(struct file *filp)
+{
+	struct hab_file *file = filp->private_data;
+
+	/* Pairs with the release store in ioctl_create(). */
+	return smp_load_acquire(&file->heap);
+}
+
+static int hab_open(struct inode *inode, struct file *filp)
+{
+	struct hab_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
+
+	if (!file)
+		return -ENOMEM;
+	mutex_init(&file->lock);
+	filp->private_data = file;
+	return nonseekable_open(inode, filp);
+}
+
+static int hab_release(struct inode *inode, struct file *filp)
+{
+	struct hab_file *file = filp->private_data;
+
+	hab_heap_destroy(file->heap);
+	mutex_destroy(&file->lock);
+	kfree(file);
+	return 0;
+}
+
+/*
+ * Reads an extensible struct whose first member is its __u32 size: older users'
+ * shorter ones (from @first on) are filled up with zeros, newer users' longer
+ * ones are taken if the tail is zero.
+ */
+static int read_struct(void *dst, size_t ksize, size_t first, void __user *arg, u32 *usize)
+{
+	if (get_user(*usize, (u32 __user *)arg))
+		return -EFAULT;
+	if (*usize < first)
+		return -EINVAL;
+	if (*usize > PAGE_SIZE)
+		return -E2BIG;
+	return copy_struct_from_user(dst, ksize, arg, *usize);
+}
+
+/* Writes back as much as the user's version of the struct holds. */
+static int write_struct(void __user *arg, const void *src, size_t ksize, u32 usize)
+{
+	return copy_to_user(arg, src, min_t(size_t, ksize, usize)) ? -EFAULT : 0;
+}
+
+static long ioctl_version(void __user *arg)
+{
+	struct hab_version version;
+	u32 usize;
+	int err;
+
+	err = read_struct(&version, sizeof(version), sizeof(version), arg, &usize);
+	if (err)
+		return err;
+	version.abi = HAB_ABI_VERSION;
+	version.nr_cpus = nr_cpu_ids;
+	version.features = hab_kfunc_ready() ? HAB_FEATURE_BTF : 0;
+	return write_struct(arg, &version, sizeof(version), usize);
+}
+
+static long ioctl_create(struct hab_file *file, void __user *arg)
+{
+	struct hab_create create;
+	struct hab_heap *heap;
+	u32 usize;
+	int err;
+
+	err = read_struct(&create, sizeof(create), sizeof(create), arg, &usize);
+	if (err)
+		return err;
+	mutex_lock(&file->lock);
+	if (file->heap) {
+		err = -EBUSY;
+		goto unlock;
+	}
+	heap = hab_heap_create(&create);
+	if (IS_ERR(heap)) {
+		err = PTR_ERR(heap);
+		goto unlock;
+	}
+	err = write_struct(arg, &create, sizeof(create), usize);
+	if (err) {
+		hab_heap_destroy(heap);
+		goto unlock;
+	}
+	/* Pairs with the acquire load in file_heap(). */
+	smp_store_release(&file->heap, heap);
+unlock:
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+static long ioctl_refill(struct hab_heap *heap, void __user *arg)
+{
+	struct hab_refill refill;
+	u32 usize;
+	int err;
+
+	err = read_struct(&refill, sizeof(refill), sizeof(refill), arg, &usize);
+	if (err)
+		return err;
+	err = hab_heap_refill(heap, &refill);
+	if (err)
+		return err;
+	return write_struct(arg, &refill, sizeof(refill), usize);
+}
+
+static long ioctl_stats(struct hab_heap *heap, void __user *arg)
+{
+	struct hab_stats stats;
+	u32 usize;
+	int err;
+
+	err = read_struct(&stats, sizeof(stats), sizeof(stats), arg, &usize);
+	if (err)
+		return err;
+	if (stats.flags)
+		return -EINVAL;
+	hab_heap_stats(heap, &stats);
+	return write_struct(arg, &stats, sizeof(stats), usize);
+}
+
+static long ioctl_stack(void __user *arg)
+{
+	struct hab_stack_event event;
+	struct hab_stack stack;
+	u32 usize;
+	int err;
+
+	err = read_struct(&stack, sizeof(stack), sizeof(stack), arg, &usize);
+	if (err)
+		return err;
+	if (!stack.sample_id || !stack.nr_frames || stack.nr_frames > HAB_STACK_DEPTH)
+		return -EINVAL;
+	memset(&event, 0, sizeof(event));
+	event.sample_id = stack.sample_id;
+	event.nr_frames = stack.nr_frames;
+	if (copy_from_user(event.frames, u64_to_user_ptr(stack.frames),
+			   stack.nr_frames * sizeof(u64)))
+		return -EFAULT;
+	hab_telemetry_stack(&event);
+	return 0;
+}
+
+static long hab_ioctl(struct file *filp, unsigned int command, unsigned long argument)
+{
+	struct hab_heap *heap = file_heap(filp);
+	void __user *arg = (void __user *)argument;
+
+	switch (command) {
+	case HAB_IOC_VERSION:
+		return ioctl_version(arg);
+	case HAB_IOC_CREATE:
+		return ioctl_create(filp->private_data, arg);
+	case HAB_IOC_REFILL:
+	case HAB_IOC_RESET:
+	case HAB_IOC_STATS:
+	case HAB_IOC_STACK:
+		break;
+	default:
+		return -ENOTTY;
+	}
+	if (!heap)
+		return -EOPNOTSUPP;
+	switch (command) {
+	case HAB_IOC_REFILL:
+		return ioctl_refill(heap, arg);
+	case HAB_IOC_STATS:
+		return ioctl_stats(heap, arg);
+	case HAB_IOC_STACK:
+		return ioctl_stack(arg);
+	default: /* HAB_IOC_RESET */
+		if (argument)
+			return -EINVAL;
+		hab_heap_reset(heap);
+		return 0;
+	}
+}
+
+/* Kernel memory: shared, never executable, not handed on to a child. */
+static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool writable)
+{
+	if (vma->vm_end - vma->vm_start != bytes || !(vma->vm_flags & VM_SHARED) ||
+	    (vma->vm_flags & VM_EXEC))
+		return -EINVAL;
+	if (!writable && (vma->vm_flags & VM_WRITE))
+		return -EACCES;
+	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
+	return remap_vmalloc_range(vma, area, 0);
+}
+
+/*
+ * The arena is plain anonymous memory, as a private mapping of /dev/zero gives:
+ * swap, memcg, huge pages, NUMA first touch and copy on write after fork are the
+ * process's own business from here on.
+ */
+static int map_arena(struct vm_area_struct *vma, u64 bytes)
+{
+	if (vma->vm_end - vma->vm_start != bytes || (vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	vma_set_anonymous(vma);
+	return 0;
+}
+
+static int hab_mmap(struct file *filp, struct vm_area_struct *vma)
+{
+	struct hab_file *file = filp->private_data;
+	struct hab_heap *heap = file_heap(filp);
+	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	unsigned int area;
+	int err;
+
+	if (offset == HAB_MAP_INFO)
+		area = 0;
+	else if (offset == HAB_MAP_WORDS)
+		area = 1;
+	else if (offset == HAB_MAP_ARENA)
+		area = 2;
+	else
+		return -EINVAL;
+	if (!heap)
+		return -EOPNOTSUPP;
+
+	mutex_lock(&file->lock);
+	if (file->mapped[area])
+		err = -EBUSY;
+	else if (area == 0)
+		err = map_kernel(vma, heap->info, heap->info_bytes, false);
+	else if (area == 1)
+		err = map_kernel(vma, heap->books.words, heap->words_bytes, true);
+	else
+		err = map_arena(vma, heap->info->arena_bytes);
+	if (!err)
+		file->mapped[area] = true;
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+static const struct file_operations hab_fops = {
+	.owner = THIS_MODULE,
+	.open = hab_open,
+	.release = hab_release,
+	.unlocked_ioctl = hab_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = hab_mmap,
+};
+
+static struct miscdevice hab_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "hab",
+	.fops = &hab_fops,
+	.groups = hab_sysfs_groups,
+	.mode = 0660,
+};
+
+int hab_device_init(void)
+{
+	return misc_register(&hab_misc);
+}
+
+void hab_device_exit(void)
+{
+	misc_deregister(&hab_misc);
+}

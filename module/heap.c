@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Heaps: creation, refill, reset, statistics.
+ *
+ * The hard case is the refill against user code that takes chunks meanwhile. A
+ * word of domain "cpu" is only ever stored to by threads of that CPU, from within
+ * a restartable sequence; the refill runs on that same CPU with preemption off,
+ * so any such thread was preempted in between and will restart. Words of larger
+ * domains are moved by cmpxchg on other CPUs at any moment; the refill exchanges
+ * them in one step and counts what the old one had left. Neither waits for user
+ * space, and no value in a word can make this code loop or reach outside.
+ */
+#include <linux/err.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/vmalloc.h>
+
+#include "heap.h"
+#include "telemetry.h"
+#include "topology.h"
+
+/* Tries to win a cmpxchg against the domain's other CPUs before giving up. */
+#define TAKE_TRIES	16
+
+static unsigned int max_heaps = 4096;
+module_param(max_heaps, uint, 0644);
+MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (default 4096)");
+
+static atomic_t nr_heaps = ATOMIC_INIT(0);
+static atomic64_t last_id = ATOMIC64_INIT(0);
+
+unsigned int hab_heap_count(void)
+{
+	return atomic_read(&nr_heaps);
+}
+
+/* Terminated, and nothing in it that could garble a log or a label. */
+static bool name_ok(const char *name)
+{
+	size_t i, len = strnlen(name, HAB_NAME_LEN);
+
+	if (len == HAB_NAME_LEN)
+		return false;
+	for (i = 0; i < len; i++) {
+		if (name[i] < ' ' || name[i] > '~')
+			return false;
+	}
+	return true;
+}
+
+static int check_create(const struct hab_create *create)
+{
+	u32 l;
+	int err;
+
+	if (create->flags || create->reserved || !name_ok(create->name))
+		return -EINVAL;
+	if (create->nr_levels > HAB_MAX_LEVELS)
+		return -EINVAL;
+	err = hab_hierarchy_check(create->arena_bytes, create->nr_levels, create->levels);
+	if (err)
+		return err;
+	if (create->arena_bytes & ~PAGE_MASK)
+		return -EINVAL;
+	for (l = 0; l < create->nr_levels; l++) {
+		if (!hab_topology_knows(create->levels[l].kind))
+			return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* Fills in what is known of a CPU; entries that are known never change. */
+static void place_cpu_locked(struct hab_heap *heap, unsigned int cpu)
+{
+	u32 l, nr_cpus = heap->books.nr_domains;
+
+	lockdep_assert_held(&heap->lock);
+	for (l = 0; l < heap->books.nr_levels; l++) {
+		u32 *entry = &heap->domains[l * nr_cpus + cpu];
+
+		if (*entry == HAB_DOMAIN_NONE)
+			WRITE_ONCE(*entry, hab_topology_domain(heap->books.levels[l].kind, cpu));
+	}
+}
+
+static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
+{
+	size_t table = sizeof(u32) * nr_levels * nr_cpu_ids;
+	u32 l;
+
+	heap->info_bytes = PAGE_ALIGN(sizeof(struct hab_info) + table);
+	heap->words_bytes = PAGE_ALIGN((size_t)nr_cpu_ids * HAB_WORD_STRIDE);
+	heap->info = vmalloc_user(heap->info_bytes);
+	heap->books.words = vmalloc_user(heap->words_bytes);
+	if (!heap->info || !heap->books.words)
+		return -ENOMEM;
+	for (l = 0; l < nr_levels; l++) {
+		heap->books.levels[l].buffers = kvcalloc(nr_cpu_ids, sizeof(struct hab_buffer),
+							 GFP_KERNEL_ACCOUNT);
+		if (!heap->books.levels[l].buffers)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void fill_info(struct hab_heap *heap, const struct hab_create *create)
+{
+	struct hab_info *info = heap->info;
+	unsigned int cpu;
+
+	info->magic = HAB_INFO_MAGIC;
+	info->abi = HAB_ABI_VERSION;
+	info->heap_id = heap->id;
+	info->arena_bytes = create->arena_bytes;
+	info->nr_cpus = nr_cpu_ids;
+	info->nr_levels = create->nr_levels;
+	info->domains_offset = sizeof(*info);
+	memcpy(info->levels, create->levels, create->nr_levels * sizeof(info->levels[0]));
+	heap->domains = (u32 *)(info + 1);
+	memset(heap->domains, 0xff, sizeof(u32) * create->nr_levels * nr_cpu_ids);
+	raw_spin_lock(&heap->lock);
+	for_each_online_cpu(cpu)
+		place_cpu_locked(heap, cpu);
+	raw_spin_unlock(&heap->lock);
+}
+
+struct hab_heap *hab_heap_create(struct hab_create *create)
+{
+	struct hab_heap *heap;
+	int err;
+
+	err = check_create(create);
+	if (err)
+		return ERR_PTR(err);
+	if (atomic_inc_return(&nr_heaps) > READ_ONCE(max_heaps)) {
+		atomic_dec(&nr_heaps);
+		return ERR_PTR(-ENOSPC);
+	}
+	heap = kzalloc(sizeof(*heap), GFP_KERNEL_ACCOUNT);
+	if (!heap) {
+		atomic_dec(&nr_heaps);
+		return ERR_PTR(-ENOMEM);
+	}
+	raw_spin_lock_init(&heap->lock);
+	heap->id = atomic64_inc_return(&last_id);
+	memcpy(heap->name, create->name, sizeof(heap->name));
+	err = alloc_areas(heap, create->nr_levels);
+	if (err) {
+		hab_heap_destroy(heap);
+		return ERR_PTR(err);
+	}
+	hab_hierarchy_init(&heap->books, create->arena_bytes, create->nr_levels, create->levels,
+			   nr_cpu_ids);
+	fill_info(heap, create);
+	create->heap_id = heap->id;
+	create->info_bytes = heap->info_bytes;
+	create->words_bytes = heap->words_bytes;
+	hab_telemetry_heap(heap->id, heap->name);
+	return heap;
+}
+
+void hab_heap_destroy(struct hab_heap *heap)
+{
+	u32 l;
+
+	if (!heap)
+		return;
+	for (l = 0; l < HAB_MAX_LEVELS; l++)
+		kvfree(heap->books.levels[l].buffers);
+	vfree(heap->books.words);
+	vfree(heap->info);
+	kfree(heap);
+	atomic_dec(&nr_heaps);
+}
+
+static void fill_chunk(struct hab_refill *refill, u64 start, u64 size, u32 domain, u32 level)
+{
+	refill->chunk_offset = start << HAB_GRANULE_SHIFT;
+	refill->chunk_bytes = size << HAB_GRANULE_SHIFT;
+	refill->domain = domain;
+	refill->level = level;
+}
+
+/*
+ * The chunk from what is left in the word. Returns 1 if it was taken, 0 if too
+ * little is left and the buffer must be refilled, -EAGAIN if others kept winning.
+ */
+static int take_rest_locked(struct hab_heap *heap, u32 domain, u64 least, u64 want,
+			    struct hab_refill *refill)
+{
+	u64 *word = hab_hierarchy_word(&heap->books, domain);
+	u64 old = READ_ONCE(*word);
+	u64 rest, n, found;
+	int tries;
+
+	lockdep_assert_held(&heap->lock);
+	for (tries = 0; tries < TAKE_TRIES; tries++) {
+		if (!hab_hierarchy_rest(&heap->books, domain, old, &rest) || rest < least)
+			return 0;
+		n = min(want, rest);
+		found = cmpxchg(word, old, old + n * HAB_WORD_STEP);
+		if (found == old) {
+			fill_chunk(refill, HAB_WORD_TOP(old), n, domain, heap->books.nr_levels);
+			return 1;
+		}
+		old = found;
+	}
+	return -EAGAIN;
+}
+
+/* Preemption is off: @cpu stays the CPU until the caller lets go of the lock. */
+static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 least, u64 want,
+			 struct hab_refill *refill)
+{
+	struct hab_hierarchy *books = &heap->books;
+	u32 domains[HAB_MAX_LEVELS];
+	u32 l, lowest = books->nr_levels - 1;
+	struct hab_plan plan;
+	u64 old = 0;
+	int err;
+
+	lockdep_assert_held(&heap->lock);
+	place_cpu_locked(heap, cpu);
+	for (l = 0; l <= lowest; l++)
+		domains[l] = heap->domains[l * books->nr_domains + cpu];
+	refill->cpu = cpu;
+
+	if (least <= books->levels[lowest].size) {
+		err = take_rest_locked(heap, domains[lowest], least, want, refill);
+		if (err)
+			return min(err, 0);
+	}
+	err = hab_hierarchy_plan(books, domains, least, want, &plan);
+	if (err)
+		return err;
+	if (plan.replaces_word)
+		old = xchg(hab_hierarchy_word(books, domains[lowest]), plan.word);
+	hab_hierarchy_commit(books, &plan, old);
+	fill_chunk(refill, plan.chunk, plan.chunk_size, plan.domain, plan.level);
+	refill->granted_bytes = plan.granted << HAB_GRANULE_SHIFT;
+	return 0;
+}
+
+int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
+{
+	u64 least, want;
+	int err;
+
+	if (refill->flags || refill->reserved || !refill->min_bytes ||
+	    refill->want_bytes < refill->min_bytes)
+		return -EINVAL;
+	if (refill->min_bytes > HAB_ARENA_MAX)
+		return -ENOMEM;
+	least = DIV_ROUND_UP_ULL(refill->min_bytes, HAB_GRANULE);
+	want = DIV_ROUND_UP_ULL(min(refill->want_bytes, HAB_ARENA_MAX), HAB_GRANULE);
+	refill->granted_bytes = 0;
+	refill->sample_id = 0;
+
+	preempt_disable();
+	raw_spin_lock(&heap->lock);
+	err = refill_locked(heap, smp_processor_id(), least, want, refill);
+	raw_spin_unlock(&heap->lock);
+	/* Still on that CPU: the event's CPU is the refill's. */
+	if (!err && refill->granted_bytes)
+		hab_telemetry_refill(heap->id, heap->name, refill);
+	preempt_enable();
+	return err;
+}
+
+void hab_heap_reset(struct hab_heap *heap)
+{
+	raw_spin_lock(&heap->lock);
+	hab_hierarchy_reset(&heap->books);
+	raw_spin_unlock(&heap->lock);
+}
+
+void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats)
+{
+	raw_spin_lock(&heap->lock);
+	hab_hierarchy_stats(&heap->books, stats);
+	raw_spin_unlock(&heap->lock);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A heap: its books, the areas it shows to user space, and the refill.
+ */
+#ifndef HAB_HEAP_H
+#define HAB_HEAP_H
+
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "../core/hierarchy.h"
+
+/**
+ * struct hab_heap - what HAB_IOC_CREATE made
+ * @lock: the books; taken with preemption off, held for a refill or a reset.
+ *	Nested inside it: the topology's lock
+ * @books: the hierarchy
+ * @info: the read-only area, vmalloc_user()
+ * @info_bytes: its length, in whole pages
+ * @words_bytes: length of the words' area, in whole pages
+ * @domains: the table within @info, [level][cpu]
+ * @id: unique while the module is loaded
+ * @name: as given
+ *
+ * Lives as long as its file: mappings hold the file, so do running ioctls.
+ */
+struct hab_heap {
+	raw_spinlock_t lock;
+	struct hab_hierarchy books;
+	struct hab_info *info;
+	size_t info_bytes;
+	size_t words_bytes;
+	u32 *domains;
+	u64 id;
+	char name[HAB_NAME_LEN];
+};
+
+/**
+ * hab_heap_create - make a heap
+ * @create: as from the user, sizes not checked yet; its results are filled in
+ *
+ * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -EOPNOTSUPP for a domain
+ * that this kernel does not tell modules about, -ENOSPC at the module's limit.
+ */
+struct hab_heap *hab_heap_create(struct hab_create *create);
+
+/* Frees a heap that nothing can reach any more. NULL is fine. */
+void hab_heap_destroy(struct hab_heap *heap);
+
+/**
+ * hab_heap_refill - HAB_IOC_REFILL
+ * @heap: the heap
+ * @refill: in and out, checked here
+ *
+ * Context: process; runs its middle part with preemption off.
+ * Return: 0, -EINVAL, -ENOMEM, -EAGAIN.
+ */
+int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill);
+
+void hab_heap_reset(struct hab_heap *heap);
+void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats);
+
+/* Heaps that exist now. */
+unsigned int hab_heap_count(void);
+
+#endif /* HAB_HEAP_H */

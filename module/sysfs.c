@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /sys/class/misc/hab: one value a file.
+ */
+#include <linux/device.h>
+#include <linux/kstrtox.h>
+
+#include "../core/throttle.h"
+#include "heap.h"
+#include "kfunc.h"
+#include "sysfs.h"
+#include "telemetry.h"
+
+static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u32 rate = hab_telemetry_rate();
+
+	if (rate == HAB_RATE_OFF)
+		return sysfs_emit(buf, "off\n");
+	return sysfs_emit(buf, "%u\n", rate);
+}
+
+static ssize_t rate_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			  size_t count)
+{
+	u32 rate;
+	int err;
+
+	if (sysfs_streq(buf, "off")) {
+		rate = HAB_RATE_OFF;
+	} else {
+		err = kstrtou32(buf, 10, &rate);
+		if (err)
+			return err;
+		if (rate > HAB_RATE_MAX)
+			return -EINVAL;
+	}
+	err = hab_telemetry_set_rate(rate);
+	return err ? err : count;
+}
+static DEVICE_ATTR_RW(rate);
+
+static ssize_t refills_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u64 refills, bytes;
+
+	hab_telemetry_totals(&refills, &bytes);
+	return sysfs_emit(buf, "%llu\n", refills);
+}
+static DEVICE_ATTR_RO(refills);
+
+static ssize_t refill_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u64 refills, bytes;
+
+	hab_telemetry_totals(&refills, &bytes);
+	return sysfs_emit(buf, "%llu\n", bytes);
+}
+static DEVICE_ATTR_RO(refill_bytes);
+
+static ssize_t sampled_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hab_telemetry_sampled());
+}
+static DEVICE_ATTR_RO(sampled);
+
+static ssize_t throttled_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hab_telemetry_throttled());
+}
+static DEVICE_ATTR_RO(throttled);
+
+static ssize_t heaps_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", hab_heap_count());
+}
+static DEVICE_ATTR_RO(heaps);
+
+static ssize_t abi_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", HAB_ABI_VERSION);
+}
+static DEVICE_ATTR_RO(abi);
+
+static ssize_t btf_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", hab_kfunc_ready());
+}
+static DEVICE_ATTR_RO(btf);
+
+static struct attribute *hab_attrs[] = {
+	&dev_attr_abi.attr,
+	&dev_attr_btf.attr,
+	&dev_attr_heaps.attr,
+	&dev_attr_rate.attr,
+	&dev_attr_refill_bytes.attr,
+	&dev_attr_refills.attr,
+	&dev_attr_sampled.attr,
+	&dev_attr_throttled.attr,
+	NULL,
+};
+
+static const struct attribute_group hab_group = { .attrs = hab_attrs };
+
+const struct attribute_group *hab_sysfs_groups[] = { &hab_group, NULL };

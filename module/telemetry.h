@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the module tells about refills: exact totals, tracepoints, the throttler.
+ */
+#ifndef HAB_TELEMETRY_H
+#define HAB_TELEMETRY_H
+
+#include <linux/types.h>
+
+#include "../uapi/hab.h"
+
+int hab_telemetry_init(void);
+void hab_telemetry_exit(void);
+
+/**
+ * hab_telemetry_refill - count a refill and tell the listeners
+ * @heap_id: which heap
+ * @name: its name, HAB_NAME_LEN bytes
+ * @refill: what happened; its @sample_id is set if a listener kept the event
+ *
+ * Context: process, preemption off (a tracepoint that is called preemptible loses
+ * BPF hits to the recursion guard on kernels from 7.0 on).
+ */
+void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill);
+
+void hab_telemetry_heap(u64 heap_id, const char *name);
+void hab_telemetry_stack(struct hab_stack_event *event);
+
+/* The throttler's answer for one event: 0, or the probability it is kept with. */
+u64 hab_telemetry_offer(struct hab_event *event);
+
+/* Exact totals since the module was loaded. */
+void hab_telemetry_totals(u64 *refills, u64 *bytes);
+
+u32 hab_telemetry_rate(void);
+int hab_telemetry_set_rate(u32 rate);
+u64 hab_telemetry_sampled(void);
+u64 hab_telemetry_throttled(void);
+
+#endif /* HAB_TELEMETRY_H */

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * hab: per-CPU allocation buffers. The contract of /dev/hab.
+ *
+ * One open file is at most one heap. A process creates the heap with
+ * HAB_IOC_CREATE and then maps three areas of the same file:
+ *
+ *   HAB_MAP_INFO   PROT_READ, MAP_SHARED               struct hab_info
+ *   HAB_MAP_WORDS  PROT_READ|PROT_WRITE, MAP_SHARED    one word a domain
+ *   HAB_MAP_ARENA  PROT_READ|PROT_WRITE, MAP_PRIVATE   the heap's memory
+ *
+ * A word is the whole state of a lowest-level buffer (see HAB_WORD()). User
+ * code takes a chunk by moving the word of its own domain inside a restartable
+ * sequence; when too little is left it asks the kernel with HAB_IOC_REFILL.
+ * The kernel trusts no word: its own books say what was granted.
+ *
+ * Errors common to all commands: ENOTTY for an unknown command; EINVAL for a
+ * struct whose size field is smaller than its first version, for unknown flags
+ * and for non-zero reserved fields; E2BIG for a larger struct whose tail is not
+ * zero; EFAULT for an unreadable pointer; EOPNOTSUPP before HAB_IOC_CREATE.
+ */
+#ifndef _UAPI_HAB_H
+#define _UAPI_HAB_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define HAB_ABI_VERSION		1
+#define HAB_INFO_MAGIC		0x31626168u	/* "hab1", little endian */
+
+/* Sizes and addresses inside the arena are counted in granules. */
+#define HAB_GRANULE_SHIFT	6
+#define HAB_GRANULE		(1ull << HAB_GRANULE_SHIFT)
+
+/*
+ * The word: the upper 38 bits are the granule the free rest starts at, the
+ * lower 26 bits how many granules are free. Zero is the empty buffer. Taking n
+ * granules is one addition: word + n * HAB_WORD_STEP.
+ */
+#define HAB_WORD_REST_BITS	26
+#define HAB_WORD_REST_MASK	((1ull << HAB_WORD_REST_BITS) - 1)
+#define HAB_WORD(top, rest)	(((__u64)(top) << HAB_WORD_REST_BITS) | (rest))
+#define HAB_WORD_TOP(word)	((word) >> HAB_WORD_REST_BITS)
+#define HAB_WORD_REST(word)	((word) & HAB_WORD_REST_MASK)
+#define HAB_WORD_STEP		HAB_WORD_REST_MASK
+#define HAB_WORD_STRIDE		64	/* bytes between two domains' words */
+
+#define HAB_MAX_LEVELS		4	/* between the heap and the TLABs */
+#define HAB_NAME_LEN		32	/* with the closing NUL */
+#define HAB_STACK_DEPTH		64	/* frames of a sample */
+
+#define HAB_ARENA_MIN		(1ull << 16)
+#define HAB_ARENA_MAX		(1ull << 43)
+#define HAB_BUFFER_MIN		(1ull << 10)
+#define HAB_BUFFER_MAX		(1ull << 30)
+
+#define HAB_DOMAIN_NONE		0xffffffffu	/* CPU not placed yet: refill */
+
+/* Offsets for mmap(). */
+#define HAB_MAP_INFO		0x000000000000ull
+#define HAB_MAP_WORDS		0x010000000000ull
+#define HAB_MAP_ARENA		0x020000000000ull
+
+/**
+ * enum hab_domain_kind - which CPUs share a buffer
+ * @HAB_DOMAIN_CPU: one hardware thread
+ * @HAB_DOMAIN_CORE: the SMT siblings of a core
+ * @HAB_DOMAIN_LLC: the CPUs behind one last-level cache
+ * @HAB_DOMAIN_PACKAGE: a processor (socket)
+ * @HAB_DOMAIN_NODE: a NUMA node
+ * @HAB_DOMAIN_GLOBAL: all CPUs
+ * @HAB_DOMAIN_KINDS: how many kinds there are
+ */
+enum hab_domain_kind {
+	HAB_DOMAIN_CPU,
+	HAB_DOMAIN_CORE,
+	HAB_DOMAIN_LLC,
+	HAB_DOMAIN_PACKAGE,
+	HAB_DOMAIN_NODE,
+	HAB_DOMAIN_GLOBAL,
+	HAB_DOMAIN_KINDS,
+};
+
+/**
+ * struct hab_level - one level of buffers
+ * @bytes: size of a buffer, a multiple of HAB_GRANULE
+ * @kind: enum hab_domain_kind
+ * @reserved: 0
+ */
+struct hab_level {
+	__u64 bytes;
+	__u32 kind;
+	__u32 reserved;
+};
+
+/**
+ * struct hab_version - argument of HAB_IOC_VERSION
+ * @size: in: sizeof(struct hab_version)
+ * @abi: out: HAB_ABI_VERSION of the module
+ * @nr_cpus: out: CPU numbers are below this
+ * @features: out: HAB_FEATURE_*
+ */
+struct hab_version {
+	__u32 size;
+	__u32 abi;
+	__u32 nr_cpus;
+	__u32 features;
+};
+
+#define HAB_FEATURE_BTF		0x1u	/* BPF programs can use the throttler */
+
+/**
+ * struct hab_create - argument of HAB_IOC_CREATE
+ * @size: in: sizeof(struct hab_create)
+ * @flags: in: 0
+ * @arena_bytes: in: HAB_ARENA_MIN to HAB_ARENA_MAX, multiple of the page size
+ * @nr_levels: in: 1 to HAB_MAX_LEVELS
+ * @reserved: in: 0
+ * @levels: in: from the one next to the heap to the one next to the TLABs;
+ *	each at most as large as the one before, the first at most the arena
+ * @name: in: shown by the telemetry, NUL-terminated, printable ASCII
+ * @heap_id: out: unique while the module is loaded
+ * @info_bytes: out: length to map at HAB_MAP_INFO
+ * @words_bytes: out: length to map at HAB_MAP_WORDS
+ *
+ * EBUSY if this file has a heap already; ENOMEM, ENOSPC (too many heaps).
+ */
+struct hab_create {
+	__u32 size;
+	__u32 flags;
+	__u64 arena_bytes;
+	__u32 nr_levels;
+	__u32 reserved;
+	struct hab_level levels[HAB_MAX_LEVELS];
+	char name[HAB_NAME_LEN];
+	__u64 heap_id;
+	__u64 info_bytes;
+	__u64 words_bytes;
+};
+
+/**
+ * struct hab_refill - argument of HAB_IOC_REFILL
+ * @size: in: sizeof(struct hab_refill)
+ * @flags: in: 0
+ * @min_bytes: in: the smallest chunk that serves, at least 1
+ * @want_bytes: in: the chunk asked for, at least @min_bytes
+ * @chunk_offset: out: where in the arena the chunk begins
+ * @chunk_bytes: out: its size, a multiple of HAB_GRANULE
+ * @granted_bytes: out: bytes that went to the lowest buffer (or, for a request
+ *	larger than that buffer, to the caller) from the levels above; 0 if the
+ *	buffer had enough and nothing was refilled
+ * @sample_id: out: not 0 if the refill was kept as a sample: the caller may send
+ *	its stack with HAB_IOC_STACK
+ * @cpu: out: the CPU the kernel ran on, preemption off, when it took the chunk
+ * @domain: out: id of the domain of the buffer the chunk is from
+ * @level: out: 0 for the heap, else the configured level
+ * @reserved: out: 0
+ *
+ * Takes a chunk from the lowest buffer of the CPU it runs on, after refilling
+ * that buffer if it must. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM
+ * if the arena is used up; EAGAIN if other CPUs of the domain kept winning.
+ */
+struct hab_refill {
+	__u32 size;
+	__u32 flags;
+	__u64 min_bytes;
+	__u64 want_bytes;
+	__u64 chunk_offset;
+	__u64 chunk_bytes;
+	__u64 granted_bytes;
+	__u64 sample_id;
+	__u32 cpu;
+	__u32 domain;
+	__u32 level;
+	__u32 reserved;
+};
+
+/**
+ * struct hab_stack - argument of HAB_IOC_STACK
+ * @size: in: sizeof(struct hab_stack)
+ * @nr_frames: in: 1 to HAB_STACK_DEPTH
+ * @sample_id: in: what HAB_IOC_REFILL gave this thread last
+ * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first
+ *
+ * The stack as the thread's own unwinder sees it: code built without frame
+ * pointers has no other. ENOENT if the id is not this thread's last.
+ */
+struct hab_stack {
+	__u32 size;
+	__u32 nr_frames;
+	__u64 sample_id;
+	__u64 frames;
+};
+
+/**
+ * struct hab_level_stats - one level's share of struct hab_stats
+ * @refills: buffers of this level filled
+ * @granted_bytes: bytes that went to its buffers from above
+ * @waste_bytes: rests too small to serve, left behind
+ * @free_bytes: bytes in its buffers now
+ *
+ * Level 0 is the heap: @granted_bytes went straight to callers, @free_bytes is
+ * what was never carved.
+ */
+struct hab_level_stats {
+	__u64 refills;
+	__u64 granted_bytes;
+	__u64 waste_bytes;
+	__u64 free_bytes;
+};
+
+/**
+ * struct hab_stats - argument of HAB_IOC_STATS
+ * @size: in: sizeof(struct hab_stats)
+ * @flags: in: 0
+ * @refills: out: refill events since the heap was made (not reset by a reset)
+ * @refill_bytes: out: the sum of their granted bytes
+ * @resets: out: how often HAB_IOC_RESET ran
+ * @invalid_words: out: words found that the kernel had not granted
+ * @levels: out: since the last reset
+ */
+struct hab_stats {
+	__u32 size;
+	__u32 flags;
+	__u64 refills;
+	__u64 refill_bytes;
+	__u64 resets;
+	__u64 invalid_words;
+	struct hab_level_stats levels[HAB_MAX_LEVELS + 1];
+};
+
+#define HAB_IOC_TYPE		0xBB
+
+/* Each struct carries its size, so the command number does not. */
+#define HAB_IOC_VERSION		_IO(HAB_IOC_TYPE, 0x00)
+#define HAB_IOC_CREATE		_IO(HAB_IOC_TYPE, 0x01)
+#define HAB_IOC_REFILL		_IO(HAB_IOC_TYPE, 0x02)
+#define HAB_IOC_RESET		_IO(HAB_IOC_TYPE, 0x03)	/* no argument: 0 */
+#define HAB_IOC_STATS		_IO(HAB_IOC_TYPE, 0x04)
+#define HAB_IOC_STACK		_IO(HAB_IOC_TYPE, 0x05)
+
+/**
+ * struct hab_info - start of the read-only area at HAB_MAP_INFO
+ * @magic: HAB_INFO_MAGIC
+ * @abi: HAB_ABI_VERSION
+ * @heap_id: as in struct hab_create
+ * @arena_bytes: as in struct hab_create
+ * @nr_cpus: CPU numbers are below this
+ * @nr_levels: as in struct hab_create
+ * @listening: HAB_LISTEN_* bits of the events somebody listens to now
+ * @domains_offset: where __u32 domain[nr_levels][nr_cpus] begins, in bytes
+ * @levels: as in struct hab_create
+ *
+ * The word of a CPU is at HAB_MAP_WORDS + domain * HAB_WORD_STRIDE, domain being
+ * that of the last level. HAB_DOMAIN_NONE: not known yet, HAB_IOC_REFILL fills
+ * it in. An entry that was filled in never changes.
+ */
+struct hab_info {
+	__u32 magic;
+	__u32 abi;
+	__u64 heap_id;
+	__u64 arena_bytes;
+	__u32 nr_cpus;
+	__u32 nr_levels;
+	__u32 listening;
+	__u32 domains_offset;
+	struct hab_level levels[HAB_MAX_LEVELS];
+};
+
+#define HAB_LISTEN_REFILL	0x1u
+
+/*
+ * What the tracepoints of trace system "hab" point to. BPF programs read it
+ * through BTF, so fields may be added and moved.
+ */
+
+/**
+ * struct hab_event - a buffer refill, tracepoint hab_refill
+ * @heap_id: which heap
+ * @bytes: granted to the lowest buffer, or straight to the caller
+ * @chunk_bytes: what the caller got of it
+ * @sample_id: set by hab_throttle_event() if it keeps the event
+ * @cpu: where it ran
+ * @domain: id of the refilled buffer's domain
+ * @level: of the refilled buffer, 0 if the caller was served straight
+ * @reserved: 0
+ * @heap_name: as in struct hab_create
+ */
+struct hab_event {
+	__u64 heap_id;
+	__u64 bytes;
+	__u64 chunk_bytes;
+	__u64 sample_id;
+	__u32 cpu;
+	__u32 domain;
+	__u32 level;
+	__u32 reserved;
+	char heap_name[HAB_NAME_LEN];
+};
+
+/**
+ * struct hab_stack_event - the stack of a kept sample, tracepoint hab_stack
+ * @sample_id: the sample it belongs to
+ * @nr_frames: valid entries of @frames
+ * @reserved: 0
+ * @frames: return addresses, leaf first, as the thread sent them
+ */
+struct hab_stack_event {
+	__u64 sample_id;
+	__u32 nr_frames;
+	__u32 reserved;
+	__u64 frames[HAB_STACK_DEPTH];
+};
+
+#endif /* _UAPI_HAB_H */
