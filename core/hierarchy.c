@@ -132,12 +132,13 @@ static int levels_for(const struct hab_hierarchy *h, u64 least)
 int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least,
 		       u64 want, struct hab_plan *plan)
 {
-	int nr = levels_for(h, least);
+	int nr = domains ? levels_for(h, least) : 0;
 	u64 size;
 	int err;
 
 	memset(plan, 0, sizeof(*plan));
-	memcpy(plan->domains, domains, h->nr_levels * sizeof(*domains));
+	if (domains)
+		memcpy(plan->domains, domains, h->nr_levels * sizeof(*domains));
 	plan->next = h->next;
 	plan->nr = nr;
 	plan->level = nr;

@@ -140,7 +140,8 @@ bool hab_hierarchy_rest(const struct hab_hierarchy *h, u32 domain, u64 word, u64
 /**
  * hab_hierarchy_plan - find the memory for a refill, changing nothing
  * @h: the books
- * @domains: the CPU's domain at each level, each below @nr_domains
+ * @domains: the CPU's domain at each level, each below @nr_domains; NULL to be
+ *	served straight from the pool, which belongs to no domain
  * @least: smallest chunk that serves, at least 1
  * @want: chunk asked for, at least @least
  * @plan: the result

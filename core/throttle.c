@@ -1,38 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The throttler of throttle.h, in integers: no kernel gives modules a logarithm.
+ * The throttler of throttle.h, in integers.
  *
  * The hard case is the sampling interval. It is drawn from the geometric
  * distribution with success probability points / average, which takes the ratio
  * of two logarithms close to 0; both have 40 bits of fraction.
  */
+#include "logarithm.h"
 #include "throttle.h"
 
 #define AVERAGE_SHIFT	16
-#define ONE		(1ull << 63)
-#define LOG_BITS	40
 #define INTERVAL_MAX	(1ull << 31)
 #define MEASURED_MAX	(1ull << 46)	/* of a window; keeps the average in 64 bits */
-
-u64 hab_throttle_log(u64 fraction)
-{
-	unsigned int zeros = 64 - hab_last_set(fraction);
-	u64 result, z;
-	int bit;
-
-	/* z in [1, 2) with 62 bits of fraction: fraction = z * 2^-zeros. */
-	z = zeros ? fraction << (zeros - 1) : fraction >> 1;
-	result = 0;
-	for (bit = 0; bit < LOG_BITS; bit++) {
-		z = hab_mul_shift(z, z, 62);
-		result <<= 1;
-		if (z >> 63) {
-			result |= 1;
-			z >>= 1;
-		}
-	}
-	return ((u64)zeros << LOG_BITS) - result;
-}
 
 /* Points of the window with number @phase: no second's remainder is lost. */
 static u64 points_of(const struct hab_throttle *throttle, u32 phase)
@@ -53,9 +32,9 @@ static u64 draw_interval(u64 points, u64 average, u64 random)
 	if (average <= points << AVERAGE_SHIFT)
 		return 1;
 	/* miss = 1 - points / average, in (0, 1) because of the test above. */
-	miss = ONE - hab_mul_div(points << AVERAGE_SHIFT, ONE, average);
-	log_miss = hab_throttle_log(miss);
-	log_random = hab_throttle_log((random >> 1) | 1);
+	miss = HAB_LOG_ONE - hab_mul_div(points << AVERAGE_SHIFT, HAB_LOG_ONE, average);
+	log_miss = hab_minus_log2(miss);
+	log_random = hab_minus_log2((random >> 1) | 1);
 	if (!log_miss)
 		return INTERVAL_MAX;
 	interval = hab_div(log_random, log_miss) + 1;

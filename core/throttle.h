@@ -107,12 +107,4 @@ u64 hab_throttle_offer(struct hab_throttle *throttle);
  */
 u64 hab_throttle_turn(struct hab_throttle *throttle, u64 random);
 
-/**
- * hab_throttle_log - minus the binary logarithm of a fraction
- * @fraction: 1 to 2^63, where 2^63 stands for 1
- *
- * Return: the result with 40 bits of fraction, rounded towards 0.
- */
-u64 hab_throttle_log(u64 fraction);
-
 #endif /* HAB_CORE_THROTTLE_H */

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The backend on /dev/hab: the kernel owns the buffers.
+ *
+ * The hard case is a device that is there and not usable: each reason ends in a
+ * sentence in heap->reason, because "which backend am I on and why" is the first
+ * question of every user.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "heap.h"
+#include "rseq.h"
+
+#define DEVICE_PATH "/dev/hab"
+
+struct device {
+	int fd;
+	struct hab_info *info;
+	size_t info_bytes;
+	size_t words_bytes;
+};
+
+static int open_device(struct hab_heap *heap)
+{
+	int fd = open(DEVICE_PATH, O_RDWR | O_CLOEXEC);
+	int err = errno;
+
+	if (fd >= 0)
+		return fd;
+	if (err == ENOENT || err == ENODEV || err == ENXIO)
+		snprintf(heap->reason, sizeof(heap->reason),
+			 "no " DEVICE_PATH ": module hab is not loaded (load it with: modprobe hab)");
+	else if (err == EACCES || err == EPERM)
+		snprintf(heap->reason, sizeof(heap->reason),
+			 "no permission for " DEVICE_PATH ": join its group or run as root");
+	else
+		snprintf(heap->reason, sizeof(heap->reason), "cannot open " DEVICE_PATH ": %s",
+			 strerror(err));
+	return -err;
+}
+
+static int check_version(struct hab_heap *heap, int fd)
+{
+	struct hab_version version = { .size = sizeof(version) };
+
+	if (ioctl(fd, HAB_IOC_VERSION, &version)) {
+		snprintf(heap->reason, sizeof(heap->reason),
+			 DEVICE_PATH " does not answer as module hab does: %s", strerror(errno));
+		return -ENODEV;
+	}
+	if (version.abi != HAB_ABI_VERSION) {
+		snprintf(heap->reason, sizeof(heap->reason),
+			 "module hab has ABI %u, this library wants %u: install both from one release",
+			 version.abi, HAB_ABI_VERSION);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+static int create_heap(struct hab_heap *heap, struct device *device)
+{
+	struct hab_create create = {
+		.size = sizeof(create),
+		.arena_bytes = heap->arena_bytes,
+		.nr_levels = heap->nr_levels,
+	};
+	int err;
+
+	memcpy(create.levels, heap->levels, sizeof(create.levels));
+	memcpy(create.name, heap->name, sizeof(create.name));
+	if (ioctl(device->fd, HAB_IOC_CREATE, &create)) {
+		err = errno;
+		snprintf(heap->reason, sizeof(heap->reason), "module hab refused the heap: %s",
+			 strerror(err));
+		return -err;
+	}
+	device->info_bytes = create.info_bytes;
+	device->words_bytes = create.words_bytes;
+	return 0;
+}
+
+static int map_areas(struct hab_heap *heap, struct device *device)
+{
+	void *words, *arena;
+
+	device->info = mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd,
+			    HAB_MAP_INFO);
+	if (device->info == MAP_FAILED)
+		return -errno;
+	words = mmap(NULL, device->words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, device->fd,
+		     HAB_MAP_WORDS);
+	if (words == MAP_FAILED)
+		goto unmap_info;
+	arena = hab_arena_reserve(heap->arena_bytes);
+	if (arena == MAP_FAILED)
+		goto unmap_words;
+	if (mmap(arena, heap->arena_bytes, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, device->fd, HAB_MAP_ARENA) == MAP_FAILED)
+		goto unmap_arena;
+	heap->words = words;
+	heap->arena = arena;
+	return 0;
+
+unmap_arena:
+	munmap(arena, heap->arena_bytes);
+unmap_words:
+	munmap(words, device->words_bytes);
+unmap_info:
+	munmap(device->info, device->info_bytes);
+	return -ENOMEM;
+}
+
+static int device_open(struct hab_heap *heap)
+{
+	struct device *device = calloc(1, sizeof(*device));
+	int err;
+
+	if (!device)
+		return -ENOMEM;
+	err = device->fd = open_device(heap);
+	if (err < 0)
+		goto free_device;
+	err = check_version(heap, device->fd);
+	if (!err)
+		err = create_heap(heap, device);
+	if (!err)
+		err = map_areas(heap, device);
+	if (err)
+		goto close_fd;
+	heap->backend_data = device;
+	heap->nr_cpus = device->info->nr_cpus;
+	heap->domains = (const uint32_t *)((const char *)device->info +
+					   device->info->domains_offset) +
+			(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
+	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
+	snprintf(heap->reason, sizeof(heap->reason), DEVICE_PATH ", %s", heap->sections ?
+		 "chunks are taken by restartable sequences" :
+		 "no restartable sequences here, so each chunk is an ioctl");
+	return 0;
+
+close_fd:
+	close(device->fd);
+free_device:
+	free(device);
+	return err;
+}
+
+static void device_close(struct hab_heap *heap)
+{
+	struct device *device = heap->backend_data;
+
+	munmap(heap->arena, heap->arena_bytes);
+	munmap(heap->words, device->words_bytes);
+	munmap(device->info, device->info_bytes);
+	close(device->fd);
+	free(device);
+}
+
+static int call(struct hab_heap *heap, unsigned long command, void *argument)
+{
+	const struct device *device = heap->backend_data;
+
+	return ioctl(device->fd, command, argument) ? -errno : 0;
+}
+
+static int device_refill(struct hab_heap *heap, struct hab_thread *thread,
+			 struct hab_refill *refill)
+{
+	(void)thread;
+	return call(heap, HAB_IOC_REFILL, refill);
+}
+
+static int device_reset(struct hab_heap *heap)
+{
+	return call(heap, HAB_IOC_RESET, NULL);
+}
+
+static int device_stats(struct hab_heap *heap, struct hab_stats *stats)
+{
+	return call(heap, HAB_IOC_STATS, stats);
+}
+
+static void device_stack(struct hab_heap *heap, const struct hab_stack *stack)
+{
+	/* A stack that does not arrive leaves the sample with the kernel's own. */
+	(void)call(heap, HAB_IOC_STACK, (void *)stack);
+}
+
+/*
+ * In a forked child. The parent's words were not inherited, its arena was; what is
+ * in there stays readable, new chunks come from a heap of the child's own. If no
+ * backend can be had the child's heap is empty: every take then fails with ENOMEM.
+ */
+static void device_after_fork(struct hab_heap *heap)
+{
+	struct device *device = heap->backend_data;
+
+	hab_arena_inherit(heap);
+	close(device->fd);
+	free(device);
+	if (hab_heap_open(heap))
+		hab_heap_open_nothing(heap);
+}
+
+const struct hab_backend hab_device_backend = {
+	.name = "device",
+	.open = device_open,
+	.close = device_close,
+	.refill = device_refill,
+	.reset = device_reset,
+	.stats = device_stats,
+	.stack = device_stack,
+	.after_fork = device_after_fork,
+};

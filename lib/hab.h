@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * libhab: allocation buffers of the thread (TLAB), the core (CLAB) and the
+ * processor (PLAB), without foreign allocations.
+ *
+ *	struct hab_heap *heap;
+ *
+ *	if (hab_heap_create(&heap, NULL))
+ *		...
+ *	struct node *node = hab_alloc(heap, sizeof(*node));
+ *	...
+ *	hab_heap_reset(heap);		// every object dies at once
+ *	hab_heap_destroy(heap);
+ *
+ * Functions return 0 or a negative errno, or a pointer (NULL with errno set).
+ * All may be called from any thread at any time unless a comment says otherwise;
+ * none may be called from a signal handler.
+ */
+#ifndef HAB_H
+#define HAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hab_heap;
+
+/* Flags of struct hab_heap_config. */
+#define HAB_HEAP_PROCESS	0x1u	/* never use the device */
+#define HAB_HEAP_DEVICE		0x2u	/* fail without the device instead of falling back */
+#define HAB_HEAP_VERIFY		0x4u	/* read the hardware's CPU number in each section */
+
+/**
+ * struct hab_heap_config - what kind of heap
+ * @struct_size: sizeof(struct hab_heap_config), set by hab_heap_config_init()
+ * @arena_bytes: the heap's memory, reserved at once and touched as it is used;
+ *	64 KiB to 8 TiB, rounded up to whole pages; default 1 GiB
+ * @tlab_bytes: size of a TLAB, 256 bytes to the smallest buffer's size; default 32 KiB
+ * @flags: HAB_HEAP_*
+ * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, comma separated,
+ *	from the heap down, e.g. "plab=32M@package,clab=512K@cpu"; domains are cpu,
+ *	core, llc, package, node, global; NULL: "clab=512K@cpu"
+ * @name: shown by the telemetry, at most 31 printable characters; NULL: "heap"
+ *
+ * The environment's HAB_LEVELS and HAB_TLAB override @levels and @tlab_bytes,
+ * HAB_BACKEND=device|process the choice of backend, HAB_VERIFY=1 sets
+ * HAB_HEAP_VERIFY.
+ */
+struct hab_heap_config {
+	size_t struct_size;
+	size_t arena_bytes;
+	size_t tlab_bytes;
+	uint32_t flags;
+	uint32_t reserved;
+	const char *levels;
+	const char *name;
+};
+
+/**
+ * struct hab_chunk - memory of the caller's own
+ * @base: where it begins, aligned to 64 bytes
+ * @size: its size, a multiple of 64 bytes
+ * @cpu: the CPU on which the take committed
+ * @domain: id of the domain of the buffer that it is from
+ * @level: 0 for the heap, 1.. for the configured levels
+ */
+struct hab_chunk {
+	void *base;
+	size_t size;
+	int cpu;
+	int domain;
+	int level;
+};
+
+#define HAB_STATS_LEVELS 5	/* the heap and at most four levels */
+
+/**
+ * struct hab_heap_stats - what a heap has done
+ * @allocated_bytes: by hab_alloc(), with alignment, since creation
+ * @chunks: chunks taken (TLABs, allocations outside them, hab_chunk_take())
+ * @chunk_bytes: their sum
+ * @foreign: chunks from a buffer that is not of the committing CPU's domain, by
+ *	the hardware's CPU number; counted only with HAB_HEAP_VERIFY
+ * @verified: chunks that were checked for that
+ * @restarts: restartable sequences that had to start again
+ * @conflicts: takes that lost to another CPU of the same domain and tried again
+ * @tlab_refills: TLABs taken
+ * @outside_allocations: objects that got a chunk of their own
+ * @tlab_waste_bytes: rests of retired TLABs
+ * @refills: buffer refills that this process saw happen
+ * @refill_bytes: their sum
+ * @book_refills: the same by the books of the kernel (or of the process backend)
+ * @book_refill_bytes: likewise
+ * @resets: calls of hab_heap_reset()
+ * @arena_bytes: size of the arena
+ * @nr_levels: configured levels
+ * @levels: since the last reset; [0] is the heap, whose @granted_bytes went
+ *	straight to callers and whose @free_bytes was never carved
+ */
+struct hab_heap_stats {
+	uint64_t allocated_bytes;
+	uint64_t chunks;
+	uint64_t chunk_bytes;
+	uint64_t foreign;
+	uint64_t verified;
+	uint64_t restarts;
+	uint64_t conflicts;
+	uint64_t tlab_refills;
+	uint64_t outside_allocations;
+	uint64_t tlab_waste_bytes;
+	uint64_t refills;
+	uint64_t refill_bytes;
+	uint64_t book_refills;
+	uint64_t book_refill_bytes;
+	uint64_t resets;
+	uint64_t arena_bytes;
+	uint32_t nr_levels;
+	uint32_t reserved;
+	struct {
+		uint64_t refills;
+		uint64_t granted_bytes;
+		uint64_t waste_bytes;
+		uint64_t free_bytes;
+	} levels[HAB_STATS_LEVELS];
+	uint64_t reserved_tail[16];
+};
+
+/**
+ * struct hab_sample - one sampled allocation
+ * @address: the object
+ * @size: as asked for
+ * @weight: bytes this thread has allocated since its last sample, this object included
+ */
+struct hab_sample {
+	void *address;
+	size_t size;
+	uint64_t weight;
+};
+
+/* May allocate; allocations of a handler are not sampled. */
+typedef void (*hab_sample_fn)(const struct hab_sample *sample, void *context);
+
+/** hab_heap_config_init - set the defaults */
+void hab_heap_config_init(struct hab_heap_config *config);
+
+/**
+ * hab_heap_create - make a heap
+ * @heap: the result
+ * @config: NULL for the defaults
+ *
+ * Return: 0; -EINVAL for sizes, levels, names or flags out of range; -E2BIG for a
+ * larger struct whose tail is not zero; -ENOMEM for memory or address space that
+ * cannot be had; -EOPNOTSUPP for a domain that the kernel does not tell;
+ * -ENODEV or what opening the device gave, with HAB_HEAP_DEVICE.
+ */
+int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config);
+
+/**
+ * hab_heap_destroy - give everything back
+ * @heap: NULL is fine; no thread uses it or its objects any more
+ */
+void hab_heap_destroy(struct hab_heap *heap);
+
+/**
+ * hab_heap_reset - every object dies
+ * @heap: no other thread uses it during the call
+ *
+ * Return: 0, or a negative errno.
+ */
+int hab_heap_reset(struct hab_heap *heap);
+
+/**
+ * hab_alloc - memory for an object
+ * @heap: a heap
+ * @size: bytes; for 0 the pointer must not be followed
+ *
+ * The fast path bumps a pointer in the thread's TLAB. The memory is not zeroed
+ * after a reset. Source: paper, section II.
+ *
+ * Return: 16-byte aligned, or NULL with errno ENOMEM.
+ */
+void *hab_alloc(struct hab_heap *heap, size_t size);
+
+/**
+ * hab_alloc_aligned - memory for an object of some alignment
+ * @heap: a heap
+ * @alignment: a power of two
+ * @size: bytes
+ *
+ * Return: the object, or NULL with errno EINVAL (alignment) or ENOMEM.
+ */
+void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size);
+
+/**
+ * hab_chunk_take - a chunk from the buffer of the CPU that the thread is on
+ * @heap: a heap
+ * @size: bytes, rounded up to 64; above the lowest buffer's size the next level
+ *	serves (paper, Listing 1)
+ * @chunk: the result
+ *
+ * For runtimes that keep their own TLABs.
+ *
+ * Return: 0, -EINVAL for size 0, -ENOMEM.
+ */
+int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+
+/**
+ * hab_heap_stats - counters
+ * @heap: a heap
+ * @stats: filled in; exact if no other thread uses the heap meanwhile
+ *
+ * Return: 0 or a negative errno.
+ */
+int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats);
+
+/** hab_heap_backend - "device" or "process" */
+const char *hab_heap_backend(const struct hab_heap *heap);
+
+/**
+ * hab_heap_backend_reason - why that backend, and how chunks are taken
+ *
+ * Return: a sentence; valid as long as the heap.
+ */
+const char *hab_heap_backend_reason(const struct hab_heap *heap);
+
+/**
+ * hab_set_sampling_interval - how far apart samples are
+ * @heap: a heap
+ * @mean_bytes: mean of the random distance in bytes of one thread's allocations;
+ *	0 samples every allocation; default 512 KiB
+ *
+ * As JVMTI's SetHeapSamplingInterval: may take effect late, at a thread's next
+ * sample or TLAB.
+ *
+ * Return: 0, or -EINVAL for a negative interval.
+ */
+int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes);
+
+/**
+ * hab_set_sample_handler - who gets the samples
+ * @heap: a heap
+ * @handler: called by the allocating thread; NULL ends sampling
+ * @context: passed on
+ *
+ * Return: 0.
+ */
+int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HAB_H */

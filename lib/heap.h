@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a heap is inside libhab.
+ *
+ * Three layers, each knowing only the one below: tlab.c bumps pointers and
+ * decides when a thread needs memory; chunk.c takes a chunk inside a restartable
+ * sequence; a backend (device.c or process.c) refills the buffers.
+ *
+ * Locks: hab_registry_lock() guards the list of heaps, each heap's list of
+ * threads and their counters at exit. It is never held while memory is taken.
+ */
+#ifndef HAB_LIB_HEAP_H
+#define HAB_LIB_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../uapi/hab.h"
+#include "hab.h"
+
+struct hab_thread;
+
+/**
+ * struct hab_backend - who owns the buffers above the thread
+ * @name: "device" or "process"
+ * @open: sets up heap->words, ->domains, ->nr_cpus, ->arena, ->backend_data from
+ *	heap->arena_bytes, ->levels, ->nr_levels, ->name; undoes all on error
+ * @close: gives them back
+ * @refill: takes a chunk for the thread, refilling its CPU's buffer if need be;
+ *	as HAB_IOC_REFILL, -EAGAIN included
+ * @reset: empties all buffers
+ * @stats: the books
+ * @stack: sends the stack of a kept sample; may be NULL
+ * @hold: before fork: no thread is inside the backend until @release; may be NULL
+ * @release: after fork, in parent and child
+ * @after_fork: in the child, whatever memory it did not inherit; may be NULL
+ */
+struct hab_backend {
+	const char *name;
+	int (*open)(struct hab_heap *heap);
+	void (*close)(struct hab_heap *heap);
+	int (*refill)(struct hab_heap *heap, struct hab_thread *thread,
+		      struct hab_refill *refill);
+	int (*reset)(struct hab_heap *heap);
+	int (*stats)(struct hab_heap *heap, struct hab_stats *stats);
+	void (*stack)(struct hab_heap *heap, const struct hab_stack *stack);
+	void (*hold)(struct hab_heap *heap);
+	void (*release)(struct hab_heap *heap);
+	void (*after_fork)(struct hab_heap *heap);
+};
+
+extern const struct hab_backend hab_device_backend;
+extern const struct hab_backend hab_process_backend;
+
+/* Counters of one thread, or the sum over threads that have gone. */
+struct hab_counters {
+	uint64_t allocated_bytes;	/* in retired TLABs and outside TLABs */
+	uint64_t chunks;
+	uint64_t chunk_bytes;
+	uint64_t foreign;
+	uint64_t verified;
+	uint64_t restarts;
+	uint64_t conflicts;
+	uint64_t tlab_refills;
+	uint64_t outside_allocations;
+	uint64_t tlab_waste_bytes;
+	uint64_t refills;
+	uint64_t refill_bytes;
+};
+
+/**
+ * struct hab_heap - a heap
+ * @tlab_offset: of the heap's TLAB from the thread pointer; first, because
+ *	hab_alloc() reads nothing else
+ * @slot: index of the heap in each thread's table
+ * @sections: the lowest level's words are moved by rseq sections
+ * @shared: with cmpxchg, because several CPUs share a word
+ * @verify: with the hardware's CPU number read inside
+ * @nr_cpus: CPU numbers are below this
+ * @words: the lowest level's words
+ * @domains: of the lowest level, by CPU
+ * @arena: its memory
+ * @inherited: arenas of ancestors, which hold the objects from before a fork
+ * @threads: records of the threads that use it, under the registry lock
+ * @gone: counters of threads that exited, under the registry lock
+ * @next: in the list of heaps, under the registry lock
+ */
+struct hab_heap {
+	ptrdiff_t tlab_offset;
+	uint32_t slot;
+	bool sections;
+	bool shared;
+	bool verify;
+	uint32_t nr_cpus;
+	uint64_t *words;
+	const uint32_t *domains;
+	char *arena;
+	size_t arena_bytes;
+	size_t tlab_bytes;
+
+	const struct hab_backend *backend;
+	void *backend_data;
+	char reason[256];
+	uint32_t flags;
+	int nr_levels;
+	struct hab_level levels[HAB_MAX_LEVELS];
+	char name[HAB_NAME_LEN];
+	uint64_t resets;
+
+	int64_t sampling_interval;
+	hab_sample_fn sample_handler;
+	void *sample_context;
+
+	struct hab_inherited *inherited;
+	struct hab_thread *threads;
+	struct hab_counters gone;
+	struct hab_heap *next;
+};
+
+/* The lowest level's word of a domain. */
+static inline uint64_t *hab_heap_word(const struct hab_heap *heap, uint32_t domain)
+{
+	return &heap->words[(uint64_t)domain * (HAB_WORD_STRIDE / sizeof(uint64_t))];
+}
+
+/* Chooses and opens a backend; sets @reason. */
+int hab_heap_open(struct hab_heap *heap);
+
+/* The same with a backend that has no memory, for a child that could get no other. */
+void hab_heap_open_nothing(struct hab_heap *heap);
+
+/* In a forked child: the arena stays mapped until the heap is destroyed. */
+void hab_arena_inherit(struct hab_heap *heap);
+
+/* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
+void *hab_arena_reserve(size_t bytes);
+
+void hab_registry_lock(void);
+void hab_registry_unlock(void);
+/* The list of heaps; registry lock held. */
+struct hab_heap **hab_registry_heaps(void);
+
+#endif /* HAB_LIB_HEAP_H */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+#ifndef HAB_LIB_LEVELS_H
+#define HAB_LIB_LEVELS_H
+
+#include <stdint.h>
+
+#include "../uapi/hab.h"
+
+/**
+ * hab_levels_parse - read a levels string
+ * @text: "NAME=SIZE@DOMAIN[,...]"
+ * @levels: room for HAB_MAX_LEVELS; zeroed first
+ *
+ * Return: how many levels, or -EINVAL.
+ */
+int hab_levels_parse(const char *text, struct hab_level *levels);
+
+/**
+ * hab_size_parse - read a size with an optional suffix K, M, G or T
+ *
+ * Return: where the size ended, or NULL if there was none or it overflows.
+ */
+const char *hab_size_parse(const char *text, uint64_t *bytes);
+
+#endif /* HAB_LIB_LEVELS_H */

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# libhab, static and shared. Target: lib.
+
+LIB_SOURCES := lib/chunk.c lib/device.c lib/fork.c lib/heap.c lib/levels.c lib/process.c \
+	lib/rseq.c lib/sampler.c lib/stack.c lib/thread.c lib/tlab.c lib/topology.c \
+	core/hierarchy.c
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
+LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
+
+.PHONY: lib
+lib: $(BUILD)/libhab.a $(LIB_SHARED)
+
+$(BUILD)/lib/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(HAB_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/libhab.a: $(LIB_OBJECTS)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# nodelete: threads' descriptors of restartable sequences point into the library.
+$(LIB_SHARED): $(LIB_OBJECTS) lib/libhab.map
+	$(CC) -shared -o $@ $(LIB_OBJECTS) -pthread $(LDFLAGS) -Wl,--version-script=lib/libhab.map \
+		-Wl,-z,nodelete -Wl,-z,defs -Wl,-soname,libhab.so.$(SOVERSION)
+	@ln -sf libhab.so.$(VERSION) $(BUILD)/libhab.so.$(SOVERSION)
+	@ln -sf libhab.so.$(SOVERSION) $(BUILD)/libhab.so
+
+-include $(LIB_OBJECTS:.o=.d)

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The backend in the process: the same books on plain memory, where there is no
+ * module.
+ *
+ * The hard case is a refill without a kernel that keeps the thread on its CPU.
+ * The plan changes nothing; the new word is exchanged in a restartable sequence
+ * on the CPU that the plan was made for; only then the books are written. A
+ * thread that was moved in between makes another plan. The mutex keeps other
+ * refills out meanwhile, so the plan stays valid.
+ *
+ * A thread that cannot run sections is served straight from the pool, which
+ * belongs to no domain: slower, and just as free of foreign allocations.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "../core/hierarchy.h"
+#include "heap.h"
+#include "rseq.h"
+#include "thread.h"
+#include "topology.h"
+
+struct process {
+	pthread_mutex_t lock;
+	struct hab_hierarchy books;
+	uint32_t *domains;	/* [level][cpu] */
+	uint64_t direct_word;	/* exchanged for requests past the words */
+};
+
+static void free_process(struct process *process)
+{
+	uint32_t l;
+
+	for (l = 0; l < HAB_MAX_LEVELS; l++)
+		free(process->books.levels[l].buffers);
+	free(process->books.words);
+	free(process->domains);
+	pthread_mutex_destroy(&process->lock);
+	free(process);
+}
+
+static struct process *alloc_process(int nr_levels, uint32_t nr_cpus)
+{
+	struct process *process = calloc(1, sizeof(*process));
+	bool ok;
+	int l;
+
+	if (!process)
+		return NULL;
+	pthread_mutex_init(&process->lock, NULL);
+	process->domains = calloc((size_t)nr_levels * nr_cpus, sizeof(uint32_t));
+	process->books.words = aligned_alloc(HAB_WORD_STRIDE, (size_t)nr_cpus * HAB_WORD_STRIDE);
+	ok = process->domains && process->books.words;
+	for (l = 0; l < nr_levels; l++) {
+		process->books.levels[l].buffers = calloc(nr_cpus, sizeof(struct hab_buffer));
+		ok = ok && process->books.levels[l].buffers;
+	}
+	if (!ok) {
+		free_process(process);
+		return NULL;
+	}
+	memset(process->books.words, 0, (size_t)nr_cpus * HAB_WORD_STRIDE);
+	return process;
+}
+
+static int process_open(struct hab_heap *heap)
+{
+	uint32_t nr_cpus = hab_topology_nr_cpus();
+	struct process *process;
+	void *arena;
+	int l;
+
+	process = alloc_process(heap->nr_levels, nr_cpus);
+	if (!process)
+		return -ENOMEM;
+	arena = hab_arena_reserve(heap->arena_bytes);
+	if (arena == MAP_FAILED || mprotect(arena, heap->arena_bytes, PROT_READ | PROT_WRITE)) {
+		if (arena != MAP_FAILED)
+			munmap(arena, heap->arena_bytes);
+		free_process(process);
+		return -ENOMEM;
+	}
+	for (l = 0; l < heap->nr_levels; l++)
+		hab_topology_fill(heap->levels[l].kind, process->domains + (size_t)l * nr_cpus,
+				  nr_cpus);
+	hab_hierarchy_init(&process->books, heap->arena_bytes, heap->nr_levels, heap->levels,
+			   nr_cpus);
+	heap->backend_data = process;
+	heap->nr_cpus = nr_cpus;
+	heap->words = process->books.words;
+	heap->domains = process->domains + (size_t)(heap->nr_levels - 1) * nr_cpus;
+	heap->arena = arena;
+	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
+	return 0;
+}
+
+static void process_close(struct hab_heap *heap)
+{
+	munmap(heap->arena, heap->arena_bytes);
+	free_process(heap->backend_data);
+}
+
+static void fill_refill(struct hab_refill *refill, const struct hab_plan *plan, uint32_t cpu)
+{
+	refill->chunk_offset = plan->chunk << HAB_GRANULE_SHIFT;
+	refill->chunk_bytes = plan->chunk_size << HAB_GRANULE_SHIFT;
+	refill->granted_bytes = plan->granted << HAB_GRANULE_SHIFT;
+	refill->cpu = cpu;
+	refill->domain = plan->domain;
+	refill->level = plan->level;
+}
+
+/* 0, -ENOMEM, or -EAGAIN if the plan's CPU is no longer ours. */
+static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
+				uint64_t least, uint64_t want, struct hab_refill *refill)
+{
+	struct process *process = heap->backend_data;
+	uint32_t domains[HAB_MAX_LEVELS];
+	uint32_t hardware;
+	struct hab_plan plan;
+	uint64_t *word, old;
+	int l, err;
+
+	for (l = 0; l < heap->nr_levels; l++)
+		domains[l] = process->domains[(size_t)l * heap->nr_cpus + cpu];
+	word = hab_heap_word(heap, domains[heap->nr_levels - 1]);
+	/* Another thread of the CPU may have refilled it while we waited. */
+	if (least <= process->books.levels[heap->nr_levels - 1].size &&
+	    HAB_WORD_REST(READ_ONCE(*word)) >= least)
+		return -EAGAIN;
+	err = hab_hierarchy_plan(&process->books, domains, least, want, &plan);
+	if (err)
+		return err;
+	if (!plan.replaces_word)
+		word = &process->direct_word;
+	if (hab_rseq_exchange(hab_rseq_area(), cpu, word, plan.word, &old, &hardware)) {
+		thread->counters.restarts++;
+		return -EAGAIN;
+	}
+	if (heap->verify) {
+		thread->counters.verified++;
+		l = (int)plan.level - 1;
+		if (hardware >= heap->nr_cpus || (l >= 0 && plan.domain !=
+		    process->domains[(size_t)l * heap->nr_cpus + hardware]))
+			thread->counters.foreign++;
+		cpu = hardware;
+	}
+	hab_hierarchy_commit(&process->books, &plan, old);
+	fill_refill(refill, &plan, cpu);
+	return 0;
+}
+
+static int refill_from_pool_locked(struct process *process, uint64_t least, uint64_t want,
+				   struct hab_refill *refill)
+{
+	struct hab_plan plan;
+	int cpu = sched_getcpu();
+	int err = hab_hierarchy_plan(&process->books, NULL, least, want, &plan);
+
+	if (err)
+		return err;
+	hab_hierarchy_commit(&process->books, &plan, 0);
+	fill_refill(refill, &plan, cpu < 0 ? 0 : cpu);
+	return 0;
+}
+
+static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
+			  struct hab_refill *refill)
+{
+	struct process *process = heap->backend_data;
+	uint64_t least = (refill->min_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+	uint64_t want = (refill->want_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+	uint32_t cpu;
+	int err;
+
+	pthread_mutex_lock(&process->lock);
+	cpu = thread->sections ? hab_rseq_cpu(hab_rseq_area()) : UINT32_MAX;
+	if (cpu < heap->nr_cpus)
+		err = refill_on_cpu_locked(heap, thread, cpu, least, want, refill);
+	else
+		err = refill_from_pool_locked(process, least, want, refill);
+	pthread_mutex_unlock(&process->lock);
+	return err;
+}
+
+static int process_reset(struct hab_heap *heap)
+{
+	struct process *process = heap->backend_data;
+
+	pthread_mutex_lock(&process->lock);
+	hab_hierarchy_reset(&process->books);
+	pthread_mutex_unlock(&process->lock);
+	return 0;
+}
+
+static int process_stats(struct hab_heap *heap, struct hab_stats *stats)
+{
+	struct process *process = heap->backend_data;
+
+	pthread_mutex_lock(&process->lock);
+	hab_hierarchy_stats(&process->books, stats);
+	pthread_mutex_unlock(&process->lock);
+	return 0;
+}
+
+static void process_hold(struct hab_heap *heap)
+{
+	pthread_mutex_lock(&((struct process *)heap->backend_data)->lock);
+}
+
+static void process_release(struct hab_heap *heap)
+{
+	pthread_mutex_unlock(&((struct process *)heap->backend_data)->lock);
+}
+
+const struct hab_backend hab_process_backend = {
+	.name = "process",
+	.open = process_open,
+	.close = process_close,
+	.refill = process_refill,
+	.reset = process_reset,
+	.stats = process_stats,
+	.hold = process_hold,
+	.release = process_release,
+};

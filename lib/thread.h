@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What a thread keeps for each heap: its TLAB and its counters.
+ */
+#ifndef HAB_LIB_THREAD_H
+#define HAB_LIB_THREAD_H
+
+#include "heap.h"
+
+/* Heaps with a TLAB in thread-local storage; later ones are a few loads slower. */
+#define HAB_FAST_SLOTS 24
+
+/**
+ * struct hab_tlab - what the fast path needs
+ * @position: free bytes, negated, minus 1: it reaches -1 when the TLAB is full, so
+ *	one addition both moves it and, by its carry, tells that it did not fit
+ * @limit: first address behind the TLAB, plus 1
+ *
+ * @position + @limit is the address of the next object. An empty TLAB has position
+ * -1 and a limit that makes the address of 0 bytes a valid one.
+ */
+struct hab_tlab {
+	uint64_t position;
+	uint64_t limit;
+};
+
+/**
+ * struct hab_thread - a thread's record in a heap
+ * @heap: which heap; NULL once it was destroyed
+ * @tlab: the TLAB in use, in thread-local storage or @own_tlab
+ * @own_tlab: for heaps beyond HAB_FAST_SLOTS
+ * @start: where the TLAB begins
+ * @end: where it really ends; @tlab->limit may lie before it, at a sample point
+ * @waste_limit: a rest above this is kept, and the object allocated outside
+ * @counters: written by the thread only
+ * @sections: the thread can run rseq sections
+ * @until_sample: bytes to the next sample, counted down in the slow path
+ * @since_sample: bytes since the last one
+ * @counted: up to where in the TLAB those two are counted
+ * @random: state of the sampler's generator
+ * @sampling: inside a sample handler
+ * @sampler_on: the sampler was running when the TLAB was last looked at
+ * @next: in the heap's list
+ * @previous: the pointer that points here
+ */
+struct hab_thread {
+	struct hab_heap *heap;
+	struct hab_tlab *tlab;
+	struct hab_tlab own_tlab;
+	uintptr_t start;
+	uintptr_t end;
+	size_t waste_limit;
+	struct hab_counters counters;
+	bool sections;
+	bool sampling;
+	bool sampler_on;
+	uint64_t until_sample;
+	uint64_t since_sample;
+	uintptr_t counted;
+	uint64_t random;
+	struct hab_thread *next;
+	struct hab_thread **previous;
+};
+
+/* Address of the thread's next object; anything if the TLAB is empty. */
+static inline uintptr_t hab_thread_top(const struct hab_thread *thread)
+{
+	return __atomic_load_n(&thread->tlab->position, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&thread->tlab->limit, __ATOMIC_RELAXED);
+}
+
+/* Lets the fast path use [top, end). */
+void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end);
+
+/* Leaves it nothing. */
+void hab_tlab_close(struct hab_tlab *tlab);
+
+/**
+ * hab_thread_get - the calling thread's record, made at the first call
+ *
+ * Return: NULL if there is no memory for it.
+ */
+struct hab_thread *hab_thread_get(struct hab_heap *heap);
+
+/* Gives a heap its slot and fast path: 0, or -ENOMEM if there are too many heaps. */
+int hab_thread_add_heap(struct hab_heap *heap);
+
+/* Takes every thread's record of the heap away; registry lock held. */
+void hab_thread_remove_heap(struct hab_heap *heap);
+
+/* The TLAB is given up: what was used and what was not goes to the counters. */
+void hab_thread_retire(struct hab_thread *thread);
+
+/* In a forked child: the other threads are gone, what they counted is not. */
+void hab_thread_forget_others(struct hab_heap *heap);
+
+#endif /* HAB_LIB_THREAD_H */

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Allocation: the bump of the thread's TLAB, and what happens when it is full.
+ *
+ * The fast path is one addition (see struct hab_tlab): the carry tells that the
+ * object does not fit, whatever its size, so no size can overflow it.
+ */
+#include <errno.h>
+
+#include "chunk.h"
+#include "sampler.h"
+#include "tls.h"
+
+#define ALIGNMENT 16u
+
+static void *fail(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/* The object gets a chunk of its own; the TLAB stays. */
+static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, size_t size)
+{
+	struct hab_chunk chunk;
+	int err = hab_take(heap, thread, size, size, &chunk);
+
+	if (err)
+		return fail(-err);
+	thread->counters.outside_allocations++;
+	thread->counters.allocated_bytes += chunk.size;
+	hab_sampler_allocated(thread, chunk.base, size, chunk.size);
+	return chunk.base;
+}
+
+/*
+ * Does an object that is too large for the rest of the TLAB cost less if the TLAB
+ * is kept? HotSpot's rule: if the rest is above a limit, which rises each time so
+ * that a TLAB cannot survive for ever.
+ */
+static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top,
+		      size_t bytes)
+{
+	if (bytes > heap->tlab_bytes)
+		return true;
+	if (thread->end - top <= thread->waste_limit)
+		return false;
+	thread->waste_limit += 4 * sizeof(void *);
+	return true;
+}
+
+static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t bytes)
+{
+	struct hab_chunk chunk;
+	int err = hab_take(heap, thread, bytes, heap->tlab_bytes, &chunk);
+
+	if (err)
+		return err;
+	hab_thread_retire(thread);
+	thread->start = (uintptr_t)chunk.base;
+	thread->end = thread->start + chunk.size;
+	thread->waste_limit = heap->tlab_bytes / 64;
+	thread->counters.tlab_refills++;
+	return 0;
+}
+
+__attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
+{
+	struct hab_thread *thread = hab_thread_get(heap);
+	uintptr_t top, object;
+	size_t bytes;
+	int err;
+
+	if (!thread || __builtin_add_overflow(size, ALIGNMENT - 1, &bytes))
+		return fail(ENOMEM);
+	bytes &= ~(size_t)(ALIGNMENT - 1);
+	hab_sampler_count(thread);
+	top = thread->end ? hab_thread_top(thread) : 0;
+	if (!thread->end || bytes > thread->end - top) {
+		if (bytes && keep_tlab(heap, thread, top, bytes)) {
+			void *outside = alloc_outside(heap, thread, size);
+
+			if (thread->end)
+				hab_sampler_open(thread, hab_thread_top(thread));
+			return outside;
+		}
+		err = refill_tlab(heap, thread, bytes ? bytes : ALIGNMENT);
+		if (err)
+			return fail(-err);
+		top = thread->start;
+	}
+	/* Move the top first: the sampler's handler may allocate. */
+	object = top;
+	hab_tlab_open(thread->tlab, top + bytes, thread->end);
+	thread->counted = top + bytes;
+	hab_sampler_allocated(thread, (void *)object, size, bytes);
+	hab_sampler_open(thread, hab_thread_top(thread));
+	return (void *)object;
+}
+
+void *hab_alloc(struct hab_heap *heap, size_t size)
+{
+	hab_tls_tlab *tlab = hab_tls_at(heap->tlab_offset);
+	uint64_t position = tlab->position;
+	uint64_t next;
+
+	if (__builtin_expect(__builtin_add_overflow(position, (uint64_t)size, &next), 0))
+		return alloc_slow(heap, size);
+	tlab->position = next | (ALIGNMENT - 1);
+	return (void *)(position + tlab->limit);
+}
+
+void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size)
+{
+	size_t padded;
+	char *memory;
+
+	if (!alignment || (alignment & (alignment - 1)))
+		return fail(EINVAL);
+	if (alignment <= ALIGNMENT)
+		return hab_alloc(heap, size);
+	if (__builtin_add_overflow(size, alignment - ALIGNMENT, &padded))
+		return fail(ENOMEM);
+	memory = hab_alloc(heap, padded);
+	if (!memory)
+		return NULL;
+	return memory + (-(uintptr_t)memory & (alignment - 1));
+}

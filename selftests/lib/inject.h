@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the stress test puts into the library's restartable sections, included
+ * before everything else: delay loops inside, where a preemption or a signal must
+ * abort, and a C hook before them, where the thread may be moved.
+ */
+#ifndef HAB_SELFTESTS_INJECT_H
+#define HAB_SELFTESTS_INJECT_H
+
+/* How often each loop runs; 0 for not at all. */
+extern unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
+
+void hab_inject_before(void);
+
+#define HAB_INJECT_BEFORE_SECTION() hab_inject_before()
+
+#define HAB_RSEQ_INJECT(n)						\
+	"movl	hab_inject_" #n "(%%rip), %%r11d\n\t"			\
+	"testl	%%r11d, %%r11d\n\t"					\
+	"jz	8f\n"							\
+	"9:\n\t"							\
+	"decl	%%r11d\n\t"						\
+	"jnz	9b\n"							\
+	"8:\n\t"
+
+#endif /* HAB_SELFTESTS_INJECT_H */

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * 32 threads take chunks while they are delayed, moved, preempted and signalled
+ * inside the restartable sections. No two chunks may overlap, every chunk's CPU,
+ * by the hardware's own number read inside the section, must belong to the domain
+ * of the buffer, and the books must add up to the byte.
+ *
+ * Built a second time without the section's CPU check (stress_blind), this test
+ * has to fail: that is the test of the test.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "heap.h"
+
+#define THREADS 32
+#define ARENA (64ull << 20)
+#define RESTARTS_WANTED 1000
+#ifdef HAB_RSEQ_NO_CPU_CHECK
+#define MAX_ROUNDS 3
+#else
+#define MAX_ROUNDS 60
+#endif
+
+unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
+
+struct stress {
+	struct hab_heap *heap;
+	unsigned char *used;	/* a flag a granule */
+	uint64_t bytes;
+	uint64_t overlaps;
+	uint64_t wrong_domain;
+	uint64_t wrong_place;
+	int stop;
+	int nr_cpus;
+	pthread_t threads[THREADS];
+};
+
+static __thread uint64_t seed;
+static int injecting;
+
+static uint32_t roll(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed >> 32;
+}
+
+/* Between reading the CPU number and the section: the worst place to be moved. */
+void hab_inject_before(void)
+{
+	cpu_set_t set;
+	uint32_t dice;
+
+	if (!injecting)
+		return;
+	dice = roll() % 64;
+	if (dice == 0) {
+		CPU_ZERO(&set);
+		CPU_SET(roll() % sysconf(_SC_NPROCESSORS_ONLN), &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	} else if (dice < 4) {
+		sched_yield();
+	}
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+static void check_chunk(struct stress *stress, const struct hab_chunk *chunk)
+{
+	uint64_t first = (uint64_t)((char *)chunk->base - stress->heap->arena) >> HAB_GRANULE_SHIFT;
+	uint64_t g, nr = chunk->size >> HAB_GRANULE_SHIFT;
+
+	if ((first + nr) << HAB_GRANULE_SHIFT > ARENA || !nr) {
+		__atomic_add_fetch(&stress->wrong_place, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	for (g = first; g < first + nr; g++) {
+		if (__atomic_exchange_n(&stress->used[g], 1, __ATOMIC_RELAXED))
+			__atomic_add_fetch(&stress->overlaps, 1, __ATOMIC_RELAXED);
+	}
+	__atomic_add_fetch(&stress->bytes, chunk->size, __ATOMIC_RELAXED);
+	if (chunk->level == stress->heap->nr_levels &&
+	    stress->heap->domains[chunk->cpu] != (uint32_t)chunk->domain)
+		__atomic_add_fetch(&stress->wrong_domain, 1, __ATOMIC_RELAXED);
+}
+
+static void *take_chunks(void *argument)
+{
+	struct stress *stress = argument;
+	struct hab_chunk chunk;
+
+	seed = (uintptr_t)&chunk | 1;
+	for (;;) {
+		if (hab_chunk_take(stress->heap, 1 + roll() % 8192, &chunk))
+			return NULL;
+		check_chunk(stress, &chunk);
+	}
+}
+
+/* Signals to threads at random, and delays that change. */
+static void *pester(void *argument)
+{
+	struct stress *stress = argument;
+
+	seed = 4711;
+	while (!__atomic_load_n(&stress->stop, __ATOMIC_RELAXED)) {
+		pthread_kill(stress->threads[roll() % THREADS], SIGUSR1);
+		hab_inject_1 = roll() % 16 ? 0 : roll() % 20000;
+		hab_inject_2 = roll() % 4 ? 50 : roll() % 20000;
+		hab_inject_3 = roll() % 4 ? 50 : roll() % 20000;
+		usleep(200);
+	}
+	return NULL;
+}
+
+/* A second is long for a hung pthread_kill target: threads are joined after the pest. */
+static void run_round(struct stress *stress)
+{
+	pthread_t pest;
+	int i;
+
+	stress->stop = 0;
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&stress->threads[i], NULL, take_chunks, stress);
+	pthread_create(&pest, NULL, pester, stress);
+	usleep(300000);
+	stress->stop = 1;
+	pthread_join(pest, NULL);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(stress->threads[i], NULL);
+}
+
+FIXTURE(stress) {
+	struct stress state;
+};
+
+FIXTURE_VARIANT(stress) {
+	const char *levels;
+	uint32_t flags;
+};
+
+FIXTURE_VARIANT_ADD(stress, clab_process) { "clab=256K@cpu", HAB_HEAP_PROCESS };
+FIXTURE_VARIANT_ADD(stress, plab_process) { "plab=1M@package", HAB_HEAP_PROCESS };
+FIXTURE_VARIANT_ADD(stress, plab_clab_process) { "plab=1M@package,clab=64K@cpu", HAB_HEAP_PROCESS };
+FIXTURE_VARIANT_ADD(stress, clab_device) { "clab=256K@cpu", HAB_HEAP_DEVICE };
+FIXTURE_VARIANT_ADD(stress, plab_device) { "plab=1M@package", HAB_HEAP_DEVICE };
+FIXTURE_VARIANT_ADD(stress, plab_clab_device) { "plab=1M@package,clab=64K@cpu", HAB_HEAP_DEVICE };
+
+FIXTURE_SETUP(stress)
+{
+	struct hab_heap_config config;
+	int err;
+
+	hab_heap_config_init(&config);
+	config.arena_bytes = ARENA;
+	config.levels = variant->levels;
+	config.flags = variant->flags | HAB_HEAP_VERIFY;
+	config.name = "stress";
+	if ((variant->flags & HAB_HEAP_DEVICE) && access("/dev/hab", F_OK))
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	err = hab_heap_create(&self->state.heap, &config);
+	ASSERT_EQ(0, err);
+	self->state.used = calloc(1, ARENA >> HAB_GRANULE_SHIFT);
+	ASSERT_NE(NULL, self->state.used);
+	signal(SIGUSR1, on_signal);
+	injecting = 1;
+}
+
+FIXTURE_TEARDOWN(stress)
+{
+	hab_heap_destroy(self->state.heap);
+	free(self->state.used);
+}
+
+TEST_F_TIMEOUT(stress, chunks_never_overlap_and_none_is_foreign, 400)
+{
+	struct stress *state = &self->state;
+	struct hab_heap_stats stats;
+	uint64_t carved, kept = 0, before = 0;
+	uint32_t l;
+	int rounds;
+
+	if (!state->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	for (rounds = 0; rounds < MAX_ROUNDS; rounds++) {
+		memset(state->used, 0, ARENA >> HAB_GRANULE_SHIFT);
+		ASSERT_EQ(0, hab_heap_reset(state->heap));
+		before = state->bytes;
+		run_round(state);
+		ASSERT_EQ(0, hab_heap_stats(state->heap, &stats));
+		/* Each round ends with the arena used up: all of it is accounted for. */
+		carved = stats.arena_bytes - stats.levels[0].free_bytes;
+		kept = 0;
+		for (l = 1; l <= stats.nr_levels; l++)
+			kept += stats.levels[l].waste_bytes + stats.levels[l].free_bytes;
+		EXPECT_EQ(carved, state->bytes - before + kept);
+		if (rounds >= 2 && stats.restarts > RESTARTS_WANTED)
+			break;
+	}
+	TH_LOG("%s: rounds %d, chunks %lu, verified %lu, restarts %lu, conflicts %lu, refills %lu, foreign %lu",
+	       variant->levels, rounds + 1, (long)stats.chunks, (long)stats.verified,
+	       (long)stats.restarts, (long)stats.conflicts, (long)stats.refills,
+	       (long)stats.foreign);
+	EXPECT_EQ(0, state->overlaps);
+	EXPECT_EQ(0, state->wrong_domain);
+	EXPECT_EQ(0, state->wrong_place);
+	EXPECT_EQ(0, stats.foreign);
+	EXPECT_GT(stats.verified, 0);
+	EXPECT_GT(stats.restarts, RESTARTS_WANTED);
+	EXPECT_EQ(state->bytes, stats.chunk_bytes);
+	EXPECT_EQ(stats.book_refills, stats.refills);
+	EXPECT_EQ(stats.book_refill_bytes, stats.refill_bytes);
+}
+
+TEST_HARNESS_MAIN
