@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# For people. Everything that is built goes into build/.
+#
+#   make deps     install what building and testing needs (Debian packages)
+#   make          library, BPF program, daemon, test programs
+#   make module   hab.ko for the running kernel, or KDIR=path/to/headers
+#   make demo     the whole path, end to end, in a VM
+#   make check    tests on this host only, under a minute
+#   make test     all tests, in VMs too
+#   make install  DESTDIR= PREFIX=
+
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+CC = gcc
+CLANG = clang
+CFLAGS ?= -O2 -g
+VERSION := 0.1.0
+SOVERSION := 0
+HAB_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hab
+export HAB_CACHE
+
+WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
+HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
+
+.PHONY: all deps demo check test bench module install clean format lint
+all: lib daemon tests
+
+include lib/lib.mk
+include bpf/bpf.mk
+include daemon/daemon.mk
+include selftests/selftests.mk
+
+deps:
+	scripts/deps
+
+# Each is the only command that a fresh machine needs.
+demo check test:
+	@scripts/deps --missing
+	@$(MAKE) --no-print-directory $@-run
+
+demo-run: all
+	selftests/demo/run
+
+check-run: all host-tests
+	selftests/run --host
+
+test-run: all host-tests
+	selftests/run
+
+bench:
+	@echo "make bench: the experiments are not written yet (bench/README.md)" >&2; exit 1
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+module:
+	@test -d $(KDIR) || { echo "make module: no kernel headers at $(KDIR): install linux-headers-$$(uname -r), or name them with KDIR=" >&2; exit 1; }
+	scripts/copy-module-sources $(BUILD)/module/host
+	$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/module/host) modules
+
+install: all
+	install -D -m 644 lib/hab.h $(DESTDIR)$(PREFIX)/include/hab.h
+	install -D -m 644 $(BUILD)/libhab.a $(DESTDIR)$(PREFIX)/lib/libhab.a
+	install -D -m 755 $(BUILD)/libhab.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so.$(VERSION)
+	ln -sf libhab.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so.$(SOVERSION)
+	ln -sf libhab.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' lib/hab.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/hab.pc
+	install -D -m 755 $(BUILD)/habd $(DESTDIR)$(PREFIX)/sbin/habd
+	install -D -m 755 $(BUILD)/habctl $(DESTDIR)$(PREFIX)/bin/habctl
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed -e 's|/usr/sbin|$(PREFIX)/sbin|' daemon/habd.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/habd.service
+	install -D -m 644 module/60-hab.rules $(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-hab.rules
+	install -D -m 644 Documentation/habd.8 $(DESTDIR)$(PREFIX)/share/man/man8/habd.8
+	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
+	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
+
+C_FILES = $(shell git ls-files '*.c' '*.h')
+format:
+	clang-format -i $(C_FILES)
+
+lint:
+	scripts/lint
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhab by its public header: each promise of hab.h on every backend that the
+ * machine has.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "hab.h"
+
+#define KiB (1ul << 10)
+#define MiB (1ul << 20)
+
+FIXTURE(heap) {
+	struct hab_heap *heap;
+	struct hab_heap_config config;
+};
+
+FIXTURE_VARIANT(heap) {
+	uint32_t flags;
+	const char *levels;
+};
+
+FIXTURE_VARIANT_ADD(heap, process_clab) { HAB_HEAP_PROCESS, "clab=256K@cpu" };
+FIXTURE_VARIANT_ADD(heap, process_plab) { HAB_HEAP_PROCESS, "plab=1M@package" };
+FIXTURE_VARIANT_ADD(heap, device_clab) { HAB_HEAP_DEVICE, "clab=256K@cpu" };
+FIXTURE_VARIANT_ADD(heap, device_plab) { HAB_HEAP_DEVICE, "plab=1M@package" };
+
+FIXTURE_SETUP(heap)
+{
+	if ((variant->flags & HAB_HEAP_DEVICE) && access("/dev/hab", F_OK))
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	hab_heap_config_init(&self->config);
+	self->config.arena_bytes = 64 * MiB;
+	self->config.levels = variant->levels;
+	self->config.flags = variant->flags | HAB_HEAP_VERIFY;
+	ASSERT_EQ(0, hab_heap_create(&self->heap, &self->config));
+}
+
+FIXTURE_TEARDOWN(heap)
+{
+	hab_heap_destroy(self->heap);
+}
+
+TEST_F(heap, objects_are_aligned_and_disjoint)
+{
+	unsigned char *objects[2000];
+	size_t sizes[2000];
+	int i, j;
+
+	for (i = 0; i < 2000; i++) {
+		sizes[i] = 1 + (i * 7919) % (i % 50 ? 700 : 70000);
+		objects[i] = hab_alloc(self->heap, sizes[i]);
+		ASSERT_NE(NULL, objects[i]);
+		ASSERT_EQ(0, (uintptr_t)objects[i] % 16);
+		memset(objects[i], i & 0xff, sizes[i]);
+	}
+	for (i = 0; i < 2000; i++) {
+		for (j = 0; j < (int)sizes[i]; j += 61)
+			ASSERT_EQ(i & 0xff, objects[i][j]);
+		ASSERT_EQ(i & 0xff, objects[i][sizes[i] - 1]);
+	}
+}
+
+TEST_F(heap, alignment_is_honoured_and_nonsense_is_einval)
+{
+	size_t alignment;
+
+	for (alignment = 1; alignment <= 1 * MiB; alignment *= 2) {
+		char *object = hab_alloc_aligned(self->heap, alignment, 100);
+
+		ASSERT_NE(NULL, object);
+		EXPECT_EQ(0, (uintptr_t)object % alignment);
+		memset(object, 1, 100);
+	}
+	EXPECT_EQ(NULL, hab_alloc_aligned(self->heap, 0, 16));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(NULL, hab_alloc_aligned(self->heap, 48, 16));
+	EXPECT_EQ(EINVAL, errno);
+}
+
+TEST_F(heap, sizes_that_cannot_be_had_are_enomem)
+{
+	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, 1ul << 48, 65 * MiB };
+	struct hab_chunk chunk;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		errno = 0;
+		EXPECT_EQ(NULL, hab_alloc(self->heap, sizes[i]));
+		EXPECT_EQ(ENOMEM, errno);
+		EXPECT_EQ(-ENOMEM, hab_chunk_take(self->heap, sizes[i], &chunk));
+	}
+	EXPECT_EQ(NULL, hab_alloc_aligned(self->heap, 1ul << 63, SIZE_MAX / 2 + 2));
+	EXPECT_EQ(-EINVAL, hab_chunk_take(self->heap, 0, &chunk));
+	EXPECT_NE(NULL, hab_alloc(self->heap, 0));
+	EXPECT_NE(NULL, hab_alloc(self->heap, 100));
+}
+
+TEST_F(heap, a_used_up_arena_is_enomem_until_the_reset)
+{
+	struct hab_heap_stats stats;
+	size_t total = 0;
+
+	while (hab_alloc(self->heap, 1000))
+		total += 1000;
+	EXPECT_EQ(ENOMEM, errno);
+	EXPECT_GT(total, 56 * MiB);
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_NE(NULL, hab_alloc(self->heap, 1000));
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(1, stats.resets);
+}
+
+TEST_F(heap, statistics_add_up_to_the_byte)
+{
+	struct hab_heap_stats stats;
+	uint64_t asked = 0, accounted;
+	uint32_t l;
+	int i;
+
+	for (i = 0; i < 20000; i++) {
+		size_t size = 16 * (1 + i % 40);
+
+		ASSERT_NE(NULL, hab_alloc(self->heap, size));
+		asked += size;
+	}
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(asked, stats.allocated_bytes);
+	EXPECT_EQ(stats.book_refills, stats.refills);
+	EXPECT_EQ(stats.book_refill_bytes, stats.refill_bytes);
+	EXPECT_EQ(0, stats.foreign);
+	accounted = stats.chunk_bytes + stats.levels[0].free_bytes;
+	for (l = 1; l <= stats.nr_levels; l++)
+		accounted += stats.levels[l].waste_bytes + stats.levels[l].free_bytes;
+	EXPECT_EQ(stats.arena_bytes, accounted);
+}
+
+TEST_F(heap, chunks_tell_where_they_are_from)
+{
+	struct hab_chunk chunk;
+	struct hab_heap_stats stats;
+
+	ASSERT_EQ(0, hab_chunk_take(self->heap, 100, &chunk));
+	EXPECT_EQ(1, chunk.level);
+	EXPECT_EQ(128, chunk.size);
+	EXPECT_EQ(0, (uintptr_t)chunk.base % 64);
+	EXPECT_GE(chunk.cpu, 0);
+	EXPECT_GE(chunk.domain, 0);
+	memset(chunk.base, 0xff, chunk.size);
+	/* Above the lowest buffer's size the heap serves: the paper's Listing 1. */
+	ASSERT_EQ(0, hab_chunk_take(self->heap, 2 * MiB, &chunk));
+	EXPECT_EQ(0, chunk.level);
+	EXPECT_EQ(2 * MiB, chunk.size);
+	memset(chunk.base, 0xff, chunk.size);
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(2 * MiB, stats.levels[0].granted_bytes);
+}
+
+TEST_F(heap, backend_and_reason_are_told)
+{
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	EXPECT_STREQ(variant->flags & HAB_HEAP_DEVICE ? "device" : "process",
+		     hab_heap_backend(self->heap));
+	EXPECT_LT(10, strlen(hab_heap_backend_reason(self->heap)));
+}
+
+struct worker {
+	struct hab_heap *heap;
+	int rounds;
+	uint64_t bytes;
+	int bad;
+};
+
+static void *work(void *argument)
+{
+	struct worker *worker = argument;
+	uint64_t *last = NULL, *object;
+	int i;
+
+	for (i = 0; i < worker->rounds; i++) {
+		object = hab_alloc(worker->heap, 32);
+		if (!object) {
+			worker->bad++;
+			break;
+		}
+		object[0] = (uintptr_t)last;
+		object[1] = (uintptr_t)worker;
+		object[2] = i;
+		last = object;
+		worker->bytes += 32;
+	}
+	/* Every object still has what this thread wrote. */
+	for (; last; last = (uint64_t *)last[0]) {
+		if (last[1] != (uintptr_t)worker || last[2] != (uint64_t)--i)
+			worker->bad++;
+	}
+	return NULL;
+}
+
+TEST_F(heap, threads_that_come_and_go_lose_no_object_and_no_count)
+{
+	struct worker workers[16];
+	struct hab_heap_stats stats;
+	pthread_t threads[16];
+	uint64_t bytes = 0;
+	int round, i;
+
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	for (round = 0; round < 4; round++) {
+		for (i = 0; i < 16; i++) {
+			workers[i] = (struct worker){ .heap = self->heap, .rounds = 20000 };
+			ASSERT_EQ(0, pthread_create(&threads[i], NULL, work, &workers[i]));
+		}
+		for (i = 0; i < 16; i++) {
+			pthread_join(threads[i], NULL);
+			EXPECT_EQ(0, workers[i].bad);
+			bytes += workers[i].bytes;
+		}
+		ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+		EXPECT_EQ(bytes, stats.allocated_bytes);
+		ASSERT_EQ(0, hab_heap_reset(self->heap));
+	}
+	EXPECT_EQ(0, stats.foreign);
+}
+
+TEST_F(heap, a_forked_child_reads_its_parents_objects_and_allocates_its_own)
+{
+	char *object = hab_alloc(self->heap, 100);
+	int status;
+	pid_t child;
+
+	ASSERT_NE(NULL, object);
+	strcpy(object, "parent");
+	child = fork();
+	ASSERT_GE(child, 0);
+	if (!child) {
+		struct worker worker = { .heap = self->heap, .rounds = 10000 };
+
+		if (strcmp(object, "parent"))
+			_exit(1);
+		strcpy(object, "child");
+		work(&worker);
+		if (worker.bad)
+			_exit(2);
+		if (hab_heap_reset(self->heap))
+			_exit(3);
+		work(&worker);
+		hab_heap_destroy(self->heap);
+		_exit(worker.bad ? 4 : 0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_STREQ("parent", object);
+	EXPECT_NE(NULL, hab_alloc(self->heap, 1000));
+}
+
+struct collected {
+	uint64_t samples;
+	uint64_t weight;
+	struct hab_heap *heap;
+	bool allocate;
+};
+
+static void collect(const struct hab_sample *sample, void *context)
+{
+	struct collected *collected = context;
+
+	collected->samples++;
+	collected->weight += sample->weight;
+	memset(sample->address, 0x5a, sample->size);
+	if (collected->allocate)
+		hab_alloc(collected->heap, 64);
+}
+
+TEST_F(heap, samples_come_at_the_mean_interval_and_weigh_what_was_allocated)
+{
+	struct collected collected = { .heap = self->heap };
+	uint64_t bytes = 0;
+	int i;
+
+	ASSERT_EQ(-EINVAL, hab_set_sampling_interval(self->heap, -1));
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 16 * KiB));
+	ASSERT_EQ(0, hab_set_sample_handler(self->heap, collect, &collected));
+	for (i = 0; i < 600000; i++) {
+		if (!hab_alloc(self->heap, 64)) {
+			ASSERT_EQ(0, hab_heap_reset(self->heap));
+			ASSERT_NE(NULL, hab_alloc(self->heap, 64));
+		}
+		bytes += 64;
+	}
+	/* 2,344 samples are expected; five standard deviations are 242. */
+	EXPECT_GT(collected.samples, bytes / (16 * KiB) - 242);
+	EXPECT_LT(collected.samples, bytes / (16 * KiB) + 242);
+	EXPECT_LE(collected.weight, bytes);
+	EXPECT_GT(collected.weight, bytes - 16 * KiB * 40);
+	hab_set_sample_handler(self->heap, NULL, NULL);
+}
+
+TEST_F(heap, interval_0_samples_every_allocation_and_a_handler_may_allocate)
+{
+	struct collected collected = { .heap = self->heap, .allocate = true };
+	int i;
+
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 0));
+	ASSERT_EQ(0, hab_set_sample_handler(self->heap, collect, &collected));
+	hab_heap_reset(self->heap);
+	for (i = 0; i < 1000; i++)
+		ASSERT_NE(NULL, hab_alloc(self->heap, 48));
+	EXPECT_EQ(1000, collected.samples);
+	EXPECT_EQ(48000, collected.weight);
+	hab_set_sample_handler(self->heap, NULL, NULL);
+	for (i = 0; i < 1000; i++)
+		hab_alloc(self->heap, 48);
+	EXPECT_LE(collected.samples, 1001);
+}
+
+TEST_F(heap, a_hundred_heaps_at_once_do_not_mix)
+{
+	struct hab_heap *heaps[100];
+	uint64_t *objects[100];
+	int i, round;
+
+	self->config.arena_bytes = 1 * MiB;
+	self->config.levels = "clab=64K@cpu";
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, hab_heap_create(&heaps[i], &self->config));
+	for (round = 0; round < 50; round++) {
+		for (i = 0; i < 100; i++) {
+			objects[i] = hab_alloc(heaps[i], 64);
+			ASSERT_NE(NULL, objects[i]);
+			objects[i][0] = i;
+		}
+		for (i = 0; i < 100; i++)
+			ASSERT_EQ((uint64_t)i, objects[i][0]);
+	}
+	for (i = 0; i < 100; i++)
+		hab_heap_destroy(heaps[i]);
+	/* The slots are free again, and their TLABs are not the old heaps'. */
+	ASSERT_EQ(0, hab_heap_create(&heaps[0], &self->config));
+	EXPECT_NE(NULL, hab_alloc(heaps[0], 64));
+	hab_heap_destroy(heaps[0]);
+}
+
+static int create_with(const char *levels, size_t arena, size_t tlab, uint32_t flags)
+{
+	struct hab_heap_config config;
+	struct hab_heap *heap = (void *)1;
+	int err;
+
+	hab_heap_config_init(&config);
+	config.levels = levels;
+	config.arena_bytes = arena;
+	config.tlab_bytes = tlab;
+	config.flags = flags;
+	err = hab_heap_create(&heap, &config);
+	if (!err)
+		hab_heap_destroy(heap);
+	else if (heap)
+		return 1;	/* a failed create leaves NULL */
+	return err;
+}
+
+TEST(levels_that_make_no_sense_are_einval)
+{
+	static const char *const nonsense[] = {
+		"", ",", "clab", "clab=", "clab=1M", "clab=1M@", "clab=1M@nowhere", "=1M@cpu",
+		"clab=@cpu", "clab=-1@cpu", "clab=1X@cpu", "clab=1M@cpu,", "clab=1M@cpu,,b=1K@cpu",
+		"clab=99999999999999999999@cpu", "clab=16E@cpu", "clab=0@cpu", "clab=100@cpu",
+		"clab=64K@cpu,plab=32M@package", "clab=4G@cpu",
+		"a=16K@cpu,b=16K@cpu,c=16K@cpu,d=16K@cpu,e=16K@cpu", "clab=1M@cpu trailing",
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
+		EXPECT_EQ(-EINVAL, create_with(nonsense[i], 64 * MiB, 16 * KiB, 0))
+			TH_LOG("levels \"%s\"", nonsense[i]);
+	}
+	EXPECT_EQ(0, create_with("plab=1M@package,clab=64K@cpu", 64 * MiB, 16 * KiB, 0));
+	EXPECT_EQ(0, create_with("g=4M@global,n=2M@node,p=1M@package,c=64K@core", 64 * MiB,
+				 16 * KiB, 0));
+}
+
+TEST(arenas_tlabs_and_flags_out_of_range_are_refused)
+{
+	EXPECT_EQ(-EINVAL, create_with(NULL, 0, 16 * KiB, 0));
+	EXPECT_EQ(-ENOMEM, create_with(NULL, 1ul << 60, 16 * KiB, 0));
+	EXPECT_EQ(-ENOMEM, create_with(NULL, SIZE_MAX, 16 * KiB, 0));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 0, 0));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 1 * MiB, 0));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 16 * KiB, 1u << 31));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 16 * KiB,
+				       HAB_HEAP_DEVICE | HAB_HEAP_PROCESS));
+	EXPECT_EQ(-EINVAL, hab_heap_create(NULL, NULL));
+}
+
+TEST(a_config_of_another_size_is_judged_by_its_tail)
+{
+	struct {
+		struct hab_heap_config config;
+		char tail[32];
+	} larger = { 0 };
+	struct hab_heap *heap;
+
+	hab_heap_config_init(&larger.config);
+	larger.config.struct_size = sizeof(larger);
+	EXPECT_EQ(0, hab_heap_create(&heap, &larger.config));
+	hab_heap_destroy(heap);
+	larger.tail[31] = 1;
+	EXPECT_EQ(-E2BIG, hab_heap_create(&heap, &larger.config));
+	larger.config.struct_size = sizeof(larger.config) - 1;
+	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &larger.config));
+	larger.config.struct_size = 0;
+	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &larger.config));
+}
+
+TEST(the_defaults_work_and_fall_back_without_the_module)
+{
+	struct hab_heap *heap;
+	const char *expected = access("/dev/hab", R_OK | W_OK) ? "process" : "device";
+
+	ASSERT_EQ(0, hab_heap_create(&heap, NULL));
+	EXPECT_STREQ(expected, hab_heap_backend(heap));
+	if (access("/dev/hab", F_OK)) {
+		EXPECT_NE(NULL, strstr(hab_heap_backend_reason(heap), "not loaded"));
+		EXPECT_EQ(-ENOENT, create_with(NULL, 64 * MiB, 16 * KiB, HAB_HEAP_DEVICE));
+	}
+	EXPECT_NE(NULL, hab_alloc(heap, 100));
+	hab_heap_destroy(heap);
+}
+
+TEST(the_environment_overrides_levels_and_tlab)
+{
+	struct hab_heap_stats stats;
+	struct hab_heap *heap;
+
+	setenv("HAB_LEVELS", "plab=2M@package,clab=128K@cpu", 1);
+	setenv("HAB_TLAB", "4K", 1);
+	ASSERT_EQ(0, hab_heap_create(&heap, NULL));
+	hab_alloc(heap, 16);
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_EQ(2, stats.nr_levels);
+	EXPECT_EQ(4096, stats.chunk_bytes);
+	EXPECT_EQ(2 * MiB, stats.levels[1].granted_bytes);
+	hab_heap_destroy(heap);
+	setenv("HAB_TLAB", "4Q", 1);
+	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
+	unsetenv("HAB_TLAB");
+	setenv("HAB_LEVELS", "rubbish", 1);
+	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
+	unsetenv("HAB_LEVELS");
+	setenv("HAB_BACKEND", "cloud", 1);
+	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
+	unsetenv("HAB_BACKEND");
+}
+
+TEST(without_restartable_sequences_everything_still_works)
+{
+	struct worker worker = { .rounds = 5000 };
+	struct hab_heap_stats stats;
+	pid_t child = fork();
+	int status;
+
+	/* The choice is made once a process, so in a fresh one. */
+	if (!child) {
+		setenv("HAB_RSEQ", "0", 1);
+		if (hab_heap_create(&worker.heap, NULL))
+			_exit(1);
+		if (!strstr(hab_heap_backend_reason(worker.heap), "no restartable"))
+			_exit(2);
+		work(&worker);
+		if (worker.bad || hab_heap_stats(worker.heap, &stats) || stats.foreign)
+			_exit(3);
+		hab_heap_destroy(worker.heap);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/hab by its ABI alone, no library: what it promises, and what it answers to
+ * wrong use. Every test opens the device anew.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "uapi/hab.h"
+
+#define ARENA (16ull << 20)
+
+/* -errno of an ioctl, or its result. */
+static int call(int fd, unsigned long command, void *argument)
+{
+	int result = ioctl(fd, command, argument);
+
+	return result < 0 ? -errno : result;
+}
+
+static struct hab_create usual(void)
+{
+	struct hab_create create = {
+		.size = sizeof(create),
+		.arena_bytes = ARENA,
+		.nr_levels = 1,
+		.levels = { { 64 << 10, HAB_DOMAIN_CPU, 0 } },
+		.name = "abi",
+	};
+
+	return create;
+}
+
+static int map_errno(int fd, size_t bytes, int prot, int flags, __u64 offset)
+{
+	void *memory = mmap(NULL, bytes, prot, flags, fd, offset);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	munmap(memory, bytes);
+	return 0;
+}
+
+FIXTURE(device) {
+	int fd;
+	struct hab_create create;
+};
+
+FIXTURE_SETUP(device)
+{
+	self->fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+	self->create = usual();
+	if (self->fd < 0)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+}
+
+FIXTURE_TEARDOWN(device)
+{
+	if (self->fd >= 0)
+		close(self->fd);
+}
+
+static int created(struct _test_data_device *self)
+{
+	return call(self->fd, HAB_IOC_CREATE, &self->create);
+}
+
+TEST_F(device, version_tells_the_abi_and_that_bpf_programs_can_attach)
+{
+	struct hab_version version = { .size = sizeof(version) };
+
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_VERSION, &version));
+	EXPECT_EQ(HAB_ABI_VERSION, version.abi);
+	EXPECT_EQ(HAB_FEATURE_BTF, version.features & HAB_FEATURE_BTF);
+	EXPECT_GE(version.nr_cpus, sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+TEST_F(device, unknown_commands_are_enotty)
+{
+	EXPECT_EQ(-ENOTTY, call(self->fd, _IO(HAB_IOC_TYPE, 0x7f), NULL));
+	EXPECT_EQ(-ENOTTY, call(self->fd, _IO('x', 0), NULL));
+	EXPECT_EQ(-ENOTTY, call(self->fd, _IOWR(HAB_IOC_TYPE, 1, int), NULL));
+}
+
+TEST_F(device, commands_before_create_are_eopnotsupp)
+{
+	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 1, .want_bytes = 1 };
+
+	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_REFILL, &refill));
+	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_RESET, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_STATS, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_STACK, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, HAB_MAP_INFO));
+}
+
+TEST_F(device, a_struct_that_is_too_small_is_einval)
+{
+	self->create.size = sizeof(self->create) - 1;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create.size = 0;
+	EXPECT_EQ(-EINVAL, created(self));
+}
+
+TEST_F(device, a_larger_struct_is_fine_with_a_zero_tail_and_e2big_without)
+{
+	struct {
+		struct hab_create create;
+		char tail[64];
+	} larger = { .create = self->create };
+
+	larger.create.size = sizeof(larger);
+	larger.tail[63] = 1;
+	EXPECT_EQ(-E2BIG, call(self->fd, HAB_IOC_CREATE, &larger));
+	larger.tail[63] = 0;
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_CREATE, &larger));
+	larger.create.size = 1u << 30;
+	EXPECT_EQ(-E2BIG, call(self->fd, HAB_IOC_CREATE, &larger));
+}
+
+TEST_F(device, unreadable_pointers_are_efault)
+{
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_CREATE, NULL));
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_CREATE, (void *)8));
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_VERSION, (void *)~0ul));
+}
+
+TEST_F(device, unknown_flags_reserved_fields_and_bad_names_are_einval)
+{
+	self->create.flags = 1;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create = usual();
+	self->create.reserved = 1;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create = usual();
+	self->create.levels[0].reserved = 1;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create = usual();
+	memset(self->create.name, 'x', sizeof(self->create.name));
+	EXPECT_EQ(-EINVAL, created(self));
+	strcpy(self->create.name, "new\nline");
+	EXPECT_EQ(-EINVAL, created(self));
+}
+
+TEST_F(device, arenas_and_levels_out_of_range_are_refused)
+{
+	self->create.arena_bytes = 0;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create.arena_bytes = ARENA + 64;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create.arena_bytes = 1ull << 60;
+	EXPECT_EQ(-ENOMEM, created(self));
+	self->create.arena_bytes = ~0ull;
+	EXPECT_EQ(-ENOMEM, created(self));
+	self->create = usual();
+	self->create.nr_levels = 0;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create.nr_levels = ~0u;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create = usual();
+	self->create.levels[0].bytes = 2 * ARENA;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create.levels[0].bytes = 64 << 10;
+	self->create.levels[0].kind = HAB_DOMAIN_KINDS;
+	EXPECT_EQ(-EINVAL, created(self));
+	self->create = usual();
+	EXPECT_EQ(0, created(self));
+}
+
+TEST_F(device, a_second_heap_on_the_same_file_is_ebusy)
+{
+	ASSERT_EQ(0, created(self));
+	EXPECT_EQ(-EBUSY, created(self));
+}
+
+TEST_F(device, each_area_maps_once_and_only_as_it_is_meant)
+{
+	const struct hab_create *create = &self->create;
+	const int rw = PROT_READ | PROT_WRITE;
+	void *info, *words, *arena;
+
+	ASSERT_EQ(0, created(self));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, 4096));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, 1ull << 60));
+	EXPECT_EQ(-EACCES, map_errno(self->fd, create->info_bytes, rw, MAP_SHARED, HAB_MAP_INFO));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->info_bytes, PROT_READ, MAP_PRIVATE,
+				     HAB_MAP_INFO));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->info_bytes + 4096, PROT_READ, MAP_SHARED,
+				     HAB_MAP_INFO));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->words_bytes, rw, MAP_PRIVATE,
+				     HAB_MAP_WORDS));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->words_bytes, rw | PROT_EXEC, MAP_SHARED,
+				     HAB_MAP_WORDS));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, ARENA, rw, MAP_SHARED, HAB_MAP_ARENA));
+	EXPECT_EQ(-EINVAL, map_errno(self->fd, ARENA / 2, rw, MAP_PRIVATE, HAB_MAP_ARENA));
+
+	info = mmap(NULL, create->info_bytes, PROT_READ, MAP_SHARED, self->fd, HAB_MAP_INFO);
+	ASSERT_NE(MAP_FAILED, info);
+	words = mmap(NULL, create->words_bytes, rw, MAP_SHARED, self->fd, HAB_MAP_WORDS);
+	ASSERT_NE(MAP_FAILED, words);
+	arena = mmap(NULL, ARENA, rw, MAP_PRIVATE | MAP_NORESERVE, self->fd, HAB_MAP_ARENA);
+	ASSERT_NE(MAP_FAILED, arena);
+	EXPECT_EQ(-1, mprotect(info, create->info_bytes, rw));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_EQ(-1, mprotect(words, create->words_bytes, PROT_READ | PROT_EXEC));
+	EXPECT_EQ(-EBUSY, map_errno(self->fd, create->info_bytes, PROT_READ, MAP_SHARED,
+				    HAB_MAP_INFO));
+	EXPECT_EQ(-EBUSY, map_errno(self->fd, create->words_bytes, rw, MAP_SHARED, HAB_MAP_WORDS));
+	EXPECT_EQ(-EBUSY, map_errno(self->fd, ARENA, rw, MAP_PRIVATE, HAB_MAP_ARENA));
+	EXPECT_EQ(HAB_INFO_MAGIC, ((struct hab_info *)info)->magic);
+	EXPECT_EQ(create->heap_id, ((struct hab_info *)info)->heap_id);
+	EXPECT_EQ(0, ((char *)arena)[ARENA - 1]);
+}
+
+TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
+{
+	struct hab_refill refill = { .size = sizeof(refill) };
+
+	ASSERT_EQ(0, created(self));
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REFILL, &refill));
+	refill.min_bytes = 2;
+	refill.want_bytes = 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REFILL, &refill));
+	refill.min_bytes = ~0ull;
+	refill.want_bytes = ~0ull;
+	EXPECT_EQ(-ENOMEM, call(self->fd, HAB_IOC_REFILL, &refill));
+	refill.min_bytes = 1;
+	refill.flags = 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REFILL, &refill));
+	refill.flags = 0;
+	refill.min_bytes = ARENA;
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	EXPECT_EQ(ARENA, refill.chunk_bytes);
+	EXPECT_EQ(0, refill.level);
+	refill.min_bytes = 1;
+	EXPECT_EQ(-ENOMEM, call(self->fd, HAB_IOC_REFILL, &refill));
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_RESET, (void *)1));
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_RESET, NULL));
+	refill.want_bytes = 64;
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	EXPECT_EQ(64, refill.chunk_bytes);
+}
+
+TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
+{
+	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_stats stats = { .size = sizeof(stats) };
+	__u64 *words, last = 0;
+	size_t i, n;
+
+	ASSERT_EQ(0, created(self));
+	words = mmap(NULL, self->create.words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd,
+		     HAB_MAP_WORDS);
+	ASSERT_NE(MAP_FAILED, words);
+	srand(7);
+	for (n = 0; n < 200; n++) {
+		for (i = 0; i < self->create.words_bytes / sizeof(*words); i++)
+			words[i] = ((__u64)rand() << 40) ^ ((__u64)rand() << 20) ^ rand();
+		ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+		/* A word of noise is never believed, so each chunk starts a new block. */
+		if (n)
+			EXPECT_GE(refill.chunk_offset, last + (64 << 10));
+		EXPECT_LE(refill.chunk_offset + refill.chunk_bytes, ARENA);
+		last = refill.chunk_offset;
+	}
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(200, stats.invalid_words);
+}
+
+TEST_F(device, stacks_of_unknown_samples_and_sizes_are_refused)
+{
+	__u64 frames[HAB_STACK_DEPTH] = { 1 };
+	struct hab_stack stack = {
+		.size = sizeof(stack), .nr_frames = 1, .frames = (__u64)(unsigned long)frames,
+	};
+
+	ASSERT_EQ(0, created(self));
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_STACK, &stack));
+	stack.sample_id = 1;
+	stack.nr_frames = HAB_STACK_DEPTH + 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_STACK, &stack));
+	stack.nr_frames = 0;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_STACK, &stack));
+	stack.nr_frames = 2;
+	stack.frames = 8;
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_STACK, &stack));
+}
+
+TEST_F(device, a_mapped_arena_outlives_the_closed_file)
+{
+	char *arena;
+
+	ASSERT_EQ(0, created(self));
+	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, self->fd,
+		     HAB_MAP_ARENA);
+	ASSERT_NE(MAP_FAILED, arena);
+	arena[0] = 'a';
+	close(self->fd);
+	self->fd = -1;
+	arena[ARENA - 1] = 'z';
+	EXPECT_EQ('a', arena[0]);
+	EXPECT_EQ(0, munmap(arena + ARENA / 4, ARENA / 4));
+	EXPECT_EQ('z', arena[ARENA - 1]);
+}
+
+TEST_F(device, a_forked_child_keeps_the_arena_and_loses_the_words)
+{
+	char *arena;
+	void *words;
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, created(self));
+	arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, self->fd,
+		     HAB_MAP_ARENA);
+	words = mmap(NULL, self->create.words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd,
+		     HAB_MAP_WORDS);
+	ASSERT_NE(MAP_FAILED, arena);
+	ASSERT_NE(MAP_FAILED, words);
+	arena[0] = 'p';
+	child = fork();
+	ASSERT_GE(child, 0);
+	if (!child) {
+		unsigned char vector;
+
+		if (arena[0] != 'p')
+			_exit(1);
+		arena[0] = 'c';
+		_exit(mincore(words, 4096, &vector) == -1 && errno == ENOMEM ? 0 : 2);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ('p', arena[0]);
+}
+
+struct closing {
+	int fd;
+	volatile int stop;
+};
+
+static void *refill_for_ever(void *argument)
+{
+	struct closing *closing = argument;
+
+	while (!closing->stop) {
+		struct hab_refill refill = {
+			.size = sizeof(refill), .min_bytes = 64, .want_bytes = 4096,
+		};
+
+		if (ioctl(closing->fd, HAB_IOC_REFILL, &refill) && errno == ENOMEM)
+			ioctl(closing->fd, HAB_IOC_RESET, 0);
+	}
+	return NULL;
+}
+
+TEST_F(device, closing_while_others_refill_harms_nobody)
+{
+	struct closing closing = { 0 };
+	pthread_t threads[4];
+	int round, i;
+
+	for (round = 0; round < 20; round++) {
+		struct hab_create create = usual();
+		int fd = open("/dev/hab", O_RDWR);
+
+		ASSERT_EQ(0, call(fd, HAB_IOC_CREATE, &create));
+		closing.fd = fd;
+		closing.stop = 0;
+		for (i = 0; i < 4; i++)
+			pthread_create(&threads[i], NULL, refill_for_ever, &closing);
+		usleep(5000);
+		close(fd);
+		usleep(1000);
+		closing.stop = 1;
+		for (i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+	}
+}
+
+TEST_HARNESS_MAIN

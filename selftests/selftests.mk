@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The test programs. Target tests: all that run in VMs and here; target host-tests:
+# the same sources with sanitizers, for this host only.
+
+HARNESS_DIR := $(HAB_CACHE)/linux-source/tools/testing/selftests
+HARNESS := $(HARNESS_DIR)/kselftest_harness.h
+TEST_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -pthread -D_GNU_SOURCE -isystem $(HARNESS_DIR) -I. -Ilib
+
+# The stress test has the library's sources in it, with delays in the sections; the
+# blind one also without their CPU check: it has to fail.
+INJECTED := $(filter-out lib/chunk.c,$(LIB_SOURCES))
+STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
+STRESS_CFLAGS := -include selftests/lib/inject.h
+
+TESTS := $(addprefix $(BUILD)/tests/,lib_test stress_test stress_blind abi_test \
+	telemetry_load loadgen_raw)
+HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan)
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+.PHONY: tests host-tests
+tests: $(TESTS) $(BUILD)/tests/json_server
+host-tests: $(HOST_TESTS) $(TESTS)
+
+$(HARNESS):
+	selftests/vm/fetch kselftest
+
+$(BUILD)/tests:
+	mkdir -p $@
+
+TEST_DEPS = $(HARNESS) | $(BUILD)/tests
+LIB_HEADERS := $(wildcard lib/*.h core/*.h uapi/*.h)
+
+$(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/throttle_test: selftests/host/throttle_test.c core/throttle.c $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
+
+$(BUILD)/tests/lib_test_asan: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/lib_test: selftests/lib/lib_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+$(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
+
+$(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)
+
+$(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/loadgen_raw: selftests/telemetry/loadgen_raw.c uapi/hab.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/telemetry_load: selftests/telemetry/telemetry_load.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+$(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -ljansson

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034 # the variables are for those who source this
+# Helpers shared by fetch, build-module and run: where things are, how a kernel
+# of the cache is named, and how a step or an error is said. Sourced, not run.
+
+vm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+repo=$(cd "$vm_dir/../.." && pwd -P)
+# Everything made here; HAB_BUILD is for trying another tree without disturbing this one.
+build=${HAB_BUILD:-$repo/build}
+cache=${HAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hab}
+me=$(basename "$0")
+# What a stamp in the cache must say; raise it when fetch fills the cache differently.
+recipe=1
+# What build-module compiles; anything newer than hab.ko makes it stale.
+module_sources=(Kbuild module core uapi)
+
+step() { printf '%s: %s\n' "$me" "$*" >&2; }
+
+die() {
+	step "$*"
+	exit "${die_status:-1}"
+}
+
+# Refuses a kernel this runner does not know, in words.
+check_kernel() {
+	case $1 in
+	6.1 | 6.12) ;;
+	7.2) die "kernel 7.2 is not supported yet: its kbuild tools need a newer C library than Debian 12 has; use 6.1 or 6.12." ;;
+	*) die "there is no kernel \"$1\" here: use 6.1 or 6.12." ;;
+	esac
+}
+
+# stamped NAME: true when the cache holds NAME complete and made by this recipe.
+stamped() { [ -f "$cache/$1/.stamp" ] && [ "$(cat "$cache/$1/.stamp")" = "$recipe" ]; }
+
+# newer_than FILE PATH...: true when FILE is missing or something below PATH is newer.
+newer_than() {
+	local file=$1
+	shift
+	[ -e "$file" ] || return 0
+	[ -n "$(find "$@" -newer "$file" -print -quit 2>/dev/null)" ]
+}
+
+# Major version of a QEMU binary, 0 when it does not run.
+qemu_major() {
+	local version
+	version=$("$@" --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p') || true
+	echo "${version:-0}"
+}
+
+# Sets the array `qemu` to the command that starts QEMU: the cache's own first,
+# then the machine's. The cache's may miss a library of the machine it was made on,
+# so it counts only if it runs. Returns 1 when there is none.
+find_qemu() {
+	local at=$cache/qemu/root
+	qemu=(env "LD_LIBRARY_PATH=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu"
+		"$at/usr/bin/qemu-system-x86_64" -L "$at/usr/share/qemu" -L "$at/usr/share/seabios")
+	if stamped qemu && [ "$(qemu_major "${qemu[@]}")" != 0 ]; then
+		return 0
+	fi
+	qemu=(qemu-system-x86_64)
+	command -v qemu-system-x86_64 >/dev/null && [ "$(qemu_major "${qemu[@]}")" != 0 ]
+}

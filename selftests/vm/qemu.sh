@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034,SC2054,SC2154 # run's variables; QEMU's commas
+# The part of run that starts QEMU, waits for it and reads the kernel's log. Sourced
+# by run, whose variables it uses.
+
+# A guest of many CPUs on a machine of few takes its time.
+boot_limit=$((120 + 2 * cpus))
+# Lines of a healthy boot under emulation that look like complaints.
+harmless='^$'
+complaints='WARNING: |BUG: |BUG at |Oops|Call Trace|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
+complaints+='|possible recursive locking|circular locking|suspicious RCU|inconsistent lock state|detected( expedited)? stalls|soft lockup|hard LOCKUP'
+complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ new|unreferenced object|refcount_t|list_(add|del) corruption|sleeping function called|scheduling while atomic|bad page state|invoked oom-killer'
+
+# Sets the array `options` to everything after the name of the program.
+qemu_options() {
+	local accel=tcg,thread=multi install=() node size
+	# Emulated CPUs that wait for a busy machine's are not stalled.
+	local patience='rcupdate.rcu_cpu_stall_timeout=60 workqueue.watchdog_thresh=60 watchdog_thresh=30'
+	[ "$(qemu_major "${qemu[@]}")" -ge 8 ] || accel=tcg,thread=single
+	# Some machines have a /dev/kvm under which a kernel hangs: those show no svm or vmx.
+	if (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
+		accel=kvm patience=''
+	fi
+	if [ -d "$build/install" ]; then
+		append="$append hab_vm.install"
+		install=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
+	fi
+	options=(-M q35,smm=off,sata=off,smbus=off,vmport=off,usb=off -accel "$accel" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
+		-nic none -display none -no-reboot -m "${megabytes}M"
+		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads"
+		-kernel "$cache/$kernel/vmlinux" -initrd "$work/initramfs.cpio"
+		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic $patience$append"
+		-chardev "file,id=log,path=${log//,/,,}" -serial chardev:log
+		-virtfs "local,id=root,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
+		-virtfs "local,id=run,path=${run_dir//,/,,},mount_tag=run,security_model=none"
+		"${install[@]}"
+		-device virtio-serial-pci
+		-add-fd fd=3,set=1 -chardev file,id=out,path=/dev/fdset/1,append=on
+		-device virtserialport,chardev=out,name=hab.out
+		-add-fd fd=4,set=2 -chardev file,id=err,path=/dev/fdset/2,append=on
+		-device virtserialport,chardev=err,name=hab.err)
+	[ -z "$shared" ] || options+=(-virtfs "local,id=share,path=${shared//,/,,},mount_tag=share,security_model=none,multidevs=remap")
+	[ "$sockets" -gt 1 ] || return 0
+	for ((node = 0; node < sockets; node++)); do
+		size=$((megabytes / sockets))
+		[ "$node" != 0 ] || size=$((megabytes - size * (sockets - 1)))
+		options+=(-object "memory-backend-ram,id=mem$node,size=${size}M" -numa "node,nodeid=$node,memdev=mem$node"
+			-numa "cpu,node-id=$node,socket-id=$node")
+	done
+}
+
+running() { kill -0 "$pid" 2>/dev/null; }
+
+# QEMU waits for ever on an output nobody reads, so a cat stands between: its death
+# is seen, and ends the run as SIGPIPE would.
+open_output() {
+	exec {out}> >(exec cat)
+	reader=$!
+}
+close_output() {
+	exec {out}>&-
+	wait "$reader" || true
+}
+
+# Starts QEMU and returns when COMMAND's turn has come; 1 with `why` when it did not.
+# QEMU dies with this program, even if that is killed.
+boot() {
+	local start=$SECONDS
+	rm -f "$run_dir/verdict" "$run_dir/booted"
+	setpriv --pdeathsig KILL "${qemu[@]}" "${options[@]}" 3>&"$out" 4>&2 </dev/null >"$run_dir/qemu" 2>&1 &
+	pid=$!
+	until [ -e "$run_dir/booted" ]; do
+		if ! running; then
+			[ ! -e "$run_dir/booted" ] || break
+			why="QEMU ended: $(tail -n 1 "$run_dir/qemu")$(grep -a 'hab-vm: ' "$log" | tail -n 1)"
+			return 1
+		fi
+		if [ $((SECONDS - start)) -ge "$boot_limit" ]; then
+			why="nothing for $boot_limit s"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
+
+watch_command() {
+	local start=$SECONDS
+	timed_out=''
+	while running; do
+		if [ $((SECONDS - start)) -ge "$limit" ] && [ ! -e "$run_dir/verdict" ]; then
+			timed_out=1
+			break
+		fi
+		kill -0 "$reader" 2>/dev/null || exit 141
+		# A guest with a verdict has ten seconds to power off.
+		[ -e "$run_dir/verdict" ] || start_off=$SECONDS
+		[ $((SECONDS - ${start_off:-$start})) -lt 10 ] || [ ! -e "$run_dir/verdict" ] || break
+		sleep 0.05
+	done
+	stop_qemu
+	close_output
+}
+
+# report STATUS SENTENCE: says why the run failed, with what the kernel complained
+# about or, where there is no verdict, what was said last; and ends.
+report() {
+	step "$2"
+	if [ -n "${found:-}" ]; then
+		printf '%s\n' "$found" | head -n 40 >&2
+	elif [ "$1" = 125 ] && [ ! -e "$run_dir/verdict" ]; then
+		tail -n 40 "$log" | tr -d '\r' >&2
+	fi
+	grep -v 'terminating on signal' "$run_dir/qemu" | sed "s/^/$me: QEMU said: /" >&2 || true
+	step "the kernel's log: $log"
+	exit "$1"
+}
+
+judge() {
+	local kind rest
+	found=$(tr -d '\r\000' <"$log" | grep -aE "$complaints" | grep -avE "$harmless") || true
+	[ -z "$timed_out" ] || report 124 "the command was still running after $limit s, so the guest was stopped.${found:+ Its kernel complained:}"
+	[ -e "$run_dir/verdict" ] || report 125 "the guest died while the command ran.${found:+ Its kernel complained:}"
+	read -r kind rest <"$run_dir/verdict"
+	if [ "$kind" = fail ]; then
+		[ ! -e "$run_dir/dmesg" ] || cat "$run_dir/dmesg" >&2
+		report 122 "$rest"
+	fi
+	[ -z "$found" ] || report 123 "the kernel complained (the command ended with $rest):"
+	[ "$rest" = 0 ] || report "$rest" "the command ended with $rest."
+	rm -f "$log"
+	exit 0
+}
