@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The BPF program against the module, without the daemon: exact totals, the
+ * throttler's rate, and that no event goes uncounted.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "bpf/records.h"
+#include "hab.h"
+#include "hab.skel.h"
+
+#define SYSFS "/sys/class/misc/hab/"
+#define MAX_SAMPLES 200000
+
+struct seen {
+	uint64_t samples;
+	uint64_t stacks;
+	uint64_t heaps;
+	uint64_t joined;	/* stacks whose sample came right before */
+	uint64_t weight;
+	uint64_t bytes;
+	double estimate;
+	uint64_t last_id;
+	uint64_t wanted_frame_first, wanted_frame_end;
+	uint64_t stacks_with_frame;
+	uint64_t *times;
+};
+
+static int on_record(void *context, void *data, size_t size)
+{
+	const struct hab_record_head *head = data;
+	struct seen *seen = context;
+	uint32_t i;
+
+	(void)size;
+	if (head->type == HAB_RECORD_SAMPLE) {
+		const struct hab_record_sample *sample = data;
+
+		if (seen->samples < MAX_SAMPLES)
+			seen->times[seen->samples] = head->time_ns;
+		seen->samples++;
+		seen->weight += sample->weight;
+		seen->bytes += sample->bytes;
+		seen->estimate += (double)sample->bytes * 4294967296.0 / sample->probability;
+		seen->last_id = sample->sample_id;
+	} else if (head->type == HAB_RECORD_STACK) {
+		const struct hab_record_stack *stack = data;
+
+		seen->stacks++;
+		for (i = 0; i < stack->nr_frames; i++) {
+			if (stack->frames[i] >= seen->wanted_frame_first &&
+			    stack->frames[i] < seen->wanted_frame_end) {
+				seen->stacks_with_frame++;
+				break;
+			}
+		}
+	} else if (head->type == HAB_RECORD_HEAP) {
+		seen->heaps++;
+	}
+	return 0;
+}
+
+static uint64_t read_sysfs(const char *name)
+{
+	char path[128];
+	unsigned long long value = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), SYSFS "%s", name);
+	file = fopen(path, "r");
+	if (!file || fscanf(file, "%llu", &value) != 1)
+		value = ~0ull;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static int write_rate(const char *rate)
+{
+	FILE *file = fopen(SYSFS "rate", "w");
+	int err;
+
+	if (!file)
+		return -errno;
+	fputs(rate, file);
+	err = fclose(file) ? -errno : 0;
+	return err;
+}
+
+FIXTURE(telemetry) {
+	struct hab_bpf *skeleton;
+	struct ring_buffer *ring;
+	struct seen seen;
+};
+
+FIXTURE_SETUP(telemetry)
+{
+	if (access("/dev/hab", F_OK))
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	self->seen.times = calloc(MAX_SAMPLES, sizeof(uint64_t));
+	self->skeleton = hab_bpf__open_and_load();
+	ASSERT_NE(NULL, self->skeleton);
+	ASSERT_EQ(0, hab_bpf__attach(self->skeleton));
+	self->ring = ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record,
+				      &self->seen, NULL);
+	ASSERT_NE(NULL, self->ring);
+	ASSERT_EQ(0, write_rate("150"));
+}
+
+FIXTURE_TEARDOWN(telemetry)
+{
+	write_rate("150");
+	ring_buffer__free(self->ring);
+	hab_bpf__destroy(self->skeleton);
+	free(self->seen.times);
+}
+
+static void machine_totals(struct _test_data_telemetry *self, struct hab_machine_totals *sum)
+{
+	int nr = libbpf_num_possible_cpus(), cpu;
+	struct hab_machine_totals *values = calloc(nr, sizeof(*values));
+	uint64_t *to = (uint64_t *)sum;
+	uint32_t zero = 0;
+	size_t i;
+
+	memset(sum, 0, sizeof(*sum));
+	bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.totals), &zero, values);
+	for (cpu = 0; cpu < nr; cpu++) {
+		for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+			to[i] += ((uint64_t *)&values[cpu])[i];
+	}
+	free(values);
+}
+
+/* Hits that the kernel dropped before the program ran. */
+static uint64_t missed(struct _test_data_telemetry *self)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	bpf_obj_get_info_by_fd(bpf_program__fd(self->skeleton->progs.on_refill), &info, &size);
+	return info.recursion_misses;
+}
+
+struct load {
+	int threads;
+	int seconds;		/* or for so many chunks a thread, if 0 */
+	int chunks;
+	const char *levels;
+};
+
+static struct hab_heap *heap;
+static volatile int stop;
+
+/* Each take is a refill: the chunk is as large as the buffer. */
+__attribute__((noinline)) static int refilling_function(size_t size)
+{
+	struct hab_chunk chunk;
+	int err = hab_chunk_take(heap, size, &chunk);
+
+	__asm__ volatile ("" ::: "memory");	/* no tail call: it has to be in the stack */
+	return err;
+}
+
+static void *refill_thread(void *argument)
+{
+	const struct load *load = argument;
+	int n;
+
+	for (n = 0; load->seconds ? !stop : n < load->chunks; n++) {
+		if (refilling_function(1024))
+			hab_heap_reset(heap);
+	}
+	return NULL;
+}
+
+/* Runs a load in this process; what the library counted comes back. */
+static int run_load(const struct load *load, struct hab_heap_stats *stats)
+{
+	struct hab_heap_config config;
+	pthread_t threads[64];
+	int i, err;
+
+	hab_heap_config_init(&config);
+	config.arena_bytes = 64ul << 20;
+	config.tlab_bytes = 1024;
+	config.levels = load->levels ? load->levels : "clab=1K@cpu";
+	config.flags = HAB_HEAP_DEVICE;
+	config.name = "load";
+	err = hab_heap_create(&heap, &config);
+	if (err)
+		return err;
+	stop = 0;
+	for (i = 0; i < load->threads; i++)
+		pthread_create(&threads[i], NULL, refill_thread, (void *)load);
+	if (load->seconds)
+		sleep(load->seconds);
+	stop = 1;
+	for (i = 0; i < load->threads; i++)
+		pthread_join(threads[i], NULL);
+	err = hab_heap_stats(heap, stats);
+	hab_heap_destroy(heap);
+	return err;
+}
+
+TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
+{
+	const struct load load = { .threads = 8, .chunks = 2000 };
+	struct hab_process_totals process = { 0 };
+	struct hab_machine_totals machine;
+	struct hab_heap_stats stats;
+	uint32_t pid = getpid();
+	uint64_t refills, bytes;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	refills = read_sysfs("refills");
+	bytes = read_sysfs("refill_bytes");
+	ASSERT_EQ(0, run_load(&load, &stats));
+	machine_totals(self, &machine);
+	ASSERT_EQ(0, bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid,
+					 &process));
+	EXPECT_EQ(16000, stats.refills);
+	EXPECT_EQ(stats.refills, process.refills + missed(self));
+	EXPECT_EQ(0, missed(self));
+	EXPECT_EQ(stats.refill_bytes, process.bytes);
+	EXPECT_EQ(stats.refill_bytes, machine.bytes);
+	EXPECT_EQ(stats.refills, machine.events);
+	/* The module's own count holds whether or not somebody listens. */
+	EXPECT_EQ(stats.refills, read_sysfs("refills") - refills);
+	EXPECT_EQ(stats.refill_bytes, read_sysfs("refill_bytes") - bytes);
+	EXPECT_EQ(stats.book_refill_bytes, stats.refill_bytes);
+}
+
+TEST_F_TIMEOUT(telemetry, every_event_is_sampled_throttled_or_lost, 120)
+{
+	const struct load load = { .threads = 8, .chunks = 3000 };
+	struct hab_machine_totals machine;
+	struct hab_heap_stats stats;
+	uint64_t sampled, throttled;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	/* Nobody reads meanwhile and nothing is throttled: the ring must overflow. */
+	ASSERT_EQ(0, write_rate("off"));
+	sampled = read_sysfs("sampled");
+	throttled = read_sysfs("throttled");
+	ASSERT_EQ(0, run_load(&load, &stats));
+	ring_buffer__consume(self->ring);
+	machine_totals(self, &machine);
+	TH_LOG("events %llu = sampled %llu + throttled %llu + lost %llu; records %lu, stacks lost %llu",
+	       machine.events, machine.sampled, machine.throttled, machine.lost,
+	       (long)self->seen.samples, machine.stacks_lost);
+	EXPECT_EQ(stats.refills, machine.events);
+	EXPECT_EQ(machine.events, machine.sampled + machine.throttled + machine.lost);
+	EXPECT_GT(machine.lost, 0);
+	EXPECT_EQ(self->seen.samples, machine.sampled);
+	/* The module's throttler knows nothing of the ring: kept is sampled or lost. */
+	EXPECT_EQ(machine.sampled + machine.lost, read_sysfs("sampled") - sampled);
+	EXPECT_EQ(machine.throttled, read_sysfs("throttled") - throttled);
+}
+
+static void *consume(void *argument)
+{
+	struct _test_data_telemetry *self = argument;
+
+	while (!stop)
+		ring_buffer__poll(self->ring, 50);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(telemetry, the_emitted_rate_stays_at_the_set_one_under_twenty_times_the_load, 120)
+{
+	const struct load load = { .threads = 8, .seconds = 6 };
+	struct hab_machine_totals machine;
+	struct hab_heap_stats stats;
+	uint64_t first, second, worst = 0;
+	pthread_t reader;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, write_rate("50"));
+	stop = 0;
+	pthread_create(&reader, NULL, consume, self);
+	ASSERT_EQ(0, run_load(&load, &stats));
+	pthread_join(reader, NULL);
+	ring_buffer__consume(self->ring);
+	machine_totals(self, &machine);
+	/* Any second, wherever it begins: at most the rate and one second's debt. */
+	for (first = 0, second = 0; second < self->seen.samples; second++) {
+		while (self->seen.times[second] - self->seen.times[first] > 1000000000ull)
+			first++;
+		if (second - first + 1 > worst)
+			worst = second - first + 1;
+	}
+	TH_LOG("events %llu in 6 s, sampled %llu, most in any second %lu, set rate 50",
+	       machine.events, machine.sampled, (long)worst);
+	EXPECT_GT(machine.events, 6 * 50 * 20);
+	EXPECT_GT(machine.sampled, 100);
+	EXPECT_LE(machine.sampled, 7 * 50);
+	EXPECT_LE(worst, 2 * 50);
+	EXPECT_EQ(0, machine.lost);
+	EXPECT_EQ(machine.events, machine.sampled + machine.throttled);
+}
+
+TEST_F_TIMEOUT(telemetry, kept_samples_bring_the_threads_own_stack, 120)
+{
+	const struct load load = { .threads = 4, .chunks = 500 };
+	struct hab_machine_totals machine;
+	struct hab_heap_stats stats;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, write_rate("1000"));
+	self->seen.wanted_frame_first = (uintptr_t)refilling_function;
+	self->seen.wanted_frame_end = (uintptr_t)refilling_function + 128;
+	ASSERT_EQ(0, run_load(&load, &stats));
+	ring_buffer__consume(self->ring);
+	machine_totals(self, &machine);
+	EXPECT_GT(self->seen.samples, 0);
+	EXPECT_EQ(self->seen.samples, machine.sampled);
+	EXPECT_EQ(self->seen.samples, self->seen.stacks + machine.stacks_lost);
+	EXPECT_EQ(self->seen.stacks, self->seen.stacks_with_frame);
+	EXPECT_EQ(1, self->seen.heaps);
+}
+
+TEST_F_TIMEOUT(telemetry, weights_add_up_to_what_the_threads_allocated, 120)
+{
+	const struct load load = { .threads = 1, .seconds = 3 };
+	struct hab_heap_stats stats;
+	pthread_t reader;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, write_rate("500"));
+	stop = 0;
+	pthread_create(&reader, NULL, consume, self);
+	ASSERT_EQ(0, run_load(&load, &stats));
+	pthread_join(reader, NULL);
+	ring_buffer__consume(self->ring);
+	EXPECT_GT(self->seen.samples, 100);
+	/* All but what came after the last sample, a window at the most. */
+	EXPECT_LE(self->seen.weight, stats.refill_bytes);
+	EXPECT_GT(self->seen.weight, stats.refill_bytes / 4 * 3);
+	TH_LOG("refilled %lu, weights %lu, estimate %.0f of %lu samples", (long)stats.refill_bytes,
+	       (long)self->seen.weight, self->seen.estimate, (long)self->seen.samples);
+}
+
+TEST_F_TIMEOUT(telemetry, a_stray_stack_is_ignored, 60)
+{
+	struct hab_heap_stats stats;
+	const struct load load = { .threads = 1, .chunks = 5 };
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, write_rate("0"));
+	ASSERT_EQ(0, run_load(&load, &stats));
+	ring_buffer__consume(self->ring);
+	EXPECT_EQ(0, self->seen.samples);
+	EXPECT_EQ(0, self->seen.stacks);
+}
+
+TEST_F_TIMEOUT(telemetry, the_rate_file_takes_numbers_and_off_and_nothing_else, 60)
+{
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	EXPECT_EQ(0, write_rate("0"));
+	EXPECT_EQ(0, read_sysfs("rate"));
+	EXPECT_EQ(0, write_rate("1000000"));
+	EXPECT_EQ(1000000, read_sysfs("rate"));
+	EXPECT_EQ(-EINVAL, write_rate("1000001"));
+	EXPECT_EQ(-EINVAL, write_rate("fast"));
+	EXPECT_EQ(-EINVAL, write_rate("-1"));
+	EXPECT_EQ(1000000, read_sysfs("rate"));
+	EXPECT_EQ(0, write_rate("off\n"));
+}
+
+TEST_HARNESS_MAIN
