@@ -35,6 +35,12 @@ static inline void hab_counter_set(hab_counter *counter, u64 value)
 	atomic64_set(counter, value);
 }
 
+/* The value found, which is @old if it was replaced. */
+static inline u64 hab_counter_cmpxchg(hab_counter *counter, u64 old, u64 value)
+{
+	return atomic64_cmpxchg(counter, old, value);
+}
+
 /* a * b / c; the caller knows that it fits. */
 static inline u64 hab_mul_div(u64 a, u64 b, u64 c)
 {
@@ -91,6 +97,13 @@ static inline u64 hab_counter_increment(hab_counter *counter)
 static inline void hab_counter_set(hab_counter *counter, u64 value)
 {
 	WRITE_ONCE(counter->value, value);
+}
+
+static inline u64 hab_counter_cmpxchg(hab_counter *counter, u64 old, u64 value)
+{
+	__atomic_compare_exchange_n(&counter->value, &old, value, 0, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return old;
 }
 
 static inline u64 hab_mul_div(u64 a, u64 b, u64 c)

@@ -106,6 +106,8 @@ int hab_throttle_set_windows(struct hab_throttle *throttle, u32 rate, u32 window
 	throttle->average = 0;
 	throttle->carried = 1;
 	WRITE_ONCE(throttle->rate, rate);
+	/* What was not kept at another rate is not this one's to make up for. */
+	hab_counter_set(&throttle->kept_at, hab_counter_read(&throttle->offered));
 	publish(throttle, rate == HAB_RATE_OFF ? 0 : points_of(throttle, 0), 0);
 	return 0;
 }
@@ -116,21 +118,32 @@ int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate)
 	return hab_throttle_set_windows(throttle, rate, rate <= 9 ? 1 : 5, 25);
 }
 
+/* How many events the one with number @ordinal stands for, having been kept. */
+static u64 stands_for(struct hab_throttle *throttle, u64 ordinal)
+{
+	u64 last = hab_counter_read(&throttle->kept_at);
+	u64 found;
+
+	while (last < ordinal) {
+		found = hab_counter_cmpxchg(&throttle->kept_at, last, ordinal);
+		if (found == last)
+			return ordinal - last;
+		last = found;
+	}
+	/* A later one was faster, and stands for those before this one. */
+	return 1;
+}
+
 u64 hab_throttle_offer(struct hab_throttle *throttle)
 {
 	/* Pairs with the store release in publish(). */
 	struct hab_throttle_window *window = hab_load_acquire(&throttle->active);
-	u64 ordinal = hab_counter_increment(&window->measured);
-	u64 interval = window->interval;
+	u64 ordinal = hab_counter_increment(&throttle->offered);
+	u64 in_window = hab_counter_increment(&window->measured);
 
-	if (READ_ONCE(throttle->rate) == HAB_RATE_OFF) {
-		hab_counter_increment(&throttle->sampled);
-		return HAB_PROBABILITY_ONE;
-	}
-	if (ordinal > window->projected || ordinal % interval) {
-		hab_counter_increment(&throttle->throttled);
+	if (READ_ONCE(throttle->rate) != HAB_RATE_OFF &&
+	    (in_window > window->projected || in_window % window->interval))
 		return 0;
-	}
 	hab_counter_increment(&throttle->sampled);
-	return hab_div(HAB_PROBABILITY_ONE, interval);
+	return hab_div(HAB_PROBABILITY_ONE, stands_for(throttle, ordinal));
 }

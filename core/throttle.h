@@ -37,8 +37,9 @@ struct hab_throttle_window {
  * @active: the window that offers count in; store release in the turn pairs
  *	with load acquire in the offer
  * @windows: the two
- * @sampled: events kept, ever
- * @throttled: events not kept, ever
+ * @offered: events, ever
+ * @sampled: of these the ones kept; the others were throttled
+ * @kept_at: @offered when the last one was kept
  * @rate: events to keep in a second, or HAB_RATE_OFF
  * @windows_per_second: 1 or 5
  * @lookback: windows that the average looks back on, at least 1
@@ -49,8 +50,9 @@ struct hab_throttle_window {
 struct hab_throttle {
 	struct hab_throttle_window *active;
 	struct hab_throttle_window windows[2];
+	hab_counter offered;
 	hab_counter sampled;
-	hab_counter throttled;
+	hab_counter kept_at;
 	u32 rate;
 	u32 windows_per_second;
 	u32 lookback;
@@ -93,10 +95,24 @@ static inline u32 hab_throttle_window_ms(const struct hab_throttle *throttle)
  * hab_throttle_offer - one event
  * @throttle: any context, any CPU
  *
+ * The probability of a kept event is one in so many events as came since the one
+ * kept before. While a window's interval runs that is the interval; the first event
+ * kept after a window whose samples were used up early stands for the rest of that
+ * window too, so that what the samples stand for always adds up to all events.
+ *
  * Return: 0 if the event is not kept (and counted as throttled); otherwise it was
- * counted as sampled, with the probability it had, HAB_PROBABILITY_ONE for 1.
+ * counted as sampled, with that probability, HAB_PROBABILITY_ONE for 1.
  */
 u64 hab_throttle_offer(struct hab_throttle *throttle);
+
+/* Events that were offered and not kept, ever. */
+static inline u64 hab_throttle_throttled(const struct hab_throttle *throttle)
+{
+	/* In this order: what is kept in between makes it smaller, not negative. */
+	u64 sampled = hab_counter_read(&throttle->sampled);
+
+	return hab_counter_read(&throttle->offered) - sampled;
+}
 
 /**
  * hab_throttle_turn - the active window is over

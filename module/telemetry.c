@@ -160,7 +160,7 @@ u64 hab_telemetry_sampled(void)
 
 u64 hab_telemetry_throttled(void)
 {
-	return hab_counter_read(&throttle.throttled);
+	return hab_throttle_throttled(&throttle);
 }
 
 int hab_telemetry_init(void)

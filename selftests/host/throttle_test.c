@@ -77,7 +77,7 @@ static struct outcome simulate(enum pattern pattern)
 		hab_throttle_turn(&throttle, next_random());
 	}
 	outcome.sampled = hab_counter_read(&throttle.sampled);
-	outcome.throttled = hab_counter_read(&throttle.throttled);
+	outcome.throttled = hab_throttle_throttled(&throttle);
 	return outcome;
 }
 
@@ -120,6 +120,27 @@ TEST(no_second_emits_more_than_the_rate)
 	}
 }
 
+TEST(what_the_samples_stand_for_adds_up_to_all_events)
+{
+	struct hab_throttle throttle = { 0 };
+	double estimate = 0;
+	u64 events = 0, probability, n;
+	int window;
+
+	hab_throttle_set_rate(&throttle, 150);
+	for (window = 0; window < 500; window++) {
+		/* Most windows use up their samples early: bursts of many sizes. */
+		for (n = below(below(20) ? 2000 : 200000); n; n--) {
+			events++;
+			probability = hab_throttle_offer(&throttle);
+			if (probability)
+				estimate += (double)HAB_PROBABILITY_ONE / probability;
+		}
+		hab_throttle_turn(&throttle, next_random());
+	}
+	EXPECT_LT(fabs(estimate - events), 200000 + events * 0.001);
+}
+
 TEST(no_remainder_of_a_rate_is_lost)
 {
 	struct hab_throttle throttle = { 0 };
@@ -148,7 +169,7 @@ TEST(rate_0_keeps_nothing_and_off_keeps_all)
 		if (n % 100 == 0)
 			hab_throttle_turn(&throttle, next_random());
 	}
-	EXPECT_EQ(1000, hab_counter_read(&throttle.throttled));
+	EXPECT_EQ(1000, hab_throttle_throttled(&throttle));
 	hab_throttle_set_rate(&throttle, HAB_RATE_OFF);
 	for (n = 0; n < 1000; n++) {
 		EXPECT_EQ(HAB_PROBABILITY_ONE, hab_throttle_offer(&throttle));
@@ -224,7 +245,7 @@ TEST(no_event_is_uncounted_while_windows_turn_under_eight_threads)
 	for (i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
 	EXPECT_EQ(8 * 500000, hab_counter_read(&crowd.throttle.sampled) +
-			      hab_counter_read(&crowd.throttle.throttled));
+			      hab_throttle_throttled(&crowd.throttle));
 }
 
 TEST_HARNESS_MAIN

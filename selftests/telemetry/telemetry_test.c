@@ -351,6 +351,9 @@ TEST_F_TIMEOUT(telemetry, weights_add_up_to_what_the_threads_allocated, 120)
 	/* All but what came after the last sample, a window at the most. */
 	EXPECT_LE(self->seen.weight, stats.refill_bytes);
 	EXPECT_GT(self->seen.weight, stats.refill_bytes / 4 * 3);
+	/* And what the samples stand for is the whole, likewise. */
+	EXPECT_LE(self->seen.estimate, stats.refill_bytes * 1.01);
+	EXPECT_GT(self->seen.estimate, stats.refill_bytes * 0.75);
 	TH_LOG("refilled %lu, weights %lu, estimate %.0f of %lu samples", (long)stats.refill_bytes,
 	       (long)self->seen.weight, self->seen.estimate, (long)self->seen.samples);
 }
