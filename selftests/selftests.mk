@@ -13,7 +13,7 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test stress_test stress_blind abi_test \
-	telemetry_test)
+	telemetry_test hold_heap)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -53,6 +53,9 @@ $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 
 $(BUILD)/tests/telemetry_test: selftests/telemetry/telemetry_test.c $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf
+
+$(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -ljansson

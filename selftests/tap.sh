@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# TAP for tests that are scripts. Sourced. Each check promises one thing by its name:
+#
+#   check NAME COMMAND...      passes if the command succeeds
+#   check_status N NAME COMMAND...   passes if it ends with N
+#   check_says TEXT NAME COMMAND...  passes if it fails and its output has TEXT
+#   skip NAME WHY
+#   tap_end                    prints the plan; exits 1 if anything failed
+
+tap_count=0 tap_failed=0
+tap_output=$(mktemp)
+trap 'rm -f "$tap_output"' EXIT
+
+tap_result() {
+	tap_count=$((tap_count + 1))
+	if [ "$1" = ok ]; then
+		echo "ok $tap_count $2"
+	else
+		tap_failed=$((tap_failed + 1))
+		echo "not ok $tap_count $2"
+		echo "# $3"
+		head -c 4000 "$tap_output" | sed 's/^/# /'
+	fi
+}
+
+check() { check_status 0 "$@"; }
+
+check_status() {
+	local wanted=$1 name=$2 status=0
+	shift 2
+	"$@" >"$tap_output" 2>&1 || status=$?
+	if [ "$status" = "$wanted" ]; then
+		tap_result ok "$name"
+	else
+		tap_result failed "$name" "ended with $status instead of $wanted: $*"
+	fi
+}
+
+check_says() {
+	local text=$1 name=$2 status=0
+	shift 2
+	"$@" >"$tap_output" 2>&1 || status=$?
+	if [ "$status" != 0 ] && grep -qF -- "$text" "$tap_output"; then
+		tap_result ok "$name"
+	else
+		tap_result failed "$name" "ended with $status, and should have failed saying \"$text\": $*"
+	fi
+}
+
+skip() {
+	tap_count=$((tap_count + 1))
+	echo "ok $tap_count $1 # SKIP $2"
+}
+
+tap_end() {
+	echo "1..$tap_count"
+	[ "$tap_failed" = 0 ]
+}
