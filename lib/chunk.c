@@ -99,7 +99,7 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 		thread->counters.refill_bytes += refill.granted_bytes;
 	}
 	if (refill.sample_id)
-		hab_stack_send(heap, refill.sample_id);
+		hab_stack_send(thread, refill.sample_id);
 	chunk->base = heap->arena + refill.chunk_offset;
 	chunk->size = refill.chunk_bytes;
 	chunk->cpu = refill.cpu;
@@ -139,5 +139,6 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 	thread = hab_thread_get(heap);
 	if (!thread)
 		return -ENOMEM;
+	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
 	return hab_take(heap, thread, size, size, chunk);
 }

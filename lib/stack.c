@@ -12,6 +12,7 @@
 #include "stack.h"
 
 struct walk {
+	uintptr_t entry;
 	uint64_t frames[HAB_STACK_DEPTH];
 	uint32_t nr;
 };
@@ -20,6 +21,9 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 {
 	struct walk *walk = argument;
 
+	/* A frame's stack pointer below the entry's is the library's. */
+	if (_Unwind_GetCFA(context) < walk->entry)
+		return _URC_NO_REASON;
 	if (walk->nr == HAB_STACK_DEPTH)
 		return _URC_END_OF_STACK;
 	walk->frames[walk->nr] = _Unwind_GetIP(context);
@@ -28,9 +32,10 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 	return _URC_NO_REASON;
 }
 
-__attribute__((noinline)) void hab_stack_send(struct hab_heap *heap, uint64_t sample_id)
+void hab_stack_send(struct hab_thread *thread, uint64_t sample_id)
 {
-	struct walk walk = { .nr = 0 };
+	struct hab_heap *heap = thread->heap;
+	struct walk walk = { .entry = thread->entry };
 	struct hab_stack stack = { .size = sizeof(stack), .sample_id = sample_id };
 
 	if (!heap->backend->stack)

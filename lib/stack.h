@@ -2,9 +2,13 @@
 #ifndef HAB_LIB_STACK_H
 #define HAB_LIB_STACK_H
 
-#include "heap.h"
+#include "thread.h"
 
-/* Unwinds the calling thread and sends its stack for the sample just kept. */
-void hab_stack_send(struct hab_heap *heap, uint64_t sample_id);
+/**
+ * hab_stack_send - send the calling thread's stack for the sample just kept
+ * @thread: its record; frames below @thread->entry are the library's own and left out
+ * @sample_id: as the refill gave it
+ */
+void hab_stack_send(struct hab_thread *thread, uint64_t sample_id);
 
 #endif /* HAB_LIB_STACK_H */

@@ -32,6 +32,7 @@ struct hab_tlab {
  * @start: where the TLAB begins
  * @end: where it really ends; @tlab->limit may lie before it, at a sample point
  * @waste_limit: a rest above this is kept, and the object allocated outside
+ * @entry: the caller's stack pointer where it called the library
  * @counters: written by the thread only
  * @sections: the thread can run rseq sections
  * @until_sample: bytes to the next sample, counted down in the slow path
@@ -50,6 +51,7 @@ struct hab_thread {
 	uintptr_t start;
 	uintptr_t end;
 	size_t waste_limit;
+	uintptr_t entry;
 	struct hab_counters counters;
 	bool sections;
 	bool sampling;

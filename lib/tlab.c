@@ -74,6 +74,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	if (!thread || __builtin_add_overflow(size, ALIGNMENT - 1, &bytes))
 		return fail(ENOMEM);
 	bytes &= ~(size_t)(ALIGNMENT - 1);
+	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
 	hab_sampler_count(thread);
 	top = thread->end ? hab_thread_top(thread) : 0;
 	if (!thread->end || bytes > thread->end - top) {

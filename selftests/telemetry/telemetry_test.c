@@ -39,7 +39,6 @@ static int on_record(void *context, void *data, size_t size)
 {
 	const struct hab_record_head *head = data;
 	struct seen *seen = context;
-	uint32_t i;
 
 	(void)size;
 	if (head->type == HAB_RECORD_SAMPLE) {
@@ -56,13 +55,10 @@ static int on_record(void *context, void *data, size_t size)
 		const struct hab_record_stack *stack = data;
 
 		seen->stacks++;
-		for (i = 0; i < stack->nr_frames; i++) {
-			if (stack->frames[i] >= seen->wanted_frame_first &&
-			    stack->frames[i] < seen->wanted_frame_end) {
-				seen->stacks_with_frame++;
-				break;
-			}
-		}
+		/* The leaf is the library's caller: its own frames are left out. */
+		if (stack->nr_frames && stack->frames[0] >= seen->wanted_frame_first &&
+		    stack->frames[0] < seen->wanted_frame_end)
+			seen->stacks_with_frame++;
 	} else if (head->type == HAB_RECORD_HEAP) {
 		seen->heaps++;
 	}

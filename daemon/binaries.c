@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ELF files that stacks run through, by build id.
+ *
+ * The hard case is a program that is gone when somebody asks for its profile:
+ * its file is opened at first sight and stays open, so symbols can be read from
+ * it even after both the process and the file's name are gone. Files without a
+ * build id are told apart by device, inode and time of change.
+ */
+#include "binaries.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util.h"
+
+struct binaries {
+	struct binary *table[BINARIES_MAX];
+	unsigned int count;
+	uint64_t refused;
+};
+
+struct binaries *binaries_new(void)
+{
+	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
+
+	elf_version(EV_CURRENT);
+	binaries_add_name(binaries, "[unknown]");
+	return binaries;
+}
+
+void binaries_free(struct binaries *binaries)
+{
+	unsigned int i;
+
+	if (!binaries)
+		return;
+	for (i = 0; i < binaries->count; i++) {
+		if (binaries->table[i]->fd >= 0)
+			close(binaries->table[i]->fd);
+		free(binaries->table[i]->path);
+		free(binaries->table[i]);
+	}
+	free(binaries);
+}
+
+static void set_path(struct binary *binary, const char *path)
+{
+	const char *slash;
+
+	free(binary->path);
+	binary->path = xstrdup(path);
+	clean_string(binary->path);
+	slash = strrchr(binary->path, '/');
+	binary->name = slash && slash[1] ? slash + 1 : binary->path;
+}
+
+static struct binary *add(struct binaries *binaries, const char *path)
+{
+	struct binary *binary;
+
+	if (binaries->count == BINARIES_MAX) {
+		binaries->refused++;
+		return NULL;
+	}
+	binary = xcalloc(1, sizeof(*binary));
+	binary->fd = -1;
+	set_path(binary, path);
+	binaries->table[binaries->count++] = binary;
+	return binary;
+}
+
+unsigned int binaries_add_name(struct binaries *binaries, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < binaries->count; i++)
+		if (binaries->table[i]->fd < 0 && !strcmp(binaries->table[i]->path, name))
+			return i;
+	return add(binaries, name) ? i : BINARY_UNKNOWN;
+}
+
+/* Looks through one note section or segment for the GNU build id. */
+static unsigned int find_note(Elf_Data *data, uint8_t *build_id)
+{
+	size_t at = 0, next, name, content;
+	GElf_Nhdr note;
+
+	while (data && (next = gelf_getnote(data, at, &note, &name, &content)) > 0) {
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
+		    !memcmp((char *)data->d_buf + name, "GNU", sizeof("GNU")) &&
+		    note.n_descsz > 0 && note.n_descsz <= HAB_BUILD_ID_LEN) {
+			memcpy(build_id, (char *)data->d_buf + content, note.n_descsz);
+			return note.n_descsz;
+		}
+		at = next;
+	}
+	return 0;
+}
+
+/* 0 if there is none, or the file is no ELF file. */
+static unsigned int read_build_id(int fd, uint8_t *build_id)
+{
+	unsigned int length = 0;
+	size_t count, i;
+	GElf_Phdr segment;
+	Elf_Data *data;
+	Elf *elf;
+
+	memset(build_id, 0, HAB_BUILD_ID_LEN);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf)
+		return 0;
+	if (elf_kind(elf) != ELF_K_ELF || elf_getphdrnum(elf, &count))
+		goto end;
+	for (i = 0; i < count && !length; i++) {
+		if (!gelf_getphdr(elf, (int)i, &segment) || segment.p_type != PT_NOTE ||
+		    segment.p_filesz > 1 << 20)
+			continue;
+		data = elf_getdata_rawchunk(elf, (int64_t)segment.p_offset,
+					    segment.p_filesz,
+					    segment.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+		length = find_note(data, build_id);
+	}
+end:
+	elf_end(elf);
+	return length;
+}
+
+static bool same_file(const struct binary *binary, const struct stat *status)
+{
+	return binary->fd >= 0 && binary->device == status->st_dev &&
+	       binary->inode == status->st_ino &&
+	       binary->changed.tv_sec == status->st_mtim.tv_sec &&
+	       binary->changed.tv_nsec == status->st_mtim.tv_nsec;
+}
+
+/* BINARIES_MAX if there is none. The kernel pads short ids with zeros, as we do. */
+static unsigned int find_id(struct binaries *binaries, const uint8_t *build_id)
+{
+	unsigned int i;
+
+	for (i = 0; i < binaries->count; i++)
+		if (binaries->table[i]->build_id_length &&
+		    !memcmp(binaries->table[i]->build_id, build_id, HAB_BUILD_ID_LEN))
+			return i;
+	return BINARIES_MAX;
+}
+
+unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *path)
+{
+	uint8_t build_id[HAB_BUILD_ID_LEN];
+	unsigned int i, length, number = BINARIES_MAX;
+	struct binary *binary;
+	struct stat status;
+
+	if (fstat(fd, &status)) {
+		close(fd);
+		return binaries_add_name(binaries, path);
+	}
+	for (i = 0; i < binaries->count; i++) {
+		if (same_file(binaries->table[i], &status)) {
+			close(fd);
+			return i;
+		}
+	}
+	length = read_build_id(fd, build_id);
+	if (length)
+		number = find_id(binaries, build_id);
+	if (number != BINARIES_MAX && binaries->table[number]->fd >= 0) {
+		close(fd);
+		return number;
+	}
+	if (number == BINARIES_MAX) {
+		number = binaries->count;
+		if (!add(binaries, path)) {
+			close(fd);
+			return BINARY_UNKNOWN;
+		}
+	}
+	binary = binaries->table[number];
+	set_path(binary, path);
+	memcpy(binary->build_id, build_id, sizeof(build_id));
+	binary->build_id_length = length;
+	binary->device = status.st_dev;
+	binary->inode = status.st_ino;
+	binary->changed = status.st_mtim;
+	binary->fd = fd;
+	return number;
+}
+
+bool binaries_has_id(struct binaries *binaries, const uint8_t *build_id)
+{
+	unsigned int number = find_id(binaries, build_id);
+
+	return number != BINARIES_MAX && binaries->table[number]->fd >= 0;
+}
+
+/* The symbols of a file that nobody ever saw mapped may be installed all the same. */
+static int open_debug_file(const uint8_t *build_id)
+{
+	char path[64 + 2 * HAB_BUILD_ID_LEN];
+	int at, i;
+
+	at = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", build_id[0]);
+	for (i = 1; i < HAB_BUILD_ID_LEN; i++)
+		at += snprintf(path + at, sizeof(path) - (size_t)at, "%02x", build_id[i]);
+	snprintf(path + at, sizeof(path) - (size_t)at, ".debug");
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id)
+{
+	unsigned int number = find_id(binaries, build_id);
+	char name[32];
+	struct binary *binary;
+
+	if (number != BINARIES_MAX)
+		return number;
+	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0],
+		 build_id[1], build_id[2], build_id[3]);
+	binary = add(binaries, name);
+	if (!binary)
+		return BINARY_UNKNOWN;
+	memcpy(binary->build_id, build_id, HAB_BUILD_ID_LEN);
+	binary->build_id_length = HAB_BUILD_ID_LEN;
+	binary->fd = open_debug_file(build_id);
+	return binaries->count - 1;
+}
+
+unsigned int binaries_count(const struct binaries *binaries)
+{
+	return binaries->count;
+}
+
+uint64_t binaries_refused(const struct binaries *binaries)
+{
+	return binaries->refused;
+}
+
+struct binary *binaries_get(struct binaries *binaries, unsigned int number)
+{
+	return binaries->table[number < binaries->count ? number : BINARY_UNKNOWN];
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The ELF files that stacks run through, by build id. */
+#ifndef HABD_BINARIES_H
+#define HABD_BINARIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../bpf/records.h"
+
+/*
+ * A frame is one number, so that stacks are small and quick to compare: the
+ * binary in the upper 12 bits, the offset in its file in the lower 52. Binary 0
+ * is "unknown", its offset is an address. Offsets of return addresses are
+ * already one less, so that they lie in the call.
+ */
+#define FRAME_OFFSET_BITS	52
+#define FRAME_OFFSET_MASK	((UINT64_C(1) << FRAME_OFFSET_BITS) - 1)
+#define FRAME(binary, offset) \
+	((uint64_t)(binary) << FRAME_OFFSET_BITS | ((offset) & FRAME_OFFSET_MASK))
+#define FRAME_BINARY(frame)	((unsigned int)((frame) >> FRAME_OFFSET_BITS))
+#define FRAME_OFFSET(frame)	((frame) & FRAME_OFFSET_MASK)
+
+#define BINARIES_MAX		4096
+#define BINARY_UNKNOWN		0
+
+struct binary {
+	uint8_t build_id[HAB_BUILD_ID_LEN];
+	unsigned int build_id_length;	/* 0: the file has none */
+	int fd;				/* -1: never seen, or not a file */
+	dev_t device;
+	ino_t inode;
+	struct timespec changed;
+	char *path;
+	const char *name;		/* last part of path */
+	bool executable;		/* it is some process's main program */
+};
+
+/* The caller of these holds the daemon's lock. */
+struct binaries *binaries_new(void);
+void binaries_free(struct binaries *binaries);
+
+/*
+ * The binary of an open file, which is taken over. path is its name as the
+ * process sees it. BINARY_UNKNOWN if the table is full.
+ */
+unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *path);
+/* One that is no file: "[vdso]" and the like. */
+unsigned int binaries_add_name(struct binaries *binaries, const char *name);
+/* By the build id the kernel gave; a place is made if it was never seen. */
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id);
+bool binaries_has_id(struct binaries *binaries, const uint8_t *build_id);
+unsigned int binaries_count(const struct binaries *binaries);
+/* How often the table was full. */
+uint64_t binaries_refused(const struct binaries *binaries);
+/* Stays valid until binaries_free(). */
+struct binary *binaries_get(struct binaries *binaries, unsigned int number);
+
+#endif /* HABD_BINARIES_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The stacks of a profile merged into a tree, from the roots down. */
+#ifndef HABD_FLAME_H
+#define HABD_FLAME_H
+
+#include <stdint.h>
+
+#include "profile.h"
+#include "strings.h"
+
+struct flame_node {
+	unsigned int name;		/* number in flame.names */
+	uint64_t total;			/* estimated bytes of it and all above it */
+	uint64_t self;
+	uint64_t samples;
+	unsigned int parent;
+	unsigned int child;		/* 0: none; largest first after flame_begin() */
+	unsigned int sibling;
+};
+
+/* Node 0 is the root "all"; below it a node for each comm, then the frames. */
+struct flame {
+	struct strings names;
+	struct flame_node *nodes;
+	unsigned int count;
+	unsigned int room;
+	unsigned int nr_buckets;
+	unsigned int *buckets;
+};
+
+void flame_begin(struct flame *flame, const struct profile *profile);
+void flame_end(struct flame *flame);
+
+#endif /* HABD_FLAME_H */

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* habctl: the person's command. Options before the subcommand, and which one it is. */
+#include <curl/curl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+
+static const char help[] =
+	"Usage: habctl [--socket PATH] COMMAND\n"
+	"\n"
+	"  top [-b] [-n COUNT] [-d SECONDS]   who allocates now; -b: plain text\n"
+	"  record -d SECONDS -o FILE          write a profile of the next seconds\n"
+	"  record -o FILE -- COMMAND...       write one of the time COMMAND runs, and exit\n"
+	"                                     with its status; of the whole machine, too\n"
+	"  status                             what works, and what to do about what does not\n"
+	"\n"
+	"FILE ends in .pb.gz (pprof), .folded, .svg or .html.\n"
+	"  --socket PATH   where habd listens (default /run/hab/habd.sock)\n"
+	"  --help, --version\n";
+
+static void interrupt(int signal)
+{
+	(void)signal;
+	client_interrupted = 1;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const char *socket, int argc, char **argv);
+} commands[] = {
+	{ "top", habctl_top },
+	{ "record", habctl_record },
+	{ "status", habctl_status },
+};
+
+static int run(const char *socket, int argc, char **argv)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[0], commands[i].name))
+			return commands[i].run(socket, argc, argv);
+	say("there is no command %s: see habctl --help", argv[0]);
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option names[] = {
+		{ "socket", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct sigaction action = { .sa_handler = interrupt };
+	const char *socket = HABD_SOCKET;
+	int option;
+
+	say_set("habctl", false);
+	/* "+": options after the command are the command's. */
+	while ((option = getopt_long(argc, argv, "+hV", names, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			socket = optarg;
+			break;
+		case 'h':
+		case 'V':
+			fputs(option == 'h' ? help : "habctl " HAB_VERSION "\n", stdout);
+			return fflush(stdout) ? EXIT_FAILED : 0;
+		default:
+			say("see habctl --help");
+			return EXIT_USAGE;
+		}
+	}
+	if (optind == argc) {
+		fputs(help, stderr);
+		return EXIT_USAGE;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	return run(socket, argc - optind, argv + optind);
+}

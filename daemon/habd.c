@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * habd: follows the buffer refills of the whole machine and serves them as
+ * profiles and metrics.
+ *
+ * This file is the order of things: what is started after what, the loop, and
+ * the end, in which each step names who may still run after it.
+ */
+#include "habd.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "listen.h"
+#include "module_files.h"
+#include "util.h"
+
+#define POLL_MS		100
+#define TOTALS_NS	1000000000ull
+#define FOLD_NS		3000000000ull
+#define RECENT_NS	5000000000ull
+
+static volatile sig_atomic_t ending;
+
+static void end(int signal)
+{
+	(void)signal;
+	ending = 1;
+}
+
+static void set_signals(void)
+{
+	struct sigaction action = { .sa_handler = end };
+
+	/* Without SA_RESTART, so that a waiting read ends. */
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* One descriptor stays open for each file that stacks run through. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max < 16384 ? limit.rlim_max : 16384;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void span_begin(struct habd *habd, struct span *span)
+{
+	pthread_mutex_lock(&habd->lock);
+	span->mark = stacks_mark(habd->stacks);
+	pthread_mutex_unlock(&habd->lock);
+	span->start_ns = clock_realtime_ns();
+	span->start_monotonic_ns = clock_monotonic_ns();
+}
+
+void span_end(struct habd *habd, struct span *span)
+{
+	pthread_mutex_lock(&habd->lock);
+	stacks_unmark(habd->stacks, span->mark);
+	pthread_mutex_unlock(&habd->lock);
+	span->mark = NULL;
+}
+
+struct span span_all(const struct habd *habd)
+{
+	struct span span = { NULL, habd->start_ns, habd->start_monotonic_ns };
+
+	return span;
+}
+
+bool span_write(struct habd *habd, const struct span *span, enum profile_format format,
+		struct text *out, struct stack_counts *total)
+{
+	struct profile *profile;
+	bool good;
+
+	pthread_mutex_lock(&habd->render);
+	pthread_mutex_lock(&habd->lock);
+	profile = profile_collect(habd->stacks, span->mark, habd->binaries);
+	pthread_mutex_unlock(&habd->lock);
+	profile->start_ns = span->start_ns;
+	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	profile_name(profile, habd->symbols);
+	good = profile_write(profile, format, out);
+	*total = profile->total;
+	profile_free(profile);
+	pthread_mutex_unlock(&habd->render);
+	return good;
+}
+
+static void tables_begin(struct habd *habd, const struct options *options)
+{
+	memset(habd, 0, sizeof(*habd));
+	habd->options = options;
+	pthread_mutex_init(&habd->render, NULL);
+	pthread_mutex_init(&habd->lock, NULL);
+	habd->binaries = binaries_new();
+	habd->processes = processes_new(habd->binaries);
+	habd->stacks = stacks_new(options->stacks);
+	habd->ingest = ingest_new(habd->binaries, habd->processes, habd->stacks);
+	habd->symbols = symbols_new();
+	habd->totals = totals_new();
+	habd->start_ns = clock_realtime_ns();
+	habd->start_monotonic_ns = clock_monotonic_ns();
+	habd->recent_ns[0] = habd->recent_ns[1] = habd->start_monotonic_ns;
+	habd->recent[0] = stacks_mark(habd->stacks);
+	habd->recent[1] = stacks_mark(habd->stacks);
+	habd->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void tables_end(struct habd *habd)
+{
+	totals_free(habd->totals);
+	symbols_free(habd->symbols);
+	ingest_free(habd->ingest);
+	stacks_free(habd->stacks);
+	processes_free(habd->processes);
+	binaries_free(habd->binaries);
+	close(habd->stop_fd);
+	pthread_mutex_destroy(&habd->lock);
+	pthread_mutex_destroy(&habd->render);
+}
+
+/* What is done between two looks at the feed. */
+static void tick(struct habd *habd, struct http *http)
+{
+	static uint64_t totals_ns, fold_ns;
+	uint64_t now = clock_monotonic_ns();
+
+	pthread_mutex_lock(&habd->lock);
+	/* A replayed record waits by the clock of the records. */
+	ingest_flush(habd->ingest, habd->feed->ops->now_ns(habd->feed));
+	if (now - fold_ns >= FOLD_NS) {
+		totals_fold(habd->totals, habd->feed);
+		processes_tidy(habd->processes, habd->feed->ops->now_ns(habd->feed));
+		totals_ns = 0;
+		fold_ns = now;
+	}
+	if (now - totals_ns >= TOTALS_NS) {
+		totals_read(habd->totals, habd->feed, now);
+		totals_ns = now;
+	}
+	if (now - habd->recent_ns[1] >= RECENT_NS) {
+		stacks_unmark(habd->stacks, habd->recent[0]);
+		habd->recent[0] = habd->recent[1];
+		habd->recent_ns[0] = habd->recent_ns[1];
+		habd->recent[1] = stacks_mark(habd->stacks);
+		habd->recent_ns[1] = now;
+	}
+	pthread_mutex_unlock(&habd->lock);
+	http_tidy(http);
+}
+
+static int run(struct habd *habd, struct http *http)
+{
+	while (!ending) {
+		if (habd->feed->ops->poll(habd->feed, POLL_MS) < 0)
+			return EXIT_FAILED;
+		tick(habd, http);
+	}
+	return 0;
+}
+
+static int set_rate(const struct options *options)
+{
+	int error;
+
+	if (!options->set_rate || options->replay)
+		return 0;
+	error = module_rate_write(options->rate);
+	if (!error)
+		return 0;
+	say("the rate could not be set: %s: %s: look at the range the module takes "
+	    "(Documentation/ABI), or leave --rate out", module_rate_path(), strerror(-error));
+	return EXIT_FAILED;
+}
+
+static void say_ready(const struct options *options)
+{
+	const char *bracket = strchr(options->address, ':') ? "[" : "";
+
+	if (*options->address)
+		say("ready: http://%s%s%s:%u/ and %s", bracket, options->address,
+		    *bracket ? "]" : "", options->port, options->socket);
+	else
+		say("ready: %s", options->socket);
+	sd_notify(0, "READY=1");
+}
+
+static int serve(struct options *options, struct habd *habd)
+{
+	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code = 0;
+	struct http *http = NULL;
+
+	if (!options->replay)
+		code = feed_check_bpf();
+	if (code)
+		return code;
+	lock_fd = listen_lock(options->socket, &code);
+	if (lock_fd < 0)
+		return code;
+	unix_fd = listen_unix(options->socket, &code);
+	if (unix_fd < 0)
+		goto end;
+	if (*options->address) {
+		tcp_fd = listen_tcp(options->address, &options->port, &code);
+		if (tcp_fd < 0)
+			goto end;
+	}
+	code = set_rate(options);
+	if (code)
+		goto end;
+	habd->feed = options->replay ? feed_open_replay(habd, options->replay, &code) :
+				       feed_open_bpf(habd, &code);
+	if (!habd->feed)
+		goto end;
+	http = http_start(habd, tcp_fd, unix_fd);
+	code = EXIT_FAILED;
+	if (!http)
+		goto end;
+	/* They are the server's now. */
+	unix_fd = tcp_fd = -1;
+	say_ready(options);
+	code = run(habd, http);
+	sd_notify(0, "STOPPING=1");
+end:
+	/* Waiting requests see it and end; after http_stop() only this thread runs. */
+	if (eventfd_write(habd->stop_fd, 1))
+		say_verbose("eventfd: %s", strerror(errno));
+	http_stop(http);
+	if (unix_fd >= 0)
+		close(unix_fd);
+	if (tcp_fd >= 0)
+		close(tcp_fd);
+	unlink(options->socket);
+	if (habd->feed)
+		habd->feed->ops->close(habd->feed);
+	close(lock_fd);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct habd habd;
+	int code;
+
+	say_set("habd", false);
+	code = options_parse(&options, argc, argv);
+	if (code)
+		return code - 1;
+	say_set("habd", options.verbose);
+	/* Or libdw might ask the network for symbols, and wait for it. */
+	unsetenv("DEBUGINFOD_URLS");
+	set_signals();
+	raise_file_limit();
+	tables_begin(&habd, &options);
+	code = serve(&options, &habd);
+	tables_end(&habd);
+	return code;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The daemon's state, and who may touch it when. */
+#ifndef HABD_HABD_H
+#define HABD_HABD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binaries.h"
+#include "feed.h"
+#include "ingest.h"
+#include "maps.h"
+#include "profile.h"
+#include "stacks.h"
+#include "symbols.h"
+#include "totals.h"
+
+#define HABD_SOCKET	"/run/hab/habd.sock"
+#define HABD_ADDRESS	"127.0.0.1"
+#define HABD_PORT	7227
+
+struct options {
+	char address[64];		/* a loopback address, or "" for none */
+	uint16_t port;
+	const char *socket;
+	const char *replay;		/* NULL: from the kernel */
+	bool set_rate;
+	uint64_t rate;
+	unsigned int stacks;
+	bool verbose;
+};
+
+/*
+ * The main thread reads the feed; each HTTP connection has a thread of its own.
+ *
+ * lock guards the tables: binaries, processes, stacks, ingest, totals, recent.
+ * render is held while a profile is made, so that one at a time takes memory; it
+ * guards symbols. Whoever needs both takes render first.
+ */
+struct habd {
+	const struct options *options;
+	pthread_mutex_t render;
+	pthread_mutex_t lock;
+	struct binaries *binaries;
+	struct processes *processes;
+	struct stack_table *stacks;
+	struct ingest *ingest;
+	struct symbols *symbols;
+	struct totals *totals;
+	struct feed *feed;
+	uint64_t start_ns;		/* CLOCK_REALTIME */
+	uint64_t start_monotonic_ns;
+	/* Two marks a while apart: "recently" is since the older one. */
+	struct stack_mark *recent[2];
+	uint64_t recent_ns[2];
+	int stop_fd;			/* readable once the daemon is to end */
+};
+
+/* options.c: 0 to go on, or the exit code + 1. */
+int options_parse(struct options *options, int argc, char **argv);
+
+/* A time span of the tables, for a profile. */
+struct span {
+	struct stack_mark *mark;	/* NULL: since the start */
+	uint64_t start_ns;
+	uint64_t start_monotonic_ns;
+};
+
+void span_begin(struct habd *habd, struct span *span);
+void span_end(struct habd *habd, struct span *span);
+/* The whole life of the daemon. */
+struct span span_all(const struct habd *habd);
+/* False if it could not be written. *total: what is in it. */
+bool span_write(struct habd *habd, const struct span *span, enum profile_format format,
+		struct text *out, struct stack_counts *total);
+
+#endif /* HABD_HABD_H */

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /metrics, in the text format of Prometheus.
+ *
+ * The hard case is a label for each process: pids come and go, and each new one
+ * is a new series that the reader keeps. So only the processes that allocated
+ * most are shown, and the rest is one sum.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "numbers.h"
+
+#define TOP_PROCESSES 20u
+
+static void head(struct text *out, const char *name, const char *type, const char *help)
+{
+	text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void metric(struct text *out, const char *name, const char *type, const char *help,
+		   uint64_t value)
+{
+	head(out, name, type, help);
+	text_printf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+static void labelled(struct text *out, const char *name, const char *label,
+		     const char *value, uint64_t number)
+{
+	text_printf(out, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, number);
+}
+
+static void write_events(struct text *out, const struct numbers *numbers)
+{
+	const struct hab_machine_totals *machine = &numbers->totals.now.machine;
+
+	metric(out, "hab_refills_total", "counter",
+	       "Buffer refills of the machine, exact, since the module was loaded.",
+	       numbers_refills(numbers));
+	metric(out, "hab_refill_bytes_total", "counter",
+	       "Bytes of those refills, exact.", numbers_refill_bytes(numbers));
+	metric(out, "hab_events_total", "counter",
+	       "Refills seen since habd was started: samples, throttled and "
+	       "lost{ring_full} add up to it.", machine->events);
+	metric(out, "hab_event_bytes_total", "counter", "Bytes of those refills.",
+	       machine->bytes);
+	metric(out, "hab_samples_total", "counter", "Refills kept as samples.",
+	       machine->sampled);
+	metric(out, "hab_throttled_total", "counter",
+	       "Refills the throttler left out to hold the rate.", machine->throttled);
+	head(out, "hab_lost_total", "counter",
+	     "Refills lost to the profiles: ring_full, habd was too slow; recursion, the "
+	     "kernel could not run the BPF program.");
+	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
+	labelled(out, "hab_lost_total", "reason", "recursion",
+		 numbers->totals.now.missed_refills);
+	head(out, "hab_incomplete_total", "counter",
+	     "What is missing where no sample is lost: better stacks, announcements of "
+	     "heaps, the process of an event, a record's meaning, a file's name.");
+	labelled(out, "hab_incomplete_total", "what", "stack",
+		 machine->stacks_lost + numbers->totals.now.missed_stacks);
+	labelled(out, "hab_incomplete_total", "what", "heap",
+		 machine->heaps_lost + numbers->totals.now.missed_heaps);
+	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
+	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
+	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
+}
+
+static void write_module(struct text *out, const struct numbers *numbers)
+{
+	if (numbers->module.known[MODULE_RATE])
+		metric(out, "hab_rate_limit", "gauge",
+		       "The set limit of samples a second.",
+		       numbers->module.value[MODULE_RATE]);
+	if (numbers->module.known[MODULE_HEAPS])
+		metric(out, "hab_heaps", "gauge", "Heaps there are.",
+		       numbers->module.value[MODULE_HEAPS]);
+	if (numbers->module.known[MODULE_SAMPLED])
+		metric(out, "hab_module_sampled_total", "counter",
+		       "Events the module's throttler kept since it was loaded.",
+		       numbers->module.value[MODULE_SAMPLED]);
+	if (numbers->module.known[MODULE_THROTTLED])
+		metric(out, "hab_module_throttled_total", "counter",
+		       "Events the module's throttler dropped since it was loaded.",
+		       numbers->module.value[MODULE_THROTTLED]);
+}
+
+static int compare_bytes(const void *one, const void *two)
+{
+	const struct totals_process *first = one, *second = two;
+
+	if (first->totals.bytes != second->totals.bytes)
+		return first->totals.bytes < second->totals.bytes ? 1 : -1;
+	return first->pid < second->pid ? -1 : first->pid > second->pid;
+}
+
+static void write_processes(struct text *out, struct numbers *numbers)
+{
+	struct totals *totals = &numbers->totals;
+	const char *name = "hab_process_refill_bytes_total";
+	uint64_t rest = 0;
+	unsigned int i;
+
+	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes),
+	      compare_bytes);
+	head(out, name, "counter", "Bytes of the refills of the processes with most of them.");
+	for (i = 0; i < totals->nr_processes; i++) {
+		if (i >= TOP_PROCESSES) {
+			rest += totals->processes[i].totals.bytes;
+			continue;
+		}
+		text_printf(out, "%s{pid=\"%u\",comm=\"", name, totals->processes[i].pid);
+		text_label(out, totals->processes[i].totals.comm);
+		text_printf(out, "\"} %llu\n", totals->processes[i].totals.bytes);
+	}
+	metric(out, "hab_other_processes_refill_bytes", "gauge",
+	       "The same for the rest of the processes that live.", rest);
+	metric(out, "hab_exited_processes_refill_bytes_total", "counter",
+	       "The same for all processes that have gone.", totals->exited.bytes);
+	metric(out, "hab_processes", "gauge", "Processes with refills that live.",
+	       totals->nr_processes);
+}
+
+static uint64_t resident_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*s %lu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void write_self(struct text *out, const struct numbers *numbers)
+{
+	struct rusage usage;
+
+	metric(out, "hab_stacks", "gauge", "Different stacks remembered.", numbers->stacks);
+	metric(out, "hab_stacks_folded_total", "counter",
+	       "Stacks folded into [other stacks] as the table was full.",
+	       numbers->stacks_folded);
+	head(out, "hab_stack_source_total", "counter",
+	     "Samples by where their stack is from: the thread itself, or the kernel.");
+	labelled(out, "hab_stack_source_total", "source", "thread", numbers->ingest.joined);
+	labelled(out, "hab_stack_source_total", "source", "kernel", numbers->ingest.alone);
+	metric(out, "hab_stacks_late_total", "counter",
+	       "Stacks of threads whose sample had not waited.", numbers->ingest.late);
+	metric(out, "hab_binaries", "gauge", "Programs and libraries known.",
+	       numbers->binaries);
+	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
+	       numbers->ended);
+	getrusage(RUSAGE_SELF, &usage);
+	head(out, "process_cpu_seconds_total", "counter", "Processor time of habd itself.");
+	text_printf(out, "process_cpu_seconds_total %.6f\n",
+		    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+		    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+	metric(out, "process_resident_memory_bytes", "gauge", "Memory of habd itself.",
+	       resident_bytes());
+	head(out, "hab_uptime_seconds", "gauge", "Since habd was started.");
+	text_printf(out, "hab_uptime_seconds %.3f\n", numbers->uptime_seconds);
+	head(out, "hab_build_info", "gauge", "Always 1; the labels tell the build.");
+	text_printf(out, "hab_build_info{version=\"%s\",abi=\"%d\"} 1\n", HAB_VERSION,
+		    HAB_ABI_VERSION);
+}
+
+void http_metrics(struct request *request, struct reply *reply)
+{
+	struct numbers numbers;
+
+	numbers_begin(&numbers, request->habd);
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	write_events(&reply->body, &numbers);
+	write_module(&reply->body, &numbers);
+	write_processes(&reply->body, &numbers);
+	write_self(&reply->body, &numbers);
+	numbers_end(&numbers);
+}

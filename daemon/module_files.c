@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads what the module shows of itself. Each file may be absent: another
+ * version of the module, or none, is something to report and no error.
+ */
+#include "module_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "../uapi/hab.h"
+
+#define CLASS "/sys/class/misc/hab/"
+
+static const char *const paths[MODULE_FILES] = {
+	[MODULE_REFILLS] = CLASS "refills",
+	[MODULE_REFILL_BYTES] = CLASS "refill_bytes",
+	[MODULE_RATE] = CLASS "rate",
+	[MODULE_SAMPLED] = CLASS "sampled",
+	[MODULE_THROTTLED] = CLASS "throttled",
+	[MODULE_HEAPS] = CLASS "heaps",
+};
+
+static bool read_line(const char *path, char *line, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, line, size - 1);
+	close(fd);
+	if (length < 0)
+		return false;
+	line[length] = 0;
+	line[strcspn(line, "\n")] = 0;
+	clean_string(line);
+	return true;
+}
+
+void module_numbers_read(struct module_state *state)
+{
+	char line[32];
+	unsigned int i;
+
+	for (i = 0; i < MODULE_FILES; i++)
+		state->known[i] = read_line(paths[i], line, sizeof(line)) &&
+				  parse_number(line, 0, UINT64_MAX, &state->value[i]);
+}
+
+static uint32_t ask_abi(void)
+{
+	struct hab_version version = { .size = sizeof(version) };
+	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+	uint32_t abi = 0;
+
+	if (fd < 0)
+		return 0;
+	if (!ioctl(fd, HAB_IOC_VERSION, &version))
+		abi = version.abi;
+	close(fd);
+	return abi;
+}
+
+void module_state_read(struct module_state *state)
+{
+	memset(state, 0, sizeof(*state));
+	state->device = !access("/dev/hab", F_OK);
+	state->loaded = !access("/sys/module/hab", F_OK);
+	state->kernel_btf = !access("/sys/kernel/btf/vmlinux", R_OK);
+	state->module_btf = !access("/sys/kernel/btf/hab", R_OK);
+	if (state->device)
+		state->abi = ask_abi();
+	read_line("/sys/module/hab/version", state->version, sizeof(state->version));
+	module_numbers_read(state);
+}
+
+const char *module_rate_path(void)
+{
+	return paths[MODULE_RATE];
+}
+
+int module_rate_write(uint64_t rate)
+{
+	int fd = open(paths[MODULE_RATE], O_WRONLY | O_CLOEXEC), error = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (dprintf(fd, "%llu\n", (unsigned long long)rate) < 0)
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+static void add(struct problem *problems, unsigned int room, unsigned int *count,
+		const char *what, const char *next)
+{
+	if (*count == room)
+		return;
+	snprintf(problems[*count].what, sizeof(problems[*count].what), "%s", what);
+	snprintf(problems[*count].next, sizeof(problems[*count].next), "%s", next);
+	(*count)++;
+}
+
+unsigned int module_problems(const struct module_state *state, struct problem *problems,
+			     unsigned int room)
+{
+	unsigned int count = 0;
+	char what[200];
+
+	if (!state->loaded && !state->device)
+		add(problems, room, &count, "the module hab is not loaded",
+		    "run `modprobe hab` as root; if it is not found, build and install it "
+		    "for this kernel first (`make install`, or the hab-dkms package)");
+	else if (!state->device)
+		add(problems, room, &count, "the module is loaded, but /dev/hab is missing",
+		    "look for the reason in `dmesg | grep hab`, and whether devtmpfs is "
+		    "mounted on /dev");
+	if (!state->kernel_btf)
+		add(problems, room, &count,
+		    "the kernel has no BTF (/sys/kernel/btf/vmlinux cannot be read)",
+		    "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y; buffers work "
+		    "without it, telemetry does not");
+	if (state->loaded && state->kernel_btf && !state->module_btf)
+		add(problems, room, &count,
+		    "the module was built without BTF (/sys/kernel/btf/hab cannot be read)",
+		    "build it where vmlinux of this kernel can be seen "
+		    "(/sys/kernel/btf/vmlinux serves) and pahole is installed, then "
+		    "load it again");
+	if (state->abi && state->abi != HAB_ABI_VERSION) {
+		snprintf(what, sizeof(what), "the module speaks ABI %u, this program ABI %u",
+			 state->abi, HAB_ABI_VERSION);
+		add(problems, room, &count, what,
+		    "install the module and habd from the same release, then load the "
+		    "module again");
+	}
+	return count;
+}

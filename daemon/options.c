@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The options of habd. What is wrong with them is said in a sentence, exit code 2. */
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "habd.h"
+#include "util.h"
+
+static const char help[] =
+	"Usage: habd [OPTION]...\n"
+	"Watch who allocates, from where, on the whole machine, through the module hab.\n"
+	"\n"
+	"  --listen ADDR:PORT  serve HTTP there; loopback only; port 0: any; \"none\": not\n"
+	"                      (default 127.0.0.1:7227)\n"
+	"  --socket PATH       serve HTTP on this Unix socket too\n"
+	"                      (default /run/hab/habd.sock)\n"
+	"  --rate N            set the machine's limit of samples a second\n"
+	"                      (default: leave it as it is)\n"
+	"  --stacks N          remember at most N stacks (256 to 1048576, default 65536)\n"
+	"  --replay FILE       read records from FILE instead of the kernel\n"
+	"  --foreground        stay in the foreground (it always does)\n"
+	"  --verbose           say more, the kernel's answers among it\n"
+	"  --help, --version\n"
+	"\n"
+	"Then: habctl top, or http://127.0.0.1:7227/, or\n"
+	"      go tool pprof 'http://127.0.0.1:7227/debug/pprof/allocs?seconds=10'\n";
+
+static bool is_loopback(const char *address)
+{
+	struct in6_addr six;
+	struct in_addr four;
+
+	if (inet_pton(AF_INET, address, &four) == 1)
+		return ntohl(four.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, address, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+/* ADDR:PORT, [ADDR]:PORT or "none". */
+static bool parse_listen(struct options *options, const char *value)
+{
+	const char *colon = strrchr(value, ':'), *start = value;
+	size_t length;
+	uint64_t port;
+
+	options->address[0] = 0;
+	if (!strcmp(value, "none"))
+		return true;
+	if (!colon || !parse_number(colon + 1, 0, 65535, &port))
+		goto malformed;
+	length = (size_t)(colon - value);
+	if (length > 1 && value[0] == '[' && colon[-1] == ']') {
+		start++;
+		length -= 2;
+	}
+	if (!length || length >= sizeof(options->address))
+		goto malformed;
+	memcpy(options->address, start, length);
+	options->address[length] = 0;
+	if (!strcmp(options->address, "localhost"))
+		strcpy(options->address, "127.0.0.1");
+	options->port = (uint16_t)port;
+	if (is_loopback(options->address))
+		return true;
+	say("--listen %s: only loopback addresses (127.0.0.1, [::1]) are served, since the "
+	    "profiles tell of every program on the machine: put a proxy that asks who is "
+	    "there in front of it, or use the Unix socket", value);
+	return false;
+malformed:
+	say("--listen %s: it must be ADDR:PORT, as 127.0.0.1:7227, or none", value);
+	return false;
+}
+
+static bool parse_value(struct options *options, int option, const char *value)
+{
+	uint64_t number;
+
+	switch (option) {
+	case 'l':
+		return parse_listen(options, value);
+	case 's':
+		options->socket = value;
+		if (*value)
+			return true;
+		say("--socket: it must be the path of a socket");
+		return false;
+	case 'r':
+		options->set_rate = parse_number(value, 0, UINT32_MAX, &options->rate);
+		if (options->set_rate)
+			return true;
+		say("--rate %s: it must be a number of samples a second", value);
+		return false;
+	case 'n':
+		if (parse_number(value, 256, 1048576, &number)) {
+			options->stacks = (unsigned int)number;
+			return true;
+		}
+		say("--stacks %s: it must be a number from 256 to 1048576", value);
+		return false;
+	case 'p':
+		options->replay = value;
+		return true;
+	case 'v':
+		options->verbose = true;
+		return true;
+	}
+	return option == 'f';
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+	static const struct option names[] = {
+		{ "listen", required_argument, NULL, 'l' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "rate", required_argument, NULL, 'r' },
+		{ "stacks", required_argument, NULL, 'n' },
+		{ "replay", required_argument, NULL, 'p' },
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	memset(options, 0, sizeof(*options));
+	strcpy(options->address, HABD_ADDRESS);
+	options->port = HABD_PORT;
+	options->socket = HABD_SOCKET;
+	options->stacks = STACKS_MAX_DEFAULT;
+	while ((option = getopt_long(argc, argv, "hvV", names, NULL)) != -1) {
+		if (option == 'h' || option == 'V') {
+			fputs(option == 'h' ? help : "habd " HAB_VERSION "\n", stdout);
+			return 1 + (fflush(stdout) ? EXIT_FAILED : 0);
+		}
+		if (option == '?' || !parse_value(options, option, optarg)) {
+			say("see habd --help");
+			return 1 + EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		say("%s: no arguments are taken, only options; see habd --help", argv[optind]);
+		return 1 + EXIT_USAGE;
+	}
+	return 0;
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Makes a profile of a part of the table of stacks.
+ *
+ * The hard case is time: reading symbols can take long, and the records must be
+ * read meanwhile. So a profile is made in two steps: a copy of the numbers, with
+ * the daemon's lock held, then the names, without it.
+ */
+#include "profile.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbols.h"
+
+struct collecting {
+	struct profile *profile;
+	struct binaries *binaries;
+	unsigned int samples_room;
+	unsigned int frames_room;
+	unsigned int nr_buckets;	/* a power of two */
+	unsigned int *buckets;		/* index + 1 of the frame, open addressing */
+	unsigned int modules[BINARIES_MAX];	/* index + 1 */
+};
+
+static unsigned int collect_module(struct collecting *state, unsigned int number)
+{
+	struct profile *profile = state->profile;
+	struct profile_module *module;
+	const struct binary *binary;
+
+	if (state->modules[number])
+		return state->modules[number] - 1;
+	binary = binaries_get(state->binaries, number);
+	profile->modules = xrealloc(profile->modules, profile->nr_modules + 1,
+				    sizeof(*profile->modules));
+	module = &profile->modules[profile->nr_modules++];
+	memset(module, 0, sizeof(*module));
+	module->binary = number;
+	module->fd = binary->fd;
+	module->path = xstrdup(binary->path);
+	module->name = xstrdup(binary->name);
+	memcpy(module->build_id, binary->build_id, sizeof(module->build_id));
+	module->build_id_length = binary->build_id_length;
+	module->executable = binary->executable;
+	module->libhab = !strncmp(binary->name, "libhab.so", strlen("libhab.so"));
+	state->modules[number] = profile->nr_modules;
+	return profile->nr_modules - 1;
+}
+
+static void frame_place(struct collecting *state, unsigned int index)
+{
+	unsigned int i = (unsigned int)hash_number(state->profile->frames[index].key);
+
+	while (state->buckets[i & (state->nr_buckets - 1)])
+		i++;
+	state->buckets[i & (state->nr_buckets - 1)] = index + 1;
+}
+
+static void frames_grow(struct collecting *state)
+{
+	unsigned int i;
+
+	state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
+	state->profile->frames = xrealloc(state->profile->frames, state->frames_room,
+					  sizeof(*state->profile->frames));
+	free(state->buckets);
+	state->nr_buckets = state->frames_room * 2;
+	state->buckets = xcalloc(state->nr_buckets, sizeof(*state->buckets));
+	for (i = 0; i < state->profile->nr_frames; i++)
+		frame_place(state, i);
+}
+
+static unsigned int collect_frame(struct collecting *state, uint64_t key)
+{
+	struct profile *profile = state->profile;
+	struct profile_frame *frame;
+	struct profile_module *module;
+	unsigned int i, index;
+
+	if (profile->nr_frames == state->frames_room)
+		frames_grow(state);
+	for (i = (unsigned int)hash_number(key);; i++) {
+		index = state->buckets[i & (state->nr_buckets - 1)];
+		if (!index)
+			break;
+		if (profile->frames[index - 1].key == key)
+			return index - 1;
+	}
+	frame = &profile->frames[profile->nr_frames++];
+	memset(frame, 0, sizeof(*frame));
+	frame->key = key;
+	frame->module = collect_module(state, FRAME_BINARY(key));
+	module = &profile->modules[frame->module];
+	if (FRAME_OFFSET(key) >= module->limit)
+		module->limit = FRAME_OFFSET(key) + 1;
+	frame_place(state, profile->nr_frames - 1);
+	return profile->nr_frames - 1;
+}
+
+static void collect_stack(void *context, const struct stack_key *key,
+			  const struct stack_counts *counts)
+{
+	struct collecting *state = context;
+	struct profile *profile = state->profile;
+	struct profile_sample *sample;
+	unsigned int i;
+
+	if (profile->nr_samples == state->samples_room) {
+		state->samples_room = state->samples_room ? state->samples_room * 2 : 256;
+		profile->samples = xrealloc(profile->samples, state->samples_room,
+					    sizeof(*profile->samples));
+	}
+	sample = &profile->samples[profile->nr_samples++];
+	sample->pid = key->pid;
+	memcpy(sample->comm, key->comm, sizeof(sample->comm));
+	memcpy(sample->heap, key->heap, sizeof(sample->heap));
+	sample->nr_frames = key->nr_frames;
+	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
+	for (i = 0; i < key->nr_frames; i++)
+		sample->frames[i] = collect_frame(state, key->frames[i]);
+	sample->counts = *counts;
+	profile->total.samples += counts->samples;
+	profile->total.bytes += counts->bytes;
+	profile->total.weight += counts->weight;
+	profile->total.estimate += counts->estimate;
+	profile->total.events += counts->events;
+}
+
+struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
+				struct binaries *binaries)
+{
+	struct collecting *state = xcalloc(1, sizeof(*state));
+	struct profile *profile = xcalloc(1, sizeof(*profile));
+
+	state->profile = profile;
+	state->binaries = binaries;
+	stacks_visit(stacks, mark, collect_stack, state);
+	free(state->buckets);
+	free(state);
+	return profile;
+}
+
+static bool is_one_of(const char *function, const char *const *names)
+{
+	for (; *names; names++)
+		if (!strcmp(function, *names))
+			return true;
+	return false;
+}
+
+/* The names of what no program means when it asks where it allocates. */
+static void judge(struct profile_frame *frame)
+{
+	static const char *const wrappers[] = { "ioctl", "__ioctl", "__GI___ioctl", "syscall",
+						"__ioctl_time64", NULL };
+	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned",
+					       "hab_chunk_take", NULL };
+
+	frame->entry = is_one_of(frame->function, entries);
+	frame->internal = !strncmp(frame->function, "hab_", 4) ||
+			  is_one_of(frame->function, wrappers);
+}
+
+void profile_name(struct profile *profile, struct symbols *symbols)
+{
+	const struct profile_module *module;
+	struct profile_frame *frame;
+	struct text text = { 0 };
+	const char *name;
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_frames; i++) {
+		frame = &profile->frames[i];
+		module = &profile->modules[frame->module];
+		name = symbols_find(symbols, frame->key, module->fd, module->path);
+		if (name) {
+			frame->named = true;
+			frame->function = xstrdup(name);
+			judge(frame);
+		} else {
+			memset(&text, 0, sizeof(text));
+			text_printf(&text, "%s+0x%" PRIx64, module->name,
+				    FRAME_OFFSET(frame->key));
+			frame->function = text.data;
+		}
+		if (module->libhab)
+			frame->internal = true;
+	}
+}
+
+const struct profile_frame *profile_site(const struct profile *profile,
+					 const struct profile_sample *sample)
+{
+	unsigned int i, first = 0;
+
+	/* Where libhab is linked in, its static functions have names like any others. */
+	for (i = 0; i < sample->nr_frames && !first; i++)
+		if (profile->frames[sample->frames[i]].entry)
+			first = i + 1;
+	for (i = first; i < sample->nr_frames; i++)
+		if (!profile->frames[sample->frames[i]].internal)
+			return &profile->frames[sample->frames[i]];
+	return NULL;
+}
+
+void profile_free(struct profile *profile)
+{
+	unsigned int i;
+
+	if (!profile)
+		return;
+	for (i = 0; i < profile->nr_modules; i++) {
+		free(profile->modules[i].path);
+		free(profile->modules[i].name);
+	}
+	for (i = 0; i < profile->nr_frames; i++)
+		free(profile->frames[i].function);
+	for (i = 0; i < profile->nr_samples; i++)
+		free(profile->samples[i].frames);
+	free(profile->modules);
+	free(profile->frames);
+	free(profile->samples);
+	free(profile);
+}
+
+static const struct {
+	const char *name;
+	const char *content_type;
+} formats[PROFILE_FORMATS] = {
+	[PROFILE_PPROF] = { "pprof", "application/octet-stream" },
+	[PROFILE_FOLDED] = { "folded", "text/plain; charset=utf-8" },
+	[PROFILE_SVG] = { "svg", "image/svg+xml" },
+	[PROFILE_HTML] = { "html", "text/html; charset=utf-8" },
+};
+
+enum profile_format profile_format(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < PROFILE_FORMATS; i++)
+		if (!strcmp(formats[i].name, name))
+			break;
+	return i;
+}
+
+const char *profile_content_type(enum profile_format format)
+{
+	return formats[format].content_type;
+}
+
+bool profile_write(const struct profile *profile, enum profile_format format,
+		   struct text *out)
+{
+	switch (format) {
+	case PROFILE_PPROF:
+		return profile_write_pprof(profile, out);
+	case PROFILE_FOLDED:
+		profile_write_folded(profile, out);
+		return true;
+	case PROFILE_SVG:
+		profile_write_svg(profile, out);
+		return true;
+	case PROFILE_HTML:
+		profile_write_html(profile, out);
+		return true;
+	case PROFILE_FORMATS:
+		break;
+	}
+	return false;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A finished profile: copied out of the tables, with names, ready to be written. */
+#ifndef HABD_PROFILE_H
+#define HABD_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binaries.h"
+#include "stacks.h"
+#include "util.h"
+
+struct symbols;
+
+struct profile_module {
+	unsigned int binary;
+	int fd;				/* the table's, not ours */
+	char *path;
+	char *name;
+	uint8_t build_id[HAB_BUILD_ID_LEN];
+	unsigned int build_id_length;
+	bool executable;
+	bool libhab;
+	uint64_t limit;			/* above every offset seen in it */
+};
+
+struct profile_frame {
+	uint64_t key;			/* a FRAME() */
+	char *function;			/* a symbol, or "module+0xoffset" */
+	unsigned int module;		/* index of profile.modules */
+	bool named;			/* function is a symbol */
+	bool internal;			/* of libhab, or the wrapper of the system call */
+	bool entry;			/* where programs enter libhab: all it calls is internal */
+};
+
+struct profile_sample {
+	uint32_t pid;
+	char comm[HAB_COMM_LEN];
+	char heap[HAB_NAME_LEN];
+	unsigned int nr_frames;
+	unsigned int *frames;		/* indices of profile.frames, leaf first */
+	struct stack_counts counts;
+};
+
+struct profile {
+	uint64_t start_ns;		/* CLOCK_REALTIME */
+	uint64_t duration_ns;
+	uint64_t rate;			/* set limit in samples a second, 0: not known */
+	struct profile_module *modules;
+	unsigned int nr_modules;
+	struct profile_frame *frames;
+	unsigned int nr_frames;
+	struct profile_sample *samples;
+	unsigned int nr_samples;
+	struct stack_counts total;
+};
+
+/* Copies what the table has since the mark. The caller holds the daemon's lock. */
+struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
+				struct binaries *binaries);
+/* Gives the frames their names. The caller may use symbols alone now. */
+void profile_name(struct profile *profile, struct symbols *symbols);
+void profile_free(struct profile *profile);
+/* The sample's first frame from the leaf that is the program's own; NULL if it has none. */
+const struct profile_frame *profile_site(const struct profile *profile,
+					 const struct profile_sample *sample);
+
+enum profile_format {
+	PROFILE_PPROF,
+	PROFILE_FOLDED,
+	PROFILE_SVG,
+	PROFILE_HTML,
+	PROFILE_FORMATS,
+};
+
+/* PROFILE_FORMATS if there is none of that name. */
+enum profile_format profile_format(const char *name);
+const char *profile_content_type(enum profile_format format);
+/* False if the profile cannot be written, which only the compression can cause. */
+bool profile_write(const struct profile *profile, enum profile_format format,
+		   struct text *out);
+
+bool profile_write_pprof(const struct profile *profile, struct text *out);
+void profile_write_folded(const struct profile *profile, struct text *out);
+void profile_write_svg(const struct profile *profile, struct text *out);
+void profile_write_html(const struct profile *profile, struct text *out);
+
+#endif /* HABD_PROFILE_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Names of functions, from the symbols of ELF files. */
+#ifndef HABD_SYMBOLS_H
+#define HABD_SYMBOLS_H
+
+#include <stdint.h>
+
+/* Not locked: one thread at a time. */
+struct symbols;
+
+struct symbols *symbols_new(void);
+void symbols_free(struct symbols *symbols);
+
+/*
+ * The function that covers an offset of an open ELF file; NULL if no symbol does.
+ * key names file and offset (a FRAME()) in the cache; path is where to look for
+ * its debug file. The name is valid until the next call.
+ */
+const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path);
+
+#endif /* HABD_SYMBOLS_H */

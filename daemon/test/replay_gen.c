@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Writes records for `habd --replay`: samples of its own functions, and all the
+ * odd ones, then says on standard output what must come out of them.
+ *
+ *	replay_gen FILE EXPECTED	writes the scenario and what it must give, says
+ *					"written", and lives until its standard input ends
+ *	replay_gen --pace FILE		writes a sample each 10 ms until it is killed
+ *
+ * The hard case is that maps are read while a process lives, and names must
+ * come out right after it has gone. So it stays alive until the test, having
+ * seen habd take all records, ends it, and only then are names asked for.
+ */
+#include <execinfo.h>
+#include <inttypes.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../bpf/records.h"
+
+#define CERTAIN (1ull << 32)
+#define MS 1000000ull
+
+static FILE *output;
+static uint64_t now_ns = 1000 * MS;
+static uint64_t next_id = 1;
+static uint64_t total_estimate, total_bytes, total_samples, total_malformed, total_late;
+static uint64_t joined_estimate, kernel_estimate;
+static uint8_t build_id[HAB_BUILD_ID_LEN];
+static uint64_t main_base;
+
+static void *stack_frames[HAB_STACK_DEPTH];
+static unsigned int stack_depth;
+
+/* Named as libhab's functions are: it must not count as the site. */
+__attribute__((noinline)) void hab_fake_refill(void);
+__attribute__((noinline)) void test_allocates_alpha(void);
+__attribute__((noinline)) void test_allocates_beta(void);
+__attribute__((noinline)) void test_parent(void (*child)(void));
+
+void hab_fake_refill(void)
+{
+	stack_depth = (unsigned int)backtrace(stack_frames, HAB_STACK_DEPTH);
+	__asm__ volatile("" ::: "memory");
+}
+
+void test_allocates_alpha(void)
+{
+	hab_fake_refill();
+	__asm__ volatile("" ::: "memory");
+}
+
+void test_allocates_beta(void)
+{
+	hab_fake_refill();
+	__asm__ volatile("nop" ::: "memory");
+}
+
+void test_parent(void (*child)(void))
+{
+	child();
+	__asm__ volatile("" ::: "memory");
+}
+
+static void emit(const void *record, uint32_t length)
+{
+	fwrite(&length, sizeof(length), 1, output);
+	fwrite(record, length, 1, output);
+}
+
+static struct hab_record_sample new_sample(uint64_t bytes, uint64_t probability)
+{
+	struct hab_record_sample sample = {
+		.head = { HAB_RECORD_SAMPLE, (uint32_t)getpid(), (uint32_t)getpid(), 0, now_ns },
+		.sample_id = next_id++,
+		.heap_id = 1,
+		.bytes = bytes,
+		.weight = bytes * 2,
+		.probability = probability,
+		.comm = "replay_gen",
+		.heap_name = "test",
+	};
+
+	return sample;
+}
+
+static uint64_t estimate(const struct hab_record_sample *sample)
+{
+	unsigned __int128 scaled = (unsigned __int128)sample->bytes << 32;
+
+	return (uint64_t)((scaled + sample->probability / 2) / sample->probability);
+}
+
+static void emit_sample(const struct hab_record_sample *sample)
+{
+	total_samples++;
+	total_bytes += sample->bytes;
+	total_estimate += estimate(sample);
+	emit(sample, sizeof(*sample));
+}
+
+static void emit_stack(const struct hab_record_sample *sample, uint32_t tid)
+{
+	struct hab_record_stack stack = {
+		.head = { HAB_RECORD_STACK, sample->head.pid, tid, 0, now_ns },
+		.sample_id = sample->sample_id,
+		.nr_frames = stack_depth,
+	};
+	unsigned int i;
+
+	for (i = 0; i < stack_depth; i++)
+		stack.frames[i] = (uint64_t)(uintptr_t)stack_frames[i];
+	emit(&stack, sizeof(stack));
+}
+
+/* As the kernel gives them: build id and offset; frame 0 is no return address. */
+static void kernel_frames(struct hab_record_sample *sample)
+{
+	unsigned int i;
+
+	for (i = 0; i < stack_depth; i++) {
+		uint64_t offset = (uint64_t)(uintptr_t)stack_frames[i] - main_base;
+
+		/* Those of libc have another build id; they are not what is tested. */
+		if (offset > 1 << 20)
+			break;
+		sample->frames[i].status = 1;
+		memcpy(sample->frames[i].build_id, build_id, sizeof(build_id));
+		sample->frames[i].offset = offset - (i == 0);
+	}
+	sample->nr_frames = i;
+}
+
+static int find_build_id(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	(void)context;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		const char *note = (const char *)info->dlpi_addr + segment->p_vaddr;
+		const char *end = note + segment->p_memsz;
+
+		while (segment->p_type == PT_NOTE && note < end) {
+			const ElfW(Nhdr) *head = (const void *)note;
+			const char *name = note + sizeof(*head);
+			const char *content = name + ((head->n_namesz + 3) & ~3u);
+
+			if (head->n_type == NT_GNU_BUILD_ID && head->n_descsz <= sizeof(build_id))
+				memcpy(build_id, content, head->n_descsz);
+			note = content + ((head->n_descsz + 3) & ~3u);
+		}
+	}
+	/* The first is the main program. Linkers here put offset = address in the file. */
+	main_base = info->dlpi_addr;
+	return 1;
+}
+
+static void scenario_thread_stacks(void)
+{
+	test_parent(test_allocates_alpha);
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct hab_record_sample sample = new_sample(4096 + i * 64,
+							     CERTAIN / (i % 97 + 1));
+
+		now_ns += MS;
+		kernel_frames(&sample);
+		emit_sample(&sample);
+		emit_stack(&sample, sample.head.tid);
+		joined_estimate += estimate(&sample);
+	}
+}
+
+static void scenario_kernel_stacks(void)
+{
+	test_parent(test_allocates_beta);
+	for (unsigned int i = 0; i < 500; i++) {
+		struct hab_record_sample sample = new_sample(1000, CERTAIN / 3);
+
+		now_ns += MS;
+		kernel_frames(&sample);
+		emit_sample(&sample);
+		kernel_estimate += estimate(&sample);
+	}
+}
+
+static void scenario_late_stacks(void)
+{
+	for (unsigned int i = 0; i < 20; i++) {
+		struct hab_record_sample sample = new_sample(2000, CERTAIN / 5);
+
+		kernel_frames(&sample);
+		emit_sample(&sample);
+		kernel_estimate += estimate(&sample);
+		now_ns += 300 * MS;
+		/* Too late; and, for the odd ones, of another thread. */
+		emit_stack(&sample, sample.head.tid + (i & 1));
+		total_late++;
+	}
+}
+
+static void scenario_no_names(void)
+{
+	struct hab_record_sample sample = new_sample(777, CERTAIN);
+
+	emit_sample(&sample);
+	/* An address that is in no mapping. */
+	sample = new_sample(778, CERTAIN);
+	sample.nr_frames = 2;
+	sample.frames[0].status = 2;
+	sample.frames[0].offset = 0xdead0000;
+	sample.frames[1].status = 2;
+	sample.frames[1].offset = 0xffffffffffffffffull;
+	emit_sample(&sample);
+	/* A build id that nobody has ever seen. */
+	sample = new_sample(779, CERTAIN);
+	sample.nr_frames = 1;
+	sample.frames[0].status = 1;
+	memset(sample.frames[0].build_id, 0xab, sizeof(sample.frames[0].build_id));
+	sample.frames[0].offset = 0x1234;
+	emit_sample(&sample);
+	/* A process that has gone. */
+	sample = new_sample(780, CERTAIN);
+	sample.head.pid = sample.head.tid = 0x7ffffff0;
+	emit_sample(&sample);
+	emit_stack(&sample, sample.head.tid);
+}
+
+static void scenario_hostile_names(void)
+{
+	static const char *const names[] = {
+		"<script>x;y", "a\"b\\c\n", "'&#x0;]]>", "\xff\xfe\x80z", "sp ace;semi",
+	};
+	char long_name[HAB_COMM_LEN];
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct hab_record_sample sample = new_sample(100 + i, CERTAIN);
+
+		sample.head.pid = 0x7fffff00 + i;
+		snprintf(sample.comm, sizeof(sample.comm), "%s", names[i]);
+		snprintf(sample.heap_name, sizeof(sample.heap_name), "%s", names[i]);
+		emit_sample(&sample);
+	}
+	/* Without a closing NUL. */
+	memset(long_name, 'L', sizeof(long_name));
+	struct hab_record_sample sample = new_sample(200, CERTAIN);
+
+	sample.head.pid = 0x7ffffe00;
+	memcpy(sample.comm, long_name, sizeof(sample.comm));
+	emit_sample(&sample);
+}
+
+static void scenario_malformed(void)
+{
+	struct hab_record_sample sample = new_sample(1, CERTAIN);
+	struct hab_record_stack stack = { .head = { .type = HAB_RECORD_STACK } };
+
+	emit(&sample, 3);
+	emit(&sample, sizeof(sample) - 1);
+	sample.nr_frames = HAB_STACK_DEPTH + 1;
+	emit(&sample, sizeof(sample));
+	sample.head.type = 99;
+	emit(&sample, sizeof(sample));
+	stack.nr_frames = 0xffffffff;
+	emit(&stack, sizeof(stack));
+	total_malformed += 5;
+}
+
+static void scenario_other_samples(void)
+{
+	scenario_late_stacks();
+	scenario_no_names();
+	scenario_hostile_names();
+	scenario_malformed();
+}
+
+static int pace(void)
+{
+	struct timespec pause = { .tv_nsec = 10 * MS };
+
+	test_parent(test_allocates_alpha);
+	for (;;) {
+		struct hab_record_sample sample = new_sample(4096, CERTAIN / 4);
+
+		emit_sample(&sample);
+		emit_stack(&sample, sample.head.tid);
+		if (fflush(output))
+			return 0;
+		nanosleep(&pause, NULL);
+		now_ns += 10 * MS;
+	}
+}
+
+static void say_expected(FILE *expected)
+{
+	fprintf(expected, "pid=%d\nsamples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64
+		"\nalpha=%" PRIu64 "\nbeta=%" PRIu64 "\nmalformed=%" PRIu64 "\nlate=%" PRIu64 "\n",
+		getpid(), total_samples, total_bytes, total_estimate, joined_estimate,
+		kernel_estimate, total_malformed, total_late);
+}
+
+int main(int argc, char **argv)
+{
+	struct hab_record_heap heap = {
+		.head = { HAB_RECORD_HEAP, (uint32_t)getpid(), (uint32_t)getpid(), 0, now_ns },
+		.comm = "replay_gen",
+		.heap_name = "test",
+	};
+	bool pacing = argc == 3 && !strcmp(argv[1], "--pace");
+	FILE *expected;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: replay_gen FILE EXPECTED | replay_gen --pace FILE\n");
+		return 2;
+	}
+	output = fopen(argv[pacing ? 2 : 1], "we");
+	if (!output) {
+		perror(argv[1]);
+		return 1;
+	}
+	dl_iterate_phdr(find_build_id, NULL);
+	emit(&heap, sizeof(heap));
+	if (pacing)
+		return pace();
+	scenario_thread_stacks();
+	scenario_kernel_stacks();
+	scenario_other_samples();
+	expected = fopen(argv[2], "we");
+	if (!expected || fclose(output)) {
+		perror(argv[2]);
+		return 1;
+	}
+	say_expected(expected);
+	if (fclose(expected))
+		return 1;
+	puts("written");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	return 0;
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory, text, clocks and messages for habd and habctl.
+ *
+ * The hard case is text from outside: names of processes, heaps and symbols are
+ * chosen by whoever is watched. They are cleaned once, where they come in, to
+ * UTF-8 without control characters, and escaped where they go out.
+ */
+#include "util.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char *program_name = "hab";
+static bool verbose_messages;
+
+void say_set(const char *program, bool verbose)
+{
+	program_name = program;
+	verbose_messages = verbose;
+}
+
+bool say_is_verbose(void)
+{
+	return verbose_messages;
+}
+
+static void say_list(const char *format, va_list list)
+{
+	char line[2048];
+
+	/* One write a line, so that threads do not mix theirs. */
+	vsnprintf(line, sizeof(line), format, list);
+	fprintf(stderr, "%s: %s\n", program_name, line);
+}
+
+void say(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	say_list(format, list);
+	va_end(list);
+}
+
+void say_verbose(const char *format, ...)
+{
+	va_list list;
+
+	if (!verbose_messages)
+		return;
+	va_start(list, format);
+	say_list(format, list);
+	va_end(list);
+}
+
+static void *checked(void *memory)
+{
+	if (memory)
+		return memory;
+	say("out of memory: give it more (MemoryMax= of its unit), then start it again");
+	exit(EXIT_FAILED);
+}
+
+void *xcalloc(size_t count, size_t size)
+{
+	return checked(calloc(count ? count : 1, size ? size : 1));
+}
+
+void *xrealloc(void *old, size_t count, size_t size)
+{
+	return checked(reallocarray(old, count ? count : 1, size));
+}
+
+char *xstrdup(const char *string)
+{
+	return checked(strdup(string));
+}
+
+char *xstrndup(const char *string, size_t length)
+{
+	return checked(strndup(string, length));
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t clock_monotonic_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_realtime_ns(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
+bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value)
+{
+	char *end;
+
+	/* strtoull() would take signs and spaces. */
+	if (*string < '0' || *string > '9')
+		return false;
+	errno = 0;
+	*value = strtoull(string, &end, 10);
+	return !errno && !*end && *value >= low && *value <= high;
+}
+
+/* Length of the well-formed UTF-8 character at the start of string, 0 if there is none. */
+static size_t utf8_length(const unsigned char *string)
+{
+	uint32_t character;
+	size_t length, i;
+
+	if (string[0] < 0x80)
+		return 1;
+	if (string[0] >= 0xc2 && string[0] < 0xe0)
+		length = 2;
+	else if ((string[0] & 0xf0) == 0xe0)
+		length = 3;
+	else if (string[0] >= 0xf0 && string[0] < 0xf5)
+		length = 4;
+	else
+		return 0;
+	character = string[0] & (0x7f >> length);
+	for (i = 1; i < length; i++) {
+		if ((string[i] & 0xc0) != 0x80)
+			return 0;
+		character = character << 6 | (string[i] & 0x3f);
+	}
+	if (length == 3 && (character < 0x800 || (character >> 11) == 0x1b))
+		return 0;
+	if (length == 4 && (character < 0x10000 || character > 0x10ffff))
+		return 0;
+	/* U+0080 to U+009f control terminals, U+FFFE and U+FFFF are no XML characters. */
+	if (character < 0xa0 || character == 0xfffe || character == 0xffff)
+		return 0;
+	return length;
+}
+
+void clean_string(char *string)
+{
+	size_t length;
+
+	while (*string) {
+		length = utf8_length((unsigned char *)string);
+		if (!length || (unsigned char)*string < 0x20 || *string == 0x7f) {
+			*string = '?';
+			length = 1;
+		}
+		string += length;
+	}
+}
+
+void clean_copy(char *to, size_t size, const char *from, size_t from_size)
+{
+	size_t length = strnlen(from, from_size);
+
+	if (length > size - 1)
+		length = size - 1;
+	memcpy(to, from, length);
+	to[length] = 0;
+	clean_string(to);
+}
+
+void human_bytes(uint64_t bytes, char *out, size_t size)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	double value = (double)bytes;
+	unsigned int unit = 0;
+
+	while (value >= 1024 && unit + 1 < ARRAY_SIZE(units)) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+uint64_t hash_number(uint64_t number)
+{
+	number ^= number >> 32;
+	number *= 0x9e3779b97f4a7c15u;
+	number ^= number >> 29;
+	number *= 0xbf58476d1ce4e5b9u;
+	return number ^ number >> 32;
+}
+
+uint64_t hash_bytes(const void *data, size_t length, uint64_t seed)
+{
+	const unsigned char *bytes = data;
+	uint64_t hash = seed ^ length, word;
+
+	for (; length >= sizeof(word); bytes += sizeof(word), length -= sizeof(word)) {
+		memcpy(&word, bytes, sizeof(word));
+		hash = hash_number(hash ^ word);
+	}
+	word = 0;
+	memcpy(&word, bytes, length);
+	return hash_number(hash ^ word);
+}
+
+void text_end(struct text *text)
+{
+	free(text->data);
+	memset(text, 0, sizeof(*text));
+}
+
+void text_bytes(struct text *text, const void *data, size_t length)
+{
+	if (text->length + length + 1 > text->room) {
+		text->room = (text->length + length + 1) * 2;
+		if (text->room < 256)
+			text->room = 256;
+		text->data = xrealloc(text->data, text->room, 1);
+	}
+	memcpy(text->data + text->length, data, length);
+	text->length += length;
+	text->data[text->length] = 0;
+}
+
+void text_add(struct text *text, const char *string)
+{
+	text_bytes(text, string, strlen(string));
+}
+
+void text_printf(struct text *text, const char *format, ...)
+{
+	va_list list;
+	char *line;
+	int length;
+
+	va_start(list, format);
+	length = vasprintf(&line, format, list);
+	va_end(list);
+	if (length < 0)
+		checked(NULL);
+	text_bytes(text, line, (size_t)length);
+	free(line);
+}
+
+void text_xml(struct text *text, const char *string)
+{
+	for (; *string; string++) {
+		switch (*string) {
+		case '<':
+			text_add(text, "&lt;");
+			break;
+		case '>':
+			text_add(text, "&gt;");
+			break;
+		case '&':
+			text_add(text, "&amp;");
+			break;
+		case '"':
+			text_add(text, "&quot;");
+			break;
+		case '\'':
+			text_add(text, "&#39;");
+			break;
+		default:
+			text_bytes(text, string, 1);
+		}
+	}
+}
+
+void text_label(struct text *text, const char *string)
+{
+	for (; *string; string++) {
+		if (*string == '\\' || *string == '"')
+			text_add(text, "\\");
+		text_bytes(text, string, 1);
+	}
+}
