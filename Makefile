@@ -49,7 +49,7 @@ test-run: all host-tests
 	selftests/run
 
 bench:
-	@echo "make bench: the experiments are not written yet (bench/README.md)" >&2; exit 1
+	@echo "make bench: the experiments of the paper are not written yet" >&2; exit 1
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 module:

@@ -6,6 +6,8 @@
  *	replay_gen FILE EXPECTED	writes the scenario and what it must give, says
  *					"written", and lives until its standard input ends
  *	replay_gen --pace FILE		writes a sample each 10 ms until it is killed
+ *	replay_gen --many FILE EXPECTED	the same for very many different stacks, and
+ *					does not wait
  *
  * The hard case is that maps are read while a process lives, and names must
  * come out right after it has gone. So it stays alive until the test, having
@@ -295,12 +297,50 @@ static int pace(void)
 	}
 }
 
+/* Each of another process and heap, so each another stack; some come twice. */
+static void scenario_many(void)
+{
+	for (unsigned int i = 0; i < 5000; i++) {
+		struct hab_record_sample sample = new_sample(64 + i, CERTAIN / 2);
+
+		now_ns += MS;
+		sample.head.pid = sample.head.tid = 0x70000000 + i % 4000;
+		emit_sample(&sample);
+	}
+}
+
 static void say_expected(FILE *expected)
 {
 	fprintf(expected, "pid=%d\nsamples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64
 		"\nalpha=%" PRIu64 "\nbeta=%" PRIu64 "\nmalformed=%" PRIu64 "\nlate=%" PRIu64 "\n",
 		getpid(), total_samples, total_bytes, total_estimate, joined_estimate,
 		kernel_estimate, total_malformed, total_late);
+}
+
+static int write_scenario(const char *file, const char *expected_file, bool many)
+{
+	FILE *expected;
+
+	if (many) {
+		scenario_many();
+	} else {
+		scenario_thread_stacks();
+		scenario_kernel_stacks();
+		scenario_other_samples();
+	}
+	expected = fopen(expected_file, "we");
+	if (!expected || fclose(output)) {
+		perror(file);
+		return 1;
+	}
+	say_expected(expected);
+	if (fclose(expected))
+		return 1;
+	puts("written");
+	fflush(stdout);
+	while (!many && getchar() != EOF)
+		;
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -311,35 +351,21 @@ int main(int argc, char **argv)
 		.heap_name = "test",
 	};
 	bool pacing = argc == 3 && !strcmp(argv[1], "--pace");
-	FILE *expected;
+	bool many = argc == 4 && !strcmp(argv[1], "--many");
+	const char *file;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: replay_gen FILE EXPECTED | replay_gen --pace FILE\n");
+	if (argc != 3 && !many) {
+		fprintf(stderr, "usage: replay_gen FILE EXPECTED | --pace FILE | "
+			"--many FILE EXPECTED\n");
 		return 2;
 	}
-	output = fopen(argv[pacing ? 2 : 1], "we");
+	file = argv[pacing || many ? 2 : 1];
+	output = fopen(file, "we");
 	if (!output) {
-		perror(argv[1]);
+		perror(file);
 		return 1;
 	}
 	dl_iterate_phdr(find_build_id, NULL);
 	emit(&heap, sizeof(heap));
-	if (pacing)
-		return pace();
-	scenario_thread_stacks();
-	scenario_kernel_stacks();
-	scenario_other_samples();
-	expected = fopen(argv[2], "we");
-	if (!expected || fclose(output)) {
-		perror(argv[2]);
-		return 1;
-	}
-	say_expected(expected);
-	if (fclose(expected))
-		return 1;
-	puts("written");
-	fflush(stdout);
-	while (getchar() != EOF)
-		;
-	return 0;
+	return pacing ? pace() : write_scenario(file, argv[argc - 1], many);
 }
