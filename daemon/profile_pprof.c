@@ -20,6 +20,9 @@
 #define NR_VALUES	2
 #define NR_LABELS	3
 
+/* Readers drop samples without a location, so those without a stack get one of these. */
+enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
+
 /*
  * Readers leave these out, and what they call, so that "flat" is the program's
  * own function that allocates and not, for all stacks, the inside of libhab.
@@ -130,8 +133,11 @@ static void fill_samples(struct pprof *pprof)
 					      (1u << (STACKS_EVENT_SHIFT - 1))) >>
 					     STACKS_EVENT_SHIFT);
 		sample->value[1] = (int64_t)source->counts.estimate;
-		sample->location_id = xcalloc(source->nr_frames, sizeof(*sample->location_id));
-		sample->n_location_id = source->nr_frames;
+		sample->location_id = xcalloc(source->nr_frames + 1,
+					      sizeof(*sample->location_id));
+		sample->n_location_id = source->nr_frames ? source->nr_frames : 1;
+		sample->location_id[0] = from->nr_frames + 1 +
+			(source->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
 		for (j = 0; j < source->nr_frames; j++)
 			sample->location_id[j] = source->frames[j] + 1;
 		sample->label = &pprof->label_list[i * NR_LABELS];
@@ -207,34 +213,42 @@ static void fill_mappings(struct pprof *pprof)
 	pprof->message.n_mapping = count;
 }
 
+static void fill_location(struct pprof *pprof, unsigned int index, const char *function)
+{
+	Pprof__Location *location = &pprof->locations[index];
+	Pprof__Line *line = &pprof->lines[index];
+
+	pprof__location__init(location);
+	pprof__line__init(line);
+	/* Function ids start at 1, and number 0 is the empty name, which none has. */
+	line->function_id = strings_number(&pprof->functions, function);
+	pprof->line_list[index] = line;
+	location->id = index + 1;
+	location->line = &pprof->line_list[index];
+	location->n_line = 1;
+	pprof->location_list[index] = location;
+}
+
 static void fill_locations(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
 	const struct profile_frame *frame;
-	Pprof__Location *location;
-	unsigned int i;
+	unsigned int count = from->nr_frames + NR_EXTRA_LOCATIONS, i;
 
-	pprof->locations = xcalloc(from->nr_frames, sizeof(*pprof->locations));
-	pprof->location_list = xcalloc(from->nr_frames, sizeof(*pprof->location_list));
-	pprof->lines = xcalloc(from->nr_frames, sizeof(*pprof->lines));
-	pprof->line_list = xcalloc(from->nr_frames, sizeof(*pprof->line_list));
+	pprof->locations = xcalloc(count, sizeof(*pprof->locations));
+	pprof->location_list = xcalloc(count, sizeof(*pprof->location_list));
+	pprof->lines = xcalloc(count, sizeof(*pprof->lines));
+	pprof->line_list = xcalloc(count, sizeof(*pprof->line_list));
 	for (i = 0; i < from->nr_frames; i++) {
 		frame = &from->frames[i];
-		location = pprof->location_list[i] = &pprof->locations[i];
-		pprof__location__init(location);
-		location->id = i + 1;
-		location->mapping_id = pprof->mapping_ids[frame->module];
-		location->address = FRAME_OFFSET(frame->key);
-		pprof__line__init(&pprof->lines[i]);
-		/* Function ids start at 1, and number 0 is the empty name, which none has. */
-		pprof->lines[i].function_id = strings_number(&pprof->functions,
-							     frame->function);
-		pprof->line_list[i] = &pprof->lines[i];
-		location->line = &pprof->line_list[i];
-		location->n_line = 1;
+		fill_location(pprof, i, frame->function);
+		pprof->locations[i].mapping_id = pprof->mapping_ids[frame->module];
+		pprof->locations[i].address = FRAME_OFFSET(frame->key);
 	}
+	fill_location(pprof, from->nr_frames + LOCATION_NO_STACK, "[no stack]");
+	fill_location(pprof, from->nr_frames + LOCATION_OTHER_STACKS, "[other stacks]");
 	pprof->message.location = pprof->location_list;
-	pprof->message.n_location = from->nr_frames;
+	pprof->message.n_location = count;
 }
 
 static void fill_functions(struct pprof *pprof)

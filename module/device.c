@@ -102,6 +102,10 @@ static long ioctl_version(void __user *arg)
 	return write_struct(arg, &version, sizeof(version), usize);
 }
 
+/*
+ * The user's memory is written before the lock is taken: a fault there takes the
+ * mmap lock, which hab_mmap() holds when it takes ours.
+ */
 static long ioctl_create(struct hab_file *file, void __user *arg)
 {
 	struct hab_create create;
@@ -112,25 +116,27 @@ static long ioctl_create(struct hab_file *file, void __user *arg)
 	err = read_struct(&create, sizeof(create), sizeof(create), arg, &usize);
 	if (err)
 		return err;
-	mutex_lock(&file->lock);
-	if (file->heap) {
-		err = -EBUSY;
-		goto unlock;
-	}
+	if (READ_ONCE(file->heap))
+		return -EBUSY;
 	heap = hab_heap_create(&create);
-	if (IS_ERR(heap)) {
-		err = PTR_ERR(heap);
-		goto unlock;
-	}
+	if (IS_ERR(heap))
+		return PTR_ERR(heap);
 	err = write_struct(arg, &create, sizeof(create), usize);
-	if (err) {
-		hab_heap_destroy(heap);
-		goto unlock;
-	}
-	/* Pairs with the acquire load in file_heap(). */
-	smp_store_release(&file->heap, heap);
-unlock:
+	if (err)
+		goto destroy;
+	mutex_lock(&file->lock);
+	if (file->heap)
+		err = -EBUSY;
+	else
+		smp_store_release(&file->heap, heap);	/* pairs with file_heap() */
 	mutex_unlock(&file->lock);
+	if (err)
+		goto destroy;
+	hab_telemetry_heap(heap->id, heap->name);
+	return 0;
+
+destroy:
+	hab_heap_destroy(heap);
 	return err;
 }
 

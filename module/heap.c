@@ -157,7 +157,6 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 	create->heap_id = heap->id;
 	create->info_bytes = heap->info_bytes;
 	create->words_bytes = heap->words_bytes;
-	hab_telemetry_heap(heap->id, heap->name);
 	return heap;
 }
 
@@ -223,8 +222,12 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 least, u64
 
 	lockdep_assert_held(&heap->lock);
 	place_cpu_locked(heap, cpu);
-	for (l = 0; l <= lowest; l++)
+	for (l = 0; l <= lowest; l++) {
 		domains[l] = heap->domains[l * books->nr_domains + cpu];
+		/* No user thread runs on a CPU that was never online. */
+		if (WARN_ON_ONCE(domains[l] >= books->nr_domains))
+			return -EIO;
+	}
 	refill->cpu = cpu;
 
 	if (least <= books->levels[lowest].size) {

@@ -7,6 +7,7 @@
  * it, because words of running heaps are found by it.
  */
 #include <linux/cpumask.h>
+#include <linux/nospec.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/topology.h>
@@ -58,6 +59,8 @@ u32 hab_topology_domain(u32 kind, unsigned int cpu)
 	unsigned long flags;
 	u32 id;
 
+	/* The kind is the user's choice, checked when the heap was made. */
+	kind = array_index_nospec(kind, HAB_DOMAIN_KINDS);
 	raw_spin_lock_irqsave(&lock, flags);
 	id = ids[kind][cpu];
 	if (id == HAB_DOMAIN_NONE && cpu_online(cpu)) {

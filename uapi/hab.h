@@ -183,7 +183,8 @@ struct hab_refill {
  * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first
  *
  * The stack as the thread's own unwinder sees it: code built without frame
- * pointers has no other. ENOENT if the id is not this thread's last.
+ * pointers has no other. Listeners ignore it unless it belongs to this thread's last
+ * kept sample. EINVAL for no or too many frames or an id of 0.
  */
 struct hab_stack {
 	__u32 size;
@@ -247,7 +248,7 @@ struct hab_stats {
  * @arena_bytes: as in struct hab_create
  * @nr_cpus: CPU numbers are below this
  * @nr_levels: as in struct hab_create
- * @listening: HAB_LISTEN_* bits of the events somebody listens to now
+ * @reserved: 0
  * @domains_offset: where __u32 domain[nr_levels][nr_cpus] begins, in bytes
  * @levels: as in struct hab_create
  *
@@ -262,12 +263,10 @@ struct hab_info {
 	__u64 arena_bytes;
 	__u32 nr_cpus;
 	__u32 nr_levels;
-	__u32 listening;
+	__u32 reserved;
 	__u32 domains_offset;
 	struct hab_level levels[HAB_MAX_LEVELS];
 };
-
-#define HAB_LISTEN_REFILL	0x1u
 
 /*
  * What the tracepoints of trace system "hab" point to. BPF programs read it
