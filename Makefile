@@ -37,7 +37,8 @@ deps:
 # Each is the only command that a fresh machine needs.
 demo check test:
 	@scripts/deps --missing
-	@$(MAKE) --no-print-directory $@-run
+	@echo "make $@: building" >&2
+	@$(MAKE) --no-print-directory -s $@-run
 
 demo-run: all
 	selftests/demo/run

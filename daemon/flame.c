@@ -36,15 +36,16 @@ static void grow(struct flame *flame)
 					   flame->nodes[i].name)] = i;
 }
 
+/* 0: there is no such child and no room for it. */
 static unsigned int step(struct flame *flame, unsigned int parent, const char *string)
 {
 	unsigned int name = strings_number(&flame->names, string), bucket;
 	struct flame_node *node;
 
-	if (flame->count == flame->room)
+	if (flame->count == flame->room && flame->count < FLAME_NODES_MAX)
 		grow(flame);
 	bucket = node_bucket(flame, parent, name);
-	if (!flame->buckets[bucket]) {
+	if (!flame->buckets[bucket] && flame->count < FLAME_NODES_MAX) {
 		flame->buckets[bucket] = flame->count;
 		node = &flame->nodes[flame->count++];
 		memset(node, 0, sizeof(*node));
@@ -104,7 +105,7 @@ static void link_children(struct flame *flame)
 void flame_begin(struct flame *flame, const struct profile *profile)
 {
 	const struct profile_sample *sample;
-	unsigned int i, j, node;
+	unsigned int i, j, node, next;
 
 	memset(flame, 0, sizeof(*flame));
 	strings_begin(&flame->names);
@@ -115,9 +116,13 @@ void flame_begin(struct flame *flame, const struct profile *profile)
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		node = step(flame, 0, *sample->comm ? sample->comm : "[no name]");
-		for (j = sample->nr_frames; j; j--)
-			node = step(flame, node,
+		for (j = sample->nr_frames; j && node; j--) {
+			next = step(flame, node,
 				    profile->frames[sample->frames[j - 1]].function);
+			if (!next)
+				break;
+			node = next;
+		}
 		flame->nodes[node].self += sample->counts.estimate;
 		flame->nodes[node].samples += sample->counts.samples;
 	}

@@ -8,6 +8,8 @@
 #include "profile.h"
 #include "strings.h"
 
+#define FLAME_NODES_MAX	(1u << 19)
+
 struct flame_node {
 	unsigned int name;		/* number in flame.names */
 	uint64_t total;			/* estimated bytes of it and all above it */
@@ -18,7 +20,10 @@ struct flame_node {
 	unsigned int sibling;
 };
 
-/* Node 0 is the root "all"; below it a node for each comm, then the frames. */
+/*
+ * Node 0 is the root "all"; below it a node for each comm, then the frames. With
+ * too many nodes the rest of a stack counts for the frame it has come to.
+ */
 struct flame {
 	struct strings names;
 	struct flame_node *nodes;

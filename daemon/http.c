@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define CONNECTIONS_MAX	64u
+#define CONNECTIONS_MAX	32u
 #define IDLE_SECONDS	30u
 
 struct http {

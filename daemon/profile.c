@@ -5,6 +5,10 @@
  * The hard case is time: reading symbols can take long, and the records must be
  * read meanwhile. So a profile is made in two steps: a copy of the numbers, with
  * the daemon's lock held, then the names, without it.
+ *
+ * And memory: stacks come from programs, which may send as many different frames
+ * as they like. The largest stacks are taken first; frames and names beyond the
+ * limits become "[other frames]" and addresses. No bytes are left out.
  */
 #include "profile.h"
 
@@ -15,10 +19,21 @@
 
 #include "symbols.h"
 
+#define FRAMES_MAX	(1u << 17)
+#define NAME_BYTES_MAX	(32u << 20)
+
+struct found {
+	const struct stack_key *key;
+	struct stack_counts counts;
+};
+
 struct collecting {
 	struct profile *profile;
+	struct found *found;
+	unsigned int nr_found;
+	unsigned int found_room;
+	unsigned int other;		/* index + 1 of "[other frames]" */
 	struct binaries *binaries;
-	unsigned int samples_room;
 	unsigned int frames_room;
 	unsigned int nr_buckets;	/* a power of two */
 	unsigned int *buckets;		/* index + 1 of the frame, open addressing */
@@ -73,26 +88,50 @@ static void frames_grow(struct collecting *state)
 		frame_place(state, i);
 }
 
-static unsigned int collect_frame(struct collecting *state, uint64_t key)
+static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
 {
 	struct profile *profile = state->profile;
 	struct profile_frame *frame;
-	struct profile_module *module;
-	unsigned int i, index;
 
 	if (profile->nr_frames == state->frames_room)
 		frames_grow(state);
-	for (i = (unsigned int)hash_number(key);; i++) {
+	frame = &profile->frames[profile->nr_frames++];
+	memset(frame, 0, sizeof(*frame));
+	frame->key = key;
+	frame->module = collect_module(state, FRAME_BINARY(key));
+	return frame;
+}
+
+static unsigned int other_frames(struct collecting *state)
+{
+	struct profile_frame *frame;
+
+	if (!state->other) {
+		/* It has its name already, and is never looked up by its key. */
+		frame = new_frame(state, FRAME(BINARY_UNKNOWN, 0));
+		frame->function = xstrdup("[other frames]");
+		state->other = state->profile->nr_frames;
+	}
+	return state->other - 1;
+}
+
+static unsigned int collect_frame(struct collecting *state, uint64_t key)
+{
+	struct profile *profile = state->profile;
+	struct profile_module *module;
+	struct profile_frame *frame;
+	unsigned int i, index;
+
+	for (i = (unsigned int)hash_number(key); state->nr_buckets; i++) {
 		index = state->buckets[i & (state->nr_buckets - 1)];
 		if (!index)
 			break;
 		if (profile->frames[index - 1].key == key)
 			return index - 1;
 	}
-	frame = &profile->frames[profile->nr_frames++];
-	memset(frame, 0, sizeof(*frame));
-	frame->key = key;
-	frame->module = collect_module(state, FRAME_BINARY(key));
+	if (profile->nr_frames >= FRAMES_MAX)
+		return other_frames(state);
+	frame = new_frame(state, key);
 	module = &profile->modules[frame->module];
 	if (FRAME_OFFSET(key) >= module->limit)
 		module->limit = FRAME_OFFSET(key) + 1;
@@ -100,33 +139,52 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	return profile->nr_frames - 1;
 }
 
-static void collect_stack(void *context, const struct stack_key *key,
-			  const struct stack_counts *counts)
+static void remember_stack(void *context, const struct stack_key *key,
+			   const struct stack_counts *counts)
 {
 	struct collecting *state = context;
-	struct profile *profile = state->profile;
-	struct profile_sample *sample;
-	unsigned int i;
 
-	if (profile->nr_samples == state->samples_room) {
-		state->samples_room = state->samples_room ? state->samples_room * 2 : 256;
-		profile->samples = xrealloc(profile->samples, state->samples_room,
-					    sizeof(*profile->samples));
+	if (state->nr_found == state->found_room) {
+		state->found_room = state->found_room ? state->found_room * 2 : 256;
+		state->found = xrealloc(state->found, state->found_room, sizeof(*state->found));
 	}
-	sample = &profile->samples[profile->nr_samples++];
+	state->found[state->nr_found].key = key;
+	state->found[state->nr_found++].counts = *counts;
+}
+
+static int compare_found(const void *one, const void *two)
+{
+	const struct found *first = one, *second = two;
+
+	if (first->counts.estimate != second->counts.estimate)
+		return first->counts.estimate < second->counts.estimate ? 1 : -1;
+	return first->key < second->key ? -1 : first->key > second->key;
+}
+
+static void collect_stack(struct collecting *state, const struct stack_key *key,
+			  const struct stack_counts *counts, struct profile_sample *sample)
+{
+	struct stack_counts *total = &state->profile->total;
+	unsigned int i, frame, last = UINT32_MAX;
+
 	sample->pid = key->pid;
 	memcpy(sample->comm, key->comm, sizeof(sample->comm));
 	memcpy(sample->heap, key->heap, sizeof(sample->heap));
-	sample->nr_frames = key->nr_frames;
+	sample->nr_frames = 0;
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
-	for (i = 0; i < key->nr_frames; i++)
-		sample->frames[i] = collect_frame(state, key->frames[i]);
+	for (i = 0; i < key->nr_frames; i++) {
+		frame = collect_frame(state, key->frames[i]);
+		/* Any number of other frames in a row says no more than one. */
+		if (frame != last || frame + 1 != state->other)
+			sample->frames[sample->nr_frames++] = frame;
+		last = frame;
+	}
 	sample->counts = *counts;
-	profile->total.samples += counts->samples;
-	profile->total.bytes += counts->bytes;
-	profile->total.weight += counts->weight;
-	profile->total.estimate += counts->estimate;
-	profile->total.events += counts->events;
+	total->samples += counts->samples;
+	total->bytes += counts->bytes;
+	total->weight += counts->weight;
+	total->estimate += counts->estimate;
+	total->events += counts->events;
 }
 
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
@@ -134,10 +192,19 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
+	unsigned int i;
 
 	state->profile = profile;
 	state->binaries = binaries;
-	stacks_visit(stacks, mark, collect_stack, state);
+	stacks_visit(stacks, mark, remember_stack, state);
+	if (state->nr_found)
+		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
+	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
+	profile->nr_samples = state->nr_found;
+	for (i = 0; i < state->nr_found; i++)
+		collect_stack(state, state->found[i].key, &state->found[i].counts,
+			      &profile->samples[i]);
+	free(state->found);
 	free(state->buckets);
 	free(state);
 	return profile;
@@ -169,14 +236,19 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 	const struct profile_module *module;
 	struct profile_frame *frame;
 	struct text text = { 0 };
-	const char *name;
+	const char *name = NULL;
+	size_t bytes = 0;
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];
+		if (frame->function)
+			continue;
 		module = &profile->modules[frame->module];
-		name = symbols_find(symbols, frame->key, module->fd, module->path);
+		name = bytes > NAME_BYTES_MAX ? NULL :
+		       symbols_find(symbols, frame->key, module->fd, module->path);
 		if (name) {
+			bytes += strlen(name);
 			frame->named = true;
 			frame->function = xstrdup(name);
 			judge(frame);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Writes a profile as folded stacks: a line each, "comm;root;...;leaf BYTES", the
- * bytes being the estimate. The sum of all lines is exactly the profile's total.
+ * bytes being the estimate. The sum of all lines is exactly the profile's total:
+ * what would make the answer too long is one line "[other stacks]".
  */
 #include <inttypes.h>
 
@@ -9,6 +10,7 @@
 #include "profile.h"
 
 #define DEPTH_MAX	(HAB_STACK_DEPTH + 2)
+#define LENGTH_MAX	(16u << 20)
 
 static void add_name(struct text *out, const char *name)
 {
@@ -33,12 +35,19 @@ static void write_node(const struct flame *flame, unsigned int number, struct te
 void profile_write_folded(const struct profile *profile, struct text *out)
 {
 	struct flame flame;
+	uint64_t rest;
 	unsigned int i;
 
 	flame_begin(&flame, profile);
-	for (i = 1; i < flame.count; i++)
-		if (flame.nodes[i].self)
+	rest = flame.nodes[0].self;
+	for (i = 1; i < flame.count; i++) {
+		if (out->length > LENGTH_MAX)
+			rest += flame.nodes[i].self;
+		else if (flame.nodes[i].self)
 			write_node(&flame, i, out);
+	}
+	if (rest)
+		text_printf(out, "[other stacks] %" PRIu64 "\n", rest);
 	/* An empty answer is an answer too. */
 	text_add(out, "");
 	flame_end(&flame);

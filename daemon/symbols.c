@@ -24,7 +24,9 @@
 #include "util.h"
 
 #define FILES_MAX	64
-#define CACHE_MAX	(1u << 17)	/* a power of two */
+#define CACHE_MAX	(1u << 18)	/* a power of two */
+#define CACHE_BYTES	(32u << 20)	/* of names */
+#define NAME_MAX_BYTES	1000u
 
 struct elf_file {
 	unsigned int binary;
@@ -44,6 +46,7 @@ struct symbols {
 	struct elf_file *files[FILES_MAX];
 	uint64_t uses;
 	unsigned int nr_cached;
+	size_t cached_bytes;
 	struct cached cache[CACHE_MAX];
 };
 
@@ -77,6 +80,7 @@ static void cache_empty(struct symbols *symbols)
 		free(symbols->cache[i].name);
 	memset(symbols->cache, 0, sizeof(symbols->cache));
 	symbols->nr_cached = 0;
+	symbols->cached_bytes = 0;
 }
 
 void symbols_free(struct symbols *symbols)
@@ -171,6 +175,7 @@ static char *look_up(struct elf_file *file, uint64_t offset)
 	GElf_Off distance;
 	const char *name;
 	GElf_Sym symbol;
+	size_t length;
 	char *copy;
 
 	if (!file->dwfl || !offset_address(file->elf, offset, &address))
@@ -180,7 +185,10 @@ static char *look_up(struct elf_file *file, uint64_t offset)
 	if (!name || !*name || distance >= symbol.st_size)
 		return NULL;
 	/* "memcpy@@GLIBC_2.14" is memcpy. */
-	copy = xstrndup(name, strcspn(name, "@") ? strcspn(name, "@") : strlen(name));
+	length = strcspn(name, "@");
+	if (!length || length > NAME_MAX_BYTES)
+		length = strnlen(name, NAME_MAX_BYTES);
+	copy = xstrndup(name, length);
 	clean_string(copy);
 	return copy;
 }
@@ -194,7 +202,7 @@ const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const ch
 	if (fd < 0)
 		return NULL;
 	/* Leaves room, so that every search ends at a free place. */
-	if (symbols->nr_cached > CACHE_MAX / 4 * 3)
+	if (symbols->nr_cached > CACHE_MAX / 4 * 3 || symbols->cached_bytes > CACHE_BYTES)
 		cache_empty(symbols);
 	for (i = (unsigned int)hash_number(key);; i++) {
 		place = &symbols->cache[i & (CACHE_MAX - 1)];
@@ -207,6 +215,7 @@ const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const ch
 		place->key = key;
 		place->name = name ? name : xstrdup("");
 		symbols->nr_cached++;
+		symbols->cached_bytes += strlen(place->name) + 1;
 	}
 	return *place->name ? place->name : NULL;
 }
