@@ -297,14 +297,20 @@ static int pace(void)
 	}
 }
 
-/* Each of another process and heap, so each another stack; some come twice. */
+/* Each of another process and with other frames, so each another stack. */
 static void scenario_many(void)
 {
 	for (unsigned int i = 0; i < 5000; i++) {
 		struct hab_record_sample sample = new_sample(64 + i, CERTAIN / 2);
 
 		now_ns += MS;
-		sample.head.pid = sample.head.tid = 0x70000000 + i % 4000;
+		sample.head.pid = sample.head.tid = 0x70000000 + i;
+		for (unsigned int j = 0; j < HAB_STACK_DEPTH; j++) {
+			sample.frames[j].status = 1;
+			memset(sample.frames[j].build_id, 0xcd, sizeof(build_id));
+			sample.frames[j].offset = (uint64_t)i << 20 | j << 8;
+		}
+		sample.nr_frames = HAB_STACK_DEPTH;
 		emit_sample(&sample);
 	}
 }
