@@ -95,8 +95,7 @@ static void fill_head(struct hab_record_head *head, __u32 type)
 }
 
 /* 0, or -1 if the ring was full. */
-static int send_sample(void *ctx, struct hab_event *event, __u64 weight,
-		       __u64 probability)
+static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 probability)
 {
 	struct hab_record_sample *sample;
 	long bytes;
@@ -115,8 +114,7 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight,
 	sample->domain = event->domain;
 	sample->level = event->level;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
-	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name),
-			  &event->heap_name);
+	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;
@@ -148,8 +146,7 @@ int BPF_PROG(on_refill, struct hab_event *event)
 	}
 
 	current_task = bpf_get_current_task_btf();
-	task = bpf_task_storage_get(&tasks, current_task, NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	task = bpf_task_storage_get(&tasks, current_task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (task)
 		task->bytes += bytes;
 
@@ -225,8 +222,7 @@ int BPF_PROG(on_heap, struct hab_event *event)
 	fill_head(&heap->head, HAB_RECORD_HEAP);
 	heap->heap_id = event->heap_id;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
-	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name),
-			  &event->heap_name);
+	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);
 	bpf_ringbuf_submit(heap, 0);
 	return 0;
 }

@@ -14,21 +14,21 @@
 #include <linux/types.h>
 #include "../uapi/hab.h"
 
-#define HAB_COMM_LEN 16
+#define HAB_COMM_LEN	 16
 #define HAB_BUILD_ID_LEN 20
 
 enum hab_record_type {
 	HAB_RECORD_SAMPLE = 1,
 	HAB_RECORD_STACK = 2,
-	HAB_RECORD_HEAP = 3,	/* a heap was made: time to read the process's maps */
+	HAB_RECORD_HEAP = 3, /* a heap was made: time to read the process's maps */
 };
 
 struct hab_record_head {
 	__u32 type;
-	__u32 pid;		/* tgid in the first PID namespace */
+	__u32 pid; /* tgid in the first PID namespace */
 	__u32 tid;
 	__u32 reserved;
-	__u64 time_ns;		/* CLOCK_MONOTONIC */
+	__u64 time_ns; /* CLOCK_MONOTONIC */
 };
 
 /* The layout of struct bpf_stack_build_id: status 1 = build id and file offset, 2 = address. */
@@ -42,14 +42,14 @@ struct hab_record_sample {
 	struct hab_record_head head;
 	__u64 sample_id;
 	__u64 heap_id;
-	__u64 bytes;		/* of this refill */
-	__u64 weight;		/* bytes of this thread since its last kept sample */
-	__u64 probability;	/* it was kept with, 2^32 = certain */
+	__u64 bytes;	   /* of this refill */
+	__u64 weight;	   /* bytes of this thread since its last kept sample */
+	__u64 probability; /* it was kept with, 2^32 = certain */
 	__u64 cgroup_id;
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
-	__u32 nr_frames;	/* leaf first; 0: no stack could be read */
+	__u32 nr_frames; /* leaf first; 0: no stack could be read */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 	struct hab_frame frames[HAB_STACK_DEPTH];
@@ -58,7 +58,7 @@ struct hab_record_sample {
 struct hab_record_stack {
 	struct hab_record_head head;
 	__u64 sample_id;
-	__u32 nr_frames;	/* leaf first, absolute addresses */
+	__u32 nr_frames; /* leaf first, absolute addresses */
 	__u32 reserved;
 	__u64 frames[HAB_STACK_DEPTH];
 };
@@ -76,20 +76,20 @@ struct hab_process_totals {
 	__u64 bytes;
 	__u64 sampled;
 	__u64 throttled;
-	__u64 lost;		/* kept by the throttler, but the ring was full */
+	__u64 lost; /* kept by the throttler, but the ring was full */
 	char comm[HAB_COMM_LEN];
 };
 
 /* Map "totals": per-CPU array of one: sum over the CPUs. */
 struct hab_machine_totals {
-	__u64 events;		/* sampled + throttled + lost */
+	__u64 events; /* sampled + throttled + lost */
 	__u64 bytes;
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
-	__u64 table_full;	/* events of processes that found no place in "processes" */
-	__u64 stacks_lost;	/* HAB_RECORD_STACK that found the ring full */
-	__u64 heaps_lost;	/* HAB_RECORD_HEAP likewise */
+	__u64 table_full;  /* events of processes that found no place in "processes" */
+	__u64 stacks_lost; /* HAB_RECORD_STACK that found the ring full */
+	__u64 heaps_lost;  /* HAB_RECORD_HEAP likewise */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -9,8 +9,8 @@
  */
 #include "hierarchy.h"
 
-#define GRANULES(bytes)		((bytes) >> HAB_GRANULE_SHIFT)
-#define BYTES(granules)		((granules) << HAB_GRANULE_SHIFT)
+#define GRANULES(bytes) ((bytes) >> HAB_GRANULE_SHIFT)
+#define BYTES(granules) ((granules) << HAB_GRANULE_SHIFT)
 
 static int check_level(const struct hab_level *level, u64 limit)
 {
@@ -110,8 +110,7 @@ static int carve(const struct hab_hierarchy *h, struct hab_plan *plan, int from,
 	for (; l < from; l++) {
 		buffer = &plan->buffers[l];
 		*start = buffer->top;
-		*size = min(l + 1 < from ? h->levels[l + 1].size : want,
-			    buffer->end - buffer->top);
+		*size = min(l + 1 < from ? h->levels[l + 1].size : want, buffer->end - buffer->top);
 		buffer->top += *size;
 		if (l + 1 < from)
 			give_block(plan, l + 1, *start, *size);
@@ -129,8 +128,8 @@ static int levels_for(const struct hab_hierarchy *h, u64 least)
 	return nr;
 }
 
-int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least,
-		       u64 want, struct hab_plan *plan)
+int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+		       struct hab_plan *plan)
 {
 	int nr = domains ? levels_for(h, least) : 0;
 	u64 size;

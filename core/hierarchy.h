@@ -26,7 +26,7 @@ struct hab_buffer {
 struct hab_hierarchy_level {
 	u64 size;
 	u32 kind;
-	struct hab_buffer *buffers;	/* nr_domains of them */
+	struct hab_buffer *buffers; /* nr_domains of them */
 	u64 refills;
 	u64 granted;
 	u64 waste;
@@ -152,8 +152,8 @@ bool hab_hierarchy_rest(const struct hab_hierarchy *h, u32 domain, u64 word, u64
  *
  * Return: 0, or -ENOMEM if the arena is used up.
  */
-int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least,
-		       u64 want, struct hab_plan *plan);
+int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+		       struct hab_plan *plan);
 
 /**
  * hab_hierarchy_commit - write a plan into the books

@@ -7,8 +7,8 @@
 
 #include "os.h"
 
-#define HAB_LOG_BITS	40
-#define HAB_LOG_ONE	(1ull << 63)
+#define HAB_LOG_BITS 40
+#define HAB_LOG_ONE  (1ull << 63)
 
 /**
  * hab_minus_log2 - minus the binary logarithm of a fraction

@@ -63,7 +63,7 @@ static inline unsigned int hab_last_set(u64 value)
 }
 
 #define hab_load_acquire(p)	smp_load_acquire(p)
-#define hab_store_release(p, v)	smp_store_release(p, v)
+#define hab_store_release(p, v) smp_store_release(p, v)
 
 #else /* user space */
 
@@ -75,13 +75,15 @@ static inline unsigned int hab_last_set(u64 value)
 typedef uint64_t u64;
 typedef uint32_t u32;
 
-typedef struct { u64 value; } hab_counter;
+typedef struct {
+	u64 value;
+} hab_counter;
 
-#define READ_ONCE(x)		__atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define WRITE_ONCE(x, v)	__atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
+#define READ_ONCE(x)	 __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 
 #ifndef min
-#define min(a, b)		((a) < (b) ? (a) : (b))
+#define min(a, b) ((a) < (b) ? (a) : (b))
 #endif
 
 static inline u64 hab_counter_read(const hab_counter *counter)
@@ -127,7 +129,7 @@ static inline unsigned int hab_last_set(u64 value)
 }
 
 #define hab_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
-#define hab_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define hab_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 
 #endif /* __KERNEL__ */
 #endif /* HAB_CORE_OS_H */

@@ -9,9 +9,9 @@
 #include "logarithm.h"
 #include "throttle.h"
 
-#define AVERAGE_SHIFT	16
-#define INTERVAL_MAX	(1ull << 31)
-#define MEASURED_MAX	(1ull << 46)	/* of a window; keeps the average in 64 bits */
+#define AVERAGE_SHIFT 16
+#define INTERVAL_MAX  (1ull << 31)
+#define MEASURED_MAX  (1ull << 46) /* of a window; keeps the average in 64 bits */
 
 /* Points of the window with number @phase: no second's remainder is lost. */
 static u64 points_of(const struct hab_throttle *throttle, u32 phase)

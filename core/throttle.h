@@ -20,10 +20,10 @@
 
 #include "os.h"
 
-#define HAB_RATE_MAX		1000000u
-#define HAB_RATE_OFF		(HAB_RATE_MAX + 1)	/* no throttle: keep all */
-#define HAB_RATE_DEFAULT	150u
-#define HAB_PROBABILITY_ONE	(1ull << 32)
+#define HAB_RATE_MAX	    1000000u
+#define HAB_RATE_OFF	    (HAB_RATE_MAX + 1) /* no throttle: keep all */
+#define HAB_RATE_DEFAULT    150u
+#define HAB_PROBABILITY_ONE (1ull << 32)
 
 /* @measured is written by all CPUs; the rest only while the window is idle. */
 struct hab_throttle_window {

@@ -124,8 +124,7 @@ static unsigned int read_build_id(int fd, uint8_t *build_id)
 		if (!gelf_getphdr(elf, (int)i, &segment) || segment.p_type != PT_NOTE ||
 		    segment.p_filesz > 1 << 20)
 			continue;
-		data = elf_getdata_rawchunk(elf, (int64_t)segment.p_offset,
-					    segment.p_filesz,
+		data = elf_getdata_rawchunk(elf, (int64_t)segment.p_offset, segment.p_filesz,
 					    segment.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
 		length = find_note(data, build_id);
 	}
@@ -224,8 +223,8 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 
 	if (number != BINARIES_MAX)
 		return number;
-	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0],
-		 build_id[1], build_id[2], build_id[3]);
+	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0], build_id[1],
+		 build_id[2], build_id[3]);
 	binary = add(binaries, name);
 	if (!binary)
 		return BINARY_UNKNOWN;

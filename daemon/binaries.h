@@ -15,26 +15,26 @@
  * is "unknown", its offset is an address. Offsets of return addresses are
  * already one less, so that they lie in the call.
  */
-#define FRAME_OFFSET_BITS	52
-#define FRAME_OFFSET_MASK	((UINT64_C(1) << FRAME_OFFSET_BITS) - 1)
+#define FRAME_OFFSET_BITS 52
+#define FRAME_OFFSET_MASK ((UINT64_C(1) << FRAME_OFFSET_BITS) - 1)
 #define FRAME(binary, offset) \
-	((uint64_t)(binary) << FRAME_OFFSET_BITS | ((offset) & FRAME_OFFSET_MASK))
-#define FRAME_BINARY(frame)	((unsigned int)((frame) >> FRAME_OFFSET_BITS))
-#define FRAME_OFFSET(frame)	((frame) & FRAME_OFFSET_MASK)
+	((uint64_t)(binary) << FRAME_OFFSET_BITS | ((offset)&FRAME_OFFSET_MASK))
+#define FRAME_BINARY(frame) ((unsigned int)((frame) >> FRAME_OFFSET_BITS))
+#define FRAME_OFFSET(frame) ((frame)&FRAME_OFFSET_MASK)
 
-#define BINARIES_MAX		4096
-#define BINARY_UNKNOWN		0
+#define BINARIES_MAX	    4096
+#define BINARY_UNKNOWN	    0
 
 struct binary {
 	uint8_t build_id[HAB_BUILD_ID_LEN];
-	unsigned int build_id_length;	/* 0: the file has none */
-	int fd;				/* -1: never seen, or not a file */
+	unsigned int build_id_length; /* 0: the file has none */
+	int fd;			      /* -1: never seen, or not a file */
 	dev_t device;
 	ino_t inode;
 	struct timespec changed;
 	char *path;
-	const char *name;		/* last part of path */
-	bool executable;		/* it is some process's main program */
+	const char *name; /* last part of path */
+	bool executable;  /* it is some process's main program */
 };
 
 /* The caller of these holds the daemon's lock. */

@@ -24,8 +24,8 @@
 #include "module_files.h"
 #include "util.h"
 
-#define LOG_LINES	8
-#define LOG_WIDTH	400
+#define LOG_LINES 8
+#define LOG_WIDTH 400
 
 struct bpf_feed {
 	struct feed feed;
@@ -34,7 +34,7 @@ struct bpf_feed {
 	struct ring_buffer *ring;
 	int nr_cpus;
 	struct hab_machine_totals *per_cpu;
-	bool batch;			/* the kernel reads maps in batches */
+	bool batch; /* the kernel reads maps in batches */
 };
 
 /* The last lines libbpf said; the reason is in them. */
@@ -70,13 +70,13 @@ static const struct {
 	cap_value_t capability;
 	const char *name;
 	const char *what_for;
-	bool needed;			/* else only some processes cannot be looked into */
-	bool keep;			/* needed while running, too */
+	bool needed; /* else only some processes cannot be looked into */
+	bool keep;   /* needed while running, too */
 } capabilities[] = {
 	{ CAP_BPF, "CAP_BPF", "to load BPF programs and read their maps", true, true },
 	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints", true, true },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that",
-	  true, false },
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that", true,
+	  false },
 	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to read other users' /proc/PID/maps", false, true },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read other users' programs", false,
 	  true },
@@ -103,8 +103,8 @@ static bool check_privilege(void)
 		if (has_capability(all, capabilities[i].capability))
 			continue;
 		if (capabilities[i].needed) {
-			say("not enough privilege: %s is missing (%s)",
-			    capabilities[i].name, capabilities[i].what_for);
+			say("not enough privilege: %s is missing (%s)", capabilities[i].name,
+			    capabilities[i].what_for);
 			good = false;
 		} else {
 			say_verbose("%s is missing (%s): some stacks will have no names",
@@ -199,8 +199,7 @@ static void read_machine(struct bpf_feed *feed, struct hab_machine_totals *sum)
 	int cpu;
 
 	memset(sum, 0, sizeof(*sum));
-	if (bpf_map_lookup_elem(bpf_map__fd(feed->skeleton->maps.totals), &zero,
-				feed->per_cpu))
+	if (bpf_map_lookup_elem(bpf_map__fd(feed->skeleton->maps.totals), &zero, feed->per_cpu))
 		return;
 	for (cpu = 0; cpu < feed->nr_cpus; cpu++) {
 		from = (const uint64_t *)&feed->per_cpu[cpu];
@@ -325,8 +324,8 @@ static int start(struct bpf_feed *feed)
 	error = hab_bpf__attach(feed->skeleton);
 	if (error)
 		goto refused;
-	feed->ring = ring_buffer__new(bpf_map__fd(feed->skeleton->maps.records), take_record,
-				      feed, NULL);
+	feed->ring = ring_buffer__new(bpf_map__fd(feed->skeleton->maps.records), take_record, feed,
+				      NULL);
 	if (!feed->ring) {
 		doing = "read";
 		error = -errno;

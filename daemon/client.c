@@ -48,8 +48,7 @@ static int watch(void *context, curl_off_t down, curl_off_t got, curl_off_t up, 
 	return client_interrupted;
 }
 
-static void explain(const char *socket, CURLcode result, const char *detail,
-		    struct answer *answer)
+static void explain(const char *socket, CURLcode result, const char *detail, struct answer *answer)
 {
 	struct text text = { 0 };
 
@@ -57,16 +56,21 @@ static void explain(const char *socket, CURLcode result, const char *detail,
 		text_add(&text, "interrupted");
 	} else if (result == CURLE_COULDNT_CONNECT && access(socket, W_OK) && errno == EACCES) {
 		answer->nobody = true;
-		text_printf(&text, "you may not use %s: run it with sudo, or have yourself added "
-			    "to the group that owns it", socket);
+		text_printf(&text,
+			    "you may not use %s: run it with sudo, or have yourself added "
+			    "to the group that owns it",
+			    socket);
 	} else if (result == CURLE_COULDNT_CONNECT) {
 		answer->nobody = true;
-		text_printf(&text, "no habd answers at %s: start it with `systemctl start habd` "
-			    "or `sudo habd`, or name its socket with --socket", socket);
+		text_printf(&text,
+			    "no habd answers at %s: start it with `systemctl start habd` "
+			    "or `sudo habd`, or name its socket with --socket",
+			    socket);
 	} else {
-		text_printf(&text, "habd at %s did not answer to the end (%s): look whether it "
-			    "still runs with `habctl status`", socket,
-			    *detail ? detail : curl_easy_strerror(result));
+		text_printf(&text,
+			    "habd at %s did not answer to the end (%s): look whether it "
+			    "still runs with `habctl status`",
+			    socket, *detail ? detail : curl_easy_strerror(result));
 	}
 	answer->error = text.data;
 }

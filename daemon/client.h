@@ -12,11 +12,11 @@
 #define HABD_SOCKET "/run/hab/habd.sock"
 
 struct answer {
-	long status;			/* of HTTP; 0: no answer */
-	bool nobody;			/* nobody listens at the socket */
-	char *error;			/* a sentence if status is not 200; else NULL */
+	long status; /* of HTTP; 0: no answer */
+	bool nobody; /* nobody listens at the socket */
+	char *error; /* a sentence if status is not 200; else NULL */
 	bool has_samples;
-	uint64_t samples;		/* of a profile */
+	uint64_t samples; /* of a profile */
 	uint64_t estimate;
 	struct text body;
 };
@@ -34,7 +34,7 @@ json_t *client_json(const char *socket, const char *path, struct answer *answer)
 struct top_options {
 	const char *socket;
 	bool batch;
-	uint64_t count;			/* 0: no end */
+	uint64_t count; /* 0: no end */
 	uint64_t interval;
 };
 

@@ -8,16 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned int node_bucket(const struct flame *flame, unsigned int parent,
-				unsigned int name)
+static unsigned int node_bucket(const struct flame *flame, unsigned int parent, unsigned int name)
 {
 	unsigned int i = (unsigned int)hash_number((uint64_t)parent << 32 | name), found;
 
 	for (;; i++) {
 		i &= flame->nr_buckets - 1;
 		found = flame->buckets[i];
-		if (!found || (flame->nodes[found].parent == parent &&
-			       flame->nodes[found].name == name))
+		if (!found ||
+		    (flame->nodes[found].parent == parent && flame->nodes[found].name == name))
 			return i;
 	}
 }
@@ -32,8 +31,8 @@ static void grow(struct flame *flame)
 	flame->nr_buckets = flame->room * 2;
 	flame->buckets = xcalloc(flame->nr_buckets, sizeof(*flame->buckets));
 	for (i = 1; i < flame->count; i++)
-		flame->buckets[node_bucket(flame, flame->nodes[i].parent,
-					   flame->nodes[i].name)] = i;
+		flame->buckets[node_bucket(flame, flame->nodes[i].parent, flame->nodes[i].name)] =
+			i;
 }
 
 /* 0: there is no such child and no room for it. */
@@ -117,8 +116,7 @@ void flame_begin(struct flame *flame, const struct profile *profile)
 		sample = &profile->samples[i];
 		node = step(flame, 0, *sample->comm ? sample->comm : "[no name]");
 		for (j = sample->nr_frames; j && node; j--) {
-			next = step(flame, node,
-				    profile->frames[sample->frames[j - 1]].function);
+			next = step(flame, node, profile->frames[sample->frames[j - 1]].function);
 			if (!next)
 				break;
 			node = next;

@@ -8,15 +8,15 @@
 #include "profile.h"
 #include "strings.h"
 
-#define FLAME_NODES_MAX	(1u << 19)
+#define FLAME_NODES_MAX (1u << 19)
 
 struct flame_node {
-	unsigned int name;		/* number in flame.names */
-	uint64_t total;			/* estimated bytes of it and all above it */
+	unsigned int name; /* number in flame.names */
+	uint64_t total;	   /* estimated bytes of it and all above it */
 	uint64_t self;
 	uint64_t samples;
 	unsigned int parent;
-	unsigned int child;		/* 0: none; largest first after flame_begin() */
+	unsigned int child; /* 0: none; largest first after flame_begin() */
 	unsigned int sibling;
 };
 

@@ -24,7 +24,7 @@ struct record {
 	const char *file;
 	const char *format;
 	uint64_t seconds;
-	char **command;			/* NULL: by seconds */
+	char **command; /* NULL: by seconds */
 	char *temporary;
 	int fd;
 };
@@ -58,8 +58,7 @@ static bool find_format(struct record *record)
 
 	for (i = 0; i < ARRAY_SIZE(suffixes); i++) {
 		if (strlen(name) > strlen(suffixes[i].suffix) &&
-		    !strcmp(name + strlen(name) - strlen(suffixes[i].suffix),
-			    suffixes[i].suffix)) {
+		    !strcmp(name + strlen(name) - strlen(suffixes[i].suffix), suffixes[i].suffix)) {
 			record->format = suffixes[i].format;
 			return true;
 		}
@@ -144,11 +143,11 @@ static int keep(struct record *record, struct answer *answer)
 	human_bytes(answer->estimate, human, sizeof(human));
 	if (answer->has_samples && !answer->samples)
 		say("%s: no samples: no program that uses hab refilled a buffer in that time "
-		    "(`habctl top` shows those that do)", record->file);
+		    "(`habctl top` shows those that do)",
+		    record->file);
 	else
 		say("%s: %llu samples that stand for %s; see it with: %s %s", record->file,
-		    (unsigned long long)answer->samples, human, next_step(record),
-		    record->file);
+		    (unsigned long long)answer->samples, human, next_step(record), record->file);
 	return 0;
 }
 

@@ -42,8 +42,7 @@ static void update(const struct top_options *options)
 	json_t *top = client_json(options->socket, "/v1/top", &answer);
 
 	if (top)
-		top_lines(top, LINES > 1 ? (unsigned int)LINES - 1 : 1,
-			  (unsigned int)COLS, &lines);
+		top_lines(top, LINES > 1 ? (unsigned int)LINES - 1 : 1, (unsigned int)COLS, &lines);
 	else
 		text_printf(&lines, "%s\n", answer.error);
 	show(lines.data);

@@ -58,8 +58,8 @@ static void show_habd(const json_t *status, const char *socket)
 	const json_t *totals = json_object_get(status, "totals");
 
 	printf("habd        version %s, pid %llu, up %.0f s, at %s", string(status, "version"),
-	       integer(status, "pid"),
-	       json_number_value(json_object_get(status, "uptime_seconds")), socket);
+	       integer(status, "pid"), json_number_value(json_object_get(status, "uptime_seconds")),
+	       socket);
 	if (integer(status, "listen_port"))
 		printf(" and %s port %llu", string(status, "listen_address"),
 		       integer(status, "listen_port"));

@@ -90,16 +90,15 @@ static void header(const json_t *top, unsigned int columns, struct text *out)
 	text_end(&line);
 }
 
-static void processes(const json_t *array, size_t rows, unsigned int columns,
-		      struct text *out)
+static void processes(const json_t *array, size_t rows, unsigned int columns, struct text *out)
 {
 	struct text line = { 0 };
 	char bytes[32], speed[40];
 	const json_t *process;
 	size_t i;
 
-	text_printf(&line, "%8s %-15s %14s %12s %12s %9s", "PID", "COMMAND", "BYTES/S",
-		    "REFILLS/S", "BYTES", "SAMPLES");
+	text_printf(&line, "%8s %-15s %14s %12s %12s %9s", "PID", "COMMAND", "BYTES/S", "REFILLS/S",
+		    "BYTES", "SAMPLES");
 	add_line(out, columns, &line);
 	text_end(&line);
 	json_array_foreach(array, i, process) {
@@ -108,9 +107,8 @@ static void processes(const json_t *array, size_t rows, unsigned int columns,
 		human_bytes(integer(process, "bytes"), bytes, sizeof(bytes));
 		human_rate(real(process, "bytes_per_second"), speed, sizeof(speed));
 		text_printf(&line, "%8llu %-15s %14s %12.0f %12s %9llu",
-			    (unsigned long long)integer(process, "pid"),
-			    string(process, "comm"), speed,
-			    real(process, "refills_per_second"), bytes,
+			    (unsigned long long)integer(process, "pid"), string(process, "comm"),
+			    speed, real(process, "refills_per_second"), bytes,
 			    (unsigned long long)integer(process, "sampled"));
 		add_line(out, columns, &line);
 		text_end(&line);
@@ -133,11 +131,10 @@ static void sites(const json_t *top, size_t rows, unsigned int columns, struct t
 		if (i == rows)
 			break;
 		human_bytes(integer(site, "bytes"), bytes, sizeof(bytes));
-		human_rate(seconds > 0 ? (double)integer(site, "recent_bytes") / seconds : 0,
-			   speed, sizeof(speed));
+		human_rate(seconds > 0 ? (double)integer(site, "recent_bytes") / seconds : 0, speed,
+			   sizeof(speed));
 		text_printf(&line, "%14s %12s %9llu  %s", speed, bytes,
-			    (unsigned long long)integer(site, "samples"),
-			    string(site, "function"));
+			    (unsigned long long)integer(site, "samples"), string(site, "function"));
 		if (*string(site, "module"))
 			text_printf(&line, " (%s)", string(site, "module"));
 		add_line(out, columns, &line);
@@ -160,8 +157,8 @@ void top_lines(const json_t *top, unsigned int rows, unsigned int columns, struc
 	text_add(out, "\n");
 	processes(array, some, columns, out);
 	text_add(out, "\n");
-	sites(top, rows ? (rows > HEADER_LINES + some ? rows - HEADER_LINES - some : 1) :
-	      SIZE_MAX, columns, out);
+	sites(top, rows ? (rows > HEADER_LINES + some ? rows - HEADER_LINES - some : 1) : SIZE_MAX,
+	      columns, out);
 }
 
 static int batch(const struct top_options *options)

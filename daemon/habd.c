@@ -23,10 +23,10 @@
 #include "module_files.h"
 #include "util.h"
 
-#define POLL_MS		100
-#define TOTALS_NS	1000000000ull
-#define FOLD_NS		3000000000ull
-#define RECENT_NS	5000000000ull
+#define POLL_MS	  100
+#define TOTALS_NS 1000000000ull
+#define FOLD_NS	  3000000000ull
+#define RECENT_NS 5000000000ull
 
 static volatile sig_atomic_t ending;
 
@@ -184,7 +184,8 @@ static int set_rate(const struct options *options)
 	if (!error)
 		return 0;
 	say("the rate could not be set: %s: %s: look at the range the module takes "
-	    "(Documentation/ABI), or leave --rate out", module_rate_path(), strerror(-error));
+	    "(Documentation/ABI), or leave --rate out",
+	    module_rate_path(), strerror(-error));
 	return EXIT_FAILED;
 }
 

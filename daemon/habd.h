@@ -16,15 +16,15 @@
 #include "symbols.h"
 #include "totals.h"
 
-#define HABD_SOCKET	"/run/hab/habd.sock"
-#define HABD_ADDRESS	"127.0.0.1"
-#define HABD_PORT	7227
+#define HABD_SOCKET  "/run/hab/habd.sock"
+#define HABD_ADDRESS "127.0.0.1"
+#define HABD_PORT    7227
 
 struct options {
-	char address[64];		/* a loopback address, or "" for none */
+	char address[64]; /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;
-	const char *replay;		/* NULL: from the kernel */
+	const char *replay; /* NULL: from the kernel */
 	bool set_rate;
 	uint64_t rate;
 	unsigned int stacks;
@@ -49,12 +49,12 @@ struct habd {
 	struct symbols *symbols;
 	struct totals *totals;
 	struct feed *feed;
-	uint64_t start_ns;		/* CLOCK_REALTIME */
+	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
 	/* Two marks a while apart: "recently" is since the older one. */
 	struct stack_mark *recent[2];
 	uint64_t recent_ns[2];
-	int stop_fd;			/* readable once the daemon is to end */
+	int stop_fd; /* readable once the daemon is to end */
 };
 
 /* options.c: 0 to go on, or the exit code + 1. */
@@ -62,7 +62,7 @@ int options_parse(struct options *options, int argc, char **argv);
 
 /* A time span of the tables, for a profile. */
 struct span {
-	struct stack_mark *mark;	/* NULL: since the start */
+	struct stack_mark *mark; /* NULL: since the start */
 	uint64_t start_ns;
 	uint64_t start_monotonic_ns;
 };

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define CONNECTIONS_MAX	32u
+#define CONNECTIONS_MAX 32u
 #define IDLE_SECONDS	30u
 
 struct http {
@@ -30,8 +30,8 @@ struct http {
 static const struct {
 	const char *path;
 	bool post;
-	bool local;			/* only by the Unix socket */
-	bool strict;			/* unknown parameters are errors */
+	bool local;  /* only by the Unix socket */
+	bool strict; /* unknown parameters are errors */
 	request_handler handler;
 	const char *parameters[3];
 } routes[] = {
@@ -39,14 +39,23 @@ static const struct {
 	{ .path = "/metrics", .handler = http_metrics },
 	{ .path = "/v1/top", .strict = true, .handler = http_top },
 	{ .path = "/v1/status", .strict = true, .handler = http_status },
-	{ .path = "/v1/profile", .strict = true, .handler = http_profile,
+	{ .path = "/v1/profile",
+	  .strict = true,
+	  .handler = http_profile,
 	  .parameters = { "seconds", "format" } },
 	/* Scrapers of pprof send parameters of their own, so it ignores them. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs },
-	{ .path = "/v1/record/start", .post = true, .local = true, .strict = true,
+	{ .path = "/v1/record/start",
+	  .post = true,
+	  .local = true,
+	  .strict = true,
 	  .handler = http_record_start },
-	{ .path = "/v1/record/stop", .post = true, .local = true, .strict = true,
-	  .handler = http_record_stop, .parameters = { "token", "format" } },
+	{ .path = "/v1/record/stop",
+	  .post = true,
+	  .local = true,
+	  .strict = true,
+	  .handler = http_record_stop,
+	  .parameters = { "token", "format" } },
 };
 
 const char *request_parameter(const struct request *request, const char *name)
@@ -100,8 +109,8 @@ struct parameter_check {
 	const char *unknown;
 };
 
-static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind,
-				       const char *name, const char *value)
+static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, const char *name,
+				       const char *value)
 {
 	struct parameter_check *check = context;
 	unsigned int i;
@@ -125,16 +134,20 @@ static void handle(struct request *request, const char *url, const char *method,
 
 	host = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Host");
 	if (!request->local && host && !host_is_loopback(host)) {
-		reply_error(reply, 403, "This server answers only as localhost, 127.0.0.1 or "
-			    "[::1], not as %s.", host);
+		reply_error(reply, 403,
+			    "This server answers only as localhost, 127.0.0.1 or "
+			    "[::1], not as %s.",
+			    host);
 		return;
 	}
 	for (i = 0; i < ARRAY_SIZE(routes); i++)
 		if (!strcmp(url, routes[i].path) && (request->local || !routes[i].local))
 			break;
 	if (i == ARRAY_SIZE(routes)) {
-		reply_error(reply, 404, "There is nothing at %s; there is /, /metrics, "
-			    "/debug/pprof/allocs, /v1/profile, /v1/top and /v1/status.", url);
+		reply_error(reply, 404,
+			    "There is nothing at %s; there is /, /metrics, "
+			    "/debug/pprof/allocs, /v1/profile, /v1/top and /v1/status.",
+			    url);
 		return;
 	}
 	if (post != routes[i].post || (!post && strcmp(method, "GET") && strcmp(method, "HEAD"))) {
@@ -191,8 +204,7 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 }
 
 static enum MHD_Result answer(struct http *http, bool local, struct MHD_Connection *connection,
-			      const char *url, const char *method, size_t *upload_size,
-			      void **seen)
+			      const char *url, const char *method, size_t *upload_size, void **seen)
 {
 	struct request request = { http->habd, http, connection, local };
 	struct reply reply = { .status = 200, .type = "text/plain; charset=utf-8" };
@@ -214,9 +226,9 @@ static enum MHD_Result answer(struct http *http, bool local, struct MHD_Connecti
 	return send_reply(connection, &reply);
 }
 
-static enum MHD_Result answer_tcp(void *context, struct MHD_Connection *connection,
-				  const char *url, const char *method, const char *version,
-				  const char *upload, size_t *upload_size, void **seen)
+static enum MHD_Result answer_tcp(void *context, struct MHD_Connection *connection, const char *url,
+				  const char *method, const char *version, const char *upload,
+				  size_t *upload_size, void **seen)
 {
 	(void)version;
 	(void)upload;
@@ -235,12 +247,11 @@ static enum MHD_Result answer_local(void *context, struct MHD_Connection *connec
 static struct MHD_Daemon *serve(struct http *http, int fd, MHD_AccessHandlerCallback handler)
 {
 	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-				MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, handler, http,
-				MHD_OPTION_LISTEN_SOCKET, fd,
+					MHD_USE_POLL | MHD_USE_ITC,
+				0, NULL, NULL, handler, http, MHD_OPTION_LISTEN_SOCKET, fd,
 				MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
 				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
-				MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20,
-				MHD_OPTION_END);
+				MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
 }
 
 struct http *http_start(struct habd *habd, int tcp_fd, int unix_fd)

@@ -15,15 +15,15 @@ struct request {
 	struct habd *habd;
 	struct http *http;
 	struct MHD_Connection *connection;
-	bool local;			/* came by the Unix socket */
+	bool local; /* came by the Unix socket */
 };
 
 struct reply {
-	unsigned int status;		/* 0: the other side has gone */
+	unsigned int status; /* 0: the other side has gone */
 	const char *type;
-	const char *file_name;		/* what a browser saves it as; NULL: it shows it */
+	const char *file_name; /* what a browser saves it as; NULL: it shows it */
 	bool is_profile;
-	struct stack_counts total;	/* of a profile */
+	struct stack_counts total; /* of a profile */
 	struct text body;
 };
 

@@ -14,9 +14,9 @@
 #include "numbers.h"
 #include "sites.h"
 
-#define TOP_PROCESSES	50u
-#define TOP_SITES	50u
-#define INIT_PID_SPACE	0xeffffffcu	/* inode of the first PID namespace */
+#define TOP_PROCESSES  50u
+#define TOP_SITES      50u
+#define INIT_PID_SPACE 0xeffffffcu /* inode of the first PID namespace */
 
 static void put(json_t *object, const char *key, uint64_t value)
 {
@@ -194,8 +194,10 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 		add_problem(array, "records came that habd does not understand",
 			    "install habd and its BPF program from the same release");
 	if (numbers->binaries_refused)
-		add_problem(array, "more different programs and libraries were seen than habd "
-			    "remembers", "restart habd to see names of the new ones");
+		add_problem(array,
+			    "more different programs and libraries were seen than habd "
+			    "remembers",
+			    "restart habd to see names of the new ones");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",
 			    "run it in the host's (--pid=host): it cannot look into the "

@@ -16,14 +16,14 @@
 
 #include "http.h"
 
-#define SECONDS_MAX	3600
-#define RECORDINGS_MAX	16
-#define SPANS_MAX	16		/* profiles that wait at the same time */
-#define TOKEN_LENGTH	32
-#define SETTLE_MS	350
+#define SECONDS_MAX    3600
+#define RECORDINGS_MAX 16
+#define SPANS_MAX      16 /* profiles that wait at the same time */
+#define TOKEN_LENGTH   32
+#define SETTLE_MS      350
 
 struct recording {
-	char token[TOKEN_LENGTH + 1];	/* "": free */
+	char token[TOKEN_LENGTH + 1]; /* "": free */
 	struct span span;
 };
 
@@ -67,14 +67,13 @@ void recordings_tidy(struct habd *habd, struct recordings *recordings, uint64_t 
 	for (i = 0; i < RECORDINGS_MAX; i++) {
 		recording = &recordings->table[i];
 		if (*recording->token && now_ns - recording->span.start_monotonic_ns >
-		    24ull * SECONDS_MAX * 1000000000ull)
+						 24ull * SECONDS_MAX * 1000000000ull)
 			recording_end(habd, recording);
 	}
 	pthread_mutex_unlock(&recordings->lock);
 }
 
-static bool parse_seconds(const struct request *request, struct reply *reply,
-			  uint64_t *seconds)
+static bool parse_seconds(const struct request *request, struct reply *reply, uint64_t *seconds)
 {
 	const char *value = request_parameter(request, "seconds");
 
@@ -97,8 +96,7 @@ static bool parse_format(const struct request *request, struct reply *reply,
 	*format = profile_format(value);
 	if (*format != PROFILE_FORMATS)
 		return true;
-	reply_error(reply, 400, "format=%s is not known: it is pprof, folded, svg or html.",
-		    value);
+	reply_error(reply, 400, "format=%s is not known: it is pprof, folded, svg or html.", value);
 	return false;
 }
 
@@ -151,8 +149,7 @@ static void write_span(struct request *request, struct reply *reply, const struc
 		       enum profile_format format)
 {
 	reply->type = profile_content_type(format);
-	reply->is_profile = span_write(request->habd, span, format, &reply->body,
-				       &reply->total);
+	reply->is_profile = span_write(request->habd, span, format, &reply->body, &reply->total);
 	if (!reply->is_profile)
 		reply_error(reply, 500, "The profile could not be compressed.");
 }
@@ -170,8 +167,10 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 		return;
 	}
 	if (!waiting_begin(recordings)) {
-		reply_error(reply, 503, "%d profiles are being made at the moment: ask again "
-			    "when one is done.", SPANS_MAX);
+		reply_error(reply, 503,
+			    "%d profiles are being made at the moment: ask again "
+			    "when one is done.",
+			    SPANS_MAX);
 		return;
 	}
 	span_begin(request->habd, &span);

@@ -18,9 +18,9 @@
 
 #include "util.h"
 
-#define WAITING_MAX	1024u		/* a power of two */
+#define WAITING_MAX	1024u /* a power of two */
 #define WAIT_NS		200000000ull
-#define STATUS_BUILD_ID	1
+#define STATUS_BUILD_ID 1
 
 struct waiting {
 	bool used;
@@ -90,17 +90,16 @@ static void store_alone(struct ingest *ingest, const struct hab_record_sample *s
 	struct process *process;
 	unsigned int i, count = 0;
 
-	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false,
-				now_ns);
+	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false, now_ns);
 	for (i = 0; i < sample->nr_frames; i++) {
 		frame = &sample->frames[i];
 		offset = frame->offset - (i && frame->offset ? 1 : 0);
 		if (frame->status == STATUS_BUILD_ID)
-			frames[count++] = FRAME(binaries_find_id(ingest->binaries,
-								 frame->build_id), offset);
+			frames[count++] =
+				FRAME(binaries_find_id(ingest->binaries, frame->build_id), offset);
 		else if (frame->offset)
-			frames[count++] = processes_frame(ingest->processes, process, offset,
-							  now_ns);
+			frames[count++] =
+				processes_frame(ingest->processes, process, offset, now_ns);
 	}
 	ingest->counts.alone++;
 	store(ingest, sample, frames, count, now_ns);
@@ -113,12 +112,10 @@ static void store_joined(struct ingest *ingest, const struct hab_record_sample *
 	struct process *process;
 	unsigned int i;
 
-	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false,
-				now_ns);
+	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false, now_ns);
 	for (i = 0; i < stack->nr_frames; i++)
 		frames[i] = processes_frame(ingest->processes, process,
-					    stack->frames[i] - (stack->frames[i] ? 1 : 0),
-					    now_ns);
+					    stack->frames[i] - (stack->frames[i] ? 1 : 0), now_ns);
 	ingest->counts.joined++;
 	store(ingest, sample, frames, stack->nr_frames, now_ns);
 }
@@ -174,16 +171,14 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 		   sizeof(record->heap_name));
 	ingest->counts.samples++;
 	/* Now, while it lives. */
-	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false,
-				now_ns);
+	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false, now_ns);
 	for (i = 0; i < sample->nr_frames; i++)
 		if (sample->frames[i].status == STATUS_BUILD_ID)
-			processes_want_id(ingest->processes, process,
-					  sample->frames[i].build_id, now_ns);
+			processes_want_id(ingest->processes, process, sample->frames[i].build_id,
+					  now_ns);
 }
 
-static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack,
-		       uint64_t now_ns)
+static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack, uint64_t now_ns)
 {
 	struct waiting *waiting;
 	unsigned int i;
@@ -201,8 +196,7 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 	ingest->counts.late++;
 }
 
-static void take_heap(struct ingest *ingest, const struct hab_record_heap *heap,
-		      uint64_t now_ns)
+static void take_heap(struct ingest *ingest, const struct hab_record_heap *heap, uint64_t now_ns)
 {
 	char comm[HAB_COMM_LEN];
 

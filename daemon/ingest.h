@@ -11,12 +11,12 @@
 #include "stacks.h"
 
 struct ingest_counts {
-	uint64_t samples;	/* well-formed HAB_RECORD_SAMPLE */
-	uint64_t joined;	/* that got the stack their thread sent */
-	uint64_t alone;		/* that used the kernel's stack */
-	uint64_t late;		/* HAB_RECORD_STACK without a waiting sample */
-	uint64_t malformed;	/* records of a wrong type or length */
-	uint64_t heaps;		/* HAB_RECORD_HEAP */
+	uint64_t samples;   /* well-formed HAB_RECORD_SAMPLE */
+	uint64_t joined;    /* that got the stack their thread sent */
+	uint64_t alone;	    /* that used the kernel's stack */
+	uint64_t late;	    /* HAB_RECORD_STACK without a waiting sample */
+	uint64_t malformed; /* records of a wrong type or length */
+	uint64_t heaps;	    /* HAB_RECORD_HEAP */
 };
 
 struct ingest;

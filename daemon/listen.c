@@ -134,7 +134,8 @@ int listen_tcp(const char *address, uint16_t *port, int *code)
 	return fd;
 failed:
 	say("%s port %u cannot be listened on: %s: choose another with --listen ADDR:PORT, "
-	    "or --listen none for the Unix socket alone", address, *port, strerror(errno));
+	    "or --listen none for the Unix socket alone",
+	    address, *port, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;

@@ -22,12 +22,12 @@
 
 #include "util.h"
 
-#define PROCESSES_MAX	4096
-#define MAPPINGS_MAX	4096
-#define BUCKETS		1024
-#define PAUSE_MIN_NS	100000000ull
-#define PAUSE_MAX_NS	12800000000ull
-#define IDLE_NS		60000000000ull
+#define PROCESSES_MAX 4096
+#define MAPPINGS_MAX  4096
+#define BUCKETS	      1024
+#define PAUSE_MIN_NS  100000000ull
+#define PAUSE_MAX_NS  12800000000ull
+#define IDLE_NS	      60000000000ull
 
 struct processes {
 	struct binaries *binaries;
@@ -42,7 +42,7 @@ struct maps_line {
 	uint64_t offset;
 	uint64_t inode;
 	bool executable;
-	const char *path;		/* in the line */
+	const char *path; /* in the line */
 };
 
 struct processes *processes_new(struct binaries *binaries)
@@ -90,9 +90,9 @@ static bool parse_line(char *text, struct maps_line *line)
 	char permissions[8];
 	int path = 0;
 
-	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n",
-		   &line->start, &line->end, permissions, &line->offset, &line->inode,
-		   &path) < 5 || !path)
+	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &line->start,
+		   &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
+	    !path)
 		return false;
 	line->executable = permissions[2] == 'x';
 	text[strcspn(text, "\n")] = 0;
@@ -170,8 +170,7 @@ static void mark_executable(struct processes *processes, uint32_t pid,
 	}
 }
 
-static struct mapping *read_maps(struct processes *processes, uint32_t pid,
-				 unsigned int *count)
+static struct mapping *read_maps(struct processes *processes, uint32_t pid, unsigned int *count)
 {
 	struct mapping *mappings = NULL;
 	struct maps_line line;
@@ -206,8 +205,7 @@ static struct mapping *read_maps(struct processes *processes, uint32_t pid,
 	return mappings;
 }
 
-static void process_read(struct processes *processes, struct process *process,
-			 uint64_t now_ns)
+static void process_read(struct processes *processes, struct process *process, uint64_t now_ns)
 {
 	struct mapping *mappings;
 	unsigned int count;
@@ -300,8 +298,8 @@ static void set_pause(struct process *process, bool helped)
 		process->pause_ns = PAUSE_MAX_NS;
 }
 
-uint64_t processes_frame(struct processes *processes, struct process *process,
-			 uint64_t address, uint64_t now_ns)
+uint64_t processes_frame(struct processes *processes, struct process *process, uint64_t address,
+			 uint64_t now_ns)
 {
 	const struct mapping *mapping = find(process, address);
 

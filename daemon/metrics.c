@@ -29,8 +29,8 @@ static void metric(struct text *out, const char *name, const char *type, const c
 	text_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
-static void labelled(struct text *out, const char *name, const char *label,
-		     const char *value, uint64_t number)
+static void labelled(struct text *out, const char *name, const char *label, const char *value,
+		     uint64_t number)
 {
 	text_printf(out, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, number);
 }
@@ -42,23 +42,21 @@ static void write_events(struct text *out, const struct numbers *numbers)
 	metric(out, "hab_refills_total", "counter",
 	       "Buffer refills of the machine, exact, since the module was loaded.",
 	       numbers_refills(numbers));
-	metric(out, "hab_refill_bytes_total", "counter",
-	       "Bytes of those refills, exact.", numbers_refill_bytes(numbers));
+	metric(out, "hab_refill_bytes_total", "counter", "Bytes of those refills, exact.",
+	       numbers_refill_bytes(numbers));
 	metric(out, "hab_events_total", "counter",
 	       "Refills seen since habd was started: samples, throttled and "
-	       "lost{ring_full} add up to it.", machine->events);
-	metric(out, "hab_event_bytes_total", "counter", "Bytes of those refills.",
-	       machine->bytes);
-	metric(out, "hab_samples_total", "counter", "Refills kept as samples.",
-	       machine->sampled);
+	       "lost{ring_full} add up to it.",
+	       machine->events);
+	metric(out, "hab_event_bytes_total", "counter", "Bytes of those refills.", machine->bytes);
+	metric(out, "hab_samples_total", "counter", "Refills kept as samples.", machine->sampled);
 	metric(out, "hab_throttled_total", "counter",
 	       "Refills the throttler left out to hold the rate.", machine->throttled);
 	head(out, "hab_lost_total", "counter",
 	     "Refills lost to the profiles: ring_full, habd was too slow; recursion, the "
 	     "kernel could not run the BPF program.");
 	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
-	labelled(out, "hab_lost_total", "reason", "recursion",
-		 numbers->totals.now.missed_refills);
+	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_refills);
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing where no sample is lost: better stacks, announcements of "
 	     "heaps, the process of an event, a record's meaning, a file's name.");
@@ -75,8 +73,7 @@ static void write_events(struct text *out, const struct numbers *numbers)
 static void write_module(struct text *out, const struct numbers *numbers)
 {
 	if (numbers->module.known[MODULE_RATE])
-		metric(out, "hab_rate_limit", "gauge",
-		       "The set limit of samples a second.",
+		metric(out, "hab_rate_limit", "gauge", "The set limit of samples a second.",
 		       numbers->module.value[MODULE_RATE]);
 	if (numbers->module.known[MODULE_HEAPS])
 		metric(out, "hab_heaps", "gauge", "Heaps there are.",
@@ -107,8 +104,7 @@ static void write_processes(struct text *out, struct numbers *numbers)
 	uint64_t rest = 0;
 	unsigned int i;
 
-	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes),
-	      compare_bytes);
+	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_bytes);
 	head(out, name, "counter", "Bytes of the refills of the processes with most of them.");
 	for (i = 0; i < totals->nr_processes; i++) {
 		if (i >= TOP_PROCESSES) {
@@ -146,23 +142,21 @@ static void write_self(struct text *out, const struct numbers *numbers)
 
 	metric(out, "hab_stacks", "gauge", "Different stacks remembered.", numbers->stacks);
 	metric(out, "hab_stacks_folded_total", "counter",
-	       "Stacks folded into [other stacks] as the table was full.",
-	       numbers->stacks_folded);
+	       "Stacks folded into [other stacks] as the table was full.", numbers->stacks_folded);
 	head(out, "hab_stack_source_total", "counter",
 	     "Samples by where their stack is from: the thread itself, or the kernel.");
 	labelled(out, "hab_stack_source_total", "source", "thread", numbers->ingest.joined);
 	labelled(out, "hab_stack_source_total", "source", "kernel", numbers->ingest.alone);
 	metric(out, "hab_stacks_late_total", "counter",
 	       "Stacks of threads whose sample had not waited.", numbers->ingest.late);
-	metric(out, "hab_binaries", "gauge", "Programs and libraries known.",
-	       numbers->binaries);
+	metric(out, "hab_binaries", "gauge", "Programs and libraries known.", numbers->binaries);
 	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
 	       numbers->ended);
 	getrusage(RUSAGE_SELF, &usage);
 	head(out, "process_cpu_seconds_total", "counter", "Processor time of habd itself.");
 	text_printf(out, "process_cpu_seconds_total %.6f\n",
 		    (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-		    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+			    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
 	metric(out, "process_resident_memory_bytes", "gauge", "Memory of habd itself.",
 	       resident_bytes());
 	head(out, "hab_uptime_seconds", "gauge", "Since habd was started.");

@@ -17,12 +17,9 @@
 #define CLASS "/sys/class/misc/hab/"
 
 static const char *const paths[MODULE_FILES] = {
-	[MODULE_REFILLS] = CLASS "refills",
-	[MODULE_REFILL_BYTES] = CLASS "refill_bytes",
-	[MODULE_RATE] = CLASS "rate",
-	[MODULE_SAMPLED] = CLASS "sampled",
-	[MODULE_THROTTLED] = CLASS "throttled",
-	[MODULE_HEAPS] = CLASS "heaps",
+	[MODULE_REFILLS] = CLASS "refills",	[MODULE_REFILL_BYTES] = CLASS "refill_bytes",
+	[MODULE_RATE] = CLASS "rate",		[MODULE_SAMPLED] = CLASS "sampled",
+	[MODULE_THROTTLED] = CLASS "throttled", [MODULE_HEAPS] = CLASS "heaps",
 };
 
 static bool read_line(const char *path, char *line, size_t size)
@@ -96,8 +93,8 @@ int module_rate_write(uint64_t rate)
 	return error;
 }
 
-static void add(struct problem *problems, unsigned int room, unsigned int *count,
-		const char *what, const char *next)
+static void add(struct problem *problems, unsigned int room, unsigned int *count, const char *what,
+		const char *next)
 {
 	if (*count == room)
 		return;

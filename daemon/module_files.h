@@ -19,12 +19,12 @@ enum module_file {
 };
 
 struct module_state {
-	bool device;			/* /dev/hab is there */
-	bool loaded;			/* /sys/module/hab is there */
+	bool device; /* /dev/hab is there */
+	bool loaded; /* /sys/module/hab is there */
 	bool kernel_btf;
 	bool module_btf;
-	uint32_t abi;			/* 0: the device did not say */
-	char version[64];		/* "" if the module does not say */
+	uint32_t abi;	  /* 0: the device did not say */
+	char version[64]; /* "" if the module does not say */
 	bool known[MODULE_FILES];
 	uint64_t value[MODULE_FILES];
 };

@@ -43,15 +43,15 @@ void numbers_end(struct numbers *numbers)
 uint64_t numbers_refills(const struct numbers *numbers)
 {
 	return numbers->module.known[MODULE_REFILLS] ?
-	       numbers->module.value[MODULE_REFILLS] :
-	       numbers->totals.now.machine.events + numbers->totals.now.missed_refills;
+		       numbers->module.value[MODULE_REFILLS] :
+		       numbers->totals.now.machine.events + numbers->totals.now.missed_refills;
 }
 
 uint64_t numbers_refill_bytes(const struct numbers *numbers)
 {
 	return numbers->module.known[MODULE_REFILL_BYTES] ?
-	       numbers->module.value[MODULE_REFILL_BYTES] :
-	       numbers->totals.now.machine.bytes;
+		       numbers->module.value[MODULE_REFILL_BYTES] :
+		       numbers->totals.now.machine.bytes;
 }
 
 uint64_t numbers_lost(const struct numbers *numbers)

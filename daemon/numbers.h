@@ -7,8 +7,8 @@
 #include "module_files.h"
 
 struct numbers {
-	struct module_state module;	/* only known[] and value[] */
-	struct totals totals;		/* its lists are copies */
+	struct module_state module; /* only known[] and value[] */
+	struct totals totals;	    /* its lists are copies */
 	struct ingest_counts ingest;
 	unsigned int stacks;
 	uint64_t stacks_folded;

@@ -66,7 +66,8 @@ static bool parse_listen(struct options *options, const char *value)
 		return true;
 	say("--listen %s: only loopback addresses (127.0.0.1, [::1]) are served, since the "
 	    "profiles tell of every program on the machine: put a proxy that asks who is "
-	    "there in front of it, or use the Unix socket", value);
+	    "there in front of it, or use the Unix socket",
+	    value);
 	return false;
 malformed:
 	say("--listen %s: it must be ADDR:PORT, as 127.0.0.1:7227, or none", value);

@@ -19,8 +19,8 @@
 
 #include "symbols.h"
 
-#define FRAMES_MAX	(1u << 17)
-#define NAME_BYTES_MAX	(32u << 20)
+#define FRAMES_MAX     (1u << 17)
+#define NAME_BYTES_MAX (32u << 20)
 
 struct found {
 	const struct stack_key *key;
@@ -32,12 +32,12 @@ struct collecting {
 	struct found *found;
 	unsigned int nr_found;
 	unsigned int found_room;
-	unsigned int other;		/* index + 1 of "[other frames]" */
+	unsigned int other; /* index + 1 of "[other frames]" */
 	struct binaries *binaries;
 	unsigned int frames_room;
-	unsigned int nr_buckets;	/* a power of two */
-	unsigned int *buckets;		/* index + 1 of the frame, open addressing */
-	unsigned int modules[BINARIES_MAX];	/* index + 1 */
+	unsigned int nr_buckets;	    /* a power of two */
+	unsigned int *buckets;		    /* index + 1 of the frame, open addressing */
+	unsigned int modules[BINARIES_MAX]; /* index + 1 */
 };
 
 static unsigned int collect_module(struct collecting *state, unsigned int number)
@@ -49,8 +49,8 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	if (state->modules[number])
 		return state->modules[number] - 1;
 	binary = binaries_get(state->binaries, number);
-	profile->modules = xrealloc(profile->modules, profile->nr_modules + 1,
-				    sizeof(*profile->modules));
+	profile->modules =
+		xrealloc(profile->modules, profile->nr_modules + 1, sizeof(*profile->modules));
 	module = &profile->modules[profile->nr_modules++];
 	memset(module, 0, sizeof(*module));
 	module->binary = number;
@@ -221,10 +221,10 @@ static bool is_one_of(const char *function, const char *const *names)
 /* The names of what no program means when it asks where it allocates. */
 static void judge(struct profile_frame *frame)
 {
-	static const char *const wrappers[] = { "ioctl", "__ioctl", "__GI___ioctl", "syscall",
-						"__ioctl_time64", NULL };
-	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned",
-					       "hab_chunk_take", NULL };
+	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
+						"syscall", "__ioctl_time64", NULL };
+	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned", "hab_chunk_take",
+					       NULL };
 
 	frame->entry = is_one_of(frame->function, entries);
 	frame->internal = !strncmp(frame->function, "hab_", 4) ||
@@ -245,8 +245,9 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (frame->function)
 			continue;
 		module = &profile->modules[frame->module];
-		name = bytes > NAME_BYTES_MAX ? NULL :
-		       symbols_find(symbols, frame->key, module->fd, module->path);
+		name = bytes > NAME_BYTES_MAX ?
+			       NULL :
+			       symbols_find(symbols, frame->key, module->fd, module->path);
 		if (name) {
 			bytes += strlen(name);
 			frame->named = true;
@@ -254,8 +255,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			judge(frame);
 		} else {
 			memset(&text, 0, sizeof(text));
-			text_printf(&text, "%s+0x%" PRIx64, module->name,
-				    FRAME_OFFSET(frame->key));
+			text_printf(&text, "%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
 			frame->function = text.data;
 		}
 		if (module->libhab)
@@ -323,8 +323,7 @@ const char *profile_content_type(enum profile_format format)
 	return formats[format].content_type;
 }
 
-bool profile_write(const struct profile *profile, enum profile_format format,
-		   struct text *out)
+bool profile_write(const struct profile *profile, enum profile_format format, struct text *out)
 {
 	switch (format) {
 	case PROFILE_PPROF:

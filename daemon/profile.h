@@ -15,23 +15,23 @@ struct symbols;
 
 struct profile_module {
 	unsigned int binary;
-	int fd;				/* the table's, not ours */
+	int fd; /* the table's, not ours */
 	char *path;
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	unsigned int build_id_length;
 	bool executable;
 	bool libhab;
-	uint64_t limit;			/* above every offset seen in it */
+	uint64_t limit; /* above every offset seen in it */
 };
 
 struct profile_frame {
-	uint64_t key;			/* a FRAME() */
-	char *function;			/* a symbol, or "module+0xoffset" */
-	unsigned int module;		/* index of profile.modules */
-	bool named;			/* function is a symbol */
-	bool internal;			/* of libhab, or the wrapper of the system call */
-	bool entry;			/* where programs enter libhab: all it calls is internal */
+	uint64_t key;	     /* a FRAME() */
+	char *function;	     /* a symbol, or "module+0xoffset" */
+	unsigned int module; /* index of profile.modules */
+	bool named;	     /* function is a symbol */
+	bool internal;	     /* of libhab, or the wrapper of the system call */
+	bool entry;	     /* where programs enter libhab: all it calls is internal */
 };
 
 struct profile_sample {
@@ -39,14 +39,14 @@ struct profile_sample {
 	char comm[HAB_COMM_LEN];
 	char heap[HAB_NAME_LEN];
 	unsigned int nr_frames;
-	unsigned int *frames;		/* indices of profile.frames, leaf first */
+	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
 };
 
 struct profile {
-	uint64_t start_ns;		/* CLOCK_REALTIME */
+	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t duration_ns;
-	uint64_t rate;			/* set limit in samples a second, 0: not known */
+	uint64_t rate; /* set limit in samples a second, 0: not known */
 	struct profile_module *modules;
 	unsigned int nr_modules;
 	struct profile_frame *frames;
@@ -78,8 +78,7 @@ enum profile_format {
 enum profile_format profile_format(const char *name);
 const char *profile_content_type(enum profile_format format);
 /* False if the profile cannot be written, which only the compression can cause. */
-bool profile_write(const struct profile *profile, enum profile_format format,
-		   struct text *out);
+bool profile_write(const struct profile *profile, enum profile_format format, struct text *out);
 
 bool profile_write_pprof(const struct profile *profile, struct text *out);
 void profile_write_folded(const struct profile *profile, struct text *out);

@@ -17,8 +17,8 @@
 #include "profile.pb-c.h"
 #include "strings.h"
 
-#define NR_VALUES	2
-#define NR_LABELS	3
+#define NR_VALUES 2
+#define NR_LABELS 3
 
 /* Readers drop samples without a location, so those without a stack get one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -34,7 +34,7 @@ static const char drop_frames[] =
 struct pprof {
 	const struct profile *from;
 	struct strings strings;
-	struct strings functions;	/* names; ids are their numbers here */
+	struct strings functions; /* names; ids are their numbers here */
 	Pprof__Profile message;
 	Pprof__ValueType types[NR_VALUES + 1];
 	Pprof__ValueType *type_list[NR_VALUES];
@@ -45,7 +45,7 @@ struct pprof {
 	int64_t *values;
 	Pprof__Mapping *mappings;
 	Pprof__Mapping **mapping_list;
-	uint64_t *mapping_ids;		/* by module */
+	uint64_t *mapping_ids; /* by module */
 	Pprof__Location *locations;
 	Pprof__Location **location_list;
 	Pprof__Line *lines;
@@ -60,8 +60,7 @@ static int64_t string(struct pprof *pprof, const char *text)
 	return strings_number(&pprof->strings, text);
 }
 
-static void set_type(struct pprof *pprof, unsigned int index, const char *type,
-		     const char *unit)
+static void set_type(struct pprof *pprof, unsigned int index, const char *type, const char *unit)
 {
 	pprof__value_type__init(&pprof->types[index]);
 	pprof->types[index].type = string(pprof, type);
@@ -85,11 +84,11 @@ static void fill_header(struct pprof *pprof)
 	pprof->message.duration_nanos = (int64_t)from->duration_ns;
 	/* Samples are taken by rate, not by interval: this is the interval's mean. */
 	pprof->message.period_type = &pprof->types[2];
-	pprof->message.period = from->total.samples ?
-		(int64_t)(from->total.estimate / from->total.samples) : 1;
+	pprof->message.period =
+		from->total.samples ? (int64_t)(from->total.estimate / from->total.samples) : 1;
 	pprof->message.drop_frames = string(pprof, drop_frames);
-	snprintf(comment, sizeof(comment), "hab %s: buffer refills, %llu samples",
-		 HAB_VERSION, (unsigned long long)from->total.samples);
+	snprintf(comment, sizeof(comment), "hab %s: buffer refills, %llu samples", HAB_VERSION,
+		 (unsigned long long)from->total.samples);
 	pprof->comment = string(pprof, comment);
 	pprof->message.comment = &pprof->comment;
 	pprof->message.n_comment = 1;
@@ -98,8 +97,8 @@ static void fill_header(struct pprof *pprof)
 static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *key,
 		      const char *value, int64_t number)
 {
-	Pprof__Label *label = &pprof->labels[sample->label - pprof->label_list +
-					     (ptrdiff_t)sample->n_label];
+	Pprof__Label *label =
+		&pprof->labels[sample->label - pprof->label_list + (ptrdiff_t)sample->n_label];
 
 	/* A label that is neither is none. */
 	if (!*value && !number)
@@ -129,15 +128,14 @@ static void fill_samples(struct pprof *pprof)
 		pprof__sample__init(sample);
 		sample->value = &pprof->values[i * NR_VALUES];
 		sample->n_value = NR_VALUES;
-		sample->value[0] = (int64_t)((source->counts.events +
-					      (1u << (STACKS_EVENT_SHIFT - 1))) >>
-					     STACKS_EVENT_SHIFT);
+		sample->value[0] =
+			(int64_t)((source->counts.events + (1u << (STACKS_EVENT_SHIFT - 1))) >>
+				  STACKS_EVENT_SHIFT);
 		sample->value[1] = (int64_t)source->counts.estimate;
-		sample->location_id = xcalloc(source->nr_frames + 1,
-					      sizeof(*sample->location_id));
+		sample->location_id = xcalloc(source->nr_frames + 1, sizeof(*sample->location_id));
 		sample->n_location_id = source->nr_frames ? source->nr_frames : 1;
 		sample->location_id[0] = from->nr_frames + 1 +
-			(source->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
+					 (source->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
 		for (j = 0; j < source->nr_frames; j++)
 			sample->location_id[j] = source->frames[j] + 1;
 		sample->label = &pprof->label_list[i * NR_LABELS];
@@ -301,8 +299,8 @@ static bool compress_gzip(const void *data, size_t size, struct text *out)
 	int result;
 
 	/* 16 more than the window's bits asks zlib for gzip's header. */
-	if (size > UINT32_MAX || deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
-					      15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (size > UINT32_MAX || deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16,
+					      8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return false;
 	do {
 		stream.next_out = chunk;

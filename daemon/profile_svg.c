@@ -13,17 +13,17 @@
 #include "flame.h"
 #include "profile.h"
 
-#define WIDTH		1200.0
-#define ROW		17
-#define MARGIN		28
-#define NARROW		0.3
-#define LETTER		6.6
+#define WIDTH  1200.0
+#define ROW    17
+#define MARGIN 28
+#define NARROW 0.3
+#define LETTER 6.6
 
 struct drawing {
 	const struct flame *flame;
 	struct text *out;
-	unsigned int depth;		/* of the highest row */
-	double scale;			/* from bytes to units */
+	unsigned int depth; /* of the highest row */
+	double scale;	    /* from bytes to units */
 };
 
 static void measure(struct drawing *drawing, unsigned int number, unsigned int depth)
@@ -79,12 +79,13 @@ static void draw(struct drawing *drawing, unsigned int number, unsigned int dept
 	text_xml(out, name);
 	text_add(out, "\"><title>");
 	text_xml(out, name);
-	text_printf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human,
-		    width * 100 / WIDTH, node->samples);
-	text_printf(out, "<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
-		    "fill=\"hsl(%u,%u%%,%u%%)\"/>", x, y, width, ROW - 1,
-		    (unsigned int)(hash % 50), 65 + (unsigned int)(hash >> 8) % 20,
-		    58 + (unsigned int)(hash >> 16) % 12);
+	text_printf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human, width * 100 / WIDTH,
+		    node->samples);
+	text_printf(out,
+		    "<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
+		    "fill=\"hsl(%u,%u%%,%u%%)\"/>",
+		    x, y, width, ROW - 1, (unsigned int)(hash % 50),
+		    65 + (unsigned int)(hash >> 8) % 20, 58 + (unsigned int)(hash >> 16) % 12);
 	text_printf(out, "<text x=\"%.3f\" y=\"%u\">", x + 3, y + 12);
 	draw_label(drawing, name, width - 6);
 	text_add(out, "</text></g>\n");
@@ -94,8 +95,7 @@ static void draw(struct drawing *drawing, unsigned int number, unsigned int dept
 	}
 }
 
-static void draw_title(const struct profile *profile, const struct flame *flame,
-		       struct text *out)
+static void draw_title(const struct profile *profile, const struct flame *flame, struct text *out)
 {
 	char human[32];
 
@@ -105,7 +105,8 @@ static void draw_title(const struct profile *profile, const struct flame *flame,
 		text_printf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples",
 			    human, (double)profile->duration_ns / 1e9, profile->total.samples);
 	else
-		text_printf(out, "No samples in these %.1f s: nothing that uses hab "
+		text_printf(out,
+			    "No samples in these %.1f s: nothing that uses hab "
 			    "refilled a buffer",
 			    (double)profile->duration_ns / 1e9);
 	text_add(out, "</text>\n");
@@ -123,11 +124,13 @@ void profile_write_svg(const struct profile *profile, struct text *out)
 		drawing.scale = WIDTH / (double)flame.nodes[0].total;
 	measure(&drawing, 0, 0);
 	height = MARGIN + (drawing.depth + 1) * ROW + 8;
-	text_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
-		    "height=\"%u\" viewBox=\"0 0 %.0f %u\">\n", WIDTH, height, WIDTH, height);
+	text_printf(out,
+		    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+		    "height=\"%u\" viewBox=\"0 0 %.0f %u\">\n",
+		    WIDTH, height, WIDTH, height);
 	text_add(out, "<style>text{font:11px monospace;fill:#111}.t{font-size:13px}"
-		 "rect.bg{fill:#fff}g.f:hover rect{stroke:#000;stroke-width:.6}</style>\n"
-		 "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n");
+		      "rect.bg{fill:#fff}g.f:hover rect{stroke:#000;stroke-width:.6}</style>\n"
+		      "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n");
 	draw_title(profile, &flame, out);
 	draw(&drawing, 0, 0, 0);
 	text_add(out, "</svg>\n");

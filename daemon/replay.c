@@ -18,9 +18,9 @@
 #include "habd.h"
 #include "util.h"
 
-#define RECORD_MAX	65536u
-#define BUFFER		(4 * RECORD_MAX)
-#define PROCESSES_MAX	4096u
+#define RECORD_MAX    65536u
+#define BUFFER	      (4 * RECORD_MAX)
+#define PROCESSES_MAX 4096u
 
 struct replay {
 	struct feed feed;

@@ -52,8 +52,7 @@ void sites_add(struct sites *sites, const struct profile *profile, bool recent)
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		frame = profile_site(profile, sample);
-		site = frame ? find(sites, frame->function,
-				    profile->modules[frame->module].name) :
+		site = frame ? find(sites, frame->function, profile->modules[frame->module].name) :
 			       find(sites, sample->pid ? "[no stack]" : sample->comm, "");
 		if (recent) {
 			site->recent_bytes += sample->counts.estimate;

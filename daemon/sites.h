@@ -7,9 +7,9 @@
 #include "strings.h"
 
 struct site {
-	const char *function;		/* lives as long as the table */
+	const char *function; /* lives as long as the table */
 	const char *module;
-	uint64_t bytes;			/* estimated, since the start */
+	uint64_t bytes; /* estimated, since the start */
 	uint64_t samples;
 	uint64_t recent_bytes;
 };

@@ -14,14 +14,14 @@
 
 #include "util.h"
 
-#define NONE	UINT32_MAX
+#define NONE UINT32_MAX
 
 struct entry {
 	struct stack_key key;
 	struct stack_counts counts;
 	uint64_t hash;
 	uint64_t seen_ns;
-	uint32_t next;		/* in its bucket, or in the free list */
+	uint32_t next; /* in its bucket, or in the free list */
 };
 
 struct stack_mark {
@@ -32,7 +32,7 @@ struct stack_mark {
 
 struct stack_table {
 	unsigned int cap;
-	unsigned int count;	/* entries ever used, the first included */
+	unsigned int count; /* entries ever used, the first included */
 	unsigned int live;
 	unsigned int nr_buckets;
 	uint32_t free;
@@ -90,8 +90,8 @@ static bool key_equal(const struct stack_key *one, const struct stack_key *two)
 	return one->pid == two->pid && one->nr_frames == two->nr_frames &&
 	       !memcmp(one->comm, two->comm, sizeof(one->comm)) &&
 	       !memcmp(one->heap, two->heap, sizeof(one->heap)) &&
-	       (!one->nr_frames || !memcmp(one->frames, two->frames,
-					   one->nr_frames * sizeof(*one->frames)));
+	       (!one->nr_frames ||
+		!memcmp(one->frames, two->frames, one->nr_frames * sizeof(*one->frames)));
 }
 
 static void counts_add(struct stack_counts *sum, const struct stack_counts *more)
@@ -241,8 +241,8 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 	free(mark);
 }
 
-void stacks_visit(struct stack_table *table, const struct stack_mark *mark,
-		  stack_visit visit, void *context)
+void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
+		  void *context)
 {
 	struct stack_counts counts;
 	unsigned int i;

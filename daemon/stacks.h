@@ -7,23 +7,23 @@
 
 #include "../bpf/records.h"
 
-#define STACKS_MAX_DEFAULT	65536
-#define STACKS_EVENT_SHIFT	16	/* fractional bits of stack_counts.events */
+#define STACKS_MAX_DEFAULT 65536
+#define STACKS_EVENT_SHIFT 16 /* fractional bits of stack_counts.events */
 
 struct stack_counts {
 	uint64_t samples;
-	uint64_t bytes;		/* of the sampled refills themselves */
-	uint64_t weight;	/* bytes of the thread between samples, as JFR has it */
-	uint64_t estimate;	/* sum of bytes / probability */
-	uint64_t events;	/* sum of 1 / probability, in 2^-STACKS_EVENT_SHIFT */
+	uint64_t bytes;	   /* of the sampled refills themselves */
+	uint64_t weight;   /* bytes of the thread between samples, as JFR has it */
+	uint64_t estimate; /* sum of bytes / probability */
+	uint64_t events;   /* sum of 1 / probability, in 2^-STACKS_EVENT_SHIFT */
 };
 
 struct stack_key {
 	uint32_t pid;
 	unsigned int nr_frames;
-	char comm[HAB_COMM_LEN];	/* clean; bytes after the NUL are zero */
+	char comm[HAB_COMM_LEN]; /* clean; bytes after the NUL are zero */
 	char heap[HAB_NAME_LEN];
-	const uint64_t *frames;		/* leaf first, see FRAME() */
+	const uint64_t *frames; /* leaf first, see FRAME() */
 };
 
 struct stack_table;
@@ -48,8 +48,8 @@ uint64_t stacks_folded(const struct stack_table *table);
 struct stack_mark *stacks_mark(struct stack_table *table);
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /* Calls visit for each stack with samples since the mark; NULL: since the start. */
-void stacks_visit(struct stack_table *table, const struct stack_mark *mark,
-		  stack_visit visit, void *context);
+void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
+		  void *context);
 
 /* bytes * 2^32 / probability, rounded to the nearest. */
 uint64_t stacks_estimate(uint64_t bytes, uint64_t probability);

@@ -23,15 +23,15 @@
 #include "binaries.h"
 #include "util.h"
 
-#define FILES_MAX	64
-#define CACHE_MAX	(1u << 18)	/* a power of two */
-#define CACHE_BYTES	(32u << 20)	/* of names */
-#define NAME_MAX_BYTES	1000u
+#define FILES_MAX      64
+#define CACHE_MAX      (1u << 18)  /* a power of two */
+#define CACHE_BYTES    (32u << 20) /* of names */
+#define NAME_MAX_BYTES 1000u
 
 struct elf_file {
 	unsigned int binary;
 	uint64_t used;
-	Dwfl *dwfl;			/* NULL: it cannot be read */
+	Dwfl *dwfl; /* NULL: it cannot be read */
 	Dwfl_Module *module;
 	GElf_Addr bias;
 	Elf *elf;
@@ -39,7 +39,7 @@ struct elf_file {
 
 struct cached {
 	uint64_t key;
-	char *name;			/* "": known to have none; NULL: free place */
+	char *name; /* "": known to have none; NULL: free place */
 };
 
 struct symbols {
@@ -180,8 +180,8 @@ static char *look_up(struct elf_file *file, uint64_t offset)
 
 	if (!file->dwfl || !offset_address(file->elf, offset, &address))
 		return NULL;
-	name = dwfl_module_addrinfo(file->module, address + file->bias, &distance, &symbol,
-				    NULL, NULL, NULL);
+	name = dwfl_module_addrinfo(file->module, address + file->bias, &distance, &symbol, NULL,
+				    NULL, NULL);
 	if (!name || !*name || distance >= symbol.st_size)
 		return NULL;
 	/* "memcpy@@GLIBC_2.14" is memcpy. */
@@ -210,8 +210,7 @@ const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const ch
 			break;
 	}
 	if (!place->name) {
-		name = look_up(file_find(symbols, FRAME_BINARY(key), fd, path),
-			       FRAME_OFFSET(key));
+		name = look_up(file_find(symbols, FRAME_BINARY(key), fd, path), FRAME_OFFSET(key));
 		place->key = key;
 		place->name = name ? name : xstrdup("");
 		symbols->nr_cached++;

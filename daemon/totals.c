@@ -35,8 +35,8 @@ struct feed_process *feed_totals_row(struct feed_totals *totals)
 {
 	if (totals->nr_processes == totals->room) {
 		totals->room = totals->room ? totals->room * 2 : 64;
-		totals->processes = xrealloc(totals->processes, totals->room,
-					     sizeof(*totals->processes));
+		totals->processes =
+			xrealloc(totals->processes, totals->room, sizeof(*totals->processes));
 	}
 	return &totals->processes[totals->nr_processes++];
 }
@@ -69,8 +69,8 @@ static double rate(uint64_t now, uint64_t before, double seconds)
 static void carry(struct totals_process *process, const struct totals_process *old,
 		  unsigned int nr_old, double seconds, bool point)
 {
-	const struct totals_process *before = nr_old ?
-		bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
+	const struct totals_process *before =
+		nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
 
 	if (before) {
 		process->bytes_before = before->bytes_before;
@@ -81,8 +81,8 @@ static void carry(struct totals_process *process, const struct totals_process *o
 	if (!point)
 		return;
 	process->bytes_per_second = rate(process->totals.bytes, process->bytes_before, seconds);
-	process->refills_per_second = rate(process->totals.refills, process->refills_before,
-					   seconds);
+	process->refills_per_second =
+		rate(process->totals.refills, process->refills_before, seconds);
 	process->bytes_before = process->totals.bytes;
 	process->refills_before = process->totals.refills;
 }
@@ -106,8 +106,7 @@ static void update_processes(struct totals *totals, double seconds, bool point)
 		carry(process, old, nr_old, seconds, point);
 	}
 	free(old);
-	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes),
-	      compare_rates);
+	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
 }
 
 void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
@@ -121,12 +120,11 @@ void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
 	update_processes(totals, seconds, point);
 	if (!point)
 		return;
-	totals->events_per_second = rate(totals->now.machine.events, totals->events_before,
-					 seconds);
-	totals->bytes_per_second = rate(totals->now.machine.bytes, totals->bytes_before,
-					seconds);
-	totals->sampled_per_second = rate(totals->now.machine.sampled, totals->sampled_before,
-					  seconds);
+	totals->events_per_second =
+		rate(totals->now.machine.events, totals->events_before, seconds);
+	totals->bytes_per_second = rate(totals->now.machine.bytes, totals->bytes_before, seconds);
+	totals->sampled_per_second =
+		rate(totals->now.machine.sampled, totals->sampled_before, seconds);
 	totals->events_before = totals->now.machine.events;
 	totals->bytes_before = totals->now.machine.bytes;
 	totals->sampled_before = totals->now.machine.sampled;

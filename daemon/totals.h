@@ -7,7 +7,7 @@
 
 struct totals_process {
 	uint32_t pid;
-	struct hab_process_totals totals;	/* comm is clean */
+	struct hab_process_totals totals; /* comm is clean */
 	uint64_t bytes_before;
 	uint64_t refills_before;
 	double bytes_per_second;
@@ -15,13 +15,13 @@ struct totals_process {
 };
 
 struct totals {
-	struct feed_totals now;		/* the feed's last answer */
-	struct hab_process_totals exited;	/* sum over those that have gone */
+	struct feed_totals now;		  /* the feed's last answer */
+	struct hab_process_totals exited; /* sum over those that have gone */
 	uint64_t nr_exited;
 	/* By bytes a second, then by bytes; the highest first. */
 	struct totals_process *processes;
 	unsigned int nr_processes;
-	uint64_t point_ns;		/* when the rates were last worked out */
+	uint64_t point_ns; /* when the rates were last worked out */
 	uint64_t events_before;
 	uint64_t bytes_before;
 	uint64_t sampled_before;

@@ -63,8 +63,7 @@ struct text {
 void text_end(struct text *text);
 void text_add(struct text *text, const char *string);
 void text_bytes(struct text *text, const void *data, size_t length);
-void text_printf(struct text *text, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* For the text and attribute values of XML and HTML. */
 void text_xml(struct text *text, const char *string);
 /* For the value of a Prometheus label, without the quotes. */

@@ -36,7 +36,8 @@ static int open_device(struct hab_heap *heap)
 		return fd;
 	if (err == ENOENT || err == ENODEV || err == ENXIO)
 		snprintf(heap->reason, sizeof(heap->reason),
-			 "no " DEVICE_PATH ": module hab is not loaded (load it with: modprobe hab)");
+			 "no " DEVICE_PATH
+			 ": module hab is not loaded (load it with: modprobe hab)");
 	else if (err == EACCES || err == EPERM)
 		snprintf(heap->reason, sizeof(heap->reason),
 			 "no permission for " DEVICE_PATH ": join its group or run as root");
@@ -56,9 +57,10 @@ static int check_version(struct hab_heap *heap, int fd)
 		return -ENODEV;
 	}
 	if (version.abi != HAB_ABI_VERSION) {
-		snprintf(heap->reason, sizeof(heap->reason),
-			 "module hab has ABI %u, this library wants %u: install both from one release",
-			 version.abi, HAB_ABI_VERSION);
+		snprintf(
+			heap->reason, sizeof(heap->reason),
+			"module hab has ABI %u, this library wants %u: install both from one release",
+			version.abi, HAB_ABI_VERSION);
 		return -ENODEV;
 	}
 	return 0;
@@ -90,8 +92,8 @@ static int map_areas(struct hab_heap *heap, struct device *device)
 {
 	void *words, *arena;
 
-	device->info = mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd,
-			    HAB_MAP_INFO);
+	device->info =
+		mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd, HAB_MAP_INFO);
 	if (device->info == MAP_FAILED)
 		return -errno;
 	words = mmap(NULL, device->words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, device->fd,
@@ -136,13 +138,13 @@ static int device_open(struct hab_heap *heap)
 		goto close_fd;
 	heap->backend_data = device;
 	heap->nr_cpus = device->info->nr_cpus;
-	heap->domains = (const uint32_t *)((const char *)device->info +
-					   device->info->domains_offset) +
-			(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
+	heap->domains =
+		(const uint32_t *)((const char *)device->info + device->info->domains_offset) +
+		(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
-	snprintf(heap->reason, sizeof(heap->reason), DEVICE_PATH ", %s", heap->sections ?
-		 "chunks are taken by restartable sequences" :
-		 "no restartable sequences here, so each chunk is an ioctl");
+	snprintf(heap->reason, sizeof(heap->reason), DEVICE_PATH ", %s",
+		 heap->sections ? "chunks are taken by restartable sequences" :
+				  "no restartable sequences here, so each chunk is an ioctl");
 	return 0;
 
 close_fd:

@@ -29,9 +29,9 @@ extern "C" {
 struct hab_heap;
 
 /* Flags of struct hab_heap_config. */
-#define HAB_HEAP_PROCESS	0x1u	/* never use the device */
-#define HAB_HEAP_DEVICE		0x2u	/* fail without the device instead of falling back */
-#define HAB_HEAP_VERIFY		0x4u	/* read the hardware's CPU number in each section */
+#define HAB_HEAP_PROCESS 0x1u /* never use the device */
+#define HAB_HEAP_DEVICE	 0x2u /* fail without the device instead of falling back */
+#define HAB_HEAP_VERIFY	 0x4u /* read the hardware's CPU number in each section */
 
 /**
  * struct hab_heap_config - what kind of heap
@@ -75,7 +75,7 @@ struct hab_chunk {
 	int level;
 };
 
-#define HAB_STATS_LEVELS 5	/* the heap and at most four levels */
+#define HAB_STATS_LEVELS 5 /* the heap and at most four levels */
 
 /**
  * struct hab_heap_stats - what a heap has done

@@ -20,9 +20,9 @@
 #include "sampler.h"
 #include "thread.h"
 
-#define HUGE_PAGE (2ul << 20)
-#define ALL_FLAGS (HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY)
-#define TLAB_MIN 256
+#define HUGE_PAGE	  (2ul << 20)
+#define ALL_FLAGS	  (HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY)
+#define TLAB_MIN	  256
 #define FIRST_CONFIG_SIZE sizeof(struct hab_heap_config)
 
 static const char default_levels[] = "clab=512K@cpu";
@@ -162,8 +162,8 @@ static int configure(struct hab_heap *heap, const struct hab_heap_config *given)
 		err = set_name(heap, config.name);
 	if (err)
 		return err;
-	heap->nr_levels = hab_levels_parse(config.levels ? config.levels : default_levels,
-					   heap->levels);
+	heap->nr_levels =
+		hab_levels_parse(config.levels ? config.levels : default_levels, heap->levels);
 	if (heap->nr_levels < 0)
 		return heap->nr_levels;
 	if (config.arena_bytes > HAB_ARENA_MAX)
@@ -198,9 +198,11 @@ static int open_process(struct hab_heap *heap, const char *why)
 	err = heap->backend->open(heap);
 	if (err)
 		return err;
-	snprintf(heap->reason, sizeof(heap->reason), "%.160s; %s", why, heap->sections ?
-		 "chunks are taken by restartable sequences" :
-		 "no restartable sequences here, so the heap serves each chunk under a lock");
+	snprintf(
+		heap->reason, sizeof(heap->reason), "%.160s; %s", why,
+		heap->sections ?
+			"chunks are taken by restartable sequences" :
+			"no restartable sequences here, so the heap serves each chunk under a lock");
 	return 0;
 }
 

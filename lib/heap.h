@@ -40,8 +40,7 @@ struct hab_backend {
 	const char *name;
 	int (*open)(struct hab_heap *heap);
 	void (*close)(struct hab_heap *heap);
-	int (*refill)(struct hab_heap *heap, struct hab_thread *thread,
-		      struct hab_refill *refill);
+	int (*refill)(struct hab_heap *heap, struct hab_thread *thread, struct hab_refill *refill);
 	int (*reset)(struct hab_heap *heap);
 	int (*stats)(struct hab_heap *heap, struct hab_stats *stats);
 	void (*stack)(struct hab_heap *heap, const struct hab_stack *stack);
@@ -55,7 +54,7 @@ extern const struct hab_backend hab_process_backend;
 
 /* Counters of one thread, or the sum over threads that have gone. */
 struct hab_counters {
-	uint64_t allocated_bytes;	/* in retired TLABs and outside TLABs */
+	uint64_t allocated_bytes; /* in retired TLABs and outside TLABs */
 	uint64_t chunks;
 	uint64_t chunk_bytes;
 	uint64_t foreign;

@@ -12,12 +12,9 @@
 #include "levels.h"
 
 static const char *const domain_names[HAB_DOMAIN_KINDS] = {
-	[HAB_DOMAIN_CPU] = "cpu",
-	[HAB_DOMAIN_CORE] = "core",
-	[HAB_DOMAIN_LLC] = "llc",
-	[HAB_DOMAIN_PACKAGE] = "package",
-	[HAB_DOMAIN_NODE] = "node",
-	[HAB_DOMAIN_GLOBAL] = "global",
+	[HAB_DOMAIN_CPU] = "cpu",   [HAB_DOMAIN_CORE] = "core",
+	[HAB_DOMAIN_LLC] = "llc",   [HAB_DOMAIN_PACKAGE] = "package",
+	[HAB_DOMAIN_NODE] = "node", [HAB_DOMAIN_GLOBAL] = "global",
 };
 
 const char *hab_size_parse(const char *text, uint64_t *bytes)

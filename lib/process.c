@@ -28,8 +28,8 @@
 struct process {
 	pthread_mutex_t lock;
 	struct hab_hierarchy books;
-	uint32_t *domains;	/* [level][cpu] */
-	uint64_t direct_word;	/* exchanged for requests past the words */
+	uint32_t *domains;    /* [level][cpu] */
+	uint64_t direct_word; /* exchanged for requests past the words */
 };
 
 static void free_process(struct process *process)
@@ -145,8 +145,9 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	if (heap->verify) {
 		thread->counters.verified++;
 		l = (int)plan.level - 1;
-		if (hardware >= heap->nr_cpus || (l >= 0 && plan.domain !=
-		    process->domains[(size_t)l * heap->nr_cpus + hardware]))
+		if (hardware >= heap->nr_cpus ||
+		    (l >= 0 &&
+		     plan.domain != process->domains[(size_t)l * heap->nr_cpus + hardware]))
 			thread->counters.foreign++;
 		cpu = hardware;
 	}

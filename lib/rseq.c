@@ -27,8 +27,7 @@ union own_area {
 	char bytes[OWN_SIZE];
 };
 
-static __thread union own_area own
-	__attribute__((aligned(OWN_SIZE), tls_model("initial-exec"))) = {
+static __thread union own_area own __attribute__((aligned(OWN_SIZE), tls_model("initial-exec"))) = {
 	.area.cpu_id = (uint32_t)RSEQ_CPU_ID_UNINITIALIZED,
 };
 static __thread int own_registered __attribute__((tls_model("initial-exec")));

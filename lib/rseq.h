@@ -50,12 +50,12 @@ struct hab_rseq_take {
 
 /* Who registered this process's threads. */
 enum hab_rseq_owner {
-	HAB_RSEQ_NONE,		/* nobody: kernel, seccomp or architecture forbid it */
+	HAB_RSEQ_NONE, /* nobody: kernel, seccomp or architecture forbid it */
 	HAB_RSEQ_LIBC,
 	HAB_RSEQ_OWN,
 };
 
-extern ptrdiff_t hab_rseq_offset;	/* from the thread pointer, the same for all threads */
+extern ptrdiff_t hab_rseq_offset; /* from the thread pointer, the same for all threads */
 
 /**
  * hab_rseq_attach - make sure that the calling thread can run sections

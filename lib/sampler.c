@@ -10,7 +10,7 @@
 #include "../core/logarithm.h"
 #include "sampler.h"
 
-#define LN2_Q32 2977044472ull	/* ln 2 with 32 bits of fraction */
+#define LN2_Q32 2977044472ull /* ln 2 with 32 bits of fraction */
 
 static uint64_t next_random(struct hab_thread *thread)
 {

@@ -29,7 +29,6 @@ void hab_sampler_count(struct hab_thread *thread);
  *
  * Calls the handler if the sample point lies within the object.
  */
-void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size,
-			   size_t counted);
+void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted);
 
 #endif /* HAB_LIB_SAMPLER_H */

@@ -21,14 +21,10 @@
 /* The address of no bytes at all, see struct hab_tlab. */
 static char nothing[16] __attribute__((aligned(16)));
 
-#define EMPTY_TLAB { UINT64_MAX, (uintptr_t)nothing + 1 }
-#define EMPTY_TLABS_4 EMPTY_TLAB, EMPTY_TLAB, EMPTY_TLAB, EMPTY_TLAB
-
 /* The last one stays empty: heaps beyond the fast slots point to it. */
-static __thread struct hab_tlab tlabs[HAB_FAST_SLOTS + 1]
-	__attribute__((tls_model("initial-exec"), aligned(64))) = {
-	EMPTY_TLABS_4, EMPTY_TLABS_4, EMPTY_TLABS_4, EMPTY_TLABS_4, EMPTY_TLABS_4,
-	EMPTY_TLABS_4, EMPTY_TLAB,
+static __thread struct hab_tlab tlabs[HAB_FAST_SLOTS + 1] __attribute__((tls_model("initial-exec"),
+									 aligned(64))) = {
+	[0 ... HAB_FAST_SLOTS] = { .position = UINT64_MAX, .limit = (uintptr_t)nothing + 1 },
 };
 
 /* The thread's records by slot, and how many the table has room for. */
@@ -38,7 +34,7 @@ static __thread uint32_t nr_records __attribute__((tls_model("initial-exec")));
 static pthread_key_t exit_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_error;
-static bool slots[MAX_HEAPS];	/* registry lock */
+static bool slots[MAX_HEAPS]; /* registry lock */
 
 void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end)
 {

@@ -38,8 +38,7 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
  * is kept? HotSpot's rule: if the rest is above a limit, which rises each time so
  * that a TLAB cannot survive for ever.
  */
-static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top,
-		      size_t bytes)
+static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top, size_t bytes)
 {
 	if (bytes > heap->tlab_bytes)
 		return true;

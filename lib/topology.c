@@ -84,7 +84,7 @@ static void domain_key(uint32_t kind, uint32_t cpu, char *key, int size)
 
 void hab_topology_fill(uint32_t kind, uint32_t *domains, uint32_t nr_cpus)
 {
-	char (*keys)[64];
+	char(*keys)[64];
 	uint32_t cpu, other, next = 0;
 
 	for (cpu = 0; cpu < nr_cpus; cpu++)

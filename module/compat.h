@@ -26,16 +26,16 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 
 /* 6.7: one pair of macros silences the missing prototypes of kfuncs. */
 #ifndef __bpf_kfunc_start_defs
-#define __bpf_kfunc_start_defs()						\
-	__diag_push();								\
+#define __bpf_kfunc_start_defs() \
+	__diag_push();           \
 	__diag_ignore_all("-Wmissing-prototypes", "kfuncs are found through BTF")
 #define __bpf_kfunc_end_defs() __diag_pop()
 #endif
 
 /* 6.9: sets of kfuncs are marked as such. */
 #ifndef BTF_KFUNCS_START
-#define BTF_KFUNCS_START(name)	BTF_SET8_START(name)
-#define BTF_KFUNCS_END(name)	BTF_SET8_END(name)
+#define BTF_KFUNCS_START(name) BTF_SET8_START(name)
+#define BTF_KFUNCS_END(name)   BTF_SET8_END(name)
 #endif
 
 #endif /* HAB_COMPAT_H */

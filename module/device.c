@@ -128,7 +128,7 @@ static long ioctl_create(struct hab_file *file, void __user *arg)
 	if (file->heap)
 		err = -EBUSY;
 	else
-		smp_store_release(&file->heap, heap);	/* pairs with file_heap() */
+		smp_store_release(&file->heap, heap); /* pairs with file_heap() */
 	mutex_unlock(&file->lock);
 	if (err)
 		goto destroy;

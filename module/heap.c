@@ -22,7 +22,7 @@
 #include "topology.h"
 
 /* Tries to win a cmpxchg against the domain's other CPUs before giving up. */
-#define TAKE_TRIES	16
+#define TAKE_TRIES 16
 
 static unsigned int max_heaps = 4096;
 module_param(max_heaps, uint, 0644);
@@ -97,8 +97,8 @@ static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
 	if (!heap->info || !heap->books.words)
 		return -ENOMEM;
 	for (l = 0; l < nr_levels; l++) {
-		heap->books.levels[l].buffers = kvcalloc(nr_cpu_ids, sizeof(struct hab_buffer),
-							 GFP_KERNEL_ACCOUNT);
+		heap->books.levels[l].buffers =
+			kvcalloc(nr_cpu_ids, sizeof(struct hab_buffer), GFP_KERNEL_ACCOUNT);
 		if (!heap->books.levels[l].buffers)
 			return -ENOMEM;
 	}

@@ -47,8 +47,7 @@ static const struct btf_kfunc_id_set kfunc_set = {
 bool hab_kfunc_ready(void)
 {
 #ifdef CONFIG_DEBUG_INFO_BTF_MODULES
-	return THIS_MODULE->btf_data_size && hab_kfunc_ids.cnt == 1 &&
-	       hab_kfunc_ids.pairs[0].id;
+	return THIS_MODULE->btf_data_size && hab_kfunc_ids.cnt == 1 && hab_kfunc_ids.pairs[0].id;
 #else
 	return false;
 #endif

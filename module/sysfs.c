@@ -88,6 +88,7 @@ static ssize_t btf_show(struct device *dev, struct device_attribute *attr, char 
 }
 static DEVICE_ATTR_RO(btf);
 
+/* clang-format off */
 static struct attribute *hab_attrs[] = {
 	&dev_attr_abi.attr,
 	&dev_attr_btf.attr,
@@ -99,6 +100,7 @@ static struct attribute *hab_attrs[] = {
 	&dev_attr_throttled.attr,
 	NULL,
 };
+/* clang-format on */
 
 static const struct attribute_group hab_group = { .attrs = hab_attrs };
 

@@ -23,7 +23,7 @@
 #include "trace.h"
 
 /* After so many seconds without an event the windows stop turning. */
-#define QUIET_SECONDS	10
+#define QUIET_SECONDS 10
 
 struct totals {
 	u64 refills;
@@ -32,7 +32,7 @@ struct totals {
 
 static DEFINE_PER_CPU(struct totals, totals);
 static struct hab_throttle throttle;
-static DEFINE_SPINLOCK(throttle_lock);	/* turns and rate changes */
+static DEFINE_SPINLOCK(throttle_lock); /* turns and rate changes */
 static unsigned int quiet_windows;
 static bool turning;
 static atomic64_t last_sample_id = ATOMIC64_INIT(0);

@@ -15,8 +15,8 @@
 #include "../uapi/hab.h"
 #include "topology.h"
 
-static DEFINE_RAW_SPINLOCK(lock);	/* innermost */
-static u32 *ids[HAB_DOMAIN_KINDS];	/* [kind][cpu] */
+static DEFINE_RAW_SPINLOCK(lock);  /* innermost */
+static u32 *ids[HAB_DOMAIN_KINDS]; /* [kind][cpu] */
 static u32 nr_ids[HAB_DOMAIN_KINDS];
 
 bool hab_topology_knows(u32 kind)

@@ -25,41 +25,41 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define HAB_ABI_VERSION		1
-#define HAB_INFO_MAGIC		0x31626168u	/* "hab1", little endian */
+#define HAB_ABI_VERSION 1
+#define HAB_INFO_MAGIC	0x31626168u /* "hab1", little endian */
 
 /* Sizes and addresses inside the arena are counted in granules. */
-#define HAB_GRANULE_SHIFT	6
-#define HAB_GRANULE		(1ull << HAB_GRANULE_SHIFT)
+#define HAB_GRANULE_SHIFT 6
+#define HAB_GRANULE	  (1ull << HAB_GRANULE_SHIFT)
 
 /*
  * The word: the upper 38 bits are the granule the free rest starts at, the
  * lower 26 bits how many granules are free. Zero is the empty buffer. Taking n
  * granules is one addition: word + n * HAB_WORD_STEP.
  */
-#define HAB_WORD_REST_BITS	26
-#define HAB_WORD_REST_MASK	((1ull << HAB_WORD_REST_BITS) - 1)
-#define HAB_WORD(top, rest)	(((__u64)(top) << HAB_WORD_REST_BITS) | (rest))
-#define HAB_WORD_TOP(word)	((word) >> HAB_WORD_REST_BITS)
-#define HAB_WORD_REST(word)	((word) & HAB_WORD_REST_MASK)
-#define HAB_WORD_STEP		HAB_WORD_REST_MASK
-#define HAB_WORD_STRIDE		64	/* bytes between two domains' words */
+#define HAB_WORD_REST_BITS  26
+#define HAB_WORD_REST_MASK  ((1ull << HAB_WORD_REST_BITS) - 1)
+#define HAB_WORD(top, rest) (((__u64)(top) << HAB_WORD_REST_BITS) | (rest))
+#define HAB_WORD_TOP(word)  ((word) >> HAB_WORD_REST_BITS)
+#define HAB_WORD_REST(word) (HAB_WORD_REST_MASK & (word))
+#define HAB_WORD_STEP	    HAB_WORD_REST_MASK
+#define HAB_WORD_STRIDE	    64 /* bytes between two domains' words */
 
-#define HAB_MAX_LEVELS		4	/* between the heap and the TLABs */
-#define HAB_NAME_LEN		32	/* with the closing NUL */
-#define HAB_STACK_DEPTH		64	/* frames of a sample */
+#define HAB_MAX_LEVELS	    4  /* between the heap and the TLABs */
+#define HAB_NAME_LEN	    32 /* with the closing NUL */
+#define HAB_STACK_DEPTH	    64 /* frames of a sample */
 
-#define HAB_ARENA_MIN		(1ull << 16)
-#define HAB_ARENA_MAX		(1ull << 43)
-#define HAB_BUFFER_MIN		(1ull << 10)
-#define HAB_BUFFER_MAX		(1ull << 30)
+#define HAB_ARENA_MIN	    (1ull << 16)
+#define HAB_ARENA_MAX	    (1ull << 43)
+#define HAB_BUFFER_MIN	    (1ull << 10)
+#define HAB_BUFFER_MAX	    (1ull << 30)
 
-#define HAB_DOMAIN_NONE		0xffffffffu	/* CPU not placed yet: refill */
+#define HAB_DOMAIN_NONE	    0xffffffffu /* CPU not placed yet: refill */
 
 /* Offsets for mmap(). */
-#define HAB_MAP_INFO		0x000000000000ull
-#define HAB_MAP_WORDS		0x010000000000ull
-#define HAB_MAP_ARENA		0x020000000000ull
+#define HAB_MAP_INFO  0x000000000000ull
+#define HAB_MAP_WORDS 0x010000000000ull
+#define HAB_MAP_ARENA 0x020000000000ull
 
 /**
  * enum hab_domain_kind - which CPUs share a buffer
@@ -107,7 +107,7 @@ struct hab_version {
 	__u32 features;
 };
 
-#define HAB_FEATURE_BTF		0x1u	/* BPF programs can use the throttler */
+#define HAB_FEATURE_BTF 0x1u /* BPF programs can use the throttler */
 
 /**
  * struct hab_create - argument of HAB_IOC_CREATE
@@ -230,15 +230,15 @@ struct hab_stats {
 	struct hab_level_stats levels[HAB_MAX_LEVELS + 1];
 };
 
-#define HAB_IOC_TYPE		0xBB
+#define HAB_IOC_TYPE 0xBB
 
 /* Each struct carries its size, so the command number does not. */
-#define HAB_IOC_VERSION		_IO(HAB_IOC_TYPE, 0x00)
-#define HAB_IOC_CREATE		_IO(HAB_IOC_TYPE, 0x01)
-#define HAB_IOC_REFILL		_IO(HAB_IOC_TYPE, 0x02)
-#define HAB_IOC_RESET		_IO(HAB_IOC_TYPE, 0x03)	/* no argument: 0 */
-#define HAB_IOC_STATS		_IO(HAB_IOC_TYPE, 0x04)
-#define HAB_IOC_STACK		_IO(HAB_IOC_TYPE, 0x05)
+#define HAB_IOC_VERSION _IO(HAB_IOC_TYPE, 0x00)
+#define HAB_IOC_CREATE	_IO(HAB_IOC_TYPE, 0x01)
+#define HAB_IOC_REFILL	_IO(HAB_IOC_TYPE, 0x02)
+#define HAB_IOC_RESET	_IO(HAB_IOC_TYPE, 0x03) /* no argument: 0 */
+#define HAB_IOC_STATS	_IO(HAB_IOC_TYPE, 0x04)
+#define HAB_IOC_STACK	_IO(HAB_IOC_TYPE, 0x05)
 
 /**
  * struct hab_info - start of the read-only area at HAB_MAP_INFO

@@ -26,7 +26,7 @@
 #include "../../bpf/records.h"
 
 #define CERTAIN (1ull << 32)
-#define MS 1000000ull
+#define MS	1000000ull
 
 static FILE *output;
 static uint64_t now_ns = 1000 * MS;
@@ -166,8 +166,7 @@ static void scenario_thread_stacks(void)
 {
 	test_parent(test_allocates_alpha);
 	for (unsigned int i = 0; i < 1000; i++) {
-		struct hab_record_sample sample = new_sample(4096 + i * 64,
-							     CERTAIN / (i % 97 + 1));
+		struct hab_record_sample sample = new_sample(4096 + i * 64, CERTAIN / (i % 97 + 1));
 
 		now_ns += MS;
 		kernel_frames(&sample);
@@ -317,7 +316,8 @@ static void scenario_many(void)
 
 static void say_expected(FILE *expected)
 {
-	fprintf(expected, "pid=%d\nsamples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64
+	fprintf(expected,
+		"pid=%d\nsamples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64
 		"\nalpha=%" PRIu64 "\nbeta=%" PRIu64 "\nmalformed=%" PRIu64 "\nlate=%" PRIu64 "\n",
 		getpid(), total_samples, total_bytes, total_estimate, joined_estimate,
 		kernel_estimate, total_malformed, total_late);
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
 
 	if (argc != 3 && !many) {
 		fprintf(stderr, "usage: replay_gen FILE EXPECTED | --pace FILE | "
-			"--many FILE EXPECTED\n");
+				"--many FILE EXPECTED\n");
 		return 2;
 	}
 	file = argv[pacing || many ? 2 : 1];

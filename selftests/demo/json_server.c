@@ -22,13 +22,13 @@
 #include "hab.h"
 
 #define MAX_DOCUMENTS 64
-#define MAX_THREADS 256
+#define MAX_THREADS   256
 
 struct document {
 	const char *path;
 	char *text;
 	size_t length;
-	uint64_t digest;	/* by malloc */
+	uint64_t digest; /* by malloc */
 };
 
 struct server {
@@ -250,7 +250,9 @@ static int report(const struct server *server)
 int main(int argc, char **argv)
 {
 	static struct server server = {
-		.nr_threads = 16, .nr_batches = 20, .requests_per_batch = 64,
+		.nr_threads = 16,
+		.nr_batches = 20,
+		.requests_per_batch = 64,
 	};
 	struct hab_heap_config config;
 	int option, err;

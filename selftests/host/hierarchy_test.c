@@ -8,14 +8,15 @@
 #include "core/hierarchy.h"
 
 #define CPUS 8
-#define MiB (1ull << 20)
-#define KiB (1ull << 10)
+#define MiB  (1ull << 20)
+#define KiB  (1ull << 10)
 
-FIXTURE(books) {
+FIXTURE(books)
+{
 	struct hab_hierarchy h;
 	struct hab_level levels[HAB_MAX_LEVELS];
 	u32 domains[CPUS][HAB_MAX_LEVELS];
-	unsigned char *used;	/* a flag a granule */
+	unsigned char *used; /* a flag a granule */
 	u64 handed_out;
 };
 

@@ -81,15 +81,15 @@ static struct outcome simulate(enum pattern pattern)
 	return outcome;
 }
 
-#define ACCEPTANCE(name, pattern, expected, tolerance)				\
-TEST(name)									\
-{										\
-	struct outcome outcome = simulate(pattern);				\
-										\
-	EXPECT_LE(outcome.sampled, (expected) + (tolerance));			\
-	EXPECT_GE(outcome.sampled + (tolerance), expected);			\
-	EXPECT_EQ(outcome.events, outcome.sampled + outcome.throttled);		\
-}
+#define ACCEPTANCE(name, pattern, expected, tolerance)                          \
+	TEST(name)                                                              \
+	{                                                                       \
+		struct outcome outcome = simulate(pattern);                     \
+                                                                                \
+		EXPECT_LE(outcome.sampled, (expected) + (tolerance));           \
+		EXPECT_GE(outcome.sampled + (tolerance), expected);             \
+		EXPECT_EQ(outcome.events, outcome.sampled + outcome.throttled); \
+	}
 
 ACCEPTANCE(uniform_arrivals_are_sampled_as_the_jdk_does, UNIFORM, 484000u, 5000u)
 ACCEPTANCE(few_arrivals_are_all_sampled, LOW, 20000u, 0u)
@@ -245,7 +245,7 @@ TEST(no_event_is_uncounted_while_windows_turn_under_eight_threads)
 	for (i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
 	EXPECT_EQ(8 * 500000, hab_counter_read(&crowd.throttle.sampled) +
-			      hab_throttle_throttled(&crowd.throttle));
+				      hab_throttle_throttled(&crowd.throttle));
 }
 
 TEST_HARNESS_MAIN

@@ -4,6 +4,7 @@
  * before everything else: delay loops inside, where a preemption or a signal must
  * abort, and a C hook before them, where the thread may be moved.
  */
+/* clang-format off: macros of assembly and of tables. */
 #ifndef HAB_SELFTESTS_INJECT_H
 #define HAB_SELFTESTS_INJECT_H
 
@@ -14,13 +15,13 @@ void hab_inject_before(void);
 
 #define HAB_INJECT_BEFORE_SECTION() hab_inject_before()
 
-#define HAB_RSEQ_INJECT(n)						\
-	"movl	hab_inject_" #n "(%%rip), %%r11d\n\t"			\
-	"testl	%%r11d, %%r11d\n\t"					\
-	"jz	8f\n"							\
-	"9:\n\t"							\
-	"decl	%%r11d\n\t"						\
-	"jnz	9b\n"							\
+#define HAB_RSEQ_INJECT(n)                            \
+	"movl	hab_inject_" #n "(%%rip), %%r11d\n\t" \
+	"testl	%%r11d, %%r11d\n\t"                    \
+	"jz	8f\n"                                     \
+	"9:\n\t"                                      \
+	"decl	%%r11d\n\t"                             \
+	"jnz	9b\n"                                    \
 	"8:\n\t"
 
 #endif /* HAB_SELFTESTS_INJECT_H */

@@ -15,20 +15,22 @@
 #define KiB (1ul << 10)
 #define MiB (1ul << 20)
 
-FIXTURE(heap) {
+FIXTURE(heap)
+{
 	struct hab_heap *heap;
 	struct hab_heap_config config;
 };
 
-FIXTURE_VARIANT(heap) {
+FIXTURE_VARIANT(heap)
+{
 	uint32_t flags;
 	const char *levels;
 };
 
-FIXTURE_VARIANT_ADD(heap, process_clab) { HAB_HEAP_PROCESS, "clab=256K@cpu" };
-FIXTURE_VARIANT_ADD(heap, process_plab) { HAB_HEAP_PROCESS, "plab=1M@package" };
-FIXTURE_VARIANT_ADD(heap, device_clab) { HAB_HEAP_DEVICE, "clab=256K@cpu" };
-FIXTURE_VARIANT_ADD(heap, device_plab) { HAB_HEAP_DEVICE, "plab=1M@package" };
+FIXTURE_VARIANT_ADD(heap, process_clab){ HAB_HEAP_PROCESS, "clab=256K@cpu" };
+FIXTURE_VARIANT_ADD(heap, process_plab){ HAB_HEAP_PROCESS, "plab=1M@package" };
+FIXTURE_VARIANT_ADD(heap, device_clab){ HAB_HEAP_DEVICE, "clab=256K@cpu" };
+FIXTURE_VARIANT_ADD(heap, device_plab){ HAB_HEAP_DEVICE, "plab=1M@package" };
 
 FIXTURE_SETUP(heap)
 {
@@ -85,7 +87,8 @@ TEST_F(heap, alignment_is_honoured_and_nonsense_is_einval)
 
 TEST_F(heap, sizes_that_cannot_be_had_are_enomem)
 {
-	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, 1ul << 48, 65 * MiB };
+	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, 1ul << 48,
+					65 * MiB };
 	struct hab_chunk chunk;
 	unsigned int i;
 
@@ -363,24 +366,40 @@ static int create_with(const char *levels, size_t arena, size_t tlab, uint32_t f
 	if (!err)
 		hab_heap_destroy(heap);
 	else if (heap)
-		return 1;	/* a failed create leaves NULL */
+		return 1; /* a failed create leaves NULL */
 	return err;
 }
 
 TEST(levels_that_make_no_sense_are_einval)
 {
 	static const char *const nonsense[] = {
-		"", ",", "clab", "clab=", "clab=1M", "clab=1M@", "clab=1M@nowhere", "=1M@cpu",
-		"clab=@cpu", "clab=-1@cpu", "clab=1X@cpu", "clab=1M@cpu,", "clab=1M@cpu,,b=1K@cpu",
-		"clab=99999999999999999999@cpu", "clab=16E@cpu", "clab=0@cpu", "clab=100@cpu",
-		"clab=64K@cpu,plab=32M@package", "clab=4G@cpu",
-		"a=16K@cpu,b=16K@cpu,c=16K@cpu,d=16K@cpu,e=16K@cpu", "clab=1M@cpu trailing",
+		"",
+		",",
+		"clab",
+		"clab=",
+		"clab=1M",
+		"clab=1M@",
+		"clab=1M@nowhere",
+		"=1M@cpu",
+		"clab=@cpu",
+		"clab=-1@cpu",
+		"clab=1X@cpu",
+		"clab=1M@cpu,",
+		"clab=1M@cpu,,b=1K@cpu",
+		"clab=99999999999999999999@cpu",
+		"clab=16E@cpu",
+		"clab=0@cpu",
+		"clab=100@cpu",
+		"clab=64K@cpu,plab=32M@package",
+		"clab=4G@cpu",
+		"a=16K@cpu,b=16K@cpu,c=16K@cpu,d=16K@cpu,e=16K@cpu",
+		"clab=1M@cpu trailing",
 	};
 	unsigned int i;
 
 	for (i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
 		EXPECT_EQ(-EINVAL, create_with(nonsense[i], 64 * MiB, 16 * KiB, 0))
-			TH_LOG("levels \"%s\"", nonsense[i]);
+		TH_LOG("levels \"%s\"", nonsense[i]);
 	}
 	EXPECT_EQ(0, create_with("plab=1M@package,clab=64K@cpu", 64 * MiB, 16 * KiB, 0));
 	EXPECT_EQ(0, create_with("g=4M@global,n=2M@node,p=1M@package,c=64K@core", 64 * MiB,
@@ -395,8 +414,8 @@ TEST(arenas_tlabs_and_flags_out_of_range_are_refused)
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 0, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 1 * MiB, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 16 * KiB, 1u << 31));
-	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 16 * KiB,
-				       HAB_HEAP_DEVICE | HAB_HEAP_PROCESS));
+	EXPECT_EQ(-EINVAL,
+		  create_with(NULL, 64 * MiB, 16 * KiB, HAB_HEAP_DEVICE | HAB_HEAP_PROCESS));
 	EXPECT_EQ(-EINVAL, hab_heap_create(NULL, NULL));
 }
 

@@ -17,8 +17,8 @@
 #include "kselftest_harness.h"
 #include "heap.h"
 
-#define THREADS 32
-#define ARENA (64ull << 20)
+#define THREADS		32
+#define ARENA		(64ull << 20)
 #define RESTARTS_WANTED 1000
 #ifdef HAB_RSEQ_NO_CPU_CHECK
 #define MAX_ROUNDS 3
@@ -30,7 +30,7 @@ unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
 
 struct stress {
 	struct hab_heap *heap;
-	unsigned char *used;	/* a flag a granule */
+	unsigned char *used; /* a flag a granule */
 	uint64_t bytes;
 	uint64_t overlaps;
 	uint64_t wrong_domain;
@@ -139,21 +139,23 @@ static void run_round(struct stress *stress)
 		pthread_join(stress->threads[i], NULL);
 }
 
-FIXTURE(stress) {
+FIXTURE(stress)
+{
 	struct stress state;
 };
 
-FIXTURE_VARIANT(stress) {
+FIXTURE_VARIANT(stress)
+{
 	const char *levels;
 	uint32_t flags;
 };
 
-FIXTURE_VARIANT_ADD(stress, clab_process) { "clab=256K@cpu", HAB_HEAP_PROCESS };
-FIXTURE_VARIANT_ADD(stress, plab_process) { "plab=1M@package", HAB_HEAP_PROCESS };
-FIXTURE_VARIANT_ADD(stress, plab_clab_process) { "plab=1M@package,clab=64K@cpu", HAB_HEAP_PROCESS };
-FIXTURE_VARIANT_ADD(stress, clab_device) { "clab=256K@cpu", HAB_HEAP_DEVICE };
-FIXTURE_VARIANT_ADD(stress, plab_device) { "plab=1M@package", HAB_HEAP_DEVICE };
-FIXTURE_VARIANT_ADD(stress, plab_clab_device) { "plab=1M@package,clab=64K@cpu", HAB_HEAP_DEVICE };
+FIXTURE_VARIANT_ADD(stress, clab_process){ "clab=256K@cpu", HAB_HEAP_PROCESS };
+FIXTURE_VARIANT_ADD(stress, plab_process){ "plab=1M@package", HAB_HEAP_PROCESS };
+FIXTURE_VARIANT_ADD(stress, plab_clab_process){ "plab=1M@package,clab=64K@cpu", HAB_HEAP_PROCESS };
+FIXTURE_VARIANT_ADD(stress, clab_device){ "clab=256K@cpu", HAB_HEAP_DEVICE };
+FIXTURE_VARIANT_ADD(stress, plab_device){ "plab=1M@package", HAB_HEAP_DEVICE };
+FIXTURE_VARIANT_ADD(stress, plab_clab_device){ "plab=1M@package,clab=64K@cpu", HAB_HEAP_DEVICE };
 
 FIXTURE_SETUP(stress)
 {

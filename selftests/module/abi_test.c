@@ -47,7 +47,8 @@ static int map_errno(int fd, size_t bytes, int prot, int flags, __u64 offset)
 	return 0;
 }
 
-FIXTURE(device) {
+FIXTURE(device)
+{
 	int fd;
 	struct hab_create create;
 };
@@ -188,12 +189,12 @@ TEST_F(device, each_area_maps_once_and_only_as_it_is_meant)
 	EXPECT_EQ(-EINVAL, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, 4096));
 	EXPECT_EQ(-EINVAL, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, 1ull << 60));
 	EXPECT_EQ(-EACCES, map_errno(self->fd, create->info_bytes, rw, MAP_SHARED, HAB_MAP_INFO));
-	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->info_bytes, PROT_READ, MAP_PRIVATE,
-				     HAB_MAP_INFO));
+	EXPECT_EQ(-EINVAL,
+		  map_errno(self->fd, create->info_bytes, PROT_READ, MAP_PRIVATE, HAB_MAP_INFO));
 	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->info_bytes + 4096, PROT_READ, MAP_SHARED,
 				     HAB_MAP_INFO));
-	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->words_bytes, rw, MAP_PRIVATE,
-				     HAB_MAP_WORDS));
+	EXPECT_EQ(-EINVAL,
+		  map_errno(self->fd, create->words_bytes, rw, MAP_PRIVATE, HAB_MAP_WORDS));
 	EXPECT_EQ(-EINVAL, map_errno(self->fd, create->words_bytes, rw | PROT_EXEC, MAP_SHARED,
 				     HAB_MAP_WORDS));
 	EXPECT_EQ(-EINVAL, map_errno(self->fd, ARENA, rw, MAP_SHARED, HAB_MAP_ARENA));
@@ -208,8 +209,8 @@ TEST_F(device, each_area_maps_once_and_only_as_it_is_meant)
 	EXPECT_EQ(-1, mprotect(info, create->info_bytes, rw));
 	EXPECT_EQ(EACCES, errno);
 	EXPECT_EQ(-1, mprotect(words, create->words_bytes, PROT_READ | PROT_EXEC));
-	EXPECT_EQ(-EBUSY, map_errno(self->fd, create->info_bytes, PROT_READ, MAP_SHARED,
-				    HAB_MAP_INFO));
+	EXPECT_EQ(-EBUSY,
+		  map_errno(self->fd, create->info_bytes, PROT_READ, MAP_SHARED, HAB_MAP_INFO));
 	EXPECT_EQ(-EBUSY, map_errno(self->fd, create->words_bytes, rw, MAP_SHARED, HAB_MAP_WORDS));
 	EXPECT_EQ(-EBUSY, map_errno(self->fd, ARENA, rw, MAP_PRIVATE, HAB_MAP_ARENA));
 	EXPECT_EQ(HAB_INFO_MAGIC, ((struct hab_info *)info)->magic);
@@ -276,7 +277,9 @@ TEST_F(device, stacks_of_unknown_samples_and_sizes_are_refused)
 {
 	__u64 frames[HAB_STACK_DEPTH] = { 1 };
 	struct hab_stack stack = {
-		.size = sizeof(stack), .nr_frames = 1, .frames = (__u64)(unsigned long)frames,
+		.size = sizeof(stack),
+		.nr_frames = 1,
+		.frames = (__u64)(unsigned long)frames,
 	};
 
 	ASSERT_EQ(0, created(self));
@@ -349,7 +352,9 @@ static void *refill_for_ever(void *argument)
 
 	while (!closing->stop) {
 		struct hab_refill refill = {
-			.size = sizeof(refill), .min_bytes = 64, .want_bytes = 4096,
+			.size = sizeof(refill),
+			.min_bytes = 64,
+			.want_bytes = 4096,
 		};
 
 		if (ioctl(closing->fd, HAB_IOC_REFILL, &refill) && errno == ENOMEM)

@@ -18,14 +18,14 @@
 #include "hab.h"
 #include "hab.skel.h"
 
-#define SYSFS "/sys/class/misc/hab/"
+#define SYSFS	    "/sys/class/misc/hab/"
 #define MAX_SAMPLES 200000
 
 struct seen {
 	uint64_t samples;
 	uint64_t stacks;
 	uint64_t heaps;
-	uint64_t joined;	/* stacks whose sample came right before */
+	uint64_t joined; /* stacks whose sample came right before */
 	uint64_t weight;
 	uint64_t bytes;
 	double estimate;
@@ -92,7 +92,8 @@ static int write_rate(const char *rate)
 	return err;
 }
 
-FIXTURE(telemetry) {
+FIXTURE(telemetry)
+{
 	struct hab_bpf *skeleton;
 	struct ring_buffer *ring;
 	struct seen seen;
@@ -149,7 +150,7 @@ static uint64_t missed(struct _test_data_telemetry *self)
 
 struct load {
 	int threads;
-	int seconds;		/* or for so many chunks a thread, if 0 */
+	int seconds; /* or for so many chunks a thread, if 0 */
 	int chunks;
 	const char *levels;
 };
@@ -163,7 +164,7 @@ __attribute__((noinline)) static int refilling_function(size_t size)
 	struct hab_chunk chunk;
 	int err = hab_chunk_take(heap, size, &chunk);
 
-	__asm__ volatile ("" ::: "memory");	/* no tail call: it has to be in the stack */
+	__asm__ volatile("" ::: "memory"); /* no tail call: it has to be in the stack */
 	return err;
 }
 
@@ -223,8 +224,8 @@ TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
 	bytes = read_sysfs("refill_bytes");
 	ASSERT_EQ(0, run_load(&load, &stats));
 	machine_totals(self, &machine);
-	ASSERT_EQ(0, bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid,
-					 &process));
+	ASSERT_EQ(0,
+		  bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid, &process));
 	EXPECT_EQ(16000, stats.refills);
 	EXPECT_EQ(stats.refills, process.refills + missed(self));
 	EXPECT_EQ(0, missed(self));

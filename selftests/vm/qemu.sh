@@ -3,8 +3,10 @@
 # The part of run that starts QEMU, waits for it and reads the kernel's log. Sourced
 # by run, whose variables it uses.
 
-# A guest of many CPUs on a machine of few takes its time.
+# A guest of many CPUs on a machine of few takes its time, but it talks meanwhile: now
+# and then emulation stalls in a boot for good, and its console is silent from then on.
 boot_limit=$((120 + 2 * cpus))
+silence_limit=$((30 + cpus / 2))
 # Lines of a healthy boot under emulation that look like complaints.
 harmless='^$'
 complaints='WARNING: |BUG: |BUG at |Oops|Call Trace|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
@@ -65,7 +67,7 @@ close_output() {
 # Starts QEMU and returns when COMMAND's turn has come; 1 with `why` when it did not.
 # QEMU dies with this program, even if that is killed.
 boot() {
-	local start=$SECONDS
+	local start=$SECONDS second=$SECONDS heard=$SECONDS said='' size
 	rm -f "$run_dir/verdict" "$run_dir/booted"
 	setpriv --pdeathsig KILL "${qemu[@]}" "${options[@]}" 3>&"$out" 4>&2 </dev/null >"$run_dir/qemu" 2>&1 &
 	pid=$!
@@ -78,6 +80,16 @@ boot() {
 		if [ $((SECONDS - start)) -ge "$boot_limit" ]; then
 			why="nothing for $boot_limit s"
 			return 1
+		fi
+		if [ "$SECONDS" != "$second" ]; then
+			second=$SECONDS
+			size=$(stat -c %s "$log" 2>/dev/null || true)
+			[ "$size" = "$said" ] || heard=$SECONDS
+			said=$size
+			if [ $((SECONDS - heard)) -ge "$silence_limit" ]; then
+				why="silent for $silence_limit s, after: $(tail -n 1 "$log" | tr -d '\r' | cut -c1-120)"
+				return 1
+			fi
 		fi
 		sleep 0.05
 	done
