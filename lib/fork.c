@@ -8,10 +8,10 @@
  * objects are until the heap is destroyed.
  */
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "fork.h"
 #include "heap.h"
+#include "registry.h"
 #include "thread.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -22,7 +22,7 @@ static void before(void)
 	struct hab_heap *heap;
 
 	hab_registry_lock();
-	for (heap = *hab_registry_heaps(); heap; heap = heap->next) {
+	for (heap = hab_registry_first(); heap; heap = heap->next) {
 		if (heap->backend->hold)
 			heap->backend->hold(heap);
 	}
@@ -32,7 +32,7 @@ static void release_all(void)
 {
 	struct hab_heap *heap;
 
-	for (heap = *hab_registry_heaps(); heap; heap = heap->next) {
+	for (heap = hab_registry_first(); heap; heap = heap->next) {
 		if (heap->backend->release)
 			heap->backend->release(heap);
 	}
@@ -49,7 +49,7 @@ static void after_in_child(void)
 	struct hab_heap *heap;
 
 	release_all();
-	for (heap = *hab_registry_heaps(); heap; heap = heap->next) {
+	for (heap = hab_registry_first(); heap; heap = heap->next) {
 		hab_thread_forget_others(heap);
 		if (heap->backend->after_fork)
 			heap->backend->after_fork(heap);

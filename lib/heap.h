@@ -6,8 +6,7 @@
  * decides when a thread needs memory; chunk.c takes a chunk inside a restartable
  * sequence; a backend (device.c or process.c) refills the buffers.
  *
- * Locks: hab_registry_lock() guards the list of heaps, each heap's list of
- * threads and their counters at exit. It is never held while memory is taken.
+ * Lists and counters that several threads see are under the lock of registry.h.
  */
 #ifndef HAB_LIB_HEAP_H
 #define HAB_LIB_HEAP_H
@@ -128,16 +127,5 @@ int hab_heap_open(struct hab_heap *heap);
 
 /* The same with a backend that has no memory, for a child that could get no other. */
 void hab_heap_open_nothing(struct hab_heap *heap);
-
-/* In a forked child: the arena stays mapped until the heap is destroyed. */
-void hab_arena_inherit(struct hab_heap *heap);
-
-/* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
-void *hab_arena_reserve(size_t bytes);
-
-void hab_registry_lock(void);
-void hab_registry_unlock(void);
-/* The list of heaps; registry lock held. */
-struct hab_heap **hab_registry_heaps(void);
 
 #endif /* HAB_LIB_HEAP_H */

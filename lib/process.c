@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 
 #include "../core/hierarchy.h"
+#include "arena.h"
 #include "heap.h"
 #include "rseq.h"
 #include "thread.h"

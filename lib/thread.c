@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "registry.h"
 #include "rseq.h"
 #include "thread.h"
 

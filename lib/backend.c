@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Which backend a heap gets.
+ *
+ * The hard case is falling back: only for reasons that the caller cannot help (no
+ * module, no permission, an older module), never for a wrong configuration, which must
+ * fail the same way on every machine.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "heap.h"
+
+/* Reasons that are the machine's, not the configuration's. */
+static bool may_fall_back(int err)
+{
+	return err == -ENOENT || err == -ENODEV || err == -ENXIO || err == -EACCES ||
+	       err == -EPERM || err == -EOPNOTSUPP;
+}
+
+static int open_process(struct hab_heap *heap, const char *why)
+{
+	int err;
+
+	heap->backend = &hab_process_backend;
+	err = heap->backend->open(heap);
+	if (err)
+		return err;
+	snprintf(
+		heap->reason, sizeof(heap->reason), "%.160s; %s", why,
+		heap->sections ?
+			"chunks are taken by restartable sequences" :
+			"no restartable sequences here, so the heap serves each chunk under a lock");
+	return 0;
+}
+
+int hab_heap_open(struct hab_heap *heap)
+{
+	char why[sizeof(heap->reason)];
+	int err;
+
+	if (heap->flags & HAB_HEAP_PROCESS)
+		return open_process(heap, "asked for");
+	heap->backend = &hab_device_backend;
+	err = heap->backend->open(heap);
+	if (!err || (heap->flags & HAB_HEAP_DEVICE) || !may_fall_back(err))
+		return err;
+	memcpy(why, heap->reason, sizeof(why));
+	return open_process(heap, why);
+}
+
+static int nothing_refill(struct hab_heap *heap, struct hab_thread *thread,
+			  struct hab_refill *refill)
+{
+	(void)heap, (void)thread, (void)refill;
+	return -ENOMEM;
+}
+
+static int nothing_reset(struct hab_heap *heap)
+{
+	(void)heap;
+	return 0;
+}
+
+static int nothing_stats(struct hab_heap *heap, struct hab_stats *stats)
+{
+	(void)heap, (void)stats;
+	return 0;
+}
+
+static void nothing_close(struct hab_heap *heap)
+{
+	(void)heap;
+}
+
+static const struct hab_backend nothing_backend = {
+	.name = "none",
+	.close = nothing_close,
+	.refill = nothing_refill,
+	.reset = nothing_reset,
+	.stats = nothing_stats,
+};
+
+void hab_heap_open_nothing(struct hab_heap *heap)
+{
+	heap->backend = &nothing_backend;
+	heap->backend_data = NULL;
+	heap->nr_cpus = 0;
+	heap->arena = NULL;
+}
