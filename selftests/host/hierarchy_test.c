@@ -220,6 +220,10 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 		ASSERT_EQ(0, mark(self, plan.chunk, plan.chunk_size));
 	}
 	EXPECT_EQ(i, self->h.invalid_words);
+	/* Within the block, but not ending where it ends: a rest that was made up. */
+	EXPECT_FALSE(hab_hierarchy_rest(&self->h, 1,
+					HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &rest));
+	EXPECT_EQ(0, rest);
 }
 
 TEST_F(books, a_reset_gives_the_whole_arena_back)

@@ -347,8 +347,22 @@ TEST_F(heap, a_hundred_heaps_at_once_do_not_mix)
 		hab_heap_destroy(heaps[i]);
 	/* The slots are free again, and their TLABs are not the old heaps'. */
 	ASSERT_EQ(0, hab_heap_create(&heaps[0], &self->config));
-	EXPECT_NE(NULL, hab_alloc(heaps[0], 64));
+	objects[0] = hab_alloc(heaps[0], 64);
+	ASSERT_NE(NULL, objects[0]);
+	memset(objects[0], 1, 64);
 	hab_heap_destroy(heaps[0]);
+}
+
+TEST_F(heap, no_tlab_outlives_a_reset)
+{
+	struct hab_heap_stats stats;
+
+	ASSERT_NE(NULL, hab_alloc(self->heap, 64));
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	ASSERT_NE(NULL, hab_alloc(self->heap, 64));
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(2, stats.tlab_refills);
+	EXPECT_EQ(128, stats.allocated_bytes);
 }
 
 static int create_with(const char *levels, size_t arena, size_t tlab, uint32_t flags)
@@ -387,6 +401,7 @@ TEST(levels_that_make_no_sense_are_einval)
 		"clab=1M@cpu,",
 		"clab=1M@cpu,,b=1K@cpu",
 		"clab=99999999999999999999@cpu",
+		"clab=18014398509482048K@cpu",
 		"clab=16E@cpu",
 		"clab=0@cpu",
 		"clab=100@cpu",
