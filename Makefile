@@ -7,7 +7,7 @@
 #   make demo     the whole path, end to end, in a VM
 #   make check    tests on this host only, under a minute
 #   make test     all tests, in VMs too
-#   make install  DESTDIR= PREFIX=
+#   make install  DESTDIR= PREFIX=; make module-install for the module
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -23,7 +23,8 @@ export HAB_CACHE
 WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
-.PHONY: all deps demo check test bench module install clean format lint
+.PHONY: all deps demo check test bench module module-install install clean format lint
+.PHONY: demo-run check-run test-run
 all: lib daemon tests
 
 include lib/lib.mk
@@ -57,6 +58,10 @@ module:
 	@test -d $(KDIR) || { echo "make module: no kernel headers at $(KDIR): install linux-headers-$$(uname -r), or name them with KDIR=" >&2; exit 1; }
 	scripts/copy-module-sources $(BUILD)/module/host
 	$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/module/host) modules
+
+# Below /lib/modules of that kernel, so that modprobe finds it.
+module-install: module
+	$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/module/host) INSTALL_MOD_PATH=$(DESTDIR) modules_install
 
 install: all
 	install -D -m 644 lib/hab.h $(DESTDIR)$(PREFIX)/include/hab.h
