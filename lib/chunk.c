@@ -23,6 +23,33 @@ static uint64_t granules(uint64_t bytes)
 	return (bytes >> HAB_GRANULE_SHIFT) + !!(bytes & (HAB_GRANULE - 1));
 }
 
+/* The CPU that the thread seems to be on, and its domain; false: only a refill can tell. */
+static inline bool choose_domain(const struct hab_heap *heap, const struct rseq *area,
+				 uint32_t *cpu, uint32_t *domain)
+{
+	*cpu = hab_rseq_cpu(area);
+	if (*cpu >= heap->nr_cpus)
+		return false;
+	*domain = __atomic_load_n(&heap->domains[*cpu], __ATOMIC_RELAXED);
+	return *domain != HAB_DOMAIN_NONE;
+}
+
+static inline void fill_chunk(const struct hab_heap *heap, const struct hab_rseq_take *take,
+			      uint32_t cpu, uint32_t domain, struct hab_chunk *chunk)
+{
+	chunk->base = heap->arena + (HAB_WORD_TOP(take->old) << HAB_GRANULE_SHIFT);
+	chunk->size = take->taken << HAB_GRANULE_SHIFT;
+	chunk->cpu = cpu;
+	chunk->domain = domain;
+	chunk->level = heap->nr_levels;
+}
+
+static inline void count_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
+{
+	thread->counters.chunks++;
+	thread->counters.chunk_bytes += chunk->size;
+}
+
 static enum hab_rseq_result run_section(struct hab_heap *heap, struct rseq *area, uint32_t cpu,
 					uint64_t *word, struct hab_rseq_take *take)
 {
@@ -50,13 +77,7 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 	struct rseq *area = hab_rseq_area();
 	uint32_t cpu, domain;
 
-	for (;;) {
-		cpu = hab_rseq_cpu(area);
-		if (cpu >= heap->nr_cpus)
-			return false;
-		domain = __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED);
-		if (domain == HAB_DOMAIN_NONE)
-			return false;
+	while (choose_domain(heap, area, &cpu, &domain)) {
 		HAB_INJECT_BEFORE_SECTION();
 		switch (run_section(heap, area, cpu, hab_heap_word(heap, domain), &take)) {
 		case HAB_RSEQ_DONE:
@@ -64,11 +85,7 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 				cpu = take.hardware_cpu;
 				check_domain(heap, thread, cpu, domain);
 			}
-			chunk->base = heap->arena + (HAB_WORD_TOP(take.old) << HAB_GRANULE_SHIFT);
-			chunk->size = take.taken << HAB_GRANULE_SHIFT;
-			chunk->cpu = cpu;
-			chunk->domain = domain;
-			chunk->level = heap->nr_levels;
+			fill_chunk(heap, &take, cpu, domain, chunk);
 			return true;
 		case HAB_RSEQ_EMPTY:
 			return false;
@@ -80,6 +97,7 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 			break;
 		}
 	}
+	return false;
 }
 
 static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
@@ -108,8 +126,10 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 	return 0;
 }
 
-int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
-	     struct hab_chunk *chunk)
+/* Whatever it takes: restarts, conflicts, refills, verification. */
+__attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct hab_thread *thread,
+						 uint64_t least, uint64_t want,
+						 struct hab_chunk *chunk)
 {
 	bool small = least <= heap->levels[heap->nr_levels - 1].bytes;
 	int err;
@@ -123,10 +143,40 @@ int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, u
 		else
 			err = take_by_refill(heap, thread, least, want, chunk);
 	} while (err == -EAGAIN);
-	if (err)
-		return err;
-	thread->counters.chunks++;
-	thread->counters.chunk_bytes += chunk->size;
+	if (!err)
+		count_chunk(thread, chunk);
+	return err;
+}
+
+/*
+ * One try of the common case, in few registers; all else is take_slowly()'s. Requests
+ * above the lowest buffer's size find too little left in its word and end there, too.
+ */
+int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
+	     struct hab_chunk *chunk)
+{
+	struct hab_rseq_take take;
+	enum hab_rseq_result result;
+	struct rseq *area = hab_rseq_area();
+	uint32_t cpu, domain;
+
+	if (!thread->sections || heap->verify || least > HAB_BUFFER_MAX ||
+	    !choose_domain(heap, area, &cpu, &domain))
+		return take_slowly(heap, thread, least, want, chunk);
+	take.least = granules(least);
+	take.want = granules(want);
+	HAB_INJECT_BEFORE_SECTION();
+	if (heap->shared)
+		result = hab_rseq_take_cmpxchg(area, cpu, hab_heap_word(heap, domain), &take);
+	else
+		result = hab_rseq_take_store(area, cpu, hab_heap_word(heap, domain), &take);
+	if (__builtin_expect(result != HAB_RSEQ_DONE, 0)) {
+		thread->counters.restarts += result == HAB_RSEQ_RESTART;
+		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
+		return take_slowly(heap, thread, least, want, chunk);
+	}
+	fill_chunk(heap, &take, cpu, domain, chunk);
+	count_chunk(thread, chunk);
 	return 0;
 }
 

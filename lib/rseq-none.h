@@ -3,7 +3,7 @@
  * For architectures without sections: hab_rseq_attach() answers HAB_RSEQ_NONE,
  * so none of these is ever called.
  */
-/* clang-format off: macros of assembly and of tables. */
+/* clang-format off */
 #ifndef HAB_LIB_RSEQ_NONE_H
 #define HAB_LIB_RSEQ_NONE_H
 

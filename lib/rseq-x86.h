@@ -21,7 +21,7 @@
  * only %r11 and the flags. HAB_RSEQ_NO_CPU_CHECK leaves out the comparison, to
  * show that the tests notice.
  */
-/* clang-format off: macros of assembly and of tables. */
+/* clang-format off */
 #ifndef HAB_LIB_RSEQ_X86_H
 #define HAB_LIB_RSEQ_X86_H
 

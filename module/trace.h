@@ -4,7 +4,7 @@
  * uapi/hab.h, so that BPF programs can read it by name; ftrace and perf see the
  * fields of the entry.
  */
-/* clang-format off: macros of assembly and of tables. */
+/* clang-format off */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hab
 

@@ -4,7 +4,7 @@
  * before everything else: delay loops inside, where a preemption or a signal must
  * abort, and a C hook before them, where the thread may be moved.
  */
-/* clang-format off: macros of assembly and of tables. */
+/* clang-format off */
 #ifndef HAB_SELFTESTS_INJECT_H
 #define HAB_SELFTESTS_INJECT_H
 
