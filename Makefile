@@ -24,7 +24,7 @@ WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
 .PHONY: all deps demo check test bench module module-install install clean format lint
-.PHONY: demo-run check-run test-run
+.PHONY: demo-run check-run test-run guest-install
 all: lib daemon tests
 
 include lib/lib.mk
@@ -63,7 +63,7 @@ module:
 module-install: module
 	$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/module/host) INSTALL_MOD_PATH=$(DESTDIR) modules_install
 
-install: all
+install: lib daemon
 	install -D -m 644 lib/hab.h $(DESTDIR)$(PREFIX)/include/hab.h
 	install -D -m 644 $(BUILD)/libhab.a $(DESTDIR)$(PREFIX)/lib/libhab.a
 	install -D -m 755 $(BUILD)/libhab.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so.$(VERSION)
@@ -81,6 +81,16 @@ install: all
 	install -D -m 644 Documentation/habd.8 $(DESTDIR)$(PREFIX)/share/man/man8/habd.8
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
+
+# What selftests/vm/run lays over the guest's root, renewed only when something changed:
+# a guest that runs meanwhile must not see its files replaced.
+GUEST := $(BUILD)/install
+$(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl Makefile \
+		lib/hab.h lib/hab.pc.in daemon/habd.service module/60-hab.rules \
+		$(wildcard Documentation/*.[138])
+	$(MAKE) --no-print-directory install DESTDIR=$(GUEST) PREFIX=/usr
+	@touch $@
+guest-install: $(GUEST)/.stamp
 
 C_FILES = $(shell git ls-files '*.c' '*.h')
 format:
