@@ -8,15 +8,15 @@
 #define HAB_LIB_RSEQ_NONE_H
 
 #define HAB_RSEQ_SIGNATURE 0
-#define HAB_RSEQ_SECTIONS  0
+#define HAB_RSEQ_SECTIONS 0
 
-#define NO_SECTION(name)                                                                         \
-	static inline enum hab_rseq_result name(struct rseq *area, uint32_t cpu, uint64_t *word, \
-						struct hab_rseq_take *take)                      \
-	{                                                                                        \
-		(void)area, (void)cpu, (void)word, (void)take;                                   \
-		return HAB_RSEQ_RESTART;                                                         \
-	}
+#define NO_SECTION(name)							\
+static inline enum hab_rseq_result name(struct rseq *area, uint32_t cpu,	\
+					uint64_t *word, struct hab_rseq_take *take) \
+{										\
+	(void)area, (void)cpu, (void)word, (void)take;				\
+	return HAB_RSEQ_RESTART;						\
+}
 
 NO_SECTION(hab_rseq_take_store)
 NO_SECTION(hab_rseq_take_cmpxchg)
@@ -25,8 +25,8 @@ NO_SECTION(hab_rseq_take_cmpxchg_verify)
 #undef NO_SECTION
 
 static inline enum hab_rseq_result hab_rseq_exchange(struct rseq *area, uint32_t cpu,
-						     uint64_t *word, uint64_t value, uint64_t *old,
-						     uint32_t *hardware_cpu)
+						     uint64_t *word, uint64_t value,
+						     uint64_t *old, uint32_t *hardware_cpu)
 {
 	(void)area, (void)cpu, (void)word, (void)value, (void)old, (void)hardware_cpu;
 	return HAB_RSEQ_RESTART;

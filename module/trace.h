@@ -16,33 +16,59 @@
 #include "../uapi/hab.h"
 
 /* A lowest-level buffer, or the caller itself, got memory. */
-TRACE_EVENT(hab_refill, TP_PROTO(struct hab_event *event), TP_ARGS(event),
-	    TP_STRUCT__entry(__field(u64, heap_id) __field(u64, bytes) __field(u64, chunk_bytes)
-				     __field(u32, domain) __field(u32, level)
-					     __string(heap_name, event->heap_name)),
-	    TP_fast_assign(__entry->heap_id = event->heap_id; __entry->bytes = event->bytes;
-			   __entry->chunk_bytes = event->chunk_bytes;
-			   __entry->domain = event->domain; __entry->level = event->level;
-			   memcpy(__get_str(heap_name), event->heap_name,
-				  strlen(event->heap_name) + 1);),
-	    TP_printk("heap=%llu name=%s bytes=%llu chunk=%llu domain=%u level=%u",
-		      __entry->heap_id, __get_str(heap_name), __entry->bytes, __entry->chunk_bytes,
-		      __entry->domain, __entry->level));
+TRACE_EVENT(hab_refill,
+	TP_PROTO(struct hab_event *event),
+	TP_ARGS(event),
+	TP_STRUCT__entry(
+		__field(u64, heap_id)
+		__field(u64, bytes)
+		__field(u64, chunk_bytes)
+		__field(u32, domain)
+		__field(u32, level)
+		__string(heap_name, event->heap_name)
+	),
+	TP_fast_assign(
+		__entry->heap_id = event->heap_id;
+		__entry->bytes = event->bytes;
+		__entry->chunk_bytes = event->chunk_bytes;
+		__entry->domain = event->domain;
+		__entry->level = event->level;
+		memcpy(__get_str(heap_name), event->heap_name, strlen(event->heap_name) + 1);
+	),
+	TP_printk("heap=%llu name=%s bytes=%llu chunk=%llu domain=%u level=%u",
+		  __entry->heap_id, __get_str(heap_name), __entry->bytes,
+		  __entry->chunk_bytes, __entry->domain, __entry->level)
+);
 
 /* A heap was made; of the event only @heap_id and @heap_name are set. */
-TRACE_EVENT(hab_heap, TP_PROTO(struct hab_event *event), TP_ARGS(event),
-	    TP_STRUCT__entry(__field(u64, heap_id) __string(heap_name, event->heap_name)),
-	    TP_fast_assign(__entry->heap_id = event->heap_id;
-			   memcpy(__get_str(heap_name), event->heap_name,
-				  strlen(event->heap_name) + 1);),
-	    TP_printk("heap=%llu name=%s", __entry->heap_id, __get_str(heap_name)));
+TRACE_EVENT(hab_heap,
+	TP_PROTO(struct hab_event *event),
+	TP_ARGS(event),
+	TP_STRUCT__entry(
+		__field(u64, heap_id)
+		__string(heap_name, event->heap_name)
+	),
+	TP_fast_assign(
+		__entry->heap_id = event->heap_id;
+		memcpy(__get_str(heap_name), event->heap_name, strlen(event->heap_name) + 1);
+	),
+	TP_printk("heap=%llu name=%s", __entry->heap_id, __get_str(heap_name))
+);
 
 /* The stack of a kept sample, from the thread that the sample is of. */
-TRACE_EVENT(hab_stack, TP_PROTO(struct hab_stack_event *event), TP_ARGS(event),
-	    TP_STRUCT__entry(__field(u64, sample_id) __field(u32, nr_frames)),
-	    TP_fast_assign(__entry->sample_id = event->sample_id;
-			   __entry->nr_frames = event->nr_frames;),
-	    TP_printk("sample=%llu frames=%u", __entry->sample_id, __entry->nr_frames));
+TRACE_EVENT(hab_stack,
+	TP_PROTO(struct hab_stack_event *event),
+	TP_ARGS(event),
+	TP_STRUCT__entry(
+		__field(u64, sample_id)
+		__field(u32, nr_frames)
+	),
+	TP_fast_assign(
+		__entry->sample_id = event->sample_id;
+		__entry->nr_frames = event->nr_frames;
+	),
+	TP_printk("sample=%llu frames=%u", __entry->sample_id, __entry->nr_frames)
+);
 
 #endif /* HAB_TRACE_H */
 

@@ -15,13 +15,13 @@ void hab_inject_before(void);
 
 #define HAB_INJECT_BEFORE_SECTION() hab_inject_before()
 
-#define HAB_RSEQ_INJECT(n)                            \
-	"movl	hab_inject_" #n "(%%rip), %%r11d\n\t" \
-	"testl	%%r11d, %%r11d\n\t"                    \
-	"jz	8f\n"                                     \
-	"9:\n\t"                                      \
-	"decl	%%r11d\n\t"                             \
-	"jnz	9b\n"                                    \
+#define HAB_RSEQ_INJECT(n)						\
+	"movl	hab_inject_" #n "(%%rip), %%r11d\n\t"			\
+	"testl	%%r11d, %%r11d\n\t"					\
+	"jz	8f\n"							\
+	"9:\n\t"							\
+	"decl	%%r11d\n\t"						\
+	"jnz	9b\n"							\
 	"8:\n\t"
 
 #endif /* HAB_SELFTESTS_INJECT_H */
