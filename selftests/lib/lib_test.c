@@ -264,6 +264,53 @@ TEST_F(heap, a_forked_child_reads_its_parents_objects_and_allocates_its_own)
 	EXPECT_NE(NULL, hab_alloc(self->heap, 1000));
 }
 
+struct bystander {
+	struct hab_heap *heap;
+	pthread_barrier_t has_tlab, may_go;
+};
+
+static void *stand_by(void *argument)
+{
+	struct bystander *bystander = argument;
+
+	hab_alloc(bystander->heap, 64);
+	pthread_barrier_wait(&bystander->has_tlab);
+	pthread_barrier_wait(&bystander->may_go);
+	return NULL;
+}
+
+TEST_F(heap, a_forked_child_is_rid_of_the_threads_it_did_not_inherit)
+{
+	struct bystander bystander = { .heap = self->heap };
+	pthread_t thread;
+	int status;
+	pid_t child;
+
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	pthread_barrier_init(&bystander.has_tlab, NULL, 2);
+	pthread_barrier_init(&bystander.may_go, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, stand_by, &bystander));
+	pthread_barrier_wait(&bystander.has_tlab);
+	child = fork();
+	ASSERT_GE(child, 0);
+	if (!child) {
+		struct worker worker = { .heap = self->heap, .rounds = 1000 };
+		struct hab_heap_stats stats;
+
+		/* Its stack and thread-local storage are the lost thread's. */
+		if (pthread_create(&thread, NULL, work, &worker) || pthread_join(thread, NULL))
+			_exit(1);
+		if (worker.bad || hab_heap_stats(self->heap, &stats))
+			_exit(2);
+		_exit(stats.allocated_bytes == worker.bytes ? 0 : 3);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	pthread_barrier_wait(&bystander.may_go);
+	pthread_join(thread, NULL);
+}
+
 struct collected {
 	uint64_t samples;
 	uint64_t weight;
