@@ -12,6 +12,7 @@
 #include "chunk.h"
 #include "rseq.h"
 #include "stack.h"
+#include "tls.h"
 
 /* Tests put delays here, where a thread is easily moved. */
 #ifndef HAB_INJECT_BEFORE_SECTION
@@ -149,38 +150,73 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 }
 
 /*
- * One try of the common case, in few registers; all else is take_slowly()'s. Requests
- * above the lowest buffer's size find too little left in its word and end there, too.
+ * One try of the common case: exactly @size bytes, or why not. HAB_RSEQ_EMPTY says also
+ * that only the slow path can serve it. Kept to few registers and instructions, because
+ * nothing else is as frequent: a TLAB that names its record says that thread and heap may
+ * run sections, and the domain of a buffer that is not shared has its CPU's number.
  */
+static inline __attribute__((always_inline)) enum hab_rseq_result
+take_exactly(const struct hab_heap *heap, uint64_t size, bool shared, struct hab_chunk *chunk)
+{
+	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
+	uint32_t cpu = *(volatile uint32_t HAB_TLS *)&area->cpu_id_start;
+	uint64_t n = (size + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+	enum hab_rseq_result result;
+	uint32_t domain = cpu;
+	uint64_t old = 0;
+
+	if (__builtin_expect(n - 1 >= HAB_WORD_REST_MAX || cpu >= heap->nr_cpus, 0))
+		return HAB_RSEQ_EMPTY;
+	if (shared) {
+		domain = __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED);
+		if (__builtin_expect(domain == HAB_DOMAIN_NONE, 0))
+			return HAB_RSEQ_EMPTY;
+	}
+	HAB_INJECT_BEFORE_SECTION();
+	if (shared)
+		result = hab_rseq_take_exact_cmpxchg(area, cpu, hab_heap_word(heap, domain),
+						     n * HAB_WORD_STEP, &old);
+	else
+		result = hab_rseq_take_exact_store(area, cpu, hab_heap_word(heap, domain),
+						   n * HAB_WORD_STEP, &old);
+	if (result != HAB_RSEQ_DONE)
+		return result;
+	/* The word's lower bits, in bytes. */
+	chunk->base = heap->arena + (old << (64 - HAB_WORD_TOP_BITS) >>
+				     (64 - HAB_WORD_TOP_BITS - HAB_GRANULE_SHIFT));
+	chunk->size = n << HAB_GRANULE_SHIFT;
+	chunk->cpu = cpu;
+	chunk->domain = domain;
+	chunk->level = heap->nr_levels;
+	/* Read again: a register less to keep across the section. */
+	count_chunk(hab_tls_at(heap->tlab_offset)->thread, chunk);
+	return HAB_RSEQ_DONE;
+}
+
+static void count_failure(struct hab_thread *thread, enum hab_rseq_result result)
+{
+	thread->counters.restarts += result == HAB_RSEQ_RESTART;
+	thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
+}
+
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk)
 {
-	struct hab_rseq_take take;
-	enum hab_rseq_result result;
-	struct rseq *area = hab_rseq_area();
-	uint32_t cpu, domain;
+	enum hab_rseq_result result = HAB_RSEQ_EMPTY;
 
-	if (!thread->sections || heap->verify || least > HAB_BUFFER_MAX ||
-	    !choose_domain(heap, area, &cpu, &domain))
-		return take_slowly(heap, thread, least, want, chunk);
-	take.least = granules(least);
-	take.want = granules(want);
-	HAB_INJECT_BEFORE_SECTION();
-	if (heap->shared)
-		result = hab_rseq_take_cmpxchg(area, cpu, hab_heap_word(heap, domain), &take);
-	else
-		result = hab_rseq_take_store(area, cpu, hab_heap_word(heap, domain), &take);
-	if (__builtin_expect(result != HAB_RSEQ_DONE, 0)) {
-		thread->counters.restarts += result == HAB_RSEQ_RESTART;
-		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
-		return take_slowly(heap, thread, least, want, chunk);
-	}
-	fill_chunk(heap, &take, cpu, domain, chunk);
-	count_chunk(thread, chunk);
-	return 0;
+	if (hab_tls_at(heap->tlab_offset)->thread)
+		result = heap->shared ? take_exactly(heap, want, true, chunk) :
+					take_exactly(heap, want, false, chunk);
+	if (result == HAB_RSEQ_DONE)
+		return 0;
+	count_failure(thread, result);
+	return take_slowly(heap, thread, least, want, chunk);
 }
 
-int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+/* Called last and with the caller's arguments: that costs it no register. */
+__attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *heap, size_t size,
+							     struct hab_chunk *chunk,
+							     enum hab_rseq_result result)
 {
 	struct hab_thread *thread;
 
@@ -190,5 +226,34 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 	if (!thread)
 		return -ENOMEM;
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
-	return hab_take(heap, thread, size, size, chunk);
+	count_failure(thread, result);
+	return take_slowly(heap, thread, size, size, chunk);
+}
+
+static inline __attribute__((always_inline)) int chunk_take(struct hab_heap *heap, size_t size,
+							    bool shared, struct hab_chunk *chunk)
+{
+	enum hab_rseq_result result;
+
+	if (__builtin_expect(!hab_tls_at(heap->tlab_offset)->thread, 0))
+		return chunk_take_slowly(heap, size, chunk, HAB_RSEQ_EMPTY);
+	result = take_exactly(heap, size, shared, chunk);
+	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
+		return chunk_take_slowly(heap, size, chunk, result);
+	return 0;
+}
+
+int hab_chunk_take_own(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+{
+	return chunk_take(heap, size, false, chunk);
+}
+
+int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+{
+	return chunk_take(heap, size, true, chunk);
+}
+
+int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+{
+	return heap->take(heap, size, chunk);
 }

@@ -17,4 +17,8 @@
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk);
 
+/* hab_chunk_take() where the lowest buffers are each a CPU's own, or shared by several. */
+int hab_chunk_take_own(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+
 #endif /* HAB_LIB_CHUNK_H */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../core/hierarchy.h"
+#include "chunk.h"
 #include "config.h"
 #include "levels.h"
 #include "sampler.h"
@@ -136,6 +137,7 @@ int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 	heap->flags = config.flags;
 	heap->verify = config.flags & HAB_HEAP_VERIFY;
 	heap->shared = heap->levels[heap->nr_levels - 1].kind != HAB_DOMAIN_CPU;
+	heap->take = heap->shared ? hab_chunk_take_shared : hab_chunk_take_own;
 	heap->sampling_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 	return 0;
 }

@@ -71,14 +71,19 @@ struct hab_counters {
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because
  *	hab_alloc() reads nothing else
- * @slot: index of the heap in each thread's table
- * @sections: the lowest level's words are moved by rseq sections
- * @shared: with cmpxchg, because several CPUs share a word
- * @verify: with the hardware's CPU number read inside
+ * @take: hab_chunk_take() for its kind of words
+ * @rseq_offset: of the thread's rseq area from the thread pointer; up to @shared is what a
+ *	take reads
  * @nr_cpus: CPU numbers are below this
+ * @slot: index of the heap in each thread's table
  * @words: the lowest level's words
- * @domains: of the lowest level, by CPU
  * @arena: its memory
+ * @domains: of the lowest level, by CPU
+ * @nr_levels: configured levels
+ * @shared: the words are moved with cmpxchg, because several CPUs share one; otherwise
+ *	domain ids are CPU numbers
+ * @sections: the lowest level's words are moved by rseq sections
+ * @verify: with the hardware's CPU number read inside
  * @inherited: arenas of ancestors, which hold the objects from before a fork
  * @threads: records of the threads that use it, under the registry lock
  * @gone: counters of threads that exited, under the registry lock
@@ -86,14 +91,17 @@ struct hab_counters {
  */
 struct hab_heap {
 	ptrdiff_t tlab_offset;
-	uint32_t slot;
-	bool sections;
-	bool shared;
-	bool verify;
+	int (*take)(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+	ptrdiff_t rseq_offset;
 	uint32_t nr_cpus;
+	uint32_t slot;
 	uint64_t *words;
-	const uint32_t *domains;
 	char *arena;
+	const uint32_t *domains;
+	int nr_levels;
+	bool shared;
+	bool sections;
+	bool verify;
 	size_t arena_bytes;
 	size_t tlab_bytes;
 
@@ -101,7 +109,6 @@ struct hab_heap {
 	void *backend_data;
 	char reason[256];
 	uint32_t flags;
-	int nr_levels;
 	struct hab_level levels[HAB_MAX_LEVELS];
 	char name[HAB_NAME_LEN];
 	uint64_t resets;

@@ -9,13 +9,16 @@
  *	old = *word
  *	taken = min(want, rest(old))
  *	if (rest(old) < least) goto empty
- *	*word = old + taken * HAB_WORD_STEP	commit
+ *	*word = old - taken * HAB_WORD_STEP	commit
  *   end:
  *
  * The cmpxchg variant commits with lock cmpxchg instead, which may fail: then it
  * was reached, changed nothing, and the flags tell after the section's end. It is
  * the last instruction of the section in both, so whoever is interrupted before
  * it changes nothing and whoever is interrupted after it is done.
+ *
+ * The sections of the fast path take exactly what is asked for, or nothing: one
+ * subtraction, whose borrow is the check (see HAB_WORD()).
  *
  * Tests put their own instructions into HAB_RSEQ_INJECT(1..3); they may clobber
  * only %r11 and the flags. HAB_RSEQ_NO_CPU_CHECK leaves out the comparison, to
@@ -31,6 +34,9 @@
 
 #ifndef HAB_RSEQ_INJECT
 #define HAB_RSEQ_INJECT(n) ""
+#define HAB_RSEQ_INJECT_CLOBBERS
+#else
+#define HAB_RSEQ_INJECT_CLOBBERS "r11",
 #endif
 
 #ifdef HAB_RSEQ_NO_CPU_CHECK
@@ -42,9 +48,9 @@
 #endif
 
 /* Opens a section: descriptor, exit points, begin. Local labels: 1 start, 2 end,
- * 3 descriptor, 4 abort, 5 restart, 6 empty, 7 out.
+ * 3 descriptor, 4 abort, 5 restart, 6 empty, 7 out. @scratch is a register.
  */
-#define HAB_RSEQ_BEGIN							\
+#define HAB_RSEQ_BEGIN(scratch)						\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
 	".balign 32\n"							\
 	"3:\n\t"							\
@@ -57,8 +63,8 @@
 	".pushsection __rseq_exit_point_array, \"aw\"\n\t"		\
 	".quad	1f, 5f\n\t"						\
 	".popsection\n\t"						\
-	"leaq	3b(%%rip), %%r11\n\t"					\
-	"movq	%%r11, %[rseq_cs]\n"					\
+	"leaq	3b(%%rip), " scratch "\n\t"				\
+	"movq	" scratch ", %[rseq_cs]\n"				\
 	"1:\n\t"							\
 	HAB_RSEQ_INJECT(1)						\
 	HAB_RSEQ_CHECK_CPU
@@ -81,19 +87,20 @@
 	"andl	$0xfff, %%ecx\n\t"					\
 	"movl	%%ecx, %[hardware]\n\t"
 
-/* old = *word; taken = min(want, rest); next = old + taken * HAB_WORD_STEP */
+/* old = *word; taken = min(want, rest); next = old - taken * HAB_WORD_STEP */
 #define HAB_RSEQ_COMPUTE						\
 	"movq	%[word], %%rax\n\t"					\
 	HAB_RSEQ_INJECT(2)						\
-	"movl	%%eax, %k[taken]\n\t"					\
-	"andl	$0x3ffffff, %k[taken]\n\t"				\
+	"movq	%%rax, %[taken]\n\t"					\
+	"shrq	$38, %[taken]\n\t"					\
 	"cmpq	%[least], %[taken]\n\t"					\
 	"jb	6f\n\t"							\
 	"cmpq	%[want], %[taken]\n\t"					\
 	"cmova	%[want], %[taken]\n\t"					\
 	"movq	%[taken], %[next]\n\t"					\
-	"shlq	$26, %[next]\n\t"					\
+	"shlq	$38, %[next]\n\t"					\
 	"subq	%[taken], %[next]\n\t"					\
+	"negq	%[next]\n\t"						\
 	"addq	%%rax, %[next]\n\t"					\
 	HAB_RSEQ_INJECT(3)
 
@@ -126,7 +133,7 @@ name(struct rseq *area, uint32_t cpu, uint64_t *word, struct hab_rseq_take *take
 	int result;							\
 									\
 	__asm__ volatile (						\
-		HAB_RSEQ_BEGIN						\
+		HAB_RSEQ_BEGIN("%%r11")					\
 		HARDWARE						\
 		HAB_RSEQ_COMPUTE					\
 		COMMIT							\
@@ -160,6 +167,50 @@ HAB_RSEQ_TAKE(hab_rseq_take_store_verify, HAB_RSEQ_COMMIT_STORE, HAB_RSEQ_STORE_
 HAB_RSEQ_TAKE(hab_rseq_take_cmpxchg_verify, HAB_RSEQ_COMMIT_CMPXCHG, HAB_RSEQ_CMPXCHG_RESULT,
 	      HAB_RSEQ_VERIFY)
 
+#define HAB_RSEQ_EXACT_ABORT						\
+	".pushsection __rseq_failure, \"ax\"\n\t"			\
+	".byte	0x0f, 0xb9, 0x3d\n\t"					\
+	".long	0x53053053\n"						\
+	"4:\n"								\
+	"5:\n\t"							\
+	"jmp	%l[restart]\n\t"					\
+	".popsection\n\t"
+
+#define HAB_RSEQ_TAKE_EXACT(name, COMMIT)				\
+static inline __attribute__((always_inline)) enum hab_rseq_result	\
+name(hab_tls_rseq *area, uint32_t cpu, uint64_t *word, uint64_t step, uint64_t *old_word) \
+{									\
+	uint64_t old, next;						\
+									\
+	__asm__ goto (							\
+		HAB_RSEQ_BEGIN("%[next]")				\
+		"movq	%[word], %%rax\n\t"				\
+		HAB_RSEQ_INJECT(2)					\
+		"movq	%%rax, %[next]\n\t"				\
+		"subq	%[step], %[next]\n\t"				\
+		"jb	%l[empty]\n\t"					\
+		HAB_RSEQ_INJECT(3)					\
+		COMMIT							\
+		HAB_RSEQ_EXACT_ABORT					\
+		: "=&a" (old), [next] "=&r" (next)			\
+		: [cpu_id] "m" (area->cpu_id), [rseq_cs] "m" (area->rseq_cs), \
+		  [cpu] "r" (cpu), [step] "r" (step), [word] "m" (*word) \
+		: HAB_RSEQ_INJECT_CLOBBERS "memory", "cc"		\
+		: restart, empty, conflict);				\
+	*old_word = old;						\
+	return HAB_RSEQ_DONE;						\
+restart:								\
+	return HAB_RSEQ_RESTART;					\
+empty:									\
+	return HAB_RSEQ_EMPTY;						\
+conflict:								\
+	return HAB_RSEQ_CONFLICT;					\
+}
+
+HAB_RSEQ_TAKE_EXACT(hab_rseq_take_exact_store, HAB_RSEQ_COMMIT_STORE HAB_RSEQ_END)
+HAB_RSEQ_TAKE_EXACT(hab_rseq_take_exact_cmpxchg,
+		    HAB_RSEQ_COMMIT_CMPXCHG HAB_RSEQ_END "jne	%l[conflict]\n\t")
+
 /**
  * hab_rseq_exchange - put a new word in place, on that CPU or not at all
  *
@@ -174,7 +225,7 @@ static inline enum hab_rseq_result hab_rseq_exchange(struct rseq *area, uint32_t
 	int result;
 
 	__asm__ volatile (
-		HAB_RSEQ_BEGIN
+		HAB_RSEQ_BEGIN("%%r11")
 		HAB_RSEQ_READ_HARDWARE
 		HAB_RSEQ_INJECT(3)
 		"xchgq	%[value], %[word]\n"	/* commit */

@@ -55,6 +55,8 @@ static void decide(void)
 {
 	const char *off = getenv("HAB_RSEQ");
 
+	/* Unregistered, its CPU number is none, so a section that runs with it gives up. */
+	hab_rseq_offset = (char *)&own - (char *)__builtin_thread_pointer();
 	if (!HAB_RSEQ_SECTIONS || (off && *off == '0'))
 		return;
 	if (&__rseq_size && __rseq_size) {
@@ -62,7 +64,6 @@ static void decide(void)
 		owner = HAB_RSEQ_LIBC;
 		return;
 	}
-	hab_rseq_offset = (char *)&own - (char *)__builtin_thread_pointer();
 	if (!register_own())
 		owner = HAB_RSEQ_OWN;
 }

@@ -13,6 +13,9 @@
  *	HAB_RSEQ_EMPTY		too little left in the word; nothing changed
  *	HAB_RSEQ_RESTART	other CPU, or interrupted; nothing changed
  *	HAB_RSEQ_CONFLICT	another CPU of the domain moved the word; nothing changed
+ *
+ * The two sections of the fast path, hab_rseq_take_exact_store() and _cmpxchg(), take
+ * @step (granules times HAB_WORD_STEP) or nothing; *old_word is set if they did.
  */
 #ifndef HAB_LIB_RSEQ_H
 #define HAB_LIB_RSEQ_H
@@ -23,6 +26,7 @@
 #include <stdint.h>
 
 #include "../uapi/hab.h"
+#include "tls.h"
 
 enum hab_rseq_result {
 	HAB_RSEQ_DONE = 0,

@@ -91,6 +91,7 @@ static void on_thread_exit(void *unused)
 
 		if (thread && thread->heap) {
 			hab_thread_retire(thread);
+			thread->tlab->thread = NULL;
 			add_counters(&thread->heap->gone, &thread->counters);
 			unlink_record(thread);
 		}
@@ -125,6 +126,7 @@ int hab_thread_add_heap(struct hab_heap *heap)
 		return -ENOMEM;
 	fast = slot < HAB_FAST_SLOTS ? slot : HAB_FAST_SLOTS;
 	heap->slot = slot;
+	heap->rseq_offset = hab_rseq_offset;
 	heap->tlab_offset = (char *)&tlabs[fast] - (char *)__builtin_thread_pointer();
 	return 0;
 }
@@ -136,6 +138,7 @@ void hab_thread_remove_heap(struct hab_heap *heap)
 	for (; thread; thread = next) {
 		next = thread->next;
 		hab_tlab_close(thread->tlab);
+		thread->tlab->thread = NULL;
 		/* Pairs with the acquire load in find_record(). */
 		__atomic_store_n(&thread->heap, NULL, __ATOMIC_RELEASE);
 	}
@@ -209,6 +212,7 @@ static struct hab_thread *make_record(struct hab_heap *heap)
 	/* Any odd number will do; threads must differ. */
 	thread->random = (uintptr_t)thread * 0x9e3779b97f4a7c15ull | 1;
 	hab_tlab_close(thread->tlab);
+	thread->tlab->thread = thread->sections && !heap->verify ? thread : NULL;
 	records[heap->slot] = thread;
 
 	hab_registry_lock();

@@ -15,6 +15,9 @@
  * @position: free bytes, negated, minus 1: it reaches -1 when the TLAB is full, so
  *	one addition both moves it and, by its carry, tells that it did not fit
  * @limit: first address behind the TLAB, plus 1
+ * @thread: the record it belongs to, if that thread takes chunks by the sections of the
+ *	fast path; NULL before its first use of the heap, and in the one that stands for
+ *	all heaps without a TLAB in thread-local storage
  *
  * @position + @limit is the address of the next object. An empty TLAB has position
  * -1 and a limit that makes the address of 0 bytes a valid one.
@@ -22,6 +25,7 @@
 struct hab_tlab {
 	uint64_t position;
 	uint64_t limit;
+	struct hab_thread *thread;
 };
 
 /**

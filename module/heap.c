@@ -199,7 +199,7 @@ static int take_rest_locked(struct hab_heap *heap, u32 domain, u64 least, u64 wa
 		if (!hab_hierarchy_rest(&heap->books, domain, old, &rest) || rest < least)
 			return 0;
 		n = min(want, rest);
-		found = cmpxchg(word, old, old + n * HAB_WORD_STEP);
+		found = cmpxchg(word, old, old - n * HAB_WORD_STEP);
 		if (found == old) {
 			fill_chunk(refill, HAB_WORD_TOP(old), n, domain, heap->books.nr_levels);
 			return 1;

@@ -33,16 +33,17 @@
 #define HAB_GRANULE	  (1ull << HAB_GRANULE_SHIFT)
 
 /*
- * The word: the upper 38 bits are the granule the free rest starts at, the
- * lower 26 bits how many granules are free. Zero is the empty buffer. Taking n
- * granules is one addition: word + n * HAB_WORD_STEP.
+ * The word: the upper 26 bits are how many granules are free, the lower 38 bits
+ * the granule they start at. Zero is the empty buffer. Taking n granules, at most
+ * HAB_WORD_REST_MAX, is one subtraction: word - n * HAB_WORD_STEP; it borrows if
+ * and only if fewer are free.
  */
-#define HAB_WORD_REST_BITS  26
-#define HAB_WORD_REST_MASK  ((1ull << HAB_WORD_REST_BITS) - 1)
-#define HAB_WORD(top, rest) (((__u64)(top) << HAB_WORD_REST_BITS) | (rest))
-#define HAB_WORD_TOP(word)  ((word) >> HAB_WORD_REST_BITS)
-#define HAB_WORD_REST(word) (HAB_WORD_REST_MASK & (word))
-#define HAB_WORD_STEP	    HAB_WORD_REST_MASK
+#define HAB_WORD_TOP_BITS   38
+#define HAB_WORD_STEP	    ((1ull << HAB_WORD_TOP_BITS) - 1)
+#define HAB_WORD_REST_MAX   ((1ull << (64 - HAB_WORD_TOP_BITS)) - 1)
+#define HAB_WORD(top, rest) (((__u64)(rest) << HAB_WORD_TOP_BITS) | (top))
+#define HAB_WORD_TOP(word)  (HAB_WORD_STEP & (word))
+#define HAB_WORD_REST(word) ((word) >> HAB_WORD_TOP_BITS)
 #define HAB_WORD_STRIDE	    64 /* bytes between two domains' words */
 
 #define HAB_MAX_LEVELS	    4  /* between the heap and the TLABs */

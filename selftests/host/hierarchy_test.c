@@ -63,7 +63,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	if (least <= self->h.levels[lowest].size && HAB_WORD_REST(old) >= least) {
 		*size = min(want, HAB_WORD_REST(old));
 		*chunk = HAB_WORD_TOP(old);
-		*word = old + *size * HAB_WORD_STEP;
+		*word = old - *size * HAB_WORD_STEP;
 		return 0;
 	}
 	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, &plan);
@@ -200,7 +200,7 @@ TEST_F(books, buffers_of_two_packages_lie_in_different_blocks)
 
 TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 {
-	static const u64 lies[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_REST_MASK),
+	static const u64 lies[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_REST_MAX),
 				    HAB_WORD(1ull << 37, 5), HAB_WORD(3, 1021) };
 	u64 *word, chunk, size, rest;
 	unsigned int i;
