@@ -14,7 +14,7 @@
 
 static int check_level(const struct hab_level *level, u64 limit)
 {
-	if (level->reserved || level->kind >= HAB_DOMAIN_KINDS)
+	if ((level->flags & ~HAB_LEVEL_GROWING) || level->kind >= HAB_DOMAIN_KINDS)
 		return -EINVAL;
 	if (level->bytes < HAB_BUFFER_MIN || level->bytes > HAB_BUFFER_MAX)
 		return -EINVAL;
@@ -53,7 +53,19 @@ void hab_hierarchy_init(struct hab_hierarchy *h, u64 arena_bytes, u32 nr_levels,
 	for (l = 0; l < nr_levels; l++) {
 		h->levels[l].size = GRANULES(levels[l].bytes);
 		h->levels[l].kind = levels[l].kind;
+		h->levels[l].growing = levels[l].flags & HAB_LEVEL_GROWING;
 	}
+}
+
+bool hab_hierarchy_growing(const struct hab_hierarchy *h)
+{
+	u32 l;
+
+	for (l = 0; l < h->nr_levels; l++) {
+		if (h->levels[l].growing)
+			return true;
+	}
+	return false;
 }
 
 bool hab_hierarchy_rest(const struct hab_hierarchy *h, u32 domain, u64 word, u64 *rest)
@@ -61,12 +73,70 @@ bool hab_hierarchy_rest(const struct hab_hierarchy *h, u32 domain, u64 word, u64
 	const struct hab_buffer *buffer = &h->levels[h->nr_levels - 1].buffers[domain];
 	u64 top = HAB_WORD_TOP(word);
 
-	if (top < buffer->top || top + HAB_WORD_REST(word) != buffer->end) {
-		*rest = 0;
+	*rest = 0;
+	if (!word)
+		return true;
+	if (top < buffer->top || top + HAB_WORD_REST(word) != buffer->end)
 		return false;
-	}
 	*rest = HAB_WORD_REST(word);
 	return true;
+}
+
+/* A piece of memory that level @level (0: the heap's callers) leaves joins the rests. */
+static void give_up(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
+{
+	struct hab_rest rest = { .start = start, .size = size, .level = level };
+	struct hab_rest dropped = hab_rests_add(&h->rests, rest);
+
+	if (dropped.level)
+		h->levels[dropped.level - 1].waste += dropped.size;
+	else
+		h->waste += dropped.size;
+}
+
+static void give_up_upper(struct hab_hierarchy *h, u32 l, u32 domain)
+{
+	struct hab_buffer *buffer = &h->levels[l].buffers[domain];
+
+	give_up(h, l + 1, buffer->top, buffer->end - buffer->top);
+	buffer->top = buffer->end;
+}
+
+/*
+ * The block that a buffer asks for next. A growing level doubles it while blocks last
+ * only a short time and halves it when they last long, so what lies idle in buffers
+ * follows the rate at which they are used.
+ */
+static u64 block_size(const struct hab_hierarchy_level *level, const struct hab_buffer *buffer,
+		      u64 now)
+{
+	u64 least = max(level->size >> 6, HAB_BUFFER_MIN >> HAB_GRANULE_SHIFT);
+	u64 age = now - buffer->filled_at;
+
+	if (!level->growing)
+		return level->size;
+	if (!buffer->size)
+		return min(least, level->size);
+	if (age < HAB_GROW_BELOW_NS)
+		return min(2 * buffer->size, level->size);
+	if (age > 16 * HAB_GROW_BELOW_NS)
+		return min(max(buffer->size / 2, least), level->size);
+	return buffer->size;
+}
+
+/* What each level's buffer would be given: no less than what the one below asks for. */
+static void find_blocks(const struct hab_hierarchy *h, struct hab_plan *plan, u64 want)
+{
+	u64 below = want;
+	int l;
+
+	for (l = plan->nr - 1; l >= 0; l--) {
+		const struct hab_hierarchy_level *level = &h->levels[l];
+
+		below = min(below, level->size);
+		below = max(below, block_size(level, &level->buffers[plan->domains[l]], plan->now));
+		plan->blocks[l] = below;
+	}
 }
 
 /* Gives level @l's buffer the block of @size granules at @start, on paper. */
@@ -74,6 +144,8 @@ static void give_block(struct hab_plan *plan, int l, u64 start, u64 size)
 {
 	plan->buffers[l].top = start;
 	plan->buffers[l].end = start + size;
+	plan->buffers[l].size = plan->blocks[l];
+	plan->buffers[l].filled_at = plan->now;
 	plan->fresh[l] = size;
 }
 
@@ -95,13 +167,13 @@ static int carve(const struct hab_hierarchy *h, struct hab_plan *plan, int from,
 		plan->highest = l;
 		if (buffer->end - buffer->top >= least)
 			break;
-		plan->retired[l] = buffer->end - buffer->top;
+		plan->retired[l] = true;
 	}
 	if (l < 0) {
 		if (h->arena - h->next < least)
 			return -ENOMEM;
 		*start = h->next;
-		*size = min(from ? h->levels[0].size : want, h->arena - h->next);
+		*size = min(from ? plan->blocks[0] : want, h->arena - h->next);
 		plan->next = h->next + *size;
 		if (from)
 			give_block(plan, 0, *start, *size);
@@ -110,12 +182,36 @@ static int carve(const struct hab_hierarchy *h, struct hab_plan *plan, int from,
 	for (; l < from; l++) {
 		buffer = &plan->buffers[l];
 		*start = buffer->top;
-		*size = min(l + 1 < from ? h->levels[l + 1].size : want, buffer->end - buffer->top);
+		*size = min(l + 1 < from ? plan->blocks[l + 1] : want, buffer->end - buffer->top);
 		buffer->top += *size;
 		if (l + 1 < from)
 			give_block(plan, l + 1, *start, *size);
 	}
 	return 0;
+}
+
+/* Is the largest rest one that holds @least? Then the plan is to use it. */
+static bool choose_rest(const struct hab_hierarchy *h, struct hab_plan *plan, u64 least)
+{
+	int i = hab_rests_largest(&h->rests);
+
+	if (i < 0 || h->rests.rests[i].size < least)
+		return false;
+	plan->rest = i + 1;
+	return true;
+}
+
+/* The heap is full: what upper buffers still have joins the rests. */
+static bool collect(struct hab_hierarchy *h)
+{
+	u64 before = h->rests.sum;
+	u32 l, d;
+
+	for (l = 0; l + 1 < h->nr_levels; l++) {
+		for (d = 0; d < h->nr_domains; d++)
+			give_up_upper(h, l, d);
+	}
+	return h->rests.sum != before;
 }
 
 /* How many levels, counted from the heap, have buffers large enough for @least. */
@@ -128,34 +224,66 @@ static int levels_for(const struct hab_hierarchy *h, u64 least)
 	return nr;
 }
 
-int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+/*
+ * From @least to @want granules out of the buffer of level @from - 1 (0: out of the
+ * pool), or a rest, on paper. A rest of @enough goes first; any will do in the end.
+ */
+static int find_memory(struct hab_hierarchy *h, struct hab_plan *plan, int from, u64 least,
+		       u64 enough, u64 want, u64 *start, u64 *size)
+{
+	if (!choose_rest(h, plan, enough)) {
+		if (!carve(h, plan, from, least, want, start, size))
+			return 0;
+		memset(plan->retired, 0, sizeof(plan->retired));
+		memset(plan->fresh, 0, sizeof(plan->fresh));
+		plan->next = h->next;
+		if (!choose_rest(h, plan, least) && !(collect(h) && choose_rest(h, plan, least)))
+			return -ENOMEM;
+	}
+	plan->highest = plan->nr;
+	*start = h->rests.rests[plan->rest - 1].start;
+	*size = min(want, h->rests.rests[plan->rest - 1].size);
+	return 0;
+}
+
+int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 now,
 		       struct hab_plan *plan)
 {
 	int nr = domains ? levels_for(h, least) : 0;
+	/* Of what is asked for a quarter: less would only bring the next refill nearer. */
+	u64 enough = max(least, min(want, nr ? h->levels[nr - 1].size : want) / 4);
 	u64 size;
 	int err;
 
 	memset(plan, 0, sizeof(*plan));
 	if (domains)
 		memcpy(plan->domains, domains, h->nr_levels * sizeof(*domains));
+	plan->now = now;
 	plan->next = h->next;
 	plan->nr = nr;
 	plan->level = nr;
 	plan->domain = nr ? domains[nr - 1] : 0;
 	plan->replaces_word = nr == (int)h->nr_levels;
+	find_blocks(h, plan, want);
 
 	if (!plan->replaces_word) {
 		/* Buffers that are not the lowest are the caller's alone: carve in them. */
 		plan->highest = nr;
-		err = carve(h, plan, nr, least, want, &plan->chunk, &plan->chunk_size);
+		err = find_memory(h, plan, nr, least, enough, want, &plan->chunk,
+				  &plan->chunk_size);
+		if (plan->rest) {
+			plan->level = 0;
+			plan->domain = 0;
+		}
 		plan->granted = plan->chunk_size;
 		return err;
 	}
 
-	plan->highest = nr - 1;
-	err = carve(h, plan, nr - 1, least, h->levels[nr - 1].size, &plan->chunk, &size);
+	err = find_memory(h, plan, nr - 1, least, enough, plan->blocks[nr - 1], &plan->chunk,
+			  &size);
 	if (err)
 		return err;
+	plan->highest = min(plan->highest, nr - 1);
 	give_block(plan, nr - 1, plan->chunk, size);
 	plan->chunk_size = min(want, size);
 	plan->granted = size;
@@ -165,21 +293,25 @@ int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 le
 
 void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, u64 old_word)
 {
-	u64 rest;
+	u32 lowest = h->nr_levels - 1;
+	u64 old_rest = 0;
 	int l;
 
+	/* First of all, while the index holds. */
+	if (plan->rest)
+		hab_rests_take(&h->rests, plan->rest - 1, plan->granted);
 	/* Before the books change: the old word is held against the old grant. */
-	if (plan->replaces_word) {
-		l = h->nr_levels - 1;
-		if (!hab_hierarchy_rest(h, plan->domains[l], old_word, &rest))
-			h->invalid_words++;
-		h->levels[l].waste += rest;
-	}
+	if (plan->replaces_word &&
+	    !hab_hierarchy_rest(h, plan->domains[lowest], old_word, &old_rest))
+		h->invalid_words++;
+	if (old_rest)
+		give_up(h, lowest + 1, HAB_WORD_TOP(old_word), old_rest);
 	for (l = plan->highest; l < plan->nr; l++) {
 		struct hab_hierarchy_level *level = &h->levels[l];
 
+		if (plan->retired[l])
+			give_up_upper(h, l, plan->domains[l]);
 		level->buffers[plan->domains[l]] = plan->buffers[l];
-		level->waste += plan->retired[l];
 		level->granted += plan->fresh[l];
 		if (plan->fresh[l])
 			level->refills++;
@@ -187,10 +319,37 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 	h->next = plan->next;
 	h->refills++;
 	h->refilled += plan->granted;
-	if (!plan->nr) {
+	if (!plan->level) {
 		h->direct_grants++;
 		h->direct += plan->chunk_size;
 	}
+}
+
+int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size)
+{
+	if (!size || start >= h->next || size > h->next - start ||
+	    hab_rests_overlap(&h->rests, start, size))
+		return -EINVAL;
+	h->returned += size;
+	give_up(h, 0, start, size);
+	return 0;
+}
+
+void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
+{
+	struct hab_buffer *buffer = &h->levels[level].buffers[domain];
+	u64 word, rest;
+
+	if (level + 1 < h->nr_levels) {
+		give_up_upper(h, level, domain);
+		return;
+	}
+	word = hab_word_exchange(hab_hierarchy_word(h, domain), 0);
+	if (!hab_hierarchy_rest(h, domain, word, &rest))
+		h->invalid_words++;
+	give_up(h, level + 1, HAB_WORD_TOP(word), rest);
+	buffer->top = 0;
+	buffer->end = 0;
 }
 
 void hab_hierarchy_reset(struct hab_hierarchy *h)
@@ -200,7 +359,10 @@ void hab_hierarchy_reset(struct hab_hierarchy *h)
 	for (l = 0; l < h->nr_levels; l++) {
 		struct hab_hierarchy_level *level = &h->levels[l];
 
-		memset(level->buffers, 0, h->nr_domains * sizeof(*level->buffers));
+		for (d = 0; d < h->nr_domains; d++) {
+			level->buffers[d].top = 0;
+			level->buffers[d].end = 0;
+		}
 		level->refills = 0;
 		level->granted = 0;
 		level->waste = 0;
@@ -208,6 +370,10 @@ void hab_hierarchy_reset(struct hab_hierarchy *h)
 	for (d = 0; d < h->nr_domains; d++)
 		WRITE_ONCE(*hab_hierarchy_word(h, d), 0);
 	h->next = 0;
+	h->rests.nr = 0;
+	h->rests.sum = 0;
+	h->waste = 0;
+	h->returned = 0;
 	h->direct_grants = 0;
 	h->direct = 0;
 	h->resets++;
@@ -239,7 +405,9 @@ void hab_hierarchy_stats(const struct hab_hierarchy *h, struct hab_stats *stats)
 	stats->invalid_words = h->invalid_words;
 	stats->levels[0].refills = h->direct_grants;
 	stats->levels[0].granted_bytes = BYTES(h->direct);
-	stats->levels[0].free_bytes = BYTES(h->arena - h->next);
+	stats->levels[0].waste_bytes = BYTES(h->waste);
+	stats->levels[0].free_bytes = BYTES(h->arena - h->next + h->rests.sum);
+	stats->returned_bytes = BYTES(h->returned);
 	for (l = 0; l < h->nr_levels; l++) {
 		const struct hab_hierarchy_level *level = &h->levels[l];
 

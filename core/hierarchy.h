@@ -15,17 +15,27 @@
 #define HAB_CORE_HIERARCHY_H
 
 #include "os.h"
+#include "rests.h"
 #include "../uapi/hab.h"
 
-/* A buffer's block. @top is exact for upper levels; the lowest level's is in its word. */
+/* A growing level's blocks double while they last for less than this. */
+#define HAB_GROW_BELOW_NS 1000000u
+
+/*
+ * A buffer's block. @top is exact for upper levels; the lowest level's is in its word.
+ * @size and @filled_at are of the last block, and kept for growing levels only.
+ */
 struct hab_buffer {
 	u64 top;
 	u64 end;
+	u64 size;
+	u64 filled_at;
 };
 
 struct hab_hierarchy_level {
 	u64 size;
 	u32 kind;
+	bool growing;
 	struct hab_buffer *buffers; /* nr_domains of them */
 	u64 refills;
 	u64 granted;
@@ -36,6 +46,9 @@ struct hab_hierarchy_level {
  * struct hab_hierarchy - the books of a heap
  * @arena: size of the arena
  * @next: what lies below was carved from the pool
+ * @rests: what was carved once and is free again; belongs to no domain
+ * @waste: what callers gave back and @rests had no room for
+ * @returned: what callers gave back
  * @direct_grants: requests served straight from the pool
  * @direct: and their sum
  * @nr_levels: levels in use
@@ -50,6 +63,9 @@ struct hab_hierarchy_level {
 struct hab_hierarchy {
 	u64 arena;
 	u64 next;
+	struct hab_rests rests;
+	u64 waste;
+	u64 returned;
 	u64 direct_grants;
 	u64 direct;
 	u32 nr_levels;
@@ -75,9 +91,12 @@ struct hab_hierarchy {
  * @highest: the buffers of levels @highest to @nr - 1 change
  * @domains: the CPU's domain at each level
  * @next: the pool's new @next
+ * @rest: 1 + index of the rest that serves instead of all that, or 0
+ * @now: when, in nanoseconds
+ * @blocks: how large a block each level's buffer wants
  * @buffers: new state of those buffers
  * @fresh: size of the block that each of them gets, 0 if it keeps its own
- * @retired: what was left in the block it had before
+ * @retired: what is left in the block it had before is given up
  */
 struct hab_plan {
 	u64 word;
@@ -91,9 +110,12 @@ struct hab_plan {
 	int highest;
 	u32 domains[HAB_MAX_LEVELS];
 	u64 next;
+	u32 rest;
+	u64 now;
+	u64 blocks[HAB_MAX_LEVELS];
 	struct hab_buffer buffers[HAB_MAX_LEVELS];
 	u64 fresh[HAB_MAX_LEVELS];
-	u64 retired[HAB_MAX_LEVELS];
+	bool retired[HAB_MAX_LEVELS];
 };
 
 /**
@@ -104,7 +126,7 @@ struct hab_plan {
  *
  * Return: 0; -EINVAL for a size that is 0, no multiple of HAB_GRANULE, outside
  * HAB_BUFFER_MIN..MAX or above the level before it (or the arena), for an
- * unknown domain, a non-zero reserved field, no or too many levels, and an arena
+ * unknown domain, an unknown flag, no or too many levels, and an arena
  * below HAB_ARENA_MIN; -ENOMEM for an arena above HAB_ARENA_MAX.
  */
 int hab_hierarchy_check(u64 arena_bytes, u32 nr_levels, const struct hab_level *levels);
@@ -138,21 +160,30 @@ static inline u64 *hab_hierarchy_word(const struct hab_hierarchy *h, u32 domain)
 bool hab_hierarchy_rest(const struct hab_hierarchy *h, u32 domain, u64 word, u64 *rest);
 
 /**
- * hab_hierarchy_plan - find the memory for a refill, changing nothing
+ * hab_hierarchy_growing - do refills need to know the time?
+ * @h: the books
+ */
+bool hab_hierarchy_growing(const struct hab_hierarchy *h);
+
+/**
+ * hab_hierarchy_plan - find the memory for a refill, granting nothing
  * @h: the books
  * @domains: the CPU's domain at each level, each below @nr_domains; NULL to be
  *	served straight from the pool, which belongs to no domain
  * @least: smallest chunk that serves, at least 1
  * @want: chunk asked for, at least @least
+ * @now: a clock in nanoseconds; 0 will do unless hab_hierarchy_growing()
  * @plan: the result
  *
  * A request above a level's buffer size goes to the next level up (the paper's
  * Listing 1). A rest that still serves @least is used before a buffer is
- * refilled; a smaller one is retired and counted as waste.
+ * refilled; a smaller one is given up and joins the heap's rests, of which those that
+ * hold a good part of @want serve before new memory is carved, and all serve before
+ * the heap is full. What upper buffers have left joins them then, too.
  *
- * Return: 0, or -ENOMEM if the arena is used up.
+ * Return: 0, or -ENOMEM if the arena is used up but for the words of other domains.
  */
-int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 now,
 		       struct hab_plan *plan);
 
 /**
@@ -162,6 +193,30 @@ int hab_hierarchy_plan(const struct hab_hierarchy *h, const u32 *domains, u64 le
  * @old_word: the word that plan->word replaced; ignored unless @replaces_word
  */
 void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, u64 old_word);
+
+/**
+ * hab_hierarchy_return - a caller gives memory back
+ * @h: the books
+ * @start: first granule
+ * @size: how many
+ *
+ * It becomes one of the heap's rests. Whether it was the caller's cannot be known;
+ * one who lies hands out his own memory twice.
+ *
+ * Return: 0, or -EINVAL if it is empty, was never carved, or is a rest already.
+ */
+int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size);
+
+/**
+ * hab_hierarchy_retire - the last CPU of a domain goes
+ * @h: the books
+ * @level: index of the level
+ * @domain: whose buffer
+ *
+ * What is left in that buffer joins the heap's rests. For the lowest level the caller
+ * sees to it that nobody moves the word meanwhile but by cmpxchg, which then fails.
+ */
+void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain);
 
 /**
  * hab_hierarchy_reset - forget every grant and empty every word
@@ -177,8 +232,8 @@ void hab_hierarchy_reset(struct hab_hierarchy *h);
  * @h: the books
  * @stats: filled in but for its @size and @flags
  *
- * With no thread taking chunks, carved bytes (arena - levels[0].free_bytes) are
- * the sum of every level's waste and free bytes and of the chunks handed out.
+ * With no thread taking chunks, the arena is the sum of every level's waste and free
+ * bytes and of the chunks handed out and not returned.
  */
 void hab_hierarchy_stats(const struct hab_hierarchy *h, struct hab_stats *stats);
 

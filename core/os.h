@@ -62,6 +62,11 @@ static inline unsigned int hab_last_set(u64 value)
 	return fls64(value);
 }
 
+static inline u64 hab_word_exchange(u64 *word, u64 value)
+{
+	return xchg(word, value);
+}
+
 #define hab_load_acquire(p)	smp_load_acquire(p)
 #define hab_store_release(p, v) smp_store_release(p, v)
 
@@ -84,6 +89,9 @@ typedef struct {
 
 #ifndef min
 #define min(a, b) ((a) < (b) ? (a) : (b))
+#endif
+#ifndef max
+#define max(a, b) ((a) > (b) ? (a) : (b))
 #endif
 
 static inline u64 hab_counter_read(const hab_counter *counter)
@@ -126,6 +134,11 @@ static inline u64 hab_div(u64 a, u64 b)
 static inline unsigned int hab_last_set(u64 value)
 {
 	return value ? 64 - (unsigned int)__builtin_clzll(value) : 0;
+}
+
+static inline u64 hab_word_exchange(u64 *word, u64 value)
+{
+	return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
 }
 
 #define hab_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)

@@ -57,6 +57,12 @@ static int nothing_refill(struct hab_heap *heap, struct hab_thread *thread,
 	return -ENOMEM;
 }
 
+static int nothing_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
+{
+	(void)heap, (void)offset, (void)bytes;
+	return 0;
+}
+
 static int nothing_reset(struct hab_heap *heap)
 {
 	(void)heap;
@@ -78,6 +84,7 @@ static const struct hab_backend nothing_backend = {
 	.name = "none",
 	.close = nothing_close,
 	.refill = nothing_refill,
+	.give_back = nothing_give_back,
 	.reset = nothing_reset,
 	.stats = nothing_stats,
 };

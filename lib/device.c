@@ -180,6 +180,13 @@ static int device_refill(struct hab_heap *heap, struct hab_thread *thread,
 	return call(heap, HAB_IOC_REFILL, refill);
 }
 
+static int device_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
+{
+	struct hab_return give = { .size = sizeof(give), .offset = offset, .bytes = bytes };
+
+	return call(heap, HAB_IOC_RETURN, &give);
+}
+
 static int device_reset(struct hab_heap *heap)
 {
 	return call(heap, HAB_IOC_RESET, NULL);
@@ -217,6 +224,7 @@ const struct hab_backend hab_device_backend = {
 	.open = device_open,
 	.close = device_close,
 	.refill = device_refill,
+	.give_back = device_give_back,
 	.reset = device_reset,
 	.stats = device_stats,
 	.stack = device_stack,

@@ -28,6 +28,7 @@ struct hab_thread;
  * @close: gives them back
  * @refill: takes a chunk for the thread, refilling its CPU's buffer if need be;
  *	as HAB_IOC_REFILL, -EAGAIN included
+ * @give_back: a part of the arena that was granted and is free again; in granules' bounds
  * @reset: empties all buffers
  * @stats: the books
  * @stack: sends the stack of a kept sample; may be NULL
@@ -40,6 +41,7 @@ struct hab_backend {
 	int (*open)(struct hab_heap *heap);
 	void (*close)(struct hab_heap *heap);
 	int (*refill)(struct hab_heap *heap, struct hab_thread *thread, struct hab_refill *refill);
+	int (*give_back)(struct hab_heap *heap, uint64_t offset, uint64_t bytes);
 	int (*reset)(struct hab_heap *heap);
 	int (*stats)(struct hab_heap *heap, struct hab_stats *stats);
 	void (*stack)(struct hab_heap *heap, const struct hab_stack *stack);

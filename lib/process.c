@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "../core/hierarchy.h"
 #include "arena.h"
@@ -116,6 +117,16 @@ static void fill_refill(struct hab_refill *refill, const struct hab_plan *plan, 
 	refill->level = plan->level;
 }
 
+static uint64_t now_ns(const struct process *process)
+{
+	struct timespec now;
+
+	if (!hab_hierarchy_growing(&process->books))
+		return 0;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
 /* 0, -ENOMEM, or -EAGAIN if the plan's CPU is no longer ours. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
 				uint64_t least, uint64_t want, struct hab_refill *refill)
@@ -134,7 +145,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	if (least <= process->books.levels[heap->nr_levels - 1].size &&
 	    HAB_WORD_REST(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
-	err = hab_hierarchy_plan(&process->books, domains, least, want, &plan);
+	err = hab_hierarchy_plan(&process->books, domains, least, want, now_ns(process), &plan);
 	if (err)
 		return err;
 	if (!plan.replaces_word)
@@ -162,7 +173,7 @@ static int refill_from_pool_locked(struct process *process, uint64_t least, uint
 {
 	struct hab_plan plan;
 	int cpu = sched_getcpu();
-	int err = hab_hierarchy_plan(&process->books, NULL, least, want, &plan);
+	int err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
 
 	if (err)
 		return err;
@@ -186,6 +197,18 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 		err = refill_on_cpu_locked(heap, thread, cpu, least, want, refill);
 	else
 		err = refill_from_pool_locked(process, least, want, refill);
+	pthread_mutex_unlock(&process->lock);
+	return err;
+}
+
+static int process_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
+{
+	struct process *process = heap->backend_data;
+	int err;
+
+	pthread_mutex_lock(&process->lock);
+	err = hab_hierarchy_return(&process->books, offset >> HAB_GRANULE_SHIFT,
+				   bytes >> HAB_GRANULE_SHIFT);
 	pthread_mutex_unlock(&process->lock);
 	return err;
 }
@@ -225,6 +248,7 @@ const struct hab_backend hab_process_backend = {
 	.open = process_open,
 	.close = process_close,
 	.refill = process_refill,
+	.give_back = process_give_back,
 	.reset = process_reset,
 	.stats = process_stats,
 	.hold = process_hold,

@@ -170,6 +170,18 @@ static long ioctl_stats(struct hab_heap *heap, void __user *arg)
 	return write_struct(arg, &stats, sizeof(stats), usize);
 }
 
+static long ioctl_return(struct hab_heap *heap, void __user *arg)
+{
+	struct hab_return give;
+	u32 usize;
+	int err;
+
+	err = read_struct(&give, sizeof(give), sizeof(give), arg, &usize);
+	if (err)
+		return err;
+	return hab_heap_return(heap, &give);
+}
+
 static long ioctl_stack(void __user *arg)
 {
 	struct hab_stack_event event;
@@ -206,6 +218,7 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 	case HAB_IOC_RESET:
 	case HAB_IOC_STATS:
 	case HAB_IOC_STACK:
+	case HAB_IOC_RETURN:
 		break;
 	default:
 		return -ENOTTY;
@@ -219,6 +232,8 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 		return ioctl_stats(heap, arg);
 	case HAB_IOC_STACK:
 		return ioctl_stack(arg);
+	case HAB_IOC_RETURN:
+		return ioctl_return(heap, arg);
 	default: /* HAB_IOC_RESET */
 		if (argument)
 			return -EINVAL;

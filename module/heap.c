@@ -11,6 +11,7 @@
  * space, and no value in a word can make this code loop or reach outside.
  */
 #include <linux/err.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -235,7 +236,9 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 least, u64
 		if (err)
 			return min(err, 0);
 	}
-	err = hab_hierarchy_plan(books, domains, least, want, &plan);
+	err = hab_hierarchy_plan(books, domains, least, want,
+				 hab_hierarchy_growing(books) ? ktime_get_mono_fast_ns() : 0,
+				 &plan);
 	if (err)
 		return err;
 	if (plan.replaces_word)
@@ -269,6 +272,19 @@ int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
 	if (!err && refill->granted_bytes)
 		hab_telemetry_refill(heap->id, heap->name, refill);
 	preempt_enable();
+	return err;
+}
+
+int hab_heap_return(struct hab_heap *heap, const struct hab_return *give)
+{
+	int err;
+
+	if (give->flags || (give->offset | give->bytes) & (HAB_GRANULE - 1))
+		return -EINVAL;
+	raw_spin_lock(&heap->lock);
+	err = hab_hierarchy_return(&heap->books, give->offset >> HAB_GRANULE_SHIFT,
+				   give->bytes >> HAB_GRANULE_SHIFT);
+	raw_spin_unlock(&heap->lock);
 	return err;
 }
 

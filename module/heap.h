@@ -57,6 +57,9 @@ void hab_heap_destroy(struct hab_heap *heap);
  */
 int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill);
 
+/* HAB_IOC_RETURN: 0 or -EINVAL. */
+int hab_heap_return(struct hab_heap *heap, const struct hab_return *give);
+
 void hab_heap_reset(struct hab_heap *heap);
 void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats);
 

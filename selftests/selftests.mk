@@ -30,7 +30,7 @@ $(BUILD)/tests:
 TEST_DEPS = $(HARNESS) | $(BUILD)/tests
 LIB_HEADERS := $(wildcard lib/*.h core/*.h uapi/*.h)
 
-$(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c core/rests.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/throttle_test: selftests/host/throttle_test.c core/throttle.c $(LIB_HEADERS) $(TEST_DEPS)

@@ -86,13 +86,19 @@ enum hab_domain_kind {
  * struct hab_level - one level of buffers
  * @bytes: size of a buffer, a multiple of HAB_GRANULE
  * @kind: enum hab_domain_kind
- * @reserved: 0
+ * @flags: HAB_LEVEL_*
  */
 struct hab_level {
 	__u64 bytes;
 	__u32 kind;
-	__u32 reserved;
+	__u32 flags;
 };
+
+/*
+ * Each buffer starts with 1/64 of @bytes, doubles at refills that come within a
+ * millisecond of the last, up to @bytes, and halves after a pause.
+ */
+#define HAB_LEVEL_GROWING 0x1u
 
 /**
  * struct hab_version - argument of HAB_IOC_VERSION
@@ -198,11 +204,11 @@ struct hab_stack {
  * struct hab_level_stats - one level's share of struct hab_stats
  * @refills: buffers of this level filled
  * @granted_bytes: bytes that went to its buffers from above
- * @waste_bytes: rests too small to serve, left behind
+ * @waste_bytes: rests that its buffers left and the heap could not keep account of
  * @free_bytes: bytes in its buffers now
  *
- * Level 0 is the heap: @granted_bytes went straight to callers, @free_bytes is
- * what was never carved.
+ * Level 0 is the heap: @granted_bytes went straight to callers, @waste_bytes is of
+ * what they gave back, @free_bytes was never carved or is kept as rests for reuse.
  */
 struct hab_level_stats {
 	__u64 refills;
@@ -219,6 +225,7 @@ struct hab_level_stats {
  * @refill_bytes: out: the sum of their granted bytes
  * @resets: out: how often HAB_IOC_RESET ran
  * @invalid_words: out: words found that the kernel had not granted
+ * @returned_bytes: out: given back by HAB_IOC_RETURN since the last reset
  * @levels: out: since the last reset
  */
 struct hab_stats {
@@ -228,7 +235,27 @@ struct hab_stats {
 	__u64 refill_bytes;
 	__u64 resets;
 	__u64 invalid_words;
+	__u64 returned_bytes;
 	struct hab_level_stats levels[HAB_MAX_LEVELS + 1];
+};
+
+/**
+ * struct hab_return - argument of HAB_IOC_RETURN
+ * @size: in: sizeof(struct hab_return)
+ * @flags: in: 0
+ * @offset: in: where in the arena, a multiple of HAB_GRANULE
+ * @bytes: in: how much, a multiple of HAB_GRANULE
+ *
+ * Memory that the caller has and does not want: the unused end of a thread's last
+ * chunk, what was left in a buffer whose word the caller emptied. It joins the heap's
+ * rests and is granted again to any domain. EINVAL if it was never granted since the
+ * last reset, or is free already.
+ */
+struct hab_return {
+	__u32 size;
+	__u32 flags;
+	__u64 offset;
+	__u64 bytes;
 };
 
 #define HAB_IOC_TYPE 0xBB
@@ -240,6 +267,7 @@ struct hab_stats {
 #define HAB_IOC_RESET	_IO(HAB_IOC_TYPE, 0x03) /* no argument: 0 */
 #define HAB_IOC_STATS	_IO(HAB_IOC_TYPE, 0x04)
 #define HAB_IOC_STACK	_IO(HAB_IOC_TYPE, 0x05)
+#define HAB_IOC_RETURN	_IO(HAB_IOC_TYPE, 0x06)
 
 /**
  * struct hab_info - start of the read-only area at HAB_MAP_INFO

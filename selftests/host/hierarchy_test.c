@@ -66,7 +66,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 		*word = old - *size * HAB_WORD_STEP;
 		return 0;
 	}
-	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, &plan);
+	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, 0, &plan);
 	if (err)
 		return err;
 	if (plan.replaces_word)
@@ -99,7 +99,8 @@ static u64 books_sum(struct _test_data_books *self)
 	u32 l;
 
 	hab_hierarchy_stats(&self->h, &stats);
-	sum = self->handed_out * HAB_GRANULE + stats.levels[0].free_bytes;
+	sum = self->handed_out * HAB_GRANULE + stats.levels[0].free_bytes +
+	      stats.levels[0].waste_bytes;
 	for (l = 1; l <= self->h.nr_levels; l++)
 		sum += stats.levels[l].free_bytes + stats.levels[l].waste_bytes;
 	return sum;
@@ -168,7 +169,7 @@ TEST_F(books, a_plan_that_is_dropped_changes_nothing)
 	start(self, 32 * MiB, 2, both);
 	ASSERT_EQ(0, take(self, 0, 16, 16, &chunk, &size));
 	before = self->h;
-	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[5], 100, 100, &plan));
+	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[5], 100, 100, 0, &plan));
 	EXPECT_EQ(0, memcmp(&before, &self->h, sizeof(before)));
 }
 
@@ -177,12 +178,12 @@ TEST_F(books, a_request_above_a_level_is_served_by_the_next_one_up)
 	struct hab_plan plan;
 
 	start(self, 32 * MiB, 2, both);
-	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 1024, 1024, &plan));
+	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 1024, 1024, 0, &plan));
 	EXPECT_EQ(2, plan.level);
-	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 1025, 1025, &plan));
+	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 1025, 1025, 0, &plan));
 	EXPECT_EQ(1, plan.level);
 	EXPECT_EQ(1025, plan.granted);
-	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 16385, 16385, &plan));
+	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 16385, 16385, 0, &plan));
 	EXPECT_EQ(0, plan.level);
 }
 
@@ -214,7 +215,7 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 
 		EXPECT_FALSE(hab_hierarchy_rest(&self->h, 1, lies[i], &rest));
 		EXPECT_EQ(0, rest);
-		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 16, 16, &plan));
+		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 16, 16, 0, &plan));
 		*word = plan.word;
 		hab_hierarchy_commit(&self->h, &plan, lies[i]);
 		ASSERT_EQ(0, mark(self, plan.chunk, plan.chunk_size));
@@ -240,6 +241,160 @@ TEST_F(books, a_reset_gives_the_whole_arena_back)
 	EXPECT_EQ(1, self->h.resets);
 }
 
+TEST_F(books, a_rest_that_a_large_request_left_serves_the_next_refill)
+{
+	u64 chunk, size, left, next;
+
+	start(self, 32 * MiB, 1, clab);
+	/* 64 KiB: 600 granules, then 700 do not fit and leave 424. */
+	ASSERT_EQ(0, take(self, 0, 600, 600, &left, &size));
+	ASSERT_EQ(0, take(self, 0, 700, 700, &chunk, &size));
+	next = self->h.next;
+	ASSERT_EQ(0, take(self, 1, 10, 100, &chunk, &size));
+	EXPECT_EQ(left + 600, chunk);
+	EXPECT_EQ(100, size);
+	ASSERT_EQ(0, take(self, 1, 324, 324, &chunk, &size));
+	EXPECT_EQ(left + 700, chunk);
+	EXPECT_EQ(next, self->h.next);
+	EXPECT_EQ(0, self->h.rests.nr);
+}
+
+TEST_F(books, a_heap_is_full_only_when_no_rest_serves)
+{
+	u64 chunk, size, first;
+
+	start(self, 64 * KiB, 1, clab);
+	ASSERT_EQ(0, take(self, 0, 900, 900, &first, &size));
+	EXPECT_EQ(-ENOMEM, take(self, 1, 1, 1, &chunk, &size));
+	ASSERT_EQ(0, hab_hierarchy_return(&self->h, first + 10, 5));
+	EXPECT_EQ(-ENOMEM, take(self, 1, 6, 6, &chunk, &size));
+	/* Far less than what is asked for, and all there is. */
+	ASSERT_EQ(0, take(self, 1, 5, 500, &chunk, &size));
+	EXPECT_EQ(first + 10, chunk);
+	EXPECT_EQ(5, size);
+}
+
+TEST_F(books, what_upper_buffers_have_left_serves_before_the_heap_is_full)
+{
+	u64 chunk, size, sum = 0;
+	int cpu;
+
+	/* One block for each package, and nothing else: most of both stays above the CLABs. */
+	start(self, 2 * MiB, 2, both);
+	ASSERT_EQ(0, take(self, 0, 1, 1, &chunk, &size));
+	ASSERT_EQ(0, take(self, 7, 1, 1, &chunk, &size));
+	for (cpu = 0; cpu < 4; cpu++) {
+		while (!take(self, cpu, 1024, 1024, &chunk, &size))
+			sum += size;
+	}
+	EXPECT_EQ((2 * MiB - 128 * KiB) / HAB_GRANULE, sum);
+}
+
+TEST_F(books, what_is_given_back_is_granted_again_and_only_once)
+{
+	u64 chunk, size;
+
+	start(self, 32 * MiB, 2, both);
+	EXPECT_EQ(-EINVAL, hab_hierarchy_return(&self->h, 0, 1));
+	ASSERT_EQ(0, take(self, 0, 500, 500, &chunk, &size));
+	EXPECT_EQ(0, hab_hierarchy_return(&self->h, chunk + 100, 400));
+	EXPECT_EQ(-EINVAL, hab_hierarchy_return(&self->h, chunk + 499, 1));
+	EXPECT_EQ(-EINVAL, hab_hierarchy_return(&self->h, chunk + 50, 51));
+	EXPECT_EQ(-EINVAL, hab_hierarchy_return(&self->h, chunk, 0));
+	EXPECT_EQ(-EINVAL, hab_hierarchy_return(&self->h, chunk, ~0ull));
+	self->handed_out = 100;
+	EXPECT_EQ(32 * MiB, books_sum(self));
+	ASSERT_EQ(0, take(self, 3, 300, 300, &chunk, &size));
+	EXPECT_EQ(100, chunk);
+	EXPECT_EQ(400, self->h.returned);
+}
+
+TEST_F(books, neighbouring_rests_become_one)
+{
+	u64 chunk, size;
+
+	start(self, 32 * MiB, 1, clab);
+	ASSERT_EQ(0, take(self, 0, 300, 300, &chunk, &size));
+	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 100));
+	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200, 100));
+	EXPECT_EQ(2, self->h.rests.nr);
+	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 100, 100));
+	EXPECT_EQ(1, self->h.rests.nr);
+	ASSERT_EQ(0, take(self, 1, 300, 300, &chunk, &size));
+	EXPECT_EQ(0, chunk);
+}
+
+TEST_F(books, of_too_many_rests_the_smallest_is_waste)
+{
+	u64 chunk, size, waste = 0;
+	int i;
+
+	start(self, 32 * MiB, 1, plab);
+	ASSERT_EQ(0, take(self, 0, 30000, 30000, &chunk, &size));
+	for (i = 0; i < HAB_MAX_RESTS + 10; i++)
+		ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200 * i, 1 + i));
+	for (i = 0; i < 10; i++)
+		waste += 1 + i;
+	EXPECT_EQ(HAB_MAX_RESTS, self->h.rests.nr);
+	EXPECT_EQ(waste, self->h.waste);
+	self->handed_out = 30000 - self->h.returned;
+	EXPECT_EQ(32 * MiB, books_sum(self));
+}
+
+TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
+{
+	u64 chunk, size, first;
+
+	start(self, 32 * MiB, 2, both);
+	ASSERT_EQ(0, take(self, 7, 24, 24, &first, &size));
+	hab_hierarchy_retire(&self->h, 1, 7);
+	EXPECT_EQ(0, *hab_hierarchy_word(&self->h, 7));
+	hab_hierarchy_retire(&self->h, 0, 1);
+	/* Both levels' rests lie next to each other. */
+	EXPECT_EQ(1, self->h.rests.nr);
+	ASSERT_EQ(0, take(self, 0, 1000, 1000, &chunk, &size));
+	EXPECT_EQ(first + 24, chunk);
+	ASSERT_EQ(0, take(self, 7, 16, 16, &chunk, &size));
+	EXPECT_EQ(0, self->h.invalid_words);
+	self->handed_out = 24 + 1000 + 16;
+	EXPECT_EQ(32 * MiB, books_sum(self));
+}
+
+/* The size of the next block of CPU 0, at time @now. */
+static u64 next_block(struct _test_data_books *self, u64 now)
+{
+	struct hab_plan plan;
+
+	if (hab_hierarchy_plan(&self->h, self->domains[0], 1, 1, now, &plan))
+		return 0;
+	*hab_hierarchy_word(&self->h, 0) = 0;
+	hab_hierarchy_commit(&self->h, &plan, 0);
+	return plan.granted;
+}
+
+TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
+{
+	static const struct hab_level growing = { 1 * MiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
+	u64 most = 1 * MiB / HAB_GRANULE, size = most / 64, now = 1;
+	int i;
+
+	start(self, 64 * MiB, 1, &growing);
+	EXPECT_TRUE(hab_hierarchy_growing(&self->h));
+	EXPECT_EQ(size, next_block(self, now));
+	for (i = 0; i < 10; i++) {
+		now += HAB_GROW_BELOW_NS / 2;
+		size = min(2 * size, most);
+		EXPECT_EQ(size, next_block(self, now));
+	}
+	now += 2 * HAB_GROW_BELOW_NS;
+	EXPECT_EQ(most, next_block(self, now));
+	for (i = 0; i < 10; i++) {
+		now += 100 * HAB_GROW_BELOW_NS;
+		size = size / 2 > most / 64 ? size / 2 : most / 64;
+		EXPECT_EQ(size, next_block(self, now));
+	}
+}
+
 TEST(sizes_and_domains_that_make_no_hierarchy_are_refused)
 {
 	struct hab_level level = clab[0];
@@ -260,7 +415,7 @@ TEST(sizes_and_domains_that_make_no_hierarchy_are_refused)
 	level.bytes = HAB_BUFFER_MAX + HAB_GRANULE;
 	EXPECT_EQ(-EINVAL, hab_hierarchy_check(1ull << 40, 1, &level));
 	level.bytes = 64 * KiB;
-	level.reserved = 1;
+	level.flags = 2;
 	EXPECT_EQ(-EINVAL, hab_hierarchy_check(1 * MiB, 1, &level));
 }
 

@@ -139,7 +139,7 @@ TEST_F(device, unknown_flags_reserved_fields_and_bad_names_are_einval)
 	self->create.reserved = 1;
 	EXPECT_EQ(-EINVAL, created(self));
 	self->create = usual();
-	self->create.levels[0].reserved = 1;
+	self->create.levels[0].flags = 2;
 	EXPECT_EQ(-EINVAL, created(self));
 	self->create = usual();
 	memset(self->create.name, 'x', sizeof(self->create.name));
