@@ -201,15 +201,43 @@ static bool choose_rest(const struct hab_hierarchy *h, struct hab_plan *plan, u6
 	return true;
 }
 
-/* The heap is full: what upper buffers still have joins the rests. */
+void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word)
+{
+	u32 lowest = h->nr_levels - 1;
+	struct hab_buffer *buffer = &h->levels[lowest].buffers[domain];
+	u64 rest;
+
+	if (!hab_hierarchy_rest(h, domain, word, &rest))
+		h->invalid_words++;
+	give_up(h, lowest + 1, HAB_WORD_TOP(word), rest);
+	buffer->top = 0;
+	buffer->end = 0;
+}
+
+void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
+{
+	if (level + 1 < h->nr_levels)
+		give_up_upper(h, level, domain);
+	else
+		hab_hierarchy_retire_word(h, domain,
+					  hab_word_exchange(hab_hierarchy_word(h, domain), 0));
+}
+
+/*
+ * The heap is full: what upper buffers still have joins the rests, and what lowest ones
+ * have whose words are moved by cmpxchg. The word of a single CPU may be taken from it by
+ * nobody who is elsewhere.
+ */
 static bool collect(struct hab_hierarchy *h)
 {
 	u64 before = h->rests.sum;
 	u32 l, d;
 
-	for (l = 0; l + 1 < h->nr_levels; l++) {
+	for (l = 0; l < h->nr_levels; l++) {
+		if (l + 1 == h->nr_levels && h->levels[l].kind == HAB_DOMAIN_CPU)
+			break;
 		for (d = 0; d < h->nr_domains; d++)
-			give_up_upper(h, l, d);
+			hab_hierarchy_retire(h, l, d);
 	}
 	return h->rests.sum != before;
 }
@@ -333,23 +361,6 @@ int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size)
 	h->returned += size;
 	give_up(h, 0, start, size);
 	return 0;
-}
-
-void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
-{
-	struct hab_buffer *buffer = &h->levels[level].buffers[domain];
-	u64 word, rest;
-
-	if (level + 1 < h->nr_levels) {
-		give_up_upper(h, level, domain);
-		return;
-	}
-	word = hab_word_exchange(hab_hierarchy_word(h, domain), 0);
-	if (!hab_hierarchy_rest(h, domain, word, &rest))
-		h->invalid_words++;
-	give_up(h, level + 1, HAB_WORD_TOP(word), rest);
-	buffer->top = 0;
-	buffer->end = 0;
 }
 
 void hab_hierarchy_reset(struct hab_hierarchy *h)

@@ -179,9 +179,10 @@ bool hab_hierarchy_growing(const struct hab_hierarchy *h);
  * Listing 1). A rest that still serves @least is used before a buffer is
  * refilled; a smaller one is given up and joins the heap's rests, of which those that
  * hold a good part of @want serve before new memory is carved, and all serve before
- * the heap is full. What upper buffers have left joins them then, too.
+ * the heap is full. What other buffers have left joins them then, too, but for those
+ * that are a single CPU's.
  *
- * Return: 0, or -ENOMEM if the arena is used up but for the words of other domains.
+ * Return: 0, or -ENOMEM if the arena is used up but for what other CPUs' own buffers have.
  */
 int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 now,
 		       struct hab_plan *plan);
@@ -217,6 +218,9 @@ int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size);
  * sees to it that nobody moves the word meanwhile but by cmpxchg, which then fails.
  */
 void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain);
+
+/* The same for a domain of the lowest level whose word the caller has emptied: it was @word. */
+void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word);
 
 /**
  * hab_hierarchy_reset - forget every grant and empty every word

@@ -40,6 +40,10 @@ int hab_heap_open(struct hab_heap *heap)
 	char why[sizeof(heap->reason)];
 	int err;
 
+	if (heap->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)) {
+		heap->backend = &hab_tolerant_backend;
+		return heap->backend->open(heap);
+	}
 	if (heap->flags & HAB_HEAP_PROCESS)
 		return open_process(heap, "asked for");
 	heap->backend = &hab_device_backend;

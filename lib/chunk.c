@@ -132,12 +132,18 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 						 uint64_t least, uint64_t want,
 						 struct hab_chunk *chunk)
 {
-	bool small = least <= heap->levels[heap->nr_levels - 1].bytes;
+	bool small = least <= hab_heap_lowest(heap)->bytes;
 	int err;
 
 	/* No buffer is that large, and beyond it granules would not fit their bits. */
 	if (least > heap->arena_bytes)
 		return -ENOMEM;
+	if (heap->backend->take) {
+		err = heap->backend->take(heap, thread, granules(least), granules(want), chunk);
+		if (!err)
+			count_chunk(thread, chunk);
+		return err;
+	}
 	do {
 		if (small && thread->sections && take_from_word(heap, thread, least, want, chunk))
 			err = 0;

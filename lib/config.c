@@ -16,8 +16,13 @@
 #include "levels.h"
 #include "sampler.h"
 
-#define ALL_FLAGS	  (HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY)
+#define ALL_FLAGS                                                                   \
+	(HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY | HAB_HEAP_TOLERANT | \
+	 HAB_HEAP_TOLERANT_RSEQ)
 #define TLAB_MIN	  256
+#define TLAB_DEFAULT	  (32 << 10)
+#define WASTE_DEFAULT	  5
+#define WASTE_MOST	  50
 #define FIRST_CONFIG_SIZE sizeof(struct hab_heap_config)
 
 static const char default_levels[] = "clab=512K@cpu";
@@ -27,7 +32,7 @@ void hab_heap_config_init(struct hab_heap_config *config)
 	memset(config, 0, sizeof(*config));
 	config->struct_size = sizeof(*config);
 	config->arena_bytes = 1ul << 30;
-	config->tlab_bytes = 32 << 10;
+	config->tlab_bytes = TLAB_DEFAULT;
 }
 
 /* The caller's struct, of whatever version, as this version's. */
@@ -49,23 +54,37 @@ static int read_config(struct hab_heap_config *config, const struct hab_heap_con
 	return 0;
 }
 
+static int parse_tlab(const char *text, size_t *tlab_bytes)
+{
+	uint64_t bytes;
+	const char *end;
+
+	if (!strcmp(text, "none"))
+		*tlab_bytes = HAB_TLAB_NONE;
+	else if (!strcmp(text, "growing"))
+		*tlab_bytes = HAB_TLAB_GROWING;
+	else if (!strcmp(text, "auto"))
+		*tlab_bytes = HAB_TLAB_AUTO;
+	else {
+		end = hab_size_parse(text, &bytes);
+		if (!end || *end || bytes < TLAB_MIN)
+			return -EINVAL;
+		*tlab_bytes = bytes;
+	}
+	return 0;
+}
+
 static int apply_environment(struct hab_heap_config *config)
 {
 	const char *levels = getenv("HAB_LEVELS");
 	const char *tlab = getenv("HAB_TLAB");
 	const char *backend = getenv("HAB_BACKEND");
 	const char *verify = getenv("HAB_VERIFY");
-	const char *end;
-	uint64_t bytes;
 
 	if (levels)
 		config->levels = levels;
-	if (tlab) {
-		end = hab_size_parse(tlab, &bytes);
-		if (!end || *end)
-			return -EINVAL;
-		config->tlab_bytes = bytes;
-	}
+	if (tlab && parse_tlab(tlab, &config->tlab_bytes))
+		return -EINVAL;
 	if (backend) {
 		config->flags &= ~(HAB_HEAP_DEVICE | HAB_HEAP_PROCESS);
 		if (!strcmp(backend, "device"))
@@ -83,8 +102,14 @@ static int apply_environment(struct hab_heap_config *config)
 static int check_flags(const struct hab_heap_config *config)
 {
 	uint32_t both = HAB_HEAP_PROCESS | HAB_HEAP_DEVICE;
+	uint32_t tolerant = HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ;
 
-	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both || config->reserved)
+	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both ||
+	    config->waste_percent > WASTE_MOST)
+		return -EINVAL;
+	/* The tolerant ways are of the process, and not both at once. */
+	if ((config->flags & tolerant) == tolerant ||
+	    ((config->flags & tolerant) && (config->flags & HAB_HEAP_DEVICE)))
 		return -EINVAL;
 	return 0;
 }
@@ -105,10 +130,54 @@ static int set_name(struct hab_heap *heap, const char *name)
 	return 0;
 }
 
+static int set_levels(struct hab_heap *heap, const struct hab_heap_config *config, uint64_t waste)
+{
+	bool tolerant = config->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ);
+	int nr = hab_levels_parse(config->levels ? config->levels : default_levels, heap->levels);
+
+	if (nr < 0)
+		return nr;
+	if (tolerant && nr > 1)
+		return -EINVAL;
+	hab_levels_size(heap->levels, nr, heap->arena_bytes, waste);
+	heap->nr_levels = nr;
+	if (!nr) {
+		/* One buffer for all, as large as can be, is the heap itself. */
+		heap->levels[0].bytes = heap->arena_bytes < HAB_BUFFER_MAX ? heap->arena_bytes :
+									     HAB_BUFFER_MAX;
+		heap->levels[0].kind = HAB_DOMAIN_GLOBAL;
+		nr = 1;
+		heap->nr_levels = !tolerant;
+	}
+	return hab_hierarchy_check(heap->arena_bytes, nr, heap->levels);
+}
+
+static int set_tlabs(struct hab_heap *heap, size_t bytes, uint64_t waste)
+{
+	heap->tlab_bytes = TLAB_DEFAULT;
+	if (bytes == HAB_TLAB_NONE) {
+		heap->tlab_mode = HAB_TLABS_NONE;
+		heap->tlab_bytes = 0;
+	} else if (bytes == HAB_TLAB_GROWING) {
+		heap->tlab_mode = HAB_TLABS_GROWING;
+		heap->tlab_limit = heap->arena_bytes / 16;
+	} else if (bytes == HAB_TLAB_AUTO) {
+		heap->tlab_mode = HAB_TLABS_AUTO;
+		heap->tlab_limit = waste;
+	} else {
+		if (bytes < TLAB_MIN || bytes > heap->arena_bytes)
+			return -EINVAL;
+		heap->tlab_mode = HAB_TLABS_FIXED;
+		heap->tlab_bytes = (bytes + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
+	}
+	return 0;
+}
+
 int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 {
 	struct hab_heap_config config;
 	size_t page = sysconf(_SC_PAGESIZE);
+	uint64_t waste;
 	int err;
 
 	err = read_config(&config, given);
@@ -120,23 +189,20 @@ int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 		err = set_name(heap, config.name);
 	if (err)
 		return err;
-	heap->nr_levels =
-		hab_levels_parse(config.levels ? config.levels : default_levels, heap->levels);
-	if (heap->nr_levels < 0)
-		return heap->nr_levels;
 	if (config.arena_bytes > HAB_ARENA_MAX)
 		return -ENOMEM;
 	heap->arena_bytes = (config.arena_bytes + page - 1) & ~(page - 1);
-	err = hab_hierarchy_check(heap->arena_bytes, heap->nr_levels, heap->levels);
+	/* Half of what may lie idle is for the TLABs, half for the buffers above them. */
+	waste = config.waste_percent ? config.waste_percent : WASTE_DEFAULT;
+	waste = heap->arena_bytes / 200 * waste;
+	err = set_levels(heap, &config, waste);
+	if (!err)
+		err = set_tlabs(heap, config.tlab_bytes, waste);
 	if (err)
 		return err;
-	if (config.tlab_bytes < TLAB_MIN ||
-	    config.tlab_bytes > heap->levels[heap->nr_levels - 1].bytes)
-		return -EINVAL;
-	heap->tlab_bytes = (config.tlab_bytes + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
 	heap->flags = config.flags;
 	heap->verify = config.flags & HAB_HEAP_VERIFY;
-	heap->shared = heap->levels[heap->nr_levels - 1].kind != HAB_DOMAIN_CPU;
+	heap->shared = hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU;
 	heap->take = heap->shared ? hab_chunk_take_shared : hab_chunk_take_own;
 	heap->sampling_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 	return 0;

@@ -32,29 +32,47 @@ struct hab_heap;
 #define HAB_HEAP_PROCESS 0x1u /* never use the device */
 #define HAB_HEAP_DEVICE	 0x2u /* fail without the device instead of falling back */
 #define HAB_HEAP_VERIFY	 0x4u /* read the hardware's CPU number in each section */
+/*
+ * For experiments: the paper's own allocation, which tolerates foreign allocations and
+ * counts them (Listings 1 and 2), and the same with its first try in a restartable
+ * sequence. One level or none, in the process only.
+ */
+#define HAB_HEAP_TOLERANT      0x8u
+#define HAB_HEAP_TOLERANT_RSEQ 0x10u
+
+/* Instead of a size in tlab_bytes. */
+#define HAB_TLAB_NONE ((size_t)1) /* each object is a chunk of its own */
+#define HAB_TLAB_GROWING \
+	((size_t)2)		  /* HotSpot's rule: from reset to reset, by each thread's share */
+#define HAB_TLAB_AUTO ((size_t)3) /* by how often each thread refills, within waste_percent */
 
 /**
  * struct hab_heap_config - what kind of heap
  * @struct_size: sizeof(struct hab_heap_config), set by hab_heap_config_init()
  * @arena_bytes: the heap's memory, reserved at once and touched as it is used;
  *	64 KiB to 8 TiB, rounded up to whole pages; default 1 GiB
- * @tlab_bytes: size of a TLAB, 256 bytes to the smallest buffer's size; default 32 KiB
+ * @tlab_bytes: size of a TLAB, 256 bytes to @arena_bytes, or HAB_TLAB_*; default 32 KiB. A
+ *	TLAB larger than a level's buffers comes from the next level up
  * @flags: HAB_HEAP_*
+ * @waste_percent: of the arena, how much TLABs and buffers that are sized automatically
+ *	may hold unused, at most 50; 0: 5
  * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, comma separated,
  *	from the heap down, e.g. "plab=32M@package,clab=512K@cpu"; domains are cpu,
- *	core, llc, package, node, global; NULL: "clab=512K@cpu"
+ *	core, llc, package, node, global; a SIZE of "auto" follows the rate of refills
+ *	within @waste_percent; "auto" alone also chooses the levels, "none" is TLABs
+ *	straight from the heap; NULL: "clab=512K@cpu"
  * @name: shown by the telemetry, at most 31 printable characters; NULL: "heap"
  *
- * The environment's HAB_LEVELS and HAB_TLAB override @levels and @tlab_bytes,
- * HAB_BACKEND=device|process the choice of backend, HAB_VERIFY=1 sets
- * HAB_HEAP_VERIFY.
+ * The environment's HAB_LEVELS and HAB_TLAB (a size, "none", "growing" or "auto")
+ * override @levels and @tlab_bytes, HAB_BACKEND=device|process the choice of backend,
+ * HAB_VERIFY=1 sets HAB_HEAP_VERIFY.
  */
 struct hab_heap_config {
 	size_t struct_size;
 	size_t arena_bytes;
 	size_t tlab_bytes;
 	uint32_t flags;
-	uint32_t reserved;
+	uint32_t waste_percent;
 	const char *levels;
 	const char *name;
 };
@@ -83,13 +101,17 @@ struct hab_chunk {
  * @chunks: chunks taken (TLABs, allocations outside them, hab_chunk_take())
  * @chunk_bytes: their sum
  * @foreign: chunks from a buffer that is not of the committing CPU's domain, by
- *	the hardware's CPU number; counted only with HAB_HEAP_VERIFY
+ *	the hardware's CPU number; counted only with HAB_HEAP_VERIFY and in tolerant heaps
  * @verified: chunks that were checked for that
+ * @neighbours: of the foreign ones of a tolerant heap those taken from a neighbour on
+ *	purpose, because the own buffer was being refilled
  * @restarts: restartable sequences that had to start again
  * @conflicts: takes that lost to another CPU of the same domain and tried again
  * @tlab_refills: TLABs taken
  * @outside_allocations: objects that got a chunk of their own
  * @tlab_waste_bytes: rests of retired TLABs
+ * @returned_bytes: given back to the heap since the last reset: rests of the TLABs of
+ *	threads that exited
  * @refills: buffer refills that this process saw happen
  * @refill_bytes: their sum
  * @book_refills: the same by the books of the kernel (or of the process backend)
@@ -98,7 +120,7 @@ struct hab_chunk {
  * @arena_bytes: size of the arena
  * @nr_levels: configured levels
  * @levels: since the last reset; [0] is the heap, whose @granted_bytes went
- *	straight to callers and whose @free_bytes was never carved
+ *	straight to callers and whose @free_bytes was never carved or is free again
  */
 struct hab_heap_stats {
 	uint64_t allocated_bytes;
@@ -106,11 +128,13 @@ struct hab_heap_stats {
 	uint64_t chunk_bytes;
 	uint64_t foreign;
 	uint64_t verified;
+	uint64_t neighbours;
 	uint64_t restarts;
 	uint64_t conflicts;
 	uint64_t tlab_refills;
 	uint64_t outside_allocations;
 	uint64_t tlab_waste_bytes;
+	uint64_t returned_bytes;
 	uint64_t refills;
 	uint64_t refill_bytes;
 	uint64_t book_refills;
@@ -125,7 +149,7 @@ struct hab_heap_stats {
 		uint64_t waste_bytes;
 		uint64_t free_bytes;
 	} levels[HAB_STATS_LEVELS];
-	uint64_t reserved_tail[16];
+	uint64_t reserved_tail[14];
 };
 
 /**

@@ -13,6 +13,7 @@
 #include "config.h"
 #include "fork.h"
 #include "registry.h"
+#include "sizing.h"
 #include "thread.h"
 
 int hab_heap_create(struct hab_heap **result, const struct hab_heap_config *config)
@@ -72,6 +73,7 @@ int hab_heap_reset(struct hab_heap *heap)
 	hab_registry_lock();
 	for (thread = heap->threads; thread; thread = thread->next)
 		hab_thread_retire(thread);
+	hab_sizing_collect(heap);
 	err = heap->backend->reset(heap);
 	if (!err)
 		heap->resets++;
@@ -96,6 +98,7 @@ static void add_thread(struct hab_heap_stats *stats, const struct hab_counters *
 	stats->chunk_bytes += counters->chunk_bytes;
 	stats->foreign += counters->foreign;
 	stats->verified += counters->verified;
+	stats->neighbours += counters->neighbours;
 	stats->restarts += counters->restarts;
 	stats->conflicts += counters->conflicts;
 	stats->tlab_refills += counters->tlab_refills;
@@ -126,6 +129,7 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 		return err;
 	stats->book_refills = books.refills;
 	stats->book_refill_bytes = books.refill_bytes;
+	stats->returned_bytes = books.returned_bytes;
 	stats->arena_bytes = heap->arena_bytes;
 	stats->nr_levels = heap->nr_levels;
 	for (l = 0; l <= heap->nr_levels; l++) {

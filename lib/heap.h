@@ -26,6 +26,8 @@ struct hab_thread;
  * @open: sets up heap->words, ->domains, ->nr_cpus, ->arena, ->backend_data from
  *	heap->arena_bytes, ->levels, ->nr_levels, ->name; undoes all on error
  * @close: gives them back
+ * @take: takes a chunk of so many granules in its own way instead of from the words; may
+ *	be NULL
  * @refill: takes a chunk for the thread, refilling its CPU's buffer if need be;
  *	as HAB_IOC_REFILL, -EAGAIN included
  * @give_back: a part of the arena that was granted and is free again; in granules' bounds
@@ -40,6 +42,8 @@ struct hab_backend {
 	const char *name;
 	int (*open)(struct hab_heap *heap);
 	void (*close)(struct hab_heap *heap);
+	int (*take)(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
+		    struct hab_chunk *chunk);
 	int (*refill)(struct hab_heap *heap, struct hab_thread *thread, struct hab_refill *refill);
 	int (*give_back)(struct hab_heap *heap, uint64_t offset, uint64_t bytes);
 	int (*reset)(struct hab_heap *heap);
@@ -52,6 +56,14 @@ struct hab_backend {
 
 extern const struct hab_backend hab_device_backend;
 extern const struct hab_backend hab_process_backend;
+extern const struct hab_backend hab_tolerant_backend;
+
+enum hab_tlab_mode {
+	HAB_TLABS_FIXED,
+	HAB_TLABS_NONE,
+	HAB_TLABS_GROWING,
+	HAB_TLABS_AUTO,
+};
 
 /* Counters of one thread, or the sum over threads that have gone. */
 struct hab_counters {
@@ -60,6 +72,7 @@ struct hab_counters {
 	uint64_t chunk_bytes;
 	uint64_t foreign;
 	uint64_t verified;
+	uint64_t neighbours;
 	uint64_t restarts;
 	uint64_t conflicts;
 	uint64_t tlab_refills;
@@ -86,6 +99,10 @@ struct hab_counters {
  *	domain ids are CPU numbers
  * @sections: the lowest level's words are moved by rseq sections
  * @verify: with the hardware's CPU number read inside
+ * @tlab_mode: how @tlab_bytes is to be taken
+ * @tlab_bytes: size of fixed TLABs
+ * @tlab_limit: no TLAB of another mode is larger; of all threads together in mode auto
+ * @nr_threads: length of @threads
  * @inherited: arenas of ancestors, which hold the objects from before a fork
  * @threads: records of the threads that use it, under the registry lock
  * @gone: counters of threads that exited, under the registry lock
@@ -105,7 +122,9 @@ struct hab_heap {
 	bool sections;
 	bool verify;
 	size_t arena_bytes;
+	enum hab_tlab_mode tlab_mode;
 	size_t tlab_bytes;
+	size_t tlab_limit;
 
 	const struct hab_backend *backend;
 	void *backend_data;
@@ -121,9 +140,16 @@ struct hab_heap {
 
 	struct hab_inherited *inherited;
 	struct hab_thread *threads;
+	uint32_t nr_threads;
 	struct hab_counters gone;
 	struct hab_heap *next;
 };
+
+/* The level next to the TLABs; the only tolerant heap without one has the heap there. */
+static inline const struct hab_level *hab_heap_lowest(const struct hab_heap *heap)
+{
+	return &heap->levels[heap->nr_levels ? heap->nr_levels - 1 : 0];
+}
 
 /* The lowest level's word of a domain. */
 static inline uint64_t *hab_heap_word(const struct hab_heap *heap, uint32_t domain)

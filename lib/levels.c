@@ -3,13 +3,18 @@
  * The string form of a hierarchy, "plab=32M@package,clab=512K@cpu".
  *
  * Only the form is judged here; whether the sizes make a hierarchy is
- * hab_hierarchy_check()'s business, in one place for both backends.
+ * hab_hierarchy_check()'s business, in one place for both backends. Only sizes that
+ * are left to the library are chosen here.
  */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 #include "levels.h"
+#include "topology.h"
+
+/* Smaller automatic buffers would not be worth their level. */
+#define AUTO_LEAST (64ull << 10)
 
 static const char *const domain_names[HAB_DOMAIN_KINDS] = {
 	[HAB_DOMAIN_CPU] = "cpu",   [HAB_DOMAIN_CORE] = "core",
@@ -66,20 +71,33 @@ static const char *parse_domain(const char *text, uint32_t *kind)
 	return NULL;
 }
 
+/* A size in digits, or "auto": then the level grows, and its bytes are found later. */
+static const char *parse_level_size(const char *text, struct hab_level *level)
+{
+	if (strncmp(text, "auto@", 5))
+		return hab_size_parse(text, (uint64_t *)&level->bytes);
+	level->flags = HAB_LEVEL_GROWING;
+	return text + 4;
+}
+
 int hab_levels_parse(const char *text, struct hab_level *levels)
 {
 	int nr = 0;
-	uint64_t bytes;
 
 	memset(levels, 0, HAB_MAX_LEVELS * sizeof(*levels));
+	if (!strcmp(text, "none"))
+		return 0;
+	if (!strcmp(text, "auto"))
+		text = hab_topology_count(HAB_DOMAIN_PACKAGE) > 1 ?
+			       "plab=auto@package,clab=auto@cpu" :
+			       "clab=auto@cpu";
 	for (;;) {
 		if (nr == HAB_MAX_LEVELS)
 			return -EINVAL;
 		text = skip_name(text);
-		text = text ? hab_size_parse(text, &bytes) : NULL;
+		text = text ? parse_level_size(text, &levels[nr]) : NULL;
 		if (!text || *text != '@')
 			return -EINVAL;
-		levels[nr].bytes = bytes;
 		text = parse_domain(text + 1, &levels[nr].kind);
 		if (!text)
 			return -EINVAL;
@@ -87,5 +105,25 @@ int hab_levels_parse(const char *text, struct hab_level *levels)
 		if (!*text)
 			return nr;
 		text++;
+	}
+}
+
+void hab_levels_size(struct hab_level *levels, int nr, uint64_t bytes, uint64_t waste)
+{
+	int l, automatic = 0;
+	uint64_t most = bytes < HAB_BUFFER_MAX ? bytes : HAB_BUFFER_MAX;
+	uint64_t share, size;
+
+	for (l = 0; l < nr; l++)
+		automatic += !!(levels[l].flags & HAB_LEVEL_GROWING);
+	for (l = 0; l < nr; l++) {
+		if (levels[l].flags & HAB_LEVEL_GROWING) {
+			share = waste / automatic / hab_topology_count(levels[l].kind);
+			for (size = AUTO_LEAST; 2 * size <= share && 2 * size <= most; size *= 2)
+				;
+			levels[l].bytes = size < most ? size : most;
+		}
+		if (levels[l].bytes < most)
+			most = levels[l].bytes;
 	}
 }

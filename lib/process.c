@@ -9,16 +9,23 @@
  * thread that was moved in between makes another plan. The mutex keeps other
  * refills out meanwhile, so the plan stays valid.
  *
+ * A full heap may still have rests in the buffers of other CPUs. Their words are moved by
+ * plain stores in sections, so they are emptied, membarrier() stops what was under
+ * way, and what a section had stored before that is emptied again, until nothing is.
+ *
  * A thread that cannot run sections is served straight from the pool, which
  * belongs to no domain: slower, and just as free of foreign allocations.
  */
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../core/hierarchy.h"
 #include "arena.h"
@@ -32,7 +39,13 @@ struct process {
 	struct hab_hierarchy books;
 	uint32_t *domains;    /* [level][cpu] */
 	uint64_t direct_word; /* exchanged for requests past the words */
+	uint64_t *emptied;    /* what the CPUs' words were, if they can be emptied; [cpu] */
 };
+
+static int membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
 
 static void free_process(struct process *process)
 {
@@ -42,6 +55,7 @@ static void free_process(struct process *process)
 		free(process->books.levels[l].buffers);
 	free(process->books.words);
 	free(process->domains);
+	free(process->emptied);
 	pthread_mutex_destroy(&process->lock);
 	free(process);
 }
@@ -98,6 +112,9 @@ static int process_open(struct hab_heap *heap)
 	heap->domains = process->domains + (size_t)(heap->nr_levels - 1) * nr_cpus;
 	heap->arena = arena;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
+	if (heap->sections && !heap->shared &&
+	    !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ))
+		process->emptied = calloc(nr_cpus, sizeof(uint64_t));
 	return 0;
 }
 
@@ -105,6 +122,42 @@ static void process_close(struct hab_heap *heap)
 {
 	munmap(heap->arena, heap->arena_bytes);
 	free_process(heap->backend_data);
+}
+
+static bool empty_words(struct process *process, uint32_t nr_cpus)
+{
+	bool found = false;
+	uint32_t cpu;
+
+	for (cpu = 0; cpu < nr_cpus; cpu++) {
+		uint64_t word = hab_word_exchange(hab_hierarchy_word(&process->books, cpu), 0);
+
+		if (word) {
+			process->emptied[cpu] = word;
+			found = true;
+		}
+	}
+	return found;
+}
+
+/*
+ * The rests of all CPUs' buffers become the heap's. No refill runs meanwhile, so a word
+ * that is not empty after the barrier was stored by a section that had read it before:
+ * it is what is left of the same block.
+ */
+static bool collect_words_locked(struct process *process, uint32_t nr_cpus)
+{
+	u64 before = process->books.rests.sum;
+	uint32_t cpu;
+
+	if (!process->emptied)
+		return false;
+	memset(process->emptied, 0, nr_cpus * sizeof(uint64_t));
+	while (empty_words(process, nr_cpus))
+		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		hab_hierarchy_retire_word(&process->books, cpu, process->emptied[cpu]);
+	return process->books.rests.sum != before;
 }
 
 static void fill_refill(struct hab_refill *refill, const struct hab_plan *plan, uint32_t cpu)
@@ -146,6 +199,8 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	    HAB_WORD_REST(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
 	err = hab_hierarchy_plan(&process->books, domains, least, want, now_ns(process), &plan);
+	if (err == -ENOMEM && collect_words_locked(process, heap->nr_cpus))
+		return -EAGAIN;
 	if (err)
 		return err;
 	if (!plan.replaces_word)

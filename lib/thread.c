@@ -53,6 +53,7 @@ static void unlink_record(struct hab_thread *thread)
 	*thread->previous = thread->next;
 	if (thread->next)
 		thread->next->previous = thread->previous;
+	thread->heap->nr_threads--;
 }
 
 static void add_counters(struct hab_counters *sum, const struct hab_counters *more)
@@ -79,6 +80,23 @@ void hab_thread_retire(struct hab_thread *thread)
 	hab_tlab_close(thread->tlab);
 }
 
+/* What the TLAB of a thread that ends has left serves others. */
+static void give_back_rest(struct hab_thread *thread)
+{
+	struct hab_heap *heap = thread->heap;
+	uintptr_t arena = (uintptr_t)heap->arena;
+	uintptr_t rest;
+
+	if (!thread->end)
+		return;
+	rest = (hab_thread_top(thread) + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
+	/* A TLAB from before a fork lies in the parent's arena. */
+	if (rest >= thread->end || thread->start - arena >= heap->arena_bytes)
+		return;
+	if (!heap->backend->give_back(heap, rest - arena, thread->end - rest))
+		thread->end = rest;
+}
+
 static void on_thread_exit(void *unused)
 {
 	struct hab_thread **table = records;
@@ -90,6 +108,7 @@ static void on_thread_exit(void *unused)
 		struct hab_thread *thread = table[slot];
 
 		if (thread && thread->heap) {
+			give_back_rest(thread);
 			hab_thread_retire(thread);
 			thread->tlab->thread = NULL;
 			add_counters(&thread->heap->gone, &thread->counters);
@@ -143,6 +162,7 @@ void hab_thread_remove_heap(struct hab_heap *heap)
 		__atomic_store_n(&thread->heap, NULL, __ATOMIC_RELEASE);
 	}
 	heap->threads = NULL;
+	heap->nr_threads = 0;
 	slots[heap->slot] = false;
 }
 
@@ -207,12 +227,12 @@ static struct hab_thread *make_record(struct hab_heap *heap)
 		return NULL;
 	thread->heap = heap;
 	thread->tlab = heap->slot < HAB_FAST_SLOTS ? &tlabs[heap->slot] : &thread->own_tlab;
-	thread->waste_limit = heap->tlab_bytes / 64;
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	/* Any odd number will do; threads must differ. */
 	thread->random = (uintptr_t)thread * 0x9e3779b97f4a7c15ull | 1;
 	hab_tlab_close(thread->tlab);
-	thread->tlab->thread = thread->sections && !heap->verify ? thread : NULL;
+	if (thread->sections && !heap->verify && !heap->backend->take)
+		thread->tlab->thread = thread;
 	records[heap->slot] = thread;
 
 	hab_registry_lock();
@@ -221,6 +241,8 @@ static struct hab_thread *make_record(struct hab_heap *heap)
 	if (thread->next)
 		thread->next->previous = &thread->next;
 	heap->threads = thread;
+	heap->nr_threads++;
+	hab_sizing_start(thread);
 	hab_registry_unlock();
 	return thread;
 }

@@ -6,6 +6,7 @@
 #define HAB_LIB_THREAD_H
 
 #include "heap.h"
+#include "sizing.h"
 
 /* Heaps with a TLAB in thread-local storage; later ones are a few loads slower. */
 #define HAB_FAST_SLOTS 24
@@ -35,6 +36,7 @@ struct hab_tlab {
  * @own_tlab: for heaps beyond HAB_FAST_SLOTS
  * @start: where the TLAB begins
  * @end: where it really ends; @tlab->limit may lie before it, at a sample point
+ * @sizing: how large the next TLAB is
  * @waste_limit: a rest above this is kept, and the object allocated outside
  * @entry: the caller's stack pointer where it called the library
  * @counters: written by the thread only
@@ -54,6 +56,7 @@ struct hab_thread {
 	struct hab_tlab own_tlab;
 	uintptr_t start;
 	uintptr_t end;
+	struct hab_sizing sizing;
 	size_t waste_limit;
 	uintptr_t entry;
 	struct hab_counters counters;

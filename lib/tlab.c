@@ -9,6 +9,7 @@
 
 #include "chunk.h"
 #include "sampler.h"
+#include "sizing.h"
 #include "tls.h"
 
 #define ALIGNMENT 16u
@@ -40,7 +41,7 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
  */
 static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top, size_t bytes)
 {
-	if (bytes > heap->tlab_bytes)
+	if (bytes > hab_sizing_size(heap, thread))
 		return true;
 	if (thread->end - top <= thread->waste_limit)
 		return false;
@@ -50,15 +51,21 @@ static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_
 
 static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t bytes)
 {
+	size_t size = hab_sizing_next(heap, thread, bytes);
 	struct hab_chunk chunk;
-	int err = hab_take(heap, thread, bytes, heap->tlab_bytes, &chunk);
+	int err = -ENOMEM;
 
+	/* As large as it should be, from whichever level has that; else what there is. */
+	if (size > hab_heap_lowest(heap)->bytes)
+		err = hab_take(heap, thread, size, size, &chunk);
+	if (err)
+		err = hab_take(heap, thread, bytes, size, &chunk);
 	if (err)
 		return err;
 	hab_thread_retire(thread);
 	thread->start = (uintptr_t)chunk.base;
 	thread->end = thread->start + chunk.size;
-	thread->waste_limit = heap->tlab_bytes / 64;
+	thread->waste_limit = size / 64;
 	thread->counters.tlab_refills++;
 	return 0;
 }
@@ -76,6 +83,8 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
 	hab_sampler_count(thread);
 	top = thread->end ? hab_thread_top(thread) : 0;
+	if (!bytes && heap->tlab_mode == HAB_TLABS_NONE)
+		bytes = size = ALIGNMENT;
 	if (!thread->end || bytes > thread->end - top) {
 		if (bytes && keep_tlab(heap, thread, top, bytes)) {
 			void *outside = alloc_outside(heap, thread, size);

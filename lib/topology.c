@@ -54,7 +54,7 @@ uint32_t hab_topology_nr_cpus(void)
 static void domain_key(uint32_t kind, uint32_t cpu, char *key, int size)
 {
 	char path[128];
-	uint32_t node;
+	uint32_t node, cache;
 
 	*key = '\0';
 	switch (kind) {
@@ -62,7 +62,13 @@ static void domain_key(uint32_t kind, uint32_t cpu, char *key, int size)
 		snprintf(path, sizeof(path), CPU_DIR "/cpu%u/topology/thread_siblings_list", cpu);
 		break;
 	case HAB_DOMAIN_LLC:
-		snprintf(path, sizeof(path), CPU_DIR "/cpu%u/cache/index3/shared_cpu_list", cpu);
+		/* The last of the caches that the CPU tells of. */
+		for (cache = 8; cache; cache--) {
+			snprintf(path, sizeof(path), CPU_DIR "/cpu%u/cache/index%u/shared_cpu_list",
+				 cpu, cache);
+			if (!access(path, R_OK))
+				break;
+		}
 		break;
 	case HAB_DOMAIN_PACKAGE:
 		snprintf(path, sizeof(path), CPU_DIR "/cpu%u/topology/physical_package_id", cpu);
@@ -103,4 +109,22 @@ void hab_topology_fill(uint32_t kind, uint32_t *domains, uint32_t nr_cpus)
 		domains[cpu] = other < cpu ? domains[other] : next++;
 	}
 	free(keys);
+}
+
+uint32_t hab_topology_count(uint32_t kind)
+{
+	uint32_t nr_cpus = hab_topology_nr_cpus();
+	uint32_t *domains = calloc(nr_cpus, sizeof(*domains));
+	uint32_t cpu, nr = 1;
+
+	if (!domains)
+		return nr_cpus;
+	hab_topology_fill(kind, domains, nr_cpus);
+	/* Numbered without gaps, in the order of the CPUs. */
+	for (cpu = 0; cpu < nr_cpus; cpu++) {
+		if (domains[cpu] >= nr)
+			nr = domains[cpu] + 1;
+	}
+	free(domains);
+	return nr;
 }

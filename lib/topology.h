@@ -17,4 +17,7 @@ uint32_t hab_topology_nr_cpus(void);
  */
 void hab_topology_fill(uint32_t kind, uint32_t *domains, uint32_t nr_cpus);
 
+/* How many domains of a kind there are. */
+uint32_t hab_topology_count(uint32_t kind);
+
 #endif /* HAB_LIB_TOPOLOGY_H */

@@ -12,9 +12,9 @@ INJECTED := $(filter-out lib/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test stress_test stress_blind abi_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
 	telemetry_test hold_heap)
-HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan)
+HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan layouts_test_asan)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -36,10 +36,10 @@ $(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c 
 $(BUILD)/tests/throttle_test: selftests/host/throttle_test.c core/throttle.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/lib_test_asan: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/lib_test: selftests/lib/lib_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(BUILD)/tests/lib_test $(BUILD)/tests/layouts_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)

@@ -69,6 +69,8 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, 0, &plan);
 	if (err)
 		return err;
+	/* What it is now: the plan may have emptied it to fill the rests. */
+	old = *word;
 	if (plan.replaces_word)
 		*word = plan.word;
 	hab_hierarchy_commit(&self->h, &plan, old);

@@ -474,7 +474,8 @@ TEST(arenas_tlabs_and_flags_out_of_range_are_refused)
 	EXPECT_EQ(-ENOMEM, create_with(NULL, 1ul << 60, 16 * KiB, 0));
 	EXPECT_EQ(-ENOMEM, create_with(NULL, SIZE_MAX, 16 * KiB, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 0, 0));
-	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 1 * MiB, 0));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 65 * MiB, 0));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 255, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 16 * KiB, 1u << 31));
 	EXPECT_EQ(-EINVAL,
 		  create_with(NULL, 64 * MiB, 16 * KiB, HAB_HEAP_DEVICE | HAB_HEAP_PROCESS));

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhab in each layout that it can be given: which levels, which sizes, whose rule.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "hab.h"
+
+#define KiB	(1ul << 10)
+#define MiB	(1ul << 20)
+#define THREADS 8
+
+FIXTURE(layout)
+{
+	struct hab_heap *heap;
+	struct hab_heap_config config;
+};
+
+FIXTURE_VARIANT(layout)
+{
+	const char *levels;
+	size_t tlab_bytes;
+	uint32_t flags;
+};
+
+#define LAYOUT(name, levels, tlab, flags) \
+	FIXTURE_VARIANT_ADD(layout, name){ levels, tlab, (flags) | HAB_HEAP_VERIFY }
+#define TOLERANT(name, levels, tlab, flags) FIXTURE_VARIANT_ADD(layout, name){ levels, tlab, flags }
+
+LAYOUT(tlab_heap, "none", 4 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(tlab_plab, "plab=1M@package", 1 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(tlab_clab, "clab=256K@core", 16 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(tlab_clab_plab, "plab=2M@package,clab=128K@cpu", 8 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(four_above_the_tlabs, "g=8M@global,n=4M@node,p=2M@llc,c=128K@cpu", 8 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(tlabs_larger_than_the_clabs, "plab=2M@package,clab=64K@cpu", 256 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(no_tlabs, "clab=256K@cpu", HAB_TLAB_NONE, HAB_HEAP_PROCESS);
+LAYOUT(growing_tlabs, "clab=256K@cpu", HAB_TLAB_GROWING, HAB_HEAP_PROCESS);
+LAYOUT(all_automatic, "auto", HAB_TLAB_AUTO, HAB_HEAP_PROCESS);
+LAYOUT(automatic_levels, "plab=auto@package,clab=auto@cpu", 8 * KiB, HAB_HEAP_PROCESS);
+LAYOUT(device_tlab_heap, "none", 4 * KiB, HAB_HEAP_DEVICE);
+LAYOUT(device_tlab_clab_plab, "plab=2M@package,clab=128K@cpu", 8 * KiB, HAB_HEAP_DEVICE);
+LAYOUT(device_four_above_the_tlabs, "g=8M@global,n=4M@node,p=2M@llc,c=128K@cpu", 8 * KiB,
+       HAB_HEAP_DEVICE);
+LAYOUT(device_no_tlabs, "clab=256K@cpu", HAB_TLAB_NONE, HAB_HEAP_DEVICE);
+LAYOUT(device_all_automatic, "plab=auto@package,clab=auto@cpu", HAB_TLAB_AUTO, HAB_HEAP_DEVICE);
+TOLERANT(tolerant_plab, "plab=1M@package", 4 * KiB, HAB_HEAP_TOLERANT);
+TOLERANT(tolerant_clab_no_tlabs, "clab=256K@cpu", HAB_TLAB_NONE, HAB_HEAP_TOLERANT);
+TOLERANT(tolerant_heap, "none", 4 * KiB, HAB_HEAP_TOLERANT);
+TOLERANT(tolerant_rseq_plab, "plab=1M@package", 4 * KiB, HAB_HEAP_TOLERANT_RSEQ);
+
+FIXTURE_SETUP(layout)
+{
+	if ((variant->flags & HAB_HEAP_DEVICE) && access("/dev/hab", F_OK))
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	hab_heap_config_init(&self->config);
+	self->config.arena_bytes = 64 * MiB;
+	self->config.levels = variant->levels;
+	self->config.tlab_bytes = variant->tlab_bytes;
+	self->config.flags = variant->flags;
+	ASSERT_EQ(0, hab_heap_create(&self->heap, &self->config));
+}
+
+FIXTURE_TEARDOWN(layout)
+{
+	hab_heap_destroy(self->heap);
+}
+
+struct worker {
+	pthread_t thread;
+	struct hab_heap *heap;
+	unsigned int seed;
+	uint64_t bytes;
+	uint64_t objects;
+	uint64_t bad;
+	void *last;
+};
+
+/* Objects of random sizes until the heap is full, in a chain, each with its own mark. */
+static void *fill(void *arg)
+{
+	struct worker *worker = arg;
+	uint64_t *object, *end;
+	size_t size;
+
+	for (;;) {
+		size = 24 + rand_r(&worker->seed) % (rand_r(&worker->seed) % 128 ? 500 : 100000);
+		object = hab_alloc(worker->heap, size);
+		if (!object)
+			break;
+		end = object + size / 8 - 1;
+		object[0] = (uintptr_t)worker->last;
+		object[1] = size;
+		*end = (uintptr_t)object;
+		worker->last = object;
+		worker->bytes += size;
+		worker->objects++;
+	}
+	for (object = worker->last; object; object = (uint64_t *)object[0])
+		worker->bad += object[object[1] / 8 - 1] != (uintptr_t)object;
+	return NULL;
+}
+
+static void run_workers(struct worker *workers, int nr, void *(*work)(void *), struct hab_heap *heap)
+{
+	int i;
+
+	for (i = 0; i < nr; i++) {
+		workers[i] = (struct worker){ .heap = heap, .seed = i + 1 };
+		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+			abort();
+	}
+	for (i = 0; i < nr; i++)
+		pthread_join(workers[i].thread, NULL);
+}
+
+/* What is free, waste or was handed out and not returned, since the one and only start. */
+static uint64_t books_sum(const struct hab_heap_stats *stats)
+{
+	uint64_t sum = stats->chunk_bytes - stats->returned_bytes;
+	unsigned int l;
+
+	for (l = 0; l < HAB_STATS_LEVELS; l++)
+		sum += stats->levels[l].free_bytes + stats->levels[l].waste_bytes;
+	return sum;
+}
+
+TEST_F(layout, objects_are_disjoint_and_no_byte_is_lost)
+{
+	struct worker workers[THREADS];
+	struct hab_heap_stats stats;
+	uint64_t bytes = 0, objects = 0;
+	int i;
+
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	run_workers(workers, THREADS, fill, self->heap);
+	for (i = 0; i < THREADS; i++) {
+		EXPECT_EQ(0, workers[i].bad);
+		bytes += workers[i].bytes;
+		objects += workers[i].objects;
+	}
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(64 * MiB, books_sum(&stats));
+	EXPECT_GE(stats.allocated_bytes, bytes);
+	/* Each object costs less than a granule of alignment. */
+	EXPECT_LE(stats.allocated_bytes, bytes + 64 * objects);
+	EXPECT_EQ(stats.chunk_bytes - stats.returned_bytes,
+		  stats.allocated_bytes + stats.tlab_waste_bytes);
+	if (!(variant->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)))
+		EXPECT_EQ(0, stats.foreign);
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_NE(NULL, hab_alloc(self->heap, 100));
+}
+
+static void *allocate_a_little(void *arg)
+{
+	struct worker *worker = arg;
+
+	worker->bad = !hab_alloc(worker->heap, 100);
+	return NULL;
+}
+
+/* Many times what the arena holds in TLABs. */
+TEST_F(layout, what_threads_leave_in_their_tlabs_serves_others)
+{
+	struct hab_heap_stats stats;
+	struct worker worker;
+	int i, bad = 0;
+
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	for (i = 0; i < 5000; i++) {
+		run_workers(&worker, 1, allocate_a_little, self->heap);
+		bad += worker.bad;
+	}
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(64 * MiB, books_sum(&stats));
+	/* The paper's buffers take nothing back. */
+	if (variant->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)) {
+		EXPECT_EQ(0, stats.returned_bytes);
+		return;
+	}
+	EXPECT_EQ(0, bad);
+	/* A TLAB a thread that nobody used again would be 20 MiB at 4 KiB each. */
+	EXPECT_LE(stats.chunk_bytes - stats.returned_bytes, 2 * MiB);
+}
+
+static int create(struct hab_heap **heap, const char *levels, size_t tlab, uint32_t flags)
+{
+	struct hab_heap_config config;
+
+	hab_heap_config_init(&config);
+	config.arena_bytes = 64 * MiB;
+	config.levels = levels;
+	config.tlab_bytes = tlab;
+	config.flags = flags;
+	return hab_heap_create(heap, &config);
+}
+
+static void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+TEST(a_full_heap_uses_what_other_cpus_buffers_have_left)
+{
+	struct hab_chunk chunk;
+	struct hab_heap *heap;
+	uint64_t sum = 0;
+	cpu_set_t all;
+	int cpu, last = -1;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	ASSERT_EQ(0, create(&heap, "clab=8M@cpu", 4 * KiB, HAB_HEAP_PROCESS));
+	for (cpu = 0; cpu < 8; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		pin(cpu);
+		last = cpu;
+		ASSERT_EQ(0, hab_chunk_take(heap, 64, &chunk));
+		sum += chunk.size;
+	}
+	pin(last);
+	while (!hab_chunk_take(heap, 4 * KiB, &chunk))
+		sum += chunk.size;
+	while (!hab_chunk_take(heap, 64, &chunk))
+		sum += chunk.size;
+	EXPECT_EQ(64 * MiB, sum);
+	sched_setaffinity(0, sizeof(all), &all);
+	hab_heap_destroy(heap);
+}
+
+static void *allocate_megabytes(void *arg)
+{
+	struct worker *worker = arg;
+	int i;
+
+	for (i = 0; i < 60000; i++)
+		worker->bad += !hab_alloc(worker->heap, 1000);
+	return NULL;
+}
+
+TEST(a_growing_tlab_makes_its_thread_refill_some_fifty_times_between_resets)
+{
+	struct hab_heap_stats before, after;
+	struct hab_heap *heap;
+	struct worker me;
+	int i;
+
+	/* As many threads as HotSpot's start divides by; all but one stay idle. */
+	ASSERT_EQ(0, create(&heap, "none", HAB_TLAB_GROWING, HAB_HEAP_PROCESS));
+	me = (struct worker){ .heap = heap };
+	hab_alloc(heap, 16);
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, hab_heap_stats(heap, &before));
+		allocate_megabytes(&me);
+		ASSERT_EQ(0, hab_heap_stats(heap, &after));
+		ASSERT_EQ(0, hab_heap_reset(heap));
+	}
+	EXPECT_EQ(0, me.bad);
+	EXPECT_GE(after.tlab_refills - before.tlab_refills, 25);
+	EXPECT_LE(after.tlab_refills - before.tlab_refills, 75);
+	hab_heap_destroy(heap);
+}
+
+static pthread_barrier_t begun, done, seen;
+
+static void *allocate_megabytes_together(void *arg)
+{
+	struct worker *worker = arg;
+
+	worker->bad += !hab_alloc(worker->heap, 16);
+	pthread_barrier_wait(&begun);
+	allocate_megabytes(worker);
+	pthread_barrier_wait(&done);
+	pthread_barrier_wait(&seen);
+	return NULL;
+}
+
+TEST(automatic_tlabs_grow_and_stay_within_the_waste_limit)
+{
+	struct worker workers[THREADS];
+	struct hab_heap_stats stats;
+	struct hab_heap_config config;
+	struct hab_heap *heap;
+	int i;
+
+	hab_heap_config_init(&config);
+	config.arena_bytes = 1024 * MiB;
+	config.levels = "none";
+	config.tlab_bytes = HAB_TLAB_AUTO;
+	config.waste_percent = 2;
+	config.flags = HAB_HEAP_PROCESS;
+	ASSERT_EQ(0, hab_heap_create(&heap, &config));
+	pthread_barrier_init(&begun, NULL, THREADS);
+	pthread_barrier_init(&done, NULL, THREADS + 1);
+	pthread_barrier_init(&seen, NULL, THREADS + 1);
+	for (i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .heap = heap };
+		ASSERT_EQ(0, pthread_create(&workers[i].thread, NULL, allocate_megabytes_together,
+					    &workers[i]));
+	}
+	pthread_barrier_wait(&done);
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	/* Each started with 1 KiB, in which one of these objects finds room. */
+	EXPECT_LT(stats.tlab_refills, THREADS * 60000 / 8);
+	/* Half of the limit is the TLABs', half the levels'. */
+	EXPECT_LE(stats.chunk_bytes - stats.allocated_bytes, 1024 * MiB / 100);
+	pthread_barrier_wait(&seen);
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		EXPECT_EQ(0, workers[i].bad);
+	}
+	hab_heap_destroy(heap);
+}
+
+TEST(levels_may_be_automatic_and_are_then_within_the_waste_limit)
+{
+	struct hab_heap_stats stats;
+	struct hab_heap *heap;
+	struct hab_chunk chunk;
+
+	ASSERT_EQ(0, create(&heap, "plab=auto@package,clab=auto@cpu", 4 * KiB, HAB_HEAP_PROCESS));
+	ASSERT_EQ(0, hab_chunk_take(heap, 64, &chunk));
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_EQ(2, stats.nr_levels);
+	EXPECT_LE(stats.levels[1].granted_bytes, 64 * MiB / 20);
+	EXPECT_GE(stats.levels[1].granted_bytes, stats.levels[2].granted_bytes);
+	hab_heap_destroy(heap);
+	EXPECT_EQ(-EINVAL, create(&heap, "plab=automatic@package", 4 * KiB, HAB_HEAP_PROCESS));
+}
+
+TEST(tolerant_heaps_count_what_they_tolerate)
+{
+	struct worker workers[THREADS];
+	struct hab_heap_stats stats;
+	struct hab_heap *heap;
+
+	ASSERT_EQ(0, create(&heap, "clab=64K@cpu", 4 * KiB, HAB_HEAP_TOLERANT));
+	run_workers(workers, THREADS, fill, heap);
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	/* All chunks but those that came from the heap itself have been looked at. */
+	EXPECT_EQ(stats.chunks - stats.levels[0].refills, stats.verified);
+	EXPECT_LE(stats.neighbours, stats.foreign);
+	hab_heap_destroy(heap);
+	EXPECT_EQ(-EINVAL, create(&heap, "plab=1M@package,clab=64K@cpu", 4 * KiB,
+				  HAB_HEAP_TOLERANT));
+	EXPECT_EQ(-EINVAL, create(&heap, "clab=64K@cpu", 4 * KiB,
+				  HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ));
+	EXPECT_EQ(-EINVAL, create(&heap, "clab=64K@cpu", 4 * KiB,
+				  HAB_HEAP_TOLERANT | HAB_HEAP_DEVICE));
+}
+
+static void *own_heaps(void *arg)
+{
+	struct worker *worker = arg;
+	struct hab_heap *heap;
+	int i, j;
+
+	for (i = 0; i < 50; i++) {
+		if (create(&heap, NULL, 4 * KiB, 0)) {
+			worker->bad++;
+			continue;
+		}
+		for (j = 0; j < 200; j++) {
+			char *object = hab_alloc(heap, 500);
+
+			if (object)
+				memset(object, j, 500);
+			else
+				worker->bad++;
+		}
+		hab_heap_destroy(heap);
+	}
+	return NULL;
+}
+
+TEST(a_heap_a_thread_made_and_destroyed_all_the_time)
+{
+	struct worker workers[THREADS];
+	int i;
+
+	run_workers(workers, THREADS, own_heaps, NULL);
+	for (i = 0; i < THREADS; i++)
+		EXPECT_EQ(0, workers[i].bad);
+}
+
+/* The other side of the test below. */
+__attribute__((constructor)) static void after_exec(void)
+{
+	struct hab_heap *heap;
+
+	if (!getenv("HAB_TEST_EXEC"))
+		return;
+	_exit(hab_heap_create(&heap, NULL) || !hab_alloc(heap, 100) ? 1 : 42);
+}
+
+TEST(a_program_that_is_executed_starts_afresh)
+{
+	struct hab_heap *heap;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, hab_heap_create(&heap, NULL));
+	hab_alloc(heap, 100);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		setenv("HAB_TEST_EXEC", "1", 1);
+		execl("/proc/self/exe", "layouts_test", NULL);
+		_exit(2);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(42, WEXITSTATUS(status));
+	hab_heap_destroy(heap);
+}
+
+struct plugin {
+	int (*create)(struct hab_heap **heap, const struct hab_heap_config *config);
+	void *(*alloc)(struct hab_heap *heap, size_t size);
+	pthread_barrier_t used, closed;
+};
+
+static void *use_plugin(void *arg)
+{
+	struct plugin *plugin = arg;
+	struct hab_heap *heap;
+	void *object = NULL;
+
+	if (!plugin->create(&heap, NULL))
+		object = plugin->alloc(heap, 100);
+	pthread_barrier_wait(&plugin->used);
+	pthread_barrier_wait(&plugin->closed);
+	/* The thread's end runs the library's destructor. */
+	return object;
+}
+
+TEST(a_thread_outlives_the_dlclose_of_the_library_it_used)
+{
+	void *library = dlopen("libhab.so.0", RTLD_NOW);
+	struct plugin plugin;
+	pthread_t thread;
+	void *object;
+
+	if (!library)
+		library = dlopen("build/libhab.so.0", RTLD_NOW);
+	if (!library)
+		SKIP(return, "no libhab.so.0: neither installed nor in build/");
+	plugin.create = dlsym(library, "hab_heap_create");
+	plugin.alloc = dlsym(library, "hab_alloc");
+	ASSERT_NE(NULL, plugin.create);
+	ASSERT_NE(NULL, plugin.alloc);
+	pthread_barrier_init(&plugin.used, NULL, 2);
+	pthread_barrier_init(&plugin.closed, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, use_plugin, &plugin));
+	pthread_barrier_wait(&plugin.used);
+	EXPECT_EQ(0, dlclose(library));
+	pthread_barrier_wait(&plugin.closed);
+	ASSERT_EQ(0, pthread_join(thread, &object));
+	EXPECT_NE(NULL, object);
+}
+
+TEST_HARNESS_MAIN
