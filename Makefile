@@ -7,6 +7,7 @@
 #   make demo     the whole path, end to end, in a VM
 #   make check    tests on this host only, under a minute
 #   make test     all tests, in VMs too
+#   make bench    the paper's experiments and comparisons; QUICK=1: what needs no VM
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
 BUILD ?= build
@@ -31,6 +32,7 @@ include lib/lib.mk
 include bpf/bpf.mk
 include daemon/daemon.mk
 include selftests/selftests.mk
+include bench/bench.mk
 
 deps:
 	scripts/deps
@@ -50,8 +52,12 @@ check-run: all host-tests
 test-run: all host-tests
 	selftests/run
 
+# QUICK=1: the native part, in under five minutes.
 bench:
-	@echo "make bench: the experiments of the paper are not written yet" >&2; exit 1
+	@scripts/deps --bench --missing
+	@echo "make $@: building" >&2
+	@$(MAKE) --no-print-directory -s all bench-programs
+	bench/run $(if $(QUICK),--quick)
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 module:

@@ -262,9 +262,6 @@ static int find_memory(struct hab_hierarchy *h, struct hab_plan *plan, int from,
 	if (!choose_rest(h, plan, enough)) {
 		if (!carve(h, plan, from, least, want, start, size))
 			return 0;
-		memset(plan->retired, 0, sizeof(plan->retired));
-		memset(plan->fresh, 0, sizeof(plan->fresh));
-		plan->next = h->next;
 		if (!choose_rest(h, plan, least) && !(collect(h) && choose_rest(h, plan, least)))
 			return -ENOMEM;
 	}

@@ -17,11 +17,11 @@
 #define TARGET_REFILLS 50
 
 /* A TLAB that lasts this long costs its refill's time well below one percent. */
-#define AUTO_LEAST	  1024
-#define AUTO_SHORT_NS	  20000u
-#define AUTO_LONG_FACTOR  64
+#define AUTO_LEAST	 1024
+#define AUTO_SHORT_NS	 20000u
+#define AUTO_LONG_FACTOR 64
 
-#define ONE (1ull << 32)
+#define ONE		 (1ull << 32)
 
 static size_t clamp_size(size_t size, size_t least, size_t most)
 {
@@ -148,8 +148,8 @@ void hab_sizing_collect(struct hab_heap *heap)
 		/* A reset of a heap that is mostly empty tells nothing about shares. */
 		if (used <= heap->arena_bytes / 2)
 			continue;
-		add_sample(sizing, mine < used ? (uint64_t)((unsigned __int128)mine * ONE / used) :
-						 ONE);
+		add_sample(sizing,
+			   mine < used ? (uint64_t)((unsigned __int128)mine * ONE / used) : ONE);
 		sizing->desired = clamp_size((unsigned __int128)heap->arena_bytes * sizing->share /
 						     ONE / TARGET_REFILLS,
 					     GROWING_LEAST, heap->tlab_limit);

@@ -229,6 +229,18 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 	EXPECT_EQ(0, rest);
 }
 
+TEST_F(books, a_word_that_its_user_emptied_is_an_empty_buffer)
+{
+	u64 chunk, size;
+
+	start(self, 32 * MiB, 1, clab);
+	ASSERT_EQ(0, take(self, 0, 100, 100, &chunk, &size));
+	*hab_hierarchy_word(&self->h, 0) = 0;
+	ASSERT_EQ(0, take(self, 0, 100, 100, &chunk, &size));
+	EXPECT_EQ(1024, chunk);
+	EXPECT_EQ(0, self->h.invalid_words);
+}
+
 TEST_F(books, a_reset_gives_the_whole_arena_back)
 {
 	u64 chunk, size;
@@ -236,7 +248,9 @@ TEST_F(books, a_reset_gives_the_whole_arena_back)
 	start(self, 32 * MiB, 2, both);
 	while (!take(self, rand() % CPUS, 100, 100, &chunk, &size))
 		;
+	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 1));
 	hab_hierarchy_reset(&self->h);
+	EXPECT_EQ(0, self->h.rests.nr);
 	EXPECT_EQ(32 * MiB, books_sum(self));
 	ASSERT_EQ(0, take(self, 0, 100, 100, &chunk, &size));
 	EXPECT_EQ(0, chunk);

@@ -27,10 +27,19 @@ FIXTURE_VARIANT(heap)
 	const char *levels;
 };
 
-FIXTURE_VARIANT_ADD(heap, process_clab){ HAB_HEAP_PROCESS, "clab=256K@cpu" };
-FIXTURE_VARIANT_ADD(heap, process_plab){ HAB_HEAP_PROCESS, "plab=1M@package" };
-FIXTURE_VARIANT_ADD(heap, device_clab){ HAB_HEAP_DEVICE, "clab=256K@cpu" };
-FIXTURE_VARIANT_ADD(heap, device_plab){ HAB_HEAP_DEVICE, "plab=1M@package" };
+#define VARIANT(name, flags, levels)    \
+	FIXTURE_VARIANT_ADD(heap, name) \
+	{                               \
+		flags, levels           \
+	}
+
+VARIANT(process_clab, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "clab=256K@cpu");
+VARIANT(process_plab, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "plab=1M@package");
+VARIANT(device_clab, HAB_HEAP_DEVICE | HAB_HEAP_VERIFY, "clab=256K@cpu");
+VARIANT(device_plab, HAB_HEAP_DEVICE | HAB_HEAP_VERIFY, "plab=1M@package");
+/* Without verification chunks are taken by the sections of the fast path. */
+VARIANT(plain_clab, HAB_HEAP_PROCESS, "clab=256K@cpu");
+VARIANT(plain_plab, HAB_HEAP_PROCESS, "plab=1M@package");
 
 FIXTURE_SETUP(heap)
 {
@@ -39,7 +48,7 @@ FIXTURE_SETUP(heap)
 	hab_heap_config_init(&self->config);
 	self->config.arena_bytes = 64 * MiB;
 	self->config.levels = variant->levels;
-	self->config.flags = variant->flags | HAB_HEAP_VERIFY;
+	self->config.flags = variant->flags;
 	ASSERT_EQ(0, hab_heap_create(&self->heap, &self->config));
 }
 
@@ -429,6 +438,64 @@ static int create_with(const char *levels, size_t arena, size_t tlab, uint32_t f
 	else if (heap)
 		return 1; /* a failed create leaves NULL */
 	return err;
+}
+
+static pthread_key_t late_key;
+static struct hab_heap *late_heap;
+
+/* Made after the library's key, so it runs after the library has let go of the thread. */
+static void allocate_late(void *worker)
+{
+	struct hab_chunk chunk;
+
+	((struct worker *)worker)->bad += hab_chunk_take(late_heap, 64, &chunk) != 0;
+	((struct worker *)worker)->bad += !hab_alloc(late_heap, 64);
+}
+
+static void *set_late_key(void *arg)
+{
+	struct hab_chunk chunk;
+
+	pthread_setspecific(late_key, arg);
+	hab_chunk_take(late_heap, 64, &chunk);
+	return NULL;
+}
+
+TEST_F(heap, other_destructors_of_a_thread_may_allocate_after_the_librarys)
+{
+	struct hab_heap_stats stats;
+	struct worker worker = { 0 };
+	pthread_t thread;
+
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	late_heap = self->heap;
+	ASSERT_EQ(0, pthread_key_create(&late_key, allocate_late));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, set_late_key, &worker));
+	pthread_join(thread, NULL);
+	pthread_key_delete(late_key);
+	EXPECT_EQ(0, worker.bad);
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	/* Two chunks, and a TLAB. */
+	EXPECT_EQ(3, stats.chunks);
+}
+
+TEST_F(heap, a_heap_in_a_destroyed_ones_place_counts_its_own_chunks)
+{
+	struct hab_heap_stats stats;
+	struct hab_chunk chunk;
+
+	if (!self->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, hab_chunk_take(self->heap, 64, &chunk));
+	hab_heap_destroy(self->heap);
+	self->heap = NULL;
+	ASSERT_EQ(0, hab_heap_create(&self->heap, &self->config));
+	ASSERT_EQ(0, hab_chunk_take(self->heap, 64, &chunk));
+	ASSERT_EQ(0, hab_chunk_take(self->heap, 64, &chunk));
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(2, stats.chunks);
+	EXPECT_EQ(128, stats.chunk_bytes);
 }
 
 TEST(levels_that_make_no_sense_are_einval)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The programs of the experiments. Target: bench-programs.
+
+BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
+BENCH_HEADERS := $(wildcard bench/*.h) lib/hab.h lib/rseq.h
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mechanisms mechanisms-count replay trace-summary \
+	librecord.so)
+
+.PHONY: bench-programs
+bench-programs: $(BENCH_PROGRAMS)
+
+$(BUILD)/bench/%.o: bench/%.c $(BENCH_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(BENCH_CFLAGS) -c -o $@ $<
+
+MECHANISMS := $(addprefix $(BUILD)/bench/,mechanisms.o mechanisms_loops.o \
+	mechanisms_report.o operations.o statistics.o)
+$(BUILD)/bench/mechanisms: $(MECHANISMS) $(BUILD)/libhab.a
+	$(CC) -pthread -o $@ $^
+
+# Runs the library's sections without the kernel's help: for valgrind.
+$(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUILD)/libhab.a
+	$(CC) -pthread -Wl,--wrap=hab_rseq_attach -o $@ $^
+
+REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay_malloc.o \
+	replay_options.o safepoint.o statistics.o trace.o)
+$(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
+	$(CC) -pthread -o $@ $^
+
+$(BUILD)/bench/trace-summary: $(addprefix $(BUILD)/bench/,trace_summary.o trace.o)
+	$(CC) -o $@ $^
+
+$(BUILD)/bench/librecord.so: bench/record.c bench/trace.h
+	@mkdir -p $(@D)
+	$(CC) $(HAB_CFLAGS) -O2 -g -fno-builtin -shared -Wl,-soname,librecord.so -o $@ $<

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# What the scripts of bench/ share. They run in the project's folder.
+
+build=${BUILD:-build}
+# shellcheck disable=SC2034 # used by those who source this
+results=${BENCH_RESULTS:-$build/results} programs=$build/bench
+
+say() { printf 'bench: %s\n' "$*" >&2; }
+
+die() {
+	say "$*"
+	exit 1
+}
+
+# need COMMAND WHAT-FOR: false, having said so, if it is missing.
+need() {
+	command -v "$1" >/dev/null && return
+	say "no $1 here, so $2; scripts/deps installs it."
+	return 1
+}
+
+# Reads "KEY VALUE" lines, prints "KEY MEDIAN MIN MAX", keys in order of appearance.
+medians() {
+	awk '
+	{ if (!($1 in n)) order[++keys] = $1; value[$1, ++n[$1]] = $2 }
+	END {
+		for (k = 1; k <= keys; k++) {
+			key = order[k]
+			count = n[key]
+			for (i = 1; i <= count; i++)
+				v[i] = value[key, i]
+			for (i = 2; i <= count; i++)	# few values: insertion sort
+				for (j = i; j > 1 && v[j - 1] + 0 > v[j] + 0; j--) {
+					t = v[j]; v[j] = v[j - 1]; v[j - 1] = t
+				}
+			middle = int((count + 1) / 2)
+			median = count % 2 ? v[middle] : (v[middle] + v[middle + 1]) / 2
+			print key, median, v[1], v[count]
+		}
+	}' OFMT=%.6g CONVFMT=%.12g
+}
+
+# traces: sets the array of that name, or ends.
+find_traces() {
+	shopt -s nullglob
+	traces=("$programs"/traces/*.trace)
+	shopt -u nullglob
+	[ ${#traces[@]} -gt 0 ] || die "no traces in $programs/traces: run bench/record first."
+}
+
+# replay ARGUMENT...: one line of CSV; false, with its sentence on stderr, if it failed.
+replay() { "$programs/replay" "$@" "${traces[@]}"; }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What mechanisms_loops.c does, mechanisms.c measures and mechanisms_report.c prints. */
+#ifndef HAB_BENCH_MECHANISMS_H
+#define HAB_BENCH_MECHANISMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_ROUNDS	 11 /* at most */
+#define BENCH_MECHANISMS 10
+
+struct hab_heap;
+
+/**
+ * struct bench_mechanism - a way to take memory
+ * @name: in the results
+ * @loop: does it @n times
+ * @heap: hab's heap in use; NULL: none
+ */
+struct bench_mechanism {
+	const char *name;
+	void (*loop)(uint64_t n);
+	struct hab_heap **heap;
+};
+
+extern const struct bench_mechanism bench_mechanisms[BENCH_MECHANISMS];
+
+/* The heaps of hab's mechanisms, with arenas of that many bytes; ends the program if not. */
+void bench_create_heaps(size_t arena);
+
+/**
+ * struct bench_cell - one mechanism with one number of threads
+ * @ns: CPU time of an operation, by round
+ * @restarts: sum over the rounds
+ */
+struct bench_cell {
+	double ns[BENCH_ROUNDS];
+	uint64_t restarts;
+};
+
+/**
+ * struct bench_table - all of them
+ * @names: the mechanisms'
+ * @instructions: of an operation; 0 where not counted
+ * @threads: the numbers of threads
+ * @nr_names: how many mechanisms
+ * @nr_threads: how many numbers of threads
+ * @cells: [mechanism][number of threads]
+ */
+struct bench_table {
+	const char **names;
+	const double *instructions;
+	const int *threads;
+	int nr_names;
+	int nr_threads;
+	struct bench_cell *cells;
+};
+
+/**
+ * bench_report - CSV to @csv; table and the ratios that have a bar to stdout
+ * @table: what was measured; the rounds are sorted
+ * @rounds: of them
+ * @csv: where the CSV goes
+ */
+void bench_report(struct bench_table *table, int rounds, FILE *csv);
+
+#endif /* HAB_BENCH_MECHANISMS_H */

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Replaying traces: what the program in replay.c and its allocators share.
+ */
+#ifndef HAB_BENCH_REPLAY_H
+#define HAB_BENCH_REPLAY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace.h"
+
+/* Why threads have to look up: bits of replay.attention. */
+#define REPLAY_STOP	 1
+#define REPLAY_SAFEPOINT 2
+
+/**
+ * struct replay_options - what the user asked for
+ * @label: what the first column says; NULL: the allocator's name
+ * @header: print the columns' names
+ * @threads: number of threads
+ * @warmup: seconds before the measured interval
+ * @seconds: the measured interval
+ * @arena_bytes: heap of hab, or of all bump arenas together: between collections
+ * @levels: hab's levels; NULL: as the library or the environment has them
+ * @tlab: hab's TLAB size, likewise
+ * @device: hab on the device instead of in the process
+ * @verify: hab counts foreign allocations
+ * @fill: write all bytes of each object
+ * @turn: events after which a thread yields its CPU; 0: never
+ * @tolerant: 0 the strict mode, 1 the paper's listings, 2 the paper's policy with rseq
+ */
+struct replay_options {
+	const char *label;
+	bool header;
+	int threads;
+	double warmup;
+	double seconds;
+	size_t arena_bytes;
+	const char *levels;
+	const char *tlab;
+	bool device;
+	bool verify;
+	bool fill;
+	size_t turn;
+	int tolerant;
+};
+
+/**
+ * struct replay_worker - a thread
+ * @thread: its id
+ * @index: 0..
+ * @slots: where it keeps the objects' addresses
+ * @allocations: that it did
+ * @requested_bytes: as the trace has it
+ * @object_bytes: the same with each object rounded up to 16 bytes
+ * @live_bytes: allocated and not yet freed by the trace, of @object_bytes
+ * @data: the allocator's
+ *
+ * The counters are written by the thread only, and read by others at any time.
+ */
+struct replay_worker {
+	pthread_t thread;
+	int index;
+	void **slots;
+	uint64_t allocations;
+	uint64_t requested_bytes;
+	uint64_t object_bytes;
+	uint64_t live_bytes;
+	void *data;
+} __attribute__((aligned(128)));
+
+/**
+ * struct replay_waste - memory taken and what became of it, in bytes
+ * @consumed: taken from the system or the arena
+ * @objects: of that, objects, rounded up to 16 bytes
+ * @requested: of that, asked for
+ * @tlab_rests: of that, unused in TLABs
+ * @buffer_rests: of that, unused in CLABs and PLABs
+ * @heap_rest: of that, never carved into buffers
+ */
+struct replay_waste {
+	uint64_t consumed;
+	uint64_t objects;
+	uint64_t requested;
+	uint64_t tlab_rests;
+	uint64_t buffer_rests;
+	uint64_t heap_rest;
+};
+
+/**
+ * struct replay_result - what an allocator tells at the end, about the measured interval
+ * @waste: if @has_waste; else the program tells by the resident memory
+ * @has_waste: see there
+ * @collections: whole heap for hab, of each thread's own arena for bump
+ * @foreign: chunks, with options.verify or a tolerant mode
+ * @chunks: chunks taken
+ * @restarts: of sections
+ * @tlab_refills: TLABs taken
+ */
+struct replay_result {
+	struct replay_waste waste;
+	bool has_waste;
+	uint64_t collections;
+	uint64_t foreign;
+	uint64_t chunks;
+	uint64_t restarts;
+	uint64_t tlab_refills;
+};
+
+/**
+ * struct replay_allocator - what is measured
+ * @name: for the command line
+ * @open: before the threads start; ends the program, with a sentence, on errors
+ * @run: a thread's work until REPLAY_STOP
+ * @interval: begin of the measured interval, other threads running; may be NULL
+ * @result: after the threads have ended; may be NULL
+ */
+struct replay_allocator {
+	const char *name;
+	void (*open)(void);
+	void (*run)(struct replay_worker *worker);
+	void (*interval)(void);
+	void (*result)(struct replay_result *result);
+};
+
+extern const struct replay_allocator replay_malloc, replay_bump, replay_hab;
+
+/**
+ * struct replay - the run
+ * @options: see there
+ * @allocator: what is measured
+ * @workers: options.threads of them
+ * @traces: all, read only
+ * @nr_traces: how many
+ * @attention: REPLAY_STOP, REPLAY_SAFEPOINT
+ */
+struct replay {
+	struct replay_options options;
+	const struct replay_allocator *allocator;
+	struct replay_worker *workers;
+	struct trace *traces;
+	int nr_traces;
+	int attention;
+};
+
+extern struct replay replay;
+
+/**
+ * replay_parse_options - fill in replay.options and replay.allocator
+ *
+ * Ends the program where they make no sense.
+ *
+ * Return: index of the first trace in @argv.
+ */
+int replay_parse_options(int argc, char **argv);
+
+/* Ends the program with a sentence on stderr. */
+void replay_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* Adds up what all workers have allocated. */
+void replay_add_objects(struct replay_waste *waste);
+
+#endif /* HAB_BENCH_REPLAY_H */

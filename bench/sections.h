@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The bare mechanisms' words and restartable sections, with nothing of the library
+ * around them: what the operating system's support alone costs.
+ *
+ * A word is rest << 38 | top, in granules of 64 bytes, so taking n of them is one
+ * subtraction of n * (2^38 - 1), whose borrow tells that the rest was too small.
+ *
+ *	area->rseq_cs = &descriptor
+ *   start:
+ *	if (area->cpu_id != cpu) goto restart
+ *	next = *word - step
+ *	if (borrow) goto empty
+ *	*word = next				commit: store, or lock cmpxchg
+ *   end:
+ */
+#ifndef HAB_BENCH_SECTIONS_H
+#define HAB_BENCH_SECTIONS_H
+
+#include <linux/rseq.h>
+#include <stdint.h>
+
+#define BENCH_GRANULE	64
+#define BENCH_WORD_STEP ((1ull << 38) - 1)
+#define BENCH_WORD_FULL (~BENCH_WORD_STEP) /* top 0, the largest rest */
+#define BENCH_TOP(word) (BENCH_WORD_STEP & (word))
+
+enum bench_section {
+	BENCH_DONE,
+	BENCH_RESTART, /* other CPU, interrupted, or another CPU's cmpxchg came first */
+	BENCH_EMPTY,
+};
+
+/* clang-format off */
+
+/* Local labels: 1 start, 2 end, 3 descriptor, 4 abort; the signature is the kernel's check. */
+#define BENCH_SECTION_BEGIN						\
+	".pushsection __rseq_cs, \"aw\"\n\t"				\
+	".balign 32\n"							\
+	"3:\n\t"							\
+	".long	0, 0\n\t"						\
+	".quad	1f, 2f - 1f, 4f\n\t"					\
+	".popsection\n\t"						\
+	"leaq	3b(%%rip), %[next]\n\t"					\
+	"movq	%[next], %[rseq_cs]\n"					\
+	"1:\n\t"							\
+	"cmpl	%[cpu], %[cpu_id]\n\t"					\
+	"jne	%l[restart]\n\t"					\
+	"movq	%[word], %%rax\n\t"					\
+	"movq	%%rax, %[next]\n\t"					\
+	"subq	%[step], %[next]\n\t"					\
+	"jb	%l[empty]\n\t"
+
+#define BENCH_SECTION_END						\
+	"2:\n\t"							\
+	".pushsection __rseq_failure, \"ax\"\n\t"			\
+	".byte	0x0f, 0xb9, 0x3d\n\t"					\
+	".long	0x53053053\n"						\
+	"4:\n\t"							\
+	"jmp	%l[restart]\n\t"					\
+	".popsection\n\t"
+
+#define BENCH_STORE							\
+	"movq	%[next], %[word]\n"		/* commit */		\
+	BENCH_SECTION_END
+
+#define BENCH_CMPXCHG							\
+	"lock; cmpxchgq %[next], %[word]\n"	/* commit */		\
+	BENCH_SECTION_END						\
+	"jne	%l[restart]\n\t"
+
+#define BENCH_SECTION(name, COMMIT)					\
+static inline __attribute__((always_inline)) enum bench_section		\
+name(struct rseq *area, uint32_t cpu, uint64_t *word, uint64_t step, uint64_t *old) \
+{									\
+	uint64_t value, next;						\
+									\
+	__asm__ goto (							\
+		BENCH_SECTION_BEGIN					\
+		COMMIT							\
+		: "=&a" (value), [next] "=&r" (next), [word] "+m" (*word), \
+		  [rseq_cs] "=m" (area->rseq_cs)			\
+		: [cpu_id] "m" (area->cpu_id), [cpu] "r" (cpu), [step] "r" (step) \
+		: "memory", "cc"					\
+		: restart, empty);					\
+	*old = value;							\
+	return BENCH_DONE;						\
+restart:								\
+	return BENCH_RESTART;						\
+empty:									\
+	return BENCH_EMPTY;						\
+}
+
+BENCH_SECTION(bench_section_store, BENCH_STORE)
+BENCH_SECTION(bench_section_cmpxchg, BENCH_CMPXCHG)
+
+#endif /* HAB_BENCH_SECTIONS_H */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Allocation traces: what a program asked of malloc, in order, without addresses.
+ *
+ * A file is one struct trace_header and then @words words of 32 bits, native endian:
+ *
+ *	0sssssss...	an allocation of s bytes (2^31 - 1 stands for more, too)
+ *	1nnnnnnn...	the free of allocation n, counted from 0
+ *
+ * A realloc is an allocation and then the free of the old one, as where it moves. Alignments beyond
+ * malloc's are not recorded; a free of what was allocated before the recording began is left out.
+ */
+#ifndef HAB_BENCH_TRACE_H
+#define HAB_BENCH_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_MAGIC   0x72746268u /* "hbtr" */
+#define TRACE_VERSION 1
+#define TRACE_FREE    0x80000000u
+#define TRACE_MAX     0x7fffffffu
+
+/**
+ * struct trace_header - the begin of a file
+ * @magic: TRACE_MAGIC
+ * @version: TRACE_VERSION
+ * @words: after the header
+ * @allocations: of them
+ * @frees: the others
+ */
+struct trace_header {
+	uint32_t magic;
+	uint32_t version;
+	uint64_t words;
+	uint64_t allocations;
+	uint64_t frees;
+};
+
+/**
+ * struct trace_step - one event, ready to be replayed
+ * @size: bytes that are allocated or freed, with TRACE_FREE for a free
+ * @slot: where the replay keeps the object's address; slots of freed objects are
+ *	used again, so that a replay's own tables stay small
+ */
+struct trace_step {
+	uint32_t size;
+	uint32_t slot;
+};
+
+/**
+ * struct trace - a trace in memory
+ * @steps: the events, followed by frees of all that the program left over
+ * @nr_recorded: events without those frees
+ * @nr_steps: all
+ * @nr_slots: slots that they need
+ * @allocations: number of allocations
+ * @bytes: their sum
+ * @frees: frees that the program did
+ * @peak_bytes: most bytes alive at a time
+ */
+struct trace {
+	struct trace_step *steps;
+	size_t nr_recorded;
+	size_t nr_steps;
+	size_t nr_slots;
+	uint64_t allocations;
+	uint64_t bytes;
+	uint64_t frees;
+	uint64_t peak_bytes;
+};
+
+/**
+ * trace_load - read a file
+ * @trace: the result
+ * @path: the file
+ *
+ * Return: 0; or -1, having said on stderr what is wrong with it.
+ */
+int trace_load(struct trace *trace, const char *path);
+
+/* Frees what trace_load() made. */
+void trace_free(struct trace *trace);
+
+#endif /* HAB_BENCH_TRACE_H */
