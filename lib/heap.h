@@ -67,19 +67,19 @@ enum hab_tlab_mode {
 
 /* Counters of one thread, or the sum over threads that have gone. */
 struct hab_counters {
-	uint64_t allocated_bytes; /* in retired TLABs and outside TLABs */
 	uint64_t chunks;
 	uint64_t chunk_bytes;
+	uint64_t allocated_bytes; /* in retired TLABs and outside TLABs */
+	uint64_t tlab_waste_bytes;
+	uint64_t tlab_refills;
+	uint64_t outside_allocations;
+	uint64_t restarts;
+	uint64_t conflicts;
+	uint64_t refills;
+	uint64_t refill_bytes;
 	uint64_t foreign;
 	uint64_t verified;
 	uint64_t neighbours;
-	uint64_t restarts;
-	uint64_t conflicts;
-	uint64_t tlab_refills;
-	uint64_t outside_allocations;
-	uint64_t tlab_waste_bytes;
-	uint64_t refills;
-	uint64_t refill_bytes;
 };
 
 /**

@@ -14,6 +14,13 @@
 
 #define HAB_SAMPLING_INTERVAL_DEFAULT (512 * 1024)
 
+/* Has the slow path anything to do with the sampler? */
+static inline bool hab_sampler_concerned(const struct hab_thread *thread)
+{
+	return thread->sampler_on ||
+	       __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_RELAXED);
+}
+
 /* Shows the fast path @thread's TLAB from @top, up to its end or the sample point. */
 void hab_sampler_open(struct hab_thread *thread, uintptr_t top);
 

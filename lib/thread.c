@@ -37,12 +37,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_error;
 static bool slots[MAX_HEAPS]; /* registry lock */
 
-void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end)
-{
-	tlab->limit = end + 1;
-	tlab->position = top - end - 1;
-}
-
 void hab_tlab_close(struct hab_tlab *tlab)
 {
 	hab_tlab_open(tlab, (uintptr_t)nothing, (uintptr_t)nothing);

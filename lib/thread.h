@@ -33,36 +33,38 @@ struct hab_tlab {
  * struct hab_thread - a thread's record in a heap
  * @heap: which heap; NULL once it was destroyed
  * @tlab: the TLAB in use, in thread-local storage or @own_tlab
- * @own_tlab: for heaps beyond HAB_FAST_SLOTS
  * @start: where the TLAB begins
  * @end: where it really ends; @tlab->limit may lie before it, at a sample point
- * @sizing: how large the next TLAB is
  * @waste_limit: a rest above this is kept, and the object allocated outside
  * @entry: the caller's stack pointer where it called the library
- * @counters: written by the thread only
+ * @sampler_on: the sampler was running when the TLAB was last looked at
+ * @sampling: inside a sample handler
  * @sections: the thread can run rseq sections
+ * @sizing: how large the next TLAB is
+ * @counters: written by the thread only
+ * @own_tlab: for heaps beyond HAB_FAST_SLOTS
  * @until_sample: bytes to the next sample, counted down in the slow path
  * @since_sample: bytes since the last one
  * @counted: up to where in the TLAB those two are counted
  * @random: state of the sampler's generator
- * @sampling: inside a sample handler
- * @sampler_on: the sampler was running when the TLAB was last looked at
  * @next: in the heap's list
  * @previous: the pointer that points here
+ *
+ * Refills touch the first lines only: programs that allocate keep little else in the cache.
  */
 struct hab_thread {
 	struct hab_heap *heap;
 	struct hab_tlab *tlab;
-	struct hab_tlab own_tlab;
 	uintptr_t start;
 	uintptr_t end;
-	struct hab_sizing sizing;
 	size_t waste_limit;
 	uintptr_t entry;
-	struct hab_counters counters;
-	bool sections;
-	bool sampling;
 	bool sampler_on;
+	bool sampling;
+	bool sections;
+	struct hab_sizing sizing;
+	struct hab_counters counters;
+	struct hab_tlab own_tlab;
 	uint64_t until_sample;
 	uint64_t since_sample;
 	uintptr_t counted;
@@ -79,7 +81,11 @@ static inline uintptr_t hab_thread_top(const struct hab_thread *thread)
 }
 
 /* Lets the fast path use [top, end). */
-void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end);
+static inline void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end)
+{
+	tlab->limit = end + 1;
+	tlab->position = top - end - 1;
+}
 
 /* Leaves it nothing. */
 void hab_tlab_close(struct hab_tlab *tlab);

@@ -26,11 +26,15 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 	struct hab_chunk chunk;
 	int err = hab_take(heap, thread, size, size, &chunk);
 
-	if (err)
+	if (__builtin_expect(err, 0))
 		return fail(-err);
 	thread->counters.outside_allocations++;
 	thread->counters.allocated_bytes += chunk.size;
-	hab_sampler_allocated(thread, chunk.base, size, chunk.size);
+	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
+		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
+		if (thread->end)
+			hab_sampler_open(thread, hab_thread_top(thread));
+	}
 	return chunk.base;
 }
 
@@ -60,51 +64,50 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 		err = hab_take(heap, thread, size, size, &chunk);
 	if (err)
 		err = hab_take(heap, thread, bytes, size, &chunk);
-	if (err)
+	if (__builtin_expect(err, 0))
 		return err;
 	hab_thread_retire(thread);
 	thread->start = (uintptr_t)chunk.base;
 	thread->end = thread->start + chunk.size;
-	thread->waste_limit = size / 64;
+	/* HotSpot's fraction; but a chunk of its own wastes up to a granule, too. */
+	thread->waste_limit = size / 64 > HAB_GRANULE ? size / 64 : HAB_GRANULE;
 	thread->counters.tlab_refills++;
 	return 0;
 }
 
 __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
 {
-	struct hab_thread *thread = hab_thread_get(heap);
-	uintptr_t top, object;
-	size_t bytes;
+	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
+	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	uintptr_t top;
 	int err;
 
-	if (!thread || __builtin_add_overflow(size, ALIGNMENT - 1, &bytes))
+	if (!thread)
+		thread = hab_thread_get(heap);
+	if (!thread || bytes < size)
 		return fail(ENOMEM);
-	bytes &= ~(size_t)(ALIGNMENT - 1);
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
-	hab_sampler_count(thread);
+	if (__builtin_expect(hab_sampler_concerned(thread), 0))
+		hab_sampler_count(thread);
 	top = thread->end ? hab_thread_top(thread) : 0;
 	if (!bytes && heap->tlab_mode == HAB_TLABS_NONE)
 		bytes = size = ALIGNMENT;
 	if (!thread->end || bytes > thread->end - top) {
-		if (bytes && keep_tlab(heap, thread, top, bytes)) {
-			void *outside = alloc_outside(heap, thread, size);
-
-			if (thread->end)
-				hab_sampler_open(thread, hab_thread_top(thread));
-			return outside;
-		}
+		if (bytes && keep_tlab(heap, thread, top, bytes))
+			return alloc_outside(heap, thread, size);
 		err = refill_tlab(heap, thread, bytes ? bytes : ALIGNMENT);
 		if (err)
 			return fail(-err);
 		top = thread->start;
 	}
 	/* Move the top first: the sampler's handler may allocate. */
-	object = top;
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
-	thread->counted = top + bytes;
-	hab_sampler_allocated(thread, (void *)object, size, bytes);
-	hab_sampler_open(thread, hab_thread_top(thread));
-	return (void *)object;
+	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
+		thread->counted = top + bytes;
+		hab_sampler_allocated(thread, (void *)top, size, bytes);
+		hab_sampler_open(thread, hab_thread_top(thread));
+	}
+	return (void *)top;
 }
 
 /*
