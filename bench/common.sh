@@ -41,12 +41,13 @@ medians() {
 	}' OFMT=%.6g CONVFMT=%.12g
 }
 
-# traces: sets the array of that name, or ends.
+# traces: sets the array of that name, to the first BENCH_TRACES of them if that is set, or ends.
 find_traces() {
 	shopt -s nullglob
 	traces=("$programs"/traces/*.trace)
 	shopt -u nullglob
 	[ ${#traces[@]} -gt 0 ] || die "no traces in $programs/traces: run bench/record first."
+	[ -z "${BENCH_TRACES-}" ] || traces=("${traces[@]:0:$BENCH_TRACES}")
 }
 
 # replay ARGUMENT...: one line of CSV; false, with its sentence on stderr, if it failed.

@@ -17,6 +17,7 @@ static const char *yes_no(bool value)
 static void show_module(const struct module_state *state)
 {
 	struct utsname kernel;
+	char domains[128];
 
 	uname(&kernel);
 	printf("kernel      %s, BTF: %s\n", kernel.release, yes_no(state->kernel_btf));
@@ -36,6 +37,9 @@ static void show_module(const struct module_state *state)
 		       (unsigned long long)state->value[MODULE_REFILL_BYTES]);
 	if (state->known[MODULE_HEAPS])
 		printf("heaps       %llu\n", (unsigned long long)state->value[MODULE_HEAPS]);
+	module_domains_read(domains, sizeof(domains));
+	if (*domains)
+		printf("domains     %s\n", domains);
 	if (state->known[MODULE_RATE])
 		printf("rate limit  %llu samples/s\n",
 		       (unsigned long long)state->value[MODULE_RATE]);

@@ -93,6 +93,47 @@ int module_rate_write(uint64_t rate)
 	return error;
 }
 
+/* Domains in a list of them; @more is set if the list was too long to be shown whole. */
+static unsigned int count_domains(FILE *file, bool *more)
+{
+	unsigned int count = 0;
+	int before = ' ', c;
+
+	*more = false;
+	while ((c = getc(file)) != EOF) {
+		if (c == '.')
+			*more = true;
+		else if (c >= '0' && c <= '9' && before == ' ')
+			count++;
+		before = c;
+	}
+	return count;
+}
+
+void module_domains_read(char *text, size_t size)
+{
+	static const char *const kinds[] = { "cpu", "core", "llc", "package", "node" };
+	char path[64];
+	size_t length = 0;
+	unsigned int i;
+
+	*text = 0;
+	for (i = 0; i < ARRAY_SIZE(kinds) && length < size; i++) {
+		unsigned int count;
+		FILE *file;
+		bool more;
+
+		snprintf(path, sizeof(path), CLASS "domains/%s", kinds[i]);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		count = count_domains(file, &more);
+		fclose(file);
+		length += snprintf(text + length, size - length, "%s%u%s %s", length ? ", " : "",
+				   count, more ? " or more" : "", kinds[i]);
+	}
+}
+
 static void add(struct problem *problems, unsigned int room, unsigned int *count, const char *what,
 		const char *next)
 {

@@ -35,6 +35,8 @@ void module_state_read(struct module_state *state);
 void module_numbers_read(struct module_state *state);
 /* 0 or a negative errno. */
 int module_rate_write(uint64_t rate);
+/* How many domains of each kind, as "8 cpu, 4 core, ..."; "" if the module shows none. */
+void module_domains_read(char *text, size_t size);
 const char *module_rate_path(void);
 
 /* Something that is wrong, and what to do next. */

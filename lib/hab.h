@@ -177,8 +177,7 @@ void hab_heap_config_init(struct hab_heap_config *config);
  *
  * Return: 0; -EINVAL for sizes, levels, names or flags out of range; -E2BIG for a
  * larger struct whose tail is not zero; -ENOMEM for memory or address space that
- * cannot be had; -EOPNOTSUPP for a domain that the kernel does not tell;
- * -ENODEV or what opening the device gave, with HAB_HEAP_DEVICE.
+ * cannot be had; -ENODEV or what opening the device gave, with HAB_HEAP_DEVICE.
  */
 int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Heaps: creation, refill, reset, statistics.
+ * Heaps: creation, refill, retirement of buffers, reset, statistics.
  *
  * The hard case is the refill against user code that takes chunks meanwhile. A
  * word of domain "cpu" is only ever stored to by threads of that CPU, from within
@@ -19,6 +19,7 @@
 #include <linux/vmalloc.h>
 
 #include "heap.h"
+#include "hotplug.h"
 #include "telemetry.h"
 #include "topology.h"
 
@@ -53,7 +54,6 @@ static bool name_ok(const char *name)
 
 static int check_create(const struct hab_create *create)
 {
-	u32 l;
 	int err;
 
 	if (create->flags || create->reserved || !name_ok(create->name))
@@ -65,10 +65,6 @@ static int check_create(const struct hab_create *create)
 		return err;
 	if (create->arena_bytes & ~PAGE_MASK)
 		return -EINVAL;
-	for (l = 0; l < create->nr_levels; l++) {
-		if (!hab_topology_knows(create->levels[l].kind))
-			return -EOPNOTSUPP;
-	}
 	return 0;
 }
 
@@ -144,6 +140,7 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 		atomic_dec(&nr_heaps);
 		return ERR_PTR(-ENOMEM);
 	}
+	INIT_LIST_HEAD(&heap->link);
 	raw_spin_lock_init(&heap->lock);
 	heap->id = atomic64_inc_return(&last_id);
 	memcpy(heap->name, create->name, sizeof(heap->name));
@@ -158,6 +155,7 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 	create->heap_id = heap->id;
 	create->info_bytes = heap->info_bytes;
 	create->words_bytes = heap->words_bytes;
+	hab_hotplug_join(heap);
 	return heap;
 }
 
@@ -167,6 +165,7 @@ void hab_heap_destroy(struct hab_heap *heap)
 
 	if (!heap)
 		return;
+	hab_hotplug_leave(heap);
 	for (l = 0; l < HAB_MAX_LEVELS; l++)
 		kvfree(heap->books.levels[l].buffers);
 	vfree(heap->books.words);
@@ -286,6 +285,20 @@ int hab_heap_return(struct hab_heap *heap, const struct hab_return *give)
 				   give->bytes >> HAB_GRANULE_SHIFT);
 	raw_spin_unlock(&heap->lock);
 	return err;
+}
+
+void hab_heap_retire(struct hab_heap *heap, unsigned int cpu)
+{
+	struct hab_hierarchy *books = &heap->books;
+	u32 l, kind;
+
+	raw_spin_lock(&heap->lock);
+	for (l = 0; l < books->nr_levels; l++) {
+		kind = books->levels[l].kind;
+		if (hab_topology_deserted(kind, cpu))
+			hab_hierarchy_retire(books, l, hab_topology_domain(kind, cpu));
+	}
+	raw_spin_unlock(&heap->lock);
 }
 
 void hab_heap_reset(struct hab_heap *heap)

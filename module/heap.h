@@ -5,6 +5,7 @@
 #ifndef HAB_HEAP_H
 #define HAB_HEAP_H
 
+#include <linux/list.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
@@ -12,8 +13,8 @@
 
 /**
  * struct hab_heap - what HAB_IOC_CREATE made
- * @lock: the books; taken with preemption off, held for a refill or a reset.
- *	Nested inside it: the topology's lock
+ * @link: in the list of hotplug.c
+ * @lock: the books; taken with preemption off, held for a refill or a reset. Innermost
  * @books: the hierarchy
  * @info: the read-only area, vmalloc_user()
  * @info_bytes: its length, in whole pages
@@ -25,6 +26,7 @@
  * Lives as long as its file: mappings hold the file, so do running ioctls.
  */
 struct hab_heap {
+	struct list_head link;
 	raw_spinlock_t lock;
 	struct hab_hierarchy books;
 	struct hab_info *info;
@@ -39,8 +41,7 @@ struct hab_heap {
  * hab_heap_create - make a heap
  * @create: as from the user, sizes not checked yet; its results are filled in
  *
- * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -EOPNOTSUPP for a domain
- * that this kernel does not tell modules about, -ENOSPC at the module's limit.
+ * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the module's limit.
  */
 struct hab_heap *hab_heap_create(struct hab_create *create);
 
@@ -59,6 +60,18 @@ int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill);
 
 /* HAB_IOC_RETURN: 0 or -EINVAL. */
 int hab_heap_return(struct hab_heap *heap, const struct hab_return *give);
+
+/**
+ * hab_heap_retire - give up the buffers that nobody can use any more
+ * @heap: the heap
+ * @cpu: a CPU that is dead
+ *
+ * What is left in the buffers of the domains that it was the last CPU of joins the
+ * heap's rests.
+ *
+ * Context: a CPU hotplug callback.
+ */
+void hab_heap_retire(struct hab_heap *heap, unsigned int cpu);
 
 void hab_heap_reset(struct hab_heap *heap);
 void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats);

@@ -4,14 +4,16 @@
  *
  * At the end no file is open (files hold the module) and no BPF program is
  * attached (programs hold it through its BTF). Removing the device keeps new
- * files away; then the throttler's clock is the only thing that may still run,
- * and hab_telemetry_exit() waits for it.
+ * files away, so there is no heap; then the throttler's clock and a CPU that comes or
+ * goes are all that may still call here, and hab_telemetry_exit() and
+ * hab_hotplug_exit() wait for them.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
 
 #include "device.h"
+#include "hotplug.h"
 #include "kfunc.h"
 #include "telemetry.h"
 #include "topology.h"
@@ -23,9 +25,12 @@ static int __init hab_init(void)
 	err = hab_topology_init();
 	if (err)
 		return err;
-	err = hab_telemetry_init();
+	err = hab_hotplug_init();
 	if (err)
 		goto topology;
+	err = hab_telemetry_init();
+	if (err)
+		goto hotplug;
 	err = hab_kfunc_init();
 	if (err)
 		goto telemetry;
@@ -36,6 +41,8 @@ static int __init hab_init(void)
 
 telemetry:
 	hab_telemetry_exit();
+hotplug:
+	hab_hotplug_exit();
 topology:
 	hab_topology_exit();
 	return err;
@@ -45,6 +52,7 @@ static void __exit hab_exit(void)
 {
 	hab_device_exit();
 	hab_telemetry_exit();
+	hab_hotplug_exit();
 	hab_topology_exit();
 }
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /sys/class/misc/hab: one value a file.
+ *
+ * The hard case is domains/ on a machine of a thousand CPUs: such a list is longer than
+ * the page that a file may have, so it ends early, with a sign that it does.
  */
+#include <linux/cpumask.h>
 #include <linux/device.h>
 #include <linux/kstrtox.h>
 
@@ -10,6 +14,7 @@
 #include "kfunc.h"
 #include "sysfs.h"
 #include "telemetry.h"
+#include "topology.h"
 
 static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -104,4 +109,73 @@ static struct attribute *hab_attrs[] = {
 
 static const struct attribute_group hab_group = { .attrs = hab_attrs };
 
-const struct attribute_group *hab_sysfs_groups[] = { &hab_group, NULL };
+struct domains_attribute {
+	struct device_attribute attr;
+	u32 kind;
+};
+
+/* CPU lists in the order of the domains' ids; " ..." for those that find no room. */
+static ssize_t domains_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u32 kind = container_of(attr, struct domains_attribute, attr)->kind;
+	const size_t room = PAGE_SIZE - sizeof(" ...\n");
+	cpumask_var_t cpus;
+	size_t length = 0;
+	u32 id;
+
+	if (!alloc_cpumask_var(&cpus, GFP_KERNEL))
+		return -ENOMEM;
+	for (id = 0; id < nr_cpu_ids; id++) {
+		size_t more;
+
+		hab_topology_cpus(kind, id, cpus);
+		if (cpumask_empty(cpus)) {
+			/* Ids of this kind are missing where CPUs are. */
+			if (kind == HAB_DOMAIN_CPU)
+				continue;
+			break;
+		}
+		more = snprintf(buf + length, room - length, "%s%*pbl", length ? " " : "",
+				cpumask_pr_args(cpus));
+		if (more >= room - length) {
+			length += sprintf(buf + length, " ...");
+			break;
+		}
+		length += more;
+	}
+	free_cpumask_var(cpus);
+	length += sprintf(buf + length, "\n");
+	return length;
+}
+
+#define DOMAINS_ATTR(_name, _kind)                               \
+	static struct domains_attribute domains_##_name = {      \
+		.attr = __ATTR(_name, 0444, domains_show, NULL), \
+		.kind = _kind,                                   \
+	}
+
+DOMAINS_ATTR(cpu, HAB_DOMAIN_CPU);
+DOMAINS_ATTR(core, HAB_DOMAIN_CORE);
+DOMAINS_ATTR(llc, HAB_DOMAIN_LLC);
+DOMAINS_ATTR(package, HAB_DOMAIN_PACKAGE);
+DOMAINS_ATTR(node, HAB_DOMAIN_NODE);
+DOMAINS_ATTR(global, HAB_DOMAIN_GLOBAL);
+
+/* clang-format off */
+static struct attribute *domains_attrs[] = {
+	&domains_cpu.attr.attr,
+	&domains_core.attr.attr,
+	&domains_llc.attr.attr,
+	&domains_package.attr.attr,
+	&domains_node.attr.attr,
+	&domains_global.attr.attr,
+	NULL,
+};
+/* clang-format on */
+
+static const struct attribute_group domains_group = {
+	.name = "domains",
+	.attrs = domains_attrs,
+};
+
+const struct attribute_group *hab_sysfs_groups[] = { &hab_group, &domains_group, NULL };

@@ -1,97 +1,152 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The map of the machine: a dense id for each core, package, node.
+ * The map of the machine: a dense id for each core, cache, package, node.
  *
- * The hard case is a CPU that is not online yet: the kernel does not know its
- * place. It gets none until it is first asked for while online, and then keeps
- * it, because words of running heaps are found by it.
+ * The hard case is a CPU that is not online: the kernel does not know its place
+ * before, and forgets parts of it after. So a CPU's place is written down here on
+ * the CPU itself, when it first comes, and kept: words of running heaps are found by
+ * it, and a sibling that comes when this one is away has to find the same domain.
  */
-#include <linux/cpumask.h>
 #include <linux/nospec.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/topology.h>
 
 #include "../uapi/hab.h"
+#include "llc.h"
 #include "topology.h"
 
-static DEFINE_RAW_SPINLOCK(lock);  /* innermost */
-static u32 *ids[HAB_DOMAIN_KINDS]; /* [kind][cpu] */
+/* An @llc that is a package's number, because the CPU tells nothing of its caches. */
+#define LLC_IS_PACKAGE BIT_ULL(63)
+
+/**
+ * struct place - where a CPU is
+ * @ids: of its domains. Written by hotplug callbacks, of which only one runs; read at
+ *	any time, and then meaningful alone
+ * @package: the kernel's number, negative if it knows none
+ * @die: likewise, within the package
+ * @core: likewise, within the die
+ * @node: likewise
+ * @llc: key of the last-level cache
+ */
+struct place {
+	u32 ids[HAB_DOMAIN_KINDS];
+	int package;
+	int die;
+	int core;
+	int node;
+	u64 llc;
+};
+
+static struct place *places; /* nr_cpu_ids of them */
 static u32 nr_ids[HAB_DOMAIN_KINDS];
 
-bool hab_topology_knows(u32 kind)
+/*
+ * The kernel's mask knows the odd processors but only the siblings that are online;
+ * numbers, where there are any, know those that are away too.
+ */
+static bool same_core(unsigned int a, unsigned int b)
 {
-	return kind < HAB_DOMAIN_KINDS && kind != HAB_DOMAIN_LLC;
+	const struct place *place = &places[a], *other = &places[b];
+
+	if (cpumask_test_cpu(b, topology_sibling_cpumask(a)))
+		return true;
+	return place->package >= 0 && place->package == other->package &&
+	       place->die == other->die && place->core == other->core;
 }
 
 static bool same_domain(u32 kind, unsigned int a, unsigned int b)
 {
 	switch (kind) {
 	case HAB_DOMAIN_CORE:
-		return cpumask_test_cpu(a, topology_sibling_cpumask(b));
+		return same_core(a, b);
+	case HAB_DOMAIN_LLC:
+		return places[a].llc == places[b].llc;
 	case HAB_DOMAIN_PACKAGE:
-		return topology_physical_package_id(a) == topology_physical_package_id(b);
+		return places[a].package == places[b].package;
 	case HAB_DOMAIN_NODE:
-		return cpu_to_node(a) == cpu_to_node(b);
-	case HAB_DOMAIN_GLOBAL:
-		return true;
+		return places[a].node == places[b].node;
 	default:
-		return a == b;
+		return kind == HAB_DOMAIN_GLOBAL;
 	}
 }
 
-static u32 assign_locked(u32 kind, unsigned int cpu)
+static u32 assign(u32 kind, unsigned int cpu)
 {
 	unsigned int other;
 
-	lockdep_assert_held(&lock);
 	if (kind == HAB_DOMAIN_CPU)
 		return cpu;
-	for_each_online_cpu(other) {
-		if (ids[kind][other] != HAB_DOMAIN_NONE && same_domain(kind, cpu, other))
-			return ids[kind][other];
+	for_each_possible_cpu(other) {
+		if (places[other].ids[kind] != HAB_DOMAIN_NONE && same_domain(kind, cpu, other))
+			return places[other].ids[kind];
 	}
 	return nr_ids[kind]++;
 }
 
+void hab_topology_place(unsigned int cpu)
+{
+	struct place *place = &places[cpu];
+	u32 kind;
+
+	if (place->ids[HAB_DOMAIN_CPU] != HAB_DOMAIN_NONE)
+		return;
+	place->package = topology_physical_package_id(cpu);
+	place->die = topology_die_id(cpu);
+	place->core = topology_core_id(cpu);
+	place->node = cpu_to_node(cpu);
+	/* The kernel's own scheduler takes the package then, too. */
+	if (!hab_llc_key(&place->llc))
+		place->llc = LLC_IS_PACKAGE | (u32)place->package;
+	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++)
+		WRITE_ONCE(place->ids[kind], assign(kind, cpu));
+}
+
 u32 hab_topology_domain(u32 kind, unsigned int cpu)
 {
-	unsigned long flags;
-	u32 id;
-
 	/* The kind is the user's choice, checked when the heap was made. */
 	kind = array_index_nospec(kind, HAB_DOMAIN_KINDS);
-	raw_spin_lock_irqsave(&lock, flags);
-	id = ids[kind][cpu];
-	if (id == HAB_DOMAIN_NONE && cpu_online(cpu)) {
-		id = assign_locked(kind, cpu);
-		ids[kind][cpu] = id;
+	return READ_ONCE(places[cpu].ids[kind]);
+}
+
+bool hab_topology_deserted(u32 kind, unsigned int cpu)
+{
+	u32 id = hab_topology_domain(kind, cpu);
+	unsigned int other;
+
+	if (id == HAB_DOMAIN_NONE)
+		return false;
+	for_each_online_cpu(other) {
+		if (hab_topology_domain(kind, other) == id)
+			return false;
 	}
-	raw_spin_unlock_irqrestore(&lock, flags);
-	return id;
+	return true;
+}
+
+void hab_topology_cpus(u32 kind, u32 id, struct cpumask *cpus)
+{
+	unsigned int cpu;
+
+	cpumask_clear(cpus);
+	for_each_possible_cpu(cpu) {
+		if (hab_topology_domain(kind, cpu) == id)
+			cpumask_set_cpu(cpu, cpus);
+	}
 }
 
 int hab_topology_init(void)
 {
-	u32 kind;
+	unsigned int cpu;
 
-	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++) {
-		ids[kind] = kcalloc(nr_cpu_ids, sizeof(u32), GFP_KERNEL);
-		if (!ids[kind]) {
-			hab_topology_exit();
-			return -ENOMEM;
-		}
-		memset(ids[kind], 0xff, nr_cpu_ids * sizeof(u32));
-	}
+	places = kvcalloc(nr_cpu_ids, sizeof(*places), GFP_KERNEL);
+	if (!places)
+		return -ENOMEM;
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
+		memset(places[cpu].ids, 0xff, sizeof(places[cpu].ids));
 	return 0;
 }
 
 void hab_topology_exit(void)
 {
-	u32 kind;
-
-	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++) {
-		kfree(ids[kind]);
-		ids[kind] = NULL;
-	}
+	kvfree(places);
+	places = NULL;
 }

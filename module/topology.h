@@ -5,25 +5,48 @@
 #ifndef HAB_TOPOLOGY_H
 #define HAB_TOPOLOGY_H
 
+#include <linux/cpumask.h>
 #include <linux/types.h>
 
 int hab_topology_init(void);
 void hab_topology_exit(void);
 
-/* Can modules learn this kind (enum hab_domain_kind) on this kernel? */
-bool hab_topology_knows(u32 kind);
+/**
+ * hab_topology_place - give a CPU its domains, the first time it is seen online
+ * @cpu: the CPU this runs on
+ *
+ * Context: a CPU hotplug callback, so never two at once.
+ */
+void hab_topology_place(unsigned int cpu);
 
 /**
  * hab_topology_domain - id of a CPU's domain
- * @kind: one that hab_topology_knows()
- * @cpu: online, or was online when it was first asked for
+ * @kind: enum hab_domain_kind
+ * @cpu: below nr_cpu_ids
  *
  * Ids are dense, below nr_cpu_ids, and stay the same until the module goes.
  * Domain "cpu" has the CPU's own number.
  *
- * Context: any in which a raw spinlock may be taken.
+ * Context: any.
  * Return: the id, or HAB_DOMAIN_NONE for a CPU that was never online.
  */
 u32 hab_topology_domain(u32 kind, unsigned int cpu);
+
+/**
+ * hab_topology_deserted - has a CPU that went left nobody in its domain?
+ * @kind: enum hab_domain_kind
+ * @cpu: a CPU that is offline
+ *
+ * Context: a CPU hotplug callback, so that it stays true while that runs.
+ */
+bool hab_topology_deserted(u32 kind, unsigned int cpu);
+
+/**
+ * hab_topology_cpus - which CPUs are in a domain
+ * @kind: enum hab_domain_kind
+ * @id: a domain's
+ * @cpus: set to those of its CPUs that were ever online
+ */
+void hab_topology_cpus(u32 kind, u32 id, struct cpumask *cpus);
 
 #endif /* HAB_TOPOLOGY_H */

@@ -13,7 +13,7 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	telemetry_test hold_heap)
+	hotplug_test telemetry_test hold_heap)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan layouts_test_asan)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -47,6 +47,9 @@ $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADE
 
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)
+
+$(BUILD)/tests/hotplug_test: selftests/module/hotplug_test.c lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ selftests/module/hotplug_test.c lib/chunk.c $(INJECTED)
 
 $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<

@@ -409,7 +409,8 @@ TEST(levels_may_be_automatic_and_are_then_within_the_waste_limit)
 	}
 	EXPECT_EQ(2, stats.nr_levels);
 	/* They did grow; of the 5 percent half is the TLABs' and a quarter each level's. */
-	EXPECT_GE(most, 8 * KiB);
+	if (!getenv("HAB_RSEQ")) /* without rseq nothing is taken from buffers */
+		EXPECT_GE(most, 8 * KiB);
 	EXPECT_LE(most, 64 * MiB / 100 * 5 / 4);
 	hab_heap_destroy(heap);
 	EXPECT_EQ(-EINVAL, create(&heap, "plab=automatic@package", 4 * KiB, HAB_HEAP_PROCESS));

@@ -97,6 +97,7 @@ TEST_F(device, commands_before_create_are_eopnotsupp)
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_RESET, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_STATS, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_STACK, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_RETURN, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, HAB_MAP_INFO));
 }
 
@@ -271,6 +272,93 @@ TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 	}
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
 	EXPECT_EQ(200, stats.invalid_words);
+}
+
+static int give_back(int fd, __u64 offset, __u64 bytes)
+{
+	struct hab_return give = { .size = sizeof(give), .offset = offset, .bytes = bytes };
+
+	return call(fd, HAB_IOC_RETURN, &give);
+}
+
+TEST_F(device, returns_of_what_was_not_granted_or_is_free_already_are_refused)
+{
+	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 4096 };
+	struct hab_return give = { .size = sizeof(give), .flags = 1, .bytes = 64 };
+
+	ASSERT_EQ(0, created(self));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 0, 64));
+	refill.want_bytes = refill.min_bytes;
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	ASSERT_EQ(0, refill.chunk_offset);
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_RETURN, &give));
+	give.flags = 0;
+	give.size = sizeof(give) - 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_RETURN, &give));
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_RETURN, NULL));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 0, 0));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 32, 64));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 0, 65));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, ARENA / 2, 64));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 0, ARENA));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, ~63ull, 128));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 64, ~63ull));
+	/* Once, and no part of it twice. */
+	EXPECT_EQ(0, give_back(self->fd, 1024, 1024));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 1024, 1024));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 1024 + 512, 64));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 512, 4096 - 512));
+	EXPECT_EQ(0, give_back(self->fd, 512, 512));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_RESET, NULL));
+	EXPECT_EQ(-EINVAL, give_back(self->fd, 1024, 1024));
+}
+
+TEST_F(device, returned_memory_is_free_and_is_granted_again)
+{
+	struct hab_refill refill = {
+		.size = sizeof(refill),
+		.min_bytes = ARENA,
+		.want_bytes = ARENA,
+	};
+	struct hab_stats stats = { .size = sizeof(stats) };
+
+	ASSERT_EQ(0, created(self));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	refill.min_bytes = 64;
+	refill.want_bytes = 128 << 10;
+	ASSERT_EQ(-ENOMEM, call(self->fd, HAB_IOC_REFILL, &refill));
+	ASSERT_EQ(0, give_back(self->fd, 1 << 20, 96 << 10));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(96 << 10, stats.returned_bytes);
+	EXPECT_EQ(96 << 10, stats.levels[0].free_bytes);
+	refill.min_bytes = 96 << 10;
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	EXPECT_EQ(1 << 20, refill.chunk_offset);
+	EXPECT_EQ(96 << 10, refill.chunk_bytes);
+	EXPECT_EQ(96 << 10, refill.granted_bytes);
+	EXPECT_EQ(0, refill.level);
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(0, stats.levels[0].free_bytes);
+	refill.min_bytes = 64;
+	EXPECT_EQ(-ENOMEM, call(self->fd, HAB_IOC_REFILL, &refill));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_RESET, NULL));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(0, stats.returned_bytes);
+}
+
+TEST_F(device, every_kind_of_domain_is_taken)
+{
+	__u32 kind;
+
+	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++) {
+		int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+
+		ASSERT_GE(fd, 0);
+		self->create = usual();
+		self->create.levels[0].kind = kind;
+		EXPECT_EQ(0, call(fd, HAB_IOC_CREATE, &self->create));
+		close(fd);
+	}
 }
 
 TEST_F(device, stacks_of_unknown_samples_and_sizes_are_refused)

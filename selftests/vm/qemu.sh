@@ -15,7 +15,7 @@ complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ n
 
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
-	local accel=tcg,thread=multi install=() node size
+	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi install=() node size
 	# Emulated CPUs that wait for a busy machine's are not stalled.
 	local patience='rcupdate.rcu_cpu_stall_timeout=60 workqueue.watchdog_thresh=60 watchdog_thresh=30'
 	[ "$(qemu_major "${qemu[@]}")" -ge 8 ] || accel=tcg,thread=single
@@ -27,7 +27,8 @@ qemu_options() {
 		append="$append hab_vm.install"
 		install=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
 	fi
-	options=(-M q35,smm=off,sata=off,smbus=off,vmport=off,usb=off -accel "$accel" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
+	[ "$llc" = socket ] || machine+=",smp-cache.0.cache=l3,smp-cache.0.topology=$llc"
+	options=(-M "$machine" -accel "$accel" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
 		-nic none -display none -no-reboot -m "${megabytes}M"
 		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads"
 		-kernel "$cache/$kernel/vmlinux" -initrd "$work/initramfs.cpio"
