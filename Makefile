@@ -46,10 +46,10 @@ demo check test:
 demo-run: all
 	selftests/demo/run
 
-check-run: all host-tests
+check-run: all host-tests bench-programs
 	selftests/run --host
 
-test-run: all host-tests
+test-run: all host-tests bench-programs
 	selftests/run
 
 # QUICK=1: the native part, in under five minutes.

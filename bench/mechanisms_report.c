@@ -42,7 +42,12 @@ static void print_bars(const struct bench_table *table, int rounds)
 		  1.1);
 	printf("%-48s %8.3f   1 is linear scaling\n", "clab_take, 2 threads / 1 thread",
 	       median(table, "clab_take", 2, rounds) / clab);
-	printf("%-48s %8.3f\n", "rseq_store / getcpu_cmpxchg, 1 thread",
+	printf("%-48s %8.3f   what the guard costs a bare cmpxchg\n",
+	       "rseq_cmpxchg / rseqcpu_cmpxchg, 1 thread",
+	       median(table, "rseq_cmpxchg", 1, rounds) /
+		       median(table, "rseqcpu_cmpxchg", 1, rounds));
+	printf("%-48s %8.3f   the least a CLAB take could cost\n",
+	       "rseq_store / getcpu_cmpxchg, 1 thread",
 	       median(table, "rseq_store", 1, rounds) / median(table, "getcpu_cmpxchg", 1, rounds));
 }
 

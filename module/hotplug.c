@@ -45,7 +45,8 @@ static int retire_cpu(unsigned int cpu)
 	struct hab_heap *heap;
 
 	mutex_lock(&heaps_lock);
-	list_for_each_entry(heap, &heaps, link) hab_heap_retire(heap, cpu);
+	list_for_each_entry(heap, &heaps, link)
+		hab_heap_retire(heap, cpu);
 	mutex_unlock(&heaps_lock);
 	return 0;
 }
