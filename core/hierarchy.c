@@ -104,22 +104,24 @@ static void give_up_upper(struct hab_hierarchy *h, u32 l, u32 domain)
 
 /*
  * The block that a buffer asks for next. A growing level doubles it while blocks last
- * only a short time and halves it when they last long, so what lies idle in buffers
- * follows the rate at which they are used.
+ * only a short time, measured by what a refill costs, and halves it when they last long.
+ * So what lies idle in buffers follows the rate at which they are used, and the time
+ * that goes into refills stays a small part of all.
  */
 static u64 block_size(const struct hab_hierarchy_level *level, const struct hab_buffer *buffer,
-		      u64 now)
+		      u64 entered)
 {
-	u64 least = max(level->size >> 6, HAB_BUFFER_MIN >> HAB_GRANULE_SHIFT);
-	u64 age = now - buffer->filled_at;
+	u64 least = max(level->size >> 6, 4 * HAB_BUFFER_MIN >> HAB_GRANULE_SHIFT);
+	u64 lasted = entered - buffer->filled_at;
+	u64 enough = buffer->took * HAB_GROW_BELOW;
 
 	if (!level->growing)
 		return level->size;
 	if (!buffer->size)
 		return min(least, level->size);
-	if (age < HAB_GROW_BELOW_NS)
+	if (lasted < enough)
 		return min(2 * buffer->size, level->size);
-	if (age > 16 * HAB_GROW_BELOW_NS)
+	if (lasted / 16 > enough)
 		return min(max(buffer->size / 2, least), level->size);
 	return buffer->size;
 }
@@ -134,7 +136,8 @@ static void find_blocks(const struct hab_hierarchy *h, struct hab_plan *plan, u6
 		const struct hab_hierarchy_level *level = &h->levels[l];
 
 		below = min(below, level->size);
-		below = max(below, block_size(level, &level->buffers[plan->domains[l]], plan->now));
+		below = max(below,
+			    block_size(level, &level->buffers[plan->domains[l]], plan->entered));
 		plan->blocks[l] = below;
 	}
 }
@@ -145,7 +148,6 @@ static void give_block(struct hab_plan *plan, int l, u64 start, u64 size)
 	plan->buffers[l].top = start;
 	plan->buffers[l].end = start + size;
 	plan->buffers[l].size = plan->blocks[l];
-	plan->buffers[l].filled_at = plan->now;
 	plan->fresh[l] = size;
 }
 
@@ -271,8 +273,8 @@ static int find_memory(struct hab_hierarchy *h, struct hab_plan *plan, int from,
 	return 0;
 }
 
-int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 now,
-		       struct hab_plan *plan)
+int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+		       u64 entered, struct hab_plan *plan)
 {
 	int nr = domains ? levels_for(h, least) : 0;
 	/* Of what is asked for a quarter: less would only bring the next refill nearer. */
@@ -283,7 +285,7 @@ int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u
 	memset(plan, 0, sizeof(*plan));
 	if (domains)
 		memcpy(plan->domains, domains, h->nr_levels * sizeof(*domains));
-	plan->now = now;
+	plan->entered = entered;
 	plan->next = h->next;
 	plan->nr = nr;
 	plan->level = nr;
@@ -316,7 +318,8 @@ int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u
 	return 0;
 }
 
-void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, u64 old_word)
+void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, u64 old_word,
+			  u64 now)
 {
 	u32 lowest = h->nr_levels - 1;
 	u64 old_rest = 0;
@@ -338,8 +341,11 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 			give_up_upper(h, l, plan->domains[l]);
 		level->buffers[plan->domains[l]] = plan->buffers[l];
 		level->granted += plan->fresh[l];
-		if (plan->fresh[l])
+		if (plan->fresh[l]) {
 			level->refills++;
+			level->buffers[plan->domains[l]].filled_at = now;
+			level->buffers[plan->domains[l]].took = now - plan->entered;
+		}
 	}
 	h->next = plan->next;
 	h->refills++;

@@ -18,18 +18,24 @@
 #include "rests.h"
 #include "../uapi/hab.h"
 
-/* A growing level's blocks double while they last for less than this. */
-#define HAB_GROW_BELOW_NS 1000000u
+/*
+ * A growing level's blocks double while they last for less than so many times what a refill
+ * takes, on this machine at this moment, its waiting included. Larger blocks would save no
+ * more time and lie idle longer.
+ */
+#define HAB_GROW_BELOW 256u
 
 /*
  * A buffer's block. @top is exact for upper levels; the lowest level's is in its word.
- * @size and @filled_at are of the last block, and kept for growing levels only.
+ * The others are of the last block and kept for growing levels only: its size, when the
+ * refill was done, and how long that took.
  */
 struct hab_buffer {
 	u64 top;
 	u64 end;
 	u64 size;
 	u64 filled_at;
+	u64 took;
 };
 
 struct hab_hierarchy_level {
@@ -92,7 +98,7 @@ struct hab_hierarchy {
  * @domains: the CPU's domain at each level
  * @next: the pool's new @next
  * @rest: 1 + index of the rest that serves instead of all that, or 0
- * @now: when, in nanoseconds
+ * @entered: when the refill began, in nanoseconds
  * @blocks: how large a block each level's buffer wants
  * @buffers: new state of those buffers
  * @fresh: size of the block that each of them gets, 0 if it keeps its own
@@ -111,7 +117,7 @@ struct hab_plan {
 	u32 domains[HAB_MAX_LEVELS];
 	u64 next;
 	u32 rest;
-	u64 now;
+	u64 entered;
 	u64 blocks[HAB_MAX_LEVELS];
 	struct hab_buffer buffers[HAB_MAX_LEVELS];
 	u64 fresh[HAB_MAX_LEVELS];
@@ -172,7 +178,8 @@ bool hab_hierarchy_growing(const struct hab_hierarchy *h);
  *	served straight from the pool, which belongs to no domain
  * @least: smallest chunk that serves, at least 1
  * @want: chunk asked for, at least @least
- * @now: a clock in nanoseconds; 0 will do unless hab_hierarchy_growing()
+ * @entered: when the refill began, before it waited for the lock, by a clock in
+ *	nanoseconds; 0 will do unless hab_hierarchy_growing()
  * @plan: the result
  *
  * A request above a level's buffer size goes to the next level up (the paper's
@@ -184,16 +191,18 @@ bool hab_hierarchy_growing(const struct hab_hierarchy *h);
  *
  * Return: 0, or -ENOMEM if the arena is used up but for what other CPUs' own buffers have.
  */
-int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 now,
-		       struct hab_plan *plan);
+int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+		       u64 entered, struct hab_plan *plan);
 
 /**
  * hab_hierarchy_commit - write a plan into the books
  * @h: the books, unchanged since hab_hierarchy_plan()
  * @plan: the plan
  * @old_word: the word that plan->word replaced; ignored unless @replaces_word
+ * @now: by the clock of plan->entered
  */
-void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, u64 old_word);
+void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, u64 old_word,
+			  u64 now);
 
 /**
  * hab_hierarchy_return - a caller gives memory back

@@ -132,7 +132,7 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 						 uint64_t least, uint64_t want,
 						 struct hab_chunk *chunk)
 {
-	bool small = least <= hab_heap_lowest(heap)->bytes;
+	bool small = least <= heap->lowest_bytes;
 	int err;
 
 	/* No buffer is that large, and beyond it granules would not fit their bits. */

@@ -203,6 +203,8 @@ int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 	heap->flags = config.flags;
 	heap->verify = config.flags & HAB_HEAP_VERIFY;
 	heap->shared = hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU;
+	heap->lowest_bytes = hab_heap_lowest(heap)->bytes;
+	heap->largest_in_tlab = heap->tlab_mode == HAB_TLABS_AUTO ? TLAB_DEFAULT : 0;
 	heap->take = heap->shared ? hab_chunk_take_shared : hab_chunk_take_own;
 	heap->sampling_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 	return 0;

@@ -59,7 +59,7 @@ struct hab_heap;
  * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, comma separated,
  *	from the heap down, e.g. "plab=32M@package,clab=512K@cpu"; domains are cpu,
  *	core, llc, package, node, global; a SIZE of "auto" follows the rate of refills
- *	within @waste_percent; "auto" alone also chooses the levels, "none" is TLABs
+ *	within @waste_percent; "auto" alone is "clab=auto@cpu", "none" is TLABs
  *	straight from the heap; NULL: "clab=512K@cpu"
  * @name: shown by the telemetry, at most 31 printable characters; NULL: "heap"
  *

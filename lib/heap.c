@@ -24,9 +24,10 @@ int hab_heap_create(struct hab_heap **result, const struct hab_heap_config *conf
 	if (!result)
 		return -EINVAL;
 	*result = NULL;
-	heap = calloc(1, sizeof(*heap));
+	heap = aligned_alloc(64, sizeof(*heap));
 	if (!heap)
 		return -ENOMEM;
+	memset(heap, 0, sizeof(*heap));
 	err = hab_config_apply(heap, config);
 	if (err)
 		goto free_heap;

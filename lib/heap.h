@@ -90,7 +90,6 @@ struct hab_counters {
  * @rseq_offset: of the thread's rseq area from the thread pointer; up to @shared is what a
  *	take reads
  * @nr_cpus: CPU numbers are below this
- * @slot: index of the heap in each thread's table
  * @words: the lowest level's words
  * @arena: its memory
  * @domains: of the lowest level, by CPU
@@ -104,6 +103,9 @@ struct hab_counters {
  * @tlab_limit: no TLAB of another mode is larger; of all threads together in mode auto
  * @nr_threads: length of @threads
  * @inherited: arenas of ancestors, which hold the objects from before a fork
+ * @largest_in_tlab: smaller objects get a new TLAB rather than a chunk of their own
+ * @lowest_bytes: size of the lowest level's buffers
+ * @slot: index of the heap in each thread's table
  * @threads: records of the threads that use it, under the registry lock
  * @gone: counters of threads that exited, under the registry lock
  * @next: in the list of heaps, under the registry lock
@@ -113,19 +115,26 @@ struct hab_heap {
 	int (*take)(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
 	ptrdiff_t rseq_offset;
 	uint32_t nr_cpus;
-	uint32_t slot;
+	int nr_levels;
 	uint64_t *words;
 	char *arena;
 	const uint32_t *domains;
-	int nr_levels;
 	bool shared;
 	bool sections;
 	bool verify;
-	size_t arena_bytes;
 	enum hab_tlab_mode tlab_mode;
-	size_t tlab_bytes;
-	size_t tlab_limit;
 
+	/* What refills of TLABs read as well. */
+	size_t tlab_bytes;
+	size_t largest_in_tlab;
+	size_t lowest_bytes;
+	size_t tlab_limit;
+	hab_sample_fn sample_handler;
+	void *sample_context;
+	int64_t sampling_interval;
+
+	size_t arena_bytes;
+	uint32_t slot;
 	const struct hab_backend *backend;
 	void *backend_data;
 	char reason[256];
@@ -133,17 +142,12 @@ struct hab_heap {
 	struct hab_level levels[HAB_MAX_LEVELS];
 	char name[HAB_NAME_LEN];
 	uint64_t resets;
-
-	int64_t sampling_interval;
-	hab_sample_fn sample_handler;
-	void *sample_context;
-
 	struct hab_inherited *inherited;
 	struct hab_thread *threads;
 	uint32_t nr_threads;
 	struct hab_counters gone;
 	struct hab_heap *next;
-};
+} __attribute__((aligned(64)));
 
 /* The level next to the TLABs; the only tolerant heap without one has the heap there. */
 static inline const struct hab_level *hab_heap_lowest(const struct hab_heap *heap)

@@ -88,9 +88,7 @@ int hab_levels_parse(const char *text, struct hab_level *levels)
 	if (!strcmp(text, "none"))
 		return 0;
 	if (!strcmp(text, "auto"))
-		text = hab_topology_count(HAB_DOMAIN_PACKAGE) > 1 ?
-			       "plab=auto@package,clab=auto@cpu" :
-			       "clab=auto@cpu";
+		text = "clab=auto@cpu";
 	for (;;) {
 		if (nr == HAB_MAX_LEVELS)
 			return -EINVAL;

@@ -182,7 +182,8 @@ static uint64_t now_ns(const struct process *process)
 
 /* 0, -ENOMEM, or -EAGAIN if the plan's CPU is no longer ours. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
-				uint64_t least, uint64_t want, struct hab_refill *refill)
+				uint64_t entered, uint64_t least, uint64_t want,
+				struct hab_refill *refill)
 {
 	struct process *process = heap->backend_data;
 	uint32_t domains[HAB_MAX_LEVELS];
@@ -198,7 +199,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	if (least <= process->books.levels[heap->nr_levels - 1].size &&
 	    HAB_WORD_REST(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
-	err = hab_hierarchy_plan(&process->books, domains, least, want, now_ns(process), &plan);
+	err = hab_hierarchy_plan(&process->books, domains, least, want, entered, &plan);
 	if (err == -ENOMEM && collect_words_locked(process, heap->nr_cpus))
 		return -EAGAIN;
 	if (err)
@@ -218,7 +219,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 			thread->counters.foreign++;
 		cpu = hardware;
 	}
-	hab_hierarchy_commit(&process->books, &plan, old);
+	hab_hierarchy_commit(&process->books, &plan, old, now_ns(process));
 	fill_refill(refill, &plan, cpu);
 	return 0;
 }
@@ -232,7 +233,7 @@ static int refill_from_pool_locked(struct process *process, uint64_t least, uint
 
 	if (err)
 		return err;
-	hab_hierarchy_commit(&process->books, &plan, 0);
+	hab_hierarchy_commit(&process->books, &plan, 0, 0);
 	fill_refill(refill, &plan, cpu < 0 ? 0 : cpu);
 	return 0;
 }
@@ -243,13 +244,14 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 	struct process *process = heap->backend_data;
 	uint64_t least = (refill->min_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	uint64_t want = (refill->want_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+	uint64_t entered = now_ns(process);
 	uint32_t cpu;
 	int err;
 
 	pthread_mutex_lock(&process->lock);
 	cpu = thread->sections ? hab_rseq_cpu(hab_rseq_area()) : UINT32_MAX;
 	if (cpu < heap->nr_cpus)
-		err = refill_on_cpu_locked(heap, thread, cpu, least, want, refill);
+		err = refill_on_cpu_locked(heap, thread, cpu, entered, least, want, refill);
 	else
 		err = refill_from_pool_locked(process, least, want, refill);
 	pthread_mutex_unlock(&process->lock);

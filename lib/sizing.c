@@ -16,9 +16,9 @@
 #define GROWING_LEAST  2048
 #define TARGET_REFILLS 50
 
-/* A TLAB that lasts this long costs its refill's time well below one percent. */
+/* A TLAB that lasts so many times what its refill takes costs well below one percent. */
 #define AUTO_LEAST	 1024
-#define AUTO_SHORT_NS	 20000u
+#define AUTO_SHORT	 256u
 #define AUTO_LONG_FACTOR 64
 
 #define ONE		 (1ull << 32)
@@ -48,67 +48,78 @@ static uint32_t nr_threads(const struct hab_heap *heap)
 void hab_sizing_start(struct hab_thread *thread)
 {
 	struct hab_heap *heap = thread->heap;
-	struct hab_sizing *sizing = &thread->sizing;
 
 	switch (heap->tlab_mode) {
 	case HAB_TLABS_FIXED:
-		sizing->desired = heap->tlab_bytes;
+		thread->tlab_bytes = heap->tlab_bytes;
 		break;
 	case HAB_TLABS_NONE:
 		break;
 	case HAB_TLABS_GROWING:
 		/* Until there is experience: all threads alike. */
-		sizing->desired = clamp_size(heap->arena_bytes / TARGET_REFILLS / nr_threads(heap),
-					     GROWING_LEAST, heap->tlab_limit);
+		thread->tlab_bytes =
+			clamp_size(heap->arena_bytes / TARGET_REFILLS / nr_threads(heap),
+				   GROWING_LEAST, heap->tlab_limit);
 		break;
 	case HAB_TLABS_AUTO:
-		sizing->desired = AUTO_LEAST;
+		thread->tlab_bytes = AUTO_LEAST;
 		break;
 	}
-	thread->waste_limit = sizing->desired / 64;
-}
-
-size_t hab_sizing_size(const struct hab_heap *heap, const struct hab_thread *thread)
-{
-	/* A thread whose TLABs are still small does not want every object outside them. */
-	if (heap->tlab_mode == HAB_TLABS_AUTO && thread->sizing.desired < heap->tlab_bytes)
-		return heap->tlab_bytes;
-	return thread->sizing.desired;
+	thread->waste_limit = thread->tlab_bytes / 64;
 }
 
 /* Once a thread refills more often than it should, by up to 16 times. */
-static size_t boosted(const struct hab_sizing *sizing)
+static size_t boosted(const struct hab_thread *thread)
 {
-	uint32_t excess = sizing->refills > TARGET_REFILLS ? sizing->refills - TARGET_REFILLS : 0;
+	uint32_t refills = thread->sizing.refills;
+	uint32_t excess = refills > TARGET_REFILLS ? refills - TARGET_REFILLS : 0;
 
-	return sizing->desired << (excess / 8 < 4 ? excess / 8 : 4);
+	return thread->tlab_bytes << (excess / 8 < 4 ? excess / 8 : 4);
 }
 
-static void follow_rate(const struct hab_heap *heap, struct hab_sizing *sizing)
+static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
 {
-	uint64_t now = now_ns();
-	uint64_t age = now - sizing->refilled_at;
-	size_t size = sizing->desired;
+	struct hab_sizing *sizing = &thread->sizing;
+	uint64_t enough = sizing->took * AUTO_SHORT;
+	size_t size = thread->tlab_bytes;
+	uint64_t lasted;
 
-	if (age < AUTO_SHORT_NS)
+	sizing->entered = now_ns();
+	lasted = sizing->entered - sizing->refilled_at;
+	if (lasted < enough)
 		size *= 2;
-	else if (age > (uint64_t)AUTO_SHORT_NS * AUTO_LONG_FACTOR)
+	else if (lasted / AUTO_LONG_FACTOR > enough)
 		size /= 2;
-	sizing->desired = clamp_size(size, AUTO_LEAST, heap->tlab_limit / nr_threads(heap));
-	sizing->refilled_at = now;
+	thread->tlab_bytes = clamp_size(size, AUTO_LEAST, heap->tlab_limit / nr_threads(heap));
+}
+
+void hab_sizing_refilled(const struct hab_heap *heap, struct hab_thread *thread)
+{
+	struct hab_sizing *sizing = &thread->sizing;
+
+	if (heap->tlab_mode != HAB_TLABS_AUTO)
+		return;
+	sizing->refilled_at = now_ns();
+	sizing->took = sizing->refilled_at - sizing->entered;
 }
 
 size_t hab_sizing_next(const struct hab_heap *heap, struct hab_thread *thread, size_t bytes)
 {
-	struct hab_sizing *sizing = &thread->sizing;
 	size_t size;
 
-	sizing->refills++;
-	if (heap->tlab_mode == HAB_TLABS_AUTO)
-		follow_rate(heap, sizing);
-	size = sizing->desired;
-	if (heap->tlab_mode == HAB_TLABS_GROWING)
-		size = clamp_size(boosted(sizing) + bytes, GROWING_LEAST, heap->tlab_limit);
+	switch (heap->tlab_mode) {
+	case HAB_TLABS_GROWING:
+		thread->sizing.refills++;
+		size = clamp_size(boosted(thread) + bytes, GROWING_LEAST, heap->tlab_limit);
+		break;
+	case HAB_TLABS_AUTO:
+		follow_rate(heap, thread);
+		size = thread->tlab_bytes;
+		break;
+	default:
+		size = thread->tlab_bytes;
+		break;
+	}
 	return size > bytes ? size : bytes;
 }
 
@@ -150,8 +161,8 @@ void hab_sizing_collect(struct hab_heap *heap)
 			continue;
 		add_sample(sizing,
 			   mine < used ? (uint64_t)((unsigned __int128)mine * ONE / used) : ONE);
-		sizing->desired = clamp_size((unsigned __int128)heap->arena_bytes * sizing->share /
-						     ONE / TARGET_REFILLS,
-					     GROWING_LEAST, heap->tlab_limit);
+		thread->tlab_bytes = clamp_size((unsigned __int128)heap->arena_bytes *
+							sizing->share / ONE / TARGET_REFILLS,
+						GROWING_LEAST, heap->tlab_limit);
 	}
 }

@@ -216,9 +216,10 @@ static struct hab_thread *make_record(struct hab_heap *heap)
 
 	if (grow_table(heap->slot))
 		return NULL;
-	thread = calloc(1, sizeof(*thread));
+	thread = aligned_alloc(64, sizeof(*thread));
 	if (!thread)
 		return NULL;
+	memset(thread, 0, sizeof(*thread));
 	thread->heap = heap;
 	thread->tlab = heap->slot < HAB_FAST_SLOTS ? &tlabs[heap->slot] : &thread->own_tlab;
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE;

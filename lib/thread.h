@@ -37,11 +37,12 @@ struct hab_tlab {
  * @end: where it really ends; @tlab->limit may lie before it, at a sample point
  * @waste_limit: a rest above this is kept, and the object allocated outside
  * @entry: the caller's stack pointer where it called the library
+ * @tlab_bytes: size of the next TLAB, a multiple of HAB_GRANULE; 0 without TLABs
  * @sampler_on: the sampler was running when the TLAB was last looked at
  * @sampling: inside a sample handler
  * @sections: the thread can run rseq sections
- * @sizing: how large the next TLAB is
  * @counters: written by the thread only
+ * @sizing: where @tlab_bytes comes from
  * @own_tlab: for heaps beyond HAB_FAST_SLOTS
  * @until_sample: bytes to the next sample, counted down in the slow path
  * @since_sample: bytes since the last one
@@ -50,7 +51,7 @@ struct hab_tlab {
  * @next: in the heap's list
  * @previous: the pointer that points here
  *
- * Refills touch the first lines only: programs that allocate keep little else in the cache.
+ * A refill touches the first two cache lines only: the objects push out the rest.
  */
 struct hab_thread {
 	struct hab_heap *heap;
@@ -59,11 +60,12 @@ struct hab_thread {
 	uintptr_t end;
 	size_t waste_limit;
 	uintptr_t entry;
+	size_t tlab_bytes;
 	bool sampler_on;
 	bool sampling;
 	bool sections;
+	struct hab_counters counters __attribute__((aligned(64)));
 	struct hab_sizing sizing;
-	struct hab_counters counters;
 	struct hab_tlab own_tlab;
 	uint64_t until_sample;
 	uint64_t since_sample;

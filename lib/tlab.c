@@ -45,7 +45,8 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
  */
 static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top, size_t bytes)
 {
-	if (bytes > hab_sizing_size(heap, thread))
+	/* A TLAB that is still small is no reason for objects to go elsewhere. */
+	if (bytes > heap->largest_in_tlab && bytes > thread->tlab_bytes)
 		return true;
 	if (thread->end - top <= thread->waste_limit)
 		return false;
@@ -60,7 +61,7 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	int err = -ENOMEM;
 
 	/* As large as it should be, from whichever level has that; else what there is. */
-	if (size > hab_heap_lowest(heap)->bytes)
+	if (size > heap->lowest_bytes)
 		err = hab_take(heap, thread, size, size, &chunk);
 	if (err)
 		err = hab_take(heap, thread, bytes, size, &chunk);
@@ -72,6 +73,7 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	/* HotSpot's fraction; but a chunk of its own wastes up to a granule, too. */
 	thread->waste_limit = size / 64 > HAB_GRANULE ? size / 64 : HAB_GRANULE;
 	thread->counters.tlab_refills++;
+	hab_sizing_refilled(heap, thread);
 	return 0;
 }
 

@@ -209,8 +209,14 @@ static int take_rest_locked(struct hab_heap *heap, u32 domain, u64 least, u64 wa
 	return -EAGAIN;
 }
 
+/* Only growing levels want to know the time. */
+static u64 now_ns(const struct hab_hierarchy *books)
+{
+	return hab_hierarchy_growing(books) ? ktime_get_mono_fast_ns() : 0;
+}
+
 /* Preemption is off: @cpu stays the CPU until the caller lets go of the lock. */
-static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 least, u64 want,
+static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 entered, u64 least, u64 want,
 			 struct hab_refill *refill)
 {
 	struct hab_hierarchy *books = &heap->books;
@@ -235,14 +241,12 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 least, u64
 		if (err)
 			return min(err, 0);
 	}
-	err = hab_hierarchy_plan(books, domains, least, want,
-				 hab_hierarchy_growing(books) ? ktime_get_mono_fast_ns() : 0,
-				 &plan);
+	err = hab_hierarchy_plan(books, domains, least, want, entered, &plan);
 	if (err)
 		return err;
 	if (plan.replaces_word)
 		old = xchg(hab_hierarchy_word(books, domains[lowest]), plan.word);
-	hab_hierarchy_commit(books, &plan, old);
+	hab_hierarchy_commit(books, &plan, old, now_ns(books));
 	fill_chunk(refill, plan.chunk, plan.chunk_size, plan.domain, plan.level);
 	refill->granted_bytes = plan.granted << HAB_GRANULE_SHIFT;
 	return 0;
@@ -250,6 +254,7 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 least, u64
 
 int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
 {
+	u64 entered = now_ns(&heap->books);
 	u64 least, want;
 	int err;
 
@@ -265,7 +270,7 @@ int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
 
 	preempt_disable();
 	raw_spin_lock(&heap->lock);
-	err = refill_locked(heap, smp_processor_id(), least, want, refill);
+	err = refill_locked(heap, smp_processor_id(), entered, least, want, refill);
 	raw_spin_unlock(&heap->lock);
 	/* Still on that CPU: the event's CPU is the refill's. */
 	if (!err && refill->granted_bytes)

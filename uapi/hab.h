@@ -95,8 +95,8 @@ struct hab_level {
 };
 
 /*
- * Each buffer starts with 1/64 of @bytes, doubles at refills that come within a
- * millisecond of the last, up to @bytes, and halves after a pause.
+ * Each buffer starts with 1/64 of @bytes, doubles, up to @bytes, while its blocks last for
+ * less than 256 times what a refill takes, and halves after a pause.
  */
 #define HAB_LEVEL_GROWING 0x1u
 

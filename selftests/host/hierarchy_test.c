@@ -73,7 +73,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	old = *word;
 	if (plan.replaces_word)
 		*word = plan.word;
-	hab_hierarchy_commit(&self->h, &plan, old);
+	hab_hierarchy_commit(&self->h, &plan, old, 0);
 	*chunk = plan.chunk;
 	*size = plan.chunk_size;
 	return 0;
@@ -219,7 +219,7 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 		EXPECT_EQ(0, rest);
 		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 16, 16, 0, &plan));
 		*word = plan.word;
-		hab_hierarchy_commit(&self->h, &plan, lies[i]);
+		hab_hierarchy_commit(&self->h, &plan, lies[i], 0);
 		ASSERT_EQ(0, mark(self, plan.chunk, plan.chunk_size));
 	}
 	EXPECT_EQ(i, self->h.invalid_words);
@@ -376,6 +376,8 @@ TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
 	EXPECT_EQ(32 * MiB, books_sum(self));
 }
 
+#define TOOK 1000 /* ns, each refill of the test below */
+
 /* The size of the next block of CPU 0, at time @now. */
 static u64 next_block(struct _test_data_books *self, u64 now)
 {
@@ -384,7 +386,7 @@ static u64 next_block(struct _test_data_books *self, u64 now)
 	if (hab_hierarchy_plan(&self->h, self->domains[0], 1, 1, now, &plan))
 		return 0;
 	*hab_hierarchy_word(&self->h, 0) = 0;
-	hab_hierarchy_commit(&self->h, &plan, 0);
+	hab_hierarchy_commit(&self->h, &plan, 0, now + TOOK);
 	return plan.granted;
 }
 
@@ -392,21 +394,22 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 {
 	static const struct hab_level growing = { 1 * MiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
 	u64 most = 1 * MiB / HAB_GRANULE, size = most / 64, now = 1;
+	u64 enough = TOOK * HAB_GROW_BELOW;
 	int i;
 
 	start(self, 64 * MiB, 1, &growing);
 	EXPECT_TRUE(hab_hierarchy_growing(&self->h));
 	EXPECT_EQ(size, next_block(self, now));
 	for (i = 0; i < 10; i++) {
-		now += HAB_GROW_BELOW_NS / 2;
+		now += enough / 2;
 		size = min(2 * size, most);
 		EXPECT_EQ(size, next_block(self, now));
 	}
-	now += 2 * HAB_GROW_BELOW_NS;
+	now += 2 * enough;
 	EXPECT_EQ(most, next_block(self, now));
 	for (i = 0; i < 10; i++) {
-		now += 100 * HAB_GROW_BELOW_NS;
-		size = size / 2 > most / 64 ? size / 2 : most / 64;
+		now += 100 * enough;
+		size = max(size / 2, most / 64);
 		EXPECT_EQ(size, next_block(self, now));
 	}
 }
