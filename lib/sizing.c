@@ -81,6 +81,7 @@ static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
 {
 	struct hab_sizing *sizing = &thread->sizing;
 	uint64_t enough = sizing->took * AUTO_SHORT;
+	size_t most = heap->tlab_limit / nr_threads(heap);
 	size_t size = thread->tlab_bytes;
 	uint64_t lasted;
 
@@ -90,7 +91,10 @@ static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
 		size *= 2;
 	else if (lasted / AUTO_LONG_FACTOR > enough)
 		size /= 2;
-	thread->tlab_bytes = clamp_size(size, AUTO_LEAST, heap->tlab_limit / nr_threads(heap));
+	/* Larger ones would leave the buffer above nothing to save. */
+	if (most > heap->lowest_bytes / 4)
+		most = heap->lowest_bytes / 4;
+	thread->tlab_bytes = clamp_size(size, AUTO_LEAST, most);
 }
 
 void hab_sizing_refilled(const struct hab_heap *heap, struct hab_thread *thread)
