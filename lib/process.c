@@ -150,7 +150,8 @@ static bool collect_words_locked(struct process *process, uint32_t nr_cpus)
 	u64 before = process->books.rests.sum;
 	uint32_t cpu;
 
-	if (!process->emptied)
+	/* Without a barrier that works in this process nothing may be touched. */
+	if (!process->emptied || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ))
 		return false;
 	memset(process->emptied, 0, nr_cpus * sizeof(uint64_t));
 	while (empty_words(process, nr_cpus))

@@ -168,7 +168,7 @@ static int64_t allocate_on_processor(struct hab_heap *heap, struct hab_thread *t
  * to go on from there.
  */
 static int64_t allocate_guarded(struct hab_heap *heap, struct hab_thread *thread, uint64_t size,
-				uint32_t *cpu)
+				uint32_t *cpu, uint32_t *domain)
 {
 	struct hab_rseq_take take = { .least = size, .want = size };
 	struct rseq *area = hab_rseq_area();
@@ -176,11 +176,15 @@ static int64_t allocate_guarded(struct hab_heap *heap, struct hab_thread *thread
 
 	do {
 		*cpu = hab_rseq_cpu(area);
-		result = hab_rseq_take_cmpxchg_verify(
-			area, *cpu, hab_heap_word(heap, heap->domains[*cpu]), &take);
+		if (*cpu >= heap->nr_cpus)
+			return -1;
+		*domain = heap->domains[*cpu];
+		result = hab_rseq_take_cmpxchg_verify(area, *cpu, hab_heap_word(heap, *domain),
+						      &take);
 		thread->counters.restarts += result == HAB_RSEQ_RESTART;
 		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 	} while (result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT);
+	/* The hardware's number is held against the domain that was chosen before. */
 	*cpu = take.hardware_cpu;
 	return result == HAB_RSEQ_DONE ? (int64_t)HAB_WORD_TOP(take.old) : -1;
 }
@@ -213,8 +217,7 @@ static int64_t allocate_near(struct hab_heap *heap, struct hab_thread *thread, u
 	int64_t chunk;
 
 	if (guarded) {
-		chunk = allocate_guarded(heap, thread, size, cpu);
-		*domain = heap->domains[*cpu];
+		chunk = allocate_guarded(heap, thread, size, cpu, domain);
 		if (chunk >= 0) {
 			found(heap, thread, *cpu, *domain, 0);
 			return chunk;
