@@ -107,14 +107,20 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	sample->sample_id = event->sample_id;
 	sample->heap_id = event->heap_id;
 	sample->bytes = event->bytes;
+	sample->chunk_bytes = event->chunk_bytes;
+	sample->object_bytes = event->object_bytes;
+	sample->allocated_bytes = event->allocated_bytes;
 	sample->weight = weight;
 	sample->probability = probability;
 	sample->cgroup_id = bpf_get_current_cgroup_id();
 	sample->cpu = event->cpu;
 	sample->domain = event->domain;
 	sample->level = event->level;
+	sample->kind = event->kind;
+	sample->reserved = 0;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
+	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
 	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;

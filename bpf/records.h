@@ -42,16 +42,22 @@ struct hab_record_sample {
 	struct hab_record_head head;
 	__u64 sample_id;
 	__u64 heap_id;
-	__u64 bytes;	   /* of this refill */
+	__u64 bytes; /* what the event stands for, see struct hab_event */
+	__u64 chunk_bytes;
+	__u64 object_bytes;
+	__u64 allocated_bytes;
 	__u64 weight;	   /* bytes of this thread since its last kept sample */
 	__u64 probability; /* it was kept with, 2^32 = certain */
 	__u64 cgroup_id;
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
+	__u32 kind;	 /* enum hab_event_kind */
 	__u32 nr_frames; /* leaf first; 0: no stack could be read */
+	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
+	char tag[HAB_TAG_LEN]; /* the caller's name for the object's type, or "" */
 	struct hab_frame frames[HAB_STACK_DEPTH];
 };
 

@@ -69,15 +69,19 @@ static void store(struct ingest *ingest, const struct hab_record_sample *sample,
 		.weight = sample->weight,
 		.estimate = stacks_estimate(sample->bytes, sample->probability),
 		.events = stacks_estimate(1ull << STACKS_EVENT_SHIFT, sample->probability),
+		.variance = stacks_variance(sample->bytes, sample->probability),
 	};
 	struct stack_key key = {
 		.pid = sample->head.pid,
+		.kind = sample->kind,
+		.cgroup_id = sample->cgroup_id,
 		.nr_frames = nr_frames,
 		.frames = frames,
 	};
 
 	memcpy(key.comm, sample->comm, sizeof(key.comm));
 	memcpy(key.heap, sample->heap_name, sizeof(key.heap));
+	memcpy(key.tag, sample->tag, sizeof(key.tag));
 	stacks_add(ingest->stacks, &key, &counts, now_ns);
 }
 
@@ -169,6 +173,8 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	memset(sample->heap_name, 0, sizeof(sample->heap_name));
 	clean_copy(sample->heap_name, sizeof(sample->heap_name), record->heap_name,
 		   sizeof(record->heap_name));
+	memset(sample->tag, 0, sizeof(sample->tag));
+	clean_copy(sample->tag, sizeof(sample->tag), record->tag, sizeof(record->tag));
 	ingest->counts.samples++;
 	/* Now, while it lives. */
 	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false, now_ns);
@@ -216,7 +222,8 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 		goto malformed;
 	switch (head->type) {
 	case HAB_RECORD_SAMPLE:
-		if (size < sizeof(*sample) || sample->nr_frames > HAB_STACK_DEPTH)
+		if (size < sizeof(*sample) || sample->nr_frames > HAB_STACK_DEPTH ||
+		    sample->kind >= HAB_EVENT_KINDS)
 			goto malformed;
 		take_sample(ingest, sample, now_ns);
 		return;

@@ -82,14 +82,18 @@ static uint64_t key_hash(const struct stack_key *key)
 	uint64_t hash = hash_bytes(key->comm, sizeof(key->comm), key->pid);
 
 	hash = hash_bytes(key->heap, sizeof(key->heap), hash);
+	hash = hash_bytes(key->tag, sizeof(key->tag), hash + key->kind);
+	hash = hash_bytes(&key->cgroup_id, sizeof(key->cgroup_id), hash);
 	return hash_bytes(key->frames, key->nr_frames * sizeof(*key->frames), hash);
 }
 
 static bool key_equal(const struct stack_key *one, const struct stack_key *two)
 {
-	return one->pid == two->pid && one->nr_frames == two->nr_frames &&
+	return one->pid == two->pid && one->kind == two->kind && one->cgroup_id == two->cgroup_id &&
+	       one->nr_frames == two->nr_frames &&
 	       !memcmp(one->comm, two->comm, sizeof(one->comm)) &&
 	       !memcmp(one->heap, two->heap, sizeof(one->heap)) &&
+	       !memcmp(one->tag, two->tag, sizeof(one->tag)) &&
 	       (!one->nr_frames ||
 		!memcmp(one->frames, two->frames, one->nr_frames * sizeof(*one->frames)));
 }
@@ -101,6 +105,7 @@ static void counts_add(struct stack_counts *sum, const struct stack_counts *more
 	sum->weight += more->weight;
 	sum->estimate += more->estimate;
 	sum->events += more->events;
+	sum->variance += more->variance;
 }
 
 static void counts_subtract(struct stack_counts *rest, const struct stack_counts *less)
@@ -110,6 +115,7 @@ static void counts_subtract(struct stack_counts *rest, const struct stack_counts
 	rest->weight -= less->weight;
 	rest->estimate -= less->estimate;
 	rest->events -= less->events;
+	rest->variance -= less->variance;
 }
 
 /* Moves an entry's counts into entry 0, as if it had always been part of it. */
@@ -254,6 +260,13 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 		if (counts.samples)
 			visit(context, &table->entries[i].key, &counts);
 	}
+}
+
+double stacks_variance(uint64_t bytes, uint64_t probability)
+{
+	double p = (double)probability / 4294967296.0;
+
+	return probability ? (double)bytes * (double)bytes * (1 - p) / (p * p) : 0;
 }
 
 uint64_t stacks_estimate(uint64_t bytes, uint64_t probability)

@@ -12,17 +12,21 @@
 
 struct stack_counts {
 	uint64_t samples;
-	uint64_t bytes;	   /* of the sampled refills themselves */
+	uint64_t bytes;	   /* of the sampled events themselves */
 	uint64_t weight;   /* bytes of the thread between samples, as JFR has it */
 	uint64_t estimate; /* sum of bytes / probability */
 	uint64_t events;   /* sum of 1 / probability, in 2^-STACKS_EVENT_SHIFT */
+	double variance;   /* of estimate, itself estimated: sum of bytes^2 (1 - p) / p^2 */
 };
 
 struct stack_key {
 	uint32_t pid;
+	uint32_t kind; /* enum hab_event_kind */
+	uint64_t cgroup_id;
 	unsigned int nr_frames;
 	char comm[HAB_COMM_LEN]; /* clean; bytes after the NUL are zero */
 	char heap[HAB_NAME_LEN];
+	char tag[HAB_TAG_LEN];
 	const uint64_t *frames; /* leaf first, see FRAME() */
 };
 
@@ -53,5 +57,8 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 
 /* bytes * 2^32 / probability, rounded to the nearest. */
 uint64_t stacks_estimate(uint64_t bytes, uint64_t probability);
+
+/* What one sample adds to the variance of the estimate. */
+double stacks_variance(uint64_t bytes, uint64_t probability);
 
 #endif /* HABD_STACKS_H */

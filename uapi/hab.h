@@ -302,28 +302,55 @@ struct hab_info {
  * through BTF, so fields may be added and moved.
  */
 
+#define HAB_TAG_LEN 32 /* with the closing NUL */
+
 /**
- * struct hab_event - a buffer refill, tracepoint hab_refill
+ * enum hab_event_kind - what happened, after the JDK's events
+ * @HAB_EVENT_REFILL: a lowest-level buffer, or the caller itself, got memory
+ * @HAB_EVENT_TLAB: an object was put into a new TLAB (jdk.ObjectAllocationInNewTLAB)
+ * @HAB_EVENT_OUTSIDE: an object got a chunk of its own (jdk.ObjectAllocationOutsideTLAB)
+ * @HAB_EVENT_SAMPLE: a thread has allocated about the sampling interval (JVMTI's
+ *	SampledObjectAlloc)
+ * @HAB_EVENT_KINDS: how many kinds there are
+ */
+enum hab_event_kind {
+	HAB_EVENT_REFILL,
+	HAB_EVENT_TLAB,
+	HAB_EVENT_OUTSIDE,
+	HAB_EVENT_SAMPLE,
+	HAB_EVENT_KINDS,
+};
+
+/**
+ * struct hab_event - tracepoints hab_refill, hab_tlab, hab_outside and hab_sample
  * @heap_id: which heap
- * @bytes: granted to the lowest buffer, or straight to the caller
- * @chunk_bytes: what the caller got of it
+ * @bytes: what it stands for, so that the sum over all events of a kind is a total: granted
+ *	to the lowest buffer or straight to the caller; the TLAB; the object with its
+ *	padding; what the thread has allocated since its last sample
+ * @chunk_bytes: what the caller got of it; of HAB_EVENT_TLAB the TLAB's size
+ * @object_bytes: size asked for of the object that raised it; 0: none (HAB_EVENT_REFILL)
+ * @allocated_bytes: by the thread from this heap so far; 0 for HAB_EVENT_REFILL
  * @sample_id: set by hab_throttle_event() if it keeps the event
  * @cpu: where it ran
  * @domain: id of the refilled buffer's domain
  * @level: of the refilled buffer, 0 if the caller was served straight
- * @reserved: 0
+ * @kind: enum hab_event_kind
  * @heap_name: as in struct hab_create
+ * @tag: the caller's name for the object's type, or ""
  */
 struct hab_event {
 	__u64 heap_id;
 	__u64 bytes;
 	__u64 chunk_bytes;
+	__u64 object_bytes;
+	__u64 allocated_bytes;
 	__u64 sample_id;
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
-	__u32 reserved;
+	__u32 kind;
 	char heap_name[HAB_NAME_LEN];
+	char tag[HAB_TAG_LEN];
 };
 
 /**
