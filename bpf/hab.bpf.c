@@ -11,6 +11,7 @@
  * the running kernel by CO-RE, so building needs no kernel.
  */
 #include <linux/bpf.h>
+#include <stdbool.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -113,11 +114,15 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	sample->weight = weight;
 	sample->probability = probability;
 	sample->cgroup_id = bpf_get_current_cgroup_id();
+	sample->window = event->window;
+	sample->candidate = event->candidate;
+	sample->slot = event->slot;
+	sample->points = event->points;
+	sample->window_ms = event->window_ms;
 	sample->cpu = event->cpu;
 	sample->domain = event->domain;
 	sample->level = event->level;
 	sample->kind = event->kind;
-	sample->reserved = 0;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
@@ -136,6 +141,7 @@ int BPF_PROG(on_refill, struct hab_event *event)
 	struct task_state *task = NULL;
 	struct task_struct *current_task;
 	__u64 probability, bytes, weight;
+	bool replaces, failed;
 
 	if (!event || !machine)
 		return 0;
@@ -165,17 +171,30 @@ int BPF_PROG(on_refill, struct hab_event *event)
 	}
 
 	weight = task ? task->bytes : bytes;
-	if (send_sample(ctx, event, weight, probability)) {
+	replaces = event->candidate > event->points;
+	failed = send_sample(ctx, event, weight, probability);
+	if (failed && !replaces) {
 		__sync_fetch_and_add(&machine->lost, 1);
 		if (process)
 			__sync_fetch_and_add(&process->lost, 1);
 		return 0;
+	}
+	if (replaces) {
+		/* One of the two was throttled: the other one if this was sent, else this. */
+		__sync_fetch_and_add(&machine->throttled, 1);
+		if (process)
+			__sync_fetch_and_add(&process->throttled, 1);
+		if (failed)
+			return 0;
+		__sync_fetch_and_add(&machine->replaced, 1);
 	}
 	/* Only a sample that was sent ends the interval, so weights add up. */
 	if (task) {
 		task->bytes = 0;
 		task->sample_id = event->sample_id;
 	}
+	if (replaces)
+		return 0;
 	__sync_fetch_and_add(&machine->sampled, 1);
 	if (process)
 		__sync_fetch_and_add(&process->sampled, 1);
@@ -209,6 +228,28 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	stack->reserved = 0;
 	bpf_core_read(stack->frames, sizeof(stack->frames), &event->frames);
 	bpf_ringbuf_submit(stack, 0);
+	return 0;
+}
+
+SEC("tp_btf/hab_window")
+int BPF_PROG(on_window, struct hab_window_event *event)
+{
+	struct hab_machine_totals *machine = machine_totals();
+	struct hab_record_window *window;
+
+	if (!event || !machine)
+		return 0;
+	window = bpf_ringbuf_reserve(&records, sizeof(*window), 0);
+	if (!window) {
+		__sync_fetch_and_add(&machine->windows_lost, 1);
+		return 0;
+	}
+	fill_head(&window->head, HAB_RECORD_WINDOW);
+	window->event.window = event->window;
+	window->event.candidates = event->candidates;
+	window->event.points = event->points;
+	window->event.reserved = 0;
+	bpf_ringbuf_submit(window, 0);
 	return 0;
 }
 

@@ -7,6 +7,12 @@
  * by frame pointers, and usually a HAB_RECORD_STACK with the same sample_id a
  * moment later: the stack that the thread unwound itself. The second is the
  * better one where it comes.
+ *
+ * A sample whose candidate number is above its window's points takes the place of the
+ * one that was sent before with the same window and slot. That one is dropped by
+ * the reader and was throttled, so the slot counts once: as sampled when its first
+ * sample was sent, as lost if that one found the ring full. The samples that stay have their final
+ * probability when HAB_RECORD_WINDOW has come.
  */
 #ifndef HAB_RECORDS_H
 #define HAB_RECORDS_H
@@ -20,7 +26,8 @@
 enum hab_record_type {
 	HAB_RECORD_SAMPLE = 1,
 	HAB_RECORD_STACK = 2,
-	HAB_RECORD_HEAP = 3, /* a heap was made: time to read the process's maps */
+	HAB_RECORD_HEAP = 3,   /* a heap was made: time to read the process's maps */
+	HAB_RECORD_WINDOW = 4, /* no more samples of that window, but for stragglers */
 };
 
 struct hab_record_head {
@@ -49,12 +56,16 @@ struct hab_record_sample {
 	__u64 weight;	   /* bytes of this thread since its last kept sample */
 	__u64 probability; /* it was kept with, 2^32 = certain */
 	__u64 cgroup_id;
+	__u64 window; /* this and the next five: as in struct hab_event */
+	__u64 candidate;
+	__u32 slot;
+	__u32 points;
+	__u32 window_ms;
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
 	__u32 kind;	 /* enum hab_event_kind */
 	__u32 nr_frames; /* leaf first; 0: no stack could be read */
-	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN]; /* the caller's name for the object's type, or "" */
@@ -76,6 +87,11 @@ struct hab_record_heap {
 	char heap_name[HAB_NAME_LEN];
 };
 
+struct hab_record_window {
+	struct hab_record_head head; /* pid and tid mean nothing */
+	struct hab_window_event event;
+};
+
 /* Map "processes": key __u32 tgid. Exact. */
 struct hab_process_totals {
 	__u64 refills;
@@ -93,9 +109,11 @@ struct hab_machine_totals {
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
-	__u64 table_full;  /* events of processes that found no place in "processes" */
-	__u64 stacks_lost; /* HAB_RECORD_STACK that found the ring full */
-	__u64 heaps_lost;  /* HAB_RECORD_HEAP likewise */
+	__u64 table_full;   /* events of processes that found no place in "processes" */
+	__u64 stacks_lost;  /* HAB_RECORD_STACK that found the ring full */
+	__u64 heaps_lost;   /* HAB_RECORD_HEAP likewise */
+	__u64 windows_lost; /* HAB_RECORD_WINDOW likewise */
+	__u64 replaced;	    /* of the throttled ones: were sent, and replaced later */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -30,9 +30,25 @@ static inline u64 hab_counter_increment(hab_counter *counter)
 	return atomic64_inc_return_relaxed(counter);
 }
 
+/* The same; what was written before the value that it counts on from is visible. */
+static inline u64 hab_counter_increment_acquire(hab_counter *counter)
+{
+	return atomic64_inc_return_acquire(counter);
+}
+
 static inline void hab_counter_set(hab_counter *counter, u64 value)
 {
 	atomic64_set(counter, value);
+}
+
+static inline void hab_counter_set_release(hab_counter *counter, u64 value)
+{
+	atomic64_set_release(counter, value);
+}
+
+static inline u64 hab_counter_exchange(hab_counter *counter, u64 value)
+{
+	return atomic64_xchg(counter, value);
 }
 
 /* The value found, which is @old if it was replaced. */
@@ -104,9 +120,24 @@ static inline u64 hab_counter_increment(hab_counter *counter)
 	return __atomic_add_fetch(&counter->value, 1, __ATOMIC_RELAXED);
 }
 
+static inline u64 hab_counter_increment_acquire(hab_counter *counter)
+{
+	return __atomic_add_fetch(&counter->value, 1, __ATOMIC_ACQUIRE);
+}
+
 static inline void hab_counter_set(hab_counter *counter, u64 value)
 {
 	WRITE_ONCE(counter->value, value);
+}
+
+static inline void hab_counter_set_release(hab_counter *counter, u64 value)
+{
+	__atomic_store_n(&counter->value, value, __ATOMIC_RELEASE);
+}
+
+static inline u64 hab_counter_exchange(hab_counter *counter, u64 value)
+{
+	return __atomic_exchange_n(&counter->value, value, __ATOMIC_SEQ_CST);
 }
 
 static inline u64 hab_counter_cmpxchg(hab_counter *counter, u64 old, u64 value)

@@ -1,149 +1,112 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The throttler of throttle.h, in integers.
+ * The accepting side of throttle.h: one event.
  *
- * The hard case is the sampling interval. It is drawn from the geometric
- * distribution with success probability points / average, which takes the ratio
- * of two logarithms close to 0; both have 40 bits of fraction.
+ * The hard case is an offer that was held up between reading the active window's number
+ * and counting. If that window was closed meanwhile, the count says so, and the offer
+ * starts again with the next. If two turns went by after it had counted, the
+ * window's fields may be another window's by now: then the event is not kept.
  */
-#include "logarithm.h"
 #include "throttle.h"
 
-#define AVERAGE_SHIFT 16
-#define INTERVAL_MAX  (1ull << 31)
-#define MEASURED_MAX  (1ull << 46) /* of a window; keeps the average in 64 bits */
+#define PROBES 8u
 
-/* Points of the window with number @phase: no second's remainder is lost. */
-static u64 points_of(const struct hab_throttle *throttle, u32 phase)
+/*
+ * Who @key is: his place is one of PROBES, the first free one when he comes. All are
+ * looked at, so a place that becomes free before his own does him no harm.
+ */
+static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
 {
-	u32 n = throttle->windows_per_second;
+	u32 start = hab_mix(key) % HAB_SHARES;
+	struct hab_share *share, *vacant = NULL;
+	u64 found;
+	u32 i;
 
-	return (u64)throttle->rate * (phase + 1) / n - (u64)throttle->rate * phase / n;
+	for (i = 0; i < PROBES; i++) {
+		share = &throttle->shares[(start + i) % HAB_SHARES];
+		found = hab_counter_read(&share->key);
+		if (found == key)
+			return share;
+		if (!found && !vacant)
+			vacant = share;
+	}
+	if (!vacant)
+		return NULL;
+	found = hab_counter_cmpxchg(&vacant->key, 0, key);
+	/* Another newcomer was faster: this event has no share, the next looks again. */
+	return !found || found == key ? vacant : NULL;
 }
 
 /*
- * Every how many events to keep one, so that about @points of the expected
- * average are kept: 1, or geometric with mean average / points.
+ * Counts in the window of @share that has @number. 1: it decides, @ordinal is set;
+ * 0: it only counts; -1: it was closed.
  */
-static u64 draw_interval(u64 points, u64 average, u64 random)
+static int count(struct hab_share *share, u64 number, u64 *ordinal)
 {
-	u64 miss, log_random, log_miss, interval;
+	struct hab_window *window = &share->windows[number % 2];
 
-	if (average <= points << AVERAGE_SHIFT)
-		return 1;
-	/* miss = 1 - points / average, in (0, 1) because of the test above. */
-	miss = HAB_LOG_ONE - hab_mul_div(points << AVERAGE_SHIFT, HAB_LOG_ONE, average);
-	log_miss = hab_minus_log2(miss);
-	log_random = hab_minus_log2((random >> 1) | 1);
-	if (!log_miss)
-		return INTERVAL_MAX;
-	interval = hab_div(log_random, log_miss) + 1;
-	return min(interval, INTERVAL_MAX);
+	/* Pairs with the release in open_window(). */
+	*ordinal = hab_counter_increment_acquire(&window->measured);
+	if (*ordinal > HAB_WINDOW_CLOSED)
+		return -1;
+	return READ_ONCE(window->interval) != 0;
 }
 
-/* Fills in the idle window for @points samples and makes it the active one. */
-static void publish(struct hab_throttle *throttle, u64 points, u64 random)
+/* Where an event of @key counts: the share that decides, or NULL if a turn came between. */
+static struct hab_share *place(struct hab_throttle *throttle, u64 key, u64 number, u64 *ordinal)
 {
-	struct hab_throttle_window *window = &throttle->windows[0];
+	struct hab_share *share = find_share(throttle, key);
+	int decides = 0;
 
-	if (throttle->active == window)
-		window = &throttle->windows[1];
-	window->interval = points ? draw_interval(points, throttle->average, random) : 1;
-	window->projected = points * window->interval;
-	hab_counter_set(&window->measured, 0);
-	/* Pairs with the load acquire in hab_throttle_offer(). */
-	hab_store_release(&throttle->active, window);
-}
-
-/* What the ended window had left of its samples, forgiven once a second. */
-static u64 carry_debt(struct hab_throttle *throttle, u64 measured)
-{
-	const struct hab_throttle_window *window = throttle->active;
-
-	if (throttle->carried >= throttle->windows_per_second) {
-		throttle->carried = 1;
-		return 0;
-	}
-	throttle->carried++;
-	return hab_div(window->projected, window->interval) -
-	       hab_div(min(measured, window->projected), window->interval);
-}
-
-static void update_average(struct hab_throttle *throttle, u64 measured)
-{
-	u64 now = min(measured, MEASURED_MAX) << AVERAGE_SHIFT;
-
-	if (now >= throttle->average)
-		throttle->average += hab_div(now - throttle->average, throttle->lookback);
+	if (share)
+		decides = count(share, number, ordinal);
 	else
-		throttle->average -= hab_div(throttle->average - now, throttle->lookback);
-}
-
-u64 hab_throttle_turn(struct hab_throttle *throttle, u64 random)
-{
-	u64 measured = hab_counter_read(&throttle->active->measured);
-	u64 points;
-
-	if (throttle->rate == HAB_RATE_OFF) {
-		hab_counter_set(&throttle->active->measured, 0);
-		return measured;
+		hab_counter_increment(&throttle->unplaced);
+	if (!decides) {
+		share = &throttle->shares[READ_ONCE(throttle->hosts[number % 2])];
+		decides = count(share, number, ordinal);
 	}
-	throttle->phase = (throttle->phase + 1) % throttle->windows_per_second;
-	points = points_of(throttle, throttle->phase) + carry_debt(throttle, measured);
-	update_average(throttle, measured);
-	publish(throttle, points, random);
-	return measured;
+	return decides > 0 ? share : NULL;
 }
 
-int hab_throttle_set_windows(struct hab_throttle *throttle, u32 rate, u32 windows_per_second,
-			     u32 lookback)
+static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u64 number,
+		 u64 ordinal, struct hab_kept *kept)
 {
-	if (rate > HAB_RATE_OFF || !windows_per_second || windows_per_second > 1000 || !lookback)
-		return -EINVAL;
-	WRITE_ONCE(throttle->windows_per_second, windows_per_second);
-	throttle->lookback = lookback;
-	throttle->phase = 0;
-	throttle->average = 0;
-	throttle->carried = 1;
-	WRITE_ONCE(throttle->rate, rate);
-	/* What was not kept at another rate is not this one's to make up for. */
-	hab_counter_set(&throttle->kept_at, hab_counter_read(&throttle->offered));
-	publish(throttle, rate == HAB_RATE_OFF ? 0 : points_of(throttle, 0), 0);
-	return 0;
+	const struct hab_window *window = &share->windows[number % 2];
+	u32 interval = READ_ONCE(window->interval);
+	u64 seed = READ_ONCE(throttle->seeds[number % 2]);
+
+	kept->number = number;
+	kept->share = share - throttle->shares;
+	kept->points = READ_ONCE(window->points);
+	kept->probability = READ_ONCE(window->probability);
+	if (!interval || !hab_window_choose(hab_window_hash(seed, kept->share), interval,
+					    kept->points, ordinal, &kept->place))
+		return false;
+	/* Two turns later these fields are another window's. */
+	if (hab_load_acquire(&throttle->number) - number > 1)
+		return false;
+	if (kept->place.candidate <= kept->points)
+		hab_counter_increment(&throttle->sampled);
+	return true;
 }
 
-int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate)
+bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept *kept)
 {
-	/* The JDK's rule: few samples a second are one window's. */
-	return hab_throttle_set_windows(throttle, rate, rate <= 9 ? 1 : 5, 25);
-}
+	struct hab_share *share;
+	u64 number, ordinal;
 
-/* How many events the one with number @ordinal stands for, having been kept. */
-static u64 stands_for(struct hab_throttle *throttle, u64 ordinal)
-{
-	u64 last = hab_counter_read(&throttle->kept_at);
-	u64 found;
-
-	while (last < ordinal) {
-		found = hab_counter_cmpxchg(&throttle->kept_at, last, ordinal);
-		if (found == last)
-			return ordinal - last;
-		last = found;
+	hab_counter_increment(&throttle->offered);
+	if (READ_ONCE(throttle->off)) {
+		hab_counter_increment(&throttle->sampled);
+		memset(kept, 0, sizeof(*kept));
+		kept->probability = HAB_PROBABILITY_ONE;
+		return true;
 	}
-	/* A later one was faster, and stands for those before this one. */
-	return 1;
-}
-
-u64 hab_throttle_offer(struct hab_throttle *throttle)
-{
-	/* Pairs with the store release in publish(). */
-	struct hab_throttle_window *window = hab_load_acquire(&throttle->active);
-	u64 ordinal = hab_counter_increment(&throttle->offered);
-	u64 in_window = hab_counter_increment(&window->measured);
-
-	if (READ_ONCE(throttle->rate) != HAB_RATE_OFF &&
-	    (in_window > window->projected || in_window % window->interval))
-		return 0;
-	hab_counter_increment(&throttle->sampled);
-	return hab_div(HAB_PROBABILITY_ONE, stands_for(throttle, ordinal));
+	do {
+		/* Pairs with the store release in publish(). */
+		number = hab_load_acquire(&throttle->number);
+		share = place(throttle, key, number, &ordinal);
+	} while (!share);
+	return keep(throttle, share, number, ordinal, kept);
 }

@@ -1,109 +1,187 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Which event is sampled: an adaptive throttler with windows, after the JDK's
- * (jfr/support/jfrAdaptiveSampler.cpp, jfr/recorder/service/jfrEventThrottler.cpp).
+ * (jfr/support/jfrAdaptiveSampler.cpp, jfr/recorder/service/jfrEventThrottler.cpp),
+ * that divides each window's points max-min fairly among those who raise the events.
  *
  * Synchronisation: hab_throttle_offer() may run on all CPUs at once, in any
  * context, takes no lock and never waits. hab_throttle_turn() and
- * hab_throttle_set_rate() are serialised by the caller. There are two windows;
- * the turn fills in the idle one and publishes it, so an offer that read the old
- * pointer still counts, in the old window, and is never lost: the totals are kept
- * apart from the windows.
+ * hab_throttle_set_rate() are serialised by the caller. Each share has two windows; a turn
+ * fills in the idle ones, publishes them all by one store, and then closes the
+ * old ones: an offer that had read the old number counts in the old window until it
+ * is closed, and in the new one after that. None is uncounted, and none counts twice.
  *
- * Two things differ from the JDK on purpose. An event that comes after its
- * window's end is counted in the old window instead of being dropped uncounted,
- * because a timer turns the windows, not an event. And the points of a second
- * are spread over its windows without a remainder: 14/s is 14/s.
+ * Who has no share of his own (he is new, or quiet, or the table is full) counts in
+ * the common share, which gets points like any other; while nobody is expected there,
+ * it gets none, and its few events count in the largest share instead. A
+ * throttler with one process is therefore the JDK's.
+ *
+ * Five things differ from the JDK on purpose. A timer turns the windows, not an event, so
+ * none is dropped uncounted. The points of a period are spread over its windows without
+ * a remainder: 14/s is 14/s. What comes beyond a window's plan is not dropped but replaces
+ * what was kept, see window.h: every event has the same probability. Which event
+ * of an interval is kept is drawn, too. And intervals are at most half as long as they
+ * would be on average (@fill of struct hab_throttle_shape).
  */
 #ifndef HAB_CORE_THROTTLE_H
 #define HAB_CORE_THROTTLE_H
 
+#include "budget.h"
 #include "os.h"
+#include "window.h"
 
-#define HAB_RATE_MAX	    1000000u
-#define HAB_RATE_OFF	    (HAB_RATE_MAX + 1) /* no throttle: keep all */
-#define HAB_RATE_DEFAULT    150u
-#define HAB_PROBABILITY_ONE (1ull << 32)
+#define HAB_RATE_MAX	 1000000u
+#define HAB_RATE_OFF	 (HAB_RATE_MAX + 1) /* no throttle: keep all */
+#define HAB_RATE_DEFAULT 150u
 
-/* @measured is written by all CPUs; the rest only while the window is idle. */
-struct hab_throttle_window {
-	hab_counter measured;
-	u64 projected;
-	u64 interval;
+#define HAB_SECOND_MS	 1000u
+#define HAB_MINUTE_MS	 (60 * HAB_SECOND_MS)
+#define HAB_HOUR_MS	 (60 * HAB_MINUTE_MS)
+#define HAB_DAY_MS	 (24 * HAB_HOUR_MS)
+
+#define HAB_SHARES	 512u	    /* a power of two */
+#define HAB_SHARE_COMMON HAB_SHARES /* index of the common share */
+
+/**
+ * struct hab_share - one who raises events
+ * @key: who, or 0: free
+ * @average: of his events in a window, 16 bits of fraction; the turn's
+ * @windows: number n of the throttler is windows[n % 2]
+ */
+struct hab_share {
+	hab_counter key;
+	u64 average;
+	struct hab_window windows[2];
+};
+
+/**
+ * struct hab_throttle_shape - how a rate becomes windows
+ * @rate: events to keep in a period, 0 to HAB_RATE_MAX, or HAB_RATE_OFF
+ * @period_ms: HAB_SECOND_MS to HAB_DAY_MS
+ * @windows: that a period has
+ * @lookback: how many windows averages look back on, at least 1
+ * @fill: 1: intervals are at most half their mean, so that steady events use up every
+ *	window and all its samples stand for the same number of events; 0: as the JDK
+ *	draws them, which leaves some windows half empty, 3.5 % of the rate unused at 5 windows
+ *	a second, and samples of very different weights
+ */
+struct hab_throttle_shape {
+	u32 rate;
+	u32 period_ms;
+	u32 windows;
+	u32 lookback;
+	u32 fill;
 };
 
 /**
  * struct hab_throttle - a throttler
- * @active: the window that offers count in; store release in the turn pairs
- *	with load acquire in the offer
- * @windows: the two
+ * @number: of the active window, from 1; store release in the turn pairs with load
+ *	acquire in the offer
+ * @seeds: of the windows with an even and an odd number
+ * @hosts: the share where those without one count
  * @offered: events, ever
- * @sampled: of these the ones kept; the others were throttled
- * @kept_at: @offered when the last one was kept
- * @rate: events to keep in a second, or HAB_RATE_OFF
- * @windows_per_second: 1 or 5
- * @lookback: windows that the average looks back on, at least 1
- * @phase: number of the active window within its second
- * @average: of events in a window, 16 bits of fraction
+ * @sampled: of these the ones kept to the end; the others were throttled
+ * @unplaced: events of the window that found the table full
+ * @off: keep all
+ * @shape: what was set
+ * @offered_before: @offered at the last turn
+ * @phase: number of the active window within its period
  * @carried: windows since debt was forgiven last
+ * @owners: how many have a window of their own
+ * @points: of the active window
+ * @excess: samples that came between a turn's reading and its closing of a window, still
+ *	to be taken off a window's points
+ * @shares: a table by hash of the key; the last is the common share
+ * @claims: the turn's
  */
 struct hab_throttle {
-	struct hab_throttle_window *active;
-	struct hab_throttle_window windows[2];
+	u64 number;
+	u64 seeds[2];
+	u32 hosts[2];
 	hab_counter offered;
 	hab_counter sampled;
-	hab_counter kept_at;
-	u32 rate;
-	u32 windows_per_second;
-	u32 lookback;
+	hab_counter unplaced;
+	u32 off;
+	struct hab_throttle_shape shape;
+	u64 offered_before;
 	u32 phase;
-	u64 average;
 	u32 carried;
+	u32 owners;
+	u64 points;
+	u64 excess;
+	struct hab_share shares[HAB_SHARES + 1];
+	struct hab_claim claims[HAB_SHARES + 1];
 };
+
+/**
+ * struct hab_kept - an event that is kept for now
+ * @probability: it was kept with if its window has no more candidates than points;
+ *	else that times points / candidates. 2^32 = certain.
+ * @number: of the window; 0: the probability is final
+ * @share: index of the share
+ * @points: of the window
+ * @place: within the window
+ */
+struct hab_kept {
+	u64 probability;
+	u64 number;
+	u32 share;
+	u32 points;
+	struct hab_place place;
+};
+
+/**
+ * struct hab_window_end - a window with samples is over
+ * @number: of the window
+ * @share: index of the share
+ * @points: that it had
+ * @candidates: that it had
+ */
+struct hab_window_end {
+	u64 number;
+	u32 share;
+	u32 points;
+	u64 candidates;
+};
+
+typedef void (*hab_window_end_fn)(void *context, const struct hab_window_end *end);
 
 /**
  * hab_throttle_set_rate - set or change the rate
  * @throttle: in use, or zeroed
- * @rate: events to keep in a second, 0 to HAB_RATE_MAX, or HAB_RATE_OFF
+ * @rate: events to keep in a period, 0 to HAB_RATE_MAX, or HAB_RATE_OFF
+ * @period_ms: HAB_SECOND_MS, HAB_MINUTE_MS, HAB_HOUR_MS or HAB_DAY_MS
+ * @ended: told of the windows that this ends; may be NULL
+ * @context: for @ended
  *
- * Begins a new window with a fresh average, as the JDK does. The caller turns it
+ * Begins a new window with fresh averages, by the JDK's rules. The caller turns it
  * after hab_throttle_window_ms() of the new rate.
  *
  * Return: 0 or -EINVAL.
  */
-int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate);
+int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
+			  hab_window_end_fn ended, void *context);
 
-/**
- * hab_throttle_set_windows - the same with windows of one's own
- * @throttle: in use, or zeroed
- * @rate: as above
- * @windows_per_second: 1 to 1000
- * @lookback: how many windows the average looks back on, at least 1
- *
- * Return: 0 or -EINVAL.
- */
-int hab_throttle_set_windows(struct hab_throttle *throttle, u32 rate, u32 windows_per_second,
-			     u32 lookback);
+/* The same with windows of one's own. */
+int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throttle_shape *shape,
+			   hab_window_end_fn ended, void *context);
 
 /* How long a window lasts, in milliseconds. */
 static inline u32 hab_throttle_window_ms(const struct hab_throttle *throttle)
 {
-	return 1000 / throttle->windows_per_second;
+	return throttle->shape.period_ms / throttle->shape.windows;
 }
 
 /**
  * hab_throttle_offer - one event
  * @throttle: any context, any CPU
+ * @key: whose, not 0
+ * @kept: filled in if it is kept
  *
- * The probability of a kept event is one in so many events as came since the one
- * kept before. While a window's interval runs that is the interval; the first event
- * kept after a window whose samples were used up early stands for the rest of that
- * window too, so that what the samples stand for always adds up to all events.
- *
- * Return: 0 if the event is not kept (and counted as throttled); otherwise it was
- * counted as sampled, with that probability, HAB_PROBABILITY_ONE for 1.
+ * Return: whether it is kept for now. It was counted as offered; and as sampled, unless
+ * it replaces another one, which is throttled then.
  */
-u64 hab_throttle_offer(struct hab_throttle *throttle);
+bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept *kept);
 
 /* Events that were offered and not kept, ever. */
 static inline u64 hab_throttle_throttled(const struct hab_throttle *throttle)
@@ -115,12 +193,15 @@ static inline u64 hab_throttle_throttled(const struct hab_throttle *throttle)
 }
 
 /**
- * hab_throttle_turn - the active window is over
+ * hab_throttle_turn - the active windows are over
  * @throttle: the caller holds its lock
  * @random: 64 uniform bits
+ * @ended: told of each window that had samples; may be NULL
+ * @context: for @ended
  *
- * Return: events that the window had measured.
+ * Return: events that the windows had measured.
  */
-u64 hab_throttle_turn(struct hab_throttle *throttle, u64 random);
+u64 hab_throttle_turn(struct hab_throttle *throttle, u64 random, hab_window_end_fn ended,
+		      void *context);
 
 #endif /* HAB_CORE_THROTTLE_H */

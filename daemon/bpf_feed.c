@@ -260,6 +260,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 	totals->missed_refills = missed(feed->skeleton->progs.on_refill);
 	totals->missed_stacks = missed(feed->skeleton->progs.on_stack);
 	totals->missed_heaps = missed(feed->skeleton->progs.on_heap);
+	totals->missed_windows = missed(feed->skeleton->progs.on_window);
 	totals->nr_processes = 0;
 	if (feed->batch && read_batches(map, totals))
 		return;

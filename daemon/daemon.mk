@@ -16,7 +16,7 @@ HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap j
 HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options listen util strings module_files \
-	binaries maps symbols stacks ingest totals numbers \
+	binaries maps symbols stacks ingest hold totals numbers \
 	bpf_feed replay profile profile_pprof profile_folded profile_svg profile_html \
 	flame sites http http_profile http_json http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \

@@ -18,10 +18,11 @@ struct feed_process {
 
 struct feed_totals {
 	struct hab_machine_totals machine;
-	/* Hits the kernel dropped before the program ran, of each of the three. */
+	/* Hits the kernel dropped before the program ran, of each program. */
 	uint64_t missed_refills;
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
+	uint64_t missed_windows;
 	struct feed_process *processes;
 	unsigned int nr_processes;
 	unsigned int room;

@@ -7,6 +7,8 @@
  * thread unwinds itself, and uses the kernel's if none comes. No sample is
  * dropped: if too many wait, the oldest stops waiting.
  *
+ * A sample with its stack goes on to hold.c if its window is not over, else to the table.
+ *
  * Records of type stack come from programs. Their frames are numbers to look up,
  * never addresses to follow, and the worst they can do is a wrong stack of their
  * own sample.
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hold.h"
 #include "util.h"
 
 #define WAITING_MAX	1024u /* a power of two */
@@ -32,6 +35,7 @@ struct ingest {
 	struct binaries *binaries;
 	struct processes *processes;
 	struct stack_table *stacks;
+	struct hold *hold;
 	struct ingest_counts counts;
 	/* A queue: [first, last), numbers modulo WAITING_MAX. */
 	unsigned int first;
@@ -47,17 +51,31 @@ struct ingest *ingest_new(struct binaries *binaries, struct processes *processes
 	ingest->binaries = binaries;
 	ingest->processes = processes;
 	ingest->stacks = stacks;
+	ingest->hold = hold_new(stacks);
 	return ingest;
 }
 
 void ingest_free(struct ingest *ingest)
 {
+	if (ingest)
+		hold_free(ingest->hold);
 	free(ingest);
+}
+
+const struct hold_counts *ingest_hold_counts(const struct ingest *ingest)
+{
+	return hold_counts(ingest->hold);
 }
 
 const struct ingest_counts *ingest_counts(const struct ingest *ingest)
 {
 	return &ingest->counts;
+}
+
+/* It takes the place of a sample that was counted. */
+static bool replaces(const struct hab_record_sample *sample)
+{
+	return sample->candidate > sample->points;
 }
 
 static void store(struct ingest *ingest, const struct hab_record_sample *sample,
@@ -82,7 +100,10 @@ static void store(struct ingest *ingest, const struct hab_record_sample *sample,
 	memcpy(key.comm, sample->comm, sizeof(key.comm));
 	memcpy(key.heap, sample->heap_name, sizeof(key.heap));
 	memcpy(key.tag, sample->tag, sizeof(key.tag));
-	stacks_add(ingest->stacks, &key, &counts, now_ns);
+	if (sample->window)
+		hold_add(ingest->hold, sample, &key, now_ns);
+	else
+		stacks_add(ingest->stacks, &key, &counts, now_ns);
 }
 
 /* Where the stack of the kernel is used: frame 0 is an instruction, the rest return to one. */
@@ -105,7 +126,7 @@ static void store_alone(struct ingest *ingest, const struct hab_record_sample *s
 			frames[count++] =
 				processes_frame(ingest->processes, process, offset, now_ns);
 	}
-	ingest->counts.alone++;
+	ingest->counts.alone += !replaces(sample);
 	store(ingest, sample, frames, count, now_ns);
 }
 
@@ -120,7 +141,7 @@ static void store_joined(struct ingest *ingest, const struct hab_record_sample *
 	for (i = 0; i < stack->nr_frames; i++)
 		frames[i] = processes_frame(ingest->processes, process,
 					    stack->frames[i] - (stack->frames[i] ? 1 : 0), now_ns);
-	ingest->counts.joined++;
+	ingest->counts.joined += !replaces(sample);
 	store(ingest, sample, frames, stack->nr_frames, now_ns);
 }
 
@@ -144,12 +165,14 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 	       (!slot(ingest, ingest->first)->used ||
 		now_ns - slot(ingest, ingest->first)->since_ns >= WAIT_NS))
 		give_up_first(ingest, now_ns);
+	hold_flush(ingest->hold, now_ns);
 }
 
 void ingest_flush_all(struct ingest *ingest)
 {
 	while (ingest->first != ingest->last)
 		give_up_first(ingest, slot(ingest, ingest->first)->since_ns);
+	hold_flush_all(ingest->hold);
 }
 
 static void take_sample(struct ingest *ingest, const struct hab_record_sample *record,
@@ -175,7 +198,9 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 		   sizeof(record->heap_name));
 	memset(sample->tag, 0, sizeof(sample->tag));
 	clean_copy(sample->tag, sizeof(sample->tag), record->tag, sizeof(record->tag));
-	ingest->counts.samples++;
+	ingest->counts.samples += !replaces(sample);
+	if (sample->window)
+		hold_announce(ingest->hold, sample, now_ns);
 	/* Now, while it lives. */
 	process = processes_see(ingest->processes, sample->head.pid, sample->comm, false, now_ns);
 	for (i = 0; i < sample->nr_frames; i++)
@@ -223,7 +248,8 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 	switch (head->type) {
 	case HAB_RECORD_SAMPLE:
 		if (size < sizeof(*sample) || sample->nr_frames > HAB_STACK_DEPTH ||
-		    sample->kind >= HAB_EVENT_KINDS)
+		    sample->kind >= HAB_EVENT_KINDS ||
+		    (sample->window && sample->slot >= sample->points))
 			goto malformed;
 		take_sample(ingest, sample, now_ns);
 		return;
@@ -237,6 +263,11 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 		if (size < sizeof(struct hab_record_heap))
 			goto malformed;
 		take_heap(ingest, data, now_ns);
+		return;
+	case HAB_RECORD_WINDOW:
+		if (size < sizeof(struct hab_record_window))
+			goto malformed;
+		hold_end(ingest->hold, &((const struct hab_record_window *)data)->event, now_ns);
 		return;
 	}
 malformed:

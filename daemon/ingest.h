@@ -7,11 +7,12 @@
 #include <stdint.h>
 
 #include "binaries.h"
+#include "hold.h"
 #include "maps.h"
 #include "stacks.h"
 
 struct ingest_counts {
-	uint64_t samples;   /* well-formed HAB_RECORD_SAMPLE */
+	uint64_t samples;   /* well-formed HAB_RECORD_SAMPLE that replace no other one */
 	uint64_t joined;    /* that got the stack their thread sent */
 	uint64_t alone;	    /* that used the kernel's stack */
 	uint64_t late;	    /* HAB_RECORD_STACK without a waiting sample */
@@ -30,5 +31,6 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 void ingest_flush(struct ingest *ingest, uint64_t now_ns);
 void ingest_flush_all(struct ingest *ingest);
 const struct ingest_counts *ingest_counts(const struct ingest *ingest);
+const struct hold_counts *ingest_hold_counts(const struct ingest *ingest);
 
 #endif /* HABD_INGEST_H */

@@ -59,11 +59,14 @@ static void write_events(struct text *out, const struct numbers *numbers)
 	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_refills);
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing where no sample is lost: better stacks, announcements of "
-	     "heaps, the process of an event, a record's meaning, a file's name.");
+	     "heaps, the end of a window, the process of an event, a record's meaning, a file's name.");
 	labelled(out, "hab_incomplete_total", "what", "stack",
 		 machine->stacks_lost + numbers->totals.now.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",
 		 machine->heaps_lost + numbers->totals.now.missed_heaps);
+	/* Their samples' probabilities are estimates; windows_lost and missed ones are among them. */
+	labelled(out, "hab_incomplete_total", "what", "window",
+		 numbers->hold.unfinished + numbers->hold.early);
 	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
 	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);

@@ -41,12 +41,18 @@ static bool read_line(const char *path, char *line, size_t size)
 
 void module_numbers_read(struct module_state *state)
 {
-	char line[32];
+	char line[32], *period;
 	unsigned int i;
 
-	for (i = 0; i < MODULE_FILES; i++)
-		state->known[i] = read_line(paths[i], line, sizeof(line)) &&
+	for (i = 0; i < MODULE_FILES; i++) {
+		state->known[i] = read_line(paths[i], line, sizeof(line));
+		/* Only rates have a period; one of another is no number of samples a second. */
+		period = strstr(line, "/s");
+		if (state->known[i] && period && !period[2])
+			*period = 0;
+		state->known[i] = state->known[i] &&
 				  parse_number(line, 0, UINT64_MAX, &state->value[i]);
+	}
 }
 
 static uint32_t ask_abi(void)

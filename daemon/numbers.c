@@ -24,6 +24,7 @@ void numbers_begin(struct numbers *numbers, struct habd *habd)
 		memcpy(numbers->totals.processes, totals->processes,
 		       totals->nr_processes * sizeof(*totals->processes));
 	numbers->ingest = *ingest_counts(habd->ingest);
+	numbers->hold = *ingest_hold_counts(habd->ingest);
 	numbers->stacks = stacks_count(habd->stacks);
 	numbers->stacks_folded = stacks_folded(habd->stacks);
 	numbers->binaries = binaries_count(habd->binaries);

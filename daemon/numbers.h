@@ -10,6 +10,7 @@ struct numbers {
 	struct module_state module; /* only known[] and value[] */
 	struct totals totals;	    /* its lists are copies */
 	struct ingest_counts ingest;
+	struct hold_counts hold;
 	unsigned int stacks;
 	uint64_t stacks_folded;
 	unsigned int binaries;

@@ -40,6 +40,8 @@ struct stack_table {
 	struct entry *entries;
 	uint32_t *buckets;
 	struct stack_mark *marks;
+	stack_more more;
+	void *more_context;
 };
 
 struct stack_table *stacks_new(unsigned int cap)
@@ -260,6 +262,14 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 		if (counts.samples)
 			visit(context, &table->entries[i].key, &counts);
 	}
+	if (table->more)
+		table->more(table->more_context, visit, context);
+}
+
+void stacks_also(struct stack_table *table, stack_more more, void *context)
+{
+	table->more = more;
+	table->more_context = context;
 }
 
 double stacks_variance(uint64_t bytes, uint64_t probability)

@@ -41,6 +41,9 @@ struct stack_mark;
 typedef void (*stack_visit)(void *context, const struct stack_key *key,
 			    const struct stack_counts *counts);
 
+/* Hands more to the visitor, see stacks_also(). */
+typedef void (*stack_more)(void *context, stack_visit visit, void *visitor);
+
 /* The caller of all these holds the daemon's lock. */
 struct stack_table *stacks_new(unsigned int cap);
 void stacks_free(struct stack_table *table);
@@ -54,6 +57,9 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /* Calls visit for each stack with samples since the mark; NULL: since the start. */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
+
+/* What each visit shows besides the table: what has happened and is not final. NULL: nothing. */
+void stacks_also(struct stack_table *table, stack_more more, void *context);
 
 /* bytes * 2^32 / probability, rounded to the nearest. */
 uint64_t stacks_estimate(uint64_t bytes, uint64_t probability);

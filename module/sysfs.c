@@ -16,34 +16,90 @@
 #include "telemetry.h"
 #include "topology.h"
 
+static const struct {
+	const char *name;
+	u32 ms;
+} periods[] = {
+	{ "s", HAB_SECOND_MS },
+	{ "m", HAB_MINUTE_MS },
+	{ "h", HAB_HOUR_MS },
+	{ "d", HAB_DAY_MS },
+};
+
 static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	u32 rate = hab_telemetry_rate();
+	u32 rate, period_ms, i;
 
+	hab_telemetry_rate(&rate, &period_ms);
 	if (rate == HAB_RATE_OFF)
 		return sysfs_emit(buf, "off\n");
-	return sysfs_emit(buf, "%u\n", rate);
+	for (i = 0; i < ARRAY_SIZE(periods) - 1 && periods[i].ms != period_ms; i++)
+		;
+	return sysfs_emit(buf, "%u/%s\n", rate, periods[i].name);
+}
+
+/* "off", "NUMBER" or "NUMBER/PERIOD"; a number alone is of a second. */
+static int parse_rate(const char *buf, u32 *rate, u32 *period_ms)
+{
+	size_t digits = strspn(buf, "0123456789");
+	char number[sizeof("4294967295")];
+	const char *period = "s";
+	u32 i;
+
+	*period_ms = HAB_SECOND_MS;
+	*rate = HAB_RATE_OFF;
+	if (sysfs_streq(buf, "off"))
+		return 0;
+	if (!digits || digits >= sizeof(number))
+		return -EINVAL;
+	memcpy(number, buf, digits);
+	number[digits] = '\0';
+	if (kstrtou32(number, 10, rate) || *rate > HAB_RATE_MAX)
+		return -EINVAL;
+	if (buf[digits] == '/')
+		period = buf + digits + 1;
+	else if (!sysfs_streq(buf + digits, ""))
+		return -EINVAL;
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		if (!sysfs_streq(period, periods[i].name))
+			continue;
+		*period_ms = periods[i].ms;
+		return 0;
+	}
+	return -EINVAL;
 }
 
 static ssize_t rate_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			  size_t count)
 {
-	u32 rate;
-	int err;
+	u32 rate, period_ms;
+	int err = parse_rate(buf, &rate, &period_ms);
 
-	if (sysfs_streq(buf, "off")) {
-		rate = HAB_RATE_OFF;
-	} else {
-		err = kstrtou32(buf, 10, &rate);
-		if (err)
-			return err;
-		if (rate > HAB_RATE_MAX)
-			return -EINVAL;
-	}
-	err = hab_telemetry_set_rate(rate);
+	if (!err)
+		err = hab_telemetry_set_rate(rate, period_ms);
 	return err ? err : count;
 }
 static DEVICE_ATTR_RW(rate);
+
+static const char *const share_names[] = {
+	[HAB_SHARE_BY_PROCESS] = "process",
+	[HAB_SHARE_BY_CGROUP] = "cgroup",
+};
+
+static ssize_t share_by_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", share_names[hab_telemetry_share_by()]);
+}
+
+static ssize_t share_by_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t count)
+{
+	int by = sysfs_match_string(share_names, buf);
+	int err = by < 0 ? by : hab_telemetry_set_share_by(by);
+
+	return err ? err : count;
+}
+static DEVICE_ATTR_RW(share_by);
 
 static ssize_t refills_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -102,6 +158,7 @@ static struct attribute *hab_attrs[] = {
 	&dev_attr_refill_bytes.attr,
 	&dev_attr_refills.attr,
 	&dev_attr_sampled.attr,
+	&dev_attr_share_by.attr,
 	&dev_attr_throttled.attr,
 	NULL,
 };

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact totals, tracepoints, and the machine-wide throttler with its clock.
+ * Exact totals, tracepoints, and the machine-wide throttlers with their clock.
  *
- * The hard case is the throttler's clock. Windows turn in a work item while
+ * The hard case is the throttlers' clock. Windows turn in a work item while
  * events flow, so that no event pays for it, and the work stops by itself once
  * the machine has been quiet for a while. The first event after that has to start
  * it again from wherever BPF programs may call the kfunc, so it goes through
  * irq_work, which is safe in every context.
  */
+#include <linux/cgroup.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
@@ -31,8 +32,10 @@ struct totals {
 };
 
 static DEFINE_PER_CPU(struct totals, totals);
-static struct hab_throttle throttle;
-static DEFINE_SPINLOCK(throttle_lock); /* turns and rate changes */
+static struct hab_throttle throttles[HAB_EVENT_KINDS]; /* all of the same rate */
+static DEFINE_SPINLOCK(throttle_lock);		       /* turns and rate changes */
+static u32 window_ms;
+static u32 share_by;
 static unsigned int quiet_windows;
 static bool turning;
 static atomic64_t last_sample_id = ATOMIC64_INIT(0);
@@ -44,19 +47,42 @@ static DEFINE_IRQ_WORK(start_work, start_turning);
 
 static unsigned long window_jiffies(void)
 {
-	return msecs_to_jiffies(hab_throttle_window_ms(&throttle));
+	return msecs_to_jiffies(READ_ONCE(window_ms));
+}
+
+/* Unique over kinds, shares and time, and never 0. */
+static u64 window_id(u32 kind, u32 share, u64 number)
+{
+	BUILD_BUG_ON(HAB_SHARE_COMMON >= 1 << 12 || HAB_EVENT_KINDS > 1 << 4);
+	return number << 16 | kind << 12 | share;
+}
+
+static void tell_window(void *context, const struct hab_window_end *end)
+{
+	struct hab_throttle *throttle = context;
+	struct hab_window_event event = {
+		.window = window_id(throttle - throttles, end->share, end->number),
+		.candidates = end->candidates,
+		.points = end->points,
+	};
+
+	preempt_disable();
+	trace_hab_window(&event);
+	preempt_enable();
 }
 
 static void turn_window(struct work_struct *work)
 {
+	u64 measured = 0;
 	bool go_on;
+	u32 kind;
 
 	spin_lock(&throttle_lock);
-	if (hab_throttle_turn(&throttle, get_random_u64()))
-		quiet_windows = 0;
-	else
-		quiet_windows++;
-	go_on = quiet_windows <= QUIET_SECONDS * throttle.windows_per_second;
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		measured += hab_throttle_turn(&throttles[kind], get_random_u64(), tell_window,
+					      &throttles[kind]);
+	quiet_windows = measured ? 0 : quiet_windows + 1;
+	go_on = quiet_windows * (u64)window_ms <= QUIET_SECONDS * HAB_SECOND_MS;
 	/*
 	 * An event that comes between the turn and this store sees turning as
 	 * true and is counted in the window; the next one starts the clock.
@@ -73,15 +99,40 @@ static void start_turning(struct irq_work *work)
 	schedule_delayed_work(&turn_work, window_jiffies());
 }
 
+/* Whose share an event counts in, never 0. */
+static u64 current_key(void)
+{
+	u64 key = current->tgid;
+
+#ifdef CONFIG_CGROUPS
+	if (READ_ONCE(share_by) == HAB_SHARE_BY_CGROUP) {
+		rcu_read_lock();
+		key = cgroup_id(task_dfl_cgroup(current));
+		rcu_read_unlock();
+	}
+#endif
+	return key + 1;
+}
+
 u64 hab_telemetry_offer(struct hab_event *event)
 {
-	u64 probability = hab_throttle_offer(&throttle);
+	u32 kind = min_t(u32, event->kind, HAB_EVENT_KINDS - 1);
+	struct hab_kept kept;
+	bool keep;
 
+	keep = hab_throttle_offer(&throttles[kind], current_key(), &kept);
 	if (!READ_ONCE(turning) && !xchg(&turning, true))
 		irq_work_queue(&start_work);
-	if (probability)
-		event->sample_id = atomic64_inc_return(&last_sample_id);
-	return probability;
+	if (!keep)
+		return 0;
+	event->sample_id = atomic64_inc_return(&last_sample_id);
+	if (kept.number)
+		event->window = window_id(kind, kept.share, kept.number);
+	event->candidate = kept.place.candidate;
+	event->slot = kept.place.slot;
+	event->points = kept.points;
+	event->window_ms = READ_ONCE(window_ms);
+	return kept.probability;
 }
 
 void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill)
@@ -135,17 +186,25 @@ void hab_telemetry_totals(u64 *refills, u64 *bytes)
 	}
 }
 
-u32 hab_telemetry_rate(void)
+void hab_telemetry_rate(u32 *rate, u32 *period_ms)
 {
-	return READ_ONCE(throttle.rate);
+	spin_lock(&throttle_lock);
+	*rate = throttles[0].shape.rate;
+	*period_ms = throttles[0].shape.period_ms;
+	spin_unlock(&throttle_lock);
 }
 
-int hab_telemetry_set_rate(u32 rate)
+int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 {
-	int err;
+	int err = 0;
+	u32 kind;
 
 	spin_lock(&throttle_lock);
-	err = hab_throttle_set_rate(&throttle, rate);
+	for (kind = 0; kind < HAB_EVENT_KINDS && !err; kind++)
+		err = hab_throttle_set_rate(&throttles[kind], rate, period_ms, tell_window,
+					    &throttles[kind]);
+	if (!err)
+		WRITE_ONCE(window_ms, hab_throttle_window_ms(&throttles[0]));
 	spin_unlock(&throttle_lock);
 	/* The window under way was cut short: its turn is one window from now. */
 	if (!err && READ_ONCE(turning))
@@ -153,19 +212,48 @@ int hab_telemetry_set_rate(u32 rate)
 	return err;
 }
 
+u32 hab_telemetry_share_by(void)
+{
+	return READ_ONCE(share_by);
+}
+
+int hab_telemetry_set_share_by(u32 by)
+{
+	if (by == HAB_SHARE_BY_CGROUP && !IS_ENABLED(CONFIG_CGROUPS))
+		return -EOPNOTSUPP;
+	/* Shares of the other kind of key get no more events, and age. */
+	WRITE_ONCE(share_by, by);
+	return 0;
+}
+
 u64 hab_telemetry_sampled(void)
 {
-	return hab_counter_read(&throttle.sampled);
+	u64 sum = 0;
+	u32 kind;
+
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		sum += hab_counter_read(&throttles[kind].sampled);
+	return sum;
 }
 
 u64 hab_telemetry_throttled(void)
 {
-	return hab_throttle_throttled(&throttle);
+	u64 sum = 0;
+	u32 kind;
+
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		sum += hab_throttle_throttled(&throttles[kind]);
+	return sum;
 }
 
 int hab_telemetry_init(void)
 {
-	return hab_throttle_set_rate(&throttle, HAB_RATE_DEFAULT);
+	u32 kind;
+
+	/* What is drawn from them must not be the same after each loading. */
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		throttles[kind].seeds[0] = get_random_u64();
+	return hab_telemetry_set_rate(HAB_RATE_DEFAULT, HAB_SECOND_MS);
 }
 
 void hab_telemetry_exit(void)

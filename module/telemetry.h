@@ -32,8 +32,16 @@ u64 hab_telemetry_offer(struct hab_event *event);
 /* Exact totals since the module was loaded. */
 void hab_telemetry_totals(u64 *refills, u64 *bytes);
 
-u32 hab_telemetry_rate(void);
-int hab_telemetry_set_rate(u32 rate);
+/* The rate of each kind of event: so many in a period. -EINVAL as hab_throttle_set_rate(). */
+void hab_telemetry_rate(u32 *rate, u32 *period_ms);
+int hab_telemetry_set_rate(u32 rate, u32 period_ms);
+
+/* Among whom a window's points are divided. */
+enum { HAB_SHARE_BY_PROCESS, HAB_SHARE_BY_CGROUP };
+u32 hab_telemetry_share_by(void);
+int hab_telemetry_set_share_by(u32 by);
+
+/* Of all kinds. */
 u64 hab_telemetry_sampled(void);
 u64 hab_telemetry_throttled(void);
 

@@ -70,6 +70,24 @@ TRACE_EVENT(hab_stack,
 	TP_printk("sample=%llu frames=%u", __entry->sample_id, __entry->nr_frames)
 );
 
+/* A window of the throttler with kept events is over. */
+TRACE_EVENT(hab_window,
+	TP_PROTO(struct hab_window_event *event),
+	TP_ARGS(event),
+	TP_STRUCT__entry(
+		__field(u64, window)
+		__field(u64, candidates)
+		__field(u32, points)
+	),
+	TP_fast_assign(
+		__entry->window = event->window;
+		__entry->candidates = event->candidates;
+		__entry->points = event->points;
+	),
+	TP_printk("window=%llu candidates=%llu points=%u",
+		  __entry->window, __entry->candidates, __entry->points)
+);
+
 #endif /* HAB_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

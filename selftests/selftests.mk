@@ -14,7 +14,8 @@ STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
 	hotplug_test telemetry_test hold_heap)
-HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan layouts_test_asan)
+HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
+	threads_test bias_test lib_test_asan layouts_test_asan)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -28,13 +29,21 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) | $(BUILD)/tests
+THROTTLE_SOURCES := core/throttle.c core/turn.c core/budget.c
 LIB_HEADERS := $(wildcard lib/*.h core/*.h uapi/*.h)
 
 $(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c core/rests.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/throttle_test: selftests/host/throttle_test.c core/throttle.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selftests/host/%.c selftests/host/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
+
+# A hundred million events: without sanitizers.
+$(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
+
+$(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -fsanitize=thread -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)

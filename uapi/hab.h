@@ -331,6 +331,14 @@ enum hab_event_kind {
  * @object_bytes: size asked for of the object that raised it; 0: none (HAB_EVENT_REFILL)
  * @allocated_bytes: by the thread from this heap so far; 0 for HAB_EVENT_REFILL
  * @sample_id: set by hab_throttle_event() if it keeps the event
+ * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0:
+ *	the probability is final
+ * @candidate: likewise: number of the event among the window's candidates, from 1
+ * @slot: likewise: below @points; an earlier event of that window and slot is replaced,
+ *	which happens only where @candidate is above @points
+ * @points: likewise: how many events the window keeps at most
+ * @window_ms: likewise: how long the window is meant to last
+ * @reserved: 0
  * @cpu: where it ran
  * @domain: id of the refilled buffer's domain
  * @level: of the refilled buffer, 0 if the caller was served straight
@@ -345,12 +353,35 @@ struct hab_event {
 	__u64 object_bytes;
 	__u64 allocated_bytes;
 	__u64 sample_id;
+	__u64 window;
+	__u64 candidate;
+	__u32 slot;
+	__u32 points;
+	__u32 window_ms;
+	__u32 reserved;
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
 	__u32 kind;
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN];
+};
+
+/**
+ * struct hab_window_event - a window of the throttler with kept events is over: tracepoint
+ * hab_window
+ * @window: as in its events
+ * @candidates: events that wanted its slots. The last one in each slot stays, and was kept
+ *	with the probability that hab_throttle_event() gave times points / candidates, if
+ *	that is below 1.
+ * @points: as in its events
+ * @reserved: 0
+ */
+struct hab_window_event {
+	__u64 window;
+	__u64 candidates;
+	__u32 points;
+	__u32 reserved;
 };
 
 /**

@@ -7,12 +7,12 @@
  * values of a re-simulation of its algorithm.
  */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
 #include "core/logarithm.h"
 #include "core/throttle.h"
+#include "reader.h"
 
 #define WINDOWS 10000
 
@@ -29,6 +29,25 @@ static u64 next_random(void)
 static u64 below(u64 limit)
 {
 	return (next_random() >> 11) % limit;
+}
+
+#define SOMEBODY 1
+
+static u64 offer(struct hab_throttle *throttle)
+{
+	struct hab_kept kept;
+
+	return hab_throttle_offer(throttle, SOMEBODY, &kept) ? kept.probability : 0;
+}
+
+static void turn(struct hab_throttle *throttle)
+{
+	hab_throttle_turn(throttle, next_random(), NULL, NULL);
+}
+
+static int set_rate(struct hab_throttle *throttle, u32 rate)
+{
+	return hab_throttle_set_rate(throttle, rate, HAB_SECOND_MS, NULL, NULL);
 }
 
 enum pattern { UNIFORM, LOW, HIGH, FIRST, FIFTH, TENTH, BURSTY_10, BURSTY_90 };
@@ -61,20 +80,22 @@ struct outcome {
 	u64 throttled;
 };
 
+static const struct hab_throttle_shape the_jdks = { 500, HAB_SECOND_MS, 10, 50, 0 };
+
 static struct outcome simulate(enum pattern pattern)
 {
 	struct hab_throttle throttle = { 0 };
 	struct outcome outcome = { 0 };
 	int window;
 
-	hab_throttle_set_windows(&throttle, 500, 10, 50);
+	hab_throttle_set_shape(&throttle, &the_jdks, NULL, NULL);
 	for (window = 0; window < WINDOWS; window++) {
 		u64 n = arrivals(pattern, window);
 
 		outcome.events += n;
 		while (n--)
-			hab_throttle_offer(&throttle);
-		hab_throttle_turn(&throttle, next_random());
+			offer(&throttle);
+		turn(&throttle);
 	}
 	outcome.sampled = hab_counter_read(&throttle.sampled);
 	outcome.throttled = hab_throttle_throttled(&throttle);
@@ -107,38 +128,52 @@ TEST(no_second_emits_more_than_the_rate)
 	unsigned int w, rate;
 
 	for (rate = 1; rate < 1000; rate += rate < 20 ? 1 : 97) {
-		hab_throttle_set_rate(&throttle, rate);
+		set_rate(&throttle, rate);
 		for (second = 0; second < 50; second++) {
 			before = hab_counter_read(&throttle.sampled);
-			for (w = 0; w < throttle.windows_per_second; w++) {
+			for (w = 0; w < throttle.shape.windows; w++) {
 				for (n = below(40000); n; n--)
-					hab_throttle_offer(&throttle);
-				hab_throttle_turn(&throttle, next_random());
+					offer(&throttle);
+				turn(&throttle);
 			}
 			EXPECT_LE(hab_counter_read(&throttle.sampled) - before, rate);
 		}
 	}
 }
 
+static void add_estimate(void *context, const struct sample *sample)
+{
+	*(double *)context += (double)HAB_PROBABILITY_ONE / sample->probability;
+}
+
 TEST(what_the_samples_stand_for_adds_up_to_all_events)
 {
 	struct hab_throttle throttle = { 0 };
-	double estimate = 0;
-	u64 events = 0, probability, n;
+	double estimate = 0, worst = 0, before;
+	struct reader reader = { .points = 150, .emit = add_estimate, .context = &estimate };
+	struct hab_kept kept;
+	u64 records = 0, n, many;
 	int window;
 
-	hab_throttle_set_rate(&throttle, 150);
-	for (window = 0; window < 500; window++) {
-		/* Most windows use up their samples early: bursts of many sizes. */
-		for (n = below(below(20) ? 2000 : 200000); n; n--) {
-			events++;
-			probability = hab_throttle_offer(&throttle);
-			if (probability)
-				estimate += (double)HAB_PROBABILITY_ONE / probability;
-		}
-		hab_throttle_turn(&throttle, next_random());
+	hab_throttle_set_rate(&throttle, 150, HAB_SECOND_MS, reader_end, &reader);
+	for (window = 0; window < 200; window++) {
+		/* Most windows are bursts of many sizes. */
+		many = below(below(20) ? 2000 : 200000);
+		before = estimate;
+		for (n = 0; n < many; n++)
+			if (hab_throttle_offer(&throttle, SOMEBODY, &kept))
+				reader_keep(&reader, &kept, 0, 1);
+		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		worst = fmax(worst, fabs(estimate - before - many) -
+					    throttle.shares[0].windows[0].interval);
+		records = reader.records;
 	}
-	EXPECT_LT(fabs(estimate - events), 200000 + events * 0.001);
+	/* Each window is right by itself, but for one stratum. */
+	TH_LOG("worst window %.1f; %lu records for %lu samples", worst, (long)records,
+	       (long)hab_counter_read(&throttle.sampled));
+	EXPECT_LT(worst, 1000);
+	EXPECT_LT(records, 6 * hab_counter_read(&throttle.sampled));
+	reader_free(&reader);
 }
 
 TEST(no_remainder_of_a_rate_is_lost)
@@ -147,13 +182,13 @@ TEST(no_remainder_of_a_rate_is_lost)
 	int window;
 
 	/* The JDK makes 10 of 14: 14 / 5 windows, rounded down. */
-	hab_throttle_set_rate(&throttle, 14);
+	set_rate(&throttle, 14);
 	for (window = 0; window < 50; window++) {
 		int n;
 
 		for (n = 0; n < 3; n++)
-			hab_throttle_offer(&throttle);
-		hab_throttle_turn(&throttle, next_random());
+			offer(&throttle);
+		turn(&throttle);
 	}
 	EXPECT_EQ(140, hab_counter_read(&throttle.sampled));
 }
@@ -163,21 +198,21 @@ TEST(rate_0_keeps_nothing_and_off_keeps_all)
 	struct hab_throttle throttle = { 0 };
 	int n;
 
-	hab_throttle_set_rate(&throttle, 0);
+	set_rate(&throttle, 0);
 	for (n = 0; n < 1000; n++) {
-		EXPECT_EQ(0, hab_throttle_offer(&throttle));
+		EXPECT_EQ(0, offer(&throttle));
 		if (n % 100 == 0)
-			hab_throttle_turn(&throttle, next_random());
+			turn(&throttle);
 	}
 	EXPECT_EQ(1000, hab_throttle_throttled(&throttle));
-	hab_throttle_set_rate(&throttle, HAB_RATE_OFF);
+	set_rate(&throttle, HAB_RATE_OFF);
 	for (n = 0; n < 1000; n++) {
-		EXPECT_EQ(HAB_PROBABILITY_ONE, hab_throttle_offer(&throttle));
+		EXPECT_EQ(HAB_PROBABILITY_ONE, offer(&throttle));
 		if (n % 100 == 0)
-			hab_throttle_turn(&throttle, next_random());
+			turn(&throttle);
 	}
 	EXPECT_EQ(1000, hab_counter_read(&throttle.sampled));
-	EXPECT_EQ(-EINVAL, hab_throttle_set_rate(&throttle, HAB_RATE_OFF + 1));
+	EXPECT_EQ(-EINVAL, set_rate(&throttle, HAB_RATE_OFF + 1));
 }
 
 TEST(a_changed_rate_holds_from_the_next_event_on)
@@ -186,15 +221,15 @@ TEST(a_changed_rate_holds_from_the_next_event_on)
 	u64 before;
 	int window, n;
 
-	hab_throttle_set_rate(&throttle, 1000);
+	set_rate(&throttle, 1000);
 	for (n = 0; n < 100000; n++)
-		hab_throttle_offer(&throttle);
-	hab_throttle_set_rate(&throttle, 5);
+		offer(&throttle);
+	set_rate(&throttle, 5);
 	before = hab_counter_read(&throttle.sampled);
 	for (window = 0; window < 10; window++) {
 		for (n = 0; n < 10000; n++)
-			hab_throttle_offer(&throttle);
-		hab_throttle_turn(&throttle, next_random());
+			offer(&throttle);
+		turn(&throttle);
 	}
 	EXPECT_LE(hab_counter_read(&throttle.sampled) - before, 50);
 }
@@ -216,36 +251,65 @@ TEST(the_logarithm_is_right_to_its_last_bit)
 	EXPECT_LT(worst, 2e-12);
 }
 
-struct crowd {
-	struct hab_throttle throttle;
-	bool stop;
-};
-
-static void *offer_many(void *argument)
+static u32 share_of_rate(u32 rate, u32 period_ms, u32 *window_ms, u32 *lookback)
 {
-	struct crowd *crowd = argument;
-	int n;
+	struct hab_throttle throttle = { 0 };
+	u32 windows, total = 0, i;
 
-	for (n = 0; n < 500000; n++)
-		hab_throttle_offer(&crowd->throttle);
-	return NULL;
+	if (hab_throttle_set_rate(&throttle, rate, period_ms, NULL, NULL))
+		return ~0u;
+	*window_ms = hab_throttle_window_ms(&throttle);
+	*lookback = throttle.shape.lookback;
+	windows = period_ms / *window_ms;
+	for (i = 0; i < windows; i++) {
+		int n;
+
+		/* Each window is used up, so nothing is carried on. */
+		for (n = 0; n < 2000; n++)
+			offer(&throttle);
+		turn(&throttle);
+	}
+	total = hab_counter_read(&throttle.sampled);
+	return total;
 }
 
-TEST(no_event_is_uncounted_while_windows_turn_under_eight_threads)
+TEST(rates_per_minute_hour_and_day_have_the_jdks_windows_and_lose_no_remainder)
 {
-	static struct crowd crowd;
-	pthread_t threads[8];
-	int i;
+	u32 window_ms, lookback;
 
-	hab_throttle_set_rate(&crowd.throttle, 5000);
-	for (i = 0; i < 8; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, offer_many, &crowd));
-	for (i = 0; i < 2000; i++)
-		hab_throttle_turn(&crowd.throttle, next_random());
-	for (i = 0; i < 8; i++)
-		pthread_join(threads[i], NULL);
-	EXPECT_EQ(8 * 500000, hab_counter_read(&crowd.throttle.sampled) +
-				      hab_throttle_throttled(&crowd.throttle));
+	EXPECT_EQ(9, share_of_rate(9, HAB_SECOND_MS, &window_ms, &lookback));
+	EXPECT_EQ(1000, window_ms);
+	EXPECT_EQ(25, lookback);
+	EXPECT_EQ(14, share_of_rate(14, HAB_SECOND_MS, &window_ms, &lookback));
+	EXPECT_EQ(200, window_ms);
+	EXPECT_EQ(25, lookback);
+	EXPECT_EQ(9, share_of_rate(9, HAB_MINUTE_MS, &window_ms, &lookback));
+	EXPECT_EQ(60000, window_ms);
+	EXPECT_EQ(5, lookback);
+	EXPECT_EQ(13, share_of_rate(13, HAB_MINUTE_MS, &window_ms, &lookback));
+	EXPECT_EQ(12000, window_ms);
+	EXPECT_EQ(1, lookback);
+	EXPECT_EQ(1001, share_of_rate(1001, HAB_HOUR_MS, &window_ms, &lookback));
+	EXPECT_EQ(720000, window_ms);
+	EXPECT_EQ(1, lookback);
+	EXPECT_EQ(3, share_of_rate(3, HAB_DAY_MS, &window_ms, &lookback));
+	EXPECT_EQ(86400000, window_ms);
+	EXPECT_EQ(~0u, share_of_rate(3, 1, &window_ms, &lookback));
+	EXPECT_EQ(~0u, share_of_rate(3, HAB_DAY_MS + 1, &window_ms, &lookback));
+}
+
+TEST(steady_events_use_the_whole_rate)
+{
+	struct hab_throttle throttle = { 0 };
+	int window, n;
+
+	set_rate(&throttle, 150);
+	for (window = 0; window < 50; window++) {
+		for (n = 0; n < 20000; n++)
+			offer(&throttle);
+		turn(&throttle);
+	}
+	EXPECT_EQ(1500, hab_counter_read(&throttle.sampled));
 }
 
 TEST_HARNESS_MAIN

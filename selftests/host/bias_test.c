@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Is what the samples stand for the truth, stack by stack? A stream of a million events
+ * is made once: five processes, 200 stacks with Zipf sizes, bursts at the ends of windows,
+ * some of one stack only, and the rate changes twice. It is then sampled with 100
+ * seeds, so all that varies is the throttler's choice, and the truth is known exactly.
+ *
+ * Of 200 means about 9 lie more than 2 standard errors away by chance alone (4.6 %, with a
+ * standard deviation of 3). So a stack may, and at most 18 do; 4.5 happens by chance
+ * once in 700 such tests. The total is one number and has to be within 2.
+ */
+#include <math.h>
+
+#include "kselftest_harness.h"
+#include "reader.h"
+
+#define EVENTS	  1000000
+#define WINDOWS	  100
+#define STACKS	  200
+#define SEEDS	  100
+#define PROCESSES 5
+
+static u64 random_state = 88172645463325252ull;
+
+static double uniform(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (double)(random_state * 0x2545f4914f6cdd1dull >> 11) / 9007199254740992.0;
+}
+
+struct stream {
+	unsigned char *stacks; /* of each event */
+	int ends[WINDOWS];     /* each window's last event + 1 */
+	double truth[STACKS];
+	double cumulated[STACKS];
+};
+
+static u32 bytes_of(u32 stack)
+{
+	return 64 + stack * 7919 % 4096;
+}
+
+/* The first stacks are the largest, so process 1 has most events, 5 a thousandth. */
+static u64 process_of(u32 stack)
+{
+	return 1 + (stack >= 20) + (stack >= 100) + (stack >= 180) + (stack >= 198);
+}
+
+static int zipf(const struct stream *stream)
+{
+	double at = uniform() * stream->cumulated[STACKS - 1];
+	int low = 0, high = STACKS - 1;
+
+	while (low < high) {
+		int middle = (low + high) / 2;
+
+		if (stream->cumulated[middle] < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static void make_stream(struct stream *stream)
+{
+	int window, n = 0, many, burst, one;
+
+	stream->stacks = calloc(EVENTS, 1);
+	memset(stream->truth, 0, sizeof(stream->truth));
+	for (n = 0; n < STACKS; n++)
+		stream->cumulated[n] = (n ? stream->cumulated[n - 1] : 0) + 1.0 / (n + 1);
+	for (n = 0, window = 0; window < WINDOWS; window++) {
+		many = (EVENTS - n) / (WINDOWS - window) * (0.2 + uniform());
+		/* Every fifth window ends in a burst, every tenth in one of a single stack. */
+		burst = window % 5 == 4 ? many * 3 : 0;
+		one = window % 10 == 9 ? window * 2 : -1;
+		for (; n < EVENTS && (many || burst); n++) {
+			bool steady = many > 0;
+			int stack = steady || one < 0 ? zipf(stream) : one;
+
+			if (steady)
+				many--;
+			else
+				burst--;
+			stream->stacks[n] = stack;
+			stream->truth[stack] += bytes_of(stack);
+		}
+		stream->ends[window] = n;
+	}
+}
+
+struct estimates {
+	double sums[STACKS];
+	double variances[STACKS];
+};
+
+static void add(void *context, const struct sample *sample)
+{
+	struct estimates *estimates = context;
+	double p = (double)sample->probability / HAB_PROBABILITY_ONE;
+
+	estimates->sums[sample->stack] += sample->bytes / p;
+	estimates->variances[sample->stack] += (double)sample->bytes * sample->bytes * (1 - p) / p / p;
+}
+
+static void sample_stream(const struct stream *stream, u64 seed, struct estimates *estimates)
+{
+	struct hab_throttle *throttle = calloc(1, sizeof(*throttle));
+	struct reader reader = { .points = 1000, .emit = add, .context = estimates };
+	struct hab_kept kept;
+	int window, n = 0;
+
+	throttle->seeds[0] = seed * HAB_MIX_STEP;
+	hab_throttle_set_rate(throttle, 150, HAB_SECOND_MS, reader_end, &reader);
+	for (window = 0; window < WINDOWS; window++) {
+		for (; n < stream->ends[window]; n++)
+			if (hab_throttle_offer(throttle, process_of(stream->stacks[n]), &kept))
+				reader_keep(&reader, &kept, stream->stacks[n],
+					    bytes_of(stream->stacks[n]));
+		if (window == 40 || window == 70)
+			hab_throttle_set_rate(throttle, window == 40 ? 1000 : 60, HAB_SECOND_MS,
+					      reader_end, &reader);
+		else
+			hab_throttle_turn(throttle, hab_mix(seed * 1000 + window), reader_end,
+					  &reader);
+	}
+	reader_free(&reader);
+	free(throttle);
+}
+
+TEST(estimates_are_unbiased_stack_by_stack_and_their_variance_is_right)
+{
+	static struct estimates estimates[SEEDS];
+	static struct stream stream;
+	double sum, squares, variance, error, total, total_mean = 0, total_squares = 0, truth = 0;
+	double worst = 0, fed = 0, found = 0;
+	int seed, stack, beyond = 0, covered = 0;
+
+	make_stream(&stream);
+	for (seed = 0; seed < SEEDS; seed++)
+		sample_stream(&stream, seed + 1, &estimates[seed]);
+	for (stack = 0; stack < STACKS; stack++) {
+		sum = squares = variance = 0;
+		for (seed = 0; seed < SEEDS; seed++) {
+			sum += estimates[seed].sums[stack] / SEEDS;
+			variance += estimates[seed].variances[stack] / SEEDS;
+		}
+		for (seed = 0; seed < SEEDS; seed++)
+			squares += pow(estimates[seed].sums[stack] - sum, 2) / (SEEDS - 1);
+		error = fabs(sum - stream.truth[stack]) / sqrt(squares / SEEDS);
+		for (seed = 0; seed < SEEDS; seed++)
+			covered += fabs(estimates[seed].sums[stack] - stream.truth[stack]) <=
+				   1.96 * sqrt(estimates[seed].variances[stack]);
+		fed += variance;
+		found += squares;
+		beyond += error > 2;
+		worst = fmax(worst, error);
+		truth += stream.truth[stack];
+	}
+	for (seed = 0; seed < SEEDS; seed++) {
+		for (total = 0, stack = 0; stack < STACKS; stack++)
+			total += estimates[seed].sums[stack];
+		total_mean += total / SEEDS;
+		total_squares += pow(total - truth, 2) / SEEDS;
+	}
+	TH_LOG("%d of %d stacks beyond 2 standard errors, worst %.2f; total %.5f of the truth, off by %.2f; variance fed / found %.3f, truth in the interval %.3f",
+	       beyond, STACKS, worst, total_mean / truth,
+	       (total_mean - truth) / sqrt(total_squares / SEEDS), fed / found,
+	       (double)covered / STACKS / SEEDS);
+	EXPECT_LE(beyond, 18);
+	EXPECT_LT(worst, 4.5);
+	EXPECT_LT(fabs(total_mean - truth), 2 * sqrt(total_squares / SEEDS));
+	/* Too large for stacks that have most of a window: their strata vary less. */
+	EXPECT_GT(fed, 0.9 * found);
+	EXPECT_LT(fed, 1.6 * found);
+	free(stream.stacks);
+}
+
+TEST_HARNESS_MAIN

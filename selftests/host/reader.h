@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What habd does with kept events, for tests: the last one in each slot is the
+ * window's, and gets its final probability when the window ends.
+ */
+#ifndef HAB_TEST_READER_H
+#define HAB_TEST_READER_H
+
+#include <stdlib.h>
+
+#include "core/throttle.h"
+
+struct sample {
+	u64 probability;
+	u32 stack;
+	u32 bytes;
+};
+
+struct reader {
+	/* Slots of the windows that are open; by share and parity. */
+	struct sample *slots[HAB_SHARES + 1][2];
+	u64 points; /* that fit into each */
+	u64 records;
+	void (*emit)(void *context, const struct sample *sample);
+	void *context;
+};
+
+static inline void reader_keep(struct reader *reader, const struct hab_kept *kept, u32 stack,
+			       u32 bytes)
+{
+	struct sample **slots = &reader->slots[kept->share][kept->number % 2];
+
+	if (!*slots)
+		*slots = calloc(reader->points, sizeof(**slots));
+	(*slots)[kept->place.slot] = (struct sample){ kept->probability, stack, bytes };
+	reader->records++;
+}
+
+static inline void reader_end(void *context, const struct hab_window_end *end)
+{
+	struct reader *reader = context;
+	u64 used = end->candidates < end->points ? end->candidates : end->points;
+	struct sample sample;
+	u64 i;
+
+	for (i = 0; i < used; i++) {
+		sample = reader->slots[end->share][end->number % 2][i];
+		sample.probability = (double)sample.probability * used / end->candidates + 0.5;
+		reader->emit(reader->context, &sample);
+	}
+}
+
+static inline void reader_free(struct reader *reader)
+{
+	u32 i;
+
+	for (i = 0; i <= HAB_SHARES; i++) {
+		free(reader->slots[i][0]);
+		free(reader->slots[i][1]);
+	}
+}
+
+#endif /* HAB_TEST_READER_H */

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How a window's points are divided among processes: core/budget by itself, and the
+ * throttler with many keys on a mock clock.
+ */
+#include <math.h>
+
+#include "kselftest_harness.h"
+#include "core/throttle.h"
+#include "reader.h"
+
+#define QUIET 20
+#define HEAVY 1000
+
+static u64 random_number = 1;
+
+static u64 next_random(void)
+{
+	return hab_mix(random_number++ * HAB_MIX_STEP);
+}
+
+static u64 sum_of(const struct hab_claim *claims, u32 count)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < count; i++)
+		sum += claims[i].points;
+	return sum;
+}
+
+TEST(points_are_divided_to_the_last_one_and_max_min_fairly)
+{
+	struct hab_claim claims[50];
+	u64 points, most, least;
+	u32 count, round, i;
+
+	for (round = 0; round < 20000; round++) {
+		count = 1 + next_random() % 50;
+		points = count + next_random() % 2000;
+		for (i = 0; i < count; i++)
+			claims[i].demand = 1 + next_random() % (next_random() % 2 ? 5 : 500);
+		hab_budget_divide(claims, count, points, next_random());
+		ASSERT_EQ(points, sum_of(claims, count));
+		/* Nobody who wants more has 2 less than another. */
+		for (most = 0, least = ~0ull, i = 0; i < count; i++) {
+			most = max(most, (u64)claims[i].points);
+			if (claims[i].points < claims[i].demand)
+				least = min(least, (u64)claims[i].points);
+			ASSERT_GE(claims[i].points, 1);
+		}
+		if (least != ~0ull)
+			ASSERT_LE(most, least + 1);
+	}
+}
+
+TEST(one_claim_gets_all_and_a_small_one_what_it_wants)
+{
+	struct hab_claim claims[2] = { { .demand = 3 }, { .demand = 100000 } };
+
+	hab_budget_divide(claims, 1, 500, 0);
+	EXPECT_EQ(500, claims[0].points);
+	hab_budget_divide(claims, 2, 30, ~0ull);
+	EXPECT_EQ(3, claims[0].points);
+	EXPECT_EQ(27, claims[1].points);
+}
+
+TEST(too_few_points_are_drawn_with_the_same_chance_for_all)
+{
+	struct hab_claim claims[40];
+	u32 got[40] = { 0 }, round, i;
+
+	for (i = 0; i < 40; i++)
+		claims[i].demand = 1 + i;
+	for (round = 0; round < 40000; round++) {
+		hab_budget_divide(claims, 40, 7, next_random());
+		ASSERT_EQ(7, sum_of(claims, 40));
+		for (i = 0; i < 40; i++)
+			got[i] += claims[i].points;
+	}
+	/* 40000 * 7 / 40 = 7000, standard deviation 76. */
+	for (i = 0; i < 40; i++) {
+		EXPECT_GT(got[i], 7000 - 4 * 76);
+		EXPECT_LT(got[i], 7000 + 4 * 76);
+	}
+}
+
+struct count {
+	double estimates[HAB_SHARES * 2];
+	u64 samples[HAB_SHARES * 2];
+};
+
+static void add(void *context, const struct sample *sample)
+{
+	struct count *count = context;
+
+	count->samples[sample->stack]++;
+	count->estimates[sample->stack] += (double)HAB_PROBABILITY_ONE / sample->probability;
+}
+
+static void offer(struct hab_throttle *throttle, struct reader *reader, u32 process)
+{
+	struct hab_kept kept;
+
+	if (hab_throttle_offer(throttle, process + 1, &kept))
+		reader_keep(reader, &kept, process, 1);
+}
+
+TEST(each_of_20_processes_gets_its_share_beside_one_with_1000_times_their_events)
+{
+	static struct hab_throttle throttle;
+	struct count count = { 0 };
+	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	u64 before = 0, sampled;
+	int window, n, i;
+
+	/* 300/s: 60 a window for 20 * 2 wanted and one with 2000. */
+	hab_throttle_set_rate(&throttle, 300, HAB_SECOND_MS, reader_end, &reader);
+	for (window = 0; window < 500; window++) {
+		for (n = 0; n < 2 * HEAVY; n++) {
+			offer(&throttle, &reader, QUIET);
+			for (i = 0; i < QUIET; i++)
+				if (n % HEAVY == i * 31 % HEAVY)
+					offer(&throttle, &reader, i);
+		}
+		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		if (window % 5 == 4) {
+			sampled = hab_counter_read(&throttle.sampled);
+			EXPECT_LE(sampled - before, 300);
+			before = sampled;
+		}
+	}
+	/* Each quiet one raised 1000 events; all but the first seconds' are kept. */
+	for (i = 0; i < QUIET; i++) {
+		EXPECT_GT(count.samples[i], 900);
+		EXPECT_LT(fabs(count.estimates[i] - 1000), 200);
+	}
+	TH_LOG("samples of the heavy one %lu, of the quiet ones %lu ... %lu",
+	       (long)count.samples[QUIET], (long)count.samples[0], (long)count.samples[QUIET - 1]);
+	EXPECT_GT(count.samples[QUIET], 500 * 60 - QUIET * 1000 - 600);
+	EXPECT_LT(fabs(count.estimates[QUIET] - 1e6), 3e4);
+	reader_free(&reader);
+}
+
+TEST(more_processes_than_points_are_all_sampled_without_bias)
+{
+	static struct hab_throttle throttle;
+	static struct count count;
+	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	double total = 0;
+	int window, n, i;
+
+	/* 10 points for 100 processes with 20 to 119 events in a window. */
+	hab_throttle_set_rate(&throttle, 50, HAB_SECOND_MS, reader_end, &reader);
+	for (window = 0; window < 2000; window++) {
+		for (i = 0; i < 100; i++)
+			for (n = 0; n < 20 + i; n++)
+				offer(&throttle, &reader, i);
+		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+	}
+	EXPECT_LE(hab_counter_read(&throttle.sampled), 2000 * 10);
+	for (i = 0; i < 100; i++) {
+		/* 200 samples of each: a standard error of 7 %. */
+		EXPECT_GT(count.samples[i], 120);
+		EXPECT_LT(fabs(count.estimates[i] / (2000.0 * (20 + i)) - 1), 0.4);
+		total += count.estimates[i] / (2000.0 * (20 + i)) / 100;
+	}
+	TH_LOG("mean of estimate / truth %.4f", total);
+	EXPECT_LT(fabs(total - 1), 0.03);
+	reader_free(&reader);
+}
+
+TEST(newcomers_of_every_window_are_sampled_without_bias)
+{
+	static struct hab_throttle throttle;
+	static struct count count;
+	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	struct hab_kept kept;
+	int window, n;
+
+	hab_throttle_set_rate(&throttle, 150, HAB_SECOND_MS, reader_end, &reader);
+	for (window = 0; window < 3000; window++) {
+		for (n = 0; n < 1000; n++) {
+			offer(&throttle, &reader, 0);
+			/* A process that lives for this window only. */
+			if (n % 100 == 50 &&
+			    hab_throttle_offer(&throttle, 1000000 + window, &kept))
+				reader_keep(&reader, &kept, 1, 1);
+		}
+		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+	}
+	TH_LOG("one process: estimate %.0f of 3000000; 3000 newcomers: %.0f of 30000 from %lu samples",
+	       count.estimates[0], count.estimates[1], (long)count.samples[1]);
+	EXPECT_LT(fabs(count.estimates[0] / 3e6 - 1), 0.01);
+	EXPECT_LT(fabs(count.estimates[1] / 3e4 - 1), 0.05);
+	EXPECT_GT(count.samples[1], 10000);
+	reader_free(&reader);
+}
+
+TEST(a_full_table_loses_nothing_and_places_are_given_up)
+{
+	static struct hab_throttle throttle;
+	static struct count count;
+	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	u64 events = 0, used = 0;
+	double total = 0;
+	int window, n, i;
+
+	hab_throttle_set_rate(&throttle, 5000, HAB_SECOND_MS, reader_end, &reader);
+	for (window = 0; window < 100; window++) {
+		for (n = 0; n < 3; n++)
+			for (i = 0; i < 2 * (int)HAB_SHARES; i++, events++)
+				offer(&throttle, &reader, i);
+		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+	}
+	for (i = 0; i < 2 * (int)HAB_SHARES; i++)
+		total += count.estimates[i];
+	TH_LOG("estimate / truth %.4f", total / events);
+	EXPECT_LT(fabs(total / events - 1), 0.05);
+	EXPECT_EQ(events, hab_counter_read(&throttle.sampled) + hab_throttle_throttled(&throttle));
+	for (window = 0; window < 300; window++)
+		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+	for (i = 0; i < (int)HAB_SHARES; i++)
+		used += hab_counter_read(&throttle.shares[i].key) != 0;
+	EXPECT_EQ(0, used);
+	reader_free(&reader);
+}
+
+TEST_HARNESS_MAIN
