@@ -29,6 +29,7 @@
  * @device: hab on the device instead of in the process
  * @verify: hab counts foreign allocations
  * @fill: write all bytes of each object
+ * @touch: hab's whole heap before the threads start
  * @turn: events after which a thread yields its CPU; 0: never
  * @tolerant: 0 the strict mode, 1 the paper's listings, 2 the paper's policy with rseq
  */
@@ -44,6 +45,7 @@ struct replay_options {
 	bool device;
 	bool verify;
 	bool fill;
+	bool touch;
 	size_t turn;
 	int tolerant;
 };

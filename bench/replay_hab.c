@@ -82,6 +82,21 @@ static void collect(void)
 	__atomic_and_fetch(&replay.attention, ~REPLAY_SAFEPOINT, __ATOMIC_RELAXED);
 }
 
+/* Every page is there before the first thread allocates, as after the first collection. */
+static void touch_heap(void)
+{
+	struct hab_chunk chunk;
+	size_t size, i;
+
+	for (size = 1 << 20; size >= 4096; size /= 2) {
+		while (!hab_chunk_take(heap, size, &chunk))
+			for (i = 0; i < chunk.size; i += 4096)
+				((volatile char *)chunk.base)[i] = 0;
+	}
+	if (hab_heap_reset(heap))
+		replay_fail("hab_heap_reset after touching all memory failed");
+}
+
 static void open_heap(void)
 {
 	const struct replay_options *options = &replay.options;
@@ -102,6 +117,8 @@ static void open_heap(void)
 			    options->levels ? options->levels : "as by default",
 			    options->tlab ? options->tlab : "as by default", options->arena_bytes,
 			    strerror(-err));
+	if (options->touch)
+		touch_heap();
 	safepoint_init(options->threads, collect);
 }
 

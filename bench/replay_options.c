@@ -44,6 +44,7 @@ static const char usage[] =
 	"  --levels LEVELS, --tlab SIZE  as HAB_LEVELS and HAB_TLAB, man 3 hab\n"
 	"  --device, --verify            hab on /dev/hab; with foreign chunks counted\n"
 	"  --fill                        write all bytes of each object, not only the first\n"
+	"  --touch                       touch the whole heap of hab before the threads start\n"
 	"  --turn N                      threads yield their CPU after N events\n"
 	"  --tolerant, --tolerant-rseq   hab in the paper's modes\n";
 
@@ -64,6 +65,7 @@ static int parse(int argc, char **argv)
 		{ "tolerant", no_argument, NULL, '1' },
 		{ "tolerant-rseq", no_argument, NULL, '2' },
 		{ "fill", no_argument, NULL, 'f' },
+		{ "touch", no_argument, NULL, 'p' },
 		{ "turn", required_argument, NULL, 'u' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -107,6 +109,9 @@ static int parse(int argc, char **argv)
 			break;
 		case 'f':
 			options->fill = true;
+			break;
+		case 'p':
+			options->touch = true;
 			break;
 		case 'u':
 			options->turn = strtoul(optarg, NULL, 10);
