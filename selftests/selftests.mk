@@ -18,7 +18,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(BUILD)/tests/json_server
+tests: $(TESTS) $(BUILD)/tests/json_server $(BUILD)/tests/make_records
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -62,3 +62,6 @@ $(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUI
 
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
+
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
