@@ -16,9 +16,9 @@ HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap j
 HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options listen util strings module_files \
-	binaries maps symbols stacks ingest totals numbers \
-	bpf_feed replay profile profile_pprof profile_folded profile_svg profile_html \
-	flame sites http http_profile http_json http_page metrics
+	binaries maps symbols stacks stack_past sample_log ingest totals numbers \
+	bpf_feed replay profile profile_events profile_pprof profile_folded profile_svg profile_html \
+	profile_jfr jfr jfr_metadata 	flame sites http http_profile http_json http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \
 	util module_files
 

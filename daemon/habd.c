@@ -90,9 +90,12 @@ bool span_write(struct habd *habd, const struct span *span, enum profile_format 
 	pthread_mutex_lock(&habd->render);
 	pthread_mutex_lock(&habd->lock);
 	profile = profile_collect(habd->stacks, span->mark, habd->binaries);
-	pthread_mutex_unlock(&habd->lock);
 	profile->start_ns = span->start_ns;
 	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (format == PROFILE_JFR)
+		profile_collect_events(profile, habd->stacks, span->mark,
+				       habd->feed->ops->now_ns(habd->feed));
+	pthread_mutex_unlock(&habd->lock);
 	profile_name(profile, habd->symbols);
 	good = profile_write(profile, format, out);
 	*total = profile->total;
