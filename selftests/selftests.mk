@@ -18,7 +18,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(BUILD)/tests/json_server $(BUILD)/tests/make_records
+tests: $(TESTS) $(BUILD)/tests/json_server $(BUILD)/tests/make_records $(BUILD)/tests/symbols_victim
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -65,3 +65,6 @@ $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(B
 
 $(BUILD)/tests/make_records: selftests/daemon/make_records.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
+	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<

@@ -34,7 +34,7 @@ make_records() {
 habd_start() {
 	socket=$work/$1.sock
 	shift
-	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" &
+	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
 	habd_pid=$!
 	started+=("$habd_pid")
 	for _ in $(seq 100); do
