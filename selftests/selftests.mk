@@ -14,7 +14,8 @@ STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
 	hotplug_test telemetry_test hold_heap)
-HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan layouts_test_asan)
+HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test lib_test_asan layouts_test_asan \
+	stacks_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -35,6 +36,10 @@ $(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c 
 
 $(BUILD)/tests/throttle_test: selftests/host/throttle_test.c core/throttle.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
+
+STACKS_SOURCES := $(addprefix daemon/,stacks.c stack_past.c sample_log.c util.c)
+$(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(wildcard daemon/*.h) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
