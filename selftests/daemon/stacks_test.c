@@ -49,7 +49,7 @@ static void add(FIXTURE_DATA(table) * self)
 	struct stack_counts counts = { .samples = 1, .bytes = bytes, .estimate = bytes * 3 };
 	uint64_t frames[2] = { stack, 7 };
 	struct stack_key key = { .pid = (uint32_t)stack + 1, .nr_frames = 2, .frames = frames };
-	struct stack_event event = { .time_ns = self->now, .tid = 1 };
+	struct stack_event event = { .time_ns = self->now, .tid = key.pid };
 	struct model *model;
 
 	stacks_add(self->table, &key, &counts, &event, self->now++);
@@ -65,6 +65,7 @@ struct seen {
 	const struct model *model;
 	bool folded; /* entries may be less than the model's */
 	uint64_t samples, estimate, events, event_estimate, wrong;
+	uint32_t pids[STACKS + 1]; /* of the stacks, by number */
 };
 
 static void see(void *context, uint32_t number, const struct stack_key *key,
@@ -73,7 +74,7 @@ static void see(void *context, uint32_t number, const struct stack_key *key,
 	struct seen *seen = context;
 	const struct model *model = seen->model;
 
-	(void)number;
+	seen->pids[number] = key->pid;
 	seen->samples += counts->samples;
 	seen->estimate += counts->estimate;
 	if (!key->pid)
@@ -91,8 +92,9 @@ static void see_event(void *context, uint32_t number, const struct stack_event *
 {
 	struct seen *seen = context;
 
-	(void)number;
-	(void)event;
+	/* The stack of a logged sample is still the one it had. */
+	if (event->tid != seen->pids[number])
+		seen->wrong++;
 	seen->events += counts->samples;
 	seen->event_estimate += counts->estimate;
 }
