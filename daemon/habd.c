@@ -9,6 +9,7 @@
 #include "habd.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -267,6 +268,8 @@ int main(int argc, char **argv)
 	if (code)
 		return code - 1;
 	say_set("habd", options.verbose);
+	/* A heap for each thread of the server would never be given back. */
+	mallopt(M_ARENA_MAX, 1);
 	/* Or libdw might ask the network for symbols, and wait for it. */
 	unsetenv("DEBUGINFOD_URLS");
 	set_signals();

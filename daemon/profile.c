@@ -13,6 +13,7 @@
 #include "profile.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,6 +185,7 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 			sample->frames[sample->nr_frames++] = frame;
 		last = frame;
 	}
+	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
 	sample->counts = *counts;
 	total->samples += counts->samples;
 	total->bytes += counts->bytes;
@@ -304,6 +306,8 @@ void profile_free(struct profile *profile)
 	free(profile->samples);
 	free(profile->events);
 	free(profile);
+	/* Or the heap would stay as large as the largest profile was. */
+	malloc_trim(0);
 }
 
 const char *profile_kind(uint32_t kind)

@@ -7,7 +7,7 @@
 #   habd_start NAME OPTION...    habd on a socket of that name; waits until it is ready
 #   habd_replay NAME OPTION...   the same on the records NAME; waits until all are read
 #   habd_end                     ends it
-#   get PATH                     asks it
+#   get PATH [CURL-OPTION]...    asks it
 #   metric NAME                  one value of /metrics
 #   sum_of NAME KEY              what the records NAME sum up to
 
@@ -63,6 +63,10 @@ habd_end() {
 	wait "$habd_pid" 2>/dev/null
 }
 
-get() { curl -sS --fail-with-body --max-time 60 --unix-socket "$socket" "http://localhost$1"; }
+get() {
+	local path=$1
+	shift
+	curl -sS --fail-with-body --max-time 60 --unix-socket "$socket" "$@" "http://localhost$path"
+}
 metric() { get /metrics | awk -v name="$1" '$1 == name { print $2 }'; }
 sum_of() { sed -n "s/^$2=//p" "$work/$1.sums"; }
