@@ -34,6 +34,7 @@ make_records() {
 habd_start() {
 	socket=$work/$1.sock
 	shift
+	: >"$socket.log"
 	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
 	habd_pid=$!
 	started+=("$habd_pid")
