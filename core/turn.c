@@ -17,8 +17,8 @@
 
 /* What a turn finds out before it makes new windows. */
 struct survey {
-	u64 newcomers;	/* events of those who had no average yet */
-	u64 quiet;	/* sum of the averages of those who have no window of their own */
+	u64 newcomers; /* events of those who had no average yet */
+	u64 quiet;     /* sum of the averages of those who have no window of their own */
 	u32 nr_claims;
 };
 
@@ -89,7 +89,8 @@ static bool is_idle(const struct hab_throttle *throttle, u32 i)
 {
 	const struct hab_share *share = &throttle->shares[i];
 
-	return i != HAB_SHARE_COMMON && !hab_counter_read(&share->key) && !hab_counter_read(&share->windows[0].measured) &&
+	return i != HAB_SHARE_COMMON && !hab_counter_read(&share->key) &&
+	       !hab_counter_read(&share->windows[0].measured) &&
 	       !hab_counter_read(&share->windows[1].measured);
 }
 
@@ -109,7 +110,8 @@ static void claim(struct hab_throttle *throttle, struct survey *survey, u32 i, u
 
 static u64 measured_of(const struct hab_throttle *throttle, u32 i)
 {
-	u64 measured = hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
+	u64 measured =
+		hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
 
 	/* Closed still: nobody had this place when the window began. */
 	return measured < HAB_WINDOW_CLOSED ? measured : 0;
@@ -184,7 +186,8 @@ static void claim_common(struct hab_throttle *throttle, struct survey *survey, u
 		common->average += min(survey->newcomers, MEASURED_MAX) << AVERAGE_SHIFT;
 	throttle->owners = survey->nr_claims;
 	if (common->average || !survey->nr_claims || points <= survey->nr_claims)
-		claim(throttle, survey, HAB_SHARE_COMMON, max(whole_events(common->average), (u64)1));
+		claim(throttle, survey, HAB_SHARE_COMMON,
+		      max(whole_events(common->average), (u64)1));
 }
 
 /* Fills in a window that is closed, and opens it. */
@@ -198,8 +201,8 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 po
 	if (points)
 		interval = draw_interval(points, share->average, random);
 	if (points && throttle->shape.fill)
-		interval = min(interval, max(hab_div(share->average >> AVERAGE_SHIFT, 2 * points),
-					     (u64)1));
+		interval = min(interval,
+			       max(hab_div(share->average >> AVERAGE_SHIFT, 2 * points), (u64)1));
 	WRITE_ONCE(window->interval, interval);
 	WRITE_ONCE(window->points, points);
 	WRITE_ONCE(window->probability, max(hab_div(draws, interval), (u64)1));
@@ -329,8 +332,8 @@ int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throt
 	u32 i;
 
 	if (shape->rate > HAB_RATE_OFF || shape->period_ms < HAB_SECOND_MS ||
-	    shape->period_ms > HAB_DAY_MS || !shape->windows ||
-	    shape->windows > HAB_SECOND_MS || !shape->lookback)
+	    shape->period_ms > HAB_DAY_MS || !shape->windows || shape->windows > HAB_SECOND_MS ||
+	    !shape->lookback)
 		return -EINVAL;
 	if (shape->rate == HAB_RATE_OFF)
 		WRITE_ONCE(throttle->off, 1);

@@ -16,9 +16,9 @@ HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap j
 HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options listen util strings module_files \
-	binaries maps symbols stacks ingest hold totals numbers \
-	bpf_feed replay profile profile_pprof profile_folded profile_svg profile_html \
-	flame sites http http_profile http_json http_page metrics
+	binaries maps symbols demangle stacks stack_past sample_log ingest hold totals numbers \
+	bpf_feed replay profile profile_events profile_pprof profile_folded profile_svg profile_html \
+	profile_jfr jfr jfr_metadata flame sites http http_profile http_json http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \
 	util module_files
 
@@ -49,7 +49,7 @@ $(DAEMON_BUILD)/bpf_feed.o: $(BUILD)/hab.skel.h
 $(DAEMON_BUILD)/profile_pprof.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABD_LIBS))
+	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -liberty
 
 $(BUILD)/habctl: $(HABCTL_OBJECTS)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs $(HABCTL_LIBS))

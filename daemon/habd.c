@@ -9,6 +9,7 @@
 #include "habd.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,9 +91,12 @@ bool span_write(struct habd *habd, const struct span *span, enum profile_format 
 	pthread_mutex_lock(&habd->render);
 	pthread_mutex_lock(&habd->lock);
 	profile = profile_collect(habd->stacks, span->mark, habd->binaries);
-	pthread_mutex_unlock(&habd->lock);
 	profile->start_ns = span->start_ns;
 	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (format == PROFILE_JFR)
+		profile_collect_events(profile, habd->stacks, span->mark,
+				       habd->feed->ops->now_ns(habd->feed));
+	pthread_mutex_unlock(&habd->lock);
 	profile_name(profile, habd->symbols);
 	good = profile_write(profile, format, out);
 	*total = profile->total;
@@ -264,6 +268,8 @@ int main(int argc, char **argv)
 	if (code)
 		return code - 1;
 	say_set("habd", options.verbose);
+	/* A heap for each thread of the server would never be given back. */
+	mallopt(M_ARENA_MAX, 1);
 	/* Or libdw might ask the network for symbols, and wait for it. */
 	unsetenv("DEBUGINFOD_URLS");
 	set_signals();

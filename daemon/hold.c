@@ -27,6 +27,7 @@
 
 struct held {
 	struct stack_key key;
+	struct stack_event event;
 	uint64_t bytes;
 	uint64_t weight;
 	uint64_t probability;
@@ -71,14 +72,13 @@ static uint64_t candidates_of(const struct window *window)
 	return window->candidates + window->candidates / window->points;
 }
 
-static void weigh(const struct window *window, const struct held *held,
-		  struct stack_counts *counts)
+static void weigh(const struct window *window, const struct held *held, struct stack_counts *counts)
 {
 	uint64_t candidates = candidates_of(window), probability = held->probability;
 
 	if (candidates > window->points)
-		probability = (uint64_t)((double)probability * window->points /
-						 (double)candidates + 0.5);
+		probability =
+			(uint64_t)((double)probability * window->points / (double)candidates + 0.5);
 	if (!probability)
 		probability = 1;
 	*counts = (struct stack_counts){
@@ -108,7 +108,8 @@ static void finish(struct hold *hold, struct window *window, uint64_t now_ns)
 		if (!window->slots[i])
 			continue;
 		weigh(window, window->slots[i], &counts);
-		stacks_add(hold->stacks, &window->slots[i]->key, &counts, now_ns);
+		stacks_add(hold->stacks, &window->slots[i]->key, &counts, &window->slots[i]->event,
+			   now_ns);
 		held_free(hold, window->slots[i]);
 	}
 	free(window->slots);
@@ -130,7 +131,7 @@ static void show(void *context, stack_visit visit, void *visitor)
 				if (!window->slots[i])
 					continue;
 				weigh(window, window->slots[i], &counts);
-				visit(visitor, &window->slots[i]->key, &counts);
+				visit(visitor, STACK_HELD, &window->slots[i]->key, &counts);
 			}
 }
 
@@ -206,7 +207,7 @@ static struct held **find_slot(struct window *window, uint32_t slot)
 }
 
 static struct held *held_new(struct hold *hold, const struct hab_record_sample *sample,
-			     const struct stack_key *key)
+			     const struct stack_key *key, const struct stack_event *event)
 {
 	struct held *held = xcalloc(1, sizeof(*held));
 	uint64_t *frames = xcalloc(key->nr_frames, sizeof(*frames));
@@ -215,6 +216,7 @@ static struct held *held_new(struct hold *hold, const struct hab_record_sample *
 		memcpy(frames, key->frames, key->nr_frames * sizeof(*frames));
 	held->key = *key;
 	held->key.frames = frames;
+	held->event = *event;
 	held->bytes = sample->bytes;
 	held->weight = sample->weight;
 	held->probability = sample->probability;
@@ -226,7 +228,7 @@ static struct held *held_new(struct hold *hold, const struct hab_record_sample *
 /* Its window is in the table already: what has a slot of its own goes there, too. */
 static void add_late(struct hold *hold, const struct window *window,
 		     const struct hab_record_sample *sample, const struct stack_key *key,
-		     uint64_t now_ns)
+		     const struct stack_event *event, uint64_t now_ns)
 {
 	struct held held = {
 		.bytes = sample->bytes,
@@ -240,11 +242,11 @@ static void add_late(struct hold *hold, const struct window *window,
 		return;
 	}
 	weigh(window, &held, &counts);
-	stacks_add(hold->stacks, key, &counts, now_ns);
+	stacks_add(hold->stacks, key, &counts, event, now_ns);
 }
 
 void hold_add(struct hold *hold, const struct hab_record_sample *sample,
-	      const struct stack_key *key, uint64_t now_ns)
+	      const struct stack_key *key, const struct stack_event *event, uint64_t now_ns)
 {
 	struct window *window = *find(hold, sample->window);
 	struct held **slot, *held;
@@ -252,10 +254,9 @@ void hold_add(struct hold *hold, const struct hab_record_sample *sample,
 	if (hold->nr_held >= HELD_MAX)
 		finish_largest(hold, now_ns);
 	if (!window || window->finished || sample->slot >= HELD_MAX) {
-		struct window alone = { .points = sample->points,
-					.candidates = sample->candidate };
+		struct window alone = { .points = sample->points, .candidates = sample->candidate };
 
-		add_late(hold, window ? window : &alone, sample, key, now_ns);
+		add_late(hold, window ? window : &alone, sample, key, event, now_ns);
 		return;
 	}
 	slot = find_slot(window, sample->slot);
@@ -266,7 +267,7 @@ void hold_add(struct hold *hold, const struct hab_record_sample *sample,
 		hold->counts.replaced++;
 		return;
 	}
-	*slot = held_new(hold, sample, key);
+	*slot = held_new(hold, sample, key, event);
 	if (!held)
 		return;
 	/* Bytes of the replaced one's thread: weights still add up to all bytes. */

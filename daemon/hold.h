@@ -20,7 +20,7 @@ void hold_free(struct hold *hold);
 void hold_announce(struct hold *hold, const struct hab_record_sample *sample, uint64_t now_ns);
 /* Here it is. Its window was announced. The frames are copied. */
 void hold_add(struct hold *hold, const struct hab_record_sample *sample,
-	      const struct stack_key *key, uint64_t now_ns);
+	      const struct stack_key *key, const struct stack_event *event, uint64_t now_ns);
 void hold_end(struct hold *hold, const struct hab_window_event *event, uint64_t now_ns);
 /* Puts the samples of windows that are over into the table. */
 void hold_flush(struct hold *hold, uint64_t now_ns);

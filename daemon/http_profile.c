@@ -96,7 +96,8 @@ static bool parse_format(const struct request *request, struct reply *reply,
 	*format = profile_format(value);
 	if (*format != PROFILE_FORMATS)
 		return true;
-	reply_error(reply, 400, "format=%s is not known: it is pprof, folded, svg or html.", value);
+	reply_error(reply, 400, "format=%s is not known: it is pprof, folded, svg, html or jfr.",
+		    value);
 	return false;
 }
 

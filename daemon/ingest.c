@@ -89,6 +89,12 @@ static void store(struct ingest *ingest, const struct hab_record_sample *sample,
 		.events = stacks_estimate(1ull << STACKS_EVENT_SHIFT, sample->probability),
 		.variance = stacks_variance(sample->bytes, sample->probability),
 	};
+	struct stack_event event = {
+		.time_ns = sample->head.time_ns,
+		.object_bytes = sample->object_bytes,
+		.chunk_bytes = sample->chunk_bytes,
+		.tid = sample->head.tid,
+	};
 	struct stack_key key = {
 		.pid = sample->head.pid,
 		.kind = sample->kind,
@@ -101,9 +107,9 @@ static void store(struct ingest *ingest, const struct hab_record_sample *sample,
 	memcpy(key.heap, sample->heap_name, sizeof(key.heap));
 	memcpy(key.tag, sample->tag, sizeof(key.tag));
 	if (sample->window)
-		hold_add(ingest->hold, sample, &key, now_ns);
+		hold_add(ingest->hold, sample, &key, &event, now_ns);
 	else
-		stacks_add(ingest->stacks, &key, &counts, now_ns);
+		stacks_add(ingest->stacks, &key, &counts, &event, now_ns);
 }
 
 /* Where the stack of the kernel is used: frame 0 is an instruction, the rest return to one. */

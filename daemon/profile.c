@@ -13,6 +13,7 @@
 #include "profile.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define NAME_BYTES_MAX (32u << 20)
 
 struct found {
+	uint32_t number;
 	const struct stack_key *key;
 	struct stack_counts counts;
 };
@@ -139,7 +141,7 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	return profile->nr_frames - 1;
 }
 
-static void remember_stack(void *context, const struct stack_key *key,
+static void remember_stack(void *context, uint32_t number, const struct stack_key *key,
 			   const struct stack_counts *counts)
 {
 	struct collecting *state = context;
@@ -148,6 +150,7 @@ static void remember_stack(void *context, const struct stack_key *key,
 		state->found_room = state->found_room ? state->found_room * 2 : 256;
 		state->found = xrealloc(state->found, state->found_room, sizeof(*state->found));
 	}
+	state->found[state->nr_found].number = number;
 	state->found[state->nr_found].key = key;
 	state->found[state->nr_found++].counts = *counts;
 }
@@ -182,6 +185,7 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 			sample->frames[sample->nr_frames++] = frame;
 		last = frame;
 	}
+	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
 	sample->counts = *counts;
 	total->samples += counts->samples;
 	total->bytes += counts->bytes;
@@ -204,9 +208,11 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
 	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
 	profile->nr_samples = state->nr_found;
-	for (i = 0; i < state->nr_found; i++)
+	for (i = 0; i < state->nr_found; i++) {
+		profile->samples[i].number = state->found[i].number;
 		collect_stack(state, state->found[i].key, &state->found[i].counts,
 			      &profile->samples[i]);
+	}
 	free(state->found);
 	free(state->buckets);
 	free(state);
@@ -298,7 +304,22 @@ void profile_free(struct profile *profile)
 	free(profile->modules);
 	free(profile->frames);
 	free(profile->samples);
+	free(profile->events);
 	free(profile);
+	/* Or the heap would stay as large as the largest profile was. */
+	malloc_trim(0);
+}
+
+const char *profile_kind(uint32_t kind)
+{
+	static const char *const names[HAB_EVENT_KINDS] = {
+		[HAB_EVENT_REFILL] = "refill",
+		[HAB_EVENT_TLAB] = "tlab",
+		[HAB_EVENT_OUTSIDE] = "outside",
+		[HAB_EVENT_SAMPLE] = "sample",
+	};
+
+	return kind < HAB_EVENT_KINDS ? names[kind] : "";
 }
 
 static const struct {
@@ -309,6 +330,7 @@ static const struct {
 	[PROFILE_FOLDED] = { "folded", "text/plain; charset=utf-8" },
 	[PROFILE_SVG] = { "svg", "image/svg+xml" },
 	[PROFILE_HTML] = { "html", "text/html; charset=utf-8" },
+	[PROFILE_JFR] = { "jfr", "application/octet-stream" },
 };
 
 enum profile_format profile_format(const char *name)
@@ -339,6 +361,9 @@ bool profile_write(const struct profile *profile, enum profile_format format, st
 		return true;
 	case PROFILE_HTML:
 		profile_write_html(profile, out);
+		return true;
+	case PROFILE_JFR:
+		profile_write_jfr(profile, out);
 		return true;
 	case PROFILE_FORMATS:
 		break;

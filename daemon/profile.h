@@ -35,6 +35,7 @@ struct profile_frame {
 };
 
 struct profile_sample {
+	uint32_t number; /* of the table's entry */
 	uint32_t pid;
 	uint32_t kind; /* enum hab_event_kind */
 	uint64_t cgroup_id;
@@ -44,6 +45,17 @@ struct profile_sample {
 	unsigned int nr_frames;
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
+};
+
+/* One of the samples that a profile_sample sums up. */
+struct profile_event {
+	uint64_t time_ns; /* since the profile's start */
+	uint64_t weight;
+	uint64_t estimate;
+	uint64_t object_bytes;
+	uint64_t chunk_bytes;
+	uint32_t tid;
+	unsigned int sample; /* index of profile.samples */
 };
 
 struct profile {
@@ -57,11 +69,19 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
+	struct profile_event *events; /* only after profile_collect_events() */
+	unsigned int nr_events;
 };
 
 /* Copies what the table has since the mark. The caller holds the daemon's lock. */
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
 				struct binaries *binaries);
+/*
+ * Adds the samples one by one, as far as they are still known. now_ns: of the feed's
+ * clock; duration_ns is set. The caller holds the daemon's lock.
+ */
+void profile_collect_events(struct profile *profile, struct stack_table *stacks,
+			    const struct stack_mark *mark, uint64_t now_ns);
 /* Gives the frames their names. The caller may use symbols alone now. */
 void profile_name(struct profile *profile, struct symbols *symbols);
 void profile_free(struct profile *profile);
@@ -69,11 +89,15 @@ void profile_free(struct profile *profile);
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
 
+/* What a person calls an enum hab_event_kind. */
+const char *profile_kind(uint32_t kind);
+
 enum profile_format {
 	PROFILE_PPROF,
 	PROFILE_FOLDED,
 	PROFILE_SVG,
 	PROFILE_HTML,
+	PROFILE_JFR,
 	PROFILE_FORMATS,
 };
 
@@ -87,5 +111,6 @@ bool profile_write_pprof(const struct profile *profile, struct text *out);
 void profile_write_folded(const struct profile *profile, struct text *out);
 void profile_write_svg(const struct profile *profile, struct text *out);
 void profile_write_html(const struct profile *profile, struct text *out);
+void profile_write_jfr(const struct profile *profile, struct text *out);
 
 #endif /* HABD_PROFILE_H */

@@ -18,7 +18,7 @@
 #include "strings.h"
 
 #define NR_VALUES 2
-#define NR_LABELS 3
+#define NR_LABELS 6
 
 /* Readers drop samples without a location, so those without a stack get one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -142,6 +142,9 @@ static void fill_samples(struct pprof *pprof)
 		add_label(pprof, sample, "pid", "", source->pid);
 		add_label(pprof, sample, "comm", source->comm, 0);
 		add_label(pprof, sample, "heap", source->heap, 0);
+		add_label(pprof, sample, "kind", profile_kind(source->kind), 0);
+		add_label(pprof, sample, "tag", source->tag, 0);
+		add_label(pprof, sample, "cgroup", "", (int64_t)source->cgroup_id);
 	}
 	pprof->message.sample = pprof->sample_list;
 	pprof->message.n_sample = from->nr_samples;

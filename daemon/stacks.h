@@ -31,6 +31,15 @@ struct stack_key {
 };
 
 struct stack_table;
+struct sample_log;
+
+/* What of one sample is not summed up, but logged. */
+struct stack_event {
+	uint64_t time_ns; /* the feed's clock */
+	uint64_t object_bytes;
+	uint64_t chunk_bytes;
+	uint32_t tid;
+};
 
 /*
  * A point in time. What happened since is what the table has now less what the
@@ -38,8 +47,14 @@ struct stack_table;
  */
 struct stack_mark;
 
-typedef void (*stack_visit)(void *context, const struct stack_key *key,
+typedef void (*stack_visit)(void *context, uint32_t number, const struct stack_key *key,
 			    const struct stack_counts *counts);
+/* number: of the stack, as stack_visit had it. counts.bytes and .variance are not known. */
+typedef void (*stack_event_visit)(void *context, uint32_t number, const struct stack_event *event,
+				  const struct stack_counts *counts);
+
+/* The number of what is not final, and not in the log either. */
+#define STACK_HELD UINT32_MAX
 
 /* Hands more to the visitor, see stacks_also(). */
 typedef void (*stack_more)(void *context, stack_visit visit, void *visitor);
@@ -47,8 +62,10 @@ typedef void (*stack_more)(void *context, stack_visit visit, void *visitor);
 /* The caller of all these holds the daemon's lock. */
 struct stack_table *stacks_new(unsigned int cap);
 void stacks_free(struct stack_table *table);
+/* Adds one sample. */
 void stacks_add(struct stack_table *table, const struct stack_key *key,
-		const struct stack_counts *counts, uint64_t now_ns);
+		const struct stack_counts *counts, const struct stack_event *event,
+		uint64_t now_ns);
 unsigned int stacks_count(const struct stack_table *table);
 uint64_t stacks_folded(const struct stack_table *table);
 
@@ -57,6 +74,14 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /* Calls visit for each stack with samples since the mark; NULL: since the start. */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
+/*
+ * Calls visit for each sample since the mark that the log still has, in their order. All
+ * others are in the counts of stacks_visit() alone.
+ */
+void stacks_visit_events(struct stack_table *table, const struct stack_mark *mark,
+			 stack_event_visit visit, void *context);
+void counts_add(struct stack_counts *sum, const struct stack_counts *more);
+void counts_subtract(struct stack_counts *rest, const struct stack_counts *less);
 
 /* What each visit shows besides the table: what has happened and is not final. NULL: nothing. */
 void stacks_also(struct stack_table *table, stack_more more, void *context);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "binaries.h"
+#include "demangle.h"
 #include "util.h"
 
 #define FILES_MAX      64
@@ -176,7 +177,7 @@ static char *look_up(struct elf_file *file, uint64_t offset)
 	const char *name;
 	GElf_Sym symbol;
 	size_t length;
-	char *copy;
+	char *copy, plain[NAME_MAX_BYTES + 1];
 
 	if (!file->dwfl || !offset_address(file->elf, offset, &address))
 		return NULL;
@@ -189,6 +190,10 @@ static char *look_up(struct elf_file *file, uint64_t offset)
 	if (!length || length > NAME_MAX_BYTES)
 		length = strnlen(name, NAME_MAX_BYTES);
 	copy = xstrndup(name, length);
+	if (demangle(copy, plain, sizeof(plain))) {
+		free(copy);
+		copy = xstrdup(plain);
+	}
 	clean_string(copy);
 	return copy;
 }

@@ -15,11 +15,11 @@ STRESS_CFLAGS := -include selftests/lib/inject.h
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
 	hotplug_test telemetry_test hold_heap)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test bias_test lib_test_asan layouts_test_asan)
+	threads_test bias_test lib_test_asan layouts_test_asan stacks_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(BUILD)/tests/json_server
+tests: $(TESTS) $(BUILD)/tests/json_server $(BUILD)/tests/make_records $(BUILD)/tests/symbols_victim
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -44,6 +44,10 @@ $(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(T
 
 $(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -fsanitize=thread -o $@ $(filter %.c,$^)
+
+STACKS_SOURCES := $(addprefix daemon/,stacks.c stack_past.c sample_log.c util.c)
+$(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(wildcard daemon/*.h) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
@@ -71,3 +75,9 @@ $(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUI
 
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
+
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
+	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# habd on replayed records, for the tests of its outputs and symbols. Sourced, from the
+# top folder, after selftests/tap.sh.
+#
+#   make_records NAME OPTION...  records in $work/NAME; what they sum up to in $work/NAME.sums
+#   habd_start NAME OPTION...    habd on a socket of that name; waits until it is ready
+#   habd_replay NAME OPTION...   the same on the records NAME; waits until all are read
+#   habd_end                     ends it
+#   get PATH [CURL-OPTION]...    asks it
+#   metric NAME                  one value of /metrics
+#   sum_of NAME KEY              what the records NAME sum up to
+
+build=${BUILD:-build}
+work=$(mktemp -d)
+started=()
+
+# shellcheck disable=SC2317
+outputs_clean() {
+	local pid
+	for pid in "${started[@]}"; do
+		kill "$pid" 2>/dev/null
+	done
+	rm -rf "$work" "$tap_output"
+}
+trap outputs_clean EXIT
+
+make_records() {
+	local name=$1
+	shift
+	"$build/tests/make_records" "$@" "$work/$name" 2>"$work/$name.sums"
+}
+
+habd_start() {
+	socket=$work/$1.sock
+	shift
+	: >"$socket.log"
+	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
+	habd_pid=$!
+	started+=("$habd_pid")
+	for _ in $(seq 100); do
+		grep -q ready "$socket.log" && return 0
+		kill -0 "$habd_pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	echo "# habd did not start: $(cat "$socket.log")"
+	return 1
+}
+
+habd_replay() {
+	local name=$1
+	shift
+	habd_start "$name" --replay "$work/$name" "$@" || return 1
+	for _ in $(seq 200); do
+		[ "$(metric hab_replay_ended)" = 1 ] && return 0
+		sleep 0.1
+	done
+	echo "# habd did not read all of $name"
+	return 1
+}
+
+habd_end() {
+	kill "$habd_pid" 2>/dev/null
+	wait "$habd_pid" 2>/dev/null
+}
+
+get() {
+	local path=$1
+	shift
+	curl -sS --fail-with-body --max-time 60 --unix-socket "$socket" "$@" "http://localhost$path"
+}
+metric() { get /metrics | awk -v name="$1" '$1 == name { print $2 }'; }
+sum_of() { sed -n "s/^$2=//p" "$work/$1.sums"; }
