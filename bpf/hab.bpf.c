@@ -31,9 +31,9 @@ char LICENSE[] SEC("license") = "GPL";
 /* Keeps or drops an event; the probability it was kept with, 0 if dropped. */
 extern __u64 hab_throttle_event(struct hab_event *event) __ksym;
 
-/* What a thread has allocated since its last kept sample, and that sample. */
+/* What events of each kind stand for since the last kept one, and which that was of all. */
 struct task_state {
-	__u64 bytes;
+	__u64 bytes[HAB_EVENT_KINDS];
 	__u64 sample_id;
 };
 
@@ -133,8 +133,7 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	return 0;
 }
 
-SEC("tp_btf/hab_refill")
-int BPF_PROG(on_refill, struct hab_event *event)
+static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
 {
 	struct hab_machine_totals *machine = machine_totals();
 	struct hab_process_totals *process;
@@ -147,20 +146,23 @@ int BPF_PROG(on_refill, struct hab_event *event)
 		return 0;
 	bytes = event->bytes;
 	__sync_fetch_and_add(&machine->events, 1);
-	__sync_fetch_and_add(&machine->bytes, bytes);
+	if (kind == HAB_EVENT_REFILL) {
+		__sync_fetch_and_add(&machine->refills, 1);
+		__sync_fetch_and_add(&machine->bytes, bytes);
+	}
 
 	process = process_totals(bpf_get_current_pid_tgid() >> 32);
-	if (process) {
+	if (!process) {
+		__sync_fetch_and_add(&machine->table_full, 1);
+	} else if (kind == HAB_EVENT_REFILL) {
 		__sync_fetch_and_add(&process->refills, 1);
 		__sync_fetch_and_add(&process->bytes, bytes);
-	} else {
-		__sync_fetch_and_add(&machine->table_full, 1);
 	}
 
 	current_task = bpf_get_current_task_btf();
 	task = bpf_task_storage_get(&tasks, current_task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (task)
-		task->bytes += bytes;
+		task->bytes[kind] += bytes;
 
 	probability = hab_throttle_event(event);
 	if (!probability) {
@@ -170,7 +172,7 @@ int BPF_PROG(on_refill, struct hab_event *event)
 		return 0;
 	}
 
-	weight = task ? task->bytes : bytes;
+	weight = task ? task->bytes[kind] : bytes;
 	replaces = event->candidate > event->points;
 	failed = send_sample(ctx, event, weight, probability);
 	if (failed && !replaces) {
@@ -190,7 +192,7 @@ int BPF_PROG(on_refill, struct hab_event *event)
 	}
 	/* Only a sample that was sent ends the interval, so weights add up. */
 	if (task) {
-		task->bytes = 0;
+		task->bytes[kind] = 0;
 		task->sample_id = event->sample_id;
 	}
 	if (replaces)
@@ -199,6 +201,32 @@ int BPF_PROG(on_refill, struct hab_event *event)
 	if (process)
 		__sync_fetch_and_add(&process->sampled, 1);
 	return 0;
+}
+
+SEC("tp_btf/hab_refill")
+int BPF_PROG(on_refill, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_REFILL);
+}
+
+/* The reader attaches these only if somebody asked for them: each costs a kernel entry. */
+
+SEC("tp_btf/hab_tlab")
+int BPF_PROG(on_tlab, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_TLAB);
+}
+
+SEC("tp_btf/hab_outside")
+int BPF_PROG(on_outside, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_OUTSIDE);
+}
+
+SEC("tp_btf/hab_sample")
+int BPF_PROG(on_sample, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_SAMPLE);
 }
 
 SEC("tp_btf/hab_stack")

@@ -95,8 +95,8 @@ struct hab_record_window {
 /* Map "processes": key __u32 tgid. Exact. */
 struct hab_process_totals {
 	__u64 refills;
-	__u64 bytes;
-	__u64 sampled;
+	__u64 bytes;   /* of them */
+	__u64 sampled; /* this and the next two: of events of all kinds */
 	__u64 throttled;
 	__u64 lost; /* kept by the throttler, but the ring was full */
 	char comm[HAB_COMM_LEN];
@@ -104,8 +104,9 @@ struct hab_process_totals {
 
 /* Map "totals": per-CPU array of one: sum over the CPUs. */
 struct hab_machine_totals {
-	__u64 events; /* sampled + throttled + lost */
-	__u64 bytes;
+	__u64 events; /* of all kinds: sampled + throttled + lost */
+	__u64 refills;
+	__u64 bytes; /* of the refills */
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;

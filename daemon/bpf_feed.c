@@ -251,13 +251,30 @@ static void read_one_by_one(int map, struct feed_totals *totals)
 	}
 }
 
+static struct bpf_program *program_of(const struct bpf_feed *feed, unsigned int kind)
+{
+	switch (kind) {
+	case HAB_EVENT_TLAB:
+		return feed->skeleton->progs.on_tlab;
+	case HAB_EVENT_OUTSIDE:
+		return feed->skeleton->progs.on_outside;
+	case HAB_EVENT_SAMPLE:
+		return feed->skeleton->progs.on_sample;
+	default:
+		return feed->skeleton->progs.on_refill;
+	}
+}
+
 static void feed_read(struct feed *base, struct feed_totals *totals)
 {
 	struct bpf_feed *feed = (struct bpf_feed *)base;
+	unsigned int kind;
 	int map = bpf_map__fd(feed->skeleton->maps.processes);
 
 	read_machine(feed, &totals->machine);
-	totals->missed_refills = missed(feed->skeleton->progs.on_refill);
+	totals->missed_events = 0;
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		totals->missed_events += missed(program_of(feed, kind));
 	totals->missed_stacks = missed(feed->skeleton->progs.on_stack);
 	totals->missed_heaps = missed(feed->skeleton->progs.on_heap);
 	totals->missed_windows = missed(feed->skeleton->progs.on_window);
@@ -310,6 +327,7 @@ static const struct feed_ops bpf_ops = {
 static int start(struct bpf_feed *feed)
 {
 	const char *doing = "opened";
+	unsigned int kind;
 	int error = 0;
 
 	feed->skeleton = hab_bpf__open();
@@ -317,6 +335,10 @@ static int start(struct bpf_feed *feed)
 		error = -errno;
 		goto refused;
 	}
+	/* Each of them makes programs enter the kernel more often; refills are there anyway. */
+	for (kind = HAB_EVENT_REFILL + 1; kind < HAB_EVENT_KINDS; kind++)
+		bpf_program__set_autoload(program_of(feed, kind),
+					  feed->habd->options->events & 1u << kind);
 	doing = "loaded";
 	error = hab_bpf__load(feed->skeleton);
 	if (error)

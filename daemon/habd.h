@@ -28,6 +28,7 @@ struct options {
 	bool set_rate;
 	uint64_t rate;
 	unsigned int stacks;
+	unsigned int events; /* bits 1 << enum hab_event_kind; refills always */
 	bool verbose;
 };
 

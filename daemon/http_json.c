@@ -56,13 +56,14 @@ static json_t *totals_json(const struct numbers *numbers)
 	put(object, "refills", numbers_refills(numbers));
 	put(object, "refill_bytes", numbers_refill_bytes(numbers));
 	put(object, "events", totals->now.machine.events);
-	put(object, "event_bytes", totals->now.machine.bytes);
+	put(object, "refills", totals->now.machine.refills);
+	put(object, "refill_bytes", totals->now.machine.bytes);
 	put(object, "sampled", totals->now.machine.sampled);
 	put(object, "throttled", totals->now.machine.throttled);
 	put(object, "lost", numbers_lost(numbers));
 	put(object, "lost_ring_full", totals->now.machine.lost);
-	put(object, "lost_recursion", totals->now.missed_refills);
-	put_real(object, "refills_per_second", totals->events_per_second);
+	put(object, "lost_recursion", totals->now.missed_events);
+	put_real(object, "refills_per_second", totals->refills_per_second);
 	put_real(object, "bytes_per_second", totals->bytes_per_second);
 	put_real(object, "sampled_per_second", totals->sampled_per_second);
 	if (numbers->module.known[MODULE_RATE])
@@ -182,7 +183,7 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 		add_problem(array, "samples were lost because the ring buffer was full",
 			    "lower the rate in /sys/class/misc/hab/rate, or give habd more "
 			    "processor time (CPUWeight= of its unit)");
-	if (numbers->totals.now.missed_refills)
+	if (numbers->totals.now.missed_events)
 		add_problem(array, "the kernel could not run the BPF program for some refills",
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "exact totals include these refills");

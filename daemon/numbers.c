@@ -45,7 +45,7 @@ uint64_t numbers_refills(const struct numbers *numbers)
 {
 	return numbers->module.known[MODULE_REFILLS] ?
 		       numbers->module.value[MODULE_REFILLS] :
-		       numbers->totals.now.machine.events + numbers->totals.now.missed_refills;
+		       numbers->totals.now.machine.refills + numbers->totals.now.missed_events;
 }
 
 uint64_t numbers_refill_bytes(const struct numbers *numbers)
@@ -57,5 +57,5 @@ uint64_t numbers_refill_bytes(const struct numbers *numbers)
 
 uint64_t numbers_lost(const struct numbers *numbers)
 {
-	return numbers->totals.now.machine.lost + numbers->totals.now.missed_refills;
+	return numbers->totals.now.machine.lost + numbers->totals.now.missed_events;
 }

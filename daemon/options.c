@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "habd.h"
+#include "kinds.h"
 #include "util.h"
 
 static const char help[] =
@@ -19,6 +20,8 @@ static const char help[] =
 	"                      (default /run/hab/habd.sock)\n"
 	"  --rate N            set the machine's limit of samples a second\n"
 	"                      (default: leave it as it is)\n"
+	"  --events LIST       which events to follow, of tlab, outside and sample, besides refill,\n"
+	"                      which is always: those cost programs a kernel entry each\n"
 	"  --stacks N          remember at most N stacks (256 to 1048576, default 65536)\n"
 	"  --replay FILE       read records from FILE instead of the kernel\n"
 	"  --foreground        stay in the foreground (it always does)\n"
@@ -74,6 +77,27 @@ malformed:
 	return false;
 }
 
+/* Names of kinds with commas between them. */
+static bool parse_events(struct options *options, const char *value)
+{
+	char *list = xstrdup(value), *rest = list, *name;
+	enum hab_event_kind kind;
+	bool good = *value;
+
+	while (good && (name = strsep(&rest, ","))) {
+		kind = event_kind(name);
+		good = kind != HAB_EVENT_KINDS;
+		if (good)
+			options->events |= 1u << kind;
+	}
+	free(list);
+	if (!good)
+		say("--events %s: it must be names out of refill, tlab, outside and sample, with "
+		    "commas between them",
+		    value);
+	return good;
+}
+
 static bool parse_value(struct options *options, int option, const char *value)
 {
 	uint64_t number;
@@ -93,6 +117,8 @@ static bool parse_value(struct options *options, int option, const char *value)
 			return true;
 		say("--rate %s: it must be a number of samples a second", value);
 		return false;
+	case 'e':
+		return parse_events(options, value);
 	case 'n':
 		if (parse_number(value, 256, 1048576, &number)) {
 			options->stacks = (unsigned int)number;
@@ -116,6 +142,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		{ "listen", required_argument, NULL, 'l' },
 		{ "socket", required_argument, NULL, 's' },
 		{ "rate", required_argument, NULL, 'r' },
+		{ "events", required_argument, NULL, 'e' },
 		{ "stacks", required_argument, NULL, 'n' },
 		{ "replay", required_argument, NULL, 'p' },
 		{ "foreground", no_argument, NULL, 'f' },
@@ -131,6 +158,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	options->port = HABD_PORT;
 	options->socket = HABD_SOCKET;
 	options->stacks = STACKS_MAX_DEFAULT;
+	options->events = 1u << HAB_EVENT_REFILL;
 	while ((option = getopt_long(argc, argv, "hvV", names, NULL)) != -1) {
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "habd " HAB_VERSION "\n", stdout);
