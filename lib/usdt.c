@@ -14,8 +14,8 @@
 #include <sys/sdt.h>
 #else
 /* Built without: nobody can raise a semaphore either. */
-#define DTRACE_PROBE1(provider, probe, a)		   ((void)(a))
-#define DTRACE_PROBE3(provider, probe, a, b, c)	   ((void)(a), (void)(b), (void)(c))
+#define DTRACE_PROBE1(provider, probe, a)	((void)(a))
+#define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define DTRACE_PROBE6(provider, probe, a, b, c, d, e, f) \
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
 #endif
@@ -62,8 +62,7 @@ void hab_usdt_report(const struct hab_heap *heap, const struct hab_report *repor
 /* The heap's list, made by the first thread that needs it; NULL if there is no memory. */
 static struct hab_usdt_objects *objects_of(struct hab_heap *heap)
 {
-	struct hab_usdt_objects *objects =
-		__atomic_load_n(&heap->usdt_objects, __ATOMIC_ACQUIRE);
+	struct hab_usdt_objects *objects = __atomic_load_n(&heap->usdt_objects, __ATOMIC_ACQUIRE);
 	struct hab_usdt_objects *fresh;
 
 	if (objects)

@@ -171,8 +171,13 @@ FIXTURE_SETUP(telemetry)
 	self->seen.times = calloc(MAX_SAMPLES, sizeof(uint64_t));
 	self->seen.records = calloc(MAX_SAMPLES, sizeof(struct record));
 	self->seen.ends = calloc(MAX_SAMPLES, sizeof(struct hab_window_event));
-	self->skeleton = hab_bpf__open_and_load();
+	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
+	/* Refills alone: events_test has the others. */
+	bpf_program__set_autoload(self->skeleton->progs.on_tlab, false);
+	bpf_program__set_autoload(self->skeleton->progs.on_outside, false);
+	bpf_program__set_autoload(self->skeleton->progs.on_sample, false);
+	ASSERT_EQ(0, hab_bpf__load(self->skeleton));
 	ASSERT_EQ(0, hab_bpf__attach(self->skeleton));
 	self->ring = ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record,
 				      &self->seen, NULL);
