@@ -12,7 +12,7 @@ DAEMON_BUILD := $(BUILD)/daemon
 PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
-HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
+HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
 HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options listen util strings module_files \

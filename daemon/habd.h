@@ -28,6 +28,7 @@ struct options {
 	bool set_rate;
 	uint64_t rate;
 	unsigned int stacks;
+	unsigned int debuginfod_seconds; /* 0: not used */
 	bool verbose;
 };
 

@@ -249,6 +249,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 	size_t bytes = 0;
 	unsigned int i;
 
+	symbols_begin(symbols);
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];
 		if (frame->function)
