@@ -19,7 +19,7 @@ started=()
 outputs_clean() {
 	local pid
 	for pid in "${started[@]}"; do
-		kill "$pid" 2>/dev/null
+		kill -9 "$pid" 2>/dev/null
 	done
 	rm -rf "$work" "$tap_output"
 }
