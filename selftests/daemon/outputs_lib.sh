@@ -21,6 +21,7 @@ outputs_clean() {
 	for pid in "${started[@]}"; do
 		kill -9 "$pid" 2>/dev/null
 	done
+	# shellcheck disable=SC2154 # of tap.sh
 	rm -rf "$work" "$tap_output"
 }
 trap outputs_clean EXIT
