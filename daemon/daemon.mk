@@ -12,12 +12,12 @@ DAEMON_BUILD := $(BUILD)/daemon
 PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
-HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
+HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
 HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options kinds listen util strings module_files \
 	binaries maps symbols demangle stacks stack_past sample_log ingest hold totals numbers \
-	bpf_feed replay profile profile_events profile_pprof profile_folded profile_svg profile_html \
+	bpf_feed replay profile profile_names profile_events profile_pprof profile_folded profile_svg profile_html \
 	profile_jfr jfr jfr_metadata flame sites http http_profile http_json http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \
 	util module_files

@@ -16,7 +16,7 @@ static const char help[] =
 	"                                     with its status; of the whole machine, too\n"
 	"  status                             what works, and what to do about what does not\n"
 	"\n"
-	"FILE ends in .pb.gz (pprof), .folded, .svg or .html.\n"
+	"FILE ends in .pb.gz (pprof), .folded, .svg, .html or .jfr.\n"
 	"  --socket PATH   where habd listens (default /run/hab/habd.sock)\n"
 	"  --help, --version\n";
 

@@ -38,6 +38,7 @@ static const struct {
 	{ ".folded", "folded", "less" },
 	{ ".svg", "svg", "xdg-open" },
 	{ ".html", "html", "xdg-open" },
+	{ ".jfr", "jfr", "jfr summary" },
 };
 
 static const char *next_step(const struct record *record)
@@ -63,7 +64,7 @@ static bool find_format(struct record *record)
 			return true;
 		}
 	}
-	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg or .html",
+	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg, .html or .jfr",
 	    record->file);
 	return false;
 }

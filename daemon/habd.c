@@ -115,7 +115,7 @@ static void tables_begin(struct habd *habd, const struct options *options)
 	habd->processes = processes_new(habd->binaries);
 	habd->stacks = stacks_new(options->stacks);
 	habd->ingest = ingest_new(habd->binaries, habd->processes, habd->stacks);
-	habd->symbols = symbols_new();
+	habd->symbols = symbols_new(options->debuginfod_seconds);
 	habd->totals = totals_new();
 	habd->start_ns = clock_realtime_ns();
 	habd->start_monotonic_ns = clock_monotonic_ns();
@@ -270,8 +270,9 @@ int main(int argc, char **argv)
 	say_set("habd", options.verbose);
 	/* A heap for each thread of the server would never be given back. */
 	mallopt(M_ARENA_MAX, 1);
-	/* Or libdw might ask the network for symbols, and wait for it. */
-	unsetenv("DEBUGINFOD_URLS");
+	/* Or libdw would ask the network for symbols, and wait for it. */
+	if (!options.debuginfod_seconds)
+		unsetenv("DEBUGINFOD_URLS");
 	set_signals();
 	raise_file_limit();
 	tables_begin(&habd, &options);

@@ -28,7 +28,8 @@ struct options {
 	bool set_rate;
 	uint64_t rate;
 	unsigned int stacks;
-	unsigned int events; /* bits 1 << enum hab_event_kind; refills always */
+	unsigned int events;		 /* bits 1 << enum hab_event_kind; refills always */
+	unsigned int debuginfod_seconds; /* 0: not used */
 	bool verbose;
 };
 

@@ -163,6 +163,8 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 
 	if (format == PROFILE_PPROF)
 		reply->file_name = "allocs.pb.gz";
+	if (format == PROFILE_JFR)
+		reply->file_name = "allocs.jfr";
 	if (!seconds) {
 		write_span(request, reply, &span, format);
 		return;

@@ -10,6 +10,8 @@
 #include "kinds.h"
 #include "util.h"
 
+#define DEBUGINFOD_SECONDS 5
+
 static const char help[] =
 	"Usage: habd [OPTION]...\n"
 	"Watch who allocates, from where, on the whole machine, through the module hab.\n"
@@ -23,6 +25,9 @@ static const char help[] =
 	"  --events LIST       which events to follow, of tlab, outside and sample, besides refill,\n"
 	"                      which is always: those cost programs a kernel entry each\n"
 	"  --stacks N          remember at most N stacks (256 to 1048576, default 65536)\n"
+	"  --debuginfod[=SECONDS]  ask the servers in DEBUGINFOD_URLS for debug files that are\n"
+	"                      missing, and wait for them as long for each profile (1 to 60,\n"
+	"                      default 5; without the option nobody is asked)\n"
 	"  --replay FILE       read records from FILE instead of the kernel\n"
 	"  --foreground        stay in the foreground (it always does)\n"
 	"  --verbose           say more, the kernel's answers among it\n"
@@ -98,6 +103,24 @@ static bool parse_events(struct options *options, const char *value)
 	return good;
 }
 
+static bool parse_debuginfod(struct options *options, const char *value)
+{
+	const char *servers = getenv("DEBUGINFOD_URLS");
+	uint64_t seconds = DEBUGINFOD_SECONDS;
+
+	if (value && !parse_number(value, 1, 60, &seconds)) {
+		say("--debuginfod=%s: it must be a number of seconds from 1 to 60", value);
+		return false;
+	}
+	if (!servers || !*servers) {
+		say("--debuginfod: DEBUGINFOD_URLS is not set: set it to the addresses of the "
+		    "servers to ask, with spaces between them");
+		return false;
+	}
+	options->debuginfod_seconds = (unsigned int)seconds;
+	return true;
+}
+
 static bool parse_value(struct options *options, int option, const char *value)
 {
 	uint64_t number;
@@ -126,6 +149,8 @@ static bool parse_value(struct options *options, int option, const char *value)
 		}
 		say("--stacks %s: it must be a number from 256 to 1048576", value);
 		return false;
+	case 'd':
+		return parse_debuginfod(options, value);
 	case 'p':
 		options->replay = value;
 		return true;
@@ -144,6 +169,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		{ "rate", required_argument, NULL, 'r' },
 		{ "events", required_argument, NULL, 'e' },
 		{ "stacks", required_argument, NULL, 'n' },
+		{ "debuginfod", optional_argument, NULL, 'd' },
 		{ "replay", required_argument, NULL, 'p' },
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "verbose", no_argument, NULL, 'v' },

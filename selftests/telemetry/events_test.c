@@ -94,8 +94,8 @@ FIXTURE_SETUP(events)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	self->skeleton = hab_bpf__open_and_load();
 	ASSERT_NE(NULL, self->skeleton);
-	self->ring = ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record, self,
-				      NULL);
+	self->ring =
+		ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record, self, NULL);
 	ASSERT_NE(NULL, self->ring);
 	self->stacks = bpf_program__attach(self->skeleton->progs.on_stack);
 	ASSERT_NE(NULL, self->stacks);
