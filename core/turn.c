@@ -17,8 +17,8 @@
 
 /* What a turn finds out before it makes new windows. */
 struct survey {
-	u64 newcomers;	/* events of those who had no average yet */
-	u64 quiet;	/* sum of the averages of those who have no window of their own */
+	u64 newcomers; /* events of those who had no average yet */
+	u64 quiet;     /* sum of the averages of those who have no window of their own */
 	u32 nr_claims;
 };
 
@@ -89,7 +89,8 @@ static bool is_idle(const struct hab_throttle *throttle, u32 i)
 {
 	const struct hab_share *share = &throttle->shares[i];
 
-	return i != HAB_SHARE_COMMON && !hab_counter_read(&share->key) && !hab_counter_read(&share->windows[0].measured) &&
+	return i != HAB_SHARE_COMMON && !hab_counter_read(&share->key) &&
+	       !hab_counter_read(&share->windows[0].measured) &&
 	       !hab_counter_read(&share->windows[1].measured);
 }
 
@@ -109,7 +110,8 @@ static void claim(struct hab_throttle *throttle, struct survey *survey, u32 i, u
 
 static u64 measured_of(const struct hab_throttle *throttle, u32 i)
 {
-	u64 measured = hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
+	u64 measured =
+		hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
 
 	/* Closed still: nobody had this place when the window began. */
 	return measured < HAB_WINDOW_CLOSED ? measured : 0;
@@ -118,12 +120,13 @@ static u64 measured_of(const struct hab_throttle *throttle, u32 i)
 /* Points of all old windows that are used by now. */
 static u64 count_used(const struct hab_throttle *throttle)
 {
-	u64 number = throttle->number, used = 0;
+	u64 number = throttle->number, used = 0, points;
 	u32 i;
 
-	for (i = 0; i <= HAB_SHARES; i++)
-		used += min(candidates_of(throttle, i, number, measured_of(throttle, i)),
-			    (u64)throttle->shares[i].windows[number % 2].points);
+	for (i = 0; i <= HAB_SHARES; i++) {
+		points = throttle->shares[i].windows[number % 2].points;
+		used += min(candidates_of(throttle, i, number, measured_of(throttle, i)), points);
+	}
 	return used;
 }
 
@@ -177,14 +180,17 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 static void claim_common(struct hab_throttle *throttle, struct survey *survey, u64 points)
 {
 	struct hab_share *common = &throttle->shares[HAB_SHARE_COMMON];
+	u64 demand;
 
 	common->average = survey->quiet;
 	/* Where all were new, that does not say that more of them will come. */
 	if (throttle->owners)
 		common->average += min(survey->newcomers, MEASURED_MAX) << AVERAGE_SHIFT;
 	throttle->owners = survey->nr_claims;
-	if (common->average || !survey->nr_claims || points <= survey->nr_claims)
-		claim(throttle, survey, HAB_SHARE_COMMON, max(whole_events(common->average), (u64)1));
+	/* Half as much again: who comes less than once a window comes by chance. */
+	demand = whole_events(common->average + common->average / 2);
+	if (demand || !survey->nr_claims || points <= survey->nr_claims)
+		claim(throttle, survey, HAB_SHARE_COMMON, max(demand, (u64)1));
 }
 
 /* Fills in a window that is closed, and opens it. */
@@ -192,17 +198,19 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 po
 {
 	struct hab_share *share = &throttle->shares[i];
 	struct hab_window *window = &share->windows[number % 2];
+	u64 interval = 1, probability;
 	/* A number that no stratum has: the choice in them must not depend on their length. */
-	u64 interval = 1, random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
+	u64 random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
 
 	if (points)
 		interval = draw_interval(points, share->average, random);
 	if (points && throttle->shape.fill)
-		interval = min(interval, max(hab_div(share->average >> AVERAGE_SHIFT, 2 * points),
-					     (u64)1));
+		interval = min(interval,
+			       max(hab_div(share->average >> AVERAGE_SHIFT, 2 * points), (u64)1));
 	WRITE_ONCE(window->interval, interval);
 	WRITE_ONCE(window->points, points);
-	WRITE_ONCE(window->probability, max(hab_div(draws, interval), (u64)1));
+	probability = hab_div(draws, interval);
+	WRITE_ONCE(window->probability, probability ? probability : 1);
 }
 
 /*
@@ -247,7 +255,7 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 			 void *context)
 {
 	struct hab_window_end end = { .number = number };
-	u64 measured, used = 0;
+	u64 measured, points, used = 0;
 	struct hab_window *window;
 	u32 i;
 
@@ -259,9 +267,10 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 		if (measured >= HAB_WINDOW_CLOSED)
 			continue;
 		end.share = i;
-		end.points = window->points;
+		points = window->points;
+		end.points = points;
 		end.candidates = candidates_of(throttle, i, number, measured);
-		used += min(end.candidates, (u64)end.points);
+		used += min(end.candidates, points);
 		if (end.candidates && ended)
 			ended(context, &end);
 	}
@@ -329,8 +338,8 @@ int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throt
 	u32 i;
 
 	if (shape->rate > HAB_RATE_OFF || shape->period_ms < HAB_SECOND_MS ||
-	    shape->period_ms > HAB_DAY_MS || !shape->windows ||
-	    shape->windows > HAB_SECOND_MS || !shape->lookback)
+	    shape->period_ms > HAB_DAY_MS || !shape->windows || shape->windows > HAB_SECOND_MS ||
+	    !shape->lookback)
 		return -EINVAL;
 	if (shape->rate == HAB_RATE_OFF)
 		WRITE_ONCE(throttle->off, 1);
