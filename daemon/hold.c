@@ -71,14 +71,13 @@ static uint64_t candidates_of(const struct window *window)
 	return window->candidates + window->candidates / window->points;
 }
 
-static void weigh(const struct window *window, const struct held *held,
-		  struct stack_counts *counts)
+static void weigh(const struct window *window, const struct held *held, struct stack_counts *counts)
 {
 	uint64_t candidates = candidates_of(window), probability = held->probability;
 
 	if (candidates > window->points)
-		probability = (uint64_t)((double)probability * window->points /
-						 (double)candidates + 0.5);
+		probability =
+			(uint64_t)((double)probability * window->points / (double)candidates + 0.5);
 	if (!probability)
 		probability = 1;
 	*counts = (struct stack_counts){
@@ -251,9 +250,12 @@ void hold_add(struct hold *hold, const struct hab_record_sample *sample,
 
 	if (hold->nr_held >= HELD_MAX)
 		finish_largest(hold, now_ns);
-	if (!window || window->finished || sample->slot >= HELD_MAX) {
-		struct window alone = { .points = sample->points,
-					.candidates = sample->candidate };
+	if (window && !window->finished && sample->slot >= HELD_MAX) {
+		hold->counts.early++;
+		finish(hold, window, now_ns);
+	}
+	if (!window || window->finished) {
+		struct window alone = { .points = sample->points, .candidates = sample->candidate };
 
 		add_late(hold, window ? window : &alone, sample, key, now_ns);
 		return;

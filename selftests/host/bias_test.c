@@ -103,7 +103,8 @@ static void add(void *context, const struct sample *sample)
 	double p = (double)sample->probability / HAB_PROBABILITY_ONE;
 
 	estimates->sums[sample->stack] += sample->bytes / p;
-	estimates->variances[sample->stack] += (double)sample->bytes * sample->bytes * (1 - p) / p / p;
+	estimates->variances[sample->stack] +=
+		(double)sample->bytes * sample->bytes * (1 - p) / p / p;
 }
 
 static void sample_stream(const struct stream *stream, u64 seed, struct estimates *estimates)

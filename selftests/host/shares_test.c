@@ -183,8 +183,7 @@ TEST(newcomers_of_every_window_are_sampled_without_bias)
 		for (n = 0; n < 1000; n++) {
 			offer(&throttle, &reader, 0);
 			/* A process that lives for this window only. */
-			if (n % 100 == 50 &&
-			    hab_throttle_offer(&throttle, 1000000 + window, &kept))
+			if (n % 100 == 50 && hab_throttle_offer(&throttle, 1000000 + window, &kept))
 				reader_keep(&reader, &kept, 1, 1);
 		}
 		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);

@@ -79,8 +79,8 @@ TEST(no_event_is_uncounted_and_no_sample_unreported_while_windows_turn)
 	hab_throttle_set_rate(&crowd.throttle, 5000, HAB_SECOND_MS, count_end, &crowd);
 	run_crowd(&crowd, turn);
 	sampled = hab_counter_read(&crowd.throttle.sampled);
-	TH_LOG("%lu windows, %lu sampled, %lu replaced", (long)crowd.throttle.number,
-	       (long)sampled, (long)hab_counter_read(&crowd.replaced));
+	TH_LOG("%lu windows, %lu sampled, %lu replaced", (long)crowd.throttle.number, (long)sampled,
+	       (long)hab_counter_read(&crowd.replaced));
 	EXPECT_EQ(THREADS * EVENTS, sampled + hab_throttle_throttled(&crowd.throttle));
 	EXPECT_EQ(hab_counter_read(&crowd.kept), sampled);
 	/* Who was held up for two turns is reported and was not kept. */
