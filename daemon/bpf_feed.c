@@ -192,8 +192,9 @@ static uint64_t missed(const struct bpf_program *program)
 
 static void read_machine(struct bpf_feed *feed, struct hab_machine_totals *sum)
 {
-	uint64_t *to = (uint64_t *)sum;
-	const uint64_t *from;
+	/* The fields' own type: others may not alias it. */
+	__u64 *to = (__u64 *)sum;
+	const __u64 *from;
 	uint32_t zero = 0;
 	unsigned int i;
 	int cpu;
@@ -202,7 +203,7 @@ static void read_machine(struct bpf_feed *feed, struct hab_machine_totals *sum)
 	if (bpf_map_lookup_elem(bpf_map__fd(feed->skeleton->maps.totals), &zero, feed->per_cpu))
 		return;
 	for (cpu = 0; cpu < feed->nr_cpus; cpu++) {
-		from = (const uint64_t *)&feed->per_cpu[cpu];
+		from = (const __u64 *)&feed->per_cpu[cpu];
 		for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
 			to[i] += from[i];
 	}

@@ -13,9 +13,9 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	hotplug_test telemetry_test events_test hold_heap)
+	hotplug_test telemetry_test throttle_vm_test events_test hold_heap)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test bias_test lib_test_asan layouts_test_asan stacks_test)
+	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -46,7 +46,11 @@ $(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -fsanitize=thread -o $@ $(filter %.c,$^)
 
 STACKS_SOURCES := $(addprefix daemon/,stacks.c stack_past.c sample_log.c util.c)
+HOLD_SOURCES := daemon/hold.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(wildcard daemon/*.h) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/hold_test: selftests/host/hold_test.c $(HOLD_SOURCES) $(wildcard daemon/*.h) $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
@@ -67,8 +71,8 @@ $(BUILD)/tests/hotplug_test: selftests/module/hotplug_test.c lib/chunk.c $(INJEC
 $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
-$(BUILD)/tests/telemetry_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf
+$(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c selftests/telemetry/telemetry.h $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf -lm
 
 $(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
