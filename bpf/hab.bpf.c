@@ -12,6 +12,7 @@
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -42,6 +43,19 @@ struct {
 	__uint(max_entries, 4 << 20);
 } records SEC(".maps");
 
+/* Where a record is made: only what is used of its frames goes into the ring. */
+union scratch {
+	struct hab_record_sample sample;
+	struct hab_record_stack stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, union scratch);
+} scratches SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -68,6 +82,14 @@ static struct hab_machine_totals *machine_totals(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+/* Each program runs with preemption off, from start to end, and not in interrupts. */
+static union scratch *scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&scratches, &zero);
 }
 
 static struct hab_process_totals *process_totals(__u32 pid)
@@ -98,12 +120,13 @@ static void fill_head(struct hab_record_head *head, __u32 type)
 /* 0, or -1 if the ring was full. */
 static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 probability)
 {
+	union scratch *place = scratch();
 	struct hab_record_sample *sample;
 	long bytes;
 
-	sample = bpf_ringbuf_reserve(&records, sizeof(*sample), 0);
-	if (!sample)
+	if (!place)
 		return -1;
+	sample = &place->sample;
 	fill_head(&sample->head, HAB_RECORD_SAMPLE);
 	sample->sample_id = event->sample_id;
 	sample->heap_id = event->heap_id;
@@ -128,9 +151,12 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
 	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;
-	bpf_ringbuf_submit(sample, 0);
-	return 0;
+	/* The verifier wants to see it. */
+	if (bytes < 0 || bytes > (long)sizeof(sample->frames))
+		bytes = 0;
+	sample->nr_frames = bytes / sizeof(struct hab_frame);
+	return bpf_ringbuf_output(&records, sample,
+				  offsetof(struct hab_record_sample, frames) + bytes, 0);
 }
 
 static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
@@ -236,6 +262,8 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	struct hab_record_stack *stack;
 	struct task_struct *current_task;
 	struct task_state *task;
+	union scratch *place;
+	__u32 nr_frames;
 
 	if (!event || !machine)
 		return 0;
@@ -245,17 +273,21 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	if (!task || !task->sample_id || task->sample_id != event->sample_id)
 		return 0;
 	task->sample_id = 0;
-	stack = bpf_ringbuf_reserve(&records, sizeof(*stack), 0);
-	if (!stack) {
-		__sync_fetch_and_add(&machine->stacks_lost, 1);
+	place = scratch();
+	nr_frames = event->nr_frames;
+	if (!place || nr_frames > HAB_STACK_DEPTH)
 		return 0;
-	}
+	stack = &place->stack;
 	fill_head(&stack->head, HAB_RECORD_STACK);
 	stack->sample_id = event->sample_id;
-	stack->nr_frames = event->nr_frames;
+	stack->nr_frames = nr_frames;
 	stack->reserved = 0;
-	bpf_core_read(stack->frames, sizeof(stack->frames), &event->frames);
-	bpf_ringbuf_submit(stack, 0);
+	bpf_core_read(stack->frames, nr_frames * sizeof(stack->frames[0]), &event->frames);
+	if (bpf_ringbuf_output(&records, stack,
+			       offsetof(struct hab_record_stack, frames) +
+				       nr_frames * sizeof(stack->frames[0]),
+			       0))
+		__sync_fetch_and_add(&machine->stacks_lost, 1);
 	return 0;
 }
 

@@ -8,6 +8,8 @@
  * moment later: the stack that the thread unwound itself. The second is the
  * better one where it comes.
  *
+ * Of the frames of either only those that are there are sent: the record ends with them.
+ *
  * A sample whose candidate number is above its window's points takes the place of the
  * one that was sent before with the same window and slot. That one is dropped by
  * the reader and was throttled, so the slot counts once: as sampled when its first
