@@ -22,7 +22,7 @@
 
 #define HELD_MAX     16384u
 #define NR_BUCKETS   1024u
-#define STRAGGLER_NS 400000000ull  /* samples may come so long after their window's end */
+#define STRAGGLER_NS 800000000ull  /* samples may come so long after their window's end */
 #define NO_END_NS    5000000000ull /* the end may come so much later than it should */
 
 struct held {

@@ -20,7 +20,7 @@
 #define RECORDINGS_MAX 16
 #define SPANS_MAX      16 /* profiles that wait at the same time */
 #define TOKEN_LENGTH   32
-#define SETTLE_MS      350
+#define SETTLE_MS      550
 
 struct recording {
 	char token[TOKEN_LENGTH + 1]; /* "": free */

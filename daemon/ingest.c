@@ -22,7 +22,7 @@
 #include "util.h"
 
 #define WAITING_MAX	1024u /* a power of two */
-#define WAIT_NS		200000000ull
+#define WAIT_NS		400000000ull
 #define STATUS_BUILD_ID 1
 #define SAMPLE_SIZE(n)	(offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)	(offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))

@@ -200,7 +200,7 @@ static void scenario_late_stacks(void)
 		kernel_frames(&sample);
 		emit_sample(&sample);
 		kernel_estimate += estimate(&sample);
-		now_ns += 300 * MS;
+		now_ns += 600 * MS;
 		/* Too late; and, for the odd ones, of another thread. */
 		emit_stack(&sample, sample.head.tid + (i & 1));
 		total_late++;
