@@ -13,7 +13,8 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	hotplug_test telemetry_test throttle_vm_test events_test hold_heap)
+	hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
+	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -79,6 +80,13 @@ $(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/eve
 
 $(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+# As programs have it: by the dynamic linker, and within.
+$(BUILD)/tests/probed: selftests/telemetry/probed.c $(LIB_SHARED) | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< -L$(BUILD) -lhab
+
+$(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
