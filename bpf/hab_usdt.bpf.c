@@ -78,6 +78,8 @@ static __always_inline bool throttle(struct told *told)
 	return told->slot < told->points;
 }
 
+/* In the ring from the start: a probe's program may be preempted, so a CPU's scratch is not its
+ * own. */
 static __always_inline bool send_sample(void *ctx, const struct told *told, __u64 weight)
 {
 	struct hab_record_sample *sample;

@@ -237,8 +237,11 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
-	if (options->libraries.nr && options->source == SOURCE_MODULE) {
-		say("--library: with --source module no library is followed; leave one out");
+	else if (options->libraries.nr && options->source == SOURCE_AUTO)
+		options->source = SOURCE_USDT;
+	if (options->libraries.nr && options->source != SOURCE_USDT) {
+		say("--library: with --source module or --replay no library is followed; leave "
+		    "one of them out");
 		return 1 + EXIT_USAGE;
 	}
 	return 0;

@@ -3,12 +3,13 @@
  * The records and totals of hosts without the module: attaches a BPF program to the static
  * probes of libhab, in all processes that use it.
  *
- * The hard case is the rate, which no module limits. Windows of at least 200 ms are turned
- * here, between two looks at the ring: the next one is set up beside the current one
- * and made current by one store; an event that is just under way may still count in the one
- * before, so its end is told a turn later. A window has as many points as the rate
- * gives the time of the one before it, so no second has more than its share, and what the
- * program lets through is a little more than that, by the average of events so far.
+ * The hard case is the rate, which no module limits. Windows of at least 200 ms, and of at
+ * least the time of one sample, as one without a point would stand for nothing, are turned here,
+ * between two looks at the ring: the next one is set up beside the current one and made current by
+ * one store; an event that is just under way may still count in the one before, so its end is told
+ * a turn later. A window has as many points as the rate gives the time of the one before it, so no
+ * second has more than its share, and what the program lets through is a little more than that, by
+ * the average of events so far.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -40,6 +41,7 @@ struct usdt_feed {
 	struct bpf_counts counts;
 	struct bpf_link *links[LIBRARIES_MAX][HAB_EVENT_KINDS];
 	uint64_t rate;
+	uint64_t window_ns;
 	uint64_t turned_ns;
 	double owed;	/* points, of the time that has passed */
 	double average; /* events a window */
@@ -101,10 +103,10 @@ static void end_window(struct usdt_feed *feed, volatile struct hab_usdt_window *
 		take_record(feed, &record, sizeof(record));
 }
 
-/* Half more candidates than points on the average, so that few windows have too few. */
+/* More candidates than points on the average, so that few windows have too few. */
 static uint64_t threshold_for(const struct usdt_feed *feed, uint32_t points)
 {
-	double wanted = 1.5 * points;
+	double wanted = 1.5 * points + 8;
 
 	if (feed->average <= wanted)
 		return CERTAIN;
@@ -118,16 +120,17 @@ static void turn(struct usdt_feed *feed, uint64_t passed_ns)
 	volatile struct hab_usdt_window *before = window_at(feed, number - 1);
 	volatile struct hab_usdt_window *next = window_at(feed, number);
 
+	/* Who slept long is not owed it all. */
 	if (passed_ns > SECOND_NS)
-		passed_ns = SECOND_NS;
+		passed_ns = feed->window_ns > SECOND_NS ? feed->window_ns : SECOND_NS;
 	if (before->number)
 		feed->average +=
 			((double)before->measured - feed->average) /
 			(before->number < AVERAGE_WINDOWS ? before->number : AVERAGE_WINDOWS);
 	feed->owed += (double)feed->rate * (double)passed_ns / SECOND_NS;
 	next->number = before->number + 1;
-	next->points = (uint32_t)feed->owed;
-	next->window_ms = WINDOW_NS / 1000000;
+	next->points = feed->rate && feed->owed < 1 ? 1 : (uint32_t)feed->owed;
+	next->window_ms = (uint32_t)(feed->window_ns / 1000000);
 	next->threshold = threshold_for(feed, next->points);
 	next->measured = next->candidates = 0;
 	feed->owed -= next->points;
@@ -140,11 +143,12 @@ static int feed_poll(struct feed *base, int timeout_ms)
 {
 	struct usdt_feed *feed = (struct usdt_feed *)base;
 	uint64_t passed = clock_monotonic_ns() - feed->turned_ns;
-	int left = passed < WINDOW_NS ? (int)((WINDOW_NS - passed) / 1000000) + 1 : 0;
+	uint64_t window = feed->window_ns;
+	int left = passed < window ? (int)((window - passed) / 1000000) + 1 : 0;
 	int result = ring_buffer__poll(feed->ring, left < timeout_ms ? left : timeout_ms);
 
 	passed = clock_monotonic_ns() - feed->turned_ns;
-	if (passed >= WINDOW_NS)
+	if (passed >= window)
 		turn(feed, passed);
 	if (result >= 0 || result == -EINTR)
 		return 0;
@@ -264,7 +268,7 @@ static int start(struct usdt_feed *feed)
 		error = -errno;
 		goto refused;
 	}
-	turn(feed, WINDOW_NS);
+	turn(feed, feed->window_ns);
 	return attach(feed, &feed->habd->options->libraries);
 refused:
 	say("the BPF program for static probes could not be %s (%s): it needs Linux 5.15 or "
@@ -301,6 +305,9 @@ struct feed *feed_open_usdt(struct habd *habd, int *code)
 	feed->feed.ops = &usdt_ops;
 	feed->habd = habd;
 	feed->rate = habd->options->set_rate ? habd->options->rate : DEFAULT_RATE;
+	feed->window_ns = WINDOW_NS;
+	if (feed->rate && SECOND_NS / feed->rate > WINDOW_NS)
+		feed->window_ns = SECOND_NS / feed->rate;
 	bpf_counts_begin(&feed->counts);
 	bpf_log_keep();
 	*code = start(feed);
