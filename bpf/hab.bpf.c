@@ -26,22 +26,12 @@ struct task_struct {
 #pragma clang attribute pop
 
 #include "records.h"
+#include "totals.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 /* Keeps or drops an event; the probability it was kept with, 0 if dropped. */
 extern __u64 hab_throttle_event(struct hab_event *event) __ksym;
-
-/* What events of each kind stand for since the last kept one, and which that was of all. */
-struct task_state {
-	__u64 bytes[HAB_EVENT_KINDS];
-	__u64 sample_id;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
-} records SEC(".maps");
 
 /* Where a record is made: only what is used of its frames goes into the ring. */
 union scratch {
@@ -56,65 +46,12 @@ struct {
 	__type(value, union scratch);
 } scratches SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct hab_process_totals);
-} processes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct hab_machine_totals);
-} totals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_state);
-} tasks SEC(".maps");
-
-static struct hab_machine_totals *machine_totals(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&totals, &zero);
-}
-
 /* Each program runs with preemption off, from start to end, and not in interrupts. */
 static union scratch *scratch(void)
 {
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&scratches, &zero);
-}
-
-static struct hab_process_totals *process_totals(__u32 pid)
-{
-	struct hab_process_totals fresh = {};
-	struct hab_process_totals *found;
-
-	found = bpf_map_lookup_elem(&processes, &pid);
-	if (found)
-		return found;
-	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-	/* Another thread may win; the second lookup finds either's entry. */
-	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&processes, &pid);
-}
-
-static void fill_head(struct hab_record_head *head, __u32 type)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-
-	head->type = type;
-	head->pid = id >> 32;
-	head->tid = (__u32)id;
-	head->reserved = 0;
-	head->time_ns = bpf_ktime_get_ns();
 }
 
 /* 0, or -1 if the ring was full. */
@@ -161,71 +98,23 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 
 static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
 {
-	struct hab_machine_totals *machine = machine_totals();
-	struct hab_process_totals *process;
-	struct task_state *task = NULL;
-	struct task_struct *current_task;
 	__u64 probability, bytes, weight;
-	bool replaces, failed;
+	struct counted counted = {};
+	bool sent;
 
-	if (!event || !machine)
+	if (!event)
 		return 0;
 	bytes = event->bytes;
-	__sync_fetch_and_add(&machine->events, 1);
-	if (kind == HAB_EVENT_REFILL) {
-		__sync_fetch_and_add(&machine->refills, 1);
-		__sync_fetch_and_add(&machine->bytes, bytes);
-	}
-
-	process = process_totals(bpf_get_current_pid_tgid() >> 32);
-	if (!process) {
-		__sync_fetch_and_add(&machine->table_full, 1);
-	} else if (kind == HAB_EVENT_REFILL) {
-		__sync_fetch_and_add(&process->refills, 1);
-		__sync_fetch_and_add(&process->bytes, bytes);
-	}
-
-	current_task = bpf_get_current_task_btf();
-	task = bpf_task_storage_get(&tasks, current_task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (task)
-		task->bytes[kind] += bytes;
-
+	if (!count_event(&counted, kind, bytes))
+		return 0;
 	probability = hab_throttle_event(event);
 	if (!probability) {
-		__sync_fetch_and_add(&machine->throttled, 1);
-		if (process)
-			__sync_fetch_and_add(&process->throttled, 1);
+		count_throttled(&counted);
 		return 0;
 	}
-
-	weight = task ? task->bytes[kind] : bytes;
-	replaces = event->candidate > event->points;
-	failed = send_sample(ctx, event, weight, probability);
-	if (failed && !replaces) {
-		__sync_fetch_and_add(&machine->lost, 1);
-		if (process)
-			__sync_fetch_and_add(&process->lost, 1);
-		return 0;
-	}
-	if (replaces) {
-		/* One of the two was throttled: the other one if this was sent, else this. */
-		__sync_fetch_and_add(&machine->throttled, 1);
-		if (process)
-			__sync_fetch_and_add(&process->throttled, 1);
-		if (failed)
-			return 0;
-		__sync_fetch_and_add(&machine->replaced, 1);
-	}
-	/* Only a sample that was sent ends the interval, so weights add up. */
-	if (task) {
-		task->bytes[kind] = 0;
-		task->sample_id = event->sample_id;
-	}
-	if (replaces)
-		return 0;
-	__sync_fetch_and_add(&machine->sampled, 1);
-	if (process)
-		__sync_fetch_and_add(&process->sampled, 1);
+	weight = counted.task ? counted.task->bytes[kind] : bytes;
+	sent = !send_sample(ctx, event, weight, probability);
+	count_kept(&counted, kind, sent, event->candidate > event->points, event->sample_id);
 	return 0;
 }
 

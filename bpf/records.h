@@ -119,4 +119,18 @@ struct hab_machine_totals {
 	__u64 replaced;	    /* of the throttled ones: were sent, and replaced later */
 };
 
+/*
+ * One window of the throttler in hab_usdt.bpf.c, which keeps a uniform choice of @points out of
+ * the candidates as core/window.h has it. The reader sets it up before it is the current one.
+ */
+#define HAB_USDT_WINDOWS 4 /* a power of two */
+struct hab_usdt_window {
+	__u64 number;	  /* never 0 */
+	__u64 threshold;  /* of 2^32: the chance of an event to become a candidate */
+	__u64 measured;	  /* events */
+	__u64 candidates; /* of them */
+	__u32 points;
+	__u32 window_ms;
+};
+
 #endif /* HAB_RECORDS_H */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # habd and habctl. Included by the top Makefile, run from the top folder. Uses CC,
-# CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/hab.skel.h of whoever
+# CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/*.skel.h of whoever
 # includes it.
 #
 # Targets: daemon (both programs), daemon-test (tests on the host).
@@ -17,7 +17,7 @@ HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options kinds listen util strings module_files \
 	binaries maps symbols demangle stacks stack_past sample_log ingest hold totals numbers \
-	bpf_feed replay profile profile_names profile_events profile_pprof profile_folded profile_svg profile_html \
+	bpf_feed usdt_feed libraries bpf_counts bpf_log privilege replay profile profile_names profile_events profile_pprof profile_folded profile_svg profile_html \
 	profile_jfr jfr jfr_metadata flame sites http http_profile http_json http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \
 	util module_files
@@ -46,6 +46,7 @@ $(DAEMON_BUILD)/%.o: daemon/%.c | $(DAEMON_BUILD)
 	$(CC) $(CFLAGS) $(DAEMON_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(DAEMON_BUILD)/bpf_feed.o: $(BUILD)/hab.skel.h
+$(DAEMON_BUILD)/usdt_feed.o: $(BUILD)/hab_usdt.skel.h
 $(DAEMON_BUILD)/profile_pprof.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)

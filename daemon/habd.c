@@ -182,7 +182,7 @@ static int set_rate(const struct options *options)
 {
 	int error;
 
-	if (!options->set_rate || options->replay)
+	if (!options->set_rate || options->source != SOURCE_MODULE)
 		return 0;
 	error = module_rate_write(options->rate);
 	if (!error)
@@ -205,13 +205,43 @@ static void say_ready(const struct options *options)
 	sd_notify(0, "READY=1");
 }
 
+/* Decides what is followed. 0, or what to exit with. */
+static int choose_source(struct options *options)
+{
+	struct module_state state;
+
+	if (options->source == SOURCE_AUTO) {
+		module_state_read(&state);
+		options->source = state.device || state.loaded ? SOURCE_MODULE : SOURCE_USDT;
+		if (options->source == SOURCE_USDT)
+			say("the module hab is not loaded: following the static probes of libhab "
+			    "instead");
+	}
+	if (options->source == SOURCE_REPLAY)
+		return 0;
+	return options->source == SOURCE_MODULE ? feed_check_bpf() : feed_check_usdt(options);
+}
+
+static struct feed *open_feed(struct habd *habd, int *code)
+{
+	const struct options *options = habd->options;
+
+	switch (options->source) {
+	case SOURCE_REPLAY:
+		return feed_open_replay(habd, options->replay, code);
+	case SOURCE_USDT:
+		return feed_open_usdt(habd, code);
+	default:
+		return feed_open_bpf(habd, code);
+	}
+}
+
 static int serve(struct options *options, struct habd *habd)
 {
-	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code = 0;
+	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code;
 	struct http *http = NULL;
 
-	if (!options->replay)
-		code = feed_check_bpf();
+	code = choose_source(options);
 	if (code)
 		return code;
 	lock_fd = listen_lock(options->socket, &code);
@@ -228,8 +258,7 @@ static int serve(struct options *options, struct habd *habd)
 	code = set_rate(options);
 	if (code)
 		goto end;
-	habd->feed = options->replay ? feed_open_replay(habd, options->replay, &code) :
-				       feed_open_bpf(habd, &code);
+	habd->feed = open_feed(habd, &code);
 	if (!habd->feed)
 		goto end;
 	http = http_start(habd, tcp_fd, unix_fd);
@@ -238,6 +267,8 @@ static int serve(struct options *options, struct habd *habd)
 		goto end;
 	/* They are the server's now. */
 	unix_fd = tcp_fd = -1;
+	if (*habd->feed->about)
+		say("following %s", habd->feed->about);
 	say_ready(options);
 	code = run(habd, http);
 	sd_notify(0, "STOPPING=1");

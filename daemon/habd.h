@@ -10,6 +10,7 @@
 #include "binaries.h"
 #include "feed.h"
 #include "ingest.h"
+#include "libraries.h"
 #include "maps.h"
 #include "profile.h"
 #include "stacks.h"
@@ -20,8 +21,17 @@
 #define HABD_ADDRESS "127.0.0.1"
 #define HABD_PORT    7227
 
+enum source {
+	SOURCE_AUTO, /* the module if it is there, else static probes */
+	SOURCE_MODULE,
+	SOURCE_USDT,
+	SOURCE_REPLAY,
+};
+
 struct options {
-	char address[64]; /* a loopback address, or "" for none */
+	enum source source;
+	struct libraries libraries; /* for SOURCE_USDT */
+	char address[64];	    /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;
 	const char *replay; /* NULL: from the kernel */

@@ -206,14 +206,14 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 }
 
 static json_t *problems_json(const struct module_state *state, const struct numbers *numbers,
-			     bool replay)
+			     bool module)
 {
 	struct problem problems[8];
 	json_t *array = json_array();
 	unsigned int count, i;
 
 	own_problems(array, numbers);
-	if (replay)
+	if (!module)
 		return array;
 	count = module_problems(state, problems, ARRAY_SIZE(problems));
 	for (i = 0; i < count; i++)
@@ -237,6 +237,7 @@ void http_status(struct request *request, struct reply *reply)
 	put(object, "pid", (uint64_t)getpid());
 	put_real(object, "uptime_seconds", numbers.uptime_seconds);
 	put_string(object, "feed", request->habd->feed->ops->name);
+	put_string(object, "feed_about", request->habd->feed->about);
 	put_string(object, "kernel", kernel.release);
 	json_object_set_new(object, "module_loaded", json_boolean(state.loaded || state.device));
 	put_string(object, "module_version", state.version);
@@ -251,7 +252,7 @@ void http_status(struct request *request, struct reply *reply)
 	put(object, "stacks_from_threads", numbers.ingest.joined);
 	put(object, "stacks_from_kernel", numbers.ingest.alone);
 	json_object_set_new(object, "problems",
-			    problems_json(&state, &numbers, options->replay != NULL));
+			    problems_json(&state, &numbers, request->habd->feed->ops->module));
 	numbers_end(&numbers);
 	finish(object, reply);
 }

@@ -13,7 +13,7 @@ void numbers_begin(struct numbers *numbers, struct habd *habd)
 	struct totals *totals = habd->totals;
 
 	memset(numbers, 0, sizeof(*numbers));
-	if (!habd->options->replay)
+	if (habd->feed->ops->module)
 		module_numbers_read(&numbers->module);
 	pthread_mutex_lock(&habd->lock);
 	totals_read(totals, habd->feed, clock_monotonic_ns());

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The options of habd. What is wrong with them is said in a sentence, exit code 2. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "habd.h"
 #include "kinds.h"
@@ -14,7 +16,8 @@
 
 static const char help[] =
 	"Usage: habd [OPTION]...\n"
-	"Watch who allocates, from where, on the whole machine, through the module hab.\n"
+	"Watch who allocates, from where, on the whole machine, through the module hab or,\n"
+	"without it, through the static probes of libhab.\n"
 	"\n"
 	"  --listen ADDR:PORT  serve HTTP there; loopback only; port 0: any; \"none\": not\n"
 	"                      (default 127.0.0.1:7227)\n"
@@ -28,6 +31,10 @@ static const char help[] =
 	"  --debuginfod[=SECONDS]  ask the servers in DEBUGINFOD_URLS for debug files that are\n"
 	"                      missing, and wait for them as long for each profile (1 to 60,\n"
 	"                      default 5; without the option nobody is asked)\n"
+	"  --source module|usdt|auto  what to follow (default auto: the module if it is there,\n"
+	"                      else the static probes of libhab)\n"
+	"  --library PATH      a libhab.so, or a program with libhab.a in it, whose static probes\n"
+	"                      are followed; repeatable (default: those in the usual folders)\n"
 	"  --replay FILE       read records from FILE instead of the kernel\n"
 	"  --foreground        stay in the foreground (it always does)\n"
 	"  --verbose           say more, the kernel's answers among it\n"
@@ -121,6 +128,29 @@ static bool parse_debuginfod(struct options *options, const char *value)
 	return true;
 }
 
+static bool parse_source(struct options *options, const char *value)
+{
+	if (!strcmp(value, "module"))
+		options->source = SOURCE_MODULE;
+	else if (!strcmp(value, "usdt"))
+		options->source = SOURCE_USDT;
+	else if (!strcmp(value, "auto"))
+		options->source = SOURCE_AUTO;
+	else
+		say("--source %s: it must be module, usdt or auto", value);
+	return !strcmp(value, "auto") || options->source != SOURCE_AUTO;
+}
+
+/* Looked at where the probes are attached, too; here a slip of the pen is found. */
+static bool parse_library(struct options *options, const char *value)
+{
+	if (access(value, R_OK)) {
+		say("--library %s: it cannot be read: %s", value, strerror(errno));
+		return false;
+	}
+	return libraries_add(&options->libraries, value);
+}
+
 static bool parse_value(struct options *options, int option, const char *value)
 {
 	uint64_t number;
@@ -154,6 +184,10 @@ static bool parse_value(struct options *options, int option, const char *value)
 	case 'p':
 		options->replay = value;
 		return true;
+	case 'S':
+		return parse_source(options, value);
+	case 'L':
+		return parse_library(options, value);
 	case 'v':
 		options->verbose = true;
 		return true;
@@ -170,6 +204,8 @@ int options_parse(struct options *options, int argc, char **argv)
 		{ "events", required_argument, NULL, 'e' },
 		{ "stacks", required_argument, NULL, 'n' },
 		{ "debuginfod", optional_argument, NULL, 'd' },
+		{ "source", required_argument, NULL, 'S' },
+		{ "library", required_argument, NULL, 'L' },
 		{ "replay", required_argument, NULL, 'p' },
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "verbose", no_argument, NULL, 'v' },
@@ -197,6 +233,15 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (optind < argc) {
 		say("%s: no arguments are taken, only options; see habd --help", argv[optind]);
+		return 1 + EXIT_USAGE;
+	}
+	if (options->replay)
+		options->source = SOURCE_REPLAY;
+	else if (options->libraries.nr && options->source == SOURCE_AUTO)
+		options->source = SOURCE_USDT;
+	if (options->libraries.nr && options->source != SOURCE_USDT) {
+		say("--library: with --source module or --replay no library is followed; leave "
+		    "one of them out");
 		return 1 + EXIT_USAGE;
 	}
 	return 0;

@@ -10,9 +10,12 @@ LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 .PHONY: lib
 lib: $(BUILD)/libhab.a $(LIB_SHARED)
 
+# Frame pointers in all that calls: the kernel follows them from a probe to its program.
+LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
+
 $(BUILD)/lib/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(HAB_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libhab.a: $(LIB_OBJECTS)
 	@rm -f $@

@@ -11,6 +11,8 @@
 
 #if __has_include(<sys/sdt.h>)
 #define _SDT_HAS_SEMAPHORES 1
+/* Arguments in registers: not every tracer can read all kinds of memory operands. */
+#define STAP_SDT_ARG_CONSTRAINT nr
 #include <sys/sdt.h>
 #else
 /* Built without: nobody can raise a semaphore either. */
@@ -53,6 +55,9 @@ void hab_usdt_report(const struct hab_heap *heap, const struct hab_report *repor
 			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
 		break;
 	case HAB_EVENT_SAMPLE:
+		/* The event may be wanted for otel_memory:alloc only. */
+		if (!hab_sample_semaphore)
+			break;
 		DTRACE_PROBE6(hab, sample, heap->name, report->tag, report->bytes,
 			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
 		break;

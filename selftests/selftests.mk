@@ -13,9 +13,10 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	hotplug_test telemetry_test throttle_vm_test events_test hold_heap)
+	hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
+	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test)
+	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -59,6 +60,9 @@ $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS)
 $(BUILD)/tests/lib_test $(BUILD)/tests/layouts_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
+$(BUILD)/tests/usdt_test: selftests/lib/usdt_test.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf
+
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
@@ -76,6 +80,13 @@ $(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/eve
 
 $(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+# As programs have it: by the dynamic linker, and within.
+$(BUILD)/tests/probed: selftests/telemetry/probed.c $(LIB_SHARED) | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< -L$(BUILD) -lhab
+
+$(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
