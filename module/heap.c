@@ -20,6 +20,8 @@
 
 #include "heap.h"
 #include "heaps.h"
+#include "listen.h"
+#include "names.h"
 #include "telemetry.h"
 #include "topology.h"
 
@@ -36,19 +38,6 @@ static atomic64_t last_id = ATOMIC64_INIT(0);
 unsigned int hab_heap_count(void)
 {
 	return atomic_read(&nr_heaps);
-}
-
-bool hab_name_ok(const char *name, size_t room)
-{
-	size_t i, len = strnlen(name, room);
-
-	if (len == room)
-		return false;
-	for (i = 0; i < len; i++) {
-		if (name[i] < ' ' || name[i] > '~')
-			return false;
-	}
-	return true;
 }
 
 static int check_create(const struct hab_create *create)
@@ -154,7 +143,7 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 	create->heap_id = heap->id;
 	create->info_bytes = heap->info_bytes;
 	create->words_bytes = heap->words_bytes;
-	hab_heaps_join(heap);
+	hab_heaps_join(heap, hab_listen_show);
 	return heap;
 }
 

@@ -76,9 +76,6 @@ void hab_heap_retire(struct hab_heap *heap, unsigned int cpu);
 void hab_heap_reset(struct hab_heap *heap);
 void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats);
 
-/* Terminated, and nothing in it that could garble a log or a label. */
-bool hab_name_ok(const char *name, size_t room);
-
 /* Heaps that exist now. */
 unsigned int hab_heap_count(void);
 

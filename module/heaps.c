@@ -3,8 +3,8 @@
  * The list of all heaps, for what concerns each of them: CPUs that go, listeners that
  * come and go.
  *
- * The hard case is the heap that is made meanwhile: it joins, and is told who listens,
- * under the lock under which the others are told, so it is in either or in both.
+ * The hard case is the heap that is made meanwhile: what it has to be told first it is told
+ * under the lock under which the others are told of changes, so it misses none.
  *
  * Locks: CPU hotplug's own, or that of the tracepoints, then heaps_lock, then a heap's. No
  * memory is allocated and no CPU waited for inside it.
@@ -14,16 +14,15 @@
 
 #include "heap.h"
 #include "heaps.h"
-#include "listen.h"
 
 static LIST_HEAD(heaps);
 static DEFINE_MUTEX(heaps_lock); /* the list, and that what is in it stays */
 
-void hab_heaps_join(struct hab_heap *heap)
+void hab_heaps_join(struct hab_heap *heap, void (*first)(struct hab_heap *heap))
 {
 	mutex_lock(&heaps_lock);
 	list_add_tail(&heap->link, &heaps);
-	hab_listen_show(heap);
+	first(heap);
 	mutex_unlock(&heaps_lock);
 }
 

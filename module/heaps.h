@@ -10,10 +10,11 @@ struct hab_heap;
 /**
  * hab_heaps_join - from now on, hab_heaps_each() comes by
  * @heap: complete, and not yet within its user's reach
+ * @first: called for it before any other visit can be
  *
  * Context: process; may hold any lock but that of CPU hotplug.
  */
-void hab_heaps_join(struct hab_heap *heap);
+void hab_heaps_join(struct hab_heap *heap, void (*first)(struct hab_heap *heap));
 
 /* Undoes hab_heaps_join(), if that was called; @heap can be freed after. */
 void hab_heaps_leave(struct hab_heap *heap);

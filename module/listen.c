@@ -18,6 +18,7 @@
 #include "heap.h"
 #include "heaps.h"
 #include "listen.h"
+#include "names.h"
 #include "trace.h"
 
 static u32 listeners; /* written under the tracepoints' lock; bits HAB_LISTENER() */
