@@ -16,9 +16,9 @@ HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap j
 HABCTL_LIBS := libcurl jansson ncursesw
 
 HABD_SOURCES := habd options listen util strings module_files \
-	binaries maps symbols demangle stacks stack_past sample_log ingest hold totals numbers \
-	bpf_feed replay profile profile_events profile_pprof profile_folded profile_svg profile_html \
-	profile_jfr jfr jfr_metadata flame sites http http_profile http_json http_page metrics
+	binaries maps symbols demangle stacks stack_past sample_log ingest hold filter totals numbers \
+	bpf_feed replay profile profile_parts profile_events profile_pprof profile_folded profile_svg profile_html \
+	profile_jfr jfr jfr_metadata flame sites http http_profile http_record http_json http_top http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \
 	util module_files
 

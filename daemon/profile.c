@@ -13,11 +13,11 @@
 #include "profile.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "filter.h"
 #include "symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -31,6 +31,8 @@ struct found {
 
 struct collecting {
 	struct profile *profile;
+	const struct filter *filter;
+	uint32_t present; /* kinds of events, a bit each */
 	struct found *found;
 	unsigned int nr_found;
 	unsigned int found_room;
@@ -146,13 +148,33 @@ static void remember_stack(void *context, uint32_t number, const struct stack_ke
 {
 	struct collecting *state = context;
 
+	/* Of what is folded into it nothing is known but the sum. */
+	if (!number)
+		state->profile->folded += counts->samples;
+	if (!filter_matches(state->filter, key) || (!number && filter_narrows(state->filter)))
+		return;
 	if (state->nr_found == state->found_room) {
 		state->found_room = state->found_room ? state->found_room * 2 : 256;
 		state->found = xrealloc(state->found, state->found_room, sizeof(*state->found));
 	}
+	state->present |= 1u << key->kind;
 	state->found[state->nr_found].number = number;
 	state->found[state->nr_found].key = key;
 	state->found[state->nr_found++].counts = *counts;
+}
+
+/* Only now it is known which kinds there are. */
+static void drop_other_kinds(struct collecting *state)
+{
+	uint32_t wanted = filter_kinds(state->filter, state->present);
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < state->nr_found; i++)
+		if (wanted & 1u << state->found[i].key->kind)
+			state->found[kept++] = state->found[i];
+	state->nr_found = kept;
+	state->profile->kinds = wanted;
+	state->profile->other_kinds = state->present & ~wanted;
 }
 
 static int compare_found(const void *one, const void *two)
@@ -192,10 +214,12 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	total->weight += counts->weight;
 	total->estimate += counts->estimate;
 	total->events += counts->events;
+	total->variance += counts->variance;
 }
 
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
-				struct binaries *binaries)
+				struct binaries *binaries, const struct filter *filter,
+				bool settled)
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
@@ -203,7 +227,12 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 
 	state->profile = profile;
 	state->binaries = binaries;
-	stacks_visit(stacks, mark, remember_stack, state);
+	state->filter = filter;
+	if (settled)
+		stacks_visit_settled(stacks, mark, remember_stack, state);
+	else
+		stacks_visit(stacks, mark, remember_stack, state);
+	drop_other_kinds(state);
 	if (state->nr_found)
 		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
 	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
@@ -217,27 +246,6 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	free(state->buckets);
 	free(state);
 	return profile;
-}
-
-static bool is_one_of(const char *function, const char *const *names)
-{
-	for (; *names; names++)
-		if (!strcmp(function, *names))
-			return true;
-	return false;
-}
-
-/* The names of what no program means when it asks where it allocates. */
-static void judge(struct profile_frame *frame)
-{
-	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
-						"syscall", "__ioctl_time64", NULL };
-	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned", "hab_chunk_take",
-					       NULL };
-
-	frame->entry = is_one_of(frame->function, entries);
-	frame->internal = !strncmp(frame->function, "hab_", 4) ||
-			  is_one_of(frame->function, wrappers);
 }
 
 void profile_name(struct profile *profile, struct symbols *symbols)
@@ -261,7 +269,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			bytes += strlen(name);
 			frame->named = true;
 			frame->function = xstrdup(name);
-			judge(frame);
+			profile_judge(frame);
 		} else {
 			memset(&text, 0, sizeof(text));
 			text_printf(&text, "%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
@@ -270,56 +278,6 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (module->libhab)
 			frame->internal = true;
 	}
-}
-
-const struct profile_frame *profile_site(const struct profile *profile,
-					 const struct profile_sample *sample)
-{
-	unsigned int i, first = 0;
-
-	/* Where libhab is linked in, its static functions have names like any others. */
-	for (i = 0; i < sample->nr_frames && !first; i++)
-		if (profile->frames[sample->frames[i]].entry)
-			first = i + 1;
-	for (i = first; i < sample->nr_frames; i++)
-		if (!profile->frames[sample->frames[i]].internal)
-			return &profile->frames[sample->frames[i]];
-	return NULL;
-}
-
-void profile_free(struct profile *profile)
-{
-	unsigned int i;
-
-	if (!profile)
-		return;
-	for (i = 0; i < profile->nr_modules; i++) {
-		free(profile->modules[i].path);
-		free(profile->modules[i].name);
-	}
-	for (i = 0; i < profile->nr_frames; i++)
-		free(profile->frames[i].function);
-	for (i = 0; i < profile->nr_samples; i++)
-		free(profile->samples[i].frames);
-	free(profile->modules);
-	free(profile->frames);
-	free(profile->samples);
-	free(profile->events);
-	free(profile);
-	/* Or the heap would stay as large as the largest profile was. */
-	malloc_trim(0);
-}
-
-const char *profile_kind(uint32_t kind)
-{
-	static const char *const names[HAB_EVENT_KINDS] = {
-		[HAB_EVENT_REFILL] = "refill",
-		[HAB_EVENT_TLAB] = "tlab",
-		[HAB_EVENT_OUTSIDE] = "outside",
-		[HAB_EVENT_SAMPLE] = "sample",
-	};
-
-	return kind < HAB_EVENT_KINDS ? names[kind] : "";
 }
 
 static const struct {

@@ -297,8 +297,8 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 		marks_remove(&table->marks, mark);
 }
 
-void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
-		  void *context)
+void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
+			  stack_visit visit, void *context)
 {
 	struct stack_counts counts, then;
 	const struct entry *entry;
@@ -314,6 +314,12 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 		if (counts.samples)
 			visit(context, i, &entry->key, &counts);
 	}
+}
+
+void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
+		  void *context)
+{
+	stacks_visit_settled(table, mark, visit, context);
 	if (table->more)
 		table->more(table->more_context, visit, context);
 }

@@ -74,6 +74,9 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /* Calls visit for each stack with samples since the mark; NULL: since the start. */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
+/* The same without what is not final: that will be in the table later. */
+void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
+			  stack_visit visit, void *context);
 /*
  * Calls visit for each sample since the mark that the log still has, in their order. All
  * others are in the counts of stacks_visit() alone.
