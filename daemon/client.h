@@ -18,6 +18,9 @@ struct answer {
 	bool has_samples;
 	uint64_t samples; /* of a profile */
 	uint64_t estimate;
+	uint64_t folded;    /* samples that the filter could not look into */
+	char *event;	    /* kinds of events that are in it; NULL: not told */
+	char *other_events; /* and that are not; NULL: none */
 	struct text body;
 };
 
@@ -40,6 +43,7 @@ struct top_options {
 
 /* The subcommands: what to exit with. argv[0] is the subcommand. */
 int habctl_record(const char *socket, int argc, char **argv);
+int habctl_report(const char *socket, int argc, char **argv);
 int habctl_top(const char *socket, int argc, char **argv);
 int habctl_status(const char *socket, int argc, char **argv);
 

@@ -13,17 +13,18 @@ PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
 HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
-HABCTL_LIBS := libcurl jansson ncursesw
+HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
 HABD_SOURCES := habd options listen util strings module_files \
 	binaries maps symbols demangle stacks stack_past sample_log ingest hold filter totals numbers \
 	bpf_feed replay profile profile_parts profile_events profile_pprof profile_folded profile_svg profile_html \
 	profile_jfr jfr jfr_metadata flame sites http http_profile http_record http_json http_top http_page metrics
-HABCTL_SOURCES := habctl habctl_record habctl_top habctl_screen habctl_status client \
-	util module_files
+HABCTL_SOURCES := habctl habctl_record habctl_report habctl_top habctl_screen habctl_status \
+	client query output rotation report report_table interval filter util strings module_files \
+	profile_read profile_parts profile_folded profile_svg profile_html flame
 
 HABD_OBJECTS := $(HABD_SOURCES:%=$(DAEMON_BUILD)/%.o) $(DAEMON_BUILD)/profile.pb-c.o
-HABCTL_OBJECTS := $(HABCTL_SOURCES:%=$(DAEMON_BUILD)/%.o)
+HABCTL_OBJECTS := $(HABCTL_SOURCES:%=$(DAEMON_BUILD)/%.o) $(DAEMON_BUILD)/profile.pb-c.o
 
 DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -Werror \
 	-pthread -I$(BUILD) -I$(DAEMON_BUILD)
@@ -46,13 +47,13 @@ $(DAEMON_BUILD)/%.o: daemon/%.c | $(DAEMON_BUILD)
 	$(CC) $(CFLAGS) $(DAEMON_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(DAEMON_BUILD)/bpf_feed.o: $(BUILD)/hab.skel.h
-$(DAEMON_BUILD)/profile_pprof.o: $(DAEMON_BUILD)/profile.pb-c.h
+$(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -liberty
+	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
 
 $(BUILD)/habctl: $(HABCTL_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs $(HABCTL_LIBS))
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 # With sanitizers, in a folder of its own.
 daemon-test:

@@ -239,10 +239,10 @@ static bool has_cgroup(const struct filter *filter, uint64_t id)
 
 bool filter_matches(const struct filter *filter, const struct stack_key *key)
 {
-	return !filter || (has_pid(filter, key->pid) && has_cgroup(filter, key->cgroup_id) &&
-			   has_string(&filter->comms, key->comm) &&
-			   has_string(&filter->heaps, key->heap) &&
-			   has_string(&filter->tags, key->tag));
+	return !filter ||
+	       (has_pid(filter, key->pid) && has_cgroup(filter, key->cgroup_id) &&
+		has_string(&filter->comms, key->comm) && has_string(&filter->heaps, key->heap) &&
+		has_string(&filter->tags, key->tag));
 }
 
 uint32_t filter_kinds(const struct filter *filter, uint32_t present)

@@ -32,6 +32,7 @@ static const struct {
 } commands[] = {
 	{ "top", habctl_top },
 	{ "record", habctl_record },
+	{ "report", habctl_report },
 	{ "status", habctl_status },
 };
 
@@ -79,6 +80,8 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* So that a limit of file sizes is an error to be told, and cleaned up after. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -32,8 +32,7 @@ static void collect(struct habd *habd, const struct filter *filter, struct view 
 	pthread_mutex_lock(&habd->lock);
 	view->all = profile_collect(habd->stacks, NULL, habd->binaries, filter, false);
 	same.kinds = view->all->kinds;
-	view->recent =
-		profile_collect(habd->stacks, habd->recent[0], habd->binaries, &same, false);
+	view->recent = profile_collect(habd->stacks, habd->recent[0], habd->binaries, &same, false);
 	recent_ns = clock_monotonic_ns() - habd->recent_ns[0];
 	pthread_mutex_unlock(&habd->lock);
 	view->recent_seconds = (double)recent_ns / 1e9;

@@ -103,26 +103,6 @@ static bool key_equal(const struct stack_key *one, const struct stack_key *two)
 		!memcmp(one->frames, two->frames, one->nr_frames * sizeof(*one->frames)));
 }
 
-void counts_add(struct stack_counts *sum, const struct stack_counts *more)
-{
-	sum->samples += more->samples;
-	sum->bytes += more->bytes;
-	sum->weight += more->weight;
-	sum->estimate += more->estimate;
-	sum->events += more->events;
-	sum->variance += more->variance;
-}
-
-void counts_subtract(struct stack_counts *rest, const struct stack_counts *less)
-{
-	rest->samples -= less->samples;
-	rest->bytes -= less->bytes;
-	rest->weight -= less->weight;
-	rest->estimate -= less->estimate;
-	rest->events -= less->events;
-	rest->variance -= less->variance;
-}
-
 /* Moves an entry's counts into entry 0, as if it had always been part of it. */
 static void fold(struct stack_table *table, uint32_t number)
 {

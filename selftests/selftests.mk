@@ -15,7 +15,7 @@ STRESS_CFLAGS := -include selftests/lib/inject.h
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
 	hotplug_test telemetry_test hold_heap)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test bias_test lib_test_asan layouts_test_asan stacks_test)
+	threads_test bias_test lib_test_asan layouts_test_asan stacks_test interval_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -48,6 +48,9 @@ $(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $
 STACKS_SOURCES := $(addprefix daemon/,stacks.c stack_past.c sample_log.c util.c)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(wildcard daemon/*.h) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/interval.c daemon/interval.h $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
