@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "query.h"
 #include "util.h"
 
 #define HABD_SOCKET "/run/hab/habd.sock"
@@ -39,7 +40,11 @@ struct top_options {
 	bool batch;
 	uint64_t count; /* 0: no end */
 	uint64_t interval;
+	struct query query;
 };
+
+/* What to ask habd for; text_end() frees. */
+void top_path(const struct top_options *options, struct text *path);
 
 /* The subcommands: what to exit with. argv[0] is the subcommand. */
 int habctl_record(const char *socket, int argc, char **argv);

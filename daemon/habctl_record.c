@@ -157,7 +157,7 @@ static bool start(struct record *record)
 	struct answer answer;
 	bool good;
 
-	text_add(&path, "/v1/record/start?");
+	text_add(&path, "/v1/record/start");
 	query_text(&record->query, &path);
 	client_request(record->socket, true, path.data, 0, &answer);
 	good = !answer.error;

@@ -233,9 +233,12 @@ static bool parse_one(struct request *request, int option, const char *value)
 static bool parse(struct request *request, int argc, char **argv)
 {
 	static const struct option names[] = {
-		{ "live", no_argument, NULL, LIVE },	   { "diff", no_argument, NULL, DIFF },
-		{ "by", required_argument, NULL, BY },	   { "format", required_argument, NULL, FORMAT },
-		{ "limit", required_argument, NULL, LIMIT }, QUERY_OPTIONS,
+		{ "live", no_argument, NULL, LIVE },
+		{ "diff", no_argument, NULL, DIFF },
+		{ "by", required_argument, NULL, BY },
+		{ "format", required_argument, NULL, FORMAT },
+		{ "limit", required_argument, NULL, LIMIT },
+		QUERY_OPTIONS,
 		{ NULL, 0, NULL, 0 },
 	};
 	int option, wanted;
@@ -269,10 +272,9 @@ static bool parse(struct request *request, int argc, char **argv)
 
 int habctl_report(const char *socket, int argc, char **argv)
 {
-	struct request request = { .socket = socket,
-				   .format = "table",
-				   .by = BY_SITE,
-				   .limit = LIMIT_DEFAULT };
+	struct request request = {
+		.socket = socket, .format = "table", .by = BY_SITE, .limit = LIMIT_DEFAULT
+	};
 	struct filter filter;
 	int code;
 

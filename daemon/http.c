@@ -3,11 +3,14 @@
  * Serves HTTP on a loopback address and on a Unix socket, each with its own
  * limit of connections, so that a flood on one leaves the other usable.
  *
- * The hard case is the browser of a user of this machine: a web page may send it
- * here under a name of its own that resolves to 127.0.0.1. On TCP, requests are
- * answered only under loopback's own names, and none changes anything.
+ * The hard case is TCP, which every user of this machine can connect to, and every web page
+ * that a user looks at, under a name of its own that resolves to 127.0.0.1. So there only users
+ * who may use the Unix socket, too, are answered, only under loopback's own names, and no
+ * request changes anything.
  */
 #include "http.h"
+
+#include "peer.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -174,6 +177,28 @@ bool request_filter(const struct request *request, struct reply *reply, struct f
 	return false;
 }
 
+/* Anybody on this machine can connect to loopback; the kernel tells who it was. */
+static bool peer_is_welcome(struct MHD_Connection *connection, struct reply *reply)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	uid_t user;
+
+	if (!info || !peer_user(info->connect_fd, &user)) {
+		reply_error(reply, 403,
+			    "It cannot be told which user asks (/proc/net/tcp has no such "
+			    "connection): use the Unix socket.");
+		return false;
+	}
+	if (peer_may_ask(user))
+		return true;
+	reply_error(reply, 403,
+		    "User %u may not ask habd: only root and members of group hab may; see the "
+		    "group with `getent group hab`.",
+		    (unsigned int)user);
+	return false;
+}
+
 static void handle(struct request *request, const char *url, const char *method,
 		   struct reply *reply)
 {
@@ -182,6 +207,8 @@ static void handle(struct request *request, const char *url, const char *method,
 	const char *host;
 	unsigned int i;
 
+	if (!request->local && !peer_is_welcome(request->connection, reply))
+		return;
 	host = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Host");
 	if (!request->local && host && !host_is_loopback(host)) {
 		reply_error(reply, 403,

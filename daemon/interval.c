@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#define Z_95    1.959963984540054
+#define Z_95	1.959963984540054
 #define NONE_95 3.688879454113936 /* -log(0.025) */
 
 static double gamma_quantile(double shape, double z)

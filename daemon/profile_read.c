@@ -4,8 +4,8 @@
  *
  * The hard case is a file that is not what it says: cut off, huge once it is unpacked, with
  * numbers that point nowhere, or another program's. Every number is checked before it is
- * followed, and one that points nowhere ends the reading. Ids may be any numbers in this format; habd's
- * are indices + 1, and only those are taken.
+ * followed, and one that points nowhere ends the reading. Ids may be any numbers in this format;
+ * habd's are indices + 1, and only those are taken.
  */
 #include "profile_read.h"
 
@@ -160,8 +160,7 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 	return true;
 }
 
-static bool value_of(const Pprof__Sample *from, int index,
-		     uint64_t *value)
+static bool value_of(const Pprof__Sample *from, int index, uint64_t *value)
 {
 	*value = 0;
 	if (index < 0)

@@ -30,7 +30,7 @@ void query_text(const struct query *query, struct text *out)
 
 	text_add(out, "");
 	for (i = 0; i < query->count; i++) {
-		text_printf(out, "&%s=", query->keys[i]);
+		text_printf(out, "%c%s=", strchr(out->data, '?') ? '&' : '?', query->keys[i]);
 		for (at = query->values[i]; *at; at++)
 			if (isalnum((unsigned char)*at) || strchr("-._~,/", *at))
 				text_bytes(out, at, 1);

@@ -32,7 +32,7 @@ enum { QUERY_PID = 1000, QUERY_COMM, QUERY_CGROUP, QUERY_HEAP, QUERY_EVENT, QUER
 
 /* Whether the option was one of them and there was room; else a sentence was said for the latter. */
 bool query_option(struct query *query, int option, const char *value);
-/* "&pid=1&comm=a%20b": for the address of a request, after another parameter or "?". */
+/* Adds "?pid=1&comm=a%20b" to the address of a request, which may have parameters already. */
 void query_text(const struct query *query, struct text *out);
 /* False after a sentence. filter_end() frees. */
 bool query_filter(const struct query *query, struct filter *filter);

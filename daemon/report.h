@@ -27,7 +27,7 @@ struct report_row {
 struct report {
 	enum report_by by;
 	const struct profile *profiles[2]; /* the second: NULL, or the new one */
-	double per_second[2]; /* to multiply bytes with */
+	double per_second[2];		   /* to multiply bytes with */
 	bool many_kinds;
 	struct stack_counts totals[2][HAB_EVENT_KINDS];
 	struct strings names;

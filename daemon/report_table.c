@@ -153,8 +153,9 @@ void report_table_diff(const struct report *report, unsigned int limit, bool int
 	}
 	say_rest(hidden, out);
 	if (report->count && intervals)
-		text_add(out, "* more than chance: the interval does not reach 0; of twenty rows that "
-			      "did not change one is marked\n");
+		text_add(out,
+			 "* more than chance: the interval does not reach 0; of twenty rows that "
+			 "did not change one is marked\n");
 }
 
 void report_folded_diff(const struct report *report, struct text *out)

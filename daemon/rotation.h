@@ -15,9 +15,9 @@ struct rotation_file {
 /* NAME.SUFFIX becomes NAME-000001.SUFFIX and so on. */
 struct rotation {
 	const char *suffix;
-	char *name; /* without the suffix */
-	uint64_t max_size;  /* of all files together; 0: any */
-	uint64_t max_files; /* 0: any */
+	char *name;		     /* without the suffix */
+	uint64_t max_size;	     /* of all files together; 0: any */
+	uint64_t max_files;	     /* 0: any */
 	struct rotation_file *files; /* the oldest first */
 	unsigned int count;
 	unsigned int room;

@@ -89,14 +89,15 @@ static void count(const struct stack *stacks, struct tally *groups, struct tally
 
 	for (i = 0; i < STACKS; i++) {
 		for (group = 0; group < GROUPS; group++)
-			if (stacks[i].expected >= from[group] && stacks[i].expected < from[group + 1])
+			if (stacks[i].expected >= from[group] &&
+			    stacks[i].expected < from[group + 1])
 				break;
 		if (group == GROUPS)
 			continue;
 		interval = interval_95(stacks[i].estimate, stacks[i].variance);
 		groups[group].all++;
-		groups[group].held +=
-			stacks[i].truth >= interval.low && stacks[i].truth <= interval.high;
+		groups[group].held += stacks[i].truth >= interval.low &&
+				      stacks[i].truth <= interval.high;
 		half = 1.96 * sqrt(stacks[i].variance);
 		normal[group].held += fabs(stacks[i].truth - stacks[i].estimate) <= half;
 	}
