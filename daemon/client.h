@@ -50,6 +50,7 @@ void top_path(const struct top_options *options, struct text *path);
 int habctl_record(const char *socket, int argc, char **argv);
 int habctl_report(const char *socket, int argc, char **argv);
 int habctl_top(const char *socket, int argc, char **argv);
+int habctl_rate(const char *socket, int argc, char **argv);
 int habctl_status(const char *socket, int argc, char **argv);
 
 /* The lines of one screen; rows 0: as many as there are. */

@@ -15,11 +15,12 @@ PROTOC_C ?= protoc-c
 HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
-HABD_SOURCES := habd options listen util strings module_files \
+HABD_SOURCES := habd options rate listen util strings module_files \
 	binaries maps symbols demangle stacks stack_past sample_log ingest hold filter totals numbers \
 	bpf_feed replay profile profile_parts profile_events profile_pprof profile_folded profile_svg profile_html \
 	profile_jfr jfr jfr_metadata flame sites http peer http_profile http_record http_json http_top http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_report habctl_top habctl_screen habctl_status \
+	habctl_rate host_state rate \
 	client query output rotation report report_table interval filter util strings module_files \
 	profile_read profile_parts profile_folded profile_svg profile_html flame
 

@@ -202,7 +202,7 @@ static int set_rate(const struct options *options)
 {
 	int error;
 
-	if (!options->set_rate || options->replay)
+	if (!*options->rate || options->replay)
 		return 0;
 	error = module_rate_write(options->rate);
 	if (!error)

@@ -13,6 +13,7 @@
 #include "ingest.h"
 #include "maps.h"
 #include "profile.h"
+#include "rate.h"
 #include "stacks.h"
 #include "symbols.h"
 #include "totals.h"
@@ -25,9 +26,8 @@ struct options {
 	char address[64]; /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;
-	const char *replay; /* NULL: from the kernel */
-	bool set_rate;
-	uint64_t rate;
+	const char *replay;	/* NULL: from the kernel */
+	char rate[RATE_LENGTH]; /* "": leave it as it is */
 	unsigned int stacks;
 	bool verbose;
 };
