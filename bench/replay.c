@@ -26,7 +26,11 @@
 #define LOOK_US 5000 /* how often the live bytes are looked at */
 
 struct replay replay = {
-	.options = { .threads = 80, .warmup = 0.3, .seconds = 1, .arena_bytes = 256ul << 20 },
+	.options = { .threads = 80,
+		     .warmup = 0.3,
+		     .seconds = 1,
+		     .arena_bytes = 256ul << 20,
+		     .sample = -1 },
 	.allocator = &replay_malloc,
 };
 static pthread_barrier_t gate;

@@ -29,6 +29,7 @@
  * @device: hab on the device instead of in the process
  * @verify: hab counts foreign allocations
  * @fill: write all bytes of each object
+ * @sample: hab samples every so many bytes on average, into a handler that counts; negative: not
  * @touch: hab's whole heap before the threads start
  * @turn: events after which a thread yields its CPU; 0: never
  * @tolerant: 0 the strict mode, 1 the paper's listings, 2 the paper's policy with rseq
@@ -45,6 +46,7 @@ struct replay_options {
 	bool device;
 	bool verify;
 	bool fill;
+	long sample;
 	bool touch;
 	size_t turn;
 	int tolerant;

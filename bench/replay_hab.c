@@ -82,6 +82,15 @@ static void collect(void)
 	__atomic_and_fetch(&replay.attention, ~REPLAY_SAFEPOINT, __ATOMIC_RELAXED);
 }
 
+/* Per thread, so that counting costs what counting costs. */
+static __thread uint64_t samples;
+
+static void on_sample(const struct hab_sample *sample, void *context)
+{
+	(void)context;
+	samples += sample->weight != 0;
+}
+
 /* Every page is there before the first thread allocates, as after the first collection. */
 static void touch_heap(void)
 {
@@ -119,6 +128,9 @@ static void open_heap(void)
 			    strerror(-err));
 	if (options->touch)
 		touch_heap();
+	if (options->sample >= 0 && (hab_set_sampling_interval(heap, options->sample) ||
+				     hab_set_sample_handler(heap, on_sample, NULL)))
+		replay_fail("no samples every %ld bytes", options->sample);
 	safepoint_init(options->threads, collect);
 }
 

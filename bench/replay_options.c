@@ -44,6 +44,7 @@ static const char usage[] =
 	"  --levels LEVELS, --tlab SIZE  as HAB_LEVELS and HAB_TLAB, man 3 hab\n"
 	"  --device, --verify            hab on /dev/hab; with foreign chunks counted\n"
 	"  --fill                        write all bytes of each object, not only the first\n"
+	"  --sample BYTES                hab's sampler runs, with a handler that counts\n"
 	"  --touch                       touch the whole heap of hab before the threads start\n"
 	"  --turn N                      threads yield their CPU after N events\n"
 	"  --tolerant, --tolerant-rseq   hab in the paper's modes\n";
@@ -65,6 +66,7 @@ static int parse(int argc, char **argv)
 		{ "tolerant", no_argument, NULL, '1' },
 		{ "tolerant-rseq", no_argument, NULL, '2' },
 		{ "fill", no_argument, NULL, 'f' },
+		{ "sample", required_argument, NULL, 'S' },
 		{ "touch", no_argument, NULL, 'p' },
 		{ "turn", required_argument, NULL, 'u' },
 		{ NULL, 0, NULL, 0 },
@@ -109,6 +111,9 @@ static int parse(int argc, char **argv)
 			break;
 		case 'f':
 			options->fill = true;
+			break;
+		case 'S':
+			options->sample = (long)parse_size(optarg);
 			break;
 		case 'p':
 			options->touch = true;

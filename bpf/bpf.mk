@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The BPF program and its skeleton. Needs no kernel: CO-RE finds the types at load.
+# The BPF programs and their skeletons. Needs no kernel: CO-RE finds the types at load.
 
 BPFTOOL ?= $(or $(shell PATH=$$PATH:/usr/sbin command -v bpftool),/usr/sbin/bpftool)
 BPF_INCLUDES := -I/usr/include/$(shell $(CC) -dumpmachine)
-BPF_HEADERS := bpf/records.h uapi/hab.h
+BPF_HEADERS := bpf/records.h bpf/totals.h uapi/hab.h
+BPF_ARCH := $(patsubst aarch64%,arm64,$(patsubst x86_64%,x86,$(shell $(CC) -dumpmachine)))
 
-$(BUILD)/hab.bpf.o: bpf/hab.bpf.c $(BPF_HEADERS)
+$(BUILD)/%.bpf.o: bpf/%.bpf.c $(BPF_HEADERS)
 	@mkdir -p $(@D)
-	$(CLANG) -g -O2 -target bpf -mcpu=v3 $(BPF_INCLUDES) -Wall -Wextra -Wno-unused-parameter \
-		-Werror -c -o $@ $<
+	$(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) $(BPF_INCLUDES) -Wall -Wextra \
+		-Wno-unused-parameter -Werror -c -o $@ $<
 
-$(BUILD)/hab.skel.h: $(BUILD)/hab.bpf.o
-	$(BPFTOOL) gen skeleton $< name hab_bpf > $@.new
+.PRECIOUS: $(BUILD)/%.bpf.o
+$(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
+	$(BPFTOOL) gen skeleton $< name $*_bpf > $@.new
 	@mv $@.new $@

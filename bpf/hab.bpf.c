@@ -12,6 +12,7 @@
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -25,85 +26,44 @@ struct task_struct {
 #pragma clang attribute pop
 
 #include "records.h"
+#include "totals.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 /* Keeps or drops an event; the probability it was kept with, 0 if dropped. */
 extern __u64 hab_throttle_event(struct hab_event *event) __ksym;
 
-/* What a thread has allocated since its last kept sample, and that sample. */
-struct task_state {
-	__u64 bytes;
-	__u64 sample_id;
+/* Where a record is made: only what is used of its frames goes into the ring. */
+union scratch {
+	struct hab_record_sample sample;
+	struct hab_record_stack stack;
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
-} records SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct hab_process_totals);
-} processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct hab_machine_totals);
-} totals SEC(".maps");
+	__type(value, union scratch);
+} scratches SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_state);
-} tasks SEC(".maps");
-
-static struct hab_machine_totals *machine_totals(void)
+/* Each program runs with preemption off, from start to end, and not in interrupts. */
+static union scratch *scratch(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&totals, &zero);
-}
-
-static struct hab_process_totals *process_totals(__u32 pid)
-{
-	struct hab_process_totals fresh = {};
-	struct hab_process_totals *found;
-
-	found = bpf_map_lookup_elem(&processes, &pid);
-	if (found)
-		return found;
-	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-	/* Another thread may win; the second lookup finds either's entry. */
-	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&processes, &pid);
-}
-
-static void fill_head(struct hab_record_head *head, __u32 type)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-
-	head->type = type;
-	head->pid = id >> 32;
-	head->tid = (__u32)id;
-	head->reserved = 0;
-	head->time_ns = bpf_ktime_get_ns();
+	return bpf_map_lookup_elem(&scratches, &zero);
 }
 
 /* 0, or -1 if the ring was full. */
 static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 probability)
 {
+	union scratch *place = scratch();
 	struct hab_record_sample *sample;
 	long bytes;
 
-	sample = bpf_ringbuf_reserve(&records, sizeof(*sample), 0);
-	if (!sample)
+	if (!place)
 		return -1;
+	sample = &place->sample;
 	fill_head(&sample->head, HAB_RECORD_SAMPLE);
 	sample->sample_id = event->sample_id;
 	sample->heap_id = event->heap_id;
@@ -128,77 +88,60 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
 	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;
-	bpf_ringbuf_submit(sample, 0);
+	/* The verifier wants to see it. */
+	if (bytes < 0 || bytes > (long)sizeof(sample->frames))
+		bytes = 0;
+	sample->nr_frames = bytes / sizeof(struct hab_frame);
+	return bpf_ringbuf_output(&records, sample,
+				  offsetof(struct hab_record_sample, frames) + bytes, 0);
+}
+
+static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
+{
+	__u64 probability, bytes, weight;
+	struct counted counted = {};
+	bool sent;
+
+	if (!event)
+		return 0;
+	bytes = event->bytes;
+	if (!count_event(&counted, kind, bytes))
+		return 0;
+	probability = hab_throttle_event(event);
+	if (!probability) {
+		count_throttled(&counted);
+		return 0;
+	}
+	weight = counted.task ? counted.task->bytes[kind] : bytes;
+	sent = !send_sample(ctx, event, weight, probability);
+	count_kept(&counted, kind, sent, event->candidate > event->points, event->sample_id);
 	return 0;
 }
 
 SEC("tp_btf/hab_refill")
 int BPF_PROG(on_refill, struct hab_event *event)
 {
-	struct hab_machine_totals *machine = machine_totals();
-	struct hab_process_totals *process;
-	struct task_state *task = NULL;
-	struct task_struct *current_task;
-	__u64 probability, bytes, weight;
-	bool replaces, failed;
+	return on_event(ctx, event, HAB_EVENT_REFILL);
+}
 
-	if (!event || !machine)
-		return 0;
-	bytes = event->bytes;
-	__sync_fetch_and_add(&machine->events, 1);
-	__sync_fetch_and_add(&machine->bytes, bytes);
+/* The reader attaches these only if somebody asked for them: each costs a kernel entry. */
 
-	process = process_totals(bpf_get_current_pid_tgid() >> 32);
-	if (process) {
-		__sync_fetch_and_add(&process->refills, 1);
-		__sync_fetch_and_add(&process->bytes, bytes);
-	} else {
-		__sync_fetch_and_add(&machine->table_full, 1);
-	}
+SEC("tp_btf/hab_tlab")
+int BPF_PROG(on_tlab, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_TLAB);
+}
 
-	current_task = bpf_get_current_task_btf();
-	task = bpf_task_storage_get(&tasks, current_task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (task)
-		task->bytes += bytes;
+SEC("tp_btf/hab_outside")
+int BPF_PROG(on_outside, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_OUTSIDE);
+}
 
-	probability = hab_throttle_event(event);
-	if (!probability) {
-		__sync_fetch_and_add(&machine->throttled, 1);
-		if (process)
-			__sync_fetch_and_add(&process->throttled, 1);
-		return 0;
-	}
-
-	weight = task ? task->bytes : bytes;
-	replaces = event->candidate > event->points;
-	failed = send_sample(ctx, event, weight, probability);
-	if (failed && !replaces) {
-		__sync_fetch_and_add(&machine->lost, 1);
-		if (process)
-			__sync_fetch_and_add(&process->lost, 1);
-		return 0;
-	}
-	if (replaces) {
-		/* One of the two was throttled: the other one if this was sent, else this. */
-		__sync_fetch_and_add(&machine->throttled, 1);
-		if (process)
-			__sync_fetch_and_add(&process->throttled, 1);
-		if (failed)
-			return 0;
-		__sync_fetch_and_add(&machine->replaced, 1);
-	}
-	/* Only a sample that was sent ends the interval, so weights add up. */
-	if (task) {
-		task->bytes = 0;
-		task->sample_id = event->sample_id;
-	}
-	if (replaces)
-		return 0;
-	__sync_fetch_and_add(&machine->sampled, 1);
-	if (process)
-		__sync_fetch_and_add(&process->sampled, 1);
-	return 0;
+SEC("tp_btf/hab_sample")
+int BPF_PROG(on_sample, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_SAMPLE);
 }
 
 SEC("tp_btf/hab_stack")
@@ -208,6 +151,8 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	struct hab_record_stack *stack;
 	struct task_struct *current_task;
 	struct task_state *task;
+	union scratch *place;
+	__u32 nr_frames;
 
 	if (!event || !machine)
 		return 0;
@@ -217,17 +162,21 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	if (!task || !task->sample_id || task->sample_id != event->sample_id)
 		return 0;
 	task->sample_id = 0;
-	stack = bpf_ringbuf_reserve(&records, sizeof(*stack), 0);
-	if (!stack) {
-		__sync_fetch_and_add(&machine->stacks_lost, 1);
+	place = scratch();
+	nr_frames = event->nr_frames;
+	if (!place || nr_frames > HAB_STACK_DEPTH)
 		return 0;
-	}
+	stack = &place->stack;
 	fill_head(&stack->head, HAB_RECORD_STACK);
 	stack->sample_id = event->sample_id;
-	stack->nr_frames = event->nr_frames;
+	stack->nr_frames = nr_frames;
 	stack->reserved = 0;
-	bpf_core_read(stack->frames, sizeof(stack->frames), &event->frames);
-	bpf_ringbuf_submit(stack, 0);
+	bpf_core_read(stack->frames, nr_frames * sizeof(stack->frames[0]), &event->frames);
+	if (bpf_ringbuf_output(&records, stack,
+			       offsetof(struct hab_record_stack, frames) +
+				       nr_frames * sizeof(stack->frames[0]),
+			       0))
+		__sync_fetch_and_add(&machine->stacks_lost, 1);
 	return 0;
 }
 

@@ -8,6 +8,8 @@
  * moment later: the stack that the thread unwound itself. The second is the
  * better one where it comes.
  *
+ * Of the frames of either only those that are there are sent: the record ends with them.
+ *
  * A sample whose candidate number is above its window's points takes the place of the
  * one that was sent before with the same window and slot. That one is dropped by
  * the reader and was throttled, so the slot counts once: as sampled when its first
@@ -95,8 +97,8 @@ struct hab_record_window {
 /* Map "processes": key __u32 tgid. Exact. */
 struct hab_process_totals {
 	__u64 refills;
-	__u64 bytes;
-	__u64 sampled;
+	__u64 bytes;   /* of them */
+	__u64 sampled; /* this and the next two: of events of all kinds */
 	__u64 throttled;
 	__u64 lost; /* kept by the throttler, but the ring was full */
 	char comm[HAB_COMM_LEN];
@@ -104,8 +106,9 @@ struct hab_process_totals {
 
 /* Map "totals": per-CPU array of one: sum over the CPUs. */
 struct hab_machine_totals {
-	__u64 events; /* sampled + throttled + lost */
-	__u64 bytes;
+	__u64 events; /* of all kinds: sampled + throttled + lost */
+	__u64 refills;
+	__u64 bytes; /* of the refills */
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
@@ -114,6 +117,20 @@ struct hab_machine_totals {
 	__u64 heaps_lost;   /* HAB_RECORD_HEAP likewise */
 	__u64 windows_lost; /* HAB_RECORD_WINDOW likewise */
 	__u64 replaced;	    /* of the throttled ones: were sent, and replaced later */
+};
+
+/*
+ * One window of the throttler in hab_usdt.bpf.c, which keeps a uniform choice of @points out of
+ * the candidates as core/window.h has it. The reader sets it up before it is the current one.
+ */
+#define HAB_USDT_WINDOWS 4 /* a power of two */
+struct hab_usdt_window {
+	__u64 number;	  /* never 0 */
+	__u64 threshold;  /* of 2^32: the chance of an event to become a candidate */
+	__u64 measured;	  /* events */
+	__u64 candidates; /* of them */
+	__u32 points;
+	__u32 window_ms;
 };
 
 #endif /* HAB_RECORDS_H */

@@ -120,12 +120,13 @@ static u64 measured_of(const struct hab_throttle *throttle, u32 i)
 /* Points of all old windows that are used by now. */
 static u64 count_used(const struct hab_throttle *throttle)
 {
-	u64 number = throttle->number, used = 0;
+	u64 number = throttle->number, used = 0, points;
 	u32 i;
 
-	for (i = 0; i <= HAB_SHARES; i++)
-		used += min(candidates_of(throttle, i, number, measured_of(throttle, i)),
-			    (u64)throttle->shares[i].windows[number % 2].points);
+	for (i = 0; i <= HAB_SHARES; i++) {
+		points = throttle->shares[i].windows[number % 2].points;
+		used += min(candidates_of(throttle, i, number, measured_of(throttle, i)), points);
+	}
 	return used;
 }
 
@@ -179,15 +180,17 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 static void claim_common(struct hab_throttle *throttle, struct survey *survey, u64 points)
 {
 	struct hab_share *common = &throttle->shares[HAB_SHARE_COMMON];
+	u64 demand;
 
 	common->average = survey->quiet;
 	/* Where all were new, that does not say that more of them will come. */
 	if (throttle->owners)
 		common->average += min(survey->newcomers, MEASURED_MAX) << AVERAGE_SHIFT;
 	throttle->owners = survey->nr_claims;
-	if (common->average || !survey->nr_claims || points <= survey->nr_claims)
-		claim(throttle, survey, HAB_SHARE_COMMON,
-		      max(whole_events(common->average), (u64)1));
+	/* Half as much again: who comes less than once a window comes by chance. */
+	demand = whole_events(common->average + common->average / 2);
+	if (demand || !survey->nr_claims || points <= survey->nr_claims)
+		claim(throttle, survey, HAB_SHARE_COMMON, max(demand, (u64)1));
 }
 
 /* Fills in a window that is closed, and opens it. */
@@ -195,8 +198,9 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 po
 {
 	struct hab_share *share = &throttle->shares[i];
 	struct hab_window *window = &share->windows[number % 2];
+	u64 interval = 1, probability;
 	/* A number that no stratum has: the choice in them must not depend on their length. */
-	u64 interval = 1, random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
+	u64 random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
 
 	if (points)
 		interval = draw_interval(points, share->average, random);
@@ -205,7 +209,8 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 po
 			       max(hab_div(share->average >> AVERAGE_SHIFT, 2 * points), (u64)1));
 	WRITE_ONCE(window->interval, interval);
 	WRITE_ONCE(window->points, points);
-	WRITE_ONCE(window->probability, max(hab_div(draws, interval), (u64)1));
+	probability = hab_div(draws, interval);
+	WRITE_ONCE(window->probability, probability ? probability : 1);
 }
 
 /*
@@ -250,7 +255,7 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 			 void *context)
 {
 	struct hab_window_end end = { .number = number };
-	u64 measured, used = 0;
+	u64 measured, points, used = 0;
 	struct hab_window *window;
 	u32 i;
 
@@ -262,9 +267,10 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 		if (measured >= HAB_WINDOW_CLOSED)
 			continue;
 		end.share = i;
-		end.points = window->points;
+		points = window->points;
+		end.points = points;
 		end.candidates = candidates_of(throttle, i, number, measured);
-		used += min(end.candidates, (u64)end.points);
+		used += min(end.candidates, points);
 		if (end.candidates && ended)
 			ended(context, &end);
 	}

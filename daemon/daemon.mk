@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # habd and habctl. Included by the top Makefile, run from the top folder. Uses CC,
-# CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/hab.skel.h of whoever
+# CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/*.skel.h of whoever
 # includes it.
 #
 # Targets: daemon (both programs), daemon-test (tests on the host).
@@ -12,16 +12,18 @@ DAEMON_BUILD := $(BUILD)/daemon
 PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
-HABD_LIBS := libbpf libdw libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
+HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
-HABD_SOURCES := habd options rate listen util strings module_files \
-	binaries maps symbols demangle stacks stack_past sample_log ingest hold filter totals numbers \
-	bpf_feed replay profile profile_parts profile_events profile_pprof profile_folded profile_svg profile_html \
-	profile_jfr jfr jfr_metadata flame sites http peer http_profile http_record http_json http_top http_page metrics
+HABD_SOURCES := habd options rate kinds filter listen util strings module_files \
+	binaries maps symbols demangle stacks stack_past sample_log ingest hold totals numbers \
+	bpf_feed usdt_feed libraries bpf_counts bpf_log privilege replay \
+	profile profile_parts profile_names profile_events profile_pprof profile_folded profile_svg \
+	profile_html profile_jfr jfr jfr_metadata flame sites \
+	http peer http_profile http_record http_json http_top http_page metrics
 HABCTL_SOURCES := habctl habctl_record habctl_report habctl_top habctl_screen habctl_status \
-	habctl_rate host_state rate \
-	client query output rotation report report_table interval filter util strings module_files \
+	habctl_rate host_state rate kinds filter util strings module_files \
+	client query output rotation report report_table interval \
 	profile_read profile_parts profile_folded profile_svg profile_html flame
 
 HABD_OBJECTS := $(HABD_SOURCES:%=$(DAEMON_BUILD)/%.o) $(DAEMON_BUILD)/profile.pb-c.o
@@ -48,6 +50,7 @@ $(DAEMON_BUILD)/%.o: daemon/%.c | $(DAEMON_BUILD)
 	$(CC) $(CFLAGS) $(DAEMON_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(DAEMON_BUILD)/bpf_feed.o: $(BUILD)/hab.skel.h
+$(DAEMON_BUILD)/usdt_feed.o: $(BUILD)/hab_usdt.skel.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where records and exact totals come from: the kernel, or a file. */
+/* Where records and exact totals come from: the module, static probes, or a file. */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
 
@@ -9,6 +9,7 @@
 #include "../bpf/records.h"
 
 struct habd;
+struct options;
 struct feed;
 
 struct feed_process {
@@ -19,7 +20,7 @@ struct feed_process {
 struct feed_totals {
 	struct hab_machine_totals machine;
 	/* Hits the kernel dropped before the program ran, of each program. */
-	uint64_t missed_refills;
+	uint64_t missed_events;
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
 	uint64_t missed_windows;
@@ -30,6 +31,7 @@ struct feed_totals {
 
 struct feed_ops {
 	const char *name;
+	bool module; /* what the module counts is the same */
 	/* Hands what has come to ingest_record(); waits at most so long. Negative: broken. */
 	int (*poll)(struct feed *feed, int timeout_ms);
 	/* The clock of its records. */
@@ -45,12 +47,15 @@ struct feed_ops {
 
 struct feed {
 	const struct feed_ops *ops;
+	char about[400]; /* where it comes from, for people; "" if the name says it */
 };
 
 /* 0, or what to exit with, after a sentence: something is missing. */
 int feed_check_bpf(void);
+int feed_check_usdt(struct options *options);
 /* NULL after a sentence; *code is then what to exit with. */
 struct feed *feed_open_bpf(struct habd *habd, int *code);
+struct feed *feed_open_usdt(struct habd *habd, int *code);
 struct feed *feed_open_replay(struct habd *habd, const char *path, int *code);
 
 struct feed_process *feed_totals_row(struct feed_totals *totals);

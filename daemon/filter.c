@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "profile.h"
+#include "kinds.h"
 #include "util.h"
 
 #define CGROUPS "/sys/fs/cgroup"
@@ -57,15 +57,13 @@ static enum filter_result add_pid(struct filter *filter, const char *value, char
 static enum filter_result add_event(struct filter *filter, const char *value, char *why,
 				    size_t size)
 {
-	uint32_t kind;
+	enum hab_event_kind kind = event_kind(value);
 
 	if (!strcmp(value, "all")) {
 		filter->each_kind = true;
 		return FILTER_ADDED;
 	}
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		if (strcmp(profile_kind(kind), value))
-			continue;
+	if (kind != HAB_EVENT_KINDS) {
 		filter->kinds |= 1u << kind;
 		return FILTER_ADDED;
 	}
@@ -270,5 +268,5 @@ void filter_kinds_text(uint32_t kinds, char *text, size_t size)
 	for (kind = 0; kind < HAB_EVENT_KINDS && length < size; kind++)
 		if (kinds & 1u << kind)
 			length += (size_t)snprintf(text + length, size - length, "%s%s",
-						   length ? ", " : "", profile_kind(kind));
+						   length ? ", " : "", event_kind_name(kind));
 }

@@ -11,7 +11,8 @@
 static int explain(int error)
 {
 	if (error == -ENOENT) {
-		say("the module hab is not loaded: run `modprobe hab` as root first");
+		say("the module hab is not loaded: run `modprobe hab` as root first, or start habd "
+		    "with --rate, whose own limit it is then");
 		return EXIT_MODULE;
 	}
 	if (error == -EACCES || error == -EPERM || error == -EROFS) {

@@ -72,6 +72,8 @@ static void show_habd(const json_t *status, const char *socket)
 	if (integer(status, "listen_port"))
 		printf(" and %s port %llu", string(status, "listen_address"),
 		       integer(status, "listen_port"));
+	if (*string(status, "feed_about"))
+		printf("\nfollows     %s", string(status, "feed_about"));
 	printf("\nsamples     %.1f/s; kept %llu, throttled %llu\n",
 	       json_number_value(json_object_get(totals, "sampled_per_second")),
 	       integer(totals, "sampled"), integer(totals, "throttled"));

@@ -135,7 +135,7 @@ static void tables_begin(struct habd *habd, const struct options *options)
 	habd->processes = processes_new(habd->binaries);
 	habd->stacks = stacks_new(options->stacks);
 	habd->ingest = ingest_new(habd->binaries, habd->processes, habd->stacks);
-	habd->symbols = symbols_new();
+	habd->symbols = symbols_new(options->debuginfod_seconds);
 	habd->totals = totals_new();
 	habd->start_ns = clock_realtime_ns();
 	habd->start_monotonic_ns = clock_monotonic_ns();
@@ -200,10 +200,19 @@ static int run(struct habd *habd, struct http *http)
 
 static int set_rate(const struct options *options)
 {
+	uint64_t number;
 	int error;
 
-	if (!*options->rate || options->replay)
+	if (!*options->rate || options->source == SOURCE_REPLAY)
 		return 0;
+	if (options->source == SOURCE_USDT) {
+		if (rate_per_second(options->rate, &number))
+			return 0;
+		say("--rate %s: without the module the limit must be a whole number of samples a "
+		    "second",
+		    options->rate);
+		return EXIT_USAGE;
+	}
 	error = module_rate_write(options->rate);
 	if (!error)
 		return 0;
@@ -225,13 +234,43 @@ static void say_ready(const struct options *options)
 	sd_notify(0, "READY=1");
 }
 
+/* Decides what is followed. 0, or what to exit with. */
+static int choose_source(struct options *options)
+{
+	struct module_state state;
+
+	if (options->source == SOURCE_AUTO) {
+		module_state_read(&state);
+		options->source = state.device || state.loaded ? SOURCE_MODULE : SOURCE_USDT;
+		if (options->source == SOURCE_USDT)
+			say("the module hab is not loaded: following the static probes of libhab "
+			    "instead");
+	}
+	if (options->source == SOURCE_REPLAY)
+		return 0;
+	return options->source == SOURCE_MODULE ? feed_check_bpf() : feed_check_usdt(options);
+}
+
+static struct feed *open_feed(struct habd *habd, int *code)
+{
+	const struct options *options = habd->options;
+
+	switch (options->source) {
+	case SOURCE_REPLAY:
+		return feed_open_replay(habd, options->replay, code);
+	case SOURCE_USDT:
+		return feed_open_usdt(habd, code);
+	default:
+		return feed_open_bpf(habd, code);
+	}
+}
+
 static int serve(struct options *options, struct habd *habd)
 {
-	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code = 0;
+	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code;
 	struct http *http = NULL;
 
-	if (!options->replay)
-		code = feed_check_bpf();
+	code = choose_source(options);
 	if (code)
 		return code;
 	lock_fd = listen_lock(options->socket, &code);
@@ -248,8 +287,7 @@ static int serve(struct options *options, struct habd *habd)
 	code = set_rate(options);
 	if (code)
 		goto end;
-	habd->feed = options->replay ? feed_open_replay(habd, options->replay, &code) :
-				       feed_open_bpf(habd, &code);
+	habd->feed = open_feed(habd, &code);
 	if (!habd->feed)
 		goto end;
 	http = http_start(habd, tcp_fd, unix_fd);
@@ -258,6 +296,8 @@ static int serve(struct options *options, struct habd *habd)
 		goto end;
 	/* They are the server's now. */
 	unix_fd = tcp_fd = -1;
+	if (*habd->feed->about)
+		say("following %s", habd->feed->about);
 	say_ready(options);
 	code = run(habd, http);
 	sd_notify(0, "STOPPING=1");
@@ -290,8 +330,9 @@ int main(int argc, char **argv)
 	say_set("habd", options.verbose);
 	/* A heap for each thread of the server would never be given back. */
 	mallopt(M_ARENA_MAX, 1);
-	/* Or libdw might ask the network for symbols, and wait for it. */
-	unsetenv("DEBUGINFOD_URLS");
+	/* Or libdw would ask the network for symbols, and wait for it. */
+	if (!options.debuginfod_seconds)
+		unsetenv("DEBUGINFOD_URLS");
 	set_signals();
 	raise_file_limit();
 	tables_begin(&habd, &options);

@@ -11,6 +11,7 @@
 #include "feed.h"
 #include "filter.h"
 #include "ingest.h"
+#include "libraries.h"
 #include "maps.h"
 #include "profile.h"
 #include "rate.h"
@@ -22,13 +23,24 @@
 #define HABD_ADDRESS "127.0.0.1"
 #define HABD_PORT    7227
 
+enum source {
+	SOURCE_AUTO, /* the module if it is there, else static probes */
+	SOURCE_MODULE,
+	SOURCE_USDT,
+	SOURCE_REPLAY,
+};
+
 struct options {
-	char address[64]; /* a loopback address, or "" for none */
+	enum source source;
+	struct libraries libraries; /* for SOURCE_USDT */
+	char address[64];	    /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;
 	const char *replay;	/* NULL: from the kernel */
 	char rate[RATE_LENGTH]; /* "": leave it as it is */
 	unsigned int stacks;
+	unsigned int events;		 /* bits 1 << enum hab_event_kind; refills always */
+	unsigned int debuginfod_seconds; /* 0: not used */
 	bool verbose;
 };
 

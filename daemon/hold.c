@@ -22,7 +22,7 @@
 
 #define HELD_MAX     16384u
 #define NR_BUCKETS   1024u
-#define STRAGGLER_NS 400000000ull  /* samples may come so long after their window's end */
+#define STRAGGLER_NS 800000000ull  /* samples may come so long after their window's end */
 #define NO_END_NS    5000000000ull /* the end may come so much later than it should */
 
 struct held {
@@ -253,7 +253,11 @@ void hold_add(struct hold *hold, const struct hab_record_sample *sample,
 
 	if (hold->nr_held >= HELD_MAX)
 		finish_largest(hold, now_ns);
-	if (!window || window->finished || sample->slot >= HELD_MAX) {
+	if (window && !window->finished && sample->slot >= HELD_MAX) {
+		hold->counts.early++;
+		finish(hold, window, now_ns);
+	}
+	if (!window || window->finished) {
 		struct window alone = { .points = sample->points, .candidates = sample->candidate };
 
 		add_late(hold, window ? window : &alone, sample, key, event, now_ns);

@@ -124,8 +124,9 @@ unsigned int host_problems(const struct host_state *host, struct problem *proble
 			    "nothing must be done: libhab registers its threads itself; see "
 			    "whether GLIBC_TUNABLES turns glibc.pthread.rseq off");
 	if (!strcmp(host->lockdown, "confidentiality"))
-		count = add(problems, count, room,
-			    "the kernel is locked down for confidentiality: BPF may not read stacks",
-			    "habd cannot run; start the kernel with lockdown=integrity at most");
+		count = add(
+			problems, count, room,
+			"the kernel is locked down for confidentiality: BPF may not read stacks",
+			"habd cannot run; start the kernel with lockdown=integrity at most");
 	return count;
 }

@@ -11,9 +11,9 @@ struct host_state {
 	bool kernel_rseq; /* the kernel has restartable sequences */
 	bool libc_rseq;	  /* the C library registers each thread */
 	unsigned int rseq_size;
-	int device_error; /* of opening /dev/hab for reading and writing; 0: it may be used */
-	char lockdown[32]; /* "" if the kernel does not say */
-	bool may_trace;	   /* this process has what habd needs to start */
+	int device_error;    /* of opening /dev/hab for reading and writing; 0: it may be used */
+	char lockdown[32];   /* "" if the kernel does not say */
+	bool may_trace;	     /* this process has what habd needs to start */
 	const char *backend; /* of heaps that are made by this user now: device or process */
 	char why[200];	     /* that one */
 };

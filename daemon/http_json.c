@@ -59,8 +59,8 @@ json_t *json_totals(const struct numbers *numbers)
 	json_put(object, "throttled", totals->now.machine.throttled);
 	json_put(object, "lost", numbers_lost(numbers));
 	json_put(object, "lost_ring_full", totals->now.machine.lost);
-	json_put(object, "lost_recursion", totals->now.missed_refills);
-	json_put_real(object, "refills_per_second", totals->events_per_second);
+	json_put(object, "lost_recursion", totals->now.missed_events);
+	json_put_real(object, "refills_per_second", totals->refills_per_second);
 	json_put_real(object, "bytes_per_second", totals->bytes_per_second);
 	json_put_real(object, "sampled_per_second", totals->sampled_per_second);
 	if (numbers->module.known[MODULE_RATE])
@@ -87,7 +87,7 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 		add_problem(array, "samples were lost because the ring buffer was full",
 			    "lower the rate in /sys/class/misc/hab/rate, or give habd more "
 			    "processor time (CPUWeight= of its unit)");
-	if (numbers->totals.now.missed_refills)
+	if (numbers->totals.now.missed_events)
 		add_problem(array, "the kernel could not run the BPF program for some refills",
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "exact totals include these refills");
@@ -110,14 +110,14 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 }
 
 static json_t *problems_json(const struct module_state *state, const struct numbers *numbers,
-			     bool replay)
+			     bool module)
 {
 	struct problem problems[8];
 	json_t *array = json_array();
 	unsigned int count, i;
 
 	own_problems(array, numbers);
-	if (replay)
+	if (!module)
 		return array;
 	count = module_problems(state, problems, ARRAY_SIZE(problems));
 	for (i = 0; i < count; i++)
@@ -141,6 +141,7 @@ void http_status(struct request *request, struct reply *reply)
 	json_put(object, "pid", (uint64_t)getpid());
 	json_put_real(object, "uptime_seconds", numbers.uptime_seconds);
 	json_put_string(object, "feed", request->habd->feed->ops->name);
+	json_put_string(object, "feed_about", request->habd->feed->about);
 	json_put_string(object, "kernel", kernel.release);
 	json_object_set_new(object, "module_loaded", json_boolean(state.loaded || state.device));
 	json_put_string(object, "module_version", state.version);
@@ -155,7 +156,7 @@ void http_status(struct request *request, struct reply *reply)
 	json_put(object, "stacks_from_threads", numbers.ingest.joined);
 	json_put(object, "stacks_from_kernel", numbers.ingest.alone);
 	json_object_set_new(object, "problems",
-			    problems_json(&state, &numbers, options->replay != NULL));
+			    problems_json(&state, &numbers, request->habd->feed->ops->module));
 	numbers_end(&numbers);
 	json_reply(object, reply);
 }

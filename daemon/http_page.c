@@ -19,6 +19,7 @@ static const char page[] =
 	"anew</label> <span id=\"state\">measuring...</span></p>\n"
 	"<p><a href=\"/v1/profile?format=html\">since the start</a>"
 	"<a href=\"/debug/pprof/allocs\">pprof since the start</a>"
+	"<a href=\"/v1/profile?format=jfr\">JFR since the start</a>"
 	"<a href=\"/metrics\">metrics</a><a href=\"/v1/top\">top</a>"
 	"<a href=\"/v1/status\">status</a></p>\n"
 	"<iframe id=\"graph\" title=\"flame graph\" sandbox=\"allow-scripts\"></iframe>\n"

@@ -102,6 +102,8 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 
 	if (format == PROFILE_PPROF)
 		reply->file_name = "allocs.pb.gz";
+	if (format == PROFILE_JFR)
+		reply->file_name = "allocs.jfr";
 	if (!seconds) {
 		reply_span(request, reply, &span, filter, format, false);
 		return;

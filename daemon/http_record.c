@@ -16,7 +16,7 @@
 
 #define RECORDINGS_MAX 16
 #define TOKEN_LENGTH   32
-#define SETTLE_MS      350
+#define SETTLE_MS      550
 #define FORGOTTEN_NS   3600000000000ull
 
 struct recording {

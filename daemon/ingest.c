@@ -22,8 +22,10 @@
 #include "util.h"
 
 #define WAITING_MAX	1024u /* a power of two */
-#define WAIT_NS		200000000ull
+#define WAIT_NS		400000000ull
 #define STATUS_BUILD_ID 1
+#define SAMPLE_SIZE(n)	(offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
+#define STACK_SIZE(n)	(offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
 
 struct waiting {
 	bool used;
@@ -195,7 +197,7 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	waiting->used = true;
 	waiting->since_ns = now_ns;
 	sample = &waiting->sample;
-	*sample = *record;
+	memcpy(sample, record, SAMPLE_SIZE(record->nr_frames));
 	/* The table compares these bytewise, so what follows the NUL must be zero. */
 	memset(sample->comm, 0, sizeof(sample->comm));
 	clean_copy(sample->comm, sizeof(sample->comm), record->comm, sizeof(record->comm));
@@ -253,15 +255,15 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 		goto malformed;
 	switch (head->type) {
 	case HAB_RECORD_SAMPLE:
-		if (size < sizeof(*sample) || sample->nr_frames > HAB_STACK_DEPTH ||
-		    sample->kind >= HAB_EVENT_KINDS ||
+		if (size < SAMPLE_SIZE(0) || sample->nr_frames > HAB_STACK_DEPTH ||
+		    size < SAMPLE_SIZE(sample->nr_frames) || sample->kind >= HAB_EVENT_KINDS ||
 		    (sample->window && sample->slot >= sample->points))
 			goto malformed;
 		take_sample(ingest, sample, now_ns);
 		return;
 	case HAB_RECORD_STACK:
-		if (size < sizeof(*stack) || stack->nr_frames > HAB_STACK_DEPTH ||
-		    !stack->nr_frames)
+		if (size < STACK_SIZE(0) || stack->nr_frames > HAB_STACK_DEPTH ||
+		    size < STACK_SIZE(stack->nr_frames) || !stack->nr_frames)
 			goto malformed;
 		take_stack(ingest, stack, now_ns);
 		return;

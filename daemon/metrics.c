@@ -56,7 +56,7 @@ static void write_events(struct text *out, const struct numbers *numbers)
 	     "Refills lost to the profiles: ring_full, habd was too slow; recursion, the "
 	     "kernel could not run the BPF program.");
 	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
-	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_refills);
+	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_events);
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing where no sample is lost: better stacks, announcements of "
 	     "heaps, the end of a window, the process of an event, a record's meaning, a file's name.");

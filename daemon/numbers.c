@@ -13,7 +13,7 @@ void numbers_begin(struct numbers *numbers, struct habd *habd)
 	struct totals *totals = habd->totals;
 
 	memset(numbers, 0, sizeof(*numbers));
-	if (!habd->options->replay)
+	if (habd->feed->ops->module)
 		module_numbers_read(&numbers->module);
 	pthread_mutex_lock(&habd->lock);
 	totals_read(totals, habd->feed, clock_monotonic_ns());
@@ -45,7 +45,7 @@ uint64_t numbers_refills(const struct numbers *numbers)
 {
 	return numbers->module.known[MODULE_REFILLS] ?
 		       numbers->module.value[MODULE_REFILLS] :
-		       numbers->totals.now.machine.events + numbers->totals.now.missed_refills;
+		       numbers->totals.now.machine.refills + numbers->totals.now.missed_events;
 }
 
 uint64_t numbers_refill_bytes(const struct numbers *numbers)
@@ -57,5 +57,5 @@ uint64_t numbers_refill_bytes(const struct numbers *numbers)
 
 uint64_t numbers_lost(const struct numbers *numbers)
 {
-	return numbers->totals.now.machine.lost + numbers->totals.now.missed_refills;
+	return numbers->totals.now.machine.lost + numbers->totals.now.missed_events;
 }

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The options of habd. What is wrong with them is said in a sentence, exit code 2. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "habd.h"
+#include "kinds.h"
 #include "util.h"
+
+#define DEBUGINFOD_SECONDS 5
 
 static const char help[] =
 	"Usage: habd [OPTION]...\n"
-	"Watch who allocates, from where, on the whole machine, through the module hab.\n"
+	"Watch who allocates, from where, on the whole machine, through the module hab or,\n"
+	"without it, through the static probes of libhab.\n"
 	"\n"
 	"  --listen ADDR:PORT  serve HTTP there; loopback only; port 0: any; \"none\": not\n"
 	"                      (default 127.0.0.1:7227); only root and members of group hab\n"
@@ -21,7 +27,16 @@ static const char help[] =
 	"  --rate RATE         set the machine's limit of samples: N a second, N/m, N/h, N/d,\n"
 	"                      or off\n"
 	"                      (default: leave it as it is)\n"
+	"  --events LIST       which events to follow, of tlab, outside and sample, besides refill,\n"
+	"                      which is always: those cost programs a kernel entry each\n"
 	"  --stacks N          remember at most N stacks (256 to 1048576, default 65536)\n"
+	"  --debuginfod[=SECONDS]  ask the servers in DEBUGINFOD_URLS for debug files that are\n"
+	"                      missing, and wait for them as long for each profile (1 to 60,\n"
+	"                      default 5; without the option nobody is asked)\n"
+	"  --source module|usdt|auto  what to follow (default auto: the module if it is there,\n"
+	"                      else the static probes of libhab)\n"
+	"  --library PATH      a libhab.so, or a program with libhab.a in it, whose static probes\n"
+	"                      are followed; repeatable (default: those in the usual folders)\n"
 	"  --replay FILE       read records from FILE instead of the kernel\n"
 	"  --foreground        stay in the foreground (it always does)\n"
 	"  --verbose           say more, the kernel's answers among it\n"
@@ -76,6 +91,68 @@ malformed:
 	return false;
 }
 
+/* Names of kinds with commas between them. */
+static bool parse_events(struct options *options, const char *value)
+{
+	char *list = xstrdup(value), *rest = list, *name;
+	enum hab_event_kind kind;
+	bool good = *value;
+
+	while (good && (name = strsep(&rest, ","))) {
+		kind = event_kind(name);
+		good = kind != HAB_EVENT_KINDS;
+		if (good)
+			options->events |= 1u << kind;
+	}
+	free(list);
+	if (!good)
+		say("--events %s: it must be names out of refill, tlab, outside and sample, with "
+		    "commas between them",
+		    value);
+	return good;
+}
+
+static bool parse_debuginfod(struct options *options, const char *value)
+{
+	const char *servers = getenv("DEBUGINFOD_URLS");
+	uint64_t seconds = DEBUGINFOD_SECONDS;
+
+	if (value && !parse_number(value, 1, 60, &seconds)) {
+		say("--debuginfod=%s: it must be a number of seconds from 1 to 60", value);
+		return false;
+	}
+	if (!servers || !*servers) {
+		say("--debuginfod: DEBUGINFOD_URLS is not set: set it to the addresses of the "
+		    "servers to ask, with spaces between them");
+		return false;
+	}
+	options->debuginfod_seconds = (unsigned int)seconds;
+	return true;
+}
+
+static bool parse_source(struct options *options, const char *value)
+{
+	if (!strcmp(value, "module"))
+		options->source = SOURCE_MODULE;
+	else if (!strcmp(value, "usdt"))
+		options->source = SOURCE_USDT;
+	else if (!strcmp(value, "auto"))
+		options->source = SOURCE_AUTO;
+	else
+		say("--source %s: it must be module, usdt or auto", value);
+	return !strcmp(value, "auto") || options->source != SOURCE_AUTO;
+}
+
+/* Looked at where the probes are attached, too; here a slip of the pen is found. */
+static bool parse_library(struct options *options, const char *value)
+{
+	if (access(value, R_OK)) {
+		say("--library %s: it cannot be read: %s", value, strerror(errno));
+		return false;
+	}
+	return libraries_add(&options->libraries, value);
+}
+
 static bool parse_value(struct options *options, int option, const char *value)
 {
 	uint64_t number;
@@ -94,6 +171,8 @@ static bool parse_value(struct options *options, int option, const char *value)
 			return true;
 		say("--rate %s: " RATE_HELP, value);
 		return false;
+	case 'e':
+		return parse_events(options, value);
 	case 'n':
 		if (parse_number(value, 256, 1048576, &number)) {
 			options->stacks = (unsigned int)number;
@@ -101,9 +180,15 @@ static bool parse_value(struct options *options, int option, const char *value)
 		}
 		say("--stacks %s: it must be a number from 256 to 1048576", value);
 		return false;
+	case 'd':
+		return parse_debuginfod(options, value);
 	case 'p':
 		options->replay = value;
 		return true;
+	case 'S':
+		return parse_source(options, value);
+	case 'L':
+		return parse_library(options, value);
 	case 'v':
 		options->verbose = true;
 		return true;
@@ -117,7 +202,11 @@ int options_parse(struct options *options, int argc, char **argv)
 		{ "listen", required_argument, NULL, 'l' },
 		{ "socket", required_argument, NULL, 's' },
 		{ "rate", required_argument, NULL, 'r' },
+		{ "events", required_argument, NULL, 'e' },
 		{ "stacks", required_argument, NULL, 'n' },
+		{ "debuginfod", optional_argument, NULL, 'd' },
+		{ "source", required_argument, NULL, 'S' },
+		{ "library", required_argument, NULL, 'L' },
 		{ "replay", required_argument, NULL, 'p' },
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "verbose", no_argument, NULL, 'v' },
@@ -132,6 +221,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	options->port = HABD_PORT;
 	options->socket = HABD_SOCKET;
 	options->stacks = STACKS_MAX_DEFAULT;
+	options->events = 1u << HAB_EVENT_REFILL;
 	while ((option = getopt_long(argc, argv, "hvV", names, NULL)) != -1) {
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "habd " HAB_VERSION "\n", stdout);
@@ -144,6 +234,15 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (optind < argc) {
 		say("%s: no arguments are taken, only options; see habd --help", argv[optind]);
+		return 1 + EXIT_USAGE;
+	}
+	if (options->replay)
+		options->source = SOURCE_REPLAY;
+	else if (options->libraries.nr && options->source == SOURCE_AUTO)
+		options->source = SOURCE_USDT;
+	if (options->libraries.nr && options->source != SOURCE_USDT) {
+		say("--library: with --source module or --replay no library is followed; leave "
+		    "one of them out");
 		return 1 + EXIT_USAGE;
 	}
 	return 0;

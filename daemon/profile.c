@@ -12,16 +12,13 @@
  */
 #include "profile.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "filter.h"
-#include "symbols.h"
 
-#define FRAMES_MAX     (1u << 17)
-#define NAME_BYTES_MAX (32u << 20)
+#define FRAMES_MAX (1u << 17)
 
 struct found {
 	uint32_t number;
@@ -246,38 +243,6 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	free(state->buckets);
 	free(state);
 	return profile;
-}
-
-void profile_name(struct profile *profile, struct symbols *symbols)
-{
-	const struct profile_module *module;
-	struct profile_frame *frame;
-	struct text text = { 0 };
-	const char *name = NULL;
-	size_t bytes = 0;
-	unsigned int i;
-
-	for (i = 0; i < profile->nr_frames; i++) {
-		frame = &profile->frames[i];
-		if (frame->function)
-			continue;
-		module = &profile->modules[frame->module];
-		name = bytes > NAME_BYTES_MAX ?
-			       NULL :
-			       symbols_find(symbols, frame->key, module->fd, module->path);
-		if (name) {
-			bytes += strlen(name);
-			frame->named = true;
-			frame->function = xstrdup(name);
-			profile_judge(frame);
-		} else {
-			memset(&text, 0, sizeof(text));
-			text_printf(&text, "%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
-			frame->function = text.data;
-		}
-		if (module->libhab)
-			frame->internal = true;
-	}
 }
 
 static const struct {

@@ -99,9 +99,6 @@ void profile_judge(struct profile_frame *frame);
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
 
-/* What a person calls an enum hab_event_kind. */
-const char *profile_kind(uint32_t kind);
-
 enum profile_format {
 	PROFILE_PPROF,
 	PROFILE_FOLDED,

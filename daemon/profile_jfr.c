@@ -6,8 +6,8 @@
  * for a while, its stack and weight are summed up for ever. So each logged sample is
  * an event of its kind; what is left of a stack's sums is one more
  * jdk.ObjectAllocationSample, at the start, by the process's first thread; and
- * jdk.DataLoss says how many samples are in those. The weights add up to the same
- * total in every case.
+ * jdk.DataLoss says how many samples are in those. The estimates add up to the
+ * same total in every case.
  *
  * There are no classes: the object's class is the caller's tag, or the function that
  * allocates. A method's class is the file that the function is in.

@@ -67,15 +67,3 @@ void profile_free(struct profile *profile)
 	/* Or the heap would stay as large as the largest profile was. */
 	malloc_trim(0);
 }
-
-const char *profile_kind(uint32_t kind)
-{
-	static const char *const names[HAB_EVENT_KINDS] = {
-		[HAB_EVENT_REFILL] = "refill",
-		[HAB_EVENT_TLAB] = "tlab",
-		[HAB_EVENT_OUTSIDE] = "outside",
-		[HAB_EVENT_SAMPLE] = "sample",
-	};
-
-	return kind < HAB_EVENT_KINDS ? names[kind] : "";
-}

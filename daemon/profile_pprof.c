@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "filter.h"
+#include "kinds.h"
 #include "profile.h"
 #include "profile.pb-c.h"
 #include "strings.h"
@@ -151,7 +152,7 @@ static void fill_samples(struct pprof *pprof)
 		add_label(pprof, sample, "pid", "", source->pid);
 		add_label(pprof, sample, "comm", source->comm, 0);
 		add_label(pprof, sample, "heap", source->heap, 0);
-		add_label(pprof, sample, "kind", profile_kind(source->kind), 0);
+		add_label(pprof, sample, "kind", event_kind_name(source->kind), 0);
 		add_label(pprof, sample, "tag", source->tag, 0);
 		add_label(pprof, sample, "cgroup", "", (int64_t)source->cgroup_id);
 	}

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "kinds.h"
 #include "profile.pb-c.h"
 
 #define FILE_MAX   (64u << 20)
@@ -129,16 +130,6 @@ static bool read_locations(struct reading *reading)
 	return true;
 }
 
-static uint32_t kind_of(const char *name)
-{
-	uint32_t kind;
-
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		if (!strcmp(profile_kind(kind), name))
-			return kind;
-	return HAB_EVENT_REFILL;
-}
-
 static bool read_label(struct reading *reading, const Pprof__Label *label, struct stack_key *key)
 {
 	const char *name = text_at(reading, label->key), *text = text_at(reading, label->str);
@@ -155,8 +146,8 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 		clean_copy(key->heap, sizeof(key->heap), text, strlen(text));
 	else if (!strcmp(name, "tag"))
 		clean_copy(key->tag, sizeof(key->tag), text, strlen(text));
-	else if (!strcmp(name, "kind"))
-		key->kind = kind_of(text);
+	else if (!strcmp(name, "kind") && event_kind(text) != HAB_EVENT_KINDS)
+		key->kind = event_kind(text);
 	return true;
 }
 

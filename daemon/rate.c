@@ -29,3 +29,16 @@ bool rate_parse(const char *text, char rate[RATE_LENGTH])
 	snprintf(rate, RATE_LENGTH, "%u/%s", (unsigned int)number, period);
 	return true;
 }
+
+bool rate_per_second(const char *rate, uint64_t *number)
+{
+	unsigned int of_period, seconds = 1;
+	char period;
+
+	if (sscanf(rate, "%u/%c", &of_period, &period) != 2)
+		return false;
+	if (period != 's')
+		seconds = period == 'm' ? 60 : period == 'h' ? 3600 : 86400;
+	*number = of_period / seconds;
+	return of_period % seconds == 0;
+}

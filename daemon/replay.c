@@ -62,13 +62,18 @@ static void count(struct replay *replay, const struct hab_record_sample *sample)
 	struct hab_process_totals *process;
 
 	replay->machine.events++;
-	replay->machine.bytes += sample->bytes;
+	if (sample->kind == HAB_EVENT_REFILL) {
+		replay->machine.refills++;
+		replay->machine.bytes += sample->bytes;
+	}
 	replay->machine.sampled++;
 	process = process_totals(replay, sample->head.pid, sample->comm);
 	if (!process)
 		return;
-	process->refills++;
-	process->bytes += sample->bytes;
+	if (sample->kind == HAB_EVENT_REFILL) {
+		process->refills++;
+		process->bytes += sample->bytes;
+	}
 	process->sampled++;
 }
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "interval.h"
+#include "kinds.h"
 
 static const char *const headings[BY_NOTHINGS] = {
 	[BY_SITE] = "SITE", [BY_STACK] = "STACK", [BY_PROCESS] = "PROCESS", [BY_COMM] = "COMMAND",
@@ -47,7 +48,7 @@ static bool begin_kind(const struct report *report, unsigned int i, struct text 
 	if (i && row[-1].kind == row->kind)
 		return false;
 	if (report->many_kinds)
-		text_printf(out, "%sevent %s\n", i ? "\n" : "", profile_kind(row->kind));
+		text_printf(out, "%sevent %s\n", i ? "\n" : "", event_kind_name(row->kind));
 	return true;
 }
 
@@ -167,7 +168,7 @@ void report_folded_diff(const struct report *report, struct text *out)
 	for (i = 0; i < report->count; i++) {
 		row = &report->rows[i];
 		if (report->many_kinds)
-			text_printf(out, "[%s];", profile_kind(row->kind));
+			text_printf(out, "[%s];", event_kind_name(row->kind));
 		text_printf(out, "%s %" PRIu64 " %" PRIu64 "\n", row->name, row->counts[0].estimate,
 			    row->counts[1].estimate);
 	}

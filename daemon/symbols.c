@@ -5,13 +5,16 @@
  *
  * The hard case is a stripped file: libdwfl then offers the nearest exported
  * symbol, which is some other function. A symbol counts only where its own size
- * covers the offset; there is no name otherwise.
+ * covers the offset; there is no name otherwise. Debug files from the network may take
+ * as long as somebody wants who is not here: there is a time for all names of a profile,
+ * and what was not found in it is looked for again for the next profile.
  *
  * Bounded: the names found are cached, and the cache starts anew when it is full;
  * of the files, the ones asked for least recently are closed again.
  */
 #include "symbols.h"
 
+#include <elfutils/debuginfod.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -36,6 +39,7 @@ struct elf_file {
 	Dwfl_Module *module;
 	GElf_Addr bias;
 	Elf *elf;
+	bool late; /* time was up before its debug file was there */
 };
 
 struct cached {
@@ -46,6 +50,9 @@ struct cached {
 struct symbols {
 	struct elf_file *files[FILES_MAX];
 	uint64_t uses;
+	unsigned int debuginfod_seconds;
+	uint64_t deadline_ns;
+	bool time_is_up;
 	unsigned int nr_cached;
 	size_t cached_bytes;
 	struct cached cache[CACHE_MAX];
@@ -61,9 +68,12 @@ static const Dwfl_Callbacks callbacks = {
 	.debuginfo_path = &debug_path,
 };
 
-struct symbols *symbols_new(void)
+struct symbols *symbols_new(unsigned int debuginfod_seconds)
 {
-	return xcalloc(1, sizeof(struct symbols));
+	struct symbols *symbols = xcalloc(1, sizeof(*symbols));
+
+	symbols->debuginfod_seconds = debuginfod_seconds;
+	return symbols;
 }
 
 static void file_close(struct elf_file *file)
@@ -96,7 +106,48 @@ void symbols_free(struct symbols *symbols)
 	free(symbols);
 }
 
-static struct elf_file *file_open(unsigned int binary, int fd, const char *path)
+void symbols_begin(struct symbols *symbols)
+{
+	unsigned int i;
+
+	symbols->time_is_up = false;
+	symbols->deadline_ns =
+		clock_monotonic_ns() + symbols->debuginfod_seconds * UINT64_C(1000000000);
+	for (i = 0; i < FILES_MAX; i++) {
+		if (!symbols->files[i] || !symbols->files[i]->late)
+			continue;
+		file_close(symbols->files[i]);
+		symbols->files[i] = NULL;
+	}
+}
+
+/* Called all the time while a server is waited for; not 0 ends that. */
+static int watch_time(debuginfod_client *client, long done, long all)
+{
+	struct symbols *symbols = debuginfod_get_user_data(client);
+
+	(void)done;
+	(void)all;
+	if (clock_monotonic_ns() >= symbols->deadline_ns)
+		symbols->time_is_up = true;
+	return symbols->time_is_up;
+}
+
+static void limit_time(struct symbols *symbols, Dwfl *dwfl)
+{
+	debuginfod_client *client;
+
+	if (!symbols->debuginfod_seconds)
+		return;
+	client = dwfl_get_debuginfod_client(dwfl);
+	if (!client)
+		return;
+	debuginfod_set_user_data(client, symbols);
+	debuginfod_set_progressfn(client, watch_time);
+}
+
+static struct elf_file *file_open(struct symbols *symbols, unsigned int binary, int fd,
+				  const char *path)
 {
 	struct elf_file *file = xcalloc(1, sizeof(*file));
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -109,6 +160,7 @@ static struct elf_file *file_open(unsigned int binary, int fd, const char *path)
 		close(own);
 		return file;
 	}
+	limit_time(symbols, file->dwfl);
 	dwfl_report_begin(file->dwfl);
 	/* It takes the descriptor over, but only if it succeeds. */
 	file->module = dwfl_report_offline(file->dwfl, path, path, own);
@@ -142,7 +194,7 @@ static struct elf_file *file_find(struct symbols *symbols, unsigned int binary, 
 			oldest = &symbols->files[i];
 	}
 	file_close(*oldest);
-	*oldest = file_open(binary, fd, path);
+	*oldest = file_open(symbols, binary, fd, path);
 	(*oldest)->used = ++symbols->uses;
 	return *oldest;
 found:
@@ -198,24 +250,42 @@ static char *look_up(struct elf_file *file, uint64_t offset)
 	return copy;
 }
 
-const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path)
+static struct cached *cache_place(struct symbols *symbols, uint64_t key)
 {
 	struct cached *place;
 	unsigned int i;
-	char *name;
 
-	if (fd < 0)
-		return NULL;
 	/* Leaves room, so that every search ends at a free place. */
 	if (symbols->nr_cached > CACHE_MAX / 4 * 3 || symbols->cached_bytes > CACHE_BYTES)
 		cache_empty(symbols);
 	for (i = (unsigned int)hash_number(key);; i++) {
 		place = &symbols->cache[i & (CACHE_MAX - 1)];
 		if (!place->name || place->key == key)
-			break;
+			return place;
 	}
+}
+
+const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path)
+{
+	struct elf_file *file;
+	struct cached *place;
+	bool was_up;
+	char *name;
+
+	if (fd < 0)
+		return NULL;
+	place = cache_place(symbols, key);
 	if (!place->name) {
-		name = look_up(file_find(symbols, FRAME_BINARY(key), fd, path), FRAME_OFFSET(key));
+		was_up = symbols->time_is_up;
+		file = file_find(symbols, FRAME_BINARY(key), fd, path);
+		name = look_up(file, FRAME_OFFSET(key));
+		if (symbols->time_is_up && !was_up)
+			say_verbose("%s: no debug file came in %u s: it has no names for now", path,
+				    symbols->debuginfod_seconds);
+		/* A file that was asked for after the time is as late as the one that took it. */
+		file->late |= symbols->time_is_up && !name;
+		if (file->late && !name)
+			return NULL;
 		place->key = key;
 		place->name = name ? name : xstrdup("");
 		symbols->nr_cached++;

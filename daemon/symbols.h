@@ -8,8 +8,14 @@
 /* Not locked: one thread at a time. */
 struct symbols;
 
-struct symbols *symbols_new(void);
+/*
+ * debuginfod_seconds: how long the names of one profile may wait for debug files from the
+ * servers in DEBUGINFOD_URLS; 0: nobody is asked, as long as that is not set.
+ */
+struct symbols *symbols_new(unsigned int debuginfod_seconds);
 void symbols_free(struct symbols *symbols);
+/* The names of a new profile are asked for. */
+void symbols_begin(struct symbols *symbols);
 
 /*
  * The function that covers an offset of an open ELF file; NULL if no symbol does.

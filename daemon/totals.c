@@ -120,12 +120,12 @@ void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
 	update_processes(totals, seconds, point);
 	if (!point)
 		return;
-	totals->events_per_second =
-		rate(totals->now.machine.events, totals->events_before, seconds);
+	totals->refills_per_second =
+		rate(totals->now.machine.refills, totals->refills_before, seconds);
 	totals->bytes_per_second = rate(totals->now.machine.bytes, totals->bytes_before, seconds);
 	totals->sampled_per_second =
 		rate(totals->now.machine.sampled, totals->sampled_before, seconds);
-	totals->events_before = totals->now.machine.events;
+	totals->refills_before = totals->now.machine.refills;
 	totals->bytes_before = totals->now.machine.bytes;
 	totals->sampled_before = totals->now.machine.sampled;
 	totals->point_ns = now_ns;

@@ -22,10 +22,10 @@ struct totals {
 	struct totals_process *processes;
 	unsigned int nr_processes;
 	uint64_t point_ns; /* when the rates were last worked out */
-	uint64_t events_before;
+	uint64_t refills_before;
 	uint64_t bytes_before;
 	uint64_t sampled_before;
-	double events_per_second;
+	double refills_per_second;
 	double bytes_per_second;
 	double sampled_per_second;
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "events.h"
 #include "heap.h"
 
 /* Reasons that are the machine's, not the configuration's. */
@@ -35,11 +36,19 @@ static int open_process(struct hab_heap *heap, const char *why)
 	return 0;
 }
 
+/* What a backend may point elsewhere. */
+static void listen_to_nobody(struct hab_heap *heap)
+{
+	heap->listeners = &hab_events_nobody;
+	heap->default_interval = &hab_events_interval;
+}
+
 int hab_heap_open(struct hab_heap *heap)
 {
 	char why[sizeof(heap->reason)];
 	int err;
 
+	listen_to_nobody(heap);
 	if (heap->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)) {
 		heap->backend = &hab_tolerant_backend;
 		return heap->backend->open(heap);
@@ -99,4 +108,5 @@ void hab_heap_open_nothing(struct hab_heap *heap)
 	heap->backend_data = NULL;
 	heap->nr_cpus = 0;
 	heap->arena = NULL;
+	listen_to_nobody(heap);
 }

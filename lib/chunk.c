@@ -13,6 +13,7 @@
 #include "rseq.h"
 #include "stack.h"
 #include "tls.h"
+#include "usdt.h"
 
 /* Tests put delays here, where a thread is easily moved. */
 #ifndef HAB_INJECT_BEFORE_SECTION
@@ -116,6 +117,9 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 	if (refill.granted_bytes) {
 		thread->counters.refills++;
 		thread->counters.refill_bytes += refill.granted_bytes;
+		/* The kernel tells of its own. */
+		if (!heap->backend->report)
+			hab_usdt_refill(heap, &refill);
 	}
 	if (refill.sample_id)
 		hab_stack_send(thread, refill.sample_id);

@@ -206,6 +206,6 @@ int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 	heap->lowest_bytes = hab_heap_lowest(heap)->bytes;
 	heap->largest_in_tlab = heap->tlab_mode == HAB_TLABS_AUTO ? TLAB_DEFAULT : 0;
 	heap->take = heap->shared ? hab_chunk_take_shared : hab_chunk_take_own;
-	heap->sampling_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+	heap->sampling_interval = -1;
 	return 0;
 }

@@ -142,6 +142,8 @@ static int device_open(struct hab_heap *heap)
 	heap->domains =
 		(const uint32_t *)((const char *)device->info + device->info->domains_offset) +
 		(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
+	heap->listeners = &device->info->listeners;
+	heap->default_interval = (const uint64_t *)&device->info->sampling_interval;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	snprintf(heap->reason, sizeof(heap->reason), DEVICE_PATH ", %s",
 		 heap->sections ? "chunks are taken by restartable sequences" :
@@ -203,6 +205,11 @@ static void device_stack(struct hab_heap *heap, const struct hab_stack *stack)
 	(void)call(heap, HAB_IOC_STACK, (void *)stack);
 }
 
+static int device_report(struct hab_heap *heap, struct hab_report *report)
+{
+	return call(heap, HAB_IOC_REPORT, report);
+}
+
 /*
  * In a forked child. The parent's words were not inherited, its arena was; what is
  * in there stays readable, new chunks come from a heap of the child's own. If no
@@ -228,5 +235,6 @@ const struct hab_backend hab_device_backend = {
 	.reset = device_reset,
 	.stats = device_stats,
 	.stack = device_stack,
+	.report = device_report,
 	.after_fork = device_after_fork,
 };

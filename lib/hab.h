@@ -208,6 +208,36 @@ int hab_heap_reset(struct hab_heap *heap);
 void *hab_alloc(struct hab_heap *heap, size_t size);
 
 /**
+ * hab_alloc_tagged - memory for an object, and what it is
+ * @heap: a heap
+ * @size: as hab_alloc()
+ * @tag: a name for the object's type, shown by the telemetry: its first 31 characters. Must stay
+ *	valid during the call; NULL for none
+ *
+ * Costs no more than hab_alloc(): the tag is looked at where a sample or an event is
+ * taken.
+ *
+ * Return: as hab_alloc().
+ */
+void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag);
+
+/**
+ * hab_set_tag - what the calling thread's other allocations are, in all heaps
+ * @tag: as hab_alloc_tagged(); must stay valid until the next call
+ *
+ * Return: the tag before, NULL if there was none.
+ */
+const char *hab_set_tag(const char *tag);
+
+/* The same for the rest of a block; needs GNU C or C++. */
+#define HAB_TAG_SCOPE(tag) \
+	const char *hab_tag_before_ __attribute__((cleanup(hab_restore_tag_))) = hab_set_tag(tag)
+static inline void hab_restore_tag_(const char **before)
+{
+	hab_set_tag(*before);
+}
+
+/**
  * hab_alloc_aligned - memory for an object of some alignment
  * @heap: a heap
  * @alignment: a power of two
@@ -253,7 +283,8 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap);
  * hab_set_sampling_interval - how far apart samples are
  * @heap: a heap
  * @mean_bytes: mean of the random distance in bytes of one thread's allocations;
- *	0 samples every allocation; default 512 KiB
+ *	0 samples every allocation; default 512 KiB, or with the module what its sysfs
+ *	file sampling_interval says
  *
  * As JVMTI's SetHeapSamplingInterval: may take effect late, at a thread's next
  * sample or TLAB.

@@ -15,6 +15,7 @@
 #include "registry.h"
 #include "sizing.h"
 #include "thread.h"
+#include "usdt.h"
 
 int hab_heap_create(struct hab_heap **result, const struct hab_heap_config *config)
 {
@@ -61,6 +62,7 @@ void hab_heap_destroy(struct hab_heap *heap)
 	hab_registry_remove(heap);
 	hab_thread_remove_heap(heap);
 	hab_registry_unlock();
+	hab_usdt_free_objects(heap);
 	heap->backend->close(heap);
 	hab_arena_unmap_inherited(heap);
 	free(heap);
@@ -75,6 +77,7 @@ int hab_heap_reset(struct hab_heap *heap)
 	for (thread = heap->threads; thread; thread = thread->next)
 		hab_thread_retire(thread);
 	hab_sizing_collect(heap);
+	hab_usdt_free_objects(heap);
 	err = heap->backend->reset(heap);
 	if (!err)
 		heap->resets++;

@@ -34,6 +34,7 @@ struct hab_thread;
  * @reset: empties all buffers
  * @stats: the books
  * @stack: sends the stack of a kept sample; may be NULL
+ * @report: tells the kernel of an event, as HAB_IOC_REPORT; NULL where nobody can listen
  * @hold: before fork: no thread is inside the backend until @release; may be NULL
  * @release: after fork, in parent and child
  * @after_fork: in the child, whatever memory it did not inherit; may be NULL
@@ -49,6 +50,7 @@ struct hab_backend {
 	int (*reset)(struct hab_heap *heap);
 	int (*stats)(struct hab_heap *heap, struct hab_stats *stats);
 	void (*stack)(struct hab_heap *heap, const struct hab_stack *stack);
+	int (*report)(struct hab_heap *heap, struct hab_report *report);
 	void (*hold)(struct hab_heap *heap);
 	void (*release)(struct hab_heap *heap);
 	void (*after_fork)(struct hab_heap *heap);
@@ -102,6 +104,10 @@ struct hab_counters {
  * @tlab_bytes: size of fixed TLABs
  * @tlab_limit: no TLAB of another mode is larger; of all threads together in mode auto
  * @nr_threads: length of @threads
+ * @sampling_interval: as hab_set_sampling_interval() has it, negative: @default_interval
+ * @listeners: bits HAB_LISTENER(kind), changed by the kernel; set by the backend, or nobody
+ * @default_interval: likewise
+ * @usdt_objects: what otel_memory:alloc told of; NULL: nothing
  * @inherited: arenas of ancestors, which hold the objects from before a fork
  * @largest_in_tlab: smaller objects get a new TLAB rather than a chunk of their own
  * @lowest_bytes: size of the lowest level's buffers
@@ -132,6 +138,9 @@ struct hab_heap {
 	hab_sample_fn sample_handler;
 	void *sample_context;
 	int64_t sampling_interval;
+	const uint32_t *listeners;
+	const uint64_t *default_interval;
+	struct hab_usdt_objects *usdt_objects;
 
 	size_t arena_bytes;
 	uint32_t slot;

@@ -24,9 +24,12 @@ static uint64_t next_random(struct hab_thread *thread)
 /* -ln(u) * mean, u uniform in (0, 1]. */
 static uint64_t draw_distance(struct hab_thread *thread)
 {
-	int64_t mean = __atomic_load_n(&thread->heap->sampling_interval, __ATOMIC_RELAXED);
+	const struct hab_heap *heap = thread->heap;
+	int64_t mean = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
 	uint64_t log;
 
+	if (mean < 0)
+		mean = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
 	if (!mean)
 		return 0;
 	log = hab_minus_log2((next_random(thread) >> 1) | 1);
@@ -36,8 +39,9 @@ static uint64_t draw_distance(struct hab_thread *thread)
 
 static bool sampler_on(struct hab_thread *thread)
 {
-	bool on = !thread->sampling &&
-		  __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_ACQUIRE) != NULL;
+	const struct hab_heap *heap = thread->heap;
+	bool on = !thread->sampling && (__atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE) ||
+					(hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)));
 
 	if (on && !thread->sampler_on) {
 		thread->until_sample = draw_distance(thread);
@@ -94,11 +98,15 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 	sample.weight = thread->since_sample + counted;
 	thread->since_sample = 0;
 	thread->until_sample = draw_distance(thread);
-	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
-	if (!handler)
-		return;
+	/* Whatever happens in there may allocate. */
 	thread->sampling = true;
-	handler(&sample, heap->sample_context);
+	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
+	if (handler)
+		handler(&sample, heap->sample_context);
+	if (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
+		hab_events_raise(thread, HAB_EVENT_SAMPLE, sample.weight, counted, size);
+		hab_usdt_object(heap, address, size, sample.weight);
+	}
 	thread->sampling = false;
 }
 

@@ -10,15 +10,14 @@
 #ifndef HAB_LIB_SAMPLER_H
 #define HAB_LIB_SAMPLER_H
 
-#include "thread.h"
-
-#define HAB_SAMPLING_INTERVAL_DEFAULT (512 * 1024)
+#include "events.h"
 
 /* Has the slow path anything to do with the sampler? */
 static inline bool hab_sampler_concerned(const struct hab_thread *thread)
 {
 	return thread->sampler_on ||
-	       __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_RELAXED);
+	       __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_RELAXED) ||
+	       (hab_events_wanted(thread->heap) & HAB_LISTENER(HAB_EVENT_SAMPLE));
 }
 
 /* Shows the fast path @thread's TLAB from @top, up to its end or the sample point. */
@@ -34,7 +33,7 @@ void hab_sampler_count(struct hab_thread *thread);
  * @size: as asked for
  * @counted: bytes it takes
  *
- * Calls the handler if the sample point lies within the object.
+ * Calls the handler, and tells the listeners, if the sample point lies within the object.
  */
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted);
 

@@ -30,6 +30,8 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 		return fail(-err);
 	thread->counters.outside_allocations++;
 	thread->counters.allocated_bytes += chunk.size;
+	if (__builtin_expect(hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
+		hab_events_raise(thread, HAB_EVENT_OUTSIDE, chunk.size, chunk.size, size);
 	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
 		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
 		if (thread->end)
@@ -77,10 +79,18 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	return 0;
 }
 
+static void tell_tlab(struct hab_thread *thread, size_t size)
+{
+	uint64_t bytes = thread->end - thread->start;
+
+	hab_events_raise(thread, HAB_EVENT_TLAB, bytes, bytes, size);
+}
+
 __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
 {
 	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
 	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	bool refilled = false;
 	uintptr_t top;
 	int err;
 
@@ -101,9 +111,12 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 		if (err)
 			return fail(-err);
 		top = thread->start;
+		refilled = true;
 	}
 	/* Move the top first: the sampler's handler may allocate. */
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
+	if (refilled && (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
+		tell_tlab(thread, size);
 	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
 		thread->counted = top + bytes;
 		hab_sampler_allocated(thread, (void *)top, size, bytes);
@@ -127,6 +140,29 @@ void *hab_alloc(struct hab_heap *heap, size_t size)
 		__asm__("" : "+r"(next));
 		return alloc_slow(heap, next - position);
 	}
+	tlab->position = next | (ALIGNMENT - 1);
+	return (void *)(position + tlab->limit);
+}
+
+/* The slow path of hab_alloc_tagged() has the tag set; nothing else looks at it. */
+__attribute__((noinline)) static void *alloc_slow_tagged(struct hab_heap *heap, size_t size,
+							 const char *tag)
+{
+	const char *before = hab_set_tag(tag);
+	void *object = alloc_slow(heap, size);
+
+	hab_set_tag(before);
+	return object;
+}
+
+void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag)
+{
+	hab_tls_tlab *tlab = hab_tls_at(heap->tlab_offset);
+	uint64_t position = tlab->position;
+	uint64_t next;
+
+	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
+		return alloc_slow_tagged(heap, size, tag);
 	tlab->position = next | (ALIGNMENT - 1);
 	return (void *)(position + tlab->limit);
 }

@@ -20,6 +20,7 @@
 #include "device.h"
 #include "heap.h"
 #include "kfunc.h"
+#include "listen.h"
 #include "sysfs.h"
 #include "telemetry.h"
 
@@ -182,6 +183,21 @@ static long ioctl_return(struct hab_heap *heap, void __user *arg)
 	return hab_heap_return(heap, &give);
 }
 
+static long ioctl_report(struct hab_heap *heap, void __user *arg)
+{
+	struct hab_report report;
+	u32 usize;
+	int err;
+
+	err = read_struct(&report, sizeof(report), sizeof(report), arg, &usize);
+	if (err)
+		return err;
+	err = hab_listen_report(heap, &report);
+	if (err)
+		return err;
+	return write_struct(arg, &report, sizeof(report), usize);
+}
+
 static long ioctl_stack(void __user *arg)
 {
 	struct hab_stack_event event;
@@ -219,6 +235,7 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 	case HAB_IOC_STATS:
 	case HAB_IOC_STACK:
 	case HAB_IOC_RETURN:
+	case HAB_IOC_REPORT:
 		break;
 	default:
 		return -ENOTTY;
@@ -234,6 +251,8 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 		return ioctl_stack(arg);
 	case HAB_IOC_RETURN:
 		return ioctl_return(heap, arg);
+	case HAB_IOC_REPORT:
+		return ioctl_report(heap, arg);
 	default: /* HAB_IOC_RESET */
 		if (argument)
 			return -EINVAL;

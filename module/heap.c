@@ -19,7 +19,7 @@
 #include <linux/vmalloc.h>
 
 #include "heap.h"
-#include "hotplug.h"
+#include "heaps.h"
 #include "telemetry.h"
 #include "topology.h"
 
@@ -38,12 +38,11 @@ unsigned int hab_heap_count(void)
 	return atomic_read(&nr_heaps);
 }
 
-/* Terminated, and nothing in it that could garble a log or a label. */
-static bool name_ok(const char *name)
+bool hab_name_ok(const char *name, size_t room)
 {
-	size_t i, len = strnlen(name, HAB_NAME_LEN);
+	size_t i, len = strnlen(name, room);
 
-	if (len == HAB_NAME_LEN)
+	if (len == room)
 		return false;
 	for (i = 0; i < len; i++) {
 		if (name[i] < ' ' || name[i] > '~')
@@ -56,7 +55,7 @@ static int check_create(const struct hab_create *create)
 {
 	int err;
 
-	if (create->flags || create->reserved || !name_ok(create->name))
+	if (create->flags || create->reserved || !hab_name_ok(create->name, sizeof(create->name)))
 		return -EINVAL;
 	if (create->nr_levels > HAB_MAX_LEVELS)
 		return -EINVAL;
@@ -155,7 +154,7 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 	create->heap_id = heap->id;
 	create->info_bytes = heap->info_bytes;
 	create->words_bytes = heap->words_bytes;
-	hab_hotplug_join(heap);
+	hab_heaps_join(heap);
 	return heap;
 }
 
@@ -165,7 +164,7 @@ void hab_heap_destroy(struct hab_heap *heap)
 
 	if (!heap)
 		return;
-	hab_hotplug_leave(heap);
+	hab_heaps_leave(heap);
 	for (l = 0; l < HAB_MAX_LEVELS; l++)
 		kvfree(heap->books.levels[l].buffers);
 	vfree(heap->books.words);

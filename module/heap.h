@@ -13,7 +13,7 @@
 
 /**
  * struct hab_heap - what HAB_IOC_CREATE made
- * @link: in the list of hotplug.c
+ * @link: in the list of heaps.c
  * @lock: the books; taken with preemption off, held for a refill or a reset. Innermost
  * @books: the hierarchy
  * @info: the read-only area, vmalloc_user()
@@ -75,6 +75,9 @@ void hab_heap_retire(struct hab_heap *heap, unsigned int cpu);
 
 void hab_heap_reset(struct hab_heap *heap);
 void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats);
+
+/* Terminated, and nothing in it that could garble a log or a label. */
+bool hab_name_ok(const char *name, size_t room);
 
 /* Heaps that exist now. */
 unsigned int hab_heap_count(void);

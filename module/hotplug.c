@@ -16,20 +16,16 @@
  * and a refill fills the buffers of the CPU it runs on. A process that writes into words
  * at other times harms its own heap only, as always.
  *
- * Locks: CPU hotplug's own, then heaps_lock, then a heap's. A heap joins and leaves
- * under heaps_lock alone, and no memory is allocated and no CPU waited for inside it. A
- * heap that joins late misses nothing: its words are empty until its user has it.
+ * A heap that joins the list late misses nothing: its words are empty until its user has
+ * it.
  */
 #include <linux/cpuhotplug.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
 
 #include "heap.h"
+#include "heaps.h"
 #include "hotplug.h"
 #include "topology.h"
 
-static LIST_HEAD(heaps);
-static DEFINE_MUTEX(heaps_lock); /* the list, and that what is in it stays */
 static int place_state, retire_state;
 
 /* On the CPU that comes, before user threads may run there. */
@@ -42,27 +38,8 @@ static int place_cpu(unsigned int cpu)
 /* The CPU is dead, or never came up. */
 static int retire_cpu(unsigned int cpu)
 {
-	struct hab_heap *heap;
-
-	mutex_lock(&heaps_lock);
-	list_for_each_entry(heap, &heaps, link)
-		hab_heap_retire(heap, cpu);
-	mutex_unlock(&heaps_lock);
+	hab_heaps_each(hab_heap_retire, cpu);
 	return 0;
-}
-
-void hab_hotplug_join(struct hab_heap *heap)
-{
-	mutex_lock(&heaps_lock);
-	list_add_tail(&heap->link, &heaps);
-	mutex_unlock(&heaps_lock);
-}
-
-void hab_hotplug_leave(struct hab_heap *heap)
-{
-	mutex_lock(&heaps_lock);
-	list_del_init(&heap->link);
-	mutex_unlock(&heaps_lock);
 }
 
 int hab_hotplug_init(void)

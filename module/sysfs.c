@@ -12,6 +12,7 @@
 #include "../core/throttle.h"
 #include "heap.h"
 #include "kfunc.h"
+#include "listen.h"
 #include "sysfs.h"
 #include "telemetry.h"
 #include "topology.h"
@@ -101,6 +102,24 @@ static ssize_t share_by_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(share_by);
 
+static ssize_t sampling_interval_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hab_listen_interval());
+}
+
+static ssize_t sampling_interval_store(struct device *dev, struct device_attribute *attr,
+				       const char *buf, size_t count)
+{
+	u64 mean_bytes;
+	int err;
+
+	err = kstrtou64(buf, 10, &mean_bytes);
+	if (!err)
+		err = hab_listen_set_interval(mean_bytes);
+	return err ? err : count;
+}
+static DEVICE_ATTR_RW(sampling_interval);
+
 static ssize_t refills_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	u64 refills, bytes;
@@ -158,6 +177,7 @@ static struct attribute *hab_attrs[] = {
 	&dev_attr_refill_bytes.attr,
 	&dev_attr_refills.attr,
 	&dev_attr_sampled.attr,
+	&dev_attr_sampling_interval.attr,
 	&dev_attr_share_by.attr,
 	&dev_attr_throttled.attr,
 	NULL,

@@ -37,6 +37,7 @@ static DEFINE_SPINLOCK(throttle_lock);		       /* turns and rate changes */
 static u32 window_ms;
 static u32 share_by;
 static unsigned int quiet_windows;
+static unsigned long next_turn; /* in jiffies */
 static bool turning;
 static atomic64_t last_sample_id = ATOMIC64_INIT(0);
 
@@ -71,16 +72,55 @@ static void tell_window(void *context, const struct hab_window_end *end)
 	preempt_enable();
 }
 
-static void turn_window(struct work_struct *work)
+static void start_timetable(u32 ms)
+{
+	WRITE_ONCE(window_ms, ms);
+	next_turn = jiffies + window_jiffies();
+}
+
+/*
+ * How many turns are due, at least 1; sets when the next one is. Turns are a window apart
+ * from when they should be, not from when they were, or a busy machine would turn too few
+ * in a second and keep too few events. The points of windows that were missed are carried
+ * on like those of empty ones, for a second at most.
+ */
+static u32 due_turns(void)
+{
+	unsigned long now = jiffies, window = window_jiffies();
+	u32 due = 1;
+
+	for (next_turn += window; time_before_eq(next_turn, now); next_turn += window) {
+		if (due * window >= HZ) {
+			next_turn = now + window;
+			break;
+		}
+		due++;
+	}
+	return due;
+}
+
+static u64 turn_all(void)
 {
 	u64 measured = 0;
-	bool go_on;
 	u32 kind;
 
-	spin_lock(&throttle_lock);
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 		measured += hab_throttle_turn(&throttles[kind], get_random_u64(), tell_window,
 					      &throttles[kind]);
+	return measured;
+}
+
+static void turn_window(struct work_struct *work)
+{
+	unsigned long wait;
+	u64 measured = 0;
+	bool go_on;
+	u32 due;
+
+	spin_lock(&throttle_lock);
+	for (due = due_turns(); due; due--)
+		measured += turn_all();
+	wait = next_turn - jiffies;
 	quiet_windows = measured ? 0 : quiet_windows + 1;
 	go_on = quiet_windows * (u64)window_ms <= QUIET_SECONDS * HAB_SECOND_MS;
 	/*
@@ -90,13 +130,15 @@ static void turn_window(struct work_struct *work)
 	WRITE_ONCE(turning, go_on);
 	spin_unlock(&throttle_lock);
 	if (go_on)
-		schedule_delayed_work(&turn_work, window_jiffies());
+		queue_delayed_work(system_highpri_wq, &turn_work, (long)wait > 0 ? wait : 0);
 }
 
 static void start_turning(struct irq_work *work)
 {
 	WRITE_ONCE(quiet_windows, 0);
-	schedule_delayed_work(&turn_work, window_jiffies());
+	/* Turns are serialised with this by the work not being queued. */
+	next_turn = jiffies + window_jiffies();
+	queue_delayed_work(system_highpri_wq, &turn_work, window_jiffies());
 }
 
 /* Whose share an event counts in, never 0. */
@@ -204,11 +246,11 @@ int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 		err = hab_throttle_set_rate(&throttles[kind], rate, period_ms, tell_window,
 					    &throttles[kind]);
 	if (!err)
-		WRITE_ONCE(window_ms, hab_throttle_window_ms(&throttles[0]));
+		start_timetable(hab_throttle_window_ms(&throttles[0]));
 	spin_unlock(&throttle_lock);
 	/* The window under way was cut short: its turn is one window from now. */
 	if (!err && READ_ONCE(turning))
-		mod_delayed_work(system_wq, &turn_work, window_jiffies());
+		mod_delayed_work(system_highpri_wq, &turn_work, window_jiffies());
 	return err;
 }
 

@@ -14,6 +14,7 @@
 #include <linux/tracepoint.h>
 
 #include "../uapi/hab.h"
+#include "listen.h"
 
 /* A lowest-level buffer, or the caller itself, got memory. */
 TRACE_EVENT(hab_refill,
@@ -39,6 +40,48 @@ TRACE_EVENT(hab_refill,
 		  __entry->heap_id, __get_str(heap_name), __entry->bytes,
 		  __entry->chunk_bytes, __entry->domain, __entry->level)
 );
+
+/* What a program says of its allocations, as long as somebody listens; see listen.c. */
+DECLARE_EVENT_CLASS(hab_report,
+	TP_PROTO(struct hab_event *event),
+	TP_ARGS(event),
+	TP_STRUCT__entry(
+		__field(u64, heap_id)
+		__field(u64, bytes)
+		__field(u64, chunk_bytes)
+		__field(u64, object_bytes)
+		__field(u64, allocated_bytes)
+		__string(heap_name, event->heap_name)
+		__string(tag, event->tag)
+	),
+	TP_fast_assign(
+		__entry->heap_id = event->heap_id;
+		__entry->bytes = event->bytes;
+		__entry->chunk_bytes = event->chunk_bytes;
+		__entry->object_bytes = event->object_bytes;
+		__entry->allocated_bytes = event->allocated_bytes;
+		memcpy(__get_str(heap_name), event->heap_name, strlen(event->heap_name) + 1);
+		memcpy(__get_str(tag), event->tag, strlen(event->tag) + 1);
+	),
+	TP_printk("heap=%llu name=%s bytes=%llu chunk=%llu object=%llu allocated=%llu tag=%s",
+		  __entry->heap_id, __get_str(heap_name), __entry->bytes, __entry->chunk_bytes,
+		  __entry->object_bytes, __entry->allocated_bytes, __get_str(tag))
+);
+
+/* An object was put into a new TLAB. */
+DEFINE_EVENT_FN(hab_report, hab_tlab,
+	TP_PROTO(struct hab_event *event), TP_ARGS(event),
+	hab_listen_tlab, hab_unlisten_tlab);
+
+/* An object got a chunk of its own. */
+DEFINE_EVENT_FN(hab_report, hab_outside,
+	TP_PROTO(struct hab_event *event), TP_ARGS(event),
+	hab_listen_outside, hab_unlisten_outside);
+
+/* A thread has allocated about the sampling interval. */
+DEFINE_EVENT_FN(hab_report, hab_sample,
+	TP_PROTO(struct hab_event *event), TP_ARGS(event),
+	hab_listen_sample, hab_unlisten_sample);
 
 /* A heap was made; of the event only @heap_id and @heap_name are set. */
 TRACE_EVENT(hab_heap,

@@ -268,6 +268,7 @@ struct hab_return {
 #define HAB_IOC_STATS	_IO(HAB_IOC_TYPE, 0x04)
 #define HAB_IOC_STACK	_IO(HAB_IOC_TYPE, 0x05)
 #define HAB_IOC_RETURN	_IO(HAB_IOC_TYPE, 0x06)
+#define HAB_IOC_REPORT	_IO(HAB_IOC_TYPE, 0x07)
 
 /**
  * struct hab_info - start of the read-only area at HAB_MAP_INFO
@@ -277,9 +278,12 @@ struct hab_return {
  * @arena_bytes: as in struct hab_create
  * @nr_cpus: CPU numbers are below this
  * @nr_levels: as in struct hab_create
- * @reserved: 0
+ * @listeners: bits HAB_LISTENER(kind): somebody follows these events now, so the kernel
+ *	would like to hear of them by HAB_IOC_REPORT. Changes at any moment
  * @domains_offset: where __u32 domain[nr_levels][nr_cpus] begins, in bytes
  * @levels: as in struct hab_create
+ * @sampling_interval: mean distance in bytes of HAB_EVENT_SAMPLE by one thread, 0: every
+ *	allocation. Changes at any moment
  *
  * The word of a CPU is at HAB_MAP_WORDS + domain * HAB_WORD_STRIDE, domain being
  * that of the last level. HAB_DOMAIN_NONE: not known yet, HAB_IOC_REFILL fills
@@ -292,14 +296,18 @@ struct hab_info {
 	__u64 arena_bytes;
 	__u32 nr_cpus;
 	__u32 nr_levels;
-	__u32 reserved;
+	__u32 listeners;
 	__u32 domains_offset;
 	struct hab_level levels[HAB_MAX_LEVELS];
+	__u64 sampling_interval;
 };
 
+#define HAB_LISTENER(kind)	      (1u << (kind))
+#define HAB_SAMPLING_INTERVAL_DEFAULT (512 * 1024)
+
 /*
- * What the tracepoints of trace system "hab" point to. BPF programs read it
- * through BTF, so fields may be added and moved.
+ * Events. What the tracepoints of trace system "hab" point to is read by BPF programs
+ * through BTF, so fields may be added and moved; struct hab_report is as fixed as the rest.
  */
 
 #define HAB_TAG_LEN 32 /* with the closing NUL */
@@ -382,6 +390,32 @@ struct hab_window_event {
 	__u64 candidates;
 	__u32 points;
 	__u32 reserved;
+};
+
+/**
+ * struct hab_report - argument of HAB_IOC_REPORT
+ * @size: in: sizeof(struct hab_report)
+ * @kind: in: HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE or HAB_EVENT_SAMPLE
+ * @bytes: in: this and the next three: as in struct hab_event
+ * @chunk_bytes: in
+ * @object_bytes: in
+ * @allocated_bytes: in
+ * @sample_id: out: not 0 if the event was kept as a sample: the caller may send its stack
+ *	with HAB_IOC_STACK
+ * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
+ *
+ * Tells the listeners, if there are any, what the calling thread allocates. EINVAL for
+ * another kind, no bytes, or a tag that is none.
+ */
+struct hab_report {
+	__u32 size;
+	__u32 kind;
+	__u64 bytes;
+	__u64 chunk_bytes;
+	__u64 object_bytes;
+	__u64 allocated_bytes;
+	__u64 sample_id;
+	char tag[HAB_TAG_LEN];
 };
 
 /**

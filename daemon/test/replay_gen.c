@@ -16,6 +16,7 @@
 #include <execinfo.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stddef.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +104,9 @@ static void emit_sample(const struct hab_record_sample *sample)
 	total_samples++;
 	total_bytes += sample->bytes;
 	total_estimate += estimate(sample);
-	emit(sample, sizeof(*sample));
+	/* As the BPF program sends it: it ends with the frames that are there. */
+	emit(sample, offsetof(struct hab_record_sample, frames) +
+			     sample->nr_frames * sizeof(sample->frames[0]));
 }
 
 static void emit_stack(const struct hab_record_sample *sample, uint32_t tid)
@@ -197,7 +200,7 @@ static void scenario_late_stacks(void)
 		kernel_frames(&sample);
 		emit_sample(&sample);
 		kernel_estimate += estimate(&sample);
-		now_ns += 300 * MS;
+		now_ns += 600 * MS;
 		/* Too late; and, for the odd ones, of another thread. */
 		emit_stack(&sample, sample.head.tid + (i & 1));
 		total_late++;
@@ -261,6 +264,9 @@ static void scenario_malformed(void)
 	struct hab_record_stack stack = { .head = { .type = HAB_RECORD_STACK } };
 
 	emit(&sample, 3);
+	sample.nr_frames = 0;
+	emit(&sample, offsetof(struct hab_record_sample, frames) - 1);
+	sample.nr_frames = HAB_STACK_DEPTH;
 	emit(&sample, sizeof(sample) - 1);
 	sample.nr_frames = HAB_STACK_DEPTH + 1;
 	emit(&sample, sizeof(sample));
@@ -268,7 +274,9 @@ static void scenario_malformed(void)
 	emit(&sample, sizeof(sample));
 	stack.nr_frames = 0xffffffff;
 	emit(&stack, sizeof(stack));
-	total_malformed += 5;
+	stack.nr_frames = 2;
+	emit(&stack, offsetof(struct hab_record_stack, frames) + 15);
+	total_malformed += 7;
 }
 
 static void scenario_other_samples(void)

@@ -19,8 +19,9 @@ started=()
 outputs_clean() {
 	local pid
 	for pid in "${started[@]}"; do
-		kill "$pid" 2>/dev/null
+		kill -9 "$pid" 2>/dev/null
 	done
+	# shellcheck disable=SC2154 # of tap.sh
 	rm -rf "$work" "$tap_output"
 }
 trap outputs_clean EXIT

@@ -11,8 +11,9 @@
 
 namespace victim
 {
-template <typename T> class Store {
-    public:
+template <typename T> class Store
+{
+      public:
 	static __attribute__((noinline)) void *grow(const std::vector<T> &);
 };
 
@@ -28,7 +29,7 @@ __attribute__((noinline)) void operator+=(Store<std::string> &store, int)
 }
 
 template class Store<std::string>;
-}
+} // namespace victim
 
 extern "C" __attribute__((noinline)) void plain_function(void)
 {
@@ -40,6 +41,26 @@ static __attribute__((noinline)) void hidden_function(void)
 	asm volatile("nop; nop; nop; nop");
 }
 
+/* As a compiler of Rust named functions until lately. */
+extern "C" void rust_function(void) asm("_ZN6victim4rust17h0123456789abcdefE");
+extern "C" __attribute__((noinline)) void rust_function(void)
+{
+	asm volatile("nop; nop; nop; nop");
+}
+
+/* Written out, this name has more than a thousand million letters. */
+extern "C" void
+hostile_function(void) asm("_Z7hostileISt4pairIiiES0_IS1_S1_ES0_IS2_S2_ES0_IS3_S3_ES0_IS4_S4_ES0_I"
+			   "S5_S5_ES0_IS6_S6_ES0_IS7_S7_ES0_IS8_S8_ES0_IS9_S9_ES0_ISA_SA_ES0_ISB_S"
+			   "B_ES0_ISC_SC_ES0_ISD_SD_ES0_ISE_SE_ES0_ISF_SF_ES0_ISG_SG_ES0_ISH_SH_ES"
+			   "0_ISI_SI_ES0_ISJ_SJ_ES0_ISK_SK_ES0_ISL_SL_ES0_ISM_SM_ES0_ISN_SN_ES0_IS"
+			   "O_SO_ES0_ISP_SP_ES0_ISQ_SQ_ES0_ISR_SR_ES0_ISS_SS_ES0_IST_ST_ES0_ISU_SU"
+			   "_ES0_ISV_SV_ES0_ISW_SW_ES0_ISX_SX_EEvv");
+extern "C" __attribute__((noinline)) void hostile_function(void)
+{
+	asm volatile("nop; nop; nop; nop");
+}
+
 int main()
 {
 	void *(*grow)(const std::vector<std::string> &) = victim::Store<std::string>::grow;
@@ -47,10 +68,13 @@ int main()
 
 	plain_function();
 	hidden_function();
+	rust_function();
+	hostile_function();
 	/* Two bytes into each: an instruction of it, and a return address too. */
-	printf("%d %lx,%lx,%lx,%lx\n", getpid(), (unsigned long)grow + 2,
-	       (unsigned long)add + 2,
-	       (unsigned long)plain_function + 2, (unsigned long)hidden_function + 2);
+	printf("%d %lx,%lx,%lx,%lx,%lx,%lx\n", getpid(), (unsigned long)grow + 2,
+	       (unsigned long)add + 2, (unsigned long)plain_function + 2,
+	       (unsigned long)hidden_function + 2, (unsigned long)rust_function + 2,
+	       (unsigned long)hostile_function + 2);
 	fflush(stdout);
 	while (getchar() != EOF)
 		;

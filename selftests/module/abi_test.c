@@ -98,6 +98,7 @@ TEST_F(device, commands_before_create_are_eopnotsupp)
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_STATS, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_STACK, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_RETURN, NULL));
+	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_REPORT, NULL));
 	EXPECT_EQ(-EOPNOTSUPP, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, HAB_MAP_INFO));
 }
 
@@ -272,6 +273,34 @@ TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 	}
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
 	EXPECT_EQ(200, stats.invalid_words);
+}
+
+TEST_F(device, reports_of_no_allocation_are_refused)
+{
+	struct hab_report report = { .size = sizeof(report), .kind = HAB_EVENT_TLAB, .bytes = 64 };
+
+	ASSERT_EQ(0, created(self));
+	report.sample_id = 1;
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
+	/* Nobody listens, so nobody kept it. */
+	EXPECT_EQ(0, report.sample_id);
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_REPORT, NULL));
+	report.kind = HAB_EVENT_REFILL;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.kind = HAB_EVENT_KINDS;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.kind = HAB_EVENT_SAMPLE;
+	report.bytes = 0;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.bytes = 64;
+	memset(report.tag, 'x', sizeof(report.tag));
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	strcpy(report.tag, "a\tb");
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	strcpy(report.tag, "struct node");
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
+	report.size = sizeof(report) - 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 }
 
 static int give_back(int fd, __u64 offset, __u64 bytes)

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the BPF programs have in common: the maps, and the counting that gives each event
+ * exactly one end: sampled, throttled or lost.
+ *
+ * For BPF programs only; before it, struct task_struct and records.h.
+ */
+#ifndef HAB_BPF_TOTALS_H
+#define HAB_BPF_TOTALS_H
+
+/* What events of each kind stand for since the last kept one, and which that was of all. */
+struct task_state {
+	__u64 bytes[HAB_EVENT_KINDS];
+	__u64 sample_id;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct hab_process_totals);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct hab_machine_totals);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_state);
+} tasks SEC(".maps");
+
+/* Who an event is counted for. */
+struct counted {
+	struct hab_machine_totals *machine;
+	struct hab_process_totals *process; /* NULL: the table is full */
+	struct task_state *task;	    /* NULL: no memory */
+};
+
+static struct hab_machine_totals *machine_totals(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+static struct hab_process_totals *process_totals(__u32 pid)
+{
+	struct hab_process_totals fresh = {};
+	struct hab_process_totals *found;
+
+	found = bpf_map_lookup_elem(&processes, &pid);
+	if (found)
+		return found;
+	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	/* Another thread may win; the second lookup finds either's entry. */
+	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+static void fill_head(struct hab_record_head *head, __u32 type)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	head->type = type;
+	head->pid = id >> 32;
+	head->tid = (__u32)id;
+	head->reserved = 0;
+	head->time_ns = bpf_ktime_get_ns();
+}
+
+/* An event has come: count it. Its end is told by one of the next two. */
+static __always_inline bool count_event(struct counted *counted, __u32 kind, __u64 bytes)
+{
+	counted->machine = machine_totals();
+	if (!counted->machine)
+		return false;
+	__sync_fetch_and_add(&counted->machine->events, 1);
+	if (kind == HAB_EVENT_REFILL) {
+		__sync_fetch_and_add(&counted->machine->refills, 1);
+		__sync_fetch_and_add(&counted->machine->bytes, bytes);
+	}
+	counted->process = process_totals(bpf_get_current_pid_tgid() >> 32);
+	if (!counted->process) {
+		__sync_fetch_and_add(&counted->machine->table_full, 1);
+	} else if (kind == HAB_EVENT_REFILL) {
+		__sync_fetch_and_add(&counted->process->refills, 1);
+		__sync_fetch_and_add(&counted->process->bytes, bytes);
+	}
+	counted->task = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), NULL,
+					     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (counted->task)
+		counted->task->bytes[kind] += bytes;
+	return true;
+}
+
+static __always_inline void count_throttled(struct counted *counted)
+{
+	__sync_fetch_and_add(&counted->machine->throttled, 1);
+	if (counted->process)
+		__sync_fetch_and_add(&counted->process->throttled, 1);
+}
+
+/* The event was kept; sent: the ring had room. replaces: it takes the place of another one. */
+static __always_inline void count_kept(struct counted *counted, __u32 kind, bool sent,
+				       bool replaces, __u64 sample_id)
+{
+	if (!sent && !replaces) {
+		__sync_fetch_and_add(&counted->machine->lost, 1);
+		if (counted->process)
+			__sync_fetch_and_add(&counted->process->lost, 1);
+		return;
+	}
+	if (replaces) {
+		/* One of the two was throttled: the other one if this was sent, else this. */
+		count_throttled(counted);
+		if (!sent)
+			return;
+		__sync_fetch_and_add(&counted->machine->replaced, 1);
+	}
+	/* Only a sample that was sent ends the interval, so weights add up. */
+	if (counted->task) {
+		counted->task->bytes[kind] = 0;
+		counted->task->sample_id = sample_id;
+	}
+	if (replaces)
+		return;
+	__sync_fetch_and_add(&counted->machine->sampled, 1);
+	if (counted->process)
+		__sync_fetch_and_add(&counted->process->sampled, 1);
+}
+
+#endif /* HAB_BPF_TOTALS_H */

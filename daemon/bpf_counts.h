@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The exact counts in the maps of bpf/totals.h. */
+#ifndef HABD_BPF_COUNTS_H
+#define HABD_BPF_COUNTS_H
+
+#include <bpf/libbpf.h>
+
+#include "feed.h"
+
+struct bpf_counts {
+	int nr_cpus;
+	struct hab_machine_totals *per_cpu;
+	bool batch; /* the kernel reads maps in batches */
+};
+
+void bpf_counts_begin(struct bpf_counts *counts);
+void bpf_counts_end(struct bpf_counts *counts);
+/* The machine's and the processes' counts, from the maps with these descriptors. */
+void bpf_counts_read(struct bpf_counts *counts, int machine_map, int processes_map,
+		     struct feed_totals *totals);
+/* Takes the process out and gives what it had last. */
+bool bpf_counts_forget(int processes_map, uint32_t pid, struct hab_process_totals *last);
+/* Hits that the kernel dropped before the program ran. */
+uint64_t bpf_missed(const struct bpf_program *program);
+
+#endif /* HABD_BPF_COUNTS_H */

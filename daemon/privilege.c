@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The capabilities that habd needs: looked for at the start, so that a missing one is named
+ * in a sentence, and dropped as soon as only loading needed them.
+ */
+#include "privilege.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/capability.h>
+
+#include "util.h"
+
+static const struct {
+	cap_value_t capability;
+	const char *name;
+	const char *what_for;
+	bool needed; /* else only some processes cannot be looked into */
+	bool keep;   /* needed while running, too */
+} capabilities[] = {
+	{ CAP_BPF, "CAP_BPF", "to load BPF programs and read their maps", true, true },
+	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints and probes", true, true },
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that", true,
+	  false },
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to read other users' /proc/PID/maps", false, true },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read other users' programs", false,
+	  true },
+	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
+	  "to open the files of other mount namespaces", false, true },
+};
+
+static bool has_capability(cap_t all, cap_value_t capability)
+{
+	cap_flag_value_t value = CAP_CLEAR;
+
+	return !cap_get_flag(all, capability, CAP_EFFECTIVE, &value) && value == CAP_SET;
+}
+
+bool privilege_check(bool module)
+{
+	cap_t all = cap_get_proc();
+	bool good = true;
+	unsigned int i;
+
+	if (!all)
+		return true;
+	for (i = 0; i < ARRAY_SIZE(capabilities); i++) {
+		if (has_capability(all, capabilities[i].capability) ||
+		    (capabilities[i].capability == CAP_SYS_ADMIN && !module))
+			continue;
+		if (capabilities[i].needed) {
+			say("not enough privilege: %s is missing (%s)", capabilities[i].name,
+			    capabilities[i].what_for);
+			good = false;
+		} else {
+			say_verbose("%s is missing (%s): some stacks will have no names",
+				    capabilities[i].name, capabilities[i].what_for);
+		}
+	}
+	cap_free(all);
+	if (!good)
+		say("start it as root (`sudo habd`), or with `systemctl start habd`, whose "
+		    "unit grants just these");
+	return good;
+}
+
+void privilege_drop(void)
+{
+	cap_t now = cap_get_proc(), less = cap_init();
+	unsigned int i;
+
+	if (!now || !less)
+		goto end;
+	for (i = 0; i < ARRAY_SIZE(capabilities); i++) {
+		if (!capabilities[i].keep || !has_capability(now, capabilities[i].capability))
+			continue;
+		cap_set_flag(less, CAP_EFFECTIVE, 1, &capabilities[i].capability, CAP_SET);
+		cap_set_flag(less, CAP_PERMITTED, 1, &capabilities[i].capability, CAP_SET);
+	}
+	if (cap_set_proc(less))
+		say("could not drop privileges: %s; going on with them", strerror(errno));
+end:
+	cap_free(now);
+	cap_free(less);
+}

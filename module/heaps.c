@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The list of all heaps, for what concerns each of them: CPUs that go, listeners that
+ * come and go.
+ *
+ * The hard case is the heap that is made meanwhile: it joins, and is told who listens,
+ * under the lock under which the others are told, so it is in either or in both.
+ *
+ * Locks: CPU hotplug's own, or that of the tracepoints, then heaps_lock, then a heap's. No
+ * memory is allocated and no CPU waited for inside it.
+ */
+#include <linux/list.h>
+#include <linux/mutex.h>
+
+#include "heap.h"
+#include "heaps.h"
+#include "listen.h"
+
+static LIST_HEAD(heaps);
+static DEFINE_MUTEX(heaps_lock); /* the list, and that what is in it stays */
+
+void hab_heaps_join(struct hab_heap *heap)
+{
+	mutex_lock(&heaps_lock);
+	list_add_tail(&heap->link, &heaps);
+	hab_listen_show(heap);
+	mutex_unlock(&heaps_lock);
+}
+
+void hab_heaps_leave(struct hab_heap *heap)
+{
+	mutex_lock(&heaps_lock);
+	list_del_init(&heap->link);
+	mutex_unlock(&heaps_lock);
+}
+
+void hab_heaps_each(void (*visit)(struct hab_heap *heap, unsigned int argument),
+		    unsigned int argument)
+{
+	struct hab_heap *heap;
+
+	mutex_lock(&heaps_lock);
+	list_for_each_entry(heap, &heaps, link)
+		visit(heap, argument);
+	mutex_unlock(&heaps_lock);
+}

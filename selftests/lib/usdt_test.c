@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Static probes, on this host and without privilege: reached while somebody listens and at no
+ * other time, with the numbers that the library itself knows; OpenTelemetry's two tell of
+ * each object once.
+ */
+#include <libgen.h>
+
+#include "kselftest_harness.h"
+#include "hab.h"
+#include "probes.h"
+#include "usdt.h"
+
+#define TLAB   4096
+#define OBJECT 48
+#define LARGE  20000
+
+static const char *const names[] = { "hab:refill", "hab:tlab",		"hab:outside",
+				     "hab:sample", "otel_memory:alloc", "otel_memory:free" };
+static const int nr_arguments[] = { 6, 6, 6, 6, 3, 1 };
+#define NAMES 6
+
+/* The order of the arguments of hab:tlab, hab:outside and hab:sample. */
+enum { HEAP, TAG, BYTES, CHUNK_BYTES, OBJECT_BYTES, ALLOCATED_BYTES };
+
+FIXTURE(probes)
+{
+	struct probes probes;
+	struct probe *refill, *tlab, *outside, *sample, *alloc, *free;
+	struct hab_heap *heap;
+	struct hab_heap_stats before, after;
+};
+
+FIXTURE_SETUP(probes)
+{
+	struct hab_heap_config config;
+
+#ifndef __x86_64__
+	SKIP(return, "breakpoints are made for x86-64 only");
+#endif
+	ASSERT_TRUE(probes_trace(&self->probes));
+	self->refill = probes_find(&self->probes, "hab:refill");
+	self->tlab = probes_find(&self->probes, "hab:tlab");
+	self->outside = probes_find(&self->probes, "hab:outside");
+	self->sample = probes_find(&self->probes, "hab:sample");
+	self->alloc = probes_find(&self->probes, "otel_memory:alloc");
+	self->free = probes_find(&self->probes, "otel_memory:free");
+	ASSERT_TRUE(self->refill && self->tlab && self->outside && self->sample && self->alloc &&
+		    self->free);
+	hab_heap_config_init(&config);
+	config.flags = HAB_HEAP_PROCESS;
+	config.arena_bytes = 64 << 20;
+	config.tlab_bytes = TLAB;
+	config.levels = "clab=256K@cpu";
+	config.name = "probed";
+	ASSERT_EQ(0, hab_heap_create(&self->heap, &config));
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 10000));
+}
+
+FIXTURE_TEARDOWN(probes)
+{
+	hab_heap_destroy(self->heap);
+}
+
+/* Small objects, and now and then a large one that goes past the TLAB. */
+static bool allocate(FIXTURE_DATA(probes) * self, int objects)
+{
+	int i;
+
+	hab_heap_stats(self->heap, &self->before);
+	for (i = 0; i < objects; i++) {
+		if (!hab_alloc(self->heap, OBJECT))
+			return false;
+		if (i % 100 == 99 && !hab_alloc(self->heap, LARGE))
+			return false;
+	}
+	hab_heap_stats(self->heap, &self->after);
+	return true;
+}
+
+static uint64_t all_hits(const struct probes *probes)
+{
+	uint64_t hits = 0;
+	int i;
+
+	for (i = 0; i < probes->nr; i++)
+		hits += probes->all[i].hits;
+	return hits;
+}
+
+/* Nothing missing, nothing else, and each as every tracer reads it. */
+static int wrong_probes(struct __test_metadata *_metadata, struct probes *probes)
+{
+	int i, wrong = probes->nr != NAMES;
+	struct probe *probe;
+
+	for (i = 0; i < NAMES; i++) {
+		probe = probes_find(probes, names[i]);
+		if (probe && probe->semaphore && probe->nr_arguments == nr_arguments[i])
+			continue;
+		TH_LOG("%s: %s", names[i],
+		       !probe		 ? "is missing" :
+		       !probe->semaphore ? "has no semaphore" :
+					   "has arguments that some tracers cannot read");
+		wrong++;
+	}
+	return wrong;
+}
+
+TEST_F(probes, the_program_has_six_probes_with_semaphores_that_each_tracer_reads)
+{
+	EXPECT_EQ(0, wrong_probes(_metadata, &self->probes));
+}
+
+TEST_F(probes, so_has_the_shared_library)
+{
+	struct probes *probes = calloc(1, sizeof(*probes));
+	char self_path[4096] = "", path[4200];
+
+	ASSERT_LT(0, readlink("/proc/self/exe", self_path, sizeof(self_path) - 1));
+	snprintf(path, sizeof(path), "%s/../libhab.so", dirname(self_path));
+	probes_read(probes, path);
+	EXPECT_EQ(0, wrong_probes(_metadata, probes));
+	free(probes);
+}
+
+TEST_F(probes, no_probe_is_reached_while_nobody_listens)
+{
+	ASSERT_TRUE(allocate(self, 5000));
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_EQ(0, all_hits(&self->probes));
+	/* Nor after a listener has gone. */
+	probes_listen(self->tlab);
+	ASSERT_TRUE(allocate(self, 1000));
+	EXPECT_GT(self->tlab->hits, 0);
+	probes_leave(self->tlab);
+	self->tlab->hits = 0;
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(0, all_hits(&self->probes));
+}
+
+TEST_F(probes, a_listener_reaches_its_own_probe_only)
+{
+	struct probe *const alone[] = { self->refill, self->tlab, self->outside, self->sample,
+					self->alloc };
+	unsigned int i;
+
+	for (i = 0; i < 5; i++) {
+		probes_listen(alone[i]);
+		ASSERT_TRUE(allocate(self, 5000));
+		ASSERT_EQ(0, hab_heap_reset(self->heap));
+		probes_leave(alone[i]);
+		EXPECT_GT(alone[i]->hits, 0);
+		EXPECT_EQ(alone[i]->hits, all_hits(&self->probes))
+		TH_LOG("listening to %s", alone[i]->name);
+		alone[i]->hits = 0;
+	}
+}
+
+TEST_F(probes, each_refill_is_told_once_with_its_bytes)
+{
+	probes_listen(self->refill);
+	ASSERT_TRUE(allocate(self, 50000));
+	EXPECT_GT(self->refill->hits, 40);
+	EXPECT_EQ(self->after.refills - self->before.refills, self->refill->hits);
+	EXPECT_EQ(self->after.refill_bytes - self->before.refill_bytes, self->refill->sums[1]);
+	EXPECT_STREQ("probed", (const char *)self->refill->last[0]);
+	EXPECT_EQ(self->refill->last[3], self->refill->last[4]); /* domain of a CPU is its number */
+	EXPECT_EQ(1, self->refill->last[5]);
+}
+
+TEST_F(probes, each_new_tlab_is_told_once_with_its_size)
+{
+	probes_listen(self->tlab);
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_GT(self->tlab->hits, 40);
+	EXPECT_EQ(self->after.tlab_refills - self->before.tlab_refills, self->tlab->hits);
+	EXPECT_EQ(self->tlab->hits * TLAB, self->tlab->sums[BYTES]);
+	EXPECT_EQ(self->tlab->hits * TLAB, self->tlab->sums[CHUNK_BYTES]);
+	EXPECT_EQ(self->tlab->hits * OBJECT, self->tlab->sums[OBJECT_BYTES]);
+	EXPECT_LE(self->tlab->last[ALLOCATED_BYTES], self->after.allocated_bytes);
+	EXPECT_GT(self->tlab->last[ALLOCATED_BYTES],
+		  self->after.allocated_bytes - LARGE - 2 * TLAB);
+}
+
+TEST_F(probes, each_object_outside_of_tlabs_is_told_once_with_its_size_and_tag)
+{
+	probes_listen(self->outside);
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(50, self->outside->hits);
+	EXPECT_EQ(50 * LARGE, self->outside->sums[OBJECT_BYTES]);
+	EXPECT_EQ(50 * ((LARGE + 63) / 64 * 64), self->outside->sums[BYTES]);
+	EXPECT_EQ(self->after.outside_allocations - self->before.outside_allocations,
+		  self->outside->hits);
+	EXPECT_STREQ("probed", (const char *)self->outside->last[HEAP]);
+}
+
+TEST_F(probes, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
+{
+	probes_listen(self->tlab);
+	probes_listen(self->outside);
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(self->after.chunks - self->before.chunks, self->tlab->hits + self->outside->hits);
+	EXPECT_EQ(self->after.chunk_bytes - self->before.chunk_bytes,
+		  self->tlab->sums[BYTES] + self->outside->sums[BYTES]);
+}
+
+/* The sums telescope: all that was allocated up to the last sample. */
+TEST_F(probes, samples_stand_for_all_bytes_up_to_the_last_one)
+{
+	uint64_t allocated;
+
+	probes_listen(self->sample);
+	ASSERT_TRUE(allocate(self, 20000));
+	allocated = self->after.allocated_bytes - self->before.allocated_bytes;
+	EXPECT_GT(self->sample->hits, 200);
+	EXPECT_LT(self->sample->hits, 600);
+	EXPECT_LE(self->sample->sums[BYTES], allocated);
+	EXPECT_GT(self->sample->sums[BYTES], allocated - 30 * 10000);
+}
+
+TEST_F(probes, opentelemetry_is_told_of_each_sample_what_the_sample_says)
+{
+	probes_listen(self->sample);
+	probes_listen(self->alloc);
+	ASSERT_TRUE(allocate(self, 20000));
+	EXPECT_GT(self->alloc->hits, 200);
+	EXPECT_EQ(self->sample->hits, self->alloc->hits);
+	EXPECT_EQ(self->sample->sums[OBJECT_BYTES], self->alloc->sums[1]);
+	EXPECT_EQ(self->sample->sums[BYTES], self->alloc->sums[2]);
+}
+
+/* The first told objects' frees have come, in their order, and none besides. */
+static bool freed_once(FIXTURE_DATA(probes) * self, uint64_t told)
+{
+	return self->free->hits == told &&
+	       !memcmp(self->free->first_arguments, self->alloc->first_arguments,
+		       told * sizeof(uint64_t));
+}
+
+TEST_F(probes, each_told_object_is_told_as_freed_once_by_a_reset_or_the_end)
+{
+	probes_listen(self->alloc);
+	probes_listen(self->free);
+	ASSERT_TRUE(allocate(self, 20000));
+	EXPECT_GT(self->alloc->hits, 200);
+	EXPECT_EQ(0, self->free->hits);
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_TRUE(freed_once(self, self->alloc->hits));
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_EQ(self->alloc->hits, self->free->hits);
+
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_GT(self->alloc->hits, self->free->hits);
+	hab_heap_destroy(self->heap);
+	self->heap = NULL;
+	EXPECT_TRUE(freed_once(self, self->alloc->hits));
+}
+
+TEST_F(probes, who_listens_to_frees_too_late_hears_of_those_that_were_told_only)
+{
+	ASSERT_TRUE(allocate(self, 20000));
+	probes_listen(self->free);
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_EQ(0, self->free->hits);
+}
+
+TEST_F(probes, objects_beyond_the_limit_are_never_told_as_freed)
+{
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 0));
+	probes_listen(self->alloc);
+	probes_listen(self->free);
+	ASSERT_TRUE(allocate(self, HAB_USDT_OBJECTS + 1000));
+	EXPECT_GT(self->alloc->hits, HAB_USDT_OBJECTS);
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_TRUE(freed_once(self, HAB_USDT_OBJECTS));
+	/* And the next ones are remembered again. */
+	self->alloc->hits = self->free->hits = 0;
+	ASSERT_TRUE(allocate(self, 1000));
+	EXPECT_EQ(1010, self->alloc->hits);
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_TRUE(freed_once(self, 1010));
+}
+
+TEST_F(probes, a_tag_is_told_with_its_allocation_only)
+{
+	self->outside->text_argument = TAG;
+	probes_listen(self->outside);
+	ASSERT_NE(NULL, hab_alloc_tagged(self->heap, LARGE, "struct node"));
+	EXPECT_STREQ("struct node", self->outside->text);
+	ASSERT_NE(NULL, hab_alloc(self->heap, LARGE));
+	EXPECT_EQ(2, self->outside->hits);
+	EXPECT_STREQ("", self->outside->text);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events of new TLABs, of objects outside them and of samples: raised while somebody
+ * listens and at no other time, with the numbers that the program itself knows.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "bpf/records.h"
+#include "hab.h"
+#include "hab.skel.h"
+
+#define RATE	 "/sys/class/misc/hab/rate"
+#define INTERVAL "/sys/class/misc/hab/sampling_interval"
+#define TLAB	 4096
+#define OBJECT	 48
+#define LARGE	 20000
+
+static int write_file(const char *path, const char *value)
+{
+	FILE *file = fopen(path, "w");
+
+	if (!file)
+		return -errno;
+	fputs(value, file);
+	return fclose(file) ? -errno : 0;
+}
+
+/* What came of one kind. */
+struct seen {
+	uint64_t events;
+	uint64_t bytes;
+	uint64_t chunk_bytes;
+	uint64_t object_bytes;
+	uint64_t last_allocated;
+	bool allocated_grows;
+	uint64_t tagged;
+	uint64_t stacks;
+};
+
+FIXTURE(events)
+{
+	struct hab_bpf *skeleton;
+	struct ring_buffer *ring;
+	struct hab_heap *heap;
+	struct hab_heap_stats before, after;
+	struct bpf_link *link[HAB_EVENT_KINDS];
+	struct bpf_link *stacks;
+	struct seen seen[HAB_EVENT_KINDS];
+	uint64_t last_kind;
+};
+
+static int on_record(void *context, void *data, size_t size)
+{
+	FIXTURE_DATA(events) *self = context;
+	const struct hab_record_sample *sample = data;
+	const struct hab_record_head *head = data;
+	struct seen *seen;
+
+	(void)size;
+	if (head->pid != (uint32_t)getpid())
+		return 0;
+	if (head->type == HAB_RECORD_STACK) {
+		self->seen[self->last_kind].stacks++;
+		return 0;
+	}
+	if (head->type != HAB_RECORD_SAMPLE)
+		return 0;
+	self->last_kind = sample->kind;
+	seen = &self->seen[sample->kind];
+	if (!seen->events)
+		seen->allocated_grows = true;
+	seen->allocated_grows &= sample->allocated_bytes > seen->last_allocated;
+	seen->last_allocated = sample->allocated_bytes;
+	seen->events++;
+	seen->bytes += sample->bytes;
+	seen->chunk_bytes += sample->chunk_bytes;
+	seen->object_bytes += sample->object_bytes;
+	seen->tagged += !strcmp(sample->tag, "struct node");
+	return 0;
+}
+
+FIXTURE_SETUP(events)
+{
+	struct hab_heap_config config;
+
+	if (access("/dev/hab", F_OK))
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	self->skeleton = hab_bpf__open_and_load();
+	ASSERT_NE(NULL, self->skeleton);
+	self->ring =
+		ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record, self, NULL);
+	ASSERT_NE(NULL, self->ring);
+	self->stacks = bpf_program__attach(self->skeleton->progs.on_stack);
+	ASSERT_NE(NULL, self->stacks);
+	/* Every event is kept. */
+	ASSERT_EQ(0, write_file(RATE, "off"));
+	ASSERT_EQ(0, write_file(INTERVAL, "10000"));
+	hab_heap_config_init(&config);
+	config.flags = HAB_HEAP_DEVICE;
+	config.arena_bytes = 64 << 20;
+	config.tlab_bytes = TLAB;
+	config.levels = "clab=256K@cpu";
+	config.name = "events";
+	ASSERT_EQ(0, hab_heap_create(&self->heap, &config));
+}
+
+FIXTURE_TEARDOWN(events)
+{
+	int kind;
+
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		bpf_link__destroy(self->link[kind]);
+	bpf_link__destroy(self->stacks);
+	write_file(RATE, "150");
+	write_file(INTERVAL, "524288");
+	hab_heap_destroy(self->heap);
+	ring_buffer__free(self->ring);
+	hab_bpf__destroy(self->skeleton);
+}
+
+static struct bpf_link *attach(struct hab_bpf *skeleton, int kind)
+{
+	struct bpf_program *programs[] = {
+		skeleton->progs.on_refill,
+		skeleton->progs.on_tlab,
+		skeleton->progs.on_outside,
+		skeleton->progs.on_sample,
+	};
+
+	return bpf_program__attach(programs[kind]);
+}
+
+static bool listen_to(FIXTURE_DATA(events) * self, int kind)
+{
+	self->link[kind] = attach(self->skeleton, kind);
+	return self->link[kind];
+}
+
+static void leave(FIXTURE_DATA(events) * self, int kind)
+{
+	bpf_link__destroy(self->link[kind]);
+	self->link[kind] = NULL;
+}
+
+/* Small objects, and now and then a large one that goes past the TLAB. */
+static bool allocate(FIXTURE_DATA(events) * self, int objects)
+{
+	int i;
+
+	hab_heap_stats(self->heap, &self->before);
+	for (i = 0; i < objects; i++) {
+		if (!hab_alloc(self->heap, OBJECT))
+			return false;
+		if (i % 100 == 99 && !hab_alloc(self->heap, LARGE))
+			return false;
+	}
+	hab_heap_stats(self->heap, &self->after);
+	return ring_buffer__consume(self->ring) >= 0;
+}
+
+TEST_F(events, each_new_tlab_is_one_event_with_its_size)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_TLAB];
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_TLAB));
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(self->after.tlab_refills - self->before.tlab_refills, seen->events);
+	EXPECT_GT(seen->events, 40);
+	EXPECT_EQ(seen->chunk_bytes, seen->bytes);
+	EXPECT_EQ(seen->events * TLAB, seen->bytes);
+	EXPECT_TRUE(seen->allocated_grows);
+	EXPECT_EQ(seen->events, seen->stacks);
+	EXPECT_EQ(0, self->seen[HAB_EVENT_OUTSIDE].events);
+	EXPECT_EQ(0, self->seen[HAB_EVENT_SAMPLE].events);
+}
+
+TEST_F(events, each_object_outside_of_tlabs_is_one_event_with_its_size)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_OUTSIDE];
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_OUTSIDE));
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(50, seen->events);
+	EXPECT_EQ(50 * LARGE, seen->object_bytes);
+	EXPECT_EQ(50 * ((LARGE + 63) / 64 * 64), seen->bytes);
+	EXPECT_TRUE(seen->allocated_grows);
+	EXPECT_EQ(0, self->seen[HAB_EVENT_TLAB].events);
+}
+
+TEST_F(events, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
+{
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_TLAB));
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_OUTSIDE));
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(self->after.chunks - self->before.chunks,
+		  self->seen[HAB_EVENT_TLAB].events + self->seen[HAB_EVENT_OUTSIDE].events);
+	EXPECT_EQ(self->after.chunk_bytes - self->before.chunk_bytes,
+		  self->seen[HAB_EVENT_TLAB].bytes + self->seen[HAB_EVENT_OUTSIDE].bytes);
+}
+
+/* The sums telescope: all that was allocated up to the last sample, whatever the distances. */
+TEST_F(events, samples_stand_for_all_bytes_up_to_the_last_one)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_SAMPLE];
+	uint64_t allocated;
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	ASSERT_TRUE(allocate(self, 20000));
+	allocated = self->after.allocated_bytes - self->before.allocated_bytes;
+	/* Some 5 MB at 10,000 bytes; a large object is one sample at most. */
+	EXPECT_GT(seen->events, 200);
+	EXPECT_LT(seen->events, 600);
+	EXPECT_LE(seen->bytes, allocated);
+	EXPECT_GT(seen->bytes, allocated - 30 * 10000);
+	EXPECT_EQ(seen->events, seen->stacks);
+}
+
+TEST_F(events, an_interval_of_0_samples_every_allocation)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_SAMPLE];
+
+	ASSERT_EQ(0, write_file(INTERVAL, "0"));
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	/* The TLAB in use may be open as it is until it ends. */
+	ASSERT_TRUE(allocate(self, 200));
+	memset(self->seen, 0, sizeof(self->seen));
+	ASSERT_TRUE(allocate(self, 1000));
+	EXPECT_EQ(1010, seen->events);
+	EXPECT_EQ(1000 * OBJECT + 10 * LARGE, seen->object_bytes);
+	EXPECT_EQ(self->after.allocated_bytes - self->before.allocated_bytes, seen->bytes);
+}
+
+TEST_F(events, the_sampling_interval_must_be_a_number_that_fits)
+{
+	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "-1"));
+	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "many"));
+	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "9223372036854775808"));
+	EXPECT_EQ(0, write_file(INTERVAL, "9223372036854775807"));
+}
+
+TEST_F(events, heaps_that_run_see_the_first_listener_come_and_the_last_one_go)
+{
+	static const int kinds[] = { HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE, HAB_EVENT_SAMPLE };
+	struct hab_bpf *another = hab_bpf__open_and_load();
+	struct bpf_link *link;
+	unsigned int i;
+
+	ASSERT_NE(NULL, another);
+	for (i = 0; i < 3; i++) {
+		uint64_t *events = &self->seen[kinds[i]].events;
+
+		ASSERT_TRUE(allocate(self, 1000));
+		EXPECT_EQ(0, *events);
+		ASSERT_TRUE(listen_to(self, kinds[i]));
+		ASSERT_TRUE(allocate(self, 1000));
+		EXPECT_GT(*events, 0);
+		/* Of two listeners one goes. */
+		link = attach(another, kinds[i]);
+		ASSERT_NE(NULL, link);
+		bpf_link__destroy(link);
+		*events = 0;
+		ASSERT_TRUE(allocate(self, 1000));
+		EXPECT_GT(*events, 0);
+		leave(self, kinds[i]);
+		*events = 0;
+		ASSERT_TRUE(allocate(self, 1000));
+		EXPECT_EQ(0, *events);
+	}
+	hab_bpf__destroy(another);
+}
+
+TEST_F(events, a_tag_is_in_the_events_of_its_allocations_only)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_OUTSIDE];
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_OUTSIDE));
+	ASSERT_NE(NULL, hab_alloc_tagged(self->heap, LARGE, "struct node"));
+	ASSERT_NE(NULL, hab_alloc(self->heap, LARGE));
+	{
+		HAB_TAG_SCOPE("struct node");
+		ASSERT_NE(NULL, hab_alloc(self->heap, LARGE));
+		ASSERT_NE(NULL, hab_alloc_tagged(self->heap, LARGE, "struct edge"));
+		ASSERT_NE(NULL, hab_alloc(self->heap, LARGE));
+	}
+	ASSERT_NE(NULL, hab_alloc(self->heap, LARGE));
+	ASSERT_NE(NULL, hab_alloc_tagged(self->heap, LARGE, "a\tb"));
+	ASSERT_LE(0, ring_buffer__consume(self->ring));
+	EXPECT_EQ(7, seen->events);
+	EXPECT_EQ(3, seen->tagged);
+}
+
+/* Instructions of one call on the fast path, counted one by one by a tracer. */
+static long count_instructions(struct hab_heap *heap)
+{
+	long count = 0;
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		void *object;
+
+		/* The child's own heap: give it a TLAB with room. */
+		object = hab_alloc(heap, 16);
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		raise(SIGSTOP);
+		object = hab_alloc(heap, 16);
+		raise(SIGSTOP);
+		_exit(!object);
+	}
+	waitpid(child, &status, 0);
+	while (WIFSTOPPED(status)) {
+		if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL))
+			break;
+		waitpid(child, &status, 0);
+		if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP)
+			break;
+		count++;
+	}
+	if (!WIFSTOPPED(status))
+		return -1;
+	ptrace(PTRACE_CONT, child, NULL, NULL);
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? count : -1;
+}
+
+TEST_F(events, listeners_add_no_instruction_to_the_fast_path)
+{
+	long silent, listened;
+	int kind;
+
+	ASSERT_NE(NULL, hab_alloc(self->heap, 16));
+	ASSERT_EQ(0, write_file(INTERVAL, "1000000000"));
+	silent = count_instructions(self->heap);
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		ASSERT_TRUE(listen_to(self, kind));
+	listened = count_instructions(self->heap);
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		leave(self, kind);
+	TH_LOG("%ld instructions from stop to stop, %ld with listeners to everything", silent,
+	       listened);
+	EXPECT_GT(silent, 0);
+	EXPECT_EQ(silent, listened);
+	EXPECT_EQ(silent, count_instructions(self->heap));
+}
+
+TEST_HARNESS_MAIN
