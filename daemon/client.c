@@ -25,7 +25,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context)
 static size_t take_header(char *data, size_t size, size_t count, void *context)
 {
 	struct answer *answer = context;
-	char line[128];
+	char line[160], text[64];
 	unsigned long long value;
 
 	snprintf(line, sizeof(line), "%.*s", (int)(size * count), data);
@@ -34,6 +34,14 @@ static size_t take_header(char *data, size_t size, size_t count, void *context)
 		answer->has_samples = true;
 	} else if (sscanf(line, "X-Hab-Estimate: %llu", &value) == 1) {
 		answer->estimate = value;
+	} else if (sscanf(line, "X-Hab-Folded-Samples: %llu", &value) == 1) {
+		answer->folded = value;
+	} else if (sscanf(line, "X-Hab-Event: %63[a-z, ]", text) == 1) {
+		free(answer->event);
+		answer->event = xstrdup(text);
+	} else if (sscanf(line, "X-Hab-Other-Events: %63[a-z, ]", text) == 1) {
+		free(answer->other_events);
+		answer->other_events = xstrdup(text);
 	}
 	return size * count;
 }
@@ -128,6 +136,8 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 void answer_end(struct answer *answer)
 {
 	free(answer->error);
+	free(answer->event);
+	free(answer->other_events);
 	text_end(&answer->body);
 	memset(answer, 0, sizeof(*answer));
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "query.h"
 #include "util.h"
 
 #define HABD_SOCKET "/run/hab/habd.sock"
@@ -18,6 +19,9 @@ struct answer {
 	bool has_samples;
 	uint64_t samples; /* of a profile */
 	uint64_t estimate;
+	uint64_t folded;    /* samples that the filter could not look into */
+	char *event;	    /* kinds of events that are in it; NULL: not told */
+	char *other_events; /* and that are not; NULL: none */
 	struct text body;
 };
 
@@ -36,11 +40,17 @@ struct top_options {
 	bool batch;
 	uint64_t count; /* 0: no end */
 	uint64_t interval;
+	struct query query;
 };
+
+/* What to ask habd for; text_end() frees. */
+void top_path(const struct top_options *options, struct text *path);
 
 /* The subcommands: what to exit with. argv[0] is the subcommand. */
 int habctl_record(const char *socket, int argc, char **argv);
+int habctl_report(const char *socket, int argc, char **argv);
 int habctl_top(const char *socket, int argc, char **argv);
+int habctl_rate(const char *socket, int argc, char **argv);
 int habctl_status(const char *socket, int argc, char **argv);
 
 /* The lines of one screen; rows 0: as many as there are. */

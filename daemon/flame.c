@@ -101,6 +101,13 @@ static void link_children(struct flame *flame)
 	free(order);
 }
 
+static const char *const kind_names[HAB_EVENT_KINDS] = {
+	[HAB_EVENT_REFILL] = "[refill]",
+	[HAB_EVENT_TLAB] = "[tlab]",
+	[HAB_EVENT_OUTSIDE] = "[outside]",
+	[HAB_EVENT_SAMPLE] = "[sample]",
+};
+
 void flame_begin(struct flame *flame, const struct profile *profile)
 {
 	const struct profile_sample *sample;
@@ -114,7 +121,11 @@ void flame_begin(struct flame *flame, const struct profile *profile)
 	flame->nodes[0].name = strings_number(&flame->names, "all");
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		node = step(flame, 0, *sample->comm ? sample->comm : "[no name]");
+		/* Kinds are views of the same memory: they are never summed below "all". */
+		node = 0;
+		if (profile->kinds & (profile->kinds - 1))
+			node = step(flame, 0, kind_names[sample->kind % HAB_EVENT_KINDS]);
+		node = step(flame, node, *sample->comm ? sample->comm : "[no name]");
 		for (j = sample->nr_frames; j && node; j--) {
 			next = step(flame, node, profile->frames[sample->frames[j - 1]].function);
 			if (!next)

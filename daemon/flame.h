@@ -21,7 +21,8 @@ struct flame_node {
 };
 
 /*
- * Node 0 is the root "all"; below it a node for each comm, then the frames. With
+ * Node 0 is the root "all"; below it a node for each comm, then the frames, and
+ * between it and the comms one for each kind of event if there are several. With
  * too many nodes the rest of a stack counts for the frame it has come to.
  */
 struct flame {

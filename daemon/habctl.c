@@ -10,12 +10,23 @@
 static const char help[] =
 	"Usage: habctl [--socket PATH] COMMAND\n"
 	"\n"
-	"  top [-b] [-n COUNT] [-d SECONDS]   who allocates now; -b: plain text\n"
-	"  record -d SECONDS -o FILE          write a profile of the next seconds\n"
-	"  record -o FILE -- COMMAND...       write one of the time COMMAND runs, and exit\n"
-	"                                     with its status; of the whole machine, too\n"
-	"  status                             what works, and what to do about what does not\n"
+	"  top [-b] [-n COUNT] [-d SECONDS] [FILTER]  who allocates now; -b: plain text\n"
+	"  record -o FILE [-d SECONDS] [FILTER]       write a profile: of so many seconds, or\n"
+	"                                             until SIGINT or SIGTERM\n"
+	"  record -o FILE [FILTER] -- COMMAND...      of the time COMMAND runs, and exit with its\n"
+	"                                             status; of the whole machine, too\n"
+	"    --rotate SECONDS                         a file for each of these, FILE numbered\n"
+	"    --max-files N, --max-size BYTES          the oldest go so that it never is more\n"
+	"  report [FILTER] FILE.pb.gz | --live [-d SECONDS]\n"
+	"  report [FILTER] --diff OLD.pb.gz NEW.pb.gz\n"
+	"    --by site|stack|process|comm|heap|tag|cgroup, --limit ROWS\n"
+	"    --format table|folded|svg|html, -o OUTPUT\n"
+	"  status [--json]                            what works, and what to do about what does not\n"
+	"  rate [RATE]                                show or set the limit of samples: N/s, N/m,\n"
+	"                                             N/h, N/d or off\n"
 	"\n"
+	"FILTER is any of --pid, --comm, --cgroup, --heap, --tag and --event refill, tlab, outside,\n"
+	"sample or all. Several of one: any of them; different ones: all of them.\n"
 	"FILE ends in .pb.gz (pprof), .folded, .svg, .html or .jfr.\n"
 	"  --socket PATH   where habd listens (default /run/hab/habd.sock)\n"
 	"  --help, --version\n";
@@ -30,9 +41,8 @@ static const struct {
 	const char *name;
 	int (*run)(const char *socket, int argc, char **argv);
 } commands[] = {
-	{ "top", habctl_top },
-	{ "record", habctl_record },
-	{ "status", habctl_status },
+	{ "top", habctl_top },	     { "record", habctl_record }, { "report", habctl_report },
+	{ "status", habctl_status }, { "rate", habctl_rate },
 };
 
 static int run(const char *socket, int argc, char **argv)
@@ -79,6 +89,8 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* So that a limit of file sizes is an error to be told, and cleaned up after. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -37,10 +37,13 @@ static void show(const char *lines)
 
 static void update(const struct top_options *options)
 {
-	struct text lines = { 0 };
+	struct text lines = { 0 }, path = { 0 };
 	struct answer answer;
-	json_t *top = client_json(options->socket, "/v1/top", &answer);
+	json_t *top;
 
+	top_path(options, &path);
+	top = client_json(options->socket, path.data, &answer);
+	text_end(&path);
 	if (top)
 		top_lines(top, LINES > 1 ? (unsigned int)LINES - 1 : 1, (unsigned int)COLS, &lines);
 	else

@@ -86,8 +86,25 @@ static void header(const json_t *top, unsigned int columns, struct text *out)
 		    (unsigned long long)integer(exited, "processes"), bytes);
 	if (json_object_get(totals, "heaps"))
 		text_printf(&line, "  heaps %llu", (unsigned long long)integer(totals, "heaps"));
+	if (json_is_true(json_object_get(top, "filtered")))
+		text_add(&line, "  filtered: the numbers of processes are of all they do");
+	if (*string(top, "other_events"))
+		text_printf(&line, "  other events: %s", string(top, "other_events"));
 	add_line(out, columns, &line);
 	text_end(&line);
+}
+
+/* The frames from the one that allocates on, towards the root. */
+static void stack(const json_t *process, struct text *line)
+{
+	const json_t *array = json_object_get(process, "top_stack"), *frame;
+	size_t i;
+
+	if (!json_array_size(array))
+		return;
+	text_printf(line, "  %3.0f %% ", 100 * real(process, "top_stack_share"));
+	json_array_foreach(array, i, frame)
+		text_printf(line, "%s%s", i ? " < " : "", json_string_value(frame));
 }
 
 static void processes(const json_t *array, size_t rows, unsigned int columns, struct text *out)
@@ -97,8 +114,8 @@ static void processes(const json_t *array, size_t rows, unsigned int columns, st
 	const json_t *process;
 	size_t i;
 
-	text_printf(&line, "%8s %-15s %14s %12s %12s %9s", "PID", "COMMAND", "BYTES/S", "REFILLS/S",
-		    "BYTES", "SAMPLES");
+	text_printf(&line, "%8s %-15s %14s %12s %12s %9s  %s", "PID", "COMMAND", "BYTES/S",
+		    "REFILLS/S", "BYTES", "SAMPLES", "TOP STACK (share of its samples' bytes)");
 	add_line(out, columns, &line);
 	text_end(&line);
 	json_array_foreach(array, i, process) {
@@ -110,6 +127,7 @@ static void processes(const json_t *array, size_t rows, unsigned int columns, st
 			    (unsigned long long)integer(process, "pid"), string(process, "comm"),
 			    speed, real(process, "refills_per_second"), bytes,
 			    (unsigned long long)integer(process, "sampled"));
+		stack(process, &line);
 		add_line(out, columns, &line);
 		text_end(&line);
 	}
@@ -124,7 +142,8 @@ static void sites(const json_t *top, size_t rows, unsigned int columns, struct t
 	size_t i;
 
 	text_printf(&line, "%14s %12s %9s  %s", "BYTES/S", "BYTES", "SAMPLES",
-		    "SITE (estimated from samples)");
+		    "SITE (estimated from samples");
+	text_printf(&line, ", event %s)", string(top, "event"));
 	add_line(out, columns, &line);
 	text_end(&line);
 	json_array_foreach(json_object_get(top, "sites"), i, site) {
@@ -161,21 +180,30 @@ void top_lines(const json_t *top, unsigned int rows, unsigned int columns, struc
 	      columns, out);
 }
 
+void top_path(const struct top_options *options, struct text *path)
+{
+	text_add(path, "/v1/top");
+	query_text(&options->query, path);
+}
+
 static int batch(const struct top_options *options)
 {
+	struct text lines, path = { 0 };
 	struct answer answer;
-	struct text lines;
 	uint64_t i;
 	json_t *top;
+	int code = 0;
 
+	top_path(options, &path);
 	for (i = 0; !client_interrupted && (!options->count || i < options->count); i++) {
 		if (i && sleep((unsigned int)options->interval))
 			break;
-		top = client_json(options->socket, "/v1/top", &answer);
+		top = client_json(options->socket, path.data, &answer);
 		if (!top) {
 			say("%s", answer.error);
 			answer_end(&answer);
-			return EXIT_FAILED;
+			code = EXIT_FAILED;
+			break;
 		}
 		memset(&lines, 0, sizeof(lines));
 		if (i)
@@ -187,20 +215,27 @@ static int batch(const struct top_options *options)
 		answer_end(&answer);
 		if (fflush(stdout)) {
 			say("the output cannot be written");
-			return EXIT_FAILED;
+			code = EXIT_FAILED;
+			break;
 		}
 	}
-	return 0;
+	text_end(&path);
+	return code;
 }
 
 int habctl_top(const char *socket, int argc, char **argv)
 {
+	static const struct option names[] = {
+		{ "batch", no_argument, NULL, 'b' },
+		QUERY_OPTIONS,
+		{ NULL, 0, NULL, 0 },
+	};
 	struct top_options options = { .socket = socket, .interval = 2 };
 	bool good = true;
 	int option;
 
 	optind = 0;
-	while ((option = getopt(argc, argv, "bn:d:")) != -1) {
+	while ((option = getopt_long(argc, argv, "bn:d:", names, NULL)) != -1) {
 		if (option == 'b') {
 			options.batch = true;
 		} else if (option == 'n') {
@@ -208,12 +243,12 @@ int habctl_top(const char *socket, int argc, char **argv)
 		} else if (option == 'd') {
 			good &= parse_number(optarg, 1, 3600, &options.interval);
 		} else {
-			good = false;
+			good &= query_option(&options.query, option, optarg);
 		}
 	}
 	if (!good || optind < argc) {
-		say("top: it takes -b, -n COUNT (1 or more) and -d SECONDS (1 to 3600); see "
-		    "habctl --help");
+		say("top: it takes -b, -n COUNT (1 or more) and -d SECONDS (1 to 3600), --pid, "
+		    "--comm, --cgroup, --heap, --event, --tag; see habctl --help");
 		return EXIT_USAGE;
 	}
 	if (options.batch || !isatty(STDOUT_FILENO))

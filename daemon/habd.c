@@ -82,24 +82,44 @@ struct span span_all(const struct habd *habd)
 	return span;
 }
 
-bool span_write(struct habd *habd, const struct span *span, enum profile_format format,
-		struct text *out, struct stack_counts *total)
+/* The caller holds the daemon's lock. */
+static void span_again(struct habd *habd, struct span *span)
 {
+	struct stack_mark *mark = stacks_mark(habd->stacks);
+
+	stacks_unmark(habd->stacks, span->mark);
+	span->mark = mark;
+	span->start_ns = clock_realtime_ns();
+	span->start_monotonic_ns = clock_monotonic_ns();
+}
+
+bool span_write(struct habd *habd, struct span *span, const struct filter *filter,
+		enum profile_format format, bool again, struct text *out, struct profile_head *head)
+{
+	struct filter wanted = *filter;
 	struct profile *profile;
 	bool good;
 
+	/* It has a type for each kind, so nothing is summed. */
+	if (format == PROFILE_JFR && !filter->kinds)
+		wanted.each_kind = true;
 	pthread_mutex_lock(&habd->render);
 	pthread_mutex_lock(&habd->lock);
-	profile = profile_collect(habd->stacks, span->mark, habd->binaries);
+	profile = profile_collect(habd->stacks, span->mark, habd->binaries, &wanted, again);
 	profile->start_ns = span->start_ns;
 	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
 	if (format == PROFILE_JFR)
 		profile_collect_events(profile, habd->stacks, span->mark,
 				       habd->feed->ops->now_ns(habd->feed));
+	if (again)
+		span_again(habd, span);
 	pthread_mutex_unlock(&habd->lock);
 	profile_name(profile, habd->symbols);
 	good = profile_write(profile, format, out);
-	*total = profile->total;
+	head->total = profile->total;
+	head->kinds = profile->kinds;
+	head->other_kinds = profile->other_kinds;
+	head->folded = filter_narrows(filter) ? profile->folded : 0;
 	profile_free(profile);
 	pthread_mutex_unlock(&habd->render);
 	return good;
@@ -180,10 +200,19 @@ static int run(struct habd *habd, struct http *http)
 
 static int set_rate(const struct options *options)
 {
+	uint64_t number;
 	int error;
 
-	if (!options->set_rate || options->source != SOURCE_MODULE)
+	if (!*options->rate || options->source == SOURCE_REPLAY)
 		return 0;
+	if (options->source == SOURCE_USDT) {
+		if (rate_per_second(options->rate, &number))
+			return 0;
+		say("--rate %s: without the module the limit must be a whole number of samples a "
+		    "second",
+		    options->rate);
+		return EXIT_USAGE;
+	}
 	error = module_rate_write(options->rate);
 	if (!error)
 		return 0;

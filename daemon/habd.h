@@ -9,10 +9,12 @@
 
 #include "binaries.h"
 #include "feed.h"
+#include "filter.h"
 #include "ingest.h"
 #include "libraries.h"
 #include "maps.h"
 #include "profile.h"
+#include "rate.h"
 #include "stacks.h"
 #include "symbols.h"
 #include "totals.h"
@@ -34,9 +36,8 @@ struct options {
 	char address[64];	    /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;
-	const char *replay; /* NULL: from the kernel */
-	bool set_rate;
-	uint64_t rate;
+	const char *replay;	/* NULL: from the kernel */
+	char rate[RATE_LENGTH]; /* "": leave it as it is */
 	unsigned int stacks;
 	unsigned int events;		 /* bits 1 << enum hab_event_kind; refills always */
 	unsigned int debuginfod_seconds; /* 0: not used */
@@ -83,8 +84,21 @@ void span_begin(struct habd *habd, struct span *span);
 void span_end(struct habd *habd, struct span *span);
 /* The whole life of the daemon. */
 struct span span_all(const struct habd *habd);
-/* False if it could not be written. *total: what is in it. */
-bool span_write(struct habd *habd, const struct span *span, enum profile_format format,
-		struct text *out, struct stack_counts *total);
+
+/* What a profile is of. */
+struct profile_head {
+	struct stack_counts total;
+	uint32_t kinds;	      /* a bit for each enum hab_event_kind */
+	uint32_t other_kinds; /* were there, and are not in it */
+	uint64_t folded;      /* samples that the filter could not look into */
+};
+
+/*
+ * False if it could not be written. again: the span begins anew at the same moment, so that
+ * each sample is in one of the two.
+ */
+bool span_write(struct habd *habd, struct span *span, const struct filter *filter,
+		enum profile_format format, bool again, struct text *out,
+		struct profile_head *head);
 
 #endif /* HABD_HABD_H */

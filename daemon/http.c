@@ -3,11 +3,14 @@
  * Serves HTTP on a loopback address and on a Unix socket, each with its own
  * limit of connections, so that a flood on one leaves the other usable.
  *
- * The hard case is the browser of a user of this machine: a web page may send it
- * here under a name of its own that resolves to 127.0.0.1. On TCP, requests are
- * answered only under loopback's own names, and none changes anything.
+ * The hard case is TCP, which every user of this machine can connect to, and every web page
+ * that a user looks at, under a name of its own that resolves to 127.0.0.1. So there only users
+ * who may use the Unix socket, too, are answered, only under loopback's own names, and no
+ * request changes anything.
  */
 #include "http.h"
+
+#include "peer.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -32,15 +35,17 @@ static const struct {
 	bool post;
 	bool local;  /* only by the Unix socket */
 	bool strict; /* unknown parameters are errors */
+	bool filter; /* those of a filter are known */
 	request_handler handler;
 	const char *parameters[3];
 } routes[] = {
 	{ .path = "/", .handler = http_page },
 	{ .path = "/metrics", .handler = http_metrics },
-	{ .path = "/v1/top", .strict = true, .handler = http_top },
+	{ .path = "/v1/top", .strict = true, .filter = true, .handler = http_top },
 	{ .path = "/v1/status", .strict = true, .handler = http_status },
 	{ .path = "/v1/profile",
 	  .strict = true,
+	  .filter = true,
 	  .handler = http_profile,
 	  .parameters = { "seconds", "format" } },
 	/* Scrapers of pprof send parameters of their own, so it ignores them. */
@@ -49,7 +54,20 @@ static const struct {
 	  .post = true,
 	  .local = true,
 	  .strict = true,
+	  .filter = true,
 	  .handler = http_record_start },
+	{ .path = "/v1/record/next",
+	  .post = true,
+	  .local = true,
+	  .strict = true,
+	  .handler = http_record_next,
+	  .parameters = { "token", "format" } },
+	{ .path = "/v1/record/keep",
+	  .post = true,
+	  .local = true,
+	  .strict = true,
+	  .handler = http_record_keep,
+	  .parameters = { "token" } },
 	{ .path = "/v1/record/stop",
 	  .post = true,
 	  .local = true,
@@ -106,6 +124,7 @@ static bool host_is_loopback(const char *host)
 
 struct parameter_check {
 	const char *const *known;
+	bool filter;
 	const char *unknown;
 };
 
@@ -120,8 +139,64 @@ static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, c
 	for (i = 0; i < ARRAY_SIZE(routes[0].parameters) && check->known[i]; i++)
 		if (!strcmp(name, check->known[i]))
 			return MHD_YES;
+	if (check->filter && filter_is_key(name))
+		return MHD_YES;
 	check->unknown = name;
 	return MHD_NO;
+}
+
+struct filter_adding {
+	struct filter *filter;
+	enum filter_result result;
+	char why[400];
+};
+
+static enum MHD_Result add_to_filter(void *context, enum MHD_ValueKind kind, const char *name,
+				     const char *value)
+{
+	struct filter_adding *adding = context;
+
+	(void)kind;
+	if (filter_is_key(name))
+		adding->result = filter_add(adding->filter, name, value ? value : "", adding->why,
+					    sizeof(adding->why));
+	return adding->result == FILTER_BAD ? MHD_NO : MHD_YES;
+}
+
+bool request_filter(const struct request *request, struct reply *reply, struct filter *filter)
+{
+	struct filter_adding adding = { .filter = filter };
+
+	memset(filter, 0, sizeof(*filter));
+	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_to_filter,
+				  &adding);
+	if (adding.result != FILTER_BAD)
+		return true;
+	filter_end(filter);
+	reply_error(reply, 400, "%s.", adding.why);
+	return false;
+}
+
+/* Anybody on this machine can connect to loopback; the kernel tells who it was. */
+static bool peer_is_welcome(struct MHD_Connection *connection, struct reply *reply)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	uid_t user;
+
+	if (!info || !peer_user(info->connect_fd, &user)) {
+		reply_error(reply, 403,
+			    "It cannot be told which user asks (/proc/net/tcp has no such "
+			    "connection): use the Unix socket.");
+		return false;
+	}
+	if (peer_may_ask(user))
+		return true;
+	reply_error(reply, 403,
+		    "User %u may not ask habd: only root and members of group hab may; see the "
+		    "group with `getent group hab`.",
+		    (unsigned int)user);
+	return false;
 }
 
 static void handle(struct request *request, const char *url, const char *method,
@@ -132,6 +207,8 @@ static void handle(struct request *request, const char *url, const char *method,
 	const char *host;
 	unsigned int i;
 
+	if (!request->local && !peer_is_welcome(request->connection, reply))
+		return;
 	host = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "Host");
 	if (!request->local && host && !host_is_loopback(host)) {
 		reply_error(reply, 403,
@@ -156,6 +233,7 @@ static void handle(struct request *request, const char *url, const char *method,
 		return;
 	}
 	check.known = routes[i].parameters;
+	check.filter = routes[i].filter;
 	if (routes[i].strict)
 		MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND,
 					  check_parameter, &check);
@@ -166,10 +244,33 @@ static void handle(struct request *request, const char *url, const char *method,
 	routes[i].handler(request, reply);
 }
 
+static void add_number(struct MHD_Response *response, const char *name, uint64_t value)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%" PRIu64, value);
+	MHD_add_response_header(response, name, number);
+}
+
+static void add_profile_headers(struct MHD_Response *response, const struct profile_head *head)
+{
+	char kinds[64];
+
+	add_number(response, "X-Hab-Samples", head->total.samples);
+	add_number(response, "X-Hab-Estimate", head->total.estimate);
+	filter_kinds_text(head->kinds, kinds, sizeof(kinds));
+	MHD_add_response_header(response, "X-Hab-Event", kinds);
+	filter_kinds_text(head->other_kinds, kinds, sizeof(kinds));
+	if (*kinds)
+		MHD_add_response_header(response, "X-Hab-Other-Events", kinds);
+	if (head->folded)
+		add_number(response, "X-Hab-Folded-Samples", head->folded);
+}
+
 static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply)
 {
 	struct MHD_Response *response;
-	char disposition[96], number[24];
+	char disposition[96];
 	enum MHD_Result result;
 
 	if (!reply->body.data)
@@ -192,12 +293,8 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 			 reply->file_name);
 		MHD_add_response_header(response, "Content-Disposition", disposition);
 	}
-	if (reply->is_profile) {
-		snprintf(number, sizeof(number), "%" PRIu64, reply->total.samples);
-		MHD_add_response_header(response, "X-Hab-Samples", number);
-		snprintf(number, sizeof(number), "%" PRIu64, reply->total.estimate);
-		MHD_add_response_header(response, "X-Hab-Estimate", number);
-	}
+	if (reply->is_profile)
+		add_profile_headers(response, &reply->head);
 	result = MHD_queue_response(connection, reply->status, response);
 	MHD_destroy_response(response);
 	return result;

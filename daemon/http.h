@@ -23,7 +23,7 @@ struct reply {
 	const char *type;
 	const char *file_name; /* what a browser saves it as; NULL: it shows it */
 	bool is_profile;
-	struct stack_counts total; /* of a profile */
+	struct profile_head head; /* of a profile */
 	struct text body;
 };
 
@@ -36,6 +36,16 @@ void http_tidy(struct http *http);
 
 /* For the handlers. */
 const char *request_parameter(const struct request *request, const char *name);
+/* False after an answer that says what is wrong. filter_end() frees. */
+bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
+/* The same for parameter format; pprof if there is none. */
+bool request_format(const struct request *request, struct reply *reply,
+		    enum profile_format *format);
+/* False if the client went away or the daemon is to end. */
+bool request_wait_ms(const struct request *request, uint64_t milliseconds);
+/* Answers with the profile of a span, see span_write(). */
+void reply_span(struct request *request, struct reply *reply, struct span *span,
+		const struct filter *filter, enum profile_format format, bool again);
 void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -54,6 +64,8 @@ void http_status(struct request *request, struct reply *reply);
 void http_profile(struct request *request, struct reply *reply);
 void http_pprof_allocs(struct request *request, struct reply *reply);
 void http_record_start(struct request *request, struct reply *reply);
+void http_record_next(struct request *request, struct reply *reply);
+void http_record_keep(struct request *request, struct reply *reply);
 void http_record_stop(struct request *request, struct reply *reply);
 
 #endif /* HABD_HTTP_H */

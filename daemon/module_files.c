@@ -87,13 +87,18 @@ const char *module_rate_path(void)
 	return paths[MODULE_RATE];
 }
 
-int module_rate_write(uint64_t rate)
+int module_rate_read(char rate[MODULE_TEXT])
+{
+	return read_line(paths[MODULE_RATE], rate, MODULE_TEXT) ? 0 : -errno;
+}
+
+int module_rate_write(const char *rate)
 {
 	int fd = open(paths[MODULE_RATE], O_WRONLY | O_CLOEXEC), error = 0;
 
 	if (fd < 0)
 		return -errno;
-	if (dprintf(fd, "%llu\n", (unsigned long long)rate) < 0)
+	if (write(fd, rate, strlen(rate)) < 0)
 		error = -errno;
 	close(fd);
 	return error;

@@ -8,6 +8,8 @@
 
 #include "util.h"
 
+#define MODULE_TEXT 64
+
 enum module_file {
 	MODULE_REFILLS,
 	MODULE_REFILL_BYTES,
@@ -23,8 +25,8 @@ struct module_state {
 	bool loaded; /* /sys/module/hab is there */
 	bool kernel_btf;
 	bool module_btf;
-	uint32_t abi;	  /* 0: the device did not say */
-	char version[64]; /* "" if the module does not say */
+	uint32_t abi;		   /* 0: the device did not say */
+	char version[MODULE_TEXT]; /* "" if the module does not say */
 	bool known[MODULE_FILES];
 	uint64_t value[MODULE_FILES];
 };
@@ -33,8 +35,10 @@ struct module_state {
 void module_state_read(struct module_state *state);
 /* Only the numbers: cheap enough for each request. */
 void module_numbers_read(struct module_state *state);
-/* 0 or a negative errno. */
-int module_rate_write(uint64_t rate);
+/* The limit of samples as the module writes it, "150/s"; 0 or a negative errno. */
+int module_rate_read(char rate[MODULE_TEXT]);
+/* rate: as rate_parse() gives it. 0 or a negative errno. */
+int module_rate_write(const char *rate);
 /* How many domains of each kind, as "8 cpu, 4 core, ..."; "" if the module shows none. */
 void module_domains_read(char *text, size_t size);
 const char *module_rate_path(void);

@@ -20,10 +20,12 @@ static const char help[] =
 	"without it, through the static probes of libhab.\n"
 	"\n"
 	"  --listen ADDR:PORT  serve HTTP there; loopback only; port 0: any; \"none\": not\n"
-	"                      (default 127.0.0.1:7227)\n"
+	"                      (default 127.0.0.1:7227); only root and members of group hab\n"
+	"                      are answered\n"
 	"  --socket PATH       serve HTTP on this Unix socket too\n"
 	"                      (default /run/hab/habd.sock)\n"
-	"  --rate N            set the machine's limit of samples a second\n"
+	"  --rate RATE         set the machine's limit of samples: N a second, N/m, N/h, N/d,\n"
+	"                      or off\n"
 	"                      (default: leave it as it is)\n"
 	"  --events LIST       which events to follow, of tlab, outside and sample, besides refill,\n"
 	"                      which is always: those cost programs a kernel entry each\n"
@@ -165,10 +167,9 @@ static bool parse_value(struct options *options, int option, const char *value)
 		say("--socket: it must be the path of a socket");
 		return false;
 	case 'r':
-		options->set_rate = parse_number(value, 0, UINT32_MAX, &options->rate);
-		if (options->set_rate)
+		if (rate_parse(value, options->rate))
 			return true;
-		say("--rate %s: it must be a number of samples a second", value);
+		say("--rate %s: " RATE_HELP, value);
 		return false;
 	case 'e':
 		return parse_events(options, value);

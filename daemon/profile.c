@@ -12,10 +12,11 @@
  */
 #include "profile.h"
 
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "filter.h"
 
 #define FRAMES_MAX (1u << 17)
 
@@ -27,6 +28,8 @@ struct found {
 
 struct collecting {
 	struct profile *profile;
+	const struct filter *filter;
+	uint32_t present; /* kinds of events, a bit each */
 	struct found *found;
 	unsigned int nr_found;
 	unsigned int found_room;
@@ -142,13 +145,33 @@ static void remember_stack(void *context, uint32_t number, const struct stack_ke
 {
 	struct collecting *state = context;
 
+	/* Of what is folded into it nothing is known but the sum. */
+	if (!number)
+		state->profile->folded += counts->samples;
+	if (!filter_matches(state->filter, key) || (!number && filter_narrows(state->filter)))
+		return;
 	if (state->nr_found == state->found_room) {
 		state->found_room = state->found_room ? state->found_room * 2 : 256;
 		state->found = xrealloc(state->found, state->found_room, sizeof(*state->found));
 	}
+	state->present |= 1u << key->kind;
 	state->found[state->nr_found].number = number;
 	state->found[state->nr_found].key = key;
 	state->found[state->nr_found++].counts = *counts;
+}
+
+/* Only now it is known which kinds there are. */
+static void drop_other_kinds(struct collecting *state)
+{
+	uint32_t wanted = filter_kinds(state->filter, state->present);
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < state->nr_found; i++)
+		if (wanted & 1u << state->found[i].key->kind)
+			state->found[kept++] = state->found[i];
+	state->nr_found = kept;
+	state->profile->kinds = wanted;
+	state->profile->other_kinds = state->present & ~wanted;
 }
 
 static int compare_found(const void *one, const void *two)
@@ -188,10 +211,12 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	total->weight += counts->weight;
 	total->estimate += counts->estimate;
 	total->events += counts->events;
+	total->variance += counts->variance;
 }
 
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
-				struct binaries *binaries)
+				struct binaries *binaries, const struct filter *filter,
+				bool settled)
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
@@ -199,7 +224,12 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 
 	state->profile = profile;
 	state->binaries = binaries;
-	stacks_visit(stacks, mark, remember_stack, state);
+	state->filter = filter;
+	if (settled)
+		stacks_visit_settled(stacks, mark, remember_stack, state);
+	else
+		stacks_visit(stacks, mark, remember_stack, state);
+	drop_other_kinds(state);
 	if (state->nr_found)
 		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
 	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
@@ -213,29 +243,6 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	free(state->buckets);
 	free(state);
 	return profile;
-}
-
-void profile_free(struct profile *profile)
-{
-	unsigned int i;
-
-	if (!profile)
-		return;
-	for (i = 0; i < profile->nr_modules; i++) {
-		free(profile->modules[i].path);
-		free(profile->modules[i].name);
-	}
-	for (i = 0; i < profile->nr_frames; i++)
-		free(profile->frames[i].function);
-	for (i = 0; i < profile->nr_samples; i++)
-		free(profile->samples[i].frames);
-	free(profile->modules);
-	free(profile->frames);
-	free(profile->samples);
-	free(profile->events);
-	free(profile);
-	/* Or the heap would stay as large as the largest profile was. */
-	malloc_trim(0);
 }
 
 static const struct {

@@ -11,6 +11,7 @@
 #include "stacks.h"
 #include "util.h"
 
+struct filter;
 struct symbols;
 
 struct profile_module {
@@ -69,13 +70,20 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
+	uint32_t kinds;	      /* a bit for each enum hab_event_kind that is in it */
+	uint32_t other_kinds; /* of those that match the filter and are not asked for */
+	uint64_t folded;      /* samples of "[other stacks]", which no filter can look into */
 	struct profile_event *events; /* only after profile_collect_events() */
 	unsigned int nr_events;
 };
 
-/* Copies what the table has since the mark. The caller holds the daemon's lock. */
+/*
+ * Copies what the table has since the mark and the filter wants (NULL: all). settled: without
+ * the samples that may still change. The caller holds the daemon's lock.
+ */
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
-				struct binaries *binaries);
+				struct binaries *binaries, const struct filter *filter,
+				bool settled);
 /*
  * Adds the samples one by one, as far as they are still known. now_ns: of the feed's
  * clock; duration_ns is set. The caller holds the daemon's lock.
@@ -85,6 +93,8 @@ void profile_collect_events(struct profile *profile, struct stack_table *stacks,
 /* Gives the frames their names. The caller may use symbols alone now. */
 void profile_name(struct profile *profile, struct symbols *symbols);
 void profile_free(struct profile *profile);
+/* Fills in what a frame's name tells of it. */
+void profile_judge(struct profile_frame *frame);
 /* The sample's first frame from the leaf that is the program's own; NULL if it has none. */
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);

@@ -9,7 +9,7 @@
 #include "flame.h"
 #include "profile.h"
 
-#define DEPTH_MAX  (HAB_STACK_DEPTH + 2)
+#define DEPTH_MAX  (HAB_STACK_DEPTH + 3)
 #define LENGTH_MAX (16u << 20)
 
 static void add_name(struct text *out, const char *name)

@@ -1,38 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Gives the frames of a profile their names, and tells which of them is the program's own.
+ * Gives the frames of a profile their names.
  *
  * The hard case is names beyond the limit of memory: those frames keep their addresses.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "profile.h"
 #include "symbols.h"
 
 #define NAME_BYTES_MAX (32u << 20)
-
-static bool is_one_of(const char *function, const char *const *names)
-{
-	for (; *names; names++)
-		if (!strcmp(function, *names))
-			return true;
-	return false;
-}
-
-/* The names of what no program means when it asks where it allocates. */
-static void judge(struct profile_frame *frame)
-{
-	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
-						"syscall", "__ioctl_time64", NULL };
-	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned", "hab_chunk_take",
-					       NULL };
-
-	frame->entry = is_one_of(frame->function, entries);
-	frame->internal = !strncmp(frame->function, "hab_", 4) ||
-			  is_one_of(frame->function, wrappers);
-}
 
 void profile_name(struct profile *profile, struct symbols *symbols)
 {
@@ -56,7 +34,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			bytes += strlen(name);
 			frame->named = true;
 			frame->function = xstrdup(name);
-			judge(frame);
+			profile_judge(frame);
 		} else {
 			memset(&text, 0, sizeof(text));
 			text_printf(&text, "%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
@@ -65,19 +43,4 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (module->libhab)
 			frame->internal = true;
 	}
-}
-
-const struct profile_frame *profile_site(const struct profile *profile,
-					 const struct profile_sample *sample)
-{
-	unsigned int i, first = 0;
-
-	/* Where libhab is linked in, its static functions have names like any others. */
-	for (i = 0; i < sample->nr_frames && !first; i++)
-		if (profile->frames[sample->frames[i]].entry)
-			first = i + 1;
-	for (i = first; i < sample->nr_frames; i++)
-		if (!profile->frames[sample->frames[i]].internal)
-			return &profile->frames[sample->frames[i]];
-	return NULL;
 }

@@ -8,17 +8,19 @@
  * which its build id names; the first mapping, which readers take for the main
  * program, is the program that allocated most.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "filter.h"
 #include "kinds.h"
 #include "profile.h"
 #include "profile.pb-c.h"
 #include "strings.h"
 
-#define NR_VALUES 2
+#define NR_VALUES 4
 #define NR_LABELS 6
 
 /* Readers drop samples without a location, so those without a stack get one of these. */
@@ -73,22 +75,26 @@ static void set_type(struct pprof *pprof, unsigned int index, const char *type, 
 static void fill_header(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
-	char comment[128];
+	char comment[192], kinds[64];
 
 	set_type(pprof, 0, "alloc_objects", "count");
 	set_type(pprof, 1, "alloc_space", "bytes");
-	set_type(pprof, 2, "space", "bytes");
+	/* Not what stands for all, but how much there is to go by: for habctl report. */
+	set_type(pprof, 2, "alloc_samples", "count");
+	set_type(pprof, 3, "alloc_space_error", "bytes");
+	set_type(pprof, NR_VALUES, "space", "bytes");
 	pprof->message.sample_type = pprof->type_list;
 	pprof->message.n_sample_type = NR_VALUES;
 	pprof->message.default_sample_type = pprof->types[1].type;
 	pprof->message.time_nanos = (int64_t)from->start_ns;
 	pprof->message.duration_nanos = (int64_t)from->duration_ns;
 	/* Samples are taken by rate, not by interval: this is the interval's mean. */
-	pprof->message.period_type = &pprof->types[2];
+	pprof->message.period_type = &pprof->types[NR_VALUES];
 	pprof->message.period =
 		from->total.samples ? (int64_t)(from->total.estimate / from->total.samples) : 1;
 	pprof->message.drop_frames = string(pprof, drop_frames);
-	snprintf(comment, sizeof(comment), "hab %s: buffer refills, %llu samples", HAB_VERSION,
+	filter_kinds_text(from->kinds, kinds, sizeof(kinds));
+	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
 	pprof->comment = string(pprof, comment);
 	pprof->message.comment = &pprof->comment;
@@ -133,6 +139,9 @@ static void fill_samples(struct pprof *pprof)
 			(int64_t)((source->counts.events + (1u << (STACKS_EVENT_SHIFT - 1))) >>
 				  STACKS_EVENT_SHIFT);
 		sample->value[1] = (int64_t)source->counts.estimate;
+		sample->value[2] = (int64_t)source->counts.samples;
+		/* Standard errors, since squares do not fit; who adds them up is on the safe side. */
+		sample->value[3] = llround(sqrt(fmax(source->counts.variance, 0)));
 		sample->location_id = xcalloc(source->nr_frames + 1, sizeof(*sample->location_id));
 		sample->n_location_id = source->nr_frames ? source->nr_frames : 1;
 		sample->location_id[0] = from->nr_frames + 1 +

@@ -61,7 +61,7 @@ static void draw_label(struct drawing *drawing, const char *name, double width)
 	text_xml(drawing->out, label);
 }
 
-/* Recursion is as deep as a stack: HAB_STACK_DEPTH and two. */
+/* Recursion is as deep as a stack: HAB_STACK_DEPTH and three. */
 static void draw(struct drawing *drawing, unsigned int number, unsigned int depth, double x)
 {
 	const struct flame_node *node = &drawing->flame->nodes[number];

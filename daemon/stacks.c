@@ -103,26 +103,6 @@ static bool key_equal(const struct stack_key *one, const struct stack_key *two)
 		!memcmp(one->frames, two->frames, one->nr_frames * sizeof(*one->frames)));
 }
 
-void counts_add(struct stack_counts *sum, const struct stack_counts *more)
-{
-	sum->samples += more->samples;
-	sum->bytes += more->bytes;
-	sum->weight += more->weight;
-	sum->estimate += more->estimate;
-	sum->events += more->events;
-	sum->variance += more->variance;
-}
-
-void counts_subtract(struct stack_counts *rest, const struct stack_counts *less)
-{
-	rest->samples -= less->samples;
-	rest->bytes -= less->bytes;
-	rest->weight -= less->weight;
-	rest->estimate -= less->estimate;
-	rest->events -= less->events;
-	rest->variance -= less->variance;
-}
-
 /* Moves an entry's counts into entry 0, as if it had always been part of it. */
 static void fold(struct stack_table *table, uint32_t number)
 {
@@ -297,8 +277,8 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 		marks_remove(&table->marks, mark);
 }
 
-void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
-		  void *context)
+void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
+			  stack_visit visit, void *context)
 {
 	struct stack_counts counts, then;
 	const struct entry *entry;
@@ -314,6 +294,12 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 		if (counts.samples)
 			visit(context, i, &entry->key, &counts);
 	}
+}
+
+void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
+		  void *context)
+{
+	stacks_visit_settled(table, mark, visit, context);
 	if (table->more)
 		table->more(table->more_context, visit, context);
 }

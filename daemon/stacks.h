@@ -19,6 +19,26 @@ struct stack_counts {
 	double variance;   /* of estimate, itself estimated: sum of bytes^2 (1 - p) / p^2 */
 };
 
+static inline void counts_add(struct stack_counts *sum, const struct stack_counts *more)
+{
+	sum->samples += more->samples;
+	sum->bytes += more->bytes;
+	sum->weight += more->weight;
+	sum->estimate += more->estimate;
+	sum->events += more->events;
+	sum->variance += more->variance;
+}
+
+static inline void counts_subtract(struct stack_counts *rest, const struct stack_counts *less)
+{
+	rest->samples -= less->samples;
+	rest->bytes -= less->bytes;
+	rest->weight -= less->weight;
+	rest->estimate -= less->estimate;
+	rest->events -= less->events;
+	rest->variance -= less->variance;
+}
+
 struct stack_key {
 	uint32_t pid;
 	uint32_t kind; /* enum hab_event_kind */
@@ -74,14 +94,15 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /* Calls visit for each stack with samples since the mark; NULL: since the start. */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
+/* The same without what is not final: that will be in the table later. */
+void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
+			  stack_visit visit, void *context);
 /*
  * Calls visit for each sample since the mark that the log still has, in their order. All
  * others are in the counts of stacks_visit() alone.
  */
 void stacks_visit_events(struct stack_table *table, const struct stack_mark *mark,
 			 stack_event_visit visit, void *context);
-void counts_add(struct stack_counts *sum, const struct stack_counts *more);
-void counts_subtract(struct stack_counts *rest, const struct stack_counts *less);
 
 /* What each visit shows besides the table: what has happened and is not final. NULL: nothing. */
 void stacks_also(struct stack_table *table, stack_more more, void *context);

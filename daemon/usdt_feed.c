@@ -304,7 +304,8 @@ struct feed *feed_open_usdt(struct habd *habd, int *code)
 
 	feed->feed.ops = &usdt_ops;
 	feed->habd = habd;
-	feed->rate = habd->options->set_rate ? habd->options->rate : DEFAULT_RATE;
+	if (!rate_per_second(habd->options->rate, &feed->rate))
+		feed->rate = DEFAULT_RATE;
 	feed->window_ns = WINDOW_NS;
 	if (feed->rate && SECOND_NS / feed->rate > WINDOW_NS)
 		feed->window_ns = SECOND_NS / feed->rate;

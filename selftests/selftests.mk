@@ -16,7 +16,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_bl
 	hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test)
+	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test interval_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -50,6 +50,9 @@ STACKS_SOURCES := $(addprefix daemon/,stacks.c stack_past.c sample_log.c util.c)
 HOLD_SOURCES := daemon/hold.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(wildcard daemon/*.h) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/interval.c daemon/interval.h $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/hold_test: selftests/host/hold_test.c $(HOLD_SOURCES) $(wildcard daemon/*.h) $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)

@@ -113,6 +113,22 @@ TEST_F(hold, the_order_in_which_stacks_came_does_not_matter)
 	EXPECT_EQ(20, sums_of(self).weight);
 }
 
+TEST_F(hold, a_sample_that_is_held_at_a_mark_is_only_in_what_follows)
+{
+	struct stack_mark *mark;
+	struct sums first = { 0 }, second = { 0 };
+
+	take(self, 1, 1, 0, 1, SECOND);
+	stacks_visit_settled(self->stacks, NULL, add, &first);
+	mark = stacks_mark(self->stacks);
+	EXPECT_EQ(0, first.samples);
+	end(self, 1, 1, 1, SECOND);
+	hold_flush(self->hold, 2 * SECOND);
+	stacks_visit(self->stacks, mark, add, &second);
+	EXPECT_EQ(1, second.samples);
+	stacks_unmark(self->stacks, mark);
+}
+
 TEST_F(hold, a_straggler_still_belongs_to_its_window)
 {
 	take(self, 1, 1, 0, 1, SECOND);

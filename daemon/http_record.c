@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Recordings: profiles between a start and a stop, or one after the other without a gap.
+ *
+ * The hard case is the client that never comes back: its recording would hold a place for
+ * ever. So each has to be asked for once an hour, if only to say that it is still wanted. The
+ * one that is being written is marked, as nobody else may end it then.
+ */
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "http.h"
+
+#define RECORDINGS_MAX 16
+#define TOKEN_LENGTH   32
+#define SETTLE_MS      550
+#define FORGOTTEN_NS   3600000000000ull
+
+struct recording {
+	char token[TOKEN_LENGTH + 1]; /* "": free */
+	bool busy;		      /* is being written */
+	uint64_t asked_ns;	      /* when it was last asked for; CLOCK_MONOTONIC */
+	struct span span;
+	struct filter filter;
+};
+
+struct recordings {
+	pthread_mutex_t lock;
+	struct recording table[RECORDINGS_MAX];
+};
+
+struct recordings *recordings_new(void)
+{
+	struct recordings *recordings = xcalloc(1, sizeof(*recordings));
+
+	pthread_mutex_init(&recordings->lock, NULL);
+	return recordings;
+}
+
+static void recording_end(struct habd *habd, struct recording *recording)
+{
+	if (*recording->token)
+		span_end(habd, &recording->span);
+	filter_end(&recording->filter);
+	memset(recording, 0, sizeof(*recording));
+}
+
+void recordings_free(struct habd *habd, struct recordings *recordings)
+{
+	unsigned int i;
+
+	for (i = 0; i < RECORDINGS_MAX; i++)
+		recording_end(habd, &recordings->table[i]);
+	pthread_mutex_destroy(&recordings->lock);
+	free(recordings);
+}
+
+void recordings_tidy(struct habd *habd, struct recordings *recordings, uint64_t now_ns)
+{
+	struct recording *recording;
+	unsigned int i;
+
+	pthread_mutex_lock(&recordings->lock);
+	for (i = 0; i < RECORDINGS_MAX; i++) {
+		recording = &recordings->table[i];
+		if (*recording->token && !recording->busy &&
+		    now_ns > recording->asked_ns + FORGOTTEN_NS)
+			recording_end(habd, recording);
+	}
+	pthread_mutex_unlock(&recordings->lock);
+}
+
+static bool make_token(char *token)
+{
+	unsigned char random[TOKEN_LENGTH / 2];
+	unsigned int i;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return false;
+	for (i = 0; i < sizeof(random); i++)
+		snprintf(token + 2 * i, 3, "%02x", random[i]);
+	return true;
+}
+
+void http_record_start(struct request *request, struct reply *reply)
+{
+	struct recordings *recordings = http_recordings(request->http);
+	struct recording *recording;
+	struct filter filter;
+	unsigned int i;
+
+	if (!request_filter(request, reply, &filter))
+		return;
+	pthread_mutex_lock(&recordings->lock);
+	for (i = 0; i < RECORDINGS_MAX && *recordings->table[i].token; i++)
+		;
+	recording = &recordings->table[i];
+	if (i == RECORDINGS_MAX) {
+		reply_error(reply, 503, "%d recordings are running: stop one first.",
+			    RECORDINGS_MAX);
+		filter_end(&filter);
+	} else if (!make_token(recording->token)) {
+		reply_error(reply, 500, "The kernel gave no random numbers.");
+		filter_end(&filter);
+	} else {
+		span_begin(request->habd, &recording->span);
+		recording->asked_ns = clock_monotonic_ns();
+		recording->filter = filter;
+		text_printf(&reply->body, "%s\n", recording->token);
+	}
+	pthread_mutex_unlock(&recordings->lock);
+}
+
+/* The recording of the request's token, or NULL after an answer. */
+static struct recording *take(struct request *request, struct reply *reply, bool busy)
+{
+	struct recordings *recordings = http_recordings(request->http);
+	const char *token = request_parameter(request, "token");
+	struct recording *recording = NULL;
+	unsigned int i;
+
+	pthread_mutex_lock(&recordings->lock);
+	for (i = 0; i < RECORDINGS_MAX && token && *token && !recording; i++)
+		if (!strcmp(recordings->table[i].token, token) && !recordings->table[i].busy)
+			recording = &recordings->table[i];
+	if (recording) {
+		recording->busy = busy;
+		recording->asked_ns = clock_monotonic_ns();
+	}
+	pthread_mutex_unlock(&recordings->lock);
+	if (!recording)
+		reply_error(reply, 400,
+			    "token=%s is not a recording that runs: one that is not asked for "
+			    "within an hour ends.",
+			    token ? token : "");
+	return recording;
+}
+
+void http_record_keep(struct request *request, struct reply *reply)
+{
+	if (take(request, reply, false))
+		text_add(&reply->body, "kept\n");
+}
+
+void http_record_next(struct request *request, struct reply *reply)
+{
+	struct recordings *recordings = http_recordings(request->http);
+	struct recording *recording;
+	enum profile_format format;
+
+	if (!request_format(request, reply, &format))
+		return;
+	recording = take(request, reply, true);
+	if (!recording)
+		return;
+	reply_span(request, reply, &recording->span, &recording->filter, format, true);
+	pthread_mutex_lock(&recordings->lock);
+	recording->busy = false;
+	pthread_mutex_unlock(&recordings->lock);
+}
+
+void http_record_stop(struct request *request, struct reply *reply)
+{
+	struct recordings *recordings = http_recordings(request->http);
+	struct recording *recording;
+	enum profile_format format;
+
+	if (!request_format(request, reply, &format))
+		return;
+	recording = take(request, reply, true);
+	if (!recording)
+		return;
+	/* The last samples may still wait for their stacks. */
+	request_wait_ms(request, SETTLE_MS);
+	reply_span(request, reply, &recording->span, &recording->filter, format, false);
+	pthread_mutex_lock(&recordings->lock);
+	recording_end(request->habd, recording);
+	pthread_mutex_unlock(&recordings->lock);
+}

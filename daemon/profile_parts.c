@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What can be done with a profile wherever it comes from: habd makes it of its tables,
+ * habctl reads it from a file.
+ */
+#include "profile.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_one_of(const char *function, const char *const *names)
+{
+	for (; *names; names++)
+		if (!strcmp(function, *names))
+			return true;
+	return false;
+}
+
+/* The names of what no program means when it asks where it allocates. */
+void profile_judge(struct profile_frame *frame)
+{
+	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
+						"syscall", "__ioctl_time64", NULL };
+	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned", "hab_chunk_take",
+					       NULL };
+
+	frame->entry = is_one_of(frame->function, entries);
+	frame->internal = !strncmp(frame->function, "hab_", 4) ||
+			  is_one_of(frame->function, wrappers);
+}
+
+const struct profile_frame *profile_site(const struct profile *profile,
+					 const struct profile_sample *sample)
+{
+	unsigned int i, first = 0;
+
+	/* Where libhab is linked in, its static functions have names like any others. */
+	for (i = 0; i < sample->nr_frames && !first; i++)
+		if (profile->frames[sample->frames[i]].entry)
+			first = i + 1;
+	for (i = first; i < sample->nr_frames; i++)
+		if (!profile->frames[sample->frames[i]].internal)
+			return &profile->frames[sample->frames[i]];
+	return NULL;
+}
+
+void profile_free(struct profile *profile)
+{
+	unsigned int i;
+
+	if (!profile)
+		return;
+	for (i = 0; i < profile->nr_modules; i++) {
+		free(profile->modules[i].path);
+		free(profile->modules[i].name);
+	}
+	for (i = 0; i < profile->nr_frames; i++)
+		free(profile->frames[i].function);
+	for (i = 0; i < profile->nr_samples; i++)
+		free(profile->samples[i].frames);
+	free(profile->modules);
+	free(profile->frames);
+	free(profile->samples);
+	free(profile->events);
+	free(profile);
+	/* Or the heap would stay as large as the largest profile was. */
+	malloc_trim(0);
+}

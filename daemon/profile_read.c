@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads a profile in the format of pprof, so that reports need no daemon.
+ *
+ * The hard case is a file that is not what it says: cut off, huge once it is unpacked, with
+ * numbers that point nowhere, or another program's. Every number is checked before it is
+ * followed, and one that points nowhere ends the reading. Ids may be any numbers in this format;
+ * habd's are indices + 1, and only those are taken.
+ */
+#include "profile_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "kinds.h"
+#include "profile.pb-c.h"
+
+#define FILE_MAX   (64u << 20)
+#define UNPACK_MAX (128u << 20)
+
+struct reading {
+	const Pprof__Profile *from;
+	const struct filter *filter;
+	struct profile *profile;
+	int objects, space, samples, errors; /* indices of values; -1: not there */
+	char *why;
+	size_t why_size;
+};
+
+static bool bad(struct reading *reading, const char *what)
+{
+	snprintf(reading->why, reading->why_size,
+		 "%s: it is cut off, or habd did not write it: record it again", what);
+	return false;
+}
+
+static const char *text_at(const struct reading *reading, int64_t number)
+{
+	if (number < 0 || (uint64_t)number >= reading->from->n_string_table)
+		return NULL;
+	return reading->from->string_table[number];
+}
+
+static int find_type(const struct reading *reading, const char *name)
+{
+	const char *type;
+	size_t i;
+
+	for (i = 0; i < reading->from->n_sample_type; i++) {
+		type = text_at(reading, reading->from->sample_type[i]->type);
+		if (type && !strcmp(type, name))
+			return (int)i;
+	}
+	return -1;
+}
+
+static bool read_mappings(struct reading *reading)
+{
+	struct profile *profile = reading->profile;
+	const Pprof__Mapping *mapping;
+	const char *path, *slash;
+	size_t i;
+
+	/* The first stands for what is in no mapping. */
+	profile->nr_modules = (unsigned int)reading->from->n_mapping + 1;
+	profile->modules = xcalloc(profile->nr_modules, sizeof(*profile->modules));
+	profile->modules[0].path = xstrdup("");
+	profile->modules[0].name = xstrdup("");
+	for (i = 0; i < reading->from->n_mapping; i++) {
+		mapping = reading->from->mapping[i];
+		path = text_at(reading, mapping->filename);
+		if (!path || mapping->id != i + 1)
+			return bad(reading, "a mapping is not as habd writes it");
+		slash = strrchr(path, '/');
+		profile->modules[i + 1].path = xstrdup(path);
+		profile->modules[i + 1].name = xstrdup(slash ? slash + 1 : path);
+		clean_string(profile->modules[i + 1].name);
+		profile->modules[i + 1].libhab =
+			!strncmp(profile->modules[i + 1].name, "libhab.so", strlen("libhab.so"));
+	}
+	return true;
+}
+
+static bool read_location(struct reading *reading, size_t index)
+{
+	const Pprof__Location *location = reading->from->location[index];
+	struct profile_frame *frame = &reading->profile->frames[index];
+	const Pprof__Function *function;
+	const char *name;
+	uint64_t id;
+
+	if (location->id != index + 1 || location->n_line != 1 ||
+	    location->mapping_id >= reading->profile->nr_modules)
+		return bad(reading, "a place in a program is not as habd writes it");
+	id = location->line[0]->function_id;
+	if (!id || id > reading->from->n_function)
+		return bad(reading, "a place in a program has no function");
+	function = reading->from->function[id - 1];
+	name = text_at(reading, function->name);
+	if (function->id != id || !name || !*name)
+		return bad(reading, "a function has no name");
+	frame->function = xstrdup(name);
+	clean_string(frame->function);
+	frame->key = index;
+	frame->module = (unsigned int)location->mapping_id;
+	profile_judge(frame);
+	frame->named = true;
+	if (reading->profile->modules[frame->module].libhab)
+		frame->internal = true;
+	return true;
+}
+
+static bool read_locations(struct reading *reading)
+{
+	struct profile *profile = reading->profile;
+	size_t i;
+
+	profile->frames = xcalloc(reading->from->n_location, sizeof(*profile->frames));
+	for (i = 0; i < reading->from->n_location; i++) {
+		profile->nr_frames = (unsigned int)i + 1;
+		if (!read_location(reading, i))
+			return false;
+	}
+	return true;
+}
+
+static bool read_label(struct reading *reading, const Pprof__Label *label, struct stack_key *key)
+{
+	const char *name = text_at(reading, label->key), *text = text_at(reading, label->str);
+
+	if (!name || !text)
+		return bad(reading, "a label has no name");
+	if (!strcmp(name, "pid"))
+		key->pid = (uint32_t)label->num;
+	else if (!strcmp(name, "cgroup"))
+		key->cgroup_id = (uint64_t)label->num;
+	else if (!strcmp(name, "comm"))
+		clean_copy(key->comm, sizeof(key->comm), text, strlen(text));
+	else if (!strcmp(name, "heap"))
+		clean_copy(key->heap, sizeof(key->heap), text, strlen(text));
+	else if (!strcmp(name, "tag"))
+		clean_copy(key->tag, sizeof(key->tag), text, strlen(text));
+	else if (!strcmp(name, "kind") && event_kind(text) != HAB_EVENT_KINDS)
+		key->kind = event_kind(text);
+	return true;
+}
+
+static bool value_of(const Pprof__Sample *from, int index, uint64_t *value)
+{
+	*value = 0;
+	if (index < 0)
+		return true;
+	if ((size_t)index >= from->n_value || from->value[index] < 0)
+		return false;
+	*value = (uint64_t)from->value[index];
+	return true;
+}
+
+static bool read_values(struct reading *reading, const Pprof__Sample *from,
+			struct stack_counts *counts)
+{
+	uint64_t error;
+
+	if (!value_of(from, reading->objects, &counts->events) ||
+	    !value_of(from, reading->space, &counts->estimate) ||
+	    !value_of(from, reading->samples, &counts->samples) ||
+	    !value_of(from, reading->errors, &error))
+		return bad(reading, "a sample has too few numbers, or one below 0");
+	counts->events <<= STACKS_EVENT_SHIFT;
+	counts->variance = (double)error * (double)error;
+	return true;
+}
+
+static bool read_frames(struct reading *reading, const Pprof__Sample *from,
+			struct profile_sample *sample)
+{
+	const char *name;
+	size_t i;
+
+	sample->frames = xcalloc(from->n_location_id, sizeof(*sample->frames));
+	for (i = 0; i < from->n_location_id; i++) {
+		if (!from->location_id[i] || from->location_id[i] > reading->profile->nr_frames)
+			return bad(reading, "a stack leads to no place");
+		sample->frames[i] = (unsigned int)from->location_id[i] - 1;
+	}
+	sample->nr_frames = (unsigned int)from->n_location_id;
+	/* What stands for no stack in a file that must have one. */
+	if (sample->nr_frames == 1) {
+		name = reading->profile->frames[sample->frames[0]].function;
+		if (!strcmp(name, "[no stack]") || !strcmp(name, "[other stacks]"))
+			sample->nr_frames = 0;
+	}
+	return true;
+}
+
+static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint32_t *present)
+{
+	struct profile *profile = reading->profile;
+	struct profile_sample *sample = &profile->samples[profile->nr_samples];
+	struct stack_counts counts = { 0 };
+	struct stack_key key = { 0 };
+	size_t i;
+
+	for (i = 0; i < from->n_label; i++)
+		if (!read_label(reading, from->label[i], &key))
+			return false;
+	if (!read_values(reading, from, &counts))
+		return false;
+	if (!key.pid)
+		profile->folded += counts.samples;
+	if (!filter_matches(reading->filter, &key))
+		return true;
+	*present |= 1u << key.kind;
+	sample->pid = key.pid;
+	sample->kind = key.kind;
+	sample->cgroup_id = key.cgroup_id;
+	memcpy(sample->comm, key.comm, sizeof(sample->comm));
+	memcpy(sample->heap, key.heap, sizeof(sample->heap));
+	memcpy(sample->tag, key.tag, sizeof(sample->tag));
+	sample->counts = counts;
+	profile->nr_samples++;
+	return read_frames(reading, from, sample);
+}
+
+/* As profile_collect(): which kinds are wanted is known when all have been seen. */
+static void keep_kinds(struct reading *reading, uint32_t present)
+{
+	uint32_t wanted = filter_kinds(reading->filter, present);
+	struct profile *profile = reading->profile;
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		if (!(wanted & 1u << profile->samples[i].kind)) {
+			free(profile->samples[i].frames);
+			continue;
+		}
+		profile->samples[kept++] = profile->samples[i];
+		counts_add(&profile->total, &profile->samples[kept - 1].counts);
+	}
+	profile->nr_samples = kept;
+	profile->kinds = wanted;
+	profile->other_kinds = present & ~wanted;
+}
+
+static bool read_all(struct reading *reading)
+{
+	struct profile *profile = reading->profile;
+	uint32_t present = 0;
+	size_t i;
+
+	reading->objects = find_type(reading, "alloc_objects");
+	reading->space = find_type(reading, "alloc_space");
+	reading->samples = find_type(reading, "alloc_samples");
+	reading->errors = find_type(reading, "alloc_space_error");
+	if (reading->space < 0)
+		return bad(reading, "there are no allocated bytes in it");
+	profile->start_ns = (uint64_t)reading->from->time_nanos;
+	profile->duration_ns = (uint64_t)reading->from->duration_nanos;
+	if (!read_mappings(reading) || !read_locations(reading))
+		return false;
+	profile->samples = xcalloc(reading->from->n_sample, sizeof(*profile->samples));
+	for (i = 0; i < reading->from->n_sample; i++)
+		if (!read_sample(reading, reading->from->sample[i], &present))
+			return false;
+	keep_kinds(reading, present);
+	return true;
+}
+
+static bool unpack_gzip(const void *data, size_t size, struct text *out)
+{
+	z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
+	unsigned char chunk[65536];
+	int result;
+
+	if (size > FILE_MAX || inflateInit2(&stream, 15 + 16) != Z_OK)
+		return false;
+	do {
+		stream.next_out = chunk;
+		stream.avail_out = sizeof(chunk);
+		result = inflate(&stream, Z_NO_FLUSH);
+		text_bytes(out, chunk, sizeof(chunk) - stream.avail_out);
+	} while (result == Z_OK && out->length <= UNPACK_MAX);
+	inflateEnd(&stream);
+	return result == Z_STREAM_END;
+}
+
+struct profile *profile_read(const void *data, size_t size, const struct filter *filter,
+			     bool *has_errors, char *why, size_t why_size)
+{
+	struct reading reading = { .filter = filter, .why = why, .why_size = why_size };
+	struct text unpacked = { 0 };
+	Pprof__Profile *from = NULL;
+
+	if (unpack_gzip(data, size, &unpacked))
+		from = pprof__profile__unpack(NULL, unpacked.length, (uint8_t *)unpacked.data);
+	text_end(&unpacked);
+	if (!from) {
+		bad(&reading, "it is no gzipped pprof profile (a file .pb.gz)");
+		return NULL;
+	}
+	reading.from = from;
+	reading.profile = xcalloc(1, sizeof(*reading.profile));
+	if (!read_all(&reading)) {
+		profile_free(reading.profile);
+		reading.profile = NULL;
+	}
+	*has_errors = reading.errors >= 0 && reading.samples >= 0;
+	pprof__profile__free_unpacked(from, NULL);
+	return reading.profile;
+}
+
+struct profile *profile_read_file(const char *path, const struct filter *filter, bool *has_errors,
+				  char *why, size_t why_size)
+{
+	struct profile *profile = NULL;
+	unsigned char chunk[65536];
+	struct text data = { 0 };
+	ssize_t length;
+	int fd;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0) {
+		snprintf(why, why_size, "it cannot be read: %s", strerror(errno));
+		return NULL;
+	}
+	while ((length = read(fd, chunk, sizeof(chunk))) > 0 && data.length <= FILE_MAX)
+		text_bytes(&data, chunk, (size_t)length);
+	if (length < 0)
+		snprintf(why, why_size, "it cannot be read: %s", strerror(errno));
+	else if (data.length > FILE_MAX)
+		snprintf(why, why_size, "it has more than %u MiB, as no profile of habd has",
+			 FILE_MAX >> 20);
+	else
+		profile = profile_read(data.data, data.length, filter, has_errors, why, why_size);
+	close(fd);
+	text_end(&data);
+	return profile;
+}

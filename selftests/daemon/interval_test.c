@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tests that the interval of an estimate holds as often as it says, in simulation: stacks whose
+ * sizes follow Zipf's law, events of different sizes, thinned with probabilities that change
+ * with time, as the throttler changes them. Seeded, so always the same.
+ *
+ * The hard case is what to count. A stack of which nothing was kept has no estimate and is
+ * shown nowhere; so stacks count that have at least a handful of samples to be expected, and
+ * those of few are looked at apart from those of many, since a sum over all would hide them.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "kselftest_harness.h"
+
+#include "daemon/interval.h"
+
+#define STACKS	300
+#define SEEDS	150
+#define EVENTS	60000
+#define WINDOWS 20
+#define HANDFUL 5.0
+
+struct stack {
+	double truth, estimate, variance;
+	double expected; /* samples */
+};
+
+static uint64_t state;
+
+static double uniform(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (double)(state >> 11) * 0x1p-53;
+}
+
+static double event_bytes(unsigned int stack)
+{
+	/* Buffers of one size, or of any of a wide range: by stack. */
+	return stack % 2 ? 65536 : 4096 * (1 + floor(uniform() * 15));
+}
+
+static void add_event(struct stack *stack, double bytes, double p)
+{
+	stack->truth += bytes;
+	stack->expected += p;
+	if (uniform() >= p)
+		return;
+	stack->estimate += bytes / p;
+	stack->variance += bytes * bytes * (1 - p) / (p * p);
+}
+
+static void simulate(struct stack *stacks, const double *sums, double highest)
+{
+	unsigned int window, event, low, high, middle;
+	double p, at;
+
+	for (window = 0; window < WINDOWS; window++) {
+		p = highest * (0.2 + 0.8 * uniform());
+		for (event = 0; event < EVENTS / WINDOWS; event++) {
+			at = uniform() * sums[STACKS - 1];
+			for (low = 0, high = STACKS - 1; low < high;) {
+				middle = (low + high) / 2;
+				if (sums[middle] < at)
+					low = middle + 1;
+				else
+					high = middle;
+			}
+			add_event(&stacks[low], event_bytes(low), p);
+		}
+	}
+}
+
+static const double from[] = { HANDFUL, 10, 30, 100, INFINITY };
+#define GROUPS (sizeof(from) / sizeof(from[0]) - 1)
+
+struct tally {
+	unsigned int all, held;
+};
+
+static void count(const struct stack *stacks, struct tally *groups, struct tally *normal)
+{
+	struct interval interval;
+	unsigned int i, group;
+	double half;
+
+	for (i = 0; i < STACKS; i++) {
+		for (group = 0; group < GROUPS; group++)
+			if (stacks[i].expected >= from[group] &&
+			    stacks[i].expected < from[group + 1])
+				break;
+		if (group == GROUPS)
+			continue;
+		interval = interval_95(stacks[i].estimate, stacks[i].variance);
+		groups[group].all++;
+		groups[group].held += stacks[i].truth >= interval.low &&
+				      stacks[i].truth <= interval.high;
+		half = 1.96 * sqrt(stacks[i].variance);
+		normal[group].held += fabs(stacks[i].truth - stacks[i].estimate) <= half;
+	}
+}
+
+static void run(struct tally *groups, struct tally *normal, double highest)
+{
+	double sums[STACKS], sum = 0;
+	struct stack stacks[STACKS];
+	unsigned int seed, i;
+
+	for (i = 0; i < STACKS; i++)
+		sums[i] = sum += 1.0 / (i + 1);
+	for (seed = 1; seed <= SEEDS; seed++) {
+		state = seed * 0x9e3779b97f4a7c15u;
+		memset(stacks, 0, sizeof(stacks));
+		simulate(stacks, sums, highest);
+		count(stacks, groups, normal);
+	}
+}
+
+static void check(struct __test_metadata *_metadata, double highest)
+{
+	struct tally groups[GROUPS] = { 0 }, normal[GROUPS] = { 0 }, all = { 0 };
+	unsigned int i;
+	double share;
+
+	run(groups, normal, highest);
+	for (i = 0; i < GROUPS; i++) {
+		all.all += groups[i].all;
+		all.held += groups[i].held;
+		if (groups[i].all < 500)
+			continue;
+		share = (double)groups[i].held / groups[i].all;
+		TH_LOG("%4.0f to %3.0f samples expected: %u stacks, %.1f %% (the normal one: %.1f %%)",
+		       from[i], from[i + 1], groups[i].all, share * 100,
+		       100.0 * normal[i].held / groups[i].all);
+		EXPECT_LE(fabs(share - 0.95), 0.03);
+	}
+	share = (double)all.held / all.all;
+	TH_LOG("all: %u stacks, %.1f %%", all.all, share * 100);
+	EXPECT_LE(fabs(share - 0.95), 0.03);
+	EXPECT_GE(all.all, 1000u);
+}
+
+TEST(the_interval_holds_95_times_of_100_where_one_of_a_hundred_is_kept)
+{
+	check(_metadata, 0.02);
+}
+
+TEST(the_interval_holds_95_times_of_100_where_a_third_is_kept)
+{
+	check(_metadata, 0.5);
+}
+
+TEST(the_interval_holds_95_times_of_100_where_most_are_kept)
+{
+	check(_metadata, 0.95);
+}
+
+TEST(quantiles_are_those_of_the_tables)
+{
+	/* Half of chi-square's points, 2.5 % of 2 n degrees of freedom and 97.5 % of 2 n + 2. */
+	struct interval five = interval_95(5, 5), fifty = interval_95(50, 50);
+
+	EXPECT_LE(fabs(five.low / (3.2470 / 2) - 1), 0.01);
+	EXPECT_LE(fabs(five.high / (23.3367 / 2) - 1), 0.01);
+	EXPECT_LE(fabs(fifty.low / (74.2219 / 2) - 1), 0.01);
+	EXPECT_LE(fabs(fifty.high / (131.8382 / 2) - 1), 0.01);
+}
+
+TEST(what_was_kept_in_full_is_certain)
+{
+	struct interval interval = interval_95(12345, 0);
+
+	EXPECT_EQ(interval.low, 12345);
+	EXPECT_EQ(interval.high, 12345);
+}
+
+TEST(nothing_is_nothing)
+{
+	struct interval interval = interval_95(0, 0);
+
+	EXPECT_EQ(interval.low, 0);
+	EXPECT_EQ(interval.high, 0);
+}
+
+TEST(one_sample_has_an_interval_above_zero)
+{
+	struct interval interval = interval_95(100, 100 * 100 * 0.99);
+
+	EXPECT_GT(interval.low, 0);
+	EXPECT_LT(interval.low, 100);
+	EXPECT_GT(interval.high, 400);
+}
+
+TEST_HARNESS_MAIN
