@@ -46,16 +46,17 @@ $(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(T
 $(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -fsanitize=thread -o $@ $(filter %.c,$^)
 
-STACKS_SOURCES := $(addprefix daemon/,stacks.c stack_past.c sample_log.c util.c)
-HOLD_SOURCES := daemon/hold.c $(STACKS_SOURCES)
-$(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(wildcard daemon/*.h) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c stack_past.c sample_log.c) daemon/shared/util.c
+DAEMON_HEADERS := $(wildcard daemon/*/*.h)
+HOLD_SOURCES := daemon/samples/hold.c $(STACKS_SOURCES)
+$(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(DAEMON_INCLUDES) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/interval.c daemon/interval.h $(TEST_DEPS)
+$(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c daemon/habctl/interval.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/hold_test: selftests/host/hold_test.c $(HOLD_SOURCES) $(wildcard daemon/*.h) $(BPF_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+$(BUILD)/tests/hold_test: selftests/daemon/hold_test.c $(HOLD_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(DAEMON_INCLUDES) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)

@@ -14,7 +14,7 @@
 
 #include "kselftest_harness.h"
 
-#include "daemon/interval.h"
+#include "daemon/habctl/interval.h"
 
 #define STACKS	300
 #define SEEDS	150

@@ -6,8 +6,8 @@
  */
 #include "kselftest_harness.h"
 
-#include "daemon/sample_log.h"
-#include "daemon/stacks.h"
+#include "daemon/samples/sample_log.h"
+#include "daemon/samples/stacks.h"
 
 #define MARKS  12
 #define STACKS 300

@@ -3,7 +3,7 @@
  * Strings, each kept once and known by its number. The hash table, of open
  * addressing, is twice as large as what it holds, so that each search ends.
  */
-#include "strings.h"
+#include "string_table.h"
 
 #include <stdlib.h>
 #include <string.h>

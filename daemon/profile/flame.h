@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "profile.h"
-#include "strings.h"
+#include "string_table.h"
 
 #define FLAME_NODES_MAX (1u << 19)
 

@@ -18,7 +18,7 @@
 #include "kinds.h"
 #include "profile.h"
 #include "profile.pb-c.h"
-#include "strings.h"
+#include "string_table.h"
 
 #define NR_VALUES 4
 #define NR_LABELS 6

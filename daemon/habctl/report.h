@@ -4,7 +4,7 @@
 #define HABCTL_REPORT_H
 
 #include "profile.h"
-#include "strings.h"
+#include "string_table.h"
 
 enum report_by {
 	BY_SITE, /* the function that allocates */

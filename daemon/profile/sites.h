@@ -4,7 +4,7 @@
 #define HABD_SITES_H
 
 #include "profile.h"
-#include "strings.h"
+#include "string_table.h"
 
 struct site {
 	const char *function; /* lives as long as the table */

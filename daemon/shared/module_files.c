@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../uapi/hab.h"
+#include "../../uapi/hab.h"
 
 #define CLASS "/sys/class/misc/hab/"
 

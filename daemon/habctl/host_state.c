@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../uapi/hab.h"
+#include "../../uapi/hab.h"
 
 /* Any wrong argument is refused, but only by a kernel that has the call. */
 static bool kernel_has_rseq(void)

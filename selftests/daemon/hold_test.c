@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* daemon/hold.c: samples between their coming and the end of their window. */
+/* daemon/samples/hold.c: samples between their coming and the end of their window. */
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "daemon/hold.h"
+#include "daemon/samples/hold.h"
 
 #define SECOND	1000000000ull
 #define CERTAIN (1ull << 32)

@@ -18,7 +18,7 @@
 
 #include "jfr.h"
 #include "profile.h"
-#include "strings.h"
+#include "string_table.h"
 
 #define LOGGED_BYTES 56 /* about what an event takes: the loss is told in bytes */
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "jfr.h"
-#include "strings.h"
+#include "string_table.h"
 
 struct field {
 	const char *name;
