@@ -40,7 +40,7 @@ $(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selft
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
 # A hundred million events: without sanitizers.
-$(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(THROTTLE_SOURCES) daemon/habctl/interval.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)

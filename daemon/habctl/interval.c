@@ -21,17 +21,23 @@ static double gamma_quantile(double shape, double z)
 	return root > 0 ? shape * root * root * root : 0;
 }
 
-struct interval interval_95(double estimate, double variance)
+/* Quantile of a sum with that mean and variance, as if of a gamma distribution. */
+static double quantile(double mean, double variance, double z)
+{
+	return variance / mean * gamma_quantile(mean * mean / variance, z);
+}
+
+struct interval interval_95(double estimate, double variance, double weight)
 {
 	struct interval interval = { estimate, estimate };
-	double shape, scale;
+	double own, next;
 
 	if (!(estimate > 0) || !(variance > 0))
 		return interval;
-	shape = estimate * estimate / variance;
-	scale = variance / estimate;
-	interval.low = scale * gamma_quantile(shape, -Z_95);
-	interval.high = scale * gamma_quantile(shape + 1, Z_95);
+	own = variance / estimate;
+	next = weight > own ? sqrt(own * weight) : own;
+	interval.low = quantile(estimate, variance, -Z_95);
+	interval.high = quantile(estimate + next, variance + next * next, Z_95);
 	return interval;
 }
 

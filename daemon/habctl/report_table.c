@@ -63,11 +63,13 @@ static void add_row(const struct report *report, const struct report_row *row, b
 {
 	const struct stack_counts *counts = &row->counts[0];
 	double estimate = (double)counts->estimate;
-	double total = (double)report->totals[0][row->kind].estimate;
+	const struct stack_counts *all = &report->totals[0][row->kind];
+	double total = (double)all->estimate;
 	char bytes[40], range[96];
 
 	human(estimate, bytes, sizeof(bytes));
-	human_range(interval_95(estimate, counts->variance), intervals, range, sizeof(range));
+	human_range(interval_95(estimate, counts->variance, total > 0 ? all->variance / total : 0),
+		    intervals, range, sizeof(range));
 	text_printf(out, "%11s %26s %9" PRIu64 " %6.2f %%  %s\n", bytes, range, counts->samples,
 		    total > 0 ? estimate * 100 / total : 0, row->name);
 }
@@ -97,13 +99,17 @@ static struct interval one_side(const struct report *report, const struct report
 	const struct stack_counts *counts = &row->counts[which];
 	const struct stack_counts *total = &report->totals[which][row->kind];
 	const struct stack_counts *other = &report->totals[!which][row->kind];
-	struct interval interval = interval_95((double)counts->estimate, counts->variance);
+	struct interval interval;
+	double weight;
 
-	/* That no sample was kept does not mean that there was nothing. */
 	if (!total->estimate)
 		total = other;
-	if (!counts->estimate && total->estimate)
-		interval = interval_95_none(total->variance / (double)total->estimate);
+	weight = total->estimate ? total->variance / (double)total->estimate : 0;
+	/* That no sample was kept does not mean that there was nothing. */
+	if (counts->estimate)
+		interval = interval_95((double)counts->estimate, counts->variance, weight);
+	else
+		interval = interval_95_none(weight);
 	interval.low *= report->per_second[which];
 	interval.high *= report->per_second[which];
 	return interval;

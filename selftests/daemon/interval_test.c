@@ -84,9 +84,14 @@ struct tally {
 static void count(const struct stack *stacks, struct tally *groups, struct tally *normal)
 {
 	struct interval interval;
+	double half, weight, estimate = 0, variance = 0;
 	unsigned int i, group;
-	double half;
 
+	for (i = 0; i < STACKS; i++) {
+		estimate += stacks[i].estimate;
+		variance += stacks[i].variance;
+	}
+	weight = variance / estimate;
 	for (i = 0; i < STACKS; i++) {
 		for (group = 0; group < GROUPS; group++)
 			if (stacks[i].expected >= from[group] &&
@@ -94,7 +99,7 @@ static void count(const struct stack *stacks, struct tally *groups, struct tally
 				break;
 		if (group == GROUPS)
 			continue;
-		interval = interval_95(stacks[i].estimate, stacks[i].variance);
+		interval = interval_95(stacks[i].estimate, stacks[i].variance, weight);
 		groups[group].all++;
 		groups[group].held += stacks[i].truth >= interval.low &&
 				      stacks[i].truth <= interval.high;
@@ -161,7 +166,7 @@ TEST(the_interval_holds_95_times_of_100_where_most_are_kept)
 TEST(quantiles_are_those_of_the_tables)
 {
 	/* Half of chi-square's points, 2.5 % of 2 n degrees of freedom and 97.5 % of 2 n + 2. */
-	struct interval five = interval_95(5, 5), fifty = interval_95(50, 50);
+	struct interval five = interval_95(5, 5, 1), fifty = interval_95(50, 50, 1);
 
 	EXPECT_LE(fabs(five.low / (3.2470 / 2) - 1), 0.01);
 	EXPECT_LE(fabs(five.high / (23.3367 / 2) - 1), 0.01);
@@ -171,7 +176,7 @@ TEST(quantiles_are_those_of_the_tables)
 
 TEST(what_was_kept_in_full_is_certain)
 {
-	struct interval interval = interval_95(12345, 0);
+	struct interval interval = interval_95(12345, 0, 7);
 
 	EXPECT_EQ(interval.low, 12345);
 	EXPECT_EQ(interval.high, 12345);
@@ -179,15 +184,25 @@ TEST(what_was_kept_in_full_is_certain)
 
 TEST(nothing_is_nothing)
 {
-	struct interval interval = interval_95(0, 0);
+	struct interval interval = interval_95(0, 0, 7);
 
 	EXPECT_EQ(interval.low, 0);
 	EXPECT_EQ(interval.high, 0);
 }
 
+TEST(what_may_have_been_missed_moves_the_upper_end_only)
+{
+	struct interval alone = interval_95(5, 5, 1), heavy = interval_95(5, 5, 16);
+
+	EXPECT_EQ(alone.low, heavy.low);
+	EXPECT_GT(heavy.high, alone.high);
+	/* Lighter ones were not missed for long: they come more often. */
+	EXPECT_EQ(alone.high, interval_95(5, 5, 0.1).high);
+}
+
 TEST(one_sample_has_an_interval_above_zero)
 {
-	struct interval interval = interval_95(100, 100 * 100 * 0.99);
+	struct interval interval = interval_95(100, 100 * 100 * 0.99, 99);
 
 	EXPECT_GT(interval.low, 0);
 	EXPECT_LT(interval.low, 100);
