@@ -10,7 +10,10 @@
 
 #define QUIET 20
 
-/* Forks a process that refills its own heap until it is ended: @pause_us between two. */
+/*
+ * Forks a process that refills its own heap until it is ended: @pause_us between two on
+ * average. At random, or its refills could always come last in a window that many share.
+ */
 static pid_t start_refilling(unsigned int pause_us)
 {
 	struct hab_heap_config config;
@@ -18,6 +21,7 @@ static pid_t start_refilling(unsigned int pause_us)
 
 	if (pid)
 		return pid;
+	srandom((unsigned int)getpid());
 	hab_heap_config_init(&config);
 	config.arena_bytes = 4ul << 20;
 	config.tlab_bytes = 1024;
@@ -29,7 +33,7 @@ static pid_t start_refilling(unsigned int pause_us)
 		if (refilling_function(1024))
 			hab_heap_reset(heap);
 		if (pause_us)
-			usleep(pause_us);
+			usleep(pause_us / 2 + (unsigned int)random() % pause_us);
 	}
 }
 
