@@ -57,7 +57,7 @@ $(DAEMON_BUILD)/profile.pb-c.o: $(DAEMON_BUILD)/profile.pb-c.c
 
 # Names are unique over all folders.
 define daemon_rule
-$(DAEMON_BUILD)/%.o: daemon/$(1)/%.c | $(DAEMON_BUILD)
+$(DAEMON_BUILD)/%.o: daemon/$(1)/%.c daemon/daemon.mk | $(DAEMON_BUILD)
 	$$(CC) $$(CFLAGS) $$(DAEMON_CFLAGS) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))

@@ -13,7 +13,8 @@ lib: $(BUILD)/libhab.a $(LIB_SHARED)
 # Frame pointers in all that calls: the kernel follows them from a probe to its program.
 LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
 
-$(BUILD)/lib/%.o: %.c
+# Of this file, too: flags that change must not leave old objects.
+$(BUILD)/lib/%.o: %.c lib/lib.mk
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
