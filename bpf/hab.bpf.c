@@ -55,7 +55,8 @@ static union scratch *scratch(void)
 }
 
 /* 0, or -1 if the ring was full. */
-static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 probability)
+static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, __u64 weight,
+		       __u64 probability)
 {
 	union scratch *place = scratch();
 	struct hab_record_sample *sample;
@@ -67,7 +68,7 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	fill_head(&sample->head, HAB_RECORD_SAMPLE);
 	sample->sample_id = event->sample_id;
 	sample->heap_id = event->heap_id;
-	sample->bytes = event->bytes;
+	sample->bytes = bytes_of_part;
 	sample->chunk_bytes = event->chunk_bytes;
 	sample->object_bytes = event->object_bytes;
 	sample->allocated_bytes = event->allocated_bytes;
@@ -83,6 +84,8 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 	sample->domain = event->domain;
 	sample->level = event->level;
 	sample->kind = event->kind;
+	sample->parts = event->parts;
+	sample->reserved = 0;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
@@ -96,15 +99,12 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 weight, __u64 p
 				  offsetof(struct hab_record_sample, frames) + bytes, 0);
 }
 
-static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
+static __always_inline int on_part(void *ctx, struct hab_event *event, __u32 kind, __u64 bytes)
 {
-	__u64 probability, bytes, weight;
+	__u64 probability, weight;
 	struct counted counted = {};
 	bool sent;
 
-	if (!event)
-		return 0;
-	bytes = event->bytes;
 	if (!count_event(&counted, kind, bytes))
 		return 0;
 	probability = hab_throttle_event(event);
@@ -113,9 +113,14 @@ static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 ki
 		return 0;
 	}
 	weight = counted.task ? counted.task->bytes[kind] : bytes;
-	sent = !send_sample(ctx, event, weight, probability);
+	sent = !send_sample(ctx, event, bytes, weight, probability);
 	count_kept(&counted, kind, sent, event->candidate > event->points, event->sample_id);
 	return 0;
+}
+
+static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
+{
+	return event ? on_part(ctx, event, kind, event->bytes) : 0;
 }
 
 SEC("tp_btf/hab_refill")
@@ -135,7 +140,20 @@ int BPF_PROG(on_tlab, struct hab_event *event)
 SEC("tp_btf/hab_outside")
 int BPF_PROG(on_outside, struct hab_event *event)
 {
-	return on_event(ctx, event, HAB_EVENT_OUTSIDE);
+	__u64 bytes;
+	__u32 parts, i;
+
+	if (!event)
+		return 0;
+	parts = event->parts;
+	if (!parts)
+		return 0;
+	bytes = event->bytes / parts;
+	/* What does not divide goes with the first. */
+	on_part(ctx, event, HAB_EVENT_OUTSIDE, event->bytes - bytes * (parts - 1));
+	for (i = 1; i < HAB_PARTS_MAX && i < parts; i++)
+		on_part(ctx, event, HAB_EVENT_OUTSIDE, bytes);
+	return 0;
 }
 
 SEC("tp_btf/hab_sample")

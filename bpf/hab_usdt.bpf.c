@@ -108,6 +108,8 @@ static __always_inline bool send_sample(void *ctx, const struct told *told, __u6
 	sample->domain = told->domain;
 	sample->level = told->level;
 	sample->kind = told->kind;
+	sample->parts = 1;
+	sample->reserved = 0;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 	sample->heap_name[0] = 0;
 	bpf_probe_read_user_str(sample->heap_name, sizeof(sample->heap_name), told->heap);

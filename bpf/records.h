@@ -66,7 +66,9 @@ struct hab_record_sample {
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
-	__u32 kind;	 /* enum hab_event_kind */
+	__u32 kind;  /* enum hab_event_kind */
+	__u32 parts; /* of the event, of which this is one: bytes are the part's */
+	__u32 reserved;
 	__u32 nr_frames; /* leaf first; 0: no stack could be read */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];

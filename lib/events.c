@@ -31,6 +31,17 @@ static void copy_tag(char *to, const char *from)
 		to[i] = from[i] < ' ' || from[i] > '~' ? '?' : from[i];
 }
 
+/* JFR tries an object outside of TLABs as often as TLABs would have been sampled for it. */
+static uint32_t parts_of(const struct hab_thread *thread, uint32_t kind, uint64_t bytes)
+{
+	uint64_t parts;
+
+	if (kind != HAB_EVENT_OUTSIDE || !thread->tlab_bytes)
+		return 1;
+	parts = (bytes + thread->tlab_bytes - 1) / thread->tlab_bytes;
+	return parts < HAB_PARTS_MAX ? parts : HAB_PARTS_MAX;
+}
+
 void hab_events_raise(struct hab_thread *thread, uint32_t kind, uint64_t bytes,
 		      uint64_t chunk_bytes, uint64_t object_bytes)
 {
@@ -42,6 +53,7 @@ void hab_events_raise(struct hab_thread *thread, uint32_t kind, uint64_t bytes,
 		.chunk_bytes = chunk_bytes,
 		.object_bytes = object_bytes,
 		.allocated_bytes = thread->counters.allocated_bytes,
+		.parts = parts_of(thread, kind, bytes),
 	};
 
 	if (thread->end)

@@ -23,7 +23,7 @@ __bpf_kfunc_start_defs();
  * @event: the tracepoint's argument; its @sample_id is set if it is kept
  *
  * Counts the event as sampled or as throttled, machine-wide, against the rate in
- * /sys/class/misc/hab/rate. Call it once an event, from tracepoint hab_refill.
+ * /sys/class/misc/hab/rate. Call it once for each of the event's @parts.
  *
  * Return: 0 to drop the event, else the probability that it was kept with, where
  * 2^32 is certainty.

@@ -113,6 +113,7 @@ int hab_listen_report(struct hab_heap *heap, struct hab_report *report)
 	struct hab_event event;
 
 	if (report->kind <= HAB_EVENT_REFILL || report->kind >= HAB_EVENT_KINDS || !report->bytes ||
+	    !report->parts || report->parts > HAB_PARTS_MAX || report->reserved ||
 	    !hab_name_ok(report->tag, sizeof(report->tag)))
 		return -EINVAL;
 	report->sample_id = 0;
@@ -126,6 +127,7 @@ int hab_listen_report(struct hab_heap *heap, struct hab_report *report)
 	event.allocated_bytes = report->allocated_bytes;
 	event.level = lowest + 1;
 	event.kind = report->kind;
+	event.parts = report->parts;
 	memcpy(event.heap_name, heap->name, sizeof(event.heap_name));
 	memcpy(event.tag, report->tag, strlen(report->tag));
 	/* As for refills: called preemptible, BPF programs would lose hits on 7.0 and later. */

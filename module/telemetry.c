@@ -167,7 +167,9 @@ u64 hab_telemetry_offer(struct hab_event *event)
 		irq_work_queue(&start_work);
 	if (!keep)
 		return 0;
-	event->sample_id = atomic64_inc_return(&last_sample_id);
+	/* Parts of an event are one sample id, for one stack. */
+	if (!event->sample_id)
+		event->sample_id = atomic64_inc_return(&last_sample_id);
 	if (kept.number)
 		event->window = window_id(kind, kept.share, kept.number);
 	event->candidate = kept.place.candidate;
@@ -192,6 +194,7 @@ void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refi
 	event.cpu = refill->cpu;
 	event.domain = refill->domain;
 	event.level = refill->level;
+	event.parts = 1;
 	memcpy(event.heap_name, name, sizeof(event.heap_name));
 	trace_hab_refill(&event);
 	refill->sample_id = event.sample_id;

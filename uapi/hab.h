@@ -310,7 +310,8 @@ struct hab_info {
  * through BTF, so fields may be added and moved; struct hab_report is as fixed as the rest.
  */
 
-#define HAB_TAG_LEN 32 /* with the closing NUL */
+#define HAB_TAG_LEN   32 /* with the closing NUL */
+#define HAB_PARTS_MAX 64
 
 /**
  * enum hab_event_kind - what happened, after the JDK's events
@@ -346,7 +347,8 @@ enum hab_event_kind {
  *	which happens only where @candidate is above @points
  * @points: likewise: how many events the window keeps at most
  * @window_ms: likewise: how long the window is meant to last
- * @reserved: 0
+ * @parts: it is that many events for the throttler, each of @bytes / @parts: an object
+ *	outside of TLABs counts as often as TLABs would have held it; otherwise 1
  * @cpu: where it ran
  * @domain: id of the refilled buffer's domain
  * @level: of the refilled buffer, 0 if the caller was served straight
@@ -366,7 +368,7 @@ struct hab_event {
 	__u32 slot;
 	__u32 points;
 	__u32 window_ms;
-	__u32 reserved;
+	__u32 parts;
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
@@ -402,10 +404,12 @@ struct hab_window_event {
  * @allocated_bytes: in
  * @sample_id: out: not 0 if the event was kept as a sample: the caller may send its stack
  *	with HAB_IOC_STACK
+ * @parts: in: as in struct hab_event, 1 to HAB_PARTS_MAX
+ * @reserved: in: 0
  * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
  *
  * Tells the listeners, if there are any, what the calling thread allocates. EINVAL for
- * another kind, no bytes, or a tag that is none.
+ * another kind, no bytes, a tag that is none, or parts beyond that.
  */
 struct hab_report {
 	__u32 size;
@@ -415,6 +419,8 @@ struct hab_report {
 	__u64 object_bytes;
 	__u64 allocated_bytes;
 	__u64 sample_id;
+	__u32 parts;
+	__u32 reserved;
 	char tag[HAB_TAG_LEN];
 };
 

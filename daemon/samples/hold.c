@@ -32,6 +32,7 @@ struct held {
 	uint64_t weight;
 	uint64_t probability;
 	uint64_t candidate;
+	uint32_t parts;
 };
 
 struct window {
@@ -86,7 +87,7 @@ static void weigh(const struct window *window, const struct held *held, struct s
 		.bytes = held->bytes,
 		.weight = held->weight,
 		.estimate = stacks_estimate(held->bytes, probability),
-		.events = stacks_estimate(1ull << STACKS_EVENT_SHIFT, probability),
+		.events = stacks_estimate((1ull << STACKS_EVENT_SHIFT) / held->parts, probability),
 		.variance = stacks_variance(held->bytes, probability),
 	};
 }
@@ -221,6 +222,7 @@ static struct held *held_new(struct hold *hold, const struct hab_record_sample *
 	held->weight = sample->weight;
 	held->probability = sample->probability;
 	held->candidate = sample->candidate;
+	held->parts = sample->parts;
 	hold->nr_held++;
 	return held;
 }
@@ -234,6 +236,7 @@ static void add_late(struct hold *hold, const struct window *window,
 		.bytes = sample->bytes,
 		.weight = sample->weight,
 		.probability = sample->probability,
+		.parts = sample->parts,
 	};
 	struct stack_counts counts;
 

@@ -88,7 +88,8 @@ static void store(struct ingest *ingest, const struct hab_record_sample *sample,
 		.bytes = sample->bytes,
 		.weight = sample->weight,
 		.estimate = stacks_estimate(sample->bytes, sample->probability),
-		.events = stacks_estimate(1ull << STACKS_EVENT_SHIFT, sample->probability),
+		.events = stacks_estimate((1ull << STACKS_EVENT_SHIFT) / sample->parts,
+					  sample->probability),
 		.variance = stacks_variance(sample->bytes, sample->probability),
 	};
 	struct stack_event event = {
@@ -220,19 +221,24 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack, uint64_t now_ns)
 {
 	struct waiting *waiting;
+	bool found = false;
 	unsigned int i;
 
-	/* Newest first: most stacks follow their sample at once. */
+	/* Newest first: most stacks follow their sample at once. Parts of one are neighbours. */
 	for (i = ingest->last; i != ingest->first; i--) {
 		waiting = slot(ingest, i - 1);
 		if (!waiting->used || waiting->sample.sample_id != stack->sample_id ||
-		    waiting->sample.head.tid != stack->head.tid)
+		    waiting->sample.head.tid != stack->head.tid) {
+			if (found)
+				return;
 			continue;
+		}
 		waiting->used = false;
 		store_joined(ingest, &waiting->sample, stack, now_ns);
-		return;
+		found = true;
 	}
-	ingest->counts.late++;
+	if (!found)
+		ingest->counts.late++;
 }
 
 static void take_heap(struct ingest *ingest, const struct hab_record_heap *heap, uint64_t now_ns)
@@ -257,6 +263,7 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 	case HAB_RECORD_SAMPLE:
 		if (size < SAMPLE_SIZE(0) || sample->nr_frames > HAB_STACK_DEPTH ||
 		    size < SAMPLE_SIZE(sample->nr_frames) || sample->kind >= HAB_EVENT_KINDS ||
+		    !sample->parts || sample->parts > HAB_PARTS_MAX ||
 		    (sample->window && sample->slot >= sample->points))
 			goto malformed;
 		take_sample(ingest, sample, now_ns);

@@ -68,6 +68,7 @@ static void take(struct _test_data_hold *self, uint64_t window, uint32_t points,
 		.candidate = candidate,
 		.window_ms = 200,
 		.probability = CERTAIN / 4,
+		.parts = 1,
 		.bytes = candidate,
 		.weight = 10,
 	};

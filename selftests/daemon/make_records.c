@@ -204,6 +204,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 	sample->heap_id = process + 1;
 	sample->bytes = set.bytes * (1 + stack % 7);
 	sample->probability = (1ull << 32) / set.keep;
+	sample->parts = 1;
 	sample->kind = kind_of(i);
 	sample->chunk_bytes = sample->kind == HAB_EVENT_TLAB ? TLAB_BYTES : sample->bytes;
 	if (sample->kind != HAB_EVENT_REFILL) {

@@ -85,6 +85,7 @@ static struct hab_record_sample new_sample(uint64_t bytes, uint64_t probability)
 		.bytes = bytes,
 		.weight = bytes * 2,
 		.probability = probability,
+		.parts = 1,
 		.comm = "replay_gen",
 		.heap_name = "test",
 	};
@@ -176,6 +177,23 @@ static void scenario_thread_stacks(void)
 		emit_sample(&sample);
 		emit_stack(&sample, sample.head.tid);
 		joined_estimate += estimate(&sample);
+	}
+}
+
+/* An object that was kept more than once: its stack comes once, and is all its parts'. */
+static void scenario_parts(void)
+{
+	test_parent(test_allocates_alpha);
+	for (unsigned int i = 0; i < 10; i++) {
+		struct hab_record_sample sample = new_sample(8192, CERTAIN / 3);
+
+		now_ns += MS;
+		sample.parts = 4;
+		for (unsigned int part = 0; part < 3; part++) {
+			emit_sample(&sample);
+			joined_estimate += estimate(&sample);
+		}
+		emit_stack(&sample, sample.head.tid);
 	}
 }
 
@@ -339,6 +357,7 @@ static int write_scenario(const char *file, const char *expected_file, bool many
 		scenario_many();
 	} else {
 		scenario_thread_stacks();
+		scenario_parts();
 		scenario_kernel_stacks();
 		scenario_other_samples();
 	}

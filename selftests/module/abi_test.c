@@ -277,7 +277,9 @@ TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 
 TEST_F(device, reports_of_no_allocation_are_refused)
 {
-	struct hab_report report = { .size = sizeof(report), .kind = HAB_EVENT_TLAB, .bytes = 64 };
+	struct hab_report report = {
+		.size = sizeof(report), .kind = HAB_EVENT_TLAB, .bytes = 64, .parts = 1
+	};
 
 	ASSERT_EQ(0, created(self));
 	report.sample_id = 1;
@@ -293,6 +295,14 @@ TEST_F(device, reports_of_no_allocation_are_refused)
 	report.bytes = 0;
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 	report.bytes = 64;
+	report.parts = 0;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.parts = HAB_PARTS_MAX + 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.parts = HAB_PARTS_MAX;
+	report.reserved = 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.reserved = 0;
 	memset(report.tag, 'x', sizeof(report.tag));
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 	strcpy(report.tag, "a\tb");

@@ -38,6 +38,8 @@ static int write_file(const char *path, const char *value)
 /* What came of one kind. */
 struct seen {
 	uint64_t events;
+	uint64_t parts; /* that these had */
+	uint64_t last_id;
 	uint64_t bytes;
 	uint64_t chunk_bytes;
 	uint64_t object_bytes;
@@ -77,12 +79,16 @@ static int on_record(void *context, void *data, size_t size)
 		return 0;
 	self->last_kind = sample->kind;
 	seen = &self->seen[sample->kind];
+	seen->parts++;
+	seen->bytes += sample->bytes;
+	if (sample->sample_id == seen->last_id)
+		return 0;
+	seen->last_id = sample->sample_id;
 	if (!seen->events)
 		seen->allocated_grows = true;
 	seen->allocated_grows &= sample->allocated_bytes > seen->last_allocated;
 	seen->last_allocated = sample->allocated_bytes;
 	seen->events++;
-	seen->bytes += sample->bytes;
 	seen->chunk_bytes += sample->chunk_bytes;
 	seen->object_bytes += sample->object_bytes;
 	seen->tagged += !strcmp(sample->tag, "struct node");
@@ -195,6 +201,23 @@ TEST_F(events, each_object_outside_of_tlabs_is_one_event_with_its_size)
 	EXPECT_EQ(50 * ((LARGE + 63) / 64 * 64), seen->bytes);
 	EXPECT_TRUE(seen->allocated_grows);
 	EXPECT_EQ(0, self->seen[HAB_EVENT_TLAB].events);
+}
+
+TEST_F(events, an_object_outside_is_tried_as_often_as_tlabs_would_have_held_it)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_OUTSIDE];
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_OUTSIDE));
+	ASSERT_NE(NULL, hab_alloc(self->heap, 5 * TLAB - 64));
+	ASSERT_LE(0, ring_buffer__consume(self->ring));
+	EXPECT_EQ(5, seen->parts);
+	EXPECT_EQ(1, seen->events);
+	EXPECT_EQ(1, seen->stacks);
+	EXPECT_EQ(5 * TLAB - 64, seen->bytes);
+	ASSERT_NE(NULL, hab_alloc(self->heap, 1000 * TLAB + 64));
+	ASSERT_LE(0, ring_buffer__consume(self->ring));
+	EXPECT_EQ(5 + HAB_PARTS_MAX, seen->parts);
+	EXPECT_EQ(1005 * TLAB, seen->bytes);
 }
 
 TEST_F(events, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)

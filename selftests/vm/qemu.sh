@@ -15,12 +15,14 @@ complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ n
 
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
-	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi install=() node size
+	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() node size
 	# Emulated CPUs that wait for a busy machine's are not stalled.
 	local patience='rcupdate.rcu_cpu_stall_timeout=60 workqueue.watchdog_thresh=60 watchdog_thresh=30'
 	[ "$(qemu_major "${qemu[@]}")" -ge 8 ] || accel=tcg,thread=single
 	# Some machines have a /dev/kvm under which a kernel hangs: those show no svm or vmx.
-	if (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
+	if [ -n "$icount" ]; then
+		accel=tcg,thread=single clock=(-icount shift=0,sleep=off)
+	elif (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
 		accel=kvm patience=''
 	fi
 	if [ -d "$build/install" ]; then
@@ -28,7 +30,7 @@ qemu_options() {
 		install=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
 	fi
 	[ "$llc" = socket ] || machine+=",smp-cache.0.cache=l3,smp-cache.0.topology=$llc"
-	options=(-M "$machine" -accel "$accel" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
+	options=(-M "$machine" -accel "$accel" "${clock[@]}" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
 		-nic none -display none -no-reboot -m "${megabytes}M"
 		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads"
 		-kernel "$cache/$kernel/vmlinux" -initrd "$work/initramfs.cpio"
