@@ -96,7 +96,7 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, 
 		bytes = 0;
 	sample->nr_frames = bytes / sizeof(struct hab_frame);
 	return bpf_ringbuf_output(&records, sample,
-				  offsetof(struct hab_record_sample, frames) + bytes, 0);
+				  offsetof(struct hab_record_sample, frames) + bytes, no_hurry());
 }
 
 static __always_inline int on_part(void *ctx, struct hab_event *event, __u32 kind, __u64 bytes)
@@ -193,7 +193,7 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	if (bpf_ringbuf_output(&records, stack,
 			       offsetof(struct hab_record_stack, frames) +
 				       nr_frames * sizeof(stack->frames[0]),
-			       0))
+			       no_hurry()))
 		__sync_fetch_and_add(&machine->stacks_lost, 1);
 	return 0;
 }
@@ -216,7 +216,7 @@ int BPF_PROG(on_window, struct hab_window_event *event)
 	window->event.candidates = event->candidates;
 	window->event.points = event->points;
 	window->event.reserved = 0;
-	bpf_ringbuf_submit(window, 0);
+	bpf_ringbuf_submit(window, no_hurry());
 	return 0;
 }
 
@@ -237,6 +237,7 @@ int BPF_PROG(on_heap, struct hab_event *event)
 	heap->heap_id = event->heap_id;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);
-	bpf_ringbuf_submit(heap, 0);
+	/* The reader reads the process's maps, while it lives. */
+	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

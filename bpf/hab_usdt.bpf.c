@@ -119,7 +119,7 @@ static __always_inline bool send_sample(void *ctx, const struct told *told, __u6
 	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;
-	bpf_ringbuf_submit(sample, 0);
+	bpf_ringbuf_submit(sample, no_hurry());
 	return true;
 }
 
@@ -137,7 +137,8 @@ static __always_inline void announce(struct hab_machine_totals *machine, const c
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	heap->heap_name[0] = 0;
 	bpf_probe_read_user_str(heap->heap_name, sizeof(heap->heap_name), name);
-	bpf_ringbuf_submit(heap, 0);
+	/* The reader reads the process's maps, while it lives. */
+	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 }
 
 static __always_inline int on_event(void *ctx, struct told *told)

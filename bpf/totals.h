@@ -40,6 +40,16 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
+/* The reader looks by itself some times a second; this much must not wait for that. */
+#define WAKE_BYTES (512 << 10)
+
+/* Flags for a record that can wait: to wake the reader for each costs more than the record. */
+static __u64 no_hurry(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < WAKE_BYTES ? BPF_RB_NO_WAKEUP :
+									    BPF_RB_FORCE_WAKEUP;
+}
+
 /* Who an event is counted for. */
 struct counted {
 	struct hab_machine_totals *machine;

@@ -83,6 +83,12 @@ static inline u64 hab_word_exchange(u64 *word, u64 value)
 	return xchg(word, value);
 }
 
+/* The value found, which is @old if it was replaced. */
+static inline u64 hab_word_cmpxchg(u64 *word, u64 old, u64 value)
+{
+	return cmpxchg(word, old, value);
+}
+
 #define hab_load_acquire(p)	smp_load_acquire(p)
 #define hab_store_release(p, v) smp_store_release(p, v)
 
@@ -170,6 +176,12 @@ static inline unsigned int hab_last_set(u64 value)
 static inline u64 hab_word_exchange(u64 *word, u64 value)
 {
 	return __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+}
+
+static inline u64 hab_word_cmpxchg(u64 *word, u64 old, u64 value)
+{
+	__atomic_compare_exchange_n(word, &old, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return old;
 }
 
 #define hab_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)

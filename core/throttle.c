@@ -4,8 +4,8 @@
  *
  * The hard case is an offer that was held up between reading the active window's number
  * and counting. If that window was closed meanwhile, the count says so, and the offer
- * starts again with the next. If two turns went by after it had counted, the
- * window's fields may be another window's by now: then the event is not kept.
+ * starts again with the next. If the second turn after has begun, the window's fields, and the
+ * counter, may be another window's already: then the event is not kept.
  */
 #include "throttle.h"
 
@@ -45,11 +45,14 @@ static int count(struct hab_share *share, u64 number, u64 *ordinal)
 {
 	struct hab_window *window = &share->windows[number % 2];
 
-	/* Pairs with the release in open_window(). */
+	/* Pairs with the release in open_windows(). */
 	*ordinal = hab_counter_increment_acquire(&window->measured);
 	if (*ordinal > HAB_WINDOW_CLOSED)
 		return -1;
-	return READ_ONCE(window->interval) != 0;
+	if (*ordinal < HAB_WINDOW_DECIDES)
+		return 0;
+	*ordinal -= HAB_WINDOW_DECIDES;
+	return 1;
 }
 
 /* Where an event of @key counts: the share that decides, or NULL if a turn came between. */
@@ -73,18 +76,19 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 		 u64 ordinal, struct hab_kept *kept)
 {
 	const struct hab_window *window = &share->windows[number % 2];
-	u32 interval = READ_ONCE(window->interval);
-	u64 seed = READ_ONCE(throttle->seeds[number % 2]);
+	/* Acquire: all of them before @filling, which is written before they are. */
+	u32 interval = hab_load_acquire(&window->interval);
+	u64 seed = hab_load_acquire(&throttle->seeds[number % 2]);
 
 	kept->number = number;
 	kept->share = share - throttle->shares;
-	kept->points = READ_ONCE(window->points);
-	kept->probability = READ_ONCE(window->probability);
+	kept->points = hab_load_acquire(&window->points);
+	kept->probability = hab_load_acquire(&window->probability);
 	if (!interval || !hab_window_choose(hab_window_hash(seed, kept->share), interval,
 					    kept->points, ordinal, &kept->place))
 		return false;
-	/* Two turns later these fields are another window's. */
-	if (hab_load_acquire(&throttle->number) - number > 1)
+	/* Two turns later these fields are another window's, and so may the count have been. */
+	if (hab_counter_read(&throttle->filling) - number > 1)
 		return false;
 	if (kept->place.candidate <= kept->points)
 		hab_counter_increment(&throttle->sampled);

@@ -39,7 +39,9 @@
 #define HAB_HOUR_MS	 (60 * HAB_MINUTE_MS)
 #define HAB_DAY_MS	 (24 * HAB_HOUR_MS)
 
-#define HAB_SHARES	 512u	    /* a power of two */
+#ifndef HAB_SHARES /* explored tests have fewer */
+#define HAB_SHARES 512u /* a power of two */
+#endif
 #define HAB_SHARE_COMMON HAB_SHARES /* index of the common share */
 
 /**
@@ -77,6 +79,7 @@ struct hab_throttle_shape {
  * struct hab_throttle - a throttler
  * @number: of the active window, from 1; store release in the turn pairs with load
  *	acquire in the offer
+ * @filling: number of the window that was filled in last, or is just now
  * @seeds: of the windows with an even and an odd number
  * @hosts: the share where those without one count
  * @offered: events, ever
@@ -96,6 +99,7 @@ struct hab_throttle_shape {
  */
 struct hab_throttle {
 	u64 number;
+	hab_counter filling;
 	u64 seeds[2];
 	u32 hosts[2];
 	hab_counter offered;

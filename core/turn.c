@@ -114,7 +114,7 @@ static u64 measured_of(const struct hab_throttle *throttle, u32 i)
 		hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
 
 	/* Closed still: nobody had this place when the window began. */
-	return measured < HAB_WINDOW_CLOSED ? measured : 0;
+	return measured < HAB_WINDOW_CLOSED ? measured & ~HAB_WINDOW_DECIDES : 0;
 }
 
 /* Points of all old windows that are used by now. */
@@ -246,8 +246,12 @@ static void open_windows(struct hab_throttle *throttle, u64 number, u64 points, 
 		host = nr_claims - 1;
 	WRITE_ONCE(throttle->hosts[number % 2], claims[host].share);
 	/* Pairs with the acquire in count(). */
-	for (i = 0; i <= HAB_SHARES; i++)
-		hab_counter_set_release(&throttle->shares[i].windows[number % 2].measured, 0);
+	for (i = 0; i <= HAB_SHARES; i++) {
+		struct hab_window *window = &throttle->shares[i].windows[number % 2];
+
+		hab_counter_set_release(&window->measured,
+					window->interval ? HAB_WINDOW_DECIDES : 0);
+	}
 }
 
 /* Closes the old windows. Return: points that they had used in the end. */
@@ -269,6 +273,7 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 		end.share = i;
 		points = window->points;
 		end.points = points;
+		measured &= ~HAB_WINDOW_DECIDES;
 		end.candidates = candidates_of(throttle, i, number, measured);
 		used += min(end.candidates, points);
 		if (end.candidates && ended)
@@ -284,6 +289,8 @@ static void change_windows(struct hab_throttle *throttle, u64 points, u64 used, 
 	u64 old = throttle->number;
 
 	throttle->points = points;
+	/* A full barrier: who reads what is written below sees this, too; see keep(). */
+	hab_counter_exchange(&throttle->filling, old + 1);
 	WRITE_ONCE(throttle->seeds[(old + 1) % 2], hab_mix(random));
 	open_windows(throttle, old + 1, points, random, nr_claims);
 	/* Pairs with the load acquire in hab_throttle_offer(). */

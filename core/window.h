@@ -21,12 +21,15 @@
 #include "os.h"
 
 #define HAB_WINDOW_CLOSED   (1ull << 62)
+#define HAB_WINDOW_DECIDES  (1ull << 61)
 #define HAB_PROBABILITY_ONE (1ull << 32)
 
 /**
  * struct hab_window - a window of a share
- * @measured: events; all CPUs count here
- * @interval: length of a stratum; 0: the share's events go to the common window
+ * @measured: events, plus HAB_WINDOW_DECIDES unless the share's events are to count in the
+ *	common window, too, which decides then; so that who counts knows in the same
+ *	instant. All CPUs count here.
+ * @interval: length of a stratum; 0 in a window that does not decide
  * @points: slots
  *
  * What is not @measured is written while that is closed, and read after a count in

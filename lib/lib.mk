@@ -3,7 +3,7 @@
 
 LIB_SOURCES := lib/arena.c lib/backend.c lib/chunk.c lib/config.c lib/device.c lib/events.c lib/fork.c lib/heap.c \
 	lib/levels.c lib/process.c lib/registry.c lib/rseq.c lib/sampler.c lib/sizing.c lib/stack.c lib/thread.c \
-	lib/tlab.c lib/tolerant.c lib/topology.c lib/usdt.c core/hierarchy.c core/rests.c
+	lib/tlab.c lib/tolerant.c lib/topology.c lib/usdt.c core/hierarchy.c core/refill.c core/rests.c
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 

@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../core/hierarchy.h"
+#include "../core/refill.h"
 #include "arena.h"
 #include "heap.h"
 #include "rseq.h"
@@ -124,41 +124,9 @@ static void process_close(struct hab_heap *heap)
 	free_process(heap->backend_data);
 }
 
-static bool empty_words(struct process *process, uint32_t nr_cpus)
+static int stop_sections(void)
 {
-	bool found = false;
-	uint32_t cpu;
-
-	for (cpu = 0; cpu < nr_cpus; cpu++) {
-		uint64_t word = hab_word_exchange(hab_hierarchy_word(&process->books, cpu), 0);
-
-		if (word) {
-			process->emptied[cpu] = word;
-			found = true;
-		}
-	}
-	return found;
-}
-
-/*
- * The rests of all CPUs' buffers become the heap's. No refill runs meanwhile, so a word
- * that is not empty after the barrier was stored by a section that had read it before:
- * it is what is left of the same block.
- */
-static bool collect_words_locked(struct process *process, uint32_t nr_cpus)
-{
-	u64 before = process->books.rests.sum;
-	uint32_t cpu;
-
-	/* Without a barrier that works in this process nothing may be touched. */
-	if (!process->emptied || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ))
-		return false;
-	memset(process->emptied, 0, nr_cpus * sizeof(uint64_t));
-	while (empty_words(process, nr_cpus))
-		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
-	for (cpu = 0; cpu < nr_cpus; cpu++)
-		hab_hierarchy_retire_word(&process->books, cpu, process->emptied[cpu]);
-	return process->books.rests.sum != before;
+	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
 }
 
 static void fill_refill(struct hab_refill *refill, const struct hab_plan *plan, uint32_t cpu)
@@ -201,7 +169,8 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	    HAB_WORD_REST(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
 	err = hab_hierarchy_plan(&process->books, domains, least, want, entered, &plan);
-	if (err == -ENOMEM && collect_words_locked(process, heap->nr_cpus))
+	if (err == -ENOMEM && process->emptied &&
+	    hab_refill_collect(&process->books, process->emptied, stop_sections))
 		return -EAGAIN;
 	if (err)
 		return err;

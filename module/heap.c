@@ -25,9 +25,6 @@
 #include "telemetry.h"
 #include "topology.h"
 
-/* Tries to win a cmpxchg against the domain's other CPUs before giving up. */
-#define TAKE_TRIES 16
-
 static unsigned int max_heaps = 4096;
 module_param(max_heaps, uint, 0644);
 MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (default 4096)");
@@ -162,41 +159,6 @@ void hab_heap_destroy(struct hab_heap *heap)
 	atomic_dec(&nr_heaps);
 }
 
-static void fill_chunk(struct hab_refill *refill, u64 start, u64 size, u32 domain, u32 level)
-{
-	refill->chunk_offset = start << HAB_GRANULE_SHIFT;
-	refill->chunk_bytes = size << HAB_GRANULE_SHIFT;
-	refill->domain = domain;
-	refill->level = level;
-}
-
-/*
- * The chunk from what is left in the word. Returns 1 if it was taken, 0 if too
- * little is left and the buffer must be refilled, -EAGAIN if others kept winning.
- */
-static int take_rest_locked(struct hab_heap *heap, u32 domain, u64 least, u64 want,
-			    struct hab_refill *refill)
-{
-	u64 *word = hab_hierarchy_word(&heap->books, domain);
-	u64 old = READ_ONCE(*word);
-	u64 rest, n, found;
-	int tries;
-
-	lockdep_assert_held(&heap->lock);
-	for (tries = 0; tries < TAKE_TRIES; tries++) {
-		if (!hab_hierarchy_rest(&heap->books, domain, old, &rest) || rest < least)
-			return 0;
-		n = min(want, rest);
-		found = cmpxchg(word, old, old - n * HAB_WORD_STEP);
-		if (found == old) {
-			fill_chunk(refill, HAB_WORD_TOP(old), n, domain, heap->books.nr_levels);
-			return 1;
-		}
-		old = found;
-	}
-	return -EAGAIN;
-}
-
 /* Only growing levels want to know the time. */
 static u64 now_ns(const struct hab_hierarchy *books)
 {
@@ -209,34 +171,27 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 entered, u
 {
 	struct hab_hierarchy *books = &heap->books;
 	u32 domains[HAB_MAX_LEVELS];
-	u32 l, lowest = books->nr_levels - 1;
+	u32 l;
 	struct hab_plan plan;
-	u64 old = 0;
 	int err;
 
 	lockdep_assert_held(&heap->lock);
 	place_cpu_locked(heap, cpu);
-	for (l = 0; l <= lowest; l++) {
+	for (l = 0; l < books->nr_levels; l++) {
 		domains[l] = heap->domains[l * books->nr_domains + cpu];
 		/* No user thread runs on a CPU that was never online. */
 		if (WARN_ON_ONCE(domains[l] >= books->nr_domains))
 			return -EIO;
 	}
 	refill->cpu = cpu;
-
-	if (least <= books->levels[lowest].size) {
-		err = take_rest_locked(heap, domains[lowest], least, want, refill);
-		if (err)
-			return min(err, 0);
-	}
-	err = hab_hierarchy_plan(books, domains, least, want, entered, &plan);
+	err = hab_refill(books, domains, least, want, entered, now_ns, &plan);
 	if (err)
 		return err;
-	if (plan.replaces_word)
-		old = xchg(hab_hierarchy_word(books, domains[lowest]), plan.word);
-	hab_hierarchy_commit(books, &plan, old, now_ns(books));
-	fill_chunk(refill, plan.chunk, plan.chunk_size, plan.domain, plan.level);
+	refill->chunk_offset = plan.chunk << HAB_GRANULE_SHIFT;
+	refill->chunk_bytes = plan.chunk_size << HAB_GRANULE_SHIFT;
 	refill->granted_bytes = plan.granted << HAB_GRANULE_SHIFT;
+	refill->domain = plan.domain;
+	refill->level = plan.level;
 	return 0;
 }
 

@@ -9,7 +9,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include "../core/hierarchy.h"
+#include "../core/refill.h"
 
 /**
  * struct hab_heap - what HAB_IOC_CREATE made

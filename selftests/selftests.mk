@@ -16,7 +16,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_bl
 	hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test interval_test)
+	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test interval_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -45,6 +45,15 @@ $(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(T
 
 $(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -fsanitize=thread -o $@ $(filter %.c,$^)
+
+# core/ with an os.h of their own, in which threads change at each shared access.
+EXPLORED_CFLAGS := -include selftests/host/os_explored.h -O2
+EXPLORED := selftests/host/explore.c selftests/host/explore.h selftests/host/os_explored.h
+$(BUILD)/tests/explore_throttle_test: selftests/host/explore_throttle_test.c $(EXPLORED) $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/explore_refill_test: selftests/host/explore_refill_test.c $(EXPLORED) core/hierarchy.c core/refill.c core/rests.c $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
 STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c stack_past.c sample_log.c) daemon/shared/util.c
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)

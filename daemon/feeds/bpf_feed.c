@@ -24,6 +24,7 @@
 #include "hab.skel.h"
 #include "module_files.h"
 #include "privilege.h"
+#include "ring.h"
 #include "util.h"
 
 struct bpf_feed {
@@ -62,12 +63,8 @@ static int take_record(void *context, void *data, size_t size)
 static int feed_poll(struct feed *base, int timeout_ms)
 {
 	struct bpf_feed *feed = (struct bpf_feed *)base;
-	int result = ring_buffer__poll(feed->ring, timeout_ms);
 
-	if (result >= 0 || result == -EINTR)
-		return 0;
-	say("reading the ring buffer failed: %s", strerror(-result));
-	return result;
+	return ring_read(feed->ring, timeout_ms);
 }
 
 static uint64_t feed_now(struct feed *base)

@@ -25,6 +25,7 @@
 #include "hab_usdt.skel.h"
 #include "module_files.h"
 #include "privilege.h"
+#include "ring.h"
 #include "util.h"
 
 #define SECOND_NS	1000000000ull
@@ -145,15 +146,12 @@ static int feed_poll(struct feed *base, int timeout_ms)
 	uint64_t passed = clock_monotonic_ns() - feed->turned_ns;
 	uint64_t window = feed->window_ns;
 	int left = passed < window ? (int)((window - passed) / 1000000) + 1 : 0;
-	int result = ring_buffer__poll(feed->ring, left < timeout_ms ? left : timeout_ms);
+	int err = ring_read(feed->ring, left < timeout_ms ? left : timeout_ms);
 
 	passed = clock_monotonic_ns() - feed->turned_ns;
 	if (passed >= window)
 		turn(feed, passed);
-	if (result >= 0 || result == -EINTR)
-		return 0;
-	say("reading the ring buffer failed: %s", strerror(-result));
-	return result;
+	return err;
 }
 
 static uint64_t feed_now(struct feed *base)

@@ -96,6 +96,8 @@ TEST_F_TIMEOUT(telemetry, the_emitted_rate_is_never_above_the_set_one_and_near_i
 	struct hab_heap_stats stats;
 	pthread_t reader;
 	uint64_t count;
+	/* On a machine whose clock counts instructions (selftests/vm/run --icount). */
+	bool by_instructions = getenv("HAB_BY_INSTRUCTIONS");
 
 	if (!self->skeleton)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
@@ -110,8 +112,11 @@ TEST_F_TIMEOUT(telemetry, the_emitted_rate_is_never_above_the_set_one_and_near_i
 	TH_LOG("%llu events/s offered, %lu samples in 10 s at 150/s, %lu replaced, lost %llu",
 	       machine.events / 13, (long)count, (long)self->seen.replaced, machine.lost);
 	/* Within 2 percent; below that only where a busy host turns windows too late. */
-	EXPECT_GE(count, 1200);
+	EXPECT_GE(count, by_instructions ? 1470 : 1200);
 	EXPECT_LE(count, 1530);
+	/* Elsewhere the host decides how many there are. */
+	if (by_instructions)
+		EXPECT_GT(machine.events / 13, 100000);
 	EXPECT_EQ(0, machine.lost);
 	EXPECT_EQ(0, machine.windows_lost);
 	EXPECT_EQ(machine.events, machine.sampled + machine.throttled);

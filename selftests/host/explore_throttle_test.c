@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The throttler's offers and turns in all interleavings: each event counts in exactly one
+ * window that decides, and what is kept is what the window's end says.
+ */
+#include "core/throttle.h"
+#include "explore.h"
+#include "kselftest_harness.h"
+
+bool explore_torn;
+
+#define EVENTS_MAX 16
+#define ENDS_MAX   64
+
+struct told {
+	bool kept;
+	struct hab_kept how;
+};
+
+static struct hab_throttle throttle;
+static struct told events[EVENTS_MAX];
+static unsigned int nr_events;
+static struct hab_window_end ends[ENDS_MAX];
+static unsigned int nr_ends;
+static int offers, turns;
+static bool new_rate;
+
+static void note_end(void *context, const struct hab_window_end *end)
+{
+	(void)context;
+	if (nr_ends == ENDS_MAX)
+		explore_fail("too many windows");
+	ends[nr_ends++] = *end;
+}
+
+/* Enough points that every event is a candidate: the ends then tell how many counted. */
+static void begin(void)
+{
+	memset(&throttle, 0, sizeof(throttle));
+	nr_events = 0;
+	nr_ends = 0;
+	memset(events, 0, sizeof(events));
+	hab_throttle_set_rate(&throttle, 100, HAB_SECOND_MS, note_end, NULL);
+}
+
+static void offer(u64 key)
+{
+	struct told *told = &events[nr_events++];
+
+	told->kept = hab_throttle_offer(&throttle, key, &told->how);
+}
+
+/* The last one turns windows; the others offer, each with a key of its own. */
+static void run(unsigned int number)
+{
+	int i;
+
+	for (i = 0; number && i < offers; i++)
+		offer(number);
+	for (i = 0; !number && i < turns; i++) {
+		if (new_rate && !i)
+			hab_throttle_set_rate(&throttle, 150, HAB_SECOND_MS, note_end, NULL);
+		else
+			hab_throttle_turn(&throttle, i, note_end, NULL);
+	}
+}
+
+static const struct hab_window_end *find_end(const struct hab_kept *kept)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_ends; i++)
+		if (ends[i].number == kept->number && ends[i].share == kept->share)
+			return &ends[i];
+	return NULL;
+}
+
+static bool same_candidate(const struct hab_kept *one, const struct hab_kept *two)
+{
+	return one->number == two->number && one->share == two->share &&
+	       one->place.candidate == two->place.candidate;
+}
+
+static void check_event(const struct told *told)
+{
+	const struct hab_window_end *end = find_end(&told->how);
+	const struct told *other;
+
+	if (!end)
+		explore_fail("an event is kept in a window whose end is not told");
+	else if (told->how.place.candidate > end->candidates)
+		explore_fail("an event was not among its window's candidates");
+	else if (told->how.points != end->points)
+		explore_fail("an event was kept by the points of another window");
+	for (other = told + 1; other < events + nr_events; other++)
+		if (other->kept && same_candidate(&told->how, &other->how))
+			explore_fail("two events are the same candidate");
+}
+
+static void check(void)
+{
+	u64 candidates = 0, slots = 0;
+	unsigned int i;
+
+	/* What is still open. */
+	hab_throttle_turn(&throttle, 1, note_end, NULL);
+	for (i = 0; i < nr_events; i++) {
+		if (!events[i].kept)
+			continue;
+		slots += events[i].how.place.candidate <= events[i].how.points;
+		check_event(&events[i]);
+	}
+	for (i = 0; i < nr_ends; i++)
+		candidates += ends[i].candidates;
+	if (hab_counter_read(&throttle.offered) != nr_events)
+		explore_fail("an event is not counted as offered");
+	if (candidates != nr_events)
+		explore_fail(candidates < nr_events ? "an event counts in no window" :
+						      "an event counts in two windows");
+	if (slots != hab_counter_read(&throttle.sampled))
+		explore_fail("a sample is not counted");
+}
+
+static struct explore_model model = {
+	.nr_threads = 3,
+	.nr_cpus = 3,
+	.preemptions = 2,
+	.begin = begin,
+	.thread = run,
+	.check = check,
+};
+
+static struct explore_result explore_with(int nr_offers, int nr_turns, bool rate)
+{
+	offers = nr_offers;
+	turns = nr_turns;
+	new_rate = rate;
+	return explore(&model);
+}
+
+TEST(each_event_counts_in_one_window_while_windows_turn)
+{
+	struct explore_result result = explore_with(2, 2, false);
+
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST(an_event_that_sleeps_through_two_turns_is_not_kept_by_another_windows_points)
+{
+	struct explore_result result = explore_with(1, 3, false);
+
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST(each_event_counts_in_one_window_while_the_rate_changes)
+{
+	struct explore_result result = explore_with(1, 2, true);
+
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST(a_count_that_is_not_atomic_is_found)
+{
+	struct explore_result result;
+
+	explore_torn = true;
+	result = explore_with(2, 1, false);
+	explore_torn = false;
+	TH_LOG("after %lu runs: %s", (long)result.runs, result.broken);
+	EXPECT_STRNE("", result.broken);
+}
+
+TEST_HARNESS_MAIN

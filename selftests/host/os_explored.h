@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * core/os.h for tests that run all interleavings: each access to shared memory is a place
+ * where another thread may go on. Included before everything else, so that core/os.h, whose
+ * guard it has, stays empty.
+ *
+ * Memory is as if all CPUs saw one order: what barriers are for is not explored.
+ */
+#ifndef HAB_CORE_OS_H
+#define HAB_CORE_OS_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint64_t u64;
+typedef uint32_t u32;
+
+typedef struct {
+	u64 value;
+} hab_counter;
+
+void explore_point(void);
+
+/* A bug to be found: exchanges, increments and cmpxchg fall apart into a load and a store. */
+extern bool explore_torn;
+
+/* A few shares, so that a turn is short. */
+#define HAB_SHARES 2u
+
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+
+#define READ_ONCE(x)                \
+	({                          \
+		explore_point();    \
+		*(volatile __typeof__(x) *)&(x); \
+	})
+#define WRITE_ONCE(x, v)                            \
+	do {                                        \
+		explore_point();                    \
+		*(volatile __typeof__(x) *)&(x) = (v); \
+	} while (0)
+#define hab_load_acquire(p)	READ_ONCE(*(p))
+#define hab_store_release(p, v) WRITE_ONCE(*(p), v)
+
+/* Between the two halves of what should be one. */
+static inline void explore_tear(void)
+{
+	if (explore_torn)
+		explore_point();
+}
+
+static inline u64 hab_word_exchange(u64 *word, u64 value)
+{
+	u64 old;
+
+	explore_point();
+	old = *word;
+	explore_tear();
+	*word = value;
+	return old;
+}
+
+static inline u64 hab_word_cmpxchg(u64 *word, u64 old, u64 value)
+{
+	u64 found;
+
+	explore_point();
+	found = *word;
+	explore_tear();
+	if (found == old)
+		*word = value;
+	return found;
+}
+
+static inline u64 hab_counter_read(const hab_counter *counter)
+{
+	return READ_ONCE(counter->value);
+}
+
+static inline u64 hab_counter_increment(hab_counter *counter)
+{
+	u64 value;
+
+	explore_point();
+	value = counter->value + 1;
+	explore_tear();
+	counter->value = value;
+	return value;
+}
+
+static inline u64 hab_counter_increment_acquire(hab_counter *counter)
+{
+	return hab_counter_increment(counter);
+}
+
+static inline void hab_counter_set(hab_counter *counter, u64 value)
+{
+	WRITE_ONCE(counter->value, value);
+}
+
+static inline void hab_counter_set_release(hab_counter *counter, u64 value)
+{
+	WRITE_ONCE(counter->value, value);
+}
+
+static inline u64 hab_counter_exchange(hab_counter *counter, u64 value)
+{
+	return hab_word_exchange(&counter->value, value);
+}
+
+static inline u64 hab_counter_cmpxchg(hab_counter *counter, u64 old, u64 value)
+{
+	return hab_word_cmpxchg(&counter->value, old, value);
+}
+
+static inline u64 hab_mul_div(u64 a, u64 b, u64 c)
+{
+	return (u64)((unsigned __int128)a * b / c);
+}
+
+static inline u64 hab_mul_shift(u64 a, u64 b, unsigned int shift)
+{
+	return (u64)((unsigned __int128)a * b >> shift);
+}
+
+static inline u64 hab_div(u64 a, u64 b)
+{
+	return a / b;
+}
+
+static inline unsigned int hab_last_set(u64 value)
+{
+	return value ? 64 - (unsigned int)__builtin_clzll(value) : 0;
+}
+
+#endif /* HAB_CORE_OS_H */
