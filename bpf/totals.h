@@ -47,7 +47,7 @@ struct {
 static __u64 no_hurry(void)
 {
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < WAKE_BYTES ? BPF_RB_NO_WAKEUP :
-									    BPF_RB_FORCE_WAKEUP;
+									     BPF_RB_FORCE_WAKEUP;
 }
 
 /* Who an event is counted for. */

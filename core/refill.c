@@ -5,7 +5,8 @@
  * The hard case is a word that moves while it is replaced. A refill exchanges it, so what
  * others took up to that instant is in the value that comes back, and only the rest of it
  * joins the books. A section on another CPU cannot be stopped by an exchange: it may
- * store over an emptied word what it had computed before; so sections are stopped, and words emptied again.
+ * store over an emptied word what it had computed before; so sections are stopped, and words
+ * emptied again.
  */
 #include "refill.h"
 

@@ -39,7 +39,7 @@
 #define HAB_HOUR_MS	 (60 * HAB_MINUTE_MS)
 #define HAB_DAY_MS	 (24 * HAB_HOUR_MS)
 
-#ifndef HAB_SHARES /* explored tests have fewer */
+#ifndef HAB_SHARES	/* explored tests have fewer */
 #define HAB_SHARES 512u /* a power of two */
 #endif
 #define HAB_SHARE_COMMON HAB_SHARES /* index of the common share */

@@ -11,7 +11,8 @@ struct ring_buffer;
  * @timeout_ms: how long to wait
  *
  * Records wait in the ring for this, and only some wake who waits, see
- * no_hurry() in bpf/totals.h: a reader that is woken for each costs the machine more than the reading.
+ * no_hurry() in bpf/totals.h: a reader that is woken for each costs the machine more than the
+ * reading.
  *
  * Return: 0, or a negative errno that was told.
  */

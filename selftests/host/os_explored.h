@@ -29,17 +29,17 @@ extern bool explore_torn;
 /* A few shares, so that a turn is short. */
 #define HAB_SHARES 2u
 
-#define min(a, b) ((a) < (b) ? (a) : (b))
-#define max(a, b) ((a) > (b) ? (a) : (b))
+#define min(a, b)  ((a) < (b) ? (a) : (b))
+#define max(a, b)  ((a) > (b) ? (a) : (b))
 
-#define READ_ONCE(x)                \
-	({                          \
-		explore_point();    \
+#define READ_ONCE(x)                             \
+	({                                       \
+		explore_point();                 \
 		*(volatile __typeof__(x) *)&(x); \
 	})
-#define WRITE_ONCE(x, v)                            \
-	do {                                        \
-		explore_point();                    \
+#define WRITE_ONCE(x, v)                               \
+	do {                                           \
+		explore_point();                       \
 		*(volatile __typeof__(x) *)&(x) = (v); \
 	} while (0)
 #define hab_load_acquire(p)	READ_ONCE(*(p))

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Takes and refills in all interleavings: no granule is handed out twice, none is
+ * lost, and none comes from a buffer of another CPU's.
+ *
+ * The sections of the library are assembly and are modelled here, as is the ioctl around
+ * a refill; what happens to the words and the books is the real core/. Each bug that this is
+ * to find can be switched on, and is found.
+ */
+#include "core/refill.h"
+#include "explore.h"
+#include "kselftest_harness.h"
+
+bool explore_torn;
+
+#define CPUS	2
+#define ARENA	96 /* granules */
+#define LOWEST	16
+#define TAKE	6
+#define HANDED	(sizeof(handed) / sizeof(handed[0]))
+
+/* What may be wrong with the model's own part. */
+static struct {
+	bool no_restart;   /* a section goes on where it was interrupted */
+	bool no_cpu_check; /* and does not look where it runs */
+	bool no_pin;	   /* the refill's CPU may change under it */
+	bool blind_stop;   /* membarrier() does nothing */
+} bugs;
+
+static struct hab_hierarchy books;
+static struct hab_buffer buffers[CPUS];
+static u64 words[CPUS * HAB_WORD_STRIDE / sizeof(u64)];
+static u64 emptied[CPUS];
+static unsigned char handed[ARENA];
+static struct explore_lock lock;
+static bool shared;	 /* one word for both CPUs */
+static bool in_process;	 /* refills without a kernel */
+static bool retires;	 /* thread 2 takes buffers away instead */
+static int takes;
+
+static u64 no_clock(const struct hab_hierarchy *h)
+{
+	(void)h;
+	return 0;
+}
+
+static void begin_heap(u64 granules)
+{
+	const struct hab_level level = { .bytes = LOWEST * HAB_GRANULE,
+					 .kind = shared ? HAB_DOMAIN_PACKAGE : HAB_DOMAIN_CPU };
+
+	memset(&books, 0, sizeof(books));
+	memset(buffers, 0, sizeof(buffers));
+	memset(words, 0, sizeof(words));
+	memset(handed, 0, sizeof(handed));
+	lock.held = false;
+	books.words = words;
+	books.levels[0].buffers = buffers;
+	hab_hierarchy_init(&books, granules * HAB_GRANULE, 1, &level, CPUS);
+}
+
+static void begin(void)
+{
+	begin_heap(ARENA);
+}
+
+/* As much as three buffers: the last refills have to find what others left. */
+static void begin_small(void)
+{
+	begin_heap(LOWEST * 5 / 2);
+}
+
+static u32 domain_of(unsigned int cpu)
+{
+	return shared ? 0 : cpu;
+}
+
+static void hand_out(u64 start, u64 size)
+{
+	u64 i;
+
+	for (i = start; i < start + size; i++) {
+		if (i >= ARENA || handed[i])
+			explore_fail("a granule is handed out twice");
+		else
+			handed[i] = 1;
+	}
+}
+
+enum section { DONE, RESTART, EMPTY };
+
+/* The section of lib/rseq-x86.h: the last instruction commits. */
+static enum section take_in_section(unsigned int cpu, u64 size)
+{
+	u64 *word = hab_hierarchy_word(&books, domain_of(cpu)), old;
+	bool whole, same;
+
+	/* @cpu was read outside of the section. */
+	explore_point();
+	explore_enter_section();
+	explore_point();
+	if (!bugs.no_cpu_check && explore_cpu() != cpu) {
+		explore_leave_section();
+		return RESTART;
+	}
+	old = READ_ONCE(*word);
+	if (HAB_WORD_REST(old) < size)
+		return explore_leave_section() ? EMPTY : RESTART;
+	explore_point();
+	whole = explore_leave_section();
+	if (!whole && !bugs.no_restart)
+		return RESTART;
+	if (shared) {
+		same = *word == old;
+		if (!same)
+			return RESTART;
+	}
+	*word = old - size * HAB_WORD_STEP;
+	if (domain_of(explore_cpu()) != domain_of(cpu))
+		explore_fail("a chunk comes from another CPU's buffer");
+	hand_out(HAB_WORD_TOP(old), size);
+	return DONE;
+}
+
+/* As module/heap.c. */
+static int refill_in_kernel(u64 size)
+{
+	struct hab_plan plan;
+	unsigned int cpu;
+	u32 domain;
+	int err;
+
+	if (!bugs.no_pin)
+		explore_pin(true);
+	explore_acquire(&lock);
+	cpu = explore_cpu();
+	domain = domain_of(cpu);
+	err = hab_refill(&books, &domain, size, size, 0, no_clock, &plan);
+	if (!err) {
+		if (plan.level && plan.domain != domain_of(explore_cpu()))
+			explore_fail("a refill is of another CPU's buffer");
+		hand_out(plan.chunk, plan.chunk_size);
+	}
+	explore_release(&lock);
+	explore_pin(false);
+	return err;
+}
+
+static int stop_sections(void)
+{
+	explore_point();
+	if (!bugs.blind_stop)
+		explore_stop_sections();
+	return 0;
+}
+
+/* As lib/process.c: the word is exchanged in a section, on the plan's CPU. */
+static int refill_on_cpu_locked(u64 size)
+{
+	unsigned int cpu = explore_cpu();
+	u32 domain = domain_of(cpu);
+	struct hab_plan plan;
+	u64 *word = hab_hierarchy_word(&books, domain), old;
+	int err;
+
+	if (HAB_WORD_REST(READ_ONCE(*word)) >= size)
+		return -EAGAIN;
+	err = hab_hierarchy_plan(&books, &domain, size, size, 0, &plan);
+	explore_point();
+	if (err == -ENOMEM && hab_refill_collect(&books, emptied, stop_sections))
+		return -EAGAIN;
+	if (err)
+		return err;
+	explore_enter_section();
+	explore_point();
+	if (explore_cpu() != cpu && !bugs.no_cpu_check) {
+		explore_leave_section();
+		return -EAGAIN;
+	}
+	explore_point();
+	if (!explore_leave_section() && !bugs.no_restart)
+		return -EAGAIN;
+	old = 0;
+	if (plan.replaces_word) {
+		old = *word;
+		*word = plan.word;
+	}
+	hab_hierarchy_commit(&books, &plan, old, 0);
+	hand_out(plan.chunk, plan.chunk_size);
+	return 0;
+}
+
+static int refill_in_process(u64 size)
+{
+	int err;
+
+	explore_acquire(&lock);
+	err = refill_on_cpu_locked(size);
+	explore_release(&lock);
+	return err;
+}
+
+static void take(u64 size)
+{
+	enum section how;
+	int err = -EAGAIN;
+
+	while (err == -EAGAIN) {
+		do
+			how = take_in_section(explore_cpu(), size);
+		while (how == RESTART);
+		if (how == DONE)
+			return;
+		err = in_process ? refill_in_process(size) : refill_in_kernel(size);
+	}
+}
+
+/* The last CPU of a shared domain went, as hotplug has it. */
+static void retire(void)
+{
+	/* A kernel's spinlock pins. */
+	explore_pin(true);
+	explore_acquire(&lock);
+	hab_hierarchy_retire(&books, 0, 0);
+	explore_release(&lock);
+	explore_pin(false);
+}
+
+static void run(unsigned int number)
+{
+	int i;
+
+	for (i = 0; i < takes; i++) {
+		if (number == 2 && retires)
+			retire();
+		else
+			take(TAKE);
+	}
+}
+
+static void check(void)
+{
+	struct hab_stats stats = { 0 };
+	u64 out = 0, i;
+
+	hab_hierarchy_stats(&books, &stats);
+	for (i = 0; i < ARENA; i++)
+		out += handed[i];
+	out *= HAB_GRANULE;
+	out += stats.levels[0].free_bytes + stats.levels[0].waste_bytes;
+	out += stats.levels[1].free_bytes + stats.levels[1].waste_bytes;
+	if (out != books.arena * HAB_GRANULE)
+		explore_fail("granules are lost");
+	if (stats.invalid_words)
+		explore_fail("a word is not what was granted");
+}
+
+FIXTURE(refill)
+{
+	struct explore_model model;
+};
+
+FIXTURE_SETUP(refill)
+{
+	self->model = (struct explore_model){
+		.nr_threads = 3,
+		.nr_cpus = CPUS,
+		.preemptions = 3,
+		.begin = begin,
+		.thread = run,
+		.check = check,
+	};
+	memset(&bugs, 0, sizeof(bugs));
+	explore_torn = shared = in_process = retires = false;
+	takes = 2;
+}
+
+FIXTURE_TEARDOWN(refill)
+{
+}
+
+/* Threads 0 and 2 are on one CPU, 1 is on the other; each may be moved at any moment. */
+TEST_F(refill, threads_of_a_cpu_that_are_interrupted_and_moved_share_its_word)
+{
+	struct explore_result result = explore(&self->model);
+
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST_F(refill, cpus_share_a_word_by_cmpxchg_while_it_is_refilled_and_retired)
+{
+	struct explore_result result;
+
+	shared = retires = true;
+	result = explore(&self->model);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST_F(refill, without_a_kernel_the_word_is_exchanged_in_a_section)
+{
+	struct explore_result result;
+
+	in_process = true;
+	self->model.preemptions = 2;
+	result = explore(&self->model);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
+{
+	struct explore_result result;
+
+	in_process = true;
+	self->model.preemptions = 2;
+	self->model.begin = begin_small;
+	result = explore(&self->model);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+/* Each of the rest breaks one thing, and has to be seen. */
+#define FINDS(result)                                                                 \
+	do {                                                                          \
+		TH_LOG("after %lu runs: %s", (long)(result).runs, (result).broken);   \
+		EXPECT_STRNE("", (result).broken);                                    \
+	} while (0)
+
+TEST_F(refill, a_section_that_does_not_restart_is_found)
+{
+	bugs.no_restart = true;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, a_section_that_does_not_look_at_its_cpu_is_found)
+{
+	bugs.no_cpu_check = true;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, a_refill_that_may_be_moved_is_found)
+{
+	bugs.no_pin = true;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, an_exchange_that_is_not_atomic_is_found)
+{
+	explore_torn = shared = true;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, words_emptied_without_stopping_sections_are_found)
+{
+	bugs.blind_stop = in_process = true;
+	self->model.begin = begin_small;
+	FINDS(explore(&self->model));
+}
+
+TEST_HARNESS_MAIN
