@@ -13,11 +13,11 @@
 
 bool explore_torn;
 
-#define CPUS	2
-#define ARENA	96 /* granules */
-#define LOWEST	16
-#define TAKE	6
-#define HANDED	(sizeof(handed) / sizeof(handed[0]))
+#define CPUS   2
+#define ARENA  96 /* granules */
+#define LOWEST 16
+#define TAKE   6
+#define HANDED (sizeof(handed) / sizeof(handed[0]))
 
 /* What may be wrong with the model's own part. */
 static struct {
@@ -33,9 +33,9 @@ static u64 words[CPUS * HAB_WORD_STRIDE / sizeof(u64)];
 static u64 emptied[CPUS];
 static unsigned char handed[ARENA];
 static struct explore_lock lock;
-static bool shared;	 /* one word for both CPUs */
-static bool in_process;	 /* refills without a kernel */
-static bool retires;	 /* thread 2 takes buffers away instead */
+static bool shared;	/* one word for both CPUs */
+static bool in_process; /* refills without a kernel */
+static bool retires;	/* thread 2 takes buffers away instead */
 static int takes;
 
 static u64 no_clock(const struct hab_hierarchy *h)
@@ -322,10 +322,10 @@ TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
 }
 
 /* Each of the rest breaks one thing, and has to be seen. */
-#define FINDS(result)                                                                 \
-	do {                                                                          \
-		TH_LOG("after %lu runs: %s", (long)(result).runs, (result).broken);   \
-		EXPECT_STRNE("", (result).broken);                                    \
+#define FINDS(result)                                                               \
+	do {                                                                        \
+		TH_LOG("after %lu runs: %s", (long)(result).runs, (result).broken); \
+		EXPECT_STRNE("", (result).broken);                                  \
 	} while (0)
 
 TEST_F(refill, a_section_that_does_not_restart_is_found)
