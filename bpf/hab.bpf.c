@@ -56,11 +56,11 @@ static union scratch *scratch(void)
 
 /* 0, or -1 if the ring was full. */
 static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, __u64 weight,
-		       __u64 probability)
+		       __u64 probability, bool with_stack)
 {
 	union scratch *place = scratch();
 	struct hab_record_sample *sample;
-	long bytes;
+	long bytes = 0;
 
 	if (!place)
 		return -1;
@@ -89,8 +89,9 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, 
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
-	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	if (with_stack)
+		bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
+				      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	/* The verifier wants to see it. */
 	if (bytes < 0 || bytes > (long)sizeof(sample->frames))
 		bytes = 0;
@@ -113,7 +114,8 @@ static __always_inline int on_part(void *ctx, struct hab_event *event, __u32 kin
 		return 0;
 	}
 	weight = counted.task ? counted.task->bytes[kind] : bytes;
-	sent = !send_sample(ctx, event, bytes, weight, probability);
+	sent = !send_sample(ctx, event, bytes, weight, probability,
+			    !counted.task || !counted.task->sends_stacks);
 	count_kept(&counted, kind, sent, event->candidate > event->points, event->sample_id);
 	return 0;
 }
@@ -180,6 +182,7 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	if (!task || !task->sample_id || task->sample_id != event->sample_id)
 		return 0;
 	task->sample_id = 0;
+	task->sends_stacks = true;
 	place = scratch();
 	nr_frames = event->nr_frames;
 	if (!place || nr_frames > HAB_STACK_DEPTH)

@@ -3,10 +3,10 @@
  * What hab.bpf.c hands to its reader: the records of the ring buffer and the
  * values of the maps. Both sides are built from this tree, so it is no ABI.
  *
- * A sample comes as one HAB_RECORD_SAMPLE, with the stack that the kernel sees
- * by frame pointers, and usually a HAB_RECORD_STACK with the same sample_id a
- * moment later: the stack that the thread unwound itself. The second is the
- * better one where it comes.
+ * A sample comes as one HAB_RECORD_SAMPLE, and usually a HAB_RECORD_STACK with the same sample_id a
+ * moment later: the stack that the thread unwound itself. Until a thread has sent its
+ * first one its samples have the stack that the kernel sees by frame pointers, which is used
+ * where no better one comes.
  *
  * Of the frames of either only those that are there are sent: the record ends with them.
  *

@@ -12,6 +12,7 @@
 struct task_state {
 	__u64 bytes[HAB_EVENT_KINDS];
 	__u64 sample_id;
+	bool sends_stacks; /* its own, so that the kernel's are not needed */
 };
 
 struct {
