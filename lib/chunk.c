@@ -169,7 +169,7 @@ static inline __attribute__((always_inline)) enum hab_rseq_result
 take_exactly(const struct hab_heap *heap, uint64_t size, bool shared, struct hab_chunk *chunk)
 {
 	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
-	uint32_t cpu = *(volatile uint32_t HAB_TLS *)&area->cpu_id_start;
+	uint32_t cpu = *(volatile uint32_t HAB_TLS_RSEQ *)&area->cpu_id_start;
 	uint64_t n = (size + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	enum hab_rseq_result result;
 	uint32_t domain = cpu;

@@ -21,8 +21,17 @@
 #define HAB_TLS_AT(off) ((char *)__builtin_thread_pointer() + (off))
 #endif
 
+/* In assembly clang forgets the segment of a memory operand, so there the area has none. */
+#if defined(__clang__)
+#define HAB_TLS_RSEQ
+#define HAB_TLS_RSEQ_AT(off) ((char *)__builtin_thread_pointer() + (off))
+#else
+#define HAB_TLS_RSEQ	     HAB_TLS
+#define HAB_TLS_RSEQ_AT(off) HAB_TLS_AT(off)
+#endif
+
 typedef struct hab_tlab HAB_TLS hab_tls_tlab;
-typedef struct rseq HAB_TLS hab_tls_rseq;
+typedef struct rseq HAB_TLS_RSEQ hab_tls_rseq;
 
 static inline hab_tls_tlab *hab_tls_at(ptrdiff_t offset)
 {
@@ -31,7 +40,7 @@ static inline hab_tls_tlab *hab_tls_at(ptrdiff_t offset)
 
 static inline hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset)
 {
-	return (hab_tls_rseq *)HAB_TLS_AT(offset);
+	return (hab_tls_rseq *)HAB_TLS_RSEQ_AT(offset);
 }
 
 #endif /* HAB_LIB_TLS_H */

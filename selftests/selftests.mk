@@ -16,7 +16,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_bl
 	hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan layouts_test_asan stacks_test usdt_test interval_test)
+	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test interval_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -69,6 +69,13 @@ $(BUILD)/tests/hold_test: selftests/daemon/hold_test.c $(HOLD_SOURCES) $(DAEMON_
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+# The same by the other compiler: the sections are its assembly then.
+$(BUILD)/tests/lib_test_clang: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
 $(BUILD)/tests/lib_test $(BUILD)/tests/layouts_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
