@@ -24,7 +24,7 @@ export HAB_CACHE
 WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
-.PHONY: all deps demo check test test-all bench module module-install install clean format lint
+.PHONY: all deps demo check test test-all soak bench module module-install install clean format lint
 .PHONY: demo-run check-run test-run test-all-run guest-install
 all: lib daemon tests
 
@@ -55,6 +55,10 @@ test-run: all host-tests bench-programs
 # Every suite on every kernel.
 test-all-run: all host-tests bench-programs
 	selftests/run --all
+
+# Half an hour of everything at once, in a VM.
+soak: all host-tests
+	selftests/soak
 
 # QUICK=1: the native part, in under five minutes.
 bench:
