@@ -143,6 +143,7 @@ destroy:
 
 static long ioctl_refill(struct hab_heap *heap, void __user *arg)
 {
+	struct hab_return give = { .size = sizeof(give) };
 	struct hab_refill refill;
 	u32 usize;
 	int err;
@@ -153,7 +154,14 @@ static long ioctl_refill(struct hab_heap *heap, void __user *arg)
 	err = hab_heap_refill(heap, &refill);
 	if (err)
 		return err;
-	return write_struct(arg, &refill, sizeof(refill), usize);
+	err = write_struct(arg, &refill, sizeof(refill), usize);
+	if (!err)
+		return 0;
+	/* Nobody knows of the chunk, so nobody else will give it back. */
+	give.offset = refill.chunk_offset;
+	give.bytes = refill.chunk_bytes;
+	hab_heap_return(heap, &give);
+	return err;
 }
 
 static long ioctl_stats(struct hab_heap *heap, void __user *arg)

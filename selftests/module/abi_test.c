@@ -249,6 +249,27 @@ TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
 	EXPECT_EQ(64, refill.chunk_bytes);
 }
 
+TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)
+{
+	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_refill *refill;
+	int n;
+
+	ASSERT_EQ(0, created(self));
+	refill = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, refill);
+	refill->size = sizeof(*refill);
+	refill->min_bytes = ARENA;
+	refill->want_bytes = ARENA;
+	ASSERT_EQ(0, mprotect(refill, 4096, PROT_READ));
+	for (n = 0; n < 3; n++)
+		EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_REFILL, refill));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(ARENA, stats.levels[0].free_bytes);
+	ASSERT_EQ(0, mprotect(refill, 4096, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, refill));
+}
+
 TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 {
 	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
