@@ -7,6 +7,7 @@
 #   make demo     the whole path, end to end, in a VM
 #   make check    tests on this host only, under a minute
 #   make test     all tests, in VMs too; make test-all: on each kernel (about an hour)
+#   make test-debug   under kernels with KASAN, lockdep, kmemleak, and KCSAN (hours)
 #   make bench    the paper's experiments and comparisons; QUICK=1: what needs no VM
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
@@ -24,8 +25,8 @@ export HAB_CACHE
 WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
-.PHONY: all deps demo check test test-all soak bench module module-install install clean format lint
-.PHONY: demo-run check-run test-run test-all-run guest-install
+.PHONY: all deps demo check test test-all test-debug soak bench module module-install install clean format lint
+.PHONY: demo-run check-run test-run test-all-run test-debug-run guest-install
 all: lib daemon tests
 
 include lib/lib.mk
@@ -38,7 +39,7 @@ deps:
 	scripts/deps
 
 # Each is the only command that a fresh machine needs.
-demo check test test-all:
+demo check test test-all test-debug:
 	@scripts/deps --missing
 	@echo "make $@: building" >&2
 	@$(MAKE) --no-print-directory -s $@-run
@@ -55,6 +56,9 @@ test-run: all host-tests bench-programs
 # Every suite on every kernel.
 test-all-run: all host-tests bench-programs
 	selftests/run --all
+
+test-debug-run: all
+	selftests/run --debug
 
 # Half an hour of everything at once, in a VM.
 soak: all host-tests

@@ -143,6 +143,7 @@ destroy:
 
 static long ioctl_refill(struct hab_heap *heap, void __user *arg)
 {
+	struct hab_return give = { .size = sizeof(give) };
 	struct hab_refill refill;
 	u32 usize;
 	int err;
@@ -153,7 +154,14 @@ static long ioctl_refill(struct hab_heap *heap, void __user *arg)
 	err = hab_heap_refill(heap, &refill);
 	if (err)
 		return err;
-	return write_struct(arg, &refill, sizeof(refill), usize);
+	err = write_struct(arg, &refill, sizeof(refill), usize);
+	if (!err)
+		return 0;
+	/* Nobody knows of the chunk, so nobody else will give it back. */
+	give.offset = refill.chunk_offset;
+	give.bytes = refill.chunk_bytes;
+	hab_heap_return(heap, &give);
+	return err;
 }
 
 static long ioctl_stats(struct hab_heap *heap, void __user *arg)
@@ -264,6 +272,9 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 /* Kernel memory: shared, never executable, not handed on to a child. */
 static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool writable)
 {
+	size_t offset;
+	int err = 0;
+
 	if (vma->vm_end - vma->vm_start != bytes || !(vma->vm_flags & VM_SHARED) ||
 	    (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
@@ -271,7 +282,10 @@ static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool
 		return -EACCES;
 	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		     VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
-	return remap_vmalloc_range(vma, area, 0);
+	/* remap_vmalloc_range() takes only memory that no cgroup is charged for. */
+	for (offset = 0; offset < bytes && !err; offset += PAGE_SIZE)
+		err = vm_insert_page(vma, vma->vm_start + offset, vmalloc_to_page(area + offset));
+	return err;
 }
 
 /*

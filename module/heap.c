@@ -67,6 +67,12 @@ static void place_cpu_locked(struct hab_heap *heap, unsigned int cpu)
 	}
 }
 
+/* As vmalloc_user() gives it, but charged to the caller's memory cgroup. */
+static void *alloc_area(size_t bytes)
+{
+	return __vmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+}
+
 static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
 {
 	size_t table = sizeof(u32) * nr_levels * nr_cpu_ids;
@@ -74,8 +80,8 @@ static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
 
 	heap->info_bytes = PAGE_ALIGN(sizeof(struct hab_info) + table);
 	heap->words_bytes = PAGE_ALIGN((size_t)nr_cpu_ids * HAB_WORD_STRIDE);
-	heap->info = vmalloc_user(heap->info_bytes);
-	heap->books.words = vmalloc_user(heap->words_bytes);
+	heap->info = alloc_area(heap->info_bytes);
+	heap->books.words = alloc_area(heap->words_bytes);
 	if (!heap->info || !heap->books.words)
 		return -ENOMEM;
 	for (l = 0; l < nr_levels; l++) {

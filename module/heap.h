@@ -16,7 +16,7 @@
  * @link: in the list of heaps.c
  * @lock: the books; taken with preemption off, held for a refill or a reset. Innermost
  * @books: the hierarchy
- * @info: the read-only area, vmalloc_user()
+ * @info: the read-only area, of whole pages, like the words
  * @info_bytes: its length, in whole pages
  * @words_bytes: length of the words' area, in whole pages
  * @domains: the table within @info, [level][cpu]

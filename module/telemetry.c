@@ -36,9 +36,11 @@ static struct hab_throttle throttles[HAB_EVENT_KINDS]; /* all of the same rate *
 static DEFINE_SPINLOCK(throttle_lock);		       /* turns and rate changes */
 static u32 window_ms;
 static u32 share_by;
-static unsigned int quiet_windows;
-static unsigned long next_turn; /* in jiffies */
+static unsigned int quiet_windows; /* this and the next under throttle_lock */
+static unsigned long next_turn;	   /* in jiffies */
 static bool turning;
+static bool starting;		 /* windows had stopped: the next turn is @first_turn's */
+static unsigned long first_turn; /* in jiffies */
 static atomic64_t last_sample_id = ATOMIC64_INIT(0);
 
 static void turn_window(struct work_struct *work);
@@ -76,6 +78,8 @@ static void start_timetable(u32 ms)
 {
 	WRITE_ONCE(window_ms, ms);
 	next_turn = jiffies + window_jiffies();
+	quiet_windows = 0;
+	WRITE_ONCE(starting, false);
 }
 
 /*
@@ -118,6 +122,11 @@ static void turn_window(struct work_struct *work)
 	u32 due;
 
 	spin_lock(&throttle_lock);
+	/* Pairs with the release in start_turning(). */
+	if (xchg(&starting, false)) {
+		quiet_windows = 0;
+		next_turn = READ_ONCE(first_turn);
+	}
 	for (due = due_turns(); due; due--)
 		measured += turn_all();
 	wait = next_turn - jiffies;
@@ -135,9 +144,9 @@ static void turn_window(struct work_struct *work)
 
 static void start_turning(struct irq_work *work)
 {
-	WRITE_ONCE(quiet_windows, 0);
-	/* Turns are serialised with this by the work not being queued. */
-	next_turn = jiffies + window_jiffies();
+	/* The lock cannot be taken here: the rate may just be set, on this CPU. */
+	WRITE_ONCE(first_turn, jiffies + window_jiffies());
+	smp_store_release(&starting, true); /* pairs with the exchange in turn_window() */
 	queue_delayed_work(system_highpri_wq, &turn_work, window_jiffies());
 }
 

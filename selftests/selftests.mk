@@ -4,7 +4,8 @@
 
 HARNESS_DIR := $(HAB_CACHE)/linux-source/tools/testing/selftests
 HARNESS := $(HARNESS_DIR)/kselftest_harness.h
-TEST_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -pthread -D_GNU_SOURCE -isystem $(HARNESS_DIR) -I. -Ilib
+TEST_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -pthread -D_GNU_SOURCE -isystem $(HARNESS_DIR) -I. -Ilib \
+	-include selftests/patience.h
 
 # The stress test has the library's sources in it, with delays in the sections; the
 # blind one also without their CPU check: it has to fail.
@@ -13,7 +14,7 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
+	fail_test hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test interval_test)
@@ -29,7 +30,7 @@ $(HARNESS):
 $(BUILD)/tests:
 	mkdir -p $@
 
-TEST_DEPS = $(HARNESS) | $(BUILD)/tests
+TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
 THROTTLE_SOURCES := core/throttle.c core/turn.c core/budget.c
 LIB_HEADERS := $(wildcard lib/*.h core/*.h uapi/*.h)
 
@@ -94,6 +95,9 @@ $(BUILD)/tests/hotplug_test: selftests/module/hotplug_test.c lib/chunk.c $(INJEC
 
 $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c selftests/telemetry/telemetry.h $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf -lm

@@ -165,7 +165,9 @@ struct hab_create {
  *
  * Takes a chunk from the lowest buffer of the CPU it runs on, after refilling
  * that buffer if it must. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM
- * if the arena is used up; EAGAIN if other CPUs of the domain kept winning.
+ * if the arena is used up; EAGAIN if other CPUs of the domain kept winning. With EFAULT
+ * nothing is taken: where the answer cannot be written the chunk goes back, as by
+ * HAB_IOC_RETURN.
  */
 struct hab_refill {
 	__u32 size;

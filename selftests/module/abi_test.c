@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -249,6 +250,27 @@ TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
 	EXPECT_EQ(64, refill.chunk_bytes);
 }
 
+TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)
+{
+	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_refill *refill;
+	int n;
+
+	ASSERT_EQ(0, created(self));
+	refill = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, refill);
+	refill->size = sizeof(*refill);
+	refill->min_bytes = ARENA;
+	refill->want_bytes = ARENA;
+	ASSERT_EQ(0, mprotect(refill, 4096, PROT_READ));
+	for (n = 0; n < 3; n++)
+		EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_REFILL, refill));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(ARENA, stats.levels[0].free_bytes);
+	ASSERT_EQ(0, mprotect(refill, 4096, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, refill));
+}
+
 TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 {
 	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
@@ -466,6 +488,67 @@ TEST_F(device, a_forked_child_keeps_the_arena_and_loses_the_words)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
 	EXPECT_EQ('p', arena[0]);
+}
+
+#define GROUPS "/sys/fs/cgroup/"
+#define GROUP  GROUPS "hab-abi-test/"
+
+static int put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* What the group is charged for vmalloc(), in bytes. */
+static long long charged(void)
+{
+	FILE *file = fopen(GROUP "memory.stat", "r");
+	long long bytes = -1;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file) && sscanf(line, "vmalloc %lld", &bytes) != 1)
+		;
+	if (file)
+		fclose(file);
+	return bytes;
+}
+
+TEST_F(device, what_is_mapped_of_the_kernels_is_charged_to_the_creators_memory_cgroup)
+{
+	long long areas = 0, before, after = 0;
+	int fds[64], n, tries;
+
+	put(GROUPS "cgroup.subtree_control", "+memory");
+	if ((mkdir(GROUP, 0755) && errno != EEXIST) || put(GROUP "cgroup.procs", "0"))
+		SKIP(return, "no memory cgroups here, or none to be made by this user");
+	before = charged();
+	if (before < 0) {
+		put(GROUPS "cgroup.procs", "0");
+		rmdir(GROUP);
+		SKIP(return, "this kernel does not charge memory to cgroups");
+	}
+	for (n = 0; n < 64; n++) {
+		self->create = usual();
+		fds[n] = open("/dev/hab", O_RDWR | O_CLOEXEC);
+		EXPECT_EQ(0, call(fds[n], HAB_IOC_CREATE, &self->create));
+		areas += self->create.info_bytes + self->create.words_bytes;
+	}
+	/* The kernel sums it up every two seconds. */
+	for (tries = 0; tries < 100 && after < before + areas; tries++) {
+		usleep(100000);
+		after = charged();
+	}
+	EXPECT_LE(before + areas, after);
+	put(GROUPS "cgroup.procs", "0");
+	for (n = 0; n < 64; n++)
+		close(fds[n]);
+	rmdir(GROUP);
 }
 
 struct closing {

@@ -24,13 +24,29 @@ die() {
 # Refuses a kernel this runner does not know, in words.
 check_kernel() {
 	case $1 in
-	6.1 | 6.12 | 7.2) ;;
-	*) die "there is no kernel \"$1\" here: use 6.1, 6.12 or 7.2." ;;
+	6.1 | 6.12 | 7.2 | 6.12-debug | 6.12-kcsan) ;;
+	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug or 6.12-kcsan." ;;
 	esac
 }
 
-# stamped NAME: true when the cache holds NAME complete and made by this recipe.
-stamped() { [ -f "$cache/$1/.stamp" ] && [ "$(cat "$cache/$1/.stamp")" = "$recipe" ]; }
+# settings_of NAME: the files that a kernel built here is configured by, one a line;
+# none for Debian's own and for what is no kernel.
+settings_of() {
+	case $1 in
+	6.12-debug) printf '%s\n' "$vm_dir"/debug{,-kasan}.config ;;
+	6.12-kcsan) printf '%s\n' "$vm_dir"/debug{,-kcsan}.config ;;
+	esac
+}
+
+# stamp_of NAME: what the stamp says of a NAME made by this recipe, from these settings.
+stamp_of() {
+	local -a settings
+	mapfile -t settings < <(settings_of "$1")
+	echo "$recipe${settings[0]:+ $(cat "${settings[@]}" | grep '^CONFIG' | cksum)}"
+}
+
+# stamped NAME: true when the cache holds NAME complete and made that way.
+stamped() { [ -f "$cache/$1/.stamp" ] && [ "$(cat "$cache/$1/.stamp")" = "$(stamp_of "$1")" ]; }
 
 # newer_than FILE PATH...: true when FILE is missing or something below PATH is newer.
 newer_than() {

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Included before each test program: the harness's time limits are for kernels at their
+ * usual speed; one that checks each access to memory and each lock gets ten times as long.
+ */
+#ifndef HAB_PATIENCE_H
+#define HAB_PATIENCE_H
+
+#include <unistd.h>
+
+static inline unsigned int hab_patience(void)
+{
+	return access("/sys/kernel/debug/fail_usercopy", F_OK) ? 1 : 10;
+}
+
+#define alarm(seconds) alarm((seconds)*hab_patience())
+
+#endif /* HAB_PATIENCE_H */

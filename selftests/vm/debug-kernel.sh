@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # fetch's variables
+# The part of fetch that builds kernels with the kernel's own checks on: Debian's source,
+# configured by settings_of(), with everything that a guest needs built in. Sourced by
+# fetch, whose helpers it uses.
+#
+# Hard case: a setting that vanishes. The kernel's configuration drops what depends on
+# something else without a word, and a KASAN that is not there finds nothing. So each line
+# that was asked for is looked for in the result.
+
+# configure_kernel SOURCE OBJECTS SETTINGS...
+configure_kernel() {
+	local source=$1 objects=$2 dropped
+	shift 2
+	mkdir -p "$objects"
+	grep -h '^CONFIG' "$@" >"$objects/wanted"
+	make -s -C "$source" O="$objects" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig >&2
+	dropped=$(grep -v '=n$' "$objects/wanted" | grep -vxFf "$objects/.config") || true
+	[ -z "$dropped" ] ||
+		die "the kernel dropped these settings, because of others or because this compiler cannot: ${dropped//$'\n'/ }. See $*."
+}
+
+# install_kernel SOURCE OBJECTS: into $work, as fetch_kernel() has it.
+install_kernel() {
+	local source=$1 objects=$2 root=$work/root release headers
+	release=$(cat "$objects/include/config/kernel.release")
+	headers=$root/usr/src/linux-headers-$release
+	mkdir -p "$headers" "$root/lib/modules/$release"
+	make -s -C "$source" O="$objects" run-command \
+		KBUILD_RUN_COMMAND="\$(srctree)/scripts/package/install-extmod-build $headers" >&2
+	cp "$objects"/modules.{builtin,builtin.modinfo,order} "$root/lib/modules/$release/"
+	depmod -b "$root" "$release"
+	objcopy --strip-debug "$objects/vmlinux" "$work/vmlinux"
+	objcopy --dump-section ".BTF=$headers/vmlinux" "$work/vmlinux" "$work/discard"
+	rm "$work/discard"
+	cp "$objects/.config" "$work/config"
+	ln -s headers/tools/bpf/resolve_btfids/resolve_btfids "$work/resolve_btfids"
+	ln -s "root/usr/src/linux-headers-$release" "$work/headers"
+	echo "$release" >"$work/release"
+}
+
+# build_debug_kernel NAME: fills $work with that kernel.
+build_debug_kernel() {
+	local name=$1 package=linux-source-${1%%-*} source=$work/source objects=$work/objects program
+	local -a settings
+	for program in flex bison bc pahole gcc; do
+		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps."
+	done
+	[[ $cache != *[[:space:]]* ]] ||
+		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."
+	mapfile -t settings < <(settings_of "$name")
+	step "kernel $name: downloading $package (about 150 MB)"
+	mkdir -p "$work/debs" "$source"
+	(cd "$work/debs" && apt_get download "$package") ||
+		die "apt-get could not download $package: run apt-get update and try again."
+	source_tar "$work"/debs/*.deb | tar -x -C "$source" --strip-components=1
+	configure_kernel "$source" "$objects" "${settings[@]}"
+	step "kernel $name: building it (6 minutes on two quiet CPUs, 4 GB of disk meanwhile)"
+	make -s -C "$source" O="$objects" -j"$(nproc)" vmlinux modules >"$work/log" 2>&1 || {
+		tail -n 30 "$work/log" >&2
+		die "kernel $name did not build: see the end of its output above."
+	}
+	install_kernel "$source" "$objects"
+	rm -rf "$source" "$objects" "$work/log"
+}
