@@ -6,7 +6,7 @@
  * others took up to that instant is in the value that comes back, and only the rest of it
  * joins the books. A section on another CPU cannot be stopped by an exchange: it may
  * store over an emptied word what it had computed before; so sections are stopped, and words
- * emptied again.
+ * emptied again. If they cannot be stopped any more, the words go back.
  */
 #include "refill.h"
 
@@ -80,6 +80,15 @@ static bool empty_words(struct hab_hierarchy *h, u64 *emptied)
 	return found;
 }
 
+/* A section that had read such a word and stores now, stores what follows from it. */
+static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
+{
+	u32 domain;
+
+	for (domain = 0; domain < h->nr_domains; domain++)
+		hab_word_cmpxchg(hab_hierarchy_word(h, domain), 0, emptied[domain]);
+}
+
 /*
  * No refill runs meanwhile, so a word that is not empty after that was stored by a
  * section that had read it before: it is what is left of the same block.
@@ -93,8 +102,12 @@ bool hab_refill_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sectio
 	if (stop_sections())
 		return false;
 	memset(emptied, 0, h->nr_domains * sizeof(*emptied));
-	while (empty_words(h, emptied))
-		stop_sections();
+	while (empty_words(h, emptied)) {
+		if (stop_sections()) {
+			restore_words(h, emptied);
+			return false;
+		}
+	}
 	for (domain = 0; domain < h->nr_domains; domain++)
 		hab_hierarchy_retire_word(h, domain, emptied[domain]);
 	return h->rests.sum != before;

@@ -36,8 +36,8 @@ int hab_refill(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
  * @stop_sections: stops the section that any CPU is in; when it returns 0, each that had
  *	begun before has ended or will begin again
  *
- * Return: whether the heap has more rests now. Where that fails at once, no word was
- * touched.
+ * Return: whether the heap has more rests now. Where @stop_sections fails the words are what
+ * they were, or what sections have made of them since.
  */
 bool hab_refill_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void));
 

@@ -3,8 +3,8 @@
  * Which backend a heap gets.
  *
  * The hard case is falling back: only for reasons that the caller cannot help (no
- * module, no permission, an older module), never for a wrong configuration, which must
- * fail the same way on every machine.
+ * module, no permission, an older module, others have all the heaps or descriptors), never
+ * for a wrong configuration, which must fail the same way on every machine.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,12 +12,14 @@
 
 #include "events.h"
 #include "heap.h"
+#include "rseq.h"
 
 /* Reasons that are the machine's, not the configuration's. */
 static bool may_fall_back(int err)
 {
 	return err == -ENOENT || err == -ENODEV || err == -ENXIO || err == -EACCES ||
-	       err == -EPERM || err == -EOPNOTSUPP;
+	       err == -EPERM || err == -EOPNOTSUPP || err == -ENOSPC || err == -EMFILE ||
+	       err == -ENFILE;
 }
 
 static int open_process(struct hab_heap *heap, const char *why)
@@ -28,11 +30,18 @@ static int open_process(struct hab_heap *heap, const char *why)
 	err = heap->backend->open(heap);
 	if (err)
 		return err;
-	snprintf(
-		heap->reason, sizeof(heap->reason), "%.160s; %s", why,
-		heap->sections ?
-			"chunks are taken by restartable sequences" :
-			"no restartable sequences here, so the heap serves each chunk under a lock");
+	if (!heap->sections)
+		snprintf(
+			heap->reason, sizeof(heap->reason),
+			"%.160s; no restartable sequences here (%.80s), so the heap serves each chunk under a lock",
+			why, hab_rseq_why_not());
+	else
+		snprintf(
+			heap->reason, sizeof(heap->reason),
+			"%.160s; chunks are taken by restartable sequences%s", why,
+			hab_process_collects(heap) ?
+				"" :
+				", but membarrier() is refused: what CPUs' buffers have left when the heap is full stays theirs");
 	return 0;
 }
 

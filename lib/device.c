@@ -20,6 +20,7 @@
 #include "rseq.h"
 
 #define DEVICE_PATH "/dev/hab"
+#define PLACE_TRIES 3
 
 struct device {
 	int fd;
@@ -89,35 +90,54 @@ static int create_heap(struct hab_heap *heap, struct device *device)
 	return 0;
 }
 
+/*
+ * Where an arena of huge pages would be aligned, but never over what another thread has
+ * mapped there meanwhile; in the end wherever there is room.
+ */
+static void *map_arena(size_t bytes, int fd)
+{
+	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_NORESERVE;
+	void *place, *arena;
+	int tries;
+
+	for (tries = 0; tries < PLACE_TRIES; tries++) {
+		place = hab_arena_reserve(bytes);
+		if (place == MAP_FAILED)
+			return MAP_FAILED;
+		munmap(place, bytes);
+		arena = mmap(place, bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, HAB_MAP_ARENA);
+		if (arena != MAP_FAILED || errno != EEXIST)
+			return arena;
+	}
+	return mmap(NULL, bytes, prot, flags, fd, HAB_MAP_ARENA);
+}
+
 static int map_areas(struct hab_heap *heap, struct device *device)
 {
-	void *words, *arena;
+	const int rw = PROT_READ | PROT_WRITE;
+	void *info, *words = MAP_FAILED, *arena = MAP_FAILED;
+	int err;
 
-	device->info =
-		mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd, HAB_MAP_INFO);
-	if (device->info == MAP_FAILED)
-		return -errno;
-	words = mmap(NULL, device->words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, device->fd,
-		     HAB_MAP_WORDS);
-	if (words == MAP_FAILED)
-		goto unmap_info;
-	arena = hab_arena_reserve(heap->arena_bytes);
-	if (arena == MAP_FAILED)
-		goto unmap_words;
-	if (mmap(arena, heap->arena_bytes, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, device->fd, HAB_MAP_ARENA) == MAP_FAILED)
-		goto unmap_arena;
-	heap->words = words;
-	heap->arena = arena;
-	return 0;
-
-unmap_arena:
-	munmap(arena, heap->arena_bytes);
-unmap_words:
-	munmap(words, device->words_bytes);
-unmap_info:
-	munmap(device->info, device->info_bytes);
-	return -ENOMEM;
+	info = mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd, HAB_MAP_INFO);
+	if (info != MAP_FAILED)
+		words = mmap(NULL, device->words_bytes, rw, MAP_SHARED, device->fd, HAB_MAP_WORDS);
+	if (words != MAP_FAILED)
+		arena = map_arena(heap->arena_bytes, device->fd);
+	if (arena != MAP_FAILED) {
+		device->info = info;
+		heap->words = words;
+		heap->arena = arena;
+		return 0;
+	}
+	err = errno;
+	snprintf(heap->reason, sizeof(heap->reason), "cannot map the heap of " DEVICE_PATH ": %s",
+		 strerror(err));
+	if (words != MAP_FAILED)
+		munmap(words, device->words_bytes);
+	if (info != MAP_FAILED)
+		munmap(info, device->info_bytes);
+	/* EAGAIN: the limit of locked memory. */
+	return err == EAGAIN ? -ENOMEM : -err;
 }
 
 static int device_open(struct hab_heap *heap)
@@ -145,9 +165,14 @@ static int device_open(struct hab_heap *heap)
 	heap->listeners = &device->info->listeners;
 	heap->default_interval = (const uint64_t *)&device->info->sampling_interval;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
-	snprintf(heap->reason, sizeof(heap->reason), DEVICE_PATH ", %s",
-		 heap->sections ? "chunks are taken by restartable sequences" :
-				  "no restartable sequences here, so each chunk is an ioctl");
+	if (heap->sections)
+		snprintf(heap->reason, sizeof(heap->reason),
+			 DEVICE_PATH ", chunks are taken by restartable sequences");
+	else
+		snprintf(heap->reason, sizeof(heap->reason),
+			 DEVICE_PATH
+			 ", no restartable sequences here (%s), so each chunk is an ioctl",
+			 hab_rseq_why_not());
 	return 0;
 
 close_fd:

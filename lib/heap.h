@@ -60,6 +60,9 @@ extern const struct hab_backend hab_device_backend;
 extern const struct hab_backend hab_process_backend;
 extern const struct hab_backend hab_tolerant_backend;
 
+/* Can the process backend empty the buffers of CPUs that it does not run on? */
+bool hab_process_collects(const struct hab_heap *heap);
+
 enum hab_tlab_mode {
 	HAB_TLABS_FIXED,
 	HAB_TLABS_NONE,
@@ -146,7 +149,7 @@ struct hab_heap {
 	uint32_t slot;
 	const struct hab_backend *backend;
 	void *backend_data;
-	char reason[256];
+	char reason[384];
 	uint32_t flags;
 	struct hab_level levels[HAB_MAX_LEVELS];
 	char name[HAB_NAME_LEN];

@@ -129,6 +129,17 @@ static int stop_sections(void)
 	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
 }
 
+static bool collect_locked(struct process *process)
+{
+	return process->emptied &&
+	       hab_refill_collect(&process->books, process->emptied, stop_sections);
+}
+
+bool hab_process_collects(const struct hab_heap *heap)
+{
+	return heap->shared || ((struct process *)heap->backend_data)->emptied;
+}
+
 static void fill_refill(struct hab_refill *refill, const struct hab_plan *plan, uint32_t cpu)
 {
 	refill->chunk_offset = plan->chunk << HAB_GRANULE_SHIFT;
@@ -169,8 +180,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	    HAB_WORD_REST(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
 	err = hab_hierarchy_plan(&process->books, domains, least, want, entered, &plan);
-	if (err == -ENOMEM && process->emptied &&
-	    hab_refill_collect(&process->books, process->emptied, stop_sections))
+	if (err == -ENOMEM && collect_locked(process))
 		return -EAGAIN;
 	if (err)
 		return err;
@@ -201,6 +211,9 @@ static int refill_from_pool_locked(struct process *process, uint64_t least, uint
 	int cpu = sched_getcpu();
 	int err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
 
+	/* Other threads may run sections, and leave rests in buffers. */
+	if (err == -ENOMEM && collect_locked(process))
+		err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
 	if (err)
 		return err;
 	hab_hierarchy_commit(&process->books, &plan, 0, 0);

@@ -9,7 +9,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,6 +36,7 @@ static __thread int own_registered __attribute__((tls_model("initial-exec")));
 
 ptrdiff_t hab_rseq_offset;
 static enum hab_rseq_owner owner;
+static char why_not[80];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int call_rseq(int flags)
@@ -54,18 +57,33 @@ static int register_own(void)
 static void decide(void)
 {
 	const char *off = getenv("HAB_RSEQ");
+	int err;
 
 	/* Unregistered, its CPU number is none, so a section that runs with it gives up. */
 	hab_rseq_offset = (char *)&own - (char *)__builtin_thread_pointer();
-	if (!HAB_RSEQ_SECTIONS || (off && *off == '0'))
-		return;
-	if (&__rseq_size && __rseq_size) {
+	if (!HAB_RSEQ_SECTIONS) {
+		strcpy(why_not, "none for this processor yet");
+	} else if (off && *off == '0') {
+		strcpy(why_not, "HAB_RSEQ=0 is set");
+	} else if (&__rseq_size && __rseq_size) {
 		hab_rseq_offset = __rseq_offset;
 		owner = HAB_RSEQ_LIBC;
-		return;
+		strcpy(why_not, "the C library could not register this thread");
+	} else {
+		err = register_own();
+		if (!err) {
+			owner = HAB_RSEQ_OWN;
+			strcpy(why_not, "rseq() refused this thread");
+		} else {
+			snprintf(why_not, sizeof(why_not), "rseq() says: %s", strerror(-err));
+		}
 	}
-	if (!register_own())
-		owner = HAB_RSEQ_OWN;
+}
+
+const char *hab_rseq_why_not(void)
+{
+	pthread_once(&once, decide);
+	return why_not;
 }
 
 enum hab_rseq_owner hab_rseq_attach(void)

@@ -70,6 +70,9 @@ extern ptrdiff_t hab_rseq_offset; /* from the thread pointer, the same for all t
  */
 enum hab_rseq_owner hab_rseq_attach(void);
 
+/* If there are none, the reason in a few words. */
+const char *hab_rseq_why_not(void);
+
 /* Undoes an own registration of the calling thread. */
 void hab_rseq_detach(void);
 

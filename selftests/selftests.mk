@@ -14,7 +14,7 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	fail_test hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
+	fail_test fuzz_test hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test interval_test)
@@ -98,6 +98,11 @@ $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 
 $(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_ioctl.c fuzz_memory.c \
+	fuzz_outside.c fuzz_process.c fuzz_table.c fuzz_victim.c)
+$(BUILD)/tests/fuzz_test: $(FUZZ_SOURCES) selftests/module/fuzz.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(FUZZ_SOURCES) $(BUILD)/libhab.a
 
 $(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c selftests/telemetry/telemetry.h $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf -lm
