@@ -13,8 +13,9 @@ INJECTED := $(filter-out lib/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test stress_test stress_blind abi_test \
-	fail_test fuzz_test hotplug_test telemetry_test throttle_vm_test events_test hold_heap \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test sandbox_test stress_test stress_blind abi_test \
+	fail_test fuzz_test hostile_test hotplug_test churn_unload_test telemetry_test \
+	throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test interval_test)
@@ -78,7 +79,7 @@ $(BUILD)/tests/lib_test_clang: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEA
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
-$(BUILD)/tests/lib_test $(BUILD)/tests/layouts_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(BUILD)/tests/lib_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/usdt_test: selftests/lib/usdt_test.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
@@ -90,14 +91,17 @@ $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADE
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)
 
-$(BUILD)/tests/hotplug_test: selftests/module/hotplug_test.c lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ selftests/module/hotplug_test.c lib/chunk.c $(INJECTED)
+$(BUILD)/tests/hotplug_test $(BUILD)/tests/churn_test: $(BUILD)/tests/%: selftests/module/%.c lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/chunk.c $(INJECTED)
 
 $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/hostile_test $(BUILD)/tests/churn_unload_test: $(BUILD)/tests/%: selftests/module/%.c uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_ioctl.c fuzz_memory.c \
 	fuzz_outside.c fuzz_process.c fuzz_table.c fuzz_victim.c)
