@@ -9,16 +9,14 @@
  */
 #include "binaries.h"
 
-#include <elf.h>
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "build_id.h"
 #include "util.h"
 
 struct binaries {
@@ -31,7 +29,6 @@ struct binaries *binaries_new(void)
 {
 	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
 
-	elf_version(EV_CURRENT);
 	binaries_add_name(binaries, "[unknown]");
 	return binaries;
 }
@@ -87,52 +84,6 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name)
 	return add(binaries, name) ? i : BINARY_UNKNOWN;
 }
 
-/* Looks through one note section or segment for the GNU build id. */
-static unsigned int find_note(Elf_Data *data, uint8_t *build_id)
-{
-	size_t at = 0, next, name, content;
-	GElf_Nhdr note;
-
-	while (data && (next = gelf_getnote(data, at, &note, &name, &content)) > 0) {
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
-		    !memcmp((char *)data->d_buf + name, "GNU", sizeof("GNU")) &&
-		    note.n_descsz > 0 && note.n_descsz <= HAB_BUILD_ID_LEN) {
-			memcpy(build_id, (char *)data->d_buf + content, note.n_descsz);
-			return note.n_descsz;
-		}
-		at = next;
-	}
-	return 0;
-}
-
-/* 0 if there is none, or the file is no ELF file. */
-static unsigned int read_build_id(int fd, uint8_t *build_id)
-{
-	unsigned int length = 0;
-	size_t count, i;
-	GElf_Phdr segment;
-	Elf_Data *data;
-	Elf *elf;
-
-	memset(build_id, 0, HAB_BUILD_ID_LEN);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf)
-		return 0;
-	if (elf_kind(elf) != ELF_K_ELF || elf_getphdrnum(elf, &count))
-		goto end;
-	for (i = 0; i < count && !length; i++) {
-		if (!gelf_getphdr(elf, (int)i, &segment) || segment.p_type != PT_NOTE ||
-		    segment.p_filesz > 1 << 20)
-			continue;
-		data = elf_getdata_rawchunk(elf, (int64_t)segment.p_offset, segment.p_filesz,
-					    segment.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-		length = find_note(data, build_id);
-	}
-end:
-	elf_end(elf);
-	return length;
-}
-
 static bool same_file(const struct binary *binary, const struct stat *status)
 {
 	return binary->fd >= 0 && binary->device == status->st_dev &&
@@ -170,7 +121,7 @@ unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *pa
 			return i;
 		}
 	}
-	length = read_build_id(fd, build_id);
+	length = build_id_read(fd, build_id);
 	if (length)
 		number = find_id(binaries, build_id);
 	if (number != BINARIES_MAX && binaries->table[number]->fd >= 0) {

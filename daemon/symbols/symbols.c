@@ -1,46 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Names of functions, from .symtab, .dynsym or the separate debug file of an ELF
- * file, by way of libdwfl.
+ * Names of functions, from the symbols of ELF files, which symbol_reader.c reads.
  *
- * The hard case is a stripped file: libdwfl then offers the nearest exported
- * symbol, which is some other function. A symbol counts only where its own size
- * covers the offset; there is no name otherwise. Debug files from the network may take
- * as long as somebody wants who is not here: there is a time for all names of a profile,
- * and what was not found in it is looked for again for the next profile.
+ * The hard case is debug files from the network: they may take as long as somebody wants who
+ * is not here. There is a time for all names of a profile, and what was not found in it is
+ * looked for again for the next profile.
  *
- * Bounded: the names found are cached, and the cache starts anew when it is full;
- * of the files, the ones asked for least recently are closed again.
+ * Bounded: the names found are cached, and the cache starts anew when it is full. A file that
+ * ended its reader is not asked again.
  */
 #include "symbols.h"
 
-#include <elfutils/debuginfod.h>
-#include <elfutils/libdwfl.h>
-#include <fcntl.h>
-#include <gelf.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "binaries.h"
-#include "demangle.h"
+#include "symbol_reader.h"
 #include "util.h"
 
-#define FILES_MAX      64
-#define CACHE_MAX      (1u << 18)  /* a power of two */
-#define CACHE_BYTES    (32u << 20) /* of names */
-#define NAME_MAX_BYTES 1000u
-
-struct elf_file {
-	unsigned int binary;
-	uint64_t used;
-	Dwfl *dwfl; /* NULL: it cannot be read */
-	Dwfl_Module *module;
-	GElf_Addr bias;
-	Elf *elf;
-	bool late; /* time was up before its debug file was there */
-};
+#define CACHE_MAX   (1u << 18)	/* a power of two */
+#define CACHE_BYTES (32u << 20) /* of names */
 
 struct cached {
 	uint64_t key;
@@ -48,24 +28,15 @@ struct cached {
 };
 
 struct symbols {
-	struct elf_file *files[FILES_MAX];
-	uint64_t uses;
+	struct symbol_reader *reader;
 	unsigned int debuginfod_seconds;
 	uint64_t deadline_ns;
-	bool time_is_up;
+	bool late; /* a file of this profile was */
+	bool unreadable[BINARIES_MAX];
+	atomic_ulong nr_unreadable;
 	unsigned int nr_cached;
 	size_t cached_bytes;
 	struct cached cache[CACHE_MAX];
-};
-
-/* Where separate debug files are looked for: nowhere that a watched program chooses. */
-static char *debug_path = (char *)"/usr/lib/debug";
-
-static const Dwfl_Callbacks callbacks = {
-	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
-	.section_address = dwfl_offline_section_address,
-	.debuginfo_path = &debug_path,
 };
 
 struct symbols *symbols_new(unsigned int debuginfod_seconds)
@@ -73,14 +44,8 @@ struct symbols *symbols_new(unsigned int debuginfod_seconds)
 	struct symbols *symbols = xcalloc(1, sizeof(*symbols));
 
 	symbols->debuginfod_seconds = debuginfod_seconds;
+	symbols->reader = symbol_reader_new();
 	return symbols;
-}
-
-static void file_close(struct elf_file *file)
-{
-	if (file && file->dwfl)
-		dwfl_end(file->dwfl);
-	free(file);
 }
 
 static void cache_empty(struct symbols *symbols)
@@ -88,7 +53,8 @@ static void cache_empty(struct symbols *symbols)
 	unsigned int i;
 
 	for (i = 0; i < CACHE_MAX; i++)
-		free(symbols->cache[i].name);
+		if (symbols->cache[i].name)
+			free(symbols->cache[i].name);
 	memset(symbols->cache, 0, sizeof(symbols->cache));
 	symbols->nr_cached = 0;
 	symbols->cached_bytes = 0;
@@ -96,158 +62,25 @@ static void cache_empty(struct symbols *symbols)
 
 void symbols_free(struct symbols *symbols)
 {
-	unsigned int i;
-
 	if (!symbols)
 		return;
-	for (i = 0; i < FILES_MAX; i++)
-		file_close(symbols->files[i]);
+	symbol_reader_free(symbols->reader);
 	cache_empty(symbols);
 	free(symbols);
 }
 
+unsigned long symbols_unreadable(const struct symbols *symbols)
+{
+	return atomic_load(&symbols->nr_unreadable);
+}
+
 void symbols_begin(struct symbols *symbols)
 {
-	unsigned int i;
-
-	symbols->time_is_up = false;
-	symbols->deadline_ns =
-		clock_monotonic_ns() + symbols->debuginfod_seconds * UINT64_C(1000000000);
-	for (i = 0; i < FILES_MAX; i++) {
-		if (!symbols->files[i] || !symbols->files[i]->late)
-			continue;
-		file_close(symbols->files[i]);
-		symbols->files[i] = NULL;
-	}
-}
-
-/* Called all the time while a server is waited for; not 0 ends that. */
-static int watch_time(debuginfod_client *client, long done, long all)
-{
-	struct symbols *symbols = debuginfod_get_user_data(client);
-
-	(void)done;
-	(void)all;
-	if (clock_monotonic_ns() >= symbols->deadline_ns)
-		symbols->time_is_up = true;
-	return symbols->time_is_up;
-}
-
-static void limit_time(struct symbols *symbols, Dwfl *dwfl)
-{
-	debuginfod_client *client;
-
-	if (!symbols->debuginfod_seconds)
-		return;
-	client = dwfl_get_debuginfod_client(dwfl);
-	if (!client)
-		return;
-	debuginfod_set_user_data(client, symbols);
-	debuginfod_set_progressfn(client, watch_time);
-}
-
-static struct elf_file *file_open(struct symbols *symbols, unsigned int binary, int fd,
-				  const char *path)
-{
-	struct elf_file *file = xcalloc(1, sizeof(*file));
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-	file->binary = binary;
-	if (own < 0)
-		return file;
-	file->dwfl = dwfl_begin(&callbacks);
-	if (!file->dwfl) {
-		close(own);
-		return file;
-	}
-	limit_time(symbols, file->dwfl);
-	dwfl_report_begin(file->dwfl);
-	/* It takes the descriptor over, but only if it succeeds. */
-	file->module = dwfl_report_offline(file->dwfl, path, path, own);
-	dwfl_report_end(file->dwfl, NULL, NULL);
-	if (!file->module)
-		close(own);
-	else
-		file->elf = dwfl_module_getelf(file->module, &file->bias);
-	if (!file->elf) {
-		say_verbose("no symbols from %s: %s", path, dwfl_errmsg(-1));
-		dwfl_end(file->dwfl);
-		file->dwfl = NULL;
-	}
-	return file;
-}
-
-static struct elf_file *file_find(struct symbols *symbols, unsigned int binary, int fd,
-				  const char *path)
-{
-	struct elf_file **oldest = &symbols->files[0];
-	unsigned int i;
-
-	for (i = 0; i < FILES_MAX; i++) {
-		if (!symbols->files[i]) {
-			oldest = &symbols->files[i];
-			break;
-		}
-		if (symbols->files[i]->binary == binary)
-			goto found;
-		if (symbols->files[i]->used < (*oldest)->used)
-			oldest = &symbols->files[i];
-	}
-	file_close(*oldest);
-	*oldest = file_open(symbols, binary, fd, path);
-	(*oldest)->used = ++symbols->uses;
-	return *oldest;
-found:
-	symbols->files[i]->used = ++symbols->uses;
-	return symbols->files[i];
-}
-
-/* Where the loader would put this offset of the file; false if nowhere. */
-static bool offset_address(Elf *elf, uint64_t offset, GElf_Addr *address)
-{
-	GElf_Phdr segment;
-	size_t count, i;
-
-	if (elf_getphdrnum(elf, &count))
-		return false;
-	for (i = 0; i < count; i++) {
-		if (!gelf_getphdr(elf, (int)i, &segment) || segment.p_type != PT_LOAD ||
-		    !(segment.p_flags & PF_X))
-			continue;
-		if (offset >= segment.p_offset && offset - segment.p_offset < segment.p_filesz) {
-			*address = offset - segment.p_offset + segment.p_vaddr;
-			return true;
-		}
-	}
-	return false;
-}
-
-static char *look_up(struct elf_file *file, uint64_t offset)
-{
-	GElf_Addr address;
-	GElf_Off distance;
-	const char *name;
-	GElf_Sym symbol;
-	size_t length;
-	char *copy, plain[NAME_MAX_BYTES + 1];
-
-	if (!file->dwfl || !offset_address(file->elf, offset, &address))
-		return NULL;
-	name = dwfl_module_addrinfo(file->module, address + file->bias, &distance, &symbol, NULL,
-				    NULL, NULL);
-	if (!name || !*name || distance >= symbol.st_size)
-		return NULL;
-	/* "memcpy@@GLIBC_2.14" is memcpy. */
-	length = strcspn(name, "@");
-	if (!length || length > NAME_MAX_BYTES)
-		length = strnlen(name, NAME_MAX_BYTES);
-	copy = xstrndup(name, length);
-	if (demangle(copy, plain, sizeof(plain))) {
-		free(copy);
-		copy = xstrdup(plain);
-	}
-	clean_string(copy);
-	return copy;
+	symbols->late = false;
+	symbols->deadline_ns = 0;
+	if (symbols->debuginfod_seconds)
+		symbols->deadline_ns =
+			clock_monotonic_ns() + symbols->debuginfod_seconds * UINT64_C(1000000000);
 }
 
 static struct cached *cache_place(struct symbols *symbols, uint64_t key)
@@ -265,29 +98,46 @@ static struct cached *cache_place(struct symbols *symbols, uint64_t key)
 	}
 }
 
+/* False: there is no answer to be remembered. */
+static bool look_up(struct symbols *symbols, uint64_t key, int fd, const char *path, char *name)
+{
+	unsigned int binary = FRAME_BINARY(key);
+
+	*name = 0;
+	if (symbols->unreadable[binary])
+		return false;
+	switch (symbol_reader_ask(symbols->reader, binary, fd, path, FRAME_OFFSET(key),
+				  symbols->deadline_ns, name)) {
+	case SYMBOL_NONE:
+	case SYMBOL_FOUND:
+		return true;
+	case SYMBOL_LATE:
+		if (!symbols->late)
+			say_verbose("%s: no debug file came in %u s: it has no names for now", path,
+				    symbols->debuginfod_seconds);
+		symbols->late = true;
+		return false;
+	case SYMBOL_UNREADABLE:
+		symbols->unreadable[binary] = true;
+		atomic_fetch_add(&symbols->nr_unreadable, 1);
+		break;
+	}
+	return false;
+}
+
 const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path)
 {
-	struct elf_file *file;
+	char name[SYMBOL_NAME_MAX + 1];
 	struct cached *place;
-	bool was_up;
-	char *name;
 
 	if (fd < 0)
 		return NULL;
 	place = cache_place(symbols, key);
 	if (!place->name) {
-		was_up = symbols->time_is_up;
-		file = file_find(symbols, FRAME_BINARY(key), fd, path);
-		name = look_up(file, FRAME_OFFSET(key));
-		if (symbols->time_is_up && !was_up)
-			say_verbose("%s: no debug file came in %u s: it has no names for now", path,
-				    symbols->debuginfod_seconds);
-		/* A file that was asked for after the time is as late as the one that took it. */
-		file->late |= symbols->time_is_up && !name;
-		if (file->late && !name)
+		if (!look_up(symbols, key, fd, path, name))
 			return NULL;
 		place->key = key;
-		place->name = name ? name : xstrdup("");
+		place->name = xstrdup(name);
 		symbols->nr_cached++;
 		symbols->cached_bytes += strlen(place->name) + 1;
 	}

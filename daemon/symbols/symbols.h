@@ -9,6 +9,7 @@
 struct symbols;
 
 /*
+ * Before the program has threads, as it makes a process.
  * debuginfod_seconds: how long the names of one profile may wait for debug files from the
  * servers in DEBUGINFOD_URLS; 0: nobody is asked, as long as that is not set.
  */
@@ -16,6 +17,8 @@ struct symbols *symbols_new(unsigned int debuginfod_seconds);
 void symbols_free(struct symbols *symbols);
 /* The names of a new profile are asked for. */
 void symbols_begin(struct symbols *symbols);
+/* Files whose symbols could not be read. May be asked by any thread. */
+unsigned long symbols_unreadable(const struct symbols *symbols);
 
 /*
  * The function that covers an offset of an open ELF file; NULL if no symbol does.

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The GNU build id of an ELF file. */
+#ifndef HABD_BUILD_ID_H
+#define HABD_BUILD_ID_H
+
+#include <stdint.h>
+
+#include "../../bpf/records.h"
+
+/* Its length; 0 if there is none, or the file is no ELF file. The rest of build_id is 0. */
+unsigned int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN]);
+
+#endif /* HABD_BUILD_ID_H */

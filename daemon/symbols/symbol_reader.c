@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads symbols in a process of its own.
+ *
+ * The hard case is the file itself. Any user's program is read here, and libraries that read
+ * ELF and DWARF were not made for files that want to harm them; and who shortens a file that
+ * is mapped ends its reader. So the reader is a process without privileges, with limits of
+ * memory and time, and the first one to go if memory is out. What ends it costs that file its
+ * names, and nothing else.
+ *
+ *	habd ---- keeper: makes a worker, waits for its end, tells of it, makes the next
+ *	     \___ worker: answers, over the same socket
+ *
+ * The keeper is made before habd has threads, as a process that has some cannot safely make one
+ * that goes on without exec(). Both end when habd's end of the socket is closed.
+ */
+#include "symbol_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "symbol_file.h"
+#include "util.h"
+
+#define FILES_MAX      64
+#define MEMORY_MAX     ((rlim_t)4 << 30)
+#define SECONDS_MAX    30u /* for one answer, besides the waiting for the network */
+#define PATH_BYTES     4096u
+#define WORKER_IS_GONE (-1)
+
+struct symbol_reader {
+	int fd;
+	pid_t keeper;
+	uint64_t questions;
+	bool told; /* that nobody reads any more */
+};
+
+struct question {
+	uint64_t number;
+	uint64_t offset;
+	uint64_t deadline_ns;
+	unsigned int binary;
+	char path[PATH_BYTES];
+};
+
+struct reply {
+	uint64_t number; /* the question's */
+	int answer;	 /* enum symbol_answer, or WORKER_IS_GONE */
+	int status;	 /* as waitpid() has it, if the worker is gone */
+	char name[SYMBOL_NAME_MAX + 1];
+};
+
+struct open_file {
+	unsigned int binary;
+	uint64_t used; /* 0: this place is free */
+	struct symbol_file *file;
+	bool late;	  /* time was up before its debug file was there */
+	uint64_t late_ns; /* the time that was up */
+};
+
+struct worker {
+	struct symbol_time time;
+	uint64_t uses;
+	struct open_file files[FILES_MAX];
+};
+
+/* --- the worker ------------------------------------------------------------------- */
+
+static struct open_file *find_file(struct worker *worker, const struct question *question, int fd)
+{
+	struct open_file *place = &worker->files[0], *file;
+	unsigned int i;
+
+	for (i = 0; i < FILES_MAX; i++) {
+		file = &worker->files[i];
+		if (file->used && file->binary == question->binary) {
+			place = file;
+			/* With a new time it is tried once more. */
+			if (!file->late || file->late_ns == question->deadline_ns)
+				goto found;
+			break;
+		}
+		if (file->used < place->used)
+			place = file;
+	}
+	symbol_file_close(place->file);
+	memset(place, 0, sizeof(*place));
+	place->binary = question->binary;
+	place->file = symbol_file_open(fd, question->path, &worker->time);
+found:
+	place->used = ++worker->uses;
+	return place;
+}
+
+static void answer(struct worker *worker, const struct question *question, int fd,
+		   struct reply *reply)
+{
+	struct open_file *file;
+	char *name;
+
+	if (worker->time.deadline_ns != question->deadline_ns) {
+		worker->time.deadline_ns = question->deadline_ns;
+		worker->time.is_up = false;
+	}
+	file = find_file(worker, question, fd);
+	name = symbol_file_find(file->file, question->offset);
+	/* A file that was asked for after the time is as late as the one that took it. */
+	if (worker->time.is_up && !name && !file->late) {
+		file->late = true;
+		file->late_ns = question->deadline_ns;
+	}
+	reply->answer = name ? SYMBOL_FOUND : file->late ? SYMBOL_LATE : SYMBOL_NONE;
+	if (name)
+		snprintf(reply->name, sizeof(reply->name), "%s", name);
+	free(name);
+}
+
+/* The length of the question; 0 if habd has gone. */
+static ssize_t receive(int socket, struct question *question, int *fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec data = { question, sizeof(*question) };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *head;
+	ssize_t length;
+
+	*fd = -1;
+	do {
+		length = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+	} while (length < 0 && errno == EINTR);
+	head = length > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	if (head && head->cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(head), sizeof(*fd));
+	return length;
+}
+
+static unsigned int seconds_for(const struct question *question)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	if (question->deadline_ns <= now)
+		return SECONDS_MAX;
+	return SECONDS_MAX + (unsigned int)((question->deadline_ns - now) / 1000000000);
+}
+
+static void limit_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow is larger than any limit */
+	struct rlimit limit = { MEMORY_MAX, MEMORY_MAX };
+
+	setrlimit(RLIMIT_AS, &limit);
+#endif
+}
+
+static void limit_worker(void)
+{
+	cap_t none = cap_init();
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	/* Where one of these cannot be had, the others still are. */
+	if (fd >= 0 && write(fd, "1000", 4) != 4)
+		say_verbose("oom_score_adj: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	limit_memory();
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (!none || cap_set_proc(none))
+		say_verbose("the reader of symbols keeps its privileges: %s", strerror(errno));
+	cap_free(none);
+	signal(SIGALRM, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
+	signal(SIGSEGV, SIG_DFL);
+}
+
+static void __attribute__((noreturn)) work(int socket)
+{
+	static struct worker worker;
+	static struct question question;
+	struct reply reply;
+	ssize_t length;
+	int fd;
+
+	limit_worker();
+	while ((length = receive(socket, &question, &fd)) > 0) {
+		memset(&reply, 0, sizeof(reply));
+		reply.number = question.number;
+		question.path[sizeof(question.path) - 1] = 0;
+		/* Whatever takes longer ends the worker. */
+		alarm(seconds_for(&question));
+		if (fd >= 0)
+			answer(&worker, &question, fd, &reply);
+		alarm(0);
+		if (fd >= 0)
+			close(fd);
+		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+/* --- the keeper ------------------------------------------------------------------- */
+
+static void __attribute__((noreturn)) keep(int socket)
+{
+	struct reply reply = { .answer = WORKER_IS_GONE };
+	pid_t worker;
+
+	/* They are for habd, which then closes the socket. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	prctl(PR_SET_NAME, "habd-symbols", 0, 0, 0);
+	for (;;) {
+		worker = fork();
+		if (!worker) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+			work(socket);
+		}
+		if (worker < 0)
+			_exit(1);
+		while (waitpid(worker, &reply.status, 0) < 0 && errno == EINTR)
+			;
+		/* Without being asked to end only if habd has gone. */
+		if (WIFEXITED(reply.status) && !WEXITSTATUS(reply.status))
+			_exit(0);
+		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
+			_exit(0);
+	}
+}
+
+struct symbol_reader *symbol_reader_new(void)
+{
+	struct symbol_reader *reader;
+	pid_t habd = getpid();
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
+		say("the reader of symbols has no socket: %s: functions have no names",
+		    strerror(errno));
+		return NULL;
+	}
+	reader = xcalloc(1, sizeof(*reader));
+	reader->fd = ends[0];
+	reader->keeper = fork();
+	if (!reader->keeper) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		close(ends[0]);
+		if (getppid() != habd)
+			_exit(0);
+		keep(ends[1]);
+	}
+	close(ends[1]);
+	if (reader->keeper > 0)
+		return reader;
+	say("the reader of symbols could not be started: %s: functions have no names",
+	    strerror(errno));
+	close(ends[0]);
+	free(reader);
+	return NULL;
+}
+
+void symbol_reader_free(struct symbol_reader *reader)
+{
+	if (!reader)
+		return;
+	close(reader->fd);
+	while (waitpid(reader->keeper, NULL, 0) < 0 && errno == EINTR)
+		;
+	free(reader);
+}
+
+/* --- habd's side ------------------------------------------------------------------ */
+
+static bool send_question(int socket, const struct question *question, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec data = { (void *)question,
+			      offsetof(struct question, path) + strlen(question->path) + 1 };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	ssize_t length;
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
+	do {
+		length = sendmsg(socket, &message, MSG_NOSIGNAL);
+	} while (length < 0 && errno == EINTR);
+	return length > 0;
+}
+
+/* What a worker left that ended with no question to answer, for want of memory. */
+static void drop_old_replies(int socket)
+{
+	struct reply reply;
+
+	while (recv(socket, &reply, sizeof(reply), MSG_DONTWAIT) > 0)
+		;
+}
+
+static bool receive_reply(int socket, uint64_t number, struct reply *reply)
+{
+	ssize_t length;
+
+	do {
+		length = recv(socket, reply, sizeof(*reply), 0);
+	} while ((length < 0 && errno == EINTR) ||
+		 (length > 0 && reply->answer != WORKER_IS_GONE && reply->number != number));
+	reply->name[sizeof(reply->name) - 1] = 0;
+	return length == sizeof(*reply);
+}
+
+static void say_gone(const char *path, int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+		say("%s: its symbols took longer than %u s to read: it has no names", path,
+		    SECONDS_MAX);
+	else if (WIFSIGNALED(status))
+		say("%s: its symbols ended their reader (%s): it has no names", path,
+		    strsignal(WTERMSIG(status)));
+	else
+		say("%s: its symbols ended their reader (status %d): it has no names", path,
+		    WEXITSTATUS(status));
+}
+
+enum symbol_answer symbol_reader_ask(struct symbol_reader *reader, unsigned int binary, int fd,
+				     const char *path, uint64_t offset, uint64_t deadline_ns,
+				     char name[SYMBOL_NAME_MAX + 1])
+{
+	struct question question = { .number = reader ? ++reader->questions : 0,
+				     .offset = offset,
+				     .deadline_ns = deadline_ns,
+				     .binary = binary };
+	struct reply reply;
+
+	if (!reader)
+		return SYMBOL_UNREADABLE;
+	snprintf(question.path, sizeof(question.path), "%s", path);
+	drop_old_replies(reader->fd);
+	if (!send_question(reader->fd, &question, fd) ||
+	    !receive_reply(reader->fd, question.number, &reply)) {
+		if (!reader->told)
+			say("the reader of symbols has gone: functions have no names until habd "
+			    "is started again");
+		reader->told = true;
+		return SYMBOL_UNREADABLE;
+	}
+	if (reply.answer == WORKER_IS_GONE) {
+		say_gone(path, reply.status);
+		return SYMBOL_UNREADABLE;
+	}
+	memcpy(name, reply.name, sizeof(reply.name));
+	return (enum symbol_answer)reply.answer;
+}
