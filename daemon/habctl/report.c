@@ -154,13 +154,16 @@ static double per_second(const struct profile *profile)
 static void compare_profiles(struct report *report)
 {
 	struct report_row *row;
+	unsigned int i;
 
 	add_profile(report, 1);
 	report->per_second[0] = per_second(report->profiles[0]);
 	report->per_second[1] = per_second(report->profiles[1]);
-	for (row = report->rows; row != report->rows + report->count; row++)
+	for (i = 0; i < report->count; i++) {
+		row = &report->rows[i];
 		row->change = (double)row->counts[1].estimate * report->per_second[1] -
 			      (double)row->counts[0].estimate * report->per_second[0];
+	}
 }
 
 void report_begin(struct report *report, enum report_by by, const struct profile *one,
