@@ -25,12 +25,12 @@ DAEMON_INCLUDES := $(addprefix -iquote daemon/,$(DAEMON_FOLDERS))
 SHARED_SOURCES := filter kinds module_files rate string_table util
 DRAWN_SOURCES := profile_parts profile_folded profile_svg profile_html flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
-	habd span options listen privilege totals numbers metrics \
+	habd span options listen privilege totals missed numbers metrics \
 	bpf_feed usdt_feed ring libraries bpf_counts bpf_log replay \
 	ingest hold stacks stack_past sample_log \
 	binaries build_id maps symbols symbol_reader symbol_file demangle \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata sites \
-	http peer http_profile http_record http_json http_top http_page
+	http sending peer http_profile http_record http_json http_top http_page
 HABCTL_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_screen habctl_status habctl_rate \
 	host_state client query output rotation report report_table interval profile_read

@@ -11,6 +11,11 @@
 #include <linux/mm.h>
 #include <linux/version.h>
 
+/* 6.16: cpuid() and the like have a header of their own. */
+#if defined(CONFIG_X86) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#include <asm/cpuid/api.h>
+#endif
+
 /* 6.3: vm_flags are changed through functions. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_flags_t clear)

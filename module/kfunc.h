@@ -4,6 +4,11 @@
 
 #include <linux/types.h>
 
+struct hab_event;
+
+/* For BPF programs, which find it through BTF: see kfunc.c. */
+u64 hab_throttle_event(struct hab_event *event);
+
 /*
  * Registers the kfuncs. Return: 0, also without BTF, when no BPF program can use
  * them; hab_kfunc_ready() tells.

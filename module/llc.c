@@ -9,16 +9,13 @@
  */
 #include <linux/bitops.h>
 
+#include "compat.h"
 #include "llc.h"
 
 #ifdef CONFIG_X86
 #include <linux/bits.h>
 #include <asm/cpufeature.h>
 #include <asm/processor.h>
-/* 6.16: cpuid() and the like have a header of their own. */
-#if __has_include(<asm/cpuid/api.h>)
-#include <asm/cpuid/api.h>
-#endif
 
 /* Caches that a CPU may list; none has more, and a leaf that lies must not loop. */
 #define MAX_CACHES 16

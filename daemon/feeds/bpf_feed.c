@@ -97,6 +97,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 	totals->missed_events = 0;
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 		totals->missed_events += bpf_missed(program_of(feed, kind));
+	totals->missed_refills = bpf_missed(program_of(feed, HAB_EVENT_REFILL));
 	totals->missed_stacks = bpf_missed(feed->skeleton->progs.on_stack);
 	totals->missed_heaps = bpf_missed(feed->skeleton->progs.on_heap);
 	totals->missed_windows = bpf_missed(feed->skeleton->progs.on_window);

@@ -21,6 +21,7 @@ struct feed_totals {
 	struct hab_machine_totals machine;
 	/* Hits the kernel dropped before the program ran, of each program. */
 	uint64_t missed_events;
+	uint64_t missed_refills; /* those among them */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
 	uint64_t missed_windows;

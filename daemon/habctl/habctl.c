@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "output.h"
 
 static const char help[] =
 	"Usage: habctl [--socket PATH] COMMAND\n"
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
 		case 'h':
 		case 'V':
 			fputs(option == 'h' ? help : "habctl " HAB_VERSION "\n", stdout);
-			return fflush(stdout) ? EXIT_FAILED : 0;
+			return output_flush("the answer") ? 0 : EXIT_FAILED;
 		default:
 			say("see habctl --help");
 			return EXIT_USAGE;

@@ -6,6 +6,7 @@
 
 #include "client.h"
 #include "module_files.h"
+#include "output.h"
 #include "rate.h"
 
 static int explain(int error)
@@ -48,5 +49,5 @@ int habctl_rate(const char *socket, int argc, char **argv)
 	if (error)
 		return explain(error);
 	printf("%s\n", now);
-	return fflush(stdout) ? EXIT_FAILED : 0;
+	return output_flush("the rate") ? 0 : EXIT_FAILED;
 }

@@ -150,10 +150,7 @@ static int put_out(const struct request *request, const struct text *out)
 
 	if (!request->output) {
 		fwrite(out->data, 1, out->length, stdout);
-		if (!fflush(stdout))
-			return 0;
-		say("the report cannot be written: %s", strerror(errno));
-		return EXIT_FAILED;
+		return output_flush("the report") ? 0 : EXIT_FAILED;
 	}
 	if (!output_open(&output, request->output))
 		return EXIT_USAGE;

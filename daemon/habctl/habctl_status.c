@@ -14,6 +14,7 @@
 #include "client.h"
 #include "host_state.h"
 #include "module_files.h"
+#include "output.h"
 
 static const char *yes_no(bool value)
 {
@@ -65,6 +66,7 @@ static const char *string(const json_t *object, const char *key)
 static void show_habd(const json_t *status, const char *socket)
 {
 	const json_t *totals = json_object_get(status, "totals");
+	char human[32];
 
 	printf("habd        version %s, pid %llu, up %.0f s, at %s", string(status, "version"),
 	       integer(status, "pid"), json_number_value(json_object_get(status, "uptime_seconds")),
@@ -79,6 +81,9 @@ static void show_habd(const json_t *status, const char *socket)
 	       integer(totals, "sampled"), integer(totals, "throttled"));
 	printf("lost        %llu (ring full %llu, recursion %llu)\n", integer(totals, "lost"),
 	       integer(totals, "lost_ring_full"), integer(totals, "lost_recursion"));
+	human_bytes(integer(totals, "missed_refill_bytes"), human, sizeof(human));
+	printf("missed      %llu refills, %s, while no habd read; samples %llu\n",
+	       integer(totals, "missed_refills"), human, integer(totals, "missed_samples"));
 	printf("stacks      %llu; unwound by the thread %llu, by the kernel %llu\n",
 	       integer(status, "stacks"), integer(status, "stacks_from_threads"),
 	       integer(status, "stacks_from_kernel"));
@@ -153,18 +158,16 @@ static int show_json(const struct host_state *host, const struct module_state *m
 		     const char *error, json_t *problems)
 {
 	json_t *object = json_object();
-	int failed;
-
 	json_object_set_new(object, "host", host_json(host, module));
 	json_object_set_new(object, "module", module_json(module));
 	json_object_set(object, "habd", habd ? habd : json_null());
 	if (error)
 		json_object_set_new(object, "habd_error", json_string(error));
 	json_object_set(object, "problems", problems);
-	failed = json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+	json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(object);
-	return failed || fflush(stdout) ? EXIT_FAILED : 0;
+	return output_flush("the status") ? 0 : EXIT_FAILED;
 }
 
 static void add_problems(json_t *array, const struct problem *problems, unsigned int count)
@@ -193,12 +196,13 @@ static json_t *all_problems(const struct host_state *host, const struct module_s
 	return array;
 }
 
-static void show(const struct host_state *host, const struct module_state *module,
-		 const json_t *habd, const char *socket, const struct answer *answer,
-		 const json_t *problems)
+static int show(const struct host_state *host, const struct module_state *module,
+		const json_t *habd, const char *socket, const struct answer *answer,
+		const json_t *problems)
 {
 	const json_t *problem;
 	size_t index;
+	bool good;
 
 	show_module(module);
 	show_host(host);
@@ -208,9 +212,10 @@ static void show(const struct host_state *host, const struct module_state *modul
 		printf("habd        %s\n", answer->nobody ? "not running" : "does not answer");
 	json_array_foreach(problems, index, problem)
 		show_problem(string(problem, "what"), string(problem, "next"));
-	fflush(stdout);
+	good = output_flush("the status");
 	if (!habd)
 		say("%s", answer->error);
+	return good ? 0 : EXIT_FAILED;
 }
 
 int habctl_status(const char *socket, int argc, char **argv)
@@ -235,10 +240,9 @@ int habctl_status(const char *socket, int argc, char **argv)
 	host_state_read(&host, &module);
 	habd = client_json(socket, "/v1/status", &answer);
 	problems = all_problems(&host, &module, habd);
-	code = habd ? 0 : EXIT_FAILED;
-	if (!json)
-		show(&host, &module, habd, socket, &answer, problems);
-	else if (show_json(&host, &module, habd, answer.error, problems))
+	code = json ? show_json(&host, &module, habd, answer.error, problems) :
+		      show(&host, &module, habd, socket, &answer, problems);
+	if (!habd)
 		code = EXIT_FAILED;
 	json_decref(problems);
 	json_decref(habd);

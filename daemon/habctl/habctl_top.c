@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "output.h"
 
 #define HEADER_LINES 6u
 
@@ -213,8 +214,7 @@ static int batch(const struct top_options *options)
 		text_end(&lines);
 		json_decref(top);
 		answer_end(&answer);
-		if (fflush(stdout)) {
-			say("the output cannot be written");
+		if (!output_flush("the output")) {
 			code = EXIT_FAILED;
 			break;
 		}

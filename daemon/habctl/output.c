@@ -113,3 +113,12 @@ void output_drop(struct output *output)
 	output->temporary = NULL;
 	output->fd = -1;
 }
+
+bool output_flush(const char *what)
+{
+	/* What was too much for the buffer has failed before, and is not tried again. */
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	say("%s cannot be written: %s", what, strerror(errno));
+	return false;
+}

@@ -19,4 +19,10 @@ bool output_keep(struct output *output, const void *data, size_t length);
 /* Leaves nothing behind. May be called at any time. */
 void output_drop(struct output *output);
 
+/*
+ * After the last of what goes to standard output, so that a full disk is no success. False after
+ * a sentence.
+ */
+bool output_flush(const char *what);
+
 #endif /* HABCTL_OUTPUT_H */

@@ -80,6 +80,7 @@ static void tables_begin(struct habd *habd, const struct options *options)
 
 static void tables_end(struct habd *habd)
 {
+	missed_free(habd->missed);
 	totals_free(habd->totals);
 	symbols_free(habd->symbols);
 	ingest_free(habd->ingest);
@@ -108,7 +109,10 @@ static void tick(struct habd *habd, struct http *http)
 	}
 	if (now - totals_ns >= TOTALS_NS) {
 		totals_read(habd->totals, habd->feed, now);
+		missed_look(habd->missed, &habd->totals->now);
 		totals_ns = now;
+	} else {
+		missed_look(habd->missed, NULL);
 	}
 	if (now - habd->recent_ns[1] >= RECENT_NS) {
 		stacks_unmark(habd->stacks, habd->recent[0]);
@@ -198,6 +202,16 @@ static struct feed *open_feed(struct habd *habd, int *code)
 	}
 }
 
+/* What another habd missed is known from now on, also to those who ask. */
+static void begin_counting(struct habd *habd)
+{
+	pthread_mutex_lock(&habd->lock);
+	totals_read(habd->totals, habd->feed, clock_monotonic_ns());
+	if (habd->feed->ops->module)
+		habd->missed = missed_new(habd->options->socket, &habd->totals->now);
+	pthread_mutex_unlock(&habd->lock);
+}
+
 static int serve(struct options *options, struct habd *habd)
 {
 	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code;
@@ -229,6 +243,7 @@ static int serve(struct options *options, struct habd *habd)
 		goto end;
 	/* They are the server's now. */
 	unix_fd = tcp_fd = -1;
+	begin_counting(habd);
 	if (*habd->feed->about)
 		say("following %s", habd->feed->about);
 	say_ready(options);

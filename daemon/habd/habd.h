@@ -13,6 +13,7 @@
 #include "ingest.h"
 #include "libraries.h"
 #include "maps.h"
+#include "missed.h"
 #include "profile.h"
 #include "rate.h"
 #include "stacks.h"
@@ -47,7 +48,7 @@ struct options {
 /*
  * The main thread reads the feed; each HTTP connection has a thread of its own.
  *
- * lock guards the tables: binaries, processes, stacks, ingest, totals, recent.
+ * lock guards the tables: binaries, processes, stacks, ingest, totals, missed, recent.
  * render is held while a profile is made, so that one at a time takes memory; it
  * guards symbols. Whoever needs both takes render first.
  */
@@ -61,6 +62,7 @@ struct habd {
 	struct ingest *ingest;
 	struct symbols *symbols;
 	struct totals *totals;
+	struct missed *missed; /* NULL: the module tells nothing */
 	struct feed *feed;
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;

@@ -44,6 +44,15 @@ static void write_events(struct text *out, const struct numbers *numbers)
 	       numbers_refills(numbers));
 	metric(out, "hab_refill_bytes_total", "counter", "Bytes of those refills, exact.",
 	       numbers_refill_bytes(numbers));
+	metric(out, "hab_missed_refills_total", "counter",
+	       "Of the refills since the module was loaded: passed while no habd read, "
+	       "so they are in no profile.",
+	       numbers->missed.refills);
+	metric(out, "hab_missed_refill_bytes_total", "counter", "Bytes of those refills.",
+	       numbers->missed.bytes);
+	metric(out, "hab_missed_samples_total", "counter",
+	       "Samples the kernel kept that no habd read before it ended.",
+	       numbers->missed.samples);
 	metric(out, "hab_events_total", "counter",
 	       "Refills seen since habd was started: samples, throttled and "
 	       "lost{ring_full} add up to it.",
@@ -59,7 +68,8 @@ static void write_events(struct text *out, const struct numbers *numbers)
 	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_events);
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing where no sample is lost: better stacks, announcements of "
-	     "heaps, the end of a window, the process of an event, a record's meaning, a file's name.");
+	     "heaps, the end of a window, the process of an event, a record's meaning, a file's "
+	     "name, a file's symbols.");
 	labelled(out, "hab_incomplete_total", "what", "stack",
 		 machine->stacks_lost + numbers->totals.now.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",
@@ -71,6 +81,7 @@ static void write_events(struct text *out, const struct numbers *numbers)
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
 	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);
 	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
+	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->symbols_unreadable);
 }
 
 static void write_module(struct text *out, const struct numbers *numbers)

@@ -23,6 +23,7 @@ void numbers_begin(struct numbers *numbers, struct habd *habd)
 	if (totals->nr_processes)
 		memcpy(numbers->totals.processes, totals->processes,
 		       totals->nr_processes * sizeof(*totals->processes));
+	numbers->missed = missed_counts(habd->missed);
 	numbers->ingest = *ingest_counts(habd->ingest);
 	numbers->hold = *ingest_hold_counts(habd->ingest);
 	numbers->stacks = stacks_count(habd->stacks);
@@ -33,6 +34,7 @@ void numbers_begin(struct numbers *numbers, struct habd *habd)
 	numbers->maps_unreadable = processes_unreadable(habd->processes);
 	numbers->ended = habd->feed->ops->ended(habd->feed);
 	pthread_mutex_unlock(&habd->lock);
+	numbers->symbols_unreadable = symbols_unreadable(habd->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - habd->start_monotonic_ns) / 1e9;
 }
 

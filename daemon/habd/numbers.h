@@ -9,6 +9,7 @@
 struct numbers {
 	struct module_state module; /* only known[] and value[] */
 	struct totals totals;	    /* its lists are copies */
+	struct missed_counts missed;
 	struct ingest_counts ingest;
 	struct hold_counts hold;
 	unsigned int stacks;
@@ -17,6 +18,7 @@ struct numbers {
 	uint64_t binaries_refused;
 	unsigned int processes;
 	uint64_t maps_unreadable;
+	uint64_t symbols_unreadable;
 	bool ended;
 	double uptime_seconds;
 };

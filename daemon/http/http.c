@@ -11,6 +11,7 @@
 #include "http.h"
 
 #include "peer.h"
+#include "sending.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -21,7 +22,6 @@
 #include <strings.h>
 
 #define CONNECTIONS_MAX 32u
-#define IDLE_SECONDS	30u
 
 struct http {
 	struct habd *habd;
@@ -275,12 +275,9 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 
 	if (!reply->body.data)
 		text_add(&reply->body, "");
-	response = MHD_create_response_from_buffer(reply->body.length, reply->body.data,
-						   MHD_RESPMEM_MUST_FREE);
-	if (!response) {
-		text_end(&reply->body);
+	response = sending_begin(&reply->body);
+	if (!response)
 		return MHD_NO;
-	}
 	MHD_add_response_header(response, "Content-Type", reply->type);
 	MHD_add_response_header(response, "Cache-Control", "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
@@ -347,7 +344,7 @@ static struct MHD_Daemon *serve(struct http *http, int fd, MHD_AccessHandlerCall
 					MHD_USE_POLL | MHD_USE_ITC,
 				0, NULL, NULL, handler, http, MHD_OPTION_LISTEN_SOCKET, fd,
 				MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
+				MHD_OPTION_CONNECTION_TIMEOUT, HTTP_IDLE_SECONDS,
 				MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
 }
 

@@ -8,6 +8,9 @@
 #include "habd.h"
 #include "util.h"
 
+/* A connection that nothing comes or goes over for so long is closed. */
+#define HTTP_IDLE_SECONDS 30u
+
 struct MHD_Connection;
 struct http;
 

@@ -60,6 +60,9 @@ json_t *json_totals(const struct numbers *numbers)
 	json_put(object, "lost", numbers_lost(numbers));
 	json_put(object, "lost_ring_full", totals->now.machine.lost);
 	json_put(object, "lost_recursion", totals->now.missed_events);
+	json_put(object, "missed_refills", numbers->missed.refills);
+	json_put(object, "missed_refill_bytes", numbers->missed.bytes);
+	json_put(object, "missed_samples", numbers->missed.samples);
 	json_put_real(object, "refills_per_second", totals->refills_per_second);
 	json_put_real(object, "bytes_per_second", totals->bytes_per_second);
 	json_put_real(object, "sampled_per_second", totals->sampled_per_second);
@@ -103,6 +106,10 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "more different programs and libraries were seen than habd "
 			    "remembers",
 			    "restart habd to see names of the new ones");
+	if (numbers->symbols_unreadable)
+		add_problem(array,
+			    "files of programs could not be read to the end: they have no names",
+			    "habd's log says which, and why (journalctl -u habd)");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",
 			    "run it in the host's (--pid=host): it cannot look into the "

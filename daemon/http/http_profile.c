@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "http.h"
+#include "sending.h"
 
 #define SECONDS_MAX 3600
 #define SPANS_MAX   16 /* profiles that wait at the same time */
@@ -45,7 +46,7 @@ bool request_format(const struct request *request, struct reply *reply, enum pro
 	return false;
 }
 
-bool request_wait_ms(const struct request *request, uint64_t milliseconds)
+static bool wait_ms(const struct request *request, uint64_t milliseconds)
 {
 	const union MHD_ConnectionInfo *info;
 	uint64_t end = clock_monotonic_ns() + milliseconds * 1000000, now;
@@ -54,9 +55,6 @@ bool request_wait_ms(const struct request *request, uint64_t milliseconds)
 		{ .fd = -1, .events = POLLRDHUP },
 	};
 
-	/* The server's own time-out must not take the wait for idleness. */
-	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-				  (unsigned int)(milliseconds / 1000) + 60);
 	info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	if (info)
 		events[1].fd = info->connect_fd;
@@ -68,6 +66,19 @@ bool request_wait_ms(const struct request *request, uint64_t milliseconds)
 			return false;
 	}
 	return true;
+}
+
+bool request_wait_ms(const struct request *request, uint64_t milliseconds)
+{
+	bool good;
+
+	/* The server's own time-out must not take the wait for idleness, but what comes after. */
+	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+				  (unsigned int)(milliseconds / 1000) + 60);
+	good = wait_ms(request, milliseconds);
+	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+				  HTTP_IDLE_SECONDS);
+	return good;
 }
 
 static atomic_uint waiting;
@@ -130,6 +141,13 @@ static void answer_filtered(struct request *request, struct reply *reply,
 	struct filter filter;
 	uint64_t seconds;
 
+	/* Numbers are small, and recordings would be lost. */
+	if (sending_is_full()) {
+		reply_error(reply, 503,
+			    "Too much is waiting for clients that do not read their profiles: ask "
+			    "again in a minute.");
+		return;
+	}
 	if (!parse_seconds(request, reply, &seconds) || !request_filter(request, reply, &filter))
 		return;
 	answer_profile(request, reply, seconds, &filter, format);

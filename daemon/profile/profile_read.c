@@ -5,7 +5,9 @@
  * The hard case is a file that is not what it says: cut off, huge once it is unpacked, with
  * numbers that point nowhere, or another program's. Every number is checked before it is
  * followed, and one that points nowhere ends the reading. Ids may be any numbers in this format;
- * habd's are indices + 1, and only those are taken.
+ * habd's are indices + 1, and only those are taken. Two bytes of the file become a hundred in
+ * memory, so memory has a limit of its own, and so has the depth of stacks, which are drawn by
+ * recursion.
  */
 #include "profile_read.h"
 
@@ -23,12 +25,16 @@
 
 #define FILE_MAX   (64u << 20)
 #define UNPACK_MAX (128u << 20)
+#define PARSED_MAX ((size_t)1 << 30)
+#define COUNT_MAX  (1u << 21)		  /* of stacks, places and mappings each */
+#define DEPTH_MAX  (HAB_STACK_DEPTH + 1u) /* and "[other frames]" */
 
 struct reading {
 	const Pprof__Profile *from;
 	const struct filter *filter;
 	struct profile *profile;
 	int objects, space, samples, errors; /* indices of values; -1: not there */
+	struct stack_counts all;
 	char *why;
 	size_t why_size;
 };
@@ -162,6 +168,14 @@ static bool value_of(const Pprof__Sample *from, int index, uint64_t *value)
 	return true;
 }
 
+/* Sums that do not fit would be small again. */
+static bool fits(const struct stack_counts *sum, const struct stack_counts *more)
+{
+	return more->estimate <= INT64_MAX - sum->estimate &&
+	       more->samples <= INT64_MAX - sum->samples &&
+	       more->events <= UINT64_MAX - sum->events;
+}
+
 static bool read_values(struct reading *reading, const Pprof__Sample *from,
 			struct stack_counts *counts)
 {
@@ -172,8 +186,13 @@ static bool read_values(struct reading *reading, const Pprof__Sample *from,
 	    !value_of(from, reading->samples, &counts->samples) ||
 	    !value_of(from, reading->errors, &error))
 		return bad(reading, "a sample has too few numbers, or one below 0");
+	if (counts->events > UINT64_MAX >> STACKS_EVENT_SHIFT)
+		return bad(reading, "a sample stands for more than there can be");
 	counts->events <<= STACKS_EVENT_SHIFT;
 	counts->variance = (double)error * (double)error;
+	if (!fits(&reading->all, counts))
+		return bad(reading, "its samples stand for more than there can be");
+	counts_add(&reading->all, counts);
 	return true;
 }
 
@@ -183,6 +202,8 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 	const char *name;
 	size_t i;
 
+	if (from->n_location_id > DEPTH_MAX)
+		return bad(reading, "a stack is deeper than any that habd records");
 	sample->frames = xcalloc(from->n_location_id, sizeof(*sample->frames));
 	for (i = 0; i < from->n_location_id; i++) {
 		if (!from->location_id[i] || from->location_id[i] > reading->profile->nr_frames)
@@ -260,6 +281,9 @@ static bool read_all(struct reading *reading)
 	reading->errors = find_type(reading, "alloc_space_error");
 	if (reading->space < 0)
 		return bad(reading, "there are no allocated bytes in it");
+	if (reading->from->n_sample > COUNT_MAX || reading->from->n_location > COUNT_MAX ||
+	    reading->from->n_mapping > COUNT_MAX)
+		return bad(reading, "it has more stacks than habd ever keeps");
 	profile->start_ns = (uint64_t)reading->from->time_nanos;
 	profile->duration_ns = (uint64_t)reading->from->duration_nanos;
 	if (!read_mappings(reading) || !read_locations(reading))
@@ -290,18 +314,38 @@ static bool unpack_gzip(const void *data, size_t size, struct text *out)
 	return result == Z_STREAM_END;
 }
 
+/* What protobuf-c may take; what it gives back is not counted. */
+static void *budget_take(void *context, size_t size)
+{
+	size_t *left = context;
+
+	if (size > *left)
+		return NULL;
+	*left -= size;
+	return malloc(size);
+}
+
+static void budget_give(void *context, void *block)
+{
+	(void)context;
+	free(block);
+}
+
 struct profile *profile_read(const void *data, size_t size, const struct filter *filter,
 			     bool *has_errors, char *why, size_t why_size)
 {
 	struct reading reading = { .filter = filter, .why = why, .why_size = why_size };
+	size_t left = PARSED_MAX;
+	ProtobufCAllocator budget = { budget_take, budget_give, &left };
 	struct text unpacked = { 0 };
 	Pprof__Profile *from = NULL;
 
 	if (unpack_gzip(data, size, &unpacked))
-		from = pprof__profile__unpack(NULL, unpacked.length, (uint8_t *)unpacked.data);
+		from = pprof__profile__unpack(&budget, unpacked.length, (uint8_t *)unpacked.data);
 	text_end(&unpacked);
 	if (!from) {
-		bad(&reading, "it is no gzipped pprof profile (a file .pb.gz)");
+		bad(&reading, "it is no gzipped pprof profile (a file .pb.gz), or larger than any "
+			      "that habd writes");
 		return NULL;
 	}
 	reading.from = from;
@@ -311,7 +355,7 @@ struct profile *profile_read(const void *data, size_t size, const struct filter 
 		reading.profile = NULL;
 	}
 	*has_errors = reading.errors >= 0 && reading.samples >= 0;
-	pprof__profile__free_unpacked(from, NULL);
+	pprof__profile__free_unpacked(from, &budget);
 	return reading.profile;
 }
 

@@ -11,7 +11,8 @@
  * The hard case is a window whose end never comes, because the ring was full, and a rate so
  * high that the samples of a window are too many to hold. Then the number of
  * candidates is estimated from the highest that was seen, and it is counted. The windows of
- * rates per hour and per day are long, but have few samples.
+ * rates per hour and per day are long, but have few samples. Limits hold for windows and slots,
+ * too: a file of records may name a million windows, and the last slot of each.
  */
 #include "hold.h"
 
@@ -21,6 +22,8 @@
 #include "util.h"
 
 #define HELD_MAX     16384u
+#define SLOTS_MAX    (8 * HELD_MAX)
+#define WINDOWS_MAX  16384u /* of all shares, of the two seconds that they live */
 #define NR_BUCKETS   1024u
 #define STRAGGLER_NS 800000000ull  /* samples may come so long after their window's end */
 #define NO_END_NS    5000000000ull /* the end may come so much later than it should */
@@ -51,6 +54,8 @@ struct hold {
 	struct stack_table *stacks;
 	struct hold_counts counts;
 	unsigned int nr_held;
+	uint64_t nr_slots;
+	unsigned int nr_windows;
 	uint64_t next_due_ns; /* no window is due before */
 	struct window *buckets[NR_BUCKETS];
 };
@@ -115,6 +120,7 @@ static void finish(struct hold *hold, struct window *window, uint64_t now_ns)
 	}
 	free(window->slots);
 	window->slots = NULL;
+	hold->nr_slots -= window->room;
 	window->room = 0;
 	window->finished = true;
 }
@@ -162,12 +168,55 @@ static void set_due(struct hold *hold, struct window *window, uint64_t due_ns)
 		hold->next_due_ns = due_ns;
 }
 
+static void flush_before(struct hold *hold, uint64_t limit_ns, uint64_t now_ns)
+{
+	struct window **link, *window;
+	uint32_t i;
+
+	hold->next_due_ns = UINT64_MAX;
+	for (i = 0; i < NR_BUCKETS; i++) {
+		link = &hold->buckets[i];
+		while ((window = *link)) {
+			if (window->due_ns > limit_ns) {
+				set_due(hold, window, window->due_ns);
+				link = &window->next;
+				continue;
+			}
+			hold->counts.unfinished += !window->ended;
+			finish(hold, window, now_ns);
+			*link = window->next;
+			free(window);
+			hold->nr_windows--;
+		}
+	}
+}
+
+/* Those that are due first are over, most likely: none of their samples are to come. */
+static void finish_first_due(struct hold *hold, uint64_t now_ns)
+{
+	uint64_t first_ns = UINT64_MAX;
+	struct window *window;
+	uint32_t i;
+
+	for (i = 0; i < NR_BUCKETS; i++)
+		for (window = hold->buckets[i]; window; window = window->next)
+			if (window->due_ns < first_ns)
+				first_ns = window->due_ns;
+	hold->counts.early++;
+	flush_before(hold, first_ns, now_ns);
+}
+
 void hold_announce(struct hold *hold, const struct hab_record_sample *sample, uint64_t now_ns)
 {
 	struct window **link = find(hold, sample->window), *window = *link;
 
+	if (!window && hold->nr_windows >= WINDOWS_MAX) {
+		finish_first_due(hold, now_ns);
+		link = find(hold, sample->window);
+	}
 	if (!window) {
 		window = *link = xcalloc(1, sizeof(*window));
+		hold->nr_windows++;
 		window->id = sample->window;
 		window->points = sample->points;
 		set_due(hold, window, now_ns + sample->window_ms * 1000000ull + NO_END_NS);
@@ -192,7 +241,7 @@ static void finish_largest(struct hold *hold, uint64_t now_ns)
 	finish(hold, largest, now_ns);
 }
 
-static struct held **find_slot(struct window *window, uint32_t slot)
+static struct held **find_slot(struct hold *hold, struct window *window, uint32_t slot)
 {
 	uint32_t room = window->room ? window->room : 16;
 
@@ -202,6 +251,7 @@ static struct held **find_slot(struct window *window, uint32_t slot)
 		window->slots = xrealloc(window->slots, room, sizeof(*window->slots));
 		memset(window->slots + window->room, 0,
 		       (room - window->room) * sizeof(*window->slots));
+		hold->nr_slots += room - window->room;
 		window->room = room;
 	}
 	return &window->slots[slot];
@@ -254,7 +304,7 @@ void hold_add(struct hold *hold, const struct hab_record_sample *sample,
 	struct window *window = *find(hold, sample->window);
 	struct held **slot, *held;
 
-	if (hold->nr_held >= HELD_MAX)
+	if (hold->nr_held >= HELD_MAX || hold->nr_slots >= SLOTS_MAX)
 		finish_largest(hold, now_ns);
 	if (window && !window->finished && sample->slot >= HELD_MAX) {
 		hold->counts.early++;
@@ -266,7 +316,7 @@ void hold_add(struct hold *hold, const struct hab_record_sample *sample,
 		add_late(hold, window ? window : &alone, sample, key, event, now_ns);
 		return;
 	}
-	slot = find_slot(window, sample->slot);
+	slot = find_slot(hold, window, sample->slot);
 	held = *slot;
 	if (held && held->candidate > sample->candidate) {
 		/* It waited longer for its stack than the one that replaces it. */
@@ -293,28 +343,6 @@ void hold_end(struct hold *hold, const struct hab_window_event *event, uint64_t 
 	window->ended = true;
 	window->candidates = event->candidates;
 	set_due(hold, window, now_ns + STRAGGLER_NS);
-}
-
-static void flush_before(struct hold *hold, uint64_t limit_ns, uint64_t now_ns)
-{
-	struct window **link, *window;
-	uint32_t i;
-
-	hold->next_due_ns = UINT64_MAX;
-	for (i = 0; i < NR_BUCKETS; i++) {
-		link = &hold->buckets[i];
-		while ((window = *link)) {
-			if (window->due_ns > limit_ns) {
-				set_due(hold, window, window->due_ns);
-				link = &window->next;
-				continue;
-			}
-			hold->counts.unfinished += !window->ended;
-			finish(hold, window, now_ns);
-			*link = window->next;
-			free(window);
-		}
-	}
 }
 
 void hold_flush(struct hold *hold, uint64_t now_ns)
