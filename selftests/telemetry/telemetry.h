@@ -286,6 +286,7 @@ struct load {
 	int threads;
 	int seconds; /* or for so many chunks a thread, if 0 */
 	int chunks;
+	int burst; /* so many chunks, then a pause of a millisecond; 0: none */
 	const char *levels;
 };
 
@@ -310,6 +311,8 @@ static inline void *refill_thread(void *argument)
 	for (n = 0; load->seconds ? !stop : n < load->chunks; n++) {
 		if (refilling_function(1024))
 			hab_heap_reset(heap);
+		if (load->burst && n % load->burst == 0)
+			usleep(1000);
 	}
 	return NULL;
 }
