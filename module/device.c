@@ -269,13 +269,16 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 	}
 }
 
-/* Kernel memory: shared, never executable, not handed on to a child. */
+/*
+ * Kernel memory: shared, never executable, not handed on to a child. VM_MAYSHARE is what
+ * MAP_SHARED sets on a file that is open for reading only, too.
+ */
 static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool writable)
 {
 	size_t offset;
 	int err = 0;
 
-	if (vma->vm_end - vma->vm_start != bytes || !(vma->vm_flags & VM_SHARED) ||
+	if (vma->vm_end - vma->vm_start != bytes || !(vma->vm_flags & VM_MAYSHARE) ||
 	    (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
 	if (!writable && (vma->vm_flags & VM_WRITE))
@@ -295,7 +298,7 @@ static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool
  */
 static int map_arena(struct vm_area_struct *vma, u64 bytes)
 {
-	if (vma->vm_end - vma->vm_start != bytes || (vma->vm_flags & VM_SHARED))
+	if (vma->vm_end - vma->vm_start != bytes || (vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	vma_set_anonymous(vma);
 	return 0;

@@ -14,7 +14,8 @@ STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test sandbox_test stress_test stress_blind abi_test \
-	fail_test fuzz_test hostile_test hotplug_test churn_unload_test telemetry_test \
+	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
+	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
@@ -91,7 +92,7 @@ $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADE
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)
 
-$(BUILD)/tests/hotplug_test $(BUILD)/tests/churn_test: $(BUILD)/tests/%: selftests/module/%.c lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,hotplug_test churn_stop_test churn_move_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/churn.h lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/chunk.c $(INJECTED)
 
 $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
@@ -100,7 +101,7 @@ $(BUILD)/tests/abi_test: selftests/module/abi_test.c uapi/hab.h $(TEST_DEPS)
 $(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/hostile_test $(BUILD)/tests/churn_unload_test: $(BUILD)/tests/%: selftests/module/%.c uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,hostile_test hostile_limits_test churn_unload_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/hostile.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_ioctl.c fuzz_memory.c \

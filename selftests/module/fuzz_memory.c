@@ -308,7 +308,7 @@ int fuzz_do_flip(struct fuzz_thread *thread)
 	old = __atomic_load_n(thread->word, __ATOMIC_RELAXED);
 	if (HAB_WORD_REST(old) < 64)
 		return ENODATA;
-	for (i = 0; i < 20000; i++)
+	for (i = 0; i < 1000000; i++)
 		__atomic_store_n(thread->word, old - i % 16 * HAB_WORD_STEP, __ATOMIC_RELAXED);
 	return 0;
 }

@@ -7,6 +7,8 @@
  * module is loaded, on 8 CPUs in 4 cores and 2 packages. They may be offline at the start:
  * each heap is made before they come. The hard case is a thread that is in a section when
  * its CPU goes, so there are delays in the sections, as in the stress test.
+ *
+ * HAB_CYCLES=N: how often CPUs go or come under load in each layout, 60 if not set.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +23,7 @@
 #define CPUS	8
 #define ARENA	(1ull << 30)
 #define THREADS 16
-#define CYCLES	60 /* a CPU goes or comes in each */
+#define CYCLES	60
 #define HEAPS	48
 
 unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
@@ -110,6 +112,14 @@ static int others_offline(void)
 	for (cpu = 1; cpu < CPUS && !err; cpu++)
 		err = set_online(cpu, 0);
 	return err;
+}
+
+/* A CPU goes or comes in each. */
+static int nr_cycles(void)
+{
+	const char *cycles = getenv("HAB_CYCLES");
+
+	return cycles ? atoi(cycles) : CYCLES;
 }
 
 static struct hab_heap *make_heap(const char *levels, uint64_t arena)
@@ -254,20 +264,20 @@ FIXTURE_TEARDOWN(churn)
 	free(self->state.used);
 }
 
-TEST_F_TIMEOUT(churn, nothing_is_lost_and_nothing_handed_out_twice_while_cpus_come_and_go, 300)
+TEST_F_TIMEOUT(churn, nothing_is_lost_and_nothing_handed_out_twice_while_cpus_come_and_go, 3600)
 {
 	struct churn *state = &self->state;
 	struct hab_heap_stats stats;
-	int i, cpu, gone = 0, came = 0;
+	int i, cpu, gone = 0, came = 0, cycles = nr_cycles();
 	uint32_t l;
 
 	if (!state->heap)
 		SKIP(return, "%s", unfit());
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&state->threads[i], NULL, take_many, state);
-	for (i = 1; i <= CYCLES; i++) {
+	for (i = 1; i <= cycles; i++) {
 		/* Each cycle may take its part of three quarters of the arena. */
-		__atomic_store_n(&state->allowed, ARENA / 4 * 3 / CYCLES * i, __ATOMIC_RELAXED);
+		__atomic_store_n(&state->allowed, ARENA / 4 * 3 / cycles * i, __ATOMIC_RELAXED);
 		hab_inject_1 = roll() % 4 ? 50 : roll() % 20000;
 		hab_inject_2 = roll() % 4 ? 50 : roll() % 20000;
 		hab_inject_3 = roll() % 4 ? 50 : roll() % 20000;

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * For tests of hostile users: they set limits of the whole machine, so they are for VMs.
+ *
+ * The hard case is to see that nothing is left behind: after each test the module has as
+ * many heaps as before it.
+ */
+#ifndef HAB_SELFTESTS_HOSTILE_H
+#define HAB_SELFTESTS_HOSTILE_H
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "hab.h"
+#include "uapi/hab.h"
+
+#define MiB	   (1ul << 20)
+#define DEVICE	   "/dev/hab"
+#define LIMIT	   "/sys/module/hab/parameters/max_heaps"
+#define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
+#define LOOKS	   200
+
+static inline int write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* The number behind @key and a space, or for "" the first in the file; -1: none. */
+static inline long read_number(const char *path, const char *key)
+{
+	FILE *file = fopen(path, "re");
+	char line[256];
+	long number = -1;
+
+	while (file && number < 0 && fgets(line, sizeof(line), file)) {
+		if (!strncmp(line, key, strlen(key)))
+			number = strtol(line + strlen(key), NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	return number;
+}
+
+static inline long heaps(void)
+{
+	return read_number("/sys/class/misc/hab/heaps", "");
+}
+
+/* Processes that were killed let go when the kernel gets to it. */
+static inline bool heaps_are(long wanted)
+{
+	int i;
+
+	for (i = 0; i < LOOKS && heaps() != wanted; i++)
+		usleep(50000);
+	return heaps() == wanted;
+}
+
+static inline int call(int fd, unsigned long command, void *argument)
+{
+	return ioctl(fd, command, argument) ? -errno : 0;
+}
+
+static inline int create_raw(int fd, uint64_t arena, struct hab_create *create)
+{
+	*create = (struct hab_create){
+		.size = sizeof(*create),
+		.arena_bytes = arena,
+		.nr_levels = 1,
+		.levels = { { 64 << 10, HAB_DOMAIN_CPU, 0 } },
+		.name = "hostile",
+	};
+	return call(fd, HAB_IOC_CREATE, create);
+}
+
+static inline int create_heap(struct hab_heap **heap, size_t arena, uint32_t flags)
+{
+	struct hab_heap_config config;
+
+	hab_heap_config_init(&config);
+	config.arena_bytes = arena;
+	config.flags = flags;
+	config.name = "hostile";
+	return hab_heap_create(heap, &config);
+}
+
+FIXTURE(hostile)
+{
+	bool fit;
+	long heaps;
+};
+
+static inline const char *unfit(void)
+{
+	if (access(DEVICE, F_OK))
+		return "no /dev/hab: module hab is not loaded here";
+	if (geteuid())
+		return "only root may set the machine's limits: run it in a VM";
+	return NULL;
+}
+
+FIXTURE_SETUP(hostile)
+{
+	if (unfit())
+		SKIP(return, "%s", unfit());
+	self->fit = true;
+	self->heaps = heaps();
+}
+
+FIXTURE_TEARDOWN(hostile)
+{
+	if (!self->fit)
+		return;
+	write_text(LIMIT, "4096");
+	write_text(OVERCOMMIT, "0");
+	chmod(DEVICE, 0660);
+	EXPECT_TRUE(heaps_are(self->heaps))
+	TH_LOG("%ld heaps, and %ld before", heaps(), self->heaps);
+}
+
+/* Ends the test that cannot run here. */
+#define NEEDS_MODULE()                               \
+	do {                                         \
+		if (!self->fit)                      \
+			SKIP(return, "%s", unfit()); \
+	} while (0)
+
+static inline int status_of(pid_t child)
+{
+	int status = -1;
+
+	waitpid(child, &status, 0);
+	return status;
+}
+
+#endif /* HAB_SELFTESTS_HOSTILE_H */

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Heaps where something is used up: heaps, address space, memory that may be promised,
+ * memory of a cgroup. Each ends in an errno or in another backend, and an OOM kill in its
+ * cgroup.
+ *
+ * The hard case is the OOM kill: what the kernel says of it would be a complaint elsewhere.
+ */
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "hostile.h"
+
+#define CGROUPS "/sys/fs/cgroup/"
+#define CGROUP	CGROUPS "hab-hostile"
+
+TEST_F(hostile, heaps_beyond_the_machines_limit_are_of_the_process)
+{
+	struct hab_heap *heap = NULL;
+	char limit[16];
+
+	NEEDS_MODULE();
+	snprintf(limit, sizeof(limit), "%ld", self->heaps);
+	ASSERT_EQ(0, write_text(LIMIT, limit));
+	EXPECT_EQ(-ENOSPC, create_heap(&heap, MiB, HAB_HEAP_DEVICE));
+	ASSERT_EQ(0, create_heap(&heap, MiB, 0));
+	EXPECT_STREQ("process", hab_heap_backend(heap));
+	EXPECT_NE(NULL, strstr(hab_heap_backend_reason(heap), "No space left"));
+	EXPECT_NE(NULL, hab_alloc(heap, 100));
+	hab_heap_destroy(heap);
+}
+
+TEST_F(hostile, without_address_space_a_heap_is_enomem)
+{
+	struct rlimit limit = { 256 * MiB, 256 * MiB };
+	struct hab_heap *heap;
+	int i;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, setrlimit(RLIMIT_AS, &limit));
+	for (i = 0; i < 50; i++)
+		EXPECT_EQ(-ENOMEM, create_heap(&heap, 1024 * MiB, HAB_HEAP_DEVICE));
+	ASSERT_EQ(0, create_heap(&heap, 32 * MiB, HAB_HEAP_DEVICE));
+	EXPECT_NE(NULL, hab_alloc(heap, 100));
+	hab_heap_destroy(heap);
+}
+
+TEST_F(hostile, without_overcommit_a_heap_is_enomem_if_memory_could_not_hold_it)
+{
+	struct hab_heap *heap, *small;
+	uint32_t flags;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, write_text(OVERCOMMIT, "2"));
+	for (flags = HAB_HEAP_PROCESS; flags <= HAB_HEAP_DEVICE; flags++) {
+		EXPECT_EQ(-ENOMEM, create_heap(&heap, 64ul << 30, flags));
+		ASSERT_EQ(0, create_heap(&small, 4 * MiB, flags));
+		EXPECT_NE(NULL, hab_alloc(small, 100));
+		hab_heap_destroy(small);
+	}
+}
+
+static int make_cgroup(const char *limit)
+{
+	write_text(CGROUPS "cgroup.subtree_control", "+memory");
+	if (mkdir(CGROUP, 0755))
+		return -errno;
+	return write_text(CGROUP "/memory.max", limit);
+}
+
+static int join_cgroup(void)
+{
+	return write_text(CGROUP "/cgroup.procs", "0");
+}
+
+static void remove_cgroup(void)
+{
+	int i;
+
+	for (i = 0; i < LOOKS && rmdir(CGROUP); i++)
+		usleep(50000);
+}
+
+/* In the cgroup: more memory than it may have. */
+static void use_up(void)
+{
+	struct hab_heap *heap;
+	char *object;
+
+	if (join_cgroup() || create_heap(&heap, 512 * MiB, HAB_HEAP_DEVICE))
+		_exit(1);
+	while ((object = hab_alloc(heap, 4096)))
+		memset(object, 1, 4096);
+	_exit(2);
+}
+
+static pid_t hold_one(int ready)
+{
+	struct hab_heap *heap;
+	pid_t child = fork();
+
+	if (child)
+		return child;
+	if (join_cgroup() || create_heap(&heap, MiB, HAB_HEAP_DEVICE) || !hab_alloc(heap, 100) ||
+	    write(ready, "r", 1) != 1)
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+/* selftests/vm/run takes what the kernel says between these for what it is. */
+static void expect_oom(bool begins)
+{
+	write_text("/dev/kmsg", begins ? "hab-vm: an OOM kill is meant from here\n" :
+					 "hab-vm: an OOM kill is meant to here\n");
+}
+
+TEST_F(hostile, an_oom_kill_takes_the_heaps_of_its_cgroup_and_no_other)
+{
+	struct hab_heap *mine;
+	int ready[2], status;
+	pid_t hog, bystander;
+	char byte, *object;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, create_heap(&mine, MiB, HAB_HEAP_DEVICE));
+	object = hab_alloc(mine, 100);
+	ASSERT_NE(NULL, object);
+	strcpy(object, "mine");
+	ASSERT_EQ(0, make_cgroup("32M"));
+	ASSERT_EQ(0, write_text(CGROUP "/memory.oom.group", "1"));
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	bystander = hold_one(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &byte, 1));
+	expect_oom(true);
+	hog = fork();
+	if (!hog)
+		use_up();
+	status = status_of(hog);
+	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+	TH_LOG("the hog ended with 0x%x", status);
+	status = status_of(bystander);
+	EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	expect_oom(false);
+	EXPECT_GE(read_number(CGROUP "/memory.events", "oom_kill "), 2);
+	EXPECT_TRUE(heaps_are(self->heaps + 1));
+	EXPECT_STREQ("mine", object);
+	EXPECT_NE(NULL, hab_alloc(mine, 100));
+	hab_heap_destroy(mine);
+	remove_cgroup();
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a heap of the device is to those who have it together, or should not have it:
+ * descriptors that are shared, passed on or open for reading only, a user namespace.
+ *
+ * The hard case is a heap without its creator: whoever has the descriptor or a mapping keeps
+ * it, and gets nothing that the creator got.
+ */
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "hostile.h"
+
+#define NOBODY 65534
+
+/* Takes until the arena is used up, and marks each granule. */
+static int take_and_mark(int fd, unsigned char *used, uint64_t *sum)
+{
+	struct hab_refill refill = { .size = sizeof(refill) };
+	uint64_t i, first;
+	int overlaps = 0;
+
+	for (i = 1;; i = i * 7 % 1009) {
+		refill.min_bytes = i;
+		refill.want_bytes = 2 * i;
+		if (call(fd, HAB_IOC_REFILL, &refill))
+			return overlaps;
+		first = refill.chunk_offset / HAB_GRANULE;
+		for (i = first; i < first + refill.chunk_bytes / HAB_GRANULE; i++)
+			overlaps += __atomic_exchange_n(&used[i], 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(sum, refill.chunk_bytes, __ATOMIC_RELAXED);
+		i = refill.min_bytes;
+	}
+}
+
+TEST_F(hostile, two_processes_with_one_descriptor_never_get_the_same_chunk)
+{
+	const size_t arena = 16 * MiB;
+	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_create create;
+	unsigned char *used;
+	uint64_t *sum;
+	pid_t child;
+	int fd;
+
+	NEEDS_MODULE();
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, create_raw(fd, arena, &create));
+	used = mmap(NULL, arena / HAB_GRANULE + 4096, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, used);
+	sum = (uint64_t *)(used + arena / HAB_GRANULE);
+	child = fork();
+	if (!child)
+		_exit(take_and_mark(fd, used, sum) != 0);
+	EXPECT_EQ(0, take_and_mark(fd, used, sum));
+	EXPECT_EQ(0, status_of(child));
+	ASSERT_EQ(0, call(fd, HAB_IOC_STATS, &stats));
+	EXPECT_EQ(arena, *sum + stats.levels[0].free_bytes + stats.levels[0].waste_bytes +
+				 stats.levels[1].free_bytes + stats.levels[1].waste_bytes);
+	EXPECT_EQ(0, stats.invalid_words);
+	close(fd);
+}
+
+static int send_fd(int bus, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec piece = { "f", 1 };
+	struct msghdr message = { .msg_iov = &piece,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+
+	control.header.cmsg_level = SOL_SOCKET;
+	control.header.cmsg_type = SCM_RIGHTS;
+	control.header.cmsg_len = CMSG_LEN(sizeof(int));
+	*(int *)CMSG_DATA(&control.header) = fd;
+	return sendmsg(bus, &message, 0) < 0 ? -errno : 0;
+}
+
+static int receive_fd(int bus)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	char byte;
+	struct iovec piece = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &piece,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+
+	if (recvmsg(bus, &message, MSG_CMSG_CLOEXEC) < 0)
+		return -errno;
+	return *(int *)CMSG_DATA(&control.header);
+}
+
+TEST_F(hostile, a_heap_serves_who_has_it_after_its_creator_exited)
+{
+	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_create create;
+	uint64_t first, *words;
+	char *arena;
+	int bus[2], fd;
+	pid_t child;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, bus));
+	child = fork();
+	if (!child) {
+		fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+		_exit(create_raw(fd, MiB, &create) || call(fd, HAB_IOC_REFILL, &refill) ||
+		      send_fd(bus[0], fd));
+	}
+	ASSERT_EQ(0, status_of(child));
+	fd = receive_fd(bus[1]);
+	ASSERT_GE(fd, 0);
+	EXPECT_EQ(self->heaps + 1, heaps());
+	EXPECT_EQ(-EBUSY, create_raw(fd, MiB, &create));
+	ASSERT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));
+	first = refill.chunk_offset;
+	/* Not what the other one got. */
+	EXPECT_NE(0, first);
+	arena = mmap(NULL, MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, HAB_MAP_ARENA);
+	words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, HAB_MAP_WORDS);
+	ASSERT_NE(MAP_FAILED, arena);
+	ASSERT_NE(MAP_FAILED, words);
+	close(fd);
+	arena[first] = 1;
+	words[0] = 1;
+	/* Mappings hold it, too. */
+	EXPECT_EQ(self->heaps + 1, heaps());
+	munmap(arena, MiB);
+	munmap(words, 4096);
+	close(bus[0]);
+	close(bus[1]);
+}
+
+TEST_F(hostile, a_descriptor_for_reading_maps_what_can_be_read_and_no_shared_arena)
+{
+	struct hab_create create;
+	void *info, *words;
+	int fd;
+
+	NEEDS_MODULE();
+	fd = open(DEVICE, O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(0, create_raw(fd, MiB, &create));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, MiB, PROT_READ, MAP_SHARED, fd, HAB_MAP_ARENA));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, create.words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+				   HAB_MAP_WORDS));
+	EXPECT_EQ(EACCES, errno);
+	info = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
+	ASSERT_NE(MAP_FAILED, info);
+	EXPECT_EQ(HAB_INFO_MAGIC, ((struct hab_info *)info)->magic);
+	words = mmap(NULL, create.words_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_WORDS);
+	ASSERT_NE(MAP_FAILED, words);
+	EXPECT_EQ(-1, mprotect(words, create.words_bytes, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(EACCES, errno);
+	close(fd);
+	munmap(info, create.info_bytes);
+	munmap(words, create.words_bytes);
+}
+
+TEST_F(hostile, nobody_writes_to_the_read_only_area_through_proc_either)
+{
+	struct hab_create create;
+	struct hab_info *info;
+	uint64_t noise = ~0ull;
+	int fd, memory;
+
+	NEEDS_MODULE();
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, create_raw(fd, MiB, &create));
+	info = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
+	ASSERT_NE(MAP_FAILED, info);
+	memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	ASSERT_GE(memory, 0);
+	EXPECT_EQ(-1, pwrite(memory, &noise, sizeof(noise), (off_t)(uintptr_t)info));
+	EXPECT_EQ(HAB_INFO_MAGIC, info->magic);
+	close(memory);
+	close(fd);
+	munmap(info, create.info_bytes);
+}
+
+/* Nobody, who is root in a namespace of his own. */
+static int become_root_of_a_namespace(void)
+{
+	if (setgid(NOBODY) || setuid(NOBODY) || unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return -errno;
+	/* Its own files in /proc are root's else. */
+	prctl(PR_SET_DUMPABLE, 1);
+	if (write_text("/proc/self/setgroups", "deny") ||
+	    write_text("/proc/self/uid_map", "0 65534 1") ||
+	    write_text("/proc/self/gid_map", "0 65534 1"))
+		return -EPROTO;
+	return geteuid() ? -EPROTO : 0;
+}
+
+enum { FINE, NO_NAMESPACE, WRONG_BACKEND, WRONG_REASON, TOO_MUCH, NO_HEAP };
+
+static int in_a_namespace(bool allowed)
+{
+	struct hab_heap *heap;
+
+	if (become_root_of_a_namespace())
+		return NO_NAMESPACE;
+	if (create_heap(&heap, MiB, 0) || !hab_alloc(heap, 100))
+		return NO_HEAP;
+	if (strcmp(hab_heap_backend(heap), allowed ? "device" : "process"))
+		return WRONG_BACKEND;
+	if (!allowed && !strstr(hab_heap_backend_reason(heap), "no permission"))
+		return WRONG_REASON;
+	/* What is the machine's stays the machine's. */
+	if (!write_text("/sys/class/misc/hab/rate", "1") || !write_text(LIMIT, "1"))
+		return TOO_MUCH;
+	hab_heap_destroy(heap);
+	return FINE;
+}
+
+TEST_F(hostile, root_of_a_user_namespace_has_no_more_than_its_user)
+{
+	pid_t child;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, write_text("/sys/class/misc/hab/rate", "300"));
+	child = fork();
+	if (!child)
+		_exit(in_a_namespace(false));
+	EXPECT_EQ(FINE, WEXITSTATUS(status_of(child)));
+	ASSERT_EQ(0, chmod(DEVICE, 0666));
+	child = fork();
+	if (!child)
+		_exit(in_a_namespace(true));
+	EXPECT_EQ(FINE, WEXITSTATUS(status_of(child)));
+	EXPECT_EQ(300, read_number("/sys/class/misc/hab/rate", ""));
+	EXPECT_EQ(4096, read_number(LIMIT, ""));
+}
+
+TEST_HARNESS_MAIN
