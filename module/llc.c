@@ -20,7 +20,7 @@
 /* Caches that a CPU may list; none has more, and a leaf that lies must not loop. */
 #define MAX_CACHES 16
 
-enum cache_type { NO_CACHE, DATA_CACHE, CODE_CACHE, UNIFIED_CACHE };
+enum leaf_type { LEAF_END, LEAF_DATA, LEAF_CODE, LEAF_UNIFIED };
 
 /* The leaf that lists caches, of one format on all; 0 if there is none. */
 static u32 cache_leaf(void)
@@ -52,9 +52,9 @@ bool hab_llc_key(u64 *key)
 		cpuid_count(leaf, i, &eax, &ebx, &ecx, &edx);
 		type = eax & GENMASK(4, 0);
 		level = (eax & GENMASK(7, 5)) >> 5;
-		if (type == NO_CACHE)
+		if (type == LEAF_END)
 			break;
-		if (type == CODE_CACHE || level <= highest)
+		if (type == LEAF_CODE || level <= highest)
 			continue;
 		highest = level;
 		shift = get_count_order(((eax & GENMASK(25, 14)) >> 14) + 1);
