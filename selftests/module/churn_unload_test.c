@@ -29,7 +29,7 @@
 #define SYSFS	"/sys/class/misc/hab/"
 #define ARENA	(1ul << 20)
 #define USERS	4
-#define CYCLES	100
+#define CYCLES	25
 #define PATIENT 100000 /* tries */
 
 /* What the users have seen, by how far they came. */
