@@ -20,8 +20,9 @@
 #include "churn.h"
 
 #define ARENA	(32 * MiB)
+#define MOVED	(8 * MiB) /* an arena whose pages move */
 #define THREADS 4
-#define MOVES	1000
+#define MOVES	500
 
 unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
 
@@ -97,13 +98,13 @@ static void end_crowd(struct crowd *crowd)
 		pthread_join(crowd->threads[i], NULL);
 }
 
-static int make_crowd(struct crowd *crowd, const char *levels, uint32_t flags)
+static int make_crowd(struct crowd *crowd, const char *levels, uint32_t flags, size_t arena)
 {
 	memset(crowd, 0, sizeof(*crowd));
-	crowd->heap = make_heap(levels, flags, ARENA);
+	crowd->heap = make_heap(levels, flags, arena);
 	if (!crowd->heap)
 		return -1;
-	crowd->used = calloc(1, ARENA / HAB_GRANULE);
+	crowd->used = calloc(1, arena / HAB_GRANULE);
 	return crowd->used ? 0 : -1;
 }
 
@@ -128,7 +129,7 @@ TEST_F_TIMEOUT(churn, threads_whose_affinity_always_changes_get_no_foreign_chunk
 	if (!self->fit)
 		SKIP(return, "%s", unfit(variant->flags));
 	nr = usable_cpus(cpus, 64);
-	ASSERT_EQ(0, make_crowd(&crowd, variant->levels, variant->flags));
+	ASSERT_EQ(0, make_crowd(&crowd, variant->levels, variant->flags, ARENA));
 	hab_inject_2 = 50;
 	hab_inject_3 = 50;
 	while (done < moves) {
@@ -174,8 +175,8 @@ static int nodes(void)
 	return nr - 1;
 }
 
-#define EACH  61 /* a page in so many */
-#define PAGES (ARENA / 4096 / EACH)
+#define EACH  31 /* a page in so many */
+#define PAGES (MOVED / 4096 / EACH)
 
 /* By each of the ways there are; how many pages they say that they moved. */
 static long move_arena(const struct hab_heap *heap, int node)
@@ -227,7 +228,7 @@ TEST_F_TIMEOUT(churn, an_arena_that_is_moved_between_nodes_keeps_what_is_in_it, 
 		SKIP(return, "%s", unfit(variant->flags));
 	if (nodes() < 2)
 		SKIP(return, "only one NUMA node here");
-	ASSERT_EQ(0, make_crowd(&crowd, variant->levels, variant->flags));
+	ASSERT_EQ(0, make_crowd(&crowd, variant->levels, variant->flags, MOVED));
 	for (round = 0; round < 2; round++) {
 		ASSERT_EQ(0, hab_heap_reset(crowd.heap));
 		ASSERT_EQ(0, hab_heap_stats(crowd.heap, &stats));
