@@ -25,6 +25,9 @@
 #include "telemetry.h"
 #include "topology.h"
 
+/* A user at the limit of a cgroup hears of it by ENOMEM; the log is not the user's to fill. */
+#define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
 static unsigned int max_heaps = 4096;
 module_param(max_heaps, uint, 0644);
 MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (default 4096)");
@@ -70,7 +73,7 @@ static void place_cpu_locked(struct hab_heap *heap, unsigned int cpu)
 /* As vmalloc_user() gives it, but charged to the caller's memory cgroup. */
 static void *alloc_area(size_t bytes)
 {
-	return __vmalloc(bytes, GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	return __vmalloc(bytes, QUIETLY | __GFP_ZERO);
 }
 
 static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
@@ -86,7 +89,7 @@ static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
 		return -ENOMEM;
 	for (l = 0; l < nr_levels; l++) {
 		heap->books.levels[l].buffers =
-			kvcalloc(nr_cpu_ids, sizeof(struct hab_buffer), GFP_KERNEL_ACCOUNT);
+			kvcalloc(nr_cpu_ids, sizeof(struct hab_buffer), QUIETLY);
 		if (!heap->books.levels[l].buffers)
 			return -ENOMEM;
 	}
