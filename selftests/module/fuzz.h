@@ -66,8 +66,8 @@
 	X(memory_calls, 20)   \
 	X(touch, 200)         \
 	X(scribble, 300)      \
-	X(flip, 6)            \
-	X(contend, 4)         \
+	X(flip, 12)           \
+	X(contend, 8)         \
 	X(library_take, 300)  \
 	X(send_fd, 8)         \
 	X(receive_fd, 8)      \
