@@ -66,15 +66,15 @@
 	X(memory_calls, 20)   \
 	X(touch, 200)         \
 	X(scribble, 300)      \
-	X(flip, 6)            \
-	X(contend, 4)         \
+	X(flip, 12)           \
+	X(contend, 8)         \
 	X(library_take, 300)  \
 	X(send_fd, 8)         \
 	X(receive_fd, 8)      \
 	X(fork, 1)            \
 	X(clone_vm, 1)
 
-/* Those of fuzz_outside.c and fuzz_victim.c, which nobody draws. */
+/* Those of fuzz_outside.c and fuzz_test.c, which nobody draws. */
 #define FUZZ_OUTSIDE_OPERATIONS(X) \
 	X(trace_poke)              \
 	X(write_other)             \
@@ -205,7 +205,6 @@ int fuzz_map(struct fuzz_thread *thread, int slot, uint64_t bytes, int prot, int
 	     uint64_t offset);
 
 /* fuzz_table.c */
-const char *fuzz_name(enum fuzz_operation operation);
 void fuzz_record(enum fuzz_operation operation, int outcome);
 void fuzz_print(void);
 /* How many outcomes that the ABI promises never came; prints each. */

@@ -3,6 +3,7 @@
  * A hostile process: threads that draw operations by their weights, on descriptors and
  * mappings that they share, until the process is killed or has had enough.
  */
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +16,6 @@
 #include <sys/resource.h>
 #include <ucontext.h>
 #include <unistd.h>
-#include <fcntl.h>
 
 #include "../../uapi/hab.h"
 #include "fuzz.h"

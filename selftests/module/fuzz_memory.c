@@ -313,7 +313,7 @@ int fuzz_do_flip(struct fuzz_thread *thread)
 	return 0;
 }
 
-/* libhab's own heap of this process; its words are written to by the tracer. */
+/* libhab's own heap of this process; now and then a word of it is noise. */
 int fuzz_do_library_take(struct fuzz_thread *thread)
 {
 	struct hab_chunk chunk;

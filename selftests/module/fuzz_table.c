@@ -12,7 +12,7 @@ static const char *const names[] = { FUZZ_OPERATIONS(NAME) FUZZ_OUTSIDE_OPERATIO
 
 /*
  * What uapi/hab.h promises, command by command; ends with FUZZ_OUTCOMES. Not EAGAIN of a refill,
- * which takes others who win sixteen times in a row: that happens, but not in each run.
+ * which takes others who win sixteen times in a row: that is hostile_test's.
  */
 static const struct {
 	enum fuzz_operation operation;

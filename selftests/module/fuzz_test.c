@@ -4,7 +4,7 @@
  * lives, others are not harmed, nothing is left behind.
  *
  *	HAB_FUZZ_SEED=N         what was printed: the same draws again (not the same timing)
- *	HAB_FUZZ_OPERATIONS=N   how many, 1,000,000 if not set
+ *	HAB_FUZZ_OPERATIONS=N   how many, 1,000,000 if not set; fewer need not reach every errno
  *
  * The kernel's log is judged by selftests/vm/run, and so is that the module unloads.
  */
@@ -190,7 +190,7 @@ static void fuzz_on(struct _test_data_fuzz *self)
 
 TEST_F_TIMEOUT(fuzz, hostile_processes_harm_neither_the_kernel_nor_others, 100000)
 {
-	int status, i;
+	int status, missing, i;
 
 	if (!self->fit)
 		SKIP(return, "%s", unfit());
@@ -220,7 +220,10 @@ TEST_F_TIMEOUT(fuzz, hostile_processes_harm_neither_the_kernel_nor_others, 10000
 	EXPECT_EQ(0, fuzz->victim_errors)
 	TH_LOG("the victim: %s", fuzz->victim_error);
 	EXPECT_GT(fuzz->victim_rounds, 1);
-	EXPECT_EQ(0, fuzz_missing());
+	/* Some are rare: not for a short run. */
+	missing = fuzz_missing();
+	if (self->wanted >= OPERATIONS)
+		EXPECT_EQ(0, missing);
 
 	for (i = 0; i < LOOKS && (number_in("/sys/class/misc/hab/heaps") != self->heaps ||
 				  module_areas() != self->areas);

@@ -6,6 +6,7 @@
  * The hard case is a heap without its creator: whoever has the descriptor or a mapping keeps
  * it, and gets nothing that the creator got.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -166,6 +167,56 @@ TEST_F(hostile, a_descriptor_for_reading_maps_what_can_be_read_and_no_shared_are
 	close(fd);
 	munmap(info, create.info_bytes);
 	munmap(words, create.words_bytes);
+}
+
+struct mover {
+	uint64_t *word;
+	volatile int stop;
+};
+
+/* Always to values that are to be believed. */
+static void *move_word(void *argument)
+{
+	struct mover *mover = argument;
+	uint64_t old = *mover->word, i;
+
+	for (i = 0; !mover->stop; i++)
+		__atomic_store_n(mover->word, old - i % 16 * HAB_WORD_STEP, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_gives_up_with_eagain, 120)
+{
+	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_create create = {
+		.size = sizeof(create),
+		.arena_bytes = MiB,
+		.nr_levels = 1,
+		.levels = { { MiB, HAB_DOMAIN_GLOBAL, 0 } },
+		.name = "hostile",
+	};
+	struct mover mover = { 0 };
+	pthread_t thread;
+	int fd, err = 0;
+	long tries;
+
+	NEEDS_MODULE();
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, call(fd, HAB_IOC_CREATE, &create));
+	ASSERT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));
+	mover.word = mmap(NULL, create.words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			  HAB_MAP_WORDS);
+	ASSERT_NE(MAP_FAILED, mover.word);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, move_word, &mover));
+	for (tries = 0; tries < 1000000 && !err; tries++)
+		err = call(fd, HAB_IOC_REFILL, &refill);
+	mover.stop = 1;
+	pthread_join(thread, NULL);
+	EXPECT_EQ(-EAGAIN, err);
+	/* Left alone, it serves again. */
+	EXPECT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));
+	close(fd);
+	munmap(mover.word, create.words_bytes);
 }
 
 TEST_F(hostile, nobody_writes_to_the_read_only_area_through_proc_either)
