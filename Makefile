@@ -8,6 +8,8 @@
 #   make check    tests on this host only, under a minute
 #   make test     all tests, in VMs too; make test-all: on each kernel (about an hour)
 #   make test-debug   under kernels with KASAN, lockdep, kmemleak, and KCSAN (hours)
+#   make fuzz     readers of what comes from outside, by libFuzzer (ten minutes)
+#   make lint     style and static checks
 #   make bench    the paper's experiments and comparisons; QUICK=1: what needs no VM
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
@@ -33,6 +35,7 @@ include lib/lib.mk
 include bpf/bpf.mk
 include daemon/daemon.mk
 include selftests/selftests.mk
+include selftests/fuzz/fuzz.mk
 include bench/bench.mk
 
 deps:
@@ -50,7 +53,7 @@ demo-run: all
 check-run: all host-tests bench-programs
 	selftests/run --host
 
-test-run: all host-tests bench-programs
+test-run: all host-tests bench-programs fuzz-programs
 	selftests/run
 
 # Every suite on every kernel.

@@ -74,7 +74,7 @@ static const char *parse_domain(const char *text, uint32_t *kind)
 /* A size in digits, or "auto": then the level grows, and its bytes are found later. */
 static const char *parse_level_size(const char *text, struct hab_level *level)
 {
-	if (strncmp(text, "auto@", 5))
+	if (strncmp(text, "auto@", 5) != 0)
 		return hab_size_parse(text, (uint64_t *)&level->bytes);
 	level->flags = HAB_LEVEL_GROWING;
 	return text + 4;

@@ -91,7 +91,7 @@ static void tolerant_close(struct hab_heap *heap)
 static uint32_t hardware_cpu(void)
 {
 #ifdef __x86_64__
-	unsigned int aux;
+	unsigned int aux = 0; /* gcc's analyzer does not see it written */
 
 	__builtin_ia32_rdtscp(&aux);
 	return aux & 0xfff;

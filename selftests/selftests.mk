@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(BUILD)/tests/json_server $(BUILD)/tests/make_records $(BUILD)/tests/symbols_victim
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records make_inputs map_file churn symbols_victim)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -130,3 +130,12 @@ $(BUILD)/tests/make_records: selftests/daemon/make_records.c bpf/records.h uapi/
 
 $(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<
+
+$(BUILD)/tests/map_file: selftests/daemon/map_file.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(DAEMON_INCLUDES) $(CFLAGS) -o $@ $(filter %.c,$^) -lz
+
+$(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a

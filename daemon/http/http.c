@@ -114,7 +114,7 @@ static bool host_is_loopback(const char *host)
 	    (length == 5 && !strncmp(host, "[::1]", 5)))
 		return true;
 	/* An address of 127.0.0.0/8: no name has only digits and dots. */
-	if (length < 9 || strncmp(host, "127.", 4))
+	if (length < 9 || strncmp(host, "127.", 4) != 0)
 		return false;
 	for (i = 0; i < length; i++)
 		if ((host[i] < '0' || host[i] > '9') && host[i] != '.')
@@ -227,7 +227,8 @@ static void handle(struct request *request, const char *url, const char *method,
 			    url);
 		return;
 	}
-	if (post != routes[i].post || (!post && strcmp(method, "GET") && strcmp(method, "HEAD"))) {
+	if (post != routes[i].post ||
+	    (!post && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)) {
 		reply_error(reply, 405, "%s takes %s, not %s.", url,
 			    routes[i].post ? "POST" : "GET", method);
 		return;

@@ -214,7 +214,7 @@ static void add_field(struct tree *tree, const struct field *field)
 		add_attribute(tree, "constantPool", "true");
 	if (field->flags & ARRAY)
 		add_attribute(tree, "dimension", "1");
-	jfr_number(&tree->text, (uint64_t)(!!field->label + !!(field->flags & (BYTES | TICKS))));
+	jfr_number(&tree->text, (uint64_t) !!field->label + !!(field->flags & (BYTES | TICKS)));
 	if (field->label)
 		add_annotation(tree, JFR_LABEL, field->label);
 	if (field->flags & BYTES)

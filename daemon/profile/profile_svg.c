@@ -56,7 +56,7 @@ static void draw_label(struct drawing *drawing, const char *name, double width)
 	length = fit - 2;
 	while (length && ((unsigned char)name[length] & 0xc0) == 0x80)
 		length--;
-	memcpy(label, name, length);
+	memcpy(label, name, length); /* NOLINT: its end comes with the next */
 	memcpy(label + length, "..", 3);
 	text_xml(drawing->out, label);
 }

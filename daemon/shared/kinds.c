@@ -20,7 +20,7 @@ enum hab_event_kind event_kind(const char *name)
 {
 	enum hab_event_kind kind = HAB_EVENT_REFILL;
 
-	while (kind < HAB_EVENT_KINDS && strcmp(names[kind], name))
+	while (kind < HAB_EVENT_KINDS && strcmp(names[kind], name) != 0)
 		kind++;
 	return kind;
 }

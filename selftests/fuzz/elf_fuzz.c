@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A file of a watched program: its build id, which habd reads itself, and the names of places in
+ * it, which a process of its own reads.
+ *
+ * The first byte: bit 0, the rest is the file; else the rest are changes of a file that is as
+ * it should be, as no change at random would come through a library's first look: a place
+ * (two bytes), a width (one) and as many bytes.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "build_id.h"
+#include "elf_file.h"
+#include "fuzz.h"
+#include "symbol_file.h"
+
+static int fd;
+
+static size_t change(struct input *input, uint8_t *file, size_t size)
+{
+	size_t place, width;
+
+	while (input->size > 3) {
+		place = take_short(input);
+		width = take_byte(input) % 9;
+		if (!width) {
+			/* Cut off there. */
+			size = place < size ? place : size;
+			continue;
+		}
+		for (; width; width--, place++)
+			if (place < size)
+				file[place] = take_byte(input);
+			else
+				take_byte(input);
+	}
+	return size;
+}
+
+static void put_file(const uint8_t *data, size_t size)
+{
+	promise(!ftruncate(fd, 0));
+	promise(pwrite(fd, data, size, 0) == (ssize_t)size);
+}
+
+/* Or nothing is tested here. */
+static void check_names(void)
+{
+	uint8_t build_id[HAB_BUILD_ID_LEN], bytes[ELF_ROOM];
+	struct symbol_time time = { 0 };
+	struct symbol_file *file;
+	char *name;
+
+	put_file(bytes, elf_file_make(bytes));
+	promise(build_id_read(fd, build_id) == 20 && build_id[19] == 20);
+	file = symbol_file_open(fd, "/program", &time);
+	name = symbol_file_find(file, ELF_TEXT + 1);
+	promise(name && !strcmp(name, "first_function"));
+	free(name);
+	name = symbol_file_find(file, ELF_TEXT + ELF_FUNCTION + 1);
+	promise(name && !strcmp(name, "next::call"));
+	free(name);
+	symbol_file_close(file);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	be_silent();
+	unsetenv("DEBUGINFOD_URLS");
+	fd = memfd_create("program", MFD_CLOEXEC);
+	promise(fd >= 0);
+	check_names();
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint64_t offsets[] = { 0, ELF_TEXT, ELF_TEXT + ELF_FUNCTION + 1, ELF_TEXT - 1,
+					    1 << 20 };
+	uint8_t build_id[HAB_BUILD_ID_LEN], file_bytes[ELF_ROOM];
+	struct symbol_time time = { 0 };
+	struct input input = { data, size };
+	struct symbol_file *file;
+	unsigned int i;
+	char *name;
+
+	if (take_byte(&input) & 1) {
+		put_file(input.data, input.size);
+	} else {
+		size = elf_file_make(file_bytes);
+		put_file(file_bytes, change(&input, file_bytes, size));
+	}
+	promise(build_id_read(fd, build_id) <= HAB_BUILD_ID_LEN);
+	file = symbol_file_open(fd, "/program", &time);
+	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		name = symbol_file_find(file, offsets[i]);
+		promise(!name || *name);
+		free(name);
+	}
+	symbol_file_close(file);
+	return 0;
+}

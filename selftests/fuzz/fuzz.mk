@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Fuzzing with libFuzzer, ASan and UBSan. Included by the top Makefile.
+#
+#   make fuzz			all targets, about ten minutes; FUZZ_SECONDS=N for each
+#   make fuzz TARGETS=elf_fuzz	one of them
+#
+# Targets: fuzz-programs, fuzz; fuzz-corpus makes anew what they begin with.
+
+FUZZ := $(BUILD)/fuzz
+FUZZ_TARGETS := records_fuzz recording_fuzz elf_fuzz http_fuzz levels_fuzz rate_fuzz
+FUZZ_PROGRAMS := $(FUZZ_TARGETS:%=$(FUZZ)/%)
+FUZZ_FLAGS := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
+	-fno-sanitize-recover=all
+FUZZ_LINK := -fsanitize=address,undefined,fuzzer
+
+.PHONY: fuzz fuzz-programs fuzz-corpus
+fuzz-programs: $(FUZZ_PROGRAMS)
+
+fuzz: fuzz-programs
+	selftests/fuzz/run $(if $(TARGETS),$(TARGETS),$(FUZZ_TARGETS))
+
+fuzz-corpus: $(BUILD)/tests/make_inputs
+	mkdir -p selftests/fuzz/corpus
+	$< corpus selftests/fuzz/corpus
+
+$(FUZZ):
+	mkdir -p $@
+
+# The programs' own sources, once more, with sanitizers and counters of what was reached.
+define fuzz_rule
+$(FUZZ)/%.o: $(1)/%.c selftests/fuzz/fuzz.mk | $(FUZZ)
+	$$(CLANG) $$(FUZZ_FLAGS) $(2) -MMD -MP -c -o $$@ $$<
+endef
+FUZZ_DAEMON_FLAGS = $(DAEMON_CFLAGS) -Wno-unused-parameter
+$(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(FUZZ_DAEMON_FLAGS))))
+$(foreach folder,lib core,$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -Wno-unused-parameter)))
+$(eval $(call fuzz_rule,selftests/fuzz,$$(FUZZ_DAEMON_FLAGS) -Ilib))
+
+$(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
+$(FUZZ)/profile.pb-c.o: $(DAEMON_BUILD)/profile.pb-c.c | $(FUZZ)
+	$(CLANG) $(FUZZ_FLAGS) -I$(DAEMON_BUILD) -c -o $@ $<
+
+# The module's own reader of rates, out of its source.
+$(FUZZ)/module_rate.h: module/sysfs.c | $(FUZZ)
+	{ echo 'static const struct { const char *name; u32 ms;'; \
+		sed -n '/^} periods/,/^};/p; /^static int parse_rate/,/^}/p' $<; } >$@
+$(FUZZ)/rate_fuzz.o: $(FUZZ)/module_rate.h
+$(FUZZ)/rate_fuzz.o: FUZZ_FLAGS += -I$(FUZZ)
+
+FUZZ_TABLES := ingest hold stacks stack_past sample_log binaries build_id maps symbols symbol_reader symbol_file demangle replay totals \
+	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata \
+	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c
+FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c
+FUZZ_ELF := build_id symbol_file demangle util
+FUZZ_HTTP := $(FUZZ_TABLES) span missed sending peer http_profile http_record http_json http_top http_page metrics numbers sites
+FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
+
+fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))
+
+FUZZ_LIBS = $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
+
+$(FUZZ)/records_fuzz: $(call fuzz_objects,records,$(FUZZ_TABLES))
+$(FUZZ)/recording_fuzz: $(call fuzz_objects,recording,$(FUZZ_RECORDING))
+$(FUZZ)/elf_fuzz: $(call fuzz_objects,elf,$(FUZZ_ELF))
+$(FUZZ)/http_fuzz: $(call fuzz_objects,http,$(FUZZ_HTTP))
+$(FUZZ)/levels_fuzz: $(call fuzz_objects,levels,$(FUZZ_LIB))
+$(FUZZ)/rate_fuzz: $(call fuzz_objects,rate,rate util)
+$(FUZZ_PROGRAMS):
+	$(CLANG) $(FUZZ_LINK) -pthread -o $@ $^ $(FUZZ_LIBS)
+
+-include $(wildcard $(FUZZ)/*.d)

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HAB_LEVELS and HAB_TLAB, as they come from the environment: what is taken must be a
+ * hierarchy that the books take.
+ *
+ * The input: the size of the arena in pages (two bytes), then both strings, with a newline
+ * between them.
+ */
+#include "../../core/hierarchy.h"
+#include "config.h"
+#include "fuzz.h"
+#include "heap.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return 0;
+}
+
+static char *string(const uint8_t *data, size_t size)
+{
+	char *copy = malloc(size + 1);
+
+	memcpy(copy, data, size);
+	copy[size] = 0;
+	return copy;
+}
+
+static void check(const struct hab_heap *heap)
+{
+	int l;
+
+	for (l = 0; l < heap->nr_levels; l++) {
+		promise(heap->levels[l].kind < HAB_DOMAIN_KINDS);
+		promise(heap->levels[l].bytes && heap->levels[l].bytes <= heap->arena_bytes);
+		promise(!l || heap->levels[l].bytes <= heap->levels[l - 1].bytes);
+	}
+	promise(heap->tlab_bytes <= heap->arena_bytes || heap->tlab_mode != HAB_TLABS_FIXED);
+	promise(heap->tlab_bytes % HAB_GRANULE == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input input = { data, size };
+	static struct hab_heap heap;
+	struct hab_heap_config config;
+	const uint8_t *newline;
+	size_t length;
+	char *text;
+
+	memset(&heap, 0, sizeof(heap));
+	hab_heap_config_init(&config);
+	config.arena_bytes = (size_t)take_short(&input) << 16;
+	newline = input.size ? memchr(input.data, '\n', input.size) : NULL;
+	length = newline ? (size_t)(newline - input.data) : input.size;
+	text = string(input.data, length);
+	setenv("HAB_LEVELS", text, 1);
+	free(text);
+	unsetenv("HAB_TLAB");
+	if (newline) {
+		text = string(newline + 1, input.size - length - 1);
+		setenv("HAB_TLAB", text, 1);
+		free(text);
+	}
+	if (!hab_config_apply(&heap, &config))
+		check(&heap);
+	return 0;
+}

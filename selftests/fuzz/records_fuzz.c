@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Records, as the ring buffer hands them out and as a replayed file has them, to the tables
+ * and on to each format of a profile. Nothing of them is trusted.
+ *
+ * The first byte: bit 0, a file to replay, else records one by one, so that whatever is read
+ * behind the end of one is seen; bits 1 and 2, which answer is written in the end.
+ */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "feed.h"
+#include "fuzz.h"
+#include "habd.h"
+
+#define STACKS	    64
+#define RUNS_SHARED 64 /* inputs that go to the same tables: making them takes longest */
+
+static struct habd habd;
+static struct symbols *symbols; /* of all runs: no file is ever asked for one */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	be_silent();
+	symbols = symbols_new(0);
+	return 0;
+}
+
+static void end(void)
+{
+	ingest_free(habd.ingest);
+	stacks_free(habd.stacks);
+	processes_free(habd.processes);
+	binaries_free(habd.binaries);
+	pthread_mutex_destroy(&habd.lock);
+}
+
+static void begin(void)
+{
+	static unsigned int runs;
+
+	if (runs++ % RUNS_SHARED)
+		return;
+	if (runs > 1)
+		end();
+	memset(&habd, 0, sizeof(habd));
+	pthread_mutex_init(&habd.lock, NULL);
+	habd.binaries = binaries_new();
+	habd.processes = processes_new(habd.binaries);
+	habd.stacks = stacks_new(STACKS);
+	habd.ingest = ingest_new(habd.binaries, habd.processes, habd.stacks);
+}
+
+/* Records with a length of two bytes each, in memory of exactly that size. */
+static void feed_records(struct input *input)
+{
+	const struct hab_record_head *head;
+	uint64_t now_ns = 0;
+	size_t length;
+	void *record;
+
+	while (input->size >= 2) {
+		length = take_short(input);
+		if (length > input->size)
+			length = input->size;
+		record = malloc(length ? length : 1);
+		memcpy(record, input->data, length);
+		input->data += length;
+		input->size -= length;
+		head = record;
+		if (length >= sizeof(*head) && head->time_ns > now_ns)
+			now_ns = head->time_ns;
+		ingest_record(habd.ingest, record, length, now_ns);
+		ingest_flush(habd.ingest, now_ns);
+		free(record);
+	}
+	ingest_flush_all(habd.ingest);
+}
+
+static void feed_file(const struct input *input)
+{
+	uint64_t before = ingest_counts(habd.ingest)->samples;
+	struct feed_totals totals = { 0 };
+	struct feed *feed;
+	char path[64];
+	int fd, code;
+
+	fd = memfd_create("records", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, input->data, input->size) != (ssize_t)input->size)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	feed = feed_open_replay(&habd, path, &code);
+	promise(feed);
+	while (!feed->ops->ended(feed))
+		feed->ops->poll(feed, 0);
+	feed->ops->read(feed, &totals);
+	promise(totals.machine.sampled == ingest_counts(habd.ingest)->samples - before);
+	free(totals.processes);
+	feed->ops->close(feed);
+	close(fd);
+}
+
+static void write_profile(enum profile_format format)
+{
+	struct profile *profile = profile_collect(habd.stacks, NULL, habd.binaries, NULL, false);
+	struct text out = { 0 };
+
+	profile_collect_events(profile, habd.stacks, NULL, 0);
+	profile_name(profile, symbols);
+	promise(profile_write(profile, format, &out));
+	text_end(&out);
+	profile_free(profile);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const enum profile_format formats[] = { PROFILE_PPROF, PROFILE_FOLDED, PROFILE_HTML,
+						       PROFILE_JFR };
+	struct input input = { data, size };
+	uint8_t how = take_byte(&input);
+	const struct ingest_counts *counts;
+
+	begin();
+	if (how & 1)
+		feed_file(&input);
+	else
+		feed_records(&input);
+	/* Nothing waits any more: each sample was stored with one of its two stacks. */
+	counts = ingest_counts(habd.ingest);
+	promise(counts->samples == counts->joined + counts->alone);
+	promise(stacks_count(habd.stacks) <= STACKS);
+	write_profile(formats[how >> 1 & 3]);
+	return 0;
+}
