@@ -10,7 +10,7 @@ build=${HAB_BUILD:-$repo/build}
 cache=${HAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hab}
 me=$(basename "$0")
 # What a stamp in the cache must say; raise it when fetch fills the cache differently.
-recipe=1
+recipe=2
 # What build-module compiles; anything newer than hab.ko makes it stale.
 module_sources=(Kbuild module core uapi)
 
