@@ -10,6 +10,10 @@
 #   get PATH [CURL-OPTION]...    asks it
 #   metric NAME                  one value of /metrics
 #   sum_of NAME KEY              what the records NAME sum up to
+#   ctl ARGUMENT...              habctl, on that socket
+#   folder NAME                  makes an empty one, in $out; left: what is in it; bytes_in DIR
+#   sum_folded FILE...           what folded stacks add up to
+#   same WANTED GOT; has FILE TEXT   for check
 
 build=${BUILD:-build}
 work=$(mktemp -d)
@@ -72,3 +76,12 @@ get() {
 }
 metric() { get /metrics | awk -v name="$1" '$1 == name { print $2 }'; }
 sum_of() { sed -n "s/^$2=//p" "$work/$1.sums"; }
+ctl() { "$build/habctl" --socket "$socket" "$@"; }
+
+folder() { out=$work/out-$1 && mkdir "$out"; }
+left() { find "$out" -type f -printf '%f\n' | sort | tr '\n' ' '; }
+bytes_in() { find "$1" -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }'; }
+sum_folded() { awk '{ sum += $NF } END { printf "%d\n", sum }' "$@"; }
+
+same() { [ "$1" = "$2" ] || { echo "wanted $1, got $2"; return 1; }; }
+has() { grep -qF -- "$2" "$1" || { echo "no \"$2\" in:"; head -50 "$1"; return 1; }; }
