@@ -197,7 +197,7 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 			       offsetof(struct hab_record_stack, frames) +
 				       nr_frames * sizeof(stack->frames[0]),
 			       no_hurry()))
-		__sync_fetch_and_add(&machine->stacks_lost, 1);
+		count_here(&machine->stacks_lost, 1);
 	return 0;
 }
 
@@ -211,7 +211,7 @@ int BPF_PROG(on_window, struct hab_window_event *event)
 		return 0;
 	window = bpf_ringbuf_reserve(&records, sizeof(*window), 0);
 	if (!window) {
-		__sync_fetch_and_add(&machine->windows_lost, 1);
+		count_here(&machine->windows_lost, 1);
 		return 0;
 	}
 	fill_head(&window->head, HAB_RECORD_WINDOW);
@@ -233,7 +233,7 @@ int BPF_PROG(on_heap, struct hab_event *event)
 		return 0;
 	heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
 	if (!heap) {
-		__sync_fetch_and_add(&machine->heaps_lost, 1);
+		count_here(&machine->heaps_lost, 1);
 		return 0;
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP);

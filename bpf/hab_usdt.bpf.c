@@ -25,6 +25,7 @@ struct task_struct {
 #pragma clang attribute pop
 
 #include "records.h"
+#define HAB_BPF_PREEMPTIBLE
 #include "totals.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -129,7 +130,7 @@ static __always_inline void announce(struct hab_machine_totals *machine, const c
 	struct hab_record_heap *heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
 
 	if (!heap) {
-		__sync_fetch_and_add(&machine->heaps_lost, 1);
+		count_here(&machine->heaps_lost, 1);
 		return;
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP);

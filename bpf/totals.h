@@ -3,7 +3,8 @@
  * What the BPF programs have in common: the maps, and the counting that gives each event
  * exactly one end: sampled, throttled or lost.
  *
- * For BPF programs only; before it, struct task_struct and records.h.
+ * For BPF programs only; before it, struct task_struct and records.h, and HAB_BPF_PREEMPTIBLE
+ * if they can be preempted.
  */
 #ifndef HAB_BPF_TOTALS_H
 #define HAB_BPF_TOTALS_H
@@ -51,6 +52,19 @@ static __u64 no_hurry(void)
 									     BPF_RB_FORCE_WAKEUP;
 }
 
+/*
+ * A counter of this CPU. The module's tracepoints are raised with preemption off and not in
+ * interrupts, so nobody comes between; a probe's program can be preempted.
+ */
+static __always_inline void count_here(__u64 *counter, __u64 n)
+{
+#ifdef HAB_BPF_PREEMPTIBLE
+	__sync_fetch_and_add(counter, n);
+#else
+	*counter += n;
+#endif
+}
+
 /* Who an event is counted for. */
 struct counted {
 	struct hab_machine_totals *machine;
@@ -96,14 +110,14 @@ static __always_inline bool count_event(struct counted *counted, __u32 kind, __u
 	counted->machine = machine_totals();
 	if (!counted->machine)
 		return false;
-	__sync_fetch_and_add(&counted->machine->events, 1);
+	count_here(&counted->machine->events, 1);
 	if (kind == HAB_EVENT_REFILL) {
-		__sync_fetch_and_add(&counted->machine->refills, 1);
-		__sync_fetch_and_add(&counted->machine->bytes, bytes);
+		count_here(&counted->machine->refills, 1);
+		count_here(&counted->machine->bytes, bytes);
 	}
 	counted->process = process_totals(bpf_get_current_pid_tgid() >> 32);
 	if (!counted->process) {
-		__sync_fetch_and_add(&counted->machine->table_full, 1);
+		count_here(&counted->machine->table_full, 1);
 	} else if (kind == HAB_EVENT_REFILL) {
 		__sync_fetch_and_add(&counted->process->refills, 1);
 		__sync_fetch_and_add(&counted->process->bytes, bytes);
@@ -117,7 +131,7 @@ static __always_inline bool count_event(struct counted *counted, __u32 kind, __u
 
 static __always_inline void count_throttled(struct counted *counted)
 {
-	__sync_fetch_and_add(&counted->machine->throttled, 1);
+	count_here(&counted->machine->throttled, 1);
 	if (counted->process)
 		__sync_fetch_and_add(&counted->process->throttled, 1);
 }
@@ -127,7 +141,7 @@ static __always_inline void count_kept(struct counted *counted, __u32 kind, bool
 				       bool replaces, __u64 sample_id)
 {
 	if (!sent && !replaces) {
-		__sync_fetch_and_add(&counted->machine->lost, 1);
+		count_here(&counted->machine->lost, 1);
 		if (counted->process)
 			__sync_fetch_and_add(&counted->process->lost, 1);
 		return;
@@ -137,7 +151,7 @@ static __always_inline void count_kept(struct counted *counted, __u32 kind, bool
 		count_throttled(counted);
 		if (!sent)
 			return;
-		__sync_fetch_and_add(&counted->machine->replaced, 1);
+		count_here(&counted->machine->replaced, 1);
 	}
 	/* Only a sample that was sent ends the interval, so weights add up. */
 	if (counted->task) {
@@ -146,7 +160,7 @@ static __always_inline void count_kept(struct counted *counted, __u32 kind, bool
 	}
 	if (replaces)
 		return;
-	__sync_fetch_and_add(&counted->machine->sampled, 1);
+	count_here(&counted->machine->sampled, 1);
 	if (counted->process)
 		__sync_fetch_and_add(&counted->process->sampled, 1);
 }

@@ -143,7 +143,7 @@ report() {
 # KCSAN's reports are between two lines of signs. The kernel has races of its own; ours have
 # a function of the module in them.
 without_foreign_races() {
-	awk '/={60}/ { if (race && ours) printf "%s", block; else if (!race) printf "%s", block
+	awk '/====================/ { if (race && ours) printf "%s", block; else if (!race) printf "%s", block
 			block = ""; race = ours = 0 }
 		/BUG: KCSAN/ { race = 1 }
 		/\[hab\]/ { ours = 1 }
@@ -152,12 +152,47 @@ without_foreign_races() {
 		END { printf "%s", block }'
 }
 
+# idles CPU: the log's backtrace of it says so.
+idles() {
+	tr -d '\r\000' <"$log" | awk -v cpu="$1" '
+		/NMI backtrace for cpu / { here = $0 ~ "for cpu " cpu "( |$)" }
+		here && (/skipped: idling/ || /RIP: .*(safe_halt|_idle)\+/) { idle = 1 }
+		END { exit !idle }'
+}
+
+# judge_stopped STATUS CPUS: what sleeps there does not wake. If the kernel sees one of them
+# idle, the emulator lost its timer; else the kernel is in a loop there. That others wait for
+# it is no other complaint.
+judge_stopped() {
+	local n
+	! grep -qvE 'rcu: INFO|detected( expedited)? stalls|blocked for more than|Call Trace' <<<"${found:-rcu: INFO}" ||
+		report 123 "the kernel complained, and lost CPU $2 (the command ended with $1):"
+	for n in $2; do
+		if idles "$n"; then
+			report 121 "the emulator failed: CPU $n idles although what sleeps there should wake (the command ended with $1)."
+		fi
+	done
+	report 123 "CPU $2 of the guest wakes nobody any more (the command ended with $1)."
+}
+
+# An int3 of the kernel's own, while it changed its code, that is not there any more where the CPU
+# saw it: the emulator had translated it before.
+stale_int3() {
+	tr -d '\r\000' <"$log" | awk '
+		/Oops: / { oops = 1; int3 = /Oops: int3/ }
+		oops && /Code: / { exit !(int3 && !/ cc <[0-9a-f][0-9a-f]>/) }
+		END { if (!oops) exit 1 }'
+}
+
 judge() {
 	local kind rest
 	found=$(tr -d '\r\000' <"$log" | without_foreign_races | without_meant_kills | grep -aE "$complaints" | grep -avE "$harmless") || true
 	[ -z "$timed_out" ] || report 124 "the command was still running after $limit s, so the guest was stopped.${found:+ Its kernel complained:}"
+	[ -e "$run_dir/verdict" ] || ! stale_int3 ||
+		report 121 "the emulator failed: a CPU saw an int3 that the kernel had taken away before. Its kernel complained:"
 	[ -e "$run_dir/verdict" ] || report 125 "the guest died while the command ran.${found:+ Its kernel complained:}"
 	read -r kind rest <"$run_dir/verdict"
+	[ "$kind" != stopped ] || judge_stopped "${rest%% *}" "${rest#* }"
 	if [ "$kind" = fail ]; then
 		[ ! -e "$run_dir/dmesg" ] || cat "$run_dir/dmesg" >&2
 		report 122 "$rest"
