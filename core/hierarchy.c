@@ -103,27 +103,42 @@ static void give_up_upper(struct hab_hierarchy *h, u32 l, u32 domain)
 }
 
 /*
+ * The largest block of a growing level: some times its size while most of the arena is free,
+ * falling to its size with what is free (guided self-scheduling, Polychronopoulos and Kuck
+ * 1987). What lies in buffers is only missed once the arena is full, and by then it is small.
+ */
+static u64 largest_block(const struct hab_hierarchy *h, const struct hab_hierarchy_level *level)
+{
+	u64 free = h->arena - h->next;
+	u64 guided = hab_mul_div(level->size * HAB_GROW_GUIDED, free, h->arena);
+
+	guided = min(guided, free / HAB_GROW_PARTS);
+	return max(level->size, min(guided, (u64)GRANULES(HAB_BUFFER_MAX)));
+}
+
+/*
  * The block that a buffer asks for next. A growing level doubles it while blocks last
  * only a short time, measured by what a refill costs, and halves it when they last long.
  * So what lies idle in buffers follows the rate at which they are used, and the time
  * that goes into refills stays a small part of all.
  */
-static u64 block_size(const struct hab_hierarchy_level *level, const struct hab_buffer *buffer,
-		      u64 entered)
+static u64 block_size(const struct hab_hierarchy *h, const struct hab_hierarchy_level *level,
+		      const struct hab_buffer *buffer, u64 entered)
 {
 	u64 least = max(level->size >> 6, 4 * HAB_BUFFER_MIN >> HAB_GRANULE_SHIFT);
 	u64 lasted = entered - buffer->filled_at;
 	u64 enough = buffer->took * HAB_GROW_BELOW;
+	u64 size = buffer->size;
 
 	if (!level->growing)
 		return level->size;
-	if (!buffer->size)
+	if (!size)
 		return min(least, level->size);
 	if (lasted < enough)
-		return min(2 * buffer->size, level->size);
-	if (lasted / 16 > enough)
-		return min(max(buffer->size / 2, least), level->size);
-	return buffer->size;
+		size *= 2;
+	else if (lasted / 16 > enough)
+		size = max(size / 2, least);
+	return min(size, largest_block(h, level));
 }
 
 /* What each level's buffer would be given: no less than what the one below asks for. */
@@ -137,7 +152,7 @@ static void find_blocks(const struct hab_hierarchy *h, struct hab_plan *plan, u6
 
 		below = min(below, level->size);
 		below = max(below,
-			    block_size(level, &level->buffers[plan->domains[l]], plan->entered));
+			    block_size(h, level, &level->buffers[plan->domains[l]], plan->entered));
 		plan->blocks[l] = below;
 	}
 }

@@ -26,6 +26,13 @@
 #define HAB_GROW_BELOW 256u
 
 /*
+ * They may be so many times the level's size while all of the arena is free, and never more
+ * than one of so many parts of what is free, so that a few that lie idle are not missed.
+ */
+#define HAB_GROW_GUIDED 4u
+#define HAB_GROW_PARTS	16u
+
+/*
  * A buffer's block. @top is exact for upper levels; the lowest level's is in its word.
  * The others are of the last block and kept for growing levels only: its size, when the
  * refill was done, and how long that took.

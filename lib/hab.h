@@ -55,7 +55,8 @@ struct hab_heap;
  *	TLAB larger than a level's buffers comes from the next level up
  * @flags: HAB_HEAP_*
  * @waste_percent: of the arena, how much TLABs and buffers that are sized automatically
- *	may hold unused, at most 50; 0: 5
+ *	may hold unused once it is nearly used up, and up to four times that while it is
+ *	free; at most 50; 0: 5
  * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, comma separated,
  *	from the heap down, e.g. "plab=32M@package,clab=512K@cpu"; domains are cpu,
  *	core, llc, package, node, global; a SIZE of "auto" follows the rate of refills

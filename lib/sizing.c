@@ -8,6 +8,7 @@
  */
 #include <time.h>
 
+#include "../core/hierarchy.h"
 #include "sizing.h"
 #include "thread.h"
 
@@ -77,11 +78,29 @@ static size_t boosted(const struct hab_thread *thread)
 	return thread->tlab_bytes << (excess / 8 < 4 ? excess / 8 : 4);
 }
 
+/*
+ * The largest TLAB: the thread's share of the limit, and some times that while most of the
+ * arena is free, as for growing buffers (core/hierarchy.c). How far the arena is used up is
+ * seen by where the last TLAB was.
+ */
+static size_t largest_auto(const struct hab_heap *heap, const struct hab_thread *thread)
+{
+	size_t share = heap->tlab_limit / nr_threads(heap), guided, free = heap->arena_bytes;
+	size_t used = thread->start ? thread->start - (uintptr_t)heap->arena : 0;
+
+	/* A child's first TLAB may be its parent's, elsewhere. */
+	free -= used < free ? used : 0;
+	guided = (size_t)((unsigned __int128)share * HAB_GROW_GUIDED * free / heap->arena_bytes);
+	if (guided > free / HAB_GROW_PARTS)
+		guided = free / HAB_GROW_PARTS;
+	return guided > share ? guided : share;
+}
+
 static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
 {
 	struct hab_sizing *sizing = &thread->sizing;
 	uint64_t enough = sizing->took * AUTO_SHORT;
-	size_t most = heap->tlab_limit / nr_threads(heap);
+	size_t most = largest_auto(heap, thread);
 	size_t size = thread->tlab_bytes;
 	uint64_t lasted;
 
@@ -91,9 +110,6 @@ static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
 		size *= 2;
 	else if (lasted / AUTO_LONG_FACTOR > enough)
 		size /= 2;
-	/* Larger ones would leave the buffer above nothing to save. */
-	if (most > heap->lowest_bytes / 4)
-		most = heap->lowest_bytes / 4;
 	thread->tlab_bytes = clamp_size(size, AUTO_LEAST, most);
 }
 

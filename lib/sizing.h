@@ -6,7 +6,7 @@
  * a reset being the collection: a thread gets what makes it refill 50 times until the
  * next one, by its share in what was allocated so far. Auto: a TLAB that lasts less than some
  * hundred times what its refill took is followed by one of twice the size, within what
- * all threads together may hold.
+ * all threads together may hold, and four times that while the arena is free.
  */
 #ifndef HAB_LIB_SIZING_H
 #define HAB_LIB_SIZING_H

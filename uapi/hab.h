@@ -95,8 +95,9 @@ struct hab_level {
 };
 
 /*
- * Each buffer starts with 1/64 of @bytes, doubles, up to @bytes, while its blocks last for
- * less than 256 times what a refill takes, and halves after a pause.
+ * Each buffer starts with 1/64 of @bytes, doubles while its blocks last for less than 256
+ * times what a refill takes, and halves after a pause. The most is @bytes once the arena is
+ * nearly used up; before that up to 4 times as much, but no more than 1/16 of what is free.
  */
 #define HAB_LEVEL_GROWING 0x1u
 

@@ -397,7 +397,8 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 	u64 enough = TOOK * HAB_GROW_BELOW;
 	int i;
 
-	start(self, 64 * MiB, 1, &growing);
+	/* Of what is free a sixteenth is less than that. */
+	start(self, 16 * MiB, 1, &growing);
 	EXPECT_TRUE(hab_hierarchy_growing(&self->h));
 	EXPECT_EQ(size, next_block(self, now));
 	for (i = 0; i < 10; i++) {
@@ -412,6 +413,29 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 		size = max(size / 2, most / 64);
 		EXPECT_EQ(size, next_block(self, now));
 	}
+}
+
+TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size)
+{
+	static const struct hab_level growing = { 64 * KiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
+	u64 arena = 64 * MiB / HAB_GRANULE, bytes = 64 * KiB / HAB_GRANULE;
+	u64 size, last = 0, largest = 0, used = 0, now = 1;
+	int refills = 0;
+
+	start(self, 64 * MiB, 1, &growing);
+	for (; (size = next_block(self, now)); now += TOOK) {
+		EXPECT_LE(size, max(bytes, min(HAB_GROW_GUIDED * bytes * (arena - used) / arena,
+					       (arena - used) / 16)));
+		used += size;
+		largest = max(largest, size);
+		last = size;
+		refills++;
+	}
+	EXPECT_EQ(arena, used);
+	EXPECT_GT(largest, HAB_GROW_GUIDED * bytes * 3 / 4);
+	EXPECT_LE(last, bytes);
+	/* All of one size they would be 1,024. */
+	EXPECT_LT(refills, 700);
 }
 
 TEST(sizes_and_domains_that_make_no_hierarchy_are_refused)

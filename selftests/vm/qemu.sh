@@ -23,6 +23,14 @@ without_meant_kills() {
 		!(meant && /invoked oom-killer|Call Trace/)'
 }
 
+# From a WARNING that has $known to the end of its report.
+without_known_warnings() {
+	awk -v known="$known" '
+		known != "" && /WARNING: / && index($0, known) { skip = 1 }
+		!skip
+		/---\[ end trace/ { skip = 0 }'
+}
+
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
 	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() node size
@@ -186,7 +194,8 @@ stale_int3() {
 
 judge() {
 	local kind rest
-	found=$(tr -d '\r\000' <"$log" | without_foreign_races | without_meant_kills | grep -aE "$complaints" | grep -avE "$harmless") || true
+	found=$(tr -d '\r\000' <"$log" | without_foreign_races | without_meant_kills | without_known_warnings |
+		grep -aE "$complaints" | grep -avE "$harmless") || true
 	[ -z "$timed_out" ] || report 124 "the command was still running after $limit s, so the guest was stopped.${found:+ Its kernel complained:}"
 	[ -e "$run_dir/verdict" ] || ! stale_int3 ||
 		report 121 "the emulator failed: a CPU saw an int3 that the kernel had taken away before. Its kernel complained:"
