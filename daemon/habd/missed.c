@@ -39,6 +39,7 @@ struct missed {
 	struct missed_counts before; /* missed before that one ended */
 	struct missed_counts start;  /* what the module had when this one began to count */
 	struct missed_counts now;    /* what it has */
+	struct module_number refills, bytes, samples;
 };
 
 static uint64_t module_number(void)
@@ -49,16 +50,11 @@ static uint64_t module_number(void)
 	return stat(MODULE, &status) ? 0 : (uint64_t)status.st_ino;
 }
 
-static bool read_module(struct missed_counts *counts)
+static bool read_module(struct missed *missed)
 {
-	struct module_state state;
-
-	module_numbers_read(&state);
-	counts->refills = state.value[MODULE_REFILLS];
-	counts->bytes = state.value[MODULE_REFILL_BYTES];
-	counts->samples = state.value[MODULE_SAMPLED];
-	return state.known[MODULE_REFILLS] && state.known[MODULE_REFILL_BYTES] &&
-	       state.known[MODULE_SAMPLED];
+	return module_number_read(&missed->refills, &missed->now.refills) &&
+	       module_number_read(&missed->bytes, &missed->now.bytes) &&
+	       module_number_read(&missed->samples, &missed->now.samples);
 }
 
 static void lower(uint64_t *least, uint64_t all, uint64_t counted)
@@ -141,6 +137,23 @@ static void say_missed(const struct missed *missed, bool since_another)
 		    all.samples);
 }
 
+static void close_file(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void missed_free(struct missed *missed)
+{
+	if (!missed)
+		return;
+	close_file(missed->fd);
+	close_file(missed->refills.fd);
+	close_file(missed->bytes.fd);
+	close_file(missed->samples.fd);
+	free(missed);
+}
+
 struct missed *missed_new(const char *socket_path, const struct feed_totals *totals)
 {
 	struct missed *missed = xcalloc(1, sizeof(*missed));
@@ -148,9 +161,12 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 	char *path;
 
 	missed->fd = -1;
+	missed->refills = (struct module_number){ MODULE_REFILLS, -1 };
+	missed->bytes = (struct module_number){ MODULE_REFILL_BYTES, -1 };
+	missed->samples = (struct module_number){ MODULE_SAMPLED, -1 };
 	missed->module = module_number();
-	if (!read_module(&missed->now)) {
-		free(missed);
+	if (!read_module(missed)) {
+		missed_free(missed);
 		return NULL;
 	}
 	if (asprintf(&path, "%s.seen", socket_path) >= 0) {
@@ -168,18 +184,9 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 	return missed;
 }
 
-void missed_free(struct missed *missed)
-{
-	if (!missed)
-		return;
-	if (missed->fd >= 0)
-		close(missed->fd);
-	free(missed);
-}
-
 void missed_look(struct missed *missed, const struct feed_totals *totals)
 {
-	if (!missed || !read_module(&missed->now))
+	if (!missed || !read_module(missed))
 		return;
 	if (totals)
 		find_start(missed, totals);

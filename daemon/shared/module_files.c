@@ -55,6 +55,27 @@ void module_numbers_read(struct module_state *state)
 	}
 }
 
+bool module_number_read(struct module_number *number, uint64_t *value)
+{
+	char line[32];
+	ssize_t length;
+
+	if (number->fd < 0)
+		number->fd = open(paths[number->file], O_RDONLY | O_CLOEXEC);
+	if (number->fd < 0)
+		return false;
+	length = pread(number->fd, line, sizeof(line) - 1, 0);
+	if (length < 0) {
+		/* Of a module that has gone; another one has other files. */
+		close(number->fd);
+		number->fd = -1;
+		return false;
+	}
+	line[length] = 0;
+	line[strcspn(line, "\n")] = 0;
+	return parse_number(line, 0, UINT64_MAX, value);
+}
+
 static uint32_t ask_abi(void)
 {
 	struct hab_version version = { .size = sizeof(version) };

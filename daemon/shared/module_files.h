@@ -35,6 +35,15 @@ struct module_state {
 void module_state_read(struct module_state *state);
 /* Only the numbers: cheap enough for each request. */
 void module_numbers_read(struct module_state *state);
+/*
+ * A number that is read often: its file stays open. Begins with an @fd of -1, ends with
+ * close(). False, with @value as it was, if the module does not tell.
+ */
+struct module_number {
+	enum module_file file;
+	int fd;
+};
+bool module_number_read(struct module_number *number, uint64_t *value);
 /* The limit of samples as the module writes it, "150/s"; 0 or a negative errno. */
 int module_rate_read(char rate[MODULE_TEXT]);
 /* rate: as rate_parse() gives it. 0 or a negative errno. */
