@@ -9,8 +9,9 @@ repo=$(cd "$vm_dir/../.." && pwd -P)
 build=${HAB_BUILD:-$repo/build}
 cache=${HAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hab}
 me=$(basename "$0")
-# What a stamp in the cache must say; raise it when fetch fills the cache differently.
-recipe=2
+# What a stamp in the cache must say; raise it when fetch fills the cache differently. Kernels
+# built here take long, so they have a number of their own.
+recipe=2 build_recipe=1
 # What build-module compiles; anything newer than hab.ko makes it stale.
 module_sources=(Kbuild module core uapi)
 
@@ -42,7 +43,11 @@ settings_of() {
 stamp_of() {
 	local -a settings
 	mapfile -t settings < <(settings_of "$1")
-	echo "$recipe${settings[0]:+ $(cat "${settings[@]}" | grep '^CONFIG' | cksum)}"
+	if [ ${#settings[@]} = 0 ]; then
+		echo "$recipe"
+	else
+		echo "$build_recipe $(cat "${settings[@]}" | grep '^CONFIG' | cksum)"
+	fi
 }
 
 # stamped NAME: true when the cache holds NAME complete and made that way.
