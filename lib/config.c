@@ -130,13 +130,34 @@ static int set_name(struct hab_heap *heap, const char *name)
 	return 0;
 }
 
-static int set_levels(struct hab_heap *heap, const struct hab_heap_config *config, uint64_t waste)
+/*
+ * TLABs that follow the rate of their refills have so few of them that a level between them and
+ * the heap costs more than it saves (Documentation/results); any others may be small.
+ */
+static const char *chosen_levels(const struct hab_heap_config *config)
+{
+	if (!config->levels)
+		return default_levels;
+	if (strcmp(config->levels, "auto"))
+		return config->levels;
+	return config->tlab_bytes == HAB_TLAB_AUTO ? "none" : "clab=auto@cpu";
+}
+
+/* What may lie idle: half of it is for the TLABs, half for the buffers, if both are automatic. */
+static uint64_t waste_share(const struct hab_heap *heap, const struct hab_heap_config *config,
+			    int nr)
+{
+	uint32_t percent = config->waste_percent ? config->waste_percent : WASTE_DEFAULT;
+	bool both = config->tlab_bytes == HAB_TLAB_AUTO && hab_levels_automatic(heap->levels, nr);
+
+	return heap->arena_bytes / (both ? 200 : 100) * percent;
+}
+
+static int set_levels(struct hab_heap *heap, const struct hab_heap_config *config, int nr,
+		      uint64_t waste)
 {
 	bool tolerant = config->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ);
-	int nr = hab_levels_parse(config->levels ? config->levels : default_levels, heap->levels);
 
-	if (nr < 0)
-		return nr;
 	if (tolerant && nr > 1)
 		return -EINVAL;
 	hab_levels_size(heap->levels, nr, heap->arena_bytes, waste);
@@ -178,7 +199,7 @@ int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 	struct hab_heap_config config;
 	size_t page = sysconf(_SC_PAGESIZE);
 	uint64_t waste;
-	int err;
+	int err, nr;
 
 	err = read_config(&config, given);
 	if (!err)
@@ -192,10 +213,11 @@ int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given)
 	if (config.arena_bytes > HAB_ARENA_MAX)
 		return -ENOMEM;
 	heap->arena_bytes = (config.arena_bytes + page - 1) & ~(page - 1);
-	/* Half of what may lie idle is for the TLABs, half for the buffers above them. */
-	waste = config.waste_percent ? config.waste_percent : WASTE_DEFAULT;
-	waste = heap->arena_bytes / 200 * waste;
-	err = set_levels(heap, &config, waste);
+	nr = hab_levels_parse(chosen_levels(&config), heap->levels);
+	if (nr < 0)
+		return nr;
+	waste = waste_share(heap, &config, nr);
+	err = set_levels(heap, &config, nr, waste);
 	if (!err)
 		err = set_tlabs(heap, config.tlab_bytes, waste);
 	if (err)

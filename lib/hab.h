@@ -60,8 +60,9 @@ struct hab_heap;
  * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, comma separated,
  *	from the heap down, e.g. "plab=32M@package,clab=512K@cpu"; domains are cpu,
  *	core, llc, package, node, global; a SIZE of "auto" follows the rate of refills
- *	within @waste_percent; "auto" alone is "clab=auto@cpu", "none" is TLABs
- *	straight from the heap; NULL: "clab=512K@cpu"
+ *	within @waste_percent; "none" is TLABs straight from the heap; "auto" alone is
+ *	"none" for automatic TLABs, which need few refills, else "clab=auto@cpu";
+ *	NULL: "clab=512K@cpu"
  * @name: shown by the telemetry, at most 31 printable characters; NULL: "heap"
  *
  * The environment's HAB_LEVELS and HAB_TLAB (a size, "none", "growing" or "auto")

@@ -87,8 +87,6 @@ int hab_levels_parse(const char *text, struct hab_level *levels)
 	memset(levels, 0, HAB_MAX_LEVELS * sizeof(*levels));
 	if (!strcmp(text, "none"))
 		return 0;
-	if (!strcmp(text, "auto"))
-		text = "clab=auto@cpu";
 	for (;;) {
 		if (nr == HAB_MAX_LEVELS)
 			return -EINVAL;
@@ -106,14 +104,21 @@ int hab_levels_parse(const char *text, struct hab_level *levels)
 	}
 }
 
-void hab_levels_size(struct hab_level *levels, int nr, uint64_t bytes, uint64_t waste)
+int hab_levels_automatic(const struct hab_level *levels, int nr)
 {
 	int l, automatic = 0;
-	uint64_t most = bytes < HAB_BUFFER_MAX ? bytes : HAB_BUFFER_MAX;
-	uint64_t share, size;
 
 	for (l = 0; l < nr; l++)
 		automatic += !!(levels[l].flags & HAB_LEVEL_GROWING);
+	return automatic;
+}
+
+void hab_levels_size(struct hab_level *levels, int nr, uint64_t bytes, uint64_t waste)
+{
+	int l, automatic = hab_levels_automatic(levels, nr);
+	uint64_t most = bytes < HAB_BUFFER_MAX ? bytes : HAB_BUFFER_MAX;
+	uint64_t share, size;
+
 	for (l = 0; l < nr; l++) {
 		if (levels[l].flags & HAB_LEVEL_GROWING) {
 			share = waste / automatic / hab_topology_count(levels[l].kind);

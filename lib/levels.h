@@ -8,12 +8,15 @@
 
 /**
  * hab_levels_parse - read a levels string
- * @text: "NAME=SIZE@DOMAIN[,...]", SIZE being "auto" or digits; "auto", "none"
+ * @text: "NAME=SIZE@DOMAIN[,...]", SIZE being "auto" or digits; or "none"
  * @levels: room for HAB_MAX_LEVELS; zeroed first
  *
  * Return: how many levels, 0 for "none", or -EINVAL. Automatic ones have no bytes yet.
  */
 int hab_levels_parse(const char *text, struct hab_level *levels);
+
+/* How many of them are automatic. */
+int hab_levels_automatic(const struct hab_level *levels, int nr);
 
 /**
  * hab_levels_size - choose the bounds of automatic levels

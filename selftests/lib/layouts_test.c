@@ -383,8 +383,8 @@ TEST(automatic_tlabs_grow_and_stay_within_the_waste_limit)
 	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
 	/* Each started with 1 KiB, in which one of these objects finds room. */
 	EXPECT_LT(stats.tlab_refills, THREADS * 60000 / 8);
-	/* Half of the limit is the TLABs'; four times that while there is plenty. */
-	EXPECT_LE(stats.chunk_bytes - stats.allocated_bytes, 4 * (1024 * MiB / 100));
+	/* The limit is the TLABs' alone; four times that while there is plenty. */
+	EXPECT_LE(stats.chunk_bytes - stats.allocated_bytes, 4 * (1024 * MiB / 100 * 2));
 	pthread_barrier_wait(&seen);
 	for (i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
@@ -395,8 +395,8 @@ TEST(automatic_tlabs_grow_and_stay_within_the_waste_limit)
 
 TEST(levels_may_be_automatic_and_are_then_within_the_waste_limit)
 {
-	/* Of the 5 percent half is the TLABs' and a quarter each level's. */
-	const uint64_t share = 64 * MiB / 100 * 5 / 4;
+	/* TLABs are fixed, so of the 5 percent half is each level's. */
+	const uint64_t share = 64 * MiB / 100 * 5 / 2;
 	uint64_t granted = 0, most = 0, block, limit;
 	struct hab_heap_stats stats;
 	struct hab_heap *heap;
@@ -418,6 +418,27 @@ TEST(levels_may_be_automatic_and_are_then_within_the_waste_limit)
 		EXPECT_GE(most, 8 * KiB);
 	hab_heap_destroy(heap);
 	EXPECT_EQ(-EINVAL, create(&heap, "plab=automatic@package", 4 * KiB, HAB_HEAP_PROCESS));
+}
+
+TEST(auto_alone_is_no_level_for_automatic_tlabs_and_a_level_for_others)
+{
+	struct hab_heap_stats stats;
+	struct hab_heap *heap;
+
+	if (getenv("HAB_RSEQ"))
+		SKIP(return, "without rseq nothing is taken from buffers");
+	/* No level is one buffer for all, as large as the arena. */
+	ASSERT_EQ(0, create(&heap, "auto", HAB_TLAB_AUTO, HAB_HEAP_PROCESS));
+	ASSERT_NE(NULL, hab_alloc(heap, 1024));
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_EQ(64 * MiB, stats.levels[1].granted_bytes);
+	hab_heap_destroy(heap);
+
+	ASSERT_EQ(0, create(&heap, "auto", 4 * KiB, HAB_HEAP_PROCESS));
+	ASSERT_NE(NULL, hab_alloc(heap, 1024));
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_LE(stats.levels[1].granted_bytes, MiB);
+	hab_heap_destroy(heap);
 }
 
 TEST(tolerant_heaps_count_what_they_tolerate)
