@@ -10,12 +10,9 @@
 #define HAB_CORE_OS_H
 
 #include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
-typedef uint64_t u64;
-typedef uint32_t u32;
+#include "core/arithmetic.h"
 
 typedef struct {
 	u64 value;
@@ -28,9 +25,6 @@ extern bool explore_torn;
 
 /* A few shares, so that a turn is short. */
 #define HAB_SHARES 2u
-
-#define min(a, b)  ((a) < (b) ? (a) : (b))
-#define max(a, b)  ((a) > (b) ? (a) : (b))
 
 #define READ_ONCE(x)                             \
 	({                                       \
@@ -114,26 +108,6 @@ static inline u64 hab_counter_exchange(hab_counter *counter, u64 value)
 static inline u64 hab_counter_cmpxchg(hab_counter *counter, u64 old, u64 value)
 {
 	return hab_word_cmpxchg(&counter->value, old, value);
-}
-
-static inline u64 hab_mul_div(u64 a, u64 b, u64 c)
-{
-	return (u64)((unsigned __int128)a * b / c);
-}
-
-static inline u64 hab_mul_shift(u64 a, u64 b, unsigned int shift)
-{
-	return (u64)((unsigned __int128)a * b >> shift);
-}
-
-static inline u64 hab_div(u64 a, u64 b)
-{
-	return a / b;
-}
-
-static inline unsigned int hab_last_set(u64 value)
-{
-	return value ? 64 - (unsigned int)__builtin_clzll(value) : 0;
 }
 
 #endif /* HAB_CORE_OS_H */
