@@ -208,11 +208,11 @@ static int carve(const struct hab_hierarchy *h, struct hab_plan *plan, int from,
 }
 
 /* Is the largest rest one that holds @least? Then the plan is to use it. */
-static bool choose_rest(const struct hab_hierarchy *h, struct hab_plan *plan, u64 least)
+static bool choose_rest(struct hab_hierarchy *h, struct hab_plan *plan, u64 least)
 {
-	int i = hab_rests_largest(&h->rests);
+	int i = hab_rests_largest(&h->rests, least);
 
-	if (i < 0 || h->rests.rests[i].size < least)
+	if (i < 0)
 		return false;
 	plan->rest = i + 1;
 	return true;
@@ -297,7 +297,12 @@ int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u
 	u64 size;
 	int err;
 
-	memset(plan, 0, sizeof(*plan));
+	/* What is not set here or below is not looked at; the whole is long to clear. */
+	plan->word = 0;
+	plan->highest = 0;
+	plan->rest = 0;
+	memset(plan->fresh, 0, sizeof(plan->fresh));
+	memset(plan->retired, 0, sizeof(plan->retired));
 	if (domains)
 		memcpy(plan->domains, domains, h->nr_levels * sizeof(*domains));
 	plan->entered = entered;
@@ -401,6 +406,7 @@ void hab_hierarchy_reset(struct hab_hierarchy *h)
 	h->next = 0;
 	h->rests.nr = 0;
 	h->rests.sum = 0;
+	h->rests.most = 0;
 	h->waste = 0;
 	h->returned = 0;
 	h->direct_grants = 0;

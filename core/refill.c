@@ -31,9 +31,9 @@ static int take_rest(struct hab_hierarchy *h, u32 domain, u64 least, u64 want,
 		n = min(want, rest);
 		found = hab_word_cmpxchg(word, old, old - n * HAB_WORD_STEP);
 		if (found == old) {
-			memset(plan, 0, sizeof(*plan));
 			plan->chunk = HAB_WORD_TOP(old);
 			plan->chunk_size = n;
+			plan->granted = 0;
 			plan->domain = domain;
 			plan->level = h->nr_levels;
 			return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The bounded set of rests. Walks it: it is short, and most heaps' is empty.
+ * The bounded set of rests. Walks it: it is short.
  */
 #include "rests.h"
 
@@ -48,6 +48,7 @@ struct hab_rest hab_rests_add(struct hab_rests *rests, struct hab_rest rest)
 		return dropped;
 	rests->sum += rest.size;
 	join_neighbours(rests, &rest);
+	rests->most = max(rests->most, rest.size);
 	if (rests->nr < HAB_MAX_RESTS) {
 		rests->rests[rests->nr++] = rest;
 		return dropped;
@@ -62,17 +63,21 @@ struct hab_rest hab_rests_add(struct hab_rests *rests, struct hab_rest rest)
 	return dropped;
 }
 
-int hab_rests_largest(const struct hab_rests *rests)
+int hab_rests_largest(struct hab_rests *rests, u64 least)
 {
-	u32 i, best = 0;
+	u32 i;
+	int best = -1;
 
-	if (!rests->nr)
+	if (rests->most < least)
 		return -1;
-	for (i = 1; i < rests->nr; i++) {
-		if (rests->rests[i].size > rests->rests[best].size)
+	rests->most = 0;
+	for (i = 0; i < rests->nr; i++) {
+		if (rests->rests[i].size > rests->most) {
+			rests->most = rests->rests[i].size;
 			best = i;
+		}
 	}
-	return best;
+	return rests->most < least ? -1 : best;
 }
 
 void hab_rests_take(struct hab_rests *rests, u32 index, u64 size)

@@ -23,6 +23,7 @@ struct hab_rest {
 struct hab_rests {
 	u32 nr;
 	u64 sum;
+	u64 most; /* no piece is larger; the largest may have become smaller */
 	struct hab_rest rests[HAB_MAX_RESTS];
 };
 
@@ -38,12 +39,14 @@ struct hab_rest hab_rests_add(struct hab_rests *rests, struct hab_rest rest);
 /**
  * hab_rests_largest - where to find memory
  * @rests: the set
+ * @least: that it must hold, at least 1
  *
- * The largest piece makes the longest way to the next refill.
+ * The largest piece makes the longest way to the next refill. Most sets have none that is
+ * large enough, which is seen without a walk.
  *
- * Return: its index, or -1 if the set is empty.
+ * Return: its index, or -1 if none is that large.
  */
-int hab_rests_largest(const struct hab_rests *rests);
+int hab_rests_largest(struct hab_rests *rests, u64 least);
 
 /* Takes @size granules, at most all, from the beginning of piece @index. */
 void hab_rests_take(struct hab_rests *rests, u32 index, u64 size);

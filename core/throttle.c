@@ -17,7 +17,7 @@
  */
 static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
 {
-	u32 start = hab_mix(key) % HAB_SHARES;
+	u32 start = hab_mul_shift(key * HAB_MIX_STEP, HAB_SHARES, 64);
 	struct hab_share *share, *vacant = NULL;
 	u64 found;
 	u32 i;
@@ -78,15 +78,17 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	const struct hab_window *window = &share->windows[number % 2];
 	/* Acquire: all of them before @filling, which is written before they are. */
 	u32 interval = hab_load_acquire(&window->interval);
+	u32 points = hab_load_acquire(&window->points);
 	u64 seed = hab_load_acquire(&throttle->seeds[number % 2]);
+	u32 index = share - throttle->shares;
 
-	kept->number = number;
-	kept->share = share - throttle->shares;
-	kept->points = hab_load_acquire(&window->points);
-	kept->probability = hab_load_acquire(&window->probability);
-	if (!interval || !hab_window_choose(hab_window_hash(seed, kept->share), interval,
-					    kept->points, ordinal, &kept->place))
+	if (!interval || !hab_window_choose(hab_window_hash(seed, index), interval, points, ordinal,
+					    &kept->place))
 		return false;
+	kept->number = number;
+	kept->share = index;
+	kept->points = points;
+	kept->probability = hab_load_acquire(&window->probability);
 	/* Two turns later these fields are another window's, and so may the count have been. */
 	if (hab_counter_read(&throttle->filling) - number > 1)
 		return false;

@@ -357,6 +357,43 @@ TEST_F(books, of_too_many_rests_the_smallest_is_waste)
 	EXPECT_EQ(32 * MiB, books_sum(self));
 }
 
+/* The largest of the set, by looking at each. */
+static u64 largest_rest(const struct hab_rests *rests)
+{
+	u64 most = 0;
+	u32 i;
+
+	for (i = 0; i < rests->nr; i++)
+		most = rests->rests[i].size > most ? rests->rests[i].size : most;
+	return most;
+}
+
+TEST(the_largest_rest_is_found_whatever_came_and_went_before)
+{
+	static struct hab_rests rests;
+	u64 start = 0, most, least;
+	int i, n;
+
+	srandom(1);
+	for (n = 0; n < 20000; n++) {
+		if (random() % 2) {
+			struct hab_rest rest = { .start = start, .size = 1 + random() % 1000 };
+
+			/* A gap, or they would become one. */
+			start += rest.size + 1;
+			hab_rests_add(&rests, rest);
+		}
+		most = largest_rest(&rests);
+		least = 1 + random() % 1000;
+		i = hab_rests_largest(&rests, least);
+		ASSERT_EQ(most >= least, i >= 0);
+		if (i < 0)
+			continue;
+		ASSERT_EQ(most, rests.rests[i].size);
+		hab_rests_take(&rests, i, 1 + random() % most);
+	}
+}
+
 TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
 {
 	u64 chunk, size, first;
