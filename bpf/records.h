@@ -96,7 +96,7 @@ struct hab_record_window {
 	struct hab_window_event event;
 };
 
-/* Map "processes": key __u32 tgid. Exact. */
+/* Exact. */
 struct hab_process_totals {
 	__u64 refills;
 	__u64 bytes;   /* of them */
@@ -104,6 +104,21 @@ struct hab_process_totals {
 	__u64 throttled;
 	__u64 lost; /* kept by the throttler, but the ring was full */
 	char comm[HAB_COMM_LEN];
+};
+
+/*
+ * Variable "places": a process's is the one at its number modulo HAB_PLACES, unless another one
+ * had it when the process came; then its totals are in the map "processes", by __u32 tgid.
+ */
+#define HAB_PLACES 2048
+struct hab_process_place {
+	__u32 pid; /* 0: free */
+	__u32 reserved;
+	struct hab_process_totals totals;
+};
+struct hab_process_places {
+	__u64 overflowed; /* not 0: the map was needed */
+	struct hab_process_place at[HAB_PLACES];
 };
 
 /* Map "totals": per-CPU array of one: sum over the CPUs. */
@@ -114,7 +129,7 @@ struct hab_machine_totals {
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
-	__u64 table_full;   /* events of processes that found no place in "processes" */
+	__u64 table_full;   /* events of processes that found no place, nor room in "processes" */
 	__u64 stacks_lost;  /* HAB_RECORD_STACK that found the ring full */
 	__u64 heaps_lost;   /* HAB_RECORD_HEAP likewise */
 	__u64 windows_lost; /* HAB_RECORD_WINDOW likewise */

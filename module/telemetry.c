@@ -108,9 +108,13 @@ static u64 turn_all(void)
 	u64 measured = 0;
 	u32 kind;
 
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
+		/* Of a kind that was never raised there is nothing to turn. */
+		if (!hab_counter_read(&throttles[kind].offered))
+			continue;
 		measured += hab_throttle_turn(&throttles[kind], get_random_u64(), tell_window,
 					      &throttles[kind]);
+	}
 	return measured;
 }
 
@@ -188,25 +192,30 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	return kept.probability;
 }
 
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill)
+/* Apart, so that the event is not cleared while nobody listens. */
+static noinline void tell_refill(u64 heap_id, const char *name, struct hab_refill *refill)
 {
-	struct hab_event event;
+	struct hab_event event = {
+		.heap_id = heap_id,
+		.bytes = refill->granted_bytes,
+		.chunk_bytes = refill->chunk_bytes,
+		.cpu = refill->cpu,
+		.domain = refill->domain,
+		.level = refill->level,
+		.parts = 1,
+	};
 
-	this_cpu_inc(totals.refills);
-	this_cpu_add(totals.bytes, refill->granted_bytes);
-	if (!trace_hab_refill_enabled())
-		return;
-	memset(&event, 0, sizeof(event));
-	event.heap_id = heap_id;
-	event.bytes = refill->granted_bytes;
-	event.chunk_bytes = refill->chunk_bytes;
-	event.cpu = refill->cpu;
-	event.domain = refill->domain;
-	event.level = refill->level;
-	event.parts = 1;
 	memcpy(event.heap_name, name, sizeof(event.heap_name));
 	trace_hab_refill(&event);
 	refill->sample_id = event.sample_id;
+}
+
+void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill)
+{
+	this_cpu_inc(totals.refills);
+	this_cpu_add(totals.bytes, refill->granted_bytes);
+	if (trace_hab_refill_enabled())
+		tell_refill(heap_id, name, refill);
 }
 
 void hab_telemetry_heap(u64 heap_id, const char *name)

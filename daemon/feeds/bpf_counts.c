@@ -12,8 +12,12 @@
 
 #include "util.h"
 
-void bpf_counts_begin(struct bpf_counts *counts)
+void bpf_counts_begin(struct bpf_counts *counts, struct hab_process_places *places,
+		      const struct bpf_map *machine, const struct bpf_map *processes)
 {
+	counts->places = places;
+	counts->machine_map = bpf_map__fd(machine);
+	counts->processes_map = bpf_map__fd(processes);
 	counts->batch = true;
 	counts->nr_cpus = libbpf_num_possible_cpus();
 	if (counts->nr_cpus < 1)
@@ -98,23 +102,57 @@ static void read_one_by_one(int map, struct feed_totals *totals)
 	}
 }
 
-void bpf_counts_read(struct bpf_counts *counts, int machine_map, int processes_map,
-		     struct feed_totals *totals)
+static void read_places(const struct hab_process_places *places, struct feed_totals *totals)
 {
-	read_machine(counts, machine_map, &totals->machine);
-	totals->nr_processes = 0;
-	if (counts->batch && read_batches(processes_map, totals))
-		return;
-	counts->batch = false;
-	totals->nr_processes = 0;
-	read_one_by_one(processes_map, totals);
+	struct feed_process *row;
+	uint32_t pid;
+	int i;
+
+	for (i = 0; i < HAB_PLACES; i++) {
+		pid = __atomic_load_n(&places->at[i].pid, __ATOMIC_RELAXED);
+		if (!pid)
+			continue;
+		row = feed_totals_row(totals);
+		row->pid = pid;
+		row->totals = places->at[i].totals;
+	}
 }
 
-bool bpf_counts_forget(int processes_map, uint32_t pid, struct hab_process_totals *last)
+void bpf_counts_read(struct bpf_counts *counts, struct feed_totals *totals)
 {
-	if (!bpf_map_lookup_and_delete_elem(processes_map, &pid, last))
+	unsigned int nr;
+
+	read_machine(counts, counts->machine_map, &totals->machine);
+	totals->nr_processes = 0;
+	read_places(counts->places, totals);
+	nr = totals->nr_processes;
+	if (!__atomic_load_n(&counts->places->overflowed, __ATOMIC_RELAXED))
+		return;
+	if (counts->batch && read_batches(counts->processes_map, totals))
+		return;
+	counts->batch = false;
+	totals->nr_processes = nr;
+	read_one_by_one(counts->processes_map, totals);
+}
+
+/* Nothing adds any more, until the place is free. */
+static bool clear_place(struct hab_process_place *place, uint32_t pid,
+			struct hab_process_totals *last)
+{
+	if (place->pid != pid)
+		return false;
+	*last = place->totals;
+	memset(&place->totals, 0, sizeof(place->totals));
+	__atomic_store_n(&place->pid, 0, __ATOMIC_RELEASE);
+	return true;
+}
+
+bool bpf_counts_forget(struct bpf_counts *counts, uint32_t pid, struct hab_process_totals *last)
+{
+	if (clear_place(&counts->places->at[pid % HAB_PLACES], pid, last) ||
+	    !bpf_map_lookup_and_delete_elem(counts->processes_map, &pid, last))
 		return true;
 	/* Kernels before 5.14 cannot do both at once for a hash. Nothing adds: it has gone. */
-	return errno != ENOENT && !bpf_map_lookup_elem(processes_map, &pid, last) &&
-	       !bpf_map_delete_elem(processes_map, &pid);
+	return errno != ENOENT && !bpf_map_lookup_elem(counts->processes_map, &pid, last) &&
+	       !bpf_map_delete_elem(counts->processes_map, &pid);
 }

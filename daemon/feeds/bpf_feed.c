@@ -92,8 +92,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 	struct bpf_feed *feed = (struct bpf_feed *)base;
 	unsigned int kind;
 
-	bpf_counts_read(&feed->counts, bpf_map__fd(feed->skeleton->maps.totals),
-			bpf_map__fd(feed->skeleton->maps.processes), totals);
+	bpf_counts_read(&feed->counts, totals);
 	totals->missed_events = 0;
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 		totals->missed_events += bpf_missed(program_of(feed, kind));
@@ -107,7 +106,7 @@ static bool feed_forget(struct feed *base, uint32_t pid, struct hab_process_tota
 {
 	struct bpf_feed *feed = (struct bpf_feed *)base;
 
-	return bpf_counts_forget(bpf_map__fd(feed->skeleton->maps.processes), pid, last);
+	return bpf_counts_forget(&feed->counts, pid, last);
 }
 
 static bool feed_ended(struct feed *base)
@@ -156,6 +155,8 @@ static int start(struct bpf_feed *feed)
 	error = hab_bpf__load(feed->skeleton);
 	if (error)
 		goto refused;
+	bpf_counts_begin(&feed->counts, &feed->skeleton->bss->places, feed->skeleton->maps.totals,
+			 feed->skeleton->maps.processes);
 	doing = "attached";
 	error = hab_bpf__attach(feed->skeleton);
 	if (error)
@@ -187,7 +188,6 @@ struct feed *feed_open_bpf(struct habd *habd, int *code)
 
 	feed->feed.ops = &bpf_ops;
 	feed->habd = habd;
-	bpf_counts_begin(&feed->counts);
 	bpf_log_keep();
 	*code = start(feed);
 	if (*code) {

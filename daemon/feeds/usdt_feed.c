@@ -165,8 +165,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 	struct usdt_feed *feed = (struct usdt_feed *)base;
 	unsigned int kind;
 
-	bpf_counts_read(&feed->counts, bpf_map__fd(feed->skeleton->maps.totals),
-			bpf_map__fd(feed->skeleton->maps.processes), totals);
+	bpf_counts_read(&feed->counts, totals);
 	totals->missed_events = 0;
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 		if (is_followed(feed, kind))
@@ -177,7 +176,7 @@ static bool feed_forget(struct feed *base, uint32_t pid, struct hab_process_tota
 {
 	struct usdt_feed *feed = (struct usdt_feed *)base;
 
-	return bpf_counts_forget(bpf_map__fd(feed->skeleton->maps.processes), pid, last);
+	return bpf_counts_forget(&feed->counts, pid, last);
 }
 
 static bool feed_ended(struct feed *base)
@@ -259,6 +258,8 @@ static int start(struct usdt_feed *feed)
 	error = hab_usdt_bpf__load(feed->skeleton);
 	if (error)
 		goto refused;
+	bpf_counts_begin(&feed->counts, &feed->skeleton->bss->places, feed->skeleton->maps.totals,
+			 feed->skeleton->maps.processes);
 	feed->ring = ring_buffer__new(bpf_map__fd(feed->skeleton->maps.records), take_record, feed,
 				      NULL);
 	if (!feed->ring) {
@@ -307,7 +308,6 @@ struct feed *feed_open_usdt(struct habd *habd, int *code)
 	feed->window_ns = WINDOW_NS;
 	if (feed->rate && SECOND_NS / feed->rate > WINDOW_NS)
 		feed->window_ns = SECOND_NS / feed->rate;
-	bpf_counts_begin(&feed->counts);
 	bpf_log_keep();
 	*code = start(feed);
 	if (*code) {

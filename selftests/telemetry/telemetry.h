@@ -272,6 +272,19 @@ static inline void machine_totals(struct _test_data_telemetry *self, struct hab_
 	free(values);
 }
 
+/* What the program counted for a process; false: it knows none of that number. */
+static inline bool process_totals(struct _test_data_telemetry *self, uint32_t pid,
+				  struct hab_process_totals *totals)
+{
+	const struct hab_process_place *place = &self->skeleton->bss->places.at[pid % HAB_PLACES];
+
+	if (place->pid != pid)
+		return !bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid,
+					    totals);
+	*totals = place->totals;
+	return true;
+}
+
 /* Hits that the kernel dropped before the program ran. */
 static inline uint64_t missed(struct _test_data_telemetry *self)
 {

@@ -11,7 +11,6 @@ TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
 	struct hab_process_totals process = { 0 };
 	struct hab_machine_totals machine;
 	struct hab_heap_stats stats;
-	uint32_t pid = getpid();
 	uint64_t refills, bytes;
 
 	if (!self->skeleton)
@@ -20,8 +19,7 @@ TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
 	bytes = read_sysfs("refill_bytes");
 	ASSERT_EQ(0, run_load(&load, &stats));
 	machine_totals(self, &machine);
-	ASSERT_EQ(0,
-		  bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid, &process));
+	ASSERT_TRUE(process_totals(self, getpid(), &process));
 	EXPECT_EQ(16000, stats.refills);
 	EXPECT_EQ(stats.refills, process.refills + missed(self));
 	EXPECT_EQ(0, missed(self));
@@ -32,6 +30,43 @@ TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
 	EXPECT_EQ(stats.refills, read_sysfs("refills") - refills);
 	EXPECT_EQ(stats.refill_bytes, read_sysfs("refill_bytes") - bytes);
 	EXPECT_EQ(stats.book_refill_bytes, stats.refill_bytes);
+}
+
+/* As fork(), but that the child gets that number, unless somebody forks at the same time. */
+static pid_t fork_as(pid_t pid)
+{
+	FILE *file = fopen("/proc/sys/kernel/ns_last_pid", "w");
+
+	if (file) {
+		fprintf(file, "%d", pid - 1);
+		fclose(file);
+	}
+	return fork();
+}
+
+TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted, 120)
+{
+	const struct load load = { .threads = 2, .chunks = 100 };
+	struct hab_process_totals mine = { 0 }, others = { 0 };
+	struct hab_heap_stats stats;
+	pid_t child;
+	int status;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, run_load(&load, &stats));
+	child = fork_as(getpid() + HAB_PLACES);
+	if (!child)
+		_exit(run_load(&load, &stats) || run_load(&load, &stats));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(getpid() + HAB_PLACES, child);
+	ASSERT_TRUE(process_totals(self, getpid(), &mine));
+	ASSERT_TRUE(process_totals(self, child, &others));
+	EXPECT_EQ(200, mine.refills);
+	EXPECT_EQ(400, others.refills);
+	EXPECT_EQ(2 * mine.bytes, others.bytes);
+	EXPECT_STREQ(mine.comm, others.comm);
 }
 
 TEST_F_TIMEOUT(telemetry, every_event_is_sampled_throttled_or_lost, 120)
