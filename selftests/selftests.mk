@@ -13,13 +13,15 @@ INJECTED := $(filter-out lib/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test layouts_test sandbox_test stress_test stress_blind abi_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test stress_test stress_blind abi_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test interval_test)
+	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan \
+	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test \
+	interval_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -80,7 +82,7 @@ $(BUILD)/tests/lib_test_clang: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEA
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
-$(BUILD)/tests/lib_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(BUILD)/tests/lib_test $(BUILD)/tests/config_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/usdt_test: selftests/lib/usdt_test.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
