@@ -145,7 +145,7 @@ static __always_inline void announce(struct hab_machine_totals *machine, const c
 static __always_inline int on_event(void *ctx, struct told *told)
 {
 	__u32 pid = bpf_get_current_pid_tgid() >> 32, kind = told->kind;
-	bool known = bpf_map_lookup_elem(&processes, &pid), sent;
+	bool known = find_process(pid), sent;
 	struct counted counted = {};
 	__u64 weight;
 

@@ -82,16 +82,22 @@ static struct hab_machine_totals *machine_totals(void)
 	return bpf_map_lookup_elem(&totals, &zero);
 }
 
-static struct hab_process_totals *process_totals_slowly(struct hab_process_place *place, __u32 pid)
+/* NULL: it has none yet. A look at the place is a tenth of a look into a map. */
+static __always_inline struct hab_process_totals *find_process(__u32 pid)
 {
-	struct hab_process_totals fresh = {};
-	struct hab_process_totals *found;
-	__u32 owner;
+	struct hab_process_place *place = &places.at[pid % HAB_PLACES];
 
-	found = bpf_map_lookup_elem(&processes, &pid);
-	if (found)
-		return found;
-	owner = __sync_val_compare_and_swap(&place->pid, 0, pid);
+	if (place->pid == pid)
+		return &place->totals;
+	return places.overflowed ? bpf_map_lookup_elem(&processes, &pid) : NULL;
+}
+
+static struct hab_process_totals *add_process(__u32 pid)
+{
+	struct hab_process_place *place = &places.at[pid % HAB_PLACES];
+	struct hab_process_totals fresh = {};
+	__u32 owner = __sync_val_compare_and_swap(&place->pid, 0, pid);
+
 	if (!owner)
 		bpf_get_current_comm(place->totals.comm, sizeof(place->totals.comm));
 	if (!owner || owner == pid)
@@ -103,12 +109,11 @@ static struct hab_process_totals *process_totals_slowly(struct hab_process_place
 	return bpf_map_lookup_elem(&processes, &pid);
 }
 
-/* A look at the place is a tenth of a look into a map. */
 static __always_inline struct hab_process_totals *process_totals(__u32 pid)
 {
-	struct hab_process_place *place = &places.at[pid % HAB_PLACES];
+	struct hab_process_totals *found = find_process(pid);
 
-	return place->pid == pid ? &place->totals : process_totals_slowly(place, pid);
+	return found ? found : add_process(pid);
 }
 
 static void fill_head(struct hab_record_head *head, __u32 type)

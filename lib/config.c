@@ -138,7 +138,7 @@ static const char *chosen_levels(const struct hab_heap_config *config)
 {
 	if (!config->levels)
 		return default_levels;
-	if (strcmp(config->levels, "auto"))
+	if (strcmp(config->levels, "auto") != 0)
 		return config->levels;
 	return config->tlab_bytes == HAB_TLAB_AUTO ? "none" : "clab=auto@cpu";
 }

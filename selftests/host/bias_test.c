@@ -2,13 +2,15 @@
 /*
  * Is what the samples stand for the truth, stack by stack? A stream of a million events
  * is made once: five processes, 200 stacks with Zipf sizes, bursts at the ends of windows,
- * some of one stack only, and the rate changes twice. It is then sampled with 100
+ * some of one stack only, and the rate changes twice. It is then sampled with 400
  * seeds, so all that varies is the throttler's choice, and the truth is known exactly.
  *
  * Of 200 means about 9 lie more than 2 standard errors away by chance alone (4.6 %, with a
  * standard deviation of 3). So a stack may, and at most 18 do; 4.5 happens by chance
- * once in 700 such tests. The total is one number and has to be within 2. And of the
- * intervals that habctl prints 95 in a hundred hold the truth, give or take 3.
+ * once in 700 such tests. (Of 100 seeds one in four series has a stack beyond 4.5, always too
+ * low: samples of bursts have large weights, and where by chance few came, the mean is low
+ * and seems certain. Of 1,000 the worst is 2.8.) The total is one number and has to be within 2.
+ * And of the intervals that habctl prints 95 in a hundred hold the truth, give or take 3.
  */
 #include <math.h>
 
@@ -19,7 +21,7 @@
 #define EVENTS	  1000000
 #define WINDOWS	  100
 #define STACKS	  200
-#define SEEDS	  100
+#define SEEDS	  400
 #define PROCESSES 5
 
 static u64 random_state = 88172645463325252ull;
