@@ -51,6 +51,7 @@ LAYOUT(tlabs_larger_than_the_clabs, "plab=2M@package,clab=64K@cpu", 256 * KiB, H
 LAYOUT(no_tlabs, "clab=256K@cpu", HAB_TLAB_NONE, HAB_HEAP_PROCESS);
 LAYOUT(growing_tlabs, "clab=256K@cpu", HAB_TLAB_GROWING, HAB_HEAP_PROCESS);
 LAYOUT(all_automatic, "auto", HAB_TLAB_AUTO, HAB_HEAP_PROCESS);
+LAYOUT(automatic_tlabs_on_a_level, "clab=auto@cpu", HAB_TLAB_AUTO, HAB_HEAP_PROCESS);
 LAYOUT(automatic_levels, "plab=auto@package,clab=auto@cpu", 8 * KiB, HAB_HEAP_PROCESS);
 LAYOUT(device_tlab_heap, "none", 4 * KiB, HAB_HEAP_DEVICE);
 LAYOUT(device_tlab_clab_plab, "plab=2M@package,clab=128K@cpu", 8 * KiB, HAB_HEAP_DEVICE);
