@@ -27,10 +27,10 @@
 #define SAMPLE_SIZE(n)	(offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)	(offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
 
+/* Its own memory is used again at once, where a place in a large queue would be a new page each. */
 struct waiting {
-	bool used;
 	uint64_t since_ns;
-	struct hab_record_sample sample;
+	struct hab_record_sample *sample; /* without the frames it has not, or NULL */
 };
 
 struct ingest {
@@ -59,8 +59,13 @@ struct ingest *ingest_new(struct binaries *binaries, struct processes *processes
 
 void ingest_free(struct ingest *ingest)
 {
-	if (ingest)
-		hold_free(ingest->hold);
+	unsigned int i;
+
+	if (!ingest)
+		return;
+	for (i = 0; i < WAITING_MAX; i++)
+		free(ingest->queue[i].sample);
+	hold_free(ingest->hold);
 	free(ingest);
 }
 
@@ -159,19 +164,25 @@ static struct waiting *slot(struct ingest *ingest, unsigned int number)
 	return &ingest->queue[number % WAITING_MAX];
 }
 
+static void end_waiting(struct waiting *waiting)
+{
+	free(waiting->sample);
+	waiting->sample = NULL;
+}
+
 static void give_up_first(struct ingest *ingest, uint64_t now_ns)
 {
 	struct waiting *waiting = slot(ingest, ingest->first++);
 
-	if (waiting->used)
-		store_alone(ingest, &waiting->sample, now_ns);
-	waiting->used = false;
+	if (waiting->sample)
+		store_alone(ingest, waiting->sample, now_ns);
+	end_waiting(waiting);
 }
 
 void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 {
 	while (ingest->first != ingest->last &&
-	       (!slot(ingest, ingest->first)->used ||
+	       (!slot(ingest, ingest->first)->sample ||
 		now_ns - slot(ingest, ingest->first)->since_ns >= WAIT_NS))
 		give_up_first(ingest, now_ns);
 	hold_flush(ingest->hold, now_ns);
@@ -195,9 +206,8 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	if (ingest->last - ingest->first == WAITING_MAX)
 		give_up_first(ingest, now_ns);
 	waiting = slot(ingest, ingest->last++);
-	waiting->used = true;
 	waiting->since_ns = now_ns;
-	sample = &waiting->sample;
+	waiting->sample = sample = xcalloc(1, SAMPLE_SIZE(record->nr_frames));
 	memcpy(sample, record, SAMPLE_SIZE(record->nr_frames));
 	/* The table compares these bytewise, so what follows the NUL must be zero. */
 	memset(sample->comm, 0, sizeof(sample->comm));
@@ -227,14 +237,14 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 	/* Newest first: most stacks follow their sample at once. Parts of one are neighbours. */
 	for (i = ingest->last; i != ingest->first; i--) {
 		waiting = slot(ingest, i - 1);
-		if (!waiting->used || waiting->sample.sample_id != stack->sample_id ||
-		    waiting->sample.head.tid != stack->head.tid) {
+		if (!waiting->sample || waiting->sample->sample_id != stack->sample_id ||
+		    waiting->sample->head.tid != stack->head.tid) {
 			if (found)
 				return;
 			continue;
 		}
-		waiting->used = false;
-		store_joined(ingest, &waiting->sample, stack, now_ns);
+		store_joined(ingest, waiting->sample, stack, now_ns);
+		end_waiting(waiting);
 		found = true;
 	}
 	if (!found)

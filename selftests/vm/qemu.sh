@@ -192,6 +192,9 @@ stale_int3() {
 		END { if (!oops) exit 1 }'
 }
 
+# QEMU's own complaint about itself, before it aborts.
+aborted() { grep -qE 'Assertion .* failed|: assertion failed' "$run_dir/qemu"; }
+
 judge() {
 	local kind rest
 	found=$(tr -d '\r\000' <"$log" | without_foreign_races | without_meant_kills | without_known_warnings |
@@ -199,6 +202,7 @@ judge() {
 	[ -z "$timed_out" ] || report 124 "the command was still running after $limit s, so the guest was stopped.${found:+ Its kernel complained:}"
 	[ -e "$run_dir/verdict" ] || ! stale_int3 ||
 		report 121 "the emulator failed: a CPU saw an int3 that the kernel had taken away before. Its kernel complained:"
+	[ -e "$run_dir/verdict" ] || ! aborted || report 121 "the emulator failed: QEMU aborted while the command ran."
 	[ -e "$run_dir/verdict" ] || report 125 "the guest died while the command ran.${found:+ Its kernel complained:}"
 	read -r kind rest <"$run_dir/verdict"
 	[ "$kind" != stopped ] || judge_stopped "${rest%% *}" "${rest#* }"
