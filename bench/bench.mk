@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/*.h) lib/hab.h lib/rseq.h
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mechanisms mechanisms-count replay trace-summary \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mechanisms mechanisms-count replay slice trace-summary \
 	librecord.so)
 
 .PHONY: bench-programs
@@ -25,6 +25,9 @@ $(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUIL
 REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay_malloc.o \
 	replay_options.o safepoint.o statistics.o trace.o)
 $(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
+	$(CC) -pthread -o $@ $^
+
+$(BUILD)/bench/slice: $(addprefix $(BUILD)/bench/,slice.o statistics.o) $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
 $(BUILD)/bench/trace-summary: $(addprefix $(BUILD)/bench/,trace_summary.o trace.o)

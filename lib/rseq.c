@@ -12,13 +12,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "rseq.h"
 
-/* The size that kernels before 6.3 know, and all later ones still take. */
-#define OWN_SIZE 32
+/*
+ * The size that kernels before 6.3 know. From 7.0 on it means the behaviour of before: what
+ * is larger has its fields written only when they change, so preemption costs less.
+ */
+#define OLD_SIZE 32
+#define OWN_ROOM 64
+
+#ifndef AT_RSEQ_FEATURE_SIZE
+#define AT_RSEQ_FEATURE_SIZE 27
+#endif
 
 /* glibc's word on it; absent before 2.35. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -26,10 +35,10 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 union own_area {
 	struct rseq area;
-	char bytes[OWN_SIZE];
+	char bytes[OWN_ROOM];
 };
 
-static __thread union own_area own __attribute__((aligned(OWN_SIZE), tls_model("initial-exec"))) = {
+static __thread union own_area own __attribute__((aligned(OWN_ROOM), tls_model("initial-exec"))) = {
 	.area.cpu_id = (uint32_t)RSEQ_CPU_ID_UNINITIALIZED,
 };
 static __thread int own_registered __attribute__((tls_model("initial-exec")));
@@ -41,7 +50,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int call_rseq(int flags)
 {
-	return syscall(SYS_rseq, &own, OWN_SIZE, flags, HAB_RSEQ_SIGNATURE) ? -errno : 0;
+	unsigned int size = getauxval(AT_RSEQ_FEATURE_SIZE) > OLD_SIZE ? OWN_ROOM : OLD_SIZE;
+
+	return syscall(SYS_rseq, &own, size, flags, HAB_RSEQ_SIGNATURE) ? -errno : 0;
 }
 
 /* EBUSY: the thread has another registration that this library cannot see. */

@@ -25,8 +25,8 @@ die() {
 # Refuses a kernel this runner does not know, in words.
 check_kernel() {
 	case $1 in
-	6.1 | 6.12 | 7.2 | 6.12-debug | 6.12-kcsan) ;;
-	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug or 6.12-kcsan." ;;
+	6.1 | 6.12 | 7.2 | 6.12-debug | 6.12-kcsan | 7.2-slice) ;;
+	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug, 6.12-kcsan or 7.2-slice." ;;
 	esac
 }
 
@@ -34,8 +34,9 @@ check_kernel() {
 # none for Debian's own and for what is no kernel.
 settings_of() {
 	case $1 in
-	6.12-debug) printf '%s\n' "$vm_dir"/debug{,-kasan}.config ;;
-	6.12-kcsan) printf '%s\n' "$vm_dir"/debug{,-kcsan}.config ;;
+	6.12-debug) printf '%s\n' "$vm_dir"/config/{guest,checks,kasan}.config ;;
+	6.12-kcsan) printf '%s\n' "$vm_dir"/config/{guest,checks,kcsan}.config ;;
+	7.2-slice) printf '%s\n' "$vm_dir"/config/{guest,slice}.config ;;
 	esac
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # fetch's variables
-# The part of fetch that builds kernels with the kernel's own checks on: Debian's source,
+# The part of fetch that builds kernels with what Debian's own leave out: Debian's source,
 # configured by settings_of(), with everything that a guest needs built in. Sourced by
 # fetch, whose helpers it uses.
 #
@@ -39,9 +39,22 @@ install_kernel() {
 	echo "$release" >"$work/release"
 }
 
-# build_debug_kernel NAME: fills $work with that kernel.
-build_debug_kernel() {
-	local name=$1 package=linux-source-${1%%-*} source=$work/source objects=$work/objects program
+# download_source NAME: the package of that kernel's source, into $work/debs.
+download_source() {
+	local package=linux-source-${1%%-*}
+	step "kernel $1: downloading $package (about 150 MB)"
+	mkdir -p "$work/debs"
+	if [ "${1%%-*}" = 7.2 ]; then
+		read_lists trixie trixie-backports || die "the lists of trixie-backports cannot be had: see apt's message above."
+	fi
+	(cd "$work/debs" && apt_get "${apt_options[@]}" download "$package") ||
+		die "apt-get could not download $package: run apt-get update and try again."
+	[ ${#apt_options[@]} = 0 ] || forget_lists
+}
+
+# build_kernel NAME: fills $work with that kernel.
+build_kernel() {
+	local name=$1 source=$work/source objects=$work/objects program
 	local -a settings
 	for program in flex bison bc pahole gcc; do
 		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps."
@@ -49,10 +62,8 @@ build_debug_kernel() {
 	[[ $cache != *[[:space:]]* ]] ||
 		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."
 	mapfile -t settings < <(settings_of "$name")
-	step "kernel $name: downloading $package (about 150 MB)"
-	mkdir -p "$work/debs" "$source"
-	(cd "$work/debs" && apt_get download "$package") ||
-		die "apt-get could not download $package: run apt-get update and try again."
+	download_source "$name"
+	mkdir -p "$source"
 	source_tar "$work"/debs/*.deb | tar -x -C "$source" --strip-components=1
 	configure_kernel "$source" "$objects" "${settings[@]}"
 	step "kernel $name: building it (about 1,500 files; 5 GB of disk meanwhile)"
