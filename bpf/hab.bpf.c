@@ -139,22 +139,38 @@ int BPF_PROG(on_tlab, struct hab_event *event)
 	return on_event(ctx, event, HAB_EVENT_TLAB);
 }
 
+/* An object outside of TLABs, which is tried once for each of its parts. */
+struct outside {
+	void *ctx;
+	struct hab_event *event;
+	__u64 bytes; /* of a part */
+	__u64 rest;  /* what does not divide, and goes with the first */
+};
+
+static long on_outside_part(__u64 i, void *data)
+{
+	struct outside *outside = data;
+
+	on_part(outside->ctx, outside->event, HAB_EVENT_OUTSIDE,
+		outside->bytes + (i ? 0 : outside->rest));
+	return 0;
+}
+
 SEC("tp_btf/hab_outside")
 int BPF_PROG(on_outside, struct hab_event *event)
 {
-	__u64 bytes;
-	__u32 parts, i;
+	struct outside outside = { .ctx = ctx, .event = event };
+	__u32 parts;
 
 	if (!event)
 		return 0;
 	parts = event->parts;
-	if (!parts)
+	if (!parts || parts > HAB_PARTS_MAX)
 		return 0;
-	bytes = event->bytes / parts;
-	/* What does not divide goes with the first. */
-	on_part(ctx, event, HAB_EVENT_OUTSIDE, event->bytes - bytes * (parts - 1));
-	for (i = 1; i < HAB_PARTS_MAX && i < parts; i++)
-		on_part(ctx, event, HAB_EVENT_OUTSIDE, bytes);
+	outside.bytes = event->bytes / parts;
+	outside.rest = event->bytes - outside.bytes * parts;
+	/* Not a loop of this program's: the verifier would walk through all of its rounds. */
+	bpf_loop(parts, on_outside_part, &outside, 0);
 	return 0;
 }
 
