@@ -108,6 +108,8 @@ static __always_inline int on_part(void *ctx, struct hab_event *event, __u32 kin
 
 	if (!count_event(&counted, kind, bytes))
 		return 0;
+	if (kind == HAB_EVENT_REFILL)
+		count_told(&counted, event->restarts, event->waste_bytes);
 	probability = hab_throttle_event(event);
 	if (!probability) {
 		count_throttled(&counted);

@@ -45,6 +45,8 @@ struct told {
 	__u64 chunk_bytes;
 	__u64 object_bytes;
 	__u64 allocated_bytes;
+	__u64 restarts;
+	__u64 waste_bytes;
 	__u32 kind;
 	__u32 cpu;
 	__u32 domain;
@@ -151,6 +153,7 @@ static __always_inline int on_event(void *ctx, struct told *told)
 
 	if (!count_event(&counted, kind, told->bytes))
 		return 0;
+	count_told(&counted, told->restarts, told->waste_bytes);
 	if (!known)
 		announce(counted.machine, told->heap);
 	if (!throttle(told)) {
@@ -165,13 +168,15 @@ static __always_inline int on_event(void *ctx, struct told *told)
 
 SEC("usdt")
 int BPF_USDT(on_refill, const char *heap, __u64 bytes, __u64 chunk_bytes, __u32 cpu, __u32 domain,
-	     __u32 level)
+	     __u32 level, __u64 restarts, __u64 waste_bytes)
 {
 	struct told told = {
 		.kind = HAB_EVENT_REFILL,
 		.heap = heap,
 		.bytes = bytes,
 		.chunk_bytes = chunk_bytes,
+		.restarts = restarts,
+		.waste_bytes = waste_bytes,
 		.cpu = cpu,
 		.domain = domain,
 		.level = level,

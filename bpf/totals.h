@@ -152,6 +152,18 @@ static __always_inline bool count_event(struct counted *counted, __u32 kind, __u
 	return true;
 }
 
+/* What a program tells with a refill; mostly nothing. */
+static __always_inline void count_told(const struct counted *counted, __u64 restarts,
+				       __u64 waste_bytes)
+{
+	if (!counted->process)
+		return;
+	if (restarts)
+		__sync_fetch_and_add(&counted->process->restarts, restarts);
+	if (waste_bytes)
+		__sync_fetch_and_add(&counted->process->waste_bytes, waste_bytes);
+}
+
 static __always_inline void count_throttled(struct counted *counted)
 {
 	count_here(&counted->machine->throttled, 1);

@@ -88,6 +88,7 @@ static void give_up(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
 	struct hab_rest rest = { .start = start, .size = size, .level = level };
 	struct hab_rest dropped = hab_rests_add(&h->rests, rest);
 
+	h->dropped += dropped.size;
 	if (dropped.level)
 		h->levels[dropped.level - 1].waste += dropped.size;
 	else

@@ -61,6 +61,7 @@ struct hab_hierarchy_level {
  * @next: what lies below was carved from the pool
  * @rests: what was carved once and is free again; belongs to no domain
  * @waste: what callers gave back and @rests had no room for
+ * @dropped: what @rests had no room for since the heap was made, of all levels
  * @returned: what callers gave back
  * @direct_grants: requests served straight from the pool
  * @direct: and their sum
@@ -78,6 +79,7 @@ struct hab_hierarchy {
 	u64 next;
 	struct hab_rests rests;
 	u64 waste;
+	u64 dropped;
 	u64 returned;
 	u64 direct_grants;
 	u64 direct;

@@ -105,16 +105,20 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
 			  uint64_t want, struct hab_chunk *chunk)
 {
+	uint64_t restarts = thread->counters.restarts, waste = thread->counters.tlab_waste_bytes;
 	struct hab_refill refill = {
-		.size = sizeof(refill),
 		.min_bytes = least,
 		.want_bytes = want,
+		.restarts = restarts - thread->told.restarts,
+		.waste_bytes = waste - thread->told.waste_bytes,
 	};
 	int err = heap->backend->refill(heap, thread, &refill);
 
 	if (err)
 		return err;
 	if (refill.granted_bytes) {
+		thread->told.restarts = restarts;
+		thread->told.waste_bytes = waste;
 		thread->counters.refills++;
 		thread->counters.refill_bytes += refill.granted_bytes;
 		/* The kernel tells of its own. */

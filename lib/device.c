@@ -27,6 +27,7 @@ struct device {
 	struct hab_info *info;
 	size_t info_bytes;
 	size_t words_bytes;
+	uint32_t refill_size;
 };
 
 static int open_device(struct hab_heap *heap)
@@ -49,7 +50,7 @@ static int open_device(struct hab_heap *heap)
 	return -err;
 }
 
-static int check_version(struct hab_heap *heap, int fd)
+static int check_version(struct hab_heap *heap, int fd, struct device *device)
 {
 	struct hab_version version = { .size = sizeof(version) };
 
@@ -65,6 +66,10 @@ static int check_version(struct hab_heap *heap, int fd)
 			version.abi, HAB_ABI_VERSION);
 		return -ENODEV;
 	}
+	/* More than a module knows would be an error. */
+	device->refill_size = version.features & HAB_FEATURE_REFILL2 ?
+				      sizeof(struct hab_refill) :
+				      offsetof(struct hab_refill, restarts);
 	return 0;
 }
 
@@ -150,7 +155,7 @@ static int device_open(struct hab_heap *heap)
 	err = device->fd = open_device(heap);
 	if (err < 0)
 		goto free_device;
-	err = check_version(heap, device->fd);
+	err = check_version(heap, device->fd, device);
 	if (!err)
 		err = create_heap(heap, device);
 	if (!err)
@@ -204,6 +209,7 @@ static int device_refill(struct hab_heap *heap, struct hab_thread *thread,
 			 struct hab_refill *refill)
 {
 	(void)thread;
+	refill->size = ((struct device *)heap->backend_data)->refill_size;
 	return call(heap, HAB_IOC_REFILL, refill);
 }
 

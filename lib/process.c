@@ -227,16 +227,18 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 	struct process *process = heap->backend_data;
 	uint64_t least = (refill->min_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	uint64_t want = (refill->want_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
-	uint64_t entered = now_ns(process);
+	uint64_t entered = now_ns(process), dropped;
 	uint32_t cpu;
 	int err;
 
 	pthread_mutex_lock(&process->lock);
+	dropped = process->books.dropped;
 	cpu = thread->sections ? hab_rseq_cpu(hab_rseq_area()) : UINT32_MAX;
 	if (cpu < heap->nr_cpus)
 		err = refill_on_cpu_locked(heap, thread, cpu, entered, least, want, refill);
 	else
 		err = refill_from_pool_locked(process, least, want, refill);
+	refill->waste_bytes += (process->books.dropped - dropped) << HAB_GRANULE_SHIFT;
 	pthread_mutex_unlock(&process->lock);
 	return err;
 }

@@ -48,6 +48,7 @@ struct hab_tlab {
  * @since_sample: bytes since the last one
  * @counted: up to where in the TLAB those two are counted
  * @random: state of the sampler's generator
+ * @told: restarts and waste of @counters that refills have told
  * @next: in the heap's list
  * @previous: the pointer that points here
  *
@@ -71,6 +72,10 @@ struct hab_thread {
 	uint64_t since_sample;
 	uintptr_t counted;
 	uint64_t random;
+	struct {
+		uint64_t restarts;
+		uint64_t waste_bytes;
+	} told;
 	struct hab_thread *next;
 	struct hab_thread **previous;
 };

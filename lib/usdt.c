@@ -20,6 +20,8 @@
 #define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define DTRACE_PROBE6(provider, probe, a, b, c, d, e, f) \
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
+#define DTRACE_PROBE8(provider, probe, a, b, c, d, e, f, g, h) \
+	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h))
 #endif
 
 #define SEMAPHORE __attribute__((section(".probes")))
@@ -39,8 +41,9 @@ struct hab_usdt_objects {
 void hab_usdt_refill(const struct hab_heap *heap, const struct hab_refill *refill)
 {
 	if (hab_refill_semaphore)
-		DTRACE_PROBE6(hab, refill, heap->name, refill->granted_bytes, refill->chunk_bytes,
-			      refill->cpu, refill->domain, refill->level);
+		DTRACE_PROBE8(hab, refill, heap->name, refill->granted_bytes, refill->chunk_bytes,
+			      refill->cpu, refill->domain, refill->level, refill->restarts,
+			      refill->waste_bytes);
 }
 
 void hab_usdt_report(const struct hab_heap *heap, const struct hab_report *report)

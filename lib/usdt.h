@@ -4,14 +4,15 @@
  * that OpenTelemetry's profiler looks for. A probe is a nop; its semaphore, which the
  * tracer raises, says whether it is worth to go there.
  *
- *   hab:refill       heap, bytes, chunk_bytes, cpu, domain, level   (process backend only)
+ *   hab:refill       heap, bytes, chunk_bytes, cpu, domain, level, restarts, waste_bytes
+ *                    (process backend only)
  *   hab:tlab         heap, tag, bytes, chunk_bytes, object_bytes, allocated_bytes
  *   hab:outside      the same
  *   hab:sample       the same
  *   otel_memory:alloc   address, size, bytes it stands for
  *   otel_memory:free    address, of one that otel_memory:alloc told
  *
- * heap and tag are strings, bytes as in struct hab_event of uapi/hab.h.
+ * heap and tag are strings, numbers as in struct hab_event of uapi/hab.h.
  */
 #ifndef HAB_LIB_USDT_H
 #define HAB_LIB_USDT_H

@@ -99,7 +99,7 @@ static long ioctl_version(void __user *arg)
 		return err;
 	version.abi = HAB_ABI_VERSION;
 	version.nr_cpus = nr_cpu_ids;
-	version.features = hab_kfunc_ready() ? HAB_FEATURE_BTF : 0;
+	version.features = HAB_FEATURE_REFILL2 | (hab_kfunc_ready() ? HAB_FEATURE_BTF : 0);
 	return write_struct(arg, &version, sizeof(version), usize);
 }
 
@@ -144,11 +144,12 @@ destroy:
 static long ioctl_refill(struct hab_heap *heap, void __user *arg)
 {
 	struct hab_return give = { .size = sizeof(give) };
+	size_t first = offsetofend(struct hab_refill, reserved);
 	struct hab_refill refill;
 	u32 usize;
 	int err;
 
-	err = read_struct(&refill, sizeof(refill), sizeof(refill), arg, &usize);
+	err = read_struct(&refill, sizeof(refill), first, arg, &usize);
 	if (err)
 		return err;
 	err = hab_heap_refill(heap, &refill);

@@ -207,7 +207,7 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 entered, u
 int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
 {
 	u64 entered = now_ns(&heap->books);
-	u64 least, want;
+	u64 least, want, dropped;
 	int err;
 
 	if (refill->flags || refill->reserved || !refill->min_bytes ||
@@ -222,11 +222,13 @@ int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
 
 	preempt_disable();
 	raw_spin_lock(&heap->lock);
+	dropped = heap->books.dropped;
 	err = refill_locked(heap, smp_processor_id(), entered, least, want, refill);
+	dropped = heap->books.dropped - dropped;
 	raw_spin_unlock(&heap->lock);
 	/* Still on that CPU: the event's CPU is the refill's. */
 	if (!err && refill->granted_bytes)
-		hab_telemetry_refill(heap->id, heap->name, refill);
+		hab_telemetry_refill(heap->id, heap->name, refill, dropped << HAB_GRANULE_SHIFT);
 	preempt_enable();
 	return err;
 }

@@ -193,12 +193,15 @@ u64 hab_telemetry_offer(struct hab_event *event)
 }
 
 /* Apart, so that the event is not cleared while nobody listens. */
-static noinline void tell_refill(u64 heap_id, const char *name, struct hab_refill *refill)
+static noinline void tell_refill(u64 heap_id, const char *name, struct hab_refill *refill,
+				 u64 dropped_bytes)
 {
 	struct hab_event event = {
 		.heap_id = heap_id,
 		.bytes = refill->granted_bytes,
 		.chunk_bytes = refill->chunk_bytes,
+		.restarts = refill->restarts,
+		.waste_bytes = refill->waste_bytes + dropped_bytes,
 		.cpu = refill->cpu,
 		.domain = refill->domain,
 		.level = refill->level,
@@ -210,12 +213,13 @@ static noinline void tell_refill(u64 heap_id, const char *name, struct hab_refil
 	refill->sample_id = event.sample_id;
 }
 
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill)
+void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill,
+			  u64 dropped_bytes)
 {
 	this_cpu_inc(totals.refills);
 	this_cpu_add(totals.bytes, refill->granted_bytes);
 	if (trace_hab_refill_enabled())
-		tell_refill(heap_id, name, refill);
+		tell_refill(heap_id, name, refill, dropped_bytes);
 }
 
 void hab_telemetry_heap(u64 heap_id, const char *name)

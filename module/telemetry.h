@@ -17,11 +17,13 @@ void hab_telemetry_exit(void);
  * @heap_id: which heap
  * @name: its name, HAB_NAME_LEN bytes
  * @refill: what happened; its @sample_id is set if a listener kept the event
+ * @dropped_bytes: of rests, that the heap lost account of by it
  *
  * Context: process, preemption off (a tracepoint that is called preemptible loses
  * BPF hits to the recursion guard on kernels from 7.0 on).
  */
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill);
+void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill,
+			  u64 dropped_bytes);
 
 void hab_telemetry_heap(u64 heap_id, const char *name);
 void hab_telemetry_stack(struct hab_stack_event *event);

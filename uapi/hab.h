@@ -115,7 +115,8 @@ struct hab_version {
 	__u32 features;
 };
 
-#define HAB_FEATURE_BTF 0x1u /* BPF programs can use the throttler */
+#define HAB_FEATURE_BTF	    0x1u /* BPF programs can use the throttler */
+#define HAB_FEATURE_REFILL2 0x2u /* HAB_IOC_REFILL takes @restarts and @waste_bytes */
 
 /**
  * struct hab_create - argument of HAB_IOC_CREATE
@@ -163,6 +164,9 @@ struct hab_create {
  * @domain: out: id of the domain of the buffer the chunk is from
  * @level: out: 0 for the heap, else the configured level
  * @reserved: out: 0
+ * @restarts: in: for who listens: how often the caller's sequences started again since its
+ *	last call that ended with @granted_bytes
+ * @waste_bytes: in: likewise, bytes of its TLABs that were left over
  *
  * Takes a chunk from the lowest buffer of the CPU it runs on, after refilling
  * that buffer if it must. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM
@@ -183,6 +187,8 @@ struct hab_refill {
 	__u32 domain;
 	__u32 level;
 	__u32 reserved;
+	__u64 restarts;
+	__u64 waste_bytes;
 };
 
 /**
@@ -342,6 +348,8 @@ enum hab_event_kind {
  * @chunk_bytes: what the caller got of it; of HAB_EVENT_TLAB the TLAB's size
  * @object_bytes: size asked for of the object that raised it; 0: none (HAB_EVENT_REFILL)
  * @allocated_bytes: by the thread from this heap so far; 0 for HAB_EVENT_REFILL
+ * @restarts: of HAB_EVENT_REFILL, as in struct hab_refill: what the program says
+ * @waste_bytes: likewise, and rests of buffers that the heap lost account of by this refill
  * @sample_id: set by hab_throttle_event() if it keeps the event
  * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0:
  *	the probability is final
@@ -365,6 +373,8 @@ struct hab_event {
 	__u64 chunk_bytes;
 	__u64 object_bytes;
 	__u64 allocated_bytes;
+	__u64 restarts;
+	__u64 waste_bytes;
 	__u64 sample_id;
 	__u64 window;
 	__u64 candidate;

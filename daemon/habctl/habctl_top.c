@@ -108,6 +108,15 @@ static void stack(const json_t *process, struct text *line)
 		text_printf(line, "%s%s", i ? " < " : "", json_string_value(frame));
 }
 
+/* Of the memory that it got: what it says that it lost of it. */
+static double waste_percent(const json_t *process)
+{
+	double percent = 100.0 * (double)integer(process, "waste_bytes") /
+			 (double)(integer(process, "bytes") + !integer(process, "bytes"));
+
+	return percent < 999.9 ? percent : 999.9;
+}
+
 static void processes(const json_t *array, size_t rows, unsigned int columns, struct text *out)
 {
 	struct text line = { 0 };
@@ -115,8 +124,9 @@ static void processes(const json_t *array, size_t rows, unsigned int columns, st
 	const json_t *process;
 	size_t i;
 
-	text_printf(&line, "%8s %-15s %14s %12s %12s %9s  %s", "PID", "COMMAND", "BYTES/S",
-		    "REFILLS/S", "BYTES", "SAMPLES", "TOP STACK (share of its samples' bytes)");
+	text_printf(&line, "%8s %-15s %14s %10s %10s %6s %12s %9s  %s", "PID", "COMMAND", "BYTES/S",
+		    "REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "SAMPLES",
+		    "TOP STACK (share of its samples' bytes)");
 	add_line(out, columns, &line);
 	text_end(&line);
 	json_array_foreach(array, i, process) {
@@ -124,9 +134,10 @@ static void processes(const json_t *array, size_t rows, unsigned int columns, st
 			break;
 		human_bytes(integer(process, "bytes"), bytes, sizeof(bytes));
 		human_rate(real(process, "bytes_per_second"), speed, sizeof(speed));
-		text_printf(&line, "%8llu %-15s %14s %12.0f %12s %9llu",
+		text_printf(&line, "%8llu %-15s %14s %10.0f %10.1f %4.1f %% %12s %9llu",
 			    (unsigned long long)integer(process, "pid"), string(process, "comm"),
-			    speed, real(process, "refills_per_second"), bytes,
+			    speed, real(process, "refills_per_second"),
+			    real(process, "restarts_per_second"), waste_percent(process), bytes,
 			    (unsigned long long)integer(process, "sampled"));
 		stack(process, &line);
 		add_line(out, columns, &line);

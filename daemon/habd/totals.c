@@ -75,16 +75,21 @@ static void carry(struct totals_process *process, const struct totals_process *o
 	if (before) {
 		process->bytes_before = before->bytes_before;
 		process->refills_before = before->refills_before;
+		process->restarts_before = before->restarts_before;
 		process->bytes_per_second = before->bytes_per_second;
 		process->refills_per_second = before->refills_per_second;
+		process->restarts_per_second = before->restarts_per_second;
 	}
 	if (!point)
 		return;
 	process->bytes_per_second = rate(process->totals.bytes, process->bytes_before, seconds);
 	process->refills_per_second =
 		rate(process->totals.refills, process->refills_before, seconds);
+	process->restarts_per_second =
+		rate(process->totals.restarts, process->restarts_before, seconds);
 	process->bytes_before = process->totals.bytes;
 	process->refills_before = process->totals.refills;
+	process->restarts_before = process->totals.restarts;
 }
 
 static void update_processes(struct totals *totals, double seconds, bool point)
@@ -150,6 +155,8 @@ void totals_fold(struct totals *totals, struct feed *feed)
 		exited->sampled += last.sampled;
 		exited->throttled += last.throttled;
 		exited->lost += last.lost;
+		exited->restarts += last.restarts;
+		exited->waste_bytes += last.waste_bytes;
 		totals->nr_exited++;
 	}
 }

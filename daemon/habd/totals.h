@@ -10,8 +10,10 @@ struct totals_process {
 	struct hab_process_totals totals; /* comm is clean */
 	uint64_t bytes_before;
 	uint64_t refills_before;
+	uint64_t restarts_before;
 	double bytes_per_second;
 	double refills_per_second;
+	double restarts_per_second;
 };
 
 struct totals {

@@ -58,6 +58,8 @@ static void put_process_totals(json_t *object, const struct hab_process_totals *
 	json_put(object, "sampled", totals->sampled);
 	json_put(object, "throttled", totals->throttled);
 	json_put(object, "lost", totals->lost);
+	json_put(object, "restarts", totals->restarts);
+	json_put(object, "waste_bytes", totals->waste_bytes);
 }
 
 /* Samples come with the largest first, so the first of the process is its top one. */
@@ -134,6 +136,7 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 		put_process_totals(object, &process->totals);
 		json_put_real(object, "bytes_per_second", process->bytes_per_second);
 		json_put_real(object, "refills_per_second", process->refills_per_second);
+		json_put_real(object, "restarts_per_second", process->restarts_per_second);
 		if (sample)
 			put_stack(object, profile, sample);
 		json_array_append_new(array, object);

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define PROBES_MAX	 16
-#define PROBES_ARGUMENTS 6
+#define PROBES_ARGUMENTS 8
 #define PROBES_KEPT	 8192
 #define PROBES_NOP	 0x90
 #define PROBES_INT3	 0xcc

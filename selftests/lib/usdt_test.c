@@ -17,7 +17,7 @@
 
 static const char *const names[] = { "hab:refill", "hab:tlab",		"hab:outside",
 				     "hab:sample", "otel_memory:alloc", "otel_memory:free" };
-static const int nr_arguments[] = { 6, 6, 6, 6, 3, 1 };
+static const int nr_arguments[] = { 8, 6, 6, 6, 3, 1 };
 #define NAMES 6
 
 /* The order of the arguments of hab:tlab, hab:outside and hab:sample. */
@@ -76,6 +76,16 @@ static bool allocate(FIXTURE_DATA(probes) * self, int objects)
 	}
 	hab_heap_stats(self->heap, &self->after);
 	return true;
+}
+
+static uint64_t waste(const struct hab_heap_stats *stats)
+{
+	uint64_t sum = stats->tlab_waste_bytes;
+	size_t l;
+
+	for (l = 0; l < sizeof(stats->levels) / sizeof(*stats->levels); l++)
+		sum += stats->levels[l].waste_bytes;
+	return sum;
 }
 
 static uint64_t all_hits(const struct probes *probes)
@@ -167,6 +177,10 @@ TEST_F(probes, each_refill_is_told_once_with_its_bytes)
 	EXPECT_STREQ("probed", (const char *)self->refill->last[0]);
 	EXPECT_EQ(self->refill->last[3], self->refill->last[4]); /* domain of a CPU is its number */
 	EXPECT_EQ(1, self->refill->last[5]);
+	/* Of each thread up to its last refill. */
+	EXPECT_GE(self->after.restarts, self->refill->sums[6]);
+	EXPECT_GE(waste(&self->after), self->refill->sums[7]);
+	EXPECT_LT(waste(&self->after) / 2, self->refill->sums[7]);
 }
 
 TEST_F(probes, each_new_tlab_is_told_once_with_its_size)

@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -79,7 +80,7 @@ TEST_F(device, version_tells_the_abi_and_that_bpf_programs_can_attach)
 
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_VERSION, &version));
 	EXPECT_EQ(HAB_ABI_VERSION, version.abi);
-	EXPECT_EQ(HAB_FEATURE_BTF, version.features & HAB_FEATURE_BTF);
+	EXPECT_EQ(HAB_FEATURE_BTF | HAB_FEATURE_REFILL2, version.features);
 	EXPECT_GE(version.nr_cpus, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
@@ -248,6 +249,25 @@ TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
 	refill.want_bytes = 64;
 	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
 	EXPECT_EQ(64, refill.chunk_bytes);
+}
+
+TEST_F(device, a_refill_of_the_first_size_is_served_and_nothing_behind_it_written)
+{
+	struct hab_refill refill = {
+		.size = offsetof(struct hab_refill, restarts),
+		.min_bytes = 64,
+		.want_bytes = 64,
+		.restarts = 4711,
+		.waste_bytes = 4712,
+	};
+
+	ASSERT_EQ(0, created(self));
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	EXPECT_EQ(64, refill.chunk_bytes);
+	EXPECT_EQ(4711, refill.restarts);
+	EXPECT_EQ(4712, refill.waste_bytes);
+	refill.size--;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REFILL, &refill));
 }
 
 TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)

@@ -3,6 +3,10 @@
  * The BPF program against the module, without the daemon: exact totals, the
  * throttler's rate, and that no event goes uncounted.
  */
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+
 #include "telemetry.h"
 
 TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
@@ -73,6 +77,43 @@ TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted
 	EXPECT_EQ(400, others.refills);
 	EXPECT_EQ(2 * mine.bytes, others.bytes);
 	EXPECT_STREQ(mine.comm, others.comm);
+}
+
+TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_tell_are_summed_for_their_process, 120)
+{
+	struct hab_create create = {
+		.size = sizeof(create),
+		.arena_bytes = 1 << 20,
+		.nr_levels = 1,
+		.levels = { { 4096, HAB_DOMAIN_CPU, 0 } },
+	};
+	struct hab_refill refill = {
+		.size = sizeof(refill),
+		.min_bytes = 4096,
+		.want_bytes = 4096,
+		.restarts = 3,
+		.waste_bytes = 100,
+	};
+	struct hab_process_totals mine = { 0 };
+	int fd, i;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ioctl(fd, HAB_IOC_CREATE, &create));
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
+		ASSERT_EQ(4096, refill.granted_bytes);
+	}
+	/* As programs call that were built before these could be told. */
+	refill.size = offsetof(struct hab_refill, restarts);
+	ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
+	close(fd);
+	ASSERT_TRUE(process_totals(self, getpid(), &mine));
+	EXPECT_EQ(11, mine.refills);
+	EXPECT_EQ(30, mine.restarts);
+	EXPECT_EQ(1000, mine.waste_bytes);
 }
 
 TEST_F_TIMEOUT(telemetry, every_event_is_sampled_throttled_or_lost, 120)
