@@ -185,7 +185,7 @@ unsigned int module_problems(const struct module_state *state, struct problem *p
 	if (!state->loaded && !state->device)
 		add(problems, room, &count, "the module hab is not loaded",
 		    "run `modprobe hab` as root; if it is not found, build and install it "
-		    "for this kernel first (`make install`, or the hab-dkms package)");
+		    "for this kernel first (`make module-install` where its source is)");
 	else if (!state->device)
 		add(problems, room, &count, "the module is loaded, but /dev/hab is missing",
 		    "look for the reason in `dmesg | grep hab`, and whether devtmpfs is "
