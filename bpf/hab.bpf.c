@@ -167,8 +167,10 @@ int BPF_PROG(on_outside, struct hab_event *event)
 	if (!event)
 		return 0;
 	parts = event->parts;
-	if (!parts || parts > HAB_PARTS_MAX)
+	if (!parts)
 		return 0;
+	if (parts > HAB_PARTS_MAX)
+		parts = HAB_PARTS_MAX;
 	outside.bytes = event->bytes / parts;
 	outside.rest = event->bytes - outside.bytes * parts;
 	/* Not a loop of this program's: the verifier would walk through all of its rounds. */

@@ -102,9 +102,9 @@ struct hab_process_totals {
 	__u64 bytes;   /* of them */
 	__u64 sampled; /* this and the next two: of events of all kinds */
 	__u64 throttled;
-	__u64 lost;	/* kept by the throttler, but the ring was full */
-	__u64 restarts; /* this and the next: what the process tells, up to its threads' last
-			   refills */
+	__u64 lost; /* kept by the throttler, but the ring was full */
+	/* What the process tells, up to the last refill of each thread. */
+	__u64 restarts;
 	__u64 waste_bytes;
 	char comm[HAB_COMM_LEN];
 };

@@ -50,11 +50,11 @@ static int open_device(struct hab_heap *heap)
 	return -err;
 }
 
-static int check_version(struct hab_heap *heap, int fd, struct device *device)
+static int check_version(struct hab_heap *heap, struct device *device)
 {
 	struct hab_version version = { .size = sizeof(version) };
 
-	if (ioctl(fd, HAB_IOC_VERSION, &version)) {
+	if (ioctl(device->fd, HAB_IOC_VERSION, &version)) {
 		snprintf(heap->reason, sizeof(heap->reason),
 			 DEVICE_PATH " does not answer as module hab does: %s", strerror(errno));
 		return -ENODEV;
@@ -155,7 +155,7 @@ static int device_open(struct hab_heap *heap)
 	err = device->fd = open_device(heap);
 	if (err < 0)
 		goto free_device;
-	err = check_version(heap, device->fd, device);
+	err = check_version(heap, device);
 	if (!err)
 		err = create_heap(heap, device);
 	if (!err)

@@ -14,7 +14,8 @@ static inline unsigned int hab_patience(void)
 {
 	const char *said = getenv("HAB_PATIENCE");
 
-	if (said)
+	/* 0 would be none at all: no limit. */
+	if (said && atoi(said) > 0)
 		return (unsigned int)atoi(said);
 	return access("/sys/kernel/debug/fail_usercopy", F_OK) ? 3 : 10;
 }

@@ -111,9 +111,10 @@ static void stack(const json_t *process, struct text *line)
 /* Of the memory that it got: what it says that it lost of it. */
 static double waste_percent(const json_t *process)
 {
-	double percent = 100.0 * (double)integer(process, "waste_bytes") /
-			 (double)(integer(process, "bytes") + !integer(process, "bytes"));
+	double bytes = (double)integer(process, "bytes");
+	double percent = bytes > 0 ? 100 * (double)integer(process, "waste_bytes") / bytes : 0;
 
+	/* A program may say anything; the column is that wide. */
 	return percent < 999.9 ? percent : 999.9;
 }
 
