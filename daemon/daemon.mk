@@ -26,7 +26,7 @@ SHARED_SOURCES := filter kinds module_files rate string_table util
 DRAWN_SOURCES := profile_parts profile_folded profile_svg profile_html flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habd span options listen privilege totals missed numbers metrics \
-	bpf_feed usdt_feed ring libraries bpf_counts bpf_log replay \
+	bpf_feed usdt_feed live libraries bpf_counts bpf_log replay \
 	ingest hold stacks stack_past sample_log \
 	binaries build_id maps symbols symbol_reader symbol_file demangle \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata sites \

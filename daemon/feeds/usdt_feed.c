@@ -11,21 +11,17 @@
  * second has more than its share, and what the program lets through is a little more than that, by
  * the average of events so far.
  */
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf_counts.h"
 #include "bpf_log.h"
-#include "feed.h"
 #include "habd.h"
 #include "hab_usdt.skel.h"
+#include "live.h"
 #include "module_files.h"
 #include "privilege.h"
-#include "ring.h"
 #include "util.h"
 
 #define SECOND_NS	1000000000ull
@@ -35,11 +31,8 @@
 #define CERTAIN		(1ull << 32)
 
 struct usdt_feed {
-	struct feed feed;
-	struct habd *habd;
+	struct live_feed live; /* first */
 	struct hab_usdt_bpf *skeleton;
-	struct ring_buffer *ring;
-	struct bpf_counts counts;
 	struct bpf_link *links[LIBRARIES_MAX][HAB_EVENT_KINDS];
 	uint64_t rate;
 	uint64_t window_ns;
@@ -54,35 +47,6 @@ static const char *const probes[HAB_EVENT_KINDS] = {
 	[HAB_EVENT_OUTSIDE] = "outside",
 	[HAB_EVENT_SAMPLE] = "sample",
 };
-
-static struct bpf_program *program_of(const struct usdt_feed *feed, unsigned int kind)
-{
-	switch (kind) {
-	case HAB_EVENT_TLAB:
-		return feed->skeleton->progs.on_tlab;
-	case HAB_EVENT_OUTSIDE:
-		return feed->skeleton->progs.on_outside;
-	case HAB_EVENT_SAMPLE:
-		return feed->skeleton->progs.on_sample;
-	default:
-		return feed->skeleton->progs.on_refill;
-	}
-}
-
-static bool is_followed(const struct usdt_feed *feed, unsigned int kind)
-{
-	return kind == HAB_EVENT_REFILL || feed->habd->options->events & 1u << kind;
-}
-
-static int take_record(void *context, void *data, size_t size)
-{
-	struct usdt_feed *feed = context;
-
-	pthread_mutex_lock(&feed->habd->lock);
-	ingest_record(feed->habd->ingest, data, size, clock_monotonic_ns());
-	pthread_mutex_unlock(&feed->habd->lock);
-	return 0;
-}
 
 static volatile struct hab_usdt_window *window_at(const struct usdt_feed *feed, uint32_t number)
 {
@@ -101,7 +65,7 @@ static void end_window(struct usdt_feed *feed, volatile struct hab_usdt_window *
 	};
 
 	if (window->number)
-		take_record(feed, &record, sizeof(record));
+		live_take(&feed->live, &record, sizeof(record));
 }
 
 /* More candidates than points on the average, so that few windows have too few. */
@@ -140,49 +104,19 @@ static void turn(struct usdt_feed *feed, uint64_t passed_ns)
 	end_window(feed, window_at(feed, number - 2));
 }
 
+/* As live_poll, and turns the window. */
 static int feed_poll(struct feed *base, int timeout_ms)
 {
 	struct usdt_feed *feed = (struct usdt_feed *)base;
 	uint64_t passed = clock_monotonic_ns() - feed->turned_ns;
 	uint64_t window = feed->window_ns;
 	int left = passed < window ? (int)((window - passed) / 1000000) + 1 : 0;
-	int err = ring_read(feed->ring, left < timeout_ms ? left : timeout_ms);
+	int err = live_poll(base, left < timeout_ms ? left : timeout_ms);
 
 	passed = clock_monotonic_ns() - feed->turned_ns;
 	if (passed >= window)
 		turn(feed, passed);
 	return err;
-}
-
-static uint64_t feed_now(struct feed *base)
-{
-	(void)base;
-	return clock_monotonic_ns();
-}
-
-static void feed_read(struct feed *base, struct feed_totals *totals)
-{
-	struct usdt_feed *feed = (struct usdt_feed *)base;
-	unsigned int kind;
-
-	bpf_counts_read(&feed->counts, totals);
-	totals->missed_events = 0;
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		if (is_followed(feed, kind))
-			totals->missed_events += bpf_missed(program_of(feed, kind));
-}
-
-static bool feed_forget(struct feed *base, uint32_t pid, struct hab_process_totals *last)
-{
-	struct usdt_feed *feed = (struct usdt_feed *)base;
-
-	return bpf_counts_forget(&feed->counts, pid, last);
-}
-
-static bool feed_ended(struct feed *base)
-{
-	(void)base;
-	return false;
 }
 
 static void feed_close(struct feed *base)
@@ -193,19 +127,18 @@ static void feed_close(struct feed *base)
 	for (i = 0; i < LIBRARIES_MAX; i++)
 		for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 			bpf_link__destroy(feed->links[i][kind]);
-	ring_buffer__free(feed->ring);
+	live_end(&feed->live);
 	hab_usdt_bpf__destroy(feed->skeleton);
-	bpf_counts_end(&feed->counts);
 	free(feed);
 }
 
 static const struct feed_ops usdt_ops = {
 	.name = "probes",
 	.poll = feed_poll,
-	.now_ns = feed_now,
-	.read = feed_read,
-	.forget = feed_forget,
-	.ended = feed_ended,
+	.now_ns = live_now_ns,
+	.read = live_read,
+	.forget = live_forget,
+	.ended = live_ended,
 	.close = feed_close,
 };
 
@@ -214,17 +147,18 @@ static int attach(struct usdt_feed *feed, const struct libraries *libraries)
 {
 	unsigned int i, kind;
 	size_t length;
-	char *about = feed->feed.about;
+	char *about = feed->live.feed.about;
+	const size_t room = sizeof(feed->live.feed.about);
 
-	snprintf(about, sizeof(feed->feed.about), "static probes, at most %llu samples/s, of",
+	snprintf(about, room, "static probes, at most %llu samples/s, of",
 		 (unsigned long long)feed->rate);
 	for (i = 0; i < libraries->nr; i++) {
 		for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-			if (!is_followed(feed, kind))
+			if (!live_follows(&feed->live, kind))
 				continue;
-			feed->links[i][kind] = bpf_program__attach_usdt(program_of(feed, kind), -1,
-									libraries->paths[i], "hab",
-									probes[kind], NULL);
+			feed->links[i][kind] = bpf_program__attach_usdt(feed->live.programs[kind],
+									-1, libraries->paths[i],
+									"hab", probes[kind], NULL);
 			if (feed->links[i][kind])
 				continue;
 			say("%s: its probe hab:%s cannot be followed (%s): it must be a libhab "
@@ -235,16 +169,15 @@ static int attach(struct usdt_feed *feed, const struct libraries *libraries)
 			return EXIT_BPF;
 		}
 		length = strlen(about);
-		snprintf(about + length, sizeof(feed->feed.about) - length, " %s",
-			 libraries->paths[i]);
+		snprintf(about + length, room - length, " %s", libraries->paths[i]);
 	}
 	return 0;
 }
 
 static int start(struct usdt_feed *feed)
 {
+	struct bpf_program **programs = feed->live.programs;
 	const char *doing = "opened";
-	unsigned int kind;
 	int error = 0;
 
 	feed->skeleton = hab_usdt_bpf__open();
@@ -252,23 +185,22 @@ static int start(struct usdt_feed *feed)
 		error = -errno;
 		goto refused;
 	}
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		bpf_program__set_autoload(program_of(feed, kind), is_followed(feed, kind));
+	programs[HAB_EVENT_REFILL] = feed->skeleton->progs.on_refill;
+	programs[HAB_EVENT_TLAB] = feed->skeleton->progs.on_tlab;
+	programs[HAB_EVENT_OUTSIDE] = feed->skeleton->progs.on_outside;
+	programs[HAB_EVENT_SAMPLE] = feed->skeleton->progs.on_sample;
+	live_choose(&feed->live);
 	doing = "loaded";
 	error = hab_usdt_bpf__load(feed->skeleton);
 	if (error)
 		goto refused;
-	bpf_counts_begin(&feed->counts, &feed->skeleton->bss->places, feed->skeleton->maps.totals,
-			 feed->skeleton->maps.processes);
-	feed->ring = ring_buffer__new(bpf_map__fd(feed->skeleton->maps.records), take_record, feed,
-				      NULL);
-	if (!feed->ring) {
-		doing = "read";
-		error = -errno;
+	doing = "read";
+	error = live_begin(&feed->live, &feed->skeleton->bss->places, feed->skeleton->maps.totals,
+			   feed->skeleton->maps.processes, feed->skeleton->maps.records);
+	if (error)
 		goto refused;
-	}
 	turn(feed, feed->window_ns);
-	return attach(feed, &feed->habd->options->libraries);
+	return attach(feed, &feed->live.habd->options->libraries);
 refused:
 	say("the BPF program for static probes could not be %s (%s): it needs Linux 5.15 or "
 	    "later; --verbose shows the kernel's whole answer, its end is:",
@@ -301,8 +233,8 @@ struct feed *feed_open_usdt(struct habd *habd, int *code)
 {
 	struct usdt_feed *feed = xcalloc(1, sizeof(*feed));
 
-	feed->feed.ops = &usdt_ops;
-	feed->habd = habd;
+	feed->live.feed.ops = &usdt_ops;
+	feed->live.habd = habd;
 	if (!rate_per_second(habd->options->rate, &feed->rate))
 		feed->rate = DEFAULT_RATE;
 	feed->window_ns = WINDOW_NS;
@@ -311,9 +243,9 @@ struct feed *feed_open_usdt(struct habd *habd, int *code)
 	bpf_log_keep();
 	*code = start(feed);
 	if (*code) {
-		feed_close(&feed->feed);
+		feed_close(&feed->live.feed);
 		return NULL;
 	}
 	privilege_drop();
-	return &feed->feed;
+	return &feed->live.feed;
 }
