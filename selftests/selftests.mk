@@ -97,13 +97,13 @@ $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEAD
 $(addprefix $(BUILD)/tests/,hotplug_test churn_stop_test churn_move_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/churn.h lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/chunk.c $(INJECTED)
 
-$(addprefix $(BUILD)/tests/,abi_test abi_memory_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/abi.h uapi/hab.h $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,abi_test abi_memory_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/abi.h selftests/module/raw.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(addprefix $(BUILD)/tests/,hostile_test hostile_limits_test churn_unload_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/hostile.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,hostile_test hostile_limits_test churn_unload_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/hostile.h selftests/module/raw.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_ioctl.c fuzz_memory.c \

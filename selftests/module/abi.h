@@ -5,22 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include "raw.h"
 #include "uapi/hab.h"
 
 #define ARENA (16ull << 20)
-
-/* -errno of an ioctl, or its result. */
-static inline int call(int fd, unsigned long command, void *argument)
-{
-	int result = ioctl(fd, command, argument);
-
-	return result < 0 ? -errno : result;
-}
 
 static inline struct hab_create usual(void)
 {

@@ -4,7 +4,6 @@
  * charged for it, and what becomes of it when files are closed and processes fork.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -100,43 +99,23 @@ TEST_F(device, a_forked_child_keeps_the_arena_and_loses_the_words)
 #define GROUPS "/sys/fs/cgroup/"
 #define GROUP  GROUPS "hab-abi-test/"
 
-static int put(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		err = -errno;
-	close(fd);
-	return err;
-}
-
 /* What the group is charged for vmalloc(), in bytes. */
-static long long charged(void)
+static long charged(void)
 {
-	FILE *file = fopen(GROUP "memory.stat", "r");
-	long long bytes = -1;
-	char line[128];
-
-	while (file && fgets(line, sizeof(line), file) && sscanf(line, "vmalloc %lld", &bytes) != 1)
-		;
-	if (file)
-		fclose(file);
-	return bytes;
+	return read_number(GROUP "memory.stat", "vmalloc ");
 }
 
 TEST_F(device, what_is_mapped_of_the_kernels_is_charged_to_the_creators_memory_cgroup)
 {
-	long long areas = 0, before, after = 0;
+	long areas = 0, before, after = 0;
 	int fds[64], n, tries;
 
-	put(GROUPS "cgroup.subtree_control", "+memory");
-	if ((mkdir(GROUP, 0755) && errno != EEXIST) || put(GROUP "cgroup.procs", "0"))
+	write_text(GROUPS "cgroup.subtree_control", "+memory");
+	if ((mkdir(GROUP, 0755) && errno != EEXIST) || write_text(GROUP "cgroup.procs", "0"))
 		SKIP(return, "no memory cgroups here, or none to be made by this user");
 	before = charged();
 	if (before < 0) {
-		put(GROUPS "cgroup.procs", "0");
+		write_text(GROUPS "cgroup.procs", "0");
 		rmdir(GROUP);
 		SKIP(return, "this kernel does not charge memory to cgroups");
 	}
@@ -152,7 +131,7 @@ TEST_F(device, what_is_mapped_of_the_kernels_is_charged_to_the_creators_memory_c
 		after = charged();
 	}
 	EXPECT_LE(before + areas, after);
-	put(GROUPS "cgroup.procs", "0");
+	write_text(GROUPS "cgroup.procs", "0");
 	for (n = 0; n < 64; n++)
 		close(fds[n]);
 	rmdir(GROUP);

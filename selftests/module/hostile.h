@@ -9,7 +9,6 @@
 #define HAB_SELFTESTS_HOSTILE_H
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -19,6 +18,7 @@
 
 #include "kselftest_harness.h"
 #include "hab.h"
+#include "raw.h"
 #include "uapi/hab.h"
 
 #define MiB	   (1ul << 20)
@@ -26,35 +26,6 @@
 #define LIMIT	   "/sys/module/hab/parameters/max_heaps"
 #define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
 #define LOOKS	   200
-
-static inline int write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	int err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) < 0)
-		err = -errno;
-	close(fd);
-	return err;
-}
-
-/* The number behind @key and a space, or for "" the first in the file; -1: none. */
-static inline long read_number(const char *path, const char *key)
-{
-	FILE *file = fopen(path, "re");
-	char line[256];
-	long number = -1;
-
-	while (file && number < 0 && fgets(line, sizeof(line), file)) {
-		if (!strncmp(line, key, strlen(key)))
-			number = strtol(line + strlen(key), NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return number;
-}
 
 static inline long heaps(void)
 {
@@ -69,11 +40,6 @@ static inline bool heaps_are(long wanted)
 	for (i = 0; i < LOOKS && heaps() != wanted; i++)
 		usleep(50000);
 	return heaps() == wanted;
-}
-
-static inline int call(int fd, unsigned long command, void *argument)
-{
-	return ioctl(fd, command, argument) ? -errno : 0;
 }
 
 static inline int create_raw(int fd, uint64_t arena, struct hab_create *create)
