@@ -5,6 +5,7 @@
  *
  *	HAB_FUZZ_SEED=N         what was printed: the same draws again (not the same timing)
  *	HAB_FUZZ_OPERATIONS=N   how many, 1,000,000 if not set; fewer need not reach every errno
+ *	HAB_FUZZ_SECONDS=N      for so long instead, however many that are
  *	HAB_FUZZ_BESIDE=1       others have heaps, too: their limits are left alone, and what is
  *				left of all heaps in the end is not looked at
  *
@@ -39,6 +40,14 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 	return text ? strtoull(text, NULL, 0) : otherwise;
 }
 
+static time_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec;
+}
+
 static uint64_t number_in(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -71,6 +80,7 @@ FIXTURE(fuzz)
 	bool fit;
 	bool beside;
 	uint64_t wanted;
+	time_t until; /* or 0: until there are as many as wanted */
 	uint64_t heaps;
 	uint64_t areas;
 	uint64_t generation;
@@ -97,6 +107,8 @@ FIXTURE_SETUP(fuzz)
 	self->fit = true;
 	self->beside = number_from("HAB_FUZZ_BESIDE", 0);
 	self->wanted = number_from("HAB_FUZZ_OPERATIONS", OPERATIONS);
+	if (number_from("HAB_FUZZ_SECONDS", 0))
+		self->until = now() + (time_t)number_from("HAB_FUZZ_SECONDS", 0);
 	fuzz = mmap(NULL, sizeof(*fuzz), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, fuzz);
 	fuzz->seed = seed;
@@ -166,6 +178,16 @@ static void reap(struct _test_data_fuzz *self)
 	}
 }
 
+static uint64_t done_so_far(void)
+{
+	return __atomic_load_n(&fuzz->done, __ATOMIC_RELAXED);
+}
+
+static bool is_enough(const struct _test_data_fuzz *self)
+{
+	return self->until ? now() >= self->until : done_so_far() >= self->wanted;
+}
+
 static void fuzz_on(struct _test_data_fuzz *self)
 {
 	struct fuzz_thread dice = { .random = fuzz_seed_of(0, 4715) };
@@ -174,9 +196,9 @@ static void fuzz_on(struct _test_data_fuzz *self)
 
 	for (i = 0; i < FUZZ_ATTACKERS; i++)
 		start_attacker(self, i);
-	while ((done = __atomic_load_n(&fuzz->done, __ATOMIC_RELAXED)) < self->wanted &&
-	       !fuzz->crashes && !fuzz->victim_errors) {
+	while (!is_enough(self) && !fuzz->crashes && !fuzz->victim_errors) {
 		reap(self);
+		done = done_so_far();
 		usleep(20000);
 		if (done > next_kill) {
 			i = fuzz_roll(&dice) % FUZZ_ATTACKERS;
@@ -184,8 +206,8 @@ static void fuzz_on(struct _test_data_fuzz *self)
 			fuzz_record(FUZZ_kill, fuzz_errno(kill(fuzz->attackers[i], SIGKILL)));
 		}
 		/* Long runs show that they live. */
-		if (done / 10000000 > said) {
-			said = done / 10000000;
+		if (done / 1000000 > said) {
+			said = done / 1000000;
 			printf("# %lu operations, %lu processes, the victim had %lu arenas\n",
 			       (long)done, (long)self->generation, (long)fuzz->victim_rounds);
 			fflush(stdout);
@@ -229,7 +251,7 @@ TEST_F_TIMEOUT(fuzz, hostile_processes_harm_neither_the_kernel_nor_others, 10000
 	EXPECT_GT(fuzz->victim_rounds, 1);
 	/* Some are rare: not for a short run. */
 	missing = fuzz_missing();
-	if (self->wanted >= OPERATIONS)
+	if (fuzz->done >= OPERATIONS)
 		EXPECT_EQ(0, missing);
 
 	if (self->beside)
