@@ -183,8 +183,8 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	/* Parts of an event are one sample id, for one stack. */
 	if (!event->sample_id)
 		event->sample_id = atomic64_inc_return(&last_sample_id);
-	if (kept.number)
-		event->window = window_id(kind, kept.share, kept.number);
+	/* The part before may have been of a window, and the throttle off since. */
+	event->window = kept.number ? window_id(kind, kept.share, kept.number) : 0;
 	event->candidate = kept.place.candidate;
 	event->slot = kept.place.slot;
 	event->points = kept.points;

@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -24,6 +25,8 @@
 #define TLAB	 4096
 #define OBJECT	 48
 #define LARGE	 20000
+
+static bool stop;
 
 static int write_file(const char *path, const char *value)
 {
@@ -47,6 +50,8 @@ struct seen {
 	bool allocated_grows;
 	uint64_t tagged;
 	uint64_t stacks;
+	uint64_t windowed;  /* parts that are of a window */
+	uint64_t misplaced; /* and these have a slot that it has not */
 };
 
 FIXTURE(events)
@@ -81,6 +86,8 @@ static int on_record(void *context, void *data, size_t size)
 	seen = &self->seen[sample->kind];
 	seen->parts++;
 	seen->bytes += sample->bytes;
+	seen->windowed += sample->window != 0;
+	seen->misplaced += sample->window && sample->slot >= sample->points;
 	if (sample->sample_id == seen->last_id)
 		return 0;
 	seen->last_id = sample->sample_id;
@@ -218,6 +225,40 @@ TEST_F(events, an_object_outside_is_tried_as_often_as_tlabs_would_have_held_it)
 	ASSERT_LE(0, ring_buffer__consume(self->ring));
 	EXPECT_EQ(5 + HAB_PARTS_MAX, seen->parts);
 	EXPECT_EQ(1005 * TLAB, seen->bytes);
+}
+
+static void *change_rate(void *changes)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		write_file(RATE, "150");
+		write_file(RATE, "off");
+		__atomic_fetch_add((int *)changes, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* An event of many parts is one for the kernel to fill in again and again. */
+TEST_F(events, each_part_of_an_object_is_in_a_window_of_its_own_rate)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_OUTSIDE];
+	pthread_t changer;
+	int changes = 0;
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_OUTSIDE));
+	stop = false;
+	ASSERT_EQ(0, pthread_create(&changer, NULL, change_rate, &changes));
+	while (__atomic_load_n(&changes, __ATOMIC_RELAXED) < 300) {
+		if (!hab_alloc(self->heap, HAB_PARTS_MAX * TLAB))
+			hab_heap_reset(self->heap);
+		ring_buffer__consume(self->ring);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(changer, NULL);
+	TH_LOG("%lu events of %lu parts, %lu of them of a window", (long)seen->events,
+	       (long)seen->parts, (long)seen->windowed);
+	EXPECT_LT(0, seen->windowed);
+	EXPECT_LT(seen->windowed, seen->parts);
+	EXPECT_EQ(0, seen->misplaced);
 }
 
 TEST_F(events, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
