@@ -18,8 +18,7 @@ struct live_feed {
 
 /* Refills, and what was asked for. */
 bool live_follows(const struct live_feed *feed, unsigned int kind);
-/* Only the programs of what is followed are loaded: each makes processes enter the kernel more
- * often. */
+/* Loads only the programs of what is followed: each makes processes enter the kernel more. */
 void live_choose(struct live_feed *feed);
 /* Reads from the maps of what is loaded now. 0, or a negative errno. */
 int live_begin(struct live_feed *feed, struct hab_process_places *places,

@@ -76,11 +76,11 @@ FIXTURE_SETUP(fail)
 	memset(self, 0, sizeof(*self));
 	self->nth = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	self->log = -1;
-	ASSERT_EQ(0, leave_rseq());
 	if (access("/dev/hab", F_OK))
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	if (self->nth < 0)
 		SKIP(return, "this kernel has no fault injection");
+	ASSERT_EQ(0, leave_rseq());
 	self->log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	ASSERT_LE(0, self->log);
 	ASSERT_LE(0, lseek(self->log, 0, SEEK_END));
