@@ -14,7 +14,7 @@ configure_kernel() {
 	shift 2
 	mkdir -p "$objects"
 	grep -h '^CONFIG' "$@" >"$objects/wanted"
-	make -s -C "$source" O="$objects" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig >&2
+	make -s -C "$source" O="$objects" "${words[@]}" KCONFIG_ALLCONFIG="$objects/wanted" allnoconfig >&2
 	dropped=$(grep -v '=n$' "$objects/wanted" | grep -vxFf "$objects/.config") || true
 	[ -z "$dropped" ] ||
 		die "the kernel dropped these settings, because of others or because this compiler cannot: ${dropped//$'\n'/ }. See $*."
@@ -26,7 +26,7 @@ install_kernel() {
 	release=$(cat "$objects/include/config/kernel.release")
 	headers=$root/usr/src/linux-headers-$release
 	mkdir -p "$headers" "$root/lib/modules/$release"
-	make -s -C "$source" O="$objects" run-command \
+	make -s -C "$source" O="$objects" "${words[@]}" run-command \
 		KBUILD_RUN_COMMAND="\$(srctree)/scripts/package/install-extmod-build $headers" >&2
 	cp "$objects"/modules.{builtin,builtin.modinfo,order} "$root/lib/modules/$release/"
 	depmod -b "$root" "$release"
@@ -55,22 +55,24 @@ download_source() {
 # build_kernel NAME: fills $work with that kernel.
 build_kernel() {
 	local name=$1 source=$work/source objects=$work/objects program
-	local -a settings
-	for program in flex bison bc pahole gcc; do
+	local -a settings words
+	for program in flex bison bc pahole gcc clang; do
 		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps."
 	done
 	[[ $cache != *[[:space:]]* ]] ||
 		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."
 	mapfile -t settings < <(settings_of "$name")
+	mapfile -t words < <(words_of "$name")
 	download_source "$name"
 	mkdir -p "$source"
 	source_tar "$work"/debs/*.deb | tar -x -C "$source" --strip-components=1
 	configure_kernel "$source" "$objects" "${settings[@]}"
 	step "kernel $name: building it (about 1,500 files; 5 GB of disk meanwhile)"
-	make -s -C "$source" O="$objects" -j"$(nproc)" vmlinux modules >"$work/log" 2>&1 || {
+	make -s -C "$source" O="$objects" "${words[@]}" -j"$(nproc)" vmlinux modules >"$work/log" 2>&1 || {
 		tail -n 30 "$work/log" >&2
 		die "kernel $name did not build: see the end of its output above."
 	}
 	install_kernel "$source" "$objects"
+	[ ${#words[@]} = 0 ] || printf '%s\n' "${words[@]}" >"$work/make-words"
 	rm -rf "$source" "$objects" "$work/log"
 }

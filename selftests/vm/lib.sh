@@ -40,6 +40,14 @@ settings_of() {
 	esac
 }
 
+# words_of NAME: what make is told for a kernel built here and for modules of it, one a line. One is
+# clang's, so that the module is, too: Debian's kernels are configured by gcc, and want it.
+words_of() {
+	case $1 in
+	6.12-kcsan) echo CC=clang ;;
+	esac
+}
+
 # stamp_of NAME: what the stamp says of a NAME made by this recipe, from these settings.
 stamp_of() {
 	local -a settings
@@ -47,7 +55,7 @@ stamp_of() {
 	if [ ${#settings[@]} = 0 ]; then
 		echo "$recipe"
 	else
-		echo "$build_recipe $(cat "${settings[@]}" | grep '^CONFIG' | cksum)"
+		echo "$build_recipe $({ cat "${settings[@]}" | grep '^CONFIG' && words_of "$1"; } | cksum)"
 	fi
 }
 
