@@ -62,7 +62,7 @@ build_kernel() {
 	[[ $cache != *[[:space:]]* ]] ||
 		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."
 	mapfile -t settings < <(settings_of "$name")
-	mapfile -t words < <(words_of "$name")
+	mapfile -t words < <(words_of_kernel "$name")
 	download_source "$name"
 	mkdir -p "$source"
 	source_tar "$work"/debs/*.deb | tar -x -C "$source" --strip-components=1
@@ -73,6 +73,6 @@ build_kernel() {
 		die "kernel $name did not build: see the end of its output above."
 	}
 	install_kernel "$source" "$objects"
-	[ ${#words[@]} = 0 ] || printf '%s\n' "${words[@]}" >"$work/make-words"
+	words_of "$name" >"$work/make-words"
 	rm -rf "$source" "$objects" "$work/log"
 }
