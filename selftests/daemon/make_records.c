@@ -26,10 +26,12 @@
  *	--step-us N	from one sample to the next, in their own clock (default 1000)
  *	--pace-ms N	wait this long between two samples, each written out at once: for a pipe
  *			(default 0)
+ *	--live		the processes are real: each starts, has its one sample written out, and is
+ *			killed when 16 more have started. For a pipe; no --pid, --samples, --pace-ms
  *
  * What it says, one a line: samples= bytes= estimate= weight= objects= (the sum of
- * 1 / probability) and, with several kinds, kind_NAME= samples of it. The estimate is that
- * of habd: each sample's bytes * N.
+ * 1 / probability) and, with several kinds, kind_NAME= samples of it; with --live a_second=
+ * processes. The estimate is that of habd: each sample's bytes * N.
  *
  * The hard case is frames that nothing can resolve and that are all different, as
  * --stacks 100000 wants: each gets an address of its own, in no mapping.
@@ -37,15 +39,20 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../../bpf/records.h"
 
 #define LIST_MAX   16
+#define ALIVE	   16
 #define COMMON	   2 /* frames at the root that all stacks share */
 #define TLAB_BYTES 65536u
 
@@ -58,7 +65,7 @@ static struct {
 	uint64_t samples, processes, pid, threads, cgroups, stacks, depth, bytes, keep;
 	uint64_t start_ns, step_us, pace_ms;
 	const char *comm;
-	bool thread_stacks;
+	bool thread_stacks, live;
 	struct list kinds, tags, heaps;
 	uint64_t addresses[HAB_STACK_DEPTH];
 	unsigned int nr_addresses;
@@ -86,6 +93,7 @@ static const char *const kind_names[HAB_EVENT_KINDS] = {
 static FILE *output;
 static uint64_t sums[4]; /* bytes, estimate, weight, objects */
 static uint64_t kind_samples[HAB_EVENT_KINDS];
+static pid_t live_pid;
 
 static void __attribute__((noreturn)) refuse(const char *what, const char *value)
 {
@@ -176,12 +184,17 @@ static const char *heap_of(uint64_t process)
 	return set.heaps.count ? set.heaps.items[process % set.heaps.count] : "main";
 }
 
+static uint64_t pid_of(uint64_t process)
+{
+	return set.live ? (uint64_t)live_pid : set.pid + process * set.threads;
+}
+
 static void write_heap(uint64_t process)
 {
 	struct hab_record_heap heap = {
 		.head = { .type = HAB_RECORD_HEAP,
-			  .pid = (uint32_t)(set.pid + process * set.threads),
-			  .tid = (uint32_t)(set.pid + process * set.threads),
+			  .pid = (uint32_t)pid_of(process),
+			  .tid = (uint32_t)pid_of(process),
 			  .time_ns = set.start_ns },
 		.heap_id = process + 1,
 	};
@@ -194,7 +207,7 @@ static void write_heap(uint64_t process)
 static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 {
 	uint64_t process = i % set.processes, stack = i % set.stacks;
-	uint64_t pid = set.pid + process * set.threads;
+	uint64_t pid = pid_of(process);
 
 	sample->head.type = HAB_RECORD_SAMPLE;
 	sample->head.pid = (uint32_t)pid;
@@ -248,6 +261,60 @@ static void write_sample(uint64_t i)
 	write_record(&stack, sizeof(stack));
 }
 
+static void end_process(pid_t pid)
+{
+	if (pid) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+}
+
+/* A process of this program, so that its addresses have names. */
+static pid_t start_process(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		perror("make_records: fork");
+		exit(1);
+	}
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void write_live(void)
+{
+	pid_t alive[ALIVE] = { 0 };
+	struct timespec start, end;
+	double seconds;
+	uint64_t i;
+
+	set.samples = set.processes;
+	if (!set.nr_addresses) {
+		set.addresses[0] = (uintptr_t)start_process;
+		set.nr_addresses = 1;
+		set.stacks = set.depth = 1;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (i = 0; i < set.processes; i++) {
+		end_process(alive[i % ALIVE]);
+		live_pid = alive[i % ALIVE] = start_process();
+		write_heap(i);
+		write_sample(i);
+		if (fflush(output))
+			break;
+	}
+	for (i = 0; i < ALIVE; i++)
+		end_process(alive[i]);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
+	fprintf(stderr, "a_second=%.0f\n", (double)set.processes / seconds);
+}
+
 static void say_sums(void)
 {
 	unsigned int kind;
@@ -281,6 +348,7 @@ static void parse(int argc, char **argv)
 		{ "start-ns", required_argument, NULL, 'n' },
 		{ "step-us", required_argument, NULL, 'u' },
 		{ "pace-ms", required_argument, NULL, 'm' },
+		{ "live", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
 	};
 	static const struct {
@@ -304,6 +372,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'T':
 			set.thread_stacks = true;
+			break;
+		case 'l':
+			set.live = true;
 			break;
 		case 'a':
 			split_addresses(optarg);
@@ -330,26 +401,35 @@ static void parse(int argc, char **argv)
 		refuse("name one FILE", optind < argc ? argv[optind + 1] : "no argument");
 }
 
-int main(int argc, char **argv)
+static void write_samples(void)
 {
-	struct timespec pause;
+	struct timespec wait = {
+		.tv_sec = (time_t)(set.pace_ms / 1000),
+		.tv_nsec = (long)(set.pace_ms % 1000) * 1000000,
+	};
 	uint64_t i;
 
+	for (i = 0; i < set.processes; i++)
+		write_heap(i);
+	for (i = 0; i < set.samples; i++) {
+		write_sample(i);
+		if (set.pace_ms && (fflush(output) || nanosleep(&wait, NULL)))
+			break;
+	}
+}
+
+int main(int argc, char **argv)
+{
 	parse(argc, argv);
 	output = strcmp(argv[optind], "-") ? fopen(argv[optind], "we") : stdout;
 	if (!output) {
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));
 		return 1;
 	}
-	for (i = 0; i < set.processes; i++)
-		write_heap(i);
-	pause.tv_sec = (time_t)(set.pace_ms / 1000);
-	pause.tv_nsec = (long)(set.pace_ms % 1000) * 1000000;
-	for (i = 0; i < set.samples; i++) {
-		write_sample(i);
-		if (set.pace_ms && (fflush(output) || nanosleep(&pause, NULL)))
-			break;
-	}
+	if (set.live)
+		write_live();
+	else
+		write_samples();
 	if (fclose(output)) {
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));
 		return 1;
