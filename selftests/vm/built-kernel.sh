@@ -8,7 +8,7 @@
 # something else without a word, and a KASAN that is not there finds nothing. So each line
 # that was asked for is looked for in the result.
 
-# configure_kernel SOURCE OBJECTS SETTINGS...
+# configure_kernel SOURCE OBJECTS SETTINGS...; this and the next hand build_kernel()'s $words to make.
 configure_kernel() {
 	local source=$1 objects=$2 dropped
 	shift 2
