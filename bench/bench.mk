@@ -2,16 +2,16 @@
 # The programs of the experiments. Target: bench-programs.
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
-BENCH_HEADERS := $(wildcard bench/*.h) lib/hab.h lib/rseq.h
+BENCH_HEADERS := $(wildcard bench/programs/*.h) lib/hab.h lib/rseq/rseq.h
 BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mechanisms mechanisms-count replay slice trace-summary \
 	librecord.so)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
 
-$(BUILD)/bench/%.o: bench/%.c $(BENCH_HEADERS)
+$(BUILD)/bench/%.o: bench/programs/%.c $(BENCH_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(BENCH_CFLAGS) -c -o $@ $<
+	$(CC) $(BENCH_CFLAGS) -iquote . -c -o $@ $<
 
 MECHANISMS := $(addprefix $(BUILD)/bench/,mechanisms.o mechanisms_loops.o \
 	mechanisms_report.o operations.o statistics.o)
@@ -33,6 +33,6 @@ $(BUILD)/bench/slice: $(addprefix $(BUILD)/bench/,slice.o statistics.o) $(BUILD)
 $(BUILD)/bench/trace-summary: $(addprefix $(BUILD)/bench/,trace_summary.o trace.o)
 	$(CC) -o $@ $^
 
-$(BUILD)/bench/librecord.so: bench/record.c bench/trace.h
+$(BUILD)/bench/librecord.so: bench/programs/record.c bench/programs/trace.h
 	@mkdir -p $(@D)
-	$(CC) $(HAB_CFLAGS) -O2 -g -fno-builtin -shared -Wl,-soname,librecord.so -o $@ $<
+	$(CC) $(HAB_CFLAGS) -O2 -g -fno-builtin -iquote . -shared -Wl,-soname,librecord.so -o $@ $<

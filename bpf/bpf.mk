@@ -2,7 +2,7 @@
 # The BPF programs and their skeletons. Needs no kernel: CO-RE finds the types at load.
 
 BPFTOOL ?= $(or $(shell PATH=$$PATH:/usr/sbin command -v bpftool),/usr/sbin/bpftool)
-BPF_INCLUDES := -I/usr/include/$(shell $(CC) -dumpmachine)
+BPF_INCLUDES := -iquote . -I/usr/include/$(shell $(CC) -dumpmachine)
 BPF_HEADERS := bpf/records.h bpf/totals.h uapi/hab.h
 BPF_ARCH := $(patsubst aarch64%,arm64,$(patsubst x86_64%,x86,$(shell $(CC) -dumpmachine)))
 

@@ -18,15 +18,15 @@
 #include <bpf/bpf_tracing.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-#include "../uapi/hab.h"
+#include "uapi/hab.h"
 
 struct task_struct {
 	int pid;
 };
 #pragma clang attribute pop
 
-#include "records.h"
-#include "totals.h"
+#include "bpf/records.h"
+#include "bpf/totals.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -78,7 +78,7 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, 
 	sample->window = event->window;
 	sample->candidate = event->candidate;
 	sample->slot = event->slot;
-	sample->points = event->points;
+	sample->quota = event->quota;
 	sample->window_ms = event->window_ms;
 	sample->cpu = event->cpu;
 	sample->domain = event->domain;
@@ -118,7 +118,7 @@ static __always_inline int on_part(void *ctx, struct hab_event *event, __u32 kin
 	weight = counted.task ? counted.task->bytes[kind] : bytes;
 	sent = !send_sample(ctx, event, bytes, weight, probability,
 			    !counted.task || !counted.task->sends_stacks);
-	count_kept(&counted, kind, sent, event->candidate > event->points, event->sample_id);
+	count_kept(&counted, kind, sent, event->candidate > event->quota, event->sample_id);
 	return 0;
 }
 
@@ -237,7 +237,7 @@ int BPF_PROG(on_window, struct hab_window_event *event)
 	fill_head(&window->head, HAB_RECORD_WINDOW);
 	window->event.window = event->window;
 	window->event.candidates = event->candidates;
-	window->event.points = event->points;
+	window->event.quota = event->quota;
 	window->event.reserved = 0;
 	bpf_ringbuf_submit(window, no_hurry());
 	return 0;

@@ -4,7 +4,7 @@
  * (lib/usdt.h), which tell of heaps of the process backend.
  *
  * The hard case is the throttler, as the module's cannot be asked. A window's candidates
- * are chosen by chance, so many that their number is a little above the window's points;
+ * are chosen by chance, so many that their number is a little above the window's quota;
  * of these a uniform choice stays: later ones replace earlier ones (Algorithm R), as
  * hold.c of the reader expects. The reader turns the windows.
  */
@@ -24,9 +24,9 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
-#include "records.h"
+#include "bpf/records.h"
 #define HAB_BPF_PREEMPTIBLE
-#include "totals.h"
+#include "bpf/totals.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -56,7 +56,7 @@ struct told {
 	__u64 candidate;
 	__u64 sample_id;
 	__u32 slot;
-	__u32 points;
+	__u32 quota;
 	__u32 window_ms;
 };
 
@@ -66,19 +66,19 @@ static __always_inline bool throttle(struct told *told)
 
 	__sync_fetch_and_add(&window->measured, 1);
 	told->probability = window->threshold;
-	told->points = window->points;
+	told->quota = window->quota;
 	told->window = window->number;
 	told->window_ms = window->window_ms;
-	if (!told->points || !told->window)
+	if (!told->quota || !told->window)
 		return false;
 	if (told->probability < CERTAIN && bpf_get_prandom_u32() >= told->probability)
 		return false;
 	told->candidate = __sync_fetch_and_add(&window->candidates, 1) + 1;
 	told->slot = told->candidate - 1;
-	if (told->candidate > told->points)
+	if (told->candidate > told->quota)
 		told->slot = (bpf_get_prandom_u32() * told->candidate) >> 32;
 	told->sample_id = __sync_fetch_and_add(&sample_ids, 1) + 1;
-	return told->slot < told->points;
+	return told->slot < told->quota;
 }
 
 /* In the ring from the start: a probe's program may be preempted, so a CPU's scratch is not its
@@ -105,7 +105,7 @@ static __always_inline bool send_sample(void *ctx, const struct told *told, __u6
 	sample->window = told->window;
 	sample->candidate = told->candidate;
 	sample->slot = told->slot;
-	sample->points = told->points;
+	sample->quota = told->quota;
 	sample->window_ms = told->window_ms;
 	sample->cpu = told->cpu;
 	sample->domain = told->domain;
@@ -162,7 +162,7 @@ static __always_inline int on_event(void *ctx, struct told *told)
 	}
 	weight = counted.task ? counted.task->bytes[kind] : told->bytes;
 	sent = send_sample(ctx, told, weight);
-	count_kept(&counted, kind, sent, told->candidate > told->points, told->sample_id);
+	count_kept(&counted, kind, sent, told->candidate > told->quota, told->sample_id);
 	return 0;
 }
 

@@ -10,7 +10,7 @@
  *
  * Of the frames of either only those that are there are sent: the record ends with them.
  *
- * A sample whose candidate number is above its window's points takes the place of the
+ * A sample whose candidate number is above its window's quota takes the place of the
  * one that was sent before with the same window and slot. That one is dropped by
  * the reader and was throttled, so the slot counts once: as sampled when its first
  * sample was sent, as lost if that one found the ring full. The samples that stay have their final
@@ -20,7 +20,7 @@
 #define HAB_RECORDS_H
 
 #include <linux/types.h>
-#include "../uapi/hab.h"
+#include "uapi/hab.h"
 
 #define HAB_COMM_LEN	 16
 #define HAB_BUILD_ID_LEN 20
@@ -61,7 +61,7 @@ struct hab_record_sample {
 	__u64 window; /* this and the next five: as in struct hab_event */
 	__u64 candidate;
 	__u32 slot;
-	__u32 points;
+	__u32 quota;
 	__u32 window_ms;
 	__u32 cpu;
 	__u32 domain;
@@ -140,7 +140,7 @@ struct hab_machine_totals {
 };
 
 /*
- * One window of the throttler in hab_usdt.bpf.c, which keeps a uniform choice of @points out of
+ * One window of the throttler in hab_usdt.bpf.c, which keeps a uniform choice of @quota out of
  * the candidates as core/window.h has it. The reader sets it up before it is the current one.
  */
 #define HAB_USDT_WINDOWS 4 /* a power of two */
@@ -149,7 +149,7 @@ struct hab_usdt_window {
 	__u64 threshold;  /* of 2^32: the chance of an event to become a candidate */
 	__u64 measured;	  /* events */
 	__u64 candidates; /* of them */
-	__u32 points;
+	__u32 quota;
 	__u32 window_ms;
 };
 

@@ -7,7 +7,7 @@
 #ifndef HAB_CORE_OS_H
 #define HAB_CORE_OS_H
 
-#include "arithmetic.h"
+#include "core/arithmetic.h"
 
 #ifdef __KERNEL__
 

@@ -20,15 +20,15 @@ HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libsy
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
 DAEMON_FOLDERS := habd feeds samples symbols profile http habctl shared
-DAEMON_INCLUDES := $(addprefix -iquote daemon/,$(DAEMON_FOLDERS))
+DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := filter kinds module_files rate string_table util
 DRAWN_SOURCES := profile_parts profile_folded profile_svg profile_html flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
-	habd span options listen privilege totals missed numbers metrics \
+	habd span options sockets privilege totals missed numbers metrics \
 	bpf_feed usdt_feed live libraries bpf_counts bpf_log replay \
-	ingest hold stacks stack_past sample_log \
-	binaries build_id maps symbols symbol_reader symbol_file demangle \
+	ingest pending stacks stack_history sample_log \
+	binaries build_id processes symbols symbol_reader symbol_file demangle \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata sites \
 	http sending peer http_profile http_record http_json http_top http_page
 HABCTL_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared. Target: lib.
 
-LIB_SOURCES := lib/arena.c lib/backend.c lib/chunk.c lib/config.c lib/device.c lib/events.c lib/fork.c lib/heap.c \
-	lib/levels.c lib/process.c lib/registry.c lib/rseq.c lib/sampler.c lib/sizing.c lib/stack.c lib/thread.c \
-	lib/tlab.c lib/tolerant.c lib/topology.c lib/usdt.c core/hierarchy.c core/refill.c core/rests.c
+LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c fork.c heap.c levels.c registry.c sizing.c thread.c tlab.c) \
+	lib/rseq/rseq.c \
+	$(addprefix lib/backend/,arena.c backend.c device.c process.c tolerant.c topology.c) \
+	$(addprefix lib/telemetry/,events.c sampler.c stack.c usdt.c) \
+	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
@@ -16,7 +18,7 @@ LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
 # Of this file, too: flags that change must not leave old objects.
 $(BUILD)/lib/%.o: %.c lib/lib.mk
 	@mkdir -p $(@D)
-	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) -iquote . $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libhab.a: $(LIB_OBJECTS)
 	@rm -f $@

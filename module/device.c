@@ -16,13 +16,13 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
-#include "compat.h"
-#include "device.h"
-#include "heap.h"
-#include "kfunc.h"
-#include "listen.h"
-#include "sysfs.h"
-#include "telemetry.h"
+#include "module/compat.h"
+#include "module/device.h"
+#include "module/heap.h"
+#include "module/kfunc.h"
+#include "module/listeners.h"
+#include "module/sysfs.h"
+#include "module/telemetry.h"
 
 /**
  * struct hab_file - an open file
@@ -33,11 +33,11 @@
  */
 struct hab_file {
 	struct mutex lock;
-	struct hab_heap *heap;
+	struct hab_dev_heap *heap;
 	bool mapped[3];
 };
 
-static struct hab_heap *file_heap(struct file *filp)
+static struct hab_dev_heap *file_heap(struct file *filp)
 {
 	struct hab_file *file = filp->private_data;
 
@@ -60,7 +60,7 @@ static int hab_release(struct inode *inode, struct file *filp)
 {
 	struct hab_file *file = filp->private_data;
 
-	hab_heap_destroy(file->heap);
+	hab_dev_heap_destroy(file->heap);
 	mutex_destroy(&file->lock);
 	kfree(file);
 	return 0;
@@ -90,7 +90,7 @@ static int write_struct(void __user *arg, const void *src, size_t ksize, u32 usi
 
 static long ioctl_version(void __user *arg)
 {
-	struct hab_version version;
+	struct hab_ioc_version version;
 	u32 usize;
 	int err;
 
@@ -109,8 +109,8 @@ static long ioctl_version(void __user *arg)
  */
 static long ioctl_create(struct hab_file *file, void __user *arg)
 {
-	struct hab_create create;
-	struct hab_heap *heap;
+	struct hab_ioc_create create;
+	struct hab_dev_heap *heap;
 	u32 usize;
 	int err;
 
@@ -119,7 +119,7 @@ static long ioctl_create(struct hab_file *file, void __user *arg)
 		return err;
 	if (READ_ONCE(file->heap))
 		return -EBUSY;
-	heap = hab_heap_create(&create);
+	heap = hab_dev_heap_create(&create);
 	if (IS_ERR(heap))
 		return PTR_ERR(heap);
 	err = write_struct(arg, &create, sizeof(create), usize);
@@ -137,22 +137,22 @@ static long ioctl_create(struct hab_file *file, void __user *arg)
 	return 0;
 
 destroy:
-	hab_heap_destroy(heap);
+	hab_dev_heap_destroy(heap);
 	return err;
 }
 
-static long ioctl_refill(struct hab_heap *heap, void __user *arg)
+static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 {
-	struct hab_return give = { .size = sizeof(give) };
-	size_t first = offsetofend(struct hab_refill, reserved);
-	struct hab_refill refill;
+	struct hab_ioc_return give = { .size = sizeof(give) };
+	size_t first = offsetofend(struct hab_ioc_refill, reserved);
+	struct hab_ioc_refill refill;
 	u32 usize;
 	int err;
 
 	err = read_struct(&refill, sizeof(refill), first, arg, &usize);
 	if (err)
 		return err;
-	err = hab_heap_refill(heap, &refill);
+	err = hab_dev_heap_refill(heap, &refill);
 	if (err)
 		return err;
 	err = write_struct(arg, &refill, sizeof(refill), usize);
@@ -161,13 +161,13 @@ static long ioctl_refill(struct hab_heap *heap, void __user *arg)
 	/* Nobody knows of the chunk, so nobody else will give it back. */
 	give.offset = refill.chunk_offset;
 	give.bytes = refill.chunk_bytes;
-	hab_heap_return(heap, &give);
+	hab_dev_heap_return(heap, &give);
 	return err;
 }
 
-static long ioctl_stats(struct hab_heap *heap, void __user *arg)
+static long ioctl_stats(struct hab_dev_heap *heap, void __user *arg)
 {
-	struct hab_stats stats;
+	struct hab_ioc_stats stats;
 	u32 usize;
 	int err;
 
@@ -176,32 +176,32 @@ static long ioctl_stats(struct hab_heap *heap, void __user *arg)
 		return err;
 	if (stats.flags)
 		return -EINVAL;
-	hab_heap_stats(heap, &stats);
+	hab_dev_heap_stats(heap, &stats);
 	return write_struct(arg, &stats, sizeof(stats), usize);
 }
 
-static long ioctl_return(struct hab_heap *heap, void __user *arg)
+static long ioctl_return(struct hab_dev_heap *heap, void __user *arg)
 {
-	struct hab_return give;
+	struct hab_ioc_return give;
 	u32 usize;
 	int err;
 
 	err = read_struct(&give, sizeof(give), sizeof(give), arg, &usize);
 	if (err)
 		return err;
-	return hab_heap_return(heap, &give);
+	return hab_dev_heap_return(heap, &give);
 }
 
-static long ioctl_report(struct hab_heap *heap, void __user *arg)
+static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 {
-	struct hab_report report;
+	struct hab_ioc_report report;
 	u32 usize;
 	int err;
 
 	err = read_struct(&report, sizeof(report), sizeof(report), arg, &usize);
 	if (err)
 		return err;
-	err = hab_listen_report(heap, &report);
+	err = hab_listeners_report(heap, &report);
 	if (err)
 		return err;
 	return write_struct(arg, &report, sizeof(report), usize);
@@ -210,7 +210,7 @@ static long ioctl_report(struct hab_heap *heap, void __user *arg)
 static long ioctl_stack(void __user *arg)
 {
 	struct hab_stack_event event;
-	struct hab_stack stack;
+	struct hab_ioc_stack stack;
 	u32 usize;
 	int err;
 
@@ -231,7 +231,7 @@ static long ioctl_stack(void __user *arg)
 
 static long hab_ioctl(struct file *filp, unsigned int command, unsigned long argument)
 {
-	struct hab_heap *heap = file_heap(filp);
+	struct hab_dev_heap *heap = file_heap(filp);
 	void __user *arg = (void __user *)argument;
 
 	switch (command) {
@@ -265,7 +265,7 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 	default: /* HAB_IOC_RESET */
 		if (argument)
 			return -EINVAL;
-		hab_heap_reset(heap);
+		hab_dev_heap_reset(heap);
 		return 0;
 	}
 }
@@ -308,7 +308,7 @@ static int map_arena(struct vm_area_struct *vma, u64 bytes)
 static int hab_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct hab_file *file = filp->private_data;
-	struct hab_heap *heap = file_heap(filp);
+	struct hab_dev_heap *heap = file_heap(filp);
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
 	unsigned int area;
 	int err;

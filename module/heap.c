@@ -18,12 +18,12 @@
 #include <linux/smp.h>
 #include <linux/vmalloc.h>
 
-#include "heap.h"
-#include "heaps.h"
-#include "listen.h"
-#include "names.h"
-#include "telemetry.h"
-#include "topology.h"
+#include "module/heap.h"
+#include "module/heaps.h"
+#include "module/listeners.h"
+#include "module/names.h"
+#include "module/telemetry.h"
+#include "module/topology.h"
 
 /* A user at the limit of a cgroup hears of it by ENOMEM; the log is not the user's to fill. */
 #define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
@@ -35,12 +35,12 @@ MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (def
 static atomic_t nr_heaps = ATOMIC_INIT(0);
 static atomic64_t last_id = ATOMIC64_INIT(0);
 
-unsigned int hab_heap_count(void)
+unsigned int hab_dev_heap_count(void)
 {
 	return atomic_read(&nr_heaps);
 }
 
-static int check_create(const struct hab_create *create)
+static int check_create(const struct hab_ioc_create *create)
 {
 	int err;
 
@@ -57,7 +57,7 @@ static int check_create(const struct hab_create *create)
 }
 
 /* Fills in what is known of a CPU; entries that are known never change. */
-static void place_cpu_locked(struct hab_heap *heap, unsigned int cpu)
+static void place_cpu_locked(struct hab_dev_heap *heap, unsigned int cpu)
 {
 	u32 l, nr_cpus = heap->books.nr_domains;
 
@@ -76,7 +76,7 @@ static void *alloc_area(size_t bytes)
 	return __vmalloc(bytes, QUIETLY | __GFP_ZERO);
 }
 
-static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
+static int alloc_areas(struct hab_dev_heap *heap, u32 nr_levels)
 {
 	size_t table = sizeof(u32) * nr_levels * nr_cpu_ids;
 	u32 l;
@@ -96,7 +96,7 @@ static int alloc_areas(struct hab_heap *heap, u32 nr_levels)
 	return 0;
 }
 
-static void fill_info(struct hab_heap *heap, const struct hab_create *create)
+static void fill_info(struct hab_dev_heap *heap, const struct hab_ioc_create *create)
 {
 	struct hab_info *info = heap->info;
 	unsigned int cpu;
@@ -117,9 +117,9 @@ static void fill_info(struct hab_heap *heap, const struct hab_create *create)
 	raw_spin_unlock(&heap->lock);
 }
 
-struct hab_heap *hab_heap_create(struct hab_create *create)
+struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
-	struct hab_heap *heap;
+	struct hab_dev_heap *heap;
 	int err;
 
 	err = check_create(create);
@@ -140,7 +140,7 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 	memcpy(heap->name, create->name, sizeof(heap->name));
 	err = alloc_areas(heap, create->nr_levels);
 	if (err) {
-		hab_heap_destroy(heap);
+		hab_dev_heap_destroy(heap);
 		return ERR_PTR(err);
 	}
 	hab_hierarchy_init(&heap->books, create->arena_bytes, create->nr_levels, create->levels,
@@ -149,17 +149,17 @@ struct hab_heap *hab_heap_create(struct hab_create *create)
 	create->heap_id = heap->id;
 	create->info_bytes = heap->info_bytes;
 	create->words_bytes = heap->words_bytes;
-	hab_heaps_join(heap, hab_listen_show);
+	hab_dev_heaps_join(heap, hab_listeners_show);
 	return heap;
 }
 
-void hab_heap_destroy(struct hab_heap *heap)
+void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 {
 	u32 l;
 
 	if (!heap)
 		return;
-	hab_heaps_leave(heap);
+	hab_dev_heaps_leave(heap);
 	for (l = 0; l < HAB_MAX_LEVELS; l++)
 		kvfree(heap->books.levels[l].buffers);
 	vfree(heap->books.words);
@@ -175,8 +175,8 @@ static u64 now_ns(const struct hab_hierarchy *books)
 }
 
 /* Preemption is off: @cpu stays the CPU until the caller lets go of the lock. */
-static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 entered, u64 least, u64 want,
-			 struct hab_refill *refill)
+static int refill_locked(struct hab_dev_heap *heap, unsigned int cpu, u64 entered, u64 least, u64 want,
+			 struct hab_ioc_refill *refill)
 {
 	struct hab_hierarchy *books = &heap->books;
 	u32 domains[HAB_MAX_LEVELS];
@@ -193,7 +193,7 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 entered, u
 			return -EIO;
 	}
 	refill->cpu = cpu;
-	err = hab_refill(books, domains, least, want, entered, now_ns, &plan);
+	err = hab_hierarchy_refill(books, domains, least, want, entered, now_ns, &plan);
 	if (err)
 		return err;
 	refill->chunk_offset = plan.chunk << HAB_GRANULE_SHIFT;
@@ -204,7 +204,7 @@ static int refill_locked(struct hab_heap *heap, unsigned int cpu, u64 entered, u
 	return 0;
 }
 
-int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
+int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill)
 {
 	u64 entered = now_ns(&heap->books);
 	u64 least, want, dropped;
@@ -233,7 +233,7 @@ int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill)
 	return err;
 }
 
-int hab_heap_return(struct hab_heap *heap, const struct hab_return *give)
+int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give)
 {
 	int err;
 
@@ -246,7 +246,7 @@ int hab_heap_return(struct hab_heap *heap, const struct hab_return *give)
 	return err;
 }
 
-void hab_heap_retire(struct hab_heap *heap, unsigned int cpu)
+void hab_dev_heap_retire(struct hab_dev_heap *heap, unsigned int cpu)
 {
 	struct hab_hierarchy *books = &heap->books;
 	u32 l, kind;
@@ -260,14 +260,14 @@ void hab_heap_retire(struct hab_heap *heap, unsigned int cpu)
 	raw_spin_unlock(&heap->lock);
 }
 
-void hab_heap_reset(struct hab_heap *heap)
+void hab_dev_heap_reset(struct hab_dev_heap *heap)
 {
 	raw_spin_lock(&heap->lock);
 	hab_hierarchy_reset(&heap->books);
 	raw_spin_unlock(&heap->lock);
 }
 
-void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats)
+void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats)
 {
 	raw_spin_lock(&heap->lock);
 	hab_hierarchy_stats(&heap->books, stats);

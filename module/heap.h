@@ -9,10 +9,10 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include "../core/refill.h"
+#include "core/hierarchy/refill.h"
 
 /**
- * struct hab_heap - what HAB_IOC_CREATE made
+ * struct hab_dev_heap - what HAB_IOC_CREATE made
  * @link: in the list of heaps.c
  * @lock: the books; taken with preemption off, held for a refill or a reset. Innermost
  * @books: the hierarchy
@@ -25,7 +25,7 @@
  *
  * Lives as long as its file: mappings hold the file, so do running ioctls.
  */
-struct hab_heap {
+struct hab_dev_heap {
 	struct list_head link;
 	raw_spinlock_t lock;
 	struct hab_hierarchy books;
@@ -38,31 +38,31 @@ struct hab_heap {
 };
 
 /**
- * hab_heap_create - make a heap
+ * hab_dev_heap_create - make a heap
  * @create: as from the user, sizes not checked yet; its results are filled in
  *
  * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the module's limit.
  */
-struct hab_heap *hab_heap_create(struct hab_create *create);
+struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create);
 
 /* Frees a heap that nothing can reach any more. NULL is fine. */
-void hab_heap_destroy(struct hab_heap *heap);
+void hab_dev_heap_destroy(struct hab_dev_heap *heap);
 
 /**
- * hab_heap_refill - HAB_IOC_REFILL
+ * hab_dev_heap_refill - HAB_IOC_REFILL
  * @heap: the heap
  * @refill: in and out, checked here
  *
  * Context: process; runs its middle part with preemption off.
  * Return: 0, -EINVAL, -ENOMEM, -EAGAIN.
  */
-int hab_heap_refill(struct hab_heap *heap, struct hab_refill *refill);
+int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill);
 
 /* HAB_IOC_RETURN: 0 or -EINVAL. */
-int hab_heap_return(struct hab_heap *heap, const struct hab_return *give);
+int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give);
 
 /**
- * hab_heap_retire - give up the buffers that nobody can use any more
+ * hab_dev_heap_retire - give up the buffers that nobody can use any more
  * @heap: the heap
  * @cpu: a CPU that is dead
  *
@@ -71,12 +71,12 @@ int hab_heap_return(struct hab_heap *heap, const struct hab_return *give);
  *
  * Context: a CPU hotplug callback.
  */
-void hab_heap_retire(struct hab_heap *heap, unsigned int cpu);
+void hab_dev_heap_retire(struct hab_dev_heap *heap, unsigned int cpu);
 
-void hab_heap_reset(struct hab_heap *heap);
-void hab_heap_stats(struct hab_heap *heap, struct hab_stats *stats);
+void hab_dev_heap_reset(struct hab_dev_heap *heap);
+void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats);
 
 /* Heaps that exist now. */
-unsigned int hab_heap_count(void);
+unsigned int hab_dev_heap_count(void);
 
 #endif /* HAB_HEAP_H */

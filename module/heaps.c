@@ -12,13 +12,13 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 
-#include "heap.h"
-#include "heaps.h"
+#include "module/heap.h"
+#include "module/heaps.h"
 
 static LIST_HEAD(heaps);
 static DEFINE_MUTEX(heaps_lock); /* the list, and that what is in it stays */
 
-void hab_heaps_join(struct hab_heap *heap, void (*first)(struct hab_heap *heap))
+void hab_dev_heaps_join(struct hab_dev_heap *heap, void (*first)(struct hab_dev_heap *heap))
 {
 	mutex_lock(&heaps_lock);
 	list_add_tail(&heap->link, &heaps);
@@ -26,17 +26,17 @@ void hab_heaps_join(struct hab_heap *heap, void (*first)(struct hab_heap *heap))
 	mutex_unlock(&heaps_lock);
 }
 
-void hab_heaps_leave(struct hab_heap *heap)
+void hab_dev_heaps_leave(struct hab_dev_heap *heap)
 {
 	mutex_lock(&heaps_lock);
 	list_del_init(&heap->link);
 	mutex_unlock(&heaps_lock);
 }
 
-void hab_heaps_each(void (*visit)(struct hab_heap *heap, unsigned int argument),
+void hab_dev_heaps_each(void (*visit)(struct hab_dev_heap *heap, unsigned int argument),
 		    unsigned int argument)
 {
-	struct hab_heap *heap;
+	struct hab_dev_heap *heap;
 
 	mutex_lock(&heaps_lock);
 	list_for_each_entry(heap, &heaps, link)

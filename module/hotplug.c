@@ -21,10 +21,10 @@
  */
 #include <linux/cpuhotplug.h>
 
-#include "heap.h"
-#include "heaps.h"
-#include "hotplug.h"
-#include "topology.h"
+#include "module/heap.h"
+#include "module/heaps.h"
+#include "module/hotplug.h"
+#include "module/topology.h"
 
 static int place_state, retire_state;
 
@@ -38,7 +38,7 @@ static int place_cpu(unsigned int cpu)
 /* The CPU is dead, or never came up. */
 static int retire_cpu(unsigned int cpu)
 {
-	hab_heaps_each(hab_heap_retire, cpu);
+	hab_dev_heaps_each(hab_dev_heap_retire, cpu);
 	return 0;
 }
 

@@ -12,9 +12,9 @@
 #include <linux/btf.h>
 #include <linux/module.h>
 
-#include "compat.h"
-#include "kfunc.h"
-#include "telemetry.h"
+#include "module/compat.h"
+#include "module/kfunc.h"
+#include "module/telemetry.h"
 
 __bpf_kfunc_start_defs();
 

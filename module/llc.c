@@ -9,8 +9,8 @@
  */
 #include <linux/bitops.h>
 
-#include "compat.h"
-#include "llc.h"
+#include "module/compat.h"
+#include "module/llc.h"
 
 #ifdef CONFIG_X86
 #include <linux/bits.h>

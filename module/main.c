@@ -12,11 +12,11 @@
 
 #include <linux/module.h>
 
-#include "device.h"
-#include "hotplug.h"
-#include "kfunc.h"
-#include "telemetry.h"
-#include "topology.h"
+#include "module/device.h"
+#include "module/hotplug.h"
+#include "module/kfunc.h"
+#include "module/telemetry.h"
+#include "module/topology.h"
 
 static int __init hab_init(void)
 {

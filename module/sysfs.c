@@ -9,13 +9,13 @@
 #include <linux/device.h>
 #include <linux/kstrtox.h>
 
-#include "../core/throttle.h"
-#include "heap.h"
-#include "kfunc.h"
-#include "listen.h"
-#include "sysfs.h"
-#include "telemetry.h"
-#include "topology.h"
+#include "core/throttle/throttle.h"
+#include "module/heap.h"
+#include "module/kfunc.h"
+#include "module/listeners.h"
+#include "module/sysfs.h"
+#include "module/telemetry.h"
+#include "module/topology.h"
 
 static const struct {
 	const char *name;
@@ -104,7 +104,7 @@ static DEVICE_ATTR_RW(share_by);
 
 static ssize_t sampling_interval_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hab_listen_interval());
+	return sysfs_emit(buf, "%llu\n", hab_listeners_interval());
 }
 
 static ssize_t sampling_interval_store(struct device *dev, struct device_attribute *attr,
@@ -115,7 +115,7 @@ static ssize_t sampling_interval_store(struct device *dev, struct device_attribu
 
 	err = kstrtou64(buf, 10, &mean_bytes);
 	if (!err)
-		err = hab_listen_set_interval(mean_bytes);
+		err = hab_listeners_set_interval(mean_bytes);
 	return err ? err : count;
 }
 static DEVICE_ATTR_RW(sampling_interval);
@@ -152,7 +152,7 @@ static DEVICE_ATTR_RO(throttled);
 
 static ssize_t heaps_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", hab_heap_count());
+	return sysfs_emit(buf, "%u\n", hab_dev_heap_count());
 }
 static DEVICE_ATTR_RO(heaps);
 

@@ -17,11 +17,11 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../core/throttle.h"
-#include "telemetry.h"
+#include "core/throttle/throttle.h"
+#include "module/telemetry.h"
 
 #define CREATE_TRACE_POINTS
-#include "trace.h"
+#include "module/trace.h"
 
 /* After so many seconds without an event the windows stop turning. */
 #define QUIET_SECONDS 10
@@ -66,7 +66,7 @@ static void tell_window(void *context, const struct hab_window_end *end)
 	struct hab_window_event event = {
 		.window = window_id(throttle - throttles, end->share, end->number),
 		.candidates = end->candidates,
-		.points = end->points,
+		.quota = end->quota,
 	};
 
 	preempt_disable();
@@ -85,7 +85,7 @@ static void start_timetable(u32 ms)
 /*
  * How many turns are due, at least 1; sets when the next one is. Turns are a window apart
  * from when they should be, not from when they were, or a busy machine would turn too few
- * in a second and keep too few events. The points of windows that were missed are carried
+ * in a second and keep too few events. The quota of windows that were missed are carried
  * on like those of empty ones, for a second at most.
  */
 static u32 due_turns(void)
@@ -112,7 +112,7 @@ static u64 turn_all(void)
 		/* Of a kind that was never raised there is nothing to turn. */
 		if (!hab_counter_read(&throttles[kind].offered))
 			continue;
-		measured += hab_throttle_turn(&throttles[kind], get_random_u64(), tell_window,
+		measured += hab_throttle_rotate(&throttles[kind], get_random_u64(), tell_window,
 					      &throttles[kind]);
 	}
 	return measured;
@@ -187,13 +187,13 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	event->window = kept.number ? window_id(kind, kept.share, kept.number) : 0;
 	event->candidate = kept.place.candidate;
 	event->slot = kept.place.slot;
-	event->points = kept.points;
+	event->quota = kept.quota;
 	event->window_ms = READ_ONCE(window_ms);
 	return kept.probability;
 }
 
 /* Apart, so that the event is not cleared while nobody listens. */
-static noinline void tell_refill(u64 heap_id, const char *name, struct hab_refill *refill,
+static noinline void tell_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
 				 u64 dropped_bytes)
 {
 	struct hab_event event = {
@@ -213,7 +213,7 @@ static noinline void tell_refill(u64 heap_id, const char *name, struct hab_refil
 	refill->sample_id = event.sample_id;
 }
 
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill,
+void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
 			  u64 dropped_bytes)
 {
 	this_cpu_inc(totals.refills);

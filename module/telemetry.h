@@ -7,7 +7,7 @@
 
 #include <linux/types.h>
 
-#include "../uapi/hab.h"
+#include "uapi/hab.h"
 
 int hab_telemetry_init(void);
 void hab_telemetry_exit(void);
@@ -22,7 +22,7 @@ void hab_telemetry_exit(void);
  * Context: process, preemption off (a tracepoint that is called preemptible loses
  * BPF hits to the recursion guard on kernels from 7.0 on).
  */
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_refill *refill,
+void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
 			  u64 dropped_bytes);
 
 void hab_telemetry_heap(u64 heap_id, const char *name);

@@ -11,9 +11,9 @@
 #include <linux/slab.h>
 #include <linux/topology.h>
 
-#include "../uapi/hab.h"
-#include "llc.h"
-#include "topology.h"
+#include "uapi/hab.h"
+#include "module/llc.h"
+#include "module/topology.h"
 
 /* An @llc that is a package's number, because the CPU tells nothing of its caches. */
 #define LLC_IS_PACKAGE BIT_ULL(63)

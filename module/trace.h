@@ -13,8 +13,8 @@
 
 #include <linux/tracepoint.h>
 
-#include "../uapi/hab.h"
-#include "listen.h"
+#include "uapi/hab.h"
+#include "module/listeners.h"
 
 /* A lowest-level buffer, or the caller itself, got memory. */
 TRACE_EVENT(hab_refill,
@@ -71,17 +71,17 @@ DECLARE_EVENT_CLASS(hab_report,
 /* An object was put into a new TLAB. */
 DEFINE_EVENT_FN(hab_report, hab_tlab,
 	TP_PROTO(struct hab_event *event), TP_ARGS(event),
-	hab_listen_tlab, hab_unlisten_tlab);
+	hab_listeners_add_tlab, hab_listeners_remove_tlab);
 
 /* An object got a chunk of its own. */
 DEFINE_EVENT_FN(hab_report, hab_outside,
 	TP_PROTO(struct hab_event *event), TP_ARGS(event),
-	hab_listen_outside, hab_unlisten_outside);
+	hab_listeners_add_outside, hab_listeners_remove_outside);
 
 /* A thread has allocated about the sampling interval. */
 DEFINE_EVENT_FN(hab_report, hab_sample,
 	TP_PROTO(struct hab_event *event), TP_ARGS(event),
-	hab_listen_sample, hab_unlisten_sample);
+	hab_listeners_add_sample, hab_listeners_remove_sample);
 
 /* A heap was made; of the event only @heap_id and @heap_name are set. */
 TRACE_EVENT(hab_heap,
@@ -120,21 +120,21 @@ TRACE_EVENT(hab_window,
 	TP_STRUCT__entry(
 		__field(u64, window)
 		__field(u64, candidates)
-		__field(u32, points)
+		__field(u32, quota)
 	),
 	TP_fast_assign(
 		__entry->window = event->window;
 		__entry->candidates = event->candidates;
-		__entry->points = event->points;
+		__entry->quota = event->quota;
 	),
-	TP_printk("window=%llu candidates=%llu points=%u",
-		  __entry->window, __entry->candidates, __entry->points)
+	TP_printk("window=%llu candidates=%llu quota=%u",
+		  __entry->window, __entry->candidates, __entry->quota)
 );
 
 #endif /* HAB_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH
-#define TRACE_INCLUDE_PATH .
+#define TRACE_INCLUDE_PATH module
 #undef TRACE_INCLUDE_FILE
 #define TRACE_INCLUDE_FILE trace
 #include <trace/define_trace.h>

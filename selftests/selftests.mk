@@ -4,13 +4,13 @@
 
 HARNESS_DIR := $(HAB_CACHE)/linux-source/tools/testing/selftests
 HARNESS := $(HARNESS_DIR)/kselftest_harness.h
-TEST_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -pthread -D_GNU_SOURCE -isystem $(HARNESS_DIR) -I. -Ilib \
+TEST_CFLAGS := -std=gnu11 -Wall -Wextra -Werror -pthread -D_GNU_SOURCE -isystem $(HARNESS_DIR) -iquote . -Ilib \
 	-include selftests/patience.h
 
 # The stress test has the library's sources in it, with delays in the sections; the
 # blind one also without their CPU check: it has to fail.
-INJECTED := $(filter-out lib/chunk.c,$(LIB_SOURCES))
-STRESS_SOURCES := selftests/lib/stress_test.c lib/chunk.c $(INJECTED)
+INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
+STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
 TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test stress_test stress_blind abi_test abi_memory_test \
@@ -19,7 +19,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 	throttle_vm_test events_test hold_heap \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test bias_test hold_test lib_test_asan \
+	threads_test explore_throttle_test explore_refill_test bias_test pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test \
 	interval_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -35,10 +35,10 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
-THROTTLE_SOURCES := core/throttle.c core/turn.c core/budget.c
-LIB_HEADERS := $(wildcard lib/*.h core/*.h uapi/*.h)
+THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
+LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
 
-$(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy.c core/rests.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy/hierarchy.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selftests/host/%.c selftests/host/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
@@ -57,20 +57,20 @@ EXPLORED := selftests/host/explore.c selftests/host/explore.h selftests/host/os_
 $(BUILD)/tests/explore_throttle_test: selftests/host/explore_throttle_test.c $(EXPLORED) $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/explore_refill_test: selftests/host/explore_refill_test.c $(EXPLORED) core/hierarchy.c core/refill.c core/rests.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/explore_refill_test: selftests/host/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c stack_past.c sample_log.c) daemon/shared/util.c
+STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c stack_history.c sample_log.c) daemon/shared/util.c
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
-HOLD_SOURCES := daemon/samples/hold.c $(STACKS_SOURCES)
+PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(DAEMON_INCLUDES) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c daemon/habctl/interval.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/hold_test: selftests/daemon/hold_test.c $(HOLD_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(DAEMON_INCLUDES) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+$(BUILD)/tests/pending_test: selftests/daemon/pending_test.c $(PENDING_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
@@ -94,8 +94,8 @@ $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADE
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)
 
-$(addprefix $(BUILD)/tests/,hotplug_test churn_stop_test churn_move_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/churn.h lib/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/chunk.c $(INJECTED)
+$(addprefix $(BUILD)/tests/,hotplug_test churn_stop_test churn_move_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/churn.h lib/alloc/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/alloc/chunk.c $(INJECTED)
 
 $(addprefix $(BUILD)/tests/,abi_test abi_memory_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/abi.h selftests/module/raw.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
@@ -137,7 +137,7 @@ $(BUILD)/tests/map_file: selftests/daemon/map_file.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) $(DAEMON_INCLUDES) $(CFLAGS) -o $@ $(filter %.c,$^) -lz
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lz
 
 $(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a

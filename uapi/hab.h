@@ -35,15 +35,15 @@
 /*
  * The word: the upper 26 bits are how many granules are free, the lower 38 bits
  * the granule they start at. Zero is the empty buffer. Taking n granules, at most
- * HAB_WORD_REST_MAX, is one subtraction: word - n * HAB_WORD_STEP; it borrows if
+ * HAB_WORD_FREE_MAX, is one subtraction: word - n * HAB_WORD_STEP; it borrows if
  * and only if fewer are free.
  */
 #define HAB_WORD_TOP_BITS   38
 #define HAB_WORD_STEP	    ((1ull << HAB_WORD_TOP_BITS) - 1)
-#define HAB_WORD_REST_MAX   ((1ull << (64 - HAB_WORD_TOP_BITS)) - 1)
+#define HAB_WORD_FREE_MAX   ((1ull << (64 - HAB_WORD_TOP_BITS)) - 1)
 #define HAB_WORD(top, rest) (((__u64)(rest) << HAB_WORD_TOP_BITS) | (top))
 #define HAB_WORD_TOP(word)  (HAB_WORD_STEP & (word))
-#define HAB_WORD_REST(word) ((word) >> HAB_WORD_TOP_BITS)
+#define HAB_WORD_FREE(word) ((word) >> HAB_WORD_TOP_BITS)
 #define HAB_WORD_STRIDE	    64 /* bytes between two domains' words */
 
 #define HAB_MAX_LEVELS	    4  /* between the heap and the TLABs */
@@ -102,13 +102,13 @@ struct hab_level {
 #define HAB_LEVEL_GROWING 0x1u
 
 /**
- * struct hab_version - argument of HAB_IOC_VERSION
- * @size: in: sizeof(struct hab_version)
+ * struct hab_ioc_version - argument of HAB_IOC_VERSION
+ * @size: in: sizeof(struct hab_ioc_version)
  * @abi: out: HAB_ABI_VERSION of the module
  * @nr_cpus: out: CPU numbers are below this
  * @features: out: HAB_FEATURE_*
  */
-struct hab_version {
+struct hab_ioc_version {
 	__u32 size;
 	__u32 abi;
 	__u32 nr_cpus;
@@ -119,8 +119,8 @@ struct hab_version {
 #define HAB_FEATURE_REFILL2 0x2u /* HAB_IOC_REFILL takes @restarts and @waste_bytes */
 
 /**
- * struct hab_create - argument of HAB_IOC_CREATE
- * @size: in: sizeof(struct hab_create)
+ * struct hab_ioc_create - argument of HAB_IOC_CREATE
+ * @size: in: sizeof(struct hab_ioc_create)
  * @flags: in: 0
  * @arena_bytes: in: HAB_ARENA_MIN to HAB_ARENA_MAX, multiple of the page size
  * @nr_levels: in: 1 to HAB_MAX_LEVELS
@@ -134,7 +134,7 @@ struct hab_version {
  *
  * EBUSY if this file has a heap already; ENOMEM, ENOSPC (too many heaps).
  */
-struct hab_create {
+struct hab_ioc_create {
 	__u32 size;
 	__u32 flags;
 	__u64 arena_bytes;
@@ -148,8 +148,8 @@ struct hab_create {
 };
 
 /**
- * struct hab_refill - argument of HAB_IOC_REFILL
- * @size: in: sizeof(struct hab_refill)
+ * struct hab_ioc_refill - argument of HAB_IOC_REFILL
+ * @size: in: sizeof(struct hab_ioc_refill)
  * @flags: in: 0
  * @min_bytes: in: the smallest chunk that serves, at least 1
  * @want_bytes: in: the chunk asked for, at least @min_bytes
@@ -174,7 +174,7 @@ struct hab_create {
  * nothing is taken: where the answer cannot be written the chunk goes back, as by
  * HAB_IOC_RETURN.
  */
-struct hab_refill {
+struct hab_ioc_refill {
 	__u32 size;
 	__u32 flags;
 	__u64 min_bytes;
@@ -192,8 +192,8 @@ struct hab_refill {
 };
 
 /**
- * struct hab_stack - argument of HAB_IOC_STACK
- * @size: in: sizeof(struct hab_stack)
+ * struct hab_ioc_stack - argument of HAB_IOC_STACK
+ * @size: in: sizeof(struct hab_ioc_stack)
  * @nr_frames: in: 1 to HAB_STACK_DEPTH
  * @sample_id: in: what HAB_IOC_REFILL gave this thread last
  * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first
@@ -202,7 +202,7 @@ struct hab_refill {
  * pointers has no other. Listeners ignore it unless it belongs to this thread's last
  * kept sample. EINVAL for no or too many frames or an id of 0.
  */
-struct hab_stack {
+struct hab_ioc_stack {
 	__u32 size;
 	__u32 nr_frames;
 	__u64 sample_id;
@@ -210,7 +210,7 @@ struct hab_stack {
 };
 
 /**
- * struct hab_level_stats - one level's share of struct hab_stats
+ * struct hab_level_stats - one level's share of struct hab_ioc_stats
  * @refills: buffers of this level filled
  * @granted_bytes: bytes that went to its buffers from above
  * @waste_bytes: rests that its buffers left and the heap could not keep account of
@@ -227,8 +227,8 @@ struct hab_level_stats {
 };
 
 /**
- * struct hab_stats - argument of HAB_IOC_STATS
- * @size: in: sizeof(struct hab_stats)
+ * struct hab_ioc_stats - argument of HAB_IOC_STATS
+ * @size: in: sizeof(struct hab_ioc_stats)
  * @flags: in: 0
  * @refills: out: refill events since the heap was made (not reset by a reset)
  * @refill_bytes: out: the sum of their granted bytes
@@ -237,7 +237,7 @@ struct hab_level_stats {
  * @returned_bytes: out: given back by HAB_IOC_RETURN since the last reset
  * @levels: out: since the last reset
  */
-struct hab_stats {
+struct hab_ioc_stats {
 	__u32 size;
 	__u32 flags;
 	__u64 refills;
@@ -249,8 +249,8 @@ struct hab_stats {
 };
 
 /**
- * struct hab_return - argument of HAB_IOC_RETURN
- * @size: in: sizeof(struct hab_return)
+ * struct hab_ioc_return - argument of HAB_IOC_RETURN
+ * @size: in: sizeof(struct hab_ioc_return)
  * @flags: in: 0
  * @offset: in: where in the arena, a multiple of HAB_GRANULE
  * @bytes: in: how much, a multiple of HAB_GRANULE
@@ -260,7 +260,7 @@ struct hab_stats {
  * rests and is granted again to any domain. EINVAL if it was never granted since the
  * last reset, or is free already.
  */
-struct hab_return {
+struct hab_ioc_return {
 	__u32 size;
 	__u32 flags;
 	__u64 offset;
@@ -283,14 +283,14 @@ struct hab_return {
  * struct hab_info - start of the read-only area at HAB_MAP_INFO
  * @magic: HAB_INFO_MAGIC
  * @abi: HAB_ABI_VERSION
- * @heap_id: as in struct hab_create
- * @arena_bytes: as in struct hab_create
+ * @heap_id: as in struct hab_ioc_create
+ * @arena_bytes: as in struct hab_ioc_create
  * @nr_cpus: CPU numbers are below this
- * @nr_levels: as in struct hab_create
+ * @nr_levels: as in struct hab_ioc_create
  * @listeners: bits HAB_LISTENER(kind): somebody follows these events now, so the kernel
  *	would like to hear of them by HAB_IOC_REPORT. Changes at any moment
  * @domains_offset: where __u32 domain[nr_levels][nr_cpus] begins, in bytes
- * @levels: as in struct hab_create
+ * @levels: as in struct hab_ioc_create
  * @sampling_interval: mean distance in bytes of HAB_EVENT_SAMPLE by one thread, 0: every
  *	allocation. Changes at any moment
  *
@@ -316,7 +316,7 @@ struct hab_info {
 
 /*
  * Events. What the tracepoints of trace system "hab" point to is read by BPF programs
- * through BTF, so fields may be added and moved; struct hab_report is as fixed as the rest.
+ * through BTF, so fields may be added and moved; struct hab_ioc_report is as fixed as the rest.
  */
 
 #define HAB_TAG_LEN   32 /* with the closing NUL */
@@ -348,15 +348,15 @@ enum hab_event_kind {
  * @chunk_bytes: what the caller got of it; of HAB_EVENT_TLAB the TLAB's size
  * @object_bytes: size asked for of the object that raised it; 0: none (HAB_EVENT_REFILL)
  * @allocated_bytes: by the thread from this heap so far; 0 for HAB_EVENT_REFILL
- * @restarts: of HAB_EVENT_REFILL, as in struct hab_refill: what the program says
+ * @restarts: of HAB_EVENT_REFILL, as in struct hab_ioc_refill: what the program says
  * @waste_bytes: likewise, and rests of buffers that the heap lost account of by this refill
  * @sample_id: set by hab_throttle_event() if it keeps the event
  * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0:
  *	the probability is final
  * @candidate: likewise: number of the event among the window's candidates, from 1
- * @slot: likewise: below @points; an earlier event of that window and slot is replaced,
- *	which happens only where @candidate is above @points
- * @points: likewise: how many events the window keeps at most
+ * @slot: likewise: below @quota; an earlier event of that window and slot is replaced,
+ *	which happens only where @candidate is above @quota
+ * @quota: likewise: how many events the window keeps at most
  * @window_ms: likewise: how long the window is meant to last
  * @parts: it is that many events for the throttler, each of @bytes / @parts: an object
  *	outside of TLABs counts as often as TLABs would have held it; otherwise 1
@@ -364,7 +364,7 @@ enum hab_event_kind {
  * @domain: id of the refilled buffer's domain
  * @level: of the refilled buffer, 0 if the caller was served straight
  * @kind: enum hab_event_kind
- * @heap_name: as in struct hab_create
+ * @heap_name: as in struct hab_ioc_create
  * @tag: the caller's name for the object's type, or ""
  */
 struct hab_event {
@@ -379,7 +379,7 @@ struct hab_event {
 	__u64 window;
 	__u64 candidate;
 	__u32 slot;
-	__u32 points;
+	__u32 quota;
 	__u32 window_ms;
 	__u32 parts;
 	__u32 cpu;
@@ -395,21 +395,21 @@ struct hab_event {
  * hab_window
  * @window: as in its events
  * @candidates: events that wanted its slots. The last one in each slot stays, and was kept
- *	with the probability that hab_throttle_event() gave times points / candidates, if
+ *	with the probability that hab_throttle_event() gave times quota / candidates, if
  *	that is below 1.
- * @points: as in its events
+ * @quota: as in its events
  * @reserved: 0
  */
 struct hab_window_event {
 	__u64 window;
 	__u64 candidates;
-	__u32 points;
+	__u32 quota;
 	__u32 reserved;
 };
 
 /**
- * struct hab_report - argument of HAB_IOC_REPORT
- * @size: in: sizeof(struct hab_report)
+ * struct hab_ioc_report - argument of HAB_IOC_REPORT
+ * @size: in: sizeof(struct hab_ioc_report)
  * @kind: in: HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE or HAB_EVENT_SAMPLE
  * @bytes: in: this and the next three: as in struct hab_event
  * @chunk_bytes: in
@@ -424,7 +424,7 @@ struct hab_window_event {
  * Tells the listeners, if there are any, what the calling thread allocates. EINVAL for
  * another kind, no bytes, a tag that is none, or parts beyond that.
  */
-struct hab_report {
+struct hab_ioc_report {
 	__u32 size;
 	__u32 kind;
 	__u64 bytes;

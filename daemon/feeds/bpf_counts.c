@@ -3,14 +3,14 @@
  * Reads the maps of bpf/totals.h. The hard case are old kernels, which read a map one
  * entry at a time only.
  */
-#include "bpf_counts.h"
+#include "daemon/feeds/bpf_counts.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 void bpf_counts_begin(struct bpf_counts *counts, struct hab_process_places *places,
 		      const struct bpf_map *machine, const struct bpf_map *processes)

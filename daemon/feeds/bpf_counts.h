@@ -5,7 +5,7 @@
 
 #include <bpf/libbpf.h>
 
-#include "feed.h"
+#include "daemon/feeds/feed.h"
 
 struct bpf_counts {
 	struct hab_process_places *places; /* the program's, mapped */

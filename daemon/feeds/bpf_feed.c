@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf_log.h"
-#include "habd.h"
+#include "daemon/feeds/bpf_log.h"
+#include "daemon/habd/habd.h"
 #include "hab.skel.h"
-#include "live.h"
-#include "module_files.h"
-#include "privilege.h"
-#include "util.h"
+#include "daemon/feeds/live.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/habd/privilege.h"
+#include "daemon/shared/util.h"
 
 struct bpf_feed {
 	struct live_feed live; /* first */

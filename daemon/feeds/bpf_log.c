@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The last lines that libbpf said. */
-#include "bpf_log.h"
+#include "daemon/feeds/bpf_log.h"
 
 #include <bpf/libbpf.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #define LOG_LINES 8
 #define LOG_WIDTH 400

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../bpf/records.h"
+#include "bpf/records.h"
 
 struct habd;
 struct options;

@@ -3,11 +3,11 @@
  * Finds libhab.so where programs of this machine find it, without loading it. The
  * hard case is one file with several names: its probes would count each event twice.
  */
-#include "libraries.h"
+#include "daemon/feeds/libraries.h"
 
 #include <sys/stat.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #define NAME "libhab.so.0"
 

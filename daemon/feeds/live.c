@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "live.h"
+#include "daemon/feeds/live.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "habd.h"
-#include "util.h"
+#include "daemon/habd/habd.h"
+#include "daemon/shared/util.h"
 
 bool live_follows(const struct live_feed *feed, unsigned int kind)
 {

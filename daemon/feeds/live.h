@@ -5,8 +5,8 @@
 
 #include <bpf/libbpf.h>
 
-#include "bpf_counts.h"
-#include "feed.h"
+#include "daemon/feeds/bpf_counts.h"
+#include "daemon/feeds/feed.h"
 
 struct live_feed {
 	struct feed feed; /* first, so that it stands for the whole */

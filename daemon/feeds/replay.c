@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "feed.h"
-#include "habd.h"
-#include "util.h"
+#include "daemon/feeds/feed.h"
+#include "daemon/habd/habd.h"
+#include "daemon/shared/util.h"
 
 #define RECORD_MAX    65536u
 #define BUFFER	      (4 * RECORD_MAX)

@@ -7,7 +7,7 @@
  * least the time of one sample, as one without a point would stand for nothing, are turned here,
  * between two looks at the ring: the next one is set up beside the current one and made current by
  * one store; an event that is just under way may still count in the one before, so its end is told
- * a turn later. A window has as many points as the rate gives the time of the one before it, so no
+ * a turn later. A window has as many quota as the rate gives the time of the one before it, so no
  * second has more than its share, and what the program lets through is a little more than that, by
  * the average of events so far.
  */
@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bpf_log.h"
-#include "habd.h"
+#include "daemon/feeds/bpf_log.h"
+#include "daemon/habd/habd.h"
 #include "hab_usdt.skel.h"
-#include "live.h"
-#include "module_files.h"
-#include "privilege.h"
-#include "util.h"
+#include "daemon/feeds/live.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/habd/privilege.h"
+#include "daemon/shared/util.h"
 
 #define SECOND_NS	1000000000ull
 #define WINDOW_NS	200000000ull
@@ -37,7 +37,7 @@ struct usdt_feed {
 	uint64_t rate;
 	uint64_t window_ns;
 	uint64_t turned_ns;
-	double owed;	/* points, of the time that has passed */
+	double owed;	/* quota, of the time that has passed */
 	double average; /* events a window */
 };
 
@@ -61,24 +61,24 @@ static void end_window(struct usdt_feed *feed, volatile struct hab_usdt_window *
 		.head.time_ns = clock_monotonic_ns(),
 		.event.window = window->number,
 		.event.candidates = window->candidates,
-		.event.points = window->points,
+		.event.quota = window->quota,
 	};
 
 	if (window->number)
 		live_take(&feed->live, &record, sizeof(record));
 }
 
-/* More candidates than points on the average, so that few windows have too few. */
-static uint64_t threshold_for(const struct usdt_feed *feed, uint32_t points)
+/* More candidates than quota on the average, so that few windows have too few. */
+static uint64_t threshold_for(const struct usdt_feed *feed, uint32_t quota)
 {
-	double wanted = 1.5 * points + 8;
+	double wanted = 1.5 * quota + 8;
 
 	if (feed->average <= wanted)
 		return CERTAIN;
 	return (uint64_t)(wanted / feed->average * (double)CERTAIN) + 1;
 }
 
-/* The window after the current one has so many nanoseconds' points. */
+/* The window after the current one has so many nanoseconds' quota. */
 static void turn(struct usdt_feed *feed, uint64_t passed_ns)
 {
 	uint32_t number = feed->skeleton->bss->current + 1;
@@ -94,11 +94,11 @@ static void turn(struct usdt_feed *feed, uint64_t passed_ns)
 			(before->number < AVERAGE_WINDOWS ? before->number : AVERAGE_WINDOWS);
 	feed->owed += (double)feed->rate * (double)passed_ns / SECOND_NS;
 	next->number = before->number + 1;
-	next->points = feed->rate && feed->owed < 1 ? 1 : (uint32_t)feed->owed;
+	next->quota = feed->rate && feed->owed < 1 ? 1 : (uint32_t)feed->owed;
 	next->window_ms = (uint32_t)(feed->window_ns / 1000000);
-	next->threshold = threshold_for(feed, next->points);
+	next->threshold = threshold_for(feed, next->quota);
 	next->measured = next->candidates = 0;
-	feed->owed -= next->points;
+	feed->owed -= next->quota;
 	__atomic_store_n(&feed->skeleton->bss->current, number, __ATOMIC_RELEASE);
 	feed->turned_ns = clock_monotonic_ns();
 	end_window(feed, window_at(feed, number - 2));

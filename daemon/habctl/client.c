@@ -3,7 +3,7 @@
  * Asks habd over its Unix socket. Whatever goes wrong becomes a sentence that
  * says what to do next; the callers only add what they wanted.
  */
-#include "client.h"
+#include "daemon/habctl/client.h"
 
 #include <curl/curl.h>
 #include <errno.h>

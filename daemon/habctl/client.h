@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "query.h"
-#include "util.h"
+#include "daemon/habctl/query.h"
+#include "daemon/shared/util.h"
 
 #define HABD_SOCKET "/run/hab/habd.sock"
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
-#include "output.h"
+#include "daemon/habctl/client.h"
+#include "daemon/habctl/output.h"
 
 static const char help[] =
 	"Usage: habctl [--socket PATH] COMMAND\n"

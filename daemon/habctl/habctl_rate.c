@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client.h"
-#include "module_files.h"
-#include "output.h"
-#include "rate.h"
+#include "daemon/habctl/client.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/habctl/output.h"
+#include "daemon/shared/rate.h"
 
 static int explain(int error)
 {

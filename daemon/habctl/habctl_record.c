@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
-#include "output.h"
-#include "query.h"
-#include "rotation.h"
+#include "daemon/habctl/client.h"
+#include "daemon/habctl/output.h"
+#include "daemon/habctl/query.h"
+#include "daemon/habctl/rotation.h"
 
 #define SECONDS_MAX 2592000u
 #define SECOND_NS   1000000000ull

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client.h"
-#include "output.h"
-#include "profile_read.h"
-#include "query.h"
-#include "report.h"
+#include "daemon/habctl/client.h"
+#include "daemon/habctl/output.h"
+#include "daemon/profile/profile_read.h"
+#include "daemon/habctl/query.h"
+#include "daemon/habctl/report.h"
 
 #define LIMIT_DEFAULT 30
 

@@ -8,7 +8,7 @@
 #include <ncurses.h>
 #include <string.h>
 
-#include "client.h"
+#include "daemon/habctl/client.h"
 
 /* Headings of the tables are set off; everything else is as in plain text. */
 static bool is_heading(const char *line)

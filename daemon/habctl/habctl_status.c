@@ -11,10 +11,10 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "client.h"
-#include "host_state.h"
-#include "module_files.h"
-#include "output.h"
+#include "daemon/habctl/client.h"
+#include "daemon/habctl/host_state.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/habctl/output.h"
 
 static const char *yes_no(bool value)
 {

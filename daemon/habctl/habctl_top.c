@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client.h"
-#include "output.h"
+#include "daemon/habctl/client.h"
+#include "daemon/habctl/output.h"
 
 #define HEADER_LINES 6u
 

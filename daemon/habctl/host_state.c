@@ -6,7 +6,7 @@
  * process sees, as this user. A program in a container, or with GLIBC_TUNABLES of its own, may
  * see something else.
  */
-#include "host_state.h"
+#include "daemon/habctl/host_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 
 /* Any wrong argument is refused, but only by a kernel that has the call. */
 static bool kernel_has_rseq(void)

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "module_files.h"
+#include "daemon/shared/module_files.h"
 
 struct host_state {
 	bool kernel_rseq; /* the kernel has restartable sequences */

@@ -7,7 +7,7 @@
  * the approximation of Wilson and Hilferty, whose cube root is nearly normal: its error is below
  * 1 % of the quantile from five samples on.
  */
-#include "interval.h"
+#include "daemon/habctl/interval.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * The hard case is a recording of an hour that cannot be written at its end. So a file is made
  * beside the place before anything is recorded; it takes the name when it is complete.
  */
-#include "output.h"
+#include "daemon/habctl/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 static bool is_writable(const char *path)
 {

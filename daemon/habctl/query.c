@@ -3,7 +3,7 @@
  * The options that say which stacks are wanted: sent to habd as they are, so that it looks
  * cgroups up where it runs, or made a filter for a file.
  */
-#include "query.h"
+#include "daemon/habctl/query.h"
 
 #include <ctype.h>
 #include <string.h>

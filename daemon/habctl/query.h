@@ -5,8 +5,8 @@
 
 #include <getopt.h>
 
-#include "filter.h"
-#include "util.h"
+#include "daemon/shared/filter.h"
+#include "daemon/shared/util.h"
 
 #define QUERY_MAX 128
 

@@ -5,7 +5,7 @@
  * The hard case is that the different kinds of events are views of the same memory, so bytes of
  * two kinds must not come into one sum: a row is of one kind, and so is what its share is of.
  */
-#include "report.h"
+#include "daemon/habctl/report.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 #ifndef HABCTL_REPORT_H
 #define HABCTL_REPORT_H
 
-#include "profile.h"
-#include "string_table.h"
+#include "daemon/profile/profile.h"
+#include "daemon/shared/string_table.h"
 
 enum report_by {
 	BY_SITE, /* the function that allocates */

@@ -6,14 +6,14 @@
  * most differences between samples are chance. So bytes are by second, and an interval tells
  * which differences are more than that.
  */
-#include "report.h"
+#include "daemon/habctl/report.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "interval.h"
-#include "kinds.h"
+#include "daemon/habctl/interval.h"
+#include "daemon/shared/kinds.h"
 
 static const char *const headings[BY_NOTHINGS] = {
 	[BY_SITE] = "SITE", [BY_STACK] = "STACK", [BY_PROCESS] = "PROCESS", [BY_COMM] = "COMMAND",

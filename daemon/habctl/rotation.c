@@ -6,7 +6,7 @@
  * written, also after habctl was killed and started again. So the oldest go before the next one
  * is written, and files of the same name that are there already are part of the recording.
  */
-#include "rotation.h"
+#include "daemon/habctl/rotation.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "output.h"
-#include "util.h"
+#include "daemon/habctl/output.h"
+#include "daemon/shared/util.h"
 
 #define DIGITS 6
 

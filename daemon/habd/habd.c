@@ -6,7 +6,7 @@
  * This file is the order of things: what is started after what, the loop, and
  * the end, in which each step names who may still run after it.
  */
-#include "habd.h"
+#include "daemon/habd/habd.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -19,10 +19,10 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "http.h"
-#include "listen.h"
-#include "module_files.h"
-#include "util.h"
+#include "daemon/http/http.h"
+#include "daemon/habd/sockets.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/shared/util.h"
 
 #define POLL_MS	  100
 #define TOTALS_NS 1000000000ull

@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "http.h"
-#include "numbers.h"
+#include "daemon/http/http.h"
+#include "daemon/habd/numbers.h"
 
 #define TOP_PROCESSES 20u
 

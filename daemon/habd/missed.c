@@ -12,7 +12,7 @@
  * The module's is read last and counts first, so the difference is never too small, and the
  * smallest one that was seen is the best; without events between the two it is exact.
  */
-#include "missed.h"
+#include "daemon/habd/missed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "feed.h"
-#include "module_files.h"
+#include "daemon/feeds/feed.h"
+#include "daemon/shared/module_files.h"
 
 #define MODULE "/sys/module/hab"
 #define FORMAT                                                                                    \

@@ -3,7 +3,7 @@
  * Takes all counts at one moment, so that they are consistent, and so that
  * nothing is written to a client with the daemon's lock held.
  */
-#include "numbers.h"
+#include "daemon/habd/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef HABD_NUMBERS_H
 #define HABD_NUMBERS_H
 
-#include "habd.h"
-#include "module_files.h"
+#include "daemon/habd/habd.h"
+#include "daemon/shared/module_files.h"
 
 struct numbers {
 	struct module_state module; /* only known[] and value[] */

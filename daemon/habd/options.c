@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "habd.h"
-#include "kinds.h"
-#include "util.h"
+#include "daemon/habd/habd.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/shared/util.h"
 
 #define DEBUGINFOD_SECONDS 5
 

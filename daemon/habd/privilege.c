@@ -3,13 +3,13 @@
  * The capabilities that habd needs: looked for at the start, so that a missing one is named
  * in a sentence, and dropped as soon as only loading needed them.
  */
-#include "privilege.h"
+#include "daemon/habd/privilege.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/capability.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 static const struct {
 	cap_value_t capability;

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "habd.h"
-#include "util.h"
+#include "daemon/habd/habd.h"
+#include "daemon/shared/util.h"
 
 void span_begin(struct habd *habd, struct span *span)
 {

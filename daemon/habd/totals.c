@@ -6,14 +6,14 @@
  * gone: they are taken out, each in one step of the kernel's, and summed up
  * here, so that table and sum together stay exact.
  */
-#include "totals.h"
+#include "daemon/habd/totals.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #define POINT_NS 1000000000ull
 

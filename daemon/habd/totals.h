@@ -3,7 +3,7 @@
 #ifndef HABD_TOTALS_H
 #define HABD_TOTALS_H
 
-#include "feed.h"
+#include "daemon/feeds/feed.h"
 
 struct totals_process {
 	uint32_t pid;

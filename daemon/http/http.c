@@ -8,10 +8,10 @@
  * who may use the Unix socket, too, are answered, only under loopback's own names, and no
  * request changes anything.
  */
-#include "http.h"
+#include "daemon/http/http.h"
 
-#include "peer.h"
-#include "sending.h"
+#include "daemon/http/peer.h"
+#include "daemon/http/sending.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "habd.h"
-#include "util.h"
+#include "daemon/habd/habd.h"
+#include "daemon/shared/util.h"
 
 /* A connection that nothing comes or goes over for so long is closed. */
 #define HTTP_IDLE_SECONDS 30u

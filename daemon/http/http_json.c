@@ -10,9 +10,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "http.h"
-#include "http_json.h"
-#include "numbers.h"
+#include "daemon/http/http.h"
+#include "daemon/http/http_json.h"
+#include "daemon/habd/numbers.h"
 
 #define INIT_PID_SPACE 0xeffffffcu /* inode of the first PID namespace */
 

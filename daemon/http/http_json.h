@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "http.h"
-#include "numbers.h"
+#include "daemon/http/http.h"
+#include "daemon/habd/numbers.h"
 
 void json_put(json_t *object, const char *key, uint64_t value);
 void json_put_real(json_t *object, const char *key, double value);

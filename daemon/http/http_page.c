@@ -4,7 +4,7 @@
  * The graph is a page of its own in a frame, so that zooming and searching work
  * while the next one is being made.
  */
-#include "http.h"
+#include "daemon/http/http.h"
 
 static const char page[] =
 	"<!DOCTYPE html>\n"

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http.h"
-#include "sending.h"
+#include "daemon/http/http.h"
+#include "daemon/http/sending.h"
 
 #define SECONDS_MAX 3600
 #define SPANS_MAX   16 /* profiles that wait at the same time */

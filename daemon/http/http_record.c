@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "http.h"
+#include "daemon/http/http.h"
 
 #define RECORDINGS_MAX 16
 #define TOKEN_LENGTH   32

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http_json.h"
-#include "sites.h"
+#include "daemon/http/http_json.h"
+#include "daemon/profile/sites.h"
 
 #define TOP_PROCESSES 50u
 #define TOP_SITES     50u

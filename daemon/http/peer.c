@@ -7,7 +7,7 @@
  * one has no inode any more, and nobody is left to read an answer, so it is nobody's. And a
  * socket of IPv6 may be at the other end of a connection of IPv4, so both lists are searched.
  */
-#include "peer.h"
+#include "daemon/http/peer.h"
 
 #include <arpa/inet.h>
 #include <grp.h>
@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #define GROUPS_MAX 4096
 #define NAMES_MAX  16384

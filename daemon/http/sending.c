@@ -6,7 +6,7 @@
  * its place and the memory of its answer for ever. So an answer has a time in which it must
  * be read, and all that wait together have a limit of memory.
  */
-#include "sending.h"
+#include "daemon/http/sending.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 struct MHD_Response;
 

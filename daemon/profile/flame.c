@@ -3,7 +3,7 @@
  * Merges the stacks of a profile into a tree. Children are found by a hash of
  * parent and name, so that a node with very many children costs no more.
  */
-#include "flame.h"
+#include "daemon/profile/flame.h"
 
 #include <stdlib.h>
 #include <string.h>

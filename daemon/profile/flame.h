@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "profile.h"
-#include "string_table.h"
+#include "daemon/profile/profile.h"
+#include "daemon/shared/string_table.h"
 
 #define FLAME_NODES_MAX (1u << 19)
 

@@ -7,7 +7,7 @@
  * big endian. The hard case is that sizes stand before what they count: they are
  * written as LEB128 of fixed length, afterwards.
  */
-#include "jfr.h"
+#include "daemon/profile/jfr.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 /* Numbers of the types in our chunks; 0 and 1 are the metadata's and the constant pools'. */
 enum jfr_type {

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "jfr.h"
-#include "string_table.h"
+#include "daemon/profile/jfr.h"
+#include "daemon/shared/string_table.h"
 
 struct field {
 	const char *name;

@@ -10,13 +10,13 @@
  * as they like. The largest stacks are taken first; frames and names beyond the
  * limits become "[other frames]" and addresses. No bytes are left out.
  */
-#include "profile.h"
+#include "daemon/profile/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "filter.h"
+#include "daemon/shared/filter.h"
 
 #define FRAMES_MAX (1u << 17)
 

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binaries.h"
-#include "stacks.h"
-#include "util.h"
+#include "daemon/symbols/binaries.h"
+#include "daemon/samples/stacks.h"
+#include "daemon/shared/util.h"
 
 struct filter;
 struct symbols;

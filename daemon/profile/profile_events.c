@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "profile.h"
+#include "daemon/profile/profile.h"
 
 struct events {
 	struct profile *profile;

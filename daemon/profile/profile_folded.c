@@ -6,8 +6,8 @@
  */
 #include <inttypes.h>
 
-#include "flame.h"
-#include "profile.h"
+#include "daemon/profile/flame.h"
+#include "daemon/profile/profile.h"
 
 #define DEPTH_MAX  (HAB_STACK_DEPTH + 3)
 #define LENGTH_MAX (16u << 20)

@@ -6,7 +6,7 @@
  * Names reach the page as escaped attributes, and the script only ever compares
  * them and puts them back as text.
  */
-#include "profile.h"
+#include "daemon/profile/profile.h"
 
 static const char head[] =
 	"<!DOCTYPE html>\n"

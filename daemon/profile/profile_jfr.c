@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jfr.h"
-#include "profile.h"
-#include "string_table.h"
+#include "daemon/profile/jfr.h"
+#include "daemon/profile/profile.h"
+#include "daemon/shared/string_table.h"
 
 #define LOGGED_BYTES 56 /* about what an event takes: the loss is told in bytes */
 

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "profile.h"
-#include "symbols.h"
+#include "daemon/profile/profile.h"
+#include "daemon/symbols/symbols.h"
 
 #define NAME_BYTES_MAX (32u << 20)
 

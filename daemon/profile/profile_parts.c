@@ -3,7 +3,7 @@
  * What can be done with a profile wherever it comes from: habd makes it of its tables,
  * habctl reads it from a file.
  */
-#include "profile.h"
+#include "daemon/profile/profile.h"
 
 #include <malloc.h>
 #include <stdlib.h>

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "filter.h"
-#include "kinds.h"
-#include "profile.h"
+#include "daemon/shared/filter.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/profile/profile.h"
 #include "profile.pb-c.h"
-#include "string_table.h"
+#include "daemon/shared/string_table.h"
 
 #define NR_VALUES 4
 #define NR_LABELS 6

@@ -9,7 +9,7 @@
  * memory, so memory has a limit of its own, and so has the depth of stacks, which are drawn by
  * recursion.
  */
-#include "profile_read.h"
+#include "daemon/profile/profile_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "kinds.h"
+#include "daemon/shared/kinds.h"
 #include "profile.pb-c.h"
 
 #define FILE_MAX   (64u << 20)

@@ -3,8 +3,8 @@
 #ifndef HABD_PROFILE_READ_H
 #define HABD_PROFILE_READ_H
 
-#include "filter.h"
-#include "profile.h"
+#include "daemon/shared/filter.h"
+#include "daemon/profile/profile.h"
 
 /*
  * What the filter wants of a gzipped pprof profile, as profile_collect() and profile_name() give

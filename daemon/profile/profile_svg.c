@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "flame.h"
-#include "profile.h"
+#include "daemon/profile/flame.h"
+#include "daemon/profile/profile.h"
 
 #define WIDTH  1200.0
 #define ROW    17

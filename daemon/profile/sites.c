@@ -3,7 +3,7 @@
  * Sums the samples of profiles up by site: the first function from the leaf that
  * is the program's own, as libhab's own frames are the same in all stacks.
  */
-#include "sites.h"
+#include "daemon/profile/sites.h"
 
 #include <stdlib.h>
 #include <string.h>

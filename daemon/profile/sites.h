@@ -3,8 +3,8 @@
 #ifndef HABD_SITES_H
 #define HABD_SITES_H
 
-#include "profile.h"
-#include "string_table.h"
+#include "daemon/profile/profile.h"
+#include "daemon/shared/string_table.h"
 
 struct site {
 	const char *function; /* lives as long as the table */

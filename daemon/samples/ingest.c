@@ -13,13 +13,13 @@
  * never addresses to follow, and the worst they can do is a wrong stack of their
  * own sample.
  */
-#include "ingest.h"
+#include "daemon/samples/ingest.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "hold.h"
-#include "util.h"
+#include "daemon/samples/pending.h"
+#include "daemon/shared/util.h"
 
 #define WAITING_MAX	1024u /* a power of two */
 #define WAIT_NS		400000000ull
@@ -82,7 +82,7 @@ const struct ingest_counts *ingest_counts(const struct ingest *ingest)
 /* It takes the place of a sample that was counted. */
 static bool replaces(const struct hab_record_sample *sample)
 {
-	return sample->candidate > sample->points;
+	return sample->candidate > sample->quota;
 }
 
 static void store(struct ingest *ingest, const struct hab_record_sample *sample,
@@ -274,7 +274,7 @@ void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 		if (size < SAMPLE_SIZE(0) || sample->nr_frames > HAB_STACK_DEPTH ||
 		    size < SAMPLE_SIZE(sample->nr_frames) || sample->kind >= HAB_EVENT_KINDS ||
 		    !sample->parts || sample->parts > HAB_PARTS_MAX ||
-		    (sample->window && sample->slot >= sample->points))
+		    (sample->window && sample->slot >= sample->quota))
 			goto malformed;
 		take_sample(ingest, sample, now_ns);
 		return;

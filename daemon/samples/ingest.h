@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "binaries.h"
-#include "hold.h"
-#include "maps.h"
-#include "stacks.h"
+#include "daemon/symbols/binaries.h"
+#include "daemon/samples/pending.h"
+#include "daemon/symbols/processes.h"
+#include "daemon/samples/stacks.h"
 
 struct ingest_counts {
 	uint64_t samples;   /* well-formed HAB_RECORD_SAMPLE that replace no other one */

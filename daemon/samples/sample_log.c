@@ -6,11 +6,11 @@
  * written with times. What has fallen out is still in the table of stacks, as sums.
  * Its memory is used as it is filled: 56 bytes a sample, 3.7 MB in all.
  */
-#include "sample_log.h"
+#include "daemon/samples/sample_log.h"
 
 #include <stdlib.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 struct sample_log {
 	uint64_t end;

@@ -8,14 +8,14 @@
  * running profile too: what the entry was at its mark is folded along. The same is
  * done when entries remember too much of their past.
  */
-#include "stacks.h"
+#include "daemon/samples/stacks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample_log.h"
-#include "stack_past.h"
-#include "util.h"
+#include "daemon/samples/sample_log.h"
+#include "daemon/samples/stack_history.h"
+#include "daemon/shared/util.h"
 
 #define NONE	  UINT32_MAX
 #define PASTS_MAX 4 /* times the entries there may be */

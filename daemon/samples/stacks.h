@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../../bpf/records.h"
+#include "bpf/records.h"
 
 #define STACKS_MAX_DEFAULT 65536
 #define STACKS_EVENT_SHIFT 16 /* fractional bits of stack_counts.events */

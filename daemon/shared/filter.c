@@ -6,7 +6,7 @@
  * people name a slice, whose services are groups of their own below it. So a path stands for
  * the ids of all groups below it, looked up when the filter is made.
  */
-#include "filter.h"
+#include "daemon/shared/filter.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "kinds.h"
-#include "util.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/shared/util.h"
 
 #define CGROUPS "/sys/fs/cgroup"
 

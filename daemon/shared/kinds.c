@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The names of the kinds of events. */
-#include "kinds.h"
+#include "daemon/shared/kinds.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 
 /* "" for no kind. */
 const char *event_kind_name(uint32_t kind);

@@ -3,7 +3,7 @@
  * Reads what the module shows of itself. Each file may be absent: another
  * version of the module, or none, is something to report and no error.
  */
-#include "module_files.h"
+#include "daemon/shared/module_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 
 #define CLASS "/sys/class/misc/hab/"
 
@@ -78,7 +78,7 @@ bool module_number_read(struct module_number *number, uint64_t *value)
 
 static uint32_t ask_abi(void)
 {
-	struct hab_version version = { .size = sizeof(version) };
+	struct hab_ioc_version version = { .size = sizeof(version) };
 	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
 	uint32_t abi = 0;
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #define MODULE_TEXT 64
 

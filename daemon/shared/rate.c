@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Reads a rate as the module reads it, so that what is wrong is said where it was typed. */
-#include "rate.h"
+#include "daemon/shared/rate.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #define RATE_MAX 1000000u
 

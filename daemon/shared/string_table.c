@@ -3,12 +3,12 @@
  * Strings, each kept once and known by its number. The hash table, of open
  * addressing, is twice as large as what it holds, so that each search ends.
  */
-#include "string_table.h"
+#include "daemon/shared/string_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
+#include "daemon/shared/util.h"
 
 static unsigned int *place(struct strings *strings, const char *string)
 {

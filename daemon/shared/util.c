@@ -6,7 +6,7 @@
  * chosen by whoever is watched. They are cleaned once, where they come in, to
  * UTF-8 without control characters, and escaped where they go out.
  */
-#include "util.h"
+#include "daemon/shared/util.h"
 
 #include <errno.h>
 #include <stdarg.h>

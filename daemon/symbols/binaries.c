@@ -7,7 +7,7 @@
  * it even after both the process and the file's name are gone. Files without a
  * build id are told apart by device, inode and time of change.
  */
-#include "binaries.h"
+#include "daemon/symbols/binaries.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "build_id.h"
-#include "util.h"
+#include "daemon/symbols/build_id.h"
+#include "daemon/shared/util.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX];

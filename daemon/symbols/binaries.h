@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../../bpf/records.h"
+#include "bpf/records.h"
 
 /*
  * A frame is one number, so that stacks are small and quick to compare: the

@@ -7,7 +7,7 @@
  * has, which is a gigabyte for a sparse file of a few bytes. It is read, not mapped, as who
  * shortens a mapped file ends its reader; and of each part there is a limit.
  */
-#include "build_id.h"
+#include "daemon/symbols/build_id.h"
 
 #include <elf.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
  * does not fit ends it all by a jump out of the library, which holds no memory when it
  * hands out pieces: it works on the stack.
  */
-#include "demangle.h"
+#include "daemon/symbols/demangle.h"
 
 #include <libiberty/demangle.h>
 #include <setjmp.h>

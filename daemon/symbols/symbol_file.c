@@ -6,7 +6,7 @@
  * symbol, which is some other function. A symbol counts only where its own size
  * covers the offset; there is no name otherwise.
  */
-#include "symbol_file.h"
+#include "daemon/symbols/symbol_file.h"
 
 #include <elfutils/debuginfod.h>
 #include <elfutils/libdwfl.h>
@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "demangle.h"
-#include "util.h"
+#include "daemon/symbols/demangle.h"
+#include "daemon/shared/util.h"
 
 #define NAME_MAX_BYTES 1000u
 

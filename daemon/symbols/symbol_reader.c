@@ -14,7 +14,7 @@
  * The keeper is made before habd has threads, as a process that has some cannot safely make one
  * that goes on without exec(). Both end when habd's end of the socket is closed.
  */
-#include "symbol_reader.h"
+#include "daemon/symbols/symbol_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "symbol_file.h"
-#include "util.h"
+#include "daemon/symbols/symbol_file.h"
+#include "daemon/shared/util.h"
 
 #define FILES_MAX      64
 #define MEMORY_MAX     ((rlim_t)4 << 30)

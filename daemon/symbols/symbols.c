@@ -9,15 +9,15 @@
  * Bounded: the names found are cached, and the cache starts anew when it is full. A file that
  * ended its reader is not asked again.
  */
-#include "symbols.h"
+#include "daemon/symbols/symbols.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "binaries.h"
-#include "symbol_reader.h"
-#include "util.h"
+#include "daemon/symbols/binaries.h"
+#include "daemon/symbols/symbol_reader.h"
+#include "daemon/shared/util.h"
 
 #define CACHE_MAX   (1u << 18)	/* a power of two */
 #define CACHE_BYTES (32u << 20) /* of names */

@@ -49,7 +49,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../bpf/records.h"
+#include "bpf/records.h"
 
 #define LIST_MAX   16
 #define ALIVE	   16

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hab.h"
+#include "lib/hab.h"
 
 #define MAX_DOCUMENTS 64
 #define MAX_THREADS   256

@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "build_id.h"
+#include "daemon/symbols/build_id.h"
 #include "elf_file.h"
 #include "fuzz.h"
-#include "symbol_file.h"
+#include "daemon/symbols/symbol_file.h"
 
 static int fd;
 

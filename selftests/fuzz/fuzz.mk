@@ -33,7 +33,7 @@ $(FUZZ)/%.o: $(1)/%.c selftests/fuzz/fuzz.mk | $(FUZZ)
 endef
 FUZZ_DAEMON_FLAGS = $(DAEMON_CFLAGS) -Wno-unused-parameter
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(FUZZ_DAEMON_FLAGS))))
-$(foreach folder,lib core,$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -Wno-unused-parameter)))
+$(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
 $(eval $(call fuzz_rule,selftests/fuzz,$$(FUZZ_DAEMON_FLAGS) -Ilib))
 
 $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
@@ -47,7 +47,7 @@ $(FUZZ)/module_rate.h: module/sysfs.c | $(FUZZ)
 $(FUZZ)/rate_fuzz.o: $(FUZZ)/module_rate.h
 $(FUZZ)/rate_fuzz.o: FUZZ_FLAGS += -I$(FUZZ)
 
-FUZZ_TABLES := ingest hold stacks stack_past sample_log binaries build_id maps symbols symbol_reader symbol_file demangle replay totals \
+FUZZ_TABLES := ingest pending stacks stack_history sample_log binaries build_id processes symbols symbol_reader symbol_file demangle replay totals \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata \
 	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c
 FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c

@@ -6,10 +6,10 @@
  * The input: the size of the arena in pages (two bytes), then both strings, with a newline
  * between them.
  */
-#include "../../core/hierarchy.h"
-#include "config.h"
+#include "core/hierarchy/hierarchy.h"
+#include "lib/alloc/config.h"
 #include "fuzz.h"
-#include "heap.h"
+#include "lib/alloc/heap.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

@@ -16,10 +16,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "../../bpf/records.h"
+#include "bpf/records.h"
 #include "elf_file.h"
 #include "fuzz.h"
-#include "util.h"
+#include "daemon/shared/util.h"
 
 static const char *folder;
 
@@ -109,7 +109,7 @@ static void add_records(struct text *file, bool replayed)
 					.heap_name = "heap" };
 	struct hab_record_window window = { .head = { .type = HAB_RECORD_WINDOW },
 					    .event = {
-						    .window = 5, .candidates = 9, .points = 4 } };
+						    .window = 5, .candidates = 9, .quota = 4 } };
 
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
@@ -119,14 +119,14 @@ static void add_records(struct text *file, bool replayed)
 	fill_sample(&sample, 2);
 	sample.window = 5;
 	sample.candidate = 2;
-	sample.points = 4;
+	sample.quota = 4;
 	sample.slot = 1;
 	sample.window_ms = 100;
 	add_record(file, &sample, sample_size(&sample), replayed);
 	fill_sample(&sample, 3);
 	sample.window = 5;
 	sample.candidate = 7;
-	sample.points = 4;
+	sample.quota = 4;
 	sample.slot = 1;
 	sample.window_ms = 100;
 	sample.kind = HAB_EVENT_SAMPLE;
@@ -161,7 +161,7 @@ static void make_windows(const char *path)
 		sample.head.time_ns = 1;
 		sample.window = i;
 		sample.candidate = 1;
-		sample.points = 16384;
+		sample.quota = 16384;
 		sample.slot = 16383;
 		sample.window_ms = UINT32_MAX;
 		add_record(&file, &sample, sample_size(&sample), true);

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "../../core/throttle.h"
+#include "core/throttle/throttle.h"
 #include "fuzz.h"
-#include "rate.h"
+#include "daemon/shared/rate.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -8,8 +8,8 @@
 #include <zlib.h>
 
 #include "fuzz.h"
-#include "profile_read.h"
-#include "report.h"
+#include "daemon/profile/profile_read.h"
+#include "daemon/habctl/report.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

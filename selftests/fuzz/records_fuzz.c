@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "feed.h"
+#include "daemon/feeds/feed.h"
 #include "fuzz.h"
-#include "habd.h"
+#include "daemon/habd/habd.h"
 
 #define STACKS	    64
 #define RUNS_SHARED 64 /* inputs that go to the same tables: making them takes longest */

@@ -114,7 +114,7 @@ static void add(void *context, const struct sample *sample)
 static void sample_stream(const struct stream *stream, u64 seed, struct estimates *estimates)
 {
 	struct hab_throttle *throttle = calloc(1, sizeof(*throttle));
-	struct reader reader = { .points = 1000, .emit = add, .context = estimates };
+	struct reader reader = { .quota = 1000, .emit = add, .context = estimates };
 	struct hab_kept kept;
 	int window, n = 0;
 
@@ -129,7 +129,7 @@ static void sample_stream(const struct stream *stream, u64 seed, struct estimate
 			hab_throttle_set_rate(throttle, window == 40 ? 1000 : 60, HAB_SECOND_MS,
 					      reader_end, &reader);
 		else
-			hab_throttle_turn(throttle, hab_mix(seed * 1000 + window), reader_end,
+			hab_throttle_rotate(throttle, hab_mix(seed * 1000 + window), reader_end,
 					  &reader);
 	}
 	reader_free(&reader);

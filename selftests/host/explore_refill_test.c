@@ -7,7 +7,7 @@
  * a refill; what happens to the words and the books is the real core/. Each bug that this is
  * to find can be switched on, and is found.
  */
-#include "core/refill.h"
+#include "core/hierarchy/refill.h"
 #include "explore.h"
 #include "kselftest_harness.h"
 
@@ -104,7 +104,7 @@ static enum section take_in_section(unsigned int cpu, u64 size)
 		return RESTART;
 	}
 	old = READ_ONCE(*word);
-	if (HAB_WORD_REST(old) < size)
+	if (HAB_WORD_FREE(old) < size)
 		return explore_leave_section() ? EMPTY : RESTART;
 	explore_point();
 	whole = explore_leave_section();
@@ -135,7 +135,7 @@ static int refill_in_kernel(u64 size)
 	explore_acquire(&lock);
 	cpu = explore_cpu();
 	domain = domain_of(cpu);
-	err = hab_refill(&books, &domain, size, size, 0, no_clock, &plan);
+	err = hab_hierarchy_refill(&books, &domain, size, size, 0, no_clock, &plan);
 	if (!err) {
 		if (plan.level && plan.domain != domain_of(explore_cpu()))
 			explore_fail("a refill is of another CPU's buffer");
@@ -163,11 +163,11 @@ static int refill_on_cpu_locked(u64 size)
 	u64 *word = hab_hierarchy_word(&books, domain), old;
 	int err;
 
-	if (HAB_WORD_REST(READ_ONCE(*word)) >= size)
+	if (HAB_WORD_FREE(READ_ONCE(*word)) >= size)
 		return -EAGAIN;
 	err = hab_hierarchy_plan(&books, &domain, size, size, 0, &plan);
 	explore_point();
-	if (err == -ENOMEM && hab_refill_collect(&books, emptied, stop_sections))
+	if (err == -ENOMEM && hab_hierarchy_collect(&books, emptied, stop_sections))
 		return -EAGAIN;
 	if (err)
 		return err;
@@ -240,7 +240,7 @@ static void run(unsigned int number)
 
 static void check(void)
 {
-	struct hab_stats stats = { 0 };
+	struct hab_ioc_stats stats = { 0 };
 	u64 out = 0, i;
 
 	hab_hierarchy_stats(&books, &stats);

@@ -3,7 +3,7 @@
  * The throttler's offers and turns in all interleavings: each event counts in exactly one
  * window that decides, and what is kept is what the window's end says.
  */
-#include "core/throttle.h"
+#include "core/throttle/throttle.h"
 #include "explore.h"
 #include "kselftest_harness.h"
 
@@ -33,7 +33,7 @@ static void note_end(void *context, const struct hab_window_end *end)
 	ends[nr_ends++] = *end;
 }
 
-/* Enough points that every event is a candidate: the ends then tell how many counted. */
+/* Enough quota that every event is a candidate: the ends then tell how many counted. */
 static void begin(void)
 {
 	memset(&throttle, 0, sizeof(throttle));
@@ -61,7 +61,7 @@ static void run(unsigned int number)
 		if (new_rate && !i)
 			hab_throttle_set_rate(&throttle, 150, HAB_SECOND_MS, note_end, NULL);
 		else
-			hab_throttle_turn(&throttle, i, note_end, NULL);
+			hab_throttle_rotate(&throttle, i, note_end, NULL);
 	}
 }
 
@@ -90,8 +90,8 @@ static void check_event(const struct told *told)
 		explore_fail("an event is kept in a window whose end is not told");
 	else if (told->how.place.candidate > end->candidates)
 		explore_fail("an event was not among its window's candidates");
-	else if (told->how.points != end->points)
-		explore_fail("an event was kept by the points of another window");
+	else if (told->how.quota != end->quota)
+		explore_fail("an event was kept by the quota of another window");
 	for (other = told + 1; other < events + nr_events; other++)
 		if (other->kept && same_candidate(&told->how, &other->how))
 			explore_fail("two events are the same candidate");
@@ -103,11 +103,11 @@ static void check(void)
 	unsigned int i;
 
 	/* What is still open. */
-	hab_throttle_turn(&throttle, 1, note_end, NULL);
+	hab_throttle_rotate(&throttle, 1, note_end, NULL);
 	for (i = 0; i < nr_events; i++) {
 		if (!events[i].kept)
 			continue;
-		slots += events[i].how.place.candidate <= events[i].how.points;
+		slots += events[i].how.place.candidate <= events[i].how.quota;
 		check_event(&events[i]);
 	}
 	for (i = 0; i < nr_ends; i++)
@@ -146,7 +146,7 @@ TEST(each_event_counts_in_one_window_while_windows_turn)
 	EXPECT_STREQ("", result.broken);
 }
 
-TEST(an_event_that_sleeps_through_two_turns_is_not_kept_by_another_windows_points)
+TEST(an_event_that_sleeps_through_two_turns_is_not_kept_by_another_windows_quota)
 {
 	struct explore_result result = explore_with(1, 3, false);
 

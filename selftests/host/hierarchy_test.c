@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "core/hierarchy.h"
+#include "core/hierarchy/hierarchy.h"
 
 #define CPUS 8
 #define MiB  (1ull << 20)
@@ -60,8 +60,8 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	struct hab_plan plan;
 	int err;
 
-	if (least <= self->h.levels[lowest].size && HAB_WORD_REST(old) >= least) {
-		*size = min(want, HAB_WORD_REST(old));
+	if (least <= self->h.levels[lowest].size && HAB_WORD_FREE(old) >= least) {
+		*size = min(want, HAB_WORD_FREE(old));
 		*chunk = HAB_WORD_TOP(old);
 		*word = old - *size * HAB_WORD_STEP;
 		return 0;
@@ -96,7 +96,7 @@ static int mark(struct _test_data_books *self, u64 chunk, u64 size)
 
 static u64 books_sum(struct _test_data_books *self)
 {
-	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 	u64 sum;
 	u32 l;
 
@@ -203,7 +203,7 @@ TEST_F(books, buffers_of_two_packages_lie_in_different_blocks)
 
 TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 {
-	static const u64 lies[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_REST_MAX),
+	static const u64 lies[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_FREE_MAX),
 				    HAB_WORD(1ull << 37, 5), HAB_WORD(3, 1021) };
 	u64 *word, chunk, size, rest;
 	unsigned int i;
@@ -215,7 +215,7 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 	for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct hab_plan plan;
 
-		EXPECT_FALSE(hab_hierarchy_rest(&self->h, 1, lies[i], &rest));
+		EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1, lies[i], &rest));
 		EXPECT_EQ(0, rest);
 		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 16, 16, 0, &plan));
 		*word = plan.word;
@@ -224,7 +224,7 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 	}
 	EXPECT_EQ(i, self->h.invalid_words);
 	/* Within the block, but not ending where it ends: a rest that was made up. */
-	EXPECT_FALSE(hab_hierarchy_rest(&self->h, 1,
+	EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1,
 					HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &rest));
 	EXPECT_EQ(0, rest);
 }
@@ -347,18 +347,18 @@ TEST_F(books, of_too_many_rests_the_smallest_is_waste)
 
 	start(self, 32 * MiB, 1, plab);
 	ASSERT_EQ(0, take(self, 0, 30000, 30000, &chunk, &size));
-	for (i = 0; i < HAB_MAX_RESTS + 10; i++)
+	for (i = 0; i < HAB_MAX_FREE_EXTENTS + 10; i++)
 		ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200 * i, 1 + i));
 	for (i = 0; i < 10; i++)
 		waste += 1 + i;
-	EXPECT_EQ(HAB_MAX_RESTS, self->h.rests.nr);
+	EXPECT_EQ(HAB_MAX_FREE_EXTENTS, self->h.rests.nr);
 	EXPECT_EQ(waste, self->h.waste);
 	self->handed_out = 30000 - self->h.returned;
 	EXPECT_EQ(32 * MiB, books_sum(self));
 }
 
 /* The largest of the set, by looking at each. */
-static u64 largest_rest(const struct hab_rests *rests)
+static u64 largest_rest(const struct hab_free_extents *rests)
 {
 	u64 most = 0;
 	u32 i;
@@ -370,27 +370,27 @@ static u64 largest_rest(const struct hab_rests *rests)
 
 TEST(the_largest_rest_is_found_whatever_came_and_went_before)
 {
-	static struct hab_rests rests;
+	static struct hab_free_extents rests;
 	u64 start = 0, most, least;
 	int i, n;
 
 	srandom(1);
 	for (n = 0; n < 20000; n++) {
 		if (random() % 2) {
-			struct hab_rest rest = { .start = start, .size = 1 + random() % 1000 };
+			struct hab_extent rest = { .start = start, .size = 1 + random() % 1000 };
 
 			/* A gap, or they would become one. */
 			start += rest.size + 1;
-			hab_rests_add(&rests, rest);
+			hab_free_extents_add(&rests, rest);
 		}
 		most = largest_rest(&rests);
 		least = 1 + random() % 1000;
-		i = hab_rests_largest(&rests, least);
+		i = hab_free_extents_largest(&rests, least);
 		ASSERT_EQ(most >= least, i >= 0);
 		if (i < 0)
 			continue;
 		ASSERT_EQ(most, rests.rests[i].size);
-		hab_rests_take(&rests, i, 1 + random() % most);
+		hab_free_extents_take(&rests, i, 1 + random() % most);
 	}
 }
 

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "core/throttle.h"
+#include "core/throttle/throttle.h"
 
 struct sample {
 	u64 probability;
@@ -19,7 +19,7 @@ struct sample {
 struct reader {
 	/* Slots of the windows that are open; by share and parity. */
 	struct sample *slots[HAB_SHARES + 1][2];
-	u64 points; /* that fit into each */
+	u64 quota; /* that fit into each */
 	u64 records;
 	void (*emit)(void *context, const struct sample *sample);
 	void *context;
@@ -31,7 +31,7 @@ static inline void reader_keep(struct reader *reader, const struct hab_kept *kep
 	struct sample **slots = &reader->slots[kept->share][kept->number % 2];
 
 	if (!*slots)
-		*slots = calloc(reader->points, sizeof(**slots));
+		*slots = calloc(reader->quota, sizeof(**slots));
 	(*slots)[kept->place.slot] = (struct sample){ kept->probability, stack, bytes };
 	reader->records++;
 }
@@ -39,7 +39,7 @@ static inline void reader_keep(struct reader *reader, const struct hab_kept *kep
 static inline void reader_end(void *context, const struct hab_window_end *end)
 {
 	struct reader *reader = context;
-	u64 used = end->candidates < end->points ? end->candidates : end->points;
+	u64 used = end->candidates < end->quota ? end->candidates : end->quota;
 	struct sample sample;
 	u64 i;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How a window's points are divided among processes: core/budget by itself, and the
+ * How a window's quota are divided among processes: core/budget by itself, and the
  * throttler with many keys on a mock clock.
  */
 #include <math.h>
 
 #include "kselftest_harness.h"
-#include "core/throttle.h"
+#include "core/throttle/throttle.h"
 #include "reader.h"
 
 #define QUIET 20
@@ -25,29 +25,29 @@ static u64 sum_of(const struct hab_claim *claims, u32 count)
 	u32 i;
 
 	for (i = 0; i < count; i++)
-		sum += claims[i].points;
+		sum += claims[i].quota;
 	return sum;
 }
 
-TEST(points_are_divided_to_the_last_one_and_max_min_fairly)
+TEST(the_quota_is_divided_to_the_last_one_and_max_min_fairly)
 {
 	struct hab_claim claims[50];
-	u64 points, most, least;
+	u64 quota, most, least;
 	u32 count, round, i;
 
 	for (round = 0; round < 20000; round++) {
 		count = 1 + next_random() % 50;
-		points = count + next_random() % 2000;
+		quota = count + next_random() % 2000;
 		for (i = 0; i < count; i++)
 			claims[i].demand = 1 + next_random() % (next_random() % 2 ? 5 : 500);
-		hab_budget_divide(claims, count, points, next_random());
-		ASSERT_EQ(points, sum_of(claims, count));
+		hab_max_min_divide(claims, count, quota, next_random());
+		ASSERT_EQ(quota, sum_of(claims, count));
 		/* Nobody who wants more has 2 less than another. */
 		for (most = 0, least = ~0ull, i = 0; i < count; i++) {
-			most = max(most, (u64)claims[i].points);
-			if (claims[i].points < claims[i].demand)
-				least = min(least, (u64)claims[i].points);
-			ASSERT_GE(claims[i].points, 1);
+			most = max(most, (u64)claims[i].quota);
+			if (claims[i].quota < claims[i].demand)
+				least = min(least, (u64)claims[i].quota);
+			ASSERT_GE(claims[i].quota, 1);
 		}
 		if (least != ~0ull)
 			ASSERT_LE(most, least + 1);
@@ -58,14 +58,14 @@ TEST(one_claim_gets_all_and_a_small_one_what_it_wants)
 {
 	struct hab_claim claims[2] = { { .demand = 3 }, { .demand = 100000 } };
 
-	hab_budget_divide(claims, 1, 500, 0);
-	EXPECT_EQ(500, claims[0].points);
-	hab_budget_divide(claims, 2, 30, ~0ull);
-	EXPECT_EQ(3, claims[0].points);
-	EXPECT_EQ(27, claims[1].points);
+	hab_max_min_divide(claims, 1, 500, 0);
+	EXPECT_EQ(500, claims[0].quota);
+	hab_max_min_divide(claims, 2, 30, ~0ull);
+	EXPECT_EQ(3, claims[0].quota);
+	EXPECT_EQ(27, claims[1].quota);
 }
 
-TEST(too_few_points_are_drawn_with_the_same_chance_for_all)
+TEST(too_small_a_quota_is_drawn_with_the_same_chance_for_all)
 {
 	struct hab_claim claims[40];
 	u32 got[40] = { 0 }, round, i;
@@ -73,10 +73,10 @@ TEST(too_few_points_are_drawn_with_the_same_chance_for_all)
 	for (i = 0; i < 40; i++)
 		claims[i].demand = 1 + i;
 	for (round = 0; round < 40000; round++) {
-		hab_budget_divide(claims, 40, 7, next_random());
+		hab_max_min_divide(claims, 40, 7, next_random());
 		ASSERT_EQ(7, sum_of(claims, 40));
 		for (i = 0; i < 40; i++)
-			got[i] += claims[i].points;
+			got[i] += claims[i].quota;
 	}
 	/* 40000 * 7 / 40 = 7000, standard deviation 76. */
 	for (i = 0; i < 40; i++) {
@@ -110,7 +110,7 @@ TEST(each_of_20_processes_gets_its_share_beside_one_with_1000_times_their_events
 {
 	static struct hab_throttle throttle;
 	struct count count = { 0 };
-	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	struct reader reader = { .quota = 1000, .emit = add, .context = &count };
 	u64 before = 0, sampled;
 	int window, n, i;
 
@@ -123,7 +123,7 @@ TEST(each_of_20_processes_gets_its_share_beside_one_with_1000_times_their_events
 				if (n % HEAVY == i * 31 % HEAVY)
 					offer(&throttle, &reader, i);
 		}
-		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 		if (window % 5 == 4) {
 			sampled = hab_counter_read(&throttle.sampled);
 			EXPECT_LE(sampled - before, 300);
@@ -142,21 +142,21 @@ TEST(each_of_20_processes_gets_its_share_beside_one_with_1000_times_their_events
 	reader_free(&reader);
 }
 
-TEST(more_processes_than_points_are_all_sampled_without_bias)
+TEST(more_processes_than_the_quota_are_all_sampled_without_bias)
 {
 	static struct hab_throttle throttle;
 	static struct count count;
-	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	struct reader reader = { .quota = 1000, .emit = add, .context = &count };
 	double total = 0;
 	int window, n, i;
 
-	/* 10 points for 100 processes with 20 to 119 events in a window. */
+	/* 10 quota for 100 processes with 20 to 119 events in a window. */
 	hab_throttle_set_rate(&throttle, 50, HAB_SECOND_MS, reader_end, &reader);
 	for (window = 0; window < 2000; window++) {
 		for (i = 0; i < 100; i++)
 			for (n = 0; n < 20 + i; n++)
 				offer(&throttle, &reader, i);
-		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 	}
 	EXPECT_LE(hab_counter_read(&throttle.sampled), 2000 * 10);
 	for (i = 0; i < 100; i++) {
@@ -174,7 +174,7 @@ TEST(newcomers_of_every_window_are_sampled_without_bias)
 {
 	static struct hab_throttle throttle;
 	static struct count count;
-	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	struct reader reader = { .quota = 1000, .emit = add, .context = &count };
 	struct hab_kept kept;
 	int window, n;
 
@@ -186,7 +186,7 @@ TEST(newcomers_of_every_window_are_sampled_without_bias)
 			if (n % 100 == 50 && hab_throttle_offer(&throttle, 1000000 + window, &kept))
 				reader_keep(&reader, &kept, 1, 1);
 		}
-		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 	}
 	TH_LOG("one process: estimate %.0f of 3000000; 3000 newcomers: %.0f of 30000 from %lu samples",
 	       count.estimates[0], count.estimates[1], (long)count.samples[1]);
@@ -200,7 +200,7 @@ TEST(a_full_table_loses_nothing_and_places_are_given_up)
 {
 	static struct hab_throttle throttle;
 	static struct count count;
-	struct reader reader = { .points = 1000, .emit = add, .context = &count };
+	struct reader reader = { .quota = 1000, .emit = add, .context = &count };
 	u64 events = 0, used = 0;
 	double total = 0;
 	int window, n, i;
@@ -210,7 +210,7 @@ TEST(a_full_table_loses_nothing_and_places_are_given_up)
 		for (n = 0; n < 3; n++)
 			for (i = 0; i < 2 * (int)HAB_SHARES; i++, events++)
 				offer(&throttle, &reader, i);
-		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 	}
 	for (i = 0; i < 2 * (int)HAB_SHARES; i++)
 		total += count.estimates[i];
@@ -218,7 +218,7 @@ TEST(a_full_table_loses_nothing_and_places_are_given_up)
 	EXPECT_LT(fabs(total / events - 1), 0.05);
 	EXPECT_EQ(events, hab_counter_read(&throttle.sampled) + hab_throttle_throttled(&throttle));
 	for (window = 0; window < 300; window++)
-		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 	for (i = 0; i < (int)HAB_SHARES; i++)
 		used += hab_counter_read(&throttle.shares[i].key) != 0;
 	EXPECT_EQ(0, used);

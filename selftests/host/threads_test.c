@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "core/throttle.h"
+#include "core/throttle/throttle.h"
 
 #define THREADS 4
 #define EVENTS	150000
@@ -25,8 +25,8 @@ static void count_end(void *context, const struct hab_window_end *end)
 {
 	struct crowd *crowd = context;
 
-	crowd->used += min(end->candidates, (u64)end->points);
-	crowd->impossible += !end->points || !end->candidates;
+	crowd->used += min(end->candidates, (u64)end->quota);
+	crowd->impossible += !end->quota || !end->candidates;
 }
 
 static void *offer_many(void *argument)
@@ -42,7 +42,7 @@ static void *offer_many(void *argument)
 		key = n % 8 ? 1 : 2 + n / 1000;
 		if (!hab_throttle_offer(&crowd->throttle, key, &kept))
 			continue;
-		if (!kept.number || kept.place.candidate <= kept.points)
+		if (!kept.number || kept.place.candidate <= kept.quota)
 			hab_counter_increment(&crowd->kept);
 		else
 			hab_counter_increment(&crowd->replaced);
@@ -68,7 +68,7 @@ static void run_crowd(struct crowd *crowd, void (*beside)(struct crowd *crowd, u
 
 static void turn(struct crowd *crowd, u64 round)
 {
-	hab_throttle_turn(&crowd->throttle, hab_mix(round), count_end, crowd);
+	hab_throttle_rotate(&crowd->throttle, hab_mix(round), count_end, crowd);
 }
 
 TEST(no_event_is_uncounted_and_no_sample_unreported_while_windows_turn)

@@ -3,15 +3,15 @@
  * core/throttle on a mock clock: the test turns the windows.
  *
  * Arrival patterns and expected counts are the acceptance cases of the JDK's
- * adaptive sampler (10,000 windows of 100 ms, 50 points each, lookback 50), at the
+ * adaptive sampler (10,000 windows of 100 ms, 50 quota each, lookback 50), at the
  * values of a re-simulation of its algorithm.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "core/logarithm.h"
-#include "core/throttle.h"
+#include "core/throttle/logarithm.h"
+#include "core/throttle/throttle.h"
 #include "reader.h"
 
 #define WINDOWS 10000
@@ -42,7 +42,7 @@ static u64 offer(struct hab_throttle *throttle)
 
 static void turn(struct hab_throttle *throttle)
 {
-	hab_throttle_turn(throttle, next_random(), NULL, NULL);
+	hab_throttle_rotate(throttle, next_random(), NULL, NULL);
 }
 
 static int set_rate(struct hab_throttle *throttle, u32 rate)
@@ -115,9 +115,9 @@ static struct outcome simulate(enum pattern pattern)
 ACCEPTANCE(uniform_arrivals_are_sampled_as_the_jdk_does, UNIFORM, 484000u, 5000u)
 ACCEPTANCE(few_arrivals_are_all_sampled, LOW, 20000u, 0u)
 ACCEPTANCE(many_arrivals_are_thinned_to_the_rate, HIGH, 491000u, 3000u)
-ACCEPTANCE(a_burst_in_the_first_window_gets_one_windows_points, FIRST, 50000u, 0u)
-ACCEPTANCE(a_burst_in_the_fifth_window_gets_five_windows_points, FIFTH, 250000u, 0u)
-ACCEPTANCE(a_burst_in_the_tenth_window_gets_ten_windows_points, TENTH, 500000u, 0u)
+ACCEPTANCE(a_burst_in_the_first_window_gets_one_windows_quota, FIRST, 50000u, 0u)
+ACCEPTANCE(a_burst_in_the_fifth_window_gets_five_windows_quota, FIFTH, 250000u, 0u)
+ACCEPTANCE(a_burst_in_the_tenth_window_gets_ten_windows_quota, TENTH, 500000u, 0u)
 ACCEPTANCE(rare_bursts_borrow_from_quiet_windows, BURSTY_10, 220000u, 20000u)
 ACCEPTANCE(frequent_bursts_are_sampled_as_the_jdk_does, BURSTY_90, 487000u, 10000u)
 
@@ -150,7 +150,7 @@ TEST(what_the_samples_stand_for_adds_up_to_all_events)
 {
 	struct hab_throttle throttle = { 0 };
 	double estimate = 0, worst = 0, before;
-	struct reader reader = { .points = 150, .emit = add_estimate, .context = &estimate };
+	struct reader reader = { .quota = 150, .emit = add_estimate, .context = &estimate };
 	struct hab_kept kept;
 	u64 records = 0, n, many;
 	int window;
@@ -163,7 +163,7 @@ TEST(what_the_samples_stand_for_adds_up_to_all_events)
 		for (n = 0; n < many; n++)
 			if (hab_throttle_offer(&throttle, SOMEBODY, &kept))
 				reader_keep(&reader, &kept, 0, 1);
-		hab_throttle_turn(&throttle, next_random(), reader_end, &reader);
+		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 		worst = fmax(worst, fabs(estimate - before - many) -
 					    throttle.shares[0].windows[0].interval);
 		records = reader.records;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "hab.h"
+#include "lib/hab.h"
 
 #define KiB (1ul << 10)
 #define MiB (1ul << 20)

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "hab.h"
+#include "lib/hab.h"
 
 #define MiB	(1ul << 20)
 #define THREADS 4

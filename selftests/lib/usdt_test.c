@@ -7,9 +7,9 @@
 #include <libgen.h>
 
 #include "kselftest_harness.h"
-#include "hab.h"
+#include "lib/hab.h"
 #include "probes.h"
-#include "usdt.h"
+#include "lib/telemetry/usdt.h"
 
 #define TLAB   4096
 #define OBJECT 48

@@ -14,9 +14,9 @@
 
 #define ARENA (16ull << 20)
 
-static inline struct hab_create usual(void)
+static inline struct hab_ioc_create usual(void)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = ARENA,
 		.nr_levels = 1,
@@ -40,7 +40,7 @@ static inline int map_errno(int fd, size_t bytes, int prot, int flags, __u64 off
 FIXTURE(device)
 {
 	int fd;
-	struct hab_create create;
+	struct hab_ioc_create create;
 };
 
 FIXTURE_SETUP(device)

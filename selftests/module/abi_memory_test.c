@@ -12,7 +12,7 @@
 
 TEST_F(device, each_area_maps_once_and_only_as_it_is_meant)
 {
-	const struct hab_create *create = &self->create;
+	const struct hab_ioc_create *create = &self->create;
 	const int rw = PROT_READ | PROT_WRITE;
 	void *info, *words, *arena;
 
@@ -147,7 +147,7 @@ static void *refill_for_ever(void *argument)
 	struct closing *closing = argument;
 
 	while (!closing->stop) {
-		struct hab_refill refill = {
+		struct hab_ioc_refill refill = {
 			.size = sizeof(refill),
 			.min_bytes = 64,
 			.want_bytes = 4096,
@@ -166,7 +166,7 @@ TEST_F(device, closing_while_others_refill_harms_nobody)
 	int round, i;
 
 	for (round = 0; round < 20; round++) {
-		struct hab_create create = usual();
+		struct hab_ioc_create create = usual();
 		int fd = open("/dev/hab", O_RDWR);
 
 		ASSERT_EQ(0, call(fd, HAB_IOC_CREATE, &create));

@@ -11,7 +11,7 @@
 
 TEST_F(device, version_tells_the_abi_and_that_bpf_programs_can_attach)
 {
-	struct hab_version version = { .size = sizeof(version) };
+	struct hab_ioc_version version = { .size = sizeof(version) };
 
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_VERSION, &version));
 	EXPECT_EQ(HAB_ABI_VERSION, version.abi);
@@ -28,7 +28,7 @@ TEST_F(device, unknown_commands_are_enotty)
 
 TEST_F(device, commands_before_create_are_eopnotsupp)
 {
-	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 1, .want_bytes = 1 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 1, .want_bytes = 1 };
 
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_REFILL, &refill));
 	EXPECT_EQ(-EOPNOTSUPP, call(self->fd, HAB_IOC_RESET, NULL));
@@ -50,7 +50,7 @@ TEST_F(device, a_struct_that_is_too_small_is_einval)
 TEST_F(device, a_larger_struct_is_fine_with_a_zero_tail_and_e2big_without)
 {
 	struct {
-		struct hab_create create;
+		struct hab_ioc_create create;
 		char tail[64];
 	} larger = { .create = self->create };
 
@@ -120,7 +120,7 @@ TEST_F(device, a_second_heap_on_the_same_file_is_ebusy)
 
 TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
 {
-	struct hab_refill refill = { .size = sizeof(refill) };
+	struct hab_ioc_refill refill = { .size = sizeof(refill) };
 
 	ASSERT_EQ(0, created(self));
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REFILL, &refill));
@@ -149,8 +149,8 @@ TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
 
 TEST_F(device, a_refill_of_the_first_size_is_served_and_nothing_behind_it_written)
 {
-	struct hab_refill refill = {
-		.size = offsetof(struct hab_refill, restarts),
+	struct hab_ioc_refill refill = {
+		.size = offsetof(struct hab_ioc_refill, restarts),
 		.min_bytes = 64,
 		.want_bytes = 64,
 		.restarts = 4711,
@@ -168,8 +168,8 @@ TEST_F(device, a_refill_of_the_first_size_is_served_and_nothing_behind_it_writte
 
 TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)
 {
-	struct hab_stats stats = { .size = sizeof(stats) };
-	struct hab_refill *refill;
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_refill *refill;
 	int n;
 
 	ASSERT_EQ(0, created(self));
@@ -189,8 +189,8 @@ TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)
 
 TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 {
-	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
-	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 	__u64 *words, last = 0;
 	size_t i, n;
 
@@ -215,7 +215,7 @@ TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 
 TEST_F(device, reports_of_no_allocation_are_refused)
 {
-	struct hab_report report = {
+	struct hab_ioc_report report = {
 		.size = sizeof(report), .kind = HAB_EVENT_TLAB, .bytes = 64, .parts = 1
 	};
 
@@ -253,15 +253,15 @@ TEST_F(device, reports_of_no_allocation_are_refused)
 
 static int give_back(int fd, __u64 offset, __u64 bytes)
 {
-	struct hab_return give = { .size = sizeof(give), .offset = offset, .bytes = bytes };
+	struct hab_ioc_return give = { .size = sizeof(give), .offset = offset, .bytes = bytes };
 
 	return call(fd, HAB_IOC_RETURN, &give);
 }
 
 TEST_F(device, returns_of_what_was_not_granted_or_is_free_already_are_refused)
 {
-	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 4096 };
-	struct hab_return give = { .size = sizeof(give), .flags = 1, .bytes = 64 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 4096 };
+	struct hab_ioc_return give = { .size = sizeof(give), .flags = 1, .bytes = 64 };
 
 	ASSERT_EQ(0, created(self));
 	EXPECT_EQ(-EINVAL, give_back(self->fd, 0, 64));
@@ -292,12 +292,12 @@ TEST_F(device, returns_of_what_was_not_granted_or_is_free_already_are_refused)
 
 TEST_F(device, returned_memory_is_free_and_is_granted_again)
 {
-	struct hab_refill refill = {
+	struct hab_ioc_refill refill = {
 		.size = sizeof(refill),
 		.min_bytes = ARENA,
 		.want_bytes = ARENA,
 	};
-	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 
 	ASSERT_EQ(0, created(self));
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
@@ -341,7 +341,7 @@ TEST_F(device, every_kind_of_domain_is_taken)
 TEST_F(device, stacks_of_unknown_samples_and_sizes_are_refused)
 {
 	__u64 frames[HAB_STACK_DEPTH] = { 1 };
-	struct hab_stack stack = {
+	struct hab_ioc_stack stack = {
 		.size = sizeof(stack),
 		.nr_frames = 1,
 		.frames = (__u64)(unsigned long)frames,

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "hab.h"
+#include "lib/hab.h"
 #include "uapi/hab.h"
 
 #define MODULE	"/run/hab-vm/hab.ko"
@@ -73,14 +73,14 @@ static bool once_in(unsigned int n)
 /* From open to close, with a stop at any step. */
 static void live_by_hand(void)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = ARENA,
 		.nr_levels = 1,
 		.levels = { { 64 << 10, HAB_DOMAIN_CPU, 0 } },
 		.name = "churn",
 	};
-	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 4096 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 4096 };
 	int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	char *arena = MAP_FAILED;
 

@@ -64,7 +64,7 @@ static void undo_open(struct state *state)
 
 static int prepare_open(struct state *state)
 {
-	state->create = (struct hab_create){
+	state->create = (struct hab_ioc_create){
 		.size = sizeof(state->create),
 		.arena_bytes = ARENA,
 		.nr_levels = 4,
@@ -84,7 +84,7 @@ static void undo_open_always(struct state *state)
 
 static int act_version(struct state *state)
 {
-	struct hab_version version = { .size = sizeof(version) };
+	struct hab_ioc_version version = { .size = sizeof(version) };
 
 	return or_errno(ioctl(state->fd, HAB_IOC_VERSION, &version));
 }
@@ -110,7 +110,7 @@ static int prepare_heap(struct state *state)
 	err = act_create(state);
 	if (err)
 		return err;
-	state->refill = (struct hab_refill){
+	state->refill = (struct hab_ioc_refill){
 		.size = sizeof(state->refill),
 		.min_bytes = state->step->number,
 		.want_bytes = state->step->number,
@@ -121,7 +121,7 @@ static int prepare_heap(struct state *state)
 /* All that is not handed out is free or waste, whether the caller heard of it or not. */
 int fail_check_books(const struct state *state)
 {
-	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 	__u64 sum = 0;
 	int l, err;
 
@@ -151,7 +151,7 @@ static int act_reset(struct state *state)
 
 static int act_stats(struct state *state)
 {
-	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 
 	return or_errno(ioctl(state->fd, HAB_IOC_STATS, &stats));
 }
@@ -165,7 +165,7 @@ static int prepare_return(struct state *state)
 
 static int act_return(struct state *state)
 {
-	struct hab_return give = {
+	struct hab_ioc_return give = {
 		.size = sizeof(give),
 		.offset = state->refill.chunk_offset,
 		.bytes = state->refill.chunk_bytes,
@@ -180,7 +180,7 @@ static int act_return(struct state *state)
 static int act_stack(struct state *state)
 {
 	__u64 frames[HAB_STACK_DEPTH] = { 1 };
-	struct hab_stack stack = {
+	struct hab_ioc_stack stack = {
 		.size = sizeof(stack),
 		.nr_frames = HAB_STACK_DEPTH,
 		.sample_id = 1,
@@ -192,7 +192,7 @@ static int act_stack(struct state *state)
 
 static int act_report(struct state *state)
 {
-	struct hab_report report = {
+	struct hab_ioc_report report = {
 		.size = sizeof(report),
 		.kind = HAB_EVENT_SAMPLE,
 		.bytes = 64,

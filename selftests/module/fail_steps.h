@@ -50,8 +50,8 @@ struct state {
 	size_t bytes;
 	int child;
 	__u64 taken;
-	struct hab_create create;
-	struct hab_refill refill;
+	struct hab_ioc_create create;
+	struct hab_ioc_refill refill;
 };
 
 extern const struct step fail_steps[];

@@ -17,9 +17,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 #include "fuzz.h"
-#include "hab.h"
+#include "lib/hab.h"
 
 #define NOBODY	     65534
 #define ZONE	     (FUZZ_CELLS * FUZZ_CELL_BYTES)
@@ -139,7 +139,7 @@ static struct hab_heap *make_library_heap(void)
 
 static void make_contended_heap(struct fuzz_thread *thread)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = 1 << 20,
 		.nr_levels = 1,

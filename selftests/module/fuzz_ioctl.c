@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 #include "fuzz.h"
 
 uint64_t fuzz_odd_number(struct fuzz_thread *thread)
@@ -104,7 +104,7 @@ static int outcome(int err)
 
 int fuzz_do_ioctl_version(struct fuzz_thread *thread)
 {
-	struct hab_version version = { .size = sizeof(version) };
+	struct hab_ioc_version version = { .size = sizeof(version) };
 
 	return outcome(
 		command(thread, fuzz_slot(thread), HAB_IOC_VERSION, &version, sizeof(version)));
@@ -112,13 +112,13 @@ int fuzz_do_ioctl_version(struct fuzz_thread *thread)
 
 int fuzz_do_ioctl_create(struct fuzz_thread *thread)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = (16 + fuzz_roll(thread) % 240) * FUZZ_PAGE,
 		.nr_levels = 1 + fuzz_roll(thread) % HAB_MAX_LEVELS,
 		.name = "fuzz",
 	};
-	const struct hab_create *made = (const void *)thread->buffer;
+	const struct hab_ioc_create *made = (const void *)thread->buffer;
 	int slot = fuzz_slot(thread);
 	uint64_t bytes = HAB_ARENA_MIN;
 	uint32_t l;
@@ -146,11 +146,11 @@ int fuzz_do_ioctl_create(struct fuzz_thread *thread)
 
 int fuzz_do_ioctl_refill(struct fuzz_thread *thread)
 {
-	struct hab_refill refill = {
+	struct hab_ioc_refill refill = {
 		.size = sizeof(refill),
 		.min_bytes = 1 + fuzz_roll(thread) % (fuzz_once_in(thread, 8) ? 100000 : 2000),
 	};
-	const struct hab_refill *got = (const void *)thread->buffer;
+	const struct hab_ioc_refill *got = (const void *)thread->buffer;
 	int slot = fuzz_slot(thread);
 	int err;
 
@@ -174,7 +174,7 @@ int fuzz_do_contend(struct fuzz_thread *thread)
 	int i, err = 0;
 
 	for (i = 0; i < 100; i++) {
-		struct hab_refill refill = {
+		struct hab_ioc_refill refill = {
 			.size = sizeof(refill),
 			.min_bytes = 64,
 			.want_bytes = 64,
@@ -197,7 +197,7 @@ int fuzz_do_ioctl_reset(struct fuzz_thread *thread)
 
 int fuzz_do_ioctl_stats(struct fuzz_thread *thread)
 {
-	struct hab_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 
 	return outcome(command(thread, fuzz_slot(thread), HAB_IOC_STATS, &stats, sizeof(stats)));
 }
@@ -205,7 +205,7 @@ int fuzz_do_ioctl_stats(struct fuzz_thread *thread)
 int fuzz_do_ioctl_stack(struct fuzz_thread *thread)
 {
 	int slot = fuzz_slot(thread);
-	struct hab_stack stack = {
+	struct hab_ioc_stack stack = {
 		.size = sizeof(stack),
 		.nr_frames = 1 + fuzz_roll(thread) % HAB_STACK_DEPTH,
 		.sample_id = thread->heaps[slot].sample_id ?: fuzz_roll(thread),
@@ -220,7 +220,7 @@ int fuzz_do_ioctl_stack(struct fuzz_thread *thread)
 int fuzz_do_ioctl_return(struct fuzz_thread *thread)
 {
 	int slot = fuzz_slot(thread);
-	struct hab_return give = {
+	struct hab_ioc_return give = {
 		.size = sizeof(give),
 		.offset = thread->heaps[slot].chunk_offset,
 		.bytes = thread->heaps[slot].chunk_bytes,
@@ -238,7 +238,7 @@ int fuzz_do_ioctl_return(struct fuzz_thread *thread)
 
 int fuzz_do_ioctl_report(struct fuzz_thread *thread)
 {
-	struct hab_report report = {
+	struct hab_ioc_report report = {
 		.size = sizeof(report),
 		.kind = 1 + fuzz_roll(thread) % 3,
 		.bytes = fuzz_once_in(thread, 4) ? fuzz_wide(thread) : 1 + fuzz_roll(thread) % 9999,

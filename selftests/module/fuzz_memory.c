@@ -10,9 +10,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 #include "fuzz.h"
-#include "heap.h"
+#include "lib/alloc/heap.h"
 
 #define PICK(thread, table) ((table)[fuzz_roll(thread) % (sizeof(table) / sizeof((table)[0]))])
 
@@ -274,7 +274,7 @@ int fuzz_do_scribble(struct fuzz_thread *thread)
 	if (!word)
 		return ENODATA;
 	old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	rest = HAB_WORD_REST(old);
+	rest = HAB_WORD_FREE(old);
 	top = HAB_WORD_TOP(old);
 
 	switch (fuzz_roll(thread) % 5) {
@@ -306,7 +306,7 @@ int fuzz_do_flip(struct fuzz_thread *thread)
 	if (thread->alone)
 		return ENODATA;
 	old = __atomic_load_n(thread->word, __ATOMIC_RELAXED);
-	if (HAB_WORD_REST(old) < 64)
+	if (HAB_WORD_FREE(old) < 64)
 		return ENODATA;
 	for (i = 0; i < 1000000; i++)
 		__atomic_store_n(thread->word, old - i % 16 * HAB_WORD_STEP, __ATOMIC_RELAXED);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 #include "fuzz.h"
 
 #define SYSFS	"/sys/class/misc/hab/"

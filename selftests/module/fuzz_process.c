@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../uapi/hab.h"
+#include "uapi/hab.h"
 #include "fuzz.h"
 
 #define DEVICE "/dev/hab"
@@ -49,7 +49,7 @@ int fuzz_do_open(struct fuzz_thread *thread)
 /* A heap as it should be, its areas mapped, in the place of whatever was there. */
 int fuzz_do_fresh_heap(struct fuzz_thread *thread)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = FUZZ_CELL_BYTES / 4,
 		.nr_levels = 1 + fuzz_roll(thread) % 2,

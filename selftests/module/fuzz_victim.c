@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "hab.h"
+#include "lib/hab.h"
 
 #define ARENA	(2ul << 20)
 #define THREADS 2

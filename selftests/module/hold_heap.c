@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hab.h"
+#include "lib/hab.h"
 
 static int make_heap(struct hab_heap **heap)
 {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "hab.h"
+#include "lib/hab.h"
 #include "raw.h"
 #include "uapi/hab.h"
 
@@ -42,9 +42,9 @@ static inline bool heaps_are(long wanted)
 	return heaps() == wanted;
 }
 
-static inline int create_raw(int fd, uint64_t arena, struct hab_create *create)
+static inline int create_raw(int fd, uint64_t arena, struct hab_ioc_create *create)
 {
-	*create = (struct hab_create){
+	*create = (struct hab_ioc_create){
 		.size = sizeof(*create),
 		.arena_bytes = arena,
 		.nr_levels = 1,

@@ -19,7 +19,7 @@
 /* Takes until the arena is used up, and marks each granule. */
 static int take_and_mark(int fd, unsigned char *used, uint64_t *sum)
 {
-	struct hab_refill refill = { .size = sizeof(refill) };
+	struct hab_ioc_refill refill = { .size = sizeof(refill) };
 	uint64_t i, first;
 	int overlaps = 0;
 
@@ -39,8 +39,8 @@ static int take_and_mark(int fd, unsigned char *used, uint64_t *sum)
 TEST_F(hostile, two_processes_with_one_descriptor_never_get_the_same_chunk)
 {
 	const size_t arena = 16 * MiB;
-	struct hab_stats stats = { .size = sizeof(stats) };
-	struct hab_create create;
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
+	struct hab_ioc_create create;
 	unsigned char *used;
 	uint64_t *sum;
 	pid_t child;
@@ -104,8 +104,8 @@ static int receive_fd(int bus)
 
 TEST_F(hostile, a_heap_serves_who_has_it_after_its_creator_exited)
 {
-	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
-	struct hab_create create;
+	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_ioc_create create;
 	uint64_t first, *words;
 	char *arena;
 	int bus[2], fd;
@@ -145,7 +145,7 @@ TEST_F(hostile, a_heap_serves_who_has_it_after_its_creator_exited)
 
 TEST_F(hostile, a_descriptor_for_reading_maps_what_can_be_read_and_no_shared_arena)
 {
-	struct hab_create create;
+	struct hab_ioc_create create;
 	void *info, *words;
 	int fd;
 
@@ -187,8 +187,8 @@ static void *move_word(void *argument)
 
 TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_gives_up_with_eagain, 120)
 {
-	struct hab_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
-	struct hab_create create = {
+	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = MiB,
 		.nr_levels = 1,
@@ -221,7 +221,7 @@ TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_gives_up_w
 
 TEST_F(hostile, nobody_writes_to_the_read_only_area_through_proc_either)
 {
-	struct hab_create create;
+	struct hab_ioc_create create;
 	struct hab_info *info;
 	uint64_t noise = ~0ull;
 	int fd, memory;

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "heap.h"
+#include "lib/alloc/heap.h"
 
 #define CPUS	8
 #define ARENA	(1ull << 30)
@@ -470,7 +470,7 @@ TEST_F_TIMEOUT(cpus, heaps_that_are_made_while_cpus_go_give_up_their_buffers_too
 	for (i = 0; i < HEAPS; i++) {
 		ASSERT_NE(NULL, makers.heaps[i]);
 		/* Its one chunk was taken on CPU 0, or nothing is left in any buffer. */
-		used_by_0 = HAB_WORD_REST(*makers.heaps[i]->words) * HAB_GRANULE;
+		used_by_0 = HAB_WORD_FREE(*makers.heaps[i]->words) * HAB_GRANULE;
 		EXPECT_EQ(used_by_0, free_bytes(makers.heaps[i], 1));
 		EXPECT_EQ((1 << 20) - 64 - used_by_0, free_bytes(makers.heaps[i], 0));
 		hab_heap_destroy(makers.heaps[i]);

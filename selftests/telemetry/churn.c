@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hab.h"
+#include "lib/hab.h"
 
 #define CHUNK	    4096
 #define OF_EACH	    10 /* refills of a short-lived process */

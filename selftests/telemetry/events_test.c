@@ -17,7 +17,7 @@
 
 #include "kselftest_harness.h"
 #include "bpf/records.h"
-#include "hab.h"
+#include "lib/hab.h"
 #include "hab.skel.h"
 
 #define RATE	 "/sys/class/misc/hab/rate"
@@ -87,7 +87,7 @@ static int on_record(void *context, void *data, size_t size)
 	seen->parts++;
 	seen->bytes += sample->bytes;
 	seen->windowed += sample->window != 0;
-	seen->misplaced += sample->window && sample->slot >= sample->points;
+	seen->misplaced += sample->window && sample->slot >= sample->quota;
 	if (sample->sample_id == seen->last_id)
 		return 0;
 	seen->last_id = sample->sample_id;
@@ -315,7 +315,7 @@ TEST_F(events, the_sampling_interval_must_be_a_number_that_fits)
 /* The control area of a heap of its own, made by the ABI alone; it stays until exit. */
 static const volatile struct hab_info *watch_listeners(void)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = HAB_ARENA_MIN,
 		.nr_levels = 1,

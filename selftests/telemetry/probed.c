@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hab.h"
+#include "lib/hab.h"
 
 #define OBJECT 48
 #define LARGE  20000

@@ -18,7 +18,7 @@
 
 #include "kselftest_harness.h"
 #include "bpf/records.h"
-#include "hab.h"
+#include "lib/hab.h"
 #include "hab.skel.h"
 
 #define SYSFS	    "/sys/class/misc/hab/"
@@ -86,7 +86,7 @@ static inline int on_record(void *context, void *data, size_t size)
 				.pid = head->pid,
 			};
 		seen->weight += sample->weight;
-		if (sample->candidate > sample->points) {
+		if (sample->candidate > sample->quota) {
 			seen->replaced++;
 			return 0;
 		}
@@ -237,8 +237,8 @@ static inline uint64_t finish_records(struct seen *seen)
 			continue;
 		end = end_of(seen, record->window);
 		endless += record->window && !end;
-		if (end && end->candidates > end->points)
-			record->probability *= (double)end->points / end->candidates;
+		if (end && end->candidates > end->quota)
+			record->probability *= (double)end->quota / end->candidates;
 		seen->records[count++] = *record;
 	}
 	seen->nr_records = count;

@@ -81,13 +81,13 @@ TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted
 
 TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_tell_are_summed_for_their_process, 120)
 {
-	struct hab_create create = {
+	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = 1 << 20,
 		.nr_levels = 1,
 		.levels = { { 4096, HAB_DOMAIN_CPU, 0 } },
 	};
-	struct hab_refill refill = {
+	struct hab_ioc_refill refill = {
 		.size = sizeof(refill),
 		.min_bytes = 4096,
 		.want_bytes = 4096,
@@ -107,7 +107,7 @@ TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_tell_are_summed_for_th
 		ASSERT_EQ(4096, refill.granted_bytes);
 	}
 	/* As programs call that were built before these could be told. */
-	refill.size = offsetof(struct hab_refill, restarts);
+	refill.size = offsetof(struct hab_ioc_refill, restarts);
 	ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
 	close(fd);
 	ASSERT_TRUE(process_totals(self, getpid(), &mine));

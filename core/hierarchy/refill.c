@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The words during a refill, see refill.h.
+ *
+ * The hard case is a word that moves while it is replaced. A refill exchanges it, so what
+ * others took up to that instant is in the value that comes back, and only the rest of it
+ * joins the books. A section on another CPU cannot be stopped by an exchange: it may
+ * store over an emptied word what it had computed before; so sections are stopped, and words
+ * emptied again. If they cannot be stopped any more, the words go back.
+ */
+#include "core/hierarchy/refill.h"
+
+/* Tries to win a cmpxchg against the domain's other CPUs before giving up. */
+#define TAKE_TRIES 16
+
+/*
+ * The chunk from what is left in the word. Returns 1 if it was taken, 0 if too
+ * little is left and the buffer must be refilled, -EAGAIN if others kept winning.
+ */
+static int take_rest(struct hab_hierarchy *h, u32 domain, u64 least, u64 want,
+		     struct hab_plan *plan)
+{
+	u64 *word = hab_hierarchy_word(h, domain);
+	u64 old = READ_ONCE(*word);
+	u64 rest, n, found;
+	int tries;
+
+	for (tries = 0; tries < TAKE_TRIES; tries++) {
+		if (!hab_hierarchy_word_free(h, domain, old, &rest) || rest < least)
+			return 0;
+		n = min(want, rest);
+		found = hab_word_cmpxchg(word, old, old - n * HAB_WORD_STEP);
+		if (found == old) {
+			plan->chunk = HAB_WORD_TOP(old);
+			plan->chunk_size = n;
+			plan->granted = 0;
+			plan->domain = domain;
+			plan->level = h->nr_levels;
+			return 1;
+		}
+		old = found;
+	}
+	return -EAGAIN;
+}
+
+int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 entered,
+	       u64 (*clock)(const struct hab_hierarchy *h), struct hab_plan *plan)
+{
+	u32 lowest = h->nr_levels - 1;
+	u64 old = 0;
+	int err;
+
+	if (least <= h->levels[lowest].size) {
+		err = take_rest(h, domains[lowest], least, want, plan);
+		if (err)
+			return min(err, 0);
+	}
+	err = hab_hierarchy_plan(h, domains, least, want, entered, plan);
+	if (err)
+		return err;
+	if (plan->replaces_word)
+		old = hab_word_exchange(hab_hierarchy_word(h, domains[lowest]), plan->word);
+	hab_hierarchy_commit(h, plan, old, clock(h));
+	return 0;
+}
+
+static bool empty_words(struct hab_hierarchy *h, u64 *emptied)
+{
+	bool found = false;
+	u32 domain;
+
+	for (domain = 0; domain < h->nr_domains; domain++) {
+		u64 word = hab_word_exchange(hab_hierarchy_word(h, domain), 0);
+
+		if (word) {
+			emptied[domain] = word;
+			found = true;
+		}
+	}
+	return found;
+}
+
+/* A section that had read such a word and stores now, stores what follows from it. */
+static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
+{
+	u32 domain;
+
+	for (domain = 0; domain < h->nr_domains; domain++)
+		hab_word_cmpxchg(hab_hierarchy_word(h, domain), 0, emptied[domain]);
+}
+
+/*
+ * No refill runs meanwhile, so a word that is not empty after that was stored by a
+ * section that had read it before: it is what is left of the same block.
+ */
+bool hab_hierarchy_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void))
+{
+	u64 before = h->rests.sum;
+	u32 domain;
+
+	/* Without one that works nothing may be touched. */
+	if (stop_sections())
+		return false;
+	memset(emptied, 0, h->nr_domains * sizeof(*emptied));
+	while (empty_words(h, emptied)) {
+		if (stop_sections()) {
+			restore_words(h, emptied);
+			return false;
+		}
+	}
+	for (domain = 0; domain < h->nr_domains; domain++)
+		hab_hierarchy_retire_word(h, domain, emptied[domain]);
+	return h->rests.sum != before;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The accepting side of throttle.h: one event.
+ *
+ * The hard case is an offer that was held up between reading the active window's number
+ * and counting. If that window was closed meanwhile, the count says so, and the offer
+ * starts again with the next. If the second turn after has begun, the window's fields, and the
+ * counter, may be another window's already: then the event is not kept.
+ */
+#include "core/throttle/throttle.h"
+
+#define PROBES 8u
+
+/*
+ * Who @key is: his place is one of PROBES, the first free one when he comes. All are
+ * looked at, so a place that becomes free before his own does him no harm.
+ */
+static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
+{
+	u32 start = hab_mul_shift(key * HAB_MIX_STEP, HAB_SHARES, 64);
+	struct hab_share *share, *vacant = NULL;
+	u64 found;
+	u32 i;
+
+	for (i = 0; i < PROBES; i++) {
+		share = &throttle->shares[(start + i) % HAB_SHARES];
+		found = hab_counter_read(&share->key);
+		if (found == key)
+			return share;
+		if (!found && !vacant)
+			vacant = share;
+	}
+	if (!vacant)
+		return NULL;
+	found = hab_counter_cmpxchg(&vacant->key, 0, key);
+	/* Another newcomer was faster: this event has no share, the next looks again. */
+	return !found || found == key ? vacant : NULL;
+}
+
+/*
+ * Counts in the window of @share that has @number. 1: it decides, @ordinal is set;
+ * 0: it only counts; -1: it was closed.
+ */
+static int count(struct hab_share *share, u64 number, u64 *ordinal)
+{
+	struct hab_window *window = &share->windows[number % 2];
+
+	/* Pairs with the release in open_windows(). */
+	*ordinal = hab_counter_increment_acquire(&window->measured);
+	if (*ordinal > HAB_WINDOW_CLOSED)
+		return -1;
+	if (*ordinal < HAB_WINDOW_DECIDES)
+		return 0;
+	*ordinal -= HAB_WINDOW_DECIDES;
+	return 1;
+}
+
+/* Where an event of @key counts: the share that decides, or NULL if a turn came between. */
+static struct hab_share *place(struct hab_throttle *throttle, u64 key, u64 number, u64 *ordinal)
+{
+	struct hab_share *share = find_share(throttle, key);
+	int decides = 0;
+
+	if (share)
+		decides = count(share, number, ordinal);
+	else
+		hab_counter_increment(&throttle->unplaced);
+	if (!decides) {
+		share = &throttle->shares[READ_ONCE(throttle->hosts[number % 2])];
+		decides = count(share, number, ordinal);
+	}
+	return decides > 0 ? share : NULL;
+}
+
+static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u64 number,
+		 u64 ordinal, struct hab_kept *kept)
+{
+	const struct hab_window *window = &share->windows[number % 2];
+	/* Acquire: all of them before @filling, which is written before they are. */
+	u32 interval = hab_load_acquire(&window->interval);
+	u32 quota = hab_load_acquire(&window->quota);
+	u64 seed = hab_load_acquire(&throttle->seeds[number % 2]);
+	u32 index = share - throttle->shares;
+
+	if (!interval || !hab_window_choose(hab_window_hash(seed, index), interval, quota, ordinal,
+					    &kept->place))
+		return false;
+	kept->number = number;
+	kept->share = index;
+	kept->quota = quota;
+	kept->probability = hab_load_acquire(&window->probability);
+	/* Two turns later these fields are another window's, and so may the count have been. */
+	if (hab_counter_read(&throttle->filling) - number > 1)
+		return false;
+	if (kept->place.candidate <= kept->quota)
+		hab_counter_increment(&throttle->sampled);
+	return true;
+}
+
+bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept *kept)
+{
+	struct hab_share *share;
+	u64 number, ordinal;
+
+	hab_counter_increment(&throttle->offered);
+	if (READ_ONCE(throttle->off)) {
+		hab_counter_increment(&throttle->sampled);
+		memset(kept, 0, sizeof(*kept));
+		kept->probability = HAB_PROBABILITY_ONE;
+		return true;
+	}
+	do {
+		/* Pairs with the store release in publish(). */
+		number = hab_load_acquire(&throttle->number);
+		share = place(throttle, key, number, &ordinal);
+	} while (!share);
+	return keep(throttle, share, number, ordinal, kept);
+}

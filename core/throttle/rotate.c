@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The turning side of throttle.h: what was used, who wants how much, new windows.
+ *
+ * The hard case is the sampling interval. It is drawn from the geometric
+ * distribution with success probability quota / average, which takes the ratio
+ * of two logarithms close to 0; both have 40 bits of fraction.
+ */
+#include "core/throttle/logarithm.h"
+#include "core/throttle/throttle.h"
+
+#define AVERAGE_SHIFT 16
+#define AVERAGE_ONE   (1ull << AVERAGE_SHIFT)
+#define AVERAGE_GONE  (AVERAGE_ONE / 64) /* who is quieter gives his place up */
+#define INTERVAL_MAX  (1ull << 31)
+#define MEASURED_MAX  (1ull << 46) /* of a window; keeps the average in 64 bits */
+
+/* What a turn finds out before it makes new windows. */
+struct survey {
+	u64 newcomers; /* events of those who had no average yet */
+	u64 quiet;     /* sum of the averages of those who have no window of their own */
+	u32 nr_claims;
+};
+
+/* Points of the window with number @phase: no period's remainder is lost. */
+static u64 quota_of(const struct hab_throttle_shape *shape, u32 phase)
+{
+	if (shape->rate == HAB_RATE_OFF)
+		return 0;
+	return (u64)shape->rate * (phase + 1) / shape->windows -
+	       (u64)shape->rate * phase / shape->windows;
+}
+
+/* Windows until debt is forgiven: a second's. */
+static u32 carry_limit(const struct hab_throttle *throttle)
+{
+	u32 ms = hab_throttle_window_ms(throttle);
+
+	return ms < HAB_SECOND_MS ? HAB_SECOND_MS / ms : 1;
+}
+
+/*
+ * Every how many events to keep one, so that about @quota of the expected
+ * average are kept: 1, or geometric with mean average / quota.
+ */
+static u64 draw_interval(u64 quota, u64 average, u64 random)
+{
+	u64 miss, log_random, log_miss, interval;
+
+	if (average <= quota << AVERAGE_SHIFT)
+		return 1;
+	/* miss = 1 - quota / average, in (0, 1) because of the test above. */
+	miss = HAB_LOG_ONE - hab_mul_div(quota << AVERAGE_SHIFT, HAB_LOG_ONE, average);
+	log_miss = hab_minus_log2(miss);
+	log_random = hab_minus_log2((random >> 1) | 1);
+	if (!log_miss)
+		return INTERVAL_MAX;
+	interval = hab_div(log_random, log_miss) + 1;
+	return min(interval, INTERVAL_MAX);
+}
+
+static void update_average(const struct hab_throttle *throttle, struct hab_share *share,
+			   u64 measured)
+{
+	u64 now = min(measured, MEASURED_MAX) << AVERAGE_SHIFT;
+
+	if (now >= share->average)
+		share->average += hab_div(now - share->average, throttle->shape.lookback);
+	else
+		share->average -= hab_div(share->average - now, throttle->shape.lookback);
+}
+
+static u64 share_seed(const struct hab_throttle *throttle, u32 i, u64 number)
+{
+	return hab_window_hash(throttle->seeds[number % 2], i);
+}
+
+static u64 candidates_of(const struct hab_throttle *throttle, u32 i, u64 number, u64 measured)
+{
+	const struct hab_window *window = &throttle->shares[i].windows[number % 2];
+
+	if (!window->interval || !window->quota)
+		return 0;
+	return hab_window_candidates(share_seed(throttle, i, number), window->interval, measured);
+}
+
+/* A place that nobody has, or had two turns ago: a turn leaves it alone. */
+static bool is_idle(const struct hab_throttle *throttle, u32 i)
+{
+	const struct hab_share *share = &throttle->shares[i];
+
+	return i != HAB_SHARE_COMMON && !hab_counter_read(&share->key) &&
+	       !hab_counter_read(&share->windows[0].measured) &&
+	       !hab_counter_read(&share->windows[1].measured);
+}
+
+/* Whole events of an average. */
+static u64 whole_events(u64 average)
+{
+	return (average + AVERAGE_ONE - 1) >> AVERAGE_SHIFT;
+}
+
+static void claim(struct hab_throttle *throttle, struct survey *survey, u32 i, u64 demand)
+{
+	struct hab_claim *claim = &throttle->claims[survey->nr_claims++];
+
+	claim->share = i;
+	claim->demand = demand;
+}
+
+static u64 measured_of(const struct hab_throttle *throttle, u32 i)
+{
+	u64 measured =
+		hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
+
+	/* Closed still: nobody had this place when the window began. */
+	return measured < HAB_WINDOW_CLOSED ? measured & ~HAB_WINDOW_DECIDES : 0;
+}
+
+/* Points of all old windows that are used by now. */
+static u64 count_used(const struct hab_throttle *throttle)
+{
+	u64 number = throttle->number, used = 0, quota;
+	u32 i;
+
+	for (i = 0; i <= HAB_SHARES; i++) {
+		quota = throttle->shares[i].windows[number % 2].quota;
+		used += min(candidates_of(throttle, i, number, measured_of(throttle, i)), quota);
+	}
+	return used;
+}
+
+/* Events that counted in another's window: of newcomers, and of all without a window. */
+static u64 count_guests(struct hab_throttle *throttle, struct survey *survey)
+{
+	u64 guests = hab_counter_exchange(&throttle->unplaced, 0), measured;
+	const struct hab_share *share;
+	u32 i;
+
+	survey->newcomers = guests;
+	for (i = 0; i < HAB_SHARES; i++) {
+		share = &throttle->shares[i];
+		if (share->windows[throttle->number % 2].interval)
+			continue;
+		measured = measured_of(throttle, i);
+		guests += measured;
+		if (!share->average)
+			survey->newcomers += measured;
+	}
+	return guests;
+}
+
+/* Brings the averages up to date, and collects who wants quota. */
+static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
+{
+	u64 guests = count_guests(throttle, survey), measured;
+	u32 i, host = throttle->hosts[throttle->number % 2];
+	struct hab_share *share;
+
+	for (i = 0; i < HAB_SHARES; i++) {
+		share = &throttle->shares[i];
+		if (!hab_counter_read(&share->key))
+			continue;
+		measured = measured_of(throttle, i);
+		if (i == host)
+			measured -= min(measured, guests);
+		update_average(throttle, share, measured);
+		if (share->average >= AVERAGE_ONE) {
+			claim(throttle, survey, i, whole_events(share->average));
+		} else if (measured || share->average >= AVERAGE_GONE) {
+			survey->quiet += share->average;
+		} else {
+			share->average = 0;
+			hab_counter_set(&share->key, 0);
+		}
+	}
+}
+
+/* The common share's claim: it has one if somebody is expected, or nobody else has one. */
+static void claim_common(struct hab_throttle *throttle, struct survey *survey, u64 quota)
+{
+	struct hab_share *common = &throttle->shares[HAB_SHARE_COMMON];
+	u64 demand;
+
+	common->average = survey->quiet;
+	/* Where all were new, that does not say that more of them will come. */
+	if (throttle->owners)
+		common->average += min(survey->newcomers, MEASURED_MAX) << AVERAGE_SHIFT;
+	throttle->owners = survey->nr_claims;
+	/* Half as much again: who comes less than once a window comes by chance. */
+	demand = whole_events(common->average + common->average / 2);
+	if (demand || !survey->nr_claims || quota <= survey->nr_claims)
+		claim(throttle, survey, HAB_SHARE_COMMON, max(demand, (u64)1));
+}
+
+/* Fills in a window that is closed, and opens it. */
+static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 quota, u64 draws)
+{
+	struct hab_share *share = &throttle->shares[i];
+	struct hab_window *window = &share->windows[number % 2];
+	u64 interval = 1, probability;
+	/* A number that no stratum has: the choice in them must not depend on their length. */
+	u64 random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
+
+	if (quota)
+		interval = draw_interval(quota, share->average, random);
+	if (quota && throttle->shape.fill)
+		interval = min(interval,
+			       max(hab_div(share->average >> AVERAGE_SHIFT, 2 * quota), (u64)1));
+	WRITE_ONCE(window->interval, interval);
+	WRITE_ONCE(window->quota, quota);
+	probability = hab_div(draws, interval);
+	WRITE_ONCE(window->probability, probability ? probability : 1);
+}
+
+/*
+ * Divides @quota among the claims and opens the new windows. Where they decide, their
+ * interval is not 0; those of all others only count.
+ */
+static void open_windows(struct hab_throttle *throttle, u64 number, u64 quota, u64 random,
+			 u32 nr_claims)
+{
+	struct hab_claim *claims = throttle->claims;
+	u64 draws = HAB_PROBABILITY_ONE;
+	u32 i, host = 0;
+
+	hab_max_min_divide(claims, nr_claims, quota, random);
+	/* Who got one of too few quota had only a chance to. */
+	if (quota && quota < nr_claims)
+		draws = hab_mul_div(draws, quota, nr_claims);
+	for (i = 0; i <= HAB_SHARES; i++) {
+		struct hab_window *window = &throttle->shares[i].windows[number % 2];
+
+		if (is_idle(throttle, i))
+			continue;
+		hab_counter_set(&window->measured, HAB_WINDOW_CLOSED);
+		WRITE_ONCE(window->interval, 0);
+		WRITE_ONCE(window->quota, 0);
+	}
+	for (i = 0; i < nr_claims; i++) {
+		open_window(throttle, claims[i].share, number, claims[i].quota, draws);
+		if (claims[i].quota > claims[host].quota)
+			host = i;
+	}
+	if (claims[nr_claims - 1].share == HAB_SHARE_COMMON)
+		host = nr_claims - 1;
+	WRITE_ONCE(throttle->hosts[number % 2], claims[host].share);
+	/* Pairs with the acquire in count(). */
+	for (i = 0; i <= HAB_SHARES; i++) {
+		struct hab_window *window = &throttle->shares[i].windows[number % 2];
+
+		hab_counter_set_release(&window->measured,
+					window->interval ? HAB_WINDOW_DECIDES : 0);
+	}
+}
+
+/* Closes the old windows. Return: quota that they had used in the end. */
+static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_end_fn ended,
+			 void *context)
+{
+	struct hab_window_end end = { .number = number };
+	u64 measured, quota, used = 0;
+	struct hab_window *window;
+	u32 i;
+
+	for (i = 0; i <= HAB_SHARES; i++) {
+		if (is_idle(throttle, i))
+			continue;
+		window = &throttle->shares[i].windows[number % 2];
+		measured = hab_counter_exchange(&window->measured, HAB_WINDOW_CLOSED);
+		if (measured >= HAB_WINDOW_CLOSED)
+			continue;
+		end.share = i;
+		quota = window->quota;
+		end.quota = quota;
+		measured &= ~HAB_WINDOW_DECIDES;
+		end.candidates = candidates_of(throttle, i, number, measured);
+		used += min(end.candidates, quota);
+		if (end.candidates && ended)
+			ended(context, &end);
+	}
+	return used;
+}
+
+/* The old windows had used @used quota when @quota of the new ones were worked out. */
+static void change_windows(struct hab_throttle *throttle, u64 quota, u64 used, u64 random,
+			   u32 nr_claims, hab_window_end_fn ended, void *context)
+{
+	u64 old = throttle->number;
+
+	throttle->quota = quota;
+	/* A full barrier: who reads what is written below sees this, too; see keep(). */
+	hab_counter_exchange(&throttle->filling, old + 1);
+	WRITE_ONCE(throttle->seeds[(old + 1) % 2], hab_mix(random));
+	open_windows(throttle, old + 1, quota, random, nr_claims);
+	/* Pairs with the load acquire in hab_throttle_offer(). */
+	hab_store_release(&throttle->number, old + 1);
+	throttle->excess += close_windows(throttle, old, ended, context) - used;
+}
+
+/* What the ended windows had left of their quota, forgiven once a second. */
+static u64 carry_debt(struct hab_throttle *throttle, u64 used)
+{
+	if (throttle->carried >= carry_limit(throttle)) {
+		throttle->carried = 1;
+		return 0;
+	}
+	throttle->carried++;
+	return throttle->quota - used;
+}
+
+static u64 take_excess(struct hab_throttle *throttle, u64 quota)
+{
+	u64 take = min(throttle->excess, quota);
+
+	throttle->excess -= take;
+	return quota - take;
+}
+
+u64 hab_throttle_rotate(struct hab_throttle *throttle, u64 random, hab_window_end_fn ended,
+		      void *context)
+{
+	u64 offered = hab_counter_read(&throttle->offered);
+	u64 measured = offered - throttle->offered_before;
+	struct survey survey = { 0 };
+	u64 used, quota;
+
+	throttle->offered_before = offered;
+	if (throttle->off)
+		return measured;
+	used = count_used(throttle);
+	throttle->phase = (throttle->phase + 1) % throttle->shape.windows;
+	quota = quota_of(&throttle->shape, throttle->phase) + carry_debt(throttle, used);
+	quota = take_excess(throttle, quota);
+	survey_shares(throttle, &survey);
+	claim_common(throttle, &survey, quota);
+	change_windows(throttle, quota, used, random, survey.nr_claims, ended, context);
+	return measured;
+}
+
+int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throttle_shape *shape,
+			   hab_window_end_fn ended, void *context)
+{
+	struct survey survey = { 0 };
+	u32 i;
+
+	if (shape->rate > HAB_RATE_OFF || shape->period_ms < HAB_SECOND_MS ||
+	    shape->period_ms > HAB_DAY_MS || !shape->windows || shape->windows > HAB_SECOND_MS ||
+	    !shape->lookback)
+		return -EINVAL;
+	if (shape->rate == HAB_RATE_OFF)
+		WRITE_ONCE(throttle->off, 1);
+	throttle->shape = *shape;
+	throttle->phase = 0;
+	throttle->carried = 1;
+	throttle->excess = 0;
+	for (i = 0; i <= HAB_SHARES; i++)
+		throttle->shares[i].average = 0;
+	claim_common(throttle, &survey, 0);
+	change_windows(throttle, quota_of(shape, 0), count_used(throttle),
+		       hab_window_hash(throttle->seeds[0], throttle->number), survey.nr_claims,
+		       ended, context);
+	throttle->excess = 0;
+	if (shape->rate != HAB_RATE_OFF)
+		WRITE_ONCE(throttle->off, 0);
+	return 0;
+}
+
+int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
+			  hab_window_end_fn ended, void *context)
+{
+	/* The JDK's rules: few samples a period are one window's. */
+	struct hab_throttle_shape shape = {
+		.rate = rate,
+		.period_ms = period_ms,
+		.windows = rate <= 9 ? 1 : 5,
+		.fill = 1,
+	};
+	u32 ms = period_ms / shape.windows;
+
+	shape.lookback = ms <= HAB_SECOND_MS ? 25 : ms == HAB_MINUTE_MS ? 5 : 1;
+	return hab_throttle_set_shape(throttle, &shape, ended, context);
+}

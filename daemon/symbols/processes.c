@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Snapshots of /proc/PID/maps, so that addresses in the stacks of processes can
+ * be translated to offsets in files.
+ *
+ * The hard case is the short life of a process: the snapshot must be taken while
+ * it lives, so it is taken as soon as its first record comes in, and again only
+ * for an address it does not cover. The files are opened through
+ * /proc/PID/map_files, which works across mount namespaces and for deleted files;
+ * each is first opened with O_PATH, so that no device or pipe is opened by mistake.
+ */
+#include "daemon/symbols/processes.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+#define PROCESSES_MAX 4096
+#define MAPPINGS_MAX  4096
+#define BUCKETS	      1024
+#define PAUSE_MIN_NS  100000000ull
+#define PAUSE_MAX_NS  12800000000ull
+#define IDLE_NS	      60000000000ull
+
+struct processes {
+	struct binaries *binaries;
+	struct process *buckets[BUCKETS];
+	unsigned int count;
+	uint64_t unreadable;
+};
+
+struct maps_line {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;
+	uint64_t inode;
+	bool executable;
+	const char *path; /* in the line */
+};
+
+struct processes *processes_new(struct binaries *binaries)
+{
+	struct processes *processes = xcalloc(1, sizeof(*processes));
+
+	processes->binaries = binaries;
+	return processes;
+}
+
+static void process_free(struct process *process)
+{
+	free(process->mappings);
+	free(process);
+}
+
+void processes_free(struct processes *processes)
+{
+	struct process *process;
+	unsigned int i;
+
+	if (!processes)
+		return;
+	for (i = 0; i < BUCKETS; i++) {
+		while ((process = processes->buckets[i])) {
+			processes->buckets[i] = process->next;
+			process_free(process);
+		}
+	}
+	free(processes);
+}
+
+unsigned int processes_count(const struct processes *processes)
+{
+	return processes->count;
+}
+
+uint64_t processes_unreadable(const struct processes *processes)
+{
+	return processes->unreadable;
+}
+
+static bool parse_line(char *text, struct maps_line *line)
+{
+	char permissions[8];
+	int path = 0;
+
+	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &line->start,
+		   &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
+	    !path)
+		return false;
+	line->executable = permissions[2] == 'x';
+	text[strcspn(text, "\n")] = 0;
+	line->path = text + path;
+	return line->start < line->end;
+}
+
+/* An open file of the wanted inode, or -1. */
+static int open_regular(const char *path, uint64_t inode)
+{
+	struct stat status;
+	char link[64];
+	int place, fd = -1;
+
+	place = open(path, O_PATH | O_CLOEXEC);
+	if (place < 0)
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
+	if (!fstat(place, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
+		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	close(place);
+	return fd;
+}
+
+static int open_mapped(uint32_t pid, const struct maps_line *line)
+{
+	char *path;
+	int fd;
+
+	if (asprintf(&path, "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start,
+		     line->end) < 0)
+		return -1;
+	fd = open_regular(path, line->inode);
+	free(path);
+	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
+	if (fd >= 0 || asprintf(&path, "/proc/%u/root%s", pid, line->path) < 0)
+		return fd;
+	fd = open_regular(path, line->inode);
+	free(path);
+	return fd;
+}
+
+static unsigned int line_binary(struct processes *processes, uint32_t pid,
+				const struct maps_line *line)
+{
+	int fd;
+
+	if (line->path[0] == '[')
+		return binaries_add_name(processes->binaries, line->path);
+	/* Code that a compiler made at run time; only the process knows its names. */
+	if (!line->inode)
+		return binaries_add_name(processes->binaries, "[jit]");
+	fd = open_mapped(pid, line);
+	if (fd < 0)
+		return binaries_add_name(processes->binaries, line->path);
+	return binaries_add_file(processes->binaries, fd, line->path);
+}
+
+static void mark_executable(struct processes *processes, uint32_t pid,
+			    const struct mapping *mappings, unsigned int count)
+{
+	struct binary *binary;
+	struct stat status;
+	unsigned int i;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	if (stat(path, &status))
+		return;
+	for (i = 0; i < count; i++) {
+		binary = binaries_get(processes->binaries, mappings[i].binary);
+		if (binary->fd >= 0 && binary->inode == status.st_ino &&
+		    binary->device == status.st_dev)
+			binary->executable = true;
+	}
+}
+
+static struct mapping *read_maps(struct processes *processes, uint32_t pid, unsigned int *count)
+{
+	struct mapping *mappings = NULL;
+	struct maps_line line;
+	unsigned int room = 0;
+	char path[32], *text = NULL;
+	size_t text_room = 0;
+	FILE *file;
+
+	*count = 0;
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return NULL;
+	while (*count < MAPPINGS_MAX && getline(&text, &text_room, file) > 0) {
+		if (!parse_line(text, &line) || !line.executable)
+			continue;
+		if (*count == room) {
+			room = room ? room * 2 : 16;
+			mappings = xrealloc(mappings, room, sizeof(*mappings));
+		}
+		mappings[*count].start = line.start;
+		mappings[*count].end = line.end;
+		/* A place in no file keeps its distance from the start of the mapping. */
+		mappings[*count].offset = line.inode ? line.offset : 0;
+		mappings[*count].binary = line_binary(processes, pid, &line);
+		(*count)++;
+	}
+	free(text);
+	fclose(file);
+	if (mappings)
+		mark_executable(processes, pid, mappings, *count);
+	return mappings;
+}
+
+static void process_read(struct processes *processes, struct process *process, uint64_t now_ns)
+{
+	struct mapping *mappings;
+	unsigned int count;
+
+	process->read_ns = now_ns;
+	mappings = read_maps(processes, process->pid, &count);
+	process->readable = mappings != NULL;
+	if (!mappings) {
+		/* It has gone; what was read earlier still serves what is on its way. */
+		processes->unreadable++;
+		return;
+	}
+	free(process->mappings);
+	process->mappings = mappings;
+	process->nr_mappings = count;
+}
+
+static void drop_oldest(struct processes *processes)
+{
+	struct process **oldest = NULL, **link, *process;
+	unsigned int i;
+
+	for (i = 0; i < BUCKETS; i++)
+		for (link = &processes->buckets[i]; *link; link = &(*link)->next)
+			if (!oldest || (*link)->used_ns < (*oldest)->used_ns)
+				oldest = link;
+	if (!oldest)
+		return;
+	process = *oldest;
+	*oldest = process->next;
+	process_free(process);
+	processes->count--;
+}
+
+struct process *processes_see(struct processes *processes, uint32_t pid, const char *comm,
+			      bool fresh, uint64_t now_ns)
+{
+	struct process **bucket = &processes->buckets[hash_number(pid) % BUCKETS];
+	struct process *process;
+
+	for (process = *bucket; process; process = process->next)
+		if (process->pid == pid)
+			break;
+	if (!process) {
+		if (processes->count == PROCESSES_MAX)
+			drop_oldest(processes);
+		process = xcalloc(1, sizeof(*process));
+		process->pid = pid;
+		process->next = *bucket;
+		*bucket = process;
+		processes->count++;
+		fresh = true;
+	}
+	process->used_ns = now_ns;
+	if (fresh) {
+		snprintf(process->comm, sizeof(process->comm), "%s", comm);
+		process->pause_ns = PAUSE_MIN_NS;
+		process_read(processes, process, now_ns);
+	}
+	return process;
+}
+
+static const struct mapping *find(const struct process *process, uint64_t address)
+{
+	unsigned int low = 0, high = process->nr_mappings, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (address < process->mappings[middle].start)
+			high = middle;
+		else if (address >= process->mappings[middle].end)
+			low = middle + 1;
+		else
+			return &process->mappings[middle];
+	}
+	return NULL;
+}
+
+static bool may_reread(const struct process *process, uint64_t now_ns)
+{
+	/* One that has gone will not come back; HAB_RECORD_HEAP announces a new one. */
+	return process->readable && now_ns - process->read_ns >= process->pause_ns;
+}
+
+/* Some addresses are in no mapping at all: looking for them gets rarer and rarer. */
+static void set_pause(struct process *process, bool helped)
+{
+	process->pause_ns = helped ? PAUSE_MIN_NS : process->pause_ns * 2;
+	if (process->pause_ns > PAUSE_MAX_NS)
+		process->pause_ns = PAUSE_MAX_NS;
+}
+
+uint64_t processes_frame(struct processes *processes, struct process *process, uint64_t address,
+			 uint64_t now_ns)
+{
+	const struct mapping *mapping = find(process, address);
+
+	if (!mapping && may_reread(process, now_ns)) {
+		process_read(processes, process, now_ns);
+		mapping = find(process, address);
+		set_pause(process, mapping != NULL);
+	}
+	if (!mapping || mapping->binary == BINARY_UNKNOWN)
+		return FRAME(BINARY_UNKNOWN, address);
+	return FRAME(mapping->binary, address - mapping->start + mapping->offset);
+}
+
+void processes_want_id(struct processes *processes, struct process *process,
+		       const uint8_t *build_id, uint64_t now_ns)
+{
+	if (binaries_has_id(processes->binaries, build_id) || !may_reread(process, now_ns))
+		return;
+	process_read(processes, process, now_ns);
+	set_pause(process, binaries_has_id(processes->binaries, build_id));
+}
+
+void processes_tidy(struct processes *processes, uint64_t now_ns)
+{
+	struct process **link, *process;
+	unsigned int i;
+
+	for (i = 0; i < BUCKETS; i++) {
+		link = &processes->buckets[i];
+		while ((process = *link)) {
+			if (now_ns - process->used_ns < IDLE_NS) {
+				link = &process->next;
+				continue;
+			}
+			*link = process->next;
+			process_free(process);
+			processes->count--;
+		}
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+#ifndef HAB_LIB_CHUNK_H
+#define HAB_LIB_CHUNK_H
+
+#include "lib/alloc/thread.h"
+
+/**
+ * hab_take - a chunk for the calling thread
+ * @heap: the heap
+ * @thread: the caller's record
+ * @least: bytes that serve at the least, not 0
+ * @want: bytes asked for
+ * @chunk: the result
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
+	     struct hab_chunk *chunk);
+
+/* hab_chunk_take() where the lowest buffers are each a CPU's own, or shared by several. */
+int hab_chunk_take_own(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+
+#endif /* HAB_LIB_CHUNK_H */

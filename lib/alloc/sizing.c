@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The sizes of TLABs, in the three modes that have any.
+ *
+ * The hard case is many threads of which few allocate: what a thread may get is bounded
+ * by its own share or its own rate, never by an even split, so the idle ones hold little
+ * and the busy ones are not starved.
+ */
+#include <time.h>
+
+#include "core/hierarchy/hierarchy.h"
+#include "lib/alloc/sizing.h"
+#include "lib/alloc/thread.h"
+
+/* HotSpot's TLABAllocationWeight, MinTLABSize, and 100 / (2 * TLABWasteTargetPercent). */
+#define WEIGHT	       35
+#define GROWING_LEAST  2048
+#define TARGET_REFILLS 50
+
+/* A TLAB that lasts so many times what its refill takes costs well below one percent. */
+#define AUTO_LEAST	 1024
+#define AUTO_SHORT	 256u
+#define AUTO_LONG_FACTOR 64
+
+#define ONE		 (1ull << 32)
+
+static size_t clamp_size(size_t size, size_t least, size_t most)
+{
+	size = size < most ? size : most;
+	size = size > least ? size : least;
+	return (size + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static uint32_t nr_threads(const struct hab_heap *heap)
+{
+	uint32_t nr = __atomic_load_n(&heap->nr_threads, __ATOMIC_RELAXED);
+
+	return nr ? nr : 1;
+}
+
+void hab_sizing_start(struct hab_thread *thread)
+{
+	struct hab_heap *heap = thread->heap;
+
+	switch (heap->tlab_mode) {
+	case HAB_TLABS_FIXED:
+		thread->tlab_bytes = heap->tlab_bytes;
+		break;
+	case HAB_TLABS_NONE:
+		break;
+	case HAB_TLABS_GROWING:
+		/* Until there is experience: all threads alike. */
+		thread->tlab_bytes =
+			clamp_size(heap->arena_bytes / TARGET_REFILLS / nr_threads(heap),
+				   GROWING_LEAST, heap->tlab_limit);
+		break;
+	case HAB_TLABS_AUTO:
+		thread->tlab_bytes = AUTO_LEAST;
+		break;
+	}
+	thread->waste_limit = thread->tlab_bytes / 64;
+}
+
+/* Once a thread refills more often than it should, by up to 16 times. */
+static size_t boosted(const struct hab_thread *thread)
+{
+	uint32_t refills = thread->sizing.refills;
+	uint32_t excess = refills > TARGET_REFILLS ? refills - TARGET_REFILLS : 0;
+
+	return thread->tlab_bytes << (excess / 8 < 4 ? excess / 8 : 4);
+}
+
+/*
+ * The largest TLAB: the thread's share of the limit, and some times that while most of the
+ * arena is free, as for growing buffers (core/hierarchy.c). How far the arena is used up is
+ * seen by where the last TLAB was.
+ */
+static size_t largest_auto(const struct hab_heap *heap, const struct hab_thread *thread)
+{
+	size_t share = heap->tlab_limit / nr_threads(heap), guided, free = heap->arena_bytes;
+	size_t used = thread->start ? thread->start - (uintptr_t)heap->arena : 0;
+
+	/* A child's first TLAB may be its parent's, elsewhere. */
+	free -= used < free ? used : 0;
+	guided = (size_t)((unsigned __int128)share * HAB_GROW_GUIDED * free / heap->arena_bytes);
+	if (guided > free / HAB_GROW_PARTS)
+		guided = free / HAB_GROW_PARTS;
+	return guided > share ? guided : share;
+}
+
+static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
+{
+	struct hab_sizing *sizing = &thread->sizing;
+	uint64_t enough = sizing->took * AUTO_SHORT;
+	size_t most = largest_auto(heap, thread);
+	size_t size = thread->tlab_bytes;
+	uint64_t lasted;
+
+	sizing->entered = now_ns();
+	lasted = sizing->entered - sizing->refilled_at;
+	if (lasted < enough)
+		size *= 2;
+	else if (lasted / AUTO_LONG_FACTOR > enough)
+		size /= 2;
+	thread->tlab_bytes = clamp_size(size, AUTO_LEAST, most);
+}
+
+void hab_sizing_refilled(const struct hab_heap *heap, struct hab_thread *thread)
+{
+	struct hab_sizing *sizing = &thread->sizing;
+
+	if (heap->tlab_mode != HAB_TLABS_AUTO)
+		return;
+	sizing->refilled_at = now_ns();
+	sizing->took = sizing->refilled_at - sizing->entered;
+}
+
+size_t hab_sizing_next(const struct hab_heap *heap, struct hab_thread *thread, size_t bytes)
+{
+	size_t size;
+
+	switch (heap->tlab_mode) {
+	case HAB_TLABS_GROWING:
+		thread->sizing.refills++;
+		size = clamp_size(boosted(thread) + bytes, GROWING_LEAST, heap->tlab_limit);
+		break;
+	case HAB_TLABS_AUTO:
+		follow_rate(heap, thread);
+		size = thread->tlab_bytes;
+		break;
+	default:
+		size = thread->tlab_bytes;
+		break;
+	}
+	return size > bytes ? size : bytes;
+}
+
+static uint64_t used_bytes(struct hab_heap *heap)
+{
+	struct hab_ioc_stats books = { .size = sizeof(books) };
+
+	if (heap->backend->stats(heap, &books))
+		return 0;
+	return heap->arena_bytes - books.levels[0].free_bytes;
+}
+
+/* The average moves by 35 percent, faster while there are few samples. */
+static void add_sample(struct hab_sizing *sizing, uint64_t share)
+{
+	uint32_t weight;
+
+	sizing->samples++;
+	weight = 100 / sizing->samples > WEIGHT ? 100 / sizing->samples : WEIGHT;
+	sizing->share = (sizing->share * (100 - weight) + share * weight) / 100;
+}
+
+void hab_sizing_collect(struct hab_heap *heap)
+{
+	struct hab_thread *thread;
+	uint64_t used, mine;
+
+	if (heap->tlab_mode != HAB_TLABS_GROWING)
+		return;
+	used = used_bytes(heap);
+	for (thread = heap->threads; thread; thread = thread->next) {
+		struct hab_sizing *sizing = &thread->sizing;
+
+		mine = thread->counters.allocated_bytes - sizing->allocated;
+		sizing->allocated = thread->counters.allocated_bytes;
+		sizing->refills = 0;
+		/* A reset of a heap that is mostly empty tells nothing about shares. */
+		if (used <= heap->arena_bytes / 2)
+			continue;
+		add_sample(sizing,
+			   mine < used ? (uint64_t)((unsigned __int128)mine * ONE / used) : ONE);
+		thread->tlab_bytes = clamp_size((unsigned __int128)heap->arena_bytes *
+							sizing->share / ONE / TARGET_REFILLS,
+						GROWING_LEAST, heap->tlab_limit);
+	}
+}

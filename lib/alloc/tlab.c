@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Allocation: the bump of the thread's TLAB, and what happens when it is full.
+ *
+ * The fast path is one addition (see struct hab_tlab): the carry tells that the
+ * object does not fit, whatever its size, so no size can overflow it.
+ */
+#include <errno.h>
+
+#include "lib/alloc/chunk.h"
+#include "lib/telemetry/sampler.h"
+#include "lib/alloc/sizing.h"
+#include "lib/rseq/tls.h"
+
+#define ALIGNMENT 16u
+
+static void *fail(int err)
+{
+	errno = err;
+	return NULL;
+}
+
+/* The object gets a chunk of its own; the TLAB stays. */
+static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, size_t size)
+{
+	struct hab_chunk chunk;
+	int err = hab_take(heap, thread, size, size, &chunk);
+
+	if (__builtin_expect(err, 0))
+		return fail(-err);
+	thread->counters.outside_allocations++;
+	thread->counters.allocated_bytes += chunk.size;
+	if (__builtin_expect(hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
+		hab_events_raise(thread, HAB_EVENT_OUTSIDE, chunk.size, chunk.size, size);
+	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
+		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
+		if (thread->end)
+			hab_sampler_open(thread, hab_thread_top(thread));
+	}
+	return chunk.base;
+}
+
+/*
+ * Does an object that is too large for the rest of the TLAB cost less if the TLAB
+ * is kept? HotSpot's rule: if the rest is above a limit, which rises each time so
+ * that a TLAB cannot survive for ever.
+ */
+static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top, size_t bytes)
+{
+	/* A TLAB that is still small is no reason for objects to go elsewhere. */
+	if (bytes > heap->largest_in_tlab && bytes > thread->tlab_bytes)
+		return true;
+	if (thread->end - top <= thread->waste_limit)
+		return false;
+	thread->waste_limit += 4 * sizeof(void *);
+	return true;
+}
+
+static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t bytes)
+{
+	size_t size = hab_sizing_next(heap, thread, bytes);
+	struct hab_chunk chunk;
+	int err = -ENOMEM;
+
+	/* As large as it should be, from whichever level has that; else what there is. */
+	if (size > heap->lowest_bytes)
+		err = hab_take(heap, thread, size, size, &chunk);
+	if (err)
+		err = hab_take(heap, thread, bytes, size, &chunk);
+	if (__builtin_expect(err, 0))
+		return err;
+	hab_thread_retire(thread);
+	thread->start = (uintptr_t)chunk.base;
+	thread->end = thread->start + chunk.size;
+	/* HotSpot's fraction; but a chunk of its own wastes up to a granule, too. */
+	thread->waste_limit = size / 64 > HAB_GRANULE ? size / 64 : HAB_GRANULE;
+	thread->counters.tlab_refills++;
+	hab_sizing_refilled(heap, thread);
+	return 0;
+}
+
+static void tell_tlab(struct hab_thread *thread, size_t size)
+{
+	uint64_t bytes = thread->end - thread->start;
+
+	hab_events_raise(thread, HAB_EVENT_TLAB, bytes, bytes, size);
+}
+
+__attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
+{
+	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
+	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	bool refilled = false;
+	uintptr_t top;
+	int err;
+
+	if (!thread)
+		thread = hab_thread_get(heap);
+	if (!thread || bytes < size)
+		return fail(ENOMEM);
+	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
+	if (__builtin_expect(hab_sampler_concerned(thread), 0))
+		hab_sampler_count(thread);
+	top = thread->end ? hab_thread_top(thread) : 0;
+	if (!bytes && heap->tlab_mode == HAB_TLABS_NONE)
+		bytes = size = ALIGNMENT;
+	if (!thread->end || bytes > thread->end - top) {
+		if (bytes && keep_tlab(heap, thread, top, bytes))
+			return alloc_outside(heap, thread, size);
+		err = refill_tlab(heap, thread, bytes ? bytes : ALIGNMENT);
+		if (err)
+			return fail(-err);
+		top = thread->start;
+		refilled = true;
+	}
+	/* Move the top first: the sampler's handler may allocate. */
+	hab_tlab_open(thread->tlab, top + bytes, thread->end);
+	if (refilled && (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
+		tell_tlab(thread, size);
+	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
+		thread->counted = top + bytes;
+		hab_sampler_allocated(thread, (void *)top, size, bytes);
+		hab_sampler_open(thread, hab_thread_top(thread));
+	}
+	return (void *)top;
+}
+
+/*
+ * Eight instructions with the return. The size is given up for the sum, and only the
+ * slow path takes the difference again; the empty asm keeps the compiler from seeing
+ * that it could have kept a copy.
+ */
+void *hab_alloc(struct hab_heap *heap, size_t size)
+{
+	hab_tls_tlab *tlab = hab_tls_at(heap->tlab_offset);
+	uint64_t position = tlab->position;
+	uint64_t next;
+
+	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0)) {
+		__asm__("" : "+r"(next));
+		return alloc_slow(heap, next - position);
+	}
+	tlab->position = next | (ALIGNMENT - 1);
+	return (void *)(position + tlab->limit);
+}
+
+/* The slow path of hab_alloc_tagged() has the tag set; nothing else looks at it. */
+__attribute__((noinline)) static void *alloc_slow_tagged(struct hab_heap *heap, size_t size,
+							 const char *tag)
+{
+	const char *before = hab_set_tag(tag);
+	void *object = alloc_slow(heap, size);
+
+	hab_set_tag(before);
+	return object;
+}
+
+void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag)
+{
+	hab_tls_tlab *tlab = hab_tls_at(heap->tlab_offset);
+	uint64_t position = tlab->position;
+	uint64_t next;
+
+	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
+		return alloc_slow_tagged(heap, size, tag);
+	tlab->position = next | (ALIGNMENT - 1);
+	return (void *)(position + tlab->limit);
+}
+
+void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size)
+{
+	size_t padded;
+	char *memory;
+
+	if (!alignment || (alignment & (alignment - 1)))
+		return fail(EINVAL);
+	if (alignment <= ALIGNMENT)
+		return hab_alloc(heap, size);
+	if (__builtin_add_overflow(size, alignment - ALIGNMENT, &padded))
+		return fail(ENOMEM);
+	memory = hab_alloc(heap, padded);
+	if (!memory)
+		return NULL;
+	return memory + (-(uintptr_t)memory & (alignment - 1));
+}

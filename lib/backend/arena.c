@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Arenas: address space for them, and those that a forked child keeps because its
+ * parent's objects are there.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/backend/arena.h"
+
+#define HUGE_PAGE (2ul << 20)
+
+void *hab_arena_reserve(size_t bytes)
+{
+	size_t slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
+	size_t page = sysconf(_SC_PAGESIZE);
+	char *start, *aligned, *end;
+
+	start = mmap(NULL, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		     -1, 0);
+	if (start == MAP_FAILED || !slack)
+		return start;
+	aligned = start + (-(uintptr_t)start & (HUGE_PAGE - 1));
+	end = aligned + ((bytes + page - 1) & ~(page - 1));
+	if (aligned > start)
+		munmap(start, aligned - start);
+	if (start + bytes + slack > end)
+		munmap(end, start + bytes + slack - end);
+	return aligned;
+}
+
+struct hab_inherited {
+	void *arena;
+	size_t bytes;
+	struct hab_inherited *next;
+};
+
+void hab_arena_inherit(struct hab_heap *heap)
+{
+	struct hab_inherited *inherited = malloc(sizeof(*inherited));
+
+	/* Without the note the arena just stays until the process ends. */
+	if (!inherited)
+		return;
+	inherited->arena = heap->arena;
+	inherited->bytes = heap->arena_bytes;
+	inherited->next = heap->inherited;
+	heap->inherited = inherited;
+}
+
+void hab_arena_unmap_inherited(struct hab_heap *heap)
+{
+	struct hab_inherited *inherited;
+
+	while ((inherited = heap->inherited)) {
+		heap->inherited = inherited->next;
+		munmap(inherited->arena, inherited->bytes);
+		free(inherited);
+	}
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+#ifndef HAB_LIB_ARENA_H
+#define HAB_LIB_ARENA_H
+
+#include "lib/alloc/heap.h"
+
+/* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
+void *hab_arena_reserve(size_t bytes);
+
+/* In a forked child: the heap's arena stays mapped until the heap is destroyed. */
+void hab_arena_inherit(struct hab_heap *heap);
+
+/* Unmaps what hab_arena_inherit() kept. */
+void hab_arena_unmap_inherited(struct hab_heap *heap);
+
+#endif /* HAB_LIB_ARENA_H */

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The backend on /dev/hab: the kernel owns the buffers.
+ *
+ * The hard case is a device that is there and not usable: each reason ends in a
+ * sentence in heap->reason, because "which backend am I on and why" is the first
+ * question of every user.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/backend/arena.h"
+#include "lib/alloc/heap.h"
+#include "lib/rseq/rseq.h"
+
+#define DEVICE_PATH "/dev/hab"
+#define PLACE_TRIES 3
+
+struct device {
+	int fd;
+	struct hab_info *info;
+	size_t info_bytes;
+	size_t words_bytes;
+	uint32_t refill_size;
+};
+
+static int open_device(struct hab_heap *heap)
+{
+	int fd = open(DEVICE_PATH, O_RDWR | O_CLOEXEC);
+	int err = errno;
+
+	if (fd >= 0)
+		return fd;
+	if (err == ENOENT || err == ENODEV || err == ENXIO)
+		snprintf(heap->reason, sizeof(heap->reason),
+			 "no " DEVICE_PATH
+			 ": module hab is not loaded (load it with: modprobe hab)");
+	else if (err == EACCES || err == EPERM)
+		snprintf(heap->reason, sizeof(heap->reason),
+			 "no permission for " DEVICE_PATH ": join its group or run as root");
+	else
+		snprintf(heap->reason, sizeof(heap->reason), "cannot open " DEVICE_PATH ": %s",
+			 strerror(err));
+	return -err;
+}
+
+static int check_version(struct hab_heap *heap, struct device *device)
+{
+	struct hab_ioc_version version = { .size = sizeof(version) };
+
+	if (ioctl(device->fd, HAB_IOC_VERSION, &version)) {
+		snprintf(heap->reason, sizeof(heap->reason),
+			 DEVICE_PATH " does not answer as module hab does: %s", strerror(errno));
+		return -ENODEV;
+	}
+	if (version.abi != HAB_ABI_VERSION) {
+		snprintf(
+			heap->reason, sizeof(heap->reason),
+			"module hab has ABI %u, this library wants %u: install both from one release",
+			version.abi, HAB_ABI_VERSION);
+		return -ENODEV;
+	}
+	/* More than a module knows would be an error. */
+	device->refill_size = version.features & HAB_FEATURE_REFILL2 ?
+				      sizeof(struct hab_ioc_refill) :
+				      offsetof(struct hab_ioc_refill, restarts);
+	return 0;
+}
+
+static int create_heap(struct hab_heap *heap, struct device *device)
+{
+	struct hab_ioc_create create = {
+		.size = sizeof(create),
+		.arena_bytes = heap->arena_bytes,
+		.nr_levels = heap->nr_levels,
+	};
+	int err;
+
+	memcpy(create.levels, heap->levels, sizeof(create.levels));
+	memcpy(create.name, heap->name, sizeof(create.name));
+	if (ioctl(device->fd, HAB_IOC_CREATE, &create)) {
+		err = errno;
+		snprintf(heap->reason, sizeof(heap->reason), "module hab refused the heap: %s",
+			 strerror(err));
+		return -err;
+	}
+	device->info_bytes = create.info_bytes;
+	device->words_bytes = create.words_bytes;
+	return 0;
+}
+
+/*
+ * Where an arena of huge pages would be aligned, but never over what another thread has
+ * mapped there meanwhile; in the end wherever there is room.
+ */
+static void *map_arena(size_t bytes, int fd)
+{
+	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_NORESERVE;
+	void *place, *arena;
+	int tries;
+
+	for (tries = 0; tries < PLACE_TRIES; tries++) {
+		place = hab_arena_reserve(bytes);
+		if (place == MAP_FAILED)
+			return MAP_FAILED;
+		munmap(place, bytes);
+		arena = mmap(place, bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, HAB_MAP_ARENA);
+		if (arena != MAP_FAILED || errno != EEXIST)
+			return arena;
+	}
+	return mmap(NULL, bytes, prot, flags, fd, HAB_MAP_ARENA);
+}
+
+static int map_areas(struct hab_heap *heap, struct device *device)
+{
+	const int rw = PROT_READ | PROT_WRITE;
+	void *info, *words = MAP_FAILED, *arena = MAP_FAILED;
+	int err;
+
+	info = mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd, HAB_MAP_INFO);
+	if (info != MAP_FAILED)
+		words = mmap(NULL, device->words_bytes, rw, MAP_SHARED, device->fd, HAB_MAP_WORDS);
+	if (words != MAP_FAILED)
+		arena = map_arena(heap->arena_bytes, device->fd);
+	if (arena != MAP_FAILED) {
+		device->info = info;
+		heap->words = words;
+		heap->arena = arena;
+		return 0;
+	}
+	err = errno;
+	snprintf(heap->reason, sizeof(heap->reason), "cannot map the heap of " DEVICE_PATH ": %s",
+		 strerror(err));
+	if (words != MAP_FAILED)
+		munmap(words, device->words_bytes);
+	if (info != MAP_FAILED)
+		munmap(info, device->info_bytes);
+	/* EAGAIN: the limit of locked memory. */
+	return err == EAGAIN ? -ENOMEM : -err;
+}
+
+static int device_open(struct hab_heap *heap)
+{
+	struct device *device = calloc(1, sizeof(*device));
+	int err;
+
+	if (!device)
+		return -ENOMEM;
+	err = device->fd = open_device(heap);
+	if (err < 0)
+		goto free_device;
+	err = check_version(heap, device);
+	if (!err)
+		err = create_heap(heap, device);
+	if (!err)
+		err = map_areas(heap, device);
+	if (err)
+		goto close_fd;
+	heap->backend_data = device;
+	heap->nr_cpus = device->info->nr_cpus;
+	heap->domains =
+		(const uint32_t *)((const char *)device->info + device->info->domains_offset) +
+		(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
+	heap->listeners = &device->info->listeners;
+	heap->default_interval = (const uint64_t *)&device->info->sampling_interval;
+	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
+	if (heap->sections)
+		snprintf(heap->reason, sizeof(heap->reason),
+			 DEVICE_PATH ", chunks are taken by restartable sequences");
+	else
+		snprintf(heap->reason, sizeof(heap->reason),
+			 DEVICE_PATH
+			 ", no restartable sequences here (%s), so each chunk is an ioctl",
+			 hab_rseq_why_not());
+	return 0;
+
+close_fd:
+	close(device->fd);
+free_device:
+	free(device);
+	return err;
+}
+
+static void device_close(struct hab_heap *heap)
+{
+	struct device *device = heap->backend_data;
+
+	munmap(heap->arena, heap->arena_bytes);
+	munmap(heap->words, device->words_bytes);
+	munmap(device->info, device->info_bytes);
+	close(device->fd);
+	free(device);
+}
+
+static int call(struct hab_heap *heap, unsigned long command, void *argument)
+{
+	const struct device *device = heap->backend_data;
+
+	return ioctl(device->fd, command, argument) ? -errno : 0;
+}
+
+static int device_refill(struct hab_heap *heap, struct hab_thread *thread,
+			 struct hab_ioc_refill *refill)
+{
+	(void)thread;
+	refill->size = ((struct device *)heap->backend_data)->refill_size;
+	return call(heap, HAB_IOC_REFILL, refill);
+}
+
+static int device_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
+{
+	struct hab_ioc_return give = { .size = sizeof(give), .offset = offset, .bytes = bytes };
+
+	return call(heap, HAB_IOC_RETURN, &give);
+}
+
+static int device_reset(struct hab_heap *heap)
+{
+	return call(heap, HAB_IOC_RESET, NULL);
+}
+
+static int device_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
+{
+	return call(heap, HAB_IOC_STATS, stats);
+}
+
+static void device_stack(struct hab_heap *heap, const struct hab_ioc_stack *stack)
+{
+	/* A stack that does not arrive leaves the sample with the kernel's own. */
+	(void)call(heap, HAB_IOC_STACK, (void *)stack);
+}
+
+static int device_report(struct hab_heap *heap, struct hab_ioc_report *report)
+{
+	return call(heap, HAB_IOC_REPORT, report);
+}
+
+/*
+ * In a forked child. The parent's words were not inherited, its arena was; what is
+ * in there stays readable, new chunks come from a heap of the child's own. If no
+ * backend can be had the child's heap is empty: every take then fails with ENOMEM.
+ */
+static void device_after_fork(struct hab_heap *heap)
+{
+	struct device *device = heap->backend_data;
+
+	hab_arena_inherit(heap);
+	close(device->fd);
+	free(device);
+	if (hab_heap_open(heap))
+		hab_heap_open_nothing(heap);
+}
+
+const struct hab_backend hab_device_backend = {
+	.name = "device",
+	.open = device_open,
+	.close = device_close,
+	.refill = device_refill,
+	.give_back = device_give_back,
+	.reset = device_reset,
+	.stats = device_stats,
+	.stack = device_stack,
+	.report = device_report,
+	.after_fork = device_after_fork,
+};

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Registration of threads for restartable sequences.
+ *
+ * The hard case is that a thread has one registration and others may want it:
+ * glibc's is used where it made one (2.35 and later), and only otherwise an own
+ * area in thread-local storage is registered. Kernel-owned fields are never
+ * written but for rseq_cs.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/rseq/rseq.h"
+
+/*
+ * The size that kernels before 6.3 know. From 7.0 on it means the behaviour of before: what
+ * is larger has its fields written only when they change, so preemption costs less.
+ */
+#define OLD_SIZE 32
+#define OWN_ROOM 64
+
+#ifndef AT_RSEQ_FEATURE_SIZE
+#define AT_RSEQ_FEATURE_SIZE 27
+#endif
+
+/* glibc's word on it; absent before 2.35. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+union own_area {
+	struct rseq area;
+	char bytes[OWN_ROOM];
+};
+
+static __thread union own_area own __attribute__((aligned(OWN_ROOM), tls_model("initial-exec"))) = {
+	.area.cpu_id = (uint32_t)RSEQ_CPU_ID_UNINITIALIZED,
+};
+static __thread int own_registered __attribute__((tls_model("initial-exec")));
+
+ptrdiff_t hab_rseq_offset;
+static enum hab_rseq_owner owner;
+static char why_not[80];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int call_rseq(int flags)
+{
+	unsigned int size = getauxval(AT_RSEQ_FEATURE_SIZE) > OLD_SIZE ? OWN_ROOM : OLD_SIZE;
+
+	return syscall(SYS_rseq, &own, size, flags, HAB_RSEQ_SIGNATURE) ? -errno : 0;
+}
+
+/* EBUSY: the thread has another registration that this library cannot see. */
+static int register_own(void)
+{
+	int err = call_rseq(0);
+
+	if (!err)
+		own_registered = 1;
+	return err;
+}
+
+static void decide(void)
+{
+	const char *off = getenv("HAB_RSEQ");
+	int err;
+
+	/* Unregistered, its CPU number is none, so a section that runs with it gives up. */
+	hab_rseq_offset = (char *)&own - (char *)__builtin_thread_pointer();
+	if (!HAB_RSEQ_SECTIONS) {
+		strcpy(why_not, "none for this processor yet");
+	} else if (off && *off == '0') {
+		strcpy(why_not, "HAB_RSEQ=0 is set");
+	} else if (&__rseq_size && __rseq_size) {
+		hab_rseq_offset = __rseq_offset;
+		owner = HAB_RSEQ_LIBC;
+		strcpy(why_not, "the C library could not register this thread");
+	} else {
+		err = register_own();
+		if (!err) {
+			owner = HAB_RSEQ_OWN;
+			strcpy(why_not, "rseq() refused this thread");
+		} else {
+			snprintf(why_not, sizeof(why_not), "rseq() says: %s", strerror(-err));
+		}
+	}
+}
+
+const char *hab_rseq_why_not(void)
+{
+	pthread_once(&once, decide);
+	return why_not;
+}
+
+enum hab_rseq_owner hab_rseq_attach(void)
+{
+	pthread_once(&once, decide);
+	if (owner == HAB_RSEQ_OWN && !own_registered && register_own())
+		return HAB_RSEQ_NONE;
+	if (owner != HAB_RSEQ_NONE && (int32_t)hab_rseq_area()->cpu_id < 0)
+		return HAB_RSEQ_NONE;
+	return owner;
+}
+
+void hab_rseq_detach(void)
+{
+	if (!own_registered)
+		return;
+	call_rseq(RSEQ_FLAG_UNREGISTER);
+	own_registered = 0;
+}

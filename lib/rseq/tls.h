@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Thread-local data by its offset from the thread pointer. On x86-64 the segment
+ * register does the addition; the sanitizers do not know such pointers, so their
+ * builds go the generic way.
+ */
+#ifndef HAB_LIB_TLS_H
+#define HAB_LIB_TLS_H
+
+#include <linux/rseq.h>
+#include <stddef.h>
+
+#include "lib/alloc/thread.h"
+
+#if defined(__x86_64__) && defined(__SEG_FS) && !defined(__SANITIZE_ADDRESS__) && \
+	!defined(__SANITIZE_THREAD__) && !defined(HAB_GENERIC_TLS)
+#define HAB_TLS		__seg_fs
+#define HAB_TLS_AT(off) (off)
+#else
+#define HAB_TLS
+#define HAB_TLS_AT(off) ((char *)__builtin_thread_pointer() + (off))
+#endif
+
+/* In assembly clang forgets the segment of a memory operand, so there the area has none. */
+#if defined(__clang__)
+#define HAB_TLS_RSEQ
+#define HAB_TLS_RSEQ_AT(off) ((char *)__builtin_thread_pointer() + (off))
+#else
+#define HAB_TLS_RSEQ	     HAB_TLS
+#define HAB_TLS_RSEQ_AT(off) HAB_TLS_AT(off)
+#endif
+
+typedef struct hab_tlab HAB_TLS hab_tls_tlab;
+typedef struct rseq HAB_TLS_RSEQ hab_tls_rseq;
+
+static inline hab_tls_tlab *hab_tls_at(ptrdiff_t offset)
+{
+	return (hab_tls_tlab *)HAB_TLS_AT(offset);
+}
+
+static inline hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset)
+{
+	return (hab_tls_rseq *)HAB_TLS_RSEQ_AT(offset);
+}
+
+#endif /* HAB_LIB_TLS_H */

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The probes of usdt.h.
+ *
+ * The hard case is otel_memory:free. A heap frees no object; all die at once, when
+ * the heap is reset. So those that were told as allocated are remembered until then.
+ */
+#include <stdlib.h>
+
+#include "lib/telemetry/usdt.h"
+
+#if __has_include(<sys/sdt.h>)
+#define _SDT_HAS_SEMAPHORES 1
+/* Arguments in registers: not every tracer can read all kinds of memory operands. */
+#define STAP_SDT_ARG_CONSTRAINT nr
+#include <sys/sdt.h>
+#else
+/* Built without: nobody can raise a semaphore either. */
+#define DTRACE_PROBE1(provider, probe, a)	((void)(a))
+#define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
+#define DTRACE_PROBE6(provider, probe, a, b, c, d, e, f) \
+	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
+#define DTRACE_PROBE8(provider, probe, a, b, c, d, e, f, g, h) \
+	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h))
+#endif
+
+#define SEMAPHORE __attribute__((section(".probes")))
+
+volatile unsigned short hab_refill_semaphore SEMAPHORE;
+volatile unsigned short hab_tlab_semaphore SEMAPHORE;
+volatile unsigned short hab_outside_semaphore SEMAPHORE;
+volatile unsigned short hab_sample_semaphore SEMAPHORE;
+volatile unsigned short otel_memory_alloc_semaphore SEMAPHORE;
+volatile unsigned short otel_memory_free_semaphore SEMAPHORE;
+
+struct hab_usdt_objects {
+	uint32_t nr; /* ever; the first HAB_USDT_OBJECTS are kept */
+	void *addresses[HAB_USDT_OBJECTS];
+};
+
+void hab_usdt_refill(const struct hab_heap *heap, const struct hab_ioc_refill *refill)
+{
+	if (hab_refill_semaphore)
+		DTRACE_PROBE8(hab, refill, heap->name, refill->granted_bytes, refill->chunk_bytes,
+			      refill->cpu, refill->domain, refill->level, refill->restarts,
+			      refill->waste_bytes);
+}
+
+void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *report)
+{
+	switch (report->kind) {
+	case HAB_EVENT_TLAB:
+		DTRACE_PROBE6(hab, tlab, heap->name, report->tag, report->bytes,
+			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
+		break;
+	case HAB_EVENT_OUTSIDE:
+		DTRACE_PROBE6(hab, outside, heap->name, report->tag, report->bytes,
+			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
+		break;
+	case HAB_EVENT_SAMPLE:
+		/* The event may be wanted for otel_memory:alloc only. */
+		if (!hab_sample_semaphore)
+			break;
+		DTRACE_PROBE6(hab, sample, heap->name, report->tag, report->bytes,
+			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
+		break;
+	}
+}
+
+/* The heap's list, made by the first thread that needs it; NULL if there is no memory. */
+static struct hab_usdt_objects *objects_of(struct hab_heap *heap)
+{
+	struct hab_usdt_objects *objects = __atomic_load_n(&heap->usdt_objects, __ATOMIC_ACQUIRE);
+	struct hab_usdt_objects *fresh;
+
+	if (objects)
+		return objects;
+	fresh = calloc(1, sizeof(*fresh));
+	if (!fresh)
+		return NULL;
+	if (__atomic_compare_exchange_n(&heap->usdt_objects, &objects, fresh, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return fresh;
+	free(fresh);
+	return objects;
+}
+
+void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight)
+{
+	struct hab_usdt_objects *objects;
+	uint32_t number;
+
+	if (!otel_memory_alloc_semaphore)
+		return;
+	objects = objects_of(heap);
+	if (objects) {
+		number = __atomic_load_n(&objects->nr, __ATOMIC_RELAXED);
+		/* Beyond the limit the count stands still, so it cannot wrap. */
+		if (number < HAB_USDT_OBJECTS)
+			number = __atomic_fetch_add(&objects->nr, 1, __ATOMIC_RELAXED);
+		if (number < HAB_USDT_OBJECTS)
+			objects->addresses[number] = address;
+	}
+	DTRACE_PROBE3(otel_memory, alloc, address, size, weight);
+}
+
+void hab_usdt_free_objects(struct hab_heap *heap)
+{
+	struct hab_usdt_objects *objects = heap->usdt_objects;
+	uint32_t i, nr;
+
+	if (!objects)
+		return;
+	nr = objects->nr < HAB_USDT_OBJECTS ? objects->nr : HAB_USDT_OBJECTS;
+	for (i = 0; i < nr && otel_memory_free_semaphore; i++)
+		DTRACE_PROBE1(otel_memory, free, objects->addresses[i]);
+	heap->usdt_objects = NULL;
+	free(objects);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Static probes (USDT): the same events for tracers that have no module to ask, and the two
+ * that OpenTelemetry's profiler looks for. A probe is a nop; its semaphore, which the
+ * tracer raises, says whether it is worth to go there.
+ *
+ *   hab:refill       heap, bytes, chunk_bytes, cpu, domain, level, restarts, waste_bytes
+ *                    (process backend only)
+ *   hab:tlab         heap, tag, bytes, chunk_bytes, object_bytes, allocated_bytes
+ *   hab:outside      the same
+ *   hab:sample       the same
+ *   otel_memory:alloc   address, size, bytes it stands for
+ *   otel_memory:free    address, of one that otel_memory:alloc told
+ *
+ * heap and tag are strings, numbers as in struct hab_event of uapi/hab.h.
+ */
+#ifndef HAB_LIB_USDT_H
+#define HAB_LIB_USDT_H
+
+#include "lib/alloc/heap.h"
+
+/* Raised by tracers; sys/sdt.h prescribes the names. */
+extern volatile unsigned short hab_refill_semaphore, hab_tlab_semaphore, hab_outside_semaphore,
+	hab_sample_semaphore, otel_memory_alloc_semaphore, otel_memory_free_semaphore;
+
+/* Bits HAB_LISTENER(kind) of the kinds that a tracer wants. */
+static inline uint32_t hab_usdt_wanted(void)
+{
+	return !!hab_tlab_semaphore << HAB_EVENT_TLAB |
+	       !!hab_outside_semaphore << HAB_EVENT_OUTSIDE |
+	       (hab_sample_semaphore || otel_memory_alloc_semaphore) << HAB_EVENT_SAMPLE;
+}
+
+/* A refill of a heap that the kernel knows nothing of. */
+void hab_usdt_refill(const struct hab_heap *heap, const struct hab_ioc_refill *refill);
+
+/* An event of another kind. */
+void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *report);
+
+/*
+ * A sampled object, for OpenTelemetry: until the heap is reset or destroyed. At most
+ * HAB_USDT_OBJECTS are remembered; the free of later ones is never told.
+ */
+#define HAB_USDT_OBJECTS 4096
+void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight);
+/* All of the heap's objects die. Nobody samples meanwhile. */
+void hab_usdt_free_objects(struct hab_heap *heap);
+
+#endif /* HAB_LIB_USDT_H */
