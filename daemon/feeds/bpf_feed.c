@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "daemon/feeds/bpf_log.h"
-#include "daemon/habd/habd.h"
+#include "daemon/habd/options.h"
+#include "daemon/state/state.h"
 #include "hab.skel.h"
 #include "daemon/feeds/live.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/habd/privilege.h"
 #include "daemon/shared/util.h"
 
 struct bpf_feed {
@@ -112,21 +112,20 @@ refused:
 
 int feed_check_bpf(void)
 {
-	return privilege_check(true) ? check_module() : EXIT_PRIVILEGE;
+	return check_module();
 }
 
-struct feed *feed_open_bpf(struct habd *habd, int *code)
+struct feed *feed_open_bpf(struct state *state, int *code)
 {
 	struct bpf_feed *feed = xcalloc(1, sizeof(*feed));
 
 	feed->live.feed.ops = &bpf_ops;
-	feed->live.habd = habd;
+	feed->live.state = state;
 	bpf_log_keep();
 	*code = start(feed);
 	if (*code) {
 		feed_close(&feed->live.feed);
 		return NULL;
 	}
-	privilege_drop();
 	return &feed->live.feed;
 }

@@ -8,7 +8,7 @@
 
 #include "bpf/records.h"
 
-struct habd;
+struct state;
 struct options;
 struct feed;
 
@@ -55,9 +55,9 @@ struct feed {
 int feed_check_bpf(void);
 int feed_check_usdt(struct options *options);
 /* NULL after a sentence; *code is then what to exit with. */
-struct feed *feed_open_bpf(struct habd *habd, int *code);
-struct feed *feed_open_usdt(struct habd *habd, int *code);
-struct feed *feed_open_replay(struct habd *habd, const char *path, int *code);
+struct feed *feed_open_bpf(struct state *state, int *code);
+struct feed *feed_open_usdt(struct state *state, int *code);
+struct feed *feed_open_replay(struct state *state, const char *path, int *code);
 
 struct feed_process *feed_totals_row(struct feed_totals *totals);
 

@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/habd/habd.h"
+#include "daemon/habd/options.h"
+#include "daemon/state/state.h"
 #include "daemon/shared/util.h"
 
 bool live_follows(const struct live_feed *feed, unsigned int kind)
 {
-	return kind == HAB_EVENT_REFILL || feed->habd->options->events & 1u << kind;
+	return kind == HAB_EVENT_REFILL || feed->state->options->events & 1u << kind;
 }
 
 void live_choose(struct live_feed *feed)
@@ -39,9 +40,9 @@ int live_take(void *context, void *data, size_t size)
 {
 	struct live_feed *feed = context;
 
-	pthread_mutex_lock(&feed->habd->lock);
-	ingest_record(feed->habd->ingest, data, size, clock_monotonic_ns());
-	pthread_mutex_unlock(&feed->habd->lock);
+	pthread_mutex_lock(&feed->state->lock);
+	ingest_record(feed->state->ingest, data, size, clock_monotonic_ns());
+	pthread_mutex_unlock(&feed->state->lock);
 	return 0;
 }
 

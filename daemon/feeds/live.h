@@ -10,7 +10,7 @@
 
 struct live_feed {
 	struct feed feed; /* first, so that it stands for the whole */
-	struct habd *habd;
+	struct state *state;
 	struct bpf_program *programs[HAB_EVENT_KINDS];
 	struct ring_buffer *ring;
 	struct bpf_counts counts;

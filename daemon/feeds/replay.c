@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "daemon/feeds/feed.h"
-#include "daemon/habd/habd.h"
+#include "daemon/habd/options.h"
+#include "daemon/state/state.h"
 #include "daemon/shared/util.h"
 
 #define RECORD_MAX    65536u
@@ -24,7 +25,7 @@
 
 struct replay {
 	struct feed feed;
-	struct habd *habd;
+	struct state *state;
 	const char *path;
 	int fd;
 	bool ended;
@@ -80,20 +81,20 @@ static void count(struct replay *replay, const struct hab_record_sample *sample)
 static void take(struct replay *replay, const unsigned char *from, uint32_t length)
 {
 	const struct hab_record_head *head = (const void *)replay->record;
-	const struct ingest_counts *counts = ingest_counts(replay->habd->ingest);
+	const struct ingest_counts *counts = ingest_counts(replay->state->ingest);
 	uint64_t samples;
 
 	memcpy(replay->record, from, length);
-	pthread_mutex_lock(&replay->habd->lock);
+	pthread_mutex_lock(&replay->state->lock);
 	if (length >= sizeof(*head) && head->time_ns > replay->now_ns) {
 		replay->now_ns = head->time_ns;
-		ingest_flush(replay->habd->ingest, replay->now_ns);
+		ingest_flush(replay->state->ingest, replay->now_ns);
 	}
 	samples = counts->samples;
-	ingest_record(replay->habd->ingest, replay->record, length, replay->now_ns);
+	ingest_record(replay->state->ingest, replay->record, length, replay->now_ns);
 	if (counts->samples != samples)
 		count(replay, (const void *)replay->record);
-	pthread_mutex_unlock(&replay->habd->lock);
+	pthread_mutex_unlock(&replay->state->lock);
 }
 
 static void end(struct replay *replay, const char *why)
@@ -101,9 +102,9 @@ static void end(struct replay *replay, const char *why)
 	if (why)
 		say("%s: %s; what was read before it is kept", replay->path, why);
 	replay->ended = true;
-	pthread_mutex_lock(&replay->habd->lock);
-	ingest_flush_all(replay->habd->ingest);
-	pthread_mutex_unlock(&replay->habd->lock);
+	pthread_mutex_lock(&replay->state->lock);
+	ingest_flush_all(replay->state->ingest);
+	pthread_mutex_unlock(&replay->state->lock);
 }
 
 static void take_all(struct replay *replay)
@@ -194,7 +195,7 @@ static const struct feed_ops replay_ops = {
 	.close = replay_close,
 };
 
-struct feed *feed_open_replay(struct habd *habd, const char *path, int *code)
+struct feed *feed_open_replay(struct state *state, const char *path, int *code)
 {
 	struct replay *replay;
 	int fd;
@@ -208,7 +209,7 @@ struct feed *feed_open_replay(struct habd *habd, const char *path, int *code)
 	}
 	replay = xcalloc(1, sizeof(*replay));
 	replay->feed.ops = &replay_ops;
-	replay->habd = habd;
+	replay->state = state;
 	replay->path = path;
 	replay->fd = fd;
 	replay->processes = xcalloc(PROCESSES_MAX, sizeof(*replay->processes));

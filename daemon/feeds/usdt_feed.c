@@ -17,11 +17,11 @@
 #include <string.h>
 
 #include "daemon/feeds/bpf_log.h"
-#include "daemon/habd/habd.h"
+#include "daemon/habd/options.h"
+#include "daemon/state/state.h"
 #include "hab_usdt.skel.h"
 #include "daemon/feeds/live.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/habd/privilege.h"
 #include "daemon/shared/util.h"
 
 #define SECOND_NS	1000000000ull
@@ -200,7 +200,7 @@ static int start(struct usdt_feed *feed)
 	if (error)
 		goto refused;
 	turn(feed, feed->window_ns);
-	return attach(feed, &feed->live.habd->options->libraries);
+	return attach(feed, &feed->live.state->options->libraries);
 refused:
 	say("the BPF program for static probes could not be %s (%s): it needs Linux 5.15 or "
 	    "later; --verbose shows the kernel's whole answer, its end is:",
@@ -213,8 +213,6 @@ int feed_check_usdt(struct options *options)
 {
 	struct module_state state;
 
-	if (!privilege_check(false))
-		return EXIT_PRIVILEGE;
 	module_state_read(&state);
 	if (!state.kernel_btf) {
 		say("the kernel has no BTF (/sys/kernel/btf/vmlinux cannot be read): boot a "
@@ -229,13 +227,13 @@ int feed_check_usdt(struct options *options)
 	return EXIT_MODULE;
 }
 
-struct feed *feed_open_usdt(struct habd *habd, int *code)
+struct feed *feed_open_usdt(struct state *state, int *code)
 {
 	struct usdt_feed *feed = xcalloc(1, sizeof(*feed));
 
 	feed->live.feed.ops = &usdt_ops;
-	feed->live.habd = habd;
-	if (!rate_per_second(habd->options->rate, &feed->rate))
+	feed->live.state = state;
+	if (!rate_per_second(state->options->rate, &feed->rate))
 		feed->rate = DEFAULT_RATE;
 	feed->window_ns = WINDOW_NS;
 	if (feed->rate && SECOND_NS / feed->rate > WINDOW_NS)
@@ -246,6 +244,5 @@ struct feed *feed_open_usdt(struct habd *habd, int *code)
 		feed_close(&feed->live.feed);
 		return NULL;
 	}
-	privilege_drop();
 	return &feed->live.feed;
 }

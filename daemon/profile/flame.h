@@ -6,32 +6,33 @@
 #include <stdint.h>
 
 #include "daemon/profile/profile.h"
+#include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
 
-#define FLAME_NODES_MAX (1u << 19)
+#define FLAME_NODES_MAX (1u << 18)
 
 struct flame_node {
-	unsigned int name; /* number in flame.names */
-	uint64_t total;	   /* estimated bytes of it and all above it */
+	UT_hash_handle hh; /* by key; the list is sorted, the largest total first */
+	struct {
+		struct flame_node *parent; /* NULL: this is the root */
+		const char *name;	   /* in flame.names */
+	} key;
+	uint64_t total; /* estimated bytes of it and of all its callees */
 	uint64_t self;
 	uint64_t samples;
-	unsigned int parent;
-	unsigned int child; /* 0: none; largest first after flame_begin() */
-	unsigned int sibling;
+	struct flame_node *child; /* the largest */
+	struct flame_node *sibling;
 };
 
 /*
- * Node 0 is the root "all"; below it a node for each comm, then the frames, and
- * between it and the comms one for each kind of event if there are several. With
- * too many nodes the rest of a stack counts for the frame it has come to.
+ * The root is "all"; below it is a node for each comm, then the frames. With several kinds of
+ * events each kind has a node between the root and the comms. Where the nodes run out, the bytes
+ * of a stack count for its last frame that has a node.
  */
 struct flame {
 	struct strings names;
-	struct flame_node *nodes;
-	unsigned int count;
-	unsigned int room;
-	unsigned int nr_buckets;
-	unsigned int *buckets;
+	struct flame_node *nodes; /* a hash table */
+	struct flame_node *root;
 };
 
 void flame_begin(struct flame *flame, const struct profile *profile);

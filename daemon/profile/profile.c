@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Makes a profile of a part of the table of stacks.
+ * Makes a profile of a part of the stack table.
  *
- * The hard case is time: reading symbols can take long, and the records must be
- * read meanwhile. So a profile is made in two steps: a copy of the numbers, with
- * the daemon's lock held, then the names, without it.
- *
- * And memory: stacks come from programs, which may send as many different frames
- * as they like. The largest stacks are taken first; frames and names beyond the
- * limits become "[other frames]" and addresses. No bytes are left out.
+ * The hard cases are time and memory. Reading symbols can take long, and records must be read
+ * meanwhile: so the numbers are copied with the daemon's lock held, and named without it. Programs
+ * choose their stacks, which can have any number of different frames: so the largest stacks are
+ * taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
  */
 #include "daemon/profile/profile.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/shared/filter.h"
+#include "daemon/shared/hash.h"
 
 #define FRAMES_MAX (1u << 17)
 
@@ -24,6 +21,12 @@ struct found {
 	uint32_t number;
 	const struct stack_key *key;
 	struct stack_counts counts;
+};
+
+struct frame_index {
+	UT_hash_handle hh;
+	uint64_t key;
+	unsigned int frame;
 };
 
 struct collecting {
@@ -36,8 +39,8 @@ struct collecting {
 	unsigned int other; /* index + 1 of "[other frames]" */
 	struct binaries *binaries;
 	unsigned int frames_room;
-	unsigned int nr_buckets;	    /* a power of two */
-	unsigned int *buckets;		    /* index + 1 of the frame, open addressing */
+	struct frame_index *indices;	    /* FRAMES_MAX */
+	struct frame_index *frames;	    /* the hash table of these */
 	unsigned int modules[BINARIES_MAX]; /* index + 1 */
 };
 
@@ -66,36 +69,16 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	return profile->nr_modules - 1;
 }
 
-static void frame_place(struct collecting *state, unsigned int index)
-{
-	unsigned int i = (unsigned int)hash_number(state->profile->frames[index].key);
-
-	while (state->buckets[i & (state->nr_buckets - 1)])
-		i++;
-	state->buckets[i & (state->nr_buckets - 1)] = index + 1;
-}
-
-static void frames_grow(struct collecting *state)
-{
-	unsigned int i;
-
-	state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
-	state->profile->frames = xrealloc(state->profile->frames, state->frames_room,
-					  sizeof(*state->profile->frames));
-	free(state->buckets);
-	state->nr_buckets = state->frames_room * 2;
-	state->buckets = xcalloc(state->nr_buckets, sizeof(*state->buckets));
-	for (i = 0; i < state->profile->nr_frames; i++)
-		frame_place(state, i);
-}
-
 static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
 {
 	struct profile *profile = state->profile;
 	struct profile_frame *frame;
 
-	if (profile->nr_frames == state->frames_room)
-		frames_grow(state);
+	if (profile->nr_frames == state->frames_room) {
+		state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
+		profile->frames =
+			xrealloc(profile->frames, state->frames_room, sizeof(*profile->frames));
+	}
 	frame = &profile->frames[profile->nr_frames++];
 	memset(frame, 0, sizeof(*frame));
 	frame->key = key;
@@ -108,7 +91,7 @@ static unsigned int other_frames(struct collecting *state)
 	struct profile_frame *frame;
 
 	if (!state->other) {
-		/* It has its name already, and is never looked up by its key. */
+		/* It has a name, and is not in the hash table. */
 		frame = new_frame(state, FRAME(BINARY_UNKNOWN, 0));
 		frame->function = xstrdup("[other frames]");
 		state->other = state->profile->nr_frames;
@@ -121,23 +104,22 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	struct profile *profile = state->profile;
 	struct profile_module *module;
 	struct profile_frame *frame;
-	unsigned int i, index;
+	struct frame_index *index;
 
-	for (i = (unsigned int)hash_number(key); state->nr_buckets; i++) {
-		index = state->buckets[i & (state->nr_buckets - 1)];
-		if (!index)
-			break;
-		if (profile->frames[index - 1].key == key)
-			return index - 1;
-	}
+	HASH_FIND(hh, state->frames, &key, sizeof(key), index);
+	if (index)
+		return index->frame;
 	if (profile->nr_frames >= FRAMES_MAX)
 		return other_frames(state);
 	frame = new_frame(state, key);
 	module = &profile->modules[frame->module];
 	if (FRAME_OFFSET(key) >= module->limit)
 		module->limit = FRAME_OFFSET(key) + 1;
-	frame_place(state, profile->nr_frames - 1);
-	return profile->nr_frames - 1;
+	index = &state->indices[profile->nr_frames - 1];
+	index->key = key;
+	index->frame = profile->nr_frames - 1;
+	HASH_ADD(hh, state->frames, key, sizeof(index->key), index);
+	return index->frame;
 }
 
 static void remember_stack(void *context, uint32_t number, const struct stack_key *key,
@@ -145,10 +127,10 @@ static void remember_stack(void *context, uint32_t number, const struct stack_ke
 {
 	struct collecting *state = context;
 
-	/* Of what is folded into it nothing is known but the sum. */
+	/* Entry 0, "[other stacks]", has only sums: no condition can look into it. */
 	if (!number)
 		state->profile->folded += counts->samples;
-	if (!filter_matches(state->filter, key) || (!number && filter_narrows(state->filter)))
+	if (!filter_matches(state->filter, key) || (!number && filter_selects(state->filter)))
 		return;
 	if (state->nr_found == state->found_room) {
 		state->found_room = state->found_room ? state->found_room * 2 : 256;
@@ -160,7 +142,7 @@ static void remember_stack(void *context, uint32_t number, const struct stack_ke
 	state->found[state->nr_found++].counts = *counts;
 }
 
-/* Only now it is known which kinds there are. */
+/* The present kinds are known once all stacks have been visited. */
 static void drop_other_kinds(struct collecting *state)
 {
 	uint32_t wanted = filter_kinds(state->filter, state->present);
@@ -186,7 +168,6 @@ static int compare_found(const void *one, const void *two)
 static void collect_stack(struct collecting *state, const struct stack_key *key,
 			  const struct stack_counts *counts, struct profile_sample *sample)
 {
-	struct stack_counts *total = &state->profile->total;
 	unsigned int i, frame, last = UINT32_MAX;
 
 	sample->pid = key->pid;
@@ -199,19 +180,14 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
 	for (i = 0; i < key->nr_frames; i++) {
 		frame = collect_frame(state, key->frames[i]);
-		/* Any number of other frames in a row says no more than one. */
+		/* Other frames in a row are one. */
 		if (frame != last || frame + 1 != state->other)
 			sample->frames[sample->nr_frames++] = frame;
 		last = frame;
 	}
 	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
 	sample->counts = *counts;
-	total->samples += counts->samples;
-	total->bytes += counts->bytes;
-	total->weight += counts->weight;
-	total->estimate += counts->estimate;
-	total->events += counts->events;
-	total->variance += counts->variance;
+	counts_add(&state->profile->total, counts);
 }
 
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
@@ -223,6 +199,7 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	unsigned int i;
 
 	state->profile = profile;
+	state->indices = xcalloc(FRAMES_MAX, sizeof(*state->indices));
 	state->binaries = binaries;
 	state->filter = filter;
 	if (settled)
@@ -240,7 +217,8 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 			      &profile->samples[i]);
 	}
 	free(state->found);
-	free(state->buckets);
+	HASH_CLEAR(hh, state->frames);
+	free(state->indices);
 	free(state);
 	return profile;
 }
@@ -271,25 +249,25 @@ const char *profile_content_type(enum profile_format format)
 	return formats[format].content_type;
 }
 
-bool profile_write(const struct profile *profile, enum profile_format format, struct text *out)
+bool profile_write(const struct profile *profile, enum profile_format format, FILE *out)
 {
 	switch (format) {
 	case PROFILE_PPROF:
 		return profile_write_pprof(profile, out);
 	case PROFILE_FOLDED:
 		profile_write_folded(profile, out);
-		return true;
+		break;
 	case PROFILE_SVG:
 		profile_write_svg(profile, out);
-		return true;
+		break;
 	case PROFILE_HTML:
 		profile_write_html(profile, out);
-		return true;
+		break;
 	case PROFILE_JFR:
 		profile_write_jfr(profile, out);
-		return true;
-	case PROFILE_FORMATS:
 		break;
+	case PROFILE_FORMATS:
+		return false;
 	}
-	return false;
+	return true;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Adds to a profile the samples that it sums up, one by one.
+ * Adds the logged samples to a profile, one by one.
  *
- * The hard case is time: samples have the clock of their feed, which is another one
- * for records that are replayed. So times are counted back from now, and what would
- * be before the profile's start is at its start.
+ * The hard case is time: samples have the clock of their feed, and replayed records have a clock of
+ * their own. So times count back from now, and are never before the profile's start.
  */
 #include <stdlib.h>
 

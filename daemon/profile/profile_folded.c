@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes a profile as folded stacks: a line each, "comm;root;...;leaf BYTES", the
- * bytes being the estimate. The sum of all lines is exactly the profile's total:
- * what would make the answer too long is one line "[other stacks]".
+ * Writes a profile as folded stacks: a line each, "comm;root;...;leaf BYTES", with the estimated
+ * bytes. All lines together are exactly the profile's total: beyond a length of the text the
+ * stacks are one line "[other stacks]".
  */
 #include <inttypes.h>
 
@@ -12,43 +12,41 @@
 #define DEPTH_MAX  (HAB_STACK_DEPTH + 3)
 #define LENGTH_MAX (16u << 20)
 
-static void add_name(struct text *out, const char *name)
+static void add_name(FILE *out, const char *name)
 {
-	/* The separator cannot be escaped, so it is replaced. */
+	/* The format has no escape for the separator. */
 	for (; *name; name++)
-		text_bytes(out, *name == ';' ? ":" : name, 1);
+		fputc(*(*name == ';' ? ":" : name), out);
 }
 
-static void write_node(const struct flame *flame, unsigned int number, struct text *out)
+static void write_node(const struct flame_node *node, FILE *out)
 {
-	unsigned int path[DEPTH_MAX], depth = 0, i;
+	const struct flame_node *path[DEPTH_MAX], *on;
+	unsigned int depth = 0;
 
-	for (i = number; i && depth < DEPTH_MAX; i = flame->nodes[i].parent)
-		path[depth++] = i;
+	for (on = node; on->key.parent && depth < DEPTH_MAX; on = on->key.parent)
+		path[depth++] = on;
 	while (depth--) {
-		add_name(out, flame->names.table[flame->nodes[path[depth]].name]);
-		text_add(out, depth ? ";" : " ");
+		add_name(out, path[depth]->key.name);
+		fputc(depth ? ';' : ' ', out);
 	}
-	text_printf(out, "%" PRIu64 "\n", flame->nodes[number].self);
+	fprintf(out, "%" PRIu64 "\n", node->self);
 }
 
-void profile_write_folded(const struct profile *profile, struct text *out)
+void profile_write_folded(const struct profile *profile, FILE *out)
 {
+	const struct flame_node *node;
+	uint64_t rest = 0;
 	struct flame flame;
-	uint64_t rest;
-	unsigned int i;
 
 	flame_begin(&flame, profile);
-	rest = flame.nodes[0].self;
-	for (i = 1; i < flame.count; i++) {
-		if (out->length > LENGTH_MAX)
-			rest += flame.nodes[i].self;
-		else if (flame.nodes[i].self)
-			write_node(&flame, i, out);
+	for (node = flame.nodes; node; node = node->hh.next) {
+		if (!node->key.parent || ftello(out) > LENGTH_MAX)
+			rest += node->self;
+		else if (node->self)
+			write_node(node, out);
 	}
 	if (rest)
-		text_printf(out, "[other stacks] %" PRIu64 "\n", rest);
-	/* An empty answer is an answer too. */
-	text_add(out, "");
+		fprintf(out, "[other stacks] %" PRIu64 "\n", rest);
 	flame_end(&flame);
 }

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Gives the frames of a profile their names.
- *
- * The hard case is names beyond the limit of memory: those frames keep their addresses.
- */
+/* Names the frames of a profile. Beyond a limit of memory frames keep their addresses. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +12,6 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 {
 	const struct profile_module *module;
 	struct profile_frame *frame;
-	struct text text = { 0 };
 	const char *name = NULL;
 	size_t bytes = 0;
 	unsigned int i;
@@ -34,11 +29,10 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			bytes += strlen(name);
 			frame->named = true;
 			frame->function = xstrdup(name);
-			profile_judge(frame);
+			profile_classify(frame);
 		} else {
-			memset(&text, 0, sizeof(text));
-			text_printf(&text, "%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
-			frame->function = text.data;
+			frame->function =
+				xformat("%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
 		}
 		if (module->libhab)
 			frame->internal = true;

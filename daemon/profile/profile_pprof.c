@@ -2,11 +2,10 @@
 /*
  * Writes a profile in the format of pprof, gzipped.
  *
- * The hard case is that one profile covers the whole machine, where the format
- * thinks of one program: frames of all programs share one space of addresses. So
- * each mapping starts at 0 and an address is an offset in the mapping's file,
- * which its build id names; the first mapping, which readers take for the main
- * program, is the program that allocated most.
+ * The hard case: the format describes one program, and a profile of habd covers the machine, whose
+ * programs would share one address space. So each mapping starts at 0, and an address is an offset
+ * in the mapping's file, which is known by its build id. Readers take the first mapping for the
+ * main program: it is the program that allocated most.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,17 +22,17 @@
 #define NR_VALUES 4
 #define NR_LABELS 6
 
-/* Readers drop samples without a location, so those without a stack get one of these. */
+/* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
 
 /*
- * Readers leave these out, and what they call, so that "flat" is the program's
- * own function that allocates and not, for all stacks, the inside of libhab.
+ * Readers drop these frames and their callees, so that "flat" counts for the program's own function
+ * that allocates.
  */
 static const char drop_frames[] =
 	"hab_(alloc.*|chunk_take.*|tlab_.*|.*refill.*|.*_internal.*)|libhab\\.so.*";
 
-/* Everything of the message, so that freeing is freeing these. */
+/* The message and all memory that it refers to. */
 struct pprof {
 	const struct profile *from;
 	struct strings strings;
@@ -79,7 +78,7 @@ static void fill_header(struct pprof *pprof)
 
 	set_type(pprof, 0, "alloc_objects", "count");
 	set_type(pprof, 1, "alloc_space", "bytes");
-	/* Not what stands for all, but how much there is to go by: for habctl report. */
+	/* For the intervals of habctl report: how many samples, and their standard error. */
 	set_type(pprof, 2, "alloc_samples", "count");
 	set_type(pprof, 3, "alloc_space_error", "bytes");
 	set_type(pprof, NR_VALUES, "space", "bytes");
@@ -88,12 +87,12 @@ static void fill_header(struct pprof *pprof)
 	pprof->message.default_sample_type = pprof->types[1].type;
 	pprof->message.time_nanos = (int64_t)from->start_ns;
 	pprof->message.duration_nanos = (int64_t)from->duration_ns;
-	/* Samples are taken by rate, not by interval: this is the interval's mean. */
+	/* Samples are taken by rate: this is the mean interval. */
 	pprof->message.period_type = &pprof->types[NR_VALUES];
 	pprof->message.period =
 		from->total.samples ? (int64_t)(from->total.estimate / from->total.samples) : 1;
 	pprof->message.drop_frames = string(pprof, drop_frames);
-	filter_kinds_text(from->kinds, kinds, sizeof(kinds));
+	kinds_text(from->kinds, kinds, sizeof(kinds));
 	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
 	pprof->comment = string(pprof, comment);
@@ -107,7 +106,7 @@ static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *ke
 	Pprof__Label *label =
 		&pprof->labels[sample->label - pprof->label_list + (ptrdiff_t)sample->n_label];
 
-	/* A label that is neither is none. */
+	/* The format has no empty label. */
 	if (!*value && !number)
 		return;
 	pprof__label__init(label);
@@ -140,7 +139,7 @@ static void fill_samples(struct pprof *pprof)
 				  STACKS_EVENT_SHIFT);
 		sample->value[1] = (int64_t)source->counts.estimate;
 		sample->value[2] = (int64_t)source->counts.samples;
-		/* Standard errors, since squares do not fit; who adds them up is on the safe side. */
+		/* A standard error, since a variance does not fit; a sum of them is too large. */
 		sample->value[3] = llround(sqrt(fmax(source->counts.variance, 0)));
 		sample->location_id = xcalloc(source->nr_frames + 1, sizeof(*sample->location_id));
 		sample->n_location_id = source->nr_frames ? source->nr_frames : 1;
@@ -152,7 +151,7 @@ static void fill_samples(struct pprof *pprof)
 		add_label(pprof, sample, "pid", "", source->pid);
 		add_label(pprof, sample, "comm", source->comm, 0);
 		add_label(pprof, sample, "heap", source->heap, 0);
-		add_label(pprof, sample, "kind", event_kind_name(source->kind), 0);
+		add_label(pprof, sample, "kind", kind_name(source->kind), 0);
 		add_label(pprof, sample, "tag", source->tag, 0);
 		add_label(pprof, sample, "cgroup", "", (int64_t)source->cgroup_id);
 	}
@@ -160,7 +159,7 @@ static void fill_samples(struct pprof *pprof)
 	pprof->message.n_sample = from->nr_samples;
 }
 
-/* The module of a program that allocated most; any module if no program is known. */
+/* The module of the program that allocated most; any module if there is no program. */
 static unsigned int main_module(const struct profile *from)
 {
 	uint64_t *bytes = xcalloc(from->nr_modules, sizeof(*bytes));
@@ -196,7 +195,7 @@ static void fill_mapping(struct pprof *pprof, unsigned int module, Pprof__Mappin
 	mapping->memory_limit = (source->limit + 4095) & ~UINT64_C(4095);
 	mapping->filename = string(pprof, source->path);
 	mapping->build_id = string(pprof, build_id);
-	/* Names are all there: readers need not look for the files themselves. */
+	/* All names are in the profile: readers need no files. */
 	mapping->has_functions = true;
 }
 
@@ -211,7 +210,7 @@ static void fill_mappings(struct pprof *pprof)
 	pprof->mapping_ids = xcalloc(from->nr_modules, sizeof(*pprof->mapping_ids));
 	for (i = 0; i < from->nr_modules; i++) {
 		module = i == 0 ? first : i <= first ? i - 1 : i;
-		/* What is in no known file is in no mapping. */
+		/* Frames without a known file have no mapping. */
 		if (from->modules[module].binary == BINARY_UNKNOWN)
 			continue;
 		mapping = &pprof->mappings[count];
@@ -231,7 +230,7 @@ static void fill_location(struct pprof *pprof, unsigned int index, const char *f
 
 	pprof__location__init(location);
 	pprof__line__init(line);
-	/* Function ids start at 1, and number 0 is the empty name, which none has. */
+	/* Function ids start at 1; number 0 is the empty name, which no function has. */
 	line->function_id = strings_number(&pprof->functions, function);
 	pprof->line_list[index] = line;
 	location->id = index + 1;
@@ -305,13 +304,13 @@ static void pprof_end(struct pprof *pprof)
 	free(pprof);
 }
 
-static bool compress_gzip(const void *data, size_t size, struct text *out)
+static bool compress_gzip(const void *data, size_t size, FILE *out)
 {
 	z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
 	unsigned char chunk[16384];
 	int result;
 
-	/* 16 more than the window's bits asks zlib for gzip's header. */
+	/* Window bits + 16: zlib writes the header of gzip. */
 	if (size > UINT32_MAX || deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16,
 					      8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return false;
@@ -319,13 +318,13 @@ static bool compress_gzip(const void *data, size_t size, struct text *out)
 		stream.next_out = chunk;
 		stream.avail_out = sizeof(chunk);
 		result = deflate(&stream, Z_FINISH);
-		text_bytes(out, chunk, sizeof(chunk) - stream.avail_out);
+		fwrite(chunk, 1, sizeof(chunk) - stream.avail_out, out);
 	} while (result == Z_OK);
 	deflateEnd(&stream);
 	return result == Z_STREAM_END;
 }
 
-bool profile_write_pprof(const struct profile *profile, struct text *out)
+bool profile_write_pprof(const struct profile *profile, FILE *out)
 {
 	struct pprof *pprof = xcalloc(1, sizeof(*pprof));
 	uint8_t *packed;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Draws a profile as a flame graph: a row for each depth, roots below, widths in
- * proportion to the estimated bytes. What is too narrow to see is left out.
+ * Draws a profile as a flame graph: a row for each depth, roots below, widths in proportion to
+ * the estimated bytes. What is too narrow to see is left out.
  *
- * The attributes data-x, data-w and data-n are for the script of
- * profile_html.c; the picture stands without it.
+ * Alone the picture is an SVG file. In daemon/web/flame.html it can be searched and zoomed; the
+ * attributes data-x, data-w and data-n are for the script there.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "daemon/profile/flame.h"
 #include "daemon/profile/profile.h"
+#include "daemon/shared/util.h"
+#include "daemon/web/web.h"
 
 #define WIDTH  1200.0
 #define ROW    17
@@ -20,22 +21,20 @@
 #define LETTER 6.6
 
 struct drawing {
-	const struct flame *flame;
-	struct text *out;
+	FILE *out;
 	unsigned int depth; /* of the highest row */
 	double scale;	    /* from bytes to units */
 };
 
-static void measure(struct drawing *drawing, unsigned int number, unsigned int depth)
+static void measure(struct drawing *drawing, const struct flame_node *node, unsigned int depth)
 {
-	const struct flame_node *node = &drawing->flame->nodes[number];
-	unsigned int child;
+	const struct flame_node *child;
 
 	if ((double)node->total * drawing->scale < NARROW)
 		return;
 	if (depth > drawing->depth)
 		drawing->depth = depth;
-	for (child = node->child; child; child = drawing->flame->nodes[child].sibling)
+	for (child = node->child; child; child = child->sibling)
 		measure(drawing, child, depth + 1);
 }
 
@@ -50,7 +49,7 @@ static void draw_label(struct drawing *drawing, const char *name, double width)
 	if (fit > sizeof(label) - 3)
 		fit = sizeof(label) - 3;
 	if (length <= fit) {
-		text_xml(drawing->out, name);
+		put_xml(drawing->out, name);
 		return;
 	}
 	length = fit - 2;
@@ -58,81 +57,88 @@ static void draw_label(struct drawing *drawing, const char *name, double width)
 		length--;
 	memcpy(label, name, length); /* NOLINT: its end comes with the next */
 	memcpy(label + length, "..", 3);
-	text_xml(drawing->out, label);
+	put_xml(drawing->out, label);
 }
 
-/* Recursion is as deep as a stack: HAB_STACK_DEPTH and three. */
-static void draw(struct drawing *drawing, unsigned int number, unsigned int depth, double x)
+/* The recursion is as deep as a stack: HAB_STACK_DEPTH and three. */
+static void draw(struct drawing *drawing, const struct flame_node *node, unsigned int depth,
+		 double x)
 {
-	const struct flame_node *node = &drawing->flame->nodes[number];
-	const char *name = drawing->flame->names.table[node->name];
+	const char *name = node->key.name;
 	double width = (double)node->total * drawing->scale;
-	unsigned int y = MARGIN + (drawing->depth - depth) * ROW, child;
-	uint64_t hash = hash_bytes(name, strlen(name), 1);
-	struct text *out = drawing->out;
+	unsigned int y = MARGIN + (drawing->depth - depth) * ROW;
+	/* Without the seed: a function has the same colour in each picture. */
+	uint64_t hash = hash_bytes(name, strlen(name), 0);
+	const struct flame_node *child;
+	FILE *out = drawing->out;
 	char human[32];
 
 	if (width < NARROW)
 		return;
 	human_bytes(node->total, human, sizeof(human));
-	text_printf(out, "<g class=\"f\" data-x=\"%.3f\" data-w=\"%.3f\" data-n=\"", x, width);
-	text_xml(out, name);
-	text_add(out, "\"><title>");
-	text_xml(out, name);
-	text_printf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human, width * 100 / WIDTH,
-		    node->samples);
-	text_printf(out,
-		    "<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
-		    "fill=\"hsl(%u,%u%%,%u%%)\"/>",
-		    x, y, width, ROW - 1, (unsigned int)(hash % 50),
-		    65 + (unsigned int)(hash >> 8) % 20, 58 + (unsigned int)(hash >> 16) % 12);
-	text_printf(out, "<text x=\"%.3f\" y=\"%u\">", x + 3, y + 12);
+	fprintf(out, "<g class=\"f\" data-x=\"%.3f\" data-w=\"%.3f\" data-n=\"", x, width);
+	put_xml(out, name);
+	fputs("\"><title>", out);
+	put_xml(out, name);
+	fprintf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human, width * 100 / WIDTH,
+		node->samples);
+	fprintf(out,
+		"<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
+		"fill=\"hsl(%u,%u%%,%u%%)\"/>",
+		x, y, width, ROW - 1, (unsigned int)(hash % 50),
+		65 + (unsigned int)(hash >> 8) % 20, 58 + (unsigned int)(hash >> 16) % 12);
+	fprintf(out, "<text x=\"%.3f\" y=\"%u\">", x + 3, y + 12);
 	draw_label(drawing, name, width - 6);
-	text_add(out, "</text></g>\n");
-	for (child = node->child; child; child = drawing->flame->nodes[child].sibling) {
+	fputs("</text></g>\n", out);
+	for (child = node->child; child; child = child->sibling) {
 		draw(drawing, child, depth + 1, x);
-		x += (double)drawing->flame->nodes[child].total * drawing->scale;
+		x += (double)child->total * drawing->scale;
 	}
 }
 
-static void draw_title(const struct profile *profile, const struct flame *flame, struct text *out)
+static void draw_title(const struct profile *profile, const struct flame *flame, FILE *out)
 {
 	char human[32];
 
-	human_bytes(flame->nodes[0].total, human, sizeof(human));
-	text_printf(out, "<text class=\"t\" x=\"8\" y=\"18\">");
+	human_bytes(flame->root->total, human, sizeof(human));
+	fprintf(out, "<text class=\"t\" x=\"8\" y=\"18\">");
 	if (profile->total.samples)
-		text_printf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples",
-			    human, (double)profile->duration_ns / 1e9, profile->total.samples);
+		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,
+			(double)profile->duration_ns / 1e9, profile->total.samples);
 	else
-		text_printf(out,
-			    "No samples in these %.1f s: nothing that uses hab "
-			    "refilled a buffer",
-			    (double)profile->duration_ns / 1e9);
-	text_add(out, "</text>\n");
+		fprintf(out, "No samples in %.1f s: no program with hab refilled a buffer",
+			(double)profile->duration_ns / 1e9);
+	fputs("</text>\n", out);
 }
 
-void profile_write_svg(const struct profile *profile, struct text *out)
+void profile_write_svg(const struct profile *profile, FILE *out)
 {
 	struct drawing drawing = { .out = out };
 	struct flame flame;
 	unsigned int height;
 
 	flame_begin(&flame, profile);
-	drawing.flame = &flame;
-	if (flame.nodes[0].total)
-		drawing.scale = WIDTH / (double)flame.nodes[0].total;
-	measure(&drawing, 0, 0);
+	if (flame.root->total)
+		drawing.scale = WIDTH / (double)flame.root->total;
+	measure(&drawing, flame.root, 0);
 	height = MARGIN + (drawing.depth + 1) * ROW + 8;
-	text_printf(out,
-		    "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
-		    "height=\"%u\" viewBox=\"0 0 %.0f %u\">\n",
-		    WIDTH, height, WIDTH, height);
-	text_add(out, "<style>text{font:11px monospace;fill:#111}.t{font-size:13px}"
-		      "rect.bg{fill:#fff}g.f:hover rect{stroke:#000;stroke-width:.6}</style>\n"
-		      "<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n");
+	fprintf(out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+		"height=\"%u\" viewBox=\"0 0 %.0f %u\">\n",
+		WIDTH, height, WIDTH, height);
+	fprintf(out, "<style>\n%s</style>\n", web_graph_css);
+	fputs("<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n", out);
 	draw_title(profile, &flame, out);
-	draw(&drawing, 0, 0, 0);
-	text_add(out, "</svg>\n");
+	draw(&drawing, flame.root, 0, 0);
+	fputs("</svg>\n", out);
 	flame_end(&flame);
+}
+
+void profile_write_html(const struct profile *profile, FILE *out)
+{
+	const char *mark = strstr(web_flame_html, WEB_GRAPH_MARK);
+
+	fwrite(web_flame_html, 1, (size_t)(mark - web_flame_html), out);
+	profile_write_svg(profile, out);
+	fputs(mark + strlen(WEB_GRAPH_MARK), out);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which stacks are wanted. habd reads this from requests, habctl from options for files.
+ * Selects stacks. habd makes a filter of a request's parameters, habctl of its options.
  *
- * The hard case is cgroups: samples carry the id of the cgroup that the thread was in, while
- * people name a slice, whose services are groups of their own below it. So a path stands for
- * the ids of all groups below it, looked up when the filter is made.
+ * The hard case is a cgroup's path: a sample carries the id of the innermost cgroup of its thread,
+ * and a slice has cgroups below it. So a path selects the ids of all cgroups at and below it, which
+ * are looked up when the filter is made.
  */
 #include "daemon/shared/filter.h"
 
@@ -36,39 +36,40 @@ bool filter_is_key(const char *key)
 
 static enum filter_result too_many(const char *key, unsigned int limit, char *why, size_t size)
 {
-	snprintf(why, size, "there are more than %u of %s: ask for fewer at a time", limit, key);
+	snprintf(why, size, "more than %u values of %s: give fewer", limit, key);
 	return FILTER_BAD;
 }
 
-static enum filter_result add_pid(struct filter *filter, const char *value, char *why, size_t size)
+static enum filter_result add_pids(struct filter *filter, const char *value, char *why, size_t size)
 {
+	char *list = xstrdup(value), *rest = list, *one;
+	enum filter_result result = FILTER_ADDED;
 	uint64_t number;
 
-	if (!parse_number(value, 1, UINT32_MAX, &number)) {
-		snprintf(why, size, "pid=%s is not the number of a process", value);
-		return FILTER_BAD;
+	while (result == FILTER_ADDED && (one = strsep(&rest, ","))) {
+		if (!parse_number(one, 1, UINT32_MAX, &number)) {
+			snprintf(why, size, "pid=%s is not the number of a process", value);
+			result = FILTER_BAD;
+		} else if (filter->nr_pids == FILTER_VALUES_MAX) {
+			result = too_many("pid", FILTER_VALUES_MAX, why, size);
+		} else {
+			filter->pids[filter->nr_pids++] = (uint32_t)number;
+		}
 	}
-	if (filter->nr_pids == FILTER_VALUES_MAX)
-		return too_many("pid", FILTER_VALUES_MAX, why, size);
-	filter->pids[filter->nr_pids++] = (uint32_t)number;
-	return FILTER_ADDED;
+	free(list);
+	return result;
 }
 
-static enum filter_result add_event(struct filter *filter, const char *value, char *why,
-				    size_t size)
+static enum filter_result add_events(struct filter *filter, const char *value, char *why,
+				     size_t size)
 {
-	enum hab_event_kind kind = event_kind(value);
-
 	if (!strcmp(value, "all")) {
 		filter->each_kind = true;
 		return FILTER_ADDED;
 	}
-	if (kind != HAB_EVENT_KINDS) {
-		filter->kinds |= 1u << kind;
+	if (kinds_add(&filter->kinds, value))
 		return FILTER_ADDED;
-	}
-	snprintf(why, size, "event=%s is not known: it is refill, tlab, outside, sample or all",
-		 value);
+	snprintf(why, size, "event=%s is unknown: it must be " KINDS_HELP " or all", value);
 	return FILTER_BAD;
 }
 
@@ -83,7 +84,7 @@ static bool keep_cgroup(struct filter *filter, uint64_t id)
 	return true;
 }
 
-/* nftw() has no context to pass it in. */
+/* nftw() passes no context to its callback. */
 static __thread struct filter *walked;
 
 static int walk(const char *path, const struct stat *status, int type, struct FTW *place)
@@ -93,7 +94,6 @@ static int walk(const char *path, const struct stat *status, int type, struct FT
 	/* The id of a cgroup is its folder's inode. */
 	if (type == FTW_D && !keep_cgroup(walked, status->st_ino))
 		return 1;
-	/* Files of a group are not its groups, and a group that has just ended is none. */
 	return 0;
 }
 
@@ -130,10 +130,11 @@ static enum filter_result add_cgroup(struct filter *filter, const char *value, c
 		return FILTER_BAD;
 	}
 	if (place.f_type != CGROUP2_SUPER_MAGIC) {
-		snprintf(why, size,
-			 "cgroup=%.200s is in no hierarchy of version 2, whose ids samples carry: "
-			 "give the id itself",
-			 value);
+		snprintf(
+			why, size,
+			"cgroup=%.200s is not in the hierarchy of version 2, whose ids samples carry: "
+			"give an id",
+			value);
 		return FILTER_BAD;
 	}
 	walked = filter;
@@ -151,28 +152,13 @@ static enum filter_result add_string(struct filter_strings *strings, const char 
 	return FILTER_ADDED;
 }
 
-typedef enum filter_result (*add_one)(struct filter *filter, const char *value, char *why,
-				      size_t size);
-
-static enum filter_result add_list(struct filter *filter, const char *value, add_one add, char *why,
-				   size_t size)
-{
-	char *list = xstrdup(value), *rest = list, *one;
-	enum filter_result result = FILTER_ADDED;
-
-	while (result == FILTER_ADDED && (one = strsep(&rest, ",")))
-		result = add(filter, one, why, size);
-	free(list);
-	return result;
-}
-
 enum filter_result filter_add(struct filter *filter, const char *key, const char *value, char *why,
 			      size_t why_size)
 {
 	if (!strcmp(key, "pid"))
-		return add_list(filter, value, add_pid, why, why_size);
+		return add_pids(filter, value, why, why_size);
 	if (!strcmp(key, "event"))
-		return add_list(filter, value, add_event, why, why_size);
+		return add_events(filter, value, why, why_size);
 	if (!strcmp(key, "cgroup"))
 		return add_cgroup(filter, value, why, why_size);
 	if (!strcmp(key, "comm"))
@@ -199,7 +185,7 @@ void filter_end(struct filter *filter)
 	memset(filter, 0, sizeof(*filter));
 }
 
-bool filter_narrows(const struct filter *filter)
+bool filter_selects(const struct filter *filter)
 {
 	return filter && (filter->nr_pids || filter->by_cgroup || filter->comms.count ||
 			  filter->heaps.count || filter->tags.count);
@@ -257,16 +243,4 @@ uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 		if (present & 1u << order[i])
 			return 1u << order[i];
 	return 1u << HAB_EVENT_REFILL;
-}
-
-void filter_kinds_text(uint32_t kinds, char *text, size_t size)
-{
-	size_t length = 0;
-	uint32_t kind;
-
-	*text = 0;
-	for (kind = 0; kind < HAB_EVENT_KINDS && length < size; kind++)
-		if (kinds & 1u << kind)
-			length += (size_t)snprintf(text + length, size - length, "%s%s",
-						   length ? ", " : "", event_kind_name(kind));
 }

@@ -11,12 +11,14 @@
 
 #include "daemon/feeds/feed.h"
 #include "fuzz.h"
-#include "daemon/habd/habd.h"
+#include "daemon/profile/profile.h"
+#include "daemon/shared/util.h"
+#include "daemon/state/state.h"
 
 #define STACKS	    64
 #define RUNS_SHARED 64 /* inputs that go to the same tables: making them takes longest */
 
-static struct habd habd;
+static struct state habd;
 static struct symbols *symbols; /* of all runs: no file is ever asked for one */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -105,12 +107,15 @@ static void feed_file(const struct input *input)
 static void write_profile(enum profile_format format)
 {
 	struct profile *profile = profile_collect(habd.stacks, NULL, habd.binaries, NULL, false);
-	struct text out = { 0 };
+	size_t length;
+	char *text;
+	FILE *out = text_open(&text, &length);
 
 	profile_collect_events(profile, habd.stacks, NULL, 0);
 	profile_name(profile, symbols);
-	promise(profile_write(profile, format, &out));
-	text_end(&out);
+	promise(profile_write(profile, format, out));
+	text_close(out);
+	free(text);
 	profile_free(profile);
 }
 

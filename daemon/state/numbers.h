@@ -3,8 +3,8 @@
 #ifndef HABD_NUMBERS_H
 #define HABD_NUMBERS_H
 
-#include "daemon/habd/habd.h"
 #include "daemon/shared/module_files.h"
+#include "daemon/state/state.h"
 
 struct numbers {
 	struct module_state module; /* only known[] and value[] */
@@ -16,7 +16,6 @@ struct numbers {
 	uint64_t stacks_folded;
 	unsigned int binaries;
 	uint64_t binaries_refused;
-	unsigned int processes;
 	uint64_t maps_unreadable;
 	uint64_t symbols_unreadable;
 	bool ended;
@@ -24,15 +23,13 @@ struct numbers {
 };
 
 /* Takes the daemon's lock. numbers_end() frees. */
-void numbers_begin(struct numbers *numbers, struct habd *habd);
+void numbers_begin(struct numbers *numbers, struct state *state);
 void numbers_end(struct numbers *numbers);
 
-/*
- * Since the module was loaded if it tells, else since habd was started.
- */
+/* Since the module was loaded; without the module, since habd was started. */
 uint64_t numbers_refills(const struct numbers *numbers);
 uint64_t numbers_refill_bytes(const struct numbers *numbers);
-/* Events that are in no profile though the throttler had not dropped them. */
+/* Events that are in no profile though the throttler kept them. */
 uint64_t numbers_lost(const struct numbers *numbers);
 
 #endif /* HABD_NUMBERS_H */

@@ -23,7 +23,7 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 void missed_free(struct missed *missed);
 
 /* All up to now was read. totals: asked of the feed just before, or NULL. */
-void missed_look(struct missed *missed, const struct feed_totals *totals);
+void missed_update(struct missed *missed, const struct feed_totals *totals);
 /* Since the module was loaded. */
 struct missed_counts missed_counts(const struct missed *missed);
 

@@ -6,7 +6,7 @@
  * gone: they are taken out, each in one step of the kernel's, and summed up
  * here, so that table and sum together stay exact.
  */
-#include "daemon/habd/totals.h"
+#include "daemon/state/totals.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
  * The module's is read last and counts first, so the difference is never too small, and the
  * smallest one that was seen is the best; without events between the two it is exact.
  */
-#include "daemon/habd/missed.h"
+#include "daemon/state/missed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,7 +184,7 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 	return missed;
 }
 
-void missed_look(struct missed *missed, const struct feed_totals *totals)
+void missed_update(struct missed *missed, const struct feed_totals *totals)
 {
 	if (!missed || !read_module(missed))
 		return;

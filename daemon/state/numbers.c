@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Takes all counts at one moment, so that they are consistent, and so that
- * nothing is written to a client with the daemon's lock held.
+ * Takes all counts at one moment, so that they are consistent, and so that the daemon's lock is
+ * free while they are written to a client.
  */
-#include "daemon/habd/numbers.h"
+#include "daemon/state/numbers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void numbers_begin(struct numbers *numbers, struct habd *habd)
+#include "daemon/shared/util.h"
+
+void numbers_begin(struct numbers *numbers, struct state *state)
 {
-	struct totals *totals = habd->totals;
+	struct totals *totals = state->totals;
 
 	memset(numbers, 0, sizeof(*numbers));
-	if (habd->feed->ops->module)
+	if (state->feed->ops->module)
 		module_numbers_read(&numbers->module);
-	pthread_mutex_lock(&habd->lock);
-	totals_read(totals, habd->feed, clock_monotonic_ns());
+	pthread_mutex_lock(&state->lock);
+	totals_read(totals, state->feed, clock_monotonic_ns());
 	numbers->totals = *totals;
 	numbers->totals.now.processes = NULL;
 	numbers->totals.processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));
 	if (totals->nr_processes)
 		memcpy(numbers->totals.processes, totals->processes,
 		       totals->nr_processes * sizeof(*totals->processes));
-	numbers->missed = missed_counts(habd->missed);
-	numbers->ingest = *ingest_counts(habd->ingest);
-	numbers->hold = *ingest_hold_counts(habd->ingest);
-	numbers->stacks = stacks_count(habd->stacks);
-	numbers->stacks_folded = stacks_folded(habd->stacks);
-	numbers->binaries = binaries_count(habd->binaries);
-	numbers->binaries_refused = binaries_refused(habd->binaries);
-	numbers->processes = processes_count(habd->processes);
-	numbers->maps_unreadable = processes_unreadable(habd->processes);
-	numbers->ended = habd->feed->ops->ended(habd->feed);
-	pthread_mutex_unlock(&habd->lock);
-	numbers->symbols_unreadable = symbols_unreadable(habd->symbols);
-	numbers->uptime_seconds = (double)(clock_monotonic_ns() - habd->start_monotonic_ns) / 1e9;
+	numbers->missed = missed_counts(state->missed);
+	numbers->ingest = *ingest_counts(state->ingest);
+	numbers->hold = *ingest_hold_counts(state->ingest);
+	numbers->stacks = stacks_count(state->stacks);
+	numbers->stacks_folded = stacks_folded(state->stacks);
+	numbers->binaries = binaries_count(state->binaries);
+	numbers->binaries_refused = binaries_refused(state->binaries);
+	numbers->maps_unreadable = processes_unreadable(state->processes);
+	numbers->ended = state->feed->ops->ended(state->feed);
+	pthread_mutex_unlock(&state->lock);
+	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
+	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;
 }
 
 void numbers_end(struct numbers *numbers)

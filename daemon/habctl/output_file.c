@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A file that is there when it is whole, or not at all.
+ * A file that appears under its name when it is complete.
  *
- * The hard case is a recording of an hour that cannot be written at its end. So a file is made
- * beside the place before anything is recorded; it takes the name when it is complete.
+ * The hard case is a recording of an hour that cannot be written at its end. So a temporary file is
+ * made in the folder before the recording; once complete it is renamed.
  */
-#include "daemon/habctl/output.h"
+#include "daemon/habctl/output_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static bool is_writable(const char *path)
 	if (stat(path, &status))
 		return true;
 	if (!S_ISREG(status.st_mode)) {
-		say("%s is there and is no file: give -o another name", path);
+		say("%s is no file: give -o another name", path);
 		return false;
 	}
 	if (access(path, W_OK)) {
@@ -34,7 +34,7 @@ static bool is_writable(const char *path)
 	return true;
 }
 
-bool output_open(struct output *output, const char *path)
+bool output_file_open(struct output_file *output, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	mode_t mask;
@@ -53,7 +53,7 @@ bool output_open(struct output *output, const char *path)
 		output->temporary = NULL;
 		return false;
 	}
-	/* As any file that a command makes. */
+	/* mkostemp() ignores the umask. */
 	mask = umask(0);
 	umask(mask);
 	if (fchmod(output->fd, 0666 & ~mask))
@@ -77,12 +77,12 @@ static bool write_all(int fd, const char *data, size_t length)
 	return true;
 }
 
-bool output_keep(struct output *output, const void *data, size_t length)
+bool output_file_write(struct output_file *output, const void *data, size_t length)
 {
 	bool good = write_all(output->fd, data, length);
 	int error = errno;
 
-	/* Some file systems only tell now that there is no room. */
+	/* Some file systems report a full disk only here. */
 	if (close(output->fd) && good) {
 		good = false;
 		error = errno;
@@ -97,13 +97,13 @@ bool output_keep(struct output *output, const void *data, size_t length)
 		output->temporary = NULL;
 		return true;
 	}
-	output_drop(output);
-	say("%s could not be written: %s: %zu bytes are needed; nothing is left of it",
+	output_file_drop(output);
+	say("%s could not be written: %s: it needs %zu bytes; nothing of it is left",
 	    output->path, strerror(error), length);
 	return false;
 }
 
-void output_drop(struct output *output)
+void output_file_drop(struct output_file *output)
 {
 	if (output->fd >= 0)
 		close(output->fd);
@@ -112,13 +112,4 @@ void output_drop(struct output *output)
 	free(output->temporary);
 	output->temporary = NULL;
 	output->fd = -1;
-}
-
-bool output_flush(const char *what)
-{
-	/* What was too much for the buffer has failed before, and is not tried again. */
-	if (!fflush(stdout) && !ferror(stdout))
-		return true;
-	say("%s cannot be written: %s", what, strerror(errno));
-	return false;
 }
