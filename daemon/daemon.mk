@@ -31,13 +31,13 @@ DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
 DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments filter kinds module_files string_table util
-DRAWN_SOURCES := profile_parts profile_folded profile_svg flame
+DRAWN_SOURCES := profile_parts flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habd options sockets privilege state span totals missed numbers \
 	bpf_feed usdt_feed live libraries bpf_counts bpf_log replay \
 	ingest pending stacks stack_history sample_log \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
-	profile profile_names profile_events profile_pprof profile_jfr jfr sites \
+	profile profile_pprof profile_jfr jfr sites \
 	http request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status habctl_rate \

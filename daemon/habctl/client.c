@@ -148,3 +148,20 @@ json_t *client_json(const char *socket, const char *path, struct answer *answer)
 	}
 	return object;
 }
+
+uint64_t json_get_integer(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+double json_get_real(const json_t *object, const char *key)
+{
+	return json_number_value(json_object_get(object, key));
+}
+
+const char *json_get_string(const json_t *object, const char *key)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	return value ? value : "";
+}

@@ -32,4 +32,9 @@ void answer_end(struct answer *answer);
 /* Requests a JSON object; NULL: answer->error is a sentence. */
 json_t *client_json(const char *socket, const char *path, struct answer *answer);
 
+/* Values of an object; 0 or "" if the key is missing. */
+uint64_t json_get_integer(const json_t *object, const char *key);
+double json_get_real(const json_t *object, const char *key);
+const char *json_get_string(const json_t *object, const char *key);
+
 #endif /* HABCTL_CLIENT_H */

@@ -153,49 +153,36 @@ static void show_host(const struct host *host)
 		printf("lockdown    %s\n", host->lockdown);
 }
 
-static unsigned long long integer(const json_t *object, const char *key)
-{
-	return (unsigned long long)json_integer_value(json_object_get(object, key));
-}
-
-static double real(const json_t *object, const char *key)
-{
-	return json_number_value(json_object_get(object, key));
-}
-
-static const char *string(const json_t *object, const char *key)
-{
-	const char *value = json_string_value(json_object_get(object, key));
-
-	return value ? value : "?";
-}
-
 static void show_habd(const json_t *status, const char *socket)
 {
 	const json_t *totals = json_object_get(status, "totals");
 	char human[32];
 
-	printf("habd        version %s, pid %llu, up %.0f s, at %s", string(status, "version"),
-	       integer(status, "pid"), real(status, "uptime_seconds"), socket);
-	if (integer(status, "listen_port"))
-		printf(" and %s port %llu", string(status, "listen_address"),
-		       integer(status, "listen_port"));
-	if (*string(status, "feed_about"))
-		printf("\nfollows     %s", string(status, "feed_about"));
-	printf("\nsamples     %.1f/s; kept %llu, throttled %llu\n",
-	       real(totals, "sampled_per_second"), integer(totals, "sampled"),
-	       integer(totals, "throttled"));
-	printf("lost        %llu (ring full %llu, recursion %llu)\n", integer(totals, "lost"),
-	       integer(totals, "lost_ring_full"), integer(totals, "lost_recursion"));
-	human_bytes(integer(totals, "missed_refill_bytes"), human, sizeof(human));
-	printf("missed      %llu refills, %s, while no habd read; samples %llu\n",
-	       integer(totals, "missed_refills"), human, integer(totals, "missed_samples"));
-	printf("stacks      %llu; unwound by the thread %llu, by the kernel %llu\n",
-	       integer(status, "stacks"), integer(status, "stacks_from_threads"),
-	       integer(status, "stacks_from_kernel"));
+	printf("habd        version %s, pid %" PRIu64 ", up %.0f s, at %s",
+	       json_get_string(status, "version"), json_get_integer(status, "pid"),
+	       json_get_real(status, "uptime_seconds"), socket);
+	if (json_get_integer(status, "listen_port"))
+		printf(" and %s port %" PRIu64 "", json_get_string(status, "listen_address"),
+		       json_get_integer(status, "listen_port"));
+	if (*json_get_string(status, "feed_about"))
+		printf("\nfollows     %s", json_get_string(status, "feed_about"));
+	printf("\nsamples     %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
+	       json_get_real(totals, "sampled_per_second"), json_get_integer(totals, "sampled"),
+	       json_get_integer(totals, "throttled"));
+	printf("lost        %" PRIu64 " (ring full %" PRIu64 ", recursion %" PRIu64 ")\n",
+	       json_get_integer(totals, "lost"), json_get_integer(totals, "lost_ring_full"),
+	       json_get_integer(totals, "lost_recursion"));
+	human_bytes(json_get_integer(totals, "missed_refill_bytes"), human, sizeof(human));
+	printf("missed      %" PRIu64 " refills, %s, while no habd read; samples %" PRIu64 "\n",
+	       json_get_integer(totals, "missed_refills"), human,
+	       json_get_integer(totals, "missed_samples"));
+	printf("stacks      %" PRIu64 "; unwound by the thread %" PRIu64 ", by the kernel %" PRIu64
+	       "\n",
+	       json_get_integer(status, "stacks"), json_get_integer(status, "stacks_from_threads"),
+	       json_get_integer(status, "stacks_from_kernel"));
 }
 
-static void add_problem(json_t *array, const char *what, const char *next)
+static void add_problem(void *array, const char *what, const char *next)
 {
 	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
 }
@@ -228,17 +215,12 @@ static void add_host_problems(json_t *array, const struct host *host)
 static json_t *all_problems(const struct host *host, const struct module_state *module,
 			    const json_t *habd)
 {
-	struct problem problems[8];
 	json_t *array = json_array();
-	unsigned int count, i;
 
-	if (habd) {
+	if (habd)
 		json_array_extend(array, json_object_get(habd, "problems"));
-	} else {
-		count = module_problems(module, problems, ARRAY_SIZE(problems));
-		for (i = 0; i < count; i++)
-			add_problem(array, problems[i].what, problems[i].next);
-	}
+	else
+		module_problems(module, add_problem, array);
 	add_host_problems(array, host);
 	return array;
 }
@@ -314,8 +296,8 @@ static void show(const struct host *host, const struct module_state *module, con
 	else
 		printf("habd        %s\n", answer->not_running ? "not running" : "does not answer");
 	json_array_foreach(problems, index, problem)
-		printf("problem     %s\n  next      %s\n", string(problem, "what"),
-		       string(problem, "next"));
+		printf("problem     %s\n  next      %s\n", json_get_string(problem, "what"),
+		       json_get_string(problem, "next"));
 	if (!habd)
 		say("%s", answer->error);
 }

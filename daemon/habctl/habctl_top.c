@@ -43,23 +43,6 @@ static void put_cut(const char *lines, unsigned int columns, FILE *out)
 	}
 }
 
-static uint64_t integer(const json_t *object, const char *key)
-{
-	return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-static double real(const json_t *object, const char *key)
-{
-	return json_number_value(json_object_get(object, key));
-}
-
-static const char *string(const json_t *object, const char *key)
-{
-	const char *value = json_string_value(json_object_get(object, key));
-
-	return value ? value : "";
-}
-
 static void human_rate(double bytes, char *out, size_t size)
 {
 	char human[32];
@@ -74,28 +57,31 @@ static void header(const json_t *top, FILE *out)
 	const json_t *exited = json_object_get(top, "exited");
 	char bytes[32], speed[40];
 
-	human_bytes(integer(totals, "refill_bytes"), bytes, sizeof(bytes));
-	human_rate(real(totals, "bytes_per_second"), speed, sizeof(speed));
-	fprintf(out, "hab  refills %" PRIu64 ", %s  now %.0f/s, %s\n", integer(totals, "refills"),
-		bytes, real(totals, "refills_per_second"), speed);
+	human_bytes(json_get_integer(totals, "refill_bytes"), bytes, sizeof(bytes));
+	human_rate(json_get_real(totals, "bytes_per_second"), speed, sizeof(speed));
+	fprintf(out, "hab  refills %" PRIu64 ", %s  now %.0f/s, %s\n",
+		json_get_integer(totals, "refills"), bytes,
+		json_get_real(totals, "refills_per_second"), speed);
 	if (json_object_get(totals, "rate_limit"))
-		fprintf(out, "samples  limit %" PRIu64 "/s", integer(totals, "rate_limit"));
+		fprintf(out, "samples  limit %" PRIu64 "/s",
+			json_get_integer(totals, "rate_limit"));
 	else
 		fputs("samples  limit unknown", out);
 	fprintf(out,
 		", emitted %.1f/s  kept %" PRIu64 ", throttled %" PRIu64 ", lost %" PRIu64 "%s\n",
-		real(totals, "sampled_per_second"), integer(totals, "sampled"),
-		integer(totals, "throttled"), integer(totals, "lost"),
-		integer(totals, "lost") ? " (see habctl status)" : "");
-	human_bytes(integer(exited, "bytes"), bytes, sizeof(bytes));
+		json_get_real(totals, "sampled_per_second"), json_get_integer(totals, "sampled"),
+		json_get_integer(totals, "throttled"), json_get_integer(totals, "lost"),
+		json_get_integer(totals, "lost") ? " (see habctl status)" : "");
+	human_bytes(json_get_integer(exited, "bytes"), bytes, sizeof(bytes));
 	fprintf(out, "processes  %" PRIu64 " live, %" PRIu64 " exited (%s)",
-		integer(top, "nr_processes"), integer(exited, "processes"), bytes);
+		json_get_integer(top, "nr_processes"), json_get_integer(exited, "processes"),
+		bytes);
 	if (json_object_get(totals, "heaps"))
-		fprintf(out, "  heaps %" PRIu64, integer(totals, "heaps"));
+		fprintf(out, "  heaps %" PRIu64, json_get_integer(totals, "heaps"));
 	if (json_is_true(json_object_get(top, "filtered")))
 		fputs("  filtered: processes have the counts of all they do", out);
-	if (*string(top, "other_events"))
-		fprintf(out, "  other events: %s", string(top, "other_events"));
+	if (*json_get_string(top, "other_events"))
+		fprintf(out, "  other events: %s", json_get_string(top, "other_events"));
 	fputc('\n', out);
 }
 
@@ -107,7 +93,7 @@ static void stack(const json_t *process, FILE *out)
 
 	if (!json_array_size(array))
 		return;
-	fprintf(out, "  %3.0f %% ", 100 * real(process, "top_stack_share"));
+	fprintf(out, "  %3.0f %% ", 100 * json_get_real(process, "top_stack_share"));
 	json_array_foreach(array, i, frame)
 		fprintf(out, "%s%s", i ? " < " : "", json_string_value(frame));
 }
@@ -115,8 +101,9 @@ static void stack(const json_t *process, FILE *out)
 /* The part of its memory that a process reports as waste. */
 static double waste_percent(const json_t *process)
 {
-	double bytes = (double)integer(process, "bytes");
-	double percent = bytes > 0 ? 100 * (double)integer(process, "waste_bytes") / bytes : 0;
+	double bytes = (double)json_get_integer(process, "bytes");
+	double percent =
+		bytes > 0 ? 100 * (double)json_get_integer(process, "waste_bytes") / bytes : 0;
 
 	/* A program can report anything; the column is this wide. */
 	return percent < 999.9 ? percent : 999.9;
@@ -134,12 +121,13 @@ static void processes(const json_t *array, size_t rows, FILE *out)
 	json_array_foreach(array, i, process) {
 		if (i == rows)
 			break;
-		human_bytes(integer(process, "bytes"), bytes, sizeof(bytes));
-		human_rate(real(process, "bytes_per_second"), speed, sizeof(speed));
+		human_bytes(json_get_integer(process, "bytes"), bytes, sizeof(bytes));
+		human_rate(json_get_real(process, "bytes_per_second"), speed, sizeof(speed));
 		fprintf(out, "%8" PRIu64 " %-15s %14s %10.0f %10.1f %4.1f %% %12s %9" PRIu64,
-			integer(process, "pid"), string(process, "comm"), speed,
-			real(process, "refills_per_second"), real(process, "restarts_per_second"),
-			waste_percent(process), bytes, integer(process, "sampled"));
+			json_get_integer(process, "pid"), json_get_string(process, "comm"), speed,
+			json_get_real(process, "refills_per_second"),
+			json_get_real(process, "restarts_per_second"), waste_percent(process),
+			bytes, json_get_integer(process, "sampled"));
 		stack(process, out);
 		fputc('\n', out);
 	}
@@ -147,23 +135,24 @@ static void processes(const json_t *array, size_t rows, FILE *out)
 
 static void sites(const json_t *top, size_t rows, FILE *out)
 {
-	double seconds = real(top, "recent_seconds");
+	double seconds = json_get_real(top, "recent_seconds");
 	char bytes[32], speed[40];
 	const json_t *site;
 	size_t i;
 
 	fprintf(out, "%14s %12s %9s  SITE (estimated from samples, event %s)\n", "BYTES/S", "BYTES",
-		"SAMPLES", string(top, "event"));
+		"SAMPLES", json_get_string(top, "event"));
 	json_array_foreach(json_object_get(top, "sites"), i, site) {
 		if (i == rows)
 			break;
-		human_bytes(integer(site, "bytes"), bytes, sizeof(bytes));
-		human_rate(seconds > 0 ? (double)integer(site, "recent_bytes") / seconds : 0, speed,
-			   sizeof(speed));
-		fprintf(out, "%14s %12s %9" PRIu64 "  %s", speed, bytes, integer(site, "samples"),
-			string(site, "function"));
-		if (*string(site, "module"))
-			fprintf(out, " (%s)", string(site, "module"));
+		human_bytes(json_get_integer(site, "bytes"), bytes, sizeof(bytes));
+		human_rate(seconds > 0 ? (double)json_get_integer(site, "recent_bytes") / seconds :
+					 0,
+			   speed, sizeof(speed));
+		fprintf(out, "%14s %12s %9" PRIu64 "  %s", speed, bytes,
+			json_get_integer(site, "samples"), json_get_string(site, "function"));
+		if (*json_get_string(site, "module"))
+			fprintf(out, " (%s)", json_get_string(site, "module"));
 		fputc('\n', out);
 	}
 }

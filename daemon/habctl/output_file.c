@@ -98,8 +98,8 @@ bool output_file_write(struct output_file *output, const void *data, size_t leng
 		return true;
 	}
 	output_file_drop(output);
-	say("%s could not be written: %s: it needs %zu bytes; nothing of it is left",
-	    output->path, strerror(error), length);
+	say("%s could not be written: %s: it needs %zu bytes; nothing of it is left", output->path,
+	    strerror(error), length);
 	return false;
 }
 

@@ -85,7 +85,7 @@ static json_t *totals_json(const struct numbers *numbers)
 	return object;
 }
 
-static void add_problem(json_t *array, const char *what, const char *next)
+static void add_problem(void *array, const char *what, const char *next)
 {
 	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
 }
@@ -125,15 +125,11 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 static json_t *problems_json(const struct module_state *module, const struct numbers *numbers,
 			     bool follows_module)
 {
-	struct problem problems[8];
 	json_t *array = json_array();
-	unsigned int count = 0, i;
 
 	own_problems(array, numbers);
 	if (follows_module)
-		count = module_problems(module, problems, ARRAY_SIZE(problems));
-	for (i = 0; i < count; i++)
-		add_problem(array, problems[i].what, problems[i].next);
+		module_problems(module, add_problem, array);
 	return array;
 }
 

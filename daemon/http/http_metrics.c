@@ -22,8 +22,7 @@ static void head(FILE *out, const char *name, const char *type, const char *help
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void metric(FILE *out, const char *name, const char *type, const char *help,
-		   uint64_t value)
+static void metric(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
 {
 	head(out, name, type, help);
 	fprintf(out, "%s %" PRIu64 "\n", name, value);
@@ -51,16 +50,15 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	metric(out, "hab_missed_refill_bytes_total", "counter", "Bytes of those refills.",
 	       numbers->missed.bytes);
 	metric(out, "hab_missed_samples_total", "counter",
-	       "Samples that the kernel kept and no habd read.",
-	       numbers->missed.samples);
+	       "Samples that the kernel kept and no habd read.", numbers->missed.samples);
 	metric(out, "hab_events_total", "counter",
 	       "Refills since habd was started: the sum of samples, throttled and "
 	       "lost{ring_full}.",
 	       machine->events);
 	metric(out, "hab_event_bytes_total", "counter", "Bytes of those refills.", machine->bytes);
 	metric(out, "hab_samples_total", "counter", "Refills kept as samples.", machine->sampled);
-	metric(out, "hab_throttled_total", "counter",
-	       "Refills that the throttler did not keep.", machine->throttled);
+	metric(out, "hab_throttled_total", "counter", "Refills that the throttler did not keep.",
+	       machine->throttled);
 	head(out, "hab_lost_total", "counter",
 	     "Refills that are in no profile though not throttled: ring_full, habd was too slow; "
 	     "recursion, the kernel could not run the BPF program.");
@@ -90,8 +88,7 @@ static void write_module(FILE *out, const struct numbers *numbers)
 		metric(out, "hab_rate_limit", "gauge", "The set limit of samples a second.",
 		       numbers->module.value[MODULE_RATE]);
 	if (numbers->module.known[MODULE_HEAPS])
-		metric(out, "hab_heaps", "gauge", "Heaps.",
-		       numbers->module.value[MODULE_HEAPS]);
+		metric(out, "hab_heaps", "gauge", "Heaps.", numbers->module.value[MODULE_HEAPS]);
 	if (numbers->module.known[MODULE_SAMPLED])
 		metric(out, "hab_module_sampled_total", "counter",
 		       "Events the module's throttler kept since it was loaded.",
@@ -133,8 +130,7 @@ static void write_processes(FILE *out, struct numbers *numbers)
 	       "Bytes of the refills of all other live processes.", rest);
 	metric(out, "hab_exited_processes_refill_bytes_total", "counter",
 	       "Bytes of the refills of all exited processes.", totals->exited.bytes);
-	metric(out, "hab_processes", "gauge", "Live processes with refills.",
-	       totals->nr_processes);
+	metric(out, "hab_processes", "gauge", "Live processes with refills.", totals->nr_processes);
 }
 
 static uint64_t resident_bytes(void)
@@ -156,20 +152,24 @@ static void write_self(FILE *out, const struct numbers *numbers)
 
 	metric(out, "hab_stacks", "gauge", "Stacks in the table.", numbers->stacks);
 	metric(out, "hab_stacks_folded_total", "counter",
-	       "Stacks that were folded into [other stacks] because the table was full.", numbers->stacks_folded);
+	       "Stacks that were folded into [other stacks] because the table was full.",
+	       numbers->stacks_folded);
 	head(out, "hab_stack_source_total", "counter",
 	     "Samples by the source of their stack: the thread itself, or the kernel.");
 	labelled(out, "hab_stack_source_total", "source", "thread", numbers->ingest.joined);
 	labelled(out, "hab_stack_source_total", "source", "kernel", numbers->ingest.alone);
 	metric(out, "hab_stacks_late_total", "counter",
-	       "Stacks of threads that came after their sample was no longer pending.", numbers->ingest.late);
-	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.", numbers->binaries);
+	       "Stacks of threads that came after their sample was no longer pending.",
+	       numbers->ingest.late);
+	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
+	       numbers->binaries);
 	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
 	       numbers->ended);
 	getrusage(RUSAGE_SELF, &usage);
 	head(out, "process_cpu_seconds_total", "counter", "Processor time of habd itself.");
-	fprintf(out, "process_cpu_seconds_total %.6f\n", (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-			    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+	fprintf(out, "process_cpu_seconds_total %.6f\n",
+		(double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+			(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
 	metric(out, "process_resident_memory_bytes", "gauge", "Memory of habd itself.",
 	       resident_bytes());
 	head(out, "hab_uptime_seconds", "gauge", "Seconds since habd was started.");

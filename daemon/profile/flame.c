@@ -1,12 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Merges the stacks of a profile into a tree. */
-#include "daemon/profile/flame.h"
-
-#include <stdio.h>
+/*
+ * Merges the stacks of a profile into a tree, and writes the tree: as folded stacks, or drawn as a
+ * flame graph.
+ */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/profile/profile.h"
+#include "daemon/shared/hash.h"
 #include "daemon/shared/kinds.h"
+#include "daemon/shared/string_table.h"
+#include "daemon/web/web.h"
+
+#define NODES_MAX  (1u << 18)
+#define DEPTH_MAX  (HAB_STACK_DEPTH + 3)
+#define FOLDED_MAX (16u << 20) /* bytes */
+
+/* Of the picture, in its units. */
+#define WIDTH  1200.0
+#define ROW    17
+#define MARGIN 28
+#define NARROW 0.3 /* left out */
+#define LETTER 6.6
+
+struct flame_node {
+	UT_hash_handle hh; /* by key; the list is sorted, the largest total first */
+	struct {
+		struct flame_node *parent; /* NULL: this is the root */
+		const char *name;	   /* in flame.names */
+	} key;
+	uint64_t total; /* estimated bytes of it and of all its callees */
+	uint64_t self;
+	uint64_t samples;
+	struct flame_node *child; /* the largest */
+	struct flame_node *sibling;
+};
+
+/*
+ * The root is "all"; below it is a node for each comm, then the frames. With several kinds of
+ * events each kind has a node between the root and the comms. Where the nodes run out, the bytes
+ * of a stack count for its last frame that has a node.
+ */
+struct flame {
+	struct strings names;
+	struct flame_node *nodes; /* a hash table */
+	struct flame_node *root;
+};
 
 /* The child of that name, made if it is missing; NULL if there are too many nodes. */
 static struct flame_node *child_of(struct flame *flame, struct flame_node *parent, const char *name)
@@ -15,7 +55,7 @@ static struct flame_node *child_of(struct flame *flame, struct flame_node *paren
 
 	key.key.name = strings_keep(&flame->names, name);
 	HASH_FIND(hh, flame->nodes, &key.key, sizeof(key.key), node);
-	if (node || HASH_COUNT(flame->nodes) >= FLAME_NODES_MAX)
+	if (node || HASH_COUNT(flame->nodes) >= NODES_MAX)
 		return node;
 	node = xcalloc(1, sizeof(*node));
 	node->key = key.key;
@@ -87,7 +127,7 @@ static void link_children(struct flame *flame)
 	}
 }
 
-void flame_begin(struct flame *flame, const struct profile *profile)
+static void flame_begin(struct flame *flame, const struct profile *profile)
 {
 	unsigned int i;
 
@@ -100,7 +140,7 @@ void flame_begin(struct flame *flame, const struct profile *profile)
 	link_children(flame);
 }
 
-void flame_end(struct flame *flame)
+static void flame_end(struct flame *flame)
 {
 	struct flame_node *node, *next;
 
@@ -110,4 +150,172 @@ void flame_end(struct flame *flame)
 		free(node);
 	}
 	strings_end(&flame->names);
+}
+
+static void add_name(FILE *out, const char *name)
+{
+	/* The format has no escape for the separator. */
+	for (; *name; name++)
+		fputc(*(*name == ';' ? ":" : name), out);
+}
+
+/* "comm;root;...;leaf BYTES" */
+static void write_node(const struct flame_node *node, FILE *out)
+{
+	const struct flame_node *path[DEPTH_MAX], *on;
+	unsigned int depth = 0;
+
+	for (on = node; on->key.parent && depth < DEPTH_MAX; on = on->key.parent)
+		path[depth++] = on;
+	while (depth--) {
+		add_name(out, path[depth]->key.name);
+		fputc(depth ? ';' : ' ', out);
+	}
+	fprintf(out, "%" PRIu64 "\n", node->self);
+}
+
+/* All lines together are the profile's total: beyond FOLDED_MAX stacks are "[other stacks]". */
+void profile_write_folded(const struct profile *profile, FILE *out)
+{
+	const struct flame_node *node;
+	uint64_t rest = 0;
+	struct flame flame;
+
+	flame_begin(&flame, profile);
+	for (node = flame.nodes; node; node = node->hh.next) {
+		if (!node->key.parent || ftello(out) > FOLDED_MAX)
+			rest += node->self;
+		else if (node->self)
+			write_node(node, out);
+	}
+	if (rest)
+		fprintf(out, "[other stacks] %" PRIu64 "\n", rest);
+	flame_end(&flame);
+}
+
+struct drawing {
+	FILE *out;
+	unsigned int depth; /* of the highest row */
+	double scale;	    /* from bytes to units */
+};
+
+static void measure(struct drawing *drawing, const struct flame_node *node, unsigned int depth)
+{
+	const struct flame_node *child;
+
+	if ((double)node->total * drawing->scale < NARROW)
+		return;
+	if (depth > drawing->depth)
+		drawing->depth = depth;
+	for (child = node->child; child; child = child->sibling)
+		measure(drawing, child, depth + 1);
+}
+
+/* As much of the name as fits; cut between characters. */
+static void draw_label(struct drawing *drawing, const char *name, double width)
+{
+	size_t fit = (size_t)(width / LETTER), length = strlen(name);
+	char label[256];
+
+	if (fit < 3)
+		return;
+	if (fit > sizeof(label) - 3)
+		fit = sizeof(label) - 3;
+	if (length <= fit) {
+		put_xml(drawing->out, name);
+		return;
+	}
+	length = fit - 2;
+	while (length && ((unsigned char)name[length] & 0xc0) == 0x80)
+		length--;
+	memcpy(label, name, length); /* NOLINT: its end comes with the next */
+	memcpy(label + length, "..", 3);
+	put_xml(drawing->out, label);
+}
+
+/* The recursion is as deep as a stack: HAB_STACK_DEPTH and three. */
+static void draw(struct drawing *drawing, const struct flame_node *node, unsigned int depth,
+		 double x)
+{
+	const char *name = node->key.name;
+	double width = (double)node->total * drawing->scale;
+	unsigned int y = MARGIN + (drawing->depth - depth) * ROW;
+	/* Without the seed: a function has the same colour in each picture. */
+	uint64_t hash = hash_bytes(name, strlen(name), 0);
+	const struct flame_node *child;
+	FILE *out = drawing->out;
+	char human[32];
+
+	if (width < NARROW)
+		return;
+	human_bytes(node->total, human, sizeof(human));
+	fprintf(out, "<g class=\"f\" data-x=\"%.3f\" data-w=\"%.3f\" data-n=\"", x, width);
+	put_xml(out, name);
+	fputs("\"><title>", out);
+	put_xml(out, name);
+	fprintf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human, width * 100 / WIDTH,
+		node->samples);
+	fprintf(out,
+		"<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
+		"fill=\"hsl(%u,%u%%,%u%%)\"/>",
+		x, y, width, ROW - 1, (unsigned int)(hash % 50),
+		65 + (unsigned int)(hash >> 8) % 20, 58 + (unsigned int)(hash >> 16) % 12);
+	fprintf(out, "<text x=\"%.3f\" y=\"%u\">", x + 3, y + 12);
+	draw_label(drawing, name, width - 6);
+	fputs("</text></g>\n", out);
+	for (child = node->child; child; child = child->sibling) {
+		draw(drawing, child, depth + 1, x);
+		x += (double)child->total * drawing->scale;
+	}
+}
+
+static void draw_title(const struct profile *profile, const struct flame *flame, FILE *out)
+{
+	char human[32];
+
+	human_bytes(flame->root->total, human, sizeof(human));
+	fprintf(out, "<text class=\"t\" x=\"8\" y=\"18\">");
+	if (profile->total.samples)
+		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,
+			(double)profile->duration_ns / 1e9, profile->total.samples);
+	else
+		fprintf(out, "No samples in %.1f s: no program with hab refilled a buffer",
+			(double)profile->duration_ns / 1e9);
+	fputs("</text>\n", out);
+}
+
+/*
+ * A row for each depth, roots below, widths in proportion to the estimated bytes. The attributes
+ * data-x, data-w and data-n are for the script of daemon/web/flame.html.
+ */
+void profile_write_svg(const struct profile *profile, FILE *out)
+{
+	struct drawing drawing = { .out = out };
+	struct flame flame;
+	unsigned int height;
+
+	flame_begin(&flame, profile);
+	if (flame.root->total)
+		drawing.scale = WIDTH / (double)flame.root->total;
+	measure(&drawing, flame.root, 0);
+	height = MARGIN + (drawing.depth + 1) * ROW + 8;
+	fprintf(out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+		"height=\"%u\" viewBox=\"0 0 %.0f %u\">\n",
+		WIDTH, height, WIDTH, height);
+	fprintf(out, "<style>\n%s</style>\n", web_graph_css);
+	fputs("<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n", out);
+	draw_title(profile, &flame, out);
+	draw(&drawing, flame.root, 0, 0);
+	fputs("</svg>\n", out);
+	flame_end(&flame);
+}
+
+void profile_write_html(const struct profile *profile, FILE *out)
+{
+	const char *mark = strstr(web_flame_html, WEB_GRAPH_MARK);
+
+	fwrite(web_flame_html, 1, (size_t)(mark - web_flame_html), out);
+	profile_write_svg(profile, out);
+	fputs(mark + strlen(WEB_GRAPH_MARK), out);
 }

@@ -9,13 +9,16 @@
  */
 #include "daemon/profile/profile.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/shared/filter.h"
 #include "daemon/shared/hash.h"
+#include "daemon/symbols/symbols.h"
 
-#define FRAMES_MAX (1u << 17)
+#define FRAMES_MAX     (1u << 17)
+#define NAME_BYTES_MAX (32u << 20) /* beyond it frames keep their addresses */
 
 struct found {
 	uint32_t number;
@@ -221,6 +224,97 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	free(state->indices);
 	free(state);
 	return profile;
+}
+
+struct events {
+	struct profile *profile;
+	unsigned int *samples; /* index + 1, by the number of the table's entry */
+	uint32_t nr_numbers;
+	unsigned int room;
+	uint64_t now_ns;
+};
+
+/*
+ * Replayed records have a clock of their own, so times count back from now. None is before the
+ * profile's start.
+ */
+static uint64_t since_start(const struct events *state, uint64_t time_ns)
+{
+	uint64_t ago = time_ns < state->now_ns ? state->now_ns - time_ns : 0;
+
+	return ago < state->profile->duration_ns ? state->profile->duration_ns - ago : 0;
+}
+
+static void add_event(void *context, uint32_t number, const struct stack_event *from,
+		      const struct stack_counts *counts)
+{
+	struct events *state = context;
+	struct profile *profile = state->profile;
+	struct profile_event *event;
+
+	if (number >= state->nr_numbers || !state->samples[number])
+		return;
+	if (profile->nr_events == state->room) {
+		state->room = state->room ? state->room * 2 : 256;
+		profile->events = xrealloc(profile->events, state->room, sizeof(*profile->events));
+	}
+	event = &profile->events[profile->nr_events++];
+	event->time_ns = since_start(state, from->time_ns);
+	event->weight = counts->weight;
+	event->estimate = counts->estimate;
+	event->object_bytes = from->object_bytes;
+	event->chunk_bytes = from->chunk_bytes;
+	event->tid = from->tid;
+	event->sample = state->samples[number] - 1;
+}
+
+void profile_collect_events(struct profile *profile, struct stack_table *stacks,
+			    const struct stack_mark *mark, uint64_t now_ns)
+{
+	struct events state = { .profile = profile, .now_ns = now_ns };
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_HELD &&
+		    profile->samples[i].number >= state.nr_numbers)
+			state.nr_numbers = profile->samples[i].number + 1;
+	state.samples = xcalloc(state.nr_numbers, sizeof(*state.samples));
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_HELD)
+			state.samples[profile->samples[i].number] = i + 1;
+	stacks_visit_events(stacks, mark, add_event, &state);
+	free(state.samples);
+}
+
+void profile_name(struct profile *profile, struct symbols *symbols)
+{
+	const struct profile_module *module;
+	struct profile_frame *frame;
+	const char *name = NULL;
+	size_t bytes = 0;
+	unsigned int i;
+
+	symbols_begin(symbols);
+	for (i = 0; i < profile->nr_frames; i++) {
+		frame = &profile->frames[i];
+		if (frame->function)
+			continue;
+		module = &profile->modules[frame->module];
+		name = bytes > NAME_BYTES_MAX ?
+			       NULL :
+			       symbols_find(symbols, frame->key, module->fd, module->path);
+		if (name) {
+			bytes += strlen(name);
+			frame->named = true;
+			frame->function = xstrdup(name);
+			profile_classify(frame);
+		} else {
+			frame->function =
+				xformat("%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
+		}
+		if (module->libhab)
+			frame->internal = true;
+	}
 }
 
 static const struct {

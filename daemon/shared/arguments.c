@@ -38,7 +38,7 @@ void arguments_parse(const struct argp *argp, unsigned int flags, int argc, char
 	again = true;
 	if (!argp_parse(argp, argc, argv, flags, NULL, input))
 		return;
-	say("see %s --help", argv[0]);
+	say("see %s --help", basename(argv[0]));
 	exit(EXIT_USAGE);
 }
 

@@ -42,7 +42,7 @@ $(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 FUZZ_TABLES := ingest pending stacks stack_history sample_log binaries build_id processes symbols symbol_reader symbol_file demangle replay totals \
-	profile profile_names profile_events profile_pprof profile_jfr jfr \
+	profile profile_pprof profile_jfr jfr \
 	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_ELF := build_id symbol_file demangle util
