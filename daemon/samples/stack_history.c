@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the counts of a stack were at points in time that somebody still asks about.
+ * The counts of a stack at earlier points in time.
  *
- * The hard case is many recordings of many stacks: a copy of all counts for each
- * would take more than the table. So a mark is a number, and an entry remembers its
- * old counts only when it changes for the first time after a mark. Marks between two
- * changes share what is remembered, and most stacks do not change at all.
+ * Many recordings of many stacks: a copy of all counts for each recording would take more memory
+ * than the table. So a mark is a number, and an entry keeps its old counts only at its first change
+ * after a mark. All marks between two changes share them, and most stacks never change again.
  */
 #include "daemon/samples/stack_history.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/shared/util.h"
 
@@ -40,7 +39,8 @@ void history_begin(struct stack_history *history, const struct stack_marks *mark
 	history->changed = marks->last_number;
 }
 
-static bool wanted(const struct stack_marks *marks, uint32_t from, uint32_t until)
+/* True if a mark has a number above @from, up to @until. */
+static bool is_needed(const struct stack_marks *marks, uint32_t from, uint32_t until)
 {
 	const struct stack_mark *mark;
 
@@ -52,35 +52,35 @@ static bool wanted(const struct stack_marks *marks, uint32_t from, uint32_t unti
 
 void history_prune(struct stack_history *history, struct stack_marks *marks)
 {
-	struct stack_past **link = &history->newest, *past;
+	struct earlier_counts **link = &history->newest, *earlier;
 
-	while ((past = *link)) {
-		if (wanted(marks, past->from, past->until)) {
-			link = &past->next;
+	while ((earlier = *link)) {
+		if (is_needed(marks, earlier->from, earlier->until)) {
+			link = &earlier->next;
 			continue;
 		}
-		*link = past->next;
-		free(past);
-		marks->nr_pasts--;
+		*link = earlier->next;
+		free(earlier);
+		marks->nr_earlier--;
 	}
 }
 
 void history_keep(struct stack_history *history, const struct stack_counts *counts,
 		  struct stack_marks *marks)
 {
-	struct stack_past *past;
+	struct earlier_counts *earlier;
 
 	if (history->changed == marks->last_number)
 		return;
 	history_prune(history, marks);
-	if (wanted(marks, history->changed, marks->last_number)) {
-		past = xcalloc(1, sizeof(*past));
-		past->from = history->changed;
-		past->until = marks->last_number;
-		past->counts = *counts;
-		past->next = history->newest;
-		history->newest = past;
-		marks->nr_pasts++;
+	if (is_needed(marks, history->changed, marks->last_number)) {
+		earlier = xcalloc(1, sizeof(*earlier));
+		earlier->from = history->changed;
+		earlier->until = marks->last_number;
+		earlier->counts = *counts;
+		earlier->next = history->newest;
+		history->newest = earlier;
+		marks->nr_earlier++;
 	}
 	history->changed = marks->last_number;
 }
@@ -88,25 +88,25 @@ void history_keep(struct stack_history *history, const struct stack_counts *coun
 struct stack_counts history_at(const struct stack_history *history,
 			       const struct stack_counts *counts, const struct stack_mark *mark)
 {
-	const struct stack_past *past;
+	const struct earlier_counts *earlier;
 	struct stack_counts none = { 0 };
 
 	if (mark->number > history->changed)
 		return *counts;
-	for (past = history->newest; past; past = past->next)
-		if (mark->number > past->from && mark->number <= past->until)
-			return past->counts;
+	for (earlier = history->newest; earlier; earlier = earlier->next)
+		if (mark->number > earlier->from && mark->number <= earlier->until)
+			return earlier->counts;
 	/* The entry is younger than the mark. */
 	return none;
 }
 
 void history_end(struct stack_history *history, struct stack_marks *marks)
 {
-	struct stack_past *past;
+	struct earlier_counts *earlier;
 
-	while ((past = history->newest)) {
-		history->newest = past->next;
-		free(past);
-		marks->nr_pasts--;
+	while ((earlier = history->newest)) {
+		history->newest = earlier->next;
+		free(earlier);
+		marks->nr_earlier--;
 	}
 }
