@@ -23,8 +23,8 @@
 #define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
 #define HAB_RECORDS_VERSION 1
 
-#define HAB_COMM_LEN	 16
-#define HAB_BUILD_ID_LEN 20
+#define HAB_COMM_LEN	    16
+#define HAB_BUILD_ID_LEN    20
 
 /* A recording: this, then records, each of head.size bytes. In the byte order of the machine. */
 struct hab_recording_head {
@@ -141,8 +141,8 @@ struct hab_machine_totals {
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
-	__u64 table_full;   /* events of processes without room in slots and map */
-	__u64 stacks_lost;  /* records of each type that found the ring buffer full */
+	__u64 table_full;  /* events of processes without room in slots and map */
+	__u64 stacks_lost; /* records of each type that found the ring buffer full */
 	__u64 heaps_lost;
 	__u64 windows_lost;
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */

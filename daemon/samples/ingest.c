@@ -118,7 +118,7 @@ static void set_kernel_stack(struct ingest *ingest, struct sample *sample,
 	unsigned int i;
 
 	/* Now, while the process lives. */
-	process = processes_see(ingest->processes, key->pid, key->comm, false, sample->taken_ns);
+	process = processes_see(ingest->processes, key->pid, false, sample->taken_ns);
 	for (i = 0; i < record->nr_frames; i++) {
 		frame = &record->frames[i];
 		offset = frame->offset - (i && frame->offset ? 1 : 0);
@@ -128,8 +128,8 @@ static void set_kernel_stack(struct ingest *ingest, struct sample *sample,
 			key->frames[key->nr_frames++] =
 				FRAME(binaries_find_id(ingest->binaries, frame->build_id), offset);
 		} else if (frame->offset) {
-			key->frames[key->nr_frames++] = processes_frame(
-				ingest->processes, process, offset, sample->taken_ns);
+			key->frames[key->nr_frames++] = processes_frame(ingest->processes, process,
+									offset, sample->taken_ns);
 		}
 	}
 }
@@ -180,8 +180,7 @@ static struct sample *set_thread_stack(struct ingest *ingest, struct sample *sam
 
 	sample = xrealloc(sample, 1,
 			  sizeof(*sample) + stack->nr_frames * sizeof(sample->key.frames[0]));
-	process = processes_see(ingest->processes, sample->key.pid, sample->key.comm, false,
-				now_ns);
+	process = processes_see(ingest->processes, sample->key.pid, false, now_ns);
 	for (i = 0; i < stack->nr_frames; i++) {
 		address = stack->frames[i] - (stack->frames[i] ? 1 : 0);
 		sample->key.frames[i] =
@@ -213,15 +212,6 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 	}
 	if (!found)
 		ingest->counts.late++;
-}
-
-static void take_heap(struct ingest *ingest, const struct hab_record_heap *heap, uint64_t now_ns)
-{
-	char comm[HAB_COMM_LEN];
-
-	clean_copy(comm, sizeof(comm), heap->comm, sizeof(heap->comm));
-	ingest->counts.heaps++;
-	processes_see(ingest->processes, heap->head.pid, comm, true, now_ns);
 }
 
 static bool is_sample(const struct hab_record_sample *sample, size_t size)
@@ -261,7 +251,8 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 	case HAB_RECORD_HEAP:
 		if (size < sizeof(struct hab_record_heap))
 			break;
-		take_heap(ingest, data, now_ns);
+		ingest->counts.heaps++;
+		processes_see(ingest->processes, head->pid, true, now_ns);
 		return false;
 	case HAB_RECORD_WINDOW:
 		if (size < sizeof(*window))

@@ -23,9 +23,9 @@
 
 #define SAMPLES_MAX 16384u
 #define SLOTS_MAX   (8 * SAMPLES_MAX)
-#define WINDOWS_MAX 16384u	   /* of all shares, for the two seconds that they stay */
-#define LATE_NS	    800000000ull   /* samples may come so long after the end of their window */
-#define NO_END_NS   5000000000ull  /* an end that is so late is taken as lost */
+#define WINDOWS_MAX 16384u	  /* of all shares, for the two seconds that they stay */
+#define LATE_NS	    800000000ull  /* samples may come so long after the end of their window */
+#define NO_END_NS   5000000000ull /* an end that is so late is taken as lost */
 
 struct window {
 	UT_hash_handle hh;
@@ -152,7 +152,8 @@ static void flush_until(struct pending *pending, uint64_t limit_ns)
 	struct window *window, *next;
 
 	pending->next_due_ns = UINT64_MAX;
-	HASH_ITER(hh, pending->windows, window, next) {
+	HASH_ITER(hh, pending->windows, window, next)
+	{
 		if (window->due_ns > limit_ns) {
 			set_due(pending, window, window->due_ns);
 			continue;

@@ -35,7 +35,7 @@ struct sample {
 	uint64_t time_ns;
 	uint64_t bytes;
 	uint64_t weight;
-	uint64_t probability; /* 2^32 = certain; final once the sample is in the stack table */
+	uint64_t probability;  /* 2^32 = certain; final once the sample is in the stack table */
 	uint64_t object_bytes; /* 0: not known */
 	uint64_t chunk_bytes;
 	uint64_t window; /* 0: the probability is final. This and the next four: see hab_event */

@@ -6,9 +6,9 @@
 #include "daemon/samples/stacks.h"
 
 struct stack_mark {
-	struct stack_mark *next; /* an older one */
-	uint32_t number;	 /* from 1, ascending with time */
-	uint64_t logged;	 /* samples in the log, ever, at this time */
+	struct stack_mark *next;   /* an older one */
+	uint32_t number;	   /* from 1, ascending with time */
+	uint64_t logged;	   /* samples in the log, ever, at this time */
 	struct stack_counts other; /* counts of entry 0, with the entries that were folded since */
 };
 
