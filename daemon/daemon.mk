@@ -27,7 +27,7 @@ DRAWN_SOURCES := profile_parts profile_folded profile_svg profile_html flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habd span options sockets privilege totals missed numbers metrics \
 	module_feed probe_feed replay_feed bpf_reader libraries \
-	ingest pending stacks stack_history \
+	ingest pending stacks \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata sites \
 	http sending peer http_profile http_record http_json http_top http_page

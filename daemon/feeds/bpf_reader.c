@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Reads the ring buffer and the maps of a BPF program.
- *
- * Old kernels read a map only one entry at a time, and cannot read and delete an entry in one
- * step: both are tried, and done the old way if they fail.
- */
+/* Reads the ring buffer and the maps of a BPF program. */
 #include "daemon/feeds/bpf_reader.h"
 
 #include <bpf/bpf.h>
@@ -54,7 +49,6 @@ void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, str
 	reader->feed.lock = lock;
 	reader->kinds = kinds | 1u << HAB_EVENT_REFILL;
 	reader->hint = hint;
-	reader->batch = true;
 	reader->nr_cpus = libbpf_num_possible_cpus();
 	if (reader->nr_cpus < 1)
 		reader->nr_cpus = 1;
@@ -177,7 +171,7 @@ static void add_process(struct feed_totals *totals, uint32_t pid,
 
 #define BATCH 256
 
-static bool read_batches(int map, struct feed_totals *totals)
+static void read_map(int map, struct feed_totals *totals)
 {
 	struct hab_process_totals values[BATCH];
 	uint32_t keys[BATCH], count, i;
@@ -190,30 +184,17 @@ static bool read_batches(int map, struct feed_totals *totals)
 		result = bpf_map_lookup_batch(map, from, &position, keys, values, &count, NULL);
 		/* ENOENT is the end, and comes together with the last entries. */
 		if (result && errno != ENOENT)
-			return false;
+			return;
 		from = &position;
 		for (i = 0; i < count; i++)
 			add_process(totals, keys[i], &values[i]);
 	} while (!result);
-	return true;
-}
-
-static void read_one_by_one(int map, struct feed_totals *totals)
-{
-	struct hab_process_totals value;
-	uint32_t key, *before = NULL;
-
-	while (!bpf_map_get_next_key(map, before, &key)) {
-		before = &key;
-		if (!bpf_map_lookup_elem(map, &key, &value))
-			add_process(totals, key, &value);
-	}
 }
 
 static void read_processes(struct bpf_reader *reader, struct feed_totals *totals)
 {
 	const struct hab_process_slot *slot;
-	unsigned int count, i;
+	unsigned int i;
 	uint32_t pid;
 
 	totals->nr_processes = 0;
@@ -223,14 +204,8 @@ static void read_processes(struct bpf_reader *reader, struct feed_totals *totals
 		if (pid)
 			add_process(totals, pid, &slot->totals);
 	}
-	if (!__atomic_load_n(&reader->slots->map_used, __ATOMIC_RELAXED))
-		return;
-	count = totals->nr_processes;
-	if (reader->batch && read_batches(reader->processes_map, totals))
-		return;
-	reader->batch = false;
-	totals->nr_processes = count;
-	read_one_by_one(reader->processes_map, totals);
+	if (__atomic_load_n(&reader->slots->map_used, __ATOMIC_RELAXED))
+		read_map(reader->processes_map, totals);
 }
 
 /* Hits that the kernel dropped before the program ran. */
@@ -277,10 +252,6 @@ bool bpf_reader_forget(struct feed *feed, uint32_t pid, struct hab_process_total
 {
 	struct bpf_reader *reader = (struct bpf_reader *)feed;
 
-	if (clear_slot(&reader->slots->slots[pid % HAB_PROCESS_SLOTS], pid, last) ||
-	    !bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last))
-		return true;
-	/* Kernels before 5.14 need two steps for a hash. The process has ended: nothing adds. */
-	return errno != ENOENT && !bpf_map_lookup_elem(reader->processes_map, &pid, last) &&
-	       !bpf_map_delete_elem(reader->processes_map, &pid);
+	return clear_slot(&reader->slots->slots[pid % HAB_PROCESS_SLOTS], pid, last) ||
+	       !bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last);
 }

@@ -27,7 +27,6 @@ struct bpf_reader {
 	struct hab_process_slots *slots; /* the program's, mapped */
 	int totals_map;
 	int processes_map;
-	bool batch; /* the kernel reads maps in batches */
 	int nr_cpus;
 	struct hab_machine_totals *per_cpu;
 };

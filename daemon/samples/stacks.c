@@ -7,24 +7,44 @@
  * that runs, too: what the entry was at a mark is folded into the mark. The same is done when the
  * entries keep too many earlier counts for marks.
  *
+ * Recordings need the sums since a mark. A copy of all counts for each mark would take more memory
+ * than the table. So a mark is a number, and an entry keeps its old counts only at its first change
+ * after a mark. All marks between two changes share them, and most stacks never change again.
+ *
  * The log is a ring of the latest samples. It is always kept, since only the end of a recording
  * tells whether times are wanted. Samples that have left the log are still in the sums.
  */
 #include "daemon/samples/stacks.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/samples/stack_history.h"
 #include "daemon/shared/hash.h"
 
 #define NONE	    UINT32_MAX
 #define EARLIER_MAX 4 /* times the number of entries */
 
+struct stack_mark {
+	struct stack_mark *next;   /* an older one */
+	uint32_t number;	   /* from 1, ascending with time */
+	uint64_t logged;	   /* samples in the log, ever, at this time */
+	struct stack_counts other; /* counts of entry 0, with the entries that were folded since */
+};
+
+/* The counts of an entry at the marks whose numbers are above @from, up to @until. */
+struct earlier_counts {
+	struct earlier_counts *next; /* older ones */
+	uint32_t from;
+	uint32_t until;
+	struct stack_counts counts;
+};
+
 struct entry {
 	struct stack_key *key; /* NULL: free */
 	struct stack_counts counts;
-	struct stack_history history;
+	struct earlier_counts *earlier; /* the newest */
+	uint32_t changed;    /* number of the newest mark at the last change of the counts */
 	uint32_t generation; /* number of stacks that have used this entry before */
 	uint32_t next_free;
 	UT_hash_handle hh;
@@ -36,14 +56,77 @@ struct stack_table {
 	uint32_t free;
 	uint64_t folded;
 	struct entry *entries;
-	struct entry *by_key; /* all but entry 0, that not seen for longest first */
-	struct stack_marks marks;
-	size_t prune_at; /* nr_earlier at which to look for counts that no mark needs */
+	struct entry *by_key;	  /* all but entry 0, that not seen for longest first */
+	struct stack_mark *marks; /* the newest first */
+	uint32_t last_mark;	  /* number of the newest mark ever */
+	size_t nr_earlier;	  /* struct earlier_counts, of all entries */
+	size_t prune_at;	  /* nr_earlier at which to look for those that no mark needs */
 	stack_pending_visit visit_pending;
 	void *pending;
 	uint64_t logged; /* samples, ever */
 	struct logged_sample log[STACKS_LOG_ROOM];
 };
+
+/* True if a mark has a number above @from, up to @until. */
+static bool is_needed(const struct stack_table *table, uint32_t from, uint32_t until)
+{
+	const struct stack_mark *mark;
+
+	for (mark = table->marks; mark && mark->number > from; mark = mark->next)
+		if (mark->number <= until)
+			return true;
+	return false;
+}
+
+/* Frees the earlier counts that no mark needs, or all of them. */
+static void prune(struct stack_table *table, struct entry *entry, bool all)
+{
+	struct earlier_counts **link = &entry->earlier, *earlier;
+
+	while ((earlier = *link)) {
+		if (!all && is_needed(table, earlier->from, earlier->until)) {
+			link = &earlier->next;
+			continue;
+		}
+		*link = earlier->next;
+		free(earlier);
+		table->nr_earlier--;
+	}
+}
+
+/* Before the counts change: keeps them if a mark needs them. */
+static void keep_counts(struct stack_table *table, struct entry *entry)
+{
+	struct earlier_counts *earlier;
+
+	if (entry->changed == table->last_mark)
+		return;
+	prune(table, entry, false);
+	if (is_needed(table, entry->changed, table->last_mark)) {
+		earlier = xcalloc(1, sizeof(*earlier));
+		earlier->from = entry->changed;
+		earlier->until = table->last_mark;
+		earlier->counts = entry->counts;
+		earlier->next = entry->earlier;
+		entry->earlier = earlier;
+		table->nr_earlier++;
+	}
+	entry->changed = table->last_mark;
+}
+
+static struct stack_counts counts_at(const struct entry *entry, const struct stack_mark *mark)
+{
+	const struct earlier_counts *earlier;
+	struct stack_counts none = { 0 };
+
+	if (mark->number > entry->changed)
+		return entry->counts;
+	for (earlier = entry->earlier; earlier; earlier = earlier->next)
+		if (mark->number > earlier->from && mark->number <= earlier->until)
+			return earlier->counts;
+	/* The entry is younger than the mark. */
+	return none;
+}
 
 struct stack_table *stacks_new(unsigned int cap)
 {
@@ -66,11 +149,11 @@ void stacks_free(struct stack_table *table)
 		return;
 	HASH_CLEAR(hh, table->by_key);
 	for (i = 0; i < table->count; i++) {
-		history_end(&table->entries[i].history, &table->marks);
+		prune(table, &table->entries[i], true);
 		free(table->entries[i].key);
 	}
-	while (table->marks.newest)
-		marks_remove(&table->marks, table->marks.newest);
+	while (table->marks)
+		stacks_unmark(table, table->marks);
 	free(table->entries);
 	free(table);
 }
@@ -85,11 +168,11 @@ static void fold_oldest(struct stack_table *table)
 
 	HASH_DELETE(hh, table->by_key, entry);
 	counts_add(&table->entries[0].counts, &entry->counts);
-	for (mark = table->marks.newest; mark; mark = mark->next) {
-		then = history_at(&entry->history, &entry->counts, mark);
+	for (mark = table->marks; mark; mark = mark->next) {
+		then = counts_at(entry, mark);
 		counts_add(&mark->other, &then);
 	}
-	history_end(&entry->history, &table->marks);
+	prune(table, entry, true);
 	free(entry->key);
 	memset(entry, 0, sizeof(*entry));
 	entry->generation = generation + 1;
@@ -112,7 +195,8 @@ static struct entry *new_entry(struct stack_table *table, const struct stack_key
 	}
 	entry->key = xcalloc(1, stack_key_size(key));
 	memcpy(entry->key, key, stack_key_size(key));
-	history_begin(&entry->history, &table->marks);
+	/* Its counts were 0 at all marks. */
+	entry->changed = table->last_mark;
 	return entry;
 }
 
@@ -139,15 +223,15 @@ static void limit_earlier(struct stack_table *table)
 	const size_t most = EARLIER_MAX * (size_t)table->cap;
 	unsigned int i;
 
-	if (table->marks.nr_earlier < table->prune_at)
+	if (table->nr_earlier < table->prune_at)
 		return;
 	for (i = 1; i < table->count; i++)
-		history_prune(&table->entries[i].history, &table->marks);
+		prune(table, &table->entries[i], false);
 	/* Many at once, so that the search through all entries is rare. */
-	if (table->marks.nr_earlier >= most)
-		while (table->marks.nr_earlier > most - table->cap / 4)
+	if (table->nr_earlier >= most)
+		while (table->nr_earlier > most - table->cap / 4)
 			fold_oldest(table);
-	table->prune_at = table->marks.nr_earlier * 2 + table->cap / 16;
+	table->prune_at = table->nr_earlier * 2 + table->cap / 16;
 	if (table->prune_at > most)
 		table->prune_at = most;
 }
@@ -159,7 +243,7 @@ void stacks_add(struct stack_table *table, const struct sample *sample)
 
 	limit_earlier(table);
 	entry = find_entry(table, &sample->key);
-	history_keep(&entry->history, &entry->counts, &table->marks);
+	keep_counts(table, entry);
 	counts_add(&entry->counts, &counts);
 	table->log[table->logged++ % STACKS_LOG_ROOM] = (struct logged_sample){
 		.time_ns = sample->time_ns,
@@ -185,8 +269,11 @@ uint64_t stacks_folded(const struct stack_table *table)
 
 struct stack_mark *stacks_mark(struct stack_table *table)
 {
-	struct stack_mark *mark = marks_add(&table->marks);
+	struct stack_mark *mark = xcalloc(1, sizeof(*mark));
 
+	mark->number = ++table->last_mark;
+	mark->next = table->marks;
+	table->marks = mark;
 	mark->other = table->entries[0].counts;
 	mark->logged = table->logged;
 	return mark;
@@ -194,8 +281,14 @@ struct stack_mark *stacks_mark(struct stack_table *table)
 
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 {
-	if (mark)
-		marks_remove(&table->marks, mark);
+	struct stack_mark **link = &table->marks;
+
+	if (!mark)
+		return;
+	while (*link != mark)
+		link = &(*link)->next;
+	*link = mark->next;
+	free(mark);
 }
 
 void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
@@ -209,7 +302,7 @@ void stacks_visit_settled(struct stack_table *table, const struct stack_mark *ma
 		entry = &table->entries[i];
 		counts = entry->counts;
 		if (mark) {
-			then = i ? history_at(&entry->history, &entry->counts, mark) : mark->other;
+			then = i ? counts_at(entry, mark) : mark->other;
 			counts_subtract(&counts, &then);
 		}
 		if (counts.samples)
