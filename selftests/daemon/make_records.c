@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes records for `habd --replay`, always the same for the same options, and
- * says on standard error what must come out of them.
+ * Writes a recording for `habd --replay`, always the same for the same options, and its sums on
+ * standard error.
  *
  *	make_records [OPTION]... FILE		"-": standard output
  *
  *	--samples N	how many samples in all (default 1000)
  *	--processes N	of how many processes, in turn (default 1)
- *	--pid N		tgid of the first process, the next ones follow (default 500000000:
- *			no process has it, so that frames get no names from maps)
+ *	--pid N		tgid of the first process, the next ones follow (default 500000000, which
+ *			no process has, so that frames get no names)
  *	--comm NAME	of the first process; the others are NAME-1, NAME-2, ... (default maker)
  *	--threads N	of each process, in turn (default 1); thread 0 is the process
  *	--cgroups N	cgroup ids 1 to N, by process (default: none, id 0)
  *	--stacks N	how many different stacks, in turn (default 10)
  *	--depth N	frames of each, 1 to 64 (default 8); the last 2 are the same in all stacks
- *	--addresses LIST every stack is these absolute addresses, leaf first, hexadecimal, with
- *			commas: those of a process that lives, see --pid. Overrides --stacks
+ *	--addresses LIST the absolute addresses of the only stack, leaf first, hexadecimal, with
+ *			commas; of a living process, see --pid. Overrides --stacks
  *	--thread-stacks	stacks are sent by the threads (HAB_RECORD_STACK), not by the kernel
  *	--kinds LIST	of refill, tlab, outside, sample; in turn (default refill)
  *	--tags LIST	the objects' types, in turn (default: none)
@@ -24,17 +24,13 @@
  *	--keep N	each sample was kept with the probability 1 / N (default 1)
  *	--start-ns N	time of the first sample (default 1000000000)
  *	--step-us N	from one sample to the next, in their own clock (default 1000)
- *	--pace-ms N	wait this long between two samples, each written out at once: for a pipe
- *			(default 0)
- *	--live		the processes are real: each starts, has its one sample written out, and is
- *			killed when 16 more have started. For a pipe; no --pid, --samples, --pace-ms
+ *	--pace-ms N	wait this long between two samples, for a pipe (default 0)
+ *	--live		the processes are real: each is started, has one sample, and is killed after
+ *			16 more have been started. For a pipe; without --pid, --samples, --pace-ms
  *
- * What it says, one a line: samples= bytes= estimate= weight= objects= (the sum of
- * 1 / probability) and, with several kinds, kind_NAME= samples of it; with --live a_second=
- * processes. The estimate is that of habd: each sample's bytes * N.
- *
- * The hard case is frames that nothing can resolve and that are all different, as
- * --stacks 100000 wants: each gets an address of its own, in no mapping.
+ * The sums, one a line: samples= bytes= estimate= weight= objects= (the sum of 1 / probability)
+ * and, with several kinds, kind_NAME= for the samples of each; with --live a_second= processes.
+ * The estimate is that of habd: the bytes of each sample * --keep.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -158,7 +154,7 @@ static uint64_t address(uint64_t stack, uint64_t depth)
 		return set.addresses[depth];
 	if (depth + COMMON >= set.depth)
 		return 0x10000 * (set.depth - depth);
-	/* As many as are asked for, in the half of user space that has no mappings here. */
+	/* All different, and in no mapping. */
 	return 0x100000000ull + (stack * HAB_STACK_DEPTH + depth) * 16;
 }
 
@@ -271,7 +267,7 @@ static void end_process(pid_t pid)
 	}
 }
 
-/* A process of this program, so that its addresses have names. */
+/* A process of this program: its addresses have names. */
 static pid_t start_process(void)
 {
 	pid_t pid = fork();
@@ -317,7 +313,7 @@ static void write_live(void)
 	fprintf(stderr, "a_second=%.0f\n", (double)set.processes / seconds);
 }
 
-static void say_sums(void)
+static void print_sums(void)
 {
 	unsigned int kind;
 
@@ -439,6 +435,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));
 		return 1;
 	}
-	say_sums();
+	print_sums();
 	return 0;
 }

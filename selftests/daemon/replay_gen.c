@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes records for `habd --replay`: samples of its own functions, and all the
- * odd ones, then says on standard output what must come out of them.
+ * Writes a recording for `habd --replay`: samples of its own functions, and malformed records.
  *
- *	replay_gen FILE EXPECTED	writes the scenario and what it must give, says
+ *	replay_gen FILE EXPECTED	writes the recording and the sums that habd must show, prints
  *					"written", and lives until its standard input ends
- *	replay_gen --pace FILE		writes a sample each 10 ms until it is killed
- *	replay_gen --many FILE EXPECTED	the same for very many different stacks, and
- *					does not wait
+ *	replay_gen --many FILE EXPECTED	the same with very many different stacks; ends at once
+ *	replay_gen --pace FILE		writes a sample every 10 ms until it is killed
  *
- * The hard case is that maps are read while a process lives, and names must
- * come out right after it has gone. So it stays alive until the test, having
- * seen habd take all records, ends it, and only then are names asked for.
+ * habd reads the maps of a process while it lives. So this program lives until habd has read all
+ * records.
  */
 #include <execinfo.h>
 #include <inttypes.h>
@@ -40,7 +37,7 @@ static uint64_t main_base;
 static void *stack_frames[HAB_STACK_DEPTH];
 static unsigned int stack_depth;
 
-/* Named as libhab's functions are: it must not count as the site. */
+/* Named as a function of libhab: the site must be its caller. */
 __attribute__((noinline)) void hab_fake_refill(void);
 __attribute__((noinline)) void test_allocates_alpha(void);
 __attribute__((noinline)) void test_allocates_beta(void);
@@ -106,7 +103,7 @@ static void emit_sample(struct hab_record_sample *sample)
 	total_samples++;
 	total_bytes += sample->bytes;
 	total_estimate += estimate(sample);
-	/* As the BPF program sends it: it ends with the frames that are there. */
+	/* As the BPF program sends it: it ends after the last frame. */
 	emit(sample, offsetof(struct hab_record_sample, frames) +
 			     sample->nr_frames * sizeof(sample->frames[0]));
 }
@@ -125,7 +122,7 @@ static void emit_stack(const struct hab_record_sample *sample, uint32_t tid)
 	emit(&stack, sizeof(stack));
 }
 
-/* As the kernel gives them: build id and offset; frame 0 is no return address. */
+/* As from the kernel: build id and offset; frame 0 is no return address. */
 static void kernel_frames(struct hab_record_sample *sample)
 {
 	unsigned int i;
@@ -133,7 +130,7 @@ static void kernel_frames(struct hab_record_sample *sample)
 	for (i = 0; i < stack_depth; i++) {
 		uint64_t offset = (uint64_t)(uintptr_t)stack_frames[i] - main_base;
 
-		/* Those of libc have another build id; they are not what is tested. */
+		/* The frames of libc have another build id, and are not needed. */
 		if (offset > 1 << 20)
 			break;
 		sample->frames[i].status = HAB_FRAME_FILE;
@@ -162,7 +159,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *context)
 			note = content + ((head->n_descsz + 3) & ~3u);
 		}
 	}
-	/* The first is the main program. Linkers here put offset = address in the file. */
+	/* The first is the main program, in which offsets in the file are addresses. */
 	main_base = info->dlpi_addr;
 	return 1;
 }
@@ -181,7 +178,7 @@ static void scenario_thread_stacks(void)
 	}
 }
 
-/* An object that was kept more than once: its stack comes once, and is all its parts'. */
+/* An object with several parts that were kept: one stack for all of them. */
 static void scenario_parts(void)
 {
 	test_parent(test_allocates_alpha);
@@ -220,7 +217,7 @@ static void scenario_late_stacks(void)
 		emit_sample(&sample);
 		kernel_estimate += estimate(&sample);
 		now_ns += 600 * MS;
-		/* Too late; and, for the odd ones, of another thread. */
+		/* Too late; every second one also from another thread. */
 		emit_stack(&sample, sample.head.tid + (i & 1));
 		total_late++;
 	}
@@ -239,14 +236,14 @@ static void scenario_no_names(void)
 	sample.frames[1].status = HAB_FRAME_ADDRESS;
 	sample.frames[1].offset = 0xffffffffffffffffull;
 	emit_sample(&sample);
-	/* A build id that nobody has ever seen. */
+	/* An unknown build id. */
 	sample = new_sample(779, CERTAIN);
 	sample.nr_frames = 1;
 	sample.frames[0].status = HAB_FRAME_FILE;
 	memset(sample.frames[0].build_id, 0xab, sizeof(sample.frames[0].build_id));
 	sample.frames[0].offset = 0x1234;
 	emit_sample(&sample);
-	/* A process that has gone. */
+	/* A process that has ended. */
 	sample = new_sample(780, CERTAIN);
 	sample.head.pid = sample.head.tid = 0x7ffffff0;
 	emit_sample(&sample);
@@ -322,7 +319,7 @@ static int pace(void)
 	}
 }
 
-/* Each of another process and with other frames, so each another stack. */
+/* Each with another process and other frames: all stacks are different. */
 static void scenario_many(void)
 {
 	for (unsigned int i = 0; i < 5000; i++) {
@@ -340,7 +337,7 @@ static void scenario_many(void)
 	}
 }
 
-static void say_expected(FILE *expected)
+static void write_expected(FILE *expected)
 {
 	fprintf(expected,
 		"pid=%d\nsamples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64
@@ -366,7 +363,7 @@ static int write_scenario(const char *file, const char *expected_file, bool many
 		perror(file);
 		return 1;
 	}
-	say_expected(expected);
+	write_expected(expected);
 	if (fclose(expected))
 		return 1;
 	puts("written");

@@ -197,7 +197,7 @@ TEST_F(table, the_log_keeps_the_latest_samples)
 	unsigned int i;
 
 	self->table = stacks_new(256);
-	/* A visit of the table tells the pids of the entries. */
+	/* The visit of the table fills in seen.pids. */
 	add_sample(self->table, 1, 1, CERTAIN);
 	stacks_visit(self->table, NULL, see, &seen);
 	for (i = 0; i < STACKS_LOG_ROOM + 10; i++)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Makes what the fuzzers begin with, and the hostile files of tests.
+ * Makes the first inputs of the fuzzers, and the hostile files of tests.
  *
  *	make_inputs corpus FOLDER	one folder for each target, a few KB in all
- *	make_inputs deep FILE		a recording with a stack of 100000 frames
- *	make_inputs bomb FILE		a recording of 100 KB that is gigabytes in memory
- *	make_inputs sums FILE		a recording whose sums do not fit
+ *	make_inputs deep FILE		a profile with a stack of 100000 frames
+ *	make_inputs bomb FILE		a profile of 100 KB that is gigabytes in memory
+ *	make_inputs sums FILE		a profile with sums that overflow
  *	make_inputs windows FILE	records of 3000 windows, each with its highest slot
- *	make_inputs sections FILE	an ELF file that says it has 4 million sections, and could
+ *	make_inputs sections FILE	an ELF file with 4 million sections in its head
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void put(const char *path, const void *data, size_t size)
 	}
 }
 
-/* An input of a target: how is its first byte, if it has one. */
+/* An input of a target: @how is its first byte; negative: none. */
 static void add(const char *target, const char *name, int how, const void *data, size_t size)
 {
 	struct text input = { 0 }, path = { 0 };
@@ -76,7 +76,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 {
 	memset(sample, 0, sizeof(*sample));
 	sample->head.type = HAB_RECORD_SAMPLE;
-	/* No process has it. */
+	/* A pid that no process has. */
 	sample->head.pid = sample->head.tid = 500000000;
 	sample->head.time_ns = number * 1000000;
 	sample->sample_id = number;
@@ -101,7 +101,7 @@ static size_t sample_size(const struct hab_record_sample *sample)
 	       sample->nr_frames * sizeof(sample->frames[0]);
 }
 
-/* A sample of each sort: with its thread's stack, of a window, and one that replaces it. */
+/* A sample with its thread's stack, one of a window, and one that replaces that. */
 static void add_records(struct text *file, bool replayed)
 {
 	static struct hab_record_sample sample;
@@ -114,8 +114,7 @@ static void add_records(struct text *file, bool replayed)
 					.comm = "fuzzed",
 					.heap_name = "heap" };
 	struct hab_record_window window = { .head = { .type = HAB_RECORD_WINDOW },
-					    .event = {
-						    .window = 5, .candidates = 9, .quota = 4 } };
+					    .event = { .window = 5, .candidates = 9, .quota = 4 } };
 
 	if (replayed)
 		add_recording_head(file);
@@ -221,7 +220,7 @@ enum {
 	PROFILE_DURATION = 10,
 };
 
-/* What is before the samples: types, a mapping, a place with a function, and strings. */
+/* The parts before the samples: types, a mapping, a location with a function, and strings. */
 static void add_profile_head(struct text *out)
 {
 	static const char *const strings[] = { "",
@@ -391,7 +390,7 @@ static void make_sections(const char *path)
 	Elf64_Shdr first = { .sh_size = 4 << 20 };
 
 	elf_file_make(file);
-	/* None in the head: then the first section tells. */
+	/* 0 in the head: the first section has the number. */
 	head->e_shnum = 0;
 	memcpy(file + ELF_SECTIONS, &first, sizeof(first));
 	put(path, file, sizeof(file));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records, as the ring buffer hands them out and as a replayed file has them, to the tables
- * and on to each format of a profile. Nothing of them is trusted.
+ * Records, from the ring buffer and from recordings, through the tables to each format of a profile.
  *
- * The first byte: bit 0, a file to replay, else records one by one, so that whatever is read
- * behind the end of one is seen; bits 1 and 2, which answer is written in the end.
+ * The first byte: bit 0, a recording; else records one by one, each in memory of exactly its size,
+ * so that reads behind its end are found; bits 1 and 2, the format that is written in the end.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,10 +13,10 @@
 #include "daemon/habd/habd.h"
 
 #define STACKS	    64
-#define RUNS_SHARED 64 /* inputs that go to the same tables: making them takes longest */
+#define RUNS_SHARED 64 /* inputs that share tables, since making those takes longest */
 
 static struct habd habd;
-static struct symbols *symbols; /* of all runs: no file is ever asked for one */
+static struct symbols *symbols; /* of all runs; reads no file */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -53,7 +52,7 @@ static void begin(void)
 	habd.ingest = ingest_new(habd.binaries, habd.processes, habd.stacks);
 }
 
-/* Records with a length of two bytes each, in memory of exactly that size. */
+/* Records with two bytes of length before each, in memory of exactly that size. */
 static void feed_records(struct input *input)
 {
 	const struct hab_record_head *head;
@@ -128,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		feed_file(&input);
 	else
 		feed_records(&input);
-	/* Nothing waits any more: each sample was stored with one of its two stacks. */
+	/* No sample waits any more: each was stored with one of its two stacks. */
 	counts = ingest_counts(habd.ingest);
 	promise(counts->samples == counts->joined + counts->alone);
 	promise(stacks_count(habd.stacks) <= STACKS);
