@@ -7,7 +7,7 @@
 # Target: daemon (both programs). Variables: HABD_OBJECTS, HABCTL_OBJECTS, DAEMON_INCLUDES.
 #
 #   habd/      the daemon's order of things, options, totals    feeds/    where records come from
-#   samples/   from records to a table of stacks                symbols/  from addresses to names
+#   samples/   from records to the stack table                  symbols/  from addresses to names
 #   profile/   what is written of it, in each format            http/     who is answered what
 #   habctl/    the person's side                                shared/   what both need
 
