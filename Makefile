@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # For people. Everything that is built goes into build/.
 #
-#   make deps     install what building and testing needs (Debian packages)
+#   make deps     install what building and testing needs (Debian packages); FOR=build: less
 #   make          library, BPF program, daemon, test programs
 #   make module   hab.ko for the running kernel, or KDIR=path/to/headers
 #   make demo     the whole path, end to end, in a VM
@@ -38,16 +38,21 @@ include selftests/selftests.mk
 include selftests/fuzz/fuzz.mk
 include bench/bench.mk
 
+# FOR=build, demo, check, test, debug or bench: what for; test if not given.
 deps:
-	scripts/deps
+	scripts/deps $(FOR)
 
 # Each is the only command that a fresh machine needs.
+demo: NEEDS = demo
+check: NEEDS = check
+test test-all: NEEDS = test
+test-debug: NEEDS = debug
 demo check test test-all test-debug:
-	@scripts/deps --missing
+	@scripts/deps --missing $(NEEDS)
 	@echo "make $@: building" >&2
 	@$(MAKE) --no-print-directory -s $@-run
 
-demo-run: all
+demo-run: lib daemon $(BUILD)/tests/json_server
 	selftests/demo/run
 
 check-run: all host-tests bench-programs
@@ -69,7 +74,7 @@ soak: all host-tests
 
 # QUICK=1: the native part, in under five minutes.
 bench:
-	@scripts/deps --bench --missing
+	@scripts/deps --missing bench
 	@echo "make $@: building" >&2
 	@$(MAKE) --no-print-directory -s all bench-programs
 	bench/run $(if $(QUICK),--quick)

@@ -16,7 +16,7 @@ die() {
 # need COMMAND WHAT-FOR: false, having said so, if it is missing.
 need() {
 	command -v "$1" >/dev/null && return
-	say "no $1 here, so $2; scripts/deps installs it."
+	say "no $1 here, so $2; scripts/deps bench installs it."
 	return 1
 }
 

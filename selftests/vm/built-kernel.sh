@@ -57,7 +57,7 @@ build_kernel() {
 	local name=$1 source=$work/source objects=$work/objects program
 	local -a settings words
 	for program in flex bison bc pahole gcc clang; do
-		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps."
+		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps debug."
 	done
 	[[ $cache != *[[:space:]]* ]] ||
 		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."
