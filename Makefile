@@ -3,6 +3,7 @@
 #
 #   make deps     install what building and testing needs (Debian packages); FOR=build: less
 #   make          library, BPF program, daemon, test programs
+#   make examples the smallest programs that show each use
 #   make module   hab.ko for the running kernel, or KDIR=path/to/headers
 #   make demo     the whole path, end to end, in a VM
 #   make check    tests on this host only, under a minute
@@ -37,6 +38,7 @@ include daemon/daemon.mk
 include selftests/selftests.mk
 include selftests/fuzz/fuzz.mk
 include bench/bench.mk
+include examples/examples.mk
 
 # FOR=build, demo, check, test, debug or bench: what for; test if not given.
 deps:
@@ -55,14 +57,14 @@ demo check test test-all test-debug:
 demo-run: lib daemon $(BUILD)/tests/json_server
 	selftests/demo/run
 
-check-run: all host-tests bench-programs
+check-run: all host-tests bench-programs examples
 	selftests/run --host
 
-test-run: all host-tests bench-programs fuzz-programs
+test-run: all host-tests bench-programs examples fuzz-programs
 	selftests/run
 
 # Every suite on every kernel.
-test-all-run: all host-tests bench-programs
+test-all-run: all host-tests bench-programs examples
 	selftests/run --all
 
 test-debug-run: all
