@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The examples. Target: examples. They see the library as an installed program does: hab.h and libhab.
+# The examples. Target: examples. They see the library as an installed program does: hab.h and
+# libhab.
 
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/examples/%,$(wildcard examples/*.c))
 

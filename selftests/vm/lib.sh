@@ -9,8 +9,8 @@ repo=$(cd "$vm_dir/../.." && pwd -P)
 build=${HAB_BUILD:-$repo/build}
 cache=${HAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hab}
 me=$(basename "$0")
-# Number of the recipe that fills the cache; raise it when the contents change. Kernels built here take
-# long, so they have a number of their own.
+# Number of the recipe that fills the cache; raise it when the contents change. Kernels built here
+# take long, so they have a number of their own.
 recipe=2 build_recipe=1
 # Sources of the module; if one is newer than hab.ko, the module is built again.
 module_sources=(Kbuild module core uapi)
@@ -30,8 +30,8 @@ check_kernel() {
 	esac
 }
 
-# settings_of NAME: prints the configuration files of a kernel built here, one a line; nothing for other
-# names.
+# settings_of NAME: prints the configuration files of a kernel built here, one a line; nothing for
+# other names.
 settings_of() {
 	case $1 in
 	6.12-debug) printf '%s\n' "$vm_dir"/config/{guest,checks,kasan}.config ;;
@@ -40,16 +40,16 @@ settings_of() {
 	esac
 }
 
-# words_of NAME: prints arguments of make for a kernel built here and for its modules, one a line. One
-# is built by clang, so its module is, too; Debian's kernels need gcc.
+# words_of NAME: prints arguments of make for a kernel built here and for its modules, one a line.
+# One is built by clang, so its module is, too; Debian's kernels need gcc.
 words_of() {
 	case $1 in
 	6.12-kcsan) echo CC=clang ;;
 	esac
 }
 
-# words_of_kernel NAME: the same for the kernel alone. KCSAN watches few accesses at a time, and missed
-# the module's among the kernel's; so in the kernel it follows barriers only.
+# words_of_kernel NAME: the same for the kernel alone. KCSAN watches few accesses at a time, and
+# missed the module's among the kernel's; so in the kernel it follows barriers only.
 words_of_kernel() {
 	words_of "$1"
 	case $1 in
@@ -86,8 +86,8 @@ qemu_major() {
 	echo "${version:-0}"
 }
 
-# Sets the array `qemu` to the command that starts QEMU: the cache's, or else the machine's. The cache's
-# may lack a library here, so it is used only if it runs. Returns 1 if there is none.
+# Sets the array `qemu` to the command that starts QEMU: the cache's, or else the machine's. The
+# cache's may lack a library here, so it is used only if it runs. Returns 1 if there is none.
 find_qemu() {
 	local at=$cache/qemu/root
 	qemu=(env "LD_LIBRARY_PATH=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu"

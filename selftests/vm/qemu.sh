@@ -3,8 +3,8 @@
 # The part of run that starts QEMU, waits for it and reads the kernel's log. Sourced
 # by run, whose variables it uses.
 
-# A boot of many CPUs is slow, but writes to the console all the time. Now and then the emulation stalls
-# in a boot; its console is silent from then on.
+# A boot of many CPUs is slow, but writes to the console all the time. Now and then the emulation
+# stalls in a boot; its console is silent from then on.
 boot_limit=$((120 + 2 * cpus))
 silence_limit=$((30 + cpus / 2))
 # With counted instructions one CPU of this machine does all the work, at a fifth of the speed.
@@ -36,8 +36,9 @@ without_known_warnings() {
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
 	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() node size
-	# Emulated CPUs that wait for a busy machine are not stalled. And a kernel with page tables of its
-	# own makes the emulator drop all translations at each entry, which takes a third of the time.
+	# Emulated CPUs that wait for a busy machine are not stalled. And a kernel with page tables
+	# of its own makes the emulator drop all translations at each entry, which takes a third of
+	# the time.
 	local emulated='pti=off rcupdate.rcu_cpu_stall_timeout=60 workqueue.watchdog_thresh=60 watchdog_thresh=30'
 	[ "$(qemu_major "${qemu[@]}")" -ge 8 ] || accel=tcg,thread=single
 	# On some machines /dev/kvm opens and kernels hang: their CPUs show no svm or vmx.
@@ -77,8 +78,8 @@ qemu_options() {
 
 running() { kill -0 "$pid" 2>/dev/null; }
 
-# QEMU waits for ever if its output is not read. So a cat stands between; when it dies, the run ends as
-# by SIGPIPE.
+# QEMU waits for ever if its output is not read. So a cat stands between; when it dies, the run
+# ends as by SIGPIPE.
 open_output() {
 	exec {out}> >(exec cat)
 	reader=$!
@@ -137,8 +138,8 @@ watch_command() {
 	close_output
 }
 
-# report STATUS SENTENCE: prints why the run failed, with the kernel's complaints or, without a verdict,
-# the end of the console's output; exits with STATUS.
+# report STATUS SENTENCE: prints why the run failed, with the kernel's complaints or, without a
+# verdict, the end of the console's output; exits with STATUS.
 report() {
 	step "$2"
 	if [ -n "${found:-}" ]; then
@@ -151,8 +152,8 @@ report() {
 	exit "$1"
 }
 
-# KCSAN's reports are between two lines of equals signs. Only those with a function of the module count:
-# the kernel has races of its own.
+# KCSAN's reports are between two lines of equals signs. Only those with a function of the module
+# count: the kernel has races of its own.
 without_foreign_races() {
 	awk '/====================/ { if (race && ours) printf "%s", block; else if (!race) printf "%s", block
 			block = ""; race = ours = 0 }
@@ -171,9 +172,9 @@ idles() {
 		END { exit !idle }'
 }
 
-# judge_stopped STATUS CPUS: on these CPUs a sleeping program does not wake. If the kernel's log shows
-# one of them idle, the emulator lost its timer; else the kernel is in a loop there. Complaints
-# about waiting for it are no others.
+# judge_stopped STATUS CPUS: on these CPUs a sleeping program does not wake. If the kernel's log
+# shows one of them idle, the emulator lost its timer; else the kernel is in a loop there.
+# Complaints about waiting for it are no others.
 judge_stopped() {
 	local n
 	! grep -qvE 'rcu: INFO|detected( expedited)? stalls|blocked for more than|Call Trace' <<<"${found:-rcu: INFO}" ||
@@ -186,8 +187,8 @@ judge_stopped() {
 	report 123 "CPU $2 of the guest wakes nobody any more (the command ended with $1)."
 }
 
-# The kernel patches its code by way of an int3. The emulator sometimes executes the int3 after it was
-# removed, because it had translated it before.
+# The kernel patches its code by way of an int3. The emulator sometimes executes the int3 after it
+# was removed, because it had translated it before.
 stale_int3() {
 	tr -d '\r\000' <"$log" | awk '
 		/Oops: / { oops = 1; int3 = /Oops: int3/ }
