@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# For people. Everything that is built goes into build/.
+# All output goes into build/.
 #
 #   make deps     install what building and testing needs (Debian packages); FOR=build: less
 #   make          library, BPF program, daemon, test programs
 #   make examples the smallest programs that show each use
 #   make module   hab.ko for the running kernel, or KDIR=path/to/headers
-#   make demo     the whole path, end to end, in a VM
-#   make check    tests on this host only, under a minute
-#   make test     all tests, in VMs too; make test-all: on each kernel (about an hour)
+#   make demo     all parts together, in a VM
+#   make check    tests on this host only, two minutes
+#   make test     all tests, also in VMs; make test-all: on each kernel (about an hour)
 #   make test-debug   under kernels with KASAN, lockdep, kmemleak, and KCSAN (hours)
-#   make fuzz     readers of what comes from outside, by libFuzzer (ten minutes)
+#   make fuzz     readers of outside input, by libFuzzer (ten minutes)
 #   make lint     style and static checks
-#   make bench    the paper's experiments and comparisons; QUICK=1: what needs no VM
+#   make bench    the paper's experiments and comparisons; QUICK=1: without the VM
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
 BUILD ?= build
@@ -40,7 +40,7 @@ include selftests/fuzz/fuzz.mk
 include bench/bench.mk
 include examples/examples.mk
 
-# FOR=build, demo, check, test, debug or bench: what for; test if not given.
+# FOR=build, demo, check, test, debug or bench: the purpose; test if not given.
 deps:
 	scripts/deps $(FOR)
 
@@ -110,8 +110,8 @@ install: lib daemon
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
 
-# What selftests/vm/run lays over the guest's root, renewed only when something changed:
-# a guest that runs meanwhile must not see its files replaced.
+# selftests/vm/run lays this folder over the guest's root. It is renewed only when something changed,
+# because a running guest must not see its files replaced.
 GUEST := $(BUILD)/install
 $(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl Makefile \
 		lib/hab.h lib/hab.pc.in daemon/habd.service module/60-hab.rules \

@@ -12,10 +12,10 @@ LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 .PHONY: lib
 lib: $(BUILD)/libhab.a $(LIB_SHARED)
 
-# Frame pointers in all that calls: the kernel follows them from a probe to its program.
+# Frame pointers in functions that call: the kernel follows them from a probe to the program.
 LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
 
-# Of this file, too: flags that change must not leave old objects.
+# Depends on this file, so that new flags rebuild all objects.
 $(BUILD)/lib/%.o: %.c lib/lib.mk
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) -iquote . $(CFLAGS) -MMD -MP -c -o $@ $<
