@@ -22,7 +22,6 @@
 #include <linux/cpuhotplug.h>
 
 #include "module/heap.h"
-#include "module/heaps.h"
 #include "module/hotplug.h"
 #include "module/topology.h"
 
@@ -38,7 +37,7 @@ static int place_cpu(unsigned int cpu)
 /* The CPU is dead, or never came up. */
 static int retire_cpu(unsigned int cpu)
 {
-	hab_dev_heaps_each(hab_dev_heap_retire, cpu);
+	hab_dev_heaps_retire(cpu);
 	return 0;
 }
 

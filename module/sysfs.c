@@ -12,7 +12,6 @@
 #include "core/throttle/throttle.h"
 #include "module/heap.h"
 #include "module/kfunc.h"
-#include "module/listeners.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
@@ -104,7 +103,7 @@ static DEVICE_ATTR_RW(share_by);
 
 static ssize_t sampling_interval_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hab_listeners_interval());
+	return sysfs_emit(buf, "%llu\n", hab_dev_heaps_interval());
 }
 
 static ssize_t sampling_interval_store(struct device *dev, struct device_attribute *attr,
@@ -115,7 +114,7 @@ static ssize_t sampling_interval_store(struct device *dev, struct device_attribu
 
 	err = kstrtou64(buf, 10, &mean_bytes);
 	if (!err)
-		err = hab_listeners_set_interval(mean_bytes);
+		err = hab_dev_heaps_set_interval(mean_bytes);
 	return err ? err : count;
 }
 static DEVICE_ATTR_RW(sampling_interval);
@@ -152,7 +151,7 @@ static DEVICE_ATTR_RO(throttled);
 
 static ssize_t heaps_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", hab_dev_heap_count());
+	return sysfs_emit(buf, "%u\n", hab_dev_heaps_count());
 }
 static DEVICE_ATTR_RO(heaps);
 

@@ -19,8 +19,6 @@
 
 #include "core/throttle/throttle.h"
 #include "module/telemetry.h"
-
-#define CREATE_TRACE_POINTS
 #include "module/trace.h"
 
 /* After so many seconds without an event the windows stop turning. */
@@ -113,7 +111,7 @@ static u64 turn_all(void)
 		if (!hab_counter_read(&throttles[kind].offered))
 			continue;
 		measured += hab_throttle_rotate(&throttles[kind], get_random_u64(), tell_window,
-					      &throttles[kind]);
+						&throttles[kind]);
 	}
 	return measured;
 }

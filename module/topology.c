@@ -108,7 +108,7 @@ u32 hab_topology_domain(u32 kind, unsigned int cpu)
 	return READ_ONCE(places[cpu].ids[kind]);
 }
 
-bool hab_topology_deserted(u32 kind, unsigned int cpu)
+bool hab_topology_was_last(u32 kind, unsigned int cpu)
 {
 	u32 id = hab_topology_domain(kind, cpu);
 	unsigned int other;

@@ -33,13 +33,13 @@ void hab_topology_place(unsigned int cpu);
 u32 hab_topology_domain(u32 kind, unsigned int cpu);
 
 /**
- * hab_topology_deserted - has a CPU that went left nobody in its domain?
+ * hab_topology_was_last - true if @cpu was the last online CPU of its domain
  * @kind: enum hab_domain_kind
  * @cpu: a CPU that is offline
  *
  * Context: a CPU hotplug callback, so that it stays true while that runs.
  */
-bool hab_topology_deserted(u32 kind, unsigned int cpu);
+bool hab_topology_was_last(u32 kind, unsigned int cpu);
 
 /**
  * hab_topology_cpus - which CPUs are in a domain
