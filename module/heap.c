@@ -27,7 +27,6 @@
 
 #include "module/heap.h"
 #include "module/names.h"
-#include "module/telemetry.h"
 #include "module/topology.h"
 
 /* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */
@@ -264,7 +263,8 @@ static int refill_locked(struct hab_dev_heap *heap, unsigned int cpu, u64 entere
 	return err;
 }
 
-int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill)
+int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
+			u64 *dropped_bytes)
 {
 	u64 entered = now_ns(&heap->books);
 	u64 least, want, dropped;
@@ -280,16 +280,12 @@ int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill
 	refill->granted_bytes = 0;
 	refill->sample_id = 0;
 
-	preempt_disable();
 	raw_spin_lock(&heap->lock);
 	dropped = heap->books.dropped;
 	err = refill_locked(heap, smp_processor_id(), entered, least, want, refill);
 	dropped = heap->books.dropped - dropped;
 	raw_spin_unlock(&heap->lock);
-	/* Still on that CPU: the event's CPU is the refill's. */
-	if (!err && refill->granted_bytes)
-		hab_telemetry_refill(heap->id, heap->name, refill, dropped << HAB_GRANULE_SHIFT);
-	preempt_enable();
+	*dropped_bytes = dropped << HAB_GRANULE_SHIFT;
 	return err;
 }
 

@@ -52,11 +52,13 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap);
  * hab_dev_heap_refill - HAB_IOC_REFILL
  * @heap: the heap
  * @refill: in and out, checked here
+ * @dropped_bytes: out: free extents that became waste by this refill
  *
- * Context: process; runs its middle part with preemption off.
+ * Context: process, preemption off, so that the refill stays on its CPU.
  * Return: 0, -EINVAL, -ENOMEM, -EAGAIN.
  */
-int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill);
+int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
+			u64 *dropped_bytes);
 
 /* HAB_IOC_RETURN: 0 or -EINVAL. */
 int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give);

@@ -11,14 +11,6 @@
 
 struct hab_dev_heap;
 
-/* For the tracepoints: the first listener was attached, the last one was detached. */
-int hab_listeners_add_tlab(void);
-void hab_listeners_remove_tlab(void);
-int hab_listeners_add_outside(void);
-void hab_listeners_remove_outside(void);
-int hab_listeners_add_sample(void);
-void hab_listeners_remove_sample(void);
-
 /**
  * hab_listeners_report - HAB_IOC_REPORT
  * @heap: the heap
