@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Integer types, 128-bit products and what else of arithmetic the kernel and user space spell
- * differently.
+ * Integer types and arithmetic with 128-bit products, by the functions of the kernel or of user
+ * space.
  */
 #ifndef HAB_CORE_ARITHMETIC_H
 #define HAB_CORE_ARITHMETIC_H
@@ -13,7 +13,7 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* a * b / c; the caller knows that it fits. */
+/* a * b / c, which must fit. */
 static inline u64 hab_mul_div(u64 a, u64 b, u64 c)
 {
 	return mul_u64_u64_div_u64(a, b, c);
