@@ -26,8 +26,8 @@ SHARED_SOURCES := filter kinds module_files rate string_table util
 DRAWN_SOURCES := profile_parts profile_folded profile_svg profile_html flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habd span options sockets privilege totals missed numbers metrics \
-	bpf_feed usdt_feed live libraries bpf_counts bpf_log replay \
-	ingest pending stacks stack_history sample_log \
+	module_feed probe_feed replay_feed bpf_reader libraries \
+	ingest pending stacks \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata sites \
 	http sending peer http_profile http_record http_json http_top http_page
@@ -62,8 +62,8 @@ $(DAEMON_BUILD)/%.o: daemon/$(1)/%.c daemon/daemon.mk | $(DAEMON_BUILD)
 endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 
-$(DAEMON_BUILD)/bpf_feed.o: $(BUILD)/hab.skel.h
-$(DAEMON_BUILD)/usdt_feed.o: $(BUILD)/hab_usdt.skel.h
+$(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
+$(DAEMON_BUILD)/probe_feed.o: $(BUILD)/hab_usdt.skel.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)

@@ -60,7 +60,7 @@ $(BUILD)/tests/explore_throttle_test: selftests/host/explore_throttle_test.c $(E
 $(BUILD)/tests/explore_refill_test: selftests/host/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c stack_history.c sample_log.c) daemon/shared/util.c
+STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c) daemon/shared/util.c
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)

@@ -44,6 +44,29 @@
 #endif
 #define HAB_SHARE_COMMON HAB_SHARES /* index of the common share */
 
+#define HAB_WINDOW_CLOSED   (1ull << 62)
+#define HAB_WINDOW_DECIDES  (1ull << 61)
+
+/**
+ * struct hab_window - a window of a share
+ * @measured: number of events. HAB_WINDOW_DECIDES is added unless the share's events also count in
+ *	the common window, which decides then: one increment gives both. At its end the window's
+ *	counter is exchanged for HAB_WINDOW_CLOSED: an event that counts later sees that and goes to
+ *	the next window, so the number of candidates is exact. All CPUs count here.
+ * @interval: length of a stratum; 0 in a window that does not decide
+ * @quota: slots
+ * @probability: of an event to be a candidate, 2^32 = certain
+ *
+ * All but @measured is written while that is closed, and read after a count in it, which pairs
+ * with the release that opened it.
+ */
+struct hab_window {
+	hab_counter measured;
+	u32 interval;
+	u32 quota;
+	u64 probability;
+};
+
 /**
  * struct hab_share - one who raises events
  * @key: who, or 0: free

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/http/http.h"
+#include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
@@ -185,21 +186,28 @@ static int choose_source(struct options *options)
 	}
 	if (options->source == SOURCE_REPLAY)
 		return 0;
-	return options->source == SOURCE_MODULE ? feed_check_bpf() : feed_check_usdt(options);
+	if (!privilege_check(options->source == SOURCE_MODULE))
+		return EXIT_PRIVILEGE;
+	return options->source == SOURCE_MODULE ? feed_check_module() :
+						  feed_check_probes(&options->libraries);
 }
 
 static struct feed *open_feed(struct habd *habd, int *code)
 {
 	const struct options *options = habd->options;
+	struct feed *feed;
 
-	switch (options->source) {
-	case SOURCE_REPLAY:
-		return feed_open_replay(habd, options->replay, code);
-	case SOURCE_USDT:
-		return feed_open_usdt(habd, code);
-	default:
-		return feed_open_bpf(habd, code);
-	}
+	if (options->source == SOURCE_REPLAY)
+		return feed_open_replay(habd->ingest, &habd->lock, options->replay, code);
+	if (options->source == SOURCE_USDT)
+		feed = feed_open_probes(habd->ingest, &habd->lock, options->events,
+					&options->libraries, options->rate, code);
+	else
+		feed = feed_open_module(habd->ingest, &habd->lock, options->events, code);
+	/* Only loading and attaching needed all of them. */
+	if (feed)
+		privilege_drop();
+	return feed;
 }
 
 /* What another habd missed is known from now on, also to those who ask. */

@@ -25,14 +25,14 @@ void numbers_begin(struct numbers *numbers, struct habd *habd)
 		       totals->nr_processes * sizeof(*totals->processes));
 	numbers->missed = missed_counts(habd->missed);
 	numbers->ingest = *ingest_counts(habd->ingest);
-	numbers->hold = *ingest_hold_counts(habd->ingest);
+	numbers->pending = *ingest_pending_counts(habd->ingest);
 	numbers->stacks = stacks_count(habd->stacks);
 	numbers->stacks_folded = stacks_folded(habd->stacks);
 	numbers->binaries = binaries_count(habd->binaries);
 	numbers->binaries_refused = binaries_refused(habd->binaries);
 	numbers->processes = processes_count(habd->processes);
 	numbers->maps_unreadable = processes_unreadable(habd->processes);
-	numbers->ended = habd->feed->ops->ended(habd->feed);
+	numbers->ended = habd->feed->ended;
 	pthread_mutex_unlock(&habd->lock);
 	numbers->symbols_unreadable = symbols_unreadable(habd->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - habd->start_monotonic_ns) / 1e9;

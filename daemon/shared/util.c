@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 static const char *program_name = "hab";
@@ -184,6 +185,15 @@ void human_bytes(uint64_t bytes, char *out, size_t size)
 		unit++;
 	}
 	snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+uint64_t hash_seed;
+
+/* Without random bytes (a kernel that has just booted) the seed stays 0. */
+__attribute__((constructor)) static void draw_hash_seed(void)
+{
+	if (getrandom(&hash_seed, sizeof(hash_seed), GRND_NONBLOCK) < 0)
+		hash_seed = 0;
 }
 
 uint64_t hash_number(uint64_t number)

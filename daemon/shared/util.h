@@ -50,6 +50,8 @@ void clean_copy(char *to, size_t size, const char *from, size_t from_size);
 /* "12.3 MiB" */
 void human_bytes(uint64_t bytes, char *out, size_t size);
 
+/* Random, drawn when the program starts. */
+extern uint64_t hash_seed;
 uint64_t hash_bytes(const void *data, size_t length, uint64_t seed);
 uint64_t hash_number(uint64_t number);
 

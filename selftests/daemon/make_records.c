@@ -162,10 +162,9 @@ static uint64_t address(uint64_t stack, uint64_t depth)
 	return 0x100000000ull + (stack * HAB_STACK_DEPTH + depth) * 16;
 }
 
-static void write_record(const void *record, uint32_t length)
+static void write_bytes(const void *bytes, size_t size)
 {
-	if (fwrite(&length, sizeof(length), 1, output) != 1 ||
-	    fwrite(record, length, 1, output) != 1) {
+	if (fwrite(bytes, size, 1, output) != 1) {
 		perror("make_records: the file cannot be written");
 		exit(1);
 	}
@@ -193,6 +192,7 @@ static void write_heap(uint64_t process)
 {
 	struct hab_record_heap heap = {
 		.head = { .type = HAB_RECORD_HEAP,
+			  .size = sizeof(heap),
 			  .pid = (uint32_t)pid_of(process),
 			  .tid = (uint32_t)pid_of(process),
 			  .time_ns = set.start_ns },
@@ -201,7 +201,7 @@ static void write_heap(uint64_t process)
 
 	write_comm(heap.comm, process);
 	strncpy(heap.heap_name, heap_of(process), HAB_NAME_LEN - 1);
-	write_record(&heap, sizeof(heap));
+	write_bytes(&heap, sizeof(heap));
 }
 
 static void fill_sample(struct hab_record_sample *sample, uint64_t i)
@@ -210,6 +210,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 	uint64_t pid = pid_of(process);
 
 	sample->head.type = HAB_RECORD_SAMPLE;
+	sample->head.size = sizeof(*sample);
 	sample->head.pid = (uint32_t)pid;
 	sample->head.tid = (uint32_t)(pid + i / set.processes % set.threads);
 	sample->head.time_ns = set.start_ns + i * set.step_us * 1000;
@@ -245,20 +246,21 @@ static void write_sample(uint64_t i)
 
 	fill_sample(&sample, i);
 	for (j = 0; j < set.depth && !set.thread_stacks; j++) {
-		sample.frames[j].status = 2;
+		sample.frames[j].status = HAB_FRAME_ADDRESS;
 		sample.frames[j].offset = address(i % set.stacks, j);
 	}
 	sample.nr_frames = j;
-	write_record(&sample, sizeof(sample));
+	write_bytes(&sample, sizeof(sample));
 	if (!set.thread_stacks)
 		return;
 	stack.head = sample.head;
 	stack.head.type = HAB_RECORD_STACK;
+	stack.head.size = sizeof(stack);
 	stack.sample_id = sample.sample_id;
 	stack.nr_frames = (uint32_t)set.depth;
 	for (j = 0; j < set.depth; j++)
 		stack.frames[j] = address(i % set.stacks, j);
-	write_record(&stack, sizeof(stack));
+	write_bytes(&stack, sizeof(stack));
 }
 
 static void end_process(pid_t pid)
@@ -420,12 +422,15 @@ static void write_samples(void)
 
 int main(int argc, char **argv)
 {
+	const struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+
 	parse(argc, argv);
 	output = strcmp(argv[optind], "-") ? fopen(argv[optind], "we") : stdout;
 	if (!output) {
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));
 		return 1;
 	}
+	write_bytes(&head, sizeof(head));
 	if (set.live)
 		write_live();
 	else

@@ -70,10 +70,11 @@ void test_parent(void (*child)(void))
 	__asm__ volatile("" ::: "memory");
 }
 
-static void emit(const void *record, uint32_t length)
+/* Sets the record's size, too. */
+static void emit(void *record, uint32_t size)
 {
-	fwrite(&length, sizeof(length), 1, output);
-	fwrite(record, length, 1, output);
+	((struct hab_record_head *)record)->size = size;
+	fwrite(record, size, 1, output);
 }
 
 static struct hab_record_sample new_sample(uint64_t bytes, uint64_t probability)
@@ -100,7 +101,7 @@ static uint64_t estimate(const struct hab_record_sample *sample)
 	return (uint64_t)((scaled + sample->probability / 2) / sample->probability);
 }
 
-static void emit_sample(const struct hab_record_sample *sample)
+static void emit_sample(struct hab_record_sample *sample)
 {
 	total_samples++;
 	total_bytes += sample->bytes;
@@ -135,7 +136,7 @@ static void kernel_frames(struct hab_record_sample *sample)
 		/* Those of libc have another build id; they are not what is tested. */
 		if (offset > 1 << 20)
 			break;
-		sample->frames[i].status = 1;
+		sample->frames[i].status = HAB_FRAME_FILE;
 		memcpy(sample->frames[i].build_id, build_id, sizeof(build_id));
 		sample->frames[i].offset = offset - (i == 0);
 	}
@@ -233,15 +234,15 @@ static void scenario_no_names(void)
 	/* An address that is in no mapping. */
 	sample = new_sample(778, CERTAIN);
 	sample.nr_frames = 2;
-	sample.frames[0].status = 2;
+	sample.frames[0].status = HAB_FRAME_ADDRESS;
 	sample.frames[0].offset = 0xdead0000;
-	sample.frames[1].status = 2;
+	sample.frames[1].status = HAB_FRAME_ADDRESS;
 	sample.frames[1].offset = 0xffffffffffffffffull;
 	emit_sample(&sample);
 	/* A build id that nobody has ever seen. */
 	sample = new_sample(779, CERTAIN);
 	sample.nr_frames = 1;
-	sample.frames[0].status = 1;
+	sample.frames[0].status = HAB_FRAME_FILE;
 	memset(sample.frames[0].build_id, 0xab, sizeof(sample.frames[0].build_id));
 	sample.frames[0].offset = 0x1234;
 	emit_sample(&sample);
@@ -281,11 +282,10 @@ static void scenario_malformed(void)
 	struct hab_record_sample sample = new_sample(1, CERTAIN);
 	struct hab_record_stack stack = { .head = { .type = HAB_RECORD_STACK } };
 
-	emit(&sample, 3);
 	sample.nr_frames = 0;
-	emit(&sample, offsetof(struct hab_record_sample, frames) - 1);
+	emit(&sample, offsetof(struct hab_record_sample, frames) - 8);
 	sample.nr_frames = HAB_STACK_DEPTH;
-	emit(&sample, sizeof(sample) - 1);
+	emit(&sample, sizeof(sample) - 8);
 	sample.nr_frames = HAB_STACK_DEPTH + 1;
 	emit(&sample, sizeof(sample));
 	sample.head.type = 99;
@@ -293,8 +293,8 @@ static void scenario_malformed(void)
 	stack.nr_frames = 0xffffffff;
 	emit(&stack, sizeof(stack));
 	stack.nr_frames = 2;
-	emit(&stack, offsetof(struct hab_record_stack, frames) + 15);
-	total_malformed += 7;
+	emit(&stack, offsetof(struct hab_record_stack, frames) + 8);
+	total_malformed += 6;
 }
 
 static void scenario_other_samples(void)
@@ -331,7 +331,7 @@ static void scenario_many(void)
 		now_ns += MS;
 		sample.head.pid = sample.head.tid = 0x70000000 + i;
 		for (unsigned int j = 0; j < HAB_STACK_DEPTH; j++) {
-			sample.frames[j].status = 1;
+			sample.frames[j].status = HAB_FRAME_FILE;
 			memset(sample.frames[j].build_id, 0xcd, sizeof(build_id));
 			sample.frames[j].offset = (uint64_t)i << 20 | j << 8;
 		}
@@ -383,6 +383,7 @@ int main(int argc, char **argv)
 		.comm = "replay_gen",
 		.heap_name = "test",
 	};
+	struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
 	bool pacing = argc == 3 && !strcmp(argv[1], "--pace");
 	bool many = argc == 4 && !strcmp(argv[1], "--many");
 	const char *file;
@@ -399,6 +400,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	dl_iterate_phdr(find_build_id, NULL);
+	fwrite(&head, sizeof(head), 1, output);
 	emit(&heap, sizeof(heap));
 	return pacing ? pace() : write_scenario(file, argv[argc - 1], many);
 }

@@ -47,7 +47,7 @@ $(FUZZ)/module_rate.h: module/sysfs.c | $(FUZZ)
 $(FUZZ)/rate_fuzz.o: $(FUZZ)/module_rate.h
 $(FUZZ)/rate_fuzz.o: FUZZ_FLAGS += -I$(FUZZ)
 
-FUZZ_TABLES := ingest pending stacks stack_history sample_log binaries build_id processes symbols symbol_reader symbol_file demangle replay totals \
+FUZZ_TABLES := ingest pending stacks binaries build_id processes symbols symbol_reader symbol_file demangle replay_feed totals \
 	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata \
 	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c
 FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c

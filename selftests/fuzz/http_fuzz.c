@@ -28,6 +28,7 @@ static void set_stacks(void)
 	unsigned int i;
 
 	sample.head.type = HAB_RECORD_SAMPLE;
+	sample.head.size = sizeof(sample);
 	sample.head.pid = sample.head.tid = 500000000;
 	sample.bytes = 4096;
 	sample.probability = 1ull << 32;
@@ -59,7 +60,7 @@ static void set_tables(void)
 	habd.recent[0] = stacks_mark(habd.stacks);
 	habd.recent[1] = stacks_mark(habd.stacks);
 	habd.stop_fd = eventfd(1, EFD_CLOEXEC);
-	habd.feed = feed_open_replay(&habd, "/dev/null", &code);
+	habd.feed = feed_open_replay(habd.ingest, &habd.lock, "/dev/null", &code);
 	promise(habd.feed);
 	set_stacks();
 }

@@ -52,18 +52,24 @@ static void add(const char *target, const char *name, int how, const void *data,
 
 /* --- records ---------------------------------------------------------------------- */
 
-static void add_record(struct text *file, const void *record, size_t size, bool replayed)
+/* Sets the record's size, too. */
+static void add_record(struct text *file, void *record, size_t size, bool replayed)
 {
 	uint8_t high = (uint8_t)(size >> 8), low = (uint8_t)size;
-	uint32_t length = (uint32_t)size;
 
-	if (replayed) {
-		text_bytes(file, &length, sizeof(length));
-	} else {
+	((struct hab_record_head *)record)->size = (uint32_t)size;
+	if (!replayed) {
 		text_bytes(file, &high, 1);
 		text_bytes(file, &low, 1);
 	}
 	text_bytes(file, record, size);
+}
+
+static void add_recording_head(struct text *file)
+{
+	const struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+
+	text_bytes(file, &head, sizeof(head));
 }
 
 static void fill_sample(struct hab_record_sample *sample, uint64_t number)
@@ -82,10 +88,10 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 	strcpy(sample->heap_name, "heap");
 	strcpy(sample->tag, "node");
 	sample->nr_frames = 2;
-	sample->frames[0].status = 1;
+	sample->frames[0].status = HAB_FRAME_FILE;
 	sample->frames[0].build_id[0] = 1;
 	sample->frames[0].offset = 0x1000;
-	sample->frames[1].status = 2;
+	sample->frames[1].status = HAB_FRAME_ADDRESS;
 	sample->frames[1].offset = 0x7f0000001000;
 }
 
@@ -111,6 +117,8 @@ static void add_records(struct text *file, bool replayed)
 					    .event = {
 						    .window = 5, .candidates = 9, .quota = 4 } };
 
+	if (replayed)
+		add_recording_head(file);
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
 	add_record(file, &sample, sample_size(&sample), replayed);
@@ -155,6 +163,7 @@ static void make_windows(const char *path)
 	struct text file = { 0 };
 	uint64_t i;
 
+	add_recording_head(&file);
 	for (i = 1; i <= 3000; i++) {
 		fill_sample(&sample, i);
 		sample.nr_frames = 0;

@@ -91,10 +91,11 @@ static void feed_file(const struct input *input)
 	if (fd < 0 || write(fd, input->data, input->size) != (ssize_t)input->size)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	feed = feed_open_replay(&habd, path, &code);
+	feed = feed_open_replay(habd.ingest, &habd.lock, path, &code);
 	promise(feed);
-	while (!feed->ops->ended(feed))
-		feed->ops->poll(feed, 0);
+	while (!feed->ended && feed->ops->poll(feed, 0) >= 0)
+		;
+	ingest_flush_all(habd.ingest); /* a recording that was refused was not flushed */
 	feed->ops->read(feed, &totals);
 	promise(totals.machine.sampled == ingest_counts(habd.ingest)->samples - before);
 	free(totals.processes);

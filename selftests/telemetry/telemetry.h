@@ -276,12 +276,13 @@ static inline void machine_totals(struct _test_data_telemetry *self, struct hab_
 static inline bool process_totals(struct _test_data_telemetry *self, uint32_t pid,
 				  struct hab_process_totals *totals)
 {
-	const struct hab_process_place *place = &self->skeleton->bss->places.at[pid % HAB_PLACES];
+	const struct hab_process_slot *slot =
+		&self->skeleton->bss->process_slots.slots[pid % HAB_PROCESS_SLOTS];
 
-	if (place->pid != pid)
+	if (slot->pid != pid)
 		return !bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid,
 					    totals);
-	*totals = place->totals;
+	*totals = slot->totals;
 	return true;
 }
 

@@ -65,12 +65,12 @@ TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted
 	if (!self->skeleton)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	ASSERT_EQ(0, run_load(&load, &stats));
-	child = fork_as(getpid() + HAB_PLACES);
+	child = fork_as(getpid() + HAB_PROCESS_SLOTS);
 	if (!child)
 		_exit(run_load(&load, &stats) || run_load(&load, &stats));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
-	ASSERT_EQ(getpid() + HAB_PLACES, child);
+	ASSERT_EQ(getpid() + HAB_PROCESS_SLOTS, child);
 	ASSERT_TRUE(process_totals(self, getpid(), &mine));
 	ASSERT_TRUE(process_totals(self, child, &others));
 	EXPECT_EQ(200, mine.refills);
