@@ -13,7 +13,7 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* a * b / c; the caller knows that it fits. */
+/* a * b / c, which must fit. */
 static inline u64 hab_mul_div(u64 a, u64 b, u64 c)
 {
 	return mul_u64_u64_div_u64(a, b, c);

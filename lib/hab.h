@@ -32,13 +32,6 @@ struct hab_heap;
 #define HAB_HEAP_PROCESS 0x1u /* never use the device */
 #define HAB_HEAP_DEVICE	 0x2u /* fail without the device instead of falling back */
 #define HAB_HEAP_VERIFY	 0x4u /* read the hardware's CPU number in each section */
-/*
- * For experiments: the paper's own allocation, which tolerates foreign allocations and
- * counts them (Listings 1 and 2), and the same with its first try in a restartable
- * sequence. One level or none, in the process only.
- */
-#define HAB_HEAP_TOLERANT      0x8u
-#define HAB_HEAP_TOLERANT_RSEQ 0x10u
 
 /* Instead of a size in tlab_bytes. */
 #define HAB_TLAB_NONE ((size_t)1) /* each object is a chunk of its own */
@@ -95,7 +88,8 @@ struct hab_chunk {
 	int level;
 };
 
-#define HAB_STATS_LEVELS 5 /* the heap and at most four levels */
+#define HAB_STATS_LEVELS   5  /* the heap and at most four levels */
+#define HAB_LEVEL_NAME_LEN 16 /* with the closing NUL */
 
 /**
  * struct hab_heap_stats - what a heap has done
@@ -103,10 +97,8 @@ struct hab_chunk {
  * @chunks: chunks taken (TLABs, allocations outside them, hab_chunk_take())
  * @chunk_bytes: their sum
  * @foreign: chunks from a buffer that is not of the committing CPU's domain, by
- *	the hardware's CPU number; counted only with HAB_HEAP_VERIFY and in tolerant heaps
+ *	the hardware's CPU number; counted only with HAB_HEAP_VERIFY
  * @verified: chunks that were checked for that
- * @neighbours: of the foreign ones of a tolerant heap those taken from a neighbour on
- *	purpose, because the own buffer was being refilled
  * @restarts: restartable sequences that had to start again
  * @conflicts: takes that lost to another CPU of the same domain and tried again
  * @tlab_refills: TLABs taken
@@ -130,7 +122,6 @@ struct hab_heap_stats {
 	uint64_t chunk_bytes;
 	uint64_t foreign;
 	uint64_t verified;
-	uint64_t neighbours;
 	uint64_t restarts;
 	uint64_t conflicts;
 	uint64_t tlab_refills;
@@ -146,6 +137,7 @@ struct hab_heap_stats {
 	uint32_t nr_levels;
 	uint32_t reserved;
 	struct {
+		char name[HAB_LEVEL_NAME_LEN];
 		uint64_t refills;
 		uint64_t granted_bytes;
 		uint64_t waste_bytes;

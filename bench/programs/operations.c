@@ -59,13 +59,13 @@ static uint32_t rseq_cpu(const struct rseq *area)
 
 static uint64_t steps(size_t size)
 {
-	return (size + BENCH_GRANULE - 1) / BENCH_GRANULE * BENCH_WORD_STEP;
+	return (size + HAB_GRANULE - 1) / HAB_GRANULE * HAB_WORD_STEP;
 }
 
 /* Addresses that nobody follows: only the words are measured. */
 static void *address(uint64_t word)
 {
-	return (void *)(BENCH_TOP(word) * BENCH_GRANULE);
+	return (void *)(HAB_WORD_TOP(word) * HAB_GRANULE);
 }
 
 /* Takes from before and after may give the same addresses: nobody follows them. */

@@ -16,6 +16,12 @@
 #define REPLAY_STOP	 1
 #define REPLAY_SAFEPOINT 2
 
+enum replay_tolerant {
+	REPLAY_STRICT,
+	REPLAY_TOLERANT,
+	REPLAY_TOLERANT_RSEQ,
+};
+
 /**
  * struct replay_options - what the user asked for
  * @label: what the first column says; NULL: the allocator's name
@@ -32,7 +38,7 @@
  * @sample: hab samples every so many bytes on average, into a handler that counts; negative: not
  * @touch: hab's whole heap before the threads start
  * @turn: events after which a thread yields its CPU; 0: never
- * @tolerant: 0 the strict mode, 1 the paper's listings, 2 the paper's policy with rseq
+ * @tolerant: a heap of tolerant.h instead
  */
 struct replay_options {
 	const char *label;
@@ -49,7 +55,7 @@ struct replay_options {
 	long sample;
 	bool touch;
 	size_t turn;
-	int tolerant;
+	enum replay_tolerant tolerant;
 };
 
 /**

@@ -14,6 +14,7 @@
 #include "lib/hab.h"
 #include "replay_loop.h"
 #include "safepoint.h"
+#include "tolerant.h"
 
 /* An object that finds no room right after so many collections never will. */
 #define MAX_TRIES 1000
@@ -29,15 +30,7 @@ static uint32_t heap_flags(void)
 	const struct replay_options *options = &replay.options;
 	uint32_t flags = options->device ? HAB_HEAP_DEVICE : HAB_HEAP_PROCESS;
 
-	if (options->verify)
-		flags |= HAB_HEAP_VERIFY;
-	if (!options->tolerant)
-		return flags;
-#ifdef HAB_HEAP_TOLERANT
-	return flags | (options->tolerant == 1 ? HAB_HEAP_TOLERANT : HAB_HEAP_TOLERANT_RSEQ);
-#else
-	replay_fail("this library has no tolerant modes");
-#endif
+	return options->verify ? flags | HAB_HEAP_VERIFY : flags;
 }
 
 static void read_stats(struct hab_heap_stats *stats)
@@ -120,7 +113,10 @@ static void open_heap(void)
 	hab_heap_config_init(&config);
 	config.arena_bytes = options->arena_bytes;
 	config.flags = heap_flags();
-	err = hab_heap_create(&heap, &config);
+	if (options->tolerant == REPLAY_STRICT)
+		err = hab_heap_create(&heap, &config);
+	else
+		err = tolerant_create(&heap, &config, options->tolerant == REPLAY_TOLERANT_RSEQ);
 	if (err)
 		replay_fail("no heap with levels %s and TLABs %s in an arena of %zu bytes: %s",
 			    options->levels ? options->levels : "as by default",

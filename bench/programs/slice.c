@@ -120,7 +120,7 @@ static const struct work works[] = {
 
 static struct slice_control *control(void)
 {
-	return (struct slice_control *)((char *)hab_rseq_area() + 28);
+	return (struct slice_control *)((char *)__builtin_thread_pointer() + hab_rseq_offset + 28);
 }
 
 /* 0, or why the thread cannot ask. */

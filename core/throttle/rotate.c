@@ -6,7 +6,7 @@
  * distribution with success probability quota / average, which takes the ratio
  * of two logarithms close to 0; both have 40 bits of fraction.
  */
-#include "core/throttle/logarithm.h"
+#include "core/logarithm.h"
 #include "core/throttle/throttle.h"
 
 #define AVERAGE_SHIFT 16
@@ -318,7 +318,7 @@ static u64 take_excess(struct hab_throttle *throttle, u64 quota)
 }
 
 u64 hab_throttle_rotate(struct hab_throttle *throttle, u64 random, hab_window_end_fn ended,
-		      void *context)
+			void *context)
 {
 	u64 offered = hab_counter_read(&throttle->offered);
 	u64 measured = offered - throttle->offered_before;

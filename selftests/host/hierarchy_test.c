@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
+#include "core/hierarchy/growth.h"
 #include "core/hierarchy/hierarchy.h"
 
 #define CPUS 8
@@ -69,7 +70,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, 0, &plan);
 	if (err)
 		return err;
-	/* What it is now: the plan may have emptied it to fill the rests. */
+	/* Read again: the plan may have retired this buffer. */
 	old = *word;
 	if (plan.replaces_word)
 		*word = plan.word;
@@ -224,8 +225,8 @@ TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
 	}
 	EXPECT_EQ(i, self->h.invalid_words);
 	/* Within the block, but not ending where it ends: a rest that was made up. */
-	EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1,
-					HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &rest));
+	EXPECT_FALSE(hab_hierarchy_word_free(
+		&self->h, 1, HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &rest));
 	EXPECT_EQ(0, rest);
 }
 
@@ -250,7 +251,7 @@ TEST_F(books, a_reset_gives_the_whole_arena_back)
 		;
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 1));
 	hab_hierarchy_reset(&self->h);
-	EXPECT_EQ(0, self->h.rests.nr);
+	EXPECT_EQ(0, self->h.free_extents.nr);
 	EXPECT_EQ(32 * MiB, books_sum(self));
 	ASSERT_EQ(0, take(self, 0, 100, 100, &chunk, &size));
 	EXPECT_EQ(0, chunk);
@@ -272,7 +273,7 @@ TEST_F(books, a_rest_that_a_large_request_left_serves_the_next_refill)
 	ASSERT_EQ(0, take(self, 1, 324, 324, &chunk, &size));
 	EXPECT_EQ(left + 700, chunk);
 	EXPECT_EQ(next, self->h.next);
-	EXPECT_EQ(0, self->h.rests.nr);
+	EXPECT_EQ(0, self->h.free_extents.nr);
 }
 
 TEST_F(books, a_heap_is_full_only_when_no_rest_serves)
@@ -325,7 +326,7 @@ TEST_F(books, what_is_given_back_is_granted_again_and_only_once)
 	EXPECT_EQ(400, self->h.returned);
 }
 
-TEST_F(books, neighbouring_rests_become_one)
+TEST_F(books, adjacent_free_extents_are_joined)
 {
 	u64 chunk, size;
 
@@ -333,14 +334,14 @@ TEST_F(books, neighbouring_rests_become_one)
 	ASSERT_EQ(0, take(self, 0, 300, 300, &chunk, &size));
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 100));
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200, 100));
-	EXPECT_EQ(2, self->h.rests.nr);
+	EXPECT_EQ(2, self->h.free_extents.nr);
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 100, 100));
-	EXPECT_EQ(1, self->h.rests.nr);
+	EXPECT_EQ(1, self->h.free_extents.nr);
 	ASSERT_EQ(0, take(self, 1, 300, 300, &chunk, &size));
 	EXPECT_EQ(0, chunk);
 }
 
-TEST_F(books, of_too_many_rests_the_smallest_is_waste)
+TEST_F(books, of_too_many_free_extents_the_smallest_become_waste)
 {
 	u64 chunk, size, waste = 0;
 	int i;
@@ -351,50 +352,49 @@ TEST_F(books, of_too_many_rests_the_smallest_is_waste)
 		ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200 * i, 1 + i));
 	for (i = 0; i < 10; i++)
 		waste += 1 + i;
-	EXPECT_EQ(HAB_MAX_FREE_EXTENTS, self->h.rests.nr);
+	EXPECT_EQ(HAB_MAX_FREE_EXTENTS, self->h.free_extents.nr);
 	EXPECT_EQ(waste, self->h.waste);
 	self->handed_out = 30000 - self->h.returned;
 	EXPECT_EQ(32 * MiB, books_sum(self));
 }
 
-/* The largest of the set, by looking at each. */
-static u64 largest_rest(const struct hab_free_extents *rests)
+static u64 largest_extent(const struct hab_free_extents *set)
 {
 	u64 most = 0;
 	u32 i;
 
-	for (i = 0; i < rests->nr; i++)
-		most = rests->rests[i].size > most ? rests->rests[i].size : most;
+	for (i = 0; i < set->nr; i++)
+		most = max(most, set->extents[i].size);
 	return most;
 }
 
-TEST(the_largest_rest_is_found_whatever_came_and_went_before)
+TEST(the_largest_free_extent_is_found_after_any_adds_and_takes)
 {
-	static struct hab_free_extents rests;
+	static struct hab_free_extents set;
 	u64 start = 0, most, least;
 	int i, n;
 
 	srandom(1);
 	for (n = 0; n < 20000; n++) {
 		if (random() % 2) {
-			struct hab_extent rest = { .start = start, .size = 1 + random() % 1000 };
+			struct hab_extent extent = { .start = start, .size = 1 + random() % 1000 };
 
-			/* A gap, or they would become one. */
-			start += rest.size + 1;
-			hab_free_extents_add(&rests, rest);
+			/* A gap keeps them apart. */
+			start += extent.size + 1;
+			hab_free_extents_add(&set, extent);
 		}
-		most = largest_rest(&rests);
+		most = largest_extent(&set);
 		least = 1 + random() % 1000;
-		i = hab_free_extents_largest(&rests, least);
+		i = hab_free_extents_largest(&set, least);
 		ASSERT_EQ(most >= least, i >= 0);
 		if (i < 0)
 			continue;
-		ASSERT_EQ(most, rests.rests[i].size);
-		hab_free_extents_take(&rests, i, 1 + random() % most);
+		ASSERT_EQ(most, set.extents[i].size);
+		hab_free_extents_take(&set, i, 1 + random() % most);
 	}
 }
 
-TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
+TEST_F(books, what_a_retired_buffer_has_left_is_granted_to_other_domains)
 {
 	u64 chunk, size, first;
 
@@ -403,8 +403,8 @@ TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
 	hab_hierarchy_retire(&self->h, 1, 7);
 	EXPECT_EQ(0, *hab_hierarchy_word(&self->h, 7));
 	hab_hierarchy_retire(&self->h, 0, 1);
-	/* Both levels' rests lie next to each other. */
-	EXPECT_EQ(1, self->h.rests.nr);
+	/* What both levels had left is adjacent. */
+	EXPECT_EQ(1, self->h.free_extents.nr);
 	ASSERT_EQ(0, take(self, 0, 1000, 1000, &chunk, &size));
 	EXPECT_EQ(first + 24, chunk);
 	ASSERT_EQ(0, take(self, 7, 16, 16, &chunk, &size));
@@ -431,7 +431,7 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 {
 	static const struct hab_level growing = { 1 * MiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
 	u64 most = 1 * MiB / HAB_GRANULE, size = most / 64, now = 1;
-	u64 enough = TOOK * HAB_GROW_BELOW;
+	u64 enough = TOOK * HAB_GROWTH_ENOUGH;
 	int i;
 
 	/* Of what is free a sixteenth is less than that. */
@@ -461,7 +461,7 @@ TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size
 
 	start(self, 64 * MiB, 1, &growing);
 	for (; (size = next_block(self, now)); now += TOOK) {
-		EXPECT_LE(size, max(bytes, min(HAB_GROW_GUIDED * bytes * (arena - used) / arena,
+		EXPECT_LE(size, max(bytes, min(HAB_GROWTH_GUIDED * bytes * (arena - used) / arena,
 					       (arena - used) / 16)));
 		used += size;
 		largest = max(largest, size);
@@ -469,7 +469,7 @@ TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size
 		refills++;
 	}
 	EXPECT_EQ(arena, used);
-	EXPECT_GT(largest, HAB_GROW_GUIDED * bytes * 3 / 4);
+	EXPECT_GT(largest, HAB_GROWTH_GUIDED * bytes * 3 / 4);
 	EXPECT_LE(last, bytes);
 	/* All of one size they would be 1,024. */
 	EXPECT_LT(refills, 700);

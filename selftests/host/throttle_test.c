@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "core/throttle/logarithm.h"
+#include "core/logarithm.h"
 #include "core/throttle/throttle.h"
 #include "reader.h"
 

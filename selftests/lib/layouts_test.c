@@ -35,11 +35,6 @@ FIXTURE_VARIANT(layout)
 	{                                               \
 		levels, tlab, (flags) | HAB_HEAP_VERIFY \
 	}
-#define TOLERANT(name, levels, tlab, flags) \
-	FIXTURE_VARIANT_ADD(layout, name)   \
-	{                                   \
-		levels, tlab, flags         \
-	}
 
 LAYOUT(tlab_heap, "none", 4 * KiB, HAB_HEAP_PROCESS);
 LAYOUT(tlab_plab, "plab=1M@package", 1 * KiB, HAB_HEAP_PROCESS);
@@ -59,10 +54,6 @@ LAYOUT(device_four_above_the_tlabs, "g=8M@global,n=4M@node,p=2M@llc,c=128K@cpu",
        HAB_HEAP_DEVICE);
 LAYOUT(device_no_tlabs, "clab=256K@cpu", HAB_TLAB_NONE, HAB_HEAP_DEVICE);
 LAYOUT(device_all_automatic, "plab=auto@package,clab=auto@cpu", HAB_TLAB_AUTO, HAB_HEAP_DEVICE);
-TOLERANT(tolerant_plab, "plab=1M@package", 4 * KiB, HAB_HEAP_TOLERANT);
-TOLERANT(tolerant_clab_no_tlabs, "clab=256K@cpu", HAB_TLAB_NONE, HAB_HEAP_TOLERANT);
-TOLERANT(tolerant_heap, "none", 4 * KiB, HAB_HEAP_TOLERANT);
-TOLERANT(tolerant_rseq_plab, "plab=1M@package", 4 * KiB, HAB_HEAP_TOLERANT_RSEQ);
 
 FIXTURE_SETUP(layout)
 {
@@ -163,8 +154,7 @@ TEST_F(layout, objects_are_disjoint_and_no_byte_is_lost)
 	EXPECT_LE(stats.allocated_bytes, bytes + 64 * objects);
 	EXPECT_EQ(stats.chunk_bytes - stats.returned_bytes,
 		  stats.allocated_bytes + stats.tlab_waste_bytes);
-	if (!(variant->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)))
-		EXPECT_EQ(0, stats.foreign);
+	EXPECT_EQ(0, stats.foreign);
 	ASSERT_EQ(0, hab_heap_reset(self->heap));
 	EXPECT_NE(NULL, hab_alloc(self->heap, 100));
 }
@@ -192,11 +182,6 @@ TEST_F(layout, what_threads_leave_in_their_tlabs_serves_others)
 	}
 	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
 	EXPECT_EQ(64 * MiB, books_sum(&stats));
-	/* The paper's buffers take nothing back. */
-	if (variant->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)) {
-		EXPECT_EQ(0, stats.returned_bytes);
-		return;
-	}
 	EXPECT_EQ(0, bad);
 	/* A TLAB a thread that nobody used again would be 20 MiB at 4 KiB each. */
 	EXPECT_LE(stats.chunk_bytes - stats.returned_bytes, 2 * MiB);
@@ -440,27 +425,6 @@ TEST(auto_alone_is_no_level_for_automatic_tlabs_and_a_level_for_others)
 	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
 	EXPECT_LE(stats.levels[1].granted_bytes, MiB);
 	hab_heap_destroy(heap);
-}
-
-TEST(tolerant_heaps_count_what_they_tolerate)
-{
-	struct worker workers[THREADS];
-	struct hab_heap_stats stats;
-	struct hab_heap *heap;
-
-	ASSERT_EQ(0, create(&heap, "clab=64K@cpu", 4 * KiB, HAB_HEAP_TOLERANT));
-	run_workers(workers, THREADS, fill, heap);
-	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
-	/* All chunks but those that came from the heap itself have been looked at. */
-	EXPECT_EQ(stats.chunks - stats.levels[0].refills, stats.verified);
-	EXPECT_LE(stats.neighbours, stats.foreign);
-	hab_heap_destroy(heap);
-	EXPECT_EQ(-EINVAL,
-		  create(&heap, "plab=1M@package,clab=64K@cpu", 4 * KiB, HAB_HEAP_TOLERANT));
-	EXPECT_EQ(-EINVAL, create(&heap, "clab=64K@cpu", 4 * KiB,
-				  HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ));
-	EXPECT_EQ(-EINVAL,
-		  create(&heap, "clab=64K@cpu", 4 * KiB, HAB_HEAP_TOLERANT | HAB_HEAP_DEVICE));
 }
 
 static void *own_heaps(void *arg)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 
 #define THREADS		32
 #define ARENA		(64ull << 20)

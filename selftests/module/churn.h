@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 
 #define MiB (1ul << 20)
 

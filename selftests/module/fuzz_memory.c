@@ -12,7 +12,7 @@
 
 #include "uapi/hab.h"
 #include "fuzz.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 
 #define PICK(thread, table) ((table)[fuzz_roll(thread) % (sizeof(table) / sizeof((table)[0]))])
 

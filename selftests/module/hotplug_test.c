@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 
 #define CPUS	8
 #define ARENA	(1ull << 30)
