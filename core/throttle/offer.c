@@ -92,7 +92,7 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	/* Two turns later these fields are another window's, and so may the count have been. */
 	if (hab_counter_read(&throttle->filling) - number > 1)
 		return false;
-	if (kept->place.candidate <= kept->quota)
+	if (!HAB_REPLACES(kept->place.candidate, kept->quota))
 		hab_counter_increment(&throttle->sampled);
 	return true;
 }

@@ -19,6 +19,7 @@
 #define HAB_CORE_WINDOW_H
 
 #include "core/os.h"
+#include "uapi/hab.h"
 
 #define HAB_WINDOW_CLOSED   (1ull << 62)
 #define HAB_WINDOW_DECIDES  (1ull << 61)

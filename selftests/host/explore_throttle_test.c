@@ -107,7 +107,7 @@ static void check(void)
 	for (i = 0; i < nr_events; i++) {
 		if (!events[i].kept)
 			continue;
-		slots += events[i].how.place.candidate <= events[i].how.quota;
+		slots += !HAB_REPLACES(events[i].how.place.candidate, events[i].how.quota);
 		check_event(&events[i]);
 	}
 	for (i = 0; i < nr_ends; i++)

@@ -42,7 +42,7 @@ static void *offer_many(void *argument)
 		key = n % 8 ? 1 : 2 + n / 1000;
 		if (!hab_throttle_offer(&crowd->throttle, key, &kept))
 			continue;
-		if (!kept.number || kept.place.candidate <= kept.quota)
+		if (!kept.number || !HAB_REPLACES(kept.place.candidate, kept.quota))
 			hab_counter_increment(&crowd->kept);
 		else
 			hab_counter_increment(&crowd->replaced);
