@@ -24,7 +24,6 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
-#include "core/throttle/window.h"
 #include "bpf/records.h"
 #include "bpf/totals.h"
 

@@ -9,7 +9,7 @@
  * stack, its samples carry the stack that the kernel unwinds by frame pointers, which is used if no
  * other comes. A record ends after its last frame.
  *
- * A sample may replace an earlier one of the same window and slot, see hab_window_replaces().
+ * A sample may replace an earlier one of the same window and slot, see HAB_REPLACES().
  * habd drops the earlier one, which counts as throttled; the slot counts once, by its first sample:
  * as sampled if that was sent, as lost if the ring buffer was full. A sample's probability is
  * final at its HAB_RECORD_WINDOW.
@@ -49,7 +49,7 @@ struct hab_record_head {
 
 /* The layout of struct bpf_stack_build_id. */
 struct hab_frame {
-	__s32 status; /* HAB_FRAME_FILE: offset in the file with build_id; else offset: an address */
+	__s32 status; /* HAB_FRAME_FILE: offset in the file with build_id; else an address */
 	__u8 build_id[HAB_BUILD_ID_LEN];
 	__u64 offset;
 };
@@ -68,7 +68,7 @@ struct hab_record_sample {
 	__u64 weight;	   /* bytes of this thread since its last sample */
 	__u64 probability; /* of the event to be a candidate, 2^32 = certain */
 	__u64 cgroup_id;
-	__u64 window; /* 0: the probability is final. This and the next four: see struct hab_event */
+	__u64 window; /* 0: the probability is final. This to window_ms: as in hab_event */
 	__u64 candidate;
 	__u32 slot;
 	__u32 quota;

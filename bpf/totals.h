@@ -204,7 +204,7 @@ static __always_inline void count_throttled(struct counted *counted)
 static __always_inline void count_kept(struct counted *counted, const struct hab_event *event,
 				       __u32 kind, bool sent)
 {
-	bool replaces = hab_window_replaces(event->candidate, event->quota);
+	bool replaces = HAB_REPLACES(event->candidate, event->quota);
 
 	if (!sent && !replaces) {
 		count_here(&counted->machine->lost, 1);

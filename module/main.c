@@ -4,8 +4,8 @@
  *
  * At the end no file is open (files hold the module) and no BPF program is attached (programs hold
  * the module through its BTF). Without the device no file can be opened, so there is no heap. Then
- * only the throttler's timer and CPU hotplug may still call the module, and hab_telemetry_exit() and
- * hab_hotplug_exit() wait for them.
+ * only the throttler's timer and CPU hotplug may still call the module, and hab_telemetry_exit()
+ * and hab_hotplug_exit() wait for them.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

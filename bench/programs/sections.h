@@ -26,13 +26,13 @@
 
 enum bench_section {
 	BENCH_DONE,
-	BENCH_RESTART, /* other CPU, interrupted, or another CPU's cmpxchg came first */
+	BENCH_RESTART, /* another CPU, interrupted, or a cmpxchg that failed */
 	BENCH_EMPTY,
 };
 
 /* clang-format off */
 
-/* Local labels: 1 start, 2 end, 3 descriptor, 4 abort; the signature is the kernel's check. */
+/* Local labels: 1 start, 2 end, 3 descriptor, 4 abort. The kernel checks the signature. */
 #define BENCH_SECTION_BEGIN						\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
 	".balign 32\n"							\

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the time slice extension (Linux 7.0 and later) gives: a thread that asks for it in its
- * rseq area is not preempted at once, but a little later, if it says soon that it is done.
+ * The effect of the time slice extension (Linux 7.0 and later): a thread that requests it in its
+ * rseq area is preempted a little later, if it soon reports that it is done.
  *
  *	slice [THREADS [SECONDS [ROUNDS]]]
  *
- * Threads, more than CPUs, do one of these again and again, with the request set around it and
- * not, in turns: hold a mutex for a microsecond, or for twenty; take a chunk from the CPU's
- * buffer in a restartable sequence; take one for which the buffer has to be refilled, under
- * the process backend's mutex. CSV: operations a second both ways, the ratio's median with the
- * least and the largest, extensions granted, and restarts of sequences both ways.
+ * More threads than CPUs repeat one of these, with and without the request: hold a mutex for one
+ * microsecond, or for twenty; take a chunk from the CPU's buffer in a restartable sequence; take a
+ * chunk that needs a refill, under the process backend's mutex. CSV: operations per second both
+ * ways, the ratio's median with minimum and maximum, extensions granted, and restarts both ways.
  *
- * The C library's registration is too small for it, so the program runs itself once more
- * without, and the library registers its own.
+ * The C library's registration is too small for it, so the program starts itself again without it,
+ * and the library registers its own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -29,14 +28,14 @@
 #include "statistics.h"
 
 #define ROUNDS_MAX	   99
-#define ARENA		   (64ull << 30) /* addresses only: nothing is touched */
+#define ARENA		   (64ull << 30) /* only addresses: no memory is touched */
 #define WITHOUT_LIBC	   "glibc.pthread.rseq=0"
 #define RSEQ_SLICE_EXT	   79 /* PR_RSEQ_SLICE_EXTENSION, its _SET and its _ENABLE */
 #define RSEQ_SLICE_EXT_SET 2
 #define RSEQ_SLICE_EXT_ON  1
 #define SYS_SLICE_YIELD	   471
 
-/* What 7.0 added to struct rseq, at its offset. */
+/* The fields that 7.0 added to struct rseq, at their offset. */
 struct slice_control {
 	volatile uint8_t request;
 	volatile uint8_t granted;

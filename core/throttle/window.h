@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The choice of a window's samples: each event has the same probability to stay, however many
- * come. The module, the BPF program of the probes and habd are built with this one text.
+ * The choice of the events that one window keeps: at most its quota, each event with the same
+ * probability, for any number of events.
  *
- * The events are cut into strata of @interval events. One event of each stratum, drawn by a hash,
- * is the stratum's candidate. The first @quota candidates take a slot each. Candidate k after
- * them is kept with probability quota / k, and replaces the sample in a random slot (reservoir
- * sampling, algorithm R), so that at any time the slots hold a uniform choice of all candidates.
- * An event thus stays with probability 1 / interval * min(1, quota / candidates); the second
- * factor is known at the window's end.
+ * The events are cut into strata of @interval events. One event of each stratum, at a position
+ * drawn by a hash, is its candidate. The first @quota candidates get a slot each. Candidate k after
+ * that is kept with probability quota / k, and gets the slot of a random earlier one (reservoir
+ * sampling, algorithm R), so at any time the slots hold a uniform choice of all candidates. So an
+ * event is kept to the end with probability 1 / interval * min(1, quota / candidates). The second
+ * factor is known when the window is over.
+ *
+ * The module, the BPF program of the probes and habd are built with this one text.
  */
 #ifndef HAB_CORE_WINDOW_H
 #define HAB_CORE_WINDOW_H
@@ -18,20 +20,14 @@
 #define HAB_PROBABILITY_ONE (1ull << 32)
 
 /**
- * struct hab_place - where a kept event is
+ * struct hab_place - the slot of a kept event
  * @slot: below the window's quota
- * @candidate: number of the event among the window's candidates, from 1
+ * @candidate: number of its stratum, from 1; see HAB_REPLACES()
  */
 struct hab_place {
 	u32 slot;
 	u64 candidate;
 };
-
-/* True if a kept event replaces the sample in its slot; false if the slot was free. */
-static inline bool hab_window_replaces(u64 candidate, u64 quota)
-{
-	return candidate > quota;
-}
 
 static inline u64 hab_mix(u64 value)
 {
@@ -42,14 +38,14 @@ static inline u64 hab_mix(u64 value)
 	return value ^ value >> 31;
 }
 
-#define HAB_MIX_STEP 0x9e3779b97f4a7c15ull /* of a sequence of hab_mix(): splitmix64's */
+#define HAB_MIX_STEP 0x9e3779b97f4a7c15ull /* between inputs of hab_mix(), as in splitmix64 */
 
 static inline u64 hab_window_hash(u64 seed, u64 number)
 {
 	return hab_mix(seed + number * HAB_MIX_STEP);
 }
 
-/* The position of the candidate within stratum @stratum; both count from 0. */
+/* Position of the candidate within stratum @stratum, counted from 0. */
 static inline u64 hab_window_position(u64 seed, u64 stratum, u32 interval)
 {
 	return hab_mul_shift(hab_window_hash(seed, 2 * stratum), interval, 64);
@@ -59,12 +55,12 @@ static inline u64 hab_window_position(u64 seed, u64 stratum, u32 interval)
 static inline u64 hab_window_candidates(u64 seed, u32 interval, u64 measured)
 {
 	u64 strata = hab_div(measured, interval);
-	u64 rest = measured - strata * interval;
+	u64 remainder = measured - strata * interval;
 
-	return strata + (hab_window_position(seed, strata, interval) < rest);
+	return strata + (hab_window_position(seed, strata, interval) < remainder);
 }
 
-/* True, and @place is filled in, if event @ordinal, from 1, is kept for now. */
+/* true if event @ordinal, from 1, is kept for now; @place is set. */
 static inline bool hab_window_choose(u64 seed, u32 interval, u32 quota, u64 ordinal,
 				     struct hab_place *place)
 {

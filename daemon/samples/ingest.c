@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/throttle/window.h"
 #include "daemon/shared/util.h"
 
 #define WAITING_MAX    1024u /* a power of two */
@@ -69,7 +68,7 @@ const struct ingest_counts *ingest_counts(const struct ingest *ingest)
 
 static bool replaces(const struct sample *sample)
 {
-	return hab_window_replaces(sample->candidate, sample->quota);
+	return HAB_REPLACES(sample->candidate, sample->quota);
 }
 
 static struct sample **waiting(struct ingest *ingest, unsigned int number)
@@ -242,7 +241,7 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 		if (!is_sample(sample, size))
 			break;
 		take_sample(ingest, sample, now_ns);
-		return !hab_window_replaces(sample->candidate, sample->quota);
+		return !HAB_REPLACES(sample->candidate, sample->quota);
 	case HAB_RECORD_STACK:
 		if (!is_stack(data, size))
 			break;

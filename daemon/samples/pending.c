@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/throttle/window.h"
 #include "daemon/shared/hash.h"
 
 #define SAMPLES_MAX 16384u
@@ -59,7 +58,7 @@ static struct window *find_window(const struct pending *pending, uint64_t id)
 /* The candidates of the window, or the best estimate. */
 static uint64_t candidates_of(const struct window *window)
 {
-	if (window->ended || !hab_window_replaces(window->candidates, window->quota))
+	if (window->ended || !HAB_REPLACES(window->candidates, window->quota))
 		return window->candidates;
 	/* On the average so many came after the last one that was kept. */
 	return window->candidates + window->candidates / window->quota;
@@ -230,7 +229,7 @@ static struct sample **find_slot(struct pending *pending, struct window *window,
 /* The window is finished: only a sample with a slot of its own can still be added. */
 static void add_late(struct pending *pending, const struct window *window, struct sample *sample)
 {
-	if (!hab_window_replaces(sample->candidate, sample->quota)) {
+	if (!HAB_REPLACES(sample->candidate, sample->quota)) {
 		settle(pending, window, sample);
 		return;
 	}

@@ -38,7 +38,7 @@ struct sample {
 	uint64_t probability;  /* 2^32 = certain; final once the sample is in the stack table */
 	uint64_t object_bytes; /* 0: not known */
 	uint64_t chunk_bytes;
-	uint64_t window; /* 0: the probability is final. This and the next four: see hab_event */
+	uint64_t window; /* 0: the probability is final. This to window_ms: as in hab_event */
 	uint64_t candidate;
 	uint32_t slot;
 	uint32_t quota;

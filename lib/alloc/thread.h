@@ -31,7 +31,7 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap);
 /* Retires the TLAB: its used and unused bytes go to the counters. */
 void hab_thread_retire(struct hab_thread *thread);
 
-/* In a forked child: frees the state of the parent's other threads, keeps their counts; lock held. */
+/* In a forked child: frees the state of the other threads, keeps their counts; lock held. */
 void hab_thread_forget_others_locked(struct hab_heap *heap);
 
 #endif /* HAB_LIB_ALLOC_THREAD_H */

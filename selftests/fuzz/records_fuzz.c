@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records, from the ring buffer and from recordings, through the tables to each format of a profile.
+ * Records, of the ring buffer and of recordings, through the tables to each format of a profile.
  *
  * The first byte: bit 0, a recording; else records one by one, each in memory of exactly its size,
  * so that reads behind its end are found; bits 1 and 2, the format that is written in the end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The books of core/hierarchy, alone: no thread, no kernel.
+ * The books of core/hierarchy without threads or kernel.
  */
 #include <stdlib.h>
 
@@ -52,7 +52,7 @@ static void start(struct _test_data_books *self, u64 arena, u32 nr, const struct
 	self->used = calloc(1, arena / HAB_GRANULE);
 }
 
-/* What a user would do: from the word if it can, else plan, exchange, commit. */
+/* As a user takes: from the word if it can, else plan, exchange, commit. */
 static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64 *chunk, u64 *size)
 {
 	u32 lowest = self->h.nr_levels - 1;
@@ -80,7 +80,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	return 0;
 }
 
-/* Marks a chunk; -1 if any of it was taken before or lies outside. */
+/* Marks a chunk; -1 if a part of it was taken before or is outside of the arena. */
 static int mark(struct _test_data_books *self, u64 chunk, u64 size)
 {
 	u64 g;
@@ -176,7 +176,7 @@ TEST_F(books, a_plan_that_is_dropped_changes_nothing)
 	EXPECT_EQ(0, memcmp(&before, &self->h, sizeof(before)));
 }
 
-TEST_F(books, a_request_above_a_level_is_served_by_the_next_one_up)
+TEST_F(books, a_request_above_a_levels_size_is_served_by_the_next_level_up)
 {
 	struct hab_plan plan;
 
@@ -190,7 +190,7 @@ TEST_F(books, a_request_above_a_level_is_served_by_the_next_one_up)
 	EXPECT_EQ(0, plan.level);
 }
 
-TEST_F(books, buffers_of_two_packages_lie_in_different_blocks)
+TEST_F(books, buffers_of_two_packages_are_in_different_blocks)
 {
 	u64 first, second, size;
 
@@ -202,32 +202,32 @@ TEST_F(books, buffers_of_two_packages_lie_in_different_blocks)
 	EXPECT_LT(second - first, 1 * MiB / HAB_GRANULE);
 }
 
-TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
+TEST_F(books, invalid_words_are_counted_and_free_nothing)
 {
-	static const u64 lies[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_FREE_MAX),
+	static const u64 invalid[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_FREE_MAX),
 				    HAB_WORD(1ull << 37, 5), HAB_WORD(3, 1021) };
-	u64 *word, chunk, size, rest;
+	u64 *word, chunk, size, left;
 	unsigned int i;
 
 	start(self, 32 * MiB, 1, clab);
 	ASSERT_EQ(0, take(self, 0, 16, 16, &chunk, &size));
 	ASSERT_EQ(0, take(self, 1, 16, 16, &chunk, &size));
 	word = hab_hierarchy_word(&self->h, 1);
-	for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+	for (i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
 		struct hab_plan plan;
 
-		EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1, lies[i], &rest));
-		EXPECT_EQ(0, rest);
+		EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1, invalid[i], &left));
+		EXPECT_EQ(0, left);
 		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 16, 16, 0, &plan));
 		*word = plan.word;
-		hab_hierarchy_commit(&self->h, &plan, lies[i], 0);
+		hab_hierarchy_commit(&self->h, &plan, invalid[i], 0);
 		ASSERT_EQ(0, mark(self, plan.chunk, plan.chunk_size));
 	}
 	EXPECT_EQ(i, self->h.invalid_words);
-	/* Within the block, but not ending where it ends: a rest that was made up. */
+	/* Within the block, but not up to its end. */
 	EXPECT_FALSE(hab_hierarchy_word_free(
-		&self->h, 1, HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &rest));
-	EXPECT_EQ(0, rest);
+		&self->h, 1, HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &left));
+	EXPECT_EQ(0, left);
 }
 
 TEST_F(books, a_word_that_its_user_emptied_is_an_empty_buffer)
@@ -242,7 +242,7 @@ TEST_F(books, a_word_that_its_user_emptied_is_an_empty_buffer)
 	EXPECT_EQ(0, self->h.invalid_words);
 }
 
-TEST_F(books, a_reset_gives_the_whole_arena_back)
+TEST_F(books, a_reset_frees_the_whole_arena)
 {
 	u64 chunk, size;
 
@@ -258,7 +258,7 @@ TEST_F(books, a_reset_gives_the_whole_arena_back)
 	EXPECT_EQ(1, self->h.resets);
 }
 
-TEST_F(books, a_rest_that_a_large_request_left_serves_the_next_refill)
+TEST_F(books, what_a_buffer_had_left_serves_the_next_refill)
 {
 	u64 chunk, size, left, next;
 
@@ -276,7 +276,7 @@ TEST_F(books, a_rest_that_a_large_request_left_serves_the_next_refill)
 	EXPECT_EQ(0, self->h.free_extents.nr);
 }
 
-TEST_F(books, a_heap_is_full_only_when_no_rest_serves)
+TEST_F(books, a_heap_is_full_only_if_no_free_extent_serves)
 {
 	u64 chunk, size, first;
 
@@ -285,7 +285,7 @@ TEST_F(books, a_heap_is_full_only_when_no_rest_serves)
 	EXPECT_EQ(-ENOMEM, take(self, 1, 1, 1, &chunk, &size));
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, first + 10, 5));
 	EXPECT_EQ(-ENOMEM, take(self, 1, 6, 6, &chunk, &size));
-	/* Far less than what is asked for, and all there is. */
+	/* Far less than what is wanted, and all that is free. */
 	ASSERT_EQ(0, take(self, 1, 5, 500, &chunk, &size));
 	EXPECT_EQ(first + 10, chunk);
 	EXPECT_EQ(5, size);
@@ -296,7 +296,7 @@ TEST_F(books, what_upper_buffers_have_left_serves_before_the_heap_is_full)
 	u64 chunk, size, sum = 0;
 	int cpu;
 
-	/* One block for each package, and nothing else: most of both stays above the CLABs. */
+	/* One block for each package and no more: most of both is still in the PLABs. */
 	start(self, 2 * MiB, 2, both);
 	ASSERT_EQ(0, take(self, 0, 1, 1, &chunk, &size));
 	ASSERT_EQ(0, take(self, 7, 1, 1, &chunk, &size));
@@ -307,7 +307,7 @@ TEST_F(books, what_upper_buffers_have_left_serves_before_the_heap_is_full)
 	EXPECT_EQ((2 * MiB - 128 * KiB) / HAB_GRANULE, sum);
 }
 
-TEST_F(books, what_is_given_back_is_granted_again_and_only_once)
+TEST_F(books, returned_memory_is_granted_again_and_only_once)
 {
 	u64 chunk, size;
 
@@ -434,7 +434,7 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 	u64 enough = TOOK * HAB_GROWTH_ENOUGH;
 	int i;
 
-	/* Of what is free a sixteenth is less than that. */
+	/* The bound by free memory, a sixteenth, is less than the size. */
 	start(self, 16 * MiB, 1, &growing);
 	EXPECT_TRUE(hab_hierarchy_growing(&self->h));
 	EXPECT_EQ(size, next_block(self, now));
@@ -471,11 +471,11 @@ TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size
 	EXPECT_EQ(arena, used);
 	EXPECT_GT(largest, HAB_GROWTH_GUIDED * bytes * 3 / 4);
 	EXPECT_LE(last, bytes);
-	/* All of one size they would be 1,024. */
+	/* 1,024 blocks if all had one size. */
 	EXPECT_LT(refills, 700);
 }
 
-TEST(sizes_and_domains_that_make_no_hierarchy_are_refused)
+TEST(invalid_sizes_and_domains_are_refused)
 {
 	struct hab_level level = clab[0];
 

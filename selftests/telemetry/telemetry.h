@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For tests of the BPF program without the daemon: its records and totals, and a load of refills. */
+/* For tests of the BPF program without the daemon: its records, its totals, a load of refills. */
 #ifndef HAB_TEST_TELEMETRY_H
 #define HAB_TEST_TELEMETRY_H
 
@@ -15,7 +15,6 @@
 
 #include "kselftest_harness.h"
 #include "bpf/records.h"
-#include "core/throttle/window.h"
 #include "lib/hab.h"
 #include "hab.skel.h"
 
@@ -83,7 +82,7 @@ static inline int on_record(void *context, void *data, size_t size)
 				.pid = head->pid,
 			};
 		seen->weight += sample->weight;
-		if (hab_window_replaces(sample->candidate, sample->quota)) {
+		if (HAB_REPLACES(sample->candidate, sample->quota)) {
 			seen->replaced++;
 			return 0;
 		}
