@@ -130,8 +130,8 @@ $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 
-$(BUILD)/tests/make_records: selftests/daemon/make_records.c bpf/records.h uapi/hab.h | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<

@@ -18,7 +18,7 @@
 #include "daemon/shared/hash.h"
 
 #define CACHE_MAX   (3u << 16)
-#define CACHE_BYTES (32u << 20) /* of names */
+#define CACHE_BYTES (32u << 20)
 
 struct cached {
 	UT_hash_handle hh;
@@ -50,7 +50,7 @@ static void drop_oldest(struct symbols *symbols)
 {
 	struct cached *oldest = symbols->cache;
 
-	symbols->cached_bytes -= strlen(oldest->name) + 1;
+	symbols->cached_bytes -= sizeof(*oldest) + strlen(oldest->name) + 1;
 	HASH_DELETE(hh, symbols->cache, oldest);
 	free(oldest);
 }
@@ -81,16 +81,16 @@ void symbols_begin(struct symbols *symbols)
 
 static struct cached *cache_add(struct symbols *symbols, uint64_t key, const char *name)
 {
-	size_t length = strlen(name) + 1;
-	struct cached *cached = xcalloc(1, sizeof(*cached) + length);
+	size_t size = sizeof(struct cached) + strlen(name) + 1;
+	struct cached *cached = xcalloc(1, size);
 
 	while (symbols->cache && (HASH_COUNT(symbols->cache) >= CACHE_MAX ||
-				  symbols->cached_bytes + length > CACHE_BYTES))
+				  symbols->cached_bytes + size > CACHE_BYTES))
 		drop_oldest(symbols);
 	cached->key = key;
-	memcpy(cached->name, name, length);
+	strcpy(cached->name, name);
 	HASH_ADD(hh, symbols->cache, key, sizeof(cached->key), cached);
-	symbols->cached_bytes += length;
+	symbols->cached_bytes += size;
 	return cached;
 }
 

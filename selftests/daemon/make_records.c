@@ -46,6 +46,7 @@
 #include <unistd.h>
 
 #include "bpf/records.h"
+#include "daemon/shared/kinds.h"
 
 #define LIST_MAX   16
 #define ALIVE	   16
@@ -77,13 +78,6 @@ static struct {
 	.start_ns = 1000000000,
 	.step_us = 1000,
 	.comm = "maker",
-};
-
-static const char *const kind_names[HAB_EVENT_KINDS] = {
-	[HAB_EVENT_REFILL] = "refill",
-	[HAB_EVENT_TLAB] = "tlab",
-	[HAB_EVENT_OUTSIDE] = "outside",
-	[HAB_EVENT_SAMPLE] = "sample",
 };
 
 static FILE *output;
@@ -138,14 +132,12 @@ static void split_addresses(char *value)
 
 static unsigned int kind_of(uint64_t i)
 {
-	unsigned int kind;
+	const char *name = set.kinds.count ? set.kinds.items[i % set.kinds.count] : "refill";
+	enum hab_event_kind kind = event_kind(name);
 
-	if (!set.kinds.count)
-		return HAB_EVENT_REFILL;
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		if (!strcmp(kind_names[kind], set.kinds.items[i % set.kinds.count]))
-			return kind;
-	refuse("no kind of event", set.kinds.items[i % set.kinds.count]);
+	if (kind == HAB_EVENT_KINDS)
+		refuse("no kind of event", name);
+	return kind;
 }
 
 static uint64_t address(uint64_t stack, uint64_t depth)
@@ -322,7 +314,7 @@ static void print_sums(void)
 		"\nobjects=%" PRIu64 "\n",
 		set.samples, sums[0], sums[1], sums[2], sums[3]);
 	for (kind = 0; kind < HAB_EVENT_KINDS && set.kinds.count > 1; kind++)
-		fprintf(stderr, "kind_%s=%" PRIu64 "\n", kind_names[kind], kind_samples[kind]);
+		fprintf(stderr, "kind_%s=%" PRIu64 "\n", event_kind_name(kind), kind_samples[kind]);
 }
 
 static void parse(int argc, char **argv)
