@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# For people. Everything that is built goes into build/.
+# All output goes into build/.
 #
-#   make deps     install what building and testing needs (Debian packages)
+#   make deps     install what building and testing needs (Debian packages); FOR=build: less
 #   make          library, BPF program, daemon, test programs
+#   make examples the smallest programs that show each use
 #   make module   hab.ko for the running kernel, or KDIR=path/to/headers
-#   make demo     the whole path, end to end, in a VM
-#   make check    tests on this host only, under a minute
-#   make test     all tests, in VMs too; make test-all: on each kernel (about an hour)
+#   make demo     all parts together, in a VM
+#   make check    tests on this host only, two minutes
+#   make test     all tests, also in VMs; make test-all: on each kernel (about an hour)
 #   make test-debug   under kernels with KASAN, lockdep, kmemleak, and KCSAN (hours)
-#   make fuzz     readers of what comes from outside, by libFuzzer (ten minutes)
+#   make fuzz     readers of outside input, by libFuzzer (ten minutes)
 #   make lint     style and static checks
-#   make bench    the paper's experiments and comparisons; QUICK=1: what needs no VM
+#   make bench    the paper's experiments and comparisons; QUICK=1: without the VM
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
 BUILD ?= build
@@ -37,27 +38,33 @@ include daemon/daemon.mk
 include selftests/selftests.mk
 include selftests/fuzz/fuzz.mk
 include bench/bench.mk
+include examples/examples.mk
 
+# FOR=build, demo, check, test, debug or bench: the purpose; test if not given.
 deps:
-	scripts/deps
+	scripts/deps $(FOR)
 
 # Each is the only command that a fresh machine needs.
+demo: NEEDS = demo
+check: NEEDS = check
+test test-all: NEEDS = test
+test-debug: NEEDS = debug
 demo check test test-all test-debug:
-	@scripts/deps --missing
+	@scripts/deps --missing $(NEEDS)
 	@echo "make $@: building" >&2
 	@$(MAKE) --no-print-directory -s $@-run
 
-demo-run: all
+demo-run: lib daemon $(BUILD)/tests/json_server
 	selftests/demo/run
 
-check-run: all host-tests bench-programs
+check-run: all host-tests bench-programs examples
 	selftests/run --host
 
-test-run: all host-tests bench-programs fuzz-programs
+test-run: all host-tests bench-programs examples fuzz-programs
 	selftests/run
 
 # Every suite on every kernel.
-test-all-run: all host-tests bench-programs
+test-all-run: all host-tests bench-programs examples
 	selftests/run --all
 
 test-debug-run: all
@@ -69,7 +76,7 @@ soak: all host-tests
 
 # QUICK=1: the native part, in under five minutes.
 bench:
-	@scripts/deps --bench --missing
+	@scripts/deps --missing bench
 	@echo "make $@: building" >&2
 	@$(MAKE) --no-print-directory -s all bench-programs
 	bench/run $(if $(QUICK),--quick)
@@ -103,8 +110,8 @@ install: lib daemon
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
 
-# What selftests/vm/run lays over the guest's root, renewed only when something changed:
-# a guest that runs meanwhile must not see its files replaced.
+# selftests/vm/run lays this folder over the guest's root. It is renewed only when something changed,
+# because a running guest must not see its files replaced.
 GUEST := $(BUILD)/install
 $(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl Makefile \
 		lib/hab.h lib/hab.pc.in daemon/habd.service module/60-hab.rules \

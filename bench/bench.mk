@@ -2,7 +2,7 @@
 # The programs of the experiments. Target: bench-programs.
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
-BENCH_HEADERS := $(wildcard bench/programs/*.h) lib/hab.h lib/rseq/rseq.h
+BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
 BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mechanisms mechanisms-count replay slice trace-summary \
 	librecord.so)
 
@@ -23,7 +23,7 @@ $(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUIL
 	$(CC) -pthread -Wl,--wrap=hab_rseq_attach -o $@ $^
 
 REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay_malloc.o \
-	replay_options.o safepoint.o statistics.o trace.o)
+	replay_options.o safepoint.o statistics.o tolerant.o trace.o)
 $(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# What the scripts of bench/ share. They run in the project's folder.
+# Shared by the scripts of bench/, which run in the top folder.
 
 build=${BUILD:-build}
 # shellcheck disable=SC2034 # used by those who source this
@@ -13,10 +13,10 @@ die() {
 	exit 1
 }
 
-# need COMMAND WHAT-FOR: false, having said so, if it is missing.
+# need COMMAND WHAT-FOR: if the command is missing, prints so and returns false.
 need() {
 	command -v "$1" >/dev/null && return
-	say "no $1 here, so $2; scripts/deps installs it."
+	say "no $1 here, so $2; scripts/deps bench installs it."
 	return 1
 }
 
@@ -50,5 +50,5 @@ find_traces() {
 	[ -z "${BENCH_TRACES-}" ] || traces=("${traces[@]:0:$BENCH_TRACES}")
 }
 
-# replay ARGUMENT...: one line of CSV; false, with its sentence on stderr, if it failed.
+# replay ARGUMENT...: prints one line of CSV; if it fails, a sentence on stderr, and returns false.
 replay() { "$programs/replay" "$@" "${traces[@]}"; }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The same as hab.bpf.c where there is no module: follows the static probes of libhab
- * (lib/usdt.h), which tell of heaps of the process backend.
+ * Follows the static probes of libhab (lib/usdt.h) where there is no module: the events of heaps
+ * of the process backend.
  *
- * The hard case is the throttler, as the module's cannot be asked. A window's candidates
- * are chosen by chance, so many that their number is a little above the window's quota;
- * of these a uniform choice stays: later ones replace earlier ones (Algorithm R), as
- * hold.c of the reader expects. The reader turns the windows.
+ * The throttler's choice is that of the module (core/throttle/window.h), with one window for all
+ * processes: a probe's program cannot call the module, and shares need its timer and its table.
+ * habd rotates the windows.
  */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-/* Four probes of some libraries, no more. */
+/* Four probes of at most 16 libraries. */
 #define BPF_USDT_MAX_SPEC_CNT 64
 #include <bpf/usdt.bpf.h>
 
@@ -24,66 +24,47 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
+#include "core/throttle/window.h"
 #include "bpf/records.h"
 #define HAB_BPF_PREEMPTIBLE
 #include "bpf/totals.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define CERTAIN (1ull << 32)
-
-/* Written by the reader; a window's counters are ours while it is the current one. */
-volatile struct hab_usdt_window windows[HAB_USDT_WINDOWS];
+/* habd writes a window before it becomes the current one; then only @measured changes. */
+volatile struct hab_probe_window windows[HAB_PROBE_WINDOWS];
 volatile __u32 current;
 __u64 sample_ids;
 
-/* What a probe tells, and what the throttler says to it. */
-struct told {
+/* The strings of an event, in the program's memory. */
+struct names {
 	const char *heap;
 	const char *tag; /* NULL: none */
-	__u64 bytes;
-	__u64 chunk_bytes;
-	__u64 object_bytes;
-	__u64 allocated_bytes;
-	__u64 restarts;
-	__u64 waste_bytes;
-	__u32 kind;
-	__u32 cpu;
-	__u32 domain;
-	__u32 level;
-	__u64 window;
-	__u64 probability;
-	__u64 candidate;
-	__u64 sample_id;
-	__u32 slot;
-	__u32 quota;
-	__u32 window_ms;
 };
 
-static __always_inline bool throttle(struct told *told)
+/* The probability with which the event is kept, 0 if it is throttled. */
+static __always_inline __u64 throttle(struct hab_event *event)
 {
-	volatile struct hab_usdt_window *window = &windows[current & (HAB_USDT_WINDOWS - 1)];
+	volatile struct hab_probe_window *window = &windows[current & (HAB_PROBE_WINDOWS - 1)];
+	__u64 ordinal = __sync_fetch_and_add(&window->measured, 1) + 1, seed = window->seed;
+	__u32 interval = window->interval;
+	struct hab_place place;
 
-	__sync_fetch_and_add(&window->measured, 1);
-	told->probability = window->threshold;
-	told->quota = window->quota;
-	told->window = window->number;
-	told->window_ms = window->window_ms;
-	if (!told->quota || !told->window)
-		return false;
-	if (told->probability < CERTAIN && bpf_get_prandom_u32() >= told->probability)
-		return false;
-	told->candidate = __sync_fetch_and_add(&window->candidates, 1) + 1;
-	told->slot = told->candidate - 1;
-	if (told->candidate > told->quota)
-		told->slot = (bpf_get_prandom_u32() * told->candidate) >> 32;
-	told->sample_id = __sync_fetch_and_add(&sample_ids, 1) + 1;
-	return told->slot < told->quota;
+	event->quota = window->quota;
+	event->window = window->number;
+	event->window_ms = window->window_ms;
+	if (!event->quota || !event->window || !interval ||
+	    !hab_window_choose(seed, interval, event->quota, ordinal, &place))
+		return 0;
+	event->candidate = place.candidate;
+	event->slot = place.slot;
+	event->sample_id = __sync_fetch_and_add(&sample_ids, 1) + 1;
+	return HAB_PROBABILITY_ONE / interval;
 }
 
-/* In the ring from the start: a probe's program may be preempted, so a CPU's scratch is not its
- * own. */
-static __always_inline bool send_sample(void *ctx, const struct told *told, __u64 weight)
+/* Made in the ring buffer: this program may be preempted, so a CPU's scratch is not its own. */
+static __always_inline bool send_sample(void *ctx, const struct hab_event *event,
+					const struct names *names, __u64 weight, __u64 probability)
 {
 	struct hab_record_sample *sample;
 	long bytes;
@@ -91,43 +72,24 @@ static __always_inline bool send_sample(void *ctx, const struct told *told, __u6
 	sample = bpf_ringbuf_reserve(&records, sizeof(*sample), 0);
 	if (!sample)
 		return false;
-	fill_head(&sample->head, HAB_RECORD_SAMPLE);
-	sample->sample_id = told->sample_id;
-	/* The name is in the heap, so its place tells heaps of a process apart. */
-	sample->heap_id = (__u64)told->heap;
-	sample->bytes = told->bytes;
-	sample->chunk_bytes = told->chunk_bytes;
-	sample->object_bytes = told->object_bytes;
-	sample->allocated_bytes = told->allocated_bytes;
-	sample->weight = weight;
-	sample->probability = told->probability;
-	sample->cgroup_id = bpf_get_current_cgroup_id();
-	sample->window = told->window;
-	sample->candidate = told->candidate;
-	sample->slot = told->slot;
-	sample->quota = told->quota;
-	sample->window_ms = told->window_ms;
-	sample->cpu = told->cpu;
-	sample->domain = told->domain;
-	sample->level = told->level;
-	sample->kind = told->kind;
-	sample->parts = 1;
-	sample->reserved = 0;
-	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
+	fill_sample(sample, event, event->bytes, weight, probability);
 	sample->heap_name[0] = 0;
-	bpf_probe_read_user_str(sample->heap_name, sizeof(sample->heap_name), told->heap);
+	bpf_probe_read_user_str(sample->heap_name, sizeof(sample->heap_name), names->heap);
 	sample->tag[0] = 0;
-	if (told->tag)
-		bpf_probe_read_user_str(sample->tag, sizeof(sample->tag), told->tag);
+	if (names->tag)
+		bpf_probe_read_user_str(sample->tag, sizeof(sample->tag), names->tag);
 	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	sample->nr_frames = bytes > 0 ? bytes / sizeof(struct hab_frame) : 0;
-	bpf_ringbuf_submit(sample, no_hurry());
+	if (bytes < 0)
+		bytes = 0;
+	sample->nr_frames = bytes / sizeof(struct hab_frame);
+	sample->head.size = offsetof(struct hab_record_sample, frames) + bytes;
+	bpf_ringbuf_submit(sample, wake_flags());
 	return true;
 }
 
-/* The first event of a process: time to read its maps. */
-static __always_inline void announce(struct hab_machine_totals *machine, const char *name)
+/* At the first event of a process: its maps can be read now. */
+static __always_inline void send_heap(struct hab_machine_totals *machine, const char *name)
 {
 	struct hab_record_heap *heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
 
@@ -135,34 +97,35 @@ static __always_inline void announce(struct hab_machine_totals *machine, const c
 		count_here(&machine->heaps_lost, 1);
 		return;
 	}
-	fill_head(&heap->head, HAB_RECORD_HEAP);
+	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
 	heap->heap_id = (__u64)name;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	heap->heap_name[0] = 0;
 	bpf_probe_read_user_str(heap->heap_name, sizeof(heap->heap_name), name);
-	/* The reader reads the process's maps, while it lives. */
+	/* habd reads the process's maps, while the process lives. */
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 }
 
-static __always_inline int on_event(void *ctx, struct told *told)
+static __always_inline int on_event(void *ctx, struct hab_event *event, const struct names *names)
 {
-	__u32 pid = bpf_get_current_pid_tgid() >> 32, kind = told->kind;
-	bool known = find_process(pid), sent;
+	__u32 pid = bpf_get_current_pid_tgid() >> 32, kind = event->kind;
+	bool first = !find_process(pid), sent;
 	struct counted counted = {};
-	__u64 weight;
+	__u64 weight, probability;
 
-	if (!count_event(&counted, kind, told->bytes))
+	if (!count_event(&counted, kind, event->bytes))
 		return 0;
-	count_told(&counted, told->restarts, told->waste_bytes);
-	if (!known)
-		announce(counted.machine, told->heap);
-	if (!throttle(told)) {
+	count_reported(&counted, event);
+	if (first)
+		send_heap(counted.machine, names->heap);
+	probability = throttle(event);
+	if (!probability) {
 		count_throttled(&counted);
 		return 0;
 	}
-	weight = counted.task ? counted.task->bytes[kind] : told->bytes;
-	sent = send_sample(ctx, told, weight);
-	count_kept(&counted, kind, sent, told->candidate > told->quota, told->sample_id);
+	weight = counted.task ? counted.task->bytes[kind] : event->bytes;
+	sent = send_sample(ctx, event, names, weight, probability);
+	count_kept(&counted, event, kind, sent);
 	return 0;
 }
 
@@ -170,19 +133,22 @@ SEC("usdt")
 int BPF_USDT(on_refill, const char *heap, __u64 bytes, __u64 chunk_bytes, __u32 cpu, __u32 domain,
 	     __u32 level, __u64 restarts, __u64 waste_bytes)
 {
-	struct told told = {
+	struct names names = { heap, NULL };
+	struct hab_event event = {
+		/* The name is in the heap, so its address is one for each heap of a process. */
+		.heap_id = (__u64)heap,
 		.kind = HAB_EVENT_REFILL,
-		.heap = heap,
 		.bytes = bytes,
 		.chunk_bytes = chunk_bytes,
 		.restarts = restarts,
 		.waste_bytes = waste_bytes,
+		.parts = 1,
 		.cpu = cpu,
 		.domain = domain,
 		.level = level,
 	};
 
-	return on_event(ctx, &told);
+	return on_event(ctx, &event, &names);
 }
 
 /* The arguments that hab:tlab, hab:outside and hab:sample have in common. */
@@ -190,18 +156,19 @@ static __always_inline int on_object(struct pt_regs *ctx, __u32 kind, const char
 				     const char *tag, __u64 bytes, __u64 chunk_bytes,
 				     __u64 object_bytes, __u64 allocated_bytes)
 {
-	struct told told = {
+	struct names names = { heap, tag };
+	struct hab_event event = {
+		.heap_id = (__u64)heap,
 		.kind = kind,
-		.heap = heap,
-		.tag = tag,
 		.bytes = bytes,
 		.chunk_bytes = chunk_bytes,
 		.object_bytes = object_bytes,
 		.allocated_bytes = allocated_bytes,
+		.parts = 1,
 		.cpu = bpf_get_smp_processor_id(),
 	};
 
-	return on_event(ctx, &told);
+	return on_event(ctx, &event, &names);
 }
 
 SEC("usdt")

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What hab.bpf.c hands to its reader: the records of the ring buffer and the
- * values of the maps. Both sides are built from this tree, so it is no ABI.
+ * The records of the ring buffer, and the values of the BPF maps. The BPF programs and habd are
+ * built from one tree; recordings of records (habd --replay) carry HAB_RECORDS_VERSION, which
+ * changes with the layout of a record.
  *
- * A sample comes as one HAB_RECORD_SAMPLE, and usually a HAB_RECORD_STACK with the same sample_id a
- * moment later: the stack that the thread unwound itself. Until a thread has sent its
- * first one its samples have the stack that the kernel sees by frame pointers, which is used
- * where no better one comes.
+ * A sample is sent as HAB_RECORD_SAMPLE. A HAB_RECORD_STACK with the same sample_id usually follows
+ * a moment later: the stack that the thread has unwound itself. Until a thread has sent its first
+ * stack, its samples carry the stack that the kernel unwinds by frame pointers, which is used if no
+ * other comes. A record ends after its last frame.
  *
- * Of the frames of either only those that are there are sent: the record ends with them.
- *
- * A sample whose candidate number is above its window's quota takes the place of the
- * one that was sent before with the same window and slot. That one is dropped by
- * the reader and was throttled, so the slot counts once: as sampled when its first
- * sample was sent, as lost if that one found the ring full. The samples that stay have their final
- * probability when HAB_RECORD_WINDOW has come.
+ * A sample may replace an earlier one of the same window and slot, see HAB_REPLACES().
+ * habd drops the earlier one, which counts as throttled; the slot counts once, by its first sample:
+ * as sampled if that was sent, as lost if the ring buffer was full. A sample's probability is
+ * final at its HAB_RECORD_WINDOW.
  */
 #ifndef HAB_RECORDS_H
 #define HAB_RECORDS_H
@@ -22,43 +20,55 @@
 #include <linux/types.h>
 #include "uapi/hab.h"
 
-#define HAB_COMM_LEN	 16
-#define HAB_BUILD_ID_LEN 20
+#define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
+#define HAB_RECORDS_VERSION 1
+
+#define HAB_COMM_LEN	    16
+#define HAB_BUILD_ID_LEN    20
+
+/* A recording: this, then records, each of head.size bytes. In the byte order of the machine. */
+struct hab_recording_head {
+	__u32 magic;
+	__u32 version;
+};
 
 enum hab_record_type {
 	HAB_RECORD_SAMPLE = 1,
 	HAB_RECORD_STACK = 2,
-	HAB_RECORD_HEAP = 3,   /* a heap was made: time to read the process's maps */
-	HAB_RECORD_WINDOW = 4, /* no more samples of that window, but for stragglers */
+	HAB_RECORD_HEAP = 3,   /* a new heap: the process's maps can be read now */
+	HAB_RECORD_WINDOW = 4, /* the end of a window; samples under way may still follow */
 };
 
 struct hab_record_head {
 	__u32 type;
 	__u32 pid; /* tgid in the first PID namespace */
 	__u32 tid;
-	__u32 reserved;
+	__u32 size;    /* of the record in bytes, with this head; a multiple of 8 */
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 };
 
-/* The layout of struct bpf_stack_build_id: status 1 = build id and file offset, 2 = address. */
+/* The layout of struct bpf_stack_build_id. */
 struct hab_frame {
-	__s32 status;
+	__s32 status; /* HAB_FRAME_FILE: offset in the file with build_id; else an address */
 	__u8 build_id[HAB_BUILD_ID_LEN];
 	__u64 offset;
 };
+
+#define HAB_FRAME_FILE	  1
+#define HAB_FRAME_ADDRESS 2
 
 struct hab_record_sample {
 	struct hab_record_head head;
 	__u64 sample_id;
 	__u64 heap_id;
-	__u64 bytes; /* what the event stands for, see struct hab_event */
+	__u64 bytes; /* of the event, or of this part of it; see struct hab_event */
 	__u64 chunk_bytes;
 	__u64 object_bytes;
 	__u64 allocated_bytes;
-	__u64 weight;	   /* bytes of this thread since its last kept sample */
-	__u64 probability; /* it was kept with, 2^32 = certain */
+	__u64 weight;	   /* bytes of this thread since its last sample */
+	__u64 probability; /* of the event to be a candidate, 2^32 = certain */
 	__u64 cgroup_id;
-	__u64 window; /* this and the next five: as in struct hab_event */
+	__u64 window; /* 0: the probability is final. This to window_ms: as in hab_event */
 	__u64 candidate;
 	__u32 slot;
 	__u32 quota;
@@ -67,21 +77,21 @@ struct hab_record_sample {
 	__u32 domain;
 	__u32 level;
 	__u32 kind;  /* enum hab_event_kind */
-	__u32 parts; /* of the event, of which this is one: bytes are the part's */
+	__u32 parts; /* of the event: it is offered to the throttler that many times */
 	__u32 reserved;
-	__u32 nr_frames; /* leaf first; 0: no stack could be read */
+	__u32 nr_frames; /* 0: no stack could be read */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
-	char tag[HAB_TAG_LEN]; /* the caller's name for the object's type, or "" */
-	struct hab_frame frames[HAB_STACK_DEPTH];
+	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
+	struct hab_frame frames[HAB_STACK_DEPTH]; /* leaf first */
 };
 
 struct hab_record_stack {
 	struct hab_record_head head;
 	__u64 sample_id;
-	__u32 nr_frames; /* leaf first, absolute addresses */
+	__u32 nr_frames;
 	__u32 reserved;
-	__u64 frames[HAB_STACK_DEPTH];
+	__u64 frames[HAB_STACK_DEPTH]; /* return addresses, leaf first */
 };
 
 struct hab_record_heap {
@@ -92,39 +102,38 @@ struct hab_record_heap {
 };
 
 struct hab_record_window {
-	struct hab_record_head head; /* pid and tid mean nothing */
+	struct hab_record_head head; /* without pid and tid */
 	struct hab_window_event event;
 };
 
-/* Exact. */
+/* Exact totals of a process. */
 struct hab_process_totals {
 	__u64 refills;
-	__u64 bytes;   /* of them */
-	__u64 sampled; /* this and the next two: of events of all kinds */
+	__u64 bytes;   /* of the refills */
+	__u64 sampled; /* this and the next two: events of all kinds */
 	__u64 throttled;
-	__u64 lost; /* kept by the throttler, but the ring was full */
-	/* What the process tells, up to the last refill of each thread. */
-	__u64 restarts;
+	__u64 lost;	/* kept by the throttler, but the ring buffer was full */
+	__u64 restarts; /* this and the next: reported with the refills of each thread */
 	__u64 waste_bytes;
 	char comm[HAB_COMM_LEN];
 };
 
 /*
- * Variable "places": a process's is the one at its number modulo HAB_PLACES, unless another one
- * had it when the process came; then its totals are in the map "processes", by __u32 tgid.
+ * Variable "process_slots". A process has the slot pid % HAB_PROCESS_SLOTS if that was free at its
+ * first event; else its totals are in the map "processes", by __u32 tgid.
  */
-#define HAB_PLACES 2048
-struct hab_process_place {
+#define HAB_PROCESS_SLOTS 2048
+struct hab_process_slot {
 	__u32 pid; /* 0: free */
 	__u32 reserved;
 	struct hab_process_totals totals;
 };
-struct hab_process_places {
-	__u64 overflowed; /* not 0: the map was needed */
-	struct hab_process_place at[HAB_PLACES];
+struct hab_process_slots {
+	__u64 map_used; /* not 0: the map has entries */
+	struct hab_process_slot slots[HAB_PROCESS_SLOTS];
 };
 
-/* Map "totals": per-CPU array of one: sum over the CPUs. */
+/* Exact totals of the machine. Map "totals": one value per CPU, to be summed up. */
 struct hab_machine_totals {
 	__u64 events; /* of all kinds: sampled + throttled + lost */
 	__u64 refills;
@@ -132,25 +141,26 @@ struct hab_machine_totals {
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
-	__u64 table_full;   /* events of processes that found no place, nor room in "processes" */
-	__u64 stacks_lost;  /* HAB_RECORD_STACK that found the ring full */
-	__u64 heaps_lost;   /* HAB_RECORD_HEAP likewise */
-	__u64 windows_lost; /* HAB_RECORD_WINDOW likewise */
-	__u64 replaced;	    /* of the throttled ones: were sent, and replaced later */
+	__u64 table_full;  /* events of processes without room in slots and map */
+	__u64 stacks_lost; /* records of each type that found the ring buffer full */
+	__u64 heaps_lost;
+	__u64 windows_lost;
+	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };
 
 /*
- * One window of the throttler in hab_usdt.bpf.c, which keeps a uniform choice of @quota out of
- * the candidates as core/window.h has it. The reader sets it up before it is the current one.
+ * Variable "windows" of hab_usdt.bpf.c: the throttler of the probes. habd fills a window in before
+ * it makes it the current one. The choice of samples is that of core/throttle/window.h.
  */
-#define HAB_USDT_WINDOWS 4 /* a power of two */
-struct hab_usdt_window {
-	__u64 number;	  /* never 0 */
-	__u64 threshold;  /* of 2^32: the chance of an event to become a candidate */
-	__u64 measured;	  /* events */
-	__u64 candidates; /* of them */
+#define HAB_PROBE_WINDOWS 4 /* a power of two */
+struct hab_probe_window {
+	__u64 number; /* from 1; 0: never used */
+	__u64 seed;
+	__u64 measured; /* events */
+	__u32 interval; /* at least 1 */
 	__u32 quota;
 	__u32 window_ms;
+	__u32 reserved;
 };
 
 #endif /* HAB_RECORDS_H */

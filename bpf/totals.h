@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the BPF programs have in common: the maps, and the counting that gives each event
- * exactly one end: sampled, throttled or lost.
+ * The common part of the BPF programs: the maps, and the counters, which count each event exactly
+ * once as sampled, throttled or lost.
  *
- * For BPF programs only; before it, struct task_struct and records.h, and HAB_BPF_PREEMPTIBLE
- * if they can be preempted.
+ * For BPF programs only, after struct task_struct and records.h. A program that can be preempted
+ * defines HAB_BPF_PREEMPTIBLE first.
  */
 #ifndef HAB_BPF_TOTALS_H
 #define HAB_BPF_TOTALS_H
 
-/* What events of each kind stand for since the last kept one, and which that was of all. */
+/* Bytes of each kind since the thread's last sample of it, and the last sample of any kind. */
 struct task_state {
 	__u64 bytes[HAB_EVENT_KINDS];
 	__u64 sample_id;
-	bool sends_stacks; /* its own, so that the kernel's are not needed */
+	bool sends_stacks; /* the thread unwinds itself: the kernel's stacks are not needed */
 };
 
 struct {
@@ -21,8 +21,8 @@ struct {
 	__uint(max_entries, 4 << 20);
 } records SEC(".maps");
 
-/* The reader maps it. */
-struct hab_process_places places;
+/* habd maps this memory. */
+struct hab_process_slots process_slots;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -45,19 +45,19 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
-/* The reader looks by itself some times a second; this much must not wait for that. */
+/* habd looks several times a second by itself; more bytes than this must not wait for that. */
 #define WAKE_BYTES (512 << 10)
 
-/* Flags for a record that can wait: to wake the reader for each costs more than the record. */
-static __u64 no_hurry(void)
+/* Flags of a record that can wait: waking habd for each costs more than the record. */
+static __u64 wake_flags(void)
 {
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) < WAKE_BYTES ? BPF_RB_NO_WAKEUP :
 									     BPF_RB_FORCE_WAKEUP;
 }
 
 /*
- * A counter of this CPU. The module's tracepoints are raised with preemption off and not in
- * interrupts, so nobody comes between; a probe's program can be preempted.
+ * A counter of this CPU. The module's tracepoints run with preemption off and not in interrupts,
+ * so a plain addition is enough there; a probe's program can be preempted.
  */
 static __always_inline void count_here(__u64 *counter, __u64 n)
 {
@@ -68,7 +68,7 @@ static __always_inline void count_here(__u64 *counter, __u64 n)
 #endif
 }
 
-/* Who an event is counted for. */
+/* The counters of an event. */
 struct counted {
 	struct hab_machine_totals *machine;
 	struct hab_process_totals *process; /* NULL: the table is full */
@@ -82,29 +82,29 @@ static struct hab_machine_totals *machine_totals(void)
 	return bpf_map_lookup_elem(&totals, &zero);
 }
 
-/* NULL: it has none yet. A look at the place is a tenth of a look into a map. */
+/* NULL for a process without events so far. A slot costs a tenth of a look into a map. */
 static __always_inline struct hab_process_totals *find_process(__u32 pid)
 {
-	struct hab_process_place *place = &places.at[pid % HAB_PLACES];
+	struct hab_process_slot *slot = &process_slots.slots[pid % HAB_PROCESS_SLOTS];
 
-	if (place->pid == pid)
-		return &place->totals;
-	return places.overflowed ? bpf_map_lookup_elem(&processes, &pid) : NULL;
+	if (slot->pid == pid)
+		return &slot->totals;
+	return process_slots.map_used ? bpf_map_lookup_elem(&processes, &pid) : NULL;
 }
 
 static struct hab_process_totals *add_process(__u32 pid)
 {
-	struct hab_process_place *place = &places.at[pid % HAB_PLACES];
+	struct hab_process_slot *slot = &process_slots.slots[pid % HAB_PROCESS_SLOTS];
 	struct hab_process_totals fresh = {};
-	__u32 owner = __sync_val_compare_and_swap(&place->pid, 0, pid);
+	__u32 owner = __sync_val_compare_and_swap(&slot->pid, 0, pid);
 
 	if (!owner)
-		bpf_get_current_comm(place->totals.comm, sizeof(place->totals.comm));
+		bpf_get_current_comm(slot->totals.comm, sizeof(slot->totals.comm));
 	if (!owner || owner == pid)
-		return &place->totals;
-	places.overflowed = 1;
+		return &slot->totals;
+	process_slots.map_used = 1;
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-	/* Another thread may win; the second lookup finds either's entry. */
+	/* Another thread may add it first; the lookup finds the entry of either. */
 	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&processes, &pid);
 }
@@ -116,18 +116,47 @@ static __always_inline struct hab_process_totals *process_totals(__u32 pid)
 	return found ? found : add_process(pid);
 }
 
-static void fill_head(struct hab_record_head *head, __u32 type)
+static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 
 	head->type = type;
 	head->pid = id >> 32;
 	head->tid = (__u32)id;
-	head->reserved = 0;
+	head->size = size;
 	head->time_ns = bpf_ktime_get_ns();
 }
 
-/* An event has come: count it. Its end is told by one of the next two. */
+/* All of a sample but its strings, its frames and its size. */
+static __always_inline void fill_sample(struct hab_record_sample *sample,
+					const struct hab_event *event, __u64 bytes, __u64 weight,
+					__u64 probability)
+{
+	fill_head(&sample->head, HAB_RECORD_SAMPLE, 0);
+	sample->sample_id = event->sample_id;
+	sample->heap_id = event->heap_id;
+	sample->bytes = bytes;
+	sample->chunk_bytes = event->chunk_bytes;
+	sample->object_bytes = event->object_bytes;
+	sample->allocated_bytes = event->allocated_bytes;
+	sample->weight = weight;
+	sample->probability = probability;
+	sample->cgroup_id = bpf_get_current_cgroup_id();
+	sample->window = event->window;
+	sample->candidate = event->candidate;
+	sample->slot = event->slot;
+	sample->quota = event->quota;
+	sample->window_ms = event->window_ms;
+	sample->cpu = event->cpu;
+	sample->domain = event->domain;
+	sample->level = event->level;
+	sample->kind = event->kind;
+	sample->parts = event->parts;
+	sample->reserved = 0;
+	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
+}
+
+/* Counts a new event. count_throttled() or count_kept() must follow. */
 static __always_inline bool count_event(struct counted *counted, __u32 kind, __u64 bytes)
 {
 	counted->machine = machine_totals();
@@ -152,16 +181,16 @@ static __always_inline bool count_event(struct counted *counted, __u32 kind, __u
 	return true;
 }
 
-/* What a program tells with a refill; mostly nothing. */
-static __always_inline void count_told(const struct counted *counted, __u64 restarts,
-				       __u64 waste_bytes)
+/* The numbers that a program reports with a refill; mostly 0. */
+static __always_inline void count_reported(const struct counted *counted,
+					   const struct hab_event *event)
 {
 	if (!counted->process)
 		return;
-	if (restarts)
-		__sync_fetch_and_add(&counted->process->restarts, restarts);
-	if (waste_bytes)
-		__sync_fetch_and_add(&counted->process->waste_bytes, waste_bytes);
+	if (event->restarts)
+		__sync_fetch_and_add(&counted->process->restarts, event->restarts);
+	if (event->waste_bytes)
+		__sync_fetch_and_add(&counted->process->waste_bytes, event->waste_bytes);
 }
 
 static __always_inline void count_throttled(struct counted *counted)
@@ -171,10 +200,12 @@ static __always_inline void count_throttled(struct counted *counted)
 		__sync_fetch_and_add(&counted->process->throttled, 1);
 }
 
-/* The event was kept; sent: the ring had room. replaces: it takes the place of another one. */
-static __always_inline void count_kept(struct counted *counted, __u32 kind, bool sent,
-				       bool replaces, __u64 sample_id)
+/* Counts an event that the throttler kept. @sent: the ring buffer had room. */
+static __always_inline void count_kept(struct counted *counted, const struct hab_event *event,
+				       __u32 kind, bool sent)
 {
+	bool replaces = HAB_REPLACES(event->candidate, event->quota);
+
 	if (!sent && !replaces) {
 		count_here(&counted->machine->lost, 1);
 		if (counted->process)
@@ -182,16 +213,16 @@ static __always_inline void count_kept(struct counted *counted, __u32 kind, bool
 		return;
 	}
 	if (replaces) {
-		/* One of the two was throttled: the other one if this was sent, else this. */
+		/* One of the two samples is throttled: the earlier one if this one was sent. */
 		count_throttled(counted);
 		if (!sent)
 			return;
 		count_here(&counted->machine->replaced, 1);
 	}
-	/* Only a sample that was sent ends the interval, so weights add up. */
+	/* Only a sample that was sent ends the thread's interval, so weights add up. */
 	if (counted->task) {
 		counted->task->bytes[kind] = 0;
-		counted->task->sample_id = sample_id;
+		counted->task->sample_id = event->sample_id;
 	}
 	if (replaces)
 		return;

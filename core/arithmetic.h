@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Integer types, 128-bit products and what else of arithmetic the kernel and user space spell
- * differently.
+ * Integer types, 128-bit products and other arithmetic that the kernel, BPF programs and user
+ * space spell differently.
  */
 #ifndef HAB_CORE_ARITHMETIC_H
 #define HAB_CORE_ARITHMETIC_H
@@ -13,7 +13,7 @@
 #include <linux/minmax.h>
 #include <linux/types.h>
 
-/* a * b / c; the caller knows that it fits. */
+/* a * b / c, which must fit. */
 static inline u64 hab_mul_div(u64 a, u64 b, u64 c)
 {
 	return mul_u64_u64_div_u64(a, b, c);
@@ -32,6 +32,30 @@ static inline u64 hab_div(u64 a, u64 b)
 static inline unsigned int hab_last_set(u64 value)
 {
 	return fls64(value);
+}
+
+#elif defined(__bpf__)
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+typedef __u64 u64;
+typedef __u32 u32;
+
+/* BPF has no product of 128 bits; the caller's @shift is 64. */
+static inline u64 hab_mul_shift(u64 a, u64 b, unsigned int shift)
+{
+	u64 low = (a & 0xffffffff) * (b & 0xffffffff);
+	u64 middle = (a >> 32) * (b & 0xffffffff) + (low >> 32);
+	u64 other = (a & 0xffffffff) * (b >> 32) + (middle & 0xffffffff);
+
+	(void)shift;
+	return (a >> 32) * (b >> 32) + (middle >> 32) + (other >> 32);
+}
+
+static inline u64 hab_div(u64 a, u64 b)
+{
+	return a / b;
 }
 
 #else /* user space */
@@ -69,5 +93,5 @@ static inline unsigned int hab_last_set(u64 value)
 	return value ? 64 - (unsigned int)__builtin_clzll(value) : 0;
 }
 
-#endif /* __KERNEL__ */
+#endif
 #endif /* HAB_CORE_ARITHMETIC_H */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * All that core/ needs of the world it is compiled into: types and arithmetic (arithmetic.h),
- * single loads and stores, and a 64-bit atomic counter. One section for the kernel, one for user
- * space; core/ includes nothing else.
+ * All that core/ needs of the kernel or of user space: types and arithmetic (arithmetic.h), single
+ * loads and stores, and a 64-bit atomic counter. core/ includes nothing else.
  */
 #ifndef HAB_CORE_OS_H
 #define HAB_CORE_OS_H
@@ -28,7 +27,7 @@ static inline u64 hab_counter_increment(hab_counter *counter)
 	return atomic64_inc_return_relaxed(counter);
 }
 
-/* The same; what was written before the value that it counts on from is visible. */
+/* The same; all that was written before the last release of the counter is visible. */
 static inline u64 hab_counter_increment_acquire(hab_counter *counter)
 {
 	return atomic64_inc_return_acquire(counter);

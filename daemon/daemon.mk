@@ -10,7 +10,7 @@
 #
 #   shared/    text, filters, kinds of events, the module's files
 #   symbols/   from addresses to names
-#   samples/   from records to a table of stacks
+#   samples/   from records to the stack table
 #   web/       pages, scripts and styles
 #   profile/   profiles of the table, in each format
 #   feeds/     sources of records
@@ -34,8 +34,8 @@ SHARED_SOURCES := arguments filter kinds module_files string_table util
 DRAWN_SOURCES := profile_parts flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habd options sockets privilege state span totals missed numbers \
-	bpf_feed usdt_feed live libraries bpf_counts bpf_log replay \
-	ingest pending stacks stack_history sample_log \
+	module_feed probe_feed replay_feed bpf_reader libraries \
+	ingest pending stacks \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
 	profile profile_pprof profile_jfr jfr sites \
 	http request response access http_json http_metrics http_profile http_record
@@ -81,8 +81,8 @@ $(DAEMON_BUILD)/%.o: daemon/$(1)/%.c daemon/daemon.mk | $(DAEMON_BUILD)
 endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 
-$(DAEMON_BUILD)/bpf_feed.o: $(BUILD)/hab.skel.h
-$(DAEMON_BUILD)/usdt_feed.o: $(BUILD)/hab_usdt.skel.h
+$(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
+$(DAEMON_BUILD)/probe_feed.o: $(BUILD)/hab_usdt.skel.h
 $(DAEMON_BUILD)/profile_parts.o: $(DAEMON_BUILD)/entries.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 

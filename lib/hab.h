@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * libhab: allocation buffers of the thread (TLAB), the core (CLAB) and the
- * processor (PLAB), without foreign allocations.
+ * libhab: allocation buffers of the thread (TLAB), the core (CLAB) and the processor (PLAB),
+ * without foreign allocations. Objects are not freed one by one: a reset frees all objects of a
+ * heap.
  *
  *	struct hab_heap *heap;
  *
@@ -9,12 +10,12 @@
  *		...
  *	struct node *node = hab_alloc(heap, sizeof(*node));
  *	...
- *	hab_heap_reset(heap);		// every object dies at once
+ *	hab_heap_reset(heap);		// frees all objects
  *	hab_heap_destroy(heap);
  *
- * Functions return 0 or a negative errno, or a pointer (NULL with errno set).
- * All may be called from any thread at any time unless a comment says otherwise;
- * none may be called from a signal handler.
+ * Functions return 0 or a negative errno, or a pointer (NULL with errno set). All may be called
+ * from any thread at any time unless a comment says otherwise; none may be called from a signal
+ * handler.
  */
 #ifndef HAB_H
 #define HAB_H
@@ -29,45 +30,37 @@ extern "C" {
 struct hab_heap;
 
 /* Flags of struct hab_heap_config. */
-#define HAB_HEAP_PROCESS 0x1u /* never use the device */
+#define HAB_HEAP_PROCESS 0x1u /* use the process backend */
 #define HAB_HEAP_DEVICE	 0x2u /* fail without the device instead of falling back */
-#define HAB_HEAP_VERIFY	 0x4u /* read the hardware's CPU number in each section */
-/*
- * For experiments: the paper's own allocation, which tolerates foreign allocations and
- * counts them (Listings 1 and 2), and the same with its first try in a restartable
- * sequence. One level or none, in the process only.
- */
-#define HAB_HEAP_TOLERANT      0x8u
-#define HAB_HEAP_TOLERANT_RSEQ 0x10u
+#define HAB_HEAP_VERIFY	 0x4u /* check each chunk by the hardware's CPU number; slower */
 
 /* Instead of a size in tlab_bytes. */
-#define HAB_TLAB_NONE ((size_t)1) /* each object is a chunk of its own */
-#define HAB_TLAB_GROWING \
-	((size_t)2)		  /* HotSpot's rule: from reset to reset, by each thread's share */
-#define HAB_TLAB_AUTO ((size_t)3) /* by how often each thread refills, within waste_percent */
+#define HAB_TLAB_NONE	 ((size_t)1) /* each object is a chunk of its own */
+#define HAB_TLAB_GROWING ((size_t)2) /* HotSpot's rule: by each thread's share, at each reset */
+#define HAB_TLAB_AUTO	 ((size_t)3) /* by each thread's rate of refills, within waste_percent */
 
 /**
- * struct hab_heap_config - what kind of heap
+ * struct hab_heap_config - configuration of a heap
  * @struct_size: sizeof(struct hab_heap_config), set by hab_heap_config_init()
- * @arena_bytes: the heap's memory, reserved at once and touched as it is used;
- *	64 KiB to 8 TiB, rounded up to whole pages; default 1 GiB
- * @tlab_bytes: size of a TLAB, 256 bytes to @arena_bytes, or HAB_TLAB_*; default 32 KiB. A
- *	TLAB larger than a level's buffers comes from the next level up
+ * @arena_bytes: size of the arena, reserved at once and touched as it is used; 64 KiB to 8 TiB,
+ *	rounded up to whole pages; default 1 GiB
+ * @tlab_bytes: size of a TLAB, 256 bytes to @arena_bytes, or HAB_TLAB_*; default 32 KiB. A TLAB
+ *	larger than a level's buffers is taken from the next level up
  * @flags: HAB_HEAP_*
- * @waste_percent: of the arena, how much TLABs and buffers that are sized automatically
- *	may hold unused once it is nearly used up, and up to four times that while it is
- *	free; at most 50; 0: 5
- * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, comma separated,
- *	from the heap down, e.g. "plab=32M@package,clab=512K@cpu"; domains are cpu,
- *	core, llc, package, node, global; a SIZE of "auto" follows the rate of refills
- *	within @waste_percent; "none" is TLABs straight from the heap; "auto" alone is
- *	"none" for automatic TLABs, which need few refills, else "clab=auto@cpu";
- *	NULL: "clab=512K@cpu"
- * @name: shown by the telemetry, at most 31 printable characters; NULL: "heap"
+ * @waste_percent: the part of the arena that TLABs and buffers of automatic size may hold unused
+ *	when it is nearly used up, and up to four times that while it is free; at most 50; 0: 5
+ * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, separated by commas, from the heap
+ *	down, for example "plab=32M@package,clab=512K@cpu"; NULL: "clab=512K@cpu".
+ *	NAME: at most 15 letters, digits, "_" or "-"; hab_heap_stats() shows it.
+ *	SIZE: a number with K, M or G, or "auto": by the rate of refills, within @waste_percent.
+ *	DOMAIN: cpu, core, llc, package, node or global.
+ *	"none": TLABs straight from the heap. "auto": "none" for automatic TLABs, which need few
+ *	refills, else "clab=auto@cpu"
+ * @name: for telemetry, at most 31 printable characters; NULL: "heap"
  *
- * The environment's HAB_LEVELS and HAB_TLAB (a size, "none", "growing" or "auto")
- * override @levels and @tlab_bytes, HAB_BACKEND=device|process the choice of backend,
- * HAB_VERIFY=1 sets HAB_HEAP_VERIFY.
+ * Environment variables override these: HAB_LEVELS @levels; HAB_TLAB (a size, "none", "growing" or
+ * "auto") @tlab_bytes; HAB_BACKEND=device or process the choice of backend; HAB_VERIFY=1 sets
+ * HAB_HEAP_VERIFY.
  */
 struct hab_heap_config {
 	size_t struct_size;
@@ -80,12 +73,12 @@ struct hab_heap_config {
 };
 
 /**
- * struct hab_chunk - memory of the caller's own
+ * struct hab_chunk - a chunk, for the caller's own use
  * @base: where it begins, aligned to 64 bytes
  * @size: its size, a multiple of 64 bytes
  * @cpu: the CPU on which the take committed
  * @domain: id of the domain of the buffer that it is from
- * @level: 0 for the heap, 1.. for the configured levels
+ * @level: 0 for the heap, 1 and up for the configured levels
  */
 struct hab_chunk {
 	void *base;
@@ -95,34 +88,33 @@ struct hab_chunk {
 	int level;
 };
 
-#define HAB_STATS_LEVELS 5 /* the heap and at most four levels */
+#define HAB_STATS_LEVELS   5  /* the heap and at most four levels */
+#define HAB_LEVEL_NAME_LEN 16 /* with the closing NUL */
 
 /**
- * struct hab_heap_stats - what a heap has done
- * @allocated_bytes: by hab_alloc(), with alignment, since creation
- * @chunks: chunks taken (TLABs, allocations outside them, hab_chunk_take())
+ * struct hab_heap_stats - counters of a heap since its creation
+ * @allocated_bytes: by hab_alloc(), with alignment
+ * @chunks: chunks taken (TLABs, objects outside of TLABs, hab_chunk_take())
  * @chunk_bytes: their sum
- * @foreign: chunks from a buffer that is not of the committing CPU's domain, by
- *	the hardware's CPU number; counted only with HAB_HEAP_VERIFY and in tolerant heaps
+ * @foreign: chunks from a buffer that is not of the committing CPU's domain, by the hardware's CPU
+ *	number; counted only with HAB_HEAP_VERIFY, and always 0
  * @verified: chunks that were checked for that
- * @neighbours: of the foreign ones of a tolerant heap those taken from a neighbour on
- *	purpose, because the own buffer was being refilled
- * @restarts: restartable sequences that had to start again
- * @conflicts: takes that lost to another CPU of the same domain and tried again
+ * @restarts: rseq sections that were interrupted and restarted
+ * @conflicts: cmpxchg that failed because another CPU of the domain moved the word
  * @tlab_refills: TLABs taken
  * @outside_allocations: objects that got a chunk of their own
- * @tlab_waste_bytes: rests of retired TLABs
- * @returned_bytes: given back to the heap since the last reset: rests of the TLABs of
- *	threads that exited
- * @refills: buffer refills that this process saw happen
+ * @tlab_waste_bytes: unused bytes of retired TLABs
+ * @returned_bytes: returned to the heap since the last reset: unused ends of TLABs of threads that
+ *	exited
+ * @refills: refills, as counted by this process
  * @refill_bytes: their sum
- * @book_refills: the same by the books of the kernel (or of the process backend)
+ * @book_refills: refills, as counted by the books
  * @book_refill_bytes: likewise
  * @resets: calls of hab_heap_reset()
  * @arena_bytes: size of the arena
  * @nr_levels: configured levels
- * @levels: since the last reset; [0] is the heap, whose @granted_bytes went
- *	straight to callers and whose @free_bytes was never carved or is free again
+ * @levels: since the last reset. [0] is the heap, with the name "heap": its @granted_bytes went
+ *	straight to callers, its @free_bytes was never carved or is free again
  */
 struct hab_heap_stats {
 	uint64_t allocated_bytes;
@@ -130,7 +122,6 @@ struct hab_heap_stats {
 	uint64_t chunk_bytes;
 	uint64_t foreign;
 	uint64_t verified;
-	uint64_t neighbours;
 	uint64_t restarts;
 	uint64_t conflicts;
 	uint64_t tlab_refills;
@@ -146,6 +137,7 @@ struct hab_heap_stats {
 	uint32_t nr_levels;
 	uint32_t reserved;
 	struct {
+		char name[HAB_LEVEL_NAME_LEN];
 		uint64_t refills;
 		uint64_t granted_bytes;
 		uint64_t waste_bytes;
@@ -157,8 +149,8 @@ struct hab_heap_stats {
 /**
  * struct hab_sample - one sampled allocation
  * @address: the object
- * @size: as asked for
- * @weight: bytes this thread has allocated since its last sample, this object included
+ * @size: the requested size
+ * @weight: bytes that this thread has allocated since its last sample, with this object
  */
 struct hab_sample {
 	void *address;
@@ -166,31 +158,31 @@ struct hab_sample {
 	uint64_t weight;
 };
 
-/* May allocate; allocations of a handler are not sampled. */
+/* A handler may allocate; its allocations are not sampled. */
 typedef void (*hab_sample_fn)(const struct hab_sample *sample, void *context);
 
 /** hab_heap_config_init - set the defaults */
 void hab_heap_config_init(struct hab_heap_config *config);
 
 /**
- * hab_heap_create - make a heap
+ * hab_heap_create - create a heap
  * @heap: the result
  * @config: NULL for the defaults
  *
- * Return: 0; -EINVAL for sizes, levels, names or flags out of range; -E2BIG for a
- * larger struct whose tail is not zero; -ENOMEM for memory or address space that
- * cannot be had; -ENODEV or what opening the device gave, with HAB_HEAP_DEVICE.
+ * Return: 0; -EINVAL for sizes, levels, names or flags out of range; -E2BIG for a larger struct
+ * whose tail is not zero; -ENOMEM without memory or address space; with HAB_HEAP_DEVICE also
+ * -ENODEV or the errno of opening the device.
  */
 int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config);
 
 /**
- * hab_heap_destroy - give everything back
- * @heap: NULL is fine; no thread uses it or its objects any more
+ * hab_heap_destroy - free a heap and all of its memory
+ * @heap: NULL is fine; no thread uses it or its objects
  */
 void hab_heap_destroy(struct hab_heap *heap);
 
 /**
- * hab_heap_reset - every object dies
+ * hab_heap_reset - free all objects
  * @heap: no other thread uses it during the call
  *
  * Return: 0, or a negative errno.
@@ -200,38 +192,37 @@ int hab_heap_reset(struct hab_heap *heap);
 /**
  * hab_alloc - memory for an object
  * @heap: a heap
- * @size: bytes; for 0 the pointer must not be followed
+ * @size: bytes; a pointer to 0 bytes must not be dereferenced
  *
- * The fast path bumps a pointer in the thread's TLAB. The memory is not zeroed
- * after a reset. Source: paper, section II.
+ * The fast path adds to a pointer in the thread's TLAB. The memory is not zeroed after a reset.
+ * Source: paper, section II.
  *
  * Return: 16-byte aligned, or NULL with errno ENOMEM.
  */
 void *hab_alloc(struct hab_heap *heap, size_t size);
 
 /**
- * hab_alloc_tagged - memory for an object, and what it is
+ * hab_alloc_tagged - memory for an object of a type
  * @heap: a heap
  * @size: as hab_alloc()
- * @tag: a name for the object's type, shown by the telemetry: its first 31 characters. Must stay
- *	valid during the call; NULL for none
+ * @tag: a name of the type for telemetry, which uses its first 31 characters. Must stay valid
+ *	during the call; NULL for none
  *
- * Costs no more than hab_alloc(): the tag is looked at where a sample or an event is
- * taken.
+ * Costs no more than hab_alloc(): the tag is read only if there is a sample or an event.
  *
  * Return: as hab_alloc().
  */
 void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag);
 
 /**
- * hab_set_tag - what the calling thread's other allocations are, in all heaps
+ * hab_set_tag - set the tag of the calling thread's other allocations, in all heaps
  * @tag: as hab_alloc_tagged(); must stay valid until the next call
  *
  * Return: the tag before, NULL if there was none.
  */
 const char *hab_set_tag(const char *tag);
 
-/* The same for the rest of a block; needs GNU C or C++. */
+/* The same to the end of the scope; needs GNU C or C++. */
 #define HAB_TAG_SCOPE(tag) \
 	const char *hab_tag_before_ __attribute__((cleanup(hab_restore_tag_))) = hab_set_tag(tag)
 static inline void hab_restore_tag_(const char **before)
@@ -250,9 +241,9 @@ static inline void hab_restore_tag_(const char **before)
 void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size);
 
 /**
- * hab_chunk_take - a chunk from the buffer of the CPU that the thread is on
+ * hab_chunk_take - take a chunk from the buffer of the CPU that the thread is on
  * @heap: a heap
- * @size: bytes, rounded up to 64; above the lowest buffer's size the next level
+ * @size: bytes, rounded up to a multiple of 64; above the lowest buffer's size the next level
  *	serves (paper, Listing 1)
  * @chunk: the result
  *
@@ -265,7 +256,7 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
 /**
  * hab_heap_stats - counters
  * @heap: a heap
- * @stats: filled in; exact if no other thread uses the heap meanwhile
+ * @stats: the result; exact if no other thread uses the heap meanwhile
  *
  * Return: 0 or a negative errno.
  */
@@ -275,31 +266,30 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats);
 const char *hab_heap_backend(const struct hab_heap *heap);
 
 /**
- * hab_heap_backend_reason - why that backend, and how chunks are taken
+ * hab_heap_backend_reason - why the heap has that backend, and how it takes chunks
  *
  * Return: a sentence; valid as long as the heap.
  */
 const char *hab_heap_backend_reason(const struct hab_heap *heap);
 
 /**
- * hab_set_sampling_interval - how far apart samples are
+ * hab_set_sampling_interval - set the mean distance of samples
  * @heap: a heap
- * @mean_bytes: mean of the random distance in bytes of one thread's allocations;
- *	0 samples every allocation; default 512 KiB, or with the module what its sysfs
- *	file sampling_interval says
+ * @mean_bytes: mean of the random distance in bytes allocated by one thread; 0 samples every
+ *	allocation; default 512 KiB, or with the module the value of its sysfs file
+ *	sampling_interval
  *
- * As JVMTI's SetHeapSamplingInterval: may take effect late, at a thread's next
- * sample or TLAB.
+ * As JVMTI's SetHeapSamplingInterval, it may take effect late, at a thread's next sample or TLAB.
  *
  * Return: 0, or -EINVAL for a negative interval.
  */
 int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes);
 
 /**
- * hab_set_sample_handler - who gets the samples
+ * hab_set_sample_handler - set the function that is called for each sample
  * @heap: a heap
  * @handler: called by the allocating thread; NULL ends sampling
- * @context: passed on
+ * @context: its second argument
  *
  * Return: 0.
  */

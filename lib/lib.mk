@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared. Target: lib.
 
-LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c fork.c heap.c levels.c registry.c sizing.c thread.c tlab.c) \
+LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c registry.c sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
-	$(addprefix lib/backend/,arena.c backend.c device.c process.c tolerant.c topology.c) \
-	$(addprefix lib/telemetry/,events.c sampler.c stack.c usdt.c) \
+	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
+	$(addprefix lib/telemetry/,events.c sampler.c usdt.c) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
@@ -12,10 +12,10 @@ LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 .PHONY: lib
 lib: $(BUILD)/libhab.a $(LIB_SHARED)
 
-# Frame pointers in all that calls: the kernel follows them from a probe to its program.
+# Frame pointers in functions that call: the kernel follows them from a probe to the program.
 LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
 
-# Of this file, too: flags that change must not leave old objects.
+# Depends on this file, so that new flags rebuild all objects.
 $(BUILD)/lib/%.o: %.c lib/lib.mk
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) -iquote . $(CFLAGS) -MMD -MP -c -o $@ $<

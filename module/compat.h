@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels that the module builds for (6.1 to 7.2), and
- * nothing else. Each entry names the release that changed it.
+ * The differences between the kernels that the module builds for (6.1 to 7.2). Each entry names the
+ * release that made the change.
  */
 #ifndef HAB_COMPAT_H
 #define HAB_COMPAT_H

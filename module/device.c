@@ -2,9 +2,8 @@
 /*
  * /dev/hab: commands and mappings. One open file is at most one heap.
  *
- * The hard case is who may still be here: a running ioctl and every mapping hold
- * the file, so release() runs when nothing else can reach the heap, in whatever
- * order the owner closed, unmapped, forked and died.
+ * Running ioctls and mappings hold the file. So release() runs when nothing else can reach the
+ * heap, in any order of close, unmap, fork and exit.
  */
 #include <linux/compat.h>
 #include <linux/fs.h>
@@ -67,9 +66,9 @@ static int hab_release(struct inode *inode, struct file *filp)
 }
 
 /*
- * Reads an extensible struct whose first member is its __u32 size: older users'
- * shorter ones (from @first on) are filled up with zeros, newer users' longer
- * ones are taken if the tail is zero.
+ * Reads an extensible struct whose first member is its __u32 size. A shorter struct of an older
+ * program, at least of @first bytes, is filled up with zeros. A longer one of a newer program is
+ * accepted if its tail is zero.
  */
 static int read_struct(void *dst, size_t ksize, size_t first, void __user *arg, u32 *usize)
 {
@@ -82,7 +81,7 @@ static int read_struct(void *dst, size_t ksize, size_t first, void __user *arg, 
 	return copy_struct_from_user(dst, ksize, arg, *usize);
 }
 
-/* Writes back as much as the user's version of the struct holds. */
+/* Writes as much of the struct as the user's version has. */
 static int write_struct(void __user *arg, const void *src, size_t ksize, u32 usize)
 {
 	return copy_to_user(arg, src, min_t(size_t, ksize, usize)) ? -EFAULT : 0;
@@ -104,8 +103,8 @@ static long ioctl_version(void __user *arg)
 }
 
 /*
- * The user's memory is written before the lock is taken: a fault there takes the
- * mmap lock, which hab_mmap() holds when it takes ours.
+ * The user's memory is written before @lock is taken: a fault takes the mmap lock, and hab_mmap()
+ * takes @lock while it holds that.
  */
 static long ioctl_create(struct hab_file *file, void __user *arg)
 {
@@ -146,19 +145,25 @@ static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 	struct hab_ioc_return give = { .size = sizeof(give) };
 	size_t first = offsetofend(struct hab_ioc_refill, reserved);
 	struct hab_ioc_refill refill;
+	u64 dropped_bytes;
 	u32 usize;
 	int err;
 
 	err = read_struct(&refill, sizeof(refill), first, arg, &usize);
 	if (err)
 		return err;
-	err = hab_dev_heap_refill(heap, &refill);
+	preempt_disable();
+	err = hab_dev_heap_refill(heap, &refill, &dropped_bytes);
+	/* Still on that CPU: the event's CPU is the refill's. */
+	if (!err && refill.granted_bytes)
+		hab_telemetry_refill(heap->id, heap->name, &refill, dropped_bytes);
+	preempt_enable();
 	if (err)
 		return err;
 	err = write_struct(arg, &refill, sizeof(refill), usize);
 	if (!err)
 		return 0;
-	/* Nobody knows of the chunk, so nobody else will give it back. */
+	/* The caller does not know the chunk, so it cannot return it. */
 	give.offset = refill.chunk_offset;
 	give.bytes = refill.chunk_bytes;
 	hab_dev_heap_return(heap, &give);
@@ -271,8 +276,8 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 }
 
 /*
- * Kernel memory: shared, never executable, not handed on to a child. VM_MAYSHARE is what
- * MAP_SHARED sets on a file that is open for reading only, too.
+ * Kernel memory: shared, never executable, not inherited by a child. MAP_SHARED sets VM_MAYSHARE on
+ * a file that is open for reading only, too.
  */
 static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool writable)
 {
@@ -286,16 +291,15 @@ static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool
 		return -EACCES;
 	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
 		     VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
-	/* remap_vmalloc_range() takes only memory that no cgroup is charged for. */
+	/* remap_vmalloc_range() refuses memory that a cgroup is charged for. */
 	for (offset = 0; offset < bytes && !err; offset += PAGE_SIZE)
 		err = vm_insert_page(vma, vma->vm_start + offset, vmalloc_to_page(area + offset));
 	return err;
 }
 
 /*
- * The arena is plain anonymous memory, as a private mapping of /dev/zero gives:
- * swap, memcg, huge pages, NUMA first touch and copy on write after fork are the
- * process's own business from here on.
+ * The arena is plain anonymous memory, as a private mapping of /dev/zero: swap, memcg, huge pages,
+ * NUMA first touch and copy on write after fork work as for any memory of the process.
  */
 static int map_arena(struct vm_area_struct *vma, u64 bytes)
 {

@@ -1,41 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Heaps: creation, refill, retirement of buffers, reset, statistics.
+ * Heaps: the list of them, creation, refill, retirement of buffers, reset, statistics.
  *
- * The hard case is the refill against user code that takes chunks meanwhile. A
- * word of domain "cpu" is only ever stored to by threads of that CPU, from within
- * a restartable sequence; the refill runs on that same CPU with preemption off,
- * so any such thread was preempted in between and will restart. Words of larger
- * domains are moved by cmpxchg on other CPUs at any moment; the refill exchanges
- * them in one step and counts what the old one had left. Neither waits for user
- * space, and no value in a word can make this code loop or reach outside.
+ * The hard case is a refill while user code takes chunks. The word of a single CPU is only stored
+ * to by threads on that CPU, from within an rseq section. The refill runs on the same CPU with
+ * preemption off, so a thread in a section was preempted and will restart. Other CPUs move the word
+ * of a larger domain by cmpxchg at any moment; the refill exchanges it in one step and counts what
+ * the old word had left. Neither waits for user space, and no value of a word can make this code
+ * loop or access other memory.
+ *
+ * A heap that is made while listeners change misses no change: it joins the list and gets the
+ * current state under the lock under which all heaps in the list are changed.
+ *
+ * Locks: CPU hotplug's own, or that of the tracepoints; then heaps_lock; then a heap's. Inside
+ * heaps_lock no memory is allocated and no CPU is waited for.
  */
 #include <linux/err.h>
 #include <linux/ktime.h>
+#include <linux/limits.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/vmalloc.h>
 
 #include "module/heap.h"
-#include "module/heaps.h"
-#include "module/listeners.h"
 #include "module/names.h"
-#include "module/telemetry.h"
 #include "module/topology.h"
 
-/* A user at the limit of a cgroup hears of it by ENOMEM; the log is not the user's to fill. */
+/* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */
 #define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
 
 static unsigned int max_heaps = 4096;
 module_param(max_heaps, uint, 0644);
 MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (default 4096)");
 
+/* The list of heaps, and the state that all of them show to their users. */
+static DEFINE_MUTEX(heaps_lock);
+static LIST_HEAD(heaps);
+static u32 shown_listeners;
+static u64 shown_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+
 static atomic_t nr_heaps = ATOMIC_INIT(0);
 static atomic64_t last_id = ATOMIC64_INIT(0);
 
-unsigned int hab_dev_heap_count(void)
+unsigned int hab_dev_heaps_count(void)
 {
 	return atomic_read(&nr_heaps);
 }
@@ -56,7 +66,7 @@ static int check_create(const struct hab_ioc_create *create)
 	return 0;
 }
 
-/* Fills in what is known of a CPU; entries that are known never change. */
+/* Fills in the CPU's domains where they are not known yet; known entries never change. */
 static void place_cpu_locked(struct hab_dev_heap *heap, unsigned int cpu)
 {
 	u32 l, nr_cpus = heap->books.nr_domains;
@@ -117,6 +127,61 @@ static void fill_info(struct hab_dev_heap *heap, const struct hab_ioc_create *cr
 	raw_spin_unlock(&heap->lock);
 }
 
+static void show_locked(struct hab_dev_heap *heap)
+{
+	lockdep_assert_held(&heaps_lock);
+	WRITE_ONCE(heap->info->listeners, shown_listeners);
+	WRITE_ONCE(heap->info->sampling_interval, shown_interval);
+}
+
+static void join_list(struct hab_dev_heap *heap)
+{
+	mutex_lock(&heaps_lock);
+	list_add_tail(&heap->link, &heaps);
+	show_locked(heap);
+	mutex_unlock(&heaps_lock);
+}
+
+/* Does nothing if the heap never joined. */
+static void leave_list(struct hab_dev_heap *heap)
+{
+	mutex_lock(&heaps_lock);
+	list_del_init(&heap->link);
+	mutex_unlock(&heaps_lock);
+}
+
+static void show_all_locked(void)
+{
+	struct hab_dev_heap *heap;
+
+	list_for_each_entry(heap, &heaps, link)
+		show_locked(heap);
+}
+
+void hab_dev_heaps_set_listeners(u32 bits)
+{
+	mutex_lock(&heaps_lock);
+	shown_listeners = bits;
+	show_all_locked();
+	mutex_unlock(&heaps_lock);
+}
+
+u64 hab_dev_heaps_interval(void)
+{
+	return READ_ONCE(shown_interval);
+}
+
+int hab_dev_heaps_set_interval(u64 mean_bytes)
+{
+	if (mean_bytes > LLONG_MAX)
+		return -EINVAL;
+	mutex_lock(&heaps_lock);
+	WRITE_ONCE(shown_interval, mean_bytes);
+	show_all_locked();
+	mutex_unlock(&heaps_lock);
+	return 0;
+}
+
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
 	struct hab_dev_heap *heap;
@@ -149,7 +214,7 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 	create->heap_id = heap->id;
 	create->info_bytes = heap->info_bytes;
 	create->words_bytes = heap->words_bytes;
-	hab_dev_heaps_join(heap, hab_listeners_show);
+	join_list(heap);
 	return heap;
 }
 
@@ -159,7 +224,7 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 
 	if (!heap)
 		return;
-	hab_dev_heaps_leave(heap);
+	leave_list(heap);
 	for (l = 0; l < HAB_MAX_LEVELS; l++)
 		kvfree(heap->books.levels[l].buffers);
 	vfree(heap->books.words);
@@ -168,15 +233,15 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 	atomic_dec(&nr_heaps);
 }
 
-/* Only growing levels want to know the time. */
+/* Only growing levels need the time. */
 static u64 now_ns(const struct hab_hierarchy *books)
 {
 	return hab_hierarchy_growing(books) ? ktime_get_mono_fast_ns() : 0;
 }
 
-/* Preemption is off: @cpu stays the CPU until the caller lets go of the lock. */
-static int refill_locked(struct hab_dev_heap *heap, unsigned int cpu, u64 entered, u64 least, u64 want,
-			 struct hab_ioc_refill *refill)
+/* Preemption is off, so @cpu stays the CPU until the caller releases the lock. */
+static int refill_locked(struct hab_dev_heap *heap, unsigned int cpu, u64 entered, u64 least,
+			 u64 want, struct hab_ioc_refill *refill)
 {
 	struct hab_hierarchy *books = &heap->books;
 	u32 domains[HAB_MAX_LEVELS];
@@ -192,19 +257,14 @@ static int refill_locked(struct hab_dev_heap *heap, unsigned int cpu, u64 entere
 		if (WARN_ON_ONCE(domains[l] >= books->nr_domains))
 			return -EIO;
 	}
-	refill->cpu = cpu;
 	err = hab_hierarchy_refill(books, domains, least, want, entered, now_ns, &plan);
-	if (err)
-		return err;
-	refill->chunk_offset = plan.chunk << HAB_GRANULE_SHIFT;
-	refill->chunk_bytes = plan.chunk_size << HAB_GRANULE_SHIFT;
-	refill->granted_bytes = plan.granted << HAB_GRANULE_SHIFT;
-	refill->domain = plan.domain;
-	refill->level = plan.level;
-	return 0;
+	if (!err)
+		hab_plan_answer(&plan, cpu, refill);
+	return err;
 }
 
-int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill)
+int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
+			u64 *dropped_bytes)
 {
 	u64 entered = now_ns(&heap->books);
 	u64 least, want, dropped;
@@ -220,16 +280,12 @@ int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill
 	refill->granted_bytes = 0;
 	refill->sample_id = 0;
 
-	preempt_disable();
 	raw_spin_lock(&heap->lock);
 	dropped = heap->books.dropped;
 	err = refill_locked(heap, smp_processor_id(), entered, least, want, refill);
 	dropped = heap->books.dropped - dropped;
 	raw_spin_unlock(&heap->lock);
-	/* Still on that CPU: the event's CPU is the refill's. */
-	if (!err && refill->granted_bytes)
-		hab_telemetry_refill(heap->id, heap->name, refill, dropped << HAB_GRANULE_SHIFT);
-	preempt_enable();
+	*dropped_bytes = dropped << HAB_GRANULE_SHIFT;
 	return err;
 }
 
@@ -246,7 +302,7 @@ int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *
 	return err;
 }
 
-void hab_dev_heap_retire(struct hab_dev_heap *heap, unsigned int cpu)
+static void retire(struct hab_dev_heap *heap, unsigned int cpu)
 {
 	struct hab_hierarchy *books = &heap->books;
 	u32 l, kind;
@@ -254,10 +310,20 @@ void hab_dev_heap_retire(struct hab_dev_heap *heap, unsigned int cpu)
 	raw_spin_lock(&heap->lock);
 	for (l = 0; l < books->nr_levels; l++) {
 		kind = books->levels[l].kind;
-		if (hab_topology_deserted(kind, cpu))
+		if (hab_topology_was_last(kind, cpu))
 			hab_hierarchy_retire(books, l, hab_topology_domain(kind, cpu));
 	}
 	raw_spin_unlock(&heap->lock);
+}
+
+void hab_dev_heaps_retire(unsigned int cpu)
+{
+	struct hab_dev_heap *heap;
+
+	mutex_lock(&heaps_lock);
+	list_for_each_entry(heap, &heaps, link)
+		retire(heap, cpu);
+	mutex_unlock(&heaps_lock);
 }
 
 void hab_dev_heap_reset(struct hab_dev_heap *heap)

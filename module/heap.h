@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A heap: its books, the areas it shows to user space, and the refill.
+ * Heaps: their books, the areas that user space maps, and the refill.
  */
 #ifndef HAB_HEAP_H
 #define HAB_HEAP_H
@@ -13,8 +13,8 @@
 
 /**
  * struct hab_dev_heap - what HAB_IOC_CREATE made
- * @link: in the list of heaps.c
- * @lock: the books; taken with preemption off, held for a refill or a reset. Innermost
+ * @link: in the list of heaps
+ * @lock: of the books; taken with preemption off, held for a refill or a reset. Innermost
  * @books: the hierarchy
  * @info: the read-only area, of whole pages, like the words
  * @info_bytes: its length, in whole pages
@@ -23,7 +23,7 @@
  * @id: unique while the module is loaded
  * @name: as given
  *
- * Lives as long as its file: mappings hold the file, so do running ioctls.
+ * It exists as long as its file, which mappings and running ioctls hold.
  */
 struct hab_dev_heap {
 	struct list_head link;
@@ -39,44 +39,56 @@ struct hab_dev_heap {
 
 /**
  * hab_dev_heap_create - make a heap
- * @create: as from the user, sizes not checked yet; its results are filled in
+ * @create: from the user, not checked yet; its results are filled in
  *
  * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the module's limit.
  */
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create);
 
-/* Frees a heap that nothing can reach any more. NULL is fine. */
+/* Frees a heap that nothing can reach. NULL is fine. */
 void hab_dev_heap_destroy(struct hab_dev_heap *heap);
 
 /**
  * hab_dev_heap_refill - HAB_IOC_REFILL
  * @heap: the heap
  * @refill: in and out, checked here
+ * @dropped_bytes: out: free extents that became waste by this refill
  *
- * Context: process; runs its middle part with preemption off.
+ * Context: process, preemption off, so that the refill stays on its CPU.
  * Return: 0, -EINVAL, -ENOMEM, -EAGAIN.
  */
-int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill);
+int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
+			u64 *dropped_bytes);
 
 /* HAB_IOC_RETURN: 0 or -EINVAL. */
 int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give);
 
-/**
- * hab_dev_heap_retire - give up the buffers that nobody can use any more
- * @heap: the heap
- * @cpu: a CPU that is dead
- *
- * What is left in the buffers of the domains that it was the last CPU of joins the
- * heap's rests.
- *
- * Context: a CPU hotplug callback.
- */
-void hab_dev_heap_retire(struct hab_dev_heap *heap, unsigned int cpu);
-
 void hab_dev_heap_reset(struct hab_dev_heap *heap);
 void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats);
 
+/**
+ * hab_dev_heaps_retire - retire the buffers whose CPUs are offline, in all heaps
+ * @cpu: a CPU that is dead; domains of which it was the last CPU are concerned
+ *
+ * What the buffers have left becomes free extents.
+ *
+ * Context: a CPU hotplug callback.
+ */
+void hab_dev_heaps_retire(unsigned int cpu);
+
+/**
+ * hab_dev_heaps_set_listeners - show all heaps which events have listeners
+ * @bits: HAB_LISTENER()
+ *
+ * Context: process; the tracepoints' lock may be held.
+ */
+void hab_dev_heaps_set_listeners(u32 bits);
+
+/* Mean distance of samples in bytes, 0: every allocation. Above LLONG_MAX: -EINVAL. */
+u64 hab_dev_heaps_interval(void);
+int hab_dev_heaps_set_interval(u64 mean_bytes);
+
 /* Heaps that exist now. */
-unsigned int hab_dev_heap_count(void);
+unsigned int hab_dev_heaps_count(void);
 
 #endif /* HAB_HEAP_H */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * CPUs that come and go, and what that means for the heaps there are.
+ * CPU hotplug: places of CPUs, and retirement of buffers.
  */
 #ifndef HAB_HOTPLUG_H
 #define HAB_HOTPLUG_H
 
 /**
- * hab_hotplug_init - place the CPUs that are online, and each that comes later
+ * hab_hotplug_init - place the online CPUs, and each that comes online later
  *
- * Return: 0 or a negative errno. hab_topology_init() goes before.
+ * Call hab_topology_init() first.
+ *
+ * Return: 0 or a negative errno.
  */
 int hab_hotplug_init(void);
 
-/* Ends that. No heap exists any more. */
+/* Ends that. No heap exists. */
 void hab_hotplug_exit(void);
 
 #endif /* HAB_HOTPLUG_H */

@@ -2,9 +2,8 @@
 /*
  * The throttler as a kfunc of tracing programs.
  *
- * The hard case is silence: without BTF, or with ids that were not resolved at
- * build time, the registration succeeds and no program can ever find the kfunc.
- * So the ids are looked at here, and the log says it.
+ * Without BTF, or with ids that were not resolved at build time, the registration succeeds and no
+ * program can find the kfunc. So the ids are checked here, and the log has a warning.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -19,14 +18,13 @@
 __bpf_kfunc_start_defs();
 
 /**
- * hab_throttle_event - should this event be sampled?
+ * hab_throttle_event - decide whether an event becomes a sample
  * @event: the tracepoint's argument; its @sample_id is set if it is kept
  *
- * Counts the event as sampled or as throttled, machine-wide, against the rate in
- * /sys/class/misc/hab/rate. Call it once for each of the event's @parts.
+ * Counts the event as sampled or as throttled, machine-wide, by the rate in
+ * /sys/class/misc/hab/rate. Called once for each of the event's @parts.
  *
- * Return: 0 to drop the event, else the probability that it was kept with, where
- * 2^32 is certainty.
+ * Return: 0 to drop the event, else the probability that it was kept with, where 2^32 is certain.
  */
 __bpf_kfunc u64 hab_throttle_event(struct hab_event *event)
 {
@@ -56,7 +54,7 @@ bool hab_kfunc_ready(void)
 int hab_kfunc_init(void)
 {
 	if (!hab_kfunc_ready()) {
-		pr_warn("no BTF in this build of the module: heaps work, habd cannot attach; build it where the kernel's BTF is at hand\n");
+		pr_warn("no BTF in this build of the module: heaps work, but habd cannot attach; build the module where the kernel's BTF is available\n");
 		return 0;
 	}
 	return register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &kfunc_set);

@@ -6,12 +6,12 @@
 
 struct hab_event;
 
-/* For BPF programs, which find it through BTF: see kfunc.c. */
+/* For BPF programs, which find it through BTF. See kfunc.c. */
 u64 hab_throttle_event(struct hab_event *event);
 
 /*
- * Registers the kfuncs. Return: 0, also without BTF, when no BPF program can use
- * them; hab_kfunc_ready() tells.
+ * Registers the kfuncs. Return: 0, also without BTF; hab_kfunc_ready() is false then, and no BPF
+ * program can use them.
  */
 int hab_kfunc_init(void);
 bool hab_kfunc_ready(void);

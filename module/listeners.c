@@ -1,98 +1,71 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Listeners of allocations. A new TLAB, an object outside of TLABs and a sample every so
- * many bytes happen in user space; telling the kernel costs an ioctl. So user
- * space is told whether it is worth it: a tracepoint's first listener sets a bit in every
- * heap's mapped control area, the last one clears it. The library looks at it where it is
- * slow anyway.
+ * Listeners, and the reports of programs.
  *
- * The hard case is what user space says: a program may report what never happened. It is
- * believed as far as its own numbers go, and can crowd out nobody: the throttler divides
- * what it keeps among processes.
+ * A new TLAB, an object outside of TLABs and a sample happen in user space, and a report of them
+ * costs an ioctl. So a tracepoint's first listener sets a bit in every heap's mapped control area,
+ * the last one clears it, and the library reads it on its slow paths.
+ *
+ * A program may report events that never happened. A report counts for its own process only: the
+ * throttler divides its quota among processes, so it cannot take that of others.
  */
-#include <linux/limits.h>
 #include <linux/preempt.h>
 #include <linux/smp.h>
 #include <linux/string.h>
 
 #include "module/heap.h"
-#include "module/heaps.h"
 #include "module/listeners.h"
 #include "module/names.h"
+
+#define CREATE_TRACE_POINTS
 #include "module/trace.h"
 
-static u32 listeners; /* written under the tracepoints' lock; bits HAB_LISTENER() */
-static u64 interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+static u32 listeners; /* bits HAB_LISTENER(); written under the tracepoints' lock */
 
-void hab_listeners_show(struct hab_dev_heap *heap)
-{
-	WRITE_ONCE(heap->info->listeners, READ_ONCE(listeners));
-	WRITE_ONCE(heap->info->sampling_interval, READ_ONCE(interval));
-}
-
-static void show(struct hab_dev_heap *heap, unsigned int argument)
-{
-	hab_listeners_show(heap);
-}
-
-static int listen(u32 kind)
+static int add_listener(u32 kind)
 {
 	WRITE_ONCE(listeners, listeners | HAB_LISTENER(kind));
-	hab_dev_heaps_each(show, 0);
+	hab_dev_heaps_set_listeners(listeners);
 	return 0;
 }
 
-static void unlisten(u32 kind)
+static void remove_listener(u32 kind)
 {
 	WRITE_ONCE(listeners, listeners & ~HAB_LISTENER(kind));
-	hab_dev_heaps_each(show, 0);
+	hab_dev_heaps_set_listeners(listeners);
 }
 
 int hab_listeners_add_tlab(void)
 {
-	return listen(HAB_EVENT_TLAB);
+	return add_listener(HAB_EVENT_TLAB);
 }
 
 void hab_listeners_remove_tlab(void)
 {
-	unlisten(HAB_EVENT_TLAB);
+	remove_listener(HAB_EVENT_TLAB);
 }
 
 int hab_listeners_add_outside(void)
 {
-	return listen(HAB_EVENT_OUTSIDE);
+	return add_listener(HAB_EVENT_OUTSIDE);
 }
 
 void hab_listeners_remove_outside(void)
 {
-	unlisten(HAB_EVENT_OUTSIDE);
+	remove_listener(HAB_EVENT_OUTSIDE);
 }
 
 int hab_listeners_add_sample(void)
 {
-	return listen(HAB_EVENT_SAMPLE);
+	return add_listener(HAB_EVENT_SAMPLE);
 }
 
 void hab_listeners_remove_sample(void)
 {
-	unlisten(HAB_EVENT_SAMPLE);
+	remove_listener(HAB_EVENT_SAMPLE);
 }
 
-u64 hab_listeners_interval(void)
-{
-	return READ_ONCE(interval);
-}
-
-int hab_listeners_set_interval(u64 mean_bytes)
-{
-	if (mean_bytes > LLONG_MAX)
-		return -EINVAL;
-	WRITE_ONCE(interval, mean_bytes);
-	hab_dev_heaps_each(show, 0);
-	return 0;
-}
-
-static void tell(struct hab_event *event)
+static void emit(struct hab_event *event)
 {
 	switch (event->kind) {
 	case HAB_EVENT_TLAB:
@@ -130,11 +103,11 @@ int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *repor
 	event.parts = report->parts;
 	memcpy(event.heap_name, heap->name, sizeof(event.heap_name));
 	memcpy(event.tag, report->tag, strlen(report->tag));
-	/* As for refills: called preemptible, BPF programs would lose hits on 7.0 and later. */
+	/* As for refills: while preemptible, BPF programs lose hits on 7.0 and later. */
 	preempt_disable();
 	event.cpu = smp_processor_id();
 	event.domain = READ_ONCE(heap->domains[lowest * heap->books.nr_domains + event.cpu]);
-	tell(&event);
+	emit(&event);
 	preempt_enable();
 	report->sample_id = event.sample_id;
 	return 0;

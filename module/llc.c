@@ -2,10 +2,9 @@
 /*
  * The last-level cache, by CPUID.
  *
- * The hard case is that the kernel knows it and does not tell modules in one way: its
- * masks are not exported, and the field with the id came in 6.10. So the CPU is asked
- * what the kernel asked it: how many threads share its highest cache gives how many low
- * bits of the APIC id differ among them.
+ * The kernel does not export its masks of caches to modules, and its field with the cache's id is
+ * as new as 6.10. So this reads CPUID as the kernel does: the number of threads that share the
+ * highest cache gives the number of low bits in which their APIC ids differ.
  */
 #include <linux/bitops.h>
 
@@ -17,12 +16,12 @@
 #include <asm/cpufeature.h>
 #include <asm/processor.h>
 
-/* Caches that a CPU may list; none has more, and a leaf that lies must not loop. */
+/* More caches than any CPU has; bounds the loop if a leaf is wrong. */
 #define MAX_CACHES 16
 
 enum leaf_type { LEAF_END, LEAF_DATA, LEAF_CODE, LEAF_UNIFIED };
 
-/* The leaf that lists caches, of one format on all; 0 if there is none. */
+/* The leaf that lists caches, in one format on all processors; 0 if there is none. */
 static u32 cache_leaf(void)
 {
 	if (boot_cpu_has(X86_FEATURE_TOPOEXT))
@@ -36,7 +35,7 @@ static u32 apic_id(void)
 
 	if (boot_cpu_data.cpuid_level >= 0xb)
 		cpuid_count(0xb, 0, &eax, &ebx, &ecx, &edx);
-	/* All 32 bits, or on CPUs that do not know that leaf all they have. */
+	/* 32 bits, or 8 on CPUs without that leaf. */
 	return ebx ? edx : cpuid_ebx(1) >> 24;
 }
 
@@ -61,7 +60,7 @@ bool hab_llc_key(u64 *key)
 	}
 	if (!highest)
 		return false;
-	/* With the size: CPUs with and without an L3 may stand side by side. */
+	/* With the size: one machine may have CPUs with and without an L3. */
 	*key = (u64)shift << 32 | apic_id() >> shift;
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which last-level cache a CPU is behind, by what the CPU itself tells.
+ * The last-level cache of a CPU, by CPUID.
  */
 #ifndef HAB_LLC_H
 #define HAB_LLC_H
@@ -8,11 +8,11 @@
 #include <linux/types.h>
 
 /**
- * hab_llc_key - what the CPUs behind one last-level cache have in common
- * @key: the result, below 2^63; only worth comparing with other CPUs' keys
+ * hab_llc_key - a key that is the same for all CPUs of one last-level cache
+ * @key: the result, below 2^63
  *
  * Context: bound to the CPU in question.
- * Return: false if the CPU tells nothing of its caches.
+ * Return: false if the CPU does not describe its caches.
  */
 bool hab_llc_key(u64 *key);
 

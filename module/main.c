@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hab.ko: ordered start and staged end.
+ * hab.ko: start and end, in order.
  *
- * At the end no file is open (files hold the module) and no BPF program is
- * attached (programs hold it through its BTF). Removing the device keeps new
- * files away, so there is no heap; then the throttler's clock and a CPU that comes or
- * goes are all that may still call here, and hab_telemetry_exit() and
- * hab_hotplug_exit() wait for them.
+ * At the end no file is open (files hold the module) and no BPF program is attached (programs hold
+ * the module through its BTF). Without the device no file can be opened, so there is no heap. Then
+ * only the throttler's timer and CPU hotplug may still call the module, and hab_telemetry_exit()
+ * and hab_hotplug_exit() wait for them.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

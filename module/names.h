@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Names that users give to what others get to see. */
+/* Names from users, which other users see. */
 #ifndef HAB_NAMES_H
 #define HAB_NAMES_H
 
 #include <linux/string.h>
 #include <linux/types.h>
 
-/* Terminated, and nothing in it that could garble a log or a label. */
+/* true if it is terminated and printable, so that it is safe in logs and labels. */
 static inline bool hab_name_ok(const char *name, size_t room)
 {
 	size_t i, len = strnlen(name, room);

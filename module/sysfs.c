@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /sys/class/misc/hab: one value a file.
+ * /sys/class/misc/hab: one value per file.
  *
- * The hard case is domains/ on a machine of a thousand CPUs: such a list is longer than
- * the page that a file may have, so it ends early, with a sign that it does.
+ * The lists in domains/ may be longer than the page that a file may have, on machines with many
+ * CPUs. Such a list is cut, and ends in " ...".
  */
 #include <linux/cpumask.h>
 #include <linux/device.h>
@@ -12,7 +12,6 @@
 #include "core/throttle/rate.h"
 #include "module/heap.h"
 #include "module/kfunc.h"
-#include "module/listeners.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
@@ -63,7 +62,7 @@ static DEVICE_ATTR_RW(share_by);
 
 static ssize_t sampling_interval_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hab_listeners_interval());
+	return sysfs_emit(buf, "%llu\n", hab_dev_heaps_interval());
 }
 
 static ssize_t sampling_interval_store(struct device *dev, struct device_attribute *attr,
@@ -74,7 +73,7 @@ static ssize_t sampling_interval_store(struct device *dev, struct device_attribu
 
 	err = kstrtou64(buf, 10, &mean_bytes);
 	if (!err)
-		err = hab_listeners_set_interval(mean_bytes);
+		err = hab_dev_heaps_set_interval(mean_bytes);
 	return err ? err : count;
 }
 static DEVICE_ATTR_RW(sampling_interval);
@@ -111,7 +110,7 @@ static DEVICE_ATTR_RO(throttled);
 
 static ssize_t heaps_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", hab_dev_heap_count());
+	return sysfs_emit(buf, "%u\n", hab_dev_heaps_count());
 }
 static DEVICE_ATTR_RO(heaps);
 
@@ -150,7 +149,7 @@ struct domains_attribute {
 	u32 kind;
 };
 
-/* CPU lists in the order of the domains' ids; " ..." for those that find no room. */
+/* CPU lists in the order of the domains' ids; " ..." for those that do not fit. */
 static ssize_t domains_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	u32 kind = container_of(attr, struct domains_attribute, attr)->kind;
@@ -166,7 +165,7 @@ static ssize_t domains_show(struct device *dev, struct device_attribute *attr, c
 
 		hab_topology_cpus(kind, id, cpus);
 		if (cpumask_empty(cpus)) {
-			/* Ids of this kind are missing where CPUs are. */
+			/* CPU numbers may have gaps. */
 			if (kind == HAB_DOMAIN_CPU)
 				continue;
 			break;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Exact totals, tracepoints, and the machine-wide throttlers with their clock.
+ * Exact totals, tracepoints, and the machine-wide throttlers with their timer.
  *
- * The hard case is the throttlers' clock. Windows turn in a work item while
- * events flow, so that no event pays for it, and the work stops by itself once
- * the machine has been quiet for a while. The first event after that has to start
- * it again from wherever BPF programs may call the kfunc, so it goes through
- * irq_work, which is safe in every context.
+ * The hard case is the timer. A work item rotates the windows while events occur, so no event waits
+ * for it, and the work stops after some time without events. The first event after that starts it
+ * again, in any context in which BPF programs may call the kfunc, so it uses irq_work.
  */
 #include <linux/cgroup.h>
 #include <linux/irq_work.h>
@@ -19,11 +17,9 @@
 
 #include "core/throttle/throttle.h"
 #include "module/telemetry.h"
-
-#define CREATE_TRACE_POINTS
 #include "module/trace.h"
 
-/* After so many seconds without an event the windows stop turning. */
+/* After so many seconds without an event the windows no longer rotate. */
 #define QUIET_SECONDS 10
 
 struct totals {
@@ -33,34 +29,34 @@ struct totals {
 
 static DEFINE_PER_CPU(struct totals, totals);
 static struct hab_throttle throttles[HAB_EVENT_KINDS]; /* all of the same rate */
-static DEFINE_SPINLOCK(throttle_lock);		       /* turns and rate changes */
+static DEFINE_SPINLOCK(throttle_lock);		       /* rotations and rate changes */
 static u32 window_ms;
 static u32 share_by;
-static unsigned int quiet_windows; /* this and the next under throttle_lock */
-static unsigned long next_turn;	   /* in jiffies */
-static bool turning;
-static bool starting;		 /* windows had stopped: the next turn is @first_turn's */
-static unsigned long first_turn; /* in jiffies */
+static unsigned int quiet_windows;  /* this and the next under throttle_lock */
+static unsigned long next_rotation; /* in jiffies */
+static bool rotating;
+static bool starting;		     /* windows had stopped: the next rotation is @first_rotation */
+static unsigned long first_rotation; /* in jiffies */
 static atomic64_t last_sample_id = ATOMIC64_INIT(0);
 
-static void turn_window(struct work_struct *work);
-static DECLARE_DELAYED_WORK(turn_work, turn_window);
-static void start_turning(struct irq_work *work);
-static DEFINE_IRQ_WORK(start_work, start_turning);
+static void rotate_windows(struct work_struct *work);
+static DECLARE_DELAYED_WORK(rotate_work, rotate_windows);
+static void start_rotating(struct irq_work *work);
+static DEFINE_IRQ_WORK(start_work, start_rotating);
 
 static unsigned long window_jiffies(void)
 {
 	return msecs_to_jiffies(READ_ONCE(window_ms));
 }
 
-/* Unique over kinds, shares and time, and never 0. */
+/* Unique over kinds, shares and time, never 0. */
 static u64 window_id(u32 kind, u32 share, u64 number)
 {
 	BUILD_BUG_ON(HAB_SHARE_COMMON >= 1 << 12 || HAB_EVENT_KINDS > 1 << 4);
 	return number << 16 | kind << 12 | share;
 }
 
-static void tell_window(void *context, const struct hab_window_end *end)
+static void report_window(void *context, const struct hab_window_end *end)
 {
 	struct hab_throttle *throttle = context;
 	struct hab_window_event event = {
@@ -77,25 +73,25 @@ static void tell_window(void *context, const struct hab_window_end *end)
 static void start_timetable(u32 ms)
 {
 	WRITE_ONCE(window_ms, ms);
-	next_turn = jiffies + window_jiffies();
+	next_rotation = jiffies + window_jiffies();
 	quiet_windows = 0;
 	WRITE_ONCE(starting, false);
 }
 
 /*
- * How many turns are due, at least 1; sets when the next one is. Turns are a window apart
- * from when they should be, not from when they were, or a busy machine would turn too few
- * in a second and keep too few events. The quota of windows that were missed are carried
- * on like those of empty ones, for a second at most.
+ * The number of rotations that are due, at least 1; sets the time of the next one. Rotations are a
+ * window apart from the time they were due, and not from the time they ran: else a busy machine
+ * would have too few of them in a second and keep too few events. The quota of missed windows is
+ * carried over like that of empty ones, for one second at most.
  */
-static u32 due_turns(void)
+static u32 due_rotations(void)
 {
 	unsigned long now = jiffies, window = window_jiffies();
 	u32 due = 1;
 
-	for (next_turn += window; time_before_eq(next_turn, now); next_turn += window) {
+	for (next_rotation += window; time_before_eq(next_rotation, now); next_rotation += window) {
 		if (due * window >= HZ) {
-			next_turn = now + window;
+			next_rotation = now + window;
 			break;
 		}
 		due++;
@@ -103,22 +99,22 @@ static u32 due_turns(void)
 	return due;
 }
 
-static u64 turn_all(void)
+static u64 rotate_all(void)
 {
 	u64 measured = 0;
 	u32 kind;
 
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		/* Of a kind that was never raised there is nothing to turn. */
+		/* No event of that kind ever: nothing to rotate. */
 		if (!hab_counter_read(&throttles[kind].offered))
 			continue;
-		measured += hab_throttle_rotate(&throttles[kind], get_random_u64(), tell_window,
-					      &throttles[kind]);
+		measured += hab_throttle_rotate(&throttles[kind], get_random_u64(), report_window,
+						&throttles[kind]);
 	}
 	return measured;
 }
 
-static void turn_window(struct work_struct *work)
+static void rotate_windows(struct work_struct *work)
 {
 	unsigned long wait;
 	u64 measured = 0;
@@ -126,35 +122,35 @@ static void turn_window(struct work_struct *work)
 	u32 due;
 
 	spin_lock(&throttle_lock);
-	/* Pairs with the release in start_turning(). */
+	/* Pairs with the release in start_rotating(). */
 	if (xchg(&starting, false)) {
 		quiet_windows = 0;
-		next_turn = READ_ONCE(first_turn);
+		next_rotation = READ_ONCE(first_rotation);
 	}
-	for (due = due_turns(); due; due--)
-		measured += turn_all();
-	wait = next_turn - jiffies;
+	for (due = due_rotations(); due; due--)
+		measured += rotate_all();
+	wait = next_rotation - jiffies;
 	quiet_windows = measured ? 0 : quiet_windows + 1;
 	go_on = quiet_windows * (u64)window_ms <= QUIET_SECONDS * HAB_SECOND_MS;
 	/*
-	 * An event that comes between the turn and this store sees turning as
-	 * true and is counted in the window; the next one starts the clock.
+	 * An event between the rotation and this store finds @rotating true and counts in the
+	 * window; the next event starts the timer.
 	 */
-	WRITE_ONCE(turning, go_on);
+	WRITE_ONCE(rotating, go_on);
 	spin_unlock(&throttle_lock);
 	if (go_on)
-		queue_delayed_work(system_highpri_wq, &turn_work, (long)wait > 0 ? wait : 0);
+		queue_delayed_work(system_highpri_wq, &rotate_work, (long)wait > 0 ? wait : 0);
 }
 
-static void start_turning(struct irq_work *work)
+static void start_rotating(struct irq_work *work)
 {
-	/* The lock cannot be taken here: the rate may just be set, on this CPU. */
-	WRITE_ONCE(first_turn, jiffies + window_jiffies());
-	smp_store_release(&starting, true); /* pairs with the exchange in turn_window() */
-	queue_delayed_work(system_highpri_wq, &turn_work, window_jiffies());
+	/* This may interrupt a rate change on this CPU, which holds the lock. */
+	WRITE_ONCE(first_rotation, jiffies + window_jiffies());
+	smp_store_release(&starting, true); /* pairs with the exchange in rotate_windows() */
+	queue_delayed_work(system_highpri_wq, &rotate_work, window_jiffies());
 }
 
-/* Whose share an event counts in, never 0. */
+/* Key of the share in which an event of the current process counts, never 0. */
 static u64 current_key(void)
 {
 	u64 key = current->tgid;
@@ -176,14 +172,14 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	bool keep;
 
 	keep = hab_throttle_offer(&throttles[kind], current_key(), &kept);
-	if (!READ_ONCE(turning) && !xchg(&turning, true))
+	if (!READ_ONCE(rotating) && !xchg(&rotating, true))
 		irq_work_queue(&start_work);
 	if (!keep)
 		return 0;
-	/* Parts of an event are one sample id, for one stack. */
+	/* All parts of an event have one sample id, for one stack. */
 	if (!event->sample_id)
 		event->sample_id = atomic64_inc_return(&last_sample_id);
-	/* The part before may have been of a window, and the throttle off since. */
+	/* An earlier part may have a window although the throttler is off since. */
 	event->window = kept.number ? window_id(kind, kept.share, kept.number) : 0;
 	event->candidate = kept.place.candidate;
 	event->slot = kept.place.slot;
@@ -192,9 +188,9 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	return kept.probability;
 }
 
-/* Apart, so that the event is not cleared while nobody listens. */
-static noinline void tell_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
-				 u64 dropped_bytes)
+/* A function of its own, so that the event is not cleared if there are no listeners. */
+static noinline void report_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
+				   u64 dropped_bytes)
 {
 	struct hab_event event = {
 		.heap_id = heap_id,
@@ -219,7 +215,7 @@ void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *
 	this_cpu_inc(totals.refills);
 	this_cpu_add(totals.bytes, refill->granted_bytes);
 	if (trace_hab_refill_enabled())
-		tell_refill(heap_id, name, refill, dropped_bytes);
+		report_refill(heap_id, name, refill, dropped_bytes);
 }
 
 void hab_telemetry_heap(u64 heap_id, const char *name)
@@ -268,14 +264,14 @@ int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 
 	spin_lock(&throttle_lock);
 	for (kind = 0; kind < HAB_EVENT_KINDS && !err; kind++)
-		err = hab_throttle_set_rate(&throttles[kind], rate, period_ms, tell_window,
+		err = hab_throttle_set_rate(&throttles[kind], rate, period_ms, report_window,
 					    &throttles[kind]);
 	if (!err)
 		start_timetable(hab_throttle_window_ms(&throttles[0]));
 	spin_unlock(&throttle_lock);
-	/* The window under way was cut short: its turn is one window from now. */
-	if (!err && READ_ONCE(turning))
-		mod_delayed_work(system_highpri_wq, &turn_work, window_jiffies());
+	/* The current window is new: its rotation is one window from now. */
+	if (!err && READ_ONCE(rotating))
+		mod_delayed_work(system_highpri_wq, &rotate_work, window_jiffies());
 	return err;
 }
 
@@ -288,7 +284,7 @@ int hab_telemetry_set_share_by(u32 by)
 {
 	if (by == HAB_SHARE_BY_CGROUP && !IS_ENABLED(CONFIG_CGROUPS))
 		return -EOPNOTSUPP;
-	/* Shares of the other kind of key get no more events, and age. */
+	/* Shares of the old kind of key get no more events, and expire. */
 	WRITE_ONCE(share_by, by);
 	return 0;
 }
@@ -317,7 +313,7 @@ int hab_telemetry_init(void)
 {
 	u32 kind;
 
-	/* What is drawn from them must not be the same after each loading. */
+	/* Random, so that each load of the module draws other events. */
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 		throttles[kind].seeds[0] = get_random_u64();
 	return hab_telemetry_set_rate(HAB_RATE_DEFAULT, HAB_SECOND_MS);
@@ -326,10 +322,10 @@ int hab_telemetry_init(void)
 void hab_telemetry_exit(void)
 {
 	/*
-	 * The device is gone and no BPF program holds the module, so nothing
-	 * offers events. What was queued may start the work once more; the work
-	 * queues itself, so it goes last.
+	 * The device is gone and no BPF program holds the module, so nothing offers events. A
+	 * queued irq_work may start the work once more, and the work queues itself: so it is
+	 * cancelled last.
 	 */
 	irq_work_sync(&start_work);
-	cancel_delayed_work_sync(&turn_work);
+	cancel_delayed_work_sync(&rotate_work);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the module tells about refills: exact totals, tracepoints, the throttler.
+ * Telemetry of the module: exact totals, tracepoints, the throttlers.
  */
 #ifndef HAB_TELEMETRY_H
 #define HAB_TELEMETRY_H
@@ -13,14 +13,14 @@ int hab_telemetry_init(void);
 void hab_telemetry_exit(void);
 
 /**
- * hab_telemetry_refill - count a refill and tell the listeners
- * @heap_id: which heap
+ * hab_telemetry_refill - count a refill, and report it if there are listeners
+ * @heap_id: the heap
  * @name: its name, HAB_NAME_LEN bytes
- * @refill: what happened; its @sample_id is set if a listener kept the event
- * @dropped_bytes: of rests, that the heap lost account of by it
+ * @refill: the refill; its @sample_id is set if a listener kept the event
+ * @dropped_bytes: free extents that became waste by it
  *
- * Context: process, preemption off (a tracepoint that is called preemptible loses
- * BPF hits to the recursion guard on kernels from 7.0 on).
+ * Context: process, preemption off (on kernels from 7.0 on, a tracepoint that is called preemptible
+ * loses BPF hits to the recursion guard).
  */
 void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
 			  u64 dropped_bytes);
@@ -28,22 +28,22 @@ void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *
 void hab_telemetry_heap(u64 heap_id, const char *name);
 void hab_telemetry_stack(struct hab_stack_event *event);
 
-/* The throttler's answer for one event: 0, or the probability it is kept with. */
+/* Offers one event to the throttler: 0, or the probability with which it is kept. */
 u64 hab_telemetry_offer(struct hab_event *event);
 
 /* Exact totals since the module was loaded. */
 void hab_telemetry_totals(u64 *refills, u64 *bytes);
 
-/* The rate of each kind of event: so many in a period. -EINVAL as hab_throttle_set_rate(). */
+/* The rate of each kind of event. -EINVAL as hab_throttle_set_rate(). */
 void hab_telemetry_rate(u32 *rate, u32 *period_ms);
 int hab_telemetry_set_rate(u32 rate, u32 period_ms);
 
-/* Among whom a window's points are divided. */
+/* A share is a process or a cgroup. */
 enum { HAB_SHARE_BY_PROCESS, HAB_SHARE_BY_CGROUP };
 u32 hab_telemetry_share_by(void);
 int hab_telemetry_set_share_by(u32 by);
 
-/* Of all kinds. */
+/* Sums over all kinds of events. */
 u64 hab_telemetry_sampled(void);
 u64 hab_telemetry_throttled(void);
 

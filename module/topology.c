@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The map of the machine: a dense id for each core, cache, package, node.
+ * The machine's topology: a dense id for each core, cache, package, node.
  *
- * The hard case is a CPU that is not online: the kernel does not know its place
- * before, and forgets parts of it after. So a CPU's place is written down here on
- * the CPU itself, when it first comes, and kept: words of running heaps are found by
- * it, and a sibling that comes when this one is away has to find the same domain.
+ * The hard case is a CPU that is not online: the kernel does not know its place before it is online
+ * the first time, and drops parts of it after it went offline. So a CPU's place is read on the CPU
+ * itself when it is first online, and kept: the words of heaps are found by it, and a sibling that
+ * comes online while this CPU is offline must get the same domain.
  */
 #include <linux/nospec.h>
 #include <linux/slab.h>
@@ -15,14 +15,14 @@
 #include "module/llc.h"
 #include "module/topology.h"
 
-/* An @llc that is a package's number, because the CPU tells nothing of its caches. */
+/* In @llc: it is a package's number, because the CPU does not describe its caches. */
 #define LLC_IS_PACKAGE BIT_ULL(63)
 
 /**
- * struct place - where a CPU is
- * @ids: of its domains. Written by hotplug callbacks, of which only one runs; read at
- *	any time, and then meaningful alone
- * @package: the kernel's number, negative if it knows none
+ * struct place - a CPU's place
+ * @ids: of its domains. Written by hotplug callbacks, one at a time; each is valid by itself and
+ *	read at any time
+ * @package: the kernel's number, negative if it has none
  * @die: likewise, within the package
  * @core: likewise, within the die
  * @node: likewise
@@ -41,8 +41,8 @@ static struct place *places; /* nr_cpu_ids of them */
 static u32 nr_ids[HAB_DOMAIN_KINDS];
 
 /*
- * The kernel's mask knows the odd processors but only the siblings that are online;
- * numbers, where there are any, know those that are away too.
+ * The kernel's mask is right for unusual processors but has only online siblings. The numbers, if
+ * there are any, include offline siblings.
  */
 static bool same_core(unsigned int a, unsigned int b)
 {
@@ -94,7 +94,7 @@ void hab_topology_place(unsigned int cpu)
 	place->die = topology_die_id(cpu);
 	place->core = topology_core_id(cpu);
 	place->node = cpu_to_node(cpu);
-	/* The kernel's own scheduler takes the package then, too. */
+	/* As the kernel's scheduler does. */
 	if (!hab_llc_key(&place->llc))
 		place->llc = LLC_IS_PACKAGE | (u32)place->package;
 	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++)
@@ -103,12 +103,12 @@ void hab_topology_place(unsigned int cpu)
 
 u32 hab_topology_domain(u32 kind, unsigned int cpu)
 {
-	/* The kind is the user's choice, checked when the heap was made. */
+	/* The kind is from the user, checked when the heap was made. */
 	kind = array_index_nospec(kind, HAB_DOMAIN_KINDS);
 	return READ_ONCE(places[cpu].ids[kind]);
 }
 
-bool hab_topology_deserted(u32 kind, unsigned int cpu)
+bool hab_topology_was_last(u32 kind, unsigned int cpu)
 {
 	u32 id = hab_topology_domain(kind, cpu);
 	unsigned int other;

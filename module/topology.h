@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which domain a CPU belongs to, by the kernel's own topology.
+ * The domains of a CPU, by the kernel's topology.
  */
 #ifndef HAB_TOPOLOGY_H
 #define HAB_TOPOLOGY_H
@@ -12,10 +12,10 @@ int hab_topology_init(void);
 void hab_topology_exit(void);
 
 /**
- * hab_topology_place - give a CPU its domains, the first time it is seen online
+ * hab_topology_place - give a CPU its domains, the first time it is online
  * @cpu: the CPU this runs on
  *
- * Context: a CPU hotplug callback, so never two at once.
+ * Context: a CPU hotplug callback, so one at a time.
  */
 void hab_topology_place(unsigned int cpu);
 
@@ -24,8 +24,8 @@ void hab_topology_place(unsigned int cpu);
  * @kind: enum hab_domain_kind
  * @cpu: below nr_cpu_ids
  *
- * Ids are dense, below nr_cpu_ids, and stay the same until the module goes.
- * Domain "cpu" has the CPU's own number.
+ * Ids are dense, below nr_cpu_ids, and stay the same until the module is unloaded. The id of domain
+ * "cpu" is the CPU's number.
  *
  * Context: any.
  * Return: the id, or HAB_DOMAIN_NONE for a CPU that was never online.
@@ -33,19 +33,19 @@ void hab_topology_place(unsigned int cpu);
 u32 hab_topology_domain(u32 kind, unsigned int cpu);
 
 /**
- * hab_topology_deserted - has a CPU that went left nobody in its domain?
+ * hab_topology_was_last - true if @cpu was the last online CPU of its domain
  * @kind: enum hab_domain_kind
  * @cpu: a CPU that is offline
  *
  * Context: a CPU hotplug callback, so that it stays true while that runs.
  */
-bool hab_topology_deserted(u32 kind, unsigned int cpu);
+bool hab_topology_was_last(u32 kind, unsigned int cpu);
 
 /**
- * hab_topology_cpus - which CPUs are in a domain
+ * hab_topology_cpus - the CPUs of a domain
  * @kind: enum hab_domain_kind
- * @id: a domain's
- * @cpus: set to those of its CPUs that were ever online
+ * @id: of the domain
+ * @cpus: set to its CPUs that were ever online
  */
 void hab_topology_cpus(u32 kind, u32 id, struct cpumask *cpus);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tracepoints of trace system "hab". Each has one argument, a struct of
- * uapi/hab.h, so that BPF programs can read it by name; ftrace and perf see the
- * fields of the entry.
+ * The tracepoints of trace system "hab". Each has one argument, a struct of uapi/hab.h, so that BPF
+ * programs can read it by name; ftrace and perf show the fields of the entry.
  */
 /* clang-format off */
 #undef TRACE_SYSTEM
@@ -14,7 +13,17 @@
 #include <linux/tracepoint.h>
 
 #include "uapi/hab.h"
-#include "module/listeners.h"
+
+#ifndef HAB_TRACE_LISTENERS
+#define HAB_TRACE_LISTENERS
+/* In listeners.c: the first listener was attached, the last one was detached. */
+int hab_listeners_add_tlab(void);
+void hab_listeners_remove_tlab(void);
+int hab_listeners_add_outside(void);
+void hab_listeners_remove_outside(void);
+int hab_listeners_add_sample(void);
+void hab_listeners_remove_sample(void);
+#endif
 
 /* A lowest-level buffer, or the caller itself, got memory. */
 TRACE_EVENT(hab_refill,
@@ -41,7 +50,7 @@ TRACE_EVENT(hab_refill,
 		  __entry->chunk_bytes, __entry->domain, __entry->level)
 );
 
-/* What a program says of its allocations, as long as somebody listens; see listen.c. */
+/* What a program reports of its allocations, while there are listeners. */
 DECLARE_EVENT_CLASS(hab_report,
 	TP_PROTO(struct hab_event *event),
 	TP_ARGS(event),
@@ -98,7 +107,7 @@ TRACE_EVENT(hab_heap,
 	TP_printk("heap=%llu name=%s", __entry->heap_id, __get_str(heap_name))
 );
 
-/* The stack of a kept sample, from the thread that the sample is of. */
+/* The stack of a kept sample, sent by the thread that caused it. */
 TRACE_EVENT(hab_stack,
 	TP_PROTO(struct hab_stack_event *event),
 	TP_ARGS(event),

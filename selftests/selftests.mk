@@ -20,7 +20,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test pending_test lib_test_asan \
-	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test \
+	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test tolerant_test \
 	interval_test sites_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -60,7 +60,7 @@ $(BUILD)/tests/explore_throttle_test: selftests/host/explore_throttle_test.c $(E
 $(BUILD)/tests/explore_refill_test: selftests/host/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c stack_history.c sample_log.c) daemon/shared/util.c
+STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c) daemon/shared/util.c
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
@@ -87,6 +87,9 @@ $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB
 
 $(BUILD)/tests/lib_test $(BUILD)/tests/config_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+$(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(BUILD)/libhab.a
 
 $(BUILD)/tests/usdt_test: selftests/lib/usdt_test.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf
@@ -130,8 +133,8 @@ $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 
-$(BUILD)/tests/make_records: selftests/daemon/make_records.c bpf/records.h uapi/hab.h | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * hab: per-CPU allocation buffers. The contract of /dev/hab.
+ * hab: per-CPU allocation buffers. The interface of /dev/hab.
  *
- * One open file is at most one heap. A process creates the heap with
- * HAB_IOC_CREATE and then maps three areas of the same file:
+ * An open file has at most one heap. A process creates the heap with HAB_IOC_CREATE and then maps
+ * three areas of the same file:
  *
  *   HAB_MAP_INFO   PROT_READ, MAP_SHARED               struct hab_info
- *   HAB_MAP_WORDS  PROT_READ|PROT_WRITE, MAP_SHARED    one word a domain
+ *   HAB_MAP_WORDS  PROT_READ|PROT_WRITE, MAP_SHARED    one word per domain
  *   HAB_MAP_ARENA  PROT_READ|PROT_WRITE, MAP_PRIVATE   the heap's memory
  *
- * A word is the whole state of a lowest-level buffer (see HAB_WORD()). User
- * code takes a chunk by moving the word of its own domain inside a restartable
- * sequence; when too little is left it asks the kernel with HAB_IOC_REFILL.
- * The kernel trusts no word: its own books say what was granted.
+ * A word is the whole state of a lowest-level buffer (see HAB_WORD()). User code takes a chunk by
+ * moving the word of its own domain inside a restartable sequence. When the word has too little
+ * left, user code calls HAB_IOC_REFILL. The kernel trusts no word: its own books record what was
+ * granted.
  *
- * Errors common to all commands: ENOTTY for an unknown command; EINVAL for a
- * struct whose size field is smaller than its first version, for unknown flags
- * and for non-zero reserved fields; E2BIG for a larger struct whose tail is not
- * zero; EFAULT for an unreadable pointer; EOPNOTSUPP before HAB_IOC_CREATE.
+ * Errors of all commands: ENOTTY for an unknown command; EINVAL for a struct whose size field is
+ * smaller than its first version, for unknown flags and for non-zero reserved fields; E2BIG for a
+ * larger struct whose tail is not zero; EFAULT for an unreadable pointer; EOPNOTSUPP before
+ * HAB_IOC_CREATE.
  */
 #ifndef _UAPI_HAB_H
 #define _UAPI_HAB_H
@@ -33,15 +33,14 @@
 #define HAB_GRANULE	  (1ull << HAB_GRANULE_SHIFT)
 
 /*
- * The word: the upper 26 bits are how many granules are free, the lower 38 bits
- * the granule they start at. Zero is the empty buffer. Taking n granules, at most
- * HAB_WORD_FREE_MAX, is one subtraction: word - n * HAB_WORD_STEP; it borrows if
- * and only if fewer are free.
+ * The word: the upper 26 bits are the number of free granules, the lower 38 bits (@top) the granule
+ * at which they start. Zero is the empty buffer. Taking n granules, at most HAB_WORD_FREE_MAX, is
+ * one subtraction: word - n * HAB_WORD_STEP. It borrows if and only if fewer are free.
  */
 #define HAB_WORD_TOP_BITS   38
 #define HAB_WORD_STEP	    ((1ull << HAB_WORD_TOP_BITS) - 1)
 #define HAB_WORD_FREE_MAX   ((1ull << (64 - HAB_WORD_TOP_BITS)) - 1)
-#define HAB_WORD(top, rest) (((__u64)(rest) << HAB_WORD_TOP_BITS) | (top))
+#define HAB_WORD(top, free) (((__u64)(free) << HAB_WORD_TOP_BITS) | (top))
 #define HAB_WORD_TOP(word)  (HAB_WORD_STEP & (word))
 #define HAB_WORD_FREE(word) ((word) >> HAB_WORD_TOP_BITS)
 #define HAB_WORD_STRIDE	    64 /* bytes between two domains' words */
@@ -55,7 +54,7 @@
 #define HAB_BUFFER_MIN	    (1ull << 10)
 #define HAB_BUFFER_MAX	    (1ull << 30)
 
-#define HAB_DOMAIN_NONE	    0xffffffffu /* CPU not placed yet: refill */
+#define HAB_DOMAIN_NONE	    0xffffffffu /* not known yet: HAB_IOC_REFILL finds it */
 
 /* Offsets for mmap(). */
 #define HAB_MAP_INFO  0x000000000000ull
@@ -63,14 +62,14 @@
 #define HAB_MAP_ARENA 0x020000000000ull
 
 /**
- * enum hab_domain_kind - which CPUs share a buffer
+ * enum hab_domain_kind - the CPUs that share a buffer
  * @HAB_DOMAIN_CPU: one hardware thread
  * @HAB_DOMAIN_CORE: the SMT siblings of a core
- * @HAB_DOMAIN_LLC: the CPUs behind one last-level cache
+ * @HAB_DOMAIN_LLC: the CPUs of one last-level cache
  * @HAB_DOMAIN_PACKAGE: a processor (socket)
  * @HAB_DOMAIN_NODE: a NUMA node
  * @HAB_DOMAIN_GLOBAL: all CPUs
- * @HAB_DOMAIN_KINDS: how many kinds there are
+ * @HAB_DOMAIN_KINDS: the number of kinds
  */
 enum hab_domain_kind {
 	HAB_DOMAIN_CPU,
@@ -95,9 +94,10 @@ struct hab_level {
 };
 
 /*
- * Each buffer starts with 1/64 of @bytes, doubles while its blocks last for less than 256
- * times what a refill takes, and halves after a pause. The most is @bytes once the arena is
- * nearly used up; before that up to 4 times as much, but no more than 1/16 of what is free.
+ * The level's blocks follow the rate of refills. A buffer's first block has 1/64 of @bytes. The
+ * next one has twice the size if a block lasted for less than 256 times what its refill took, and
+ * half of it if it lasted for more than 16 times that. The largest is @bytes when the arena is
+ * nearly used up, and up to 4 times @bytes before, but at most 1/16 of what is free.
  */
 #define HAB_LEVEL_GROWING 0x1u
 
@@ -115,8 +115,8 @@ struct hab_ioc_version {
 	__u32 features;
 };
 
-#define HAB_FEATURE_BTF	    0x1u /* BPF programs can use the throttler */
-#define HAB_FEATURE_REFILL2 0x2u /* HAB_IOC_REFILL takes @restarts and @waste_bytes */
+#define HAB_FEATURE_BTF	    0x1u /* BPF programs can call the throttler */
+#define HAB_FEATURE_REFILL2 0x2u /* struct hab_ioc_refill has @restarts and @waste_bytes */
 
 /**
  * struct hab_ioc_create - argument of HAB_IOC_CREATE
@@ -125,9 +125,9 @@ struct hab_ioc_version {
  * @arena_bytes: in: HAB_ARENA_MIN to HAB_ARENA_MAX, multiple of the page size
  * @nr_levels: in: 1 to HAB_MAX_LEVELS
  * @reserved: in: 0
- * @levels: in: from the one next to the heap to the one next to the TLABs;
- *	each at most as large as the one before, the first at most the arena
- * @name: in: shown by the telemetry, NUL-terminated, printable ASCII
+ * @levels: in: from the one next to the heap to the one next to the TLABs; each at most as large as
+ *	the one before, the first at most the arena
+ * @name: in: for telemetry, NUL-terminated, printable ASCII
  * @heap_id: out: unique while the module is loaded
  * @info_bytes: out: length to map at HAB_MAP_INFO
  * @words_bytes: out: length to map at HAB_MAP_WORDS
@@ -152,27 +152,25 @@ struct hab_ioc_create {
  * @size: in: sizeof(struct hab_ioc_refill)
  * @flags: in: 0
  * @min_bytes: in: the smallest chunk that serves, at least 1
- * @want_bytes: in: the chunk asked for, at least @min_bytes
+ * @want_bytes: in: the wanted chunk, at least @min_bytes
  * @chunk_offset: out: where in the arena the chunk begins
  * @chunk_bytes: out: its size, a multiple of HAB_GRANULE
- * @granted_bytes: out: bytes that went to the lowest buffer (or, for a request
- *	larger than that buffer, to the caller) from the levels above; 0 if the
- *	buffer had enough and nothing was refilled
- * @sample_id: out: not 0 if the refill was kept as a sample: the caller may send
- *	its stack with HAB_IOC_STACK
- * @cpu: out: the CPU the kernel ran on, preemption off, when it took the chunk
- * @domain: out: id of the domain of the buffer the chunk is from
- * @level: out: 0 for the heap, else the configured level
+ * @granted_bytes: out: the block that the lowest buffer got from the levels above, or the chunk of
+ *	a request larger than that buffer; 0 if the buffer had enough left
+ * @sample_id: out: not 0 if the refill was kept as a sample: the caller may send its stack with
+ *	HAB_IOC_STACK
+ * @cpu: out: the CPU that the kernel ran on, preemption off, when it took the chunk
+ * @domain: out: id of the domain of the buffer that the chunk is from
+ * @level: out: 0 for the heap, else the configured level, counted from 1
  * @reserved: out: 0
- * @restarts: in: for who listens: how often the caller's sequences started again since its
- *	last call that ended with @granted_bytes
- * @waste_bytes: in: likewise, bytes of its TLABs that were left over
+ * @restarts: in: for telemetry: restarts of the calling thread since its last call that returned
+ *	@granted_bytes
+ * @waste_bytes: in: likewise, unused bytes of its retired TLABs
  *
- * Takes a chunk from the lowest buffer of the CPU it runs on, after refilling
- * that buffer if it must. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM
- * if the arena is used up; EAGAIN if other CPUs of the domain kept winning. With EFAULT
- * nothing is taken: where the answer cannot be written the chunk goes back, as by
- * HAB_IOC_RETURN.
+ * Takes a chunk from the lowest buffer of the CPU it runs on, and refills that buffer first if it
+ * has too little left. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM if the arena is used
+ * up; EAGAIN if other CPUs of the domain kept moving the word. With EFAULT nothing is taken: if the
+ * results cannot be written the chunk is returned, as by HAB_IOC_RETURN.
  */
 struct hab_ioc_refill {
 	__u32 size;
@@ -195,12 +193,12 @@ struct hab_ioc_refill {
  * struct hab_ioc_stack - argument of HAB_IOC_STACK
  * @size: in: sizeof(struct hab_ioc_stack)
  * @nr_frames: in: 1 to HAB_STACK_DEPTH
- * @sample_id: in: what HAB_IOC_REFILL gave this thread last
+ * @sample_id: in: of this thread's last refill or report
  * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first
  *
- * The stack as the thread's own unwinder sees it: code built without frame
- * pointers has no other. Listeners ignore it unless it belongs to this thread's last
- * kept sample. EINVAL for no or too many frames or an id of 0.
+ * The stack as the thread's own unwinder finds it; the kernel cannot walk the stacks of code built
+ * without frame pointers. Listeners ignore a stack that is not of this thread's last kept sample.
+ * EINVAL for no or too many frames or an id of 0.
  */
 struct hab_ioc_stack {
 	__u32 size;
@@ -210,14 +208,14 @@ struct hab_ioc_stack {
 };
 
 /**
- * struct hab_level_stats - one level's share of struct hab_ioc_stats
- * @refills: buffers of this level filled
- * @granted_bytes: bytes that went to its buffers from above
- * @waste_bytes: rests that its buffers left and the heap could not keep account of
- * @free_bytes: bytes in its buffers now
+ * struct hab_level_stats - one level of struct hab_ioc_stats
+ * @refills: refills of its buffers
+ * @granted_bytes: bytes of blocks that its buffers got
+ * @waste_bytes: bytes that its buffers had left and the books could not keep as free extents
+ * @free_bytes: bytes free in its buffers now
  *
- * Level 0 is the heap: @granted_bytes went straight to callers, @waste_bytes is of
- * what they gave back, @free_bytes was never carved or is kept as rests for reuse.
+ * Level 0 is the heap: @granted_bytes went straight to callers, @waste_bytes is waste of what they
+ * returned, @free_bytes was never carved or is in free extents.
  */
 struct hab_level_stats {
 	__u64 refills;
@@ -230,11 +228,11 @@ struct hab_level_stats {
  * struct hab_ioc_stats - argument of HAB_IOC_STATS
  * @size: in: sizeof(struct hab_ioc_stats)
  * @flags: in: 0
- * @refills: out: refill events since the heap was made (not reset by a reset)
- * @refill_bytes: out: the sum of their granted bytes
- * @resets: out: how often HAB_IOC_RESET ran
- * @invalid_words: out: words found that the kernel had not granted
- * @returned_bytes: out: given back by HAB_IOC_RETURN since the last reset
+ * @refills: out: refills since the heap was made (a reset does not clear this)
+ * @refill_bytes: out: the sum of their @granted_bytes
+ * @resets: out: calls of HAB_IOC_RESET
+ * @invalid_words: out: words found outside of what the kernel had granted
+ * @returned_bytes: out: bytes of HAB_IOC_RETURN since the last reset
  * @levels: out: since the last reset
  */
 struct hab_ioc_stats {
@@ -252,13 +250,12 @@ struct hab_ioc_stats {
  * struct hab_ioc_return - argument of HAB_IOC_RETURN
  * @size: in: sizeof(struct hab_ioc_return)
  * @flags: in: 0
- * @offset: in: where in the arena, a multiple of HAB_GRANULE
- * @bytes: in: how much, a multiple of HAB_GRANULE
+ * @offset: in: where in the arena it begins, a multiple of HAB_GRANULE
+ * @bytes: in: its size, a multiple of HAB_GRANULE
  *
- * Memory that the caller has and does not want: the unused end of a thread's last
- * chunk, what was left in a buffer whose word the caller emptied. It joins the heap's
- * rests and is granted again to any domain. EINVAL if it was never granted since the
- * last reset, or is free already.
+ * Returns memory that the caller has and does not need: the unused end of a thread's last chunk, or
+ * what was left in a buffer whose word the caller emptied. It becomes a free extent, and is granted
+ * again to any domain. EINVAL if it was not granted since the last reset, or is free already.
  */
 struct hab_ioc_return {
 	__u32 size;
@@ -269,7 +266,7 @@ struct hab_ioc_return {
 
 #define HAB_IOC_TYPE 0xBB
 
-/* Each struct carries its size, so the command number does not. */
+/* Each struct has a size field, so the command numbers have no size. */
 #define HAB_IOC_VERSION _IO(HAB_IOC_TYPE, 0x00)
 #define HAB_IOC_CREATE	_IO(HAB_IOC_TYPE, 0x01)
 #define HAB_IOC_REFILL	_IO(HAB_IOC_TYPE, 0x02)
@@ -287,16 +284,15 @@ struct hab_ioc_return {
  * @arena_bytes: as in struct hab_ioc_create
  * @nr_cpus: CPU numbers are below this
  * @nr_levels: as in struct hab_ioc_create
- * @listeners: bits HAB_LISTENER(kind): somebody follows these events now, so the kernel
- *	would like to hear of them by HAB_IOC_REPORT. Changes at any moment
+ * @listeners: bits HAB_LISTENER(kind) of events that have listeners: only these need a
+ *	HAB_IOC_REPORT. Changes at any moment
  * @domains_offset: where __u32 domain[nr_levels][nr_cpus] begins, in bytes
  * @levels: as in struct hab_ioc_create
- * @sampling_interval: mean distance in bytes of HAB_EVENT_SAMPLE by one thread, 0: every
- *	allocation. Changes at any moment
+ * @sampling_interval: mean distance in bytes of one thread's HAB_EVENT_SAMPLE, 0: every allocation.
+ *	Changes at any moment
  *
- * The word of a CPU is at HAB_MAP_WORDS + domain * HAB_WORD_STRIDE, domain being
- * that of the last level. HAB_DOMAIN_NONE: not known yet, HAB_IOC_REFILL fills
- * it in. An entry that was filled in never changes.
+ * The word of a CPU is at HAB_MAP_WORDS + domain * HAB_WORD_STRIDE, with the CPU's domain at the
+ * last level. HAB_IOC_REFILL fills in entries that are HAB_DOMAIN_NONE. Other entries never change.
  */
 struct hab_info {
 	__u32 magic;
@@ -315,21 +311,21 @@ struct hab_info {
 #define HAB_SAMPLING_INTERVAL_DEFAULT (512 * 1024)
 
 /*
- * Events. What the tracepoints of trace system "hab" point to is read by BPF programs
- * through BTF, so fields may be added and moved; struct hab_ioc_report is as fixed as the rest.
+ * Events. BPF programs read the structs of the tracepoints of trace system "hab" through BTF, so
+ * their fields may be added and moved. struct hab_ioc_report is as fixed as the other ioctls.
  */
 
 #define HAB_TAG_LEN   32 /* with the closing NUL */
 #define HAB_PARTS_MAX 64
 
 /**
- * enum hab_event_kind - what happened, after the JDK's events
- * @HAB_EVENT_REFILL: a lowest-level buffer, or the caller itself, got memory
+ * enum hab_event_kind - kinds of events, after the JDK's
+ * @HAB_EVENT_REFILL: a lowest buffer got a block, or a caller a large chunk
  * @HAB_EVENT_TLAB: an object was put into a new TLAB (jdk.ObjectAllocationInNewTLAB)
  * @HAB_EVENT_OUTSIDE: an object got a chunk of its own (jdk.ObjectAllocationOutsideTLAB)
  * @HAB_EVENT_SAMPLE: a thread has allocated about the sampling interval (JVMTI's
  *	SampledObjectAlloc)
- * @HAB_EVENT_KINDS: how many kinds there are
+ * @HAB_EVENT_KINDS: the number of kinds
  */
 enum hab_event_kind {
 	HAB_EVENT_REFILL,
@@ -341,28 +337,28 @@ enum hab_event_kind {
 
 /**
  * struct hab_event - tracepoints hab_refill, hab_tlab, hab_outside and hab_sample
- * @heap_id: which heap
- * @bytes: what it stands for, so that the sum over all events of a kind is a total: granted
- *	to the lowest buffer or straight to the caller; the TLAB; the object with its
- *	padding; what the thread has allocated since its last sample
- * @chunk_bytes: what the caller got of it; of HAB_EVENT_TLAB the TLAB's size
- * @object_bytes: size asked for of the object that raised it; 0: none (HAB_EVENT_REFILL)
- * @allocated_bytes: by the thread from this heap so far; 0 for HAB_EVENT_REFILL
- * @restarts: of HAB_EVENT_REFILL, as in struct hab_ioc_refill: what the program says
- * @waste_bytes: likewise, and rests of buffers that the heap lost account of by this refill
+ * @heap_id: of the heap
+ * @bytes: the bytes that it counts for, so that the sum over all events of a kind is a total.
+ *	Refill: granted to the lowest buffer or straight to the caller; TLAB: its size; outside: the
+ *	object with its padding; sample: allocated by the thread since its last sample
+ * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size
+ * @object_bytes: requested size of the object; 0 for a refill
+ * @allocated_bytes: allocated by the thread from this heap so far; 0 for a refill
+ * @restarts: of a refill, as in struct hab_ioc_refill; the program's own claim
+ * @waste_bytes: of a refill, likewise, plus free extents that became waste by it
  * @sample_id: set by hab_throttle_event() if it keeps the event
- * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0:
- *	the probability is final
+ * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0: the
+ *	probability is final
  * @candidate: likewise: number of the event among the window's candidates, from 1
- * @slot: likewise: below @quota; an earlier event of that window and slot is replaced,
- *	which happens only where @candidate is above @quota
- * @quota: likewise: how many events the window keeps at most
- * @window_ms: likewise: how long the window is meant to last
- * @parts: it is that many events for the throttler, each of @bytes / @parts: an object
- *	outside of TLABs counts as often as TLABs would have held it; otherwise 1
- * @cpu: where it ran
+ * @slot: likewise: below @quota. The event replaces an earlier one with the same window and slot,
+ *	see HAB_REPLACES()
+ * @quota: likewise: how many events the window may keep
+ * @window_ms: likewise: nominal length of the window
+ * @parts: the throttler counts the event as so many, each of @bytes / @parts: an object outside of
+ *	TLABs counts as often as the TLABs that would have held it; other events count as 1
+ * @cpu: where it happened
  * @domain: id of the refilled buffer's domain
- * @level: of the refilled buffer, 0 if the caller was served straight
+ * @level: of the refilled buffer, 0 if the chunk is straight from the heap
  * @kind: enum hab_event_kind
  * @heap_name: as in struct hab_ioc_create
  * @tag: the caller's name for the object's type, or ""
@@ -390,13 +386,18 @@ struct hab_event {
 	char tag[HAB_TAG_LEN];
 };
 
+/*
+ * true if a kept event takes the slot of an earlier one: candidate and quota as in struct
+ * hab_event. The earlier one then counts as throttled.
+ */
+#define HAB_REPLACES(candidate, quota) ((candidate) > (quota))
+
 /**
- * struct hab_window_event - a window of the throttler with kept events is over: tracepoint
- * hab_window
+ * struct hab_window_event - a window with kept events is over: tracepoint hab_window
  * @window: as in its events
- * @candidates: events that wanted its slots. The last one in each slot stays, and was kept
- *	with the probability that hab_throttle_event() gave times quota / candidates, if
- *	that is below 1.
+ * @candidates: number of its candidates. The last event in each slot is the sample. It was kept
+ *	with the probability that hab_throttle_event() returned, times quota / candidates if that is
+ *	below 1
  * @quota: as in its events
  * @reserved: 0
  */
@@ -415,14 +416,14 @@ struct hab_window_event {
  * @chunk_bytes: in
  * @object_bytes: in
  * @allocated_bytes: in
- * @sample_id: out: not 0 if the event was kept as a sample: the caller may send its stack
- *	with HAB_IOC_STACK
+ * @sample_id: out: not 0 if the event was kept as a sample: the caller may send its stack with
+ *	HAB_IOC_STACK
  * @parts: in: as in struct hab_event, 1 to HAB_PARTS_MAX
  * @reserved: in: 0
  * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
  *
- * Tells the listeners, if there are any, what the calling thread allocates. EINVAL for
- * another kind, no bytes, a tag that is none, or parts beyond that.
+ * Reports an allocation of the calling thread to the listeners, if there are any. EINVAL for
+ * another kind, no bytes, a tag that is not printable, or parts out of range.
  */
 struct hab_ioc_report {
 	__u32 size;
@@ -439,7 +440,7 @@ struct hab_ioc_report {
 
 /**
  * struct hab_stack_event - the stack of a kept sample, tracepoint hab_stack
- * @sample_id: the sample it belongs to
+ * @sample_id: of the sample
  * @nr_frames: valid entries of @frames
  * @reserved: 0
  * @frames: return addresses, leaf first, as the thread sent them

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Lets libhab's own code run where the kernel offers no restartable sequences: under
- * valgrind, which counts the instructions. Linked with --wrap=hab_rseq_attach; one
- * thread only, on CPU 0, and nothing interrupts its sections there.
+ * Lets libhab's own code run where the kernel has no restartable sequences: under valgrind, which
+ * counts the instructions. Linked with --wrap=hab_rseq_attach. For one thread, on CPU 0, without
+ * interruptions of its sections.
  */
 #include "lib/rseq/rseq.h"
 

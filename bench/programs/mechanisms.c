@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What taking memory costs by different mechanisms, side by side in one run.
+ * The cost of taking memory by different mechanisms, compared in one run.
  *
  *	mechanisms [--quick] [--instructions FILE] [--csv FILE]
  *	mechanisms --count MECHANISM OPERATIONS		for valgrind: one thread, no clock
  *
- * ns_per_op is elapsed time * min(threads, CPUs) / operations of all threads: what one
- * operation costs the CPU that runs it, so it stays the same with more threads if the
- * mechanism scales. All mechanisms run once in each round, and the median over the
- * rounds is reported, so that whatever else the machine does meets all alike.
- * restarts is the sum over the rounds.
+ * ns_per_op is elapsed time * min(threads, CPUs) / operations of all threads: the CPU time of one
+ * operation, so it stays the same with more threads if the mechanism scales. All mechanisms run
+ * once in each round, and the median over the rounds is reported, so that other load on the machine
+ * affects all of them alike. restarts is the sum over the rounds.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -151,7 +150,7 @@ static void read_instructions(const char *path)
 	fclose(file);
 }
 
-/* Those that this process may run on. */
+/* CPUs that this process may run on. */
 static int usable_cpus(void)
 {
 	cpu_set_t set;

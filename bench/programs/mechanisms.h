@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What mechanisms_loops.c does, mechanisms.c measures and mechanisms_report.c prints. */
+/* The mechanisms of mechanisms_loops.c, and the report of mechanisms_report.c. */
 #ifndef HAB_BENCH_MECHANISMS_H
 #define HAB_BENCH_MECHANISMS_H
 
@@ -15,8 +15,8 @@ struct hab_heap;
 /**
  * struct bench_mechanism - a way to take memory
  * @name: in the results
- * @loop: does it @n times
- * @heap: hab's heap in use; NULL: none
+ * @loop: takes memory @n times
+ * @heap: the heap in use; NULL: none
  */
 struct bench_mechanism {
 	const char *name;
@@ -26,7 +26,7 @@ struct bench_mechanism {
 
 extern const struct bench_mechanism bench_mechanisms[BENCH_MECHANISMS];
 
-/* The heaps of hab's mechanisms, with arenas of that many bytes; ends the program if not. */
+/* Creates the heaps of hab's mechanisms with arenas of @arena bytes; ends the program on errors. */
 void bench_create_heaps(size_t arena);
 
 /**
@@ -40,12 +40,12 @@ struct bench_cell {
 };
 
 /**
- * struct bench_table - all of them
- * @names: the mechanisms'
- * @instructions: of an operation; 0 where not counted
+ * struct bench_table - all results
+ * @names: of the mechanisms
+ * @instructions: of an operation; 0 if not counted
  * @threads: the numbers of threads
- * @nr_names: how many mechanisms
- * @nr_threads: how many numbers of threads
+ * @nr_names: number of mechanisms
+ * @nr_threads: length of @threads
  * @cells: [mechanism][number of threads]
  */
 struct bench_table {
@@ -58,10 +58,10 @@ struct bench_table {
 };
 
 /**
- * bench_report - CSV to @csv; table and the ratios that have a bar to stdout
- * @table: what was measured; the rounds are sorted
- * @rounds: of them
- * @csv: where the CSV goes
+ * bench_report - print the results
+ * @table: the measurements; the rounds are sorted
+ * @rounds: number of rounds
+ * @csv: for the CSV; the table and the ratios that have a bar go to stdout
  */
 void bench_report(struct bench_table *table, int rounds, FILE *csv);
 

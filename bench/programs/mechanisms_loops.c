@@ -15,7 +15,7 @@
 
 static struct hab_heap *cpu_heap, *package_heap;
 
-/* Buffers and TLABs so large that their refills do not show. */
+/* Buffers and TLABs so large that refills do not matter. */
 static void create_heap(struct hab_heap **heap, const char *levels, size_t arena)
 {
 	struct hab_heap_config config;
@@ -62,7 +62,7 @@ static void no_memory(const char *what)
 	exit(1);
 }
 
-/* Both callers look whether there is an object: their loops are the same. */
+/* Both loops check for NULL, so they are the same. */
 static void loop_tlab_bump(uint64_t n)
 {
 	void *object;

@@ -13,7 +13,7 @@
 #define TLAB_BYTES (64ul << 20)
 #define COLD	   __attribute__((noinline, cold))
 
-/* 128 bytes: neighbouring lines are fetched in pairs. */
+/* 128 bytes: CPUs fetch cache lines in pairs. */
 struct word {
 	uint64_t word;
 } __attribute__((aligned(128)));
@@ -59,22 +59,22 @@ static uint32_t rseq_cpu(const struct rseq *area)
 
 static uint64_t steps(size_t size)
 {
-	return (size + BENCH_GRANULE - 1) / BENCH_GRANULE * BENCH_WORD_STEP;
+	return (size + HAB_GRANULE - 1) / HAB_GRANULE * HAB_WORD_STEP;
 }
 
-/* Addresses that nobody follows: only the words are measured. */
+/* Addresses that are never dereferenced: only the words are measured. */
 static void *address(uint64_t word)
 {
-	return (void *)(BENCH_TOP(word) * BENCH_GRANULE);
+	return (void *)(HAB_WORD_TOP(word) * HAB_GRANULE);
 }
 
-/* Takes from before and after may give the same addresses: nobody follows them. */
+/* Later takes may return the same addresses, which are never dereferenced. */
 COLD static void refill(uint64_t *word)
 {
 	__atomic_store_n(word, BENCH_WORD_FULL, __ATOMIC_RELAXED);
 }
 
-/* The piece is reserved once and used again: only the pointer is measured. */
+/* The memory is reserved once and used again: only the pointer is measured. */
 COLD static void *bump_slow(size_t size)
 {
 	static __thread char *piece;

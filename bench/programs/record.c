@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * librecord.so: writes down what a program asks of malloc (trace.h has the format).
+ * librecord.so: records a program's calls of malloc and free (trace.h has the format).
  *
  *	HAB_RECORD=FILE LD_PRELOAD=.../librecord.so PROGRAM
  *
- * The real allocator is glibc's by its __libc_ names, so nothing has to be looked up
- * and nothing can recurse. The file is a shared mapping: what was written stays, also
- * when the program ends by _exit. A table from address to number of allocation is the
- * only other memory, and comes by mmap. One lock covers all: for programs with one busy thread, as
- * compilers are. A program that forks and goes on in the child would be written down twice: not for
- * those.
+ * The real allocator is glibc's by its __libc_ names, so there is no lookup and no recursion. The
+ * file is a shared mapping, so it keeps what was written, also if the program ends by _exit. The
+ * only other memory is a table from address to number of the allocation, from mmap. One lock
+ * protects all: for programs with one busy thread, as compilers are. Not for programs that fork and
+ * continue in the child, which would be recorded twice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -198,7 +197,7 @@ EXPORT void *calloc(size_t count, size_t size)
 	return pointer;
 }
 
-/* The free is noted before, while no other thread can have got that address. */
+/* The free is recorded first, while no other thread can have got that address. */
 EXPORT void free(void *pointer)
 {
 	note_free(pointer);
@@ -206,8 +205,8 @@ EXPORT void free(void *pointer)
 }
 
 /*
- * Allocation, then free: but the old address must be forgotten before another thread
- * can get it, so a failed realloc, which no compiler survives, loses its object here.
+ * Allocation, then free. But the old address must leave the table before another thread can get it,
+ * so a failed realloc, which no compiler survives, loses its object here.
  */
 EXPORT void *realloc(void *pointer, size_t size)
 {

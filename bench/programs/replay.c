@@ -4,14 +4,14 @@
  *
  *	replay --allocator malloc|bump|hab [OPTIONS] TRACE...
  *
- * Columns: mallocs_per_second over the measured interval. peak_rss_bytes: the process's
- * peak resident memory in it, less what the replay itself held before the first
- * allocation. waste_percent: the share of memory that was not objects, each rounded up
- * to 16 bytes, which all of these allocators do: for hab and bump of the arena at their
- * collections; for malloc of peak_rss_bytes, when most objects were alive. Then,
- * for hab, how that share comes about: rests of TLABs, of buffers, and of the heap (what is
- * missing is chunks' rounding up to 64 bytes); and, not part of it, what rounding objects
- * up costs. Empty where unknown. Times and counts are of the measured interval.
+ * Columns: mallocs_per_second over the measured interval. peak_rss_bytes: the process's peak
+ * resident memory in it, less what the replay itself had before the first allocation.
+ * waste_percent: the share of memory that was not objects, each rounded up to 16 bytes, which all
+ * of these allocators do: for hab and bump, of the arena at their collections; for malloc, of
+ * peak_rss_bytes when most objects were live. Then, for hab, the parts of that share: unused in
+ * TLABs, in buffers, and in the heap (the remainder is rounding of chunks to 64 bytes); and, not
+ * part of it, the rounding of objects. Empty if unknown. Times and counts are of the measured
+ * interval.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #include "replay.h"
 #include "statistics.h"
 
-#define LOOK_US 5000 /* how often the live bytes are looked at */
+#define LOOK_US 5000 /* between two readings of the live bytes */
 
 struct replay replay = {
 	.options = { .threads = 80,
@@ -103,7 +103,7 @@ static uint64_t status_bytes(const char *field)
 	return kib << 10;
 }
 
-/* Lets the kernel forget the peak so far; without the right to, the peak is of all time. */
+/* Resets the kernel's peak; without the right to, the peak is of the whole run. */
 static void forget_peak(void)
 {
 	FILE *file = fopen("/proc/self/clear_refs", "w");
@@ -124,7 +124,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* Tables of addresses are touched here, so that they do not look like the allocator's. */
+/* Tables of addresses are touched here, so that they do not count as the allocator's memory. */
 static void make_workers(void)
 {
 	size_t slots = 0, each, bytes;
@@ -199,15 +199,15 @@ static void print_line(const struct measured *measured, const struct replay_resu
 
 	if (replay.options.header)
 		puts("allocator,threads,mallocs_per_second,peak_rss_bytes,waste_percent,"
-		     "tlab_rest_percent,buffer_rest_percent,heap_rest_percent,rounding_percent,"
+		     "tlab_unused_percent,buffer_unused_percent,heap_unused_percent,rounding_percent,"
 		     "allocated_bytes,collections,foreign,chunks,restarts,tlab_refills");
 	printf("%s,%d,%.0f,%lu",
 	       replay.options.label ? replay.options.label : replay.allocator->name,
 	       replay.options.threads, measured->mallocs_per_second, measured->peak_rss);
 	print_percent(objects < whole ? whole - objects : 0, whole);
-	print_percent(waste->tlab_rests, waste->consumed);
-	print_percent(waste->buffer_rests, waste->consumed);
-	print_percent(waste->heap_rest, waste->consumed);
+	print_percent(waste->tlab_unused, waste->consumed);
+	print_percent(waste->buffer_unused, waste->consumed);
+	print_percent(waste->heap_unused, waste->consumed);
 	print_percent(waste->objects - waste->requested, waste->consumed);
 	printf(",%lu,%lu,%lu,%lu,%lu,%lu\n", measured->allocated_bytes, result->collections,
 	       result->foreign, result->chunks, result->restarts, result->tlab_refills);

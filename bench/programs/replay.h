@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replaying traces: what the program in replay.c and its allocators share.
+ * Replaying traces: what replay.c and its allocators share.
  */
 #ifndef HAB_BENCH_REPLAY_H
 #define HAB_BENCH_REPLAY_H
@@ -12,13 +12,19 @@
 
 #include "trace.h"
 
-/* Why threads have to look up: bits of replay.attention. */
+/* Bits of replay.attention, which threads check. */
 #define REPLAY_STOP	 1
 #define REPLAY_SAFEPOINT 2
 
+enum replay_tolerant {
+	REPLAY_STRICT,
+	REPLAY_TOLERANT,
+	REPLAY_TOLERANT_RSEQ,
+};
+
 /**
- * struct replay_options - what the user asked for
- * @label: what the first column says; NULL: the allocator's name
+ * struct replay_options - the command line
+ * @label: text of the first column; NULL: the allocator's name
  * @header: print the columns' names
  * @threads: number of threads
  * @warmup: seconds before the measured interval
@@ -29,10 +35,10 @@
  * @device: hab on the device instead of in the process
  * @verify: hab counts foreign allocations
  * @fill: write all bytes of each object
- * @sample: hab samples every so many bytes on average, into a handler that counts; negative: not
- * @touch: hab's whole heap before the threads start
+ * @sample: mean sampling interval of hab, with a handler that counts; negative: no samples
+ * @touch: touch hab's whole heap before the threads start
  * @turn: events after which a thread yields its CPU; 0: never
- * @tolerant: 0 the strict mode, 1 the paper's listings, 2 the paper's policy with rseq
+ * @tolerant: a heap of tolerant.h instead
  */
 struct replay_options {
 	const char *label;
@@ -49,15 +55,15 @@ struct replay_options {
 	long sample;
 	bool touch;
 	size_t turn;
-	int tolerant;
+	enum replay_tolerant tolerant;
 };
 
 /**
  * struct replay_worker - a thread
  * @thread: its id
  * @index: 0..
- * @slots: where it keeps the objects' addresses
- * @allocations: that it did
+ * @slots: addresses of the thread's objects
+ * @allocations: of the thread
  * @requested_bytes: as the trace has it
  * @object_bytes: the same with each object rounded up to 16 bytes
  * @live_bytes: allocated and not yet freed by the trace, of @object_bytes
@@ -77,29 +83,29 @@ struct replay_worker {
 } __attribute__((aligned(128)));
 
 /**
- * struct replay_waste - memory taken and what became of it, in bytes
+ * struct replay_waste - memory taken, and its use, in bytes
  * @consumed: taken from the system or the arena
  * @objects: of that, objects, rounded up to 16 bytes
- * @requested: of that, asked for
- * @tlab_rests: of that, unused in TLABs
- * @buffer_rests: of that, unused in CLABs and PLABs
- * @heap_rest: of that, never carved into buffers
+ * @requested: of that, requested
+ * @tlab_unused: of that, unused in TLABs
+ * @buffer_unused: of that, unused in CLABs and PLABs
+ * @heap_unused: of that, never carved into buffers
  */
 struct replay_waste {
 	uint64_t consumed;
 	uint64_t objects;
 	uint64_t requested;
-	uint64_t tlab_rests;
-	uint64_t buffer_rests;
-	uint64_t heap_rest;
+	uint64_t tlab_unused;
+	uint64_t buffer_unused;
+	uint64_t heap_unused;
 };
 
 /**
- * struct replay_result - what an allocator tells at the end, about the measured interval
- * @waste: if @has_waste; else the program tells by the resident memory
+ * struct replay_result - an allocator's results for the measured interval
+ * @waste: if @has_waste; else the program uses the resident memory
  * @has_waste: see there
- * @collections: whole heap for hab, of each thread's own arena for bump
- * @foreign: chunks, with options.verify or a tolerant mode
+ * @collections: of the whole heap for hab, of each thread's own arena for bump
+ * @foreign: foreign allocations, with options.verify or a tolerant heap
  * @chunks: chunks taken
  * @restarts: of sections
  * @tlab_refills: TLABs taken
@@ -115,7 +121,7 @@ struct replay_result {
 };
 
 /**
- * struct replay_allocator - what is measured
+ * struct replay_allocator - a measured allocator
  * @name: for the command line
  * @open: before the threads start; ends the program, with a sentence, on errors
  * @run: a thread's work until REPLAY_STOP
@@ -135,10 +141,10 @@ extern const struct replay_allocator replay_malloc, replay_bump, replay_hab;
 /**
  * struct replay - the run
  * @options: see there
- * @allocator: what is measured
+ * @allocator: the measured one
  * @workers: options.threads of them
  * @traces: all, read only
- * @nr_traces: how many
+ * @nr_traces: their number
  * @attention: REPLAY_STOP, REPLAY_SAFEPOINT
  */
 struct replay {
@@ -155,7 +161,7 @@ extern struct replay replay;
 /**
  * replay_parse_options - fill in replay.options and replay.allocator
  *
- * Ends the program where they make no sense.
+ * Ends the program if they make no sense.
  *
  * Return: index of the first trace in @argv.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A plain bump arena a thread, in pieces from mmap. When a thread has used its share of
- * the heap it collects for itself: nothing survives, and it begins again with its
- * first piece. Pieces are kept, so after the warm-up it never calls the kernel: the
- * best that threads without anything shared can do.
+ * A bump arena for each thread, in pieces from mmap. A thread that has used its share of the heap
+ * collects alone: nothing survives, and it starts again with its first piece. Pieces are kept, so
+ * after the warm-up it never calls the kernel. It is the best possible result without shared
+ * memory.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 
 #define PIECE (1ul << 20)
 
-/* What is too large for a piece has a mapping of its own, until the collection. */
+/* An object that is too large for a piece has a mapping of its own, until the collection. */
 struct large {
 	struct large *next;
 	size_t bytes;
@@ -23,9 +23,9 @@ struct arena {
 	uintptr_t end;
 	char **pieces;
 	size_t piece_bytes;
-	size_t nr_pieces;  /* that the share allows */
-	size_t used;	   /* of them since the collection */
-	size_t large_left; /* bytes that large objects may still have */
+	size_t nr_pieces;  /* the thread's share of the heap */
+	size_t used;	   /* pieces used since the collection */
+	size_t large_left; /* bytes that large objects may still use */
 	struct large *large;
 	uint64_t collections;
 	uint64_t measured_from;	 /* collections */
@@ -146,7 +146,7 @@ static void interval(void)
 	__atomic_store_n(&measuring, 1, __ATOMIC_RELAXED);
 }
 
-/* The program ends after this, so arenas are left as they are. */
+/* The program ends after this, so arenas stay mapped. */
 static void result(struct replay_result *result)
 {
 	int i;

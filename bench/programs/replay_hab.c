@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hab: one heap for all threads, as a runtime's nursery. Frees are ignored. When the
- * heap is used up all threads meet at a safepoint, and a reset is the collection:
- * nothing survives.
+ * hab: one heap for all threads, like the nursery of a runtime. Frees are ignored. When the heap is
+ * used up all threads meet at a safepoint, and a reset is the collection: nothing survives.
  *
- * Waste is what of the arena was not objects when it was used up. The collections since
- * the end of the warm-up count, the first of them only as the starting point.
+ * Waste is the part of the arena that was not objects when it was used up. Collections after the
+ * warm-up count; the first of them is only the starting point.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +13,9 @@
 #include "lib/hab.h"
 #include "replay_loop.h"
 #include "safepoint.h"
+#include "tolerant.h"
 
-/* An object that finds no room right after so many collections never will. */
+/* An object that does not fit right after so many collections never will. */
 #define MAX_TRIES 1000
 
 static struct hab_heap *heap;
@@ -29,15 +29,7 @@ static uint32_t heap_flags(void)
 	const struct replay_options *options = &replay.options;
 	uint32_t flags = options->device ? HAB_HEAP_DEVICE : HAB_HEAP_PROCESS;
 
-	if (options->verify)
-		flags |= HAB_HEAP_VERIFY;
-	if (!options->tolerant)
-		return flags;
-#ifdef HAB_HEAP_TOLERANT
-	return flags | (options->tolerant == 1 ? HAB_HEAP_TOLERANT : HAB_HEAP_TOLERANT_RSEQ);
-#else
-	replay_fail("this library has no tolerant modes");
-#endif
+	return options->verify ? flags | HAB_HEAP_VERIFY : flags;
 }
 
 static void read_stats(struct hab_heap_stats *stats)
@@ -48,13 +40,13 @@ static void read_stats(struct hab_heap_stats *stats)
 		replay_fail("hab_heap_stats: %s", strerror(-err));
 }
 
-static void add_rests(const struct hab_heap_stats *stats)
+static void add_unused(const struct hab_heap_stats *stats)
 {
 	uint32_t l;
 
-	to.heap_rest += stats->levels[0].free_bytes + stats->levels[0].waste_bytes;
+	to.heap_unused += stats->levels[0].free_bytes + stats->levels[0].waste_bytes;
 	for (l = 1; l <= stats->nr_levels; l++)
-		to.buffer_rests += stats->levels[l].free_bytes + stats->levels[l].waste_bytes;
+		to.buffer_unused += stats->levels[l].free_bytes + stats->levels[l].waste_bytes;
 }
 
 /* All threads are stopped. */
@@ -68,9 +60,9 @@ static void collect(void)
 	if (err)
 		replay_fail("hab_heap_reset: %s", strerror(-err));
 	read_stats(&after); /* the reset has retired all TLABs */
-	add_rests(&before);
+	add_unused(&before);
 	to.consumed += after.arena_bytes;
-	to.tlab_rests = after.tlab_waste_bytes;
+	to.tlab_unused = after.tlab_waste_bytes;
 	to.objects = to.requested = 0;
 	replay_add_objects(&to);
 	collections++;
@@ -82,7 +74,7 @@ static void collect(void)
 	__atomic_and_fetch(&replay.attention, ~REPLAY_SAFEPOINT, __ATOMIC_RELAXED);
 }
 
-/* Per thread, so that counting costs what counting costs. */
+/* Per thread, so that counting is cheap. */
 static __thread uint64_t samples;
 
 static void on_sample(const struct hab_sample *sample, void *context)
@@ -91,7 +83,7 @@ static void on_sample(const struct hab_sample *sample, void *context)
 	samples += sample->weight != 0;
 }
 
-/* Every page is there before the first thread allocates, as after the first collection. */
+/* All pages are present before the first thread allocates, as after the first collection. */
 static void touch_heap(void)
 {
 	struct hab_chunk chunk;
@@ -112,7 +104,7 @@ static void open_heap(void)
 	struct hab_heap_config config;
 	int err;
 
-	/* The library reads these itself, and knows all that they may say. */
+	/* The library reads these itself. */
 	if (options->levels)
 		setenv("HAB_LEVELS", options->levels, 1);
 	if (options->tlab)
@@ -120,7 +112,10 @@ static void open_heap(void)
 	hab_heap_config_init(&config);
 	config.arena_bytes = options->arena_bytes;
 	config.flags = heap_flags();
-	err = hab_heap_create(&heap, &config);
+	if (options->tolerant == REPLAY_STRICT)
+		err = hab_heap_create(&heap, &config);
+	else
+		err = tolerant_create(&heap, &config, options->tolerant == REPLAY_TOLERANT_RSEQ);
 	if (err)
 		replay_fail("no heap with levels %s and TLABs %s in an arena of %zu bytes: %s",
 			    options->levels ? options->levels : "as by default",
@@ -193,9 +188,9 @@ static void result(struct replay_result *result)
 	result->waste.consumed = to.consumed - from.consumed;
 	result->waste.objects = to.objects - from.objects;
 	result->waste.requested = to.requested - from.requested;
-	result->waste.tlab_rests = to.tlab_rests - from.tlab_rests;
-	result->waste.buffer_rests = to.buffer_rests - from.buffer_rests;
-	result->waste.heap_rest = to.heap_rest - from.heap_rest;
+	result->waste.tlab_unused = to.tlab_unused - from.tlab_unused;
+	result->waste.buffer_unused = to.buffer_unused - from.buffer_unused;
+	result->waste.heap_unused = to.heap_unused - from.heap_unused;
 	result->has_waste = true;
 	result->collections = collections - measured_from;
 	result->foreign = stats.foreign - at_interval.foreign;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The replay's inner loop, the same for all allocators, each of which compiles its own
- * with its functions inlined.
+ * The inner loop of the replay, the same for all allocators. Each compiles its own, with its
+ * functions inlined.
  *
- * A program writes what it allocates: the loop writes the first 8 bytes of each object
- * and one byte in each 4096 after, so that cache misses and page faults happen, but not
- * the work that real programs do in between; with options.fill it writes all. The
- * address goes into a table, as a program would keep it.
+ * A program writes to what it allocates: the loop writes the first 8 bytes of each object and one
+ * byte in each 4096 after, so that cache misses and page faults happen, but not the work that real
+ * programs do in between; with options.fill it writes all. The address goes into a table, as a
+ * program would keep it.
  *
- * With options.turn a thread yields its CPU after so many events. Where threads are many
- * more than CPUs, a heap may be used up before each had a time slice; taking turns, all
- * allocate between two collections, as they do where each has a CPU.
+ * With options.turn a thread yields its CPU after so many events. With many more threads than CPUs,
+ * a heap may be used up before each thread had a time slice; if they yield, all threads allocate
+ * between two collections, as if each had a CPU.
  */
 #ifndef HAB_BENCH_REPLAY_LOOP_H
 #define HAB_BENCH_REPLAY_LOOP_H
@@ -68,12 +68,12 @@ REPLAY_INLINE void replay_step(struct replay_worker *worker, const struct trace_
 /**
  * replay_run - a thread's work
  * @worker: the thread
- * @clean_up: also free what the traced program left over
+ * @clean_up: also free what the traced program left allocated
  * @allocate: never fails
  * @release: may do nothing
  * @poll: called when replay.attention is set
  *
- * Each thread begins with another trace and takes them in steps of its own.
+ * Each thread begins with another trace and goes through the traces in steps of its own.
  */
 REPLAY_INLINE void replay_run(struct replay_worker *worker, bool clean_up, replay_allocate allocate,
 			      replay_release release, replay_poll poll)

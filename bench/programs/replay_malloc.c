@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whatever malloc the process has: glibc's, or a peer's by LD_PRELOAD.
+ * The process's malloc: glibc's, or another one by LD_PRELOAD.
  */
 #include <stdlib.h>
 

@@ -4,17 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/alloc/levels.h"
 #include "replay.h"
 
 static size_t parse_size(const char *text)
 {
-	char *end;
-	size_t bytes = strtoull(text, &end, 10);
+	uint64_t bytes;
+	const char *end = hab_size_parse(text, &bytes);
 
-	if (*end == 'K' || *end == 'M' || *end == 'G')
-		bytes <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
-	if (!bytes || *end)
-		replay_fail("\"%s\" is not a size: use a number with K, M or G", text);
+	if (!end || *end || !bytes)
+		replay_fail("\"%s\" is not a size: use a number with K, M, G or T", text);
 	return bytes;
 }
 
@@ -47,7 +46,7 @@ static const char usage[] =
 	"  --sample BYTES                hab's sampler runs, with a handler that counts\n"
 	"  --touch                       touch the whole heap of hab before the threads start\n"
 	"  --turn N                      threads yield their CPU after N events\n"
-	"  --tolerant, --tolerant-rseq   hab in the paper's modes\n";
+	"  --tolerant, --tolerant-rseq   the paper's own allocation; with a restartable sequence\n";
 
 static int parse(int argc, char **argv)
 {
@@ -123,7 +122,7 @@ static int parse(int argc, char **argv)
 			break;
 		case '1':
 		case '2':
-			options->tolerant = option - '0';
+			options->tolerant = option == '1' ? REPLAY_TOLERANT : REPLAY_TOLERANT_RSEQ;
 			break;
 		default:
 			return -1;

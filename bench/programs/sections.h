@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The bare mechanisms' words and restartable sections, with nothing of the library
- * around them: what the operating system's support alone costs.
+ * The words and restartable sequences of the bare mechanisms, without the library around them: the
+ * cost of the operating system's support alone.
  *
- * A word is rest << 38 | top, in granules of 64 bytes, so taking n of them is one
- * subtraction of n * (2^38 - 1), whose borrow tells that the rest was too small.
+ * A word is HAB_WORD(), so taking n granules is one subtraction of n * HAB_WORD_STEP, which borrows
+ * if fewer are free.
  *
  *	area->rseq_cs = &descriptor
  *   start:
@@ -20,20 +20,19 @@
 #include <linux/rseq.h>
 #include <stdint.h>
 
-#define BENCH_GRANULE	64
-#define BENCH_WORD_STEP ((1ull << 38) - 1)
-#define BENCH_WORD_FULL (~BENCH_WORD_STEP) /* top 0, the largest rest */
-#define BENCH_TOP(word) (BENCH_WORD_STEP & (word))
+#include "uapi/hab.h"
+
+#define BENCH_WORD_FULL HAB_WORD(0, HAB_WORD_FREE_MAX)
 
 enum bench_section {
 	BENCH_DONE,
-	BENCH_RESTART, /* other CPU, interrupted, or another CPU's cmpxchg came first */
+	BENCH_RESTART, /* another CPU, interrupted, or a cmpxchg that failed */
 	BENCH_EMPTY,
 };
 
 /* clang-format off */
 
-/* Local labels: 1 start, 2 end, 3 descriptor, 4 abort; the signature is the kernel's check. */
+/* Local labels: 1 start, 2 end, 3 descriptor, 4 abort. The kernel checks the signature. */
 #define BENCH_SECTION_BEGIN						\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
 	".balign 32\n"							\

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the time slice extension (Linux 7.0 and later) gives: a thread that asks for it in its
- * rseq area is not preempted at once, but a little later, if it says soon that it is done.
+ * The effect of the time slice extension (Linux 7.0 and later): a thread that requests it in its
+ * rseq area is preempted a little later, if it soon reports that it is done.
  *
  *	slice [THREADS [SECONDS [ROUNDS]]]
  *
- * Threads, more than CPUs, do one of these again and again, with the request set around it and
- * not, in turns: hold a mutex for a microsecond, or for twenty; take a chunk from the CPU's
- * buffer in a restartable sequence; take one for which the buffer has to be refilled, under
- * the process backend's mutex. CSV: operations a second both ways, the ratio's median with the
- * least and the largest, extensions granted, and restarts of sequences both ways.
+ * More threads than CPUs repeat one of these, with and without the request: hold a mutex for one
+ * microsecond, or for twenty; take a chunk from the CPU's buffer in a restartable sequence; take a
+ * chunk that needs a refill, under the process backend's mutex. CSV: operations per second both
+ * ways, the ratio's median with minimum and maximum, extensions granted, and restarts both ways.
  *
- * The C library's registration is too small for it, so the program runs itself once more
- * without, and the library registers its own.
+ * The C library's registration is too small for it, so the program starts itself again without it,
+ * and the library registers its own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,22 +20,22 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/hab.h"
 #include "lib/rseq/rseq.h"
 #include "statistics.h"
 
 #define ROUNDS_MAX	   99
-#define ARENA		   (64ull << 30) /* addresses only: nothing is touched */
+#define ARENA		   (64ull << 30) /* only addresses: no memory is touched */
 #define WITHOUT_LIBC	   "glibc.pthread.rseq=0"
 #define RSEQ_SLICE_EXT	   79 /* PR_RSEQ_SLICE_EXTENSION, its _SET and its _ENABLE */
 #define RSEQ_SLICE_EXT_SET 2
 #define RSEQ_SLICE_EXT_ON  1
 #define SYS_SLICE_YIELD	   471
 
-/* What 7.0 added to struct rseq, at its offset. */
+/* The fields that 7.0 added to struct rseq, at their offset. */
 struct slice_control {
 	volatile uint8_t request;
 	volatile uint8_t granted;
@@ -66,14 +65,12 @@ static struct {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void spin_for(long ns)
+static void spin_for(uint64_t ns)
 {
-	struct timespec start, now;
+	uint64_t start = hab_clock_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000000000l + now.tv_nsec - start.tv_nsec < ns);
+	while (hab_clock_ns() - start < ns)
+		;
 }
 
 static void hold_shortly(struct hab_heap *heap)
@@ -92,7 +89,7 @@ static void hold_long(struct hab_heap *heap)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* The measuring ends with the arena, before its time; what comes of it is per second. */
+/* If the arena is used up the measurement ends early; its result is per second. */
 static void take(struct hab_heap *heap, size_t size)
 {
 	struct hab_chunk chunk;
@@ -120,10 +117,10 @@ static const struct work works[] = {
 
 static struct slice_control *control(void)
 {
-	return (struct slice_control *)((char *)hab_rseq_area() + 28);
+	return (struct slice_control *)((char *)__builtin_thread_pointer() + hab_rseq_offset + 28);
 }
 
-/* 0, or why the thread cannot ask. */
+/* 0, or the errno of why the thread cannot request an extension. */
 static int allow(void)
 {
 	if (hab_rseq_attach() != HAB_RSEQ_OWN)

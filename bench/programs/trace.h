@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Allocation traces: what a program asked of malloc, in order, without addresses.
+ * Allocation traces: a program's calls of malloc and free, in order, without addresses.
  *
  * A file is one struct trace_header and then @words words of 32 bits, native endian:
  *
- *	0sssssss...	an allocation of s bytes (2^31 - 1 stands for more, too)
+ *	0sssssss...	an allocation of s bytes (2^31 - 1: that or more)
  *	1nnnnnnn...	the free of allocation n, counted from 0
  *
- * A realloc is an allocation and then the free of the old one, as where it moves. Alignments beyond
- * malloc's are not recorded; a free of what was allocated before the recording began is left out.
+ * A realloc is an allocation and then the free of the old object, as if it moved. Alignments beyond
+ * malloc's are not recorded; a free of an object from before the recording is left out.
  */
 #ifndef HAB_BENCH_TRACE_H
 #define HAB_BENCH_TRACE_H
@@ -22,7 +22,7 @@
 #define TRACE_MAX     0x7fffffffu
 
 /**
- * struct trace_header - the begin of a file
+ * struct trace_header - the start of a file
  * @magic: TRACE_MAGIC
  * @version: TRACE_VERSION
  * @words: after the header
@@ -50,14 +50,14 @@ struct trace_step {
 
 /**
  * struct trace - a trace in memory
- * @steps: the events, followed by frees of all that the program left over
+ * @steps: the events, followed by frees of all that the program left allocated
  * @nr_recorded: events without those frees
  * @nr_steps: all
- * @nr_slots: slots that they need
+ * @nr_slots: number of slots
  * @allocations: number of allocations
  * @bytes: their sum
- * @frees: frees that the program did
- * @peak_bytes: most bytes alive at a time
+ * @frees: frees by the program
+ * @peak_bytes: the maximum of live bytes
  */
 struct trace {
 	struct trace_step *steps;
@@ -75,7 +75,7 @@ struct trace {
  * @trace: the result
  * @path: the file
  *
- * Return: 0; or -1, having said on stderr what is wrong with it.
+ * Return: 0; or -1, with an error message on stderr.
  */
 int trace_load(struct trace *trace, const char *path);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is in traces: trace-summary FILE... prints one table of them and one of sizes.
+ * trace-summary FILE... prints a table of traces and a table of their sizes.
  */
 #include <stdio.h>
 #include <string.h>

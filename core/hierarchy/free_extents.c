@@ -1,104 +1,104 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The bounded set of rests. Walks it: it is short.
+ * The bounded set of free extents. It is short, so all operations walk it.
  */
 #include "core/hierarchy/free_extents.h"
 
-static void remove_rest(struct hab_free_extents *rests, u32 index)
+static void remove_extent(struct hab_free_extents *set, u32 index)
 {
-	rests->rests[index] = rests->rests[--rests->nr];
+	set->extents[index] = set->extents[--set->nr];
 }
 
-/* Takes the neighbours of @rest out of the set and makes them part of it. */
-static void join_neighbours(struct hab_free_extents *rests, struct hab_extent *rest)
+/* Removes the extents next to @extent from the set and makes them part of it. */
+static void join_adjacent(struct hab_free_extents *set, struct hab_extent *extent)
 {
 	u32 i = 0;
 
-	while (i < rests->nr) {
-		struct hab_extent *other = &rests->rests[i];
+	while (i < set->nr) {
+		struct hab_extent *other = &set->extents[i];
 
-		if (other->start + other->size == rest->start)
-			rest->start = other->start;
-		else if (rest->start + rest->size != other->start) {
+		if (other->start + other->size == extent->start)
+			extent->start = other->start;
+		else if (extent->start + extent->size != other->start) {
 			i++;
 			continue;
 		}
-		rest->size += other->size;
-		remove_rest(rests, i);
+		extent->size += other->size;
+		remove_extent(set, i);
 	}
 }
 
-static u32 smallest(const struct hab_free_extents *rests)
+static u32 smallest(const struct hab_free_extents *set)
 {
 	u32 i, best = 0;
 
-	for (i = 1; i < rests->nr; i++) {
-		if (rests->rests[i].size < rests->rests[best].size)
+	for (i = 1; i < set->nr; i++) {
+		if (set->extents[i].size < set->extents[best].size)
 			best = i;
 	}
 	return best;
 }
 
-struct hab_extent hab_free_extents_add(struct hab_free_extents *rests, struct hab_extent rest)
+struct hab_extent hab_free_extents_add(struct hab_free_extents *set, struct hab_extent extent)
 {
 	struct hab_extent dropped = { 0 };
 	u32 i;
 
-	if (!rest.size)
+	if (!extent.size)
 		return dropped;
-	rests->sum += rest.size;
-	join_neighbours(rests, &rest);
-	rests->most = max(rests->most, rest.size);
-	if (rests->nr < HAB_MAX_FREE_EXTENTS) {
-		rests->rests[rests->nr++] = rest;
+	set->sum += extent.size;
+	join_adjacent(set, &extent);
+	set->most = max(set->most, extent.size);
+	if (set->nr < HAB_MAX_FREE_EXTENTS) {
+		set->extents[set->nr++] = extent;
 		return dropped;
 	}
-	i = smallest(rests);
-	dropped = rest;
-	if (rests->rests[i].size < rest.size) {
-		dropped = rests->rests[i];
-		rests->rests[i] = rest;
+	i = smallest(set);
+	dropped = extent;
+	if (set->extents[i].size < extent.size) {
+		dropped = set->extents[i];
+		set->extents[i] = extent;
 	}
-	rests->sum -= dropped.size;
+	set->sum -= dropped.size;
 	return dropped;
 }
 
-int hab_free_extents_largest(struct hab_free_extents *rests, u64 least)
+int hab_free_extents_largest(struct hab_free_extents *set, u64 least)
 {
 	u32 i;
 	int best = -1;
 
-	if (rests->most < least)
+	if (set->most < least)
 		return -1;
-	rests->most = 0;
-	for (i = 0; i < rests->nr; i++) {
-		if (rests->rests[i].size > rests->most) {
-			rests->most = rests->rests[i].size;
+	set->most = 0;
+	for (i = 0; i < set->nr; i++) {
+		if (set->extents[i].size > set->most) {
+			set->most = set->extents[i].size;
 			best = i;
 		}
 	}
-	return rests->most < least ? -1 : best;
+	return set->most < least ? -1 : best;
 }
 
-void hab_free_extents_take(struct hab_free_extents *rests, u32 index, u64 size)
+void hab_free_extents_take(struct hab_free_extents *set, u32 index, u64 size)
 {
-	struct hab_extent *rest = &rests->rests[index];
+	struct hab_extent *extent = &set->extents[index];
 
-	rests->sum -= size;
-	rest->start += size;
-	rest->size -= size;
-	if (!rest->size)
-		remove_rest(rests, index);
+	set->sum -= size;
+	extent->start += size;
+	extent->size -= size;
+	if (!extent->size)
+		remove_extent(set, index);
 }
 
-bool hab_free_extents_overlap(const struct hab_free_extents *rests, u64 start, u64 size)
+bool hab_free_extents_overlap(const struct hab_free_extents *set, u64 start, u64 size)
 {
 	u32 i;
 
-	for (i = 0; i < rests->nr; i++) {
-		const struct hab_extent *rest = &rests->rests[i];
+	for (i = 0; i < set->nr; i++) {
+		const struct hab_extent *extent = &set->extents[i];
 
-		if (start < rest->start + rest->size && rest->start < start + size)
+		if (start < extent->start + extent->size && extent->start < start + size)
 			return true;
 	}
 	return false;

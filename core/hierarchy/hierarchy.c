@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The books of a heap: see hierarchy.h for the two-step refill.
+ * The books of a heap: see hierarchy.h for the two steps of a refill.
  *
- * The hard case is that the lowest level's words belong to the user, who may
- * write anything there at any moment. A word is therefore only read once for
- * each decision, believed only if it lies in the block that the books granted
- * to that buffer and ends where that block ends, and never used as an index.
+ * The hard case: users can write anything into the words at any moment. So each decision reads a
+ * word once, believes it only if it lies in the block that the books granted to that buffer and
+ * ends where that block ends, and never uses it as an index.
  */
+#include "core/hierarchy/growth.h"
 #include "core/hierarchy/hierarchy.h"
 
 #define GRANULES(bytes) ((bytes) >> HAB_GRANULE_SHIFT)
 #define BYTES(granules) ((granules) << HAB_GRANULE_SHIFT)
+
+/* A word can hold every address of an arena and the size of every buffer. */
+_Static_assert(HAB_GRANULE == 1ull << HAB_GRANULE_SHIFT, "granule and its shift");
+_Static_assert(GRANULES(HAB_ARENA_MAX) < HAB_WORD_STEP, "an arena's granules fit a word's top");
+_Static_assert(GRANULES(HAB_BUFFER_MAX) <= HAB_WORD_FREE_MAX, "a buffer's granules fit a word");
+_Static_assert(HAB_BUFFER_MIN % HAB_GRANULE == 0, "the smallest buffer is whole granules");
 
 static int check_level(const struct hab_level *level, u64 limit)
 {
@@ -68,25 +74,25 @@ bool hab_hierarchy_growing(const struct hab_hierarchy *h)
 	return false;
 }
 
-bool hab_hierarchy_word_free(const struct hab_hierarchy *h, u32 domain, u64 word, u64 *rest)
+bool hab_hierarchy_word_free(const struct hab_hierarchy *h, u32 domain, u64 word, u64 *left)
 {
 	const struct hab_buffer *buffer = &h->levels[h->nr_levels - 1].buffers[domain];
 	u64 top = HAB_WORD_TOP(word);
 
-	*rest = 0;
+	*left = 0;
 	if (!word)
 		return true;
 	if (top < buffer->top || top + HAB_WORD_FREE(word) != buffer->end)
 		return false;
-	*rest = HAB_WORD_FREE(word);
+	*left = HAB_WORD_FREE(word);
 	return true;
 }
 
-/* A piece of memory that level @level (0: the heap's callers) leaves joins the rests. */
-static void give_up(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
+/* Memory of @level, or of a caller for 0, becomes a free extent. */
+static void add_free(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
 {
-	struct hab_extent rest = { .start = start, .size = size, .level = level };
-	struct hab_extent dropped = hab_free_extents_add(&h->rests, rest);
+	struct hab_extent extent = { .start = start, .size = size, .level = level };
+	struct hab_extent dropped = hab_free_extents_add(&h->free_extents, extent);
 
 	h->dropped += dropped.size;
 	if (dropped.level)
@@ -95,54 +101,39 @@ static void give_up(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
 		h->waste += dropped.size;
 }
 
-static void give_up_upper(struct hab_hierarchy *h, u32 l, u32 domain)
+static void retire_upper(struct hab_hierarchy *h, u32 l, u32 domain)
 {
 	struct hab_buffer *buffer = &h->levels[l].buffers[domain];
 
-	give_up(h, l + 1, buffer->top, buffer->end - buffer->top);
+	add_free(h, l + 1, buffer->top, buffer->end - buffer->top);
 	buffer->top = buffer->end;
 }
 
-/*
- * The largest block of a growing level: some times its size while most of the arena is free,
- * falling to its size with what is free (guided self-scheduling, Polychronopoulos and Kuck
- * 1987). What lies in buffers is only missed once the arena is full, and by then it is small.
- */
 static u64 largest_block(const struct hab_hierarchy *h, const struct hab_hierarchy_level *level)
 {
-	u64 free = h->arena - h->next;
-	u64 guided = hab_mul_div(level->size * HAB_GROW_GUIDED, free, h->arena);
+	u64 largest = hab_growth_largest(level->size, h->arena - h->next, h->arena);
 
-	guided = min(guided, free / HAB_GROW_PARTS);
-	return max(level->size, min(guided, (u64)GRANULES(HAB_BUFFER_MAX)));
+	return max(level->size, min(largest, (u64)GRANULES(HAB_BUFFER_MAX)));
 }
 
-/*
- * The block that a buffer asks for next. A growing level doubles it while blocks last
- * only a short time, measured by what a refill costs, and halves it when they last long.
- * So what lies idle in buffers follows the rate at which they are used, and the time
- * that goes into refills stays a small part of all.
- */
+/* The size of the next block of a buffer. */
 static u64 block_size(const struct hab_hierarchy *h, const struct hab_hierarchy_level *level,
 		      const struct hab_buffer *buffer, u64 entered)
 {
 	u64 least = max(level->size >> 6, 4 * HAB_BUFFER_MIN >> HAB_GRANULE_SHIFT);
-	u64 lasted = entered - buffer->filled_at;
-	u64 enough = buffer->took * HAB_GROW_BELOW;
-	u64 size = buffer->size;
+	u64 size;
 
 	if (!level->growing)
 		return level->size;
-	if (!size)
+	if (!buffer->size)
 		return min(least, level->size);
-	if (lasted < enough)
-		size *= 2;
-	else if (lasted / 16 > enough)
-		size = max(size / 2, least);
+	size = hab_growth_next(buffer->size, entered - buffer->filled_at, buffer->took);
+	if (size < buffer->size)
+		size = max(size, least);
 	return min(size, largest_block(h, level));
 }
 
-/* What each level's buffer would be given: no less than what the one below asks for. */
+/* The size of each level's next block: no less than that of the level below. */
 static void find_blocks(const struct hab_hierarchy *h, struct hab_plan *plan, u64 want)
 {
 	u64 below = want;
@@ -158,7 +149,7 @@ static void find_blocks(const struct hab_hierarchy *h, struct hab_plan *plan, u6
 	}
 }
 
-/* Gives level @l's buffer the block of @size granules at @start, on paper. */
+/* Plans the block of @size granules at @start for level @l's buffer. */
 static void give_block(struct hab_plan *plan, int l, u64 start, u64 size)
 {
 	plan->buffers[l].top = start;
@@ -168,10 +159,10 @@ static void give_block(struct hab_plan *plan, int l, u64 start, u64 size)
 }
 
 /*
- * Carves from @least to @want granules out of the buffer of level @from - 1 (0:
- * out of the pool), on paper. Where that buffer's rest is too small it first
- * gets a block from the level above: the way goes up to the first level that can
- * serve, retiring rests, and comes down with a block for each.
+ * Plans to take from @least to @want granules out of the buffer of level @from - 1, or out of the
+ * heap if @from is 0. A buffer that has too little left is retired and gets a block from the level
+ * above: the search goes up to the first level that can serve, and comes down with a block for each
+ * level.
  */
 static int carve(const struct hab_hierarchy *h, struct hab_plan *plan, int from, u64 least,
 		 u64 want, u64 *start, u64 *size)
@@ -208,14 +199,14 @@ static int carve(const struct hab_hierarchy *h, struct hab_plan *plan, int from,
 	return 0;
 }
 
-/* Is the largest rest one that holds @least? Then the plan is to use it. */
-static bool choose_rest(struct hab_hierarchy *h, struct hab_plan *plan, u64 least)
+/* true if the largest free extent holds @least; the plan then uses it. */
+static bool choose_extent(struct hab_hierarchy *h, struct hab_plan *plan, u64 least)
 {
-	int i = hab_free_extents_largest(&h->rests, least);
+	int i = hab_free_extents_largest(&h->free_extents, least);
 
 	if (i < 0)
 		return false;
-	plan->rest = i + 1;
+	plan->extent = i + 1;
 	return true;
 }
 
@@ -223,11 +214,11 @@ void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word)
 {
 	u32 lowest = h->nr_levels - 1;
 	struct hab_buffer *buffer = &h->levels[lowest].buffers[domain];
-	u64 rest;
+	u64 left;
 
-	if (!hab_hierarchy_word_free(h, domain, word, &rest))
+	if (!hab_hierarchy_word_free(h, domain, word, &left))
 		h->invalid_words++;
-	give_up(h, lowest + 1, HAB_WORD_TOP(word), rest);
+	add_free(h, lowest + 1, HAB_WORD_TOP(word), left);
 	buffer->top = 0;
 	buffer->end = 0;
 }
@@ -235,20 +226,19 @@ void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word)
 void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
 {
 	if (level + 1 < h->nr_levels)
-		give_up_upper(h, level, domain);
+		retire_upper(h, level, domain);
 	else
 		hab_hierarchy_retire_word(h, domain,
 					  hab_word_exchange(hab_hierarchy_word(h, domain), 0));
 }
 
 /*
- * The heap is full: what upper buffers still have joins the rests, and what lowest ones
- * have whose words are moved by cmpxchg. The word of a single CPU may be taken from it by
- * nobody who is elsewhere.
+ * The heap is full: retires all upper buffers, and all lowest ones whose words are moved by
+ * cmpxchg. The word of a single CPU can only be emptied on that CPU.
  */
 static bool collect(struct hab_hierarchy *h)
 {
-	u64 before = h->rests.sum;
+	u64 before = h->free_extents.sum;
 	u32 l, d;
 
 	for (l = 0; l < h->nr_levels; l++) {
@@ -257,10 +247,10 @@ static bool collect(struct hab_hierarchy *h)
 		for (d = 0; d < h->nr_domains; d++)
 			hab_hierarchy_retire(h, l, d);
 	}
-	return h->rests.sum != before;
+	return h->free_extents.sum != before;
 }
 
-/* How many levels, counted from the heap, have buffers large enough for @least. */
+/* The number of levels, counted from the heap, whose buffers are large enough for @least. */
 static int levels_for(const struct hab_hierarchy *h, u64 least)
 {
 	int nr = h->nr_levels;
@@ -271,21 +261,22 @@ static int levels_for(const struct hab_hierarchy *h, u64 least)
 }
 
 /*
- * From @least to @want granules out of the buffer of level @from - 1 (0: out of the
- * pool), or a rest, on paper. A rest of @enough goes first; any will do in the end.
+ * Plans to take from @least to @want granules: out of a free extent of @enough; else as carve()
+ * does; else out of any free extent that holds @least.
  */
 static int find_memory(struct hab_hierarchy *h, struct hab_plan *plan, int from, u64 least,
 		       u64 enough, u64 want, u64 *start, u64 *size)
 {
-	if (!choose_rest(h, plan, enough)) {
+	if (!choose_extent(h, plan, enough)) {
 		if (!carve(h, plan, from, least, want, start, size))
 			return 0;
-		if (!choose_rest(h, plan, least) && !(collect(h) && choose_rest(h, plan, least)))
+		if (!choose_extent(h, plan, least) &&
+		    !(collect(h) && choose_extent(h, plan, least)))
 			return -ENOMEM;
 	}
 	plan->highest = plan->nr;
-	*start = h->rests.rests[plan->rest - 1].start;
-	*size = min(want, h->rests.rests[plan->rest - 1].size);
+	*start = h->free_extents.extents[plan->extent - 1].start;
+	*size = min(want, h->free_extents.extents[plan->extent - 1].size);
 	return 0;
 }
 
@@ -293,15 +284,15 @@ int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u
 		       u64 entered, struct hab_plan *plan)
 {
 	int nr = domains ? levels_for(h, least) : 0;
-	/* Of what is asked for a quarter: less would only bring the next refill nearer. */
+	/* A free extent smaller than a quarter would only bring the next refill nearer. */
 	u64 enough = max(least, min(want, nr ? h->levels[nr - 1].size : want) / 4);
 	u64 size;
 	int err;
 
-	/* What is not set here or below is not looked at; the whole is long to clear. */
+	/* Fields that are set neither here nor below are not read; clearing all takes long. */
 	plan->word = 0;
 	plan->highest = 0;
-	plan->rest = 0;
+	plan->extent = 0;
 	memset(plan->fresh, 0, sizeof(plan->fresh));
 	memset(plan->retired, 0, sizeof(plan->retired));
 	if (domains)
@@ -315,11 +306,11 @@ int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u
 	find_blocks(h, plan, want);
 
 	if (!plan->replaces_word) {
-		/* Buffers that are not the lowest are the caller's alone: carve in them. */
+		/* No user can move the words of upper buffers, so the chunk is carved there. */
 		plan->highest = nr;
 		err = find_memory(h, plan, nr, least, enough, want, &plan->chunk,
 				  &plan->chunk_size);
-		if (plan->rest) {
+		if (plan->extent) {
 			plan->level = 0;
 			plan->domain = 0;
 		}
@@ -343,23 +334,23 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 			  u64 now)
 {
 	u32 lowest = h->nr_levels - 1;
-	u64 old_rest = 0;
+	u64 old_left = 0;
 	int l;
 
-	/* First of all, while the index holds. */
-	if (plan->rest)
-		hab_free_extents_take(&h->rests, plan->rest - 1, plan->granted);
-	/* Before the books change: the old word is held against the old grant. */
+	/* First, while the index is valid. */
+	if (plan->extent)
+		hab_free_extents_take(&h->free_extents, plan->extent - 1, plan->granted);
+	/* Before the books change: the old word is compared with the old grant. */
 	if (plan->replaces_word &&
-	    !hab_hierarchy_word_free(h, plan->domains[lowest], old_word, &old_rest))
+	    !hab_hierarchy_word_free(h, plan->domains[lowest], old_word, &old_left))
 		h->invalid_words++;
-	if (old_rest)
-		give_up(h, lowest + 1, HAB_WORD_TOP(old_word), old_rest);
+	if (old_left)
+		add_free(h, lowest + 1, HAB_WORD_TOP(old_word), old_left);
 	for (l = plan->highest; l < plan->nr; l++) {
 		struct hab_hierarchy_level *level = &h->levels[l];
 
 		if (plan->retired[l])
-			give_up_upper(h, l, plan->domains[l]);
+			retire_upper(h, l, plan->domains[l]);
 		level->buffers[plan->domains[l]] = plan->buffers[l];
 		level->granted += plan->fresh[l];
 		if (plan->fresh[l]) {
@@ -380,10 +371,10 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size)
 {
 	if (!size || start >= h->next || size > h->next - start ||
-	    hab_free_extents_overlap(&h->rests, start, size))
+	    hab_free_extents_overlap(&h->free_extents, start, size))
 		return -EINVAL;
 	h->returned += size;
-	give_up(h, 0, start, size);
+	add_free(h, 0, start, size);
 	return 0;
 }
 
@@ -405,9 +396,9 @@ void hab_hierarchy_reset(struct hab_hierarchy *h)
 	for (d = 0; d < h->nr_domains; d++)
 		WRITE_ONCE(*hab_hierarchy_word(h, d), 0);
 	h->next = 0;
-	h->rests.nr = 0;
-	h->rests.sum = 0;
-	h->rests.most = 0;
+	h->free_extents.nr = 0;
+	h->free_extents.sum = 0;
+	h->free_extents.most = 0;
 	h->waste = 0;
 	h->returned = 0;
 	h->direct_grants = 0;
@@ -415,18 +406,18 @@ void hab_hierarchy_reset(struct hab_hierarchy *h)
 	h->resets++;
 }
 
-/* What is free in all buffers of level @l; words that lie count for nothing. */
+/* Granules free in all buffers of level @l; invalid words count as empty. */
 static u64 level_free(const struct hab_hierarchy *h, u32 l)
 {
 	const struct hab_buffer *buffers = h->levels[l].buffers;
-	u64 sum = 0, rest;
+	u64 sum = 0, left;
 	u32 d;
 
 	for (d = 0; d < h->nr_domains; d++) {
-		rest = buffers[d].end - buffers[d].top;
+		left = buffers[d].end - buffers[d].top;
 		if (l == h->nr_levels - 1)
-			hab_hierarchy_word_free(h, d, READ_ONCE(*hab_hierarchy_word(h, d)), &rest);
-		sum += rest;
+			hab_hierarchy_word_free(h, d, READ_ONCE(*hab_hierarchy_word(h, d)), &left);
+		sum += left;
 	}
 	return sum;
 }
@@ -442,7 +433,7 @@ void hab_hierarchy_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *st
 	stats->levels[0].refills = h->direct_grants;
 	stats->levels[0].granted_bytes = BYTES(h->direct);
 	stats->levels[0].waste_bytes = BYTES(h->waste);
-	stats->levels[0].free_bytes = BYTES(h->arena - h->next + h->rests.sum);
+	stats->levels[0].free_bytes = BYTES(h->arena - h->next + h->free_extents.sum);
 	stats->returned_bytes = BYTES(h->returned);
 	for (l = 0; l < h->nr_levels; l++) {
 		const struct hab_hierarchy_level *level = &h->levels[l];

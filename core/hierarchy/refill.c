@@ -2,33 +2,33 @@
 /*
  * The words during a refill, see refill.h.
  *
- * The hard case is a word that moves while it is replaced. A refill exchanges it, so what
- * others took up to that instant is in the value that comes back, and only the rest of it
- * joins the books. A section on another CPU cannot be stopped by an exchange: it may
- * store over an emptied word what it had computed before; so sections are stopped, and words
- * emptied again. If they cannot be stopped any more, the words go back.
+ * The hard case is a word that moves while it is replaced. A refill exchanges it, so the value that
+ * comes back contains all takes up to that instant, and only what it has left is freed. An exchange
+ * does not stop a section on another CPU, which may then store over the emptied word what it had
+ * computed before; so sections are stopped, and words are emptied again. If stopping fails, the
+ * words are restored.
  */
 #include "core/hierarchy/refill.h"
 
-/* Tries to win a cmpxchg against the domain's other CPUs before giving up. */
+/* Tries of a cmpxchg against other CPUs of the domain before -EAGAIN. */
 #define TAKE_TRIES 16
 
 /*
- * The chunk from what is left in the word. Returns 1 if it was taken, 0 if too
- * little is left and the buffer must be refilled, -EAGAIN if others kept winning.
+ * Takes the chunk from the word. Returns 1 if it was taken, 0 if the word has too little left and
+ * the buffer needs a refill, -EAGAIN if other CPUs kept moving the word.
  */
-static int take_rest(struct hab_hierarchy *h, u32 domain, u64 least, u64 want,
+static int take_left(struct hab_hierarchy *h, u32 domain, u64 least, u64 want,
 		     struct hab_plan *plan)
 {
 	u64 *word = hab_hierarchy_word(h, domain);
 	u64 old = READ_ONCE(*word);
-	u64 rest, n, found;
+	u64 left, n, found;
 	int tries;
 
 	for (tries = 0; tries < TAKE_TRIES; tries++) {
-		if (!hab_hierarchy_word_free(h, domain, old, &rest) || rest < least)
+		if (!hab_hierarchy_word_free(h, domain, old, &left) || left < least)
 			return 0;
-		n = min(want, rest);
+		n = min(want, left);
 		found = hab_word_cmpxchg(word, old, old - n * HAB_WORD_STEP);
 		if (found == old) {
 			plan->chunk = HAB_WORD_TOP(old);
@@ -43,15 +43,16 @@ static int take_rest(struct hab_hierarchy *h, u32 domain, u64 least, u64 want,
 	return -EAGAIN;
 }
 
-int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want, u64 entered,
-	       u64 (*clock)(const struct hab_hierarchy *h), struct hab_plan *plan)
+int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
+			 u64 entered, u64 (*clock)(const struct hab_hierarchy *h),
+			 struct hab_plan *plan)
 {
 	u32 lowest = h->nr_levels - 1;
 	u64 old = 0;
 	int err;
 
 	if (least <= h->levels[lowest].size) {
-		err = take_rest(h, domains[lowest], least, want, plan);
+		err = take_left(h, domains[lowest], least, want, plan);
 		if (err)
 			return min(err, 0);
 	}
@@ -62,6 +63,16 @@ int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least,
 		old = hab_word_exchange(hab_hierarchy_word(h, domains[lowest]), plan->word);
 	hab_hierarchy_commit(h, plan, old, clock(h));
 	return 0;
+}
+
+void hab_plan_answer(const struct hab_plan *plan, u32 cpu, struct hab_ioc_refill *refill)
+{
+	refill->chunk_offset = plan->chunk << HAB_GRANULE_SHIFT;
+	refill->chunk_bytes = plan->chunk_size << HAB_GRANULE_SHIFT;
+	refill->granted_bytes = plan->granted << HAB_GRANULE_SHIFT;
+	refill->cpu = cpu;
+	refill->domain = plan->domain;
+	refill->level = plan->level;
 }
 
 static bool empty_words(struct hab_hierarchy *h, u64 *emptied)
@@ -80,7 +91,7 @@ static bool empty_words(struct hab_hierarchy *h, u64 *emptied)
 	return found;
 }
 
-/* A section that had read such a word and stores now, stores what follows from it. */
+/* A section that had read the old word and stores now stores the right next value. */
 static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
 {
 	u32 domain;
@@ -90,12 +101,12 @@ static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
 }
 
 /*
- * No refill runs meanwhile, so a word that is not empty after that was stored by a
- * section that had read it before: it is what is left of the same block.
+ * No refill runs meanwhile. So a word that is not empty again was stored by a section that had read
+ * it before, and has what is left of the same block.
  */
 bool hab_hierarchy_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void))
 {
-	u64 before = h->rests.sum;
+	u64 before = h->free_extents.sum;
 	u32 domain;
 
 	/* Without one that works nothing may be touched. */
@@ -110,5 +121,5 @@ bool hab_hierarchy_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sec
 	}
 	for (domain = 0; domain < h->nr_domains; domain++)
 		hab_hierarchy_retire_word(h, domain, emptied[domain]);
-	return h->rests.sum != before;
+	return h->free_extents.sum != before;
 }

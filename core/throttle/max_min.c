@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Max-min fair division of quota, as water fills a vessel of uneven depth.
+ * Max-min fair division: every claim gets its demand, up to one level for all.
  *
- * The hard case is more claims than quota: then whoever gets one is drawn, so that
- * nobody is shut out for good, and in one pass, so that the sum stays exact.
+ * The hard case is more claims than quota: then the claims that get 1 are drawn at random, so that
+ * none is always left out, and in one pass, so that the sum stays exact.
  */
 #include "core/throttle/max_min.h"
 
-/* Claim i gets a point where i * quota / count, moved by chance, passes a whole number. */
+/* Claim i gets 1 if i * quota / count, plus a random offset, passes a whole number. */
 static void draw(struct hab_claim *claims, u32 count, u64 quota, u64 random)
 {
 	u64 at = hab_mul_shift(random, count, 64);
@@ -31,7 +31,7 @@ static u64 filled(const struct hab_claim *claims, u32 count, u64 level)
 	return sum;
 }
 
-/* The highest level that the quota reach, or the highest demand if they reach that. */
+/* The highest level that @quota is enough for, or the highest demand if that is less. */
 static u64 find_level(const struct hab_claim *claims, u32 count, u64 quota)
 {
 	u64 low = 1, high = 1, middle;
@@ -53,7 +53,7 @@ static u64 find_level(const struct hab_claim *claims, u32 count, u64 quota)
 void hab_max_min_divide(struct hab_claim *claims, u32 count, u64 quota, u64 random)
 {
 	u64 level, left, each;
-	u32 i, at, wanting = 0;
+	u32 i, at, unmet = 0;
 
 	if (quota < count) {
 		draw(claims, count, quota, random);
@@ -64,15 +64,15 @@ void hab_max_min_divide(struct hab_claim *claims, u32 count, u64 quota, u64 rand
 	for (i = 0; i < count; i++) {
 		claims[i].quota = min(claims[i].demand, level);
 		left -= claims[i].quota;
-		wanting += claims[i].demand > level;
+		unmet += claims[i].demand > level;
 	}
-	/* All have what they want: the rest is for their bursts. */
-	each = wanting ? 0 : hab_div(left, count);
+	/* All demands are met: the remainder is for bursts. */
+	each = unmet ? 0 : hab_div(left, count);
 	left -= each * count;
 	at = hab_mul_shift(random, count, 64);
 	for (i = 0; i < count; i++, at = at + 1 < count ? at + 1 : 0) {
 		claims[at].quota += each;
-		if (left && (!wanting || claims[at].demand > level)) {
+		if (left && (!unmet || claims[at].demand > level)) {
 			claims[at].quota++;
 			left--;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How a window's quota are divided among those who want them: max-min fairly.
+ * Max-min fair division of a window's quota among shares.
  */
 #ifndef HAB_CORE_MAX_MIN_H
 #define HAB_CORE_MAX_MIN_H
@@ -8,10 +8,10 @@
 #include "core/os.h"
 
 /**
- * struct hab_claim - one that wants quota
- * @demand: in: how many it can use, at least 1
- * @quota: out: what it got
- * @share: the caller's, not looked at
+ * struct hab_claim - the claim of a share to a part of the quota
+ * @demand: in: how much it can use, at least 1
+ * @quota: out: its part
+ * @share: the caller's, not read
  */
 struct hab_claim {
 	u64 demand;
@@ -21,15 +21,15 @@ struct hab_claim {
 
 /**
  * hab_max_min_divide - divide @quota among @count claims
- * @claims: their quota are filled in; the sum is @quota, exactly
- * @count: at least 1
- * @quota: how many there are
+ * @claims: their @quota is filled in; the sum is exactly @quota
+ * @count: number of claims, at least 1
+ * @quota: to divide
  * @random: 64 uniform bits
  *
- * If there are quota for all, nobody gets less than 1; nobody gets less than his demand
- * while another has more than him by 2; and what is left when all demands are met
- * is divided evenly. If there are more claims than quota, @quota of them get 1 each,
- * chosen at random, every claim with the same chance @quota / @count.
+ * With at least as much quota as claims, each claim gets at least 1, and the division is max-min
+ * fair: a claim gets less than its demand only if no other claim gets over 1 more. If all demands
+ * are met, the remainder is divided evenly. With more claims than quota, @quota random claims get 1
+ * each, every claim with the chance @quota / @count.
  */
 void hab_max_min_divide(struct hab_claim *claims, u32 count, u64 quota, u64 random);
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The accepting side of throttle.h: one event.
+ * Offers to the throttler of throttle.h: one event.
  *
- * The hard case is an offer that was held up between reading the active window's number
- * and counting. If that window was closed meanwhile, the count says so, and the offer
- * starts again with the next. If the second turn after has begun, the window's fields, and the
- * counter, may be another window's already: then the event is not kept.
+ * The hard case is an offer that is delayed between reading the active window's number and
+ * counting. If that window was closed meanwhile, the count shows it, and the offer starts again
+ * with the next window. If the second rotation after that has begun, the window's fields and its
+ * counter may be another window's: then the event is not kept.
  */
 #include "core/throttle/throttle.h"
 
 #define PROBES 8u
 
 /*
- * Who @key is: his place is one of PROBES, the first free one when he comes. All are
- * looked at, so a place that becomes free before his own does him no harm.
+ * The share of @key is in one of PROBES places, the first that was free when the key was new. All
+ * are read, so an earlier place that becomes free does no harm.
  */
 static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
 {
@@ -33,13 +33,13 @@ static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
 	if (!vacant)
 		return NULL;
 	found = hab_counter_cmpxchg(&vacant->key, 0, key);
-	/* Another newcomer was faster: this event has no share, the next looks again. */
+	/* If another new key was faster this event has no share; the next one tries again. */
 	return !found || found == key ? vacant : NULL;
 }
 
 /*
- * Counts in the window of @share that has @number. 1: it decides, @ordinal is set;
- * 0: it only counts; -1: it was closed.
+ * Counts in the window @number of @share. 1: the window decides, @ordinal is set; 0: it only
+ * counts; -1: it was closed.
  */
 static int count(struct hab_share *share, u64 number, u64 *ordinal)
 {
@@ -55,7 +55,7 @@ static int count(struct hab_share *share, u64 number, u64 *ordinal)
 	return 1;
 }
 
-/* Where an event of @key counts: the share that decides, or NULL if a turn came between. */
+/* Counts an event of @key. Returns the share that decides, or NULL if a rotation came between. */
 static struct hab_share *place(struct hab_throttle *throttle, u64 key, u64 number, u64 *ordinal)
 {
 	struct hab_share *share = find_share(throttle, key);
@@ -66,7 +66,7 @@ static struct hab_share *place(struct hab_throttle *throttle, u64 key, u64 numbe
 	else
 		hab_counter_increment(&throttle->unplaced);
 	if (!decides) {
-		share = &throttle->shares[READ_ONCE(throttle->hosts[number % 2])];
+		share = &throttle->shares[READ_ONCE(throttle->fallbacks[number % 2])];
 		decides = count(share, number, ordinal);
 	}
 	return decides > 0 ? share : NULL;
@@ -89,10 +89,10 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	kept->share = index;
 	kept->quota = quota;
 	kept->probability = hab_load_acquire(&window->probability);
-	/* Two turns later these fields are another window's, and so may the count have been. */
+	/* Two rotations later these fields, and perhaps the count, are another window's. */
 	if (hab_counter_read(&throttle->filling) - number > 1)
 		return false;
-	if (kept->place.candidate <= kept->quota)
+	if (!HAB_REPLACES(kept->place.candidate, kept->quota))
 		hab_counter_increment(&throttle->sampled);
 	return true;
 }

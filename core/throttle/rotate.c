@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The turning side of throttle.h: what was used, who wants how much, new windows.
+ * Rotations of the throttler of throttle.h: they count what was used, divide the quota, and open
+ * new windows.
  *
- * The hard case is the sampling interval. It is drawn from the geometric
- * distribution with success probability quota / average, which takes the ratio
- * of two logarithms close to 0; both have 40 bits of fraction.
+ * The hard case is the sampling interval. It is drawn from the geometric distribution with success
+ * probability quota / average, which takes the ratio of two logarithms close to 0; both have 40
+ * bits of fraction.
  */
-#include "core/throttle/logarithm.h"
+#include "core/logarithm.h"
 #include "core/throttle/throttle.h"
 
 #define AVERAGE_SHIFT 16
 #define AVERAGE_ONE   (1ull << AVERAGE_SHIFT)
-#define AVERAGE_GONE  (AVERAGE_ONE / 64) /* who is quieter gives his place up */
+#define AVERAGE_LEAST (AVERAGE_ONE / 64) /* a share with less is freed */
 #define INTERVAL_MAX  (1ull << 31)
 #define MEASURED_MAX  (1ull << 46) /* of a window; keeps the average in 64 bits */
 
-/* What a turn finds out before it makes new windows. */
+/* What a rotation counts before it opens new windows. */
 struct survey {
-	u64 newcomers; /* events of those who had no average yet */
-	u64 quiet;     /* sum of the averages of those who have no window of their own */
+	u64 new_events; /* events of shares that had no average yet */
+	u64 small;	/* sum of the averages below one event a window */
 	u32 nr_claims;
 };
 
-/* Points of the window with number @phase: no period's remainder is lost. */
+/* Quota of the window with number @phase; the sum over a period is the rate. */
 static u64 quota_of(const struct hab_throttle_shape *shape, u32 phase)
 {
 	if (shape->rate == HAB_RATE_OFF)
@@ -31,7 +32,7 @@ static u64 quota_of(const struct hab_throttle_shape *shape, u32 phase)
 	       (u64)shape->rate * phase / shape->windows;
 }
 
-/* Windows until debt is forgiven: a second's. */
+/* Windows until unused quota is dropped: those of one second. */
 static u32 carry_limit(const struct hab_throttle *throttle)
 {
 	u32 ms = hab_throttle_window_ms(throttle);
@@ -40,8 +41,8 @@ static u32 carry_limit(const struct hab_throttle *throttle)
 }
 
 /*
- * Every how many events to keep one, so that about @quota of the expected
- * average are kept: 1, or geometric with mean average / quota.
+ * The length of a stratum, so that about @quota of the expected average are kept: 1, or geometric
+ * with mean average / quota.
  */
 static u64 draw_interval(u64 quota, u64 average, u64 random)
 {
@@ -84,7 +85,7 @@ static u64 candidates_of(const struct hab_throttle *throttle, u32 i, u64 number,
 	return hab_window_candidates(share_seed(throttle, i, number), window->interval, measured);
 }
 
-/* A place that nobody has, or had two turns ago: a turn leaves it alone. */
+/* A free place, without events for two rotations: nothing to do. */
 static bool is_idle(const struct hab_throttle *throttle, u32 i)
 {
 	const struct hab_share *share = &throttle->shares[i];
@@ -94,7 +95,7 @@ static bool is_idle(const struct hab_throttle *throttle, u32 i)
 	       !hab_counter_read(&share->windows[1].measured);
 }
 
-/* Whole events of an average. */
+/* An average in whole events, rounded up. */
 static u64 whole_events(u64 average)
 {
 	return (average + AVERAGE_ONE - 1) >> AVERAGE_SHIFT;
@@ -113,11 +114,11 @@ static u64 measured_of(const struct hab_throttle *throttle, u32 i)
 	u64 measured =
 		hab_counter_read(&throttle->shares[i].windows[throttle->number % 2].measured);
 
-	/* Closed still: nobody had this place when the window began. */
+	/* Still closed: the place was free when the window began. */
 	return measured < HAB_WINDOW_CLOSED ? measured & ~HAB_WINDOW_DECIDES : 0;
 }
 
-/* Points of all old windows that are used by now. */
+/* Quota of all old windows that is used by now. */
 static u64 count_used(const struct hab_throttle *throttle)
 {
 	u64 number = throttle->number, used = 0, quota;
@@ -130,31 +131,31 @@ static u64 count_used(const struct hab_throttle *throttle)
 	return used;
 }
 
-/* Events that counted in another's window: of newcomers, and of all without a window. */
-static u64 count_guests(struct hab_throttle *throttle, struct survey *survey)
+/* Events that counted in the fallback share's window because their share has none. */
+static u64 count_without_window(struct hab_throttle *throttle, struct survey *survey)
 {
-	u64 guests = hab_counter_exchange(&throttle->unplaced, 0), measured;
+	u64 events = hab_counter_exchange(&throttle->unplaced, 0), measured;
 	const struct hab_share *share;
 	u32 i;
 
-	survey->newcomers = guests;
+	survey->new_events = events;
 	for (i = 0; i < HAB_SHARES; i++) {
 		share = &throttle->shares[i];
 		if (share->windows[throttle->number % 2].interval)
 			continue;
 		measured = measured_of(throttle, i);
-		guests += measured;
+		events += measured;
 		if (!share->average)
-			survey->newcomers += measured;
+			survey->new_events += measured;
 	}
-	return guests;
+	return events;
 }
 
-/* Brings the averages up to date, and collects who wants quota. */
+/* Updates the averages and collects the claims. */
 static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 {
-	u64 guests = count_guests(throttle, survey), measured;
-	u32 i, host = throttle->hosts[throttle->number % 2];
+	u64 others = count_without_window(throttle, survey), measured;
+	u32 i, fallback = throttle->fallbacks[throttle->number % 2];
 	struct hab_share *share;
 
 	for (i = 0; i < HAB_SHARES; i++) {
@@ -162,13 +163,13 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 		if (!hab_counter_read(&share->key))
 			continue;
 		measured = measured_of(throttle, i);
-		if (i == host)
-			measured -= min(measured, guests);
+		if (i == fallback)
+			measured -= min(measured, others);
 		update_average(throttle, share, measured);
 		if (share->average >= AVERAGE_ONE) {
 			claim(throttle, survey, i, whole_events(share->average));
-		} else if (measured || share->average >= AVERAGE_GONE) {
-			survey->quiet += share->average;
+		} else if (measured || share->average >= AVERAGE_LEAST) {
+			survey->small += share->average;
 		} else {
 			share->average = 0;
 			hab_counter_set(&share->key, 0);
@@ -176,18 +177,18 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 	}
 }
 
-/* The common share's claim: it has one if somebody is expected, or nobody else has one. */
+/* The common share has a claim if events are expected there, or if no other share has one. */
 static void claim_common(struct hab_throttle *throttle, struct survey *survey, u64 quota)
 {
 	struct hab_share *common = &throttle->shares[HAB_SHARE_COMMON];
 	u64 demand;
 
-	common->average = survey->quiet;
-	/* Where all were new, that does not say that more of them will come. */
+	common->average = survey->small;
+	/* If all shares were new, that does not predict more new ones. */
 	if (throttle->owners)
-		common->average += min(survey->newcomers, MEASURED_MAX) << AVERAGE_SHIFT;
+		common->average += min(survey->new_events, MEASURED_MAX) << AVERAGE_SHIFT;
 	throttle->owners = survey->nr_claims;
-	/* Half as much again: who comes less than once a window comes by chance. */
+	/* Half as much again: shares with less than one event a window vary by chance. */
 	demand = whole_events(common->average + common->average / 2);
 	if (demand || !survey->nr_claims || quota <= survey->nr_claims)
 		claim(throttle, survey, HAB_SHARE_COMMON, max(demand, (u64)1));
@@ -199,7 +200,7 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 qu
 	struct hab_share *share = &throttle->shares[i];
 	struct hab_window *window = &share->windows[number % 2];
 	u64 interval = 1, probability;
-	/* A number that no stratum has: the choice in them must not depend on their length. */
+	/* A number that no stratum has: the choices in strata must not depend on their length. */
 	u64 random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
 
 	if (quota)
@@ -214,18 +215,18 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 qu
 }
 
 /*
- * Divides @quota among the claims and opens the new windows. Where they decide, their
- * interval is not 0; those of all others only count.
+ * Divides @quota among the claims and opens the new windows. Windows of claims decide: their
+ * interval is not 0. All others only count.
  */
 static void open_windows(struct hab_throttle *throttle, u64 number, u64 quota, u64 random,
 			 u32 nr_claims)
 {
 	struct hab_claim *claims = throttle->claims;
 	u64 draws = HAB_PROBABILITY_ONE;
-	u32 i, host = 0;
+	u32 i, largest = 0;
 
 	hab_max_min_divide(claims, nr_claims, quota, random);
-	/* Who got one of too few quota had only a chance to. */
+	/* With less quota than claims each had only a chance to get 1. */
 	if (quota && quota < nr_claims)
 		draws = hab_mul_div(draws, quota, nr_claims);
 	for (i = 0; i <= HAB_SHARES; i++) {
@@ -239,12 +240,12 @@ static void open_windows(struct hab_throttle *throttle, u64 number, u64 quota, u
 	}
 	for (i = 0; i < nr_claims; i++) {
 		open_window(throttle, claims[i].share, number, claims[i].quota, draws);
-		if (claims[i].quota > claims[host].quota)
-			host = i;
+		if (claims[i].quota > claims[largest].quota)
+			largest = i;
 	}
 	if (claims[nr_claims - 1].share == HAB_SHARE_COMMON)
-		host = nr_claims - 1;
-	WRITE_ONCE(throttle->hosts[number % 2], claims[host].share);
+		largest = nr_claims - 1;
+	WRITE_ONCE(throttle->fallbacks[number % 2], claims[largest].share);
 	/* Pairs with the acquire in count(). */
 	for (i = 0; i <= HAB_SHARES; i++) {
 		struct hab_window *window = &throttle->shares[i].windows[number % 2];
@@ -254,7 +255,7 @@ static void open_windows(struct hab_throttle *throttle, u64 number, u64 quota, u
 	}
 }
 
-/* Closes the old windows. Return: quota that they had used in the end. */
+/* Closes the old windows. Returns the quota that they used in the end. */
 static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_end_fn ended,
 			 void *context)
 {
@@ -282,14 +283,14 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 	return used;
 }
 
-/* The old windows had used @used quota when @quota of the new ones were worked out. */
+/* The old windows had used @used when @quota of the new ones was computed. */
 static void change_windows(struct hab_throttle *throttle, u64 quota, u64 used, u64 random,
 			   u32 nr_claims, hab_window_end_fn ended, void *context)
 {
 	u64 old = throttle->number;
 
 	throttle->quota = quota;
-	/* A full barrier: who reads what is written below sees this, too; see keep(). */
+	/* A full barrier: a reader of what is written below sees this, too; see keep(). */
 	hab_counter_exchange(&throttle->filling, old + 1);
 	WRITE_ONCE(throttle->seeds[(old + 1) % 2], hab_mix(random));
 	open_windows(throttle, old + 1, quota, random, nr_claims);
@@ -298,8 +299,8 @@ static void change_windows(struct hab_throttle *throttle, u64 quota, u64 used, u
 	throttle->excess += close_windows(throttle, old, ended, context) - used;
 }
 
-/* What the ended windows had left of their quota, forgiven once a second. */
-static u64 carry_debt(struct hab_throttle *throttle, u64 used)
+/* The unused quota of the ended windows; dropped once a second. */
+static u64 carry_unused(struct hab_throttle *throttle, u64 used)
 {
 	if (throttle->carried >= carry_limit(throttle)) {
 		throttle->carried = 1;
@@ -318,7 +319,7 @@ static u64 take_excess(struct hab_throttle *throttle, u64 quota)
 }
 
 u64 hab_throttle_rotate(struct hab_throttle *throttle, u64 random, hab_window_end_fn ended,
-		      void *context)
+			void *context)
 {
 	u64 offered = hab_counter_read(&throttle->offered);
 	u64 measured = offered - throttle->offered_before;
@@ -330,7 +331,7 @@ u64 hab_throttle_rotate(struct hab_throttle *throttle, u64 random, hab_window_en
 		return measured;
 	used = count_used(throttle);
 	throttle->phase = (throttle->phase + 1) % throttle->shape.windows;
-	quota = quota_of(&throttle->shape, throttle->phase) + carry_debt(throttle, used);
+	quota = quota_of(&throttle->shape, throttle->phase) + carry_unused(throttle, used);
 	quota = take_excess(throttle, quota);
 	survey_shares(throttle, &survey);
 	claim_common(throttle, &survey, quota);

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Which event is sampled: an adaptive throttler with windows, after the JDK's
- * (jfr/support/jfrAdaptiveSampler.cpp, jfr/recorder/service/jfrEventThrottler.cpp),
- * that divides each window's quota max-min fairly among those who raise the events.
+ * The throttler: it decides which events become samples. Adaptive, with windows, after the JDK's
+ * (jfr/support/jfrAdaptiveSampler.cpp, jfr/recorder/service/jfrEventThrottler.cpp), but each
+ * window's quota is divided max-min fairly among shares: processes, or whatever else a key stands
+ * for.
  *
- * Synchronisation: hab_throttle_offer() may run on all CPUs at once, in any
- * context, takes no lock and never waits. hab_throttle_rotate() and
- * hab_throttle_set_rate() are serialised by the caller. Each share has two windows; a turn
- * fills in the idle ones, publishes them all by one store, and then closes the
- * old ones: an offer that had read the old number counts in the old window until it
- * is closed, and in the new one after that. None is uncounted, and none counts twice.
+ * Synchronisation: hab_throttle_offer() may run on all CPUs at once, in any context, takes no lock
+ * and never waits. The caller serialises hab_throttle_rotate() and hab_throttle_set_rate(). Each
+ * share has two windows. A rotation fills in the idle ones, publishes all of them by one store, and
+ * then closes the old ones: an offer that has read the old number counts in the old window until it
+ * is closed, and in the new one after that. So each event counts exactly once.
  *
- * Who has no share of his own (he is new, or quiet, or the table is full) counts in
- * the common share, which gets quota like any other; while nobody is expected there,
- * it gets none, and its few events count in the largest share instead. A
- * throttler with one process is therefore the JDK's.
+ * Events of a key without a window of its own (it is new, or has few events, or the table is full)
+ * count in the common share, which gets quota like any other. If no events are expected there, it
+ * gets none, and its few events count in the largest share. So a throttler with one process works
+ * as the JDK's.
  *
- * Five things differ from the JDK on purpose. A timer turns the windows, not an event, so
- * none is dropped uncounted. The quota of a period are spread over its windows without
- * a remainder: 14/s is 14/s. What comes beyond a window's plan is not dropped but replaces
- * what was kept, see window.h: every event has the same probability. Which event
- * of an interval is kept is drawn, too. And intervals are at most half as long as they
- * would be on average (@fill of struct hab_throttle_shape).
+ * Five differences from the JDK are intended. A timer rotates the windows, and not an event, so
+ * none is dropped uncounted. A period's quota is spread over its windows without a remainder: 14/s
+ * is 14/s. An event beyond a window's quota may replace one that was kept, see window.h, so every
+ * event has the same probability. The kept event of an interval is drawn at random. Intervals are
+ * at most half as long as they would be on average (@fill of struct hab_throttle_shape).
  */
 #ifndef HAB_CORE_THROTTLE_H
 #define HAB_CORE_THROTTLE_H
@@ -29,6 +28,7 @@
 #include "core/throttle/max_min.h"
 #include "core/os.h"
 #include "core/throttle/window.h"
+#include "uapi/hab.h"
 
 #define HAB_RATE_MAX	 1000000u
 #define HAB_RATE_OFF	 (HAB_RATE_MAX + 1) /* no throttle: keep all */
@@ -44,10 +44,36 @@
 #endif
 #define HAB_SHARE_COMMON HAB_SHARES /* index of the common share */
 
+#define HAB_WINDOW_CLOSED   (1ull << 62)
+#define HAB_WINDOW_DECIDES  (1ull << 61)
+
 /**
- * struct hab_share - one who raises events
- * @key: who, or 0: free
- * @average: of his events in a window, 16 bits of fraction; the turn's
+ * struct hab_window - a window of a share
+ * @measured: number of events, plus HAB_WINDOW_DECIDES if this window decides about them; otherwise
+ *	they also count in the fallback share's window, which decides. One count gives both, so they
+ *	cannot contradict. All CPUs count here
+ * @interval: length of a stratum; 0 in a window that does not decide
+ * @quota: number of slots
+ * @probability: of an event to be a candidate, 2^32 = certain
+ *
+ * At its end the counter of a window is exchanged for HAB_WINDOW_CLOSED: an event that counts later
+ * finds the window closed and counts in the next one, so the number of candidates is exact even
+ * while other CPUs count.
+ *
+ * All but @measured is written while @measured is closed, and read after a count in it, which pairs
+ * with the release that opened it.
+ */
+struct hab_window {
+	hab_counter measured;
+	u32 interval;
+	u32 quota;
+	u64 probability;
+};
+
+/**
+ * struct hab_share - a source of events
+ * @key: of a process, or 0: free
+ * @average: of its events in a window, 16 bits of fraction; for rotations only
  * @windows: number n of the throttler is windows[n % 2]
  */
 struct hab_share {
@@ -57,15 +83,15 @@ struct hab_share {
 };
 
 /**
- * struct hab_throttle_shape - how a rate becomes windows
+ * struct hab_throttle_shape - a rate and its windows
  * @rate: events to keep in a period, 0 to HAB_RATE_MAX, or HAB_RATE_OFF
  * @period_ms: HAB_SECOND_MS to HAB_DAY_MS
- * @windows: that a period has
- * @lookback: how many windows averages look back on, at least 1
- * @fill: 1: intervals are at most half their mean, so that steady events use up every
- *	window and all its samples stand for the same number of events; 0: as the JDK
- *	draws them, which leaves some windows half empty, 3.5 % of the rate unused at 5 windows
- *	a second, and samples of very different weights
+ * @windows: number of windows in a period
+ * @lookback: number of windows that averages are of, at least 1
+ * @fill: 1: intervals are at most half their mean, so that steady events use up every window and
+ *	all its samples stand for the same number of events; 0: as the JDK draws them, which leaves
+ *	some windows half empty (3.5 % of the rate at 5 windows a second), with samples of very
+ *	different weights
  */
 struct hab_throttle_shape {
 	u32 rate;
@@ -77,31 +103,31 @@ struct hab_throttle_shape {
 
 /**
  * struct hab_throttle - a throttler
- * @number: of the active window, from 1; store release in the turn pairs with load
+ * @number: of the active window, from 1; the store release in the rotation pairs with the load
  *	acquire in the offer
- * @filling: number of the window that was filled in last, or is just now
+ * @filling: number of the window that was filled in last, or is being filled in
  * @seeds: of the windows with an even and an odd number
- * @hosts: the share where those without one count
- * @offered: events, ever
- * @sampled: of these the ones kept to the end; the others were throttled
+ * @fallbacks: likewise: index of the share that counts events of keys without a window of their own
+ * @offered: all events
+ * @sampled: events kept to the end; all others were throttled
  * @unplaced: events of the window that found the table full
- * @off: keep all
- * @shape: what was set
- * @offered_before: @offered at the last turn
+ * @off: keep all events
+ * @shape: as set
+ * @offered_before: @offered at the last rotation
  * @phase: number of the active window within its period
- * @carried: windows since debt was forgiven last
- * @owners: how many have a window of their own
+ * @carried: windows since unused quota was dropped last
+ * @owners: shares that have a window of their own
  * @quota: of the active window
- * @excess: samples that came between a turn's reading and its closing of a window, still
- *	to be taken off a window's quota
+ * @excess: samples between a rotation's reading of a window and its closing, to be subtracted from
+ *	the next quota
  * @shares: a table by hash of the key; the last is the common share
- * @claims: the turn's
+ * @claims: for rotations only
  */
 struct hab_throttle {
 	u64 number;
 	hab_counter filling;
 	u64 seeds[2];
-	u32 hosts[2];
+	u32 fallbacks[2];
 	hab_counter offered;
 	hab_counter sampled;
 	hab_counter unplaced;
@@ -119,8 +145,8 @@ struct hab_throttle {
 
 /**
  * struct hab_kept - an event that is kept for now
- * @probability: it was kept with if its window has no more candidates than quota;
- *	else that times quota / candidates. 2^32 = certain.
+ * @probability: with which it was kept if its window ends with at most quota candidates; else that
+ *	times quota / candidates. 2^32 = certain
  * @number: of the window; 0: the probability is final
  * @share: index of the share
  * @quota: of the window
@@ -135,11 +161,11 @@ struct hab_kept {
 };
 
 /**
- * struct hab_window_end - a window with samples is over
+ * struct hab_window_end - a window with samples that is over
  * @number: of the window
  * @share: index of the share
- * @quota: that it had
- * @candidates: that it had
+ * @quota: of the window
+ * @candidates: of the window
  */
 struct hab_window_end {
 	u64 number;
@@ -155,18 +181,18 @@ typedef void (*hab_window_end_fn)(void *context, const struct hab_window_end *en
  * @throttle: in use, or zeroed
  * @rate: events to keep in a period, 0 to HAB_RATE_MAX, or HAB_RATE_OFF
  * @period_ms: HAB_SECOND_MS, HAB_MINUTE_MS, HAB_HOUR_MS or HAB_DAY_MS
- * @ended: told of the windows that this ends; may be NULL
+ * @ended: called for each window with samples that this ends; may be NULL
  * @context: for @ended
  *
- * Begins a new window with fresh averages, by the JDK's rules. The caller turns it
- * after hab_throttle_window_ms() of the new rate.
+ * Begins a new window with new averages, by the JDK's rules. The caller rotates it after
+ * hab_throttle_window_ms() of the new rate.
  *
  * Return: 0 or -EINVAL.
  */
 int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
 			  hab_window_end_fn ended, void *context);
 
-/* The same with windows of one's own. */
+/* The same with windows of the caller's choice. */
 int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throttle_shape *shape,
 			   hab_window_end_fn ended, void *context);
 
@@ -179,33 +205,33 @@ static inline u32 hab_throttle_window_ms(const struct hab_throttle *throttle)
 /**
  * hab_throttle_offer - one event
  * @throttle: any context, any CPU
- * @key: whose, not 0
+ * @key: of the share, not 0
  * @kept: filled in if it is kept
  *
- * Return: whether it is kept for now. It was counted as offered; and as sampled, unless
- * it replaces another one, which is throttled then.
+ * Return: true if it is kept for now. It is counted as offered. A kept event is counted as sampled,
+ * unless it replaces another one, which is throttled then.
  */
 bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept *kept);
 
-/* Events that were offered and not kept, ever. */
+/* Events that were offered and not kept. */
 static inline u64 hab_throttle_throttled(const struct hab_throttle *throttle)
 {
-	/* In this order: what is kept in between makes it smaller, not negative. */
+	/* In this order: an event that is kept in between cannot make it negative. */
 	u64 sampled = hab_counter_read(&throttle->sampled);
 
 	return hab_counter_read(&throttle->offered) - sampled;
 }
 
 /**
- * hab_throttle_rotate - the active windows are over
+ * hab_throttle_rotate - end the active windows and begin new ones
  * @throttle: the caller holds its lock
  * @random: 64 uniform bits
- * @ended: told of each window that had samples; may be NULL
+ * @ended: called for each window with samples; may be NULL
  * @context: for @ended
  *
  * Return: events that the windows had measured.
  */
 u64 hab_throttle_rotate(struct hab_throttle *throttle, u64 random, hab_window_end_fn ended,
-		      void *context);
+			void *context);
 
 #endif /* HAB_CORE_THROTTLE_H */

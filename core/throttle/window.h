@@ -1,51 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Which events of one window are kept: quota of them, each event with the same
- * probability, however many come.
+ * The choice of the events that one window keeps: at most its quota, each event with the same
+ * probability, for any number of events.
  *
- * The events are cut into strata of @interval, and of each one event, at a place
- * that a hash draws, is the stratum's candidate. The first @quota candidates take
- * a slot each. Candidate k after that is kept with probability quota / k, and takes
- * the slot of a random one of those kept before (reservoir sampling, algorithm R), so
- * at any time the slots hold a uniform choice of all candidates. An event is thus kept
- * to the end with probability 1 / interval * min(1, quota / candidates), of which
- * the second factor is known when the window is over.
+ * The events are cut into strata of @interval events. One event of each stratum, at a position
+ * drawn by a hash, is its candidate. The first @quota candidates get a slot each. Candidate k after
+ * that is kept with probability quota / k, and gets the slot of a random earlier one (reservoir
+ * sampling, algorithm R), so at any time the slots hold a uniform choice of all candidates. So an
+ * event is kept to the end with probability 1 / interval * min(1, quota / candidates). The second
+ * factor is known when the window is over.
  *
- * The hard case is the window's end while other CPUs count in it. The counter is
- * exchanged for HAB_WINDOW_CLOSED: whoever counts after that sees it and goes to the
- * next window, so the number of candidates is exact.
+ * The module, the BPF program of the probes and habd are built with this one text.
  */
 #ifndef HAB_CORE_WINDOW_H
 #define HAB_CORE_WINDOW_H
 
-#include "core/os.h"
+#include "core/arithmetic.h"
 
-#define HAB_WINDOW_CLOSED   (1ull << 62)
-#define HAB_WINDOW_DECIDES  (1ull << 61)
 #define HAB_PROBABILITY_ONE (1ull << 32)
 
 /**
- * struct hab_window - a window of a share
- * @measured: events, plus HAB_WINDOW_DECIDES unless the share's events are to count in the
- *	common window, too, which decides then; so that who counts knows in the same
- *	instant. All CPUs count here.
- * @interval: length of a stratum; 0 in a window that does not decide
- * @quota: slots
- *
- * What is not @measured is written while that is closed, and read after a count in
- * it, which pairs with the release that opened it.
- */
-struct hab_window {
-	hab_counter measured;
-	u32 interval;
-	u32 quota;
-	u64 probability; /* of a candidate, 2^32 = certain */
-};
-
-/**
- * struct hab_place - where a kept event is
+ * struct hab_place - the slot of a kept event
  * @slot: below the window's quota
- * @candidate: number of its stratum, from 1; above the quota, it replaces the slot's
+ * @candidate: number of its stratum, from 1; see HAB_REPLACES()
  */
 struct hab_place {
 	u32 slot;
@@ -61,14 +38,14 @@ static inline u64 hab_mix(u64 value)
 	return value ^ value >> 31;
 }
 
-#define HAB_MIX_STEP 0x9e3779b97f4a7c15ull /* of a sequence of hab_mix(): splitmix64's */
+#define HAB_MIX_STEP 0x9e3779b97f4a7c15ull /* between inputs of hab_mix(), as in splitmix64 */
 
 static inline u64 hab_window_hash(u64 seed, u64 number)
 {
 	return hab_mix(seed + number * HAB_MIX_STEP);
 }
 
-/* Where in stratum @stratum, counted from 0, its candidate is. */
+/* Position of the candidate within stratum @stratum, counted from 0. */
 static inline u64 hab_window_position(u64 seed, u64 stratum, u32 interval)
 {
 	return hab_mul_shift(hab_window_hash(seed, 2 * stratum), interval, 64);
@@ -78,12 +55,12 @@ static inline u64 hab_window_position(u64 seed, u64 stratum, u32 interval)
 static inline u64 hab_window_candidates(u64 seed, u32 interval, u64 measured)
 {
 	u64 strata = hab_div(measured, interval);
-	u64 rest = measured - strata * interval;
+	u64 remainder = measured - strata * interval;
 
-	return strata + (hab_window_position(seed, strata, interval) < rest);
+	return strata + (hab_window_position(seed, strata, interval) < remainder);
 }
 
-/* Is event @ordinal, from 1, kept for now, and where? */
+/* true if event @ordinal, from 1, is kept for now; @place is set. */
 static inline bool hab_window_choose(u64 seed, u32 interval, u32 quota, u64 ordinal,
 				     struct hab_place *place)
 {

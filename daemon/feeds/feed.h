@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where records and exact totals come from: the module, static probes, or a file. */
+/* A source of records and of exact totals: the module, static probes, or a recording. */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "bpf/records.h"
+#include "daemon/shared/util.h"
 
-struct state;
-struct options;
 struct feed;
+struct ingest;
+struct libraries;
 
 struct feed_process {
 	uint32_t pid;
@@ -19,9 +21,9 @@ struct feed_process {
 
 struct feed_totals {
 	struct hab_machine_totals machine;
-	/* Hits the kernel dropped before the program ran, of each program. */
+	/* Hits of each BPF program that the kernel dropped before the program ran. */
 	uint64_t missed_events;
-	uint64_t missed_refills; /* those among them */
+	uint64_t missed_refills; /* part of missed_events */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
 	uint64_t missed_windows;
@@ -32,33 +34,50 @@ struct feed_totals {
 
 struct feed_ops {
 	const char *name;
-	bool module; /* what the module counts is the same */
-	/* Hands what has come to ingest_record(); waits at most so long. Negative: broken. */
+	bool module; /* the module counts the same events */
+	/* Ingests the records that have come; waits at most @timeout_ms. Negative: broken. */
 	int (*poll)(struct feed *feed, int timeout_ms);
-	/* The clock of its records. */
+	/* The clock of the records. */
 	uint64_t (*now_ns)(struct feed *feed);
-	/* Replaces all of totals. The caller holds the daemon's lock. */
+	/* Replaces all of @totals. The caller holds the lock. */
 	void (*read)(struct feed *feed, struct feed_totals *totals);
-	/* Takes the process out and gives what it had last. The caller holds the lock. */
+	/* Removes an ended process and returns its last totals. The caller holds the lock. */
 	bool (*forget)(struct feed *feed, uint32_t pid, struct hab_process_totals *last);
-	/* No more records will come (only of a file). */
-	bool (*ended)(struct feed *feed);
 	void (*close)(struct feed *feed);
 };
 
+/* @lock is held while a record is ingested. */
 struct feed {
 	const struct feed_ops *ops;
-	char about[400]; /* where it comes from, for people; "" if the name says it */
+	struct ingest *ingest;
+	pthread_mutex_t *lock;
+	bool ended;	 /* no more records will come (recordings only) */
+	char about[400]; /* what is followed, for people; "" if the name is enough */
 };
 
-/* 0, or what to exit with, after a sentence: something is missing. */
-int feed_check_bpf(void);
-int feed_check_usdt(struct options *options);
-/* NULL after a sentence; *code is then what to exit with. */
-struct feed *feed_open_bpf(struct state *state, int *code);
-struct feed *feed_open_usdt(struct state *state, int *code);
-struct feed *feed_open_replay(struct state *state, const char *path, int *code);
+/* 0, or an exit status after a sentence that names what is missing. */
+int feed_check_module(void);
+int feed_check_probes(struct libraries *libraries);
+/*
+ * NULL after a sentence; *code is then the exit status. @kinds: a bit for each enum
+ * hab_event_kind to follow; refills always are. @rate: as it is typed, or "".
+ */
+struct feed *feed_open_module(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
+			      int *code);
+struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
+			      const struct libraries *libraries, const char *rate, int *code);
+struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, const char *path,
+			      int *code);
 
-struct feed_process *feed_totals_row(struct feed_totals *totals);
+/* A new process at the end of @totals, to be filled in. */
+static inline struct feed_process *feed_totals_add(struct feed_totals *totals)
+{
+	if (totals->nr_processes == totals->room) {
+		totals->room = totals->room ? totals->room * 2 : 64;
+		totals->processes =
+			xrealloc(totals->processes, totals->room, sizeof(*totals->processes));
+	}
+	return &totals->processes[totals->nr_processes++];
+}
 
 #endif /* HABD_FEED_H */

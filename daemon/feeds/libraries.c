@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Finds libhab.so where programs of this machine find it, without loading it. The
- * hard case is one file with several names: its probes would count each event twice.
+ * Finds libhab.so in the folders of the dynamic linker, without loading it. A file with several
+ * names is added once: else its probes would count each event twice.
  */
 #include "daemon/feeds/libraries.h"
 
@@ -44,8 +44,7 @@ bool libraries_add(struct libraries *libraries, const char *path)
 	if (!stat(path, &file) && is_there(libraries, &file))
 		return true;
 	if (libraries->nr == LIBRARIES_MAX) {
-		say("--library %s: there are %d already, more are not followed", path,
-		    LIBRARIES_MAX);
+		say("--library %s: at most %d libraries can be followed", path, LIBRARIES_MAX);
 		return false;
 	}
 	libraries->paths[libraries->nr++] = path;

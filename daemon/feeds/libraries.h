@@ -12,9 +12,9 @@ struct libraries {
 	unsigned int nr;
 };
 
-/* False after a sentence: there are too many. The path is not copied. */
+/* False after a sentence: there are too many. @path is not copied. */
 bool libraries_add(struct libraries *libraries, const char *path);
-/* Adds the libhab.so of the usual folders, each file once; how many there are then. */
+/* Adds the libhab.so of the usual folders, each file once; returns the number of all. */
 unsigned int libraries_find(struct libraries *libraries);
 
 #endif /* HABD_LIBRARIES_H */

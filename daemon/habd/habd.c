@@ -118,7 +118,8 @@ static int choose_source(struct options *options)
 		return 0;
 	if (!privilege_check(options->source == SOURCE_MODULE))
 		return EXIT_PRIVILEGE;
-	return options->source == SOURCE_MODULE ? feed_check_bpf() : feed_check_usdt(options);
+	return options->source == SOURCE_MODULE ? feed_check_module() :
+						  feed_check_probes(&options->libraries);
 }
 
 static struct feed *open_feed(struct state *state, const struct options *options, int *code)
@@ -126,9 +127,13 @@ static struct feed *open_feed(struct state *state, const struct options *options
 	struct feed *feed;
 
 	if (options->source == SOURCE_REPLAY)
-		return feed_open_replay(state, options->replay, code);
-	feed = options->source == SOURCE_USDT ? feed_open_usdt(state, code) :
-						feed_open_bpf(state, code);
+		return feed_open_replay(state->ingest, &state->lock, options->replay, code);
+	if (options->source == SOURCE_USDT)
+		feed = feed_open_probes(state->ingest, &state->lock, options->events,
+					&options->libraries, options->rate, code);
+	else
+		feed = feed_open_module(state->ingest, &state->lock, options->events, code);
+	/* Only loading and attaching need all of them. */
 	if (feed)
 		privilege_drop();
 	return feed;
@@ -158,7 +163,6 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	state->socket = options->socket;
 	strcpy(state->address, options->address);
 	state->port = options->port;
-	state->options = options;
 	state->feed = open_feed(state, options, &code);
 	return code;
 }

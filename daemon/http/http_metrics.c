@@ -74,7 +74,7 @@ static void write_events(FILE *out, const struct numbers *numbers)
 		 machine->heaps_lost + numbers->totals.now.missed_heaps);
 	/* The probabilities of their samples are estimates. */
 	labelled(out, "hab_incomplete_total", "what", "window",
-		 numbers->hold.unfinished + numbers->hold.early);
+		 numbers->pending.unfinished + numbers->pending.early);
 	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
 	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);

@@ -245,14 +245,13 @@ static uint64_t since_start(const struct events *state, uint64_t time_ns)
 	return ago < state->profile->duration_ns ? state->profile->duration_ns - ago : 0;
 }
 
-static void add_event(void *context, uint32_t number, const struct stack_event *from,
-		      const struct stack_counts *counts)
+static void add_event(void *context, const struct logged_sample *from)
 {
 	struct events *state = context;
 	struct profile *profile = state->profile;
 	struct profile_event *event;
 
-	if (number >= state->nr_numbers || !state->samples[number])
+	if (from->stack >= state->nr_numbers || !state->samples[from->stack])
 		return;
 	if (profile->nr_events == state->room) {
 		state->room = state->room ? state->room * 2 : 256;
@@ -260,12 +259,12 @@ static void add_event(void *context, uint32_t number, const struct stack_event *
 	}
 	event = &profile->events[profile->nr_events++];
 	event->time_ns = since_start(state, from->time_ns);
-	event->weight = counts->weight;
-	event->estimate = counts->estimate;
+	event->weight = from->weight;
+	event->estimate = from->estimate;
 	event->object_bytes = from->object_bytes;
 	event->chunk_bytes = from->chunk_bytes;
 	event->tid = from->tid;
-	event->sample = state->samples[number] - 1;
+	event->sample = state->samples[from->stack] - 1;
 }
 
 void profile_collect_events(struct profile *profile, struct stack_table *stacks,
@@ -275,14 +274,14 @@ void profile_collect_events(struct profile *profile, struct stack_table *stacks,
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].number != STACK_HELD &&
+		if (profile->samples[i].number != STACK_PENDING &&
 		    profile->samples[i].number >= state.nr_numbers)
 			state.nr_numbers = profile->samples[i].number + 1;
 	state.samples = xcalloc(state.nr_numbers, sizeof(*state.samples));
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].number != STACK_HELD)
+		if (profile->samples[i].number != STACK_PENDING)
 			state.samples[profile->samples[i].number] = i + 1;
-	stacks_visit_events(stacks, mark, add_event, &state);
+	stacks_visit_log(stacks, mark, add_event, &state);
 	free(state.samples);
 }
 

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From records to the table of stacks. */
+/* From records to samples with their stacks. */
 #ifndef HABD_INGEST_H
 #define HABD_INGEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/symbols/binaries.h"
 #include "daemon/samples/pending.h"
 #include "daemon/symbols/processes.h"
-#include "daemon/samples/stacks.h"
 
 struct ingest_counts {
-	uint64_t samples;   /* well-formed HAB_RECORD_SAMPLE that replace no other one */
-	uint64_t joined;    /* that got the stack their thread sent */
-	uint64_t alone;	    /* that used the kernel's stack */
-	uint64_t late;	    /* HAB_RECORD_STACK without a waiting sample */
-	uint64_t malformed; /* records of a wrong type or length */
+	uint64_t samples;   /* well-formed samples that replace no other one */
+	uint64_t joined;    /* of these: with the stack that their thread sent */
+	uint64_t alone;	    /* of these: with the kernel's stack */
+	uint64_t late;	    /* stacks whose sample does not wait any more */
+	uint64_t malformed; /* records of a wrong type or size */
 	uint64_t heaps;	    /* HAB_RECORD_HEAP */
 };
 
@@ -26,11 +25,12 @@ struct ingest;
 struct ingest *ingest_new(struct binaries *binaries, struct processes *processes,
 			  struct stack_table *stacks);
 void ingest_free(struct ingest *ingest);
-void ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_t now_ns);
-/* Gives up waiting for the stacks of samples that have waited long enough. */
+/* True if the record is a sample that counts: well-formed, and replaces no other one. */
+bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_t now_ns);
+/* Samples that have waited long enough for their thread's stack get the kernel's. */
 void ingest_flush(struct ingest *ingest, uint64_t now_ns);
 void ingest_flush_all(struct ingest *ingest);
 const struct ingest_counts *ingest_counts(const struct ingest *ingest);
-const struct hold_counts *ingest_hold_counts(const struct ingest *ingest);
+const struct pending_counts *ingest_pending_counts(const struct ingest *ingest);
 
 #endif /* HABD_INGEST_H */

@@ -1,66 +1,143 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The table of stacks: how often each was seen, and how much that stands for.
+ * The stack table.
  *
- * The hard case is to stay bounded for months without going blind: when the
- * table is full, the stacks not seen for longest are folded into entry 0,
- * "[other stacks]", and their places are used again. Sums stay exact, for each
- * running profile too: what the entry was at its mark is folded along. The same is
- * done when entries remember too much of their past.
+ * It stays bounded for months: when it is full, the stack that was not seen for longest is folded
+ * into entry 0, "[other stacks]", and its entry is used again. Sums stay exact, for each recording
+ * that runs, too: what the entry was at a mark is folded into the mark. The same is done when the
+ * entries keep too many earlier counts for marks.
+ *
+ * Recordings need the sums since a mark. A copy of all counts for each mark would take more memory
+ * than the table. So a mark is a number, and an entry keeps its old counts only at its first change
+ * after a mark. All marks between two changes share them, and most stacks never change again.
+ *
+ * The log is a ring of the latest samples. It is always kept, since only the end of a recording
+ * tells whether times are wanted. Samples that have left the log are still in the sums.
  */
 #include "daemon/samples/stacks.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/samples/sample_log.h"
-#include "daemon/samples/stack_history.h"
-#include "daemon/shared/util.h"
+#include "daemon/shared/hash.h"
 
-#define NONE	  UINT32_MAX
-#define PASTS_MAX 4 /* times the entries there may be */
+#define NONE	    UINT32_MAX
+#define EARLIER_MAX 4 /* times the number of entries */
+
+struct stack_mark {
+	struct stack_mark *next;   /* an older one */
+	uint32_t number;	   /* from 1, ascending with time */
+	uint64_t logged;	   /* samples in the log, ever, at this time */
+	struct stack_counts other; /* counts of entry 0, with the entries that were folded since */
+};
+
+/* The counts of an entry at the marks whose numbers are above @from, up to @until. */
+struct earlier_counts {
+	struct earlier_counts *next; /* older ones */
+	uint32_t from;
+	uint32_t until;
+	struct stack_counts counts;
+};
 
 struct entry {
-	struct stack_key key;
+	struct stack_key *key; /* NULL: free */
 	struct stack_counts counts;
-	uint64_t hash;
-	uint64_t seen_ns;
-	struct stack_history history;
-	uint32_t next;	     /* in its bucket, or in the free list */
-	uint32_t generation; /* counts the stacks that have had this place */
+	struct earlier_counts *earlier; /* the newest */
+	uint32_t changed;    /* number of the newest mark at the last change of the counts */
+	uint32_t generation; /* number of stacks that have used this entry before */
+	uint32_t next_free;
+	UT_hash_handle hh;
 };
 
 struct stack_table {
 	unsigned int cap;
-	unsigned int count; /* entries ever used, the first included */
-	unsigned int live;
-	unsigned int nr_buckets;
+	unsigned int count; /* entries ever used, with entry 0 */
 	uint32_t free;
 	uint64_t folded;
 	struct entry *entries;
-	uint32_t *buckets;
-	struct stack_marks marks;
-	size_t prune_at; /* nr_pasts at which it is worth to look for those not wanted */
-	struct sample_log *log;
-	stack_more more;
-	void *more_context;
+	struct entry *by_key;	  /* all but entry 0, that not seen for longest first */
+	struct stack_mark *marks; /* the newest first */
+	uint32_t last_mark;	  /* number of the newest mark ever */
+	size_t nr_earlier;	  /* struct earlier_counts, of all entries */
+	size_t prune_at;	  /* nr_earlier at which to look for those that no mark needs */
+	stack_pending_visit visit_pending;
+	void *pending;
+	uint64_t logged; /* samples, ever */
+	struct logged_sample log[STACKS_LOG_ROOM];
 };
+
+/* True if a mark has a number above @from, up to @until. */
+static bool is_needed(const struct stack_table *table, uint32_t from, uint32_t until)
+{
+	const struct stack_mark *mark;
+
+	for (mark = table->marks; mark && mark->number > from; mark = mark->next)
+		if (mark->number <= until)
+			return true;
+	return false;
+}
+
+/* Frees the earlier counts that no mark needs, or all of them. */
+static void prune(struct stack_table *table, struct entry *entry, bool all)
+{
+	struct earlier_counts **link = &entry->earlier, *earlier;
+
+	while ((earlier = *link)) {
+		if (!all && is_needed(table, earlier->from, earlier->until)) {
+			link = &earlier->next;
+			continue;
+		}
+		*link = earlier->next;
+		free(earlier);
+		table->nr_earlier--;
+	}
+}
+
+/* Before the counts change: keeps them if a mark needs them. */
+static void keep_counts(struct stack_table *table, struct entry *entry)
+{
+	struct earlier_counts *earlier;
+
+	if (entry->changed == table->last_mark)
+		return;
+	prune(table, entry, false);
+	if (is_needed(table, entry->changed, table->last_mark)) {
+		earlier = xcalloc(1, sizeof(*earlier));
+		earlier->from = entry->changed;
+		earlier->until = table->last_mark;
+		earlier->counts = entry->counts;
+		earlier->next = entry->earlier;
+		entry->earlier = earlier;
+		table->nr_earlier++;
+	}
+	entry->changed = table->last_mark;
+}
+
+static struct stack_counts counts_at(const struct entry *entry, const struct stack_mark *mark)
+{
+	const struct earlier_counts *earlier;
+	struct stack_counts none = { 0 };
+
+	if (mark->number > entry->changed)
+		return entry->counts;
+	for (earlier = entry->earlier; earlier; earlier = earlier->next)
+		if (mark->number > earlier->from && mark->number <= earlier->until)
+			return earlier->counts;
+	/* The entry is younger than the mark. */
+	return none;
+}
 
 struct stack_table *stacks_new(unsigned int cap)
 {
 	struct stack_table *table = xcalloc(1, sizeof(*table));
-	struct entry *other;
 
 	table->cap = cap;
-	table->nr_buckets = cap * 2;
 	table->entries = xcalloc(cap + 1, sizeof(*table->entries));
-	table->buckets = xcalloc(table->nr_buckets, sizeof(*table->buckets));
-	memset(table->buckets, 0xff, table->nr_buckets * sizeof(*table->buckets));
 	table->free = NONE;
 	table->count = 1;
-	table->log = sample_log_new();
-	other = &table->entries[0];
-	strcpy(other->key.comm, "[other stacks]");
+	table->entries[0].key = xcalloc(1, sizeof(struct stack_key));
+	strcpy(table->entries[0].key->comm, "[other stacks]");
 	return table;
 }
 
@@ -70,191 +147,119 @@ void stacks_free(struct stack_table *table)
 
 	if (!table)
 		return;
+	HASH_CLEAR(hh, table->by_key);
 	for (i = 0; i < table->count; i++) {
-		history_end(&table->entries[i].history, &table->marks);
-		free((void *)table->entries[i].key.frames);
+		prune(table, &table->entries[i], true);
+		free(table->entries[i].key);
 	}
-	while (table->marks.newest)
-		marks_remove(&table->marks, table->marks.newest);
-	sample_log_free(table->log);
+	while (table->marks)
+		stacks_unmark(table, table->marks);
 	free(table->entries);
-	free(table->buckets);
 	free(table);
 }
 
-static uint64_t key_hash(const struct stack_key *key)
+/* Moves the counts of the stack not seen for longest into entry 0. */
+static void fold_oldest(struct stack_table *table)
 {
-	uint64_t hash = hash_bytes(key->comm, sizeof(key->comm), key->pid);
-
-	hash = hash_bytes(key->heap, sizeof(key->heap), hash);
-	hash = hash_bytes(key->tag, sizeof(key->tag), hash + key->kind);
-	hash = hash_bytes(&key->cgroup_id, sizeof(key->cgroup_id), hash);
-	return hash_bytes(key->frames, key->nr_frames * sizeof(*key->frames), hash);
-}
-
-static bool key_equal(const struct stack_key *one, const struct stack_key *two)
-{
-	return one->pid == two->pid && one->kind == two->kind && one->cgroup_id == two->cgroup_id &&
-	       one->nr_frames == two->nr_frames &&
-	       !memcmp(one->comm, two->comm, sizeof(one->comm)) &&
-	       !memcmp(one->heap, two->heap, sizeof(one->heap)) &&
-	       !memcmp(one->tag, two->tag, sizeof(one->tag)) &&
-	       (!one->nr_frames ||
-		!memcmp(one->frames, two->frames, one->nr_frames * sizeof(*one->frames)));
-}
-
-/* Moves an entry's counts into entry 0, as if it had always been part of it. */
-static void fold(struct stack_table *table, uint32_t number)
-{
-	struct entry *entry = &table->entries[number];
-	uint32_t *link = &table->buckets[entry->hash % table->nr_buckets];
+	struct entry *entry = table->by_key;
 	uint32_t generation = entry->generation;
 	struct stack_counts then;
 	struct stack_mark *mark;
 
-	while (*link != number)
-		link = &table->entries[*link].next;
-	*link = entry->next;
+	HASH_DELETE(hh, table->by_key, entry);
 	counts_add(&table->entries[0].counts, &entry->counts);
-	for (mark = table->marks.newest; mark; mark = mark->next) {
-		then = history_at(&entry->history, &entry->counts, mark);
+	for (mark = table->marks; mark; mark = mark->next) {
+		then = counts_at(entry, mark);
 		counts_add(&mark->other, &then);
 	}
-	history_end(&entry->history, &table->marks);
-	free((void *)entry->key.frames);
+	prune(table, entry, true);
+	free(entry->key);
 	memset(entry, 0, sizeof(*entry));
 	entry->generation = generation + 1;
-	entry->next = table->free;
-	table->free = number;
-	table->live--;
+	entry->next_free = table->free;
+	table->free = (uint32_t)(entry - table->entries);
 	table->folded++;
 }
 
-static int compare_times(const void *one, const void *two)
+static struct entry *new_entry(struct stack_table *table, const struct stack_key *key)
 {
-	uint64_t first = *(const uint64_t *)one, second = *(const uint64_t *)two;
-
-	return first < second ? -1 : first > second;
-}
-
-static bool is_live(const struct entry *entry)
-{
-	/* Those of a stack without frames are allocated, too. */
-	return entry->key.frames;
-}
-
-/* Frees a sixteenth of the places, so that the search for them is rare. */
-static void fold_oldest(struct stack_table *table)
-{
-	uint64_t *times = xcalloc(table->count, sizeof(*times)), limit;
-	unsigned int i, live = 0, many = table->cap / 16 + 1;
-
-	for (i = 1; i < table->count; i++)
-		if (is_live(&table->entries[i]))
-			times[live++] = table->entries[i].seen_ns;
-	qsort(times, live, sizeof(*times), compare_times);
-	if (many > live)
-		many = live;
-	limit = many ? times[many - 1] : 0;
-	free(times);
-	for (i = 1; i < table->count && many; i++) {
-		if (is_live(&table->entries[i]) && table->entries[i].seen_ns <= limit) {
-			fold(table, i);
-			many--;
-		}
-	}
-}
-
-static uint32_t new_entry(struct stack_table *table)
-{
-	uint32_t number;
+	struct entry *entry;
 
 	if (table->free == NONE && table->count > table->cap)
 		fold_oldest(table);
-	table->live++;
-	if (table->free == NONE)
-		return table->count++;
-	number = table->free;
-	table->free = table->entries[number].next;
-	return number;
-}
-
-static uint32_t find(const struct stack_table *table, const struct stack_key *key, uint64_t hash)
-{
-	uint32_t number = table->buckets[hash % table->nr_buckets];
-	const struct entry *entry;
-
-	for (; number != NONE; number = entry->next) {
-		entry = &table->entries[number];
-		if (entry->hash == hash && key_equal(&entry->key, key))
-			break;
+	if (table->free == NONE) {
+		entry = &table->entries[table->count++];
+	} else {
+		entry = &table->entries[table->free];
+		table->free = entry->next_free;
 	}
-	return number;
+	entry->key = xcalloc(1, stack_key_size(key));
+	memcpy(entry->key, key, stack_key_size(key));
+	/* Its counts were 0 at all marks. */
+	entry->changed = table->last_mark;
+	return entry;
 }
 
-static uint32_t insert(struct stack_table *table, const struct stack_key *key, uint64_t hash)
+/* The entry of @key, which is now the one seen last. */
+static struct entry *find_entry(struct stack_table *table, const struct stack_key *key)
 {
-	uint32_t *bucket = &table->buckets[hash % table->nr_buckets], number = new_entry(table);
-	struct entry *entry = &table->entries[number];
-	uint64_t *frames;
+	size_t size = stack_key_size(key);
+	struct entry *entry;
+	unsigned int hash;
 
-	entry->key = *key;
-	frames = xcalloc(key->nr_frames, sizeof(*frames));
-	if (key->nr_frames)
-		memcpy(frames, key->frames, key->nr_frames * sizeof(*frames));
-	entry->key.frames = frames;
-	entry->hash = hash;
-	entry->next = *bucket;
-	*bucket = number;
-	history_begin(&entry->history, &table->marks);
-	return number;
+	HASH_VALUE(key, size, hash);
+	HASH_FIND_BYHASHVALUE(hh, table->by_key, key, size, hash, entry);
+	if (entry)
+		HASH_DELETE(hh, table->by_key, entry);
+	else
+		entry = new_entry(table, key);
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, table->by_key, entry->key, size, hash, entry);
+	return entry;
 }
 
-/* Before an entry remembers one more. */
-static void limit_pasts(struct stack_table *table)
+/* Makes room for one more entry's earlier counts. */
+static void limit_earlier(struct stack_table *table)
 {
+	const size_t most = EARLIER_MAX * (size_t)table->cap;
 	unsigned int i;
 
-	if (table->marks.nr_pasts < table->prune_at)
+	if (table->nr_earlier < table->prune_at)
 		return;
 	for (i = 1; i < table->count; i++)
-		history_prune(&table->entries[i].history, &table->marks);
-	while (table->marks.nr_pasts >= PASTS_MAX * (size_t)table->cap)
-		fold_oldest(table);
-	table->prune_at = table->marks.nr_pasts * 2 + table->cap / 16;
-	if (table->prune_at > PASTS_MAX * (size_t)table->cap)
-		table->prune_at = PASTS_MAX * (size_t)table->cap;
+		prune(table, &table->entries[i], false);
+	/* Many at once, so that the search through all entries is rare. */
+	if (table->nr_earlier >= most)
+		while (table->nr_earlier > most - table->cap / 4)
+			fold_oldest(table);
+	table->prune_at = table->nr_earlier * 2 + table->cap / 16;
+	if (table->prune_at > most)
+		table->prune_at = most;
 }
 
-void stacks_add(struct stack_table *table, const struct stack_key *key,
-		const struct stack_counts *counts, const struct stack_event *event, uint64_t now_ns)
+void stacks_add(struct stack_table *table, const struct sample *sample)
 {
-	uint64_t hash = key_hash(key);
-	struct logged_sample sample = {
-		.time_ns = event->time_ns,
-		.weight = counts->weight,
-		.estimate = counts->estimate,
-		.object_bytes = event->object_bytes,
-		.chunk_bytes = event->chunk_bytes,
-		.tid = event->tid,
-	};
+	struct stack_counts counts = sample_counts(sample, sample->probability);
 	struct entry *entry;
 
-	limit_pasts(table);
-	sample.stack = find(table, key, hash);
-	if (sample.stack == NONE)
-		sample.stack = insert(table, key, hash);
-	entry = &table->entries[sample.stack];
-	sample.generation = entry->generation;
-	history_keep(&entry->history, &entry->counts, &table->marks);
-	entry->seen_ns = now_ns;
-	counts_add(&entry->counts, counts);
-	sample_log_add(table->log, &sample);
+	limit_earlier(table);
+	entry = find_entry(table, &sample->key);
+	keep_counts(table, entry);
+	counts_add(&entry->counts, &counts);
+	table->log[table->logged++ % STACKS_LOG_ROOM] = (struct logged_sample){
+		.time_ns = sample->time_ns,
+		.weight = counts.weight,
+		.estimate = counts.estimate,
+		.object_bytes = sample->object_bytes,
+		.chunk_bytes = sample->chunk_bytes,
+		.tid = sample->tid,
+		.stack = (uint32_t)(entry - table->entries),
+		.generation = entry->generation,
+	};
 }
 
 unsigned int stacks_count(const struct stack_table *table)
 {
-	return table->live;
+	return HASH_COUNT(table->by_key);
 }
 
 uint64_t stacks_folded(const struct stack_table *table)
@@ -264,17 +269,26 @@ uint64_t stacks_folded(const struct stack_table *table)
 
 struct stack_mark *stacks_mark(struct stack_table *table)
 {
-	struct stack_mark *mark = marks_add(&table->marks);
+	struct stack_mark *mark = xcalloc(1, sizeof(*mark));
 
+	mark->number = ++table->last_mark;
+	mark->next = table->marks;
+	table->marks = mark;
 	mark->other = table->entries[0].counts;
-	mark->logged = sample_log_end(table->log);
+	mark->logged = table->logged;
 	return mark;
 }
 
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 {
-	if (mark)
-		marks_remove(&table->marks, mark);
+	struct stack_mark **link = &table->marks;
+
+	if (!mark)
+		return;
+	while (*link != mark)
+		link = &(*link)->next;
+	*link = mark->next;
+	free(mark);
 }
 
 void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
@@ -288,11 +302,11 @@ void stacks_visit_settled(struct stack_table *table, const struct stack_mark *ma
 		entry = &table->entries[i];
 		counts = entry->counts;
 		if (mark) {
-			then = i ? history_at(&entry->history, &entry->counts, mark) : mark->other;
+			then = i ? counts_at(entry, mark) : mark->other;
 			counts_subtract(&counts, &then);
 		}
 		if (counts.samples)
-			visit(context, i, &entry->key, &counts);
+			visit(context, i, entry->key, &counts);
 	}
 }
 
@@ -300,53 +314,53 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 		  void *context)
 {
 	stacks_visit_settled(table, mark, visit, context);
-	if (table->more)
-		table->more(table->more_context, visit, context);
+	if (table->visit_pending)
+		table->visit_pending(table->pending, visit, context);
 }
 
-void stacks_visit_events(struct stack_table *table, const struct stack_mark *mark,
-			 stack_event_visit visit, void *context)
+void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
+		      stack_log_visit visit, void *context)
 {
-	uint64_t at = sample_log_first(table->log), end = sample_log_end(table->log);
-	struct stack_counts counts = { .samples = 1 };
+	uint64_t at = table->logged > STACKS_LOG_ROOM ? table->logged - STACKS_LOG_ROOM : 0;
 	const struct logged_sample *sample;
-	struct stack_event event;
 
 	if (mark && at < mark->logged)
 		at = mark->logged;
-	for (; at < end; at++) {
-		sample = sample_log_at(table->log, at);
-		if (table->entries[sample->stack].generation != sample->generation)
-			continue;
-		event.time_ns = sample->time_ns;
-		event.object_bytes = sample->object_bytes;
-		event.chunk_bytes = sample->chunk_bytes;
-		event.tid = sample->tid;
-		counts.weight = sample->weight;
-		counts.estimate = sample->estimate;
-		visit(context, sample->stack, &event, &counts);
+	for (; at < table->logged; at++) {
+		sample = &table->log[at % STACKS_LOG_ROOM];
+		/* Else the entry is another stack's by now. */
+		if (table->entries[sample->stack].generation == sample->generation)
+			visit(context, sample);
 	}
 }
 
-void stacks_also(struct stack_table *table, stack_more more, void *context)
+void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, void *pending)
 {
-	table->more = more;
-	table->more_context = context;
+	table->visit_pending = visit;
+	table->pending = pending;
 }
 
-double stacks_variance(uint64_t bytes, uint64_t probability)
+/* value * 2^32 / probability, rounded to the nearest. */
+static uint64_t divide(uint64_t value, uint64_t probability)
 {
-	double p = (double)probability / 4294967296.0;
-
-	return probability ? (double)bytes * (double)bytes * (1 - p) / (p * p) : 0;
-}
-
-uint64_t stacks_estimate(uint64_t bytes, uint64_t probability)
-{
-	unsigned __int128 scaled = (unsigned __int128)bytes << 32;
+	unsigned __int128 scaled = (unsigned __int128)value << 32;
 
 	if (!probability)
 		return 0;
 	scaled = (scaled + probability / 2) / probability;
 	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+}
+
+struct stack_counts sample_counts(const struct sample *sample, uint64_t probability)
+{
+	double p = (double)probability / 4294967296.0, bytes = (double)sample->bytes;
+
+	return (struct stack_counts){
+		.samples = 1,
+		.bytes = sample->bytes,
+		.weight = sample->weight,
+		.estimate = divide(sample->bytes, probability),
+		.events = divide((1ull << STACKS_EVENT_SHIFT) / sample->parts, probability),
+		.variance = probability ? bytes * bytes * (1 - p) / (p * p) : 0,
+	};
 }

@@ -27,13 +27,13 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 		       totals->nr_processes * sizeof(*totals->processes));
 	numbers->missed = missed_counts(state->missed);
 	numbers->ingest = *ingest_counts(state->ingest);
-	numbers->hold = *ingest_hold_counts(state->ingest);
+	numbers->pending = *ingest_pending_counts(state->ingest);
 	numbers->stacks = stacks_count(state->stacks);
 	numbers->stacks_folded = stacks_folded(state->stacks);
 	numbers->binaries = binaries_count(state->binaries);
 	numbers->binaries_refused = binaries_refused(state->binaries);
 	numbers->maps_unreadable = processes_unreadable(state->processes);
-	numbers->ended = state->feed->ops->ended(state->feed);
+	numbers->ended = state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
 	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;

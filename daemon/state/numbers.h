@@ -11,7 +11,7 @@ struct numbers {
 	struct totals totals;	    /* its lists are copies */
 	struct missed_counts missed;
 	struct ingest_counts ingest;
-	struct hold_counts hold;
+	struct pending_counts pending;
 	unsigned int stacks;
 	uint64_t stacks_folded;
 	unsigned int binaries;

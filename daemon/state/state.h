@@ -6,8 +6,6 @@
 #include <pthread.h>
 #include <stdint.h>
 
-struct options;
-
 #include "daemon/feeds/feed.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
@@ -29,7 +27,6 @@ struct options;
  * The other fields are set before the threads start.
  */
 struct state {
-	const struct options *options; /* of the feeds */
 	const char *socket;	       /* the Unix socket */
 	char address[64];	       /* of HTTP over TCP; "": none */
 	uint16_t port;

@@ -31,16 +31,6 @@ void totals_free(struct totals *totals)
 	free(totals);
 }
 
-struct feed_process *feed_totals_row(struct feed_totals *totals)
-{
-	if (totals->nr_processes == totals->room) {
-		totals->room = totals->room ? totals->room * 2 : 64;
-		totals->processes =
-			xrealloc(totals->processes, totals->room, sizeof(*totals->processes));
-	}
-	return &totals->processes[totals->nr_processes++];
-}
-
 static int compare_pids(const void *one, const void *two)
 {
 	uint32_t first = ((const struct totals_process *)one)->pid;

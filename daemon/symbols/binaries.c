@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ELF files that stacks run through, by build id.
+ * The binaries that stacks run through, by build id.
  *
- * The hard case is a program that is gone when somebody asks for its profile:
- * its file is opened at first sight and stays open, so symbols can be read from
- * it even after both the process and the file's name are gone. Files without a
- * build id are told apart by device, inode and time of change.
+ * The hard case is a profile of a program that has ended. So its file is opened at first sight and
+ * stays open: symbols can be read from it even after both the process and the file's name are gone.
+ * Files without a build id are distinguished by device, inode and time of change.
  */
 #include "daemon/symbols/binaries.h"
 
@@ -92,7 +91,7 @@ static bool same_file(const struct binary *binary, const struct stat *status)
 	       binary->changed.tv_nsec == status->st_mtim.tv_nsec;
 }
 
-/* BINARIES_MAX if there is none. The kernel pads short ids with zeros, as we do. */
+/* BINARIES_MAX if there is none. Short ids are padded with zeros, as by the kernel. */
 static unsigned int find_id(struct binaries *binaries, const uint8_t *build_id)
 {
 	unsigned int i;
@@ -153,7 +152,7 @@ bool binaries_has_id(struct binaries *binaries, const uint8_t *build_id)
 	return number != BINARIES_MAX && binaries->table[number]->fd >= 0;
 }
 
-/* The symbols of a file that nobody ever saw mapped may be installed all the same. */
+/* The symbols of a file that was not seen mapped may still be installed. */
 static int open_debug_file(const uint8_t *build_id)
 {
 	char path[64 + 2 * HAB_BUILD_ID_LEN];

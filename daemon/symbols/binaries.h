@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The ELF files that stacks run through, by build id. */
+/* The binaries that stacks run through, by build id. */
 #ifndef HABD_BINARIES_H
 #define HABD_BINARIES_H
 
@@ -10,10 +10,9 @@
 #include "bpf/records.h"
 
 /*
- * A frame is one number, so that stacks are small and quick to compare: the
- * binary in the upper 12 bits, the offset in its file in the lower 52. Binary 0
- * is "unknown", its offset is an address. Offsets of return addresses are
- * already one less, so that they lie in the call.
+ * A frame is one number, so that stacks are small and quick to compare: the binary in the upper 12
+ * bits, the offset in its file in the lower 52. Binary 0 is "unknown": the offset is an address.
+ * Return addresses are reduced by one, so that they lie in the call.
  */
 #define FRAME_OFFSET_BITS 52
 #define FRAME_OFFSET_MASK ((UINT64_C(1) << FRAME_OFFSET_BITS) - 1)
@@ -28,13 +27,13 @@
 struct binary {
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	unsigned int build_id_length; /* 0: the file has none */
-	int fd;			      /* -1: never seen, or not a file */
+	int fd;			      /* -1: not seen yet, or not a file */
 	dev_t device;
 	ino_t inode;
 	struct timespec changed;
 	char *path;
 	const char *name; /* last part of path */
-	bool executable;  /* it is some process's main program */
+	bool executable;  /* the main program of a process */
 };
 
 /* The caller of these holds the daemon's lock. */
@@ -42,13 +41,13 @@ struct binaries *binaries_new(void);
 void binaries_free(struct binaries *binaries);
 
 /*
- * The binary of an open file, which is taken over. path is its name as the
- * process sees it. BINARY_UNKNOWN if the table is full.
+ * The binary of an open file; @fd is taken over. @path is the file's name as the process sees it.
+ * BINARY_UNKNOWN if the table is full.
  */
 unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *path);
-/* One that is no file: "[vdso]" and the like. */
+/* A binary without a file: "[vdso]" and the like. */
 unsigned int binaries_add_name(struct binaries *binaries, const char *name);
-/* By the build id the kernel gave; a place is made if it was never seen. */
+/* By the build id that the kernel gave; added if it was not seen yet. */
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id);
 bool binaries_has_id(struct binaries *binaries, const uint8_t *build_id);
 unsigned int binaries_count(const struct binaries *binaries);

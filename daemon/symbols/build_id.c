@@ -2,10 +2,10 @@
 /*
  * Reads the build id out of a program's notes.
  *
- * The hard case is that any user's file is read here, by habd itself and with its lock held.
- * So no library looks at the file: libelf makes room for as many sections as the file says it
- * has, which is a gigabyte for a sparse file of a few bytes. It is read, not mapped, as who
- * shortens a mapped file ends its reader; and of each part there is a limit.
+ * By hand and not by libelf, since any user's file is read here, by habd itself and with its lock
+ * held: libelf allocates memory for as many sections as the head of the file has, which is a
+ * gigabyte for a sparse file of a few bytes. The file is read, not mapped: shortening a mapped file
+ * ends its reader. Each part has a limit.
  */
 #include "daemon/symbols/build_id.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SEGMENTS_MAX 128u /* that are looked at; programs have a dozen */
+#define SEGMENTS_MAX 128u /* programs have a dozen */
 #define NOTES_MAX    4096u
 
 struct segment {
@@ -56,7 +56,7 @@ static unsigned int find_note(const unsigned char *notes, size_t size, size_t al
 			      uint8_t *build_id)
 {
 	size_t at = 0, content, next;
-	Elf64_Nhdr note; /* both classes have the same */
+	Elf64_Nhdr note; /* of both classes */
 
 	while (size - at >= sizeof(note)) {
 		memcpy(&note, notes + at, sizeof(note));
@@ -64,7 +64,7 @@ static unsigned int find_note(const unsigned char *notes, size_t size, size_t al
 			break;
 		content = rounded(at + sizeof(note) + note.n_namesz, align);
 		next = rounded(content + note.n_descsz, align);
-		/* The last one may end without the bytes that would fill it up. */
+		/* The last one may end without its padding. */
 		if (content + note.n_descsz > size)
 			break;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof("GNU") &&
@@ -80,7 +80,7 @@ static unsigned int find_note(const unsigned char *notes, size_t size, size_t al
 	return 0;
 }
 
-/* Where the segments are listed, and how many; false if it is no ELF file of this machine. */
+/* Place and number of the program headers; false if it is no ELF file of this machine. */
 static bool read_head(int fd, bool *wide, uint64_t *offset, unsigned int *count, size_t *entry)
 {
 	const unsigned char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB :

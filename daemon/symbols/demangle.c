@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Names of C++ and Rust functions as their authors wrote them, by libiberty.
+ * Names of C++ and Rust functions, by libiberty. In a file of its own, since libiberty's headers
+ * clash with daemon/shared/util.h.
  *
- * The hard case is a name that a hostile program made up: a few hundred letters can
- * stand for gigabytes. So the name is taken piece by piece, and the first piece that
- * does not fit ends it all by a jump out of the library, which holds no memory when it
- * hands out pieces: it works on the stack.
+ * The hard case is a name made up by a hostile program: a few hundred letters can stand for
+ * gigabytes. So the name is taken piece by piece, and the first piece that does not fit ends it by
+ * a jump out of the library. The library allocates nothing in this mode, so nothing leaks.
  */
 #include "daemon/symbols/demangle.h"
 
@@ -31,7 +31,7 @@ static void take(const char *piece, size_t length, void *context)
 	taking->length += length;
 }
 
-/* Rust's older names are C++ names too, but for a hash at their end. */
+/* Rust's older names are C++ names with a hash at the end. */
 bool demangle(const char *mangled, char *name, size_t size)
 {
 	struct taking taking = { .name = name, .size = size };

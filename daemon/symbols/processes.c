@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Snapshots of /proc/PID/maps, so that addresses in the stacks of processes can
- * be translated to offsets in files.
+ * Snapshots of /proc/PID/maps, which translate the addresses of stacks to offsets in files.
  *
- * The hard case is the short life of a process: the snapshot must be taken while
- * it lives, so it is taken as soon as its first record comes in, and again only
- * for an address it does not cover. The files are opened through
- * /proc/PID/map_files, which works across mount namespaces and for deleted files;
- * each is first opened with O_PATH, so that no device or pipe is opened by mistake.
+ * The hard case is a process that lives shortly: the snapshot must be taken while it lives. So it
+ * is taken at the first record of the process, and again only for an address that it does not
+ * cover. The files are opened through /proc/PID/map_files, which works across mount namespaces and
+ * for deleted files; each is first opened with O_PATH, so that no device or pipe is opened by
+ * mistake.
  */
 #include "daemon/symbols/processes.h"
 
@@ -20,19 +19,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/shared/util.h"
+#include "daemon/shared/hash.h"
 
 #define PROCESSES_MAX 4096
 #define MAPPINGS_MAX  4096
-#define BUCKETS	      1024
 #define PAUSE_MIN_NS  100000000ull
 #define PAUSE_MAX_NS  12800000000ull
 #define IDLE_NS	      60000000000ull
 
+struct mapping {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file */
+	unsigned int binary;
+};
+
+struct process {
+	UT_hash_handle hh;
+	uint32_t pid;
+	uint64_t read_ns;  /* when the maps were read last */
+	uint64_t pause_ns; /* before they may be read again */
+	uint64_t seen_ns;
+	bool readable;		  /* the last reading worked */
+	struct mapping *mappings; /* ascending, executable ones only */
+	unsigned int nr_mappings;
+};
+
 struct processes {
 	struct binaries *binaries;
-	struct process *buckets[BUCKETS];
-	unsigned int count;
+	struct process *by_pid; /* that not seen for longest first */
 	uint64_t unreadable;
 };
 
@@ -53,31 +68,27 @@ struct processes *processes_new(struct binaries *binaries)
 	return processes;
 }
 
-static void process_free(struct process *process)
+static void drop_oldest(struct processes *processes)
 {
+	struct process *process = processes->by_pid;
+
+	HASH_DELETE(hh, processes->by_pid, process);
 	free(process->mappings);
 	free(process);
 }
 
 void processes_free(struct processes *processes)
 {
-	struct process *process;
-	unsigned int i;
-
 	if (!processes)
 		return;
-	for (i = 0; i < BUCKETS; i++) {
-		while ((process = processes->buckets[i])) {
-			processes->buckets[i] = process->next;
-			process_free(process);
-		}
-	}
+	while (processes->by_pid)
+		drop_oldest(processes);
 	free(processes);
 }
 
 unsigned int processes_count(const struct processes *processes)
 {
-	return processes->count;
+	return HASH_COUNT(processes->by_pid);
 }
 
 uint64_t processes_unreadable(const struct processes *processes)
@@ -105,15 +116,15 @@ static int open_regular(const char *path, uint64_t inode)
 {
 	struct stat status;
 	char link[64];
-	int place, fd = -1;
+	int path_fd, fd = -1;
 
-	place = open(path, O_PATH | O_CLOEXEC);
-	if (place < 0)
+	path_fd = open(path, O_PATH | O_CLOEXEC);
+	if (path_fd < 0)
 		return -1;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", place);
-	if (!fstat(place, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+	if (!fstat(path_fd, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
 		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	close(place);
+	close(path_fd);
 	return fd;
 }
 
@@ -142,7 +153,7 @@ static unsigned int line_binary(struct processes *processes, uint32_t pid,
 
 	if (line->path[0] == '[')
 		return binaries_add_name(processes->binaries, line->path);
-	/* Code that a compiler made at run time; only the process knows its names. */
+	/* Code that a compiler made at run time: no file has its names. */
 	if (!line->inode)
 		return binaries_add_name(processes->binaries, "[jit]");
 	fd = open_mapped(pid, line);
@@ -193,7 +204,7 @@ static struct mapping *read_maps(struct processes *processes, uint32_t pid, unsi
 		}
 		mappings[*count].start = line.start;
 		mappings[*count].end = line.end;
-		/* A place in no file keeps its distance from the start of the mapping. */
+		/* Without a file the offset is the distance from the start of the mapping. */
 		mappings[*count].offset = line.inode ? line.offset : 0;
 		mappings[*count].binary = line_binary(processes, pid, &line);
 		(*count)++;
@@ -214,7 +225,7 @@ static void process_read(struct processes *processes, struct process *process, u
 	mappings = read_maps(processes, process->pid, &count);
 	process->readable = mappings != NULL;
 	if (!mappings) {
-		/* It has gone; what was read earlier still serves what is on its way. */
+		/* It has ended; records that are still to come use what was read earlier. */
 		processes->unreadable++;
 		return;
 	}
@@ -223,45 +234,25 @@ static void process_read(struct processes *processes, struct process *process, u
 	process->nr_mappings = count;
 }
 
-static void drop_oldest(struct processes *processes)
+struct process *processes_see(struct processes *processes, uint32_t pid, bool fresh,
+			      uint64_t now_ns)
 {
-	struct process **oldest = NULL, **link, *process;
-	unsigned int i;
-
-	for (i = 0; i < BUCKETS; i++)
-		for (link = &processes->buckets[i]; *link; link = &(*link)->next)
-			if (!oldest || (*link)->used_ns < (*oldest)->used_ns)
-				oldest = link;
-	if (!oldest)
-		return;
-	process = *oldest;
-	*oldest = process->next;
-	process_free(process);
-	processes->count--;
-}
-
-struct process *processes_see(struct processes *processes, uint32_t pid, const char *comm,
-			      bool fresh, uint64_t now_ns)
-{
-	struct process **bucket = &processes->buckets[hash_number(pid) % BUCKETS];
 	struct process *process;
 
-	for (process = *bucket; process; process = process->next)
-		if (process->pid == pid)
-			break;
-	if (!process) {
-		if (processes->count == PROCESSES_MAX)
+	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
+	if (process) {
+		HASH_DELETE(hh, processes->by_pid, process);
+	} else {
+		if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
 			drop_oldest(processes);
 		process = xcalloc(1, sizeof(*process));
 		process->pid = pid;
-		process->next = *bucket;
-		*bucket = process;
-		processes->count++;
 		fresh = true;
 	}
-	process->used_ns = now_ns;
+	/* At the end: the list stays in the order of the last sight. */
+	HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
+	process->seen_ns = now_ns;
 	if (fresh) {
-		snprintf(process->comm, sizeof(process->comm), "%s", comm);
 		process->pause_ns = PAUSE_MIN_NS;
 		process_read(processes, process, now_ns);
 	}
@@ -286,11 +277,11 @@ static const struct mapping *find(const struct process *process, uint64_t addres
 
 static bool may_reread(const struct process *process, uint64_t now_ns)
 {
-	/* One that has gone will not come back; HAB_RECORD_HEAP announces a new one. */
+	/* A process that has ended stays unreadable; HAB_RECORD_HEAP announces a new one. */
 	return process->readable && now_ns - process->read_ns >= process->pause_ns;
 }
 
-/* Some addresses are in no mapping at all: looking for them gets rarer and rarer. */
+/* Some addresses are in no mapping at all: each search that fails doubles the pause. */
 static void set_pause(struct process *process, bool helped)
 {
 	process->pause_ns = helped ? PAUSE_MIN_NS : process->pause_ns * 2;
@@ -324,19 +315,6 @@ void processes_want_id(struct processes *processes, struct process *process,
 
 void processes_tidy(struct processes *processes, uint64_t now_ns)
 {
-	struct process **link, *process;
-	unsigned int i;
-
-	for (i = 0; i < BUCKETS; i++) {
-		link = &processes->buckets[i];
-		while ((process = *link)) {
-			if (now_ns - process->used_ns < IDLE_NS) {
-				link = &process->next;
-				continue;
-			}
-			*link = process->next;
-			process_free(process);
-			processes->count--;
-		}
-	}
+	while (processes->by_pid && now_ns - processes->by_pid->seen_ns >= IDLE_NS)
+		drop_oldest(processes);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks up names in an ELF file, by means of libdwfl.
+ * Looks up names in an ELF file, with libdwfl.
  *
- * The hard case is a stripped file: libdwfl then offers the nearest exported
- * symbol, which is some other function. A symbol counts only where its own size
- * covers the offset; there is no name otherwise.
+ * The hard case is a stripped file: libdwfl then returns the nearest exported symbol, which is
+ * another function. So a symbol counts only if its own size covers the offset.
  */
 #include "daemon/symbols/symbol_file.h"
 
@@ -28,7 +27,7 @@ struct symbol_file {
 	Elf *elf;
 };
 
-/* Where separate debug files are looked for: nowhere that a watched program chooses. */
+/* The folder of separate debug files: never one that a watched program chooses. */
 static char *debug_path = (char *)"/usr/lib/debug";
 
 static const Dwfl_Callbacks callbacks = {
@@ -38,7 +37,7 @@ static const Dwfl_Callbacks callbacks = {
 	.debuginfo_path = &debug_path,
 };
 
-/* Called all the time while a server is waited for; not 0 ends that. */
+/* Called many times a second while a server is waited for; not 0 ends the wait. */
 static int watch_time(debuginfod_client *client, long done, long all)
 {
 	struct symbol_time *time = debuginfod_get_user_data(client);
@@ -77,7 +76,7 @@ struct symbol_file *symbol_file_open(int fd, const char *path, struct symbol_tim
 	}
 	limit_time(time, file->dwfl);
 	dwfl_report_begin(file->dwfl);
-	/* It takes the descriptor over, but only if it succeeds. */
+	/* On success the descriptor is taken over. */
 	file->module = dwfl_report_offline(file->dwfl, path, path, own);
 	dwfl_report_end(file->dwfl, NULL, NULL);
 	if (!file->module)
@@ -104,7 +103,7 @@ bool symbol_file_is_readable(const struct symbol_file *file)
 	return file->dwfl;
 }
 
-/* Where the loader would put this offset of the file; false if nowhere. */
+/* The address at which the loader maps this offset of the file; false if it does not. */
 static bool offset_address(Elf *elf, uint64_t offset, GElf_Addr *address)
 {
 	GElf_Phdr segment;

@@ -2,17 +2,16 @@
 /*
  * Reads symbols in a process of its own.
  *
- * The hard case is the file itself. Any user's program is read here, and libraries that read
- * ELF and DWARF were not made for files that want to harm them; and who shortens a file that
- * is mapped ends its reader. So the reader is a process without privileges, with limits of
- * memory and time, and the first one to go if memory is out. What ends it costs that file its
- * names, and nothing else.
+ * The hard case is a hostile file. Any user's program is read here; libraries for ELF and DWARF are
+ * not made for hostile files, and shortening a file that is mapped ends its reader. So the reader
+ * is a process without privileges, with limits of memory and time, and is killed first if memory
+ * is out. A file that ends the reader has no names; nothing else is lost.
  *
- *	habd ---- keeper: makes a worker, waits for its end, tells of it, makes the next
+ *	habd ---- keeper: starts a worker, waits for its end, reports it, starts the next
  *	     \___ worker: answers, over the same socket
  *
- * The keeper is made before habd has threads, as a process that has some cannot safely make one
- * that goes on without exec(). Both end when habd's end of the socket is closed.
+ * The keeper is forked before habd has threads: a fork of a process with threads cannot safely go
+ * on without exec(). Both end when habd's end of the socket is closed.
  */
 #include "daemon/symbols/symbol_reader.h"
 
@@ -35,7 +34,7 @@
 
 #define FILES_MAX      64
 #define MEMORY_MAX     ((rlim_t)4 << 30)
-#define SECONDS_MAX    30u /* for one answer, besides the waiting for the network */
+#define SECONDS_MAX    30u /* for one answer, without the wait for the network */
 #define PATH_BYTES     4096u
 #define WORKER_IS_GONE (-1)
 
@@ -43,7 +42,7 @@ struct symbol_reader {
 	int fd;
 	pid_t keeper;
 	uint64_t questions;
-	bool told; /* that nobody reads any more */
+	bool reported; /* that there is no reader any more */
 };
 
 struct question {
@@ -57,16 +56,16 @@ struct question {
 struct reply {
 	uint64_t number; /* the question's */
 	int answer;	 /* enum symbol_answer, or WORKER_IS_GONE */
-	int status;	 /* as waitpid() has it, if the worker is gone */
+	int status;	 /* of waitpid(), with WORKER_IS_GONE */
 	char name[SYMBOL_NAME_MAX + 1];
 };
 
 struct open_file {
 	unsigned int binary;
-	uint64_t used; /* 0: this place is free */
+	uint64_t used; /* ordinal of its last use; 0: free */
 	struct symbol_file *file;
-	bool late;	  /* time was up before its debug file was there */
-	uint64_t late_ns; /* the time that was up */
+	bool late;	  /* its debug file did not come in time */
+	uint64_t late_ns; /* the deadline that it missed */
 };
 
 struct worker {
@@ -79,28 +78,28 @@ struct worker {
 
 static struct open_file *find_file(struct worker *worker, const struct question *question, int fd)
 {
-	struct open_file *place = &worker->files[0], *file;
+	struct open_file *oldest = &worker->files[0], *file;
 	unsigned int i;
 
 	for (i = 0; i < FILES_MAX; i++) {
 		file = &worker->files[i];
 		if (file->used && file->binary == question->binary) {
-			place = file;
-			/* With a new time it is tried once more. */
+			oldest = file;
+			/* With a new deadline it is tried once more. */
 			if (!file->late || file->late_ns == question->deadline_ns)
 				goto found;
 			break;
 		}
-		if (file->used < place->used)
-			place = file;
+		if (file->used < oldest->used)
+			oldest = file;
 	}
-	symbol_file_close(place->file);
-	memset(place, 0, sizeof(*place));
-	place->binary = question->binary;
-	place->file = symbol_file_open(fd, question->path, &worker->time);
+	symbol_file_close(oldest->file);
+	memset(oldest, 0, sizeof(*oldest));
+	oldest->binary = question->binary;
+	oldest->file = symbol_file_open(fd, question->path, &worker->time);
 found:
-	place->used = ++worker->uses;
-	return place;
+	oldest->used = ++worker->uses;
+	return oldest;
 }
 
 static void answer(struct worker *worker, const struct question *question, int fd,
@@ -115,7 +114,7 @@ static void answer(struct worker *worker, const struct question *question, int f
 	}
 	file = find_file(worker, question, fd);
 	name = symbol_file_find(file->file, question->offset);
-	/* A file that was asked for after the time is as late as the one that took it. */
+	/* After the deadline no file waits: its debug file is late, too. */
 	if (worker->time.is_up && !name && !file->late) {
 		file->late = true;
 		file->late_ns = question->deadline_ns;
@@ -126,7 +125,7 @@ static void answer(struct worker *worker, const struct question *question, int f
 	free(name);
 }
 
-/* The length of the question; 0 if habd has gone. */
+/* The length of the question; 0 if habd has ended. */
 static ssize_t receive(int socket, struct question *question, int *fd)
 {
 	union {
@@ -162,7 +161,7 @@ static unsigned int seconds_for(const struct question *question)
 
 static void limit_memory(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow is larger than any limit */
+#ifndef __SANITIZE_ADDRESS__ /* its shadow is larger than any limit */
 	struct rlimit limit = { MEMORY_MAX, MEMORY_MAX };
 
 	setrlimit(RLIMIT_AS, &limit);
@@ -174,7 +173,7 @@ static void limit_worker(void)
 	cap_t none = cap_init();
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
-	/* Where one of these cannot be had, the others still are. */
+	/* Each limit is set even if another cannot be. */
 	if (fd >= 0 && write(fd, "1000", 4) != 4)
 		say_verbose("oom_score_adj: %s", strerror(errno));
 	if (fd >= 0)
@@ -202,7 +201,7 @@ static void __attribute__((noreturn)) work(int socket)
 		memset(&reply, 0, sizeof(reply));
 		reply.number = question.number;
 		question.path[sizeof(question.path) - 1] = 0;
-		/* Whatever takes longer ends the worker. */
+		/* A longer time ends the worker. */
 		alarm(seconds_for(&question));
 		if (fd >= 0)
 			answer(&worker, &question, fd, &reply);
@@ -222,7 +221,7 @@ static void __attribute__((noreturn)) keep(int socket)
 	struct reply reply = { .answer = WORKER_IS_GONE };
 	pid_t worker;
 
-	/* They are for habd, which then closes the socket. */
+	/* These signals are for habd, which then closes the socket. */
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_NAME, "habd-symbols", 0, 0, 0);
@@ -236,7 +235,7 @@ static void __attribute__((noreturn)) keep(int socket)
 			_exit(1);
 		while (waitpid(worker, &reply.status, 0) < 0 && errno == EINTR)
 			;
-		/* Without being asked to end only if habd has gone. */
+		/* It ends by itself only if habd has ended. */
 		if (WIFEXITED(reply.status) && !WEXITSTATUS(reply.status))
 			_exit(0);
 		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) < 0)
@@ -312,7 +311,7 @@ static bool send_question(int socket, const struct question *question, int fd)
 	return length > 0;
 }
 
-/* What a worker left that ended with no question to answer, for want of memory. */
+/* Replies of a worker that ended between two questions, for want of memory. */
 static void drop_old_replies(int socket)
 {
 	struct reply reply;
@@ -362,10 +361,10 @@ enum symbol_answer symbol_reader_ask(struct symbol_reader *reader, unsigned int 
 	drop_old_replies(reader->fd);
 	if (!send_question(reader->fd, &question, fd) ||
 	    !receive_reply(reader->fd, question.number, &reply)) {
-		if (!reader->told)
-			say("the reader of symbols has gone: functions have no names until habd "
+		if (!reader->reported)
+			say("the reader of symbols has ended: functions have no names until habd "
 			    "is started again");
-		reader->told = true;
+		reader->reported = true;
 		return SYMBOL_UNREADABLE;
 	}
 	if (reply.answer == WORKER_IS_GONE) {

@@ -2,12 +2,10 @@
 /*
  * Names of functions, from the symbols of ELF files, which symbol_reader.c reads.
  *
- * The hard case is debug files from the network: they may take as long as somebody wants who
- * is not here. There is a time for all names of a profile, and what was not found in it is
- * looked for again for the next profile.
+ * The hard case is debug files from the network, which may never come. All names of a profile
+ * share one time limit, and the next profile looks again for what was not found in it.
  *
- * Bounded: the names found are cached, and the cache starts anew when it is full. A file that
- * ended its reader is not asked again.
+ * The names are cached, within limits. A file that ended its reader is not read again.
  */
 #include "daemon/symbols/symbols.h"
 
@@ -17,26 +15,26 @@
 
 #include "daemon/symbols/binaries.h"
 #include "daemon/symbols/symbol_reader.h"
-#include "daemon/shared/util.h"
+#include "daemon/shared/hash.h"
 
-#define CACHE_MAX   (1u << 18)	/* a power of two */
-#define CACHE_BYTES (32u << 20) /* of names */
+#define CACHE_MAX   (3u << 16)
+#define CACHE_BYTES (32u << 20)
 
 struct cached {
-	uint64_t key;
-	char *name; /* "": known to have none; NULL: free place */
+	UT_hash_handle hh;
+	uint64_t key; /* a FRAME() */
+	char name[];  /* "": no symbol covers the offset */
 };
 
 struct symbols {
 	struct symbol_reader *reader;
 	unsigned int debuginfod_seconds;
 	uint64_t deadline_ns;
-	bool late; /* a file of this profile was */
+	bool late; /* a debug file of this profile did not come in time */
 	bool unreadable[BINARIES_MAX];
 	atomic_ulong nr_unreadable;
-	unsigned int nr_cached;
 	size_t cached_bytes;
-	struct cached cache[CACHE_MAX];
+	struct cached *cache; /* the oldest first */
 };
 
 struct symbols *symbols_new(unsigned int debuginfod_seconds)
@@ -48,16 +46,13 @@ struct symbols *symbols_new(unsigned int debuginfod_seconds)
 	return symbols;
 }
 
-static void cache_empty(struct symbols *symbols)
+static void drop_oldest(struct symbols *symbols)
 {
-	unsigned int i;
+	struct cached *oldest = symbols->cache;
 
-	for (i = 0; i < CACHE_MAX; i++)
-		if (symbols->cache[i].name)
-			free(symbols->cache[i].name);
-	memset(symbols->cache, 0, sizeof(symbols->cache));
-	symbols->nr_cached = 0;
-	symbols->cached_bytes = 0;
+	symbols->cached_bytes -= sizeof(*oldest) + strlen(oldest->name) + 1;
+	HASH_DELETE(hh, symbols->cache, oldest);
+	free(oldest);
 }
 
 void symbols_free(struct symbols *symbols)
@@ -65,7 +60,8 @@ void symbols_free(struct symbols *symbols)
 	if (!symbols)
 		return;
 	symbol_reader_free(symbols->reader);
-	cache_empty(symbols);
+	while (symbols->cache)
+		drop_oldest(symbols);
 	free(symbols);
 }
 
@@ -83,22 +79,22 @@ void symbols_begin(struct symbols *symbols)
 			clock_monotonic_ns() + symbols->debuginfod_seconds * UINT64_C(1000000000);
 }
 
-static struct cached *cache_place(struct symbols *symbols, uint64_t key)
+static struct cached *cache_add(struct symbols *symbols, uint64_t key, const char *name)
 {
-	struct cached *place;
-	unsigned int i;
+	size_t size = sizeof(struct cached) + strlen(name) + 1;
+	struct cached *cached = xcalloc(1, size);
 
-	/* Leaves room, so that every search ends at a free place. */
-	if (symbols->nr_cached > CACHE_MAX / 4 * 3 || symbols->cached_bytes > CACHE_BYTES)
-		cache_empty(symbols);
-	for (i = (unsigned int)hash_number(key);; i++) {
-		place = &symbols->cache[i & (CACHE_MAX - 1)];
-		if (!place->name || place->key == key)
-			return place;
-	}
+	while (symbols->cache && (HASH_COUNT(symbols->cache) >= CACHE_MAX ||
+				  symbols->cached_bytes + size > CACHE_BYTES))
+		drop_oldest(symbols);
+	cached->key = key;
+	strcpy(cached->name, name);
+	HASH_ADD(hh, symbols->cache, key, sizeof(cached->key), cached);
+	symbols->cached_bytes += size;
+	return cached;
 }
 
-/* False: there is no answer to be remembered. */
+/* False: there is no answer to cache. */
 static bool look_up(struct symbols *symbols, uint64_t key, int fd, const char *path, char *name)
 {
 	unsigned int binary = FRAME_BINARY(key);
@@ -128,18 +124,15 @@ static bool look_up(struct symbols *symbols, uint64_t key, int fd, const char *p
 const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path)
 {
 	char name[SYMBOL_NAME_MAX + 1];
-	struct cached *place;
+	struct cached *cached;
 
 	if (fd < 0)
 		return NULL;
-	place = cache_place(symbols, key);
-	if (!place->name) {
+	HASH_FIND(hh, symbols->cache, &key, sizeof(key), cached);
+	if (!cached) {
 		if (!look_up(symbols, key, fd, path, name))
 			return NULL;
-		place->key = key;
-		place->name = xstrdup(name);
-		symbols->nr_cached++;
-		symbols->cached_bytes += strlen(place->name) + 1;
+		cached = cache_add(symbols, key, name);
 	}
-	return *place->name ? place->name : NULL;
+	return *cached->name ? cached->name : NULL;
 }

@@ -9,21 +9,20 @@
 struct symbols;
 
 /*
- * Before the program has threads, as it makes a process.
- * debuginfod_seconds: how long the names of one profile may wait for debug files from the
- * servers in DEBUGINFOD_URLS; 0: nobody is asked, as long as that is not set.
+ * Called before the program has threads, since it forks.
+ * @debuginfod_seconds: how long the names of one profile may wait for debug files from the servers
+ * in DEBUGINFOD_URLS; 0: the caller has unset that, and no server is used.
  */
 struct symbols *symbols_new(unsigned int debuginfod_seconds);
 void symbols_free(struct symbols *symbols);
-/* The names of a new profile are asked for. */
+/* The names of a new profile follow. */
 void symbols_begin(struct symbols *symbols);
-/* Files whose symbols could not be read. May be asked by any thread. */
+/* Files whose symbols could not be read. Any thread may call it. */
 unsigned long symbols_unreadable(const struct symbols *symbols);
 
 /*
- * The function that covers an offset of an open ELF file; NULL if no symbol does.
- * key names file and offset (a FRAME()) in the cache; path is where to look for
- * its debug file. The name is valid until the next call.
+ * The function that covers an offset of an open ELF file; NULL if no symbol does. @key is the
+ * FRAME(); @path is where to look for the debug file. The name is valid until the next call.
  */
 const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path);
 

@@ -2,17 +2,19 @@
 /*
  * Taking a chunk from the lowest buffer of the CPU that the thread is on.
  *
- * The hard case is the time between reading the CPU number and the commit: the
- * thread may be moved (the paper's foreign allocation). The section of rseq.h
- * commits only where that did not happen; everything before it is a guess that
- * may be wrong without harm.
+ * The hard case is the time between reading the CPU number and the commit, when the thread may be
+ * moved (the paper's foreign allocation). A section of rseq.h commits only if it was not moved.
+ * Everything before the section is a guess, and a wrong guess only costs a restart.
+ *
+ * The fast path takes exactly the size asked for, or fails. Then the slow path tries again, takes
+ * less if less serves, and refills.
  */
 #include <errno.h>
 
 #include "lib/alloc/chunk.h"
+#include "lib/alloc/thread.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/stack.h"
-#include "lib/rseq/tls.h"
+#include "lib/telemetry/events.h"
 #include "lib/telemetry/usdt.h"
 
 /* Tests put delays here, where a thread is easily moved. */
@@ -20,86 +22,127 @@
 #define HAB_INJECT_BEFORE_SECTION()
 #endif
 
+#define INLINE static inline __attribute__((always_inline))
+
+/* The one choice of a section. On the fast path @shared and @verify are constants. */
+INLINE enum hab_rseq_result run_section(hab_tls_rseq *area, uint32_t cpu, uint64_t *word,
+					uint64_t step, bool shared, bool verify,
+					struct hab_rseq_out *out)
+{
+	if (verify)
+		return shared ? hab_rseq_take_cmpxchg_verify(area, cpu, word, step, out) :
+				hab_rseq_take_store_verify(area, cpu, word, step, out);
+	return shared ? hab_rseq_take_cmpxchg(area, cpu, word, step, out) :
+			hab_rseq_take_store(area, cpu, word, step, out);
+}
+
+/* The domain of a buffer that is not shared has its CPU's number. */
+INLINE uint32_t domain_of(const struct hab_heap *heap, uint32_t cpu, bool shared)
+{
+	return shared ? __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED) : cpu;
+}
+
+/*
+ * One try to take @n granules. @out is set, and @chunk filled in, if the result is HAB_RSEQ_DONE.
+ * Few registers and instructions, because this is the most frequent code.
+ */
+INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, bool shared,
+				      bool verify, struct hab_rseq_out *out,
+				      struct hab_chunk *chunk)
+{
+	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
+	uint32_t cpu = hab_rseq_cpu(area);
+	enum hab_rseq_result result;
+	uint32_t domain;
+
+	if (__builtin_expect(n - 1 >= HAB_WORD_FREE_MAX || cpu >= heap->nr_cpus, 0))
+		return HAB_RSEQ_NOT_TRIED;
+	domain = domain_of(heap, cpu, shared);
+	if (shared && __builtin_expect(domain == HAB_DOMAIN_NONE, 0))
+		return HAB_RSEQ_NOT_TRIED;
+	HAB_INJECT_BEFORE_SECTION();
+	result = run_section(area, cpu, hab_heap_word(heap, domain), n * HAB_WORD_STEP, shared,
+			     verify, out);
+	if (result != HAB_RSEQ_DONE)
+		return result;
+	/* The word's lower bits, in bytes. */
+	chunk->base = heap->arena + (out->old << (64 - HAB_WORD_TOP_BITS) >>
+				     (64 - HAB_WORD_TOP_BITS - HAB_GRANULE_SHIFT));
+	chunk->size = n << HAB_GRANULE_SHIFT;
+	chunk->cpu = cpu;
+	chunk->domain = domain;
+	chunk->level = heap->nr_levels;
+	return HAB_RSEQ_DONE;
+}
+
 static uint64_t granules(uint64_t bytes)
 {
 	return (bytes >> HAB_GRANULE_SHIFT) + !!(bytes & (HAB_GRANULE - 1));
 }
 
-/* The CPU that the thread seems to be on, and its domain; false: only a refill can tell. */
-static inline bool choose_domain(const struct hab_heap *heap, const struct rseq *area,
-				 uint32_t *cpu, uint32_t *domain)
-{
-	*cpu = hab_rseq_cpu(area);
-	if (*cpu >= heap->nr_cpus)
-		return false;
-	*domain = __atomic_load_n(&heap->domains[*cpu], __ATOMIC_RELAXED);
-	return *domain != HAB_DOMAIN_NONE;
-}
-
-static inline void fill_chunk(const struct hab_heap *heap, const struct hab_rseq_take *take,
-			      uint32_t cpu, uint32_t domain, struct hab_chunk *chunk)
-{
-	chunk->base = heap->arena + (HAB_WORD_TOP(take->old) << HAB_GRANULE_SHIFT);
-	chunk->size = take->taken << HAB_GRANULE_SHIFT;
-	chunk->cpu = cpu;
-	chunk->domain = domain;
-	chunk->level = heap->nr_levels;
-}
-
-static inline void count_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
+INLINE void count_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
 {
 	thread->counters.chunks++;
 	thread->counters.chunk_bytes += chunk->size;
 }
 
-static enum hab_rseq_result run_section(struct hab_heap *heap, struct rseq *area, uint32_t cpu,
-					uint64_t *word, struct hab_rseq_take *take)
+static void count_failure(struct hab_thread *thread, enum hab_rseq_result result)
 {
-	if (!heap->verify)
-		return heap->shared ? hab_rseq_take_cmpxchg(area, cpu, word, take) :
-				      hab_rseq_take_store(area, cpu, word, take);
-	return heap->shared ? hab_rseq_take_cmpxchg_verify(area, cpu, word, take) :
-			      hab_rseq_take_store_verify(area, cpu, word, take);
+	thread->counters.restarts += result == HAB_RSEQ_RESTART;
+	thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 }
 
-/* The hardware's number against the buffer's domain: is this chunk foreign? */
-static void check_domain(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
-			 uint32_t domain)
+/* Compares the hardware's CPU number with the buffer's domain. */
+static void verify_domain(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
+			  struct hab_chunk *chunk)
 {
 	thread->counters.verified++;
-	if (cpu >= heap->nr_cpus || heap->domains[cpu] != domain)
+	if (cpu >= heap->nr_cpus || heap->domains[cpu] != (uint32_t)chunk->domain)
 		thread->counters.foreign++;
+	chunk->cpu = cpu;
 }
 
-/* true if @chunk was filled in, false if a refill has to do it. */
+/* Free granules in the word of the CPU that the thread seems to be on. */
+static uint64_t free_in_word(const struct hab_heap *heap)
+{
+	uint32_t cpu = hab_rseq_cpu(hab_rseq_area()), domain;
+
+	if (cpu >= heap->nr_cpus)
+		return 0;
+	domain = domain_of(heap, cpu, heap->shared);
+	if (domain == HAB_DOMAIN_NONE)
+		return 0;
+	return HAB_WORD_FREE(__atomic_load_n(hab_heap_word(heap, domain), __ATOMIC_RELAXED));
+}
+
+/* From @least to @want granules. true if @chunk was filled in, false if a refill is needed. */
 static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
 			   uint64_t want, struct hab_chunk *chunk)
 {
-	struct hab_rseq_take take = { .least = granules(least), .want = granules(want) };
-	struct rseq *area = hab_rseq_area();
-	uint32_t cpu, domain;
+	uint64_t n = want < HAB_WORD_FREE_MAX ? want : HAB_WORD_FREE_MAX, left;
+	enum hab_rseq_result result;
+	struct hab_rseq_out out;
 
-	while (choose_domain(heap, area, &cpu, &domain)) {
-		HAB_INJECT_BEFORE_SECTION();
-		switch (run_section(heap, area, cpu, hab_heap_word(heap, domain), &take)) {
+	for (;;) {
+		result = take_once(heap, n, heap->shared, heap->verify, &out, chunk);
+		switch (result) {
 		case HAB_RSEQ_DONE:
-			if (heap->verify) {
-				cpu = take.hardware_cpu;
-				check_domain(heap, thread, cpu, domain);
-			}
-			fill_chunk(heap, &take, cpu, domain, chunk);
+			if (heap->verify)
+				verify_domain(heap, thread, out.hardware_cpu, chunk);
 			return true;
-		case HAB_RSEQ_EMPTY:
+		case HAB_RSEQ_NOT_TRIED:
 			return false;
-		case HAB_RSEQ_RESTART:
-			thread->counters.restarts++;
+		case HAB_RSEQ_EMPTY:
+			left = free_in_word(heap);
+			n = left < want ? left : want;
+			if (n < least)
+				return false;
 			break;
-		case HAB_RSEQ_CONFLICT:
-			thread->counters.conflicts++;
+		default:
+			count_failure(thread, result);
 			break;
 		}
 	}
-	return false;
 }
 
 static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
@@ -109,24 +152,24 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 	struct hab_ioc_refill refill = {
 		.min_bytes = least,
 		.want_bytes = want,
-		.restarts = restarts - thread->told.restarts,
-		.waste_bytes = waste - thread->told.waste_bytes,
+		.restarts = restarts - thread->reported.restarts,
+		.waste_bytes = waste - thread->reported.waste_bytes,
 	};
 	int err = heap->backend->refill(heap, thread, &refill);
 
 	if (err)
 		return err;
 	if (refill.granted_bytes) {
-		thread->told.restarts = restarts;
-		thread->told.waste_bytes = waste;
+		thread->reported.restarts = restarts;
+		thread->reported.waste_bytes = waste;
 		thread->counters.refills++;
 		thread->counters.refill_bytes += refill.granted_bytes;
-		/* The kernel tells of its own. */
+		/* The kernel has a tracepoint for its own refills. */
 		if (!heap->backend->report)
 			hab_usdt_refill(heap, &refill);
 	}
 	if (refill.sample_id)
-		hab_stack_send(thread, refill.sample_id);
+		hab_event_send_stack(thread, refill.sample_id);
 	chunk->base = heap->arena + refill.chunk_offset;
 	chunk->size = refill.chunk_bytes;
 	chunk->cpu = refill.cpu;
@@ -135,7 +178,7 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 	return 0;
 }
 
-/* Whatever it takes: restarts, conflicts, refills, verification. */
+/* With restarts, conflicts, smaller sizes, verification and refills. */
 __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct hab_thread *thread,
 						 uint64_t least, uint64_t want,
 						 struct hab_chunk *chunk)
@@ -143,17 +186,12 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 	bool small = least <= heap->lowest_bytes;
 	int err;
 
-	/* No buffer is that large, and beyond it granules would not fit their bits. */
+	/* No buffer is that large, and the granules of a larger size would not fit their bits. */
 	if (least > heap->arena_bytes)
 		return -ENOMEM;
-	if (heap->backend->take) {
-		err = heap->backend->take(heap, thread, granules(least), granules(want), chunk);
-		if (!err)
-			count_chunk(thread, chunk);
-		return err;
-	}
 	do {
-		if (small && thread->sections && take_from_word(heap, thread, least, want, chunk))
+		if (small && thread->sections &&
+		    take_from_word(heap, thread, granules(least), granules(want), chunk))
 			err = 0;
 		else
 			err = take_by_refill(heap, thread, least, want, chunk);
@@ -164,70 +202,37 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 }
 
 /*
- * One try of the common case: exactly @size bytes, or why not. HAB_RSEQ_EMPTY says also
- * that only the slow path can serve it. Kept to few registers and instructions, because
- * nothing else is as frequent: a TLAB that names its record says that thread and heap may
- * run sections, and the domain of a buffer that is not shared has its CPU's number.
+ * The fast path: exactly @size bytes. The thread of the TLAB is set if both thread and heap take
+ * by plain sections. It is read again after the section, which saves a register.
  */
-static inline __attribute__((always_inline)) enum hab_rseq_result
-take_exactly(const struct hab_heap *heap, uint64_t size, bool shared, struct hab_chunk *chunk)
+INLINE enum hab_rseq_result take_fast(struct hab_heap *heap, size_t size, bool shared,
+				      struct hab_chunk *chunk)
 {
-	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
-	uint32_t cpu = *(volatile uint32_t HAB_TLS_RSEQ *)&area->cpu_id_start;
 	uint64_t n = (size + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	enum hab_rseq_result result;
-	uint32_t domain = cpu;
-	uint64_t old = 0;
+	struct hab_rseq_out out;
 
-	if (__builtin_expect(n - 1 >= HAB_WORD_FREE_MAX || cpu >= heap->nr_cpus, 0))
-		return HAB_RSEQ_EMPTY;
-	if (shared) {
-		domain = __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED);
-		if (__builtin_expect(domain == HAB_DOMAIN_NONE, 0))
-			return HAB_RSEQ_EMPTY;
-	}
-	HAB_INJECT_BEFORE_SECTION();
-	if (shared)
-		result = hab_rseq_take_exact_cmpxchg(area, cpu, hab_heap_word(heap, domain),
-						     n * HAB_WORD_STEP, &old);
-	else
-		result = hab_rseq_take_exact_store(area, cpu, hab_heap_word(heap, domain),
-						   n * HAB_WORD_STEP, &old);
-	if (result != HAB_RSEQ_DONE)
-		return result;
-	/* The word's lower bits, in bytes. */
-	chunk->base = heap->arena + (old << (64 - HAB_WORD_TOP_BITS) >>
-				     (64 - HAB_WORD_TOP_BITS - HAB_GRANULE_SHIFT));
-	chunk->size = n << HAB_GRANULE_SHIFT;
-	chunk->cpu = cpu;
-	chunk->domain = domain;
-	chunk->level = heap->nr_levels;
-	/* Read again: a register less to keep across the section. */
-	count_chunk(hab_tls_at(heap->tlab_offset)->thread, chunk);
-	return HAB_RSEQ_DONE;
-}
-
-static void count_failure(struct hab_thread *thread, enum hab_rseq_result result)
-{
-	thread->counters.restarts += result == HAB_RSEQ_RESTART;
-	thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
+	if (__builtin_expect(!hab_tls_at(heap->tlab_offset)->thread, 0))
+		return HAB_RSEQ_NOT_TRIED;
+	result = take_once(heap, n, shared, false, &out, chunk);
+	if (result == HAB_RSEQ_DONE)
+		count_chunk(hab_tls_at(heap->tlab_offset)->thread, chunk);
+	return result;
 }
 
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk)
 {
-	enum hab_rseq_result result = HAB_RSEQ_EMPTY;
+	enum hab_rseq_result result = heap->shared ? take_fast(heap, want, true, chunk) :
+						     take_fast(heap, want, false, chunk);
 
-	if (hab_tls_at(heap->tlab_offset)->thread)
-		result = heap->shared ? take_exactly(heap, want, true, chunk) :
-					take_exactly(heap, want, false, chunk);
 	if (result == HAB_RSEQ_DONE)
 		return 0;
 	count_failure(thread, result);
 	return take_slowly(heap, thread, least, want, chunk);
 }
 
-/* Called last and with the caller's arguments: that costs it no register. */
+/* Called last and with the caller's arguments: that costs the caller no register. */
 __attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *heap, size_t size,
 							     struct hab_chunk *chunk,
 							     enum hab_rseq_result result)
@@ -244,14 +249,10 @@ __attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *he
 	return take_slowly(heap, thread, size, size, chunk);
 }
 
-static inline __attribute__((always_inline)) int chunk_take(struct hab_heap *heap, size_t size,
-							    bool shared, struct hab_chunk *chunk)
+INLINE int chunk_take(struct hab_heap *heap, size_t size, bool shared, struct hab_chunk *chunk)
 {
-	enum hab_rseq_result result;
+	enum hab_rseq_result result = take_fast(heap, size, shared, chunk);
 
-	if (__builtin_expect(!hab_tls_at(heap->tlab_offset)->thread, 0))
-		return chunk_take_slowly(heap, size, chunk, HAB_RSEQ_EMPTY);
-	result = take_exactly(heap, size, shared, chunk);
 	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
 		return chunk_take_slowly(heap, size, chunk, result);
 	return 0;

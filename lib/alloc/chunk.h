@@ -2,14 +2,14 @@
 #ifndef HAB_LIB_CHUNK_H
 #define HAB_LIB_CHUNK_H
 
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 
 /**
  * hab_take - a chunk for the calling thread
  * @heap: the heap
- * @thread: the caller's record
- * @least: bytes that serve at the least, not 0
- * @want: bytes asked for
+ * @thread: the calling thread in it
+ * @least: smallest size that serves in bytes, not 0
+ * @want: size asked for
  * @chunk: the result
  *
  * Return: 0 or -ENOMEM.
@@ -17,7 +17,7 @@
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk);
 
-/* hab_chunk_take() where the lowest buffers are each a CPU's own, or shared by several. */
+/* hab_chunk_take() for heaps whose lowest buffers each belong to one CPU, or to several. */
 int hab_chunk_take_own(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
 int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
 

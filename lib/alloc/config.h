@@ -2,16 +2,17 @@
 #ifndef HAB_LIB_CONFIG_H
 #define HAB_LIB_CONFIG_H
 
-#include "lib/alloc/heap.h"
+#include "lib/settings.h"
 
 /**
- * hab_config_apply - what kind of heap this will be
- * @heap: zeroed; its sizes, levels, flags and name are filled in
+ * hab_config_read - a caller's configuration and the environment as settings
+ * @settings: the result
  * @given: the caller's configuration, NULL for the defaults
  *
- * The environment has the last word. Return: 0, -EINVAL, -E2BIG or -ENOMEM as
- * hab_heap_create() has it.
+ * The environment overrides @given.
+ *
+ * Return: 0, -EINVAL, -E2BIG or -ENOMEM as hab_heap_create().
  */
-int hab_config_apply(struct hab_heap *heap, const struct hab_heap_config *given);
+int hab_config_read(struct hab_settings *settings, const struct hab_heap_config *given);
 
 #endif /* HAB_LIB_CONFIG_H */

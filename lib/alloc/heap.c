@@ -1,49 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Heaps: their life, reset and statistics.
+ * Heaps: creation, destruction, reset and statistics.
  *
- * The hard case is the counters of threads: each writes its own without a lock. They
- * are exact for whoever has quiesced the heap, and a moment old for others.
+ * Each thread writes its own counters without a lock. Their sum is exact while the heap is quiet,
+ * and a moment old otherwise.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/backend/arena.h"
+#include "lib/alloc/chunk.h"
 #include "lib/alloc/config.h"
-#include "lib/alloc/fork.h"
+#include "lib/alloc/heap.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/sizing.h"
 #include "lib/alloc/thread.h"
+#include "lib/backend/arena.h"
+#include "lib/backend/backend.h"
 #include "lib/telemetry/usdt.h"
 
-int hab_heap_create(struct hab_heap **result, const struct hab_heap_config *config)
+static void apply_settings(struct hab_heap *heap, const struct hab_settings *settings)
 {
+	heap->arena_bytes = settings->arena_bytes;
+	heap->nr_levels = settings->nr_levels;
+	memcpy(heap->levels, settings->levels, sizeof(heap->levels));
+	memcpy(heap->level_names, settings->level_names, sizeof(heap->level_names));
+	memcpy(heap->name, settings->name, sizeof(heap->name));
+	heap->flags = settings->flags;
+	heap->tlab_mode = settings->tlab_mode;
+	heap->tlab_bytes = settings->tlab_bytes;
+	heap->tlab_limit = settings->tlab_limit;
+	heap->largest_in_tlab = settings->tlab_mode == HAB_TLABS_AUTO ? HAB_TLAB_DEFAULT : 0;
+	heap->verify = settings->flags & HAB_HEAP_VERIFY;
+	heap->shared = hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU;
+	heap->lowest_bytes = hab_heap_lowest(heap)->bytes;
+	heap->take = heap->shared ? hab_chunk_take_shared : hab_chunk_take_own;
+	heap->sampling_interval = -1;
+}
+
+int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *config,
+		       const struct hab_backend *backend)
+{
+	struct hab_settings settings;
 	struct hab_heap *heap;
 	int err;
 
 	if (!result)
 		return -EINVAL;
 	*result = NULL;
+	err = hab_config_read(&settings, config);
+	if (!err)
+		err = hab_registry_init();
+	if (err)
+		return err;
 	heap = aligned_alloc(64, sizeof(*heap));
 	if (!heap)
 		return -ENOMEM;
 	memset(heap, 0, sizeof(*heap));
-	err = hab_config_apply(heap, config);
-	if (err)
-		goto free_heap;
-	err = hab_fork_prepare_handlers();
-	if (err)
-		goto free_heap;
-	err = hab_heap_open(heap);
+	apply_settings(heap, &settings);
+	err = hab_backend_open(heap, backend);
 	if (err)
 		goto free_heap;
 	err = hab_thread_add_heap(heap);
 	if (err)
 		goto close_backend;
-	hab_registry_lock();
-	hab_registry_add(heap);
-	hab_registry_unlock();
+	hab_thread_lock();
+	hab_registry_add_locked(heap);
+	hab_thread_unlock();
 	*result = heap;
 	return 0;
 
@@ -54,14 +77,19 @@ free_heap:
 	return err;
 }
 
+int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config)
+{
+	return hab_heap_create_on(heap, config, NULL);
+}
+
 void hab_heap_destroy(struct hab_heap *heap)
 {
 	if (!heap)
 		return;
-	hab_registry_lock();
-	hab_registry_remove(heap);
-	hab_thread_remove_heap(heap);
-	hab_registry_unlock();
+	hab_thread_lock();
+	hab_registry_remove_locked(heap);
+	hab_thread_remove_heap_locked(heap);
+	hab_thread_unlock();
 	hab_usdt_free_objects(heap);
 	heap->backend->close(heap);
 	hab_arena_unmap_inherited(heap);
@@ -73,7 +101,7 @@ int hab_heap_reset(struct hab_heap *heap)
 	struct hab_thread *thread;
 	int err;
 
-	hab_registry_lock();
+	hab_thread_lock();
 	for (thread = heap->threads; thread; thread = thread->next)
 		hab_thread_retire(thread);
 	hab_sizing_collect(heap);
@@ -81,7 +109,7 @@ int hab_heap_reset(struct hab_heap *heap)
 	err = heap->backend->reset(heap);
 	if (!err)
 		heap->resets++;
-	hab_registry_unlock();
+	hab_thread_unlock();
 	return err;
 }
 
@@ -102,7 +130,6 @@ static void add_thread(struct hab_heap_stats *stats, const struct hab_counters *
 	stats->chunk_bytes += counters->chunk_bytes;
 	stats->foreign += counters->foreign;
 	stats->verified += counters->verified;
-	stats->neighbours += counters->neighbours;
 	stats->restarts += counters->restarts;
 	stats->conflicts += counters->conflicts;
 	stats->tlab_refills += counters->tlab_refills;
@@ -112,15 +139,32 @@ static void add_thread(struct hab_heap_stats *stats, const struct hab_counters *
 	stats->refill_bytes += counters->refill_bytes;
 }
 
+static void add_books(struct hab_heap_stats *stats, const struct hab_heap *heap,
+		      const struct hab_ioc_stats *books)
+{
+	int l;
+
+	stats->book_refills = books->refills;
+	stats->book_refill_bytes = books->refill_bytes;
+	stats->returned_bytes = books->returned_bytes;
+	for (l = 0; l <= heap->nr_levels; l++) {
+		strcpy(stats->levels[l].name, l ? heap->level_names[l - 1] : "heap");
+		stats->levels[l].refills = books->levels[l].refills;
+		stats->levels[l].granted_bytes = books->levels[l].granted_bytes;
+		stats->levels[l].waste_bytes = books->levels[l].waste_bytes;
+		stats->levels[l].free_bytes = books->levels[l].free_bytes;
+	}
+}
+
 int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 {
 	struct hab_ioc_stats books = { .size = sizeof(books) };
 	const struct hab_thread *thread;
-	int l, err;
+	int err;
 
 	memset(stats, 0, sizeof(*stats));
-	hab_registry_lock();
-	add_thread(stats, &heap->gone);
+	hab_thread_lock();
+	add_thread(stats, &heap->exited);
 	for (thread = heap->threads; thread; thread = thread->next) {
 		add_thread(stats, &thread->counters);
 		if (thread->end)
@@ -128,19 +172,11 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 	}
 	stats->resets = heap->resets;
 	err = heap->backend->stats(heap, &books);
-	hab_registry_unlock();
+	hab_thread_unlock();
 	if (err)
 		return err;
-	stats->book_refills = books.refills;
-	stats->book_refill_bytes = books.refill_bytes;
-	stats->returned_bytes = books.returned_bytes;
 	stats->arena_bytes = heap->arena_bytes;
 	stats->nr_levels = heap->nr_levels;
-	for (l = 0; l <= heap->nr_levels; l++) {
-		stats->levels[l].refills = books.levels[l].refills;
-		stats->levels[l].granted_bytes = books.levels[l].granted_bytes;
-		stats->levels[l].waste_bytes = books.levels[l].waste_bytes;
-		stats->levels[l].free_bytes = books.levels[l].free_bytes;
-	}
+	add_books(stats, heap, &books);
 	return 0;
 }

@@ -2,9 +2,8 @@
 /*
  * The string form of a hierarchy, "plab=32M@package,clab=512K@cpu".
  *
- * Only the form is judged here; whether the sizes make a hierarchy is
- * hab_hierarchy_check()'s business, in one place for both backends. Only sizes that
- * are left to the library are chosen here.
+ * Only the form is checked here; hab_hierarchy_check() checks the sizes, for both backends. Only
+ * the sizes of automatic levels are chosen here.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -48,30 +47,33 @@ const char *hab_size_parse(const char *text, uint64_t *bytes)
 	return text;
 }
 
-static const char *skip_name(const char *text)
+/* Copies the name and returns what follows "NAME=", or NULL. */
+static const char *parse_name(const char *text, char *name)
 {
-	const char *start = text;
+	size_t length = 0;
 
-	while (isalnum((unsigned char)*text) || *text == '_' || *text == '-')
-		text++;
-	return text > start && *text == '=' ? text + 1 : NULL;
+	while (isalnum((unsigned char)text[length]) || text[length] == '_' || text[length] == '-')
+		length++;
+	if (!length || length >= HAB_LEVEL_NAME_LEN || text[length] != '=')
+		return NULL;
+	memcpy(name, text, length);
+	return text + length + 1;
 }
 
 static const char *parse_domain(const char *text, uint32_t *kind)
 {
-	size_t len = strcspn(text, ",");
+	size_t length = strcspn(text, ",");
 	uint32_t k;
 
 	for (k = 0; k < HAB_DOMAIN_KINDS; k++) {
-		if (strlen(domain_names[k]) == len && !memcmp(domain_names[k], text, len)) {
+		if (strlen(domain_names[k]) == length && !memcmp(domain_names[k], text, length)) {
 			*kind = k;
-			return text + len;
+			return text + length;
 		}
 	}
 	return NULL;
 }
 
-/* A size in digits, or "auto": then the level grows, and its bytes are found later. */
 static const char *parse_level_size(const char *text, struct hab_level *level)
 {
 	if (strncmp(text, "auto@", 5) != 0)
@@ -80,53 +82,69 @@ static const char *parse_level_size(const char *text, struct hab_level *level)
 	return text + 4;
 }
 
-int hab_levels_parse(const char *text, struct hab_level *levels)
+/* No level at all: one buffer for all CPUs, as large as can be, serves as the heap. */
+static void set_global_level(struct hab_settings *settings)
+{
+	size_t arena = settings->arena_bytes;
+
+	settings->levels[0].bytes = arena < HAB_BUFFER_MAX ? arena : HAB_BUFFER_MAX;
+	settings->levels[0].kind = HAB_DOMAIN_GLOBAL;
+	strcpy(settings->level_names[0], "global");
+	settings->nr_levels = 1;
+}
+
+int hab_levels_parse(struct hab_settings *settings, const char *text)
 {
 	int nr = 0;
 
-	memset(levels, 0, HAB_MAX_LEVELS * sizeof(*levels));
-	if (!strcmp(text, "none"))
+	if (!strcmp(text, "none")) {
+		set_global_level(settings);
 		return 0;
-	for (;;) {
+	}
+	do {
+		struct hab_level *level = &settings->levels[nr];
+
 		if (nr == HAB_MAX_LEVELS)
 			return -EINVAL;
-		text = skip_name(text);
-		text = text ? parse_level_size(text, &levels[nr]) : NULL;
+		text = parse_name(text, settings->level_names[nr]);
+		text = text ? parse_level_size(text, level) : NULL;
 		if (!text || *text != '@')
 			return -EINVAL;
-		text = parse_domain(text + 1, &levels[nr].kind);
+		text = parse_domain(text + 1, &level->kind);
 		if (!text)
 			return -EINVAL;
 		nr++;
-		if (!*text)
-			return nr;
-		text++;
-	}
+	} while (*text++);
+	settings->nr_levels = nr;
+	return 0;
 }
 
-int hab_levels_automatic(const struct hab_level *levels, int nr)
+int hab_levels_automatic(const struct hab_settings *settings)
 {
 	int l, automatic = 0;
 
-	for (l = 0; l < nr; l++)
-		automatic += !!(levels[l].flags & HAB_LEVEL_GROWING);
+	for (l = 0; l < settings->nr_levels; l++)
+		automatic += !!(settings->levels[l].flags & HAB_LEVEL_GROWING);
 	return automatic;
 }
 
-void hab_levels_size(struct hab_level *levels, int nr, uint64_t bytes, uint64_t waste)
+void hab_levels_size(struct hab_settings *settings, uint64_t waste)
 {
-	int l, automatic = hab_levels_automatic(levels, nr);
-	uint64_t most = bytes < HAB_BUFFER_MAX ? bytes : HAB_BUFFER_MAX;
+	size_t arena = settings->arena_bytes;
+	uint64_t most = arena < HAB_BUFFER_MAX ? arena : HAB_BUFFER_MAX;
+	int l, automatic = hab_levels_automatic(settings);
 	uint64_t share, size;
 
-	for (l = 0; l < nr; l++) {
-		if (levels[l].flags & HAB_LEVEL_GROWING) {
-			share = waste / automatic / hab_topology_count(levels[l].kind);
+	for (l = 0; l < settings->nr_levels; l++) {
+		struct hab_level *level = &settings->levels[l];
+
+		if (level->flags & HAB_LEVEL_GROWING) {
+			share = waste / automatic / hab_topology_count(level->kind);
 			for (size = AUTO_LEAST; 2 * size <= share && 2 * size <= most; size *= 2)
 				;
-			levels[l].bytes = size < most ? size : most;
+			level->bytes = size < most ? size : most;
 		}
-		if (levels[l].bytes < most)
-			most = levels[l].bytes;
+		if (level->bytes < most)
+			most = level->bytes;
 	}
 }

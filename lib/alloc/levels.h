@@ -2,33 +2,32 @@
 #ifndef HAB_LIB_LEVELS_H
 #define HAB_LIB_LEVELS_H
 
-#include <stdint.h>
-
-#include "uapi/hab.h"
+#include "lib/settings.h"
 
 /**
  * hab_levels_parse - read a levels string
- * @text: "NAME=SIZE@DOMAIN[,...]", SIZE being "auto" or digits; or "none"
- * @levels: room for HAB_MAX_LEVELS; zeroed first
+ * @settings: with the arena's size; its levels, their names and their number are filled in
+ * @text: "NAME=SIZE@DOMAIN[,...]", SIZE being "auto" or digits; or "none", which is one buffer
+ *	for all CPUs
  *
- * Return: how many levels, 0 for "none", or -EINVAL. Automatic ones have no bytes yet.
+ * Return: 0 or -EINVAL. Automatic levels have no size yet.
  */
-int hab_levels_parse(const char *text, struct hab_level *levels);
+int hab_levels_parse(struct hab_settings *settings, const char *text);
 
-/* How many of them are automatic. */
-int hab_levels_automatic(const struct hab_level *levels, int nr);
+/* The number of automatic levels. */
+int hab_levels_automatic(const struct hab_settings *settings);
 
 /**
- * hab_levels_size - choose the bounds of automatic levels
- * @levels: as parsed
- * @nr: how many
- * @bytes: of the arena
- * @waste: how much of it all buffers of automatic levels may hold together
+ * hab_levels_size - choose the sizes of automatic levels
+ * @settings: with parsed levels
+ * @waste: bytes that all buffers of automatic levels may hold together
  */
-void hab_levels_size(struct hab_level *levels, int nr, uint64_t bytes, uint64_t waste);
+void hab_levels_size(struct hab_settings *settings, uint64_t waste);
 
 /**
  * hab_size_parse - read a size with an optional suffix K, M, G or T
+ * @text: begins with the size
+ * @bytes: the result
  *
  * Return: where the size ended, or NULL if there was none or it overflows.
  */

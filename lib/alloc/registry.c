@@ -1,41 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The process's heaps. A list: there are few, and only fork() walks it.
+ * The list of the process's heaps, and what fork() does to them.
+ *
+ * The child keeps its parent's objects and gets buffers of its own. All memory of the process
+ * backend is private, so copy on write is enough. The device's words are not inherited: the child
+ * opens a heap of its own with a new arena, and the old arena stays mapped until the heap is
+ * destroyed.
  */
 #include <pthread.h>
 
-#include "lib/alloc/heap.h"
 #include "lib/alloc/registry.h"
+#include "lib/alloc/thread.h"
+#include "lib/backend/backend.h"
 
-static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int handlers_error;
 static struct hab_heap *heaps;
 
-void hab_registry_lock(void)
-{
-	pthread_mutex_lock(&registry);
-}
-
-void hab_registry_unlock(void)
-{
-	pthread_mutex_unlock(&registry);
-}
-
-struct hab_heap *hab_registry_first(void)
-{
-	return heaps;
-}
-
-void hab_registry_add(struct hab_heap *heap)
+void hab_registry_add_locked(struct hab_heap *heap)
 {
 	heap->next = heaps;
 	heaps = heap;
 }
 
-void hab_registry_remove(struct hab_heap *heap)
+void hab_registry_remove_locked(struct hab_heap *heap)
 {
 	struct hab_heap **link;
 
 	for (link = &heaps; *link != heap; link = &(*link)->next)
 		;
 	*link = heap->next;
+}
+
+static void before_fork(void)
+{
+	struct hab_heap *heap;
+
+	hab_thread_lock();
+	for (heap = heaps; heap; heap = heap->next) {
+		if (heap->backend->lock)
+			heap->backend->lock(heap);
+	}
+}
+
+static void unlock_backends(void)
+{
+	struct hab_heap *heap;
+
+	for (heap = heaps; heap; heap = heap->next) {
+		if (heap->backend->unlock)
+			heap->backend->unlock(heap);
+	}
+}
+
+static void after_in_parent(void)
+{
+	unlock_backends();
+	hab_thread_unlock();
+}
+
+static void after_in_child(void)
+{
+	struct hab_heap *heap;
+
+	unlock_backends();
+	for (heap = heaps; heap; heap = heap->next) {
+		hab_thread_forget_others_locked(heap);
+		if (heap->backend->leave) {
+			heap->backend->leave(heap);
+			hab_backend_reopen(heap);
+		}
+	}
+	hab_thread_unlock();
+}
+
+static void set_handlers(void)
+{
+	handlers_error = -pthread_atfork(before_fork, after_in_parent, after_in_child);
+}
+
+int hab_registry_init(void)
+{
+	pthread_once(&once, set_handlers);
+	return handlers_error;
 }

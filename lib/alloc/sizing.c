@@ -1,42 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The sizes of TLABs, in the three modes that have any.
+ * The sizes of TLABs, in the modes that have any.
  *
- * The hard case is many threads of which few allocate: what a thread may get is bounded
- * by its own share or its own rate, never by an even split, so the idle ones hold little
- * and the busy ones are not starved.
+ * Few of many threads may allocate. A thread's TLAB is bounded by its own share or its own rate and
+ * not by an even split, so idle threads hold little and busy ones get enough.
  */
-#include <time.h>
-
-#include "core/hierarchy/hierarchy.h"
+#include "core/hierarchy/growth.h"
 #include "lib/alloc/sizing.h"
-#include "lib/alloc/thread.h"
+#include "lib/clock.h"
 
 /* HotSpot's TLABAllocationWeight, MinTLABSize, and 100 / (2 * TLABWasteTargetPercent). */
 #define WEIGHT	       35
 #define GROWING_LEAST  2048
 #define TARGET_REFILLS 50
 
-/* A TLAB that lasts so many times what its refill takes costs well below one percent. */
-#define AUTO_LEAST	 1024
-#define AUTO_SHORT	 256u
-#define AUTO_LONG_FACTOR 64
+#define AUTO_LEAST     1024
 
-#define ONE		 (1ull << 32)
+#define ONE	       (1ull << 32)
 
 static size_t clamp_size(size_t size, size_t least, size_t most)
 {
 	size = size < most ? size : most;
 	size = size > least ? size : least;
 	return (size + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
 static uint32_t nr_threads(const struct hab_heap *heap)
@@ -57,7 +43,7 @@ void hab_sizing_start(struct hab_thread *thread)
 	case HAB_TLABS_NONE:
 		break;
 	case HAB_TLABS_GROWING:
-		/* Until there is experience: all threads alike. */
+		/* All threads alike until a reset has measured their shares. */
 		thread->tlab_bytes =
 			clamp_size(heap->arena_bytes / TARGET_REFILLS / nr_threads(heap),
 				   GROWING_LEAST, heap->tlab_limit);
@@ -69,7 +55,7 @@ void hab_sizing_start(struct hab_thread *thread)
 	thread->waste_limit = thread->tlab_bytes / 64;
 }
 
-/* Once a thread refills more often than it should, by up to 16 times. */
+/* A thread that refills more often than the target gets up to 16 times as much. */
 static size_t boosted(const struct hab_thread *thread)
 {
 	uint32_t refills = thread->sizing.refills;
@@ -79,38 +65,28 @@ static size_t boosted(const struct hab_thread *thread)
 }
 
 /*
- * The largest TLAB: the thread's share of the limit, and some times that while most of the
- * arena is free, as for growing buffers (core/hierarchy.c). How far the arena is used up is
- * seen by where the last TLAB was.
+ * The largest TLAB of mode auto. The position of the last TLAB shows how much of the arena is used
+ * up.
  */
 static size_t largest_auto(const struct hab_heap *heap, const struct hab_thread *thread)
 {
-	size_t share = heap->tlab_limit / nr_threads(heap), guided, free = heap->arena_bytes;
+	size_t share = heap->tlab_limit / nr_threads(heap), free = heap->arena_bytes;
 	size_t used = thread->start ? thread->start - (uintptr_t)heap->arena : 0;
 
-	/* A child's first TLAB may be its parent's, elsewhere. */
+	/* A child's first TLAB may be its parent's, in another arena. */
 	free -= used < free ? used : 0;
-	guided = (size_t)((unsigned __int128)share * HAB_GROW_GUIDED * free / heap->arena_bytes);
-	if (guided > free / HAB_GROW_PARTS)
-		guided = free / HAB_GROW_PARTS;
-	return guided > share ? guided : share;
+	return hab_growth_largest(share, free, heap->arena_bytes);
 }
 
 static void follow_rate(const struct hab_heap *heap, struct hab_thread *thread)
 {
 	struct hab_sizing *sizing = &thread->sizing;
-	uint64_t enough = sizing->took * AUTO_SHORT;
-	size_t most = largest_auto(heap, thread);
-	size_t size = thread->tlab_bytes;
-	uint64_t lasted;
 
-	sizing->entered = now_ns();
-	lasted = sizing->entered - sizing->refilled_at;
-	if (lasted < enough)
-		size *= 2;
-	else if (lasted / AUTO_LONG_FACTOR > enough)
-		size /= 2;
-	thread->tlab_bytes = clamp_size(size, AUTO_LEAST, most);
+	sizing->entered = hab_clock_ns();
+	thread->tlab_bytes =
+		clamp_size(hab_growth_next(thread->tlab_bytes,
+					   sizing->entered - sizing->refilled_at, sizing->took),
+			   AUTO_LEAST, largest_auto(heap, thread));
 }
 
 void hab_sizing_refilled(const struct hab_heap *heap, struct hab_thread *thread)
@@ -119,7 +95,7 @@ void hab_sizing_refilled(const struct hab_heap *heap, struct hab_thread *thread)
 
 	if (heap->tlab_mode != HAB_TLABS_AUTO)
 		return;
-	sizing->refilled_at = now_ns();
+	sizing->refilled_at = hab_clock_ns();
 	sizing->took = sizing->refilled_at - sizing->entered;
 }
 
@@ -176,7 +152,7 @@ void hab_sizing_collect(struct hab_heap *heap)
 		mine = thread->counters.allocated_bytes - sizing->allocated;
 		sizing->allocated = thread->counters.allocated_bytes;
 		sizing->refills = 0;
-		/* A reset of a heap that is mostly empty tells nothing about shares. */
+		/* A heap that is mostly empty at a reset has measured no shares. */
 		if (used <= heap->arena_bytes / 2)
 			continue;
 		add_sample(sizing,

@@ -1,48 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Threads: their TLABs in thread-local storage, their records, and their end.
+ * Threads: their TLABs in thread-local storage, their state in each heap, and their exit.
  *
- * The hard case is who may touch a record: its thread alone, without a lock,
- * while it runs; whoever holds the registry lock, once the heap is quiet (reset,
- * destroy) or the thread is ending. A heap that is destroyed cannot reach into
- * other threads' tables, so it leaves them orphans (no heap), which their threads
- * free when they come across them or end.
+ * Two may touch a struct hab_thread: its own thread, without a lock; and the holder of the lock,
+ * while the heap is quiet (reset, destroy) or the thread exits. Destroying a heap cannot reach
+ * other threads' tables, so it clears the heap pointer of their entries, and each thread frees its
+ * own entry when it finds it or exits.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/alloc/registry.h"
-#include "lib/rseq/rseq.h"
+#include "lib/alloc/sizing.h"
 #include "lib/alloc/thread.h"
+#include "lib/rseq/rseq.h"
 
 #define MAX_HEAPS 4096
 
+/* Heaps with a TLAB in thread-local storage; later ones are a few loads slower. */
+#define FAST_SLOTS 24
+
 /* The address of no bytes at all, see struct hab_tlab. */
-static char nothing[16] __attribute__((aligned(16)));
+static char no_bytes[16] __attribute__((aligned(16)));
 
 /* The last one stays empty: heaps beyond the fast slots point to it. */
-static __thread struct hab_tlab tlabs[HAB_FAST_SLOTS + 1] __attribute__((tls_model("initial-exec"),
-									 aligned(64))) = {
-	[0 ... HAB_FAST_SLOTS] = { .position = UINT64_MAX, .limit = (uintptr_t)nothing + 1 },
-};
+static __thread struct hab_tlab tlabs[FAST_SLOTS + 1]
+	__attribute__((tls_model("initial-exec"), aligned(64))) = {
+		[0 ... FAST_SLOTS] = { .position = UINT64_MAX, .limit = (uintptr_t)no_bytes + 1 },
+	};
 
-/* The thread's records by slot, and how many the table has room for. */
-static __thread struct hab_thread **records __attribute__((tls_model("initial-exec")));
-static __thread uint32_t nr_records __attribute__((tls_model("initial-exec")));
+/* The calling thread in each heap, by the heap's slot, and the table's length. */
+static __thread struct hab_thread **table __attribute__((tls_model("initial-exec")));
+static __thread uint32_t table_length __attribute__((tls_model("initial-exec")));
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t exit_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_error;
-static bool slots[MAX_HEAPS]; /* registry lock */
+static bool slots[MAX_HEAPS]; /* under the lock */
 
-void hab_tlab_close(struct hab_tlab *tlab)
+void hab_thread_lock(void)
 {
-	hab_tlab_open(tlab, (uintptr_t)nothing, (uintptr_t)nothing);
+	pthread_mutex_lock(&lock);
 }
 
-static void unlink_record(struct hab_thread *thread)
+void hab_thread_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void close_tlab(struct hab_tlab *tlab)
+{
+	hab_tlab_open(tlab, (uintptr_t)no_bytes, (uintptr_t)no_bytes);
+}
+
+static void unlink_thread(struct hab_thread *thread)
 {
 	*thread->previous = thread->next;
 	if (thread->next)
@@ -71,49 +84,49 @@ void hab_thread_retire(struct hab_thread *thread)
 	}
 	thread->start = 0;
 	thread->end = 0;
-	hab_tlab_close(thread->tlab);
+	close_tlab(thread->tlab);
 }
 
-/* What the TLAB of a thread that ends has left serves others. */
-static void give_back_rest(struct hab_thread *thread)
+/* A thread exits: the unused end of its TLAB becomes a free extent of the heap. */
+static void give_back_unused(struct hab_thread *thread)
 {
 	struct hab_heap *heap = thread->heap;
 	uintptr_t arena = (uintptr_t)heap->arena;
-	uintptr_t rest;
+	uintptr_t unused;
 
 	if (!thread->end)
 		return;
-	rest = (hab_thread_top(thread) + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
+	unused = (hab_thread_top(thread) + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
 	/* A TLAB from before a fork lies in the parent's arena. */
-	if (rest >= thread->end || thread->start - arena >= heap->arena_bytes)
+	if (unused >= thread->end || thread->start - arena >= heap->arena_bytes)
 		return;
-	if (!heap->backend->give_back(heap, rest - arena, thread->end - rest))
-		thread->end = rest;
+	if (!heap->backend->give_back(heap, unused - arena, thread->end - unused))
+		thread->end = unused;
 }
 
 static void on_thread_exit(void *unused)
 {
-	struct hab_thread **table = records;
-	uint32_t slot, nr = nr_records;
+	struct hab_thread **entries = table;
+	uint32_t slot, nr = table_length;
 
 	(void)unused;
-	hab_registry_lock();
+	hab_thread_lock();
 	for (slot = 0; slot < nr; slot++) {
-		struct hab_thread *thread = table[slot];
+		struct hab_thread *thread = entries[slot];
 
 		if (thread && thread->heap) {
-			give_back_rest(thread);
+			give_back_unused(thread);
 			hab_thread_retire(thread);
 			thread->tlab->thread = NULL;
-			add_counters(&thread->heap->gone, &thread->counters);
-			unlink_record(thread);
+			add_counters(&thread->heap->exited, &thread->counters);
+			unlink_thread(thread);
 		}
 		free(thread);
 	}
-	records = NULL;
-	nr_records = 0;
-	hab_registry_unlock();
-	free(table);
+	table = NULL;
+	table_length = 0;
+	hab_thread_unlock();
+	free(entries);
 	hab_rseq_detach();
 }
 
@@ -129,30 +142,30 @@ int hab_thread_add_heap(struct hab_heap *heap)
 	pthread_once(&once, make_key);
 	if (key_error)
 		return key_error;
-	hab_registry_lock();
+	hab_thread_lock();
 	for (slot = 0; slot < MAX_HEAPS && slots[slot]; slot++)
 		;
 	if (slot < MAX_HEAPS)
 		slots[slot] = true;
-	hab_registry_unlock();
+	hab_thread_unlock();
 	if (slot == MAX_HEAPS)
 		return -ENOMEM;
-	fast = slot < HAB_FAST_SLOTS ? slot : HAB_FAST_SLOTS;
+	fast = slot < FAST_SLOTS ? slot : FAST_SLOTS;
 	heap->slot = slot;
 	heap->rseq_offset = hab_rseq_offset;
 	heap->tlab_offset = (char *)&tlabs[fast] - (char *)__builtin_thread_pointer();
 	return 0;
 }
 
-void hab_thread_remove_heap(struct hab_heap *heap)
+void hab_thread_remove_heap_locked(struct hab_heap *heap)
 {
 	struct hab_thread *thread = heap->threads, *next;
 
 	for (; thread; thread = next) {
 		next = thread->next;
-		hab_tlab_close(thread->tlab);
+		close_tlab(thread->tlab);
 		thread->tlab->thread = NULL;
-		/* Pairs with the acquire load in find_record(). */
+		/* Pairs with the acquire load in find_thread(). */
 		__atomic_store_n(&thread->heap, NULL, __ATOMIC_RELEASE);
 	}
 	heap->threads = NULL;
@@ -160,33 +173,33 @@ void hab_thread_remove_heap(struct hab_heap *heap)
 	slots[heap->slot] = false;
 }
 
-void hab_thread_forget_others(struct hab_heap *heap)
+void hab_thread_forget_others_locked(struct hab_heap *heap)
 {
-	struct hab_thread *mine = heap->slot < nr_records ? records[heap->slot] : NULL;
+	struct hab_thread *mine = heap->slot < table_length ? table[heap->slot] : NULL;
 	struct hab_thread *thread = heap->threads, *next;
 
 	for (; thread; thread = next) {
 		next = thread->next;
 		if (thread == mine)
 			continue;
-		/* Its thread-local storage is a dead copy: count by the record alone. */
-		add_counters(&heap->gone, &thread->counters);
-		unlink_record(thread);
+		/* The TLAB may be in another thread's storage, which the child does not have. */
+		add_counters(&heap->exited, &thread->counters);
+		unlink_thread(thread);
 		free(thread);
 	}
 }
 
-static struct hab_thread *find_record(struct hab_heap *heap)
+static struct hab_thread *find_thread(struct hab_heap *heap)
 {
 	struct hab_thread *thread;
 
-	if (heap->slot >= nr_records)
+	if (heap->slot >= table_length)
 		return NULL;
-	thread = records[heap->slot];
-	/* Pairs with the release store in hab_thread_remove_heap(). */
+	thread = table[heap->slot];
+	/* Pairs with the release store in hab_thread_remove_heap_locked(). */
 	if (thread && !__atomic_load_n(&thread->heap, __ATOMIC_ACQUIRE)) {
 		free(thread);
-		records[heap->slot] = NULL;
+		table[heap->slot] = NULL;
 		return NULL;
 	}
 	return thread;
@@ -194,23 +207,23 @@ static struct hab_thread *find_record(struct hab_heap *heap)
 
 static int grow_table(uint32_t slot)
 {
-	uint32_t nr = nr_records ? nr_records : 8;
-	struct hab_thread **table;
+	uint32_t length = table_length ? table_length : 8;
+	struct hab_thread **grown;
 
-	if (slot < nr_records)
+	if (slot < table_length)
 		return 0;
-	while (nr <= slot)
-		nr *= 2;
-	table = realloc(records, nr * sizeof(struct hab_thread *));
-	if (!table)
+	while (length <= slot)
+		length *= 2;
+	grown = realloc(table, length * sizeof(struct hab_thread *));
+	if (!grown)
 		return -ENOMEM;
-	memset(table + nr_records, 0, (nr - nr_records) * sizeof(struct hab_thread *));
-	records = table;
-	nr_records = nr;
+	memset(grown + table_length, 0, (length - table_length) * sizeof(struct hab_thread *));
+	table = grown;
+	table_length = length;
 	return -pthread_setspecific(exit_key, table);
 }
 
-static struct hab_thread *make_record(struct hab_heap *heap)
+static struct hab_thread *make_thread(struct hab_heap *heap)
 {
 	struct hab_thread *thread;
 
@@ -221,16 +234,16 @@ static struct hab_thread *make_record(struct hab_heap *heap)
 		return NULL;
 	memset(thread, 0, sizeof(*thread));
 	thread->heap = heap;
-	thread->tlab = heap->slot < HAB_FAST_SLOTS ? &tlabs[heap->slot] : &thread->own_tlab;
-	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
+	thread->tlab = heap->slot < FAST_SLOTS ? &tlabs[heap->slot] : &thread->own_tlab;
+	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE && heap->sections;
 	/* Any odd number will do; threads must differ. */
 	thread->random = (uintptr_t)thread * 0x9e3779b97f4a7c15ull | 1;
-	hab_tlab_close(thread->tlab);
-	if (thread->sections && !heap->verify && !heap->backend->take)
+	close_tlab(thread->tlab);
+	if (thread->sections && !heap->verify)
 		thread->tlab->thread = thread;
-	records[heap->slot] = thread;
+	table[heap->slot] = thread;
 
-	hab_registry_lock();
+	hab_thread_lock();
 	thread->next = heap->threads;
 	thread->previous = &heap->threads;
 	if (thread->next)
@@ -238,13 +251,13 @@ static struct hab_thread *make_record(struct hab_heap *heap)
 	heap->threads = thread;
 	heap->nr_threads++;
 	hab_sizing_start(thread);
-	hab_registry_unlock();
+	hab_thread_unlock();
 	return thread;
 }
 
 struct hab_thread *hab_thread_get(struct hab_heap *heap)
 {
-	struct hab_thread *thread = find_record(heap);
+	struct hab_thread *thread = find_thread(heap);
 
-	return thread ? thread : make_record(heap);
+	return thread ? thread : make_thread(heap);
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Allocation: the bump of the thread's TLAB, and what happens when it is full.
+ * Allocation of objects: in the thread's TLAB, or as a chunk.
  *
- * The fast path is one addition (see struct hab_tlab): the carry tells that the
- * object does not fit, whatever its size, so no size can overflow it.
+ * The fast path is one addition (see struct hab_tlab). Its carry shows that the object does not
+ * fit, for every size, so no size can overflow it.
  */
 #include <errno.h>
 
 #include "lib/alloc/chunk.h"
-#include "lib/telemetry/sampler.h"
 #include "lib/alloc/sizing.h"
+#include "lib/alloc/thread.h"
 #include "lib/rseq/tls.h"
+#include "lib/telemetry/sampler.h"
 
 #define ALIGNMENT 16u
 
@@ -31,8 +32,8 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 	thread->counters.outside_allocations++;
 	thread->counters.allocated_bytes += chunk.size;
 	if (__builtin_expect(hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
-		hab_events_raise(thread, HAB_EVENT_OUTSIDE, chunk.size, chunk.size, size);
-	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
+		hab_event_report(thread, HAB_EVENT_OUTSIDE, chunk.size, chunk.size, size);
+	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
 		if (thread->end)
 			hab_sampler_open(thread, hab_thread_top(thread));
@@ -41,13 +42,13 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 }
 
 /*
- * Does an object that is too large for the rest of the TLAB cost less if the TLAB
- * is kept? HotSpot's rule: if the rest is above a limit, which rises each time so
- * that a TLAB cannot survive for ever.
+ * true if the TLAB is kept and the object, for which it has too little left, goes outside.
+ * HotSpot's rule: keep it if more than a limit is left. The limit rises each time, so every TLAB is
+ * retired in the end.
  */
 static bool keep_tlab(struct hab_heap *heap, struct hab_thread *thread, uintptr_t top, size_t bytes)
 {
-	/* A TLAB that is still small is no reason for objects to go elsewhere. */
+	/* A small object does not go outside just because the TLAB is still small. */
 	if (bytes > heap->largest_in_tlab && bytes > thread->tlab_bytes)
 		return true;
 	if (thread->end - top <= thread->waste_limit)
@@ -62,7 +63,7 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	struct hab_chunk chunk;
 	int err = -ENOMEM;
 
-	/* As large as it should be, from whichever level has that; else what there is. */
+	/* The full size, from the level whose buffers are that large; else any size that serves. */
 	if (size > heap->lowest_bytes)
 		err = hab_take(heap, thread, size, size, &chunk);
 	if (err)
@@ -72,18 +73,18 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	hab_thread_retire(thread);
 	thread->start = (uintptr_t)chunk.base;
 	thread->end = thread->start + chunk.size;
-	/* HotSpot's fraction; but a chunk of its own wastes up to a granule, too. */
+	/* HotSpot's fraction, at least what a chunk of its own may waste. */
 	thread->waste_limit = size / 64 > HAB_GRANULE ? size / 64 : HAB_GRANULE;
 	thread->counters.tlab_refills++;
 	hab_sizing_refilled(heap, thread);
 	return 0;
 }
 
-static void tell_tlab(struct hab_thread *thread, size_t size)
+static void report_tlab(struct hab_thread *thread, size_t size)
 {
 	uint64_t bytes = thread->end - thread->start;
 
-	hab_events_raise(thread, HAB_EVENT_TLAB, bytes, bytes, size);
+	hab_event_report(thread, HAB_EVENT_TLAB, bytes, bytes, size);
 }
 
 __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
@@ -99,7 +100,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	if (!thread || bytes < size)
 		return fail(ENOMEM);
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
-	if (__builtin_expect(hab_sampler_concerned(thread), 0))
+	if (__builtin_expect(hab_sampler_needed(thread), 0))
 		hab_sampler_count(thread);
 	top = thread->end ? hab_thread_top(thread) : 0;
 	if (!bytes && heap->tlab_mode == HAB_TLABS_NONE)
@@ -116,8 +117,8 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	/* Move the top first: the sampler's handler may allocate. */
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
 	if (refilled && (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
-		tell_tlab(thread, size);
-	if (__builtin_expect(hab_sampler_concerned(thread), 0)) {
+		report_tlab(thread, size);
+	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		thread->counted = top + bytes;
 		hab_sampler_allocated(thread, (void *)top, size, bytes);
 		hab_sampler_open(thread, hab_thread_top(thread));
@@ -126,9 +127,8 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 }
 
 /*
- * Eight instructions with the return. The size is given up for the sum, and only the
- * slow path takes the difference again; the empty asm keeps the compiler from seeing
- * that it could have kept a copy.
+ * Eight instructions with the return. The sum overwrites the size, and the slow path computes the
+ * size from it; the empty asm keeps the compiler from saving a copy of the size.
  */
 void *hab_alloc(struct hab_heap *heap, size_t size)
 {
@@ -144,7 +144,7 @@ void *hab_alloc(struct hab_heap *heap, size_t size)
 	return (void *)(position + tlab->limit);
 }
 
-/* The slow path of hab_alloc_tagged() has the tag set; nothing else looks at it. */
+/* Only slow paths read the tag. */
 __attribute__((noinline)) static void *alloc_slow_tagged(struct hab_heap *heap, size_t size,
 							 const char *tag)
 {

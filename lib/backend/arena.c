@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Arenas: address space for them, and those that a forked child keeps because its
- * parent's objects are there.
+ * Address space for arenas, and the arenas that a forked child keeps for the objects from before
+ * the fork.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -40,7 +40,7 @@ void hab_arena_inherit(struct hab_heap *heap)
 {
 	struct hab_inherited *inherited = malloc(sizeof(*inherited));
 
-	/* Without the note the arena just stays until the process ends. */
+	/* Without the list entry the arena stays mapped until the process ends. */
 	if (!inherited)
 		return;
 	inherited->arena = heap->arena;

@@ -2,7 +2,7 @@
 #ifndef HAB_LIB_ARENA_H
 #define HAB_LIB_ARENA_H
 
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 
 /* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
 void *hab_arena_reserve(size_t bytes);
@@ -10,7 +10,7 @@ void *hab_arena_reserve(size_t bytes);
 /* In a forked child: the heap's arena stays mapped until the heap is destroyed. */
 void hab_arena_inherit(struct hab_heap *heap);
 
-/* Unmaps what hab_arena_inherit() kept. */
+/* Unmaps the arenas that hab_arena_inherit() kept. */
 void hab_arena_unmap_inherited(struct hab_heap *heap);
 
 #endif /* HAB_LIB_ARENA_H */

@@ -2,19 +2,20 @@
 /*
  * Which backend a heap gets.
  *
- * The hard case is falling back: only for reasons that the caller cannot help (no
- * module, no permission, an older module, others have all the heaps or descriptors), never
- * for a wrong configuration, which must fail the same way on every machine.
+ * A heap falls back from the device to the process only for reasons of the machine: no module, no
+ * permission, an older module, too many heaps or descriptors. A wrong configuration fails in the
+ * same way on every machine.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/telemetry/events.h"
-#include "lib/alloc/heap.h"
+#include "lib/backend/backend.h"
+#include "lib/backend/device.h"
+#include "lib/backend/process.h"
 #include "lib/rseq/rseq.h"
+#include "lib/telemetry/events.h"
 
-/* Reasons that are the machine's, not the configuration's. */
 static bool may_fall_back(int err)
 {
 	return err == -ENOENT || err == -ENODEV || err == -ENXIO || err == -EACCES ||
@@ -22,12 +23,19 @@ static bool may_fall_back(int err)
 	       err == -ENFILE;
 }
 
+static int open_backend(struct hab_heap *heap, const struct hab_backend *backend)
+{
+	heap->backend = backend;
+	/* The device's points these to what the kernel shows. */
+	heap->listeners = &hab_events_no_listeners;
+	heap->default_interval = &hab_events_interval;
+	return backend->open(heap);
+}
+
 static int open_process(struct hab_heap *heap, const char *why)
 {
-	int err;
+	int err = open_backend(heap, &hab_process_backend);
 
-	heap->backend = &hab_process_backend;
-	err = heap->backend->open(heap);
 	if (err)
 		return err;
 	if (!heap->sections)
@@ -41,81 +49,76 @@ static int open_process(struct hab_heap *heap, const char *why)
 			"%.160s; chunks are taken by restartable sequences%s", why,
 			hab_process_collects(heap) ?
 				"" :
-				", but membarrier() is refused: what CPUs' buffers have left when the heap is full stays theirs");
+				", but membarrier() is refused: a full heap cannot use what CPUs' buffers have left");
 	return 0;
 }
 
-/* What a backend may point elsewhere. */
-static void listen_to_nobody(struct hab_heap *heap)
-{
-	heap->listeners = &hab_events_nobody;
-	heap->default_interval = &hab_events_interval;
-}
-
-int hab_heap_open(struct hab_heap *heap)
+int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	char why[sizeof(heap->reason)];
 	int err;
 
-	listen_to_nobody(heap);
-	if (heap->flags & (HAB_HEAP_TOLERANT | HAB_HEAP_TOLERANT_RSEQ)) {
-		heap->backend = &hab_tolerant_backend;
-		return heap->backend->open(heap);
-	}
+	if (backend)
+		return open_backend(heap, backend);
 	if (heap->flags & HAB_HEAP_PROCESS)
 		return open_process(heap, "asked for");
-	heap->backend = &hab_device_backend;
-	err = heap->backend->open(heap);
+	err = open_backend(heap, &hab_device_backend);
 	if (!err || (heap->flags & HAB_HEAP_DEVICE) || !may_fall_back(err))
 		return err;
 	memcpy(why, heap->reason, sizeof(why));
 	return open_process(heap, why);
 }
 
-static int nothing_refill(struct hab_heap *heap, struct hab_thread *thread,
-			  struct hab_ioc_refill *refill)
+static int empty_open(struct hab_heap *heap)
+{
+	heap->backend_data = NULL;
+	heap->nr_cpus = 0;
+	heap->arena = NULL;
+	return 0;
+}
+
+static int empty_refill(struct hab_heap *heap, struct hab_thread *thread,
+			struct hab_ioc_refill *refill)
 {
 	(void)heap, (void)thread, (void)refill;
 	return -ENOMEM;
 }
 
-static int nothing_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
+static int empty_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
 {
 	(void)heap, (void)offset, (void)bytes;
 	return 0;
 }
 
-static int nothing_reset(struct hab_heap *heap)
+static int empty_reset(struct hab_heap *heap)
 {
 	(void)heap;
 	return 0;
 }
 
-static int nothing_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
+static int empty_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 {
 	(void)heap, (void)stats;
 	return 0;
 }
 
-static void nothing_close(struct hab_heap *heap)
+static void empty_close(struct hab_heap *heap)
 {
 	(void)heap;
 }
 
-static const struct hab_backend nothing_backend = {
+static const struct hab_backend empty_backend = {
 	.name = "none",
-	.close = nothing_close,
-	.refill = nothing_refill,
-	.give_back = nothing_give_back,
-	.reset = nothing_reset,
-	.stats = nothing_stats,
+	.open = empty_open,
+	.close = empty_close,
+	.refill = empty_refill,
+	.give_back = empty_give_back,
+	.reset = empty_reset,
+	.stats = empty_stats,
 };
 
-void hab_heap_open_nothing(struct hab_heap *heap)
+void hab_backend_reopen(struct hab_heap *heap)
 {
-	heap->backend = &nothing_backend;
-	heap->backend_data = NULL;
-	heap->nr_cpus = 0;
-	heap->arena = NULL;
-	listen_to_nobody(heap);
+	if (hab_backend_open(heap, NULL))
+		open_backend(heap, &empty_backend);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The backend on /dev/hab: the kernel owns the buffers.
+ * The backend on /dev/hab: the kernel keeps books and words.
  *
- * The hard case is a device that is there and not usable: each reason ends in a
- * sentence in heap->reason, because "which backend am I on and why" is the first
- * question of every user.
+ * Every reason why the device cannot be used ends as a sentence in heap->reason, for
+ * hab_heap_backend_reason().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,7 @@
 #include <unistd.h>
 
 #include "lib/backend/arena.h"
-#include "lib/alloc/heap.h"
+#include "lib/backend/device.h"
 #include "lib/rseq/rseq.h"
 
 #define DEVICE_PATH "/dev/hab"
@@ -62,11 +61,11 @@ static int check_version(struct hab_heap *heap, struct device *device)
 	if (version.abi != HAB_ABI_VERSION) {
 		snprintf(
 			heap->reason, sizeof(heap->reason),
-			"module hab has ABI %u, this library wants %u: install both from one release",
+			"module hab has ABI %u, this library needs %u: install both from one release",
 			version.abi, HAB_ABI_VERSION);
 		return -ENODEV;
 	}
-	/* More than a module knows would be an error. */
+	/* An older module would refuse the larger struct. */
 	device->refill_size = version.features & HAB_FEATURE_REFILL2 ?
 				      sizeof(struct hab_ioc_refill) :
 				      offsetof(struct hab_ioc_refill, restarts);
@@ -96,8 +95,8 @@ static int create_heap(struct hab_heap *heap, struct device *device)
 }
 
 /*
- * Where an arena of huge pages would be aligned, but never over what another thread has
- * mapped there meanwhile; in the end wherever there is room.
+ * Aligned for huge pages if possible, but never over a mapping that another thread has made there
+ * meanwhile; after some tries at any address.
  */
 static void *map_arena(size_t bytes, int fd)
 {
@@ -232,7 +231,7 @@ static int device_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 
 static void device_stack(struct hab_heap *heap, const struct hab_ioc_stack *stack)
 {
-	/* A stack that does not arrive leaves the sample with the kernel's own. */
+	/* Without it the sample has the stack that the kernel walked. */
 	(void)call(heap, HAB_IOC_STACK, (void *)stack);
 }
 
@@ -242,19 +241,16 @@ static int device_report(struct hab_heap *heap, struct hab_ioc_report *report)
 }
 
 /*
- * In a forked child. The parent's words were not inherited, its arena was; what is
- * in there stays readable, new chunks come from a heap of the child's own. If no
- * backend can be had the child's heap is empty: every take then fails with ENOMEM.
+ * In a forked child. The parent's words were not inherited. Its arena was, and stays mapped for the
+ * objects in it.
  */
-static void device_after_fork(struct hab_heap *heap)
+static void device_leave(struct hab_heap *heap)
 {
 	struct device *device = heap->backend_data;
 
 	hab_arena_inherit(heap);
 	close(device->fd);
 	free(device);
-	if (hab_heap_open(heap))
-		hab_heap_open_nothing(heap);
 }
 
 const struct hab_backend hab_device_backend = {
@@ -267,5 +263,5 @@ const struct hab_backend hab_device_backend = {
 	.stats = device_stats,
 	.stack = device_stack,
 	.report = device_report,
-	.after_fork = device_after_fork,
+	.leave = device_leave,
 };

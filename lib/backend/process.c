@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The backend in the process: the same books on plain memory, where there is no
- * module.
+ * The backend in the process: the same books on plain memory, for machines without the module.
  *
- * The hard case is a refill without a kernel that keeps the thread on its CPU.
- * The plan changes nothing; the new word is exchanged in a restartable sequence
- * on the CPU that the plan was made for; only then the books are written. A
- * thread that was moved in between makes another plan. The mutex keeps other
- * refills out meanwhile, so the plan stays valid.
+ * The hard case is a refill without a kernel that keeps the thread on its CPU. The plan changes
+ * nothing. A restartable sequence exchanges the word on the CPU that the plan was made for, and
+ * only then the books are written. A thread that was moved in between makes another plan. The mutex
+ * excludes other refills, so the plan stays valid.
  *
- * A full heap may still have rests in the buffers of other CPUs. Their words are moved by
- * plain stores in sections, so they are emptied, membarrier() stops what was under
- * way, and what a section had stored before that is emptied again, until nothing is.
+ * If the heap is full, the buffers of other CPUs may still have free memory. Sections move their
+ * words by plain stores, so the words are emptied, membarrier() restarts the sections that run, and
+ * words that a section had stored before that are emptied again, until all are empty.
  *
- * A thread that cannot run sections is served straight from the pool, which
- * belongs to no domain: slower, and just as free of foreign allocations.
+ * A thread that cannot run sections gets its chunks straight from the heap, which belongs to no
+ * domain: slower, and as free of foreign allocations.
  */
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -24,22 +22,22 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/hierarchy/refill.h"
 #include "lib/backend/arena.h"
-#include "lib/alloc/heap.h"
-#include "lib/rseq/rseq.h"
-#include "lib/alloc/thread.h"
+#include "lib/backend/process.h"
 #include "lib/backend/topology.h"
+#include "lib/clock.h"
+#include "lib/rseq/rseq.h"
+#include "lib/thread.h"
 
 struct process {
 	pthread_mutex_t lock;
 	struct hab_hierarchy books;
 	uint32_t *domains;    /* [level][cpu] */
-	uint64_t direct_word; /* exchanged for requests past the words */
-	uint64_t *emptied;    /* what the CPUs' words were, if they can be emptied; [cpu] */
+	uint64_t direct_word; /* exchanged by requests that are larger than the lowest buffer */
+	uint64_t *emptied;    /* [cpu] words before they were emptied; NULL: they cannot be */
 };
 
 static int membarrier(int command)
@@ -140,42 +138,41 @@ bool hab_process_collects(const struct hab_heap *heap)
 	return heap->shared || ((struct process *)heap->backend_data)->emptied;
 }
 
-static void fill_refill(struct hab_ioc_refill *refill, const struct hab_plan *plan, uint32_t cpu)
-{
-	refill->chunk_offset = plan->chunk << HAB_GRANULE_SHIFT;
-	refill->chunk_bytes = plan->chunk_size << HAB_GRANULE_SHIFT;
-	refill->granted_bytes = plan->granted << HAB_GRANULE_SHIFT;
-	refill->cpu = cpu;
-	refill->domain = plan->domain;
-	refill->level = plan->level;
-}
-
+/* Only growing levels need the time. */
 static uint64_t now_ns(const struct process *process)
 {
-	struct timespec now;
-
-	if (!hab_hierarchy_growing(&process->books))
-		return 0;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
+	return hab_hierarchy_growing(&process->books) ? hab_clock_ns() : 0;
 }
 
-/* 0, -ENOMEM, or -EAGAIN if the plan's CPU is no longer ours. */
+/* Compares the hardware's CPU number with the domain of the buffer that serves. */
+static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
+			const struct hab_plan *plan, uint32_t hardware)
+{
+	const struct process *process = heap->backend_data;
+	size_t row = (size_t)(plan->level - 1) * heap->nr_cpus;
+
+	thread->counters.verified++;
+	if (hardware >= heap->nr_cpus ||
+	    (plan->level && plan->domain != process->domains[row + hardware]))
+		thread->counters.foreign++;
+}
+
+/* 0, -ENOMEM, or -EAGAIN if the thread has left the plan's CPU. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
 				uint64_t entered, uint64_t least, uint64_t want,
 				struct hab_ioc_refill *refill)
 {
 	struct process *process = heap->backend_data;
 	uint32_t domains[HAB_MAX_LEVELS];
-	uint32_t hardware;
+	struct hab_rseq_out out;
 	struct hab_plan plan;
-	uint64_t *word, old;
+	uint64_t *word;
 	int l, err;
 
 	for (l = 0; l < heap->nr_levels; l++)
 		domains[l] = process->domains[(size_t)l * heap->nr_cpus + cpu];
 	word = hab_heap_word(heap, domains[heap->nr_levels - 1]);
-	/* Another thread of the CPU may have refilled it while we waited. */
+	/* Another thread of the CPU may have refilled it while this one waited. */
 	if (least <= process->books.levels[heap->nr_levels - 1].size &&
 	    HAB_WORD_FREE(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
@@ -186,38 +183,32 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 		return err;
 	if (!plan.replaces_word)
 		word = &process->direct_word;
-	if (hab_rseq_exchange(hab_rseq_area(), cpu, word, plan.word, &old, &hardware)) {
+	if (hab_rseq_exchange_verify(hab_rseq_area(), cpu, word, plan.word, &out) !=
+	    HAB_RSEQ_DONE) {
 		thread->counters.restarts++;
 		return -EAGAIN;
 	}
-	if (heap->verify) {
-		thread->counters.verified++;
-		l = (int)plan.level - 1;
-		if (hardware >= heap->nr_cpus ||
-		    (l >= 0 &&
-		     plan.domain != process->domains[(size_t)l * heap->nr_cpus + hardware]))
-			thread->counters.foreign++;
-		cpu = hardware;
-	}
-	hab_hierarchy_commit(&process->books, &plan, old, now_ns(process));
-	fill_refill(refill, &plan, cpu);
+	if (heap->verify)
+		verify_plan(heap, thread, &plan, out.hardware_cpu);
+	hab_hierarchy_commit(&process->books, &plan, out.old, now_ns(process));
+	hab_plan_answer(&plan, heap->verify ? out.hardware_cpu : cpu, refill);
 	return 0;
 }
 
-static int refill_from_pool_locked(struct process *process, uint64_t least, uint64_t want,
+static int refill_from_heap_locked(struct process *process, uint64_t least, uint64_t want,
 				   struct hab_ioc_refill *refill)
 {
 	struct hab_plan plan;
 	int cpu = sched_getcpu();
 	int err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
 
-	/* Other threads may run sections, and leave rests in buffers. */
+	/* Other threads may run sections, so buffers may have free memory. */
 	if (err == -ENOMEM && collect_locked(process))
 		err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
 	if (err)
 		return err;
 	hab_hierarchy_commit(&process->books, &plan, 0, 0);
-	fill_refill(refill, &plan, cpu < 0 ? 0 : cpu);
+	hab_plan_answer(&plan, cpu < 0 ? 0 : cpu, refill);
 	return 0;
 }
 
@@ -237,7 +228,7 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 	if (cpu < heap->nr_cpus)
 		err = refill_on_cpu_locked(heap, thread, cpu, entered, least, want, refill);
 	else
-		err = refill_from_pool_locked(process, least, want, refill);
+		err = refill_from_heap_locked(process, least, want, refill);
 	refill->waste_bytes += (process->books.dropped - dropped) << HAB_GRANULE_SHIFT;
 	pthread_mutex_unlock(&process->lock);
 	return err;
@@ -275,12 +266,12 @@ static int process_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 	return 0;
 }
 
-static void process_hold(struct hab_heap *heap)
+static void process_lock(struct hab_heap *heap)
 {
 	pthread_mutex_lock(&((struct process *)heap->backend_data)->lock);
 }
 
-static void process_release(struct hab_heap *heap)
+static void process_unlock(struct hab_heap *heap)
 {
 	pthread_mutex_unlock(&((struct process *)heap->backend_data)->lock);
 }
@@ -293,6 +284,6 @@ const struct hab_backend hab_process_backend = {
 	.give_back = process_give_back,
 	.reset = process_reset,
 	.stats = process_stats,
-	.hold = process_hold,
-	.release = process_release,
+	.lock = process_lock,
+	.unlock = process_unlock,
 };

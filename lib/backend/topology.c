@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The map of the machine as sysfs shows it, for the process backend.
+ * The machine's topology from sysfs, for the process backend.
  *
- * The hard case is a container without sysfs, or CPU numbers with holes: the
- * table covers all possible CPUs, and a CPU of unknown place is alone in its
- * domain, which costs memory and never correctness.
+ * The hard case is a container without sysfs, or CPU numbers with gaps. The table covers all
+ * possible CPUs, and a CPU that sysfs does not show gets a domain of its own, which costs memory
+ * and stays correct.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ uint32_t hab_topology_nr_cpus(void)
 	return configured > 0 ? configured : 1;
 }
 
-/* What CPUs of one domain have in common, as text; empty if unknown. */
+/* A text that is the same for all CPUs of one domain; empty if unknown. */
 static void domain_key(uint32_t kind, uint32_t cpu, char *key, int size)
 {
 	char path[128];
@@ -62,7 +62,7 @@ static void domain_key(uint32_t kind, uint32_t cpu, char *key, int size)
 		snprintf(path, sizeof(path), CPU_DIR "/cpu%u/topology/thread_siblings_list", cpu);
 		break;
 	case HAB_DOMAIN_LLC:
-		/* The last of the caches that the CPU tells of. */
+		/* The last cache in the CPU's list. */
 		for (cache = 8; cache; cache--) {
 			snprintf(path, sizeof(path), CPU_DIR "/cpu%u/cache/index%u/shared_cpu_list",
 				 cpu, cache);

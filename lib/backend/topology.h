@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* CPU numbers are below this: all possible ones, so that none can come later. */
+/* CPU numbers are below this, also of CPUs that are not there yet. */
 uint32_t hab_topology_nr_cpus(void);
 
 /**
@@ -13,11 +13,11 @@ uint32_t hab_topology_nr_cpus(void);
  * @domains: room for @nr_cpus; ids are dense, or the CPU number for domain cpu
  * @nr_cpus: as hab_topology_nr_cpus()
  *
- * A CPU that sysfs does not place gets a domain of its own.
+ * A CPU that sysfs does not show gets a domain of its own.
  */
 void hab_topology_fill(uint32_t kind, uint32_t *domains, uint32_t nr_cpus);
 
-/* How many domains of a kind there are. */
+/* The number of domains of a kind. */
 uint32_t hab_topology_count(uint32_t kind);
 
 #endif /* HAB_LIB_TOPOLOGY_H */

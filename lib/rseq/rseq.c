@@ -2,10 +2,9 @@
 /*
  * Registration of threads for restartable sequences.
  *
- * The hard case is that a thread has one registration and others may want it:
- * glibc's is used where it made one (2.35 and later), and only otherwise an own
- * area in thread-local storage is registered. Kernel-owned fields are never
- * written but for rseq_cs.
+ * A thread can have only one registration. If glibc made one (2.35 and later), the library uses
+ * that; otherwise it registers an area of its own in thread-local storage. Of the fields that
+ * belong to the kernel it writes only rseq_cs.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,8 +18,8 @@
 #include "lib/rseq/rseq.h"
 
 /*
- * The size that kernels before 6.3 know. From 7.0 on it means the behaviour of before: what
- * is larger has its fields written only when they change, so preemption costs less.
+ * The only size before Linux 6.3. From 7.0 on the kernel writes the fields of a larger area only
+ * when they change, so preemption costs less with one.
  */
 #define OLD_SIZE 32
 #define OWN_ROOM 64
@@ -29,7 +28,7 @@
 #define AT_RSEQ_FEATURE_SIZE 27
 #endif
 
-/* glibc's word on it; absent before 2.35. */
+/* glibc's registration; absent before 2.35. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
@@ -70,7 +69,7 @@ static void decide(void)
 	const char *off = getenv("HAB_RSEQ");
 	int err;
 
-	/* Unregistered, its CPU number is none, so a section that runs with it gives up. */
+	/* An unregistered area has no valid CPU number, so a section that uses it returns. */
 	hab_rseq_offset = (char *)&own - (char *)__builtin_thread_pointer();
 	if (!HAB_RSEQ_SECTIONS) {
 		strcpy(why_not, "none for this processor yet");
@@ -86,7 +85,7 @@ static void decide(void)
 			owner = HAB_RSEQ_OWN;
 			strcpy(why_not, "rseq() refused this thread");
 		} else {
-			snprintf(why_not, sizeof(why_not), "rseq() says: %s", strerror(-err));
+			snprintf(why_not, sizeof(why_not), "rseq() fails: %s", strerror(-err));
 		}
 	}
 }

@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Restartable sequences: the registration of a thread, and the three sections
- * that libhab uses. One header an architecture has the sections; without one, or
- * when the kernel refuses, callers take the slow but just as exact way round.
+ * Restartable sequences: the registration of a thread, and the five sections that libhab uses.
  *
- * All sections share this contract. The caller read @cpu with hab_rseq_cpu(),
- * chose the word that belongs to it, and calls. The section commits in one
- * instruction, and only if the thread is still on @cpu and was neither preempted
- * nor signalled since the section began.
+ *	hab_rseq_take_store		take from a word of one CPU
+ *	hab_rseq_take_cmpxchg		take from a word that several CPUs share
+ *	hab_rseq_take_store_verify	the same two, which also read the hardware's CPU number
+ *	hab_rseq_take_cmpxchg_verify
+ *	hab_rseq_exchange_verify	put a new word in place, for the process backend's refill
+ *
+ * One header per architecture has them (rseq-x86.h). Without one, or if the kernel refuses, callers
+ * use refills instead, which are slower and just as exact.
+ *
+ * All sections have the same arguments and results. The caller reads @cpu with hab_rseq_cpu(),
+ * chooses the word of that CPU, and calls. The section commits in one instruction, and only if the
+ * thread is still on @cpu and was neither preempted nor signalled since the section began.
+ *
+ *	area	the thread's rseq area
+ *	cpu	the CPU that the word belongs to
+ *	word	the word
+ *	operand	take: granules * HAB_WORD_STEP; exchange: the new word
+ *	out	set if the result is HAB_RSEQ_DONE
  *
  *	HAB_RSEQ_DONE		committed on @cpu
- *	HAB_RSEQ_EMPTY		too little left in the word; nothing changed
- *	HAB_RSEQ_RESTART	other CPU, or interrupted; nothing changed
+ *	HAB_RSEQ_EMPTY		fewer granules are free in the word; nothing changed
+ *	HAB_RSEQ_RESTART	another CPU, or interrupted; nothing changed
  *	HAB_RSEQ_CONFLICT	another CPU of the domain moved the word; nothing changed
- *
- * The two sections of the fast path, hab_rseq_take_exact_store() and _cmpxchg(), take
- * @step (granules times HAB_WORD_STEP) or nothing; *old_word is set if they did.
+ *	HAB_RSEQ_NOT_TRIED	no section ran (for callers; no section returns it)
  */
 #ifndef HAB_LIB_RSEQ_H
 #define HAB_LIB_RSEQ_H
@@ -25,36 +35,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "uapi/hab.h"
 #include "lib/rseq/tls.h"
+#include "uapi/hab.h"
 
 enum hab_rseq_result {
 	HAB_RSEQ_DONE = 0,
-	HAB_RSEQ_EMPTY = 1,
-	HAB_RSEQ_RESTART = 2,
-	HAB_RSEQ_CONFLICT = 3,
+	HAB_RSEQ_EMPTY,
+	HAB_RSEQ_RESTART,
+	HAB_RSEQ_CONFLICT,
+	HAB_RSEQ_NOT_TRIED,
 };
 
 /**
- * struct hab_rseq_take - a take and its outcome
- * @least: granules that serve at the least
- * @want: granules asked for
- * @old: out: the word before
- * @taken: out: granules taken
- * @hardware_cpu: out: the CPU number that the hardware gave inside the section,
- *	by the verifying sections only
+ * struct hab_rseq_out - the outcome of a section that committed
+ * @old: the word before
+ * @hardware_cpu: the CPU number that the hardware gave inside the section; @cpu in sections that
+ *	do not read it
  */
-struct hab_rseq_take {
-	uint64_t least;
-	uint64_t want;
+struct hab_rseq_out {
 	uint64_t old;
-	uint64_t taken;
 	uint32_t hardware_cpu;
 };
 
-/* Who registered this process's threads. */
+/* Which code registered this process's threads. */
 enum hab_rseq_owner {
-	HAB_RSEQ_NONE, /* nobody: kernel, seccomp or architecture forbid it */
+	HAB_RSEQ_NONE, /* none: kernel, seccomp or architecture forbid it */
 	HAB_RSEQ_LIBC,
 	HAB_RSEQ_OWN,
 };
@@ -66,24 +71,24 @@ extern ptrdiff_t hab_rseq_offset; /* from the thread pointer, the same for all t
  *
  * The first call decides for the process; later threads register likewise.
  *
- * Return: who registered; HAB_RSEQ_NONE if this thread cannot run sections.
+ * Return: the owner; HAB_RSEQ_NONE if this thread cannot run sections.
  */
 enum hab_rseq_owner hab_rseq_attach(void);
 
-/* If there are none, the reason in a few words. */
+/* The reason for HAB_RSEQ_NONE, in a few words. */
 const char *hab_rseq_why_not(void);
 
-/* Undoes an own registration of the calling thread. */
+/* Undoes the library's own registration of the calling thread. */
 void hab_rseq_detach(void);
 
-static inline struct rseq *hab_rseq_area(void)
+static inline hab_tls_rseq *hab_rseq_area(void)
 {
-	return (struct rseq *)((char *)__builtin_thread_pointer() + hab_rseq_offset);
+	return hab_tls_rseq_at(hab_rseq_offset);
 }
 
-static inline uint32_t hab_rseq_cpu(const struct rseq *area)
+static inline uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
 {
-	return __atomic_load_n(&area->cpu_id_start, __ATOMIC_RELAXED);
+	return *(const volatile uint32_t HAB_TLS_RSEQ *)&area->cpu_id_start;
 }
 
 #if defined(__x86_64__) && !defined(HAB_NO_RSEQ)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Thread-local data by its offset from the thread pointer. On x86-64 the segment
- * register does the addition; the sanitizers do not know such pointers, so their
- * builds go the generic way.
+ * Thread-local data by its offset from the thread pointer. On x86-64 the segment register does the
+ * addition. The sanitizers cannot handle such pointers, so their builds use plain ones.
  */
 #ifndef HAB_LIB_TLS_H
 #define HAB_LIB_TLS_H
@@ -10,7 +9,7 @@
 #include <linux/rseq.h>
 #include <stddef.h>
 
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 
 #if defined(__x86_64__) && defined(__SEG_FS) && !defined(__SANITIZE_ADDRESS__) && \
 	!defined(__SANITIZE_THREAD__) && !defined(HAB_GENERIC_TLS)
@@ -21,7 +20,7 @@
 #define HAB_TLS_AT(off) ((char *)__builtin_thread_pointer() + (off))
 #endif
 
-/* In assembly clang forgets the segment of a memory operand, so there the area has none. */
+/* clang drops the segment of a memory operand in assembly, so its area has none. */
 #if defined(__clang__)
 #define HAB_TLS_RSEQ
 #define HAB_TLS_RSEQ_AT(off) ((char *)__builtin_thread_pointer() + (off))

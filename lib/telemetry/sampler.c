@@ -2,12 +2,12 @@
 /*
  * Samples of a thread's allocations, at random distances in bytes.
  *
- * The hard case is the handler: it runs inside an allocation and may allocate
- * itself. While it runs the thread is not sampled, and the TLAB is open to it.
+ * The hard case is the handler: it runs inside an allocation and may allocate. Meanwhile the thread
+ * is not sampled, and the handler may use the TLAB.
  */
 #include <errno.h>
 
-#include "core/throttle/logarithm.h"
+#include "core/logarithm.h"
 #include "lib/telemetry/sampler.h"
 
 #define LN2_Q32 2977044472ull /* ln 2 with 32 bits of fraction */
@@ -98,13 +98,13 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 	sample.weight = thread->since_sample + counted;
 	thread->since_sample = 0;
 	thread->until_sample = draw_distance(thread);
-	/* Whatever happens in there may allocate. */
+	/* The handler may allocate. */
 	thread->sampling = true;
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
 		handler(&sample, heap->sample_context);
 	if (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
-		hab_events_raise(thread, HAB_EVENT_SAMPLE, sample.weight, counted, size);
+		hab_event_report(thread, HAB_EVENT_SAMPLE, sample.weight, counted, size);
 		hab_usdt_object(heap, address, size, sample.weight);
 	}
 	thread->sampling = false;
@@ -120,7 +120,7 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes)
 
 int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context)
 {
-	/* A thread that sees the handler sees the context. */
+	/* The release below: a thread that sees the handler sees the context. */
 	if (handler)
 		heap->sample_context = context;
 	__atomic_store_n(&heap->sample_handler, handler, __ATOMIC_RELEASE);

@@ -2,8 +2,8 @@
 /*
  * The probes of usdt.h.
  *
- * The hard case is otel_memory:free. A heap frees no object; all die at once, when
- * the heap is reset. So those that were told as allocated are remembered until then.
+ * The hard case is otel_memory:free. A heap frees all objects at once, by a reset. So the objects
+ * that otel_memory:alloc has reported are kept in a list until then.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 #define STAP_SDT_ARG_CONSTRAINT nr
 #include <sys/sdt.h>
 #else
-/* Built without: nobody can raise a semaphore either. */
+/* Built without probes: no tracer can raise a semaphore either. */
 #define DTRACE_PROBE1(provider, probe, a)	((void)(a))
 #define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define DTRACE_PROBE6(provider, probe, a, b, c, d, e, f) \
@@ -34,7 +34,7 @@ volatile unsigned short otel_memory_alloc_semaphore SEMAPHORE;
 volatile unsigned short otel_memory_free_semaphore SEMAPHORE;
 
 struct hab_usdt_objects {
-	uint32_t nr; /* ever; the first HAB_USDT_OBJECTS are kept */
+	uint32_t nr; /* of all; the first HAB_USDT_OBJECTS are in the list */
 	void *addresses[HAB_USDT_OBJECTS];
 };
 
@@ -58,7 +58,7 @@ void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *r
 			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
 		break;
 	case HAB_EVENT_SAMPLE:
-		/* The event may be wanted for otel_memory:alloc only. */
+		/* The listener may be at otel_memory:alloc only. */
 		if (!hab_sample_semaphore)
 			break;
 		DTRACE_PROBE6(hab, sample, heap->name, report->tag, report->bytes,
@@ -67,7 +67,7 @@ void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *r
 	}
 }
 
-/* The heap's list, made by the first thread that needs it; NULL if there is no memory. */
+/* The heap's list, made at the first use; NULL if there is no memory. */
 static struct hab_usdt_objects *objects_of(struct hab_heap *heap)
 {
 	struct hab_usdt_objects *objects = __atomic_load_n(&heap->usdt_objects, __ATOMIC_ACQUIRE);
@@ -95,7 +95,7 @@ void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t
 	objects = objects_of(heap);
 	if (objects) {
 		number = __atomic_load_n(&objects->nr, __ATOMIC_RELAXED);
-		/* Beyond the limit the count stands still, so it cannot wrap. */
+		/* At the limit the count stops, so it cannot wrap. */
 		if (number < HAB_USDT_OBJECTS)
 			number = __atomic_fetch_add(&objects->nr, 1, __ATOMIC_RELAXED);
 		if (number < HAB_USDT_OBJECTS)

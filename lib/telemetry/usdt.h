@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Static probes (USDT): the same events for tracers that have no module to ask, and the two
- * that OpenTelemetry's profiler looks for. A probe is a nop; its semaphore, which the
- * tracer raises, says whether it is worth to go there.
+ * Static probes (USDT): the same events for tracers on machines without the module, and the two
+ * that OpenTelemetry's profiler uses. A probe is a nop. A tracer raises the probe's semaphore, and
+ * the library skips probes whose semaphore is 0.
  *
  *   hab:refill       heap, bytes, chunk_bytes, cpu, domain, level, restarts, waste_bytes
  *                    (process backend only)
@@ -10,14 +10,14 @@
  *   hab:outside      the same
  *   hab:sample       the same
  *   otel_memory:alloc   address, size, bytes it stands for
- *   otel_memory:free    address, of one that otel_memory:alloc told
+ *   otel_memory:free    address of an object that otel_memory:alloc has reported
  *
  * heap and tag are strings, numbers as in struct hab_event of uapi/hab.h.
  */
 #ifndef HAB_LIB_USDT_H
 #define HAB_LIB_USDT_H
 
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 
 /* Raised by tracers; sys/sdt.h prescribes the names. */
 extern volatile unsigned short hab_refill_semaphore, hab_tlab_semaphore, hab_outside_semaphore,
@@ -31,19 +31,20 @@ static inline uint32_t hab_usdt_wanted(void)
 	       (hab_sample_semaphore || otel_memory_alloc_semaphore) << HAB_EVENT_SAMPLE;
 }
 
-/* A refill of a heap that the kernel knows nothing of. */
+/* A refill of the process backend. */
 void hab_usdt_refill(const struct hab_heap *heap, const struct hab_ioc_refill *refill);
 
 /* An event of another kind. */
 void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *report);
 
 /*
- * A sampled object, for OpenTelemetry: until the heap is reset or destroyed. At most
- * HAB_USDT_OBJECTS are remembered; the free of later ones is never told.
+ * A sampled object, for OpenTelemetry. Its address is kept until the heap is reset or destroyed; of
+ * at most HAB_USDT_OBJECTS objects, and the free of later ones is not reported.
  */
 #define HAB_USDT_OBJECTS 4096
 void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight);
-/* All of the heap's objects die. Nobody samples meanwhile. */
+
+/* Reports those objects as free. No thread samples meanwhile. */
 void hab_usdt_free_objects(struct hab_heap *heap);
 
 #endif /* HAB_LIB_USDT_H */

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes records for `habd --replay`, always the same for the same options, and
- * says on standard error what must come out of them.
+ * Writes a recording for `habd --replay`, always the same for the same options, and its sums on
+ * standard error.
  *
  *	make_records [OPTION]... FILE		"-": standard output
  *
  *	--samples N	how many samples in all (default 1000)
  *	--processes N	of how many processes, in turn (default 1)
- *	--pid N		tgid of the first process, the next ones follow (default 500000000:
- *			no process has it, so that frames get no names from maps)
+ *	--pid N		tgid of the first process, the next ones follow (default 500000000, which
+ *			no process has, so that frames get no names)
  *	--comm NAME	of the first process; the others are NAME-1, NAME-2, ... (default maker)
  *	--threads N	of each process, in turn (default 1); thread 0 is the process
  *	--cgroups N	cgroup ids 1 to N, by process (default: none, id 0)
  *	--stacks N	how many different stacks, in turn (default 10)
  *	--depth N	frames of each, 1 to 64 (default 8); the last 2 are the same in all stacks
- *	--addresses LIST every stack is these absolute addresses, leaf first, hexadecimal, with
- *			commas: those of a process that lives, see --pid. Overrides --stacks
+ *	--addresses LIST the absolute addresses of the only stack, leaf first, hexadecimal, with
+ *			commas; of a living process, see --pid. Overrides --stacks
  *	--thread-stacks	stacks are sent by the threads (HAB_RECORD_STACK), not by the kernel
  *	--kinds LIST	of refill, tlab, outside, sample; in turn (default refill)
  *	--tags LIST	the objects' types, in turn (default: none)
@@ -24,17 +24,13 @@
  *	--keep N	each sample was kept with the probability 1 / N (default 1)
  *	--start-ns N	time of the first sample (default 1000000000)
  *	--step-us N	from one sample to the next, in their own clock (default 1000)
- *	--pace-ms N	wait this long between two samples, each written out at once: for a pipe
- *			(default 0)
- *	--live		the processes are real: each starts, has its one sample written out, and is
- *			killed when 16 more have started. For a pipe; no --pid, --samples, --pace-ms
+ *	--pace-ms N	wait this long between two samples, for a pipe (default 0)
+ *	--live		the processes are real: each is started, has one sample, and is killed after
+ *			16 more have been started. For a pipe; without --pid, --samples, --pace-ms
  *
- * What it says, one a line: samples= bytes= estimate= weight= objects= (the sum of
- * 1 / probability) and, with several kinds, kind_NAME= samples of it; with --live a_second=
- * processes. The estimate is that of habd: each sample's bytes * N.
- *
- * The hard case is frames that nothing can resolve and that are all different, as
- * --stacks 100000 wants: each gets an address of its own, in no mapping.
+ * The sums, one a line: samples= bytes= estimate= weight= objects= (the sum of 1 / probability)
+ * and, with several kinds, kind_NAME= for the samples of each; with --live a_second= processes.
+ * The estimate is that of habd: the bytes of each sample * --keep.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -50,6 +46,7 @@
 #include <unistd.h>
 
 #include "bpf/records.h"
+#include "daemon/shared/kinds.h"
 
 #define LIST_MAX   16
 #define ALIVE	   16
@@ -81,13 +78,6 @@ static struct {
 	.start_ns = 1000000000,
 	.step_us = 1000,
 	.comm = "maker",
-};
-
-static const char *const kind_names[HAB_EVENT_KINDS] = {
-	[HAB_EVENT_REFILL] = "refill",
-	[HAB_EVENT_TLAB] = "tlab",
-	[HAB_EVENT_OUTSIDE] = "outside",
-	[HAB_EVENT_SAMPLE] = "sample",
 };
 
 static FILE *output;
@@ -142,14 +132,12 @@ static void split_addresses(char *value)
 
 static unsigned int kind_of(uint64_t i)
 {
-	unsigned int kind;
+	const char *name = set.kinds.count ? set.kinds.items[i % set.kinds.count] : "refill";
+	enum hab_event_kind kind = kind_number(name);
 
-	if (!set.kinds.count)
-		return HAB_EVENT_REFILL;
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		if (!strcmp(kind_names[kind], set.kinds.items[i % set.kinds.count]))
-			return kind;
-	refuse("no kind of event", set.kinds.items[i % set.kinds.count]);
+	if (kind == HAB_EVENT_KINDS)
+		refuse("no kind of event", name);
+	return kind;
 }
 
 static uint64_t address(uint64_t stack, uint64_t depth)
@@ -158,14 +146,13 @@ static uint64_t address(uint64_t stack, uint64_t depth)
 		return set.addresses[depth];
 	if (depth + COMMON >= set.depth)
 		return 0x10000 * (set.depth - depth);
-	/* As many as are asked for, in the half of user space that has no mappings here. */
+	/* All different, and in no mapping. */
 	return 0x100000000ull + (stack * HAB_STACK_DEPTH + depth) * 16;
 }
 
-static void write_record(const void *record, uint32_t length)
+static void write_bytes(const void *bytes, size_t size)
 {
-	if (fwrite(&length, sizeof(length), 1, output) != 1 ||
-	    fwrite(record, length, 1, output) != 1) {
+	if (fwrite(bytes, size, 1, output) != 1) {
 		perror("make_records: the file cannot be written");
 		exit(1);
 	}
@@ -193,6 +180,7 @@ static void write_heap(uint64_t process)
 {
 	struct hab_record_heap heap = {
 		.head = { .type = HAB_RECORD_HEAP,
+			  .size = sizeof(heap),
 			  .pid = (uint32_t)pid_of(process),
 			  .tid = (uint32_t)pid_of(process),
 			  .time_ns = set.start_ns },
@@ -201,7 +189,7 @@ static void write_heap(uint64_t process)
 
 	write_comm(heap.comm, process);
 	strncpy(heap.heap_name, heap_of(process), HAB_NAME_LEN - 1);
-	write_record(&heap, sizeof(heap));
+	write_bytes(&heap, sizeof(heap));
 }
 
 static void fill_sample(struct hab_record_sample *sample, uint64_t i)
@@ -210,6 +198,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 	uint64_t pid = pid_of(process);
 
 	sample->head.type = HAB_RECORD_SAMPLE;
+	sample->head.size = sizeof(*sample);
 	sample->head.pid = (uint32_t)pid;
 	sample->head.tid = (uint32_t)(pid + i / set.processes % set.threads);
 	sample->head.time_ns = set.start_ns + i * set.step_us * 1000;
@@ -245,20 +234,21 @@ static void write_sample(uint64_t i)
 
 	fill_sample(&sample, i);
 	for (j = 0; j < set.depth && !set.thread_stacks; j++) {
-		sample.frames[j].status = 2;
+		sample.frames[j].status = HAB_FRAME_ADDRESS;
 		sample.frames[j].offset = address(i % set.stacks, j);
 	}
 	sample.nr_frames = j;
-	write_record(&sample, sizeof(sample));
+	write_bytes(&sample, sizeof(sample));
 	if (!set.thread_stacks)
 		return;
 	stack.head = sample.head;
 	stack.head.type = HAB_RECORD_STACK;
+	stack.head.size = sizeof(stack);
 	stack.sample_id = sample.sample_id;
 	stack.nr_frames = (uint32_t)set.depth;
 	for (j = 0; j < set.depth; j++)
 		stack.frames[j] = address(i % set.stacks, j);
-	write_record(&stack, sizeof(stack));
+	write_bytes(&stack, sizeof(stack));
 }
 
 static void end_process(pid_t pid)
@@ -269,7 +259,7 @@ static void end_process(pid_t pid)
 	}
 }
 
-/* A process of this program, so that its addresses have names. */
+/* A process of this program: its addresses have names. */
 static pid_t start_process(void)
 {
 	pid_t pid = fork();
@@ -315,7 +305,7 @@ static void write_live(void)
 	fprintf(stderr, "a_second=%.0f\n", (double)set.processes / seconds);
 }
 
-static void say_sums(void)
+static void print_sums(void)
 {
 	unsigned int kind;
 
@@ -324,7 +314,7 @@ static void say_sums(void)
 		"\nobjects=%" PRIu64 "\n",
 		set.samples, sums[0], sums[1], sums[2], sums[3]);
 	for (kind = 0; kind < HAB_EVENT_KINDS && set.kinds.count > 1; kind++)
-		fprintf(stderr, "kind_%s=%" PRIu64 "\n", kind_names[kind], kind_samples[kind]);
+		fprintf(stderr, "kind_%s=%" PRIu64 "\n", kind_name(kind), kind_samples[kind]);
 }
 
 static void parse(int argc, char **argv)
@@ -420,12 +410,15 @@ static void write_samples(void)
 
 int main(int argc, char **argv)
 {
+	const struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+
 	parse(argc, argv);
 	output = strcmp(argv[optind], "-") ? fopen(argv[optind], "we") : stdout;
 	if (!output) {
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));
 		return 1;
 	}
+	write_bytes(&head, sizeof(head));
 	if (set.live)
 		write_live();
 	else
@@ -434,6 +427,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));
 		return 1;
 	}
-	say_sums();
+	print_sums();
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* daemon/samples/hold.c: samples between their coming and the end of their window. */
+/* Pending samples (daemon/samples/pending.c), from their record to the end of their window. */
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
@@ -28,25 +28,25 @@ static void add(void *context, uint32_t number, const struct stack_key *key,
 	sums->estimate += counts->estimate;
 }
 
-FIXTURE(hold)
+FIXTURE(pending)
 {
 	struct stack_table *stacks;
-	struct hold *hold;
+	struct pending *pending;
 };
 
-FIXTURE_SETUP(hold)
+FIXTURE_SETUP(pending)
 {
 	self->stacks = stacks_new(100);
-	self->hold = hold_new(self->stacks);
+	self->pending = pending_new(self->stacks);
 }
 
-FIXTURE_TEARDOWN(hold)
+FIXTURE_TEARDOWN(pending)
 {
-	hold_free(self->hold);
+	pending_free(self->pending);
 	stacks_free(self->stacks);
 }
 
-static struct sums sums_of(struct _test_data_hold *self)
+static struct sums sums_of(struct _test_data_pending *self)
 {
 	struct sums sums = { 0 };
 
@@ -54,14 +54,14 @@ static struct sums sums_of(struct _test_data_hold *self)
 	return sums;
 }
 
-/* Candidate @candidate of a window with @quota, kept for now with probability 1/4. */
-static void take(struct _test_data_hold *self, uint64_t window, uint32_t quota, uint32_t slot,
+/* Candidate @candidate of a window with @quota: one event of 4 is a candidate. */
+static void take(struct _test_data_pending *self, uint64_t window, uint32_t quota, uint32_t slot,
 		 uint64_t candidate, uint64_t now_ns)
 {
-	const uint64_t frames[] = { 1, 2, 3 };
-	struct stack_key key = { .pid = 1, .nr_frames = 3, .frames = frames };
-	struct stack_event event = { .time_ns = now_ns };
-	struct hab_record_sample sample = {
+	struct sample *sample = calloc(1, sizeof(*sample) + 3 * sizeof(uint64_t));
+
+	*sample = (struct sample){
+		.time_ns = now_ns,
 		.window = window,
 		.quota = quota,
 		.slot = slot,
@@ -71,21 +71,23 @@ static void take(struct _test_data_hold *self, uint64_t window, uint32_t quota, 
 		.parts = 1,
 		.bytes = candidate,
 		.weight = 10,
+		.key.pid = 1,
+		.key.nr_frames = 3,
 	};
-
-	hold_announce(self->hold, &sample, now_ns);
-	hold_add(self->hold, &sample, &key, &event, now_ns);
+	sample->key.frames[0] = 1;
+	pending_announce(self->pending, sample, now_ns);
+	pending_add(self->pending, sample);
 }
 
-static void end(struct _test_data_hold *self, uint64_t window, uint32_t quota, uint64_t candidates,
-		uint64_t now_ns)
+static void end(struct _test_data_pending *self, uint64_t window, uint32_t quota,
+		uint64_t candidates, uint64_t now_ns)
 {
 	struct hab_window_event event = { window, candidates, quota, 0 };
 
-	hold_end(self->hold, &event, now_ns);
+	pending_end_window(self->pending, &event, now_ns);
 }
 
-TEST_F(hold, the_last_in_each_slot_stays_with_the_final_probability)
+TEST_F(pending, the_last_in_each_slot_stays_with_the_final_probability)
 {
 	struct sums sums;
 
@@ -93,28 +95,28 @@ TEST_F(hold, the_last_in_each_slot_stays_with_the_final_probability)
 	take(self, 1, 2, 1, 2, SECOND);
 	take(self, 1, 2, 1, 5, SECOND);
 	end(self, 1, 2, 8, SECOND);
-	hold_flush(self->hold, 2 * SECOND);
+	pending_flush(self->pending, 2 * SECOND);
 	sums = sums_of(self);
 	EXPECT_EQ(2, sums.samples);
 	EXPECT_EQ(1 + 5, sums.bytes);
 	EXPECT_EQ(30, sums.weight);
 	/* 1/4 of the events were candidates, and 2 of 8 of these were kept. */
 	EXPECT_EQ((1 + 5) * 16, sums.estimate);
-	EXPECT_EQ(1, hold_counts(self->hold)->replaced);
-	EXPECT_EQ(0, hold_counts(self->hold)->unfinished);
+	EXPECT_EQ(1, pending_counts(self->pending)->replaced);
+	EXPECT_EQ(0, pending_counts(self->pending)->unfinished);
 }
 
-TEST_F(hold, the_order_in_which_stacks_came_does_not_matter)
+TEST_F(pending, stacks_may_come_in_any_order)
 {
 	take(self, 1, 1, 0, 5, SECOND);
 	take(self, 1, 1, 0, 1, SECOND);
 	end(self, 1, 1, 5, SECOND);
-	hold_flush(self->hold, 2 * SECOND);
+	pending_flush(self->pending, 2 * SECOND);
 	EXPECT_EQ(5, sums_of(self).bytes);
 	EXPECT_EQ(20, sums_of(self).weight);
 }
 
-TEST_F(hold, a_sample_that_is_held_at_a_mark_is_only_in_what_follows)
+TEST_F(pending, a_sample_that_is_pending_at_a_mark_counts_after_it)
 {
 	struct stack_mark *mark;
 	struct sums first = { 0 }, second = { 0 };
@@ -124,71 +126,81 @@ TEST_F(hold, a_sample_that_is_held_at_a_mark_is_only_in_what_follows)
 	mark = stacks_mark(self->stacks);
 	EXPECT_EQ(0, first.samples);
 	end(self, 1, 1, 1, SECOND);
-	hold_flush(self->hold, 2 * SECOND);
+	pending_flush(self->pending, 2 * SECOND);
 	stacks_visit(self->stacks, mark, add, &second);
 	EXPECT_EQ(1, second.samples);
 	stacks_unmark(self->stacks, mark);
 }
 
-TEST_F(hold, a_straggler_still_belongs_to_its_window)
+TEST_F(pending, a_sample_that_comes_late_still_belongs_to_its_window)
 {
 	take(self, 1, 1, 0, 1, SECOND);
 	end(self, 1, 1, 4, SECOND);
-	hold_flush(self->hold, SECOND + SECOND / 10);
+	pending_flush(self->pending, SECOND + SECOND / 10);
 	take(self, 1, 1, 0, 3, SECOND + SECOND / 5);
-	hold_flush(self->hold, 2 * SECOND);
+	pending_flush(self->pending, 2 * SECOND);
 	EXPECT_EQ(1, sums_of(self).samples);
 	EXPECT_EQ(3 * 16, sums_of(self).estimate);
 }
 
-TEST_F(hold, what_is_held_is_shown_and_counts_once_when_it_is_final)
+TEST_F(pending, pending_samples_are_shown_and_count_once_when_final)
 {
 	take(self, 1, 2, 0, 1, SECOND);
 	EXPECT_EQ(1, sums_of(self).samples);
 	EXPECT_EQ(4, sums_of(self).estimate);
 	take(self, 1, 2, 0, 3, SECOND);
-	/* One after the third is expected to have come: 2 of 4. */
+	/* One more is expected after the third: 2 of 4. */
 	EXPECT_EQ(1, sums_of(self).samples);
 	EXPECT_EQ(3 * 8, sums_of(self).estimate);
 	end(self, 1, 2, 4, SECOND);
-	hold_flush(self->hold, 2 * SECOND);
+	pending_flush(self->pending, 2 * SECOND);
 	EXPECT_EQ(1, sums_of(self).samples);
 	EXPECT_EQ(3 * 8, sums_of(self).estimate);
 }
 
-TEST_F(hold, a_window_whose_end_does_not_come_is_finished_and_counted)
+TEST_F(pending, a_window_whose_end_is_lost_is_finished_and_counted)
 {
 	take(self, 1, 2, 0, 1, SECOND);
 	take(self, 1, 2, 1, 7, SECOND);
-	hold_flush(self->hold, 6 * SECOND);
-	EXPECT_EQ(0, hold_counts(self->hold)->unfinished);
-	hold_flush(self->hold, 7 * SECOND);
-	EXPECT_EQ(1, hold_counts(self->hold)->unfinished);
+	pending_flush(self->pending, 6 * SECOND);
+	EXPECT_EQ(0, pending_counts(self->pending)->unfinished);
+	pending_flush(self->pending, 7 * SECOND);
+	EXPECT_EQ(1, pending_counts(self->pending)->unfinished);
 	EXPECT_EQ(2, sums_of(self).samples);
 }
 
-TEST_F(hold, memory_is_bounded_and_no_sample_is_lost_to_that)
+TEST_F(pending, memory_is_bounded_and_no_sample_is_lost_by_that)
 {
 	uint32_t i;
 
 	for (i = 0; i < 100000; i++)
 		take(self, 1 + i / 10000, 10000, i % 10000, i % 10000 + 1, SECOND);
-	EXPECT_GT(hold_counts(self->hold)->early, 0);
+	EXPECT_GT(pending_counts(self->pending)->early, 0);
 	EXPECT_EQ(100000, sums_of(self).samples);
 	for (i = 0; i < 10; i++)
 		end(self, 1 + i, 10000, 10000, SECOND);
-	hold_flush(self->hold, 2 * SECOND);
+	pending_flush(self->pending, 2 * SECOND);
 	EXPECT_EQ(100000, sums_of(self).samples);
 	EXPECT_EQ(10ull * 10000 * 10001 / 2 * 4, sums_of(self).estimate);
 }
 
-TEST_F(hold, an_impossible_slot_takes_no_memory_and_an_unknown_end_none)
+TEST_F(pending, an_impossible_slot_and_an_unknown_window_take_no_memory)
 {
 	take(self, 1, UINT32_MAX, UINT32_MAX - 1, 1, SECOND);
 	end(self, 77, 1, 1, SECOND);
 	EXPECT_EQ(1, sums_of(self).samples);
-	hold_flush_all(self->hold);
+	pending_flush_all(self->pending);
 	EXPECT_EQ(1, sums_of(self).samples);
+}
+
+TEST_F(pending, a_sample_without_a_window_is_final_at_once)
+{
+	struct sums sums = { 0 };
+
+	take(self, 0, 0, 0, 7, SECOND);
+	stacks_visit_settled(self->stacks, NULL, add, &sums);
+	EXPECT_EQ(1, sums.samples);
+	EXPECT_EQ(7 * 4, sums.estimate);
 }
 
 TEST_HARNESS_MAIN

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes records for `habd --replay`: samples of its own functions, and all the
- * odd ones, then says on standard output what must come out of them.
+ * Writes a recording for `habd --replay`: samples of its own functions, and malformed records.
  *
- *	replay_gen FILE EXPECTED	writes the scenario and what it must give, says
- *					"written", and lives until its standard input ends
- *	replay_gen --pace FILE		writes a sample each 10 ms until it is killed
- *	replay_gen --many FILE EXPECTED	the same for very many different stacks, and
- *					does not wait
+ * replay_gen FILE EXPECTED
+ *	writes the recording and the sums that habd must show, prints "written", and lives until its
+ *	standard input ends
+ * replay_gen --many FILE EXPECTED
+ *	the same with very many different stacks; ends at once
+ * replay_gen --pace FILE
+ *	writes a sample every 10 ms until it is killed
  *
- * The hard case is that maps are read while a process lives, and names must
- * come out right after it has gone. So it stays alive until the test, having
- * seen habd take all records, ends it, and only then are names asked for.
+ * habd reads the maps of a process while it lives. So this program lives until habd has read all
+ * records.
  */
 #include <execinfo.h>
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static uint64_t main_base;
 static void *stack_frames[HAB_STACK_DEPTH];
 static unsigned int stack_depth;
 
-/* Named as libhab's functions are: it must not count as the site. */
+/* Named as a function of libhab: the site must be its caller. */
 __attribute__((noinline)) void hab_fake_refill(void);
 __attribute__((noinline)) void test_allocates_alpha(void);
 __attribute__((noinline)) void test_allocates_beta(void);
@@ -70,10 +70,11 @@ void test_parent(void (*child)(void))
 	__asm__ volatile("" ::: "memory");
 }
 
-static void emit(const void *record, uint32_t length)
+/* Sets the record's size, too. */
+static void emit(void *record, uint32_t size)
 {
-	fwrite(&length, sizeof(length), 1, output);
-	fwrite(record, length, 1, output);
+	((struct hab_record_head *)record)->size = size;
+	fwrite(record, size, 1, output);
 }
 
 static struct hab_record_sample new_sample(uint64_t bytes, uint64_t probability)
@@ -100,12 +101,12 @@ static uint64_t estimate(const struct hab_record_sample *sample)
 	return (uint64_t)((scaled + sample->probability / 2) / sample->probability);
 }
 
-static void emit_sample(const struct hab_record_sample *sample)
+static void emit_sample(struct hab_record_sample *sample)
 {
 	total_samples++;
 	total_bytes += sample->bytes;
 	total_estimate += estimate(sample);
-	/* As the BPF program sends it: it ends with the frames that are there. */
+	/* As the BPF program sends it: it ends after the last frame. */
 	emit(sample, offsetof(struct hab_record_sample, frames) +
 			     sample->nr_frames * sizeof(sample->frames[0]));
 }
@@ -124,7 +125,7 @@ static void emit_stack(const struct hab_record_sample *sample, uint32_t tid)
 	emit(&stack, sizeof(stack));
 }
 
-/* As the kernel gives them: build id and offset; frame 0 is no return address. */
+/* As from the kernel: build id and offset; frame 0 is no return address. */
 static void kernel_frames(struct hab_record_sample *sample)
 {
 	unsigned int i;
@@ -132,10 +133,10 @@ static void kernel_frames(struct hab_record_sample *sample)
 	for (i = 0; i < stack_depth; i++) {
 		uint64_t offset = (uint64_t)(uintptr_t)stack_frames[i] - main_base;
 
-		/* Those of libc have another build id; they are not what is tested. */
+		/* The frames of libc have another build id, and are not needed. */
 		if (offset > 1 << 20)
 			break;
-		sample->frames[i].status = 1;
+		sample->frames[i].status = HAB_FRAME_FILE;
 		memcpy(sample->frames[i].build_id, build_id, sizeof(build_id));
 		sample->frames[i].offset = offset - (i == 0);
 	}
@@ -161,7 +162,7 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *context)
 			note = content + ((head->n_descsz + 3) & ~3u);
 		}
 	}
-	/* The first is the main program. Linkers here put offset = address in the file. */
+	/* The first is the main program, in which offsets in the file are addresses. */
 	main_base = info->dlpi_addr;
 	return 1;
 }
@@ -180,7 +181,7 @@ static void scenario_thread_stacks(void)
 	}
 }
 
-/* An object that was kept more than once: its stack comes once, and is all its parts'. */
+/* An object with several parts that were kept: one stack for all of them. */
 static void scenario_parts(void)
 {
 	test_parent(test_allocates_alpha);
@@ -219,7 +220,7 @@ static void scenario_late_stacks(void)
 		emit_sample(&sample);
 		kernel_estimate += estimate(&sample);
 		now_ns += 600 * MS;
-		/* Too late; and, for the odd ones, of another thread. */
+		/* Too late; every second one also from another thread. */
 		emit_stack(&sample, sample.head.tid + (i & 1));
 		total_late++;
 	}
@@ -233,19 +234,19 @@ static void scenario_no_names(void)
 	/* An address that is in no mapping. */
 	sample = new_sample(778, CERTAIN);
 	sample.nr_frames = 2;
-	sample.frames[0].status = 2;
+	sample.frames[0].status = HAB_FRAME_ADDRESS;
 	sample.frames[0].offset = 0xdead0000;
-	sample.frames[1].status = 2;
+	sample.frames[1].status = HAB_FRAME_ADDRESS;
 	sample.frames[1].offset = 0xffffffffffffffffull;
 	emit_sample(&sample);
-	/* A build id that nobody has ever seen. */
+	/* An unknown build id. */
 	sample = new_sample(779, CERTAIN);
 	sample.nr_frames = 1;
-	sample.frames[0].status = 1;
+	sample.frames[0].status = HAB_FRAME_FILE;
 	memset(sample.frames[0].build_id, 0xab, sizeof(sample.frames[0].build_id));
 	sample.frames[0].offset = 0x1234;
 	emit_sample(&sample);
-	/* A process that has gone. */
+	/* A process that has ended. */
 	sample = new_sample(780, CERTAIN);
 	sample.head.pid = sample.head.tid = 0x7ffffff0;
 	emit_sample(&sample);
@@ -281,11 +282,10 @@ static void scenario_malformed(void)
 	struct hab_record_sample sample = new_sample(1, CERTAIN);
 	struct hab_record_stack stack = { .head = { .type = HAB_RECORD_STACK } };
 
-	emit(&sample, 3);
 	sample.nr_frames = 0;
-	emit(&sample, offsetof(struct hab_record_sample, frames) - 1);
+	emit(&sample, offsetof(struct hab_record_sample, frames) - 8);
 	sample.nr_frames = HAB_STACK_DEPTH;
-	emit(&sample, sizeof(sample) - 1);
+	emit(&sample, sizeof(sample) - 8);
 	sample.nr_frames = HAB_STACK_DEPTH + 1;
 	emit(&sample, sizeof(sample));
 	sample.head.type = 99;
@@ -293,8 +293,8 @@ static void scenario_malformed(void)
 	stack.nr_frames = 0xffffffff;
 	emit(&stack, sizeof(stack));
 	stack.nr_frames = 2;
-	emit(&stack, offsetof(struct hab_record_stack, frames) + 15);
-	total_malformed += 7;
+	emit(&stack, offsetof(struct hab_record_stack, frames) + 8);
+	total_malformed += 6;
 }
 
 static void scenario_other_samples(void)
@@ -322,7 +322,7 @@ static int pace(void)
 	}
 }
 
-/* Each of another process and with other frames, so each another stack. */
+/* Each with another process and other frames: all stacks are different. */
 static void scenario_many(void)
 {
 	for (unsigned int i = 0; i < 5000; i++) {
@@ -331,7 +331,7 @@ static void scenario_many(void)
 		now_ns += MS;
 		sample.head.pid = sample.head.tid = 0x70000000 + i;
 		for (unsigned int j = 0; j < HAB_STACK_DEPTH; j++) {
-			sample.frames[j].status = 1;
+			sample.frames[j].status = HAB_FRAME_FILE;
 			memset(sample.frames[j].build_id, 0xcd, sizeof(build_id));
 			sample.frames[j].offset = (uint64_t)i << 20 | j << 8;
 		}
@@ -340,7 +340,7 @@ static void scenario_many(void)
 	}
 }
 
-static void say_expected(FILE *expected)
+static void write_expected(FILE *expected)
 {
 	fprintf(expected,
 		"pid=%d\nsamples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64
@@ -366,7 +366,7 @@ static int write_scenario(const char *file, const char *expected_file, bool many
 		perror(file);
 		return 1;
 	}
-	say_expected(expected);
+	write_expected(expected);
 	if (fclose(expected))
 		return 1;
 	puts("written");
@@ -383,6 +383,7 @@ int main(int argc, char **argv)
 		.comm = "replay_gen",
 		.heap_name = "test",
 	};
+	struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
 	bool pacing = argc == 3 && !strcmp(argv[1], "--pace");
 	bool many = argc == 4 && !strcmp(argv[1], "--many");
 	const char *file;
@@ -399,6 +400,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	dl_iterate_phdr(find_build_id, NULL);
+	fwrite(&head, sizeof(head), 1, output);
 	emit(&heap, sizeof(heap));
 	return pacing ? pace() : write_scenario(file, argv[argc - 1], many);
 }

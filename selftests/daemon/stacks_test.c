@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests the table of stacks against a plain model: what was added since each mark.
- *
- * Hard case: marks come and go while stacks are folded, and no sum may change by that.
+ * Tests the stack table against a plain model: the samples that were added since each mark. Marks
+ * come and go while stacks are folded, and no sum may change by that.
  */
 #include "kselftest_harness.h"
 
-#include "daemon/samples/sample_log.h"
 #include "daemon/samples/stacks.h"
 
 #define MARKS  12
@@ -23,7 +21,7 @@ FIXTURE(table)
 {
 	struct stack_table *table;
 	struct model models[MARKS + 1]; /* the last is since the start */
-	uint64_t state, now;
+	uint64_t state;
 };
 
 FIXTURE_SETUP(table)
@@ -43,28 +41,43 @@ static uint64_t draw(uint64_t *state, uint64_t below)
 	return (*state >> 33) % below;
 }
 
+#define CERTAIN (1ull << 32)
+
+/* A sample of the process @pid, which the log has as its thread, too. */
+static void add_sample(struct stack_table *table, uint32_t pid, uint64_t bytes,
+		       uint64_t probability)
+{
+	struct sample *sample = calloc(1, sizeof(*sample) + 2 * sizeof(uint64_t));
+
+	sample->bytes = bytes;
+	sample->probability = probability;
+	sample->parts = 1;
+	sample->tid = sample->key.pid = pid;
+	sample->key.nr_frames = 2;
+	sample->key.frames[0] = pid;
+	sample->key.frames[1] = 7;
+	stacks_add(table, sample);
+	free(sample);
+}
+
 static void add(FIXTURE_DATA(table) * self)
 {
 	uint64_t stack = draw(&self->state, STACKS), bytes = draw(&self->state, 5000) + 1;
-	struct stack_counts counts = { .samples = 1, .bytes = bytes, .estimate = bytes * 3 };
-	uint64_t frames[2] = { stack, 7 };
-	struct stack_key key = { .pid = (uint32_t)stack + 1, .nr_frames = 2, .frames = frames };
-	struct stack_event event = { .time_ns = self->now, .tid = key.pid };
 	struct model *model;
 
-	stacks_add(self->table, &key, &counts, &event, self->now++);
+	add_sample(self->table, (uint32_t)stack + 1, bytes, CERTAIN / 4);
 	for (model = self->models; model <= &self->models[MARKS]; model++) {
 		model->samples[stack]++;
-		model->estimate[stack] += bytes * 3;
+		model->estimate[stack] += bytes * 4;
 		model->all_samples++;
-		model->all_estimate += bytes * 3;
+		model->all_estimate += bytes * 4;
 	}
 }
 
 struct seen {
 	const struct model *model;
-	bool folded; /* entries may be less than the model's */
-	uint64_t samples, estimate, events, event_estimate, wrong;
+	bool folded; /* entries may have less than the model */
+	uint64_t samples, estimate, logged, logged_estimate, wrong;
 	uint32_t pids[STACKS + 1]; /* of the stacks, by number */
 };
 
@@ -87,16 +100,15 @@ static void see(void *context, uint32_t number, const struct stack_key *key,
 		seen->wrong++;
 }
 
-static void see_event(void *context, uint32_t number, const struct stack_event *event,
-		      const struct stack_counts *counts)
+static void see_logged(void *context, const struct logged_sample *sample)
 {
 	struct seen *seen = context;
 
-	/* The stack of a logged sample is still the one it had. */
-	if (event->tid != seen->pids[number])
+	/* The entry of a logged sample still has the sample's stack. */
+	if (sample->tid != seen->pids[sample->stack])
 		seen->wrong++;
-	seen->events += counts->samples;
-	seen->event_estimate += counts->estimate;
+	seen->logged++;
+	seen->logged_estimate += sample->estimate;
 }
 
 static struct seen look(FIXTURE_DATA(table) * self, const struct model *model, bool folded)
@@ -104,17 +116,17 @@ static struct seen look(FIXTURE_DATA(table) * self, const struct model *model, b
 	struct seen seen = { .model = model, .folded = folded };
 
 	stacks_visit(self->table, model->mark, see, &seen);
-	stacks_visit_events(self->table, model->mark, see_event, &seen);
+	stacks_visit_log(self->table, model->mark, see_logged, &seen);
 	if (seen.samples != model->all_samples || seen.estimate != model->all_estimate)
 		seen.wrong++;
-	if (seen.events > seen.samples || seen.event_estimate > seen.estimate)
+	if (seen.logged > seen.samples || seen.logged_estimate > seen.estimate)
 		seen.wrong++;
-	if (!folded && seen.events != seen.samples)
+	if (!folded && seen.logged != seen.samples)
 		seen.wrong++;
 	return seen;
 }
 
-/* Marks come and go at random; what is seen since each is compared. */
+/* Marks come and go at random; the sums since each are compared with the model. */
 static uint64_t play(FIXTURE_DATA(table) * self, bool folded)
 {
 	uint64_t wrong = 0;
@@ -141,7 +153,7 @@ static uint64_t play(FIXTURE_DATA(table) * self, bool folded)
 	return wrong;
 }
 
-TEST_F(table, each_mark_sees_what_came_after_it)
+TEST_F(table, a_mark_has_the_samples_that_came_after_it)
 {
 	self->table = stacks_new(STACKS);
 	EXPECT_EQ(0, play(self, false));
@@ -156,11 +168,9 @@ TEST_F(table, folding_changes_no_sum_of_any_mark)
 }
 
 /* Each stack is seen again between two marks, and all marks stay. */
-TEST_F(table, a_past_that_is_too_long_is_folded)
+TEST_F(table, too_many_earlier_counts_are_folded)
 {
-	struct stack_counts counts = { .samples = 1, .estimate = 1 };
-	struct stack_event event = { .tid = 1 };
-	uint64_t frame = 1, marks, stack;
+	uint64_t marks, stack;
 	struct seen seen = { .model = &self->models[0], .folded = true };
 	struct stack_mark *first = NULL, *mark;
 
@@ -171,13 +181,8 @@ TEST_F(table, a_past_that_is_too_long_is_folded)
 		mark = stacks_mark(self->table);
 		if (!first)
 			first = mark;
-		for (stack = 0; stack < 200; stack++) {
-			struct stack_key key = { .pid = (uint32_t)stack + 1,
-						 .nr_frames = 1,
-						 .frames = &frame };
-
-			stacks_add(self->table, &key, &counts, &event, marks);
-		}
+		for (stack = 0; stack < 200; stack++)
+			add_sample(self->table, (uint32_t)stack + 1, 1, CERTAIN);
 	}
 	EXPECT_LT(0, stacks_folded(self->table));
 	stacks_visit(self->table, first, see, &seen);
@@ -185,21 +190,20 @@ TEST_F(table, a_past_that_is_too_long_is_folded)
 	EXPECT_EQ(40 * 200, seen.samples);
 }
 
-/* The log is shorter than what was added; what it lacks is in the sums. */
+/* More samples than the log has room for: the others are in the sums. */
 TEST_F(table, the_log_keeps_the_latest_samples)
 {
-	struct stack_counts counts = { .samples = 1, .estimate = 1 };
-	struct stack_event event = { .tid = 1 };
-	uint64_t frame = 1;
-	struct stack_key key = { .pid = 1, .nr_frames = 1, .frames = &frame };
 	struct seen seen = { .model = &self->models[0], .folded = true };
 	unsigned int i;
 
 	self->table = stacks_new(256);
-	for (i = 0; i < SAMPLE_LOG_ROOM + 10; i++)
-		stacks_add(self->table, &key, &counts, &event, i);
-	stacks_visit_events(self->table, NULL, see_event, &seen);
-	EXPECT_EQ(SAMPLE_LOG_ROOM, seen.events);
+	/* The visit of the table fills in seen.pids. */
+	add_sample(self->table, 1, 1, CERTAIN);
+	stacks_visit(self->table, NULL, see, &seen);
+	for (i = 0; i < STACKS_LOG_ROOM + 10; i++)
+		add_sample(self->table, 1, 1, CERTAIN);
+	stacks_visit_log(self->table, NULL, see_logged, &seen);
+	EXPECT_EQ(STACKS_LOG_ROOM, seen.logged);
 }
 
 TEST_HARNESS_MAIN

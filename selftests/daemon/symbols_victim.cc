@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program whose functions habd has to name. It says its process number and the addresses
- * of a stack of its functions, as make_records --addresses wants them, and lives until its
- * standard input ends.
+ * A program with functions that habd must name. It prints its pid and the addresses of a stack of
+ * its functions, in the form of make_records --addresses, and lives until its standard input ends.
  */
 #include <cstdio>
 #include <string>
@@ -41,14 +40,14 @@ static __attribute__((noinline)) void hidden_function(void)
 	asm volatile("nop; nop; nop; nop");
 }
 
-/* As a compiler of Rust named functions until lately. */
+/* In the older way of Rust compilers. */
 extern "C" void rust_function(void) asm("_ZN6victim4rust17h0123456789abcdefE");
 extern "C" __attribute__((noinline)) void rust_function(void)
 {
 	asm volatile("nop; nop; nop; nop");
 }
 
-/* Written out, this name has more than a thousand million letters. */
+/* Demangled, this name has more than a thousand million letters. */
 extern "C" void
 hostile_function(void) asm("_Z7hostileISt4pairIiiES0_IS1_S1_ES0_IS2_S2_ES0_IS3_S3_ES0_IS4_S4_ES0_I"
 			   "S5_S5_ES0_IS6_S6_ES0_IS7_S7_ES0_IS8_S8_ES0_IS9_S9_ES0_ISA_SA_ES0_ISB_S"
@@ -70,7 +69,7 @@ int main()
 	hidden_function();
 	rust_function();
 	hostile_function();
-	/* Two bytes into each: an instruction of it, and a return address too. */
+	/* Two bytes into each: a place in it both as an instruction and as a return address. */
 	printf("%d %lx,%lx,%lx,%lx,%lx,%lx\n", getpid(), (unsigned long)grow + 2,
 	       (unsigned long)add + 2, (unsigned long)plain_function + 2,
 	       (unsigned long)hidden_function + 2, (unsigned long)rust_function + 2,

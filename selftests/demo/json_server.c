@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The demo's program: a document server loop. Worker threads parse JSON documents
- * with an unmodified jansson whose allocator hooks lead to a hab heap, and answer
- * with a digest of what they read; after each batch all objects die in one reset.
+ * The demo's program: a document server. Threads parse JSON documents with an unmodified jansson whose
+ * allocator hooks allocate on a hab heap, and compute a digest of each document. A reset after each
+ * batch frees all objects.
  *
- * First every document is parsed with malloc, so that each later digest can be
- * held against it: memory that was handed out twice would show.
+ * Each document is first parsed with malloc. Every later digest is compared with that one, so memory
+ * that was handed out twice is noticed.
  *
  *	json_server [-t THREADS] [-b BATCHES] [-r REQUESTS] FILE...
  */
@@ -53,7 +53,7 @@ static void *heap_malloc(size_t size)
 	return hab_alloc(heap, size);
 }
 
-/* Objects die with their batch. */
+/* The reset frees the objects of a batch. */
 static void heap_free(void *memory)
 {
 	(void)memory;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * A small ELF file with all that habd reads of one: a build id, two functions, and the sections
- * that libdw looks at.
- */
+/* A small ELF file with a build id, two functions, and the sections that libdw reads. */
 #ifndef HAB_FUZZ_ELF_FILE_H
 #define HAB_FUZZ_ELF_FILE_H
 
@@ -12,7 +9,7 @@
 #include <string.h>
 
 #define ELF_ROOM     4096
-#define ELF_TEXT     0x200 /* where the functions are */
+#define ELF_TEXT     0x200 /* the functions */
 #define ELF_FUNCTION 16	   /* bytes of each */
 #define ELF_NOTE     0x180
 #define ELF_SYMBOLS  0x240
@@ -95,7 +92,7 @@ static inline void elf_debug(uint8_t *file)
 	memcpy(file + ELF_DEBUG + 0x20, "program.debug\0\0\0\1\2\3\4", 20);
 }
 
-/* The bytes of the file; as many are written to file. */
+/* Writes the file; returns its size. */
 static inline size_t elf_file_make(uint8_t file[ELF_ROOM])
 {
 	Elf64_Ehdr head = { .e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A file of a watched program: its build id, which habd reads itself, and the names of places in
- * it, which a process of its own reads.
+ * A file of a watched program: its build id and the names of its functions.
  *
- * The first byte: bit 0, the rest is the file; else the rest are changes of a file that is as
- * it should be, as no change at random would come through a library's first look: a place
- * (two bytes), a width (one) and as many bytes.
+ * The first byte: bit 0, the rest is the file; else the rest are changes of a good file, since few
+ * random files pass a library's first checks: an offset (two bytes), a width (one byte), and as
+ * many bytes.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,19 +18,19 @@ static int fd;
 
 static size_t change(struct input *input, uint8_t *file, size_t size)
 {
-	size_t place, width;
+	size_t offset, width;
 
 	while (input->size > 3) {
-		place = take_short(input);
+		offset = take_short(input);
 		width = take_byte(input) % 9;
 		if (!width) {
 			/* Cut off there. */
-			size = place < size ? place : size;
+			size = offset < size ? offset : size;
 			continue;
 		}
-		for (; width; width--, place++)
-			if (place < size)
-				file[place] = take_byte(input);
+		for (; width; width--, offset++)
+			if (offset < size)
+				file[offset] = take_byte(input);
 			else
 				take_byte(input);
 	}
@@ -44,7 +43,7 @@ static void put_file(const uint8_t *data, size_t size)
 	promise(pwrite(fd, data, size, 0) == (ssize_t)size);
 }
 
-/* Or nothing is tested here. */
+/* The good file has its build id and its names; else nothing is tested. */
 static void check_names(void)
 {
 	uint8_t build_id[HAB_BUILD_ID_LEN], bytes[ELF_ROOM];

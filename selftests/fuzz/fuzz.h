@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the targets have in common: an input is numbers and pieces, taken from its front. */
+/* The common part of the targets: an input is numbers and pieces, taken from its front. */
 #ifndef HAB_FUZZ_H
 #define HAB_FUZZ_H
 
@@ -32,7 +32,7 @@ static inline uint16_t take_short(struct input *input)
 	return (uint16_t)(high << 8 | take_byte(input));
 }
 
-/* A promise that was broken is a crash, with a sentence. */
+/* A broken promise is a crash, with a sentence. */
 #define promise(condition)                                                                      \
 	do {                                                                                    \
 		if (!(condition)) {                                                             \
@@ -41,7 +41,7 @@ static inline uint16_t take_short(struct input *input)
 		}                                                                               \
 	} while (0)
 
-/* What the program says of wrong input is no news here. */
+/* The programs' messages about wrong input are not needed here. */
 static inline void be_silent(void)
 {
 	if (!getenv("FUZZ_LOUD") && !freopen("/dev/null", "w", stdout))

@@ -27,6 +27,7 @@ static void set_stacks(void)
 	unsigned int i;
 
 	sample.head.type = HAB_RECORD_SAMPLE;
+	sample.head.size = sizeof(sample);
 	sample.head.pid = sample.head.tid = 500000000;
 	sample.bytes = 4096;
 	sample.probability = 1ull << 32;
@@ -49,7 +50,7 @@ static void set_tables(void)
 	state_begin(&state, 64, 0);
 	state.socket = "";
 	eventfd_write(state.stop_fd, 1);
-	state.feed = feed_open_replay(&state, "/dev/null", &code);
+	state.feed = feed_open_replay(state.ingest, &state.lock, "/dev/null", &code);
 	promise(state.feed);
 	set_stacks();
 }

@@ -9,7 +9,6 @@
 #include "core/hierarchy/hierarchy.h"
 #include "lib/alloc/config.h"
 #include "fuzz.h"
-#include "lib/alloc/heap.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -27,29 +26,28 @@ static char *string(const uint8_t *data, size_t size)
 	return copy;
 }
 
-static void check(const struct hab_heap *heap)
+static void check(const struct hab_settings *settings)
 {
 	int l;
 
-	for (l = 0; l < heap->nr_levels; l++) {
-		promise(heap->levels[l].kind < HAB_DOMAIN_KINDS);
-		promise(heap->levels[l].bytes && heap->levels[l].bytes <= heap->arena_bytes);
-		promise(!l || heap->levels[l].bytes <= heap->levels[l - 1].bytes);
+	for (l = 0; l < settings->nr_levels; l++) {
+		promise(settings->levels[l].kind < HAB_DOMAIN_KINDS);
+		promise(settings->levels[l].bytes && settings->levels[l].bytes <= settings->arena_bytes);
+		promise(!l || settings->levels[l].bytes <= settings->levels[l - 1].bytes);
 	}
-	promise(heap->tlab_bytes <= heap->arena_bytes || heap->tlab_mode != HAB_TLABS_FIXED);
-	promise(heap->tlab_bytes % HAB_GRANULE == 0);
+	promise(settings->tlab_bytes <= settings->arena_bytes || settings->tlab_mode != HAB_TLABS_FIXED);
+	promise(settings->tlab_bytes % HAB_GRANULE == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input input = { data, size };
-	static struct hab_heap heap;
+	struct hab_settings settings;
 	struct hab_heap_config config;
 	const uint8_t *newline;
 	size_t length;
 	char *text;
 
-	memset(&heap, 0, sizeof(heap));
 	hab_heap_config_init(&config);
 	config.arena_bytes = (size_t)take_short(&input) << 16;
 	newline = input.size ? memchr(input.data, '\n', input.size) : NULL;
@@ -63,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		setenv("HAB_TLAB", text, 1);
 		free(text);
 	}
-	if (!hab_config_apply(&heap, &config))
-		check(&heap);
+	if (!hab_config_read(&settings, &config))
+		check(&settings);
 	return 0;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Makes the first inputs of the fuzzers, and hostile files for tests.
+ * Makes the first inputs of the fuzzers, and the hostile files of tests.
  *
  *	make_inputs corpus FOLDER	one folder for each target, a few KB in all
- *	make_inputs deep FILE		a recording with a stack of 100000 frames
- *	make_inputs bomb FILE		a recording of 100 KB that is gigabytes in memory
- *	make_inputs sums FILE		a recording whose sums do not fit
+ *	make_inputs deep FILE		a profile with a stack of 100000 frames
+ *	make_inputs bomb FILE		a profile of 100 KB that is gigabytes in memory
+ *	make_inputs sums FILE		a profile with sums that overflow
  *	make_inputs windows FILE	records of 3000 windows, each with its highest slot
- *	make_inputs sections FILE	an ELF file that says it has 4 million sections, and could
+ *	make_inputs sections FILE	an ELF file with 4 million sections in its head
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static void put(const char *path, const void *data, size_t size)
 	}
 }
 
-/* An input of a target: how is its first byte, if it has one. */
+/* An input of a target: @how is its first byte; negative: none. */
 static void add(const char *target, const char *name, int how, const void *data, size_t size)
 {
 	char *to = xformat("%s/%s", folder, target), *path = xformat("%s/%s", to, name);
@@ -79,25 +79,31 @@ static void add(const char *target, const char *name, int how, const void *data,
 
 /* --- records ---------------------------------------------------------------------- */
 
-static void add_record(struct text *file, const void *record, size_t size, bool replayed)
+/* Sets the record's size, too. */
+static void add_record(struct text *file, void *record, size_t size, bool replayed)
 {
 	uint8_t high = (uint8_t)(size >> 8), low = (uint8_t)size;
-	uint32_t length = (uint32_t)size;
 
-	if (replayed) {
-		text_bytes(file, &length, sizeof(length));
-	} else {
+	((struct hab_record_head *)record)->size = (uint32_t)size;
+	if (!replayed) {
 		text_bytes(file, &high, 1);
 		text_bytes(file, &low, 1);
 	}
 	text_bytes(file, record, size);
 }
 
+static void add_recording_head(struct text *file)
+{
+	const struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+
+	text_bytes(file, &head, sizeof(head));
+}
+
 static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 {
 	memset(sample, 0, sizeof(*sample));
 	sample->head.type = HAB_RECORD_SAMPLE;
-	/* No process has it. */
+	/* A pid that no process has. */
 	sample->head.pid = sample->head.tid = 500000000;
 	sample->head.time_ns = number * 1000000;
 	sample->sample_id = number;
@@ -109,10 +115,10 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 	strcpy(sample->heap_name, "heap");
 	strcpy(sample->tag, "node");
 	sample->nr_frames = 2;
-	sample->frames[0].status = 1;
+	sample->frames[0].status = HAB_FRAME_FILE;
 	sample->frames[0].build_id[0] = 1;
 	sample->frames[0].offset = 0x1000;
-	sample->frames[1].status = 2;
+	sample->frames[1].status = HAB_FRAME_ADDRESS;
 	sample->frames[1].offset = 0x7f0000001000;
 }
 
@@ -122,7 +128,7 @@ static size_t sample_size(const struct hab_record_sample *sample)
 	       sample->nr_frames * sizeof(sample->frames[0]);
 }
 
-/* A sample of each sort: with its thread's stack, of a window, and one that replaces it. */
+/* A sample with its thread's stack, one of a window, and one that replaces that. */
 static void add_records(struct text *file, bool replayed)
 {
 	static struct hab_record_sample sample;
@@ -135,9 +141,10 @@ static void add_records(struct text *file, bool replayed)
 					.comm = "fuzzed",
 					.heap_name = "heap" };
 	struct hab_record_window window = { .head = { .type = HAB_RECORD_WINDOW },
-					    .event = {
-						    .window = 5, .candidates = 9, .quota = 4 } };
+					    .event = { .window = 5, .candidates = 9, .quota = 4 } };
 
+	if (replayed)
+		add_recording_head(file);
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
 	add_record(file, &sample, sample_size(&sample), replayed);
@@ -182,6 +189,7 @@ static void make_windows(const char *path)
 	struct text file = { 0 };
 	uint64_t i;
 
+	add_recording_head(&file);
 	for (i = 1; i <= 3000; i++) {
 		fill_sample(&sample, i);
 		sample.nr_frames = 0;
@@ -239,7 +247,7 @@ enum {
 	PROFILE_DURATION = 10,
 };
 
-/* What is before the samples: types, a mapping, a place with a function, and strings. */
+/* The parts before the samples: types, a mapping, a location with a function, and strings. */
 static void add_profile_head(struct text *out)
 {
 	static const char *const strings[] = { "",
@@ -409,7 +417,7 @@ static void make_sections(const char *path)
 	Elf64_Shdr first = { .sh_size = 4 << 20 };
 
 	elf_file_make(file);
-	/* With 0 in the head the number is in the first section. */
+	/* 0 in the head: the first section has the number. */
 	head->e_shnum = 0;
 	memcpy(file + ELF_SECTIONS, &first, sizeof(first));
 	put(path, file, sizeof(file));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is what the samples stand for the truth, stack by stack? A stream of a million events
- * is made once: five processes, 200 stacks with Zipf sizes, bursts at the ends of windows,
- * some of one stack only, and the rate changes twice. It is then sampled with 400
- * seeds, so all that varies is the throttler's choice, and the truth is known exactly.
+ * The estimates are compared with the truth, stack by stack. A stream of a million events is made
+ * once: five processes, 200 stacks with Zipf sizes, bursts at the ends of windows, some of them of
+ * one stack only, and two changes of the rate. It is sampled with 400 seeds, so only the
+ * throttler's choices vary, and the truth is known exactly.
  *
- * Of 200 means about 9 lie more than 2 standard errors away by chance alone (4.6 %, with a
- * standard deviation of 3). So a stack may, and at most 18 do; 4.5 happens by chance
- * once in 700 such tests. (Of 100 seeds one in four series has a stack beyond 4.5, always too
- * low: samples of bursts have large weights, and where by chance few came, the mean is low
- * and seems certain. Of 1,000 the worst is 2.8.) The total is one number and has to be within 2.
- * And of the intervals that habctl prints 95 in a hundred hold the truth, give or take 3.
+ * Of 200 means about 9 are more than 2 standard errors away by chance alone (4.6 %, with a standard
+ * deviation of 3). So at most 18 stacks may be; and none may be 4.5 away, which happens by chance
+ * once in 700 such tests. (Of 100 seeds one in four series has a stack beyond 4.5, always too low:
+ * samples of bursts have large weights, and if few occurred by chance, the mean is low and seems
+ * certain. Of 1,000 seeds the worst is 2.8.) The total is one number and has to be within 2. And of
+ * the intervals that habctl prints 95 in a hundred contain the truth, plus or minus 3.
  */
 #include <math.h>
 
@@ -46,7 +46,7 @@ static u32 bytes_of(u32 stack)
 	return 64 + stack * 7919 % 4096;
 }
 
-/* The first stacks are the largest, so process 1 has most events, 5 a thousandth. */
+/* The first stacks are the largest, so process 1 has most events, and process 5 a thousandth. */
 static u64 process_of(u32 stack)
 {
 	return 1 + (stack >= 20) + (stack >= 100) + (stack >= 180) + (stack >= 198);
@@ -136,7 +136,7 @@ static void sample_stream(const struct stream *stream, u64 seed, struct estimate
 	free(throttle);
 }
 
-/* How many of the intervals, of each stack and seed, have the truth in them. */
+/* The number of intervals, over all stacks and seeds, that contain the truth. */
 static double coverage(const struct stream *stream, const struct estimates *estimates)
 {
 	double estimate, variance, weight;
@@ -162,7 +162,7 @@ static double coverage(const struct stream *stream, const struct estimates *esti
 	return (double)held / SEEDS / STACKS;
 }
 
-TEST(estimates_are_unbiased_stack_by_stack_and_their_intervals_hold)
+TEST(estimates_are_unbiased_stack_by_stack_and_intervals_contain_the_truth)
 {
 	static struct estimates estimates[SEEDS];
 	static struct stream stream;
@@ -203,7 +203,7 @@ TEST(estimates_are_unbiased_stack_by_stack_and_their_intervals_hold)
 	EXPECT_LE(beyond, 18);
 	EXPECT_LT(worst, 4.5);
 	EXPECT_LT(fabs(total_mean - truth), 2 * sqrt(total_squares / SEEDS));
-	/* Too large for stacks that have most of a window: their strata vary less. */
+	/* Too large for stacks with most of a window's events: their strata vary less. */
 	EXPECT_GT(fed, 0.9 * found);
 	EXPECT_LT(fed, 1.6 * found);
 	free(stream.stacks);

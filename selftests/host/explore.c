@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The hard case is speed, as millions of runs are wanted: threads are contexts of one
- * thread, which change by a jump, without a system call.
+ * Millions of runs are needed, so it has to be fast: the explored threads are contexts of one
+ * thread, and a change of thread is a jump without a system call.
  */
-#undef _FORTIFY_SOURCE /* it takes jumps between stacks for mistakes */
+#undef _FORTIFY_SOURCE /* it takes jumps between stacks for errors */
 #include "explore.h"
 
 #include <setjmp.h>
@@ -24,7 +24,7 @@ struct thread {
 	unsigned int cpu;
 };
 
-/* A choice: what was taken, of how many. */
+/* A choice: the value taken, and the number of values. */
 struct choice {
 	unsigned char taken, options;
 };
@@ -77,7 +77,7 @@ static bool next_path(void)
 	return length;
 }
 
-/* Whoever is on that CPU is so no longer. */
+/* The thread is no longer current on its CPU. */
 static void displace(unsigned int cpu)
 {
 	if (current[cpu] != NOBODY)
@@ -98,7 +98,7 @@ static bool can_run(unsigned int t)
 	       (current[thread->cpu] == t || !cpu_is_pinned(thread->cpu));
 }
 
-/* Those who can run but the running one; how many. */
+/* Fills in the threads that can run but the running one; returns their number. */
 static unsigned int find_others(unsigned int *others)
 {
 	unsigned int t, count = 0;
@@ -131,13 +131,13 @@ static void go_on_with(unsigned int t)
 	setcontext(&threads[t].first);
 }
 
-/* The running one cannot go on. */
+/* The running thread cannot continue. */
 static void go_on_with_any(void)
 {
 	unsigned int others[EXPLORE_THREADS], count = find_others(others);
 
 	if (!count)
-		explore_fail("nobody can go on");
+		explore_fail("all threads are blocked");
 	go_on_with(others[choose(count)]);
 }
 
@@ -258,7 +258,7 @@ static void run_once(void)
 	preemptions = 0;
 	if (!sigsetjmp(outside, 0)) {
 		exploring = true;
-		/* Any of them is the first. */
+		/* Any of them may be the first. */
 		running = choose(model->nr_threads);
 		threads[running].started = true;
 		take_cpu(running);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Runs a few threads through all their interleavings: a model checker for real code whose
- * shared accesses are those of os_explored.h.
+ * Runs a few threads through all their interleavings: a model checker for real code whose shared
+ * accesses are those of os_explored.h.
  *
- * At each explore_point() the running thread goes on, or another one does, or it is moved to
- * another CPU; a run that ended is repeated with the last choice changed that has not had all
- * its values, until there is none. How often a thread that could go on does not is
- * bounded, as bugs need few preemptions and runs become many (Musuvathi and
- * Qadeer, "Iterative context bounding", PLDI 2007).
+ * At each explore_point() the running thread continues, or another one does, or it is moved to
+ * another CPU. A run that ended is repeated with the last choice changed that has values left,
+ * until there is none. The number of preemptions in a run is bounded, because bugs need few of them
+ * and the runs become many (Musuvathi and Qadeer, "Iterative context bounding", PLDI 2007).
  *
- * CPUs are there for what restartable sequences know of them: on each CPU one thread is
- * current, and a thread that stops being it, or is moved, while in a section has to restart.
+ * CPUs are modelled as restartable sequences need them: on each CPU one thread is current, and a
+ * thread that stops being current, or is moved, while in a section has to restart.
  */
 #ifndef HAB_TEST_EXPLORE_H
 #define HAB_TEST_EXPLORE_H
@@ -21,13 +20,13 @@
 #define EXPLORE_THREADS 4u
 
 /**
- * struct explore_model - what is explored
+ * struct explore_model - the explored program
  * @nr_threads: up to EXPLORE_THREADS
  * @nr_cpus: threads begin on CPU number % @nr_cpus, and may be moved to any
  * @preemptions: at most so many in a run
- * @begin: makes everything new
+ * @begin: initializes everything
  * @thread: runs thread @number
- * @check: after all have ended; calls explore_fail() if something is wrong
+ * @check: called when all threads have ended; calls explore_fail() if something is wrong
  */
 struct explore_model {
 	unsigned int nr_threads;
@@ -39,10 +38,10 @@ struct explore_model {
 };
 
 /**
- * struct explore_result - what came of it
+ * struct explore_result - the outcome
  * @runs: interleavings that were run
- * @points: the most choices that one had
- * @broken: "", or what was wrong in the last one
+ * @points: the largest number of choices in a run
+ * @broken: "", or the error of the last run
  */
 struct explore_result {
 	uint64_t runs;
@@ -56,16 +55,16 @@ struct explore_lock {
 
 struct explore_result explore(const struct explore_model *model);
 
-/* The rest is for the threads. */
+/* The following are for the explored threads. */
 
 void explore_point(void);
 
-/* This run shows a bug; does not return to a thread. */
+/* Ends the run as a failure; does not return to a thread. */
 void explore_fail(const char *what);
 
 unsigned int explore_cpu(void);
 
-/* Pinned, a thread keeps its CPU and is its current one, even while it waits for a lock. */
+/* A pinned thread keeps its CPU and is current on it, even while it waits for a lock. */
 void explore_pin(bool pinned);
 
 void explore_acquire(struct explore_lock *lock);
@@ -74,10 +73,10 @@ void explore_release(struct explore_lock *lock);
 /* A restartable section begins. */
 void explore_enter_section(void);
 
-/* It ends with the next instruction. False: it was interrupted, and has to restart. */
+/* The next instruction commits. False: the section was interrupted, and has to restart. */
 bool explore_leave_section(void);
 
-/* Whoever is in a section has to restart it, as after membarrier(). */
+/* Every thread in a section has to restart it, as after membarrier(). */
 void explore_stop_sections(void);
 
 #endif /* HAB_TEST_EXPLORE_H */

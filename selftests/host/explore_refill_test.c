@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Takes and refills in all interleavings: no granule is handed out twice, none is
- * lost, and none comes from a buffer of another CPU's.
+ * Takes and refills in all interleavings: no granule is handed out twice, none is lost, and none
+ * comes from another CPU's buffer.
  *
- * The sections of the library are assembly and are modelled here, as is the ioctl around
- * a refill; what happens to the words and the books is the real core/. Each bug that this is
- * to find can be switched on, and is found.
+ * The library's sections are assembly and are modelled here, as is the ioctl around a refill. The
+ * code that changes words and books is the real core/. Each bug that this test is for can be
+ * switched on, and is then found.
  */
 #include "core/hierarchy/refill.h"
 #include "explore.h"
@@ -19,12 +19,12 @@ bool explore_torn;
 #define TAKE   6
 #define HANDED (sizeof(handed) / sizeof(handed[0]))
 
-/* What may be wrong with the model's own part. */
+/* Bugs of the modelled part. */
 static struct {
-	bool no_restart;   /* a section goes on where it was interrupted */
-	bool no_cpu_check; /* and does not look where it runs */
-	bool no_pin;	   /* the refill's CPU may change under it */
-	bool blind_stop;   /* membarrier() does nothing */
+	bool no_restart;   /* an interrupted section continues */
+	bool no_cpu_check; /* a section commits on any CPU */
+	bool no_pin;	   /* a refill may be moved to another CPU */
+	bool no_stop;	   /* membarrier() does nothing */
 } bugs;
 
 static struct hab_hierarchy books;
@@ -35,7 +35,7 @@ static unsigned char handed[ARENA];
 static struct explore_lock lock;
 static bool shared;	/* one word for both CPUs */
 static bool in_process; /* refills without a kernel */
-static bool retires;	/* thread 2 takes buffers away instead */
+static bool retires;	/* thread 2 retires buffers instead */
 static int takes;
 
 static u64 no_clock(const struct hab_hierarchy *h)
@@ -64,7 +64,7 @@ static void begin(void)
 	begin_heap(ARENA);
 }
 
-/* As much as three buffers: the last refills have to find what others left. */
+/* As much as three buffers: the last refills need what others have left. */
 static void begin_small(void)
 {
 	begin_heap(LOWEST * 5 / 2);
@@ -89,13 +89,13 @@ static void hand_out(u64 start, u64 size)
 
 enum section { DONE, RESTART, EMPTY };
 
-/* The section of lib/rseq-x86.h: the last instruction commits. */
+/* The section of lib/rseq/rseq-x86.h: the last instruction commits. */
 static enum section take_in_section(unsigned int cpu, u64 size)
 {
 	u64 *word = hab_hierarchy_word(&books, domain_of(cpu)), old;
 	bool whole, same;
 
-	/* @cpu was read outside of the section. */
+	/* @cpu was read before the section. */
 	explore_point();
 	explore_enter_section();
 	explore_point();
@@ -149,12 +149,12 @@ static int refill_in_kernel(u64 size)
 static int stop_sections(void)
 {
 	explore_point();
-	if (!bugs.blind_stop)
+	if (!bugs.no_stop)
 		explore_stop_sections();
 	return 0;
 }
 
-/* As lib/process.c: the word is exchanged in a section, on the plan's CPU. */
+/* As lib/backend/process.c: the word is exchanged in a section, on the plan's CPU. */
 static int refill_on_cpu_locked(u64 size)
 {
 	unsigned int cpu = explore_cpu();
@@ -215,10 +215,10 @@ static void take(u64 size)
 	}
 }
 
-/* The last CPU of a shared domain went, as hotplug has it. */
+/* The last CPU of a shared domain went offline: as module/hotplug.c. */
 static void retire(void)
 {
-	/* A kernel's spinlock pins. */
+	/* A kernel's spinlock pins the thread. */
 	explore_pin(true);
 	explore_acquire(&lock);
 	hab_hierarchy_retire(&books, 0, 0);
@@ -321,7 +321,7 @@ TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
 	EXPECT_STREQ("", result.broken);
 }
 
-/* Each of the rest breaks one thing, and has to be seen. */
+/* Each of the following has one bug, which has to be found. */
 #define FINDS(result)                                                               \
 	do {                                                                        \
 		TH_LOG("after %lu runs: %s", (long)(result).runs, (result).broken); \
@@ -334,7 +334,7 @@ TEST_F(refill, a_section_that_does_not_restart_is_found)
 	FINDS(explore(&self->model));
 }
 
-TEST_F(refill, a_section_that_does_not_look_at_its_cpu_is_found)
+TEST_F(refill, a_section_that_does_not_compare_cpus_is_found)
 {
 	bugs.no_cpu_check = true;
 	FINDS(explore(&self->model));
@@ -354,7 +354,7 @@ TEST_F(refill, an_exchange_that_is_not_atomic_is_found)
 
 TEST_F(refill, words_emptied_without_stopping_sections_are_found)
 {
-	bugs.blind_stop = in_process = true;
+	bugs.no_stop = in_process = true;
 	self->model.begin = begin_small;
 	FINDS(explore(&self->model));
 }

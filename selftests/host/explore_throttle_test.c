@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The throttler's offers and turns in all interleavings: each event counts in exactly one
- * window that decides, and what is kept is what the window's end says.
+ * Offers and rotations of the throttler in all interleavings: each event counts in exactly one
+ * window that decides, and the end of the window matches what was kept.
  */
 #include "core/throttle/throttle.h"
 #include "explore.h"
@@ -12,17 +12,17 @@ bool explore_torn;
 #define EVENTS_MAX 16
 #define ENDS_MAX   64
 
-struct told {
+struct offer {
 	bool kept;
 	struct hab_kept how;
 };
 
 static struct hab_throttle throttle;
-static struct told events[EVENTS_MAX];
+static struct offer events[EVENTS_MAX];
 static unsigned int nr_events;
 static struct hab_window_end ends[ENDS_MAX];
 static unsigned int nr_ends;
-static int offers, turns;
+static int offers, rotations;
 static bool new_rate;
 
 static void note_end(void *context, const struct hab_window_end *end)
@@ -33,7 +33,7 @@ static void note_end(void *context, const struct hab_window_end *end)
 	ends[nr_ends++] = *end;
 }
 
-/* Enough quota that every event is a candidate: the ends then tell how many counted. */
+/* So much quota that every event is a candidate: the window ends then give the number of events. */
 static void begin(void)
 {
 	memset(&throttle, 0, sizeof(throttle));
@@ -45,19 +45,19 @@ static void begin(void)
 
 static void offer(u64 key)
 {
-	struct told *told = &events[nr_events++];
+	struct offer *offer = &events[nr_events++];
 
-	told->kept = hab_throttle_offer(&throttle, key, &told->how);
+	offer->kept = hab_throttle_offer(&throttle, key, &offer->how);
 }
 
-/* The last one turns windows; the others offer, each with a key of its own. */
+/* The last thread rotates windows; the others offer events, each with its own key. */
 static void run(unsigned int number)
 {
 	int i;
 
 	for (i = 0; number && i < offers; i++)
 		offer(number);
-	for (i = 0; !number && i < turns; i++) {
+	for (i = 0; !number && i < rotations; i++) {
 		if (new_rate && !i)
 			hab_throttle_set_rate(&throttle, 150, HAB_SECOND_MS, note_end, NULL);
 		else
@@ -81,19 +81,19 @@ static bool same_candidate(const struct hab_kept *one, const struct hab_kept *tw
 	       one->place.candidate == two->place.candidate;
 }
 
-static void check_event(const struct told *told)
+static void check_event(const struct offer *offer)
 {
-	const struct hab_window_end *end = find_end(&told->how);
-	const struct told *other;
+	const struct hab_window_end *end = find_end(&offer->how);
+	const struct offer *other;
 
 	if (!end)
-		explore_fail("an event is kept in a window whose end is not told");
-	else if (told->how.place.candidate > end->candidates)
+		explore_fail("an event is kept in a window whose end is not reported");
+	else if (offer->how.place.candidate > end->candidates)
 		explore_fail("an event was not among its window's candidates");
-	else if (told->how.quota != end->quota)
+	else if (offer->how.quota != end->quota)
 		explore_fail("an event was kept by the quota of another window");
-	for (other = told + 1; other < events + nr_events; other++)
-		if (other->kept && same_candidate(&told->how, &other->how))
+	for (other = offer + 1; other < events + nr_events; other++)
+		if (other->kept && same_candidate(&offer->how, &other->how))
 			explore_fail("two events are the same candidate");
 }
 
@@ -102,12 +102,12 @@ static void check(void)
 	u64 candidates = 0, slots = 0;
 	unsigned int i;
 
-	/* What is still open. */
+	/* Windows that are still open. */
 	hab_throttle_rotate(&throttle, 1, note_end, NULL);
 	for (i = 0; i < nr_events; i++) {
 		if (!events[i].kept)
 			continue;
-		slots += events[i].how.place.candidate <= events[i].how.quota;
+		slots += !HAB_REPLACES(events[i].how.place.candidate, events[i].how.quota);
 		check_event(&events[i]);
 	}
 	for (i = 0; i < nr_ends; i++)
@@ -130,15 +130,15 @@ static struct explore_model model = {
 	.check = check,
 };
 
-static struct explore_result explore_with(int nr_offers, int nr_turns, bool rate)
+static struct explore_result explore_with(int nr_offers, int nr_rotations, bool rate)
 {
 	offers = nr_offers;
-	turns = nr_turns;
+	rotations = nr_rotations;
 	new_rate = rate;
 	return explore(&model);
 }
 
-TEST(each_event_counts_in_one_window_while_windows_turn)
+TEST(each_event_counts_in_one_window_while_windows_rotate)
 {
 	struct explore_result result = explore_with(2, 2, false);
 
@@ -146,7 +146,7 @@ TEST(each_event_counts_in_one_window_while_windows_turn)
 	EXPECT_STREQ("", result.broken);
 }
 
-TEST(an_event_that_sleeps_through_two_turns_is_not_kept_by_another_windows_quota)
+TEST(an_event_that_is_delayed_for_two_rotations_is_not_kept_by_another_windows_quota)
 {
 	struct explore_result result = explore_with(1, 3, false);
 

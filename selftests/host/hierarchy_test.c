@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The books of core/hierarchy, alone: no thread, no kernel.
+ * The books of core/hierarchy without threads or kernel.
  */
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
+#include "core/hierarchy/growth.h"
 #include "core/hierarchy/hierarchy.h"
 
 #define CPUS 8
@@ -51,7 +52,7 @@ static void start(struct _test_data_books *self, u64 arena, u32 nr, const struct
 	self->used = calloc(1, arena / HAB_GRANULE);
 }
 
-/* What a user would do: from the word if it can, else plan, exchange, commit. */
+/* As a user takes: from the word if it can, else plan, exchange, commit. */
 static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64 *chunk, u64 *size)
 {
 	u32 lowest = self->h.nr_levels - 1;
@@ -69,7 +70,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, 0, &plan);
 	if (err)
 		return err;
-	/* What it is now: the plan may have emptied it to fill the rests. */
+	/* Read again: the plan may have retired this buffer. */
 	old = *word;
 	if (plan.replaces_word)
 		*word = plan.word;
@@ -79,7 +80,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	return 0;
 }
 
-/* Marks a chunk; -1 if any of it was taken before or lies outside. */
+/* Marks a chunk; -1 if a part of it was taken before or is outside of the arena. */
 static int mark(struct _test_data_books *self, u64 chunk, u64 size)
 {
 	u64 g;
@@ -175,7 +176,7 @@ TEST_F(books, a_plan_that_is_dropped_changes_nothing)
 	EXPECT_EQ(0, memcmp(&before, &self->h, sizeof(before)));
 }
 
-TEST_F(books, a_request_above_a_level_is_served_by_the_next_one_up)
+TEST_F(books, a_request_above_a_levels_size_is_served_by_the_next_level_up)
 {
 	struct hab_plan plan;
 
@@ -189,7 +190,7 @@ TEST_F(books, a_request_above_a_level_is_served_by_the_next_one_up)
 	EXPECT_EQ(0, plan.level);
 }
 
-TEST_F(books, buffers_of_two_packages_lie_in_different_blocks)
+TEST_F(books, buffers_of_two_packages_are_in_different_blocks)
 {
 	u64 first, second, size;
 
@@ -201,32 +202,32 @@ TEST_F(books, buffers_of_two_packages_lie_in_different_blocks)
 	EXPECT_LT(second - first, 1 * MiB / HAB_GRANULE);
 }
 
-TEST_F(books, words_that_were_never_granted_are_counted_and_give_nothing)
+TEST_F(books, invalid_words_are_counted_and_free_nothing)
 {
-	static const u64 lies[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_FREE_MAX),
+	static const u64 invalid[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_FREE_MAX),
 				    HAB_WORD(1ull << 37, 5), HAB_WORD(3, 1021) };
-	u64 *word, chunk, size, rest;
+	u64 *word, chunk, size, left;
 	unsigned int i;
 
 	start(self, 32 * MiB, 1, clab);
 	ASSERT_EQ(0, take(self, 0, 16, 16, &chunk, &size));
 	ASSERT_EQ(0, take(self, 1, 16, 16, &chunk, &size));
 	word = hab_hierarchy_word(&self->h, 1);
-	for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+	for (i = 0; i < sizeof(invalid) / sizeof(invalid[0]); i++) {
 		struct hab_plan plan;
 
-		EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1, lies[i], &rest));
-		EXPECT_EQ(0, rest);
+		EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1, invalid[i], &left));
+		EXPECT_EQ(0, left);
 		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 16, 16, 0, &plan));
 		*word = plan.word;
-		hab_hierarchy_commit(&self->h, &plan, lies[i], 0);
+		hab_hierarchy_commit(&self->h, &plan, invalid[i], 0);
 		ASSERT_EQ(0, mark(self, plan.chunk, plan.chunk_size));
 	}
 	EXPECT_EQ(i, self->h.invalid_words);
-	/* Within the block, but not ending where it ends: a rest that was made up. */
-	EXPECT_FALSE(hab_hierarchy_word_free(&self->h, 1,
-					HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &rest));
-	EXPECT_EQ(0, rest);
+	/* Within the block, but not up to its end. */
+	EXPECT_FALSE(hab_hierarchy_word_free(
+		&self->h, 1, HAB_WORD(self->h.levels[0].buffers[1].top + 1, 5), &left));
+	EXPECT_EQ(0, left);
 }
 
 TEST_F(books, a_word_that_its_user_emptied_is_an_empty_buffer)
@@ -241,7 +242,7 @@ TEST_F(books, a_word_that_its_user_emptied_is_an_empty_buffer)
 	EXPECT_EQ(0, self->h.invalid_words);
 }
 
-TEST_F(books, a_reset_gives_the_whole_arena_back)
+TEST_F(books, a_reset_frees_the_whole_arena)
 {
 	u64 chunk, size;
 
@@ -250,14 +251,14 @@ TEST_F(books, a_reset_gives_the_whole_arena_back)
 		;
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 1));
 	hab_hierarchy_reset(&self->h);
-	EXPECT_EQ(0, self->h.rests.nr);
+	EXPECT_EQ(0, self->h.free_extents.nr);
 	EXPECT_EQ(32 * MiB, books_sum(self));
 	ASSERT_EQ(0, take(self, 0, 100, 100, &chunk, &size));
 	EXPECT_EQ(0, chunk);
 	EXPECT_EQ(1, self->h.resets);
 }
 
-TEST_F(books, a_rest_that_a_large_request_left_serves_the_next_refill)
+TEST_F(books, what_a_buffer_had_left_serves_the_next_refill)
 {
 	u64 chunk, size, left, next;
 
@@ -272,10 +273,10 @@ TEST_F(books, a_rest_that_a_large_request_left_serves_the_next_refill)
 	ASSERT_EQ(0, take(self, 1, 324, 324, &chunk, &size));
 	EXPECT_EQ(left + 700, chunk);
 	EXPECT_EQ(next, self->h.next);
-	EXPECT_EQ(0, self->h.rests.nr);
+	EXPECT_EQ(0, self->h.free_extents.nr);
 }
 
-TEST_F(books, a_heap_is_full_only_when_no_rest_serves)
+TEST_F(books, a_heap_is_full_only_if_no_free_extent_serves)
 {
 	u64 chunk, size, first;
 
@@ -284,7 +285,7 @@ TEST_F(books, a_heap_is_full_only_when_no_rest_serves)
 	EXPECT_EQ(-ENOMEM, take(self, 1, 1, 1, &chunk, &size));
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, first + 10, 5));
 	EXPECT_EQ(-ENOMEM, take(self, 1, 6, 6, &chunk, &size));
-	/* Far less than what is asked for, and all there is. */
+	/* Far less than what is wanted, and all that is free. */
 	ASSERT_EQ(0, take(self, 1, 5, 500, &chunk, &size));
 	EXPECT_EQ(first + 10, chunk);
 	EXPECT_EQ(5, size);
@@ -295,7 +296,7 @@ TEST_F(books, what_upper_buffers_have_left_serves_before_the_heap_is_full)
 	u64 chunk, size, sum = 0;
 	int cpu;
 
-	/* One block for each package, and nothing else: most of both stays above the CLABs. */
+	/* One block for each package and no more: most of both is still in the PLABs. */
 	start(self, 2 * MiB, 2, both);
 	ASSERT_EQ(0, take(self, 0, 1, 1, &chunk, &size));
 	ASSERT_EQ(0, take(self, 7, 1, 1, &chunk, &size));
@@ -306,7 +307,7 @@ TEST_F(books, what_upper_buffers_have_left_serves_before_the_heap_is_full)
 	EXPECT_EQ((2 * MiB - 128 * KiB) / HAB_GRANULE, sum);
 }
 
-TEST_F(books, what_is_given_back_is_granted_again_and_only_once)
+TEST_F(books, returned_memory_is_granted_again_and_only_once)
 {
 	u64 chunk, size;
 
@@ -325,7 +326,7 @@ TEST_F(books, what_is_given_back_is_granted_again_and_only_once)
 	EXPECT_EQ(400, self->h.returned);
 }
 
-TEST_F(books, neighbouring_rests_become_one)
+TEST_F(books, adjacent_free_extents_are_joined)
 {
 	u64 chunk, size;
 
@@ -333,14 +334,14 @@ TEST_F(books, neighbouring_rests_become_one)
 	ASSERT_EQ(0, take(self, 0, 300, 300, &chunk, &size));
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 100));
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200, 100));
-	EXPECT_EQ(2, self->h.rests.nr);
+	EXPECT_EQ(2, self->h.free_extents.nr);
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 100, 100));
-	EXPECT_EQ(1, self->h.rests.nr);
+	EXPECT_EQ(1, self->h.free_extents.nr);
 	ASSERT_EQ(0, take(self, 1, 300, 300, &chunk, &size));
 	EXPECT_EQ(0, chunk);
 }
 
-TEST_F(books, of_too_many_rests_the_smallest_is_waste)
+TEST_F(books, of_too_many_free_extents_the_smallest_become_waste)
 {
 	u64 chunk, size, waste = 0;
 	int i;
@@ -351,50 +352,49 @@ TEST_F(books, of_too_many_rests_the_smallest_is_waste)
 		ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk + 200 * i, 1 + i));
 	for (i = 0; i < 10; i++)
 		waste += 1 + i;
-	EXPECT_EQ(HAB_MAX_FREE_EXTENTS, self->h.rests.nr);
+	EXPECT_EQ(HAB_MAX_FREE_EXTENTS, self->h.free_extents.nr);
 	EXPECT_EQ(waste, self->h.waste);
 	self->handed_out = 30000 - self->h.returned;
 	EXPECT_EQ(32 * MiB, books_sum(self));
 }
 
-/* The largest of the set, by looking at each. */
-static u64 largest_rest(const struct hab_free_extents *rests)
+static u64 largest_extent(const struct hab_free_extents *set)
 {
 	u64 most = 0;
 	u32 i;
 
-	for (i = 0; i < rests->nr; i++)
-		most = rests->rests[i].size > most ? rests->rests[i].size : most;
+	for (i = 0; i < set->nr; i++)
+		most = max(most, set->extents[i].size);
 	return most;
 }
 
-TEST(the_largest_rest_is_found_whatever_came_and_went_before)
+TEST(the_largest_free_extent_is_found_after_any_adds_and_takes)
 {
-	static struct hab_free_extents rests;
+	static struct hab_free_extents set;
 	u64 start = 0, most, least;
 	int i, n;
 
 	srandom(1);
 	for (n = 0; n < 20000; n++) {
 		if (random() % 2) {
-			struct hab_extent rest = { .start = start, .size = 1 + random() % 1000 };
+			struct hab_extent extent = { .start = start, .size = 1 + random() % 1000 };
 
-			/* A gap, or they would become one. */
-			start += rest.size + 1;
-			hab_free_extents_add(&rests, rest);
+			/* A gap keeps them apart. */
+			start += extent.size + 1;
+			hab_free_extents_add(&set, extent);
 		}
-		most = largest_rest(&rests);
+		most = largest_extent(&set);
 		least = 1 + random() % 1000;
-		i = hab_free_extents_largest(&rests, least);
+		i = hab_free_extents_largest(&set, least);
 		ASSERT_EQ(most >= least, i >= 0);
 		if (i < 0)
 			continue;
-		ASSERT_EQ(most, rests.rests[i].size);
-		hab_free_extents_take(&rests, i, 1 + random() % most);
+		ASSERT_EQ(most, set.extents[i].size);
+		hab_free_extents_take(&set, i, 1 + random() % most);
 	}
 }
 
-TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
+TEST_F(books, what_a_retired_buffer_has_left_is_granted_to_other_domains)
 {
 	u64 chunk, size, first;
 
@@ -403,8 +403,8 @@ TEST_F(books, the_rest_of_a_domain_that_retires_is_granted_to_others)
 	hab_hierarchy_retire(&self->h, 1, 7);
 	EXPECT_EQ(0, *hab_hierarchy_word(&self->h, 7));
 	hab_hierarchy_retire(&self->h, 0, 1);
-	/* Both levels' rests lie next to each other. */
-	EXPECT_EQ(1, self->h.rests.nr);
+	/* What both levels had left is adjacent. */
+	EXPECT_EQ(1, self->h.free_extents.nr);
 	ASSERT_EQ(0, take(self, 0, 1000, 1000, &chunk, &size));
 	EXPECT_EQ(first + 24, chunk);
 	ASSERT_EQ(0, take(self, 7, 16, 16, &chunk, &size));
@@ -431,10 +431,10 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 {
 	static const struct hab_level growing = { 1 * MiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
 	u64 most = 1 * MiB / HAB_GRANULE, size = most / 64, now = 1;
-	u64 enough = TOOK * HAB_GROW_BELOW;
+	u64 enough = TOOK * HAB_GROWTH_ENOUGH;
 	int i;
 
-	/* Of what is free a sixteenth is less than that. */
+	/* The bound by free memory, a sixteenth, is less than the size. */
 	start(self, 16 * MiB, 1, &growing);
 	EXPECT_TRUE(hab_hierarchy_growing(&self->h));
 	EXPECT_EQ(size, next_block(self, now));
@@ -461,7 +461,7 @@ TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size
 
 	start(self, 64 * MiB, 1, &growing);
 	for (; (size = next_block(self, now)); now += TOOK) {
-		EXPECT_LE(size, max(bytes, min(HAB_GROW_GUIDED * bytes * (arena - used) / arena,
+		EXPECT_LE(size, max(bytes, min(HAB_GROWTH_GUIDED * bytes * (arena - used) / arena,
 					       (arena - used) / 16)));
 		used += size;
 		largest = max(largest, size);
@@ -469,13 +469,13 @@ TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size
 		refills++;
 	}
 	EXPECT_EQ(arena, used);
-	EXPECT_GT(largest, HAB_GROW_GUIDED * bytes * 3 / 4);
+	EXPECT_GT(largest, HAB_GROWTH_GUIDED * bytes * 3 / 4);
 	EXPECT_LE(last, bytes);
-	/* All of one size they would be 1,024. */
+	/* 1,024 blocks if all had one size. */
 	EXPECT_LT(refills, 700);
 }
 
-TEST(sizes_and_domains_that_make_no_hierarchy_are_refused)
+TEST(invalid_sizes_and_domains_are_refused)
 {
 	struct hab_level level = clab[0];
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * core/os.h for tests that run all interleavings: each access to shared memory is a place
- * where another thread may go on. Included before everything else, so that core/os.h, whose
- * guard it has, stays empty.
+ * core/os.h for tests that run all interleavings: at each access to shared memory another thread
+ * may continue. It is included first and has the include guard of core/os.h, which is then empty.
  *
- * Memory is as if all CPUs saw one order: what barriers are for is not explored.
+ * All CPUs see memory in one order: effects of missing barriers are not explored.
  */
 #ifndef HAB_CORE_OS_H
 #define HAB_CORE_OS_H
@@ -20,10 +19,10 @@ typedef struct {
 
 void explore_point(void);
 
-/* A bug to be found: exchanges, increments and cmpxchg fall apart into a load and a store. */
+/* A seeded bug: exchanges, increments and cmpxchg become a load and a store. */
 extern bool explore_torn;
 
-/* A few shares, so that a turn is short. */
+/* Few shares, so that a rotation is short. */
 #define HAB_SHARES 2u
 
 #define READ_ONCE(x)                             \
@@ -39,7 +38,7 @@ extern bool explore_torn;
 #define hab_load_acquire(p)	READ_ONCE(*(p))
 #define hab_store_release(p, v) WRITE_ONCE(*(p), v)
 
-/* Between the two halves of what should be one. */
+/* Between the load and the store of a seeded bug. */
 static inline void explore_tear(void)
 {
 	if (explore_torn)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What habd does with kept events, for tests: the last one in each slot is the
- * window's, and gets its final probability when the window ends.
+ * A model of habd for tests: the last kept event in each slot is the window's sample, and gets its
+ * final probability when the window ends.
  */
 #ifndef HAB_TEST_READER_H
 #define HAB_TEST_READER_H
@@ -17,9 +17,9 @@ struct sample {
 };
 
 struct reader {
-	/* Slots of the windows that are open; by share and parity. */
+	/* Slots of open windows, by share and parity. */
 	struct sample *slots[HAB_SHARES + 1][2];
-	u64 quota; /* that fit into each */
+	u64 quota; /* slots of each */
 	u64 records;
 	void (*emit)(void *context, const struct sample *sample);
 	void *context;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How a window's quota are divided among processes: core/budget by itself, and the
+ * The division of a window's quota among processes: core/throttle/max_min.c by itself, and the
  * throttler with many keys on a mock clock.
  */
 #include <math.h>
@@ -29,7 +29,7 @@ static u64 sum_of(const struct hab_claim *claims, u32 count)
 	return sum;
 }
 
-TEST(the_quota_is_divided_to_the_last_one_and_max_min_fairly)
+TEST(the_whole_quota_is_divided_max_min_fairly)
 {
 	struct hab_claim claims[50];
 	u64 quota, most, least;
@@ -42,7 +42,7 @@ TEST(the_quota_is_divided_to_the_last_one_and_max_min_fairly)
 			claims[i].demand = 1 + next_random() % (next_random() % 2 ? 5 : 500);
 		hab_max_min_divide(claims, count, quota, next_random());
 		ASSERT_EQ(quota, sum_of(claims, count));
-		/* Nobody who wants more has 2 less than another. */
+		/* No claim below its demand is 2 below another. */
 		for (most = 0, least = ~0ull, i = 0; i < count; i++) {
 			most = max(most, (u64)claims[i].quota);
 			if (claims[i].quota < claims[i].demand)
@@ -54,7 +54,7 @@ TEST(the_quota_is_divided_to_the_last_one_and_max_min_fairly)
 	}
 }
 
-TEST(one_claim_gets_all_and_a_small_one_what_it_wants)
+TEST(one_claim_gets_all_and_a_small_one_its_demand)
 {
 	struct hab_claim claims[2] = { { .demand = 3 }, { .demand = 100000 } };
 
@@ -65,7 +65,7 @@ TEST(one_claim_gets_all_and_a_small_one_what_it_wants)
 	EXPECT_EQ(27, claims[1].quota);
 }
 
-TEST(too_small_a_quota_is_drawn_with_the_same_chance_for_all)
+TEST(claims_beyond_the_quota_all_have_the_same_chance)
 {
 	struct hab_claim claims[40];
 	u32 got[40] = { 0 }, round, i;
@@ -130,7 +130,7 @@ TEST(each_of_20_processes_gets_its_share_beside_one_with_1000_times_their_events
 			before = sampled;
 		}
 	}
-	/* Each quiet one raised 1000 events; all but the first seconds' are kept. */
+	/* Each small process raised 1000 events; all but those of the first seconds are kept. */
 	for (i = 0; i < QUIET; i++) {
 		EXPECT_GT(count.samples[i], 900);
 		EXPECT_LT(fabs(count.estimates[i] - 1000), 200);
@@ -142,7 +142,7 @@ TEST(each_of_20_processes_gets_its_share_beside_one_with_1000_times_their_events
 	reader_free(&reader);
 }
 
-TEST(more_processes_than_the_quota_are_all_sampled_without_bias)
+TEST(more_processes_than_quota_are_all_sampled_without_bias)
 {
 	static struct hab_throttle throttle;
 	static struct count count;
@@ -150,7 +150,7 @@ TEST(more_processes_than_the_quota_are_all_sampled_without_bias)
 	double total = 0;
 	int window, n, i;
 
-	/* 10 quota for 100 processes with 20 to 119 events in a window. */
+	/* A quota of 10 for 100 processes with 20 to 119 events in a window. */
 	hab_throttle_set_rate(&throttle, 50, HAB_SECOND_MS, reader_end, &reader);
 	for (window = 0; window < 2000; window++) {
 		for (i = 0; i < 100; i++)
@@ -170,7 +170,7 @@ TEST(more_processes_than_the_quota_are_all_sampled_without_bias)
 	reader_free(&reader);
 }
 
-TEST(newcomers_of_every_window_are_sampled_without_bias)
+TEST(processes_new_in_each_window_are_sampled_without_bias)
 {
 	static struct hab_throttle throttle;
 	static struct count count;
@@ -182,13 +182,13 @@ TEST(newcomers_of_every_window_are_sampled_without_bias)
 	for (window = 0; window < 3000; window++) {
 		for (n = 0; n < 1000; n++) {
 			offer(&throttle, &reader, 0);
-			/* A process that lives for this window only. */
+			/* A process with events in this window only. */
 			if (n % 100 == 50 && hab_throttle_offer(&throttle, 1000000 + window, &kept))
 				reader_keep(&reader, &kept, 1, 1);
 		}
 		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 	}
-	TH_LOG("one process: estimate %.0f of 3000000; 3000 newcomers: %.0f of 30000 from %lu samples",
+	TH_LOG("one process: estimate %.0f of 3000000; 3000 new ones: %.0f of 30000 from %lu samples",
 	       count.estimates[0], count.estimates[1], (long)count.samples[1]);
 	EXPECT_LT(fabs(count.estimates[0] / 3e6 - 1), 0.01);
 	EXPECT_LT(fabs(count.estimates[1] / 3e4 - 1), 0.05);
@@ -196,7 +196,7 @@ TEST(newcomers_of_every_window_are_sampled_without_bias)
 	reader_free(&reader);
 }
 
-TEST(a_full_table_loses_nothing_and_places_are_given_up)
+TEST(a_full_table_loses_no_event_and_unused_places_become_free)
 {
 	static struct hab_throttle throttle;
 	static struct count count;

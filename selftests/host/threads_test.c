@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The throttler's accepting path by threads, with turns and new rates beside it. Built
- * with thread sanitizer: each access that is not atomic is a failure.
+ * Offers to the throttler by threads, with rotations and new rates meanwhile. Built with thread
+ * sanitizer: each access that is not atomic is a failure.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 struct crowd {
 	struct hab_throttle throttle;
-	hab_counter kept;     /* that took a slot */
-	hab_counter replaced; /* that took another's */
+	hab_counter kept;     /* events that took a free slot */
+	hab_counter replaced; /* events that took another's slot */
 	hab_counter going;
 	u64 used; /* slots that the ended windows report */
 	u64 impossible;
@@ -38,11 +38,11 @@ static void *offer_many(void *argument)
 
 	hab_counter_increment(&crowd->going);
 	for (n = 0; n < EVENTS; n++) {
-		/* Most events are of one process, some of those that come and go. */
+		/* Most events are of one process, some of processes that come and go. */
 		key = n % 8 ? 1 : 2 + n / 1000;
 		if (!hab_throttle_offer(&crowd->throttle, key, &kept))
 			continue;
-		if (!kept.number || kept.place.candidate <= kept.quota)
+		if (!kept.number || !HAB_REPLACES(kept.place.candidate, kept.quota))
 			hab_counter_increment(&crowd->kept);
 		else
 			hab_counter_increment(&crowd->replaced);
@@ -66,48 +66,48 @@ static void run_crowd(struct crowd *crowd, void (*beside)(struct crowd *crowd, u
 	beside(crowd, round);
 }
 
-static void turn(struct crowd *crowd, u64 round)
+static void rotate(struct crowd *crowd, u64 round)
 {
 	hab_throttle_rotate(&crowd->throttle, hab_mix(round), count_end, crowd);
 }
 
-TEST(no_event_is_uncounted_and_no_sample_unreported_while_windows_turn)
+TEST(each_event_counts_and_each_sample_is_reported_while_windows_rotate)
 {
 	static struct crowd crowd;
 	u64 sampled;
 
 	hab_throttle_set_rate(&crowd.throttle, 5000, HAB_SECOND_MS, count_end, &crowd);
-	run_crowd(&crowd, turn);
+	run_crowd(&crowd, rotate);
 	sampled = hab_counter_read(&crowd.throttle.sampled);
 	TH_LOG("%lu windows, %lu sampled, %lu replaced", (long)crowd.throttle.number, (long)sampled,
 	       (long)hab_counter_read(&crowd.replaced));
 	EXPECT_EQ(THREADS * EVENTS, sampled + hab_throttle_throttled(&crowd.throttle));
 	EXPECT_EQ(hab_counter_read(&crowd.kept), sampled);
-	/* Who was held up for two turns is reported and was not kept. */
+	/* Events that were delayed for two rotations are reported and were not kept. */
 	EXPECT_GE(crowd.used, sampled);
 	EXPECT_LE(crowd.used, sampled + sampled / 100 + 10);
 	EXPECT_EQ(0, crowd.impossible);
 	EXPECT_LE(sampled, (crowd.throttle.number + 1) * 1000);
 }
 
-static void turn_and_set(struct crowd *crowd, u64 round)
+static void rotate_and_set(struct crowd *crowd, u64 round)
 {
 	static const u32 rates[] = { 100, 0, HAB_RATE_OFF, 7, 1000000 };
 
 	if (round % 10)
-		turn(crowd, round);
+		rotate(crowd, round);
 	else
 		hab_throttle_set_rate(&crowd->throttle, rates[round / 10 % 5], HAB_SECOND_MS,
 				      count_end, crowd);
 }
 
-TEST(rates_change_under_way_and_no_event_is_uncounted)
+TEST(each_event_counts_while_rates_change)
 {
 	static struct crowd crowd;
 	u64 sampled;
 
 	hab_throttle_set_rate(&crowd.throttle, 100, HAB_SECOND_MS, count_end, &crowd);
-	run_crowd(&crowd, turn_and_set);
+	run_crowd(&crowd, rotate_and_set);
 	sampled = hab_counter_read(&crowd.throttle.sampled);
 	EXPECT_EQ(THREADS * EVENTS, sampled + hab_throttle_throttled(&crowd.throttle));
 	EXPECT_EQ(hab_counter_read(&crowd.kept), sampled);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * core/throttle on a mock clock: the test turns the windows.
+ * core/throttle on a mock clock: the test rotates the windows.
  *
  * Arrival patterns and expected counts are the acceptance cases of the JDK's
  * adaptive sampler (10,000 windows of 100 ms, 50 quota each, lookback 50), at the
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "core/throttle/logarithm.h"
+#include "core/logarithm.h"
 #include "core/throttle/throttle.h"
 #include "reader.h"
 
@@ -40,7 +40,7 @@ static u64 offer(struct hab_throttle *throttle)
 	return hab_throttle_offer(throttle, SOMEBODY, &kept) ? kept.probability : 0;
 }
 
-static void turn(struct hab_throttle *throttle)
+static void rotate(struct hab_throttle *throttle)
 {
 	hab_throttle_rotate(throttle, next_random(), NULL, NULL);
 }
@@ -95,7 +95,7 @@ static struct outcome simulate(enum pattern pattern)
 		outcome.events += n;
 		while (n--)
 			offer(&throttle);
-		turn(&throttle);
+		rotate(&throttle);
 	}
 	outcome.sampled = hab_counter_read(&throttle.sampled);
 	outcome.throttled = hab_throttle_throttled(&throttle);
@@ -121,7 +121,7 @@ ACCEPTANCE(a_burst_in_the_tenth_window_gets_ten_windows_quota, TENTH, 500000u, 0
 ACCEPTANCE(rare_bursts_borrow_from_quiet_windows, BURSTY_10, 220000u, 20000u)
 ACCEPTANCE(frequent_bursts_are_sampled_as_the_jdk_does, BURSTY_90, 487000u, 10000u)
 
-TEST(no_second_emits_more_than_the_rate)
+TEST(no_second_has_more_samples_than_the_rate)
 {
 	struct hab_throttle throttle = { 0 };
 	u64 before, second, n;
@@ -134,7 +134,7 @@ TEST(no_second_emits_more_than_the_rate)
 			for (w = 0; w < throttle.shape.windows; w++) {
 				for (n = below(40000); n; n--)
 					offer(&throttle);
-				turn(&throttle);
+				rotate(&throttle);
 			}
 			EXPECT_LE(hab_counter_read(&throttle.sampled) - before, rate);
 		}
@@ -146,7 +146,7 @@ static void add_estimate(void *context, const struct sample *sample)
 	*(double *)context += (double)HAB_PROBABILITY_ONE / sample->probability;
 }
 
-TEST(what_the_samples_stand_for_adds_up_to_all_events)
+TEST(estimates_add_up_to_all_events)
 {
 	struct hab_throttle throttle = { 0 };
 	double estimate = 0, worst = 0, before;
@@ -168,7 +168,7 @@ TEST(what_the_samples_stand_for_adds_up_to_all_events)
 					    throttle.shares[0].windows[0].interval);
 		records = reader.records;
 	}
-	/* Each window is right by itself, but for one stratum. */
+	/* Each window is right by itself, within one stratum. */
 	TH_LOG("worst window %.1f; %lu records for %lu samples", worst, (long)records,
 	       (long)hab_counter_read(&throttle.sampled));
 	EXPECT_LT(worst, 1000);
@@ -176,7 +176,7 @@ TEST(what_the_samples_stand_for_adds_up_to_all_events)
 	reader_free(&reader);
 }
 
-TEST(no_remainder_of_a_rate_is_lost)
+TEST(a_rate_that_windows_do_not_divide_is_kept_exactly)
 {
 	struct hab_throttle throttle = { 0 };
 	int window;
@@ -188,12 +188,12 @@ TEST(no_remainder_of_a_rate_is_lost)
 
 		for (n = 0; n < 3; n++)
 			offer(&throttle);
-		turn(&throttle);
+		rotate(&throttle);
 	}
 	EXPECT_EQ(140, hab_counter_read(&throttle.sampled));
 }
 
-TEST(rate_0_keeps_nothing_and_off_keeps_all)
+TEST(rate_0_keeps_no_event_and_off_keeps_all)
 {
 	struct hab_throttle throttle = { 0 };
 	int n;
@@ -202,20 +202,20 @@ TEST(rate_0_keeps_nothing_and_off_keeps_all)
 	for (n = 0; n < 1000; n++) {
 		EXPECT_EQ(0, offer(&throttle));
 		if (n % 100 == 0)
-			turn(&throttle);
+			rotate(&throttle);
 	}
 	EXPECT_EQ(1000, hab_throttle_throttled(&throttle));
 	set_rate(&throttle, HAB_RATE_OFF);
 	for (n = 0; n < 1000; n++) {
 		EXPECT_EQ(HAB_PROBABILITY_ONE, offer(&throttle));
 		if (n % 100 == 0)
-			turn(&throttle);
+			rotate(&throttle);
 	}
 	EXPECT_EQ(1000, hab_counter_read(&throttle.sampled));
 	EXPECT_EQ(-EINVAL, set_rate(&throttle, HAB_RATE_OFF + 1));
 }
 
-TEST(a_changed_rate_holds_from_the_next_event_on)
+TEST(a_new_rate_applies_from_the_next_event_on)
 {
 	struct hab_throttle throttle = { 0 };
 	u64 before;
@@ -229,12 +229,12 @@ TEST(a_changed_rate_holds_from_the_next_event_on)
 	for (window = 0; window < 10; window++) {
 		for (n = 0; n < 10000; n++)
 			offer(&throttle);
-		turn(&throttle);
+		rotate(&throttle);
 	}
 	EXPECT_LE(hab_counter_read(&throttle.sampled) - before, 50);
 }
 
-TEST(the_logarithm_is_right_to_its_last_bit)
+TEST(the_logarithm_is_exact_to_its_last_bit)
 {
 	double worst = 0, error;
 	u64 fraction;
@@ -264,16 +264,16 @@ static u32 share_of_rate(u32 rate, u32 period_ms, u32 *window_ms, u32 *lookback)
 	for (i = 0; i < windows; i++) {
 		int n;
 
-		/* Each window is used up, so nothing is carried on. */
+		/* Each window is used up, so no quota is carried over. */
 		for (n = 0; n < 2000; n++)
 			offer(&throttle);
-		turn(&throttle);
+		rotate(&throttle);
 	}
 	total = hab_counter_read(&throttle.sampled);
 	return total;
 }
 
-TEST(rates_per_minute_hour_and_day_have_the_jdks_windows_and_lose_no_remainder)
+TEST(rates_per_minute_hour_and_day_have_the_jdks_windows_and_are_exact)
 {
 	u32 window_ms, lookback;
 
@@ -307,7 +307,7 @@ TEST(steady_events_use_the_whole_rate)
 	for (window = 0; window < 50; window++) {
 		for (n = 0; n < 20000; n++)
 			offer(&throttle);
-		turn(&throttle);
+		rotate(&throttle);
 	}
 	EXPECT_EQ(1500, hab_counter_read(&throttle.sampled));
 }

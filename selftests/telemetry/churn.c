@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Load for the daemon's worst days, on the device; says what its heaps counted.
+ * A load of refills on the device; prints the statistics of its heaps.
  *
  *	churn processes N AT_ONCE	N processes, each with a heap and ten refills
  *	churn refills N			one process, N refills
- *	churn until_told THREADS	refills until its input ends
+ *	churn until_eof THREADS		refills until its standard input ends
  *
- * Hard case: a process must tell what it counted before it ends, so all share a page.
+ * The processes share a page, where each adds its statistics before it ends.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ struct shared {
 static struct shared *shared;
 static struct hab_heap *heap;
 static atomic_bool stop;
-static unsigned long wanted; /* refills of this process; 0: until told */
+static unsigned long wanted; /* refills of this process; 0: until @stop */
 
 static int open_heap(void)
 {
@@ -104,7 +104,7 @@ static void run_processes(unsigned long count, unsigned long at_once)
 		;
 }
 
-static int run_until_told(unsigned long count)
+static int run_until_eof(unsigned long count)
 {
 	pthread_t threads[THREADS_MAX];
 	unsigned long i;
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
 			close_heap();
 		}
 	} else {
-		failed = run_until_told(number);
+		failed = run_until_eof(number);
 	}
 	printf("refills %llu\nbytes %llu\nfailed %u\nseconds %.1f\n", atomic_load(&shared->refills),
 	       atomic_load(&shared->bytes), atomic_load(&shared->failed), now() - start);

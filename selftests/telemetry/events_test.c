@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Events of new TLABs, of objects outside them and of samples: raised while somebody
- * listens and at no other time, with the numbers that the program itself knows.
+ * Events of new TLABs, of objects outside of TLABs and of samples: raised only while there is a
+ * listener, with the numbers of the program itself.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -38,10 +38,10 @@ static int write_file(const char *path, const char *value)
 	return fclose(file) ? -errno : 0;
 }
 
-/* What came of one kind. */
+/* Sums over the records of one kind. */
 struct seen {
 	uint64_t events;
-	uint64_t parts; /* that these had */
+	uint64_t parts; /* of the events */
 	uint64_t last_id;
 	uint64_t bytes;
 	uint64_t chunk_bytes;
@@ -50,8 +50,8 @@ struct seen {
 	bool allocated_grows;
 	uint64_t tagged;
 	uint64_t stacks;
-	uint64_t windowed;  /* parts that are of a window */
-	uint64_t misplaced; /* and these have a slot that it has not */
+	uint64_t windowed;  /* parts that have a window */
+	uint64_t misplaced; /* of these: with a slot beyond the window's quota */
 };
 
 FIXTURE(events)
@@ -159,13 +159,13 @@ static bool listen_to(FIXTURE_DATA(events) * self, int kind)
 	return self->link[kind];
 }
 
-static void leave(FIXTURE_DATA(events) * self, int kind)
+static void stop_listening(FIXTURE_DATA(events) * self, int kind)
 {
 	bpf_link__destroy(self->link[kind]);
 	self->link[kind] = NULL;
 }
 
-/* Small objects, and now and then a large one that goes past the TLAB. */
+/* Small objects, and every 100th a large one, outside of TLABs. */
 static bool allocate(FIXTURE_DATA(events) * self, int objects)
 {
 	int i;
@@ -210,7 +210,7 @@ TEST_F(events, each_object_outside_of_tlabs_is_one_event_with_its_size)
 	EXPECT_EQ(0, self->seen[HAB_EVENT_TLAB].events);
 }
 
-TEST_F(events, an_object_outside_is_tried_as_often_as_tlabs_would_have_held_it)
+TEST_F(events, an_object_outside_has_as_many_parts_as_tlabs_it_would_fill)
 {
 	const struct seen *seen = &self->seen[HAB_EVENT_OUTSIDE];
 
@@ -237,7 +237,7 @@ static void *change_rate(void *changes)
 	return NULL;
 }
 
-/* An event of many parts is one for the kernel to fill in again and again. */
+/* The kernel fills in the event once for each part. */
 TEST_F(events, each_part_of_an_object_is_in_a_window_of_its_own_rate)
 {
 	const struct seen *seen = &self->seen[HAB_EVENT_OUTSIDE];
@@ -261,7 +261,7 @@ TEST_F(events, each_part_of_an_object_is_in_a_window_of_its_own_rate)
 	EXPECT_EQ(0, seen->misplaced);
 }
 
-TEST_F(events, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
+TEST_F(events, tlabs_and_objects_outside_are_all_chunks_of_a_program)
 {
 	ASSERT_TRUE(listen_to(self, HAB_EVENT_TLAB));
 	ASSERT_TRUE(listen_to(self, HAB_EVENT_OUTSIDE));
@@ -272,7 +272,7 @@ TEST_F(events, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
 		  self->seen[HAB_EVENT_TLAB].bytes + self->seen[HAB_EVENT_OUTSIDE].bytes);
 }
 
-/* The sums telescope: all that was allocated up to the last sample, whatever the distances. */
+/* Each sample has the bytes since the one before, so the sum is exact. */
 TEST_F(events, samples_stand_for_all_bytes_up_to_the_last_one)
 {
 	const struct seen *seen = &self->seen[HAB_EVENT_SAMPLE];
@@ -295,7 +295,7 @@ TEST_F(events, an_interval_of_0_samples_every_allocation)
 
 	ASSERT_EQ(0, write_file(INTERVAL, "0"));
 	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
-	/* The TLAB in use may be open as it is until it ends. */
+	/* The interval is first used for the next TLAB. */
 	ASSERT_TRUE(allocate(self, 200));
 	memset(self->seen, 0, sizeof(self->seen));
 	ASSERT_TRUE(allocate(self, 1000));
@@ -312,7 +312,7 @@ TEST_F(events, the_sampling_interval_must_be_a_number_that_fits)
 	EXPECT_EQ(0, write_file(INTERVAL, "9223372036854775807"));
 }
 
-/* The control area of a heap of its own, made by the ABI alone; it stays until exit. */
+/* The control area of another heap, created without the library; it stays until exit. */
 static const volatile struct hab_info *watch_listeners(void)
 {
 	struct hab_ioc_create create = {
@@ -330,7 +330,7 @@ static const volatile struct hab_info *watch_listeners(void)
 	return info == MAP_FAILED ? NULL : info;
 }
 
-TEST_F(events, heaps_that_run_see_the_first_listener_come_and_the_last_one_go)
+TEST_F(events, heaps_in_use_see_the_first_listener_begin_and_the_last_one_end)
 {
 	static const int kinds[] = { HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE, HAB_EVENT_SAMPLE };
 	struct hab_bpf *another = hab_bpf__open_and_load();
@@ -350,7 +350,7 @@ TEST_F(events, heaps_that_run_see_the_first_listener_come_and_the_last_one_go)
 		EXPECT_EQ(HAB_LISTENER(kinds[i]), info->listeners);
 		ASSERT_TRUE(allocate(self, 1000));
 		EXPECT_GT(*events, 0);
-		/* Of two listeners one goes. */
+		/* One of two listeners ends. */
 		link = attach(another, kinds[i]);
 		ASSERT_NE(NULL, link);
 		bpf_link__destroy(link);
@@ -358,8 +358,8 @@ TEST_F(events, heaps_that_run_see_the_first_listener_come_and_the_last_one_go)
 		*events = 0;
 		ASSERT_TRUE(allocate(self, 1000));
 		EXPECT_GT(*events, 0);
-		leave(self, kinds[i]);
-		/* Or each TLAB would cost an ioctl for nobody. */
+		stop_listening(self, kinds[i]);
+		/* Else each TLAB would cost an ioctl without need. */
 		EXPECT_EQ(0, info->listeners);
 		*events = 0;
 		ASSERT_TRUE(allocate(self, 1000));
@@ -388,7 +388,7 @@ TEST_F(events, a_tag_is_in_the_events_of_its_allocations_only)
 	EXPECT_EQ(3, seen->tagged);
 }
 
-/* Instructions of one call on the fast path, counted one by one by a tracer. */
+/* The instructions of one call on the fast path, counted by a tracer. */
 static long count_instructions(struct hab_heap *heap)
 {
 	long count = 0;
@@ -398,7 +398,7 @@ static long count_instructions(struct hab_heap *heap)
 	if (!child) {
 		void *object;
 
-		/* The child's own heap: give it a TLAB with room. */
+		/* The child needs a TLAB with room of its own. */
 		object = hab_alloc(heap, 16);
 		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		raise(SIGSTOP);
@@ -434,8 +434,8 @@ TEST_F(events, listeners_add_no_instruction_to_the_fast_path)
 		ASSERT_TRUE(listen_to(self, kind));
 	listened = count_instructions(self->heap);
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		leave(self, kind);
-	TH_LOG("%ld instructions from stop to stop, %ld with listeners to everything", silent,
+		stop_listening(self, kind);
+	TH_LOG("%ld instructions from stop to stop, %ld with listeners of all kinds", silent,
 	       listened);
 	EXPECT_GT(silent, 0);
 	EXPECT_EQ(silent, listened);

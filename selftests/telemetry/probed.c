@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program on the process backend that tells what its heap counted: so many rounds of small
- * objects and a large one, with so many milliseconds after each.
+ * probed ROUNDS PAUSE_MS: a program on the process backend. Each round allocates small objects and
+ * a large one, then waits. Prints the statistics of its heap.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define OBJECT 48
 #define LARGE  20000
 
-/* Looked for in the stacks. */
+/* The stacks must have this name. */
 __attribute__((noinline)) static int allocate_small_ones(struct hab_heap *heap)
 {
 	int i;
@@ -28,7 +28,7 @@ __attribute__((noinline)) static int allocate_a_large_one(struct hab_heap *heap)
 {
 	void *object = hab_alloc_tagged(heap, LARGE, "struct large");
 
-	/* Not a tail call, which would leave no frame. */
+	/* No tail call, so that it is in the stack. */
 	__asm__ volatile("" ::: "memory");
 	return object != NULL;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * The BPF program without the daemon, for tests: its records and totals, and a load of
- * refills.
- */
+/* For tests of the BPF program without the daemon: its records, its totals, a load of refills. */
 #ifndef HAB_TEST_TELEMETRY_H
 #define HAB_TEST_TELEMETRY_H
 
@@ -30,7 +27,7 @@ struct record {
 	uint64_t candidate;
 	uint64_t sample_id;
 	uint64_t bytes;
-	uint64_t leaf; /* of the thread's stack, if it came */
+	uint64_t leaf; /* of the thread's stack, 0: none came */
 	double probability;
 	uint32_t slot;
 	uint32_t pid;
@@ -38,21 +35,20 @@ struct record {
 
 struct seen {
 	uint64_t samples;  /* that replace no other one */
-	uint64_t replaced; /* by others */
+	uint64_t replaced; /* samples */
 	uint64_t windows;
 	struct record *records;
 	uint64_t nr_records;
 	struct hab_window_event *ends;
 	uint64_t stacks;
 	uint64_t heaps;
-	uint64_t joined; /* stacks whose sample came right before */
 	uint64_t weight;
 	uint64_t wanted_frame_first, wanted_frame_end;
 	uint64_t stacks_with_frame;
 	uint64_t *times;
 };
 
-/* The sample of a stack came a moment ago. */
+/* The sample of the stack is among the last ones. */
 static inline void note_leaf(struct seen *seen, const struct hab_record_stack *stack)
 {
 	uint64_t i;
@@ -86,7 +82,7 @@ static inline int on_record(void *context, void *data, size_t size)
 				.pid = head->pid,
 			};
 		seen->weight += sample->weight;
-		if (sample->candidate > sample->quota) {
+		if (HAB_REPLACES(sample->candidate, sample->quota)) {
 			seen->replaced++;
 			return 0;
 		}
@@ -101,7 +97,7 @@ static inline int on_record(void *context, void *data, size_t size)
 
 		seen->stacks++;
 		note_leaf(seen, stack);
-		/* The leaf is the library's caller: its own frames are left out. */
+		/* The leaf is the caller of the library. */
 		if (stack->nr_frames && stack->frames[0] >= seen->wanted_frame_first &&
 		    stack->frames[0] < seen->wanted_frame_end)
 			seen->stacks_with_frame++;
@@ -176,7 +172,7 @@ FIXTURE_SETUP(telemetry)
 	self->seen.ends = calloc(MAX_SAMPLES, sizeof(struct hab_window_event));
 	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
-	/* Refills alone: events_test has the others. */
+	/* Only refills: events_test has the other kinds. */
 	bpf_program__set_autoload(self->skeleton->progs.on_tlab, false);
 	bpf_program__set_autoload(self->skeleton->progs.on_outside, false);
 	bpf_program__set_autoload(self->skeleton->progs.on_sample, false);
@@ -220,13 +216,13 @@ static inline const struct hab_window_event *end_of(const struct seen *seen, uin
 }
 
 /*
- * Leaves only the last record of each slot, with its final probability. Return: how many
- * are of a window whose end was not told.
+ * Leaves only the last record of each slot, with its final probability. Return: the number of
+ * records of windows without an end.
  */
 static inline uint64_t finish_records(struct seen *seen)
 {
 	const struct hab_window_event *end;
-	uint64_t i, count = 0, endless = 0;
+	uint64_t i, count = 0, without_end = 0;
 	struct record *record;
 
 	qsort(seen->records, seen->nr_records, sizeof(*seen->records), compare_records);
@@ -236,13 +232,13 @@ static inline uint64_t finish_records(struct seen *seen)
 		    record[1].window == record->window && record[1].slot == record->slot)
 			continue;
 		end = end_of(seen, record->window);
-		endless += record->window && !end;
+		without_end += record->window && !end;
 		if (end && end->candidates > end->quota)
 			record->probability *= (double)end->quota / end->candidates;
 		seen->records[count++] = *record;
 	}
 	seen->nr_records = count;
-	return endless;
+	return without_end;
 }
 
 static inline double estimate(const struct seen *seen)
@@ -272,16 +268,17 @@ static inline void machine_totals(struct _test_data_telemetry *self, struct hab_
 	free(values);
 }
 
-/* What the program counted for a process; false: it knows none of that number. */
+/* The totals of a process; false: it had no event. */
 static inline bool process_totals(struct _test_data_telemetry *self, uint32_t pid,
 				  struct hab_process_totals *totals)
 {
-	const struct hab_process_place *place = &self->skeleton->bss->places.at[pid % HAB_PLACES];
+	const struct hab_process_slot *slot =
+		&self->skeleton->bss->process_slots.slots[pid % HAB_PROCESS_SLOTS];
 
-	if (place->pid != pid)
+	if (slot->pid != pid)
 		return !bpf_map_lookup_elem(bpf_map__fd(self->skeleton->maps.processes), &pid,
 					    totals);
-	*totals = place->totals;
+	*totals = slot->totals;
 	return true;
 }
 
@@ -297,9 +294,9 @@ static inline uint64_t missed(struct _test_data_telemetry *self)
 
 struct load {
 	int threads;
-	int seconds; /* or for so many chunks a thread, if 0 */
+	int seconds; /* 0: until each thread has taken @chunks */
 	int chunks;
-	int burst; /* so many chunks, then a pause of a millisecond; 0: none */
+	int burst; /* chunks between two pauses of a millisecond; 0: no pause */
 	const char *levels;
 };
 
@@ -312,7 +309,7 @@ __attribute__((noinline)) static int refilling_function(size_t size)
 	struct hab_chunk chunk;
 	int err = hab_chunk_take(heap, size, &chunk);
 
-	__asm__ volatile("" ::: "memory"); /* no tail call: it has to be in the stack */
+	__asm__ volatile("" ::: "memory"); /* no tail call, so that it is in the stack */
 	return err;
 }
 
@@ -330,7 +327,7 @@ static inline void *refill_thread(void *argument)
 	return NULL;
 }
 
-/* Runs a load in this process; what the library counted comes back. */
+/* Runs a load in this process; @stats: the library's statistics of it. */
 static inline int run_load(const struct load *load, struct hab_heap_stats *stats)
 {
 	struct hab_heap_config config;
@@ -363,7 +360,7 @@ static inline void *consume(void *argument)
 {
 	struct _test_data_telemetry *self = argument;
 
-	/* As habd reads: most records wake nobody. */
+	/* As habd reads: most records do not end a poll. */
 	while (!stop) {
 		ring_buffer__poll(self->ring, 50);
 		ring_buffer__consume(self->ring);
@@ -381,7 +378,7 @@ static inline void read_for(struct _test_data_telemetry *self, int seconds)
 	}
 }
 
-/* Its end is told at most a window after the last event. */
+/* The end of a window is reported at most a window after the last event. */
 static inline void wait_for_the_last_window(struct _test_data_telemetry *self)
 {
 	read_for(self, 2);

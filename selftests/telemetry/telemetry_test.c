@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The BPF program against the module, without the daemon: exact totals, the
- * throttler's rate, and that no event goes uncounted.
- */
+/* The BPF program with the module, without the daemon: exact totals and the rate. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
@@ -30,13 +27,13 @@ TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
 	EXPECT_EQ(stats.refill_bytes, process.bytes);
 	EXPECT_EQ(stats.refill_bytes, machine.bytes);
 	EXPECT_EQ(stats.refills, machine.refills);
-	/* The module's own count holds whether or not somebody listens. */
+	/* The module counts with and without listeners. */
 	EXPECT_EQ(stats.refills, read_sysfs("refills") - refills);
 	EXPECT_EQ(stats.refill_bytes, read_sysfs("refill_bytes") - bytes);
 	EXPECT_EQ(stats.book_refill_bytes, stats.refill_bytes);
 }
 
-/* As fork(), but that the child gets that number, unless somebody forks at the same time. */
+/* As fork(), and the child gets the number @pid, unless another fork takes it first. */
 static pid_t fork_as(pid_t pid)
 {
 	FILE *file = fopen("/proc/sys/kernel/ns_last_pid", "w");
@@ -46,7 +43,7 @@ static pid_t fork_as(pid_t pid)
 		fprintf(file, "%d", pid - 1);
 		fclose(file);
 	}
-	/* A kernel without CONFIG_CHECKPOINT_RESTORE cannot be asked: the numbers between go by. */
+	/* Without CONFIG_CHECKPOINT_RESTORE: uses up the numbers before it. */
 	for (child = fork(); child > 0 && child < pid; child = fork())
 		waitpid(child, NULL, 0);
 	if (!child && getpid() < pid)
@@ -54,7 +51,7 @@ static pid_t fork_as(pid_t pid)
 	return child;
 }
 
-TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted, 120)
+TEST_F_TIMEOUT(telemetry, processes_whose_pids_share_a_slot_are_each_counted, 120)
 {
 	const struct load load = { .threads = 2, .chunks = 100 };
 	struct hab_process_totals mine = { 0 }, others = { 0 };
@@ -65,12 +62,12 @@ TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted
 	if (!self->skeleton)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	ASSERT_EQ(0, run_load(&load, &stats));
-	child = fork_as(getpid() + HAB_PLACES);
+	child = fork_as(getpid() + HAB_PROCESS_SLOTS);
 	if (!child)
 		_exit(run_load(&load, &stats) || run_load(&load, &stats));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
-	ASSERT_EQ(getpid() + HAB_PLACES, child);
+	ASSERT_EQ(getpid() + HAB_PROCESS_SLOTS, child);
 	ASSERT_TRUE(process_totals(self, getpid(), &mine));
 	ASSERT_TRUE(process_totals(self, child, &others));
 	EXPECT_EQ(200, mine.refills);
@@ -79,7 +76,7 @@ TEST_F_TIMEOUT(telemetry, processes_whose_numbers_share_a_place_are_each_counted
 	EXPECT_STREQ(mine.comm, others.comm);
 }
 
-TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_tell_are_summed_for_their_process, 120)
+TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_report_are_summed_by_process, 120)
 {
 	struct hab_ioc_create create = {
 		.size = sizeof(create),
@@ -106,7 +103,7 @@ TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_tell_are_summed_for_th
 		ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
 		ASSERT_EQ(4096, refill.granted_bytes);
 	}
-	/* As programs call that were built before these could be told. */
+	/* As older programs call, without these fields. */
 	refill.size = offsetof(struct hab_ioc_refill, restarts);
 	ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
 	close(fd);
@@ -125,7 +122,7 @@ TEST_F_TIMEOUT(telemetry, every_event_is_sampled_throttled_or_lost, 120)
 
 	if (!self->skeleton)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
-	/* Nobody reads meanwhile and nothing is throttled: the ring must overflow. */
+	/* No reader and no throttler: the ring buffer must overflow. */
 	ASSERT_EQ(0, write_rate("off"));
 	sampled = read_sysfs("sampled");
 	throttled = read_sysfs("throttled");
@@ -139,12 +136,12 @@ TEST_F_TIMEOUT(telemetry, every_event_is_sampled_throttled_or_lost, 120)
 	EXPECT_EQ(machine.events, machine.sampled + machine.throttled + machine.lost);
 	EXPECT_GT(machine.lost, 0);
 	EXPECT_EQ(self->seen.samples, machine.sampled);
-	/* The module's throttler knows nothing of the ring: kept is sampled or lost. */
+	/* Events that the module's throttler kept are sampled or lost. */
 	EXPECT_EQ(machine.sampled + machine.lost, read_sysfs("sampled") - sampled);
 	EXPECT_EQ(machine.throttled, read_sysfs("throttled") - throttled);
 }
 
-TEST_F_TIMEOUT(telemetry, the_emitted_rate_stays_at_the_set_one_under_twenty_times_the_load, 120)
+TEST_F_TIMEOUT(telemetry, the_sample_rate_stays_at_the_set_rate_under_twenty_times_the_load, 120)
 {
 	const struct load load = { .threads = 8, .seconds = 6 };
 	struct hab_machine_totals machine;
@@ -161,7 +158,7 @@ TEST_F_TIMEOUT(telemetry, the_emitted_rate_stays_at_the_set_one_under_twenty_tim
 	pthread_join(reader, NULL);
 	ring_buffer__consume(self->ring);
 	machine_totals(self, &machine);
-	/* Any second, wherever it begins: at most the rate and one second's debt. */
+	/* Of any second, wherever it begins: at most the rate and one second's debt. */
 	for (first = 0, second = 0; second < self->seen.samples; second++) {
 		while (self->seen.times[second] - self->seen.times[first] > 1000000000ull)
 			first++;
@@ -178,7 +175,7 @@ TEST_F_TIMEOUT(telemetry, the_emitted_rate_stays_at_the_set_one_under_twenty_tim
 	EXPECT_EQ(machine.events, machine.sampled + machine.throttled);
 }
 
-TEST_F_TIMEOUT(telemetry, kept_samples_bring_the_threads_own_stack, 120)
+TEST_F_TIMEOUT(telemetry, a_kept_sample_has_its_threads_stack, 120)
 {
 	const struct load load = { .threads = 4, .chunks = 500 };
 	struct hab_machine_totals machine;
@@ -201,7 +198,7 @@ TEST_F_TIMEOUT(telemetry, kept_samples_bring_the_threads_own_stack, 120)
 	EXPECT_EQ(1, self->seen.heaps);
 }
 
-TEST_F_TIMEOUT(telemetry, weights_add_up_to_what_the_threads_allocated, 120)
+TEST_F_TIMEOUT(telemetry, weights_add_up_to_the_bytes_of_the_threads, 120)
 {
 	const struct load load = { .threads = 1, .seconds = 3 };
 	struct hab_heap_stats stats;
@@ -217,10 +214,9 @@ TEST_F_TIMEOUT(telemetry, weights_add_up_to_what_the_threads_allocated, 120)
 	pthread_join(reader, NULL);
 	ring_buffer__consume(self->ring);
 	EXPECT_GT(self->seen.samples, 100);
-	/* All but what came after the last sample, a window at the most. */
+	/* All bytes but those after the last sample, a window at most. */
 	EXPECT_LE(self->seen.weight, stats.refill_bytes);
 	EXPECT_GT(self->seen.weight, stats.refill_bytes / 4 * 3);
-	/* And what the samples stand for is the whole. */
 	wait_for_the_last_window(self);
 	EXPECT_EQ(0, finish_records(&self->seen));
 	EXPECT_EQ(self->seen.nr_records, self->seen.samples);
@@ -231,7 +227,7 @@ TEST_F_TIMEOUT(telemetry, weights_add_up_to_what_the_threads_allocated, 120)
 	       (long)self->seen.weight, sum, (long)self->seen.samples);
 }
 
-TEST_F_TIMEOUT(telemetry, a_stray_stack_is_ignored, 60)
+TEST_F_TIMEOUT(telemetry, a_stack_without_a_sample_is_ignored, 60)
 {
 	struct hab_heap_stats stats;
 	const struct load load = { .threads = 1, .chunks = 5 };

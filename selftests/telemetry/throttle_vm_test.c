@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The throttler in the kernel: the rate that is set is the one that comes, each process
- * has its share of it, and what the samples stand for is what each function allocated.
+ * The throttler in the kernel: samples come at the set rate, each process has its share of them,
+ * and their estimates are near the bytes that each function allocated.
  */
 #include "telemetry.h"
 
@@ -11,8 +11,8 @@
 #define QUIET 20
 
 /*
- * Forks a process that refills its own heap until it is ended: @pause_us between two on
- * average. At random, or its refills could always come last in a window that many share.
+ * Forks a process that refills its own heap until it is killed, with @pause_us between two refills
+ * on the average. At random: else its refills could always come last in a window.
  */
 static pid_t start_refilling(unsigned int pause_us)
 {
@@ -49,7 +49,7 @@ TEST_F_TIMEOUT(telemetry, each_quiet_process_gets_its_share_beside_a_busy_one, 1
 	ASSERT_EQ(0, write_rate("300/s"));
 	for (i = 0; i <= QUIET; i++)
 		pids[i] = start_refilling(i == QUIET ? 0 : 300000);
-	/* Until all are known. */
+	/* Until all have a share. */
 	read_for(self, 4);
 	for (i = 0; i <= QUIET; i++)
 		process_totals(self, pids[i], &before[i]);
@@ -74,11 +74,11 @@ TEST_F_TIMEOUT(telemetry, each_quiet_process_gets_its_share_beside_a_busy_one, 1
 	}
 	EXPECT_GT(totals.refills, 20 * events / QUIET);
 	EXPECT_GT(least, 0);
-	/* By count alone it were a thirtieth or less, as with the cgroup that they share. */
+	/* Without shares it would be a thirtieth or less. */
 	EXPECT_GT(kept, events * 7 / 10);
 }
 
-/* Samples of exactly @seconds, beginning a second after the first. */
+/* The samples of exactly @seconds, from one second after the first one. */
 static uint64_t count_in(const struct seen *seen, int seconds)
 {
 	uint64_t from = seen->times[0] + 1000000000ull, i, count = 0;
@@ -88,11 +88,11 @@ static uint64_t count_in(const struct seen *seen, int seconds)
 	return count;
 }
 
-TEST_F_TIMEOUT(telemetry, the_emitted_rate_is_never_above_the_set_one_and_near_it, 120)
+TEST_F_TIMEOUT(telemetry, the_sample_rate_is_near_the_set_rate_and_never_above_it, 120)
 {
 	/* On a machine whose clock counts instructions (selftests/vm/run --icount). */
 	bool by_instructions = getenv("HAB_BY_INSTRUCTIONS");
-	/* There pauses cost the host nothing, and twice this is a third of the machine. */
+	/* With pauses, which cost the host nothing then. */
 	struct load load = { .threads = 8, .seconds = 13, .burst = by_instructions ? 18 : 0 };
 	struct hab_machine_totals machine;
 	struct hab_heap_stats stats;
@@ -111,10 +111,10 @@ TEST_F_TIMEOUT(telemetry, the_emitted_rate_is_never_above_the_set_one_and_near_i
 	count = count_in(&self->seen, 10);
 	TH_LOG("%llu events/s offered, %lu samples in 10 s at 150/s, %lu replaced, lost %llu",
 	       machine.events / 13, (long)count, (long)self->seen.replaced, machine.lost);
-	/* Within 2 percent; below that only where a busy host turns windows too late. */
+	/* Within 2 percent; below that only if a busy host rotates windows too late. */
 	EXPECT_GE(count, by_instructions ? 1470 : 1200);
 	EXPECT_LE(count, 1530);
-	/* Elsewhere the host decides how many there are. */
+	/* Without that clock the number of events depends on the host. */
 	if (by_instructions)
 		EXPECT_GT(machine.events / 13, 100000);
 	EXPECT_EQ(0, machine.lost);
@@ -150,7 +150,7 @@ TEST_F_TIMEOUT(telemetry, ten_times_the_default_rate_loses_nothing, 120)
 	EXPECT_LT(fabs(sum / stats.refill_bytes - 1), 0.01);
 }
 
-/* Three functions, whose bytes the test counts. */
+/* Three functions, the bytes of each counted in truth[]. */
 #define FUNCTIONS     3
 #define FUNCTION_ROOM 256
 static uint64_t truth[FUNCTIONS];
@@ -162,7 +162,7 @@ static uint64_t truth[FUNCTIONS];
 		int err = hab_chunk_take(heap, bytes, &chunk);                          \
                                                                                         \
 		truth[n] += err ? 0 : bytes;                                            \
-		/* No tail call, and not the same as another one. */                    \
+		/* No tail call, and different code in each. */                         \
 		__asm__ volatile("# " #n ::: "memory");                                 \
 		return err;                                                             \
 	}
@@ -173,8 +173,8 @@ REFILLING_FUNCTION(2, 16384)
 
 static int (*const functions[FUNCTIONS])(void) = { function_0, function_1, function_2 };
 
-/* Most events are of function 0; every fifth second's end is a burst of function 2. */
-static void *refill_by_turns(void *argument)
+/* Most events are of function 0; now and then there is a burst of function 2. */
+static void *refill_by_functions(void *argument)
 {
 	unsigned int n, i;
 
@@ -206,7 +206,7 @@ TEST_F_TIMEOUT(telemetry, each_functions_estimate_has_the_truth_in_its_interval,
 	ASSERT_EQ(0, hab_heap_create(&heap, &config));
 	stop = 0;
 	pthread_create(&reader, NULL, consume, self);
-	pthread_create(&thread, NULL, refill_by_turns, NULL);
+	pthread_create(&thread, NULL, refill_by_functions, NULL);
 	sleep(10);
 	stop = 1;
 	pthread_join(thread, NULL);
@@ -234,7 +234,7 @@ TEST_F_TIMEOUT(telemetry, each_functions_estimate_has_the_truth_in_its_interval,
 		error = (sums[f] - truth[f]) / sqrt(variances[f]);
 		TH_LOG("function %lu: %lu bytes, estimate %.4f of them, %.2f standard errors off",
 		       (long)f, (long)truth[f], sums[f] / truth[f], error);
-		/* 99.9 % of the time each; the test is to fail rarely by chance. */
+		/* 99.9 % each, so that chance alone rarely fails the test. */
 		EXPECT_LT(fabs(error), 3.3);
 	}
 }

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # fetch's variables
-# The part of fetch that builds kernels with what Debian's own leave out: Debian's source,
+# The part of fetch that builds kernels with checks that Debian's kernels lack: Debian's source,
 # configured by settings_of(), with everything that a guest needs built in. Sourced by
 # fetch, whose helpers it uses.
 #
-# Hard case: a setting that vanishes. The kernel's configuration drops what depends on
-# something else without a word, and a KASAN that is not there finds nothing. So each line
-# that was asked for is looked for in the result.
+# The hard case is a setting that is dropped. The kernel's configuration drops, without a message, a
+# setting whose dependencies are missing; without KASAN nothing would be found. So each requested
+# line has to be in the result.
 
-# configure_kernel SOURCE OBJECTS SETTINGS...; this and the next hand build_kernel()'s $words to make.
+# configure_kernel SOURCE OBJECTS SETTINGS...; it and install_kernel() pass $words to make.
 configure_kernel() {
 	local source=$1 objects=$2 dropped
 	shift 2
@@ -57,7 +57,7 @@ build_kernel() {
 	local name=$1 source=$work/source objects=$work/objects program
 	local -a settings words
 	for program in flex bison bc pahole gcc clang; do
-		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps."
+		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps debug."
 	done
 	[[ $cache != *[[:space:]]* ]] ||
 		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034 # the variables are for those who source this
-# Helpers shared by fetch, build-module and run: where things are, how a kernel
-# of the cache is named, and how a step or an error is said. Sourced, not run.
+# Helpers shared by fetch, build-module and run: paths, names of kernels in the cache, messages.
+# Sourced, not run.
 
 vm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 repo=$(cd "$vm_dir/../.." && pwd -P)
@@ -9,10 +9,10 @@ repo=$(cd "$vm_dir/../.." && pwd -P)
 build=${HAB_BUILD:-$repo/build}
 cache=${HAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hab}
 me=$(basename "$0")
-# What a stamp in the cache must say; raise it when fetch fills the cache differently. Kernels
-# built here take long, so they have a number of their own.
+# Number of the recipe that fills the cache; raise it when the contents change. Kernels built here
+# take long, so they have a number of their own.
 recipe=2 build_recipe=1
-# What build-module compiles; anything newer than hab.ko makes it stale.
+# Sources of the module; if one is newer than hab.ko, the module is built again.
 module_sources=(Kbuild module core uapi)
 
 step() { printf '%s: %s\n' "$me" "$*" >&2; }
@@ -22,7 +22,7 @@ die() {
 	exit "${die_status:-1}"
 }
 
-# Refuses a kernel this runner does not know, in words.
+# Refuses an unknown kernel with a sentence.
 check_kernel() {
 	case $1 in
 	6.1 | 6.12 | 7.2 | 6.12-debug | 6.12-kcsan | 7.2-slice) ;;
@@ -30,8 +30,8 @@ check_kernel() {
 	esac
 }
 
-# settings_of NAME: the files that a kernel built here is configured by, one a line;
-# none for Debian's own and for what is no kernel.
+# settings_of NAME: prints the configuration files of a kernel built here, one a line; nothing for
+# other names.
 settings_of() {
 	case $1 in
 	6.12-debug) printf '%s\n' "$vm_dir"/config/{guest,checks,kasan}.config ;;
@@ -40,16 +40,16 @@ settings_of() {
 	esac
 }
 
-# words_of NAME: what make is told for a kernel built here and for modules of it, one a line. One is
-# clang's, so that the module is, too: Debian's kernels are configured by gcc, and want it.
+# words_of NAME: prints arguments of make for a kernel built here and for its modules, one a line.
+# One is built by clang, so its module is, too; Debian's kernels need gcc.
 words_of() {
 	case $1 in
 	6.12-kcsan) echo CC=clang ;;
 	esac
 }
 
-# words_of_kernel NAME: and what for the kernel alone. KCSAN watches few accesses at a time, and those
-# of the module were too few among all: in the kernel it follows barriers only.
+# words_of_kernel NAME: the same for the kernel alone. KCSAN watches few accesses at a time, and
+# missed the module's among the kernel's; so in the kernel it follows barriers only.
 words_of_kernel() {
 	words_of "$1"
 	case $1 in
@@ -57,7 +57,7 @@ words_of_kernel() {
 	esac
 }
 
-# stamp_of NAME: what the stamp says of a NAME made by this recipe, from these settings.
+# stamp_of NAME: prints the stamp of a NAME that is made by this recipe from these settings.
 stamp_of() {
 	local -a settings
 	mapfile -t settings < <(settings_of "$1")
@@ -68,7 +68,7 @@ stamp_of() {
 	fi
 }
 
-# stamped NAME: true when the cache holds NAME complete and made that way.
+# stamped NAME: true if the cache has NAME, complete and with that stamp.
 stamped() { [ -f "$cache/$1/.stamp" ] && [ "$(cat "$cache/$1/.stamp")" = "$(stamp_of "$1")" ]; }
 
 # newer_than FILE PATH...: true when FILE is missing or something below PATH is newer.
@@ -86,9 +86,8 @@ qemu_major() {
 	echo "${version:-0}"
 }
 
-# Sets the array `qemu` to the command that starts QEMU: the cache's own first,
-# then the machine's. The cache's may miss a library of the machine it was made on,
-# so it counts only if it runs. Returns 1 when there is none.
+# Sets the array `qemu` to the command that starts QEMU: the cache's, or else the machine's. The
+# cache's may lack a library here, so it is used only if it runs. Returns 1 if there is none.
 find_qemu() {
 	local at=$cache/qemu/root
 	qemu=(env "LD_LIBRARY_PATH=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu"

@@ -3,29 +3,29 @@
 # The part of run that starts QEMU, waits for it and reads the kernel's log. Sourced
 # by run, whose variables it uses.
 
-# A guest of many CPUs on a machine of few takes its time, but it talks meanwhile: now
-# and then emulation stalls in a boot for good, and its console is silent from then on.
+# A boot of many CPUs is slow, but writes to the console all the time. Now and then the emulation
+# stalls in a boot; its console is silent from then on.
 boot_limit=$((120 + 2 * cpus))
 silence_limit=$((30 + cpus / 2))
-# Counting instructions takes one CPU of this machine, a fifth as fast.
+# With counted instructions one CPU of this machine does all the work, at a fifth of the speed.
 [ -z "$icount" ] || boot_limit=600 silence_limit=120
-# The kernel's checks take theirs, and some tests of a boot say nothing while they run.
+# Kernels with checks are slow, and print nothing during some tests of the boot.
 [[ $kernel != *-* ]] || boot_limit=$((3 * boot_limit)) silence_limit=$((3 * silence_limit))
-# Lines of a healthy boot under emulation that look like complaints.
+# Lines of a normal boot under emulation that look like complaints.
 harmless='^$'
 complaints='WARNING: |BUG: |BUG at |Oops|Call Trace|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
 complaints+='|possible recursive locking|circular locking|suspicious RCU|inconsistent lock state|detected( expedited)? stalls|soft lockup|hard LOCKUP'
 complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ new|unreferenced object|refcount_t|list_(add|del) corruption|sleeping function called|scheduling while atomic|bad page state|invoked oom-killer'
 
-# A test that has the kernel kill processes of a memory cgroup says so in the log, before
-# and after: what such a kill prints is no complaint in between.
+# A test that makes the kernel kill processes of a memory cgroup writes a line to the log before and
+# after it. The report of the kill, between the two, is no complaint.
 without_meant_kills() {
 	awk '/hab-vm: an OOM kill is meant from here/ { meant = 1 }
 		/hab-vm: an OOM kill is meant to here/ { meant = 0 }
 		!(meant && /invoked oom-killer|Call Trace/)'
 }
 
-# From a WARNING that has $known to the end of its report.
+# Removes reports from a WARNING that contains $known to the end of the report.
 without_known_warnings() {
 	awk -v known="$known" '
 		known != "" && /WARNING: / && index($0, known) { skip = 1 }
@@ -36,11 +36,12 @@ without_known_warnings() {
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
 	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() node size
-	# Emulated CPUs that wait for a busy machine's are not stalled. And a kernel with page tables of
-	# its own has the emulator forget all translations whenever it is entered, which is a third of the time.
+	# Emulated CPUs that wait for a busy machine are not stalled. And a kernel with page tables
+	# of its own makes the emulator drop all translations at each entry, which takes a third of
+	# the time.
 	local emulated='pti=off rcupdate.rcu_cpu_stall_timeout=60 workqueue.watchdog_thresh=60 watchdog_thresh=30'
 	[ "$(qemu_major "${qemu[@]}")" -ge 8 ] || accel=tcg,thread=single
-	# Some machines have a /dev/kvm under which a kernel hangs: those show no svm or vmx.
+	# On some machines /dev/kvm opens and kernels hang: their CPUs show no svm or vmx.
 	if [ -n "$icount" ]; then
 		accel=tcg,thread=single clock=(-icount shift=0,sleep=off)
 	elif (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
@@ -77,8 +78,8 @@ qemu_options() {
 
 running() { kill -0 "$pid" 2>/dev/null; }
 
-# QEMU waits for ever on an output nobody reads, so a cat stands between: its death
-# is seen, and ends the run as SIGPIPE would.
+# QEMU waits for ever if its output is not read. So a cat stands between; when it dies, the run
+# ends as by SIGPIPE.
 open_output() {
 	exec {out}> >(exec cat)
 	reader=$!
@@ -88,7 +89,7 @@ close_output() {
 	wait "$reader" || true
 }
 
-# Starts QEMU and returns when COMMAND's turn has come; 1 with `why` when it did not.
+# Starts QEMU and returns when COMMAND can start; returns 1 and sets `why` if the boot failed.
 # QEMU dies with this program, even if that is killed.
 boot() {
 	local start=$SECONDS second=$SECONDS heard=$SECONDS said='' size
@@ -137,8 +138,8 @@ watch_command() {
 	close_output
 }
 
-# report STATUS SENTENCE: says why the run failed, with what the kernel complained
-# about or, where there is no verdict, what was said last; and ends.
+# report STATUS SENTENCE: prints why the run failed, with the kernel's complaints or, without a
+# verdict, the end of the console's output; exits with STATUS.
 report() {
 	step "$2"
 	if [ -n "${found:-}" ]; then
@@ -151,8 +152,8 @@ report() {
 	exit "$1"
 }
 
-# KCSAN's reports are between two lines of signs. The kernel has races of its own; ours have
-# a function of the module in them.
+# KCSAN's reports are between two lines of equals signs. Only those with a function of the module
+# count: the kernel has races of its own.
 without_foreign_races() {
 	awk '/====================/ { if (race && ours) printf "%s", block; else if (!race) printf "%s", block
 			block = ""; race = ours = 0 }
@@ -171,9 +172,9 @@ idles() {
 		END { exit !idle }'
 }
 
-# judge_stopped STATUS CPUS: what sleeps there does not wake. If the kernel sees one of them
-# idle, the emulator lost its timer; else the kernel is in a loop there. That others wait for
-# it is no other complaint.
+# judge_stopped STATUS CPUS: on these CPUs a sleeping program does not wake. If the kernel's log
+# shows one of them idle, the emulator lost its timer; else the kernel is in a loop there.
+# Complaints about waiting for it are no others.
 judge_stopped() {
 	local n
 	! grep -qvE 'rcu: INFO|detected( expedited)? stalls|blocked for more than|Call Trace' <<<"${found:-rcu: INFO}" ||
@@ -186,8 +187,8 @@ judge_stopped() {
 	report 123 "CPU $2 of the guest wakes nobody any more (the command ended with $1)."
 }
 
-# An int3 of the kernel's own, while it changed its code, that is not there any more where the CPU
-# saw it: the emulator had translated it before.
+# The kernel patches its code by way of an int3. The emulator sometimes executes the int3 after it
+# was removed, because it had translated it before.
 stale_int3() {
 	tr -d '\r\000' <"$log" | awk '
 		/Oops: / { oops = 1; int3 = /Oops: int3/ }
@@ -195,7 +196,7 @@ stale_int3() {
 		END { if (!oops) exit 1 }'
 }
 
-# QEMU's own complaint about itself, before it aborts.
+# The message of QEMU's assertion before it aborts.
 aborted() { grep -qE 'Assertion .* failed|: assertion failed' "$run_dir/qemu"; }
 
 judge() {

@@ -1,15 +1,14 @@
-// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// SPDX-License-Identifier: GPL-2.0-only
 /*
- * The tolerant heaps: the paper's own allocation, for the experiments.
+ * The tolerant heaps: the paper's own allocation, as a backend of libhab.
  *
- * Listings 1 and 2: read the CPU, then move that domain's buffer by cmpxchg. A thread
- * that is moved in between allocates from another CPU's buffer, and one that finds a
- * buffer being refilled tries its neighbours': foreign allocations both, which strict
- * heaps do not have and these count. The variant with a restartable sequence has only
- * the second kind.
+ * Listings 1 and 2: read the CPU, then move the word of its domain by cmpxchg. A thread that is
+ * moved in between allocates from another CPU's buffer, and a thread that finds a buffer being
+ * refilled tries the buffers of other domains. Both are foreign allocations, and are counted. The
+ * variant with a restartable sequence has only the second kind.
  *
- * Only plain user memory and no lock, as in the paper. A buffer's word is that of
- * the other heaps, or REFILLING.
+ * The backend says that it has no sections, so libhab asks it for each chunk. It uses plain memory
+ * and no lock, as the paper does. A buffer's word is that of other heaps, or REFILLING.
  */
 #include <errno.h>
 #include <sched.h>
@@ -19,15 +18,18 @@
 #include <sys/mman.h>
 
 #include "core/os.h"
+#include "lib/alloc/heap.h"
 #include "lib/backend/arena.h"
-#include "lib/rseq/rseq.h"
-#include "lib/alloc/thread.h"
 #include "lib/backend/topology.h"
+#include "lib/rseq/rseq.h"
+#include "lib/thread.h"
+#include "tolerant.h"
 
-/* The paper's PLAB_REFILL_IN_PROGRESS: nothing free, where no buffer ends. */
+/* The paper's PLAB_REFILL_IN_PROGRESS: nothing is free, at an address where no buffer ends. */
 #define REFILLING HAB_WORD(HAB_WORD_STEP, 0)
 
 struct tolerant {
+	bool sections; /* the first try is a restartable sequence */
 	uint32_t nr_domains;
 	uint64_t arena; /* in granules, as all here */
 	uint64_t buffer;
@@ -46,15 +48,19 @@ static void free_tolerant(struct hab_heap *heap)
 	free(heap->backend_data);
 }
 
-static int tolerant_open(struct hab_heap *heap)
+static int open_heap(struct hab_heap *heap, bool sections)
 {
 	const struct hab_level *level = hab_heap_lowest(heap);
 	uint32_t nr_cpus = hab_topology_nr_cpus();
-	struct tolerant *tolerant = aligned_alloc(64, sizeof(*tolerant));
-	uint32_t *domains = calloc(nr_cpus, sizeof(*domains));
 	size_t words = (size_t)nr_cpus * HAB_WORD_STRIDE;
 	void *arena = MAP_FAILED;
+	struct tolerant *tolerant;
+	uint32_t *domains;
 
+	if (heap->nr_levels != 1)
+		return -EINVAL;
+	tolerant = aligned_alloc(64, sizeof(*tolerant));
+	domains = calloc(nr_cpus, sizeof(*domains));
 	heap->backend_data = tolerant;
 	heap->domains = domains;
 	heap->words = aligned_alloc(HAB_WORD_STRIDE, words);
@@ -71,15 +77,23 @@ static int tolerant_open(struct hab_heap *heap)
 	memset(tolerant, 0, sizeof(*tolerant));
 	tolerant->nr_domains = hab_topology_count(level->kind);
 	tolerant->arena = heap->arena_bytes >> HAB_GRANULE_SHIFT;
-	tolerant->buffer = heap->nr_levels ? level->bytes >> HAB_GRANULE_SHIFT : 0;
+	tolerant->buffer = level->bytes >> HAB_GRANULE_SHIFT;
 	heap->nr_cpus = nr_cpus;
 	heap->arena = arena;
-	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
-	snprintf(heap->reason, sizeof(heap->reason), "asked for; %s",
-		 heap->flags & HAB_HEAP_TOLERANT_RSEQ ?
-			 "the paper's policy, with a restartable sequence" :
-			 "the paper's policy, which tolerates foreign allocations");
+	tolerant->sections = sections && hab_rseq_attach() != HAB_RSEQ_NONE;
+	snprintf(heap->reason, sizeof(heap->reason), "the paper's tolerant allocation%s",
+		 sections ? ", with a restartable sequence" : "");
 	return 0;
+}
+
+static int open_plain(struct hab_heap *heap)
+{
+	return open_heap(heap, false);
+}
+
+static int open_with_sections(struct hab_heap *heap)
+{
+	return open_heap(heap, true);
 }
 
 static void tolerant_close(struct hab_heap *heap)
@@ -131,9 +145,9 @@ static int64_t allocate_in_buffer(uint64_t *word, uint64_t size)
 	return HAB_WORD_TOP(old);
 }
 
-/* Listing 2. */
-static int64_t allocate_on_processor(struct hab_heap *heap, struct hab_thread *thread,
-				     uint64_t size, uint32_t domain)
+/* Listing 2. Sets @granted if it refilled the buffer. */
+static int64_t allocate_on_processor(struct hab_heap *heap, uint64_t size, uint32_t domain,
+				     __u64 *granted)
 {
 	struct tolerant *tolerant = heap->backend_data;
 	uint64_t *word = hab_heap_word(heap, domain);
@@ -158,99 +172,86 @@ static int64_t allocate_on_processor(struct hab_heap *heap, struct hab_thread *t
 	count(&tolerant->refills, 1);
 	count(&tolerant->granted, tolerant->buffer);
 	count(&tolerant->waste, HAB_WORD_FREE(top));
-	thread->counters.refills++;
-	thread->counters.refill_bytes += tolerant->buffer << HAB_GRANULE_SHIFT;
+	*granted = tolerant->buffer;
 	return chunk;
 }
 
-/*
- * The first try of the variant: the domain's own buffer, guarded. -1 if the listing has
- * to go on from there.
- */
-static int64_t allocate_guarded(struct hab_heap *heap, struct hab_thread *thread, uint64_t size,
-				uint32_t *cpu, uint32_t *domain)
+/* The first try of the variant: the domain's own buffer, in a section. -1: the listing goes on. */
+static int64_t allocate_in_section(struct hab_heap *heap, struct hab_thread *thread, uint64_t size,
+				   uint32_t *cpu, uint32_t *domain)
 {
-	struct hab_rseq_take take = { .least = size, .want = size };
-	struct rseq *area = hab_rseq_area();
+	hab_tls_rseq *area = hab_rseq_area();
 	enum hab_rseq_result result;
+	struct hab_rseq_out out;
 
 	do {
 		*cpu = hab_rseq_cpu(area);
-		if (*cpu >= heap->nr_cpus)
+		/* A thread that is not registered cannot commit. */
+		if (*cpu >= heap->nr_cpus || (int32_t)area->cpu_id < 0)
 			return -1;
 		*domain = heap->domains[*cpu];
 		result = hab_rseq_take_cmpxchg_verify(area, *cpu, hab_heap_word(heap, *domain),
-						      &take);
+						      size * HAB_WORD_STEP, &out);
 		thread->counters.restarts += result == HAB_RSEQ_RESTART;
 		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 	} while (result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT);
-	/* The hardware's number is held against the domain that was chosen before. */
-	*cpu = take.hardware_cpu;
-	return result == HAB_RSEQ_DONE ? (int64_t)HAB_WORD_TOP(take.old) : -1;
+	if (result != HAB_RSEQ_DONE)
+		return -1;
+	*cpu = out.hardware_cpu;
+	return HAB_WORD_TOP(out.old);
 }
 
 static uint32_t current_cpu(const struct hab_heap *heap)
 {
 	unsigned int cpu;
 
-	/* As in the paper: glibc's sched_getcpu() would ask the rseq area. */
+	/* As in the paper: glibc's sched_getcpu() would read the rseq area. */
 	return getcpu(&cpu, NULL) || cpu >= heap->nr_cpus ? 0 : cpu;
 }
 
-static void found(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu, uint32_t domain,
-		  uint32_t distance)
+static void verify(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu, uint32_t domain)
 {
 	thread->counters.verified++;
-	if (cpu < heap->nr_cpus && heap->domains[cpu] == domain)
-		return;
-	thread->counters.foreign++;
-	thread->counters.neighbours += distance != 0;
+	if (cpu >= heap->nr_cpus || heap->domains[cpu] != domain)
+		thread->counters.foreign++;
 }
 
 /* Listing 1; -1 if the caller should try the heap. */
 static int64_t allocate_near(struct hab_heap *heap, struct hab_thread *thread, uint64_t size,
-			     uint32_t *cpu, uint32_t *domain)
+			     struct hab_ioc_refill *refill)
 {
 	struct tolerant *tolerant = heap->backend_data;
-	bool guarded = thread->sections && (heap->flags & HAB_HEAP_TOLERANT_RSEQ);
+	int64_t chunk = -1;
 	uint32_t home, i;
-	int64_t chunk;
 
-	if (guarded) {
-		chunk = allocate_guarded(heap, thread, size, cpu, domain);
-		if (chunk >= 0) {
-			found(heap, thread, *cpu, *domain, 0);
-			return chunk;
-		}
-	}
+	if (tolerant->sections)
+		chunk = allocate_in_section(heap, thread, size, &refill->cpu, &refill->domain);
 	home = heap->domains[current_cpu(heap)];
-	for (i = 0; i < tolerant->nr_domains; i++) {
-		*domain = (home + i) % tolerant->nr_domains;
-		chunk = allocate_on_processor(heap, thread, size, *domain);
-		if (chunk >= 0) {
-			*cpu = hardware_cpu();
-			found(heap, thread, *cpu, *domain, i);
-			return chunk;
-		}
+	for (i = 0; chunk < 0 && i < tolerant->nr_domains; i++) {
+		refill->domain = (home + i) % tolerant->nr_domains;
+		chunk = allocate_on_processor(heap, size, refill->domain, &refill->granted_bytes);
+		refill->cpu = hardware_cpu();
 	}
-	return -1;
+	if (chunk >= 0)
+		verify(heap, thread, refill->cpu, refill->domain);
+	return chunk;
 }
 
-static int tolerant_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
-			 uint64_t want, struct hab_chunk *chunk)
+static int tolerant_refill(struct hab_heap *heap, struct hab_thread *thread,
+			   struct hab_ioc_refill *refill)
 {
 	struct tolerant *tolerant = heap->backend_data;
-	uint64_t size = want;
-	uint32_t cpu = 0, domain = 0;
+	uint64_t least = (refill->min_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+	uint64_t size = (refill->want_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	int64_t start = -1;
 
-	chunk->level = heap->nr_levels;
+	refill->level = 1;
 	if (size <= tolerant->buffer)
-		start = allocate_near(heap, thread, size, &cpu, &domain);
+		start = allocate_near(heap, thread, size, refill);
 	if (start < 0) {
-		cpu = hardware_cpu();
-		domain = 0;
-		chunk->level = 0;
+		refill->cpu = hardware_cpu();
+		refill->domain = 0;
+		refill->level = 0;
 		start = allocate_in_global(tolerant, size);
 		if (start < 0 && least < size) {
 			size = least;
@@ -258,17 +259,17 @@ static int tolerant_take(struct hab_heap *heap, struct hab_thread *thread, uint6
 		}
 		if (start < 0)
 			return -ENOMEM;
+		refill->granted_bytes = size;
 		count(&tolerant->direct_grants, 1);
 		count(&tolerant->direct, size);
 	}
-	chunk->base = heap->arena + ((uint64_t)start << HAB_GRANULE_SHIFT);
-	chunk->size = size << HAB_GRANULE_SHIFT;
-	chunk->cpu = cpu;
-	chunk->domain = domain;
+	refill->chunk_offset = (uint64_t)start << HAB_GRANULE_SHIFT;
+	refill->chunk_bytes = size << HAB_GRANULE_SHIFT;
+	refill->granted_bytes <<= HAB_GRANULE_SHIFT;
 	return 0;
 }
 
-/* The paper's buffers take nothing back. */
+/* The paper's buffers take no memory back. */
 static int tolerant_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
 {
 	(void)heap, (void)offset, (void)bytes;
@@ -310,12 +311,17 @@ static int tolerant_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 	return 0;
 }
 
-const struct hab_backend hab_tolerant_backend = {
-	.name = "process",
-	.open = tolerant_open,
-	.close = tolerant_close,
-	.take = tolerant_take,
-	.give_back = tolerant_give_back,
-	.reset = tolerant_reset,
-	.stats = tolerant_stats,
-};
+#define BACKEND(open_function)                                                     \
+	{                                                                          \
+		.name = "process", .open = open_function, .close = tolerant_close, \
+		.refill = tolerant_refill, .give_back = tolerant_give_back,        \
+		.reset = tolerant_reset, .stats = tolerant_stats,                  \
+	}
+
+static const struct hab_backend plain_backend = BACKEND(open_plain);
+static const struct hab_backend sections_backend = BACKEND(open_with_sections);
+
+int tolerant_create(struct hab_heap **heap, const struct hab_heap_config *config, bool sections)
+{
+	return hab_heap_create_on(heap, config, sections ? &sections_backend : &plain_backend);
+}

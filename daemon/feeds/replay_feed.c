@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records from a file or a pipe instead of the kernel, so that all but BPF can
- * be tested on any machine: each a __u32 length, then the record as
- * bpf/records.h has it. The records' own times are the clock.
+ * The feed of a recording: a file or a pipe with records, as bpf/records.h has them, so that all
+ * but BPF can be tested on any machine. The times of the records are the clock.
  *
- * Nothing of the input is trusted: a length out of range ends the reading, as
- * there is no way to find the next record. Totals are those of the samples.
+ * The input is not trusted. A recording with another magic or version is refused; an impossible
+ * size ends the reading, since the place of the next record is then unknown. The totals are those
+ * of the samples.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,28 +15,24 @@
 #include <unistd.h>
 
 #include "daemon/feeds/feed.h"
-#include "daemon/habd/options.h"
-#include "daemon/state/state.h"
-#include "daemon/shared/util.h"
+#include "daemon/samples/ingest.h"
 
 #define RECORD_MAX    65536u
 #define BUFFER	      (4 * RECORD_MAX)
 #define PROCESSES_MAX 4096u
 
 struct replay {
-	struct feed feed;
-	struct state *state;
+	struct feed feed; /* first */
 	const char *path;
 	int fd;
-	bool ended;
+	bool accepted; /* the head of a recording was read */
 	uint64_t now_ns;
 	struct hab_machine_totals machine;
 	struct feed_process *processes;
 	unsigned int nr_processes;
 	size_t filled;
-	unsigned char buffer[BUFFER];
-	/* The records begin at any byte of the buffer; here they are aligned. */
-	_Alignas(16) unsigned char record[RECORD_MAX];
+	/* Sizes are multiples of 8, so each record is aligned. */
+	_Alignas(8) unsigned char buffer[BUFFER];
 };
 
 static struct hab_process_totals *process_totals(struct replay *replay, uint32_t pid,
@@ -78,72 +74,90 @@ static void count(struct replay *replay, const struct hab_record_sample *sample)
 	process->sampled++;
 }
 
-static void take(struct replay *replay, const unsigned char *from, uint32_t length)
+static void take(struct replay *replay, const struct hab_record_head *record)
 {
-	const struct hab_record_head *head = (const void *)replay->record;
-	const struct ingest_counts *counts = ingest_counts(replay->state->ingest);
-	uint64_t samples;
-
-	memcpy(replay->record, from, length);
-	pthread_mutex_lock(&replay->state->lock);
-	if (length >= sizeof(*head) && head->time_ns > replay->now_ns) {
-		replay->now_ns = head->time_ns;
-		ingest_flush(replay->state->ingest, replay->now_ns);
+	pthread_mutex_lock(replay->feed.lock);
+	if (record->time_ns > replay->now_ns) {
+		replay->now_ns = record->time_ns;
+		ingest_flush(replay->feed.ingest, replay->now_ns);
 	}
-	samples = counts->samples;
-	ingest_record(replay->state->ingest, replay->record, length, replay->now_ns);
-	if (counts->samples != samples)
-		count(replay, (const void *)replay->record);
-	pthread_mutex_unlock(&replay->state->lock);
+	if (ingest_record(replay->feed.ingest, record, record->size, replay->now_ns))
+		count(replay, (const struct hab_record_sample *)record);
+	pthread_mutex_unlock(replay->feed.lock);
 }
 
 static void end(struct replay *replay, const char *why)
 {
 	if (why)
-		say("%s: %s; what was read before it is kept", replay->path, why);
-	replay->ended = true;
-	pthread_mutex_lock(&replay->state->lock);
-	ingest_flush_all(replay->state->ingest);
-	pthread_mutex_unlock(&replay->state->lock);
+		say("%s: %s; the records before it are kept", replay->path, why);
+	replay->feed.ended = true;
+	pthread_mutex_lock(replay->feed.lock);
+	ingest_flush_all(replay->feed.ingest);
+	pthread_mutex_unlock(replay->feed.lock);
 }
 
-static void take_all(struct replay *replay)
+/* False after a sentence: it is no recording that this habd can read. */
+static bool accept(struct replay *replay, const struct hab_recording_head *head)
 {
-	size_t at = 0;
-	uint32_t length;
+	replay->accepted = head->magic == HAB_RECORDS_MAGIC && head->version == HAB_RECORDS_VERSION;
+	if (head->magic != HAB_RECORDS_MAGIC)
+		say("%s: no recording: give --replay a file in the format of bpf/records.h",
+		    replay->path);
+	else if (!replay->accepted)
+		say("%s: a recording of version %u, and this habd reads version %u: replay it with "
+		    "a habd of its own release",
+		    replay->path, head->version, HAB_RECORDS_VERSION);
+	return replay->accepted;
+}
 
-	while (replay->filled - at >= sizeof(length)) {
-		memcpy(&length, replay->buffer + at, sizeof(length));
-		if (!length || length > RECORD_MAX) {
-			end(replay, "a record has an impossible length");
-			return;
+/* Negative if the recording is refused. Several in a row are as good as one. */
+static int take_all(struct replay *replay)
+{
+	const struct hab_recording_head *first;
+	const struct hab_record_head *record;
+	size_t at = 0;
+
+	for (; replay->filled - at >= sizeof(*first); at += record->size) {
+		first = (const void *)(replay->buffer + at);
+		if (!replay->accepted || first->magic == HAB_RECORDS_MAGIC) {
+			if (!accept(replay, first))
+				return -EINVAL;
+			at += sizeof(*first);
 		}
-		if (replay->filled - at - sizeof(length) < length)
+		if (replay->filled - at < sizeof(*record))
 			break;
-		take(replay, replay->buffer + at + sizeof(length), length);
-		at += sizeof(length) + length;
+		record = (const void *)(replay->buffer + at);
+		if (record->size < sizeof(*record) || record->size > RECORD_MAX ||
+		    record->size % 8) {
+			end(replay, "a record has an impossible size");
+			return 0;
+		}
+		if (replay->filled - at < record->size)
+			break;
+		take(replay, record);
 	}
 	replay->filled -= at;
 	memmove(replay->buffer, replay->buffer + at, replay->filled);
+	return 0;
 }
 
 static int replay_poll(struct feed *base, int timeout_ms)
 {
 	struct replay *replay = (struct replay *)base;
-	struct pollfd ready = { .fd = replay->ended ? -1 : replay->fd, .events = POLLIN };
+	struct pollfd ready = { .fd = base->ended ? -1 : replay->fd, .events = POLLIN };
 	ssize_t length;
 
-	if (poll(&ready, 1, timeout_ms) <= 0 || replay->ended)
+	if (poll(&ready, 1, timeout_ms) <= 0 || base->ended)
 		return 0;
 	length = read(replay->fd, replay->buffer + replay->filled, BUFFER - replay->filled);
 	if (length > 0) {
 		replay->filled += (size_t)length;
-		take_all(replay);
-	} else if (!length) {
-		end(replay, replay->filled ? "the last record is cut off" : NULL);
-	} else if (errno != EINTR && errno != EAGAIN) {
-		end(replay, strerror(errno));
+		return take_all(replay);
 	}
+	if (!length)
+		end(replay, replay->filled ? "the last record is cut off" : NULL);
+	else if (errno != EINTR && errno != EAGAIN)
+		end(replay, strerror(errno));
 	return 0;
 }
 
@@ -160,7 +174,7 @@ static void replay_read(struct feed *base, struct feed_totals *totals)
 	totals->machine = replay->machine;
 	totals->nr_processes = 0;
 	for (i = 0; i < replay->nr_processes; i++)
-		*feed_totals_row(totals) = replay->processes[i];
+		*feed_totals_add(totals) = replay->processes[i];
 }
 
 static bool replay_forget(struct feed *base, uint32_t pid, struct hab_process_totals *last)
@@ -169,11 +183,6 @@ static bool replay_forget(struct feed *base, uint32_t pid, struct hab_process_to
 	(void)pid;
 	(void)last;
 	return false;
-}
-
-static bool replay_ended(struct feed *base)
-{
-	return ((struct replay *)base)->ended;
 }
 
 static void replay_close(struct feed *base)
@@ -191,11 +200,11 @@ static const struct feed_ops replay_ops = {
 	.now_ns = replay_now,
 	.read = replay_read,
 	.forget = replay_forget,
-	.ended = replay_ended,
 	.close = replay_close,
 };
 
-struct feed *feed_open_replay(struct state *state, const char *path, int *code)
+struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, const char *path,
+			      int *code)
 {
 	struct replay *replay;
 	int fd;
@@ -209,7 +218,8 @@ struct feed *feed_open_replay(struct state *state, const char *path, int *code)
 	}
 	replay = xcalloc(1, sizeof(*replay));
 	replay->feed.ops = &replay_ops;
-	replay->state = state;
+	replay->feed.ingest = ingest;
+	replay->feed.lock = lock;
 	replay->path = path;
 	replay->fd = fd;
 	replay->processes = xcalloc(PROCESSES_MAX, sizeof(*replay->processes));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * A binary logarithm in integers: no kernel gives modules one.
+ * A binary logarithm in integers; the kernel has none for modules.
  */
 #ifndef HAB_CORE_LOGARITHM_H
 #define HAB_CORE_LOGARITHM_H

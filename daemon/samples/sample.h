@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A sample in habd: made from its record, pending until its window ends, then summed up. */
+#ifndef HABD_SAMPLE_H
+#define HABD_SAMPLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/records.h"
+
+/*
+ * The stack of a sample, and all else that tells stacks apart. Keys are compared byte by byte: what
+ * follows the NUL of a string is 0, as is @reserved.
+ */
+struct stack_key {
+	uint32_t pid;
+	uint32_t kind; /* enum hab_event_kind */
+	uint64_t cgroup_id;
+	char comm[HAB_COMM_LEN]; /* this and the next two: clean */
+	char heap[HAB_NAME_LEN];
+	char tag[HAB_TAG_LEN];
+	uint32_t nr_frames;
+	uint32_t reserved;
+	uint64_t frames[]; /* leaf first, see FRAME() */
+};
+
+static inline size_t stack_key_size(const struct stack_key *key)
+{
+	return offsetof(struct stack_key, frames) + key->nr_frames * sizeof(key->frames[0]);
+}
+
+struct sample {
+	uint64_t id;
+	uint64_t taken_ns; /* when its record was read; clock of the feed */
+	uint64_t time_ns;
+	uint64_t bytes;
+	uint64_t weight;
+	uint64_t probability;  /* 2^32 = certain; final once the sample is in the stack table */
+	uint64_t object_bytes; /* 0: not known */
+	uint64_t chunk_bytes;
+	uint64_t window; /* 0: the probability is final. This to window_ms: as in hab_event */
+	uint64_t candidate;
+	uint32_t slot;
+	uint32_t quota;
+	uint32_t window_ms;
+	uint32_t parts;
+	uint32_t tid;
+	struct stack_key key; /* last: its frames follow */
+};
+
+/* Sums over samples. */
+struct stack_counts {
+	uint64_t samples;
+	uint64_t bytes;
+	uint64_t weight;
+	uint64_t estimate; /* of bytes / probability */
+	uint64_t events;   /* of 1 / probability, in 2^-STACKS_EVENT_SHIFT */
+	double variance;   /* of estimate, itself estimated: sum of bytes^2 (1 - p) / p^2 */
+};
+
+#define STACKS_EVENT_SHIFT 16
+
+static inline void counts_add(struct stack_counts *sum, const struct stack_counts *more)
+{
+	sum->samples += more->samples;
+	sum->bytes += more->bytes;
+	sum->weight += more->weight;
+	sum->estimate += more->estimate;
+	sum->events += more->events;
+	sum->variance += more->variance;
+}
+
+static inline void counts_subtract(struct stack_counts *sum, const struct stack_counts *less)
+{
+	sum->samples -= less->samples;
+	sum->bytes -= less->bytes;
+	sum->weight -= less->weight;
+	sum->estimate -= less->estimate;
+	sum->events -= less->events;
+	sum->variance -= less->variance;
+}
+
+#endif /* HABD_SAMPLE_H */

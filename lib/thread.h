@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * A thread inside a heap: its TLAB and its counters. lib/alloc/thread.h has the functions.
+ */
+#ifndef HAB_LIB_THREAD_H
+#define HAB_LIB_THREAD_H
+
+#include "lib/heap.h"
+
+/**
+ * struct hab_tlab - all that the fast path of hab_alloc() needs
+ * @position: free bytes, negated, minus 1. It reaches -1 when the TLAB is full, so one addition
+ *	moves it, and its carry shows that the object does not fit
+ * @limit: first address behind the TLAB, plus 1
+ * @thread: the thread in this heap, if it takes chunks by the sections of the fast path; NULL
+ *	before its first use of the heap, and in the TLAB that stands for all heaps without a
+ *	TLAB in thread-local storage
+ *
+ * @position + @limit is the address of the next object. An empty TLAB has position -1 and a
+ * limit that makes the address of 0 bytes a valid one.
+ */
+struct hab_tlab {
+	uint64_t position;
+	uint64_t limit;
+	struct hab_thread *thread;
+};
+
+/**
+ * struct hab_sizing - what the size of the next TLAB depends on
+ * @share: average share of the heap's allocation that is the thread's, in 1/2^32
+ * @samples: resets that went into @share
+ * @refills: since the last reset
+ * @allocated: the thread's allocated bytes at the last reset
+ * @entered: when the last refill began, in nanoseconds
+ * @refilled_at: when it ended
+ * @took: how long it took
+ */
+struct hab_sizing {
+	uint64_t share;
+	uint32_t samples;
+	uint32_t refills;
+	uint64_t allocated;
+	uint64_t entered;
+	uint64_t refilled_at;
+	uint64_t took;
+};
+
+/**
+ * struct hab_thread - a thread in a heap
+ * @heap: the heap; NULL once it was destroyed
+ * @tlab: the TLAB in use, in thread-local storage or @own_tlab
+ * @start: where the TLAB begins
+ * @end: where it ends; the limit in @tlab may lie before it, at a sample point
+ * @waste_limit: with more free bytes than this the TLAB is kept, and the object gets a chunk of
+ *	its own
+ * @entry: the caller's stack pointer at its call of the library
+ * @tlab_bytes: size of the next TLAB, a multiple of HAB_GRANULE; 0 without TLABs
+ * @sampler_on: the sampler was on when the slow path ran last
+ * @sampling: inside a sample handler
+ * @sections: the thread takes chunks by rseq sections
+ * @counters: written by the thread only
+ * @sizing: see there
+ * @own_tlab: for heaps beyond those with a TLAB in thread-local storage
+ * @until_sample: bytes to the next sample, counted down in the slow path
+ * @since_sample: bytes since the last one
+ * @counted: address in the TLAB up to which those two are counted
+ * @random: state of the sampler's generator
+ * @reported: restarts and waste of @counters that refills have reported
+ * @next: in the heap's list
+ * @previous: the pointer that points here
+ *
+ * A refill touches the first two cache lines only, because objects evict the others.
+ */
+struct hab_thread {
+	struct hab_heap *heap;
+	struct hab_tlab *tlab;
+	uintptr_t start;
+	uintptr_t end;
+	size_t waste_limit;
+	uintptr_t entry;
+	size_t tlab_bytes;
+	bool sampler_on;
+	bool sampling;
+	bool sections;
+	struct hab_counters counters __attribute__((aligned(64)));
+	struct hab_sizing sizing;
+	struct hab_tlab own_tlab;
+	uint64_t until_sample;
+	uint64_t since_sample;
+	uintptr_t counted;
+	uint64_t random;
+	struct {
+		uint64_t restarts;
+		uint64_t waste_bytes;
+	} reported;
+	struct hab_thread *next;
+	struct hab_thread **previous;
+};
+
+/* Address of the thread's next object; meaningless if the TLAB is empty. */
+static inline uintptr_t hab_thread_top(const struct hab_thread *thread)
+{
+	return __atomic_load_n(&thread->tlab->position, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&thread->tlab->limit, __ATOMIC_RELAXED);
+}
+
+/* The fast path may use [top, end) from now on. */
+static inline void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end)
+{
+	tlab->limit = end + 1;
+	tlab->position = top - end - 1;
+}
+
+#endif /* HAB_LIB_THREAD_H */
