@@ -8,11 +8,11 @@
 #
 # Each folder includes from those above it only:
 #
-#   shared/    text, filters, kinds of events, the module's files
+#   shared/    text, kinds of events, the module's files
 #   symbols/   from addresses to names
 #   samples/   from records to the stack table
 #   web/       pages, scripts and styles
-#   profile/   profiles of the table, in each format
+#   profile/   filters, and profiles of the table in each format
 #   feeds/     sources of records
 #   state/     the tables of habd and their locks
 #   http/      the HTTP server
@@ -30,8 +30,8 @@ HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments filter kinds module_files string_table util
-DRAWN_SOURCES := profile_parts flame
+SHARED_SOURCES := arguments kinds module_files string_table util
+DRAWN_SOURCES := filter profile_parts flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
 	habd options sockets privilege state span totals missed numbers \
 	module_feed probe_feed replay_feed bpf_reader libraries \

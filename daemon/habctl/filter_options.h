@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 
 #define CONDITIONS_MAX 128
 

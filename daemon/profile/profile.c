@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 #include "daemon/shared/hash.h"
 #include "daemon/symbols/symbols.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/profile/profile.h"
 #include "profile.pb-c.h"

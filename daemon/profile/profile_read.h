@@ -3,7 +3,7 @@
 #ifndef HABD_PROFILE_READ_H
 #define HABD_PROFILE_READ_H
 
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 #include "daemon/profile/profile.h"
 
 /*

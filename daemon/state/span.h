@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "daemon/profile/profile.h"
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 #include "daemon/state/state.h"
 
 struct span {

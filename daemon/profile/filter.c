@@ -6,7 +6,7 @@
  * and a slice has cgroups below it. So a path selects the ids of all cgroups at and below it, which
  * are looked up when the filter is made.
  */
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 
 #include <errno.h>
 #include <ftw.h>
