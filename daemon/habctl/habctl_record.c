@@ -350,25 +350,12 @@ static const struct argp_option table[] = {
 	{ 0 },
 };
 
-static bool parse_value(struct record *record, int key, const char *value)
+static bool parse_max_size(struct record *record, const char *value)
 {
-	switch (key) {
-	case 'o':
-		record->file = value;
+	if (parse_size(value, &record->max_size))
 		return true;
-	case 'd':
-		return arguments_number("-d", value, 1, SECONDS_MAX, &record->seconds);
-	case ROTATE:
-		return arguments_number("--rotate", value, 1, SECONDS_MAX, &record->rotate);
-	case MAX_FILES:
-		return arguments_number("--max-files", value, 1, 1000000, &record->max_files);
-	default:
-		if (parse_size(value, &record->max_size))
-			return true;
-		say("--max-size %s: it must be a number of bytes above 0, as 500000, 64K or 10M",
-		    value);
-		return false;
-	}
+	say("--max-size %s: it must be a number of bytes above 0, as 500000, 64K or 10M", value);
+	return false;
 }
 
 /* What the options must be together. */
@@ -393,24 +380,38 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
 	struct record *record = state->input;
 
+	bool good = true;
+
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &record->filter;
-		return 0;
+		break;
 	case ARGP_KEY_ARG:
 		record->command = state->argv + state->next - 1;
 		state->next = state->argc;
-		return 0;
+		break;
 	case ARGP_KEY_END:
-		return arguments_result(check(record));
+		good = check(record);
+		break;
 	case 'o':
+		record->file = value;
+		break;
 	case 'd':
+		good = arguments_number("-d", value, 1, SECONDS_MAX, &record->seconds);
+		break;
 	case ROTATE:
-	case MAX_SIZE:
+		good = arguments_number("--rotate", value, 1, SECONDS_MAX, &record->rotate);
+		break;
 	case MAX_FILES:
-		return arguments_result(parse_value(record, key, value));
+		good = arguments_number("--max-files", value, 1, 1000000, &record->max_files);
+		break;
+	case MAX_SIZE:
+		good = parse_max_size(record, value);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
-	return ARGP_ERR_UNKNOWN;
+	return arguments_result(good);
 }
 
 int habctl_record(const char *socket, int argc, char **argv)

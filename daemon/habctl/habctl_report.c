@@ -212,37 +212,23 @@ static const struct argp_option table[] = {
 	{ 0 },
 };
 
-static bool parse_value(struct request *request, int key, const char *value)
+static bool parse_by(struct request *request, const char *value)
 {
-	switch (key) {
-	case LIVE:
-		request->live = true;
-		return true;
-	case DIFF:
-		request->diff = true;
-		return true;
-	case 'o':
-		request->output = value;
-		return *value;
-	case 'd':
-		return arguments_number("-d", value, 1, 3600, &request->seconds);
-	case BY:
-		request->by = report_by(value);
-		request->by_given = true;
-		if (request->by != REPORT_BYS)
-			return true;
+	request->by = report_by(value);
+	request->by_given = true;
+	if (request->by == REPORT_BYS)
 		say("--by %s: it must be site, stack, process, comm, heap, tag or cgroup", value);
-		return false;
-	case FORMAT:
-		request->format = value;
-		if (!strcmp(value, "table") || !strcmp(value, "folded") || !strcmp(value, "svg") ||
-		    !strcmp(value, "html"))
-			return true;
-		say("--format %s: it must be table, folded, svg or html", value);
-		return false;
-	default:
-		return arguments_number("--limit", value, 0, UINT32_MAX, &request->limit);
-	}
+	return request->by != REPORT_BYS;
+}
+
+static bool parse_format(struct request *request, const char *value)
+{
+	request->format = value;
+	if (!strcmp(value, "table") || !strcmp(value, "folded") || !strcmp(value, "svg") ||
+	    !strcmp(value, "html"))
+		return true;
+	say("--format %s: it must be table, folded, svg or html", value);
+	return false;
 }
 
 /* What the arguments must be together. */
@@ -276,27 +262,45 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
 	struct request *request = state->input;
 
+	bool good = true;
+
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &request->filter;
-		return 0;
+		break;
 	case ARGP_KEY_ARG:
 		if (request->nr_files < ARRAY_SIZE(request->files))
 			request->files[request->nr_files] = value;
 		request->nr_files++;
-		return 0;
+		break;
 	case ARGP_KEY_END:
-		return arguments_result(check(request));
+		good = check(request);
+		break;
 	case LIVE:
+		request->live = true;
+		break;
 	case DIFF:
+		request->diff = true;
+		break;
 	case 'o':
+		request->output = value;
+		break;
 	case 'd':
+		good = arguments_number("-d", value, 1, 3600, &request->seconds);
+		break;
 	case BY:
+		good = parse_by(request, value);
+		break;
 	case FORMAT:
+		good = parse_format(request, value);
+		break;
 	case LIMIT:
-		return arguments_result(parse_value(request, key, value));
+		good = arguments_number("--limit", value, 0, UINT32_MAX, &request->limit);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
 	}
-	return ARGP_ERR_UNKNOWN;
+	return arguments_result(good);
 }
 
 int habctl_report(const char *socket, int argc, char **argv)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counts what passed while no habd read.
+ * Counts the refills and samples that no habd read.
  *
- * The module counts for as long as it is loaded, the BPF program for as long as habd lives. So
- * what the module has more, when the program begins to count, was not read by this habd; and
- * less what the one before had seen, it was read by none.
+ * The module counts while it is loaded, the BPF program while habd runs. So when the program begins
+ * to count, the module's counts are what this habd has not read; less what the habd before it had
+ * read, they are what no habd read.
  *
- * The hard case is a habd that is killed: it cannot say how far it came. So each says so all
- * the time, ten times a second, in a file that outlives it; what it read after that is missed,
- * too, as it went with it. The other one is to read two counters at once: events come between.
- * The module's is read last and counts first, so the difference is never too small, and the
- * smallest one that was seen is the best; without events between the two it is exact.
+ * The hard case is a habd that is killed: at its end it cannot write how far it has read. So each
+ * habd writes that ten times a second, into a file that outlives it; what it reads after its last
+ * write counts as missed, too. The other hard case is to read two counters at once, between which
+ * events come. The module's is read last and counts first, so the difference is never too small;
+ * the smallest difference seen is the best, and exact if no event came between.
  */
 #include "daemon/state/missed.h"
 
@@ -25,20 +25,21 @@
 
 #include "daemon/feeds/feed.h"
 #include "daemon/shared/module_files.h"
+#include "daemon/shared/util.h"
 
 #define MODULE "/sys/module/hab"
 #define FORMAT                                                                                    \
 	"module %" PRIu64 " seen %" PRIu64 " %" PRIu64 " %" PRIu64 " missed %" PRIu64 " %" PRIu64 \
 	" %" PRIu64
-#define LENGTH 200 /* of the file, whatever the numbers: it is written in one piece */
+#define LENGTH 200 /* of the file, always: it is written in one piece */
 
 struct missed {
-	int fd;			     /* -1: nobody will know how far this one came */
-	uint64_t module;	     /* another one for each time that it is loaded */
-	struct missed_counts seen;   /* by the habd before, since the module was loaded */
-	struct missed_counts before; /* missed before that one ended */
-	struct missed_counts start;  /* what the module had when this one began to count */
-	struct missed_counts now;    /* what it has */
+	int fd;			     /* of the file; -1: it cannot be written */
+	uint64_t module;	     /* differs each time the module is loaded */
+	struct missed_counts seen;   /* read by the habd before, since the module was loaded */
+	struct missed_counts before; /* missed before that habd ended */
+	struct missed_counts start;  /* the module's counts when this habd began to count */
+	struct missed_counts now;    /* the module's counts */
 	struct module_number refills, bytes, samples;
 };
 
@@ -46,7 +47,7 @@ static uint64_t module_number(void)
 {
 	struct stat status;
 
-	/* The kernel numbers the folders of sysfs as they are made. */
+	/* The kernel numbers the folders of sysfs in the order of their making. */
 	return stat(MODULE, &status) ? 0 : (uint64_t)status.st_ino;
 }
 
@@ -76,7 +77,7 @@ static void find_start(struct missed *missed, const struct feed_totals *totals)
 	      machine->sampled + machine->lost + machine->replaced);
 }
 
-static void remember(struct missed *missed)
+static void write_seen(struct missed *missed)
 {
 	struct missed_counts all = missed_counts(missed);
 	char line[LENGTH];
@@ -93,15 +94,15 @@ static void remember(struct missed *missed)
 	line[LENGTH - 1] = '\n';
 	if (pwrite(missed->fd, line, sizeof(line), 0) == LENGTH)
 		return;
-	say("what this habd has read cannot be remembered: %s: the next one will count more as "
+	say("how far this habd has read cannot be written: %s: the next habd will count more as "
 	    "missed",
 	    strerror(errno));
 	close(missed->fd);
 	missed->fd = -1;
 }
 
-/* What the habd before left; of another life of the module it says nothing. */
-static bool recall(struct missed *missed)
+/* Reads what the habd before wrote. False if the module was loaded again since then. */
+static bool read_seen(struct missed *missed)
 {
 	struct missed_counts *seen = &missed->seen, *before = &missed->before;
 	char line[LENGTH + 1] = "";
@@ -132,7 +133,7 @@ static void say_missed(const struct missed *missed, bool since_another)
 	human_bytes(all.bytes, human, sizeof(human));
 	if (all.refills || all.samples)
 		say("missed since %s: %" PRIu64 " refills (%s), and %" PRIu64
-		    " samples that nobody read; the totals have them, profiles do not",
+		    " samples; they are in the totals, and in no profile",
 		    since_another ? "the last habd" : "the module was loaded", all.refills, human,
 		    all.samples);
 }
@@ -176,11 +177,11 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 			    strerror(errno));
 		free(path);
 	}
-	since_another = recall(missed);
+	since_another = read_seen(missed);
 	memset(&missed->start, 0xff, sizeof(missed->start));
 	find_start(missed, totals);
 	say_missed(missed, since_another);
-	remember(missed);
+	write_seen(missed);
 	return missed;
 }
 
@@ -190,7 +191,7 @@ void missed_update(struct missed *missed, const struct feed_totals *totals)
 		return;
 	if (totals)
 		find_start(missed, totals);
-	remember(missed);
+	write_seen(missed);
 }
 
 static uint64_t sum(uint64_t before, uint64_t start, uint64_t seen)

@@ -27,8 +27,8 @@
  * The other fields are set before the threads start.
  */
 struct state {
-	const char *socket;	       /* the Unix socket */
-	char address[64];	       /* of HTTP over TCP; "": none */
+	const char *socket; /* the Unix socket */
+	char address[64];   /* of HTTP over TCP; "": none */
 	uint16_t port;
 	pthread_mutex_t render;
 	pthread_mutex_t lock;

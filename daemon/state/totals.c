@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The exact counts, of the machine and of each process, and how fast they grow.
+ * The exact counts of the machine and of each process, and their rates.
  *
- * The hard case is a kernel table that must not fill with processes that have
- * gone: they are taken out, each in one step of the kernel's, and summed up
- * here, so that table and sum together stay exact.
+ * The kernel's table must not fill with exited processes. They are removed, each in one step of
+ * the kernel's, and summed up here, so that table and sum together stay exact.
  */
 #include "daemon/state/totals.h"
 
@@ -15,7 +14,7 @@
 
 #include "daemon/shared/util.h"
 
-#define POINT_NS 1000000000ull
+#define RATES_NS 1000000000ull
 
 struct totals *totals_new(void)
 {
@@ -55,37 +54,20 @@ static double rate(uint64_t now, uint64_t before, double seconds)
 	return now < before ? 0 : (double)(now - before) / seconds;
 }
 
-/* Carries over what is remembered of a process; old is sorted by pid. */
-static void carry(struct totals_process *process, const struct totals_process *old,
-		  unsigned int nr_old, double seconds, bool point)
+static void update_rates(struct totals_process *process, double seconds)
 {
-	const struct totals_process *before =
-		nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
+	const struct hab_process_totals *now = &process->totals, *before = &process->before;
 
-	if (before) {
-		process->bytes_before = before->bytes_before;
-		process->refills_before = before->refills_before;
-		process->restarts_before = before->restarts_before;
-		process->bytes_per_second = before->bytes_per_second;
-		process->refills_per_second = before->refills_per_second;
-		process->restarts_per_second = before->restarts_per_second;
-	}
-	if (!point)
-		return;
-	process->bytes_per_second = rate(process->totals.bytes, process->bytes_before, seconds);
-	process->refills_per_second =
-		rate(process->totals.refills, process->refills_before, seconds);
-	process->restarts_per_second =
-		rate(process->totals.restarts, process->restarts_before, seconds);
-	process->bytes_before = process->totals.bytes;
-	process->refills_before = process->totals.refills;
-	process->restarts_before = process->totals.restarts;
+	process->bytes_per_second = rate(now->bytes, before->bytes, seconds);
+	process->refills_per_second = rate(now->refills, before->refills, seconds);
+	process->restarts_per_second = rate(now->restarts, before->restarts, seconds);
+	process->before = *now;
 }
 
-static void update_processes(struct totals *totals, double seconds, bool point)
+static void update_processes(struct totals *totals, double seconds, bool rates)
 {
 	unsigned int nr_old = totals->nr_processes, i;
-	struct totals_process *old = totals->processes, *process;
+	struct totals_process *old = totals->processes, *process, *known;
 	char comm[HAB_COMM_LEN];
 
 	if (nr_old)
@@ -95,10 +77,14 @@ static void update_processes(struct totals *totals, double seconds, bool point)
 	for (i = 0; i < totals->nr_processes; i++) {
 		process = &totals->processes[i];
 		process->pid = totals->now.processes[i].pid;
+		known = nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
+		if (known)
+			*process = *known;
 		process->totals = totals->now.processes[i].totals;
 		clean_copy(comm, sizeof(comm), process->totals.comm, sizeof(comm));
 		memcpy(process->totals.comm, comm, sizeof(comm));
-		carry(process, old, nr_old, seconds, point);
+		if (rates)
+			update_rates(process, seconds);
 	}
 	free(old);
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
@@ -106,27 +92,24 @@ static void update_processes(struct totals *totals, double seconds, bool point)
 
 void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
 {
-	uint64_t passed = now_ns - totals->point_ns;
+	const struct hab_machine_totals *now = &totals->now.machine, *before = &totals->before;
+	uint64_t passed = now_ns - totals->rates_ns;
 	/* The first reading has no earlier one to compare with. */
-	bool first = !totals->point_ns, point = first || passed >= POINT_NS;
-	double seconds = first ? 1e18 : (double)passed / 1e9;
+	double seconds = totals->rates_ns ? (double)passed / 1e9 : 1e18;
+	bool rates = !totals->rates_ns || passed >= RATES_NS;
 
 	feed->ops->read(feed, &totals->now);
-	update_processes(totals, seconds, point);
-	if (!point)
+	update_processes(totals, seconds, rates);
+	if (!rates)
 		return;
-	totals->refills_per_second =
-		rate(totals->now.machine.refills, totals->refills_before, seconds);
-	totals->bytes_per_second = rate(totals->now.machine.bytes, totals->bytes_before, seconds);
-	totals->sampled_per_second =
-		rate(totals->now.machine.sampled, totals->sampled_before, seconds);
-	totals->refills_before = totals->now.machine.refills;
-	totals->bytes_before = totals->now.machine.bytes;
-	totals->sampled_before = totals->now.machine.sampled;
-	totals->point_ns = now_ns;
+	totals->refills_per_second = rate(now->refills, before->refills, seconds);
+	totals->bytes_per_second = rate(now->bytes, before->bytes, seconds);
+	totals->sampled_per_second = rate(now->sampled, before->sampled, seconds);
+	totals->before = *now;
+	totals->rates_ns = now_ns;
 }
 
-static bool has_gone(uint32_t pid)
+static bool has_exited(uint32_t pid)
 {
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
@@ -137,7 +120,7 @@ void totals_fold(struct totals *totals, struct feed *feed)
 	unsigned int i;
 
 	for (i = 0; i < totals->now.nr_processes; i++) {
-		if (!has_gone(totals->now.processes[i].pid) ||
+		if (!has_exited(totals->now.processes[i].pid) ||
 		    !feed->ops->forget(feed, totals->now.processes[i].pid, &last))
 			continue;
 		exited->refills += last.refills;

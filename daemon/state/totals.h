@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The exact counts, of the machine and of each process, and how fast they grow. */
+/* The exact counts of the machine and of each process, and their rates. */
 #ifndef HABD_TOTALS_H
 #define HABD_TOTALS_H
 
@@ -8,9 +8,7 @@
 struct totals_process {
 	uint32_t pid;
 	struct hab_process_totals totals; /* comm is clean */
-	uint64_t bytes_before;
-	uint64_t refills_before;
-	uint64_t restarts_before;
+	struct hab_process_totals before; /* when the rates were last worked out */
 	double bytes_per_second;
 	double refills_per_second;
 	double restarts_per_second;
@@ -18,15 +16,13 @@ struct totals_process {
 
 struct totals {
 	struct feed_totals now;		  /* the feed's last answer */
-	struct hab_process_totals exited; /* sum over those that have gone */
+	struct hab_process_totals exited; /* sum over the processes that have exited */
 	uint64_t nr_exited;
-	/* By bytes a second, then by bytes; the highest first. */
+	/* Sorted by bytes a second, then by bytes; the highest first. */
 	struct totals_process *processes;
 	unsigned int nr_processes;
-	uint64_t point_ns; /* when the rates were last worked out */
-	uint64_t refills_before;
-	uint64_t bytes_before;
-	uint64_t sampled_before;
+	uint64_t rates_ns; /* when the rates were last worked out; 0: never */
+	struct hab_machine_totals before;
 	double refills_per_second;
 	double bytes_per_second;
 	double sampled_per_second;
@@ -35,9 +31,9 @@ struct totals {
 /* The caller of all these holds the daemon's lock. */
 struct totals *totals_new(void);
 void totals_free(struct totals *totals);
-/* Asks the feed; works the rates out anew if the last time is a second ago. */
+/* Reads the feed, and works the rates out if the last time is a second ago. */
 void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns);
-/* Moves processes that have gone from the feed's table into the sum. */
+/* Moves exited processes from the feed's table into the sum. */
 void totals_fold(struct totals *totals, struct feed *feed);
 
 #endif /* HABD_TOTALS_H */
