@@ -133,7 +133,7 @@ $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 
-$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
