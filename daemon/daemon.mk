@@ -33,20 +33,21 @@ DAEMON_INCLUDES := -iquote .
 SHARED_SOURCES := arguments kinds module_files string_table util
 DRAWN_SOURCES := filter profile_parts flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
-	habd options sockets privilege state span totals missed numbers \
+	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed bpf_reader libraries \
 	ingest pending stacks \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
 	profile profile_pprof profile_jfr jfr sites \
 	http request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
-	habctl habctl_record habctl_report habctl_top habctl_status habctl_rate \
-	client filter_options output_file numbered_files report report_table interval profile_read
+	habctl habctl_record habctl_report habctl_top habctl_status \
+	client filter_options output_files report report_table interval profile_read
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
 HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)
 
 DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -Werror \
+	-Wno-missing-field-initializers \
 	-pthread -I$(BUILD) -I$(DAEMON_BUILD) $(DAEMON_INCLUDES)
 DAEMON_CFLAGS += $(shell $(PKG_CONFIG) --cflags $(HABD_LIBS) $(HABCTL_LIBS))
 

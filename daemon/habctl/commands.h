@@ -6,7 +6,6 @@
 int habctl_record(const char *socket, int argc, char **argv);
 int habctl_report(const char *socket, int argc, char **argv);
 int habctl_top(const char *socket, int argc, char **argv);
-int habctl_rate(const char *socket, int argc, char **argv);
 int habctl_status(const char *socket, int argc, char **argv);
 
 #endif /* HABCTL_COMMANDS_H */

@@ -47,7 +47,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp filter_argp = { table, parse, NULL, NULL, NULL, NULL, NULL };
+const struct argp filter_argp = { table, parse };
 
 void filter_options_put(const struct filter_options *options, char first, FILE *url)
 {

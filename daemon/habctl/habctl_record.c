@@ -18,8 +18,7 @@
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
-#include "daemon/habctl/numbered_files.h"
-#include "daemon/habctl/output_file.h"
+#include "daemon/habctl/output_files.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/util.h"
 
@@ -341,12 +340,11 @@ static bool parse_size(const char *value, uint64_t *size)
 
 static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
-	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced",
-	  0 },
-	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)", 0 },
-	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds", 0 },
-	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed", 0 },
-	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G", 0 },
+	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
+	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)" },
+	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds" },
+	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
+	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
 	{ 0 },
 };
 
@@ -416,16 +414,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int habctl_record(const char *socket, int argc, char **argv)
 {
-	static const struct argp_child children[] = { { &filter_argp, 0, NULL, 0 }, { 0 } };
+	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
 	static const struct argp argp = {
-		table,
-		parse,
-		"-o FILE [-- COMMAND...]",
+		table, parse, "-o FILE [-- COMMAND...]",
 		"Write a profile of the machine: of some seconds, of the time that COMMAND runs, or "
 		"until SIGINT or SIGTERM.",
-		children,
-		NULL,
-		NULL
+		children
 	};
 	struct record record = { .socket = socket, .output.fd = -1 };
 	int code = EXIT_USAGE;

@@ -13,7 +13,7 @@
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
-#include "daemon/habctl/output_file.h"
+#include "daemon/habctl/output_files.h"
 #include "daemon/habctl/report.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/arguments.h"
@@ -202,13 +202,13 @@ static int report(struct request *request, const struct filter *filter)
 }
 
 static const struct argp_option table[] = {
-	{ "live", LIVE, NULL, 0, "of habd's tables instead of a file", 0 },
-	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)", 0 },
-	{ "diff", DIFF, NULL, 0, "the difference of two files", 0 },
-	{ "by", BY, "WHAT", 0, "site (default), stack, process, comm, heap, tag or cgroup", 0 },
-	{ "format", FORMAT, "FORMAT", 0, "table (default), folded, svg or html", 0 },
-	{ "limit", LIMIT, "ROWS", 0, "at most so many rows of each kind (default 30; 0: all)", 0 },
-	{ "output", 'o', "OUTPUT", 0, "write the report into a file", 0 },
+	{ "live", LIVE, NULL, 0, "of habd's tables instead of a file" },
+	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)" },
+	{ "diff", DIFF, NULL, 0, "the difference of two files" },
+	{ "by", BY, "WHAT", 0, "site (default), stack, process, comm, heap, tag or cgroup" },
+	{ "format", FORMAT, "FORMAT", 0, "table (default), folded, svg or html" },
+	{ "limit", LIMIT, "ROWS", 0, "at most so many rows of each kind (default 30; 0: all)" },
+	{ "output", 'o', "OUTPUT", 0, "write the report into a file" },
 	{ 0 },
 };
 
@@ -305,14 +305,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int habctl_report(const char *socket, int argc, char **argv)
 {
-	static const struct argp_child children[] = { { &filter_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = { table,
-					  parse,
+	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp argp = { table, parse,
 					  "FILE.pb.gz\n--live\n--diff OLD.pb.gz NEW.pb.gz",
 					  "Show a recording, with the interval of each estimate.",
-					  children,
-					  NULL,
-					  NULL };
+					  children };
 	struct request request = {
 		.socket = socket, .format = "table", .by = BY_SITE, .limit = LIMIT_DEFAULT
 	};

@@ -314,7 +314,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int habctl_status(const char *socket, int argc, char **argv)
 {
 	static const struct argp_option table[] = {
-		{ "json", 'j', NULL, 0, "write one JSON object", 0 },
+		{ "json", 'j', NULL, 0, "write one JSON object" },
 		{ 0 },
 	};
 	static const struct argp argp = {

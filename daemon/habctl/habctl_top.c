@@ -282,9 +282,9 @@ static int live(const struct top *options)
 }
 
 static const struct argp_option table[] = {
-	{ "batch", 'b', NULL, 0, "plain text; the default if the output is no terminal", 0 },
-	{ "count", 'n', "COUNT", 0, "end after so many updates", 0 },
-	{ "delay", 'd', "SECONDS", 0, "between two updates (1 to 3600, default 2)", 0 },
+	{ "batch", 'b', NULL, 0, "plain text; the default if the output is no terminal" },
+	{ "count", 'n', "COUNT", 0, "end after so many updates" },
+	{ "delay", 'd', "SECONDS", 0, "between two updates (1 to 3600, default 2)" },
 	{ 0 },
 };
 
@@ -310,11 +310,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int habctl_top(const char *socket, int argc, char **argv)
 {
-	static const struct argp_child children[] = { { &filter_argp, 0, NULL, 0 }, { 0 } };
-	static const struct argp argp = {
-		table,	  parse, NULL, "Show the processes and the functions that allocate now.",
-		children, NULL,	 NULL
-	};
+	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp argp = { table, parse, NULL,
+					  "Show the processes and the functions that allocate now.",
+					  children };
 	struct top options = { .socket = socket, .interval = 2 };
 	size_t length;
 	FILE *path;

@@ -139,7 +139,7 @@ static struct feed *open_feed(struct state *state, const struct options *options
 	return feed;
 }
 
-/* From now on all is read: what another habd missed can be told apart. */
+/* From now on all is read: the refills that no habd read are known. */
 static void begin_counting(struct state *state)
 {
 	pthread_mutex_lock(&state->lock);

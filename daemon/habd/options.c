@@ -32,34 +32,27 @@ enum {
 static const struct argp_option table[] = {
 	{ "listen", LISTEN, "ADDR:PORT", 0,
 	  "serve HTTP there: a loopback address, or \"none\" (default 127.0.0.1:7227; port 0: any "
-	  "free one). Only root and members of group hab are answered",
-	  0 },
-	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")",
-	  0 },
+	  "free one). Only root and members of group hab are answered" },
+	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
-	  "as it is)",
-	  0 },
+	  "as it is)" },
 	{ "events", EVENTS, "LIST", 0,
 	  "also follow these kinds of events: tlab, outside, sample. Each costs programs a kernel "
-	  "entry. Refills are always followed",
-	  0 },
-	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)", 0 },
+	  "entry. Refills are always followed" },
+	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
 	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
-	  "long for each profile (1 to 60, default 5)",
-	  0 },
+	  "long for each profile (1 to 60, default 5)" },
 	{ "source", SOURCE, "SOURCE", 0,
 	  "module, usdt (the static probes of libhab) or auto (default: the module if it is "
-	  "loaded, else usdt)",
-	  0 },
+	  "loaded, else usdt)" },
 	{ "library", LIBRARY, "PATH", 0,
 	  "follow the probes of this libhab.so, or of this program with libhab.a in it; repeatable "
-	  "(default: each libhab.so of the usual folders)",
-	  0 },
-	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel", 0 },
-	{ "foreground", FOREGROUND, NULL, 0, "stay in the foreground (habd always does)", 0 },
-	{ "verbose", 'v', NULL, 0, "write more messages, the kernel's answers among them", 0 },
+	  "(default: each libhab.so of the usual folders)" },
+	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel" },
+	{ "foreground", FOREGROUND, NULL, 0, "stay in the foreground (habd always does)" },
+	{ "verbose", 'v', NULL, 0, "write more messages, the kernel's answers among them" },
 	{ 0 },
 };
 
@@ -232,7 +225,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 void options_parse(struct options *options, int argc, char **argv)
 {
-	static const struct argp argp = { table, parse, NULL, doc, NULL, NULL, NULL };
+	static const struct argp argp = { table, parse, NULL, doc };
 
 	memset(options, 0, sizeof(*options));
 	strcpy(options->address, "127.0.0.1");

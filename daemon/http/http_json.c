@@ -18,7 +18,7 @@
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
-#include "daemon/state/numbers.h"
+#include "daemon/state/state.h"
 
 #define INIT_PID_SPACE 0xeffffffcu /* inode of the first PID namespace */
 #define TOP_PROCESSES  50u

@@ -13,7 +13,7 @@
 
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
-#include "daemon/state/numbers.h"
+#include "daemon/state/state.h"
 
 #define TOP_PROCESSES 20u
 

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "daemon/state/span.h"
 #include "daemon/state/state.h"
 
 /* A connection without traffic is closed after this time. */

@@ -19,7 +19,7 @@
 #include "daemon/profile/profile.h"
 #include "daemon/shared/string_table.h"
 
-#define LOGGED_BYTES 56 /* about the size of an event: DataLoss wants bytes */
+#define LOGGED_BYTES 56 /* about the size of an event: DataLoss is in bytes */
 
 struct thread {
 	uint64_t key; /* of the pool: pid, tid */

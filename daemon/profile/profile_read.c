@@ -206,7 +206,7 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 		sample->frames[i] = (unsigned int)from->location_id[i] - 1;
 	}
 	sample->nr_frames = (unsigned int)from->n_location_id;
-	/* The format wants a location for each sample: this one means no stack. */
+	/* The format needs a location for each sample: this one means no stack. */
 	if (sample->nr_frames == 1) {
 		name = reading->profile->frames[sample->frames[0]].function;
 		if (!strcmp(name, "[no stack]") || !strcmp(name, "[other stacks]"))

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The numbered files of one recording, within a limit of files and of bytes. */
-#ifndef HABCTL_NUMBERED_FILES_H
-#define HABCTL_NUMBERED_FILES_H
+/* The files that habctl writes. */
+#ifndef HABCTL_OUTPUT_FILES_H
+#define HABCTL_OUTPUT_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* A file that appears under its name when it is complete. */
+struct output_file {
+	const char *path;
+	char *temporary;
+	int fd;
+};
+
+/* Checks that the file can be written, and makes the temporary one. False after a sentence. */
+bool output_file_open(struct output_file *output, const char *path);
+/* Writes the file, replacing an old one. False after a sentence; nothing is left then. */
+bool output_file_write(struct output_file *output, const void *data, size_t length);
+/* Removes the temporary file, if there is one. */
+void output_file_drop(struct output_file *output);
 
 struct numbered_file {
 	uint64_t number;
@@ -40,4 +54,4 @@ bool numbered_files_write(struct numbered_files *files, const void *data, size_t
 /* The path of the newest file; free() it. */
 char *numbered_files_newest(const struct numbered_files *files);
 
-#endif /* HABCTL_NUMBERED_FILES_H */
+#endif /* HABCTL_OUTPUT_FILES_H */
