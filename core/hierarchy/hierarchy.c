@@ -3,7 +3,7 @@
  * The books of a heap: see hierarchy.h for the two steps of a refill.
  *
  * The hard case: users can write anything into the words at any moment. So each decision reads a
- * word once, believes it only if it lies in the block that the books granted to that buffer and
+ * word once, accepts it only if it is in the block that the books granted to that buffer and
  * ends where that block ends, and never uses it as an index.
  */
 #include "core/hierarchy/growth.h"
