@@ -13,7 +13,6 @@
 #define BYTES(granules) ((granules) << HAB_GRANULE_SHIFT)
 
 /* A word can hold every address of an arena and the size of every buffer. */
-_Static_assert(HAB_GRANULE == 1ull << HAB_GRANULE_SHIFT, "granule and its shift");
 _Static_assert(GRANULES(HAB_ARENA_MAX) < HAB_WORD_STEP, "an arena's granules fit a word's top");
 _Static_assert(GRANULES(HAB_BUFFER_MAX) <= HAB_WORD_FREE_MAX, "a buffer's granules fit a word");
 _Static_assert(HAB_BUFFER_MIN % HAB_GRANULE == 0, "the smallest buffer is whole granules");
