@@ -26,7 +26,7 @@ struct bench_mechanism {
 
 extern const struct bench_mechanism bench_mechanisms[BENCH_MECHANISMS];
 
-/* Creates the heaps of hab's mechanisms with arenas of that many bytes; ends the program on errors. */
+/* Creates the heaps of hab's mechanisms with arenas of @arena bytes; ends the program on errors. */
 void bench_create_heaps(size_t arena);
 
 /**

@@ -29,7 +29,7 @@ void *bench_tlab_bump(size_t size);
 void *bench_rseq_store(size_t size);
 void *bench_rseq_cmpxchg(size_t size);
 
-/* The paper's: the CPU number by the vDSO's getcpu(), then cmpxchg, also if the thread was moved. */
+/* The paper's: the CPU number by getcpu() of the vDSO, then cmpxchg, wherever the thread is now. */
 void *bench_getcpu_cmpxchg(size_t size);
 
 /* The same with the CPU number that the kernel keeps in the rseq area. */

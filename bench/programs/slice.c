@@ -20,9 +20,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/hab.h"
 #include "lib/rseq/rseq.h"
 #include "statistics.h"
@@ -65,14 +65,12 @@ static struct {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static void spin_for(long ns)
+static void spin_for(uint64_t ns)
 {
-	struct timespec start, now;
+	uint64_t start = hab_clock_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000000000l + now.tv_nsec - start.tv_nsec < ns);
+	while (hab_clock_ns() - start < ns)
+		;
 }
 
 static void hold_shortly(struct hab_heap *heap)
@@ -91,7 +89,7 @@ static void hold_long(struct hab_heap *heap)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* The measuring ends with the arena, before its time; what comes of it is per second. */
+/* If the arena is used up the measurement ends early; its result is per second. */
 static void take(struct hab_heap *heap, size_t size)
 {
 	struct hab_chunk chunk;
@@ -122,7 +120,7 @@ static struct slice_control *control(void)
 	return (struct slice_control *)((char *)__builtin_thread_pointer() + hab_rseq_offset + 28);
 }
 
-/* 0, or why the thread cannot ask. */
+/* 0, or the errno of why the thread cannot request an extension. */
 static int allow(void)
 {
 	if (hab_rseq_attach() != HAB_RSEQ_OWN)

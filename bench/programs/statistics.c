@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <stdlib.h>
-#include <time.h>
 
+#include "lib/clock.h"
 #include "statistics.h"
 
 static int compare(const void *a, const void *b)
@@ -24,8 +24,5 @@ struct bench_summary bench_summarize(double *values, int n)
 
 double bench_now(void)
 {
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec + time.tv_nsec * 1e-9;
+	return hab_clock_ns() * 1e-9;
 }

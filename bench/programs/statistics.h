@@ -20,7 +20,7 @@ struct bench_summary {
 /* Sorts @values; @n is at least 1. */
 struct bench_summary bench_summarize(double *values, int n);
 
-/* Seconds since some moment. */
+/* Seconds of a clock that never goes back. */
 double bench_now(void);
 
 #endif /* HAB_BENCH_STATISTICS_H */

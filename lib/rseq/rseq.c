@@ -85,7 +85,7 @@ static void decide(void)
 			owner = HAB_RSEQ_OWN;
 			strcpy(why_not, "rseq() refused this thread");
 		} else {
-			snprintf(why_not, sizeof(why_not), "rseq() says: %s", strerror(-err));
+			snprintf(why_not, sizeof(why_not), "rseq() fails: %s", strerror(-err));
 		}
 	}
 }

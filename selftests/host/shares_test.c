@@ -188,7 +188,7 @@ TEST(processes_new_in_each_window_are_sampled_without_bias)
 		}
 		hab_throttle_rotate(&throttle, next_random(), reader_end, &reader);
 	}
-	TH_LOG("one process: estimate %.0f of 3000000; 3000 newcomers: %.0f of 30000 from %lu samples",
+	TH_LOG("one process: estimate %.0f of 3000000; 3000 new ones: %.0f of 30000 from %lu samples",
 	       count.estimates[0], count.estimates[1], (long)count.samples[1]);
 	EXPECT_LT(fabs(count.estimates[0] / 3e6 - 1), 0.01);
 	EXPECT_LT(fabs(count.estimates[1] / 3e4 - 1), 0.05);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a heap may be asked to be: configurations, good and bad, and the environment's.
+ * Configurations of heaps, valid and invalid, from programs and from the environment.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static int create_with(const char *levels, size_t arena, size_t tlab, uint32_t f
 	return err;
 }
 
-TEST(levels_that_make_no_sense_are_einval)
+TEST(invalid_levels_are_einval)
 {
 	static const char *const nonsense[] = {
 		"",
@@ -56,6 +56,7 @@ TEST(levels_that_make_no_sense_are_einval)
 		"clab=4G@cpu",
 		"a=16K@cpu,b=16K@cpu,c=16K@cpu,d=16K@cpu,e=16K@cpu",
 		"clab=1M@cpu trailing",
+		"a-name-of-16-chr=1M@cpu",
 	};
 	unsigned int i;
 
@@ -82,7 +83,7 @@ TEST(arenas_tlabs_and_flags_out_of_range_are_refused)
 	EXPECT_EQ(-EINVAL, hab_heap_create(NULL, NULL));
 }
 
-TEST(a_config_of_another_size_is_judged_by_its_tail)
+TEST(a_longer_config_is_accepted_if_its_tail_is_zero)
 {
 	struct {
 		struct hab_heap_config config;
@@ -140,6 +141,23 @@ TEST(the_environment_overrides_levels_and_tlab)
 	setenv("HAB_BACKEND", "cloud", 1);
 	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
 	unsetenv("HAB_BACKEND");
+}
+
+TEST(statistics_have_the_levels_names)
+{
+	struct hab_heap_config config;
+	struct hab_heap_stats stats;
+	struct hab_heap *heap;
+
+	hab_heap_config_init(&config);
+	config.levels = "plab_15_letters=2M@package,c-1=128K@cpu";
+	ASSERT_EQ(0, hab_heap_create(&heap, &config));
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_STREQ("heap", stats.levels[0].name);
+	EXPECT_STREQ("plab_15_letters", stats.levels[1].name);
+	EXPECT_STREQ("c-1", stats.levels[2].name);
+	EXPECT_STREQ("", stats.levels[3].name);
+	hab_heap_destroy(heap);
 }
 
 TEST_HARNESS_MAIN

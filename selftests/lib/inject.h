@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the stress test puts into the library's restartable sections, included
- * before everything else: delay loops inside, where a preemption or a signal must
- * abort, and a C hook before them, where the thread may be moved.
+ * Delays for the stress test, included before everything else: loops inside the library's rseq
+ * sections, where a preemption or a signal must restart them, and a C hook before them, where the
+ * thread may be moved.
  */
 /* clang-format off */
 #ifndef HAB_SELFTESTS_INJECT_H
 #define HAB_SELFTESTS_INJECT_H
 
-/* How often each loop runs; 0 for not at all. */
+/* Rounds of each loop; 0: none. */
 extern unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
 
 void hab_inject_before(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhab in each layout that it can be given: which levels, which sizes, whose rule.
+ * libhab with every kind of configuration: levels, sizes, and modes of TLABs.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -82,7 +82,7 @@ struct worker {
 	void *last;
 };
 
-/* Objects of random sizes until the heap is full, in a chain, each with its own mark. */
+/* Objects of random sizes until the heap is full, in a list, each with its own mark. */
 static void *fill(void *arg)
 {
 	struct worker *worker = arg;
@@ -121,7 +121,7 @@ static void run_workers(struct worker *workers, int nr, void *(*work)(void *),
 		pthread_join(workers[i].thread, NULL);
 }
 
-/* What is free, waste or was handed out and not returned, since the one and only start. */
+/* Bytes that are free, waste, or in chunks that were not returned; of a heap without resets. */
 static uint64_t books_sum(const struct hab_heap_stats *stats)
 {
 	uint64_t sum = stats->chunk_bytes - stats->returned_bytes;
@@ -167,8 +167,8 @@ static void *allocate_a_little(void *arg)
 	return NULL;
 }
 
-/* Many times what the arena holds in TLABs. */
-TEST_F(layout, what_threads_leave_in_their_tlabs_serves_others)
+/* Many more TLABs than the arena can hold. */
+TEST_F(layout, unused_ends_of_tlabs_serve_other_threads)
 {
 	struct hab_heap_stats stats;
 	struct worker worker;
@@ -183,7 +183,7 @@ TEST_F(layout, what_threads_leave_in_their_tlabs_serves_others)
 	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
 	EXPECT_EQ(64 * MiB, books_sum(&stats));
 	EXPECT_EQ(0, bad);
-	/* A TLAB a thread that nobody used again would be 20 MiB at 4 KiB each. */
+	/* If unused ends were lost, a TLAB per thread would be 20 MiB at 4 KiB each. */
 	EXPECT_LE(stats.chunk_bytes - stats.returned_bytes, 2 * MiB);
 }
 
@@ -246,14 +246,14 @@ static void *allocate_megabytes(void *arg)
 	return NULL;
 }
 
-TEST(a_growing_tlab_makes_its_thread_refill_some_fifty_times_between_resets)
+TEST(a_growing_tlab_makes_its_thread_refill_about_fifty_times_between_resets)
 {
 	struct hab_heap_stats before, after;
 	struct hab_heap *heap;
 	struct worker me;
 	int i;
 
-	/* As many threads as HotSpot's start divides by; all but one stay idle. */
+	/* As many threads as HotSpot divides by at the start; all but one stay idle. */
 	ASSERT_EQ(0, create(&heap, "none", HAB_TLAB_GROWING, HAB_HEAP_PROCESS));
 	me = (struct worker){ .heap = heap };
 	hab_alloc(heap, 16);
@@ -309,13 +309,13 @@ TEST(growing_tlabs_are_in_proportion_to_what_their_threads_allocate)
 	}
 	pthread_join(other.thread, NULL);
 	EXPECT_EQ(0, me.bad + other.bad);
-	/* Some 50 for each; were the sizes alike, the other would have had a handful. */
+	/* About 50 for each; with TLABs of one size the other would have had a few. */
 	EXPECT_GE(after.tlab_refills - before.tlab_refills, 70);
 	EXPECT_LE(after.tlab_refills - before.tlab_refills, 150);
 	hab_heap_destroy(heap);
 }
 
-TEST(a_tlab_larger_than_a_buffer_comes_whole_from_the_next_level)
+TEST(a_tlab_larger_than_a_buffer_is_taken_whole_from_the_next_level)
 {
 	struct hab_heap_stats stats;
 	struct hab_heap *heap;
@@ -367,9 +367,9 @@ TEST(automatic_tlabs_grow_and_stay_within_the_waste_limit)
 	}
 	pthread_barrier_wait(&done);
 	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
-	/* Each started with 1 KiB, in which one of these objects finds room. */
+	/* Each started with 1 KiB, in which one of these objects fits. */
 	EXPECT_LT(stats.tlab_refills, THREADS * 60000 / 8);
-	/* The limit is the TLABs' alone; four times that while there is plenty. */
+	/* The limit is for TLABs only here, and is four times that while most is free. */
 	EXPECT_LE(stats.chunk_bytes - stats.allocated_bytes, 4 * (1024 * MiB / 100 * 2));
 	pthread_barrier_wait(&seen);
 	for (i = 0; i < THREADS; i++) {
@@ -379,9 +379,9 @@ TEST(automatic_tlabs_grow_and_stay_within_the_waste_limit)
 	hab_heap_destroy(heap);
 }
 
-TEST(levels_may_be_automatic_and_are_then_within_the_waste_limit)
+TEST(automatic_levels_stay_within_the_waste_limit)
 {
-	/* TLABs are fixed, so of the 5 percent half is each level's. */
+	/* TLABs are fixed, so each of the two levels gets half of the 5 percent. */
 	const uint64_t share = 64 * MiB / 100 * 5 / 2;
 	uint64_t granted = 0, most = 0, block, limit;
 	struct hab_heap_stats stats;
@@ -392,28 +392,28 @@ TEST(levels_may_be_automatic_and_are_then_within_the_waste_limit)
 	while (!hab_chunk_take(heap, 1 * KiB, &chunk)) {
 		ASSERT_EQ(0, hab_heap_stats(heap, &stats));
 		block = stats.levels[1].granted_bytes - granted;
-		/* Some times as much while there is plenty. */
+		/* More while most is free. */
 		limit = (64 * MiB - granted) / 16;
 		EXPECT_LE(block, limit > share ? limit : share);
 		most = block > most ? block : most;
 		granted = stats.levels[1].granted_bytes;
 	}
 	EXPECT_EQ(2, stats.nr_levels);
-	/* They did grow. */
+	/* The buffers did grow. */
 	if (!getenv("HAB_RSEQ")) /* without rseq nothing is taken from buffers */
 		EXPECT_GE(most, 8 * KiB);
 	hab_heap_destroy(heap);
 	EXPECT_EQ(-EINVAL, create(&heap, "plab=automatic@package", 4 * KiB, HAB_HEAP_PROCESS));
 }
 
-TEST(auto_alone_is_no_level_for_automatic_tlabs_and_a_level_for_others)
+TEST(auto_is_no_level_for_automatic_tlabs_and_one_level_for_others)
 {
 	struct hab_heap_stats stats;
 	struct hab_heap *heap;
 
 	if (getenv("HAB_RSEQ"))
 		SKIP(return, "without rseq nothing is taken from buffers");
-	/* No level is one buffer for all, as large as the arena. */
+	/* No level is one buffer for all CPUs, as large as the arena. */
 	ASSERT_EQ(0, create(&heap, "auto", HAB_TLAB_AUTO, HAB_HEAP_PROCESS));
 	ASSERT_NE(NULL, hab_alloc(heap, 1024));
 	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
@@ -451,7 +451,7 @@ static void *own_heaps(void *arg)
 	return NULL;
 }
 
-TEST(a_heap_a_thread_made_and_destroyed_all_the_time)
+TEST(threads_may_create_and_destroy_heaps_all_the_time)
 {
 	struct worker workers[THREADS];
 	int i;
@@ -461,7 +461,7 @@ TEST(a_heap_a_thread_made_and_destroyed_all_the_time)
 		EXPECT_EQ(0, workers[i].bad);
 }
 
-/* The other side of the test below. */
+/* The executed program of the test below. */
 __attribute__((constructor)) static void after_exec(void)
 {
 	struct hab_heap *heap;
@@ -471,7 +471,7 @@ __attribute__((constructor)) static void after_exec(void)
 	_exit(hab_heap_create(&heap, NULL) || !hab_alloc(heap, 100) ? 1 : 42);
 }
 
-TEST(a_program_that_is_executed_starts_afresh)
+TEST(an_executed_program_starts_with_new_heaps)
 {
 	struct hab_heap *heap;
 	int status;
@@ -507,11 +507,11 @@ static void *use_plugin(void *arg)
 		object = plugin->alloc(heap, 100);
 	pthread_barrier_wait(&plugin->used);
 	pthread_barrier_wait(&plugin->closed);
-	/* The thread's end runs the library's destructor. */
+	/* The thread's exit runs the library's destructor. */
 	return object;
 }
 
-TEST(a_thread_outlives_the_dlclose_of_the_library_it_used)
+TEST(a_thread_may_exit_after_the_dlclose_of_the_library)
 {
 	void *library = dlopen("libhab.so.0", RTLD_NOW);
 	struct plugin plugin;

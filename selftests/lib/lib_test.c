@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhab by its public header: each promise of hab.h on every backend that the
- * machine has.
+ * libhab by its public header: the promises of hab.h on every backend that the machine has.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -37,7 +36,7 @@ VARIANT(process_clab, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "clab=256K@cpu");
 VARIANT(process_plab, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "plab=1M@package");
 VARIANT(device_clab, HAB_HEAP_DEVICE | HAB_HEAP_VERIFY, "clab=256K@cpu");
 VARIANT(device_plab, HAB_HEAP_DEVICE | HAB_HEAP_VERIFY, "plab=1M@package");
-/* Without verification chunks are taken by the sections of the fast path. */
+/* Without verification the sections of the fast path take the chunks. */
 VARIANT(plain_clab, HAB_HEAP_PROCESS, "clab=256K@cpu");
 VARIANT(plain_plab, HAB_HEAP_PROCESS, "plab=1M@package");
 
@@ -77,7 +76,7 @@ TEST_F(heap, objects_are_aligned_and_disjoint)
 	}
 }
 
-TEST_F(heap, alignment_is_honoured_and_nonsense_is_einval)
+TEST_F(heap, alignments_are_kept_and_invalid_ones_are_einval)
 {
 	size_t alignment;
 
@@ -94,7 +93,7 @@ TEST_F(heap, alignment_is_honoured_and_nonsense_is_einval)
 	EXPECT_EQ(EINVAL, errno);
 }
 
-TEST_F(heap, sizes_that_cannot_be_had_are_enomem)
+TEST_F(heap, impossible_sizes_are_enomem)
 {
 	static const size_t sizes[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, 1ul << 48,
 					65 * MiB };
@@ -152,7 +151,7 @@ TEST_F(heap, statistics_add_up_to_the_byte)
 	EXPECT_EQ(stats.arena_bytes, accounted);
 }
 
-TEST_F(heap, chunks_tell_where_they_are_from)
+TEST_F(heap, a_chunk_has_the_cpu_domain_and_level_that_it_is_from)
 {
 	struct hab_chunk chunk;
 	struct hab_heap_stats stats;
@@ -173,7 +172,7 @@ TEST_F(heap, chunks_tell_where_they_are_from)
 	EXPECT_EQ(2 * MiB, stats.levels[0].granted_bytes);
 }
 
-TEST_F(heap, backend_and_reason_are_told)
+TEST_F(heap, a_heap_has_a_backend_and_a_reason)
 {
 	if (!self->heap)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
@@ -207,7 +206,7 @@ static void *work(void *argument)
 		last = object;
 		worker->bytes += 32;
 	}
-	/* Every object still has what this thread wrote. */
+	/* Every object still has what this thread wrote into it. */
 	for (; last; last = (uint64_t *)last[0]) {
 		if (last[1] != (uintptr_t)worker || last[2] != (uint64_t)--i)
 			worker->bad++;
@@ -215,7 +214,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-TEST_F(heap, threads_that_come_and_go_lose_no_object_and_no_count)
+TEST_F(heap, exits_of_threads_lose_no_object_and_no_count)
 {
 	struct worker workers[16];
 	struct hab_heap_stats stats;
@@ -288,7 +287,7 @@ static void *stand_by(void *argument)
 	return NULL;
 }
 
-TEST_F(heap, a_forked_child_is_rid_of_the_threads_it_did_not_inherit)
+TEST_F(heap, a_forked_child_has_only_its_own_thread_in_the_heap)
 {
 	struct bystander bystander = { .heap = self->heap };
 	pthread_t thread;
@@ -307,7 +306,7 @@ TEST_F(heap, a_forked_child_is_rid_of_the_threads_it_did_not_inherit)
 		struct worker worker = { .heap = self->heap, .rounds = 1000 };
 		struct hab_heap_stats stats;
 
-		/* Its stack and thread-local storage are the lost thread's. */
+		/* Its stack and thread-local storage are those of a thread that the child does not have. */
 		if (pthread_create(&thread, NULL, work, &worker) || pthread_join(thread, NULL))
 			_exit(1);
 		if (worker.bad || hab_heap_stats(self->heap, &stats))
@@ -338,7 +337,7 @@ static void collect(const struct hab_sample *sample, void *context)
 		hab_alloc(collected->heap, 64);
 }
 
-TEST_F(heap, samples_come_at_the_mean_interval_and_weigh_what_was_allocated)
+TEST_F(heap, samples_have_the_mean_interval_and_their_weights_add_up)
 {
 	struct collected collected = { .heap = self->heap };
 	uint64_t bytes = 0;
@@ -380,7 +379,7 @@ TEST_F(heap, interval_0_samples_every_allocation_and_a_handler_may_allocate)
 	EXPECT_LE(collected.samples, 1001);
 }
 
-TEST_F(heap, a_hundred_heaps_at_once_do_not_mix)
+TEST_F(heap, a_hundred_heaps_at_once_stay_separate)
 {
 	struct hab_heap *heaps[100];
 	uint64_t *objects[100];
@@ -401,7 +400,7 @@ TEST_F(heap, a_hundred_heaps_at_once_do_not_mix)
 	}
 	for (i = 0; i < 100; i++)
 		hab_heap_destroy(heaps[i]);
-	/* The slots are free again, and their TLABs are not the old heaps'. */
+	/* The slots are free again, and the TLABs of the old heaps are gone. */
 	ASSERT_EQ(0, hab_heap_create(&heaps[0], &self->config));
 	objects[0] = hab_alloc(heaps[0], 64);
 	ASSERT_NE(NULL, objects[0]);
@@ -409,7 +408,7 @@ TEST_F(heap, a_hundred_heaps_at_once_do_not_mix)
 	hab_heap_destroy(heaps[0]);
 }
 
-TEST_F(heap, no_tlab_outlives_a_reset)
+TEST_F(heap, a_reset_ends_every_tlab)
 {
 	struct hab_heap_stats stats;
 
@@ -424,7 +423,7 @@ TEST_F(heap, no_tlab_outlives_a_reset)
 static pthread_key_t late_key;
 static struct hab_heap *late_heap;
 
-/* Made after the library's key, so it runs after the library has let go of the thread. */
+/* Made after the library's key, so it runs after the library's destructor. */
 static void allocate_late(void *worker)
 {
 	struct hab_chunk chunk;
@@ -442,7 +441,7 @@ static void *set_late_key(void *arg)
 	return NULL;
 }
 
-TEST_F(heap, other_destructors_of_a_thread_may_allocate_after_the_librarys)
+TEST_F(heap, destructors_that_run_after_the_librarys_may_allocate)
 {
 	struct hab_heap_stats stats;
 	struct worker worker = { 0 };
@@ -461,7 +460,7 @@ TEST_F(heap, other_destructors_of_a_thread_may_allocate_after_the_librarys)
 	EXPECT_EQ(3, stats.chunks);
 }
 
-TEST_F(heap, a_heap_in_a_destroyed_ones_place_counts_its_own_chunks)
+TEST_F(heap, a_heap_in_the_slot_of_a_destroyed_one_counts_its_own_chunks)
 {
 	struct hab_heap_stats stats;
 	struct hab_chunk chunk;
@@ -479,14 +478,14 @@ TEST_F(heap, a_heap_in_a_destroyed_ones_place_counts_its_own_chunks)
 	EXPECT_EQ(128, stats.chunk_bytes);
 }
 
-TEST(without_restartable_sequences_everything_still_works)
+TEST(a_heap_works_without_restartable_sequences)
 {
 	struct worker worker = { .rounds = 5000 };
 	struct hab_heap_stats stats;
 	pid_t child = fork();
 	int status;
 
-	/* The choice is made once a process, so in a fresh one. */
+	/* The choice is made once per process, so in a new one. */
 	if (!child) {
 		setenv("HAB_RSEQ", "0", 1);
 		if (hab_heap_create(&worker.heap, NULL))

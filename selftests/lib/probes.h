@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A tracer of this very program's static probes, without privilege: finds them in the notes
- * of its own file, replaces their nops by breakpoints, and counts in the signal handler.
+ * A tracer of this program's own static probes, without privilege: it finds them in the notes of
+ * its own file, replaces their nops by breakpoints, and counts in the signal handler.
  *
- * The hard case is an argument's place. Only the forms that all tracers read are taken: a
- * register, a constant, and memory at a constant distance of one register. A probe with
- * another form is an error of the library's, as a tracer would not attach to it.
+ * It reads only the forms of arguments that all tracers read: a register, a constant, and memory at
+ * a constant distance from one register. A probe with another form is an error of the library,
+ * because tracers would not attach to it.
  */
 #ifndef SELFTESTS_PROBES_H
 #define SELFTESTS_PROBES_H
@@ -41,13 +41,13 @@ struct probe {
 	uint64_t location, semaphore; /* addresses in the file */
 	int nr_arguments;	      /* -1: in a form that not all tracers read */
 	struct probe_argument arguments[PROBES_ARGUMENTS];
-	/* What came. */
+	/* Hits. */
 	uint64_t hits;
 	uint64_t sums[PROBES_ARGUMENTS];
 	uint64_t last[PROBES_ARGUMENTS];
 	uint64_t first_arguments[PROBES_KEPT];
-	int text_argument; /* which one is a string to keep; 0: none, as the first never is */
-	char text[64];	   /* the last one */
+	int text_argument; /* index of a string argument to keep; 0: none */
+	char text[64];	   /* its last value */
 };
 
 struct probes {
@@ -58,7 +58,7 @@ struct probes {
 
 static struct probes *probes_running;
 
-/* Sizes of one register stand together, in the order 8, 4, 2 and 1 bytes. */
+/* Sizes of one register are adjacent, in the order 8, 4, 2 and 1 bytes. */
 static int probes_register(const char *name, size_t length)
 {
 #ifdef __x86_64__
@@ -199,7 +199,7 @@ static struct probe *probes_find(struct probes *probes, const char *name)
 	return NULL;
 }
 
-/* What a tracer does to say that it listens. */
+/* Raises or lowers the semaphore, as a tracer does. */
 static void probes_listen(struct probe *probe)
 {
 	(*(volatile unsigned short *)(probes_running->bias + probe->semaphore))++;
@@ -228,7 +228,7 @@ static uint64_t probes_value(const struct probe_argument *argument, const greg_t
 	return argument->bytes < 0 ? (uint64_t)((int64_t)value >> unused) : value >> unused;
 }
 
-/* Behind a breakpoint of one byte stands what comes after a nop of one byte. */
+/* After a breakpoint of one byte comes what follows the nop of one byte. */
 static void probes_hit(int signal, siginfo_t *info, void *context)
 {
 	const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -257,7 +257,7 @@ static void probes_hit(int signal, siginfo_t *info, void *context)
 	abort();
 }
 
-/* Breakpoints on all probes of this program. False if something is not as it should be. */
+/* Sets breakpoints on all probes of this program. False on an error. */
 static bool probes_trace(struct probes *probes)
 {
 	struct sigaction action = { .sa_sigaction = probes_hit, .sa_flags = SA_SIGINFO };
@@ -268,7 +268,7 @@ static bool probes_trace(struct probes *probes)
 	extern const Elf64_Ehdr __ehdr_start;
 
 	probes_read(probes, "/proc/self/exe");
-	/* What is not linked to a place of its own starts at 0 in its file. */
+	/* A program that is linked to fixed addresses has bias 0. */
 	probes->bias = __ehdr_start.e_type == ET_DYN ? (uint64_t)&__ehdr_start : 0;
 	probes_running = probes;
 	if (sigaction(SIGTRAP, &action, NULL))

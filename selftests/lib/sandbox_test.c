@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhab where it may not do all it wants: system calls that a filter refuses, a C library
- * that does not register threads, no address space, no descriptors. It says what is
- * missing and goes on without, or fails with an errno; it never goes wrong.
+ * libhab under restrictions: system calls that a filter refuses, a C library that does not register
+ * threads, no address space, no descriptors. It reports what is missing and works without, or fails
+ * with an errno; it never returns wrong memory.
  *
- * What is decided when a process starts needs a fresh one: this program starts itself with
- * HAB_SANDBOXED set, behind the filter. Runs with the module and without.
+ * Some choices are made once per process, so this program starts itself with HAB_SANDBOXED set,
+ * behind the filter. Runs with the module and without.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,12 +30,12 @@
 #define MiB	(1ul << 20)
 #define THREADS 4
 #define CHUNKS	2000
-#define MIXED	"some threads have sections, others get the rests of their buffers"
+#define MIXED	"some threads have sections, others use what their buffers have left"
 
-/* How a sandboxed process ends when all is well, or not. */
+/* Exit statuses of a sandboxed process. */
 enum { WELL, NO_HEAP, NO_MEMORY, OVERLAP, LOST, FOREIGN, WRONG_REASON, NO_FILTER };
 
-/* From now on system call @number, if its first argument is @first or that is -1, gives @action. */
+/* System call @number returns @action from now on; if @first is not -1, only with that argument. */
 static int filter(int number, int first, uint32_t action, unsigned int flags)
 {
 	struct sock_filter program[] = {
@@ -48,7 +48,7 @@ static int filter(int number, int first, uint32_t action, unsigned int flags)
 	};
 	struct sock_fprog whole = { sizeof(program) / sizeof(program[0]), program };
 
-	/* Whatever the argument: the jump goes to the same place either way. */
+	/* For any argument: both jumps go to the same place. */
 	if (first < 0)
 		program[3].jf = 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -65,7 +65,7 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Two CPUs of those that this process may use; false: it has one only. */
+/* Two CPUs that this process may use; false if it has only one. */
 static bool two_cpus(int cpus[2])
 {
 	cpu_set_t set;
@@ -92,7 +92,7 @@ static struct hab_heap *make_heap(const char *levels, size_t arena, uint32_t fla
 	return hab_heap_create(&heap, &config) ? NULL : heap;
 }
 
-/* What is out, free or waste, since the one and only start. */
+/* Bytes that are free, waste, or in chunks that were not returned; of a heap without resets. */
 static uint64_t accounted(struct hab_heap *heap)
 {
 	struct hab_heap_stats stats;
@@ -113,7 +113,7 @@ struct worker {
 	int result;
 };
 
-/* Each chunk gets its own mark, and keeps it while others get theirs. */
+/* Each chunk gets its own mark, and keeps it while other threads take theirs. */
 static void *work(void *argument)
 {
 	struct worker *worker = argument;
@@ -137,7 +137,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* In the fresh process. */
+/* In the new process. */
 static int sandboxed(const char *reason)
 {
 	struct worker workers[THREADS] = { 0 };
@@ -169,7 +169,7 @@ static int sandboxed(const char *reason)
 	return WELL;
 }
 
-/* Buffers of two CPUs, each with all but a granule left. */
+/* Buffers of two CPUs, each full but for one granule. */
 static struct hab_heap *make_two_buffers(const int cpus[2])
 {
 	struct hab_heap *heap = make_heap("clab=1M@cpu", 8 * MiB, HAB_HEAP_PROCESS);
@@ -184,7 +184,7 @@ static struct hab_heap *make_two_buffers(const int cpus[2])
 	return heap;
 }
 
-/* All that can be had in pieces of 64 KiB. */
+/* Takes all that is free in chunks of 64 KiB. */
 static void *take_all(void *argument)
 {
 	struct hab_chunk chunk;
@@ -196,8 +196,8 @@ static void *take_all(void *argument)
 }
 
 /*
- * In a fresh process whose threads libhab registers: from a moment on in vain. (Where glibc
- * does, and is refused once it has begun to, it ends the process itself.)
+ * In a new process whose threads libhab registers: from some thread on the registration fails. (If
+ * glibc registers threads, and is refused after its first one, it ends the process itself.)
  */
 static int mixed(void)
 {
@@ -222,7 +222,7 @@ static int mixed(void)
 	return accounted(heap) == 8 * MiB ? WELL : LOST;
 }
 
-/* Before main(): the harness knows nothing of this. */
+/* Runs before main(), without the harness. */
 __attribute__((constructor)) static void maybe_sandboxed(void)
 {
 	const char *reason = getenv("HAB_SANDBOXED");
@@ -242,7 +242,7 @@ FIXTURE_VARIANT(sandbox)
 	uint32_t action;
 	const char *environment[2];
 	const char *reason;
-	int signal; /* it ends by */
+	int signal; /* that ends the process */
 };
 
 #define FAILS(error) (SECCOMP_RET_ERRNO | (error))
@@ -256,9 +256,9 @@ FIXTURE_VARIANT(sandbox)
 		__VA_ARGS__                \
 	}
 
-BEHIND(rseq_eperm, SYS_rseq, FAILS(EPERM), { 0 }, "rseq() says: Operation not permitted", 0);
-BEHIND(rseq_enosys, SYS_rseq, FAILS(ENOSYS), { 0 }, "rseq() says: Function not implemented", 0);
-BEHIND(rseq_kills_and_nobody_calls_it, SYS_rseq, KILLS, { UNREGISTERED, NO_SECTIONS },
+BEHIND(rseq_eperm, SYS_rseq, FAILS(EPERM), { 0 }, "rseq() fails: Operation not permitted", 0);
+BEHIND(rseq_enosys, SYS_rseq, FAILS(ENOSYS), { 0 }, "rseq() fails: Function not implemented", 0);
+BEHIND(rseq_kills_and_is_not_called, SYS_rseq, KILLS, { UNREGISTERED, NO_SECTIONS },
        "HAB_RSEQ=0 is set", 0);
 BEHIND(rseq_kills, SYS_rseq, KILLS, { UNREGISTERED }, "", SIGSYS);
 BEHIND(libc_does_not_register, -1, 0, { UNREGISTERED }, "by restartable sequences", 0);
@@ -266,7 +266,7 @@ BEHIND(libc_does_not_register_and_rseq_eperm, SYS_rseq, FAILS(EPERM), { UNREGIST
        "Operation not permitted", 0);
 BEHIND(membarrier_eperm, SYS_membarrier, FAILS(EPERM), { PROCESS }, "membarrier() is refused", 0);
 BEHIND(membarrier_enosys, SYS_membarrier, FAILS(ENOSYS), { PROCESS }, "membarrier() is refused", 0);
-BEHIND(membarrier_kills_and_nobody_calls_it, SYS_membarrier, KILLS, { PROCESS, NO_SECTIONS },
+BEHIND(membarrier_kills_and_is_not_called, SYS_membarrier, KILLS, { PROCESS, NO_SECTIONS },
        "HAB_RSEQ=0 is set", 0);
 BEHIND(membarrier_kills, SYS_membarrier, KILLS, { PROCESS }, "", SIGSYS);
 BEHIND(rseq_eperm_for_later_threads, -1, 0, { UNREGISTERED }, MIXED, 0);
@@ -297,7 +297,7 @@ static void start_sandboxed(const struct _fixture_variant_sandbox *variant)
 	_exit(NO_FILTER);
 }
 
-TEST_F(sandbox, says_what_is_missing_and_goes_on_without)
+TEST_F(sandbox, reports_what_is_missing_and_works_without)
 {
 	pid_t child = fork();
 	int status;
@@ -321,7 +321,7 @@ struct supervisor {
 	int asked;
 };
 
-/* Lets the first of the calls through; the others fail as if the kernel had no memory. */
+/* Lets the first calls through; the others fail as if the kernel had no memory. */
 static void *supervise(void *argument)
 {
 	struct supervisor *supervisor = argument;
@@ -342,7 +342,7 @@ static void *supervise(void *argument)
 	}
 }
 
-TEST(a_barrier_that_fails_half_way_leaves_each_cpu_its_buffer)
+TEST(a_membarrier_that_fails_half_way_leaves_each_cpu_its_buffer)
 {
 	struct supervisor supervisor = { .allowed = 1 };
 	struct hab_chunk chunk;
@@ -373,7 +373,7 @@ TEST(a_barrier_that_fails_half_way_leaves_each_cpu_its_buffer)
 	EXPECT_EQ(1, chunk.level);
 	EXPECT_EQ(cpus[0], chunk.cpu);
 	EXPECT_EQ(8 * MiB, accounted(heap));
-	/* And is everybody's once the barrier works again. */
+	/* All CPUs can use it when membarrier() works again. */
 	supervisor.allowed = 1 << 30;
 	pin(cpus[1]);
 	EXPECT_EQ(0, hab_chunk_take(heap, 64 << 10, &chunk));
@@ -392,14 +392,14 @@ TEST(without_address_space_a_heap_is_enomem_and_a_smaller_one_works)
 	ASSERT_NE(NULL, worker.heap);
 	work(&worker);
 	EXPECT_EQ(WELL, worker.result);
-	/* Room for one, again and again: what failed left nothing behind. */
+	/* Room for one heap, again and again: failures leave nothing behind. */
 	hab_heap_destroy(worker.heap);
 	worker.heap = make_heap("clab=64K@cpu", 128 * MiB, 0);
 	ASSERT_NE(NULL, worker.heap);
 	hab_heap_destroy(worker.heap);
 }
 
-TEST(without_descriptors_heaps_are_of_the_process_and_say_why)
+TEST(without_descriptors_heaps_use_the_process_backend_and_say_why)
 {
 	struct hab_heap_config config;
 	struct hab_heap *heap = NULL;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 32 threads take chunks while they are delayed, moved, preempted and signalled
- * inside the restartable sections. No two chunks may overlap, every chunk's CPU,
- * by the hardware's own number read inside the section, must belong to the domain
- * of the buffer, and the books must add up to the byte.
+ * 32 threads take chunks while they are delayed, moved, preempted and signalled inside rseq
+ * sections. No two chunks may overlap; every chunk's CPU, by the hardware's number read inside the
+ * section, must belong to the domain of the buffer; and the books must add up to the byte.
  *
- * Built a second time without the section's CPU check (stress_blind), this test
- * has to fail: that is the test of the test.
+ * Built a second time without the section's CPU check (stress_blind), this test has to fail.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +28,7 @@ unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
 
 struct stress {
 	struct hab_heap *heap;
-	unsigned char *used; /* a flag a granule */
+	unsigned char *used; /* a flag per granule */
 	uint64_t bytes;
 	uint64_t overlaps;
 	uint64_t wrong_domain;
@@ -51,7 +49,7 @@ static uint32_t roll(void)
 	return seed >> 32;
 }
 
-/* Between reading the CPU number and the section: the worst place to be moved. */
+/* Between reading the CPU number and the section: the best moment to move the thread. */
 void hab_inject_before(void)
 {
 	cpu_set_t set;
@@ -106,7 +104,7 @@ static void *take_chunks(void *argument)
 	}
 }
 
-/* Signals to threads at random, and delays that change. */
+/* Signals random threads and changes the delays. */
 static void *pester(void *argument)
 {
 	struct stress *stress = argument;
@@ -122,7 +120,7 @@ static void *pester(void *argument)
 	return NULL;
 }
 
-/* A second is long for a hung pthread_kill target: threads are joined after the pest. */
+/* Threads are joined after the pesterer, so that it signals only threads that exist. */
 static void run_round(struct stress *stress)
 {
 	pthread_t pest;
@@ -160,7 +158,7 @@ FIXTURE_VARIANT_ADD(stress, clab_device){ "clab=256K@cpu", DEVICE };
 FIXTURE_VARIANT_ADD(stress, plab_device){ "plab=1M@package", DEVICE };
 FIXTURE_VARIANT_ADD(stress, plab_clab_device){ "plab=1M@package,clab=64K@cpu", DEVICE };
 
-/* The sections that programs run: no hardware number, a path of their own. */
+/* The sections of the fast path, which do not read the hardware's number. */
 FIXTURE_VARIANT_ADD(stress, plain_clab_process){ "clab=256K@cpu", HAB_HEAP_PROCESS };
 FIXTURE_VARIANT_ADD(stress, plain_plab_process){ "plab=1M@package", HAB_HEAP_PROCESS };
 FIXTURE_VARIANT_ADD(stress, plain_clab_device){ "clab=256K@cpu", HAB_HEAP_DEVICE };
@@ -208,7 +206,7 @@ TEST_F_TIMEOUT(stress, chunks_never_overlap_and_none_is_foreign, 400)
 		before = state->bytes;
 		run_round(state);
 		ASSERT_EQ(0, hab_heap_stats(state->heap, &stats));
-		/* Each round ends with the arena used up: all of it is accounted for. */
+		/* Each round ends with the arena used up, and all of it is accounted for. */
 		carved = stats.arena_bytes - stats.levels[0].free_bytes;
 		kept = 0;
 		for (l = 1; l <= stats.nr_levels; l++)

@@ -24,7 +24,7 @@ static int create(struct hab_heap **heap, const char *levels, size_t tlab, bool 
 	return tolerant_create(heap, &config, sections);
 }
 
-/* Objects of random sizes until the heap is full, each full of its own address. */
+/* Objects of random sizes until the heap is full, in a list, each with its own mark. */
 static void *fill(void *heap)
 {
 	unsigned int seed = (unsigned int)pthread_self();

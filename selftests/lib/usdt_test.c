@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Static probes, on this host and without privilege: reached while somebody listens and at no
- * other time, with the numbers that the library itself knows; OpenTelemetry's two tell of
- * each object once.
+ * Static probes, on this host and without privilege: a probe is reached only while it has a
+ * listener, with the numbers of the library's own counters; OpenTelemetry's two report each object
+ * once.
  */
 #include <libgen.h>
 
@@ -62,7 +62,7 @@ FIXTURE_TEARDOWN(probes)
 	hab_heap_destroy(self->heap);
 }
 
-/* Small objects, and now and then a large one that goes past the TLAB. */
+/* Small objects, and sometimes a large one that goes outside of the TLAB. */
 static bool allocate(FIXTURE_DATA(probes) * self, int objects)
 {
 	int i;
@@ -98,7 +98,7 @@ static uint64_t all_hits(const struct probes *probes)
 	return hits;
 }
 
-/* Nothing missing, nothing else, and each as every tracer reads it. */
+/* The expected probes and no others, each in a form that every tracer reads. */
 static int wrong_probes(struct __test_metadata *_metadata, struct probes *probes)
 {
 	int i, wrong = probes->nr != NAMES;
@@ -134,12 +134,12 @@ TEST_F(probes, so_has_the_shared_library)
 	free(probes);
 }
 
-TEST_F(probes, no_probe_is_reached_while_nobody_listens)
+TEST_F(probes, no_probe_is_reached_without_a_listener)
 {
 	ASSERT_TRUE(allocate(self, 5000));
 	ASSERT_EQ(0, hab_heap_reset(self->heap));
 	EXPECT_EQ(0, all_hits(&self->probes));
-	/* Nor after a listener has gone. */
+	/* The same after a listener was detached. */
 	probes_listen(self->tlab);
 	ASSERT_TRUE(allocate(self, 1000));
 	EXPECT_GT(self->tlab->hits, 0);
@@ -167,7 +167,7 @@ TEST_F(probes, a_listener_reaches_its_own_probe_only)
 	}
 }
 
-TEST_F(probes, each_refill_is_told_once_with_its_bytes)
+TEST_F(probes, each_refill_is_reported_once_with_its_bytes)
 {
 	probes_listen(self->refill);
 	ASSERT_TRUE(allocate(self, 50000));
@@ -177,13 +177,13 @@ TEST_F(probes, each_refill_is_told_once_with_its_bytes)
 	EXPECT_STREQ("probed", (const char *)self->refill->last[0]);
 	EXPECT_EQ(self->refill->last[3], self->refill->last[4]); /* domain of a CPU is its number */
 	EXPECT_EQ(1, self->refill->last[5]);
-	/* Of each thread up to its last refill. */
+	/* Of each thread, up to its last refill. */
 	EXPECT_GE(self->after.restarts, self->refill->sums[6]);
 	EXPECT_GE(waste(&self->after), self->refill->sums[7]);
 	EXPECT_LT(waste(&self->after) / 2, self->refill->sums[7]);
 }
 
-TEST_F(probes, each_new_tlab_is_told_once_with_its_size)
+TEST_F(probes, each_new_tlab_is_reported_once_with_its_size)
 {
 	probes_listen(self->tlab);
 	ASSERT_TRUE(allocate(self, 5000));
@@ -197,7 +197,7 @@ TEST_F(probes, each_new_tlab_is_told_once_with_its_size)
 		  self->after.allocated_bytes - LARGE - 2 * TLAB);
 }
 
-TEST_F(probes, each_object_outside_of_tlabs_is_told_once_with_its_size_and_tag)
+TEST_F(probes, each_object_outside_of_tlabs_is_reported_once_with_its_size_and_tag)
 {
 	probes_listen(self->outside);
 	ASSERT_TRUE(allocate(self, 5000));
@@ -209,7 +209,7 @@ TEST_F(probes, each_object_outside_of_tlabs_is_told_once_with_its_size_and_tag)
 	EXPECT_STREQ("probed", (const char *)self->outside->last[HEAP]);
 }
 
-TEST_F(probes, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
+TEST_F(probes, tlabs_and_objects_outside_are_all_chunks_of_the_program)
 {
 	probes_listen(self->tlab);
 	probes_listen(self->outside);
@@ -219,8 +219,8 @@ TEST_F(probes, tlabs_and_objects_outside_are_all_chunks_that_a_program_took)
 		  self->tlab->sums[BYTES] + self->outside->sums[BYTES]);
 }
 
-/* The sums telescope: all that was allocated up to the last sample. */
-TEST_F(probes, samples_stand_for_all_bytes_up_to_the_last_one)
+/* The weights add up to all that was allocated up to the last sample. */
+TEST_F(probes, weights_of_samples_add_up_to_all_bytes_until_the_last_one)
 {
 	uint64_t allocated;
 
@@ -233,7 +233,7 @@ TEST_F(probes, samples_stand_for_all_bytes_up_to_the_last_one)
 	EXPECT_GT(self->sample->sums[BYTES], allocated - 30 * 10000);
 }
 
-TEST_F(probes, opentelemetry_is_told_of_each_sample_what_the_sample_says)
+TEST_F(probes, opentelemetrys_probe_has_the_numbers_of_each_sample)
 {
 	probes_listen(self->sample);
 	probes_listen(self->alloc);
@@ -244,15 +244,15 @@ TEST_F(probes, opentelemetry_is_told_of_each_sample_what_the_sample_says)
 	EXPECT_EQ(self->sample->sums[BYTES], self->alloc->sums[2]);
 }
 
-/* The first told objects' frees have come, in their order, and none besides. */
-static bool freed_once(FIXTURE_DATA(probes) * self, uint64_t told)
+/* The frees of the first @reported objects were reported, in their order, and no others. */
+static bool freed_once(FIXTURE_DATA(probes) * self, uint64_t reported)
 {
-	return self->free->hits == told &&
+	return self->free->hits == reported &&
 	       !memcmp(self->free->first_arguments, self->alloc->first_arguments,
-		       told * sizeof(uint64_t));
+		       reported * sizeof(uint64_t));
 }
 
-TEST_F(probes, each_told_object_is_told_as_freed_once_by_a_reset_or_the_end)
+TEST_F(probes, each_reported_object_is_reported_as_freed_once_by_a_reset_or_destroy)
 {
 	probes_listen(self->alloc);
 	probes_listen(self->free);
@@ -271,7 +271,7 @@ TEST_F(probes, each_told_object_is_told_as_freed_once_by_a_reset_or_the_end)
 	EXPECT_TRUE(freed_once(self, self->alloc->hits));
 }
 
-TEST_F(probes, who_listens_to_frees_too_late_hears_of_those_that_were_told_only)
+TEST_F(probes, a_late_listener_to_frees_gets_only_objects_that_were_reported)
 {
 	ASSERT_TRUE(allocate(self, 20000));
 	probes_listen(self->free);
@@ -279,7 +279,7 @@ TEST_F(probes, who_listens_to_frees_too_late_hears_of_those_that_were_told_only)
 	EXPECT_EQ(0, self->free->hits);
 }
 
-TEST_F(probes, objects_beyond_the_limit_are_never_told_as_freed)
+TEST_F(probes, objects_beyond_the_limit_are_not_reported_as_freed)
 {
 	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 0));
 	probes_listen(self->alloc);
@@ -288,7 +288,7 @@ TEST_F(probes, objects_beyond_the_limit_are_never_told_as_freed)
 	EXPECT_GT(self->alloc->hits, HAB_USDT_OBJECTS);
 	ASSERT_EQ(0, hab_heap_reset(self->heap));
 	EXPECT_TRUE(freed_once(self, HAB_USDT_OBJECTS));
-	/* And the next ones are remembered again. */
+	/* The list has room again. */
 	self->alloc->hits = self->free->hits = 0;
 	ASSERT_TRUE(allocate(self, 1000));
 	EXPECT_EQ(1010, self->alloc->hits);
@@ -296,7 +296,7 @@ TEST_F(probes, objects_beyond_the_limit_are_never_told_as_freed)
 	EXPECT_TRUE(freed_once(self, 1010));
 }
 
-TEST_F(probes, a_tag_is_told_with_its_allocation_only)
+TEST_F(probes, a_tag_is_reported_with_its_own_allocation_only)
 {
 	self->outside->text_argument = TAG;
 	probes_listen(self->outside);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the tests of /dev/hab by its ABI alone have in common: each opens the device anew. */
+/* What the tests of /dev/hab without the library share: each test opens the device anew. */
 #ifndef HAB_TEST_ABI_H
 #define HAB_TEST_ABI_H
 

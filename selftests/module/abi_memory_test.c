@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The memory of /dev/hab by its ABI alone, no library: what may be mapped and how, who is
- * charged for it, and what becomes of it when files are closed and processes fork.
+ * The memory of /dev/hab without the library: what may be mapped and how, the cgroup that is
+ * charged for it, and what happens to it when files are closed and processes fork.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 #include "abi.h"
 
-TEST_F(device, each_area_maps_once_and_only_as_it_is_meant)
+TEST_F(device, each_area_maps_once_and_only_with_its_own_flags)
 {
 	const struct hab_ioc_create *create = &self->create;
 	const int rw = PROT_READ | PROT_WRITE;
@@ -105,7 +105,7 @@ static long charged(void)
 	return read_number(GROUP "memory.stat", "vmalloc ");
 }
 
-TEST_F(device, what_is_mapped_of_the_kernels_is_charged_to_the_creators_memory_cgroup)
+TEST_F(device, kernel_memory_of_a_heap_is_charged_to_the_creators_memory_cgroup)
 {
 	long areas = 0, before, after = 0;
 	int fds[64], n, tries;
@@ -125,7 +125,7 @@ TEST_F(device, what_is_mapped_of_the_kernels_is_charged_to_the_creators_memory_c
 		EXPECT_EQ(0, call(fds[n], HAB_IOC_CREATE, &self->create));
 		areas += self->create.info_bytes + self->create.words_bytes;
 	}
-	/* The kernel sums it up every two seconds. */
+	/* The kernel updates the sums every two seconds. */
 	for (tries = 0; tries < 100 && after < before + areas; tries++) {
 		usleep(100000);
 		after = charged();
@@ -159,7 +159,7 @@ static void *refill_for_ever(void *argument)
 	return NULL;
 }
 
-TEST_F(device, closing_while_others_refill_harms_nobody)
+TEST_F(device, a_close_while_other_threads_refill_does_no_harm)
 {
 	struct closing closing = { 0 };
 	pthread_t threads[4];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The commands of /dev/hab by its ABI alone, no library: what they promise, and what they
- * answer to wrong use.
+ * The commands of /dev/hab without the library: their promises, and their errors on wrong use.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 
 #include "abi.h"
 
-TEST_F(device, version_tells_the_abi_and_that_bpf_programs_can_attach)
+TEST_F(device, version_has_the_abi_and_whether_bpf_programs_can_attach)
 {
 	struct hab_ioc_version version = { .size = sizeof(version) };
 
@@ -47,7 +46,7 @@ TEST_F(device, a_struct_that_is_too_small_is_einval)
 	EXPECT_EQ(-EINVAL, created(self));
 }
 
-TEST_F(device, a_larger_struct_is_fine_with_a_zero_tail_and_e2big_without)
+TEST_F(device, a_larger_struct_is_accepted_with_a_zero_tail_and_e2big_without)
 {
 	struct {
 		struct hab_ioc_create create;
@@ -147,7 +146,7 @@ TEST_F(device, refills_out_of_range_are_refused_and_a_used_up_arena_is_enomem)
 	EXPECT_EQ(64, refill.chunk_bytes);
 }
 
-TEST_F(device, a_refill_of_the_first_size_is_served_and_nothing_behind_it_written)
+TEST_F(device, a_refill_struct_of_the_first_size_works_and_no_byte_behind_it_is_written)
 {
 	struct hab_ioc_refill refill = {
 		.size = offsetof(struct hab_ioc_refill, restarts),
@@ -166,7 +165,7 @@ TEST_F(device, a_refill_of_the_first_size_is_served_and_nothing_behind_it_writte
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REFILL, &refill));
 }
 
-TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)
+TEST_F(device, a_refill_whose_results_cannot_be_written_takes_nothing)
 {
 	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 	struct hab_ioc_refill *refill;
@@ -187,7 +186,7 @@ TEST_F(device, a_refill_whose_answer_cannot_be_written_takes_nothing)
 	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, refill));
 }
 
-TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
+TEST_F(device, with_any_bytes_in_the_words_the_kernels_grants_are_disjoint)
 {
 	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
 	struct hab_ioc_stats stats = { .size = sizeof(stats) };
@@ -203,7 +202,7 @@ TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 		for (i = 0; i < self->create.words_bytes / sizeof(*words); i++)
 			words[i] = ((__u64)rand() << 40) ^ ((__u64)rand() << 20) ^ rand();
 		ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
-		/* A word of noise is never believed, so each chunk starts a new block. */
+		/* Random words are invalid, so each chunk starts a new block. */
 		if (n)
 			EXPECT_GE(refill.chunk_offset, last + (64 << 10));
 		EXPECT_LE(refill.chunk_offset + refill.chunk_bytes, ARENA);
@@ -213,7 +212,7 @@ TEST_F(device, any_bytes_in_the_words_leave_the_kernels_grants_disjoint)
 	EXPECT_EQ(200, stats.invalid_words);
 }
 
-TEST_F(device, reports_of_no_allocation_are_refused)
+TEST_F(device, invalid_reports_are_refused)
 {
 	struct hab_ioc_report report = {
 		.size = sizeof(report), .kind = HAB_EVENT_TLAB, .bytes = 64, .parts = 1
@@ -222,7 +221,7 @@ TEST_F(device, reports_of_no_allocation_are_refused)
 	ASSERT_EQ(0, created(self));
 	report.sample_id = 1;
 	EXPECT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
-	/* Nobody listens, so nobody kept it. */
+	/* Without a listener no event is kept. */
 	EXPECT_EQ(0, report.sample_id);
 	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_REPORT, NULL));
 	report.kind = HAB_EVENT_REFILL;
@@ -258,7 +257,7 @@ static int give_back(int fd, __u64 offset, __u64 bytes)
 	return call(fd, HAB_IOC_RETURN, &give);
 }
 
-TEST_F(device, returns_of_what_was_not_granted_or_is_free_already_are_refused)
+TEST_F(device, returns_of_memory_that_was_not_granted_or_is_free_are_refused)
 {
 	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 4096 };
 	struct hab_ioc_return give = { .size = sizeof(give), .flags = 1, .bytes = 64 };
@@ -323,7 +322,7 @@ TEST_F(device, returned_memory_is_free_and_is_granted_again)
 	EXPECT_EQ(0, stats.returned_bytes);
 }
 
-TEST_F(device, every_kind_of_domain_is_taken)
+TEST_F(device, every_kind_of_domain_is_accepted)
 {
 	__u32 kind;
 
@@ -338,7 +337,7 @@ TEST_F(device, every_kind_of_domain_is_taken)
 	}
 }
 
-TEST_F(device, stacks_of_unknown_samples_and_sizes_are_refused)
+TEST_F(device, invalid_stacks_are_refused)
 {
 	__u64 frames[HAB_STACK_DEPTH] = { 1 };
 	struct hab_ioc_stack stack = {

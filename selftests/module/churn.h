@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * For tests that move threads: on each backend, with both kinds of words.
+ * For tests that move threads: heaps on each backend, with both kinds of words.
  */
 #ifndef HAB_SELFTESTS_CHURN_H
 #define HAB_SELFTESTS_CHURN_H

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Threads' affinity is changed as fast as the kernel can, their memory is moved between NUMA
- * nodes: no chunk is foreign, none is handed out twice, no byte is lost. Runs with the module
- * and without.
+ * Threads' affinity changes as fast as the kernel allows, and their memory is moved between NUMA
+ * nodes: no chunk is foreign, none is handed out twice, no byte is lost. Runs with the module and
+ * without.
  *
- * HAB_MOVES=N: how often affinities change in each layout. Without emulation that is tens of
- * thousands of times a second.
+ * HAB_MOVES=N: changes of affinity in each layout. Without emulation there are tens of thousands in
+ * a second.
  *
- * The hard case is a move between reading the CPU number and the commit; delays in the
- * sections (inject.h) make room for it.
+ * The hard case is a move between reading the CPU number and the commit; delays in the sections
+ * (inject.h) make it likely.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ struct crowd {
 	pthread_t threads[THREADS];
 };
 
-/* Each granule once, and in each chunk its own address as long as it lives. */
+/* Each granule once, and in each chunk its own address until the reset. */
 static void *take_until_full(void *argument)
 {
 	struct crowd *crowd = argument;
@@ -133,7 +133,7 @@ TEST_F_TIMEOUT(churn, threads_whose_affinity_always_changes_get_no_foreign_chunk
 	hab_inject_2 = 50;
 	hab_inject_3 = 50;
 	while (done < moves) {
-		/* A round is an arena; its threads end when it is full. */
+		/* A round is one arena; its threads end when it is full. */
 		ASSERT_EQ(0, hab_heap_reset(crowd.heap));
 		ASSERT_EQ(0, hab_heap_stats(crowd.heap, &stats));
 		taken = stats.chunk_bytes;
@@ -175,10 +175,10 @@ static int nodes(void)
 	return nr - 1;
 }
 
-#define EACH  31 /* a page in so many */
+#define EACH  31 /* one page of so many */
 #define PAGES (MOVED / 4096 / EACH)
 
-/* By each of the ways there are; how many pages they say that they moved. */
+/* Moves pages by each method; returns the number of pages that were moved, by their results. */
 static long move_arena(const struct hab_heap *heap, int node)
 {
 	unsigned long here = 1ul << !node, there = 1ul << node;
@@ -192,7 +192,7 @@ static long move_arena(const struct hab_heap *heap, int node)
 		targets[i] = i % 2;
 		status[i] = -1;
 	}
-	/* Each call waits for all CPUs, so it is one for all of them. */
+	/* Each call waits for all CPUs, so there is one call for all pages. */
 	syscall(SYS_move_pages, 0, PAGES, pages, targets, status, MOVE);
 	for (i = 0; i < PAGES; i++)
 		moved += status[i] == targets[i];
@@ -201,7 +201,7 @@ static long move_arena(const struct hab_heap *heap, int node)
 	return moved;
 }
 
-/* What was written stays, wherever it is now. */
+/* Memory keeps its contents on any node. */
 static uint64_t lost_marks(const struct crowd *crowd)
 {
 	const uintptr_t *place;
@@ -210,13 +210,13 @@ static uint64_t lost_marks(const struct crowd *crowd)
 
 	for (offset = 0; offset < crowd->heap->arena_bytes; offset += HAB_GRANULE) {
 		place = (const uintptr_t *)(crowd->heap->arena + offset);
-		/* Chunks' first granules have their addresses, others nothing. */
+		/* The first granules of chunks contain their addresses, others zero. */
 		lost += *place && *place != (uintptr_t)place;
 	}
 	return lost;
 }
 
-TEST_F_TIMEOUT(churn, an_arena_that_is_moved_between_nodes_keeps_what_is_in_it, 300)
+TEST_F_TIMEOUT(churn, an_arena_that_is_moved_between_nodes_keeps_its_contents, 300)
 {
 	struct hab_heap_stats stats;
 	struct crowd crowd;

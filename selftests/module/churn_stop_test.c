@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A thread is stopped inside a section and moved to another CPU while others use the buffer
- * that it was about to use: it starts again where it is now. Runs with the module and without.
+ * A thread is stopped inside a section and moved to another CPU, while others use the buffer that
+ * it was about to use: it must restart where it is now. Runs with the module and without.
  *
- * The hard case is to stop a thread inside a section for sure: a delay there (inject.h) is
- * made so long that it is found in it, by its instruction pointer. When it goes on, it
- * would finish that section with a word that others have long moved, on a CPU that it is
- * no longer on.
+ * The hard case is to stop a thread inside a section reliably: a delay there (inject.h) is so long
+ * that the thread's instruction pointer is found in it. If the thread continued instead, it would
+ * store an old word over one that others have moved since, from another CPU.
  */
 #include <linux/rseq.h>
 #include <pthread.h>
@@ -28,7 +27,7 @@ unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
 
 static __thread volatile int *announced;
 
-/* The next thing that the thread does is a section. */
+/* The next step of the thread is a section. */
 void hab_inject_before(void)
 {
 	if (announced)
@@ -40,14 +39,14 @@ FIXTURE_TEARDOWN(churn)
 }
 
 /**
- * struct stopped - what tracer and traced see
- * @thread: the one that is stopped
+ * struct stopped - shared by tracer and traced process
+ * @thread: the thread that is stopped
  * @entered: it is about to enter the section
  * @go: it may take its chunk
- * @others: so many chunks are to be taken meanwhile by another thread
- * @took: and were
- * @chunk: what the first one got
- * @overlaps: of the others' chunks with that
+ * @others: number of chunks that another thread is to take meanwhile
+ * @took: number of chunks that it took
+ * @chunk: the stopped thread's chunk
+ * @overlaps: of the other chunks with that one
  * @sum: all bytes handed out and left
  */
 struct stopped {
@@ -76,7 +75,7 @@ static void *take_and_be_stopped(void *argument)
 	struct hab_chunk chunk;
 
 	pin_thread(0, traced->cpu);
-	/* So that the buffer is filled, and the thread known. */
+	/* So that the buffer is filled, and the library has the thread's state. */
 	hab_chunk_take(traced->heap, 64, &chunk);
 	announced = &stopped->entered;
 	__atomic_store_n(&stopped->thread, gettid(), __ATOMIC_RELEASE);
@@ -87,7 +86,7 @@ static void *take_and_be_stopped(void *argument)
 	return NULL;
 }
 
-/* The traced process: the thread above, and here the others' takes from the same buffer. */
+/* The traced process: the thread above, and another one that takes from the same buffer. */
 static void be_traced(struct stopped *stopped, const char *levels, uint32_t flags, int cpu)
 {
 	struct traced traced = { stopped, make_heap(levels, flags, MiB), cpu };
@@ -116,7 +115,7 @@ static void be_traced(struct stopped *stopped, const char *levels, uint32_t flag
 	_exit(0);
 }
 
-/* Is that address in one of the sections? The linker collects their descriptors. */
+/* true if the address is in a section. The linker collects their descriptors. */
 extern const struct rseq_cs __start___rseq_cs[], __stop___rseq_cs[];
 
 static bool in_a_section(uint64_t address)
@@ -140,7 +139,7 @@ static int stop_thread(pid_t thread)
 	return 0;
 }
 
-/* Stops it again and again until it is in a section. */
+/* Stops the thread again and again until it is in a section. */
 static int stop_in_a_section(pid_t thread)
 {
 	struct user_regs_struct registers;
@@ -159,7 +158,7 @@ static int stop_in_a_section(pid_t thread)
 	return -1;
 }
 
-/* In the child it has the address that it has here. */
+/* The address is the same in the child. */
 static int set_delay(pid_t child, const unsigned int *delay, unsigned int loops)
 {
 	struct iovec here = { &loops, sizeof(loops) };
@@ -169,7 +168,7 @@ static int set_delay(pid_t child, const unsigned int *delay, unsigned int loops)
 }
 
 /* At each of the three places of a section. */
-TEST_F_TIMEOUT(churn, a_thread_stopped_in_a_section_by_a_tracer_and_moved_starts_it_again, 120)
+TEST_F_TIMEOUT(churn, a_thread_stopped_in_a_section_by_a_tracer_and_moved_restarts, 120)
 {
 	unsigned int *delays[] = { &hab_inject_1, &hab_inject_2, &hab_inject_3 };
 	struct stopped *stopped;
@@ -194,7 +193,7 @@ TEST_F_TIMEOUT(churn, a_thread_stopped_in_a_section_by_a_tracer_and_moved_starts
 			usleep(1000);
 		ASSERT_EQ(0, stop_in_a_section(thread));
 		ASSERT_EQ(0, set_delay(child, delays[place], 0));
-		/* Its buffer moves on, and it is moved away. */
+		/* Other threads use its buffer, and it is moved to another CPU. */
 		stopped->others = 16;
 		while (!__atomic_load_n(&stopped->took, __ATOMIC_ACQUIRE))
 			usleep(1000);
@@ -212,8 +211,8 @@ TEST_F_TIMEOUT(churn, a_thread_stopped_in_a_section_by_a_tracer_and_moved_starts
 	}
 }
 
-/* All threads stop, so nobody takes meanwhile; but the thread is moved. */
-TEST_F_TIMEOUT(churn, a_process_stopped_by_a_signal_in_a_section_and_moved_starts_it_again, 120)
+/* All threads stop, so none takes meanwhile; but the thread is moved. */
+TEST_F_TIMEOUT(churn, a_process_stopped_by_a_signal_in_a_section_and_moved_restarts, 120)
 {
 	struct stopped *stopped;
 	int cpus[2], status;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The module is unloaded at every moment of a heap's life: while others open the device,
- * make heaps, map them, refill, close, are killed, and read its files. It goes only when
- * nobody has it, and says so otherwise; whoever uses it then gets an errno.
+ * The module is unloaded at every moment of a heap's life: while processes open the device, make
+ * heaps, map them, refill, close, are killed, and read its files. Unloading succeeds only if
+ * nothing uses the module, and is EBUSY otherwise; users get an errno after it.
  *
- * For VMs: it loads and unloads the module HAB_MODULE, or the one that selftests/vm/run has.
- * HAB_CYCLES=N is how often it must have gone.
+ * For VMs: it loads and unloads the module HAB_MODULE, or the one of selftests/vm/run. HAB_CYCLES=N
+ * is the number of unloads that must succeed.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 #define CYCLES	25
 #define PATIENT 100000 /* tries */
 
-/* What the users have seen, by how far they came. */
+/* Counters of the users, by the step that they reached. */
 struct seen {
 	uint64_t absent;
 	uint64_t opened;
@@ -40,7 +40,7 @@ struct seen {
 	uint64_t mapped;
 	uint64_t refilled;
 	uint64_t library;
-	uint64_t odd; /* errnos that say nothing */
+	uint64_t odd; /* unexpected errnos */
 	int odd_errno;
 	int stop;
 };
@@ -52,7 +52,7 @@ static void count(uint64_t *counter)
 	__atomic_add_fetch(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* There is no module: fine. Anything else is not. */
+/* Errnos of a missing module are expected; others are not. */
 static void count_errno(void)
 {
 	if (errno == ENOENT || errno == ENODEV || errno == ENXIO) {
@@ -70,7 +70,7 @@ static bool once_in(unsigned int n)
 	return rand_r(&dice) % n == 0;
 }
 
-/* From open to close, with a stop at any step. */
+/* From open to close; it may stop after any step. */
 static void live_by_hand(void)
 {
 	struct hab_ioc_create create = {
@@ -110,7 +110,7 @@ static void live_by_hand(void)
 		count(&seen->refilled);
 close_fd:
 	close(fd);
-	/* The mapping may be what holds the module. */
+	/* A mapping alone holds the module, too. */
 	if (arena != MAP_FAILED) {
 		arena[refill.chunk_offset] = 1;
 		munmap(arena, ARENA);
@@ -125,7 +125,7 @@ static void live_by_library(void)
 	hab_heap_config_init(&config);
 	config.arena_bytes = ARENA;
 	config.name = "churn";
-	/* Either backend will do; none would not. */
+	/* Either backend is accepted. */
 	errno = -hab_heap_create(&heap, &config);
 	if (errno || !hab_alloc(heap, 100)) {
 		count_errno();
@@ -233,7 +233,7 @@ static void start_user(struct _test_data_module *self, int index)
 		use(index);
 }
 
-/* Also the moment at which a user dies. */
+/* Also the moment at which a user is killed. */
 static void replace_a_user(struct _test_data_module *self)
 {
 	int index = 1 + rand_r(&dice) % (USERS - 1);
@@ -248,7 +248,7 @@ static bool enough(long gone, long wanted, long busy)
 	return gone >= wanted && busy >= wanted && seen->refilled && seen->library && seen->absent;
 }
 
-TEST_F_TIMEOUT(module, goes_only_when_nobody_has_it_and_says_busy_otherwise, 3600)
+TEST_F_TIMEOUT(module, unloads_only_without_users_and_is_busy_otherwise, 3600)
 {
 	const char *cycles = getenv("HAB_CYCLES");
 	long wanted = cycles ? atol(cycles) : CYCLES;
@@ -263,7 +263,7 @@ TEST_F_TIMEOUT(module, goes_only_when_nobody_has_it_and_says_busy_otherwise, 360
 		err = unload();
 		if (!err) {
 			gone++;
-			/* A moment in which nobody finds it, now and then. */
+			/* Sometimes a moment without the module. */
 			usleep(once_in(4) ? 3000 : 0);
 			ASSERT_EQ(0, load());
 		} else {

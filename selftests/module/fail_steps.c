@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * See fail_steps.h. The hard case is what a call did before it failed: whoever undoes it
- * looks at whether it succeeded in the end.
+ * See fail_steps.h. The hard case is the effect of a call before it failed: the undo of a step
+ * checks whether the call succeeded in the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,7 @@ static int prepare_heap(struct state *state)
 	return 0;
 }
 
-/* All that is not handed out is free or waste, whether the caller heard of it or not. */
+/* Memory that is not handed out is free or waste, also if the caller did not get the result. */
 int fail_check_books(const struct state *state)
 {
 	struct hab_ioc_stats stats = { .size = sizeof(stats) };
@@ -425,7 +425,7 @@ static int act_load(struct state *state)
 	return or_errno(syscall(SYS_finit_module, state->target, "max_heaps=100", 0));
 }
 
-/* Who reads a file of it just now would make it busy. */
+/* A process that reads one of its files just now keeps the module busy. */
 int fail_unload(void)
 {
 	int err, tries;

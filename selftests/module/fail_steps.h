@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * System calls of the driver for fail_test.c, each with all that it needs and how it is
- * undone.
+ * System calls of the driver for fail_test.c, each with its preparation and its undo.
  */
 #ifndef FAIL_STEPS_H
 #define FAIL_STEPS_H
@@ -18,9 +17,10 @@
 struct state;
 
 /*
- * One system call. @prepare makes all that it needs; @act is the call; @undo undoes both. The
- * first two give 0 or a negative errno. @path, @text, @number, @protection and @flags are for
- * them; @once: the call ends what it is for, whatever it says; @books: it moves memory.
+ * One system call. @prepare makes all that it needs; @act is the call; @undo undoes both. The first
+ * two give 0 or a negative errno. @path, @text, @number, @protection and @flags are their
+ * arguments.
+ * @once: the call works only once, even if it fails; @books: it moves memory.
  */
 struct step {
 	const char *name;
@@ -37,9 +37,9 @@ struct step {
 };
 
 /*
- * What a step works on. @done: the call succeeded; @fd: the device; @target: another file;
- * @memory: a mapping of @bytes; @child: of a fork; @taken: bytes of the arena that the caller
- * has, and @refill how the last of them came
+ * The state of a step. @done: the call succeeded; @fd: the device; @target: another file; @memory:
+ * a mapping of @bytes; @child: of a fork; @taken: bytes of the arena that the caller has, and
+ * @refill the last of them.
  */
 struct state {
 	const struct step *step;
@@ -64,7 +64,7 @@ int fail_write_file(const char *path, const char *text);
 long fail_read_number(const char *path);
 /* Of the module; 0 or a negative errno. */
 int fail_unload(void);
-/* 0 if what @state's caller does not have is free or waste; else a negative errno. */
+/* 0 if all memory that the caller does not have is free or waste; else a negative errno. */
 int fail_check_books(const struct state *state);
 
 #endif /* FAIL_STEPS_H */

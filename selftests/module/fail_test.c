@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Every failure that the kernel can be made to have inside a system call of the driver:
- * the first, the second ... allocation of slab or pages, or copy from or to the caller,
- * until a call has no more of them. Each ends in a clean errno or does no harm; then the
- * same call works, and in the end as much is there as before.
+ * Every failure that the kernel can inject into a system call of the driver: the first, the second
+ * and each further allocation of slab or pages, or copy from or to the caller, until a call has no
+ * more of them. Each must end in a clean errno or do no harm; then the same call works; and in the
+ * end nothing is leaked.
  *
- * For kernels with fault injection, in VMs: it unloads and loads the module. The hard case
- * is a failure after the driver has done its part: what it did must be undone, or be seen.
+ * For kernels with fault injection, in VMs: it unloads and loads the module. The hard case is a
+ * failure after the driver has changed something: the change must be undone, or be visible.
  *
- * HAB_FAIL_ALL=1 fails all that loading the module does, not only what its own start does.
+ * HAB_FAIL_ALL=1 fails everything that loading the module does, not only the module's own init.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static int set_up_kinds(const char *start, const char *end)
 		for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 			snprintf(path, sizeof(path), INJECTION "%s/%s", kinds[k], all[i].file);
 			err = fail_write_file(path, all[i].text);
-			/* Not every kind has all of them. */
+			/* Some kinds do not have all of these files. */
 			if (err && err != -ENOENT)
 				return err;
 		}
@@ -59,8 +59,8 @@ static int set_up_kinds(const char *start, const char *end)
 }
 
 /*
- * A thread with restartable sequences that is preempted has its CPU's number written on its way
- * back, and is killed where that page cannot be had: no failure of the driver's.
+ * The kernel writes the CPU number into the rseq area of a preempted thread on its way back, and
+ * kills the thread if that page cannot be had: not a failure of the driver.
  */
 static int leave_rseq(void)
 {
@@ -98,12 +98,12 @@ static void arm(int nth, unsigned int n)
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", n);
-	/* What is left to fail may fail here: then there is nothing left. */
+	/* If this fails, no failure is left to inject. */
 	while (pwrite(nth, text, strlen(text), 0) < 0)
 		;
 }
 
-/* Did the failure happen? Reading the answer may be what fails, and then it had not. */
+/* true if the failure happened. If reading the answer is what fails, it had not happened yet. */
 static bool disarm(int nth)
 {
 	char text[16] = "";
@@ -113,7 +113,7 @@ static bool disarm(int nth)
 	return reached;
 }
 
-/* Counts the failures of each kind that the kernel tells of. */
+/* Counts the failures of each kind in the kernel's log. */
 static void read_log(struct _test_data_fail *self)
 {
 	char line[2048];
@@ -141,7 +141,7 @@ static bool clean(int err)
 	return !err || err == -ENOMEM || err == -EFAULT || err == -EAGAIN;
 }
 
-/* The n-th failure in a step. False: it has no more of them. */
+/* Injects the n-th failure into a step. False: it has no more of them. */
 static bool fail_once(struct __test_metadata *_metadata, struct _test_data_fail *self,
 		      const struct step *step, unsigned int n)
 {
@@ -194,7 +194,7 @@ static void fail_step(struct __test_metadata *_metadata, struct _test_data_fail 
 	       self->failed);
 }
 
-TEST_F_TIMEOUT(fail, each_failure_in_a_system_call_is_a_clean_errno_and_leaves_nothing, 900)
+TEST_F_TIMEOUT(fail, each_failure_in_a_system_call_is_a_clean_errno_without_a_leak, 900)
 {
 	long heaps = fail_read_number(SYSFS "heaps");
 	size_t i, k;
@@ -208,7 +208,7 @@ TEST_F_TIMEOUT(fail, each_failure_in_a_system_call_is_a_clean_errno_and_leaves_n
 	}
 }
 
-/* Where the kernel's function @name begins and ends, as text. */
+/* Start and end of the kernel's function @name, as text. */
 static bool find_function(const char *name, char start[32], char end[32])
 {
 	char line[256], symbol[128], type;
@@ -232,8 +232,8 @@ static bool find_function(const char *name, char start[32], char end[32])
 	return found;
 }
 
-/* Below the function that calls modules' starts is nothing but their starts. */
-TEST_F_TIMEOUT(fail, each_failure_while_the_module_starts_is_a_clean_errno_and_leaves_nothing, 900)
+/* All that the function that calls modules' init functions calls is such an init function. */
+TEST_F_TIMEOUT(fail, each_failure_in_the_modules_init_is_a_clean_errno_without_a_leak, 900)
 {
 	char start[32] = "0", end[32] = "0xffffffffffffffff";
 	struct state state = { .fd = -1 };
@@ -247,7 +247,7 @@ TEST_F_TIMEOUT(fail, each_failure_while_the_module_starts_is_a_clean_errno_and_l
 	fail_step(_metadata, self, &fail_load_step);
 	EXPECT_LT(10, self->points);
 	ASSERT_EQ(0, set_up_kinds("0", "0xffffffffffffffff"));
-	/* As it was. */
+	/* The settings from before. */
 	ASSERT_EQ(0, fail_load_step.prepare(&state));
 	EXPECT_EQ(0, fail_load_step.act(&state));
 	EXPECT_EQ(0, fail_read_number(SYSFS "heaps"));

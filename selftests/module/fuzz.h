@@ -2,19 +2,18 @@
 /*
  * The fuzzer of /dev/hab: what its parts share.
  *
- *	fuzz_test.c      the test: starts all, waits for enough operations, judges
- *	fuzz_attacker.c  a hostile process: its threads and what they choose from
+ *	fuzz_test.c      the test: starts all, waits for enough operations, checks the results
+ *	fuzz_attacker.c  a hostile process: its threads and their choices
  *	fuzz_ioctl.c     the grammar of the commands
  *	fuzz_memory.c    the grammar of mappings
  *	fuzz_process.c   descriptors, fork, clone, passing descriptors on
- *	fuzz_outside.c   who works on hostile processes from outside: a tracer, an administrator
+ *	fuzz_outside.c   a tracer of hostile processes, and an administrator
  *	fuzz_victim.c    a well-behaved process with a heap
  *	fuzz_table.c     operations x outcomes
  *
- * The hard case is a fuzzer that breaks itself instead of the kernel: its threads unmap,
- * move and protect memory at random. So all that is mapped at random lies in cells of one
- * reserved zone, all descriptors in slots of fixed numbers, and who uses either is ready
- * for a signal.
+ * The hard case is a fuzzer that breaks itself instead of the kernel: its threads unmap, move and
+ * protect memory at random. So all random mappings are in cells of one reserved zone, all
+ * descriptors in slots of fixed numbers, and every use of either expects a signal.
  */
 #ifndef HAB_SELFTESTS_FUZZ_H
 #define HAB_SELFTESTS_FUZZ_H
@@ -33,13 +32,13 @@
 #define FUZZ_CELLS	16
 #define FUZZ_CELL_BYTES (1ul << 20)
 #define FUZZ_PAGE	4096ul
-#define FUZZ_NO_HEAP	6 /* how an attacker ends that gets no heap to begin with */
+#define FUZZ_NO_HEAP	6 /* status of an attacker that got no heap at the start */
 
-/* Outcomes are errnos, and one more: the operation ended in a signal. */
+/* Outcomes are errnos, and one more: the operation ended by a signal. */
 #define FUZZ_SIGNAL   134
 #define FUZZ_OUTCOMES 135
 
-/* Name and how often, in parts of the sum of all. */
+/* Name and weight of each operation. */
 #define FUZZ_OPERATIONS(X)    \
 	X(fresh_heap, 12)     \
 	X(open, 12)           \
@@ -74,7 +73,7 @@
 	X(fork, 1)            \
 	X(clone_vm, 1)
 
-/* Those of fuzz_outside.c and fuzz_test.c, which nobody draws. */
+/* Those of fuzz_outside.c and fuzz_test.c, which are not drawn. */
 #define FUZZ_OUTSIDE_OPERATIONS(X) \
 	X(trace_poke)              \
 	X(write_other)             \
@@ -87,17 +86,17 @@ enum fuzz_operation {
 };
 
 /**
- * struct fuzz_shared - what all processes of the fuzzer see
- * @seed: of everything that is drawn
+ * struct fuzz_shared - shared by all processes of the fuzzer
+ * @seed: of all random choices
  * @done: operations so far
- * @outcomes: how often each ended how
- * @bus: a pair of sockets that descriptors are sent through
- * @attackers: pids now, 0: none
- * @zones: where their cells are
- * @crashes: attackers that ended in a way nobody asked for
+ * @outcomes: number of each outcome of each operation
+ * @bus: a pair of sockets for passing descriptors
+ * @attackers: current pids, 0: none
+ * @zones: addresses of their cells
+ * @crashes: attackers that ended in an unexpected way
  * @stop: all should end
  * @victim_rounds: arenas that the victim filled and found intact
- * @victim_errors: what it found broken; @victim_error is the first
+ * @victim_errors: errors that it found; @victim_error is the first
  */
 struct fuzz_shared {
 	uint64_t seed;
@@ -116,9 +115,9 @@ struct fuzz_shared {
 extern struct fuzz_shared *fuzz;
 
 /**
- * struct fuzz_heap - what a process believes of the heap in a slot
+ * struct fuzz_heap - a process's last knowledge of the heap in a slot
  *
- * Threads write it without order: what it says is often out of date, as it should be.
+ * Threads write it without synchronisation, so it is often out of date, which is intended.
  */
 struct fuzz_heap {
 	uint64_t arena_bytes;
@@ -135,13 +134,13 @@ enum fuzz_area { FUZZ_NOTHING, FUZZ_INFO, FUZZ_WORDS, FUZZ_ARENA };
  * struct fuzz_thread - a thread that draws operations
  * @random: its generator
  * @buffer: two pages for arguments, a page without access behind them
- * @alone: in a child, where nothing may be started any more
+ * @alone: in a child, which must start nothing
  * @heaps: of its process
- * @zone: where its process has its cells
+ * @zone: address of its process's cells
  * @cells: of its process: what was mapped there last, enum fuzz_area
  * @library: a heap of libhab, of its process
- * @contended: descriptor of another one, of which nothing is ever closed or unmapped
- * @word: its only word
+ * @contended: descriptor of another heap, which stays open and mapped
+ * @word: the only word of that heap
  * @pipe: of its process
  */
 struct fuzz_thread {
@@ -188,29 +187,29 @@ static inline char *fuzz_cell(struct fuzz_thread *thread)
 	return thread->zone + fuzz_roll(thread) % FUZZ_CELLS * FUZZ_CELL_BYTES;
 }
 
-/* One with that area, or with any for FUZZ_NOTHING. NULL: there is none. */
+/* A cell with that area, or any cell for FUZZ_NOTHING. NULL: there is none. */
 char *fuzz_cell_with(struct fuzz_thread *thread, enum fuzz_area area);
 
-/* The errno of a call that gave @result. */
+/* The errno of a call with that @result. */
 static inline int fuzz_errno(long result)
 {
 	return result < 0 ? errno : 0;
 }
 
-/* A number that somebody may have forgotten to think of. */
+/* A number at or near a limit. */
 uint64_t fuzz_odd_number(struct fuzz_thread *thread);
 
-/* Maps into a cell, or where the kernel likes and then only for a moment: an errno, or 0. */
+/* Maps into a cell, or for a moment at the kernel's choice of address: an errno, or 0. */
 int fuzz_map(struct fuzz_thread *thread, int slot, uint64_t bytes, int prot, int flags,
 	     uint64_t offset);
 
 /* fuzz_table.c */
 void fuzz_record(enum fuzz_operation operation, int outcome);
 void fuzz_print(void);
-/* How many outcomes that the ABI promises never came; prints each. */
+/* Prints each promised outcome that never occurred; returns their number. */
 int fuzz_missing(void);
 
-/* The operations: each gives its errno, or 0. */
+/* The operations: each returns its errno, or 0. */
 #define FUZZ_DECLARE(name, ...) int fuzz_do_##name(struct fuzz_thread *thread);
 FUZZ_OPERATIONS(FUZZ_DECLARE)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A hostile process: threads that draw operations by their weights, on descriptors and
- * mappings that they share, until the process is killed or has had enough.
+ * A hostile process: threads that draw operations by their weights, on descriptors and mappings
+ * that they share, until the process is killed or ends itself.
  */
 #include <fcntl.h>
 #include <malloc.h>
@@ -50,7 +50,7 @@ static enum fuzz_operation draw(struct fuzz_thread *thread)
 	return i;
 }
 
-/* Only the cells may fault, and only in an operation: else the fuzzer has harmed itself. */
+/* Only the cells may fault, and only in an operation: any other fault is an error of the fuzzer. */
 static void on_fault(int number, siginfo_t *info, void *context)
 {
 	const ucontext_t *machine = context;
@@ -84,7 +84,7 @@ void fuzz_some(struct fuzz_thread *thread, int nr)
 		try(thread, draw(thread));
 }
 
-/* What the library and malloc need for a thread is there before memory is moved. */
+/* Whatever library and malloc need for a thread is allocated before memory is moved. */
 static void get_ready(struct fuzz_thread *thread)
 {
 	stack_t signals = { .ss_size = SIGNAL_STACK, .ss_sp = malloc(SIGNAL_STACK) };
@@ -111,7 +111,7 @@ static void drop_privileges(void)
 	setrlimit(RLIMIT_CORE, &none);
 	if (setgid(NOBODY) || setuid(NOBODY))
 		_exit(3);
-	/* Or nobody of the same user could trace it. */
+	/* Otherwise no process of the same user could trace it. */
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -174,7 +174,7 @@ uint64_t fuzz_seed_of(uint64_t a, uint64_t b)
 	return seed ? seed : 1;
 }
 
-/* Something to begin with in most slots. */
+/* Heaps and mappings for most slots. */
 static void fill_slots(struct fuzz_thread *thread)
 {
 	int i;
@@ -218,7 +218,7 @@ void fuzz_attack(int index, uint64_t generation)
 		if (pthread_create(&ids[i], NULL, draw_for_ever, &threads[i]))
 			_exit(8);
 	}
-	/* Half of them end by themselves, in the middle of what their threads do. */
+	/* Half of them end by themselves, in the middle of their threads' operations. */
 	if (generation % 2) {
 		get_ready(&threads[0]);
 		fuzz_some(&threads[0], 1000 + fuzz_roll(&threads[0]) % 8000);

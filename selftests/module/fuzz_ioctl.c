@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The grammar of the commands: a valid struct, in three of four cases left so, else spoiled
- * in one way or another, at an address that may be any.
+ * The grammar of the commands: a valid struct, in one of four cases changed in a random way, at a
+ * random address.
  */
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,7 +36,7 @@ uint64_t fuzz_odd_number(struct fuzz_thread *thread)
 	return odd[fuzz_roll(thread) % (sizeof(odd) / sizeof(odd[0]))];
 }
 
-/* Where else a struct may lie: read-only, shared with the kernel, at an edge, nowhere. */
+/* Other places for a struct: read-only, shared with the kernel, at an edge, unmapped. */
 static char *odd_address(struct fuzz_thread *thread, uint32_t size)
 {
 	switch (fuzz_roll(thread) % 5) {
@@ -52,7 +52,7 @@ static char *odd_address(struct fuzz_thread *thread, uint32_t size)
 	}
 }
 
-/* Does something unexpected to the struct in the thread's buffer; gives where it is now. */
+/* Changes the struct in the thread's buffer at random; returns its new address. */
 static char *spoil(struct fuzz_thread *thread, uint32_t size)
 {
 	uint32_t longer = size + 4 + fuzz_roll(thread) % 256;
@@ -74,7 +74,7 @@ static char *spoil(struct fuzz_thread *thread, uint32_t size)
 		break;
 	default:
 		argument = odd_address(thread, size);
-		/* Valid there, if it can be written. */
+		/* Valid there, if it is writable. */
 		if (argument >= thread->zone &&
 		    argument < thread->zone + FUZZ_CELLS * FUZZ_CELL_BYTES)
 			memcpy(argument, thread->buffer, size);
@@ -93,7 +93,7 @@ static int command(struct fuzz_thread *thread, int slot, unsigned long number, c
 	if (fuzz_once_in(thread, 4))
 		argument = spoil(thread, size);
 	err = fuzz_errno(ioctl(FUZZ_FIRST_FD + slot, number, argument));
-	/* Results are read in the buffer only. */
+	/* Results are only read in the buffer. */
 	return err ? err : argument == thread->buffer ? 0 : -1;
 }
 
@@ -168,7 +168,7 @@ int fuzz_do_ioctl_refill(struct fuzz_thread *thread)
 	return outcome(err);
 }
 
-/* Takes while others may flip the word: the kernel gives up if they keep winning. */
+/* Takes while others may move the word: the kernel returns EAGAIN if they keep moving it. */
 int fuzz_do_contend(struct fuzz_thread *thread)
 {
 	int i, err = 0;
@@ -226,7 +226,7 @@ int fuzz_do_ioctl_return(struct fuzz_thread *thread)
 		.bytes = thread->heaps[slot].chunk_bytes,
 	};
 
-	/* Also what it does not have: more, less, what is in a buffer. */
+	/* Also memory that the caller does not have: more, less, in a buffer. */
 	if (fuzz_once_in(thread, 3))
 		give.bytes = fuzz_roll(thread) % 4096 * HAB_GRANULE;
 	if (fuzz_once_in(thread, 3))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The grammar of mappings: each area with right and wrong length, offset, protection and
- * flags, and all that can be done to a mapping afterwards, while others use it.
+ * The grammar of mappings: each area with right and wrong length, offset, protection and flags, and
+ * all operations on mappings, while others use them.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -204,7 +204,7 @@ static int splice_out(struct fuzz_thread *thread, char *start, size_t bytes)
 	struct iovec piece = { start, bytes < 4 * FUZZ_PAGE ? bytes : 4 * FUZZ_PAGE };
 	char sink[256];
 
-	/* The pages stay in the pipe, whatever becomes of the heap. */
+	/* The pages stay in the pipe, even without the heap. */
 	while (fuzz_once_in(thread, 2) && read(thread->pipe[0], sink, sizeof(sink)) > 0)
 		;
 	return fuzz_errno(vmsplice(thread->pipe[1], &piece, 1, SPLICE_F_NONBLOCK));
@@ -240,7 +240,7 @@ int fuzz_do_memory_calls(struct fuzz_thread *thread)
 	}
 }
 
-/* A read or a write at the start of a mapping, or anywhere. */
+/* Reads or writes at the start of a mapping, or anywhere in it. */
 int fuzz_do_touch(struct fuzz_thread *thread)
 {
 	char *cell = fuzz_cell_with(thread, FUZZ_NOTHING);
@@ -265,16 +265,16 @@ static uint64_t *some_word(struct fuzz_thread *thread)
 	return cell ? (uint64_t *)(cell + fuzz_roll(thread) % 4 * HAB_WORD_STRIDE) : NULL;
 }
 
-/* What a word never is, what it was, what it could be. */
+/* Values of a word: impossible, old, possible. */
 int fuzz_do_scribble(struct fuzz_thread *thread)
 {
 	uint64_t *word = some_word(thread);
-	uint64_t old, rest, top;
+	uint64_t old, left, top;
 
 	if (!word)
 		return ENODATA;
 	old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	rest = HAB_WORD_FREE(old);
+	left = HAB_WORD_FREE(old);
 	top = HAB_WORD_TOP(old);
 
 	switch (fuzz_roll(thread) % 5) {
@@ -288,7 +288,7 @@ int fuzz_do_scribble(struct fuzz_thread *thread)
 		old += (fuzz_roll(thread) % 64 - 32) * HAB_WORD_STEP;
 		break;
 	case 3:
-		old = HAB_WORD(top, rest + fuzz_roll(thread) % 3 - 1);
+		old = HAB_WORD(top, left + fuzz_roll(thread) % 3 - 1);
 		break;
 	default:
 		old = 0;
@@ -297,7 +297,7 @@ int fuzz_do_scribble(struct fuzz_thread *thread)
 	return 0;
 }
 
-/* The word moves like mad, but always to a value that is to be believed. */
+/* Moves the word as fast as possible, always to a valid value. */
 int fuzz_do_flip(struct fuzz_thread *thread)
 {
 	uint64_t old, i;
@@ -313,7 +313,7 @@ int fuzz_do_flip(struct fuzz_thread *thread)
 	return 0;
 }
 
-/* libhab's own heap of this process; now and then a word of it is noise. */
+/* libhab's own heap of this process; sometimes with random bytes in a word. */
 int fuzz_do_library_take(struct fuzz_thread *thread)
 {
 	struct hab_chunk chunk;

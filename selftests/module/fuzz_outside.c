@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Who works on hostile processes from outside: a tracer that stops them anywhere and writes
- * into their mappings, and an administrator who turns every knob of the module.
+ * A tracer, which stops hostile processes anywhere and writes into their mappings, and an
+ * administrator, who changes every setting of the module.
  *
- * There is one tracer only: two that trace each other would wait for ever.
+ * There is only one tracer: two that trace each other would wait for ever.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ static bool stopping(void)
 	return __atomic_load_n(&fuzz->stop, __ATOMIC_RELAXED);
 }
 
-/* Stops it wherever it is; @signal is what it was about to get, and has to get yet. */
+/* Stops the process anywhere; @signal is the signal that it was about to get and gets later. */
 static int attach(pid_t pid, int *signal)
 {
 	int status;
@@ -64,7 +64,7 @@ static void poke(struct fuzz_thread *me, pid_t pid, char *zone)
 	if (fuzz_once_in(me, 4))
 		usleep(fuzz_roll(me) % 5000);
 	ptrace(PTRACE_DETACH, pid, NULL, signal);
-	/* Who died meanwhile is no parent's before his tracer has seen it. */
+	/* The parent of a process that died meanwhile gets it only after its tracer. */
 	while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
 		;
 }
@@ -129,7 +129,7 @@ static int read_file(const char *path)
 	return err;
 }
 
-/* A knob and what to turn it to; what it should be in the end is first. */
+/* A setting and its values; the first is the final one. */
 static const struct {
 	const char *path;
 	const char *values[6];

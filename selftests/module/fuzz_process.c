@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Descriptors in slots, and processes: fork, clone with shared memory, descriptors that
- * are passed on through the bus.
+ * Descriptors in slots, and processes: fork, clone with shared memory, passing descriptors through
+ * the bus.
  *
- * The hard case is clone() with shared memory: parent and child would have one thread's
- * storage in common, so the parent waits (CLONE_VFORK) while its other threads go on.
+ * The hard case is clone() with shared memory: parent and child share one thread's storage, so the
+ * parent waits (CLONE_VFORK) while its other threads continue.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 
 #define DEVICE "/dev/hab"
 
-/* Into a slot, whatever was there. */
+/* Puts the descriptor into a slot and closes the old one. */
 static int keep(struct fuzz_thread *thread, int fd)
 {
 	int err = 0;
@@ -46,7 +46,7 @@ int fuzz_do_open(struct fuzz_thread *thread)
 	return keep(thread, open(DEVICE, flags | O_CLOEXEC));
 }
 
-/* A heap as it should be, its areas mapped, in the place of whatever was there. */
+/* A valid heap with its areas mapped, in place of the slot's old one. */
 int fuzz_do_fresh_heap(struct fuzz_thread *thread)
 {
 	struct hab_ioc_create create = {
@@ -172,7 +172,7 @@ static int wait_for(pid_t child)
 		if (errno != EINTR)
 			return errno;
 	}
-	/* A child killed with its parent's generation is as good as one that ended. */
+	/* A child that was killed with its parent's generation counts as one that ended. */
 	return !WIFEXITED(status) || !WEXITSTATUS(status) ? 0 : EBADMSG;
 }
 

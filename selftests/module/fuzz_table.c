@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Operations x outcomes: what the fuzzer has reached, and what it had to reach.
+ * Operations x outcomes: which ones the fuzzer has reached, and which ones it must reach.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 static const char *const names[] = { FUZZ_OPERATIONS(NAME) FUZZ_OUTSIDE_OPERATIONS(NAME) };
 
 /*
- * What uapi/hab.h promises, command by command; ends with FUZZ_OUTCOMES. Not EAGAIN of a refill,
- * which takes others who win sixteen times in a row: that is hostile_test's.
+ * The promises of uapi/hab.h, command by command; ends with FUZZ_OUTCOMES. Without EAGAIN of a
+ * refill, which needs other CPUs to move the word sixteen times in a row: hostile_test has that.
  */
 static const struct {
 	enum fuzz_operation operation;

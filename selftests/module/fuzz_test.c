@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hostile users: processes that do anything at all to /dev/hab, at random. The kernel
- * lives, others are not harmed, nothing is left behind.
+ * Hostile users: processes that do random things to /dev/hab. The kernel survives, others are not
+ * harmed, nothing is left behind.
  *
- *	HAB_FUZZ_SEED=N         what was printed: the same draws again (not the same timing)
- *	HAB_FUZZ_OPERATIONS=N   how many, 1,000,000 if not set; fewer need not reach every errno
- *	HAB_FUZZ_SECONDS=N      for so long instead, however many that are
- *	HAB_FUZZ_BESIDE=1       others have heaps, too: their limits are left alone, and what is
- *				left of all heaps in the end is not looked at
+ *	HAB_FUZZ_SEED=N         as printed: the same draws again (not the same timing)
+ *	HAB_FUZZ_OPERATIONS=N   number of operations, default 1,000,000; fewer need not reach every errno
+ *	HAB_FUZZ_SECONDS=N      run for so long instead
+ *	HAB_FUZZ_BESIDE=1       others have heaps, too: their limits are not changed, and the number of
+ *				heaps in the end is not checked
  *
- * The kernel's log is judged by selftests/vm/run, and so is that the module unloads.
+ * selftests/vm/run checks the kernel's log, and that the module unloads.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 
 #define OPERATIONS 1000000
 #define DEVICE	   "/dev/hab"
-/* Looks at what is left behind; closing may be put off by the kernel for a while. */
+/* Checks what is left behind; the kernel may delay closing for a while. */
 #define LOOKS 200
 
 struct fuzz_shared *fuzz;
@@ -80,7 +80,7 @@ FIXTURE(fuzz)
 	bool fit;
 	bool beside;
 	uint64_t wanted;
-	time_t until; /* or 0: until there are as many as wanted */
+	time_t until; /* or 0: until there are enough operations */
 	uint64_t heaps;
 	uint64_t areas;
 	uint64_t generation;
@@ -115,7 +115,7 @@ FIXTURE_SETUP(fuzz)
 	TH_LOG("HAB_FUZZ_SEED=%lu HAB_FUZZ_OPERATIONS=%lu", (long)seed, (long)self->wanted);
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM, 0, fuzz->bus));
 	ASSERT_EQ(0, chmod(DEVICE, 0666));
-	/* Children of attackers that were killed are waited for, too. */
+	/* Children of killed attackers are waited for, too. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	self->heaps = number_in("/sys/class/misc/hab/heaps");
 	self->areas = module_areas();
@@ -151,7 +151,7 @@ static void start_attacker(struct _test_data_fuzz *self, int index)
 	__atomic_store_n(&fuzz->attackers[index], pid, __ATOMIC_RELAXED);
 }
 
-/* Did an attacker end as it may: by itself, killed, or because there was no heap for it? */
+/* true if an attacker ended as expected: by itself, killed, or without a heap at the start. */
 static bool ended_well(int status)
 {
 	if (WIFSIGNALED(status))
@@ -159,7 +159,7 @@ static bool ended_well(int status)
 	return WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == FUZZ_NO_HEAP;
 }
 
-/* Waits for whoever has ended; a new attacker takes the place of an old one. */
+/* Waits for processes that ended; a new attacker replaces an old one. */
 static void reap(struct _test_data_fuzz *self)
 {
 	pid_t pid;
@@ -205,7 +205,7 @@ static void fuzz_on(struct _test_data_fuzz *self)
 			next_kill = done + fuzz_roll(&dice) % 10000;
 			fuzz_record(FUZZ_kill, fuzz_errno(kill(fuzz->attackers[i], SIGKILL)));
 		}
-		/* Long runs show that they live. */
+		/* Long runs show progress. */
 		if (done / 1000000 > said) {
 			said = done / 1000000;
 			printf("# %lu operations, %lu processes, the victim had %lu arenas\n",
@@ -249,7 +249,7 @@ TEST_F_TIMEOUT(fuzz, hostile_processes_harm_neither_the_kernel_nor_others, 10000
 	EXPECT_EQ(0, fuzz->victim_errors)
 	TH_LOG("the victim: %s", fuzz->victim_error);
 	EXPECT_GT(fuzz->victim_rounds, 1);
-	/* Some are rare: not for a short run. */
+	/* Some are rare: only for long runs. */
 	missing = fuzz_missing();
 	if (fuzz->done >= OPERATIONS)
 		EXPECT_EQ(0, missing);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A well-behaved process among hostile ones: its objects keep their patterns, no chunk is
- * foreign, and its books add up to the byte, arena after arena.
+ * A well-behaved process among hostile ones: its objects keep their patterns, no chunk is foreign,
+ * and its books add up to the byte, arena after arena.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -81,7 +81,7 @@ static void look_after(const struct worker *worker)
 	}
 }
 
-/* All threads have stopped: whatever was granted is out, free or waste. */
+/* All threads have stopped: all memory that was granted is handed out, free or waste. */
 static void judge(void)
 {
 	struct hab_heap_stats stats;
@@ -105,7 +105,7 @@ static void judge(void)
 	if (hab_heap_reset(heap))
 		complain("no reset");
 	fuzz->victim_rounds++;
-	/* The others are to have their time, too. */
+	/* Leaves time for the others. */
 	usleep(50000);
 	over = __atomic_load_n(&fuzz->stop, __ATOMIC_RELAXED);
 }

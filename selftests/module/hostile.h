@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * For tests of hostile users: they set limits of the whole machine, so they are for VMs.
- *
- * The hard case is to see that nothing is left behind: after each test the module has as
- * many heaps as before it.
+ * For tests of hostile users: they set limits of the whole machine, so they are for VMs. After each
+ * test the module must have as many heaps as before it.
  */
 #ifndef HAB_SELFTESTS_HOSTILE_H
 #define HAB_SELFTESTS_HOSTILE_H
@@ -32,7 +30,7 @@ static inline long heaps(void)
 	return read_number("/sys/class/misc/hab/heaps", "");
 }
 
-/* Processes that were killed let go when the kernel gets to it. */
+/* The kernel frees the heaps of killed processes a little later. */
 static inline bool heaps_are(long wanted)
 {
 	int i;
@@ -99,7 +97,7 @@ FIXTURE_TEARDOWN(hostile)
 	TH_LOG("%ld heaps, and %ld before", heaps(), self->heaps);
 }
 
-/* Ends the test that cannot run here. */
+/* Ends a test that cannot run here. */
 #define NEEDS_MODULE()                               \
 	do {                                         \
 		if (!self->fit)                      \

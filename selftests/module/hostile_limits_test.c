@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Heaps where something is used up: heaps, address space, memory that may be promised,
- * memory of a cgroup. Each ends in an errno or in another backend, and an OOM kill in its
- * cgroup.
- *
- * The hard case is the OOM kill: what the kernel says of it would be a complaint elsewhere.
+ * Heaps at a limit: of heaps, of address space, of overcommit, of a cgroup's memory. Each ends in
+ * an errno or in the other backend, and an OOM kill stays in its cgroup.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -14,7 +11,7 @@
 #define CGROUPS "/sys/fs/cgroup/"
 #define CGROUP	CGROUPS "hab-hostile"
 
-TEST_F(hostile, heaps_beyond_the_machines_limit_are_of_the_process)
+TEST_F(hostile, heaps_beyond_the_machines_limit_use_the_process_backend)
 {
 	struct hab_heap *heap = NULL;
 	char limit[16];
@@ -45,7 +42,7 @@ TEST_F(hostile, without_address_space_a_heap_is_enomem)
 	hab_heap_destroy(heap);
 }
 
-TEST_F(hostile, without_overcommit_a_heap_is_enomem_if_memory_could_not_hold_it)
+TEST_F(hostile, without_overcommit_a_heap_larger_than_memory_is_enomem)
 {
 	struct hab_heap *heap, *small;
 	uint32_t flags;
@@ -81,7 +78,7 @@ static void remove_cgroup(void)
 		usleep(50000);
 }
 
-/* In the cgroup: more memory than it may have. */
+/* In the cgroup: uses more memory than its limit. */
 static void use_up(void)
 {
 	struct hab_heap *heap;
@@ -108,14 +105,14 @@ static pid_t hold_one(int ready)
 		pause();
 }
 
-/* selftests/vm/run takes what the kernel says between these for what it is. */
+/* selftests/vm/run accepts complaints of the kernel between these marks. */
 static void expect_oom(bool begins)
 {
 	write_text("/dev/kmsg", begins ? "hab-vm: an OOM kill is meant from here\n" :
 					 "hab-vm: an OOM kill is meant to here\n");
 }
 
-TEST_F(hostile, an_oom_kill_takes_the_heaps_of_its_cgroup_and_no_other)
+TEST_F(hostile, an_oom_kill_frees_the_heaps_of_its_cgroup_and_no_others)
 {
 	struct hab_heap *mine;
 	int ready[2], status;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What a heap of the device is to those who have it together, or should not have it:
- * descriptors that are shared, passed on or open for reading only, a user namespace.
+ * Heaps of the device that several processes have, or should not have: descriptors that are shared,
+ * passed on or open for reading only, and a user namespace.
  *
- * The hard case is a heap without its creator: whoever has the descriptor or a mapping keeps
- * it, and gets nothing that the creator got.
+ * The hard case is a heap whose creator has exited: a process with the descriptor or a mapping
+ * keeps it, and gets no memory that the creator got.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -102,7 +102,7 @@ static int receive_fd(int bus)
 	return *(int *)CMSG_DATA(&control.header);
 }
 
-TEST_F(hostile, a_heap_serves_who_has_it_after_its_creator_exited)
+TEST_F(hostile, a_heap_serves_its_users_after_its_creator_exited)
 {
 	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
 	struct hab_ioc_create create;
@@ -126,7 +126,7 @@ TEST_F(hostile, a_heap_serves_who_has_it_after_its_creator_exited)
 	EXPECT_EQ(-EBUSY, create_raw(fd, MiB, &create));
 	ASSERT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));
 	first = refill.chunk_offset;
-	/* Not what the other one got. */
+	/* Not a chunk of the other process. */
 	EXPECT_NE(0, first);
 	arena = mmap(NULL, MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, HAB_MAP_ARENA);
 	words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, HAB_MAP_WORDS);
@@ -143,7 +143,7 @@ TEST_F(hostile, a_heap_serves_who_has_it_after_its_creator_exited)
 	close(bus[1]);
 }
 
-TEST_F(hostile, a_descriptor_for_reading_maps_what_can_be_read_and_no_shared_arena)
+TEST_F(hostile, a_read_only_descriptor_maps_only_readable_areas_and_no_shared_arena)
 {
 	struct hab_ioc_create create;
 	void *info, *words;
@@ -174,7 +174,7 @@ struct mover {
 	volatile int stop;
 };
 
-/* Always to values that are to be believed. */
+/* Always to valid values. */
 static void *move_word(void *argument)
 {
 	struct mover *mover = argument;
@@ -185,7 +185,7 @@ static void *move_word(void *argument)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_gives_up_with_eagain, 120)
+TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_is_eagain, 120)
 {
 	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
 	struct hab_ioc_create create = {
@@ -213,13 +213,13 @@ TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_gives_up_w
 	mover.stop = 1;
 	pthread_join(thread, NULL);
 	EXPECT_EQ(-EAGAIN, err);
-	/* Left alone, it serves again. */
+	/* When the word no longer moves, a refill works again. */
 	EXPECT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));
 	close(fd);
 	munmap(mover.word, create.words_bytes);
 }
 
-TEST_F(hostile, nobody_writes_to_the_read_only_area_through_proc_either)
+TEST_F(hostile, the_read_only_area_cannot_be_written_through_proc)
 {
 	struct hab_ioc_create create;
 	struct hab_info *info;
@@ -240,12 +240,12 @@ TEST_F(hostile, nobody_writes_to_the_read_only_area_through_proc_either)
 	munmap(info, create.info_bytes);
 }
 
-/* Nobody, who is root in a namespace of his own. */
+/* User nobody, as root of its own namespace. */
 static int become_root_of_a_namespace(void)
 {
 	if (setgid(NOBODY) || setuid(NOBODY) || unshare(CLONE_NEWUSER | CLONE_NEWNS))
 		return -errno;
-	/* Its own files in /proc are root's else. */
+	/* Otherwise its own files in /proc belong to root. */
 	prctl(PR_SET_DUMPABLE, 1);
 	if (write_text("/proc/self/setgroups", "deny") ||
 	    write_text("/proc/self/uid_map", "0 65534 1") ||
@@ -268,14 +268,14 @@ static int in_a_namespace(bool allowed)
 		return WRONG_BACKEND;
 	if (!allowed && !strstr(hab_heap_backend_reason(heap), "no permission"))
 		return WRONG_REASON;
-	/* What is the machine's stays the machine's. */
+	/* Settings of the machine stay protected. */
 	if (!write_text("/sys/class/misc/hab/rate", "1") || !write_text(LIMIT, "1"))
 		return TOO_MUCH;
 	hab_heap_destroy(heap);
 	return FINE;
 }
 
-TEST_F(hostile, root_of_a_user_namespace_has_no_more_than_its_user)
+TEST_F(hostile, root_of_a_user_namespace_has_no_more_rights_than_its_user)
 {
 	pid_t child;
 

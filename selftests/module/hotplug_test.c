@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * CPUs go and come while heaps are in use: nothing is handed out twice, nothing is lost,
- * and what a CPU leaves is granted to others.
+ * CPUs go offline and online while heaps are in use: nothing is handed out twice, nothing is lost,
+ * and what an offline CPU's buffers have left is granted to others.
  *
- * Takes the machine's CPUs off line, so it is for VMs: it runs only as root where the
- * module is loaded, on 8 CPUs in 4 cores and 2 packages. They may be offline at the start:
- * each heap is made before they come. The hard case is a thread that is in a section when
- * its CPU goes, so there are delays in the sections, as in the stress test.
+ * Takes the machine's CPUs offline, so it is for VMs: it runs only as root where the module is
+ * loaded, on 8 CPUs in 4 cores and 2 packages. They may be offline at the start: each heap is made
+ * before they come online. The hard case is a thread in a section on a CPU that goes offline, so
+ * there are delays in the sections, as in the stress test.
  *
- * HAB_CYCLES=N: how often CPUs go or come under load in each layout, 60 if not set.
+ * HAB_CYCLES=N: CPUs go offline or online so often under load in each layout, default 60.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void unpin(void)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Between reading the CPU number and the section; a CPU that is away is no place to go. */
+/* Between reading the CPU number and the section. Threads are not moved to offline CPUs. */
 void hab_inject_before(void)
 {
 	if (injecting && roll() % 64 == 0)
@@ -104,7 +104,7 @@ static int all_online(void)
 	return err;
 }
 
-/* Only CPU 0 is left. */
+/* Only CPU 0 is online. */
 static int others_offline(void)
 {
 	int cpu, err = 0;
@@ -114,7 +114,7 @@ static int others_offline(void)
 	return err;
 }
 
-/* A CPU goes or comes in each. */
+/* Each cycle takes one CPU offline or online. */
 static int nr_cycles(void)
 {
 	const char *cycles = getenv("HAB_CYCLES");
@@ -135,7 +135,7 @@ static struct hab_heap *make_heap(const char *levels, uint64_t arena)
 	return hab_heap_create(&heap, &config) ? NULL : heap;
 }
 
-/* What is in the buffers of configured level @level (from 1), or for 0 in the heap. */
+/* Bytes free in the buffers of configured level @level (from 1), or for 0 in the heap. */
 static uint64_t free_bytes(struct hab_heap *heap, int level)
 {
 	struct hab_heap_stats stats;
@@ -143,7 +143,7 @@ static uint64_t free_bytes(struct hab_heap *heap, int level)
 	return hab_heap_stats(heap, &stats) ? ~0ull : stats.levels[level].free_bytes;
 }
 
-/* Chunks and objects out, and what the books say they have: must be the whole arena. */
+/* Chunks and objects handed out, plus what the books have: must be the whole arena. */
 static uint64_t accounted(const struct hab_heap_stats *stats)
 {
 	uint64_t sum = stats->chunk_bytes - stats->returned_bytes;
@@ -166,11 +166,11 @@ static const char *unfit(void)
 	return NULL;
 }
 
-/* Random takes while CPUs come and go. */
+/* Random takes while CPUs go offline and online. */
 
 struct churn {
 	struct hab_heap *heap;
-	unsigned char *used; /* a flag a granule */
+	unsigned char *used; /* a flag per granule */
 	uint64_t taken;
 	uint64_t allowed;
 	uint64_t overlaps;
@@ -191,7 +191,7 @@ static void mark(struct churn *churn, const void *memory, size_t size)
 	__atomic_add_fetch(&churn->taken, size, __ATOMIC_RELAXED);
 }
 
-/* A chunk, or now and then an object: its TLAB's rest goes back when the thread ends. */
+/* A chunk, or sometimes an object: the unused end of its TLAB is returned when the thread exits. */
 static void take_one(struct churn *churn)
 {
 	struct hab_chunk chunk;
@@ -264,7 +264,7 @@ FIXTURE_TEARDOWN(churn)
 	free(self->state.used);
 }
 
-TEST_F_TIMEOUT(churn, nothing_is_lost_and_nothing_handed_out_twice_while_cpus_come_and_go, 3600)
+TEST_F_TIMEOUT(churn, cpus_going_offline_lose_nothing_and_hand_nothing_out_twice, 3600)
 {
 	struct churn *state = &self->state;
 	struct hab_heap_stats stats;
@@ -276,7 +276,7 @@ TEST_F_TIMEOUT(churn, nothing_is_lost_and_nothing_handed_out_twice_while_cpus_co
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&state->threads[i], NULL, take_many, state);
 	for (i = 1; i <= cycles; i++) {
-		/* Each cycle may take its part of three quarters of the arena. */
+		/* Each cycle may use its part of three quarters of the arena. */
 		__atomic_store_n(&state->allowed, ARENA / 4 * 3 / cycles * i, __ATOMIC_RELAXED);
 		hab_inject_1 = roll() % 4 ? 50 : roll() % 20000;
 		hab_inject_2 = roll() % 4 ? 50 : roll() % 20000;
@@ -304,7 +304,7 @@ TEST_F_TIMEOUT(churn, nothing_is_lost_and_nothing_handed_out_twice_while_cpus_co
 	EXPECT_GT(stats.verified, stats.chunks / 2);
 	EXPECT_EQ(stats.arena_bytes, accounted(&stats));
 
-	/* The last of each domain but CPU 0's gone, one buffer a level has anything. */
+	/* All CPUs but 0 are offline, so one buffer per level has something. */
 	ASSERT_EQ(0, others_offline());
 	ASSERT_EQ(0, hab_heap_stats(state->heap, &stats));
 	for (l = 1; l <= stats.nr_levels; l++)
@@ -334,7 +334,7 @@ FIXTURE_TEARDOWN(cpus)
 	}
 }
 
-TEST_F(cpus, what_a_cpu_left_is_granted_to_another_at_its_very_address)
+TEST_F(cpus, what_an_offline_cpus_buffer_had_left_is_granted_to_another)
 {
 	const uint64_t arena = 16 << 20, buffer = 256 << 10;
 	struct hab_heap *heap = make_heap("clab=256K@cpu", arena);
@@ -355,7 +355,7 @@ TEST_F(cpus, what_a_cpu_left_is_granted_to_another_at_its_very_address)
 	EXPECT_EQ((char *)left.base + 64, taken.base);
 	EXPECT_EQ(0, taken.cpu);
 
-	/* The CPU finds its buffer empty, and fills it. */
+	/* The CPU's buffer is empty when it is online again. */
 	ASSERT_EQ(0, set_online(3, 1));
 	ASSERT_EQ(0, pin(3));
 	ASSERT_EQ(0, hab_chunk_take(heap, 64, &taken));
@@ -365,7 +365,7 @@ TEST_F(cpus, what_a_cpu_left_is_granted_to_another_at_its_very_address)
 	hab_heap_destroy(heap);
 }
 
-TEST_F(cpus, a_cores_buffer_stays_until_its_last_cpu_goes)
+TEST_F(cpus, a_cores_buffer_is_retired_with_its_last_cpu)
 {
 	const uint64_t arena = 16 << 20, buffer = 256 << 10;
 	struct hab_heap *heap = make_heap("clab=256K@core", arena);
@@ -388,7 +388,7 @@ TEST_F(cpus, a_cores_buffer_stays_until_its_last_cpu_goes)
 	hab_heap_destroy(heap);
 }
 
-TEST_F(cpus, a_packages_buffers_go_at_every_level)
+TEST_F(cpus, a_packages_buffers_are_retired_at_every_level)
 {
 	const uint64_t arena = 16 << 20, plab = 1 << 20, clab = 64 << 10;
 	struct hab_heap *heap = make_heap("plab=1M@package,clab=64K@cpu", arena);
@@ -422,7 +422,7 @@ struct makers {
 	int stop;
 };
 
-/* Heaps that stay, each used on some CPU, and others that go at once. */
+/* Heaps that stay, each used on some CPU, and others that are destroyed at once. */
 static void *make_heaps(void *argument)
 {
 	struct makers *makers = argument;
@@ -445,7 +445,7 @@ static void *make_heaps(void *argument)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(cpus, heaps_that_are_made_while_cpus_go_give_up_their_buffers_too, 120)
+TEST_F_TIMEOUT(cpus, heaps_that_are_made_while_cpus_go_offline_retire_their_buffers, 120)
 {
 	struct makers makers = { 0 };
 	pthread_t threads[4];
@@ -469,7 +469,7 @@ TEST_F_TIMEOUT(cpus, heaps_that_are_made_while_cpus_go_give_up_their_buffers_too
 	ASSERT_EQ(0, others_offline());
 	for (i = 0; i < HEAPS; i++) {
 		ASSERT_NE(NULL, makers.heaps[i]);
-		/* Its one chunk was taken on CPU 0, or nothing is left in any buffer. */
+		/* Its one chunk was taken on CPU 0, or all buffers are empty. */
 		used_by_0 = HAB_WORD_FREE(*makers.heaps[i]->words) * HAB_GRANULE;
 		EXPECT_EQ(used_by_0, free_bytes(makers.heaps[i], 1));
 		EXPECT_EQ((1 << 20) - 64 - used_by_0, free_bytes(makers.heaps[i], 0));

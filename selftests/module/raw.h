@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The driver's calls and the kernel's files, by nothing but system calls. */
+/* The driver's ioctls and the kernel's files, by system calls only. */
 #ifndef HAB_SELFTESTS_RAW_H
 #define HAB_SELFTESTS_RAW_H
 
@@ -33,7 +33,7 @@ static inline int write_text(const char *path, const char *text)
 	return err;
 }
 
-/* The number behind @key and a space, or for "" the first in the file; -1: none. */
+/* The number after @key and a space, or for "" the first in the file; -1: none. */
 static inline long read_number(const char *path, const char *key)
 {
 	FILE *file = fopen(path, "re");
