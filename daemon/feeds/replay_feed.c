@@ -27,44 +27,43 @@ struct replay {
 	int fd;
 	bool accepted; /* the head of a recording was read */
 	uint64_t now_ns;
-	struct hab_machine_totals machine;
-	struct feed_process *processes;
-	unsigned int nr_processes;
+	struct feed_totals totals;
 	size_t filled;
 	/* Sizes are multiples of 8, so each record is aligned. */
 	_Alignas(8) unsigned char buffer[BUFFER];
 };
 
-static struct hab_process_totals *process_totals(struct replay *replay, uint32_t pid,
+static struct hab_process_totals *process_totals(struct feed_totals *totals, uint32_t pid,
 						 const char *comm)
 {
 	struct feed_process *process;
 	unsigned int i;
 
-	for (i = 0; i < replay->nr_processes; i++)
-		if (replay->processes[i].pid == pid)
-			return &replay->processes[i].totals;
-	if (replay->nr_processes == PROCESSES_MAX) {
-		replay->machine.table_full++;
+	for (i = 0; i < totals->nr_processes; i++)
+		if (totals->processes[i].pid == pid)
+			return &totals->processes[i].totals;
+	if (totals->nr_processes == PROCESSES_MAX) {
+		totals->machine.table_full++;
 		return NULL;
 	}
-	process = &replay->processes[replay->nr_processes++];
+	process = feed_totals_add(totals);
+	memset(process, 0, sizeof(*process));
 	process->pid = pid;
 	memcpy(process->totals.comm, comm, sizeof(process->totals.comm));
 	return &process->totals;
 }
 
-static void count(struct replay *replay, const struct hab_record_sample *sample)
+static void count(struct feed_totals *totals, const struct hab_record_sample *sample)
 {
 	struct hab_process_totals *process;
 
-	replay->machine.events++;
+	totals->machine.events++;
 	if (sample->kind == HAB_EVENT_REFILL) {
-		replay->machine.refills++;
-		replay->machine.bytes += sample->bytes;
+		totals->machine.refills++;
+		totals->machine.bytes += sample->bytes;
 	}
-	replay->machine.sampled++;
-	process = process_totals(replay, sample->head.pid, sample->comm);
+	totals->machine.sampled++;
+	process = process_totals(totals, sample->head.pid, sample->comm);
 	if (!process)
 		return;
 	if (sample->kind == HAB_EVENT_REFILL) {
@@ -82,7 +81,7 @@ static void take(struct replay *replay, const struct hab_record_head *record)
 		ingest_flush(replay->feed.ingest, replay->now_ns);
 	}
 	if (ingest_record(replay->feed.ingest, record, record->size, replay->now_ns))
-		count(replay, (const struct hab_record_sample *)record);
+		count(&replay->totals, (const struct hab_record_sample *)record);
 	pthread_mutex_unlock(replay->feed.lock);
 }
 
@@ -171,10 +170,10 @@ static void replay_read(struct feed *base, struct feed_totals *totals)
 	struct replay *replay = (struct replay *)base;
 	unsigned int i;
 
-	totals->machine = replay->machine;
+	totals->machine = replay->totals.machine;
 	totals->nr_processes = 0;
-	for (i = 0; i < replay->nr_processes; i++)
-		*feed_totals_add(totals) = replay->processes[i];
+	for (i = 0; i < replay->totals.nr_processes; i++)
+		*feed_totals_add(totals) = replay->totals.processes[i];
 }
 
 static bool replay_forget(struct feed *base, uint32_t pid, struct hab_process_totals *last)
@@ -190,7 +189,7 @@ static void replay_close(struct feed *base)
 	struct replay *replay = (struct replay *)base;
 
 	close(replay->fd);
-	free(replay->processes);
+	free(replay->totals.processes);
 	free(replay);
 }
 
@@ -222,6 +221,5 @@ struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, cons
 	replay->feed.lock = lock;
 	replay->path = path;
 	replay->fd = fd;
-	replay->processes = xcalloc(PROCESSES_MAX, sizeof(*replay->processes));
 	return &replay->feed;
 }

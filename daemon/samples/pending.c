@@ -146,6 +146,14 @@ static void set_due(struct pending *pending, struct window *window, uint64_t due
 		pending->next_due_ns = due_ns;
 }
 
+static void remove_window(struct pending *pending, struct window *window)
+{
+	pending->counts.unfinished += !window->ended;
+	finish(pending, window);
+	HASH_DELETE(hh, pending->windows, window);
+	free(window);
+}
+
 static void flush_until(struct pending *pending, uint64_t limit_ns)
 {
 	struct window *window, *next;
@@ -153,28 +161,11 @@ static void flush_until(struct pending *pending, uint64_t limit_ns)
 	pending->next_due_ns = UINT64_MAX;
 	HASH_ITER(hh, pending->windows, window, next)
 	{
-		if (window->due_ns > limit_ns) {
+		if (window->due_ns <= limit_ns)
+			remove_window(pending, window);
+		else
 			set_due(pending, window, window->due_ns);
-			continue;
-		}
-		pending->counts.unfinished += !window->ended;
-		finish(pending, window);
-		HASH_DELETE(hh, pending->windows, window);
-		free(window);
 	}
-}
-
-/* The windows that are due first are most likely over: none of their samples are to come. */
-static void finish_first_due(struct pending *pending)
-{
-	uint64_t first_ns = UINT64_MAX;
-	struct window *window;
-
-	for (window = pending->windows; window; window = window->hh.next)
-		if (window->due_ns < first_ns)
-			first_ns = window->due_ns;
-	pending->counts.early++;
-	flush_until(pending, first_ns);
 }
 
 void pending_announce(struct pending *pending, const struct sample *sample, uint64_t now_ns)
@@ -183,8 +174,11 @@ void pending_announce(struct pending *pending, const struct sample *sample, uint
 
 	if (!sample->window)
 		return;
-	if (!window && HASH_COUNT(pending->windows) >= WINDOWS_MAX)
-		finish_first_due(pending);
+	if (!window && HASH_COUNT(pending->windows) >= WINDOWS_MAX) {
+		/* The oldest: most likely none of its samples are to come. */
+		pending->counts.early++;
+		remove_window(pending, pending->windows);
+	}
 	if (!window) {
 		window = xcalloc(1, sizeof(*window));
 		window->id = sample->window;

@@ -17,34 +17,9 @@
 #define SEGMENTS_MAX 128u /* programs have a dozen */
 #define NOTES_MAX    4096u
 
-struct segment {
-	uint32_t type;
-	uint64_t offset;
-	uint64_t size;
-	uint64_t align;
-};
-
 static bool read_at(int fd, void *data, size_t size, uint64_t offset)
 {
 	return offset <= INT64_MAX - size && pread(fd, data, size, (off_t)offset) == (ssize_t)size;
-}
-
-static bool read_segment(int fd, bool wide, uint64_t offset, struct segment *segment)
-{
-	Elf64_Phdr large;
-	Elf32_Phdr small;
-
-	if (wide) {
-		if (!read_at(fd, &large, sizeof(large), offset))
-			return false;
-		*segment = (struct segment){ large.p_type, large.p_offset, large.p_filesz,
-					     large.p_align };
-		return true;
-	}
-	if (!read_at(fd, &small, sizeof(small), offset))
-		return false;
-	*segment = (struct segment){ small.p_type, small.p_offset, small.p_filesz, small.p_align };
-	return true;
 }
 
 static size_t rounded(size_t size, size_t align)
@@ -56,7 +31,7 @@ static unsigned int find_note(const unsigned char *notes, size_t size, size_t al
 			      uint8_t *build_id)
 {
 	size_t at = 0, content, next;
-	Elf64_Nhdr note; /* of both classes */
+	Elf64_Nhdr note;
 
 	while (size - at >= sizeof(note)) {
 		memcpy(&note, notes + at, sizeof(note));
@@ -80,56 +55,37 @@ static unsigned int find_note(const unsigned char *notes, size_t size, size_t al
 	return 0;
 }
 
-/* Place and number of the program headers; false if it is no ELF file of this machine. */
-static bool read_head(int fd, bool *wide, uint64_t *offset, unsigned int *count, size_t *entry)
+/* False if it is no ELF file of this machine: libhab and what it is linked into have 64 bits. */
+static bool read_head(int fd, Elf64_Ehdr *head)
 {
 	const unsigned char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB :
 										ELFDATA2MSB;
-	unsigned char ident[EI_NIDENT];
-	Elf64_Ehdr large;
-	Elf32_Ehdr small;
 
-	if (!read_at(fd, ident, sizeof(ident), 0) || memcmp(ident, ELFMAG, SELFMAG) != 0 ||
-	    ident[EI_DATA] != order)
-		return false;
-	*wide = ident[EI_CLASS] == ELFCLASS64;
-	if (*wide) {
-		if (!read_at(fd, &large, sizeof(large), 0))
-			return false;
-		*offset = large.e_phoff;
-		*count = large.e_phnum;
-		*entry = sizeof(Elf64_Phdr);
-		return large.e_phentsize == *entry;
-	}
-	if (ident[EI_CLASS] != ELFCLASS32 || !read_at(fd, &small, sizeof(small), 0))
-		return false;
-	*offset = small.e_phoff;
-	*count = small.e_phnum;
-	*entry = sizeof(Elf32_Phdr);
-	return small.e_phentsize == *entry;
+	return read_at(fd, head, sizeof(*head), 0) && !memcmp(head->e_ident, ELFMAG, SELFMAG) &&
+	       head->e_ident[EI_CLASS] == ELFCLASS64 && head->e_ident[EI_DATA] == order &&
+	       head->e_phentsize == sizeof(Elf64_Phdr) && head->e_phoff <= INT64_MAX / 2;
 }
 
 unsigned int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 {
 	unsigned char notes[NOTES_MAX];
-	unsigned int count, i, length;
-	struct segment segment;
-	uint64_t offset;
-	size_t entry, size;
-	bool wide;
+	unsigned int i, length;
+	Elf64_Phdr segment;
+	Elf64_Ehdr head;
+	size_t size;
 
 	memset(build_id, 0, HAB_BUILD_ID_LEN);
-	if (!read_head(fd, &wide, &offset, &count, &entry))
+	if (!read_head(fd, &head))
 		return 0;
-	for (i = 0; i < count && i < SEGMENTS_MAX; i++) {
-		if (offset > INT64_MAX / 2 || !read_segment(fd, wide, offset + i * entry, &segment))
+	for (i = 0; i < head.e_phnum && i < SEGMENTS_MAX; i++) {
+		if (!read_at(fd, &segment, sizeof(segment), head.e_phoff + i * sizeof(segment)))
 			return 0;
-		if (segment.type != PT_NOTE)
+		if (segment.p_type != PT_NOTE)
 			continue;
-		size = segment.size < sizeof(notes) ? segment.size : sizeof(notes);
-		if (!read_at(fd, notes, size, segment.offset))
+		size = segment.p_filesz < sizeof(notes) ? segment.p_filesz : sizeof(notes);
+		if (!read_at(fd, notes, size, segment.p_offset))
 			continue;
-		length = find_note(notes, size, segment.align == 8 ? 8 : 4, build_id);
+		length = find_note(notes, size, segment.p_align == 8 ? 8 : 4, build_id);
 		if (length)
 			return length;
 	}
