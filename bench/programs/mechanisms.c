@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "lib/hab.h"
-#include "mechanisms.h"
+#include "mechanism.h"
 #include "operations.h"
 #include "statistics.h"
 

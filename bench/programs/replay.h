@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replaying traces: what replay.c and its allocators share.
+ * Replaying traces: shared by replay_main.c, its options and its allocators.
  */
 #ifndef HAB_BENCH_REPLAY_H
 #define HAB_BENCH_REPLAY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The mechanisms of mechanisms_loops.c, and the report of mechanisms_report.c. */
-#ifndef HAB_BENCH_MECHANISMS_H
-#define HAB_BENCH_MECHANISMS_H
+#ifndef HAB_BENCH_MECHANISM_H
+#define HAB_BENCH_MECHANISM_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,4 +65,4 @@ struct bench_table {
  */
 void bench_report(struct bench_table *table, int rounds, FILE *csv);
 
-#endif /* HAB_BENCH_MECHANISMS_H */
+#endif /* HAB_BENCH_MECHANISM_H */
