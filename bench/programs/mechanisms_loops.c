@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/hab.h"
-#include "mechanism.h"
+#include "mechanisms_loops.h"
 #include "operations.h"
 
 #define OBJECT 32
