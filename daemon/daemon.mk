@@ -6,39 +6,48 @@
 #
 # Target: daemon (both programs). Variables: HABD_OBJECTS, HABCTL_OBJECTS, DAEMON_INCLUDES.
 #
-#   habd/      the daemon's order of things, options, totals    feeds/    where records come from
-#   samples/   from records to the stack table                  symbols/  from addresses to names
-#   profile/   what is written of it, in each format            http/     who is answered what
-#   habctl/    the person's side                                shared/   what both need
+# Each folder includes from those above it only:
+#
+#   shared/    text, kinds of events, the module's files
+#   symbols/   from addresses to names
+#   samples/   from records to the stack table
+#   web/       pages, scripts and styles
+#   profile/   filters, and profiles of the table in each format
+#   feeds/     sources of records
+#   state/     the tables of habd and their locks
+#   http/      the HTTP server
+#   habd/      the daemon's main program
+#   habctl/    the command; of the others it includes shared/ and profile/
 
 BUILD ?= build
 DAEMON_BUILD := $(BUILD)/daemon
 PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
-HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libsystemd libcap jansson zlib
+HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap jansson zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
-DAEMON_FOLDERS := habd feeds samples symbols profile http habctl shared
+DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := filter kinds module_files rate string_table util
-DRAWN_SOURCES := profile_parts profile_folded profile_svg profile_html flame
+SHARED_SOURCES := arguments kinds module_files string_table util
+DRAWN_SOURCES := filter profile_parts flame
 HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
-	habd span options sockets privilege totals missed numbers metrics \
+	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed bpf_reader libraries \
 	ingest pending stacks \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
-	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata sites \
-	http sending peer http_profile http_record http_json http_top http_page
+	profile profile_pprof profile_jfr jfr sites \
+	http request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
-	habctl habctl_record habctl_report habctl_top habctl_screen habctl_status habctl_rate \
-	host_state client query output rotation report report_table interval profile_read
+	habctl habctl_record habctl_report habctl_top habctl_status \
+	client filter_options output_files report report_table interval profile_read
 
-HABD_OBJECTS := $(HABD_SOURCES:%=$(DAEMON_BUILD)/%.o) $(DAEMON_BUILD)/profile.pb-c.o
-HABCTL_OBJECTS := $(HABCTL_SOURCES:%=$(DAEMON_BUILD)/%.o) $(DAEMON_BUILD)/profile.pb-c.o
+HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
+HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)
 
 DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -Werror \
+	-Wno-missing-field-initializers \
 	-pthread -I$(BUILD) -I$(DAEMON_BUILD) $(DAEMON_INCLUDES)
 DAEMON_CFLAGS += $(shell $(PKG_CONFIG) --cflags $(HABD_LIBS) $(HABCTL_LIBS))
 
@@ -51,9 +60,20 @@ $(DAEMON_BUILD):
 $(DAEMON_BUILD)/profile.pb-c.c $(DAEMON_BUILD)/profile.pb-c.h &: daemon/profile/profile.proto | $(DAEMON_BUILD)
 	$(PROTOC_C) --proto_path=daemon/profile --c_out=$(DAEMON_BUILD) profile.proto
 
-# Made by another's rules, so not held to ours.
-$(DAEMON_BUILD)/profile.pb-c.o: $(DAEMON_BUILD)/profile.pb-c.c
-	$(CC) $(CFLAGS) -I$(DAEMON_BUILD) -c -o $@ $<
+# Each file of web/ as a C string: page.html becomes web_page_html.
+WEB_FILES := $(wildcard daemon/web/*.html daemon/web/*.css)
+$(DAEMON_BUILD)/web.c: $(WEB_FILES) daemon/daemon.mk | $(DAEMON_BUILD)
+	{ echo '#include "daemon/web/web.h"'; for file in $(WEB_FILES); do \
+		name=$${file##*/}; echo "const char web_$$(echo $$name | tr . _)[] ="; \
+		sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$file; echo ';'; done; } >$@
+
+# The exported functions of libhab, as strings.
+$(DAEMON_BUILD)/entries.h: lib/libhab.map | $(DAEMON_BUILD)
+	sed -n 's/^\t\(hab_[a-z_]*\);/"\1",/p' $< >$@
+
+# Generated code, compiled without our warnings.
+$(DAEMON_BUILD)/profile.pb-c.o $(DAEMON_BUILD)/web.o: $(DAEMON_BUILD)/%.o: $(DAEMON_BUILD)/%.c
+	$(CC) $(CFLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 # Names are unique over all folders.
 define daemon_rule
@@ -64,12 +84,13 @@ $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 
 $(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
 $(DAEMON_BUILD)/probe_feed.o: $(BUILD)/hab_usdt.skel.h
+$(DAEMON_BUILD)/profile_parts.o: $(DAEMON_BUILD)/entries.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)
 	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
 
-$(BUILD)/habctl: $(HABCTL_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
+$(BUILD)/habctl: $(HABCTL_OBJECTS) $(BUILD)/libhab.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 -include $(wildcard $(DAEMON_BUILD)/*.d)

@@ -9,22 +9,12 @@
 #include <linux/device.h>
 #include <linux/kstrtox.h>
 
-#include "core/throttle/throttle.h"
+#include "core/throttle/rate.h"
 #include "module/heap.h"
 #include "module/kfunc.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
-
-static const struct {
-	const char *name;
-	u32 ms;
-} periods[] = {
-	{ "s", HAB_SECOND_MS },
-	{ "m", HAB_MINUTE_MS },
-	{ "h", HAB_HOUR_MS },
-	{ "d", HAB_DAY_MS },
-};
 
 static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -33,47 +23,16 @@ static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char
 	hab_telemetry_rate(&rate, &period_ms);
 	if (rate == HAB_RATE_OFF)
 		return sysfs_emit(buf, "off\n");
-	for (i = 0; i < ARRAY_SIZE(periods) - 1 && periods[i].ms != period_ms; i++)
+	for (i = 0; i < HAB_RATE_PERIODS - 1 && hab_rate_periods[i].ms != period_ms; i++)
 		;
-	return sysfs_emit(buf, "%u/%s\n", rate, periods[i].name);
-}
-
-/* "off", "NUMBER" or "NUMBER/PERIOD"; a number alone is per second. */
-static int parse_rate(const char *buf, u32 *rate, u32 *period_ms)
-{
-	size_t digits = strspn(buf, "0123456789");
-	char number[sizeof("4294967295")];
-	const char *period = "s";
-	u32 i;
-
-	*period_ms = HAB_SECOND_MS;
-	*rate = HAB_RATE_OFF;
-	if (sysfs_streq(buf, "off"))
-		return 0;
-	if (!digits || digits >= sizeof(number))
-		return -EINVAL;
-	memcpy(number, buf, digits);
-	number[digits] = '\0';
-	if (kstrtou32(number, 10, rate) || *rate > HAB_RATE_MAX)
-		return -EINVAL;
-	if (buf[digits] == '/')
-		period = buf + digits + 1;
-	else if (!sysfs_streq(buf + digits, ""))
-		return -EINVAL;
-	for (i = 0; i < ARRAY_SIZE(periods); i++) {
-		if (!sysfs_streq(period, periods[i].name))
-			continue;
-		*period_ms = periods[i].ms;
-		return 0;
-	}
-	return -EINVAL;
+	return sysfs_emit(buf, "%u/%c\n", rate, hab_rate_periods[i].letter);
 }
 
 static ssize_t rate_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			  size_t count)
 {
 	u32 rate, period_ms;
-	int err = parse_rate(buf, &rate, &period_ms);
+	int err = hab_rate_parse(buf, &rate, &period_ms);
 
 	if (!err)
 		err = hab_telemetry_set_rate(rate, period_ms);

@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test tolerant_test \
-	interval_test)
+	interval_test sites_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
@@ -68,6 +68,9 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c daemon/habctl/interval.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
+
+$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile_parts.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/pending_test: selftests/daemon/pending_test.c $(PENDING_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
@@ -130,7 +133,7 @@ $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 
-$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests

@@ -52,7 +52,7 @@ struct replay_options {
 	bool device;
 	bool verify;
 	bool fill;
-	long sample;
+	int64_t sample;
 	bool touch;
 	size_t turn;
 	enum replay_tolerant tolerant;

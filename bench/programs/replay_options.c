@@ -12,7 +12,7 @@ static size_t parse_size(const char *text)
 	uint64_t bytes;
 	const char *end = hab_size_parse(text, &bytes);
 
-	if (!end || *end || !bytes)
+	if (!end || *end)
 		replay_fail("\"%s\" is not a size: use a number with K, M, G or T", text);
 	return bytes;
 }
@@ -48,88 +48,82 @@ static const char usage[] =
 	"  --turn N                      threads yield their CPU after N events\n"
 	"  --tolerant, --tolerant-rseq   the paper's own allocation; with a restartable sequence\n";
 
+enum kind { FLAG, TEXT, NUMBER, SECONDS, SIZE, ALLOCATOR, TOLERANT };
+
+static const struct {
+	const char *name;
+	enum kind kind;
+	void *value;
+} names[] = {
+	{ "allocator", ALLOCATOR, NULL },
+	{ "label", TEXT, &replay.options.label },
+	{ "header", FLAG, &replay.options.header },
+	{ "threads", NUMBER, &replay.options.threads },
+	{ "warmup", SECONDS, &replay.options.warmup },
+	{ "seconds", SECONDS, &replay.options.seconds },
+	{ "arena", SIZE, &replay.options.arena_bytes },
+	{ "levels", TEXT, &replay.options.levels },
+	{ "tlab", TEXT, &replay.options.tlab },
+	{ "device", FLAG, &replay.options.device },
+	{ "verify", FLAG, &replay.options.verify },
+	{ "fill", FLAG, &replay.options.fill },
+	{ "sample", SIZE, &replay.options.sample },
+	{ "touch", FLAG, &replay.options.touch },
+	{ "turn", SIZE, &replay.options.turn },
+	{ "tolerant", TOLERANT, NULL },
+	{ "tolerant-rseq", TOLERANT, NULL },
+};
+
+#define NR_NAMES (sizeof(names) / sizeof(names[0]))
+
+static void set(size_t i, const char *text)
+{
+	switch (names[i].kind) {
+	case FLAG:
+		*(bool *)names[i].value = true;
+		break;
+	case TEXT:
+		*(const char **)names[i].value = text;
+		break;
+	case NUMBER:
+		*(int *)names[i].value = atoi(text);
+		break;
+	case SECONDS:
+		*(double *)names[i].value = atof(text);
+		break;
+	case SIZE:
+		*(size_t *)names[i].value = parse_size(text);
+		break;
+	case ALLOCATOR:
+		choose_allocator(text);
+		break;
+	case TOLERANT:
+		replay.options.tolerant = strcmp(names[i].name, "tolerant") ? REPLAY_TOLERANT_RSEQ :
+									      REPLAY_TOLERANT;
+		break;
+	}
+}
+
 static int parse(int argc, char **argv)
 {
-	static const struct option names[] = {
-		{ "allocator", required_argument, NULL, 'a' },
-		{ "label", required_argument, NULL, 'n' },
-		{ "header", no_argument, NULL, 'H' },
-		{ "threads", required_argument, NULL, 't' },
-		{ "warmup", required_argument, NULL, 'w' },
-		{ "seconds", required_argument, NULL, 's' },
-		{ "arena", required_argument, NULL, 'A' },
-		{ "levels", required_argument, NULL, 'l' },
-		{ "tlab", required_argument, NULL, 'T' },
-		{ "device", no_argument, NULL, 'd' },
-		{ "verify", no_argument, NULL, 'v' },
-		{ "tolerant", no_argument, NULL, '1' },
-		{ "tolerant-rseq", no_argument, NULL, '2' },
-		{ "fill", no_argument, NULL, 'f' },
-		{ "sample", required_argument, NULL, 'S' },
-		{ "touch", no_argument, NULL, 'p' },
-		{ "turn", required_argument, NULL, 'u' },
-		{ NULL, 0, NULL, 0 },
-	};
-	struct replay_options *options = &replay.options;
+	struct option options[NR_NAMES + 1] = { 0 };
 	int option;
+	size_t i;
 
-	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
-		switch (option) {
-		case 'a':
-			choose_allocator(optarg);
-			break;
-		case 'n':
-			options->label = optarg;
-			break;
-		case 'H':
-			options->header = true;
-			break;
-		case 't':
-			options->threads = atoi(optarg);
-			break;
-		case 'w':
-			options->warmup = atof(optarg);
-			break;
-		case 's':
-			options->seconds = atof(optarg);
-			break;
-		case 'A':
-			options->arena_bytes = parse_size(optarg);
-			break;
-		case 'l':
-			options->levels = optarg;
-			break;
-		case 'T':
-			options->tlab = optarg;
-			break;
-		case 'd':
-			options->device = true;
-			break;
-		case 'v':
-			options->verify = true;
-			break;
-		case 'f':
-			options->fill = true;
-			break;
-		case 'S':
-			options->sample = (long)parse_size(optarg);
-			break;
-		case 'p':
-			options->touch = true;
-			break;
-		case 'u':
-			options->turn = strtoul(optarg, NULL, 10);
-			break;
-		case '1':
-		case '2':
-			options->tolerant = option == '1' ? REPLAY_TOLERANT : REPLAY_TOLERANT_RSEQ;
-			break;
-		default:
-			return -1;
-		}
+	for (i = 0; i < NR_NAMES; i++) {
+		options[i].name = names[i].name;
+		options[i].has_arg = names[i].kind == FLAG || names[i].kind == TOLERANT ?
+					     no_argument :
+					     required_argument;
+		options[i].val = i;
 	}
-	return optind < argc && options->threads > 0 && options->warmup >= 0 &&
-			       options->seconds > 0 ?
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == '?')
+			return -1;
+		set(option, optarg);
+	}
+	return optind < argc && replay.options.threads > 0 && replay.options.warmup >= 0 &&
+			       replay.options.seconds > 0 ?
 		       0 :
 		       -1;
 }

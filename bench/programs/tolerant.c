@@ -7,8 +7,8 @@
  * refilled tries the buffers of other domains. Both are foreign allocations, and are counted. The
  * variant with a restartable sequence has only the second kind.
  *
- * The backend says that it has no sections, so libhab asks it for each chunk. It uses plain memory
- * and no lock, as the paper does. A buffer's word is that of other heaps, or REFILLING.
+ * The heap has no sections, so libhab calls this backend for each chunk. It uses plain memory and
+ * no lock, as the paper does. A buffer's word is that of other heaps, or REFILLING.
  */
 #include <errno.h>
 #include <sched.h>

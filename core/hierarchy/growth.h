@@ -5,7 +5,7 @@
  * A block doubles if the one before lasted for less than 256 times what its refill took, on this
  * machine at this moment, waiting included: so the time in refills stays below one percent. It
  * halves if the one before lasted for 16 times that. Larger blocks would save no more time and
- * would lie unused longer.
+ * would be unused longer.
  */
 #ifndef HAB_CORE_GROWTH_H
 #define HAB_CORE_GROWTH_H

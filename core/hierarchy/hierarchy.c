@@ -3,7 +3,7 @@
  * The books of a heap: see hierarchy.h for the two steps of a refill.
  *
  * The hard case: users can write anything into the words at any moment. So each decision reads a
- * word once, believes it only if it lies in the block that the books granted to that buffer and
+ * word once, accepts it only if it is in the block that the books granted to that buffer and
  * ends where that block ends, and never uses it as an index.
  */
 #include "core/hierarchy/growth.h"
@@ -13,7 +13,6 @@
 #define BYTES(granules) ((granules) << HAB_GRANULE_SHIFT)
 
 /* A word can hold every address of an arena and the size of every buffer. */
-_Static_assert(HAB_GRANULE == 1ull << HAB_GRANULE_SHIFT, "granule and its shift");
 _Static_assert(GRANULES(HAB_ARENA_MAX) < HAB_WORD_STEP, "an arena's granules fit a word's top");
 _Static_assert(GRANULES(HAB_BUFFER_MAX) <= HAB_WORD_FREE_MAX, "a buffer's granules fit a word");
 _Static_assert(HAB_BUFFER_MIN % HAB_GRANULE == 0, "the smallest buffer is whole granules");

@@ -20,7 +20,7 @@
 /**
  * struct hab_buffer - a buffer's block
  * @top: where its free memory begins; for the lowest level where the block began, because its word
- *has the top
+ *	has the top
  * @end: where it ends
  * @size: nominal size of the last block; this and the next two for growing levels only
  * @filled_at: when it was granted

@@ -60,7 +60,7 @@ int feed_check_module(void);
 int feed_check_probes(struct libraries *libraries);
 /*
  * NULL after a sentence; *code is then the exit status. @kinds: a bit for each enum
- * hab_event_kind to follow; refills always are. @rate: as rate_parse() writes it, or "".
+ * hab_event_kind to follow; refills always are. @rate: as it is typed, or "".
  */
 struct feed *feed_open_module(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      int *code);

@@ -17,17 +17,20 @@ struct module_feed {
 	struct hab_bpf *skeleton;
 };
 
+static void say_problem(void *has_problem, const char *what, const char *next)
+{
+	say("%s: %s", what, next);
+	*(bool *)has_problem = true;
+}
+
 int feed_check_module(void)
 {
 	struct module_state state;
-	struct problem problems[4];
-	unsigned int count, i;
+	bool has_problem = false;
 
 	module_state_read(&state);
-	count = module_problems(&state, problems, ARRAY_SIZE(problems));
-	for (i = 0; i < count; i++)
-		say("%s: %s", problems[i].what, problems[i].next);
-	if (!count)
+	module_problems(&state, say_problem, &has_problem);
+	if (!has_problem)
 		return 0;
 	return state.device && !(state.kernel_btf && state.module_btf) ? EXIT_BTF : EXIT_MODULE;
 }

@@ -142,13 +142,13 @@ static bool attach_library(struct probe_feed *feed, struct bpf_link **links, con
 		if (!bpf_reader_follows(&feed->reader, kind))
 			continue;
 		links[kind] = bpf_program__attach_usdt(feed->reader.programs[kind], -1, path, "hab",
-						       event_kind_name(kind), NULL);
+						       kind_name(kind), NULL);
 		if (links[kind])
 			continue;
 		say("%s: its probe hab:%s cannot be followed (%s): it must be a libhab that was "
 		    "built with sys/sdt.h, or a program with such a libhab.a in it; name others "
 		    "with --library; libbpf's last messages:",
-		    path, event_kind_name(kind), strerror(errno));
+		    path, kind_name(kind), strerror(errno));
 		bpf_reader_say_log();
 		return false;
 	}

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Asks habd over its Unix socket. Whatever goes wrong becomes a sentence that
- * says what to do next; the callers only add what they wanted.
- */
+/* Requests to habd over its Unix socket. Each failure becomes a sentence with the next step. */
 #include "daemon/habctl/client.h"
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "daemon/shared/util.h"
 
 #define ANSWER_SECONDS 30u
 
 volatile sig_atomic_t client_interrupted;
 
-static size_t take_body(char *data, size_t size, size_t count, void *context)
+static size_t take_body(char *data, size_t size, size_t count, void *body)
 {
-	text_bytes(context, data, size * count);
-	return size * count;
+	return fwrite(data, 1, size * count, body);
 }
 
 static size_t take_header(char *data, size_t size, size_t count, void *context)
@@ -31,7 +28,6 @@ static size_t take_header(char *data, size_t size, size_t count, void *context)
 	snprintf(line, sizeof(line), "%.*s", (int)(size * count), data);
 	if (sscanf(line, "X-Hab-Samples: %llu", &value) == 1) {
 		answer->samples = value;
-		answer->has_samples = true;
 	} else if (sscanf(line, "X-Hab-Estimate: %llu", &value) == 1) {
 		answer->estimate = value;
 	} else if (sscanf(line, "X-Hab-Folded-Samples: %llu", &value) == 1) {
@@ -46,7 +42,8 @@ static size_t take_header(char *data, size_t size, size_t count, void *context)
 	return size * count;
 }
 
-static int watch(void *context, curl_off_t down, curl_off_t got, curl_off_t up, curl_off_t sent)
+static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_off_t up,
+			   curl_off_t sent)
 {
 	(void)context;
 	(void)down;
@@ -56,39 +53,29 @@ static int watch(void *context, curl_off_t down, curl_off_t got, curl_off_t up, 
 	return client_interrupted;
 }
 
-static void explain(const char *socket, CURLcode result, const char *detail, struct answer *answer)
+static char *explain(const char *socket, CURLcode result, const char *detail)
 {
-	struct text text = { 0 };
-
-	if (client_interrupted) {
-		text_add(&text, "interrupted");
-	} else if (result == CURLE_COULDNT_CONNECT && access(socket, W_OK) && errno == EACCES) {
-		answer->nobody = true;
-		text_printf(&text,
-			    "you may not use %s: run it with sudo, or have yourself added "
-			    "to the group that owns it",
-			    socket);
-	} else if (result == CURLE_COULDNT_CONNECT) {
-		answer->nobody = true;
-		text_printf(&text,
-			    "no habd answers at %s: start it with `systemctl start habd` "
-			    "or `sudo habd`, or name its socket with --socket",
-			    socket);
-	} else {
-		text_printf(&text,
-			    "habd at %s did not answer to the end (%s): look whether it "
-			    "still runs with `habctl status`",
-			    socket, *detail ? detail : curl_easy_strerror(result));
-	}
-	answer->error = text.data;
+	if (client_interrupted)
+		return xstrdup("interrupted");
+	if (result != CURLE_COULDNT_CONNECT)
+		return xformat("the answer of habd at %s broke off (%s): see whether it still "
+			       "runs with `habctl status`",
+			       socket, *detail ? detail : curl_easy_strerror(result));
+	if (access(socket, W_OK) && errno == EACCES)
+		return xformat("you may not use %s: run habctl with sudo, or join the group that "
+			       "owns the socket",
+			       socket);
+	return xformat("no habd answers at %s: start it with `systemctl start habd` or "
+		       "`sudo habd`, or name its socket with --socket",
+		       socket);
 }
 
 static void set_options(CURL *curl, const char *socket, bool post, unsigned int seconds,
-			struct answer *answer, char *detail)
+			struct answer *answer, FILE *body, char *detail)
 {
 	curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer->body);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
 	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
 	curl_easy_setopt(curl, CURLOPT_HEADERDATA, answer);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
@@ -96,8 +83,8 @@ static void set_options(CURL *curl, const char *socket, bool post, unsigned int 
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)ANSWER_SECONDS);
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)(ANSWER_SECONDS + seconds));
 	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, watch);
-	/* No proxy of the environment may come between. */
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, check_interrupt);
+	/* Without a proxy of the environment. */
 	curl_easy_setopt(curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
 	if (post) {
@@ -110,25 +97,28 @@ static void set_options(CURL *curl, const char *socket, bool post, unsigned int 
 void client_request(const char *socket, bool post, const char *path, unsigned int seconds,
 		    struct answer *answer)
 {
-	char detail[CURL_ERROR_SIZE] = "", *url;
+	char detail[CURL_ERROR_SIZE] = "", *url = xformat("http://localhost%s", path);
 	CURL *curl = curl_easy_init();
 	CURLcode result = CURLE_FAILED_INIT;
+	FILE *body;
 
 	memset(answer, 0, sizeof(*answer));
-	if (curl && asprintf(&url, "http://localhost%s", path) >= 0) {
-		set_options(curl, socket, post, seconds, answer, detail);
+	body = text_open(&answer->body, &answer->length);
+	if (curl) {
+		set_options(curl, socket, post, seconds, answer, body, detail);
 		curl_easy_setopt(curl, CURLOPT_URL, url);
 		result = curl_easy_perform(curl);
 		if (result == CURLE_OK)
 			curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
-		free(url);
 	}
 	curl_easy_cleanup(curl);
-	text_add(&answer->body, "");
+	free(url);
+	text_close(body);
 	if (result != CURLE_OK) {
-		explain(socket, result, detail, answer);
+		answer->not_running = result == CURLE_COULDNT_CONNECT;
+		answer->error = explain(socket, result, detail);
 	} else if (answer->status != 200) {
-		answer->error = xstrndup(answer->body.data, strcspn(answer->body.data, "\n"));
+		answer->error = xstrndup(answer->body, strcspn(answer->body, "\n"));
 		clean_string(answer->error);
 	}
 }
@@ -138,7 +128,7 @@ void answer_end(struct answer *answer)
 	free(answer->error);
 	free(answer->event);
 	free(answer->other_events);
-	text_end(&answer->body);
+	free(answer->body);
 	memset(answer, 0, sizeof(*answer));
 }
 
@@ -149,11 +139,29 @@ json_t *client_json(const char *socket, const char *path, struct answer *answer)
 	client_request(socket, false, path, 0, answer);
 	if (answer->error)
 		return NULL;
-	object = json_loadb(answer->body.data, answer->body.length, 0, NULL);
+	object = json_loadb(answer->body, answer->length, 0, NULL);
 	if (!json_is_object(object)) {
 		json_decref(object);
-		answer->error = xstrdup("the answer is no JSON object: is that socket habd's?");
+		answer->error = xstrdup(
+			"the answer is not a JSON object: see whether this is the socket of habd");
 		return NULL;
 	}
 	return object;
+}
+
+uint64_t json_get_integer(const json_t *object, const char *key)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, key));
+}
+
+double json_get_real(const json_t *object, const char *key)
+{
+	return json_number_value(json_object_get(object, key));
+}
+
+const char *json_get_string(const json_t *object, const char *key)
+{
+	const char *value = json_string_value(json_object_get(object, key));
+
+	return value ? value : "";
 }

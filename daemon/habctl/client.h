@@ -1,61 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How habctl talks with habd, and what its parts share. */
+/* Requests to habd over its Unix socket. */
 #ifndef HABCTL_CLIENT_H
 #define HABCTL_CLIENT_H
 
 #include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
-
-#include "daemon/habctl/query.h"
-#include "daemon/shared/util.h"
-
-#define HABD_SOCKET "/run/hab/habd.sock"
+#include <stddef.h>
+#include <stdint.h>
 
 struct answer {
-	long status; /* of HTTP; 0: no answer */
-	bool nobody; /* nobody listens at the socket */
-	char *error; /* a sentence if status is not 200; else NULL */
-	bool has_samples;
-	uint64_t samples; /* of a profile */
-	uint64_t estimate;
-	uint64_t folded;    /* samples that the filter could not look into */
-	char *event;	    /* kinds of events that are in it; NULL: not told */
-	char *other_events; /* and that are not; NULL: none */
-	struct text body;
+	long status;	    /* of HTTP; 0: none came */
+	bool not_running;   /* no process listens at the socket */
+	char *error;	    /* a sentence if status is not 200; else NULL */
+	uint64_t samples;   /* of a profile */
+	uint64_t estimate;  /* its bytes */
+	uint64_t folded;    /* samples of "[other stacks]", which the filter leaves out */
+	char *event;	    /* kinds of events in it; NULL: not a profile */
+	char *other_events; /* kinds that are left out; NULL: none */
+	char *body;
+	size_t length;
 };
 
-/* Set by SIGINT and SIGTERM; a request that runs then ends. */
+/* Set by SIGINT and SIGTERM; a request that waits then ends. */
 extern volatile sig_atomic_t client_interrupted;
 
-/* seconds: how long the answer may take beyond the usual. Free with answer_end(). */
+/* seconds: the time that the answer takes by its nature. answer_end() frees. */
 void client_request(const char *socket, bool post, const char *path, unsigned int seconds,
 		    struct answer *answer);
 void answer_end(struct answer *answer);
-/* A JSON object, or NULL after a sentence in *answer. */
+/* Requests a JSON object; NULL: answer->error is a sentence. */
 json_t *client_json(const char *socket, const char *path, struct answer *answer);
 
-struct top_options {
-	const char *socket;
-	bool batch;
-	uint64_t count; /* 0: no end */
-	uint64_t interval;
-	struct query query;
-};
-
-/* What to ask habd for; text_end() frees. */
-void top_path(const struct top_options *options, struct text *path);
-
-/* The subcommands: what to exit with. argv[0] is the subcommand. */
-int habctl_record(const char *socket, int argc, char **argv);
-int habctl_report(const char *socket, int argc, char **argv);
-int habctl_top(const char *socket, int argc, char **argv);
-int habctl_rate(const char *socket, int argc, char **argv);
-int habctl_status(const char *socket, int argc, char **argv);
-
-/* The lines of one screen; rows 0: as many as there are. */
-void top_lines(const json_t *top, unsigned int rows, unsigned int columns, struct text *out);
-/* The live screen, until q or count. */
-int top_screen(const struct top_options *options);
+/* Values of an object; 0 or "" if the key is missing. */
+uint64_t json_get_integer(const json_t *object, const char *key);
+double json_get_real(const json_t *object, const char *key);
+const char *json_get_string(const json_t *object, const char *key);
 
 #endif /* HABCTL_CLIENT_H */

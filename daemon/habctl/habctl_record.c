@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl record: a profile of so many seconds, of the time a command runs, or until it is told
- * to end; in one file, or in one after the other.
+ * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal;
+ * into one file, or into one after the other.
  *
- * The hard case is an end that comes early, by a signal or an error: what was recorded until
- * then is written all the same, and habd's place for the recording is free again.
+ * The hard case is an early end, by a signal or an error: what was recorded until then is written
+ * all the same, and the recording in habd ends.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -18,32 +16,34 @@
 #include <unistd.h>
 
 #include "daemon/habctl/client.h"
-#include "daemon/habctl/output.h"
-#include "daemon/habctl/query.h"
-#include "daemon/habctl/rotation.h"
+#include "daemon/habctl/commands.h"
+#include "daemon/habctl/filter_options.h"
+#include "daemon/habctl/output_files.h"
+#include "daemon/shared/arguments.h"
+#include "daemon/shared/util.h"
 
 #define SECONDS_MAX 2592000u
 #define SECOND_NS   1000000000ull
-#define KEEP_NS	    (600 * SECOND_NS) /* habd forgets recordings that nobody asks for */
+#define KEEP_NS	    (600 * SECOND_NS) /* habd ends a recording after an hour without a request */
 
-enum { ROTATE = 1, MAX_SIZE, MAX_FILES };
+enum { ROTATE = 256, MAX_SIZE, MAX_FILES };
 
 struct record {
 	const char *socket;
 	const char *file;
 	const char *suffix;
 	const char *format;
-	const char *next; /* the command to see it with */
-	struct query query;
+	const char *next; /* the command that shows it */
+	struct filter_options filter;
 	uint64_t seconds; /* 0: until a signal or the command's end */
 	uint64_t rotate;  /* seconds; 0: one file */
 	uint64_t max_size, max_files;
 	char **command; /* NULL: none */
 	pid_t child;	/* 0: none, or it has ended */
-	int status;	/* of the command, as shells have it */
+	int status;	/* of the command, as in a shell */
 	char token[64];
-	struct output output;
-	struct rotation rotation;
+	struct output_file output;
+	struct numbered_files files;
 	int code;
 };
 
@@ -89,8 +89,8 @@ static void say_kept(const struct record *record, const char *file, const struct
 
 	human_bytes(answer->estimate, human, sizeof(human));
 	if (!answer->samples)
-		say("%s: no samples: no program that uses hab refilled a buffer in that time, or "
-		    "none that was asked for (`habctl top` shows those that do)",
+		say("%s: no samples: no program with hab refilled a buffer in that time, or none "
+		    "that the filters select (`habctl top` shows the programs)",
 		    file);
 	else if (answer->event && strchr(answer->event, ','))
 		say("%s: %" PRIu64 " samples (%s); see it with: %s %s", file, answer->samples,
@@ -101,21 +101,20 @@ static void say_kept(const struct record *record, const char *file, const struct
 	if (answer->other_events)
 		say("%s: there were other events: %s (--event)", file, answer->other_events);
 	if (answer->folded)
-		say("%s: %" PRIu64 " samples are in \"[other stacks]\", into which no filter can "
-		    "look: start habd with more --stacks",
+		say("%s: %" PRIu64 " samples are in \"[other stacks]\", which no filter selects: "
+		    "start habd with more --stacks",
 		    file, answer->folded);
 }
 
-static void keep_rotated(struct record *record, const struct answer *answer)
+static void keep_numbered(struct record *record, const struct answer *answer)
 {
 	char *file;
 
-	if (rotation_keep(&record->rotation, answer->body.data, answer->body.length) !=
-	    ROTATION_KEPT) {
+	if (!numbered_files_write(&record->files, answer->body, answer->length)) {
 		fail(record);
 		return;
 	}
-	file = rotation_newest(&record->rotation);
+	file = numbered_files_newest(&record->files);
 	say_kept(record, file, answer);
 	free(file);
 }
@@ -126,60 +125,67 @@ static void keep(struct record *record, const struct answer *answer)
 		say("%s", answer->error);
 		record->code = client_interrupted ? 128 + SIGINT : EXIT_FAILED;
 	} else if (record->rotate) {
-		keep_rotated(record, answer);
-	} else if (record->max_size && answer->body.length > record->max_size) {
+		keep_numbered(record, answer);
+	} else if (record->max_size && answer->length > record->max_size) {
 		say("%s is not written: it would be %zu bytes, and --max-size allows %" PRIu64,
-		    record->file, answer->body.length, record->max_size);
+		    record->file, answer->length, record->max_size);
 		fail(record);
-	} else if (output_keep(&record->output, answer->body.data, answer->body.length)) {
+	} else if (output_file_write(&record->output, answer->body, answer->length)) {
 		say_kept(record, record->file, answer);
 	} else {
 		fail(record);
 	}
 }
 
-/* what: next or stop. */
-static void ask_for(struct record *record, const char *what)
+/* Requests the next or the last part, or only that the recording goes on; answer_end() frees. */
+static void request_part(struct record *record, const char *what, struct answer *answer)
+{
+	bool has_format = strcmp(what, "keep") != 0;
+	char *path = xformat("/v1/record/%s?token=%s%s%s", what, record->token,
+			     has_format ? "&format=" : "", has_format ? record->format : "");
+
+	client_request(record->socket, true, path, 0, answer);
+	free(path);
+}
+
+static void write_part(struct record *record, const char *what)
 {
 	struct answer answer;
-	char path[160];
 
-	snprintf(path, sizeof(path), "/v1/record/%s?format=%s&token=%s", what, record->format,
-		 record->token);
-	client_request(record->socket, true, path, 0, &answer);
+	request_part(record, what, &answer);
 	keep(record, &answer);
+	answer_end(&answer);
+}
+
+/* Without writing: if habd has gone, the next part will fail. */
+static void drop_part(struct record *record, const char *what)
+{
+	struct answer answer;
+
+	request_part(record, what, &answer);
 	answer_end(&answer);
 }
 
 static bool start(struct record *record)
 {
-	struct text path = { 0 };
 	struct answer answer;
-	bool good;
+	size_t length;
+	FILE *url;
+	char *path;
 
-	text_add(&path, "/v1/record/start");
-	query_text(&record->query, &path);
-	client_request(record->socket, true, path.data, 0, &answer);
-	good = !answer.error;
-	if (good)
-		snprintf(record->token, sizeof(record->token), "%.*s",
-			 (int)strcspn(answer.body.data, "\n"), answer.body.data);
-	else
-		say("%s", answer.error);
-	text_end(&path);
-	answer_end(&answer);
-	return good;
-}
-
-static void tell_it_is_wanted(struct record *record)
-{
-	struct answer answer;
-	char path[160];
-
-	snprintf(path, sizeof(path), "/v1/record/keep?token=%s", record->token);
+	url = text_open(&path, &length);
+	fputs("/v1/record/start", url);
+	filter_options_put(&record->filter, '?', url);
+	text_close(url);
 	client_request(record->socket, true, path, 0, &answer);
-	/* If habd has gone, the end will say so. */
+	free(path);
+	if (answer.error)
+		say("%s", answer.error);
+	else
+		snprintf(record->token, sizeof(record->token), "%.*s",
+			 (int)strcspn(answer.body, "\n"), answer.body);
 	answer_end(&answer);
+	return *record->token;
 }
 
 static void run_child(char **command, const sigset_t *mask, int failed)
@@ -198,19 +204,19 @@ static void run_child(char **command, const sigset_t *mask, int failed)
 	_exit(error == ENOENT ? 127 : 126);
 }
 
-/* False after a sentence: there is no such command. */
+/* False after a sentence: the command cannot be run. */
 static bool start_command(struct record *record, const sigset_t *mask)
 {
 	int error, failed[2];
 	bool ran;
 
-	/* Closed by a successful exec: then nothing comes out of it. */
+	/* A successful exec closes it; a failed one writes its error into it. */
 	if (pipe2(failed, O_CLOEXEC)) {
 		say("no pipe could be made: %s", strerror(errno));
 		record->code = 126;
 		return false;
 	}
-	/* What is typed at the terminal is for the command, whose end is then recorded. */
+	/* Signals of the terminal are for the command, whose end ends the recording. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	record->child = fork();
@@ -233,7 +239,7 @@ static bool start_command(struct record *record, const sigset_t *mask)
 	return false;
 }
 
-static void look_at_child(struct record *record)
+static void collect_child(struct record *record)
 {
 	int status;
 
@@ -248,40 +254,40 @@ static uint64_t earlier(uint64_t one, uint64_t two)
 	return one < two ? one : two;
 }
 
-/* Until the time is over, the command has ended, or a signal says so. */
+/* Returns when the time is over, when the command has ended, or after a signal. */
 static void wait_for_end(struct record *record, const sigset_t *signals)
 {
-	uint64_t now = clock_monotonic_ns(), rest;
+	uint64_t now = clock_monotonic_ns(), left;
 	uint64_t end = record->seconds ? now + record->seconds * SECOND_NS : UINT64_MAX;
-	uint64_t turn = record->rotate ? now + record->rotate * SECOND_NS : UINT64_MAX;
-	uint64_t wanted = now + KEEP_NS;
+	uint64_t rotate = record->rotate ? now + record->rotate * SECOND_NS : UINT64_MAX;
+	uint64_t keep = now + KEEP_NS;
 	struct timespec pause;
 	int signal;
 
 	while (now < end && !record->code) {
-		rest = earlier(earlier(end, turn), wanted) - now;
-		pause.tv_sec = (time_t)(rest / SECOND_NS);
-		pause.tv_nsec = (long)(rest % SECOND_NS);
+		left = earlier(earlier(end, rotate), keep) - now;
+		pause.tv_sec = (time_t)(left / SECOND_NS);
+		pause.tv_nsec = (long)(left % SECOND_NS);
 		signal = sigtimedwait(signals, NULL, &pause);
 		if (signal == SIGTERM && record->child)
 			kill(record->child, SIGTERM);
 		else if (signal == SIGINT || signal == SIGTERM)
 			break;
-		look_at_child(record);
+		collect_child(record);
 		if (record->command && !record->child)
 			break;
 		now = clock_monotonic_ns();
-		if (now >= turn && now < end) {
-			ask_for(record, "next");
-			turn += record->rotate * SECOND_NS;
-			/* Slept over, by a machine that was suspended: no catching up. */
+		if (now >= rotate && now < end) {
+			write_part(record, "next");
+			rotate += record->rotate * SECOND_NS;
+			/* A machine that was suspended skips parts. */
 			now = clock_monotonic_ns();
-			if (turn <= now)
-				turn = now + record->rotate * SECOND_NS;
+			if (rotate <= now)
+				rotate = now + record->rotate * SECOND_NS;
 		}
-		if (now >= wanted) {
-			tell_it_is_wanted(record);
-			wanted = now + KEEP_NS;
+		if (now >= keep) {
+			drop_part(record, "keep");
+			keep = now + KEEP_NS;
 		}
 	}
 }
@@ -302,20 +308,13 @@ static int run(struct record *record)
 		ran = start_command(record, &before);
 	if (ran)
 		wait_for_end(record, &signals);
-	/* Who is asked to end once more does so without writing. */
+	/* A second signal from here on ends habctl without writing. */
 	client_interrupted = 0;
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (ran && !record->code) {
-		ask_for(record, "stop");
-	} else {
-		struct answer answer;
-		char path[160];
-
-		snprintf(path, sizeof(path), "/v1/record/stop?format=folded&token=%s",
-			 record->token);
-		client_request(record->socket, true, path, 0, &answer);
-		answer_end(&answer);
-	}
+	if (ran && !record->code)
+		write_part(record, "stop");
+	else
+		drop_part(record, "stop");
 	return record->status ? record->status : record->code;
 }
 
@@ -339,90 +338,102 @@ static bool parse_size(const char *value, uint64_t *size)
 	return true;
 }
 
-static bool parse_one(struct record *record, int option, const char *value)
+static const struct argp_option table[] = {
+	{ "output", 'o', "FILE", 0,
+	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
+	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)" },
+	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds" },
+	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
+	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
+	{ 0 },
+};
+
+static bool parse_max_size(struct record *record, const char *value)
 {
-	switch (option) {
-	case 'o':
-		record->file = value;
+	if (parse_size(value, &record->max_size))
 		return true;
-	case 'd':
-		if (parse_number(value, 1, SECONDS_MAX, &record->seconds))
-			return true;
-		say("-d %s: it must be a whole number of seconds from 1 to %u", value, SECONDS_MAX);
-		return false;
-	case ROTATE:
-		if (parse_number(value, 1, SECONDS_MAX, &record->rotate))
-			return true;
-		say("--rotate %s: it must be a whole number of seconds from 1 to %u", value,
-		    SECONDS_MAX);
-		return false;
-	case MAX_SIZE:
-		if (parse_size(value, &record->max_size))
-			return true;
-		say("--max-size %s: it must be a number of bytes above 0, as 500000, 64K or 10M",
-		    value);
-		return false;
-	case MAX_FILES:
-		if (parse_number(value, 1, 1000000, &record->max_files))
-			return true;
-		say("--max-files %s: it must be a number from 1 to 1000000", value);
-		return false;
-	default:
-		return query_option(&record->query, option, value);
-	}
+	say("--max-size %s: it must be a number of bytes above 0, as 500000, 64K or 10M", value);
+	return false;
 }
 
-static bool parse(struct record *record, int argc, char **argv)
+/* What the options must be together. */
+static bool check(struct record *record)
 {
-	static const struct option names[] = {
-		{ "rotate", required_argument, NULL, ROTATE },
-		{ "max-size", required_argument, NULL, MAX_SIZE },
-		{ "max-files", required_argument, NULL, MAX_FILES },
-		QUERY_OPTIONS,
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "+d:o:", names, NULL)) != -1)
-		if (option == '?' || !parse_one(record, option, optarg))
-			return false;
-	record->command = optind < argc ? argv + optind : NULL;
 	if (!record->file || !*record->file) {
-		say("record: say where the profile goes with -o FILE");
+		say("record: give the file of the profile with -o FILE");
 		return false;
 	}
 	if (record->command && record->seconds) {
-		say("record: say how long, with either -d SECONDS or -- COMMAND");
+		say("record: give either -d SECONDS or -- COMMAND to say how long");
 		return false;
 	}
 	if (record->max_files && !record->rotate) {
-		say("record: --max-files is for recordings of several files: add --rotate SECONDS");
+		say("record: --max-files is for several files: add --rotate SECONDS");
 		return false;
 	}
-	return true;
+	return find_format(record);
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	struct record *record = state->input;
+
+	bool good = true;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &record->filter;
+		break;
+	case ARGP_KEY_ARG:
+		record->command = state->argv + state->next - 1;
+		state->next = state->argc;
+		break;
+	case ARGP_KEY_END:
+		good = check(record);
+		break;
+	case 'o':
+		record->file = value;
+		break;
+	case 'd':
+		good = arguments_number("-d", value, 1, SECONDS_MAX, &record->seconds);
+		break;
+	case ROTATE:
+		good = arguments_number("--rotate", value, 1, SECONDS_MAX, &record->rotate);
+		break;
+	case MAX_FILES:
+		good = arguments_number("--max-files", value, 1, 1000000, &record->max_files);
+		break;
+	case MAX_SIZE:
+		good = parse_max_size(record, value);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return arguments_result(good);
 }
 
 int habctl_record(const char *socket, int argc, char **argv)
 {
+	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp argp = {
+		table, parse, "-o FILE [-- COMMAND...]",
+		"Write a profile of the machine: of some seconds, of the time that COMMAND runs, or "
+		"until SIGINT or SIGTERM.",
+		children
+	};
 	struct record record = { .socket = socket, .output.fd = -1 };
 	int code = EXIT_USAGE;
 
-	if (!parse(&record, argc, argv)) {
-		say("see habctl --help");
-		return EXIT_USAGE;
-	}
-	if (!find_format(&record))
-		return EXIT_USAGE;
-	/* Before anything is recorded: whether there is a place for it. */
-	if (!output_open(&record.output, record.file))
+	arguments_parse(&argp, ARGP_IN_ORDER, argc, argv, &record);
+	/* A place that cannot be written fails here, before the recording. */
+	if (!output_file_open(&record.output, record.file))
 		return EXIT_USAGE;
 	if (record.rotate)
-		output_drop(&record.output);
-	if (!record.rotate || rotation_begin(&record.rotation, record.file, record.suffix,
-					     record.max_size, record.max_files))
+		output_file_drop(&record.output);
+	if (!record.rotate || numbered_files_begin(&record.files, record.file, record.suffix,
+						   record.max_size, record.max_files))
 		code = run(&record);
-	output_drop(&record.output);
-	rotation_end(&record.rotation);
+	output_file_drop(&record.output);
+	numbered_files_end(&record.files);
 	return code;
 }

@@ -1,64 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl report: what a recording says, or habd at this moment, or how two recordings differ.
+ * habctl report: shows a recording, the tables of habd at this moment, or the difference of two
+ * recordings. A recording is read without habd.
  *
- * Recordings are read without habd. What goes to standard output is only the report; what is to
- * be known of it, as the kinds of events that are not in it, goes to standard error.
+ * Standard output has only the report; remarks, as on the kinds of events that are left out, go to
+ * standard error.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/habctl/client.h"
-#include "daemon/habctl/output.h"
-#include "daemon/profile/profile_read.h"
-#include "daemon/habctl/query.h"
+#include "daemon/habctl/commands.h"
+#include "daemon/habctl/filter_options.h"
+#include "daemon/habctl/output_files.h"
 #include "daemon/habctl/report.h"
+#include "daemon/profile/profile_read.h"
+#include "daemon/shared/arguments.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/shared/util.h"
 
 #define LIMIT_DEFAULT 30
 
-enum { LIVE = 1, DIFF, BY, FORMAT, LIMIT };
+enum { LIVE = 256, DIFF, BY, FORMAT, LIMIT };
 
 struct request {
 	const char *socket;
-	struct query query;
+	struct filter_options filter;
 	bool live, diff;
-	uint64_t seconds; /* of what is live; 0: since habd was started */
+	uint64_t seconds; /* with --live; 0: since habd was started */
 	enum report_by by;
 	bool by_given;
 	const char *format;
 	uint64_t limit;
 	const char *output; /* NULL: standard output */
 	const char *files[2];
+	unsigned int nr_files;
 	bool has_errors;
 };
 
 static struct profile *read_live(struct request *request, const struct filter *filter)
 {
 	struct profile *profile = NULL;
-	struct text path = { 0 };
 	struct answer answer;
-	char why[400];
+	char why[400], *path;
+	size_t length;
+	FILE *url;
 
-	text_add(&path, "/v1/profile?format=pprof");
+	url = text_open(&path, &length);
+	fputs("/v1/profile?format=pprof", url);
 	if (request->seconds)
-		text_printf(&path, "&seconds=%" PRIu64, request->seconds);
-	query_text(&request->query, &path);
-	client_request(request->socket, false, path.data, (unsigned int)request->seconds, &answer);
-	text_end(&path);
+		fprintf(url, "&seconds=%" PRIu64, request->seconds);
+	filter_options_put(&request->filter, '&', url);
+	text_close(url);
+	client_request(request->socket, false, path, (unsigned int)request->seconds, &answer);
+	free(path);
 	if (answer.error) {
 		say("%s", answer.error);
 	} else {
-		profile = profile_read(answer.body.data, answer.body.length, filter,
-				       &request->has_errors, why, sizeof(why));
+		profile = profile_read(answer.body, answer.length, filter, &request->has_errors,
+				       why, sizeof(why));
 		if (!profile)
 			say("the answer of habd: %s", why);
 	}
-	/* The file does not tell of what is not in it. */
+	/* The headers have what the profile itself has not. */
 	if (profile && answer.other_events)
 		say("there are other events: %s (--event)", answer.other_events);
 	if (profile)
@@ -81,29 +86,27 @@ static struct profile *read_one(struct request *request, const struct filter *fi
 		return NULL;
 	}
 	request->has_errors &= has_errors;
-	filter_kinds_text(profile->other_kinds, kinds, sizeof(kinds));
+	kinds_text(profile->other_kinds, kinds, sizeof(kinds));
 	if (*kinds)
 		say("%s: there are other events in it: %s (--event)", path, kinds);
 	return profile;
 }
 
-/* What stands above the table. */
-static void add_title(const struct profile *profile, const char *name, struct text *out)
+static void add_title(const struct profile *profile, const char *name, FILE *out)
 {
 	char kinds[64], human[32];
 
-	filter_kinds_text(profile->kinds, kinds, sizeof(kinds));
-	text_printf(out, "%s: events: %s; %.1f s, %" PRIu64 " samples", name, kinds,
-		    (double)profile->duration_ns / 1e9, profile->total.samples);
+	kinds_text(profile->kinds, kinds, sizeof(kinds));
+	fprintf(out, "%s: events: %s; %.1f s, %" PRIu64 " samples", name, kinds,
+		(double)profile->duration_ns / 1e9, profile->total.samples);
 	/* Of several kinds there is no sum. */
 	human_bytes(profile->total.estimate, human, sizeof(human));
 	if (!(profile->kinds & (profile->kinds - 1)))
-		text_printf(out, " that stand for %s", human);
-	text_add(out, "\n");
+		fprintf(out, " that stand for %s", human);
+	fputs("\n", out);
 }
 
-static void add_table(const struct request *request, struct profile *const *profiles,
-		      struct text *out)
+static void add_table(const struct request *request, struct profile *const *profiles, FILE *out)
 {
 	const char *first = request->live ? "habd" : request->files[0];
 	struct report report;
@@ -112,7 +115,7 @@ static void add_table(const struct request *request, struct profile *const *prof
 	add_title(profiles[0], first, out);
 	if (profiles[1])
 		add_title(profiles[1], request->files[1], out);
-	text_add(out, "\n");
+	fputs("\n", out);
 	if (profiles[1])
 		report_table_diff(&report, (unsigned int)request->limit, request->has_errors, out);
 	else
@@ -120,7 +123,7 @@ static void add_table(const struct request *request, struct profile *const *prof
 	report_end(&report);
 }
 
-static void add_diff_folded(struct profile *const *profiles, struct text *out)
+static void add_diff_folded(struct profile *const *profiles, FILE *out)
 {
 	struct report report;
 
@@ -129,8 +132,7 @@ static void add_diff_folded(struct profile *const *profiles, struct text *out)
 	report_end(&report);
 }
 
-static void write_report(const struct request *request, struct profile *const *profiles,
-			 struct text *out)
+static void write_report(const struct request *request, struct profile *const *profiles, FILE *out)
 {
 	if (!strcmp(request->format, "table"))
 		add_table(request, profiles, out);
@@ -144,142 +146,178 @@ static void write_report(const struct request *request, struct profile *const *p
 		profile_write_html(profiles[0], out);
 }
 
-static int put_out(const struct request *request, const struct text *out)
+static int put_out(const struct request *request, const char *data, size_t length)
 {
-	struct output output;
+	struct output_file output;
 
-	if (!request->output) {
-		fwrite(out->data, 1, out->length, stdout);
-		return output_flush("the report") ? 0 : EXIT_FAILED;
-	}
-	if (!output_open(&output, request->output))
+	if (!request->output)
+		return fwrite(data, 1, length, stdout) == length ? 0 : EXIT_FAILED;
+	if (!output_file_open(&output, request->output))
 		return EXIT_USAGE;
-	return output_keep(&output, out->data, out->length) ? 0 : EXIT_FAILED;
+	return output_file_write(&output, data, length) ? 0 : EXIT_FAILED;
+}
+
+static bool read_all(struct request *request, const struct filter *filter,
+		     struct profile *profiles[2])
+{
+	request->has_errors = true;
+	profiles[0] = request->live ? read_live(request, filter) : read_one(request, filter, 0);
+	if (profiles[0] && request->diff)
+		profiles[1] = read_one(request, filter, 1);
+	return profiles[0] && (profiles[1] || !request->diff);
+}
+
+static void say_remarks(const struct request *request, const struct filter *filter,
+			const struct profile *profile)
+{
+	if (!request->has_errors)
+		say("this recording has no standard errors: an older habd wrote it");
+	if (filter_selects(filter) && profile->folded)
+		say("%" PRIu64 " samples are in \"[other stacks]\", which no filter selects: start "
+		    "habd with more --stacks",
+		    profile->folded);
+	if (!profile->total.samples && !request->diff)
+		say("no samples match");
 }
 
 static int report(struct request *request, const struct filter *filter)
 {
 	struct profile *profiles[2] = { NULL, NULL };
-	struct text out = { 0 };
 	int code = EXIT_FAILED;
+	size_t length;
+	FILE *out;
+	char *data;
 
-	request->has_errors = true;
-	profiles[0] = request->live ? read_live(request, filter) : read_one(request, filter, 0);
-	if (profiles[0] && request->diff)
-		profiles[1] = read_one(request, filter, 1);
-	if (!profiles[0] || (request->diff && !profiles[1]))
-		goto end;
-	if (!request->has_errors)
-		say("this recording does not tell how sure it is: an older habd wrote it");
-	if (filter_narrows(filter) && profiles[0]->folded)
-		say("%" PRIu64 " samples are in \"[other stacks]\", into which no filter can look: "
-		    "start habd with more --stacks",
-		    profiles[0]->folded);
-	if (!profiles[0]->total.samples && !request->diff)
-		say("no samples match");
-	write_report(request, profiles, &out);
-	code = put_out(request, &out);
-end:
-	text_end(&out);
+	if (read_all(request, filter, profiles)) {
+		say_remarks(request, filter, profiles[0]);
+		out = text_open(&data, &length);
+		write_report(request, profiles, out);
+		text_close(out);
+		code = put_out(request, data, length);
+		free(data);
+	}
 	profile_free(profiles[0]);
 	profile_free(profiles[1]);
 	return code;
 }
 
-static bool parse_one(struct request *request, int option, const char *value)
+static const struct argp_option table[] = {
+	{ "live", LIVE, NULL, 0, "of habd's tables instead of a file" },
+	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)" },
+	{ "diff", DIFF, NULL, 0, "the difference of two files" },
+	{ "by", BY, "WHAT", 0, "site (default), stack, process, comm, heap, tag or cgroup" },
+	{ "format", FORMAT, "FORMAT", 0, "table (default), folded, svg or html" },
+	{ "limit", LIMIT, "ROWS", 0, "at most so many rows of each kind (default 30; 0: all)" },
+	{ "output", 'o', "OUTPUT", 0, "write the report into a file" },
+	{ 0 },
+};
+
+static bool parse_by(struct request *request, const char *value)
 {
-	switch (option) {
-	case LIVE:
-		request->live = true;
-		return true;
-	case DIFF:
-		request->diff = true;
-		return true;
-	case 'o':
-		request->output = value;
-		return *value;
-	case 'd':
-		if (parse_number(value, 1, 3600, &request->seconds))
-			return true;
-		say("-d %s: it must be a whole number of seconds from 1 to 3600", value);
-		return false;
-	case BY:
-		request->by = report_by(value);
-		request->by_given = true;
-		if (request->by != BY_NOTHINGS)
-			return true;
+	request->by = report_by(value);
+	request->by_given = true;
+	if (request->by == REPORT_BYS)
 		say("--by %s: it must be site, stack, process, comm, heap, tag or cgroup", value);
-		return false;
-	case FORMAT:
-		request->format = value;
-		if (!strcmp(value, "table") || !strcmp(value, "folded") || !strcmp(value, "svg") ||
-		    !strcmp(value, "html"))
-			return true;
-		say("--format %s: it must be table, folded, svg or html", value);
-		return false;
-	case LIMIT:
-		if (parse_number(value, 0, UINT32_MAX, &request->limit))
-			return true;
-		say("--limit %s: it must be a number of rows; 0 shows all", value);
-		return false;
-	default:
-		return query_option(&request->query, option, value);
-	}
+	return request->by != REPORT_BYS;
 }
 
-static bool parse(struct request *request, int argc, char **argv)
+static bool parse_format(struct request *request, const char *value)
 {
-	static const struct option names[] = {
-		{ "live", no_argument, NULL, LIVE },
-		{ "diff", no_argument, NULL, DIFF },
-		{ "by", required_argument, NULL, BY },
-		{ "format", required_argument, NULL, FORMAT },
-		{ "limit", required_argument, NULL, LIMIT },
-		QUERY_OPTIONS,
-		{ NULL, 0, NULL, 0 },
-	};
-	int option, wanted;
+	request->format = value;
+	if (!strcmp(value, "table") || !strcmp(value, "folded") || !strcmp(value, "svg") ||
+	    !strcmp(value, "html"))
+		return true;
+	say("--format %s: it must be table, folded, svg or html", value);
+	return false;
+}
 
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "d:o:", names, NULL)) != -1)
-		if (option == '?' || !parse_one(request, option, optarg))
-			return false;
-	wanted = request->live ? 0 : request->diff ? 2 : 1;
-	if (argc - optind != wanted || (request->live && request->diff)) {
+/* What the arguments must be together. */
+static bool check(const struct request *request)
+{
+	bool table_format = !strcmp(request->format, "table");
+
+	if (request->nr_files != (request->live ? 0 :
+				  request->diff ? 2 :
+						  1) ||
+	    (request->live && request->diff)) {
 		say("report: give one FILE.pb.gz, or --live, or --diff OLD.pb.gz NEW.pb.gz");
 		return false;
 	}
 	if (request->seconds && !request->live) {
-		say("report: -d is for --live: a file has the seconds it has");
+		say("report: -d is for --live: the time of a file is in the file");
 		return false;
 	}
-	if (request->by_given && strcmp(request->format, "table") != 0) {
+	if (request->by_given && !table_format) {
 		say("report: --by is for tables: %s has all stacks", request->format);
 		return false;
 	}
-	if (request->diff && strcmp(request->format, "table") != 0 &&
-	    strcmp(request->format, "folded") != 0) {
-		say("report: a difference is a table or folded, which other tools draw");
+	if (request->diff && !table_format && strcmp(request->format, "folded") != 0) {
+		say("report: a difference is a table, or folded, which other tools draw");
 		return false;
 	}
-	request->files[0] = argv[optind];
-	request->files[1] = wanted == 2 ? argv[optind + 1] : NULL;
 	return true;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	struct request *request = state->input;
+
+	bool good = true;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &request->filter;
+		break;
+	case ARGP_KEY_ARG:
+		if (request->nr_files < ARRAY_SIZE(request->files))
+			request->files[request->nr_files] = value;
+		request->nr_files++;
+		break;
+	case ARGP_KEY_END:
+		good = check(request);
+		break;
+	case LIVE:
+		request->live = true;
+		break;
+	case DIFF:
+		request->diff = true;
+		break;
+	case 'o':
+		request->output = value;
+		break;
+	case 'd':
+		good = arguments_number("-d", value, 1, 3600, &request->seconds);
+		break;
+	case BY:
+		good = parse_by(request, value);
+		break;
+	case FORMAT:
+		good = parse_format(request, value);
+		break;
+	case LIMIT:
+		good = arguments_number("--limit", value, 0, UINT32_MAX, &request->limit);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return arguments_result(good);
 }
 
 int habctl_report(const char *socket, int argc, char **argv)
 {
+	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp argp = { table, parse,
+					  "FILE.pb.gz\n--live\n--diff OLD.pb.gz NEW.pb.gz",
+					  "Show a recording, with the interval of each estimate.",
+					  children };
 	struct request request = {
 		.socket = socket, .format = "table", .by = BY_SITE, .limit = LIMIT_DEFAULT
 	};
 	struct filter filter;
 	int code;
 
-	if (!parse(&request, argc, argv)) {
-		say("see habctl --help");
-		return EXIT_USAGE;
-	}
-	if (!query_filter(&request.query, &filter))
+	arguments_parse(&argp, 0, argc, argv, &request);
+	if (!filter_options_filter(&request.filter, &filter))
 		return EXIT_USAGE;
 	code = report(&request, &filter);
 	filter_end(&filter);

@@ -1,66 +1,156 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl status: what works, and what to do about what does not. Works without
- * habd too: then it shows what can be seen of the module from here.
+ * habctl status: what works, and what to do about what does not. Without habd it shows what this
+ * user can see.
  *
- * The hard case is that habd and this user see different things: habd is root, mostly. What is
- * of this user (the backend, the device, rseq) is looked at here, the rest is asked of habd.
+ * The hard case: habd mostly runs as root, and sees what this user does not. So the state of this
+ * user (the backend of a heap, the device, rseq) is looked up here, the rest is requested of habd.
+ * Programs in a container, or with a GLIBC_TUNABLES of their own, may see something else again.
  */
-#include <getopt.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "daemon/habctl/client.h"
-#include "daemon/habctl/host_state.h"
+#include "daemon/habctl/commands.h"
+#include "daemon/shared/arguments.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/habctl/output.h"
+#include "daemon/shared/util.h"
+#include "lib/hab.h"
+
+struct host {
+	struct utsname kernel;
+	bool kernel_rseq;	/* the kernel has restartable sequences */
+	int device_error;	/* of opening /dev/hab; 0: this user may use it */
+	char lockdown[32];	/* "" if the kernel does not say */
+	bool may_trace;		/* this process has the capabilities that habd needs */
+	char backend[16];	/* of a heap of this user */
+	char reason[200];	/* of that backend */
+	char domains[128];	/* "" if the module shows none */
+	char rate[MODULE_TEXT]; /* "" if there is no module */
+};
+
+/* The kernel refuses a wrong argument, with ENOSYS only if the call is unknown. */
+static bool kernel_has_rseq(void)
+{
+	return syscall(SYS_rseq, NULL, 0u, -1, 0u) == 0 || errno != ENOSYS;
+}
+
+static void read_lockdown(struct host *host)
+{
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+
+	/* "none [integrity] confidentiality" */
+	if (file && fscanf(file, "%*[^[][%31[a-z]", host->lockdown) != 1 &&
+	    fseek(file, 0, SEEK_SET) == 0 && fscanf(file, "[%31[a-z]", host->lockdown) != 1)
+		*host->lockdown = 0;
+	if (file)
+		fclose(file);
+}
+
+static bool may_trace(void)
+{
+	unsigned long long needed = 1ull << CAP_BPF | 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
+	FILE *file = fopen("/proc/self/status", "re");
+	unsigned long long has = 0;
+	char line[256];
+
+	if (!file)
+		return false;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "CapEff: %llx", &has) == 1)
+			break;
+	fclose(file);
+	return (has & needed) == needed;
+}
+
+static int open_device(void)
+{
+	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+/* The library decides on the backend: a heap is made for its answer. */
+static void find_backend(struct host *host)
+{
+	struct hab_heap *heap;
+	int error = hab_heap_create(&heap, NULL);
+
+	snprintf(host->backend, sizeof(host->backend), "%s",
+		 error ? "none" : hab_heap_backend(heap));
+	snprintf(host->reason, sizeof(host->reason), "%s",
+		 error ? strerror(-error) : hab_heap_backend_reason(heap));
+	if (!error)
+		hab_heap_destroy(heap);
+}
+
+static void read_host(struct host *host)
+{
+	memset(host, 0, sizeof(*host));
+	uname(&host->kernel);
+	host->kernel_rseq = kernel_has_rseq();
+	host->device_error = open_device();
+	host->may_trace = may_trace();
+	read_lockdown(host);
+	module_domains_read(host->domains, sizeof(host->domains));
+	if (module_rate_read(host->rate))
+		*host->rate = 0;
+	find_backend(host);
+}
 
 static const char *yes_no(bool value)
 {
 	return value ? "yes" : "no";
 }
 
-static void show_module(const struct module_state *state)
+static void show_module(const struct host *host, const struct module_state *module)
 {
-	struct utsname kernel;
-	char domains[128], rate[MODULE_TEXT];
-
-	uname(&kernel);
-	printf("kernel      %s, BTF: %s\n", kernel.release, yes_no(state->kernel_btf));
-	if (!state->loaded && !state->device) {
+	printf("kernel      %s, BTF: %s\n", host->kernel.release, yes_no(module->kernel_btf));
+	if (!module->loaded && !module->device) {
 		printf("module      not loaded\n");
 		return;
 	}
-	printf("module      loaded, version %s, ABI ", *state->version ? state->version : "?");
-	if (state->abi)
-		printf("%u", state->abi);
+	printf("module      loaded, version %s, ABI ", *module->version ? module->version : "?");
+	if (module->abi)
+		printf("%u", module->abi);
 	else
-		printf("? (/dev/hab cannot be asked)");
-	printf(", BTF: %s\n", yes_no(state->module_btf));
-	if (state->known[MODULE_REFILLS] && state->known[MODULE_REFILL_BYTES])
-		printf("refills     %llu, %llu bytes, since the module was loaded\n",
-		       (unsigned long long)state->value[MODULE_REFILLS],
-		       (unsigned long long)state->value[MODULE_REFILL_BYTES]);
-	if (state->known[MODULE_HEAPS])
-		printf("heaps       %llu\n", (unsigned long long)state->value[MODULE_HEAPS]);
-	module_domains_read(domains, sizeof(domains));
-	if (*domains)
-		printf("domains     %s\n", domains);
-	if (!module_rate_read(rate))
-		printf("rate limit  %s\n", rate);
+		printf("? (/dev/hab gives no answer)");
+	printf(", BTF: %s\n", yes_no(module->module_btf));
+	if (module->known[MODULE_REFILLS] && module->known[MODULE_REFILL_BYTES])
+		printf("refills     %" PRIu64 ", %" PRIu64 " bytes, since the module was loaded\n",
+		       module->value[MODULE_REFILLS], module->value[MODULE_REFILL_BYTES]);
+	if (module->known[MODULE_HEAPS])
+		printf("heaps       %" PRIu64 "\n", module->value[MODULE_HEAPS]);
+	if (*host->domains)
+		printf("domains     %s\n", host->domains);
+	if (*host->rate)
+		printf("rate limit  %s\n", host->rate);
 }
 
-static unsigned long long integer(const json_t *object, const char *key)
+static void show_host(const struct host *host)
 {
-	return (unsigned long long)json_integer_value(json_object_get(object, key));
-}
-
-static const char *string(const json_t *object, const char *key)
-{
-	const char *value = json_string_value(json_object_get(object, key));
-
-	return value ? value : "?";
+	printf("backend     %s (%s)\n", host->backend, host->reason);
+	printf("rseq        kernel: %s, registered by the C library: %s", yes_no(host->kernel_rseq),
+	       yes_no(__rseq_size));
+	if (__rseq_size)
+		printf(" (%u bytes)", __rseq_size);
+	printf("\nprivileges  /dev/hab: %s; to start habd: %s\n",
+	       host->device_error ? strerror(host->device_error) : "may be used",
+	       host->may_trace ? "enough" :
+				 "not enough (habd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN)");
+	if (*host->lockdown)
+		printf("lockdown    %s\n", host->lockdown);
 }
 
 static void show_habd(const json_t *status, const char *socket)
@@ -68,184 +158,187 @@ static void show_habd(const json_t *status, const char *socket)
 	const json_t *totals = json_object_get(status, "totals");
 	char human[32];
 
-	printf("habd        version %s, pid %llu, up %.0f s, at %s", string(status, "version"),
-	       integer(status, "pid"), json_number_value(json_object_get(status, "uptime_seconds")),
-	       socket);
-	if (integer(status, "listen_port"))
-		printf(" and %s port %llu", string(status, "listen_address"),
-		       integer(status, "listen_port"));
-	if (*string(status, "feed_about"))
-		printf("\nfollows     %s", string(status, "feed_about"));
-	printf("\nsamples     %.1f/s; kept %llu, throttled %llu\n",
-	       json_number_value(json_object_get(totals, "sampled_per_second")),
-	       integer(totals, "sampled"), integer(totals, "throttled"));
-	printf("lost        %llu (ring full %llu, recursion %llu)\n", integer(totals, "lost"),
-	       integer(totals, "lost_ring_full"), integer(totals, "lost_recursion"));
-	human_bytes(integer(totals, "missed_refill_bytes"), human, sizeof(human));
-	printf("missed      %llu refills, %s, while no habd read; samples %llu\n",
-	       integer(totals, "missed_refills"), human, integer(totals, "missed_samples"));
-	printf("stacks      %llu; unwound by the thread %llu, by the kernel %llu\n",
-	       integer(status, "stacks"), integer(status, "stacks_from_threads"),
-	       integer(status, "stacks_from_kernel"));
+	printf("habd        version %s, pid %" PRIu64 ", up %.0f s, at %s",
+	       json_get_string(status, "version"), json_get_integer(status, "pid"),
+	       json_get_real(status, "uptime_seconds"), socket);
+	if (json_get_integer(status, "listen_port"))
+		printf(" and %s port %" PRIu64 "", json_get_string(status, "listen_address"),
+		       json_get_integer(status, "listen_port"));
+	if (*json_get_string(status, "feed_about"))
+		printf("\nfollows     %s", json_get_string(status, "feed_about"));
+	printf("\nsamples     %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
+	       json_get_real(totals, "sampled_per_second"), json_get_integer(totals, "sampled"),
+	       json_get_integer(totals, "throttled"));
+	printf("lost        %" PRIu64 " (ring full %" PRIu64 ", recursion %" PRIu64 ")\n",
+	       json_get_integer(totals, "lost"), json_get_integer(totals, "lost_ring_full"),
+	       json_get_integer(totals, "lost_recursion"));
+	human_bytes(json_get_integer(totals, "missed_refill_bytes"), human, sizeof(human));
+	printf("missed      %" PRIu64 " refills, %s, while no habd read; samples %" PRIu64 "\n",
+	       json_get_integer(totals, "missed_refills"), human,
+	       json_get_integer(totals, "missed_samples"));
+	printf("stacks      %" PRIu64 "; unwound by the thread %" PRIu64 ", by the kernel %" PRIu64
+	       "\n",
+	       json_get_integer(status, "stacks"), json_get_integer(status, "stacks_from_threads"),
+	       json_get_integer(status, "stacks_from_kernel"));
 }
 
-static void show_host(const struct host_state *host)
+static void add_problem(void *array, const char *what, const char *next)
 {
-	printf("backend     %s%s%s%s\n", host->backend, *host->why ? " (" : "", host->why,
-	       *host->why ? ")" : "");
-	printf("rseq        kernel: %s, registered by the C library: %s", yes_no(host->kernel_rseq),
-	       yes_no(host->libc_rseq));
-	if (host->libc_rseq)
-		printf(" (%u bytes)", host->rseq_size);
-	printf("\nprivileges  /dev/hab: %s; to start habd: %s\n",
-	       host->device_error ? strerror(host->device_error) : "may be used",
-	       host->may_trace ? "enough" :
-				 "not enough (CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN are needed)");
-	if (*host->lockdown)
-		printf("lockdown    %s\n", host->lockdown);
+	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
 }
 
-static void show_problem(const char *what, const char *next)
+static void add_host_problems(json_t *array, const struct host *host)
 {
-	printf("problem     %s\n  next      %s\n", what, next);
+	if (host->device_error == EACCES || host->device_error == EPERM)
+		add_problem(array, "you may not use /dev/hab",
+			    "join the group that owns it (`ls -l /dev/hab`): until then your "
+			    "programs have heaps of the process backend, and no telemetry of the "
+			    "kernel");
+	if (!host->kernel_rseq)
+		add_problem(array,
+			    "the kernel has no restartable sequences, or a filter of system calls "
+			    "refuses them",
+			    "boot a kernel with CONFIG_RSEQ=y, or allow rseq in the container's "
+			    "seccomp profile: without it each take is an atomic");
+	else if (!__rseq_size)
+		add_problem(array, "the C library has not registered restartable sequences",
+			    "libhab registers its threads itself; see whether GLIBC_TUNABLES turns "
+			    "glibc.pthread.rseq off");
+	if (!strcmp(host->lockdown, "confidentiality"))
+		add_problem(
+			array,
+			"the kernel is locked down for confidentiality: BPF may not read stacks",
+			"habd cannot run; start the kernel with lockdown=integrity at most");
 }
 
-static json_t *module_json(const struct module_state *state)
-{
-	char domains[128], rate[MODULE_TEXT];
-	json_t *object = json_object();
-
-	json_object_set_new(object, "loaded", json_boolean(state->loaded || state->device));
-	json_object_set_new(object, "version", json_string(state->version));
-	json_object_set_new(object, "abi", json_integer(state->abi));
-	json_object_set_new(object, "btf", json_boolean(state->module_btf));
-	if (state->known[MODULE_REFILLS])
-		json_object_set_new(object, "refills",
-				    json_integer((json_int_t)state->value[MODULE_REFILLS]));
-	if (state->known[MODULE_REFILL_BYTES])
-		json_object_set_new(object, "refill_bytes",
-				    json_integer((json_int_t)state->value[MODULE_REFILL_BYTES]));
-	if (state->known[MODULE_HEAPS])
-		json_object_set_new(object, "heaps",
-				    json_integer((json_int_t)state->value[MODULE_HEAPS]));
-	module_domains_read(domains, sizeof(domains));
-	json_object_set_new(object, "domains", json_string(domains));
-	if (!module_rate_read(rate))
-		json_object_set_new(object, "rate", json_string(rate));
-	return object;
-}
-
-static json_t *host_json(const struct host_state *host, const struct module_state *module)
-{
-	json_t *object = json_object();
-	struct utsname kernel;
-
-	uname(&kernel);
-	json_object_set_new(object, "kernel", json_string(kernel.release));
-	json_object_set_new(object, "kernel_btf", json_boolean(module->kernel_btf));
-	json_object_set_new(object, "kernel_rseq", json_boolean(host->kernel_rseq));
-	json_object_set_new(object, "libc_rseq", json_boolean(host->libc_rseq));
-	json_object_set_new(object, "rseq_size", json_integer(host->rseq_size));
-	json_object_set_new(object, "backend", json_string(host->backend));
-	json_object_set_new(object, "backend_why", json_string(host->why));
-	json_object_set_new(object, "device_usable", json_boolean(!host->device_error));
-	json_object_set_new(object, "may_start_habd", json_boolean(host->may_trace));
-	json_object_set_new(object, "lockdown", json_string(host->lockdown));
-	return object;
-}
-
-static int show_json(const struct host_state *host, const struct module_state *module, json_t *habd,
-		     const char *error, json_t *problems)
-{
-	json_t *object = json_object();
-	json_object_set_new(object, "host", host_json(host, module));
-	json_object_set_new(object, "module", module_json(module));
-	json_object_set(object, "habd", habd ? habd : json_null());
-	if (error)
-		json_object_set_new(object, "habd_error", json_string(error));
-	json_object_set(object, "problems", problems);
-	json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(object);
-	return output_flush("the status") ? 0 : EXIT_FAILED;
-}
-
-static void add_problems(json_t *array, const struct problem *problems, unsigned int count)
-{
-	unsigned int i;
-
-	for (i = 0; i < count; i++)
-		json_array_append_new(array, json_pack("{s:s, s:s}", "what", problems[i].what,
-						       "next", problems[i].next));
-}
-
-/* What habd says is wrong, or what can be seen from here, and what is of this user alone. */
-static json_t *all_problems(const struct host_state *host, const struct module_state *module,
+/* The problems that habd reports, or those of the module, and those of this user. */
+static json_t *all_problems(const struct host *host, const struct module_state *module,
 			    const json_t *habd)
 {
-	struct problem problems[16];
 	json_t *array = json_array();
-	unsigned int count = 0;
 
 	if (habd)
 		json_array_extend(array, json_object_get(habd, "problems"));
 	else
-		count = module_problems(module, problems, ARRAY_SIZE(problems));
-	count = host_problems(host, problems, count, ARRAY_SIZE(problems));
-	add_problems(array, problems, count);
+		module_problems(module, add_problem, array);
+	add_host_problems(array, host);
 	return array;
 }
 
-static int show(const struct host_state *host, const struct module_state *module,
-		const json_t *habd, const char *socket, const struct answer *answer,
-		const json_t *problems)
+static void put_number(json_t *object, const char *key, const struct module_state *module,
+		       enum module_file file)
+{
+	if (module->known[file])
+		json_object_set_new(object, key, json_integer((json_int_t)module->value[file]));
+}
+
+static json_t *module_json(const struct host *host, const struct module_state *module)
+{
+	json_t *object;
+
+	/* clang-format off */
+	object = json_pack("{sb ss sI sb ss}",
+		"loaded", module->loaded || module->device,
+		"version", module->version,
+		"abi", (json_int_t)module->abi,
+		"btf", module->module_btf,
+		"domains", host->domains);
+	/* clang-format on */
+	put_number(object, "refills", module, MODULE_REFILLS);
+	put_number(object, "refill_bytes", module, MODULE_REFILL_BYTES);
+	put_number(object, "heaps", module, MODULE_HEAPS);
+	if (*host->rate)
+		json_object_set_new(object, "rate", json_string(host->rate));
+	return object;
+}
+
+static json_t *host_json(const struct host *host, const struct module_state *module)
+{
+	/* clang-format off */
+	return json_pack("{ss sb sb sb sI ss ss sb sb ss}",
+		"kernel", host->kernel.release,
+		"kernel_btf", module->kernel_btf,
+		"kernel_rseq", host->kernel_rseq,
+		"libc_rseq", __rseq_size > 0,
+		"rseq_size", (json_int_t)__rseq_size,
+		"backend", host->backend,
+		"backend_why", host->reason,
+		"device_usable", !host->device_error,
+		"may_start_habd", host->may_trace,
+		"lockdown", host->lockdown);
+	/* clang-format on */
+}
+
+static void show_json(const struct host *host, const struct module_state *module, json_t *habd,
+		      const char *error, json_t *problems)
+{
+	json_t *object = json_pack("{so so sO sO}", "host", host_json(host, module), "module",
+				   module_json(host, module), "habd", habd ? habd : json_null(),
+				   "problems", problems);
+
+	if (error)
+		json_object_set_new(object, "habd_error", json_string(error));
+	json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+	putchar('\n');
+	json_decref(object);
+}
+
+static void show(const struct host *host, const struct module_state *module, const json_t *habd,
+		 const char *socket, const struct answer *answer, const json_t *problems)
 {
 	const json_t *problem;
 	size_t index;
-	bool good;
 
-	show_module(module);
+	show_module(host, module);
 	show_host(host);
 	if (habd)
 		show_habd(habd, socket);
 	else
-		printf("habd        %s\n", answer->nobody ? "not running" : "does not answer");
+		printf("habd        %s\n", answer->not_running ? "not running" : "does not answer");
 	json_array_foreach(problems, index, problem)
-		show_problem(string(problem, "what"), string(problem, "next"));
-	good = output_flush("the status");
+		printf("problem     %s\n  next      %s\n", json_get_string(problem, "what"),
+		       json_get_string(problem, "next"));
 	if (!habd)
 		say("%s", answer->error);
-	return good ? 0 : EXIT_FAILED;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	(void)value;
+	if (key != 'j')
+		return ARGP_ERR_UNKNOWN;
+	*(bool *)state->input = true;
+	return 0;
 }
 
 int habctl_status(const char *socket, int argc, char **argv)
 {
-	static const struct option names[] = { { "json", no_argument, NULL, 'j' },
-					       { NULL, 0, NULL, 0 } };
+	static const struct argp_option table[] = {
+		{ "json", 'j', NULL, 0, "write one JSON object" },
+		{ 0 },
+	};
+	static const struct argp argp = {
+		.options = table,
+		.parser = parse,
+		.doc = "Show what works, and what to do about what does not.",
+	};
 	struct module_state module;
-	struct host_state host;
 	json_t *habd, *problems;
 	struct answer answer;
+	struct host host;
 	bool json = false;
-	int option, code;
 
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "", names, NULL)) == 'j')
-		json = true;
-	if (option != -1 || optind < argc) {
-		say("status: it takes --json and nothing else; see habctl --help");
-		return EXIT_USAGE;
-	}
+	arguments_parse(&argp, 0, argc, argv, &json);
 	module_state_read(&module);
-	host_state_read(&host, &module);
+	read_host(&host);
 	habd = client_json(socket, "/v1/status", &answer);
 	problems = all_problems(&host, &module, habd);
-	code = json ? show_json(&host, &module, habd, answer.error, problems) :
-		      show(&host, &module, habd, socket, &answer, problems);
-	if (!habd)
-		code = EXIT_FAILED;
+	if (json)
+		show_json(&host, &module, habd, answer.error, problems);
+	else
+		show(&host, &module, habd, socket, &answer, problems);
 	json_decref(problems);
 	json_decref(habd);
 	answer_end(&answer);
-	return code;
+	return habd ? 0 : EXIT_FAILED;
 }

@@ -1,48 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl top: who allocates now. What is shown is the same on the live screen
- * and in plain text: lines made of what habd answers.
+ * habctl top: the processes and sites that allocate now, on a live screen or as plain text. Both
+ * show the same lines.
  */
-#include <getopt.h>
-#include <stdio.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <ncurses.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/habctl/client.h"
-#include "daemon/habctl/output.h"
+#include "daemon/habctl/commands.h"
+#include "daemon/habctl/filter_options.h"
+#include "daemon/shared/arguments.h"
+#include "daemon/shared/util.h"
 
-#define HEADER_LINES 6u
+#define HEADER_LINES  6u
+#define BATCH_COLUMNS 200u
 
-static uint64_t integer(const json_t *object, const char *key)
+struct top {
+	const char *socket;
+	char *path; /* of the request */
+	bool batch;
+	uint64_t count; /* 0: no end */
+	uint64_t interval;
+	struct filter_options filter;
+};
+
+/* Writes the lines, each cut to so many columns; names are UTF-8 and are cut between characters. */
+static void put_cut(const char *lines, unsigned int columns, FILE *out)
 {
-	return (uint64_t)json_integer_value(json_object_get(object, key));
-}
-
-static double real(const json_t *object, const char *key)
-{
-	return json_number_value(json_object_get(object, key));
-}
-
-static const char *string(const json_t *object, const char *key)
-{
-	const char *value = json_string_value(json_object_get(object, key));
-
-	return value ? value : "";
-}
-
-/* One line of at most so many columns; names are UTF-8 and are cut between characters. */
-static void add_line(struct text *out, unsigned int columns, const struct text *line)
-{
-	const char *at = line->data;
 	unsigned int column = 0;
 
-	for (; *at; at++) {
-		if (((unsigned char)*at & 0xc0) != 0x80 && column++ == columns)
-			break;
-		text_bytes(out, at, 1);
+	for (; *lines; lines++) {
+		if (*lines == '\n')
+			column = 0;
+		else if (((unsigned char)*lines & 0xc0) != 0x80)
+			column++;
+		if (column <= columns)
+			fputc(*lines, out);
 	}
-	text_add(out, "\n");
 }
 
 static void human_rate(double bytes, char *out, size_t size)
@@ -53,217 +51,280 @@ static void human_rate(double bytes, char *out, size_t size)
 	snprintf(out, size, "%s/s", human);
 }
 
-static void header(const json_t *top, unsigned int columns, struct text *out)
+static void header(const json_t *top, FILE *out)
 {
 	const json_t *totals = json_object_get(top, "totals");
 	const json_t *exited = json_object_get(top, "exited");
-	struct text line = { 0 };
 	char bytes[32], speed[40];
 
-	human_bytes(integer(totals, "refill_bytes"), bytes, sizeof(bytes));
-	human_rate(real(totals, "bytes_per_second"), speed, sizeof(speed));
-	text_printf(&line, "hab  refills %llu, %s  now %.0f/s, %s",
-		    (unsigned long long)integer(totals, "refills"), bytes,
-		    real(totals, "refills_per_second"), speed);
-	add_line(out, columns, &line);
-	text_end(&line);
+	human_bytes(json_get_integer(totals, "refill_bytes"), bytes, sizeof(bytes));
+	human_rate(json_get_real(totals, "bytes_per_second"), speed, sizeof(speed));
+	fprintf(out, "hab  refills %" PRIu64 ", %s  now %.0f/s, %s\n",
+		json_get_integer(totals, "refills"), bytes,
+		json_get_real(totals, "refills_per_second"), speed);
 	if (json_object_get(totals, "rate_limit"))
-		text_printf(&line, "samples  limit %llu/s",
-			    (unsigned long long)integer(totals, "rate_limit"));
+		fprintf(out, "samples  limit %" PRIu64 "/s",
+			json_get_integer(totals, "rate_limit"));
 	else
-		text_add(&line, "samples  limit not known");
-	text_printf(&line, ", emitted %.1f/s  kept %llu, throttled %llu, lost %llu",
-		    real(totals, "sampled_per_second"),
-		    (unsigned long long)integer(totals, "sampled"),
-		    (unsigned long long)integer(totals, "throttled"),
-		    (unsigned long long)integer(totals, "lost"));
-	if (integer(totals, "lost"))
-		text_add(&line, " (see habctl status)");
-	add_line(out, columns, &line);
-	text_end(&line);
-	human_bytes(integer(exited, "bytes"), bytes, sizeof(bytes));
-	text_printf(&line, "processes  %llu live, %llu exited (%s)",
-		    (unsigned long long)integer(top, "nr_processes"),
-		    (unsigned long long)integer(exited, "processes"), bytes);
+		fputs("samples  limit unknown", out);
+	fprintf(out,
+		", emitted %.1f/s  kept %" PRIu64 ", throttled %" PRIu64 ", lost %" PRIu64 "%s\n",
+		json_get_real(totals, "sampled_per_second"), json_get_integer(totals, "sampled"),
+		json_get_integer(totals, "throttled"), json_get_integer(totals, "lost"),
+		json_get_integer(totals, "lost") ? " (see habctl status)" : "");
+	human_bytes(json_get_integer(exited, "bytes"), bytes, sizeof(bytes));
+	fprintf(out, "processes  %" PRIu64 " live, %" PRIu64 " exited (%s)",
+		json_get_integer(top, "nr_processes"), json_get_integer(exited, "processes"),
+		bytes);
 	if (json_object_get(totals, "heaps"))
-		text_printf(&line, "  heaps %llu", (unsigned long long)integer(totals, "heaps"));
+		fprintf(out, "  heaps %" PRIu64, json_get_integer(totals, "heaps"));
 	if (json_is_true(json_object_get(top, "filtered")))
-		text_add(&line, "  filtered: the numbers of processes are of all they do");
-	if (*string(top, "other_events"))
-		text_printf(&line, "  other events: %s", string(top, "other_events"));
-	add_line(out, columns, &line);
-	text_end(&line);
+		fputs("  filtered: processes have the counts of all they do", out);
+	if (*json_get_string(top, "other_events"))
+		fprintf(out, "  other events: %s", json_get_string(top, "other_events"));
+	fputc('\n', out);
 }
 
-/* The frames from the one that allocates on, towards the root. */
-static void stack(const json_t *process, struct text *line)
+/* The frames from the site towards the root. */
+static void stack(const json_t *process, FILE *out)
 {
 	const json_t *array = json_object_get(process, "top_stack"), *frame;
 	size_t i;
 
 	if (!json_array_size(array))
 		return;
-	text_printf(line, "  %3.0f %% ", 100 * real(process, "top_stack_share"));
+	fprintf(out, "  %3.0f %% ", 100 * json_get_real(process, "top_stack_share"));
 	json_array_foreach(array, i, frame)
-		text_printf(line, "%s%s", i ? " < " : "", json_string_value(frame));
+		fprintf(out, "%s%s", i ? " < " : "", json_string_value(frame));
 }
 
-/* Of the memory that it got: what it says that it lost of it. */
+/* The part of its memory that a process reports as waste. */
 static double waste_percent(const json_t *process)
 {
-	double bytes = (double)integer(process, "bytes");
-	double percent = bytes > 0 ? 100 * (double)integer(process, "waste_bytes") / bytes : 0;
+	double bytes = (double)json_get_integer(process, "bytes");
+	double percent =
+		bytes > 0 ? 100 * (double)json_get_integer(process, "waste_bytes") / bytes : 0;
 
-	/* A program may say anything; the column is that wide. */
+	/* A program can report anything; the column is this wide. */
 	return percent < 999.9 ? percent : 999.9;
 }
 
-static void processes(const json_t *array, size_t rows, unsigned int columns, struct text *out)
+static void processes(const json_t *array, size_t rows, FILE *out)
 {
-	struct text line = { 0 };
 	char bytes[32], speed[40];
 	const json_t *process;
 	size_t i;
 
-	text_printf(&line, "%8s %-15s %14s %10s %10s %6s %12s %9s  %s", "PID", "COMMAND", "BYTES/S",
-		    "REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "SAMPLES",
-		    "TOP STACK (share of its samples' bytes)");
-	add_line(out, columns, &line);
-	text_end(&line);
+	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %9s  %s\n", "PID", "COMMAND", "BYTES/S",
+		"REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "SAMPLES",
+		"TOP STACK (share of its samples' bytes)");
 	json_array_foreach(array, i, process) {
 		if (i == rows)
 			break;
-		human_bytes(integer(process, "bytes"), bytes, sizeof(bytes));
-		human_rate(real(process, "bytes_per_second"), speed, sizeof(speed));
-		text_printf(&line, "%8llu %-15s %14s %10.0f %10.1f %4.1f %% %12s %9llu",
-			    (unsigned long long)integer(process, "pid"), string(process, "comm"),
-			    speed, real(process, "refills_per_second"),
-			    real(process, "restarts_per_second"), waste_percent(process), bytes,
-			    (unsigned long long)integer(process, "sampled"));
-		stack(process, &line);
-		add_line(out, columns, &line);
-		text_end(&line);
+		human_bytes(json_get_integer(process, "bytes"), bytes, sizeof(bytes));
+		human_rate(json_get_real(process, "bytes_per_second"), speed, sizeof(speed));
+		fprintf(out, "%8" PRIu64 " %-15s %14s %10.0f %10.1f %4.1f %% %12s %9" PRIu64,
+			json_get_integer(process, "pid"), json_get_string(process, "comm"), speed,
+			json_get_real(process, "refills_per_second"),
+			json_get_real(process, "restarts_per_second"), waste_percent(process),
+			bytes, json_get_integer(process, "sampled"));
+		stack(process, out);
+		fputc('\n', out);
 	}
 }
 
-static void sites(const json_t *top, size_t rows, unsigned int columns, struct text *out)
+static void sites(const json_t *top, size_t rows, FILE *out)
 {
-	double seconds = real(top, "recent_seconds");
-	struct text line = { 0 };
+	double seconds = json_get_real(top, "recent_seconds");
 	char bytes[32], speed[40];
 	const json_t *site;
 	size_t i;
 
-	text_printf(&line, "%14s %12s %9s  %s", "BYTES/S", "BYTES", "SAMPLES",
-		    "SITE (estimated from samples");
-	text_printf(&line, ", event %s)", string(top, "event"));
-	add_line(out, columns, &line);
-	text_end(&line);
+	fprintf(out, "%14s %12s %9s  SITE (estimated from samples, event %s)\n", "BYTES/S", "BYTES",
+		"SAMPLES", json_get_string(top, "event"));
 	json_array_foreach(json_object_get(top, "sites"), i, site) {
 		if (i == rows)
 			break;
-		human_bytes(integer(site, "bytes"), bytes, sizeof(bytes));
-		human_rate(seconds > 0 ? (double)integer(site, "recent_bytes") / seconds : 0, speed,
-			   sizeof(speed));
-		text_printf(&line, "%14s %12s %9llu  %s", speed, bytes,
-			    (unsigned long long)integer(site, "samples"), string(site, "function"));
-		if (*string(site, "module"))
-			text_printf(&line, " (%s)", string(site, "module"));
-		add_line(out, columns, &line);
-		text_end(&line);
+		human_bytes(json_get_integer(site, "bytes"), bytes, sizeof(bytes));
+		human_rate(seconds > 0 ? (double)json_get_integer(site, "recent_bytes") / seconds :
+					 0,
+			   speed, sizeof(speed));
+		fprintf(out, "%14s %12s %9" PRIu64 "  %s", speed, bytes,
+			json_get_integer(site, "samples"), json_get_string(site, "function"));
+		if (*json_get_string(site, "module"))
+			fprintf(out, " (%s)", json_get_string(site, "module"));
+		fputc('\n', out);
 	}
 }
 
-void top_lines(const json_t *top, unsigned int rows, unsigned int columns, struct text *out)
+/* The lines of one screen; rows 0: any number. */
+static void put_lines(const json_t *top, unsigned int rows, unsigned int columns, FILE *out)
 {
 	const json_t *array = json_object_get(top, "processes");
-	size_t some = SIZE_MAX, count = json_array_size(array);
+	size_t some = SIZE_MAX, others = SIZE_MAX, count = json_array_size(array), length;
+	FILE *text;
+	char *lines;
 
-	/* Half of the screen for each, and what processes do not need for sites. */
+	/* Processes take half of the screen or less, sites what is free then. */
 	if (rows) {
 		some = rows > HEADER_LINES + 2 ? (rows - HEADER_LINES) / 2 : 1;
-		if (count < some)
-			some = count;
+		some = count < some ? count : some;
+		others = rows > HEADER_LINES + some ? rows - HEADER_LINES - some : 1;
 	}
-	header(top, columns, out);
-	text_add(out, "\n");
-	processes(array, some, columns, out);
-	text_add(out, "\n");
-	sites(top, rows ? (rows > HEADER_LINES + some ? rows - HEADER_LINES - some : 1) : SIZE_MAX,
-	      columns, out);
+	text = text_open(&lines, &length);
+	header(top, text);
+	fputc('\n', text);
+	processes(array, some, text);
+	fputc('\n', text);
+	sites(top, others, text);
+	text_close(text);
+	put_cut(lines, columns, out);
+	free(lines);
 }
 
-void top_path(const struct top_options *options, struct text *path)
+static int batch(const struct top *options)
 {
-	text_add(path, "/v1/top");
-	query_text(&options->query, path);
-}
-
-static int batch(const struct top_options *options)
-{
-	struct text lines, path = { 0 };
 	struct answer answer;
 	uint64_t i;
 	json_t *top;
-	int code = 0;
 
-	top_path(options, &path);
 	for (i = 0; !client_interrupted && (!options->count || i < options->count); i++) {
 		if (i && sleep((unsigned int)options->interval))
 			break;
-		top = client_json(options->socket, path.data, &answer);
-		if (!top) {
+		top = client_json(options->socket, options->path, &answer);
+		if (top) {
+			fputs(i ? "\n" : "", stdout);
+			put_lines(top, 0, BATCH_COLUMNS, stdout);
+		} else {
 			say("%s", answer.error);
-			answer_end(&answer);
-			code = EXIT_FAILED;
-			break;
 		}
-		memset(&lines, 0, sizeof(lines));
-		if (i)
-			text_add(&lines, "\n");
-		top_lines(top, 0, 200, &lines);
-		fputs(lines.data, stdout);
-		text_end(&lines);
 		json_decref(top);
 		answer_end(&answer);
-		if (!output_flush("the output")) {
-			code = EXIT_FAILED;
-			break;
-		}
+		if (!top || fflush(stdout))
+			return EXIT_FAILED;
 	}
-	text_end(&path);
-	return code;
+	return 0;
+}
+
+static bool is_heading(const char *line)
+{
+	while (*line == ' ')
+		line++;
+	return !strncmp(line, "PID ", 4) || !strncmp(line, "BYTES/S ", 8);
+}
+
+static void show(const char *lines)
+{
+	const char *end;
+	int row = 0;
+
+	erase();
+	for (; *lines && row < LINES - 1; lines = *end ? end + 1 : end, row++) {
+		end = strchrnul(lines, '\n');
+		if (is_heading(lines))
+			attron(A_REVERSE);
+		mvaddnstr(row, 0, lines, (int)(end - lines));
+		attroff(A_REVERSE);
+	}
+	mvaddstr(LINES - 1, 0, "q: quit");
+	refresh();
+}
+
+static void update_screen(const struct top *options)
+{
+	struct answer answer;
+	size_t length;
+	char *lines;
+	json_t *top;
+	FILE *text;
+
+	top = client_json(options->socket, options->path, &answer);
+	text = text_open(&lines, &length);
+	/* The next update may succeed: the screen shows why this one did not. */
+	if (top)
+		put_lines(top, LINES > 1 ? (unsigned int)LINES - 1 : 1, (unsigned int)COLS, text);
+	else
+		fprintf(text, "%s\n", answer.error);
+	text_close(text);
+	show(lines);
+	free(lines);
+	json_decref(top);
+	answer_end(&answer);
+}
+
+static int live(const struct top *options)
+{
+	uint64_t shown = 0, next_ns = 0, now;
+	int key = 0;
+
+	setlocale(LC_ALL, "");
+	if (!newterm(NULL, stdout, stdin)) {
+		say("this terminal is unknown (TERM): use `habctl top -b`");
+		return EXIT_FAILED;
+	}
+	cbreak();
+	noecho();
+	curs_set(0);
+	keypad(stdscr, TRUE);
+	while (!client_interrupted && key != 'q') {
+		now = clock_monotonic_ns();
+		if (now >= next_ns || key == KEY_RESIZE) {
+			if (options->count && shown++ == options->count)
+				break;
+			update_screen(options);
+			next_ns = clock_monotonic_ns() + options->interval * 1000000000u;
+		}
+		timeout(200);
+		key = getch();
+	}
+	endwin();
+	return 0;
+}
+
+static const struct argp_option table[] = {
+	{ "batch", 'b', NULL, 0, "plain text; the default if the output is no terminal" },
+	{ "count", 'n', "COUNT", 0, "end after so many updates" },
+	{ "delay", 'd', "SECONDS", 0, "between two updates (1 to 3600, default 2)" },
+	{ 0 },
+};
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	struct top *options = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &options->filter;
+		return 0;
+	case 'b':
+		options->batch = true;
+		return 0;
+	case 'n':
+		return arguments_result(
+			arguments_number("-n", value, 1, UINT32_MAX, &options->count));
+	case 'd':
+		return arguments_result(arguments_number("-d", value, 1, 3600, &options->interval));
+	}
+	return ARGP_ERR_UNKNOWN;
 }
 
 int habctl_top(const char *socket, int argc, char **argv)
 {
-	static const struct option names[] = {
-		{ "batch", no_argument, NULL, 'b' },
-		QUERY_OPTIONS,
-		{ NULL, 0, NULL, 0 },
-	};
-	struct top_options options = { .socket = socket, .interval = 2 };
-	bool good = true;
-	int option;
+	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp argp = { table, parse, NULL,
+					  "Show the processes and the functions that allocate now.",
+					  children };
+	struct top options = { .socket = socket, .interval = 2 };
+	size_t length;
+	FILE *path;
+	int code;
 
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "bn:d:", names, NULL)) != -1) {
-		if (option == 'b') {
-			options.batch = true;
-		} else if (option == 'n') {
-			good &= parse_number(optarg, 1, UINT32_MAX, &options.count);
-		} else if (option == 'd') {
-			good &= parse_number(optarg, 1, 3600, &options.interval);
-		} else {
-			good &= query_option(&options.query, option, optarg);
-		}
-	}
-	if (!good || optind < argc) {
-		say("top: it takes -b, -n COUNT (1 or more) and -d SECONDS (1 to 3600), --pid, "
-		    "--comm, --cgroup, --heap, --event, --tag; see habctl --help");
-		return EXIT_USAGE;
-	}
-	if (options.batch || !isatty(STDOUT_FILENO))
-		return batch(&options);
-	return top_screen(&options);
+	arguments_parse(&argp, 0, argc, argv, &options);
+	path = text_open(&options.path, &length);
+	fputs("/v1/top", path);
+	filter_options_put(&options.filter, '?', path);
+	text_close(path);
+	code = options.batch || !isatty(STDOUT_FILENO) ? batch(&options) : live(&options);
+	free(options.path);
+	return code;
 }

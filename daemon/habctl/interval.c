@@ -2,10 +2,9 @@
 /*
  * The confidence interval of an estimate.
  *
- * The hard case is few samples, which is what most stacks have: the normal interval then
- * begins below 0 and is too short above. Quantiles of the gamma distribution are taken by
- * the approximation of Wilson and Hilferty, whose cube root is nearly normal: its error is below
- * 1 % of the quantile from five samples on.
+ * The hard case is a stack with few samples, as most stacks are: a normal interval would begin
+ * below 0 and end too low. Quantiles of the gamma distribution come from the approximation of
+ * Wilson and Hilferty, whose error is below 1 % from five samples on.
  */
 #include "daemon/habctl/interval.h"
 

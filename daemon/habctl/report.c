@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sums samples up by what a person asks for.
+ * Sums samples up into rows.
  *
- * The hard case is that the different kinds of events are views of the same memory, so bytes of
- * two kinds must not come into one sum: a row is of one kind, and so is what its share is of.
+ * The kinds of events are views of the same memory, so bytes of two kinds are never summed up: a
+ * row is of one kind, and its share is of the bytes of that kind.
  */
 #include "daemon/habctl/report.h"
 
@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const by_names[BY_NOTHINGS] = {
+#include "daemon/shared/util.h"
+
+static const char *const by_names[REPORT_BYS] = {
 	[BY_SITE] = "site", [BY_STACK] = "stack", [BY_PROCESS] = "process", [BY_COMM] = "comm",
 	[BY_HEAP] = "heap", [BY_TAG] = "tag",	  [BY_CGROUP] = "cgroup",
 };
@@ -21,42 +23,41 @@ enum report_by report_by(const char *name)
 {
 	unsigned int i;
 
-	for (i = 0; i < BY_NOTHINGS; i++)
+	for (i = 0; i < REPORT_BYS; i++)
 		if (!strcmp(by_names[i], name))
 			break;
 	return i;
 }
 
-static void name_site(const struct profile *profile, const struct profile_sample *sample,
-		      struct text *out)
+static void name_site(const struct profile *profile, const struct profile_sample *sample, FILE *out)
 {
 	const struct profile_frame *site = profile_site(profile, sample);
 	const char *module = site ? profile->modules[site->module].name : "";
 
 	if (!site)
-		text_add(out, sample->pid ? "[no stack]" : "[other stacks]");
+		fputs(sample->pid ? "[no stack]" : "[other stacks]", out);
 	else
-		text_printf(out, *module ? "%s (%s)" : "%s", site->function, module);
+		fprintf(out, *module ? "%s (%s)" : "%s", site->function, module);
 }
 
 /* As profile_write_folded() writes it. */
 static void name_stack(const struct profile *profile, const struct profile_sample *sample,
-		       struct text *out)
+		       FILE *out)
 {
 	const char *at;
 	unsigned int i;
 
-	text_add(out, *sample->comm ? sample->comm : "[no name]");
+	fputs(*sample->comm ? sample->comm : "[no name]", out);
 	for (i = sample->nr_frames; i; i--) {
-		text_add(out, ";");
+		fputs(";", out);
 		at = profile->frames[sample->frames[i - 1]].function;
 		for (; *at; at++)
-			text_bytes(out, *at == ';' ? ":" : at, 1);
+			fputc(*(*at == ';' ? ":" : at), out);
 	}
 }
 
 static void name_row(enum report_by by, const struct profile *profile,
-		     const struct profile_sample *sample, struct text *out)
+		     const struct profile_sample *sample, FILE *out)
 {
 	switch (by) {
 	case BY_SITE:
@@ -66,34 +67,30 @@ static void name_row(enum report_by by, const struct profile *profile,
 		name_stack(profile, sample, out);
 		break;
 	case BY_PROCESS:
-		text_printf(out, "%" PRIu32 " %s", sample->pid, sample->comm);
+		fprintf(out, "%" PRIu32 " %s", sample->pid, sample->comm);
 		break;
 	case BY_COMM:
-		text_add(out, *sample->comm ? sample->comm : "[no name]");
+		fputs(*sample->comm ? sample->comm : "[no name]", out);
 		break;
 	case BY_HEAP:
-		text_add(out, *sample->heap ? sample->heap : "[no name]");
+		fputs(*sample->heap ? sample->heap : "[no name]", out);
 		break;
 	case BY_TAG:
-		text_add(out, *sample->tag ? sample->tag : "[no tag]");
+		fputs(*sample->tag ? sample->tag : "[no tag]", out);
 		break;
 	case BY_CGROUP:
-	case BY_NOTHINGS:
-		text_printf(out, "%" PRIu64, sample->cgroup_id);
+	case REPORT_BYS:
+		fprintf(out, "%" PRIu64, sample->cgroup_id);
 		break;
 	}
 }
 
+/* name: of the row, after the letter of its kind, so that each kind has rows of its own. */
 static struct report_row *find_row(struct report *report, const char *name, uint32_t kind)
 {
-	/* Kinds are apart: each has numbers of its own. */
-	struct text key = { 0 };
-	unsigned int number;
+	/* Number 0 is "", which is no name of a row: row n - 1 has name n. */
+	unsigned int number = strings_number(&report->names, name) - 1;
 
-	text_printf(&key, "%c%s", '0' + (int)kind, name);
-	/* Number 0 is "", which no key is: row n - 1 has key n. */
-	number = strings_number(&report->names, key.data) - 1;
-	text_end(&key);
 	if (number >= report->room) {
 		report->room = (number + 1) * 2;
 		report->rows = xrealloc(report->rows, report->room, sizeof(*report->rows));
@@ -111,17 +108,20 @@ static void add_profile(struct report *report, unsigned int which)
 {
 	const struct profile *profile = report->profiles[which];
 	const struct profile_sample *sample;
-	struct text name;
 	unsigned int i;
+	size_t length;
+	FILE *text;
+	char *name;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		memset(&name, 0, sizeof(name));
-		name_row(report->by, profile, sample, &name);
-		counts_add(&find_row(report, name.data, sample->kind)->counts[which],
-			   &sample->counts);
+		text = text_open(&name, &length);
+		fputc('0' + (int)sample->kind, text);
+		name_row(report->by, profile, sample, text);
+		text_close(text);
+		counts_add(&find_row(report, name, sample->kind)->counts[which], &sample->counts);
 		counts_add(&report->totals[which][sample->kind], &sample->counts);
-		text_end(&name);
+		free(name);
 	}
 }
 

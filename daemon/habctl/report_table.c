@@ -2,9 +2,9 @@
 /*
  * Reports as text.
  *
- * The hard case is the difference of two recordings: they may have taken different times, and
- * most differences between samples are chance. So bytes are by second, and an interval tells
- * which differences are more than that.
+ * The hard case is the difference of two recordings: their durations differ, and most differences
+ * between samples are chance. So bytes are given a second, and an interval marks the differences
+ * that are more than chance.
  */
 #include "daemon/habctl/report.h"
 
@@ -14,8 +14,9 @@
 
 #include "daemon/habctl/interval.h"
 #include "daemon/shared/kinds.h"
+#include "daemon/shared/util.h"
 
-static const char *const headings[BY_NOTHINGS] = {
+static const char *const headings[REPORT_BYS] = {
 	[BY_SITE] = "SITE", [BY_STACK] = "STACK", [BY_PROCESS] = "PROCESS", [BY_COMM] = "COMMAND",
 	[BY_HEAP] = "HEAP", [BY_TAG] = "TAG",	  [BY_CGROUP] = "CGROUP",
 };
@@ -37,29 +38,29 @@ static void human_range(struct interval interval, bool known, char *out, size_t 
 	if (known)
 		snprintf(out, size, "%s to %s", low, high);
 	else
-		snprintf(out, size, "not known");
+		snprintf(out, size, "unknown");
 }
 
-/* The row that begins a kind where there are several. */
-static bool begin_kind(const struct report *report, unsigned int i, struct text *out)
+/* True if the row is the first of its kind; with several kinds, writes the kind's line. */
+static bool begin_kind(const struct report *report, unsigned int i, FILE *out)
 {
 	const struct report_row *row = &report->rows[i];
 
 	if (i && row[-1].kind == row->kind)
 		return false;
 	if (report->many_kinds)
-		text_printf(out, "%sevent %s\n", i ? "\n" : "", event_kind_name(row->kind));
+		fprintf(out, "%sevent %s\n", i ? "\n" : "", kind_name(row->kind));
 	return true;
 }
 
-static void say_rest(unsigned int hidden, struct text *out)
+static void put_hidden(unsigned int hidden, FILE *out)
 {
 	if (hidden)
-		text_printf(out, "and %u more; --limit 0 shows all\n", hidden);
+		fprintf(out, "and %u more; --limit 0 shows all\n", hidden);
 }
 
 static void add_row(const struct report *report, const struct report_row *row, bool intervals,
-		    struct text *out)
+		    FILE *out)
 {
 	const struct stack_counts *counts = &row->counts[0];
 	double estimate = (double)counts->estimate;
@@ -70,18 +71,18 @@ static void add_row(const struct report *report, const struct report_row *row, b
 	human(estimate, bytes, sizeof(bytes));
 	human_range(interval_95(estimate, counts->variance, total > 0 ? all->variance / total : 0),
 		    intervals, range, sizeof(range));
-	text_printf(out, "%11s %26s %9" PRIu64 " %6.2f %%  %s\n", bytes, range, counts->samples,
-		    total > 0 ? estimate * 100 / total : 0, row->name);
+	fprintf(out, "%11s %26s %9" PRIu64 " %6.2f %%  %s\n", bytes, range, counts->samples,
+		total > 0 ? estimate * 100 / total : 0, row->name);
 }
 
-void report_table(const struct report *report, unsigned int limit, bool intervals, struct text *out)
+void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out)
 {
 	unsigned int i, shown = 0, hidden = 0;
 
 	for (i = 0; i < report->count; i++) {
 		if (begin_kind(report, i, out)) {
-			text_printf(out, "%11s %26s %9s %8s  %s\n", "ESTIMATE", "95 % INTERVAL",
-				    "SAMPLES", "SHARE", headings[report->by]);
+			fprintf(out, "%11s %26s %9s %8s  %s\n", "ESTIMATE", "95 % INTERVAL",
+				"SAMPLES", "SHARE", headings[report->by]);
 			shown = 0;
 		}
 		if (!limit || shown < limit)
@@ -90,7 +91,7 @@ void report_table(const struct report *report, unsigned int limit, bool interval
 			hidden++;
 		shown++;
 	}
-	say_rest(hidden, out);
+	put_hidden(hidden, out);
 }
 
 static struct interval one_side(const struct report *report, const struct report_row *row,
@@ -105,7 +106,7 @@ static struct interval one_side(const struct report *report, const struct report
 	if (!total->estimate)
 		total = other;
 	weight = total->estimate ? total->variance / (double)total->estimate : 0;
-	/* That no sample was kept does not mean that there was nothing. */
+	/* Without a kept sample the true bytes may still be above 0. */
 	if (counts->estimate)
 		interval = interval_95((double)counts->estimate, counts->variance, weight);
 	else
@@ -115,7 +116,7 @@ static struct interval one_side(const struct report *report, const struct report
 	return interval;
 }
 
-/* Of new - old: the ends of both intervals, their distances added up as standard errors are. */
+/* The interval of new - old: the distances of its ends add up as standard errors do. */
 static struct interval of_change(const struct report *report, const struct report_row *row)
 {
 	double old = (double)row->counts[0].estimate * report->per_second[0];
@@ -128,7 +129,7 @@ static struct interval of_change(const struct report *report, const struct repor
 }
 
 static void add_change(const struct report *report, const struct report_row *row, bool intervals,
-		       struct text *out)
+		       FILE *out)
 {
 	struct interval interval = of_change(report, row);
 	char old[40], new[40], change[40], range[96];
@@ -137,19 +138,18 @@ static void add_change(const struct report *report, const struct report_row *row
 	human((double)row->counts[1].estimate * report->per_second[1], new, sizeof(new));
 	human(row->change, change, sizeof(change));
 	human_range(interval, intervals, range, sizeof(range));
-	text_printf(out, "%11s %11s %11s %28s %c  %s\n", old, new, change, range,
-		    intervals && (interval.low > 0 || interval.high < 0) ? '*' : ' ', row->name);
+	fprintf(out, "%11s %11s %11s %28s %c  %s\n", old, new, change, range,
+		intervals && (interval.low > 0 || interval.high < 0) ? '*' : ' ', row->name);
 }
 
-void report_table_diff(const struct report *report, unsigned int limit, bool intervals,
-		       struct text *out)
+void report_table_diff(const struct report *report, unsigned int limit, bool intervals, FILE *out)
 {
 	unsigned int i, shown = 0, hidden = 0;
 
 	for (i = 0; i < report->count; i++) {
 		if (begin_kind(report, i, out)) {
-			text_printf(out, "%11s %11s %11s %28s    %s\n", "OLD/S", "NEW/S",
-				    "CHANGE/S", "95 % INTERVAL", headings[report->by]);
+			fprintf(out, "%11s %11s %11s %28s    %s\n", "OLD/S", "NEW/S", "CHANGE/S",
+				"95 % INTERVAL", headings[report->by]);
 			shown = 0;
 		}
 		if (!limit || shown < limit)
@@ -158,24 +158,23 @@ void report_table_diff(const struct report *report, unsigned int limit, bool int
 			hidden++;
 		shown++;
 	}
-	say_rest(hidden, out);
+	put_hidden(hidden, out);
 	if (report->count && intervals)
-		text_add(out,
-			 "* more than chance: the interval does not reach 0; of twenty rows that "
-			 "did not change one is marked\n");
+		fputs("* more than chance: the interval does not reach 0. Of twenty rows without a "
+		      "change one is marked\n",
+		      out);
 }
 
-void report_folded_diff(const struct report *report, struct text *out)
+void report_folded_diff(const struct report *report, FILE *out)
 {
 	const struct report_row *row;
 	unsigned int i;
 
-	text_add(out, "");
 	for (i = 0; i < report->count; i++) {
 		row = &report->rows[i];
 		if (report->many_kinds)
-			text_printf(out, "[%s];", event_kind_name(row->kind));
-		text_printf(out, "%s %" PRIu64 " %" PRIu64 "\n", row->name, row->counts[0].estimate,
-			    row->counts[1].estimate);
+			fprintf(out, "[%s];", kind_name(row->kind));
+		fprintf(out, "%s %" PRIu64 " %" PRIu64 "\n", row->name, row->counts[0].estimate,
+			row->counts[1].estimate);
 	}
 }

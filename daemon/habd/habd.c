@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habd: follows the buffer refills of the whole machine and serves them as
- * profiles and metrics.
+ * habd: records the buffer refills of the whole machine and serves them as profiles and metrics.
  *
- * This file is the order of things: what is started after what, the loop, and
- * the end, in which each step names who may still run after it.
+ * This file has the order of start and end. At the end each step says which threads still run.
  */
-#include "daemon/habd/habd.h"
-
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,16 +14,16 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "daemon/http/http.h"
+#include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
+#include "daemon/http/http.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
+#include "daemon/state/state.h"
 
 #define POLL_MS	  100
-#define TOTALS_NS 1000000000ull
-#define FOLD_NS	  3000000000ull
-#define RECENT_NS 5000000000ull
+#define FILES_MAX 16384
 
 static volatile sig_atomic_t ending;
 
@@ -42,100 +37,35 @@ static void set_signals(void)
 {
 	struct sigaction action = { .sa_handler = end };
 
-	/* Without SA_RESTART, so that a waiting read ends. */
+	/* Without SA_RESTART a signal ends a read that waits. */
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* One descriptor stays open for each file that stacks run through. */
+/* The table of binaries keeps a descriptor of each. */
 static void raise_file_limit(void)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
-	limit.rlim_cur = limit.rlim_max < 16384 ? limit.rlim_max : 16384;
+	limit.rlim_cur = limit.rlim_max < FILES_MAX ? limit.rlim_max : FILES_MAX;
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static void tables_begin(struct habd *habd, const struct options *options)
-{
-	memset(habd, 0, sizeof(*habd));
-	habd->options = options;
-	pthread_mutex_init(&habd->render, NULL);
-	pthread_mutex_init(&habd->lock, NULL);
-	habd->binaries = binaries_new();
-	habd->processes = processes_new(habd->binaries);
-	habd->stacks = stacks_new(options->stacks);
-	habd->ingest = ingest_new(habd->binaries, habd->processes, habd->stacks);
-	habd->symbols = symbols_new(options->debuginfod_seconds);
-	habd->totals = totals_new();
-	habd->start_ns = clock_realtime_ns();
-	habd->start_monotonic_ns = clock_monotonic_ns();
-	habd->recent_ns[0] = habd->recent_ns[1] = habd->start_monotonic_ns;
-	habd->recent[0] = stacks_mark(habd->stacks);
-	habd->recent[1] = stacks_mark(habd->stacks);
-	habd->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-
-static void tables_end(struct habd *habd)
-{
-	missed_free(habd->missed);
-	totals_free(habd->totals);
-	symbols_free(habd->symbols);
-	ingest_free(habd->ingest);
-	stacks_free(habd->stacks);
-	processes_free(habd->processes);
-	binaries_free(habd->binaries);
-	close(habd->stop_fd);
-	pthread_mutex_destroy(&habd->lock);
-	pthread_mutex_destroy(&habd->render);
-}
-
-/* What is done between two looks at the feed. */
-static void tick(struct habd *habd, struct http *http)
-{
-	static uint64_t totals_ns, fold_ns;
-	uint64_t now = clock_monotonic_ns();
-
-	pthread_mutex_lock(&habd->lock);
-	/* A replayed record waits by the clock of the records. */
-	ingest_flush(habd->ingest, habd->feed->ops->now_ns(habd->feed));
-	if (now - fold_ns >= FOLD_NS) {
-		totals_fold(habd->totals, habd->feed);
-		processes_tidy(habd->processes, habd->feed->ops->now_ns(habd->feed));
-		totals_ns = 0;
-		fold_ns = now;
-	}
-	if (now - totals_ns >= TOTALS_NS) {
-		totals_read(habd->totals, habd->feed, now);
-		missed_look(habd->missed, &habd->totals->now);
-		totals_ns = now;
-	} else {
-		missed_look(habd->missed, NULL);
-	}
-	if (now - habd->recent_ns[1] >= RECENT_NS) {
-		stacks_unmark(habd->stacks, habd->recent[0]);
-		habd->recent[0] = habd->recent[1];
-		habd->recent_ns[0] = habd->recent_ns[1];
-		habd->recent[1] = stacks_mark(habd->stacks);
-		habd->recent_ns[1] = now;
-	}
-	pthread_mutex_unlock(&habd->lock);
-	http_tidy(http);
-}
-
-static int run(struct habd *habd, struct http *http)
+static int run(struct state *state, struct http *http)
 {
 	while (!ending) {
-		if (habd->feed->ops->poll(habd->feed, POLL_MS) < 0)
+		if (state->feed->ops->poll(state->feed, POLL_MS) < 0)
 			return EXIT_FAILED;
-		tick(habd, http);
+		state_tick(state);
+		http_tidy(http);
 	}
 	return 0;
 }
 
+/* 0, or the exit code after a sentence. */
 static int set_rate(const struct options *options)
 {
 	uint64_t number;
@@ -154,8 +84,8 @@ static int set_rate(const struct options *options)
 	error = module_rate_write(options->rate);
 	if (!error)
 		return 0;
-	say("the rate could not be set: %s: %s: look at the range the module takes "
-	    "(Documentation/ABI), or leave --rate out",
+	say("the rate could not be set: %s: %s: see the range of rates (Documentation/ABI), or "
+	    "leave --rate out",
 	    module_rate_path(), strerror(-error));
 	return EXIT_FAILED;
 }
@@ -172,17 +102,17 @@ static void say_ready(const struct options *options)
 	sd_notify(0, "READY=1");
 }
 
-/* Decides what is followed. 0, or what to exit with. */
+/* Decides on the source of records. 0, or the exit code after a sentence. */
 static int choose_source(struct options *options)
 {
-	struct module_state state;
+	struct module_state module;
 
 	if (options->source == SOURCE_AUTO) {
-		module_state_read(&state);
-		options->source = state.device || state.loaded ? SOURCE_MODULE : SOURCE_USDT;
+		module_state_read(&module);
+		options->source = module.device || module.loaded ? SOURCE_MODULE : SOURCE_USDT;
 		if (options->source == SOURCE_USDT)
-			say("the module hab is not loaded: following the static probes of libhab "
-			    "instead");
+			say("the module hab is not loaded: habd follows the static probes of "
+			    "libhab instead");
 	}
 	if (options->source == SOURCE_REPLAY)
 		return 0;
@@ -192,107 +122,102 @@ static int choose_source(struct options *options)
 						  feed_check_probes(&options->libraries);
 }
 
-static struct feed *open_feed(struct habd *habd, int *code)
+static struct feed *open_feed(struct state *state, const struct options *options, int *code)
 {
-	const struct options *options = habd->options;
 	struct feed *feed;
 
 	if (options->source == SOURCE_REPLAY)
-		return feed_open_replay(habd->ingest, &habd->lock, options->replay, code);
+		return feed_open_replay(state->ingest, &state->lock, options->replay, code);
 	if (options->source == SOURCE_USDT)
-		feed = feed_open_probes(habd->ingest, &habd->lock, options->events,
+		feed = feed_open_probes(state->ingest, &state->lock, options->events,
 					&options->libraries, options->rate, code);
 	else
-		feed = feed_open_module(habd->ingest, &habd->lock, options->events, code);
-	/* Only loading and attaching needed all of them. */
+		feed = feed_open_module(state->ingest, &state->lock, options->events, code);
+	/* Only loading and attaching need all of them. */
 	if (feed)
 		privilege_drop();
 	return feed;
 }
 
-/* What another habd missed is known from now on, also to those who ask. */
-static void begin_counting(struct habd *habd)
+/* From now on all is read: the refills that no habd read are known. */
+static void begin_counting(struct state *state)
 {
-	pthread_mutex_lock(&habd->lock);
-	totals_read(habd->totals, habd->feed, clock_monotonic_ns());
-	if (habd->feed->ops->module)
-		habd->missed = missed_new(habd->options->socket, &habd->totals->now);
-	pthread_mutex_unlock(&habd->lock);
+	pthread_mutex_lock(&state->lock);
+	totals_read(state->totals, state->feed, clock_monotonic_ns());
+	if (state->feed->ops->module)
+		state->missed = missed_new(state->socket, &state->totals->now);
+	pthread_mutex_unlock(&state->lock);
 }
 
-static int serve(struct options *options, struct habd *habd)
+/* 0, or the exit code after a sentence. */
+static int open_all(struct options *options, struct sockets *sockets, struct state *state)
 {
-	int lock_fd = -1, unix_fd = -1, tcp_fd = -1, code;
-	struct http *http = NULL;
+	int code = choose_source(options);
 
-	code = choose_source(options);
+	if (!code)
+		code = sockets_open(sockets, options);
+	if (!code)
+		code = set_rate(options);
 	if (code)
 		return code;
-	lock_fd = listen_lock(options->socket, &code);
-	if (lock_fd < 0)
-		return code;
-	unix_fd = listen_unix(options->socket, &code);
-	if (unix_fd < 0)
-		goto end;
-	if (*options->address) {
-		tcp_fd = listen_tcp(options->address, &options->port, &code);
-		if (tcp_fd < 0)
-			goto end;
-	}
-	code = set_rate(options);
+	state->socket = options->socket;
+	strcpy(state->address, options->address);
+	state->port = options->port;
+	state->feed = open_feed(state, options, &code);
+	return code;
+}
+
+static int serve(struct options *options, struct state *state)
+{
+	struct sockets sockets;
+	struct http *http = NULL;
+	int code;
+
+	sockets_begin(&sockets);
+	code = open_all(options, &sockets, state);
 	if (code)
 		goto end;
-	habd->feed = open_feed(habd, &code);
-	if (!habd->feed)
-		goto end;
-	http = http_start(habd, tcp_fd, unix_fd);
+	http = http_start(state, sockets.tcp_fd, sockets.unix_fd);
 	code = EXIT_FAILED;
 	if (!http)
 		goto end;
-	/* They are the server's now. */
-	unix_fd = tcp_fd = -1;
-	begin_counting(habd);
-	if (*habd->feed->about)
-		say("following %s", habd->feed->about);
+	/* The server closes them. */
+	sockets.unix_fd = sockets.tcp_fd = -1;
+	begin_counting(state);
+	if (*state->feed->about)
+		say("following %s", state->feed->about);
 	say_ready(options);
-	code = run(habd, http);
+	code = run(state, http);
 	sd_notify(0, "STOPPING=1");
 end:
-	/* Waiting requests see it and end; after http_stop() only this thread runs. */
-	if (eventfd_write(habd->stop_fd, 1))
+	/* Waiting requests see stop_fd and end; after http_stop() only this thread runs. */
+	if (eventfd_write(state->stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(http);
-	if (unix_fd >= 0)
-		close(unix_fd);
-	if (tcp_fd >= 0)
-		close(tcp_fd);
-	unlink(options->socket);
-	if (habd->feed)
-		habd->feed->ops->close(habd->feed);
-	close(lock_fd);
+	if (state->feed)
+		state->feed->ops->close(state->feed);
+	sockets_end(&sockets);
 	return code;
 }
 
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct habd habd;
+	struct state state;
 	int code;
 
 	say_set("habd", false);
-	code = options_parse(&options, argc, argv);
-	if (code)
-		return code - 1;
+	options_parse(&options, argc, argv);
 	say_set("habd", options.verbose);
-	/* A heap for each thread of the server would never be given back. */
+	/* An arena for each thread of the server would keep its memory. */
 	mallopt(M_ARENA_MAX, 1);
-	/* Or libdw would ask the network for symbols, and wait for it. */
+	/* With the variable libdw would wait for servers. */
 	if (!options.debuginfod_seconds)
 		unsetenv("DEBUGINFOD_URLS");
 	set_signals();
 	raise_file_limit();
-	tables_begin(&habd, &options);
-	code = serve(&options, &habd);
-	tables_end(&habd);
+	state_begin(&state, options.stacks, options.debuginfod_seconds);
+	code = serve(&options, &state);
+	state_end(&state);
 	return code;
 }

@@ -1,49 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The options of habd. What is wrong with them is said in a sentence, exit code 2. */
+/* The options of habd: one table for argp, which reads them and writes the help. */
+#include "daemon/habd/options.h"
+
+#include <argp.h>
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/habd/habd.h"
+#include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
+#include "daemon/samples/stacks.h"
 
 #define DEBUGINFOD_SECONDS 5
 
-static const char help[] =
-	"Usage: habd [OPTION]...\n"
-	"Watch who allocates, from where, on the whole machine, through the module hab or,\n"
-	"without it, through the static probes of libhab.\n"
-	"\n"
-	"  --listen ADDR:PORT  serve HTTP there; loopback only; port 0: any; \"none\": not\n"
-	"                      (default 127.0.0.1:7227); only root and members of group hab\n"
-	"                      are answered\n"
-	"  --socket PATH       serve HTTP on this Unix socket too\n"
-	"                      (default /run/hab/habd.sock)\n"
-	"  --rate RATE         set the machine's limit of samples: N a second, N/m, N/h, N/d,\n"
-	"                      or off\n"
-	"                      (default: leave it as it is)\n"
-	"  --events LIST       which events to follow, of tlab, outside and sample, besides refill,\n"
-	"                      which is always: those cost programs a kernel entry each\n"
-	"  --stacks N          remember at most N stacks (256 to 1048576, default 65536)\n"
-	"  --debuginfod[=SECONDS]  ask the servers in DEBUGINFOD_URLS for debug files that are\n"
-	"                      missing, and wait for them as long for each profile (1 to 60,\n"
-	"                      default 5; without the option nobody is asked)\n"
-	"  --source module|usdt|auto  what to follow (default auto: the module if it is there,\n"
-	"                      else the static probes of libhab)\n"
-	"  --library PATH      a libhab.so, or a program with libhab.a in it, whose static probes\n"
-	"                      are followed; repeatable (default: those in the usual folders)\n"
-	"  --replay FILE       read records from FILE instead of the kernel\n"
-	"  --foreground        stay in the foreground (it always does)\n"
-	"  --verbose           say more, the kernel's answers among it\n"
-	"  --help, --version\n"
-	"\n"
+enum {
+	LISTEN = 256,
+	SOCKET,
+	RATE,
+	EVENTS,
+	STACKS,
+	DEBUGINFOD,
+	SOURCE,
+	LIBRARY,
+	REPLAY,
+	FOREGROUND
+};
+
+static const struct argp_option table[] = {
+	{ "listen", LISTEN, "ADDR:PORT", 0,
+	  "serve HTTP there: a loopback address, or \"none\" (default 127.0.0.1:7227; port 0: any "
+	  "free one). Only root and members of group hab are answered" },
+	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
+	{ "rate", RATE, "RATE", 0,
+	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
+	  "as it is)" },
+	{ "events", EVENTS, "LIST", 0,
+	  "also follow these kinds of events: tlab, outside, sample. Each costs programs a kernel "
+	  "entry. Refills are always followed" },
+	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
+	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
+	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
+	  "long for each profile (1 to 60, default 5)" },
+	{ "source", SOURCE, "SOURCE", 0,
+	  "module, usdt (the static probes of libhab) or auto (default: the module if it is "
+	  "loaded, else usdt)" },
+	{ "library", LIBRARY, "PATH", 0,
+	  "follow the probes of this libhab.so, or of this program with libhab.a in it; repeatable "
+	  "(default: each libhab.so of the usual folders)" },
+	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel" },
+	{ "foreground", FOREGROUND, NULL, 0, "stay in the foreground (habd always does)" },
+	{ "verbose", 'v', NULL, 0, "write more messages, the kernel's answers among them" },
+	{ 0 },
+};
+
+static const char doc[] =
+	"Record which programs of this machine allocate, and where, through the module hab or, "
+	"without it, through the static probes of libhab.\v"
 	"Then: habctl top, or http://127.0.0.1:7227/, or\n"
-	"      go tool pprof 'http://127.0.0.1:7227/debug/pprof/allocs?seconds=10'\n";
+	"      go tool pprof 'http://127.0.0.1:7227/debug/pprof/allocs?seconds=10'";
 
 static bool is_loopback(const char *address)
 {
@@ -81,9 +98,9 @@ static bool parse_listen(struct options *options, const char *value)
 	options->port = (uint16_t)port;
 	if (is_loopback(options->address))
 		return true;
-	say("--listen %s: only loopback addresses (127.0.0.1, [::1]) are served, since the "
-	    "profiles tell of every program on the machine: put a proxy that asks who is "
-	    "there in front of it, or use the Unix socket",
+	say("--listen %s: habd serves only loopback addresses (127.0.0.1, [::1]), since profiles "
+	    "show every program of the machine: put a proxy with access control in front of it, "
+	    "or use the Unix socket",
 	    value);
 	return false;
 malformed:
@@ -91,25 +108,14 @@ malformed:
 	return false;
 }
 
-/* Names of kinds with commas between them. */
 static bool parse_events(struct options *options, const char *value)
 {
-	char *list = xstrdup(value), *rest = list, *name;
-	enum hab_event_kind kind;
-	bool good = *value;
-
-	while (good && (name = strsep(&rest, ","))) {
-		kind = event_kind(name);
-		good = kind != HAB_EVENT_KINDS;
-		if (good)
-			options->events |= 1u << kind;
-	}
-	free(list);
-	if (!good)
-		say("--events %s: it must be names out of refill, tlab, outside and sample, with "
-		    "commas between them",
-		    value);
-	return good;
+	if (kinds_add(&options->events, value))
+		return true;
+	say("--events %s: it must be names out of refill, tlab, outside and sample, with commas "
+	    "between them",
+	    value);
+	return false;
 }
 
 static bool parse_debuginfod(struct options *options, const char *value)
@@ -117,13 +123,11 @@ static bool parse_debuginfod(struct options *options, const char *value)
 	const char *servers = getenv("DEBUGINFOD_URLS");
 	uint64_t seconds = DEBUGINFOD_SECONDS;
 
-	if (value && !parse_number(value, 1, 60, &seconds)) {
-		say("--debuginfod=%s: it must be a number of seconds from 1 to 60", value);
+	if (value && !arguments_number("--debuginfod", value, 1, 60, &seconds))
 		return false;
-	}
 	if (!servers || !*servers) {
 		say("--debuginfod: DEBUGINFOD_URLS is not set: set it to the addresses of the "
-		    "servers to ask, with spaces between them");
+		    "servers, with spaces between them");
 		return false;
 	}
 	options->debuginfod_seconds = (unsigned int)seconds;
@@ -132,118 +136,103 @@ static bool parse_debuginfod(struct options *options, const char *value)
 
 static bool parse_source(struct options *options, const char *value)
 {
-	if (!strcmp(value, "module"))
-		options->source = SOURCE_MODULE;
-	else if (!strcmp(value, "usdt"))
-		options->source = SOURCE_USDT;
-	else if (!strcmp(value, "auto"))
-		options->source = SOURCE_AUTO;
-	else
-		say("--source %s: it must be module, usdt or auto", value);
-	return !strcmp(value, "auto") || options->source != SOURCE_AUTO;
+	static const char *const names[] = {
+		[SOURCE_AUTO] = "auto",
+		[SOURCE_MODULE] = "module",
+		[SOURCE_USDT] = "usdt",
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		options->source = i;
+		if (!strcmp(value, names[i]))
+			return true;
+	}
+	say("--source %s: it must be module, usdt or auto", value);
+	return false;
 }
 
-/* Looked at where the probes are attached, too; here a slip of the pen is found. */
 static bool parse_library(struct options *options, const char *value)
 {
-	if (access(value, R_OK)) {
-		say("--library %s: it cannot be read: %s", value, strerror(errno));
-		return false;
-	}
-	return libraries_add(&options->libraries, value);
+	if (!access(value, R_OK))
+		return libraries_add(&options->libraries, value);
+	say("--library %s: it cannot be read: %s", value, strerror(errno));
+	return false;
 }
 
-static bool parse_value(struct options *options, int option, const char *value)
+/* Options that depend on each other. */
+static bool check(struct options *options)
 {
-	uint64_t number;
-
-	switch (option) {
-	case 'l':
-		return parse_listen(options, value);
-	case 's':
-		options->socket = value;
-		if (*value)
-			return true;
-		say("--socket: it must be the path of a socket");
-		return false;
-	case 'r':
-		if (rate_parse(value, options->rate))
-			return true;
-		say("--rate %s: " RATE_HELP, value);
-		return false;
-	case 'e':
-		return parse_events(options, value);
-	case 'n':
-		if (parse_number(value, 256, 1048576, &number)) {
-			options->stacks = (unsigned int)number;
-			return true;
-		}
-		say("--stacks %s: it must be a number from 256 to 1048576", value);
-		return false;
-	case 'd':
-		return parse_debuginfod(options, value);
-	case 'p':
-		options->replay = value;
-		return true;
-	case 'S':
-		return parse_source(options, value);
-	case 'L':
-		return parse_library(options, value);
-	case 'v':
-		options->verbose = true;
-		return true;
-	}
-	return option == 'f';
-}
-
-int options_parse(struct options *options, int argc, char **argv)
-{
-	static const struct option names[] = {
-		{ "listen", required_argument, NULL, 'l' },
-		{ "socket", required_argument, NULL, 's' },
-		{ "rate", required_argument, NULL, 'r' },
-		{ "events", required_argument, NULL, 'e' },
-		{ "stacks", required_argument, NULL, 'n' },
-		{ "debuginfod", optional_argument, NULL, 'd' },
-		{ "source", required_argument, NULL, 'S' },
-		{ "library", required_argument, NULL, 'L' },
-		{ "replay", required_argument, NULL, 'p' },
-		{ "foreground", no_argument, NULL, 'f' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
-
-	memset(options, 0, sizeof(*options));
-	strcpy(options->address, HABD_ADDRESS);
-	options->port = HABD_PORT;
-	options->socket = HABD_SOCKET;
-	options->stacks = STACKS_MAX_DEFAULT;
-	options->events = 1u << HAB_EVENT_REFILL;
-	while ((option = getopt_long(argc, argv, "hvV", names, NULL)) != -1) {
-		if (option == 'h' || option == 'V') {
-			fputs(option == 'h' ? help : "habd " HAB_VERSION "\n", stdout);
-			return 1 + (fflush(stdout) ? EXIT_FAILED : 0);
-		}
-		if (option == '?' || !parse_value(options, option, optarg)) {
-			say("see habd --help");
-			return 1 + EXIT_USAGE;
-		}
-	}
-	if (optind < argc) {
-		say("%s: no arguments are taken, only options; see habd --help", argv[optind]);
-		return 1 + EXIT_USAGE;
-	}
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
 	else if (options->libraries.nr && options->source == SOURCE_AUTO)
 		options->source = SOURCE_USDT;
-	if (options->libraries.nr && options->source != SOURCE_USDT) {
-		say("--library: with --source module or --replay no library is followed; leave "
-		    "one of them out");
-		return 1 + EXIT_USAGE;
+	if (!options->libraries.nr || options->source == SOURCE_USDT)
+		return true;
+	say("--library: --source module and --replay follow no library; leave one of them out");
+	return false;
+}
+
+static bool parse_value(struct options *options, int key, const char *value)
+{
+	uint64_t number;
+
+	switch (key) {
+	case LISTEN:
+		return parse_listen(options, value);
+	case SOCKET:
+		options->socket = value;
+		if (!*value)
+			say("--socket: it must be the path of a socket");
+		return *value;
+	case RATE:
+		options->rate = value;
+		if (!rate_is_valid(value))
+			say("--rate %s: " RATE_HELP, value);
+		return rate_is_valid(value);
+	case EVENTS:
+		return parse_events(options, value);
+	case STACKS:
+		if (!arguments_number("--stacks", value, 256, 1048576, &number))
+			return false;
+		options->stacks = (unsigned int)number;
+		return true;
+	case DEBUGINFOD:
+		return parse_debuginfod(options, value);
+	case SOURCE:
+		return parse_source(options, value);
+	case LIBRARY:
+		return parse_library(options, value);
+	case REPLAY:
+		options->replay = value;
+		return true;
+	case 'v':
+		options->verbose = true;
+		return true;
+	case ARGP_KEY_ARG:
+		say("%s: habd takes only options", value);
+		return false;
+	case ARGP_KEY_END:
+		return check(options);
 	}
-	return 0;
+	return true;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	return arguments_result(parse_value(state->input, key, value));
+}
+
+void options_parse(struct options *options, int argc, char **argv)
+{
+	static const struct argp argp = { table, parse, NULL, doc };
+
+	memset(options, 0, sizeof(*options));
+	strcpy(options->address, "127.0.0.1");
+	options->port = 7227;
+	options->socket = HABD_SOCKET;
+	options->rate = "";
+	options->stacks = STACKS_MAX_DEFAULT;
+	options->events = 1u << HAB_EVENT_REFILL;
+	arguments_parse(&argp, 0, argc, argv, options);
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The capabilities that habd needs: looked for at the start, so that a missing one is named
- * in a sentence, and dropped as soon as only loading needed them.
- */
+/* The capabilities that habd needs: checked at the start, dropped once the feed is open. */
 #include "daemon/habd/privilege.h"
 
 #include <errno.h>
@@ -15,8 +12,8 @@ static const struct {
 	cap_value_t capability;
 	const char *name;
 	const char *what_for;
-	bool needed; /* else only some processes cannot be looked into */
-	bool keep;   /* needed while running, too */
+	bool needed; /* without the others some stacks have no names */
+	bool keep;   /* while habd runs */
 } capabilities[] = {
 	{ CAP_BPF, "CAP_BPF", "to load BPF programs and read their maps", true, true },
 	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints and probes", true, true },
@@ -59,8 +56,8 @@ bool privilege_check(bool module)
 	}
 	cap_free(all);
 	if (!good)
-		say("start it as root (`sudo habd`), or with `systemctl start habd`, whose "
-		    "unit grants just these");
+		say("start it as root (`sudo habd`), or with `systemctl start habd`, whose unit has "
+		    "these");
 	return good;
 }
 

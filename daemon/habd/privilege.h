@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-/* False after a sentence that names what is missing. module: its types are to be found, too. */
+/* False after a sentence that names the missing ones. module: true to follow the module. */
 bool privilege_check(bool module);
-/* Keeps what is needed while running, and nothing else. */
+/* Drops all capabilities that are not needed while habd runs. */
 void privilege_drop(void);
 
 #endif /* HABD_PRIVILEGE_H */

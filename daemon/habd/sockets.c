@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Opens the places habd is reached at.
+ * The listening sockets of habd.
  *
- * The hard case is a socket file left behind: it may belong to a habd that runs
- * or to one that was killed. A lock on a file beside it tells, since the kernel
- * drops locks with their owner; the lock file itself stays, as removing it would
- * let two of them hold a lock each.
+ * The hard case is a socket file without a server, which a killed habd left, and which looks like
+ * that of a running habd. A lock on a file beside it tells them apart: the kernel drops it with its
+ * process. The lock file stays, since two processes could lock a removed and a new one.
  */
 #include "daemon/habd/sockets.h"
 
@@ -21,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
@@ -29,7 +29,7 @@ static void make_folder(const char *socket_path)
 {
 	char *folder = xstrdup(socket_path), *slash = strrchr(folder, '/');
 
-	/* Only the last part: /run is there, /run/hab may not be. */
+	/* /run exists, /run/hab may not. */
 	if (slash && slash != folder) {
 		*slash = 0;
 		if (!mkdir(folder, 0755))
@@ -38,7 +38,8 @@ static void make_folder(const char *socket_path)
 	free(folder);
 }
 
-int listen_lock(const char *socket_path, int *code)
+/* -1 after a sentence; *code is then the exit code. */
+static int open_lock(const char *socket_path, int *code)
 {
 	char *path, owner[16] = "";
 	ssize_t length;
@@ -59,8 +60,8 @@ int listen_lock(const char *socket_path, int *code)
 		owner[length > 0 ? length : 0] = 0;
 		owner[strcspn(owner, "\n")] = 0;
 		clean_string(owner);
-		say("already running: process %s serves %s: use that one, stop it first, or "
-		    "choose another place with --socket (and --listen)",
+		say("already running: process %s serves %s: use it, stop it first, or choose "
+		    "another place with --socket (and --listen)",
 		    *owner ? owner : "(unknown)", socket_path);
 		close(fd);
 		fd = -1;
@@ -74,14 +75,13 @@ end:
 	return fd;
 }
 
-int listen_unix(const char *socket_path, int *code)
+static int open_unix(const char *socket_path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct group *group = getgrnam("hab");
 	mode_t mask;
 	int fd, bound;
 
-	*code = EXIT_ADDRESS;
 	if (strlen(socket_path) >= sizeof(address.sun_path)) {
 		say("%s is too long for a socket: --socket takes at most %zu characters",
 		    socket_path, sizeof(address.sun_path) - 1);
@@ -91,7 +91,7 @@ int listen_unix(const char *socket_path, int *code)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		goto failed;
-	/* We hold the lock, so a socket that is there is a left-over. */
+	/* This process has the lock, so a socket with this name is left over. */
 	unlink(socket_path);
 	mask = umask(0117);
 	bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
@@ -109,7 +109,8 @@ failed:
 	return -1;
 }
 
-int listen_tcp(const char *address, uint16_t *port, int *code)
+/* *port: 0 for any free one; set to the one in use. */
+static int open_tcp(const char *address, uint16_t *port)
 {
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(*port) };
 	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(*port) };
@@ -123,7 +124,6 @@ int listen_tcp(const char *address, uint16_t *port, int *code)
 	} else {
 		inet_pton(AF_INET, address, &four.sin_addr);
 	}
-	*code = EXIT_ADDRESS;
 	fd = socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		goto failed;
@@ -139,4 +139,96 @@ failed:
 	if (fd >= 0)
 		close(fd);
 	return -1;
+}
+
+/* Takes a Unix socket of systemd's, and its path. */
+static void take_unix(struct sockets *sockets, struct options *options, int fd)
+{
+	struct sockaddr_un address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *)&address, &length) || !*address.sun_path)
+		return;
+	memcpy(sockets->path, address.sun_path, sizeof(sockets->path));
+	options->socket = sockets->path;
+	sockets->unix_fd = fd;
+}
+
+/* Takes a TCP socket of systemd's if it is on loopback, as --listen must be. */
+static void take_tcp(struct sockets *sockets, struct options *options, int fd)
+{
+	struct sockaddr_in6 address;
+	struct sockaddr_in *four = (struct sockaddr_in *)&address;
+	socklen_t length = sizeof(address);
+
+	if (getsockname(fd, (struct sockaddr *)&address, &length))
+		return;
+	if (address.sin6_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&address.sin6_addr))
+		inet_ntop(AF_INET6, &address.sin6_addr, options->address, INET6_ADDRSTRLEN);
+	else if (address.sin6_family == AF_INET && ntohl(four->sin_addr.s_addr) >> 24 == 127)
+		inet_ntop(AF_INET, &four->sin_addr, options->address, INET6_ADDRSTRLEN);
+	else
+		return;
+	options->port = ntohs(address.sin6_port); /* at the same place for IPv4 */
+	sockets->tcp_fd = fd;
+}
+
+/* Sockets of a unit habd.socket. */
+static bool take_systemds(struct sockets *sockets, struct options *options)
+{
+	int count = sd_listen_fds(1), fd;
+
+	for (fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; fd++) {
+		if (sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1) > 0 && sockets->unix_fd < 0)
+			take_unix(sockets, options, fd);
+		else if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0 && sockets->tcp_fd < 0)
+			take_tcp(sockets, options, fd);
+		if (fd != sockets->unix_fd && fd != sockets->tcp_fd) {
+			say("socket %d of systemd cannot be used: habd takes one Unix stream "
+			    "socket with a path, and one TCP socket of a loopback address: see "
+			    "ListenStream= of its unit",
+			    fd);
+			return false;
+		}
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	}
+	return true;
+}
+
+void sockets_begin(struct sockets *sockets)
+{
+	memset(sockets, 0, sizeof(*sockets));
+	sockets->lock_fd = sockets->unix_fd = sockets->tcp_fd = -1;
+}
+
+int sockets_open(struct sockets *sockets, struct options *options)
+{
+	int code = EXIT_ADDRESS;
+
+	if (!take_systemds(sockets, options))
+		return EXIT_ADDRESS;
+	sockets->lock_fd = open_lock(options->socket, &code);
+	if (sockets->lock_fd < 0)
+		return code;
+	if (sockets->unix_fd < 0) {
+		sockets->unix_fd = open_unix(options->socket);
+		sockets->owned = options->socket;
+	}
+	if (sockets->tcp_fd < 0 && *options->address)
+		sockets->tcp_fd = open_tcp(options->address, &options->port);
+	if (sockets->unix_fd < 0 || (*options->address && sockets->tcp_fd < 0))
+		return EXIT_ADDRESS;
+	return 0;
+}
+
+void sockets_end(struct sockets *sockets)
+{
+	if (sockets->unix_fd >= 0)
+		close(sockets->unix_fd);
+	if (sockets->tcp_fd >= 0)
+		close(sockets->tcp_fd);
+	if (sockets->owned)
+		unlink(sockets->owned);
+	if (sockets->lock_fd >= 0)
+		close(sockets->lock_fd);
 }

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The places habd is reached at: the Unix socket, its lock, the loopback address. */
+/* The listening sockets of habd: systemd's, or its own. */
 #ifndef HABD_SOCKETS_H
 #define HABD_SOCKETS_H
 
-#include <stdint.h>
+#include "daemon/habd/options.h"
 
+struct sockets {
+	int lock_fd;	   /* locked: no other habd serves this socket */
+	int unix_fd;	   /* -1: none */
+	int tcp_fd;	   /* -1: none */
+	const char *owned; /* the path to remove at the end; NULL: systemd's */
+	char path[108];	   /* of a socket of systemd's */
+};
+
+void sockets_begin(struct sockets *sockets);
 /*
- * Each returns a descriptor, or -1 after a sentence, *code then being what to
- * exit with. The lock says that no other habd uses this socket; it is held as
- * long as its descriptor is open.
+ * Opens the lock and the sockets; socket, address and port of @options become those in use. 0, or
+ * the exit code after a sentence.
  */
-int listen_lock(const char *socket_path, int *code);
-int listen_unix(const char *socket_path, int *code);
-/* *port: 0 for any; the one it became. */
-int listen_tcp(const char *address, uint16_t *port, int *code);
+int sockets_open(struct sockets *sockets, struct options *options);
+/* Closes the descriptors that are not -1. */
+void sockets_end(struct sockets *sockets);
 
 #endif /* HABD_SOCKETS_H */

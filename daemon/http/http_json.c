@@ -1,85 +1,93 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /v1/status as JSON, and what all answers in JSON are made of. habctl reads them; so may anybody.
+ * /v1/status and /v1/top, as JSON. A value that is unknown is left out, so 0 always means none.
  *
- * What is not known is left out, so that 0 always means none.
+ * The hard case is a filter on heap, tag, event or cgroup in /v1/top: only samples have these. A
+ * process is listed if a sample of it matches; its counts are still those of the whole process,
+ * since no other counts are exact.
  */
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "daemon/http/http.h"
-#include "daemon/http/http_json.h"
-#include "daemon/habd/numbers.h"
+#include "daemon/http/handlers.h"
+#include "daemon/profile/sites.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/shared/util.h"
+#include "daemon/state/state.h"
 
 #define INIT_PID_SPACE 0xeffffffcu /* inode of the first PID namespace */
+#define TOP_PROCESSES  50u
+#define TOP_SITES      50u
+#define STACK_FRAMES   16u
 
-void json_put(json_t *object, const char *key, uint64_t value)
+/* Replies with @object and frees it. */
+static void reply_json(struct reply *reply, json_t *object)
 {
-	json_object_set_new(object, key, json_integer((json_int_t)value));
-}
-
-void json_put_real(json_t *object, const char *key, double value)
-{
-	json_object_set_new(object, key, json_real(value));
-}
-
-void json_put_string(json_t *object, const char *key, const char *value)
-{
-	json_object_set_new(object, key, json_string(value));
-}
-
-void json_reply(json_t *object, struct reply *reply)
-{
-	char *text = json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-
-	json_decref(object);
-	if (!text) {
-		reply_error(reply, 500, "The answer could not be written as JSON.");
-		return;
-	}
 	reply->type = "application/json";
-	text_add(&reply->body, text);
-	text_add(&reply->body, "\n");
-	free(text);
+	if (!object || json_dumpf(object, reply->body, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
+		reply_error(reply, 500, "The answer could not be written as JSON.");
+	fputc('\n', reply->body);
+	json_decref(object);
 }
 
-json_t *json_totals(const struct numbers *numbers)
+/* Paths may hold any bytes; JSON holds UTF-8. */
+static json_t *clean_json(const char *string)
+{
+	char *copy = xstrdup(string);
+	json_t *json;
+
+	clean_string(copy);
+	json = json_string(copy);
+	free(copy);
+	return json;
+}
+
+static void put_module_number(json_t *object, const char *key, const struct numbers *numbers,
+			      enum module_file file)
+{
+	if (numbers->module.known[file])
+		json_object_set_new(object, key,
+				    json_integer((json_int_t)numbers->module.value[file]));
+}
+
+/* The exact counts of the machine. */
+static json_t *totals_json(const struct numbers *numbers)
 {
 	const struct totals *totals = &numbers->totals;
-	json_t *object = json_object();
+	const struct hab_machine_totals *machine = &totals->now.machine;
+	json_t *object;
 
-	json_put(object, "refills", numbers_refills(numbers));
-	json_put(object, "refill_bytes", numbers_refill_bytes(numbers));
-	json_put(object, "events", totals->now.machine.events);
-	json_put(object, "event_bytes", totals->now.machine.bytes);
-	json_put(object, "sampled", totals->now.machine.sampled);
-	json_put(object, "throttled", totals->now.machine.throttled);
-	json_put(object, "lost", numbers_lost(numbers));
-	json_put(object, "lost_ring_full", totals->now.machine.lost);
-	json_put(object, "lost_recursion", totals->now.missed_events);
-	json_put(object, "missed_refills", numbers->missed.refills);
-	json_put(object, "missed_refill_bytes", numbers->missed.bytes);
-	json_put(object, "missed_samples", numbers->missed.samples);
-	json_put_real(object, "refills_per_second", totals->refills_per_second);
-	json_put_real(object, "bytes_per_second", totals->bytes_per_second);
-	json_put_real(object, "sampled_per_second", totals->sampled_per_second);
-	if (numbers->module.known[MODULE_RATE])
-		json_put(object, "rate_limit", numbers->module.value[MODULE_RATE]);
-	if (numbers->module.known[MODULE_HEAPS])
-		json_put(object, "heaps", numbers->module.value[MODULE_HEAPS]);
+	/* clang-format off */
+	object = json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sf sf sf}",
+		"refills", numbers_refills(numbers),
+		"refill_bytes", numbers_refill_bytes(numbers),
+		"events", machine->events,
+		"event_bytes", machine->bytes,
+		"sampled", machine->sampled,
+		"throttled", machine->throttled,
+		"lost", numbers_lost(numbers),
+		"lost_ring_full", machine->lost,
+		"lost_recursion", totals->now.missed_events,
+		"missed_refills", numbers->missed.refills,
+		"missed_refill_bytes", numbers->missed.bytes,
+		"missed_samples", numbers->missed.samples,
+		"refills_per_second", totals->refills_per_second,
+		"bytes_per_second", totals->bytes_per_second,
+		"sampled_per_second", totals->sampled_per_second);
+	/* clang-format on */
+	put_module_number(object, "rate_limit", numbers, MODULE_RATE);
+	put_module_number(object, "heaps", numbers, MODULE_HEAPS);
 	return object;
 }
 
-static void add_problem(json_t *array, const char *what, const char *next)
+static void add_problem(void *array, const char *what, const char *next)
 {
-	json_t *object = json_object();
-
-	json_put_string(object, "what", what);
-	json_put_string(object, "next", next);
-	json_array_append_new(array, object);
+	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
 }
 
 static void own_problems(json_t *array, const struct numbers *numbers)
@@ -96,74 +104,284 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "exact totals include these refills");
 	if (numbers->totals.now.machine.table_full)
 		add_problem(array, "more than 16384 processes refilled at the same time",
-			    "the machine's totals are exact; those of single processes are "
-			    "not");
+			    "the totals of the machine are exact, those of processes are not");
 	if (numbers->ingest.malformed)
-		add_problem(array, "records came that habd does not understand",
+		add_problem(array, "habd does not know the layout of some records",
 			    "install habd and its BPF program from the same release");
 	if (numbers->binaries_refused)
-		add_problem(array,
-			    "more different programs and libraries were seen than habd "
-			    "remembers",
-			    "restart habd to see names of the new ones");
+		add_problem(array, "the table of programs and libraries is full",
+			    "restart habd, so that new ones have names");
 	if (numbers->symbols_unreadable)
-		add_problem(array,
-			    "files of programs could not be read to the end: they have no names",
-			    "habd's log says which, and why (journalctl -u habd)");
+		add_problem(
+			array,
+			"files of some programs could not be read: their functions have no names",
+			"see which, and why, in habd's log (journalctl -u habd)");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",
 			    "run it in the host's (--pid=host): it cannot look into the "
 			    "machine's processes from here, and their stacks have no names");
 }
 
-static json_t *problems_json(const struct module_state *state, const struct numbers *numbers,
-			     bool module)
+static json_t *problems_json(const struct module_state *module, const struct numbers *numbers,
+			     bool follows_module)
 {
-	struct problem problems[8];
 	json_t *array = json_array();
-	unsigned int count, i;
 
 	own_problems(array, numbers);
-	if (!module)
-		return array;
-	count = module_problems(state, problems, ARRAY_SIZE(problems));
-	for (i = 0; i < count; i++)
-		add_problem(array, problems[i].what, problems[i].next);
+	if (follows_module)
+		module_problems(module, add_problem, array);
 	return array;
 }
 
 void http_status(struct request *request, struct reply *reply)
 {
-	const struct options *options = request->habd->options;
-	json_t *object = json_object();
-	struct module_state state;
+	const struct state *state = request->state;
+	struct module_state module;
 	struct numbers numbers;
 	struct utsname kernel;
+	json_t *object;
 
-	module_state_read(&state);
+	module_state_read(&module);
 	uname(&kernel);
-	numbers_begin(&numbers, request->habd);
-	json_put_string(object, "version", HAB_VERSION);
-	json_put(object, "abi", HAB_ABI_VERSION);
-	json_put(object, "pid", (uint64_t)getpid());
-	json_put_real(object, "uptime_seconds", numbers.uptime_seconds);
-	json_put_string(object, "feed", request->habd->feed->ops->name);
-	json_put_string(object, "feed_about", request->habd->feed->about);
-	json_put_string(object, "kernel", kernel.release);
-	json_object_set_new(object, "module_loaded", json_boolean(state.loaded || state.device));
-	json_put_string(object, "module_version", state.version);
-	json_put(object, "module_abi", state.abi);
-	json_object_set_new(object, "kernel_btf", json_boolean(state.kernel_btf));
-	json_object_set_new(object, "module_btf", json_boolean(state.module_btf));
-	json_put_string(object, "listen_address", options->address);
-	json_put(object, "listen_port", *options->address ? options->port : 0);
-	json_put_string(object, "socket", options->socket);
-	json_object_set_new(object, "totals", json_totals(&numbers));
-	json_put(object, "stacks", numbers.stacks);
-	json_put(object, "stacks_from_threads", numbers.ingest.joined);
-	json_put(object, "stacks_from_kernel", numbers.ingest.alone);
-	json_object_set_new(object, "problems",
-			    problems_json(&state, &numbers, request->habd->feed->ops->module));
+	numbers_begin(&numbers, request->state);
+	/* clang-format off */
+	object = json_pack("{ss sI sI sf ss so ss sb ss sI sb sb ss sI so so sI sI sI so}",
+		"version", HAB_VERSION,
+		"abi", (json_int_t)HAB_ABI_VERSION,
+		"pid", (json_int_t)getpid(),
+		"uptime_seconds", numbers.uptime_seconds,
+		"feed", state->feed->ops->name,
+		"feed_about", clean_json(state->feed->about),
+		"kernel", kernel.release,
+		"module_loaded", module.loaded || module.device,
+		"module_version", module.version,
+		"module_abi", (json_int_t)module.abi,
+		"kernel_btf", module.kernel_btf,
+		"module_btf", module.module_btf,
+		"listen_address", state->address,
+		"listen_port", (json_int_t)(*state->address ? state->port : 0),
+		"socket", clean_json(state->socket),
+		"totals", totals_json(&numbers),
+		"stacks", (json_int_t)numbers.stacks,
+		"stacks_from_threads", numbers.ingest.joined,
+		"stacks_from_kernel", numbers.ingest.alone,
+		"problems", problems_json(&module, &numbers, state->feed->ops->module));
+	/* clang-format on */
 	numbers_end(&numbers);
-	json_reply(object, reply);
+	reply_json(reply, object);
+}
+
+/* What /v1/top shows of samples: since the start, and recently. */
+struct view {
+	struct profile *all;
+	struct profile *recent;
+	double recent_seconds;
+	struct sites sites;
+};
+
+/* Takes both profiles at one moment, of the same kind of event. The caller holds render. */
+static void view_begin(struct state *state, const struct filter *filter, struct view *view)
+{
+	struct filter same = *filter;
+	uint64_t recent_ns;
+
+	pthread_mutex_lock(&state->lock);
+	view->all = profile_collect(state->stacks, NULL, state->binaries, filter, false);
+	same.kinds = view->all->kinds;
+	view->recent =
+		profile_collect(state->stacks, state->recent[0], state->binaries, &same, false);
+	recent_ns = clock_monotonic_ns() - state->recent_ns[0];
+	pthread_mutex_unlock(&state->lock);
+	view->recent_seconds = (double)recent_ns / 1e9;
+	profile_name(view->all, state->symbols);
+	profile_name(view->recent, state->symbols);
+	sites_begin(&view->sites);
+	sites_add(&view->sites, view->all, false);
+	sites_add(&view->sites, view->recent, true);
+	sites_sort(&view->sites);
+}
+
+static void view_end(struct view *view)
+{
+	sites_end(&view->sites);
+	profile_free(view->all);
+	profile_free(view->recent);
+}
+
+/* Samples are sorted, the largest first: the first of the process is its top one. */
+static const struct profile_sample *top_sample(const struct profile *profile, uint32_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].pid == pid)
+			return &profile->samples[i];
+	return NULL;
+}
+
+/* The stack from the program's own function that allocates to the root. */
+static void put_stack(json_t *object, const struct profile *profile,
+		      const struct profile_sample *sample)
+{
+	const struct profile_frame *site = profile_site(profile, sample), *frame;
+	json_t *array = json_array();
+	uint64_t total = 0;
+	unsigned int i;
+
+	for (i = 0; i < sample->nr_frames && json_array_size(array) < STACK_FRAMES; i++) {
+		frame = &profile->frames[sample->frames[i]];
+		if (frame == site)
+			site = NULL;
+		if (!site)
+			json_array_append_new(array, json_string(frame->function));
+	}
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].pid == sample->pid)
+			total += profile->samples[i].counts.estimate;
+	json_object_set_new(object, "top_stack", array);
+	json_object_set_new(object, "top_stack_share",
+			    json_real(total ? (double)sample->counts.estimate / (double)total : 0));
+}
+
+static bool is_listed(const struct filter *filter, const struct totals_process *process,
+		      const struct profile_sample *sample)
+{
+	struct stack_key key = { .pid = process->pid };
+
+	if (sample)
+		return true;
+	/* A process without samples has only pid and comm. */
+	if (filter->by_cgroup || filter->heaps.count || filter->tags.count || filter->kinds)
+		return false;
+	memcpy(key.comm, process->totals.comm, sizeof(key.comm));
+	return filter_matches(filter, &key);
+}
+
+static json_t *process_totals_json(const struct hab_process_totals *totals)
+{
+	/* clang-format off */
+	return json_pack("{sI sI sI sI sI sI sI}",
+		"refills", totals->refills,
+		"bytes", totals->bytes,
+		"sampled", totals->sampled,
+		"throttled", totals->throttled,
+		"lost", totals->lost,
+		"restarts", totals->restarts,
+		"waste_bytes", totals->waste_bytes);
+	/* clang-format on */
+}
+
+static json_t *process_json(const struct totals_process *process)
+{
+	json_t *object = process_totals_json(&process->totals);
+
+	/* clang-format off */
+	json_object_update_new(object, json_pack("{sI ss sf sf sf}",
+		"pid", (json_int_t)process->pid,
+		"comm", process->totals.comm,
+		"bytes_per_second", process->bytes_per_second,
+		"refills_per_second", process->refills_per_second,
+		"restarts_per_second", process->restarts_per_second));
+	/* clang-format on */
+	return object;
+}
+
+static json_t *processes_json(const struct totals *totals, const struct filter *filter,
+			      const struct view *view)
+{
+	json_t *array = json_array(), *object;
+	const struct totals_process *process;
+	const struct profile_sample *sample;
+	const struct profile *profile;
+	unsigned int i;
+
+	for (i = 0; i < totals->nr_processes && json_array_size(array) < TOP_PROCESSES; i++) {
+		process = &totals->processes[i];
+		profile = view->recent;
+		sample = top_sample(profile, process->pid);
+		if (!sample) {
+			profile = view->all;
+			sample = top_sample(profile, process->pid);
+		}
+		if (!is_listed(filter, process, sample))
+			continue;
+		object = process_json(process);
+		if (sample)
+			put_stack(object, profile, sample);
+		json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *sites_json(const struct sites *sites)
+{
+	json_t *array = json_array();
+	const struct site *site;
+	unsigned int i;
+
+	for (i = 0; i < sites->count && i < TOP_SITES; i++) {
+		site = &sites->table[i];
+		/* clang-format off */
+		json_array_append_new(array, json_pack("{ss ss sI sI sI}",
+			"function", site->function,
+			"module", site->module,
+			"bytes", site->bytes,
+			"samples", site->samples,
+			"recent_bytes", site->recent_bytes));
+		/* clang-format on */
+	}
+	return array;
+}
+
+static json_t *view_json(const struct filter *filter, const struct view *view)
+{
+	char kinds[64], other_kinds[64];
+	json_t *object;
+
+	kinds_text(view->all->kinds, kinds, sizeof(kinds));
+	kinds_text(view->all->other_kinds, other_kinds, sizeof(other_kinds));
+	/* clang-format off */
+	object = json_pack("{sf ss ss sb so sI}",
+		"recent_seconds", view->recent_seconds,
+		"event", kinds,
+		"other_events", other_kinds,
+		"filtered", filter_selects(filter),
+		"sites", sites_json(&view->sites),
+		"nr_sites", (json_int_t)view->sites.count);
+	/* clang-format on */
+	if (filter_selects(filter))
+		json_object_set_new(object, "folded_samples",
+				    json_integer((json_int_t)view->all->folded));
+	return object;
+}
+
+void http_top(struct request *request, struct reply *reply)
+{
+	struct numbers numbers;
+	struct filter filter;
+	struct view view;
+	json_t *object, *exited;
+
+	if (!request_filter(request, reply, &filter))
+		return;
+	pthread_mutex_lock(&request->state->render);
+	view_begin(request->state, &filter, &view);
+	numbers_begin(&numbers, request->state);
+	object = view_json(&filter, &view);
+	exited = process_totals_json(&numbers.totals.exited);
+	json_object_set_new(exited, "processes",
+			    json_integer((json_int_t)numbers.totals.nr_exited));
+	/* clang-format off */
+	json_object_update_new(object, json_pack("{sf so so sI so}",
+		"uptime_seconds", numbers.uptime_seconds,
+		"totals", totals_json(&numbers),
+		"processes", processes_json(&numbers.totals, &filter, &view),
+		"nr_processes", (json_int_t)numbers.totals.nr_processes,
+		"exited", exited));
+	/* clang-format on */
+	numbers_end(&numbers);
+	view_end(&view);
+	pthread_mutex_unlock(&request->state->render);
+	filter_end(&filter);
+	reply_json(reply, object);
 }

@@ -2,27 +2,26 @@
 /*
  * Recordings: profiles between a start and a stop, or one after the other without a gap.
  *
- * The hard case is the client that never comes back: its recording would hold a place for
- * ever. So each has to be asked for once an hour, if only to say that it is still wanted. The
- * one that is being written is marked, as nobody else may end it then.
+ * The hard case is a client that never comes back: its recording would keep its place for ever.
+ * So a recording ends after an hour in which no request has named it. One that is being written
+ * is marked busy, and no other thread ends it.
  */
-#include <microhttpd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/http/http.h"
+#include "daemon/http/handlers.h"
+#include "daemon/shared/util.h"
 
 #define RECORDINGS_MAX 16
 #define TOKEN_LENGTH   32
 #define SETTLE_MS      550
-#define FORGOTTEN_NS   3600000000000ull
+#define ABANDONED_NS   3600000000000ull
 
 struct recording {
 	char token[TOKEN_LENGTH + 1]; /* "": free */
-	bool busy;		      /* is being written */
-	uint64_t asked_ns;	      /* when it was last asked for; CLOCK_MONOTONIC */
+	bool busy;		      /* it is being written */
+	uint64_t named_ns;	      /* when a request last named it; CLOCK_MONOTONIC */
 	struct span span;
 	struct filter filter;
 };
@@ -40,25 +39,25 @@ struct recordings *recordings_new(void)
 	return recordings;
 }
 
-static void recording_end(struct habd *habd, struct recording *recording)
+static void recording_end(struct state *state, struct recording *recording)
 {
 	if (*recording->token)
-		span_end(habd, &recording->span);
+		span_end(state, &recording->span);
 	filter_end(&recording->filter);
 	memset(recording, 0, sizeof(*recording));
 }
 
-void recordings_free(struct habd *habd, struct recordings *recordings)
+void recordings_free(struct state *state, struct recordings *recordings)
 {
 	unsigned int i;
 
 	for (i = 0; i < RECORDINGS_MAX; i++)
-		recording_end(habd, &recordings->table[i]);
+		recording_end(state, &recordings->table[i]);
 	pthread_mutex_destroy(&recordings->lock);
 	free(recordings);
 }
 
-void recordings_tidy(struct habd *habd, struct recordings *recordings, uint64_t now_ns)
+void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns)
 {
 	struct recording *recording;
 	unsigned int i;
@@ -67,8 +66,8 @@ void recordings_tidy(struct habd *habd, struct recordings *recordings, uint64_t 
 	for (i = 0; i < RECORDINGS_MAX; i++) {
 		recording = &recordings->table[i];
 		if (*recording->token && !recording->busy &&
-		    now_ns > recording->asked_ns + FORGOTTEN_NS)
-			recording_end(habd, recording);
+		    now_ns > recording->named_ns + ABANDONED_NS)
+			recording_end(state, recording);
 	}
 	pthread_mutex_unlock(&recordings->lock);
 }
@@ -87,7 +86,7 @@ static bool make_token(char *token)
 
 void http_record_start(struct request *request, struct reply *reply)
 {
-	struct recordings *recordings = http_recordings(request->http);
+	struct recordings *recordings = request->recordings;
 	struct recording *recording;
 	struct filter filter;
 	unsigned int i;
@@ -106,18 +105,18 @@ void http_record_start(struct request *request, struct reply *reply)
 		reply_error(reply, 500, "The kernel gave no random numbers.");
 		filter_end(&filter);
 	} else {
-		span_begin(request->habd, &recording->span);
-		recording->asked_ns = clock_monotonic_ns();
+		span_begin(request->state, &recording->span);
+		recording->named_ns = clock_monotonic_ns();
 		recording->filter = filter;
-		text_printf(&reply->body, "%s\n", recording->token);
+		fprintf(reply->body, "%s\n", recording->token);
 	}
 	pthread_mutex_unlock(&recordings->lock);
 }
 
-/* The recording of the request's token, or NULL after an answer. */
+/* The recording of the request's token, or NULL after reply_error(). */
 static struct recording *take(struct request *request, struct reply *reply, bool busy)
 {
-	struct recordings *recordings = http_recordings(request->http);
+	struct recordings *recordings = request->recordings;
 	const char *token = request_parameter(request, "token");
 	struct recording *recording = NULL;
 	unsigned int i;
@@ -128,13 +127,13 @@ static struct recording *take(struct request *request, struct reply *reply, bool
 			recording = &recordings->table[i];
 	if (recording) {
 		recording->busy = busy;
-		recording->asked_ns = clock_monotonic_ns();
+		recording->named_ns = clock_monotonic_ns();
 	}
 	pthread_mutex_unlock(&recordings->lock);
 	if (!recording)
 		reply_error(reply, 400,
-			    "token=%s is not a recording that runs: one that is not asked for "
-			    "within an hour ends.",
+			    "token=%s is no running recording: a recording ends after an hour "
+			    "without a request for it.",
 			    token ? token : "");
 	return recording;
 }
@@ -142,12 +141,12 @@ static struct recording *take(struct request *request, struct reply *reply, bool
 void http_record_keep(struct request *request, struct reply *reply)
 {
 	if (take(request, reply, false))
-		text_add(&reply->body, "kept\n");
+		fputs("kept\n", reply->body);
 }
 
 void http_record_next(struct request *request, struct reply *reply)
 {
-	struct recordings *recordings = http_recordings(request->http);
+	struct recordings *recordings = request->recordings;
 	struct recording *recording;
 	enum profile_format format;
 
@@ -164,7 +163,7 @@ void http_record_next(struct request *request, struct reply *reply)
 
 void http_record_stop(struct request *request, struct reply *reply)
 {
-	struct recordings *recordings = http_recordings(request->http);
+	struct recordings *recordings = request->recordings;
 	struct recording *recording;
 	enum profile_format format;
 
@@ -173,10 +172,10 @@ void http_record_stop(struct request *request, struct reply *reply)
 	recording = take(request, reply, true);
 	if (!recording)
 		return;
-	/* The last samples may still wait for their stacks. */
+	/* The last samples may still be pending. */
 	request_wait_ms(request, SETTLE_MS);
 	reply_span(request, reply, &recording->span, &recording->filter, format, false);
 	pthread_mutex_lock(&recordings->lock);
-	recording_end(request->habd, recording);
+	recording_end(request->state, recording);
 	pthread_mutex_unlock(&recordings->lock);
 }

@@ -1,147 +1,321 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Merges the stacks of a profile into a tree. Children are found by a hash of
- * parent and name, so that a node with very many children costs no more.
+ * Merges the stacks of a profile into a tree, and writes the tree: as folded stacks, or drawn as a
+ * flame graph.
  */
-#include "daemon/profile/flame.h"
-
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned int node_bucket(const struct flame *flame, unsigned int parent, unsigned int name)
-{
-	unsigned int i = (unsigned int)hash_number((uint64_t)parent << 32 | name), found;
+#include "daemon/profile/profile.h"
+#include "daemon/shared/hash.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/shared/string_table.h"
+#include "daemon/web/web.h"
 
-	for (;; i++) {
-		i &= flame->nr_buckets - 1;
-		found = flame->buckets[i];
-		if (!found ||
-		    (flame->nodes[found].parent == parent && flame->nodes[found].name == name))
-			return i;
-	}
+#define NODES_MAX  (1u << 18)
+#define DEPTH_MAX  (HAB_STACK_DEPTH + 3)
+#define FOLDED_MAX (16u << 20) /* bytes */
+
+/* Of the picture, in its units. */
+#define WIDTH  1200.0
+#define ROW    17
+#define MARGIN 28
+#define NARROW 0.3 /* left out */
+#define LETTER 6.6
+
+struct flame_node {
+	UT_hash_handle hh; /* by key; the list is sorted, the largest total first */
+	struct {
+		struct flame_node *parent; /* NULL: this is the root */
+		const char *name;	   /* in flame.names */
+	} key;
+	uint64_t total; /* estimated bytes of it and of all its callees */
+	uint64_t self;
+	uint64_t samples;
+	struct flame_node *child; /* the largest */
+	struct flame_node *sibling;
+};
+
+/*
+ * The root is "all"; below it is a node for each comm, then the frames. With several kinds of
+ * events each kind has a node between the root and the comms. Where the nodes run out, the bytes
+ * of a stack count for its last frame that has a node.
+ */
+struct flame {
+	struct strings names;
+	struct flame_node *nodes; /* a hash table */
+	struct flame_node *root;
+};
+
+/* The child of that name, made if it is missing; NULL if there are too many nodes. */
+static struct flame_node *child_of(struct flame *flame, struct flame_node *parent, const char *name)
+{
+	struct flame_node key = { .key.parent = parent }, *node;
+
+	key.key.name = strings_keep(&flame->names, name);
+	HASH_FIND(hh, flame->nodes, &key.key, sizeof(key.key), node);
+	if (node || HASH_COUNT(flame->nodes) >= NODES_MAX)
+		return node;
+	node = xcalloc(1, sizeof(*node));
+	node->key = key.key;
+	HASH_ADD(hh, flame->nodes, key, sizeof(node->key), node);
+	return node;
 }
 
-static void grow(struct flame *flame)
+static void add_sample(struct flame *flame, const struct profile *profile,
+		       const struct profile_sample *sample)
 {
+	struct flame_node *node = flame->root, *next;
+	char kind[32];
 	unsigned int i;
 
-	flame->room = flame->room ? flame->room * 2 : 1024;
-	flame->nodes = xrealloc(flame->nodes, flame->room, sizeof(*flame->nodes));
-	free(flame->buckets);
-	flame->nr_buckets = flame->room * 2;
-	flame->buckets = xcalloc(flame->nr_buckets, sizeof(*flame->buckets));
-	for (i = 1; i < flame->count; i++)
-		flame->buckets[node_bucket(flame, flame->nodes[i].parent, flame->nodes[i].name)] =
-			i;
-}
-
-/* 0: there is no such child and no room for it. */
-static unsigned int step(struct flame *flame, unsigned int parent, const char *string)
-{
-	unsigned int name = strings_number(&flame->names, string), bucket;
-	struct flame_node *node;
-
-	if (flame->count == flame->room && flame->count < FLAME_NODES_MAX)
-		grow(flame);
-	bucket = node_bucket(flame, parent, name);
-	if (!flame->buckets[bucket] && flame->count < FLAME_NODES_MAX) {
-		flame->buckets[bucket] = flame->count;
-		node = &flame->nodes[flame->count++];
-		memset(node, 0, sizeof(*node));
-		node->name = name;
-		node->parent = parent;
+	/* Kinds are views of the same memory: only "all" sums them up. */
+	if (profile->kinds & (profile->kinds - 1)) {
+		snprintf(kind, sizeof(kind), "[%s]", kind_name(sample->kind));
+		next = child_of(flame, node, kind);
+		node = next ? next : node;
 	}
-	return flame->buckets[bucket];
+	next = child_of(flame, node, *sample->comm ? sample->comm : "[no name]");
+	for (i = sample->nr_frames; next; i--) {
+		node = next;
+		if (!i)
+			break;
+		next = child_of(flame, node, profile->frames[sample->frames[i - 1]].function);
+	}
+	node->self += sample->counts.estimate;
+	node->samples += sample->counts.samples;
 }
 
-/* Parents come before their children in the array, so one pass from the end sums up. */
+static struct flame_node *last_node(const struct flame *flame)
+{
+	return ELMT_FROM_HH(flame->nodes->hh.tbl, flame->nodes->hh.tbl->tail);
+}
+
+/* Parents are made before their children: one pass from the last node sums all up. */
 static void sum_up(struct flame *flame)
 {
 	struct flame_node *node;
-	unsigned int i;
 
-	for (i = flame->count - 1; i; i--) {
-		node = &flame->nodes[i];
+	for (node = last_node(flame); node; node = node->hh.prev) {
 		node->total += node->self;
-		flame->nodes[node->parent].total += node->total;
-		flame->nodes[node->parent].samples += node->samples;
+		if (!node->key.parent)
+			continue;
+		node->key.parent->total += node->total;
+		node->key.parent->samples += node->samples;
 	}
-	flame->nodes[0].total += flame->nodes[0].self;
 }
 
-static __thread const struct flame *sorted_flame;
-
-static int compare_nodes(const void *one, const void *two)
+static int compare(const struct flame_node *one, const struct flame_node *two)
 {
-	const struct flame_node *first = &sorted_flame->nodes[*(const unsigned int *)one];
-	const struct flame_node *second = &sorted_flame->nodes[*(const unsigned int *)two];
-
-	if (first->total != second->total)
-		return first->total < second->total ? 1 : -1;
-	return strcmp(sorted_flame->names.table[first->name],
-		      sorted_flame->names.table[second->name]);
+	if (one->total != two->total)
+		return one->total < two->total ? 1 : -1;
+	return strcmp(one->key.name, two->key.name);
 }
 
+/* From the smallest node on, each becomes the first child of its parent. */
 static void link_children(struct flame *flame)
 {
-	unsigned int *order = xcalloc(flame->count, sizeof(*order)), i;
 	struct flame_node *node;
 
-	for (i = 1; i < flame->count; i++)
-		order[i - 1] = i;
-	/* qsort() has no context to pass it in. */
-	sorted_flame = flame;
-	qsort(order, flame->count - 1, sizeof(*order), compare_nodes);
-	/* Each is put before those linked so far: from the smallest to the largest. */
-	for (i = flame->count - 1; i; i--) {
-		node = &flame->nodes[order[i - 1]];
-		node->sibling = flame->nodes[node->parent].child;
-		flame->nodes[node->parent].child = order[i - 1];
+	HASH_SORT(flame->nodes, compare);
+	for (node = last_node(flame); node; node = node->hh.prev) {
+		if (!node->key.parent)
+			continue;
+		node->sibling = node->key.parent->child;
+		node->key.parent->child = node;
 	}
-	free(order);
 }
 
-static const char *const kind_names[HAB_EVENT_KINDS] = {
-	[HAB_EVENT_REFILL] = "[refill]",
-	[HAB_EVENT_TLAB] = "[tlab]",
-	[HAB_EVENT_OUTSIDE] = "[outside]",
-	[HAB_EVENT_SAMPLE] = "[sample]",
-};
-
-void flame_begin(struct flame *flame, const struct profile *profile)
+static void flame_begin(struct flame *flame, const struct profile *profile)
 {
-	const struct profile_sample *sample;
-	unsigned int i, j, node, next;
+	unsigned int i;
 
 	memset(flame, 0, sizeof(*flame));
 	strings_begin(&flame->names);
-	flame->count = 1;
-	grow(flame);
-	memset(&flame->nodes[0], 0, sizeof(flame->nodes[0]));
-	flame->nodes[0].name = strings_number(&flame->names, "all");
-	for (i = 0; i < profile->nr_samples; i++) {
-		sample = &profile->samples[i];
-		/* Kinds are views of the same memory: they are never summed below "all". */
-		node = 0;
-		if (profile->kinds & (profile->kinds - 1))
-			node = step(flame, 0, kind_names[sample->kind % HAB_EVENT_KINDS]);
-		node = step(flame, node, *sample->comm ? sample->comm : "[no name]");
-		for (j = sample->nr_frames; j && node; j--) {
-			next = step(flame, node, profile->frames[sample->frames[j - 1]].function);
-			if (!next)
-				break;
-			node = next;
-		}
-		flame->nodes[node].self += sample->counts.estimate;
-		flame->nodes[node].samples += sample->counts.samples;
-	}
+	flame->root = child_of(flame, NULL, "all");
+	for (i = 0; i < profile->nr_samples; i++)
+		add_sample(flame, profile, &profile->samples[i]);
 	sum_up(flame);
 	link_children(flame);
 }
 
-void flame_end(struct flame *flame)
+static void flame_end(struct flame *flame)
 {
+	struct flame_node *node, *next;
+
+	HASH_ITER(hh, flame->nodes, node, next)
+	{
+		HASH_DEL(flame->nodes, node);
+		free(node);
+	}
 	strings_end(&flame->names);
-	free(flame->nodes);
-	free(flame->buckets);
+}
+
+static void add_name(FILE *out, const char *name)
+{
+	/* The format has no escape for the separator. */
+	for (; *name; name++)
+		fputc(*(*name == ';' ? ":" : name), out);
+}
+
+/* "comm;root;...;leaf BYTES" */
+static void write_node(const struct flame_node *node, FILE *out)
+{
+	const struct flame_node *path[DEPTH_MAX], *on;
+	unsigned int depth = 0;
+
+	for (on = node; on->key.parent && depth < DEPTH_MAX; on = on->key.parent)
+		path[depth++] = on;
+	while (depth--) {
+		add_name(out, path[depth]->key.name);
+		fputc(depth ? ';' : ' ', out);
+	}
+	fprintf(out, "%" PRIu64 "\n", node->self);
+}
+
+/* All lines together are the profile's total: beyond FOLDED_MAX stacks are "[other stacks]". */
+void profile_write_folded(const struct profile *profile, FILE *out)
+{
+	const struct flame_node *node;
+	uint64_t rest = 0;
+	struct flame flame;
+
+	flame_begin(&flame, profile);
+	for (node = flame.nodes; node; node = node->hh.next) {
+		if (!node->key.parent || ftello(out) > FOLDED_MAX)
+			rest += node->self;
+		else if (node->self)
+			write_node(node, out);
+	}
+	if (rest)
+		fprintf(out, "[other stacks] %" PRIu64 "\n", rest);
+	flame_end(&flame);
+}
+
+struct drawing {
+	FILE *out;
+	unsigned int depth; /* of the highest row */
+	double scale;	    /* from bytes to units */
+};
+
+static void measure(struct drawing *drawing, const struct flame_node *node, unsigned int depth)
+{
+	const struct flame_node *child;
+
+	if ((double)node->total * drawing->scale < NARROW)
+		return;
+	if (depth > drawing->depth)
+		drawing->depth = depth;
+	for (child = node->child; child; child = child->sibling)
+		measure(drawing, child, depth + 1);
+}
+
+/* As much of the name as fits; cut between characters. */
+static void draw_label(struct drawing *drawing, const char *name, double width)
+{
+	size_t fit = (size_t)(width / LETTER), length = strlen(name);
+	char label[256];
+
+	if (fit < 3)
+		return;
+	if (fit > sizeof(label) - 3)
+		fit = sizeof(label) - 3;
+	if (length <= fit) {
+		put_xml(drawing->out, name);
+		return;
+	}
+	length = fit - 2;
+	while (length && ((unsigned char)name[length] & 0xc0) == 0x80)
+		length--;
+	memcpy(label, name, length); /* NOLINT: its end comes with the next */
+	memcpy(label + length, "..", 3);
+	put_xml(drawing->out, label);
+}
+
+/* The recursion is as deep as a stack: HAB_STACK_DEPTH and three. */
+static void draw(struct drawing *drawing, const struct flame_node *node, unsigned int depth,
+		 double x)
+{
+	const char *name = node->key.name;
+	double width = (double)node->total * drawing->scale;
+	unsigned int y = MARGIN + (drawing->depth - depth) * ROW;
+	/* Without the seed: a function has the same colour in each picture. */
+	uint64_t hash = hash_bytes(name, strlen(name), 0);
+	const struct flame_node *child;
+	FILE *out = drawing->out;
+	char human[32];
+
+	if (width < NARROW)
+		return;
+	human_bytes(node->total, human, sizeof(human));
+	fprintf(out, "<g class=\"f\" data-x=\"%.3f\" data-w=\"%.3f\" data-n=\"", x, width);
+	put_xml(out, name);
+	fputs("\"><title>", out);
+	put_xml(out, name);
+	fprintf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human, width * 100 / WIDTH,
+		node->samples);
+	fprintf(out,
+		"<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
+		"fill=\"hsl(%u,%u%%,%u%%)\"/>",
+		x, y, width, ROW - 1, (unsigned int)(hash % 50),
+		65 + (unsigned int)(hash >> 8) % 20, 58 + (unsigned int)(hash >> 16) % 12);
+	fprintf(out, "<text x=\"%.3f\" y=\"%u\">", x + 3, y + 12);
+	draw_label(drawing, name, width - 6);
+	fputs("</text></g>\n", out);
+	for (child = node->child; child; child = child->sibling) {
+		draw(drawing, child, depth + 1, x);
+		x += (double)child->total * drawing->scale;
+	}
+}
+
+static void draw_title(const struct profile *profile, const struct flame *flame, FILE *out)
+{
+	char human[32];
+
+	human_bytes(flame->root->total, human, sizeof(human));
+	fprintf(out, "<text class=\"t\" x=\"8\" y=\"18\">");
+	if (profile->total.samples)
+		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,
+			(double)profile->duration_ns / 1e9, profile->total.samples);
+	else
+		fprintf(out, "No samples in %.1f s: no program with hab refilled a buffer",
+			(double)profile->duration_ns / 1e9);
+	fputs("</text>\n", out);
+}
+
+/*
+ * A row for each depth, roots below, widths in proportion to the estimated bytes. The attributes
+ * data-x, data-w and data-n are for the script of daemon/web/flame.html.
+ */
+void profile_write_svg(const struct profile *profile, FILE *out)
+{
+	struct drawing drawing = { .out = out };
+	struct flame flame;
+	unsigned int height;
+
+	flame_begin(&flame, profile);
+	if (flame.root->total)
+		drawing.scale = WIDTH / (double)flame.root->total;
+	measure(&drawing, flame.root, 0);
+	height = MARGIN + (drawing.depth + 1) * ROW + 8;
+	fprintf(out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+		"height=\"%u\" viewBox=\"0 0 %.0f %u\">\n",
+		WIDTH, height, WIDTH, height);
+	fprintf(out, "<style>\n%s</style>\n", web_graph_css);
+	fputs("<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n", out);
+	draw_title(profile, &flame, out);
+	draw(&drawing, flame.root, 0, 0);
+	fputs("</svg>\n", out);
+	flame_end(&flame);
+}
+
+void profile_write_html(const struct profile *profile, FILE *out)
+{
+	const char *mark = strstr(web_flame_html, WEB_GRAPH_MARK);
+
+	fwrite(web_flame_html, 1, (size_t)(mark - web_flame_html), out);
+	profile_write_svg(profile, out);
+	fputs(mark + strlen(WEB_GRAPH_MARK), out);
 }

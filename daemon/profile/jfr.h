@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The parts of a JFR chunk that are the same for each: numbers, header, metadata. */
+/* The layout of a JFR chunk. */
 #ifndef HABD_JFR_H
 #define HABD_JFR_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 
-#include "daemon/shared/util.h"
-
-/* Numbers of the types in our chunks; 0 and 1 are the metadata's and the constant pools'. */
+/* Numbers of types; 0 and 1 are the events with the metadata and with the constant pools. */
 enum jfr_type {
 	JFR_METADATA,
 	JFR_POOLS,
@@ -39,10 +39,10 @@ enum jfr_type {
 	JFR_TYPES,
 };
 
-/* A chunk that is being written; positions are counted from its start. */
+/* A chunk that is being written to a stream that can seek; positions count from its start. */
 struct jfr_chunk {
-	struct text *out;
-	size_t start; /* of the chunk in out */
+	FILE *out;
+	off_t start;
 };
 
 struct jfr_times {
@@ -51,16 +51,14 @@ struct jfr_times {
 	uint64_t start_ticks; /* a tick is a nanosecond */
 };
 
-void jfr_number(struct text *out, uint64_t number);
-void jfr_string(struct text *out, const char *string);
+void jfr_number(FILE *out, uint64_t number);
+void jfr_string(FILE *out, const char *string);
 
-void jfr_begin(struct jfr_chunk *chunk, struct text *out);
-/* What is between them is one event: returns its position, takes it back. */
+void jfr_begin(struct jfr_chunk *chunk, FILE *out);
+/* Begins an event and returns its position, for jfr_event_end(). */
 size_t jfr_event_begin(struct jfr_chunk *chunk, enum jfr_type type);
 void jfr_event_end(struct jfr_chunk *chunk, size_t event);
-/* The event that describes all types: its position. */
-size_t jfr_metadata(struct jfr_chunk *chunk, uint64_t ticks);
-/* Writes the metadata and then the header, as pools is the position of the pools. */
+/* Writes the description of all types, and the header. pools: the position of that event. */
 void jfr_end(struct jfr_chunk *chunk, size_t pools, const struct jfr_times *times);
 
 #endif /* HABD_JFR_H */

@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Makes a profile of a part of the table of stacks.
+ * Makes a profile of a part of the stack table.
  *
- * The hard case is time: reading symbols can take long, and the records must be
- * read meanwhile. So a profile is made in two steps: a copy of the numbers, with
- * the daemon's lock held, then the names, without it.
- *
- * And memory: stacks come from programs, which may send as many different frames
- * as they like. The largest stacks are taken first; frames and names beyond the
- * limits become "[other frames]" and addresses. No bytes are left out.
+ * The hard cases are time and memory. Reading symbols can take long, and records must be read
+ * meanwhile: so the numbers are copied with the daemon's lock held, and named without it. Programs
+ * choose their stacks, which can have any number of different frames: so the largest stacks are
+ * taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
  */
 #include "daemon/profile/profile.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
+#include "daemon/shared/hash.h"
+#include "daemon/symbols/symbols.h"
 
-#define FRAMES_MAX (1u << 17)
+#define FRAMES_MAX     (1u << 17)
+#define NAME_BYTES_MAX (32u << 20) /* beyond it frames keep their addresses */
 
 struct found {
 	uint32_t number;
 	const struct stack_key *key;
 	struct stack_counts counts;
+};
+
+struct frame_index {
+	UT_hash_handle hh;
+	uint64_t key;
+	unsigned int frame;
 };
 
 struct collecting {
@@ -36,8 +42,8 @@ struct collecting {
 	unsigned int other; /* index + 1 of "[other frames]" */
 	struct binaries *binaries;
 	unsigned int frames_room;
-	unsigned int nr_buckets;	    /* a power of two */
-	unsigned int *buckets;		    /* index + 1 of the frame, open addressing */
+	struct frame_index *indices;	    /* FRAMES_MAX */
+	struct frame_index *frames;	    /* the hash table of these */
 	unsigned int modules[BINARIES_MAX]; /* index + 1 */
 };
 
@@ -66,36 +72,16 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	return profile->nr_modules - 1;
 }
 
-static void frame_place(struct collecting *state, unsigned int index)
-{
-	unsigned int i = (unsigned int)hash_number(state->profile->frames[index].key);
-
-	while (state->buckets[i & (state->nr_buckets - 1)])
-		i++;
-	state->buckets[i & (state->nr_buckets - 1)] = index + 1;
-}
-
-static void frames_grow(struct collecting *state)
-{
-	unsigned int i;
-
-	state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
-	state->profile->frames = xrealloc(state->profile->frames, state->frames_room,
-					  sizeof(*state->profile->frames));
-	free(state->buckets);
-	state->nr_buckets = state->frames_room * 2;
-	state->buckets = xcalloc(state->nr_buckets, sizeof(*state->buckets));
-	for (i = 0; i < state->profile->nr_frames; i++)
-		frame_place(state, i);
-}
-
 static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
 {
 	struct profile *profile = state->profile;
 	struct profile_frame *frame;
 
-	if (profile->nr_frames == state->frames_room)
-		frames_grow(state);
+	if (profile->nr_frames == state->frames_room) {
+		state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
+		profile->frames =
+			xrealloc(profile->frames, state->frames_room, sizeof(*profile->frames));
+	}
 	frame = &profile->frames[profile->nr_frames++];
 	memset(frame, 0, sizeof(*frame));
 	frame->key = key;
@@ -108,7 +94,7 @@ static unsigned int other_frames(struct collecting *state)
 	struct profile_frame *frame;
 
 	if (!state->other) {
-		/* It has its name already, and is never looked up by its key. */
+		/* It has a name, and is not in the hash table. */
 		frame = new_frame(state, FRAME(BINARY_UNKNOWN, 0));
 		frame->function = xstrdup("[other frames]");
 		state->other = state->profile->nr_frames;
@@ -121,23 +107,22 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	struct profile *profile = state->profile;
 	struct profile_module *module;
 	struct profile_frame *frame;
-	unsigned int i, index;
+	struct frame_index *index;
 
-	for (i = (unsigned int)hash_number(key); state->nr_buckets; i++) {
-		index = state->buckets[i & (state->nr_buckets - 1)];
-		if (!index)
-			break;
-		if (profile->frames[index - 1].key == key)
-			return index - 1;
-	}
+	HASH_FIND(hh, state->frames, &key, sizeof(key), index);
+	if (index)
+		return index->frame;
 	if (profile->nr_frames >= FRAMES_MAX)
 		return other_frames(state);
 	frame = new_frame(state, key);
 	module = &profile->modules[frame->module];
 	if (FRAME_OFFSET(key) >= module->limit)
 		module->limit = FRAME_OFFSET(key) + 1;
-	frame_place(state, profile->nr_frames - 1);
-	return profile->nr_frames - 1;
+	index = &state->indices[profile->nr_frames - 1];
+	index->key = key;
+	index->frame = profile->nr_frames - 1;
+	HASH_ADD(hh, state->frames, key, sizeof(index->key), index);
+	return index->frame;
 }
 
 static void remember_stack(void *context, uint32_t number, const struct stack_key *key,
@@ -145,10 +130,10 @@ static void remember_stack(void *context, uint32_t number, const struct stack_ke
 {
 	struct collecting *state = context;
 
-	/* Of what is folded into it nothing is known but the sum. */
+	/* Entry 0, "[other stacks]", has only sums: no condition can look into it. */
 	if (!number)
 		state->profile->folded += counts->samples;
-	if (!filter_matches(state->filter, key) || (!number && filter_narrows(state->filter)))
+	if (!filter_matches(state->filter, key) || (!number && filter_selects(state->filter)))
 		return;
 	if (state->nr_found == state->found_room) {
 		state->found_room = state->found_room ? state->found_room * 2 : 256;
@@ -160,7 +145,7 @@ static void remember_stack(void *context, uint32_t number, const struct stack_ke
 	state->found[state->nr_found++].counts = *counts;
 }
 
-/* Only now it is known which kinds there are. */
+/* The present kinds are known once all stacks have been visited. */
 static void drop_other_kinds(struct collecting *state)
 {
 	uint32_t wanted = filter_kinds(state->filter, state->present);
@@ -186,7 +171,6 @@ static int compare_found(const void *one, const void *two)
 static void collect_stack(struct collecting *state, const struct stack_key *key,
 			  const struct stack_counts *counts, struct profile_sample *sample)
 {
-	struct stack_counts *total = &state->profile->total;
 	unsigned int i, frame, last = UINT32_MAX;
 
 	sample->pid = key->pid;
@@ -199,19 +183,14 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
 	for (i = 0; i < key->nr_frames; i++) {
 		frame = collect_frame(state, key->frames[i]);
-		/* Any number of other frames in a row says no more than one. */
+		/* Other frames in a row are one. */
 		if (frame != last || frame + 1 != state->other)
 			sample->frames[sample->nr_frames++] = frame;
 		last = frame;
 	}
 	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
 	sample->counts = *counts;
-	total->samples += counts->samples;
-	total->bytes += counts->bytes;
-	total->weight += counts->weight;
-	total->estimate += counts->estimate;
-	total->events += counts->events;
-	total->variance += counts->variance;
+	counts_add(&state->profile->total, counts);
 }
 
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
@@ -223,6 +202,7 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	unsigned int i;
 
 	state->profile = profile;
+	state->indices = xcalloc(FRAMES_MAX, sizeof(*state->indices));
 	state->binaries = binaries;
 	state->filter = filter;
 	if (settled)
@@ -240,9 +220,100 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 			      &profile->samples[i]);
 	}
 	free(state->found);
-	free(state->buckets);
+	HASH_CLEAR(hh, state->frames);
+	free(state->indices);
 	free(state);
 	return profile;
+}
+
+struct events {
+	struct profile *profile;
+	unsigned int *samples; /* index + 1, by the number of the table's entry */
+	uint32_t nr_numbers;
+	unsigned int room;
+	uint64_t now_ns;
+};
+
+/*
+ * Replayed records have a clock of their own, so times count back from now. None is before the
+ * profile's start.
+ */
+static uint64_t since_start(const struct events *state, uint64_t time_ns)
+{
+	uint64_t ago = time_ns < state->now_ns ? state->now_ns - time_ns : 0;
+
+	return ago < state->profile->duration_ns ? state->profile->duration_ns - ago : 0;
+}
+
+static void add_event(void *context, const struct logged_sample *from)
+{
+	struct events *state = context;
+	struct profile *profile = state->profile;
+	struct profile_event *event;
+
+	if (from->stack >= state->nr_numbers || !state->samples[from->stack])
+		return;
+	if (profile->nr_events == state->room) {
+		state->room = state->room ? state->room * 2 : 256;
+		profile->events = xrealloc(profile->events, state->room, sizeof(*profile->events));
+	}
+	event = &profile->events[profile->nr_events++];
+	event->time_ns = since_start(state, from->time_ns);
+	event->weight = from->weight;
+	event->estimate = from->estimate;
+	event->object_bytes = from->object_bytes;
+	event->chunk_bytes = from->chunk_bytes;
+	event->tid = from->tid;
+	event->sample = state->samples[from->stack] - 1;
+}
+
+void profile_collect_events(struct profile *profile, struct stack_table *stacks,
+			    const struct stack_mark *mark, uint64_t now_ns)
+{
+	struct events state = { .profile = profile, .now_ns = now_ns };
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_PENDING &&
+		    profile->samples[i].number >= state.nr_numbers)
+			state.nr_numbers = profile->samples[i].number + 1;
+	state.samples = xcalloc(state.nr_numbers, sizeof(*state.samples));
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_PENDING)
+			state.samples[profile->samples[i].number] = i + 1;
+	stacks_visit_log(stacks, mark, add_event, &state);
+	free(state.samples);
+}
+
+void profile_name(struct profile *profile, struct symbols *symbols)
+{
+	const struct profile_module *module;
+	struct profile_frame *frame;
+	const char *name = NULL;
+	size_t bytes = 0;
+	unsigned int i;
+
+	symbols_begin(symbols);
+	for (i = 0; i < profile->nr_frames; i++) {
+		frame = &profile->frames[i];
+		if (frame->function)
+			continue;
+		module = &profile->modules[frame->module];
+		name = bytes > NAME_BYTES_MAX ?
+			       NULL :
+			       symbols_find(symbols, frame->key, module->fd, module->path);
+		if (name) {
+			bytes += strlen(name);
+			frame->named = true;
+			frame->function = xstrdup(name);
+			profile_classify(frame);
+		} else {
+			frame->function =
+				xformat("%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
+		}
+		if (module->libhab)
+			frame->internal = true;
+	}
 }
 
 static const struct {
@@ -271,25 +342,25 @@ const char *profile_content_type(enum profile_format format)
 	return formats[format].content_type;
 }
 
-bool profile_write(const struct profile *profile, enum profile_format format, struct text *out)
+bool profile_write(const struct profile *profile, enum profile_format format, FILE *out)
 {
 	switch (format) {
 	case PROFILE_PPROF:
 		return profile_write_pprof(profile, out);
 	case PROFILE_FOLDED:
 		profile_write_folded(profile, out);
-		return true;
+		break;
 	case PROFILE_SVG:
 		profile_write_svg(profile, out);
-		return true;
+		break;
 	case PROFILE_HTML:
 		profile_write_html(profile, out);
-		return true;
+		break;
 	case PROFILE_JFR:
 		profile_write_jfr(profile, out);
-		return true;
-	case PROFILE_FORMATS:
 		break;
+	case PROFILE_FORMATS:
+		return false;
 	}
-	return false;
+	return true;
 }

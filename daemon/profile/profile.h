@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A finished profile: copied out of the tables, with names, ready to be written. */
+/* A profile: copied out of the stack table, named, and written in a format. */
 #ifndef HABD_PROFILE_H
 #define HABD_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "daemon/symbols/binaries.h"
 #include "daemon/samples/stacks.h"
@@ -16,7 +17,7 @@ struct symbols;
 
 struct profile_module {
 	unsigned int binary;
-	int fd; /* the table's, not ours */
+	int fd; /* the binary table closes it */
 	char *path;
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];
@@ -31,8 +32,8 @@ struct profile_frame {
 	char *function;	     /* a symbol, or "module+0xoffset" */
 	unsigned int module; /* index of profile.modules */
 	bool named;	     /* function is a symbol */
-	bool internal;	     /* of libhab, or the wrapper of the system call */
-	bool entry;	     /* where programs enter libhab: all it calls is internal */
+	bool internal;	     /* of libhab, or a wrapper of a system call */
+	bool entry;	     /* a public function of libhab: its callees are internal */
 };
 
 struct profile_sample {
@@ -62,7 +63,6 @@ struct profile_event {
 struct profile {
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t duration_ns;
-	uint64_t rate; /* set limit in samples a second, 0: not known */
 	struct profile_module *modules;
 	unsigned int nr_modules;
 	struct profile_frame *frames;
@@ -70,32 +70,32 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
-	uint32_t kinds;	      /* a bit for each enum hab_event_kind that is in it */
-	uint32_t other_kinds; /* of those that match the filter and are not asked for */
-	uint64_t folded;      /* samples of "[other stacks]", which no filter can look into */
+	uint32_t kinds;		      /* of events in it, a bit each */
+	uint32_t other_kinds;	      /* of events that match the filter and are left out */
+	uint64_t folded;	      /* samples of "[other stacks]" */
 	struct profile_event *events; /* only after profile_collect_events() */
 	unsigned int nr_events;
 };
 
 /*
- * Copies what the table has since the mark and the filter wants (NULL: all). settled: without
- * the samples that may still change. The caller holds the daemon's lock.
+ * Copies the stacks since @mark (NULL: all) that @filter selects (NULL: all). settled: without
+ * pending samples. The caller holds the daemon's lock.
  */
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
 				struct binaries *binaries, const struct filter *filter,
 				bool settled);
 /*
- * Adds the samples one by one, as far as they are still known. now_ns: of the feed's
- * clock; duration_ns is set. The caller holds the daemon's lock.
+ * Adds the samples that are still logged, one by one. duration_ns is set; now_ns is of the feed's
+ * clock. The caller holds the daemon's lock.
  */
 void profile_collect_events(struct profile *profile, struct stack_table *stacks,
 			    const struct stack_mark *mark, uint64_t now_ns);
-/* Gives the frames their names. The caller may use symbols alone now. */
+/* Names the frames. No other thread uses @symbols meanwhile. */
 void profile_name(struct profile *profile, struct symbols *symbols);
 void profile_free(struct profile *profile);
-/* Fills in what a frame's name tells of it. */
-void profile_judge(struct profile_frame *frame);
-/* The sample's first frame from the leaf that is the program's own; NULL if it has none. */
+/* Sets entry and internal by the frame's name. */
+void profile_classify(struct profile_frame *frame);
+/* The frame next to the leaf that is the program's own; NULL if there is none. */
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
 
@@ -111,13 +111,13 @@ enum profile_format {
 /* PROFILE_FORMATS if there is none of that name. */
 enum profile_format profile_format(const char *name);
 const char *profile_content_type(enum profile_format format);
-/* False if the profile cannot be written, which only the compression can cause. */
-bool profile_write(const struct profile *profile, enum profile_format format, struct text *out);
+/* False if the profile could not be compressed. */
+bool profile_write(const struct profile *profile, enum profile_format format, FILE *out);
 
-bool profile_write_pprof(const struct profile *profile, struct text *out);
-void profile_write_folded(const struct profile *profile, struct text *out);
-void profile_write_svg(const struct profile *profile, struct text *out);
-void profile_write_html(const struct profile *profile, struct text *out);
-void profile_write_jfr(const struct profile *profile, struct text *out);
+bool profile_write_pprof(const struct profile *profile, FILE *out);
+void profile_write_folded(const struct profile *profile, FILE *out);
+void profile_write_svg(const struct profile *profile, FILE *out);
+void profile_write_html(const struct profile *profile, FILE *out);
+void profile_write_jfr(const struct profile *profile, FILE *out);
 
 #endif /* HABD_PROFILE_H */

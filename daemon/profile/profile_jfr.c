@@ -2,15 +2,14 @@
 /*
  * Writes a profile as a recording of the JDK's flight recorder, one chunk.
  *
- * The hard case is what is not known any more: a sample's time and thread are logged
- * for a while, its stack and weight are summed up for ever. So each logged sample is
- * an event of its kind; what is left of a stack's sums is one more
- * jdk.ObjectAllocationSample, at the start, by the process's first thread; and
- * jdk.DataLoss says how many samples are in those. The estimates add up to the
- * same total in every case.
+ * The hard case is old samples: the time and thread of a sample are logged for a while, its stack
+ * and weight stay in the sums. So each logged sample is an event of its kind. What the sums of a
+ * stack hold beyond these is one more jdk.ObjectAllocationSample, at the start of the recording, by
+ * the first thread of the process; jdk.DataLoss says how many samples are in such events. The
+ * estimates always add up to the same total.
  *
- * There are no classes: the object's class is the caller's tag, or the function that
- * allocates. A method's class is the file that the function is in.
+ * The object's class is the caller's tag, or the function that allocates. A method's class is the
+ * file of the function.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@
 #include "daemon/profile/profile.h"
 #include "daemon/shared/string_table.h"
 
-#define LOGGED_BYTES 56 /* about what an event takes: the loss is told in bytes */
+#define LOGGED_BYTES 56 /* about the size of an event: DataLoss is in bytes */
 
 struct thread {
 	uint64_t key; /* of the pool: pid, tid */
@@ -33,7 +32,7 @@ struct writing {
 	struct strings symbols; /* keys of the pool are their numbers, as for classes */
 	struct strings classes;
 	unsigned int *sample_class;
-	struct stack_counts *rest; /* by sample: what no event has */
+	struct stack_counts *rest; /* by sample: the sums less its events */
 	struct thread *threads;
 	unsigned int nr_threads;
 	struct jfr_times times;
@@ -44,7 +43,7 @@ static uint64_t thread_key(uint32_t pid, uint32_t tid)
 	return (uint64_t)pid << 32 | tid;
 }
 
-/* Readers take a leading bracket for an array's type. */
+/* For readers a leading bracket begins the type of an array. */
 static unsigned int class_number(struct writing *writing, const char *name)
 {
 	char safe[1024];
@@ -130,13 +129,13 @@ static void subtract_events(struct writing *writing)
 	}
 }
 
-/* What all allocation events begin with: returns the event. */
+/* Writes the fields that begin each allocation event; returns the event. */
 static size_t begin_allocation(struct writing *writing, enum jfr_type type, uint64_t time_ns,
 			       unsigned int index, uint32_t tid)
 {
 	const struct profile_sample *sample = &writing->profile->samples[index];
 	size_t event = jfr_event_begin(&writing->chunk, type);
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 
 	jfr_number(out, writing->times.start_ticks + time_ns);
 	jfr_number(out, sample->pid ? thread_key(sample->pid, tid) : 0);
@@ -165,7 +164,7 @@ static void write_sample(struct writing *writing, uint64_t time_ns, unsigned int
 static void write_event(struct writing *writing, const struct profile_event *from)
 {
 	uint32_t kind = writing->profile->samples[from->sample].kind;
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 	size_t event;
 
 	if (kind != HAB_EVENT_TLAB && kind != HAB_EVENT_OUTSIDE) {
@@ -183,7 +182,7 @@ static void write_event(struct writing *writing, const struct profile_event *fro
 	end_allocation(writing, event, from->sample);
 }
 
-static void write_rests(struct writing *writing)
+static void write_unlogged(struct writing *writing)
 {
 	const struct stack_counts *rest;
 	uint64_t samples = 0;
@@ -217,7 +216,7 @@ static void begin_pool(struct writing *writing, enum jfr_type type, unsigned int
 static void write_threads(struct writing *writing)
 {
 	const struct thread *thread = writing->threads;
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 	unsigned int i;
 
 	begin_pool(writing, JFR_THREAD, writing->nr_threads);
@@ -225,7 +224,7 @@ static void write_threads(struct writing *writing)
 		jfr_number(out, thread[i].key);
 		jfr_string(out, writing->profile->samples[thread[i].sample].comm);
 		jfr_number(out, (uint32_t)thread[i].key);
-		jfr_string(out, NULL); /* it is no Java thread */
+		jfr_string(out, NULL); /* no Java thread */
 		jfr_number(out, 0);
 		jfr_number(out, thread[i].key >> 32);
 	}
@@ -254,7 +253,7 @@ static void write_thread_groups(struct writing *writing)
 
 static void write_classes(struct writing *writing)
 {
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 	unsigned int i;
 
 	begin_pool(writing, JFR_CLASS, writing->classes.count - 1);
@@ -271,7 +270,7 @@ static void write_classes(struct writing *writing)
 static void write_methods(struct writing *writing)
 {
 	const struct profile *profile = writing->profile;
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 	const struct profile_frame *frame;
 	unsigned int i;
 
@@ -290,7 +289,7 @@ static void write_methods(struct writing *writing)
 static void write_stacks(struct writing *writing, unsigned int count)
 {
 	const struct profile *profile = writing->profile;
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 	const struct profile_sample *sample;
 	unsigned int i, j;
 
@@ -322,12 +321,12 @@ static void write_symbols(struct writing *writing)
 	}
 }
 
-/* Pools without an entry would make readers give up, so they are left out. */
+/* Readers fail at a pool without an entry, so empty pools are left out. */
 static size_t write_pools(struct writing *writing)
 {
 	size_t event = jfr_event_begin(&writing->chunk, JFR_POOLS);
 	unsigned int i, stacks = 0, frames = writing->profile->nr_frames;
-	struct text *out = writing->chunk.out;
+	FILE *out = writing->chunk.out;
 
 	for (i = 0; i < writing->profile->nr_samples; i++)
 		stacks += writing->profile->samples[i].nr_frames > 0;
@@ -356,7 +355,7 @@ static size_t write_pools(struct writing *writing)
 	return event;
 }
 
-void profile_write_jfr(const struct profile *profile, struct text *out)
+void profile_write_jfr(const struct profile *profile, FILE *out)
 {
 	struct writing writing = {
 		.profile = profile,
@@ -370,7 +369,7 @@ void profile_write_jfr(const struct profile *profile, struct text *out)
 	collect_threads(&writing);
 	subtract_events(&writing);
 	jfr_begin(&writing.chunk, out);
-	write_rests(&writing);
+	write_unlogged(&writing);
 	for (i = 0; i < profile->nr_events; i++)
 		write_event(&writing, &profile->events[i]);
 	jfr_end(&writing.chunk, write_pools(&writing), &writing.times);

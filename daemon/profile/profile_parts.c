@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * What can be done with a profile wherever it comes from: habd makes it of its tables,
- * habctl reads it from a file.
- */
+/* Sites of stacks, and freeing a profile: for profiles of tables and of files. */
 #include "daemon/profile/profile.h"
 
 #include <malloc.h>
@@ -17,13 +14,15 @@ static bool is_one_of(const char *function, const char *const *names)
 	return false;
 }
 
-/* The names of what no program means when it asks where it allocates. */
-void profile_judge(struct profile_frame *frame)
+void profile_classify(struct profile_frame *frame)
 {
 	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
 						"syscall", "__ioctl_time64", NULL };
-	static const char *const entries[] = { "hab_alloc", "hab_alloc_aligned", "hab_chunk_take",
-					       NULL };
+	/* What libhab exports, made of lib/libhab.map. */
+	static const char *const entries[] = {
+#include "entries.h"
+		NULL
+	};
 
 	frame->entry = is_one_of(frame->function, entries);
 	frame->internal = !strncmp(frame->function, "hab_", 4) ||
@@ -35,7 +34,7 @@ const struct profile_frame *profile_site(const struct profile *profile,
 {
 	unsigned int i, first = 0;
 
-	/* Where libhab is linked in, its static functions have names like any others. */
+	/* In a program with libhab.a its static functions have names like any others. */
 	for (i = 0; i < sample->nr_frames && !first; i++)
 		if (profile->frames[sample->frames[i]].entry)
 			first = i + 1;
@@ -64,6 +63,6 @@ void profile_free(struct profile *profile)
 	free(profile->samples);
 	free(profile->events);
 	free(profile);
-	/* Or the heap would stay as large as the largest profile was. */
+	/* Without it the heap would stay as large as the largest profile. */
 	malloc_trim(0);
 }

@@ -2,19 +2,19 @@
 /*
  * Writes a profile in the format of pprof, gzipped.
  *
- * The hard case is that one profile covers the whole machine, where the format
- * thinks of one program: frames of all programs share one space of addresses. So
- * each mapping starts at 0 and an address is an offset in the mapping's file,
- * which its build id names; the first mapping, which readers take for the main
- * program, is the program that allocated most.
+ * The hard case: the format describes one program, and a profile of habd covers the machine, whose
+ * programs would share one address space. So each mapping starts at 0, and an address is an offset
+ * in the mapping's file, which is known by its build id. Readers take the first mapping for the
+ * main program: it is the program that allocated most.
  */
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-#include "daemon/shared/filter.h"
+#include "daemon/profile/filter.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/profile/profile.h"
 #include "profile.pb-c.h"
@@ -23,17 +23,22 @@
 #define NR_VALUES 4
 #define NR_LABELS 6
 
-/* Readers drop samples without a location, so those without a stack get one of these. */
+/* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
 
 /*
- * Readers leave these out, and what they call, so that "flat" is the program's
- * own function that allocates and not, for all stacks, the inside of libhab.
+ * Readers drop these frames and their callees, so that "flat" counts for the program's own function
+ * that allocates.
  */
 static const char drop_frames[] =
 	"hab_(alloc.*|chunk_take.*|tlab_.*|.*refill.*|.*_internal.*)|libhab\\.so.*";
 
-/* Everything of the message, so that freeing is freeing these. */
+/* Memory of the message: all of it is freed with the message. */
+struct block {
+	struct block *next;
+	max_align_t data[];
+};
+
 struct pprof {
 	const struct profile *from;
 	struct strings strings;
@@ -41,22 +46,33 @@ struct pprof {
 	Pprof__Profile message;
 	Pprof__ValueType types[NR_VALUES + 1];
 	Pprof__ValueType *type_list[NR_VALUES];
-	Pprof__Sample *samples;
-	Pprof__Sample **sample_list;
-	Pprof__Label *labels;
-	Pprof__Label **label_list;
-	int64_t *values;
-	Pprof__Mapping *mappings;
-	Pprof__Mapping **mapping_list;
 	uint64_t *mapping_ids; /* by module */
 	Pprof__Location *locations;
-	Pprof__Location **location_list;
 	Pprof__Line *lines;
 	Pprof__Line **line_list;
-	Pprof__Function *function_table;
-	Pprof__Function **function_list;
 	int64_t comment;
+	struct block *blocks;
 };
+
+static void *new_array(struct pprof *pprof, size_t count, size_t size)
+{
+	struct block *block = xcalloc(1, sizeof(*block) + count * size);
+
+	block->next = pprof->blocks;
+	pprof->blocks = block;
+	return block->data;
+}
+
+/* An array of pointers to the elements of an array, as messages have them. */
+static void *new_list(struct pprof *pprof, void *array, size_t count, size_t size)
+{
+	char **list = new_array(pprof, count, sizeof(*list));
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		list[i] = (char *)array + i * size;
+	return list;
+}
 
 static int64_t string(struct pprof *pprof, const char *text)
 {
@@ -79,7 +95,7 @@ static void fill_header(struct pprof *pprof)
 
 	set_type(pprof, 0, "alloc_objects", "count");
 	set_type(pprof, 1, "alloc_space", "bytes");
-	/* Not what stands for all, but how much there is to go by: for habctl report. */
+	/* For the intervals of habctl report: how many samples, and their standard error. */
 	set_type(pprof, 2, "alloc_samples", "count");
 	set_type(pprof, 3, "alloc_space_error", "bytes");
 	set_type(pprof, NR_VALUES, "space", "bytes");
@@ -88,12 +104,12 @@ static void fill_header(struct pprof *pprof)
 	pprof->message.default_sample_type = pprof->types[1].type;
 	pprof->message.time_nanos = (int64_t)from->start_ns;
 	pprof->message.duration_nanos = (int64_t)from->duration_ns;
-	/* Samples are taken by rate, not by interval: this is the interval's mean. */
+	/* Samples are taken by rate: this is the mean interval. */
 	pprof->message.period_type = &pprof->types[NR_VALUES];
 	pprof->message.period =
 		from->total.samples ? (int64_t)(from->total.estimate / from->total.samples) : 1;
 	pprof->message.drop_frames = string(pprof, drop_frames);
-	filter_kinds_text(from->kinds, kinds, sizeof(kinds));
+	kinds_text(from->kinds, kinds, sizeof(kinds));
 	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
 	pprof->comment = string(pprof, comment);
@@ -102,65 +118,68 @@ static void fill_header(struct pprof *pprof)
 }
 
 static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *key,
-		      const char *value, int64_t number)
+		      const char *value, uint64_t number)
 {
-	Pprof__Label *label =
-		&pprof->labels[sample->label - pprof->label_list + (ptrdiff_t)sample->n_label];
+	Pprof__Label *label = sample->label[sample->n_label];
 
-	/* A label that is neither is none. */
+	/* The format has no empty label. */
 	if (!*value && !number)
 		return;
 	pprof__label__init(label);
 	label->key = string(pprof, key);
 	label->str = *value ? string(pprof, value) : 0;
-	label->num = number;
-	sample->label[sample->n_label++] = label;
+	label->num = (int64_t)number;
+	sample->n_label++;
+}
+
+static void fill_values(Pprof__Sample *sample, const struct stack_counts *counts)
+{
+	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
+
+	sample->n_value = NR_VALUES;
+	sample->value[0] = (int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT);
+	sample->value[1] = (int64_t)counts->estimate;
+	sample->value[2] = (int64_t)counts->samples;
+	/* A standard error, since a variance does not fit; a sum of them is too large. */
+	sample->value[3] = llround(sqrt(fmax(counts->variance, 0)));
+}
+
+static void fill_sample(struct pprof *pprof, const struct profile_sample *from,
+			Pprof__Sample *sample)
+{
+	Pprof__Label *labels = new_array(pprof, NR_LABELS, sizeof(*labels));
+	unsigned int i;
+
+	pprof__sample__init(sample);
+	sample->value = new_array(pprof, NR_VALUES, sizeof(*sample->value));
+	fill_values(sample, &from->counts);
+	sample->location_id = new_array(pprof, from->nr_frames + 1, sizeof(*sample->location_id));
+	sample->n_location_id = from->nr_frames ? from->nr_frames : 1;
+	sample->location_id[0] = pprof->from->nr_frames + 1 +
+				 (from->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
+	for (i = 0; i < from->nr_frames; i++)
+		sample->location_id[i] = from->frames[i] + 1;
+	sample->label = new_list(pprof, labels, NR_LABELS, sizeof(*labels));
+	add_label(pprof, sample, "pid", "", from->pid);
+	add_label(pprof, sample, "comm", from->comm, 0);
+	add_label(pprof, sample, "heap", from->heap, 0);
+	add_label(pprof, sample, "kind", kind_name(from->kind), 0);
+	add_label(pprof, sample, "tag", from->tag, 0);
+	add_label(pprof, sample, "cgroup", "", from->cgroup_id);
 }
 
 static void fill_samples(struct pprof *pprof)
 {
-	const struct profile *from = pprof->from;
-	const struct profile_sample *source;
-	Pprof__Sample *sample;
-	unsigned int i, j;
+	unsigned int count = pprof->from->nr_samples, i;
+	Pprof__Sample *samples = new_array(pprof, count, sizeof(*samples));
 
-	pprof->samples = xcalloc(from->nr_samples, sizeof(*pprof->samples));
-	pprof->sample_list = xcalloc(from->nr_samples, sizeof(*pprof->sample_list));
-	pprof->labels = xcalloc(from->nr_samples * NR_LABELS, sizeof(*pprof->labels));
-	pprof->label_list = xcalloc(from->nr_samples * NR_LABELS, sizeof(*pprof->label_list));
-	pprof->values = xcalloc(from->nr_samples * NR_VALUES, sizeof(*pprof->values));
-	for (i = 0; i < from->nr_samples; i++) {
-		source = &from->samples[i];
-		sample = pprof->sample_list[i] = &pprof->samples[i];
-		pprof__sample__init(sample);
-		sample->value = &pprof->values[i * NR_VALUES];
-		sample->n_value = NR_VALUES;
-		sample->value[0] =
-			(int64_t)((source->counts.events + (1u << (STACKS_EVENT_SHIFT - 1))) >>
-				  STACKS_EVENT_SHIFT);
-		sample->value[1] = (int64_t)source->counts.estimate;
-		sample->value[2] = (int64_t)source->counts.samples;
-		/* Standard errors, since squares do not fit; who adds them up is on the safe side. */
-		sample->value[3] = llround(sqrt(fmax(source->counts.variance, 0)));
-		sample->location_id = xcalloc(source->nr_frames + 1, sizeof(*sample->location_id));
-		sample->n_location_id = source->nr_frames ? source->nr_frames : 1;
-		sample->location_id[0] = from->nr_frames + 1 +
-					 (source->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
-		for (j = 0; j < source->nr_frames; j++)
-			sample->location_id[j] = source->frames[j] + 1;
-		sample->label = &pprof->label_list[i * NR_LABELS];
-		add_label(pprof, sample, "pid", "", source->pid);
-		add_label(pprof, sample, "comm", source->comm, 0);
-		add_label(pprof, sample, "heap", source->heap, 0);
-		add_label(pprof, sample, "kind", event_kind_name(source->kind), 0);
-		add_label(pprof, sample, "tag", source->tag, 0);
-		add_label(pprof, sample, "cgroup", "", (int64_t)source->cgroup_id);
-	}
-	pprof->message.sample = pprof->sample_list;
-	pprof->message.n_sample = from->nr_samples;
+	for (i = 0; i < count; i++)
+		fill_sample(pprof, &pprof->from->samples[i], &samples[i]);
+	pprof->message.sample = new_list(pprof, samples, count, sizeof(*samples));
+	pprof->message.n_sample = count;
 }
 
-/* The module of a program that allocated most; any module if no program is known. */
+/* The module of the program that allocated most; any module if there is no program. */
 static unsigned int main_module(const struct profile *from)
 {
 	uint64_t *bytes = xcalloc(from->nr_modules, sizeof(*bytes));
@@ -196,7 +215,7 @@ static void fill_mapping(struct pprof *pprof, unsigned int module, Pprof__Mappin
 	mapping->memory_limit = (source->limit + 4095) & ~UINT64_C(4095);
 	mapping->filename = string(pprof, source->path);
 	mapping->build_id = string(pprof, build_id);
-	/* Names are all there: readers need not look for the files themselves. */
+	/* All names are in the profile: readers need no files. */
 	mapping->has_functions = true;
 }
 
@@ -204,128 +223,104 @@ static void fill_mappings(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
 	unsigned int first = from->nr_modules ? main_module(from) : 0, i, module, count = 0;
-	Pprof__Mapping *mapping;
+	Pprof__Mapping *mappings = new_array(pprof, from->nr_modules, sizeof(*mappings));
 
-	pprof->mappings = xcalloc(from->nr_modules, sizeof(*pprof->mappings));
-	pprof->mapping_list = xcalloc(from->nr_modules, sizeof(*pprof->mapping_list));
-	pprof->mapping_ids = xcalloc(from->nr_modules, sizeof(*pprof->mapping_ids));
+	pprof->mapping_ids = new_array(pprof, from->nr_modules, sizeof(*pprof->mapping_ids));
 	for (i = 0; i < from->nr_modules; i++) {
 		module = i == 0 ? first : i <= first ? i - 1 : i;
-		/* What is in no known file is in no mapping. */
+		/* Frames without a known file have no mapping. */
 		if (from->modules[module].binary == BINARY_UNKNOWN)
 			continue;
-		mapping = &pprof->mappings[count];
-		fill_mapping(pprof, module, mapping);
-		mapping->id = count + 1;
-		pprof->mapping_ids[module] = mapping->id;
-		pprof->mapping_list[count++] = mapping;
+		fill_mapping(pprof, module, &mappings[count++]);
+		mappings[count - 1].id = pprof->mapping_ids[module] = count;
 	}
-	pprof->message.mapping = pprof->mapping_list;
+	pprof->message.mapping = new_list(pprof, mappings, count, sizeof(*mappings));
 	pprof->message.n_mapping = count;
 }
 
-static void fill_location(struct pprof *pprof, unsigned int index, const char *function)
+static Pprof__Location *fill_location(struct pprof *pprof, unsigned int index, const char *function)
 {
 	Pprof__Location *location = &pprof->locations[index];
-	Pprof__Line *line = &pprof->lines[index];
 
 	pprof__location__init(location);
-	pprof__line__init(line);
-	/* Function ids start at 1, and number 0 is the empty name, which none has. */
-	line->function_id = strings_number(&pprof->functions, function);
-	pprof->line_list[index] = line;
+	pprof__line__init(&pprof->lines[index]);
+	/* Function ids start at 1; number 0 is the empty name, which no function has. */
+	pprof->lines[index].function_id = strings_number(&pprof->functions, function);
 	location->id = index + 1;
 	location->line = &pprof->line_list[index];
 	location->n_line = 1;
-	pprof->location_list[index] = location;
+	return location;
 }
 
 static void fill_locations(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
-	const struct profile_frame *frame;
 	unsigned int count = from->nr_frames + NR_EXTRA_LOCATIONS, i;
+	Pprof__Location *location;
 
-	pprof->locations = xcalloc(count, sizeof(*pprof->locations));
-	pprof->location_list = xcalloc(count, sizeof(*pprof->location_list));
-	pprof->lines = xcalloc(count, sizeof(*pprof->lines));
-	pprof->line_list = xcalloc(count, sizeof(*pprof->line_list));
+	pprof->locations = new_array(pprof, count, sizeof(*pprof->locations));
+	pprof->lines = new_array(pprof, count, sizeof(*pprof->lines));
+	pprof->line_list = new_list(pprof, pprof->lines, count, sizeof(*pprof->lines));
 	for (i = 0; i < from->nr_frames; i++) {
-		frame = &from->frames[i];
-		fill_location(pprof, i, frame->function);
-		pprof->locations[i].mapping_id = pprof->mapping_ids[frame->module];
-		pprof->locations[i].address = FRAME_OFFSET(frame->key);
+		location = fill_location(pprof, i, from->frames[i].function);
+		location->mapping_id = pprof->mapping_ids[from->frames[i].module];
+		location->address = FRAME_OFFSET(from->frames[i].key);
 	}
 	fill_location(pprof, from->nr_frames + LOCATION_NO_STACK, "[no stack]");
 	fill_location(pprof, from->nr_frames + LOCATION_OTHER_STACKS, "[other stacks]");
-	pprof->message.location = pprof->location_list;
+	pprof->message.location =
+		new_list(pprof, pprof->locations, count, sizeof(*pprof->locations));
 	pprof->message.n_location = count;
 }
 
 static void fill_functions(struct pprof *pprof)
 {
-	unsigned int i, count = pprof->functions.count - 1;
-	Pprof__Function *function;
+	unsigned int count = pprof->functions.count - 1, i;
+	Pprof__Function *functions = new_array(pprof, count, sizeof(*functions));
 
-	pprof->function_table = xcalloc(count, sizeof(*pprof->function_table));
-	pprof->function_list = xcalloc(count, sizeof(*pprof->function_list));
 	for (i = 0; i < count; i++) {
-		function = pprof->function_list[i] = &pprof->function_table[i];
-		pprof__function__init(function);
-		function->id = i + 1;
-		function->name = string(pprof, pprof->functions.table[i + 1]);
-		function->system_name = function->name;
+		pprof__function__init(&functions[i]);
+		functions[i].id = i + 1;
+		functions[i].name = string(pprof, pprof->functions.table[i + 1]);
+		functions[i].system_name = functions[i].name;
 	}
-	pprof->message.function = pprof->function_list;
+	pprof->message.function = new_list(pprof, functions, count, sizeof(*functions));
 	pprof->message.n_function = count;
 }
 
 static void pprof_end(struct pprof *pprof)
 {
-	unsigned int i;
+	struct block *block;
 
-	for (i = 0; i < pprof->from->nr_samples; i++)
-		free(pprof->samples[i].location_id);
-	free(pprof->samples);
-	free(pprof->sample_list);
-	free(pprof->labels);
-	free(pprof->label_list);
-	free(pprof->values);
-	free(pprof->mappings);
-	free(pprof->mapping_list);
-	free(pprof->mapping_ids);
-	free(pprof->locations);
-	free(pprof->location_list);
-	free(pprof->lines);
-	free(pprof->line_list);
-	free(pprof->function_table);
-	free(pprof->function_list);
+	while ((block = pprof->blocks)) {
+		pprof->blocks = block->next;
+		free(block);
+	}
 	strings_end(&pprof->strings);
 	strings_end(&pprof->functions);
 	free(pprof);
 }
 
-static bool compress_gzip(const void *data, size_t size, struct text *out)
+static bool compress_gzip(const void *data, size_t size, FILE *out)
 {
 	z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
-	unsigned char chunk[16384];
+	unsigned char *packed;
 	int result;
 
-	/* 16 more than the window's bits asks zlib for gzip's header. */
-	if (size > UINT32_MAX || deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16,
-					      8, Z_DEFAULT_STRATEGY) != Z_OK)
+	/* Window bits + 16: zlib writes the header of gzip. */
+	if (size > UINT32_MAX / 2 || deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
+						  15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
 		return false;
-	do {
-		stream.next_out = chunk;
-		stream.avail_out = sizeof(chunk);
-		result = deflate(&stream, Z_FINISH);
-		text_bytes(out, chunk, sizeof(chunk) - stream.avail_out);
-	} while (result == Z_OK);
+	stream.avail_out = (uInt)deflateBound(&stream, size);
+	stream.next_out = packed = xcalloc(stream.avail_out, 1);
+	result = deflate(&stream, Z_FINISH);
+	fwrite(packed, 1, stream.total_out, out);
+	free(packed);
 	deflateEnd(&stream);
 	return result == Z_STREAM_END;
 }
 
-bool profile_write_pprof(const struct profile *profile, struct text *out)
+bool profile_write_pprof(const struct profile *profile, FILE *out)
 {
 	struct pprof *pprof = xcalloc(1, sizeof(*pprof));
 	uint8_t *packed;

@@ -2,22 +2,17 @@
 /*
  * Reads a profile in the format of pprof, so that reports need no daemon.
  *
- * The hard case is a file that is not what it says: cut off, huge once it is unpacked, with
- * numbers that point nowhere, or another program's. Every number is checked before it is
- * followed, and one that points nowhere ends the reading. Ids may be any numbers in this format;
- * habd's are indices + 1, and only those are taken. Two bytes of the file become a hundred in
- * memory, so memory has a limit of its own, and so has the depth of stacks, which are drawn by
+ * The hard case is a file that is cut off, damaged, huge once unpacked, or another program's.
+ * Every index is checked before it is used; a wrong one ends the reading. The format allows any
+ * ids; habd writes indices + 1, and only those are taken. Two bytes of the file can become a
+ * hundred in memory, so memory has a limit; so has the depth of stacks, which are drawn by
  * recursion.
  */
 #include "daemon/profile/profile_read.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "daemon/shared/kinds.h"
@@ -33,7 +28,7 @@ struct reading {
 	const Pprof__Profile *from;
 	const struct filter *filter;
 	struct profile *profile;
-	int objects, space, samples, errors; /* indices of values; -1: not there */
+	int objects, space, samples, errors; /* indices of values; -1: absent */
 	struct stack_counts all;
 	char *why;
 	size_t why_size;
@@ -73,7 +68,7 @@ static bool read_mappings(struct reading *reading)
 	const char *path, *slash;
 	size_t i;
 
-	/* The first stands for what is in no mapping. */
+	/* Module 0 is for frames without a mapping. */
 	profile->nr_modules = (unsigned int)reading->from->n_mapping + 1;
 	profile->modules = xcalloc(profile->nr_modules, sizeof(*profile->modules));
 	profile->modules[0].path = xstrdup("");
@@ -115,7 +110,7 @@ static bool read_location(struct reading *reading, size_t index)
 	clean_string(frame->function);
 	frame->key = index;
 	frame->module = (unsigned int)location->mapping_id;
-	profile_judge(frame);
+	profile_classify(frame);
 	frame->named = true;
 	if (reading->profile->modules[frame->module].libhab)
 		frame->internal = true;
@@ -152,8 +147,8 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 		clean_copy(key->heap, sizeof(key->heap), text, strlen(text));
 	else if (!strcmp(name, "tag"))
 		clean_copy(key->tag, sizeof(key->tag), text, strlen(text));
-	else if (!strcmp(name, "kind") && event_kind(text) != HAB_EVENT_KINDS)
-		key->kind = event_kind(text);
+	else if (!strcmp(name, "kind") && kind_number(text) != HAB_EVENT_KINDS)
+		key->kind = kind_number(text);
 	return true;
 }
 
@@ -168,7 +163,7 @@ static bool value_of(const Pprof__Sample *from, int index, uint64_t *value)
 	return true;
 }
 
-/* Sums that do not fit would be small again. */
+/* True if the sums do not overflow. */
 static bool fits(const struct stack_counts *sum, const struct stack_counts *more)
 {
 	return more->estimate <= INT64_MAX - sum->estimate &&
@@ -211,7 +206,7 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 		sample->frames[i] = (unsigned int)from->location_id[i] - 1;
 	}
 	sample->nr_frames = (unsigned int)from->n_location_id;
-	/* What stands for no stack in a file that must have one. */
+	/* The format needs a location for each sample: this one means no stack. */
 	if (sample->nr_frames == 1) {
 		name = reading->profile->frames[sample->frames[0]].function;
 		if (!strcmp(name, "[no stack]") || !strcmp(name, "[other stacks]"))
@@ -249,7 +244,7 @@ static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint
 	return read_frames(reading, from, sample);
 }
 
-/* As profile_collect(): which kinds are wanted is known when all have been seen. */
+/* As profile_collect(): the selected kinds are known once all samples have been read. */
 static void keep_kinds(struct reading *reading, uint32_t present)
 {
 	uint32_t wanted = filter_kinds(reading->filter, present);
@@ -280,7 +275,7 @@ static bool read_all(struct reading *reading)
 	reading->samples = find_type(reading, "alloc_samples");
 	reading->errors = find_type(reading, "alloc_space_error");
 	if (reading->space < 0)
-		return bad(reading, "there are no allocated bytes in it");
+		return bad(reading, "it has no allocated bytes");
 	if (reading->from->n_sample > COUNT_MAX || reading->from->n_location > COUNT_MAX ||
 	    reading->from->n_mapping > COUNT_MAX)
 		return bad(reading, "it has more stacks than habd ever keeps");
@@ -296,7 +291,7 @@ static bool read_all(struct reading *reading)
 	return true;
 }
 
-static bool unpack_gzip(const void *data, size_t size, struct text *out)
+static bool unpack_gzip(const void *data, size_t size, FILE *out)
 {
 	z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
 	unsigned char chunk[65536];
@@ -308,13 +303,13 @@ static bool unpack_gzip(const void *data, size_t size, struct text *out)
 		stream.next_out = chunk;
 		stream.avail_out = sizeof(chunk);
 		result = inflate(&stream, Z_NO_FLUSH);
-		text_bytes(out, chunk, sizeof(chunk) - stream.avail_out);
-	} while (result == Z_OK && out->length <= UNPACK_MAX);
+		fwrite(chunk, 1, sizeof(chunk) - stream.avail_out, out);
+	} while (result == Z_OK && stream.total_out <= UNPACK_MAX);
 	inflateEnd(&stream);
 	return result == Z_STREAM_END;
 }
 
-/* What protobuf-c may take; what it gives back is not counted. */
+/* The memory that protobuf-c may take; what it frees is not counted. */
 static void *budget_take(void *context, size_t size)
 {
 	size_t *left = context;
@@ -337,12 +332,18 @@ struct profile *profile_read(const void *data, size_t size, const struct filter 
 	struct reading reading = { .filter = filter, .why = why, .why_size = why_size };
 	size_t left = PARSED_MAX;
 	ProtobufCAllocator budget = { budget_take, budget_give, &left };
-	struct text unpacked = { 0 };
 	Pprof__Profile *from = NULL;
+	FILE *unpacked;
+	char *bytes;
+	size_t length;
+	bool good;
 
-	if (unpack_gzip(data, size, &unpacked))
-		from = pprof__profile__unpack(&budget, unpacked.length, (uint8_t *)unpacked.data);
-	text_end(&unpacked);
+	unpacked = text_open(&bytes, &length);
+	good = unpack_gzip(data, size, unpacked);
+	text_close(unpacked);
+	if (good)
+		from = pprof__profile__unpack(&budget, length, (uint8_t *)bytes);
+	free(bytes);
 	if (!from) {
 		bad(&reading, "it is no gzipped pprof profile (a file .pb.gz), or larger than any "
 			      "that habd writes");
@@ -362,27 +363,20 @@ struct profile *profile_read(const void *data, size_t size, const struct filter 
 struct profile *profile_read_file(const char *path, const struct filter *filter, bool *has_errors,
 				  char *why, size_t why_size)
 {
+	char *data = xcalloc(FILE_MAX + 1, 1);
 	struct profile *profile = NULL;
-	unsigned char chunk[65536];
-	struct text data = { 0 };
-	ssize_t length;
-	int fd;
+	FILE *file = fopen(path, "re");
+	size_t length = file ? fread(data, 1, FILE_MAX + 1, file) : 0;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0) {
+	if (!file || ferror(file))
 		snprintf(why, why_size, "it cannot be read: %s", strerror(errno));
-		return NULL;
-	}
-	while ((length = read(fd, chunk, sizeof(chunk))) > 0 && data.length <= FILE_MAX)
-		text_bytes(&data, chunk, (size_t)length);
-	if (length < 0)
-		snprintf(why, why_size, "it cannot be read: %s", strerror(errno));
-	else if (data.length > FILE_MAX)
-		snprintf(why, why_size, "it has more than %u MiB, as no profile of habd has",
+	else if (length > FILE_MAX)
+		snprintf(why, why_size, "it has more than %u MiB, the most that habd writes",
 			 FILE_MAX >> 20);
 	else
-		profile = profile_read(data.data, data.length, filter, has_errors, why, why_size);
-	close(fd);
-	text_end(&data);
+		profile = profile_read(data, length, filter, has_errors, why, why_size);
+	if (file)
+		fclose(file);
+	free(data);
 	return profile;
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Sums the samples of profiles up by site: the first function from the leaf that
- * is the program's own, as libhab's own frames are the same in all stacks.
- */
+/* Sums the samples of profiles up by site. */
 #include "daemon/profile/sites.h"
 
 #include <stdlib.h>
@@ -24,7 +21,7 @@ void sites_end(struct sites *sites)
 
 static struct site *find(struct sites *sites, const char *function, const char *module)
 {
-	/* Number 0 is "", which no function is called: site n - 1 has name n. */
+	/* Number 0 is "", the name of no function: site n - 1 has name n. */
 	unsigned int number = strings_number(&sites->names, function) - 1;
 	struct site *site;
 
@@ -36,7 +33,7 @@ static struct site *find(struct sites *sites, const char *function, const char *
 	if (number == sites->count) {
 		memset(site, 0, sizeof(*site));
 		site->function = sites->names.table[number + 1];
-		site->module = sites->modules.table[strings_number(&sites->modules, module)];
+		site->module = strings_keep(&sites->modules, module);
 		sites->count++;
 	}
 	return site;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where programs allocate: the samples of profiles, summed up by site. */
+/*
+ * Samples summed up by site. A site is the function that allocates: the program's own function
+ * next to the leaf.
+ */
 #ifndef HABD_SITES_H
 #define HABD_SITES_H
 

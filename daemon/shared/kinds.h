@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The names of the kinds of events. */
+/* The kinds of events and their names. A set of kinds is a bit 1 << kind for each. */
 #ifndef HABD_KINDS_H
 #define HABD_KINDS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "uapi/hab.h"
 
-/* "" for no kind. */
-const char *event_kind_name(uint32_t kind);
+#define KINDS_HELP "refill, tlab, outside, sample"
+
+/* "" if there is no such kind. */
+const char *kind_name(uint32_t kind);
 /* HAB_EVENT_KINDS if there is none of that name. */
-enum hab_event_kind event_kind(const char *name);
+enum hab_event_kind kind_number(const char *name);
+
+/* Adds the kinds of a list with commas. False if a name in it is unknown. */
+bool kinds_add(uint32_t *kinds, const char *list);
+/* Writes "refill, tlab". */
+void kinds_text(uint32_t kinds, char *text, size_t size);
 
 #endif /* HABD_KINDS_H */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Reads what the module shows of itself. Each file may be absent: another
- * version of the module, or none, is something to report and no error.
- */
+/* Reads the files of the module. Each may be absent: that is no error. */
 #include "daemon/shared/module_files.h"
 
 #include <errno.h>
@@ -46,7 +43,7 @@ void module_numbers_read(struct module_state *state)
 
 	for (i = 0; i < MODULE_FILES; i++) {
 		state->known[i] = read_line(paths[i], line, sizeof(line));
-		/* Only rates have a period; one of another is no number of samples a second. */
+		/* Only a rate has a period; one of another period is no whole number a second. */
 		period = strstr(line, "/s");
 		if (state->known[i] && period && !period[2])
 			*period = 0;
@@ -66,7 +63,7 @@ bool module_number_read(struct module_number *number, uint64_t *value)
 		return false;
 	length = pread(number->fd, line, sizeof(line) - 1, 0);
 	if (length < 0) {
-		/* Of a module that has gone; another one has other files. */
+		/* The module was unloaded; when it is loaded again it has other files. */
 		close(number->fd);
 		number->fd = -1;
 		return false;
@@ -166,47 +163,32 @@ void module_domains_read(char *text, size_t size)
 	}
 }
 
-static void add(struct problem *problems, unsigned int room, unsigned int *count, const char *what,
-		const char *next)
+void module_problems(const struct module_state *state,
+		     void (*add)(void *context, const char *what, const char *next), void *context)
 {
-	if (*count == room)
-		return;
-	snprintf(problems[*count].what, sizeof(problems[*count].what), "%s", what);
-	snprintf(problems[*count].next, sizeof(problems[*count].next), "%s", next);
-	(*count)++;
-}
-
-unsigned int module_problems(const struct module_state *state, struct problem *problems,
-			     unsigned int room)
-{
-	unsigned int count = 0;
-	char what[200];
+	char what[100];
 
 	if (!state->loaded && !state->device)
-		add(problems, room, &count, "the module hab is not loaded",
-		    "run `modprobe hab` as root; if it is not found, build and install it "
-		    "for this kernel first (`make module-install` where its source is)");
+		add(context, "the module hab is not loaded",
+		    "run `modprobe hab` as root; if it is not found, build and install it for this "
+		    "kernel first (`make module-install` where its source is)");
 	else if (!state->device)
-		add(problems, room, &count, "the module is loaded, but /dev/hab is missing",
-		    "look for the reason in `dmesg | grep hab`, and whether devtmpfs is "
-		    "mounted on /dev");
+		add(context, "the module is loaded, but /dev/hab is missing",
+		    "see the reason in `dmesg | grep hab`, and whether devtmpfs is mounted on /dev");
 	if (!state->kernel_btf)
-		add(problems, room, &count,
-		    "the kernel has no BTF (/sys/kernel/btf/vmlinux cannot be read)",
-		    "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y; buffers work "
-		    "without it, telemetry does not");
+		add(context, "the kernel has no BTF (/sys/kernel/btf/vmlinux cannot be read)",
+		    "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y; buffers work without it, "
+		    "telemetry does not");
 	if (state->loaded && state->kernel_btf && !state->module_btf)
-		add(problems, room, &count,
+		add(context,
 		    "the module was built without BTF (/sys/kernel/btf/hab cannot be read)",
-		    "build it where vmlinux of this kernel can be seen "
-		    "(/sys/kernel/btf/vmlinux serves) and pahole is installed, then "
-		    "load it again");
+		    "build it with pahole, where vmlinux of this kernel can be read "
+		    "(/sys/kernel/btf/vmlinux serves), then load it again");
 	if (state->abi && state->abi != HAB_ABI_VERSION) {
-		snprintf(what, sizeof(what), "the module speaks ABI %u, this program ABI %u",
+		snprintf(what, sizeof(what), "the module has ABI %u, this program ABI %u",
 			 state->abi, HAB_ABI_VERSION);
-		add(problems, room, &count, what,
-		    "install the module and habd from the same release, then load the "
-		    "module again");
+		add(context, what,
+		    "install the module and habd from the same release, then load the module "
+		    "again");
 	}
-	return count;
 }

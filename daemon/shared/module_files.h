@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the module itself tells: the files of /sys/class/misc/hab. For habd and habctl. */
+/* The files of the module, /sys/class/misc/hab. */
 #ifndef HABD_MODULE_FILES_H
 #define HABD_MODULE_FILES_H
 
@@ -25,41 +25,33 @@ struct module_state {
 	bool loaded; /* /sys/module/hab is there */
 	bool kernel_btf;
 	bool module_btf;
-	uint32_t abi;		   /* 0: the device did not say */
-	char version[MODULE_TEXT]; /* "" if the module does not say */
+	uint32_t abi;		   /* 0: the device gives no answer */
+	char version[MODULE_TEXT]; /* "" if the module has none */
 	bool known[MODULE_FILES];
 	uint64_t value[MODULE_FILES];
 };
 
-/* Fills in what can be seen; nothing of it is an error. */
+/* Fills in what this user can see. */
 void module_state_read(struct module_state *state);
-/* Only the numbers: cheap enough for each request. */
+/* Fills in known and value, which is fast. */
 void module_numbers_read(struct module_state *state);
-/*
- * A number that is read often: its file stays open. Begins with an @fd of -1, ends with
- * close(). False, with @value as it was, if the module does not tell.
- */
+/* A number that is read often: its file stays open. @fd is -1 at first; close() it. */
 struct module_number {
 	enum module_file file;
 	int fd;
 };
+/* False, with @value as it was, if the module has no such number. */
 bool module_number_read(struct module_number *number, uint64_t *value);
 /* The limit of samples as the module writes it, "150/s"; 0 or a negative errno. */
 int module_rate_read(char rate[MODULE_TEXT]);
-/* rate: as rate_parse() gives it. 0 or a negative errno. */
+/* rate: as hab_rate_parse() takes it. 0 or a negative errno. */
 int module_rate_write(const char *rate);
-/* How many domains of each kind, as "8 cpu, 4 core, ..."; "" if the module shows none. */
+/* Writes the numbers of domains, "8 cpu, 4 core, ..."; "" if the module shows none. */
 void module_domains_read(char *text, size_t size);
 const char *module_rate_path(void);
 
-/* Something that is wrong, and what to do next. */
-struct problem {
-	char what[200];
-	char next[300];
-};
-
-/* What is wrong with the module or the kernel; how many of them. */
-unsigned int module_problems(const struct module_state *state, struct problem *problems,
-			     unsigned int room);
+/* Calls add for each problem of the module or of the kernel: what is wrong, what to do next. */
+void module_problems(const struct module_state *state,
+		     void (*add)(void *context, const char *what, const char *next), void *context);
 
 #endif /* HABD_MODULE_FILES_H */

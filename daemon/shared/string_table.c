@@ -1,51 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Strings, each kept once and known by its number. The hash table, of open
- * addressing, is twice as large as what it holds, so that each search ends.
- */
+/* Strings, each kept once and known by its number. */
 #include "daemon/shared/string_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/util.h"
+#include "daemon/shared/hash.h"
 
-static unsigned int *place(struct strings *strings, const char *string)
+struct string {
+	UT_hash_handle hh;
+	unsigned int number;
+	char text[];
+};
+
+unsigned int strings_number(struct strings *strings, const char *text)
 {
-	unsigned int i = (unsigned int)hash_bytes(string, strlen(string), 0), *bucket;
+	size_t length = strlen(text);
+	struct string *string;
 
-	for (;; i++) {
-		bucket = &strings->buckets[i & (strings->nr_buckets - 1)];
-		if (!*bucket || !strcmp(strings->table[*bucket - 1], string))
-			return bucket;
+	HASH_FIND(hh, strings->by_text, text, length, string);
+	if (string)
+		return string->number;
+	string = xcalloc(1, sizeof(*string) + length + 1);
+	memcpy(string->text, text, length + 1);
+	string->number = strings->count;
+	HASH_ADD_KEYPTR(hh, strings->by_text, string->text, length, string);
+	if (strings->count == strings->room) {
+		strings->room = strings->room ? strings->room * 2 : 256;
+		strings->table = xrealloc(strings->table, strings->room, sizeof(*strings->table));
 	}
+	strings->table[strings->count] = string->text;
+	return strings->count++;
 }
 
-static void grow(struct strings *strings)
+const char *strings_keep(struct strings *strings, const char *text)
 {
-	unsigned int i;
+	unsigned int number = strings_number(strings, text);
 
-	strings->room = strings->room ? strings->room * 2 : 256;
-	strings->table = xrealloc(strings->table, strings->room, sizeof(*strings->table));
-	free(strings->buckets);
-	strings->nr_buckets = strings->room * 2;
-	strings->buckets = xcalloc(strings->nr_buckets, sizeof(*strings->buckets));
-	for (i = 0; i < strings->count; i++)
-		*place(strings, strings->table[i]) = i + 1;
-}
-
-unsigned int strings_number(struct strings *strings, const char *string)
-{
-	unsigned int *bucket;
-
-	if (strings->count == strings->room)
-		grow(strings);
-	bucket = place(strings, string);
-	if (!*bucket) {
-		strings->table[strings->count++] = xstrdup(string);
-		*bucket = strings->count;
-	}
-	return *bucket - 1;
+	return strings->table[number];
 }
 
 void strings_begin(struct strings *strings)
@@ -56,10 +48,12 @@ void strings_begin(struct strings *strings)
 
 void strings_end(struct strings *strings)
 {
-	unsigned int i;
+	struct string *string, *next;
 
-	for (i = 0; i < strings->count; i++)
-		free(strings->table[i]);
+	HASH_ITER(hh, strings->by_text, string, next)
+	{
+		HASH_DEL(strings->by_text, string);
+		free(string);
+	}
 	free(strings->table);
-	free(strings->buckets);
 }

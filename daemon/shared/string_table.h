@@ -3,16 +3,19 @@
 #ifndef HABD_STRING_TABLE_H
 #define HABD_STRING_TABLE_H
 
+struct string;
+
 struct strings {
-	char **table;
+	char **table; /* by number */
 	unsigned int count;
 	unsigned int room;
-	unsigned int nr_buckets;
-	unsigned int *buckets;
+	struct string *by_text;
 };
 
 void strings_begin(struct strings *strings);
 void strings_end(struct strings *strings);
-unsigned int strings_number(struct strings *strings, const char *string);
+unsigned int strings_number(struct strings *strings, const char *text);
+/* The kept string, valid until strings_end(). */
+const char *strings_keep(struct strings *strings, const char *text);
 
 #endif /* HABD_STRING_TABLE_H */

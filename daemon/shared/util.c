@@ -2,15 +2,16 @@
 /*
  * Memory, text, clocks and messages for habd and habctl.
  *
- * The hard case is text from outside: names of processes, heaps and symbols are
- * chosen by whoever is watched. They are cleaned once, where they come in, to
- * UTF-8 without control characters, and escaped where they go out.
+ * Programs that are watched choose the names of processes, heaps and symbols. Each name is
+ * cleaned once, where it comes in, to UTF-8 without control characters, and escaped where it is
+ * written.
  */
 #include "daemon/shared/util.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -34,7 +35,7 @@ static void say_list(const char *format, va_list list)
 {
 	char line[2048];
 
-	/* One write a line, so that threads do not mix theirs. */
+	/* One write a line: lines of two threads do not mix. */
 	vsnprintf(line, sizeof(line), format, list);
 	fprintf(stderr, "%s: %s\n", program_name, line);
 }
@@ -219,75 +220,66 @@ uint64_t hash_bytes(const void *data, size_t length, uint64_t seed)
 	return hash_number(hash ^ word);
 }
 
-void text_end(struct text *text)
+FILE *text_open(char **data, size_t *length)
 {
-	free(text->data);
-	memset(text, 0, sizeof(*text));
+	FILE *text = checked(open_memstream(data, length));
+
+	/* One thread writes it: without locks each byte is several times as fast. */
+	__fsetlocking(text, FSETLOCKING_BYCALLER);
+	return text;
 }
 
-void text_bytes(struct text *text, const void *data, size_t length)
+void text_close(FILE *text)
 {
-	if (text->length + length + 1 > text->room) {
-		text->room = (text->length + length + 1) * 2;
-		if (text->room < 256)
-			text->room = 256;
-		text->data = xrealloc(text->data, text->room, 1);
-	}
-	memcpy(text->data + text->length, data, length);
-	text->length += length;
-	text->data[text->length] = 0;
+	bool failed = ferror(text);
+
+	/* Memory is the one thing that can be missing. */
+	if (fclose(text) || failed)
+		checked(NULL);
 }
 
-void text_add(struct text *text, const char *string)
-{
-	text_bytes(text, string, strlen(string));
-}
-
-void text_printf(struct text *text, const char *format, ...)
+char *xformat(const char *format, ...)
 {
 	va_list list;
-	char *line;
+	char *string;
 	int length;
 
 	va_start(list, format);
-	length = vasprintf(&line, format, list);
+	length = vasprintf(&string, format, list);
 	va_end(list);
-	if (length < 0)
-		checked(NULL);
-	text_bytes(text, line, (size_t)length);
-	free(line);
+	return checked(length < 0 ? NULL : string);
 }
 
-void text_xml(struct text *text, const char *string)
+void put_xml(FILE *out, const char *string)
 {
 	for (; *string; string++) {
 		switch (*string) {
 		case '<':
-			text_add(text, "&lt;");
+			fputs("&lt;", out);
 			break;
 		case '>':
-			text_add(text, "&gt;");
+			fputs("&gt;", out);
 			break;
 		case '&':
-			text_add(text, "&amp;");
+			fputs("&amp;", out);
 			break;
 		case '"':
-			text_add(text, "&quot;");
+			fputs("&quot;", out);
 			break;
 		case '\'':
-			text_add(text, "&#39;");
+			fputs("&#39;", out);
 			break;
 		default:
-			text_bytes(text, string, 1);
+			fputc(*string, out);
 		}
 	}
 }
 
-void text_label(struct text *text, const char *string)
+void put_label(FILE *out, const char *string)
 {
 	for (; *string; string++) {
 		if (*string == '\\' || *string == '"')
-			text_add(text, "\\");
-		text_bytes(text, string, 1);
+			fputc('\\', out);
+		fputc(*string, out);
 	}
 }

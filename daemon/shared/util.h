@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What every file of habd and habctl needs: memory, text, clocks, messages. */
+/* Memory, text, clocks and messages, for habd and habctl. */
 #ifndef HABD_UTIL_H
 #define HABD_UTIL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifndef HAB_VERSION
 #define HAB_VERSION "0.1.0"
 #endif
+
+/* The Unix socket that habd serves and habctl connects to by default. */
+#define HABD_SOCKET	  "/run/hab/habd.sock"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -25,7 +29,7 @@ enum exit_code {
 	EXIT_BPF = 8,
 };
 
-/* They end the program with a sentence when memory is out: nothing else would help. */
+/* Without memory these write a sentence and end the program. */
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *old, size_t count, size_t size);
 char *xstrdup(const char *string);
@@ -39,12 +43,12 @@ bool say_is_verbose(void);
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
 
-/* A whole decimal number between low and high and nothing else; false if it is not. */
+/* True if the whole string is a decimal number from low to high. */
 bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value);
 
-/* Makes a string from outside safe to show: UTF-8 without control characters. */
+/* Replaces what is not UTF-8, and control characters, by '?'. */
 void clean_string(char *string);
-/* The same for an array that may lack its closing NUL; writes size bytes at most. */
+/* Copies and cleans an array that may lack its closing NUL; writes size bytes at most. */
 void clean_copy(char *to, size_t size, const char *from, size_t from_size);
 
 /* "12.3 MiB" */
@@ -55,20 +59,17 @@ extern uint64_t hash_seed;
 uint64_t hash_bytes(const void *data, size_t length, uint64_t seed);
 uint64_t hash_number(uint64_t number);
 
-/* A string that grows. Zero-initialise; text_end() frees. */
-struct text {
-	char *data;
-	size_t length;
-	size_t room;
-};
-
-void text_end(struct text *text);
-void text_add(struct text *text, const char *string);
-void text_bytes(struct text *text, const void *data, size_t length);
-void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* For the text and attribute values of XML and HTML. */
-void text_xml(struct text *text, const char *string);
-/* For the value of a Prometheus label, without the quotes. */
-void text_label(struct text *text, const char *string);
+/*
+ * A stream into memory: *data and *length are valid after text_close(), and data ends with a NUL
+ * that length does not count. free() the data.
+ */
+FILE *text_open(char **data, size_t *length);
+void text_close(FILE *text);
+/* A formatted string; free() it. */
+char *xformat(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Escaped for the text and attribute values of XML and HTML. */
+void put_xml(FILE *out, const char *string);
+/* Escaped for the value of a Prometheus label, without the quotes. */
+void put_label(FILE *out, const char *string);
 
 #endif /* HABD_UTIL_H */

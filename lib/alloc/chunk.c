@@ -22,6 +22,8 @@
 #define HAB_INJECT_BEFORE_SECTION()
 #endif
 
+_Static_assert(HAB_WORD_TOP_BITS + HAB_GRANULE_SHIFT <= 64, "a word's top in bytes fits 64 bits");
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* The one choice of a section. On the fast path @shared and @verify are constants. */

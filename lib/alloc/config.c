@@ -133,7 +133,7 @@ static const char *chosen_levels(const struct hab_heap_config *config)
 	return config->tlab_bytes == HAB_TLAB_AUTO ? "none" : "clab=auto@cpu";
 }
 
-/* Bytes that may lie unused: if TLABs and buffers are both automatic, each get half of it. */
+/* Bytes that may be unused. If TLABs and buffers are both automatic, each get half of them. */
 static uint64_t waste_bytes(const struct hab_settings *settings,
 			    const struct hab_heap_config *config)
 {

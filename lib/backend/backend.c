@@ -61,7 +61,7 @@ int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
 	if (backend)
 		return open_backend(heap, backend);
 	if (heap->flags & HAB_HEAP_PROCESS)
-		return open_process(heap, "asked for");
+		return open_process(heap, "chosen by the program or by HAB_BACKEND");
 	err = open_backend(heap, &hab_device_backend);
 	if (!err || (heap->flags & HAB_HEAP_DEVICE) || !may_fall_back(err))
 		return err;

@@ -133,7 +133,7 @@ static void split_addresses(char *value)
 static unsigned int kind_of(uint64_t i)
 {
 	const char *name = set.kinds.count ? set.kinds.items[i % set.kinds.count] : "refill";
-	enum hab_event_kind kind = event_kind(name);
+	enum hab_event_kind kind = kind_number(name);
 
 	if (kind == HAB_EVENT_KINDS)
 		refuse("no kind of event", name);
@@ -314,7 +314,7 @@ static void print_sums(void)
 		"\nobjects=%" PRIu64 "\n",
 		set.samples, sums[0], sums[1], sums[2], sums[3]);
 	for (kind = 0; kind < HAB_EVENT_KINDS && set.kinds.count > 1; kind++)
-		fprintf(stderr, "kind_%s=%" PRIu64 "\n", event_kind_name(kind), kind_samples[kind]);
+		fprintf(stderr, "kind_%s=%" PRIu64 "\n", kind_name(kind), kind_samples[kind]);
 }
 
 static void parse(int argc, char **argv)

@@ -36,23 +36,17 @@ $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(F
 $(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
 $(eval $(call fuzz_rule,selftests/fuzz,$$(FUZZ_DAEMON_FLAGS) -Ilib))
 
+$(FUZZ)/profile_parts.o: $(DAEMON_BUILD)/entries.h
 $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
-$(FUZZ)/profile.pb-c.o: $(DAEMON_BUILD)/profile.pb-c.c | $(FUZZ)
-	$(CLANG) $(FUZZ_FLAGS) -I$(DAEMON_BUILD) -c -o $@ $<
-
-# The module's own reader of rates, out of its source.
-$(FUZZ)/module_rate.h: module/sysfs.c | $(FUZZ)
-	{ echo 'static const struct { const char *name; u32 ms;'; \
-		sed -n '/^} periods/,/^};/p; /^static int parse_rate/,/^}/p' $<; } >$@
-$(FUZZ)/rate_fuzz.o: $(FUZZ)/module_rate.h
-$(FUZZ)/rate_fuzz.o: FUZZ_FLAGS += -I$(FUZZ)
+$(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
+	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 FUZZ_TABLES := ingest pending stacks binaries build_id processes symbols symbol_reader symbol_file demangle replay_feed totals \
-	profile profile_names profile_events profile_pprof profile_jfr jfr jfr_metadata \
-	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c
-FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c
+	profile profile_pprof profile_jfr jfr \
+	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_ELF := build_id symbol_file demangle util
-FUZZ_HTTP := $(FUZZ_TABLES) span missed sending peer http_profile http_record http_json http_top http_page metrics numbers sites
+FUZZ_HTTP := $(FUZZ_TABLES) state missed request response access http_profile http_record http_json http_metrics sites
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 
 fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))
@@ -64,7 +58,7 @@ $(FUZZ)/recording_fuzz: $(call fuzz_objects,recording,$(FUZZ_RECORDING))
 $(FUZZ)/elf_fuzz: $(call fuzz_objects,elf,$(FUZZ_ELF))
 $(FUZZ)/http_fuzz: $(call fuzz_objects,http,$(FUZZ_HTTP))
 $(FUZZ)/levels_fuzz: $(call fuzz_objects,levels,$(FUZZ_LIB))
-$(FUZZ)/rate_fuzz: $(call fuzz_objects,rate,rate util)
+$(FUZZ)/rate_fuzz: $(call fuzz_objects,rate,util)
 $(FUZZ_PROGRAMS):
 	$(CLANG) $(FUZZ_LINK) -pthread -o $@ $^ $(FUZZ_LIBS)
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What comes over a connection, from its first byte to the answer: the server's own source is
- * included, as its way from a request to a handler is nobody else's business.
+ * All that a client can send, from its first byte to the answer. The server's source is included,
+ * since its way from a request to a handler is static.
  *
- * The first byte: bit 0, by TCP, else by the Unix socket. The rest is sent, and no more
- * follows, so that who waits for a profile sees its client gone.
+ * The first byte: bit 0, over TCP, else over the Unix socket. The rest is sent; then the client
+ * closes its end, so that no request waits for the end of its seconds.
  */
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -17,8 +17,7 @@
 
 #define STEPS_MAX 200 /* of the server, for one input */
 
-static struct habd habd;
-static struct options options;
+static struct state state;
 static struct MHD_Daemon *servers[2];
 static struct http server;
 
@@ -39,29 +38,20 @@ static void set_stacks(void)
 	for (i = 0; i < 8; i++) {
 		sample.kind = i % HAB_EVENT_KINDS;
 		sample.sample_id = i + 1;
-		ingest_record(habd.ingest, &sample, sizeof(sample), 0);
+		ingest_record(state.ingest, &sample, sizeof(sample), 0);
 	}
-	ingest_flush_all(habd.ingest);
+	ingest_flush_all(state.ingest);
 }
 
 static void set_tables(void)
 {
 	int code;
 
-	habd.options = &options;
-	pthread_mutex_init(&habd.render, NULL);
-	pthread_mutex_init(&habd.lock, NULL);
-	habd.binaries = binaries_new();
-	habd.processes = processes_new(habd.binaries);
-	habd.stacks = stacks_new(64);
-	habd.ingest = ingest_new(habd.binaries, habd.processes, habd.stacks);
-	habd.symbols = symbols_new(0);
-	habd.totals = totals_new();
-	habd.recent[0] = stacks_mark(habd.stacks);
-	habd.recent[1] = stacks_mark(habd.stacks);
-	habd.stop_fd = eventfd(1, EFD_CLOEXEC);
-	habd.feed = feed_open_replay(habd.ingest, &habd.lock, "/dev/null", &code);
-	promise(habd.feed);
+	state_begin(&state, 64, 0);
+	state.socket = "";
+	eventfd_write(state.stop_fd, 1);
+	state.feed = feed_open_replay(state.ingest, &state.lock, "/dev/null", &code);
+	promise(state.feed);
 	set_stacks();
 }
 
@@ -71,7 +61,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	be_silent();
 	set_tables();
-	server.habd = &habd;
+	server.state = &state;
 	servers[0] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer_local,
 				      &server, MHD_OPTION_END);
 	servers[1] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer_tcp, &server,
@@ -109,9 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MHD_YES);
 	for (step = 0; step < STEPS_MAX && !drain(ends[0]); step++)
 		MHD_run(daemon);
-	/* Whatever came, it is not waited for for ever. */
+	/* No request waits for ever. */
 	promise(step < STEPS_MAX);
 	close(ends[0]);
-	recordings_free(&habd, server.recordings);
+	recordings_free(&state, server.recordings);
 	return 0;
 }

@@ -23,6 +23,33 @@
 
 static const char *folder;
 
+/* Bytes that grow. Zero-initialise; text_end() frees. */
+struct text {
+	char *data;
+	size_t length, room;
+};
+
+static void text_end(struct text *text)
+{
+	free(text->data);
+	memset(text, 0, sizeof(*text));
+}
+
+static void text_bytes(struct text *text, const void *data, size_t length)
+{
+	if (text->length + length > text->room) {
+		text->room = 2 * (text->length + length);
+		text->data = xrealloc(text->data, text->room, 1);
+	}
+	memcpy(text->data + text->length, data, length);
+	text->length += length;
+}
+
+static void text_add(struct text *text, const char *string)
+{
+	text_bytes(text, string, strlen(string));
+}
+
 static void put(const char *path, const void *data, size_t size)
 {
 	FILE *file = fopen(path, "we");
@@ -36,17 +63,17 @@ static void put(const char *path, const void *data, size_t size)
 /* An input of a target: @how is its first byte; negative: none. */
 static void add(const char *target, const char *name, int how, const void *data, size_t size)
 {
-	struct text input = { 0 }, path = { 0 };
+	char *to = xformat("%s/%s", folder, target), *path = xformat("%s/%s", to, name);
+	struct text input = { 0 };
 	unsigned char first = (unsigned char)how;
 
-	text_printf(&path, "%s/%s", folder, target);
-	mkdir(path.data, 0777);
-	text_printf(&path, "/%s", name);
+	mkdir(to, 0777);
 	if (how >= 0)
 		text_bytes(&input, &first, 1);
 	text_bytes(&input, data, size);
-	put(path.data, input.data, input.length);
-	text_end(&path);
+	put(path, input.data, input.length);
+	free(path);
+	free(to);
 	text_end(&input);
 }
 
@@ -422,7 +449,8 @@ static void make_requests(void)
 
 	for (i = 0; i < ARRAY_SIZE(requests); i++) {
 		text_end(&request);
-		text_printf(&request, "%s\r\nHost: localhost:7227\r\n", requests[i]);
+		text_add(&request, requests[i]);
+		text_add(&request, "\r\nHost: localhost:7227\r\n");
 		if (i & 1)
 			text_add(&request, "Content-Length: 3\r\n\r\nabc");
 		else

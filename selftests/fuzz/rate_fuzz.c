@@ -1,39 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A rate, as habd and habctl read it and as the module does: what the first takes the second
- * takes, too, and means the same by it. The module's reader is its own source, see fuzz.mk.
+ * The reader of rates, which the module, habd and habctl share: what it takes is in range, and
+ * the module's text of it is read as the same rate.
  */
-#include <errno.h>
-#include <stdbool.h>
-
-#include "core/throttle/throttle.h"
-#include "fuzz.h"
+#include "core/throttle/rate.h"
 #include "daemon/shared/rate.h"
-
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
-
-/* As in the kernel: equal but for one newline at the end of either. */
-static bool sysfs_streq(const char *one, const char *two)
-{
-	size_t first = strlen(one), second = strlen(two);
-
-	first -= first && one[first - 1] == '\n';
-	second -= second && two[second - 1] == '\n';
-	return first == second && !memcmp(one, two, first);
-}
-
-/* Of digits alone, which is all that it is given. */
-static int kstrtou32(const char *text, unsigned int base, u32 *value)
-{
-	unsigned long long number = strtoull(text, NULL, (int)base);
-
-	if (number > UINT32_MAX)
-		return -ERANGE;
-	*value = (u32)number;
-	return 0;
-}
-
-#include "module_rate.h"
+#include "fuzz.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -42,25 +14,34 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
+/* As the module writes a rate, see module/sysfs.c. */
+static void write_rate(u32 rate, u32 period_ms, char *text, size_t size)
+{
+	u32 i = 0;
+
+	while (i < HAB_RATE_PERIODS - 1 && hab_rate_periods[i].ms != period_ms)
+		i++;
+	if (rate == HAB_RATE_OFF)
+		snprintf(text, size, "off\n");
+	else
+		snprintf(text, size, "%u/%c\n", rate, hab_rate_periods[i].letter);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	u32 rate = 0, period_ms = 0, typed = 0, typed_ms = 0;
-	char *text = malloc(size + 1), ours[RATE_LENGTH];
+	u32 rate = 0, period_ms = 0, again = 0, again_ms = 0;
+	char *text = malloc(size + 1), written[32];
 	uint64_t a_second;
-	bool taken;
 
 	memcpy(text, data, size);
 	text[size] = 0;
-	taken = rate_parse(text, ours);
-	if (!parse_rate(text, &typed, &typed_ms))
-		promise(typed <= HAB_RATE_MAX || typed == HAB_RATE_OFF);
-	if (taken) {
-		promise(strlen(ours) < RATE_LENGTH);
-		promise(!parse_rate(ours, &rate, &period_ms));
-		/* Zeros in front are as many as one likes only here. */
-		promise(parse_rate(text, &typed, &typed_ms) ||
-			(rate == typed && period_ms == typed_ms));
-		if (rate != HAB_RATE_OFF && rate_per_second(ours, &a_second))
+	if (!hab_rate_parse(text, &rate, &period_ms)) {
+		promise(rate <= HAB_RATE_MAX || rate == HAB_RATE_OFF);
+		write_rate(rate, period_ms, written, sizeof(written));
+		promise(!hab_rate_parse(written, &again, &again_ms));
+		promise(rate == again && period_ms == again_ms);
+		promise(rate_is_valid(text));
+		if (rate_per_second(text, &a_second))
 			promise(a_second * period_ms == rate * UINT64_C(1000));
 	}
 	free(text);

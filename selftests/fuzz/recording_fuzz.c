@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl's reader of recordings, and what it makes of them.
+ * habctl's reader of recordings, and the reports of what it has read.
  *
- * The first byte: bit 0, the rest is the file itself, else it is packed first, or no input
- * would come through gzip's checksum; the other bits, which report is made.
+ * The first byte: bit 0, the rest is the file itself; else it is packed first, since few inputs
+ * pass the checksum of gzip. The other bits choose the report.
  */
 #include <zlib.h>
 
-#include "fuzz.h"
-#include "daemon/profile/profile_read.h"
 #include "daemon/habctl/report.h"
+#include "daemon/profile/profile_read.h"
+#include "daemon/shared/util.h"
+#include "fuzz.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -19,7 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-static void pack(const struct input *input, struct text *out)
+static void pack(const struct input *input, FILE *out)
 {
 	z_stream stream = { .next_in = (Bytef *)input->data, .avail_in = (uInt)input->size };
 	unsigned char chunk[4096];
@@ -30,29 +31,32 @@ static void pack(const struct input *input, struct text *out)
 		stream.next_out = chunk;
 		stream.avail_out = sizeof(chunk);
 		deflate(&stream, Z_FINISH);
-		text_bytes(out, chunk, sizeof(chunk) - stream.avail_out);
+		fwrite(chunk, 1, sizeof(chunk) - stream.avail_out, out);
 	} while (!stream.avail_out);
 	deflateEnd(&stream);
 }
 
 static void write_report(const struct profile *profile, unsigned int how, bool intervals)
 {
-	struct text out = { 0 };
 	struct report report;
+	size_t length;
+	char *text;
+	FILE *out = text_open(&text, &length);
 
-	if (how % 9 < BY_NOTHINGS) {
+	if (how % 9 < REPORT_BYS) {
 		report_begin(&report, how % 9, profile, how & 1 ? profile : NULL);
 		if (how & 1)
-			report_table_diff(&report, 10, intervals, &out);
+			report_table_diff(&report, 10, intervals, out);
 		else
-			report_table(&report, 10, intervals, &out);
+			report_table(&report, 10, intervals, out);
 		report_end(&report);
-	} else if (how % 9 == BY_NOTHINGS) {
-		profile_write_html(profile, &out);
+	} else if (how % 9 == REPORT_BYS) {
+		profile_write_html(profile, out);
 	} else {
-		profile_write_folded(profile, &out);
+		profile_write_folded(profile, out);
 	}
-	text_end(&out);
+	text_close(out);
+	free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -60,19 +64,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input input = { data, size };
 	uint8_t how = take_byte(&input);
 	struct profile *profile;
-	struct text packed = { 0 };
 	bool has_errors = false;
-	char why[400] = "";
+	char why[400] = "", *packed;
+	size_t length;
+	FILE *out;
 
 	if (how & 1) {
 		profile = profile_read(input.data, input.size, NULL, &has_errors, why, sizeof(why));
 	} else {
-		pack(&input, &packed);
-		profile = profile_read(packed.data, packed.length, NULL, &has_errors, why,
-				       sizeof(why));
-		text_end(&packed);
+		out = text_open(&packed, &length);
+		pack(&input, out);
+		text_close(out);
+		profile = profile_read(packed, length, NULL, &has_errors, why, sizeof(why));
+		free(packed);
 	}
-	/* What is not read is said. */
+	/* Without a profile there is a sentence. */
 	promise(!profile == !!*why);
 	if (profile)
 		write_report(profile, how >> 1, has_errors);

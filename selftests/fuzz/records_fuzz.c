@@ -10,12 +10,14 @@
 
 #include "daemon/feeds/feed.h"
 #include "fuzz.h"
-#include "daemon/habd/habd.h"
+#include "daemon/profile/profile.h"
+#include "daemon/shared/util.h"
+#include "daemon/state/state.h"
 
 #define STACKS	    64
 #define RUNS_SHARED 64 /* inputs that share tables, since making those takes longest */
 
-static struct habd habd;
+static struct state state;
 static struct symbols *symbols; /* of all runs; reads no file */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -29,11 +31,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void end(void)
 {
-	ingest_free(habd.ingest);
-	stacks_free(habd.stacks);
-	processes_free(habd.processes);
-	binaries_free(habd.binaries);
-	pthread_mutex_destroy(&habd.lock);
+	ingest_free(state.ingest);
+	stacks_free(state.stacks);
+	processes_free(state.processes);
+	binaries_free(state.binaries);
+	pthread_mutex_destroy(&state.lock);
 }
 
 static void begin(void)
@@ -44,12 +46,12 @@ static void begin(void)
 		return;
 	if (runs > 1)
 		end();
-	memset(&habd, 0, sizeof(habd));
-	pthread_mutex_init(&habd.lock, NULL);
-	habd.binaries = binaries_new();
-	habd.processes = processes_new(habd.binaries);
-	habd.stacks = stacks_new(STACKS);
-	habd.ingest = ingest_new(habd.binaries, habd.processes, habd.stacks);
+	memset(&state, 0, sizeof(state));
+	pthread_mutex_init(&state.lock, NULL);
+	state.binaries = binaries_new();
+	state.processes = processes_new(state.binaries);
+	state.stacks = stacks_new(STACKS);
+	state.ingest = ingest_new(state.binaries, state.processes, state.stacks);
 }
 
 /* Records with two bytes of length before each, in memory of exactly that size. */
@@ -71,16 +73,16 @@ static void feed_records(struct input *input)
 		head = record;
 		if (length >= sizeof(*head) && head->time_ns > now_ns)
 			now_ns = head->time_ns;
-		ingest_record(habd.ingest, record, length, now_ns);
-		ingest_flush(habd.ingest, now_ns);
+		ingest_record(state.ingest, record, length, now_ns);
+		ingest_flush(state.ingest, now_ns);
 		free(record);
 	}
-	ingest_flush_all(habd.ingest);
+	ingest_flush_all(state.ingest);
 }
 
 static void feed_file(const struct input *input)
 {
-	uint64_t before = ingest_counts(habd.ingest)->samples;
+	uint64_t before = ingest_counts(state.ingest)->samples;
 	struct feed_totals totals = { 0 };
 	struct feed *feed;
 	char path[64];
@@ -90,13 +92,13 @@ static void feed_file(const struct input *input)
 	if (fd < 0 || write(fd, input->data, input->size) != (ssize_t)input->size)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	feed = feed_open_replay(habd.ingest, &habd.lock, path, &code);
+	feed = feed_open_replay(state.ingest, &state.lock, path, &code);
 	promise(feed);
 	while (!feed->ended && feed->ops->poll(feed, 0) >= 0)
 		;
-	ingest_flush_all(habd.ingest); /* a file that was refused was not flushed */
+	ingest_flush_all(state.ingest); /* a file that was refused was not flushed */
 	feed->ops->read(feed, &totals);
-	promise(totals.machine.sampled == ingest_counts(habd.ingest)->samples - before);
+	promise(totals.machine.sampled == ingest_counts(state.ingest)->samples - before);
 	free(totals.processes);
 	feed->ops->close(feed);
 	close(fd);
@@ -104,13 +106,16 @@ static void feed_file(const struct input *input)
 
 static void write_profile(enum profile_format format)
 {
-	struct profile *profile = profile_collect(habd.stacks, NULL, habd.binaries, NULL, false);
-	struct text out = { 0 };
+	struct profile *profile = profile_collect(state.stacks, NULL, state.binaries, NULL, false);
+	size_t length;
+	char *text;
+	FILE *out = text_open(&text, &length);
 
-	profile_collect_events(profile, habd.stacks, NULL, 0);
+	profile_collect_events(profile, state.stacks, NULL, 0);
 	profile_name(profile, symbols);
-	promise(profile_write(profile, format, &out));
-	text_end(&out);
+	promise(profile_write(profile, format, out));
+	text_close(out);
+	free(text);
 	profile_free(profile);
 }
 
@@ -128,9 +133,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	else
 		feed_records(&input);
 	/* No sample waits any more: each was stored with one of its two stacks. */
-	counts = ingest_counts(habd.ingest);
+	counts = ingest_counts(state.ingest);
 	promise(counts->samples == counts->joined + counts->alone);
-	promise(stacks_count(habd.stacks) <= STACKS);
+	promise(stacks_count(state.stacks) <= STACKS);
 	write_profile(formats[how >> 1 & 3]);
 	return 0;
 }

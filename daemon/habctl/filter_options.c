@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The options that select stacks. habd gets them as they are, since it looks cgroups up where it
+ * runs; for a file they become a filter here.
+ */
+#include "daemon/habctl/filter_options.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "daemon/shared/arguments.h"
+#include "daemon/shared/util.h"
+
+enum { FIRST = 1000 };
+
+static const struct argp_option table[] = {
+	{ NULL, 0, NULL, 0,
+	  "Filters: several of one, any of them; different ones, all of them:", 1 },
+	{ "pid", FIRST, "PID", 0, "these processes; commas separate several", 1 },
+	{ "comm", FIRST + 1, "NAME", 0, "processes of this name", 1 },
+	{ "cgroup", FIRST + 2, "PATH|ID", 0, "this cgroup and all below it", 1 },
+	{ "heap", FIRST + 3, "NAME", 0, "heaps of this name", 1 },
+	{ "tag", FIRST + 4, "TAG", 0, "objects with this tag", 1 },
+	{ "event", FIRST + 5, "KIND", 0,
+	  "refill, tlab, outside, sample or all; commas separate several", 1 },
+	{ 0 },
+};
+
+static bool add(struct filter_options *options, const char *key, const char *value)
+{
+	if (options->count == CONDITIONS_MAX) {
+		say("there are more than %d filters: give fewer", CONDITIONS_MAX);
+		return false;
+	}
+	options->conditions[options->count].key = key;
+	options->conditions[options->count++].value = value;
+	return true;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(table) - 1; i++)
+		if (table[i].name && table[i].key == key)
+			return arguments_result(add(state->input, table[i].name, value));
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp filter_argp = { table, parse };
+
+void filter_options_put(const struct filter_options *options, char first, FILE *url)
+{
+	const char *at;
+	unsigned int i;
+
+	for (i = 0; i < options->count; i++) {
+		fprintf(url, "%c%s=", i ? '&' : first, options->conditions[i].key);
+		for (at = options->conditions[i].value; *at; at++)
+			if (isalnum((unsigned char)*at) || strchr("-._~,/", *at))
+				fputc(*at, url);
+			else
+				fprintf(url, "%%%02x", (unsigned char)*at);
+	}
+}
+
+bool filter_options_filter(const struct filter_options *options, struct filter *filter)
+{
+	char why[400];
+	unsigned int i;
+
+	memset(filter, 0, sizeof(*filter));
+	for (i = 0; i < options->count; i++) {
+		if (filter_add(filter, options->conditions[i].key, options->conditions[i].value,
+			       why, sizeof(why)) == FILTER_ADDED)
+			continue;
+		say("--%s", why);
+		filter_end(filter);
+		return false;
+	}
+	return true;
+}

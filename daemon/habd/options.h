@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The options of habd. */
+#ifndef HABD_OPTIONS_H
+#define HABD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/feeds/libraries.h"
+#include "daemon/shared/rate.h"
+
+enum source {
+	SOURCE_AUTO, /* the module if it is loaded, else static probes */
+	SOURCE_MODULE,
+	SOURCE_USDT,
+	SOURCE_REPLAY,
+};
+
+struct options {
+	enum source source;
+	struct libraries libraries; /* for SOURCE_USDT */
+	char address[64];	    /* a loopback address, or "" for none */
+	uint16_t port;
+	const char *socket;
+	const char *replay; /* a file, for SOURCE_REPLAY */
+	const char *rate;   /* "": leave it as it is */
+	unsigned int stacks;
+	uint32_t events;		 /* kinds of events, a bit each; refills always */
+	unsigned int debuginfod_seconds; /* 0: not used */
+	bool verbose;
+};
+
+/* Ends the program with EXIT_USAGE, after a sentence, if an option is wrong. */
+void options_parse(struct options *options, int argc, char **argv);
+
+#endif /* HABD_OPTIONS_H */

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Access control of TCP. Both ends of a connection over loopback are sockets of this machine, so
+ * the kernel can name the owner of the client's socket (sock_diag(7)).
+ *
+ * The hard case is a client that has closed its socket: the kernel names root as the owner of
+ * what is left of it. Such a socket has no inode, and is refused.
+ */
+#include "daemon/http/access.h"
+
+#include <grp.h>
+#include <libmnl/libmnl.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+#define GROUPS_MAX 4096
+#define NAMES_MAX  16384
+
+static void copy_end(const struct sockaddr_storage *from, __be32 *address, __be16 *port)
+{
+	const struct sockaddr_in6 *six = (const void *)from;
+	const struct sockaddr_in *four = (const void *)from;
+
+	if (from->ss_family == AF_INET) {
+		address[0] = four->sin_addr.s_addr;
+		*port = four->sin_port;
+	} else {
+		memcpy(address, &six->sin6_addr, sizeof(six->sin6_addr));
+		*port = six->sin6_port;
+	}
+}
+
+/* The client's socket: its local end is the peer's address of @fd. */
+static bool describe_client(int fd, struct inet_diag_req_v2 *wanted)
+{
+	struct sockaddr_storage client, server;
+	socklen_t client_length = sizeof(client), server_length = sizeof(server);
+
+	if (getpeername(fd, (struct sockaddr *)&client, &client_length) ||
+	    getsockname(fd, (struct sockaddr *)&server, &server_length) ||
+	    (client.ss_family != AF_INET && client.ss_family != AF_INET6))
+		return false;
+	memset(wanted, 0, sizeof(*wanted));
+	wanted->sdiag_family = (uint8_t)client.ss_family;
+	wanted->sdiag_protocol = IPPROTO_TCP;
+	wanted->idiag_states = UINT32_MAX;
+	wanted->id.idiag_cookie[0] = wanted->id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+	copy_end(&client, wanted->id.idiag_src, &wanted->id.idiag_sport);
+	copy_end(&server, wanted->id.idiag_dst, &wanted->id.idiag_dport);
+	return true;
+}
+
+static int take_socket(const struct nlmsghdr *message, void *context)
+{
+	const struct inet_diag_msg *found = mnl_nlmsg_get_payload(message);
+	uid_t *user = context;
+
+	/* Without a connection the kernel answers with a listener on that port. */
+	if (mnl_nlmsg_get_payload_len(message) < sizeof(*found) || !found->idiag_inode ||
+	    found->idiag_state == TCP_LISTEN)
+		return MNL_CB_ERROR;
+	*user = found->idiag_uid;
+	return MNL_CB_STOP;
+}
+
+static bool ask_kernel(struct mnl_socket *kernel, const struct inet_diag_req_v2 *wanted,
+		       uid_t *user)
+{
+	char buffer[4096] __attribute__((aligned(NLMSG_ALIGNTO)));
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	ssize_t length;
+
+	*user = (uid_t)-1;
+	message->nlmsg_type = SOCK_DIAG_BY_FAMILY;
+	message->nlmsg_flags = NLM_F_REQUEST;
+	memcpy(mnl_nlmsg_put_extra_header(message, sizeof(*wanted)), wanted, sizeof(*wanted));
+	if (mnl_socket_bind(kernel, 0, MNL_SOCKET_AUTOPID) < 0 ||
+	    mnl_socket_sendto(kernel, message, message->nlmsg_len) < 0)
+		return false;
+	length = mnl_socket_recvfrom(kernel, buffer, sizeof(buffer));
+	return length > 0 &&
+	       mnl_cb_run(buffer, (size_t)length, 0, 0, take_socket, user) != MNL_CB_ERROR &&
+	       *user != (uid_t)-1;
+}
+
+bool access_tcp_user(int fd, uid_t *user)
+{
+	struct inet_diag_req_v2 wanted;
+	struct mnl_socket *kernel;
+	bool found;
+
+	if (!describe_client(fd, &wanted))
+		return false;
+	kernel = mnl_socket_open2(NETLINK_SOCK_DIAG, SOCK_CLOEXEC);
+	if (!kernel)
+		return false;
+	found = ask_kernel(kernel, &wanted, user);
+	mnl_socket_close(kernel);
+	return found;
+}
+
+static bool is_member(uid_t user, gid_t wanted)
+{
+	int count = GROUPS_MAX, i;
+	struct passwd entry, *found = NULL;
+	char names[NAMES_MAX];
+	bool member = false;
+	gid_t *groups;
+
+	if (getpwuid_r(user, &entry, names, sizeof(names), &found) || !found)
+		return false;
+	groups = xcalloc(GROUPS_MAX, sizeof(*groups));
+	if (getgrouplist(found->pw_name, found->pw_gid, groups, &count) < 0)
+		count = GROUPS_MAX;
+	for (i = 0; i < count && !member; i++)
+		member = groups[i] == wanted;
+	free(groups);
+	return member;
+}
+
+bool access_is_allowed(uid_t user)
+{
+	struct group entry, *hab = NULL;
+	char names[NAMES_MAX];
+
+	if (!user || user == geteuid())
+		return true;
+	/* The Unix socket belongs to this group, too. */
+	if (getgrnam_r("hab", &entry, names, sizeof(names), &hab) || !hab)
+		return false;
+	return is_member(user, hab->gr_gid);
+}

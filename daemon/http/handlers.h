@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The handlers of requests, one for each path. */
+#ifndef HABD_HANDLERS_H
+#define HABD_HANDLERS_H
+
+#include "daemon/http/request.h"
+
+typedef void (*request_handler)(struct request *request, struct reply *reply);
+
+void http_page(struct request *request, struct reply *reply);
+void http_metrics(struct request *request, struct reply *reply);
+void http_top(struct request *request, struct reply *reply);
+void http_status(struct request *request, struct reply *reply);
+void http_profile(struct request *request, struct reply *reply);
+void http_pprof_allocs(struct request *request, struct reply *reply);
+void http_record_start(struct request *request, struct reply *reply);
+void http_record_next(struct request *request, struct reply *reply);
+void http_record_keep(struct request *request, struct reply *reply);
+void http_record_stop(struct request *request, struct reply *reply);
+
+/* The recordings of all clients. */
+struct recordings *recordings_new(void);
+void recordings_free(struct state *state, struct recordings *recordings);
+/* Ends the recordings that no client has named for an hour. */
+void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns);
+
+#endif /* HABD_HANDLERS_H */

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /metrics, in the text format of Prometheus.
+ *
+ * The hard case is a label for each process: each new pid is a new series, which the reader
+ * keeps. So only the processes with the most bytes have a series, and the others are one sum.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/http/handlers.h"
+#include "daemon/shared/util.h"
+#include "daemon/state/state.h"
+
+#define TOP_PROCESSES 20u
+
+static void head(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void metric(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+	head(out, name, type, help);
+	fprintf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+static void labelled(FILE *out, const char *name, const char *label, const char *value,
+		     uint64_t number)
+{
+	fprintf(out, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, number);
+}
+
+static void write_events(FILE *out, const struct numbers *numbers)
+{
+	const struct hab_machine_totals *machine = &numbers->totals.now.machine;
+
+	metric(out, "hab_refills_total", "counter",
+	       "Buffer refills of the machine, exact, since the module was loaded.",
+	       numbers_refills(numbers));
+	metric(out, "hab_refill_bytes_total", "counter", "Bytes of those refills, exact.",
+	       numbers_refill_bytes(numbers));
+	metric(out, "hab_missed_refills_total", "counter",
+	       "Refills since the module was loaded that no habd read, so that they are in "
+	       "no profile.",
+	       numbers->missed.refills);
+	metric(out, "hab_missed_refill_bytes_total", "counter", "Bytes of those refills.",
+	       numbers->missed.bytes);
+	metric(out, "hab_missed_samples_total", "counter",
+	       "Samples that the kernel kept and no habd read.", numbers->missed.samples);
+	metric(out, "hab_events_total", "counter",
+	       "Refills since habd was started: the sum of samples, throttled and "
+	       "lost{ring_full}.",
+	       machine->events);
+	metric(out, "hab_event_bytes_total", "counter", "Bytes of those refills.", machine->bytes);
+	metric(out, "hab_samples_total", "counter", "Refills kept as samples.", machine->sampled);
+	metric(out, "hab_throttled_total", "counter", "Refills that the throttler did not keep.",
+	       machine->throttled);
+	head(out, "hab_lost_total", "counter",
+	     "Refills that are in no profile though not throttled: ring_full, habd was too slow; "
+	     "recursion, the kernel could not run the BPF program.");
+	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
+	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_events);
+	head(out, "hab_incomplete_total", "counter",
+	     "What is missing of samples that are not lost: a thread's own stack, a heap's name, "
+	     "the end of a window, the totals of a process, an unknown record, a process's maps, "
+	     "a file, a file's symbols.");
+	labelled(out, "hab_incomplete_total", "what", "stack",
+		 machine->stacks_lost + numbers->totals.now.missed_stacks);
+	labelled(out, "hab_incomplete_total", "what", "heap",
+		 machine->heaps_lost + numbers->totals.now.missed_heaps);
+	/* The probabilities of their samples are estimates. */
+	labelled(out, "hab_incomplete_total", "what", "window",
+		 numbers->pending.unfinished + numbers->pending.early);
+	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
+	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
+	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
+	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->symbols_unreadable);
+}
+
+static void write_module(FILE *out, const struct numbers *numbers)
+{
+	if (numbers->module.known[MODULE_RATE])
+		metric(out, "hab_rate_limit", "gauge", "The set limit of samples a second.",
+		       numbers->module.value[MODULE_RATE]);
+	if (numbers->module.known[MODULE_HEAPS])
+		metric(out, "hab_heaps", "gauge", "Heaps.", numbers->module.value[MODULE_HEAPS]);
+	if (numbers->module.known[MODULE_SAMPLED])
+		metric(out, "hab_module_sampled_total", "counter",
+		       "Events the module's throttler kept since it was loaded.",
+		       numbers->module.value[MODULE_SAMPLED]);
+	if (numbers->module.known[MODULE_THROTTLED])
+		metric(out, "hab_module_throttled_total", "counter",
+		       "Events the module's throttler dropped since it was loaded.",
+		       numbers->module.value[MODULE_THROTTLED]);
+}
+
+static int compare_bytes(const void *one, const void *two)
+{
+	const struct totals_process *first = one, *second = two;
+
+	if (first->totals.bytes != second->totals.bytes)
+		return first->totals.bytes < second->totals.bytes ? 1 : -1;
+	return first->pid < second->pid ? -1 : first->pid > second->pid;
+}
+
+static void write_processes(FILE *out, struct numbers *numbers)
+{
+	struct totals *totals = &numbers->totals;
+	const char *name = "hab_process_refill_bytes_total";
+	uint64_t rest = 0;
+	unsigned int i;
+
+	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_bytes);
+	head(out, name, "counter", "Bytes of the refills of the 20 processes with the most.");
+	for (i = 0; i < totals->nr_processes; i++) {
+		if (i >= TOP_PROCESSES) {
+			rest += totals->processes[i].totals.bytes;
+			continue;
+		}
+		fprintf(out, "%s{pid=\"%u\",comm=\"", name, totals->processes[i].pid);
+		put_label(out, totals->processes[i].totals.comm);
+		fprintf(out, "\"} %llu\n", totals->processes[i].totals.bytes);
+	}
+	metric(out, "hab_other_processes_refill_bytes", "gauge",
+	       "Bytes of the refills of all other live processes.", rest);
+	metric(out, "hab_exited_processes_refill_bytes_total", "counter",
+	       "Bytes of the refills of all exited processes.", totals->exited.bytes);
+	metric(out, "hab_processes", "gauge", "Live processes with refills.", totals->nr_processes);
+}
+
+static uint64_t resident_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*s %lu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void write_self(FILE *out, const struct numbers *numbers)
+{
+	struct rusage usage;
+
+	metric(out, "hab_stacks", "gauge", "Stacks in the table.", numbers->stacks);
+	metric(out, "hab_stacks_folded_total", "counter",
+	       "Stacks that were folded into [other stacks] because the table was full.",
+	       numbers->stacks_folded);
+	head(out, "hab_stack_source_total", "counter",
+	     "Samples by the source of their stack: the thread itself, or the kernel.");
+	labelled(out, "hab_stack_source_total", "source", "thread", numbers->ingest.joined);
+	labelled(out, "hab_stack_source_total", "source", "kernel", numbers->ingest.alone);
+	metric(out, "hab_stacks_late_total", "counter",
+	       "Stacks of threads that came after their sample was no longer pending.",
+	       numbers->ingest.late);
+	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
+	       numbers->binaries);
+	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
+	       numbers->ended);
+	getrusage(RUSAGE_SELF, &usage);
+	head(out, "process_cpu_seconds_total", "counter", "Processor time of habd itself.");
+	fprintf(out, "process_cpu_seconds_total %.6f\n",
+		(double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+			(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+	metric(out, "process_resident_memory_bytes", "gauge", "Memory of habd itself.",
+	       resident_bytes());
+	head(out, "hab_uptime_seconds", "gauge", "Seconds since habd was started.");
+	fprintf(out, "hab_uptime_seconds %.3f\n", numbers->uptime_seconds);
+	head(out, "hab_build_info", "gauge", "Always 1; the labels are the build.");
+	fprintf(out, "hab_build_info{version=\"%s\",abi=\"%d\"} 1\n", HAB_VERSION, HAB_ABI_VERSION);
+}
+
+void http_metrics(struct request *request, struct reply *reply)
+{
+	struct numbers numbers;
+
+	numbers_begin(&numbers, request->state);
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	write_events(reply->body, &numbers);
+	write_module(reply->body, &numbers);
+	write_processes(reply->body, &numbers);
+	write_self(reply->body, &numbers);
+	numbers_end(&numbers);
+}

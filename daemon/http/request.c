@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The parameters of a request, waiting for its client, and replies. */
+#include "daemon/http/request.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "daemon/shared/util.h"
+
+const char *request_parameter(const struct request *request, const char *name)
+{
+	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+struct filter_adding {
+	struct filter *filter;
+	enum filter_result result;
+	char why[400];
+};
+
+static enum MHD_Result add_to_filter(void *context, enum MHD_ValueKind kind, const char *name,
+				     const char *value)
+{
+	struct filter_adding *adding = context;
+
+	(void)kind;
+	if (filter_is_key(name))
+		adding->result = filter_add(adding->filter, name, value ? value : "", adding->why,
+					    sizeof(adding->why));
+	return adding->result == FILTER_BAD ? MHD_NO : MHD_YES;
+}
+
+bool request_filter(const struct request *request, struct reply *reply, struct filter *filter)
+{
+	struct filter_adding adding = { .filter = filter };
+
+	memset(filter, 0, sizeof(*filter));
+	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_to_filter,
+				  &adding);
+	if (adding.result != FILTER_BAD)
+		return true;
+	filter_end(filter);
+	reply_error(reply, 400, "%s.", adding.why);
+	return false;
+}
+
+bool request_format(const struct request *request, struct reply *reply, enum profile_format *format)
+{
+	const char *value = request_parameter(request, "format");
+
+	*format = value ? profile_format(value) : PROFILE_PPROF;
+	if (*format != PROFILE_FORMATS)
+		return true;
+	reply_error(reply, 400, "format=%s is unknown: it must be pprof, folded, svg, html or jfr.",
+		    value);
+	return false;
+}
+
+static bool wait_ms(const struct request *request, uint64_t milliseconds)
+{
+	const union MHD_ConnectionInfo *info;
+	uint64_t end = clock_monotonic_ns() + milliseconds * 1000000, now;
+	struct pollfd events[2] = {
+		{ .fd = request->state->stop_fd, .events = POLLIN },
+		{ .fd = -1, .events = POLLRDHUP },
+	};
+
+	info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	if (info)
+		events[1].fd = info->connect_fd;
+	while ((now = clock_monotonic_ns()) < end) {
+		if (poll(events, ARRAY_SIZE(events), (int)((end - now) / 1000000 + 1)) < 0 &&
+		    errno != EINTR)
+			return false;
+		if (events[0].revents || events[1].revents)
+			return false;
+	}
+	return true;
+}
+
+bool request_wait_ms(const struct request *request, uint64_t milliseconds)
+{
+	bool good;
+
+	/* The server's idle time-out does not count this wait. */
+	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+				  (unsigned int)(milliseconds / 1000) + 60);
+	good = wait_ms(request, milliseconds);
+	MHD_set_connection_option(request->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+				  REQUEST_IDLE_SECONDS);
+	return good;
+}
+
+void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
+{
+	char line[512];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(line, sizeof(line), format, list);
+	va_end(list);
+	clean_string(line);
+	rewind(reply->body);
+	fprintf(reply->body, "%s\n", line);
+	reply->type = "text/plain; charset=utf-8";
+	reply->status = status;
+	reply->file_name = NULL;
+}
+
+void reply_span(struct request *request, struct reply *reply, struct span *span,
+		const struct filter *filter, enum profile_format format, bool restart)
+{
+	reply->type = profile_content_type(format);
+	reply->is_profile = span_write(request->state, span, filter, format, restart, reply->body,
+				       &reply->head);
+	if (!reply->is_profile)
+		reply_error(reply, 500, "The profile could not be compressed.");
+}

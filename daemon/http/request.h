@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A request and its reply, for the handlers. */
+#ifndef HABD_REQUEST_H
+#define HABD_REQUEST_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "daemon/state/state.h"
+
+/* A connection without traffic is closed after this time. */
+#define REQUEST_IDLE_SECONDS 30u
+
+struct MHD_Connection;
+struct recordings;
+
+struct request {
+	struct state *state;
+	struct recordings *recordings;
+	struct MHD_Connection *connection;
+	bool local; /* over the Unix socket */
+};
+
+struct reply {
+	unsigned int status; /* 0: the client has closed the connection */
+	const char *type;
+	const char *file_name; /* a browser saves the reply as this; NULL: it shows it */
+	bool is_profile;
+	struct profile_head head; /* of a profile */
+	FILE *body;
+};
+
+const char *request_parameter(const struct request *request, const char *name);
+/* The filter of the parameters; filter_end() frees it. False after reply_error(). */
+bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
+/* The parameter format; pprof if it is absent. False after reply_error(). */
+bool request_format(const struct request *request, struct reply *reply,
+		    enum profile_format *format);
+/* False if the client closed the connection, or if the daemon ends. */
+bool request_wait_ms(const struct request *request, uint64_t milliseconds);
+
+/* Replaces the body by a sentence. */
+void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Replies with the profile of a span, see span_write(). */
+void reply_span(struct request *request, struct reply *reply, struct span *span,
+		const struct filter *filter, enum profile_format format, bool restart);
+
+#endif /* HABD_REQUEST_H */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A filter selects stacks by pid, comm, cgroup, heap, event and tag. */
+#ifndef HABD_FILTER_H
+#define HABD_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/samples/stacks.h"
+
+#define FILTER_VALUES_MAX  32	/* of one kind */
+#define FILTER_CGROUPS_MAX 1024 /* with those below a path */
+
+struct filter_strings {
+	unsigned int count;
+	char *values[FILTER_VALUES_MAX];
+};
+
+/*
+ * A stack must match one value of each key that has values. A zeroed filter selects all stacks.
+ */
+struct filter {
+	uint32_t kinds; /* of events, a bit each; 0: see filter_kinds() */
+	bool each_kind; /* all kinds, and none by default */
+	unsigned int nr_pids;
+	uint32_t pids[FILTER_VALUES_MAX];
+	struct filter_strings comms, heaps, tags;
+	bool by_cgroup;
+	unsigned int nr_cgroups;
+	uint64_t *cgroups;
+};
+
+enum filter_result {
+	FILTER_ADDED,
+	FILTER_NO_KEY, /* the key is unknown */
+	FILTER_BAD,    /* the value is wrong: @why is a sentence */
+};
+
+/*
+ * Adds one condition. key: pid, comm, cgroup, heap, event or tag. pid and event take lists with
+ * commas. A cgroup is an id, or a path, which selects the cgroups below it at this moment, too.
+ */
+enum filter_result filter_add(struct filter *filter, const char *key, const char *value, char *why,
+			      size_t why_size);
+bool filter_is_key(const char *key);
+void filter_end(struct filter *filter);
+
+/* True if the filter has a condition besides the kinds of events. */
+bool filter_selects(const struct filter *filter);
+/* True if @key fulfils all conditions besides the kinds. A NULL filter matches all. */
+bool filter_matches(const struct filter *filter, const struct stack_key *key);
+/*
+ * The kinds that the filter selects of those present. The kinds are different views of the same
+ * memory, so a filter without kinds selects one: the first present of refill, sample, tlab,
+ * outside. A NULL filter selects all.
+ */
+uint32_t filter_kinds(const struct filter *filter, uint32_t present);
+
+#endif /* HABD_FILTER_H */

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Command lines, read by argp. */
+#include "daemon/shared/arguments.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+	fprintf(stream, "%s " HAB_VERSION "\n", state->name);
+}
+
+/* An output that is not complete, as on a full disk, is a failure, of --help, too. */
+static void check_output(void)
+{
+	/* The reason of an earlier failure is lost; one byte more brings it back. */
+	bool failed = ferror(stdout) && fputc('\n', stdout);
+
+	if (!fflush(stdout) && !failed)
+		return;
+	say("the output cannot be written: %s", strerror(errno));
+	_exit(EXIT_FAILED);
+}
+
+void arguments_parse(const struct argp *argp, unsigned int flags, int argc, char **argv,
+		     void *input)
+{
+	static bool again;
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_program_version_hook = print_version;
+	if (!again)
+		atexit(check_output);
+	again = true;
+	if (!argp_parse(argp, argc, argv, flags, NULL, input))
+		return;
+	say("see %s --help", basename(argv[0]));
+	exit(EXIT_USAGE);
+}
+
+bool arguments_number(const char *option, const char *value, uint64_t low, uint64_t high,
+		      uint64_t *number)
+{
+	if (parse_number(value, low, high, number))
+		return true;
+	say("%s %s: it must be a whole number from %" PRIu64 " to %" PRIu64, option, value, low,
+	    high);
+	return false;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Counts the refills and samples that no habd read.
+ *
+ * The module counts while it is loaded, the BPF program while habd runs. So when the program begins
+ * to count, the module's counts are what this habd has not read; less what the habd before it had
+ * read, they are what no habd read.
+ *
+ * The hard case is a habd that is killed: at its end it cannot write how far it has read. So each
+ * habd writes that ten times a second, into a file that outlives it; what it reads after its last
+ * write counts as missed, too. The other hard case is to read two counters at once, between which
+ * events come. The module's is read last and counts first, so the difference is never too small;
+ * the smallest difference seen is the best, and exact if no event came between.
+ */
+#include "daemon/state/missed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/feeds/feed.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/shared/util.h"
+
+#define MODULE "/sys/module/hab"
+#define FORMAT                                                                                    \
+	"module %" PRIu64 " seen %" PRIu64 " %" PRIu64 " %" PRIu64 " missed %" PRIu64 " %" PRIu64 \
+	" %" PRIu64
+#define LENGTH 200 /* of the file, always: it is written in one piece */
+
+struct missed {
+	int fd;			     /* of the file; -1: it cannot be written */
+	uint64_t module;	     /* differs each time the module is loaded */
+	struct missed_counts seen;   /* read by the habd before, since the module was loaded */
+	struct missed_counts before; /* missed before that habd ended */
+	struct missed_counts start;  /* the module's counts when this habd began to count */
+	struct missed_counts now;    /* the module's counts */
+	struct module_number refills, bytes, samples;
+};
+
+static uint64_t module_number(void)
+{
+	struct stat status;
+
+	/* The kernel numbers the folders of sysfs in the order of their making. */
+	return stat(MODULE, &status) ? 0 : (uint64_t)status.st_ino;
+}
+
+static bool read_module(struct missed *missed)
+{
+	return module_number_read(&missed->refills, &missed->now.refills) &&
+	       module_number_read(&missed->bytes, &missed->now.bytes) &&
+	       module_number_read(&missed->samples, &missed->now.samples);
+}
+
+static void lower(uint64_t *least, uint64_t all, uint64_t counted)
+{
+	uint64_t rest = all > counted ? all - counted : 0;
+
+	if (rest < *least)
+		*least = rest;
+}
+
+static void find_start(struct missed *missed, const struct feed_totals *totals)
+{
+	const struct hab_machine_totals *machine = &totals->machine;
+
+	lower(&missed->start.refills, missed->now.refills,
+	      machine->refills + totals->missed_refills);
+	lower(&missed->start.bytes, missed->now.bytes, machine->bytes);
+	lower(&missed->start.samples, missed->now.samples,
+	      machine->sampled + machine->lost + machine->replaced);
+}
+
+static void write_seen(struct missed *missed)
+{
+	struct missed_counts all = missed_counts(missed);
+	char line[LENGTH];
+	int length;
+
+	if (missed->fd < 0)
+		return;
+	memset(line, ' ', sizeof(line));
+	length = snprintf(line, sizeof(line), FORMAT, missed->module, missed->now.refills,
+			  missed->now.bytes, missed->now.samples, all.refills, all.bytes,
+			  all.samples);
+	if (length > 0 && length < LENGTH)
+		line[length] = ' ';
+	line[LENGTH - 1] = '\n';
+	if (pwrite(missed->fd, line, sizeof(line), 0) == LENGTH)
+		return;
+	say("how far this habd has read cannot be written: %s: the next habd will count more as "
+	    "missed",
+	    strerror(errno));
+	close(missed->fd);
+	missed->fd = -1;
+}
+
+/* Reads what the habd before wrote. False if the module was loaded again since then. */
+static bool read_seen(struct missed *missed)
+{
+	struct missed_counts *seen = &missed->seen, *before = &missed->before;
+	char line[LENGTH + 1] = "";
+	uint64_t module;
+
+	if (missed->fd >= 0 && pread(missed->fd, line, LENGTH, 0) == LENGTH &&
+	    sscanf(line,
+		   "module %" SCNu64 " seen %" SCNu64 " %" SCNu64 " %" SCNu64 " missed %" SCNu64
+		   " %" SCNu64 " %" SCNu64,
+		   &module, &seen->refills, &seen->bytes, &seen->samples, &before->refills,
+		   &before->bytes, &before->samples) == 7 &&
+	    module == missed->module && seen->refills <= missed->now.refills &&
+	    seen->bytes <= missed->now.bytes && seen->samples <= missed->now.samples)
+		return true;
+	memset(seen, 0, sizeof(*seen));
+	memset(before, 0, sizeof(*before));
+	return false;
+}
+
+static void say_missed(const struct missed *missed, bool since_another)
+{
+	struct missed_counts all = missed_counts(missed);
+	char human[32];
+
+	all.refills -= missed->before.refills;
+	all.bytes -= missed->before.bytes;
+	all.samples -= missed->before.samples;
+	human_bytes(all.bytes, human, sizeof(human));
+	if (all.refills || all.samples)
+		say("missed since %s: %" PRIu64 " refills (%s), and %" PRIu64
+		    " samples; they are in the totals, and in no profile",
+		    since_another ? "the last habd" : "the module was loaded", all.refills, human,
+		    all.samples);
+}
+
+static void close_file(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void missed_free(struct missed *missed)
+{
+	if (!missed)
+		return;
+	close_file(missed->fd);
+	close_file(missed->refills.fd);
+	close_file(missed->bytes.fd);
+	close_file(missed->samples.fd);
+	free(missed);
+}
+
+struct missed *missed_new(const char *socket_path, const struct feed_totals *totals)
+{
+	struct missed *missed = xcalloc(1, sizeof(*missed));
+	bool since_another;
+	char *path;
+
+	missed->fd = -1;
+	missed->refills = (struct module_number){ MODULE_REFILLS, -1 };
+	missed->bytes = (struct module_number){ MODULE_REFILL_BYTES, -1 };
+	missed->samples = (struct module_number){ MODULE_SAMPLED, -1 };
+	missed->module = module_number();
+	if (!read_module(missed)) {
+		missed_free(missed);
+		return NULL;
+	}
+	if (asprintf(&path, "%s.seen", socket_path) >= 0) {
+		missed->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (missed->fd < 0)
+			say("%s cannot be made: %s: the next habd will count more as missed", path,
+			    strerror(errno));
+		free(path);
+	}
+	since_another = read_seen(missed);
+	memset(&missed->start, 0xff, sizeof(missed->start));
+	find_start(missed, totals);
+	say_missed(missed, since_another);
+	write_seen(missed);
+	return missed;
+}
+
+void missed_update(struct missed *missed, const struct feed_totals *totals)
+{
+	if (!missed || !read_module(missed))
+		return;
+	if (totals)
+		find_start(missed, totals);
+	write_seen(missed);
+}
+
+static uint64_t sum(uint64_t before, uint64_t start, uint64_t seen)
+{
+	return before + (start > seen ? start - seen : 0);
+}
+
+struct missed_counts missed_counts(const struct missed *missed)
+{
+	struct missed_counts all = { 0 };
+
+	if (!missed)
+		return all;
+	all.refills = sum(missed->before.refills, missed->start.refills, missed->seen.refills);
+	all.bytes = sum(missed->before.bytes, missed->start.bytes, missed->seen.bytes);
+	all.samples = sum(missed->before.samples, missed->start.samples, missed->seen.samples);
+	return all;
+}

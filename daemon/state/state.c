@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The tables of habd: made, brought up to date, and read as profiles and counts.
+ *
+ * The hard case is a recording of several parts: each sample must be in exactly one of them. So
+ * the next part begins under the lock under which the last one was copied out of the tables.
+ */
+#include "daemon/state/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+#define TOTALS_NS 1000000000ull
+#define FOLD_NS	  3000000000ull
+#define RECENT_NS 5000000000ull
+
+void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds)
+{
+	unsigned int i;
+
+	memset(state, 0, sizeof(*state));
+	pthread_mutex_init(&state->render, NULL);
+	pthread_mutex_init(&state->lock, NULL);
+	state->binaries = binaries_new();
+	state->processes = processes_new(state->binaries);
+	state->stacks = stacks_new(stacks);
+	state->ingest = ingest_new(state->binaries, state->processes, state->stacks);
+	state->symbols = symbols_new(debuginfod_seconds);
+	state->totals = totals_new();
+	state->start_ns = clock_realtime_ns();
+	state->start_monotonic_ns = clock_monotonic_ns();
+	for (i = 0; i < RECENT_MARKS; i++) {
+		state->recent_ns[i] = state->start_monotonic_ns;
+		state->recent[i] = stacks_mark(state->stacks);
+	}
+	state->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+void state_end(struct state *state)
+{
+	missed_free(state->missed);
+	totals_free(state->totals);
+	symbols_free(state->symbols);
+	ingest_free(state->ingest);
+	stacks_free(state->stacks);
+	processes_free(state->processes);
+	binaries_free(state->binaries);
+	close(state->stop_fd);
+	pthread_mutex_destroy(&state->lock);
+	pthread_mutex_destroy(&state->render);
+}
+
+static void update_totals_locked(struct state *state, uint64_t now)
+{
+	static uint64_t totals_ns, fold_ns;
+
+	if (now - fold_ns >= FOLD_NS) {
+		totals_fold(state->totals, state->feed);
+		processes_tidy(state->processes, state->feed->ops->now_ns(state->feed));
+		totals_ns = 0;
+		fold_ns = now;
+	}
+	if (now - totals_ns >= TOTALS_NS) {
+		totals_read(state->totals, state->feed, now);
+		missed_update(state->missed, &state->totals->now);
+		totals_ns = now;
+	} else {
+		missed_update(state->missed, NULL);
+	}
+}
+
+static void move_recent_locked(struct state *state, uint64_t now)
+{
+	if (now - state->recent_ns[1] < RECENT_NS)
+		return;
+	stacks_unmark(state->stacks, state->recent[0]);
+	state->recent[0] = state->recent[1];
+	state->recent_ns[0] = state->recent_ns[1];
+	state->recent[1] = stacks_mark(state->stacks);
+	state->recent_ns[1] = now;
+}
+
+void state_tick(struct state *state)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	pthread_mutex_lock(&state->lock);
+	/* The clock of replayed records is their own. */
+	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
+	update_totals_locked(state, now);
+	move_recent_locked(state, now);
+	pthread_mutex_unlock(&state->lock);
+}
+
+void span_begin(struct state *state, struct span *span)
+{
+	pthread_mutex_lock(&state->lock);
+	span->mark = stacks_mark(state->stacks);
+	pthread_mutex_unlock(&state->lock);
+	span->start_ns = clock_realtime_ns();
+	span->start_monotonic_ns = clock_monotonic_ns();
+}
+
+void span_end(struct state *state, struct span *span)
+{
+	pthread_mutex_lock(&state->lock);
+	stacks_unmark(state->stacks, span->mark);
+	pthread_mutex_unlock(&state->lock);
+	span->mark = NULL;
+}
+
+struct span span_all(const struct state *state)
+{
+	struct span span = { NULL, state->start_ns, state->start_monotonic_ns };
+
+	return span;
+}
+
+static void span_restart_locked(struct state *state, struct span *span)
+{
+	struct stack_mark *mark = stacks_mark(state->stacks);
+
+	stacks_unmark(state->stacks, span->mark);
+	span->mark = mark;
+	span->start_ns = clock_realtime_ns();
+	span->start_monotonic_ns = clock_monotonic_ns();
+}
+
+bool span_write(struct state *state, struct span *span, const struct filter *filter,
+		enum profile_format format, bool restart, FILE *out, struct profile_head *head)
+{
+	struct filter wanted = *filter;
+	struct profile *profile;
+	bool good;
+
+	/* JFR has a type for each kind, so that kinds are never summed up. */
+	if (format == PROFILE_JFR && !filter->kinds)
+		wanted.each_kind = true;
+	pthread_mutex_lock(&state->render);
+	pthread_mutex_lock(&state->lock);
+	profile = profile_collect(state->stacks, span->mark, state->binaries, &wanted, restart);
+	profile->start_ns = span->start_ns;
+	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (format == PROFILE_JFR)
+		profile_collect_events(profile, state->stacks, span->mark,
+				       state->feed->ops->now_ns(state->feed));
+	if (restart)
+		span_restart_locked(state, span);
+	pthread_mutex_unlock(&state->lock);
+	profile_name(profile, state->symbols);
+	good = profile_write(profile, format, out);
+	head->total = profile->total;
+	head->kinds = profile->kinds;
+	head->other_kinds = profile->other_kinds;
+	head->folded = filter_selects(filter) ? profile->folded : 0;
+	profile_free(profile);
+	pthread_mutex_unlock(&state->render);
+	return good;
+}
+
+/* The daemon's lock is free again while the copy is written to a client. */
+void numbers_begin(struct numbers *numbers, struct state *state)
+{
+	struct totals *totals = state->totals;
+
+	memset(numbers, 0, sizeof(*numbers));
+	if (state->feed->ops->module)
+		module_numbers_read(&numbers->module);
+	pthread_mutex_lock(&state->lock);
+	totals_read(totals, state->feed, clock_monotonic_ns());
+	numbers->totals = *totals;
+	numbers->totals.now.processes = NULL;
+	numbers->totals.processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));
+	if (totals->nr_processes)
+		memcpy(numbers->totals.processes, totals->processes,
+		       totals->nr_processes * sizeof(*totals->processes));
+	numbers->missed = missed_counts(state->missed);
+	numbers->ingest = *ingest_counts(state->ingest);
+	numbers->pending = *ingest_pending_counts(state->ingest);
+	numbers->stacks = stacks_count(state->stacks);
+	numbers->stacks_folded = stacks_folded(state->stacks);
+	numbers->binaries = binaries_count(state->binaries);
+	numbers->binaries_refused = binaries_refused(state->binaries);
+	numbers->maps_unreadable = processes_unreadable(state->processes);
+	numbers->ended = state->feed->ended;
+	pthread_mutex_unlock(&state->lock);
+	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
+	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;
+}
+
+void numbers_end(struct numbers *numbers)
+{
+	free(numbers->totals.processes);
+}
+
+uint64_t numbers_refills(const struct numbers *numbers)
+{
+	return numbers->module.known[MODULE_REFILLS] ?
+		       numbers->module.value[MODULE_REFILLS] :
+		       numbers->totals.now.machine.refills + numbers->totals.now.missed_events;
+}
+
+uint64_t numbers_refill_bytes(const struct numbers *numbers)
+{
+	return numbers->module.known[MODULE_REFILL_BYTES] ?
+		       numbers->module.value[MODULE_REFILL_BYTES] :
+		       numbers->totals.now.machine.bytes;
+}
+
+uint64_t numbers_lost(const struct numbers *numbers)
+{
+	return numbers->totals.now.machine.lost + numbers->totals.now.missed_events;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The tables of habd and their locks; profiles and counts of the tables. */
+#ifndef HABD_STATE_H
+#define HABD_STATE_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/feeds/feed.h"
+#include "daemon/profile/filter.h"
+#include "daemon/profile/profile.h"
+#include "daemon/samples/ingest.h"
+#include "daemon/samples/stacks.h"
+#include "daemon/shared/module_files.h"
+#include "daemon/state/missed.h"
+#include "daemon/state/totals.h"
+#include "daemon/symbols/binaries.h"
+#include "daemon/symbols/processes.h"
+#include "daemon/symbols/symbols.h"
+
+/* Two marks, so that "recent" is at least 5 and at most 10 seconds. */
+#define RECENT_MARKS 2
+
+/*
+ * The main thread reads the feed; each HTTP connection has a thread of its own.
+ *
+ * lock guards binaries, processes, stacks, ingest, totals, missed, recent and recent_ns.
+ * render guards symbols. It is held while a profile is made, so that one profile at a time takes
+ * memory. A thread that needs both locks takes render first.
+ * The other fields are set before the threads start.
+ */
+struct state {
+	const char *socket; /* the Unix socket */
+	char address[64];   /* of HTTP over TCP; "": none */
+	uint16_t port;
+	pthread_mutex_t render;
+	pthread_mutex_t lock;
+	struct binaries *binaries;
+	struct processes *processes;
+	struct stack_table *stacks;
+	struct ingest *ingest;
+	struct symbols *symbols;
+	struct totals *totals;
+	struct missed *missed; /* NULL: the feed is not the module */
+	struct feed *feed;
+	uint64_t start_ns; /* CLOCK_REALTIME */
+	uint64_t start_monotonic_ns;
+	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
+	uint64_t recent_ns[RECENT_MARKS];
+	int stop_fd; /* readable once habd ends */
+};
+
+/* Makes the tables, all but feed and missed. Before the program has threads. */
+void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds);
+/* Frees the tables, all but feed. */
+void state_end(struct state *state);
+/* Brings the tables up to date; the main thread calls it several times a second. */
+void state_tick(struct state *state);
+
+struct span {
+	struct stack_mark *mark; /* NULL: the span begins with the daemon */
+	uint64_t start_ns;
+	uint64_t start_monotonic_ns;
+};
+
+void span_begin(struct state *state, struct span *span);
+void span_end(struct state *state, struct span *span);
+/* The span since the daemon started; it needs no span_end(). */
+struct span span_all(const struct state *state);
+
+/* What is in a profile. */
+struct profile_head {
+	struct stack_counts total;
+	uint32_t kinds;	      /* of events, a bit each */
+	uint32_t other_kinds; /* present in the span, and left out */
+	uint64_t folded;      /* samples of "[other stacks]", which the filter leaves out */
+};
+
+/*
+ * Writes the profile of the span from its start to now. restart: the span begins anew at this very
+ * moment, so that each sample is in one profile. False if the profile could not be compressed.
+ */
+bool span_write(struct state *state, struct span *span, const struct filter *filter,
+		enum profile_format format, bool restart, FILE *out, struct profile_head *head);
+
+/* The counts that /metrics, /v1/top and /v1/status show, taken at one moment. */
+struct numbers {
+	struct module_state module; /* only known[] and value[] */
+	struct totals totals;	    /* its lists are copies */
+	struct missed_counts missed;
+	struct ingest_counts ingest;
+	struct pending_counts pending;
+	unsigned int stacks;
+	uint64_t stacks_folded;
+	unsigned int binaries;
+	uint64_t binaries_refused;
+	uint64_t maps_unreadable;
+	uint64_t symbols_unreadable;
+	bool ended;
+	double uptime_seconds;
+};
+
+/* Takes the daemon's lock. numbers_end() frees. */
+void numbers_begin(struct numbers *numbers, struct state *state);
+void numbers_end(struct numbers *numbers);
+
+/* Since the module was loaded; without the module, since habd was started. */
+uint64_t numbers_refills(const struct numbers *numbers);
+uint64_t numbers_refill_bytes(const struct numbers *numbers);
+/* Events that are in no profile though the throttler kept them. */
+uint64_t numbers_lost(const struct numbers *numbers);
+
+#endif /* HABD_STATE_H */

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The exact counts of the machine and of each process, and their rates.
+ *
+ * The kernel's table must not fill with exited processes. They are removed, each in one step of
+ * the kernel's, and summed up here, so that table and sum together stay exact.
+ */
+#include "daemon/state/totals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/shared/util.h"
+
+#define RATES_NS 1000000000ull
+
+struct totals *totals_new(void)
+{
+	return xcalloc(1, sizeof(struct totals));
+}
+
+void totals_free(struct totals *totals)
+{
+	if (!totals)
+		return;
+	free(totals->now.processes);
+	free(totals->processes);
+	free(totals);
+}
+
+static int compare_pids(const void *one, const void *two)
+{
+	uint32_t first = ((const struct totals_process *)one)->pid;
+	uint32_t second = ((const struct totals_process *)two)->pid;
+
+	return first < second ? -1 : first > second;
+}
+
+static int compare_rates(const void *one, const void *two)
+{
+	const struct totals_process *first = one, *second = two;
+
+	if (first->bytes_per_second != second->bytes_per_second)
+		return first->bytes_per_second < second->bytes_per_second ? 1 : -1;
+	if (first->totals.bytes != second->totals.bytes)
+		return first->totals.bytes < second->totals.bytes ? 1 : -1;
+	return compare_pids(one, two);
+}
+
+static double rate(uint64_t now, uint64_t before, double seconds)
+{
+	return now < before ? 0 : (double)(now - before) / seconds;
+}
+
+static void update_rates(struct totals_process *process, double seconds)
+{
+	const struct hab_process_totals *now = &process->totals, *before = &process->before;
+
+	process->bytes_per_second = rate(now->bytes, before->bytes, seconds);
+	process->refills_per_second = rate(now->refills, before->refills, seconds);
+	process->restarts_per_second = rate(now->restarts, before->restarts, seconds);
+	process->before = *now;
+}
+
+static void update_processes(struct totals *totals, double seconds, bool rates)
+{
+	unsigned int nr_old = totals->nr_processes, i;
+	struct totals_process *old = totals->processes, *process, *known;
+	char comm[HAB_COMM_LEN];
+
+	if (nr_old)
+		qsort(old, nr_old, sizeof(*old), compare_pids);
+	totals->nr_processes = totals->now.nr_processes;
+	totals->processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));
+	for (i = 0; i < totals->nr_processes; i++) {
+		process = &totals->processes[i];
+		process->pid = totals->now.processes[i].pid;
+		known = nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
+		if (known)
+			*process = *known;
+		process->totals = totals->now.processes[i].totals;
+		clean_copy(comm, sizeof(comm), process->totals.comm, sizeof(comm));
+		memcpy(process->totals.comm, comm, sizeof(comm));
+		if (rates)
+			update_rates(process, seconds);
+	}
+	free(old);
+	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
+}
+
+void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
+{
+	const struct hab_machine_totals *now = &totals->now.machine, *before = &totals->before;
+	uint64_t passed = now_ns - totals->rates_ns;
+	/* The first reading has no earlier one to compare with. */
+	double seconds = totals->rates_ns ? (double)passed / 1e9 : 1e18;
+	bool rates = !totals->rates_ns || passed >= RATES_NS;
+
+	feed->ops->read(feed, &totals->now);
+	update_processes(totals, seconds, rates);
+	if (!rates)
+		return;
+	totals->refills_per_second = rate(now->refills, before->refills, seconds);
+	totals->bytes_per_second = rate(now->bytes, before->bytes, seconds);
+	totals->sampled_per_second = rate(now->sampled, before->sampled, seconds);
+	totals->before = *now;
+	totals->rates_ns = now_ns;
+}
+
+static bool has_exited(uint32_t pid)
+{
+	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+void totals_fold(struct totals *totals, struct feed *feed)
+{
+	struct hab_process_totals last, *exited = &totals->exited;
+	unsigned int i;
+
+	for (i = 0; i < totals->now.nr_processes; i++) {
+		if (!has_exited(totals->now.processes[i].pid) ||
+		    !feed->ops->forget(feed, totals->now.processes[i].pid, &last))
+			continue;
+		exited->refills += last.refills;
+		exited->bytes += last.bytes;
+		exited->sampled += last.sampled;
+		exited->throttled += last.throttled;
+		exited->lost += last.lost;
+		exited->restarts += last.restarts;
+		exited->waste_bytes += last.waste_bytes;
+		totals->nr_exited++;
+	}
+}
