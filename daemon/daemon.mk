@@ -31,15 +31,15 @@ DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
 DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments kinds module_files string_table util
-DRAWN_SOURCES := filter profile_parts flame
-HABD_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
+PROFILE_SOURCES := filter profile flame
+HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed bpf_reader libraries \
 	ingest pending stacks \
 	binaries build_id processes symbols symbol_reader symbol_file demangle \
-	profile profile_pprof profile_jfr jfr sites \
+	collect formats profile_pprof profile_jfr jfr sites \
 	http request response access http_json http_metrics http_profile http_record
-HABCTL_SOURCES := $(SHARED_SOURCES) $(DRAWN_SOURCES) \
+HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
 	client filter_options output_files report report_table interval profile_read
 
@@ -84,7 +84,7 @@ $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 
 $(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
 $(DAEMON_BUILD)/probe_feed.o: $(BUILD)/hab_usdt.skel.h
-$(DAEMON_BUILD)/profile_parts.o: $(DAEMON_BUILD)/entries.h
+$(DAEMON_BUILD)/profile.o: $(DAEMON_BUILD)/entries.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 
 $(BUILD)/habd: $(HABD_OBJECTS)

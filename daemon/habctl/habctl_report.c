@@ -15,6 +15,7 @@
 #include "daemon/habctl/filter_options.h"
 #include "daemon/habctl/output_files.h"
 #include "daemon/habctl/report.h"
+#include "daemon/profile/flame.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/http/handlers.h"
+#include "daemon/profile/collect.h"
 #include "daemon/profile/sites.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"

@@ -3,11 +3,12 @@
  * Merges the stacks of a profile into a tree, and writes the tree: as folded stacks, or drawn as a
  * flame graph.
  */
+#include "daemon/profile/flame.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/profile/profile.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/string_table.h"

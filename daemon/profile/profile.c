@@ -1,362 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Makes a profile of a part of the stack table.
- *
- * The hard cases are time and memory. Reading symbols can take long, and records must be read
- * meanwhile: so the numbers are copied with the daemon's lock held, and named without it. Programs
- * choose their stacks, which can have any number of different frames: so the largest stacks are
- * taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
- */
+/* Sites of stacks, and freeing a profile. */
 #include "daemon/profile/profile.h"
 
-#include <inttypes.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/profile/filter.h"
-#include "daemon/shared/hash.h"
-#include "daemon/symbols/symbols.h"
-
-#define FRAMES_MAX     (1u << 17)
-#define NAME_BYTES_MAX (32u << 20) /* beyond it frames keep their addresses */
-
-struct found {
-	uint32_t number;
-	const struct stack_key *key;
-	struct stack_counts counts;
-};
-
-struct frame_index {
-	UT_hash_handle hh;
-	uint64_t key;
-	unsigned int frame;
-};
-
-struct collecting {
-	struct profile *profile;
-	const struct filter *filter;
-	uint32_t present; /* kinds of events, a bit each */
-	struct found *found;
-	unsigned int nr_found;
-	unsigned int found_room;
-	unsigned int other; /* index + 1 of "[other frames]" */
-	struct binaries *binaries;
-	unsigned int frames_room;
-	struct frame_index *indices;	    /* FRAMES_MAX */
-	struct frame_index *frames;	    /* the hash table of these */
-	unsigned int modules[BINARIES_MAX]; /* index + 1 */
-};
-
-static unsigned int collect_module(struct collecting *state, unsigned int number)
+static bool is_one_of(const char *function, const char *const *names)
 {
-	struct profile *profile = state->profile;
-	struct profile_module *module;
-	const struct binary *binary;
-
-	if (state->modules[number])
-		return state->modules[number] - 1;
-	binary = binaries_get(state->binaries, number);
-	profile->modules =
-		xrealloc(profile->modules, profile->nr_modules + 1, sizeof(*profile->modules));
-	module = &profile->modules[profile->nr_modules++];
-	memset(module, 0, sizeof(*module));
-	module->binary = number;
-	module->fd = binary->fd;
-	module->path = xstrdup(binary->path);
-	module->name = xstrdup(binary->name);
-	memcpy(module->build_id, binary->build_id, sizeof(module->build_id));
-	module->build_id_length = binary->build_id_length;
-	module->executable = binary->executable;
-	module->libhab = !strncmp(binary->name, "libhab.so", strlen("libhab.so"));
-	state->modules[number] = profile->nr_modules;
-	return profile->nr_modules - 1;
+	for (; *names; names++)
+		if (!strcmp(function, *names))
+			return true;
+	return false;
 }
 
-static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
+void profile_classify(struct profile_frame *frame)
 {
-	struct profile *profile = state->profile;
-	struct profile_frame *frame;
+	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
+						"syscall", "__ioctl_time64", NULL };
+	/* What libhab exports, made of lib/libhab.map. */
+	static const char *const entries[] = {
+#include "entries.h"
+		NULL
+	};
 
-	if (profile->nr_frames == state->frames_room) {
-		state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
-		profile->frames =
-			xrealloc(profile->frames, state->frames_room, sizeof(*profile->frames));
-	}
-	frame = &profile->frames[profile->nr_frames++];
-	memset(frame, 0, sizeof(*frame));
-	frame->key = key;
-	frame->module = collect_module(state, FRAME_BINARY(key));
-	return frame;
+	frame->entry = is_one_of(frame->function, entries);
+	frame->internal = !strncmp(frame->function, "hab_", 4) ||
+			  is_one_of(frame->function, wrappers);
 }
 
-static unsigned int other_frames(struct collecting *state)
+const struct profile_frame *profile_site(const struct profile *profile,
+					 const struct profile_sample *sample)
 {
-	struct profile_frame *frame;
+	unsigned int i, first = 0;
 
-	if (!state->other) {
-		/* It has a name, and is not in the hash table. */
-		frame = new_frame(state, FRAME(BINARY_UNKNOWN, 0));
-		frame->function = xstrdup("[other frames]");
-		state->other = state->profile->nr_frames;
-	}
-	return state->other - 1;
+	/* In a program with libhab.a its static functions have names like any others. */
+	for (i = 0; i < sample->nr_frames && !first; i++)
+		if (profile->frames[sample->frames[i]].entry)
+			first = i + 1;
+	for (i = first; i < sample->nr_frames; i++)
+		if (!profile->frames[sample->frames[i]].internal)
+			return &profile->frames[sample->frames[i]];
+	return NULL;
 }
 
-static unsigned int collect_frame(struct collecting *state, uint64_t key)
+void profile_free(struct profile *profile)
 {
-	struct profile *profile = state->profile;
-	struct profile_module *module;
-	struct profile_frame *frame;
-	struct frame_index *index;
+	unsigned int i;
 
-	HASH_FIND(hh, state->frames, &key, sizeof(key), index);
-	if (index)
-		return index->frame;
-	if (profile->nr_frames >= FRAMES_MAX)
-		return other_frames(state);
-	frame = new_frame(state, key);
-	module = &profile->modules[frame->module];
-	if (FRAME_OFFSET(key) >= module->limit)
-		module->limit = FRAME_OFFSET(key) + 1;
-	index = &state->indices[profile->nr_frames - 1];
-	index->key = key;
-	index->frame = profile->nr_frames - 1;
-	HASH_ADD(hh, state->frames, key, sizeof(index->key), index);
-	return index->frame;
-}
-
-static void remember_stack(void *context, uint32_t number, const struct stack_key *key,
-			   const struct stack_counts *counts)
-{
-	struct collecting *state = context;
-
-	/* Entry 0, "[other stacks]", has only sums: no condition can look into it. */
-	if (!number)
-		state->profile->folded += counts->samples;
-	if (!filter_matches(state->filter, key) || (!number && filter_selects(state->filter)))
+	if (!profile)
 		return;
-	if (state->nr_found == state->found_room) {
-		state->found_room = state->found_room ? state->found_room * 2 : 256;
-		state->found = xrealloc(state->found, state->found_room, sizeof(*state->found));
+	for (i = 0; i < profile->nr_modules; i++) {
+		free(profile->modules[i].path);
+		free(profile->modules[i].name);
 	}
-	state->present |= 1u << key->kind;
-	state->found[state->nr_found].number = number;
-	state->found[state->nr_found].key = key;
-	state->found[state->nr_found++].counts = *counts;
-}
-
-/* The present kinds are known once all stacks have been visited. */
-static void drop_other_kinds(struct collecting *state)
-{
-	uint32_t wanted = filter_kinds(state->filter, state->present);
-	unsigned int i, kept = 0;
-
-	for (i = 0; i < state->nr_found; i++)
-		if (wanted & 1u << state->found[i].key->kind)
-			state->found[kept++] = state->found[i];
-	state->nr_found = kept;
-	state->profile->kinds = wanted;
-	state->profile->other_kinds = state->present & ~wanted;
-}
-
-static int compare_found(const void *one, const void *two)
-{
-	const struct found *first = one, *second = two;
-
-	if (first->counts.estimate != second->counts.estimate)
-		return first->counts.estimate < second->counts.estimate ? 1 : -1;
-	return first->key < second->key ? -1 : first->key > second->key;
-}
-
-static void collect_stack(struct collecting *state, const struct stack_key *key,
-			  const struct stack_counts *counts, struct profile_sample *sample)
-{
-	unsigned int i, frame, last = UINT32_MAX;
-
-	sample->pid = key->pid;
-	sample->kind = key->kind;
-	sample->cgroup_id = key->cgroup_id;
-	memcpy(sample->comm, key->comm, sizeof(sample->comm));
-	memcpy(sample->heap, key->heap, sizeof(sample->heap));
-	memcpy(sample->tag, key->tag, sizeof(sample->tag));
-	sample->nr_frames = 0;
-	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
-	for (i = 0; i < key->nr_frames; i++) {
-		frame = collect_frame(state, key->frames[i]);
-		/* Other frames in a row are one. */
-		if (frame != last || frame + 1 != state->other)
-			sample->frames[sample->nr_frames++] = frame;
-		last = frame;
-	}
-	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
-	sample->counts = *counts;
-	counts_add(&state->profile->total, counts);
-}
-
-struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
-				struct binaries *binaries, const struct filter *filter,
-				bool settled)
-{
-	struct collecting *state = xcalloc(1, sizeof(*state));
-	struct profile *profile = xcalloc(1, sizeof(*profile));
-	unsigned int i;
-
-	state->profile = profile;
-	state->indices = xcalloc(FRAMES_MAX, sizeof(*state->indices));
-	state->binaries = binaries;
-	state->filter = filter;
-	if (settled)
-		stacks_visit_settled(stacks, mark, remember_stack, state);
-	else
-		stacks_visit(stacks, mark, remember_stack, state);
-	drop_other_kinds(state);
-	if (state->nr_found)
-		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
-	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
-	profile->nr_samples = state->nr_found;
-	for (i = 0; i < state->nr_found; i++) {
-		profile->samples[i].number = state->found[i].number;
-		collect_stack(state, state->found[i].key, &state->found[i].counts,
-			      &profile->samples[i]);
-	}
-	free(state->found);
-	HASH_CLEAR(hh, state->frames);
-	free(state->indices);
-	free(state);
-	return profile;
-}
-
-struct events {
-	struct profile *profile;
-	unsigned int *samples; /* index + 1, by the number of the table's entry */
-	uint32_t nr_numbers;
-	unsigned int room;
-	uint64_t now_ns;
-};
-
-/*
- * Replayed records have a clock of their own, so times count back from now. None is before the
- * profile's start.
- */
-static uint64_t since_start(const struct events *state, uint64_t time_ns)
-{
-	uint64_t ago = time_ns < state->now_ns ? state->now_ns - time_ns : 0;
-
-	return ago < state->profile->duration_ns ? state->profile->duration_ns - ago : 0;
-}
-
-static void add_event(void *context, const struct logged_sample *from)
-{
-	struct events *state = context;
-	struct profile *profile = state->profile;
-	struct logged_sample *event;
-
-	if (from->stack >= state->nr_numbers || !state->samples[from->stack])
-		return;
-	if (profile->nr_events == state->room) {
-		state->room = state->room ? state->room * 2 : 256;
-		profile->events = xrealloc(profile->events, state->room, sizeof(*profile->events));
-	}
-	event = &profile->events[profile->nr_events++];
-	*event = *from;
-	event->time_ns = since_start(state, from->time_ns);
-	event->stack = state->samples[from->stack] - 1;
-}
-
-void profile_collect_events(struct profile *profile, struct stack_table *stacks,
-			    const struct stack_mark *mark, uint64_t now_ns)
-{
-	struct events state = { .profile = profile, .now_ns = now_ns };
-	unsigned int i;
-
+	for (i = 0; i < profile->nr_frames; i++)
+		free(profile->frames[i].function);
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].number != STACK_PENDING &&
-		    profile->samples[i].number >= state.nr_numbers)
-			state.nr_numbers = profile->samples[i].number + 1;
-	state.samples = xcalloc(state.nr_numbers, sizeof(*state.samples));
-	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].number != STACK_PENDING)
-			state.samples[profile->samples[i].number] = i + 1;
-	stacks_visit_log(stacks, mark, add_event, &state);
-	free(state.samples);
-}
-
-void profile_name(struct profile *profile, struct symbols *symbols)
-{
-	const struct profile_module *module;
-	struct profile_frame *frame;
-	const char *name = NULL;
-	size_t bytes = 0;
-	unsigned int i;
-
-	symbols_begin(symbols);
-	for (i = 0; i < profile->nr_frames; i++) {
-		frame = &profile->frames[i];
-		if (frame->function)
-			continue;
-		module = &profile->modules[frame->module];
-		name = bytes > NAME_BYTES_MAX ?
-			       NULL :
-			       symbols_find(symbols, frame->key, module->fd, module->path);
-		if (name) {
-			bytes += strlen(name);
-			frame->named = true;
-			frame->function = xstrdup(name);
-			profile_classify(frame);
-		} else {
-			frame->function =
-				xformat("%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
-		}
-		if (module->libhab)
-			frame->internal = true;
-	}
-}
-
-static const struct {
-	const char *name;
-	const char *content_type;
-} formats[PROFILE_FORMATS] = {
-	[PROFILE_PPROF] = { "pprof", "application/octet-stream" },
-	[PROFILE_FOLDED] = { "folded", "text/plain; charset=utf-8" },
-	[PROFILE_SVG] = { "svg", "image/svg+xml" },
-	[PROFILE_HTML] = { "html", "text/html; charset=utf-8" },
-	[PROFILE_JFR] = { "jfr", "application/octet-stream" },
-};
-
-enum profile_format profile_format(const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < PROFILE_FORMATS; i++)
-		if (!strcmp(formats[i].name, name))
-			break;
-	return i;
-}
-
-const char *profile_content_type(enum profile_format format)
-{
-	return formats[format].content_type;
-}
-
-bool profile_write(const struct profile *profile, enum profile_format format, FILE *out)
-{
-	switch (format) {
-	case PROFILE_PPROF:
-		return profile_write_pprof(profile, out);
-	case PROFILE_FOLDED:
-		profile_write_folded(profile, out);
-		break;
-	case PROFILE_SVG:
-		profile_write_svg(profile, out);
-		break;
-	case PROFILE_HTML:
-		profile_write_html(profile, out);
-		break;
-	case PROFILE_JFR:
-		profile_write_jfr(profile, out);
-		break;
-	case PROFILE_FORMATS:
-		return false;
-	}
-	return true;
+		free(profile->samples[i].frames);
+	free(profile->modules);
+	free(profile->frames);
+	free(profile->samples);
+	free(profile->events);
+	free(profile);
+	/* Without it the heap would stay as large as the largest profile. */
+	malloc_trim(0);
 }

@@ -11,12 +11,13 @@
  * The object's class is the caller's tag, or the function that allocates. A method's class is the
  * file of the function.
  */
+#include "daemon/profile/profile_jfr.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/profile/jfr.h"
-#include "daemon/profile/profile.h"
 #include "daemon/shared/string_table.h"
 
 #define LOGGED_BYTES 56 /* about the size of an event: DataLoss is in bytes */

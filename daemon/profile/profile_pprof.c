@@ -7,6 +7,8 @@
  * in the mapping's file, which is known by its build id. Readers take the first mapping for the
  * main program: it is the program that allocated most.
  */
+#include "daemon/profile/profile_pprof.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,9 +16,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "daemon/profile/filter.h"
 #include "daemon/shared/kinds.h"
-#include "daemon/profile/profile.h"
 #include "profile.pb-c.h"
 #include "daemon/shared/string_table.h"
 

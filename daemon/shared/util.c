@@ -197,7 +197,7 @@ __attribute__((constructor)) static void draw_hash_seed(void)
 		hash_seed = 0;
 }
 
-uint64_t hash_number(uint64_t number)
+static uint64_t hash_number(uint64_t number)
 {
 	number ^= number >> 32;
 	number *= 0x9e3779b97f4a7c15u;

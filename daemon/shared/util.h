@@ -57,7 +57,6 @@ void human_bytes(uint64_t bytes, char *out, size_t size);
 /* Random, drawn when the program starts. */
 extern uint64_t hash_seed;
 uint64_t hash_bytes(const void *data, size_t length, uint64_t seed);
-uint64_t hash_number(uint64_t number);
 
 /*
  * A stream into memory: *data and *length are valid after text_close(), and data ends with a NUL

@@ -28,10 +28,12 @@
 #include "daemon/shared/util.h"
 
 #define MODULE "/sys/module/hab"
-#define FORMAT                                                                                    \
-	"module %" PRIu64 " seen %" PRIu64 " %" PRIu64 " %" PRIu64 " missed %" PRIu64 " %" PRIu64 \
-	" %" PRIu64
-#define LENGTH 200 /* of the file, always: it is written in one piece */
+/* The file: written in one piece. */
+struct seen_file {
+	uint64_t module;	     /* differs each time the module is loaded */
+	struct missed_counts seen;   /* read, or missed, since the module was loaded */
+	struct missed_counts missed; /* of these: missed */
+};
 
 struct missed {
 	int fd;			     /* of the file; -1: it cannot be written */
@@ -79,20 +81,9 @@ static void find_start(struct missed *missed, const struct feed_totals *totals)
 
 static void write_seen(struct missed *missed)
 {
-	struct missed_counts all = missed_counts(missed);
-	char line[LENGTH];
-	int length;
+	struct seen_file file = { missed->module, missed->now, missed_counts(missed) };
 
-	if (missed->fd < 0)
-		return;
-	memset(line, ' ', sizeof(line));
-	length = snprintf(line, sizeof(line), FORMAT, missed->module, missed->now.refills,
-			  missed->now.bytes, missed->now.samples, all.refills, all.bytes,
-			  all.samples);
-	if (length > 0 && length < LENGTH)
-		line[length] = ' ';
-	line[LENGTH - 1] = '\n';
-	if (pwrite(missed->fd, line, sizeof(line), 0) == LENGTH)
+	if (missed->fd < 0 || pwrite(missed->fd, &file, sizeof(file), 0) == sizeof(file))
 		return;
 	say("how far this habd has read cannot be written: %s: the next habd will count more as "
 	    "missed",
@@ -104,22 +95,16 @@ static void write_seen(struct missed *missed)
 /* Reads what the habd before wrote. False if the module was loaded again since then. */
 static bool read_seen(struct missed *missed)
 {
-	struct missed_counts *seen = &missed->seen, *before = &missed->before;
-	char line[LENGTH + 1] = "";
-	uint64_t module;
+	const struct missed_counts *now = &missed->now;
+	struct seen_file file;
 
-	if (missed->fd >= 0 && pread(missed->fd, line, LENGTH, 0) == LENGTH &&
-	    sscanf(line,
-		   "module %" SCNu64 " seen %" SCNu64 " %" SCNu64 " %" SCNu64 " missed %" SCNu64
-		   " %" SCNu64 " %" SCNu64,
-		   &module, &seen->refills, &seen->bytes, &seen->samples, &before->refills,
-		   &before->bytes, &before->samples) == 7 &&
-	    module == missed->module && seen->refills <= missed->now.refills &&
-	    seen->bytes <= missed->now.bytes && seen->samples <= missed->now.samples)
-		return true;
-	memset(seen, 0, sizeof(*seen));
-	memset(before, 0, sizeof(*before));
-	return false;
+	if (missed->fd < 0 || pread(missed->fd, &file, sizeof(file), 0) != sizeof(file) ||
+	    file.module != missed->module || file.seen.refills > now->refills ||
+	    file.seen.bytes > now->bytes || file.seen.samples > now->samples)
+		return false;
+	missed->seen = file.seen;
+	missed->before = file.missed;
+	return true;
 }
 
 static void say_missed(const struct missed *missed, bool since_another)

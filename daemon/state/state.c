@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/profile/collect.h"
 #include "daemon/shared/util.h"
 
 #define TOTALS_NS 1000000000ull

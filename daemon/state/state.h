@@ -9,7 +9,7 @@
 
 #include "daemon/feeds/feed.h"
 #include "daemon/profile/filter.h"
-#include "daemon/profile/profile.h"
+#include "daemon/profile/formats.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/module_files.h"

@@ -36,15 +36,15 @@ $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(F
 $(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
 $(eval $(call fuzz_rule,selftests/fuzz,$$(FUZZ_DAEMON_FLAGS) -Ilib))
 
-$(FUZZ)/profile_parts.o: $(DAEMON_BUILD)/entries.h
+$(FUZZ)/profile.o: $(DAEMON_BUILD)/entries.h
 $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 $(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 FUZZ_TABLES := ingest pending stacks binaries build_id processes symbols symbol_reader symbol_file demangle replay_feed totals \
-	profile profile_pprof profile_jfr jfr \
-	$(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c web
-FUZZ_RECORDING := profile_read report report_table interval $(DRAWN_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+	collect formats profile_pprof profile_jfr jfr \
+	$(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+FUZZ_RECORDING := profile_read report report_table interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_ELF := build_id symbol_file demangle util
 FUZZ_HTTP := $(FUZZ_TABLES) state missed request response access http_profile http_record http_json http_metrics sites
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "daemon/habctl/report.h"
+#include "daemon/profile/flame.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/util.h"
 #include "fuzz.h"

@@ -10,7 +10,8 @@
 
 #include "daemon/feeds/feed.h"
 #include "fuzz.h"
-#include "daemon/profile/profile.h"
+#include "daemon/profile/collect.h"
+#include "daemon/profile/formats.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 

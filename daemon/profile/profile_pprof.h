@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Profiles in the format of pprof, gzipped. */
+#ifndef HABD_PROFILE_PPROF_H
+#define HABD_PROFILE_PPROF_H
+
+#include <stdio.h>
+
+#include "daemon/profile/profile.h"
+
+/* False if the profile could not be compressed. */
+bool profile_write_pprof(const struct profile *profile, FILE *out);
+
+#endif /* HABD_PROFILE_PPROF_H */
