@@ -24,11 +24,17 @@
 
 #define CONNECTIONS_MAX 32u
 
+struct listener {
+	struct http *http;
+	bool local; /* the Unix socket */
+	struct MHD_Daemon *server;
+};
+
 struct http {
 	struct state *state;
 	struct recordings *recordings;
-	struct MHD_Daemon *tcp;
-	struct MHD_Daemon *local;
+	struct listener tcp;
+	struct listener local;
 };
 
 static const struct route {
@@ -222,18 +228,22 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const struc
 	return result;
 }
 
-static enum MHD_Result answer(struct http *http, bool local, struct MHD_Connection *connection,
-			      const char *path, const char *method, size_t *upload_size,
-			      void **seen)
+static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
+			      const char *method, const char *version, const char *upload,
+			      size_t *upload_size, void **seen)
 {
-	struct request request = { http->state, http->recordings, connection, local };
+	const struct listener *listener = context;
+	struct request request = { listener->http->state, listener->http->recordings, connection,
+				   listener->local };
 	struct reply reply = { .status = 200, .type = "text/plain; charset=utf-8" };
 	size_t length;
 	char *data;
 
+	(void)version;
+	(void)upload;
 	/* The first call has only the headers; a body is dropped. */
 	if (!*seen) {
-		*seen = http;
+		*seen = context;
 		return MHD_YES;
 	}
 	if (*upload_size) {
@@ -249,32 +259,20 @@ static enum MHD_Result answer(struct http *http, bool local, struct MHD_Connecti
 	return MHD_NO;
 }
 
-static enum MHD_Result answer_tcp(void *context, struct MHD_Connection *connection,
-				  const char *path, const char *method, const char *version,
-				  const char *upload, size_t *upload_size, void **seen)
+/* False if the server could not be started. fd: -1 for none. */
+static bool serve(struct http *http, struct listener *listener, int fd)
 {
-	(void)version;
-	(void)upload;
-	return answer(context, false, connection, path, method, upload_size, seen);
-}
-
-static enum MHD_Result answer_local(void *context, struct MHD_Connection *connection,
-				    const char *path, const char *method, const char *version,
-				    const char *upload, size_t *upload_size, void **seen)
-{
-	(void)version;
-	(void)upload;
-	return answer(context, true, connection, path, method, upload_size, seen);
-}
-
-static struct MHD_Daemon *serve(struct http *http, int fd, MHD_AccessHandlerCallback handler)
-{
-	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-					MHD_USE_POLL | MHD_USE_ITC,
-				0, NULL, NULL, handler, http, MHD_OPTION_LISTEN_SOCKET, fd,
-				MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-				MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
-				MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
+	listener->http = http;
+	if (fd < 0)
+		return true;
+	listener->server =
+		MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
+					 MHD_USE_POLL | MHD_USE_ITC,
+				 0, NULL, NULL, answer, listener, MHD_OPTION_LISTEN_SOCKET, fd,
+				 MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+				 MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
+				 MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
+	return listener->server;
 }
 
 struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
@@ -283,11 +281,8 @@ struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
 
 	http->state = state;
 	http->recordings = recordings_new();
-	if (tcp_fd >= 0)
-		http->tcp = serve(http, tcp_fd, answer_tcp);
-	if (unix_fd >= 0)
-		http->local = serve(http, unix_fd, answer_local);
-	if ((tcp_fd < 0 || http->tcp) && (unix_fd < 0 || http->local))
+	http->local.local = true;
+	if (serve(http, &http->tcp, tcp_fd) && serve(http, &http->local, unix_fd))
 		return http;
 	say("the HTTP server could not be started: see the limits of threads and memory");
 	http_stop(http);
@@ -298,10 +293,10 @@ void http_stop(struct http *http)
 {
 	if (!http)
 		return;
-	if (http->tcp)
-		MHD_stop_daemon(http->tcp);
-	if (http->local)
-		MHD_stop_daemon(http->local);
+	if (http->tcp.server)
+		MHD_stop_daemon(http->tcp.server);
+	if (http->local.server)
+		MHD_stop_daemon(http->local.server);
 	recordings_free(http->state, http->recordings);
 	free(http);
 }

@@ -177,7 +177,7 @@ struct view {
 	struct profile *all;
 	struct profile *recent;
 	double recent_seconds;
-	struct sites sites;
+	struct site *sites; /* a hash table */
 };
 
 /* Takes both profiles at one moment, of the same kind of event. The caller holds render. */
@@ -196,7 +196,7 @@ static void view_begin(struct state *state, const struct filter *filter, struct 
 	view->recent_seconds = (double)recent_ns / 1e9;
 	profile_name(view->all, state->symbols);
 	profile_name(view->recent, state->symbols);
-	sites_begin(&view->sites);
+	view->sites = NULL;
 	sites_add(&view->sites, view->all, false);
 	sites_add(&view->sites, view->recent, true);
 	sites_sort(&view->sites);
@@ -204,7 +204,7 @@ static void view_begin(struct state *state, const struct filter *filter, struct 
 
 static void view_end(struct view *view)
 {
-	sites_end(&view->sites);
+	sites_free(&view->sites);
 	profile_free(view->all);
 	profile_free(view->recent);
 }
@@ -314,14 +314,12 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 	return array;
 }
 
-static json_t *sites_json(const struct sites *sites)
+static json_t *sites_json(const struct site *sites)
 {
 	json_t *array = json_array();
 	const struct site *site;
-	unsigned int i;
 
-	for (i = 0; i < sites->count && i < TOP_SITES; i++) {
-		site = &sites->table[i];
+	for (site = sites; site && json_array_size(array) < TOP_SITES; site = site->hh.next)
 		/* clang-format off */
 		json_array_append_new(array, json_pack("{ss ss sI sI sI}",
 			"function", site->function,
@@ -329,8 +327,7 @@ static json_t *sites_json(const struct sites *sites)
 			"bytes", site->bytes,
 			"samples", site->samples,
 			"recent_bytes", site->recent_bytes));
-		/* clang-format on */
-	}
+	/* clang-format on */
 	return array;
 }
 
@@ -347,8 +344,8 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 		"event", kinds,
 		"other_events", other_kinds,
 		"filtered", filter_selects(filter),
-		"sites", sites_json(&view->sites),
-		"nr_sites", (json_int_t)view->sites.count);
+		"sites", sites_json(view->sites),
+		"nr_sites", (json_int_t)HASH_COUNT(view->sites));
 	/* clang-format on */
 	if (filter_selects(filter))
 		json_object_set_new(object, "folded_samples",

@@ -5,41 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-void sites_begin(struct sites *sites)
+static struct site *find(struct site **sites, const char *function, const char *module)
 {
-	memset(sites, 0, sizeof(*sites));
-	strings_begin(&sites->names);
-	strings_begin(&sites->modules);
-}
-
-void sites_end(struct sites *sites)
-{
-	strings_end(&sites->names);
-	strings_end(&sites->modules);
-	free(sites->table);
-}
-
-static struct site *find(struct sites *sites, const char *function, const char *module)
-{
-	/* Number 0 is "", the name of no function: site n - 1 has name n. */
-	unsigned int number = strings_number(&sites->names, function) - 1;
+	size_t length = strlen(function);
 	struct site *site;
 
-	if (number >= sites->room) {
-		sites->room = (number + 1) * 2;
-		sites->table = xrealloc(sites->table, sites->room, sizeof(*sites->table));
-	}
-	site = &sites->table[number];
-	if (number == sites->count) {
-		memset(site, 0, sizeof(*site));
-		site->function = sites->names.table[number + 1];
-		site->module = strings_keep(&sites->modules, module);
-		sites->count++;
-	}
+	HASH_FIND(hh, *sites, function, length, site);
+	if (site)
+		return site;
+	site = xcalloc(1, sizeof(*site));
+	site->function = function;
+	site->module = module;
+	HASH_ADD_KEYPTR(hh, *sites, site->function, length, site);
 	return site;
 }
 
-void sites_add(struct sites *sites, const struct profile *profile, bool recent)
+void sites_add(struct site **sites, const struct profile *profile, bool recent)
 {
 	const struct profile_sample *sample;
 	const struct profile_frame *frame;
@@ -60,19 +41,27 @@ void sites_add(struct sites *sites, const struct profile *profile, bool recent)
 	}
 }
 
-static int compare(const void *one, const void *two)
+static int compare(const struct site *one, const struct site *two)
 {
-	const struct site *first = one, *second = two;
-
-	if (first->recent_bytes != second->recent_bytes)
-		return first->recent_bytes < second->recent_bytes ? 1 : -1;
-	if (first->bytes != second->bytes)
-		return first->bytes < second->bytes ? 1 : -1;
-	return strcmp(first->function, second->function);
+	if (one->recent_bytes != two->recent_bytes)
+		return one->recent_bytes < two->recent_bytes ? 1 : -1;
+	if (one->bytes != two->bytes)
+		return one->bytes < two->bytes ? 1 : -1;
+	return strcmp(one->function, two->function);
 }
 
-void sites_sort(struct sites *sites)
+void sites_sort(struct site **sites)
 {
-	if (sites->count)
-		qsort(sites->table, sites->count, sizeof(*sites->table), compare);
+	HASH_SORT(*sites, compare);
+}
+
+void sites_free(struct site **sites)
+{
+	struct site *site, *next;
+
+	HASH_ITER(hh, *sites, site, next)
+	{
+		HASH_DEL(*sites, site);
+		free(site);
+	}
 }

@@ -7,28 +7,21 @@
 #define HABD_SITES_H
 
 #include "daemon/profile/profile.h"
-#include "daemon/shared/string_table.h"
+#include "daemon/shared/hash.h"
 
 struct site {
-	const char *function; /* lives as long as the table */
+	UT_hash_handle hh;    /* by function */
+	const char *function; /* both belong to the profile */
 	const char *module;
 	uint64_t bytes; /* estimated, since the start */
 	uint64_t samples;
 	uint64_t recent_bytes;
 };
 
-struct sites {
-	struct strings names;
-	struct strings modules;
-	struct site *table;
-	unsigned int count;
-	unsigned int room;
-};
-
-void sites_begin(struct sites *sites);
-void sites_add(struct sites *sites, const struct profile *profile, bool recent);
-/* By recent bytes, then by bytes; the highest first. */
-void sites_sort(struct sites *sites);
-void sites_end(struct sites *sites);
+/* Adds the samples of a profile to a hash table of sites; NULL is an empty one. */
+void sites_add(struct site **sites, const struct profile *profile, bool recent);
+/* Sorts by recent bytes, then by bytes; the highest first. */
+void sites_sort(struct site **sites);
+void sites_free(struct site **sites);
 
 #endif /* HABD_SITES_H */

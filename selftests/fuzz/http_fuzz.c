@@ -62,9 +62,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	be_silent();
 	set_tables();
 	server.state = &state;
-	servers[0] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer_local,
-				      &server, MHD_OPTION_END);
-	servers[1] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer_tcp, &server,
+	server.tcp.http = server.local.http = &server;
+	server.local.local = true;
+	servers[0] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer,
+				      &server.local, MHD_OPTION_END);
+	servers[1] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, &server.tcp,
 				      MHD_OPTION_END);
 	promise(servers[0] && servers[1]);
 	return 0;
