@@ -110,8 +110,8 @@ install: lib daemon
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
 
-# selftests/vm/run lays this folder over the guest's root. It is renewed only when something changed,
-# because a running guest must not see its files replaced.
+# selftests/vm/run lays this folder over the guest's root. It is renewed only when something
+# changed, because a running guest must not see its files replaced.
 GUEST := $(BUILD)/install
 $(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl Makefile \
 		lib/hab.h lib/hab.pc.in daemon/habd.service module/60-hab.rules \

@@ -23,7 +23,7 @@ $(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUIL
 	$(CC) -pthread -Wl,--wrap=hab_rseq_attach -o $@ $^
 
 REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay_malloc.o \
-	replay_options.o safepoint.o statistics.o tolerant.o trace.o)
+	replay_options.o replay_state.o safepoint.o statistics.o tolerant.o trace.o)
 $(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The records of the ring buffer, and the values of the BPF maps. The BPF programs and habd are
- * built from one tree; recordings of records (habd --replay) carry HAB_RECORDS_VERSION, which
+ * built from one tree; files of records (habd --replay) carry HAB_RECORDS_VERSION, which
  * changes with the layout of a record.
  *
  * A sample is sent as HAB_RECORD_SAMPLE. A HAB_RECORD_STACK with the same sample_id usually follows
@@ -26,8 +26,8 @@
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
 
-/* A recording: this, then records, each of head.size bytes. In the byte order of the machine. */
-struct hab_recording_head {
+/* A file of records: this, then records of head.size bytes each, in the machine's byte order. */
+struct hab_records_head {
 	__u32 magic;
 	__u32 version;
 };

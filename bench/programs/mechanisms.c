@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #include "lib/hab.h"
-#include "mechanisms.h"
+#include "mechanisms_loops.h"
+#include "mechanisms_report.h"
 #include "operations.h"
 #include "statistics.h"
 

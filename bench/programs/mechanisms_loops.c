@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "lib/hab.h"
-#include "mechanisms.h"
+#include "mechanisms_loops.h"
 #include "operations.h"
 
 #define OBJECT 32

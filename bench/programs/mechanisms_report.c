@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mechanisms.h"
+#include "mechanisms_report.h"
 #include "statistics.h"
 
 static double median(const struct bench_table *table, const char *name, int threads, int rounds)

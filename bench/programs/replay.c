@@ -13,26 +13,18 @@
  * part of it, the rounding of objects. Empty if unknown. Times and counts are of the measured
  * interval.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "replay.h"
+#include "replay_options.h"
+#include "replay_state.h"
 #include "statistics.h"
 
 #define LOOK_US 5000 /* between two readings of the live bytes */
 
-struct replay replay = {
-	.options = { .threads = 80,
-		     .warmup = 0.3,
-		     .seconds = 1,
-		     .arena_bytes = 256ul << 20,
-		     .sample = -1 },
-	.allocator = &replay_malloc,
-};
 static pthread_barrier_t gate;
 
 struct measured {
@@ -41,30 +33,6 @@ struct measured {
 	uint64_t peak_rss;
 	uint64_t peak_live;
 };
-
-void replay_fail(const char *format, ...)
-{
-	va_list arguments;
-
-	fputs("replay: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputs(".\n", stderr);
-	_exit(1);
-}
-
-void replay_add_objects(struct replay_waste *waste)
-{
-	int i;
-
-	for (i = 0; i < replay.options.threads; i++) {
-		waste->objects +=
-			__atomic_load_n(&replay.workers[i].object_bytes, __ATOMIC_RELAXED);
-		waste->requested +=
-			__atomic_load_n(&replay.workers[i].requested_bytes, __ATOMIC_RELAXED);
-	}
-}
 
 static uint64_t sum_allocations(void)
 {

@@ -18,7 +18,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "replay.h"
+#include "replay_allocators.h"
 
 #define REPLAY_INLINE static inline __attribute__((always_inline))
 #define REPLAY_PAGE   4096

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "lib/alloc/levels.h"
-#include "replay.h"
+#include "replay_allocators.h"
+#include "replay_options.h"
 
 static size_t parse_size(const char *text)
 {
@@ -130,6 +131,7 @@ static int parse(int argc, char **argv)
 
 int replay_parse_options(int argc, char **argv)
 {
+	replay.allocator = &replay_malloc;
 	if (parse(argc, argv)) {
 		fputs(usage, stderr);
 		exit(2);

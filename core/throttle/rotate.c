@@ -194,7 +194,7 @@ static void claim_common(struct hab_throttle *throttle, struct survey *survey, u
 		claim(throttle, survey, HAB_SHARE_COMMON, max(demand, (u64)1));
 }
 
-/* Fills in a window that is closed, and opens it. */
+/* Fills in a window that is closed. */
 static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 quota, u64 draws)
 {
 	struct hab_share *share = &throttle->shares[i];

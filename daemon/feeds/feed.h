@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A source of records and of exact totals: the module, static probes, or a recording. */
+/* A source of records and of exact totals: the module, static probes, or a file of records. */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
 
@@ -51,7 +51,7 @@ struct feed {
 	const struct feed_ops *ops;
 	struct ingest *ingest;
 	pthread_mutex_t *lock;
-	bool ended;	 /* no more records will come (recordings only) */
+	bool ended;	 /* no more records will come (files only) */
 	char about[400]; /* what is followed, for people; "" if the name is enough */
 };
 

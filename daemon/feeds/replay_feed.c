@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The feed of a recording: a file or a pipe with records, as bpf/records.h has them, so that all
- * but BPF can be tested on any machine. The times of the records are the clock.
+ * The feed of a file of records, which may be a pipe, so that all but BPF can be tested on any
+ * machine. The times of the records are the clock.
  *
- * The input is not trusted. A recording with another magic or version is refused; an impossible
+ * The input is not trusted. A file with another magic or version is refused; an impossible
  * size ends the reading, since the place of the next record is then unknown. The totals are those
  * of the samples.
  */
@@ -25,7 +25,7 @@ struct replay {
 	struct feed feed; /* first */
 	const char *path;
 	int fd;
-	bool accepted; /* the head of a recording was read */
+	bool accepted; /* the head of the file was read */
 	uint64_t now_ns;
 	struct feed_totals totals;
 	size_t filled;
@@ -95,24 +95,24 @@ static void end(struct replay *replay, const char *why)
 	pthread_mutex_unlock(replay->feed.lock);
 }
 
-/* False after a sentence: it is no recording that this habd can read. */
-static bool accept(struct replay *replay, const struct hab_recording_head *head)
+/* False after a sentence: it is no file that this habd can read. */
+static bool accept(struct replay *replay, const struct hab_records_head *head)
 {
 	replay->accepted = head->magic == HAB_RECORDS_MAGIC && head->version == HAB_RECORDS_VERSION;
 	if (head->magic != HAB_RECORDS_MAGIC)
-		say("%s: no recording: give --replay a file in the format of bpf/records.h",
+		say("%s: no file of records: give --replay one in the format of bpf/records.h",
 		    replay->path);
 	else if (!replay->accepted)
-		say("%s: a recording of version %u, and this habd reads version %u: replay it with "
-		    "a habd of its own release",
+		say("%s: a file of records of version %u, and this habd reads version %u: "
+		    "replay it with a habd of its own release",
 		    replay->path, head->version, HAB_RECORDS_VERSION);
 	return replay->accepted;
 }
 
-/* Negative if the recording is refused. Several in a row are as good as one. */
+/* Negative if the file is refused. Several files in a row are as good as one. */
 static int take_all(struct replay *replay)
 {
-	const struct hab_recording_head *first;
+	const struct hab_records_head *first;
 	const struct hab_record_head *record;
 	size_t at = 0;
 

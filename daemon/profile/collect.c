@@ -248,7 +248,7 @@ static void add_event(void *context, const struct logged_sample *from)
 {
 	struct events *state = context;
 	struct profile *profile = state->profile;
-	struct profile_event *event;
+	struct logged_sample *event;
 
 	if (from->stack >= state->nr_numbers || !state->samples[from->stack])
 		return;
@@ -257,13 +257,9 @@ static void add_event(void *context, const struct logged_sample *from)
 		profile->events = xrealloc(profile->events, state->room, sizeof(*profile->events));
 	}
 	event = &profile->events[profile->nr_events++];
+	*event = *from;
 	event->time_ns = since_start(state, from->time_ns);
-	event->weight = from->weight;
-	event->estimate = from->estimate;
-	event->object_bytes = from->object_bytes;
-	event->chunk_bytes = from->chunk_bytes;
-	event->tid = from->tid;
-	event->sample = state->samples[from->stack] - 1;
+	event->stack = state->samples[from->stack] - 1;
 }
 
 void profile_collect_events(struct profile *profile, struct stack_table *stacks,

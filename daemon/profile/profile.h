@@ -45,17 +45,6 @@ struct profile_sample {
 	struct stack_counts counts;
 };
 
-/* One of the samples that a profile_sample sums up. */
-struct profile_event {
-	uint64_t time_ns; /* since the profile's start */
-	uint64_t weight;
-	uint64_t estimate;
-	uint64_t object_bytes;
-	uint64_t chunk_bytes;
-	uint32_t tid;
-	unsigned int sample; /* index of profile.samples */
-};
-
 struct profile {
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t duration_ns;
@@ -66,10 +55,14 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
-	uint32_t kinds;		      /* of events in it, a bit each */
-	uint32_t other_kinds;	      /* of events that match the filter and are left out */
-	uint64_t folded;	      /* samples of "[other stacks]" */
-	struct profile_event *events; /* only after profile_collect_events() */
+	uint32_t kinds;	      /* of events in it, a bit each */
+	uint32_t other_kinds; /* of events that match the filter and are left out */
+	uint64_t folded;      /* samples of "[other stacks]" */
+	/*
+	 * Samples one by one, only after profile_collect_events(). Here time_ns begins at the
+	 * profile's start, and stack is an index of @samples.
+	 */
+	struct logged_sample *events;
 	unsigned int nr_events;
 };
 

@@ -90,14 +90,14 @@ static void collect_threads(struct writing *writing)
 {
 	const struct profile *profile = writing->profile;
 	unsigned int all = profile->nr_events + profile->nr_samples, i, count = 0;
-	const struct profile_event *event;
+	const struct logged_sample *event;
 	struct thread *threads;
 
 	threads = writing->threads = xcalloc(all, sizeof(*threads));
 	for (i = 0; i < profile->nr_events; i++) {
 		event = &profile->events[i];
-		threads[i].sample = event->sample;
-		threads[i].key = thread_key(profile->samples[event->sample].pid, event->tid);
+		threads[i].sample = event->stack;
+		threads[i].key = thread_key(profile->samples[event->stack].pid, event->tid);
 	}
 	for (i = 0; i < profile->nr_samples; i++) {
 		threads[profile->nr_events + i].sample = i;
@@ -115,7 +115,7 @@ static void collect_threads(struct writing *writing)
 static void subtract_events(struct writing *writing)
 {
 	const struct profile *profile = writing->profile;
-	const struct profile_event *event;
+	const struct logged_sample *event;
 	struct stack_counts *rest;
 	unsigned int i;
 
@@ -124,9 +124,9 @@ static void subtract_events(struct writing *writing)
 		rest[i] = profile->samples[i].counts;
 	for (i = 0; i < profile->nr_events; i++) {
 		event = &profile->events[i];
-		rest[event->sample].samples--;
-		rest[event->sample].weight -= event->weight;
-		rest[event->sample].estimate -= event->estimate;
+		rest[event->stack].samples--;
+		rest[event->stack].weight -= event->weight;
+		rest[event->stack].estimate -= event->estimate;
 	}
 }
 
@@ -162,25 +162,25 @@ static void write_sample(struct writing *writing, uint64_t time_ns, unsigned int
 	end_allocation(writing, event, index);
 }
 
-static void write_event(struct writing *writing, const struct profile_event *from)
+static void write_event(struct writing *writing, const struct logged_sample *from)
 {
-	uint32_t kind = writing->profile->samples[from->sample].kind;
+	uint32_t kind = writing->profile->samples[from->stack].kind;
 	FILE *out = writing->chunk.out;
 	size_t event;
 
 	if (kind != HAB_EVENT_TLAB && kind != HAB_EVENT_OUTSIDE) {
-		write_sample(writing, from->time_ns, from->sample, from->tid, from->weight,
+		write_sample(writing, from->time_ns, from->stack, from->tid, from->weight,
 			     from->estimate);
 		return;
 	}
 	event = begin_allocation(writing,
 				 kind == HAB_EVENT_TLAB ? JFR_IN_NEW_TLAB : JFR_OUTSIDE_TLAB,
-				 from->time_ns, from->sample, from->tid);
+				 from->time_ns, from->stack, from->tid);
 	jfr_number(out, from->object_bytes);
 	if (kind == HAB_EVENT_TLAB)
 		jfr_number(out, from->chunk_bytes);
 	jfr_number(out, from->estimate);
-	end_allocation(writing, event, from->sample);
+	end_allocation(writing, event, from->stack);
 }
 
 static void write_unlogged(struct writing *writing)

@@ -10,7 +10,7 @@
  * The end of a window is lost if the ring buffer was full, and a high rate may give a window too
  * many samples to keep. Then the window is finished without its end: the number of candidates is
  * estimated from the highest one seen, and the window is counted. Windows and slots are limited,
- * too: a recording may name a million windows, and the last slot of each.
+ * too: a file of records may name a million windows, and the last slot of each.
  */
 #include "daemon/samples/pending.h"
 

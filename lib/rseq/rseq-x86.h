@@ -50,7 +50,10 @@
 	"jne	%l[restart]\n\t"
 #endif
 
-/* Opens a section. Local labels: 1 start, 2 end, 3 descriptor, 4 abort. */
+/*
+ * Opens a section. Local labels: 1 start, 2 end, 3 descriptor, 4 abort. Its exits other than the
+ * commit are listed for debuggers, which cannot step through a section.
+ */
 #define HAB_RSEQ_BEGIN							\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
 	".balign 32\n"							\
@@ -60,6 +63,9 @@
 	".popsection\n\t"						\
 	".pushsection __rseq_cs_ptr_array, \"aw\"\n\t"			\
 	".quad	3b\n\t"							\
+	".popsection\n\t"						\
+	".pushsection __rseq_exit_point_array, \"aw\"\n\t"		\
+	".quad	1f, %l[restart]\n\t"					\
 	".popsection\n\t"						\
 	"leaq	3b(%%rip), %[next]\n\t"					\
 	"movq	%[next], %[rseq_cs]\n"					\
@@ -83,6 +89,9 @@
 	"andl	$0xfff, %%ecx\n\t"
 
 #define HAB_RSEQ_SUBTRACT						\
+	".pushsection __rseq_exit_point_array, \"aw\"\n\t"		\
+	".quad	1b, %l[empty]\n\t"					\
+	".popsection\n\t"						\
 	"movq	%[word], %%rax\n\t"					\
 	HAB_RSEQ_INJECT(2)						\
 	"movq	%%rax, %[next]\n\t"					\

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes a recording for `habd --replay`, always the same for the same options, and its sums on
- * standard error.
+ * Writes a file of records for `habd --replay`, always the same for the same options, and its sums
+ * on standard error.
  *
  *	make_records [OPTION]... FILE		"-": standard output
  *
@@ -410,7 +410,7 @@ static void write_samples(void)
 
 int main(int argc, char **argv)
 {
-	const struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+	const struct hab_records_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
 
 	parse(argc, argv);
 	output = strcmp(argv[optind], "-") ? fopen(argv[optind], "we") : stdout;

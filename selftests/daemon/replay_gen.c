@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes a recording for `habd --replay`: samples of its own functions, and malformed records.
+ * Writes records for `habd --replay`: samples of its own functions, and malformed records.
  *
  * replay_gen FILE EXPECTED
- *	writes the recording and the sums that habd must show, prints "written", and lives until its
+ *	writes the file and the sums that habd must show, prints "written", and lives until its
  *	standard input ends
  * replay_gen --many FILE EXPECTED
  *	the same with very many different stacks; ends at once
@@ -383,7 +383,7 @@ int main(int argc, char **argv)
 		.comm = "replay_gen",
 		.heap_name = "test",
 	};
-	struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+	struct hab_records_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
 	bool pacing = argc == 3 && !strcmp(argv[1], "--pace");
 	bool many = argc == 4 && !strcmp(argv[1], "--many");
 	const char *file;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The demo's program: a document server. Threads parse JSON documents with an unmodified jansson whose
- * allocator hooks allocate on a hab heap, and compute a digest of each document. A reset after each
+ * The demo's program: a document server. Threads parse JSON documents with an unmodified jansson
+ * whose hooks allocate on a hab heap, and compute a digest of each document. A reset after each
  * batch frees all objects.
  *
- * Each document is first parsed with malloc. Every later digest is compared with that one, so memory
- * that was handed out twice is noticed.
+ * Each document is first parsed with malloc. Every later digest is compared with that one, so
+ * memory that was handed out twice is noticed.
  *
  *	json_server [-t THREADS] [-b BATCHES] [-r REQUESTS] FILE...
  */

@@ -92,9 +92,9 @@ static void add_record(struct text *file, void *record, size_t size, bool replay
 	text_bytes(file, record, size);
 }
 
-static void add_recording_head(struct text *file)
+static void add_records_head(struct text *file)
 {
-	const struct hab_recording_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+	const struct hab_records_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
 
 	text_bytes(file, &head, sizeof(head));
 }
@@ -144,7 +144,7 @@ static void add_records(struct text *file, bool replayed)
 					    .event = { .window = 5, .candidates = 9, .quota = 4 } };
 
 	if (replayed)
-		add_recording_head(file);
+		add_records_head(file);
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
 	add_record(file, &sample, sample_size(&sample), replayed);
@@ -189,7 +189,7 @@ static void make_windows(const char *path)
 	struct text file = { 0 };
 	uint64_t i;
 
-	add_recording_head(&file);
+	add_records_head(&file);
 	for (i = 1; i <= 3000; i++) {
 		fill_sample(&sample, i);
 		sample.nr_frames = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Records, of the ring buffer and of recordings, through the tables to each format of a profile.
+ * Records, of the ring buffer and of files, through the tables to each format of a profile.
  *
- * The first byte: bit 0, a recording; else records one by one, each in memory of exactly its size,
- * so that reads behind its end are found; bits 1 and 2, the format that is written in the end.
+ * The first byte: bit 0, a file of records; else records one by one, each in memory of exactly its
+ * size, so that reads behind its end are found; bits 1 and 2, the format that is written in the end.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -97,7 +97,7 @@ static void feed_file(const struct input *input)
 	promise(feed);
 	while (!feed->ended && feed->ops->poll(feed, 0) >= 0)
 		;
-	ingest_flush_all(state.ingest); /* a recording that was refused was not flushed */
+	ingest_flush_all(state.ingest); /* a file that was refused was not flushed */
 	feed->ops->read(feed, &totals);
 	promise(totals.machine.sampled == ingest_counts(state.ingest)->samples - before);
 	free(totals.processes);

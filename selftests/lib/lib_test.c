@@ -306,7 +306,7 @@ TEST_F(heap, a_forked_child_has_only_its_own_thread_in_the_heap)
 		struct worker worker = { .heap = self->heap, .rounds = 1000 };
 		struct hab_heap_stats stats;
 
-		/* Its stack and thread-local storage are those of a thread that the child does not have. */
+		/* It gets the stack and the TLS of a thread that the child does not have. */
 		if (pthread_create(&thread, NULL, work, &worker) || pthread_join(thread, NULL))
 			_exit(1);
 		if (worker.bad || hab_heap_stats(self->heap, &stats))

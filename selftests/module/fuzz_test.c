@@ -4,10 +4,10 @@
  * harmed, nothing is left behind.
  *
  *	HAB_FUZZ_SEED=N         as printed: the same draws again (not the same timing)
- *	HAB_FUZZ_OPERATIONS=N   number of operations, default 1,000,000; fewer need not reach every errno
+ *	HAB_FUZZ_OPERATIONS=N   operations, default 1,000,000; fewer may not reach every errno
  *	HAB_FUZZ_SECONDS=N      run for so long instead
- *	HAB_FUZZ_BESIDE=1       others have heaps, too: their limits are not changed, and the number of
- *				heaps in the end is not checked
+ *	HAB_FUZZ_BESIDE=1       other heaps exist: limits stay as they are, and the final number of
+ *				heaps is not checked
  *
  * selftests/vm/run checks the kernel's log, and that the module unloads.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replaying traces: what replay.c and its allocators share.
+ * The run of a replay: options, traces, threads and results, shared by the program and its
+ * allocators.
  */
-#ifndef HAB_BENCH_REPLAY_H
-#define HAB_BENCH_REPLAY_H
+#ifndef HAB_BENCH_REPLAY_STATE_H
+#define HAB_BENCH_REPLAY_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -136,8 +137,6 @@ struct replay_allocator {
 	void (*result)(struct replay_result *result);
 };
 
-extern const struct replay_allocator replay_malloc, replay_bump, replay_hab;
-
 /**
  * struct replay - the run
  * @options: see there
@@ -158,19 +157,10 @@ struct replay {
 
 extern struct replay replay;
 
-/**
- * replay_parse_options - fill in replay.options and replay.allocator
- *
- * Ends the program if they make no sense.
- *
- * Return: index of the first trace in @argv.
- */
-int replay_parse_options(int argc, char **argv);
-
 /* Ends the program with a sentence on stderr. */
 void replay_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Adds up what all workers have allocated. */
 void replay_add_objects(struct replay_waste *waste);
 
-#endif /* HAB_BENCH_REPLAY_H */
+#endif /* HAB_BENCH_REPLAY_STATE_H */

@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The mechanisms of mechanisms_loops.c, and the report of mechanisms_report.c. */
-#ifndef HAB_BENCH_MECHANISMS_H
-#define HAB_BENCH_MECHANISMS_H
+/* The report of the mechanisms' costs. */
+#ifndef HAB_BENCH_MECHANISMS_REPORT_H
+#define HAB_BENCH_MECHANISMS_REPORT_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#define BENCH_ROUNDS	 11 /* at most */
-#define BENCH_MECHANISMS 10
-
-struct hab_heap;
-
-/**
- * struct bench_mechanism - a way to take memory
- * @name: in the results
- * @loop: takes memory @n times
- * @heap: the heap in use; NULL: none
- */
-struct bench_mechanism {
-	const char *name;
-	void (*loop)(uint64_t n);
-	struct hab_heap **heap;
-};
-
-extern const struct bench_mechanism bench_mechanisms[BENCH_MECHANISMS];
-
-/* Creates the heaps of hab's mechanisms with arenas of @arena bytes; ends the program on errors. */
-void bench_create_heaps(size_t arena);
+#define BENCH_ROUNDS 11 /* at most */
 
 /**
  * struct bench_cell - one mechanism with one number of threads
@@ -65,4 +44,4 @@ struct bench_table {
  */
 void bench_report(struct bench_table *table, int rounds, FILE *csv);
 
-#endif /* HAB_BENCH_MECHANISMS_H */
+#endif /* HAB_BENCH_MECHANISMS_REPORT_H */
