@@ -41,7 +41,7 @@ HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	http request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
-	client filter_options output_files report report_table interval profile_read
+	client filter_options output_files report interval profile_read
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
 HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)

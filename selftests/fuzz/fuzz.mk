@@ -44,7 +44,7 @@ $(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 FUZZ_TABLES := ingest pending stacks binaries build_id processes symbols symbol_reader symbol_file demangle replay_feed totals \
 	collect formats profile_pprof profile_jfr jfr \
 	$(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
-FUZZ_RECORDING := profile_read report report_table interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+FUZZ_RECORDING := profile_read report interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_ELF := build_id symbol_file demangle util
 FUZZ_HTTP := $(FUZZ_TABLES) state missed request response access http_profile http_record http_json http_metrics sites
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
