@@ -5,18 +5,18 @@
 
 #include "core/throttle/throttle.h"
 
+#define HAB_RATE_PERIODS 4
+
 /* The periods of a rate: the letter after the slash. */
 static const struct {
 	char letter;
 	u32 ms;
-} hab_rate_periods[] = {
+} hab_rate_periods[HAB_RATE_PERIODS] = {
 	{ 's', HAB_SECOND_MS },
 	{ 'm', HAB_MINUTE_MS },
 	{ 'h', HAB_HOUR_MS },
 	{ 'd', HAB_DAY_MS },
 };
-
-#define HAB_RATE_PERIODS (sizeof(hab_rate_periods) / sizeof(hab_rate_periods[0]))
 
 /* True if @text is at its end; one newline may come first, as `echo` writes it. */
 static inline bool hab_rate_is_end(const char *text)
