@@ -23,7 +23,6 @@
 #define STACK_SIZE(n)  (offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
 
 struct ingest {
-	struct binaries *binaries;
 	struct processes *processes;
 	struct pending *pending;
 	struct ingest_counts counts;
@@ -33,12 +32,10 @@ struct ingest {
 	struct sample *queue[WAITING_MAX];
 };
 
-struct ingest *ingest_new(struct binaries *binaries, struct processes *processes,
-			  struct stack_table *stacks)
+struct ingest *ingest_new(struct processes *processes, struct stack_table *stacks)
 {
 	struct ingest *ingest = xcalloc(1, sizeof(*ingest));
 
-	ingest->binaries = binaries;
 	ingest->processes = processes;
 	ingest->pending = pending_new(stacks);
 	return ingest;
@@ -122,10 +119,9 @@ static void set_kernel_stack(struct ingest *ingest, struct sample *sample,
 		frame = &record->frames[i];
 		offset = frame->offset - (i && frame->offset ? 1 : 0);
 		if (frame->status == HAB_FRAME_FILE) {
-			processes_want_id(ingest->processes, process, frame->build_id,
-					  sample->taken_ns);
 			key->frames[key->nr_frames++] =
-				FRAME(binaries_find_id(ingest->binaries, frame->build_id), offset);
+				processes_file_frame(ingest->processes, process, frame->build_id,
+						     offset, sample->taken_ns);
 		} else if (frame->offset) {
 			key->frames[key->nr_frames++] = processes_frame(ingest->processes, process,
 									offset, sample->taken_ns);

@@ -22,8 +22,7 @@ struct ingest_counts {
 struct ingest;
 
 /* The caller of all these holds the daemon's lock. */
-struct ingest *ingest_new(struct binaries *binaries, struct processes *processes,
-			  struct stack_table *stacks);
+struct ingest *ingest_new(struct processes *processes, struct stack_table *stacks);
 void ingest_free(struct ingest *ingest);
 /* True if the record is a sample that counts: well-formed, and replaces no other one. */
 bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_t now_ns);

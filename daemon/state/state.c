@@ -29,7 +29,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->binaries = binaries_new();
 	state->processes = processes_new(state->binaries);
 	state->stacks = stacks_new(stacks);
-	state->ingest = ingest_new(state->binaries, state->processes, state->stacks);
+	state->ingest = ingest_new(state->processes, state->stacks);
 	state->symbols = symbols_new(debuginfod_seconds);
 	state->totals = totals_new();
 	state->start_ns = clock_realtime_ns();

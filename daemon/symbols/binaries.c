@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The binaries that stacks run through, by build id.
+ * The binaries that stacks run through.
  *
  * The hard case is a profile of a program that has ended. So its file is opened at first sight and
  * stays open: symbols can be read from it even after both the process and the file's name are gone.
- * Files without a build id are distinguished by device, inode and time of change.
+ *
+ * Files of root with one build id are one binary. Other files are distinguished by device, inode
+ * and time of change.
  */
 #include "daemon/symbols/binaries.h"
 
@@ -15,12 +17,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/symbols/build_id.h"
+#include "daemon/shared/hash.h"
 #include "daemon/shared/util.h"
+#include "daemon/symbols/build_id.h"
+
+#define NO_OWNER ((uid_t)-1) /* of binaries without a file */
+
+struct owner {
+	uid_t uid;
+	unsigned int count; /* of its binaries */
+	UT_hash_handle hh;
+};
 
 struct binaries {
 	struct binary *table[BINARIES_MAX];
 	unsigned int count;
+	struct owner *owners;
 	uint64_t refused;
 };
 
@@ -34,6 +46,7 @@ struct binaries *binaries_new(void)
 
 void binaries_free(struct binaries *binaries)
 {
+	struct owner *owner, *next;
 	unsigned int i;
 
 	if (!binaries)
@@ -43,6 +56,10 @@ void binaries_free(struct binaries *binaries)
 			close(binaries->table[i]->fd);
 		free(binaries->table[i]->path);
 		free(binaries->table[i]);
+	}
+	HASH_ITER(hh, binaries->owners, owner, next) {
+		HASH_DELETE(hh, binaries->owners, owner);
+		free(owner);
 	}
 	free(binaries);
 }
@@ -58,11 +75,25 @@ static void set_path(struct binary *binary, const char *path)
 	binary->name = slash && slash[1] ? slash + 1 : binary->path;
 }
 
-static struct binary *add(struct binaries *binaries, const char *path)
+static struct owner *find_owner(struct binaries *binaries, uid_t uid)
 {
+	struct owner *owner;
+
+	HASH_FIND(hh, binaries->owners, &uid, sizeof(uid), owner);
+	if (owner)
+		return owner;
+	owner = xcalloc(1, sizeof(*owner));
+	owner->uid = uid;
+	HASH_ADD(hh, binaries->owners, uid, sizeof(owner->uid), owner);
+	return owner;
+}
+
+static struct binary *add(struct binaries *binaries, const char *path, uid_t uid)
+{
+	struct owner *owner = find_owner(binaries, uid);
 	struct binary *binary;
 
-	if (binaries->count == BINARIES_MAX) {
+	if (binaries->count == BINARIES_MAX || (uid && owner->count == BINARIES_OF_USER)) {
 		binaries->refused++;
 		return NULL;
 	}
@@ -70,6 +101,7 @@ static struct binary *add(struct binaries *binaries, const char *path)
 	binary->fd = -1;
 	set_path(binary, path);
 	binaries->table[binaries->count++] = binary;
+	owner->count++;
 	return binary;
 }
 
@@ -80,7 +112,7 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name)
 	for (i = 0; i < binaries->count; i++)
 		if (binaries->table[i]->fd < 0 && !strcmp(binaries->table[i]->path, name))
 			return i;
-	return add(binaries, name) ? i : BINARY_UNKNOWN;
+	return add(binaries, name, NO_OWNER) ? i : BINARY_UNKNOWN;
 }
 
 static bool same_file(const struct binary *binary, const struct stat *status)
@@ -91,13 +123,16 @@ static bool same_file(const struct binary *binary, const struct stat *status)
 	       binary->changed.tv_nsec == status->st_mtim.tv_nsec;
 }
 
-/* BINARIES_MAX if there is none. Short ids are padded with zeros, as by the kernel. */
+/*
+ * The file of root with that build id, or the binary that waits for it; BINARIES_MAX if there is
+ * none. Short ids are padded with zeros, as by the kernel.
+ */
 static unsigned int find_id(struct binaries *binaries, const uint8_t *build_id)
 {
 	unsigned int i;
 
 	for (i = 0; i < binaries->count; i++)
-		if (binaries->table[i]->build_id_length &&
+		if (binaries->table[i]->build_id_length && binaries->table[i]->trusted &&
 		    !memcmp(binaries->table[i]->build_id, build_id, HAB_BUILD_ID_LEN))
 			return i;
 	return BINARIES_MAX;
@@ -109,6 +144,7 @@ unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *pa
 	unsigned int i, length, number = BINARIES_MAX;
 	struct binary *binary;
 	struct stat status;
+	bool trusted;
 
 	if (fstat(fd, &status)) {
 		close(fd);
@@ -121,7 +157,8 @@ unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *pa
 		}
 	}
 	length = build_id_read(fd, build_id);
-	if (length)
+	trusted = !status.st_uid && !(status.st_mode & (S_IWGRP | S_IWOTH));
+	if (length && trusted)
 		number = find_id(binaries, build_id);
 	if (number != BINARIES_MAX && binaries->table[number]->fd >= 0) {
 		close(fd);
@@ -129,7 +166,7 @@ unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *pa
 	}
 	if (number == BINARIES_MAX) {
 		number = binaries->count;
-		if (!add(binaries, path)) {
+		if (!add(binaries, path, status.st_uid)) {
 			close(fd);
 			return BINARY_UNKNOWN;
 		}
@@ -138,18 +175,12 @@ unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *pa
 	set_path(binary, path);
 	memcpy(binary->build_id, build_id, sizeof(build_id));
 	binary->build_id_length = length;
+	binary->trusted = trusted;
 	binary->device = status.st_dev;
 	binary->inode = status.st_ino;
 	binary->changed = status.st_mtim;
 	binary->fd = fd;
 	return number;
-}
-
-bool binaries_has_id(struct binaries *binaries, const uint8_t *build_id)
-{
-	unsigned int number = find_id(binaries, build_id);
-
-	return number != BINARIES_MAX && binaries->table[number]->fd >= 0;
 }
 
 /* The symbols of a file that was not seen mapped may still be installed. */
@@ -175,11 +206,12 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 		return number;
 	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0], build_id[1],
 		 build_id[2], build_id[3]);
-	binary = add(binaries, name);
+	binary = add(binaries, name, NO_OWNER);
 	if (!binary)
 		return BINARY_UNKNOWN;
 	memcpy(binary->build_id, build_id, HAB_BUILD_ID_LEN);
 	binary->build_id_length = HAB_BUILD_ID_LEN;
+	binary->trusted = true;
 	binary->fd = open_debug_file(build_id);
 	return binaries->count - 1;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The binaries that stacks run through, by build id. */
+/*
+ * The binaries that stacks run through. Any user can write any build id into a file. So a build id
+ * stands for a file only among files of root; each other file is a binary of its own.
+ */
 #ifndef HABD_BINARIES_H
 #define HABD_BINARIES_H
 
@@ -22,6 +25,7 @@
 #define FRAME_OFFSET(frame) ((frame)&FRAME_OFFSET_MASK)
 
 #define BINARIES_MAX	    4096
+#define BINARIES_OF_USER    512 /* at most, of each user but root */
 #define BINARY_UNKNOWN	    0
 
 struct binary {
@@ -33,6 +37,7 @@ struct binary {
 	struct timespec changed;
 	char *path;
 	const char *name; /* last part of path */
+	bool trusted;	  /* only root can have written it */
 	bool executable;  /* the main program of a process */
 };
 
@@ -42,16 +47,15 @@ void binaries_free(struct binaries *binaries);
 
 /*
  * The binary of an open file; @fd is taken over. @path is the file's name as the process sees it.
- * BINARY_UNKNOWN if the table is full.
+ * BINARY_UNKNOWN if the table is full, or has too many files of the file's owner.
  */
 unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *path);
 /* A binary without a file: "[vdso]" and the like. */
 unsigned int binaries_add_name(struct binaries *binaries, const char *name);
-/* By the build id that the kernel gave; added if it was not seen yet. */
+/* The file of root with that build id; if none was seen yet, a binary without a file is added. */
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id);
-bool binaries_has_id(struct binaries *binaries, const uint8_t *build_id);
 unsigned int binaries_count(const struct binaries *binaries);
-/* How often the table was full. */
+/* How often there was no room for a binary. */
 uint64_t binaries_refused(const struct binaries *binaries);
 /* Stays valid until binaries_free(). */
 struct binary *binaries_get(struct binaries *binaries, unsigned int number);

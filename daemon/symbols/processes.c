@@ -122,8 +122,9 @@ static int open_regular(const char *path, uint64_t inode)
 	if (path_fd < 0)
 		return -1;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+	/* Not blocking: the owner of the file may hold a lease on it. */
 	if (!fstat(path_fd, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
-		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	close(path_fd);
 	return fd;
 }
@@ -151,6 +152,9 @@ static unsigned int line_binary(struct processes *processes, uint32_t pid,
 {
 	int fd;
 
+	/* Any process can give names to its anonymous memory: "[anon:...]". */
+	if (!strncmp(line->path, "[anon", 5))
+		return binaries_add_name(processes->binaries, "[anon]");
 	if (line->path[0] == '[')
 		return binaries_add_name(processes->binaries, line->path);
 	/* Code that a compiler made at run time: no file has its names. */
@@ -304,13 +308,34 @@ uint64_t processes_frame(struct processes *processes, struct process *process, u
 	return FRAME(mapping->binary, address - mapping->start + mapping->offset);
 }
 
-void processes_want_id(struct processes *processes, struct process *process,
-		       const uint8_t *build_id, uint64_t now_ns)
+static unsigned int find_mapped(const struct processes *processes, const struct process *process,
+				const uint8_t *build_id)
 {
-	if (binaries_has_id(processes->binaries, build_id) || !may_reread(process, now_ns))
-		return;
-	process_read(processes, process, now_ns);
-	set_pause(process, binaries_has_id(processes->binaries, build_id));
+	const struct binary *binary;
+	unsigned int i;
+
+	for (i = 0; i < process->nr_mappings; i++) {
+		binary = binaries_get(processes->binaries, process->mappings[i].binary);
+		if (binary->build_id_length &&
+		    !memcmp(binary->build_id, build_id, sizeof(binary->build_id)))
+			return process->mappings[i].binary;
+	}
+	return BINARY_UNKNOWN;
+}
+
+uint64_t processes_file_frame(struct processes *processes, struct process *process,
+			      const uint8_t *build_id, uint64_t offset, uint64_t now_ns)
+{
+	unsigned int binary = find_mapped(processes, process, build_id);
+
+	if (binary == BINARY_UNKNOWN && may_reread(process, now_ns)) {
+		process_read(processes, process, now_ns);
+		binary = find_mapped(processes, process, build_id);
+		set_pause(process, binary != BINARY_UNKNOWN);
+	}
+	if (binary == BINARY_UNKNOWN)
+		binary = binaries_find_id(processes->binaries, build_id);
+	return FRAME(binary, offset);
 }
 
 void processes_tidy(struct processes *processes, uint64_t now_ns)

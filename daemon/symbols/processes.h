@@ -27,9 +27,12 @@ struct process *processes_see(struct processes *processes, uint32_t pid, bool fr
 /* The FRAME() of an address; reads the maps again if no mapping covers it. Never fails. */
 uint64_t processes_frame(struct processes *processes, struct process *process, uint64_t address,
 			 uint64_t now_ns);
-/* Reads the maps again if this build id is unknown, so that its file is opened in time. */
-void processes_want_id(struct processes *processes, struct process *process,
-		       const uint8_t *build_id, uint64_t now_ns);
+/*
+ * The FRAME() of an offset in the file with that build id: in one that the process has mapped, else
+ * in one of root. Reads the maps again if no mapping has the build id. Never fails.
+ */
+uint64_t processes_file_frame(struct processes *processes, struct process *process,
+			      const uint8_t *build_id, uint64_t offset, uint64_t now_ns);
 /* Drops the processes that have not been seen for a while. */
 void processes_tidy(struct processes *processes, uint64_t now_ns);
 

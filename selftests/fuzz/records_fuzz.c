@@ -52,7 +52,7 @@ static void begin(void)
 	state.binaries = binaries_new();
 	state.processes = processes_new(state.binaries);
 	state.stacks = stacks_new(STACKS);
-	state.ingest = ingest_new(state.binaries, state.processes, state.stacks);
+	state.ingest = ingest_new(state.processes, state.stacks);
 }
 
 /* Records with two bytes of length before each, in memory of exactly that size. */
