@@ -113,12 +113,29 @@ static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, c
 	return MHD_NO;
 }
 
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* True if a page of another site makes the browser of a user send the request. */
+static bool is_of_another_site(struct MHD_Connection *connection)
+{
+	const char *site = header(connection, "Sec-Fetch-Site");
+	const char *origin = header(connection, "Origin"), *host = header(connection, "Host");
+
+	if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+		return true;
+	return origin &&
+	       (!host || strncmp(origin, "http://", 7) != 0 || strcmp(origin + 7, host) != 0);
+}
+
 /* True if the client may use TCP; else a reply says why. */
 static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 {
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+	const char *host = header(connection, "Host");
 	uid_t user;
 
 	if (!info || !access_tcp_user(info->connect_fd, &user))
@@ -135,6 +152,9 @@ static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 			    "This server answers only as localhost, 127.0.0.1 or [::1], not as "
 			    "%s.",
 			    host);
+	else if (is_of_another_site(connection))
+		reply_error(reply, 403,
+			    "This server does not answer pages of other sites: type the address.");
 	return reply->status == 200;
 }
 
