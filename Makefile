@@ -7,8 +7,8 @@
 #   make module   hab.ko for the running kernel, or KDIR=path/to/headers
 #   make demo     all parts together, in a VM
 #   make check    tests on this host only, two minutes
-#   make test     all tests, also in VMs; make test-all: on each kernel (about an hour)
-#   make test-debug   under kernels with KASAN, lockdep, kmemleak, and KCSAN (hours)
+#   make test     all tests, also in VMs; make test-all: on each kernel (over an hour)
+#   make test-debug   under kernels with KASAN, lockdep, kmemleak, and KCSAN (over an hour)
 #   make fuzz     readers of outside input, by libFuzzer (ten minutes)
 #   make lint     style and static checks
 #   make bench    the paper's experiments and comparisons; QUICK=1: without the VM

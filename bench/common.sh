@@ -3,7 +3,7 @@
 # Shared by the scripts of bench/, which run in the top folder.
 
 build=${BUILD:-build}
-# shellcheck disable=SC2034 # used by those who source this
+# shellcheck disable=SC2034 # used by scripts that source this
 results=${BENCH_RESULTS:-$build/results} programs=$build/bench
 
 say() { printf 'bench: %s\n' "$*" >&2; }

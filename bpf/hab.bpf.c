@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Follows the module's tracepoints, for the whole machine: counts each event, asks the module's
- * throttler which to keep, and sends those with a stack to habd.
+ * Follows the module's tracepoints, for the whole machine: counts each event, calls the module's
+ * throttler, which selects the ones to keep, and sends those with a stack to habd.
  *
  * Each event is counted once as sampled, throttled or lost. Hits that the kernel drops before this
  * program runs (recursion_misses) are added to the losses by habd.
@@ -238,7 +238,7 @@ int BPF_PROG(on_heap, struct hab_event *event)
 	heap->heap_id = event->heap_id;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);
-	/* habd reads the process's maps, while the process lives. */
+	/* habd reads the process's maps while the process runs. */
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

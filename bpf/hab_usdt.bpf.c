@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Follows the static probes of libhab (lib/usdt.h) where there is no module: the events of heaps
+ * Follows the static probes of libhab (lib/telemetry/usdt.h) without the module: events of heaps
  * of the process backend.
  *
  * The throttler's choice is that of the module (core/throttle/window.h), with one window for all
@@ -102,7 +102,7 @@ static __always_inline void send_heap(struct hab_machine_totals *machine, const 
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	heap->heap_name[0] = 0;
 	bpf_probe_read_user_str(heap->heap_name, sizeof(heap->heap_name), name);
-	/* habd reads the process's maps, while the process lives. */
+	/* habd reads the process's maps while the process runs. */
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 }
 

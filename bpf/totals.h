@@ -45,7 +45,7 @@ struct {
 	__type(value, struct task_state);
 } tasks SEC(".maps");
 
-/* habd looks several times a second by itself; more bytes than this must not wait for that. */
+/* habd polls several times a second. If more bytes than this wait, it is woken at once. */
 #define WAKE_BYTES (512 << 10)
 
 /* Flags of a record that can wait: waking habd for each costs more than the record. */

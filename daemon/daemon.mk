@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # habd and habctl. Included by the top Makefile, run from the top folder. Uses CC,
-# CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/*.skel.h of whoever
-# includes it.
+# CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/*.skel.h in bpf/bpf.mk.
 #
 # Target: daemon (both programs). Variables: HABD_OBJECTS, HABCTL_OBJECTS, DAEMON_INCLUDES.
 #

@@ -163,7 +163,7 @@ static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 	err = write_struct(arg, &refill, sizeof(refill), usize);
 	if (!err)
 		return 0;
-	/* The caller does not know the chunk, so it cannot return it. */
+	/* The caller did not get the address of the chunk, so it cannot return it. */
 	give.offset = refill.chunk_offset;
 	give.bytes = refill.chunk_bytes;
 	hab_dev_heap_return(heap, &give);

@@ -14,8 +14,8 @@
  * section commits only on a CPU of its domain, and a refill fills buffers of the CPU it runs on. A
  * process that writes into words at other times harms only its own heap.
  *
- * A heap that joins the list after a CPU went offline misses nothing: its words are empty until its
- * user has it.
+ * A heap that joins the list after a CPU went offline needs no retirement: its words are empty
+ * until its creator can use it.
  */
 #include <linux/cpuhotplug.h>
 

@@ -6,8 +6,8 @@
  * costs an ioctl. So a tracepoint's first listener sets a bit in every heap's mapped control area,
  * the last one clears it, and the library reads it on its slow paths.
  *
- * A program may report events that never happened. A report counts for its own process only: the
- * throttler divides its quota among processes, so it cannot take that of others.
+ * A program may report events that never happened. They count for its own process only: the
+ * throttler divides the quota among processes.
  */
 #include <linux/preempt.h>
 #include <linux/smp.h>

@@ -179,7 +179,7 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	/* All parts of an event have one sample id, for one stack. */
 	if (!event->sample_id)
 		event->sample_id = atomic64_inc_return(&last_sample_id);
-	/* An earlier part may have a window although the throttler is off since. */
+	/* An earlier part may have set the window before the throttler was switched off. */
 	event->window = kept.number ? window_id(kind, kept.share, kept.number) : 0;
 	event->candidate = kept.place.candidate;
 	event->slot = kept.place.slot;

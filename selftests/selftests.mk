@@ -16,7 +16,7 @@ STRESS_CFLAGS := -include selftests/lib/inject.h
 TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test stress_test stress_blind abi_test abi_memory_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
-	throttle_vm_test events_test hold_heap \
+	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test pending_test lib_test_asan \
@@ -25,7 +25,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records make_inputs map_file churn symbols_victim)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records make_inputs map_file churn symbols_target)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -38,26 +38,26 @@ TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
 
-$(BUILD)/tests/hierarchy_test: selftests/host/hierarchy_test.c core/hierarchy/hierarchy.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/hierarchy_test: selftests/core/hierarchy_test.c core/hierarchy/hierarchy.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selftests/host/%.c selftests/host/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selftests/core/%.c selftests/core/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
 # A hundred million events: without sanitizers.
-$(BUILD)/tests/bias_test: selftests/host/bias_test.c selftests/host/reader.h $(THROTTLE_SOURCES) daemon/habctl/interval.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/bias_test: selftests/core/bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/habctl/interval.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/threads_test: selftests/host/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/threads_test: selftests/core/threads_test.c $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -fsanitize=thread -o $@ $(filter %.c,$^)
 
 # core/ with an os.h of their own, in which threads change at each shared access.
-EXPLORED_CFLAGS := -include selftests/host/os_explored.h -O2
-EXPLORED := selftests/host/explore.c selftests/host/explore.h selftests/host/os_explored.h
-$(BUILD)/tests/explore_throttle_test: selftests/host/explore_throttle_test.c $(EXPLORED) $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+EXPLORED_CFLAGS := -include selftests/core/os_explored.h -O2
+EXPLORED := selftests/core/explore.c selftests/core/explore.h selftests/core/os_explored.h
+$(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(EXPLORED) $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/explore_refill_test: selftests/host/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
 STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c) daemon/shared/util.c
@@ -116,14 +116,14 @@ $(addprefix $(BUILD)/tests/,hostile_test hostile_limits_test churn_unload_test):
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_ioctl.c fuzz_memory.c \
-	fuzz_outside.c fuzz_process.c fuzz_table.c fuzz_victim.c)
+	fuzz_outside.c fuzz_process.c fuzz_table.c fuzz_regular.c)
 $(BUILD)/tests/fuzz_test: $(FUZZ_SOURCES) selftests/module/fuzz.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(FUZZ_SOURCES) $(BUILD)/libhab.a
 
 $(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c selftests/telemetry/telemetry.h $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf -lm
 
-$(BUILD)/tests/hold_heap: selftests/module/hold_heap.c $(BUILD)/libhab.a | $(BUILD)/tests
+$(BUILD)/tests/keep_heap_open: selftests/module/keep_heap_open.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 # As programs have it: by the dynamic linker, and within.
@@ -139,7 +139,7 @@ $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(B
 $(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/symbols_victim: selftests/daemon/symbols_victim.cc | $(BUILD)/tests
+$(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<
 
 $(BUILD)/tests/map_file: selftests/daemon/map_file.c | $(BUILD)/tests

@@ -344,7 +344,7 @@ enum hab_event_kind {
  * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size
  * @object_bytes: requested size of the object; 0 for a refill
  * @allocated_bytes: allocated by the thread from this heap so far; 0 for a refill
- * @restarts: of a refill, as in struct hab_ioc_refill; the program's own claim
+ * @restarts: of a refill, as in struct hab_ioc_refill; not checked
  * @waste_bytes: of a refill, likewise, plus free extents that became waste by it
  * @sample_id: set by hab_throttle_event() if it keeps the event
  * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0: the

@@ -22,7 +22,7 @@ static double median(const struct bench_table *table, const char *name, int thre
 
 static void print_bar(const char *what, double ratio, double bar)
 {
-	printf("%-48s %8.3f   bar <= %.3f   %s\n", what, ratio, bar,
+	printf("%-48s %8.3f   goal <= %.3f   %s\n", what, ratio, bar,
 	       ratio <= bar ? "met" : "missed");
 }
 
@@ -42,11 +42,11 @@ static void print_bars(const struct bench_table *table, int rounds)
 		  1.1);
 	printf("%-48s %8.3f   1 is linear scaling\n", "clab_take, 2 threads / 1 thread",
 	       median(table, "clab_take", 2, rounds) / clab);
-	printf("%-48s %8.3f   what the guard costs a bare cmpxchg\n",
+	printf("%-48s %8.3f   the cost of the CPU check, over cmpxchg alone\n",
 	       "rseq_cmpxchg / rseqcpu_cmpxchg, 1 thread",
 	       median(table, "rseq_cmpxchg", 1, rounds) /
 		       median(table, "rseqcpu_cmpxchg", 1, rounds));
-	printf("%-48s %8.3f   the least a CLAB take could cost\n",
+	printf("%-48s %8.3f   lower bound of a CLAB take\n",
 	       "rseq_store / getcpu_cmpxchg, 1 thread",
 	       median(table, "rseq_store", 1, rounds) / median(table, "getcpu_cmpxchg", 1, rounds));
 }

@@ -40,7 +40,7 @@ struct bench_table {
  * bench_report - print the results
  * @table: the measurements; the rounds are sorted
  * @rounds: number of rounds
- * @csv: for the CSV; the table and the ratios that have a bar go to stdout
+ * @csv: for the CSV; the table and the ratios that have a goal go to stdout
  */
 void bench_report(struct bench_table *table, int rounds, FILE *csv);
 

@@ -8,7 +8,7 @@
  * programs do in between; with options.fill it writes all. The address goes into a table, as a
  * program would keep it.
  *
- * With options.turn a thread yields its CPU after so many events. With many more threads than CPUs,
+ * With options.yield a thread yields after so many events. With many more threads than CPUs,
  * a heap may be used up before each thread had a time slice; if they yield, all threads allocate
  * between two collections, as if each had a CPU.
  */
@@ -80,10 +80,10 @@ REPLAY_INLINE void replay_run(struct replay_worker *worker, bool clean_up, repla
 {
 	unsigned int n = replay.nr_traces, stride = 1 + worker->index / n % n;
 	unsigned int next = worker->index % n;
-	size_t turn = replay.options.turn ? replay.options.turn : SIZE_MAX;
+	size_t yield = replay.options.yield ? replay.options.yield : SIZE_MAX;
 	bool fill = replay.options.fill;
 	const struct trace *trace;
-	size_t i, nr, left = turn;
+	size_t i, nr, left = yield;
 	int attention;
 
 	for (;;) {
@@ -100,7 +100,7 @@ REPLAY_INLINE void replay_run(struct replay_worker *worker, bool clean_up, repla
 			replay_step(worker, &trace->steps[i], fill, allocate, release);
 			if (__builtin_expect(!--left, 0)) {
 				sched_yield();
-				left = turn;
+				left = yield;
 			}
 		}
 		worker->live_bytes = 0;

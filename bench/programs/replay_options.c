@@ -46,7 +46,7 @@ static const char usage[] =
 	"  --fill                        write all bytes of each object, not only the first\n"
 	"  --sample BYTES                hab's sampler runs, with a handler that counts\n"
 	"  --touch                       touch the whole heap of hab before the threads start\n"
-	"  --turn N                      threads yield their CPU after N events\n"
+	"  --yield N                     threads yield their CPU after N events\n"
 	"  --tolerant, --tolerant-rseq   the paper's own allocation; with a restartable sequence\n";
 
 enum kind { FLAG, TEXT, NUMBER, SECONDS, SIZE, ALLOCATOR, TOLERANT };
@@ -70,7 +70,7 @@ static const struct {
 	{ "fill", FLAG, &replay.options.fill },
 	{ "sample", SIZE, &replay.options.sample },
 	{ "touch", FLAG, &replay.options.touch },
-	{ "turn", SIZE, &replay.options.turn },
+	{ "yield", SIZE, &replay.options.yield },
 	{ "tolerant", TOLERANT, NULL },
 	{ "tolerant-rseq", TOLERANT, NULL },
 };

@@ -38,7 +38,7 @@ enum replay_tolerant {
  * @fill: write all bytes of each object
  * @sample: mean sampling interval of hab, with a handler that counts; negative: no samples
  * @touch: touch hab's whole heap before the threads start
- * @turn: events after which a thread yields its CPU; 0: never
+ * @yield: events after which a thread yields its CPU; 0: never
  * @tolerant: a heap of tolerant.h instead
  */
 struct replay_options {
@@ -55,7 +55,7 @@ struct replay_options {
 	bool fill;
 	int64_t sample;
 	bool touch;
-	size_t turn;
+	size_t yield;
 	enum replay_tolerant tolerant;
 };
 

@@ -22,7 +22,7 @@ void safepoint_init(int threads, void (*work)(void))
 	work_at_meeting = work;
 }
 
-static void hold_meeting_locked(void)
+static void run_work_locked(void)
 {
 	work_at_meeting();
 	waiting = 0;
@@ -38,9 +38,9 @@ void safepoint_meet(void)
 	pthread_mutex_lock(&lock);
 	meeting = meetings;
 	if (++waiting == expected)
-		hold_meeting_locked();
+		run_work_locked();
 	pthread_mutex_unlock(&lock);
-	/* Pairs with the release in hold_meeting_locked(). */
+	/* Pairs with the release in run_work_locked(). */
 	while (__atomic_load_n(&meetings, __ATOMIC_ACQUIRE) == meeting)
 		syscall(SYS_futex, &meetings, FUTEX_WAIT_PRIVATE, meeting, NULL, NULL, 0);
 }
@@ -49,6 +49,6 @@ void safepoint_leave(void)
 {
 	pthread_mutex_lock(&lock);
 	if (--expected && waiting == expected)
-		hold_meeting_locked();
+		run_work_locked();
 	pthread_mutex_unlock(&lock);
 }

@@ -4,23 +4,23 @@
  *
  * A block doubles if the one before lasted for less than 256 times what its refill took, on this
  * machine at this moment, waiting included: so the time in refills stays below one percent. It
- * halves if the one before lasted for 16 times that. Larger blocks would save no more time and
- * would be unused longer.
+ * halves if the one before lasted for more than 16 times that. Larger blocks would save no more
+ * time and would be unused longer.
  */
 #ifndef HAB_CORE_GROWTH_H
 #define HAB_CORE_GROWTH_H
 
 #include "core/arithmetic.h"
 
-#define HAB_GROWTH_ENOUGH 256u /* times the refill */
-#define HAB_GROWTH_PAUSE  16u  /* times that */
+#define HAB_GROWTH_ENOUGH 256u /* a block should last this many times as long as its refill took */
+#define HAB_GROWTH_PAUSE  16u  /* and is too large if it lasts this many times longer still */
 
-/* While all of the arena is free a block may be so many times its nominal size, */
+/* The largest block, in nominal sizes, while all of the arena is free. */
 #define HAB_GROWTH_GUIDED 4u
-/* but at most one of so many parts of what is free. */
+/* A block above its nominal size is at most the free memory divided by this. */
 #define HAB_GROWTH_PARTS 16u
 
-/* The size after @size, whose block @lasted so long and whose refill @took so long. */
+/* The size of the next block: the last one had @size, @lasted ns, and its refill @took ns. */
 static inline u64 hab_growth_next(u64 size, u64 lasted, u64 took)
 {
 	u64 enough = took * HAB_GROWTH_ENOUGH;

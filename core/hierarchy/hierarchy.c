@@ -336,7 +336,7 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 	u64 old_left = 0;
 	int l;
 
-	/* First, while the index is valid. */
+	/* First: adding or removing another extent would change the index. */
 	if (plan->extent)
 		hab_free_extents_take(&h->free_extents, plan->extent - 1, plan->granted);
 	/* Before the books change: the old word is compared with the old grant. */

@@ -175,7 +175,7 @@ bool hab_hierarchy_growing(const struct hab_hierarchy *h);
  * @domains: the CPU's domain at each level, each below @nr_domains; NULL: straight from the heap,
  *	which belongs to no domain
  * @least: smallest chunk that serves, at least 1
- * @want: chunk asked for, at least @least
+ * @want: requested size of the chunk, at least @least
  * @entered: when the refill began, before it waited for the lock, in nanoseconds; any value unless
  *	hab_hierarchy_growing()
  * @plan: the result
@@ -228,7 +228,7 @@ void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain);
 void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word);
 
 /**
- * hab_hierarchy_reset - forget every grant and empty every word
+ * hab_hierarchy_reset - drop every grant and empty every word
  * @h: the books
  *
  * The caller of the heap's reset has stopped all threads. One that still takes a chunk may get

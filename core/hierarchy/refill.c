@@ -91,7 +91,7 @@ static bool empty_words(struct hab_hierarchy *h, u64 *emptied)
 	return found;
 }
 
-/* A section that had read the old word and stores now stores the right next value. */
+/* If a section read the old word before it was emptied, its commit after this is still right. */
 static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
 {
 	u32 domain;
@@ -101,15 +101,15 @@ static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
 }
 
 /*
- * No refill runs meanwhile. So a word that is not empty again was stored by a section that had read
- * it before, and has what is left of the same block.
+ * No refill runs meanwhile. So if a word is not empty afterwards, a section that had read it before
+ * has stored it, and it is what that section left of the same block.
  */
 bool hab_hierarchy_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void))
 {
 	u64 before = h->free_extents.sum;
 	u32 domain;
 
-	/* Without one that works nothing may be touched. */
+	/* If sections cannot be stopped, no word may be emptied. */
 	if (stop_sections())
 		return false;
 	memset(emptied, 0, h->nr_domains * sizeof(*emptied));

@@ -17,7 +17,7 @@
  * @h: the books
  * @domains: the CPU's domain at each level; no section runs on that CPU meanwhile
  * @least: smallest chunk that serves, at least 1 granule
- * @want: chunk asked for
+ * @want: requested size of the chunk
  * @entered: as in hab_hierarchy_plan()
  * @clock: for hab_hierarchy_commit()
  * @plan: the refill, done; its @granted is 0 if the word still had enough

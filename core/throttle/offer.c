@@ -76,7 +76,7 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 		 u64 ordinal, struct hab_kept *kept)
 {
 	const struct hab_window *window = &share->windows[number % 2];
-	/* Acquire: all of them before @filling, which is written before they are. */
+	/* Acquire: all before @filling, which a rotation writes before it writes these. */
 	u32 interval = hab_load_acquire(&window->interval);
 	u32 quota = hab_load_acquire(&window->quota);
 	u64 seed = hab_load_acquire(&throttle->seeds[number % 2]);
@@ -89,7 +89,7 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	kept->share = index;
 	kept->quota = quota;
 	kept->probability = hab_load_acquire(&window->probability);
-	/* Two rotations later these fields, and perhaps the count, are another window's. */
+	/* After two rotations these fields, and perhaps the count, belong to a later window. */
 	if (hab_counter_read(&throttle->filling) - number > 1)
 		return false;
 	if (!HAB_REPLACES(kept->place.candidate, kept->quota))

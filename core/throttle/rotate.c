@@ -184,7 +184,7 @@ static void claim_common(struct hab_throttle *throttle, struct survey *survey, u
 	u64 demand;
 
 	common->average = survey->small;
-	/* If all shares were new, that does not predict more new ones. */
+	/* If no share had a window before, the new ones do not predict more new ones. */
 	if (throttle->owners)
 		common->average += min(survey->new_events, MEASURED_MAX) << AVERAGE_SHIFT;
 	throttle->owners = survey->nr_claims;
@@ -283,7 +283,7 @@ static u64 close_windows(struct hab_throttle *throttle, u64 number, hab_window_e
 	return used;
 }
 
-/* The old windows had used @used when @quota of the new ones was computed. */
+/* @used: quota that the old windows had used when @quota of the new ones was computed. */
 static void change_windows(struct hab_throttle *throttle, u64 quota, u64 used, u64 random,
 			   u32 nr_claims, hab_window_end_fn ended, void *context)
 {
@@ -370,7 +370,7 @@ int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throt
 int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
 			  hab_window_end_fn ended, void *context)
 {
-	/* The JDK's rules: few samples a period are one window's. */
+	/* The JDK's rules: a period with few samples is one window. */
 	struct hab_throttle_shape shape = {
 		.rate = rate,
 		.period_ms = period_ms,

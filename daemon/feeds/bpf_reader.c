@@ -248,7 +248,7 @@ static bool clear_slot(struct hab_process_slot *slot, uint32_t pid, struct hab_p
 	return true;
 }
 
-bool bpf_reader_forget(struct feed *feed, uint32_t pid, struct hab_process_totals *last)
+bool bpf_reader_remove(struct feed *feed, uint32_t pid, struct hab_process_totals *last)
 {
 	struct bpf_reader *reader = (struct bpf_reader *)feed;
 

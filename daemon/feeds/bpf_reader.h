@@ -21,7 +21,7 @@ enum {
 struct bpf_reader {
 	struct feed feed; /* first: a pointer to it is one to the whole */
 	unsigned int kinds;
-	const char *hint; /* why loading may fail, for people */
+	const char *hint; /* why loading may fail, for messages */
 	struct bpf_program *programs[BPF_READER_PROGRAMS];
 	struct ring_buffer *ring;
 	struct hab_process_slots *slots; /* the program's, mapped */
@@ -51,6 +51,6 @@ void bpf_reader_take(struct bpf_reader *reader, const void *record, size_t size)
 int bpf_reader_poll(struct feed *feed, int timeout_ms);
 uint64_t bpf_reader_now_ns(struct feed *feed);
 void bpf_reader_read(struct feed *feed, struct feed_totals *totals);
-bool bpf_reader_forget(struct feed *feed, uint32_t pid, struct hab_process_totals *last);
+bool bpf_reader_remove(struct feed *feed, uint32_t pid, struct hab_process_totals *last);
 
 #endif /* HABD_BPF_READER_H */

@@ -42,7 +42,7 @@ struct feed_ops {
 	/* Replaces all of @totals. The caller holds the lock. */
 	void (*read)(struct feed *feed, struct feed_totals *totals);
 	/* Removes an ended process and returns its last totals. The caller holds the lock. */
-	bool (*forget)(struct feed *feed, uint32_t pid, struct hab_process_totals *last);
+	bool (*remove)(struct feed *feed, uint32_t pid, struct hab_process_totals *last);
 	void (*close)(struct feed *feed);
 };
 
@@ -52,7 +52,7 @@ struct feed {
 	struct ingest *ingest;
 	pthread_mutex_t *lock;
 	bool ended;	 /* no more records will come (files only) */
-	char about[400]; /* what is followed, for people; "" if the name is enough */
+	char about[400]; /* what is followed, for messages; "" if the name is enough */
 };
 
 /* 0, or an exit status after a sentence that names what is missing. */

@@ -50,7 +50,7 @@ static const struct feed_ops module_ops = {
 	.poll = bpf_reader_poll,
 	.now_ns = bpf_reader_now_ns,
 	.read = bpf_reader_read,
-	.forget = bpf_reader_forget,
+	.remove = bpf_reader_remove,
 	.close = feed_close,
 };
 

@@ -3,9 +3,10 @@
  * The feed of hosts without the module: attaches a BPF program to the static probes of libhab, in
  * all processes that use it, and rotates the windows of its throttler.
  *
- * A window lasts at least 200 ms, and at least the time of one sample: one without quota would
- * stand for nothing. Its quota is what the rate gives for the time of the window before it, so no
- * second has more than its share. The next window is filled in beside the current one and becomes
+ * A window lasts at least 200 ms, and at least the time of one sample: a
+ * window without quota would keep no sample. Its quota is the rate times the length of the previous
+ * window, so no second has more samples than the rate.
+ * The next window is filled in beside the current one and becomes
  * current by one store. An event that is under way may still count in the window before, so a
  * window's end is reported one rotation later.
  */
@@ -130,7 +131,7 @@ static const struct feed_ops probe_ops = {
 	.poll = feed_poll,
 	.now_ns = bpf_reader_now_ns,
 	.read = bpf_reader_read,
-	.forget = bpf_reader_forget,
+	.remove = bpf_reader_remove,
 	.close = feed_close,
 };
 

@@ -176,7 +176,7 @@ static void replay_read(struct feed *base, struct feed_totals *totals)
 		*feed_totals_add(totals) = replay->totals.processes[i];
 }
 
-static bool replay_forget(struct feed *base, uint32_t pid, struct hab_process_totals *last)
+static bool replay_remove(struct feed *base, uint32_t pid, struct hab_process_totals *last)
 {
 	(void)base;
 	(void)pid;
@@ -198,7 +198,7 @@ static const struct feed_ops replay_ops = {
 	.poll = replay_poll,
 	.now_ns = replay_now,
 	.read = replay_read,
-	.forget = replay_forget,
+	.remove = replay_remove,
 	.close = replay_close,
 };
 

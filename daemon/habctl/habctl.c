@@ -81,8 +81,8 @@ static const struct command {
 struct arguments {
 	const char *socket;
 	const struct command *command;
-	char **rest; /* the command's; rest[0] is its name */
-	int nr_rest;
+	char **rest; /* the arguments of the command; the first is its name */
+	int nr_arguments;
 };
 
 static const struct argp_option table[] = {
@@ -121,9 +121,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 			say("there is no command %s", value);
 			return EINVAL;
 		}
-		/* The rest is the command's. */
+		/* All that follows are arguments of the command. */
 		arguments->rest = state->argv + state->next - 1;
-		arguments->nr_rest = state->argc - state->next + 1;
+		arguments->nr_arguments = state->argc - state->next + 1;
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
@@ -148,5 +148,5 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &action, NULL);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	arguments.rest[0] = (char *)arguments.command->title;
-	return arguments.command->run(arguments.socket, arguments.nr_rest, arguments.rest);
+	return arguments.command->run(arguments.socket, arguments.nr_arguments, arguments.rest);
 }

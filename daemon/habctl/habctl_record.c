@@ -157,7 +157,7 @@ static void write_part(struct record *record, const char *what)
 	answer_end(&answer);
 }
 
-/* Without writing: if habd has gone, the next part will fail. */
+/* Nothing is written. A failure is ignored: the next request reports it. */
 static void drop_part(struct record *record, const char *what)
 {
 	struct answer answer;

@@ -3,9 +3,9 @@
  * habctl status: what works, and what to do about what does not. Without habd it shows what this
  * user can see.
  *
- * The hard case: habd mostly runs as root, and sees what this user does not. So the state of this
- * user (the backend of a heap, the device, rseq) is looked up here, the rest is requested of habd.
- * Programs in a container, or with a GLIBC_TUNABLES of their own, may see something else again.
+ * The hard case: habd mostly runs as root, with other rights than this user. So the state of this
+ * user (the backend of a heap, the device, rseq) is read here, all else is requested from habd.
+ * Programs in a container, or with a GLIBC_TUNABLES of their own, may have another state.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * The listening sockets of habd.
  *
- * The hard case is a socket file without a server, which a killed habd left, and which looks like
- * that of a running habd. A lock on a file beside it tells them apart: the kernel drops it with its
- * process. The lock file stays, since two processes could lock a removed and a new one.
+ * The hard case is a socket file that a killed habd left: it looks like that of a running habd. So
+ * habd holds a lock on a file beside it, which the kernel drops when the process ends.
+ * The lock file stays, since two processes could lock a removed and a new one.
  */
 #include "daemon/habd/sockets.h"
 

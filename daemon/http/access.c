@@ -72,8 +72,8 @@ static int take_socket(const struct nlmsghdr *message, void *context)
 	return MNL_CB_STOP;
 }
 
-static bool ask_kernel(struct mnl_socket *kernel, const struct inet_diag_req_v2 *wanted,
-		       uid_t *user)
+static bool query_kernel(struct mnl_socket *kernel, const struct inet_diag_req_v2 *wanted,
+			 uid_t *user)
 {
 	char buffer[4096] __attribute__((aligned(NLMSG_ALIGNTO)));
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
@@ -103,7 +103,7 @@ bool access_tcp_user(int fd, uid_t *user)
 	kernel = mnl_socket_open2(NETLINK_SOCK_DIAG, SOCK_CLOEXEC);
 	if (!kernel)
 		return false;
-	found = ask_kernel(kernel, &wanted, user);
+	found = query_kernel(kernel, &wanted, user);
 	mnl_socket_close(kernel);
 	return found;
 }

@@ -144,7 +144,7 @@ static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 			    "the Unix socket.");
 	else if (!access_is_allowed(user))
 		reply_error(reply, 403,
-			    "User %u may not ask habd: only root and members of group hab may; "
+			    "User %u may not use habd: only root and members of group hab may; "
 			    "see the group with `getent group hab`.",
 			    (unsigned int)user);
 	else if (host && !host_is_loopback(host))
@@ -154,7 +154,7 @@ static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 			    host);
 	else if (is_of_another_site(connection))
 		reply_error(reply, 403,
-			    "This server does not answer pages of other sites: type the address.");
+			    "Requests from pages of other sites are refused: open this address.");
 	return reply->status == 200;
 }
 
@@ -178,7 +178,7 @@ static void handle(struct request *request, const char *path, const char *method
 		return;
 	if (!check.route) {
 		reply_error(reply, 404,
-			    "There is nothing at %s; there is /, /metrics, "
+			    "%s does not exist; these do: /, /metrics, "
 			    "/debug/pprof/allocs, /v1/profile, /v1/top and /v1/status.",
 			    path);
 		return;

@@ -107,7 +107,7 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 		add_problem(array, "more than 16384 processes refilled at the same time",
 			    "the totals of the machine are exact, those of processes are not");
 	if (numbers->ingest.malformed)
-		add_problem(array, "habd does not know the layout of some records",
+		add_problem(array, "habd cannot read the layout of some records",
 			    "install habd and its BPF program from the same release");
 	if (numbers->binaries_refused)
 		add_problem(array, "the table of programs and libraries is full",

@@ -2,8 +2,8 @@
 /*
  * The page, and profiles of the next seconds or since the start.
  *
- * The hard case is a client that asks for an hour and goes away: its thread would keep its place
- * until the end. So request_wait_ms() watches the connection, too.
+ * The hard case is a client that requests a profile of an hour and disconnects: its thread would be
+ * in use until the end. So request_wait_ms() watches the connection, too.
  */
 #include "daemon/http/handlers.h"
 
@@ -58,7 +58,7 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 	}
 	if (!waiting_begin()) {
 		reply_error(reply, 503,
-			    "%d profiles are being made at the moment: ask again "
+			    "%d profiles are being made at the moment: try again "
 			    "when one is done.",
 			    WAITING_MAX);
 		return;
@@ -81,7 +81,7 @@ static void answer_filtered(struct request *request, struct reply *reply,
 	if (response_memory_is_full()) {
 		reply_error(reply, 503,
 			    "Profiles that their clients have not read yet take too much memory: "
-			    "ask again in a minute.");
+			    "try again in a minute.");
 		return;
 	}
 	if (!parse_seconds(request, reply, &seconds) || !request_filter(request, reply, &filter))

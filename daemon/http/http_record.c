@@ -2,7 +2,7 @@
 /*
  * Recordings: profiles between a start and a stop, or one after the other without a gap.
  *
- * The hard case is a client that never comes back: its recording would keep its place for ever.
+ * The hard case is a client that sends no more requests: its recording would never end.
  * So a recording ends after an hour in which no request has named it. One that is being written
  * is marked busy, and no other thread ends it.
  */

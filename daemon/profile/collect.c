@@ -124,8 +124,8 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	return index->frame;
 }
 
-static void remember_stack(void *context, uint32_t number, const struct stack_key *key,
-			   const struct stack_counts *counts)
+static void copy_stack(void *context, uint32_t number, const struct stack_key *key,
+		       const struct stack_counts *counts)
 {
 	struct collecting *state = context;
 
@@ -205,9 +205,9 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	state->binaries = binaries;
 	state->filter = filter;
 	if (settled)
-		stacks_visit_settled(stacks, mark, remember_stack, state);
+		stacks_visit_settled(stacks, mark, copy_stack, state);
 	else
-		stacks_visit(stacks, mark, remember_stack, state);
+		stacks_visit(stacks, mark, copy_stack, state);
 	drop_other_kinds(state);
 	if (state->nr_found)
 		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);

@@ -76,7 +76,7 @@ static const struct type types[JFR_TYPES] = {
 			       .label = "Object Allocation Sample" },
 	[JFR_DATA_LOSS]    = { .name = "jdk.DataLoss", .super = EVENT,
 			       .label = "Data Loss",
-			       .description = "Samples whose times and threads were no longer known" },
+			       .description = "Samples that are no longer in the log" },
 };
 
 /* The fields of all types, in the order in which they are written. */

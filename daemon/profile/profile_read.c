@@ -21,7 +21,7 @@
 #define FILE_MAX   (64u << 20)
 #define UNPACK_MAX (128u << 20)
 #define PARSED_MAX ((size_t)1 << 30)
-#define COUNT_MAX  (1u << 21)		  /* of stacks, places and mappings each */
+#define COUNT_MAX  (1u << 21)		  /* of stacks, locations and mappings each */
 #define DEPTH_MAX  (HAB_STACK_DEPTH + 1u) /* and "[other frames]" */
 
 struct reading {
@@ -98,10 +98,10 @@ static bool read_location(struct reading *reading, size_t index)
 
 	if (location->id != index + 1 || location->n_line != 1 ||
 	    location->mapping_id >= reading->profile->nr_modules)
-		return bad(reading, "a place in a program is not as habd writes it");
+		return bad(reading, "a location is not as habd writes it");
 	id = location->line[0]->function_id;
 	if (!id || id > reading->from->n_function)
-		return bad(reading, "a place in a program has no function");
+		return bad(reading, "a location has no function");
 	function = reading->from->function[id - 1];
 	name = text_at(reading, function->name);
 	if (function->id != id || !name || !*name)
@@ -202,7 +202,7 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 	sample->frames = xcalloc(from->n_location_id, sizeof(*sample->frames));
 	for (i = 0; i < from->n_location_id; i++) {
 		if (!from->location_id[i] || from->location_id[i] > reading->profile->nr_frames)
-			return bad(reading, "a stack leads to no place");
+			return bad(reading, "a stack has an unknown location");
 		sample->frames[i] = (unsigned int)from->location_id[i] - 1;
 	}
 	sample->nr_frames = (unsigned int)from->n_location_id;

@@ -113,7 +113,7 @@ static void set_kernel_stack(struct ingest *ingest, struct sample *sample,
 	uint64_t offset;
 	unsigned int i;
 
-	/* Now, while the process lives. */
+	/* Now, while the process runs. */
 	process = processes_see(ingest->processes, key->pid, false, sample->taken_ns);
 	for (i = 0; i < record->nr_frames; i++) {
 		frame = &record->frames[i];
@@ -191,7 +191,7 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 	bool found = false;
 	unsigned int i;
 
-	/* Newest first: most stacks follow their sample at once. Parts of one are neighbours. */
+	/* Newest first: most stacks follow their sample at once. Parts are adjacent. */
 	for (i = ingest->last; i != ingest->first; i--) {
 		sample = waiting(ingest, i - 1);
 		if (!*sample || (*sample)->id != stack->sample_id ||

@@ -9,7 +9,7 @@
 #include "bpf/records.h"
 
 /*
- * The stack of a sample, and all else that tells stacks apart. Keys are compared byte by byte: what
+ * The stack of a sample, and all else that distinguishes it. Keys are compared byte by byte: what
  * follows the NUL of a string is 0, as is @reserved.
  */
 struct stack_key {

@@ -11,8 +11,9 @@
  * than the table. So a mark is a number, and an entry keeps its old counts only at its first change
  * after a mark. All marks between two changes share them, and most stacks never change again.
  *
- * The log is a ring of the latest samples. It is always kept, since only the end of a recording
- * tells whether times are wanted. Samples that have left the log are still in the sums.
+ * The log is a ring of the latest samples. It is always kept, because the format of a
+ * recording, and so whether it needs times, is chosen at its end.
+ * Samples that have left the log are still in the sums.
  */
 #include "daemon/samples/stacks.h"
 

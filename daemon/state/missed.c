@@ -2,15 +2,16 @@
 /*
  * Counts the refills and samples that no habd read.
  *
- * The module counts while it is loaded, the BPF program while habd runs. So when the program begins
- * to count, the module's counts are what this habd has not read; less what the habd before it had
- * read, they are what no habd read.
+ * The module counts while it is loaded, the BPF program only while a habd runs. So
  *
- * The hard case is a habd that is killed: at its end it cannot write how far it has read. So each
- * habd writes that ten times a second, into a file that outlives it; what it reads after its last
- * write counts as missed, too. The other hard case is to read two counters at once, between which
- * events come. The module's is read last and counts first, so the difference is never too small;
- * the smallest difference seen is the best, and exact if no event came between.
+ *	missed = the module's counts when this habd starts - what earlier habds have read
+ *
+ * There are two hard cases. A habd that is killed cannot write at its end how far it has read. So
+ * each habd writes this ten times a second into a file; events after the last write count as
+ * missed. And two counters, the module's and the BPF program's, cannot be read at one moment. The
+ * module counts an event first, and its counter is read last, so events in between only make the
+ * difference too large. The smallest of several differences is used; it is exact if no event came
+ * in between.
  */
 #include "daemon/state/missed.h"
 
@@ -29,7 +30,7 @@
 
 #define MODULE "/sys/module/hab"
 /* The file: written in one piece. */
-struct seen_file {
+struct progress_file {
 	uint64_t module;	     /* differs each time the module is loaded */
 	struct missed_counts seen;   /* read, or missed, since the module was loaded */
 	struct missed_counts missed; /* of these: missed */
@@ -38,7 +39,7 @@ struct seen_file {
 struct missed {
 	int fd;			     /* of the file; -1: it cannot be written */
 	uint64_t module;	     /* differs each time the module is loaded */
-	struct missed_counts seen;   /* read by the habd before, since the module was loaded */
+	struct missed_counts seen;   /* read by the previous habd, since the module was loaded */
 	struct missed_counts before; /* missed before that habd ended */
 	struct missed_counts start;  /* the module's counts when this habd began to count */
 	struct missed_counts now;    /* the module's counts */
@@ -79,9 +80,9 @@ static void find_start(struct missed *missed, const struct feed_totals *totals)
 	      machine->sampled + machine->lost + machine->replaced);
 }
 
-static void write_seen(struct missed *missed)
+static void write_progress(struct missed *missed)
 {
-	struct seen_file file = { missed->module, missed->now, missed_counts(missed) };
+	struct progress_file file = { missed->module, missed->now, missed_counts(missed) };
 
 	if (missed->fd < 0 || pwrite(missed->fd, &file, sizeof(file), 0) == sizeof(file))
 		return;
@@ -92,11 +93,11 @@ static void write_seen(struct missed *missed)
 	missed->fd = -1;
 }
 
-/* Reads what the habd before wrote. False if the module was loaded again since then. */
-static bool read_seen(struct missed *missed)
+/* Reads what the previous habd wrote. False if the module was loaded again since then. */
+static bool read_progress(struct missed *missed)
 {
 	const struct missed_counts *now = &missed->now;
-	struct seen_file file;
+	struct progress_file file;
 
 	if (missed->fd < 0 || pread(missed->fd, &file, sizeof(file), 0) != sizeof(file) ||
 	    file.module != missed->module || file.seen.refills > now->refills ||
@@ -155,18 +156,18 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 		missed_free(missed);
 		return NULL;
 	}
-	if (asprintf(&path, "%s.seen", socket_path) >= 0) {
+	if (asprintf(&path, "%s.progress", socket_path) >= 0) {
 		missed->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (missed->fd < 0)
 			say("%s cannot be made: %s: the next habd will count more as missed", path,
 			    strerror(errno));
 		free(path);
 	}
-	since_another = read_seen(missed);
+	since_another = read_progress(missed);
 	memset(&missed->start, 0xff, sizeof(missed->start));
 	find_start(missed, totals);
 	say_missed(missed, since_another);
-	write_seen(missed);
+	write_progress(missed);
 	return missed;
 }
 
@@ -176,7 +177,7 @@ void missed_update(struct missed *missed, const struct feed_totals *totals)
 		return;
 	if (totals)
 		find_start(missed, totals);
-	write_seen(missed);
+	write_progress(missed);
 }
 
 static uint64_t sum(uint64_t before, uint64_t start, uint64_t seen)

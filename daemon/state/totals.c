@@ -121,7 +121,7 @@ void totals_fold(struct totals *totals, struct feed *feed)
 
 	for (i = 0; i < totals->now.nr_processes; i++) {
 		if (!has_exited(totals->now.processes[i].pid) ||
-		    !feed->ops->forget(feed, totals->now.processes[i].pid, &last))
+		    !feed->ops->remove(feed, totals->now.processes[i].pid, &last))
 			continue;
 		exited->refills += last.refills;
 		exited->bytes += last.bytes;

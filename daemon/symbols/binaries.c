@@ -57,7 +57,8 @@ void binaries_free(struct binaries *binaries)
 		free(binaries->table[i]->path);
 		free(binaries->table[i]);
 	}
-	HASH_ITER(hh, binaries->owners, owner, next) {
+	HASH_ITER(hh, binaries->owners, owner, next)
+	{
 		HASH_DELETE(hh, binaries->owners, owner);
 		free(owner);
 	}
@@ -124,7 +125,7 @@ static bool same_file(const struct binary *binary, const struct stat *status)
 }
 
 /*
- * The file of root with that build id, or the binary that waits for it; BINARIES_MAX if there is
+ * The file of root with that build id, or the entry that has no file yet; BINARIES_MAX if there is
  * none. Short ids are padded with zeros, as by the kernel.
  */
 static unsigned int find_id(struct binaries *binaries, const uint8_t *build_id)

@@ -2,7 +2,7 @@
 /*
  * Snapshots of /proc/PID/maps, which translate the addresses of stacks to offsets in files.
  *
- * The hard case is a process that lives shortly: the snapshot must be taken while it lives. So it
+ * The hard case is a short-lived process: the snapshot must be taken while it runs. So it
  * is taken at the first record of the process, and again only for an address that it does not
  * cover. The files are opened through /proc/PID/map_files, which works across mount namespaces and
  * for deleted files; each is first opened with O_PATH, so that no device or pipe is opened by

@@ -7,10 +7,10 @@
  * is a process without privileges, with limits of memory and time, and is killed first if memory
  * is out. A file that ends the reader has no names; nothing else is lost.
  *
- *	habd ---- keeper: starts a worker, waits for its end, reports it, starts the next
+ *	habd ---- monitor: starts a worker, waits for its end, reports it, starts the next
  *	     \___ worker: answers, over the same socket
  *
- * The keeper is forked before habd has threads: a fork of a process with threads cannot safely go
+ * The monitor is forked before habd has threads: a fork of a process with threads cannot safely go
  * on without exec(). Both end when habd's end of the socket is closed.
  */
 #include "daemon/symbols/symbol_reader.h"
@@ -40,7 +40,7 @@
 
 struct symbol_reader {
 	int fd;
-	pid_t keeper;
+	pid_t monitor;
 	uint64_t questions;
 	bool reported; /* that there is no reader any more */
 };
@@ -214,7 +214,7 @@ static void __attribute__((noreturn)) work(int socket)
 	_exit(0);
 }
 
-/* --- the keeper ------------------------------------------------------------------- */
+/* --- the monitor ------------------------------------------------------------------- */
 
 static void __attribute__((noreturn)) keep(int socket)
 {
@@ -256,8 +256,8 @@ struct symbol_reader *symbol_reader_new(void)
 	}
 	reader = xcalloc(1, sizeof(*reader));
 	reader->fd = ends[0];
-	reader->keeper = fork();
-	if (!reader->keeper) {
+	reader->monitor = fork();
+	if (!reader->monitor) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		close(ends[0]);
 		if (getppid() != habd)
@@ -265,7 +265,7 @@ struct symbol_reader *symbol_reader_new(void)
 		keep(ends[1]);
 	}
 	close(ends[1]);
-	if (reader->keeper > 0)
+	if (reader->monitor > 0)
 		return reader;
 	say("the reader of symbols could not be started: %s: functions have no names",
 	    strerror(errno));
@@ -279,7 +279,7 @@ void symbol_reader_free(struct symbol_reader *reader)
 	if (!reader)
 		return;
 	close(reader->fd);
-	while (waitpid(reader->keeper, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(reader->monitor, NULL, 0) < 0 && errno == EINTR)
 		;
 	free(reader);
 }
@@ -345,9 +345,9 @@ static void say_gone(const char *path, int status)
 		    WEXITSTATUS(status));
 }
 
-enum symbol_answer symbol_reader_ask(struct symbol_reader *reader, unsigned int binary, int fd,
-				     const char *path, uint64_t offset, uint64_t deadline_ns,
-				     char name[SYMBOL_NAME_MAX + 1])
+enum symbol_answer symbol_reader_request(struct symbol_reader *reader, unsigned int binary, int fd,
+					 const char *path, uint64_t offset, uint64_t deadline_ns,
+					 char name[SYMBOL_NAME_MAX + 1])
 {
 	struct question question = { .number = reader ? ++reader->questions : 0,
 				     .offset = offset,

@@ -25,8 +25,8 @@ void symbol_reader_free(struct symbol_reader *reader);
  * @binary: the file's number, by which the reader keeps it open; @deadline_ns: time limit for debug
  * files from the network, 0: the network is not used. One thread at a time.
  */
-enum symbol_answer symbol_reader_ask(struct symbol_reader *reader, unsigned int binary, int fd,
-				     const char *path, uint64_t offset, uint64_t deadline_ns,
-				     char name[SYMBOL_NAME_MAX + 1]);
+enum symbol_answer symbol_reader_request(struct symbol_reader *reader, unsigned int binary, int fd,
+					 const char *path, uint64_t offset, uint64_t deadline_ns,
+					 char name[SYMBOL_NAME_MAX + 1]);
 
 #endif /* HABD_SYMBOL_READER_H */

@@ -102,8 +102,8 @@ static bool look_up(struct symbols *symbols, uint64_t key, int fd, const char *p
 	*name = 0;
 	if (symbols->unreadable[binary])
 		return false;
-	switch (symbol_reader_ask(symbols->reader, binary, fd, path, FRAME_OFFSET(key),
-				  symbols->deadline_ns, name)) {
+	switch (symbol_reader_request(symbols->reader, binary, fd, path, FRAME_OFFSET(key),
+				      symbols->deadline_ns, name)) {
 	case SYMBOL_NONE:
 	case SYMBOL_FOUND:
 		return true;

@@ -6,7 +6,7 @@
  * moved (the paper's foreign allocation). A section of rseq.h commits only if it was not moved.
  * Everything before the section is a guess, and a wrong guess only costs a restart.
  *
- * The fast path takes exactly the size asked for, or fails. Then the slow path tries again, takes
+ * The fast path takes exactly the requested size, or fails. Then the slow path tries again, takes
  * less if less serves, and refills.
  */
 #include <errno.h>

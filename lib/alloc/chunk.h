@@ -9,7 +9,7 @@
  * @heap: the heap
  * @thread: the calling thread in it
  * @least: smallest size that serves in bytes, not 0
- * @want: size asked for
+ * @want: requested size
  * @chunk: the result
  *
  * Return: 0 or -ENOMEM.

@@ -65,7 +65,7 @@ static void after_in_child(void)
 
 	unlock_backends();
 	for (heap = heaps; heap; heap = heap->next) {
-		hab_thread_forget_others_locked(heap);
+		hab_thread_remove_others_locked(heap);
 		if (heap->backend->leave) {
 			heap->backend->leave(heap);
 			hab_backend_reopen(heap);

@@ -152,7 +152,7 @@ void hab_sizing_collect(struct hab_heap *heap)
 		mine = thread->counters.allocated_bytes - sizing->allocated;
 		sizing->allocated = thread->counters.allocated_bytes;
 		sizing->refills = 0;
-		/* A heap that is mostly empty at a reset has measured no shares. */
+		/* If most of the heap is free at a reset, shares were not measured. */
 		if (used <= heap->arena_bytes / 2)
 			continue;
 		add_sample(sizing,

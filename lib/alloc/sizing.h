@@ -17,10 +17,10 @@ void hab_sizing_start(struct hab_thread *thread);
 /* The size of the TLAB that a refill for an object of @bytes takes; at least @bytes. */
 size_t hab_sizing_next(const struct hab_heap *heap, struct hab_thread *thread, size_t bytes);
 
-/* That refill is done. */
+/* Called after the refill of a size from hab_sizing_next(). */
 void hab_sizing_refilled(const struct hab_heap *heap, struct hab_thread *thread);
 
-/* A reset, before the books forget; TLABs are retired, lock of the threads held. */
+/* At a reset, before the books are emptied. All TLABs are retired; lock of the threads held. */
 void hab_sizing_collect(struct hab_heap *heap);
 
 #endif /* HAB_LIB_SIZING_H */

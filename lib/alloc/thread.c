@@ -2,8 +2,9 @@
 /*
  * Threads: their TLABs in thread-local storage, their state in each heap, and their exit.
  *
- * Two may touch a struct hab_thread: its own thread, without a lock; and the holder of the lock,
- * while the heap is quiet (reset, destroy) or the thread exits. Destroying a heap cannot reach
+ * Two threads may access a struct hab_thread: its own, without a lock; and one that holds the lock,
+ * while no thread uses the heap (reset, destroy) or its thread exits.
+ * Destroying a heap cannot reach
  * other threads' tables, so it clears the heap pointer of their entries, and each thread frees its
  * own entry when it finds it or exits.
  */
@@ -21,7 +22,7 @@
 /* Heaps with a TLAB in thread-local storage; later ones are a few loads slower. */
 #define FAST_SLOTS 24
 
-/* The address of no bytes at all, see struct hab_tlab. */
+/* The address of an object of 0 bytes in an empty TLAB, see struct hab_tlab. */
 static char no_bytes[16] __attribute__((aligned(16)));
 
 /* The last one stays empty: heaps beyond the fast slots point to it. */
@@ -173,7 +174,7 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap)
 	slots[heap->slot] = false;
 }
 
-void hab_thread_forget_others_locked(struct hab_heap *heap)
+void hab_thread_remove_others_locked(struct hab_heap *heap)
 {
 	struct hab_thread *mine = heap->slot < table_length ? table[heap->slot] : NULL;
 	struct hab_thread *thread = heap->threads, *next;

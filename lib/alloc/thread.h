@@ -32,6 +32,6 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap);
 void hab_thread_retire(struct hab_thread *thread);
 
 /* In a forked child: frees the state of the other threads, keeps their counts; lock held. */
-void hab_thread_forget_others_locked(struct hab_heap *heap);
+void hab_thread_remove_others_locked(struct hab_heap *heap);
 
 #endif /* HAB_LIB_ALLOC_THREAD_H */

@@ -31,7 +31,7 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 		return fail(-err);
 	thread->counters.outside_allocations++;
 	thread->counters.allocated_bytes += chunk.size;
-	if (__builtin_expect(hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
+	if (__builtin_expect(hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
 		hab_event_report(thread, HAB_EVENT_OUTSIDE, chunk.size, chunk.size, size);
 	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
@@ -116,7 +116,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	}
 	/* Move the top first: the sampler's handler may allocate. */
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
-	if (refilled && (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
+	if (refilled && (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
 		report_tlab(thread, size);
 	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		thread->counted = top + bytes;

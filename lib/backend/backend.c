@@ -26,7 +26,7 @@ static bool may_fall_back(int err)
 static int open_backend(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	heap->backend = backend;
-	/* The device's points these to what the kernel shows. */
+	/* The device backend points these two to the fields that the kernel writes. */
 	heap->listeners = &hab_events_no_listeners;
 	heap->default_interval = &hab_events_interval;
 	return backend->open(heap);
@@ -42,7 +42,7 @@ static int open_process(struct hab_heap *heap, const char *why)
 		snprintf(
 			heap->reason, sizeof(heap->reason),
 			"%.160s; no restartable sequences here (%.80s), so the heap serves each chunk under a lock",
-			why, hab_rseq_why_not());
+			why, hab_rseq_reason());
 	else
 		snprintf(
 			heap->reason, sizeof(heap->reason),

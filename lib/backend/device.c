@@ -176,7 +176,7 @@ static int device_open(struct hab_heap *heap)
 		snprintf(heap->reason, sizeof(heap->reason),
 			 DEVICE_PATH
 			 ", no restartable sequences here (%s), so each chunk is an ioctl",
-			 hab_rseq_why_not());
+			 hab_rseq_reason());
 	return 0;
 
 close_fd:

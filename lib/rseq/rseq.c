@@ -90,7 +90,7 @@ static void decide(void)
 	}
 }
 
-const char *hab_rseq_why_not(void)
+const char *hab_rseq_reason(void)
 {
 	pthread_once(&once, decide);
 	return why_not;

@@ -76,7 +76,7 @@ extern ptrdiff_t hab_rseq_offset; /* from the thread pointer, the same for all t
 enum hab_rseq_owner hab_rseq_attach(void);
 
 /* The reason for HAB_RSEQ_NONE, in a few words. */
-const char *hab_rseq_why_not(void);
+const char *hab_rseq_reason(void);
 
 /* Undoes the library's own registration of the calling thread. */
 void hab_rseq_detach(void);

@@ -100,7 +100,7 @@ void hab_event_report(struct hab_thread *thread, uint32_t kind, uint64_t bytes,
 	if (thread->end)
 		report.allocated_bytes += hab_thread_top(thread) - thread->start;
 	copy_tag(report.tag, current_tag);
-	if (hab_usdt_wanted() & HAB_LISTENER(kind))
+	if (hab_usdt_listeners() & HAB_LISTENER(kind))
 		hab_usdt_report(heap, &report);
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(kind)))
 		return;

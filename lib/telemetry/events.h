@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * Reporting events of allocation, and sending the stacks of kept samples. Refills are not
- * reported here: the kernel sees them itself.
+ * reported here: the kernel counts them itself.
  */
 #ifndef HAB_LIB_EVENTS_H
 #define HAB_LIB_EVENTS_H
@@ -14,9 +14,9 @@ extern const uint32_t hab_events_no_listeners;
 extern const uint64_t hab_events_interval;
 
 /* Bits HAB_LISTENER(kind) of kinds with listeners, in the kernel or at probes. For slow paths. */
-static inline uint32_t hab_events_wanted(const struct hab_heap *heap)
+static inline uint32_t hab_event_listeners(const struct hab_heap *heap)
 {
-	return __atomic_load_n(heap->listeners, __ATOMIC_RELAXED) | hab_usdt_wanted();
+	return __atomic_load_n(heap->listeners, __ATOMIC_RELAXED) | hab_usdt_listeners();
 }
 
 /**

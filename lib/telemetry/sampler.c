@@ -40,8 +40,9 @@ static uint64_t draw_distance(struct hab_thread *thread)
 static bool sampler_on(struct hab_thread *thread)
 {
 	const struct hab_heap *heap = thread->heap;
-	bool on = !thread->sampling && (__atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE) ||
-					(hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)));
+	bool on = !thread->sampling &&
+		  (__atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE) ||
+		   (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)));
 
 	if (on && !thread->sampler_on) {
 		thread->until_sample = draw_distance(thread);
@@ -103,7 +104,7 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
 		handler(&sample, heap->sample_context);
-	if (hab_events_wanted(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
+	if (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
 		hab_event_report(thread, HAB_EVENT_SAMPLE, sample.weight, counted, size);
 		hab_usdt_object(heap, address, size, sample.weight);
 	}
@@ -120,7 +121,7 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes)
 
 int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context)
 {
-	/* The release below: a thread that sees the handler sees the context. */
+	/* The release below: a thread that reads the new handler reads its context, too. */
 	if (handler)
 		heap->sample_context = context;
 	__atomic_store_n(&heap->sample_handler, handler, __ATOMIC_RELEASE);

@@ -16,7 +16,7 @@ static inline bool hab_sampler_needed(const struct hab_thread *thread)
 {
 	return thread->sampler_on ||
 	       __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_RELAXED) ||
-	       (hab_events_wanted(thread->heap) & HAB_LISTENER(HAB_EVENT_SAMPLE));
+	       (hab_event_listeners(thread->heap) & HAB_LISTENER(HAB_EVENT_SAMPLE));
 }
 
 /* Opens the TLAB to the fast path from @top up to its end or to the sample point. */
@@ -29,7 +29,7 @@ void hab_sampler_count(struct hab_thread *thread);
  * hab_sampler_allocated - an object was allocated by the slow path
  * @thread: the calling thread; hab_sampler_count() was called before the allocation
  * @address: the object
- * @size: as asked for
+ * @size: as requested
  * @counted: bytes that it takes
  *
  * Calls the handler, and reports a sample, if the sample point lies within the object.

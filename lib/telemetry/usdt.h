@@ -23,8 +23,8 @@
 extern volatile unsigned short hab_refill_semaphore, hab_tlab_semaphore, hab_outside_semaphore,
 	hab_sample_semaphore, otel_memory_alloc_semaphore, otel_memory_free_semaphore;
 
-/* Bits HAB_LISTENER(kind) of the kinds that a tracer wants. */
-static inline uint32_t hab_usdt_wanted(void)
+/* Bits HAB_LISTENER(kind) of the kinds that have a tracer. */
+static inline uint32_t hab_usdt_listeners(void)
 {
 	return !!hab_tlab_semaphore << HAB_EVENT_TLAB |
 	       !!hab_outside_semaphore << HAB_EVENT_OUTSIDE |

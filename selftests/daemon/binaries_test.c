@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests the table of binaries against files of another user: build ids that lie, files that fill
+ * Tests the table of binaries against files of another user: wrong build ids, files that fill
  * the table, and files that cannot be opened at once. Needs root, to make files of another user.
  */
 #include "kselftest_harness.h"
@@ -135,7 +135,7 @@ static void hold_lease(const struct _test_data_binaries *self, int ready)
 	    mmap(NULL, self->size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ||
 	    fcntl(fd, F_SETLEASE, F_WRLCK) || write(ready, "", 1) != 1)
 		_exit(1);
-	/* The signal that asks for the lease would end the process. */
+	/* The kernel asks for the lease by this signal, which would end the process. */
 	signal(SIGIO, SIG_IGN);
 	for (;;)
 		pause();

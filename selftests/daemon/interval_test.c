@@ -165,7 +165,7 @@ TEST(the_interval_holds_95_times_of_100_where_most_are_kept)
 
 TEST(quantiles_are_those_of_the_tables)
 {
-	/* Half of chi-square's points, 2.5 % of 2 n degrees of freedom and 97.5 % of 2 n + 2. */
+	/* Half of chi-square quantiles: 2.5 % of 2 n degrees of freedom and 97.5 % of 2 n + 2. */
 	struct interval five = interval_95(5, 5, 1), fifty = interval_95(50, 50, 1);
 
 	EXPECT_LE(fabs(five.low / (3.2470 / 2) - 1), 0.01);
@@ -174,7 +174,7 @@ TEST(quantiles_are_those_of_the_tables)
 	EXPECT_LE(fabs(fifty.high / (131.8382 / 2) - 1), 0.01);
 }
 
-TEST(what_was_kept_in_full_is_certain)
+TEST(an_estimate_without_variance_is_its_own_interval)
 {
 	struct interval interval = interval_95(12345, 0, 7);
 
@@ -182,7 +182,7 @@ TEST(what_was_kept_in_full_is_certain)
 	EXPECT_EQ(interval.high, 12345);
 }
 
-TEST(nothing_is_nothing)
+TEST(without_samples_the_interval_is_0)
 {
 	struct interval interval = interval_95(0, 0, 7);
 
@@ -190,13 +190,13 @@ TEST(nothing_is_nothing)
 	EXPECT_EQ(interval.high, 0);
 }
 
-TEST(what_may_have_been_missed_moves_the_upper_end_only)
+TEST(the_weight_of_a_missed_sample_moves_the_upper_end_only)
 {
 	struct interval alone = interval_95(5, 5, 1), heavy = interval_95(5, 5, 16);
 
 	EXPECT_EQ(alone.low, heavy.low);
 	EXPECT_GT(heavy.high, alone.high);
-	/* Lighter ones were not missed for long: they come more often. */
+	/* A smaller @weight counts as the weight of the stack's own samples. */
 	EXPECT_EQ(alone.high, interval_95(5, 5, 0.1).high);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * map_file FILE: maps any file as if it were a program, prints its own pid and the address of the
- * file's first byte in hexadecimal, and lives until its standard input ends.
+ * file's first byte in hexadecimal, and runs until its standard input ends.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #   habd_start NAME OPTION...    habd on a socket of that name; waits until it is ready
 #   habd_replay NAME OPTION...   the same on the records NAME; waits until all are read
 #   habd_end                     ends it
-#   get PATH [CURL-OPTION]...    asks it
+#   get PATH [CURL-OPTION]...    sends it a request
 #   metric NAME                  one value of /metrics
 #   sum_of NAME KEY              what the records NAME sum up to
 #   ctl ARGUMENT...              habctl, on that socket

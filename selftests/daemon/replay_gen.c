@@ -3,14 +3,14 @@
  * Writes records for `habd --replay`: samples of its own functions, and malformed records.
  *
  * replay_gen FILE EXPECTED
- *	writes the file and the sums that habd must show, prints "written", and lives until its
+ *	writes the file and the sums that habd must show, prints "written", and runs until its
  *	standard input ends
  * replay_gen --many FILE EXPECTED
  *	the same with very many different stacks; ends at once
  * replay_gen --pace FILE
  *	writes a sample every 10 ms until it is killed
  *
- * habd reads the maps of a process while it lives. So this program lives until habd has read all
+ * habd reads the maps of a process while it runs. So this program runs until habd has read all
  * records.
  */
 #include <execinfo.h>

@@ -105,7 +105,7 @@ static void *take_chunks(void *argument)
 }
 
 /* Signals random threads and changes the delays. */
-static void *pester(void *argument)
+static void *send_signals(void *argument)
 {
 	struct stress *stress = argument;
 
@@ -120,7 +120,7 @@ static void *pester(void *argument)
 	return NULL;
 }
 
-/* Threads are joined after the pesterer, so that it signals only threads that exist. */
+/* Threads are joined after the thread that signals them, so that it signals only existing ones. */
 static void run_round(struct stress *stress)
 {
 	pthread_t pest;
@@ -129,7 +129,7 @@ static void run_round(struct stress *stress)
 	stress->stop = 0;
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&stress->threads[i], NULL, take_chunks, stress);
-	pthread_create(&pest, NULL, pester, stress);
+	pthread_create(&pest, NULL, send_signals, stress);
 	usleep(300000);
 	stress->stop = 1;
 	pthread_join(pest, NULL);

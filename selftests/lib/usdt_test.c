@@ -122,7 +122,7 @@ TEST_F(probes, the_program_has_six_probes_with_semaphores_that_each_tracer_reads
 	EXPECT_EQ(0, wrong_probes(_metadata, &self->probes));
 }
 
-TEST_F(probes, so_has_the_shared_library)
+TEST_F(probes, the_shared_library_has_the_same_probes)
 {
 	struct probes *probes = calloc(1, sizeof(*probes));
 	char self_path[4096] = "", path[4200];

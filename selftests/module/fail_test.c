@@ -29,7 +29,7 @@ FIXTURE(fail)
 {
 	int nth;
 	int log;
-	long points;
+	long failures;
 	long failed;
 	long of_kind[KINDS];
 };
@@ -161,7 +161,7 @@ static bool fail_once(struct __test_metadata *_metadata, struct _test_data_fail 
 		TH_LOG("%s: failure %u, %s, gives errno %d", step->name, n,
 		       reached ? "reached" : "not reached", -err);
 	}
-	self->points += reached;
+	self->failures += reached;
 	self->failed += reached && err;
 	if (err && !step->once) {
 		err = step->act(&state);
@@ -185,12 +185,12 @@ static void fail_step(struct __test_metadata *_metadata, struct _test_data_fail 
 {
 	unsigned int n = 1;
 
-	self->points = 0;
+	self->failures = 0;
 	self->failed = 0;
 	while (fail_once(_metadata, self, step, n))
 		n++;
 	read_log(self);
-	TH_LOG("%s: %ld failures, %ld of them seen by the caller", step->name, self->points,
+	TH_LOG("%s: %ld failures, %ld of them seen by the caller", step->name, self->failures,
 	       self->failed);
 }
 
@@ -245,7 +245,7 @@ TEST_F_TIMEOUT(fail, each_failure_in_the_modules_init_is_a_clean_errno_without_a
 	ASSERT_EQ(0, fail_unload());
 	ASSERT_EQ(0, set_up_kinds(start, end));
 	fail_step(_metadata, self, &fail_load_step);
-	EXPECT_LT(10, self->points);
+	EXPECT_LT(10, self->failures);
 	ASSERT_EQ(0, set_up_kinds("0", "0xffffffffffffffff"));
 	/* The settings from before. */
 	ASSERT_EQ(0, fail_load_step.prepare(&state));

@@ -8,7 +8,7 @@
  *	fuzz_memory.c    the grammar of mappings
  *	fuzz_process.c   descriptors, fork, clone, passing descriptors on
  *	fuzz_outside.c   a tracer of hostile processes, and an administrator
- *	fuzz_victim.c    a well-behaved process with a heap
+ *	fuzz_regular.c    a well-behaved process with a heap
  *	fuzz_table.c     operations x outcomes
  *
  * The hard case is a fuzzer that breaks itself instead of the kernel: its threads unmap, move and
@@ -95,8 +95,8 @@ enum fuzz_operation {
  * @zones: addresses of their cells
  * @crashes: attackers that ended in an unexpected way
  * @stop: all should end
- * @victim_rounds: arenas that the victim filled and found intact
- * @victim_errors: errors that it found; @victim_error is the first
+ * @regular_rounds: arenas that the regular process filled and found intact
+ * @regular_errors: errors that it found; @regular_error is the first
  */
 struct fuzz_shared {
 	uint64_t seed;
@@ -107,9 +107,9 @@ struct fuzz_shared {
 	char *zones[FUZZ_ATTACKERS];
 	uint64_t crashes;
 	int stop;
-	uint64_t victim_rounds;
-	uint64_t victim_errors;
-	char victim_error[128];
+	uint64_t regular_rounds;
+	uint64_t regular_errors;
+	char regular_error[128];
 };
 
 extern struct fuzz_shared *fuzz;
@@ -219,6 +219,6 @@ void fuzz_some(struct fuzz_thread *thread, int nr);
 void fuzz_attack(int index, uint64_t generation) __attribute__((noreturn));
 void fuzz_trace(void) __attribute__((noreturn));
 void fuzz_administer(void) __attribute__((noreturn));
-void fuzz_be_victim(void) __attribute__((noreturn));
+void fuzz_run_regular(void) __attribute__((noreturn));
 
 #endif /* HAB_SELFTESTS_FUZZ_H */

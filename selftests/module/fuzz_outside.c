@@ -64,7 +64,7 @@ static void poke(struct fuzz_thread *me, pid_t pid, char *zone)
 	if (fuzz_once_in(me, 4))
 		usleep(fuzz_roll(me) % 5000);
 	ptrace(PTRACE_DETACH, pid, NULL, signal);
-	/* The parent of a process that died meanwhile gets it only after its tracer. */
+	/* If the process ended meanwhile, its parent can wait for it only after its tracer has. */
 	while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
 		;
 }

@@ -196,7 +196,7 @@ static void fuzz_on(struct _test_data_fuzz *self)
 
 	for (i = 0; i < FUZZ_ATTACKERS; i++)
 		start_attacker(self, i);
-	while (!is_enough(self) && !fuzz->crashes && !fuzz->victim_errors) {
+	while (!is_enough(self) && !fuzz->crashes && !fuzz->regular_errors) {
 		reap(self);
 		done = done_so_far();
 		usleep(20000);
@@ -208,8 +208,8 @@ static void fuzz_on(struct _test_data_fuzz *self)
 		/* Long runs show progress. */
 		if (done / 1000000 > said) {
 			said = done / 1000000;
-			printf("# %lu operations, %lu processes, the victim had %lu arenas\n",
-			       (long)done, (long)self->generation, (long)fuzz->victim_rounds);
+			printf("# %lu operations, %lu processes, the regular process had %lu arenas\n",
+			       (long)done, (long)self->generation, (long)fuzz->regular_rounds);
 			fflush(stdout);
 		}
 	}
@@ -222,8 +222,8 @@ TEST_F_TIMEOUT(fuzz, hostile_processes_harm_neither_the_kernel_nor_others, 10000
 	if (!self->fit)
 		SKIP(return, "%s", unfit());
 	fflush(NULL);
-	self->victim = start(fuzz_be_victim);
-	while (!fuzz->victim_rounds && !fuzz->victim_errors)
+	self->victim = start(fuzz_run_regular);
+	while (!fuzz->regular_rounds && !fuzz->regular_errors)
 		usleep(1000);
 	self->tracer = start(fuzz_trace);
 	if (!self->beside)
@@ -243,12 +243,12 @@ TEST_F_TIMEOUT(fuzz, hostile_processes_harm_neither_the_kernel_nor_others, 10000
 	close(fuzz->bus[1]);
 
 	fuzz_print();
-	TH_LOG("%lu operations, %lu processes, the victim had %lu arenas", (long)fuzz->done,
-	       (long)self->generation, (long)fuzz->victim_rounds);
+	TH_LOG("%lu operations, %lu processes, the regular process had %lu arenas",
+	       (long)fuzz->done, (long)self->generation, (long)fuzz->regular_rounds);
 	EXPECT_EQ(0, fuzz->crashes);
-	EXPECT_EQ(0, fuzz->victim_errors)
-	TH_LOG("the victim: %s", fuzz->victim_error);
-	EXPECT_GT(fuzz->victim_rounds, 1);
+	EXPECT_EQ(0, fuzz->regular_errors)
+	TH_LOG("the regular process: %s", fuzz->regular_error);
+	EXPECT_GT(fuzz->regular_rounds, 1);
 	/* Some are rare: only for long runs. */
 	missing = fuzz_missing();
 	if (fuzz->done >= OPERATIONS)

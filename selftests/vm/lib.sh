@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2034 # the variables are for those who source this
+# shellcheck shell=bash disable=SC2034 # the variables are for scripts that source this
 # Helpers shared by fetch, build-module and run: paths, names of kernels in the cache, messages.
 # Sourced, not run.
 

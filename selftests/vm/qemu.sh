@@ -78,8 +78,8 @@ qemu_options() {
 
 running() { kill -0 "$pid" 2>/dev/null; }
 
-# QEMU waits for ever if its output is not read. So a cat stands between; when it dies, the run
-# ends as by SIGPIPE.
+# QEMU waits for ever if its output is not read. So cat reads it; when cat is killed, the run ends
+# as by SIGPIPE.
 open_output() {
 	exec {out}> >(exec cat)
 	reader=$!
@@ -90,7 +90,7 @@ close_output() {
 }
 
 # Starts QEMU and returns when COMMAND can start; returns 1 and sets `why` if the boot failed.
-# QEMU dies with this program, even if that is killed.
+# QEMU ends with this program, even if that is killed.
 boot() {
 	local start=$SECONDS second=$SECONDS heard=$SECONDS said='' size
 	rm -f "$run_dir/verdict" "$run_dir/booted"
@@ -181,10 +181,10 @@ judge_stopped() {
 		report 123 "the kernel complained, and lost CPU $2 (the command ended with $1):"
 	for n in $2; do
 		if idles "$n"; then
-			report 121 "the emulator failed: CPU $n idles although what sleeps there should wake (the command ended with $1)."
+			report 121 "the emulator failed: CPU $n has lost its timer (the command ended with $1)."
 		fi
 	done
-	report 123 "CPU $2 of the guest wakes nobody any more (the command ended with $1)."
+	report 123 "programs that sleep on CPU $2 of the guest do not wake (the command ended with $1)."
 }
 
 # The kernel patches its code by way of an int3. The emulator sometimes executes the int3 after it
@@ -207,7 +207,7 @@ judge() {
 	[ -e "$run_dir/verdict" ] || ! stale_int3 ||
 		report 121 "the emulator failed: a CPU saw an int3 that the kernel had taken away before. Its kernel complained:"
 	[ -e "$run_dir/verdict" ] || ! aborted || report 121 "the emulator failed: QEMU aborted while the command ran."
-	[ -e "$run_dir/verdict" ] || report 125 "the guest died while the command ran.${found:+ Its kernel complained:}"
+	[ -e "$run_dir/verdict" ] || report 125 "the guest stopped while the command ran.${found:+ Its kernel complained:}"
 	read -r kind rest <"$run_dir/verdict"
 	[ "$kind" != stopped ] || judge_stopped "${rest%% *}" "${rest#* }"
 	if [ "$kind" = fail ]; then

@@ -284,7 +284,7 @@ TEST_F(refill, threads_of_a_cpu_that_are_interrupted_and_moved_share_its_word)
 {
 	struct explore_result result = explore(&self->model);
 
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
@@ -294,7 +294,7 @@ TEST_F(refill, cpus_share_a_word_by_cmpxchg_while_it_is_refilled_and_retired)
 
 	shared = retires = true;
 	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
@@ -305,7 +305,7 @@ TEST_F(refill, without_a_kernel_the_word_is_exchanged_in_a_section)
 	in_process = true;
 	self->model.preemptions = 2;
 	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
@@ -317,7 +317,7 @@ TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
 	self->model.preemptions = 2;
 	self->model.begin = begin_small;
 	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 

@@ -130,7 +130,7 @@ static void sample_stream(const struct stream *stream, u64 seed, struct estimate
 					      reader_end, &reader);
 		else
 			hab_throttle_rotate(throttle, hab_mix(seed * 1000 + window), reader_end,
-					  &reader);
+					    &reader);
 	}
 	reader_free(&reader);
 	free(throttle);

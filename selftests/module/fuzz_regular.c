@@ -36,10 +36,10 @@ static void complain(const char *format, ...)
 {
 	va_list arguments;
 
-	if (__atomic_fetch_add(&fuzz->victim_errors, 1, __ATOMIC_RELAXED))
+	if (__atomic_fetch_add(&fuzz->regular_errors, 1, __ATOMIC_RELAXED))
 		return;
 	va_start(arguments, format);
-	vsnprintf(fuzz->victim_error, sizeof(fuzz->victim_error), format, arguments);
+	vsnprintf(fuzz->regular_error, sizeof(fuzz->regular_error), format, arguments);
 	va_end(arguments);
 }
 
@@ -104,7 +104,7 @@ static void judge(void)
 	before = stats.chunk_bytes;
 	if (hab_heap_reset(heap))
 		complain("no reset");
-	fuzz->victim_rounds++;
+	fuzz->regular_rounds++;
 	/* Leaves time for the others. */
 	usleep(50000);
 	over = __atomic_load_n(&fuzz->stop, __ATOMIC_RELAXED);
@@ -126,7 +126,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-void fuzz_be_victim(void)
+void fuzz_run_regular(void)
 {
 	struct hab_heap_config config;
 	pthread_t second;

@@ -142,7 +142,7 @@ TEST(each_event_counts_in_one_window_while_windows_rotate)
 {
 	struct explore_result result = explore_with(2, 2, false);
 
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
@@ -150,7 +150,7 @@ TEST(an_event_that_is_delayed_for_two_rotations_is_not_kept_by_another_windows_q
 {
 	struct explore_result result = explore_with(1, 3, false);
 
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
@@ -158,7 +158,7 @@ TEST(each_event_counts_in_one_window_while_the_rate_changes)
 {
 	struct explore_result result = explore_with(1, 2, true);
 
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A program with functions that habd must name. It prints its pid and the addresses of a stack of
- * its functions, in the form of make_records --addresses, and lives until its standard input ends.
+ * its functions, in the form of make_records --addresses, and runs until its standard input ends.
  */
 #include <cstdio>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
-namespace victim
+namespace target
 {
 template <typename T> class Store
 {
@@ -28,7 +28,7 @@ __attribute__((noinline)) void operator+=(Store<std::string> &store, int)
 }
 
 template class Store<std::string>;
-} // namespace victim
+} // namespace target
 
 extern "C" __attribute__((noinline)) void plain_function(void)
 {
@@ -62,8 +62,8 @@ extern "C" __attribute__((noinline)) void hostile_function(void)
 
 int main()
 {
-	void *(*grow)(const std::vector<std::string> &) = victim::Store<std::string>::grow;
-	void (*add)(victim::Store<std::string> &, int) = victim::operator+=;
+	void *(*grow)(const std::vector<std::string> &) = target::Store<std::string>::grow;
+	void (*add)(target::Store<std::string> &, int) = target::operator+=;
 
 	plain_function();
 	hidden_function();

@@ -14,7 +14,7 @@
 
 #define STACK_BYTES (256 << 10)
 #define POINTS_MAX  20000u
-#define NOBODY	    EXPLORE_THREADS
+#define NO_THREAD   EXPLORE_THREADS
 
 struct thread {
 	sigjmp_buf place;
@@ -80,14 +80,14 @@ static bool next_path(void)
 /* The thread is no longer current on its CPU. */
 static void displace(unsigned int cpu)
 {
-	if (current[cpu] != NOBODY)
+	if (current[cpu] != NO_THREAD)
 		threads[current[cpu]].interrupted |= threads[current[cpu]].in_section;
-	current[cpu] = NOBODY;
+	current[cpu] = NO_THREAD;
 }
 
 static bool cpu_is_pinned(unsigned int cpu)
 {
-	return current[cpu] != NOBODY && threads[current[cpu]].pinned;
+	return current[cpu] != NO_THREAD && threads[current[cpu]].pinned;
 }
 
 static bool can_run(unsigned int t)
@@ -240,7 +240,7 @@ static void prepare_threads(void)
 
 	memset(threads, 0, sizeof(threads));
 	for (t = 0; t < EXPLORE_THREADS; t++)
-		current[t] = NOBODY;
+		current[t] = NO_THREAD;
 	for (t = 0; t < model->nr_threads; t++) {
 		threads[t].cpu = t % model->nr_cpus;
 		getcontext(&threads[t].first);
@@ -267,8 +267,8 @@ static void run_once(void)
 	if (!*result.broken)
 		model->check();
 	result.runs++;
-	if (depth > result.points)
-		result.points = depth;
+	if (depth > result.choices)
+		result.choices = depth;
 }
 
 struct explore_result explore(const struct explore_model *what)

@@ -19,7 +19,7 @@ static int make_heap(struct hab_heap **heap)
 	config.name = "held";
 	err = hab_heap_create(heap, &config);
 	if (err)
-		fprintf(stderr, "hold_heap: %s\n", strerror(-err));
+		fprintf(stderr, "keep_heap_open: %s\n", strerror(-err));
 	else if (!hab_alloc(*heap, 100))
 		err = 1;
 	return err;

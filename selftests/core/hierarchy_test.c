@@ -205,7 +205,7 @@ TEST_F(books, buffers_of_two_packages_are_in_different_blocks)
 TEST_F(books, invalid_words_are_counted_and_free_nothing)
 {
 	static const u64 invalid[] = { ~0ull, HAB_WORD(0, 1), HAB_WORD(1, HAB_WORD_FREE_MAX),
-				    HAB_WORD(1ull << 37, 5), HAB_WORD(3, 1021) };
+				       HAB_WORD(1ull << 37, 5), HAB_WORD(3, 1021) };
 	u64 *word, chunk, size, left;
 	unsigned int i;
 

@@ -40,12 +40,12 @@ struct explore_model {
 /**
  * struct explore_result - the outcome
  * @runs: interleavings that were run
- * @points: the largest number of choices in a run
+ * @choices: the largest number of choices in a run
  * @broken: "", or the error of the last run
  */
 struct explore_result {
 	uint64_t runs;
-	unsigned int points;
+	unsigned int choices;
 	const char *broken;
 };
 
