@@ -26,7 +26,6 @@ struct feed_totals {
 	uint64_t missed_refills; /* part of missed_events */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
-	uint64_t missed_windows;
 	struct feed_process *processes;
 	unsigned int nr_processes;
 	unsigned int room;

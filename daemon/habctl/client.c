@@ -45,11 +45,6 @@ static size_t take_header(char *data, size_t size, size_t count, void *context)
 static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_off_t up,
 			   curl_off_t sent)
 {
-	(void)context;
-	(void)down;
-	(void)got;
-	(void)up;
-	(void)sent;
 	return client_interrupted;
 }
 

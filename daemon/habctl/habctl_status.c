@@ -304,7 +304,6 @@ static void show(const struct host *host, const struct module_state *module, con
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-	(void)value;
 	if (key != 'j')
 		return ARGP_ERR_UNKNOWN;
 	*(bool *)state->input = true;

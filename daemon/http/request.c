@@ -26,7 +26,6 @@ static enum MHD_Result add_to_filter(void *context, enum MHD_ValueKind kind, con
 {
 	struct filter_adding *adding = context;
 
-	(void)kind;
 	if (filter_is_key(name))
 		adding->result = filter_add(adding->filter, name, value ? value : "", adding->why,
 					    sizeof(adding->why));

@@ -89,8 +89,6 @@ static __thread struct filter *walked;
 
 static int walk(const char *path, const struct stat *status, int type, struct FTW *place)
 {
-	(void)path;
-	(void)place;
 	/* The id of a cgroup is its folder's inode. */
 	if (type == FTW_D && !keep_cgroup(walked, status->st_ino))
 		return 1;

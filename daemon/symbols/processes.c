@@ -86,11 +86,6 @@ void processes_free(struct processes *processes)
 	free(processes);
 }
 
-unsigned int processes_count(const struct processes *processes)
-{
-	return HASH_COUNT(processes->by_pid);
-}
-
 uint64_t processes_unreadable(const struct processes *processes)
 {
 	return processes->unreadable;
