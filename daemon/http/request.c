@@ -113,8 +113,6 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, enum profile_format format, bool restart)
 {
 	reply->type = profile_content_type(format);
-	reply->is_profile = span_write(request->state, span, filter, format, restart, reply->body,
-				       &reply->head);
-	if (!reply->is_profile)
-		reply_error(reply, 500, "The profile could not be compressed.");
+	reply->is_profile = true;
+	span_write(request->state, span, filter, format, restart, reply->body, &reply->head);
 }
