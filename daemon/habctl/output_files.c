@@ -147,12 +147,8 @@ static uint64_t number_of(const struct numbered_files *files, const char *base, 
 
 static void add_file(struct numbered_files *files, uint64_t number, uint64_t size)
 {
-	if (files->count == files->room) {
-		files->room = files->room ? files->room * 2 : 16;
-		files->table = xrealloc(files->table, files->room, sizeof(*files->table));
-	}
-	files->table[files->count].number = number;
-	files->table[files->count++].size = size;
+	files->table = xgrow(files->table, files->count, &files->room, sizeof(*files->table));
+	files->table[files->count++] = (struct numbered_file){ number, size };
 	files->size += size;
 }
 

@@ -252,7 +252,7 @@ static bool is_listed(const struct filter *filter, const struct totals_process *
 	if (sample)
 		return true;
 	/* A process without samples has only pid and comm. */
-	if (filter->by_cgroup || filter->heaps.count || filter->tags.count || filter->kinds)
+	if (filter->cgroups.count || filter->heaps.count || filter->tags.count || filter->kinds)
 		return false;
 	memcpy(key.comm, process->totals.comm, sizeof(key.comm));
 	return filter_matches(filter, &key);

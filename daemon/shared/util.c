@@ -78,6 +78,14 @@ void *xrealloc(void *old, size_t count, size_t size)
 	return checked(reallocarray(old, count ? count : 1, size));
 }
 
+void *xgrow(void *array, unsigned int count, unsigned int *room, size_t size)
+{
+	if (count < *room)
+		return array;
+	*room = *room ? *room * 2 : 16;
+	return xrealloc(array, *room, size);
+}
+
 char *xstrdup(const char *string)
 {
 	return checked(strdup(string));

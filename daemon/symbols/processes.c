@@ -193,16 +193,11 @@ static struct mapping *read_maps(struct processes *processes, uint32_t pid, unsi
 	while (*count < MAPPINGS_MAX && getline(&text, &text_room, file) > 0) {
 		if (!parse_line(text, &line) || !line.executable)
 			continue;
-		if (*count == room) {
-			room = room ? room * 2 : 16;
-			mappings = xrealloc(mappings, room, sizeof(*mappings));
-		}
-		mappings[*count].start = line.start;
-		mappings[*count].end = line.end;
+		mappings = xgrow(mappings, *count, &room, sizeof(*mappings));
 		/* Without a file the offset is the distance from the start of the mapping. */
-		mappings[*count].offset = line.inode ? line.offset : 0;
-		mappings[*count].binary = line_binary(processes, pid, &line);
-		(*count)++;
+		mappings[(*count)++] = (struct mapping){ line.start, line.end,
+							 line.inode ? line.offset : 0,
+							 line_binary(processes, pid, &line) };
 	}
 	free(text);
 	fclose(file);
