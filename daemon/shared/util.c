@@ -260,26 +260,17 @@ char *xformat(const char *format, ...)
 
 void put_xml(FILE *out, const char *string)
 {
+	static const char *const escapes[256] = {
+		['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;", ['"'] = "&quot;", ['\''] = "&#39;",
+	};
+	const char *escape;
+
 	for (; *string; string++) {
-		switch (*string) {
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		case '\'':
-			fputs("&#39;", out);
-			break;
-		default:
+		escape = escapes[(unsigned char)*string];
+		if (escape)
+			fputs(escape, out);
+		else
 			fputc(*string, out);
-		}
 	}
 }
 

@@ -128,14 +128,13 @@ static int open_mapped(uint32_t pid, const struct maps_line *line)
 	char *path;
 	int fd;
 
-	if (asprintf(&path, "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start,
-		     line->end) < 0)
-		return -1;
+	path = xformat("/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start, line->end);
 	fd = open_regular(path, line->inode);
 	free(path);
-	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
-	if (fd >= 0 || asprintf(&path, "/proc/%u/root%s", pid, line->path) < 0)
+	if (fd >= 0)
 		return fd;
+	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
+	path = xformat("/proc/%u/root%s", pid, line->path);
 	fd = open_regular(path, line->inode);
 	free(path);
 	return fd;
