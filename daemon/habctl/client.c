@@ -114,8 +114,9 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 		answer->error = explain(socket, result, detail);
 	} else if (answer->status != 200) {
 		answer->error = xstrndup(answer->body, strcspn(answer->body, "\n"));
-		clean_string(answer->error);
 	}
+	if (answer->error)
+		clean_string(answer->error);
 }
 
 void answer_end(struct answer *answer)
