@@ -46,7 +46,7 @@ HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o 
 HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)
 
 DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -Werror \
-	-Wno-missing-field-initializers \
+	-Wno-missing-field-initializers -Wno-unused-parameter \
 	-pthread -I$(BUILD) -I$(DAEMON_BUILD) $(DAEMON_INCLUDES)
 DAEMON_CFLAGS += $(shell $(PKG_CONFIG) --cflags $(HABD_LIBS) $(HABCTL_LIBS))
 
@@ -74,10 +74,12 @@ $(DAEMON_BUILD)/entries.h: lib/libhab.map | $(DAEMON_BUILD)
 $(DAEMON_BUILD)/profile.pb-c.o $(DAEMON_BUILD)/web.o: $(DAEMON_BUILD)/%.o: $(DAEMON_BUILD)/%.c
 	$(CC) $(CFLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
-# Names are unique over all folders.
+# Names are unique over all folders. A source that has moved is found by these rules: so the list of
+# dependencies has only headers.
 define daemon_rule
 $(DAEMON_BUILD)/%.o: daemon/$(1)/%.c daemon/daemon.mk | $(DAEMON_BUILD)
 	$$(CC) $$(CFLAGS) $$(DAEMON_CFLAGS) -MMD -MP -c -o $$@ $$<
+	@sed -i 's| $$<||' $$(@:.o=.d)
 endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 

@@ -95,7 +95,6 @@ int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skele
 		[HAB_EVENT_REFILL] = "on_refill",   [HAB_EVENT_TLAB] = "on_tlab",
 		[HAB_EVENT_OUTSIDE] = "on_outside", [HAB_EVENT_SAMPLE] = "on_sample",
 		[BPF_READER_STACK] = "on_stack",    [BPF_READER_HEAP] = "on_heap",
-		[BPF_READER_WINDOW] = "on_window",
 	};
 	struct bpf_object *object = *skeleton->obj;
 	unsigned int i;
@@ -137,7 +136,6 @@ int bpf_reader_poll(struct feed *feed, int timeout_ms)
 
 uint64_t bpf_reader_now_ns(struct feed *feed)
 {
-	(void)feed;
 	return clock_monotonic_ns();
 }
 
@@ -230,7 +228,6 @@ void bpf_reader_read(struct feed *feed, struct feed_totals *totals)
 	totals->missed_refills = missed(reader->programs[HAB_EVENT_REFILL]);
 	totals->missed_stacks = missed(reader->programs[BPF_READER_STACK]);
 	totals->missed_heaps = missed(reader->programs[BPF_READER_HEAP]);
-	totals->missed_windows = missed(reader->programs[BPF_READER_WINDOW]);
 	totals->missed_events = totals->missed_refills;
 	for (kind = HAB_EVENT_REFILL + 1; kind < HAB_EVENT_KINDS; kind++)
 		totals->missed_events += missed(reader->programs[kind]);

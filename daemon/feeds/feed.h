@@ -26,7 +26,6 @@ struct feed_totals {
 	uint64_t missed_refills; /* part of missed_events */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
-	uint64_t missed_windows;
 	struct feed_process *processes;
 	unsigned int nr_processes;
 	unsigned int room;
@@ -72,11 +71,8 @@ struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, cons
 /* A new process at the end of @totals, to be filled in. */
 static inline struct feed_process *feed_totals_add(struct feed_totals *totals)
 {
-	if (totals->nr_processes == totals->room) {
-		totals->room = totals->room ? totals->room * 2 : 64;
-		totals->processes =
-			xrealloc(totals->processes, totals->room, sizeof(*totals->processes));
-	}
+	totals->processes = xgrow(totals->processes, totals->nr_processes, &totals->room,
+				  sizeof(*totals->processes));
 	return &totals->processes[totals->nr_processes++];
 }
 

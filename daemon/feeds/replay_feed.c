@@ -178,9 +178,6 @@ static void replay_read(struct feed *base, struct feed_totals *totals)
 
 static bool replay_remove(struct feed *base, uint32_t pid, struct hab_process_totals *last)
 {
-	(void)base;
-	(void)pid;
-	(void)last;
 	return false;
 }
 

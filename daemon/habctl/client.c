@@ -45,11 +45,6 @@ static size_t take_header(char *data, size_t size, size_t count, void *context)
 static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_off_t up,
 			   curl_off_t sent)
 {
-	(void)context;
-	(void)down;
-	(void)got;
-	(void)up;
-	(void)sent;
 	return client_interrupted;
 }
 
@@ -119,8 +114,9 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 		answer->error = explain(socket, result, detail);
 	} else if (answer->status != 200) {
 		answer->error = xstrndup(answer->body, strcspn(answer->body, "\n"));
-		clean_string(answer->error);
 	}
+	if (answer->error)
+		clean_string(answer->error);
 }
 
 void answer_end(struct answer *answer)

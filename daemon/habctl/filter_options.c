@@ -66,15 +66,13 @@ void filter_options_put(const struct filter_options *options, char first, FILE *
 
 bool filter_options_filter(const struct filter_options *options, struct filter *filter)
 {
-	char why[400];
 	unsigned int i;
 
 	memset(filter, 0, sizeof(*filter));
 	for (i = 0; i < options->count; i++) {
-		if (filter_add(filter, options->conditions[i].key, options->conditions[i].value,
-			       why, sizeof(why)) == FILTER_ADDED)
+		if (filter_add(filter, options->conditions[i].key, options->conditions[i].value))
 			continue;
-		say("--%s", why);
+		say("--%s", filter->why);
 		filter_end(filter);
 		return false;
 	}

@@ -57,7 +57,6 @@ static int habctl_rate(const char *socket, int argc, char **argv)
 	char now[MODULE_TEXT];
 	int error;
 
-	(void)socket;
 	arguments_parse(&argp, 0, argc, argv, &rate);
 	error = rate ? module_rate_write(rate) : 0;
 	if (!error)
@@ -100,7 +99,6 @@ static const char doc[] = "Show and record which programs of this machine alloca
 
 static void interrupt(int signal)
 {
-	(void)signal;
 	client_interrupted = 1;
 }
 

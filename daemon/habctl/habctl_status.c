@@ -25,52 +25,39 @@
 #include "daemon/shared/util.h"
 #include "lib/hab.h"
 
-struct host {
-	struct utsname kernel;
-	bool kernel_rseq;	/* the kernel has restartable sequences */
-	int device_error;	/* of opening /dev/hab; 0: this user may use it */
-	char lockdown[32];	/* "" if the kernel does not say */
-	bool may_trace;		/* this process has the capabilities that habd needs */
-	char backend[16];	/* of a heap of this user */
-	char reason[200];	/* of that backend */
-	char domains[128];	/* "" if the module shows none */
-	char rate[MODULE_TEXT]; /* "" if there is no module */
-};
-
 /* The kernel refuses a wrong argument, with ENOSYS only if the call is unknown. */
 static bool kernel_has_rseq(void)
 {
 	return syscall(SYS_rseq, NULL, 0u, -1, 0u) == 0 || errno != ENOSYS;
 }
 
-static void read_lockdown(struct host *host)
+/* "" if the kernel has no answer. */
+static void read_lockdown(char mode[32])
 {
 	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
 
+	*mode = 0;
 	/* "none [integrity] confidentiality" */
-	if (file && fscanf(file, "%*[^[][%31[a-z]", host->lockdown) != 1 &&
-	    fseek(file, 0, SEEK_SET) == 0 && fscanf(file, "[%31[a-z]", host->lockdown) != 1)
-		*host->lockdown = 0;
+	if (file && fscanf(file, "%*[^[][%31[a-z]", mode) != 1 && fseek(file, 0, SEEK_SET) == 0 &&
+	    fscanf(file, "[%31[a-z]", mode) != 1)
+		*mode = 0;
 	if (file)
 		fclose(file);
 }
 
+/* True if this process has the capabilities that habd needs. */
 static bool may_trace(void)
 {
-	unsigned long long needed = 1ull << CAP_BPF | 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
-	FILE *file = fopen("/proc/self/status", "re");
-	unsigned long long has = 0;
-	char line[256];
+	const uint64_t needed = 1ull << CAP_BPF | 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 
-	if (!file)
+	if (syscall(SYS_capget, &head, data))
 		return false;
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "CapEff: %llx", &has) == 1)
-			break;
-	fclose(file);
-	return (has & needed) == needed;
+	return !(needed & ~((uint64_t)data[1].effective << 32 | data[0].effective));
 }
 
+/* 0: this user may use it. */
 static int open_device(void)
 {
 	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
@@ -81,76 +68,121 @@ static int open_device(void)
 	return 0;
 }
 
-/* The library decides on the backend: a heap is made for its answer. */
-static void find_backend(struct host *host)
+static json_t *module_json(const struct module_state *module)
 {
+	static const struct {
+		const char *key;
+		enum module_file file;
+	} numbers[] = {
+		{ "refills", MODULE_REFILLS },
+		{ "refill_bytes", MODULE_REFILL_BYTES },
+		{ "heaps", MODULE_HEAPS },
+	};
+	char domains[128], rate[MODULE_TEXT];
+	json_t *object;
+	unsigned int i;
+
+	module_domains_read(domains, sizeof(domains));
+	/* clang-format off */
+	object = json_pack("{sb ss sI sb ss}",
+		"loaded", module->loaded || module->device,
+		"version", module->version,
+		"abi", (json_int_t)module->abi,
+		"btf", module->module_btf,
+		"domains", domains);
+	/* clang-format on */
+	for (i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (module->known[numbers[i].file])
+			json_object_set_new(
+				object, numbers[i].key,
+				json_integer((json_int_t)module->value[numbers[i].file]));
+	if (!module_rate_read(rate))
+		json_object_set_new(object, "rate", json_string(rate));
+	return object;
+}
+
+static json_t *host_json(const struct module_state *module, int device_error)
+{
+	struct utsname kernel;
 	struct hab_heap *heap;
+	char lockdown[32];
+	json_t *object;
+	/* The library decides on the backend: a heap is made for its answer. */
 	int error = hab_heap_create(&heap, NULL);
 
-	snprintf(host->backend, sizeof(host->backend), "%s",
-		 error ? "none" : hab_heap_backend(heap));
-	snprintf(host->reason, sizeof(host->reason), "%s",
-		 error ? strerror(-error) : hab_heap_backend_reason(heap));
+	uname(&kernel);
+	read_lockdown(lockdown);
+	/* clang-format off */
+	object = json_pack("{ss sb sb sb sI ss ss sb sb ss}",
+		"kernel", kernel.release,
+		"kernel_btf", module->kernel_btf,
+		"kernel_rseq", kernel_has_rseq(),
+		"libc_rseq", __rseq_size > 0,
+		"rseq_size", (json_int_t)__rseq_size,
+		"backend", error ? "none" : hab_heap_backend(heap),
+		"backend_why", error ? strerror(-error) : hab_heap_backend_reason(heap),
+		"device_usable", !device_error,
+		"may_start_habd", may_trace(),
+		"lockdown", lockdown);
+	/* clang-format on */
 	if (!error)
 		hab_heap_destroy(heap);
+	return object;
 }
 
-static void read_host(struct host *host)
+static bool is_true(const json_t *object, const char *key)
 {
-	memset(host, 0, sizeof(*host));
-	uname(&host->kernel);
-	host->kernel_rseq = kernel_has_rseq();
-	host->device_error = open_device();
-	host->may_trace = may_trace();
-	read_lockdown(host);
-	module_domains_read(host->domains, sizeof(host->domains));
-	if (module_rate_read(host->rate))
-		*host->rate = 0;
-	find_backend(host);
+	return json_is_true(json_object_get(object, key));
 }
 
-static const char *yes_no(bool value)
+static const char *yes_no(const json_t *object, const char *key)
 {
-	return value ? "yes" : "no";
+	return is_true(object, key) ? "yes" : "no";
 }
 
-static void show_module(const struct host *host, const struct module_state *module)
+static void show_module(const json_t *host, const json_t *module)
 {
-	printf("kernel      %s, BTF: %s\n", host->kernel.release, yes_no(module->kernel_btf));
-	if (!module->loaded && !module->device) {
+	const char *version = json_get_string(module, "version");
+
+	printf("kernel      %s, BTF: %s\n", json_get_string(host, "kernel"),
+	       yes_no(host, "kernel_btf"));
+	if (!is_true(module, "loaded")) {
 		printf("module      not loaded\n");
 		return;
 	}
-	printf("module      loaded, version %s, ABI ", *module->version ? module->version : "?");
-	if (module->abi)
-		printf("%u", module->abi);
+	printf("module      loaded, version %s, ABI ", *version ? version : "?");
+	if (json_get_integer(module, "abi"))
+		printf("%" PRIu64, json_get_integer(module, "abi"));
 	else
 		printf("? (/dev/hab gives no answer)");
-	printf(", BTF: %s\n", yes_no(module->module_btf));
-	if (module->known[MODULE_REFILLS] && module->known[MODULE_REFILL_BYTES])
+	printf(", BTF: %s\n", yes_no(module, "btf"));
+	if (json_object_get(module, "refills") && json_object_get(module, "refill_bytes"))
 		printf("refills     %" PRIu64 ", %" PRIu64 " bytes, since the module was loaded\n",
-		       module->value[MODULE_REFILLS], module->value[MODULE_REFILL_BYTES]);
-	if (module->known[MODULE_HEAPS])
-		printf("heaps       %" PRIu64 "\n", module->value[MODULE_HEAPS]);
-	if (*host->domains)
-		printf("domains     %s\n", host->domains);
-	if (*host->rate)
-		printf("rate limit  %s\n", host->rate);
+		       json_get_integer(module, "refills"),
+		       json_get_integer(module, "refill_bytes"));
+	if (json_object_get(module, "heaps"))
+		printf("heaps       %" PRIu64 "\n", json_get_integer(module, "heaps"));
+	if (*json_get_string(module, "domains"))
+		printf("domains     %s\n", json_get_string(module, "domains"));
+	if (*json_get_string(module, "rate"))
+		printf("rate limit  %s\n", json_get_string(module, "rate"));
 }
 
-static void show_host(const struct host *host)
+static void show_host(const json_t *host, int device_error)
 {
-	printf("backend     %s (%s)\n", host->backend, host->reason);
-	printf("rseq        kernel: %s, registered by the C library: %s", yes_no(host->kernel_rseq),
-	       yes_no(__rseq_size));
+	printf("backend     %s (%s)\n", json_get_string(host, "backend"),
+	       json_get_string(host, "backend_why"));
+	printf("rseq        kernel: %s, registered by the C library: %s",
+	       yes_no(host, "kernel_rseq"), yes_no(host, "libc_rseq"));
 	if (__rseq_size)
 		printf(" (%u bytes)", __rseq_size);
 	printf("\nprivileges  /dev/hab: %s; to start habd: %s\n",
-	       host->device_error ? strerror(host->device_error) : "may be used",
-	       host->may_trace ? "enough" :
-				 "not enough (habd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN)");
-	if (*host->lockdown)
-		printf("lockdown    %s\n", host->lockdown);
+	       device_error ? strerror(device_error) : "may be used",
+	       is_true(host, "may_start_habd") ?
+		       "enough" :
+		       "not enough (habd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN)");
+	if (*json_get_string(host, "lockdown"))
+		printf("lockdown    %s\n", json_get_string(host, "lockdown"));
 }
 
 static void show_habd(const json_t *status, const char *socket)
@@ -187,14 +219,14 @@ static void add_problem(void *array, const char *what, const char *next)
 	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
 }
 
-static void add_host_problems(json_t *array, const struct host *host)
+static void add_host_problems(json_t *array, const json_t *host, int device_error)
 {
-	if (host->device_error == EACCES || host->device_error == EPERM)
+	if (device_error == EACCES || device_error == EPERM)
 		add_problem(array, "you may not use /dev/hab",
 			    "join the group that owns it (`ls -l /dev/hab`): until then your "
 			    "programs have heaps of the process backend, and no telemetry of the "
 			    "kernel");
-	if (!host->kernel_rseq)
+	if (!is_true(host, "kernel_rseq"))
 		add_problem(array,
 			    "the kernel has no restartable sequences, or a filter of system calls "
 			    "refuses them",
@@ -204,107 +236,53 @@ static void add_host_problems(json_t *array, const struct host *host)
 		add_problem(array, "the C library has not registered restartable sequences",
 			    "libhab registers its threads itself; see whether GLIBC_TUNABLES turns "
 			    "glibc.pthread.rseq off");
-	if (!strcmp(host->lockdown, "confidentiality"))
+	if (!strcmp(json_get_string(host, "lockdown"), "confidentiality"))
 		add_problem(
 			array,
 			"the kernel is locked down for confidentiality: BPF may not read stacks",
 			"habd cannot run; start the kernel with lockdown=integrity at most");
 }
 
-/* The problems that habd reports, or those of the module, and those of this user. */
-static json_t *all_problems(const struct host *host, const struct module_state *module,
-			    const json_t *habd)
+static void show(const json_t *status, int device_error, const char *socket,
+		 const struct answer *answer)
 {
-	json_t *array = json_array();
-
-	if (habd)
-		json_array_extend(array, json_object_get(habd, "problems"));
-	else
-		module_problems(module, add_problem, array);
-	add_host_problems(array, host);
-	return array;
-}
-
-static void put_number(json_t *object, const char *key, const struct module_state *module,
-		       enum module_file file)
-{
-	if (module->known[file])
-		json_object_set_new(object, key, json_integer((json_int_t)module->value[file]));
-}
-
-static json_t *module_json(const struct host *host, const struct module_state *module)
-{
-	json_t *object;
-
-	/* clang-format off */
-	object = json_pack("{sb ss sI sb ss}",
-		"loaded", module->loaded || module->device,
-		"version", module->version,
-		"abi", (json_int_t)module->abi,
-		"btf", module->module_btf,
-		"domains", host->domains);
-	/* clang-format on */
-	put_number(object, "refills", module, MODULE_REFILLS);
-	put_number(object, "refill_bytes", module, MODULE_REFILL_BYTES);
-	put_number(object, "heaps", module, MODULE_HEAPS);
-	if (*host->rate)
-		json_object_set_new(object, "rate", json_string(host->rate));
-	return object;
-}
-
-static json_t *host_json(const struct host *host, const struct module_state *module)
-{
-	/* clang-format off */
-	return json_pack("{ss sb sb sb sI ss ss sb sb ss}",
-		"kernel", host->kernel.release,
-		"kernel_btf", module->kernel_btf,
-		"kernel_rseq", host->kernel_rseq,
-		"libc_rseq", __rseq_size > 0,
-		"rseq_size", (json_int_t)__rseq_size,
-		"backend", host->backend,
-		"backend_why", host->reason,
-		"device_usable", !host->device_error,
-		"may_start_habd", host->may_trace,
-		"lockdown", host->lockdown);
-	/* clang-format on */
-}
-
-static void show_json(const struct host *host, const struct module_state *module, json_t *habd,
-		      const char *error, json_t *problems)
-{
-	json_t *object = json_pack("{so so sO sO}", "host", host_json(host, module), "module",
-				   module_json(host, module), "habd", habd ? habd : json_null(),
-				   "problems", problems);
-
-	if (error)
-		json_object_set_new(object, "habd_error", json_string(error));
-	json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(object);
-}
-
-static void show(const struct host *host, const struct module_state *module, const json_t *habd,
-		 const char *socket, const struct answer *answer, const json_t *problems)
-{
-	const json_t *problem;
+	const json_t *host = json_object_get(status, "host"), *problem;
+	const json_t *habd = json_object_get(status, "habd");
 	size_t index;
 
-	show_module(host, module);
-	show_host(host);
-	if (habd)
+	show_module(host, json_object_get(status, "module"));
+	show_host(host, device_error);
+	if (json_is_object(habd))
 		show_habd(habd, socket);
 	else
 		printf("habd        %s\n", answer->not_running ? "not running" : "does not answer");
-	json_array_foreach(problems, index, problem)
+	json_array_foreach(json_object_get(status, "problems"), index, problem)
 		printf("problem     %s\n  next      %s\n", json_get_string(problem, "what"),
 		       json_get_string(problem, "next"));
-	if (!habd)
+	if (answer->error)
 		say("%s", answer->error);
+}
+
+/* All that is shown, as one object. The problems are habd's, or the module's, and this user's. */
+static json_t *status_json(const char *socket, int device_error, struct answer *answer)
+{
+	json_t *habd = client_json(socket, "/v1/status", answer), *problems = json_array(), *host;
+	struct module_state module;
+
+	module_state_read(&module);
+	host = host_json(&module, device_error);
+	if (habd)
+		json_array_extend(problems, json_object_get(habd, "problems"));
+	else
+		module_problems(&module, add_problem, problems);
+	add_host_problems(problems, host, device_error);
+	return json_pack("{so so so so ss*}", "host", host, "module", module_json(&module), "habd",
+			 habd ? habd : json_null(), "problems", problems, "habd_error",
+			 answer->error);
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-	(void)value;
 	if (key != 'j')
 		return ARGP_ERR_UNKNOWN;
 	*(bool *)state->input = true;
@@ -322,23 +300,21 @@ int habctl_status(const char *socket, int argc, char **argv)
 		.parser = parse,
 		.doc = "Show what works, and what to do about what does not.",
 	};
-	struct module_state module;
-	json_t *habd, *problems;
+	int device_error = open_device(), code;
 	struct answer answer;
-	struct host host;
 	bool json = false;
+	json_t *status;
 
 	arguments_parse(&argp, 0, argc, argv, &json);
-	module_state_read(&module);
-	read_host(&host);
-	habd = client_json(socket, "/v1/status", &answer);
-	problems = all_problems(&host, &module, habd);
-	if (json)
-		show_json(&host, &module, habd, answer.error, problems);
-	else
-		show(&host, &module, habd, socket, &answer, problems);
-	json_decref(problems);
-	json_decref(habd);
+	status = status_json(socket, device_error, &answer);
+	if (!json) {
+		show(status, device_error, socket, &answer);
+	} else {
+		json_dumpf(status, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+		putchar('\n');
+	}
+	json_decref(status);
+	code = answer.error ? EXIT_FAILED : 0;
 	answer_end(&answer);
-	return habd ? 0 : EXIT_FAILED;
+	return code;
 }

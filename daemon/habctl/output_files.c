@@ -50,9 +50,10 @@ bool output_file_open(struct output_file *output, const char *path)
 	output->path = path;
 	output->temporary = NULL;
 	output->fd = -1;
-	if (!is_writable(path) || asprintf(&output->temporary, "%.*s.habctl-XXXXXX",
-					   slash ? (int)(slash + 1 - path) : 0, path) < 0)
+	if (!is_writable(path))
 		return false;
+	output->temporary =
+		xformat("%.*s.habctl-XXXXXX", slash ? (int)(slash + 1 - path) : 0, path);
 	output->fd = mkostemp(output->temporary, O_CLOEXEC);
 	if (output->fd < 0) {
 		say("%s cannot be written: its folder: %s: make it, or give -o another name", path,
@@ -74,9 +75,7 @@ static bool write_all(int fd, const char *data, size_t length)
 	ssize_t part;
 
 	while (length) {
-		part = write(fd, data, length);
-		if (part < 0 && errno == EINTR)
-			continue;
+		part = TEMP_FAILURE_RETRY(write(fd, data, length));
 		if (part < 0)
 			return false;
 		data += part;
@@ -147,12 +146,8 @@ static uint64_t number_of(const struct numbered_files *files, const char *base, 
 
 static void add_file(struct numbered_files *files, uint64_t number, uint64_t size)
 {
-	if (files->count == files->room) {
-		files->room = files->room ? files->room * 2 : 16;
-		files->table = xrealloc(files->table, files->room, sizeof(*files->table));
-	}
-	files->table[files->count].number = number;
-	files->table[files->count++].size = size;
+	files->table = xgrow(files->table, files->count, &files->room, sizeof(*files->table));
+	files->table[files->count++] = (struct numbered_file){ number, size };
 	files->size += size;
 }
 

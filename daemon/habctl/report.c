@@ -102,15 +102,12 @@ static struct report_row *find_row(struct report *report, const char *name, uint
 	/* Number 0 is "", which is no name of a row: row n - 1 has name n. */
 	unsigned int number = strings_number(&report->names, name) - 1;
 
-	if (number >= report->room) {
-		report->room = (number + 1) * 2;
-		report->rows = xrealloc(report->rows, report->room, sizeof(*report->rows));
-	}
 	if (number == report->count) {
-		memset(&report->rows[number], 0, sizeof(report->rows[number]));
-		report->rows[number].name = report->names.table[number + 1] + 1;
-		report->rows[number].kind = kind;
-		report->count++;
+		report->rows =
+			xgrow(report->rows, report->count++, &report->room, sizeof(*report->rows));
+		report->rows[number] =
+			(struct report_row){ .name = report->names.table[number + 1] + 1,
+					     .kind = kind };
 	}
 	return &report->rows[number];
 }

@@ -29,7 +29,6 @@ static volatile sig_atomic_t ending;
 
 static void end(int signal)
 {
-	(void)signal;
 	ending = 1;
 }
 

@@ -46,8 +46,7 @@ static int open_lock(const char *socket_path, int *code)
 	int fd;
 
 	make_folder(socket_path);
-	if (asprintf(&path, "%s.lock", socket_path) < 0)
-		return -1;
+	path = xformat("%s.lock", socket_path);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0) {
 		say("%s cannot be made: %s: choose another place with --socket", path,

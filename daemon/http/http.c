@@ -102,8 +102,6 @@ static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, c
 	const char *const *known = check->route->parameters;
 	unsigned int i;
 
-	(void)kind;
-	(void)value;
 	for (i = 0; i < ARRAY_SIZE(check->route->parameters) && known[i]; i++)
 		if (!strcmp(name, known[i]))
 			return MHD_YES;
@@ -259,8 +257,6 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 	size_t length;
 	char *data;
 
-	(void)version;
-	(void)upload;
 	/* The first call has only the headers; a body is dropped. */
 	if (!*seen) {
 		*seen = context;

@@ -74,9 +74,9 @@ static json_t *totals_json(const struct numbers *numbers)
 		"lost", numbers_lost(numbers),
 		"lost_ring_full", machine->lost,
 		"lost_recursion", totals->now.missed_events,
-		"missed_refills", numbers->missed.refills,
-		"missed_refill_bytes", numbers->missed.bytes,
-		"missed_samples", numbers->missed.samples,
+		"missed_refills", numbers->missed.of[MISSED_REFILLS],
+		"missed_refill_bytes", numbers->missed.of[MISSED_BYTES],
+		"missed_samples", numbers->missed.of[MISSED_SAMPLES],
 		"refills_per_second", totals->refills_per_second,
 		"bytes_per_second", totals->bytes_per_second,
 		"sampled_per_second", totals->sampled_per_second);
@@ -252,7 +252,7 @@ static bool is_listed(const struct filter *filter, const struct totals_process *
 	if (sample)
 		return true;
 	/* A process without samples has only pid and comm. */
-	if (filter->by_cgroup || filter->heaps.count || filter->tags.count || filter->kinds)
+	if (filter->cgroups.count || filter->heaps.count || filter->tags.count || filter->kinds)
 		return false;
 	memcpy(key.comm, process->totals.comm, sizeof(key.comm));
 	return filter_matches(filter, &key);

@@ -46,11 +46,12 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	metric(out, "hab_missed_refills_total", "counter",
 	       "Refills since the module was loaded that no habd read, so that they are in "
 	       "no profile.",
-	       numbers->missed.refills);
+	       numbers->missed.of[MISSED_REFILLS]);
 	metric(out, "hab_missed_refill_bytes_total", "counter", "Bytes of those refills.",
-	       numbers->missed.bytes);
+	       numbers->missed.of[MISSED_BYTES]);
 	metric(out, "hab_missed_samples_total", "counter",
-	       "Samples that the kernel kept and no habd read.", numbers->missed.samples);
+	       "Samples that the kernel kept and no habd read.",
+	       numbers->missed.of[MISSED_SAMPLES]);
 	metric(out, "hab_events_total", "counter",
 	       "Refills since habd was started: the sum of samples, throttled and "
 	       "lost{ring_full}.",

@@ -105,7 +105,6 @@ void http_pprof_allocs(struct request *request, struct reply *reply)
 
 void http_page(struct request *request, struct reply *reply)
 {
-	(void)request;
 	reply->type = "text/html; charset=utf-8";
 	fputs(web_page_html, reply->body);
 }

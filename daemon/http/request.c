@@ -15,35 +15,22 @@ const char *request_parameter(const struct request *request, const char *name)
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-struct filter_adding {
-	struct filter *filter;
-	enum filter_result result;
-	char why[400];
-};
-
-static enum MHD_Result add_to_filter(void *context, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result add_to_filter(void *filter, enum MHD_ValueKind kind, const char *name,
 				     const char *value)
 {
-	struct filter_adding *adding = context;
-
-	(void)kind;
-	if (filter_is_key(name))
-		adding->result = filter_add(adding->filter, name, value ? value : "", adding->why,
-					    sizeof(adding->why));
-	return adding->result == FILTER_BAD ? MHD_NO : MHD_YES;
+	return !filter_is_key(name) || filter_add(filter, name, value ? value : "") ? MHD_YES :
+										      MHD_NO;
 }
 
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter)
 {
-	struct filter_adding adding = { .filter = filter };
-
 	memset(filter, 0, sizeof(*filter));
 	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_to_filter,
-				  &adding);
-	if (adding.result != FILTER_BAD)
+				  filter);
+	if (!*filter->why)
 		return true;
+	reply_error(reply, 400, "%s.", filter->why);
 	filter_end(filter);
-	reply_error(reply, 400, "%s.", adding.why);
 	return false;
 }
 
@@ -114,8 +101,6 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, enum profile_format format, bool restart)
 {
 	reply->type = profile_content_type(format);
-	reply->is_profile = span_write(request->state, span, filter, format, restart, reply->body,
-				       &reply->head);
-	if (!reply->is_profile)
-		reply_error(reply, 500, "The profile could not be compressed.");
+	reply->is_profile = true;
+	span_write(request->state, span, filter, format, restart, reply->body, &reply->head);
 }

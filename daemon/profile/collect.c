@@ -76,11 +76,8 @@ static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
 	struct profile *profile = state->profile;
 	struct profile_frame *frame;
 
-	if (profile->nr_frames == state->frames_room) {
-		state->frames_room = state->frames_room ? state->frames_room * 2 : 256;
-		profile->frames =
-			xrealloc(profile->frames, state->frames_room, sizeof(*profile->frames));
-	}
+	profile->frames = xgrow(profile->frames, profile->nr_frames, &state->frames_room,
+				sizeof(*profile->frames));
 	frame = &profile->frames[profile->nr_frames++];
 	memset(frame, 0, sizeof(*frame));
 	frame->key = key;
@@ -134,14 +131,10 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 		state->profile->folded += counts->samples;
 	if (!filter_matches(state->filter, key) || (!number && filter_selects(state->filter)))
 		return;
-	if (state->nr_found == state->found_room) {
-		state->found_room = state->found_room ? state->found_room * 2 : 256;
-		state->found = xrealloc(state->found, state->found_room, sizeof(*state->found));
-	}
+	state->found =
+		xgrow(state->found, state->nr_found, &state->found_room, sizeof(*state->found));
 	state->present |= 1u << key->kind;
-	state->found[state->nr_found].number = number;
-	state->found[state->nr_found].key = key;
-	state->found[state->nr_found++].counts = *counts;
+	state->found[state->nr_found++] = (struct found){ number, key, *counts };
 }
 
 /* The present kinds are known once all stacks have been visited. */
@@ -252,10 +245,8 @@ static void add_event(void *context, const struct logged_sample *from)
 
 	if (from->stack >= state->nr_numbers || !state->samples[from->stack])
 		return;
-	if (profile->nr_events == state->room) {
-		state->room = state->room ? state->room * 2 : 256;
-		profile->events = xrealloc(profile->events, state->room, sizeof(*profile->events));
-	}
+	profile->events =
+		xgrow(profile->events, profile->nr_events, &state->room, sizeof(*profile->events));
 	event = &profile->events[profile->nr_events++];
 	*event = *from;
 	event->time_ns = since_start(state, from->time_ns);

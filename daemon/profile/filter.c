@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <ftw.h>
 #include <linux/magic.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,66 +23,54 @@
 
 #define CGROUPS "/sys/fs/cgroup"
 
-static const char *const keys[] = { "pid", "comm", "cgroup", "heap", "event", "tag" };
-
-bool filter_is_key(const char *key)
+/* Returns false, with a sentence in the filter. */
+static bool __attribute__((format(printf, 2, 3)))
+bad(struct filter *filter, const char *format, ...)
 {
-	unsigned int i;
+	va_list list;
 
-	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		if (!strcmp(keys[i], key))
-			return true;
+	va_start(list, format);
+	vsnprintf(filter->why, sizeof(filter->why), format, list);
+	va_end(list);
 	return false;
 }
 
-static enum filter_result too_many(const char *key, unsigned int limit, char *why, size_t size)
+static bool add_id(struct filter *filter, struct filter_ids *ids, const char *key, uint64_t id,
+		   unsigned int limit)
 {
-	snprintf(why, size, "more than %u values of %s: give fewer", limit, key);
-	return FILTER_BAD;
+	if (ids->count == limit)
+		return bad(filter, "more than %u values of %s: give fewer", limit, key);
+	ids->values = xgrow(ids->values, ids->count, &ids->room, sizeof(*ids->values));
+	ids->values[ids->count++] = id;
+	return true;
 }
 
-static enum filter_result add_pids(struct filter *filter, const char *value, char *why, size_t size)
+static bool add_pids(struct filter *filter, const char *value)
 {
 	char *list = xstrdup(value), *rest = list, *one;
-	enum filter_result result = FILTER_ADDED;
+	bool good = true;
 	uint64_t number;
 
-	while (result == FILTER_ADDED && (one = strsep(&rest, ","))) {
-		if (!parse_number(one, 1, UINT32_MAX, &number)) {
-			snprintf(why, size, "pid=%s is not the number of a process", value);
-			result = FILTER_BAD;
-		} else if (filter->nr_pids == FILTER_VALUES_MAX) {
-			result = too_many("pid", FILTER_VALUES_MAX, why, size);
-		} else {
-			filter->pids[filter->nr_pids++] = (uint32_t)number;
-		}
-	}
+	while (good && (one = strsep(&rest, ",")))
+		good = parse_number(one, 1, UINT32_MAX, &number) ?
+			       add_id(filter, &filter->pids, "pid", number, FILTER_VALUES_MAX) :
+			       bad(filter, "pid=%s is not the number of a process", value);
 	free(list);
-	return result;
+	return good;
 }
 
-static enum filter_result add_events(struct filter *filter, const char *value, char *why,
-				     size_t size)
+static bool add_events(struct filter *filter, const char *value)
 {
-	if (!strcmp(value, "all")) {
+	if (!strcmp(value, "all"))
 		filter->each_kind = true;
-		return FILTER_ADDED;
-	}
-	if (kinds_add(&filter->kinds, value))
-		return FILTER_ADDED;
-	snprintf(why, size, "event=%s is unknown: it must be " KINDS_HELP " or all", value);
-	return FILTER_BAD;
+	else if (!kinds_add(&filter->kinds, value))
+		return bad(filter, "event=%s is unknown: it must be " KINDS_HELP " or all", value);
+	return true;
 }
 
 static bool keep_cgroup(struct filter *filter, uint64_t id)
 {
-	if (filter->nr_cgroups == FILTER_CGROUPS_MAX)
-		return false;
-	if (!filter->cgroups)
-		filter->cgroups = xcalloc(FILTER_CGROUPS_MAX, sizeof(*filter->cgroups));
-	filter->by_cgroup = true;
-	filter->cgroups[filter->nr_cgroups++] = id;
-	return true;
+	return add_id(filter, &filter->cgroups, "cgroup", id, FILTER_CGROUPS_MAX);
 }
 
 /* nftw() passes no context to its callback. */
@@ -89,8 +78,6 @@ static __thread struct filter *walked;
 
 static int walk(const char *path, const struct stat *status, int type, struct FTW *place)
 {
-	(void)path;
-	(void)place;
 	/* The id of a cgroup is its folder's inode. */
 	if (type == FTW_D && !keep_cgroup(walked, status->st_ino))
 		return 1;
@@ -104,70 +91,69 @@ static bool has_dots(const char *path)
 	       !strcmp(path, "..");
 }
 
-static enum filter_result add_cgroup(struct filter *filter, const char *value, char *why,
-				     size_t size)
+static bool add_cgroup(struct filter *filter, const char *value)
 {
 	char path[4096];
 	struct statfs place;
 	uint64_t id;
+	int result;
 
-	if (parse_number(value, 1, UINT64_MAX, &id)) {
-		if (keep_cgroup(filter, id))
-			return FILTER_ADDED;
-		return too_many("cgroup", FILTER_CGROUPS_MAX, why, size);
-	}
-	if (has_dots(value) || strlen(value) >= sizeof(path) - sizeof(CGROUPS "/")) {
-		snprintf(why, size, "cgroup=%.200s is not the path of a cgroup", value);
-		return FILTER_BAD;
-	}
+	if (parse_number(value, 1, UINT64_MAX, &id))
+		return keep_cgroup(filter, id);
+	if (has_dots(value) || strlen(value) >= sizeof(path) - sizeof(CGROUPS "/"))
+		return bad(filter, "cgroup=%.200s is not the path of a cgroup", value);
 	if (strncmp(value, CGROUPS, strlen(CGROUPS)) != 0)
 		snprintf(path, sizeof(path), CGROUPS "%s%s", *value == '/' ? "" : "/", value);
 	else
 		snprintf(path, sizeof(path), "%s", value);
-	if (statfs(path, &place)) {
-		snprintf(why, size, "cgroup=%.200s: %s: name one that is below " CGROUPS, value,
-			 strerror(errno));
-		return FILTER_BAD;
-	}
-	if (place.f_type != CGROUP2_SUPER_MAGIC) {
-		snprintf(
-			why, size,
-			"cgroup=%.200s is not in the hierarchy of version 2, whose ids samples carry: "
-			"give an id",
-			value);
-		return FILTER_BAD;
-	}
+	if (statfs(path, &place))
+		return bad(filter, "cgroup=%.200s: %s: name one that is below " CGROUPS, value,
+			   strerror(errno));
+	if (place.f_type != CGROUP2_SUPER_MAGIC)
+		return bad(filter,
+			   "cgroup=%.200s is not in the hierarchy of version 2, whose ids samples "
+			   "carry: give an id",
+			   value);
 	walked = filter;
-	if (nftw(path, walk, 16, FTW_PHYS | FTW_MOUNT))
-		return too_many("cgroup", FILTER_CGROUPS_MAX, why, size);
-	return FILTER_ADDED;
+	result = nftw(path, walk, 16, FTW_PHYS | FTW_MOUNT);
+	if (result < 0)
+		return bad(filter, "cgroup=%.200s: %s", value, strerror(errno));
+	return !result;
 }
 
-static enum filter_result add_string(struct filter_strings *strings, const char *key,
-				     const char *value, char *why, size_t size)
+static bool add_string(struct filter *filter, struct filter_strings *strings, const char *key,
+		       const char *value)
 {
 	if (strings->count == FILTER_VALUES_MAX)
-		return too_many(key, FILTER_VALUES_MAX, why, size);
+		return bad(filter, "more than %u values of %s: give fewer", FILTER_VALUES_MAX, key);
 	strings->values[strings->count++] = xstrdup(value);
-	return FILTER_ADDED;
+	return true;
 }
 
-enum filter_result filter_add(struct filter *filter, const char *key, const char *value, char *why,
-			      size_t why_size)
+bool filter_is_key(const char *key)
+{
+	static const char *const keys[] = { "pid", "comm", "cgroup", "heap", "event", "tag" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!strcmp(keys[i], key))
+			return true;
+	return false;
+}
+
+bool filter_add(struct filter *filter, const char *key, const char *value)
 {
 	if (!strcmp(key, "pid"))
-		return add_pids(filter, value, why, why_size);
+		return add_pids(filter, value);
 	if (!strcmp(key, "event"))
-		return add_events(filter, value, why, why_size);
+		return add_events(filter, value);
 	if (!strcmp(key, "cgroup"))
-		return add_cgroup(filter, value, why, why_size);
+		return add_cgroup(filter, value);
 	if (!strcmp(key, "comm"))
-		return add_string(&filter->comms, key, value, why, why_size);
+		return add_string(filter, &filter->comms, key, value);
 	if (!strcmp(key, "heap"))
-		return add_string(&filter->heaps, key, value, why, why_size);
-	if (!strcmp(key, "tag"))
-		return add_string(&filter->tags, key, value, why, why_size);
-	return FILTER_NO_KEY;
+		return add_string(filter, &filter->heaps, key, value);
+	return add_string(filter, &filter->tags, key, value);
 }
 
 static void strings_free(struct filter_strings *strings)
@@ -181,13 +167,14 @@ void filter_end(struct filter *filter)
 	strings_free(&filter->comms);
 	strings_free(&filter->heaps);
 	strings_free(&filter->tags);
-	free(filter->cgroups);
+	free(filter->pids.values);
+	free(filter->cgroups.values);
 	memset(filter, 0, sizeof(*filter));
 }
 
 bool filter_selects(const struct filter *filter)
 {
-	return filter && (filter->nr_pids || filter->by_cgroup || filter->comms.count ||
+	return filter && (filter->pids.count || filter->cgroups.count || filter->comms.count ||
 			  filter->heaps.count || filter->tags.count);
 }
 
@@ -201,30 +188,20 @@ static bool has_string(const struct filter_strings *strings, const char *value)
 	return !strings->count;
 }
 
-static bool has_pid(const struct filter *filter, uint32_t pid)
+static bool has_id(const struct filter_ids *ids, uint64_t id)
 {
 	unsigned int i;
 
-	for (i = 0; i < filter->nr_pids; i++)
-		if (filter->pids[i] == pid)
+	for (i = 0; i < ids->count; i++)
+		if (ids->values[i] == id)
 			return true;
-	return !filter->nr_pids;
-}
-
-static bool has_cgroup(const struct filter *filter, uint64_t id)
-{
-	unsigned int i;
-
-	for (i = 0; i < filter->nr_cgroups; i++)
-		if (filter->cgroups[i] == id)
-			return true;
-	return !filter->by_cgroup;
+	return !ids->count;
 }
 
 bool filter_matches(const struct filter *filter, const struct stack_key *key)
 {
 	return !filter ||
-	       (has_pid(filter, key->pid) && has_cgroup(filter, key->cgroup_id) &&
+	       (has_id(&filter->pids, key->pid) && has_id(&filter->cgroups, key->cgroup_id) &&
 		has_string(&filter->comms, key->comm) && has_string(&filter->heaps, key->heap) &&
 		has_string(&filter->tags, key->tag));
 }

@@ -17,32 +17,29 @@ struct filter_strings {
 	char *values[FILTER_VALUES_MAX];
 };
 
+struct filter_ids {
+	unsigned int count;
+	unsigned int room;
+	uint64_t *values;
+};
+
 /*
  * A stack must match one value of each key that has values. A zeroed filter selects all stacks.
  */
 struct filter {
 	uint32_t kinds; /* of events, a bit each; 0: see filter_kinds() */
 	bool each_kind; /* all kinds, and none by default */
-	unsigned int nr_pids;
-	uint32_t pids[FILTER_VALUES_MAX];
+	struct filter_ids pids, cgroups;
 	struct filter_strings comms, heaps, tags;
-	bool by_cgroup;
-	unsigned int nr_cgroups;
-	uint64_t *cgroups;
-};
-
-enum filter_result {
-	FILTER_ADDED,
-	FILTER_NO_KEY, /* the key is unknown */
-	FILTER_BAD,    /* the value is wrong: @why is a sentence */
+	char why[400]; /* a sentence, once filter_add() has failed */
 };
 
 /*
  * Adds one condition. key: pid, comm, cgroup, heap, event or tag. pid and event take lists with
  * commas. A cgroup is an id, or a path, which selects the cgroups below it at this moment, too.
+ * False: the value is wrong, and @filter->why says how.
  */
-enum filter_result filter_add(struct filter *filter, const char *key, const char *value, char *why,
-			      size_t why_size);
+bool filter_add(struct filter *filter, const char *key, const char *value);
 bool filter_is_key(const char *key);
 void filter_end(struct filter *filter);
 

@@ -11,12 +11,13 @@
 static const struct {
 	const char *name;
 	const char *content_type;
+	void (*write)(const struct profile *profile, FILE *out);
 } formats[PROFILE_FORMATS] = {
-	[PROFILE_PPROF] = { "pprof", "application/octet-stream" },
-	[PROFILE_FOLDED] = { "folded", "text/plain; charset=utf-8" },
-	[PROFILE_SVG] = { "svg", "image/svg+xml" },
-	[PROFILE_HTML] = { "html", "text/html; charset=utf-8" },
-	[PROFILE_JFR] = { "jfr", "application/octet-stream" },
+	[PROFILE_PPROF] = { "pprof", "application/octet-stream", profile_write_pprof },
+	[PROFILE_FOLDED] = { "folded", "text/plain; charset=utf-8", profile_write_folded },
+	[PROFILE_SVG] = { "svg", "image/svg+xml", profile_write_svg },
+	[PROFILE_HTML] = { "html", "text/html; charset=utf-8", profile_write_html },
+	[PROFILE_JFR] = { "jfr", "application/octet-stream", profile_write_jfr },
 };
 
 enum profile_format profile_format(const char *name)
@@ -34,25 +35,7 @@ const char *profile_content_type(enum profile_format format)
 	return formats[format].content_type;
 }
 
-bool profile_write(const struct profile *profile, enum profile_format format, FILE *out)
+void profile_write(const struct profile *profile, enum profile_format format, FILE *out)
 {
-	switch (format) {
-	case PROFILE_PPROF:
-		return profile_write_pprof(profile, out);
-	case PROFILE_FOLDED:
-		profile_write_folded(profile, out);
-		break;
-	case PROFILE_SVG:
-		profile_write_svg(profile, out);
-		break;
-	case PROFILE_HTML:
-		profile_write_html(profile, out);
-		break;
-	case PROFILE_JFR:
-		profile_write_jfr(profile, out);
-		break;
-	case PROFILE_FORMATS:
-		return false;
-	}
-	return true;
+	formats[format].write(profile, out);
 }

@@ -19,7 +19,6 @@ enum profile_format {
 /* PROFILE_FORMATS if there is none of that name. */
 enum profile_format profile_format(const char *name);
 const char *profile_content_type(enum profile_format format);
-/* False if the profile could not be compressed. */
-bool profile_write(const struct profile *profile, enum profile_format format, FILE *out);
+void profile_write(const struct profile *profile, enum profile_format format, FILE *out);
 
 #endif /* HABD_FORMATS_H */

@@ -10,15 +10,14 @@
 #include "daemon/profile/profile_pprof.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "daemon/shared/kinds.h"
-#include "profile.pb-c.h"
 #include "daemon/shared/string_table.h"
+#include "profile.pb-c.h"
 
 #define NR_VALUES 4
 #define NR_LABELS 6
@@ -33,88 +32,91 @@ enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
 static const char drop_frames[] =
 	"hab_(alloc.*|chunk_take.*|tlab_.*|.*refill.*|.*_internal.*)|libhab\\.so.*";
 
-/* Memory of the message: all of it is freed with the message. */
-struct block {
-	struct block *next;
-	max_align_t data[];
-};
-
+/*
+ * The message is written in parts, each a message with a few of the fields: by the format's rules
+ * the parts in a row are one message. So at most one sample of it is in memory.
+ */
 struct pprof {
 	const struct profile *from;
 	struct strings strings;
 	struct strings functions; /* names; ids are their numbers here */
-	Pprof__Profile message;
-	Pprof__ValueType types[NR_VALUES + 1];
-	Pprof__ValueType *type_list[NR_VALUES];
-	uint64_t *mapping_ids; /* by module */
-	Pprof__Location *locations;
-	Pprof__Line *lines;
-	Pprof__Line **line_list;
-	int64_t comment;
-	struct block *blocks;
+	uint64_t *mapping_ids;	  /* by module */
+	uint8_t *packed;	  /* one part */
+	z_stream stream;
+	FILE *out;
 };
 
-static void *new_array(struct pprof *pprof, size_t count, size_t size)
-{
-	struct block *block = xcalloc(1, sizeof(*block) + count * size);
-
-	block->next = pprof->blocks;
-	pprof->blocks = block;
-	return block->data;
-}
-
-/* An array of pointers to the elements of an array, as messages have them. */
-static void *new_list(struct pprof *pprof, void *array, size_t count, size_t size)
-{
-	char **list = new_array(pprof, count, sizeof(*list));
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		list[i] = (char *)array + i * size;
-	return list;
-}
+#define PART(...)                                                                       \
+	(&(const Pprof__Profile){ PROTOBUF_C_MESSAGE_INIT(&pprof__profile__descriptor), \
+				  __VA_ARGS__ })
 
 static int64_t string(struct pprof *pprof, const char *text)
 {
 	return strings_number(&pprof->strings, text);
 }
 
-static void set_type(struct pprof *pprof, unsigned int index, const char *type, const char *unit)
+/* flush: Z_FINISH for the last bytes. */
+static void compress_gzip(struct pprof *pprof, size_t size, int flush)
 {
-	pprof__value_type__init(&pprof->types[index]);
-	pprof->types[index].type = string(pprof, type);
-	pprof->types[index].unit = string(pprof, unit);
-	if (index < NR_VALUES)
-		pprof->type_list[index] = &pprof->types[index];
+	z_stream *stream = &pprof->stream;
+	unsigned char chunk[65536];
+
+	stream->next_in = pprof->packed;
+	stream->avail_in = (uInt)size;
+	do {
+		stream->next_out = chunk;
+		stream->avail_out = sizeof(chunk);
+		deflate(stream, flush);
+		fwrite(chunk, 1, sizeof(chunk) - stream->avail_out, pprof->out);
+	} while (!stream->avail_out);
 }
 
-static void fill_header(struct pprof *pprof)
+static void put(struct pprof *pprof, const Pprof__Profile *part)
+{
+	size_t size = pprof__profile__get_packed_size(part);
+
+	pprof->packed = xrealloc(pprof->packed, 1, size);
+	pprof__profile__pack(part, pprof->packed);
+	compress_gzip(pprof, size, Z_NO_FLUSH);
+}
+
+static Pprof__ValueType value_type(struct pprof *pprof, const char *type, const char *unit)
+{
+	Pprof__ValueType value = PPROF__VALUE_TYPE__INIT;
+
+	value.type = string(pprof, type);
+	value.unit = string(pprof, unit);
+	return value;
+}
+
+static void put_header(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
+	/* The last two are for the intervals of habctl report: number and standard error. */
+	Pprof__ValueType types[NR_VALUES] = {
+		value_type(pprof, "alloc_objects", "count"),
+		value_type(pprof, "alloc_space", "bytes"),
+		value_type(pprof, "alloc_samples", "count"),
+		value_type(pprof, "alloc_space_error", "bytes"),
+	};
+	Pprof__ValueType *list[NR_VALUES] = { &types[0], &types[1], &types[2], &types[3] };
+	Pprof__ValueType period = value_type(pprof, "space", "bytes");
 	char comment[192], kinds[64];
+	int64_t number;
 
-	set_type(pprof, 0, "alloc_objects", "count");
-	set_type(pprof, 1, "alloc_space", "bytes");
-	/* For the intervals of habctl report: how many samples, and their standard error. */
-	set_type(pprof, 2, "alloc_samples", "count");
-	set_type(pprof, 3, "alloc_space_error", "bytes");
-	set_type(pprof, NR_VALUES, "space", "bytes");
-	pprof->message.sample_type = pprof->type_list;
-	pprof->message.n_sample_type = NR_VALUES;
-	pprof->message.default_sample_type = pprof->types[1].type;
-	pprof->message.time_nanos = (int64_t)from->start_ns;
-	pprof->message.duration_nanos = (int64_t)from->duration_ns;
-	/* Samples are taken by rate: this is the mean interval. */
-	pprof->message.period_type = &pprof->types[NR_VALUES];
-	pprof->message.period =
-		from->total.samples ? (int64_t)(from->total.estimate / from->total.samples) : 1;
-	pprof->message.drop_frames = string(pprof, drop_frames);
 	kinds_text(from->kinds, kinds, sizeof(kinds));
 	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
-	pprof->comment = string(pprof, comment);
-	pprof->message.comment = &pprof->comment;
-	pprof->message.n_comment = 1;
+	number = string(pprof, comment);
+	put(pprof, PART(.sample_type = list, .n_sample_type = NR_VALUES,
+			.default_sample_type = types[1].type, .comment = &number, .n_comment = 1,
+			.time_nanos = (int64_t)from->start_ns,
+			.duration_nanos = (int64_t)from->duration_ns,
+			.drop_frames = string(pprof, drop_frames), .period_type = &period,
+			/* Samples are taken by rate: this is the mean interval. */
+			.period = (int64_t)(from->total.samples ?
+						    from->total.estimate / from->total.samples :
+						    1)));
 }
 
 static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *key,
@@ -132,51 +134,41 @@ static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *ke
 	sample->n_label++;
 }
 
-static void fill_values(Pprof__Sample *sample, const struct stack_counts *counts)
+static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 {
 	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
-
-	sample->n_value = NR_VALUES;
-	sample->value[0] = (int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT);
-	sample->value[1] = (int64_t)counts->estimate;
-	sample->value[2] = (int64_t)counts->samples;
-	/* A standard error, since a variance does not fit; a sum of them is too large. */
-	sample->value[3] = llround(sqrt(fmax(counts->variance, 0)));
-}
-
-static void fill_sample(struct pprof *pprof, const struct profile_sample *from,
-			Pprof__Sample *sample)
-{
-	Pprof__Label *labels = new_array(pprof, NR_LABELS, sizeof(*labels));
+	const struct stack_counts *counts = &from->counts;
+	uint64_t *ids = xcalloc(from->nr_frames + 1, sizeof(*ids));
+	Pprof__Label labels[NR_LABELS], *list[NR_LABELS];
+	Pprof__Sample sample = PPROF__SAMPLE__INIT, *samples = &sample;
+	int64_t values[NR_VALUES] = {
+		(int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT),
+		(int64_t)counts->estimate,
+		(int64_t)counts->samples,
+		/* A standard error, since a variance does not fit; a sum of them is too large. */
+		llround(sqrt(fmax(counts->variance, 0))),
+	};
 	unsigned int i;
 
-	pprof__sample__init(sample);
-	sample->value = new_array(pprof, NR_VALUES, sizeof(*sample->value));
-	fill_values(sample, &from->counts);
-	sample->location_id = new_array(pprof, from->nr_frames + 1, sizeof(*sample->location_id));
-	sample->n_location_id = from->nr_frames ? from->nr_frames : 1;
-	sample->location_id[0] = pprof->from->nr_frames + 1 +
-				 (from->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
+	sample.value = values;
+	sample.n_value = NR_VALUES;
+	ids[0] = pprof->from->nr_frames + 1 +
+		 (from->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
 	for (i = 0; i < from->nr_frames; i++)
-		sample->location_id[i] = from->frames[i] + 1;
-	sample->label = new_list(pprof, labels, NR_LABELS, sizeof(*labels));
-	add_label(pprof, sample, "pid", "", from->pid);
-	add_label(pprof, sample, "comm", from->comm, 0);
-	add_label(pprof, sample, "heap", from->heap, 0);
-	add_label(pprof, sample, "kind", kind_name(from->kind), 0);
-	add_label(pprof, sample, "tag", from->tag, 0);
-	add_label(pprof, sample, "cgroup", "", from->cgroup_id);
-}
-
-static void fill_samples(struct pprof *pprof)
-{
-	unsigned int count = pprof->from->nr_samples, i;
-	Pprof__Sample *samples = new_array(pprof, count, sizeof(*samples));
-
-	for (i = 0; i < count; i++)
-		fill_sample(pprof, &pprof->from->samples[i], &samples[i]);
-	pprof->message.sample = new_list(pprof, samples, count, sizeof(*samples));
-	pprof->message.n_sample = count;
+		ids[i] = from->frames[i] + 1;
+	sample.location_id = ids;
+	sample.n_location_id = from->nr_frames ? from->nr_frames : 1;
+	for (i = 0; i < NR_LABELS; i++)
+		list[i] = &labels[i];
+	sample.label = list;
+	add_label(pprof, &sample, "pid", "", from->pid);
+	add_label(pprof, &sample, "comm", from->comm, 0);
+	add_label(pprof, &sample, "heap", from->heap, 0);
+	add_label(pprof, &sample, "kind", kind_name(from->kind), 0);
+	add_label(pprof, &sample, "tag", from->tag, 0);
+	add_label(pprof, &sample, "cgroup", "", from->cgroup_id);
+	put(pprof, PART(.sample = &samples, .n_sample = 1));
+	free(ids);
 }
 
 /* The module of the program that allocated most; any module if there is no program. */
@@ -203,145 +195,118 @@ static unsigned int main_module(const struct profile *from)
 	return best;
 }
 
-static void fill_mapping(struct pprof *pprof, unsigned int module, Pprof__Mapping *mapping)
+static void put_mapping(struct pprof *pprof, unsigned int module, uint64_t id)
 {
 	const struct profile_module *source = &pprof->from->modules[module];
 	char build_id[2 * HAB_BUILD_ID_LEN + 1] = "";
+	Pprof__Mapping mapping = PPROF__MAPPING__INIT, *mappings = &mapping;
 	unsigned int i;
 
-	pprof__mapping__init(mapping);
 	for (i = 0; i < source->build_id_length; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", source->build_id[i]);
-	mapping->memory_limit = (source->limit + 4095) & ~UINT64_C(4095);
-	mapping->filename = string(pprof, source->path);
-	mapping->build_id = string(pprof, build_id);
+	mapping.id = pprof->mapping_ids[module] = id;
+	mapping.memory_limit = (source->limit + 4095) & ~UINT64_C(4095);
+	mapping.filename = string(pprof, source->path);
+	mapping.build_id = string(pprof, build_id);
 	/* All names are in the profile: readers need no files. */
-	mapping->has_functions = true;
+	mapping.has_functions = true;
+	put(pprof, PART(.mapping = &mappings, .n_mapping = 1));
 }
 
-static void fill_mappings(struct pprof *pprof)
+static void put_mappings(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
 	unsigned int first = from->nr_modules ? main_module(from) : 0, i, module, count = 0;
-	Pprof__Mapping *mappings = new_array(pprof, from->nr_modules, sizeof(*mappings));
 
-	pprof->mapping_ids = new_array(pprof, from->nr_modules, sizeof(*pprof->mapping_ids));
+	pprof->mapping_ids = xcalloc(from->nr_modules, sizeof(*pprof->mapping_ids));
 	for (i = 0; i < from->nr_modules; i++) {
 		module = i == 0 ? first : i <= first ? i - 1 : i;
 		/* Frames without a known file have no mapping. */
-		if (from->modules[module].binary == BINARY_UNKNOWN)
-			continue;
-		fill_mapping(pprof, module, &mappings[count++]);
-		mappings[count - 1].id = pprof->mapping_ids[module] = count;
+		if (from->modules[module].binary != BINARY_UNKNOWN)
+			put_mapping(pprof, module, ++count);
 	}
-	pprof->message.mapping = new_list(pprof, mappings, count, sizeof(*mappings));
-	pprof->message.n_mapping = count;
 }
 
-static Pprof__Location *fill_location(struct pprof *pprof, unsigned int index, const char *function)
+static void put_location(struct pprof *pprof, unsigned int index, const char *function,
+			 uint64_t mapping, uint64_t address)
 {
-	Pprof__Location *location = &pprof->locations[index];
+	Pprof__Line line = PPROF__LINE__INIT, *lines = &line;
+	Pprof__Location location = PPROF__LOCATION__INIT, *locations = &location;
 
-	pprof__location__init(location);
-	pprof__line__init(&pprof->lines[index]);
 	/* Function ids start at 1; number 0 is the empty name, which no function has. */
-	pprof->lines[index].function_id = strings_number(&pprof->functions, function);
-	location->id = index + 1;
-	location->line = &pprof->line_list[index];
-	location->n_line = 1;
-	return location;
+	line.function_id = strings_number(&pprof->functions, function);
+	location.id = index + 1;
+	location.mapping_id = mapping;
+	location.address = address;
+	location.line = &lines;
+	location.n_line = 1;
+	put(pprof, PART(.location = &locations, .n_location = 1));
 }
 
-static void fill_locations(struct pprof *pprof)
+static void put_locations(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
-	unsigned int count = from->nr_frames + NR_EXTRA_LOCATIONS, i;
-	Pprof__Location *location;
+	const struct profile_frame *frame;
+	unsigned int i;
 
-	pprof->locations = new_array(pprof, count, sizeof(*pprof->locations));
-	pprof->lines = new_array(pprof, count, sizeof(*pprof->lines));
-	pprof->line_list = new_list(pprof, pprof->lines, count, sizeof(*pprof->lines));
 	for (i = 0; i < from->nr_frames; i++) {
-		location = fill_location(pprof, i, from->frames[i].function);
-		location->mapping_id = pprof->mapping_ids[from->frames[i].module];
-		location->address = FRAME_OFFSET(from->frames[i].key);
+		frame = &from->frames[i];
+		put_location(pprof, i, frame->function, pprof->mapping_ids[frame->module],
+			     FRAME_OFFSET(frame->key));
 	}
-	fill_location(pprof, from->nr_frames + LOCATION_NO_STACK, "[no stack]");
-	fill_location(pprof, from->nr_frames + LOCATION_OTHER_STACKS, "[other stacks]");
-	pprof->message.location =
-		new_list(pprof, pprof->locations, count, sizeof(*pprof->locations));
-	pprof->message.n_location = count;
+	put_location(pprof, i + LOCATION_NO_STACK, "[no stack]", 0, 0);
+	put_location(pprof, i + LOCATION_OTHER_STACKS, "[other stacks]", 0, 0);
 }
 
-static void fill_functions(struct pprof *pprof)
+static void put_functions(struct pprof *pprof)
 {
-	unsigned int count = pprof->functions.count - 1, i;
-	Pprof__Function *functions = new_array(pprof, count, sizeof(*functions));
+	Pprof__Function function = PPROF__FUNCTION__INIT, *functions = &function;
+	unsigned int i;
 
-	for (i = 0; i < count; i++) {
-		pprof__function__init(&functions[i]);
-		functions[i].id = i + 1;
-		functions[i].name = string(pprof, pprof->functions.table[i + 1]);
-		functions[i].system_name = functions[i].name;
+	for (i = 1; i < pprof->functions.count; i++) {
+		function.id = i;
+		function.name = string(pprof, pprof->functions.table[i]);
+		function.system_name = function.name;
+		put(pprof, PART(.function = &functions, .n_function = 1));
 	}
-	pprof->message.function = new_list(pprof, functions, count, sizeof(*functions));
-	pprof->message.n_function = count;
 }
 
-static void pprof_end(struct pprof *pprof)
+/* Memory that never fails, so that nothing of deflate() does. */
+static void *zlib_alloc(void *context, unsigned int count, unsigned int size)
 {
-	struct block *block;
-
-	while ((block = pprof->blocks)) {
-		pprof->blocks = block->next;
-		free(block);
-	}
-	strings_end(&pprof->strings);
-	strings_end(&pprof->functions);
-	free(pprof);
+	return xcalloc(count, size);
 }
 
-static bool compress_gzip(const void *data, size_t size, FILE *out)
+static void zlib_free(void *context, void *memory)
 {
-	z_stream stream = { .next_in = (Bytef *)data, .avail_in = (uInt)size };
-	unsigned char *packed;
-	int result;
+	free(memory);
+}
 
+void profile_write_pprof(const struct profile *profile, FILE *out)
+{
+	struct pprof pprof = { .from = profile, .out = out };
+	unsigned int i;
+
+	strings_begin(&pprof.strings);
+	strings_begin(&pprof.functions);
+	pprof.stream.zalloc = zlib_alloc;
+	pprof.stream.zfree = zlib_free;
 	/* Window bits + 16: zlib writes the header of gzip. */
-	if (size > UINT32_MAX / 2 || deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
-						  15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return false;
-	stream.avail_out = (uInt)deflateBound(&stream, size);
-	stream.next_out = packed = xcalloc(stream.avail_out, 1);
-	result = deflate(&stream, Z_FINISH);
-	fwrite(packed, 1, stream.total_out, out);
-	free(packed);
-	deflateEnd(&stream);
-	return result == Z_STREAM_END;
-}
-
-bool profile_write_pprof(const struct profile *profile, FILE *out)
-{
-	struct pprof *pprof = xcalloc(1, sizeof(*pprof));
-	uint8_t *packed;
-	size_t size;
-	bool good;
-
-	pprof->from = profile;
-	strings_begin(&pprof->strings);
-	strings_begin(&pprof->functions);
-	pprof__profile__init(&pprof->message);
-	fill_header(pprof);
-	fill_samples(pprof);
-	fill_mappings(pprof);
-	fill_locations(pprof);
-	fill_functions(pprof);
-	pprof->message.string_table = pprof->strings.table;
-	pprof->message.n_string_table = pprof->strings.count;
-	packed = xcalloc(pprof__profile__get_packed_size(&pprof->message), 1);
-	size = pprof__profile__pack(&pprof->message, packed);
-	good = compress_gzip(packed, size, out);
-	free(packed);
-	pprof_end(pprof);
-	return good;
+	deflateInit2(&pprof.stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8,
+		     Z_DEFAULT_STRATEGY);
+	put_header(&pprof);
+	for (i = 0; i < profile->nr_samples; i++)
+		put_sample(&pprof, &profile->samples[i]);
+	put_mappings(&pprof);
+	put_locations(&pprof);
+	put_functions(&pprof);
+	/* The last, since all other parts add strings. */
+	put(&pprof,
+	    PART(.string_table = pprof.strings.table, .n_string_table = pprof.strings.count));
+	compress_gzip(&pprof, 0, Z_FINISH);
+	deflateEnd(&pprof.stream);
+	strings_end(&pprof.strings);
+	strings_end(&pprof.functions);
+	free(pprof.mapping_ids);
+	free(pprof.packed);
 }

@@ -7,7 +7,6 @@
 
 #include "daemon/profile/profile.h"
 
-/* False if the profile could not be compressed. */
-bool profile_write_pprof(const struct profile *profile, FILE *out);
+void profile_write_pprof(const struct profile *profile, FILE *out);
 
 #endif /* HABD_PROFILE_PPROF_H */

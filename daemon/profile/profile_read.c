@@ -322,7 +322,6 @@ static void *budget_take(void *context, size_t size)
 
 static void budget_give(void *context, void *block)
 {
-	(void)context;
 	free(block);
 }
 

@@ -26,17 +26,41 @@ static void check_output(void)
 	_exit(EXIT_FAILED);
 }
 
+/* Of its own, argp has only --help and -?. */
+static error_t parse_help(int key, char *value, struct argp_state *state)
+{
+	if (key != 'h')
+		return ARGP_ERR_UNKNOWN;
+	argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+	return 0;
+}
+
+static const struct argp_option help_option[] = {
+	{ NULL, 'h', NULL, OPTION_HIDDEN, NULL },
+	{ 0 },
+};
+
+static const struct argp help_argp = { help_option, parse_help };
+
 void arguments_parse(const struct argp *argp, unsigned int flags, int argc, char **argv,
 		     void *input)
 {
+	struct argp_child children[3] = { 0 };
+	struct argp with_help = *argp;
 	static bool again;
+
+	/* A command's own child, if it has one, stays the first: its input is for that place. */
+	if (argp->children)
+		children[0] = *argp->children;
+	children[argp->children ? 1 : 0].argp = &help_argp;
+	with_help.children = children;
 
 	argp_err_exit_status = EXIT_USAGE;
 	argp_program_version_hook = print_version;
 	if (!again)
 		atexit(check_output);
 	again = true;
-	if (!argp_parse(argp, argc, argv, flags, NULL, input))
+	if (!argp_parse(&with_help, argc, argv, flags, NULL, input))
 		return;
 	say("see %s --help", basename(argv[0]));
 	exit(EXIT_USAGE);

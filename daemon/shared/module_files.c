@@ -36,41 +36,25 @@ static bool read_line(const char *path, char *line, size_t size)
 	return true;
 }
 
-void module_numbers_read(struct module_state *state)
+bool module_number_read(enum module_file file, uint64_t *value)
 {
 	char line[32], *period;
-	unsigned int i;
 
-	for (i = 0; i < MODULE_FILES; i++) {
-		state->known[i] = read_line(paths[i], line, sizeof(line));
-		/* Only a rate has a period; one of another period is no whole number a second. */
-		period = strstr(line, "/s");
-		if (state->known[i] && period && !period[2])
-			*period = 0;
-		state->known[i] = state->known[i] &&
-				  parse_number(line, 0, UINT64_MAX, &state->value[i]);
-	}
+	if (!read_line(paths[file], line, sizeof(line)))
+		return false;
+	/* Only a rate has a period; one of another period is no whole number a second. */
+	period = strstr(line, "/s");
+	if (period && !period[2])
+		*period = 0;
+	return parse_number(line, 0, UINT64_MAX, value);
 }
 
-bool module_number_read(struct module_number *number, uint64_t *value)
+void module_numbers_read(struct module_state *state)
 {
-	char line[32];
-	ssize_t length;
+	unsigned int i;
 
-	if (number->fd < 0)
-		number->fd = open(paths[number->file], O_RDONLY | O_CLOEXEC);
-	if (number->fd < 0)
-		return false;
-	length = pread(number->fd, line, sizeof(line) - 1, 0);
-	if (length < 0) {
-		/* The module was unloaded; when it is loaded again it has other files. */
-		close(number->fd);
-		number->fd = -1;
-		return false;
-	}
-	line[length] = 0;
-	line[strcspn(line, "\n")] = 0;
-	return parse_number(line, 0, UINT64_MAX, value);
+	for (i = 0; i < MODULE_FILES; i++)
+		state->known[i] = module_number_read(i, &state->value[i]);
 }
 
 static uint32_t ask_abi(void)

@@ -35,13 +35,8 @@ struct module_state {
 void module_state_read(struct module_state *state);
 /* Fills in known and value, which is fast. */
 void module_numbers_read(struct module_state *state);
-/* A number that is read often: its file stays open. @fd is -1 at first; close() it. */
-struct module_number {
-	enum module_file file;
-	int fd;
-};
-/* False, with @value as it was, if the module has no such number. */
-bool module_number_read(struct module_number *number, uint64_t *value);
+/* False if the module has no such number. */
+bool module_number_read(enum module_file file, uint64_t *value);
 /* The limit of samples as the module writes it, "150/s"; 0 or a negative errno. */
 int module_rate_read(char rate[MODULE_TEXT]);
 /* rate: as hab_rate_parse() takes it. 0 or a negative errno. */

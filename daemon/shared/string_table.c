@@ -25,10 +25,8 @@ unsigned int strings_number(struct strings *strings, const char *text)
 	memcpy(string->text, text, length + 1);
 	string->number = strings->count;
 	HASH_ADD_KEYPTR(hh, strings->by_text, string->text, length, string);
-	if (strings->count == strings->room) {
-		strings->room = strings->room ? strings->room * 2 : 256;
-		strings->table = xrealloc(strings->table, strings->room, sizeof(*strings->table));
-	}
+	strings->table =
+		xgrow(strings->table, strings->count, &strings->room, sizeof(*strings->table));
 	strings->table[strings->count] = string->text;
 	return strings->count++;
 }

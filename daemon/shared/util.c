@@ -78,6 +78,14 @@ void *xrealloc(void *old, size_t count, size_t size)
 	return checked(reallocarray(old, count ? count : 1, size));
 }
 
+void *xgrow(void *array, unsigned int count, unsigned int *room, size_t size)
+{
+	if (count < *room)
+		return array;
+	*room = *room ? *room * 2 : 16;
+	return xrealloc(array, *room, size);
+}
+
 char *xstrdup(const char *string)
 {
 	return checked(strdup(string));
@@ -252,26 +260,17 @@ char *xformat(const char *format, ...)
 
 void put_xml(FILE *out, const char *string)
 {
+	static const char *const escapes[256] = {
+		['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;", ['"'] = "&quot;", ['\''] = "&#39;",
+	};
+	const char *escape;
+
 	for (; *string; string++) {
-		switch (*string) {
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		case '\'':
-			fputs("&#39;", out);
-			break;
-		default:
+		escape = escapes[(unsigned char)*string];
+		if (escape)
+			fputs(escape, out);
+		else
 			fputc(*string, out);
-		}
 	}
 }
 

@@ -32,6 +32,8 @@ enum exit_code {
 /* Without memory these write a sentence and end the program. */
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *old, size_t count, size_t size);
+/* The array, or a larger one, with room for one more element than @count. *room: 0 at first. */
+void *xgrow(void *array, unsigned int count, unsigned int *room, size_t size);
 char *xstrdup(const char *string);
 char *xstrndup(const char *string, size_t length);
 

@@ -43,7 +43,6 @@ struct missed {
 	struct missed_counts before; /* missed before that habd ended */
 	struct missed_counts start;  /* the module's counts when this habd began to count */
 	struct missed_counts now;    /* the module's counts */
-	struct module_number refills, bytes, samples;
 };
 
 static uint64_t module_number(void)
@@ -56,28 +55,27 @@ static uint64_t module_number(void)
 
 static bool read_module(struct missed *missed)
 {
-	return module_number_read(&missed->refills, &missed->now.refills) &&
-	       module_number_read(&missed->bytes, &missed->now.bytes) &&
-	       module_number_read(&missed->samples, &missed->now.samples);
-}
-
-static void lower(uint64_t *least, uint64_t all, uint64_t counted)
-{
-	uint64_t rest = all > counted ? all - counted : 0;
-
-	if (rest < *least)
-		*least = rest;
+	return module_number_read(MODULE_REFILLS, &missed->now.of[MISSED_REFILLS]) &&
+	       module_number_read(MODULE_REFILL_BYTES, &missed->now.of[MISSED_BYTES]) &&
+	       module_number_read(MODULE_SAMPLED, &missed->now.of[MISSED_SAMPLES]);
 }
 
 static void find_start(struct missed *missed, const struct feed_totals *totals)
 {
 	const struct hab_machine_totals *machine = &totals->machine;
+	const uint64_t counted[MISSED_COUNTS] = {
+		[MISSED_REFILLS] = machine->refills + totals->missed_refills,
+		[MISSED_BYTES] = machine->bytes,
+		[MISSED_SAMPLES] = machine->sampled + machine->lost + machine->replaced,
+	};
+	uint64_t rest;
+	unsigned int i;
 
-	lower(&missed->start.refills, missed->now.refills,
-	      machine->refills + totals->missed_refills);
-	lower(&missed->start.bytes, missed->now.bytes, machine->bytes);
-	lower(&missed->start.samples, missed->now.samples,
-	      machine->sampled + machine->lost + machine->replaced);
+	for (i = 0; i < MISSED_COUNTS; i++) {
+		rest = missed->now.of[i] > counted[i] ? missed->now.of[i] - counted[i] : 0;
+		if (rest < missed->start.of[i])
+			missed->start.of[i] = rest;
+	}
 }
 
 static void write_progress(struct missed *missed)
@@ -96,13 +94,15 @@ static void write_progress(struct missed *missed)
 /* Reads what the previous habd wrote. False if the module was loaded again since then. */
 static bool read_progress(struct missed *missed)
 {
-	const struct missed_counts *now = &missed->now;
 	struct progress_file file;
+	unsigned int i;
 
 	if (missed->fd < 0 || pread(missed->fd, &file, sizeof(file), 0) != sizeof(file) ||
-	    file.module != missed->module || file.seen.refills > now->refills ||
-	    file.seen.bytes > now->bytes || file.seen.samples > now->samples)
+	    file.module != missed->module)
 		return false;
+	for (i = 0; i < MISSED_COUNTS; i++)
+		if (file.seen.of[i] > missed->now.of[i])
+			return false;
 	missed->seen = file.seen;
 	missed->before = file.missed;
 	return true;
@@ -112,32 +112,22 @@ static void say_missed(const struct missed *missed, bool since_another)
 {
 	struct missed_counts all = missed_counts(missed);
 	char human[32];
+	unsigned int i;
 
-	all.refills -= missed->before.refills;
-	all.bytes -= missed->before.bytes;
-	all.samples -= missed->before.samples;
-	human_bytes(all.bytes, human, sizeof(human));
-	if (all.refills || all.samples)
+	for (i = 0; i < MISSED_COUNTS; i++)
+		all.of[i] -= missed->before.of[i];
+	human_bytes(all.of[MISSED_BYTES], human, sizeof(human));
+	if (all.of[MISSED_REFILLS] || all.of[MISSED_SAMPLES])
 		say("missed since %s: %" PRIu64 " refills (%s), and %" PRIu64
 		    " samples; they are in the totals, and in no profile",
-		    since_another ? "the last habd" : "the module was loaded", all.refills, human,
-		    all.samples);
-}
-
-static void close_file(int fd)
-{
-	if (fd >= 0)
-		close(fd);
+		    since_another ? "the last habd" : "the module was loaded",
+		    all.of[MISSED_REFILLS], human, all.of[MISSED_SAMPLES]);
 }
 
 void missed_free(struct missed *missed)
 {
-	if (!missed)
-		return;
-	close_file(missed->fd);
-	close_file(missed->refills.fd);
-	close_file(missed->bytes.fd);
-	close_file(missed->samples.fd);
+	if (missed && missed->fd >= 0)
+		close(missed->fd);
 	free(missed);
 }
 
@@ -148,21 +138,17 @@ struct missed *missed_new(const char *socket_path, const struct feed_totals *tot
 	char *path;
 
 	missed->fd = -1;
-	missed->refills = (struct module_number){ MODULE_REFILLS, -1 };
-	missed->bytes = (struct module_number){ MODULE_REFILL_BYTES, -1 };
-	missed->samples = (struct module_number){ MODULE_SAMPLED, -1 };
 	missed->module = module_number();
 	if (!read_module(missed)) {
 		missed_free(missed);
 		return NULL;
 	}
-	if (asprintf(&path, "%s.progress", socket_path) >= 0) {
-		missed->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (missed->fd < 0)
-			say("%s cannot be made: %s: the next habd will count more as missed", path,
-			    strerror(errno));
-		free(path);
-	}
+	path = xformat("%s.progress", socket_path);
+	missed->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (missed->fd < 0)
+		say("%s cannot be made: %s: the next habd will count more as missed", path,
+		    strerror(errno));
+	free(path);
 	since_another = read_progress(missed);
 	memset(&missed->start, 0xff, sizeof(missed->start));
 	find_start(missed, totals);
@@ -180,19 +166,15 @@ void missed_update(struct missed *missed, const struct feed_totals *totals)
 	write_progress(missed);
 }
 
-static uint64_t sum(uint64_t before, uint64_t start, uint64_t seen)
-{
-	return before + (start > seen ? start - seen : 0);
-}
-
 struct missed_counts missed_counts(const struct missed *missed)
 {
 	struct missed_counts all = { 0 };
+	unsigned int i;
 
-	if (!missed)
-		return all;
-	all.refills = sum(missed->before.refills, missed->start.refills, missed->seen.refills);
-	all.bytes = sum(missed->before.bytes, missed->start.bytes, missed->seen.bytes);
-	all.samples = sum(missed->before.samples, missed->start.samples, missed->seen.samples);
+	for (i = 0; missed && i < MISSED_COUNTS; i++) {
+		all.of[i] = missed->before.of[i];
+		if (missed->start.of[i] > missed->seen.of[i])
+			all.of[i] += missed->start.of[i] - missed->seen.of[i];
+	}
 	return all;
 }

@@ -7,10 +7,11 @@
 
 struct feed_totals;
 
+enum { MISSED_REFILLS, MISSED_BYTES, MISSED_SAMPLES, MISSED_COUNTS };
+
+/* Refills, their bytes, and samples of all kinds that the kernel had kept. */
 struct missed_counts {
-	uint64_t refills;
-	uint64_t bytes;	  /* of them */
-	uint64_t samples; /* that the kernel had kept, of all kinds */
+	uint64_t of[MISSED_COUNTS];
 };
 
 struct missed;

@@ -131,12 +131,11 @@ static void span_restart_locked(struct state *state, struct span *span)
 	span->start_monotonic_ns = clock_monotonic_ns();
 }
 
-bool span_write(struct state *state, struct span *span, const struct filter *filter,
+void span_write(struct state *state, struct span *span, const struct filter *filter,
 		enum profile_format format, bool restart, FILE *out, struct profile_head *head)
 {
 	struct filter wanted = *filter;
 	struct profile *profile;
-	bool good;
 
 	/* JFR has a type for each kind, so that kinds are never summed up. */
 	if (format == PROFILE_JFR && !filter->kinds)
@@ -153,14 +152,13 @@ bool span_write(struct state *state, struct span *span, const struct filter *fil
 		span_restart_locked(state, span);
 	pthread_mutex_unlock(&state->lock);
 	profile_name(profile, state->symbols);
-	good = profile_write(profile, format, out);
+	profile_write(profile, format, out);
 	head->total = profile->total;
 	head->kinds = profile->kinds;
 	head->other_kinds = profile->other_kinds;
 	head->folded = filter_selects(filter) ? profile->folded : 0;
 	profile_free(profile);
 	pthread_mutex_unlock(&state->render);
-	return good;
 }
 
 /* The daemon's lock is free again while the copy is written to a client. */

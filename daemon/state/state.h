@@ -79,9 +79,9 @@ struct profile_head {
 
 /*
  * Writes the profile of the span from its start to now. restart: the span begins anew at this very
- * moment, so that each sample is in one profile. False if the profile could not be compressed.
+ * moment, so that each sample is in one profile.
  */
-bool span_write(struct state *state, struct span *span, const struct filter *filter,
+void span_write(struct state *state, struct span *span, const struct filter *filter,
 		enum profile_format format, bool restart, FILE *out, struct profile_head *head);
 
 /* The counts that /metrics, /v1/top and /v1/status show, taken at one moment. */

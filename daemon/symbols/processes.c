@@ -86,11 +86,6 @@ void processes_free(struct processes *processes)
 	free(processes);
 }
 
-unsigned int processes_count(const struct processes *processes)
-{
-	return HASH_COUNT(processes->by_pid);
-}
-
 uint64_t processes_unreadable(const struct processes *processes)
 {
 	return processes->unreadable;
@@ -134,14 +129,13 @@ static int open_mapped(uint32_t pid, const struct maps_line *line)
 	char *path;
 	int fd;
 
-	if (asprintf(&path, "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start,
-		     line->end) < 0)
-		return -1;
+	path = xformat("/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start, line->end);
 	fd = open_regular(path, line->inode);
 	free(path);
-	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
-	if (fd >= 0 || asprintf(&path, "/proc/%u/root%s", pid, line->path) < 0)
+	if (fd >= 0)
 		return fd;
+	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
+	path = xformat("/proc/%u/root%s", pid, line->path);
 	fd = open_regular(path, line->inode);
 	free(path);
 	return fd;
@@ -202,16 +196,11 @@ static struct mapping *read_maps(struct processes *processes, uint32_t pid, unsi
 	while (*count < MAPPINGS_MAX && getline(&text, &text_room, file) > 0) {
 		if (!parse_line(text, &line) || !line.executable)
 			continue;
-		if (*count == room) {
-			room = room ? room * 2 : 16;
-			mappings = xrealloc(mappings, room, sizeof(*mappings));
-		}
-		mappings[*count].start = line.start;
-		mappings[*count].end = line.end;
+		mappings = xgrow(mappings, *count, &room, sizeof(*mappings));
 		/* Without a file the offset is the distance from the start of the mapping. */
-		mappings[*count].offset = line.inode ? line.offset : 0;
-		mappings[*count].binary = line_binary(processes, pid, &line);
-		(*count)++;
+		mappings[(*count)++] = (struct mapping){ line.start, line.end,
+							 line.inode ? line.offset : 0,
+							 line_binary(processes, pid, &line) };
 	}
 	free(text);
 	fclose(file);

@@ -14,7 +14,6 @@ struct processes;
 /* The caller of all these holds the daemon's lock. */
 struct processes *processes_new(struct binaries *binaries);
 void processes_free(struct processes *processes);
-unsigned int processes_count(const struct processes *processes);
 /* How often a process's maps could not be read, most often because the process had ended. */
 uint64_t processes_unreadable(const struct processes *processes);
 

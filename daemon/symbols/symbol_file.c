@@ -42,8 +42,6 @@ static int watch_time(debuginfod_client *client, long done, long all)
 {
 	struct symbol_time *time = debuginfod_get_user_data(client);
 
-	(void)done;
-	(void)all;
 	if (clock_monotonic_ns() >= time->deadline_ns)
 		time->is_up = true;
 	return time->is_up;
@@ -96,11 +94,6 @@ void symbol_file_close(struct symbol_file *file)
 	if (file && file->dwfl)
 		dwfl_end(file->dwfl);
 	free(file);
-}
-
-bool symbol_file_is_readable(const struct symbol_file *file)
-{
-	return file->dwfl;
 }
 
 /* The address at which the loader maps this offset of the file; false if it does not. */

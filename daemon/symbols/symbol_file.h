@@ -20,7 +20,6 @@ struct symbol_file;
  */
 struct symbol_file *symbol_file_open(int fd, const char *path, struct symbol_time *time);
 void symbol_file_close(struct symbol_file *file);
-bool symbol_file_is_readable(const struct symbol_file *file);
 /* The function that covers an offset in the file; NULL if no symbol does. The caller frees. */
 char *symbol_file_find(struct symbol_file *file, uint64_t offset);
 

@@ -141,9 +141,7 @@ static ssize_t receive(int socket, struct question *question, int *fd)
 	ssize_t length;
 
 	*fd = -1;
-	do {
-		length = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-	} while (length < 0 && errno == EINTR);
+	length = TEMP_FAILURE_RETRY(recvmsg(socket, &message, MSG_CMSG_CLOEXEC));
 	head = length > 0 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (head && head->cmsg_type == SCM_RIGHTS)
 		memcpy(fd, CMSG_DATA(head), sizeof(*fd));
@@ -233,8 +231,7 @@ static void __attribute__((noreturn)) keep(int socket)
 		}
 		if (worker < 0)
 			_exit(1);
-		while (waitpid(worker, &reply.status, 0) < 0 && errno == EINTR)
-			;
+		TEMP_FAILURE_RETRY(waitpid(worker, &reply.status, 0));
 		/* It ends by itself only if habd has ended. */
 		if (WIFEXITED(reply.status) && !WEXITSTATUS(reply.status))
 			_exit(0);
@@ -279,8 +276,7 @@ void symbol_reader_free(struct symbol_reader *reader)
 	if (!reader)
 		return;
 	close(reader->fd);
-	while (waitpid(reader->monitor, NULL, 0) < 0 && errno == EINTR)
-		;
+	TEMP_FAILURE_RETRY(waitpid(reader->monitor, NULL, 0));
 	free(reader);
 }
 
@@ -299,16 +295,12 @@ static bool send_question(int socket, const struct question *question, int fd)
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
 	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-	ssize_t length;
 
 	head->cmsg_level = SOL_SOCKET;
 	head->cmsg_type = SCM_RIGHTS;
 	head->cmsg_len = CMSG_LEN(sizeof(fd));
 	memcpy(CMSG_DATA(head), &fd, sizeof(fd));
-	do {
-		length = sendmsg(socket, &message, MSG_NOSIGNAL);
-	} while (length < 0 && errno == EINTR);
-	return length > 0;
+	return TEMP_FAILURE_RETRY(sendmsg(socket, &message, MSG_NOSIGNAL)) > 0;
 }
 
 /* Replies of a worker that ended between two questions, for want of memory. */
@@ -325,9 +317,8 @@ static bool receive_reply(int socket, uint64_t number, struct reply *reply)
 	ssize_t length;
 
 	do {
-		length = recv(socket, reply, sizeof(*reply), 0);
-	} while ((length < 0 && errno == EINTR) ||
-		 (length > 0 && reply->answer != WORKER_IS_GONE && reply->number != number));
+		length = TEMP_FAILURE_RETRY(recv(socket, reply, sizeof(*reply), 0));
+	} while (length > 0 && reply->answer != WORKER_IS_GONE && reply->number != number);
 	reply->name[sizeof(reply->name) - 1] = 0;
 	return length == sizeof(*reply);
 }

@@ -30,11 +30,11 @@ $(FUZZ):
 define fuzz_rule
 $(FUZZ)/%.o: $(1)/%.c selftests/fuzz/fuzz.mk | $(FUZZ)
 	$$(CLANG) $$(FUZZ_FLAGS) $(2) -MMD -MP -c -o $$@ $$<
+	@sed -i 's| $$<||' $$(@:.o=.d)
 endef
-FUZZ_DAEMON_FLAGS = $(DAEMON_CFLAGS) -Wno-unused-parameter
-$(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(FUZZ_DAEMON_FLAGS))))
+$(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(DAEMON_CFLAGS))))
 $(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
-$(eval $(call fuzz_rule,selftests/fuzz,$$(FUZZ_DAEMON_FLAGS) -Ilib))
+$(eval $(call fuzz_rule,selftests/fuzz,$$(DAEMON_CFLAGS) -Ilib))
 
 $(FUZZ)/profile.o: $(DAEMON_BUILD)/entries.h
 $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h

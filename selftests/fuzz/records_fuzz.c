@@ -114,7 +114,7 @@ static void write_profile(enum profile_format format)
 
 	profile_collect_events(profile, state.stacks, NULL, 0);
 	profile_name(profile, symbols);
-	promise(profile_write(profile, format, out));
+	profile_write(profile, format, out);
 	text_close(out);
 	free(text);
 	profile_free(profile);
