@@ -115,6 +115,15 @@ static u64 largest_block(const struct hab_hierarchy *h, const struct hab_hierarc
 	return max(level->size, min(largest, (u64)GRANULES(HAB_BUFFER_MAX)));
 }
 
+/*
+ * A refill takes the time before it waits for the lock, so others may be done later than it began:
+ * then the block lasted for no time.
+ */
+static u64 elapsed(u64 from, u64 to)
+{
+	return to > from ? to - from : 0;
+}
+
 /* The size of the next block of a buffer. */
 static u64 block_size(const struct hab_hierarchy *h, const struct hab_hierarchy_level *level,
 		      const struct hab_buffer *buffer, u64 entered)
@@ -126,7 +135,7 @@ static u64 block_size(const struct hab_hierarchy *h, const struct hab_hierarchy_
 		return level->size;
 	if (!buffer->size)
 		return min(least, level->size);
-	size = hab_growth_next(buffer->size, entered - buffer->filled_at, buffer->took);
+	size = hab_growth_next(buffer->size, elapsed(buffer->filled_at, entered), buffer->took);
 	if (size < buffer->size)
 		size = max(size, least);
 	return min(size, largest_block(h, level));
@@ -355,7 +364,7 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 		if (plan->fresh[l]) {
 			level->refills++;
 			level->buffers[plan->domains[l]].filled_at = now;
-			level->buffers[plan->domains[l]].took = now - plan->entered;
+			level->buffers[plan->domains[l]].took = elapsed(plan->entered, now);
 		}
 	}
 	h->next = plan->next;

@@ -452,6 +452,29 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 	}
 }
 
+TEST_F(books, the_blocks_of_refills_that_queue_for_the_lock_double)
+{
+	static const struct hab_level growing = { 1 * MiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
+	u64 most = 1 * MiB / HAB_GRANULE, size = most / 64, now = 1;
+	struct hab_plan plan;
+	int i;
+
+	start(self, 16 * MiB, 1, &growing);
+	ASSERT_EQ(size, next_block(self, now));
+	for (i = 0; i < 6; i++) {
+		/* Each began with the first one and gets the lock when the last one is done. */
+		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 1, 1, now, &plan));
+		*hab_hierarchy_word(&self->h, 0) = 0;
+		hab_hierarchy_commit(&self->h, &plan, 0, now + (2 + i) * TOOK);
+		size = min(2 * size, most);
+		EXPECT_EQ(size, plan.granted);
+	}
+	/* Nor does a clock that goes back count as a long time. */
+	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 1, 1, now, &plan));
+	hab_hierarchy_commit(&self->h, &plan, 0, now - 1);
+	EXPECT_EQ(0, self->h.levels[0].buffers[1].took);
+}
+
 TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size)
 {
 	static const struct hab_level growing = { 64 * KiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
