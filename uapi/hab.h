@@ -169,8 +169,8 @@ struct hab_ioc_create {
  *
  * Takes a chunk from the lowest buffer of the CPU it runs on, and refills that buffer first if it
  * has too little left. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM if the arena is used
- * up; EAGAIN if other CPUs of the domain kept moving the word. With EFAULT nothing is taken: if the
- * results cannot be written the chunk is returned, as by HAB_IOC_RETURN.
+ * up; EAGAIN if other CPUs of the domain kept moving the word, or during a reset. With EFAULT
+ * nothing is taken: if the results cannot be written the chunk is returned, as by HAB_IOC_RETURN.
  */
 struct hab_ioc_refill {
 	__u32 size;
