@@ -32,6 +32,7 @@
 #include "module/heap.h"
 #include "module/names.h"
 #include "module/topology.h"
+#include "module/users.h"
 
 /* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */
 #define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
@@ -187,23 +188,41 @@ int hab_dev_heaps_set_interval(u64 mean_bytes)
 	return 0;
 }
 
+static int count_heap(kuid_t user)
+{
+	int err = -ENOSPC;
+
+	if (atomic_inc_return(&nr_heaps) <= READ_ONCE(max_heaps))
+		err = hab_users_add_heap(user);
+	if (err)
+		atomic_dec(&nr_heaps);
+	return err;
+}
+
+static void uncount_heap(kuid_t user)
+{
+	hab_users_remove_heap(user);
+	atomic_dec(&nr_heaps);
+}
+
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
+	kuid_t user = hab_users_current();
 	struct hab_dev_heap *heap;
 	int err;
 
 	err = check_create(create);
 	if (err)
 		return ERR_PTR(err);
-	if (atomic_inc_return(&nr_heaps) > READ_ONCE(max_heaps)) {
-		atomic_dec(&nr_heaps);
-		return ERR_PTR(-ENOSPC);
-	}
+	err = count_heap(user);
+	if (err)
+		return ERR_PTR(err);
 	heap = kzalloc(sizeof(*heap), GFP_KERNEL_ACCOUNT);
 	if (!heap) {
-		atomic_dec(&nr_heaps);
+		uncount_heap(user);
 		return ERR_PTR(-ENOMEM);
 	}
+	heap->user = user;
 	INIT_LIST_HEAD(&heap->link);
 	raw_spin_lock_init(&heap->lock);
 	mutex_init(&heap->reset_lock);
@@ -236,8 +255,8 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 	vfree(heap->books.words);
 	vfree(heap->info);
 	mutex_destroy(&heap->reset_lock);
+	uncount_heap(heap->user);
 	kfree(heap);
-	atomic_dec(&nr_heaps);
 }
 
 /* Only growing levels need the time. */

@@ -9,6 +9,7 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+#include <linux/uidgid.h>
 
 #include "core/hierarchy/refill.h"
 
@@ -23,6 +24,7 @@
  * @words_bytes: length of the words' area, in whole pages
  * @domains: the table within @info, [level][cpu]
  * @id: unique while the module is loaded
+ * @user: whose limit it counts for
  * @name: as given
  *
  * It exists as long as its file, which mappings and running ioctls hold.
@@ -37,6 +39,7 @@ struct hab_dev_heap {
 	size_t words_bytes;
 	u32 *domains;
 	u64 id;
+	kuid_t user;
 	char name[HAB_NAME_LEN];
 };
 
@@ -44,7 +47,7 @@ struct hab_dev_heap {
  * hab_dev_heap_create - make a heap
  * @create: from the user, not checked yet; its results are filled in
  *
- * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the module's limit.
+ * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the machine's or the user's limit.
  */
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create);
 
