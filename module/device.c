@@ -22,6 +22,7 @@
 #include "module/listeners.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
+#include "module/users.h"
 
 /**
  * struct hab_file - an open file
@@ -149,7 +150,9 @@ static int refill_step(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
 	err = hab_dev_heap_refill(heap, refill, steps);
 	/* Still on that CPU: the event's CPU is the refill's. */
 	if (!err && refill->granted_bytes)
-		hab_telemetry_refill(heap->id, heap->name, refill, steps->dropped_bytes);
+		hab_telemetry_refill(heap->id, heap->name,
+				     hab_users_spend(heap->user, refill->granted_bytes), refill,
+				     steps->dropped_bytes);
 	preempt_enable();
 	return err;
 }

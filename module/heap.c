@@ -188,18 +188,18 @@ int hab_dev_heaps_set_interval(u64 mean_bytes)
 	return 0;
 }
 
-static int count_heap(kuid_t user)
+static struct hab_user *count_heap(void)
 {
-	int err = -ENOSPC;
+	struct hab_user *user = ERR_PTR(-ENOSPC);
 
 	if (atomic_inc_return(&nr_heaps) <= READ_ONCE(max_heaps))
-		err = hab_users_add_heap(user);
-	if (err)
+		user = hab_users_add_heap();
+	if (IS_ERR(user))
 		atomic_dec(&nr_heaps);
-	return err;
+	return user;
 }
 
-static void uncount_heap(kuid_t user)
+static void uncount_heap(struct hab_user *user)
 {
 	hab_users_remove_heap(user);
 	atomic_dec(&nr_heaps);
@@ -207,16 +207,16 @@ static void uncount_heap(kuid_t user)
 
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
-	kuid_t user = hab_users_current();
 	struct hab_dev_heap *heap;
+	struct hab_user *user;
 	int err;
 
 	err = check_create(create);
 	if (err)
 		return ERR_PTR(err);
-	err = count_heap(user);
-	if (err)
-		return ERR_PTR(err);
+	user = count_heap();
+	if (IS_ERR(user))
+		return ERR_CAST(user);
 	heap = kzalloc(sizeof(*heap), GFP_KERNEL_ACCOUNT);
 	if (!heap) {
 		uncount_heap(user);

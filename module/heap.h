@@ -9,9 +9,10 @@
 #include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
-#include <linux/uidgid.h>
 
 #include "core/hierarchy/refill.h"
+
+struct hab_user;
 
 /**
  * struct hab_dev_heap - what HAB_IOC_CREATE made
@@ -24,7 +25,7 @@
  * @words_bytes: length of the words' area, in whole pages
  * @domains: the table within @info, [level][cpu]
  * @id: unique while the module is loaded
- * @user: whose limit it counts for
+ * @user: whose limit and budget it counts for
  * @name: as given
  *
  * It exists as long as its file, which mappings and running ioctls hold.
@@ -39,7 +40,7 @@ struct hab_dev_heap {
 	size_t words_bytes;
 	u32 *domains;
 	u64 id;
-	kuid_t user;
+	struct hab_user *user;
 	char name[HAB_NAME_LEN];
 };
 

@@ -348,7 +348,8 @@ enum hab_event_kind {
  * @heap_id: of the heap
  * @bytes: the bytes that it counts for, so that the sum over all events of a kind is a total.
  *	Refill: granted to the lowest buffer or straight to the caller; TLAB: its size; outside: the
- *	object with its padding; sample: allocated by the thread since its last sample
+ *	object with its padding; sample: allocated by the thread since its last sample. Each as far
+ *	as the user's budget goes (Documentation/abi.rst)
  * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size
  * @object_bytes: requested size of the object; 0 for a refill
  * @allocated_bytes: allocated by the thread from this heap so far; 0 for a refill

@@ -356,7 +356,7 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 		if (plan->retired[l])
 			retire_upper(h, l, plan->domains[l]);
 		level->buffers[plan->domains[l]] = plan->buffers[l];
-		level->granted += plan->fresh[l];
+		level->granted = hab_add_saturated(level->granted, plan->fresh[l]);
 		if (plan->fresh[l]) {
 			level->refills++;
 			level->buffers[plan->domains[l]].filled_at = now;
@@ -365,10 +365,10 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 	}
 	h->next = plan->next;
 	h->refills++;
-	h->refilled += plan->granted;
+	h->refilled = hab_add_saturated(h->refilled, plan->granted);
 	if (!plan->level) {
 		h->direct_grants++;
-		h->direct += plan->chunk_size;
+		h->direct = hab_add_saturated(h->direct, plan->chunk_size);
 	}
 }
 
@@ -377,7 +377,7 @@ int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size)
 	if (!size || start >= h->next || size > h->next - start ||
 	    hab_free_extents_overlap(&h->free_extents, start, size))
 		return -EINVAL;
-	h->returned += size;
+	h->returned = hab_add_saturated(h->returned, size);
 	add_free(h, 0, start, size);
 	return 0;
 }
@@ -434,25 +434,31 @@ static u64 buffer_free(const struct hab_hierarchy *h, u32 l, u32 domain)
 	return left;
 }
 
+/* Sums of what was granted have no bound: bytes end at the largest value, as granules do. */
+static u64 sum_bytes(u64 granules)
+{
+	return granules > GRANULES(~0ull) ? ~0ull : BYTES(granules);
+}
+
 /* Everything but the free bytes of the buffers. */
 static void begin_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *stats)
 {
 	u32 l;
 
 	stats->refills = h->refills;
-	stats->refill_bytes = BYTES(h->refilled);
+	stats->refill_bytes = sum_bytes(h->refilled);
 	stats->resets = h->resets;
 	stats->invalid_words = h->invalid_words;
 	stats->levels[0].refills = h->direct_grants;
-	stats->levels[0].granted_bytes = BYTES(h->direct);
+	stats->levels[0].granted_bytes = sum_bytes(h->direct);
 	stats->levels[0].waste_bytes = BYTES(h->waste);
 	stats->levels[0].free_bytes = BYTES(h->arena - h->next + h->free_extents.sum);
-	stats->returned_bytes = BYTES(h->returned);
+	stats->returned_bytes = sum_bytes(h->returned);
 	for (l = 0; l < h->nr_levels; l++) {
 		const struct hab_hierarchy_level *level = &h->levels[l];
 
 		stats->levels[l + 1].refills = level->refills;
-		stats->levels[l + 1].granted_bytes = BYTES(level->granted);
+		stats->levels[l + 1].granted_bytes = sum_bytes(level->granted);
 		stats->levels[l + 1].waste_bytes = BYTES(level->waste);
 		stats->levels[l + 1].free_bytes = 0;
 	}
