@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,mechanisms mechanisms-count replay slice trace-summary \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count replay slice trace-summary \
 	librecord.so)
 
 .PHONY: bench-programs
@@ -21,6 +21,9 @@ $(BUILD)/bench/mechanisms: $(MECHANISMS) $(BUILD)/libhab.a
 # Runs the library's sections without the kernel's help: for valgrind.
 $(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUILD)/libhab.a
 	$(CC) -pthread -Wl,--wrap=hab_rseq_attach -o $@ $^
+
+$(BUILD)/bench/books: $(addprefix $(BUILD)/bench/,books.o statistics.o) $(BUILD)/libhab.a
+	$(CC) -o $@ $^
 
 REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay_malloc.o \
 	replay_options.o replay_state.o safepoint.o statistics.o tolerant.o trace.o)

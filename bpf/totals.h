@@ -68,6 +68,36 @@ static __always_inline void count_here(__u64 *counter, __u64 n)
 #endif
 }
 
+/*
+ * Sums of bytes, and of numbers that a program says, end at about 2^63 and do not begin again at 0.
+ * An addition has at most ADDED_MAX, the largest arena. So CPUs that add at once, after each of
+ * them has seen a sum below SUM_MAX, cannot make it wrap: that would take 2^20 of them. With the
+ * rates of core/throttle/budget.h a sum of bytes gets there after months, and no cmpxchg is needed.
+ */
+#define SUM_MAX	  (1ull << 63)
+#define ADDED_MAX (1ull << 43)
+
+static __always_inline bool may_add(const __u64 *sum, __u64 *n)
+{
+	if (*n > ADDED_MAX)
+		*n = ADDED_MAX;
+	return *sum < SUM_MAX;
+}
+
+/* A sum of this CPU. */
+static __always_inline void add_here(__u64 *sum, __u64 n)
+{
+	if (may_add(sum, &n))
+		count_here(sum, n);
+}
+
+/* A sum of all CPUs. */
+static __always_inline void add_shared(__u64 *sum, __u64 n)
+{
+	if (may_add(sum, &n))
+		__sync_fetch_and_add(sum, n);
+}
+
 /* The counters of an event. */
 struct counted {
 	struct hab_machine_totals *machine;
@@ -165,19 +195,19 @@ static __always_inline bool count_event(struct counted *counted, __u32 kind, __u
 	count_here(&counted->machine->events, 1);
 	if (kind == HAB_EVENT_REFILL) {
 		count_here(&counted->machine->refills, 1);
-		count_here(&counted->machine->bytes, bytes);
+		add_here(&counted->machine->bytes, bytes);
 	}
 	counted->process = process_totals(bpf_get_current_pid_tgid() >> 32);
 	if (!counted->process) {
 		count_here(&counted->machine->table_full, 1);
 	} else if (kind == HAB_EVENT_REFILL) {
 		__sync_fetch_and_add(&counted->process->refills, 1);
-		__sync_fetch_and_add(&counted->process->bytes, bytes);
+		add_shared(&counted->process->bytes, bytes);
 	}
 	counted->task = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), NULL,
 					     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (counted->task)
-		counted->task->bytes[kind] += bytes;
+		add_here(&counted->task->bytes[kind], bytes);
 	return true;
 }
 
@@ -188,9 +218,9 @@ static __always_inline void count_reported(const struct counted *counted,
 	if (!counted->process)
 		return;
 	if (event->restarts)
-		__sync_fetch_and_add(&counted->process->restarts, event->restarts);
+		add_shared(&counted->process->restarts, event->restarts);
 	if (event->waste_bytes)
-		__sync_fetch_and_add(&counted->process->waste_bytes, event->waste_bytes);
+		add_shared(&counted->process->waste_bytes, event->waste_bytes);
 }
 
 static __always_inline void count_throttled(struct counted *counted)

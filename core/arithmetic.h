@@ -94,4 +94,13 @@ static inline unsigned int hab_last_set(u64 value)
 }
 
 #endif
+
+/* Sums of what programs cause or say end at the largest value, and do not begin again at 0. */
+static inline u64 hab_add_saturated(u64 a, u64 b)
+{
+	u64 sum = a + b;
+
+	return sum < a ? ~0ull : sum;
+}
+
 #endif /* HAB_CORE_ARITHMETIC_H */

@@ -22,6 +22,7 @@
 #include "module/listeners.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
+#include "module/users.h"
 
 /**
  * struct hab_file - an open file
@@ -140,24 +141,36 @@ destroy:
 	return err;
 }
 
+static int refill_step(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
+		       struct hab_dev_refill *steps)
+{
+	int err;
+
+	preempt_disable();
+	err = hab_dev_heap_refill(heap, refill, steps);
+	/* Still on that CPU: the event's CPU is the refill's. */
+	if (!err && refill->granted_bytes)
+		hab_telemetry_refill(heap->id, heap->name,
+				     hab_users_spend(heap->user, refill->granted_bytes), refill,
+				     steps->dropped_bytes);
+	preempt_enable();
+	return err;
+}
+
 static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 {
 	struct hab_ioc_return give = { .size = sizeof(give) };
 	size_t first = offsetofend(struct hab_ioc_refill, reserved);
+	struct hab_dev_refill steps = { 0 };
 	struct hab_ioc_refill refill;
-	u64 dropped_bytes;
 	u32 usize;
 	int err;
 
 	err = read_struct(&refill, sizeof(refill), first, arg, &usize);
 	if (err)
 		return err;
-	preempt_disable();
-	err = hab_dev_heap_refill(heap, &refill, &dropped_bytes);
-	/* Still on that CPU: the event's CPU is the refill's. */
-	if (!err && refill.granted_bytes)
-		hab_telemetry_refill(heap->id, heap->name, &refill, dropped_bytes);
-	preempt_enable();
+	while ((err = refill_step(heap, &refill, &steps)) > 0)
+		cond_resched();
 	if (err)
 		return err;
 	err = write_struct(arg, &refill, sizeof(refill), usize);

@@ -9,11 +9,15 @@
  * the old word had left. Neither waits for user space, and no value of a word can make this code
  * loop or access other memory.
  *
+ * The lock is a raw spinlock, so it is held for a bounded number of buffers on a machine of any
+ * size. What concerns all domains is done in steps, between which other threads run.
+ *
  * A heap that is made while listeners change misses no change: it joins the list and gets the
  * current state under the lock under which all heaps in the list are changed.
  *
- * Locks: CPU hotplug's own, or that of the tracepoints; then heaps_lock; then a heap's. Inside
- * heaps_lock no memory is allocated and no CPU is waited for.
+ * Locks: CPU hotplug's own, or that of the tracepoints; then heaps_lock; then a heap's @lock.
+ * Inside heaps_lock no memory is allocated and no CPU is waited for. A heap's @reset_lock is taken
+ * while no other lock is held, and its @lock inside.
  */
 #include <linux/err.h>
 #include <linux/ktime.h>
@@ -28,6 +32,7 @@
 #include "module/heap.h"
 #include "module/names.h"
 #include "module/topology.h"
+#include "module/users.h"
 
 /* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */
 #define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
@@ -121,10 +126,11 @@ static void fill_info(struct hab_dev_heap *heap, const struct hab_ioc_create *cr
 	memcpy(info->levels, create->levels, create->nr_levels * sizeof(info->levels[0]));
 	heap->domains = (u32 *)(info + 1);
 	memset(heap->domains, 0xff, sizeof(u32) * create->nr_levels * nr_cpu_ids);
-	raw_spin_lock(&heap->lock);
-	for_each_online_cpu(cpu)
+	for_each_online_cpu(cpu) {
+		raw_spin_lock(&heap->lock);
 		place_cpu_locked(heap, cpu);
-	raw_spin_unlock(&heap->lock);
+		raw_spin_unlock(&heap->lock);
+	}
 }
 
 static void show_locked(struct hab_dev_heap *heap)
@@ -182,25 +188,44 @@ int hab_dev_heaps_set_interval(u64 mean_bytes)
 	return 0;
 }
 
+static struct hab_user *count_heap(void)
+{
+	struct hab_user *user = ERR_PTR(-ENOSPC);
+
+	if (atomic_inc_return(&nr_heaps) <= READ_ONCE(max_heaps))
+		user = hab_users_add_heap();
+	if (IS_ERR(user))
+		atomic_dec(&nr_heaps);
+	return user;
+}
+
+static void uncount_heap(struct hab_user *user)
+{
+	hab_users_remove_heap(user);
+	atomic_dec(&nr_heaps);
+}
+
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
 	struct hab_dev_heap *heap;
+	struct hab_user *user;
 	int err;
 
 	err = check_create(create);
 	if (err)
 		return ERR_PTR(err);
-	if (atomic_inc_return(&nr_heaps) > READ_ONCE(max_heaps)) {
-		atomic_dec(&nr_heaps);
-		return ERR_PTR(-ENOSPC);
-	}
+	user = count_heap();
+	if (IS_ERR(user))
+		return ERR_CAST(user);
 	heap = kzalloc(sizeof(*heap), GFP_KERNEL_ACCOUNT);
 	if (!heap) {
-		atomic_dec(&nr_heaps);
+		uncount_heap(user);
 		return ERR_PTR(-ENOMEM);
 	}
+	heap->user = user;
 	INIT_LIST_HEAD(&heap->link);
 	raw_spin_lock_init(&heap->lock);
+	mutex_init(&heap->reset_lock);
 	heap->id = atomic64_inc_return(&last_id);
 	memcpy(heap->name, create->name, sizeof(heap->name));
 	err = alloc_areas(heap, create->nr_levels);
@@ -229,8 +254,9 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 		kvfree(heap->books.levels[l].buffers);
 	vfree(heap->books.words);
 	vfree(heap->info);
+	mutex_destroy(&heap->reset_lock);
+	uncount_heap(heap->user);
 	kfree(heap);
-	atomic_dec(&nr_heaps);
 }
 
 /* Only growing levels need the time. */
@@ -264,9 +290,8 @@ static int refill_locked(struct hab_dev_heap *heap, unsigned int cpu, u64 entere
 }
 
 int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
-			u64 *dropped_bytes)
+			struct hab_dev_refill *steps)
 {
-	u64 entered = now_ns(&heap->books);
 	u64 least, want, dropped;
 	int err;
 
@@ -275,6 +300,8 @@ int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill
 		return -EINVAL;
 	if (refill->min_bytes > HAB_ARENA_MAX)
 		return -ENOMEM;
+	if (!steps->entered)
+		steps->entered = now_ns(&heap->books);
 	least = DIV_ROUND_UP_ULL(refill->min_bytes, HAB_GRANULE);
 	want = DIV_ROUND_UP_ULL(min(refill->want_bytes, HAB_ARENA_MAX), HAB_GRANULE);
 	refill->granted_bytes = 0;
@@ -282,10 +309,12 @@ int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill
 
 	raw_spin_lock(&heap->lock);
 	dropped = heap->books.dropped;
-	err = refill_locked(heap, smp_processor_id(), entered, least, want, refill);
+	err = refill_locked(heap, smp_processor_id(), steps->entered, least, want, refill);
+	if (err == -ENOMEM && hab_hierarchy_collect(&heap->books, &steps->collected))
+		err = 1;
 	dropped = heap->books.dropped - dropped;
 	raw_spin_unlock(&heap->lock);
-	*dropped_bytes = dropped << HAB_GRANULE_SHIFT;
+	steps->dropped_bytes += dropped << HAB_GRANULE_SHIFT;
 	return err;
 }
 
@@ -302,40 +331,59 @@ int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *
 	return err;
 }
 
-static void retire(struct hab_dev_heap *heap, unsigned int cpu)
+/* @domains: by kind, HAB_DOMAIN_NONE: has online CPUs. */
+static void retire(struct hab_dev_heap *heap, const u32 *domains)
 {
 	struct hab_hierarchy *books = &heap->books;
-	u32 l, kind;
+	u32 l, domain;
 
 	raw_spin_lock(&heap->lock);
 	for (l = 0; l < books->nr_levels; l++) {
-		kind = books->levels[l].kind;
-		if (hab_topology_was_last(kind, cpu))
-			hab_hierarchy_retire(books, l, hab_topology_domain(kind, cpu));
+		domain = domains[books->levels[l].kind];
+		if (domain != HAB_DOMAIN_NONE)
+			hab_hierarchy_retire(books, l, domain);
 	}
 	raw_spin_unlock(&heap->lock);
 }
 
 void hab_dev_heaps_retire(unsigned int cpu)
 {
+	u32 domains[HAB_DOMAIN_KINDS], kind;
 	struct hab_dev_heap *heap;
 
+	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++)
+		domains[kind] = hab_topology_was_last(kind, cpu) ? hab_topology_domain(kind, cpu) :
+								   HAB_DOMAIN_NONE;
 	mutex_lock(&heaps_lock);
 	list_for_each_entry(heap, &heaps, link)
-		retire(heap, cpu);
+		retire(heap, domains);
 	mutex_unlock(&heaps_lock);
 }
 
 void hab_dev_heap_reset(struct hab_dev_heap *heap)
 {
-	raw_spin_lock(&heap->lock);
-	hab_hierarchy_reset(&heap->books);
-	raw_spin_unlock(&heap->lock);
+	bool more;
+	u32 at = 0;
+
+	mutex_lock(&heap->reset_lock);
+	do {
+		raw_spin_lock(&heap->lock);
+		more = hab_hierarchy_reset(&heap->books, &at);
+		raw_spin_unlock(&heap->lock);
+		cond_resched();
+	} while (more);
+	mutex_unlock(&heap->reset_lock);
 }
 
 void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats)
 {
-	raw_spin_lock(&heap->lock);
-	hab_hierarchy_stats(&heap->books, stats);
-	raw_spin_unlock(&heap->lock);
+	bool more;
+	u32 at = 0;
+
+	do {
+		raw_spin_lock(&heap->lock);
+		more = hab_hierarchy_stats(&heap->books, &at, stats);
+		raw_spin_unlock(&heap->lock);
+		cond_resched();
+	} while (more);
 }

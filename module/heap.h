@@ -6,21 +6,26 @@
 #define HAB_HEAP_H
 
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
 #include "core/hierarchy/refill.h"
 
+struct hab_user;
+
 /**
  * struct hab_dev_heap - what HAB_IOC_CREATE made
  * @link: in the list of heaps
- * @lock: of the books; taken with preemption off, held for a refill or a reset. Innermost
+ * @lock: of the books; taken with preemption off, held for one step. Innermost
+ * @reset_lock: held for all steps of a reset
  * @books: the hierarchy
  * @info: the read-only area, of whole pages, like the words
  * @info_bytes: its length, in whole pages
  * @words_bytes: length of the words' area, in whole pages
  * @domains: the table within @info, [level][cpu]
  * @id: unique while the module is loaded
+ * @user: whose limit and budget it counts for
  * @name: as given
  *
  * It exists as long as its file, which mappings and running ioctls hold.
@@ -28,12 +33,14 @@
 struct hab_dev_heap {
 	struct list_head link;
 	raw_spinlock_t lock;
+	struct mutex reset_lock;
 	struct hab_hierarchy books;
 	struct hab_info *info;
 	size_t info_bytes;
 	size_t words_bytes;
 	u32 *domains;
 	u64 id;
+	struct hab_user *user;
 	char name[HAB_NAME_LEN];
 };
 
@@ -41,7 +48,7 @@ struct hab_dev_heap {
  * hab_dev_heap_create - make a heap
  * @create: from the user, not checked yet; its results are filled in
  *
- * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the module's limit.
+ * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the machine's or the user's limit.
  */
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create);
 
@@ -49,20 +56,35 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create);
 void hab_dev_heap_destroy(struct hab_dev_heap *heap);
 
 /**
- * hab_dev_heap_refill - HAB_IOC_REFILL
+ * struct hab_dev_refill - a refill that may need several steps; zeroed before the first one
+ * @entered: when it began
+ * @collected: see hab_hierarchy_collect()
+ * @dropped_bytes: out: free extents that became waste by it
+ */
+struct hab_dev_refill {
+	u64 entered;
+	u32 collected;
+	u64 dropped_bytes;
+};
+
+/**
+ * hab_dev_heap_refill - a step of HAB_IOC_REFILL
  * @heap: the heap
  * @refill: in and out, checked here
- * @dropped_bytes: out: free extents that became waste by this refill
+ * @steps: of this refill
+ *
+ * If the heap is full, each step retires some buffers and then needs another one.
  *
  * Context: process, preemption off, so that the refill stays on its CPU.
- * Return: 0, -EINVAL, -ENOMEM, -EAGAIN.
+ * Return: 0; 1: call it again, after other threads could run; -EINVAL, -ENOMEM, -EAGAIN.
  */
 int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
-			u64 *dropped_bytes);
+			struct hab_dev_refill *steps);
 
 /* HAB_IOC_RETURN: 0 or -EINVAL. */
 int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give);
 
+/* Context for both: process, may sleep. */
 void hab_dev_heap_reset(struct hab_dev_heap *heap);
 void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats);
 

@@ -19,6 +19,7 @@
 
 #define CREATE_TRACE_POINTS
 #include "module/trace.h"
+#include "module/users.h"
 
 static u32 listeners; /* bits HAB_LISTENER(); written under the tracepoints' lock */
 
@@ -94,7 +95,6 @@ int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *repor
 		return 0;
 	memset(&event, 0, sizeof(event));
 	event.heap_id = heap->id;
-	event.bytes = report->bytes;
 	event.chunk_bytes = report->chunk_bytes;
 	event.object_bytes = report->object_bytes;
 	event.allocated_bytes = report->allocated_bytes;
@@ -105,6 +105,7 @@ int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *repor
 	memcpy(event.tag, report->tag, strlen(report->tag));
 	/* As for refills: while preemptible, BPF programs lose hits on 7.0 and later. */
 	preempt_disable();
+	event.bytes = hab_users_spend(heap->user, report->bytes);
 	event.cpu = smp_processor_id();
 	event.domain = READ_ONCE(heap->domains[lowest * heap->books.nr_domains + event.cpu]);
 	emit(&event);

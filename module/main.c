@@ -16,6 +16,7 @@
 #include "module/kfunc.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
+#include "module/users.h"
 
 static int __init hab_init(void)
 {
@@ -50,6 +51,7 @@ topology:
 static void __exit hab_exit(void)
 {
 	hab_device_exit();
+	hab_users_exit();
 	hab_telemetry_exit();
 	hab_hotplug_exit();
 	hab_topology_exit();

@@ -15,6 +15,7 @@
 #include "module/sysfs.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
+#include "module/users.h"
 
 static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -96,6 +97,12 @@ static ssize_t refill_bytes_show(struct device *dev, struct device_attribute *at
 }
 static DEVICE_ATTR_RO(refill_bytes);
 
+static ssize_t uncounted_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hab_users_uncounted());
+}
+static DEVICE_ATTR_RO(uncounted_bytes);
+
 static ssize_t sampled_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%llu\n", hab_telemetry_sampled());
@@ -138,6 +145,7 @@ static struct attribute *hab_attrs[] = {
 	&dev_attr_sampling_interval.attr,
 	&dev_attr_share_by.attr,
 	&dev_attr_throttled.attr,
+	&dev_attr_uncounted_bytes.attr,
 	NULL,
 };
 /* clang-format on */

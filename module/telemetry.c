@@ -189,15 +189,15 @@ u64 hab_telemetry_offer(struct hab_event *event)
 }
 
 /* A function of its own, so that the event is not cleared if there are no listeners. */
-static noinline void report_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
-				   u64 dropped_bytes)
+static noinline void report_refill(u64 heap_id, const char *name, u64 counted_bytes,
+				   struct hab_ioc_refill *refill, u64 dropped_bytes)
 {
 	struct hab_event event = {
 		.heap_id = heap_id,
-		.bytes = refill->granted_bytes,
-		.chunk_bytes = refill->chunk_bytes,
+		.bytes = counted_bytes,
+		.chunk_bytes = min(refill->chunk_bytes, counted_bytes),
 		.restarts = refill->restarts,
-		.waste_bytes = refill->waste_bytes + dropped_bytes,
+		.waste_bytes = hab_add_saturated(refill->waste_bytes, dropped_bytes),
 		.cpu = refill->cpu,
 		.domain = refill->domain,
 		.level = refill->level,
@@ -209,13 +209,15 @@ static noinline void report_refill(u64 heap_id, const char *name, struct hab_ioc
 	refill->sample_id = event.sample_id;
 }
 
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
-			  u64 dropped_bytes)
+void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
+			  struct hab_ioc_refill *refill, u64 dropped_bytes)
 {
 	this_cpu_inc(totals.refills);
-	this_cpu_add(totals.bytes, refill->granted_bytes);
+	/* Preemption is off and interrupts do not count, so the total is this caller's. */
+	__this_cpu_write(totals.bytes,
+			 hab_add_saturated(__this_cpu_read(totals.bytes), counted_bytes));
 	if (trace_hab_refill_enabled())
-		report_refill(heap_id, name, refill, dropped_bytes);
+		report_refill(heap_id, name, counted_bytes, refill, dropped_bytes);
 }
 
 void hab_telemetry_heap(u64 heap_id, const char *name)
@@ -245,7 +247,7 @@ void hab_telemetry_totals(u64 *refills, u64 *bytes)
 	*bytes = 0;
 	for_each_possible_cpu(cpu) {
 		*refills += READ_ONCE(per_cpu(totals, cpu).refills);
-		*bytes += READ_ONCE(per_cpu(totals, cpu).bytes);
+		*bytes = hab_add_saturated(*bytes, READ_ONCE(per_cpu(totals, cpu).bytes));
 	}
 }
 

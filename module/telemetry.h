@@ -16,14 +16,15 @@ void hab_telemetry_exit(void);
  * hab_telemetry_refill - count a refill, and report it if there are listeners
  * @heap_id: the heap
  * @name: its name, HAB_NAME_LEN bytes
+ * @counted_bytes: the part of @granted_bytes that counts, see hab_users_spend()
  * @refill: the refill; its @sample_id is set if a listener kept the event
  * @dropped_bytes: free extents that became waste by it
  *
  * Context: process, preemption off (on kernels from 7.0 on, a tracepoint that is called preemptible
  * loses BPF hits to the recursion guard).
  */
-void hab_telemetry_refill(u64 heap_id, const char *name, struct hab_ioc_refill *refill,
-			  u64 dropped_bytes);
+void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
+			  struct hab_ioc_refill *refill, u64 dropped_bytes);
 
 void hab_telemetry_heap(u64 heap_id, const char *name);
 void hab_telemetry_stack(struct hab_stack_event *event);
@@ -31,7 +32,7 @@ void hab_telemetry_stack(struct hab_stack_event *event);
 /* Offers one event to the throttler: 0, or the probability with which it is kept. */
 u64 hab_telemetry_offer(struct hab_event *event);
 
-/* Exact totals since the module was loaded. */
+/* Exact totals since the module was loaded, and the bytes saturate. */
 void hab_telemetry_totals(u64 *refills, u64 *bytes);
 
 /* The rate of each kind of event. -EINVAL as hab_throttle_set_rate(). */

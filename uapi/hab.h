@@ -16,8 +16,9 @@
  *
  * Errors of all commands: ENOTTY for an unknown command; EINVAL for a struct whose size field is
  * smaller than its first version, for unknown flags and for non-zero reserved fields; E2BIG for a
- * larger struct whose tail is not zero; EFAULT for an unreadable pointer; EOPNOTSUPP before
- * HAB_IOC_CREATE.
+ * larger struct whose tail is not zero, and for one above a page; EFAULT for memory that cannot be
+ * read or written. All but HAB_IOC_VERSION and HAB_IOC_CREATE are EOPNOTSUPP until the file has a
+ * heap.
  */
 #ifndef _UAPI_HAB_H
 #define _UAPI_HAB_H
@@ -132,7 +133,11 @@ struct hab_ioc_version {
  * @info_bytes: out: length to map at HAB_MAP_INFO
  * @words_bytes: out: length to map at HAB_MAP_WORDS
  *
- * EBUSY if this file has a heap already; ENOMEM, ENOSPC (too many heaps).
+ * EBUSY if this file has a heap already; EINVAL for sizes, kinds of domains, a number of levels or
+ * a name other than described; ENOMEM if there is no memory or the arena is above HAB_ARENA_MAX;
+ * ENOSPC if the machine (module parameter max_heaps) or the calling user (max_heaps_per_user) has
+ * too many heaps. CAP_SYS_RESOURCE exceeds the user's limit. A process in a user namespace counts
+ * for the owner of the outermost one, unless that is root.
  */
 struct hab_ioc_create {
 	__u32 size;
@@ -162,15 +167,15 @@ struct hab_ioc_create {
  * @cpu: out: the CPU that the kernel ran on, preemption off, when it took the chunk
  * @domain: out: id of the domain of the buffer that the chunk is from
  * @level: out: 0 for the heap, else the configured level, counted from 1
- * @reserved: out: 0
+ * @reserved: in: 0
  * @restarts: in: for telemetry: restarts of the calling thread since its last call that returned
  *	@granted_bytes
  * @waste_bytes: in: likewise, unused bytes of its retired TLABs
  *
  * Takes a chunk from the lowest buffer of the CPU it runs on, and refills that buffer first if it
  * has too little left. EINVAL if @min_bytes is 0 or above @want_bytes; ENOMEM if the arena is used
- * up; EAGAIN if other CPUs of the domain kept moving the word. With EFAULT nothing is taken: if the
- * results cannot be written the chunk is returned, as by HAB_IOC_RETURN.
+ * up; EAGAIN if other CPUs of the domain kept moving the word, or during a reset. With EFAULT
+ * nothing is taken: if the results cannot be written the chunk is returned, as by HAB_IOC_RETURN.
  */
 struct hab_ioc_refill {
 	__u32 size;
@@ -198,7 +203,7 @@ struct hab_ioc_refill {
  *
  * The stack as the thread's own unwinder finds it; the kernel cannot walk the stacks of code built
  * without frame pointers. Listeners ignore a stack that is not of this thread's last kept sample.
- * EINVAL for no or too many frames or an id of 0.
+ * EINVAL for no or too many frames or an id of 0; any other id is accepted.
  */
 struct hab_ioc_stack {
 	__u32 size;
@@ -255,7 +260,10 @@ struct hab_ioc_stats {
  *
  * Returns memory that the caller has and does not need: the unused end of a thread's last chunk, or
  * what was left in a buffer whose word the caller emptied. It becomes a free extent, and is granted
- * again to any domain. EINVAL if it was not granted since the last reset, or is free already.
+ * again to any domain. EINVAL if it is empty, is not whole granules, reaches beyond what was carved
+ * from the arena since the last reset, or overlaps a free extent, and during a reset. Nothing else
+ * is checked: the books do not know which chunks are in use, nor which free memory became waste. A
+ * caller that returns other memory than its own gets memory of its own heap twice.
  */
 struct hab_ioc_return {
 	__u32 size;
@@ -340,7 +348,8 @@ enum hab_event_kind {
  * @heap_id: of the heap
  * @bytes: the bytes that it counts for, so that the sum over all events of a kind is a total.
  *	Refill: granted to the lowest buffer or straight to the caller; TLAB: its size; outside: the
- *	object with its padding; sample: allocated by the thread since its last sample
+ *	object with its padding; sample: allocated by the thread since its last sample. Each as far
+ *	as the user's budget goes (Documentation/abi.rst)
  * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size
  * @object_bytes: requested size of the object; 0 for a refill
  * @allocated_bytes: allocated by the thread from this heap so far; 0 for a refill
@@ -423,7 +432,8 @@ struct hab_window_event {
  * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
  *
  * Reports an allocation of the calling thread to the listeners, if there are any. EINVAL for
- * another kind, no bytes, a tag that is not printable, or parts out of range.
+ * another kind, no bytes, a tag that is not printable, or parts out of range, also if there are no
+ * listeners.
  */
 struct hab_ioc_report {
 	__u32 size;

@@ -115,6 +115,15 @@ static u64 largest_block(const struct hab_hierarchy *h, const struct hab_hierarc
 	return max(level->size, min(largest, (u64)GRANULES(HAB_BUFFER_MAX)));
 }
 
+/*
+ * A refill takes the time before it waits for the lock, so others may be done later than it began:
+ * then the block lasted for no time.
+ */
+static u64 elapsed(u64 from, u64 to)
+{
+	return to > from ? to - from : 0;
+}
+
 /* The size of the next block of a buffer. */
 static u64 block_size(const struct hab_hierarchy *h, const struct hab_hierarchy_level *level,
 		      const struct hab_buffer *buffer, u64 entered)
@@ -126,7 +135,7 @@ static u64 block_size(const struct hab_hierarchy *h, const struct hab_hierarchy_
 		return level->size;
 	if (!buffer->size)
 		return min(least, level->size);
-	size = hab_growth_next(buffer->size, entered - buffer->filled_at, buffer->took);
+	size = hab_growth_next(buffer->size, elapsed(buffer->filled_at, entered), buffer->took);
 	if (size < buffer->size)
 		size = max(size, least);
 	return min(size, largest_block(h, level));
@@ -224,6 +233,9 @@ void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word)
 
 void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
 {
+	/* The buffer may be of the time before the reset, which empties it. */
+	if (h->resetting)
+		return;
 	if (level + 1 < h->nr_levels)
 		retire_upper(h, level, domain);
 	else
@@ -231,22 +243,16 @@ void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
 					  hab_word_exchange(hab_hierarchy_word(h, domain), 0));
 }
 
-/*
- * The heap is full: retires all upper buffers, and all lowest ones whose words are moved by
- * cmpxchg. The word of a single CPU can only be emptied on that CPU.
- */
-static bool collect(struct hab_hierarchy *h)
+bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at)
 {
-	u64 before = h->free_extents.sum;
-	u32 l, d;
+	u32 levels = h->nr_levels - (h->levels[h->nr_levels - 1].kind == HAB_DOMAIN_CPU);
+	u32 end = min(*at + HAB_STEP_BUFFERS, levels * h->nr_domains);
 
-	for (l = 0; l < h->nr_levels; l++) {
-		if (l + 1 == h->nr_levels && h->levels[l].kind == HAB_DOMAIN_CPU)
-			break;
-		for (d = 0; d < h->nr_domains; d++)
-			hab_hierarchy_retire(h, l, d);
-	}
-	return h->free_extents.sum != before;
+	if (*at >= end)
+		return false;
+	for (; *at < end; ++*at)
+		hab_hierarchy_retire(h, *at / h->nr_domains, *at % h->nr_domains);
+	return true;
 }
 
 /* The number of levels, counted from the heap, whose buffers are large enough for @least. */
@@ -269,8 +275,7 @@ static int find_memory(struct hab_hierarchy *h, struct hab_plan *plan, int from,
 	if (!choose_extent(h, plan, enough)) {
 		if (!carve(h, plan, from, least, want, start, size))
 			return 0;
-		if (!choose_extent(h, plan, least) &&
-		    !(collect(h) && choose_extent(h, plan, least)))
+		if (!choose_extent(h, plan, least))
 			return -ENOMEM;
 	}
 	plan->highest = plan->nr;
@@ -351,19 +356,19 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 		if (plan->retired[l])
 			retire_upper(h, l, plan->domains[l]);
 		level->buffers[plan->domains[l]] = plan->buffers[l];
-		level->granted += plan->fresh[l];
+		level->granted = hab_add_saturated(level->granted, plan->fresh[l]);
 		if (plan->fresh[l]) {
 			level->refills++;
 			level->buffers[plan->domains[l]].filled_at = now;
-			level->buffers[plan->domains[l]].took = now - plan->entered;
+			level->buffers[plan->domains[l]].took = elapsed(plan->entered, now);
 		}
 	}
 	h->next = plan->next;
 	h->refills++;
-	h->refilled += plan->granted;
+	h->refilled = hab_add_saturated(h->refilled, plan->granted);
 	if (!plan->level) {
 		h->direct_grants++;
-		h->direct += plan->chunk_size;
+		h->direct = hab_add_saturated(h->direct, plan->chunk_size);
 	}
 }
 
@@ -372,28 +377,22 @@ int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size)
 	if (!size || start >= h->next || size > h->next - start ||
 	    hab_free_extents_overlap(&h->free_extents, start, size))
 		return -EINVAL;
-	h->returned += size;
+	h->returned = hab_add_saturated(h->returned, size);
 	add_free(h, 0, start, size);
 	return 0;
 }
 
-void hab_hierarchy_reset(struct hab_hierarchy *h)
+/* Everything but the buffers and words. */
+static void begin_reset(struct hab_hierarchy *h)
 {
-	u32 l, d;
+	u32 l;
 
 	for (l = 0; l < h->nr_levels; l++) {
-		struct hab_hierarchy_level *level = &h->levels[l];
-
-		for (d = 0; d < h->nr_domains; d++) {
-			level->buffers[d].top = 0;
-			level->buffers[d].end = 0;
-		}
-		level->refills = 0;
-		level->granted = 0;
-		level->waste = 0;
+		h->levels[l].refills = 0;
+		h->levels[l].granted = 0;
+		h->levels[l].waste = 0;
 	}
-	for (d = 0; d < h->nr_domains; d++)
-		WRITE_ONCE(*hab_hierarchy_word(h, d), 0);
+	h->resetting = true;
 	h->next = 0;
 	h->free_extents.nr = 0;
 	h->free_extents.sum = 0;
@@ -405,41 +404,76 @@ void hab_hierarchy_reset(struct hab_hierarchy *h)
 	h->resets++;
 }
 
-/* Granules free in all buffers of level @l; invalid words count as empty. */
-static u64 level_free(const struct hab_hierarchy *h, u32 l)
+bool hab_hierarchy_reset(struct hab_hierarchy *h, u32 *at)
 {
-	const struct hab_buffer *buffers = h->levels[l].buffers;
-	u64 sum = 0, left;
-	u32 d;
+	u32 end = min(*at + HAB_STEP_BUFFERS / h->nr_levels, h->nr_domains);
+	u32 l;
 
-	for (d = 0; d < h->nr_domains; d++) {
-		left = buffers[d].end - buffers[d].top;
-		if (l == h->nr_levels - 1)
-			hab_hierarchy_word_free(h, d, READ_ONCE(*hab_hierarchy_word(h, d)), &left);
-		sum += left;
+	if (!*at)
+		begin_reset(h);
+	for (; *at < end; ++*at) {
+		for (l = 0; l < h->nr_levels; l++) {
+			h->levels[l].buffers[*at].top = 0;
+			h->levels[l].buffers[*at].end = 0;
+		}
+		WRITE_ONCE(*hab_hierarchy_word(h, *at), 0);
 	}
-	return sum;
+	h->resetting = end < h->nr_domains;
+	return h->resetting;
 }
 
-void hab_hierarchy_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *stats)
+/* Granules free in a buffer of level @l; an invalid word counts as empty. */
+static u64 buffer_free(const struct hab_hierarchy *h, u32 l, u32 domain)
+{
+	const struct hab_buffer *buffer = &h->levels[l].buffers[domain];
+	u64 left = buffer->end - buffer->top;
+
+	if (l == h->nr_levels - 1)
+		hab_hierarchy_word_free(h, domain, READ_ONCE(*hab_hierarchy_word(h, domain)),
+					&left);
+	return left;
+}
+
+/* Sums of what was granted have no bound: bytes end at the largest value, as granules do. */
+static u64 sum_bytes(u64 granules)
+{
+	return granules > GRANULES(~0ull) ? ~0ull : BYTES(granules);
+}
+
+/* Everything but the free bytes of the buffers. */
+static void begin_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *stats)
 {
 	u32 l;
 
 	stats->refills = h->refills;
-	stats->refill_bytes = BYTES(h->refilled);
+	stats->refill_bytes = sum_bytes(h->refilled);
 	stats->resets = h->resets;
 	stats->invalid_words = h->invalid_words;
 	stats->levels[0].refills = h->direct_grants;
-	stats->levels[0].granted_bytes = BYTES(h->direct);
+	stats->levels[0].granted_bytes = sum_bytes(h->direct);
 	stats->levels[0].waste_bytes = BYTES(h->waste);
 	stats->levels[0].free_bytes = BYTES(h->arena - h->next + h->free_extents.sum);
-	stats->returned_bytes = BYTES(h->returned);
+	stats->returned_bytes = sum_bytes(h->returned);
 	for (l = 0; l < h->nr_levels; l++) {
 		const struct hab_hierarchy_level *level = &h->levels[l];
 
 		stats->levels[l + 1].refills = level->refills;
-		stats->levels[l + 1].granted_bytes = BYTES(level->granted);
+		stats->levels[l + 1].granted_bytes = sum_bytes(level->granted);
 		stats->levels[l + 1].waste_bytes = BYTES(level->waste);
-		stats->levels[l + 1].free_bytes = BYTES(level_free(h, l));
+		stats->levels[l + 1].free_bytes = 0;
 	}
+}
+
+bool hab_hierarchy_stats(const struct hab_hierarchy *h, u32 *at, struct hab_ioc_stats *stats)
+{
+	u32 end = min(*at + HAB_STEP_BUFFERS / h->nr_levels, h->nr_domains);
+	u32 l;
+
+	if (!*at)
+		begin_stats(h, stats);
+	for (; *at < end; ++*at) {
+		for (l = 0; l < h->nr_levels; l++)
+			stats->levels[l + 1].free_bytes += BYTES(buffer_free(h, l, *at));
+	}
+	return end < h->nr_domains;
 }

@@ -17,6 +17,14 @@
 #include "core/hierarchy/free_extents.h"
 #include "uapi/hab.h"
 
+/*
+ * Work on all domains has steps of so many buffers, so that the lock is held for a bounded time on
+ * a machine of any size. Between the steps of one such function the caller may release the lock.
+ */
+#ifndef HAB_STEP_BUFFERS /* explored tests have fewer */
+#define HAB_STEP_BUFFERS 64u
+#endif
+
 /**
  * struct hab_buffer - a buffer's block
  * @top: where its free memory begins; for the lowest level where the block began, because its word
@@ -59,7 +67,8 @@ struct hab_hierarchy_level {
  * @words: the lowest level's words, HAB_WORD_STRIDE bytes apart; users write them
  * @refills: refills since the heap was made
  * @refilled: their sum
- * @resets: calls of hab_hierarchy_reset()
+ * @resets: resets since the heap was made
+ * @resetting: between two steps of a reset
  * @invalid_words: words found that were not granted
  * @levels: from the one next to the heap down
  */
@@ -78,6 +87,7 @@ struct hab_hierarchy {
 	u64 refills;
 	u64 refilled;
 	u64 resets;
+	bool resetting;
 	u64 invalid_words;
 	struct hab_hierarchy_level levels[HAB_MAX_LEVELS];
 };
@@ -183,9 +193,9 @@ bool hab_hierarchy_growing(const struct hab_hierarchy *h);
  * A request above a level's buffer size goes to the next level up (the paper's Listing 1). A buffer
  * that still has @least serves; one that has less is retired, and its memory becomes a free extent.
  * Free extents that hold a good part of @want serve before new memory is carved, and all others
- * before the heap is full. Then other buffers are retired, too, except those of a single CPU.
+ * before the heap is full.
  *
- * Return: 0, or -ENOMEM if all that is free is in other CPUs' own buffers.
+ * Return: 0, or -ENOMEM if all that is free is in other buffers, see hab_hierarchy_collect().
  */
 int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
 		       u64 entered, struct hab_plan *plan);
@@ -201,6 +211,18 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 			  u64 now);
 
 /**
+ * hab_hierarchy_collect - retire the next buffers, because the heap is full
+ * @h: the books
+ * @at: 0 for the first step, then as the step before left it
+ *
+ * What the buffers had left becomes free extents. The buffers of a single CPU stay as they are:
+ * their words can only be emptied on that CPU. After each step a refill may succeed.
+ *
+ * Return: true if a step was done; false if there were no buffers left: the heap is full.
+ */
+bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at);
+
+/**
  * hab_hierarchy_return - take memory back from a caller
  * @h: the books
  * @start: first granule
@@ -209,7 +231,8 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
  * It becomes a free extent. The books cannot check that it was the caller's: a caller that returns
  * other memory gets its own memory twice.
  *
- * Return: 0, or -EINVAL if it is empty, was never carved, or is a free extent already.
+ * Return: 0, or -EINVAL if it is empty, was not carved since the last reset, or shares a granule
+ * with a free extent. Memory that is waste, or still in a buffer, is not noticed.
  */
 int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size);
 
@@ -228,22 +251,30 @@ void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain);
 void hab_hierarchy_retire_word(struct hab_hierarchy *h, u32 domain, u64 word);
 
 /**
- * hab_hierarchy_reset - drop every grant and empty every word
+ * hab_hierarchy_reset - drop every grant and empty every word, in steps
  * @h: the books
+ * @at: 0 for the first step, then as the step before left it
  *
  * The caller of the heap's reset has stopped all threads. One that still takes a chunk may get
- * memory twice; the books stay valid.
+ * memory twice; the books stay valid: between the steps hab_hierarchy_refill() is -EAGAIN,
+ * hab_hierarchy_return() is -EINVAL, and no buffer is retired. One reset runs at a time, to its
+ * end.
+ *
+ * Return: true if there are more steps.
  */
-void hab_hierarchy_reset(struct hab_hierarchy *h);
+bool hab_hierarchy_reset(struct hab_hierarchy *h, u32 *at);
 
 /**
- * hab_hierarchy_stats - the books in bytes
+ * hab_hierarchy_stats - the books in bytes, in steps
  * @h: the books
+ * @at: 0 for the first step, then as the step before left it
  * @stats: filled in but for its @size and @flags
  *
- * While no thread takes chunks, the arena is the sum of every level's waste and free bytes and of
- * the chunks that were taken and not returned.
+ * While no thread takes chunks and no buffer is retired, the arena is the sum of every level's
+ * waste and free bytes and of the chunks that were taken and not returned.
+ *
+ * Return: true if there are more steps.
  */
-void hab_hierarchy_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *stats);
+bool hab_hierarchy_stats(const struct hab_hierarchy *h, u32 *at, struct hab_ioc_stats *stats);
 
 #endif /* HAB_CORE_HIERARCHY_H */

@@ -51,6 +51,8 @@ int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least,
 	u64 old = 0;
 	int err;
 
+	if (h->resetting)
+		return -EAGAIN;
 	if (least <= h->levels[lowest].size) {
 		err = take_left(h, domains[lowest], least, want, plan);
 		if (err)
@@ -104,7 +106,7 @@ static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
  * No refill runs meanwhile. So if a word is not empty afterwards, a section that had read it before
  * has stored it, and it is what that section left of the same block.
  */
-bool hab_hierarchy_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void))
+bool hab_hierarchy_collect_words(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void))
 {
 	u64 before = h->free_extents.sum;
 	u32 domain;

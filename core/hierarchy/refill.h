@@ -22,7 +22,8 @@
  * @clock: for hab_hierarchy_commit()
  * @plan: the refill, done; its @granted is 0 if the word still had enough
  *
- * Return: 0; -EAGAIN if other CPUs kept moving a shared word; -ENOMEM as hab_hierarchy_plan().
+ * Return: 0; -EAGAIN if other CPUs kept moving a shared word, or during a reset; -ENOMEM as
+ * hab_hierarchy_plan().
  */
 int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least, u64 want,
 			 u64 entered, u64 (*clock)(const struct hab_hierarchy *h),
@@ -32,7 +33,7 @@ int hab_hierarchy_refill(struct hab_hierarchy *h, const u32 *domains, u64 least,
 void hab_plan_answer(const struct hab_plan *plan, u32 cpu, struct hab_ioc_refill *refill);
 
 /**
- * hab_hierarchy_collect - retire all lowest buffers
+ * hab_hierarchy_collect_words - retire all lowest buffers
  * @h: the books
  * @emptied: room for one word per domain
  * @stop_sections: restarts the sections that run on all CPUs; when it returns 0, each section that
@@ -41,6 +42,6 @@ void hab_plan_answer(const struct hab_plan *plan, u32 cpu, struct hab_ioc_refill
  * Return: true if there is more memory in free extents now. If @stop_sections fails the words are
  * as before, or as sections have moved them since.
  */
-bool hab_hierarchy_collect(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void));
+bool hab_hierarchy_collect_words(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void));
 
 #endif /* HAB_CORE_REFILL_H */

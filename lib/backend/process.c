@@ -130,7 +130,7 @@ static int stop_sections(void)
 static bool collect_locked(struct process *process)
 {
 	return process->emptied &&
-	       hab_hierarchy_collect(&process->books, process->emptied, stop_sections);
+	       hab_hierarchy_collect_words(&process->books, process->emptied, stop_sections);
 }
 
 bool hab_process_collects(const struct hab_heap *heap)
@@ -157,6 +157,18 @@ static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
 		thread->counters.foreign++;
 }
 
+static int plan_locked(struct process *process, const uint32_t *domains, uint64_t least,
+		       uint64_t want, uint64_t entered, struct hab_plan *plan)
+{
+	uint32_t at = 0;
+	int err;
+
+	do
+		err = hab_hierarchy_plan(&process->books, domains, least, want, entered, plan);
+	while (err == -ENOMEM && hab_hierarchy_collect(&process->books, &at));
+	return err;
+}
+
 /* 0, -ENOMEM, or -EAGAIN if the thread has left the plan's CPU. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
 				uint64_t entered, uint64_t least, uint64_t want,
@@ -176,7 +188,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	if (least <= process->books.levels[heap->nr_levels - 1].size &&
 	    HAB_WORD_FREE(READ_ONCE(*word)) >= least)
 		return -EAGAIN;
-	err = hab_hierarchy_plan(&process->books, domains, least, want, entered, &plan);
+	err = plan_locked(process, domains, least, want, entered, &plan);
 	if (err == -ENOMEM && collect_locked(process))
 		return -EAGAIN;
 	if (err)
@@ -200,11 +212,11 @@ static int refill_from_heap_locked(struct process *process, uint64_t least, uint
 {
 	struct hab_plan plan;
 	int cpu = sched_getcpu();
-	int err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
+	int err = plan_locked(process, NULL, least, want, 0, &plan);
 
 	/* Other threads may run sections, so buffers may have free memory. */
 	if (err == -ENOMEM && collect_locked(process))
-		err = hab_hierarchy_plan(&process->books, NULL, least, want, 0, &plan);
+		err = plan_locked(process, NULL, least, want, 0, &plan);
 	if (err)
 		return err;
 	hab_hierarchy_commit(&process->books, &plan, 0, 0);
@@ -249,9 +261,11 @@ static int process_give_back(struct hab_heap *heap, uint64_t offset, uint64_t by
 static int process_reset(struct hab_heap *heap)
 {
 	struct process *process = heap->backend_data;
+	uint32_t at = 0;
 
 	pthread_mutex_lock(&process->lock);
-	hab_hierarchy_reset(&process->books);
+	while (hab_hierarchy_reset(&process->books, &at))
+		;
 	pthread_mutex_unlock(&process->lock);
 	return 0;
 }
@@ -259,9 +273,11 @@ static int process_reset(struct hab_heap *heap)
 static int process_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 {
 	struct process *process = heap->backend_data;
+	uint32_t at = 0;
 
 	pthread_mutex_lock(&process->lock);
-	hab_hierarchy_stats(&process->books, stats);
+	while (hab_hierarchy_stats(&process->books, &at, stats))
+		;
 	pthread_mutex_unlock(&process->lock);
 	return 0;
 }

@@ -25,6 +25,7 @@ static struct {
 	bool no_cpu_check; /* a section commits on any CPU */
 	bool no_pin;	   /* a refill may be moved to another CPU */
 	bool no_stop;	   /* membarrier() does nothing */
+	bool no_resetting; /* refills go on between two steps of a reset */
 } bugs;
 
 static struct hab_hierarchy books;
@@ -36,6 +37,7 @@ static struct explore_lock lock;
 static bool shared;	/* one word for both CPUs */
 static bool in_process; /* refills without a kernel */
 static bool retires;	/* thread 2 retires buffers instead */
+static bool resets;	/* thread 2 resets the heap instead; the others run no sections */
 static int takes;
 
 static u64 no_clock(const struct hab_hierarchy *h)
@@ -122,8 +124,8 @@ static enum section take_in_section(unsigned int cpu, u64 size)
 	return DONE;
 }
 
-/* As module/heap.c. */
-static int refill_in_kernel(u64 size)
+/* As module/heap.c: 1 if there are more steps. */
+static int refill_step(u64 size, u32 *collected)
 {
 	struct hab_plan plan;
 	unsigned int cpu;
@@ -136,6 +138,8 @@ static int refill_in_kernel(u64 size)
 	cpu = explore_cpu();
 	domain = domain_of(cpu);
 	err = hab_hierarchy_refill(&books, &domain, size, size, 0, no_clock, &plan);
+	if (err == -ENOMEM && hab_hierarchy_collect(&books, collected))
+		err = 1;
 	if (!err) {
 		if (plan.level && plan.domain != domain_of(explore_cpu()))
 			explore_fail("a refill is of another CPU's buffer");
@@ -143,6 +147,17 @@ static int refill_in_kernel(u64 size)
 	}
 	explore_release(&lock);
 	explore_pin(false);
+	return err;
+}
+
+static int refill_in_kernel(u64 size)
+{
+	u32 collected = 0;
+	int err;
+
+	do
+		err = refill_step(size, &collected);
+	while (err > 0);
 	return err;
 }
 
@@ -167,7 +182,7 @@ static int refill_on_cpu_locked(u64 size)
 		return -EAGAIN;
 	err = hab_hierarchy_plan(&books, &domain, size, size, 0, &plan);
 	explore_point();
-	if (err == -ENOMEM && hab_hierarchy_collect(&books, emptied, stop_sections))
+	if (err == -ENOMEM && hab_hierarchy_collect_words(&books, emptied, stop_sections))
 		return -EAGAIN;
 	if (err)
 		return err;
@@ -226,12 +241,35 @@ static void retire(void)
 	explore_pin(false);
 }
 
+/* As module/heap.c: all that was handed out before is free again. */
+static void reset(void)
+{
+	bool more;
+	u32 at = 0;
+
+	do {
+		explore_pin(true);
+		explore_acquire(&lock);
+		if (!at)
+			memset(handed, 0, sizeof(handed));
+		more = hab_hierarchy_reset(&books, &at);
+		if (bugs.no_resetting)
+			books.resetting = false;
+		explore_release(&lock);
+		explore_pin(false);
+	} while (more);
+}
+
 static void run(unsigned int number)
 {
 	int i;
 
 	for (i = 0; i < takes; i++) {
-		if (number == 2 && retires)
+		if (number == 2 && resets)
+			reset();
+		else if (resets)
+			refill_in_kernel(TAKE);
+		else if (number == 2 && retires)
 			retire();
 		else
 			take(TAKE);
@@ -242,8 +280,10 @@ static void check(void)
 {
 	struct hab_ioc_stats stats = { 0 };
 	u64 out = 0, i;
+	u32 at = 0;
 
-	hab_hierarchy_stats(&books, &stats);
+	while (hab_hierarchy_stats(&books, &at, &stats))
+		;
 	for (i = 0; i < ARENA; i++)
 		out += handed[i];
 	out *= HAB_GRANULE;
@@ -271,7 +311,7 @@ FIXTURE_SETUP(refill)
 		.check = check,
 	};
 	memset(&bugs, 0, sizeof(bugs));
-	explore_torn = shared = in_process = retires = false;
+	explore_torn = shared = in_process = retires = resets = false;
 	takes = 2;
 }
 
@@ -321,6 +361,29 @@ TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
 	EXPECT_STREQ("", result.broken);
 }
 
+TEST_F(refill, a_full_heap_collects_shared_buffers_in_steps_while_cpus_take)
+{
+	struct explore_result result;
+
+	shared = true;
+	self->model.preemptions = 2;
+	self->model.begin = begin_small;
+	result = explore(&self->model);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
+TEST_F(refill, refills_between_the_steps_of_a_reset_leave_the_books_whole)
+{
+	struct explore_result result;
+
+	resets = true;
+	self->model.preemptions = 2;
+	result = explore(&self->model);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	EXPECT_STREQ("", result.broken);
+}
+
 /* Each of the following has one bug, which has to be found. */
 #define FINDS(result)                                                               \
 	do {                                                                        \
@@ -349,6 +412,12 @@ TEST_F(refill, a_refill_that_may_be_moved_is_found)
 TEST_F(refill, an_exchange_that_is_not_atomic_is_found)
 {
 	explore_torn = shared = true;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, a_refill_that_does_not_wait_for_the_end_of_a_reset_is_found)
+{
+	resets = bugs.no_resetting = true;
 	FINDS(explore(&self->model));
 }
 

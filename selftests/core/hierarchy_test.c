@@ -59,6 +59,7 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 	u64 *word = hab_hierarchy_word(&self->h, self->domains[cpu][lowest]);
 	u64 old = *word;
 	struct hab_plan plan;
+	u32 at = 0;
 	int err;
 
 	if (least <= self->h.levels[lowest].size && HAB_WORD_FREE(old) >= least) {
@@ -67,7 +68,9 @@ static int take(struct _test_data_books *self, int cpu, u64 least, u64 want, u64
 		*word = old - *size * HAB_WORD_STEP;
 		return 0;
 	}
-	err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, 0, &plan);
+	do
+		err = hab_hierarchy_plan(&self->h, self->domains[cpu], least, want, 0, &plan);
+	while (err == -ENOMEM && hab_hierarchy_collect(&self->h, &at));
 	if (err)
 		return err;
 	/* Read again: the plan may have retired this buffer. */
@@ -98,10 +101,11 @@ static int mark(struct _test_data_books *self, u64 chunk, u64 size)
 static u64 books_sum(struct _test_data_books *self)
 {
 	struct hab_ioc_stats stats = { .size = sizeof(stats) };
+	u32 l, at = 0;
 	u64 sum;
-	u32 l;
 
-	hab_hierarchy_stats(&self->h, &stats);
+	while (hab_hierarchy_stats(&self->h, &at, &stats))
+		;
 	sum = self->handed_out * HAB_GRANULE + stats.levels[0].free_bytes +
 	      stats.levels[0].waste_bytes;
 	for (l = 1; l <= self->h.nr_levels; l++)
@@ -245,12 +249,14 @@ TEST_F(books, a_word_that_its_user_emptied_is_an_empty_buffer)
 TEST_F(books, a_reset_frees_the_whole_arena)
 {
 	u64 chunk, size;
+	u32 at = 0;
 
 	start(self, 32 * MiB, 2, both);
 	while (!take(self, rand() % CPUS, 100, 100, &chunk, &size))
 		;
 	ASSERT_EQ(0, hab_hierarchy_return(&self->h, chunk, 1));
-	hab_hierarchy_reset(&self->h);
+	while (hab_hierarchy_reset(&self->h, &at))
+		;
 	EXPECT_EQ(0, self->h.free_extents.nr);
 	EXPECT_EQ(32 * MiB, books_sum(self));
 	ASSERT_EQ(0, take(self, 0, 100, 100, &chunk, &size));
@@ -413,6 +419,74 @@ TEST_F(books, what_a_retired_buffer_has_left_is_granted_to_other_domains)
 	EXPECT_EQ(32 * MiB, books_sum(self));
 }
 
+#define MANY 1024 /* domains */
+
+/* Books of many CPUs, whose upper buffers all have something left, and no memory else. */
+static void start_many(struct _test_data_books *self)
+{
+	static const struct hab_level levels[] = { { 4 * KiB, HAB_DOMAIN_CORE, 0 },
+						   { 1 * KiB, HAB_DOMAIN_CPU, 0 } };
+	struct hab_plan plan;
+	u32 cpu, l;
+
+	self->h.words = calloc(MANY, HAB_WORD_STRIDE);
+	for (l = 0; l < 2; l++)
+		self->h.levels[l].buffers = calloc(MANY, sizeof(struct hab_buffer));
+	hab_hierarchy_init(&self->h, MANY * 4 * KiB, 2, levels, MANY);
+	for (cpu = 0; cpu < MANY; cpu++) {
+		u32 domains[] = { cpu, cpu };
+
+		hab_hierarchy_plan(&self->h, domains, 1, 1, 0, &plan);
+		*hab_hierarchy_word(&self->h, cpu) = plan.word;
+		hab_hierarchy_commit(&self->h, &plan, 0, 0);
+	}
+}
+
+/* Buffers, of both levels, that are not empty. */
+static u32 count_filled(const struct hab_hierarchy *h)
+{
+	u32 l, d, sum = 0;
+
+	for (l = 0; l < 2; l++) {
+		for (d = 0; d < MANY; d++)
+			sum += h->levels[l].buffers[d].top != h->levels[l].buffers[d].end;
+	}
+	return sum;
+}
+
+TEST_F(books, a_step_works_on_few_buffers_of_a_machine_of_any_size)
+{
+	struct hab_ioc_stats stats = { .size = sizeof(stats) };
+	u32 domains[] = { 0, 0 }, at = 0, before, steps = 0;
+	struct hab_plan plan;
+	bool more;
+
+	start_many(self);
+	ASSERT_EQ(2 * MANY, count_filled(&self->h));
+	/* More than any buffer has left. */
+	ASSERT_EQ(-ENOMEM, hab_hierarchy_plan(&self->h, domains, 60, 60, 0, &plan));
+	EXPECT_EQ(2 * MANY, count_filled(&self->h));
+	for (before = 2 * MANY; hab_hierarchy_collect(&self->h, &at); before -= HAB_STEP_BUFFERS) {
+		EXPECT_EQ(before - HAB_STEP_BUFFERS, count_filled(&self->h));
+		steps++;
+	}
+	EXPECT_EQ(MANY / HAB_STEP_BUFFERS, steps);
+	EXPECT_EQ(MANY, count_filled(&self->h));
+
+	for (at = 0, steps = 1; hab_hierarchy_stats(&self->h, &at, &stats); steps++)
+		EXPECT_EQ(HAB_STEP_BUFFERS / 2 * steps, at);
+	EXPECT_EQ(MANY / (HAB_STEP_BUFFERS / 2), steps);
+
+	at = 0;
+	before = count_filled(&self->h);
+	do {
+		more = hab_hierarchy_reset(&self->h, &at);
+		EXPECT_EQ(before - HAB_STEP_BUFFERS / 2, count_filled(&self->h));
+		before -= HAB_STEP_BUFFERS / 2;
+	} while (more);
+	EXPECT_EQ(0, before);
+}
+
 #define TOOK 1000 /* ns, each refill of the test below */
 
 /* The size of the next block of CPU 0, at time @now. */
@@ -450,6 +524,29 @@ TEST_F(books, growing_buffers_follow_the_rate_of_refills_within_their_bounds)
 		size = max(size / 2, most / 64);
 		EXPECT_EQ(size, next_block(self, now));
 	}
+}
+
+TEST_F(books, the_blocks_of_refills_that_queue_for_the_lock_double)
+{
+	static const struct hab_level growing = { 1 * MiB, HAB_DOMAIN_CPU, HAB_LEVEL_GROWING };
+	u64 most = 1 * MiB / HAB_GRANULE, size = most / 64, now = 1;
+	struct hab_plan plan;
+	int i;
+
+	start(self, 16 * MiB, 1, &growing);
+	ASSERT_EQ(size, next_block(self, now));
+	for (i = 0; i < 6; i++) {
+		/* Each began with the first one and gets the lock when the last one is done. */
+		ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[0], 1, 1, now, &plan));
+		*hab_hierarchy_word(&self->h, 0) = 0;
+		hab_hierarchy_commit(&self->h, &plan, 0, now + (2 + i) * TOOK);
+		size = min(2 * size, most);
+		EXPECT_EQ(size, plan.granted);
+	}
+	/* Nor does a clock that goes back count as a long time. */
+	ASSERT_EQ(0, hab_hierarchy_plan(&self->h, self->domains[1], 1, 1, now, &plan));
+	hab_hierarchy_commit(&self->h, &plan, 0, now - 1);
+	EXPECT_EQ(0, self->h.levels[0].buffers[1].took);
 }
 
 TEST_F(books, growing_buffers_are_large_while_much_is_free_and_end_at_their_size)

@@ -25,6 +25,9 @@ extern bool explore_torn;
 /* Few shares, so that a rotation is short. */
 #define HAB_SHARES 2u
 
+/* Short steps: one for each buffer of one level. */
+#define HAB_STEP_BUFFERS 1u
+
 #define READ_ONCE(x)                             \
 	({                                       \
 		explore_point();                 \

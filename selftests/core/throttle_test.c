@@ -11,6 +11,7 @@
 
 #include "kselftest_harness.h"
 #include "core/logarithm.h"
+#include "core/throttle/budget.h"
 #include "core/throttle/throttle.h"
 #include "reader.h"
 
@@ -310,6 +311,31 @@ TEST(steady_events_use_the_whole_rate)
 		rotate(&throttle);
 	}
 	EXPECT_EQ(1500, hab_counter_read(&throttle.sampled));
+}
+
+TEST(refills_of_large_arenas_count_as_far_as_the_users_budget_goes)
+{
+	u64 counted = 0, refill = HAB_ARENA_MAX, now = 1ull << 40, began, i;
+	struct hab_budget budget = { .at = now };
+
+	/* Full at first. */
+	EXPECT_FALSE(hab_budget_short(&budget, refill));
+	EXPECT_EQ(refill, hab_budget_spend(&budget, refill));
+	EXPECT_TRUE(hab_budget_short(&budget, 1));
+	/* A second of refills, one each microsecond: what the time allows, and no more. */
+	for (began = now, i = 0; i < 1000000; i++) {
+		now += 1000;
+		if (hab_budget_short(&budget, refill))
+			hab_budget_grow(&budget, now);
+		counted += hab_budget_spend(&budget, refill);
+	}
+	EXPECT_EQ((now - began) * HAB_BUDGET_RATE, counted);
+	/* A clock that goes back gives nothing. */
+	hab_budget_grow(&budget, now - 500);
+	EXPECT_EQ(0, hab_budget_spend(&budget, 1));
+	/* It holds one arena, however long it grew, and small refills count in full meanwhile. */
+	hab_budget_grow(&budget, ~0ull);
+	EXPECT_EQ(HAB_BUDGET_MAX, hab_budget_spend(&budget, ~0ull));
 }
 
 TEST_HARNESS_MAIN

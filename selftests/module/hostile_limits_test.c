@@ -3,6 +3,7 @@
  * Heaps at a limit: of heaps, of address space, of overcommit, of a cgroup's memory. Each ends in
  * an errno or in the other backend, and an OOM kill stays in its cgroup.
  */
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -25,6 +26,130 @@ TEST_F(hostile, heaps_beyond_the_machines_limit_use_the_process_backend)
 	EXPECT_NE(NULL, strstr(hab_heap_backend_reason(heap), "No space left"));
 	EXPECT_NE(NULL, hab_alloc(heap, 100));
 	hab_heap_destroy(heap);
+}
+
+#define GREEDY	  1001 /* uids */
+#define OTHER	  1002
+#define OF_USER	  8 /* heaps */
+#define OF_OTHERS 8
+
+/* Makes heaps as user @uid until that fails, and keeps them. The number of heaps, or -errno. */
+static int make_heaps(uid_t uid, int most)
+{
+	struct hab_ioc_create create;
+	int made, fd, err;
+
+	if (setuid(uid))
+		return -errno;
+	for (made = 0; made < most; made++) {
+		fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		err = create_raw(fd, MiB, &create);
+		if (err)
+			return err == -ENOSPC ? made : err;
+	}
+	return made;
+}
+
+/* A child that holds heaps of @uid; @made: how many. */
+static pid_t hold_heaps(uid_t uid, int most, int *made)
+{
+	int answer[2];
+	pid_t child;
+
+	if (pipe2(answer, O_CLOEXEC))
+		return -1;
+	child = fork();
+	if (!child) {
+		*made = make_heaps(uid, most);
+		if (write(answer[1], made, sizeof(*made)) == sizeof(*made))
+			pause();
+		_exit(1);
+	}
+	close(answer[1]);
+	if (read(answer[0], made, sizeof(*made)) != sizeof(*made))
+		*made = -EIO;
+	close(answer[0]);
+	return child;
+}
+
+static void end(pid_t child)
+{
+	kill(child, SIGKILL);
+	status_of(child);
+}
+
+TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
+{
+	int greedy_made, other_made, again_made;
+	pid_t greedy, other, again;
+	char limit[32];
+
+	NEEDS_MODULE();
+	snprintf(limit, sizeof(limit), "%ld", self->heaps + OF_USER + OF_OTHERS);
+	ASSERT_EQ(0, write_text(LIMIT, limit));
+	snprintf(limit, sizeof(limit), "%d", OF_USER);
+	EXPECT_EQ(0, write_text(USER_LIMIT, limit));
+	chmod(DEVICE, 0666);
+	greedy = hold_heaps(GREEDY, 100, &greedy_made);
+	again = hold_heaps(GREEDY, 100, &again_made);
+	other = hold_heaps(OTHER, 2, &other_made);
+	EXPECT_EQ(OF_USER, greedy_made);
+	EXPECT_EQ(0, again_made);
+	EXPECT_EQ(2, other_made);
+	end(greedy);
+	end(other);
+	end(again);
+	/* The limit is of heaps at once. */
+	ASSERT_TRUE(heaps_are(self->heaps));
+	greedy = hold_heaps(GREEDY, 100, &greedy_made);
+	EXPECT_EQ(OF_USER, greedy_made);
+	end(greedy);
+	/* Root is not limited. */
+	ASSERT_TRUE(heaps_are(self->heaps));
+	greedy = hold_heaps(0, 100, &greedy_made);
+	EXPECT_EQ(OF_USER + OF_OTHERS, greedy_made);
+	end(greedy);
+}
+
+/* As newuidmap does for a range of subordinate uids. */
+static int map_uids(pid_t child)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", child);
+	return write_text(path, "0 100000 10\n");
+}
+
+TEST_F(hostile, the_uids_of_a_users_namespace_have_one_limit)
+{
+	int unshared[2], mapped[2], status, made;
+	pid_t greedy, inside;
+	char byte;
+
+	NEEDS_MODULE();
+	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
+	chmod(DEVICE, 0666);
+	ASSERT_EQ(0, pipe2(unshared, O_CLOEXEC));
+	ASSERT_EQ(0, pipe2(mapped, O_CLOEXEC));
+	greedy = hold_heaps(GREEDY, 100, &made);
+	EXPECT_EQ(OF_USER, made);
+	inside = fork();
+	if (!inside) {
+		if (setuid(GREEDY) || unshare(CLONE_NEWUSER) || write(unshared[1], "u", 1) != 1 ||
+		    read(mapped[0], &byte, 1) != 1)
+			_exit(100);
+		made = make_heaps(5, 100);
+		_exit(made < 0 ? 101 : made);
+	}
+	ASSERT_EQ(1, read(unshared[0], &byte, 1));
+	ASSERT_EQ(0, map_uids(inside));
+	ASSERT_EQ(1, write(mapped[1], "m", 1));
+	status = status_of(inside);
+	EXPECT_TRUE(WIFEXITED(status));
+	EXPECT_EQ(0, WEXITSTATUS(status));
+	end(greedy);
 }
 
 TEST_F(hostile, without_address_space_a_heap_is_enomem)

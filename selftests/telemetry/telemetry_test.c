@@ -33,6 +33,85 @@ TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
 	EXPECT_EQ(stats.book_refill_bytes, stats.refill_bytes);
 }
 
+#define LOOPS 1100000ull /* of 8 TiB: more than 2^63 */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+/* Refills and resets of the largest arena, as another user. */
+static int refill_without_use(void)
+{
+	struct hab_ioc_create create = {
+		.size = sizeof(create),
+		.arena_bytes = HAB_ARENA_MAX,
+		.nr_levels = 1,
+		.levels = { { 64 << 10, HAB_DOMAIN_CPU, 0 } },
+		.name = "unused",
+	};
+	struct hab_ioc_refill refill = {
+		.size = sizeof(refill),
+		.min_bytes = HAB_ARENA_MAX,
+		.want_bytes = HAB_ARENA_MAX,
+	};
+	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+	uint64_t i;
+
+	if (fd < 0 || setuid(1001) || ioctl(fd, HAB_IOC_CREATE, &create))
+		return 1;
+	for (i = 0; i < LOOPS; i++) {
+		refill.waste_bytes = ~0ull;
+		refill.restarts = ~0ull;
+		if (ioctl(fd, HAB_IOC_REFILL, &refill) || ioctl(fd, HAB_IOC_RESET, 0))
+			return 2;
+	}
+	return 0;
+}
+
+TEST_F_TIMEOUT(telemetry, refills_of_memory_that_is_not_used_wrap_no_total, 300)
+{
+	const struct load load = { .threads = 4, .chunks = 2000 };
+	struct hab_process_totals victim = { 0 }, process = { 0 };
+	uint64_t bytes, uncounted, began, most;
+	struct hab_machine_totals machine;
+	struct hab_heap_stats stats;
+	pid_t child;
+	int status;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	bytes = read_sysfs("refill_bytes");
+	uncounted = read_sysfs("uncounted_bytes");
+	began = now_ns();
+	child = fork();
+	if (!child)
+		_exit(refill_without_use());
+	ASSERT_EQ(0, run_load(&load, &stats));
+	waitpid(child, &status, 0);
+	ASSERT_EQ(0, status);
+	/* What the budget grows by in that time, and was at first. */
+	most = HAB_ARENA_MAX + (now_ns() - began) * 1024;
+	ASSERT_TRUE(process_totals(self, getpid(), &victim));
+	ASSERT_TRUE(process_totals(self, child, &process));
+	machine_totals(self, &machine);
+	EXPECT_EQ(stats.refill_bytes, victim.bytes);
+	EXPECT_EQ(LOOPS, process.refills + missed(self));
+	EXPECT_LE(process.bytes, most);
+	EXPECT_GE(process.bytes, HAB_ARENA_MAX);
+	bytes = read_sysfs("refill_bytes") - bytes;
+	uncounted = read_sysfs("uncounted_bytes") - uncounted;
+	EXPECT_EQ(stats.refill_bytes + LOOPS * HAB_ARENA_MAX, bytes + uncounted);
+	EXPECT_EQ(stats.refill_bytes + process.bytes, bytes);
+	EXPECT_EQ(bytes, machine.bytes);
+	/* The program said so; its sums are full, and did not begin again. */
+	EXPECT_GE(process.waste_bytes, 1ull << 62);
+	EXPECT_GE(process.restarts, 1ull << 62);
+}
+
 /* As fork(), and the child gets the number @pid, unless another fork takes it first. */
 static pid_t fork_as(pid_t pid)
 {
