@@ -369,7 +369,7 @@ TEST_F(refill, a_full_heap_collects_shared_buffers_in_steps_while_cpus_take)
 	self->model.preemptions = 2;
 	self->model.begin = begin_small;
 	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
@@ -380,7 +380,7 @@ TEST_F(refill, refills_between_the_steps_of_a_reset_leave_the_books_whole)
 	resets = true;
 	self->model.preemptions = 2;
 	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.points);
+	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
 	EXPECT_STREQ("", result.broken);
 }
 
