@@ -69,7 +69,7 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c daemon/habctl/interval.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/pending_test: selftests/daemon/pending_test.c $(PENDING_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)

@@ -59,8 +59,7 @@ static const struct {
 
 static bool find_format(struct record *record)
 {
-	const char *slash = strrchr(record->file, '/');
-	const char *name = slash ? slash + 1 : record->file;
+	const char *name = basename(record->file);
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(suffixes); i++) {
@@ -169,14 +168,8 @@ static void drop_part(struct record *record, const char *what)
 static bool start(struct record *record)
 {
 	struct answer answer;
-	size_t length;
-	FILE *url;
-	char *path;
+	char *path = filter_options_url(&record->filter, "/v1/record/start");
 
-	url = text_open(&path, &length);
-	fputs("/v1/record/start", url);
-	filter_options_put(&record->filter, '?', url);
-	text_close(url);
 	client_request(record->socket, true, path, 0, &answer);
 	free(path);
 	if (answer.error)

@@ -44,16 +44,13 @@ static struct profile *read_live(struct request *request, const struct filter *f
 {
 	struct profile *profile = NULL;
 	struct answer answer;
-	char why[400], *path;
-	size_t length;
-	FILE *url;
+	char why[400], plain[80], *path;
 
-	url = text_open(&path, &length);
-	fputs("/v1/profile?format=pprof", url);
-	if (request->seconds)
-		fprintf(url, "&seconds=%" PRIu64, request->seconds);
-	filter_options_put(&request->filter, '&', url);
-	text_close(url);
+	snprintf(plain, sizeof(plain),
+		 request->seconds ? "/v1/profile?format=pprof&seconds=%" PRIu64 :
+				    "/v1/profile?format=pprof",
+		 request->seconds);
+	path = filter_options_url(&request->filter, plain);
 	client_request(request->socket, false, path, (unsigned int)request->seconds, &answer);
 	free(path);
 	if (answer.error) {
@@ -117,10 +114,7 @@ static void add_table(const struct request *request, struct profile *const *prof
 	if (profiles[1])
 		add_title(profiles[1], request->files[1], out);
 	fputs("\n", out);
-	if (profiles[1])
-		report_table_diff(&report, (unsigned int)request->limit, request->has_errors, out);
-	else
-		report_table(&report, (unsigned int)request->limit, request->has_errors, out);
+	report_table(&report, (unsigned int)request->limit, request->has_errors, out);
 	report_end(&report);
 }
 

@@ -61,12 +61,10 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	memset(module, 0, sizeof(*module));
 	module->binary = number;
 	module->fd = binary->fd;
-	module->path = xstrdup(binary->path);
-	module->name = xstrdup(binary->name);
+	profile_module_name(module, binary->path, binary->name);
 	memcpy(module->build_id, binary->build_id, sizeof(module->build_id));
 	module->build_id_length = binary->build_id_length;
 	module->executable = binary->executable;
-	module->libhab = !strncmp(binary->name, "libhab.so", strlen("libhab.so"));
 	state->modules[number] = profile->nr_modules;
 	return profile->nr_modules - 1;
 }

@@ -153,7 +153,7 @@ static void flame_end(struct flame *flame)
 	strings_end(&flame->names);
 }
 
-static void add_name(FILE *out, const char *name)
+void put_folded(FILE *out, const char *name)
 {
 	/* The format has no escape for the separator. */
 	for (; *name; name++)
@@ -169,7 +169,7 @@ static void write_node(const struct flame_node *node, FILE *out)
 	for (on = node; on->key.parent && depth < DEPTH_MAX; on = on->key.parent)
 		path[depth++] = on;
 	while (depth--) {
-		add_name(out, path[depth]->key.name);
+		put_folded(out, path[depth]->key.name);
 		fputc(depth ? ';' : ' ', out);
 	}
 	fprintf(out, "%" PRIu64 "\n", node->self);

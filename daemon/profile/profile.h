@@ -67,6 +67,8 @@ struct profile {
 };
 
 void profile_free(struct profile *profile);
+/* Sets path, name and libhab. */
+void profile_module_name(struct profile_module *module, const char *path, const char *name);
 /* Sets entry and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /* The frame next to the leaf that is the program's own; NULL if there is none. */

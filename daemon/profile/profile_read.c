@@ -65,25 +65,19 @@ static bool read_mappings(struct reading *reading)
 {
 	struct profile *profile = reading->profile;
 	const Pprof__Mapping *mapping;
-	const char *path, *slash;
+	const char *path;
 	size_t i;
 
 	/* Module 0 is for frames without a mapping. */
 	profile->nr_modules = (unsigned int)reading->from->n_mapping + 1;
 	profile->modules = xcalloc(profile->nr_modules, sizeof(*profile->modules));
-	profile->modules[0].path = xstrdup("");
-	profile->modules[0].name = xstrdup("");
+	profile_module_name(&profile->modules[0], "", "");
 	for (i = 0; i < reading->from->n_mapping; i++) {
 		mapping = reading->from->mapping[i];
 		path = text_at(reading, mapping->filename);
 		if (!path || mapping->id != i + 1)
 			return bad(reading, "a mapping is not as habd writes it");
-		slash = strrchr(path, '/');
-		profile->modules[i + 1].path = xstrdup(path);
-		profile->modules[i + 1].name = xstrdup(slash ? slash + 1 : path);
-		clean_string(profile->modules[i + 1].name);
-		profile->modules[i + 1].libhab =
-			!strncmp(profile->modules[i + 1].name, "libhab.so", strlen("libhab.so"));
+		profile_module_name(&profile->modules[i + 1], path, basename(path));
 	}
 	return true;
 }
