@@ -47,7 +47,7 @@ static void name_site(const struct profile *profile, const struct profile_sample
 	const char *module = site ? profile->modules[site->module].name : "";
 
 	if (!site)
-		fputs(sample->pid ? "[no stack]" : "[other stacks]", out);
+		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);
 	else
 		fprintf(out, *module ? "%s (%s)" : "%s", site->function, module);
 }
@@ -57,7 +57,7 @@ static void name_stack(const struct profile *profile, const struct profile_sampl
 {
 	unsigned int i;
 
-	fputs(*sample->comm ? sample->comm : "[no name]", out);
+	fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
 	for (i = sample->nr_frames; i; i--) {
 		fputs(";", out);
 		put_folded(out, profile->frames[sample->frames[i - 1]].function);
@@ -75,20 +75,20 @@ static void name_row(enum report_by by, const struct profile *profile,
 		name_stack(profile, sample, out);
 		break;
 	case BY_PROCESS:
-		fprintf(out, "%" PRIu32 " %s", sample->pid, sample->comm);
+		fprintf(out, "%" PRIu32 " %s", sample->key.pid, sample->key.comm);
 		break;
 	case BY_COMM:
-		fputs(*sample->comm ? sample->comm : "[no name]", out);
+		fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
 		break;
 	case BY_HEAP:
-		fputs(*sample->heap ? sample->heap : "[no name]", out);
+		fputs(*sample->key.heap ? sample->key.heap : "[no name]", out);
 		break;
 	case BY_TAG:
-		fputs(*sample->tag ? sample->tag : "[no tag]", out);
+		fputs(*sample->key.tag ? sample->key.tag : "[no tag]", out);
 		break;
 	case BY_CGROUP:
 	case REPORT_BYS:
-		fprintf(out, "%" PRIu64, sample->cgroup_id);
+		fprintf(out, "%" PRIu64, sample->key.cgroup_id);
 		break;
 	}
 }
@@ -121,11 +121,12 @@ static void add_profile(struct report *report, unsigned int which)
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		text = text_open(&name, &length);
-		fputc('0' + (int)sample->kind, text);
+		fputc('0' + (int)sample->key.kind, text);
 		name_row(report->by, profile, sample, text);
 		text_close(text);
-		counts_add(&find_row(report, name, sample->kind)->counts[which], &sample->counts);
-		counts_add(&report->totals[which][sample->kind], &sample->counts);
+		counts_add(&find_row(report, name, sample->key.kind)->counts[which],
+			   &sample->counts);
+		counts_add(&report->totals[which][sample->key.kind], &sample->counts);
 		free(name);
 	}
 }

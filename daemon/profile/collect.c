@@ -163,13 +163,7 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 {
 	unsigned int i, frame, last = UINT32_MAX;
 
-	sample->pid = key->pid;
-	sample->kind = key->kind;
-	sample->cgroup_id = key->cgroup_id;
-	memcpy(sample->comm, key->comm, sizeof(sample->comm));
-	memcpy(sample->heap, key->heap, sizeof(sample->heap));
-	memcpy(sample->tag, key->tag, sizeof(sample->tag));
-	sample->nr_frames = 0;
+	sample->key = *key;
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
 	for (i = 0; i < key->nr_frames; i++) {
 		frame = collect_frame(state, key->frames[i]);

@@ -73,11 +73,11 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 
 	/* Kinds are views of the same memory: only "all" sums them up. */
 	if (profile->kinds & (profile->kinds - 1)) {
-		snprintf(kind, sizeof(kind), "[%s]", kind_name(sample->kind));
+		snprintf(kind, sizeof(kind), "[%s]", kind_name(sample->key.kind));
 		next = child_of(flame, node, kind);
 		node = next ? next : node;
 	}
-	next = child_of(flame, node, *sample->comm ? sample->comm : "[no name]");
+	next = child_of(flame, node, *sample->key.comm ? sample->key.comm : "[no name]");
 	for (i = sample->nr_frames; next; i--) {
 		node = next;
 		if (!i)

@@ -34,15 +34,10 @@ struct profile_frame {
 
 struct profile_sample {
 	uint32_t number; /* of the table's entry */
-	uint32_t pid;
-	uint32_t kind; /* enum hab_event_kind */
-	uint64_t cgroup_id;
-	char comm[HAB_COMM_LEN];
-	char heap[HAB_NAME_LEN];
-	char tag[HAB_TAG_LEN];
 	unsigned int nr_frames;
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
+	struct stack_key key; /* last, and without its frames */
 };
 
 struct profile {

@@ -213,27 +213,21 @@ static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint
 {
 	struct profile *profile = reading->profile;
 	struct profile_sample *sample = &profile->samples[profile->nr_samples];
-	struct stack_counts counts = { 0 };
-	struct stack_key key = { 0 };
+	struct stack_key *key = &sample->key;
 	size_t i;
 
+	/* An earlier sample that the filter did not select may have been here. */
+	memset(sample, 0, sizeof(*sample));
 	for (i = 0; i < from->n_label; i++)
-		if (!read_label(reading, from->label[i], &key))
+		if (!read_label(reading, from->label[i], key))
 			return false;
-	if (!read_values(reading, from, &counts))
+	if (!read_values(reading, from, &sample->counts))
 		return false;
-	if (!key.pid)
-		profile->folded += counts.samples;
-	if (!filter_matches(reading->filter, &key))
+	if (!key->pid)
+		profile->folded += sample->counts.samples;
+	if (!filter_matches(reading->filter, key))
 		return true;
-	*present |= 1u << key.kind;
-	sample->pid = key.pid;
-	sample->kind = key.kind;
-	sample->cgroup_id = key.cgroup_id;
-	memcpy(sample->comm, key.comm, sizeof(sample->comm));
-	memcpy(sample->heap, key.heap, sizeof(sample->heap));
-	memcpy(sample->tag, key.tag, sizeof(sample->tag));
-	sample->counts = counts;
+	*present |= 1u << key->kind;
 	profile->nr_samples++;
 	return read_frames(reading, from, sample);
 }
@@ -246,7 +240,7 @@ static void keep_kinds(struct reading *reading, uint32_t present)
 	unsigned int i, kept = 0;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		if (!(wanted & 1u << profile->samples[i].kind)) {
+		if (!(wanted & 1u << profile->samples[i].key.kind)) {
 			free(profile->samples[i].frames);
 			continue;
 		}

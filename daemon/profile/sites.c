@@ -31,7 +31,7 @@ void sites_add(struct site **sites, const struct profile *profile, bool recent)
 		sample = &profile->samples[i];
 		frame = profile_site(profile, sample);
 		site = frame ? find(sites, frame->function, profile->modules[frame->module].name) :
-			       find(sites, sample->pid ? "[no stack]" : sample->comm, "");
+			       find(sites, sample->key.pid ? "[no stack]" : sample->key.comm, "");
 		if (recent) {
 			site->recent_bytes += sample->counts.estimate;
 		} else {
