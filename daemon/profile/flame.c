@@ -143,13 +143,7 @@ static void flame_begin(struct flame *flame, const struct profile *profile)
 
 static void flame_end(struct flame *flame)
 {
-	struct flame_node *node, *next;
-
-	HASH_ITER(hh, flame->nodes, node, next)
-	{
-		HASH_DEL(flame->nodes, node);
-		free(node);
-	}
+	HASH_FREE(flame->nodes);
 	strings_end(&flame->names);
 }
 

@@ -70,4 +70,8 @@ void profile_classify(struct profile_frame *frame);
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
 
+/* Two of its formats (formats.h): in profile_pprof.c, gzipped, and in profile_jfr.c. */
+void profile_write_pprof(const struct profile *profile, FILE *out);
+void profile_write_jfr(const struct profile *profile, FILE *out);
+
 #endif /* HABD_PROFILE_H */

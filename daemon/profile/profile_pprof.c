@@ -7,7 +7,7 @@
  * in the mapping's file, which is known by its build id. Readers take the first mapping for the
  * main program: it is the program that allocated most.
  */
-#include "daemon/profile/profile_pprof.h"
+#include "daemon/profile/profile.h"
 
 #include <math.h>
 #include <stdio.h>

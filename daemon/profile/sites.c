@@ -57,11 +57,5 @@ void sites_sort(struct site **sites)
 
 void sites_free(struct site **sites)
 {
-	struct site *site, *next;
-
-	HASH_ITER(hh, *sites, site, next)
-	{
-		HASH_DEL(*sites, site);
-		free(site);
-	}
+	HASH_FREE(*sites);
 }

@@ -3,7 +3,7 @@
  * Records, of the ring buffer and of files, through the tables to each format of a profile.
  *
  * The first byte: bit 0, a file of records; else records one by one, each in memory of exactly its
- * size, so that reads behind its end are found; bits 1 and 2, the format that is written in the end.
+ * size, so that reads behind its end are found; bits 1 and 2, the format that is written.
  */
 #include <sys/mman.h>
 #include <unistd.h>
