@@ -118,27 +118,23 @@ static void add_table(const struct request *request, struct profile *const *prof
 	report_end(&report);
 }
 
-static void add_diff_folded(struct profile *const *profiles, FILE *out)
+static void write_report(const struct request *request, struct profile *const *profiles, FILE *out)
 {
 	struct report report;
 
-	report_begin(&report, BY_STACK, profiles[0], profiles[1]);
-	report_folded_diff(&report, out);
-	report_end(&report);
-}
-
-static void write_report(const struct request *request, struct profile *const *profiles, FILE *out)
-{
-	if (!strcmp(request->format, "table"))
+	if (!strcmp(request->format, "table")) {
 		add_table(request, profiles, out);
-	else if (request->diff)
-		add_diff_folded(profiles, out);
-	else if (!strcmp(request->format, "folded"))
+	} else if (request->diff) {
+		report_begin(&report, BY_STACK, profiles[0], profiles[1]);
+		report_folded_diff(&report, out);
+		report_end(&report);
+	} else if (!strcmp(request->format, "folded")) {
 		profile_write_folded(profiles[0], out);
-	else if (!strcmp(request->format, "svg"))
+	} else if (!strcmp(request->format, "svg")) {
 		profile_write_svg(profiles[0], out);
-	else
+	} else {
 		profile_write_html(profiles[0], out);
+	}
 }
 
 static int put_out(const struct request *request, const char *data, size_t length)

@@ -65,13 +65,13 @@ static json_t *totals_json(const struct numbers *numbers)
 
 	/* clang-format off */
 	object = json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sf sf sf}",
-		"refills", numbers_refills(numbers),
-		"refill_bytes", numbers_refill_bytes(numbers),
+		"refills", numbers->refills,
+		"refill_bytes", numbers->refill_bytes,
 		"events", machine->events,
 		"event_bytes", machine->bytes,
 		"sampled", machine->sampled,
 		"throttled", machine->throttled,
-		"lost", numbers_lost(numbers),
+		"lost", numbers->lost,
 		"lost_ring_full", machine->lost,
 		"lost_recursion", totals->now.missed_events,
 		"missed_refills", numbers->missed.of[MISSED_REFILLS],
