@@ -72,7 +72,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/int
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c selftests/fuzz/elf_file.h $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/processes.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/pending_test: selftests/daemon/pending_test.c $(PENDING_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)

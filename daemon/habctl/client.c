@@ -19,27 +19,33 @@ static size_t take_body(char *data, size_t size, size_t count, void *body)
 	return fwrite(data, 1, size * count, body);
 }
 
-static size_t take_header(char *data, size_t size, size_t count, void *context)
+/* NULL if the answer has no such header. */
+static char *copy_header(CURL *curl, const char *name)
 {
-	struct answer *answer = context;
-	char line[160], text[64];
-	unsigned long long value;
+	struct curl_header *header;
 
-	snprintf(line, sizeof(line), "%.*s", (int)(size * count), data);
-	if (sscanf(line, "X-Hab-Samples: %llu", &value) == 1) {
-		answer->samples = value;
-	} else if (sscanf(line, "X-Hab-Estimate: %llu", &value) == 1) {
-		answer->estimate = value;
-	} else if (sscanf(line, "X-Hab-Folded-Samples: %llu", &value) == 1) {
-		answer->folded = value;
-	} else if (sscanf(line, "X-Hab-Event: %63[a-z, ]", text) == 1) {
-		free(answer->event);
-		answer->event = xstrdup(text);
-	} else if (sscanf(line, "X-Hab-Other-Events: %63[a-z, ]", text) == 1) {
-		free(answer->other_events);
-		answer->other_events = xstrdup(text);
-	}
-	return size * count;
+	return curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK ?
+		       xstrdup(header->value) :
+		       NULL;
+}
+
+static uint64_t number_header(CURL *curl, const char *name)
+{
+	char *text = copy_header(curl, name);
+	uint64_t number = text ? strtoull(text, NULL, 10) : 0;
+
+	free(text);
+	return number;
+}
+
+static void take_headers(CURL *curl, struct answer *answer)
+{
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+	answer->samples = number_header(curl, "X-Hab-Samples");
+	answer->estimate = number_header(curl, "X-Hab-Estimate");
+	answer->folded = number_header(curl, "X-Hab-Folded-Samples");
+	answer->event = copy_header(curl, "X-Hab-Event");
+	answer->other_events = copy_header(curl, "X-Hab-Other-Events");
 }
 
 static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_off_t up,
@@ -65,14 +71,12 @@ static char *explain(const char *socket, CURLcode result, const char *detail)
 		       socket);
 }
 
-static void set_options(CURL *curl, const char *socket, bool post, unsigned int seconds,
-			struct answer *answer, FILE *body, char *detail)
+static void set_options(CURL *curl, const char *socket, bool post, unsigned int seconds, FILE *body,
+			char *detail)
 {
 	curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
-	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
-	curl_easy_setopt(curl, CURLOPT_HEADERDATA, answer);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)ANSWER_SECONDS);
@@ -100,11 +104,11 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 	memset(answer, 0, sizeof(*answer));
 	body = text_open(&answer->body, &answer->length);
 	if (curl) {
-		set_options(curl, socket, post, seconds, answer, body, detail);
+		set_options(curl, socket, post, seconds, body, detail);
 		curl_easy_setopt(curl, CURLOPT_URL, url);
 		result = curl_easy_perform(curl);
 		if (result == CURLE_OK)
-			curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+			take_headers(curl, answer);
 	}
 	curl_easy_cleanup(curl);
 	free(url);

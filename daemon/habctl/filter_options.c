@@ -5,7 +5,8 @@
  */
 #include "daemon/habctl/filter_options.h"
 
-#include <ctype.h>
+#include <curl/curl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/shared/arguments.h"
@@ -49,19 +50,22 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 const struct argp filter_argp = { table, parse };
 
-void filter_options_put(const struct filter_options *options, char first, FILE *url)
+char *filter_options_url(const struct filter_options *options, const char *path)
 {
-	const char *at;
+	char separator = strchr(path, '?') ? '&' : '?', *url, *value;
 	unsigned int i;
+	size_t length;
+	FILE *out;
 
-	for (i = 0; i < options->count; i++) {
-		fprintf(url, "%c%s=", i ? '&' : first, options->conditions[i].key);
-		for (at = options->conditions[i].value; *at; at++)
-			if (isalnum((unsigned char)*at) || strchr("-._~,/", *at))
-				fputc(*at, url);
-			else
-				fprintf(url, "%%%02x", (unsigned char)*at);
+	out = text_open(&url, &length);
+	fputs(path, out);
+	for (i = 0; i < options->count; i++, separator = '&') {
+		value = curl_easy_escape(NULL, options->conditions[i].value, 0);
+		fprintf(out, "%c%s=%s", separator, options->conditions[i].key, value ? value : "");
+		curl_free(value);
 	}
+	text_close(out);
+	return url;
 }
 
 bool filter_options_filter(const struct filter_options *options, struct filter *filter)

@@ -5,7 +5,6 @@
 
 #include <argp.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "daemon/profile/filter.h"
 
@@ -23,8 +22,8 @@ struct filter_options {
 /* For the children of a command's argp; its input is a struct filter_options. */
 extern const struct argp filter_argp;
 
-/* Writes the conditions as parameters of a URL: "?pid=1&comm=a%20b". first: '?' or '&'. */
-void filter_options_put(const struct filter_options *options, char first, FILE *url);
+/* The path with the conditions as parameters: "/v1/top?pid=1&comm=a%20b". free() it. */
+char *filter_options_url(const struct filter_options *options, const char *path);
 /* Makes a filter; filter_end() frees it. False after a sentence. */
 bool filter_options_filter(const struct filter_options *options, struct filter *filter);
 

@@ -28,12 +28,20 @@
 
 enum { ROTATE = 256, MAX_SIZE, MAX_FILES };
 
+static const struct format {
+	const char *suffix;
+	const char *name;
+	const char *next; /* the command that shows it */
+} formats[] = {
+	{ ".pb.gz", "pprof", "habctl report" }, { ".folded", "folded", "less" },
+	{ ".svg", "svg", "xdg-open" },		{ ".html", "html", "xdg-open" },
+	{ ".jfr", "jfr", "jfr summary" },
+};
+
 struct record {
 	const char *socket;
 	const char *file;
-	const char *suffix;
-	const char *format;
-	const char *next; /* the command that shows it */
+	const struct format *format;
 	struct filter_options filter;
 	uint64_t seconds; /* 0: until a signal or the command's end */
 	uint64_t rotate;  /* seconds; 0: one file */
@@ -47,28 +55,16 @@ struct record {
 	int code;
 };
 
-static const struct {
-	const char *suffix;
-	const char *format;
-	const char *next;
-} suffixes[] = {
-	{ ".pb.gz", "pprof", "habctl report" }, { ".folded", "folded", "less" },
-	{ ".svg", "svg", "xdg-open" },		{ ".html", "html", "xdg-open" },
-	{ ".jfr", "jfr", "jfr summary" },
-};
-
 static bool find_format(struct record *record)
 {
-	const char *slash = strrchr(record->file, '/');
-	const char *name = slash ? slash + 1 : record->file;
-	unsigned int i;
+	const char *name = basename(record->file);
+	const struct format *format;
+	size_t length = strlen(name), end;
 
-	for (i = 0; i < ARRAY_SIZE(suffixes); i++) {
-		if (strlen(name) > strlen(suffixes[i].suffix) &&
-		    !strcmp(name + strlen(name) - strlen(suffixes[i].suffix), suffixes[i].suffix)) {
-			record->suffix = suffixes[i].suffix;
-			record->format = suffixes[i].format;
-			record->next = suffixes[i].next;
+	for (format = formats; format < formats + ARRAY_SIZE(formats); format++) {
+		end = strlen(format->suffix);
+		if (length > end && !strcmp(name + length - end, format->suffix)) {
+			record->format = format;
 			return true;
 		}
 	}
@@ -94,10 +90,10 @@ static void say_kept(const struct record *record, const char *file, const struct
 		    file);
 	else if (answer->event && strchr(answer->event, ','))
 		say("%s: %" PRIu64 " samples (%s); see it with: %s %s", file, answer->samples,
-		    answer->event, record->next, file);
+		    answer->event, record->format->next, file);
 	else
 		say("%s: %" PRIu64 " samples that stand for %s; see it with: %s %s", file,
-		    answer->samples, human, record->next, file);
+		    answer->samples, human, record->format->next, file);
 	if (answer->other_events)
 		say("%s: there were other events: %s (--event)", file, answer->other_events);
 	if (answer->folded)
@@ -142,7 +138,7 @@ static void request_part(struct record *record, const char *what, struct answer 
 {
 	bool has_format = strcmp(what, "keep") != 0;
 	char *path = xformat("/v1/record/%s?token=%s%s%s", what, record->token,
-			     has_format ? "&format=" : "", has_format ? record->format : "");
+			     has_format ? "&format=" : "", has_format ? record->format->name : "");
 
 	client_request(record->socket, true, path, 0, answer);
 	free(path);
@@ -169,14 +165,8 @@ static void drop_part(struct record *record, const char *what)
 static bool start(struct record *record)
 {
 	struct answer answer;
-	size_t length;
-	FILE *url;
-	char *path;
+	char *path = filter_options_url(&record->filter, "/v1/record/start");
 
-	url = text_open(&path, &length);
-	fputs("/v1/record/start", url);
-	filter_options_put(&record->filter, '?', url);
-	text_close(url);
 	client_request(record->socket, true, path, 0, &answer);
 	free(path);
 	if (answer.error)
@@ -430,8 +420,9 @@ int habctl_record(const char *socket, int argc, char **argv)
 		return EXIT_USAGE;
 	if (record.rotate)
 		output_file_drop(&record.output);
-	if (!record.rotate || numbered_files_begin(&record.files, record.file, record.suffix,
-						   record.max_size, record.max_files))
+	if (!record.rotate ||
+	    numbered_files_begin(&record.files, record.file, record.format->suffix, record.max_size,
+				 record.max_files))
 		code = run(&record);
 	output_file_drop(&record.output);
 	numbered_files_end(&record.files);

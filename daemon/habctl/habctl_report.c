@@ -44,16 +44,13 @@ static struct profile *read_live(struct request *request, const struct filter *f
 {
 	struct profile *profile = NULL;
 	struct answer answer;
-	char why[400], *path;
-	size_t length;
-	FILE *url;
+	char why[400], plain[80], *path;
 
-	url = text_open(&path, &length);
-	fputs("/v1/profile?format=pprof", url);
-	if (request->seconds)
-		fprintf(url, "&seconds=%" PRIu64, request->seconds);
-	filter_options_put(&request->filter, '&', url);
-	text_close(url);
+	snprintf(plain, sizeof(plain),
+		 request->seconds ? "/v1/profile?format=pprof&seconds=%" PRIu64 :
+				    "/v1/profile?format=pprof",
+		 request->seconds);
+	path = filter_options_url(&request->filter, plain);
 	client_request(request->socket, false, path, (unsigned int)request->seconds, &answer);
 	free(path);
 	if (answer.error) {
@@ -117,34 +114,27 @@ static void add_table(const struct request *request, struct profile *const *prof
 	if (profiles[1])
 		add_title(profiles[1], request->files[1], out);
 	fputs("\n", out);
-	if (profiles[1])
-		report_table_diff(&report, (unsigned int)request->limit, request->has_errors, out);
-	else
-		report_table(&report, (unsigned int)request->limit, request->has_errors, out);
-	report_end(&report);
-}
-
-static void add_diff_folded(struct profile *const *profiles, FILE *out)
-{
-	struct report report;
-
-	report_begin(&report, BY_STACK, profiles[0], profiles[1]);
-	report_folded_diff(&report, out);
+	report_table(&report, (unsigned int)request->limit, request->has_errors, out);
 	report_end(&report);
 }
 
 static void write_report(const struct request *request, struct profile *const *profiles, FILE *out)
 {
-	if (!strcmp(request->format, "table"))
+	struct report report;
+
+	if (!strcmp(request->format, "table")) {
 		add_table(request, profiles, out);
-	else if (request->diff)
-		add_diff_folded(profiles, out);
-	else if (!strcmp(request->format, "folded"))
+	} else if (request->diff) {
+		report_begin(&report, BY_STACK, profiles[0], profiles[1]);
+		report_folded_diff(&report, out);
+		report_end(&report);
+	} else if (!strcmp(request->format, "folded")) {
 		profile_write_folded(profiles[0], out);
-	else if (!strcmp(request->format, "svg"))
+	} else if (!strcmp(request->format, "svg")) {
 		profile_write_svg(profiles[0], out);
-	else
+	} else {
 		profile_write_html(profiles[0], out);
+	}
 }
 
 static int put_out(const struct request *request, const char *data, size_t length)

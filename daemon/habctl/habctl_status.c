@@ -8,7 +8,6 @@
  * Programs in a container, or with a GLIBC_TUNABLES of their own, may have another state.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <stdio.h>
@@ -57,17 +56,6 @@ static bool may_trace(void)
 	return !(needed & ~((uint64_t)data[1].effective << 32 | data[0].effective));
 }
 
-/* 0: this user may use it. */
-static int open_device(void)
-{
-	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		return errno;
-	close(fd);
-	return 0;
-}
-
 static json_t *module_json(const struct module_state *module)
 {
 	static const struct {
@@ -101,7 +89,7 @@ static json_t *module_json(const struct module_state *module)
 	return object;
 }
 
-static json_t *host_json(const struct module_state *module, int device_error)
+static json_t *host_json(const struct module_state *module)
 {
 	struct utsname kernel;
 	struct hab_heap *heap;
@@ -121,7 +109,7 @@ static json_t *host_json(const struct module_state *module, int device_error)
 		"rseq_size", (json_int_t)__rseq_size,
 		"backend", error ? "none" : hab_heap_backend(heap),
 		"backend_why", error ? strerror(-error) : hab_heap_backend_reason(heap),
-		"device_usable", !device_error,
+		"device_usable", !module->device_error,
 		"may_start_habd", may_trace(),
 		"lockdown", lockdown);
 	/* clang-format on */
@@ -264,19 +252,18 @@ static void show(const json_t *status, int device_error, const char *socket,
 }
 
 /* All that is shown, as one object. The problems are habd's, or the module's, and this user's. */
-static json_t *status_json(const char *socket, int device_error, struct answer *answer)
+static json_t *status_json(const char *socket, const struct module_state *module,
+			   struct answer *answer)
 {
-	json_t *habd = client_json(socket, "/v1/status", answer), *problems = json_array(), *host;
-	struct module_state module;
+	json_t *habd = client_json(socket, "/v1/status", answer), *problems = json_array();
+	json_t *host = host_json(module);
 
-	module_state_read(&module);
-	host = host_json(&module, device_error);
 	if (habd)
 		json_array_extend(problems, json_object_get(habd, "problems"));
 	else
-		module_problems(&module, add_problem, problems);
-	add_host_problems(problems, host, device_error);
-	return json_pack("{so so so so ss*}", "host", host, "module", module_json(&module), "habd",
+		module_problems(module, add_problem, problems);
+	add_host_problems(problems, host, module->device_error);
+	return json_pack("{so so so so ss*}", "host", host, "module", module_json(module), "habd",
 			 habd ? habd : json_null(), "problems", problems, "habd_error",
 			 answer->error);
 }
@@ -300,15 +287,17 @@ int habctl_status(const char *socket, int argc, char **argv)
 		.parser = parse,
 		.doc = "Show what works, and what to do about what does not.",
 	};
-	int device_error = open_device(), code;
+	struct module_state module;
 	struct answer answer;
 	bool json = false;
 	json_t *status;
+	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &json);
-	status = status_json(socket, device_error, &answer);
+	module_state_read(&module);
+	status = status_json(socket, &module, &answer);
 	if (!json) {
-		show(status, device_error, socket, &answer);
+		show(status, module.device_error, socket, &answer);
 	} else {
 		json_dumpf(status, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 		putchar('\n');

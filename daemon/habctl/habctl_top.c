@@ -315,15 +315,10 @@ int habctl_top(const char *socket, int argc, char **argv)
 					  "Show the processes and the functions that allocate now.",
 					  children };
 	struct top options = { .socket = socket, .interval = 2 };
-	size_t length;
-	FILE *path;
 	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &options);
-	path = text_open(&options.path, &length);
-	fputs("/v1/top", path);
-	filter_options_put(&options.filter, '?', path);
-	text_close(path);
+	options.path = filter_options_url(&options.filter, "/v1/top");
 	code = options.batch || !isatty(STDOUT_FILENO) ? batch(&options) : live(&options);
 	free(options.path);
 	return code;

@@ -44,7 +44,6 @@ static bool is_writable(const char *path)
 
 bool output_file_open(struct output_file *output, const char *path)
 {
-	const char *slash = strrchr(path, '/');
 	mode_t mask;
 
 	output->path = path;
@@ -52,8 +51,7 @@ bool output_file_open(struct output_file *output, const char *path)
 	output->fd = -1;
 	if (!is_writable(path))
 		return false;
-	output->temporary =
-		xformat("%.*s.habctl-XXXXXX", slash ? (int)(slash + 1 - path) : 0, path);
+	output->temporary = xformat("%.*s.habctl-XXXXXX", (int)(basename(path) - path), path);
 	output->fd = mkostemp(output->temporary, O_CLOEXEC);
 	if (output->fd < 0) {
 		say("%s cannot be written: its folder: %s: make it, or give -o another name", path,
@@ -160,10 +158,9 @@ static int compare(const void *one, const void *two)
 
 static bool find_files(struct numbered_files *files)
 {
-	const char *slash = strrchr(files->name, '/');
-	const char *base = slash ? slash + 1 : files->name;
-	char *folder = slash ? xstrndup(files->name, (size_t)(slash + 1 - files->name)) :
-			       xstrdup(".");
+	const char *base = basename(files->name);
+	char *folder = base > files->name ? xstrndup(files->name, (size_t)(base - files->name)) :
+					    xstrdup(".");
 	struct dirent *entry;
 	struct stat status;
 	uint64_t number;

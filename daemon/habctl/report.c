@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "daemon/habctl/interval.h"
+#include "daemon/profile/flame.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
@@ -46,24 +47,20 @@ static void name_site(const struct profile *profile, const struct profile_sample
 	const char *module = site ? profile->modules[site->module].name : "";
 
 	if (!site)
-		fputs(sample->pid ? "[no stack]" : "[other stacks]", out);
+		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);
 	else
 		fprintf(out, *module ? "%s (%s)" : "%s", site->function, module);
 }
 
-/* As profile_write_folded() writes it. */
 static void name_stack(const struct profile *profile, const struct profile_sample *sample,
 		       FILE *out)
 {
-	const char *at;
 	unsigned int i;
 
-	fputs(*sample->comm ? sample->comm : "[no name]", out);
+	fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
 	for (i = sample->nr_frames; i; i--) {
 		fputs(";", out);
-		at = profile->frames[sample->frames[i - 1]].function;
-		for (; *at; at++)
-			fputc(*(*at == ';' ? ":" : at), out);
+		put_folded(out, profile->frames[sample->frames[i - 1]].function);
 	}
 }
 
@@ -78,20 +75,20 @@ static void name_row(enum report_by by, const struct profile *profile,
 		name_stack(profile, sample, out);
 		break;
 	case BY_PROCESS:
-		fprintf(out, "%" PRIu32 " %s", sample->pid, sample->comm);
+		fprintf(out, "%" PRIu32 " %s", sample->key.pid, sample->key.comm);
 		break;
 	case BY_COMM:
-		fputs(*sample->comm ? sample->comm : "[no name]", out);
+		fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
 		break;
 	case BY_HEAP:
-		fputs(*sample->heap ? sample->heap : "[no name]", out);
+		fputs(*sample->key.heap ? sample->key.heap : "[no name]", out);
 		break;
 	case BY_TAG:
-		fputs(*sample->tag ? sample->tag : "[no tag]", out);
+		fputs(*sample->key.tag ? sample->key.tag : "[no tag]", out);
 		break;
 	case BY_CGROUP:
 	case REPORT_BYS:
-		fprintf(out, "%" PRIu64, sample->cgroup_id);
+		fprintf(out, "%" PRIu64, sample->key.cgroup_id);
 		break;
 	}
 }
@@ -124,11 +121,12 @@ static void add_profile(struct report *report, unsigned int which)
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		text = text_open(&name, &length);
-		fputc('0' + (int)sample->kind, text);
+		fputc('0' + (int)sample->key.kind, text);
 		name_row(report->by, profile, sample, text);
 		text_close(text);
-		counts_add(&find_row(report, name, sample->kind)->counts[which], &sample->counts);
-		counts_add(&report->totals[which][sample->kind], &sample->counts);
+		counts_add(&find_row(report, name, sample->key.kind)->counts[which],
+			   &sample->counts);
+		counts_add(&report->totals[which][sample->key.kind], &sample->counts);
 		free(name);
 	}
 }
@@ -219,24 +217,6 @@ static void human_range(struct interval interval, bool known, char *out, size_t 
 		snprintf(out, size, "unknown");
 }
 
-/* True if the row is the first of its kind; with several kinds, writes the kind's line. */
-static bool begin_kind(const struct report *report, unsigned int i, FILE *out)
-{
-	const struct report_row *row = &report->rows[i];
-
-	if (i && row[-1].kind == row->kind)
-		return false;
-	if (report->many_kinds)
-		fprintf(out, "%sevent %s\n", i ? "\n" : "", kind_name(row->kind));
-	return true;
-}
-
-static void put_hidden(unsigned int hidden, FILE *out)
-{
-	if (hidden)
-		fprintf(out, "and %u more; --limit 0 shows all\n", hidden);
-}
-
 static void add_row(const struct report *report, const struct report_row *row, bool intervals,
 		    FILE *out)
 {
@@ -251,25 +231,6 @@ static void add_row(const struct report *report, const struct report_row *row, b
 		    intervals, range, sizeof(range));
 	fprintf(out, "%11s %26s %9" PRIu64 " %6.2f %%  %s\n", bytes, range, counts->samples,
 		total > 0 ? estimate * 100 / total : 0, row->name);
-}
-
-void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out)
-{
-	unsigned int i, shown = 0, hidden = 0;
-
-	for (i = 0; i < report->count; i++) {
-		if (begin_kind(report, i, out)) {
-			fprintf(out, "%11s %26s %9s %8s  %s\n", "ESTIMATE", "95 % INTERVAL",
-				"SAMPLES", "SHARE", bys[report->by].heading);
-			shown = 0;
-		}
-		if (!limit || shown < limit)
-			add_row(report, &report->rows[i], intervals, out);
-		else
-			hidden++;
-		shown++;
-	}
-	put_hidden(hidden, out);
 }
 
 static struct interval one_side(const struct report *report, const struct report_row *row,
@@ -320,24 +281,40 @@ static void add_change(const struct report *report, const struct report_row *row
 		intervals && (interval.low > 0 || interval.high < 0) ? '*' : ' ', row->name);
 }
 
-void report_table_diff(const struct report *report, unsigned int limit, bool intervals, FILE *out)
+/* The lines above the rows of a kind. */
+static void begin_kind(const struct report *report, unsigned int i, FILE *out)
+{
+	const char *heading = bys[report->by].heading;
+
+	if (report->many_kinds)
+		fprintf(out, "%sevent %s\n", i ? "\n" : "", kind_name(report->rows[i].kind));
+	if (report->profiles[1])
+		fprintf(out, "%11s %11s %11s %28s    %s\n", "OLD/S", "NEW/S", "CHANGE/S",
+			"95 % INTERVAL", heading);
+	else
+		fprintf(out, "%11s %26s %9s %8s  %s\n", "ESTIMATE", "95 % INTERVAL", "SAMPLES",
+			"SHARE", heading);
+}
+
+void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out)
 {
 	unsigned int i, shown = 0, hidden = 0;
 
 	for (i = 0; i < report->count; i++) {
-		if (begin_kind(report, i, out)) {
-			fprintf(out, "%11s %11s %11s %28s    %s\n", "OLD/S", "NEW/S", "CHANGE/S",
-				"95 % INTERVAL", bys[report->by].heading);
+		if (!i || report->rows[i].kind != report->rows[i - 1].kind) {
+			begin_kind(report, i, out);
 			shown = 0;
 		}
-		if (!limit || shown < limit)
+		if (limit && shown++ >= limit)
+			hidden++;
+		else if (report->profiles[1])
 			add_change(report, &report->rows[i], intervals, out);
 		else
-			hidden++;
-		shown++;
+			add_row(report, &report->rows[i], intervals, out);
 	}
-	put_hidden(hidden, out);
-	if (report->count && intervals)
+	if (hidden)
+		fprintf(out, "and %u more; --limit 0 shows all\n", hidden);
+	if (report->profiles[1] && report->count && intervals)
 		fputs("* more than chance: the interval does not reach 0. Of twenty rows without a "
 		      "change one is marked\n",
 		      out);

@@ -44,9 +44,11 @@ void report_begin(struct report *report, enum report_by by, const struct profile
 		  const struct profile *two);
 void report_end(struct report *report);
 
-/* limit: of rows, of each kind; 0: none. intervals: true if the files have standard errors. */
+/*
+ * With two profiles the table is of the differences. limit: of rows, of each kind; 0: none.
+ * intervals: true if the files have standard errors.
+ */
 void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out);
-void report_table_diff(const struct report *report, unsigned int limit, bool intervals, FILE *out);
 /* Lines of stack, old bytes, new bytes; the report must be by stack. */
 void report_folded_diff(const struct report *report, FILE *out);
 

@@ -65,13 +65,13 @@ static json_t *totals_json(const struct numbers *numbers)
 
 	/* clang-format off */
 	object = json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sf sf sf}",
-		"refills", numbers_refills(numbers),
-		"refill_bytes", numbers_refill_bytes(numbers),
+		"refills", numbers->refills,
+		"refill_bytes", numbers->refill_bytes,
 		"events", machine->events,
 		"event_bytes", machine->bytes,
 		"sampled", machine->sampled,
 		"throttled", machine->throttled,
-		"lost", numbers_lost(numbers),
+		"lost", numbers->lost,
 		"lost_ring_full", machine->lost,
 		"lost_recursion", totals->now.missed_events,
 		"missed_refills", numbers->missed.of[MISSED_REFILLS],
@@ -215,7 +215,7 @@ static const struct profile_sample *top_sample(const struct profile *profile, ui
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].pid == pid)
+		if (profile->samples[i].key.pid == pid)
 			return &profile->samples[i];
 	return NULL;
 }
@@ -237,7 +237,7 @@ static void put_stack(json_t *object, const struct profile *profile,
 			json_array_append_new(array, json_string(frame->function));
 	}
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].pid == sample->pid)
+		if (profile->samples[i].key.pid == sample->key.pid)
 			total += profile->samples[i].counts.estimate;
 	json_object_set_new(object, "top_stack", array);
 	json_object_set_new(object, "top_stack_share",

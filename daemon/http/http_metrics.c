@@ -40,9 +40,9 @@ static void write_events(FILE *out, const struct numbers *numbers)
 
 	metric(out, "hab_refills_total", "counter",
 	       "Buffer refills of the machine, exact, since the module was loaded.",
-	       numbers_refills(numbers));
+	       numbers->refills);
 	metric(out, "hab_refill_bytes_total", "counter", "Bytes of those refills, exact.",
-	       numbers_refill_bytes(numbers));
+	       numbers->refill_bytes);
 	metric(out, "hab_missed_refills_total", "counter",
 	       "Refills since the module was loaded that no habd read, so that they are in "
 	       "no profile.",

@@ -144,24 +144,8 @@ void http_record_keep(struct request *request, struct reply *reply)
 		fputs("kept\n", reply->body);
 }
 
-void http_record_next(struct request *request, struct reply *reply)
-{
-	struct recordings *recordings = request->recordings;
-	struct recording *recording;
-	enum profile_format format;
-
-	if (!request_format(request, reply, &format))
-		return;
-	recording = take(request, reply, true);
-	if (!recording)
-		return;
-	reply_span(request, reply, &recording->span, &recording->filter, format, true);
-	pthread_mutex_lock(&recordings->lock);
-	recording->busy = false;
-	pthread_mutex_unlock(&recordings->lock);
-}
-
-void http_record_stop(struct request *request, struct reply *reply)
+/* The next part of a recording, or the last one. */
+static void reply_part(struct request *request, struct reply *reply, bool last)
 {
 	struct recordings *recordings = request->recordings;
 	struct recording *recording;
@@ -173,9 +157,22 @@ void http_record_stop(struct request *request, struct reply *reply)
 	if (!recording)
 		return;
 	/* The last samples may still be pending. */
-	request_wait_ms(request, SETTLE_MS);
-	reply_span(request, reply, &recording->span, &recording->filter, format, false);
+	if (last)
+		request_wait_ms(request, SETTLE_MS);
+	reply_span(request, reply, &recording->span, &recording->filter, format, !last);
 	pthread_mutex_lock(&recordings->lock);
-	recording_end(request->state, recording);
+	recording->busy = false;
+	if (last)
+		recording_end(request->state, recording);
 	pthread_mutex_unlock(&recordings->lock);
+}
+
+void http_record_next(struct request *request, struct reply *reply)
+{
+	reply_part(request, reply, false);
+}
+
+void http_record_stop(struct request *request, struct reply *reply)
+{
+	reply_part(request, reply, true);
 }

@@ -61,12 +61,10 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	memset(module, 0, sizeof(*module));
 	module->binary = number;
 	module->fd = binary->fd;
-	module->path = xstrdup(binary->path);
-	module->name = xstrdup(binary->name);
+	profile_module_name(module, binary->path, binary->name);
 	memcpy(module->build_id, binary->build_id, sizeof(module->build_id));
 	module->build_id_length = binary->build_id_length;
 	module->executable = binary->executable;
-	module->libhab = !strncmp(binary->name, "libhab.so", strlen("libhab.so"));
 	state->modules[number] = profile->nr_modules;
 	return profile->nr_modules - 1;
 }
@@ -165,13 +163,7 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 {
 	unsigned int i, frame, last = UINT32_MAX;
 
-	sample->pid = key->pid;
-	sample->kind = key->kind;
-	sample->cgroup_id = key->cgroup_id;
-	memcpy(sample->comm, key->comm, sizeof(sample->comm));
-	memcpy(sample->heap, key->heap, sizeof(sample->heap));
-	memcpy(sample->tag, key->tag, sizeof(sample->tag));
-	sample->nr_frames = 0;
+	sample->key = *key;
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
 	for (i = 0; i < key->nr_frames; i++) {
 		frame = collect_frame(state, key->frames[i]);

@@ -73,11 +73,11 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 
 	/* Kinds are views of the same memory: only "all" sums them up. */
 	if (profile->kinds & (profile->kinds - 1)) {
-		snprintf(kind, sizeof(kind), "[%s]", kind_name(sample->kind));
+		snprintf(kind, sizeof(kind), "[%s]", kind_name(sample->key.kind));
 		next = child_of(flame, node, kind);
 		node = next ? next : node;
 	}
-	next = child_of(flame, node, *sample->comm ? sample->comm : "[no name]");
+	next = child_of(flame, node, *sample->key.comm ? sample->key.comm : "[no name]");
 	for (i = sample->nr_frames; next; i--) {
 		node = next;
 		if (!i)
@@ -143,17 +143,11 @@ static void flame_begin(struct flame *flame, const struct profile *profile)
 
 static void flame_end(struct flame *flame)
 {
-	struct flame_node *node, *next;
-
-	HASH_ITER(hh, flame->nodes, node, next)
-	{
-		HASH_DEL(flame->nodes, node);
-		free(node);
-	}
+	HASH_FREE(flame->nodes);
 	strings_end(&flame->names);
 }
 
-static void add_name(FILE *out, const char *name)
+void put_folded(FILE *out, const char *name)
 {
 	/* The format has no escape for the separator. */
 	for (; *name; name++)
@@ -169,7 +163,7 @@ static void write_node(const struct flame_node *node, FILE *out)
 	for (on = node; on->key.parent && depth < DEPTH_MAX; on = on->key.parent)
 		path[depth++] = on;
 	while (depth--) {
-		add_name(out, path[depth]->key.name);
+		put_folded(out, path[depth]->key.name);
 		fputc(depth ? ';' : ' ', out);
 	}
 	fprintf(out, "%" PRIu64 "\n", node->self);

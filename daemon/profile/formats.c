@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "daemon/profile/flame.h"
-#include "daemon/profile/profile_jfr.h"
-#include "daemon/profile/profile_pprof.h"
 
 static const struct {
 	const char *name;

@@ -156,6 +156,12 @@ void jfr_number(FILE *out, uint64_t number)
 	fwrite(bytes, 1, i, out);
 }
 
+void jfr_list(FILE *out, const uint64_t *numbers, size_t count)
+{
+	while (count--)
+		jfr_number(out, *numbers++);
+}
+
 void jfr_string(FILE *out, const char *string)
 {
 	size_t length = string ? strlen(string) : 0;
@@ -343,10 +349,8 @@ static size_t write_metadata(struct jfr_chunk *chunk, uint64_t ticks)
 	strings_begin(&tree.strings);
 	add_root(&tree);
 	text_close(tree.out);
-	jfr_number(chunk->out, ticks);
-	jfr_number(chunk->out, 0); /* duration */
-	jfr_number(chunk->out, 1); /* number of this metadata */
-	jfr_number(chunk->out, tree.strings.count);
+	/* Time, duration, number of this metadata. */
+	jfr_numbers(chunk->out, ticks, 0, 1, tree.strings.count);
 	for (i = 0; i < tree.strings.count; i++)
 		jfr_string(chunk->out, tree.strings.table[i]);
 	fwrite(elements, 1, length, chunk->out);

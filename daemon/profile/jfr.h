@@ -52,6 +52,11 @@ struct jfr_times {
 };
 
 void jfr_number(FILE *out, uint64_t number);
+/* Writes several numbers, the fields of an event or of a constant. */
+#define jfr_numbers(out, ...)                            \
+	jfr_list(out, (const uint64_t[]){ __VA_ARGS__ }, \
+		 sizeof((const uint64_t[]){ __VA_ARGS__ }) / sizeof(uint64_t))
+void jfr_list(FILE *out, const uint64_t *numbers, size_t count);
 void jfr_string(FILE *out, const char *string);
 
 void jfr_begin(struct jfr_chunk *chunk, FILE *out);

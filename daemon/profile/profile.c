@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Sites of stacks, and freeing a profile. */
+/* Modules, frames and sites of a profile, and freeing it. */
 #include "daemon/profile/profile.h"
 
 #include <malloc.h>
@@ -27,6 +27,14 @@ void profile_classify(struct profile_frame *frame)
 	frame->entry = is_one_of(frame->function, entries);
 	frame->internal = !strncmp(frame->function, "hab_", 4) ||
 			  is_one_of(frame->function, wrappers);
+}
+
+void profile_module_name(struct profile_module *module, const char *path, const char *name)
+{
+	module->path = xstrdup(path);
+	module->name = xstrdup(name);
+	clean_string(module->name);
+	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so"));
 }
 
 const struct profile_frame *profile_site(const struct profile *profile,

@@ -34,15 +34,10 @@ struct profile_frame {
 
 struct profile_sample {
 	uint32_t number; /* of the table's entry */
-	uint32_t pid;
-	uint32_t kind; /* enum hab_event_kind */
-	uint64_t cgroup_id;
-	char comm[HAB_COMM_LEN];
-	char heap[HAB_NAME_LEN];
-	char tag[HAB_TAG_LEN];
 	unsigned int nr_frames;
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
+	struct stack_key key; /* last, and without its frames */
 };
 
 struct profile {
@@ -67,10 +62,16 @@ struct profile {
 };
 
 void profile_free(struct profile *profile);
+/* Sets path, name and libhab. */
+void profile_module_name(struct profile_module *module, const char *path, const char *name);
 /* Sets entry and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /* The frame next to the leaf that is the program's own; NULL if there is none. */
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
+
+/* Two of its formats (formats.h): in profile_pprof.c, gzipped, and in profile_jfr.c. */
+void profile_write_pprof(const struct profile *profile, FILE *out);
+void profile_write_jfr(const struct profile *profile, FILE *out);
 
 #endif /* HABD_PROFILE_H */

@@ -11,7 +11,7 @@
  * The object's class is the caller's tag, or the function that allocates. A method's class is the
  * file of the function.
  */
-#include "daemon/profile/profile_jfr.h"
+#include "daemon/profile/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,10 +70,11 @@ static void choose_classes(struct writing *writing)
 	writing->sample_class = xcalloc(profile->nr_samples, sizeof(*writing->sample_class));
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		site = *sample->tag ? NULL : profile_site(profile, sample);
-		writing->sample_class[i] = class_number(writing, *sample->tag ? sample->tag :
-								 site	      ? site->function :
-										"(unknown)");
+		site = *sample->key.tag ? NULL : profile_site(profile, sample);
+		writing->sample_class[i] = class_number(writing, *sample->key.tag ?
+									 sample->key.tag :
+								 site ? site->function :
+									"(unknown)");
 	}
 	for (i = 0; i < profile->nr_modules; i++)
 		class_number(writing, profile->modules[i].name);
@@ -97,12 +98,12 @@ static void collect_threads(struct writing *writing)
 	for (i = 0; i < profile->nr_events; i++) {
 		event = &profile->events[i];
 		threads[i].sample = event->stack;
-		threads[i].key = thread_key(profile->samples[event->stack].pid, event->tid);
+		threads[i].key = thread_key(profile->samples[event->stack].key.pid, event->tid);
 	}
 	for (i = 0; i < profile->nr_samples; i++) {
 		threads[profile->nr_events + i].sample = i;
 		threads[profile->nr_events + i].key =
-			thread_key(profile->samples[i].pid, profile->samples[i].pid);
+			thread_key(profile->samples[i].key.pid, profile->samples[i].key.pid);
 	}
 	qsort(threads, all, sizeof(*threads), compare_threads);
 	for (i = 0; i < all; i++)
@@ -136,19 +137,17 @@ static size_t begin_allocation(struct writing *writing, enum jfr_type type, uint
 {
 	const struct profile_sample *sample = &writing->profile->samples[index];
 	size_t event = jfr_event_begin(&writing->chunk, type);
-	FILE *out = writing->chunk.out;
 
-	jfr_number(out, writing->times.start_ticks + time_ns);
-	jfr_number(out, sample->pid ? thread_key(sample->pid, tid) : 0);
-	jfr_number(out, sample->nr_frames ? index + 1 : 0);
-	jfr_number(out, writing->sample_class[index]);
+	jfr_numbers(writing->chunk.out, writing->times.start_ticks + time_ns,
+		    sample->key.pid ? thread_key(sample->key.pid, tid) : 0,
+		    sample->nr_frames ? index + 1 : 0, writing->sample_class[index]);
 	return event;
 }
 
 static void end_allocation(struct writing *writing, size_t event, unsigned int index)
 {
-	jfr_number(writing->chunk.out, writing->profile->samples[index].pid);
-	jfr_string(writing->chunk.out, writing->profile->samples[index].heap);
+	jfr_number(writing->chunk.out, writing->profile->samples[index].key.pid);
+	jfr_string(writing->chunk.out, writing->profile->samples[index].key.heap);
 	jfr_event_end(&writing->chunk, event);
 }
 
@@ -157,14 +156,13 @@ static void write_sample(struct writing *writing, uint64_t time_ns, unsigned int
 {
 	size_t event = begin_allocation(writing, JFR_SAMPLE, time_ns, index, tid);
 
-	jfr_number(writing->chunk.out, weight);
-	jfr_number(writing->chunk.out, estimate);
+	jfr_numbers(writing->chunk.out, weight, estimate);
 	end_allocation(writing, event, index);
 }
 
 static void write_event(struct writing *writing, const struct logged_sample *from)
 {
-	uint32_t kind = writing->profile->samples[from->stack].kind;
+	uint32_t kind = writing->profile->samples[from->stack].key.kind;
 	FILE *out = writing->chunk.out;
 	size_t event;
 
@@ -195,23 +193,15 @@ static void write_unlogged(struct writing *writing)
 		if (!rest->samples)
 			continue;
 		samples += rest->samples;
-		write_sample(writing, 0, i, writing->profile->samples[i].pid, rest->weight,
+		write_sample(writing, 0, i, writing->profile->samples[i].key.pid, rest->weight,
 			     rest->estimate);
 	}
 	if (!samples)
 		return;
 	event = jfr_event_begin(&writing->chunk, JFR_DATA_LOSS);
-	jfr_number(writing->chunk.out, writing->times.start_ticks);
-	jfr_number(writing->chunk.out, samples * LOGGED_BYTES);
-	jfr_number(writing->chunk.out, samples * LOGGED_BYTES);
-	jfr_number(writing->chunk.out, samples);
+	jfr_numbers(writing->chunk.out, writing->times.start_ticks, samples * LOGGED_BYTES,
+		    samples * LOGGED_BYTES, samples);
 	jfr_event_end(&writing->chunk, event);
-}
-
-static void begin_pool(struct writing *writing, enum jfr_type type, unsigned int count)
-{
-	jfr_number(writing->chunk.out, type);
-	jfr_number(writing->chunk.out, count);
 }
 
 static void write_threads(struct writing *writing)
@@ -220,14 +210,13 @@ static void write_threads(struct writing *writing)
 	FILE *out = writing->chunk.out;
 	unsigned int i;
 
-	begin_pool(writing, JFR_THREAD, writing->nr_threads);
+	jfr_numbers(writing->chunk.out, JFR_THREAD, writing->nr_threads);
 	for (i = 0; i < writing->nr_threads; i++) {
 		jfr_number(out, thread[i].key);
-		jfr_string(out, writing->profile->samples[thread[i].sample].comm);
+		jfr_string(out, writing->profile->samples[thread[i].sample].key.comm);
 		jfr_number(out, (uint32_t)thread[i].key);
 		jfr_string(out, NULL); /* no Java thread */
-		jfr_number(out, 0);
-		jfr_number(out, thread[i].key >> 32);
+		jfr_numbers(out, 0, thread[i].key >> 32);
 	}
 }
 
@@ -239,15 +228,14 @@ static void write_thread_groups(struct writing *writing)
 
 	for (i = 0; i < writing->nr_threads; i++)
 		count += !i || thread[i].key >> 32 != thread[i - 1].key >> 32;
-	begin_pool(writing, JFR_THREAD_GROUP, count);
+	jfr_numbers(writing->chunk.out, JFR_THREAD_GROUP, count);
 	for (i = 0; i < writing->nr_threads; i++) {
 		if (i && thread[i].key >> 32 == thread[i - 1].key >> 32)
 			continue;
 		snprintf(name, sizeof(name), "%s, process %u",
-			 writing->profile->samples[thread[i].sample].comm,
+			 writing->profile->samples[thread[i].sample].key.comm,
 			 (unsigned int)(thread[i].key >> 32));
-		jfr_number(writing->chunk.out, thread[i].key >> 32);
-		jfr_number(writing->chunk.out, 0);
+		jfr_numbers(writing->chunk.out, thread[i].key >> 32, 0);
 		jfr_string(writing->chunk.out, name);
 	}
 }
@@ -255,16 +243,13 @@ static void write_thread_groups(struct writing *writing)
 static void write_classes(struct writing *writing)
 {
 	FILE *out = writing->chunk.out;
-	unsigned int i;
+	unsigned int i, name;
 
-	begin_pool(writing, JFR_CLASS, writing->classes.count - 1);
+	jfr_numbers(writing->chunk.out, JFR_CLASS, writing->classes.count - 1);
 	for (i = 1; i < writing->classes.count; i++) {
-		jfr_number(out, i);
-		jfr_number(out, 0); /* class loader */
-		jfr_number(out, strings_number(&writing->symbols, writing->classes.table[i]));
-		jfr_number(out, 0); /* package */
-		jfr_number(out, 0); /* modifiers */
-		jfr_number(out, 0); /* hidden */
+		name = strings_number(&writing->symbols, writing->classes.table[i]);
+		/* Without a class loader, a package, modifiers; not hidden. */
+		jfr_numbers(out, i, 0, name, 0, 0, 0);
 	}
 }
 
@@ -275,15 +260,13 @@ static void write_methods(struct writing *writing)
 	const struct profile_frame *frame;
 	unsigned int i;
 
-	begin_pool(writing, JFR_METHOD, profile->nr_frames);
+	jfr_numbers(writing->chunk.out, JFR_METHOD, profile->nr_frames);
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];
-		jfr_number(out, i + 1);
-		jfr_number(out, class_number(writing, profile->modules[frame->module].name));
-		jfr_number(out, strings_number(&writing->symbols, frame->function));
-		jfr_number(out, strings_number(&writing->symbols, "()V"));
-		jfr_number(out, 0); /* modifiers */
-		jfr_number(out, 0); /* hidden */
+		/* The last two: modifiers; hidden. */
+		jfr_numbers(out, i + 1, class_number(writing, profile->modules[frame->module].name),
+			    strings_number(&writing->symbols, frame->function),
+			    strings_number(&writing->symbols, "()V"), 0, 0);
 	}
 }
 
@@ -294,20 +277,15 @@ static void write_stacks(struct writing *writing, unsigned int count)
 	const struct profile_sample *sample;
 	unsigned int i, j;
 
-	begin_pool(writing, JFR_STACK_TRACE, count);
+	jfr_numbers(writing->chunk.out, JFR_STACK_TRACE, count);
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		if (!sample->nr_frames)
 			continue;
-		jfr_number(out, i + 1);
-		jfr_number(out, 0); /* truncated */
-		jfr_number(out, sample->nr_frames);
-		for (j = 0; j < sample->nr_frames; j++) {
-			jfr_number(out, sample->frames[j] + 1);
-			jfr_number(out, UINT32_MAX); /* no line */
-			jfr_number(out, 0);	     /* bytecode index */
-			jfr_number(out, 1);	     /* the one frame type */
-		}
+		jfr_numbers(out, i + 1, 0 /* truncated */, sample->nr_frames);
+		/* No line, bytecode index 0, the one frame type. */
+		for (j = 0; j < sample->nr_frames; j++)
+			jfr_numbers(out, sample->frames[j] + 1, UINT32_MAX, 0, 1);
 	}
 }
 
@@ -315,7 +293,7 @@ static void write_symbols(struct writing *writing)
 {
 	unsigned int i;
 
-	begin_pool(writing, JFR_SYMBOL, writing->symbols.count - 1);
+	jfr_numbers(writing->chunk.out, JFR_SYMBOL, writing->symbols.count - 1);
 	for (i = 1; i < writing->symbols.count; i++) {
 		jfr_number(writing->chunk.out, i);
 		jfr_string(writing->chunk.out, writing->symbols.table[i]);
@@ -331,14 +309,11 @@ static size_t write_pools(struct writing *writing)
 
 	for (i = 0; i < writing->profile->nr_samples; i++)
 		stacks += writing->profile->samples[i].nr_frames > 0;
-	jfr_number(out, writing->times.start_ticks);
-	jfr_number(out, 0); /* duration */
-	jfr_number(out, 0); /* there are no pools before these */
-	jfr_number(out, 1); /* all of the chunk's constants */
+	/* Time and duration; no pools before these; all of the chunk's constants. */
+	jfr_numbers(out, writing->times.start_ticks, 0, 0, 1);
 	jfr_number(out, 1 + 2 * !!writing->nr_threads + !!(writing->classes.count - 1) + !!frames +
 				!!stacks + !!(writing->symbols.count - 1));
-	begin_pool(writing, JFR_FRAME_TYPE, 1);
-	jfr_number(out, 1);
+	jfr_numbers(writing->chunk.out, JFR_FRAME_TYPE, 1, 1);
 	jfr_string(out, "Native");
 	if (writing->nr_threads) {
 		write_threads(writing);

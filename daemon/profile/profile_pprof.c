@@ -7,7 +7,7 @@
  * in the mapping's file, which is known by its build id. Readers take the first mapping for the
  * main program: it is the program that allocated most.
  */
-#include "daemon/profile/profile_pprof.h"
+#include "daemon/profile/profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -153,7 +153,7 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	sample.value = values;
 	sample.n_value = NR_VALUES;
 	ids[0] = pprof->from->nr_frames + 1 +
-		 (from->pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
+		 (from->key.pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
 	for (i = 0; i < from->nr_frames; i++)
 		ids[i] = from->frames[i] + 1;
 	sample.location_id = ids;
@@ -161,12 +161,12 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	for (i = 0; i < NR_LABELS; i++)
 		list[i] = &labels[i];
 	sample.label = list;
-	add_label(pprof, &sample, "pid", "", from->pid);
-	add_label(pprof, &sample, "comm", from->comm, 0);
-	add_label(pprof, &sample, "heap", from->heap, 0);
-	add_label(pprof, &sample, "kind", kind_name(from->kind), 0);
-	add_label(pprof, &sample, "tag", from->tag, 0);
-	add_label(pprof, &sample, "cgroup", "", from->cgroup_id);
+	add_label(pprof, &sample, "pid", "", from->key.pid);
+	add_label(pprof, &sample, "comm", from->key.comm, 0);
+	add_label(pprof, &sample, "heap", from->key.heap, 0);
+	add_label(pprof, &sample, "kind", kind_name(from->key.kind), 0);
+	add_label(pprof, &sample, "tag", from->key.tag, 0);
+	add_label(pprof, &sample, "cgroup", "", from->key.cgroup_id);
 	put(pprof, PART(.sample = &samples, .n_sample = 1));
 	free(ids);
 }

@@ -65,25 +65,19 @@ static bool read_mappings(struct reading *reading)
 {
 	struct profile *profile = reading->profile;
 	const Pprof__Mapping *mapping;
-	const char *path, *slash;
+	const char *path;
 	size_t i;
 
 	/* Module 0 is for frames without a mapping. */
 	profile->nr_modules = (unsigned int)reading->from->n_mapping + 1;
 	profile->modules = xcalloc(profile->nr_modules, sizeof(*profile->modules));
-	profile->modules[0].path = xstrdup("");
-	profile->modules[0].name = xstrdup("");
+	profile_module_name(&profile->modules[0], "", "");
 	for (i = 0; i < reading->from->n_mapping; i++) {
 		mapping = reading->from->mapping[i];
 		path = text_at(reading, mapping->filename);
 		if (!path || mapping->id != i + 1)
 			return bad(reading, "a mapping is not as habd writes it");
-		slash = strrchr(path, '/');
-		profile->modules[i + 1].path = xstrdup(path);
-		profile->modules[i + 1].name = xstrdup(slash ? slash + 1 : path);
-		clean_string(profile->modules[i + 1].name);
-		profile->modules[i + 1].libhab =
-			!strncmp(profile->modules[i + 1].name, "libhab.so", strlen("libhab.so"));
+		profile_module_name(&profile->modules[i + 1], path, basename(path));
 	}
 	return true;
 }
@@ -219,27 +213,21 @@ static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint
 {
 	struct profile *profile = reading->profile;
 	struct profile_sample *sample = &profile->samples[profile->nr_samples];
-	struct stack_counts counts = { 0 };
-	struct stack_key key = { 0 };
+	struct stack_key *key = &sample->key;
 	size_t i;
 
+	/* An earlier sample that the filter did not select may have been here. */
+	memset(sample, 0, sizeof(*sample));
 	for (i = 0; i < from->n_label; i++)
-		if (!read_label(reading, from->label[i], &key))
+		if (!read_label(reading, from->label[i], key))
 			return false;
-	if (!read_values(reading, from, &counts))
+	if (!read_values(reading, from, &sample->counts))
 		return false;
-	if (!key.pid)
-		profile->folded += counts.samples;
-	if (!filter_matches(reading->filter, &key))
+	if (!key->pid)
+		profile->folded += sample->counts.samples;
+	if (!filter_matches(reading->filter, key))
 		return true;
-	*present |= 1u << key.kind;
-	sample->pid = key.pid;
-	sample->kind = key.kind;
-	sample->cgroup_id = key.cgroup_id;
-	memcpy(sample->comm, key.comm, sizeof(sample->comm));
-	memcpy(sample->heap, key.heap, sizeof(sample->heap));
-	memcpy(sample->tag, key.tag, sizeof(sample->tag));
-	sample->counts = counts;
+	*present |= 1u << key->kind;
 	profile->nr_samples++;
 	return read_frames(reading, from, sample);
 }
@@ -252,7 +240,7 @@ static void keep_kinds(struct reading *reading, uint32_t present)
 	unsigned int i, kept = 0;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		if (!(wanted & 1u << profile->samples[i].kind)) {
+		if (!(wanted & 1u << profile->samples[i].key.kind)) {
 			free(profile->samples[i].frames);
 			continue;
 		}

@@ -31,7 +31,7 @@ void sites_add(struct site **sites, const struct profile *profile, bool recent)
 		sample = &profile->samples[i];
 		frame = profile_site(profile, sample);
 		site = frame ? find(sites, frame->function, profile->modules[frame->module].name) :
-			       find(sites, sample->pid ? "[no stack]" : sample->comm, "");
+			       find(sites, sample->key.pid ? "[no stack]" : sample->key.comm, "");
 		if (recent) {
 			site->recent_bytes += sample->counts.estimate;
 		} else {
@@ -57,11 +57,5 @@ void sites_sort(struct site **sites)
 
 void sites_free(struct site **sites)
 {
-	struct site *site, *next;
-
-	HASH_ITER(hh, *sites, site, next)
-	{
-		HASH_DEL(*sites, site);
-		free(site);
-	}
+	HASH_FREE(*sites);
 }

@@ -15,4 +15,15 @@
 
 #include <uthash.h>
 
+/* Frees a table and its elements, whose handles are called hh. */
+#define HASH_FREE(head)                                      \
+	do {                                                 \
+		typeof(head) hash_element, hash_next;        \
+		HASH_ITER(hh, head, hash_element, hash_next) \
+		{                                            \
+			HASH_DEL(head, hash_element);        \
+			free(hash_element);                  \
+		}                                            \
+	} while (0)
+
 #endif /* HABD_HASH_H */

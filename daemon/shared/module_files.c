@@ -57,18 +57,17 @@ void module_numbers_read(struct module_state *state)
 		state->known[i] = module_number_read(i, &state->value[i]);
 }
 
-static uint32_t ask_abi(void)
+static void read_device(struct module_state *state)
 {
 	struct hab_ioc_version version = { .size = sizeof(version) };
 	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
-	uint32_t abi = 0;
 
+	state->device_error = fd < 0 ? errno : 0;
 	if (fd < 0)
-		return 0;
+		return;
 	if (!ioctl(fd, HAB_IOC_VERSION, &version))
-		abi = version.abi;
+		state->abi = version.abi;
 	close(fd);
-	return abi;
 }
 
 void module_state_read(struct module_state *state)
@@ -78,8 +77,7 @@ void module_state_read(struct module_state *state)
 	state->loaded = !access("/sys/module/hab", F_OK);
 	state->kernel_btf = !access("/sys/kernel/btf/vmlinux", R_OK);
 	state->module_btf = !access("/sys/kernel/btf/hab", R_OK);
-	if (state->device)
-		state->abi = ask_abi();
+	read_device(state);
 	read_line("/sys/module/hab/version", state->version, sizeof(state->version));
 	module_numbers_read(state);
 }

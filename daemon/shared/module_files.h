@@ -21,8 +21,9 @@ enum module_file {
 };
 
 struct module_state {
-	bool device; /* /dev/hab is there */
-	bool loaded; /* /sys/module/hab is there */
+	bool device;	  /* /dev/hab is there */
+	int device_error; /* of opening it; 0: this user may use it */
+	bool loaded;	  /* /sys/module/hab is there */
 	bool kernel_btf;
 	bool module_btf;
 	uint32_t abi;		   /* 0: the device gives no answer */

@@ -46,12 +46,6 @@ void strings_begin(struct strings *strings)
 
 void strings_end(struct strings *strings)
 {
-	struct string *string, *next;
-
-	HASH_ITER(hh, strings->by_text, string, next)
-	{
-		HASH_DEL(strings->by_text, string);
-		free(string);
-	}
+	HASH_FREE(strings->by_text);
 	free(strings->table);
 }

@@ -161,6 +161,20 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 	pthread_mutex_unlock(&state->render);
 }
 
+static void count_refills(struct numbers *numbers)
+{
+	const struct module_state *module = &numbers->module;
+	const struct feed_totals *now = &numbers->totals.now;
+
+	numbers->lost = now->machine.lost + now->missed_events;
+	numbers->refills = module->known[MODULE_REFILLS] ?
+				   module->value[MODULE_REFILLS] :
+				   now->machine.refills + now->missed_events;
+	numbers->refill_bytes = module->known[MODULE_REFILL_BYTES] ?
+					module->value[MODULE_REFILL_BYTES] :
+					now->machine.bytes;
+}
+
 /* The daemon's lock is free again while the copy is written to a client. */
 void numbers_begin(struct numbers *numbers, struct state *state)
 {
@@ -187,6 +201,7 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	numbers->maps_unreadable = processes_unreadable(state->processes);
 	numbers->ended = state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
+	count_refills(numbers);
 	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;
 }
@@ -194,23 +209,4 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 void numbers_end(struct numbers *numbers)
 {
 	free(numbers->totals.processes);
-}
-
-uint64_t numbers_refills(const struct numbers *numbers)
-{
-	return numbers->module.known[MODULE_REFILLS] ?
-		       numbers->module.value[MODULE_REFILLS] :
-		       numbers->totals.now.machine.refills + numbers->totals.now.missed_events;
-}
-
-uint64_t numbers_refill_bytes(const struct numbers *numbers)
-{
-	return numbers->module.known[MODULE_REFILL_BYTES] ?
-		       numbers->module.value[MODULE_REFILL_BYTES] :
-		       numbers->totals.now.machine.bytes;
-}
-
-uint64_t numbers_lost(const struct numbers *numbers)
-{
-	return numbers->totals.now.machine.lost + numbers->totals.now.missed_events;
 }

@@ -88,6 +88,9 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 struct numbers {
 	struct module_state module; /* only known[] and value[] */
 	struct totals totals;	    /* its lists are copies */
+	/* Since the module was loaded; without the module, since habd was started. */
+	uint64_t refills, refill_bytes;
+	uint64_t lost; /* events that are in no profile though the throttler kept them */
 	struct missed_counts missed;
 	struct ingest_counts ingest;
 	struct pending_counts pending;
@@ -104,11 +107,5 @@ struct numbers {
 /* Takes the daemon's lock. numbers_end() frees. */
 void numbers_begin(struct numbers *numbers, struct state *state);
 void numbers_end(struct numbers *numbers);
-
-/* Since the module was loaded; without the module, since habd was started. */
-uint64_t numbers_refills(const struct numbers *numbers);
-uint64_t numbers_refill_bytes(const struct numbers *numbers);
-/* Events that are in no profile though the throttler kept them. */
-uint64_t numbers_lost(const struct numbers *numbers);
 
 #endif /* HABD_STATE_H */

@@ -67,13 +67,10 @@ void binaries_free(struct binaries *binaries)
 
 static void set_path(struct binary *binary, const char *path)
 {
-	const char *slash;
-
 	free(binary->path);
 	binary->path = xstrdup(path);
 	clean_string(binary->path);
-	slash = strrchr(binary->path, '/');
-	binary->name = slash && slash[1] ? slash + 1 : binary->path;
+	binary->name = basename(binary->path);
 }
 
 static struct owner *find_owner(struct binaries *binaries, uid_t uid)

@@ -60,8 +60,7 @@ void symbols_free(struct symbols *symbols)
 	if (!symbols)
 		return;
 	symbol_reader_free(symbols->reader);
-	while (symbols->cache)
-		drop_oldest(symbols);
+	HASH_FREE(symbols->cache);
 	free(symbols);
 }
 

@@ -46,10 +46,7 @@ static void write_report(const struct profile *profile, unsigned int how, bool i
 
 	if (how % 9 < REPORT_BYS) {
 		report_begin(&report, how % 9, profile, how & 1 ? profile : NULL);
-		if (how & 1)
-			report_table_diff(&report, 10, intervals, out);
-		else
-			report_table(&report, 10, intervals, out);
+		report_table(&report, 10, intervals, out);
 		report_end(&report);
 	} else if (how % 9 == REPORT_BYS) {
 		profile_write_html(profile, out);
