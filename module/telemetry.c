@@ -18,6 +18,7 @@
 #include "core/throttle/throttle.h"
 #include "module/telemetry.h"
 #include "module/trace.h"
+#include "module/users.h"
 
 /* After so many seconds without an event the windows no longer rotate. */
 #define QUIET_SECONDS 10
@@ -153,16 +154,17 @@ static void start_rotating(struct irq_work *work)
 /* Key of the share in which an event of the current process counts, never 0. */
 static u64 current_key(void)
 {
-	u64 key = current->tgid;
+	u32 group = __kuid_val(hab_users_current());
 
 #ifdef CONFIG_CGROUPS
 	if (READ_ONCE(share_by) == HAB_SHARE_BY_CGROUP) {
 		rcu_read_lock();
-		key = cgroup_id(task_dfl_cgroup(current));
+		/* Two cgroups with the same lower half of the id are one group. */
+		group = cgroup_id(task_dfl_cgroup(current));
 		rcu_read_unlock();
 	}
 #endif
-	return key + 1;
+	return HAB_SHARE_KEY(group, (u32)current->tgid + 1);
 }
 
 u64 hab_telemetry_offer(struct hab_event *event)
@@ -286,7 +288,7 @@ int hab_telemetry_set_share_by(u32 by)
 {
 	if (by == HAB_SHARE_BY_CGROUP && !IS_ENABLED(CONFIG_CGROUPS))
 		return -EOPNOTSUPP;
-	/* Shares of the old kind of key get no more events, and expire. */
+	/* Shares of the old kind of group get no more events, and expire. */
 	WRITE_ONCE(share_by, by);
 	return 0;
 }
@@ -316,8 +318,10 @@ int hab_telemetry_init(void)
 	u32 kind;
 
 	/* Random, so that each load of the module draws other events. */
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
 		throttles[kind].seeds[0] = get_random_u64();
+		throttles[kind].hash_seed = get_random_u64();
+	}
 	return hab_telemetry_set_rate(HAB_RATE_DEFAULT, HAB_SECOND_MS);
 }
 

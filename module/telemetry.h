@@ -39,7 +39,7 @@ void hab_telemetry_totals(u64 *refills, u64 *bytes);
 void hab_telemetry_rate(u32 *rate, u32 *period_ms);
 int hab_telemetry_set_rate(u32 rate, u32 period_ms);
 
-/* A share is a process or a cgroup. */
+/* What a group of shares is: the processes of a user or of a cgroup. */
 enum { HAB_SHARE_BY_PROCESS, HAB_SHARE_BY_CGROUP };
 u32 hab_telemetry_share_by(void);
 int hab_telemetry_set_share_by(u32 by);

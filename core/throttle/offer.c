@@ -13,28 +13,70 @@
 
 /*
  * The share of @key is in one of PROBES places, the first that was free when the key was new. All
- * are read, so an earlier place that becomes free does no harm.
+ * are read, so an earlier place that becomes free does no harm. NULL if there is none; @vacant is
+ * then a free one of these places, or NULL.
  */
-static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
+static struct hab_share *look_up(struct hab_throttle *throttle, u64 key, struct hab_share **vacant)
 {
-	u32 start = hab_mul_shift(key * HAB_MIX_STEP, HAB_SHARES, 64);
-	struct hab_share *share, *vacant = NULL;
+	u32 start = hab_mul_shift(hab_window_hash(throttle->hash_seed, key), HAB_SHARES, 64);
+	struct hab_share *share;
 	u64 found;
 	u32 i;
 
+	*vacant = NULL;
 	for (i = 0; i < PROBES; i++) {
 		share = &throttle->shares[(start + i) % HAB_SHARES];
 		found = hab_counter_read(&share->key);
 		if (found == key)
 			return share;
-		if (!found && !vacant)
-			vacant = share;
+		if (!found && !*vacant)
+			*vacant = share;
 	}
+	return NULL;
+}
+
+static struct hab_share *occupy(struct hab_share *vacant, u64 key)
+{
+	u64 found;
+
 	if (!vacant)
 		return NULL;
 	found = hab_counter_cmpxchg(&vacant->key, 0, key);
 	/* If another new key was faster this event has no share; the next one tries again. */
 	return !found || found == key ? vacant : NULL;
+}
+
+/* Keys that become new at the same time may all see the last place, and exceed the limit. */
+static bool group_is_full(const struct hab_throttle *throttle, u64 group)
+{
+	u32 i, places = 0;
+	u64 key;
+
+	for (i = 0; i < HAB_SHARES; i++) {
+		key = hab_counter_read(&throttle->shares[i].key);
+		places += key && HAB_SHARE_GROUP(key) == group;
+	}
+	return places >= HAB_GROUP_SHARES - 1;
+}
+
+/*
+ * A new key looks for its group's surplus share first: while there is one, the group is full, and
+ * its places need not be counted for each event.
+ */
+static struct hab_share *find_share(struct hab_throttle *throttle, u64 key)
+{
+	u64 group = HAB_SHARE_GROUP(key), surplus = HAB_SHARE_KEY(group, HAB_SURPLUS);
+	struct hab_share *share, *vacant, *vacant_of_surplus;
+
+	share = look_up(throttle, key, &vacant);
+	if (share)
+		return share;
+	share = look_up(throttle, surplus, &vacant_of_surplus);
+	if (share)
+		return share;
+	if (group_is_full(throttle, group))
+		return occupy(vacant_of_surplus, surplus);
+	return occupy(vacant, key);
 }
 
 /*

@@ -105,6 +105,9 @@ static void claim(struct hab_throttle *throttle, struct survey *survey, u32 i, u
 {
 	struct hab_claim *claim = &throttle->claims[survey->nr_claims++];
 
+	claim->group = i == HAB_SHARE_COMMON ?
+			       HAB_GROUP_COMMON :
+			       HAB_SHARE_GROUP(hab_counter_read(&throttle->shares[i].key));
 	claim->share = i;
 	claim->demand = demand;
 }
@@ -151,22 +154,45 @@ static u64 count_without_window(struct hab_throttle *throttle, struct survey *su
 	return events;
 }
 
+/*
+ * A group's surplus share ends when the group has half of its places: its processes then get places
+ * of their own. Not as soon as one is free, or it would end and begin again with each process.
+ */
+static bool surplus_ended(const struct hab_throttle *throttle, u64 key)
+{
+	u32 i, places = 0;
+	u64 other;
+
+	if ((u32)key != HAB_SURPLUS)
+		return false;
+	for (i = 0; i < HAB_SHARES; i++) {
+		other = hab_counter_read(&throttle->shares[i].key);
+		places += other && HAB_SHARE_GROUP(other) == HAB_SHARE_GROUP(key);
+	}
+	return places <= HAB_GROUP_SHARES / 2;
+}
+
 /* Updates the averages and collects the claims. */
 static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 {
 	u64 others = count_without_window(throttle, survey), measured;
 	u32 i, fallback = throttle->fallbacks[throttle->number % 2];
 	struct hab_share *share;
+	u64 key;
 
 	for (i = 0; i < HAB_SHARES; i++) {
 		share = &throttle->shares[i];
-		if (!hab_counter_read(&share->key))
+		key = hab_counter_read(&share->key);
+		if (!key)
 			continue;
 		measured = measured_of(throttle, i);
 		if (i == fallback)
 			measured -= min(measured, others);
 		update_average(throttle, share, measured);
-		if (share->average >= AVERAGE_ONE) {
+		if (surplus_ended(throttle, key)) {
+			share->average = 0;
+			hab_counter_set(&share->key, 0);
+		} else if (share->average >= AVERAGE_ONE) {
 			claim(throttle, survey, i, whole_events(share->average));
 		} else if (measured || share->average >= AVERAGE_LEAST) {
 			survey->small += share->average;
@@ -194,8 +220,8 @@ static void claim_common(struct hab_throttle *throttle, struct survey *survey, u
 		claim(throttle, survey, HAB_SHARE_COMMON, max(demand, (u64)1));
 }
 
-/* Fills in a window that is closed. */
-static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 quota, u64 draws)
+/* Fills in a window that is closed. With @chance, 2^32 = certain, it got any quota. */
+static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 quota, u64 chance)
 {
 	struct hab_share *share = &throttle->shares[i];
 	struct hab_window *window = &share->windows[number % 2];
@@ -210,7 +236,7 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 qu
 			       max(hab_div(share->average >> AVERAGE_SHIFT, 2 * quota), (u64)1));
 	WRITE_ONCE(window->interval, interval);
 	WRITE_ONCE(window->quota, quota);
-	probability = hab_div(draws, interval);
+	probability = hab_div(chance, interval);
 	WRITE_ONCE(window->probability, probability ? probability : 1);
 }
 
@@ -222,13 +248,9 @@ static void open_windows(struct hab_throttle *throttle, u64 number, u64 quota, u
 			 u32 nr_claims)
 {
 	struct hab_claim *claims = throttle->claims;
-	u64 draws = HAB_PROBABILITY_ONE;
 	u32 i, largest = 0;
 
-	hab_max_min_divide(claims, nr_claims, quota, random);
-	/* With less quota than claims each had only a chance to get 1. */
-	if (quota && quota < nr_claims)
-		draws = hab_mul_div(draws, quota, nr_claims);
+	hab_max_min_divide_groups(claims, nr_claims, throttle->groups, quota, random);
 	for (i = 0; i <= HAB_SHARES; i++) {
 		struct hab_window *window = &throttle->shares[i].windows[number % 2];
 
@@ -239,10 +261,14 @@ static void open_windows(struct hab_throttle *throttle, u64 number, u64 quota, u
 		WRITE_ONCE(window->quota, 0);
 	}
 	for (i = 0; i < nr_claims; i++) {
-		open_window(throttle, claims[i].share, number, claims[i].quota, draws);
+		open_window(throttle, claims[i].share, number, claims[i].quota, claims[i].chance);
 		if (claims[i].quota > claims[largest].quota)
 			largest = i;
 	}
+	/*
+	 * If there is no common share, there is more quota than claims. So the largest part is
+	 * above 1, and was not drawn.
+	 */
 	if (claims[nr_claims - 1].share == HAB_SHARE_COMMON)
 		largest = nr_claims - 1;
 	WRITE_ONCE(throttle->fallbacks[number % 2], claims[largest].share);

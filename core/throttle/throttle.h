@@ -2,8 +2,8 @@
 /*
  * The throttler: it decides which events become samples. Adaptive, with windows, after the JDK's
  * (jfr/support/jfrAdaptiveSampler.cpp, jfr/recorder/service/jfrEventThrottler.cpp), but each
- * window's quota is divided max-min fairly among shares: processes, or whatever else a key stands
- * for.
+ * window's quota is divided max-min fairly among groups (users, or cgroups), and a group's part
+ * among its shares (processes).
  *
  * Synchronisation: hab_throttle_offer() may run on all CPUs at once, in any context, takes no lock
  * and never waits. The caller serialises hab_throttle_rotate() and hab_throttle_set_rate(). Each
@@ -11,8 +11,12 @@
  * then closes the old ones: an offer that has read the old number counts in the old window until it
  * is closed, and in the new one after that. So each event counts exactly once.
  *
+ * A group has at most HAB_GROUP_SHARES places in the table of shares. Its other processes have one
+ * share together, the group's surplus share. So a user with any number of processes cannot fill the
+ * table.
+ *
  * Events of a key without a window of its own (it is new, or has few events, or the table is full)
- * count in the common share, which gets quota like any other. If no events are expected there, it
+ * count in the common share, which is a group by itself. If no events are expected there, it
  * gets none, and its few events count in the largest share. So a throttler with one process works
  * as the JDK's.
  *
@@ -43,6 +47,15 @@
 #define HAB_SHARES 512u /* a power of two */
 #endif
 #define HAB_SHARE_COMMON HAB_SHARES /* index of the common share */
+#ifndef HAB_GROUP_SHARES
+#define HAB_GROUP_SHARES (HAB_SHARES / 8) /* places that a group can have */
+#endif
+
+/* The key of a share: its group, and its process within that, from 1. */
+#define HAB_SHARE_KEY(group, process) ((u64)(group) << 32 | (process))
+#define HAB_SHARE_GROUP(key)	      ((key) >> 32)
+#define HAB_SURPLUS		      0xffffffffu /* the process of a group's surplus share */
+#define HAB_GROUP_COMMON	      (1ull << 32) /* of the common share: after all others */
 
 #define HAB_WINDOW_CLOSED   (1ull << 62)
 #define HAB_WINDOW_DECIDES  (1ull << 61)
@@ -72,7 +85,7 @@ struct hab_window {
 
 /**
  * struct hab_share - a source of events
- * @key: of a process, or 0: free
+ * @key: HAB_SHARE_KEY(), or 0: free
  * @average: of its events in a window, 16 bits of fraction; for rotations only
  * @windows: number n of the throttler is windows[n % 2]
  */
@@ -108,6 +121,8 @@ struct hab_throttle_shape {
  * @filling: number of the window that was filled in last, or is being filled in
  * @seeds: of the windows with an even and an odd number
  * @fallbacks: likewise: index of the share that counts events of keys without a window of their own
+ * @hash_seed: of the table, so that no user can choose processes whose places are another's; set
+ *	before the first offer
  * @offered: all events
  * @sampled: events kept to the end; all others were throttled
  * @unplaced: events of the window that found the table full
@@ -121,13 +136,15 @@ struct hab_throttle_shape {
  * @excess: samples between a rotation's reading of a window and its closing, to be subtracted from
  *	the next quota
  * @shares: a table by hash of the key; the last is the common share
- * @claims: for rotations only
+ * @claims: this and the next for rotations only
+ * @groups: of the claims
  */
 struct hab_throttle {
 	u64 number;
 	hab_counter filling;
 	u64 seeds[2];
 	u32 fallbacks[2];
+	u64 hash_seed;
 	hab_counter offered;
 	hab_counter sampled;
 	hab_counter unplaced;
@@ -141,6 +158,7 @@ struct hab_throttle {
 	u64 excess;
 	struct hab_share shares[HAB_SHARES + 1];
 	struct hab_claim claims[HAB_SHARES + 1];
+	struct hab_claim groups[HAB_SHARES + 1];
 };
 
 /**
@@ -205,7 +223,7 @@ static inline u32 hab_throttle_window_ms(const struct hab_throttle *throttle)
 /**
  * hab_throttle_offer - one event
  * @throttle: any context, any CPU
- * @key: of the share, not 0
+ * @key: HAB_SHARE_KEY(), not 0
  * @kept: filled in if it is kept
  *
  * Return: true if it is kept for now. It is counted as offered. A kept event is counted as sampled,

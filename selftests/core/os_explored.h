@@ -23,7 +23,8 @@ void explore_point(void);
 extern bool explore_torn;
 
 /* Few shares, so that a rotation is short. */
-#define HAB_SHARES 2u
+#define HAB_SHARES	 2u
+#define HAB_GROUP_SHARES 3u
 
 /* Short steps: one for each buffer of one level. */
 #define HAB_STEP_BUFFERS 1u

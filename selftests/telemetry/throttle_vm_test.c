@@ -7,20 +7,23 @@
 
 #include <math.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #define QUIET 20
 
 /*
- * Forks a process that refills its own heap until it is killed, with @pause_us between two refills
- * on the average. At random: else its refills could always come last in a window.
+ * Forks a process of user @uid that refills its own heap until it is killed, with @pause_us between
+ * two refills on the average. At random: else its refills could always come last in a window.
  */
-static pid_t start_refilling(unsigned int pause_us)
+static pid_t start_refilling(uid_t uid, unsigned int pause_us)
 {
 	struct hab_heap_config config;
 	pid_t pid = fork();
 
 	if (pid)
 		return pid;
+	if (setuid(uid))
+		_exit(1);
 	srandom((unsigned int)getpid());
 	hab_heap_config_init(&config);
 	config.arena_bytes = 4ul << 20;
@@ -48,7 +51,7 @@ TEST_F_TIMEOUT(telemetry, each_quiet_process_gets_its_share_beside_a_busy_one, 1
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	ASSERT_EQ(0, write_rate("300/s"));
 	for (i = 0; i <= QUIET; i++)
-		pids[i] = start_refilling(i == QUIET ? 0 : 300000);
+		pids[i] = start_refilling(0, i == QUIET ? 0 : 300000);
 	/* Until all have a share. */
 	read_for(self, 4);
 	for (i = 0; i <= QUIET; i++)
@@ -76,6 +79,50 @@ TEST_F_TIMEOUT(telemetry, each_quiet_process_gets_its_share_beside_a_busy_one, 1
 	EXPECT_GT(least, 0);
 	/* Without shares it would be a thirtieth or less. */
 	EXPECT_GT(kept, events * 7 / 10);
+}
+
+#define FORKED 200
+#define GREEDY 1001 /* uids */
+#define VICTIM 1002
+
+TEST_F_TIMEOUT(telemetry, one_process_of_a_user_gets_its_share_beside_200_of_another, 120)
+{
+	struct hab_process_totals victim = { 0 }, before = { 0 };
+	struct hab_machine_totals machine, machine_before;
+	pid_t pids[FORKED + 1];
+	int i, status;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, chmod("/dev/hab", 0666));
+	ASSERT_EQ(0, write_rate("150/s"));
+	for (i = 0; i <= FORKED; i++)
+		pids[i] =
+			start_refilling(i == FORKED ? VICTIM : GREEDY, i == FORKED ? 2000 : 100000);
+	/* Until all have a share. */
+	read_for(self, 8);
+	process_totals(self, pids[FORKED], &before);
+	machine_totals(self, &machine_before);
+	read_for(self, 8);
+	EXPECT_TRUE(process_totals(self, pids[FORKED], &victim));
+	machine_totals(self, &machine);
+	for (i = 0; i <= FORKED; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], &status, 0);
+		EXPECT_TRUE(WIFSIGNALED(status));
+	}
+	chmod("/dev/hab", 0660);
+	victim.sampled -= before.sampled;
+	victim.refills -= before.refills;
+	machine.sampled -= machine_before.sampled;
+	machine.events -= machine_before.events;
+	TH_LOG("victim: %llu of %llu events kept; all: %llu of %llu", victim.sampled,
+	       victim.refills, machine.sampled, machine.events);
+	/* A half is fair, or all of its events if these are fewer; by process it would be 1/201. */
+	EXPECT_GT(victim.sampled * 10, machine.sampled / 2 * 8 < victim.refills * 10 ?
+					       machine.sampled / 2 * 8 :
+					       victim.refills * 8);
+	EXPECT_GT(machine.sampled, 0);
 }
 
 /* The samples of exactly @seconds, from one second after the first one. */
