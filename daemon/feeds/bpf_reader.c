@@ -154,7 +154,7 @@ static void read_machine(struct bpf_reader *reader, struct hab_machine_totals *s
 	for (cpu = 0; cpu < reader->nr_cpus; cpu++) {
 		from = (const __u64 *)&reader->per_cpu[cpu];
 		for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-			to[i] += from[i];
+			to[i] = hab_add_saturated(to[i], from[i]);
 	}
 }
 

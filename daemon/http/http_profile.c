@@ -44,14 +44,11 @@ static void waiting_end(void)
 }
 
 static void answer_profile(struct request *request, struct reply *reply, uint64_t seconds,
-			   const struct filter *filter, enum profile_format format)
+			   const struct filter *filter, const struct profile_format *format)
 {
 	struct span span = span_all(request->state);
 
-	if (format == PROFILE_PPROF)
-		reply->file_name = "allocs.pb.gz";
-	if (format == PROFILE_JFR)
-		reply->file_name = "allocs.jfr";
+	reply->file_name = format->file_name;
 	if (!seconds) {
 		reply_span(request, reply, &span, filter, format, false);
 		return;
@@ -73,7 +70,7 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 }
 
 static void answer_filtered(struct request *request, struct reply *reply,
-			    enum profile_format format)
+			    const struct profile_format *format)
 {
 	struct filter filter;
 	uint64_t seconds;
@@ -92,15 +89,15 @@ static void answer_filtered(struct request *request, struct reply *reply,
 
 void http_profile(struct request *request, struct reply *reply)
 {
-	enum profile_format format;
+	const struct profile_format *format = request_format(request, reply);
 
-	if (request_format(request, reply, &format))
+	if (format)
 		answer_filtered(request, reply, format);
 }
 
 void http_pprof_allocs(struct request *request, struct reply *reply)
 {
-	answer_filtered(request, reply, PROFILE_PPROF);
+	answer_filtered(request, reply, profile_format("pprof"));
 }
 
 void http_page(struct request *request, struct reply *reply)

@@ -149,9 +149,9 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 {
 	struct recordings *recordings = request->recordings;
 	struct recording *recording;
-	enum profile_format format;
+	const struct profile_format *format = request_format(request, reply);
 
-	if (!request_format(request, reply, &format))
+	if (!format)
 		return;
 	recording = take(request, reply, true);
 	if (!recording)

@@ -34,16 +34,16 @@ bool request_filter(const struct request *request, struct reply *reply, struct f
 	return false;
 }
 
-bool request_format(const struct request *request, struct reply *reply, enum profile_format *format)
+const struct profile_format *request_format(const struct request *request, struct reply *reply)
 {
 	const char *value = request_parameter(request, "format");
+	const struct profile_format *format = profile_format(value ? value : "pprof");
 
-	*format = value ? profile_format(value) : PROFILE_PPROF;
-	if (*format != PROFILE_FORMATS)
-		return true;
-	reply_error(reply, 400, "format=%s is unknown: it must be pprof, folded, svg, html or jfr.",
-		    value);
-	return false;
+	if (!format)
+		reply_error(reply, 400,
+			    "format=%s is unknown: it must be pprof, folded, svg, html or jfr.",
+			    value);
+	return format;
 }
 
 static bool wait_ms(const struct request *request, uint64_t milliseconds)
@@ -98,9 +98,9 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 }
 
 void reply_span(struct request *request, struct reply *reply, struct span *span,
-		const struct filter *filter, enum profile_format format, bool restart)
+		const struct filter *filter, const struct profile_format *format, bool restart)
 {
-	reply->type = profile_content_type(format);
+	reply->type = format->content_type;
 	reply->is_profile = true;
 	span_write(request->state, span, filter, format, restart, reply->body, &reply->head);
 }

@@ -33,9 +33,8 @@ struct reply {
 const char *request_parameter(const struct request *request, const char *name);
 /* The filter of the parameters; filter_end() frees it. False after reply_error(). */
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
-/* The parameter format; pprof if it is absent. False after reply_error(). */
-bool request_format(const struct request *request, struct reply *reply,
-		    enum profile_format *format);
+/* NULL if the parameter is wrong: then a reply says so. */
+const struct profile_format *request_format(const struct request *request, struct reply *reply);
 /* False if the client closed the connection, or if the daemon ends. */
 bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 
@@ -44,6 +43,6 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 	__attribute__((format(printf, 3, 4)));
 /* Replies with the profile of a span, see span_write(). */
 void reply_span(struct request *request, struct reply *reply, struct span *span,
-		const struct filter *filter, enum profile_format format, bool restart);
+		const struct filter *filter, const struct profile_format *format, bool restart);
 
 #endif /* HABD_REQUEST_H */

@@ -158,6 +158,15 @@ static int compare_found(const void *one, const void *two)
 	return first->key < second->key ? -1 : first->key > second->key;
 }
 
+/* The sums of a profile fit into 63 bits, which readers have: the largest stacks are in them. */
+static void cut_off(struct stack_counts *counts, const struct stack_counts *total)
+{
+	counts->bytes = min(counts->bytes, INT64_MAX - total->bytes);
+	counts->weight = min(counts->weight, INT64_MAX - total->weight);
+	counts->estimate = min(counts->estimate, INT64_MAX - total->estimate);
+	counts->events = min(counts->events, INT64_MAX - total->events);
+}
+
 static void collect_stack(struct collecting *state, const struct stack_key *key,
 			  const struct stack_counts *counts, struct profile_sample *sample)
 {
@@ -174,7 +183,8 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	}
 	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
 	sample->counts = *counts;
-	counts_add(&state->profile->total, counts);
+	cut_off(&sample->counts, &state->profile->total);
+	counts_add(&state->profile->total, &sample->counts);
 }
 
 struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,

@@ -7,18 +7,15 @@
 
 #include "daemon/profile/profile.h"
 
-enum profile_format {
-	PROFILE_PPROF,
-	PROFILE_FOLDED,
-	PROFILE_SVG,
-	PROFILE_HTML,
-	PROFILE_JFR,
-	PROFILE_FORMATS,
+struct profile_format {
+	const char *name;
+	const char *content_type;
+	const char *file_name; /* to save it as; NULL: it is shown */
+	bool has_events;       /* needs profile_collect_events() */
+	void (*write)(const struct profile *profile, FILE *out);
 };
 
-/* PROFILE_FORMATS if there is none of that name. */
-enum profile_format profile_format(const char *name);
-const char *profile_content_type(enum profile_format format);
-void profile_write(const struct profile *profile, enum profile_format format, FILE *out);
+/* NULL if there is none of that name. */
+const struct profile_format *profile_format(const char *name);
 
 #endif /* HABD_FORMATS_H */

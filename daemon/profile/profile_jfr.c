@@ -126,8 +126,8 @@ static void subtract_events(struct writing *writing)
 	for (i = 0; i < profile->nr_events; i++) {
 		event = &profile->events[i];
 		rest[event->stack].samples--;
-		rest[event->stack].weight -= event->weight;
-		rest[event->stack].estimate -= event->estimate;
+		rest[event->stack].weight -= min(rest[event->stack].weight, event->weight);
+		rest[event->stack].estimate -= min(rest[event->stack].estimate, event->estimate);
 	}
 }
 

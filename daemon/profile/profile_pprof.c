@@ -146,7 +146,7 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 		(int64_t)counts->estimate,
 		(int64_t)counts->samples,
 		/* A standard error, since a variance does not fit; a sum of them is too large. */
-		llround(sqrt(fmax(counts->variance, 0))),
+		llround(fmin(sqrt(fmax(counts->variance, 0)), 0x1p62)),
 	};
 	unsigned int i;
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "bpf/records.h"
+#include "core/arithmetic.h"
 
 /*
  * The stack of a sample, and all else that distinguishes it. Keys are compared byte by byte: what
@@ -60,23 +61,24 @@ struct stack_counts {
 
 #define STACKS_EVENT_SHIFT 16
 
+/* Sums stop at the highest number. A difference from such a sum is not exact, and never below 0. */
 static inline void counts_add(struct stack_counts *sum, const struct stack_counts *more)
 {
 	sum->samples += more->samples;
-	sum->bytes += more->bytes;
-	sum->weight += more->weight;
-	sum->estimate += more->estimate;
-	sum->events += more->events;
+	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
+	sum->weight = hab_add_saturated(sum->weight, more->weight);
+	sum->estimate = hab_add_saturated(sum->estimate, more->estimate);
+	sum->events = hab_add_saturated(sum->events, more->events);
 	sum->variance += more->variance;
 }
 
 static inline void counts_subtract(struct stack_counts *sum, const struct stack_counts *less)
 {
-	sum->samples -= less->samples;
-	sum->bytes -= less->bytes;
-	sum->weight -= less->weight;
-	sum->estimate -= less->estimate;
-	sum->events -= less->events;
+	sum->samples -= min(sum->samples, less->samples);
+	sum->bytes -= min(sum->bytes, less->bytes);
+	sum->weight -= min(sum->weight, less->weight);
+	sum->estimate -= min(sum->estimate, less->estimate);
+	sum->events -= min(sum->events, less->events);
 	sum->variance -= less->variance;
 }
 

@@ -132,27 +132,28 @@ static void span_restart_locked(struct state *state, struct span *span)
 }
 
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		enum profile_format format, bool restart, FILE *out, struct profile_head *head)
+		const struct profile_format *format, bool restart, FILE *out,
+		struct profile_head *head)
 {
 	struct filter wanted = *filter;
 	struct profile *profile;
 
 	/* JFR has a type for each kind, so that kinds are never summed up. */
-	if (format == PROFILE_JFR && !filter->kinds)
+	if (format->has_events && !filter->kinds)
 		wanted.each_kind = true;
 	pthread_mutex_lock(&state->render);
 	pthread_mutex_lock(&state->lock);
 	profile = profile_collect(state->stacks, span->mark, state->binaries, &wanted, restart);
 	profile->start_ns = span->start_ns;
 	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
-	if (format == PROFILE_JFR)
+	if (format->has_events)
 		profile_collect_events(profile, state->stacks, span->mark,
 				       state->feed->ops->now_ns(state->feed));
 	if (restart)
 		span_restart_locked(state, span);
 	pthread_mutex_unlock(&state->lock);
 	profile_name(profile, state->symbols);
-	profile_write(profile, format, out);
+	format->write(profile, out);
 	head->total = profile->total;
 	head->kinds = profile->kinds;
 	head->other_kinds = profile->other_kinds;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
 #define RATES_NS 1000000000ull
@@ -124,12 +125,12 @@ void totals_fold(struct totals *totals, struct feed *feed)
 		    !feed->ops->remove(feed, totals->now.processes[i].pid, &last))
 			continue;
 		exited->refills += last.refills;
-		exited->bytes += last.bytes;
+		exited->bytes = hab_add_saturated(exited->bytes, last.bytes);
 		exited->sampled += last.sampled;
 		exited->throttled += last.throttled;
 		exited->lost += last.lost;
 		exited->restarts += last.restarts;
-		exited->waste_bytes += last.waste_bytes;
+		exited->waste_bytes = hab_add_saturated(exited->waste_bytes, last.waste_bytes);
 		totals->nr_exited++;
 	}
 }

@@ -4,9 +4,7 @@
  *
  * The hard case is a profile of a program that has ended. So its file is opened at first sight and
  * stays open: symbols can be read from it even after both the process and the file's name are gone.
- *
- * Files of root with one build id are one binary. Other files are distinguished by device, inode
- * and time of change.
+ * Files without a build id that counts are distinguished by device, inode and time of change.
  */
 #include "daemon/symbols/binaries.h"
 
@@ -17,22 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/shared/hash.h"
 #include "daemon/shared/util.h"
 #include "daemon/symbols/build_id.h"
 
 #define NO_OWNER ((uid_t)-1) /* of binaries without a file */
 
-struct owner {
-	uid_t uid;
-	unsigned int count; /* of its binaries */
-	UT_hash_handle hh;
-};
-
 struct binaries {
 	struct binary *table[BINARIES_MAX];
 	unsigned int count;
-	struct owner *owners;
 	uint64_t refused;
 };
 
@@ -46,7 +36,6 @@ struct binaries *binaries_new(void)
 
 void binaries_free(struct binaries *binaries)
 {
-	struct owner *owner, *next;
 	unsigned int i;
 
 	if (!binaries)
@@ -56,11 +45,6 @@ void binaries_free(struct binaries *binaries)
 			close(binaries->table[i]->fd);
 		free(binaries->table[i]->path);
 		free(binaries->table[i]);
-	}
-	HASH_ITER(hh, binaries->owners, owner, next)
-	{
-		HASH_DELETE(hh, binaries->owners, owner);
-		free(owner);
 	}
 	free(binaries);
 }
@@ -73,33 +57,28 @@ static void set_path(struct binary *binary, const char *path)
 	binary->name = basename(binary->path);
 }
 
-static struct owner *find_owner(struct binaries *binaries, uid_t uid)
+static bool has_too_many(const struct binaries *binaries, uid_t owner)
 {
-	struct owner *owner;
+	unsigned int i, count = 0;
 
-	HASH_FIND(hh, binaries->owners, &uid, sizeof(uid), owner);
-	if (owner)
-		return owner;
-	owner = xcalloc(1, sizeof(*owner));
-	owner->uid = uid;
-	HASH_ADD(hh, binaries->owners, uid, sizeof(owner->uid), owner);
-	return owner;
+	for (i = 0; i < binaries->count; i++)
+		count += binaries->table[i]->owner == owner;
+	return owner && count >= BINARIES_OF_USER;
 }
 
-static struct binary *add(struct binaries *binaries, const char *path, uid_t uid)
+static struct binary *add(struct binaries *binaries, const char *path, uid_t owner)
 {
-	struct owner *owner = find_owner(binaries, uid);
 	struct binary *binary;
 
-	if (binaries->count == BINARIES_MAX || (uid && owner->count == BINARIES_OF_USER)) {
+	if (binaries->count == BINARIES_MAX || has_too_many(binaries, owner)) {
 		binaries->refused++;
 		return NULL;
 	}
 	binary = xcalloc(1, sizeof(*binary));
 	binary->fd = -1;
+	binary->owner = owner;
 	set_path(binary, path);
 	binaries->table[binaries->count++] = binary;
-	owner->count++;
 	return binary;
 }
 

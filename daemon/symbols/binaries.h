@@ -37,6 +37,7 @@ struct binary {
 	struct timespec changed;
 	char *path;
 	const char *name; /* last part of path */
+	uid_t owner;	  /* of the file */
 	bool trusted;	  /* only root can have written it */
 	bool executable;  /* the main program of a process */
 };

@@ -191,6 +191,22 @@ TEST_F(table, too_many_earlier_counts_are_folded)
 }
 
 /* More samples than the log has room for: the others are in the sums. */
+TEST_F(table, sums_of_counts_do_not_wrap)
+{
+	struct stack_counts sum = { .samples = 1, .bytes = UINT64_MAX - 1, .estimate = 5 };
+	struct stack_counts more = { .samples = 1, .bytes = 2, .estimate = UINT64_MAX };
+
+	counts_add(&sum, &more);
+	EXPECT_EQ(2, sum.samples);
+	EXPECT_EQ(UINT64_MAX, sum.bytes);
+	EXPECT_EQ(UINT64_MAX, sum.estimate);
+	/* Less than was added: the sum is no longer exact. */
+	counts_subtract(&sum, &more);
+	counts_subtract(&sum, &more);
+	EXPECT_EQ(0, sum.samples);
+	EXPECT_EQ(0, sum.estimate);
+}
+
 TEST_F(table, the_log_keeps_the_latest_samples)
 {
 	struct seen seen = { .model = &self->models[0], .folded = true };

@@ -41,7 +41,7 @@ static __attribute__((noinline)) void hidden_function(void)
 }
 
 /* In the older way of Rust compilers. */
-extern "C" void rust_function(void) asm("_ZN6victim4rust17h0123456789abcdefE");
+extern "C" void rust_function(void) asm("_ZN6target4rust17h0123456789abcdefE");
 extern "C" __attribute__((noinline)) void rust_function(void)
 {
 	asm volatile("nop; nop; nop; nop");

@@ -105,7 +105,7 @@ static void feed_file(const struct input *input)
 	close(fd);
 }
 
-static void write_profile(enum profile_format format)
+static void write_profile(const char *format)
 {
 	struct profile *profile = profile_collect(state.stacks, NULL, state.binaries, NULL, false);
 	size_t length;
@@ -114,7 +114,7 @@ static void write_profile(enum profile_format format)
 
 	profile_collect_events(profile, state.stacks, NULL, 0);
 	profile_name(profile, symbols);
-	profile_write(profile, format, out);
+	profile_format(format)->write(profile, out);
 	text_close(out);
 	free(text);
 	profile_free(profile);
@@ -122,8 +122,7 @@ static void write_profile(enum profile_format format)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const enum profile_format formats[] = { PROFILE_PPROF, PROFILE_FOLDED, PROFILE_HTML,
-						       PROFILE_JFR };
+	static const char *const formats[] = { "pprof", "folded", "html", "jfr" };
 	struct input input = { data, size };
 	uint8_t how = take_byte(&input);
 	const struct ingest_counts *counts;
