@@ -178,6 +178,7 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 	u64 others = count_without_window(throttle, survey), measured;
 	u32 i, fallback = throttle->fallbacks[throttle->number % 2];
 	struct hab_share *share;
+	bool ended;
 	u64 key;
 
 	for (i = 0; i < HAB_SHARES; i++) {
@@ -189,16 +190,14 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 		if (i == fallback)
 			measured -= min(measured, others);
 		update_average(throttle, share, measured);
-		if (surplus_ended(throttle, key)) {
+		ended = surplus_ended(throttle, key) || (!measured && share->average < AVERAGE_LEAST);
+		if (ended) {
 			share->average = 0;
 			hab_counter_set(&share->key, 0);
 		} else if (share->average >= AVERAGE_ONE) {
 			claim(throttle, survey, i, whole_events(share->average));
-		} else if (measured || share->average >= AVERAGE_LEAST) {
-			survey->small += share->average;
 		} else {
-			share->average = 0;
-			hab_counter_set(&share->key, 0);
+			survey->small += share->average;
 		}
 	}
 }
