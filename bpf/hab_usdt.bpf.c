@@ -116,7 +116,8 @@ static __always_inline int on_event(void *ctx, struct hab_event *event, const st
 	if (!count_event(&counted, kind, event->bytes))
 		return 0;
 	count_reported(&counted, event);
-	if (first)
+	/* A process without room in the table is new at each event. */
+	if (first && counted.process)
 		send_heap(counted.machine, names->heap);
 	probability = throttle(event);
 	if (!probability) {

@@ -74,7 +74,7 @@ static __always_inline void count_here(__u64 *counter, __u64 n)
  * them has seen a sum below SUM_MAX, cannot make it wrap: that would take 2^20 of them. With the
  * rates of core/throttle/budget.h a sum of bytes gets there after months, and no cmpxchg is needed.
  */
-#define SUM_MAX	  (1ull << 63)
+#define SUM_MAX	  (1ull << 62)
 #define ADDED_MAX (1ull << 43)
 
 static __always_inline bool may_add(const __u64 *sum, __u64 *n)

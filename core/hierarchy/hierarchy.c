@@ -445,6 +445,7 @@ static void begin_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *sta
 {
 	u32 l;
 
+	memset(stats->levels, 0, sizeof(stats->levels));
 	stats->refills = h->refills;
 	stats->refill_bytes = sum_bytes(h->refilled);
 	stats->resets = h->resets;

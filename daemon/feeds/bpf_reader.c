@@ -141,21 +141,14 @@ uint64_t bpf_reader_now_ns(struct feed *feed)
 
 static void read_machine(struct bpf_reader *reader, struct hab_machine_totals *sum)
 {
-	/* The fields' own type: others may not alias it. */
-	__u64 *to = (__u64 *)sum;
-	const __u64 *from;
 	uint32_t zero = 0;
-	unsigned int i;
 	int cpu;
 
 	memset(sum, 0, sizeof(*sum));
 	if (bpf_map_lookup_elem(reader->totals_map, &zero, reader->per_cpu))
 		return;
-	for (cpu = 0; cpu < reader->nr_cpus; cpu++) {
-		from = (const __u64 *)&reader->per_cpu[cpu];
-		for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-			to[i] = hab_add_saturated(to[i], from[i]);
-	}
+	for (cpu = 0; cpu < reader->nr_cpus; cpu++)
+		sums_add(sum, &reader->per_cpu[cpu], sizeof(*sum) / sizeof(__u64));
 }
 
 static void add_process(struct feed_totals *totals, uint32_t pid,

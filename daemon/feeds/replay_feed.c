@@ -60,7 +60,7 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 	totals->machine.events++;
 	if (sample->kind == HAB_EVENT_REFILL) {
 		totals->machine.refills++;
-		totals->machine.bytes = hab_add_saturated(totals->machine.bytes, sample->bytes);
+		sums_add(&totals->machine.bytes, &sample->bytes, 1);
 	}
 	totals->machine.sampled++;
 	process = process_totals(totals, sample->head.pid, sample->comm);
@@ -68,7 +68,7 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 		return;
 	if (sample->kind == HAB_EVENT_REFILL) {
 		process->refills++;
-		process->bytes = hab_add_saturated(process->bytes, sample->bytes);
+		sums_add(&process->bytes, &sample->bytes, 1);
 	}
 	process->sampled++;
 }

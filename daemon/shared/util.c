@@ -214,6 +214,15 @@ static uint64_t hash_number(uint64_t number)
 	return number ^ number >> 32;
 }
 
+void sums_add(void *sums, const void *more, size_t count)
+{
+	const unsigned long long *from = more;
+	unsigned long long *to = sums;
+
+	for (; count; count--, to++, from++)
+		*to = *to < INT64_MAX && *from < INT64_MAX - *to ? *to + *from : INT64_MAX;
+}
+
 uint64_t hash_bytes(const void *data, size_t length, uint64_t seed)
 {
 	const unsigned char *bytes = data;

@@ -58,6 +58,9 @@ void human_bytes(uint64_t bytes, char *out, size_t size);
 
 /* Random, drawn when the program starts. */
 extern uint64_t hash_seed;
+/* Adds @count numbers of type __u64 to as many sums. Each stops at INT64_MAX, JSON's limit. */
+void sums_add(void *sums, const void *more, size_t count);
+
 uint64_t hash_bytes(const void *data, size_t length, uint64_t seed);
 
 /*

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
 #define RATES_NS 1000000000ull
@@ -117,20 +116,15 @@ static bool has_exited(uint32_t pid)
 
 void totals_fold(struct totals *totals, struct feed *feed)
 {
-	struct hab_process_totals last, *exited = &totals->exited;
+	struct hab_process_totals last;
 	unsigned int i;
 
 	for (i = 0; i < totals->now.nr_processes; i++) {
 		if (!has_exited(totals->now.processes[i].pid) ||
 		    !feed->ops->remove(feed, totals->now.processes[i].pid, &last))
 			continue;
-		exited->refills += last.refills;
-		exited->bytes = hab_add_saturated(exited->bytes, last.bytes);
-		exited->sampled += last.sampled;
-		exited->throttled += last.throttled;
-		exited->lost += last.lost;
-		exited->restarts += last.restarts;
-		exited->waste_bytes = hab_add_saturated(exited->waste_bytes, last.waste_bytes);
+		sums_add(&totals->exited, &last,
+			 offsetof(struct hab_process_totals, comm) / sizeof(__u64));
 		totals->nr_exited++;
 	}
 }
