@@ -85,7 +85,7 @@ TEST_F(binaries, a_build_id_that_only_another_user_has_stays_unnamed)
 	EXPECT_EQ(-1, binaries_get(self->binaries, unnamed)->fd);
 }
 
-TEST_F(binaries, one_user_cannot_fill_the_table)
+TEST_F(binaries, files_of_one_owner_cannot_fill_the_table)
 {
 	unsigned int i, number = 0, refused = 0;
 
