@@ -12,6 +12,8 @@ struct symbol_time {
 	bool is_up;
 };
 
+#define SYMBOLS_MAX (4u << 20) /* of a file */
+
 struct symbol_file;
 
 /*
@@ -20,6 +22,10 @@ struct symbol_file;
  */
 struct symbol_file *symbol_file_open(int fd, const char *path, struct symbol_time *time);
 void symbol_file_close(struct symbol_file *file);
+/* How many symbols are kept in memory. */
+unsigned int symbol_file_size(const struct symbol_file *file);
+/* True: the file has more symbols than the limit, so that none was read. */
+bool symbol_file_has_too_many(const struct symbol_file *file);
 /* The function that covers an offset in the file; NULL if no symbol does. The caller frees. */
 char *symbol_file_find(struct symbol_file *file, uint64_t offset);
 

@@ -32,11 +32,14 @@
 #include "daemon/symbols/symbol_file.h"
 #include "daemon/shared/util.h"
 
-#define FILES_MAX      64
-#define MEMORY_MAX     ((rlim_t)4 << 30)
-#define SECONDS_MAX    30u /* for one answer, without the wait for the network */
-#define PATH_BYTES     4096u
-#define WORKER_IS_GONE (-1)
+#define FILES_MAX   256
+#define ALL_SYMBOLS (2 * SYMBOLS_MAX) /* of all open files */
+#define MEMORY_MAX  ((rlim_t)4 << 30)
+#define SECONDS_MAX 30u /* for one answer, without the wait for the network */
+#define PATH_BYTES  4096u
+
+/* Answers besides enum symbol_answer. */
+enum { WORKER_IS_GONE = -1, SYMBOL_TOO_MANY = -2 };
 
 struct symbol_reader {
 	int fd;
@@ -55,7 +58,7 @@ struct question {
 
 struct reply {
 	uint64_t number; /* the question's */
-	int answer;	 /* enum symbol_answer, or WORKER_IS_GONE */
+	int answer;	 /* enum symbol_answer, or one of those above */
 	int status;	 /* of waitpid(), with WORKER_IS_GONE */
 	char name[SYMBOL_NAME_MAX + 1];
 };
@@ -72,34 +75,66 @@ struct worker {
 	struct symbol_time time;
 	uint64_t uses;
 	struct open_file files[FILES_MAX];
+	uint64_t nr_symbols; /* of all of them */
 };
 
 /* --- the worker ------------------------------------------------------------------- */
 
-static struct open_file *find_file(struct worker *worker, const struct question *question, int fd)
+static void drop(struct worker *worker, struct open_file *file)
+{
+	if (file->used)
+		worker->nr_symbols -= symbol_file_size(file->file);
+	symbol_file_close(file->file);
+	memset(file, 0, sizeof(*file));
+}
+
+/* The open file, or else a free place. */
+static struct open_file *find_place(struct worker *worker, unsigned int binary)
 {
 	struct open_file *oldest = &worker->files[0], *file;
-	unsigned int i;
 
-	for (i = 0; i < FILES_MAX; i++) {
-		file = &worker->files[i];
-		if (file->used && file->binary == question->binary) {
-			oldest = file;
-			/* With a new deadline it is tried once more. */
-			if (!file->late || file->late_ns == question->deadline_ns)
-				goto found;
-			break;
-		}
+	for (file = worker->files; file < worker->files + FILES_MAX; file++) {
+		if (file->used && file->binary == binary)
+			return file;
 		if (file->used < oldest->used)
 			oldest = file;
 	}
-	symbol_file_close(oldest->file);
-	memset(oldest, 0, sizeof(*oldest));
-	oldest->binary = question->binary;
-	oldest->file = symbol_file_open(fd, question->path, &worker->time);
-found:
-	oldest->used = ++worker->uses;
+	drop(worker, oldest);
 	return oldest;
+}
+
+/* Keeps the file that was opened last. */
+static void limit_symbols(struct worker *worker)
+{
+	struct open_file *oldest, *file;
+
+	while (worker->nr_symbols > ALL_SYMBOLS) {
+		oldest = NULL;
+		for (file = worker->files; file < worker->files + FILES_MAX; file++)
+			if (file->used && (!oldest || file->used < oldest->used))
+				oldest = file;
+		drop(worker, oldest);
+	}
+}
+
+static struct open_file *find_file(struct worker *worker, const struct question *question, int fd)
+{
+	struct open_file *file = find_place(worker, question->binary);
+	bool is_open = file->used;
+
+	/* With a new deadline it is tried once more. */
+	if (is_open && file->late && file->late_ns != question->deadline_ns) {
+		drop(worker, file);
+		is_open = false;
+	}
+	file->used = ++worker->uses;
+	if (is_open)
+		return file;
+	file->binary = question->binary;
+	file->file = symbol_file_open(fd, question->path, &worker->time);
+	worker->nr_symbols += symbol_file_size(file->file);
+	limit_symbols(worker);
+	return file;
 }
 
 static void answer(struct worker *worker, const struct question *question, int fd,
@@ -113,6 +148,10 @@ static void answer(struct worker *worker, const struct question *question, int f
 		worker->time.is_up = false;
 	}
 	file = find_file(worker, question, fd);
+	if (symbol_file_has_too_many(file->file)) {
+		reply->answer = SYMBOL_TOO_MANY;
+		return;
+	}
 	name = symbol_file_find(file->file, question->offset);
 	/* After the deadline no file waits: its debug file is late, too. */
 	if (worker->time.is_up && !name && !file->late) {
@@ -360,6 +399,10 @@ enum symbol_answer symbol_reader_request(struct symbol_reader *reader, unsigned 
 	}
 	if (reply.answer == WORKER_IS_GONE) {
 		say_gone(path, reply.status);
+		return SYMBOL_UNREADABLE;
+	}
+	if (reply.answer == SYMBOL_TOO_MANY) {
+		say("%s: it has more than %u symbols: it has no names", path, SYMBOLS_MAX);
 		return SYMBOL_UNREADABLE;
 	}
 	memcpy(name, reply.name, sizeof(reply.name));
