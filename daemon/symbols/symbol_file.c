@@ -8,7 +8,6 @@
  */
 #include "daemon/symbols/symbol_file.h"
 
-#include <elfutils/debuginfod.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -38,44 +37,38 @@ struct symbol_file {
 	struct symbol *symbols; /* by address */
 	unsigned int nr_symbols;
 	bool has_too_many;
+	bool is_stripped;
+	bool has_debug;
+	int debug_fd; /* while the file is opened */
 };
 
-/* The folder of separate debug files: never one that a watched program chooses. */
-static char *debug_path = (char *)"/usr/lib/debug";
+static int find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			char **path, Elf **elf)
+{
+	return -1;
+}
+
+/* Called for a stripped file only. The library closes the descriptor. */
+static int find_debug_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			   const char *path, const char *link, GElf_Word checksum,
+			   char **debug_path)
+{
+	struct symbol_file *file = *data;
+
+	file->is_stripped = true;
+	return file->debug_fd < 0 ? -1 : fcntl(file->debug_fd, F_DUPFD_CLOEXEC, 0);
+}
 
 static const Dwfl_Callbacks callbacks = {
-	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.find_elf = find_no_file,
+	.find_debuginfo = find_debug_file,
 	.section_address = dwfl_offline_section_address,
-	.debuginfo_path = &debug_path,
 };
-
-/* Called many times a second while a server is waited for; not 0 ends the wait. */
-static int watch_time(debuginfod_client *client, long done, long all)
-{
-	struct symbol_time *time = debuginfod_get_user_data(client);
-
-	if (clock_monotonic_ns() >= time->deadline_ns)
-		time->is_up = true;
-	return time->is_up;
-}
-
-static void limit_time(struct symbol_time *time, Dwfl *dwfl)
-{
-	debuginfod_client *client;
-
-	if (!time->deadline_ns)
-		return;
-	client = dwfl_get_debuginfod_client(dwfl);
-	if (!client)
-		return;
-	debuginfod_set_user_data(client, time);
-	debuginfod_set_progressfn(client, watch_time);
-}
 
 static bool open_module(struct symbol_file *file, int fd, const char *path)
 {
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	void **data;
 
 	if (own < 0)
 		return false;
@@ -87,6 +80,8 @@ static bool open_module(struct symbol_file *file, int fd, const char *path)
 		close(own);
 		return false;
 	}
+	dwfl_module_info(file->module, &data, NULL, NULL, NULL, NULL, NULL, NULL);
+	*data = file;
 	file->elf = dwfl_module_getelf(file->module, &file->bias);
 	return file->elf;
 }
@@ -154,14 +149,15 @@ static bool read_symbols(struct symbol_file *file)
 	return true;
 }
 
-struct symbol_file *symbol_file_open(int fd, const char *path, struct symbol_time *time)
+struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path)
 {
 	struct symbol_file *file = xcalloc(1, sizeof(*file));
 
 	file->dwfl = dwfl_begin(&callbacks);
 	if (!file->dwfl)
 		return file;
-	limit_time(time, file->dwfl);
+	file->debug_fd = debug_fd;
+	file->has_debug = debug_fd >= 0;
 	if (open_module(file, fd, path)) {
 		file->has_too_many = !read_symbols(file);
 		return file;
@@ -210,6 +206,11 @@ unsigned int symbol_file_size(const struct symbol_file *file)
 bool symbol_file_has_too_many(const struct symbol_file *file)
 {
 	return file->has_too_many;
+}
+
+bool symbol_file_needs_debug(const struct symbol_file *file)
+{
+	return file->is_stripped && !file->has_debug;
 }
 
 /* Of the symbols that cover the address the one that begins last. */

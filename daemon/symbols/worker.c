@@ -122,8 +122,7 @@ void worker_close_files(struct worker_message *message)
 
 /* --- what keeper and worker may do ---------------------------------------------------- */
 
-/* The user's id; an unused one if there is no such user. */
-static uid_t worker_user(gid_t *group)
+uid_t worker_user(gid_t *group)
 {
 	const struct passwd *user = getpwnam(WORKER_USER);
 	uid_t id = UNUSED_ID_HIGH;

@@ -63,6 +63,9 @@ enum worker_result {
 
 struct worker;
 
+/* The id of WORKER_USER; an unused one if there is no such user. */
+uid_t worker_user(gid_t *group);
+
 /*
  * Starts the keeper and the first worker. Called before the program has threads, since it forks.
  * NULL after a sentence.
