@@ -145,6 +145,7 @@ static bool read_symbols(struct symbol_file *file)
 			.rank = rank_of(&symbol),
 		};
 	}
+	file->symbols = xrealloc(file->symbols, file->nr_symbols, sizeof(*file->symbols));
 	qsort(file->symbols, file->nr_symbols, sizeof(*file->symbols), compare_symbols);
 	return true;
 }
@@ -196,11 +197,6 @@ static bool offset_address(Elf *elf, uint64_t offset, GElf_Addr *address)
 		}
 	}
 	return false;
-}
-
-unsigned int symbol_file_size(const struct symbol_file *file)
-{
-	return file->nr_symbols;
 }
 
 bool symbol_file_has_too_many(const struct symbol_file *file)

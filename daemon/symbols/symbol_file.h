@@ -16,8 +16,6 @@ struct symbol_file;
  */
 struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path);
 void symbol_file_close(struct symbol_file *file);
-/* How many symbols are kept in memory. */
-unsigned int symbol_file_size(const struct symbol_file *file);
 /* True: the file has more symbols than the limit, so that none was read. */
 bool symbol_file_has_too_many(const struct symbol_file *file);
 /* True: the file is stripped, and was opened without a debug file. */

@@ -8,19 +8,23 @@
  */
 #include "daemon/symbols/symbol_reader.h"
 
+#include <malloc.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/shared/util.h"
 #include "daemon/symbols/symbol_file.h"
 #include "daemon/symbols/worker.h"
 
-#define FILES_MAX   256
-#define ALL_SYMBOLS (2 * SYMBOLS_MAX) /* of all open files */
-#define MEMORY_MAX  ((rlim_t)4 << 30)
-#define PATH_BYTES  4096u
+#define FILES_MAX 256
+/* Of all open files: their size, since they are mapped, and the memory that they take. */
+#define ALL_BYTES  (UINT64_C(2) << 30)
+#define ALL_MEMORY (UINT64_C(256) << 20)
+#define MEMORY_MAX ((rlim_t)4 << 30)
+#define PATH_BYTES 4096u
 
 struct request {
 	struct worker_head head;
@@ -37,23 +41,29 @@ struct reply {
 
 struct open_file {
 	uint64_t number;
-	uint64_t used; /* ordinal of its last use; 0: free */
+	uint64_t used;	 /* ordinal of its last use; 0: free */
+	uint64_t size;	 /* in bytes, of its debug file, too */
+	uint64_t memory; /* for its symbols, and of libelf */
 	struct symbol_file *file;
 };
 
 struct reader {
 	uint64_t uses;
 	struct open_file files[FILES_MAX];
-	uint64_t nr_symbols; /* of all of them */
+	/* Sums of all of them. */
+	uint64_t size;
+	uint64_t memory;
 };
 
 /* --- the worker ------------------------------------------------------------------- */
 
 static void drop(struct reader *reader, struct open_file *file)
 {
-	if (file->used)
-		reader->nr_symbols -= symbol_file_size(file->file);
-	symbol_file_close(file->file);
+	if (file->used) {
+		reader->size -= file->size;
+		reader->memory -= file->memory;
+		symbol_file_close(file->file);
+	}
 	memset(file, 0, sizeof(*file));
 }
 
@@ -72,18 +82,48 @@ static struct open_file *find_place(struct reader *reader, uint64_t number)
 	return oldest;
 }
 
-/* Keeps the file that was opened last. */
-static void limit_symbols(struct reader *reader)
+static uint64_t size_of(int fd)
+{
+	struct stat status;
+
+	return fd < 0 || fstat(fd, &status) || status.st_size < 0 ? 0 : (uint64_t)status.st_size;
+}
+
+static uint64_t allocated(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	return info.uordblks + info.hblkhd;
+}
+
+/* Makes room for a file of that size. */
+static void make_room(struct reader *reader, uint64_t size)
 {
 	struct open_file *oldest, *file;
 
-	while (reader->nr_symbols > ALL_SYMBOLS) {
+	while ((reader->size && reader->size + size > ALL_BYTES) || reader->memory > ALL_MEMORY) {
 		oldest = NULL;
 		for (file = reader->files; file < reader->files + FILES_MAX; file++)
 			if (file->used && (!oldest || file->used < oldest->used))
 				oldest = file;
 		drop(reader, oldest);
 	}
+}
+
+static void open_file(struct reader *reader, struct open_file *file, const struct request *request,
+		      int fd, int debug_fd)
+{
+	uint64_t before, now;
+
+	file->size = size_of(fd) + size_of(debug_fd);
+	make_room(reader, file->size);
+	before = allocated();
+	file->number = request->file;
+	file->file = symbol_file_open(fd, debug_fd, request->path);
+	now = allocated();
+	file->memory = now > before ? now - before : 0;
+	reader->size += file->size;
+	reader->memory += file->memory;
 }
 
 static struct symbol_file *find_file(struct reader *reader, const struct request *request, int fd,
@@ -94,13 +134,9 @@ static struct symbol_file *find_file(struct reader *reader, const struct request
 	/* Its debug file has come since. */
 	if (file->used && debug_fd >= 0 && symbol_file_needs_debug(file->file))
 		drop(reader, file);
-	if (!file->used) {
-		file->number = request->file;
-		file->file = symbol_file_open(fd, debug_fd, request->path);
-		reader->nr_symbols += symbol_file_size(file->file);
-	}
+	if (!file->used)
+		open_file(reader, file, request, fd, debug_fd);
 	file->used = ++reader->uses;
-	limit_symbols(reader);
 	return file->file;
 }
 

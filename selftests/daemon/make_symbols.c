@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * make_symbols COUNT FILE: writes an ELF file with so many functions of 16 bytes, in no order.
- * function_N is at offset 4096 + 16 * N.
+ * make_symbols COUNT FILE [NAMED]: writes an ELF file with so many functions of 16 bytes, in no
+ * order. function_N is at offset 4096 + 16 * N. Only the first NAMED of them have names, else all;
+ * the others take no room on the disk.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -15,14 +16,14 @@
 
 enum { SECTION_TEXT = 1, SECTION_SYMBOLS, SECTION_STRINGS, NR_SECTIONS };
 
-static void write_symbols(FILE *file, unsigned int count)
+static void write_symbols(FILE *file, unsigned int count, unsigned int named)
 {
 	Elf64_Sym symbol = { 0 };
 	unsigned int i, number;
 
 	fwrite(&symbol, sizeof(symbol), 1, file);
-	for (i = 0; i < count; i++) {
-		number = (unsigned int)((unsigned long)i * STRIDE % count);
+	for (i = 0; i < named; i++) {
+		number = (unsigned int)((unsigned long)i * STRIDE % named);
 		symbol.st_name = 1 + number * NAME;
 		symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
 		symbol.st_shndx = SECTION_TEXT;
@@ -30,14 +31,16 @@ static void write_symbols(FILE *file, unsigned int count)
 		symbol.st_size = FUNCTION;
 		fwrite(&symbol, sizeof(symbol), 1, file);
 	}
+	fseek(file, (long)((count - named) * sizeof(symbol)), SEEK_CUR);
 	fputc(0, file);
-	for (i = 0; i < count; i++)
+	for (i = 0; i < named; i++)
 		fprintf(file, "function_%08u%c", i, 0);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned int count = argc == 3 ? (unsigned int)atoi(argv[1]) : 0;
+	unsigned int count = argc > 2 ? (unsigned int)atoi(argv[1]) : 0;
+	unsigned int named = argc > 3 ? (unsigned int)atoi(argv[3]) : count;
 	unsigned long end = TEXT + (unsigned long)count * FUNCTION;
 	unsigned long strings = end + (count + 1ul) * sizeof(Elf64_Sym);
 	Elf64_Shdr sections[NR_SECTIONS] = {
@@ -57,7 +60,7 @@ int main(int argc, char **argv)
 		/* The names of sections are all empty. */
 		[SECTION_STRINGS] = { .sh_type = SHT_STRTAB,
 				      .sh_offset = strings,
-				      .sh_size = 1 + (unsigned long)count * NAME,
+				      .sh_size = 1 + (unsigned long)named * NAME,
 				      .sh_addralign = 1 },
 	};
 	Elf64_Phdr segment = { .p_type = PT_LOAD,
@@ -80,13 +83,13 @@ int main(int argc, char **argv)
 			    .e_shstrndx = SECTION_STRINGS };
 	FILE *file = count ? fopen(argv[2], "we") : NULL;
 
-	if (!file)
+	if (!file || named > count)
 		return 2;
 	fwrite(&head, sizeof(head), 1, file);
 	fwrite(&segment, sizeof(segment), 1, file);
 	fwrite(sections, sizeof(sections), 1, file);
 	/* The functions themselves are a hole. */
 	fseek(file, (long)end, SEEK_SET);
-	write_symbols(file, count);
+	write_symbols(file, count, named);
 	return fclose(file) ? 1 : 0;
 }
