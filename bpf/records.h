@@ -21,7 +21,7 @@
 #include "uapi/hab.h"
 
 #define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
-#define HAB_RECORDS_VERSION 1
+#define HAB_RECORDS_VERSION 2
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
@@ -78,7 +78,7 @@ struct hab_record_sample {
 	__u32 level;
 	__u32 kind;  /* enum hab_event_kind */
 	__u32 parts; /* of the event: it is offered to the throttler that many times */
-	__u32 reserved;
+	__u32 uid;   /* of the process, in the first user namespace */
 	__u32 nr_frames; /* 0: no stack could be read */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
@@ -97,6 +97,8 @@ struct hab_record_stack {
 struct hab_record_heap {
 	struct hab_record_head head;
 	__u64 heap_id;
+	__u32 uid;
+	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 };

@@ -182,7 +182,7 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->level = event->level;
 	sample->kind = event->kind;
 	sample->parts = event->parts;
-	sample->reserved = 0;
+	sample->uid = (__u32)bpf_get_current_uid_gid();
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 

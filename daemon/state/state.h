@@ -26,9 +26,11 @@
 #define RECENT_MARKS 2
 
 /*
- * The main thread reads the feed; each HTTP connection has a thread of its own.
+ * The main thread reads the feed; processes have threads that have maps read; each HTTP connection
+ * has a thread of its own.
  *
- * lock guards binaries, processes, stacks, ingest, totals, missed, recent and recent_ns.
+ * lock guards binaries, processes, stacks, ingest, totals, missed, recent, recent_ns and
+ * evict_ns.
  * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
  * once it is freed. No lock is held while a profile is named. render is held while its text is
  * made, which takes as much memory again. A thread takes them in this order: profiles, then lock or
@@ -52,6 +54,7 @@ struct state {
 	struct feed *feed;
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
+	uint64_t evict_ns;			 /* no binary is evicted before */
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
 	uint64_t recent_ns[RECENT_MARKS];
 	int stop_fd; /* readable once habd ends */
@@ -106,7 +109,7 @@ struct numbers {
 	uint64_t stacks_folded;
 	unsigned int binaries;
 	uint64_t binaries_refused;
-	uint64_t maps_unreadable;
+	struct processes_counts maps;
 	uint64_t symbols_unreadable;
 	uint64_t names_late;
 	bool ended;

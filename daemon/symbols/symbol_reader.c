@@ -228,7 +228,7 @@ enum symbol_answer symbol_reader_request(struct worker *reader,
 	case WORKER_LATE:
 		return SYMBOL_LATE;
 	case WORKER_ENDED:
-		return SYMBOL_UNREADABLE;
+		return worker_was_killed(reader) ? SYMBOL_KILLED : SYMBOL_UNREADABLE;
 	case WORKER_MISSING:
 		return SYMBOL_NO_READER;
 	case WORKER_REPLIED:

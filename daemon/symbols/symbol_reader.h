@@ -23,6 +23,7 @@ enum symbol_answer {
 	SYMBOL_TOO_MANY,   /* the file has more symbols than are read */
 	SYMBOL_LATE,	   /* the answer did not come in time */
 	SYMBOL_UNREADABLE, /* the file ended its reader; worker_end_text() */
+	SYMBOL_KILLED,	   /* the reader was killed, most often for want of memory */
 	SYMBOL_NO_READER,  /* at the moment, or for good */
 };
 

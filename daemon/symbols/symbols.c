@@ -31,7 +31,7 @@
 #define USER_NS	       SECOND_NS /* of a user but root, in one profile */
 #define PROFILE_NS     (10 * SECOND_NS)
 #define NAME_NS	       (SECOND_NS / 100) /* a name takes less: it does not count for the file */
-#define LATE_FILES_MAX 4		 /* of a user but root */
+#define KILLED_MAX     3		 /* readers of a file */
 
 struct place {
 	uint64_t file;
@@ -48,16 +48,10 @@ struct file_state {
 	UT_hash_handle hh;
 	uint64_t id;
 	uint64_t used_ns;
+	unsigned int killed; /* readers, for want of memory: it may be another program's fault */
 	bool unreadable;
 	bool fetched;  /* no server has its debug file */
 	bool was_late; /* its debug file did not come in time once */
-};
-
-/* A user with files that took too long. */
-struct late_user {
-	UT_hash_handle hh;
-	uid_t user;
-	unsigned int files;
 };
 
 struct naming_user {
@@ -75,7 +69,6 @@ struct symbols {
 	size_t cached_bytes;
 	struct cached *cache; /* the oldest first */
 	struct file_state *files;
-	struct late_user *late_users;
 };
 
 struct symbols *symbols_new(unsigned int debuginfod_seconds)
@@ -102,7 +95,6 @@ void symbols_free(struct symbols *symbols)
 	turns_end(&symbols->fetching);
 	HASH_FREE(symbols->cache);
 	HASH_FREE(symbols->files);
-	HASH_FREE(symbols->late_users);
 	pthread_mutex_destroy(&symbols->lock);
 	free(symbols);
 }
@@ -186,35 +178,6 @@ static void set_unreadable_locked(struct symbols *symbols, struct file_state *fi
 	atomic_fetch_add(&symbols->nr_unreadable, 1);
 }
 
-/*
- * A worker that waits for a file may never end, and there is a limit of these. So after some late
- * files no more of the user's are read.
- */
-static void count_late_locked(struct symbols *symbols, uid_t uid)
-{
-	struct late_user *user;
-
-	if (!uid)
-		return;
-	HASH_FIND(hh, symbols->late_users, &uid, sizeof(uid), user);
-	if (!user) {
-		user = xcalloc(1, sizeof(*user));
-		user->user = uid;
-		HASH_ADD(hh, symbols->late_users, user, sizeof(user->user), user);
-	}
-	if (++user->files == LATE_FILES_MAX)
-		say("user %u: %u files took too long to read: no more files of that user are read",
-		    uid, user->files);
-}
-
-static bool is_late_user_locked(struct symbols *symbols, uid_t uid)
-{
-	struct late_user *user;
-
-	HASH_FIND(hh, symbols->late_users, &uid, sizeof(uid), user);
-	return user && user->files >= LATE_FILES_MAX;
-}
-
 static uint64_t *user_time(struct naming *naming, uid_t uid)
 {
 	unsigned int i;
@@ -246,7 +209,7 @@ static bool file_has_time(struct symbols *symbols, const struct symbol_source *s
 
 	pthread_mutex_lock(&symbols->lock);
 	file = file_locked(symbols, source->id);
-	good = !file->unreadable && !is_late_user_locked(symbols, source->user);
+	good = !file->unreadable;
 	*left_ns = all_ns - (file->used_ns < all_ns ? file->used_ns : all_ns);
 	pthread_mutex_unlock(&symbols->lock);
 	return good;
@@ -284,12 +247,12 @@ static void count_time(struct naming *naming, const struct symbol_source *source
 		file->used_ns += used_ns;
 	if (file->used_ns >= BINARY_SECONDS * SECOND_NS && answer < SYMBOL_TOO_MANY)
 		answer = SYMBOL_LATE;
+	if (answer == SYMBOL_KILLED && ++file->killed == KILLED_MAX)
+		answer = SYMBOL_UNREADABLE;
 	if (!file->unreadable && answer >= SYMBOL_TOO_MANY && answer <= SYMBOL_UNREADABLE) {
 		set_unreadable_locked(symbols, file);
 		ended = true;
 	}
-	if (ended && answer == SYMBOL_LATE)
-		count_late_locked(symbols, source->user);
 	pthread_mutex_unlock(&symbols->lock);
 	if (ended)
 		say_unreadable(symbols, source->path, answer);
@@ -385,7 +348,7 @@ static bool look_up(struct naming *naming, const struct symbol_source *source, u
 			close(debug_fd);
 		}
 	}
-	*late = answer == SYMBOL_NO_READER || (answer == SYMBOL_NONE && fetched == DEBUG_LATE);
+	*late = answer >= SYMBOL_KILLED || (answer == SYMBOL_NONE && fetched == DEBUG_LATE);
 	return answer <= SYMBOL_FOUND && !*late;
 }
 

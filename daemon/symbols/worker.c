@@ -577,3 +577,8 @@ const char *worker_end_text(const struct worker *worker)
 		snprintf(text, sizeof(text), "status %d", WEXITSTATUS(worker->status));
 	return text;
 }
+
+bool worker_was_killed(const struct worker *worker)
+{
+	return WIFSIGNALED(worker->status) && WTERMSIG(worker->status) == SIGKILL;
+}

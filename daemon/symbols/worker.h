@@ -84,8 +84,10 @@ enum worker_result worker_request(struct worker *worker, struct worker_message *
  */
 enum worker_result worker_reply(struct worker *worker, struct worker_message *message,
 				uint64_t deadline_ns);
-/* The reason for WORKER_ENDED, as text: "signal 11: ..." or "status 1". Valid until the next call. */
+/* The reason for WORKER_ENDED: "Aborted" or "status 1". Valid until the thread's next call. */
 const char *worker_end_text(const struct worker *worker);
+/* True: SIGKILL was the reason. */
+bool worker_was_killed(const struct worker *worker);
 
 /*
  * For both ends. False if the other end is closed, or if the message does not fit.
