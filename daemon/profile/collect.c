@@ -17,7 +17,7 @@
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
-#define NAME_BYTES_MAX (32u << 20) /* beyond it frames keep their addresses */
+#define NAME_BYTES_MAX (16u << 20) /* beyond it frames keep their addresses */
 
 struct found {
 	uint32_t number;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Fetches debug files from debuginfod servers, in a worker (worker.h) with access to the network. */
+/* Fetches debug files from debuginfod servers, in a worker (worker.h) that may use the network. */
 #ifndef HABD_DEBUG_FETCHER_H
 #define HABD_DEBUG_FETCHER_H
 
