@@ -96,18 +96,25 @@ static uint64_t allocated(void)
 	return info.uordblks + info.hblkhd;
 }
 
+/* NULL: there is none. */
+static struct open_file *oldest_file(struct reader *reader)
+{
+	struct open_file *oldest = NULL, *file;
+
+	for (file = reader->files; file < reader->files + FILES_MAX; file++)
+		if (file->used && (!oldest || file->used < oldest->used))
+			oldest = file;
+	return oldest;
+}
+
 /* Makes room for a file of that size. */
 static void make_room(struct reader *reader, uint64_t size)
 {
-	struct open_file *oldest, *file;
+	struct open_file *oldest;
 
-	while ((reader->size && reader->size + size > ALL_BYTES) || reader->memory > ALL_MEMORY) {
-		oldest = NULL;
-		for (file = reader->files; file < reader->files + FILES_MAX; file++)
-			if (file->used && (!oldest || file->used < oldest->used))
-				oldest = file;
+	while ((reader->size + size > ALL_BYTES || reader->memory > ALL_MEMORY) &&
+	       (oldest = oldest_file(reader)))
 		drop(reader, oldest);
-	}
 }
 
 static void open_file(struct reader *reader, struct open_file *file, const struct request *request,
