@@ -67,7 +67,8 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	memcpy(module->build_id, binary->file.build_id, sizeof(module->build_id));
 	module->build_id_length = binary->file.build_id_length;
 	module->executable = binary->file.executable;
-	module->user = binary->user;
+	/* Root's files are read for all users. */
+	module->user = binary->file.trusted ? 0 : binary->user;
 	state->modules[number] = profile->nr_modules;
 	return profile->nr_modules - 1;
 }

@@ -16,7 +16,7 @@ struct symbol_source {
 	const char *path;
 	const uint8_t *build_id;
 	unsigned int build_id_length;
-	uid_t user; /* whose work its names are */
+	uid_t user; /* whose limit of time its names have; root has none */
 };
 
 /* The names of one profile, and the time that they took. One thread uses it. */
