@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "daemon/shared/util.h"
 #include "daemon/symbols/symbol_file.h"
@@ -165,12 +166,21 @@ static void answer(struct reader *reader, const struct request *request, int fd,
 	free(name);
 }
 
+static uint64_t processor_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void work(int socket)
 {
 	static struct reader reader;
 	static struct request request;
 	struct worker_message in = { .data = &request }, out = { 0 };
 	struct reply reply;
+	uint64_t begin;
 
 	for (;;) {
 		in.size = sizeof(request);
@@ -179,10 +189,12 @@ static void work(int socket)
 		memset(&reply, 0, sizeof(reply));
 		reply.head.number = request.head.number;
 		request.path[sizeof(request.path) - 1] = 0;
+		begin = processor_ns();
 		if (in.nr_files)
 			answer(&reader, &request, in.files[0], in.nr_files > 1 ? in.files[1] : -1,
 			       &reply);
 		worker_close_files(&in);
+		reply.reply.used_ns = processor_ns() - begin;
 		out.data = &reply;
 		out.size = offsetof(struct reply, reply.name) + strlen(reply.reply.name) + 1;
 		if (!worker_send(socket, &out))

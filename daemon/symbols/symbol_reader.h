@@ -21,14 +21,15 @@ enum symbol_answer {
 	SYMBOL_NONE,	   /* no symbol covers the offset */
 	SYMBOL_FOUND,	   /* it is in reply.name */
 	SYMBOL_TOO_MANY,   /* the file has more symbols than are read */
+	SYMBOL_UNREADABLE, /* the file ended its reader: worker_end_text() */
 	SYMBOL_LATE,	   /* the answer did not come in time */
-	SYMBOL_UNREADABLE, /* the file ended its reader; worker_end_text() */
 	SYMBOL_KILLED,	   /* the reader was killed, most often for want of memory */
 	SYMBOL_NO_READER,  /* at the moment, or for good */
 };
 
 struct symbol_reply {
-	int needs_debug; /* the file is stripped, and the reader has no debug file of it */
+	uint64_t used_ns; /* of the reader's processor */
+	int needs_debug;  /* the file is stripped, and the reader has no debug file of it */
 	char name[SYMBOL_NAME_MAX + 1];
 };
 

@@ -26,12 +26,13 @@
 #define SECOND_NS      UINT64_C(1000000000)
 #define CACHE_MAX      (3u << 16)
 #define CACHE_BYTES    (32u << 20)
-#define FILES_MAX      8192	 /* that have used time of the reader */
-#define BINARY_SECONDS 2u	 /* of a file, for all its names */
+#define FILES_MAX      8192 /* that have used time of the reader */
+#define BINARY_SECONDS 2u   /* of a file, for all its names */
+#define BINARY_NS      (BINARY_SECONDS * SECOND_NS)
 #define USER_NS	       SECOND_NS /* of a user but root, in one profile */
 #define PROFILE_NS     (10 * SECOND_NS)
 #define NAME_NS	       (SECOND_NS / 100) /* a name takes less: it does not count for the file */
-#define KILLED_MAX     3		 /* readers of a file */
+#define FAILED_MAX     3		 /* times in a row */
 
 struct place {
 	uint64_t file;
@@ -47,8 +48,8 @@ struct cached {
 struct file_state {
 	UT_hash_handle hh;
 	uint64_t id;
-	uint64_t used_ns;
-	unsigned int killed; /* readers, for want of memory: it may be another program's fault */
+	uint64_t used_ns;    /* of the reader's processor */
+	unsigned int failed; /* times in a row: other programs may have been at fault */
 	bool unreadable;
 	bool fetched;  /* no server has its debug file */
 	bool was_late; /* its debug file did not come in time once */
@@ -199,20 +200,14 @@ static bool is_over(struct naming *naming, const struct symbol_source *source)
 
 /* --- one name -------------------------------------------------------------------------- */
 
-/* False: no name of the file is looked up any more. */
-static bool file_has_time(struct symbols *symbols, const struct symbol_source *source,
-			  uint64_t *left_ns)
+static bool is_readable(struct symbols *symbols, const struct symbol_source *source)
 {
-	const uint64_t all_ns = BINARY_SECONDS * SECOND_NS;
-	const struct file_state *file;
-	bool good;
+	bool readable;
 
 	pthread_mutex_lock(&symbols->lock);
-	file = file_locked(symbols, source->id);
-	good = !file->unreadable;
-	*left_ns = all_ns - (file->used_ns < all_ns ? file->used_ns : all_ns);
+	readable = !file_locked(symbols, source->id)->unreadable;
 	pthread_mutex_unlock(&symbols->lock);
-	return good;
+	return readable;
 }
 
 static void say_unreadable(const struct symbols *symbols, const char *path,
@@ -223,6 +218,7 @@ static void say_unreadable(const struct symbols *symbols, const char *path,
 		say("%s: it has more than %u symbols: it has no names", path, SYMBOLS_MAX);
 		break;
 	case SYMBOL_UNREADABLE:
+	case SYMBOL_KILLED:
 		say("%s: its symbols ended their reader (%s): it has no names", path,
 		    worker_end_text(symbols->reader));
 		break;
@@ -232,29 +228,39 @@ static void say_unreadable(const struct symbols *symbols, const char *path,
 	}
 }
 
-/* The caller has its turn at the reader. */
-static void count_time(struct naming *naming, const struct symbol_source *source,
-		       enum symbol_answer answer, uint64_t used_ns)
+/* True: no name of the file is looked up any more. */
+static bool is_at_end(struct file_state *file, enum symbol_answer answer, uint64_t used_ns)
 {
-	struct symbols *symbols = naming->symbols;
-	struct file_state *file;
-	bool ended = false;
+	switch (answer) {
+	case SYMBOL_NONE:
+	case SYMBOL_FOUND:
+		file->failed = 0;
+		if (used_ns > NAME_NS)
+			file->used_ns += used_ns;
+		return file->used_ns >= BINARY_NS;
+	case SYMBOL_LATE:
+	case SYMBOL_KILLED:
+		return ++file->failed == FAILED_MAX;
+	case SYMBOL_NO_READER:
+		return false;
+	default:
+		return true;
+	}
+}
 
-	*user_time(naming, source->user) += used_ns;
+static void count(struct symbols *symbols, const struct symbol_source *source,
+		  enum symbol_answer answer, uint64_t used_ns)
+{
+	struct file_state *file;
+	bool at_end;
+
 	pthread_mutex_lock(&symbols->lock);
 	file = file_locked(symbols, source->id);
-	if (used_ns > NAME_NS)
-		file->used_ns += used_ns;
-	if (file->used_ns >= BINARY_SECONDS * SECOND_NS && answer < SYMBOL_TOO_MANY)
-		answer = SYMBOL_LATE;
-	if (answer == SYMBOL_KILLED && ++file->killed == KILLED_MAX)
-		answer = SYMBOL_UNREADABLE;
-	if (!file->unreadable && answer >= SYMBOL_TOO_MANY && answer <= SYMBOL_UNREADABLE) {
+	at_end = is_at_end(file, answer, used_ns);
+	if (at_end)
 		set_unreadable_locked(symbols, file);
-		ended = true;
-	}
 	pthread_mutex_unlock(&symbols->lock);
-	if (ended)
+	if (at_end)
 		say_unreadable(symbols, source->path, answer);
 }
 
@@ -269,20 +275,18 @@ static enum symbol_answer request(struct naming *naming, const struct symbol_sou
 		.offset = offset,
 	};
 	struct symbols *symbols = naming->symbols;
-	enum symbol_answer answer;
-	uint64_t begin, left;
+	enum symbol_answer answer = SYMBOL_UNREADABLE;
 	struct turn turn;
+	uint64_t begin;
 
 	if (!turns_take(&symbols->reading, &turn, naming->deadline_ns))
 		return SYMBOL_NO_READER;
-	/* It may have used its time up since. */
-	if (file_has_time(symbols, source, &left)) {
+	if (is_readable(symbols, source)) {
 		begin = clock_monotonic_ns();
-		question.deadline_ns = begin + left;
+		question.deadline_ns = begin + BINARY_NS;
 		answer = symbol_reader_request(symbols->reader, &question, reply);
-		count_time(naming, source, answer, clock_monotonic_ns() - begin);
-	} else {
-		answer = SYMBOL_UNREADABLE;
+		count(symbols, source, answer, reply->used_ns);
+		*user_time(naming, source->user) += clock_monotonic_ns() - begin;
 	}
 	turns_give(&symbols->reading, &turn);
 	return answer;
@@ -348,7 +352,7 @@ static bool look_up(struct naming *naming, const struct symbol_source *source, u
 			close(debug_fd);
 		}
 	}
-	*late = answer >= SYMBOL_KILLED || (answer == SYMBOL_NONE && fetched == DEBUG_LATE);
+	*late = answer >= SYMBOL_LATE || (answer == SYMBOL_NONE && fetched == DEBUG_LATE);
 	return answer <= SYMBOL_FOUND && !*late;
 }
 
@@ -376,14 +380,13 @@ char *naming_find(struct naming *naming, const struct symbol_source *source, uin
 	struct place place = { source->id, offset };
 	struct symbol_reply reply;
 	bool late = true;
-	uint64_t left;
 	char *name;
 
 	if (source->fd < 0)
 		return NULL;
 	if (cache_find(naming->symbols, &place, &name))
 		return name;
-	if (!file_has_time(naming->symbols, source, &left))
+	if (!is_readable(naming->symbols, source))
 		return NULL;
 	if (!is_over(naming, source) && look_up(naming, source, offset, &reply, &late)) {
 		cache_add(naming->symbols, &place, reply.name);
