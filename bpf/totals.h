@@ -122,18 +122,26 @@ static __always_inline struct hab_process_totals *find_process(__u32 pid)
 	return process_slots.map_used ? bpf_map_lookup_elem(&processes, &pid) : NULL;
 }
 
+static __u32 current_uid(void)
+{
+	return (__u32)bpf_get_current_uid_gid();
+}
+
 static struct hab_process_totals *add_process(__u32 pid)
 {
 	struct hab_process_slot *slot = &process_slots.slots[pid % HAB_PROCESS_SLOTS];
 	struct hab_process_totals fresh = {};
 	__u32 owner = __sync_val_compare_and_swap(&slot->pid, 0, pid);
 
-	if (!owner)
+	if (!owner) {
 		bpf_get_current_comm(slot->totals.comm, sizeof(slot->totals.comm));
+		slot->totals.uid = current_uid();
+	}
 	if (!owner || owner == pid)
 		return &slot->totals;
 	process_slots.map_used = 1;
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	fresh.uid = current_uid();
 	/* Another thread may add it first; the lookup finds the entry of either. */
 	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&processes, &pid);
@@ -182,7 +190,7 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->level = event->level;
 	sample->kind = event->kind;
 	sample->parts = event->parts;
-	sample->reserved = 0;
+	sample->uid = current_uid();
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 

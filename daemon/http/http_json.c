@@ -247,11 +247,11 @@ static void put_stack(json_t *object, const struct profile *profile,
 static bool is_listed(const struct filter *filter, const struct totals_process *process,
 		      const struct profile_sample *sample)
 {
-	struct stack_key key = { .pid = process->pid };
+	struct stack_key key = { .pid = process->pid, .uid = process->totals.uid };
 
 	if (sample)
 		return true;
-	/* A process without samples has only pid and comm. */
+	/* A process without samples has only pid, uid and comm. */
 	if (filter->cgroups.count || filter->heaps.count || filter->tags.count || filter->kinds)
 		return false;
 	memcpy(key.comm, process->totals.comm, sizeof(key.comm));

@@ -152,6 +152,7 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	sample->parts = record->parts;
 	sample->tid = record->head.tid;
 	key->pid = record->head.pid;
+	key->uid = record->uid;
 	key->kind = record->kind;
 	key->cgroup_id = record->cgroup_id;
 	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));
