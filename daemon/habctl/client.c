@@ -40,6 +40,10 @@ static uint64_t number_header(CURL *curl, const char *name)
 
 static void take_headers(CURL *curl, struct answer *answer)
 {
+	char *user = copy_header(curl, "X-Hab-Only-User");
+
+	answer->only_own = user;
+	free(user);
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
 	answer->samples = number_header(curl, "X-Hab-Samples");
 	answer->estimate = number_header(curl, "X-Hab-Estimate");
@@ -60,11 +64,12 @@ static char *explain(const char *socket, CURLcode result, const char *detail)
 		return xstrdup("interrupted");
 	if (result != CURLE_COULDNT_CONNECT)
 		return xformat("the answer of habd at %s broke off (%s): see whether it still "
-			       "runs with `habctl status`",
+			       "runs with `habctl status`; it closes connections of a user who "
+			       "has too many connections",
 			       socket, *detail ? detail : curl_easy_strerror(result));
 	if (access(socket, W_OK) && errno == EACCES)
-		return xformat("you may not use %s: run habctl with sudo, or join the group that "
-			       "owns the socket",
+		return xformat("you may not use %s: run habctl with sudo, or let other users "
+			       "use it (SocketMode= of its unit)",
 			       socket);
 	return xformat("no habd answers at %s: start it with `systemctl start habd` or "
 		       "`sudo habd`, or name its socket with --socket",

@@ -287,8 +287,8 @@ static json_t *process_json(const struct totals_process *process)
 	return object;
 }
 
-static json_t *processes_json(const struct totals *totals, const struct filter *filter,
-			      const struct view *view)
+static json_t *processes_json(const struct request *request, const struct totals *totals,
+			      const struct filter *filter, const struct view *view)
 {
 	json_t *array = json_array(), *object;
 	const struct totals_process *process;
@@ -298,6 +298,9 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 
 	for (i = 0; i < totals->nr_processes && json_array_size(array) < TOP_PROCESSES; i++) {
 		process = &totals->processes[i];
+		/* Samples of a process may be of several users, its counts are of one. */
+		if (!request_may_read(request, process->totals.uid))
+			continue;
 		profile = view->recent;
 		sample = top_sample(profile, process->pid);
 		if (!sample) {
@@ -373,7 +376,7 @@ void http_top(struct request *request, struct reply *reply)
 	json_object_update_new(object, json_pack("{sf so so sI so}",
 		"uptime_seconds", numbers.uptime_seconds,
 		"totals", totals_json(&numbers),
-		"processes", processes_json(&numbers.totals, &filter, &view),
+		"processes", processes_json(request, &numbers.totals, &filter, &view),
 		"nr_processes", (json_int_t)numbers.totals.nr_processes,
 		"exited", exited));
 	/* clang-format on */

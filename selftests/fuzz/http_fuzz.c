@@ -55,6 +55,15 @@ static void set_tables(void)
 	set_stacks();
 }
 
+/* The client is the fuzzer's user: its end is a Unix socket in both cases. */
+static struct MHD_Daemon *start(struct listener *listener)
+{
+	listener->clients = clients_new(true);
+	return MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, listener,
+				MHD_OPTION_NOTIFY_CONNECTION, clients_notify, listener->clients,
+				MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_END);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc;
@@ -64,10 +73,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	server.state = &state;
 	server.tcp.http = server.local.http = &server;
 	server.local.local = true;
-	servers[0] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer,
-				      &server.local, MHD_OPTION_END);
-	servers[1] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, &server.tcp,
-				      MHD_OPTION_END);
+	servers[0] = start(&server.local);
+	servers[1] = start(&server.tcp);
 	promise(servers[0] && servers[1]);
 	return 0;
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The clients of a listening socket: the user of each, limits by user, and deadlines. */
+#ifndef HABD_CLIENTS_H
+#define HABD_CLIENTS_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct clients;
+
+struct client {
+	struct clients *clients;
+	int fd;
+	uid_t user;	 /* USER_UNKNOWN: the kernel does not say */
+	uint64_t end_ns; /* its request must be complete by then; 0: it is. CLOCK_MONOTONIC */
+};
+
+#define USER_UNKNOWN ((uid_t)-1)
+
+/* local: of the Unix socket. */
+struct clients *clients_new(bool local);
+/* The server has ended. */
+void clients_free(struct clients *clients);
+
+/*
+ * For MHD_OPTION_NOTIFY_CONNECTION: makes the struct client of each connection. A connection beyond
+ * the limits of its user has none, and is shut down.
+ */
+void clients_notify(void *clients, struct MHD_Connection *connection, void **context,
+		    enum MHD_ConnectionNotificationCode code);
+/* NULL: the connection is shut down. */
+struct client *client_of(struct MHD_Connection *connection);
+/* Its request is complete: from now on the deadlines of responses apply. */
+void client_begin_reply(struct client *client);
+/* Its reply was sent: the next request has the time of the first. */
+void client_end_reply(struct client *client);
+/* Shuts the connections down whose request is late. */
+void clients_tidy(struct clients *clients, uint64_t now_ns);
+
+/* Connections that were shut down because of a limit, and because of a late request. */
+uint64_t clients_refused(void);
+uint64_t clients_late(void);
+
+#endif /* HABD_CLIENTS_H */
