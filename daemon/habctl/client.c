@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
@@ -58,15 +60,32 @@ static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_
 	return client_interrupted;
 }
 
-static char *explain(const char *socket, CURLcode result, const char *detail)
+/*
+ * curl reports a connection that habd closes at once as one that was never made: this finds out
+ * whether a process listens at the socket.
+ */
+static bool is_listening(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool listening;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	listening = fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address));
+	if (fd >= 0)
+		close(fd);
+	return listening;
+}
+
+static char *explain(const char *socket, bool listening, const char *detail)
 {
 	if (client_interrupted)
 		return xstrdup("interrupted");
-	if (result != CURLE_COULDNT_CONNECT)
+	if (listening)
 		return xformat("the answer of habd at %s broke off (%s): see whether it still "
 			       "runs with `habctl status`; it closes connections of a user who "
 			       "has too many connections",
-			       socket, *detail ? detail : curl_easy_strerror(result));
+			       socket, detail);
 	if (access(socket, W_OK) && errno == EACCES)
 		return xformat("you may not use %s: run habctl with sudo, or let other users "
 			       "use it (SocketMode= of its unit)",
@@ -119,8 +138,9 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 	free(url);
 	text_close(body);
 	if (result != CURLE_OK) {
-		answer->not_running = result == CURLE_COULDNT_CONNECT;
-		answer->error = explain(socket, result, detail);
+		answer->not_running = result == CURLE_COULDNT_CONNECT && !is_listening(socket);
+		answer->error = explain(socket, !answer->not_running,
+					*detail ? detail : curl_easy_strerror(result));
 	} else if (answer->status != 200) {
 		answer->error = xstrndup(answer->body, strcspn(answer->body, "\n"));
 	}
