@@ -19,8 +19,24 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #include "uapi/hab.h"
 
+struct user_namespace {
+	struct user_namespace *parent;
+	int level;
+	struct {
+		unsigned int val;
+	} owner;
+};
+
+struct cred {
+	struct {
+		unsigned int val;
+	} uid;
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	int pid;
+	const struct cred *cred;
 };
 #pragma clang attribute pop
 

@@ -78,7 +78,7 @@ struct hab_record_sample {
 	__u32 level;
 	__u32 kind;	 /* enum hab_event_kind */
 	__u32 parts;	 /* of the event: it is offered to the throttler that many times */
-	__u32 uid;	 /* real user id of the thread, in the first user namespace */
+	__u32 uid;	 /* of the user that the thread counts for, see module/users.h */
 	__u32 nr_frames; /* 0: no stack could be read */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
@@ -130,8 +130,13 @@ struct hab_process_slot {
 	__u32 reserved;
 	struct hab_process_totals totals;
 };
+
+/* Entries of the map by uid, which are limited for all users but root. */
+#define HAB_PROCESS_USERS   1024 /* users whose uid has the same remainder share a limit */
+#define HAB_PROCESS_ENTRIES 4096
 struct hab_process_slots {
 	__u64 map_used; /* not 0: the map has entries */
+	__u32 entries[HAB_PROCESS_USERS];
 	struct hab_process_slot slots[HAB_PROCESS_SLOTS];
 };
 

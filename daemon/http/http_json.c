@@ -104,8 +104,11 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "exact totals include these refills");
 	if (numbers->totals.now.machine.table_full)
-		add_problem(array, "more than 16384 processes refilled at the same time",
-			    "the totals of the machine are exact, those of processes are not");
+		add_problem(
+			array,
+			"more processes refilled at the same time than there is room for (16384, and "
+			"4096 of one user)",
+			"the totals of the machine are exact, those of processes are not");
 	if (numbers->ingest.malformed)
 		add_problem(array, "habd cannot read the layout of some records",
 			    "install habd and its BPF program from the same release");
@@ -277,8 +280,9 @@ static json_t *process_json(const struct totals_process *process)
 	json_t *object = process_totals_json(&process->totals);
 
 	/* clang-format off */
-	json_object_update_new(object, json_pack("{sI ss sf sf sf}",
+	json_object_update_new(object, json_pack("{sI sI ss sf sf sf}",
 		"pid", (json_int_t)process->pid,
+		"uid", (json_int_t)process->totals.uid,
 		"comm", process->totals.comm,
 		"bytes_per_second", process->bytes_per_second,
 		"refills_per_second", process->refills_per_second,
