@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Access control: the user of a connection, and whether this user may read the profiles of others. */
+/* Access control: the user of a connection, and whether it may read the profiles of others. */
 #ifndef HABD_ACCESS_H
 #define HABD_ACCESS_H
 

@@ -36,7 +36,8 @@ struct filter {
 
 /*
  * Adds one condition. key: pid, uid, comm, cgroup, heap, event or tag. pid, uid and event take
- * lists with commas. A cgroup is an id, or a path, which selects the cgroups below it at this moment, too.
+ * lists with commas. A cgroup is an id, or a path, which selects the cgroups below it at this
+ * moment, too.
  * False: the value is wrong, and @filter->why says how.
  */
 bool filter_add(struct filter *filter, const char *key, const char *value);
