@@ -251,6 +251,8 @@ int BPF_PROG(on_heap, struct hab_event *event)
 		return 0;
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
+	heap->uid = current_user();
+	heap->reserved = 0;
 	heap->heap_id = event->heap_id;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);

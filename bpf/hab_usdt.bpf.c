@@ -114,6 +114,8 @@ static __always_inline void send_heap(struct hab_machine_totals *machine, const 
 		return;
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
+	heap->uid = current_user();
+	heap->reserved = 0;
 	heap->heap_id = (__u64)name;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	heap->heap_name[0] = 0;

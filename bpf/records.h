@@ -97,6 +97,8 @@ struct hab_record_stack {
 struct hab_record_heap {
 	struct hab_record_head head;
 	__u64 heap_id;
+	__u32 uid; /* as in a sample */
+	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 };

@@ -125,19 +125,12 @@ static int choose_source(struct options *options)
 
 static struct feed *open_feed(struct state *state, const struct options *options, int *code)
 {
-	struct feed *feed;
-
 	if (options->source == SOURCE_REPLAY)
 		return feed_open_replay(state->ingest, &state->lock, options->replay, code);
 	if (options->source == SOURCE_USDT)
-		feed = feed_open_probes(state->ingest, &state->lock, options->events,
+		return feed_open_probes(state->ingest, &state->lock, options->events,
 					&options->libraries, options->rate, code);
-	else
-		feed = feed_open_module(state->ingest, &state->lock, options->events, code);
-	/* Only loading and attaching need all of them. */
-	if (feed)
-		privilege_drop();
-	return feed;
+	return feed_open_module(state->ingest, &state->lock, options->events, code);
 }
 
 /* From now on all is read: the refills that no habd read are known. */
@@ -165,7 +158,12 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	strcpy(state->address, options->address);
 	state->port = options->port;
 	state->feed = open_feed(state, options, &code);
-	return code;
+	if (!state->feed)
+		return code;
+	/* Loading and attaching need more. Each thread has its own: so no thread runs yet. */
+	privilege_drop();
+	processes_start(state->processes);
+	return 0;
 }
 
 static int serve(struct options *options, struct state *state)

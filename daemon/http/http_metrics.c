@@ -79,7 +79,9 @@ static void write_events(FILE *out, const struct numbers *numbers)
 		 numbers->pending.unfinished + numbers->pending.early);
 	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
-	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps.unreadable);
+	labelled(out, "hab_incomplete_total", "what", "maps_late",
+		 numbers->maps.late + numbers->maps.crowded);
 	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
 	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->symbols_unreadable);
 }

@@ -50,7 +50,7 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 {
 	struct profile *profile = state->profile;
 	struct profile_module *module;
-	const struct binary *binary;
+	struct binary *binary;
 
 	if (state->modules[number])
 		return state->modules[number] - 1;
@@ -60,11 +60,13 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	module = &profile->modules[profile->nr_modules++];
 	memset(module, 0, sizeof(*module));
 	module->binary = number;
-	module->fd = binary->fd;
+	module->fd = binary->file.fd;
+	module->file = binary;
+	binary_ref(binary);
 	profile_module_name(module, binary->path, binary->name);
-	memcpy(module->build_id, binary->build_id, sizeof(module->build_id));
-	module->build_id_length = binary->build_id_length;
-	module->executable = binary->executable;
+	memcpy(module->build_id, binary->file.build_id, sizeof(module->build_id));
+	module->build_id_length = binary->file.build_id_length;
+	module->executable = binary->file.executable;
 	state->modules[number] = profile->nr_modules;
 	return profile->nr_modules - 1;
 }
@@ -273,6 +275,16 @@ void profile_collect_events(struct profile *profile, struct stack_table *stacks,
 	free(state.samples);
 }
 
+static void release_files(struct profile *profile)
+{
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_modules; i++) {
+		binary_unref(profile->modules[i].file);
+		profile->modules[i].file = NULL;
+	}
+}
+
 void profile_name(struct profile *profile, struct symbols *symbols)
 {
 	const struct profile_module *module;
@@ -302,4 +314,5 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (module->libhab)
 			frame->internal = true;
 	}
+	release_files(profile);
 }

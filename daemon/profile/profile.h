@@ -13,7 +13,8 @@
 
 struct profile_module {
 	unsigned int binary;
-	int fd; /* the binary table closes it */
+	struct binary *file; /* a reference until the names are known; then NULL */
+	int fd;		     /* its descriptor: open as long as that */
 	char *path;
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];

@@ -23,9 +23,10 @@
 #define RECENT_MARKS 2
 
 /*
- * The main thread reads the feed; each HTTP connection has a thread of its own.
+ * The main thread reads the feed; processes have threads that have maps read; each HTTP connection
+ * has a thread of its own.
  *
- * lock guards binaries, processes, stacks, ingest, totals, missed, recent and recent_ns.
+ * lock guards binaries, processes, stacks, ingest, totals, missed, recent, recent_ns and evict_ns.
  * render guards symbols. It is held while a profile is made, so that one profile at a time takes
  * memory. A thread that needs both locks takes render first.
  * The other fields are set before the threads start.
@@ -46,6 +47,7 @@ struct state {
 	struct feed *feed;
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
+	uint64_t evict_ns;			 /* no binary is evicted before */
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
 	uint64_t recent_ns[RECENT_MARKS];
 	int stop_fd; /* readable once habd ends */
@@ -99,7 +101,7 @@ struct numbers {
 	uint64_t stacks_folded;
 	unsigned int binaries;
 	uint64_t binaries_refused;
-	uint64_t maps_unreadable;
+	struct processes_counts maps;
 	uint64_t symbols_unreadable;
 	bool ended;
 	double uptime_seconds;

@@ -7,7 +7,7 @@
 
 #include "bpf/records.h"
 
-/* Its length; 0 if there is none, or the file is no ELF file. It is padded with zeros. */
-unsigned int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN]);
+/* Its length; 0: there is none, -1: no ELF file of this machine. It is padded with zeros. */
+int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN]);
 
 #endif /* HABD_BUILD_ID_H */

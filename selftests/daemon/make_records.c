@@ -177,6 +177,13 @@ static uint64_t pid_of(uint64_t process)
 	return set.live ? (uint64_t)live_pid : set.pid + process * set.threads;
 }
 
+static uint32_t uid_of(uint64_t process)
+{
+	if (!set.uids.count)
+		return 0;
+	return (uint32_t)strtoul(set.uids.items[process % set.uids.count], NULL, 10);
+}
+
 static void write_heap(uint64_t process)
 {
 	struct hab_record_heap heap = {
@@ -186,6 +193,7 @@ static void write_heap(uint64_t process)
 			  .tid = (uint32_t)pid_of(process),
 			  .time_ns = set.start_ns },
 		.heap_id = process + 1,
+		.uid = uid_of(process),
 	};
 
 	write_comm(heap.comm, process);
@@ -215,8 +223,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 		sample->allocated_bytes = (i + 1) * set.bytes;
 	}
 	sample->weight = sample->bytes * set.keep;
-	if (set.uids.count)
-		sample->uid = (uint32_t)strtoul(set.uids.items[process % set.uids.count], NULL, 10);
+	sample->uid = uid_of(process);
 	sample->cgroup_id = set.cgroups ? process % set.cgroups + 1 : 0;
 	write_comm(sample->comm, process);
 	strncpy(sample->heap_name, heap_of(process), HAB_NAME_LEN - 1);

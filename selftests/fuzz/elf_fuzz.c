@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size = elf_file_make(file_bytes);
 		put_file(file_bytes, change(&input, file_bytes, size));
 	}
-	promise(build_id_read(fd, build_id) <= HAB_BUILD_ID_LEN);
+	promise(build_id_read(fd, build_id) <= (int)HAB_BUILD_ID_LEN);
 	file = symbol_file_open(fd, "/program", &time);
 	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		name = symbol_file_find(file, offsets[i]);
