@@ -2,17 +2,20 @@
 /*
  * The clients of a listening socket.
  *
- * The hard case is a client that sends a byte of its request now and then: the idle time-out never
- * ends it. So a request must be complete within a time, whatever is sent. A connection is checked
- * as it is accepted, before it has a thread: so one user cannot keep the others out of the server.
+ * The hard cases are two. A client that sends a byte of its request now and then: the idle time-out
+ * never ends it, so a request must be complete within a time, whatever is sent. And a user who
+ * makes connections in a loop: the server gives each connection a thread, and closes all further
+ * ones while it has too many. So connections are accepted and limited here, before it has them.
  */
 #include "daemon/http/clients.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/http/access.h"
 #include "daemon/http/places.h"
@@ -23,6 +26,10 @@
 
 struct clients {
 	bool local;
+	struct MHD_Daemon *server;
+	int listen_fd; /* -1: not started */
+	int stop_fd;   /* readable once no more connections are accepted */
+	pthread_t thread;
 	struct places places;
 	pthread_mutex_t lock; /* of the next, and of end_ns of each */
 	struct client *table[CLIENTS_MAX];
@@ -40,49 +47,21 @@ uint64_t clients_late(void)
 	return atomic_load(&late);
 }
 
-struct clients *clients_new(bool local)
-{
-	static const struct places places = PLACES(CLIENTS_MAX);
-	struct clients *clients = xcalloc(1, sizeof(*clients));
-
-	clients->local = local;
-	clients->places = places;
-	pthread_mutex_init(&clients->lock, NULL);
-	return clients;
-}
-
-void clients_free(struct clients *clients)
-{
-	if (!clients)
-		return;
-	pthread_mutex_destroy(&clients->lock);
-	free(clients);
-}
-
 static uint64_t request_end(void)
 {
 	return clock_monotonic_ns() + REQUEST_SECONDS * 1000000000ull;
 }
 
-/* The connection's thread then reads an end of file. */
-static void refuse(int fd)
-{
-	atomic_fetch_add(&refused, 1);
-	shutdown(fd, SHUT_RDWR);
-}
-
-static struct client *add(struct clients *clients, int fd)
+bool clients_add(struct clients *clients, int fd)
 {
 	struct client *client;
-	uid_t user;
 	unsigned int i;
+	uid_t user;
 
 	if (!access_user(fd, clients->local, &user))
 		user = USER_UNKNOWN;
-	if (!places_take(&clients->places, user)) {
-		refuse(fd);
-		return NULL;
-	}
+	if (!places_take(&clients->places, user))
+		return false;
 	client = xcalloc(1, sizeof(*client));
 	*client = (struct client){ clients, fd, user, request_end() };
 	pthread_mutex_lock(&clients->lock);
@@ -90,6 +69,19 @@ static struct client *add(struct clients *clients, int fd)
 	for (i = 0; clients->table[i]; i++)
 		;
 	clients->table[i] = client;
+	pthread_mutex_unlock(&clients->lock);
+	return true;
+}
+
+static struct client *find(struct clients *clients, int fd)
+{
+	struct client *client = NULL;
+	unsigned int i;
+
+	pthread_mutex_lock(&clients->lock);
+	for (i = 0; i < CLIENTS_MAX && !client; i++)
+		if (clients->table[i] && clients->table[i]->fd == fd)
+			client = clients->table[i];
 	pthread_mutex_unlock(&clients->lock);
 	return client;
 }
@@ -115,12 +107,93 @@ void clients_notify(void *clients, struct MHD_Connection *connection, void **con
 
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-		*context = info ? add(clients, info->connect_fd) : NULL;
+		*context = info ? find(clients, info->connect_fd) : NULL;
 	} else if (*context) {
 		/* The server closes the descriptor after this. */
 		remove_client(*context);
 		*context = NULL;
 	}
+}
+
+static void accept_one(struct clients *clients)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	int fd = accept4(clients->listen_fd, (struct sockaddr *)&address, &length,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		/* The client has gone, or descriptors are out: then the next try fails, too. */
+		usleep(1000);
+	} else if (!clients_add(clients, fd)) {
+		atomic_fetch_add(&refused, 1);
+		close(fd);
+	} else if (MHD_add_connection(clients->server, fd, (struct sockaddr *)&address, length) !=
+		   MHD_YES) {
+		/* The server has closed it; this thread alone makes new ones of its number. */
+		remove_client(find(clients, fd));
+	}
+}
+
+static void *accept_all(void *context)
+{
+	struct clients *clients = context;
+	struct pollfd events[2] = {
+		{ .fd = clients->listen_fd, .events = POLLIN },
+		{ .fd = clients->stop_fd, .events = POLLIN },
+	};
+
+	while (!events[1].revents)
+		if (poll(events, ARRAY_SIZE(events), -1) > 0 && events[0].revents)
+			accept_one(clients);
+	return NULL;
+}
+
+struct clients *clients_new(bool local)
+{
+	static const struct places places = PLACES(CLIENTS_MAX);
+	struct clients *clients = xcalloc(1, sizeof(*clients));
+
+	clients->local = local;
+	clients->listen_fd = clients->stop_fd = -1;
+	clients->places = places;
+	pthread_mutex_init(&clients->lock, NULL);
+	return clients;
+}
+
+bool clients_start(struct clients *clients, struct MHD_Daemon *server, int listen_fd)
+{
+	clients->server = server;
+	clients->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	clients->listen_fd = listen_fd;
+	if (clients->stop_fd >= 0 && !pthread_create(&clients->thread, NULL, accept_all, clients))
+		return true;
+	close(listen_fd);
+	clients->listen_fd = -1;
+	return false;
+}
+
+void clients_stop(struct clients *clients)
+{
+	if (clients->listen_fd < 0)
+		return;
+	eventfd_write(clients->stop_fd, 1);
+	pthread_join(clients->thread, NULL);
+	close(clients->listen_fd);
+	clients->listen_fd = -1;
+}
+
+void clients_free(struct clients *clients)
+{
+	unsigned int i;
+
+	if (clients->stop_fd >= 0)
+		close(clients->stop_fd);
+	/* Connections that the server had not begun. */
+	for (i = 0; i < CLIENTS_MAX; i++)
+		free(clients->table[i]);
+	pthread_mutex_destroy(&clients->lock);
+	free(clients);
 }
 
 struct client *client_of(struct MHD_Connection *connection)

@@ -19,18 +19,27 @@ struct client {
 
 #define USER_UNKNOWN ((uid_t)-1)
 
-/* local: of the Unix socket. */
+/* local: over a Unix socket. */
 struct clients *clients_new(bool local);
+/*
+ * Begins to accept connections of the listening socket, in a thread of its own: those within the
+ * limits of their users are the server's, the others are closed. Takes over the socket. False if
+ * there are no threads or descriptors left.
+ */
+bool clients_start(struct clients *clients, struct MHD_Daemon *server, int listen_fd);
+/* Accepts no more connections; before the server ends. */
+void clients_stop(struct clients *clients);
 /* The server has ended. */
 void clients_free(struct clients *clients);
 
 /*
- * For MHD_OPTION_NOTIFY_CONNECTION: makes the struct client of each connection. A connection beyond
- * the limits of its user has none, and is shut down.
+ * Makes the struct client of a connection that the server will have. False if it is beyond the
+ * limits of its user.
  */
+bool clients_add(struct clients *clients, int fd);
+/* For MHD_OPTION_NOTIFY_CONNECTION. */
 void clients_notify(void *clients, struct MHD_Connection *connection, void **context,
 		    enum MHD_ConnectionNotificationCode code);
-/* NULL: the connection is shut down. */
 struct client *client_of(struct MHD_Connection *connection);
 /* Its request is complete: from now on the deadlines of responses apply. */
 void client_begin_reply(struct client *client);
@@ -39,7 +48,7 @@ void client_end_reply(struct client *client);
 /* Shuts the connections down whose request is late. */
 void clients_tidy(struct clients *clients, uint64_t now_ns);
 
-/* Connections that were shut down because of a limit, and because of a late request. */
+/* Connections that were closed because of a limit, and because of a late request. */
 uint64_t clients_refused(void);
 uint64_t clients_late(void);
 

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/http/access.h"
 #include "daemon/http/clients.h"
@@ -23,13 +25,14 @@
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
-/* Besides the limits by user: a connection that is refused is one until it is closed. */
+/* More than the limits by user let in. */
 #define CONNECTIONS_MAX 64u
 
 struct listener {
 	struct http *http;
 	bool local; /* the Unix socket */
 	struct clients *clients;
+	int idle_fds[2]; /* for the server in place of a listening socket: never readable */
 	struct MHD_Daemon *server;
 };
 
@@ -294,22 +297,29 @@ static void complete(void *context, struct MHD_Connection *connection, void **se
 		client_end_reply(client);
 }
 
-/* False if the server could not be started. fd: -1 for none. */
+/* False if the server could not be started. Takes over the listening socket; -1: none. */
 static bool serve(struct http *http, struct listener *listener, int fd)
 {
 	listener->http = http;
 	if (fd < 0)
 		return true;
 	listener->clients = clients_new(listener->local);
+	/* With no listening socket at all it would have no thread that adds connections. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, listener->idle_fds))
+		goto failed;
 	listener->server = MHD_start_daemon(
 		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
 			MHD_USE_ITC,
-		0, NULL, NULL, answer, listener, MHD_OPTION_LISTEN_SOCKET, fd,
+		0, NULL, NULL, answer, listener, MHD_OPTION_LISTEN_SOCKET, listener->idle_fds[0],
 		MHD_OPTION_NOTIFY_CONNECTION, clients_notify, listener->clients,
 		MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
 		MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
-	return listener->server;
+	if (listener->server)
+		return clients_start(listener->clients, listener->server, fd);
+failed:
+	close(fd);
+	return false;
 }
 
 struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
@@ -329,8 +339,14 @@ struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
 
 static void listener_end(struct listener *listener)
 {
-	if (listener->server)
+	if (!listener->clients)
+		return;
+	clients_stop(listener->clients);
+	if (listener->server) {
+		/* It closes the first descriptor. */
 		MHD_stop_daemon(listener->server);
+		close(listener->idle_fds[1]);
+	}
 	clients_free(listener->clients);
 }
 
