@@ -13,6 +13,7 @@
 #include "daemon/shared/util.h"
 
 #define ANSWER_SECONDS 30u
+#define BUSY_SECONDS   2u
 
 volatile sig_atomic_t client_interrupted;
 
@@ -61,8 +62,8 @@ static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_
 }
 
 /*
- * curl reports a connection that habd closes at once as one that was never made: this finds out
- * whether a process listens at the socket.
+ * curl reports that it could not connect, too, where habd closes a connection at once, and where
+ * too many others wait to be accepted. This finds out whether a process listens at the socket.
  */
 static bool is_listening(const char *path)
 {
@@ -75,6 +76,19 @@ static bool is_listening(const char *path)
 	if (fd >= 0)
 		close(fd);
 	return listening;
+}
+
+/* Tries again for a while if habd has no room for one more connection. */
+static CURLcode perform(CURL *curl, const char *socket)
+{
+	uint64_t end_ns = clock_monotonic_ns() + BUSY_SECONDS * 1000000000ull;
+	CURLcode result;
+
+	do
+		result = curl_easy_perform(curl);
+	while (result == CURLE_COULDNT_CONNECT && clock_monotonic_ns() < end_ns &&
+	       is_listening(socket) && !client_interrupted && !usleep(10000));
+	return result;
 }
 
 static char *explain(const char *socket, bool listening, const char *detail)
@@ -130,7 +144,7 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 	if (curl) {
 		set_options(curl, socket, post, seconds, body, detail);
 		curl_easy_setopt(curl, CURLOPT_URL, url);
-		result = curl_easy_perform(curl);
+		result = perform(curl, socket);
 		if (result == CURLE_OK)
 			take_headers(curl, answer);
 	}
