@@ -6,7 +6,8 @@
  * users' maps must be read as soon as before. So the next process is one of the user whose
  * processes have taken least time so far. A user with a slow process is read by a second reader
  * for a while, so that nothing waits behind it in the first; and after a reading that came to its
- * deadline, no process of that user is read for a pause, which doubles each time.
+ * deadline, that user's processes are not read for a pause, which doubles each time. Root has no
+ * pause: its processes are many programs'.
  *
  * Each reader has a thread, which sleeps, waits for the reader and takes its answer. The lock is
  * not held while it waits.
@@ -163,6 +164,8 @@ static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, bool l
 		return;
 	}
 	queue->counts.late++;
+	if (!id)
+		return;
 	user->pause_ns = user->pause_ns ? user->pause_ns * 2 : PAUSE_MIN_NS;
 	if (user->pause_ns > PAUSE_MAX_NS)
 		user->pause_ns = PAUSE_MAX_NS;

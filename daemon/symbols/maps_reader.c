@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -81,7 +82,7 @@ struct maps_line {
 struct reading {
 	int socket;
 	uint32_t pid;
-	bool foreign; /* its mounts may be made by a user without privilege */
+	uint64_t root_mount; /* the last one that root_has_mounted() has found */
 	struct stat program;
 	struct reply reply;
 	struct worker_message message;
@@ -140,13 +141,69 @@ static int open_mapped(uint32_t pid, const struct maps_line *line)
 	return fd;
 }
 
+/* True if the mounts that the process sees are root's. */
+static bool has_roots_mounts(uint32_t pid)
+{
+	struct stat owner, first;
+	char path[32];
+	int mounts, users;
+	bool same = false;
+
+	snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid);
+	mounts = open(path, O_RDONLY | O_CLOEXEC);
+	users = mounts < 0 ? -1 : ioctl(mounts, NS_GET_USERNS);
+	if (users >= 0 && !fstat(users, &owner) && !stat("/proc/self/ns/user", &first))
+		same = owner.st_ino == first.st_ino && owner.st_dev == first.st_dev;
+	if (users >= 0)
+		close(users);
+	if (mounts >= 0)
+		close(mounts);
+	return same;
+}
+
+static bool sees_mount(uint32_t pid, uint64_t wanted)
+{
+	char path[32], *line = NULL;
+	bool found = false;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/mountinfo", pid);
+	file = fopen(path, "re");
+	while (file && !found && getline(&line, &room, file) > 0)
+		found = strtoull(line, NULL, 10) == wanted;
+	free(line);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/*
+ * True if root has mounted what the file is on. A process may have got the descriptor from another
+ * one: so the mount must be one of those that the process sees.
+ */
+static bool root_has_mounted(struct reading *reading, int fd)
+{
+	struct statx status;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status) ||
+	    !(status.stx_mask & STATX_MNT_ID))
+		return false;
+	if (status.stx_mnt_id == reading->root_mount)
+		return true;
+	if (!has_roots_mounts(reading->pid) || !sees_mount(reading->pid, status.stx_mnt_id))
+		return false;
+	reading->root_mount = status.stx_mnt_id;
+	return true;
+}
+
 enum place {
-	PLACE_LOCAL,   /* a file system of this machine that only root can mount */
-	PLACE_OVERLAY, /* layers of others, which root has mounted */
+	PLACE_TRUSTED, /* a file system of this machine: root's files are root's work */
+	PLACE_LOCAL,   /* another one that answers at once */
 	PLACE_OTHER,   /* the network, or a program: it may answer late or never */
 };
 
-static enum place place_of(const struct reading *reading, int fd)
+static enum place place_of(struct reading *reading, int fd)
 {
 	struct statfs status;
 
@@ -169,9 +226,11 @@ static enum place place_of(const struct reading *reading, int fd)
 	case UDF_SUPER_MAGIC:
 	case XFS_MAGIC:
 	case ZFS_MAGIC:
-		return PLACE_LOCAL;
+		/* Users may mount images of their own where set-user-id bits do not count. */
+		return status.f_flags & ST_NOSUID ? PLACE_LOCAL : PLACE_TRUSTED;
 	case OVERLAYFS_SUPER_MAGIC:
-		return reading->foreign ? PLACE_OTHER : PLACE_OVERLAY;
+		/* Of a user's it may have layers that answer late. */
+		return root_has_mounted(reading, fd) ? PLACE_LOCAL : PLACE_OTHER;
 	}
 	return PLACE_OTHER;
 }
@@ -180,7 +239,7 @@ static enum place place_of(const struct reading *reading, int fd)
  * Describes the file of a mapping. -1 if it has none, or none that may be read; the name is then
  * all there is to know.
  */
-static int describe_file(const struct reading *reading, const struct maps_line *line,
+static int describe_file(struct reading *reading, const struct maps_line *line,
 			 struct binary_file *file, const char **name)
 {
 	struct stat status;
@@ -210,7 +269,7 @@ static int describe_file(const struct reading *reading, const struct maps_line *
 	file->device = status.st_dev;
 	file->inode = status.st_ino;
 	file->changed = status.st_mtim;
-	file->trusted = place == PLACE_LOCAL && !status.st_uid &&
+	file->trusted = place == PLACE_TRUSTED && !status.st_uid &&
 			!(status.st_mode & (S_IWGRP | S_IWOTH));
 	file->executable = status.st_ino == reading->program.st_ino &&
 			   status.st_dev == reading->program.st_dev;
@@ -263,26 +322,6 @@ static bool add_line(struct reading *reading, const struct maps_line *line)
 	return ++reading->count < MAPPINGS_MAX && reading->sent < REPLY_BYTES;
 }
 
-/* True if another user than root may have made the mounts that the process sees. */
-static bool has_foreign_mounts(uint32_t pid)
-{
-	struct stat owner, first;
-	char path[32];
-	int mounts, users;
-	bool foreign = true;
-
-	snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid);
-	mounts = open(path, O_RDONLY | O_CLOEXEC);
-	users = mounts < 0 ? -1 : ioctl(mounts, NS_GET_USERNS);
-	if (users >= 0 && !fstat(users, &owner) && !stat("/proc/self/ns/user", &first))
-		foreign = owner.st_ino != first.st_ino || owner.st_dev != first.st_dev;
-	if (users >= 0)
-		close(users);
-	if (mounts >= 0)
-		close(mounts);
-	return foreign;
-}
-
 static bool read_maps(struct reading *reading)
 {
 	struct maps_line line;
@@ -293,7 +332,6 @@ static bool read_maps(struct reading *reading)
 	snprintf(path, sizeof(path), "/proc/%u/maps", reading->pid);
 	file = fopen(path, "re");
 	if (file) {
-		reading->foreign = has_foreign_mounts(reading->pid);
 		snprintf(path, sizeof(path), "/proc/%u/exe", reading->pid);
 		if (stat(path, &reading->program))
 			memset(&reading->program, 0, sizeof(reading->program));
@@ -410,6 +448,9 @@ enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint
 
 	memset(maps, 0, sizeof(*maps));
 	result = worker_request(reader->worker, &out);
+	/* It is not this process that keeps the reader busy. */
+	if (result != WORKER_REPLIED)
+		result = WORKER_MISSING;
 	while (result == WORKER_REPLIED && good && !reply->last) {
 		in.size = sizeof(*reply);
 		result = worker_reply(reader->worker, &in, deadline_ns);

@@ -8,14 +8,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -251,6 +256,102 @@ TEST_F(processes, a_reading_that_does_not_end_is_given_up_and_others_maps_are_re
 	await(self, &other);
 	EXPECT_STREQ("processes_test", name_of(self, &other));
 	await(self, &stack);
+	EXPECT_EQ(1, processes_counts(self->processes).late);
+}
+
+static atomic_bool is_mapped;
+
+/* Answers a request of the kernel. */
+static void answer(int fd, const struct fuse_in_header *in, const void *data, size_t size)
+{
+	struct fuse_out_header out = { (uint32_t)(sizeof(out) + size), 0, in->unique };
+	struct iovec parts[] = { { &out, sizeof(out) }, { (void *)data, size } };
+
+	if (writev(fd, parts, 2) < 0)
+		_exit(1);
+}
+
+/* A file system with one executable file. Its answers end when the file has been mapped. */
+static void *serve(void *context)
+{
+	const int *fd = context;
+	static union {
+		struct fuse_in_header in;
+		char room[1 << 17];
+	} request;
+	struct fuse_attr_out attributes = {
+		.attr = { .ino = 2, .size = 4096, .mode = S_IFREG | 0755, .nlink = 1 }
+	};
+	struct fuse_entry_out entry = { .nodeid = 2, .attr = attributes.attr };
+	struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
+				      .minor = FUSE_KERNEL_MINOR_VERSION,
+				      .max_write = 4096 };
+	struct fuse_open_out opened = { .fh = 1 };
+
+	while (read(*fd, &request, sizeof(request)) > 0) {
+		if (is_mapped)
+			for (;;)
+				pause();
+		if (request.in.opcode == FUSE_INIT)
+			answer(*fd, &request.in, &init, sizeof(init));
+		else if (request.in.opcode == FUSE_LOOKUP)
+			answer(*fd, &request.in, &entry, sizeof(entry));
+		else if (request.in.opcode == FUSE_OPEN)
+			answer(*fd, &request.in, &opened, sizeof(opened));
+		else if (request.in.opcode == FUSE_GETATTR)
+			answer(*fd, &request.in, &attributes, sizeof(attributes));
+		else
+			answer(*fd, &request.in, NULL, 0);
+	}
+	return NULL;
+}
+
+/* Maps a file of a file system that answers nothing from then on: not even SIGKILL ends a reader. */
+static void map_silent_file(const struct _test_data_processes *self)
+{
+	static int fuse;
+	char options[100];
+	pthread_t thread;
+	int fd;
+
+	(void)self;
+	fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
+		 fuse);
+	if (fuse < 0 || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("processes_test", "/tmp", "fuse", 0, options) ||
+	    pthread_create(&thread, NULL, serve, &fuse))
+		_exit(1);
+	fd = open("/tmp/file", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		_exit(1);
+	/* At its end the process could not wait for its own answer. */
+	close(fd);
+	is_mapped = true;
+}
+
+TEST_F(processes, a_file_system_that_never_answers_delays_no_other_user)
+{
+	struct stack stack, other;
+	pid_t silent, child;
+	unsigned int i;
+
+	if (access("/dev/fuse", R_OK | W_OK) || system("unshare -m true"))
+		SKIP(return, "this machine has no FUSE, or lets nobody mount");
+	child = start(self, VICTIM, NULL);
+	silent = start(self, 0, map_silent_file);
+	EXPECT_TRUE(ask(self, silent, OTHER_USER, (const void *)release, &stack));
+	await(self, &stack);
+	EXPECT_LE(1, processes_counts(self->processes).late);
+	/* The user is slow from now on; another user has the first reader again. */
+	for (i = 0; i < 20; i++) {
+		pthread_mutex_lock(&self->lock);
+		processes_see(self->processes, (uint32_t)silent, OTHER_USER, true);
+		pthread_mutex_unlock(&self->lock);
+	}
+	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &other));
+	await(self, &other);
+	EXPECT_STREQ("processes_test", name_of(self, &other));
 	EXPECT_EQ(1, processes_counts(self->processes).late);
 }
 
