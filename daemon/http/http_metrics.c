@@ -170,8 +170,8 @@ static void write_self(FILE *out, const struct numbers *numbers)
 	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
 	       numbers->binaries);
 	head(out, "hab_closed_connections_total", "counter",
-	     "Connections that habd closed: limit, their user had too many; late, their request was "
-	     "not complete in time.");
+	     "Connections that habd closed: limit, their user had too many; late, no complete "
+	     "request came in time.");
 	labelled(out, "hab_closed_connections_total", "reason", "limit", clients_refused());
 	labelled(out, "hab_closed_connections_total", "reason", "late", clients_late());
 	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
