@@ -52,7 +52,7 @@ static uint64_t request_end(void)
 	return clock_monotonic_ns() + REQUEST_SECONDS * 1000000000ull;
 }
 
-bool clients_add(struct clients *clients, int fd)
+struct client *clients_add(struct clients *clients, int fd)
 {
 	struct client *client;
 	unsigned int i;
@@ -61,7 +61,7 @@ bool clients_add(struct clients *clients, int fd)
 	if (!access_user(fd, clients->local, &user))
 		user = USER_UNKNOWN;
 	if (!places_take(&clients->places, user))
-		return false;
+		return NULL;
 	client = xcalloc(1, sizeof(*client));
 	*client = (struct client){ clients, fd, user, request_end() };
 	pthread_mutex_lock(&clients->lock);
@@ -70,7 +70,7 @@ bool clients_add(struct clients *clients, int fd)
 		;
 	clients->table[i] = client;
 	pthread_mutex_unlock(&clients->lock);
-	return true;
+	return client;
 }
 
 static struct client *find(struct clients *clients, int fd)
@@ -119,19 +119,23 @@ static void accept_one(struct clients *clients)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
+	struct client *client;
 	int fd = accept4(clients->listen_fd, (struct sockaddr *)&address, &length,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0) {
 		/* The client has gone, or descriptors are out: then the next try fails, too. */
 		usleep(1000);
-	} else if (!clients_add(clients, fd)) {
+		return;
+	}
+	client = clients_add(clients, fd);
+	if (!client) {
 		atomic_fetch_add(&refused, 1);
 		close(fd);
 	} else if (MHD_add_connection(clients->server, fd, (struct sockaddr *)&address, length) !=
 		   MHD_YES) {
-		/* The server has closed it; this thread alone makes new ones of its number. */
-		remove_client(find(clients, fd));
+		/* The server has closed it. */
+		remove_client(client);
 	}
 }
 

@@ -33,10 +33,10 @@ void clients_stop(struct clients *clients);
 void clients_free(struct clients *clients);
 
 /*
- * Makes the struct client of a connection that the server will have. False if it is beyond the
+ * Makes the struct client of a connection that the server will have. NULL if it is beyond the
  * limits of its user.
  */
-bool clients_add(struct clients *clients, int fd);
+struct client *clients_add(struct clients *clients, int fd);
 /* For MHD_OPTION_NOTIFY_CONNECTION. */
 void clients_notify(void *clients, struct MHD_Connection *connection, void **context,
 		    enum MHD_ConnectionNotificationCode code);
