@@ -37,7 +37,7 @@ HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest pending stacks \
 	binaries build_id processes maps_queue maps_reader worker symbols symbol_reader symbol_file demangle \
 	collect formats profile_pprof profile_jfr jfr sites \
-	http request response access http_json http_metrics http_profile http_record
+	http clients places request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
 	client filter_options output_files report interval profile_read

@@ -249,6 +249,13 @@ bool bpf_reader_remove(struct feed *feed, uint32_t pid, struct hab_process_total
 {
 	struct bpf_reader *reader = (struct bpf_reader *)feed;
 
-	return clear_slot(&reader->slots->slots[pid % HAB_PROCESS_SLOTS], pid, last) ||
-	       !bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last);
+	if (clear_slot(&reader->slots->slots[pid % HAB_PROCESS_SLOTS], pid, last))
+		return true;
+	if (bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last))
+		return false;
+	/* As add_to_map() of bpf/totals.h has counted it. */
+	if (last->uid)
+		__atomic_fetch_sub(&reader->slots->entries[last->uid % HAB_PROCESS_USERS], 1,
+				   __ATOMIC_RELAXED);
+	return true;
 }

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Shown with answers that have only what this user may read. */
+#define ONLY_OWN "shows only your own processes: members of group hab-read see all"
+
 struct answer {
 	long status;	    /* of HTTP; 0: none came */
 	bool not_running;   /* no process listens at the socket */
@@ -16,6 +19,7 @@ struct answer {
 	uint64_t samples;   /* of a profile */
 	uint64_t estimate;  /* its bytes */
 	uint64_t folded;    /* samples of "[other stacks]", which the filter leaves out */
+	bool only_own;	    /* it has only what this user may read */
 	char *event;	    /* kinds of events in it; NULL: not a profile */
 	char *other_events; /* kinds that are left out; NULL: none */
 	char *body;
