@@ -25,7 +25,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file churn symbols_target)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -69,7 +69,7 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c daemon/habctl/interval.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
@@ -149,7 +149,7 @@ $(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds
 $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<
 
-$(BUILD)/tests/map_file $(BUILD)/tests/slow_clients: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
+$(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
