@@ -5,7 +5,8 @@
  * fusermount does for every user where /etc/fuse.conf has user_allow_other, and is the user then.
  * Without allow_other the kernel lets no other user, root included, into the file system.
  *
- * All files claim to be root's. "stuck" answers its owner, and no other user's open or read.
+ * All files claim to be root's. "stuck" answers its owner at once, and any other user's open or read
+ * after 100 s: from 120 s on the kernel's log would report the task that waits.
  * "forged-N" answers each with an ELF file that has the build id of program N.
  */
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "adversary.h"
@@ -32,6 +34,8 @@
 #define SYMBOL_BYTES  4096ul
 #define MAPPED	      (ELF_FIRST + SYMBOLS * SYMBOL_BYTES)
 #define REQUEST_BYTES (1u << 17)
+#define HELD_MAX      1024
+#define HELD_SECONDS  100
 
 static int device;
 static int contents[FORGED_MAX]; /* memfds */
@@ -98,6 +102,31 @@ static void initialize(const struct fuse_in_header *in, const struct fuse_init_i
 	answer(in, 0, &out, sizeof(out));
 }
 
+/* Requests that wait for their answer, the oldest first. */
+static struct {
+	struct fuse_in_header in;
+	time_t since;
+} held[HELD_MAX];
+static unsigned int nr_held;
+
+static void hold(const struct fuse_in_header *in)
+{
+	if (nr_held == HELD_MAX) {
+		answer(in, EIO, NULL, 0);
+		return;
+	}
+	held[nr_held].in = *in;
+	held[nr_held++].since = time(NULL);
+}
+
+static void answer_held(void)
+{
+	while (nr_held && time(NULL) - held[0].since >= HELD_SECONDS) {
+		answer(&held[0].in, EIO, NULL, 0);
+		memmove(&held[0], &held[1], --nr_held * sizeof(held[0]));
+	}
+}
+
 static void serve_one(const struct fuse_in_header *in, const void *data)
 {
 	struct fuse_attr_out attr = { .attr_valid = 3600, .attr = attributes(in->nodeid) };
@@ -122,8 +151,8 @@ static void serve_one(const struct fuse_in_header *in, const void *data)
 		if (in->uid != own_uid)
 			adversary_add(COUNT_EFFECTS, 1);
 		if (in->nodeid == STUCK && in->uid != own_uid)
-			return; /* for ever */
-		if (in->opcode == FUSE_OPEN)
+			hold(in);
+		else if (in->opcode == FUSE_OPEN)
 			answer(in, 0, &opened, sizeof(opened));
 		else
 			read_file(in, data);
@@ -242,6 +271,7 @@ void strategy_fuse(void)
 	children[0] = fork_allocator(folder, false);
 	children[1] = fork_allocator(folder, true);
 	while (adversary_runs()) {
+		answer_held();
 		size = read(device, request, sizeof(request));
 		if (size >= (ssize_t)sizeof(struct fuse_in_header))
 			serve_one((struct fuse_in_header *)request,

@@ -2,11 +2,12 @@
 /*
  * Compares a profile with the counts that an honest program printed:
  *
- *	profile_check names|forged|unnamed|sum|samples PROFILE.pb.gz COUNTS [FEWEST]
+ *	profile_check names|forged|heap|unnamed|sum|samples PROFILE.pb.gz COUNTS [FEWEST]
  *
- * names: each function has a sample. forged: no frame has a name that the adversary made. unnamed:
- * of the samples with a stack each has a function of the program. sum: the estimates agree with the
- * true bytes. samples: there are at least FEWEST samples. Exit status 0 if so.
+ * names: each function has a sample. forged: no frame has a name that the adversary made. heap:
+ * each sample has the name of the heap, which is the program's. unnamed: of the samples with a
+ *stack each has a function of the program. sum: the estimates agree with the true bytes. samples:
+ *there are at least FEWEST samples. Exit status 0 if so.
  *
  * The interval of sum is 2.5 times as wide as one of 95 %: it misses once in a million.
  */
@@ -19,6 +20,7 @@
 
 #define FUNCTIONS_MAX 16
 #define WIDER	      2.5
+#define SHOWN	      3 /* stacks */
 
 struct counts {
 	char program[64];
@@ -30,6 +32,7 @@ struct counts {
 
 static const struct profile *profile;
 static struct counts counts;
+static unsigned int shown;
 
 static bool read_counts(const char *path)
 {
@@ -72,6 +75,8 @@ static void print_stack(const struct profile_sample *sample)
 {
 	unsigned int i;
 
+	if (shown++ >= SHOWN)
+		return;
 	printf("pid %u, %lu samples:", sample->key.pid, sample->counts.samples);
 	for (i = 0; i < sample->nr_frames; i++)
 		printf(" %s", frame_name(sample, i));
@@ -114,6 +119,24 @@ static bool none_is_forged(void)
 				break;
 			}
 	return ok;
+}
+
+static bool all_have_the_heaps_name(void)
+{
+	const struct profile_sample *sample;
+	uint64_t all = 0, without = 0;
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		if (!is_own(sample))
+			continue;
+		all += sample->counts.samples;
+		if (strcmp(sample->key.heap, counts.program))
+			without += sample->counts.samples;
+	}
+	printf("%s: %lu samples, %lu without the heap's name\n", counts.program, all, without);
+	return all && !without;
 }
 
 static bool has_own_function(const struct profile_sample *sample)
@@ -203,6 +226,8 @@ int main(int argc, char **argv)
 		ok = all_functions_have_samples();
 	else if (!strcmp(argv[1], "forged"))
 		ok = none_is_forged();
+	else if (!strcmp(argv[1], "heap"))
+		ok = all_have_the_heaps_name();
 	else if (!strcmp(argv[1], "unnamed"))
 		ok = none_is_unnamed();
 	else if (!strcmp(argv[1], "sum"))
