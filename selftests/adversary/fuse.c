@@ -5,8 +5,8 @@
  * fusermount does for every user where /etc/fuse.conf has user_allow_other, and is the user then.
  * Without allow_other the kernel lets no other user, root included, into the file system.
  *
- * All files claim to be root's. "stuck" answers its owner at once, and any other user's open or read
- * after 100 s: from 120 s on the kernel's log would report the task that waits.
+ * All files claim to be root's. "stuck" answers its owner at once, and any other user's open or
+ * read after 100 s: from 120 s on the kernel's log would report the task that waits.
  * "forged-N" answers each with an ELF file that has the build id of program N.
  */
 #include <errno.h>
