@@ -207,20 +207,15 @@ static int map_root_file(const char *path, const struct stat *status, int type, 
 	if (map_executable(fd, PAGE))
 		adversary_add(COUNT_OPERATIONS, 1);
 	close(fd);
-	/* So that habd meets them also if this walk takes all the time. */
-	if (nr_mapped % 200 == 0)
-		heap_announce(50, 8, draw_mapped);
 	return 0;
 }
 
-/* Thousands of files of root: their owner is not who maps them. */
+/* Thousands of files of root, in the folder of the argument: another user maps them. */
 void strategy_root_files(void)
 {
-	static const char *const folders[] = { "/usr/lib", "/usr/share", "/usr/include" };
-	unsigned int i;
-
-	for (i = 0; i < sizeof(folders) / sizeof(*folders); i++)
-		nftw(folders[i], map_root_file, 32, FTW_PHYS);
+	if (!adversary_argument(0))
+		return;
+	nftw(adversary_argument(0), map_root_file, 32, FTW_PHYS);
 	while (adversary_runs()) {
 		heap_announce(50, 8, draw_mapped);
 		adversary_sleep_ms(200);
