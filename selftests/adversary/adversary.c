@@ -4,8 +4,8 @@
  *
  *	adversary STRATEGY SECONDS [ARGUMENT]...
  *
- * The last line of its output has its counts. Exit status 0: it did what it is named for; 1: it
- * did nothing; 4: it cannot run here, and a line says why.
+ * The last line of its output has its counts. Exit status 0: its operations are not 0;
+ * 1: they are 0; 4: it cannot run here, and a line says why.
  */
 #include <errno.h>
 #include <signal.h>

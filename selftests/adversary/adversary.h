@@ -19,7 +19,7 @@ enum adversary_count {
 	COUNT_REFILLS,
 	COUNT_SAMPLED, /* of these */
 	COUNT_FAILED,
-	COUNT_EFFECTS, /* that habd has done something with it, where the adversary can see that */
+	COUNT_EFFECTS, /* effects on habd that the adversary can see */
 	COUNTS,
 };
 

@@ -18,7 +18,7 @@ enum manner {
 	SLOW,	 /* a byte of the request's head in each round */
 	UNREAD,	 /* a profile that is never read */
 	WAITING, /* a profile of the next hour */
-	RECORD,	 /* starts a recording and leaves it */
+	RECORD,	 /* starts a recording and disconnects */
 	MANNERS,
 };
 
@@ -38,13 +38,13 @@ struct client {
 static struct client clients[CLIENTS];
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-static void leave(struct client *client)
+static void disconnect_client(struct client *client)
 {
 	close(client->fd);
 	client->fd = -1;
 }
 
-static void enter(struct client *client)
+static void connect_client(struct client *client)
 {
 	const char *request = requests[client->manner];
 	size_t length = strlen(request);
@@ -55,13 +55,13 @@ static void enter(struct client *client)
 	if (connect(client->fd, (struct sockaddr *)&address, sizeof(address)) ||
 	    send(client->fd, request, length, MSG_NOSIGNAL) != (ssize_t)length) {
 		adversary_add(COUNT_FAILED, 1);
-		leave(client);
+		disconnect_client(client);
 		return;
 	}
 	adversary_add(COUNT_OPERATIONS, 1);
 }
 
-static void go_on(struct client *client)
+static void continue_client(struct client *client)
 {
 	struct pollfd events = { .fd = client->fd, .events = POLLIN };
 	char answer[256];
@@ -69,23 +69,23 @@ static void go_on(struct client *client)
 	if (client->manner == SLOW && send(client->fd, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
 		/* habd has closed it. */
 		adversary_add(COUNT_EFFECTS, 1);
-		leave(client);
+		disconnect_client(client);
 		return;
 	}
 	if (poll(&events, 1, 0) != 1)
 		return;
 	if (events.revents & (POLLHUP | POLLERR)) {
 		adversary_add(COUNT_EFFECTS, 1);
-		leave(client);
+		disconnect_client(client);
 	} else if (client->manner != UNREAD && read(client->fd, answer, sizeof(answer)) <= 0) {
 		adversary_add(COUNT_EFFECTS, 1);
-		leave(client);
+		disconnect_client(client);
 	} else if (client->manner == RECORD) {
-		leave(client);
+		disconnect_client(client);
 	}
 }
 
-/* Slow, unread and waiting requests, and recordings that nobody ends. */
+/* Slow, unread and waiting requests, and recordings that are never ended. */
 void strategy_http(void)
 {
 	const char *path = adversary_argument(0);
@@ -99,9 +99,9 @@ void strategy_http(void)
 	while (adversary_runs()) {
 		for (i = 0; i < CLIENTS; i++) {
 			if (clients[i].fd < 0)
-				enter(&clients[i]);
+				connect_client(&clients[i]);
 			else
-				go_on(&clients[i]);
+				continue_client(&clients[i]);
 		}
 		adversary_sleep_ms(ROUND_MS);
 	}

@@ -281,7 +281,7 @@ void strategy_fuse(void)
 	}
 	for (i = 0; i < 2; i++)
 		kill(children[i], SIGKILL);
-	/* Ends the connection: requests that wait fail. The children may be among the waiting. */
+	/* Ends the connection: requests that wait fail. The children may wait, too. */
 	close(device);
 	while (wait(NULL) > 0)
 		;
