@@ -19,8 +19,24 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #include "uapi/hab.h"
 
+struct user_namespace {
+	struct user_namespace *parent;
+	int level;
+	struct {
+		unsigned int val;
+	} owner;
+};
+
+struct cred {
+	struct {
+		unsigned int val;
+	} uid;
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	int pid;
+	const struct cred *cred;
 };
 #pragma clang attribute pop
 
@@ -235,6 +251,8 @@ int BPF_PROG(on_heap, struct hab_event *event)
 		return 0;
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
+	heap->uid = current_user();
+	heap->reserved = 0;
 	heap->heap_id = event->heap_id;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);

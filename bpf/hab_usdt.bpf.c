@@ -19,8 +19,24 @@
 #include <bpf/usdt.bpf.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct user_namespace {
+	struct user_namespace *parent;
+	int level;
+	struct {
+		unsigned int val;
+	} owner;
+};
+
+struct cred {
+	struct {
+		unsigned int val;
+	} uid;
+	struct user_namespace *user_ns;
+};
+
 struct task_struct {
 	int pid;
+	const struct cred *cred;
 };
 #pragma clang attribute pop
 
@@ -98,6 +114,8 @@ static __always_inline void send_heap(struct hab_machine_totals *machine, const 
 		return;
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
+	heap->uid = current_user();
+	heap->reserved = 0;
 	heap->heap_id = (__u64)name;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	heap->heap_name[0] = 0;

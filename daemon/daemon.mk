@@ -23,7 +23,7 @@ DAEMON_BUILD := $(BUILD)/daemon
 PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
-HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap jansson zlib
+HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap libseccomp jansson zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
 DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
@@ -35,9 +35,10 @@ HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed bpf_reader libraries \
 	ingest pending stacks \
-	binaries build_id processes symbols symbol_reader symbol_file demangle \
+	binaries build_id processes maps_queue maps_reader worker turns \
+	symbols symbol_reader symbol_file debug_fetcher demangle \
 	collect formats profile_pprof profile_jfr jfr sites \
-	http request response access http_json http_metrics http_profile http_record
+	http clients places request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
 	client filter_options output_files report interval profile_read

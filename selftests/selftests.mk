@@ -21,13 +21,13 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test tolerant_test \
-	interval_test sites_test binaries_test)
+	interval_test sites_test binaries_test worker_test processes_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records make_inputs map_file churn symbols_target) $(ADVERSARY)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -71,8 +71,15 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c daemon/habctl/interval.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c selftests/fuzz/elf_file.h $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/processes.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
+$(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
+
+$(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lseccomp -lcap
 
 $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
@@ -144,7 +151,7 @@ $(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds
 $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<
 
-$(BUILD)/tests/map_file: selftests/daemon/map_file.c | $(BUILD)/tests
+$(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests

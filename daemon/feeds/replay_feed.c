@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The feed of a file of records, which may be a pipe, so that all but BPF can be tested on any
- * machine. The times of the records are the clock.
+ * machine. The times of the records are the clock, which stands while maps are read.
  *
  * The input is not trusted. A file with another magic or version is refused; an impossible
  * size ends the reading, since the place of the next record is then unknown. The totals are those
@@ -20,12 +20,14 @@
 #define RECORD_MAX    65536u
 #define BUFFER	      (4 * RECORD_MAX)
 #define PROCESSES_MAX 4096u
+#define MAPS_MS	      1 /* between two looks whether maps have been read */
 
 struct replay {
 	struct feed feed; /* first */
 	const char *path;
 	int fd;
 	bool accepted; /* the head of the file was read */
+	bool at_end;   /* of the file */
 	uint64_t now_ns;
 	struct feed_totals totals;
 	size_t filled;
@@ -33,10 +35,11 @@ struct replay {
 	_Alignas(8) unsigned char buffer[BUFFER];
 };
 
-static struct hab_process_totals *process_totals(struct feed_totals *totals, uint32_t pid,
-						 const char *comm)
+static struct hab_process_totals *process_totals(struct feed_totals *totals,
+						 const struct hab_record_sample *sample)
 {
 	struct feed_process *process;
+	uint32_t pid = sample->head.pid;
 	unsigned int i;
 
 	for (i = 0; i < totals->nr_processes; i++)
@@ -49,7 +52,8 @@ static struct hab_process_totals *process_totals(struct feed_totals *totals, uin
 	process = feed_totals_add(totals);
 	memset(process, 0, sizeof(*process));
 	process->pid = pid;
-	memcpy(process->totals.comm, comm, sizeof(process->totals.comm));
+	memcpy(process->totals.comm, sample->comm, sizeof(process->totals.comm));
+	process->totals.uid = sample->uid;
 	return &process->totals;
 }
 
@@ -63,7 +67,7 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 		sums_add(&totals->machine.bytes, &sample->bytes, 1);
 	}
 	totals->machine.sampled++;
-	process = process_totals(totals, sample->head.pid, sample->comm);
+	process = process_totals(totals, sample);
 	if (!process)
 		return;
 	if (sample->kind == HAB_EVENT_REFILL) {
@@ -73,15 +77,30 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 	process->sampled++;
 }
 
-static void take(struct replay *replay, const struct hab_record_head *record)
+/* False if the record has to wait: samples before it wait for maps. */
+static bool take(struct replay *replay, const struct hab_record_head *record)
 {
+	bool later;
+
 	pthread_mutex_lock(replay->feed.lock);
+	later = record->time_ns > replay->now_ns && ingest_waits_for_maps(replay->feed.ingest);
+	if (later)
+		goto end;
 	if (record->time_ns > replay->now_ns) {
 		replay->now_ns = record->time_ns;
 		ingest_flush(replay->feed.ingest, replay->now_ns);
 	}
 	if (ingest_record(replay->feed.ingest, record, record->size, replay->now_ns))
 		count(&replay->totals, (const struct hab_record_sample *)record);
+end:
+	pthread_mutex_unlock(replay->feed.lock);
+	return !later;
+}
+
+static void flush(struct replay *replay)
+{
+	pthread_mutex_lock(replay->feed.lock);
+	replay->feed.ended = ingest_flush_all(replay->feed.ingest);
 	pthread_mutex_unlock(replay->feed.lock);
 }
 
@@ -89,10 +108,8 @@ static void end(struct replay *replay, const char *why)
 {
 	if (why)
 		say("%s: %s; the records before it are kept", replay->path, why);
-	replay->feed.ended = true;
-	pthread_mutex_lock(replay->feed.lock);
-	ingest_flush_all(replay->feed.ingest);
-	pthread_mutex_unlock(replay->feed.lock);
+	replay->at_end = true;
+	flush(replay);
 }
 
 /* False after a sentence: it is no file that this habd can read. */
@@ -131,24 +148,19 @@ static int take_all(struct replay *replay)
 			end(replay, "a record has an impossible size");
 			return 0;
 		}
-		if (replay->filled - at < record->size)
+		if (replay->filled - at < record->size || !take(replay, record))
 			break;
-		take(replay, record);
 	}
 	replay->filled -= at;
 	memmove(replay->buffer, replay->buffer + at, replay->filled);
 	return 0;
 }
 
-static int replay_poll(struct feed *base, int timeout_ms)
+/* Negative if the file is refused. */
+static int read_more(struct replay *replay)
 {
-	struct replay *replay = (struct replay *)base;
-	struct pollfd ready = { .fd = base->ended ? -1 : replay->fd, .events = POLLIN };
-	ssize_t length;
+	ssize_t length = read(replay->fd, replay->buffer + replay->filled, BUFFER - replay->filled);
 
-	if (poll(&ready, 1, timeout_ms) <= 0 || base->ended)
-		return 0;
-	length = read(replay->fd, replay->buffer + replay->filled, BUFFER - replay->filled);
 	if (length > 0) {
 		replay->filled += (size_t)length;
 		return take_all(replay);
@@ -158,6 +170,26 @@ static int replay_poll(struct feed *base, int timeout_ms)
 	else if (errno != EINTR && errno != EAGAIN)
 		end(replay, strerror(errno));
 	return 0;
+}
+
+static int replay_poll(struct feed *base, int timeout_ms)
+{
+	struct replay *replay = (struct replay *)base;
+	struct pollfd ready = { .fd = replay->at_end ? -1 : replay->fd, .events = POLLIN };
+	bool waits;
+	int result;
+
+	pthread_mutex_lock(base->lock);
+	waits = ingest_waits_for_maps(base->ingest);
+	pthread_mutex_unlock(base->lock);
+	if (waits)
+		ready.fd = -1;
+	result = poll(&ready, 1, waits ? MAPS_MS : timeout_ms);
+	if (replay->at_end && !base->ended)
+		flush(replay);
+	if (replay->at_end || waits)
+		return waits && !replay->at_end ? take_all(replay) : 0;
+	return result > 0 ? read_more(replay) : 0;
 }
 
 static uint64_t replay_now(struct feed *base)

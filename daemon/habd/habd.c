@@ -97,7 +97,9 @@ static void say_ready(const struct options *options)
 		say("ready: http://%s%s%s:%u/ and %s", bracket, options->address,
 		    *bracket ? "]" : "", options->port, options->socket);
 	else
-		say("ready: %s", options->socket);
+		say("ready: %s (habctl top; for the page in a browser add --listen "
+		    "127.0.0.1:7227)",
+		    options->socket);
 	sd_notify(0, "READY=1");
 }
 
@@ -123,19 +125,12 @@ static int choose_source(struct options *options)
 
 static struct feed *open_feed(struct state *state, const struct options *options, int *code)
 {
-	struct feed *feed;
-
 	if (options->source == SOURCE_REPLAY)
 		return feed_open_replay(state->ingest, &state->lock, options->replay, code);
 	if (options->source == SOURCE_USDT)
-		feed = feed_open_probes(state->ingest, &state->lock, options->events,
+		return feed_open_probes(state->ingest, &state->lock, options->events,
 					&options->libraries, options->rate, code);
-	else
-		feed = feed_open_module(state->ingest, &state->lock, options->events, code);
-	/* Only loading and attaching need all of them. */
-	if (feed)
-		privilege_drop();
-	return feed;
+	return feed_open_module(state->ingest, &state->lock, options->events, code);
 }
 
 /* From now on all is read: the refills that no habd read are known. */
@@ -163,7 +158,12 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	strcpy(state->address, options->address);
 	state->port = options->port;
 	state->feed = open_feed(state, options, &code);
-	return code;
+	if (!state->feed)
+		return code;
+	/* Loading and attaching need more. Each thread has its own: so no thread runs yet. */
+	privilege_drop();
+	processes_start(state->processes);
+	return 0;
 }
 
 static int serve(struct options *options, struct state *state)
@@ -210,9 +210,6 @@ int main(int argc, char **argv)
 	say_set("habd", options.verbose);
 	/* An arena for each thread of the server would keep its memory. */
 	mallopt(M_ARENA_MAX, 1);
-	/* With the variable libdw would wait for servers. */
-	if (!options.debuginfod_seconds)
-		unsetenv("DEBUGINFOD_URLS");
 	set_signals();
 	raise_file_limit();
 	state_begin(&state, options.stacks, options.debuginfod_seconds);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The capabilities that habd needs: checked at the start, dropped once the feed is open. */
+/* The capabilities that habd needs: checked at the start, most of them dropped before threads
+ * start. */
 #include "daemon/habd/privilege.h"
 
 #include <errno.h>
@@ -19,11 +20,12 @@ static const struct {
 	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints and probes", true, true },
 	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that", true,
 	  false },
-	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to read other users' /proc/PID/maps", false, true },
+	/* Only the processes that read files keep these three. */
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to read other users' /proc/PID/maps", false, false },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read other users' programs", false,
-	  true },
+	  false },
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
-	  "to open the files of other mount namespaces", false, true },
+	  "to open the files of other mount namespaces", false, false },
 };
 
 static bool has_capability(cap_t all, cap_value_t capability)

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
@@ -68,7 +69,7 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing of samples that are not lost: a thread's own stack, a heap's name, "
 	     "the end of a window, the totals of a process, an unknown record, a process's maps, "
-	     "a file, a file's symbols.");
+	     "a file, a file's symbols, a name that did not come in time.");
 	labelled(out, "hab_incomplete_total", "what", "stack",
 		 machine->stacks_lost + numbers->totals.now.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",
@@ -78,9 +79,12 @@ static void write_events(FILE *out, const struct numbers *numbers)
 		 numbers->pending.unfinished + numbers->pending.early);
 	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
-	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps.unreadable);
+	labelled(out, "hab_incomplete_total", "what", "maps_late",
+		 numbers->maps.late + numbers->maps.crowded);
 	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
 	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->symbols_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "name", numbers->names_late);
 }
 
 static void write_module(FILE *out, const struct numbers *numbers)
@@ -109,7 +113,8 @@ static int compare_bytes(const void *one, const void *two)
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-static void write_processes(FILE *out, struct numbers *numbers)
+/* Only processes that the client may read have a name. */
+static void write_processes(FILE *out, const struct request *request, struct numbers *numbers)
 {
 	struct totals *totals = &numbers->totals;
 	const char *name = "hab_process_refill_bytes_total";
@@ -119,7 +124,8 @@ static void write_processes(FILE *out, struct numbers *numbers)
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_bytes);
 	head(out, name, "counter", "Bytes of the refills of the 20 processes with the most.");
 	for (i = 0; i < totals->nr_processes; i++) {
-		if (i >= TOP_PROCESSES) {
+		if (i >= TOP_PROCESSES ||
+		    !request_may_read(request, totals->processes[i].totals.uid)) {
 			rest += totals->processes[i].totals.bytes;
 			continue;
 		}
@@ -164,6 +170,11 @@ static void write_self(FILE *out, const struct numbers *numbers)
 	       numbers->ingest.late);
 	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
 	       numbers->binaries);
+	head(out, "hab_closed_connections_total", "counter",
+	     "Connections that habd closed: limit, their user had too many; late, no complete "
+	     "request came in time.");
+	labelled(out, "hab_closed_connections_total", "reason", "limit", clients_refused());
+	labelled(out, "hab_closed_connections_total", "reason", "late", clients_late());
 	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
 	       numbers->ended);
 	getrusage(RUSAGE_SELF, &usage);
@@ -187,7 +198,7 @@ void http_metrics(struct request *request, struct reply *reply)
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	write_events(reply->body, &numbers);
 	write_module(reply->body, &numbers);
-	write_processes(reply->body, &numbers);
+	write_processes(reply->body, request, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);
 }

@@ -13,11 +13,13 @@
 
 struct profile_module {
 	unsigned int binary;
-	int fd; /* the binary table closes it */
+	struct binary *file; /* a reference until the names are known; then NULL */
+	int fd;		     /* its descriptor: open as long as that */
 	char *path;
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	unsigned int build_id_length;
+	uid_t user; /* whose limit of time its names have; root has none */
 	bool executable;
 	bool libhab;
 	uint64_t limit; /* above every offset seen in it */
@@ -53,6 +55,7 @@ struct profile {
 	uint32_t kinds;	      /* of events in it, a bit each */
 	uint32_t other_kinds; /* of events that match the filter and are left out */
 	uint64_t folded;      /* samples of "[other stacks]" */
+	uint64_t late_names;  /* frames that are addresses since their names did not come in time */
 	/*
 	 * Samples one by one, only after profile_collect_events(). Here time_ns begins at the
 	 * profile's start, and stack is an index of @samples.

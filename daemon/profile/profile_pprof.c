@@ -20,7 +20,7 @@
 #include "profile.pb-c.h"
 
 #define NR_VALUES 4
-#define NR_LABELS 6
+#define NR_LABELS 7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -102,15 +102,22 @@ static void put_header(struct pprof *pprof)
 	Pprof__ValueType *list[NR_VALUES] = { &types[0], &types[1], &types[2], &types[3] };
 	Pprof__ValueType period = value_type(pprof, "space", "bytes");
 	char comment[192], kinds[64];
-	int64_t number;
+	int64_t numbers[2];
+	size_t nr_comments = 1;
 
 	kinds_text(from->kinds, kinds, sizeof(kinds));
 	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
-	number = string(pprof, comment);
+	numbers[0] = string(pprof, comment);
+	if (from->late_names) {
+		snprintf(comment, sizeof(comment),
+			 "%llu names of functions did not come in time and are addresses",
+			 (unsigned long long)from->late_names);
+		numbers[nr_comments++] = string(pprof, comment);
+	}
 	put(pprof, PART(.sample_type = list, .n_sample_type = NR_VALUES,
-			.default_sample_type = types[1].type, .comment = &number, .n_comment = 1,
-			.time_nanos = (int64_t)from->start_ns,
+			.default_sample_type = types[1].type, .comment = numbers,
+			.n_comment = nr_comments, .time_nanos = (int64_t)from->start_ns,
 			.duration_nanos = (int64_t)from->duration_ns,
 			.drop_frames = string(pprof, drop_frames), .period_type = &period,
 			/* Samples are taken by rate: this is the mean interval. */
@@ -162,6 +169,7 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 		list[i] = &labels[i];
 	sample.label = list;
 	add_label(pprof, &sample, "pid", "", from->key.pid);
+	add_label(pprof, &sample, "uid", "", from->key.uid);
 	add_label(pprof, &sample, "comm", from->key.comm, 0);
 	add_label(pprof, &sample, "heap", from->key.heap, 0);
 	add_label(pprof, &sample, "kind", kind_name(from->key.kind), 0);

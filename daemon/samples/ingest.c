@@ -4,8 +4,9 @@
  *
  * The hard case: a sample and the stack that its thread unwinds come in two records. So a sample,
  * with the kernel's stack, waits a little for that of the thread, and keeps the kernel's if none
- * comes. No sample is dropped: if too many wait, the oldest stops waiting. A sample with its
- * stack is pending until its window ends (pending.c).
+ * comes. No sample is dropped: if too many wait, the oldest stops waiting. With its stack it waits
+ * until the maps of its process have been read (processes.c), and is then pending until its window
+ * ends (pending.c).
  *
  * Frames are numbers to look up, never addresses to follow: the worst that a program can send is a
  * wrong stack of its own sample.
@@ -22,6 +23,14 @@
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)  (offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
 
+/* A sample that waits for its thread's stack, and then for the maps of its process. */
+struct waiting {
+	struct waiter waiter;  /* first */
+	struct sample *sample; /* without frames */
+	unsigned int nr_frames;
+	struct hab_frame frames[]; /* the addresses of calls and not of returns */
+};
+
 struct ingest {
 	struct processes *processes;
 	struct pending *pending;
@@ -29,8 +38,26 @@ struct ingest {
 	/* A queue, [first, last), numbers modulo WAITING_MAX. NULL: does not wait any more. */
 	unsigned int first;
 	unsigned int last;
-	struct sample *queue[WAITING_MAX];
+	struct waiting *queue[WAITING_MAX];
 };
+
+/* Translates the frames, and passes the sample on. */
+static void complete(void *context, struct process *process, struct waiter *waiter)
+{
+	struct waiting *waiting = (struct waiting *)waiter;
+	struct ingest *ingest = context;
+	struct sample *sample;
+	unsigned int i;
+
+	sample = xrealloc(waiting->sample, 1,
+			  sizeof(*sample) + waiting->nr_frames * sizeof(sample->key.frames[0]));
+	for (i = 0; i < waiting->nr_frames; i++)
+		sample->key.frames[i] =
+			processes_frame(ingest->processes, process, &waiting->frames[i]);
+	sample->key.nr_frames = waiting->nr_frames;
+	free(waiting);
+	pending_add(ingest->pending, sample);
+}
 
 struct ingest *ingest_new(struct processes *processes, struct stack_table *stacks)
 {
@@ -38,6 +65,7 @@ struct ingest *ingest_new(struct processes *processes, struct stack_table *stack
 
 	ingest->processes = processes;
 	ingest->pending = pending_new(stacks);
+	processes_set_release(processes, complete, ingest);
 	return ingest;
 }
 
@@ -47,8 +75,11 @@ void ingest_free(struct ingest *ingest)
 
 	if (!ingest)
 		return;
-	for (i = 0; i < WAITING_MAX; i++)
+	for (i = 0; i < WAITING_MAX; i++) {
+		if (ingest->queue[i])
+			free(ingest->queue[i]->sample);
 		free(ingest->queue[i]);
+	}
 	pending_free(ingest->pending);
 	free(ingest);
 }
@@ -68,72 +99,84 @@ static bool replaces(const struct sample *sample)
 	return HAB_REPLACES(sample->candidate, sample->quota);
 }
 
-static struct sample **waiting(struct ingest *ingest, unsigned int number)
+static struct waiting **place(struct ingest *ingest, unsigned int number)
 {
 	return &ingest->queue[number % WAITING_MAX];
 }
 
+/* The sample has its stack. */
+static void finish(struct ingest *ingest, struct waiting *waiting)
+{
+	const struct stack_key *key = &waiting->sample->key;
+	struct process *process = processes_see(ingest->processes, key->pid, key->uid, false);
+
+	if (!processes_wait(ingest->processes, process, waiting->frames, waiting->nr_frames,
+			    &waiting->waiter))
+		complete(ingest, process, &waiting->waiter);
+}
+
 static void give_up_first(struct ingest *ingest)
 {
-	struct sample **sample = waiting(ingest, ingest->first++);
+	struct waiting **waiting = place(ingest, ingest->first++);
 
-	if (!*sample)
+	if (!*waiting)
 		return;
-	ingest->counts.alone += !replaces(*sample);
-	pending_add(ingest->pending, *sample);
-	*sample = NULL;
+	ingest->counts.alone += !replaces((*waiting)->sample);
+	finish(ingest, *waiting);
+	*waiting = NULL;
 }
 
 void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 {
-	const struct sample *first;
+	const struct waiting *first;
 
 	for (; ingest->first != ingest->last; give_up_first(ingest)) {
-		first = *waiting(ingest, ingest->first);
-		if (first && now_ns - first->taken_ns < WAIT_NS)
+		first = *place(ingest, ingest->first);
+		if (first && now_ns - first->sample->taken_ns < WAIT_NS)
 			break;
 	}
 	pending_flush(ingest->pending, now_ns);
 }
 
-void ingest_flush_all(struct ingest *ingest)
+bool ingest_flush_all(struct ingest *ingest)
 {
 	while (ingest->first != ingest->last)
 		give_up_first(ingest);
+	if (ingest_waits_for_maps(ingest))
+		return false;
 	pending_flush_all(ingest->pending);
+	return true;
+}
+
+bool ingest_waits_for_maps(const struct ingest *ingest)
+{
+	return processes_waiters(ingest->processes);
 }
 
 /* The kernel's stack: frame 0 is an instruction, all others are return addresses. */
-static void set_kernel_stack(struct ingest *ingest, struct sample *sample,
-			     const struct hab_record_sample *record)
+static struct waiting *new_waiting(const struct hab_record_sample *record)
 {
-	struct stack_key *key = &sample->key;
-	const struct hab_frame *frame;
-	struct process *process;
-	uint64_t offset;
+	struct waiting *waiting =
+		xcalloc(1, sizeof(*waiting) + record->nr_frames * sizeof(waiting->frames[0]));
+	struct hab_frame frame;
 	unsigned int i;
 
-	/* Now, while the process runs. */
-	process = processes_see(ingest->processes, key->pid, false, sample->taken_ns);
 	for (i = 0; i < record->nr_frames; i++) {
-		frame = &record->frames[i];
-		offset = frame->offset - (i && frame->offset ? 1 : 0);
-		if (frame->status == HAB_FRAME_FILE) {
-			key->frames[key->nr_frames++] =
-				processes_file_frame(ingest->processes, process, frame->build_id,
-						     offset, sample->taken_ns);
-		} else if (frame->offset) {
-			key->frames[key->nr_frames++] = processes_frame(ingest->processes, process,
-									offset, sample->taken_ns);
-		}
+		frame = record->frames[i];
+		if (frame.status != HAB_FRAME_FILE && !frame.offset)
+			continue;
+		frame.offset -= i && frame.offset ? 1 : 0;
+		waiting->frames[waiting->nr_frames++] = frame;
 	}
+	waiting->sample = xcalloc(1, sizeof(*waiting->sample));
+	return waiting;
 }
 
 static void take_sample(struct ingest *ingest, const struct hab_record_sample *record,
 			uint64_t now_ns)
 {
-	struct sample *sample =
-		xcalloc(1, sizeof(*sample) + record->nr_frames * sizeof(sample->key.frames[0]));
+	struct waiting *waiting = new_waiting(record);
+	struct sample *sample = waiting->sample;
 	struct stack_key *key = &sample->key;
 
 	sample->id = record->sample_id;
@@ -152,58 +195,56 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	sample->parts = record->parts;
 	sample->tid = record->head.tid;
 	key->pid = record->head.pid;
+	key->uid = record->uid;
 	key->kind = record->kind;
 	key->cgroup_id = record->cgroup_id;
 	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));
 	clean_copy(key->heap, sizeof(key->heap), record->heap_name, sizeof(record->heap_name));
 	clean_copy(key->tag, sizeof(key->tag), record->tag, sizeof(record->tag));
-	set_kernel_stack(ingest, sample, record);
+	/* Now, while the process runs. */
+	processes_see(ingest->processes, key->pid, key->uid, false);
 	ingest->counts.samples += !replaces(sample);
 	pending_announce(ingest->pending, sample, now_ns);
 	if (ingest->last - ingest->first == WAITING_MAX)
 		give_up_first(ingest);
-	*waiting(ingest, ingest->last++) = sample;
+	*place(ingest, ingest->last++) = waiting;
 }
 
 /* The stack that the thread has unwound: return addresses. */
-static struct sample *set_thread_stack(struct ingest *ingest, struct sample *sample,
-				       const struct hab_record_stack *stack, uint64_t now_ns)
+static struct waiting *set_thread_stack(struct waiting *waiting,
+					const struct hab_record_stack *stack)
 {
-	struct process *process;
-	uint64_t address;
 	unsigned int i;
 
-	sample = xrealloc(sample, 1,
-			  sizeof(*sample) + stack->nr_frames * sizeof(sample->key.frames[0]));
-	process = processes_see(ingest->processes, sample->key.pid, false, now_ns);
-	for (i = 0; i < stack->nr_frames; i++) {
-		address = stack->frames[i] - (stack->frames[i] ? 1 : 0);
-		sample->key.frames[i] =
-			processes_frame(ingest->processes, process, address, now_ns);
-	}
-	sample->key.nr_frames = stack->nr_frames;
-	return sample;
+	waiting = xrealloc(waiting, 1,
+			   sizeof(*waiting) + stack->nr_frames * sizeof(waiting->frames[0]));
+	for (i = 0; i < stack->nr_frames; i++)
+		waiting->frames[i] =
+			(struct hab_frame){ .status = HAB_FRAME_ADDRESS,
+					    .offset = stack->frames[i] - !!stack->frames[i] };
+	waiting->nr_frames = stack->nr_frames;
+	return waiting;
 }
 
-static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack, uint64_t now_ns)
+static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack)
 {
-	struct sample **sample;
+	struct waiting **waiting;
 	bool found = false;
 	unsigned int i;
 
 	/* Newest first: most stacks follow their sample at once. Parts are adjacent. */
 	for (i = ingest->last; i != ingest->first; i--) {
-		sample = waiting(ingest, i - 1);
-		if (!*sample || (*sample)->id != stack->sample_id ||
-		    (*sample)->tid != stack->head.tid) {
+		waiting = place(ingest, i - 1);
+		if (!*waiting || (*waiting)->sample->id != stack->sample_id ||
+		    (*waiting)->sample->tid != stack->head.tid) {
 			if (found)
 				return;
 			continue;
 		}
 		found = true;
-		ingest->counts.joined += !replaces(*sample);
-		pending_add(ingest->pending, set_thread_stack(ingest, *sample, stack, now_ns));
-		*sample = NULL;
+		ingest->counts.joined += !replaces((*waiting)->sample);
+		finish(ingest, set_thread_stack(*waiting, stack));
+		*waiting = NULL;
 	}
 	if (!found)
 		ingest->counts.late++;
@@ -227,6 +268,7 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 {
 	const struct hab_record_sample *sample = data;
 	const struct hab_record_window *window = data;
+	const struct hab_record_heap *heap = data;
 	const struct hab_record_head *head = data;
 
 	if (size < sizeof(*head) || head->size < sizeof(*head) || head->size > size)
@@ -241,13 +283,13 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 	case HAB_RECORD_STACK:
 		if (!is_stack(data, size))
 			break;
-		take_stack(ingest, data, now_ns);
+		take_stack(ingest, data);
 		return false;
 	case HAB_RECORD_HEAP:
-		if (size < sizeof(struct hab_record_heap))
+		if (size < sizeof(*heap))
 			break;
 		ingest->counts.heaps++;
-		processes_see(ingest->processes, head->pid, true, now_ns);
+		processes_see(ingest->processes, head->pid, heap->uid, true);
 		return false;
 	case HAB_RECORD_WINDOW:
 		if (size < sizeof(*window))

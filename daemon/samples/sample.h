@@ -11,7 +11,7 @@
 
 /*
  * The stack of a sample, and all else that distinguishes it. Keys are compared byte by byte: what
- * follows the NUL of a string is 0, as is @reserved.
+ * follows the NUL of a string is 0.
  */
 struct stack_key {
 	uint32_t pid;
@@ -21,7 +21,7 @@ struct stack_key {
 	char heap[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN];
 	uint32_t nr_frames;
-	uint32_t reserved;
+	uint32_t uid;
 	uint64_t frames[]; /* leaf first, see FRAME() */
 };
 

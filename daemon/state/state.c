@@ -15,19 +15,23 @@
 #include "daemon/profile/collect.h"
 #include "daemon/shared/util.h"
 
-#define TOTALS_NS 1000000000ull
-#define FOLD_NS	  3000000000ull
-#define RECENT_NS 5000000000ull
+#define TOTALS_NS     1000000000ull
+#define FOLD_NS	      3000000000ull
+#define RECENT_NS     5000000000ull
+#define EVICT_NS      1000000000ull
+#define EVICT_SLOW_NS 10000000000ull
+#define EVICTED_MIN   64
 
 void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds)
 {
 	unsigned int i;
 
 	memset(state, 0, sizeof(*state));
+	turns_begin(&state->profiles, PROFILES_AT_ONCE);
 	pthread_mutex_init(&state->render, NULL);
 	pthread_mutex_init(&state->lock, NULL);
 	state->binaries = binaries_new();
-	state->processes = processes_new(state->binaries);
+	state->processes = processes_new(state->binaries, &state->lock);
 	state->stacks = stacks_new(stacks);
 	state->ingest = ingest_new(state->processes, state->stacks);
 	state->symbols = symbols_new(debuginfod_seconds);
@@ -46,13 +50,15 @@ void state_end(struct state *state)
 	missed_free(state->missed);
 	totals_free(state->totals);
 	symbols_free(state->symbols);
+	/* Its waiting samples are released to the next. */
+	processes_free(state->processes);
 	ingest_free(state->ingest);
 	stacks_free(state->stacks);
-	processes_free(state->processes);
 	binaries_free(state->binaries);
 	close(state->stop_fd);
 	pthread_mutex_destroy(&state->lock);
 	pthread_mutex_destroy(&state->render);
+	turns_end(&state->profiles);
 }
 
 static void update_totals_locked(struct state *state, uint64_t now)
@@ -61,7 +67,6 @@ static void update_totals_locked(struct state *state, uint64_t now)
 
 	if (now - fold_ns >= FOLD_NS) {
 		totals_fold(state->totals, state->feed);
-		processes_tidy(state->processes, state->feed->ops->now_ns(state->feed));
 		totals_ns = 0;
 		fold_ns = now;
 	}
@@ -85,6 +90,32 @@ static void move_recent_locked(struct state *state, uint64_t now)
 	state->recent_ns[1] = now;
 }
 
+static void mark_binaries(void *used, uint32_t number, const struct stack_key *key,
+			  const struct stack_counts *counts)
+{
+	bool *marks = used;
+	uint32_t i;
+
+	for (i = 0; i < key->nr_frames; i++)
+		marks[FRAME_BINARY(key->frames[i])] = true;
+}
+
+/* Frees the binaries that neither a process has mapped nor a stack of the table runs through. */
+static void evict_binaries_locked(struct state *state, uint64_t now)
+{
+	static bool used[BINARIES_MAX];
+
+	if (!binaries_are_crowded(state->binaries) || now < state->evict_ns)
+		return;
+	memset(used, 0, sizeof(used));
+	processes_mark(state->processes, used);
+	stacks_visit(state->stacks, NULL, mark_binaries, used);
+	/* While it helps little it is done less often: the table may be full of what is needed. */
+	state->evict_ns =
+		now +
+		(binaries_evict(state->binaries, used) < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
+}
+
 void state_tick(struct state *state)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -92,6 +123,8 @@ void state_tick(struct state *state)
 	pthread_mutex_lock(&state->lock);
 	/* The clock of replayed records is their own. */
 	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
+	processes_tidy(state->processes);
+	evict_binaries_locked(state, now);
 	update_totals_locked(state, now);
 	move_recent_locked(state, now);
 	pthread_mutex_unlock(&state->lock);
@@ -131,35 +164,48 @@ static void span_restart_locked(struct state *state, struct span *span)
 	span->start_monotonic_ns = clock_monotonic_ns();
 }
 
+static struct profile *collect(struct state *state, struct span *span, const struct filter *filter,
+			       bool has_events, bool restart)
+{
+	struct profile *profile;
+
+	pthread_mutex_lock(&state->lock);
+	profile = profile_collect(state->stacks, span->mark, state->binaries, filter, restart);
+	profile->start_ns = span->start_ns;
+	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (has_events)
+		profile_collect_events(profile, state->stacks, span->mark,
+				       state->feed->ops->now_ns(state->feed));
+	if (restart)
+		span_restart_locked(state, span);
+	pthread_mutex_unlock(&state->lock);
+	return profile;
+}
+
 void span_write(struct state *state, struct span *span, const struct filter *filter,
 		const struct profile_format *format, bool restart, FILE *out,
 		struct profile_head *head)
 {
 	struct filter wanted = *filter;
 	struct profile *profile;
+	struct turn turn;
 
 	/* JFR has a type for each kind, so that kinds are never summed up. */
 	if (format->has_events && !filter->kinds)
 		wanted.each_kind = true;
-	pthread_mutex_lock(&state->render);
-	pthread_mutex_lock(&state->lock);
-	profile = profile_collect(state->stacks, span->mark, state->binaries, &wanted, restart);
-	profile->start_ns = span->start_ns;
-	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
-	if (format->has_events)
-		profile_collect_events(profile, state->stacks, span->mark,
-				       state->feed->ops->now_ns(state->feed));
-	if (restart)
-		span_restart_locked(state, span);
-	pthread_mutex_unlock(&state->lock);
+	turns_take(&state->profiles, &turn, UINT64_MAX);
+	profile = collect(state, span, &wanted, format->has_events, restart);
 	profile_name(profile, state->symbols);
+	pthread_mutex_lock(&state->render);
 	format->write(profile, out);
+	pthread_mutex_unlock(&state->render);
 	head->total = profile->total;
 	head->kinds = profile->kinds;
 	head->other_kinds = profile->other_kinds;
 	head->folded = filter_selects(filter) ? profile->folded : 0;
+	head->late_names = profile->late_names;
 	profile_free(profile);
-	pthread_mutex_unlock(&state->render);
+	turns_give(&state->profiles, &turn);
 }
 
 static void count_refills(struct numbers *numbers)
@@ -199,11 +245,12 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	numbers->stacks_folded = stacks_folded(state->stacks);
 	numbers->binaries = binaries_count(state->binaries);
 	numbers->binaries_refused = binaries_refused(state->binaries);
-	numbers->maps_unreadable = processes_unreadable(state->processes);
+	numbers->maps = processes_counts(state->processes);
 	numbers->ended = state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
 	count_refills(numbers);
 	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
+	numbers->names_late = symbols_late(state->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;
 }
 

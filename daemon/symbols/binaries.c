@@ -8,30 +8,49 @@
  */
 #include "daemon/symbols/binaries.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
 #include "daemon/symbols/build_id.h"
 
-#define NO_OWNER ((uid_t)-1) /* of binaries without a file */
-
 struct binaries {
-	struct binary *table[BINARIES_MAX];
+	struct binary *table[BINARIES_MAX]; /* NULL: free */
+	unsigned int nr_numbers;	    /* ever used */
 	unsigned int count;
+	uint64_t serial;
 	uint64_t refused;
+	bool crowded;
 };
 
 struct binaries *binaries_new(void)
 {
+	/* Number 0 is the first. */
+	static const char *const names[] = { "[unknown]",  "[anon]",  "[jit]",	"[vdso]",
+					     "[vsyscall]", "[stack]", "[heap]", "[uprobes]" };
 	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
+	unsigned int i;
 
-	binaries_add_name(binaries, "[unknown]");
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		binaries_get(binaries, binaries_add_name(binaries, names[i], 0))->fixed = true;
 	return binaries;
+}
+
+void binary_ref(struct binary *binary)
+{
+	atomic_fetch_add(&binary->references, 1);
+}
+
+void binary_unref(struct binary *binary)
+{
+	if (atomic_fetch_sub(&binary->references, 1) != 1)
+		return;
+	if (binary->file.fd >= 0)
+		close(binary->file.fd);
+	free(binary->path);
+	free(binary);
 }
 
 void binaries_free(struct binaries *binaries)
@@ -40,12 +59,9 @@ void binaries_free(struct binaries *binaries)
 
 	if (!binaries)
 		return;
-	for (i = 0; i < binaries->count; i++) {
-		if (binaries->table[i]->fd >= 0)
-			close(binaries->table[i]->fd);
-		free(binaries->table[i]->path);
-		free(binaries->table[i]);
-	}
+	for (i = 0; i < binaries->nr_numbers; i++)
+		if (binaries->table[i])
+			binary_unref(binaries->table[i]);
 	free(binaries);
 }
 
@@ -57,140 +73,145 @@ static void set_path(struct binary *binary, const char *path)
 	binary->name = basename(binary->path);
 }
 
-static bool has_too_many(const struct binaries *binaries, uid_t owner)
+/* Root's own are limited by the table only: the other users cannot fill it. */
+static bool has_room(struct binaries *binaries, uid_t user)
 {
-	unsigned int i, count = 0;
+	unsigned int i, own = 0, others = 0;
 
-	for (i = 0; i < binaries->count; i++)
-		count += binaries->table[i]->owner == owner;
-	return owner && count >= BINARIES_OF_USER;
+	for (i = 0; i < binaries->nr_numbers && user; i++) {
+		if (!binaries->table[i])
+			continue;
+		own += binaries->table[i]->user == user;
+		others += binaries->table[i]->user != 0;
+	}
+	if (own >= BINARIES_OF_USER * 7 / 8 || others >= BINARIES_OF_USERS * 7 / 8 ||
+	    binaries->count >= BINARIES_MAX * 7 / 8)
+		binaries->crowded = true;
+	return own < BINARIES_OF_USER && others < BINARIES_OF_USERS &&
+	       binaries->count < BINARIES_MAX;
 }
 
-static struct binary *add(struct binaries *binaries, const char *path, uid_t owner)
+/* The number of a new binary; BINARIES_MAX if there is no room for it. */
+static unsigned int add(struct binaries *binaries, const char *path, uid_t user)
 {
 	struct binary *binary;
+	unsigned int number = 0;
 
-	if (binaries->count == BINARIES_MAX || has_too_many(binaries, owner)) {
+	if (!has_room(binaries, user)) {
 		binaries->refused++;
-		return NULL;
+		return BINARIES_MAX;
 	}
+	while (binaries->table[number])
+		number++;
 	binary = xcalloc(1, sizeof(*binary));
-	binary->fd = -1;
-	binary->owner = owner;
+	binary->file.fd = -1;
+	binary->user = user;
+	binary->serial = ++binaries->serial;
+	binary->references = 1;
 	set_path(binary, path);
-	binaries->table[binaries->count++] = binary;
-	return binary;
+	binaries->table[number] = binary;
+	binaries->count++;
+	if (number >= binaries->nr_numbers)
+		binaries->nr_numbers = number + 1;
+	return number;
 }
 
-unsigned int binaries_add_name(struct binaries *binaries, const char *name)
+unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_t user)
 {
+	const struct binary *binary;
 	unsigned int i;
 
-	for (i = 0; i < binaries->count; i++)
-		if (binaries->table[i]->fd < 0 && !strcmp(binaries->table[i]->path, name))
+	for (i = 0; i < binaries->nr_numbers; i++) {
+		binary = binaries->table[i];
+		if (binary && binary->file.fd < 0 && !strcmp(binary->path, name))
 			return i;
-	return add(binaries, name, NO_OWNER) ? i : BINARY_UNKNOWN;
+	}
+	i = add(binaries, name, user);
+	return i == BINARIES_MAX ? BINARY_UNKNOWN : i;
 }
 
-static bool same_file(const struct binary *binary, const struct stat *status)
+static bool same_file(const struct binary_file *one, const struct binary_file *other)
 {
-	return binary->fd >= 0 && binary->device == status->st_dev &&
-	       binary->inode == status->st_ino &&
-	       binary->changed.tv_sec == status->st_mtim.tv_sec &&
-	       binary->changed.tv_nsec == status->st_mtim.tv_nsec;
+	return one->fd >= 0 && one->device == other->device && one->inode == other->inode &&
+	       one->changed.tv_sec == other->changed.tv_sec &&
+	       one->changed.tv_nsec == other->changed.tv_nsec;
 }
 
 /*
  * The file of root with that build id, or the entry that has no file yet; BINARIES_MAX if there is
  * none. Short ids are padded with zeros, as by the kernel.
  */
-static unsigned int find_id(struct binaries *binaries, const uint8_t *build_id)
+static unsigned int find_id(const struct binaries *binaries, const uint8_t *build_id)
 {
+	const struct binary *binary;
 	unsigned int i;
 
-	for (i = 0; i < binaries->count; i++)
-		if (binaries->table[i]->build_id_length && binaries->table[i]->trusted &&
-		    !memcmp(binaries->table[i]->build_id, build_id, HAB_BUILD_ID_LEN))
+	for (i = 0; i < binaries->nr_numbers; i++) {
+		binary = binaries->table[i];
+		if (binary && binary->file.build_id_length && binary->file.trusted &&
+		    !memcmp(binary->file.build_id, build_id, HAB_BUILD_ID_LEN))
 			return i;
+	}
 	return BINARIES_MAX;
 }
 
-unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *path)
+/* BINARIES_MAX if there is none. */
+static unsigned int find_file(const struct binaries *binaries, const struct binary_file *file)
 {
-	uint8_t build_id[HAB_BUILD_ID_LEN];
-	unsigned int i, length, number = BINARIES_MAX;
-	struct binary *binary;
-	struct stat status;
-	bool trusted;
+	unsigned int i;
 
-	if (fstat(fd, &status)) {
-		close(fd);
-		return binaries_add_name(binaries, path);
-	}
-	for (i = 0; i < binaries->count; i++) {
-		if (same_file(binaries->table[i], &status)) {
-			close(fd);
+	for (i = 0; i < binaries->nr_numbers; i++)
+		if (binaries->table[i] && same_file(&binaries->table[i]->file, file))
 			return i;
-		}
-	}
-	length = build_id_read(fd, build_id);
-	trusted = !status.st_uid && !(status.st_mode & (S_IWGRP | S_IWOTH));
-	if (length && trusted)
-		number = find_id(binaries, build_id);
-	if (number != BINARIES_MAX && binaries->table[number]->fd >= 0) {
-		close(fd);
-		return number;
-	}
+	return file->build_id_length && file->trusted ? find_id(binaries, file->build_id) :
+							BINARIES_MAX;
+}
+
+unsigned int binaries_add_file(struct binaries *binaries, const struct binary_file *file,
+			       const char *path, uid_t user)
+{
+	unsigned int number = find_file(binaries, file);
+	struct binary *binary;
+
+	if (number == BINARIES_MAX)
+		number = add(binaries, path, user);
 	if (number == BINARIES_MAX) {
-		number = binaries->count;
-		if (!add(binaries, path, status.st_uid)) {
-			close(fd);
-			return BINARY_UNKNOWN;
-		}
+		close(file->fd);
+		return BINARY_UNKNOWN;
 	}
 	binary = binaries->table[number];
+	if (binary->file.fd >= 0) {
+		binary->file.executable |= file->executable;
+		close(file->fd);
+		return number;
+	}
+	/* It was known by its build id only. */
+	binary->file = *file;
+	binary->user = user;
 	set_path(binary, path);
-	memcpy(binary->build_id, build_id, sizeof(build_id));
-	binary->build_id_length = length;
-	binary->trusted = trusted;
-	binary->device = status.st_dev;
-	binary->inode = status.st_ino;
-	binary->changed = status.st_mtim;
-	binary->fd = fd;
 	return number;
 }
 
-/* The symbols of a file that was not seen mapped may still be installed. */
-static int open_debug_file(const uint8_t *build_id)
-{
-	char path[64 + 2 * HAB_BUILD_ID_LEN];
-	int at, i;
-
-	at = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", build_id[0]);
-	for (i = 1; i < HAB_BUILD_ID_LEN; i++)
-		at += snprintf(path + at, sizeof(path) - (size_t)at, "%02x", build_id[i]);
-	snprintf(path + at, sizeof(path) - (size_t)at, ".debug");
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id)
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, uid_t user)
 {
 	unsigned int number = find_id(binaries, build_id);
 	char name[32];
-	struct binary *binary;
+	struct binary_file *file;
 
 	if (number != BINARIES_MAX)
 		return number;
 	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0], build_id[1],
 		 build_id[2], build_id[3]);
-	binary = add(binaries, name, NO_OWNER);
-	if (!binary)
+	number = add(binaries, name, user);
+	if (number == BINARIES_MAX)
 		return BINARY_UNKNOWN;
-	memcpy(binary->build_id, build_id, HAB_BUILD_ID_LEN);
-	binary->build_id_length = HAB_BUILD_ID_LEN;
-	binary->trusted = true;
-	binary->fd = open_debug_file(build_id);
-	return binaries->count - 1;
+	file = &binaries->table[number]->file;
+	memcpy(file->build_id, build_id, HAB_BUILD_ID_LEN);
+	file->build_id_length = HAB_BUILD_ID_LEN;
+	file->trusted = true;
+	/* The symbols of a file that was not seen mapped may still be installed. */
+	file->fd = build_id_open_debug(build_id, HAB_BUILD_ID_LEN);
+	return number;
 }
 
 unsigned int binaries_count(const struct binaries *binaries)
@@ -205,5 +226,29 @@ uint64_t binaries_refused(const struct binaries *binaries)
 
 struct binary *binaries_get(struct binaries *binaries, unsigned int number)
 {
-	return binaries->table[number < binaries->count ? number : BINARY_UNKNOWN];
+	struct binary *binary = number < BINARIES_MAX ? binaries->table[number] : NULL;
+
+	return binary ? binary : binaries->table[BINARY_UNKNOWN];
+}
+
+bool binaries_are_crowded(const struct binaries *binaries)
+{
+	return binaries->crowded;
+}
+
+unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_MAX])
+{
+	unsigned int i, before = binaries->count;
+	struct binary *binary;
+
+	for (i = 0; i < binaries->nr_numbers; i++) {
+		binary = binaries->table[i];
+		if (!binary || binary->fixed || used[i])
+			continue;
+		binaries->table[i] = NULL;
+		binaries->count--;
+		binary_unref(binary);
+	}
+	binaries->crowded = false;
+	return before - binaries->count;
 }

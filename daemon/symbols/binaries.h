@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The binaries that stacks run through. Any user can write any build id into a file. So a build id
- * stands for a file only among files of root; each other file is a binary of its own.
+ * stands for a file only among files of root; each other file is a binary of its own. Each counts
+ * for the user whose process was the first to map it, whoever made the file.
  */
 #ifndef HABD_BINARIES_H
 #define HABD_BINARIES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,21 +27,30 @@
 #define FRAME_OFFSET(frame) ((frame)&FRAME_OFFSET_MASK)
 
 #define BINARIES_MAX	    4096
-#define BINARIES_OF_USER    512 /* at most, of each user but root */
+#define BINARIES_OF_USER    512	 /* at most, of each user but root */
+#define BINARIES_OF_USERS   3072 /* at most, of all users but root */
 #define BINARY_UNKNOWN	    0
 
-struct binary {
-	uint8_t build_id[HAB_BUILD_ID_LEN];
+/* A mapped file. */
+struct binary_file {
+	int fd;			      /* -1: there is none */
 	unsigned int build_id_length; /* 0: the file has none */
-	int fd;			      /* -1: not seen yet, or not a file */
+	uint8_t build_id[HAB_BUILD_ID_LEN];
 	dev_t device;
 	ino_t inode;
 	struct timespec changed;
+	bool trusted;	 /* only root can have written it */
+	bool executable; /* the main program of a process */
+};
+
+struct binary {
+	struct binary_file file;
+	uint64_t serial; /* of no other binary, ever: numbers are used again */
 	char *path;
 	const char *name; /* last part of path */
-	uid_t owner;	  /* of the file */
-	bool trusted;	  /* only root can have written it */
-	bool executable;  /* the main program of a process */
+	uid_t user;	  /* the first whose process has mapped it */
+	bool fixed;	  /* a name that stays in the table */
+	atomic_uint references;
 };
 
 /* The caller of these holds the daemon's lock. */
@@ -47,18 +58,29 @@ struct binaries *binaries_new(void);
 void binaries_free(struct binaries *binaries);
 
 /*
- * The binary of an open file; @fd is taken over. @path is the file's name as the process sees it.
- * BINARY_UNKNOWN if the table is full, or has too many files of the file's owner.
+ * The binary of a file that a process of @user has mapped; @file->fd is taken over. @path is the
+ * file's name as the process sees it. BINARY_UNKNOWN if the table is full, or has too many of
+ * @user.
  */
-unsigned int binaries_add_file(struct binaries *binaries, int fd, const char *path);
+unsigned int binaries_add_file(struct binaries *binaries, const struct binary_file *file,
+			       const char *path, uid_t user);
 /* A binary without a file: "[vdso]" and the like. */
-unsigned int binaries_add_name(struct binaries *binaries, const char *name);
+unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_t user);
 /* The file of root with that build id; if none was seen yet, a binary without a file is added. */
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id);
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, uid_t user);
 unsigned int binaries_count(const struct binaries *binaries);
 /* How often there was no room for a binary. */
 uint64_t binaries_refused(const struct binaries *binaries);
-/* Stays valid until binaries_free(). */
+/* Valid until the next binaries_evict(), or with a reference until that is given back. */
 struct binary *binaries_get(struct binaries *binaries, unsigned int number);
+
+/* True if binaries_evict() should be called: the table or the part of a user is nearly full. */
+bool binaries_are_crowded(const struct binaries *binaries);
+/* Frees the binaries whose numbers are not in @used. Returns how many. */
+unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_MAX]);
+
+/* Any thread may call these. The last reference closes the file. */
+void binary_ref(struct binary *binary);
+void binary_unref(struct binary *binary);
 
 #endif /* HABD_BINARIES_H */

@@ -2,16 +2,18 @@
 /*
  * Reads the build id out of a program's notes.
  *
- * By hand and not by libelf, since any user's file is read here, by habd itself and with its lock
- * held: libelf allocates memory for as many sections as the head of the file has, which is a
- * gigabyte for a sparse file of a few bytes. The file is read, not mapped: shortening a mapped file
- * ends its reader. Each part has a limit.
+ * By hand and not by libelf, since any user's file is read here: libelf allocates memory for as
+ * many sections as the head of the file has, which is a gigabyte for a sparse file of a few bytes.
+ * The file is read, not mapped: shortening a mapped file ends its reader. Each part has a limit.
  */
 #include "daemon/symbols/build_id.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SEGMENTS_MAX 128u /* programs have a dozen */
@@ -66,7 +68,7 @@ static bool read_head(int fd, Elf64_Ehdr *head)
 	       head->e_phentsize == sizeof(Elf64_Phdr) && head->e_phoff <= INT64_MAX / 2;
 }
 
-unsigned int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
+int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 {
 	unsigned char notes[NOTES_MAX];
 	unsigned int i, length;
@@ -76,7 +78,7 @@ unsigned int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 
 	memset(build_id, 0, HAB_BUILD_ID_LEN);
 	if (!read_head(fd, &head))
-		return 0;
+		return -1;
 	for (i = 0; i < head.e_phnum && i < SEGMENTS_MAX; i++) {
 		if (!read_at(fd, &segment, sizeof(segment), head.e_phoff + i * sizeof(segment)))
 			return 0;
@@ -87,7 +89,28 @@ unsigned int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 			continue;
 		length = find_note(notes, size, segment.p_align == 8 ? 8 : 4, build_id);
 		if (length)
-			return length;
+			return (int)length;
 	}
 	return 0;
+}
+
+int build_id_open_debug(const uint8_t *build_id, unsigned int length)
+{
+	char path[64 + 2 * HAB_BUILD_ID_LEN];
+	struct stat status;
+	unsigned int i;
+	int at, fd;
+
+	if (!length)
+		return -1;
+	at = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", build_id[0]);
+	for (i = 1; i < length; i++)
+		at += snprintf(path + at, sizeof(path) - (size_t)at, "%02x", build_id[i]);
+	snprintf(path + at, sizeof(path) - (size_t)at, ".debug");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || (!fstat(fd, &status) && S_ISREG(status.st_mode) && !status.st_uid &&
+		       !(status.st_mode & (S_IWGRP | S_IWOTH))))
+		return fd;
+	close(fd);
+	return -1;
 }

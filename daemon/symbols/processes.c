@@ -2,254 +2,187 @@
 /*
  * Snapshots of /proc/PID/maps, which translate the addresses of stacks to offsets in files.
  *
- * The hard case is a short-lived process: the snapshot must be taken while it runs. So it
- * is taken at the first record of the process, and again only for an address that it does not
- * cover. The files are opened through /proc/PID/map_files, which works across mount namespaces and
- * for deleted files; each is first opened with O_PATH, so that no device or pipe is opened by
- * mistake.
+ * The hard case is a short-lived process: the snapshot must be taken while it runs. So it is
+ * requested at the first record of the process, and again only for an address that it does not
+ * cover or for a new heap. Reading takes time, which a process can make longer: so stacks wait for
+ * it here, for WAIT_NS at most, and the daemon's lock is free meanwhile.
+ *
+ * Each user has limits of processes, mappings and waiting stacks.
  */
 #include "daemon/symbols/processes.h"
 
-#include <ctype.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/hash.h"
+#include "daemon/symbols/maps_queue.h"
 
-#define PROCESSES_MAX 4096
-#define MAPPINGS_MAX  4096
-#define PAUSE_MIN_NS  100000000ull
-#define PAUSE_MAX_NS  12800000000ull
-#define IDLE_NS	      60000000000ull
+#define PROCESSES_MAX	 4096
+#define MAPPINGS_OF_USER (1u << 17) /* but of root */
+#define WAITERS_MAX	 8192
+#define WAITERS_OF_USER	 1024 /* but of root */
+#define WAIT_NS		 1500000000ull
+#define PAUSE_MIN_NS	 100000000ull
+#define PAUSE_MAX_NS	 12800000000ull
+#define FRESH_MAX_NS	 1000000000ull
+#define IDLE_NS		 60000000000ull
 
 struct mapping {
 	uint64_t start;
 	uint64_t end;
 	uint64_t offset; /* in the file */
-	unsigned int binary;
+	uint64_t binary;
+};
+
+struct user {
+	UT_hash_handle hh;
+	uid_t id;
+	unsigned int nr_processes;
+	unsigned int nr_mappings;
+	unsigned int nr_waiters;
 };
 
 struct process {
 	UT_hash_handle hh;
-	uint32_t pid;
-	uint64_t read_ns;  /* when the maps were read last */
-	uint64_t pause_ns; /* before they may be read again */
+	struct maps_request request; /* its pid is the key */
+	struct user *user;
+	uint64_t read_ns; /* when the maps were read last; 0: never */
 	uint64_t seen_ns;
-	bool readable;		  /* the last reading worked */
+	uint64_t pause_ns;	  /* before they may be read again for an address */
+	uint64_t fresh_ns;	  /* before they may be read again for a new heap */
+	bool readable;		  /* the last reading worked, or was late */
+	bool has_missing;	  /* the maps are being read for @missing */
+	struct hab_frame missing; /* in no mapping */
+	struct waiter *waiters;	  /* the last one first */
 	struct mapping *mappings; /* ascending, executable ones only */
 	unsigned int nr_mappings;
 };
 
 struct processes {
 	struct binaries *binaries;
+	struct maps_queue *queue; /* NULL: no maps are read */
+	void (*release)(void *context, struct process *process, struct waiter *waiter);
+	void *context;
 	struct process *by_pid; /* that not seen for longest first */
-	uint64_t unreadable;
+	struct user *users;
+	unsigned int nr_waiters;
+	struct processes_counts counts;
 };
 
-struct maps_line {
-	uint64_t start;
-	uint64_t end;
-	uint64_t offset;
-	uint64_t inode;
-	bool executable;
-	const char *path; /* in the line */
-};
-
-struct processes *processes_new(struct binaries *binaries)
+struct processes_counts processes_counts(const struct processes *processes)
 {
-	struct processes *processes = xcalloc(1, sizeof(*processes));
+	struct processes_counts counts = processes->counts;
 
-	processes->binaries = binaries;
-	return processes;
+	if (processes->queue) {
+		counts.readings = maps_queue_counts(processes->queue)->readings;
+		counts.late = maps_queue_counts(processes->queue)->late;
+	}
+	return counts;
 }
 
-static void drop_oldest(struct processes *processes)
+unsigned int processes_waiters(const struct processes *processes)
 {
-	struct process *process = processes->by_pid;
+	return processes->nr_waiters;
+}
 
+void processes_set_release(struct processes *processes,
+			   void (*release)(void *context, struct process *process,
+					   struct waiter *waiter),
+			   void *context)
+{
+	processes->release = release;
+	processes->context = context;
+}
+
+void processes_start(struct processes *processes)
+{
+	if (processes->queue)
+		maps_queue_start(processes->queue);
+}
+
+/* --- users ---------------------------------------------------------------------------- */
+
+static struct user *user_get(struct processes *processes, uid_t id)
+{
+	struct user *user;
+
+	HASH_FIND(hh, processes->users, &id, sizeof(id), user);
+	if (!user) {
+		user = xcalloc(1, sizeof(*user));
+		user->id = id;
+		HASH_ADD(hh, processes->users, id, sizeof(user->id), user);
+	}
+	user->nr_processes++;
+	return user;
+}
+
+static void user_put(struct processes *processes, struct user *user)
+{
+	if (--user->nr_processes)
+		return;
+	HASH_DELETE(hh, processes->users, user);
+	free(user);
+}
+
+/* --- processes ------------------------------------------------------------------------ */
+
+/* Their stacks are translated with the maps that there are. */
+static void release_waiters(struct processes *processes, struct process *process)
+{
+	struct waiter *waiter, *first = NULL;
+
+	/* In the order of their samples. */
+	while ((waiter = process->waiters)) {
+		process->waiters = waiter->next;
+		waiter->next = first;
+		first = waiter;
+	}
+	while ((waiter = first)) {
+		first = waiter->next;
+		process->user->nr_waiters--;
+		processes->nr_waiters--;
+		processes->release(processes->context, process, waiter);
+	}
+}
+
+static void drop(struct processes *processes, struct process *process)
+{
+	release_waiters(processes, process);
+	if (processes->queue)
+		maps_queue_remove(processes->queue, &process->request);
 	HASH_DELETE(hh, processes->by_pid, process);
+	process->user->nr_mappings -= process->nr_mappings;
+	user_put(processes, process->user);
 	free(process->mappings);
 	free(process);
+}
+
+/* Of the user with most processes, that not seen for longest. */
+static void drop_one(struct processes *processes)
+{
+	struct user *user, *largest = processes->users;
+	struct process *process = processes->by_pid;
+
+	for (user = processes->users; user; user = user->hh.next)
+		if (user->nr_processes > largest->nr_processes)
+			largest = user;
+	while (process->user != largest)
+		process = process->hh.next;
+	drop(processes, process);
 }
 
 void processes_free(struct processes *processes)
 {
 	if (!processes)
 		return;
+	/* Its threads end first: from then on no lock is needed. */
+	maps_queue_free(processes->queue);
+	processes->queue = NULL;
 	while (processes->by_pid)
-		drop_oldest(processes);
+		drop(processes, processes->by_pid);
 	free(processes);
-}
-
-uint64_t processes_unreadable(const struct processes *processes)
-{
-	return processes->unreadable;
-}
-
-static bool parse_line(char *text, struct maps_line *line)
-{
-	char permissions[8];
-	int path = 0;
-
-	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &line->start,
-		   &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
-	    !path)
-		return false;
-	line->executable = permissions[2] == 'x';
-	text[strcspn(text, "\n")] = 0;
-	line->path = text + path;
-	return line->start < line->end;
-}
-
-/* An open file of the wanted inode, or -1. */
-static int open_regular(const char *path, uint64_t inode)
-{
-	struct stat status;
-	char link[64];
-	int path_fd, fd = -1;
-
-	path_fd = open(path, O_PATH | O_CLOEXEC);
-	if (path_fd < 0)
-		return -1;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* Not blocking: the owner of the file may hold a lease on it. */
-	if (!fstat(path_fd, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
-		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	close(path_fd);
-	return fd;
-}
-
-static int open_mapped(uint32_t pid, const struct maps_line *line)
-{
-	char *path;
-	int fd;
-
-	path = xformat("/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start, line->end);
-	fd = open_regular(path, line->inode);
-	free(path);
-	if (fd >= 0)
-		return fd;
-	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
-	path = xformat("/proc/%u/root%s", pid, line->path);
-	fd = open_regular(path, line->inode);
-	free(path);
-	return fd;
-}
-
-static unsigned int line_binary(struct processes *processes, uint32_t pid,
-				const struct maps_line *line)
-{
-	int fd;
-
-	/* Any process can give names to its anonymous memory: "[anon:...]". */
-	if (!strncmp(line->path, "[anon", 5))
-		return binaries_add_name(processes->binaries, "[anon]");
-	if (line->path[0] == '[')
-		return binaries_add_name(processes->binaries, line->path);
-	/* Code that a compiler made at run time: no file has its names. */
-	if (!line->inode)
-		return binaries_add_name(processes->binaries, "[jit]");
-	fd = open_mapped(pid, line);
-	if (fd < 0)
-		return binaries_add_name(processes->binaries, line->path);
-	return binaries_add_file(processes->binaries, fd, line->path);
-}
-
-static void mark_executable(struct processes *processes, uint32_t pid,
-			    const struct mapping *mappings, unsigned int count)
-{
-	struct binary *binary;
-	struct stat status;
-	unsigned int i;
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
-	if (stat(path, &status))
-		return;
-	for (i = 0; i < count; i++) {
-		binary = binaries_get(processes->binaries, mappings[i].binary);
-		if (binary->fd >= 0 && binary->inode == status.st_ino &&
-		    binary->device == status.st_dev)
-			binary->executable = true;
-	}
-}
-
-static struct mapping *read_maps(struct processes *processes, uint32_t pid, unsigned int *count)
-{
-	struct mapping *mappings = NULL;
-	struct maps_line line;
-	unsigned int room = 0;
-	char path[32], *text = NULL;
-	size_t text_room = 0;
-	FILE *file;
-
-	*count = 0;
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return NULL;
-	while (*count < MAPPINGS_MAX && getline(&text, &text_room, file) > 0) {
-		if (!parse_line(text, &line) || !line.executable)
-			continue;
-		mappings = xgrow(mappings, *count, &room, sizeof(*mappings));
-		/* Without a file the offset is the distance from the start of the mapping. */
-		mappings[(*count)++] = (struct mapping){ line.start, line.end,
-							 line.inode ? line.offset : 0,
-							 line_binary(processes, pid, &line) };
-	}
-	free(text);
-	fclose(file);
-	if (mappings)
-		mark_executable(processes, pid, mappings, *count);
-	return mappings;
-}
-
-static void process_read(struct processes *processes, struct process *process, uint64_t now_ns)
-{
-	struct mapping *mappings;
-	unsigned int count;
-
-	process->read_ns = now_ns;
-	mappings = read_maps(processes, process->pid, &count);
-	process->readable = mappings != NULL;
-	if (!mappings) {
-		/* It has ended; records that are still to come use what was read earlier. */
-		processes->unreadable++;
-		return;
-	}
-	free(process->mappings);
-	process->mappings = mappings;
-	process->nr_mappings = count;
-}
-
-struct process *processes_see(struct processes *processes, uint32_t pid, bool fresh,
-			      uint64_t now_ns)
-{
-	struct process *process;
-
-	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
-	if (process) {
-		HASH_DELETE(hh, processes->by_pid, process);
-	} else {
-		if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
-			drop_oldest(processes);
-		process = xcalloc(1, sizeof(*process));
-		process->pid = pid;
-		fresh = true;
-	}
-	/* At the end: the list stays in the order of the last sight. */
-	HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
-	process->seen_ns = now_ns;
-	if (fresh) {
-		process->pause_ns = PAUSE_MIN_NS;
-		process_read(processes, process, now_ns);
-	}
-	return process;
 }
 
 static const struct mapping *find(const struct process *process, uint64_t address)
@@ -268,35 +201,6 @@ static const struct mapping *find(const struct process *process, uint64_t addres
 	return NULL;
 }
 
-static bool may_reread(const struct process *process, uint64_t now_ns)
-{
-	/* A process that has ended stays unreadable; HAB_RECORD_HEAP announces a new one. */
-	return process->readable && now_ns - process->read_ns >= process->pause_ns;
-}
-
-/* Some addresses are in no mapping at all: each search that fails doubles the pause. */
-static void set_pause(struct process *process, bool helped)
-{
-	process->pause_ns = helped ? PAUSE_MIN_NS : process->pause_ns * 2;
-	if (process->pause_ns > PAUSE_MAX_NS)
-		process->pause_ns = PAUSE_MAX_NS;
-}
-
-uint64_t processes_frame(struct processes *processes, struct process *process, uint64_t address,
-			 uint64_t now_ns)
-{
-	const struct mapping *mapping = find(process, address);
-
-	if (!mapping && may_reread(process, now_ns)) {
-		process_read(processes, process, now_ns);
-		mapping = find(process, address);
-		set_pause(process, mapping != NULL);
-	}
-	if (!mapping || mapping->binary == BINARY_UNKNOWN)
-		return FRAME(BINARY_UNKNOWN, address);
-	return FRAME(mapping->binary, address - mapping->start + mapping->offset);
-}
-
 static unsigned int find_mapped(const struct processes *processes, const struct process *process,
 				const uint8_t *build_id)
 {
@@ -305,30 +209,228 @@ static unsigned int find_mapped(const struct processes *processes, const struct 
 
 	for (i = 0; i < process->nr_mappings; i++) {
 		binary = binaries_get(processes->binaries, process->mappings[i].binary);
-		if (binary->build_id_length &&
-		    !memcmp(binary->build_id, build_id, sizeof(binary->build_id)))
-			return process->mappings[i].binary;
+		if (binary->file.build_id_length &&
+		    !memcmp(binary->file.build_id, build_id, sizeof(binary->file.build_id)))
+			return (unsigned int)process->mappings[i].binary;
 	}
 	return BINARY_UNKNOWN;
 }
 
-uint64_t processes_file_frame(struct processes *processes, struct process *process,
-			      const uint8_t *build_id, uint64_t offset, uint64_t now_ns)
+/* True if the maps explain the frame. */
+static bool covers(const struct processes *processes, const struct process *process,
+		   const struct hab_frame *frame)
 {
-	unsigned int binary = find_mapped(processes, process, build_id);
+	const struct mapping *mapping;
 
-	if (binary == BINARY_UNKNOWN && may_reread(process, now_ns)) {
-		process_read(processes, process, now_ns);
-		binary = find_mapped(processes, process, build_id);
-		set_pause(process, binary != BINARY_UNKNOWN);
-	}
-	if (binary == BINARY_UNKNOWN)
-		binary = binaries_find_id(processes->binaries, build_id);
-	return FRAME(binary, offset);
+	if (frame->status == HAB_FRAME_FILE)
+		return find_mapped(processes, process, frame->build_id) != BINARY_UNKNOWN;
+	mapping = find(process, frame->offset);
+	return mapping && mapping->binary != BINARY_UNKNOWN;
 }
 
-void processes_tidy(struct processes *processes, uint64_t now_ns)
+/* Some addresses are in no mapping at all: each search that fails doubles the pause. */
+static uint64_t longer(uint64_t pause_ns, uint64_t limit_ns)
 {
-	while (processes->by_pid && now_ns - processes->by_pid->seen_ns >= IDLE_NS)
-		drop_oldest(processes);
+	return min(pause_ns * 2, limit_ns);
+}
+
+static unsigned int entry_binary(struct processes *processes, struct maps_entry *entry, uid_t user)
+{
+	unsigned int number;
+
+	if (entry->file.fd < 0)
+		return binaries_add_name(processes->binaries, entry->name, user);
+	number = binaries_add_file(processes->binaries, &entry->file, entry->name, user);
+	entry->file.fd = -1;
+	return number;
+}
+
+/* True if the new mappings differ from those that there were. */
+static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
+{
+	unsigned int i, room = maps->nr, others = process->user->nr_mappings - process->nr_mappings;
+	struct mapping *mappings;
+	bool changed;
+
+	if (process->user->id && others + room > MAPPINGS_OF_USER)
+		room = others < MAPPINGS_OF_USER ? MAPPINGS_OF_USER - others : 0;
+	mappings = xcalloc(room, sizeof(*mappings));
+	for (i = 0; i < room; i++)
+		mappings[i] = (struct mapping){
+			maps->entries[i].start, maps->entries[i].end, maps->entries[i].offset,
+			entry_binary(processes, &maps->entries[i], process->user->id)
+		};
+	changed = room != process->nr_mappings ||
+		  (room && memcmp(mappings, process->mappings, room * sizeof(*mappings)) != 0);
+	free(process->mappings);
+	process->mappings = mappings;
+	process->nr_mappings = room;
+	process->user->nr_mappings = others + room;
+	return changed;
+}
+
+static void take_maps(void *context, struct maps_request *request, enum maps_result result,
+		      struct maps *maps)
+{
+	struct processes *processes = context;
+	struct process *process = (void *)((char *)request - offsetof(struct process, request));
+
+	process->read_ns = clock_monotonic_ns();
+	process->readable = result != MAPS_UNREADABLE;
+	if (result == MAPS_READ && set_mappings(processes, process, maps))
+		process->fresh_ns = PAUSE_MIN_NS;
+	else
+		process->fresh_ns = longer(process->fresh_ns, FRESH_MAX_NS);
+	/* It has ended; stacks that are still to come use what was read earlier. */
+	processes->counts.unreadable += result == MAPS_UNREADABLE;
+	if (process->has_missing && covers(processes, process, &process->missing))
+		process->pause_ns = PAUSE_MIN_NS;
+	else if (process->has_missing || result == MAPS_LATE)
+		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
+	process->has_missing = false;
+	release_waiters(processes, process);
+}
+
+struct processes *processes_new(struct binaries *binaries, pthread_mutex_t *lock)
+{
+	struct processes *processes = xcalloc(1, sizeof(*processes));
+
+	processes->binaries = binaries;
+	if (lock)
+		processes->queue = maps_queue_new(lock, take_maps, processes);
+	return processes;
+}
+
+static void request(struct processes *processes, struct process *process, uint64_t due_ns)
+{
+	if (processes->queue)
+		maps_queue_add(processes->queue, &process->request, due_ns);
+}
+
+static struct process *add(struct processes *processes, uint32_t pid, uid_t user)
+{
+	struct process *process;
+
+	if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
+		drop_one(processes);
+	process = xcalloc(1, sizeof(*process));
+	process->request.pid = pid;
+	process->request.user = user;
+	process->user = user_get(processes, user);
+	process->pause_ns = process->fresh_ns = PAUSE_MIN_NS;
+	return process;
+}
+
+struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct process *process;
+
+	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
+	if (process && process->user->id != user) {
+		/* Another process has that number now, or it has changed its user. */
+		drop(processes, process);
+		process = NULL;
+	}
+	if (process) {
+		HASH_DELETE(hh, processes->by_pid, process);
+	} else {
+		process = add(processes, pid, user);
+		request(processes, process, now);
+		fresh = false;
+	}
+	/* At the end: the list stays in the order of the last sight. */
+	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
+	process->seen_ns = now;
+	if (fresh)
+		request(processes, process, max(now, process->read_ns + process->fresh_ns));
+	return process;
+}
+
+static bool may_reread(const struct process *process, uint64_t now)
+{
+	/* A process that has ended stays unreadable; HAB_RECORD_HEAP announces a new one. */
+	return process->readable && now - process->read_ns >= process->pause_ns;
+}
+
+/* True if the maps are in the queue, now or before. */
+static bool is_requested(struct processes *processes, struct process *process,
+			 const struct hab_frame *frames, unsigned int nr_frames)
+{
+	uint64_t now = clock_monotonic_ns();
+	unsigned int i;
+
+	if (process->request.asked_ns)
+		return now - process->request.asked_ns < WAIT_NS;
+	if (!processes->queue || !may_reread(process, now))
+		return false;
+	for (i = 0; i < nr_frames; i++) {
+		if (covers(processes, process, &frames[i]))
+			continue;
+		process->missing = frames[i];
+		process->has_missing = true;
+		request(processes, process, now);
+		return true;
+	}
+	return false;
+}
+
+bool processes_wait(struct processes *processes, struct process *process,
+		    const struct hab_frame *frames, unsigned int nr_frames, struct waiter *waiter)
+{
+	if (!nr_frames || !is_requested(processes, process, frames, nr_frames))
+		return false;
+	if (processes->nr_waiters >= WAITERS_MAX ||
+	    (process->user->id && process->user->nr_waiters >= WAITERS_OF_USER)) {
+		processes->counts.crowded++;
+		return false;
+	}
+	processes->nr_waiters++;
+	process->user->nr_waiters++;
+	waiter->next = process->waiters;
+	process->waiters = waiter;
+	return true;
+}
+
+uint64_t processes_frame(struct processes *processes, const struct process *process,
+			 const struct hab_frame *frame)
+{
+	const struct mapping *mapping;
+	unsigned int binary;
+
+	if (frame->status == HAB_FRAME_FILE) {
+		binary = find_mapped(processes, process, frame->build_id);
+		if (binary == BINARY_UNKNOWN)
+			binary = binaries_find_id(processes->binaries, frame->build_id,
+						  process->user->id);
+		return FRAME(binary, frame->offset);
+	}
+	mapping = find(process, frame->offset);
+	if (!mapping || mapping->binary == BINARY_UNKNOWN)
+		return FRAME(BINARY_UNKNOWN, frame->offset);
+	return FRAME(mapping->binary, frame->offset - mapping->start + mapping->offset);
+}
+
+void processes_tidy(struct processes *processes)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct process *process, *next;
+
+	HASH_ITER(hh, processes->by_pid, process, next)
+	{
+		if (process->waiters && now - process->request.asked_ns >= WAIT_NS)
+			release_waiters(processes, process);
+		if (now - process->seen_ns >= IDLE_NS)
+			drop(processes, process);
+	}
+}
+
+void processes_mark(const struct processes *processes, bool used[BINARIES_MAX])
+{
+	const struct process *process;
+	unsigned int i;
+
+	for (process = processes->by_pid; process; process = process->hh.next)
+		for (i = 0; i < process->nr_mappings; i++)
+			used[process->mappings[i].binary] = true;
 }

@@ -3,6 +3,7 @@
 #ifndef HABD_PROCESSES_H
 #define HABD_PROCESSES_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,28 +12,56 @@
 struct process;
 struct processes;
 
-/* The caller of all these holds the daemon's lock. */
-struct processes *processes_new(struct binaries *binaries);
-void processes_free(struct processes *processes);
-/* How often a process's maps could not be read, most often because the process had ended. */
-uint64_t processes_unreadable(const struct processes *processes);
+/* A stack that waits until the maps of its process have been read. */
+struct waiter {
+	struct waiter *next;
+};
+
+struct processes_counts {
+	uint64_t readings;   /* of maps */
+	uint64_t unreadable; /* maps that could not be read: most often the process had ended */
+	uint64_t late;	     /* maps that took too long to read */
+	uint64_t crowded;    /* stacks that did not wait for maps: too many waited already */
+};
 
 /*
- * The process @pid. Its maps are read if it is new, or if @fresh is set: it may run another program
- * now. Valid until the next call of any of these.
+ * Called before the program has threads, since it forks. @lock: the daemon's lock, which the
+ * caller of all functions but the first four holds. NULL: no maps are read.
  */
-struct process *processes_see(struct processes *processes, uint32_t pid, bool fresh,
-			      uint64_t now_ns);
-/* The FRAME() of an address; reads the maps again if no mapping covers it. Never fails. */
-uint64_t processes_frame(struct processes *processes, struct process *process, uint64_t address,
-			 uint64_t now_ns);
+struct processes *processes_new(struct binaries *binaries, pthread_mutex_t *lock);
+/* @release is called, with the lock held, once the waiter's maps have come or are given up. */
+void processes_set_release(struct processes *processes,
+			   void (*release)(void *context, struct process *process,
+					   struct waiter *waiter),
+			   void *context);
+/* Starts the threads that have maps read. */
+void processes_start(struct processes *processes);
+/* Releases the waiters. Without the lock. */
+void processes_free(struct processes *processes);
+
+struct processes_counts processes_counts(const struct processes *processes);
+unsigned int processes_waiters(const struct processes *processes);
+
 /*
- * The FRAME() of an offset in the file with that build id: in one that the process has mapped, else
- * in one of root. Reads the maps again if no mapping has the build id. Never fails.
+ * The process @pid, of @user. Its maps are requested if it is new, or if @fresh is set: it may run
+ * another program now. Valid until the next call of this.
  */
-uint64_t processes_file_frame(struct processes *processes, struct process *process,
-			      const uint8_t *build_id, uint64_t offset, uint64_t now_ns);
-/* Drops the processes that have not been seen for a while. */
-void processes_tidy(struct processes *processes, uint64_t now_ns);
+struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh);
+/*
+ * True if the stack should wait: the maps are being read, or are requested now because a frame is
+ * in no mapping. @waiter is then the processes' until it is released.
+ */
+bool processes_wait(struct processes *processes, struct process *process,
+		    const struct hab_frame *frames, unsigned int nr_frames, struct waiter *waiter);
+/*
+ * The FRAME() of an address, or of an offset in the file with a build id: in one that the process
+ * has mapped, else in one of root. Never fails.
+ */
+uint64_t processes_frame(struct processes *processes, const struct process *process,
+			 const struct hab_frame *frame);
+/* Gives up maps that do not come, and drops the processes that have not been seen for a while. */
+void processes_tidy(struct processes *processes);
+/* Sets @used for each binary that a process has mapped. */
+void processes_mark(const struct processes *processes, bool used[BINARIES_MAX]);
 
 #endif /* HABD_PROCESSES_H */

@@ -1,35 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests the table of binaries against files of another user: wrong build ids, files that fill
- * the table, and files that cannot be opened at once. Needs root, to make files of another user.
+ * Tests the table of binaries against other users: wrong build ids, files that fill the table, and
+ * what is evicted.
  */
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/symbols/processes.h"
-#include "selftests/fuzz/elf_file.h"
+#include "daemon/symbols/binaries.h"
 
 #define OTHER_USER 65533
 
 FIXTURE(binaries)
 {
 	struct binaries *binaries;
-	uint8_t file[ELF_ROOM];
-	size_t size;
 };
 
 FIXTURE_SETUP(binaries)
 {
-	if (getuid())
-		SKIP(return, "only root can make files of another user");
 	self->binaries = binaries_new();
-	self->size = elf_file_make(self->file);
 }
 
 FIXTURE_TEARDOWN(binaries)
@@ -37,68 +28,77 @@ FIXTURE_TEARDOWN(binaries)
 	binaries_free(self->binaries);
 }
 
-/* A file with the same build id each time. */
-static int make_file(const struct _test_data_binaries *self, uid_t owner, mode_t mode)
+/* A file with the same build id each time, and with an inode of its own. */
+static struct binary_file make_file(bool trusted)
 {
-	int fd = memfd_create("binaries_test", MFD_CLOEXEC);
+	static ino_t inode;
+	struct binary_file file = { .fd = memfd_create("binaries_test", MFD_CLOEXEC),
+				    .build_id_length = HAB_BUILD_ID_LEN,
+				    .inode = ++inode,
+				    .trusted = trusted };
 
-	if (fd < 0 || write(fd, self->file, self->size) != (ssize_t)self->size ||
-	    fchmod(fd, mode) || fchown(fd, owner, owner))
-		return -1;
-	return fd;
+	memset(file.build_id, 7, sizeof(file.build_id));
+	return file;
+}
+
+static unsigned int add_file(struct _test_data_binaries *self, const char *path, bool trusted,
+			     uid_t user)
+{
+	struct binary_file file = make_file(trusted);
+
+	return binaries_add_file(self->binaries, &file, path, user);
 }
 
 static const uint8_t *id_of(struct _test_data_binaries *self, unsigned int number)
 {
-	return binaries_get(self->binaries, number)->build_id;
+	return binaries_get(self->binaries, number)->file.build_id;
 }
 
 TEST_F(binaries, two_files_of_root_with_one_build_id_are_one_binary)
 {
-	unsigned int first = binaries_add_file(self->binaries, make_file(self, 0, 0755), "/a");
+	unsigned int first = add_file(self, "/a", true, 0);
 
 	EXPECT_NE(BINARY_UNKNOWN, first);
-	EXPECT_EQ(first, binaries_add_file(self->binaries, make_file(self, 0, 0755), "/b"));
+	EXPECT_EQ(first, add_file(self, "/b", true, 0));
 }
 
 TEST_F(binaries, a_file_of_another_user_shares_no_build_id_with_a_file_of_root)
 {
 	unsigned int planted, real, writable;
 
-	planted = binaries_add_file(self->binaries, make_file(self, OTHER_USER, 0755), "/planted");
-	real = binaries_add_file(self->binaries, make_file(self, 0, 0755), "/real");
-	writable = binaries_add_file(self->binaries, make_file(self, 0, 0777), "/writable");
+	planted = add_file(self, "/planted", false, OTHER_USER);
+	real = add_file(self, "/real", true, 0);
+	writable = add_file(self, "/writable", false, 0);
 	EXPECT_NE(planted, real);
 	EXPECT_NE(writable, real);
 	EXPECT_STREQ("/real", binaries_get(self->binaries, real)->path);
 	/* A build id of the kernel's stack is that of root's file. */
-	EXPECT_EQ(real, binaries_find_id(self->binaries, id_of(self, real)));
+	EXPECT_EQ(real, binaries_find_id(self->binaries, id_of(self, real), OTHER_USER));
 }
 
 TEST_F(binaries, a_build_id_that_only_another_user_has_stays_unnamed)
 {
-	unsigned int planted =
-		binaries_add_file(self->binaries, make_file(self, OTHER_USER, 0755), "/planted");
-	unsigned int unnamed = binaries_find_id(self->binaries, id_of(self, planted));
+	unsigned int planted = add_file(self, "/planted", false, OTHER_USER);
+	unsigned int unnamed = binaries_find_id(self->binaries, id_of(self, planted), 0);
 
 	EXPECT_NE(planted, unnamed);
-	EXPECT_EQ(-1, binaries_get(self->binaries, unnamed)->fd);
+	EXPECT_EQ(-1, binaries_get(self->binaries, unnamed)->file.fd);
 }
 
-TEST_F(binaries, files_of_one_owner_cannot_fill_the_table)
+TEST_F(binaries, files_that_one_user_maps_cannot_fill_the_table)
 {
 	unsigned int i, number = 0, refused = 0;
 
 	for (i = 0; i < BINARIES_MAX && !refused; i++) {
-		number = binaries_add_file(self->binaries, make_file(self, OTHER_USER, 0755), "/x");
+		number = add_file(self, "/x", false, OTHER_USER);
 		refused += number == BINARY_UNKNOWN;
 	}
 	EXPECT_EQ(1, refused);
 	EXPECT_EQ(1, binaries_refused(self->binaries));
 	EXPECT_LT(binaries_count(self->binaries), BINARIES_MAX / 4);
-	number = binaries_add_file(self->binaries, make_file(self, 0, 0755), "/libc.so.6");
+	number = add_file(self, "/libc.so.6", true, 0);
 	EXPECT_NE(BINARY_UNKNOWN, number);
-	number = binaries_add_file(self->binaries, make_file(self, OTHER_USER - 1, 0755), "/y");
+	number = add_file(self, "/y", false, OTHER_USER - 1);
 	EXPECT_NE(BINARY_UNKNOWN, number);
 }
 
@@ -109,59 +109,57 @@ TEST_F(binaries, names_without_a_file_leave_room_for_files)
 
 	for (i = 0; i < BINARIES_MAX; i++) {
 		snprintf(name, sizeof(name), "/unreadable/%d", i);
-		binaries_add_name(self->binaries, name);
+		binaries_add_name(self->binaries, name, OTHER_USER);
 	}
-	EXPECT_NE(BINARY_UNKNOWN,
-		  binaries_add_file(self->binaries, make_file(self, 0, 0755), "/libc.so.6"));
+	EXPECT_NE(BINARY_UNKNOWN, add_file(self, "/libc.so.6", true, 0));
 }
 
-/* Maps a file that no other process can open while the lease is held. */
-static void hold_lease(const struct _test_data_binaries *self, int ready)
+TEST_F(binaries, what_is_not_used_makes_room)
 {
-	char path[] = "/tmp/binaries_test.XXXXXX";
-	int fd;
+	static bool used[BINARIES_MAX];
+	unsigned int kept = add_file(self, "/kept", true, OTHER_USER), i, number = kept;
 
-	if (setgid(OTHER_USER) || setuid(OTHER_USER))
-		_exit(1);
-	/* Files below /proc/PID are root's after setuid(), unless the process can be dumped. */
-	prctl(PR_SET_DUMPABLE, 1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	fd = mkstemp(path);
-	if (fd < 0 || write(fd, self->file, self->size) != (ssize_t)self->size || close(fd))
-		_exit(1);
-	fd = open(path, O_RDONLY);
-	unlink(path);
-	if (fd < 0 ||
-	    mmap(NULL, self->size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ||
-	    fcntl(fd, F_SETLEASE, F_WRLCK) || write(ready, "", 1) != 1)
-		_exit(1);
-	/* The kernel asks for the lease by this signal, which would end the process. */
-	signal(SIGIO, SIG_IGN);
-	for (;;)
-		pause();
+	for (i = 0; i < BINARIES_OF_USER && number != BINARY_UNKNOWN; i++)
+		number = add_file(self, "/x", false, OTHER_USER);
+	EXPECT_EQ(BINARY_UNKNOWN, number);
+	EXPECT_TRUE(binaries_are_crowded(self->binaries));
+	used[kept] = true;
+	EXPECT_LE(BINARIES_OF_USER - 1, binaries_evict(self->binaries, used));
+	EXPECT_FALSE(binaries_are_crowded(self->binaries));
+	EXPECT_STREQ("/kept", binaries_get(self->binaries, kept)->path);
+	number = add_file(self, "/new", false, OTHER_USER);
+	EXPECT_NE(BINARY_UNKNOWN, number);
+	EXPECT_STREQ("/new", binaries_get(self->binaries, number)->path);
 }
 
-/* An open that waits for the lease takes 45 s. The limit here is 15 s, see patience.h. */
-TEST_F_TIMEOUT(binaries, a_lease_on_a_mapped_file_delays_nothing, 5)
+TEST_F(binaries, a_binary_with_a_reference_keeps_its_file_open)
 {
-	struct processes *processes = processes_new(self->binaries);
-	unsigned int before;
-	int ends[2];
-	char byte;
-	pid_t child;
+	static const bool none[BINARIES_MAX];
+	unsigned int number = add_file(self, "/x", false, OTHER_USER);
+	struct binary *binary = binaries_get(self->binaries, number);
+	uint64_t serial = binary->serial;
+	int fd = binary->file.fd;
 
-	ASSERT_EQ(0, pipe(ends));
-	child = fork();
-	if (!child)
-		hold_lease(self, ends[1]);
-	close(ends[1]);
-	ASSERT_EQ(1, read(ends[0], &byte, 1));
-	before = binaries_count(self->binaries);
-	processes_see(processes, child, false, 1);
-	EXPECT_EQ(0, processes_unreadable(processes));
-	EXPECT_LT(before, binaries_count(self->binaries));
-	kill(child, SIGKILL);
-	processes_free(processes);
+	binary_ref(binary);
+	binaries_evict(self->binaries, none);
+	EXPECT_LE(0, fcntl(fd, F_GETFD));
+	EXPECT_STREQ("/x", binary->path);
+	/* Its number is used again, its serial number is not. */
+	EXPECT_EQ(number, add_file(self, "/y", false, OTHER_USER));
+	EXPECT_NE(serial, binaries_get(self->binaries, number)->serial);
+	binary_unref(binary);
+	EXPECT_EQ(-1, fcntl(fd, F_GETFD));
+}
+
+TEST_F(binaries, users_together_leave_room_for_root)
+{
+	unsigned int user, i;
+
+	for (user = 1; user <= BINARIES_MAX / BINARIES_OF_USER + 1; user++)
+		for (i = 0; i < BINARIES_OF_USER; i++)
+			add_file(self, "/x", false, user);
+	EXPECT_GE(BINARIES_OF_USERS + 16, binaries_count(self->binaries));
+	EXPECT_NE(BINARY_UNKNOWN, add_file(self, "/libc.so.6", true, 0));
 }
 
 TEST_HARNESS_MAIN

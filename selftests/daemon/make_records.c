@@ -9,6 +9,7 @@
  *	--processes N	of how many processes, in turn (default 1)
  *	--pid N		tgid of the first process, the next ones follow (default 500000000, which
  *			no process has, so that frames get no names)
+ *	--uids LIST	of the processes, in turn (default 0)
  *	--comm NAME	of the first process; the others are NAME-1, NAME-2, ... (default maker)
  *	--threads N	of each process, in turn (default 1); thread 0 is the process
  *	--cgroups N	cgroup ids 1 to N, by process (default: none, id 0)
@@ -63,7 +64,7 @@ static struct {
 	uint64_t start_ns, step_us, pace_ms;
 	const char *comm;
 	bool thread_stacks, live;
-	struct list kinds, tags, heaps;
+	struct list uids, kinds, tags, heaps;
 	uint64_t addresses[HAB_STACK_DEPTH];
 	unsigned int nr_addresses;
 } set = {
@@ -176,6 +177,13 @@ static uint64_t pid_of(uint64_t process)
 	return set.live ? (uint64_t)live_pid : set.pid + process * set.threads;
 }
 
+static uint32_t uid_of(uint64_t process)
+{
+	if (!set.uids.count)
+		return 0;
+	return (uint32_t)strtoul(set.uids.items[process % set.uids.count], NULL, 10);
+}
+
 static void write_heap(uint64_t process)
 {
 	struct hab_record_heap heap = {
@@ -185,6 +193,7 @@ static void write_heap(uint64_t process)
 			  .tid = (uint32_t)pid_of(process),
 			  .time_ns = set.start_ns },
 		.heap_id = process + 1,
+		.uid = uid_of(process),
 	};
 
 	write_comm(heap.comm, process);
@@ -214,6 +223,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 		sample->allocated_bytes = (i + 1) * set.bytes;
 	}
 	sample->weight = sample->bytes * set.keep;
+	sample->uid = uid_of(process);
 	sample->cgroup_id = set.cgroups ? process % set.cgroups + 1 : 0;
 	write_comm(sample->comm, process);
 	strncpy(sample->heap_name, heap_of(process), HAB_NAME_LEN - 1);
@@ -323,6 +333,7 @@ static void parse(int argc, char **argv)
 		{ "samples", required_argument, NULL, 's' },
 		{ "processes", required_argument, NULL, 'P' },
 		{ "pid", required_argument, NULL, 'p' },
+		{ "uids", required_argument, NULL, 'U' },
 		{ "comm", required_argument, NULL, 'c' },
 		{ "threads", required_argument, NULL, 't' },
 		{ "cgroups", required_argument, NULL, 'g' },
@@ -368,6 +379,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'a':
 			split_addresses(optarg);
+			break;
+		case 'U':
+			split(optarg, &set.uids);
 			break;
 		case 'k':
 			split(optarg, &set.kinds);

@@ -32,9 +32,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void end(void)
 {
+	processes_free(state.processes);
 	ingest_free(state.ingest);
 	stacks_free(state.stacks);
-	processes_free(state.processes);
 	binaries_free(state.binaries);
 	pthread_mutex_destroy(&state.lock);
 }
@@ -50,7 +50,7 @@ static void begin(void)
 	memset(&state, 0, sizeof(state));
 	pthread_mutex_init(&state.lock, NULL);
 	state.binaries = binaries_new();
-	state.processes = processes_new(state.binaries);
+	state.processes = processes_new(state.binaries, NULL);
 	state.stacks = stacks_new(STACKS);
 	state.ingest = ingest_new(state.processes, state.stacks);
 }

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads /proc/PID/maps and opens the mapped files.
+ *
+ * The hard case is a file whose system answers when its owner likes: opening it, reading it and
+ * even closing it may wait without end. So all that is done in a worker, which has a deadline. habd
+ * gets descriptors only of files that this machine's own file systems keep; of other files it gets
+ * the names.
+ *
+ * Files are opened through /proc/PID/map_files, which works across mount namespaces and for deleted
+ * files. Each is first opened with O_PATH, so that no device or pipe is opened by mistake.
+ */
+#include "daemon/symbols/maps_reader.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <linux/nsfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+#include "daemon/symbols/build_id.h"
+#include "daemon/symbols/worker.h"
+
+#define MESSAGE_BYTES	     65536u
+#define NAME_BYTES	     4096u
+#define READER_MEMORY	     ((rlim_t)1 << 28)
+#define REPLY_BYTES	     (8u << 20) /* of all names; later mappings are left out */
+#define XFS_MAGIC	     0x58465342
+#define ZFS_MAGIC	     0x2fc12fc1
+#define BCACHEFS_SUPER_MAGIC 0xca451a4e
+
+struct maps_reader {
+	struct worker *worker;
+};
+
+struct request {
+	struct worker_head head;
+	uint32_t pid;
+};
+
+/* A message of the reply has entries, each a wire_entry and its name, rounded up to 8 bytes. */
+struct reply {
+	struct worker_head head;
+	uint32_t nr_entries;
+	uint32_t last; /* no message follows */
+	_Alignas(8) unsigned char entries[MESSAGE_BYTES];
+};
+
+struct wire_entry {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;
+	struct binary_file file; /* fd: 0 if a descriptor comes with the message, else -1 */
+	uint32_t name_size;	 /* with its NUL */
+};
+
+static size_t wire_size(size_t name_size)
+{
+	return (sizeof(struct wire_entry) + name_size + 7) / 8 * 8;
+}
+
+/* --- the worker ----------------------------------------------------------------------- */
+
+struct maps_line {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;
+	uint64_t inode;
+	bool executable;
+	const char *path; /* in the line */
+};
+
+struct reading {
+	int socket;
+	uint32_t pid;
+	uint64_t root_mount; /* the last one that root_has_mounted() has found */
+	struct stat program;
+	struct reply reply;
+	struct worker_message message;
+	size_t used; /* of the entries of this message */
+	size_t sent; /* of all messages before */
+	unsigned int count;
+};
+
+static bool parse_line(char *text, struct maps_line *line)
+{
+	char permissions[8];
+	int path = 0;
+
+	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &line->start,
+		   &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
+	    !path)
+		return false;
+	line->executable = permissions[2] == 'x';
+	text[strcspn(text, "\n")] = 0;
+	line->path = text + path;
+	return line->start < line->end;
+}
+
+/* An open file of the wanted inode, or -1. */
+static int open_regular(const char *path, uint64_t inode)
+{
+	struct stat status;
+	char link[64];
+	int path_fd, fd = -1;
+
+	path_fd = open(path, O_PATH | O_CLOEXEC);
+	if (path_fd < 0)
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+	/* Not blocking: the owner of the file may hold a lease on it. */
+	if (!fstat(path_fd, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
+		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	close(path_fd);
+	return fd;
+}
+
+static int open_mapped(uint32_t pid, const struct maps_line *line)
+{
+	char *path;
+	int fd;
+
+	path = xformat("/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start, line->end);
+	fd = open_regular(path, line->inode);
+	free(path);
+	if (fd >= 0)
+		return fd;
+	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
+	path = xformat("/proc/%u/root%s", pid, line->path);
+	fd = open_regular(path, line->inode);
+	free(path);
+	return fd;
+}
+
+/* True if the mounts that the process sees are root's. */
+static bool has_roots_mounts(uint32_t pid)
+{
+	struct stat owner, first;
+	char path[32];
+	int mounts, users;
+	bool same = false;
+
+	snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid);
+	mounts = open(path, O_RDONLY | O_CLOEXEC);
+	users = mounts < 0 ? -1 : ioctl(mounts, NS_GET_USERNS);
+	if (users >= 0 && !fstat(users, &owner) && !stat("/proc/self/ns/user", &first))
+		same = owner.st_ino == first.st_ino && owner.st_dev == first.st_dev;
+	if (users >= 0)
+		close(users);
+	if (mounts >= 0)
+		close(mounts);
+	return same;
+}
+
+static bool sees_mount(uint32_t pid, uint64_t wanted)
+{
+	char path[32], *line = NULL;
+	bool found = false;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/mountinfo", pid);
+	file = fopen(path, "re");
+	while (file && !found && getline(&line, &room, file) > 0)
+		found = strtoull(line, NULL, 10) == wanted;
+	free(line);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/*
+ * True if root has mounted what the file is on. A process may have got the descriptor from another
+ * one: so the mount must be one of those that the process sees.
+ */
+static bool root_has_mounted(struct reading *reading, int fd)
+{
+	struct statx status;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status) ||
+	    !(status.stx_mask & STATX_MNT_ID))
+		return false;
+	if (status.stx_mnt_id == reading->root_mount)
+		return true;
+	if (!has_roots_mounts(reading->pid) || !sees_mount(reading->pid, status.stx_mnt_id))
+		return false;
+	reading->root_mount = status.stx_mnt_id;
+	return true;
+}
+
+enum place {
+	PLACE_TRUSTED, /* a file system of this machine: root's files are root's work */
+	PLACE_LOCAL,   /* another one that answers at once */
+	PLACE_OTHER,   /* the network, or a program: it may answer late or never */
+};
+
+static enum place place_of(struct reading *reading, int fd)
+{
+	struct statfs status;
+
+	if (fstatfs(fd, &status))
+		return PLACE_OTHER;
+	switch ((uint32_t)status.f_type) {
+	case BCACHEFS_SUPER_MAGIC:
+	case BTRFS_SUPER_MAGIC:
+	case EROFS_SUPER_MAGIC_V1:
+	case EXFAT_SUPER_MAGIC:
+	case EXT4_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+	case HUGETLBFS_MAGIC:
+	case ISOFS_SUPER_MAGIC:
+	case MSDOS_SUPER_MAGIC:
+	case RAMFS_MAGIC:
+	case REISERFS_SUPER_MAGIC:
+	case SQUASHFS_MAGIC:
+	case TMPFS_MAGIC:
+	case UDF_SUPER_MAGIC:
+	case XFS_MAGIC:
+	case ZFS_MAGIC:
+		/* Users may mount images of their own where set-user-id bits do not count. */
+		return status.f_flags & ST_NOSUID ? PLACE_LOCAL : PLACE_TRUSTED;
+	case OVERLAYFS_SUPER_MAGIC:
+		/* Of a user's it may have layers that answer late. */
+		return root_has_mounted(reading, fd) ? PLACE_LOCAL : PLACE_OTHER;
+	}
+	return PLACE_OTHER;
+}
+
+/*
+ * Describes the file of a mapping. -1 if it has none, or none that may be read; the name is then
+ * all there is to know.
+ */
+static int describe_file(struct reading *reading, const struct maps_line *line,
+			 struct binary_file *file, const char **name)
+{
+	struct stat status;
+	enum place place;
+	int fd, length;
+
+	/* Any process can give names to its anonymous memory: "[anon:...]". */
+	if (!strncmp(line->path, "[anon", 5))
+		*name = "[anon]";
+	if (!line->inode && line->path[0] != '[')
+		*name = "[jit]";
+	if (!line->inode || line->path[0] == '[')
+		return -1;
+	fd = open_mapped(reading->pid, line);
+	if (fd < 0)
+		return -1;
+	place = place_of(reading, fd);
+	if (place == PLACE_OTHER || fstat(fd, &status))
+		goto unread;
+	length = build_id_read(fd, file->build_id);
+	/* Code that a compiler made at run time may be in a file, too. */
+	if (length < 0) {
+		*name = "[jit]";
+		goto unread;
+	}
+	file->build_id_length = (unsigned int)length;
+	file->device = status.st_dev;
+	file->inode = status.st_ino;
+	file->changed = status.st_mtim;
+	file->trusted = place == PLACE_TRUSTED && !status.st_uid &&
+			!(status.st_mode & (S_IWGRP | S_IWOTH));
+	file->executable = status.st_ino == reading->program.st_ino &&
+			   status.st_dev == reading->program.st_dev;
+	return fd;
+unread:
+	close(fd);
+	return -1;
+}
+
+static bool send_part(struct reading *reading, bool last)
+{
+	bool sent;
+
+	reading->reply.last = last;
+	reading->message.data = &reading->reply;
+	reading->message.size = offsetof(struct reply, entries) + reading->used;
+	sent = worker_send(reading->socket, &reading->message);
+	worker_close_files(&reading->message);
+	reading->sent += reading->used;
+	reading->used = 0;
+	reading->reply.nr_entries = 0;
+	return sent;
+}
+
+/* False if there is no room for more. */
+static bool add_line(struct reading *reading, const struct maps_line *line)
+{
+	struct wire_entry entry = { .start = line->start,
+				    .end = line->end,
+				    .offset = line->inode ? line->offset : 0 };
+	const char *name = line->path;
+	size_t size;
+	int fd;
+
+	fd = describe_file(reading, line, &entry.file, &name);
+	entry.file.fd = fd >= 0 ? 0 : -1;
+	entry.name_size = (uint32_t)strnlen(name, NAME_BYTES - 1) + 1;
+	size = wire_size(entry.name_size);
+	if ((reading->used + size > MESSAGE_BYTES ||
+	     reading->message.nr_files == WORKER_FILES_MAX) &&
+	    !send_part(reading, false))
+		return false;
+	memcpy(reading->reply.entries + reading->used, &entry, sizeof(entry));
+	memcpy(reading->reply.entries + reading->used + sizeof(entry), name, entry.name_size - 1);
+	reading->reply.entries[reading->used + sizeof(entry) + entry.name_size - 1] = 0;
+	reading->used += size;
+	reading->reply.nr_entries++;
+	if (fd >= 0)
+		reading->message.files[reading->message.nr_files++] = fd;
+	return ++reading->count < MAPPINGS_MAX && reading->sent < REPLY_BYTES;
+}
+
+static bool read_maps(struct reading *reading)
+{
+	struct maps_line line;
+	char path[32], *text = NULL;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", reading->pid);
+	file = fopen(path, "re");
+	if (file) {
+		snprintf(path, sizeof(path), "/proc/%u/exe", reading->pid);
+		if (stat(path, &reading->program))
+			memset(&reading->program, 0, sizeof(reading->program));
+		while (getline(&text, &room, file) > 0)
+			if (parse_line(text, &line) && line.executable && !add_line(reading, &line))
+				break;
+		free(text);
+		fclose(file);
+	}
+	return send_part(reading, true);
+}
+
+static void work(int socket)
+{
+	static struct reading reading;
+	struct request request;
+	struct worker_message message = { .data = &request };
+
+	do {
+		message.size = sizeof(request);
+		if (!worker_receive(socket, &message))
+			return;
+		worker_close_files(&message);
+		memset(&reading, 0, sizeof(reading));
+		reading.socket = socket;
+		reading.pid = request.pid;
+		reading.reply.head.number = request.head.number;
+	} while (read_maps(&reading));
+}
+
+/* --- habd's side ---------------------------------------------------------------------- */
+
+struct maps_reader *maps_reader_new(void)
+{
+	static const cap_value_t capabilities[] = { CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+						    CAP_CHECKPOINT_RESTORE };
+	static const struct worker_kind kind = { .name = "habd-maps",
+						 .work = work,
+						 .capabilities = capabilities,
+						 .nr_capabilities = ARRAY_SIZE(capabilities),
+						 .memory = READER_MEMORY,
+						 .opens_files = true };
+	struct maps_reader *reader = xcalloc(1, sizeof(*reader));
+
+	reader->worker = worker_new(&kind);
+	if (reader->worker)
+		return reader;
+	free(reader);
+	return NULL;
+}
+
+void maps_reader_free(struct maps_reader *reader)
+{
+	if (!reader)
+		return;
+	worker_free(reader->worker);
+	free(reader);
+}
+
+void maps_end(struct maps *maps)
+{
+	unsigned int i;
+
+	for (i = 0; i < maps->nr; i++) {
+		if (maps->entries[i].file.fd >= 0)
+			close(maps->entries[i].file.fd);
+		free(maps->entries[i].name);
+	}
+	free(maps->entries);
+	memset(maps, 0, sizeof(*maps));
+}
+
+/* Takes the entries of a message over, with its descriptors. False if it is malformed. */
+static bool take_part(struct maps *maps, const struct reply *reply, struct worker_message *message)
+{
+	size_t at = 0, size = message->size - offsetof(struct reply, entries);
+	const struct wire_entry *from;
+	struct maps_entry *entry;
+	unsigned int i, file = 0;
+
+	for (i = 0; i < reply->nr_entries; i++) {
+		from = (const void *)(reply->entries + at);
+		if (size - at < sizeof(*from) || !from->name_size || from->name_size > NAME_BYTES ||
+		    size - at < wire_size(from->name_size) || maps->nr == MAPPINGS_MAX)
+			break;
+		maps->entries = xgrow(maps->entries, maps->nr, &maps->room, sizeof(*maps->entries));
+		entry = &maps->entries[maps->nr++];
+		*entry = (struct maps_entry){ .start = from->start,
+					      .end = from->end,
+					      .offset = from->offset,
+					      .file = from->file };
+		entry->name = xstrndup((const char *)(from + 1), from->name_size - 1);
+		if (!from->file.fd && file < message->nr_files)
+			entry->file.fd = message->files[file++];
+		else
+			entry->file.fd = -1;
+		at += wire_size(from->name_size);
+	}
+	while (file < message->nr_files)
+		close(message->files[file++]);
+	message->nr_files = 0;
+	return i == reply->nr_entries;
+}
+
+enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint64_t deadline_ns,
+				  struct maps *maps)
+{
+	struct request request = { .pid = pid };
+	struct reply *reply = xcalloc(1, sizeof(*reply));
+	struct worker_message out = { .data = &request, .size = sizeof(request) };
+	struct worker_message in = { .data = reply };
+	enum worker_result result;
+	bool good = true;
+
+	memset(maps, 0, sizeof(*maps));
+	result = worker_request(reader->worker, &out);
+	/* It is not this process that keeps the reader busy. */
+	if (result != WORKER_REPLIED)
+		result = WORKER_MISSING;
+	while (result == WORKER_REPLIED && good && !reply->last) {
+		in.size = sizeof(*reply);
+		result = worker_reply(reader->worker, &in, deadline_ns);
+		if (result != WORKER_REPLIED)
+			break;
+		good = in.size >= offsetof(struct reply, entries) && take_part(maps, reply, &in);
+		worker_close_files(&in);
+	}
+	free(reply);
+	if (result == WORKER_REPLIED && good && maps->nr)
+		return MAPS_READ;
+	maps_end(maps);
+	return result == WORKER_LATE ? MAPS_LATE : MAPS_UNREADABLE;
+}

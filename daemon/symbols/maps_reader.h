@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reads the executable mappings of processes, and opens their files, in a process of its own. */
+#ifndef HABD_MAPS_READER_H
+#define HABD_MAPS_READER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/symbols/binaries.h"
+
+#define MAPPINGS_MAX 4096
+
+struct maps_entry {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file; without a file the distance from the start counts */
+	/* fd is -1 if there is no file, or if it cannot be read without a risk to wait. */
+	struct binary_file file;
+	char *name; /* path of the file, or a name in brackets */
+};
+
+struct maps {
+	struct maps_entry *entries; /* ascending */
+	unsigned int nr;
+	unsigned int room;
+};
+
+enum maps_result {
+	MAPS_READ,
+	MAPS_UNREADABLE, /* most often because the process has ended */
+	MAPS_LATE,
+};
+
+struct maps_reader;
+
+/* Called before the program has threads, since it forks. NULL after a sentence. */
+struct maps_reader *maps_reader_new(void);
+void maps_reader_free(struct maps_reader *reader);
+/*
+ * Reads the maps of process @pid, until @deadline_ns (CLOCK_MONOTONIC). One thread at a time.
+ * @maps is set with MAPS_READ only; maps_end() frees it.
+ */
+enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint64_t deadline_ns,
+				  struct maps *maps);
+void maps_end(struct maps *maps);
+
+#endif /* HABD_MAPS_READER_H */
