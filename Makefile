@@ -105,6 +105,7 @@ install: lib daemon
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed -e 's|/usr/sbin|$(PREFIX)/sbin|' daemon/habd.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/habd.service
+	install -D -m 644 daemon/hab.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/hab.conf
 	install -D -m 644 module/60-hab.rules $(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-hab.rules
 	install -D -m 644 Documentation/habd.8 $(DESTDIR)$(PREFIX)/share/man/man8/habd.8
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
@@ -114,7 +115,7 @@ install: lib daemon
 # changed, because a running guest must not see its files replaced.
 GUEST := $(BUILD)/install
 $(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl Makefile \
-		lib/hab.h lib/hab.pc.in daemon/habd.service module/60-hab.rules \
+		lib/hab.h lib/hab.pc.in daemon/habd.service daemon/hab.conf module/60-hab.rules \
 		$(wildcard Documentation/*.[138])
 	$(MAKE) --no-print-directory install DESTDIR=$(GUEST) PREFIX=/usr
 	@touch $@

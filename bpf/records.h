@@ -76,9 +76,9 @@ struct hab_record_sample {
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
-	__u32 kind;  /* enum hab_event_kind */
-	__u32 parts; /* of the event: it is offered to the throttler that many times */
-	__u32 uid;   /* of the process, in the first user namespace */
+	__u32 kind;	 /* enum hab_event_kind */
+	__u32 parts;	 /* of the event: it is offered to the throttler that many times */
+	__u32 uid;	 /* of the user that the thread counts for, see module/users.h */
 	__u32 nr_frames; /* 0: no stack could be read */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
@@ -97,7 +97,7 @@ struct hab_record_stack {
 struct hab_record_heap {
 	struct hab_record_head head;
 	__u64 heap_id;
-	__u32 uid;
+	__u32 uid; /* as in a sample */
 	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
@@ -117,7 +117,9 @@ struct hab_process_totals {
 	__u64 lost;	/* kept by the throttler, but the ring buffer was full */
 	__u64 restarts; /* this and the next: reported with the refills of each thread */
 	__u64 waste_bytes;
-	char comm[HAB_COMM_LEN];
+	char comm[HAB_COMM_LEN]; /* this and the next: at the first event */
+	__u32 uid;
+	__u32 reserved;
 };
 
 /*
@@ -130,8 +132,13 @@ struct hab_process_slot {
 	__u32 reserved;
 	struct hab_process_totals totals;
 };
+
+/* Entries of the map by uid, which are limited for all users but root. */
+#define HAB_PROCESS_USERS   1024 /* users whose uid has the same remainder share a limit */
+#define HAB_PROCESS_ENTRIES 4096
 struct hab_process_slots {
 	__u64 map_used; /* not 0: the map has entries */
+	__u32 entries[HAB_PROCESS_USERS];
 	struct hab_process_slot slots[HAB_PROCESS_SLOTS];
 };
 
@@ -145,7 +152,7 @@ struct hab_machine_totals {
 	__u64 lost;
 	__u64 table_full;  /* events of processes without room in slots and map */
 	__u64 stacks_lost; /* records of each type that found the ring buffer full */
-	__u64 heaps_lost;
+	__u64 heaps_lost;  /* or of a user with too many, see may_announce() in bpf/totals.h */
 	__u64 windows_lost;
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };

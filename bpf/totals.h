@@ -122,21 +122,53 @@ static __always_inline struct hab_process_totals *find_process(__u32 pid)
 	return process_slots.map_used ? bpf_map_lookup_elem(&processes, &pid) : NULL;
 }
 
-static struct hab_process_totals *add_process(__u32 pid)
-{
-	struct hab_process_slot *slot = &process_slots.slots[pid % HAB_PROCESS_SLOTS];
-	struct hab_process_totals fresh = {};
-	__u32 owner = __sync_val_compare_and_swap(&slot->pid, 0, pid);
+#define NAMESPACES_MAX 33 /* inside each other, of the kernel */
 
-	if (!owner)
-		bpf_get_current_comm(slot->totals.comm, sizeof(slot->totals.comm));
-	if (!owner || owner == pid)
-		return &slot->totals;
+/* The user that the process counts for, as hab_users_current() of module/users.c. */
+static __u32 current_user(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	const struct cred *cred = BPF_CORE_READ(task, cred);
+	struct user_namespace *space = BPF_CORE_READ(cred, user_ns);
+	__u32 user = BPF_CORE_READ(cred, uid.val), owner;
+	int i;
+
+	for (i = 0; i < NAMESPACES_MAX && BPF_CORE_READ(space, level) > 0; i++) {
+		owner = BPF_CORE_READ(space, owner.val);
+		if (owner)
+			user = owner;
+		space = BPF_CORE_READ(space, parent);
+	}
+	return user;
+}
+
+static struct hab_process_totals *add_to_map(__u32 pid)
+{
+	struct hab_process_totals fresh = { .uid = current_user() };
+	__u32 *entries = &process_slots.entries[fresh.uid % HAB_PROCESS_USERS];
+
+	if (fresh.uid && *entries >= HAB_PROCESS_ENTRIES)
+		return NULL;
 	process_slots.map_used = 1;
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
 	/* Another thread may add it first; the lookup finds the entry of either. */
-	bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST);
+	if (!bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST) && fresh.uid)
+		__sync_fetch_and_add(entries, 1);
 	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+static struct hab_process_totals *add_process(__u32 pid)
+{
+	struct hab_process_slot *slot = &process_slots.slots[pid % HAB_PROCESS_SLOTS];
+	__u32 owner = __sync_val_compare_and_swap(&slot->pid, 0, pid);
+
+	if (owner && owner != pid)
+		return add_to_map(pid);
+	if (!owner) {
+		bpf_get_current_comm(slot->totals.comm, sizeof(slot->totals.comm));
+		slot->totals.uid = current_user();
+	}
+	return &slot->totals;
 }
 
 static __always_inline struct hab_process_totals *process_totals(__u32 pid)
@@ -155,6 +187,51 @@ static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 	head->tid = (__u32)id;
 	head->size = size;
 	head->time_ns = bpf_ktime_get_ns();
+}
+
+/*
+ * Announcements of new heaps are the only records without a throttler: a program that makes and
+ * closes heaps all the time would fill the ring buffer. So each user but root may send HEAPS_MAX in
+ * a period. CPUs that begin one at the same time may let some more pass.
+ */
+#define HEAPS_MAX	  64
+#define HEAP_PERIOD_SHIFT 27 /* 2^27 ns: 134 ms */
+
+struct {
+	__u64 period;
+	__u64 sent;
+} announced[HAB_PROCESS_USERS];
+
+static bool may_announce(__u32 uid)
+{
+	__u64 period = bpf_ktime_get_ns() >> HEAP_PERIOD_SHIFT;
+	__u32 user = uid % HAB_PROCESS_USERS;
+
+	if (announced[user].period != period) {
+		announced[user].period = period;
+		announced[user].sent = 0;
+	}
+	return !uid || __sync_fetch_and_add(&announced[user].sent, 1) < HEAPS_MAX;
+}
+
+/* A record of a new heap without the heap's name; NULL: none is sent, which is counted. */
+static struct hab_record_heap *reserve_heap(struct hab_machine_totals *machine, __u64 heap_id)
+{
+	__u32 uid = current_user();
+	struct hab_record_heap *heap = NULL;
+
+	if (may_announce(uid))
+		heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
+	if (!heap) {
+		count_here(&machine->heaps_lost, 1);
+		return NULL;
+	}
+	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
+	heap->heap_id = heap_id;
+	heap->uid = uid;
+	heap->reserved = 0;
+	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
+	return heap;
 }
 
 /* All of a sample but its strings, its frames and its size. */
@@ -182,7 +259,7 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->level = event->level;
 	sample->kind = event->kind;
 	sample->parts = event->parts;
-	sample->uid = (__u32)bpf_get_current_uid_gid();
+	sample->uid = current_user();
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 

@@ -38,7 +38,7 @@ HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	binaries build_id processes maps_queue maps_reader worker turns \
 	symbols symbol_reader symbol_file debug_fetcher demangle \
 	collect formats profile_pprof profile_jfr jfr sites \
-	http request response access http_json http_metrics http_profile http_record
+	http clients places request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
 	client filter_options output_files report interval profile_read

@@ -41,13 +41,13 @@ static DEFINE_XARRAY(users); /* by uid */
 
 kuid_t hab_users_current(void)
 {
-	struct user_namespace *ns = current_user_ns();
+	const struct user_namespace *ns;
+	kuid_t user = current_uid();
 
-	if (ns == &init_user_ns)
-		return current_uid();
-	while (ns->parent != &init_user_ns)
-		ns = ns->parent;
-	return uid_eq(ns->owner, GLOBAL_ROOT_UID) ? current_uid() : ns->owner;
+	for (ns = current_user_ns(); ns != &init_user_ns; ns = ns->parent)
+		if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+			user = ns->owner;
+	return user;
 }
 
 static struct hab_user *find_user_locked(kuid_t uid)

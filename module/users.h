@@ -12,9 +12,9 @@ struct hab_user;
 /**
  * hab_users_current - the user that the current process counts for
  *
- * Its uid. In a user namespace it is the owner of the outermost one: a user may have thousands of
- * subordinate uids there, and must not get a limit or a share for each of them. Where the owner is
- * root, as of a container manager's namespaces, it is the uid again.
+ * Its uid. In a user namespace it is the owner of the outermost one that is not root's, as those of
+ * a container manager are: a user may have thousands of subordinate uids there, and must not get a
+ * limit or a share for each of them.
  *
  * Context: any of a process.
  */

@@ -12,6 +12,8 @@
 
 #define LOG_LINES 8
 #define LOG_WIDTH 400
+/* Of a poll: libbpf goes on as long as records come, and users can see to it that they do. */
+#define POLL_RECORDS 4096
 
 static char log_lines[LOG_LINES][LOG_WIDTH];
 static unsigned int log_count;
@@ -83,10 +85,13 @@ void bpf_reader_take(struct bpf_reader *reader, const void *record, size_t size)
 	pthread_mutex_unlock(reader->feed.lock);
 }
 
-static int take(void *reader, void *record, size_t size)
+/* A negative value ends the poll. */
+static int take(void *context, void *record, size_t size)
 {
+	struct bpf_reader *reader = context;
+
 	bpf_reader_take(reader, record, size);
-	return 0;
+	return ++reader->polled < POLL_RECORDS ? 0 : -ECANCELED;
 }
 
 int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skeleton)
@@ -123,12 +128,14 @@ int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skele
 int bpf_reader_poll(struct feed *feed, int timeout_ms)
 {
 	struct bpf_reader *reader = (struct bpf_reader *)feed;
-	int result = ring_buffer__poll(reader->ring, timeout_ms);
+	int result;
 
+	reader->polled = 0;
+	result = ring_buffer__poll(reader->ring, timeout_ms);
 	/* Records that woke no reader are not seen by the poll. */
 	if (!result)
 		result = ring_buffer__consume(reader->ring);
-	if (result >= 0 || result == -EINTR)
+	if (result >= 0 || result == -EINTR || result == -ECANCELED)
 		return 0;
 	say("reading the ring buffer failed: %s", strerror(-result));
 	return result;
@@ -242,6 +249,13 @@ bool bpf_reader_remove(struct feed *feed, uint32_t pid, struct hab_process_total
 {
 	struct bpf_reader *reader = (struct bpf_reader *)feed;
 
-	return clear_slot(&reader->slots->slots[pid % HAB_PROCESS_SLOTS], pid, last) ||
-	       !bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last);
+	if (clear_slot(&reader->slots->slots[pid % HAB_PROCESS_SLOTS], pid, last))
+		return true;
+	if (bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last))
+		return false;
+	/* As add_to_map() of bpf/totals.h has counted it. */
+	if (last->uid)
+		__atomic_fetch_sub(&reader->slots->entries[last->uid % HAB_PROCESS_USERS], 1,
+				   __ATOMIC_RELAXED);
+	return true;
 }

@@ -23,6 +23,7 @@ struct bpf_reader {
 	const char *hint; /* why loading may fail, for messages */
 	struct bpf_program *programs[BPF_READER_PROGRAMS];
 	struct ring_buffer *ring;
+	unsigned int polled;		 /* records of this poll */
 	struct hab_process_slots *slots; /* the program's, mapped */
 	int totals_map;
 	int processes_map;

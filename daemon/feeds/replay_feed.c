@@ -35,10 +35,11 @@ struct replay {
 	_Alignas(8) unsigned char buffer[BUFFER];
 };
 
-static struct hab_process_totals *process_totals(struct feed_totals *totals, uint32_t pid,
-						 const char *comm)
+static struct hab_process_totals *process_totals(struct feed_totals *totals,
+						 const struct hab_record_sample *sample)
 {
 	struct feed_process *process;
+	uint32_t pid = sample->head.pid;
 	unsigned int i;
 
 	for (i = 0; i < totals->nr_processes; i++)
@@ -51,7 +52,8 @@ static struct hab_process_totals *process_totals(struct feed_totals *totals, uin
 	process = feed_totals_add(totals);
 	memset(process, 0, sizeof(*process));
 	process->pid = pid;
-	memcpy(process->totals.comm, comm, sizeof(process->totals.comm));
+	memcpy(process->totals.comm, sample->comm, sizeof(process->totals.comm));
+	process->totals.uid = sample->uid;
 	return &process->totals;
 }
 
@@ -65,7 +67,7 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 		sums_add(&totals->machine.bytes, &sample->bytes, 1);
 	}
 	totals->machine.sampled++;
-	process = process_totals(totals, sample->head.pid, sample->comm);
+	process = process_totals(totals, sample);
 	if (!process)
 		return;
 	if (sample->kind == HAB_EVENT_REFILL) {

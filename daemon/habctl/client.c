@@ -6,11 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
 
 #define ANSWER_SECONDS 30u
+#define BUSY_SECONDS   2u
 
 volatile sig_atomic_t client_interrupted;
 
@@ -40,6 +43,10 @@ static uint64_t number_header(CURL *curl, const char *name)
 
 static void take_headers(CURL *curl, struct answer *answer)
 {
+	char *user = copy_header(curl, "X-Hab-Only-User");
+
+	answer->only_own = user;
+	free(user);
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
 	answer->samples = number_header(curl, "X-Hab-Samples");
 	answer->estimate = number_header(curl, "X-Hab-Estimate");
@@ -55,17 +62,48 @@ static int check_interrupt(void *context, curl_off_t down, curl_off_t got, curl_
 	return client_interrupted;
 }
 
-static char *explain(const char *socket, CURLcode result, const char *detail)
+/*
+ * curl reports that it could not connect, too, where habd closes a connection at once, and where
+ * too many others wait to be accepted. This finds out whether a process listens at the socket.
+ */
+static bool is_listening(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool listening;
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	listening = fd >= 0 && !connect(fd, (struct sockaddr *)&address, sizeof(address));
+	if (fd >= 0)
+		close(fd);
+	return listening;
+}
+
+/* Tries again for a while if habd has no room for one more connection. */
+static CURLcode perform(CURL *curl, const char *socket)
+{
+	uint64_t end_ns = clock_monotonic_ns() + BUSY_SECONDS * 1000000000ull;
+	CURLcode result;
+
+	do
+		result = curl_easy_perform(curl);
+	while (result == CURLE_COULDNT_CONNECT && clock_monotonic_ns() < end_ns &&
+	       is_listening(socket) && !client_interrupted && !usleep(10000));
+	return result;
+}
+
+static char *explain(const char *socket, bool listening, const char *detail)
 {
 	if (client_interrupted)
 		return xstrdup("interrupted");
-	if (result != CURLE_COULDNT_CONNECT)
+	if (listening)
 		return xformat("the answer of habd at %s broke off (%s): see whether it still "
-			       "runs with `habctl status`",
-			       socket, *detail ? detail : curl_easy_strerror(result));
+			       "runs with `habctl status`; it closes connections of a user who "
+			       "has too many connections",
+			       socket, detail);
 	if (access(socket, W_OK) && errno == EACCES)
-		return xformat("you may not use %s: run habctl with sudo, or join the group that "
-			       "owns the socket",
+		return xformat("you may not use %s: run habctl with sudo, or let other users "
+			       "use it (SocketMode= of its unit)",
 			       socket);
 	return xformat("no habd answers at %s: start it with `systemctl start habd` or "
 		       "`sudo habd`, or name its socket with --socket",
@@ -107,7 +145,7 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 	if (curl) {
 		set_options(curl, socket, post, seconds, body, detail);
 		curl_easy_setopt(curl, CURLOPT_URL, url);
-		result = curl_easy_perform(curl);
+		result = perform(curl, socket);
 		if (result == CURLE_OK)
 			take_headers(curl, answer);
 	}
@@ -115,8 +153,9 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 	free(url);
 	text_close(body);
 	if (result != CURLE_OK) {
-		answer->not_running = result == CURLE_COULDNT_CONNECT;
-		answer->error = explain(socket, result, detail);
+		answer->not_running = result == CURLE_COULDNT_CONNECT && !is_listening(socket);
+		answer->error = explain(socket, !answer->not_running,
+					*detail ? detail : curl_easy_strerror(result));
 	} else if (answer->status != 200) {
 		answer->error = xstrndup(answer->body, strcspn(answer->body, "\n"));
 	}

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The options that select stacks. habd gets them as they are, since it looks cgroups up where it
- * runs; for a file they become a filter here.
+ * The options that select stacks. habd gets them as they are, but numbers for names of users, since
+ * it looks cgroups up where it runs; for a file they become a filter here.
  */
 #include "daemon/habctl/filter_options.h"
 
 #include <curl/curl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/util.h"
 
-enum { FIRST = 1000 };
+enum { FIRST = 1000, USER = 2000 };
 
 static const struct argp_option table[] = {
 	{ NULL, 0, NULL, 0,
 	  "Filters: several of one, any of them; different ones, all of them:", 1 },
 	{ "pid", FIRST, "PID", 0, "these processes; commas separate several", 1 },
+	{ "user", USER, "NAME|UID", 0, "processes of this user", 1 },
 	{ "comm", FIRST + 1, "NAME", 0, "processes of this name", 1 },
 	{ "cgroup", FIRST + 2, "PATH|ID", 0, "this cgroup and all below it", 1 },
 	{ "heap", FIRST + 3, "NAME", 0, "heaps of this name", 1 },
@@ -38,10 +40,26 @@ static bool add(struct filter_options *options, const char *key, const char *val
 	return true;
 }
 
+/* Names of users are looked up here: habd takes numbers only. */
+static bool add_user(struct filter_options *options, const char *value)
+{
+	const struct passwd *user;
+	uint64_t number;
+
+	if (parse_number(value, 0, UINT32_MAX, &number))
+		return add(options, "uid", value);
+	user = getpwnam(value);
+	if (!user)
+		say("--user %s: there is no such user: give a name or a number", value);
+	return user && add(options, "uid", xformat("%u", (unsigned int)user->pw_uid));
+}
+
 static error_t parse(int key, char *value, struct argp_state *state)
 {
 	unsigned int i;
 
+	if (key == USER)
+		return arguments_result(add_user(state->input, value));
 	for (i = 0; i < ARRAY_SIZE(table) - 1; i++)
 		if (table[i].name && table[i].key == key)
 			return arguments_result(add(state->input, table[i].name, value));

@@ -96,6 +96,8 @@ static void say_kept(const struct record *record, const char *file, const struct
 		    answer->samples, human, record->format->next, file);
 	if (answer->other_events)
 		say("%s: there were other events: %s (--event)", file, answer->other_events);
+	if (answer->only_own)
+		say("%s: " ONLY_OWN, file);
 	if (answer->folded)
 		say("%s: %" PRIu64 " samples are in \"[other stacks]\", which no filter selects: "
 		    "start habd with more --stacks",

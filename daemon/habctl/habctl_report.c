@@ -64,6 +64,8 @@ static struct profile *read_live(struct request *request, const struct filter *f
 	/* The headers have what the profile itself has not. */
 	if (profile && answer.other_events)
 		say("there are other events: %s (--event)", answer.other_events);
+	if (profile && answer.only_own)
+		say("report: " ONLY_OWN);
 	if (profile)
 		profile->folded = answer.folded;
 	if (profile && answer.late_names)

@@ -173,7 +173,7 @@ static void show_host(const json_t *host, int device_error)
 		printf("lockdown    %s\n", json_get_string(host, "lockdown"));
 }
 
-static void show_habd(const json_t *status, const char *socket)
+static void show_habd(const json_t *status, const char *socket, bool only_own)
 {
 	const json_t *totals = json_object_get(status, "totals");
 	char human[32];
@@ -184,6 +184,8 @@ static void show_habd(const json_t *status, const char *socket)
 	if (json_get_integer(status, "listen_port"))
 		printf(" and %s port %" PRIu64 "", json_get_string(status, "listen_address"),
 		       json_get_integer(status, "listen_port"));
+	if (only_own)
+		printf("\nrights      " ONLY_OWN);
 	if (*json_get_string(status, "feed_about"))
 		printf("\nfollows     %s", json_get_string(status, "feed_about"));
 	printf("\nsamples     %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
@@ -241,7 +243,7 @@ static void show(const json_t *status, int device_error, const char *socket,
 	show_module(host, json_object_get(status, "module"));
 	show_host(host, device_error);
 	if (json_is_object(habd))
-		show_habd(habd, socket);
+		show_habd(habd, socket, answer->only_own);
 	else
 		printf("habd        %s\n", answer->not_running ? "not running" : "does not answer");
 	json_array_foreach(json_object_get(status, "problems"), index, problem)

@@ -16,7 +16,7 @@
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/util.h"
 
-#define HEADER_LINES  6u
+#define HEADER_LINES  7u
 #define BATCH_COLUMNS 200u
 
 struct top {
@@ -160,7 +160,8 @@ static void sites(const json_t *top, size_t rows, FILE *out)
 }
 
 /* The lines of one screen; rows 0: any number. */
-static void put_lines(const json_t *top, unsigned int rows, unsigned int columns, FILE *out)
+static void put_lines(const json_t *top, bool only_own, unsigned int rows, unsigned int columns,
+		      FILE *out)
 {
 	const json_t *array = json_object_get(top, "processes");
 	size_t some = SIZE_MAX, others = SIZE_MAX, count = json_array_size(array), length;
@@ -175,6 +176,8 @@ static void put_lines(const json_t *top, unsigned int rows, unsigned int columns
 	}
 	text = text_open(&lines, &length);
 	header(top, text);
+	if (only_own)
+		fputs("rights  " ONLY_OWN "\n", text);
 	fputc('\n', text);
 	processes(array, some, text);
 	fputc('\n', text);
@@ -196,7 +199,7 @@ static int batch(const struct top *options)
 		top = client_json(options->socket, options->path, &answer);
 		if (top) {
 			fputs(i ? "\n" : "", stdout);
-			put_lines(top, 0, BATCH_COLUMNS, stdout);
+			put_lines(top, answer.only_own, 0, BATCH_COLUMNS, stdout);
 		} else {
 			say("%s", answer.error);
 		}
@@ -244,7 +247,8 @@ static void update_screen(const struct top *options)
 	text = text_open(&lines, &length);
 	/* The next update may succeed: the screen shows why this one did not. */
 	if (top)
-		put_lines(top, LINES > 1 ? (unsigned int)LINES - 1 : 1, (unsigned int)COLS, text);
+		put_lines(top, answer.only_own, LINES > 1 ? (unsigned int)LINES - 1 : 1,
+			  (unsigned int)COLS, text);
 	else
 		fprintf(text, "%s\n", answer.error);
 	text_close(text);

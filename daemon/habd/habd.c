@@ -97,7 +97,9 @@ static void say_ready(const struct options *options)
 		say("ready: http://%s%s%s:%u/ and %s", bracket, options->address,
 		    *bracket ? "]" : "", options->port, options->socket);
 	else
-		say("ready: %s", options->socket);
+		say("ready: %s (habctl top; for the page in a browser add --listen "
+		    "127.0.0.1:7227)",
+		    options->socket);
 	sd_notify(0, "READY=1");
 }
 

@@ -31,8 +31,8 @@ enum {
 
 static const struct argp_option table[] = {
 	{ "listen", LISTEN, "ADDR:PORT", 0,
-	  "serve HTTP there: a loopback address, or \"none\" (default 127.0.0.1:7227; port 0: any "
-	  "free one). Only root and members of group hab are answered" },
+	  "serve HTTP there, too, for browsers and scrapers: a loopback address, as 127.0.0.1:7227 "
+	  "(port 0: any free one), or \"none\", the default" },
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
@@ -59,8 +59,9 @@ static const struct argp_option table[] = {
 static const char doc[] =
 	"Record which programs of this machine allocate, and where, through the module hab or, "
 	"without it, through the static probes of libhab.\v"
-	"Then: habctl top, or http://127.0.0.1:7227/, or\n"
-	"      go tool pprof 'http://127.0.0.1:7227/debug/pprof/allocs?seconds=10'";
+	"Then: habctl top; or, with --listen 127.0.0.1:7227, http://127.0.0.1:7227/ and\n"
+	"      go tool pprof 'http://127.0.0.1:7227/debug/pprof/allocs?seconds=10'\n"
+	"root and members of group hab-read see all processes, other users their own.";
 
 static bool is_loopback(const char *address)
 {
@@ -228,8 +229,6 @@ void options_parse(struct options *options, int argc, char **argv)
 	static const struct argp argp = { table, parse, NULL, doc };
 
 	memset(options, 0, sizeof(*options));
-	strcpy(options->address, "127.0.0.1");
-	options->port = 7227;
 	options->socket = HABD_SOCKET;
 	options->rate = "";
 	options->stacks = STACKS_MAX_DEFAULT;

@@ -11,7 +11,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +23,9 @@
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
+
+/* Connections that wait to be accepted: more than one user keeps waiting. */
+#define BACKLOG 4096
 
 static void make_folder(const char *socket_path)
 {
@@ -77,7 +79,6 @@ end:
 static int open_unix(const char *socket_path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct group *group = getgrnam("hab");
 	mode_t mask;
 	int fd, bound;
 
@@ -92,13 +93,12 @@ static int open_unix(const char *socket_path)
 		goto failed;
 	/* This process has the lock, so a socket with this name is left over. */
 	unlink(socket_path);
-	mask = umask(0117);
+	/* Every user may connect: a request gets what its user may read. */
+	mask = umask(0111);
 	bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(mask);
-	if (bound || listen(fd, 64))
+	if (bound || listen(fd, BACKLOG))
 		goto failed;
-	if (group && chown(socket_path, (uid_t)-1, group->gr_gid))
-		say_verbose("%s stays out of group hab: %s", socket_path, strerror(errno));
 	return fd;
 failed:
 	say("%s cannot be made: %s: choose another place with --socket", socket_path,
@@ -127,13 +127,13 @@ static int open_tcp(const char *address, uint16_t *port)
 	if (fd < 0)
 		goto failed;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, place, length) || listen(fd, 64) || getsockname(fd, place, &length))
+	if (bind(fd, place, length) || listen(fd, BACKLOG) || getsockname(fd, place, &length))
 		goto failed;
 	*port = ntohs(place->sa_family == AF_INET6 ? six.sin6_port : four.sin_port);
 	return fd;
 failed:
 	say("%s port %u cannot be listened on: %s: choose another with --listen ADDR:PORT, "
-	    "or --listen none for the Unix socket alone",
+	    "or leave --listen out for the Unix socket alone",
 	    address, *port, strerror(errno));
 	if (fd >= 0)
 		close(fd);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Access control of TCP. Both ends of a connection over loopback are sockets of this machine, so
- * the kernel can name the owner of the client's socket (sock_diag(7)).
+ * Access control. The kernel names user and groups of the client of a Unix socket. Both ends of a
+ * TCP connection over loopback are sockets of this machine, so the kernel can name the owner of the
+ * client's socket (sock_diag(7)).
  *
- * The hard case is a client that has closed its socket: the kernel names root as the owner of
+ * The hard case is a TCP client that has closed its socket: the kernel names root as the owner of
  * what is left of it. Such a socket has no inode, and is refused.
  */
 #include "daemon/http/access.h"
@@ -22,7 +23,7 @@
 
 #include "daemon/shared/util.h"
 
-#define GROUPS_MAX 4096
+#define GROUPS_MAX 65536 /* of a process */
 #define NAMES_MAX  16384
 
 static void copy_end(const struct sockaddr_storage *from, __be32 *address, __be16 *port)
@@ -92,7 +93,7 @@ static bool query_kernel(struct mnl_socket *kernel, const struct inet_diag_req_v
 	       *user != (uid_t)-1;
 }
 
-bool access_tcp_user(int fd, uid_t *user)
+static bool find_tcp_user(int fd, uid_t *user)
 {
 	struct inet_diag_req_v2 wanted;
 	struct mnl_socket *kernel;
@@ -108,34 +109,92 @@ bool access_tcp_user(int fd, uid_t *user)
 	return found;
 }
 
+bool access_user(int fd, bool local, uid_t *user)
+{
+	struct ucred client;
+	socklen_t length = sizeof(client);
+
+	if (!local)
+		return find_tcp_user(fd, user);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client, &length))
+		return false;
+	*user = client.uid;
+	return true;
+}
+
+static bool has_group(const gid_t *groups, size_t count, gid_t wanted)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (groups[i] == wanted)
+			return true;
+	return false;
+}
+
+/* By the user database. */
 static bool is_member(uid_t user, gid_t wanted)
 {
-	int count = GROUPS_MAX, i;
 	struct passwd entry, *found = NULL;
 	char names[NAMES_MAX];
-	bool member = false;
+	int count = GROUPS_MAX;
 	gid_t *groups;
+	bool member;
 
 	if (getpwuid_r(user, &entry, names, sizeof(names), &found) || !found)
 		return false;
 	groups = xcalloc(GROUPS_MAX, sizeof(*groups));
 	if (getgrouplist(found->pw_name, found->pw_gid, groups, &count) < 0)
 		count = GROUPS_MAX;
-	for (i = 0; i < count && !member; i++)
-		member = groups[i] == wanted;
+	member = has_group(groups, (size_t)count, wanted);
 	free(groups);
 	return member;
 }
 
-bool access_is_allowed(uid_t user)
+/* By the groups that the client's process had when it connected. */
+static bool peer_is_member(int fd, gid_t wanted)
 {
-	struct group entry, *hab = NULL;
-	char names[NAMES_MAX];
+	struct ucred client;
+	socklen_t length = sizeof(client);
+	gid_t *groups;
+	bool member;
 
-	if (!user || user == geteuid())
-		return true;
-	/* The Unix socket belongs to this group, too. */
-	if (getgrnam_r("hab", &entry, names, sizeof(names), &hab) || !hab)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &client, &length))
 		return false;
-	return is_member(user, hab->gr_gid);
+	if (client.gid == wanted)
+		return true;
+	length = GROUPS_MAX * sizeof(*groups);
+	groups = xcalloc(GROUPS_MAX, sizeof(*groups));
+	member = !getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &length) &&
+		 has_group(groups, length / sizeof(*groups), wanted);
+	free(groups);
+	return member;
+}
+
+/* A member of no group has this one. */
+static gid_t readers = (gid_t)-1;
+
+void access_begin(void)
+{
+	const struct group *group = getgrnam("hab-read");
+
+	if (group)
+		readers = group->gr_gid;
+	else
+		say_verbose("group hab-read does not exist: only root reads the profiles of all "
+			    "users");
+}
+
+bool access_is_privileged(uid_t user)
+{
+	return !user || user == geteuid();
+}
+
+bool access_reads_all(int fd, bool local, uid_t user)
+{
+	if (access_is_privileged(user))
+		return true;
+	if (readers == (gid_t)-1)
+		return false;
+	return local ? peer_is_member(fd, readers) : is_member(user, readers);
 }

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Access control: which user a TCP connection belongs to, and which users are answered. */
+/* Access control: the user of a connection, and whether it may read the profiles of others. */
 #ifndef HABD_ACCESS_H
 #define HABD_ACCESS_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* Looks the group up whose members read all. Before the program has threads. */
+void access_begin(void);
 /*
- * Finds the user of the client's end of a connection over loopback. fd: the server's end. False
- * if the client has closed its socket, or if the kernel does not answer.
+ * Finds the user of a connection. fd: the server's end. local: it is a Unix socket, else TCP over
+ * loopback. False if a client over TCP has closed its socket, or if the kernel does not answer.
  */
-bool access_tcp_user(int fd, uid_t *user);
-/* True for root, the user of habd, and members of group hab. */
-bool access_is_allowed(uid_t user);
+bool access_user(int fd, bool local, uid_t *user);
+/* True for root and the user of habd. */
+bool access_is_privileged(uid_t user);
+/*
+ * True for these and for members of group hab-read: they read the profiles of all users. Over a
+ * Unix socket the groups are those of the client's process, over TCP those of the user database.
+ */
+bool access_reads_all(int fd, bool local, uid_t user);
 
 #endif /* HABD_ACCESS_H */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The HTTP server, on a loopback address and on a Unix socket. Each has its own limit of
- * connections, so that a flood on one leaves the other usable.
+ * The HTTP server, on a Unix socket, and on a loopback address. Each has its own limits of
+ * connections, so that a flood on one leaves the other usable. Every user of this machine can
+ * connect, and gets what this user may read.
  *
- * The hard case is TCP: every user of this machine can connect, and so can every web page that a
- * user opens, by a name of its own that resolves to 127.0.0.1. So over TCP only users who may use
- * the Unix socket are answered, only under the names of loopback, and no request changes
- * anything.
+ * The hard case is TCP: every web page that a user opens can connect, too, by a name of its own
+ * that resolves to 127.0.0.1. So over TCP habd answers only under the names of loopback, and no
+ * request changes anything.
  */
 #include "daemon/http/http.h"
 
@@ -15,18 +15,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/http/access.h"
+#include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
-#define CONNECTIONS_MAX 32u
+/* More than the limits by user let in. */
+#define CONNECTIONS_MAX 64u
 
 struct listener {
 	struct http *http;
 	bool local; /* the Unix socket */
+	struct clients *clients;
+	int idle_fds[2]; /* for the server in place of a listening socket: never readable */
 	struct MHD_Daemon *server;
 };
 
@@ -131,21 +137,9 @@ static bool is_of_another_site(struct MHD_Connection *connection)
 /* True if the client may use TCP; else a reply says why. */
 static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	const char *host = header(connection, "Host");
-	uid_t user;
 
-	if (!info || !access_tcp_user(info->connect_fd, &user))
-		reply_error(reply, 403,
-			    "The kernel does not say which user this connection belongs to: use "
-			    "the Unix socket.");
-	else if (!access_is_allowed(user))
-		reply_error(reply, 403,
-			    "User %u may not use habd: only root and members of group hab may; "
-			    "see the group with `getent group hab`.",
-			    (unsigned int)user);
-	else if (host && !host_is_loopback(host))
+	if (host && !host_is_loopback(host))
 		reply_error(reply, 403,
 			    "This server answers only as localhost, 127.0.0.1 or [::1], not as "
 			    "%s.",
@@ -154,6 +148,20 @@ static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 		reply_error(reply, 403,
 			    "Requests from pages of other sites are refused: open this address.");
 	return reply->status == 200;
+}
+
+/* Sets the client's rights. False, after a reply that says why, if it may read nothing. */
+static bool check_client(struct request *request, const struct client *client, struct reply *reply)
+{
+	request->user = client->user;
+	if (client->user == USER_UNKNOWN) {
+		reply_error(reply, 403,
+			    "The kernel does not say which user this connection belongs to: use "
+			    "the Unix socket.");
+		return false;
+	}
+	request->reads_all = access_reads_all(client->fd, request->local, client->user);
+	return request->local || check_tcp(request->connection, reply);
 }
 
 static const struct route *find_route(const struct request *request, const char *path)
@@ -172,8 +180,6 @@ static void handle(struct request *request, const char *path, const char *method
 	struct parameter_check check = { .route = find_route(request, path) };
 	bool get = !strcmp(method, "GET") || !strcmp(method, "HEAD");
 
-	if (!request->local && !check_tcp(request->connection, reply))
-		return;
 	if (!check.route) {
 		reply_error(reply, 404,
 			    "%s does not exist; these do: /, /metrics, "
@@ -220,10 +226,10 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 		add_number(response, "X-Hab-Late-Names", head->late_names);
 }
 
-static enum MHD_Result send_reply(struct MHD_Connection *connection, const struct reply *reply,
+static enum MHD_Result send_reply(const struct request *request, const struct reply *reply,
 				  char *data, size_t length)
 {
-	struct MHD_Response *response = response_new(data, length);
+	struct MHD_Response *response = response_new(data, length, request->user);
 	char disposition[96];
 	enum MHD_Result result;
 
@@ -243,7 +249,9 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, const struc
 	}
 	if (reply->is_profile)
 		add_profile_headers(response, &reply->head);
-	result = MHD_queue_response(connection, reply->status, response);
+	if (!request->reads_all)
+		add_number(response, "X-Hab-Only-User", request->user);
+	result = MHD_queue_response(request->connection, reply->status, response);
 	MHD_destroy_response(response);
 	return result;
 }
@@ -255,10 +263,13 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 	const struct listener *listener = context;
 	struct request request = { listener->http->state, listener->http->recordings, connection,
 				   listener->local };
+	struct client *client = client_of(connection);
 	struct reply reply = { .status = 200, .type = "text/plain; charset=utf-8" };
 	size_t length;
 	char *data;
 
+	if (!client)
+		return MHD_NO;
 	/* The first call has only the headers; a body is dropped. */
 	if (!*seen) {
 		*seen = context;
@@ -268,29 +279,49 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 		*upload_size = 0;
 		return MHD_YES;
 	}
+	client_begin_reply(client);
 	reply.body = text_open(&data, &length);
-	handle(&request, path, method, &reply);
+	if (check_client(&request, client, &reply))
+		handle(&request, path, method, &reply);
 	text_close(reply.body);
 	if (reply.status)
-		return send_reply(connection, &reply, data, length);
+		return send_reply(&request, &reply, data, length);
 	free(data);
 	return MHD_NO;
 }
 
-/* False if the server could not be started. fd: -1 for none. */
+static void complete(void *context, struct MHD_Connection *connection, void **seen,
+		     enum MHD_RequestTerminationCode why)
+{
+	struct client *client = client_of(connection);
+
+	if (client)
+		client_end_reply(client);
+}
+
+/* False if the server could not be started. Takes over the listening socket; -1: none. */
 static bool serve(struct http *http, struct listener *listener, int fd)
 {
 	listener->http = http;
 	if (fd < 0)
 		return true;
-	listener->server =
-		MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-					 MHD_USE_POLL | MHD_USE_ITC,
-				 0, NULL, NULL, answer, listener, MHD_OPTION_LISTEN_SOCKET, fd,
-				 MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-				 MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
-				 MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
-	return listener->server;
+	listener->clients = clients_new(listener->local);
+	/* With no listening socket at all it would have no thread that adds connections. */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, listener->idle_fds))
+		goto failed;
+	listener->server = MHD_start_daemon(
+		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+			MHD_USE_ITC,
+		0, NULL, NULL, answer, listener, MHD_OPTION_LISTEN_SOCKET, listener->idle_fds[0],
+		MHD_OPTION_NOTIFY_CONNECTION, clients_notify, listener->clients,
+		MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_CONNECTION_LIMIT,
+		CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
+	if (listener->server)
+		return clients_start(listener->clients, listener->server, fd);
+failed:
+	close(fd);
+	return false;
 }
 
 struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
@@ -299,6 +330,7 @@ struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
 
 	http->state = state;
 	http->recordings = recordings_new();
+	access_begin();
 	http->local.local = true;
 	if (serve(http, &http->tcp, tcp_fd) && serve(http, &http->local, unix_fd))
 		return http;
@@ -307,19 +339,35 @@ struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
 	return NULL;
 }
 
+static void listener_end(struct listener *listener)
+{
+	if (!listener->clients)
+		return;
+	clients_stop(listener->clients);
+	if (listener->server) {
+		/* It closes the first descriptor. */
+		MHD_stop_daemon(listener->server);
+		close(listener->idle_fds[1]);
+	}
+	clients_free(listener->clients);
+}
+
 void http_stop(struct http *http)
 {
 	if (!http)
 		return;
-	if (http->tcp.server)
-		MHD_stop_daemon(http->tcp.server);
-	if (http->local.server)
-		MHD_stop_daemon(http->local.server);
+	listener_end(&http->tcp);
+	listener_end(&http->local);
 	recordings_free(http->state, http->recordings);
 	free(http);
 }
 
 void http_tidy(struct http *http)
 {
-	recordings_tidy(http->state, http->recordings, clock_monotonic_ns());
+	uint64_t now_ns = clock_monotonic_ns();
+
+	recordings_tidy(http->state, http->recordings, now_ns);
+	if (http->tcp.clients)
+		clients_tidy(http->tcp.clients, now_ns);
+	clients_tidy(http->local.clients, now_ns);
 }

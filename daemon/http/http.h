@@ -10,7 +10,8 @@ struct state;
 struct http *http_start(struct state *state, int tcp_fd, int unix_fd);
 /* Ends all connections. Requests that wait end at once if stop_fd is readable. */
 void http_stop(struct http *http);
-/* Frees abandoned recordings; the main thread calls it several times a second. */
+/* Frees abandoned recordings, and shuts late clients down; the main thread calls it several times a
+ * second. */
 void http_tidy(struct http *http);
 
 #endif /* HABD_HTTP_H */

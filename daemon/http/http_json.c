@@ -104,8 +104,11 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "exact totals include these refills");
 	if (numbers->totals.now.machine.table_full)
-		add_problem(array, "more than 16384 processes refilled at the same time",
-			    "the totals of the machine are exact, those of processes are not");
+		add_problem(
+			array,
+			"more processes refilled at the same time than there is room for (16384, and "
+			"4096 of one user)",
+			"the totals of the machine are exact, those of processes are not");
 	if (numbers->ingest.malformed)
 		add_problem(array, "habd cannot read the layout of some records",
 			    "install habd and its BPF program from the same release");
@@ -247,11 +250,11 @@ static void put_stack(json_t *object, const struct profile *profile,
 static bool is_listed(const struct filter *filter, const struct totals_process *process,
 		      const struct profile_sample *sample)
 {
-	struct stack_key key = { .pid = process->pid };
+	struct stack_key key = { .pid = process->pid, .uid = process->totals.uid };
 
 	if (sample)
 		return true;
-	/* A process without samples has only pid and comm. */
+	/* A process without samples has only pid, uid and comm. */
 	if (filter->cgroups.count || filter->heaps.count || filter->tags.count || filter->kinds)
 		return false;
 	memcpy(key.comm, process->totals.comm, sizeof(key.comm));
@@ -277,8 +280,9 @@ static json_t *process_json(const struct totals_process *process)
 	json_t *object = process_totals_json(&process->totals);
 
 	/* clang-format off */
-	json_object_update_new(object, json_pack("{sI ss sf sf sf}",
+	json_object_update_new(object, json_pack("{sI sI ss sf sf sf}",
 		"pid", (json_int_t)process->pid,
+		"uid", (json_int_t)process->totals.uid,
 		"comm", process->totals.comm,
 		"bytes_per_second", process->bytes_per_second,
 		"refills_per_second", process->refills_per_second,
@@ -287,8 +291,8 @@ static json_t *process_json(const struct totals_process *process)
 	return object;
 }
 
-static json_t *processes_json(const struct totals *totals, const struct filter *filter,
-			      const struct view *view)
+static json_t *processes_json(const struct request *request, const struct totals *totals,
+			      const struct filter *filter, const struct view *view)
 {
 	json_t *array = json_array(), *object;
 	const struct totals_process *process;
@@ -298,6 +302,9 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 
 	for (i = 0; i < totals->nr_processes && json_array_size(array) < TOP_PROCESSES; i++) {
 		process = &totals->processes[i];
+		/* Samples of a process may be of several users, its counts are of one. */
+		if (!request_may_read(request, process->totals.uid))
+			continue;
 		profile = view->recent;
 		sample = top_sample(profile, process->pid);
 		if (!sample) {
@@ -375,7 +382,7 @@ void http_top(struct request *request, struct reply *reply)
 	json_object_update_new(object, json_pack("{sf so so sI so}",
 		"uptime_seconds", numbers.uptime_seconds,
 		"totals", totals_json(&numbers),
-		"processes", processes_json(&numbers.totals, &filter, &view),
+		"processes", processes_json(request, &numbers.totals, &filter, &view),
 		"nr_processes", (json_int_t)numbers.totals.nr_processes,
 		"exited", exited));
 	/* clang-format on */

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
@@ -112,7 +113,8 @@ static int compare_bytes(const void *one, const void *two)
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-static void write_processes(FILE *out, struct numbers *numbers)
+/* Only processes that the client may read have a name. */
+static void write_processes(FILE *out, const struct request *request, struct numbers *numbers)
 {
 	struct totals *totals = &numbers->totals;
 	const char *name = "hab_process_refill_bytes_total";
@@ -122,7 +124,8 @@ static void write_processes(FILE *out, struct numbers *numbers)
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_bytes);
 	head(out, name, "counter", "Bytes of the refills of the 20 processes with the most.");
 	for (i = 0; i < totals->nr_processes; i++) {
-		if (i >= TOP_PROCESSES) {
+		if (i >= TOP_PROCESSES ||
+		    !request_may_read(request, totals->processes[i].totals.uid)) {
 			rest += totals->processes[i].totals.bytes;
 			continue;
 		}
@@ -167,6 +170,11 @@ static void write_self(FILE *out, const struct numbers *numbers)
 	       numbers->ingest.late);
 	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
 	       numbers->binaries);
+	head(out, "hab_closed_connections_total", "counter",
+	     "Connections that habd closed: limit, their user had too many; late, no complete "
+	     "request came in time.");
+	labelled(out, "hab_closed_connections_total", "reason", "limit", clients_refused());
+	labelled(out, "hab_closed_connections_total", "reason", "late", clients_late());
 	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
 	       numbers->ended);
 	getrusage(RUSAGE_SELF, &usage);
@@ -190,7 +198,7 @@ void http_metrics(struct request *request, struct reply *reply)
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	write_events(reply->body, &numbers);
 	write_module(reply->body, &numbers);
-	write_processes(reply->body, &numbers);
+	write_processes(reply->body, request, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);
 }

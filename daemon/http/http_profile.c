@@ -7,9 +7,7 @@
  */
 #include "daemon/http/handlers.h"
 
-#include <stdatomic.h>
-
-#include "daemon/http/response.h"
+#include "daemon/http/places.h"
 #include "daemon/shared/util.h"
 #include "daemon/web/web.h"
 
@@ -28,20 +26,7 @@ static bool parse_seconds(const struct request *request, struct reply *reply, ui
 	return false;
 }
 
-static atomic_uint waiting;
-
-static bool waiting_begin(void)
-{
-	if (atomic_fetch_add(&waiting, 1) < WAITING_MAX)
-		return true;
-	atomic_fetch_sub(&waiting, 1);
-	return false;
-}
-
-static void waiting_end(void)
-{
-	atomic_fetch_sub(&waiting, 1);
-}
+static struct places waiting = PLACES(WAITING_MAX);
 
 static void answer_profile(struct request *request, struct reply *reply, uint64_t seconds,
 			   const struct filter *filter, const struct profile_format *format)
@@ -53,11 +38,11 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 		reply_span(request, reply, &span, filter, format, false);
 		return;
 	}
-	if (!waiting_begin()) {
+	if (!places_take(&waiting, request->user)) {
 		reply_error(reply, 503,
-			    "%d profiles are being made at the moment: try again "
-			    "when one is done.",
-			    WAITING_MAX);
+			    "Too many profiles are being made at the moment (%d in all, %d of one "
+			    "user): try again when one is done.",
+			    WAITING_MAX, WAITING_MAX / 4);
 		return;
 	}
 	span_begin(request->state, &span);
@@ -66,7 +51,7 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 	else
 		reply->status = 0;
 	span_end(request->state, &span);
-	waiting_end();
+	places_remove(&waiting, request->user, 1);
 }
 
 static void answer_filtered(struct request *request, struct reply *reply,
@@ -75,12 +60,6 @@ static void answer_filtered(struct request *request, struct reply *reply,
 	struct filter filter;
 	uint64_t seconds;
 
-	if (response_memory_is_full()) {
-		reply_error(reply, 503,
-			    "Profiles that their clients have not read yet take too much memory: "
-			    "try again in a minute.");
-		return;
-	}
 	if (!parse_seconds(request, reply, &seconds) || !request_filter(request, reply, &filter))
 		return;
 	answer_profile(request, reply, seconds, &filter, format);

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/http/access.h"
 #include "daemon/http/handlers.h"
+#include "daemon/http/places.h"
 #include "daemon/shared/util.h"
 
 #define RECORDINGS_MAX 16
@@ -21,6 +23,7 @@
 struct recording {
 	char token[TOKEN_LENGTH + 1]; /* "": free */
 	bool busy;		      /* it is being written */
+	uid_t user;		      /* of the client that started it */
 	uint64_t named_ns;	      /* when a request last named it; CLOCK_MONOTONIC */
 	struct span span;
 	struct filter filter;
@@ -28,21 +31,27 @@ struct recording {
 
 struct recordings {
 	pthread_mutex_t lock;
+	struct places places;
 	struct recording table[RECORDINGS_MAX];
 };
 
 struct recordings *recordings_new(void)
 {
+	static const struct places places = PLACES(RECORDINGS_MAX);
 	struct recordings *recordings = xcalloc(1, sizeof(*recordings));
 
+	recordings->places = places;
 	pthread_mutex_init(&recordings->lock, NULL);
 	return recordings;
 }
 
-static void recording_end(struct state *state, struct recording *recording)
+static void recording_end(struct state *state, struct recordings *recordings,
+			  struct recording *recording)
 {
-	if (*recording->token)
+	if (*recording->token) {
 		span_end(state, &recording->span);
+		places_remove(&recordings->places, recording->user, 1);
+	}
 	filter_end(&recording->filter);
 	memset(recording, 0, sizeof(*recording));
 }
@@ -52,7 +61,7 @@ void recordings_free(struct state *state, struct recordings *recordings)
 	unsigned int i;
 
 	for (i = 0; i < RECORDINGS_MAX; i++)
-		recording_end(state, &recordings->table[i]);
+		recording_end(state, recordings, &recordings->table[i]);
 	pthread_mutex_destroy(&recordings->lock);
 	free(recordings);
 }
@@ -67,7 +76,7 @@ void recordings_tidy(struct state *state, struct recordings *recordings, uint64_
 		recording = &recordings->table[i];
 		if (*recording->token && !recording->busy &&
 		    now_ns > recording->named_ns + ABANDONED_NS)
-			recording_end(state, recording);
+			recording_end(state, recordings, recording);
 	}
 	pthread_mutex_unlock(&recordings->lock);
 }
@@ -84,57 +93,88 @@ static bool make_token(char *token)
 	return true;
 }
 
+/* NULL after reply_error(). */
+static struct recording *new_recording_locked(struct request *request, struct reply *reply)
+{
+	struct recordings *recordings = request->recordings;
+	struct recording *recording = recordings->table;
+
+	if (!places_take(&recordings->places, request->user)) {
+		reply_error(reply, 503,
+			    "Too many recordings are running (at most %d, and %d of one user): "
+			    "stop one first.",
+			    RECORDINGS_MAX, RECORDINGS_MAX / 4);
+		return NULL;
+	}
+	while (*recording->token)
+		recording++;
+	if (!make_token(recording->token)) {
+		reply_error(reply, 500, "The kernel gave no random numbers.");
+		places_remove(&recordings->places, request->user, 1);
+		return NULL;
+	}
+	recording->user = request->user;
+	return recording;
+}
+
 void http_record_start(struct request *request, struct reply *reply)
 {
 	struct recordings *recordings = request->recordings;
 	struct recording *recording;
 	struct filter filter;
-	unsigned int i;
 
 	if (!request_filter(request, reply, &filter))
 		return;
 	pthread_mutex_lock(&recordings->lock);
-	for (i = 0; i < RECORDINGS_MAX && *recordings->table[i].token; i++)
-		;
-	recording = &recordings->table[i];
-	if (i == RECORDINGS_MAX) {
-		reply_error(reply, 503, "%d recordings are running: stop one first.",
-			    RECORDINGS_MAX);
-		filter_end(&filter);
-	} else if (!make_token(recording->token)) {
-		reply_error(reply, 500, "The kernel gave no random numbers.");
-		filter_end(&filter);
-	} else {
+	recording = new_recording_locked(request, reply);
+	if (recording) {
 		span_begin(request->state, &recording->span);
 		recording->named_ns = clock_monotonic_ns();
 		recording->filter = filter;
 		fprintf(reply->body, "%s\n", recording->token);
+	} else {
+		filter_end(&filter);
 	}
 	pthread_mutex_unlock(&recordings->lock);
+}
+
+/* NULL after reply_error(). */
+static struct recording *find_locked(struct request *request, struct reply *reply)
+{
+	struct recordings *recordings = request->recordings;
+	const char *token = request_parameter(request, "token");
+	struct recording *recording;
+	unsigned int i;
+
+	for (i = 0; i < RECORDINGS_MAX && token && *token; i++) {
+		recording = &recordings->table[i];
+		if (strcmp(recording->token, token) != 0 || recording->busy)
+			continue;
+		if (recording->user == request->user || access_is_privileged(request->user))
+			return recording;
+		reply_error(reply, 403, "This recording is of another user.");
+		return NULL;
+	}
+	reply_error(reply, 400,
+		    "token=%s is no running recording: a recording ends after an hour without a "
+		    "request for it.",
+		    token ? token : "");
+	return NULL;
 }
 
 /* The recording of the request's token, or NULL after reply_error(). */
 static struct recording *take(struct request *request, struct reply *reply, bool busy)
 {
 	struct recordings *recordings = request->recordings;
-	const char *token = request_parameter(request, "token");
-	struct recording *recording = NULL;
-	unsigned int i;
+	struct recording *recording;
 
 	pthread_mutex_lock(&recordings->lock);
-	for (i = 0; i < RECORDINGS_MAX && token && *token && !recording; i++)
-		if (!strcmp(recordings->table[i].token, token) && !recordings->table[i].busy)
-			recording = &recordings->table[i];
+	recording = find_locked(request, reply);
 	if (recording) {
 		recording->busy = busy;
 		recording->named_ns = clock_monotonic_ns();
 	}
 	pthread_mutex_unlock(&recordings->lock);
-	if (!recording)
-		reply_error(reply, 400,
-			    "token=%s is no running recording: a recording ends after an hour "
-			    "without a request for it.",
-			    token ? token : "");
 	return recording;
 }
 
@@ -162,8 +202,8 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	reply_span(request, reply, &recording->span, &recording->filter, format, !last);
 	pthread_mutex_lock(&recordings->lock);
 	recording->busy = false;
-	if (last)
-		recording_end(request->state, recording);
+	if (last && reply->status == 200)
+		recording_end(request->state, recordings, recording);
 	pthread_mutex_unlock(&recordings->lock);
 }
 

@@ -8,7 +8,13 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "daemon/http/response.h"
 #include "daemon/shared/util.h"
+
+bool request_may_read(const struct request *request, uid_t user)
+{
+	return request->reads_all || request->user == user;
+}
 
 const char *request_parameter(const struct request *request, const char *name)
 {
@@ -22,14 +28,35 @@ static enum MHD_Result add_to_filter(void *filter, enum MHD_ValueKind kind, cons
 										      MHD_NO;
 }
 
+/* A user who may not read all gets no other's samples. False after reply_error(). */
+static bool limit_to_user(const struct request *request, struct reply *reply, struct filter *filter)
+{
+	char number[16];
+	unsigned int i;
+
+	if (request->reads_all)
+		return true;
+	for (i = 0; i < filter->uids.count; i++)
+		if (!request_may_read(request, (uid_t)filter->uids.values[i])) {
+			reply_error(reply, 403,
+				    "User %u reads only the profiles of own processes: root and "
+				    "members of group hab-read read all.",
+				    (unsigned int)request->user);
+			return false;
+		}
+	snprintf(number, sizeof(number), "%u", (unsigned int)request->user);
+	return filter->uids.count || filter_add(filter, "uid", number);
+}
+
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter)
 {
 	memset(filter, 0, sizeof(*filter));
 	MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, add_to_filter,
 				  filter);
-	if (!*filter->why)
+	if (*filter->why)
+		reply_error(reply, 400, "%s.", filter->why);
+	else if (limit_to_user(request, reply, filter))
 		return true;
-	reply_error(reply, 400, "%s.", filter->why);
 	filter_end(filter);
 	return false;
 }
@@ -100,6 +127,12 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format, bool restart)
 {
+	if (response_memory_is_full(request->user)) {
+		reply_error(reply, 503,
+			    "Profiles that their clients have not read yet take too much memory: "
+			    "try again in a minute.");
+		return;
+	}
 	reply->type = format->content_type;
 	reply->is_profile = true;
 	span_write(request->state, span, filter, format, restart, reply->body, &reply->head);

@@ -18,7 +18,9 @@ struct request {
 	struct state *state;
 	struct recordings *recordings;
 	struct MHD_Connection *connection;
-	bool local; /* over the Unix socket */
+	bool local;	/* over the Unix socket */
+	uid_t user;	/* of the client */
+	bool reads_all; /* else only the profiles of the user's own processes */
 };
 
 struct reply {
@@ -30,8 +32,13 @@ struct reply {
 	FILE *body;
 };
 
+/* True if the client may read what habd has of a process of this user. */
+bool request_may_read(const struct request *request, uid_t user);
 const char *request_parameter(const struct request *request, const char *name);
-/* The filter of the parameters; filter_end() frees it. False after reply_error(). */
+/*
+ * The filter of the parameters; filter_end() frees it. It selects the user's own samples if this
+ * user may not read all. False after reply_error().
+ */
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
 /* NULL if the parameter is wrong: then a reply says so. */
 const struct profile_format *request_format(const struct request *request, struct reply *reply);
@@ -41,7 +48,7 @@ bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 /* Replaces the body by a sentence. */
 void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Replies with the profile of a span, see span_write(). */
+/* Replies with the profile of a span, see span_write(); or by reply_error(). */
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format, bool restart);
 

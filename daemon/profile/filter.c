@@ -45,16 +45,18 @@ static bool add_id(struct filter *filter, struct filter_ids *ids, const char *ke
 	return true;
 }
 
-static bool add_pids(struct filter *filter, const char *value)
+/* A list of numbers of 32 bits from @low, with commas. what: "process". */
+static bool add_ids(struct filter *filter, struct filter_ids *ids, const char *key,
+		    const char *value, uint64_t low, const char *what)
 {
 	char *list = xstrdup(value), *rest = list, *one;
 	bool good = true;
 	uint64_t number;
 
 	while (good && (one = strsep(&rest, ",")))
-		good = parse_number(one, 1, UINT32_MAX, &number) ?
-			       add_id(filter, &filter->pids, "pid", number, FILTER_VALUES_MAX) :
-			       bad(filter, "pid=%s is not the number of a process", value);
+		good = parse_number(one, low, UINT32_MAX, &number) ?
+			       add_id(filter, ids, key, number, FILTER_VALUES_MAX) :
+			       bad(filter, "%s=%.200s is not the number of a %s", key, value, what);
 	free(list);
 	return good;
 }
@@ -132,7 +134,7 @@ static bool add_string(struct filter *filter, struct filter_strings *strings, co
 
 bool filter_is_key(const char *key)
 {
-	static const char *const keys[] = { "pid", "comm", "cgroup", "heap", "event", "tag" };
+	static const char *const keys[] = { "pid", "uid", "comm", "cgroup", "heap", "event", "tag" };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(keys); i++)
@@ -144,7 +146,9 @@ bool filter_is_key(const char *key)
 bool filter_add(struct filter *filter, const char *key, const char *value)
 {
 	if (!strcmp(key, "pid"))
-		return add_pids(filter, value);
+		return add_ids(filter, &filter->pids, key, value, 1, "process");
+	if (!strcmp(key, "uid"))
+		return add_ids(filter, &filter->uids, key, value, 0, "user");
 	if (!strcmp(key, "event"))
 		return add_events(filter, value);
 	if (!strcmp(key, "cgroup"))
@@ -168,14 +172,15 @@ void filter_end(struct filter *filter)
 	strings_free(&filter->heaps);
 	strings_free(&filter->tags);
 	free(filter->pids.values);
+	free(filter->uids.values);
 	free(filter->cgroups.values);
 	memset(filter, 0, sizeof(*filter));
 }
 
 bool filter_selects(const struct filter *filter)
 {
-	return filter && (filter->pids.count || filter->cgroups.count || filter->comms.count ||
-			  filter->heaps.count || filter->tags.count);
+	return filter && (filter->pids.count || filter->uids.count || filter->cgroups.count ||
+			  filter->comms.count || filter->heaps.count || filter->tags.count);
 }
 
 static bool has_string(const struct filter_strings *strings, const char *value)
@@ -201,9 +206,9 @@ static bool has_id(const struct filter_ids *ids, uint64_t id)
 bool filter_matches(const struct filter *filter, const struct stack_key *key)
 {
 	return !filter ||
-	       (has_id(&filter->pids, key->pid) && has_id(&filter->cgroups, key->cgroup_id) &&
-		has_string(&filter->comms, key->comm) && has_string(&filter->heaps, key->heap) &&
-		has_string(&filter->tags, key->tag));
+	       (has_id(&filter->pids, key->pid) && has_id(&filter->uids, key->uid) &&
+		has_id(&filter->cgroups, key->cgroup_id) && has_string(&filter->comms, key->comm) &&
+		has_string(&filter->heaps, key->heap) && has_string(&filter->tags, key->tag));
 }
 
 uint32_t filter_kinds(const struct filter *filter, uint32_t present)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A filter selects stacks by pid, comm, cgroup, heap, event and tag. */
+/* A filter selects stacks by pid, uid, comm, cgroup, heap, event and tag. */
 #ifndef HABD_FILTER_H
 #define HABD_FILTER_H
 
@@ -29,14 +29,15 @@ struct filter_ids {
 struct filter {
 	uint32_t kinds; /* of events, a bit each; 0: see filter_kinds() */
 	bool each_kind; /* all kinds, and none by default */
-	struct filter_ids pids, cgroups;
+	struct filter_ids pids, uids, cgroups;
 	struct filter_strings comms, heaps, tags;
 	char why[400]; /* a sentence, once filter_add() has failed */
 };
 
 /*
- * Adds one condition. key: pid, comm, cgroup, heap, event or tag. pid and event take lists with
- * commas. A cgroup is an id, or a path, which selects the cgroups below it at this moment, too.
+ * Adds one condition. key: pid, uid, comm, cgroup, heap, event or tag. pid, uid and event take
+ * lists with commas. A cgroup is an id, or a path, which selects the cgroups below it at this
+ * moment, too.
  * False: the value is wrong, and @filter->why says how.
  */
 bool filter_add(struct filter *filter, const char *key, const char *value);

@@ -20,7 +20,7 @@
 #include "profile.pb-c.h"
 
 #define NR_VALUES 4
-#define NR_LABELS 6
+#define NR_LABELS 7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -169,6 +169,7 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 		list[i] = &labels[i];
 	sample.label = list;
 	add_label(pprof, &sample, "pid", "", from->key.pid);
+	add_label(pprof, &sample, "uid", "", from->key.uid);
 	add_label(pprof, &sample, "comm", from->key.comm, 0);
 	add_label(pprof, &sample, "heap", from->key.heap, 0);
 	add_label(pprof, &sample, "kind", kind_name(from->key.kind), 0);

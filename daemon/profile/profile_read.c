@@ -133,6 +133,8 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 		return bad(reading, "a label has no name");
 	if (!strcmp(name, "pid"))
 		key->pid = (uint32_t)label->num;
+	else if (!strcmp(name, "uid"))
+		key->uid = (uint32_t)label->num;
 	else if (!strcmp(name, "cgroup"))
 		key->cgroup_id = (uint64_t)label->num;
 	else if (!strcmp(name, "comm"))

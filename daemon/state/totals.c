@@ -14,7 +14,9 @@
 
 #include "daemon/shared/util.h"
 
-#define RATES_NS 1000000000ull
+#define RATES_NS	  1000000000ull
+#define ZOMBIES_LOOKED_AT 512u
+#define EIGHT_FIELDS	  "%*s %*s %*s %*s %*s %*s %*s %*s "
 
 struct totals *totals_new(void)
 {
@@ -109,22 +111,57 @@ void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
 	totals->rates_ns = now_ns;
 }
 
+/* True for a process that has ended, and that its parent has not waited for. */
+static bool is_zombie(uint32_t pid)
+{
+	char path[32], line[1024], *field;
+	unsigned long threads;
+	FILE *file;
+	bool good;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	good = fgets(line, sizeof(line), file);
+	fclose(file);
+	/* The process's name, in parentheses, may have any characters. */
+	field = good ? strrchr(line, ')') : NULL;
+	/* A thread that has ended leaves others behind: then it has more than one. */
+	return field && field[1] == ' ' && field[2] == 'Z' &&
+	       sscanf(field + 3, EIGHT_FIELDS EIGHT_FIELDS "%lu", &threads) == 1 && threads <= 1;
+}
+
 static bool has_exited(uint32_t pid)
 {
 	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+/*
+ * Reading the state of a process takes long, so each call looks at some of them for zombies: at
+ * those that follow the ones of the last call.
+ */
+static bool is_zombies_turn(const struct totals *totals, unsigned int i)
+{
+	unsigned int nr = totals->now.nr_processes;
+
+	return (i + nr - totals->zombies_at % nr) % nr < ZOMBIES_LOOKED_AT;
 }
 
 void totals_fold(struct totals *totals, struct feed *feed)
 {
 	struct hab_process_totals last;
 	unsigned int i;
+	uint32_t pid;
 
 	for (i = 0; i < totals->now.nr_processes; i++) {
-		if (!has_exited(totals->now.processes[i].pid) ||
-		    !feed->ops->remove(feed, totals->now.processes[i].pid, &last))
+		pid = totals->now.processes[i].pid;
+		if ((!has_exited(pid) && !(is_zombies_turn(totals, i) && is_zombie(pid))) ||
+		    !feed->ops->remove(feed, pid, &last))
 			continue;
 		sums_add(&totals->exited, &last,
 			 offsetof(struct hab_process_totals, comm) / sizeof(__u64));
 		totals->nr_exited++;
 	}
+	totals->zombies_at += ZOMBIES_LOOKED_AT;
 }

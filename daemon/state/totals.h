@@ -18,6 +18,7 @@ struct totals {
 	struct feed_totals now;		  /* the feed's last answer */
 	struct hab_process_totals exited; /* sum over the processes that have exited */
 	uint64_t nr_exited;
+	unsigned int zombies_at; /* the next process to be looked at, modulo their number */
 	/* Sorted by bytes a second, then by bytes; the highest first. */
 	struct totals_process *processes;
 	unsigned int nr_processes;

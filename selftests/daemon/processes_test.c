@@ -306,7 +306,7 @@ static void *serve(void *context)
 	return NULL;
 }
 
-/* Maps a file of a file system that answers nothing from then on: not even SIGKILL ends a reader. */
+/* Maps a file of a file system that then answers nothing: not even SIGKILL ends its reader. */
 static void map_silent_file(const struct _test_data_processes *self)
 {
 	static int fuse;

@@ -47,7 +47,7 @@ FUZZ_TABLES := ingest pending stacks binaries build_id processes maps_queue maps
 	$(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_RECORDING := profile_read report interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_ELF := build_id symbol_file demangle util
-FUZZ_HTTP := $(FUZZ_TABLES) state missed request response access http_profile http_record http_json http_metrics sites
+FUZZ_HTTP := $(FUZZ_TABLES) state missed clients places request response access http_profile http_record http_json http_metrics sites
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 
 fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))

@@ -18,8 +18,8 @@
 #define STEPS_MAX 200 /* of the server, for one input */
 
 static struct state state;
-static struct MHD_Daemon *servers[2];
 static struct http server;
+static struct listener *const listeners[] = { &server.local, &server.tcp };
 
 static void set_stacks(void)
 {
@@ -55,6 +55,17 @@ static void set_tables(void)
 	set_stacks();
 }
 
+/* The client is the fuzzer's user: its end is a Unix socket in both cases. */
+static void start(struct listener *listener)
+{
+	listener->clients = clients_new(true);
+	listener->server = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer,
+					    listener, MHD_OPTION_NOTIFY_CONNECTION, clients_notify,
+					    listener->clients, MHD_OPTION_NOTIFY_COMPLETED,
+					    complete, NULL, MHD_OPTION_END);
+	promise(listener->server);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc;
@@ -64,11 +75,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	server.state = &state;
 	server.tcp.http = server.local.http = &server;
 	server.local.local = true;
-	servers[0] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer,
-				      &server.local, MHD_OPTION_END);
-	servers[1] = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer, &server.tcp,
-				      MHD_OPTION_END);
-	promise(servers[0] && servers[1]);
+	start(&server.local);
+	start(&server.tcp);
 	return 0;
 }
 
@@ -87,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct input input = { data, size };
-	struct MHD_Daemon *daemon = servers[take_byte(&input) & 1];
+	unsigned int tcp = take_byte(&input) & 1;
 	int ends[2], step;
 
 	if (input.size > 32768)
@@ -97,10 +105,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    send(ends[0], input.data, input.size, MSG_NOSIGNAL) != (ssize_t)input.size)
 		abort();
 	shutdown(ends[0], SHUT_WR);
-	promise(MHD_add_connection(daemon, ends[1], (struct sockaddr *)&address, sizeof(address)) ==
-		MHD_YES);
+	promise(clients_add(listeners[tcp]->clients, ends[1]));
+	promise(MHD_add_connection(listeners[tcp]->server, ends[1], (struct sockaddr *)&address,
+				   sizeof(address)) == MHD_YES);
 	for (step = 0; step < STEPS_MAX && !drain(ends[0]); step++)
-		MHD_run(daemon);
+		MHD_run(listeners[tcp]->server);
 	/* No request waits for ever. */
 	promise(step < STEPS_MAX);
 	close(ends[0]);

@@ -43,8 +43,8 @@ static uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-/* Refills and resets of the largest arena, as another user. */
-static int refill_without_use(void)
+/* Refills and resets of the largest arena, as another user. Returns 0, or the step that failed. */
+static int refill_without_use(uid_t user, uint64_t loops)
 {
 	struct hab_ioc_create create = {
 		.size = sizeof(create),
@@ -61,9 +61,9 @@ static int refill_without_use(void)
 	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
 	uint64_t i;
 
-	if (fd < 0 || setuid(1001) || ioctl(fd, HAB_IOC_CREATE, &create))
+	if (fd < 0 || setuid(user) || ioctl(fd, HAB_IOC_CREATE, &create))
 		return 1;
-	for (i = 0; i < LOOPS; i++) {
+	for (i = 0; i < loops; i++) {
 		refill.waste_bytes = ~0ull;
 		refill.restarts = ~0ull;
 		if (ioctl(fd, HAB_IOC_REFILL, &refill) || ioctl(fd, HAB_IOC_RESET, 0))
@@ -89,7 +89,7 @@ TEST_F_TIMEOUT(telemetry, refills_of_memory_that_is_not_used_wrap_no_total, 300)
 	began = now_ns();
 	child = fork();
 	if (!child)
-		_exit(refill_without_use());
+		_exit(refill_without_use(1001, LOOPS));
 	ASSERT_EQ(0, run_load(&load, &stats));
 	waitpid(child, &status, 0);
 	ASSERT_EQ(0, status);
@@ -153,6 +153,53 @@ TEST_F_TIMEOUT(telemetry, processes_whose_pids_share_a_slot_are_each_counted, 12
 	EXPECT_EQ(400, others.refills);
 	EXPECT_EQ(2 * mine.bytes, others.bytes);
 	EXPECT_STREQ(mine.comm, others.comm);
+}
+
+/* A process of a user with ten refills. */
+static pid_t run_user(uid_t user)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		_exit(refill_without_use(user, 10));
+	return waitpid(child, &status, 0) == child && !status ? child : -1;
+}
+
+TEST_F_TIMEOUT(telemetry, a_user_at_the_limit_of_entries_leaves_the_others_room, 120)
+{
+	struct hab_process_totals totals = { 0 };
+	struct hab_process_slots *slots;
+	struct hab_machine_totals machine;
+	pid_t child;
+	int i;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	slots = &self->skeleton->bss->process_slots;
+	for (i = 0; i < HAB_PROCESS_SLOTS; i++)
+		slots->slots[i].pid = 1;
+	slots->entries[1001] = HAB_PROCESS_ENTRIES - 1;
+	child = run_user(1001);
+	ASSERT_TRUE(process_totals(self, child, &totals));
+	EXPECT_EQ(1001, totals.uid);
+	EXPECT_EQ(10, totals.refills);
+	EXPECT_EQ(HAB_PROCESS_ENTRIES, slots->entries[1001]);
+	machine_totals(self, &machine);
+	EXPECT_EQ(0, machine.table_full);
+	child = run_user(1001);
+	EXPECT_FALSE(process_totals(self, child, &totals));
+	machine_totals(self, &machine);
+	EXPECT_EQ(10, machine.table_full);
+	child = run_user(1002);
+	ASSERT_TRUE(process_totals(self, child, &totals));
+	EXPECT_EQ(1002, totals.uid);
+	EXPECT_EQ(1, slots->entries[1002]);
+	child = run_user(0);
+	ASSERT_TRUE(process_totals(self, child, &totals));
+	EXPECT_EQ(0, totals.uid);
+	machine_totals(self, &machine);
+	EXPECT_EQ(40, machine.refills);
 }
 
 TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_report_are_summed_by_process, 120)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The clients of a listening socket: the user of each, limits by user, and deadlines. */
+#ifndef HABD_CLIENTS_H
+#define HABD_CLIENTS_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct clients;
+
+struct client {
+	struct clients *clients;
+	int fd;
+	uid_t user;	 /* USER_UNKNOWN: the kernel does not say */
+	uint64_t end_ns; /* its request must be complete by then; 0: it is. CLOCK_MONOTONIC */
+};
+
+#define USER_UNKNOWN ((uid_t)-1)
+
+/* local: over a Unix socket. */
+struct clients *clients_new(bool local);
+/*
+ * Begins to accept connections of the listening socket, in a thread of its own: those within the
+ * limits of their users are the server's, the others are closed. Takes over the socket. False if
+ * there are no threads or descriptors left.
+ */
+bool clients_start(struct clients *clients, struct MHD_Daemon *server, int listen_fd);
+/* Accepts no more connections; before the server ends. */
+void clients_stop(struct clients *clients);
+/* The server has ended. */
+void clients_free(struct clients *clients);
+
+/*
+ * Makes the struct client of a connection that the server will have. NULL if it is beyond the
+ * limits of its user.
+ */
+struct client *clients_add(struct clients *clients, int fd);
+/* For MHD_OPTION_NOTIFY_CONNECTION. */
+void clients_notify(void *clients, struct MHD_Connection *connection, void **context,
+		    enum MHD_ConnectionNotificationCode code);
+struct client *client_of(struct MHD_Connection *connection);
+/* Its request is complete: from now on the deadlines of responses apply. */
+void client_begin_reply(struct client *client);
+/* Its reply was sent: the next request has the time of the first. */
+void client_end_reply(struct client *client);
+/* Shuts the connections down whose request is late. */
+void clients_tidy(struct clients *clients, uint64_t now_ns);
+
+/* Connections that were closed because of a limit, and because of a late request. */
+uint64_t clients_refused(void);
+uint64_t clients_late(void);
+
+#endif /* HABD_CLIENTS_H */
