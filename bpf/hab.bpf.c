@@ -245,16 +245,9 @@ int BPF_PROG(on_heap, struct hab_event *event)
 
 	if (!event || !machine)
 		return 0;
-	heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
-	if (!heap) {
-		count_here(&machine->heaps_lost, 1);
+	heap = reserve_heap(machine, event->heap_id);
+	if (!heap)
 		return 0;
-	}
-	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
-	heap->uid = current_user();
-	heap->reserved = 0;
-	heap->heap_id = event->heap_id;
-	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);
 	/* habd reads the process's maps while the process runs. */
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);

@@ -107,17 +107,10 @@ static __always_inline bool send_sample(void *ctx, const struct hab_event *event
 /* At the first event of a process: its maps can be read now. */
 static __always_inline void send_heap(struct hab_machine_totals *machine, const char *name)
 {
-	struct hab_record_heap *heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
+	struct hab_record_heap *heap = reserve_heap(machine, (__u64)name);
 
-	if (!heap) {
-		count_here(&machine->heaps_lost, 1);
+	if (!heap)
 		return;
-	}
-	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
-	heap->uid = current_user();
-	heap->reserved = 0;
-	heap->heap_id = (__u64)name;
-	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	heap->heap_name[0] = 0;
 	bpf_probe_read_user_str(heap->heap_name, sizeof(heap->heap_name), name);
 	/* habd reads the process's maps while the process runs. */

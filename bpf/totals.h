@@ -189,6 +189,51 @@ static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 	head->time_ns = bpf_ktime_get_ns();
 }
 
+/*
+ * Announcements of new heaps are the only records without a throttler: a program that makes and
+ * closes heaps all the time would fill the ring buffer. So each user but root may send HEAPS_MAX in
+ * a period. CPUs that begin one at the same time may let some more pass.
+ */
+#define HEAPS_MAX	  64
+#define HEAP_PERIOD_SHIFT 27 /* 2^27 ns: 134 ms */
+
+struct {
+	__u64 period;
+	__u64 sent;
+} announced[HAB_PROCESS_USERS];
+
+static bool may_announce(__u32 uid)
+{
+	__u64 period = bpf_ktime_get_ns() >> HEAP_PERIOD_SHIFT;
+	__u32 user = uid % HAB_PROCESS_USERS;
+
+	if (announced[user].period != period) {
+		announced[user].period = period;
+		announced[user].sent = 0;
+	}
+	return !uid || __sync_fetch_and_add(&announced[user].sent, 1) < HEAPS_MAX;
+}
+
+/* A record of a new heap without the heap's name; NULL: none is sent, which is counted. */
+static struct hab_record_heap *reserve_heap(struct hab_machine_totals *machine, __u64 heap_id)
+{
+	__u32 uid = current_user();
+	struct hab_record_heap *heap = NULL;
+
+	if (may_announce(uid))
+		heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
+	if (!heap) {
+		count_here(&machine->heaps_lost, 1);
+		return NULL;
+	}
+	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
+	heap->heap_id = heap_id;
+	heap->uid = uid;
+	heap->reserved = 0;
+	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
+	return heap;
+}
+
 /* All of a sample but its strings, its frames and its size. */
 static __always_inline void fill_sample(struct hab_record_sample *sample,
 					const struct hab_event *event, __u64 bytes, __u64 weight,

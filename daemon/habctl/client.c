@@ -51,6 +51,7 @@ static void take_headers(CURL *curl, struct answer *answer)
 	answer->samples = number_header(curl, "X-Hab-Samples");
 	answer->estimate = number_header(curl, "X-Hab-Estimate");
 	answer->folded = number_header(curl, "X-Hab-Folded-Samples");
+	answer->late_names = number_header(curl, "X-Hab-Late-Names");
 	answer->event = copy_header(curl, "X-Hab-Event");
 	answer->other_events = copy_header(curl, "X-Hab-Other-Events");
 }

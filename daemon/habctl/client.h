@@ -11,17 +11,20 @@
 
 /* Shown with answers that have only what this user may read. */
 #define ONLY_OWN "shows only your own processes: members of group hab-read see all"
+/* After a number. */
+#define LATE_NAMES " names of functions did not come in time and are addresses: try again"
 
 struct answer {
-	long status;	    /* of HTTP; 0: none came */
-	bool not_running;   /* no process listens at the socket */
-	char *error;	    /* a sentence if status is not 200; else NULL */
-	uint64_t samples;   /* of a profile */
-	uint64_t estimate;  /* its bytes */
-	uint64_t folded;    /* samples of "[other stacks]", which the filter leaves out */
-	bool only_own;	    /* it has only what this user may read */
-	char *event;	    /* kinds of events in it; NULL: not a profile */
-	char *other_events; /* kinds that are left out; NULL: none */
+	long status;	     /* of HTTP; 0: none came */
+	bool not_running;    /* no process listens at the socket */
+	char *error;	     /* a sentence if status is not 200; else NULL */
+	uint64_t samples;    /* of a profile */
+	uint64_t estimate;   /* its bytes */
+	uint64_t folded;     /* samples of "[other stacks]", which the filter leaves out */
+	uint64_t late_names; /* functions that are addresses: their names did not come in time */
+	bool only_own;	     /* it has only what this user may read */
+	char *event;	     /* kinds of events in it; NULL: not a profile */
+	char *other_events;  /* kinds that are left out; NULL: none */
 	char *body;
 	size_t length;
 };

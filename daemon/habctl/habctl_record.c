@@ -102,6 +102,8 @@ static void say_kept(const struct record *record, const char *file, const struct
 		say("%s: %" PRIu64 " samples are in \"[other stacks]\", which no filter selects: "
 		    "start habd with more --stacks",
 		    file, answer->folded);
+	if (answer->late_names)
+		say("%s: %" PRIu64 LATE_NAMES, file, answer->late_names);
 }
 
 static void keep_numbered(struct record *record, const struct answer *answer)

@@ -68,6 +68,8 @@ static struct profile *read_live(struct request *request, const struct filter *f
 		say("report: " ONLY_OWN);
 	if (profile)
 		profile->folded = answer.folded;
+	if (profile && answer.late_names)
+		say("%" PRIu64 LATE_NAMES, answer.late_names);
 	answer_end(&answer);
 	return profile;
 }

@@ -82,6 +82,8 @@ static void header(const json_t *top, FILE *out)
 		fputs("  filtered: processes have the counts of all they do", out);
 	if (*json_get_string(top, "other_events"))
 		fprintf(out, "  other events: %s", json_get_string(top, "other_events"));
+	if (json_get_integer(top, "late_names"))
+		fprintf(out, "  names to come: %" PRIu64, json_get_integer(top, "late_names"));
 	fputc('\n', out);
 }
 

@@ -210,9 +210,6 @@ int main(int argc, char **argv)
 	say_set("habd", options.verbose);
 	/* An arena for each thread of the server would keep its memory. */
 	mallopt(M_ARENA_MAX, 1);
-	/* With the variable libdw would wait for servers. */
-	if (!options.debuginfod_seconds)
-		unsetenv("DEBUGINFOD_URLS");
 	set_signals();
 	raise_file_limit();
 	state_begin(&state, options.stacks, options.debuginfod_seconds);

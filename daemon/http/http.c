@@ -222,6 +222,8 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 		MHD_add_response_header(response, "X-Hab-Other-Events", kinds);
 	if (head->folded)
 		add_number(response, "X-Hab-Folded-Samples", head->folded);
+	if (head->late_names)
+		add_number(response, "X-Hab-Late-Names", head->late_names);
 }
 
 static enum MHD_Result send_reply(const struct request *request, const struct reply *reply,

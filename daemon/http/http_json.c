@@ -183,7 +183,7 @@ struct view {
 	struct site *sites; /* a hash table */
 };
 
-/* Takes both profiles at one moment, of the same kind of event. The caller holds render. */
+/* Takes both profiles at one moment, of the same kind of event. */
 static void view_begin(struct state *state, const struct filter *filter, struct view *view)
 {
 	struct filter same = *filter;
@@ -346,8 +346,9 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 	kinds_text(view->all->kinds, kinds, sizeof(kinds));
 	kinds_text(view->all->other_kinds, other_kinds, sizeof(other_kinds));
 	/* clang-format off */
-	object = json_pack("{sf ss ss sb so sI}",
+	object = json_pack("{sf sI ss ss sb so sI}",
 		"recent_seconds", view->recent_seconds,
+		"late_names", (json_int_t)view->all->late_names,
 		"event", kinds,
 		"other_events", other_kinds,
 		"filtered", filter_selects(filter),
@@ -365,11 +366,12 @@ void http_top(struct request *request, struct reply *reply)
 	struct numbers numbers;
 	struct filter filter;
 	struct view view;
+	struct turn turn;
 	json_t *object, *exited;
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	pthread_mutex_lock(&request->state->render);
+	turns_take(&request->state->profiles, &turn, UINT64_MAX);
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);
@@ -386,7 +388,7 @@ void http_top(struct request *request, struct reply *reply)
 	/* clang-format on */
 	numbers_end(&numbers);
 	view_end(&view);
-	pthread_mutex_unlock(&request->state->render);
+	turns_give(&request->state->profiles, &turn);
 	filter_end(&filter);
 	reply_json(reply, object);
 }

@@ -69,7 +69,7 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing of samples that are not lost: a thread's own stack, a heap's name, "
 	     "the end of a window, the totals of a process, an unknown record, a process's maps, "
-	     "a file, a file's symbols.");
+	     "a file, a file's symbols, a name that did not come in time.");
 	labelled(out, "hab_incomplete_total", "what", "stack",
 		 machine->stacks_lost + numbers->totals.now.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",
@@ -84,6 +84,7 @@ static void write_events(FILE *out, const struct numbers *numbers)
 		 numbers->maps.late + numbers->maps.crowded);
 	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
 	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->symbols_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "name", numbers->names_late);
 }
 
 static void write_module(FILE *out, const struct numbers *numbers)

@@ -3,7 +3,7 @@
  * Makes a profile of a part of the stack table.
  *
  * The hard cases are time and memory. Reading symbols can take long, and records must be read
- * meanwhile: so the numbers are copied with the daemon's lock held, and named without it. Programs
+ * meanwhile: so the numbers are copied with the daemon's lock held, and named without any. Programs
  * choose their stacks, which can have any number of different frames: so the largest stacks are
  * taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
  */
@@ -17,7 +17,7 @@
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
-#define NAME_BYTES_MAX (32u << 20) /* beyond it frames keep their addresses */
+#define NAME_BYTES_MAX (16u << 20) /* beyond it frames keep their addresses */
 
 struct found {
 	uint32_t number;
@@ -67,6 +67,8 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 	memcpy(module->build_id, binary->file.build_id, sizeof(module->build_id));
 	module->build_id_length = binary->file.build_id_length;
 	module->executable = binary->file.executable;
+	/* Root's files are read for all users. */
+	module->user = binary->file.trusted ? 0 : binary->user;
 	state->modules[number] = profile->nr_modules;
 	return profile->nr_modules - 1;
 }
@@ -275,6 +277,21 @@ void profile_collect_events(struct profile *profile, struct stack_table *stacks,
 	free(state.samples);
 }
 
+/* NULL: it has none, or it did not come in time. */
+static char *name_of(struct naming *naming, const struct profile_module *module, uint64_t key)
+{
+	const struct symbol_source source = {
+		.id = module->file->serial,
+		.fd = module->fd,
+		.path = module->path,
+		.build_id = module->build_id,
+		.build_id_length = module->build_id_length,
+		.user = module->user,
+	};
+
+	return naming_find(naming, &source, FRAME_OFFSET(key));
+}
+
 static void release_files(struct profile *profile)
 {
 	unsigned int i;
@@ -289,23 +306,21 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 {
 	const struct profile_module *module;
 	struct profile_frame *frame;
-	const char *name = NULL;
+	struct naming naming;
 	size_t bytes = 0;
 	unsigned int i;
 
-	symbols_begin(symbols);
+	naming_begin(&naming, symbols);
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];
 		if (frame->function)
 			continue;
 		module = &profile->modules[frame->module];
-		name = bytes > NAME_BYTES_MAX ?
-			       NULL :
-			       symbols_find(symbols, frame->key, module->fd, module->path);
-		if (name) {
-			bytes += strlen(name);
+		if (bytes <= NAME_BYTES_MAX)
+			frame->function = name_of(&naming, module, frame->key);
+		if (frame->function) {
+			bytes += strlen(frame->function);
 			frame->named = true;
-			frame->function = xstrdup(name);
 			profile_classify(frame);
 		} else {
 			frame->function =
@@ -314,5 +329,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (module->libhab)
 			frame->internal = true;
 	}
+	profile->late_names = naming.late;
+	naming_end(&naming);
 	release_files(profile);
 }

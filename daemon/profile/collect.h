@@ -21,7 +21,7 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
  */
 void profile_collect_events(struct profile *profile, struct stack_table *stacks,
 			    const struct stack_mark *mark, uint64_t now_ns);
-/* Names the frames. No other thread uses @symbols meanwhile. */
+/* Names the frames, and sets late_names. It can take seconds, and needs no lock. */
 void profile_name(struct profile *profile, struct symbols *symbols);
 
 #endif /* HABD_COLLECT_H */

@@ -19,6 +19,7 @@ struct profile_module {
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	unsigned int build_id_length;
+	uid_t user; /* whose limit of time its names have; root has none */
 	bool executable;
 	bool libhab;
 	uint64_t limit; /* above every offset seen in it */
@@ -54,6 +55,7 @@ struct profile {
 	uint32_t kinds;	      /* of events in it, a bit each */
 	uint32_t other_kinds; /* of events that match the filter and are left out */
 	uint64_t folded;      /* samples of "[other stacks]" */
+	uint64_t late_names;  /* frames that are addresses since their names did not come in time */
 	/*
 	 * Samples one by one, only after profile_collect_events(). Here time_ns begins at the
 	 * profile's start, and stack is an index of @samples.

@@ -102,15 +102,22 @@ static void put_header(struct pprof *pprof)
 	Pprof__ValueType *list[NR_VALUES] = { &types[0], &types[1], &types[2], &types[3] };
 	Pprof__ValueType period = value_type(pprof, "space", "bytes");
 	char comment[192], kinds[64];
-	int64_t number;
+	int64_t numbers[2];
+	size_t nr_comments = 1;
 
 	kinds_text(from->kinds, kinds, sizeof(kinds));
 	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
-	number = string(pprof, comment);
+	numbers[0] = string(pprof, comment);
+	if (from->late_names) {
+		snprintf(comment, sizeof(comment),
+			 "%llu names of functions did not come in time and are addresses",
+			 (unsigned long long)from->late_names);
+		numbers[nr_comments++] = string(pprof, comment);
+	}
 	put(pprof, PART(.sample_type = list, .n_sample_type = NR_VALUES,
-			.default_sample_type = types[1].type, .comment = &number, .n_comment = 1,
-			.time_nanos = (int64_t)from->start_ns,
+			.default_sample_type = types[1].type, .comment = numbers,
+			.n_comment = nr_comments, .time_nanos = (int64_t)from->start_ns,
 			.duration_nanos = (int64_t)from->duration_ns,
 			.drop_frames = string(pprof, drop_frames), .period_type = &period,
 			/* Samples are taken by rate: this is the mean interval. */

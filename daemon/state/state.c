@@ -27,6 +27,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	unsigned int i;
 
 	memset(state, 0, sizeof(*state));
+	turns_begin(&state->profiles, PROFILES_AT_ONCE);
 	pthread_mutex_init(&state->render, NULL);
 	pthread_mutex_init(&state->lock, NULL);
 	state->binaries = binaries_new();
@@ -57,6 +58,7 @@ void state_end(struct state *state)
 	close(state->stop_fd);
 	pthread_mutex_destroy(&state->lock);
 	pthread_mutex_destroy(&state->render);
+	turns_end(&state->profiles);
 }
 
 static void update_totals_locked(struct state *state, uint64_t now)
@@ -162,35 +164,48 @@ static void span_restart_locked(struct state *state, struct span *span)
 	span->start_monotonic_ns = clock_monotonic_ns();
 }
 
+static struct profile *collect(struct state *state, struct span *span, const struct filter *filter,
+			       bool has_events, bool restart)
+{
+	struct profile *profile;
+
+	pthread_mutex_lock(&state->lock);
+	profile = profile_collect(state->stacks, span->mark, state->binaries, filter, restart);
+	profile->start_ns = span->start_ns;
+	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (has_events)
+		profile_collect_events(profile, state->stacks, span->mark,
+				       state->feed->ops->now_ns(state->feed));
+	if (restart)
+		span_restart_locked(state, span);
+	pthread_mutex_unlock(&state->lock);
+	return profile;
+}
+
 void span_write(struct state *state, struct span *span, const struct filter *filter,
 		const struct profile_format *format, bool restart, FILE *out,
 		struct profile_head *head)
 {
 	struct filter wanted = *filter;
 	struct profile *profile;
+	struct turn turn;
 
 	/* JFR has a type for each kind, so that kinds are never summed up. */
 	if (format->has_events && !filter->kinds)
 		wanted.each_kind = true;
-	pthread_mutex_lock(&state->render);
-	pthread_mutex_lock(&state->lock);
-	profile = profile_collect(state->stacks, span->mark, state->binaries, &wanted, restart);
-	profile->start_ns = span->start_ns;
-	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
-	if (format->has_events)
-		profile_collect_events(profile, state->stacks, span->mark,
-				       state->feed->ops->now_ns(state->feed));
-	if (restart)
-		span_restart_locked(state, span);
-	pthread_mutex_unlock(&state->lock);
+	turns_take(&state->profiles, &turn, UINT64_MAX);
+	profile = collect(state, span, &wanted, format->has_events, restart);
 	profile_name(profile, state->symbols);
+	pthread_mutex_lock(&state->render);
 	format->write(profile, out);
+	pthread_mutex_unlock(&state->render);
 	head->total = profile->total;
 	head->kinds = profile->kinds;
 	head->other_kinds = profile->other_kinds;
 	head->folded = filter_selects(filter) ? profile->folded : 0;
+	head->late_names = profile->late_names;
 	profile_free(profile);
-	pthread_mutex_unlock(&state->render);
+	turns_give(&state->profiles, &turn);
 }
 
 static void count_refills(struct numbers *numbers)
@@ -235,6 +250,7 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	pthread_mutex_unlock(&state->lock);
 	count_refills(numbers);
 	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
+	numbers->names_late = symbols_late(state->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;
 }
 

@@ -13,11 +13,14 @@
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/module_files.h"
+#include "daemon/shared/turns.h"
 #include "daemon/state/missed.h"
 #include "daemon/state/totals.h"
 #include "daemon/symbols/binaries.h"
 #include "daemon/symbols/processes.h"
 #include "daemon/symbols/symbols.h"
+
+#define PROFILES_AT_ONCE 4
 
 /* Two marks, so that "recent" is at least 5 and at most 10 seconds. */
 #define RECENT_MARKS 2
@@ -26,15 +29,19 @@
  * The main thread reads the feed; processes have threads that have maps read; each HTTP connection
  * has a thread of its own.
  *
- * lock guards binaries, processes, stacks, ingest, totals, missed, recent, recent_ns and evict_ns.
- * render guards symbols. It is held while a profile is made, so that one profile at a time takes
- * memory. A thread that needs both locks takes render first.
+ * lock guards binaries, processes, stacks, ingest, totals, missed, recent, recent_ns and
+ * evict_ns.
+ * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
+ * once it is freed. No lock is held while a profile is named. render is held while its text is
+ * made, which takes as much memory again. A thread takes them in this order: profiles, then lock or
+ * render.
  * The other fields are set before the threads start.
  */
 struct state {
 	const char *socket; /* the Unix socket */
 	char address[64];   /* of HTTP over TCP; "": none */
 	uint16_t port;
+	struct turns profiles;
 	pthread_mutex_t render;
 	pthread_mutex_t lock;
 	struct binaries *binaries;
@@ -77,6 +84,7 @@ struct profile_head {
 	uint32_t kinds;	      /* of events, a bit each */
 	uint32_t other_kinds; /* present in the span, and left out */
 	uint64_t folded;      /* samples of "[other stacks]", which the filter leaves out */
+	uint64_t late_names;  /* functions that are addresses: their names did not come in time */
 };
 
 /*
@@ -103,6 +111,7 @@ struct numbers {
 	uint64_t binaries_refused;
 	struct processes_counts maps;
 	uint64_t symbols_unreadable;
+	uint64_t names_late;
 	bool ended;
 	double uptime_seconds;
 };

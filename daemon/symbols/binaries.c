@@ -8,13 +8,13 @@
  */
 #include "daemon/symbols/binaries.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
+#include "daemon/symbols/build_id.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */
@@ -192,19 +192,6 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 	return number;
 }
 
-/* The symbols of a file that was not seen mapped may still be installed. */
-static int open_debug_file(const uint8_t *build_id)
-{
-	char path[64 + 2 * HAB_BUILD_ID_LEN];
-	int at, i;
-
-	at = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", build_id[0]);
-	for (i = 1; i < HAB_BUILD_ID_LEN; i++)
-		at += snprintf(path + at, sizeof(path) - (size_t)at, "%02x", build_id[i]);
-	snprintf(path + at, sizeof(path) - (size_t)at, ".debug");
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, uid_t user)
 {
 	unsigned int number = find_id(binaries, build_id);
@@ -222,7 +209,8 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 	memcpy(file->build_id, build_id, HAB_BUILD_ID_LEN);
 	file->build_id_length = HAB_BUILD_ID_LEN;
 	file->trusted = true;
-	file->fd = open_debug_file(build_id);
+	/* The symbols of a file that was not seen mapped may still be installed. */
+	file->fd = build_id_open_debug(build_id, HAB_BUILD_ID_LEN);
 	return number;
 }
 

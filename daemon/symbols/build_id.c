@@ -9,8 +9,11 @@
 #include "daemon/symbols/build_id.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SEGMENTS_MAX 128u /* programs have a dozen */
@@ -89,4 +92,25 @@ int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 			return (int)length;
 	}
 	return 0;
+}
+
+int build_id_open_debug(const uint8_t *build_id, unsigned int length)
+{
+	char path[64 + 2 * HAB_BUILD_ID_LEN];
+	struct stat status;
+	unsigned int i;
+	int at, fd;
+
+	if (!length)
+		return -1;
+	at = snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%02x/", build_id[0]);
+	for (i = 1; i < length; i++)
+		at += snprintf(path + at, sizeof(path) - (size_t)at, "%02x", build_id[i]);
+	snprintf(path + at, sizeof(path) - (size_t)at, ".debug");
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || (!fstat(fd, &status) && S_ISREG(status.st_mode) && !status.st_uid &&
+		       !(status.st_mode & (S_IWGRP | S_IWOTH))))
+		return fd;
+	close(fd);
+	return -1;
 }

@@ -2,12 +2,12 @@
 /*
  * Looks up names in an ELF file, with libdwfl.
  *
- * The hard case is a stripped file: libdwfl then returns the nearest exported symbol, which is
- * another function. So a symbol counts only if its own size covers the offset.
+ * One hard case is a stripped file: the nearest exported symbol is another function. So a symbol
+ * counts only if its own size covers the offset. The other is a file with millions of symbols,
+ * which libdwfl would read for each name. So they are read once, and sorted.
  */
 #include "daemon/symbols/symbol_file.h"
 
-#include <elfutils/debuginfod.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -19,80 +19,163 @@
 #include "daemon/shared/util.h"
 
 #define NAME_MAX_BYTES 1000u
+#define STEPS_MAX      64 /* symbols that begin before an address and may cover it */
+
+/* The size is cut off at 4 GiB. Symbols with a greater rank are preferred. */
+struct symbol {
+	uint64_t address;
+	uint32_t size;
+	uint32_t number : 24; /* in the file's table, less than SYMBOLS_MAX */
+	uint32_t rank : 8;
+};
 
 struct symbol_file {
 	Dwfl *dwfl; /* NULL: it cannot be read */
 	Dwfl_Module *module;
 	GElf_Addr bias;
 	Elf *elf;
+	struct symbol *symbols; /* by address */
+	unsigned int nr_symbols;
+	bool has_too_many;
+	bool is_stripped;
+	bool has_debug;
+	int debug_fd; /* while the file is opened */
 };
 
-/* The folder of separate debug files: never one that a watched program chooses. */
-static char *debug_path = (char *)"/usr/lib/debug";
+static int find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			char **path, Elf **elf)
+{
+	return -1;
+}
+
+/* Called for a stripped file only. The library closes the descriptor. */
+static int find_debug_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			   const char *path, const char *link, GElf_Word checksum,
+			   char **debug_path)
+{
+	struct symbol_file *file = *data;
+
+	file->is_stripped = true;
+	return file->debug_fd < 0 ? -1 : fcntl(file->debug_fd, F_DUPFD_CLOEXEC, 0);
+}
 
 static const Dwfl_Callbacks callbacks = {
-	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
+	.find_elf = find_no_file,
+	.find_debuginfo = find_debug_file,
 	.section_address = dwfl_offline_section_address,
-	.debuginfo_path = &debug_path,
 };
 
-/* Called many times a second while a server is waited for; not 0 ends the wait. */
-static int watch_time(debuginfod_client *client, long done, long all)
+static bool open_module(struct symbol_file *file, int fd, const char *path)
 {
-	struct symbol_time *time = debuginfod_get_user_data(client);
-
-	if (clock_monotonic_ns() >= time->deadline_ns)
-		time->is_up = true;
-	return time->is_up;
-}
-
-static void limit_time(struct symbol_time *time, Dwfl *dwfl)
-{
-	debuginfod_client *client;
-
-	if (!time->deadline_ns)
-		return;
-	client = dwfl_get_debuginfod_client(dwfl);
-	if (!client)
-		return;
-	debuginfod_set_user_data(client, time);
-	debuginfod_set_progressfn(client, watch_time);
-}
-
-struct symbol_file *symbol_file_open(int fd, const char *path, struct symbol_time *time)
-{
-	struct symbol_file *file = xcalloc(1, sizeof(*file));
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	void **data;
 
 	if (own < 0)
-		return file;
-	file->dwfl = dwfl_begin(&callbacks);
-	if (!file->dwfl) {
-		close(own);
-		return file;
-	}
-	limit_time(time, file->dwfl);
+		return false;
 	dwfl_report_begin(file->dwfl);
 	/* On success the descriptor is taken over. */
 	file->module = dwfl_report_offline(file->dwfl, path, path, own);
 	dwfl_report_end(file->dwfl, NULL, NULL);
-	if (!file->module)
+	if (!file->module) {
 		close(own);
-	else
-		file->elf = dwfl_module_getelf(file->module, &file->bias);
-	if (!file->elf) {
-		say_verbose("no symbols from %s: %s", path, dwfl_errmsg(-1));
-		dwfl_end(file->dwfl);
-		file->dwfl = NULL;
+		return false;
 	}
+	dwfl_module_info(file->module, &data, NULL, NULL, NULL, NULL, NULL, NULL);
+	*data = file;
+	file->elf = dwfl_module_getelf(file->module, &file->bias);
+	return file->elf;
+}
+
+static unsigned int rank_of(const GElf_Sym *symbol)
+{
+	switch (GELF_ST_BIND(symbol->st_info)) {
+	case STB_LOCAL:
+		return 0;
+	case STB_WEAK:
+		return 1;
+	default:
+		return 2;
+	}
+}
+
+static bool is_function(const GElf_Sym *symbol)
+{
+	int type = GELF_ST_TYPE(symbol->st_info);
+
+	return symbol->st_size && symbol->st_shndx != SHN_UNDEF &&
+	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
+}
+
+/* Of symbols with the same address the last is the best: a global one, the shortest, the first. */
+static int compare_symbols(const void *one, const void *two)
+{
+	const struct symbol *first = one, *second = two;
+
+	if (first->address != second->address)
+		return first->address < second->address ? -1 : 1;
+	if (first->rank != second->rank)
+		return first->rank < second->rank ? -1 : 1;
+	if (first->size != second->size)
+		return first->size > second->size ? -1 : 1;
+	return first->number > second->number ? -1 : 1;
+}
+
+static bool read_symbols(struct symbol_file *file)
+{
+	int count = dwfl_module_getsymtab(file->module), i;
+	GElf_Addr address;
+	const char *name;
+	GElf_Sym symbol;
+
+	/* A file without symbols is no error. */
+	if (count <= 0)
+		return true;
+	if ((unsigned int)count > SYMBOLS_MAX)
+		return false;
+	file->symbols = xcalloc((size_t)count, sizeof(*file->symbols));
+	for (i = 1; i < count; i++) {
+		name = dwfl_module_getsym_info(file->module, i, &symbol, &address, NULL, NULL,
+					       NULL);
+		if (!name || !*name || !is_function(&symbol))
+			continue;
+		file->symbols[file->nr_symbols++] = (struct symbol){
+			.address = address,
+			.size = symbol.st_size < UINT32_MAX ? (uint32_t)symbol.st_size : UINT32_MAX,
+			.number = (uint32_t)i,
+			.rank = rank_of(&symbol),
+		};
+	}
+	file->symbols = xrealloc(file->symbols, file->nr_symbols, sizeof(*file->symbols));
+	qsort(file->symbols, file->nr_symbols, sizeof(*file->symbols), compare_symbols);
+	return true;
+}
+
+struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path)
+{
+	struct symbol_file *file = xcalloc(1, sizeof(*file));
+
+	file->dwfl = dwfl_begin(&callbacks);
+	if (!file->dwfl)
+		return file;
+	file->debug_fd = debug_fd;
+	file->has_debug = debug_fd >= 0;
+	if (open_module(file, fd, path)) {
+		file->has_too_many = !read_symbols(file);
+		return file;
+	}
+	say_verbose("no symbols from %s: %s", path, dwfl_errmsg(-1));
+	dwfl_end(file->dwfl);
+	file->dwfl = NULL;
 	return file;
 }
 
 void symbol_file_close(struct symbol_file *file)
 {
-	if (file && file->dwfl)
+	if (!file)
+		return;
+	if (file->dwfl)
 		dwfl_end(file->dwfl);
+	free(file->symbols);
 	free(file);
 }
 
@@ -116,20 +199,56 @@ static bool offset_address(Elf *elf, uint64_t offset, GElf_Addr *address)
 	return false;
 }
 
+bool symbol_file_has_too_many(const struct symbol_file *file)
+{
+	return file->has_too_many;
+}
+
+bool symbol_file_needs_debug(const struct symbol_file *file)
+{
+	return file->is_stripped && !file->has_debug;
+}
+
+/* Of the symbols that cover the address the one that begins last. */
+static const struct symbol *find_symbol(const struct symbol_file *file, uint64_t address)
+{
+	unsigned int low = 0, high = file->nr_symbols, middle, steps;
+	const struct symbol *symbol;
+
+	/* The symbols before low begin at the address or before it. */
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (file->symbols[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (steps = 0; steps < low && steps < STEPS_MAX; steps++) {
+		symbol = &file->symbols[low - 1 - steps];
+		if (address - symbol->address < symbol->size)
+			return symbol;
+	}
+	return NULL;
+}
+
 char *symbol_file_find(struct symbol_file *file, uint64_t offset)
 {
-	GElf_Addr address;
-	GElf_Off distance;
-	const char *name;
-	GElf_Sym symbol;
-	size_t length;
 	char *copy, plain[NAME_MAX_BYTES + 1];
+	const struct symbol *symbol;
+	GElf_Addr address;
+	const char *name;
+	size_t length;
+	GElf_Sym info;
 
 	if (!file->dwfl || !offset_address(file->elf, offset, &address))
 		return NULL;
-	name = dwfl_module_addrinfo(file->module, address + file->bias, &distance, &symbol, NULL,
-				    NULL, NULL);
-	if (!name || !*name || distance >= symbol.st_size)
+	symbol = find_symbol(file, address + file->bias);
+	if (!symbol)
+		return NULL;
+	name = dwfl_module_getsym_info(file->module, (int)symbol->number, &info, &address, NULL,
+				       NULL, NULL);
+	/* The file may have changed. */
+	if (!name || !*name)
 		return NULL;
 	/* "memcpy@@GLIBC_2.14" is memcpy. */
 	length = strcspn(name, "@");

@@ -6,20 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The time limit for debug files from the network, shared by the names of a profile. */
-struct symbol_time {
-	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: the network is not used */
-	bool is_up;
-};
+#define SYMBOLS_MAX (4u << 20) /* of a file */
 
 struct symbol_file;
 
 /*
- * @fd stays the caller's; @path is where to look for its debug file; @time is used until the file
- * is closed. Never fails: a file that cannot be read has no names.
+ * The descriptors stay the caller's; @debug_fd is the file's separate debug file, -1: none. Opens
+ * no file. Never fails: a file that cannot be read has no names.
  */
-struct symbol_file *symbol_file_open(int fd, const char *path, struct symbol_time *time);
+struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path);
 void symbol_file_close(struct symbol_file *file);
+/* True: the file has more symbols than the limit, so that none was read. */
+bool symbol_file_has_too_many(const struct symbol_file *file);
+/* True: the file is stripped, and was opened without a debug file. */
+bool symbol_file_needs_debug(const struct symbol_file *file);
 /* The function that covers an offset in the file; NULL if no symbol does. The caller frees. */
 char *symbol_file_find(struct symbol_file *file, uint64_t offset);
 

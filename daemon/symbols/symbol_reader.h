@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reads the symbols of files, in a process of its own. */
+/* Reads the symbols of files, in a worker (worker.h) that has no files but those it is given. */
 #ifndef HABD_SYMBOL_READER_H
 #define HABD_SYMBOL_READER_H
 
@@ -8,25 +8,37 @@
 
 #define SYMBOL_NAME_MAX 1000u
 
-enum symbol_answer {
-	SYMBOL_NONE,	   /* no symbol covers the offset */
-	SYMBOL_FOUND,	   /* it is in @name */
-	SYMBOL_LATE,	   /* none, but its debug file did not come in time */
-	SYMBOL_UNREADABLE, /* the file ended its reader, or there is no reader any more */
+struct symbol_question {
+	uint64_t file; /* the reader keeps the file open under this number */
+	int fd;
+	int debug_fd; /* -1: none */
+	const char *path;
+	uint64_t offset;
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 };
 
-struct symbol_reader;
+enum symbol_answer {
+	SYMBOL_NONE,	   /* no symbol covers the offset */
+	SYMBOL_FOUND,	   /* it is in reply.name */
+	SYMBOL_TOO_MANY,   /* the file has more symbols than are read */
+	SYMBOL_LATE,	   /* the answer did not come in time */
+	SYMBOL_UNREADABLE, /* the file ended its reader; worker_end_text() */
+	SYMBOL_KILLED,	   /* the reader was killed, most often for want of memory */
+	SYMBOL_NO_READER,  /* at the moment, or for good */
+};
+
+struct symbol_reply {
+	int needs_debug; /* the file is stripped, and the reader has no debug file of it */
+	char name[SYMBOL_NAME_MAX + 1];
+};
+
+struct worker;
 
 /* Called before the program has threads, since it forks. NULL after a sentence. */
-struct symbol_reader *symbol_reader_new(void);
-void symbol_reader_free(struct symbol_reader *reader);
-
-/*
- * @binary: the file's number, by which the reader keeps it open; @deadline_ns: time limit for debug
- * files from the network, 0: the network is not used. One thread at a time.
- */
-enum symbol_answer symbol_reader_request(struct symbol_reader *reader, unsigned int binary, int fd,
-					 const char *path, uint64_t offset, uint64_t deadline_ns,
-					 char name[SYMBOL_NAME_MAX + 1]);
+struct worker *symbol_reader_new(void);
+/* One thread at a time. */
+enum symbol_answer symbol_reader_request(struct worker *reader,
+					 const struct symbol_question *question,
+					 struct symbol_reply *reply);
 
 #endif /* HABD_SYMBOL_READER_H */

@@ -2,39 +2,73 @@
 /*
  * Names of functions, from the symbols of ELF files, which symbol_reader.c reads.
  *
- * The hard case is debug files from the network, which may never come. All names of a profile
- * share one time limit, and the next profile looks again for what was not found in it.
- *
- * The names are cached, within limits. A file that ended its reader is not read again.
+ * The hard case is time. Any user's files are read, and debug files from the network may never
+ * come. So each profile, each user within a profile and each file has a limit of time. What has no
+ * name then is an address in this profile, and the next profile goes on from there, since names
+ * are cached. Profiles take turns at the reader, a name each.
  */
 #include "daemon/symbols/symbols.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "daemon/symbols/binaries.h"
-#include "daemon/symbols/symbol_reader.h"
 #include "daemon/shared/hash.h"
+#include "daemon/shared/turns.h"
+#include "daemon/symbols/build_id.h"
+#include "daemon/symbols/debug_fetcher.h"
+#include "daemon/symbols/symbol_file.h"
+#include "daemon/symbols/symbol_reader.h"
+#include "daemon/symbols/worker.h"
 
-#define CACHE_MAX   (3u << 16)
-#define CACHE_BYTES (32u << 20)
+#define SECOND_NS      UINT64_C(1000000000)
+#define CACHE_MAX      (3u << 16)
+#define CACHE_BYTES    (32u << 20)
+#define FILES_MAX      8192	 /* that have used time of the reader */
+#define BINARY_SECONDS 2u	 /* of a file, for all its names */
+#define USER_NS	       SECOND_NS /* of a user but root, in one profile */
+#define PROFILE_NS     (10 * SECOND_NS)
+#define NAME_NS	       (SECOND_NS / 100) /* a name takes less: it does not count for the file */
+#define KILLED_MAX     3		 /* readers of a file */
+
+struct place {
+	uint64_t file;
+	uint64_t offset;
+};
 
 struct cached {
 	UT_hash_handle hh;
-	uint64_t key; /* a FRAME() */
-	char name[];  /* "": no symbol covers the offset */
+	struct place place;
+	char name[]; /* "": no symbol covers the offset */
+};
+
+struct file_state {
+	UT_hash_handle hh;
+	uint64_t id;
+	uint64_t used_ns;
+	unsigned int killed; /* readers, for want of memory: it may be another program's fault */
+	bool unreadable;
+	bool fetched;  /* no server has its debug file */
+	bool was_late; /* its debug file did not come in time once */
+};
+
+struct naming_user {
+	uid_t user;
+	uint64_t used_ns;
 };
 
 struct symbols {
-	struct symbol_reader *reader;
+	struct worker *reader;
+	struct worker *fetcher; /* NULL: no server is used */
 	unsigned int debuginfod_seconds;
-	uint64_t deadline_ns;
-	bool late; /* a debug file of this profile did not come in time */
-	bool unreadable[BINARIES_MAX];
-	atomic_ulong nr_unreadable;
+	struct turns reading, fetching; /* at the workers */
+	atomic_ulong nr_unreadable, nr_late;
+	pthread_mutex_t lock; /* guards what follows */
 	size_t cached_bytes;
 	struct cached *cache; /* the oldest first */
+	struct file_state *files;
 };
 
 struct symbols *symbols_new(unsigned int debuginfod_seconds)
@@ -43,24 +77,25 @@ struct symbols *symbols_new(unsigned int debuginfod_seconds)
 
 	symbols->debuginfod_seconds = debuginfod_seconds;
 	symbols->reader = symbol_reader_new();
+	if (debuginfod_seconds)
+		symbols->fetcher = debug_fetcher_new();
+	turns_begin(&symbols->reading, 1);
+	turns_begin(&symbols->fetching, 1);
+	pthread_mutex_init(&symbols->lock, NULL);
 	return symbols;
-}
-
-static void drop_oldest(struct symbols *symbols)
-{
-	struct cached *oldest = symbols->cache;
-
-	symbols->cached_bytes -= sizeof(*oldest) + strlen(oldest->name) + 1;
-	HASH_DELETE(hh, symbols->cache, oldest);
-	free(oldest);
 }
 
 void symbols_free(struct symbols *symbols)
 {
 	if (!symbols)
 		return;
-	symbol_reader_free(symbols->reader);
+	worker_free(symbols->reader);
+	worker_free(symbols->fetcher);
+	turns_end(&symbols->reading);
+	turns_end(&symbols->fetching);
 	HASH_FREE(symbols->cache);
+	HASH_FREE(symbols->files);
+	pthread_mutex_destroy(&symbols->lock);
 	free(symbols);
 }
 
@@ -69,69 +104,291 @@ unsigned long symbols_unreadable(const struct symbols *symbols)
 	return atomic_load(&symbols->nr_unreadable);
 }
 
-void symbols_begin(struct symbols *symbols)
+unsigned long symbols_late(const struct symbols *symbols)
 {
-	symbols->late = false;
-	symbols->deadline_ns = 0;
-	if (symbols->debuginfod_seconds)
-		symbols->deadline_ns =
-			clock_monotonic_ns() + symbols->debuginfod_seconds * UINT64_C(1000000000);
+	return atomic_load(&symbols->nr_late);
 }
 
-static struct cached *cache_add(struct symbols *symbols, uint64_t key, const char *name)
+/* --- the cache ---------------------------------------------------------------------- */
+
+static void drop_oldest_locked(struct symbols *symbols)
+{
+	struct cached *oldest = symbols->cache;
+
+	symbols->cached_bytes -= sizeof(*oldest) + strlen(oldest->name) + 1;
+	HASH_DELETE(hh, symbols->cache, oldest);
+	free(oldest);
+}
+
+static void cache_add(struct symbols *symbols, const struct place *place, const char *name)
 {
 	size_t size = sizeof(struct cached) + strlen(name) + 1;
-	struct cached *cached = xcalloc(1, size);
+	struct cached *cached;
 
+	pthread_mutex_lock(&symbols->lock);
+	HASH_FIND(hh, symbols->cache, place, sizeof(*place), cached);
+	if (cached)
+		goto end;
 	while (symbols->cache && (HASH_COUNT(symbols->cache) >= CACHE_MAX ||
 				  symbols->cached_bytes + size > CACHE_BYTES))
-		drop_oldest(symbols);
-	cached->key = key;
+		drop_oldest_locked(symbols);
+	cached = xcalloc(1, size);
+	cached->place = *place;
 	strcpy(cached->name, name);
-	HASH_ADD(hh, symbols->cache, key, sizeof(cached->key), cached);
+	HASH_ADD(hh, symbols->cache, place, sizeof(cached->place), cached);
 	symbols->cached_bytes += size;
+end:
+	pthread_mutex_unlock(&symbols->lock);
+}
+
+/* A copy in @name; NULL if there is no name. False: nothing is cached. */
+static bool cache_find(struct symbols *symbols, const struct place *place, char **name)
+{
+	struct cached *cached;
+
+	pthread_mutex_lock(&symbols->lock);
+	HASH_FIND(hh, symbols->cache, place, sizeof(*place), cached);
+	*name = cached && *cached->name ? xstrdup(cached->name) : NULL;
+	pthread_mutex_unlock(&symbols->lock);
 	return cached;
 }
 
-/* False: there is no answer to cache. */
-static bool look_up(struct symbols *symbols, uint64_t key, int fd, const char *path, char *name)
-{
-	unsigned int binary = FRAME_BINARY(key);
+/* --- what files and users have used --------------------------------------------------- */
 
-	*name = 0;
-	if (symbols->unreadable[binary])
-		return false;
-	switch (symbol_reader_request(symbols->reader, binary, fd, path, FRAME_OFFSET(key),
-				      symbols->deadline_ns, name)) {
-	case SYMBOL_NONE:
-	case SYMBOL_FOUND:
-		return true;
-	case SYMBOL_LATE:
-		if (!symbols->late)
-			say_verbose("%s: no debug file came in %u s: it has no names for now", path,
-				    symbols->debuginfod_seconds);
-		symbols->late = true;
-		return false;
-	case SYMBOL_UNREADABLE:
-		symbols->unreadable[binary] = true;
-		atomic_fetch_add(&symbols->nr_unreadable, 1);
-		break;
+static struct file_state *file_locked(struct symbols *symbols, uint64_t id)
+{
+	struct file_state *file, *oldest = symbols->files;
+
+	HASH_FIND(hh, symbols->files, &id, sizeof(id), file);
+	if (file)
+		return file;
+	if (HASH_COUNT(symbols->files) >= FILES_MAX) {
+		HASH_DELETE(hh, symbols->files, oldest);
+		free(oldest);
 	}
-	return false;
+	file = xcalloc(1, sizeof(*file));
+	file->id = id;
+	HASH_ADD(hh, symbols->files, id, sizeof(file->id), file);
+	return file;
 }
 
-const char *symbols_find(struct symbols *symbols, uint64_t key, int fd, const char *path)
+static void set_unreadable_locked(struct symbols *symbols, struct file_state *file)
 {
-	char name[SYMBOL_NAME_MAX + 1];
-	struct cached *cached;
+	file->unreadable = true;
+	atomic_fetch_add(&symbols->nr_unreadable, 1);
+}
 
-	if (fd < 0)
-		return NULL;
-	HASH_FIND(hh, symbols->cache, &key, sizeof(key), cached);
-	if (!cached) {
-		if (!look_up(symbols, key, fd, path, name))
-			return NULL;
-		cached = cache_add(symbols, key, name);
+static uint64_t *user_time(struct naming *naming, uid_t uid)
+{
+	unsigned int i;
+
+	for (i = 0; i < naming->nr_users; i++)
+		if (naming->users[i].user == uid)
+			return &naming->users[i].used_ns;
+	naming->users =
+		xgrow(naming->users, naming->nr_users, &naming->users_room, sizeof(*naming->users));
+	naming->users[naming->nr_users] = (struct naming_user){ .user = uid };
+	return &naming->users[naming->nr_users++].used_ns;
+}
+
+static bool is_over(struct naming *naming, const struct symbol_source *source)
+{
+	return clock_monotonic_ns() >= naming->deadline_ns ||
+	       (source->user && *user_time(naming, source->user) >= USER_NS);
+}
+
+/* --- one name -------------------------------------------------------------------------- */
+
+/* False: no name of the file is looked up any more. */
+static bool file_has_time(struct symbols *symbols, const struct symbol_source *source,
+			  uint64_t *left_ns)
+{
+	const uint64_t all_ns = BINARY_SECONDS * SECOND_NS;
+	const struct file_state *file;
+	bool good;
+
+	pthread_mutex_lock(&symbols->lock);
+	file = file_locked(symbols, source->id);
+	good = !file->unreadable;
+	*left_ns = all_ns - (file->used_ns < all_ns ? file->used_ns : all_ns);
+	pthread_mutex_unlock(&symbols->lock);
+	return good;
+}
+
+static void say_unreadable(const struct symbols *symbols, const char *path,
+			   enum symbol_answer answer)
+{
+	switch (answer) {
+	case SYMBOL_TOO_MANY:
+		say("%s: it has more than %u symbols: it has no names", path, SYMBOLS_MAX);
+		break;
+	case SYMBOL_UNREADABLE:
+		say("%s: its symbols ended their reader (%s): it has no names", path,
+		    worker_end_text(symbols->reader));
+		break;
+	default:
+		say("%s: its symbols took longer than %u s to read: it has no more names", path,
+		    BINARY_SECONDS);
 	}
-	return *cached->name ? cached->name : NULL;
+}
+
+/* The caller has its turn at the reader. */
+static void count_time(struct naming *naming, const struct symbol_source *source,
+		       enum symbol_answer answer, uint64_t used_ns)
+{
+	struct symbols *symbols = naming->symbols;
+	struct file_state *file;
+	bool ended = false;
+
+	*user_time(naming, source->user) += used_ns;
+	pthread_mutex_lock(&symbols->lock);
+	file = file_locked(symbols, source->id);
+	if (used_ns > NAME_NS)
+		file->used_ns += used_ns;
+	if (file->used_ns >= BINARY_SECONDS * SECOND_NS && answer < SYMBOL_TOO_MANY)
+		answer = SYMBOL_LATE;
+	if (answer == SYMBOL_KILLED && ++file->killed == KILLED_MAX)
+		answer = SYMBOL_UNREADABLE;
+	if (!file->unreadable && answer >= SYMBOL_TOO_MANY && answer <= SYMBOL_UNREADABLE) {
+		set_unreadable_locked(symbols, file);
+		ended = true;
+	}
+	pthread_mutex_unlock(&symbols->lock);
+	if (ended)
+		say_unreadable(symbols, source->path, answer);
+}
+
+static enum symbol_answer request(struct naming *naming, const struct symbol_source *source,
+				  uint64_t offset, int debug_fd, struct symbol_reply *reply)
+{
+	struct symbol_question question = {
+		.file = source->id,
+		.fd = source->fd,
+		.debug_fd = debug_fd,
+		.path = source->path,
+		.offset = offset,
+	};
+	struct symbols *symbols = naming->symbols;
+	enum symbol_answer answer;
+	uint64_t begin, left;
+	struct turn turn;
+
+	if (!turns_take(&symbols->reading, &turn, naming->deadline_ns))
+		return SYMBOL_NO_READER;
+	/* It may have used its time up since. */
+	if (file_has_time(symbols, source, &left)) {
+		begin = clock_monotonic_ns();
+		question.deadline_ns = begin + left;
+		answer = symbol_reader_request(symbols->reader, &question, reply);
+		count_time(naming, source, answer, clock_monotonic_ns() - begin);
+	} else {
+		answer = SYMBOL_UNREADABLE;
+	}
+	turns_give(&symbols->reading, &turn);
+	return answer;
+}
+
+/* The answer of the servers, from the file's state if there is one. */
+static enum debug_answer fetch(struct naming *naming, const struct symbol_source *source, int *fd)
+{
+	struct symbols *symbols = naming->symbols;
+	uint64_t begin = clock_monotonic_ns(), used;
+	enum debug_answer answer = DEBUG_LATE;
+	struct file_state *file;
+	struct turn turn;
+	bool fetched;
+
+	pthread_mutex_lock(&symbols->lock);
+	fetched = file_locked(symbols, source->id)->fetched;
+	pthread_mutex_unlock(&symbols->lock);
+	if (fetched || !source->build_id_length)
+		return DEBUG_NONE;
+	if (begin < naming->network_deadline_ns &&
+	    turns_take(&symbols->fetching, &turn, naming->network_deadline_ns)) {
+		answer = debug_fetcher_request(symbols->fetcher, source->build_id,
+					       source->build_id_length, naming->network_deadline_ns,
+					       fd);
+		turns_give(&symbols->fetching, &turn);
+		if (answer == DEBUG_LATE)
+			say_verbose("%s: no debug file came in %u s: it has no names for now",
+				    source->path, symbols->debuginfod_seconds);
+	}
+	/* The wait has a limit of its own. */
+	used = clock_monotonic_ns() - begin;
+	naming->deadline_ns += used;
+	*user_time(naming, source->user) += used;
+	pthread_mutex_lock(&symbols->lock);
+	file = file_locked(symbols, source->id);
+	if (answer == DEBUG_LATE)
+		file->was_late = true;
+	/* The library caches a failure: it may be the earlier wait's. */
+	else if (answer == DEBUG_NONE && file->was_late)
+		answer = DEBUG_LATE;
+	else
+		file->fetched = answer == DEBUG_NONE;
+	pthread_mutex_unlock(&symbols->lock);
+	return answer;
+}
+
+/* False: there is no answer to cache, and *late says why. */
+static bool look_up(struct naming *naming, const struct symbol_source *source, uint64_t offset,
+		    struct symbol_reply *reply, bool *late)
+{
+	int debug_fd = build_id_open_debug(source->build_id, source->build_id_length);
+	enum debug_answer fetched = DEBUG_NONE;
+	enum symbol_answer answer;
+
+	answer = request(naming, source, offset, debug_fd, reply);
+	if (debug_fd >= 0)
+		close(debug_fd);
+	if (answer <= SYMBOL_FOUND && reply->needs_debug && naming->network_deadline_ns) {
+		fetched = fetch(naming, source, &debug_fd);
+		if (fetched == DEBUG_FOUND) {
+			answer = request(naming, source, offset, debug_fd, reply);
+			close(debug_fd);
+		}
+	}
+	*late = answer >= SYMBOL_KILLED || (answer == SYMBOL_NONE && fetched == DEBUG_LATE);
+	return answer <= SYMBOL_FOUND && !*late;
+}
+
+/* --- the names of a profile -------------------------------------------------------------- */
+
+void naming_begin(struct naming *naming, struct symbols *symbols)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	memset(naming, 0, sizeof(*naming));
+	naming->symbols = symbols;
+	naming->deadline_ns = now + PROFILE_NS;
+	if (symbols->fetcher)
+		naming->network_deadline_ns = now + symbols->debuginfod_seconds * SECOND_NS;
+}
+
+void naming_end(struct naming *naming)
+{
+	atomic_fetch_add(&naming->symbols->nr_late, naming->late);
+	free(naming->users);
+}
+
+char *naming_find(struct naming *naming, const struct symbol_source *source, uint64_t offset)
+{
+	struct place place = { source->id, offset };
+	struct symbol_reply reply;
+	bool late = true;
+	uint64_t left;
+	char *name;
+
+	if (source->fd < 0)
+		return NULL;
+	if (cache_find(naming->symbols, &place, &name))
+		return name;
+	if (!file_has_time(naming->symbols, source, &left))
+		return NULL;
+	if (!is_over(naming, source) && look_up(naming, source, offset, &reply, &late)) {
+		cache_add(naming->symbols, &place, reply.name);
+		return *reply.name ? xstrdup(reply.name) : NULL;
+	}
+	naming->late += late;
+	return NULL;
 }

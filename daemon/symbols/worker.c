@@ -122,8 +122,7 @@ void worker_close_files(struct worker_message *message)
 
 /* --- what keeper and worker may do ---------------------------------------------------- */
 
-/* The user's id; an unused one if there is no such user. */
-static uid_t worker_user(gid_t *group)
+uid_t worker_user(gid_t *group)
 {
 	const struct passwd *user = getpwnam(WORKER_USER);
 	uid_t id = UNUSED_ID_HIGH;
@@ -577,4 +576,9 @@ const char *worker_end_text(const struct worker *worker)
 	else
 		snprintf(text, sizeof(text), "status %d", WEXITSTATUS(worker->status));
 	return text;
+}
+
+bool worker_was_killed(const struct worker *worker)
+{
+	return WIFSIGNALED(worker->status) && WTERMSIG(worker->status) == SIGKILL;
 }

@@ -63,6 +63,9 @@ enum worker_result {
 
 struct worker;
 
+/* The id of WORKER_USER; an unused one if there is no such user. */
+uid_t worker_user(gid_t *group);
+
 /*
  * Starts the keeper and the first worker. Called before the program has threads, since it forks.
  * NULL after a sentence.
@@ -83,6 +86,8 @@ enum worker_result worker_reply(struct worker *worker, struct worker_message *me
 				uint64_t deadline_ns);
 /* The reason for WORKER_ENDED: "Aborted" or "status 1". Valid until the thread's next call. */
 const char *worker_end_text(const struct worker *worker);
+/* True: SIGKILL was the reason. */
+bool worker_was_killed(const struct worker *worker);
 
 /*
  * For both ends. False if the other end is closed, or if the message does not fit.

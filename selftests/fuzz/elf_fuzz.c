@@ -47,13 +47,12 @@ static void put_file(const uint8_t *data, size_t size)
 static void check_names(void)
 {
 	uint8_t build_id[HAB_BUILD_ID_LEN], bytes[ELF_ROOM];
-	struct symbol_time time = { 0 };
 	struct symbol_file *file;
 	char *name;
 
 	put_file(bytes, elf_file_make(bytes));
 	promise(build_id_read(fd, build_id) == 20 && build_id[19] == 20);
-	file = symbol_file_open(fd, "/program", &time);
+	file = symbol_file_open(fd, -1, "/program");
 	name = symbol_file_find(file, ELF_TEXT + 1);
 	promise(name && !strcmp(name, "first_function"));
 	free(name);
@@ -80,7 +79,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const uint64_t offsets[] = { 0, ELF_TEXT, ELF_TEXT + ELF_FUNCTION + 1, ELF_TEXT - 1,
 					    1 << 20 };
 	uint8_t build_id[HAB_BUILD_ID_LEN], file_bytes[ELF_ROOM];
-	struct symbol_time time = { 0 };
 	struct input input = { data, size };
 	struct symbol_file *file;
 	unsigned int i;
@@ -93,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		put_file(file_bytes, change(&input, file_bytes, size));
 	}
 	promise(build_id_read(fd, build_id) <= (int)HAB_BUILD_ID_LEN);
-	file = symbol_file_open(fd, "/program", &time);
+	file = symbol_file_open(fd, -1, "/program");
 	for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
 		name = symbol_file_find(file, offsets[i]);
 		promise(!name || *name);

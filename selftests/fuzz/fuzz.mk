@@ -41,7 +41,8 @@ $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 $(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
-FUZZ_TABLES := ingest pending stacks binaries build_id processes maps_queue maps_reader worker symbols symbol_reader symbol_file demangle replay_feed totals \
+FUZZ_TABLES := ingest pending stacks binaries build_id processes maps_queue maps_reader worker turns \
+	symbols symbol_reader symbol_file debug_fetcher demangle replay_feed totals \
 	collect formats profile_pprof profile_jfr jfr \
 	$(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_RECORDING := profile_read report interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
