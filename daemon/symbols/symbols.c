@@ -273,7 +273,7 @@ static enum symbol_answer request(struct naming *naming, const struct symbol_sou
 	uint64_t begin, left;
 	struct turn turn;
 
-	if (!turns_take(&symbols->reading, &turn, naming->deadline_ns))
+	if (!turns_take(&symbols->reading, &turn, 0, naming->deadline_ns))
 		return SYMBOL_NO_READER;
 	/* It may have used its time up since. */
 	if (file_has_time(symbols, source, &left)) {
@@ -304,7 +304,7 @@ static enum debug_answer fetch(struct naming *naming, const struct symbol_source
 	if (fetched || !source->build_id_length)
 		return DEBUG_NONE;
 	if (begin < naming->network_deadline_ns &&
-	    turns_take(&symbols->fetching, &turn, naming->network_deadline_ns)) {
+	    turns_take(&symbols->fetching, &turn, 0, naming->network_deadline_ns)) {
 		answer = debug_fetcher_request(symbols->fetcher, source->build_id,
 					       source->build_id_length, naming->network_deadline_ns,
 					       fd);
