@@ -371,7 +371,7 @@ void http_top(struct request *request, struct reply *reply)
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	turns_take(&request->state->profiles, &turn, UINT64_MAX);
+	turns_take(&request->state->profiles, &turn, request_turn_user(request), UINT64_MAX);
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);

@@ -8,12 +8,18 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "daemon/http/access.h"
 #include "daemon/http/response.h"
 #include "daemon/shared/util.h"
 
 bool request_may_read(const struct request *request, uid_t user)
 {
 	return request->reads_all || request->user == user;
+}
+
+uid_t request_turn_user(const struct request *request)
+{
+	return access_is_privileged(request->user) ? 0 : request->user;
 }
 
 const char *request_parameter(const struct request *request, const char *name)
@@ -135,5 +141,6 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 	}
 	reply->type = format->content_type;
 	reply->is_profile = true;
-	span_write(request->state, span, filter, format, restart, reply->body, &reply->head);
+	span_write(request->state, span, filter, format, request_turn_user(request), restart,
+		   reply->body, &reply->head);
 }

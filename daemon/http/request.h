@@ -34,6 +34,8 @@ struct reply {
 
 /* True if the client may read what habd has of a process of this user. */
 bool request_may_read(const struct request *request, uid_t user);
+/* The user for turns_take(). */
+uid_t request_turn_user(const struct request *request);
 const char *request_parameter(const struct request *request, const char *name);
 /*
  * The filter of the parameters; filter_end() frees it. It selects the user's own samples if this

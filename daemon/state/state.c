@@ -183,7 +183,7 @@ static struct profile *collect(struct state *state, struct span *span, const str
 }
 
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, bool restart, FILE *out,
+		const struct profile_format *format, uid_t user, bool restart, FILE *out,
 		struct profile_head *head)
 {
 	struct filter wanted = *filter;
@@ -193,7 +193,7 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 	/* JFR has a type for each kind, so that kinds are never summed up. */
 	if (format->has_events && !filter->kinds)
 		wanted.each_kind = true;
-	turns_take(&state->profiles, &turn, UINT64_MAX);
+	turns_take(&state->profiles, &turn, user, UINT64_MAX);
 	profile = collect(state, span, &wanted, format->has_events, restart);
 	profile_name(profile, state->symbols);
 	pthread_mutex_lock(&state->render);

@@ -92,7 +92,7 @@ struct profile_head {
  * moment, so that each sample is in one profile.
  */
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, bool restart, FILE *out,
+		const struct profile_format *format, uid_t user, bool restart, FILE *out,
 		struct profile_head *head);
 
 /* The counts that /metrics, /v1/top and /v1/status show, taken at one moment. */

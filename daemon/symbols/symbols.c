@@ -279,7 +279,7 @@ static enum symbol_answer request(struct naming *naming, const struct symbol_sou
 	struct turn turn;
 	uint64_t begin;
 
-	if (!turns_take(&symbols->reading, &turn, naming->deadline_ns))
+	if (!turns_take(&symbols->reading, &turn, 0, naming->deadline_ns))
 		return SYMBOL_NO_READER;
 	if (is_readable(symbols, source)) {
 		begin = clock_monotonic_ns();
@@ -308,7 +308,7 @@ static enum debug_answer fetch(struct naming *naming, const struct symbol_source
 	if (fetched || !source->build_id_length)
 		return DEBUG_NONE;
 	if (begin < naming->network_deadline_ns &&
-	    turns_take(&symbols->fetching, &turn, naming->network_deadline_ns)) {
+	    turns_take(&symbols->fetching, &turn, 0, naming->network_deadline_ns)) {
 		answer = debug_fetcher_request(symbols->fetcher, source->build_id,
 					       source->build_id_length, naming->network_deadline_ns,
 					       fd);
