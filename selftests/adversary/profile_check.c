@@ -188,9 +188,8 @@ static bool sum_is_right(void)
 {
 	struct stack_counts own = own_counts();
 	double estimate = (double)own.estimate, bytes = (double)counts.bytes;
-	double weight = profile->total.estimate ?
-				profile->total.variance / (double)profile->total.estimate :
-				0;
+	/* Of its own samples: others' refills may be of any size. */
+	double weight = estimate > 0 ? own.variance / estimate : 0;
 	struct interval interval = interval_95(estimate, own.variance, weight);
 
 	printf("%s: %.0f bytes, estimated as %.0f by %lu samples, 95 %%: %.0f to %.0f\n",
