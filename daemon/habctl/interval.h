@@ -12,7 +12,8 @@ struct interval {
  * interval_95 - a 95 % confidence interval of the true bytes behind an estimate
  * @estimate: sum of bytes / p over the samples, p being the probability each was kept with
  * @variance: sum of bytes^2 (1 - p) / p^2 over the same samples
- * @weight: bytes that a sample stands for in the whole profile: variance / estimate of all samples
+ * @weight: bytes that a sample stands for otherwise: variance / estimate of all samples of the
+ *	stack's user, since other users' samples may be of any size
  *
  * The samples are worth n = estimate^2 / variance samples of equal weight, and the number of
  * events that are kept now and then is Poisson distributed. So the interval is that of a Poisson
@@ -38,7 +39,7 @@ struct interval interval_95(double estimate, double variance, double weight);
 
 /**
  * interval_95_none - a 95 % confidence interval for a stack without a kept sample
- * @weight: bytes that a sample stands for in the whole profile: variance / estimate of all samples
+ * @weight: as for interval_95()
  *
  * Return: from 0 to the bytes that leave no sample once in forty times.
  */

@@ -109,6 +109,32 @@ static struct report_row *find_row(struct report *report, const char *name, uint
 	return &report->rows[number];
 }
 
+static struct report_user *find_user(struct report *report, uint32_t uid)
+{
+	struct report_user *user;
+
+	HASH_FIND(hh, report->users, &uid, sizeof(uid), user);
+	if (user)
+		return user;
+	user = xcalloc(1, sizeof(*user));
+	user->uid = uid;
+	HASH_ADD(hh, report->users, uid, sizeof(user->uid), user);
+	return user;
+}
+
+static void add_sample(struct report *report, unsigned int which, const char *name,
+		       const struct profile_sample *sample)
+{
+	struct report_user *user = find_user(report, sample->key.uid);
+	struct report_row *row = find_row(report, name, sample->key.kind);
+
+	row->many_users |= row->user && row->user != user;
+	row->user = user;
+	counts_add(&row->counts[which], &sample->counts);
+	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
+	counts_add(&report->totals[which][sample->key.kind], &sample->counts);
+}
+
 static void add_profile(struct report *report, unsigned int which)
 {
 	const struct profile *profile = report->profiles[which];
@@ -124,9 +150,7 @@ static void add_profile(struct report *report, unsigned int which)
 		fputc('0' + (int)sample->key.kind, text);
 		name_row(report->by, profile, sample, text);
 		text_close(text);
-		counts_add(&find_row(report, name, sample->key.kind)->counts[which],
-			   &sample->counts);
-		counts_add(&report->totals[which][sample->key.kind], &sample->counts);
+		add_sample(report, which, name, sample);
 		free(name);
 	}
 }
@@ -194,6 +218,7 @@ void report_begin(struct report *report, enum report_by by, const struct profile
 void report_end(struct report *report)
 {
 	strings_end(&report->names);
+	HASH_FREE(report->users);
 	free(report->rows);
 }
 
@@ -217,6 +242,16 @@ static void human_range(struct interval interval, bool known, char *out, size_t 
 		snprintf(out, size, "unknown");
 }
 
+/* Bytes that a sample of the row's user stands for; 0 if there is none. */
+static double typical_weight(const struct report *report, const struct report_row *row,
+			     unsigned int which)
+{
+	const struct stack_counts *total = row->many_users ? &report->totals[which][row->kind] :
+							     &row->user->totals[which][row->kind];
+
+	return total->estimate ? total->variance / (double)total->estimate : 0;
+}
+
 static void add_row(const struct report *report, const struct report_row *row, bool intervals,
 		    FILE *out)
 {
@@ -227,7 +262,7 @@ static void add_row(const struct report *report, const struct report_row *row, b
 	char bytes[40], range[96];
 
 	human(estimate, bytes, sizeof(bytes));
-	human_range(interval_95(estimate, counts->variance, total > 0 ? all->variance / total : 0),
+	human_range(interval_95(estimate, counts->variance, typical_weight(report, row, 0)),
 		    intervals, range, sizeof(range));
 	fprintf(out, "%11s %26s %9" PRIu64 " %6.2f %%  %s\n", bytes, range, counts->samples,
 		total > 0 ? estimate * 100 / total : 0, row->name);
@@ -237,14 +272,11 @@ static struct interval one_side(const struct report *report, const struct report
 				unsigned int which)
 {
 	const struct stack_counts *counts = &row->counts[which];
-	const struct stack_counts *total = &report->totals[which][row->kind];
-	const struct stack_counts *other = &report->totals[!which][row->kind];
+	double weight = typical_weight(report, row, which);
 	struct interval interval;
-	double weight;
 
-	if (!total->estimate)
-		total = other;
-	weight = total->estimate ? total->variance / (double)total->estimate : 0;
+	if (weight <= 0)
+		weight = typical_weight(report, row, !which);
 	/* Without a kept sample the true bytes may still be above 0. */
 	if (counts->estimate)
 		interval = interval_95((double)counts->estimate, counts->variance, weight);

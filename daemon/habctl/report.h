@@ -4,6 +4,7 @@
 #define HABCTL_REPORT_H
 
 #include "daemon/profile/profile.h"
+#include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
 
 enum report_by {
@@ -17,9 +18,18 @@ enum report_by {
 	REPORT_BYS, /* the number of these */
 };
 
+/* The samples of a user, whose sizes say nothing about those of another user's. */
+struct report_user {
+	UT_hash_handle hh;
+	uint32_t uid;
+	struct stack_counts totals[2][HAB_EVENT_KINDS];
+};
+
 struct report_row {
 	const char *name;
 	uint32_t kind;
+	const struct report_user *user;
+	bool many_users;
 	struct stack_counts counts[2]; /* of the old and of the new profile */
 	double change;		       /* bytes a second */
 };
@@ -30,6 +40,7 @@ struct report {
 	double per_second[2];		   /* factors from bytes to bytes a second */
 	bool many_kinds;
 	struct stack_counts totals[2][HAB_EVENT_KINDS];
+	struct report_user *users;
 	struct strings names;
 	struct report_row *rows;
 	unsigned int count;
