@@ -371,7 +371,7 @@ void http_top(struct request *request, struct reply *reply)
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	turns_take(&request->state->profiles, &turn, request_turn_user(request), UINT64_MAX);
+	request_turn_take(request, &turn);
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);
@@ -388,7 +388,7 @@ void http_top(struct request *request, struct reply *reply)
 	/* clang-format on */
 	numbers_end(&numbers);
 	view_end(&view);
-	turns_give(&request->state->profiles, &turn);
+	request_turn_give(request, &turn);
 	filter_end(&filter);
 	reply_json(reply, object);
 }

@@ -17,11 +17,6 @@ bool request_may_read(const struct request *request, uid_t user)
 	return request->reads_all || request->user == user;
 }
 
-uid_t request_turn_user(const struct request *request)
-{
-	return access_is_privileged(request->user) ? 0 : request->user;
-}
-
 const char *request_parameter(const struct request *request, const char *name)
 {
 	return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
@@ -130,17 +125,33 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 	reply->file_name = NULL;
 }
 
+void request_turn_take(const struct request *request, struct turn *turn)
+{
+	turns_take(&request->state->profiles, turn,
+		   access_is_privileged(request->user) ? 0 : request->user, UINT64_MAX);
+}
+
+void request_turn_give(const struct request *request, struct turn *turn)
+{
+	turns_give(&request->state->profiles, turn);
+}
+
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format, bool restart)
 {
+	struct turn turn;
+
+	request_turn_take(request, &turn);
+	/* While it waited for its turn, others have made theirs. */
 	if (response_memory_is_full(request->user)) {
 		reply_error(reply, 503,
 			    "Profiles that their clients have not read yet take too much memory: "
 			    "try again in a minute.");
-		return;
+	} else {
+		reply->type = format->content_type;
+		reply->is_profile = true;
+		span_write(request->state, span, filter, format, restart, reply->body,
+			   &reply->head);
 	}
-	reply->type = format->content_type;
-	reply->is_profile = true;
-	span_write(request->state, span, filter, format, request_turn_user(request), restart,
-		   reply->body, &reply->head);
+	request_turn_give(request, &turn);
 }

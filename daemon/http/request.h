@@ -34,8 +34,9 @@ struct reply {
 
 /* True if the client may read what habd has of a process of this user. */
 bool request_may_read(const struct request *request, uid_t user);
-/* The user for turns_take(). */
-uid_t request_turn_user(const struct request *request);
+/* For making a profile: waits for a turn, which is given back once the profile is freed. */
+void request_turn_take(const struct request *request, struct turn *turn);
+void request_turn_give(const struct request *request, struct turn *turn);
 const char *request_parameter(const struct request *request, const char *name);
 /*
  * The filter of the parameters; filter_end() frees it. It selects the user's own samples if this

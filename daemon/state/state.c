@@ -183,17 +183,15 @@ static struct profile *collect(struct state *state, struct span *span, const str
 }
 
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, uid_t user, bool restart, FILE *out,
+		const struct profile_format *format, bool restart, FILE *out,
 		struct profile_head *head)
 {
 	struct filter wanted = *filter;
 	struct profile *profile;
-	struct turn turn;
 
 	/* JFR has a type for each kind, so that kinds are never summed up. */
 	if (format->has_events && !filter->kinds)
 		wanted.each_kind = true;
-	turns_take(&state->profiles, &turn, user, UINT64_MAX);
 	profile = collect(state, span, &wanted, format->has_events, restart);
 	profile_name(profile, state->symbols);
 	pthread_mutex_lock(&state->render);
@@ -205,7 +203,6 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 	head->folded = filter_selects(filter) ? profile->folded : 0;
 	head->late_names = profile->late_names;
 	profile_free(profile);
-	turns_give(&state->profiles, &turn);
 }
 
 static void count_refills(struct numbers *numbers)

@@ -89,10 +89,10 @@ struct profile_head {
 
 /*
  * Writes the profile of the span from its start to now. restart: the span begins anew at this very
- * moment, so that each sample is in one profile.
+ * moment, so that each sample is in one profile. The caller has a turn of @state->profiles.
  */
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, uid_t user, bool restart, FILE *out,
+		const struct profile_format *format, bool restart, FILE *out,
 		struct profile_head *head);
 
 /* The counts that /metrics, /v1/top and /v1/status show, taken at one moment. */
