@@ -4,8 +4,8 @@
  *
  * The hard cases are time and memory. Reading symbols can take long, and records must be read
  * meanwhile: so the numbers are copied with the daemon's lock held, and named without any. Programs
- * choose their stacks, which can have any number of different frames: so the largest stacks are
- * taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
+ * choose their stacks, which can have any number of different frames: so the largest stacks of each
+ * user are taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
  */
 #include "daemon/profile/collect.h"
 
@@ -21,6 +21,7 @@
 
 struct found {
 	uint32_t number;
+	uint32_t rank; /* among those of its user, the largest first */
 	const struct stack_key *key;
 	struct stack_counts counts;
 };
@@ -136,7 +137,7 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 	state->found =
 		xgrow(state->found, state->nr_found, &state->found_room, sizeof(*state->found));
 	state->present |= 1u << key->kind;
-	state->found[state->nr_found++] = (struct found){ number, key, *counts };
+	state->found[state->nr_found++] = (struct found){ number, 0, key, *counts };
 }
 
 /* The present kinds are known once all stacks have been visited. */
@@ -162,7 +163,47 @@ static int compare_found(const void *one, const void *two)
 	return first->key < second->key ? -1 : first->key > second->key;
 }
 
-/* The sums of a profile fit into 63 bits, which readers have: the largest stacks are in them. */
+static int compare_ranks(const void *one, const void *two)
+{
+	const struct found *first = one, *second = two;
+
+	if (first->rank != second->rank)
+		return first->rank < second->rank ? -1 : 1;
+	return compare_found(one, two);
+}
+
+struct user_rank {
+	UT_hash_handle hh;
+	uint32_t uid;
+	uint32_t next;
+};
+
+/*
+ * The largest stack of each user, then the second of each, and so on. So what does not fit into the
+ * profile any more is of the users with most stacks, however large these are.
+ */
+static void sort_found(struct collecting *state)
+{
+	struct user_rank *users = NULL, *user;
+	unsigned int i;
+
+	if (!state->nr_found)
+		return;
+	qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
+	for (i = 0; i < state->nr_found; i++) {
+		HASH_FIND(hh, users, &state->found[i].key->uid, sizeof(user->uid), user);
+		if (!user) {
+			user = xcalloc(1, sizeof(*user));
+			user->uid = state->found[i].key->uid;
+			HASH_ADD(hh, users, uid, sizeof(user->uid), user);
+		}
+		state->found[i].rank = user->next++;
+	}
+	HASH_FREE(users);
+	qsort(state->found, state->nr_found, sizeof(*state->found), compare_ranks);
+}
+
+/* The sums of a profile fit into 63 bits, which readers have: the first stacks are in them. */
 static void cut_off(struct stack_counts *counts, const struct stack_counts *total)
 {
 	counts->bytes = min(counts->bytes, INT64_MAX - total->bytes);
@@ -208,8 +249,7 @@ struct profile *profile_collect(struct stack_table *stacks, const struct stack_m
 	else
 		stacks_visit(stacks, mark, copy_stack, state);
 	drop_other_kinds(state);
-	if (state->nr_found)
-		qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
+	sort_found(state);
 	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
 	profile->nr_samples = state->nr_found;
 	for (i = 0; i < state->nr_found; i++) {

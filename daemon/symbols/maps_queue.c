@@ -5,9 +5,9 @@
  * The hard case is a user whose processes make reading slow, or who has thousands of them: other
  * users' maps must be read as soon as before. So the next process is one of the user whose
  * processes have taken least time so far. A user with a slow process is read by a second reader
- * for a while, so that nothing waits behind it in the first; and after a reading that came to its
- * deadline, that user's processes are not read for a pause, which doubles each time. Root has no
- * pause: its processes are many programs'.
+ * for a while, so that nothing waits behind it in the first; and after a reading there that came
+ * to its deadline, that user's processes are not read for a pause, which doubles each time. Root
+ * has no pause: its processes are many programs'.
  *
  * Each reader has a thread, which sleeps, waits for the reader and takes its answer. The lock is
  * not held while it waits.
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/util.h"
 
@@ -153,18 +154,16 @@ static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, bool l
 {
 	uint64_t now = clock_monotonic_ns();
 	struct user *user = find_user(queue, id);
+	bool was_slow = now < user->slow_until_ns;
 
 	queue->counts.readings++;
+	queue->counts.late += late;
 	user->used_ns += time_ns;
-	if (time_ns >= SLOW_NS)
+	if (!was_slow)
+		user->pause_ns = 0;
+	if (late || time_ns >= SLOW_NS)
 		user->slow_until_ns = now + STAYS_NS;
-	if (!late) {
-		if (now >= user->slow_until_ns)
-			user->pause_ns = 0;
-		return;
-	}
-	queue->counts.late++;
-	if (!id)
+	if (!late || !was_slow || !id)
 		return;
 	user->pause_ns = user->pause_ns ? user->pause_ns * 2 : PAUSE_MIN_NS;
 	if (user->pause_ns > PAUSE_MAX_NS)
@@ -264,7 +263,7 @@ static struct maps_request *take_request(struct lane *lane, uint64_t *next_ns)
 static void read_one(struct lane *lane, struct maps_request *request)
 {
 	struct maps_queue *queue = lane->queue;
-	uint64_t start = clock_monotonic_ns();
+	uint64_t start = clock_monotonic_ns(), taken_ns;
 	uint32_t pid = request->pid;
 	uid_t user = request->user;
 	enum maps_result result;
@@ -273,7 +272,9 @@ static void read_one(struct lane *lane, struct maps_request *request)
 	pthread_mutex_unlock(queue->lock);
 	result = maps_reader_read(lane->reader, pid, start + DEADLINE_NS, &maps);
 	pthread_mutex_lock(queue->lock);
-	account(queue, user, clock_monotonic_ns() - start, result == MAPS_LATE);
+	taken_ns = clock_monotonic_ns() - start;
+	taken_ns -= min(taken_ns, maps_reader_delay_ns(lane->reader));
+	account(queue, user, taken_ns, result == MAPS_LATE);
 	request = lane->taken;
 	lane->taken = NULL;
 	if (request) {

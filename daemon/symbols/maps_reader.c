@@ -391,6 +391,11 @@ void maps_reader_free(struct maps_reader *reader)
 	free(reader);
 }
 
+uint64_t maps_reader_delay_ns(const struct maps_reader *reader)
+{
+	return worker_delay_ns(reader->worker);
+}
+
 void maps_end(struct maps *maps)
 {
 	unsigned int i;

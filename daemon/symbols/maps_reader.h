@@ -42,6 +42,8 @@ void maps_reader_free(struct maps_reader *reader);
  */
 enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint64_t deadline_ns,
 				  struct maps *maps);
+/* How long the last reading waited for a CPU, if it was long. */
+uint64_t maps_reader_delay_ns(const struct maps_reader *reader);
 void maps_end(struct maps *maps);
 
 #endif /* HABD_MAPS_READER_H */

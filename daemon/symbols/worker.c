@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pwd.h>
 #include <seccomp.h>
@@ -30,10 +31,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
 #define ABANDONED_MAX  16
 #define REPLACE_NS     1000000000ull
+#define SLICE_NS       50000000ull   /* between two looks at a worker that has not replied */
+#define DELAY_MAX_NS   2000000000ull /* by which a deadline is put off */
 #define DROPPED_MAX    4096
 #define RESTART_PAUSE  10 /* ms, so that a worker that ends at once takes little time */
 #define UNUSED_ID_HIGH 65532
@@ -44,6 +48,8 @@ enum { SOCKET_FD = 3, CONTROL_FD, FIRST_OTHER_FD };
 struct worker {
 	const struct worker_kind *kind;
 	int socket;
+	pid_t pid; /* the worker's; 0: not known yet */
+	uint64_t delay_ns;
 	int control; /* a byte: replace the worker. Closed: end */
 	pid_t keeper;
 	uint64_t requests;
@@ -264,6 +270,8 @@ static void filter_calls(const struct worker_kind *kind)
 
 static pid_t start_worker(const struct worker_kind *kind)
 {
+	struct worker_head hello = { 0 };
+	struct worker_message message = { .data = &hello, .size = sizeof(hello) };
 	pid_t keeper = getpid(), worker = fork();
 	sigset_t none;
 
@@ -279,7 +287,10 @@ static pid_t start_worker(const struct worker_kind *kind)
 	close_range(CONTROL_FD, ~0u, 0);
 	if (!kind->any_call)
 		filter_calls(kind);
-	kind->work(SOCKET_FD);
+	/* Request 0: its process id. */
+	hello.status = getpid();
+	if (worker_send(SOCKET_FD, &message))
+		kind->work(SOCKET_FD);
 	_exit(0);
 }
 
@@ -471,6 +482,18 @@ static enum worker_result set_missing(struct worker *worker)
 	return WORKER_MISSING;
 }
 
+/* The next message, if there is one; false if it is malformed or the other end is closed. */
+static bool take_message(struct worker *worker, struct worker_message *message)
+{
+	const struct worker_head *head = message->data;
+
+	if (!receive(worker->socket, message, MSG_DONTWAIT))
+		return false;
+	if (!head->number && !head->ended)
+		worker->pid = head->status;
+	return true;
+}
+
 /* The events of the socket; 0 if there is none until @deadline_ns. */
 static int wait_for_message(const struct worker *worker, uint64_t deadline_ns)
 {
@@ -499,7 +522,7 @@ static void wait_for_replacement(struct worker *worker, uint64_t deadline_ns)
 		if (!events)
 			return;
 		message.size = sizeof(head);
-		if (receive(worker->socket, &message, MSG_DONTWAIT) && head.ended)
+		if (take_message(worker, &message) && head.ended)
 			worker->replacing = false;
 		else if (events & POLLHUP)
 			return;
@@ -511,13 +534,14 @@ static enum worker_result replace(struct worker *worker)
 {
 	if (write(worker->control, "", 1) != 1)
 		return set_missing(worker);
+	worker->pid = 0;
 	worker->replacing = true;
 	wait_for_replacement(worker, clock_monotonic_ns() + REPLACE_NS);
 	return WORKER_LATE;
 }
 
 /* A worker may have ended between two requests, for want of memory. */
-static void drop_old_messages(const struct worker *worker)
+static void drop_old_messages(struct worker *worker)
 {
 	struct worker_head head;
 	struct worker_message message = { .data = &head };
@@ -525,7 +549,7 @@ static void drop_old_messages(const struct worker *worker)
 
 	for (dropped = 0; dropped < DROPPED_MAX && wait_for_message(worker, 0); dropped++) {
 		message.size = sizeof(head);
-		receive(worker->socket, &message, MSG_DONTWAIT);
+		take_message(worker, &message);
 		worker_close_files(&message);
 	}
 }
@@ -540,31 +564,80 @@ enum worker_result worker_request(struct worker *worker, struct worker_message *
 	if (worker->replacing)
 		return WORKER_LATE;
 	drop_old_messages(worker);
+	worker->delay_ns = 0;
 	*head = (struct worker_head){ .number = ++worker->requests };
 	return worker_send(worker->socket, message) ? WORKER_REPLIED : set_missing(worker);
+}
+
+/* State of the worker, and the time for which it has run. False: not known. */
+static bool read_state(const struct worker *worker, char *state, uint64_t *run_ns)
+{
+	char path[40];
+	FILE *file;
+	bool known = false;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", worker->pid);
+	file = worker->pid ? fopen(path, "re") : NULL;
+	if (!file)
+		return false;
+	known = fscanf(file, "%*d (%*[^)]) %c", state) == 1;
+	fclose(file);
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", worker->pid);
+	file = fopen(path, "re");
+	known = known && file && fscanf(file, "%" SCNu64, run_ns) == 1;
+	if (file)
+		fclose(file);
+	return known;
+}
+
+/* True if the worker could have run since *run_ns, which is brought up to date, and did not. */
+static bool waits_for_cpu(const struct worker *worker, uint64_t *run_ns)
+{
+	uint64_t before = *run_ns;
+	char state;
+
+	return read_state(worker, &state, run_ns) && state == 'R' &&
+	       *run_ns - before < SLICE_NS / 2;
 }
 
 enum worker_result worker_reply(struct worker *worker, struct worker_message *message,
 				uint64_t deadline_ns)
 {
 	const struct worker_head *head = message->data;
+	uint64_t end_ns = deadline_ns, run_ns = 0, now;
 	size_t room = message->size;
 
-	while (wait_for_message(worker, deadline_ns)) {
-		message->size = room;
-		/* A worker that a file has taken over may send anything. */
-		if (!receive(worker->socket, message, MSG_DONTWAIT))
-			break;
-		if (head->ended) {
+	for (;;) {
+		now = clock_monotonic_ns();
+		if (wait_for_message(worker, min(now + SLICE_NS, end_ns))) {
+			message->size = room;
+			/* A worker that a file has taken over may send anything. */
+			if (!take_message(worker, message))
+				break;
+			if (head->ended) {
+				worker_close_files(message);
+				worker->status = head->status;
+				return WORKER_ENDED;
+			}
+			if (head->number == worker->requests)
+				return WORKER_REPLIED;
 			worker_close_files(message);
-			worker->status = head->status;
-			return WORKER_ENDED;
+			continue;
 		}
-		if (head->number == worker->requests)
-			return WORKER_REPLIED;
-		worker_close_files(message);
+		/* A machine that is busy is not the file's fault. */
+		if (waits_for_cpu(worker, &run_ns) && worker->delay_ns < DELAY_MAX_NS) {
+			worker->delay_ns += SLICE_NS;
+			end_ns += SLICE_NS;
+		}
+		if (clock_monotonic_ns() >= end_ns)
+			break;
 	}
 	return replace(worker);
+}
+
+uint64_t worker_delay_ns(const struct worker *worker)
+{
+	return worker->delay_ns;
 }
 
 const char *worker_end_text(const struct worker *worker)

@@ -79,11 +79,14 @@ void worker_free(struct worker *worker);
  */
 enum worker_result worker_request(struct worker *worker, struct worker_message *message);
 /*
- * Waits for a message of the reply until @deadline_ns (CLOCK_MONOTONIC). The caller closes the
- * descriptors. After another result than WORKER_REPLIED the request is over.
+ * Waits for a message of the reply until @deadline_ns (CLOCK_MONOTONIC), or up to two seconds
+ * longer while the worker has to wait for a CPU. The caller closes the descriptors. After another
+ * result than WORKER_REPLIED the request is over.
  */
 enum worker_result worker_reply(struct worker *worker, struct worker_message *message,
 				uint64_t deadline_ns);
+/* By how much the deadlines of the last request were put off. */
+uint64_t worker_delay_ns(const struct worker *worker);
 /* The reason for WORKER_ENDED: "Aborted" or "status 1". Valid until the thread's next call. */
 const char *worker_end_text(const struct worker *worker);
 /* True: SIGKILL was the reason. */

@@ -106,8 +106,8 @@ static void print_counts(void)
 		sum.bytes += counts[i].bytes;
 	}
 	failed += hab_heap_stats(heap, &stats) != 0;
-	printf("program " TEXT(PROGRAM) "\npid %d\nrefills %llu\nbytes %llu\n", getpid(),
-	       (unsigned long long)sum.refills, (unsigned long long)sum.bytes);
+	printf("program " TEXT(PROGRAM) "\npid %d\nuid %u\nrefills %llu\nbytes %llu\n", getpid(),
+	       getuid(), (unsigned long long)sum.refills, (unsigned long long)sum.bytes);
 	printf("heap_refills %llu\nheap_bytes %llu\nfailed %llu\nbackend %s\nended 1\n",
 	       (unsigned long long)stats.refills, (unsigned long long)stats.refill_bytes,
 	       (unsigned long long)failed, hab_heap_backend(heap));

@@ -24,7 +24,7 @@
 
 struct counts {
 	char program[64];
-	uint32_t pid;
+	uint32_t pid, uid;
 	uint64_t bytes;
 	char functions[FUNCTIONS_MAX][64];
 	unsigned int nr_functions;
@@ -46,6 +46,7 @@ static bool read_counts(const char *path)
 			counts.nr_functions++;
 		sscanf(line, "program %63s", counts.program);
 		sscanf(line, "pid %u", &counts.pid);
+		sscanf(line, "uid %u", &counts.uid);
 		sscanf(line, "bytes %lu", &counts.bytes);
 		ended |= !strncmp(line, "ended", 5);
 	}
@@ -85,7 +86,8 @@ static void print_stack(const struct profile_sample *sample)
 
 static bool is_own(const struct profile_sample *sample)
 {
-	return sample->key.pid == counts.pid;
+	/* A process of another user may have had that number before. */
+	return sample->key.pid == counts.pid && sample->key.uid == counts.uid;
 }
 
 static bool all_functions_have_samples(void)
