@@ -124,6 +124,9 @@ static __always_inline int on_event(void *ctx, struct hab_event *event, const st
 	struct counted counted = {};
 	__u64 weight, probability;
 
+	/* A program says these numbers. */
+	if (event->bytes > ADDED_MAX)
+		event->bytes = ADDED_MAX;
 	if (!count_event(&counted, kind, event->bytes))
 		return 0;
 	count_reported(&counted, event);

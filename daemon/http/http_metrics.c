@@ -118,17 +118,18 @@ static void write_processes(FILE *out, const struct request *request, struct num
 {
 	struct totals *totals = &numbers->totals;
 	const char *name = "hab_process_refill_bytes_total";
+	unsigned int i, printed = 0;
 	uint64_t rest = 0;
-	unsigned int i;
 
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_bytes);
 	head(out, name, "counter", "Bytes of the refills of the 20 processes with the most.");
 	for (i = 0; i < totals->nr_processes; i++) {
-		if (i >= TOP_PROCESSES ||
+		if (printed == TOP_PROCESSES ||
 		    !request_may_read(request, totals->processes[i].totals.uid)) {
 			rest += totals->processes[i].totals.bytes;
 			continue;
 		}
+		printed++;
 		fprintf(out, "%s{pid=\"%u\",comm=\"", name, totals->processes[i].pid);
 		put_label(out, totals->processes[i].totals.comm);
 		fprintf(out, "\"} %llu\n", totals->processes[i].totals.bytes);

@@ -163,6 +163,15 @@ static int compare_found(const void *one, const void *two)
 	return first->key < second->key ? -1 : first->key > second->key;
 }
 
+/* The sums of a profile fit into 63 bits, which readers have: what does not is of the largest. */
+static void cut_off(struct stack_counts *counts, const struct stack_counts *total)
+{
+	counts->bytes = min(counts->bytes, INT64_MAX - total->bytes);
+	counts->weight = min(counts->weight, INT64_MAX - total->weight);
+	counts->estimate = min(counts->estimate, INT64_MAX - total->estimate);
+	counts->events = min(counts->events, INT64_MAX - total->events);
+}
+
 static int compare_ranks(const void *one, const void *two)
 {
 	const struct found *first = one, *second = two;
@@ -185,11 +194,16 @@ struct user_rank {
 static void sort_found(struct collecting *state)
 {
 	struct user_rank *users = NULL, *user;
+	struct stack_counts total = { 0 };
 	unsigned int i;
 
 	if (!state->nr_found)
 		return;
 	qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
+	for (i = state->nr_found; i; i--) {
+		cut_off(&state->found[i - 1].counts, &total);
+		counts_add(&total, &state->found[i - 1].counts);
+	}
 	for (i = 0; i < state->nr_found; i++) {
 		HASH_FIND(hh, users, &state->found[i].key->uid, sizeof(user->uid), user);
 		if (!user) {
@@ -201,15 +215,6 @@ static void sort_found(struct collecting *state)
 	}
 	HASH_FREE(users);
 	qsort(state->found, state->nr_found, sizeof(*state->found), compare_ranks);
-}
-
-/* The sums of a profile fit into 63 bits, which readers have: the first stacks are in them. */
-static void cut_off(struct stack_counts *counts, const struct stack_counts *total)
-{
-	counts->bytes = min(counts->bytes, INT64_MAX - total->bytes);
-	counts->weight = min(counts->weight, INT64_MAX - total->weight);
-	counts->estimate = min(counts->estimate, INT64_MAX - total->estimate);
-	counts->events = min(counts->events, INT64_MAX - total->events);
 }
 
 static void collect_stack(struct collecting *state, const struct stack_key *key,
@@ -228,7 +233,6 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	}
 	sample->frames = xrealloc(sample->frames, sample->nr_frames, sizeof(*sample->frames));
 	sample->counts = *counts;
-	cut_off(&sample->counts, &state->profile->total);
 	counts_add(&state->profile->total, &sample->counts);
 }
 

@@ -143,16 +143,19 @@ static bool same_file(const struct binary_file *one, const struct binary_file *o
  */
 static unsigned int find_id(const struct binaries *binaries, const uint8_t *build_id)
 {
+	unsigned int i, unmapped = BINARIES_MAX;
 	const struct binary *binary;
-	unsigned int i;
 
 	for (i = 0; i < binaries->nr_numbers; i++) {
 		binary = binaries->table[i];
-		if (binary && binary->file.build_id_length && binary->file.trusted &&
-		    !memcmp(binary->file.build_id, build_id, HAB_BUILD_ID_LEN))
+		if (!binary || !binary->file.build_id_length || !binary->file.trusted ||
+		    memcmp(binary->file.build_id, build_id, HAB_BUILD_ID_LEN) != 0)
+			continue;
+		if (binary->file.inode)
 			return i;
+		unmapped = i;
 	}
-	return BINARIES_MAX;
+	return unmapped;
 }
 
 /* BINARIES_MAX if there is none. */
@@ -163,8 +166,27 @@ static unsigned int find_file(const struct binaries *binaries, const struct bina
 	for (i = 0; i < binaries->nr_numbers; i++)
 		if (binaries->table[i] && same_file(&binaries->table[i]->file, file))
 			return i;
-	return file->build_id_length && file->trusted ? find_id(binaries, file->build_id) :
-							BINARIES_MAX;
+	if (!file->build_id_length || !file->trusted)
+		return BINARIES_MAX;
+	i = find_id(binaries, file->build_id);
+	/* Its file is the installed debug file, where offsets are others. */
+	if (i != BINARIES_MAX && !binaries->table[i]->file.inode &&
+	    binaries->table[i]->file.fd >= 0)
+		return BINARIES_MAX;
+	return i;
+}
+
+/* The file was known. The first user that has mapped it may be another than its owner. */
+static void see_again(struct binary *binary, const struct binary_file *file, const char *path,
+		      uid_t user)
+{
+	binary->file.executable |= file->executable;
+	if (user == file->owner)
+		binary->user = user;
+	if (file->roots_path && !binary->file.roots_path) {
+		binary->file.roots_path = true;
+		set_path(binary, path);
+	}
 }
 
 unsigned int binaries_add_file(struct binaries *binaries, const struct binary_file *file,
@@ -181,7 +203,7 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 	}
 	binary = binaries->table[number];
 	if (binary->file.fd >= 0) {
-		binary->file.executable |= file->executable;
+		see_again(binary, file, path, user);
 		close(file->fd);
 		return number;
 	}

@@ -39,7 +39,9 @@ struct binary_file {
 	dev_t device;
 	ino_t inode;
 	struct timespec changed;
+	uid_t owner;
 	bool trusted;	 /* only root can have written it */
+	bool roots_path; /* the mapping process sees root's mounts: it cannot choose the path */
 	bool executable; /* the main program of a process */
 };
 

@@ -150,18 +150,19 @@ static unsigned int lane_of(const struct user *user, uint64_t now)
 }
 
 /* A reading of the user's has taken @time_ns. */
-static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, bool late)
+static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, enum maps_result result)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct user *user = find_user(queue, id);
-	bool was_slow = now < user->slow_until_ns;
+	bool was_slow = now < user->slow_until_ns, late = result == MAPS_LATE;
 
 	queue->counts.readings++;
 	queue->counts.late += late;
 	user->used_ns += time_ns;
 	if (!was_slow)
 		user->pause_ns = 0;
-	if (late || time_ns >= SLOW_NS)
+	/* Without a reader of slow users they stay slow: they would stop the other one, too. */
+	if (late || time_ns >= SLOW_NS || (was_slow && result == MAPS_NO_READER))
 		user->slow_until_ns = now + STAYS_NS;
 	if (!late || !was_slow || !id)
 		return;
@@ -175,10 +176,27 @@ static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, bool l
 
 /* --- requests ------------------------------------------------------------------------- */
 
+/* True if it is being read. */
+static bool is_taken(const struct maps_queue *queue, const struct maps_request *request)
+{
+	unsigned int i;
+
+	for (i = 0; i < LANES; i++)
+		if (queue->lanes[i].taken == request)
+			return true;
+	return false;
+}
+
 void maps_queue_add(struct maps_queue *queue, struct maps_request *request, uint64_t due_ns)
 {
 	struct user *user;
 
+	if (is_taken(queue, request)) {
+		/* It may be for what the process does now. */
+		request->again = true;
+		request->due_ns = due_ns;
+		return;
+	}
 	if (request->asked_ns) {
 		if (due_ns < request->due_ns) {
 			request->due_ns = due_ns;
@@ -268,18 +286,23 @@ static void read_one(struct lane *lane, struct maps_request *request)
 	uid_t user = request->user;
 	enum maps_result result;
 	struct maps maps;
+	bool again;
 
 	pthread_mutex_unlock(queue->lock);
 	result = maps_reader_read(lane->reader, pid, start + DEADLINE_NS, &maps);
 	pthread_mutex_lock(queue->lock);
 	taken_ns = clock_monotonic_ns() - start;
 	taken_ns -= min(taken_ns, maps_reader_delay_ns(lane->reader));
-	account(queue, user, taken_ns, result == MAPS_LATE);
+	account(queue, user, taken_ns, result);
 	request = lane->taken;
 	lane->taken = NULL;
 	if (request) {
 		request->asked_ns = 0;
+		again = request->again;
+		request->again = false;
 		queue->take(queue->context, request, result, &maps);
+		if (again)
+			maps_queue_add(queue, request, request->due_ns);
 	}
 	maps_end(&maps);
 }

@@ -16,6 +16,7 @@ struct maps_request {
 	uid_t user;
 	uint64_t asked_ns; /* CLOCK_MONOTONIC; 0: it is not in the queue */
 	uint64_t due_ns;   /* not to be read before */
+	bool again;	   /* was added while it is being read */
 	struct maps_request *prev, *next;
 };
 

@@ -82,6 +82,7 @@ struct maps_line {
 struct reading {
 	int socket;
 	uint32_t pid;
+	bool roots_mounts;   /* the mounts that the process sees are root's */
 	uint64_t root_mount; /* the last one that root_has_mounted() has found */
 	struct stat program;
 	struct reply reply;
@@ -191,7 +192,7 @@ static bool root_has_mounted(struct reading *reading, int fd)
 		return false;
 	if (status.stx_mnt_id == reading->root_mount)
 		return true;
-	if (!has_roots_mounts(reading->pid) || !sees_mount(reading->pid, status.stx_mnt_id))
+	if (!reading->roots_mounts || !sees_mount(reading->pid, status.stx_mnt_id))
 		return false;
 	reading->root_mount = status.stx_mnt_id;
 	return true;
@@ -269,6 +270,8 @@ static int describe_file(struct reading *reading, const struct maps_line *line,
 	file->device = status.st_dev;
 	file->inode = status.st_ino;
 	file->changed = status.st_mtim;
+	file->owner = status.st_uid;
+	file->roots_path = reading->roots_mounts;
 	file->trusted = place == PLACE_TRUSTED && !status.st_uid &&
 			!(status.st_mode & (S_IWGRP | S_IWOTH));
 	file->executable = status.st_ino == reading->program.st_ino &&
@@ -332,6 +335,7 @@ static bool read_maps(struct reading *reading)
 	snprintf(path, sizeof(path), "/proc/%u/maps", reading->pid);
 	file = fopen(path, "re");
 	if (file) {
+		reading->roots_mounts = has_roots_mounts(reading->pid);
 		snprintf(path, sizeof(path), "/proc/%u/exe", reading->pid);
 		if (stat(path, &reading->program))
 			memset(&reading->program, 0, sizeof(reading->program));
@@ -453,9 +457,10 @@ enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint
 
 	memset(maps, 0, sizeof(*maps));
 	result = worker_request(reader->worker, &out);
-	/* It is not this process that keeps the reader busy. */
-	if (result != WORKER_REPLIED)
-		result = WORKER_MISSING;
+	if (result != WORKER_REPLIED) {
+		free(reply);
+		return MAPS_NO_READER;
+	}
 	while (result == WORKER_REPLIED && good && !reply->last) {
 		in.size = sizeof(*reply);
 		result = worker_reply(reader->worker, &in, deadline_ns);

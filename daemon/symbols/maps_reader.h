@@ -29,6 +29,7 @@ enum maps_result {
 	MAPS_READ,
 	MAPS_UNREADABLE, /* most often because the process has ended */
 	MAPS_LATE,
+	MAPS_NO_READER, /* those before do not end */
 };
 
 struct maps_reader;

@@ -285,7 +285,7 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 	processes->counts.unreadable += result == MAPS_UNREADABLE;
 	if (process->has_missing && covers(processes, process, &process->missing))
 		process->pause_ns = PAUSE_MIN_NS;
-	else if (process->has_missing || result == MAPS_LATE)
+	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
 	process->has_missing = false;
 	release_waiters(processes, process);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/turns.h"
 #include "daemon/symbols/build_id.h"
@@ -48,7 +49,8 @@ struct cached {
 struct file_state {
 	UT_hash_handle hh;
 	uint64_t id;
-	uint64_t used_ns;    /* of the reader's processor */
+	uint64_t used_ns;    /* of the reader's processor, less what was given back */
+	uint64_t used_at_ns; /* when that was counted last */
 	unsigned int failed; /* times in a row: other programs may have been at fault */
 	bool unreadable;
 	bool fetched;  /* no server has its debug file */
@@ -228,16 +230,30 @@ static void say_unreadable(const struct symbols *symbols, const char *path,
 	}
 }
 
-/* True: no name of the file is looked up any more. */
-static bool is_at_end(struct file_state *file, enum symbol_answer answer, uint64_t used_ns)
+/* A file may take its time again and again, but no more than that in half a minute. */
+static void use_time(struct file_state *file, uint64_t used_ns)
+{
+	uint64_t now = clock_monotonic_ns(), back = (now - file->used_at_ns) / 15;
+
+	file->used_ns -= min(file->used_ns, back);
+	file->used_at_ns = now;
+	file->used_ns += used_ns;
+}
+
+/*
+ * True: no name of the file is looked up any more. Root's files have no limit of time in all: other
+ * users can make habd open them again and again.
+ */
+static bool is_at_end(struct file_state *file, const struct symbol_source *source,
+		      enum symbol_answer answer, uint64_t used_ns)
 {
 	switch (answer) {
 	case SYMBOL_NONE:
 	case SYMBOL_FOUND:
 		file->failed = 0;
 		if (used_ns > NAME_NS)
-			file->used_ns += used_ns;
-		return file->used_ns >= BINARY_NS;
+			use_time(file, used_ns);
+		return source->user && file->used_ns >= BINARY_NS;
 	case SYMBOL_LATE:
 	case SYMBOL_KILLED:
 		return ++file->failed == FAILED_MAX;
@@ -256,7 +272,7 @@ static void count(struct symbols *symbols, const struct symbol_source *source,
 
 	pthread_mutex_lock(&symbols->lock);
 	file = file_locked(symbols, source->id);
-	at_end = is_at_end(file, answer, used_ns);
+	at_end = is_at_end(file, source, answer, used_ns);
 	if (at_end)
 		set_unreadable_locked(symbols, file);
 	pthread_mutex_unlock(&symbols->lock);

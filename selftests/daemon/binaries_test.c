@@ -85,6 +85,36 @@ TEST_F(binaries, a_build_id_that_only_another_user_has_stays_unnamed)
 	EXPECT_EQ(-1, binaries_get(self->binaries, unnamed)->file.fd);
 }
 
+TEST_F(binaries, a_user_who_maps_it_first_under_another_path_does_not_name_a_file)
+{
+	struct binary_file file = make_file(true), again = file;
+	unsigned int number;
+
+	again.fd = dup(file.fd);
+	again.roots_path = true;
+	number = binaries_add_file(self->binaries, &file, "/tmp/x/libhab.so.0", OTHER_USER);
+	EXPECT_EQ(number, binaries_add_file(self->binaries, &again, "/lib/libc.so.6", 0));
+	EXPECT_STREQ("/lib/libc.so.6", binaries_get(self->binaries, number)->path);
+	again.fd = dup(binaries_get(self->binaries, number)->file.fd);
+	again.roots_path = false;
+	binaries_add_file(self->binaries, &again, "/tmp/x/libhab.so.0", OTHER_USER);
+	EXPECT_STREQ("/lib/libc.so.6", binaries_get(self->binaries, number)->path);
+}
+
+TEST_F(binaries, a_file_that_another_user_maps_first_counts_for_its_owner_later)
+{
+	struct binary_file file = make_file(false), again;
+	unsigned int number;
+
+	file.owner = OTHER_USER - 1;
+	again = file;
+	again.fd = dup(file.fd);
+	number = binaries_add_file(self->binaries, &file, "/home/x/program", OTHER_USER);
+	EXPECT_EQ(OTHER_USER, binaries_get(self->binaries, number)->user);
+	binaries_add_file(self->binaries, &again, "/home/x/program", OTHER_USER - 1);
+	EXPECT_EQ(OTHER_USER - 1, binaries_get(self->binaries, number)->user);
+}
+
 TEST_F(binaries, files_that_one_user_maps_cannot_fill_the_table)
 {
 	unsigned int i, number = 0, refused = 0;
