@@ -136,8 +136,10 @@ struct hab_process_slot {
 /* Entries of the map by uid, which are limited for all users but root. */
 #define HAB_PROCESS_USERS   1024 /* users whose uid has the same remainder share a limit */
 #define HAB_PROCESS_ENTRIES 4096
+#define HAB_USERS_ENTRIES   12288 /* of all users but root: three quarters of the map */
 struct hab_process_slots {
-	__u64 map_used; /* not 0: the map has entries */
+	__u32 map_used;	     /* not 0: the map has entries */
+	__u32 users_entries; /* of all users but root */
 	__u32 entries[HAB_PROCESS_USERS];
 	struct hab_process_slot slots[HAB_PROCESS_SLOTS];
 };

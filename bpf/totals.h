@@ -147,13 +147,16 @@ static struct hab_process_totals *add_to_map(__u32 pid)
 	struct hab_process_totals fresh = { .uid = current_user() };
 	__u32 *entries = &process_slots.entries[fresh.uid % HAB_PROCESS_USERS];
 
-	if (fresh.uid && *entries >= HAB_PROCESS_ENTRIES)
+	if (fresh.uid &&
+	    (*entries >= HAB_PROCESS_ENTRIES || process_slots.users_entries >= HAB_USERS_ENTRIES))
 		return NULL;
 	process_slots.map_used = 1;
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
 	/* Another thread may add it first; the lookup finds the entry of either. */
-	if (!bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST) && fresh.uid)
+	if (!bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST) && fresh.uid) {
 		__sync_fetch_and_add(entries, 1);
+		__sync_fetch_and_add(&process_slots.users_entries, 1);
+	}
 	return bpf_map_lookup_elem(&processes, &pid);
 }
 

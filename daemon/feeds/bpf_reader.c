@@ -254,8 +254,10 @@ bool bpf_reader_remove(struct feed *feed, uint32_t pid, struct hab_process_total
 	if (bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last))
 		return false;
 	/* As add_to_map() of bpf/totals.h has counted it. */
-	if (last->uid)
+	if (last->uid) {
 		__atomic_fetch_sub(&reader->slots->entries[last->uid % HAB_PROCESS_USERS], 1,
 				   __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&reader->slots->users_entries, 1, __ATOMIC_RELAXED);
+	}
 	return true;
 }

@@ -10,6 +10,7 @@
 #include "daemon/http/access.h"
 
 #include <grp.h>
+#include <inttypes.h>
 #include <libmnl/libmnl.h>
 #include <linux/inet_diag.h>
 #include <linux/sock_diag.h>
@@ -174,10 +175,52 @@ static bool peer_is_member(int fd, gid_t wanted)
 /* A member of no group has this one. */
 static gid_t readers = (gid_t)-1;
 
+/* The uids of /etc/subuid. */
+static struct subordinates {
+	uint64_t first, count;
+	uid_t owner;
+} * subordinates;
+static unsigned int nr_subordinates;
+
+static void read_subordinates(void)
+{
+	FILE *file = fopen("/etc/subuid", "re");
+	char line[256], name[128], *end;
+	const struct passwd *entry;
+	struct subordinates range;
+	unsigned int room = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%127[^:]:%" SCNu64 ":%" SCNu64, name, &range.first,
+			   &range.count) != 3)
+			continue;
+		entry = getpwnam(name);
+		range.owner = entry ? entry->pw_uid : (uid_t)strtoul(name, &end, 10);
+		if (!entry && *end)
+			continue;
+		subordinates = xgrow(subordinates, nr_subordinates, &room, sizeof(range));
+		subordinates[nr_subordinates++] = range;
+	}
+	if (file)
+		fclose(file);
+}
+
+uid_t access_owner(uid_t user)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_subordinates; i++)
+		if (user >= subordinates[i].first &&
+		    user - subordinates[i].first < subordinates[i].count)
+			return subordinates[i].owner;
+	return user;
+}
+
 void access_begin(void)
 {
 	const struct group *group = getgrnam("hab-read");
 
+	read_subordinates();
 	if (group)
 		readers = group->gr_gid;
 	else

@@ -49,6 +49,7 @@ bool places_are_left(struct places *places, uid_t user)
 {
 	bool left;
 
+	user = access_owner(user);
 	pthread_mutex_lock(&places->lock);
 	left = are_left_locked(places, user);
 	pthread_mutex_unlock(&places->lock);
@@ -59,6 +60,7 @@ bool places_take(struct places *places, uid_t user)
 {
 	bool left;
 
+	user = access_owner(user);
 	pthread_mutex_lock(&places->lock);
 	left = are_left_locked(places, user);
 	if (left)
@@ -69,6 +71,7 @@ bool places_take(struct places *places, uid_t user)
 
 void places_add(struct places *places, uid_t user, size_t count)
 {
+	user = access_owner(user);
 	pthread_mutex_lock(&places->lock);
 	add_locked(places, user, count);
 	pthread_mutex_unlock(&places->lock);
@@ -78,6 +81,7 @@ void places_remove(struct places *places, uid_t user, size_t count)
 {
 	struct place_user *entry;
 
+	user = access_owner(user);
 	pthread_mutex_lock(&places->lock);
 	places->used -= count;
 	if (!access_is_privileged(user)) {

@@ -11,8 +11,9 @@
 #define PLACES_USERS 64
 
 /*
- * Places of one sort. A user has at most a quarter of them, and all users but root together have
- * three quarters. root, and the user of habd, have no limit of their own.
+ * Places of one sort. A user, together with its subordinate uids, has at most a quarter of them,
+ * and all users but root together have three quarters. root, and the user of habd, have no limit of
+ * their own.
  */
 struct places {
 	pthread_mutex_t lock;

@@ -128,7 +128,8 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void request_turn_take(const struct request *request, struct turn *turn)
 {
 	turns_take(&request->state->profiles, turn,
-		   access_is_privileged(request->user) ? 0 : request->user, UINT64_MAX);
+		   access_is_privileged(request->user) ? 0 : access_owner(request->user),
+		   UINT64_MAX);
 }
 
 void request_turn_give(const struct request *request, struct turn *turn)
