@@ -6,8 +6,8 @@
  * Each event is counted once as sampled, throttled or lost. Hits that the kernel drops before this
  * program runs (recursion_misses) are added to the losses by habd.
  *
- * The kernel's types are declared here as far as they are used. CO-RE finds them in the running
- * kernel, so building needs no kernel.
+ * The kernel's types are declared in bpf/totals.h as far as they are used. CO-RE finds them in the
+ * running kernel, so building needs no kernel.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -18,26 +18,6 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #include "uapi/hab.h"
-
-struct user_namespace {
-	struct user_namespace *parent;
-	int level;
-	struct {
-		unsigned int val;
-	} owner;
-};
-
-struct cred {
-	struct {
-		unsigned int val;
-	} uid;
-	struct user_namespace *user_ns;
-};
-
-struct task_struct {
-	int pid;
-	const struct cred *cred;
-};
 #pragma clang attribute pop
 
 #include "bpf/records.h"

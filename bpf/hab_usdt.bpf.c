@@ -18,28 +18,6 @@
 #define BPF_USDT_MAX_SPEC_CNT 64
 #include <bpf/usdt.bpf.h>
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct user_namespace {
-	struct user_namespace *parent;
-	int level;
-	struct {
-		unsigned int val;
-	} owner;
-};
-
-struct cred {
-	struct {
-		unsigned int val;
-	} uid;
-	struct user_namespace *user_ns;
-};
-
-struct task_struct {
-	int pid;
-	const struct cred *cred;
-};
-#pragma clang attribute pop
-
 #include "core/throttle/window.h"
 #include "bpf/records.h"
 #define HAB_BPF_PREEMPTIBLE

@@ -3,11 +3,33 @@
  * The common part of the BPF programs: the maps, and the counters, which count each event exactly
  * once as sampled, throttled or lost.
  *
- * For BPF programs only, after struct task_struct and records.h. A program that can be preempted
- * defines HAB_BPF_PREEMPTIBLE first.
+ * For BPF programs only, after records.h. A program that can be preempted defines
+ * HAB_BPF_PREEMPTIBLE first.
  */
 #ifndef HAB_BPF_TOTALS_H
 #define HAB_BPF_TOTALS_H
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct user_namespace {
+	struct user_namespace *parent;
+	int level;
+	struct {
+		unsigned int val;
+	} owner;
+};
+
+struct cred {
+	struct {
+		unsigned int val;
+	} uid;
+	struct user_namespace *user_ns;
+};
+
+struct task_struct {
+	int pid;
+	const struct cred *cred;
+};
+#pragma clang attribute pop
 
 /* Bytes of each kind since the thread's last sample of it, and the last sample of any kind. */
 struct task_state {

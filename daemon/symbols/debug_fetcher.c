@@ -127,26 +127,17 @@ enum debug_answer debug_fetcher_request(struct worker *fetcher, const uint8_t *b
 	struct request request = { .deadline_ns = deadline_ns, .length = length };
 	struct worker_message message = { .data = &request, .size = sizeof(request) };
 	struct reply reply = { .answer = DEBUG_NONE };
+	enum worker_result result;
 
 	memcpy(request.build_id, build_id, sizeof(request.build_id));
-	switch (worker_request(fetcher, &message)) {
-	case WORKER_REPLIED:
-		break;
-	case WORKER_LATE:
-		return DEBUG_LATE;
-	default:
-		return DEBUG_NONE;
+	result = worker_request(fetcher, &message);
+	if (result == WORKER_REPLIED) {
+		message.data = &reply;
+		message.size = sizeof(reply);
+		result = worker_reply(fetcher, &message, deadline_ns + GRACE_NS);
 	}
-	message.data = &reply;
-	message.size = sizeof(reply);
-	switch (worker_reply(fetcher, &message, deadline_ns + GRACE_NS)) {
-	case WORKER_REPLIED:
-		break;
-	case WORKER_LATE:
-		return DEBUG_LATE;
-	default:
-		return DEBUG_NONE;
-	}
+	if (result != WORKER_REPLIED)
+		return result == WORKER_LATE ? DEBUG_LATE : DEBUG_NONE;
 	if (reply.answer == DEBUG_FOUND && message.nr_files == 1) {
 		*fd = message.files[0];
 		return DEBUG_FOUND;
