@@ -27,6 +27,7 @@ struct replay {
 	const char *path;
 	int fd;
 	bool accepted; /* the head of the file was read */
+	bool stands;   /* the next record, which was read, waits for maps */
 	bool at_end;   /* of the file */
 	uint64_t now_ns;
 	struct feed_totals totals;
@@ -148,7 +149,10 @@ static int take_all(struct replay *replay)
 			end(replay, "a record has an impossible size");
 			return 0;
 		}
-		if (replay->filled - at < record->size || !take(replay, record))
+		if (replay->filled - at < record->size)
+			break;
+		replay->stands = !take(replay, record);
+		if (replay->stands)
 			break;
 	}
 	replay->filled -= at;
@@ -175,21 +179,19 @@ static int read_more(struct replay *replay)
 static int replay_poll(struct feed *base, int timeout_ms)
 {
 	struct replay *replay = (struct replay *)base;
-	struct pollfd ready = { .fd = replay->at_end ? -1 : replay->fd, .events = POLLIN };
-	bool waits;
-	int result;
+	struct pollfd ready = { .fd = replay->fd, .events = POLLIN };
 
-	pthread_mutex_lock(base->lock);
-	waits = ingest_waits_for_maps(base->ingest);
-	pthread_mutex_unlock(base->lock);
-	if (waits)
-		ready.fd = -1;
-	result = poll(&ready, 1, waits ? MAPS_MS : timeout_ms);
-	if (replay->at_end && !base->ended)
-		flush(replay);
-	if (replay->at_end || waits)
-		return waits && !replay->at_end ? take_all(replay) : 0;
-	return result > 0 ? read_more(replay) : 0;
+	if (replay->stands) {
+		poll(NULL, 0, MAPS_MS);
+		return take_all(replay);
+	}
+	if (replay->at_end) {
+		poll(NULL, 0, base->ended ? timeout_ms : MAPS_MS);
+		if (!base->ended)
+			flush(replay);
+		return 0;
+	}
+	return poll(&ready, 1, timeout_ms) > 0 ? read_more(replay) : 0;
 }
 
 static uint64_t replay_now(struct feed *base)
