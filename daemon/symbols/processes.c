@@ -342,8 +342,11 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 	/* At the end: the list stays in the order of the last sight. */
 	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	process->seen_ns = now;
-	if (fresh)
+	/* If it has ended, this is another one with its number. */
+	if (fresh && process->readable)
 		request(processes, process, max(now, process->read_ns + process->fresh_ns));
+	else if (fresh)
+		request(processes, process, now);
 	return process;
 }
 
