@@ -4,10 +4,10 @@
  *
  * The hard case is a user whose processes make reading slow, or who has thousands of them: other
  * users' maps must be read as soon as before. So the next process is one of the user whose
- * processes have taken least time so far. A user with a slow process is read by a second reader
- * for a while, so that nothing waits behind it in the first; and after a reading there that came
- * to its deadline, that user's processes are not read for a pause, which doubles each time. Root
- * has no pause: its processes are many programs'.
+ * processes have taken least time so far. A user with a late process, or with more than a tenth of
+ * a reader's time, is read by a second reader for a while, so that nothing waits behind it in the
+ * first; and after a reading there that came to its deadline, that user's processes are not read
+ * for a pause, which doubles each time. Root has no pause: its processes are many programs'.
  *
  * Each reader has a thread, which sleeps, waits for the reader and takes its answer. The lock is
  * not held while it waits.
@@ -24,7 +24,7 @@
 
 #define USERS_MAX    1024
 #define DEADLINE_NS  500000000ull
-#define SLOW_NS	     50000000ull
+#define SLOW_NS	     200000000ull   /* beyond a tenth of a reader's time */
 #define STAYS_NS     60000000000ull /* with the reader of slow users */
 #define PAUSE_MIN_NS 1000000000ull
 #define PAUSE_MAX_NS 64000000000ull
@@ -37,6 +37,8 @@ struct user {
 	uid_t id;
 	struct maps_request *requests; /* the next one first */
 	uint64_t used_ns;	       /* time of readings; a new user begins at the lowest */
+	uint64_t recent_ns;	       /* of used_ns; a tenth of the time since is given back */
+	uint64_t recent_at_ns;
 	uint64_t slow_until_ns;
 	uint64_t paused_until_ns;
 	uint64_t pause_ns;
@@ -162,7 +164,10 @@ static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, enum m
 	if (!was_slow)
 		user->pause_ns = 0;
 	/* Without a reader of slow users they stay slow: they would stop the other one, too. */
-	if (late || time_ns >= SLOW_NS || (was_slow && result == MAPS_NO_READER))
+	user->recent_ns -= min(user->recent_ns, (now - user->recent_at_ns) / 10);
+	user->recent_ns += time_ns;
+	user->recent_at_ns = now;
+	if (late || user->recent_ns >= SLOW_NS || (was_slow && result == MAPS_NO_READER))
 		user->slow_until_ns = now + STAYS_NS;
 	if (!late || !was_slow || !id)
 		return;
