@@ -28,6 +28,7 @@
 #define STAYS_NS     60000000000ull /* with the reader of slow users */
 #define PAUSE_MIN_NS 1000000000ull
 #define PAUSE_MAX_NS 64000000000ull
+#define RETRY_NS     20000000ull /* a reader is being replaced */
 #define NEVER_NS     UINT64_MAX
 
 enum { LANE_FAST, LANE_SLOW, LANES };
@@ -49,6 +50,7 @@ struct lane {
 	unsigned int number;
 	struct maps_reader *reader; /* NULL: it could not be started */
 	struct maps_request *taken; /* being read; NULL: none, or it was removed meanwhile */
+	bool waits_for_reader;	    /* a late one is being replaced */
 	pthread_t thread;
 	bool started;
 };
@@ -146,9 +148,12 @@ static struct user *find_user(struct maps_queue *queue, uid_t id)
 	return user;
 }
 
-static unsigned int lane_of(const struct user *user, uint64_t now)
+/* Those that were late there do not stop the first reader while the second one is replaced. */
+static unsigned int lane_of(const struct maps_queue *queue, const struct user *user, uint64_t now)
 {
-	return now < user->slow_until_ns ? LANE_SLOW : LANE_FAST;
+	if (now < user->slow_until_ns)
+		return LANE_SLOW;
+	return user->pause_ns && queue->lanes[LANE_SLOW].waits_for_reader ? LANE_SLOW : LANE_FAST;
 }
 
 /* A reading of the user's has taken @time_ns. */
@@ -163,11 +168,10 @@ static void account(struct maps_queue *queue, uid_t id, uint64_t time_ns, enum m
 	user->used_ns += time_ns;
 	if (!was_slow)
 		user->pause_ns = 0;
-	/* Without a reader of slow users they stay slow: they would stop the other one, too. */
 	user->recent_ns -= min(user->recent_ns, (now - user->recent_at_ns) / 10);
 	user->recent_ns += time_ns;
 	user->recent_at_ns = now;
-	if (late || user->recent_ns >= SLOW_NS || (was_slow && result == MAPS_NO_READER))
+	if (late || user->recent_ns >= SLOW_NS)
 		user->slow_until_ns = now + STAYS_NS;
 	if (!late || !was_slow || !id)
 		return;
@@ -267,7 +271,7 @@ static struct maps_request *take_request(struct lane *lane, uint64_t *next_ns)
 
 	*next_ns = NEVER_NS;
 	for (user = lane->queue->users; user; user = user->hh.next) {
-		if (!user->requests || lane_of(user, now) != lane->number ||
+		if (!user->requests || lane_of(lane->queue, user, now) != lane->number ||
 		    (best && user->used_ns >= of->used_ns))
 			continue;
 		request = due_request(user, now, next_ns);
@@ -332,7 +336,9 @@ static void *run_lane(void *context)
 
 	pthread_mutex_lock(queue->lock);
 	while (!queue->ending) {
-		request = take_request(lane, &next_ns);
+		lane->waits_for_reader = !maps_reader_is_ready(lane->reader);
+		next_ns = clock_monotonic_ns() + RETRY_NS;
+		request = lane->waits_for_reader ? NULL : take_request(lane, &next_ns);
 		if (request)
 			read_one(lane, request);
 		else

@@ -395,6 +395,11 @@ void maps_reader_free(struct maps_reader *reader)
 	free(reader);
 }
 
+bool maps_reader_is_ready(struct maps_reader *reader)
+{
+	return worker_is_ready(reader->worker);
+}
+
 uint64_t maps_reader_delay_ns(const struct maps_reader *reader)
 {
 	return worker_delay_ns(reader->worker);

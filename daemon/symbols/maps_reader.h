@@ -29,7 +29,7 @@ enum maps_result {
 	MAPS_READ,
 	MAPS_UNREADABLE, /* most often because the process has ended */
 	MAPS_LATE,
-	MAPS_NO_READER, /* those before do not end */
+	MAPS_NO_READER, /* it has ended, or is not ready */
 };
 
 struct maps_reader;
@@ -43,6 +43,8 @@ void maps_reader_free(struct maps_reader *reader);
  */
 enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint64_t deadline_ns,
 				  struct maps *maps);
+/* False while a late one is being replaced, which may take as long as those before do not end. */
+bool maps_reader_is_ready(struct maps_reader *reader);
 /* How long the last reading waited for a CPU, if it was long. */
 uint64_t maps_reader_delay_ns(const struct maps_reader *reader);
 void maps_end(struct maps *maps);

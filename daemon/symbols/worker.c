@@ -554,14 +554,19 @@ static void drop_old_messages(struct worker *worker)
 	}
 }
 
+bool worker_is_ready(struct worker *worker)
+{
+	wait_for_replacement(worker, 0);
+	return !worker->replacing || worker->missing;
+}
+
 enum worker_result worker_request(struct worker *worker, struct worker_message *message)
 {
 	struct worker_head *head = message->data;
 
 	if (!worker || worker->missing)
 		return WORKER_MISSING;
-	wait_for_replacement(worker, 0);
-	if (worker->replacing)
+	if (!worker_is_ready(worker))
 		return WORKER_LATE;
 	drop_old_messages(worker);
 	worker->delay_ns = 0;

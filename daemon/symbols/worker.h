@@ -73,6 +73,8 @@ uid_t worker_user(gid_t *group);
 struct worker *worker_new(const struct worker_kind *kind);
 void worker_free(struct worker *worker);
 
+/* False while a late worker is being replaced. */
+bool worker_is_ready(struct worker *worker);
 /*
  * Sends a request, whose number is set here. The descriptors stay the caller's. Requests of one
  * worker are made one at a time; the caller sees to that.
