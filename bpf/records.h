@@ -4,10 +4,10 @@
  * built from one tree; files of records (habd --replay) carry HAB_RECORDS_VERSION, which
  * changes with the layout of a record.
  *
- * A sample is sent as HAB_RECORD_SAMPLE. A HAB_RECORD_STACK with the same sample_id usually follows
- * a moment later: the stack that the thread has unwound itself. Until a thread has sent its first
- * stack, its samples carry the stack that the kernel unwinds by frame pointers, which is used if no
- * other comes. A record ends after its last frame.
+ * A sample is sent as HAB_RECORD_SAMPLE, with the stack that its thread has unwound, if that came
+ * with the report. If not, a HAB_RECORD_STACK with the same sample_id usually follows a moment later.
+ * Until a thread has sent its first stack, its samples carry the stack that the kernel unwinds by
+ * frame pointers, which is used if no other comes. A record ends after its last frame.
  *
  * A sample may replace an earlier one of the same window and slot, see HAB_REPLACES().
  * habd drops the earlier one, which counts as throttled; the slot counts once, by its first sample:
@@ -21,7 +21,7 @@
 #include "uapi/hab.h"
 
 #define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
-#define HAB_RECORDS_VERSION 2
+#define HAB_RECORDS_VERSION 3
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
@@ -63,6 +63,7 @@ struct hab_record_sample {
 	__u64 heap_id;
 	__u64 bytes; /* of the event, or of this part of it; see struct hab_event */
 	__u64 chunk_bytes;
+	__u64 interval; /* of a HAB_EVENT_SAMPLE, as in struct hab_event */
 	__u64 object_bytes;
 	__u64 allocated_bytes;
 	__u64 weight;	   /* bytes of this thread since its last sample */
@@ -79,11 +80,16 @@ struct hab_record_sample {
 	__u32 kind;	 /* enum hab_event_kind */
 	__u32 parts;	 /* of the event: it is offered to the throttler that many times */
 	__u32 uid;	 /* of the user that the thread counts for, see module/users.h */
-	__u32 nr_frames; /* 0: no stack could be read */
+	__u32 nr_frames; /* 0: no stack could be read, or it is in @addresses */
+	__u32 nr_addresses;
+	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
-	struct hab_frame frames[HAB_STACK_DEPTH]; /* leaf first */
+	union {
+		struct hab_frame frames[HAB_STACK_DEPTH]; /* the kernel's stack, leaf first */
+		__u64 addresses[HAB_STACK_DEPTH]; /* the thread's: return addresses, leaf first */
+	};
 };
 
 struct hab_record_stack {

@@ -118,6 +118,7 @@ struct hab_ioc_version {
 
 #define HAB_FEATURE_BTF	    0x1u /* BPF programs can call the throttler */
 #define HAB_FEATURE_REFILL2 0x2u /* struct hab_ioc_refill has @restarts and @waste_bytes */
+#define HAB_FEATURE_REPORT2 0x4u /* struct hab_ioc_report has @interval to @nr_frames */
 
 /**
  * struct hab_ioc_create - argument of HAB_IOC_CREATE
@@ -297,7 +298,10 @@ struct hab_ioc_return {
  * @domains_offset: where __u32 domain[nr_levels][nr_cpus] begins, in bytes
  * @levels: as in struct hab_ioc_create
  * @sampling_interval: mean distance in bytes of one thread's HAB_EVENT_SAMPLE, 0: every allocation.
- *	Changes at any moment
+ *	It is the process's own, follows the rate of its samples, and changes at any moment
+ * @next_is_kept: 1: the next report of the process will be kept, unless the throttler's window ends
+ *	before: it should come with its stack, which saves HAB_IOC_STACK. Changes at any moment
+ * @reserved: 0
  *
  * The word of a CPU is at HAB_MAP_WORDS + domain * HAB_WORD_STRIDE, with the CPU's domain at the
  * last level. HAB_IOC_REFILL fills in entries that are HAB_DOMAIN_NONE. Other entries never change.
@@ -313,10 +317,17 @@ struct hab_info {
 	__u32 domains_offset;
 	struct hab_level levels[HAB_MAX_LEVELS];
 	__u64 sampling_interval;
+	__u32 next_is_kept;
+	__u32 reserved;
 };
 
 #define HAB_LISTENER(kind)	      (1u << (kind))
-#define HAB_SAMPLING_INTERVAL_DEFAULT (512 * 1024)
+
+/* Bytes. The kernel sets intervals from _LEAST to _MOST; a program may use any up to _MAX. */
+#define HAB_SAMPLING_INTERVAL_DEFAULT (1ull << 19)
+#define HAB_SAMPLING_INTERVAL_LEAST   (1ull << 12)
+#define HAB_SAMPLING_INTERVAL_MOST    (1ull << 26)
+#define HAB_SAMPLING_INTERVAL_MAX     HAB_ARENA_MAX
 
 /*
  * Events. BPF programs read the structs of the tracepoints of trace system "hab" through BTF, so
@@ -350,7 +361,10 @@ enum hab_event_kind {
  *	Refill: granted to the lowest buffer or straight to the caller; TLAB: its size; outside: the
  *	object with its padding; sample: allocated by the thread since its last sample. Each as far
  *	as the user's budget goes (Documentation/abi.rst)
- * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size
+ * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size; of a sample the bytes
+ *	that the object takes
+ * @interval: of a sample: the mean distance in bytes that it was drawn with, 0: every allocation.
+ *	An object that takes n bytes was sampled with probability 1 - exp(-n / @interval)
  * @object_bytes: requested size of the object; 0 for a refill
  * @allocated_bytes: allocated by the thread from this heap so far; 0 for a refill
  * @restarts: of a refill, as in struct hab_ioc_refill; not checked
@@ -369,6 +383,10 @@ enum hab_event_kind {
  * @domain: id of the refilled buffer's domain
  * @level: of the refilled buffer, 0 if the chunk is straight from the heap
  * @kind: enum hab_event_kind
+ * @frames: @nr_frames return addresses, leaf first, as the thread sent them with its report; valid
+ *	during the event
+ * @nr_frames: 0: no stack came with the report
+ * @next_is_kept: set by hab_throttle_event(), see struct hab_info
  * @heap_name: as in struct hab_ioc_create
  * @tag: the caller's name for the object's type, or ""
  */
@@ -376,6 +394,7 @@ struct hab_event {
 	__u64 heap_id;
 	__u64 bytes;
 	__u64 chunk_bytes;
+	__u64 interval;
 	__u64 object_bytes;
 	__u64 allocated_bytes;
 	__u64 restarts;
@@ -391,6 +410,9 @@ struct hab_event {
 	__u32 domain;
 	__u32 level;
 	__u32 kind;
+	const __u64 *frames;
+	__u32 nr_frames;
+	__u32 next_is_kept;
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN];
 };
@@ -430,10 +452,17 @@ struct hab_window_event {
  * @parts: in: as in struct hab_event, 1 to HAB_PARTS_MAX
  * @reserved: in: 0
  * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
+ * @interval: in: of a sample, as in struct hab_event; above HAB_SAMPLING_INTERVAL_MAX it counts as
+ *	that
+ * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first: the stack, if it comes
+ *	with the report
+ * @nr_frames: in: 0: it does not; at most HAB_STACK_DEPTH
+ * @reserved2: in: 0
  *
- * Reports an allocation of the calling thread to the listeners, if there are any. EINVAL for
- * another kind, no bytes, a tag that is not printable, or parts out of range, also if there are no
- * listeners.
+ * Reports an allocation of the calling thread to the listeners, if there are any. When the call
+ * returns, @sampling_interval and @next_is_kept of the heap's struct hab_info are up to date. EINVAL
+ * for another kind, no bytes, a tag that is not printable, or parts or frames out of range, also if
+ * there are no listeners.
  */
 struct hab_ioc_report {
 	__u32 size;
@@ -446,6 +475,10 @@ struct hab_ioc_report {
 	__u32 parts;
 	__u32 reserved;
 	char tag[HAB_TAG_LEN];
+	__u64 interval;
+	__u64 frames;
+	__u32 nr_frames;
+	__u32 reserved2;
 };
 
 /**
