@@ -129,10 +129,11 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 {
 	struct collecting *state = context;
 
-	/* Entry 0, "[other stacks]", has only sums: no condition can look into it. */
-	if (!number)
+	/* No condition can look into the sums of "[other stacks]". */
+	if (STACK_IS_OTHER(number))
 		state->profile->folded += counts->samples;
-	if (!filter_matches(state->filter, key) || (!number && filter_selects(state->filter)))
+	if (!filter_matches(state->filter, key) ||
+	    (STACK_IS_OTHER(number) && filter_selects(state->filter)))
 		return;
 	state->found =
 		xgrow(state->found, state->nr_found, &state->found_room, sizeof(*state->found));

@@ -29,7 +29,7 @@ static void set_stacks(void)
 	sample.head.type = HAB_RECORD_SAMPLE;
 	sample.head.size = sizeof(sample);
 	sample.head.pid = sample.head.tid = 500000000;
-	sample.bytes = 4096;
+	sample.bytes = sample.chunk_bytes = 4096;
 	sample.probability = 1ull << 32;
 	sample.parts = 1;
 	strcpy(sample.comm, "fuzzed");
