@@ -367,7 +367,7 @@ static void parse(int argc, char **argv)
 		{ 's', &set.samples, 0, 100000000 },	 { 'P', &set.processes, 1, 1000000 },
 		{ 'p', &set.pid, 1, 1000000000 },	 { 't', &set.threads, 1, 1000 },
 		{ 'g', &set.cgroups, 1, 1000000 },	 { 'S', &set.stacks, 1, 100000000 },
-		{ 'd', &set.depth, 1, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 40 },
+		{ 'd', &set.depth, 1, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 50 },
 		{ 'K', &set.keep, 1, 1 << 20 },		 { 'n', &set.start_ns, 0, 1ull << 62 },
 		{ 'u', &set.step_us, 0, 1ull << 32 },	 { 'm', &set.pace_ms, 0, 60000 },
 		{ 'i', &set.interval, 0, UINT64_MAX },

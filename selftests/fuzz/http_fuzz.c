@@ -50,7 +50,8 @@ static void set_tables(void)
 	state_begin(&state, 64, 0);
 	state.socket = "";
 	eventfd_write(state.stop_fd, 1);
-	state.feed = feed_open_replay(state.ingest, &state.lock, "/dev/null", &code);
+	state.kinds = KINDS_ALL;
+	state.feed = feed_open_replay(state.ingest, &state.lock, state.kinds, "/dev/null", &code);
 	promise(state.feed);
 	set_stacks();
 }
