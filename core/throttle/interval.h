@@ -54,9 +54,10 @@ static inline void hab_interval_set_limit(struct hab_interval *interval, u64 sha
 	WRITE_ONCE(interval->step, max((u32)(limit / (4 * HAB_OFFERS_MOST)), 1u));
 }
 
+/* The default, with @share as for hab_interval_turn(). */
 static inline void hab_interval_begin(struct hab_interval *interval, u64 share)
 {
-	interval->mean = HAB_SAMPLING_INTERVAL_DEFAULT;
+	WRITE_ONCE(interval->mean, HAB_SAMPLING_INTERVAL_DEFAULT);
 	hab_counter_set(&interval->offered, 0);
 	hab_interval_set_limit(interval, share, 0);
 }
