@@ -218,7 +218,7 @@ static void count_refills(struct numbers *numbers)
 	numbers->lost = now->machine.lost + now->missed_events;
 	numbers->refills = module->known[MODULE_REFILLS] ?
 				   module->value[MODULE_REFILLS] :
-				   now->machine.refills + now->missed_events;
+				   now->machine.refills + now->missed_refills;
 	numbers->refill_bytes = module->known[MODULE_REFILL_BYTES] ?
 					module->value[MODULE_REFILL_BYTES] :
 					now->machine.bytes;

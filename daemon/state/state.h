@@ -41,6 +41,7 @@ struct state {
 	const char *socket; /* the Unix socket */
 	char address[64];   /* of HTTP over TCP; "": none */
 	uint16_t port;
+	uint32_t kinds; /* of events that are followed, a bit each */
 	struct turns profiles;
 	pthread_mutex_t render;
 	pthread_mutex_t lock;
