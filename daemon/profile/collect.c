@@ -157,10 +157,11 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 {
 	struct profile_copy *copy = context;
 
-	/* Entry 0, "[other stacks]", has only sums: no condition can look into it. */
-	if (!number)
+	/* No condition can look into the sums of "[other stacks]". */
+	if (STACK_IS_OTHER(number))
 		copy->folded += counts->samples;
-	if (!filter_matches(copy->filter, key) || (!number && filter_selects(copy->filter)))
+	if (!filter_matches(copy->filter, key) ||
+	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
 		return;
 	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
 	copy->present |= 1u << key->kind;
