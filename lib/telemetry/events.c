@@ -12,9 +12,9 @@
 #include <unwind.h>
 
 #include "lib/telemetry/events.h"
+#include "lib/telemetry/own_interval.h"
 
 const uint32_t hab_events_none;
-const uint64_t hab_events_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
 static __thread const char *current_tag __attribute__((tls_model("initial-exec")));
 
@@ -118,8 +118,11 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 		report->frames = (uintptr_t)walk.frames;
 		report->nr_frames = walk.nr;
 	}
-	if (hab_usdt_listeners() & HAB_LISTENER(report->kind))
+	if (hab_usdt_listeners() & HAB_LISTENER(report->kind)) {
 		hab_usdt_report(heap, report);
+		if (report->kind == HAB_EVENT_SAMPLE)
+			hab_own_interval_offer();
+	}
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))
 		return;
 	/* A failure costs the listeners one event; the allocation succeeds. */

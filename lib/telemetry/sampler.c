@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "core/logarithm.h"
+#include "lib/telemetry/own_interval.h"
 #include "lib/telemetry/sampler.h"
 
 #define LN2_Q32 2977044472ull /* ln 2 with 32 bits of fraction */
@@ -73,6 +74,8 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
  */
 static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
+	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
+		hab_own_interval_turn(next_random(thread));
 	if (sampling->on && sampling->interval != interval_of(thread->heap))
 		draw(thread, sampling);
 }
