@@ -54,9 +54,10 @@ static inline void hab_interval_set_limit(struct hab_interval *interval, u64 sha
 	WRITE_ONCE(interval->step, max((u32)(limit / (4 * HAB_OFFERS_MOST)), 1u));
 }
 
+/* The default, with @share as for hab_interval_turn(). */
 static inline void hab_interval_begin(struct hab_interval *interval, u64 share)
 {
-	interval->mean = HAB_SAMPLING_INTERVAL_DEFAULT;
+	WRITE_ONCE(interval->mean, HAB_SAMPLING_INTERVAL_DEFAULT);
 	hab_counter_set(&interval->offered, 0);
 	hab_interval_set_limit(interval, share, 0);
 }
@@ -103,5 +104,24 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
 	hab_interval_set_limit(interval, share, random);
 	return offered;
 }
+
+/*
+ * Without the module a process has its interval in the library, and windows of
+ * HAB_INTERVAL_WINDOW_NS. habd shares out what processes may keep by a file that they map.
+ */
+#define HAB_INTERVAL_WINDOW_NS	200000000ull
+#define HAB_INTERVAL_PAGE_MAGIC 0x67706968u /* "hipg", little endian */
+#define HAB_INTERVAL_PAGE_BYTES 4096
+
+/**
+ * struct hab_interval_page - the start of that file, of HAB_INTERVAL_PAGE_BYTES
+ * @magic: HAB_INTERVAL_PAGE_MAGIC
+ * @share: samples that each process may keep in a window, as for hab_interval_turn(); 0: not known.
+ *	Changes at any moment
+ */
+struct hab_interval_page {
+	u32 magic;
+	u32 share;
+};
 
 #endif /* HAB_CORE_INTERVAL_H */

@@ -190,16 +190,20 @@ struct view {
 /* Takes both profiles at one moment, of the same kind of event. */
 static void view_begin(struct state *state, const struct filter *filter, struct view *view)
 {
+	struct profile_copy *all, *recent;
 	struct filter same = *filter;
 	uint64_t recent_ns;
 
+	pthread_mutex_lock(&state->render);
 	pthread_mutex_lock(&state->lock);
-	view->all = profile_collect(state->stacks, NULL, state->binaries, filter, false);
-	same.kinds = view->all->kinds;
-	view->recent =
-		profile_collect(state->stacks, state->recent[0], state->binaries, &same, false);
+	all = profile_copy(state->stacks, NULL, state->binaries, filter, false);
+	recent = profile_copy(state->stacks, state->recent[0], state->binaries, filter, false);
 	recent_ns = clock_monotonic_ns() - state->recent_ns[0];
 	pthread_mutex_unlock(&state->lock);
+	view->all = profile_collect(all, filter, 0);
+	same.kinds = view->all->kinds;
+	view->recent = profile_collect(recent, &same, 0);
+	pthread_mutex_unlock(&state->render);
 	view->recent_seconds = (double)recent_ns / 1e9;
 	profile_name(view->all, state->symbols);
 	profile_name(view->recent, state->symbols);
