@@ -29,7 +29,6 @@ char LICENSE[] SEC("license") = "GPL";
 volatile struct hab_probe_window windows[HAB_PROBE_WINDOWS];
 volatile __u32 current;
 __u64 sample_ids;
-__u64 samples_offered; /* habd sets the sampling interval by it */
 
 /* The strings of an event, in the program's memory. */
 struct names {
@@ -113,6 +112,17 @@ static __always_inline void send_heap(struct hab_machine_totals *machine, const 
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 }
 
+/* Counts the process in the window, once: habd divides the quota by the number of processes. */
+static __always_inline void count_process(struct hab_process_totals *process, __u64 window)
+{
+	volatile struct hab_probe_window *now = &windows[current & (HAB_PROBE_WINDOWS - 1)];
+
+	if (process->window == (__u32)window)
+		return;
+	process->window = (__u32)window;
+	__sync_fetch_and_add(&now->processes, 1);
+}
+
 /* Offers the event to the throttler. */
 static __always_inline void offer(void *ctx, struct hab_event *event, struct counted *counted,
 				  const struct names *names)
@@ -123,6 +133,8 @@ static __always_inline void offer(void *ctx, struct hab_event *event, struct cou
 
 	count_event(counted, kind, event->bytes);
 	probability = throttle(event);
+	if (kind == HAB_EVENT_SAMPLE && counted->process)
+		count_process(counted->process, event->window);
 	if (!probability) {
 		count_throttled(counted);
 		return;
@@ -228,6 +240,5 @@ int BPF_USDT(on_sample, const char *heap, const char *tag, __u64 bytes, __u64 ch
 	event.interval = interval;
 	event.frames = frames;
 	event.nr_frames = nr_frames;
-	__sync_fetch_and_add(&samples_offered, 1);
 	return on_event(ctx, &event, &names);
 }

@@ -125,7 +125,7 @@ struct hab_process_totals {
 	__u64 waste_bytes;
 	char comm[HAB_COMM_LEN]; /* this and the next: at the first event */
 	__u32 uid;
-	__u32 reserved;
+	__u32 window; /* of the probes: that of the last sample */
 };
 
 /*
@@ -177,7 +177,7 @@ struct hab_probe_window {
 	__u32 interval; /* at least 1 */
 	__u32 quota;
 	__u32 window_ms;
-	__u32 reserved;
+	__u32 processes; /* that have offered samples */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -107,8 +107,9 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
 
 /*
  * Without the module a process has its interval in the library, and windows of
- * HAB_INTERVAL_WINDOW_NS. habd shares out what processes may keep by a file that they map.
+ * HAB_INTERVAL_WINDOW_NS. habd writes what processes may keep to a file that they map.
  */
+#define HAB_INTERVAL_PAGE_PATH	"/run/hab/sampling" /* environment variable HAB_SAMPLING: another */
 #define HAB_INTERVAL_WINDOW_NS	200000000ull
 #define HAB_INTERVAL_PAGE_MAGIC 0x67706968u /* "hipg", little endian */
 #define HAB_INTERVAL_PAGE_BYTES 4096

@@ -17,8 +17,6 @@
 #include "core/throttle/throttle.h"
 #include "lib/telemetry/own_interval.h"
 
-#define DEFAULT_PATH "/run/hab/sampling"
-
 /* What the default rate leaves for a window. */
 #define DEFAULT_SHARE \
 	((u64)HAB_RATE_DEFAULT * (HAB_INTERVAL_WINDOW_NS / 1000000) / 1000 << HAB_SHARE_SHIFT)
@@ -43,7 +41,7 @@ static const struct hab_interval_page *map_page(void)
 {
 	const char *path = secure_getenv("HAB_SAMPLING");
 	struct hab_interval_page *mapped = MAP_FAILED;
-	int fd = open(path ? path : DEFAULT_PATH, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = open(path ? path : HAB_INTERVAL_PAGE_PATH, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
 
 	if (fd < 0)
