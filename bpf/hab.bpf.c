@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Follows the module's tracepoints, for the whole machine: counts each event, calls the module's
- * throttler, which selects the ones to keep, and sends those with a stack to habd.
+ * throttler, which selects the ones to keep, and sends those with a stack to habd. Refills are
+ * always counted, and are events for the throttler if habd follows them.
  *
  * Each event is counted once as sampled, throttled or lost. Hits that the kernel drops before this
  * program runs (recursion_misses) are added to the losses by habd.
@@ -49,13 +50,39 @@ static union scratch *scratch(void)
 	return bpf_map_lookup_elem(&scratches, &zero);
 }
 
+/* Copies the stack that came with the report. Returns its bytes, 0 if there is none. */
+static __always_inline long copy_addresses(struct hab_record_sample *sample,
+					   const struct hab_event *event)
+{
+	__u32 nr_addresses = event->nr_frames;
+
+	if (!nr_addresses || nr_addresses > HAB_STACK_DEPTH ||
+	    bpf_probe_read_kernel(sample->addresses, nr_addresses * sizeof(sample->addresses[0]),
+				  event->frames))
+		return 0;
+	sample->nr_addresses = nr_addresses;
+	return nr_addresses * sizeof(sample->addresses[0]);
+}
+
+/* Has the kernel walk the stack. Returns the bytes of its frames. */
+static __always_inline long walk_stack(void *ctx, struct hab_record_sample *sample)
+{
+	long bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
+				   BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+
+	if (bytes < 0)
+		bytes = 0;
+	sample->nr_frames = bytes / sizeof(struct hab_frame);
+	return bytes;
+}
+
 /* 0, or -1 if the ring buffer was full. */
-static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, __u64 weight,
-		       __u64 probability, bool with_stack)
+static __always_inline int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part,
+				       __u64 weight, __u64 probability, bool with_stack)
 {
 	union scratch *place = scratch();
 	struct hab_record_sample *sample;
-	long bytes = 0;
+	long bytes;
 
 	if (!place)
 		return -1;
@@ -63,52 +90,65 @@ static int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part, 
 	fill_sample(sample, event, bytes_of_part, weight, probability);
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
-	if (with_stack)
-		bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-				      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	bytes = copy_addresses(sample, event);
+	if (!bytes && with_stack)
+		bytes = walk_stack(ctx, sample);
 	/* The verifier needs both limits. */
 	if (bytes < 0 || bytes > (long)sizeof(sample->frames))
 		bytes = 0;
-	sample->nr_frames = bytes / sizeof(struct hab_frame);
 	bytes += offsetof(struct hab_record_sample, frames);
 	sample->head.size = bytes;
 	return bpf_ringbuf_output(&records, sample, bytes, wake_flags());
 }
 
-static __always_inline int on_part(void *ctx, struct hab_event *event, __u32 kind, __u64 bytes)
+/* Offers the event, or the part of it with so many @bytes, to the throttler. */
+static __always_inline void offer(void *ctx, struct hab_event *event, struct counted *counted,
+				  __u32 kind, __u64 bytes)
 {
 	__u64 probability, weight;
-	struct counted counted = {};
+	struct task_state *task;
 	bool sent;
 
-	if (!count_event(&counted, kind, bytes))
-		return 0;
-	if (kind == HAB_EVENT_REFILL)
-		count_reported(&counted, event);
+	count_event(counted, kind, bytes);
 	probability = hab_throttle_event(event);
 	if (!probability) {
-		count_throttled(&counted);
-		return 0;
+		count_throttled(counted);
+		return;
 	}
-	weight = counted.task ? counted.task->bytes[kind] : bytes;
-	sent = !send_sample(ctx, event, bytes, weight, probability,
-			    !counted.task || !counted.task->sends_stacks);
-	count_kept(&counted, event, kind, sent);
-	return 0;
+	task = counted->task;
+	weight = task ? task->bytes[kind] : bytes;
+	sent = !send_sample(ctx, event, bytes, weight, probability, !task || !task->sends_stacks);
+	count_kept(counted, event, kind, sent);
+	if (task && event->nr_frames) {
+		/* The thread unwinds itself, and no second stack is to come. */
+		task->sends_stacks = true;
+		task->sample_id = 0;
+	}
 }
 
 static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 kind)
 {
-	return event ? on_part(ctx, event, kind, event->bytes) : 0;
+	struct counted counted = {};
+
+	if (event && find_counters(&counted))
+		offer(ctx, event, &counted, kind, event->bytes);
+	return 0;
 }
 
 SEC("tp_btf/hab_refill")
 int BPF_PROG(on_refill, struct hab_event *event)
 {
-	return on_event(ctx, event, HAB_EVENT_REFILL);
+	struct counted counted = {};
+
+	if (!event || !find_counters(&counted))
+		return 0;
+	count_refill(&counted, event);
+	if (follows_refills)
+		offer(ctx, event, &counted, HAB_EVENT_REFILL, event->bytes);
+	return 0;
 }
 
-/* habd attaches the next three only on request: each event costs a program a kernel entry. */
+/* habd attaches only those of the next three that it follows: each event is a kernel entry. */
 
 SEC("tp_btf/hab_tlab")
 int BPF_PROG(on_tlab, struct hab_event *event)
@@ -127,9 +167,11 @@ struct outside {
 static long on_outside_part(__u64 i, void *data)
 {
 	struct outside *outside = data;
+	struct counted counted = {};
 
-	on_part(outside->ctx, outside->event, HAB_EVENT_OUTSIDE,
-		outside->bytes + (i ? 0 : outside->remainder));
+	if (find_counters(&counted))
+		offer(outside->ctx, outside->event, &counted, HAB_EVENT_OUTSIDE,
+		      outside->bytes + (i ? 0 : outside->remainder));
 	return 0;
 }
 

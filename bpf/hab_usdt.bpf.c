@@ -95,30 +95,44 @@ static __always_inline void send_heap(struct hab_machine_totals *machine, const 
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 }
 
+/* Offers the event to the throttler. */
+static __always_inline void offer(void *ctx, struct hab_event *event, struct counted *counted,
+				  const struct names *names)
+{
+	__u32 kind = event->kind;
+	__u64 weight, probability;
+	bool sent;
+
+	count_event(counted, kind, event->bytes);
+	probability = throttle(event);
+	if (!probability) {
+		count_throttled(counted);
+		return;
+	}
+	weight = counted->task ? counted->task->bytes[kind] : event->bytes;
+	sent = send_sample(ctx, event, names, weight, probability);
+	count_kept(counted, event, kind, sent);
+}
+
 static __always_inline int on_event(void *ctx, struct hab_event *event, const struct names *names)
 {
-	__u32 pid = bpf_get_current_pid_tgid() >> 32, kind = event->kind;
-	bool first = !find_process(pid), sent;
+	bool first = !find_process(bpf_get_current_pid_tgid() >> 32);
 	struct counted counted = {};
-	__u64 weight, probability;
 
 	/* A program says these numbers. */
 	if (event->bytes > ADDED_MAX)
 		event->bytes = ADDED_MAX;
-	if (!count_event(&counted, kind, event->bytes))
+	if (event->interval > ADDED_MAX)
+		event->interval = ADDED_MAX;
+	if (!find_counters(&counted))
 		return 0;
-	count_reported(&counted, event);
+	if (event->kind == HAB_EVENT_REFILL)
+		count_refill(&counted, event);
 	/* A process without room in the table is new at each event. */
 	if (first && counted.process)
 		send_heap(counted.machine, names->heap);
-	probability = throttle(event);
-	if (!probability) {
-		count_throttled(&counted);
-		return 0;
-	}
-	weight = counted.task ? counted.task->bytes[kind] : event->bytes;
-	sent = send_sample(ctx, event, names, weight, probability);
-	count_kept(&counted, event, kind, sent);
+	if (event->kind != HAB_EVENT_REFILL || follows_refills)
+		offer(ctx, event, &counted, names);
 	return 0;
 }
 
@@ -144,10 +158,10 @@ int BPF_USDT(on_refill, const char *heap, __u64 bytes, __u64 chunk_bytes, __u32 
 	return on_event(ctx, &event, &names);
 }
 
-/* The arguments that hab:tlab, hab:outside and hab:sample have in common. */
+/* @interval: of hab:sample; hab:tlab and hab:outside have all arguments but this one. */
 static __always_inline int on_object(struct pt_regs *ctx, __u32 kind, const char *heap,
 				     const char *tag, __u64 bytes, __u64 chunk_bytes,
-				     __u64 object_bytes, __u64 allocated_bytes)
+				     __u64 object_bytes, __u64 allocated_bytes, __u64 interval)
 {
 	struct names names = { heap, tag };
 	struct hab_event event = {
@@ -155,6 +169,7 @@ static __always_inline int on_object(struct pt_regs *ctx, __u32 kind, const char
 		.kind = kind,
 		.bytes = bytes,
 		.chunk_bytes = chunk_bytes,
+		.interval = interval,
 		.object_bytes = object_bytes,
 		.allocated_bytes = allocated_bytes,
 		.parts = 1,
@@ -169,7 +184,7 @@ int BPF_USDT(on_tlab, const char *heap, const char *tag, __u64 bytes, __u64 chun
 	     __u64 object_bytes, __u64 allocated_bytes)
 {
 	return on_object(ctx, HAB_EVENT_TLAB, heap, tag, bytes, chunk_bytes, object_bytes,
-			 allocated_bytes);
+			 allocated_bytes, 0);
 }
 
 SEC("usdt")
@@ -177,13 +192,13 @@ int BPF_USDT(on_outside, const char *heap, const char *tag, __u64 bytes, __u64 c
 	     __u64 object_bytes, __u64 allocated_bytes)
 {
 	return on_object(ctx, HAB_EVENT_OUTSIDE, heap, tag, bytes, chunk_bytes, object_bytes,
-			 allocated_bytes);
+			 allocated_bytes, 0);
 }
 
 SEC("usdt")
 int BPF_USDT(on_sample, const char *heap, const char *tag, __u64 bytes, __u64 chunk_bytes,
-	     __u64 object_bytes, __u64 allocated_bytes)
+	     __u64 object_bytes, __u64 allocated_bytes, __u64 interval)
 {
 	return on_object(ctx, HAB_EVENT_SAMPLE, heap, tag, bytes, chunk_bytes, object_bytes,
-			 allocated_bytes);
+			 allocated_bytes, interval);
 }

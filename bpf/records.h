@@ -5,9 +5,9 @@
  * changes with the layout of a record.
  *
  * A sample is sent as HAB_RECORD_SAMPLE, with the stack that its thread has unwound, if that came
- * with the report. If not, a HAB_RECORD_STACK with the same sample_id usually follows a moment later.
- * Until a thread has sent its first stack, its samples carry the stack that the kernel unwinds by
- * frame pointers, which is used if no other comes. A record ends after its last frame.
+ * with the report. If not, a HAB_RECORD_STACK with the same sample_id usually follows a moment
+ * later. Until a thread has sent its first stack, its samples carry the stack that the kernel
+ * unwinds by frame pointers, which is used if no other comes. A record ends after its last frame.
  *
  * A sample may replace an earlier one of the same window and slot, see HAB_REPLACES().
  * habd drops the earlier one, which counts as throttled; the slot counts once, by its first sample:

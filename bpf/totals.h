@@ -31,10 +31,12 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
-/* Bytes of each kind since the thread's last sample of it, and the last sample of any kind. */
+/* Refills are events, too: else they are only counted in the totals. habd sets it before loading. */
+const volatile bool follows_refills;
+
 struct task_state {
-	__u64 bytes[HAB_EVENT_KINDS];
-	__u64 sample_id;
+	__u64 bytes[HAB_EVENT_KINDS]; /* of each kind since the thread's last sample of it */
+	__u64 sample_id;	      /* the last sample, whose stack may follow; 0: none */
 	bool sends_stacks; /* the thread unwinds itself: the kernel's stacks are not needed */
 };
 
@@ -259,7 +261,7 @@ static struct hab_record_heap *reserve_heap(struct hab_machine_totals *machine, 
 	return heap;
 }
 
-/* All of a sample but its strings, its frames and its size. */
+/* All of a sample but its strings, its stack and its size. */
 static __always_inline void fill_sample(struct hab_record_sample *sample,
 					const struct hab_event *event, __u64 bytes, __u64 weight,
 					__u64 probability)
@@ -269,6 +271,7 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->heap_id = event->heap_id;
 	sample->bytes = bytes;
 	sample->chunk_bytes = event->chunk_bytes;
+	sample->interval = event->interval;
 	sample->object_bytes = event->object_bytes;
 	sample->allocated_bytes = event->allocated_bytes;
 	sample->weight = weight;
@@ -285,44 +288,49 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->kind = event->kind;
 	sample->parts = event->parts;
 	sample->uid = current_user();
+	sample->nr_frames = 0;
+	sample->nr_addresses = 0;
+	sample->reserved = 0;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 
-/* Counts a new event. count_throttled() or count_kept() must follow. */
-static __always_inline bool count_event(struct counted *counted, __u32 kind, __u64 bytes)
+/* Finds the counters of the machine and of the current process. */
+static __always_inline bool find_counters(struct counted *counted)
 {
 	counted->machine = machine_totals();
 	if (!counted->machine)
 		return false;
-	count_here(&counted->machine->events, 1);
-	if (kind == HAB_EVENT_REFILL) {
-		count_here(&counted->machine->refills, 1);
-		add_here(&counted->machine->bytes, bytes);
-	}
 	counted->process = process_totals(bpf_get_current_pid_tgid() >> 32);
-	if (!counted->process) {
+	if (!counted->process)
 		count_here(&counted->machine->table_full, 1);
-	} else if (kind == HAB_EVENT_REFILL) {
-		__sync_fetch_and_add(&counted->process->refills, 1);
-		add_shared(&counted->process->bytes, bytes);
-	}
-	counted->task = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), NULL,
-					     BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (counted->task)
-		add_here(&counted->task->bytes[kind], bytes);
 	return true;
 }
 
-/* The numbers that a program reports with a refill; mostly 0. */
-static __always_inline void count_reported(const struct counted *counted,
-					   const struct hab_event *event)
+/* Counts a refill in the exact totals, whether or not refills are followed. */
+static __always_inline void count_refill(const struct counted *counted,
+					 const struct hab_event *event)
 {
+	count_here(&counted->machine->refills, 1);
+	add_here(&counted->machine->bytes, event->bytes);
 	if (!counted->process)
 		return;
+	__sync_fetch_and_add(&counted->process->refills, 1);
+	add_shared(&counted->process->bytes, event->bytes);
+	/* The numbers that a program reports with a refill; mostly 0. */
 	if (event->restarts)
 		add_shared(&counted->process->restarts, event->restarts);
 	if (event->waste_bytes)
 		add_shared(&counted->process->waste_bytes, event->waste_bytes);
+}
+
+/* Counts an event that is followed. count_throttled() or count_kept() must follow. */
+static __always_inline void count_event(struct counted *counted, __u32 kind, __u64 bytes)
+{
+	count_here(&counted->machine->events, 1);
+	counted->task = bpf_task_storage_get(&tasks, bpf_get_current_task_btf(), NULL,
+					     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (counted->task)
+		add_here(&counted->task->bytes[kind], bytes);
 }
 
 static __always_inline void count_throttled(struct counted *counted)

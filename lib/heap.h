@@ -93,6 +93,7 @@ struct hab_counters {
  * @sampling_interval: of hab_set_sampling_interval(); negative: *@default_interval
  * @listeners: bits HAB_LISTENER(kind); the kernel changes them
  * @default_interval: the kernel's sampling interval, or the library's
+ * @next_is_kept: as in struct hab_info
  * @usdt_objects: objects that otel_memory:alloc has reported; NULL: none
  * @arena_bytes: size of the arena
  * @slot: index of the heap in each thread's table
@@ -134,6 +135,7 @@ struct hab_heap {
 	int64_t sampling_interval;
 	const uint32_t *listeners;
 	const uint64_t *default_interval;
+	const uint32_t *next_is_kept;
 	struct hab_usdt_objects *usdt_objects;
 
 	size_t arena_bytes;

@@ -46,6 +46,20 @@ struct hab_sizing {
 };
 
 /**
+ * struct hab_sampling - samples at random distances in bytes
+ * @on: they were taken when the sampler ran last
+ * @interval: mean distance that the next one was drawn with
+ * @until: bytes to the next one
+ * @since: bytes since the last one
+ */
+struct hab_sampling {
+	bool on;
+	uint64_t interval;
+	uint64_t until;
+	uint64_t since;
+};
+
+/**
  * struct hab_thread - a thread in a heap
  * @heap: the heap; NULL once it was destroyed
  * @tlab: the TLAB in use, in thread-local storage or @own_tlab
@@ -55,15 +69,16 @@ struct hab_sizing {
  *	its own
  * @entry: the caller's stack pointer at its call of the library
  * @tlab_bytes: size of the next TLAB, a multiple of HAB_GRANULE; 0 without TLABs
- * @sampler_on: the sampler was on when the slow path ran last
  * @sampling: inside a sample handler
  * @sections: the thread takes chunks by rseq sections
  * @counters: written by the thread only
  * @sizing: see there
  * @own_tlab: for heaps beyond those with a TLAB in thread-local storage
- * @until_sample: bytes to the next sample, counted down in the slow path
- * @since_sample: bytes since the last one
- * @counted: address in the TLAB up to which those two are counted
+ * @objects: samples of objects
+ * @chunks: samples of chunks of hab_chunk_take()
+ * @chunk_bytes_left: counted down by its fast path; below 0 the sampler looks at the chunk
+ * @chunk_bytes_set: what it was set to
+ * @counted: address in the TLAB up to which @objects is counted
  * @random: state of the sampler's generator
  * @reported: restarts and waste of @counters that refills have reported
  * @next: in the heap's list
@@ -79,14 +94,15 @@ struct hab_thread {
 	size_t waste_limit;
 	uintptr_t entry;
 	size_t tlab_bytes;
-	bool sampler_on;
 	bool sampling;
 	bool sections;
 	struct hab_counters counters __attribute__((aligned(64)));
+	int64_t chunk_bytes_left;
 	struct hab_sizing sizing;
 	struct hab_tlab own_tlab;
-	uint64_t until_sample;
-	uint64_t since_sample;
+	struct hab_sampling objects;
+	struct hab_sampling chunks;
+	int64_t chunk_bytes_set;
 	uintptr_t counted;
 	uint64_t random;
 	struct {

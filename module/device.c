@@ -99,7 +99,8 @@ static long ioctl_version(void __user *arg)
 		return err;
 	version.abi = HAB_ABI_VERSION;
 	version.nr_cpus = nr_cpu_ids;
-	version.features = HAB_FEATURE_REFILL2 | (hab_kfunc_ready() ? HAB_FEATURE_BTF : 0);
+	version.features = HAB_FEATURE_REFILL2 | HAB_FEATURE_REPORT2 |
+			   (hab_kfunc_ready() ? HAB_FEATURE_BTF : 0);
 	return write_struct(arg, &version, sizeof(version), usize);
 }
 
@@ -212,16 +213,31 @@ static long ioctl_return(struct hab_dev_heap *heap, void __user *arg)
 
 static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 {
+	size_t first = offsetofend(struct hab_ioc_report, tag);
 	struct hab_ioc_report report;
+	u64 frames[HAB_STACK_DEPTH];
+	bool next_is_kept;
 	u32 usize;
 	int err;
 
-	err = read_struct(&report, sizeof(report), sizeof(report), arg, &usize);
+	err = read_struct(&report, sizeof(report), first, arg, &usize);
 	if (err)
 		return err;
-	err = hab_listeners_report(heap, &report);
+	/* An older library draws with the interval that it sees. */
+	if (usize == first)
+		report.interval = READ_ONCE(heap->info->sampling_interval);
+	if (report.nr_frames > HAB_STACK_DEPTH)
+		return -EINVAL;
+	if (copy_from_user(frames, u64_to_user_ptr(report.frames),
+			   report.nr_frames * sizeof(frames[0])))
+		return -EFAULT;
+	err = hab_listeners_report(heap, &report, frames, &next_is_kept);
 	if (err)
 		return err;
+	if (report.kind == HAB_EVENT_SAMPLE) {
+		hab_telemetry_sample(heap->process);
+		hab_dev_heap_show_sampling(heap, next_is_kept);
+	}
 	return write_struct(arg, &report, sizeof(report), usize);
 }
 

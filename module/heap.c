@@ -21,7 +21,6 @@
  */
 #include <linux/err.h>
 #include <linux/ktime.h>
-#include <linux/limits.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -31,6 +30,7 @@
 
 #include "module/heap.h"
 #include "module/names.h"
+#include "module/processes.h"
 #include "module/topology.h"
 #include "module/users.h"
 
@@ -45,7 +45,7 @@ MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (def
 static DEFINE_MUTEX(heaps_lock);
 static LIST_HEAD(heaps);
 static u32 shown_listeners;
-static u64 shown_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+static u64 shown_interval = HAB_INTERVAL_OF_PROCESS;
 
 static atomic_t nr_heaps = ATOMIC_INIT(0);
 static atomic64_t last_id = ATOMIC64_INIT(0);
@@ -133,11 +133,29 @@ static void fill_info(struct hab_dev_heap *heap, const struct hab_ioc_create *cr
 	}
 }
 
+/* Without the lock: a value that a report writes too late is replaced at the window's end. */
+static void show_interval(struct hab_dev_heap *heap)
+{
+	u64 interval = READ_ONCE(shown_interval);
+
+	if (interval == HAB_INTERVAL_OF_PROCESS)
+		interval = hab_process_interval(heap->process);
+	if (READ_ONCE(heap->info->sampling_interval) != interval)
+		WRITE_ONCE(heap->info->sampling_interval, interval);
+}
+
+void hab_dev_heap_show_sampling(struct hab_dev_heap *heap, bool next_is_kept)
+{
+	show_interval(heap);
+	if (READ_ONCE(heap->info->next_is_kept) != next_is_kept)
+		WRITE_ONCE(heap->info->next_is_kept, next_is_kept);
+}
+
 static void show_locked(struct hab_dev_heap *heap)
 {
 	lockdep_assert_held(&heaps_lock);
 	WRITE_ONCE(heap->info->listeners, shown_listeners);
-	WRITE_ONCE(heap->info->sampling_interval, shown_interval);
+	show_interval(heap);
 }
 
 static void join_list(struct hab_dev_heap *heap)
@@ -172,6 +190,13 @@ void hab_dev_heaps_set_listeners(u32 bits)
 	mutex_unlock(&heaps_lock);
 }
 
+void hab_dev_heaps_show_sampling(void)
+{
+	mutex_lock(&heaps_lock);
+	show_all_locked();
+	mutex_unlock(&heaps_lock);
+}
+
 u64 hab_dev_heaps_interval(void)
 {
 	return READ_ONCE(shown_interval);
@@ -179,7 +204,7 @@ u64 hab_dev_heaps_interval(void)
 
 int hab_dev_heaps_set_interval(u64 mean_bytes)
 {
-	if (mean_bytes > LLONG_MAX)
+	if (mean_bytes > HAB_SAMPLING_INTERVAL_MAX && mean_bytes != HAB_INTERVAL_OF_PROCESS)
 		return -EINVAL;
 	mutex_lock(&heaps_lock);
 	WRITE_ONCE(shown_interval, mean_bytes);
@@ -223,6 +248,13 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 		return ERR_PTR(-ENOMEM);
 	}
 	heap->user = user;
+	heap->process = hab_processes_add_heap(heap->user);
+	if (IS_ERR(heap->process)) {
+		err = PTR_ERR(heap->process);
+		kfree(heap);
+		uncount_heap(user);
+		return ERR_PTR(err);
+	}
 	INIT_LIST_HEAD(&heap->link);
 	raw_spin_lock_init(&heap->lock);
 	mutex_init(&heap->reset_lock);
@@ -255,6 +287,7 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 	vfree(heap->books.words);
 	vfree(heap->info);
 	mutex_destroy(&heap->reset_lock);
+	hab_processes_remove_heap(heap->process);
 	uncount_heap(heap->user);
 	kfree(heap);
 }

@@ -12,6 +12,7 @@
 
 #include "core/hierarchy/refill.h"
 
+struct hab_process;
 struct hab_user;
 
 /**
@@ -26,6 +27,7 @@ struct hab_user;
  * @domains: the table within @info, [level][cpu]
  * @id: unique while the module is loaded
  * @user: whose limit and budget it counts for
+ * @process: which sampling interval it has
  * @name: as given
  *
  * It exists as long as its file, which mappings and running ioctls hold.
@@ -41,6 +43,7 @@ struct hab_dev_heap {
 	u32 *domains;
 	u64 id;
 	struct hab_user *user;
+	struct hab_process *process;
 	char name[HAB_NAME_LEN];
 };
 
@@ -106,7 +109,22 @@ void hab_dev_heaps_retire(unsigned int cpu);
  */
 void hab_dev_heaps_set_listeners(u32 bits);
 
-/* Mean distance of samples in bytes, 0: every allocation. Above LLONG_MAX: -EINVAL. */
+/**
+ * hab_dev_heap_show_sampling - show a heap what a report has changed
+ * @heap: any context
+ * @next_is_kept: as in struct hab_info
+ */
+void hab_dev_heap_show_sampling(struct hab_dev_heap *heap, bool next_is_kept);
+
+/* Show all heaps the sampling intervals of their processes. May sleep. */
+void hab_dev_heaps_show_sampling(void);
+
+#define HAB_INTERVAL_OF_PROCESS (~0ull) /* each process has its own */
+
+/*
+ * Mean distance of all processes' samples in bytes, 0: every allocation; or
+ * HAB_INTERVAL_OF_PROCESS. Others above HAB_SAMPLING_INTERVAL_MAX: -EINVAL.
+ */
 u64 hab_dev_heaps_interval(void);
 int hab_dev_heaps_set_interval(u64 mean_bytes);
 

@@ -81,21 +81,45 @@ static void emit(struct hab_event *event)
 	}
 }
 
-int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report)
+static bool is_valid(const struct hab_ioc_report *report)
+{
+	return report->kind > HAB_EVENT_REFILL && report->kind < HAB_EVENT_KINDS && report->bytes &&
+	       report->parts && report->parts <= HAB_PARTS_MAX &&
+	       report->nr_frames <= HAB_STACK_DEPTH && !report->reserved && !report->reserved2 &&
+	       hab_name_ok(report->tag, sizeof(report->tag));
+}
+
+/*
+ * What the event counts for, as far as the user's budget goes. A sample stands for at most the sum
+ * of its object's size and its interval.
+ */
+static void set_bytes(struct hab_event *event, struct hab_user *user,
+		      const struct hab_ioc_report *report)
+{
+	u64 interval = min(report->interval, HAB_SAMPLING_INTERVAL_MAX);
+	u64 counted = hab_users_spend(user, max3(report->bytes, report->chunk_bytes, interval));
+
+	event->bytes = min(report->bytes, counted);
+	event->chunk_bytes = min(report->chunk_bytes, counted);
+	event->interval = min(interval, counted);
+}
+
+int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report,
+			 const u64 *frames, bool *next_is_kept)
 {
 	u32 lowest = heap->books.nr_levels - 1;
 	struct hab_event event;
 
-	if (report->kind <= HAB_EVENT_REFILL || report->kind >= HAB_EVENT_KINDS || !report->bytes ||
-	    !report->parts || report->parts > HAB_PARTS_MAX || report->reserved ||
-	    !hab_name_ok(report->tag, sizeof(report->tag)))
+	if (!is_valid(report))
 		return -EINVAL;
 	report->sample_id = 0;
+	*next_is_kept = false;
 	if (!(READ_ONCE(listeners) & HAB_LISTENER(report->kind)))
 		return 0;
 	memset(&event, 0, sizeof(event));
 	event.heap_id = heap->id;
-	event.chunk_bytes = report->chunk_bytes;
+	event.frames = frames;
+	event.nr_frames = report->nr_frames;
 	event.object_bytes = report->object_bytes;
 	event.allocated_bytes = report->allocated_bytes;
 	event.level = lowest + 1;
@@ -105,11 +129,12 @@ int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *repor
 	memcpy(event.tag, report->tag, strlen(report->tag));
 	/* As for refills: while preemptible, BPF programs lose hits on 7.0 and later. */
 	preempt_disable();
-	event.bytes = hab_users_spend(heap->user, report->bytes);
+	set_bytes(&event, heap->user, report);
 	event.cpu = smp_processor_id();
 	event.domain = READ_ONCE(heap->domains[lowest * heap->books.nr_domains + event.cpu]);
 	emit(&event);
 	preempt_enable();
+	*next_is_kept = event.next_is_kept;
 	report->sample_id = event.sample_id;
 	return 0;
 }

@@ -15,10 +15,13 @@ struct hab_dev_heap;
  * hab_listeners_report - HAB_IOC_REPORT
  * @heap: the heap
  * @report: in and out, checked here
+ * @frames: its frames, HAB_STACK_DEPTH at most
+ * @next_is_kept: as in struct hab_event
  *
  * Context: process.
  * Return: 0 or -EINVAL.
  */
-int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report);
+int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report,
+			 const u64 *frames, bool *next_is_kept);
 
 #endif /* HAB_LISTENERS_H */

@@ -63,16 +63,24 @@ static DEVICE_ATTR_RW(share_by);
 
 static ssize_t sampling_interval_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hab_dev_heaps_interval());
+	u64 interval = hab_dev_heaps_interval();
+
+	if (interval == HAB_INTERVAL_OF_PROCESS)
+		return sysfs_emit(buf, "auto\n");
+	return sysfs_emit(buf, "%llu\n", interval);
 }
 
 static ssize_t sampling_interval_store(struct device *dev, struct device_attribute *attr,
 				       const char *buf, size_t count)
 {
-	u64 mean_bytes;
-	int err;
+	u64 mean_bytes = HAB_INTERVAL_OF_PROCESS;
+	int err = 0;
 
-	err = kstrtou64(buf, 10, &mean_bytes);
+	if (!sysfs_streq(buf, "auto")) {
+		err = kstrtou64(buf, 10, &mean_bytes);
+		if (!err && mean_bytes == HAB_INTERVAL_OF_PROCESS)
+			err = -EINVAL;
+	}
 	if (!err)
 		err = hab_dev_heaps_set_interval(mean_bytes);
 	return err ? err : count;

@@ -16,6 +16,8 @@
 #include <linux/workqueue.h>
 
 #include "core/throttle/throttle.h"
+#include "module/heap.h"
+#include "module/processes.h"
 #include "module/telemetry.h"
 #include "module/trace.h"
 #include "module/users.h"
@@ -139,6 +141,8 @@ static void rotate_windows(struct work_struct *work)
 	 */
 	WRITE_ONCE(rotating, go_on);
 	spin_unlock(&throttle_lock);
+	hab_processes_turn(&throttles[HAB_EVENT_SAMPLE]);
+	hab_dev_heaps_show_sampling();
 	if (go_on)
 		queue_delayed_work(system_highpri_wq, &rotate_work, (long)wait > 0 ? wait : 0);
 }
@@ -167,6 +171,18 @@ static u64 current_key(void)
 	return HAB_SHARE_KEY(group, (u32)current->tgid + 1);
 }
 
+static void go_on_rotating(void)
+{
+	if (!READ_ONCE(rotating) && !xchg(&rotating, true))
+		irq_work_queue(&start_work);
+}
+
+void hab_telemetry_sample(struct hab_process *process)
+{
+	hab_process_offer(process, current_key());
+	go_on_rotating();
+}
+
 u64 hab_telemetry_offer(struct hab_event *event)
 {
 	u32 kind = min_t(u32, event->kind, HAB_EVENT_KINDS - 1);
@@ -174,8 +190,8 @@ u64 hab_telemetry_offer(struct hab_event *event)
 	bool keep;
 
 	keep = hab_throttle_offer(&throttles[kind], current_key(), &kept);
-	if (!READ_ONCE(rotating) && !xchg(&rotating, true))
-		irq_work_queue(&start_work);
+	go_on_rotating();
+	event->next_is_kept = kept.next;
 	if (!keep)
 		return 0;
 	/* All parts of an event have one sample id, for one stack. */

@@ -9,6 +9,8 @@
 
 #include "uapi/hab.h"
 
+struct hab_process;
+
 int hab_telemetry_init(void);
 void hab_telemetry_exit(void);
 
@@ -25,6 +27,14 @@ void hab_telemetry_exit(void);
  */
 void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
 			  struct hab_ioc_refill *refill, u64 dropped_bytes);
+
+/**
+ * hab_telemetry_sample - the current process reports a sample of a heap
+ * @process: of the heap
+ *
+ * Context: process.
+ */
+void hab_telemetry_sample(struct hab_process *process);
 
 void hab_telemetry_heap(u64 heap_id, const char *name);
 void hab_telemetry_stack(struct hab_stack_event *event);

@@ -299,8 +299,9 @@ struct hab_ioc_return {
  * @levels: as in struct hab_ioc_create
  * @sampling_interval: mean distance in bytes of one thread's HAB_EVENT_SAMPLE, 0: every allocation.
  *	It is the process's own, follows the rate of its samples, and changes at any moment
- * @next_is_kept: 1: the next report of the process will be kept, unless the throttler's window ends
- *	before: it should come with its stack, which saves HAB_IOC_STACK. Changes at any moment
+ * @next_is_kept: 1: the next HAB_EVENT_SAMPLE of the process will be kept, unless the throttler's
+ *	window ends before: its report should have the stack, which saves HAB_IOC_STACK. Changes at
+ *	any moment
  * @reserved: 0
  *
  * The word of a CPU is at HAB_MAP_WORDS + domain * HAB_WORD_STRIDE, with the CPU's domain at the

@@ -33,6 +33,7 @@
 #define HAB_INTERVAL_WINDOWS 10u	  /* that @average is of */
 #define HAB_SHARE_SHIFT	     8		  /* shares of a window have as many bits of fraction */
 #define HAB_SHARE_MAX	     (1ull << 36) /* a larger share counts as this */
+#define HAB_SHARE_DEFAULT    (30ull << HAB_SHARE_SHIFT) /* a window of the default rate */
 
 /**
  * struct hab_interval - a sampling interval
@@ -128,7 +129,7 @@ static inline void hab_interval_offer(struct hab_interval *interval, struct hab_
  * hab_interval_turn - a window is over
  * @interval: calls are serialised
  * @share: samples that the process or user may keep in the next window, with HAB_SHARE_SHIFT bits
- *	of fraction, at least 1; without what earlier windows left unused
+ *	of fraction; without what earlier windows left unused
  * @random: at least HAB_SHARE_SHIFT uniform bits
  *
  * Return: samples offered in the window.
@@ -146,7 +147,7 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
 	else
 		average -= hab_div(average - bytes, HAB_INTERVAL_WINDOWS);
 	WRITE_ONCE(interval->average, average);
-	share = min(share, HAB_SHARE_MAX);
+	share = max(min(share, HAB_SHARE_MAX), (u64)1);
 	if (average)
 		hab_interval_set_mean(interval, hab_div((average << HAB_SHARE_SHIFT) * 10,
 							share * HAB_OFFERS_MEAN_10));

@@ -124,8 +124,9 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	u64 seed = hab_load_acquire(&throttle->seeds[number % 2]);
 	u32 index = share - throttle->shares;
 
-	if (!interval || !hab_window_choose(hab_window_hash(seed, index), interval, quota, ordinal,
-					    &kept->place))
+	seed = hab_window_hash(seed, index);
+	kept->next = interval && hab_window_choose(seed, interval, quota, ordinal + 1, &kept->place);
+	if (!interval || !hab_window_choose(seed, interval, quota, ordinal, &kept->place))
 		return false;
 	kept->number = number;
 	kept->share = index;
@@ -149,6 +150,7 @@ bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept 
 		hab_counter_increment(&throttle->sampled);
 		memset(kept, 0, sizeof(*kept));
 		kept->probability = HAB_PROBABILITY_ONE;
+		kept->next = true;
 		return true;
 	}
 	do {
@@ -157,4 +159,13 @@ bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept 
 		share = place(throttle, key, number, &ordinal);
 	} while (!share);
 	return keep(throttle, share, number, ordinal, kept);
+}
+
+u32 hab_throttle_quota(struct hab_throttle *throttle, u64 key)
+{
+	u64 number = hab_load_acquire(&throttle->number);
+	struct hab_share *share, *vacant;
+
+	share = look_up(throttle, key, &vacant);
+	return share ? READ_ONCE(share->windows[number % 2].quota) : 0;
 }

@@ -168,6 +168,8 @@ struct hab_throttle {
  * @number: of the window; 0: the probability is final
  * @share: index of the share
  * @quota: of the window
+ * @next: the share's next event will be kept for now, too, unless the window ends before; also set
+ *	for an event that is not kept
  * @place: within the window
  */
 struct hab_kept {
@@ -175,6 +177,7 @@ struct hab_kept {
 	u64 number;
 	u32 share;
 	u32 quota;
+	bool next;
 	struct hab_place place;
 };
 
@@ -224,12 +227,21 @@ static inline u32 hab_throttle_window_ms(const struct hab_throttle *throttle)
  * hab_throttle_offer - one event
  * @throttle: any context, any CPU
  * @key: HAB_SHARE_KEY(), not 0
- * @kept: filled in if it is kept
+ * @kept: filled in if it is kept; else only @next is
  *
  * Return: true if it is kept for now. It is counted as offered. A kept event is counted as sampled,
  * unless it replaces another one, which is throttled then.
  */
 bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept *kept);
+
+/**
+ * hab_throttle_quota - how many events of a process the active window may keep
+ * @throttle: any context, any CPU
+ * @key: HAB_SHARE_KEY(), not 0
+ *
+ * Return: the quota of its share's window; 0 if it has no window of its own.
+ */
+u32 hab_throttle_quota(struct hab_throttle *throttle, u64 key);
 
 /* Events that were offered and not kept. */
 static inline u64 hab_throttle_throttled(const struct hab_throttle *throttle)

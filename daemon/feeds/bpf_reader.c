@@ -49,7 +49,7 @@ void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, str
 	reader->feed.ops = ops;
 	reader->feed.ingest = ingest;
 	reader->feed.lock = lock;
-	reader->kinds = kinds | 1u << HAB_EVENT_REFILL;
+	reader->kinds = kinds;
 	reader->hint = hint;
 	reader->nr_cpus = libbpf_num_possible_cpus();
 	if (reader->nr_cpus < 1)
@@ -67,6 +67,11 @@ void bpf_reader_end(struct bpf_reader *reader)
 bool bpf_reader_follows(const struct bpf_reader *reader, unsigned int kind)
 {
 	return reader->kinds & 1u << kind;
+}
+
+bool bpf_reader_loads(const struct bpf_reader *reader, unsigned int kind)
+{
+	return kind == HAB_EVENT_REFILL || bpf_reader_follows(reader, kind);
 }
 
 int bpf_reader_refuse(const struct bpf_reader *reader, const char *done, int error)
@@ -108,8 +113,7 @@ int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skele
 	for (i = 0; i < BPF_READER_PROGRAMS; i++) {
 		reader->programs[i] = bpf_object__find_program_by_name(object, names[i]);
 		if (i < HAB_EVENT_KINDS)
-			bpf_program__set_autoload(reader->programs[i],
-						  bpf_reader_follows(reader, i));
+			bpf_program__set_autoload(reader->programs[i], bpf_reader_loads(reader, i));
 	}
 	error = bpf_object__load_skeleton(skeleton);
 	if (error)
@@ -228,9 +232,10 @@ void bpf_reader_read(struct feed *feed, struct feed_totals *totals)
 	totals->missed_refills = missed(reader->programs[HAB_EVENT_REFILL]);
 	totals->missed_stacks = missed(reader->programs[BPF_READER_STACK]);
 	totals->missed_heaps = missed(reader->programs[BPF_READER_HEAP]);
-	totals->missed_events = totals->missed_refills;
-	for (kind = HAB_EVENT_REFILL + 1; kind < HAB_EVENT_KINDS; kind++)
-		totals->missed_events += missed(reader->programs[kind]);
+	totals->missed_events = 0;
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		if (bpf_reader_follows(reader, kind))
+			totals->missed_events += missed(reader->programs[kind]);
 }
 
 /* The process has ended: its totals do not change until the slot is free. */

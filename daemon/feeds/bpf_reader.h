@@ -18,9 +18,9 @@ enum {
 };
 
 struct bpf_reader {
-	struct feed feed; /* first: a pointer to it is one to the whole */
-	unsigned int kinds;
-	const char *hint; /* why loading may fail, for messages */
+	struct feed feed;   /* first: a pointer to it is one to the whole */
+	unsigned int kinds; /* that are followed, a bit each */
+	const char *hint;   /* why loading may fail, for messages */
 	struct bpf_program *programs[BPF_READER_PROGRAMS];
 	struct ring_buffer *ring;
 	unsigned int polled;		 /* records of this poll */
@@ -35,12 +35,15 @@ struct bpf_reader {
 void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, struct ingest *ingest,
 		      pthread_mutex_t *lock, unsigned int kinds, const char *hint);
 void bpf_reader_end(struct bpf_reader *reader);
+/* True if events of this kind become samples. The caller sets follows_refills of bpf/totals.h. */
+bool bpf_reader_follows(const struct bpf_reader *reader, unsigned int kind);
+/* True if the program of this kind is loaded: it is followed, or counts refills. */
+bool bpf_reader_loads(const struct bpf_reader *reader, unsigned int kind);
 /*
- * Loads the programs of the kinds that are followed: each makes watched processes enter the kernel
- * more often. 0, or an exit status after a sentence. The caller then sets @reader->slots.
+ * Loads these programs, and no others: each makes watched processes enter the kernel more often.
+ * 0, or an exit status after a sentence. The caller then sets @reader->slots.
  */
 int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skeleton);
-bool bpf_reader_follows(const struct bpf_reader *reader, unsigned int kind);
 /* Says that the program could not be @done, and why; an exit status. */
 int bpf_reader_refuse(const struct bpf_reader *reader, const char *done, int error);
 /* The last lines of libbpf's messages: the reason is in them. */

@@ -22,8 +22,8 @@ struct feed_process {
 struct feed_totals {
 	struct hab_machine_totals machine;
 	/* Hits of each BPF program that the kernel dropped before the program ran. */
-	uint64_t missed_events;
-	uint64_t missed_refills; /* part of missed_events */
+	uint64_t missed_events;	 /* of the kinds that are followed */
+	uint64_t missed_refills; /* part of missed_events only if refills are followed */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
 	struct feed_process *processes;
@@ -58,8 +58,8 @@ struct feed {
 int feed_check_module(void);
 int feed_check_probes(struct libraries *libraries);
 /*
- * NULL after a sentence; *code is then the exit status. @kinds: a bit for each enum
- * hab_event_kind to follow; refills always are. @rate: as it is typed, or "".
+ * NULL after a sentence; *code is then the exit status. @kinds: of events to follow, a bit for each
+ * enum hab_event_kind; refills are always counted. @rate: as it is typed, or "".
  */
 struct feed *feed_open_module(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      int *code);

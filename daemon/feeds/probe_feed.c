@@ -140,7 +140,7 @@ static bool attach_library(struct probe_feed *feed, struct bpf_link **links, con
 	unsigned int kind;
 
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		if (!bpf_reader_follows(&feed->reader, kind))
+		if (!bpf_reader_loads(&feed->reader, kind))
 			continue;
 		links[kind] = bpf_program__attach_usdt(feed->reader.programs[kind], -1, path, "hab",
 						       kind_name(kind), NULL);
@@ -168,6 +168,8 @@ static int start(struct probe_feed *feed, const struct libraries *libraries)
 	feed->skeleton = hab_usdt_bpf__open();
 	if (!feed->skeleton)
 		return bpf_reader_refuse(&feed->reader, "opened", -errno);
+	feed->skeleton->rodata->follows_refills =
+		bpf_reader_follows(&feed->reader, HAB_EVENT_REFILL);
 	code = bpf_reader_load(&feed->reader, feed->skeleton->skeleton);
 	if (code)
 		return code;

@@ -85,8 +85,8 @@ static void say_kept(const struct record *record, const char *file, const struct
 
 	human_bytes(answer->estimate, human, sizeof(human));
 	if (!answer->samples)
-		say("%s: no samples: no program with hab refilled a buffer in that time, or none "
-		    "that the filters select (`habctl top` shows the programs)",
+		say("%s: no samples: no program with hab allocated much in that time, or none that "
+		    "the filters select (`habctl top` shows the programs)",
 		    file);
 	else if (answer->event && strchr(answer->event, ','))
 		say("%s: %" PRIu64 " samples (%s); see it with: %s %s", file, answer->samples,

@@ -188,9 +188,9 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 		printf("\nrights      " ONLY_OWN);
 	if (*json_get_string(status, "feed_about"))
 		printf("\nfollows     %s", json_get_string(status, "feed_about"));
-	printf("\nsamples     %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
-	       json_get_real(totals, "sampled_per_second"), json_get_integer(totals, "sampled"),
-	       json_get_integer(totals, "throttled"));
+	printf("\nsamples     of %s, %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
+	       json_get_string(status, "events"), json_get_real(totals, "sampled_per_second"),
+	       json_get_integer(totals, "sampled"), json_get_integer(totals, "throttled"));
 	printf("lost        %" PRIu64 " (ring full %" PRIu64 ", recursion %" PRIu64 ")\n",
 	       json_get_integer(totals, "lost"), json_get_integer(totals, "lost_ring_full"),
 	       json_get_integer(totals, "lost_recursion"));

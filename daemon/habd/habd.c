@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habd: records the buffer refills of the whole machine and serves them as profiles and metrics.
+ * habd: records allocations of the whole machine and serves them as profiles and metrics.
  *
  * This file has the order of start and end. At the end each step says which threads still run.
  */
@@ -18,6 +18,7 @@
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
 #include "daemon/http/http.h"
+#include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
@@ -157,6 +158,8 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	state->socket = options->socket;
 	strcpy(state->address, options->address);
 	state->port = options->port;
+	/* A file may have any. */
+	state->kinds = options->source == SOURCE_REPLAY ? KINDS_ALL : options->events;
 	state->feed = open_feed(state, options, &code);
 	if (!state->feed)
 		return code;

@@ -38,8 +38,9 @@ static const struct argp_option table[] = {
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
 	  "as it is)" },
 	{ "events", EVENTS, "LIST", 0,
-	  "also follow these kinds of events: tlab, outside, sample. Each costs programs a kernel "
-	  "entry. Refills are always followed" },
+	  "follow these kinds of events: " KINDS_HELP
+	  " (default sample). Each costs programs time. "
+	  "Refills are always counted" },
 	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
 	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
@@ -113,8 +114,7 @@ static bool parse_events(struct options *options, const char *value)
 {
 	if (kinds_add(&options->events, value))
 		return true;
-	say("--events %s: it must be names out of refill, tlab, outside and sample, with commas "
-	    "between them",
+	say("--events %s: it must be one or more of " KINDS_HELP ", with commas between them",
 	    value);
 	return false;
 }
@@ -161,9 +161,11 @@ static bool parse_library(struct options *options, const char *value)
 	return false;
 }
 
-/* Options that depend on each other. */
+/* Defaults, and options that depend on each other. */
 static bool check(struct options *options)
 {
+	if (!options->events)
+		options->events = 1u << HAB_EVENT_SAMPLE;
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
 	else if (options->libraries.nr && options->source == SOURCE_AUTO)
@@ -232,6 +234,5 @@ void options_parse(struct options *options, int argc, char **argv)
 	options->socket = HABD_SOCKET;
 	options->rate = "";
 	options->stacks = STACKS_MAX_DEFAULT;
-	options->events = 1u << HAB_EVENT_REFILL;
 	arguments_parse(&argp, 0, argc, argv, options);
 }

@@ -25,7 +25,7 @@ struct options {
 	const char *replay; /* a file, for SOURCE_REPLAY */
 	const char *rate;   /* "": leave it as it is */
 	unsigned int stacks;
-	uint32_t events;		 /* kinds of events, a bit each; refills always */
+	uint32_t events;		 /* kinds of events to follow, a bit each */
 	unsigned int debuginfod_seconds; /* 0: not used */
 	bool verbose;
 };

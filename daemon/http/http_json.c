@@ -99,10 +99,11 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 		add_problem(array, "samples were lost because the ring buffer was full",
 			    "lower the rate in /sys/class/misc/hab/rate, or give habd more "
 			    "processor time (CPUWeight= of its unit)");
-	if (numbers->totals.now.missed_events)
-		add_problem(array, "the kernel could not run the BPF program for some refills",
+	if (numbers->totals.now.missed_events || numbers->totals.now.missed_refills)
+		add_problem(array,
+			    "the kernel could not run the BPF program for some events or refills",
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
-			    "exact totals include these refills");
+			    "machine's exact totals include these refills");
 	if (numbers->totals.now.machine.table_full)
 		add_problem(
 			array,
@@ -143,19 +144,22 @@ void http_status(struct request *request, struct reply *reply)
 	struct module_state module;
 	struct numbers numbers;
 	struct utsname kernel;
+	char kinds[64];
 	json_t *object;
 
+	kinds_text(state->kinds, kinds, sizeof(kinds));
 	module_state_read(&module);
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss sb ss sI sb sb ss sI so so sI sI sI so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so sI sI sI so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)getpid(),
 		"uptime_seconds", numbers.uptime_seconds,
 		"feed", state->feed->ops->name,
 		"feed_about", clean_json(state->feed->about),
+		"events", kinds,
 		"kernel", kernel.release,
 		"module_loaded", module.loaded || module.device,
 		"module_version", module.version,
@@ -186,16 +190,20 @@ struct view {
 /* Takes both profiles at one moment, of the same kind of event. */
 static void view_begin(struct state *state, const struct filter *filter, struct view *view)
 {
+	struct profile_copy *all, *recent;
 	struct filter same = *filter;
 	uint64_t recent_ns;
 
+	pthread_mutex_lock(&state->render);
 	pthread_mutex_lock(&state->lock);
-	view->all = profile_collect(state->stacks, NULL, state->binaries, filter, false);
-	same.kinds = view->all->kinds;
-	view->recent =
-		profile_collect(state->stacks, state->recent[0], state->binaries, &same, false);
+	all = profile_copy(state->stacks, NULL, state->binaries, filter, false);
+	recent = profile_copy(state->stacks, state->recent[0], state->binaries, filter, false);
 	recent_ns = clock_monotonic_ns() - state->recent_ns[0];
 	pthread_mutex_unlock(&state->lock);
+	view->all = profile_collect(all, filter, 0);
+	same.kinds = view->all->kinds;
+	view->recent = profile_collect(recent, &same, 0);
+	pthread_mutex_unlock(&state->render);
 	view->recent_seconds = (double)recent_ns / 1e9;
 	profile_name(view->all, state->symbols);
 	profile_name(view->recent, state->symbols);

@@ -54,22 +54,26 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	       "Samples that the kernel kept and no habd read.",
 	       numbers->missed.of[MISSED_SAMPLES]);
 	metric(out, "hab_events_total", "counter",
-	       "Refills since habd was started: the sum of samples, throttled and "
-	       "lost{ring_full}.",
+	       "Events of the followed kinds since habd was started: the sum of samples, throttled "
+	       "and lost{ring_full}.",
 	       machine->events);
+	metric(out, "hab_event_refills_total", "counter",
+	       "Refills that habd has counted since it was started.", machine->refills);
 	metric(out, "hab_event_bytes_total", "counter", "Bytes of those refills.", machine->bytes);
-	metric(out, "hab_samples_total", "counter", "Refills kept as samples.", machine->sampled);
-	metric(out, "hab_throttled_total", "counter", "Refills that the throttler did not keep.",
+	metric(out, "hab_samples_total", "counter", "Events kept as samples.", machine->sampled);
+	metric(out, "hab_throttled_total", "counter", "Events that the throttler did not keep.",
 	       machine->throttled);
 	head(out, "hab_lost_total", "counter",
-	     "Refills that are in no profile though not throttled: ring_full, habd was too slow; "
+	     "Events that are in no profile though not throttled: ring_full, habd was too slow; "
 	     "recursion, the kernel could not run the BPF program.");
 	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
 	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_events);
 	head(out, "hab_incomplete_total", "counter",
-	     "What is missing of samples that are not lost: a thread's own stack, a heap's name, "
-	     "the end of a window, the totals of a process, an unknown record, a process's maps, "
-	     "a file, a file's symbols, a name that did not come in time.");
+	     "What is missing besides lost samples: a refill in the totals of processes, a "
+	     "thread's own stack, a heap's name, the end of a window, the totals of a process, an "
+	     "unknown record, a process's maps, a file, a file's symbols, a name that did not "
+	     "come in time.");
+	labelled(out, "hab_incomplete_total", "what", "refill", numbers->totals.now.missed_refills);
 	labelled(out, "hab_incomplete_total", "what", "stack",
 		 machine->stacks_lost + numbers->totals.now.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",

@@ -10,6 +10,7 @@
 
 #include "daemon/http/access.h"
 #include "daemon/http/response.h"
+#include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
 bool request_may_read(const struct request *request, uid_t user)
@@ -49,6 +50,24 @@ static bool limit_to_user(const struct request *request, struct reply *reply, st
 	return filter->uids.count || filter_add(filter, "uid", number);
 }
 
+/* A kind that is not followed has no samples. False after reply_error(). */
+static bool kinds_are_followed(const struct request *request, struct reply *reply, uint32_t kinds)
+{
+	uint32_t followed = request->state->kinds, missing = kinds & ~followed;
+	char list[64], all[64];
+
+	if (!missing)
+		return true;
+	kinds_text(missing, list, sizeof(list));
+	kinds_text(followed | missing, all, sizeof(all));
+	reply_error(
+		reply, 400,
+		"event=%s: this habd does not follow these events, so it has no samples of them: "
+		"start it with --events %s.",
+		list, all);
+	return false;
+}
+
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter)
 {
 	memset(filter, 0, sizeof(*filter));
@@ -56,7 +75,8 @@ bool request_filter(const struct request *request, struct reply *reply, struct f
 				  filter);
 	if (*filter->why)
 		reply_error(reply, 400, "%s.", filter->why);
-	else if (limit_to_user(request, reply, filter))
+	else if (kinds_are_followed(request, reply, filter->kinds) &&
+		 limit_to_user(request, reply, filter))
 		return true;
 	filter_end(filter);
 	return false;

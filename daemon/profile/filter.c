@@ -213,16 +213,7 @@ bool filter_matches(const struct filter *filter, const struct stack_key *key)
 
 uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 {
-	static const enum hab_event_kind order[] = { HAB_EVENT_REFILL, HAB_EVENT_SAMPLE,
-						     HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE };
-	unsigned int i;
-
 	if (!filter || filter->each_kind)
 		return present;
-	if (filter->kinds)
-		return filter->kinds;
-	for (i = 0; i < ARRAY_SIZE(order); i++)
-		if (present & 1u << order[i])
-			return 1u << order[i];
-	return 1u << HAB_EVENT_REFILL;
+	return filter->kinds ? filter->kinds : kinds_first(present);
 }

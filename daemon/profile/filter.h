@@ -50,7 +50,7 @@ bool filter_selects(const struct filter *filter);
 bool filter_matches(const struct filter *filter, const struct stack_key *key);
 /*
  * The kinds that the filter selects of those present. The kinds are different views of the same
- * memory, so a filter without kinds selects one: the first present of refill, sample, tlab,
+ * memory, so a filter without kinds selects one: the first present of sample, refill, tlab,
  * outside. A NULL filter selects all.
  */
 uint32_t filter_kinds(const struct filter *filter, uint32_t present);

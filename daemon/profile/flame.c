@@ -274,7 +274,7 @@ static void draw_title(const struct profile *profile, const struct flame *flame,
 		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,
 			(double)profile->duration_ns / 1e9, profile->total.samples);
 	else
-		fprintf(out, "No samples in %.1f s: no program with hab refilled a buffer",
+		fprintf(out, "No samples in %.1f s: no program with hab allocated much",
 			(double)profile->duration_ns / 1e9);
 	fputs("</text>\n", out);
 }

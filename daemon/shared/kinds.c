@@ -15,6 +15,10 @@ static const char *const names[HAB_EVENT_KINDS] = {
 	[HAB_EVENT_SAMPLE] = "sample",
 };
 
+/* The kind of default profiles is the first of these that is present. */
+static const enum hab_event_kind order[HAB_EVENT_KINDS] = { HAB_EVENT_SAMPLE, HAB_EVENT_REFILL,
+							    HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE };
+
 const char *kind_name(uint32_t kind)
 {
 	return kind < HAB_EVENT_KINDS ? names[kind] : "";
@@ -45,11 +49,21 @@ bool kinds_add(uint32_t *kinds, const char *list)
 void kinds_text(uint32_t kinds, char *text, size_t size)
 {
 	size_t length = 0;
-	uint32_t kind;
+	unsigned int i;
 
 	*text = 0;
-	for (kind = 0; kind < HAB_EVENT_KINDS && length < size; kind++)
-		if (kinds & 1u << kind)
+	for (i = 0; i < HAB_EVENT_KINDS && length < size; i++)
+		if (kinds & 1u << order[i])
 			length += (size_t)snprintf(text + length, size - length, "%s%s",
-						   length ? ", " : "", names[kind]);
+						   length ? "," : "", names[order[i]]);
+}
+
+uint32_t kinds_first(uint32_t kinds)
+{
+	unsigned int i;
+
+	for (i = 0; i < HAB_EVENT_KINDS; i++)
+		if (kinds & 1u << order[i])
+			return 1u << order[i];
+	return 1u << order[0];
 }

@@ -9,7 +9,8 @@
 
 #include "uapi/hab.h"
 
-#define KINDS_HELP "refill, tlab, outside, sample"
+#define KINDS_ALL  ((1u << HAB_EVENT_KINDS) - 1)
+#define KINDS_HELP "sample, refill, tlab, outside"
 
 /* "" if there is no such kind. */
 const char *kind_name(uint32_t kind);
@@ -18,7 +19,9 @@ enum hab_event_kind kind_number(const char *name);
 
 /* Adds the kinds of a list with commas. False if a name in it is unknown. */
 bool kinds_add(uint32_t *kinds, const char *list);
-/* Writes "refill, tlab". */
+/* Writes "sample,refill", a list that kinds_add() reads. */
 void kinds_text(uint32_t kinds, char *text, size_t size);
+/* The kind of these that a profile without a choice of kinds has; sample if there are none. */
+uint32_t kinds_first(uint32_t kinds);
 
 #endif /* HABD_KINDS_H */

@@ -167,18 +167,23 @@ static void span_restart_locked(struct state *state, struct span *span)
 static struct profile *collect(struct state *state, struct span *span, const struct filter *filter,
 			       bool has_events, bool restart)
 {
+	uint64_t start_ns = span->start_ns, duration_ns;
+	struct profile_copy *copy;
 	struct profile *profile;
 
+	pthread_mutex_lock(&state->render);
 	pthread_mutex_lock(&state->lock);
-	profile = profile_collect(state->stacks, span->mark, state->binaries, filter, restart);
-	profile->start_ns = span->start_ns;
-	profile->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	copy = profile_copy(state->stacks, span->mark, state->binaries, filter, restart);
+	duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
 	if (has_events)
-		profile_collect_events(profile, state->stacks, span->mark,
-				       state->feed->ops->now_ns(state->feed));
+		profile_copy_events(copy, state->stacks, span->mark,
+				    state->feed->ops->now_ns(state->feed));
 	if (restart)
 		span_restart_locked(state, span);
 	pthread_mutex_unlock(&state->lock);
+	profile = profile_collect(copy, filter, duration_ns);
+	profile->start_ns = start_ns;
+	pthread_mutex_unlock(&state->render);
 	return profile;
 }
 
@@ -213,7 +218,7 @@ static void count_refills(struct numbers *numbers)
 	numbers->lost = now->machine.lost + now->missed_events;
 	numbers->refills = module->known[MODULE_REFILLS] ?
 				   module->value[MODULE_REFILLS] :
-				   now->machine.refills + now->missed_events;
+				   now->machine.refills + now->missed_refills;
 	numbers->refill_bytes = module->known[MODULE_REFILL_BYTES] ?
 					module->value[MODULE_REFILL_BYTES] :
 					now->machine.bytes;

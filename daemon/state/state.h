@@ -32,15 +32,16 @@
  * lock guards binaries, processes, stacks, ingest, totals, missed, recent, recent_ns and
  * evict_ns.
  * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
- * once it is freed. No lock is held while a profile is named. render is held while its text is
- * made, which takes as much memory again. A thread takes them in this order: profiles, then lock or
- * render.
+ * once it is freed. No lock is held while a profile is named. render is held while the stacks of a
+ * profile are copied and sorted, and while its text is made: each takes as much memory again. A
+ * thread takes them in this order: profiles, render, lock.
  * The other fields are set before the threads start.
  */
 struct state {
 	const char *socket; /* the Unix socket */
 	char address[64];   /* of HTTP over TCP; "": none */
 	uint16_t port;
+	uint32_t kinds; /* of events that are followed, a bit each */
 	struct turns profiles;
 	pthread_mutex_t render;
 	pthread_mutex_t lock;

@@ -14,7 +14,7 @@
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/thread.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/events.h"
+#include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"
 
 /* Tests put delays here, where a thread is easily moved. */
@@ -86,6 +86,13 @@ INLINE void count_chunk(struct hab_thread *thread, const struct hab_chunk *chunk
 {
 	thread->counters.chunks++;
 	thread->counters.chunk_bytes += chunk->size;
+}
+
+/* true if the sampler has to look at the chunk. */
+INLINE bool count_down(struct hab_thread *thread, const struct hab_chunk *chunk)
+{
+	thread->chunk_bytes_left -= chunk->size;
+	return thread->chunk_bytes_left < 0;
 }
 
 static void count_failure(struct hab_thread *thread, enum hab_rseq_result result)
@@ -240,6 +247,7 @@ __attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *he
 							     enum hab_rseq_result result)
 {
 	struct hab_thread *thread;
+	int err;
 
 	if (!size)
 		return -EINVAL;
@@ -248,7 +256,23 @@ __attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *he
 		return -ENOMEM;
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
 	count_failure(thread, result);
-	return take_slowly(heap, thread, size, size, chunk);
+	if (__builtin_expect(hab_sampler_needed(thread), 0))
+		hab_sampler_look(thread);
+	err = take_slowly(heap, thread, size, size, chunk);
+	if (!err && count_down(thread, chunk))
+		hab_sampler_chunk(thread, chunk);
+	return err;
+}
+
+/* Likewise. */
+__attribute__((noinline, cold)) static int chunk_taken(struct hab_heap *heap,
+						       const struct hab_chunk *chunk)
+{
+	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
+
+	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
+	hab_sampler_chunk(thread, chunk);
+	return 0;
 }
 
 INLINE int chunk_take(struct hab_heap *heap, size_t size, bool shared, struct hab_chunk *chunk)
@@ -257,6 +281,8 @@ INLINE int chunk_take(struct hab_heap *heap, size_t size, bool shared, struct ha
 
 	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
 		return chunk_take_slowly(heap, size, chunk, result);
+	if (__builtin_expect(count_down(hab_tls_at(heap->tlab_offset)->thread, chunk), 0))
+		return chunk_taken(heap, chunk);
 	return 0;
 }
 

@@ -21,6 +21,15 @@ static void *fail(int err)
 	return NULL;
 }
 
+static void report(struct hab_thread *thread, uint32_t kind, uint64_t bytes, size_t size)
+{
+	struct hab_ioc_report report = {
+		.kind = kind, .bytes = bytes, .chunk_bytes = bytes, .object_bytes = size
+	};
+
+	hab_event_report(thread, &report);
+}
+
 /* The object gets a chunk of its own; the TLAB stays. */
 static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, size_t size)
 {
@@ -32,7 +41,7 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 	thread->counters.outside_allocations++;
 	thread->counters.allocated_bytes += chunk.size;
 	if (__builtin_expect(hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
-		hab_event_report(thread, HAB_EVENT_OUTSIDE, chunk.size, chunk.size, size);
+		report(thread, HAB_EVENT_OUTSIDE, chunk.size, size);
 	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
 		if (thread->end)
@@ -80,13 +89,6 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	return 0;
 }
 
-static void report_tlab(struct hab_thread *thread, size_t size)
-{
-	uint64_t bytes = thread->end - thread->start;
-
-	hab_event_report(thread, HAB_EVENT_TLAB, bytes, bytes, size);
-}
-
 __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
 {
 	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
@@ -117,7 +119,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	/* Move the top first: the sampler's handler may allocate. */
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
 	if (refilled && (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
-		report_tlab(thread, size);
+		report(thread, HAB_EVENT_TLAB, thread->end - thread->start, size);
 	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		thread->counted = top + bytes;
 		hab_sampler_allocated(thread, (void *)top, size, bytes);

@@ -27,7 +27,8 @@ static int open_backend(struct hab_heap *heap, const struct hab_backend *backend
 {
 	heap->backend = backend;
 	/* The device backend points these two to the fields that the kernel writes. */
-	heap->listeners = &hab_events_no_listeners;
+	heap->listeners = &hab_events_none;
+	heap->next_is_kept = &hab_events_none;
 	heap->default_interval = &hab_events_interval;
 	return backend->open(heap);
 }

@@ -27,6 +27,7 @@ struct device {
 	size_t info_bytes;
 	size_t words_bytes;
 	uint32_t refill_size;
+	uint32_t report_size;
 };
 
 static int open_device(struct hab_heap *heap)
@@ -69,6 +70,9 @@ static int check_version(struct hab_heap *heap, struct device *device)
 	device->refill_size = version.features & HAB_FEATURE_REFILL2 ?
 				      sizeof(struct hab_ioc_refill) :
 				      offsetof(struct hab_ioc_refill, restarts);
+	device->report_size = version.features & HAB_FEATURE_REPORT2 ?
+				      sizeof(struct hab_ioc_report) :
+				      offsetof(struct hab_ioc_report, interval);
 	return 0;
 }
 
@@ -168,6 +172,7 @@ static int device_open(struct hab_heap *heap)
 		(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
 	heap->listeners = &device->info->listeners;
 	heap->default_interval = (const uint64_t *)&device->info->sampling_interval;
+	heap->next_is_kept = &device->info->next_is_kept;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	if (heap->sections)
 		snprintf(heap->reason, sizeof(heap->reason),
@@ -237,6 +242,7 @@ static void device_stack(struct hab_heap *heap, const struct hab_ioc_stack *stac
 
 static int device_report(struct hab_heap *heap, struct hab_ioc_report *report)
 {
+	report->size = ((struct device *)heap->backend_data)->report_size;
 	return call(heap, HAB_IOC_REPORT, report);
 }
 

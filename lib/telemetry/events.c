@@ -13,7 +13,7 @@
 
 #include "lib/telemetry/events.h"
 
-const uint32_t hab_events_no_listeners;
+const uint32_t hab_events_none;
 const uint64_t hab_events_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
 static __thread const char *current_tag __attribute__((tls_model("initial-exec")));
@@ -48,8 +48,8 @@ static uint32_t parts_of(const struct hab_thread *thread, uint32_t kind, uint64_
 
 struct walk {
 	uintptr_t entry;
-	uint64_t frames[HAB_STACK_DEPTH];
 	uint32_t nr;
+	uint64_t frames[HAB_STACK_DEPTH];
 };
 
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
@@ -67,15 +67,23 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 	return _URC_NO_REASON;
 }
 
+/* The calling thread's stack without the library's frames. */
+static void walk_stack(const struct hab_thread *thread, struct walk *walk)
+{
+	walk->entry = thread->entry;
+	walk->nr = 0;
+	_Unwind_Backtrace(add_frame, walk);
+}
+
 void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 {
 	struct hab_heap *heap = thread->heap;
-	struct walk walk = { .entry = thread->entry };
 	struct hab_ioc_stack stack = { .size = sizeof(stack), .sample_id = sample_id };
+	struct walk walk;
 
 	if (!heap->backend->stack)
 		return;
-	_Unwind_Backtrace(add_frame, &walk);
+	walk_stack(thread, &walk);
 	if (!walk.nr)
 		return;
 	stack.nr_frames = walk.nr;
@@ -83,28 +91,34 @@ void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 	heap->backend->stack(heap, &stack);
 }
 
-void hab_event_report(struct hab_thread *thread, uint32_t kind, uint64_t bytes,
-		      uint64_t chunk_bytes, uint64_t object_bytes)
+/* To the kernel. A failure costs the listeners one event; the allocation succeeds. */
+static void send_report(struct hab_thread *thread, struct hab_ioc_report *report)
 {
 	struct hab_heap *heap = thread->heap;
-	struct hab_ioc_report report = {
-		.size = sizeof(report),
-		.kind = kind,
-		.bytes = bytes,
-		.chunk_bytes = chunk_bytes,
-		.object_bytes = object_bytes,
-		.allocated_bytes = thread->counters.allocated_bytes,
-		.parts = parts_of(thread, kind, bytes),
-	};
+	struct walk walk;
 
+	if (report->kind == HAB_EVENT_SAMPLE &&
+	    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED)) {
+		walk_stack(thread, &walk);
+		report->frames = (uintptr_t)walk.frames;
+		report->nr_frames = walk.nr;
+	}
+	if (!heap->backend->report(heap, report) && report->sample_id && !report->nr_frames)
+		hab_event_send_stack(thread, report->sample_id);
+}
+
+void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
+{
+	struct hab_heap *heap = thread->heap;
+
+	report->size = sizeof(*report);
+	report->parts = parts_of(thread, report->kind, report->bytes);
+	report->allocated_bytes = thread->counters.allocated_bytes;
 	if (thread->end)
-		report.allocated_bytes += hab_thread_top(thread) - thread->start;
-	copy_tag(report.tag, current_tag);
-	if (hab_usdt_listeners() & HAB_LISTENER(kind))
-		hab_usdt_report(heap, &report);
-	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(kind)))
-		return;
-	/* A failure costs the listeners one event; the allocation succeeds. */
-	if (!heap->backend->report(heap, &report) && report.sample_id)
-		hab_event_send_stack(thread, report.sample_id);
+		report->allocated_bytes += hab_thread_top(thread) - thread->start;
+	copy_tag(report->tag, current_tag);
+	if (hab_usdt_listeners() & HAB_LISTENER(report->kind))
+		hab_usdt_report(heap, report);
+	if (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind))
+		send_report(thread, report);
 }

@@ -10,7 +10,7 @@
 #include "lib/thread.h"
 
 /* For heaps whose backend has no listeners. */
-extern const uint32_t hab_events_no_listeners;
+extern const uint32_t hab_events_none;
 extern const uint64_t hab_events_interval;
 
 /* Bits HAB_LISTENER(kind) of kinds with listeners, in the kernel or at probes. For slow paths. */
@@ -22,16 +22,14 @@ static inline uint32_t hab_event_listeners(const struct hab_heap *heap)
 /**
  * hab_event_report - report an allocation
  * @thread: the calling thread; its TLAB is in order and may be used
- * @kind: HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE or HAB_EVENT_SAMPLE
- * @bytes: as in struct hab_event
- * @chunk_bytes: likewise
- * @object_bytes: likewise
+ * @report: its kind (HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE or HAB_EVENT_SAMPLE), bytes, chunk_bytes,
+ *	object_bytes, and the interval of a sample, as in struct hab_event; the rest is filled in
  *
- * If the event is kept as a sample the thread's stack is sent. Sources: JFR's
- * jdk.ObjectAllocationInNewTLAB, jdk.ObjectAllocationOutsideTLAB; JVMTI's SampledObjectAlloc.
+ * If the event is kept as a sample the thread's stack is sent: with the report if the module says
+ * so before, else after it. Sources: JFR's jdk.ObjectAllocationInNewTLAB,
+ * jdk.ObjectAllocationOutsideTLAB; JVMTI's SampledObjectAlloc.
  */
-void hab_event_report(struct hab_thread *thread, uint32_t kind, uint64_t bytes,
-		      uint64_t chunk_bytes, uint64_t object_bytes);
+void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report);
 
 /**
  * hab_event_send_stack - send the calling thread's stack for a sample that was just kept

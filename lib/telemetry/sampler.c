@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Samples of a thread's allocations, at random distances in bytes.
+ * Samples of a thread's allocations, at random distances in bytes. The distances are drawn from the
+ * exponential distribution: an object of n bytes is sampled with probability
+ * 1 - exp(-n / interval), whatever came before.
  *
  * The hard case is the handler: it runs inside an allocation and may allocate. Meanwhile the thread
  * is not sampled, and the handler may use the TLAB.
@@ -21,100 +23,208 @@ static uint64_t next_random(struct hab_thread *thread)
 	return thread->random * 0x2545f4914f6cdd1dull;
 }
 
-/* -ln(u) * mean, u uniform in (0, 1]. */
-static uint64_t draw_distance(struct hab_thread *thread)
+/* With a handler at least the default: the kernel's interval may be far below. */
+static uint64_t interval_of(const struct hab_heap *heap)
 {
-	const struct hab_heap *heap = thread->heap;
-	int64_t mean = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
-	uint64_t log;
+	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
+	uint64_t kernels = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
 
-	if (mean < 0)
-		mean = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
-	if (!mean)
-		return 0;
-	log = hab_minus_log2((next_random(thread) >> 1) | 1);
-	log = hab_mul_shift(log, LN2_Q32, 32);
-	return hab_mul_shift(log, mean, HAB_LOG_BITS) + 1;
+	if (own >= 0)
+		return own;
+	if (__atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED) &&
+	    kernels < HAB_SAMPLING_INTERVAL_DEFAULT)
+		return HAB_SAMPLING_INTERVAL_DEFAULT;
+	return kernels;
 }
 
-static bool sampler_on(struct hab_thread *thread)
+/* The distance to the next sample: -ln(u) * interval, u uniform in (0, 1]. */
+static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
+{
+	uint64_t log;
+
+	sampling->interval = interval_of(thread->heap);
+	sampling->until = 0;
+	if (!sampling->interval)
+		return;
+	log = hab_minus_log2((next_random(thread) >> 1) | 1);
+	log = hab_mul_shift(log, LN2_Q32, 32);
+	sampling->until = hab_mul_shift(log, sampling->interval, HAB_LOG_BITS) + 1;
+}
+
+static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
 {
 	const struct hab_heap *heap = thread->heap;
 	bool on = !thread->sampling &&
 		  (__atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE) ||
 		   (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)));
 
-	if (on && !thread->sampler_on) {
-		thread->until_sample = draw_distance(thread);
-		thread->since_sample = 0;
+	if (on && !sampling->on) {
+		draw(thread, sampling);
+		sampling->since = 0;
 	}
 	if (!thread->sampling)
-		thread->sampler_on = on;
+		sampling->on = on;
 	return on;
 }
 
-void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
+/*
+ * Draws anew if the interval has changed. Only where it does not depend on the last draw that the
+ * program is here.
+ */
+static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
-	uintptr_t end = thread->end;
-	uint64_t distance;
+	if (sampling->on && sampling->interval != interval_of(thread->heap))
+		draw(thread, sampling);
+}
 
-	if (sampler_on(thread)) {
-		distance = thread->until_sample & ~15ull;
-		if (end - top > distance)
-			end = top + distance;
+static void count(struct hab_sampling *sampling, uint64_t bytes)
+{
+	sampling->since += bytes;
+	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
+}
+
+/*
+ * The bytes that a sampled object of @bytes stands for: @bytes / (1 - exp(-@bytes / @interval)).
+ * With x = @bytes / @interval that is @interval * f(x), f(x) = x / (1 - exp(-x)). For small x it is
+ * f(x) = 1 + x / 2 + x^2 / 12 - ...; and f(2 x) = 2 f(x) / (1 + exp(-x)), exp(-x) = 1 - x / f(x).
+ */
+static uint64_t stands_for(uint64_t bytes, uint64_t interval)
+{
+	double x, f;
+	int doublings;
+
+	/* Beyond, the probability is 1 in a double, too. */
+	if (!interval || bytes / 64 >= interval)
+		return bytes;
+	x = (double)bytes / (double)interval;
+	for (doublings = 0; x > 0.125; doublings++)
+		x /= 2;
+	f = 1 + x / 2 + x * x / 12 - x * x * x * x / 720;
+	for (; doublings; doublings--) {
+		f = 2 * f / (2 - x / f);
+		x *= 2;
 	}
-	thread->counted = top;
-	hab_tlab_open(thread->tlab, top, end);
+	return (uint64_t)((double)interval * f + 0.5);
 }
 
-static void count(struct hab_thread *thread, uint64_t bytes)
-{
-	thread->since_sample += bytes;
-	thread->until_sample -= bytes < thread->until_sample ? bytes : thread->until_sample;
-}
-
-void hab_sampler_count(struct hab_thread *thread)
-{
-	uintptr_t top;
-
-	if (!thread->end || !thread->sampler_on)
-		return;
-	top = hab_thread_top(thread);
-	count(thread, top - thread->counted);
-	thread->counted = top;
-}
-
-void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted)
+static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
+		   size_t size, size_t counted)
 {
 	struct hab_heap *heap = thread->heap;
-	struct hab_sample sample = { .address = address, .size = size };
+	struct hab_sample sample = { .address = address,
+				     .size = size,
+				     .weight = sampling->since + counted };
+	struct hab_ioc_report report = { .kind = HAB_EVENT_SAMPLE,
+					 .bytes = sample.weight,
+					 .chunk_bytes = counted,
+					 .object_bytes = size,
+					 .interval = sampling->interval };
 	hab_sample_fn handler;
 
-	if (!sampler_on(thread))
-		return;
-	if (counted < thread->until_sample) {
-		count(thread, counted);
-		return;
-	}
-	sample.weight = thread->since_sample + counted;
-	thread->since_sample = 0;
-	thread->until_sample = draw_distance(thread);
+	sampling->since = 0;
 	/* The handler may allocate. */
 	thread->sampling = true;
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
 		handler(&sample, heap->sample_context);
 	if (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
-		hab_event_report(thread, HAB_EVENT_SAMPLE, sample.weight, counted, size);
-		hab_usdt_object(heap, address, size, sample.weight);
+		hab_event_report(thread, &report);
+		hab_usdt_object(heap, address, size, stands_for(counted, report.interval));
 	}
 	thread->sampling = false;
+	/* The report may have changed the interval. */
+	draw(thread, sampling);
 }
+
+static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
+		      size_t size, size_t counted)
+{
+	if (!is_on(thread, sampling))
+		return;
+	if (counted < sampling->until)
+		count(sampling, counted);
+	else
+		take_sample(thread, sampling, address, size, counted);
+}
+
+/* --- objects -------------------------------------------------------------------------- */
+
+void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
+{
+	struct hab_sampling *objects = &thread->objects;
+	uintptr_t end = thread->end;
+	uint64_t below;
+
+	if (is_on(thread, objects)) {
+		follow_interval(thread, objects);
+		/* An object that ends here does not reach the sample point. */
+		below = objects->until ? (objects->until - 1) & ~15ull : 0;
+		if (end - top > below)
+			end = top + below;
+	}
+	thread->counted = top;
+	hab_tlab_open(thread->tlab, top, end);
+}
+
+void hab_sampler_count(struct hab_thread *thread)
+{
+	uintptr_t top;
+
+	if (!thread->end || !thread->objects.on)
+		return;
+	top = hab_thread_top(thread);
+	count(&thread->objects, top - thread->counted);
+	thread->counted = top;
+}
+
+void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted)
+{
+	allocated(thread, &thread->objects, address, size, counted);
+}
+
+/* --- chunks of hab_chunk_take() ------------------------------------------------------- */
+
+/* While the sampler is off it looks again after so many bytes. */
+#define LOOK_BYTES (1 << 20)
+
+static uint64_t counted_chunk_bytes(const struct hab_thread *thread)
+{
+	return thread->chunk_bytes_set - thread->chunk_bytes_left;
+}
+
+static void open_chunks(struct hab_thread *thread)
+{
+	const struct hab_sampling *chunks = &thread->chunks;
+
+	thread->chunk_bytes_set = chunks->on ? (int64_t)chunks->until - 1 : LOOK_BYTES;
+	thread->chunk_bytes_left = thread->chunk_bytes_set;
+}
+
+void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
+{
+	if (thread->chunks.on)
+		count(&thread->chunks, counted_chunk_bytes(thread) - chunk->size);
+	allocated(thread, &thread->chunks, chunk->base, chunk->size, chunk->size);
+	open_chunks(thread);
+}
+
+void hab_sampler_look(struct hab_thread *thread)
+{
+	if (thread->chunks.on)
+		count(&thread->chunks, counted_chunk_bytes(thread));
+	if (is_on(thread, &thread->chunks))
+		follow_interval(thread, &thread->chunks);
+	open_chunks(thread);
+}
+
+/* --- settings ------------------------------------------------------------------------- */
 
 int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes)
 {
 	if (mean_bytes < 0)
 		return -EINVAL;
+	if ((uint64_t)mean_bytes > HAB_SAMPLING_INTERVAL_MAX)
+		mean_bytes = HAB_SAMPLING_INTERVAL_MAX;
 	__atomic_store_n(&heap->sampling_interval, mean_bytes, __ATOMIC_RELAXED);
 	return 0;
 }

@@ -14,7 +14,7 @@
 /* true if the slow path has to call the sampler. */
 static inline bool hab_sampler_needed(const struct hab_thread *thread)
 {
-	return thread->sampler_on ||
+	return thread->objects.on ||
 	       __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_RELAXED) ||
 	       (hab_event_listeners(thread->heap) & HAB_LISTENER(HAB_EVENT_SAMPLE));
 }
@@ -35,5 +35,17 @@ void hab_sampler_count(struct hab_thread *thread);
  * Calls the handler, and reports a sample, if the sample point lies within the object.
  */
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted);
+
+/**
+ * hab_sampler_chunk - a chunk of hab_chunk_take() was taken, and @chunk_bytes_left is below 0
+ * @thread: the calling thread
+ * @chunk: the chunk
+ *
+ * As hab_sampler_allocated().
+ */
+void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk);
+
+/* In the slow path of hab_chunk_take(), before a chunk is taken: looks at the interval again. */
+void hab_sampler_look(struct hab_thread *thread);
 
 #endif /* HAB_LIB_SAMPLER_H */

@@ -8,7 +8,7 @@
  *                    (process backend only)
  *   hab:tlab         heap, tag, bytes, chunk_bytes, object_bytes, allocated_bytes
  *   hab:outside      the same
- *   hab:sample       the same
+ *   hab:sample       the same, interval
  *   otel_memory:alloc   address, size, bytes it stands for
  *   otel_memory:free    address of an object that otel_memory:alloc has reported
  *

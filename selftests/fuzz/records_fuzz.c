@@ -107,12 +107,14 @@ static void feed_file(const struct input *input)
 
 static void write_profile(const char *format)
 {
-	struct profile *profile = profile_collect(state.stacks, NULL, state.binaries, NULL, false);
+	struct profile_copy *copy = profile_copy(state.stacks, NULL, state.binaries, NULL, false);
+	struct profile *profile;
 	size_t length;
 	char *text;
 	FILE *out = text_open(&text, &length);
 
-	profile_collect_events(profile, state.stacks, NULL, 0);
+	profile_copy_events(copy, state.stacks, NULL, 0);
+	profile = profile_collect(copy, NULL, 0);
 	profile_name(profile, symbols);
 	profile_format(format)->write(profile, out);
 	text_close(out);

@@ -205,7 +205,7 @@ static void probes_listen(struct probe *probe)
 	(*(volatile unsigned short *)(probes_running->bias + probe->semaphore))++;
 }
 
-static void probes_leave(struct probe *probe)
+static inline void probes_leave(struct probe *probe)
 {
 	(*(volatile unsigned short *)(probes_running->bias + probe->semaphore))--;
 }

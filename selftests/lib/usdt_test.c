@@ -17,11 +17,11 @@
 
 static const char *const names[] = { "hab:refill", "hab:tlab",		"hab:outside",
 				     "hab:sample", "otel_memory:alloc", "otel_memory:free" };
-static const int nr_arguments[] = { 8, 6, 6, 6, 3, 1 };
+static const int nr_arguments[] = { 8, 6, 6, 7, 3, 1 };
 #define NAMES 6
 
-/* The order of the arguments of hab:tlab, hab:outside and hab:sample. */
-enum { HEAP, TAG, BYTES, CHUNK_BYTES, OBJECT_BYTES, ALLOCATED_BYTES };
+/* The order of the arguments of hab:tlab, hab:outside and hab:sample; the last is a sample's. */
+enum { HEAP, TAG, BYTES, CHUNK_BYTES, OBJECT_BYTES, ALLOCATED_BYTES, INTERVAL };
 
 FIXTURE(probes)
 {
@@ -241,7 +241,7 @@ TEST_F(probes, opentelemetrys_probe_has_the_numbers_of_each_sample)
 	EXPECT_GT(self->alloc->hits, 200);
 	EXPECT_EQ(self->sample->hits, self->alloc->hits);
 	EXPECT_EQ(self->sample->sums[OBJECT_BYTES], self->alloc->sums[1]);
-	EXPECT_EQ(self->sample->sums[BYTES], self->alloc->sums[2]);
+	EXPECT_EQ(10000, self->sample->last[INTERVAL]);
 }
 
 /* The frees of the first @reported objects were reported, in their order, and no others. */

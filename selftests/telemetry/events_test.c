@@ -20,8 +20,9 @@
 #include "lib/hab.h"
 #include "hab.skel.h"
 
-#define RATE	 "/sys/class/misc/hab/rate"
-#define INTERVAL "/sys/class/misc/hab/sampling_interval"
+#define SYSFS	 "/sys/class/misc/hab/"
+#define RATE	 SYSFS "rate"
+#define INTERVAL SYSFS "sampling_interval"
 #define TLAB	 4096
 #define OBJECT	 48
 #define LARGE	 20000
@@ -49,7 +50,9 @@ struct seen {
 	uint64_t last_allocated;
 	bool allocated_grows;
 	uint64_t tagged;
-	uint64_t stacks;
+	uint64_t stacks;   /* the threads' own */
+	uint64_t attached; /* of these: with the report */
+	uint64_t interval; /* of the last one */
 	uint64_t windowed;  /* parts that have a window */
 	uint64_t misplaced; /* of these: with a slot beyond the window's quota */
 };
@@ -99,6 +102,9 @@ static int on_record(void *context, void *data, size_t size)
 	seen->chunk_bytes += sample->chunk_bytes;
 	seen->object_bytes += sample->object_bytes;
 	seen->tagged += !strcmp(sample->tag, "struct node");
+	seen->attached += sample->nr_addresses != 0;
+	seen->stacks += sample->nr_addresses != 0;
+	seen->interval = sample->interval;
 	return 0;
 }
 
@@ -108,8 +114,10 @@ FIXTURE_SETUP(events)
 
 	if (access("/dev/hab", F_OK))
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
-	self->skeleton = hab_bpf__open_and_load();
+	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
+	self->skeleton->rodata->follows_refills = true;
+	ASSERT_EQ(0, hab_bpf__load(self->skeleton));
 	self->ring =
 		ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record, self, NULL);
 	ASSERT_NE(NULL, self->ring);
@@ -135,7 +143,7 @@ FIXTURE_TEARDOWN(events)
 		bpf_link__destroy(self->link[kind]);
 	bpf_link__destroy(self->stacks);
 	write_file(RATE, "150");
-	write_file(INTERVAL, "524288");
+	write_file(INTERVAL, "auto");
 	hab_heap_destroy(self->heap);
 	ring_buffer__free(self->ring);
 	hab_bpf__destroy(self->skeleton);
@@ -308,8 +316,29 @@ TEST_F(events, the_sampling_interval_must_be_a_number_that_fits)
 {
 	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "-1"));
 	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "many"));
-	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "9223372036854775808"));
-	EXPECT_EQ(0, write_file(INTERVAL, "9223372036854775807"));
+	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "8796093022209"));
+	EXPECT_EQ(-EINVAL, write_file(INTERVAL, "18446744073709551615"));
+	EXPECT_EQ(0, write_file(INTERVAL, "8796093022208"));
+	EXPECT_EQ(0, write_file(INTERVAL, "auto"));
+}
+
+TEST_F(events, a_sample_has_the_interval_that_it_was_drawn_with)
+{
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	ASSERT_TRUE(allocate(self, 5000));
+	EXPECT_EQ(10000, self->seen[HAB_EVENT_SAMPLE].interval);
+}
+
+TEST_F(events, a_stack_comes_with_the_report_once_it_is_known_that_it_is_kept)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_SAMPLE];
+
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	ASSERT_TRUE(allocate(self, 20000));
+	EXPECT_GT(seen->events, 200);
+	EXPECT_EQ(seen->events, seen->stacks);
+	/* Nothing is throttled: the first report says that all others are kept. */
+	EXPECT_GE(seen->attached + 1, seen->events);
 }
 
 /* The control area of another heap, created without the library; it stays until exit. */
@@ -328,6 +357,80 @@ static const volatile struct hab_info *watch_listeners(void)
 		return NULL;
 	info = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
 	return info == MAP_FAILED ? NULL : info;
+}
+
+static uint64_t read_number(const char *path)
+{
+	unsigned long long value = 0;
+	FILE *file = fopen(path, "r");
+
+	if (file && fscanf(file, "%llu", &value) != 1)
+		value = 0;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/* All that the throttler was offered. */
+static uint64_t count_offers(void)
+{
+	return read_number(SYSFS "sampled") + read_number(SYSFS "throttled");
+}
+
+/* Large objects for @seconds, as fast as the machine can. */
+static bool allocate_for(FIXTURE_DATA(events) * self, int seconds)
+{
+	struct timespec now, end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	for (now = end, end.tv_sec += seconds;
+	     now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec);
+	     clock_gettime(CLOCK_MONOTONIC, &now))
+		if (!hab_alloc(self->heap, LARGE) && hab_heap_reset(self->heap))
+			return false;
+	return ring_buffer__consume(self->ring) >= 0;
+}
+
+TEST_F(events, the_interval_follows_the_rate_of_allocation_and_reports_the_set_rate)
+{
+	const struct seen *seen = &self->seen[HAB_EVENT_SAMPLE];
+	uint64_t before, loud;
+
+	ASSERT_EQ(0, write_file(RATE, "150"));
+	ASSERT_EQ(0, write_file(INTERVAL, "auto"));
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	before = count_offers();
+	ASSERT_TRUE(allocate_for(self, 4));
+	loud = seen->interval;
+	TH_LOG("%lu reports in 4 s, then every %lu bytes", count_offers() - before, loud);
+	EXPECT_GT(loud, HAB_SAMPLING_INTERVAL_DEFAULT);
+	EXPECT_GT(count_offers() - before, 4 * 150);
+	EXPECT_LT(count_offers() - before, 4 * 150 * 15);
+	/* While the process is quiet the interval becomes smaller. */
+	sleep(4);
+	ASSERT_TRUE(allocate(self, 20000));
+	ASSERT_TRUE(allocate_for(self, 1));
+	EXPECT_LT(0, seen->events);
+	EXPECT_GE(HAB_SAMPLING_INTERVAL_MOST, seen->interval);
+}
+
+TEST_F(events, a_quiet_processes_interval_becomes_smaller_than_the_default)
+{
+	const volatile struct hab_info *info = watch_listeners();
+	int i;
+
+	ASSERT_NE(NULL, info);
+	ASSERT_EQ(0, write_file(RATE, "150"));
+	ASSERT_EQ(0, write_file(INTERVAL, "auto"));
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	/* The other heap of this process has the same interval. */
+	for (i = 0; i < 40; i++) {
+		ASSERT_TRUE(allocate(self, 1000));
+		usleep(100000);
+	}
+	TH_LOG("every %lu bytes", (unsigned long)info->sampling_interval);
+	EXPECT_GT(HAB_SAMPLING_INTERVAL_DEFAULT, info->sampling_interval);
+	EXPECT_LE(HAB_SAMPLING_INTERVAL_LEAST, info->sampling_interval);
 }
 
 TEST_F(events, heaps_in_use_see_the_first_listener_begin_and_the_last_one_end)

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The table of processes that have heaps. All heaps of a process have one sampling interval, so the
+ * number of its heaps does not change what it may keep. A heap that a child uses counts for the
+ * process that made it.
+ */
+#include <linux/err.h>
+#include <linux/mutex.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "core/throttle/interval.h"
+#include "core/throttle/throttle.h"
+#include "module/processes.h"
+#include "module/users.h"
+
+/**
+ * struct hab_process - a process that has heaps
+ * @nr_heaps: under processes_lock
+ * @pid: its key in the table
+ * @key: of the share in which its last sample counted; 0: none so far
+ * @interval: of its samples
+ * @user: of its first heap
+ */
+struct hab_process {
+	unsigned int nr_heaps;
+	pid_t pid;
+	u64 key;
+	struct hab_interval interval;
+	struct hab_user *user;
+};
+
+static DEFINE_MUTEX(processes_lock);
+static DEFINE_XARRAY(processes); /* by pid in the first PID namespace */
+/* Samples of a window for each active process; under processes_lock. */
+static u64 fair_share = HAB_SHARE_DEFAULT;
+
+static struct hab_process *find_process_locked(pid_t pid, struct hab_user *user)
+{
+	struct hab_process *process = xa_load(&processes, pid);
+	int err;
+
+	lockdep_assert_held(&processes_lock);
+	if (process)
+		return process;
+	process = kzalloc(sizeof(*process), GFP_KERNEL_ACCOUNT);
+	if (!process)
+		return ERR_PTR(-ENOMEM);
+	process->pid = pid;
+	process->user = user;
+	hab_interval_begin(&process->interval, hab_users_interval(user), fair_share);
+	err = xa_err(xa_store(&processes, pid, process, GFP_KERNEL_ACCOUNT));
+	if (err) {
+		kfree(process);
+		return ERR_PTR(err);
+	}
+	return process;
+}
+
+struct hab_process *hab_processes_add_heap(struct hab_user *user)
+{
+	struct hab_process *process;
+
+	mutex_lock(&processes_lock);
+	process = find_process_locked(current->tgid, user);
+	if (!IS_ERR(process))
+		process->nr_heaps++;
+	mutex_unlock(&processes_lock);
+	return process;
+}
+
+void hab_processes_remove_heap(struct hab_process *process)
+{
+	mutex_lock(&processes_lock);
+	if (!--process->nr_heaps) {
+		xa_erase(&processes, process->pid);
+		kfree(process);
+	}
+	mutex_unlock(&processes_lock);
+}
+
+u64 hab_process_interval(const struct hab_process *process)
+{
+	return READ_ONCE(process->interval.mean);
+}
+
+void hab_process_offer(struct hab_process *process, u64 key)
+{
+	WRITE_ONCE(process->key, key);
+	hab_interval_offer(&process->interval, hab_users_interval(process->user));
+}
+
+/*
+ * What a window may keep of all processes, with HAB_SHARE_SHIFT bits of fraction. Without what
+ * earlier windows left unused: after a pause that is several times as much.
+ */
+static u64 quota_of_window(const struct hab_throttle *throttle)
+{
+	return div_u64((u64)throttle->shape.rate << HAB_SHARE_SHIFT, throttle->shape.windows);
+}
+
+/* A quota above 1 may be rounded up by 1, at random. */
+static u64 share_of(const struct hab_process *process, struct hab_throttle *throttle)
+{
+	u64 key = READ_ONCE(process->key);
+	u32 quota = key ? hab_throttle_quota(throttle, key) : 0;
+
+	if (quota)
+		quota--;
+	return clamp((u64)quota << HAB_SHARE_SHIFT, fair_share, quota_of_window(throttle));
+}
+
+void hab_processes_turn(struct hab_throttle *throttle)
+{
+	struct hab_process *process;
+	unsigned long pid;
+	u32 active = 0;
+
+	mutex_lock(&processes_lock);
+	hab_users_turn(quota_of_window(throttle));
+	xa_for_each(&processes, pid, process) active += hab_interval_is_active(&process->interval);
+	fair_share = max(div_u64(quota_of_window(throttle), max(active, 1u)), 1ull);
+	xa_for_each(&processes, pid, process)
+	{
+		/* All are kept: with the default interval. */
+		if (READ_ONCE(throttle->off))
+			hab_interval_begin(&process->interval, NULL, ~0ull);
+		else
+			hab_interval_turn(&process->interval, share_of(process, throttle),
+					  get_random_u32());
+	}
+	mutex_unlock(&processes_lock);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Processes that have heaps: the sampling interval of each.
+ */
+#ifndef HAB_PROCESSES_H
+#define HAB_PROCESSES_H
+
+#include <linux/types.h>
+
+struct hab_process;
+struct hab_throttle;
+struct hab_user;
+
+/**
+ * hab_processes_add_heap - count a heap for the current process
+ * @user: whose heap it is
+ *
+ * Context: process, may sleep.
+ * Return: the process, valid until hab_processes_remove_heap(), or ERR_PTR(-ENOMEM).
+ */
+struct hab_process *hab_processes_add_heap(struct hab_user *user);
+
+/* The heap is gone. May sleep. */
+void hab_processes_remove_heap(struct hab_process *process);
+
+/* Mean distance of the process's samples in bytes. Any context. */
+u64 hab_process_interval(const struct hab_process *process);
+
+/**
+ * hab_process_offer - count a sample that a process reports
+ * @process: any context
+ * @key: of its share
+ */
+void hab_process_offer(struct hab_process *process, u64 key);
+
+/**
+ * hab_processes_turn - a window is over: correct all intervals
+ * @throttle: of samples
+ *
+ * Context: process, may sleep.
+ */
+void hab_processes_turn(struct hab_throttle *throttle);
+
+#endif /* HAB_PROCESSES_H */

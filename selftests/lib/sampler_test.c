@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples by bytes, as the library reports them at its probe hab:sample: each way to allocate is
+ * sampled once, with the probability 1 - exp(-bytes / interval), whatever else the thread allocates
+ * and however often the interval changes. The truth is what the test itself allocates.
+ *
+ * Limits are five standard errors: one such test in some 100,000 fails by chance.
+ */
+#include <math.h>
+
+#include "kselftest_harness.h"
+#include "lib/hab.h"
+#include "probes.h"
+
+/* Arguments of hab:sample. */
+enum { CHUNK_BYTES = 3, INTERVAL = 6 };
+
+enum way { ALLOC_16, ALLOC_128, ALLOC_1024, ALLOC_LARGE, ALIGNED, CHUNK_SMALL, CHUNK_LARGE, WAYS };
+
+/* The bytes that each takes: in a TLAB and in a chunk of its own the same. */
+static const double taken[WAYS] = { 16, 128, 1024, 40000, 336 + 4096 - 16, 8192, 100032 };
+
+static int take(struct hab_heap *heap, size_t size)
+{
+	struct hab_chunk chunk;
+
+	return hab_chunk_take(heap, size, &chunk);
+}
+
+static int allocate(struct hab_heap *heap, enum way way)
+{
+	switch (way) {
+	case ALLOC_16:
+		return !hab_alloc(heap, 16);
+	case ALLOC_128:
+		return !hab_alloc(heap, 128);
+	case ALLOC_1024:
+		return !hab_alloc(heap, 1024);
+	case ALLOC_LARGE:
+		return !hab_alloc(heap, 40000);
+	case ALIGNED:
+		return !hab_alloc_aligned(heap, 4096, 336);
+	case CHUNK_SMALL:
+		return take(heap, 8192);
+	default:
+		return take(heap, 100000);
+	}
+}
+
+FIXTURE(samples)
+{
+	struct probes probes;
+	struct probe *sample, *alloc;
+	struct hab_heap *heap;
+};
+
+FIXTURE_SETUP(samples)
+{
+	struct hab_heap_config config;
+
+#ifndef __x86_64__
+	SKIP(return, "breakpoints are made for x86-64 only");
+#endif
+	ASSERT_TRUE(probes_trace(&self->probes));
+	self->sample = probes_find(&self->probes, "hab:sample");
+	self->alloc = probes_find(&self->probes, "otel_memory:alloc");
+	ASSERT_TRUE(self->sample && self->alloc);
+	hab_heap_config_init(&config);
+	config.flags = HAB_HEAP_PROCESS;
+	config.arena_bytes = 256 << 20;
+	config.tlab_bytes = 32 << 10;
+	config.levels = "clab=1M@cpu";
+	ASSERT_EQ(0, hab_heap_create(&self->heap, &config));
+}
+
+FIXTURE_TEARDOWN(samples)
+{
+	hab_heap_destroy(self->heap);
+}
+
+struct sums {
+	double objects, sampled, expected, expected_variance, estimate, variance;
+};
+
+/* Allocates each way in turn. intervals: one after the other, each for some objects. */
+static bool run(FIXTURE_DATA(samples) * self, const uint64_t *intervals, int nr_intervals,
+		int rounds, struct sums sums[WAYS])
+{
+	double size, interval, p;
+	int i, way;
+	uint64_t hits;
+
+	for (i = 0; i < rounds; i++) {
+		if (i % 13 == 0)
+			hab_set_sampling_interval(self->heap, intervals[i / 13 % nr_intervals]);
+		for (way = 0; way < WAYS; way++) {
+			hits = self->sample->hits;
+			if (allocate(self->heap, way) &&
+			    (hab_heap_reset(self->heap) || allocate(self->heap, way)))
+				return false;
+			sums[way].objects++;
+			p = -expm1(-taken[way] / (double)intervals[0]);
+			sums[way].expected += p;
+			sums[way].expected_variance += p * (1 - p);
+			if (self->sample->hits == hits)
+				continue;
+			size = (double)self->sample->last[CHUNK_BYTES];
+			interval = (double)self->sample->last[INTERVAL];
+			if (self->sample->hits != hits + 1 || size != taken[way]) {
+				fprintf(stderr, "way %d: %lu samples, one of %.0f bytes\n", way,
+					self->sample->hits - hits, size);
+				return false;
+			}
+			p = -expm1(-size / interval);
+			sums[way].sampled++;
+			sums[way].estimate += size / p;
+			sums[way].variance += size / p * size / p * (1 - p);
+		}
+	}
+	return true;
+}
+
+TEST_F(samples, each_way_to_allocate_is_sampled_once_with_the_probability_of_its_bytes)
+{
+	const uint64_t intervals[] = { 32 << 10 };
+	struct sums sums[WAYS] = { 0 };
+	double error;
+	int way;
+
+	probes_listen(self->sample);
+	ASSERT_TRUE(run(self, intervals, 1, 40000, sums));
+	for (way = 0; way < WAYS; way++) {
+		error = (sums[way].sampled - sums[way].expected) /
+			sqrt(sums[way].expected_variance + 1);
+		EXPECT_LT(fabs(error), 5)
+		TH_LOG("%.0f bytes: %.0f samples, expected %.0f", taken[way], sums[way].sampled,
+		       sums[way].expected);
+	}
+}
+
+TEST_F(samples, estimates_are_right_while_the_interval_changes_a_hundredfold)
+{
+	const uint64_t intervals[] = { 1 << 20, 10 << 10, 4 << 20, 40 << 10 };
+	struct sums sums[WAYS] = { 0 };
+	double truth, error;
+	int way;
+
+	probes_listen(self->sample);
+	ASSERT_TRUE(run(self, intervals, 4, 60000, sums));
+	for (way = 0; way < WAYS; way++) {
+		truth = sums[way].objects * taken[way];
+		error = (sums[way].estimate - truth) / sqrt(sums[way].variance + 1);
+		EXPECT_GT(sums[way].sampled, 10);
+		EXPECT_LT(fabs(error), 5)
+		TH_LOG("%.0f bytes: %.0f, estimated as %.0f", taken[way], truth,
+		       sums[way].estimate);
+	}
+}
+
+TEST_F(samples, opentelemetry_gets_the_bytes_that_a_sample_stands_for)
+{
+	static const size_t sizes[] = { 16, 1024, 9984, 100032, 1000000 };
+	const double interval = 10000;
+	double size, right;
+	unsigned int i, j;
+
+	probes_listen(self->alloc);
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, (int64_t)interval));
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		self->alloc->hits = 0;
+		for (j = 0; j < 100000 && !self->alloc->hits; j++)
+			if (!hab_alloc(self->heap, sizes[i]))
+				ASSERT_EQ(0, hab_heap_reset(self->heap));
+		ASSERT_EQ(1, self->alloc->hits);
+		size = (double)(sizes[i] <= 16384 ? sizes[i] : (sizes[i] + 63) / 64 * 64);
+		right = size / -expm1(-size / interval);
+		EXPECT_LT(fabs((double)self->alloc->last[2] - right), 2 + right / 1e6)
+		TH_LOG("%zu bytes stand for %lu, not for %.0f", sizes[i], self->alloc->last[2],
+		       right);
+	}
+}
+
+TEST_HARNESS_MAIN
