@@ -95,7 +95,7 @@ static u64 key_of(const struct machine *machine, u32 process)
 			     process + 1 + machine->processes[process].generation * PROCESSES_MAX);
 }
 
-static void count_kept(void *context, const struct sample *sample)
+static void count_kept(void *context, const struct reader_sample *sample)
 {
 	struct machine *machine = context;
 
