@@ -248,7 +248,7 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 		return ERR_PTR(-ENOMEM);
 	}
 	heap->user = user;
-	heap->process = hab_processes_add_heap();
+	heap->process = hab_processes_add_heap(heap->user);
 	if (IS_ERR(heap->process)) {
 		err = PTR_ERR(heap->process);
 		kfree(heap);

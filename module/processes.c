@@ -14,6 +14,7 @@
 #include "core/throttle/interval.h"
 #include "core/throttle/throttle.h"
 #include "module/processes.h"
+#include "module/users.h"
 
 /**
  * struct hab_process - a process that has heaps
@@ -21,20 +22,22 @@
  * @pid: its key in the table
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
+ * @user: of its first heap
  */
 struct hab_process {
 	unsigned int nr_heaps;
 	pid_t pid;
 	u64 key;
 	struct hab_interval interval;
+	struct hab_user *user;
 };
 
 static DEFINE_MUTEX(processes_lock);
 static DEFINE_XARRAY(processes); /* by pid in the first PID namespace */
-/* Of a window, for each process that offered something in the last one; under processes_lock. */
-static u64 fair_share = (u64)HAB_RATE_DEFAULT << HAB_SHARE_SHIFT;
+/* Samples of a window for each active process; under processes_lock. */
+static u64 fair_share = HAB_SHARE_DEFAULT;
 
-static struct hab_process *find_process_locked(pid_t pid)
+static struct hab_process *find_process_locked(pid_t pid, struct hab_user *user)
 {
 	struct hab_process *process = xa_load(&processes, pid);
 	int err;
@@ -46,7 +49,8 @@ static struct hab_process *find_process_locked(pid_t pid)
 	if (!process)
 		return ERR_PTR(-ENOMEM);
 	process->pid = pid;
-	hab_interval_begin(&process->interval, fair_share);
+	process->user = user;
+	hab_interval_begin(&process->interval, hab_users_interval(user), fair_share);
 	err = xa_err(xa_store(&processes, pid, process, GFP_KERNEL_ACCOUNT));
 	if (err) {
 		kfree(process);
@@ -55,12 +59,12 @@ static struct hab_process *find_process_locked(pid_t pid)
 	return process;
 }
 
-struct hab_process *hab_processes_add_heap(void)
+struct hab_process *hab_processes_add_heap(struct hab_user *user)
 {
 	struct hab_process *process;
 
 	mutex_lock(&processes_lock);
-	process = find_process_locked(current->tgid);
+	process = find_process_locked(current->tgid, user);
 	if (!IS_ERR(process))
 		process->nr_heaps++;
 	mutex_unlock(&processes_lock);
@@ -85,21 +89,27 @@ u64 hab_process_interval(const struct hab_process *process)
 void hab_process_offer(struct hab_process *process, u64 key)
 {
 	WRITE_ONCE(process->key, key);
-	hab_interval_offer(&process->interval);
+	hab_interval_offer(&process->interval, hab_users_interval(process->user));
 }
 
-static void turn_locked(struct hab_process *process, struct hab_throttle *throttle)
+/*
+ * What a window may keep of all processes, with HAB_SHARE_SHIFT bits of fraction. Without what
+ * earlier windows left unused: after a pause that is several times as much.
+ */
+static u64 quota_of_window(const struct hab_throttle *throttle)
 {
-	u64 key = READ_ONCE(process->key), share = 0;
+	return div_u64((u64)throttle->shape.rate << HAB_SHARE_SHIFT, throttle->shape.windows);
+}
 
-	lockdep_assert_held(&processes_lock);
-	if (READ_ONCE(throttle->off)) {
-		hab_interval_begin(&process->interval, ~0ull);
-		return;
-	}
-	if (key)
-		share = (u64)hab_throttle_quota(throttle, key) << HAB_SHARE_SHIFT;
-	hab_interval_turn(&process->interval, max(share, fair_share), get_random_u32());
+/* A quota above 1 may be rounded up by 1, at random. */
+static u64 share_of(const struct hab_process *process, struct hab_throttle *throttle)
+{
+	u64 key = READ_ONCE(process->key);
+	u32 quota = key ? hab_throttle_quota(throttle, key) : 0;
+
+	if (quota)
+		quota--;
+	return clamp((u64)quota << HAB_SHARE_SHIFT, fair_share, quota_of_window(throttle));
 }
 
 void hab_processes_turn(struct hab_throttle *throttle)
@@ -109,10 +119,17 @@ void hab_processes_turn(struct hab_throttle *throttle)
 	u32 active = 0;
 
 	mutex_lock(&processes_lock);
+	hab_users_turn(quota_of_window(throttle));
+	xa_for_each(&processes, pid, process) active += hab_interval_is_active(&process->interval);
+	fair_share = max(div_u64(quota_of_window(throttle), max(active, 1u)), 1ull);
 	xa_for_each(&processes, pid, process)
-		active += !!hab_counter_read(&process->interval.offered);
-	fair_share = div_u64(READ_ONCE(throttle->quota) << HAB_SHARE_SHIFT, max(active, 1u));
-	xa_for_each(&processes, pid, process)
-		turn_locked(process, throttle);
+	{
+		/* All are kept: with the default interval. */
+		if (READ_ONCE(throttle->off))
+			hab_interval_begin(&process->interval, NULL, ~0ull);
+		else
+			hab_interval_turn(&process->interval, share_of(process, throttle),
+					  get_random_u32());
+	}
 	mutex_unlock(&processes_lock);
 }

@@ -9,14 +9,16 @@
 
 struct hab_process;
 struct hab_throttle;
+struct hab_user;
 
 /**
  * hab_processes_add_heap - count a heap for the current process
+ * @user: whose heap it is
  *
  * Context: process, may sleep.
  * Return: the process, valid until hab_processes_remove_heap(), or ERR_PTR(-ENOMEM).
  */
-struct hab_process *hab_processes_add_heap(void);
+struct hab_process *hab_processes_add_heap(struct hab_user *user);
 
 /* The heap is gone. May sleep. */
 void hab_processes_remove_heap(struct hab_process *process);

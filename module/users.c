@@ -8,12 +8,14 @@
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
+#include <linux/random.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
 #include <linux/xarray.h>
 
 #include "core/throttle/budget.h"
+#include "core/throttle/interval.h"
 #include "module/users.h"
 
 static unsigned int max_heaps_per_user = 1024;
@@ -28,12 +30,14 @@ MODULE_PARM_DESC(
  * @lock: of the next two; innermost
  * @budget: of bytes that count
  * @uncounted: bytes beyond it
+ * @interval: of the samples of all processes together
  */
 struct hab_user {
 	unsigned int nr_heaps;
 	raw_spinlock_t lock;
 	struct hab_budget budget;
 	u64 uncounted;
+	struct hab_interval interval;
 };
 
 static DEFINE_MUTEX(users_lock);
@@ -63,6 +67,7 @@ static struct hab_user *find_user_locked(kuid_t uid)
 		return ERR_PTR(-ENOMEM);
 	raw_spin_lock_init(&user->lock);
 	user->budget.at = ktime_get_mono_fast_ns();
+	hab_interval_begin(&user->interval, NULL, HAB_SHARE_DEFAULT);
 	err = xa_err(xa_store(&users, __kuid_val(uid), user, GFP_KERNEL));
 	if (err) {
 		kfree(user);
@@ -105,6 +110,24 @@ u64 hab_users_spend(struct hab_user *user, u64 bytes)
 	WRITE_ONCE(user->uncounted, hab_add_saturated(user->uncounted, bytes - counted));
 	raw_spin_unlock(&user->lock);
 	return counted;
+}
+
+struct hab_interval *hab_users_interval(struct hab_user *user)
+{
+	return &user->interval;
+}
+
+void hab_users_turn(u64 quota)
+{
+	struct hab_user *user;
+	unsigned long uid;
+	u32 active = 0;
+
+	mutex_lock(&users_lock);
+	xa_for_each(&users, uid, user) active += hab_interval_is_active(&user->interval);
+	quota = div_u64(quota, max(active, 1u));
+	xa_for_each(&users, uid, user) hab_interval_turn(&user->interval, quota, get_random_u32());
+	mutex_unlock(&users_lock);
 }
 
 u64 hab_users_uncounted(void)

@@ -7,6 +7,7 @@
 
 #include <linux/uidgid.h>
 
+struct hab_interval;
 struct hab_user;
 
 /**
@@ -42,6 +43,17 @@ void hab_users_remove_heap(struct hab_user *user);
  * Context: any of a process.
  */
 u64 hab_users_spend(struct hab_user *user, u64 bytes);
+
+/* The interval of the user's new processes, and of all if they offer too many samples. */
+struct hab_interval *hab_users_interval(struct hab_user *user);
+
+/**
+ * hab_users_turn - a window of the samples is over
+ * @quota: samples of a window, with HAB_SHARE_SHIFT bits of fraction
+ *
+ * Context: process, may sleep. Calls are serialised.
+ */
+void hab_users_turn(u64 quota);
 
 /* Bytes of all users that exceeded their budgets. It saturates. May sleep. */
 u64 hab_users_uncounted(void);

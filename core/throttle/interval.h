@@ -5,15 +5,21 @@
  * it may keep, however fast it allocates.
  *
  * A sample is drawn without memory: an object of n bytes is sampled with probability
- * 1 - exp(-n / interval), whatever happened before. So a draw can be made anew whenever the interval
- * has changed, and each sample stands for n / (1 - exp(-n / interval)) bytes with the interval that
- * it was drawn with.
+ * 1 - exp(-n / interval), whatever happened before. So a draw can be made anew whenever the
+ * interval has changed, and each sample stands for n / (1 - exp(-n / interval)) bytes with the
+ * interval that it was drawn with. And the intervals of a window's samples add up to about the
+ * bytes that the process allocated in it.
  *
- * Two rules. At the end of a window the interval is corrected towards OFFERS_MEAN times the
- * process's share, by a tenth or less, or it grows by a quarter or less: the number of offers varies
- * by chance, and each jump costs accuracy. Within a window, the interval doubles as soon as more
- * than OFFERS_MOST times the share were offered, and once more at each further quarter of the share:
- * after a pause a process may allocate a million times as fast.
+ * Two rules. At the end of a window the interval becomes the bytes of the last windows, averaged,
+ * divided by OFFERS_MEAN times the process's share. Within a window, the interval doubles as soon
+ * as more than OFFERS_MOST times the share were offered, and once more at each further eighth of
+ * the share: after a pause a process may allocate a million times as fast. Such a window is not
+ * averaged with those before.
+ *
+ * A user has an interval as well: the one that all of the user's processes would have if they were
+ * one. A process draws with it in its first window, and in any window in which they offered too
+ * many together: a hundred processes may begin, or wake up, at once. It is not the machine's, or
+ * one user could make the samples of all others rare.
  */
 #ifndef HAB_CORE_INTERVAL_H
 #define HAB_CORE_INTERVAL_H
@@ -21,86 +27,130 @@
 #include "core/os.h"
 #include "uapi/hab.h"
 
-#define HAB_OFFERS_MEAN_10   25u /* in tenths of the share */
-#define HAB_OFFERS_MOST	     4u
-#define HAB_SHARE_SHIFT	     8 /* shares of a window have as many bits of fraction */
-#define HAB_INTERVAL_OFFERS_MAX (1u << 30)
+#define HAB_OFFERS_MEAN_10   27u /* in tenths of the share */
+#define HAB_OFFERS_MOST	     3u
+#define HAB_OFFERS_SPARE     3u		  /* beyond OFFERS_MOST: small shares vary more */
+#define HAB_INTERVAL_WINDOWS 10u	  /* that @average is of */
+#define HAB_SHARE_SHIFT	     8		  /* shares of a window have as many bits of fraction */
+#define HAB_SHARE_MAX	     (1ull << 36) /* a larger share counts as this */
+#define HAB_SHARE_DEFAULT    (30ull << HAB_SHARE_SHIFT) /* a window of the default rate */
 
 /**
- * struct hab_interval - the sampling interval of a process
+ * struct hab_interval - a sampling interval
  * @mean: in bytes
+ * @average: bytes allocated in a window, 0: none so far
+ * @bytes: sum of @mean over the samples of this window
  * @offered: samples in this window
  * @limit: beyond so many @mean doubles
  * @step: and again after so many more, at least 1
  *
- * @mean, @limit and @step are written by hab_interval_turn(), which the caller serialises, and
- * @mean by offers as well: each of two that come at the same time may undo the other's change.
+ * hab_interval_turn() writes all of them; its caller serialises it. Offers write @mean and @bytes
+ * as well: each of two that come at the same time may undo the other's change.
  */
 struct hab_interval {
 	u64 mean;
+	u64 average;
+	u64 bytes;
 	hab_counter offered;
 	u32 limit;
 	u32 step;
 };
 
-/* @share: as for hab_interval_turn(). */
-static inline void hab_interval_set_limit(struct hab_interval *interval, u64 share, u32 random)
+static inline void hab_interval_set_mean(struct hab_interval *interval, u64 mean)
 {
-	u64 most = min(share, (u64)HAB_INTERVAL_OFFERS_MAX) * HAB_OFFERS_MOST;
-	/* A share below one sample: rounded at random. */
-	u64 limit = (most + random % (1u << HAB_SHARE_SHIFT)) >> HAB_SHARE_SHIFT;
-
-	WRITE_ONCE(interval->limit, (u32)min(limit, (u64)HAB_INTERVAL_OFFERS_MAX));
-	WRITE_ONCE(interval->step, max((u32)(limit / (4 * HAB_OFFERS_MOST)), 1u));
+	mean = max(mean, (u64)HAB_SAMPLING_INTERVAL_LEAST);
+	WRITE_ONCE(interval->mean, min(mean, (u64)HAB_SAMPLING_INTERVAL_MOST));
 }
 
-/* The default, with @share as for hab_interval_turn(). */
-static inline void hab_interval_begin(struct hab_interval *interval, u64 share)
+static inline void hab_interval_set_limit(struct hab_interval *interval, u64 share, u32 random)
 {
-	WRITE_ONCE(interval->mean, HAB_SAMPLING_INTERVAL_DEFAULT);
-	hab_counter_set(&interval->offered, 0);
-	hab_interval_set_limit(interval, share, 0);
+	u64 most = min(share, HAB_SHARE_MAX) * HAB_OFFERS_MOST;
+	/* Rounded at random. */
+	u32 limit = (most + random % (1u << HAB_SHARE_SHIFT)) >> HAB_SHARE_SHIFT;
+
+	WRITE_ONCE(interval->limit, limit + HAB_OFFERS_SPARE);
+	WRITE_ONCE(interval->step, max(limit / (8 * HAB_OFFERS_MOST), 1u));
 }
 
 /**
- * hab_interval_offer - count a sample that the process offers
- * @interval: any context, any CPU
- *
- * Doubles @mean if there were too many in this window.
+ * hab_interval_begin - the interval of a new user or process, or of any while the rate is off
+ * @interval: zeroed, or in use; calls are serialised
+ * @user: of a new process; else NULL
+ * @share: as for hab_interval_turn()
  */
-static inline void hab_interval_offer(struct hab_interval *interval)
+static inline void hab_interval_begin(struct hab_interval *interval,
+				      const struct hab_interval *user, u64 share)
 {
-	u64 offered = hab_counter_increment(&interval->offered), mean;
+	u64 mean = user ? READ_ONCE(user->mean) : 0;
+
+	WRITE_ONCE(interval->average, 0);
+	hab_interval_set_mean(interval, max(mean, (u64)HAB_SAMPLING_INTERVAL_DEFAULT));
+	hab_interval_set_limit(interval, share, 0);
+}
+
+/* true if @interval is of a process that is expected to offer samples. */
+static inline bool hab_interval_is_active(const struct hab_interval *interval)
+{
+	return READ_ONCE(interval->average) >= HAB_SAMPLING_INTERVAL_LEAST;
+}
+
+/* Returns true if there are too many in this window. */
+static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
+{
+	u64 offered = hab_counter_increment(&interval->offered);
 	u32 limit = READ_ONCE(interval->limit);
 
-	if (offered <= limit || (offered - limit - 1) % READ_ONCE(interval->step))
-		return;
-	mean = READ_ONCE(interval->mean);
-	WRITE_ONCE(interval->mean, min(mean * 2, HAB_SAMPLING_INTERVAL_MOST));
+	WRITE_ONCE(interval->bytes, hab_add_saturated(READ_ONCE(interval->bytes), bytes));
+	if (offered > limit && !((offered - limit - 1) % READ_ONCE(interval->step)))
+		hab_interval_set_mean(interval, READ_ONCE(interval->mean) * 2);
+	return offered > limit;
+}
+
+/**
+ * hab_interval_offer - count a sample that a process offers
+ * @interval: the process's; any context, any CPU
+ * @user: the user's
+ *
+ * Changes @mean of both if there were too many in this window.
+ */
+static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *user)
+{
+	u64 mean = READ_ONCE(interval->mean), users;
+	bool many;
+
+	hab_interval_count(interval, mean);
+	many = hab_interval_count(user, mean);
+	users = READ_ONCE(user->mean);
+	if ((many || !READ_ONCE(interval->average)) && READ_ONCE(interval->mean) < users)
+		WRITE_ONCE(interval->mean, users);
 }
 
 /**
  * hab_interval_turn - a window is over
  * @interval: calls are serialised
- * @share: samples that the process may keep in the next window, with HAB_SHARE_SHIFT bits of
- *	fraction
+ * @share: samples that the process or user may keep in the next window, with HAB_SHARE_SHIFT bits
+ *	of fraction; without what earlier windows left unused
  * @random: at least HAB_SHARE_SHIFT uniform bits
  *
  * Return: samples offered in the window.
  */
 static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u32 random)
 {
-	u64 offered = hab_counter_exchange(&interval->offered, 0), mean = READ_ONCE(interval->mean);
-	u64 target = min(share, (u64)HAB_INTERVAL_OFFERS_MAX) * HAB_OFFERS_MEAN_10 / 10;
-	u64 found = min(offered, (u64)HAB_INTERVAL_OFFERS_MAX) << HAB_SHARE_SHIFT;
+	u64 offered = hab_counter_exchange(&interval->offered, 0), average = interval->average;
+	u64 bytes = min(READ_ONCE(interval->bytes), (u64)HAB_ARENA_MAX);
 
-	/* Between 9/10 and 5/4 of what it was; a window beyond the limit has doubled it already. */
-	found = max(found, target - target / 10);
-	found = min(found, target + target / 4);
-	if (target && offered <= READ_ONCE(interval->limit))
-		mean = hab_mul_div(mean, found, target);
-	mean = max(mean, (u64)HAB_SAMPLING_INTERVAL_LEAST);
-	WRITE_ONCE(interval->mean, min(mean, HAB_SAMPLING_INTERVAL_MOST));
+	WRITE_ONCE(interval->bytes, 0);
+	if (!average || offered > interval->limit)
+		average = bytes;
+	else if (bytes > average)
+		average += hab_div(bytes - average, HAB_INTERVAL_WINDOWS);
+	else
+		average -= hab_div(average - bytes, HAB_INTERVAL_WINDOWS);
+	WRITE_ONCE(interval->average, average);
+	share = max(min(share, HAB_SHARE_MAX), (u64)1);
+	if (average)
+		hab_interval_set_mean(interval, hab_div((average << HAB_SHARE_SHIFT) * 10,
+							share * HAB_OFFERS_MEAN_10));
 	hab_interval_set_limit(interval, share, random);
 	return offered;
 }

@@ -106,7 +106,7 @@ struct estimates {
 	double variances[STACKS];
 };
 
-static void add(void *context, const struct sample *sample)
+static void add(void *context, const struct reader_sample *sample)
 {
 	struct estimates *estimates = context;
 	double p = (double)sample->probability / HAB_PROBABILITY_ONE;

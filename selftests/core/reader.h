@@ -10,37 +10,45 @@
 
 #include "core/throttle/throttle.h"
 
-struct sample {
+struct reader_sample {
 	u64 probability;
+	u64 interval; /* of a sample by bytes, else 0 */
 	u32 stack;
 	u32 bytes;
 };
 
 struct reader {
 	/* Slots of open windows, by share and parity. */
-	struct sample *slots[HAB_SHARES + 1][2];
+	struct reader_sample *slots[HAB_SHARES + 1][2];
 	u64 quota; /* slots of each */
 	u64 records;
-	void (*emit)(void *context, const struct sample *sample);
+	void (*emit)(void *context, const struct reader_sample *sample);
 	void *context;
 };
+
+static inline void reader_keep_object(struct reader *reader, const struct hab_kept *kept, u32 stack,
+				      u32 bytes, u64 interval)
+{
+	struct reader_sample **slots = &reader->slots[kept->share][kept->number % 2];
+
+	if (!*slots)
+		*slots = calloc(reader->quota, sizeof(**slots));
+	(*slots)[kept->place.slot] =
+		(struct reader_sample){ kept->probability, interval, stack, bytes };
+	reader->records++;
+}
 
 static inline void reader_keep(struct reader *reader, const struct hab_kept *kept, u32 stack,
 			       u32 bytes)
 {
-	struct sample **slots = &reader->slots[kept->share][kept->number % 2];
-
-	if (!*slots)
-		*slots = calloc(reader->quota, sizeof(**slots));
-	(*slots)[kept->place.slot] = (struct sample){ kept->probability, stack, bytes };
-	reader->records++;
+	reader_keep_object(reader, kept, stack, bytes, 0);
 }
 
 static inline void reader_end(void *context, const struct hab_window_end *end)
 {
 	struct reader *reader = context;
 	u64 used = end->candidates < end->quota ? end->candidates : end->quota;
-	struct sample sample;
+	struct reader_sample sample;
 	u64 i;
 
 	for (i = 0; i < used; i++) {

@@ -184,7 +184,7 @@ struct count {
 	u64 samples[HAB_SHARES * 2];
 };
 
-static void add(void *context, const struct sample *sample)
+static void add(void *context, const struct reader_sample *sample)
 {
 	struct count *count = context;
 

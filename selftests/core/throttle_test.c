@@ -142,7 +142,7 @@ TEST(no_second_has_more_samples_than_the_rate)
 	}
 }
 
-static void add_estimate(void *context, const struct sample *sample)
+static void add_estimate(void *context, const struct reader_sample *sample)
 {
 	*(double *)context += (double)HAB_PROBABILITY_ONE / sample->probability;
 }
