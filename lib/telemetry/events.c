@@ -121,7 +121,7 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	if (hab_usdt_listeners() & HAB_LISTENER(report->kind)) {
 		hab_usdt_report(heap, report);
 		if (report->kind == HAB_EVENT_SAMPLE)
-			hab_own_interval_offer();
+			hab_own_interval_offer(report->interval);
 	}
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))
 		return;

@@ -27,7 +27,7 @@
 static struct hab_interval interval = {
 	.mean = HAB_SAMPLING_INTERVAL_DEFAULT,
 	.limit = HAB_OFFERS_MOST * (DEFAULT_SHARE >> HAB_SHARE_SHIFT),
-	.step = 1,
+	.step = (DEFAULT_SHARE >> HAB_SHARE_SHIFT) / 8,
 };
 static u64 window; /* number of the current one; 0: none so far */
 static const struct hab_interval_page *page;
@@ -41,9 +41,11 @@ static const struct hab_interval_page *map_page(void)
 {
 	const char *path = secure_getenv("HAB_SAMPLING");
 	struct hab_interval_page *mapped = MAP_FAILED;
-	int fd = open(path ? path : HAB_INTERVAL_PAGE_PATH, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
+	int fd;
 
+	fd = open(path ? path : HAB_INTERVAL_PAGE_PATH,
+		  O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
 	if (!fstat(fd, &status) && S_ISREG(status.st_mode) &&
@@ -77,9 +79,9 @@ static u64 current_share(void)
 	return share ? share : DEFAULT_SHARE;
 }
 
-void hab_own_interval_offer(void)
+void hab_own_interval_offer(uint64_t drawn)
 {
-	hab_interval_offer(&interval);
+	hab_interval_offer(&interval, NULL, drawn);
 }
 
 void hab_own_interval_turn(uint64_t random)

@@ -18,8 +18,8 @@ const uint64_t *hab_own_interval(void);
  */
 void hab_own_interval_map(void);
 
-/* The process reports a sample to a tracer of the probes. */
-void hab_own_interval_offer(void);
+/* The process reports a sample to a tracer of the probes; @drawn: its interval. */
+void hab_own_interval_offer(uint64_t drawn);
 
 /* In slow paths while the sampler is on: ends the windows that are over. @random: uniform bits. */
 void hab_own_interval_turn(uint64_t random);

@@ -144,10 +144,12 @@ static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 {
 	if (!is_on(thread, sampling))
 		return;
-	if (counted < sampling->until)
-		count(sampling, counted);
-	else
+	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
+		return;
+	}
+	count(sampling, counted);
+	follow_interval(thread, sampling);
 }
 
 /* --- objects -------------------------------------------------------------------------- */
@@ -159,7 +161,6 @@ void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
 	uint64_t below;
 
 	if (is_on(thread, objects)) {
-		follow_interval(thread, objects);
 		/* An object that ends here does not reach the sample point. */
 		below = objects->until ? (objects->until - 1) & ~15ull : 0;
 		if (end - top > below)
