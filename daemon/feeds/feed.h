@@ -65,8 +65,8 @@ struct feed *feed_open_module(struct ingest *ingest, pthread_mutex_t *lock, unsi
 			      int *code);
 struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      const struct libraries *libraries, const char *rate, int *code);
-struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, const char *path,
-			      int *code);
+struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
+			      const char *path, int *code);
 
 /* A new process at the end of @totals, to be filled in. */
 static inline struct feed_process *feed_totals_add(struct feed_totals *totals)

@@ -23,7 +23,8 @@
 #define MAPS_MS	      1 /* between two looks whether maps have been read */
 
 struct replay {
-	struct feed feed; /* first */
+	struct feed feed;   /* first */
+	unsigned int kinds; /* that are followed, a bit each */
 	const char *path;
 	int fd;
 	bool accepted; /* the head of the file was read */
@@ -78,6 +79,16 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 	process->sampled++;
 }
 
+/* True for a sample of a kind that is not followed; a malformed one is counted by ingest. */
+static bool is_left_out(const struct replay *replay, const struct hab_record_head *record)
+{
+	const struct hab_record_sample *sample = (const void *)record;
+
+	return record->type == HAB_RECORD_SAMPLE &&
+	       record->size >= sizeof(*sample) - sizeof(sample->frames) &&
+	       sample->kind < HAB_EVENT_KINDS && !(replay->kinds & 1u << sample->kind);
+}
+
 /* False if the record has to wait: samples before it wait for maps. */
 static bool take(struct replay *replay, const struct hab_record_head *record)
 {
@@ -91,7 +102,8 @@ static bool take(struct replay *replay, const struct hab_record_head *record)
 		replay->now_ns = record->time_ns;
 		ingest_flush(replay->feed.ingest, replay->now_ns);
 	}
-	if (ingest_record(replay->feed.ingest, record, record->size, replay->now_ns))
+	if (!is_left_out(replay, record) &&
+	    ingest_record(replay->feed.ingest, record, record->size, replay->now_ns))
 		count(&replay->totals, (const struct hab_record_sample *)record);
 end:
 	pthread_mutex_unlock(replay->feed.lock);
@@ -233,8 +245,8 @@ static const struct feed_ops replay_ops = {
 	.close = replay_close,
 };
 
-struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, const char *path,
-			      int *code)
+struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
+			      const char *path, int *code)
 {
 	struct replay *replay;
 	int fd;
@@ -250,6 +262,7 @@ struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, cons
 	replay->feed.ops = &replay_ops;
 	replay->feed.ingest = ingest;
 	replay->feed.lock = lock;
+	replay->kinds = kinds;
 	replay->path = path;
 	replay->fd = fd;
 	return &replay->feed;

@@ -222,61 +222,113 @@ void report_end(struct report *report)
 	free(report->rows);
 }
 
-static void human(double bytes, char *out, size_t size)
-{
-	char number[32];
+/* A row has two sums, each with an interval. */
+enum quantity { BYTES, EVENTS };
 
-	human_bytes((uint64_t)llround(fabs(bytes)), number, sizeof(number));
-	snprintf(out, size, "%s%s", bytes < 0 ? "-" : "", number);
+struct sum {
+	double value, variance;
+};
+
+static struct sum sum_of(const struct stack_counts *counts, enum quantity quantity)
+{
+	if (quantity == BYTES)
+		return (struct sum){ (double)counts->estimate, counts->variance };
+	return (struct sum){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
+			     counts->events_variance };
 }
 
-static void human_range(struct interval interval, bool known, char *out, size_t size)
-{
-	char low[40], high[40];
+struct unit {
+	double size;
+	const char *name;
+};
 
-	human(interval.low, low, sizeof(low));
-	human(interval.high, high, sizeof(high));
+static struct unit unit_of(double value, enum quantity quantity)
+{
+	static const char *const names[][7] = {
+		[BYTES] = { " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" },
+		[EVENTS] = { "", " k", " M", " G", " T", " P", " E" },
+	};
+	double step = quantity == BYTES ? 1024 : 1000, size = 1;
+	unsigned int i = 0;
+
+	for (; fabs(value) / size >= step && i + 1 < ARRAY_SIZE(names[0]); i++)
+		size *= step;
+	return (struct unit){ size, names[quantity][i] };
+}
+
+/* Three digits, or more before the point. */
+static int digits_of(double value, struct unit unit)
+{
+	value = fabs(value) / unit.size;
+	return unit.size == 1 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+}
+
+static void human(double value, enum quantity quantity, char *out, size_t size)
+{
+	struct unit unit = unit_of(value, quantity);
+
+	snprintf(out, size, "%.*f%s", digits_of(value, unit), value / unit.size, unit.name);
+}
+
+/* Both ends in the unit of the larger. */
+static void human_range(struct interval interval, enum quantity quantity, bool known, char *out,
+			size_t size)
+{
+	struct unit unit = unit_of(fmax(fabs(interval.low), fabs(interval.high)), quantity);
+
 	if (known)
-		snprintf(out, size, "%s to %s", low, high);
+		snprintf(out, size, "%.*f to %.*f%s", digits_of(interval.low, unit),
+			 interval.low / unit.size, digits_of(interval.high, unit),
+			 interval.high / unit.size, unit.name);
 	else
 		snprintf(out, size, "unknown");
 }
 
-/* Bytes that a sample of the row's user stands for; 0 if there is none. */
+/* What a sample of the row's user stands for; 0 if there is none. */
 static double typical_weight(const struct report *report, const struct report_row *row,
-			     unsigned int which)
+			     unsigned int which, enum quantity quantity)
 {
 	const struct stack_counts *total = row->many_users ? &report->totals[which][row->kind] :
 							     &row->user->totals[which][row->kind];
+	struct sum sum = sum_of(total, quantity);
 
-	return total->estimate ? total->variance / (double)total->estimate : 0;
+	return sum.value > 0 ? sum.variance / sum.value : 0;
+}
+
+/* The two columns of a sum and its interval. */
+static void add_sum(const struct report *report, const struct report_row *row,
+		    enum quantity quantity, bool intervals, FILE *out)
+{
+	struct sum sum = sum_of(&row->counts[0], quantity);
+	char value[40], range[96];
+
+	human(sum.value, quantity, value, sizeof(value));
+	human_range(interval_95(sum.value, sum.variance, typical_weight(report, row, 0, quantity)),
+		    quantity, intervals, range, sizeof(range));
+	fprintf(out, "%9s %17s ", value, range);
 }
 
 static void add_row(const struct report *report, const struct report_row *row, bool intervals,
 		    FILE *out)
 {
 	const struct stack_counts *counts = &row->counts[0];
-	double estimate = (double)counts->estimate;
-	const struct stack_counts *all = &report->totals[0][row->kind];
-	double total = (double)all->estimate;
-	char bytes[40], range[96];
+	double total = (double)report->totals[0][row->kind].estimate;
 
-	human(estimate, bytes, sizeof(bytes));
-	human_range(interval_95(estimate, counts->variance, typical_weight(report, row, 0)),
-		    intervals, range, sizeof(range));
-	fprintf(out, "%11s %26s %9" PRIu64 " %6.2f %%  %s\n", bytes, range, counts->samples,
-		total > 0 ? estimate * 100 / total : 0, row->name);
+	add_sum(report, row, BYTES, intervals, out);
+	add_sum(report, row, EVENTS, intervals, out);
+	fprintf(out, "%8" PRIu64 " %6.2f %%  %s\n", counts->samples,
+		total > 0 ? (double)counts->estimate * 100 / total : 0, row->name);
 }
 
 static struct interval one_side(const struct report *report, const struct report_row *row,
 				unsigned int which)
 {
 	const struct stack_counts *counts = &row->counts[which];
-	double weight = typical_weight(report, row, which);
+	double weight = typical_weight(report, row, which, BYTES);
 	struct interval interval;
 
 	if (weight <= 0)
-		weight = typical_weight(report, row, !which);
+		weight = typical_weight(report, row, !which, BYTES);
 	/* Without a kept sample the true bytes may still be above 0. */
 	if (counts->estimate)
 		interval = interval_95((double)counts->estimate, counts->variance, weight);
@@ -305,11 +357,11 @@ static void add_change(const struct report *report, const struct report_row *row
 	struct interval interval = of_change(report, row);
 	char old[40], new[40], change[40], range[96];
 
-	human((double)row->counts[0].estimate * report->per_second[0], old, sizeof(old));
-	human((double)row->counts[1].estimate * report->per_second[1], new, sizeof(new));
-	human(row->change, change, sizeof(change));
-	human_range(interval, intervals, range, sizeof(range));
-	fprintf(out, "%11s %11s %11s %28s %c  %s\n", old, new, change, range,
+	human((double)row->counts[0].estimate * report->per_second[0], BYTES, old, sizeof(old));
+	human((double)row->counts[1].estimate * report->per_second[1], BYTES, new, sizeof(new));
+	human(row->change, BYTES, change, sizeof(change));
+	human_range(interval, BYTES, intervals, range, sizeof(range));
+	fprintf(out, "%9s %9s %9s %19s %c  %s\n", old, new, change, range,
 		intervals && (interval.low > 0 || interval.high < 0) ? '*' : ' ', row->name);
 }
 
@@ -321,11 +373,12 @@ static void begin_kind(const struct report *report, unsigned int i, FILE *out)
 	if (report->many_kinds)
 		fprintf(out, "%sevent %s\n", i ? "\n" : "", kind_name(report->rows[i].kind));
 	if (report->profiles[1])
-		fprintf(out, "%11s %11s %11s %28s    %s\n", "OLD/S", "NEW/S", "CHANGE/S",
+		fprintf(out, "%9s %9s %9s %19s    %s\n", "OLD/S", "NEW/S", "CHANGE/S",
 			"95 % INTERVAL", heading);
 	else
-		fprintf(out, "%11s %26s %9s %8s  %s\n", "ESTIMATE", "95 % INTERVAL", "SAMPLES",
-			"SHARE", heading);
+		fprintf(out, "%9s %17s %9s %17s %8s %8s  %s\n", "BYTES", "95 % INTERVAL",
+			report->rows[i].kind == HAB_EVENT_SAMPLE ? "OBJECTS" : "EVENTS",
+			"95 % INTERVAL", "SAMPLES", "SHARE", heading);
 }
 
 void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out)

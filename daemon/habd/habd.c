@@ -18,7 +18,6 @@
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
 #include "daemon/http/http.h"
-#include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
@@ -127,7 +126,8 @@ static int choose_source(struct options *options)
 static struct feed *open_feed(struct state *state, const struct options *options, int *code)
 {
 	if (options->source == SOURCE_REPLAY)
-		return feed_open_replay(state->ingest, &state->lock, options->replay, code);
+		return feed_open_replay(state->ingest, &state->lock, options->events,
+					options->replay, code);
 	if (options->source == SOURCE_USDT)
 		return feed_open_probes(state->ingest, &state->lock, options->events,
 					&options->libraries, options->rate, code);
@@ -158,8 +158,7 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	state->socket = options->socket;
 	strcpy(state->address, options->address);
 	state->port = options->port;
-	/* A file may have any. */
-	state->kinds = options->source == SOURCE_REPLAY ? KINDS_ALL : options->events;
+	state->kinds = options->events;
 	state->feed = open_feed(state, options, &code);
 	if (!state->feed)
 		return code;

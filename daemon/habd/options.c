@@ -165,7 +165,7 @@ static bool parse_library(struct options *options, const char *value)
 static bool check(struct options *options)
 {
 	if (!options->events)
-		options->events = 1u << HAB_EVENT_SAMPLE;
+		options->events = options->replay ? KINDS_ALL : 1u << HAB_EVENT_SAMPLE;
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
 	else if (options->libraries.nr && options->source == SOURCE_AUTO)

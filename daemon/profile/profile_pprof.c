@@ -19,7 +19,7 @@
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
-#define NR_VALUES 4
+#define NR_VALUES 5
 #define NR_LABELS 7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
@@ -92,14 +92,16 @@ static Pprof__ValueType value_type(struct pprof *pprof, const char *type, const 
 static void put_header(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
-	/* The last two are for the intervals of habctl report: number and standard error. */
+	/* The last three are for the intervals of habctl report: number and standard errors. */
 	Pprof__ValueType types[NR_VALUES] = {
 		value_type(pprof, "alloc_objects", "count"),
 		value_type(pprof, "alloc_space", "bytes"),
 		value_type(pprof, "alloc_samples", "count"),
 		value_type(pprof, "alloc_space_error", "bytes"),
+		value_type(pprof, "alloc_objects_error", "count"),
 	};
-	Pprof__ValueType *list[NR_VALUES] = { &types[0], &types[1], &types[2], &types[3] };
+	Pprof__ValueType *list[NR_VALUES] = { &types[0], &types[1], &types[2], &types[3],
+					      &types[4] };
 	Pprof__ValueType period = value_type(pprof, "space", "bytes");
 	char comment[192], kinds[64];
 	int64_t numbers[2];
@@ -141,6 +143,12 @@ static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *ke
 	sample->n_label++;
 }
 
+/* A standard error, since a variance does not fit. The sum of those of two stacks is too large. */
+static int64_t standard_error(double variance)
+{
+	return llround(fmin(sqrt(fmax(variance, 0)), 0x1p62));
+}
+
 static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 {
 	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
@@ -152,8 +160,8 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 		(int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT),
 		(int64_t)counts->estimate,
 		(int64_t)counts->samples,
-		/* A standard error, since a variance does not fit; a sum of them is too large. */
-		llround(fmin(sqrt(fmax(counts->variance, 0)), 0x1p62)),
+		standard_error(counts->variance),
+		standard_error(counts->events_variance),
 	};
 	unsigned int i;
 

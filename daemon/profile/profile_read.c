@@ -28,7 +28,8 @@ struct reading {
 	const Pprof__Profile *from;
 	const struct filter *filter;
 	struct profile *profile;
-	int objects, space, samples, errors; /* indices of values; -1: absent */
+	/* Indices of values; -1: absent. */
+	int objects, space, samples, space_error, objects_error;
 	struct stack_counts all;
 	char *why;
 	size_t why_size;
@@ -170,17 +171,19 @@ static bool fits(const struct stack_counts *sum, const struct stack_counts *more
 static bool read_values(struct reading *reading, const Pprof__Sample *from,
 			struct stack_counts *counts)
 {
-	uint64_t error;
+	uint64_t space_error, objects_error;
 
 	if (!value_of(from, reading->objects, &counts->events) ||
 	    !value_of(from, reading->space, &counts->estimate) ||
 	    !value_of(from, reading->samples, &counts->samples) ||
-	    !value_of(from, reading->errors, &error))
+	    !value_of(from, reading->space_error, &space_error) ||
+	    !value_of(from, reading->objects_error, &objects_error))
 		return bad(reading, "a sample has too few numbers, or one below 0");
 	if (counts->events > UINT64_MAX >> STACKS_EVENT_SHIFT)
 		return bad(reading, "a sample stands for more than there can be");
 	counts->events <<= STACKS_EVENT_SHIFT;
-	counts->variance = (double)error * (double)error;
+	counts->variance = (double)space_error * (double)space_error;
+	counts->events_variance = (double)objects_error * (double)objects_error;
 	if (!fits(&reading->all, counts))
 		return bad(reading, "its samples stand for more than there can be");
 	counts_add(&reading->all, counts);
@@ -263,7 +266,8 @@ static bool read_all(struct reading *reading)
 	reading->objects = find_type(reading, "alloc_objects");
 	reading->space = find_type(reading, "alloc_space");
 	reading->samples = find_type(reading, "alloc_samples");
-	reading->errors = find_type(reading, "alloc_space_error");
+	reading->space_error = find_type(reading, "alloc_space_error");
+	reading->objects_error = find_type(reading, "alloc_objects_error");
 	if (reading->space < 0)
 		return bad(reading, "it has no allocated bytes");
 	if (reading->from->n_sample > COUNT_MAX || reading->from->n_location > COUNT_MAX ||
@@ -344,7 +348,8 @@ struct profile *profile_read(const void *data, size_t size, const struct filter 
 		profile_free(reading.profile);
 		reading.profile = NULL;
 	}
-	*has_errors = reading.errors >= 0 && reading.samples >= 0;
+	*has_errors = reading.space_error >= 0 && reading.objects_error >= 0 &&
+		      reading.samples >= 0;
 	pprof__profile__free_unpacked(from, &budget);
 	return reading.profile;
 }

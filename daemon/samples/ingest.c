@@ -2,11 +2,11 @@
 /*
  * Makes samples of the records of a feed.
  *
- * The hard case: a sample and the stack that its thread unwinds come in two records. So a sample,
- * with the kernel's stack, waits a little for that of the thread, and keeps the kernel's if none
- * comes. No sample is dropped: if too many wait, the oldest stops waiting. With its stack it waits
- * until the maps of its process have been read (processes.c), and is then pending until its window
- * ends (pending.c).
+ * A sample has the stack that its thread unwinds, or without that the kernel's. The hard case: the
+ * thread's stack may come in a second record. So a sample that came without it waits a little, and
+ * keeps the kernel's if none comes. No sample is dropped: if too many wait, the oldest stops
+ * waiting. With its stack a sample waits until the maps of its process have been read
+ * (processes.c), and is then pending until its window ends (pending.c).
  *
  * Frames are numbers to look up, never addresses to follow: the worst that a program can send is a
  * wrong stack of its own sample.
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/throttle/window.h"
 #include "daemon/shared/util.h"
 
 #define WAITING_MAX    1024u /* a power of two */
@@ -153,11 +154,20 @@ bool ingest_waits_for_maps(const struct ingest *ingest)
 	return processes_waiters(ingest->processes);
 }
 
-/* The kernel's stack: frame 0 is an instruction, all others are return addresses. */
-static struct waiting *new_waiting(const struct hab_record_sample *record)
+/* The stack that the thread has unwound: return addresses. */
+static void set_thread_stack(struct waiting *waiting, const __u64 *addresses, unsigned int nr)
 {
-	struct waiting *waiting =
-		xcalloc(1, sizeof(*waiting) + record->nr_frames * sizeof(waiting->frames[0]));
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		waiting->frames[i] = (struct hab_frame){ .status = HAB_FRAME_ADDRESS,
+							 .offset = addresses[i] - !!addresses[i] };
+	waiting->nr_frames = nr;
+}
+
+/* The kernel's stack: frame 0 is an instruction, all others are return addresses. */
+static void set_kernel_stack(struct waiting *waiting, const struct hab_record_sample *record)
+{
 	struct hab_frame frame;
 	unsigned int i;
 
@@ -168,8 +178,35 @@ static struct waiting *new_waiting(const struct hab_record_sample *record)
 		frame.offset -= i && frame.offset ? 1 : 0;
 		waiting->frames[waiting->nr_frames++] = frame;
 	}
+}
+
+/* With the stack of the record. */
+static struct waiting *new_waiting(const struct hab_record_sample *record)
+{
+	unsigned int nr = record->nr_addresses ? record->nr_addresses : record->nr_frames;
+	struct waiting *waiting = xcalloc(1, sizeof(*waiting) + nr * sizeof(waiting->frames[0]));
+
+	if (record->nr_addresses)
+		set_thread_stack(waiting, record->addresses, nr);
+	else
+		set_kernel_stack(waiting, record);
 	waiting->sample = xcalloc(1, sizeof(*waiting->sample));
 	return waiting;
+}
+
+/* The object that the program has drawn. A program says these numbers. */
+static void set_object(struct sample *sample, const struct hab_record_sample *record)
+{
+	sample->bytes = min(record->chunk_bytes, HAB_SAMPLING_INTERVAL_MAX);
+	sample->interval = min(record->interval, HAB_SAMPLING_INTERVAL_MAX);
+}
+
+/* Until the thread's stack comes. */
+static void wait_for_stack(struct ingest *ingest, struct waiting *waiting)
+{
+	if (ingest->last - ingest->first == WAITING_MAX)
+		give_up_first(ingest);
+	*place(ingest, ingest->last++) = waiting;
 }
 
 static void take_sample(struct ingest *ingest, const struct hab_record_sample *record,
@@ -183,6 +220,8 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	sample->taken_ns = now_ns;
 	sample->time_ns = record->head.time_ns;
 	sample->bytes = record->bytes;
+	if (record->kind == HAB_EVENT_SAMPLE)
+		set_object(sample, record);
 	sample->weight = record->weight;
 	sample->probability = record->probability;
 	sample->object_bytes = record->object_bytes;
@@ -205,25 +244,23 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	processes_see(ingest->processes, key->pid, key->uid, false);
 	ingest->counts.samples += !replaces(sample);
 	pending_announce(ingest->pending, sample, now_ns);
-	if (ingest->last - ingest->first == WAITING_MAX)
-		give_up_first(ingest);
-	*place(ingest, ingest->last++) = waiting;
+	if (!record->nr_addresses) {
+		wait_for_stack(ingest, waiting);
+		return;
+	}
+	ingest->counts.joined += !replaces(sample);
+	finish(ingest, waiting);
 }
 
-/* The stack that the thread has unwound: return addresses. */
-static struct waiting *set_thread_stack(struct waiting *waiting,
-					const struct hab_record_stack *stack)
+/* Replaces the kernel's stack by the thread's, which has come. */
+static void join(struct ingest *ingest, struct waiting *waiting,
+		 const struct hab_record_stack *stack)
 {
-	unsigned int i;
-
+	ingest->counts.joined += !replaces(waiting->sample);
 	waiting = xrealloc(waiting, 1,
 			   sizeof(*waiting) + stack->nr_frames * sizeof(waiting->frames[0]));
-	for (i = 0; i < stack->nr_frames; i++)
-		waiting->frames[i] =
-			(struct hab_frame){ .status = HAB_FRAME_ADDRESS,
-					    .offset = stack->frames[i] - !!stack->frames[i] };
-	waiting->nr_frames = stack->nr_frames;
-	return waiting;
+	set_thread_stack(waiting, stack->frames, stack->nr_frames);
+	finish(ingest, waiting);
 }
 
 static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack)
@@ -242,19 +279,29 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 			continue;
 		}
 		found = true;
-		ingest->counts.joined += !replaces((*waiting)->sample);
-		finish(ingest, set_thread_stack(*waiting, stack));
+		join(ingest, *waiting, stack);
 		*waiting = NULL;
 	}
 	if (!found)
 		ingest->counts.late++;
 }
 
+/* At most one of the two stacks, and all of it. */
+static bool has_stack(const struct hab_record_sample *sample, size_t size)
+{
+	if (sample->nr_addresses)
+		return !sample->nr_frames && sample->nr_addresses <= HAB_STACK_DEPTH &&
+		       size >= SAMPLE_SIZE(0) + sample->nr_addresses * sizeof(uint64_t);
+	return sample->nr_frames <= HAB_STACK_DEPTH && size >= SAMPLE_SIZE(sample->nr_frames);
+}
+
 static bool is_sample(const struct hab_record_sample *sample, size_t size)
 {
-	return size >= SAMPLE_SIZE(0) && sample->nr_frames <= HAB_STACK_DEPTH &&
-	       size >= SAMPLE_SIZE(sample->nr_frames) && sample->kind < HAB_EVENT_KINDS &&
-	       sample->parts && sample->parts <= HAB_PARTS_MAX &&
+	return size >= SAMPLE_SIZE(0) && has_stack(sample, size) &&
+	       sample->kind < HAB_EVENT_KINDS && sample->probability &&
+	       sample->probability <= HAB_PROBABILITY_ONE && sample->parts &&
+	       sample->parts <= HAB_PARTS_MAX &&
+	       (sample->kind != HAB_EVENT_SAMPLE || sample->chunk_bytes) &&
 	       (!sample->window || sample->slot < sample->quota);
 }
 

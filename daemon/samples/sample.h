@@ -34,8 +34,9 @@ struct sample {
 	uint64_t id;
 	uint64_t taken_ns; /* when its record was read; clock of the feed */
 	uint64_t time_ns;
-	uint64_t bytes;
-	uint64_t weight;
+	uint64_t bytes;	       /* of the event or its part; of a sample by bytes: of the object */
+	uint64_t weight;       /* bytes of its thread since the last sample */
+	uint64_t interval;     /* of a sample by bytes, as in struct hab_event; else 0 */
 	uint64_t probability;  /* 2^32 = certain; final once the sample is in the stack table */
 	uint64_t object_bytes; /* 0: not known */
 	uint64_t chunk_bytes;
@@ -54,9 +55,10 @@ struct stack_counts {
 	uint64_t samples;
 	uint64_t bytes;
 	uint64_t weight;
-	uint64_t estimate; /* of bytes / probability */
-	uint64_t events;   /* of 1 / probability, in 2^-STACKS_EVENT_SHIFT */
+	uint64_t estimate; /* of bytes / p, see sample_counts() */
+	uint64_t events;   /* of 1 / p, in 2^-STACKS_EVENT_SHIFT: objects, in samples by bytes */
 	double variance;   /* of estimate, itself estimated: sum of bytes^2 (1 - p) / p^2 */
+	double events_variance; /* likewise of the number of events: sum of (1 - p) / p^2 */
 };
 
 #define STACKS_EVENT_SHIFT 16
@@ -70,6 +72,7 @@ static inline void counts_add(struct stack_counts *sum, const struct stack_count
 	sum->estimate = hab_add_saturated(sum->estimate, more->estimate);
 	sum->events = hab_add_saturated(sum->events, more->events);
 	sum->variance += more->variance;
+	sum->events_variance += more->events_variance;
 }
 
 static inline void counts_subtract(struct stack_counts *sum, const struct stack_counts *less)
@@ -80,6 +83,7 @@ static inline void counts_subtract(struct stack_counts *sum, const struct stack_
 	sum->estimate -= min(sum->estimate, less->estimate);
 	sum->events -= min(sum->events, less->events);
 	sum->variance -= less->variance;
+	sum->events_variance -= less->events_variance;
 }
 
 #endif /* HABD_SAMPLE_H */

@@ -3,9 +3,9 @@
  * The stack table.
  *
  * It stays bounded for months: when it is full, the stack that was not seen for longest is folded
- * into entry 0, "[other stacks]", and its entry is used again. Sums stay exact, for each recording
- * that runs, too: what the entry was at a mark is folded into the mark. The same is done when the
- * entries keep too many earlier counts for marks.
+ * into "[other stacks]" of its kind of event, and its entry is used again. Sums stay exact, for
+ * each recording that runs, too: what the entry was at a mark is folded into the mark. The same is
+ * done when the entries keep too many earlier counts for marks.
  *
  * Recordings need the sums since a mark. A copy of all counts for each mark would take more memory
  * than the table. So a mark is a number, and an entry keeps its old counts only at its first change
@@ -17,6 +17,7 @@
  */
 #include "daemon/samples/stacks.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,11 @@
 #define EARLIER_MAX 4 /* times the number of entries */
 
 struct stack_mark {
-	struct stack_mark *next;   /* an older one */
-	uint32_t number;	   /* from 1, ascending with time */
-	uint64_t logged;	   /* samples in the log, ever, at this time */
-	struct stack_counts other; /* counts of entry 0, with the entries that were folded since */
+	struct stack_mark *next; /* an older one */
+	uint32_t number;	 /* from 1, ascending with time */
+	uint64_t logged;	 /* samples in the log, ever, at this time */
+	/* Counts of the entries "[other stacks]", with the entries that were folded since. */
+	struct stack_counts other[HAB_EVENT_KINDS];
 };
 
 /* The counts of an entry at the marks whose numbers are above @from, up to @until. */
@@ -53,11 +55,11 @@ struct entry {
 
 struct stack_table {
 	unsigned int cap;
-	unsigned int count; /* entries ever used, with entry 0 */
+	unsigned int count; /* entries ever used; the first are "[other stacks]", one of each kind */
 	uint32_t free;
 	uint64_t folded;
 	struct entry *entries;
-	struct entry *by_key;	  /* all but entry 0, that not seen for longest first */
+	struct entry *by_key;	  /* but for the first entries; that not seen for longest first */
 	struct stack_mark *marks; /* the newest first */
 	uint32_t last_mark;	  /* number of the newest mark ever */
 	size_t nr_earlier;	  /* struct earlier_counts, of all entries */
@@ -132,13 +134,18 @@ static struct stack_counts counts_at(const struct entry *entry, const struct sta
 struct stack_table *stacks_new(unsigned int cap)
 {
 	struct stack_table *table = xcalloc(1, sizeof(*table));
+	struct stack_key *key;
+	unsigned int kind;
 
 	table->cap = cap;
-	table->entries = xcalloc(cap + 1, sizeof(*table->entries));
+	table->entries = xcalloc(cap + HAB_EVENT_KINDS, sizeof(*table->entries));
 	table->free = NONE;
-	table->count = 1;
-	table->entries[0].key = xcalloc(1, sizeof(struct stack_key));
-	strcpy(table->entries[0].key->comm, "[other stacks]");
+	table->count = HAB_EVENT_KINDS;
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
+		key = table->entries[kind].key = xcalloc(1, sizeof(*key));
+		key->kind = kind;
+		strcpy(key->comm, "[other stacks]");
+	}
 	return table;
 }
 
@@ -159,19 +166,19 @@ void stacks_free(struct stack_table *table)
 	free(table);
 }
 
-/* Moves the counts of the stack not seen for longest into entry 0. */
+/* Moves the counts of the stack not seen for longest into "[other stacks]". */
 static void fold_oldest(struct stack_table *table)
 {
 	struct entry *entry = table->by_key;
-	uint32_t generation = entry->generation;
+	uint32_t generation = entry->generation, kind = entry->key->kind;
 	struct stack_counts then;
 	struct stack_mark *mark;
 
 	HASH_DELETE(hh, table->by_key, entry);
-	counts_add(&table->entries[0].counts, &entry->counts);
+	counts_add(&table->entries[kind].counts, &entry->counts);
 	for (mark = table->marks; mark; mark = mark->next) {
 		then = counts_at(entry, mark);
-		counts_add(&mark->other, &then);
+		counts_add(&mark->other[kind], &then);
 	}
 	prune(table, entry, true);
 	free(entry->key);
@@ -186,7 +193,7 @@ static struct entry *new_entry(struct stack_table *table, const struct stack_key
 {
 	struct entry *entry;
 
-	if (table->free == NONE && table->count > table->cap)
+	if (table->free == NONE && table->count >= table->cap + HAB_EVENT_KINDS)
 		fold_oldest(table);
 	if (table->free == NONE) {
 		entry = &table->entries[table->count++];
@@ -226,7 +233,7 @@ static void limit_earlier(struct stack_table *table)
 
 	if (table->nr_earlier < table->prune_at)
 		return;
-	for (i = 1; i < table->count; i++)
+	for (i = HAB_EVENT_KINDS; i < table->count; i++)
 		prune(table, &table->entries[i], false);
 	/* Many at once, so that the search through all entries is rare. */
 	if (table->nr_earlier >= most)
@@ -271,11 +278,13 @@ uint64_t stacks_folded(const struct stack_table *table)
 struct stack_mark *stacks_mark(struct stack_table *table)
 {
 	struct stack_mark *mark = xcalloc(1, sizeof(*mark));
+	unsigned int kind;
 
 	mark->number = ++table->last_mark;
 	mark->next = table->marks;
 	table->marks = mark;
-	mark->other = table->entries[0].counts;
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		mark->other[kind] = table->entries[kind].counts;
 	mark->logged = table->logged;
 	return mark;
 }
@@ -303,7 +312,7 @@ void stacks_visit_settled(struct stack_table *table, const struct stack_mark *ma
 		entry = &table->entries[i];
 		counts = entry->counts;
 		if (mark) {
-			then = i ? counts_at(entry, mark) : mark->other;
+			then = STACK_IS_OTHER(i) ? mark->other[i] : counts_at(entry, mark);
 			counts_subtract(&counts, &then);
 		}
 		if (counts.samples)
@@ -341,27 +350,38 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 	table->pending = pending;
 }
 
-/* value * 2^32 / probability, rounded to the nearest. */
-static uint64_t divide(uint64_t value, uint64_t probability)
+/* Rounded to the nearest, at most the highest number. */
+static uint64_t to_sum(double value)
 {
-	unsigned __int128 scaled = (unsigned __int128)value << 32;
-
-	if (!probability)
-		return 0;
-	scaled = (scaled + probability / 2) / probability;
-	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
+	value = round(value);
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
 }
 
+/*
+ * The probability that the program sampled the object, given that it takes so many bytes: the draw
+ * has no memory, so the interval alone decides (core/throttle/interval.h). Other events are 1.
+ */
+static double drawn_probability(const struct sample *sample)
+{
+	return sample->interval ? -expm1(-(double)sample->bytes / (double)sample->interval) : 1;
+}
+
+/*
+ * An event stands for 1 / p of its kind, with p the probability that it became a sample: that it
+ * was drawn by the program, and then kept by the throttler.
+ */
 struct stack_counts sample_counts(const struct sample *sample, uint64_t probability)
 {
-	double p = (double)probability / 4294967296.0, bytes = (double)sample->bytes;
+	double p = drawn_probability(sample) * (double)probability * 0x1p-32;
+	double bytes = (double)sample->bytes / p, events = 1.0 / sample->parts / p;
 
 	return (struct stack_counts){
 		.samples = 1,
 		.bytes = sample->bytes,
 		.weight = sample->weight,
-		.estimate = divide(sample->bytes, probability),
-		.events = divide((1ull << STACKS_EVENT_SHIFT) / sample->parts, probability),
-		.variance = probability ? bytes * bytes * (1 - p) / (p * p) : 0,
+		.estimate = to_sum(bytes),
+		.events = to_sum(events * (1 << STACKS_EVENT_SHIFT)),
+		.variance = bytes * bytes * (1 - p),
+		.events_variance = events * events * (1 - p),
 	};
 }

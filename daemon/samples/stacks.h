@@ -36,6 +36,9 @@ typedef void (*stack_log_visit)(void *context, const struct logged_sample *sampl
 /* The number that pending samples are visited with: they are in no entry and not in the log. */
 #define STACK_PENDING UINT32_MAX
 
+/* Entries "[other stacks]", one of each kind, have only sums. */
+#define STACK_IS_OTHER(number) ((number) < HAB_EVENT_KINDS)
+
 /* Visits the pending samples. */
 typedef void (*stack_pending_visit)(void *pending, stack_visit visit, void *context);
 
@@ -61,7 +64,7 @@ void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
 /* Sets what stacks_visit() shows besides the table; NULL: nothing. */
 void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, void *pending);
 
-/* What @sample adds to the sums if @probability is the final one. */
+/* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */
 struct stack_counts sample_counts(const struct sample *sample, uint64_t probability);
 
 #endif /* HABD_STACKS_H */

@@ -15,6 +15,7 @@
 #include "kselftest_harness.h"
 
 #include "daemon/habctl/interval.h"
+#include "daemon/samples/stacks.h"
 
 #define STACKS	300
 #define SEEDS	150
@@ -161,6 +162,90 @@ TEST(the_interval_holds_95_times_of_100_where_a_third_is_kept)
 TEST(the_interval_holds_95_times_of_100_where_most_are_kept)
 {
 	check(_metadata, 0.95);
+}
+
+/*
+ * Samples by bytes: objects of four sizes in each stack, in parts that differ by stack, drawn at an
+ * interval that changes with time, as the module changes it, and thinned by the throttler.
+ */
+#define DRAWN_STACKS 40
+#define DRAWN_SEEDS  50
+
+struct drawn_stack {
+	double bytes, objects; /* the truth */
+	struct stack_counts counts;
+};
+
+static void draw_objects(struct drawn_stack *stack, uint64_t size, uint64_t objects)
+{
+	struct sample sample = { .bytes = size, .parts = 1 };
+	struct stack_counts counts;
+	double q = 0, p = 0;
+	uint64_t i;
+
+	for (i = 0; i < objects; i++) {
+		if (i % 256 == 0) {
+			sample.interval = 1ull << (16 + (unsigned int)(uniform() * 5));
+			p = 0.2 + 0.6 * uniform();
+			q = 1 - exp(-(double)size / (double)sample.interval);
+		}
+		stack->bytes += (double)size;
+		stack->objects++;
+		if (uniform() >= p * q)
+			continue;
+		counts = sample_counts(&sample, (uint64_t)(p * 0x1p32));
+		counts_add(&stack->counts, &counts);
+	}
+}
+
+static void count_drawn(const struct drawn_stack *stacks, struct tally *bytes,
+			struct tally *objects)
+{
+	double space = 0, space_variance = 0, events = 0, events_variance = 0, value;
+	struct interval interval;
+	unsigned int i;
+
+	for (i = 0; i < DRAWN_STACKS; i++) {
+		space += (double)stacks[i].counts.estimate;
+		space_variance += stacks[i].counts.variance;
+		events += (double)stacks[i].counts.events / (1 << STACKS_EVENT_SHIFT);
+		events_variance += stacks[i].counts.events_variance;
+	}
+	for (i = 0; i < DRAWN_STACKS; i++) {
+		interval = interval_95((double)stacks[i].counts.estimate, stacks[i].counts.variance,
+				       space_variance / space);
+		bytes->all++;
+		bytes->held += stacks[i].bytes >= interval.low && stacks[i].bytes <= interval.high;
+		value = (double)stacks[i].counts.events / (1 << STACKS_EVENT_SHIFT);
+		interval = interval_95(value, stacks[i].counts.events_variance,
+				       events_variance / events);
+		objects->all++;
+		objects->held += stacks[i].objects >= interval.low &&
+				 stacks[i].objects <= interval.high;
+	}
+}
+
+TEST(both_intervals_of_samples_by_bytes_hold_95_times_of_100)
+{
+	struct tally bytes = { 0 }, objects = { 0 };
+	struct drawn_stack stacks[DRAWN_STACKS];
+	unsigned int seed, i;
+
+	for (seed = 1; seed <= DRAWN_SEEDS; seed++) {
+		state = seed * 0x9e3779b97f4a7c15u;
+		memset(stacks, 0, sizeof(stacks));
+		for (i = 0; i < DRAWN_STACKS; i++) {
+			draw_objects(&stacks[i], 64, 200000 + i % 5 * 100000);
+			draw_objects(&stacks[i], 4096, 3000 + i % 7 * 1000);
+			draw_objects(&stacks[i], 384 << 10, 60 + i % 3 * 30);
+			draw_objects(&stacks[i], 3 << 20, 12 + i % 2 * 12);
+		}
+		count_drawn(stacks, &bytes, &objects);
+	}
+	TH_LOG("bytes: %.1f %% of %u, objects: %.1f %%", 100.0 * bytes.held / bytes.all, bytes.all,
+	       100.0 * objects.held / objects.all);
+	EXPECT_LE(fabs((double)bytes.held / bytes.all - 0.95), 0.02);
+	EXPECT_LE(fabs((double)objects.held / objects.all - 0.95), 0.02);
 }
 
 TEST(quantiles_are_those_of_the_tables)

@@ -18,10 +18,12 @@
  *	--addresses LIST the absolute addresses of the only stack, leaf first, hexadecimal, with
  *			commas; of a living process, see --pid. Overrides --stacks
  *	--thread-stacks	stacks are sent by the threads (HAB_RECORD_STACK), not by the kernel
- *	--kinds LIST	of refill, tlab, outside, sample; in turn (default refill)
+ *	--attached	stacks are the threads', in the record of the sample
+ *	--kinds LIST	of refill, tlab, outside, sample; in turn (default sample)
  *	--tags LIST	the objects' types, in turn (default: none)
  *	--heaps LIST	names of heaps, by process (default main)
  *	--bytes N	of an event: stack s has N * (1 + s % 7) (default 4096)
+ *	--interval N	of samples by bytes, in bytes (default 0: every allocation)
  *	--keep N	each sample was kept with the probability 1 / N (default 1)
  *	--start-ns N	time of the first sample (default 1000000000)
  *	--step-us N	from one sample to the next, in their own clock (default 1000)
@@ -31,7 +33,7 @@
  *
  * The sums, one a line: samples= bytes= estimate= weight= objects= (the sum of 1 / probability)
  * and, with several kinds, kind_NAME= for the samples of each; with --live a_second= processes.
- * The estimate is that of habd: the bytes of each sample * --keep.
+ * Without --interval the estimate is that of habd: the bytes of each sample * --keep.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -60,10 +62,10 @@ struct list {
 };
 
 static struct {
-	uint64_t samples, processes, pid, threads, cgroups, stacks, depth, bytes, keep;
+	uint64_t samples, processes, pid, threads, cgroups, stacks, depth, bytes, keep, interval;
 	uint64_t start_ns, step_us, pace_ms;
 	const char *comm;
-	bool thread_stacks, live;
+	bool thread_stacks, attached, live;
 	struct list uids, kinds, tags, heaps;
 	uint64_t addresses[HAB_STACK_DEPTH];
 	unsigned int nr_addresses;
@@ -133,7 +135,7 @@ static void split_addresses(char *value)
 
 static unsigned int kind_of(uint64_t i)
 {
-	const char *name = set.kinds.count ? set.kinds.items[i % set.kinds.count] : "refill";
+	const char *name = set.kinds.count ? set.kinds.items[i % set.kinds.count] : "sample";
 	enum hab_event_kind kind = kind_number(name);
 
 	if (kind == HAB_EVENT_KINDS)
@@ -218,6 +220,8 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 	sample->parts = 1;
 	sample->kind = kind_of(i);
 	sample->chunk_bytes = sample->kind == HAB_EVENT_TLAB ? TLAB_BYTES : sample->bytes;
+	if (sample->kind == HAB_EVENT_SAMPLE)
+		sample->interval = set.interval;
 	if (sample->kind != HAB_EVENT_REFILL) {
 		sample->object_bytes = 16 * (1 + i % 8);
 		sample->allocated_bytes = (i + 1) * set.bytes;
@@ -243,11 +247,13 @@ static void write_sample(uint64_t i)
 	unsigned int j;
 
 	fill_sample(&sample, i);
-	for (j = 0; j < set.depth && !set.thread_stacks; j++) {
+	for (j = 0; j < set.depth && set.attached; j++)
+		sample.addresses[sample.nr_addresses++] = address(i % set.stacks, j);
+	for (j = 0; j < set.depth && !set.thread_stacks && !set.attached; j++) {
 		sample.frames[j].status = HAB_FRAME_ADDRESS;
 		sample.frames[j].offset = address(i % set.stacks, j);
+		sample.nr_frames++;
 	}
-	sample.nr_frames = j;
 	write_bytes(&sample, sizeof(sample));
 	if (!set.thread_stacks)
 		return;
@@ -341,11 +347,13 @@ static void parse(int argc, char **argv)
 		{ "depth", required_argument, NULL, 'd' },
 		{ "addresses", required_argument, NULL, 'a' },
 		{ "thread-stacks", no_argument, NULL, 'T' },
+		{ "attached", no_argument, NULL, 'A' },
 		{ "kinds", required_argument, NULL, 'k' },
 		{ "tags", required_argument, NULL, 'y' },
 		{ "heaps", required_argument, NULL, 'h' },
 		{ "bytes", required_argument, NULL, 'b' },
 		{ "keep", required_argument, NULL, 'K' },
+		{ "interval", required_argument, NULL, 'i' },
 		{ "start-ns", required_argument, NULL, 'n' },
 		{ "step-us", required_argument, NULL, 'u' },
 		{ "pace-ms", required_argument, NULL, 'm' },
@@ -359,9 +367,10 @@ static void parse(int argc, char **argv)
 		{ 's', &set.samples, 0, 100000000 },	 { 'P', &set.processes, 1, 1000000 },
 		{ 'p', &set.pid, 1, 1000000000 },	 { 't', &set.threads, 1, 1000 },
 		{ 'g', &set.cgroups, 1, 1000000 },	 { 'S', &set.stacks, 1, 100000000 },
-		{ 'd', &set.depth, 1, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 40 },
+		{ 'd', &set.depth, 1, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 50 },
 		{ 'K', &set.keep, 1, 1 << 20 },		 { 'n', &set.start_ns, 0, 1ull << 62 },
 		{ 'u', &set.step_us, 0, 1ull << 32 },	 { 'm', &set.pace_ms, 0, 60000 },
+		{ 'i', &set.interval, 0, UINT64_MAX },
 	};
 	unsigned int i;
 	int option;
@@ -373,6 +382,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'T':
 			set.thread_stacks = true;
+			break;
+		case 'A':
+			set.attached = true;
 			break;
 		case 'l':
 			set.live = true;

@@ -78,7 +78,7 @@ struct seen {
 	const struct model *model;
 	bool folded; /* entries may have less than the model */
 	uint64_t samples, estimate, logged, logged_estimate, wrong;
-	uint32_t pids[STACKS + 1]; /* of the stacks, by number */
+	uint32_t pids[STACKS + HAB_EVENT_KINDS]; /* of the stacks, by number */
 };
 
 static void see(void *context, uint32_t number, const struct stack_key *key,
@@ -190,7 +190,38 @@ TEST_F(table, too_many_earlier_counts_are_folded)
 	EXPECT_EQ(40 * 200, seen.samples);
 }
 
-/* More samples than the log has room for: the others are in the sums. */
+static void see_kind(void *context, uint32_t number, const struct stack_key *key,
+		     const struct stack_counts *counts)
+{
+	uint64_t *samples = context;
+
+	(void)number;
+	samples[key->kind] += counts->samples;
+}
+
+TEST_F(table, folded_stacks_keep_their_kind_of_event)
+{
+	uint64_t before[HAB_EVENT_KINDS] = { 0 }, after[HAB_EVENT_KINDS] = { 0 };
+	struct sample sample = { .bytes = 1, .probability = CERTAIN, .parts = 1 };
+	struct stack_mark *mark = NULL;
+	unsigned int i;
+
+	self->table = stacks_new(256);
+	for (i = 0; i < 3000; i++) {
+		if (i == 1500)
+			mark = stacks_mark(self->table);
+		sample.key.pid = i + 1;
+		sample.key.kind = i % 3 ? HAB_EVENT_SAMPLE : HAB_EVENT_TLAB;
+		stacks_add(self->table, &sample);
+	}
+	stacks_visit(self->table, NULL, see_kind, before);
+	stacks_visit(self->table, mark, see_kind, after);
+	EXPECT_EQ(1000, before[HAB_EVENT_TLAB]);
+	EXPECT_EQ(2000, before[HAB_EVENT_SAMPLE]);
+	EXPECT_EQ(500, after[HAB_EVENT_TLAB]);
+	EXPECT_EQ(1000, after[HAB_EVENT_SAMPLE]);
+}
+
 TEST_F(table, sums_of_counts_do_not_wrap)
 {
 	struct stack_counts sum = { .samples = 1, .bytes = UINT64_MAX - 1, .estimate = 5 };
@@ -207,6 +238,7 @@ TEST_F(table, sums_of_counts_do_not_wrap)
 	EXPECT_EQ(0, sum.estimate);
 }
 
+/* More samples than the log has room for: the others are in the sums. */
 TEST_F(table, the_log_keeps_the_latest_samples)
 {
 	struct seen seen = { .model = &self->models[0], .folded = true };

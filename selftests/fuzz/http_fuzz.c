@@ -29,7 +29,7 @@ static void set_stacks(void)
 	sample.head.type = HAB_RECORD_SAMPLE;
 	sample.head.size = sizeof(sample);
 	sample.head.pid = sample.head.tid = 500000000;
-	sample.bytes = 4096;
+	sample.bytes = sample.chunk_bytes = 4096;
 	sample.probability = 1ull << 32;
 	sample.parts = 1;
 	strcpy(sample.comm, "fuzzed");
@@ -50,7 +50,8 @@ static void set_tables(void)
 	state_begin(&state, 64, 0);
 	state.socket = "";
 	eventfd_write(state.stop_fd, 1);
-	state.feed = feed_open_replay(state.ingest, &state.lock, "/dev/null", &code);
+	state.kinds = KINDS_ALL;
+	state.feed = feed_open_replay(state.ingest, &state.lock, state.kinds, "/dev/null", &code);
 	promise(state.feed);
 	set_stacks();
 }

@@ -107,7 +107,10 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 	sample->head.pid = sample->head.tid = 500000000;
 	sample->head.time_ns = number * 1000000;
 	sample->sample_id = number;
-	sample->bytes = 4096;
+	sample->kind = HAB_EVENT_SAMPLE;
+	sample->bytes = 100000;
+	sample->chunk_bytes = 4096;
+	sample->interval = 1 << 16;
 	sample->weight = 8192;
 	sample->probability = 1ull << 31;
 	sample->parts = 1;
@@ -125,10 +128,11 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 static size_t sample_size(const struct hab_record_sample *sample)
 {
 	return offsetof(struct hab_record_sample, frames) +
-	       sample->nr_frames * sizeof(sample->frames[0]);
+	       sample->nr_frames * sizeof(sample->frames[0]) +
+	       sample->nr_addresses * sizeof(sample->addresses[0]);
 }
 
-/* A sample with its thread's stack, one of a window, and one that replaces that. */
+/* A refill with its thread's stack, two objects of a window, and one that replaces one of them. */
 static void add_records(struct text *file, bool replayed)
 {
 	static struct hab_record_sample sample;
@@ -147,6 +151,7 @@ static void add_records(struct text *file, bool replayed)
 		add_records_head(file);
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
+	sample.kind = HAB_EVENT_REFILL;
 	add_record(file, &sample, sample_size(&sample), replayed);
 	add_record(file, &stack, offsetof(struct hab_record_stack, frames) + 3 * sizeof(__u64),
 		   replayed);
@@ -163,7 +168,16 @@ static void add_records(struct text *file, bool replayed)
 	sample.quota = 4;
 	sample.slot = 1;
 	sample.window_ms = 100;
-	sample.kind = HAB_EVENT_SAMPLE;
+	add_record(file, &sample, sample_size(&sample), replayed);
+	fill_sample(&sample, 4);
+	sample.window = 5;
+	sample.candidate = 3;
+	sample.quota = 4;
+	sample.window_ms = 100;
+	sample.nr_frames = 0;
+	sample.nr_addresses = 2;
+	sample.addresses[0] = 0x1001;
+	sample.addresses[1] = 0x2001;
 	add_record(file, &sample, sample_size(&sample), replayed);
 	add_record(file, &window, sizeof(window), replayed);
 }
@@ -263,8 +277,11 @@ static void add_profile_head(struct text *out)
 					       "comm",
 					       "fuzzed",
 					       "kind",
-					       "refill" };
-	static const unsigned char types[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 2 }, { 6, 4 } };
+					       "sample",
+					       "alloc_objects_error" };
+	static const unsigned char types[5][2] = {
+		{ 1, 2 }, { 3, 4 }, { 5, 2 }, { 6, 4 }, { 14, 2 },
+	};
 	struct text message = { 0 }, line = { 0 };
 	unsigned int i;
 
@@ -313,6 +330,7 @@ static void add_sample(struct text *out, unsigned int depth, uint64_t bytes)
 	add_varint(&packed, bytes);
 	add_varint(&packed, 1);
 	add_varint(&packed, bytes / 2);
+	add_varint(&packed, 1);
 	add_message(&sample, 2, &packed);
 	add_label(&sample, 9, 0, 77);
 	add_label(&sample, 10, 11, 0);

@@ -12,6 +12,7 @@
 #include "fuzz.h"
 #include "daemon/profile/collect.h"
 #include "daemon/profile/formats.h"
+#include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
@@ -93,7 +94,7 @@ static void feed_file(const struct input *input)
 	if (fd < 0 || write(fd, input->data, input->size) != (ssize_t)input->size)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	feed = feed_open_replay(state.ingest, &state.lock, path, &code);
+	feed = feed_open_replay(state.ingest, &state.lock, KINDS_ALL, path, &code);
 	promise(feed);
 	while (!feed->ended && feed->ops->poll(feed, 0) >= 0)
 		;
