@@ -2,8 +2,8 @@
 /*
  * Makes a profile of a part of the stack table.
  *
- * The hard cases are time and memory. Reading symbols can take long, and records must be read
- * meanwhile: so the numbers are copied with the daemon's lock held, and named without any. Programs
+ * The hard cases are time and memory. Records must be read meanwhile: so with the daemon's lock held
+ * the stacks are only copied; they are sorted and their frames named without any lock. Programs
  * choose their stacks, which can have any number of different frames: so the largest stacks of each
  * user are taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
  */
@@ -22,8 +22,28 @@
 struct found {
 	uint32_t number;
 	uint32_t rank; /* among those of its user, the largest first */
-	const struct stack_key *key;
+	union {
+		size_t place; /* while they are copied: of its key in the copy */
+		const struct stack_key *key;
+	};
 	struct stack_counts counts;
+};
+
+struct profile_copy {
+	const struct filter *filter;
+	struct found *found;
+	unsigned int nr_found;
+	unsigned int found_room;
+	char *keys;
+	size_t keys_size;
+	size_t keys_room;
+	uint32_t present; /* kinds of events, a bit each */
+	uint64_t folded;
+	struct binary *binaries[BINARIES_MAX]; /* with a reference each */
+	struct logged_sample *events;	       /* their times are not those of the profile yet */
+	unsigned int nr_events;
+	unsigned int events_room;
+	uint64_t now_ns; /* when the events were copied, as their times */
 };
 
 struct frame_index {
@@ -34,13 +54,8 @@ struct frame_index {
 
 struct collecting {
 	struct profile *profile;
-	const struct filter *filter;
-	uint32_t present; /* kinds of events, a bit each */
-	struct found *found;
-	unsigned int nr_found;
-	unsigned int found_room;
+	struct profile_copy *copy;
 	unsigned int other; /* index + 1 of "[other frames]" */
-	struct binaries *binaries;
 	unsigned int frames_room;
 	struct frame_index *indices;	    /* FRAMES_MAX */
 	struct frame_index *frames;	    /* the hash table of these */
@@ -55,7 +70,7 @@ static unsigned int collect_module(struct collecting *state, unsigned int number
 
 	if (state->modules[number])
 		return state->modules[number] - 1;
-	binary = binaries_get(state->binaries, number);
+	binary = state->copy->binaries[number];
 	profile->modules =
 		xrealloc(profile->modules, profile->nr_modules + 1, sizeof(*profile->modules));
 	module = &profile->modules[profile->nr_modules++];
@@ -124,35 +139,84 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	return index->frame;
 }
 
+static size_t copy_key(struct profile_copy *copy, const struct stack_key *key)
+{
+	size_t size = (stack_key_size(key) + 7) & ~(size_t)7, place = copy->keys_size;
+
+	if (copy->keys_room - place < size) {
+		copy->keys_room = copy->keys_room * 2 + size;
+		copy->keys = xrealloc(copy->keys, 1, copy->keys_room);
+	}
+	memcpy(copy->keys + place, key, stack_key_size(key));
+	copy->keys_size += size;
+	return place;
+}
+
 static void copy_stack(void *context, uint32_t number, const struct stack_key *key,
 		       const struct stack_counts *counts)
 {
-	struct collecting *state = context;
+	struct profile_copy *copy = context;
 
 	/* No condition can look into the sums of "[other stacks]". */
 	if (STACK_IS_OTHER(number))
-		state->profile->folded += counts->samples;
-	if (!filter_matches(state->filter, key) ||
-	    (STACK_IS_OTHER(number) && filter_selects(state->filter)))
+		copy->folded += counts->samples;
+	if (!filter_matches(copy->filter, key) ||
+	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
 		return;
-	state->found =
-		xgrow(state->found, state->nr_found, &state->found_room, sizeof(*state->found));
-	state->present |= 1u << key->kind;
-	state->found[state->nr_found++] = (struct found){ number, 0, key, *counts };
+	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
+	copy->present |= 1u << key->kind;
+	copy->found[copy->nr_found++] =
+		(struct found){ number, 0, { copy_key(copy, key) }, *counts };
+}
+
+struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack_mark *mark,
+				  struct binaries *binaries, const struct filter *filter,
+				  bool settled)
+{
+	struct profile_copy *copy = xcalloc(1, sizeof(*copy));
+	unsigned int i;
+
+	copy->filter = filter;
+	if (settled)
+		stacks_visit_settled(stacks, mark, copy_stack, copy);
+	else
+		stacks_visit(stacks, mark, copy_stack, copy);
+	for (i = 0; i < BINARIES_MAX; i++) {
+		copy->binaries[i] = binaries_get(binaries, i);
+		if (copy->binaries[i])
+			binary_ref(copy->binaries[i]);
+	}
+	for (i = 0; i < copy->nr_found; i++)
+		copy->found[i].key = (const void *)(copy->keys + copy->found[i].place);
+	return copy;
+}
+
+static void free_copy(struct profile_copy *copy)
+{
+	unsigned int i;
+
+	for (i = 0; i < BINARIES_MAX; i++)
+		if (copy->binaries[i])
+			binary_unref(copy->binaries[i]);
+	free(copy->found);
+	free(copy->keys);
+	free(copy->events);
+	free(copy);
 }
 
 /* The present kinds are known once all stacks have been visited. */
 static void drop_other_kinds(struct collecting *state)
 {
-	uint32_t wanted = filter_kinds(state->filter, state->present);
+	struct profile_copy *copy = state->copy;
+	uint32_t wanted = filter_kinds(copy->filter, copy->present);
 	unsigned int i, kept = 0;
 
-	for (i = 0; i < state->nr_found; i++)
-		if (wanted & 1u << state->found[i].key->kind)
-			state->found[kept++] = state->found[i];
-	state->nr_found = kept;
+	for (i = 0; i < copy->nr_found; i++)
+		if (wanted & 1u << copy->found[i].key->kind)
+			copy->found[kept++] = copy->found[i];
+	copy->nr_found = kept;
 	state->profile->kinds = wanted;
-	state->profile->other_kinds = state->present & ~wanted;
+	state->profile->other_kinds = copy->present & ~wanted;
 }
 
 static int compare_found(const void *one, const void *two)
@@ -192,30 +256,30 @@ struct user_rank {
  * The largest stack of each user, then the second of each, and so on. So what does not fit into the
  * profile any more is of the users with most stacks, however large these are.
  */
-static void sort_found(struct collecting *state)
+static void sort_found(struct profile_copy *copy)
 {
 	struct user_rank *users = NULL, *user;
 	struct stack_counts total = { 0 };
 	unsigned int i;
 
-	if (!state->nr_found)
+	if (!copy->nr_found)
 		return;
-	qsort(state->found, state->nr_found, sizeof(*state->found), compare_found);
-	for (i = state->nr_found; i; i--) {
-		cut_off(&state->found[i - 1].counts, &total);
-		counts_add(&total, &state->found[i - 1].counts);
+	qsort(copy->found, copy->nr_found, sizeof(*copy->found), compare_found);
+	for (i = copy->nr_found; i; i--) {
+		cut_off(&copy->found[i - 1].counts, &total);
+		counts_add(&total, &copy->found[i - 1].counts);
 	}
-	for (i = 0; i < state->nr_found; i++) {
-		HASH_FIND(hh, users, &state->found[i].key->uid, sizeof(user->uid), user);
+	for (i = 0; i < copy->nr_found; i++) {
+		HASH_FIND(hh, users, &copy->found[i].key->uid, sizeof(user->uid), user);
 		if (!user) {
 			user = xcalloc(1, sizeof(*user));
-			user->uid = state->found[i].key->uid;
+			user->uid = copy->found[i].key->uid;
 			HASH_ADD(hh, users, uid, sizeof(user->uid), user);
 		}
-		state->found[i].rank = user->next++;
+		copy->found[i].rank = user->next++;
 	}
 	HASH_FREE(users);
-	qsort(state->found, state->nr_found, sizeof(*state->found), compare_ranks);
+	qsort(copy->found, copy->nr_found, sizeof(*copy->found), compare_ranks);
 }
 
 static void collect_stack(struct collecting *state, const struct stack_key *key,
@@ -237,89 +301,93 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	counts_add(&state->profile->total, &sample->counts);
 }
 
-struct profile *profile_collect(struct stack_table *stacks, const struct stack_mark *mark,
-				struct binaries *binaries, const struct filter *filter,
-				bool settled)
+static void copy_event(void *context, const struct logged_sample *from)
+{
+	struct profile_copy *copy = context;
+
+	copy->events =
+		xgrow(copy->events, copy->nr_events, &copy->events_room, sizeof(*copy->events));
+	copy->events[copy->nr_events++] = *from;
+}
+
+void profile_copy_events(struct profile_copy *copy, struct stack_table *stacks,
+			 const struct stack_mark *mark, uint64_t now_ns)
+{
+	copy->now_ns = now_ns;
+	stacks_visit_log(stacks, mark, copy_event, copy);
+}
+
+/*
+ * Replayed records have a clock of their own, so times count back from now. None is before the
+ * profile's start.
+ */
+static uint64_t since_start(const struct collecting *state, uint64_t time_ns)
+{
+	uint64_t now = state->copy->now_ns, ago = time_ns < now ? now - time_ns : 0;
+	uint64_t duration = state->profile->duration_ns;
+
+	return ago < duration ? duration - ago : 0;
+}
+
+/* Those of the profile's samples. */
+static void collect_events(struct collecting *state)
+{
+	struct profile *profile = state->profile;
+	struct profile_copy *copy = state->copy;
+	unsigned int *samples; /* index + 1, by the number of the table's entry */
+	struct logged_sample *event;
+	uint32_t nr_numbers = 0;
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_PENDING &&
+		    profile->samples[i].number >= nr_numbers)
+			nr_numbers = profile->samples[i].number + 1;
+	samples = xcalloc(nr_numbers, sizeof(*samples));
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_PENDING)
+			samples[profile->samples[i].number] = i + 1;
+	profile->events = copy->events;
+	copy->events = NULL;
+	for (i = 0; i < copy->nr_events; i++) {
+		event = &profile->events[i];
+		if (event->stack >= nr_numbers || !samples[event->stack])
+			continue;
+		event->time_ns = since_start(state, event->time_ns);
+		event->stack = samples[event->stack] - 1;
+		profile->events[profile->nr_events++] = *event;
+	}
+	free(samples);
+}
+
+struct profile *profile_collect(struct profile_copy *copy, const struct filter *filter,
+				uint64_t duration_ns)
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
 	unsigned int i;
 
 	state->profile = profile;
+	state->copy = copy;
 	state->indices = xcalloc(FRAMES_MAX, sizeof(*state->indices));
-	state->binaries = binaries;
-	state->filter = filter;
-	if (settled)
-		stacks_visit_settled(stacks, mark, copy_stack, state);
-	else
-		stacks_visit(stacks, mark, copy_stack, state);
+	copy->filter = filter;
+	profile->duration_ns = duration_ns;
+	profile->folded = copy->folded;
 	drop_other_kinds(state);
-	sort_found(state);
-	profile->samples = xcalloc(state->nr_found, sizeof(*profile->samples));
-	profile->nr_samples = state->nr_found;
-	for (i = 0; i < state->nr_found; i++) {
-		profile->samples[i].number = state->found[i].number;
-		collect_stack(state, state->found[i].key, &state->found[i].counts,
+	sort_found(copy);
+	profile->samples = xcalloc(copy->nr_found, sizeof(*profile->samples));
+	profile->nr_samples = copy->nr_found;
+	for (i = 0; i < copy->nr_found; i++) {
+		profile->samples[i].number = copy->found[i].number;
+		collect_stack(state, copy->found[i].key, &copy->found[i].counts,
 			      &profile->samples[i]);
 	}
-	free(state->found);
+	collect_events(state);
 	HASH_CLEAR(hh, state->frames);
 	free(state->indices);
 	free(state);
+	free_copy(copy);
 	return profile;
-}
-
-struct events {
-	struct profile *profile;
-	unsigned int *samples; /* index + 1, by the number of the table's entry */
-	uint32_t nr_numbers;
-	unsigned int room;
-	uint64_t now_ns;
-};
-
-/*
- * Replayed records have a clock of their own, so times count back from now. None is before the
- * profile's start.
- */
-static uint64_t since_start(const struct events *state, uint64_t time_ns)
-{
-	uint64_t ago = time_ns < state->now_ns ? state->now_ns - time_ns : 0;
-
-	return ago < state->profile->duration_ns ? state->profile->duration_ns - ago : 0;
-}
-
-static void add_event(void *context, const struct logged_sample *from)
-{
-	struct events *state = context;
-	struct profile *profile = state->profile;
-	struct logged_sample *event;
-
-	if (from->stack >= state->nr_numbers || !state->samples[from->stack])
-		return;
-	profile->events =
-		xgrow(profile->events, profile->nr_events, &state->room, sizeof(*profile->events));
-	event = &profile->events[profile->nr_events++];
-	*event = *from;
-	event->time_ns = since_start(state, from->time_ns);
-	event->stack = state->samples[from->stack] - 1;
-}
-
-void profile_collect_events(struct profile *profile, struct stack_table *stacks,
-			    const struct stack_mark *mark, uint64_t now_ns)
-{
-	struct events state = { .profile = profile, .now_ns = now_ns };
-	unsigned int i;
-
-	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].number != STACK_PENDING &&
-		    profile->samples[i].number >= state.nr_numbers)
-			state.nr_numbers = profile->samples[i].number + 1;
-	state.samples = xcalloc(state.nr_numbers, sizeof(*state.samples));
-	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].number != STACK_PENDING)
-			state.samples[profile->samples[i].number] = i + 1;
-	stacks_visit_log(stacks, mark, add_event, &state);
-	free(state.samples);
 }
 
 /* NULL: it has none, or it did not come in time. */

@@ -190,9 +190,9 @@ static bool sum_is_right(void)
 {
 	struct stack_counts own = own_counts();
 	double estimate = (double)own.estimate, bytes = (double)counts.bytes;
+	struct estimate sum = { estimate, own.variance, (double)own.samples };
 	/* Of its own samples: others' refills may be of any size. */
-	double weight = estimate > 0 ? own.variance / estimate : 0;
-	struct interval interval = interval_95(estimate, own.variance, weight);
+	struct interval interval = interval_95(sum, sum);
 
 	printf("%s: %.0f bytes, estimated as %.0f by %lu samples, 95 %%: %.0f to %.0f\n",
 	       counts.program, bytes, estimate, own.samples, interval.low, interval.high);
