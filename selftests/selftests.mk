@@ -28,7 +28,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target) $(ADVERSARY)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -169,6 +169,10 @@ $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file
 
 $(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+# The truth test: programs that count what their functions allocate.
+$(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/truth_program.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPROGRAM=$* $(if $(filter brass,$*),-DLARGE) -Wl,--build-id -o $@ $< $(BUILD)/libhab.a
 
 # The adversary test: three honest programs, whose functions have names of their own, and one that
 # attacks habd by one strategy at a time.
