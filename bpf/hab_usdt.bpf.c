@@ -56,6 +56,20 @@ static __always_inline __u64 throttle(struct hab_event *event)
 	return HAB_PROBABILITY_ONE / interval;
 }
 
+/* The stack that the thread has unwound, from its memory; its size, 0 if there is none. */
+static __always_inline long read_addresses(struct hab_record_sample *sample,
+					   const struct hab_event *event)
+{
+	__u32 nr_frames = event->nr_frames;
+
+	if (!nr_frames || nr_frames > HAB_STACK_DEPTH ||
+	    bpf_probe_read_user(sample->addresses, nr_frames * sizeof(sample->addresses[0]),
+				event->frames))
+		return 0;
+	sample->nr_addresses = nr_frames;
+	return nr_frames * sizeof(sample->addresses[0]);
+}
+
 /* Made in the ring buffer: this program may be preempted, so a CPU's scratch is not its own. */
 static __always_inline bool send_sample(void *ctx, const struct hab_event *event,
 					const struct names *names, __u64 weight, __u64 probability)
@@ -72,11 +86,14 @@ static __always_inline bool send_sample(void *ctx, const struct hab_event *event
 	sample->tag[0] = 0;
 	if (names->tag)
 		bpf_probe_read_user_str(sample->tag, sizeof(sample->tag), names->tag);
-	bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	if (bytes < 0)
-		bytes = 0;
-	sample->nr_frames = bytes / sizeof(struct hab_frame);
+	bytes = read_addresses(sample, event);
+	if (!bytes) {
+		bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
+				      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+		if (bytes < 0)
+			bytes = 0;
+		sample->nr_frames = bytes / sizeof(struct hab_frame);
+	}
 	sample->head.size = offsetof(struct hab_record_sample, frames) + bytes;
 	bpf_ringbuf_submit(sample, wake_flags());
 	return true;
@@ -95,6 +112,17 @@ static __always_inline void send_heap(struct hab_machine_totals *machine, const 
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 }
 
+/* Counts the process in the window, once: habd divides the quota by the number of processes. */
+static __always_inline void count_process(struct hab_process_totals *process, __u64 window)
+{
+	volatile struct hab_probe_window *now = &windows[current & (HAB_PROBE_WINDOWS - 1)];
+
+	if (process->window == (__u32)window)
+		return;
+	process->window = (__u32)window;
+	__sync_fetch_and_add(&now->processes, 1);
+}
+
 /* Offers the event to the throttler. */
 static __always_inline void offer(void *ctx, struct hab_event *event, struct counted *counted,
 				  const struct names *names)
@@ -105,6 +133,8 @@ static __always_inline void offer(void *ctx, struct hab_event *event, struct cou
 
 	count_event(counted, kind, event->bytes);
 	probability = throttle(event);
+	if (kind == HAB_EVENT_SAMPLE && counted->process)
+		count_process(counted->process, event->window);
 	if (!probability) {
 		count_throttled(counted);
 		return;
@@ -158,47 +188,57 @@ int BPF_USDT(on_refill, const char *heap, __u64 bytes, __u64 chunk_bytes, __u32 
 	return on_event(ctx, &event, &names);
 }
 
-/* @interval: of hab:sample; hab:tlab and hab:outside have all arguments but this one. */
-static __always_inline int on_object(struct pt_regs *ctx, __u32 kind, const char *heap,
-				     const char *tag, __u64 bytes, __u64 chunk_bytes,
-				     __u64 object_bytes, __u64 allocated_bytes, __u64 interval)
+/* The arguments that hab:tlab, hab:outside and hab:sample have in common. */
+static __always_inline void set_object(struct hab_event *event, __u32 kind, const char *heap,
+				       __u64 bytes, __u64 chunk_bytes, __u64 object_bytes,
+				       __u64 allocated_bytes)
 {
-	struct names names = { heap, tag };
-	struct hab_event event = {
-		.heap_id = (__u64)heap,
-		.kind = kind,
-		.bytes = bytes,
-		.chunk_bytes = chunk_bytes,
-		.interval = interval,
-		.object_bytes = object_bytes,
-		.allocated_bytes = allocated_bytes,
-		.parts = 1,
-		.cpu = bpf_get_smp_processor_id(),
-	};
-
-	return on_event(ctx, &event, &names);
+	event->heap_id = (__u64)heap;
+	event->kind = kind;
+	event->bytes = bytes;
+	event->chunk_bytes = chunk_bytes;
+	event->object_bytes = object_bytes;
+	event->allocated_bytes = allocated_bytes;
+	event->parts = 1;
+	event->cpu = bpf_get_smp_processor_id();
 }
 
 SEC("usdt")
 int BPF_USDT(on_tlab, const char *heap, const char *tag, __u64 bytes, __u64 chunk_bytes,
 	     __u64 object_bytes, __u64 allocated_bytes)
 {
-	return on_object(ctx, HAB_EVENT_TLAB, heap, tag, bytes, chunk_bytes, object_bytes,
-			 allocated_bytes, 0);
+	struct names names = { heap, tag };
+	struct hab_event event = {};
+
+	set_object(&event, HAB_EVENT_TLAB, heap, bytes, chunk_bytes, object_bytes,
+		   allocated_bytes);
+	return on_event(ctx, &event, &names);
 }
 
 SEC("usdt")
 int BPF_USDT(on_outside, const char *heap, const char *tag, __u64 bytes, __u64 chunk_bytes,
 	     __u64 object_bytes, __u64 allocated_bytes)
 {
-	return on_object(ctx, HAB_EVENT_OUTSIDE, heap, tag, bytes, chunk_bytes, object_bytes,
-			 allocated_bytes, 0);
+	struct names names = { heap, tag };
+	struct hab_event event = {};
+
+	set_object(&event, HAB_EVENT_OUTSIDE, heap, bytes, chunk_bytes, object_bytes,
+		   allocated_bytes);
+	return on_event(ctx, &event, &names);
 }
 
 SEC("usdt")
 int BPF_USDT(on_sample, const char *heap, const char *tag, __u64 bytes, __u64 chunk_bytes,
-	     __u64 object_bytes, __u64 allocated_bytes, __u64 interval)
+	     __u64 object_bytes, __u64 allocated_bytes, __u64 interval, const __u64 *frames,
+	     __u32 nr_frames)
 {
-	return on_object(ctx, HAB_EVENT_SAMPLE, heap, tag, bytes, chunk_bytes, object_bytes,
-			 allocated_bytes, interval);
+	struct names names = { heap, tag };
+	struct hab_event event = {};
+
+	set_object(&event, HAB_EVENT_SAMPLE, heap, bytes, chunk_bytes, object_bytes,
+		   allocated_bytes);
+	event.interval = interval;
+	event.frames = frames;
+	event.nr_frames = nr_frames;
+	return on_event(ctx, &event, &names);
 }

@@ -118,14 +118,14 @@ struct hab_record_window {
 struct hab_process_totals {
 	__u64 refills;
 	__u64 bytes;   /* of the refills */
-	__u64 sampled; /* this and the next two: events of all kinds */
+	__u64 sampled; /* this and the next two: events of the kinds that are followed */
 	__u64 throttled;
 	__u64 lost;	/* kept by the throttler, but the ring buffer was full */
 	__u64 restarts; /* this and the next: reported with the refills of each thread */
 	__u64 waste_bytes;
 	char comm[HAB_COMM_LEN]; /* this and the next: at the first event */
 	__u32 uid;
-	__u32 reserved;
+	__u32 window; /* of the probes: that of the last sample */
 };
 
 /*
@@ -152,13 +152,13 @@ struct hab_process_slots {
 
 /* Exact totals of the machine. Map "totals": one value per CPU, to be summed up. */
 struct hab_machine_totals {
-	__u64 events; /* of all kinds: sampled + throttled + lost */
+	__u64 events; /* of the kinds that are followed: sampled + throttled + lost */
 	__u64 refills;
 	__u64 bytes; /* of the refills */
 	__u64 sampled;
 	__u64 throttled;
 	__u64 lost;
-	__u64 table_full;  /* events of processes without room in slots and map */
+	__u64 table_full;  /* events and refills of processes without room in slots and map */
 	__u64 stacks_lost; /* records of each type that found the ring buffer full */
 	__u64 heaps_lost;  /* or of a user with too many, see may_announce() in bpf/totals.h */
 	__u64 windows_lost;
@@ -177,7 +177,7 @@ struct hab_probe_window {
 	__u32 interval; /* at least 1 */
 	__u32 quota;
 	__u32 window_ms;
-	__u32 reserved;
+	__u32 processes; /* that have offered samples */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -31,7 +31,7 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
-/* Refills are events, too: else they are only counted in the totals. habd sets it before loading. */
+/* Refills are events, too; else they are only counted. habd sets it before loading. */
 const volatile bool follows_refills;
 
 struct task_state {

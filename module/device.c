@@ -235,7 +235,8 @@ static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 	if (err)
 		return err;
 	if (report.kind == HAB_EVENT_SAMPLE) {
-		hab_telemetry_sample(heap->process);
+		hab_telemetry_sample(heap->process,
+				     min(report.interval, HAB_SAMPLING_INTERVAL_MAX));
 		hab_dev_heap_show_sampling(heap, next_is_kept);
 	}
 	return write_struct(arg, &report, sizeof(report), usize);

@@ -86,10 +86,10 @@ u64 hab_process_interval(const struct hab_process *process)
 	return READ_ONCE(process->interval.mean);
 }
 
-void hab_process_offer(struct hab_process *process, u64 key)
+void hab_process_offer(struct hab_process *process, u64 key, u64 interval)
 {
 	WRITE_ONCE(process->key, key);
-	hab_interval_offer(&process->interval, hab_users_interval(process->user));
+	hab_interval_offer(&process->interval, hab_users_interval(process->user), interval);
 }
 
 /*

@@ -30,8 +30,9 @@ u64 hab_process_interval(const struct hab_process *process);
  * hab_process_offer - count a sample that a process reports
  * @process: any context
  * @key: of its share
+ * @interval: that the sample was drawn with
  */
-void hab_process_offer(struct hab_process *process, u64 key);
+void hab_process_offer(struct hab_process *process, u64 key, u64 interval);
 
 /**
  * hab_processes_turn - a window is over: correct all intervals

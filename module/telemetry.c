@@ -177,9 +177,9 @@ static void go_on_rotating(void)
 		irq_work_queue(&start_work);
 }
 
-void hab_telemetry_sample(struct hab_process *process)
+void hab_telemetry_sample(struct hab_process *process, u64 interval)
 {
-	hab_process_offer(process, current_key());
+	hab_process_offer(process, current_key(), interval);
 	go_on_rotating();
 }
 

@@ -31,10 +31,11 @@ void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
 /**
  * hab_telemetry_sample - the current process reports a sample of a heap
  * @process: of the heap
+ * @interval: that the sample was drawn with
  *
  * Context: process.
  */
-void hab_telemetry_sample(struct hab_process *process);
+void hab_telemetry_sample(struct hab_process *process, u64 interval);
 
 void hab_telemetry_heap(u64 heap_id, const char *name);
 void hab_telemetry_stack(struct hab_stack_event *event);

@@ -39,7 +39,7 @@
  * struct hab_interval - a sampling interval
  * @mean: in bytes
  * @average: bytes allocated in a window, 0: none so far
- * @bytes: sum of @mean over the samples of this window
+ * @bytes: sum over the samples of this window of the intervals that they were drawn with
  * @offered: samples in this window
  * @limit: beyond so many @mean doubles
  * @step: and again after so many more, at least 1
@@ -109,17 +109,21 @@ static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 /**
  * hab_interval_offer - count a sample that a process offers
  * @interval: the process's; any context, any CPU
- * @user: the user's
+ * @user: the user's; NULL: there is none
+ * @drawn: the interval that the sample was drawn with
  *
  * Changes @mean of both if there were too many in this window.
  */
-static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *user)
+static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *user,
+				      u64 drawn)
 {
-	u64 mean = READ_ONCE(interval->mean), users;
 	bool many;
+	u64 users;
 
-	hab_interval_count(interval, mean);
-	many = hab_interval_count(user, mean);
+	hab_interval_count(interval, drawn);
+	if (!user)
+		return;
+	many = hab_interval_count(user, drawn);
 	users = READ_ONCE(user->mean);
 	if ((many || !READ_ONCE(interval->average)) && READ_ONCE(interval->mean) < users)
 		WRITE_ONCE(interval->mean, users);
@@ -154,5 +158,25 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
 	hab_interval_set_limit(interval, share, random);
 	return offered;
 }
+
+/*
+ * Without the module a process has its interval in the library, and windows of
+ * HAB_INTERVAL_WINDOW_NS. habd writes what processes may keep to a file that they map.
+ */
+#define HAB_INTERVAL_PAGE_PATH	"/run/hab/sampling" /* environment variable HAB_SAMPLING: another */
+#define HAB_INTERVAL_WINDOW_NS	200000000ull
+#define HAB_INTERVAL_PAGE_MAGIC 0x67706968u /* "hipg", little endian */
+#define HAB_INTERVAL_PAGE_BYTES 4096
+
+/**
+ * struct hab_interval_page - the start of that file, of HAB_INTERVAL_PAGE_BYTES
+ * @magic: HAB_INTERVAL_PAGE_MAGIC
+ * @share: samples that each process may keep in a window, as for hab_interval_turn(); 0: not known.
+ *	Changes at any moment
+ */
+struct hab_interval_page {
+	u32 magic;
+	u32 share;
+};
 
 #endif /* HAB_CORE_INTERVAL_H */

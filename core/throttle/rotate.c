@@ -228,11 +228,10 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 qu
 	/* A number that no stratum has: the choices in strata must not depend on their length. */
 	u64 random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
 
-	if (quota)
-		interval = draw_interval(quota, share->average, random);
 	if (quota && throttle->shape.fill)
-		interval = min(interval,
-			       max(hab_div(share->average >> AVERAGE_SHIFT, 2 * quota), (u64)1));
+		interval = max(hab_div((share->average >> AVERAGE_SHIFT) * 9, 10 * quota), (u64)1);
+	else if (quota)
+		interval = draw_interval(quota, share->average, random);
 	WRITE_ONCE(window->interval, interval);
 	WRITE_ONCE(window->quota, quota);
 	probability = hab_div(chance, interval);

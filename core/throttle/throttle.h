@@ -24,7 +24,8 @@
  * none is dropped uncounted. A period's quota is spread over its windows without a remainder: 14/s
  * is 14/s. An event beyond a window's quota may replace one that was kept, see window.h, so every
  * event has the same probability. The kept event of an interval is drawn at random. Intervals are
- * at most half as long as they would be on average (@fill of struct hab_throttle_shape).
+ * not drawn, and a tenth shorter than the JDK's are on average (@fill of struct
+ * hab_throttle_shape).
  */
 #ifndef HAB_CORE_THROTTLE_H
 #define HAB_CORE_THROTTLE_H
@@ -101,10 +102,10 @@ struct hab_share {
  * @period_ms: HAB_SECOND_MS to HAB_DAY_MS
  * @windows: number of windows in a period
  * @lookback: number of windows that averages are of, at least 1
- * @fill: 1: intervals are at most half their mean, so that steady events use up every window and
- *	all its samples stand for the same number of events; 0: as the JDK draws them, which leaves
- *	some windows half empty (3.5 % of the rate at 5 windows a second), with samples of very
- *	different weights
+ * @fill: 1: intervals are 9/10 of what the average needs, so that steady events use up every window,
+ *	few are replaced later, and all samples stand for about the same number of events; 0: as the
+ *	JDK draws them, which leaves some windows half empty (3.5 % of the rate at 5 windows a
+ *	second), with samples of very different weights
  */
 struct hab_throttle_shape {
 	u32 rate;

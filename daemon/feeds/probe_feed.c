@@ -11,10 +11,14 @@
  * window's end is reported one rotation later.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "core/throttle/interval.h"
 #include "core/throttle/window.h"
 #include "daemon/feeds/bpf_reader.h"
 #include "daemon/feeds/libraries.h"
@@ -37,6 +41,7 @@ struct probe_feed {
 	uint64_t rotated_ns;
 	double owed;	/* quota of the time that has passed */
 	double average; /* events of a window */
+	struct hab_interval_page *page; /* NULL: it could not be made */
 };
 
 static volatile struct hab_probe_window *window_at(const struct probe_feed *feed, uint32_t number)
@@ -72,6 +77,45 @@ static uint32_t interval_for(const struct probe_feed *feed, uint32_t quota)
 	return interval < UINT32_MAX ? (uint32_t)interval : UINT32_MAX;
 }
 
+/*
+ * The file that tells processes how many samples each may keep. Those that have mapped it go on with
+ * it when habd starts again: so it stays, and is never made smaller.
+ */
+static struct hab_interval_page *map_page(void)
+{
+	const char *path = getenv("HAB_SAMPLING");
+	struct hab_interval_page *page = MAP_FAILED;
+	int fd;
+
+	path = path ? path : HAB_INTERVAL_PAGE_PATH;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd >= 0 && !ftruncate(fd, HAB_INTERVAL_PAGE_BYTES))
+		page = mmap(NULL, HAB_INTERVAL_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			    0);
+	if (page == MAP_FAILED) {
+		say("%s cannot be made: %s: processes report as if each were alone", path,
+		    strerror(errno));
+		page = NULL;
+	} else {
+		page->magic = HAB_INTERVAL_PAGE_MAGIC;
+	}
+	if (fd >= 0)
+		close(fd);
+	return page;
+}
+
+/* 0: processes use the default. */
+static void show_share(struct probe_feed *feed, uint32_t processes)
+{
+	double share = (double)feed->rate * HAB_INTERVAL_WINDOW_NS / SECOND_NS *
+		       (1 << HAB_SHARE_SHIFT) / (processes ? processes : 1);
+
+	if (feed->page)
+		__atomic_store_n(&feed->page->share,
+				 share < 1 ? 1 : share < UINT32_MAX ? (uint32_t)share : UINT32_MAX,
+				 __ATOMIC_RELAXED);
+}
+
 /* The next window gets the quota of @passed_ns. */
 static void rotate(struct probe_feed *feed, uint64_t passed_ns)
 {
@@ -93,6 +137,8 @@ static void rotate(struct probe_feed *feed, uint64_t passed_ns)
 	next->window_ms = (uint32_t)(feed->window_ns / 1000000);
 	next->interval = interval_for(feed, next->quota);
 	next->measured = 0;
+	next->processes = 0;
+	show_share(feed, before->processes);
 	feed->owed -= next->quota;
 	__atomic_store_n(&feed->skeleton->bss->current, number, __ATOMIC_RELEASE);
 	feed->rotated_ns = clock_monotonic_ns();
@@ -122,6 +168,10 @@ static void feed_close(struct feed *base)
 		for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 			bpf_link__destroy(feed->links[i][kind]);
 	bpf_reader_end(&feed->reader);
+	if (feed->page) {
+		feed->page->share = 0;
+		munmap(feed->page, HAB_INTERVAL_PAGE_BYTES);
+	}
 	hab_usdt_bpf__destroy(feed->skeleton);
 	free(feed);
 }
@@ -174,6 +224,7 @@ static int start(struct probe_feed *feed, const struct libraries *libraries)
 	if (code)
 		return code;
 	feed->reader.slots = &feed->skeleton->bss->process_slots;
+	feed->page = map_page();
 	rotate(feed, feed->window_ns);
 	snprintf(about, room, "static probes, at most %llu samples/s, of",
 		 (unsigned long long)feed->rate);

@@ -15,6 +15,7 @@
 #include "lib/backend/process.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/events.h"
+#include "lib/telemetry/own_interval.h"
 
 static bool may_fall_back(int err)
 {
@@ -26,10 +27,10 @@ static bool may_fall_back(int err)
 static int open_backend(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	heap->backend = backend;
-	/* The device backend points these two to the fields that the kernel writes. */
+	/* The device backend points these to the fields that the kernel writes. */
 	heap->listeners = &hab_events_none;
 	heap->next_is_kept = &hab_events_none;
-	heap->default_interval = &hab_events_interval;
+	heap->default_interval = hab_own_interval();
 	return backend->open(heap);
 }
 
@@ -39,6 +40,7 @@ static int open_process(struct hab_heap *heap, const char *why)
 
 	if (err)
 		return err;
+	hab_own_interval_map();
 	if (!heap->sections)
 		snprintf(
 			heap->reason, sizeof(heap->reason),

@@ -12,9 +12,9 @@
 #include <unwind.h>
 
 #include "lib/telemetry/events.h"
+#include "lib/telemetry/own_interval.h"
 
 const uint32_t hab_events_none;
-const uint64_t hab_events_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
 static __thread const char *current_tag __attribute__((tls_model("initial-exec")));
 
@@ -91,25 +91,21 @@ void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 	heap->backend->stack(heap, &stack);
 }
 
-/* To the kernel. A failure costs the listeners one event; the allocation succeeds. */
-static void send_report(struct hab_thread *thread, struct hab_ioc_report *report)
+/*
+ * true if the stack comes with the report. A tracer of the probe cannot ask for it later; the module
+ * says before whether it keeps the sample.
+ */
+static bool has_stack(const struct hab_heap *heap, uint32_t kind)
 {
-	struct hab_heap *heap = thread->heap;
-	struct walk walk;
-
-	if (report->kind == HAB_EVENT_SAMPLE &&
-	    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED)) {
-		walk_stack(thread, &walk);
-		report->frames = (uintptr_t)walk.frames;
-		report->nr_frames = walk.nr;
-	}
-	if (!heap->backend->report(heap, report) && report->sample_id && !report->nr_frames)
-		hab_event_send_stack(thread, report->sample_id);
+	return kind == HAB_EVENT_SAMPLE &&
+	       (hab_usdt_listeners() & HAB_LISTENER(kind) ||
+		__atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED));
 }
 
 void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 {
 	struct hab_heap *heap = thread->heap;
+	struct walk walk;
 
 	report->size = sizeof(*report);
 	report->parts = parts_of(thread, report->kind, report->bytes);
@@ -117,8 +113,19 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	if (thread->end)
 		report->allocated_bytes += hab_thread_top(thread) - thread->start;
 	copy_tag(report->tag, current_tag);
-	if (hab_usdt_listeners() & HAB_LISTENER(report->kind))
+	if (has_stack(heap, report->kind)) {
+		walk_stack(thread, &walk);
+		report->frames = (uintptr_t)walk.frames;
+		report->nr_frames = walk.nr;
+	}
+	if (hab_usdt_listeners() & HAB_LISTENER(report->kind)) {
 		hab_usdt_report(heap, report);
-	if (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind))
-		send_report(thread, report);
+		if (report->kind == HAB_EVENT_SAMPLE)
+			hab_own_interval_offer(report->interval);
+	}
+	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))
+		return;
+	/* A failure costs the listeners one event; the allocation succeeds. */
+	if (!heap->backend->report(heap, report) && report->sample_id && !report->nr_frames)
+		hab_event_send_stack(thread, report->sample_id);
 }

@@ -11,7 +11,6 @@
 
 /* For heaps whose backend has no listeners. */
 extern const uint32_t hab_events_none;
-extern const uint64_t hab_events_interval;
 
 /* Bits HAB_LISTENER(kind) of kinds with listeners, in the kernel or at probes. For slow paths. */
 static inline uint32_t hab_event_listeners(const struct hab_heap *heap)

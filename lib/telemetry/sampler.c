@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "core/logarithm.h"
+#include "lib/telemetry/own_interval.h"
 #include "lib/telemetry/sampler.h"
 
 #define LN2_Q32 2977044472ull /* ln 2 with 32 bits of fraction */
@@ -73,6 +74,8 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
  */
 static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
+	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
+		hab_own_interval_turn(next_random(thread));
 	if (sampling->on && sampling->interval != interval_of(thread->heap))
 		draw(thread, sampling);
 }
@@ -141,10 +144,12 @@ static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 {
 	if (!is_on(thread, sampling))
 		return;
-	if (counted < sampling->until)
-		count(sampling, counted);
-	else
+	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
+		return;
+	}
+	count(sampling, counted);
+	follow_interval(thread, sampling);
 }
 
 /* --- objects -------------------------------------------------------------------------- */
@@ -156,7 +161,6 @@ void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
 	uint64_t below;
 
 	if (is_on(thread, objects)) {
-		follow_interval(thread, objects);
 		/* An object that ends here does not reach the sample point. */
 		below = objects->until ? (objects->until - 1) & ~15ull : 0;
 		if (end - top > below)

@@ -20,8 +20,9 @@
 #define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
 #define DTRACE_PROBE6(provider, probe, a, b, c, d, e, f) \
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
-#define DTRACE_PROBE7(provider, probe, a, b, c, d, e, f, g) \
-	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g))
+#define DTRACE_PROBE9(provider, probe, a, b, c, d, e, f, g, h, i)                                \
+	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h), \
+	 (void)(i))
 #define DTRACE_PROBE8(provider, probe, a, b, c, d, e, f, g, h) \
 	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h))
 #endif
@@ -63,9 +64,9 @@ void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *r
 		/* The listener may be at otel_memory:alloc only. */
 		if (!hab_sample_semaphore)
 			break;
-		DTRACE_PROBE7(hab, sample, heap->name, report->tag, report->bytes,
+		DTRACE_PROBE9(hab, sample, heap->name, report->tag, report->bytes,
 			      report->chunk_bytes, report->object_bytes, report->allocated_bytes,
-			      report->interval);
+			      report->interval, report->frames, report->nr_frames);
 		break;
 	}
 }

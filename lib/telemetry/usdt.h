@@ -8,11 +8,12 @@
  *                    (process backend only)
  *   hab:tlab         heap, tag, bytes, chunk_bytes, object_bytes, allocated_bytes
  *   hab:outside      the same
- *   hab:sample       the same, interval
+ *   hab:sample       the same, interval, frames, nr_frames
  *   otel_memory:alloc   address, size, bytes it stands for
  *   otel_memory:free    address of an object that otel_memory:alloc has reported
  *
- * heap and tag are strings, numbers as in struct hab_event of uapi/hab.h.
+ * heap and tag are strings, frames points to the thread's return addresses, numbers as in struct
+ * hab_event of uapi/hab.h.
  */
 #ifndef HAB_LIB_USDT_H
 #define HAB_LIB_USDT_H

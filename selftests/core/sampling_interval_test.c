@@ -110,7 +110,8 @@ static void offer(struct machine *machine, u32 number)
 
 	if (hab_throttle_offer(machine->throttle, key_of(machine, number), &kept))
 		reader_keep(&machine->reader, &kept, number, 1);
-	hab_interval_offer(&process->interval, &machine->users[number / GROUP]);
+	hab_interval_offer(&process->interval, &machine->users[number / GROUP],
+			   process->interval.mean);
 	draw_next(process);
 }
 

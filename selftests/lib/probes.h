@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define PROBES_MAX	 16
-#define PROBES_ARGUMENTS 8
+#define PROBES_ARGUMENTS 9
 #define PROBES_KEPT	 8192
 #define PROBES_NOP	 0x90
 #define PROBES_INT3	 0xcc
@@ -47,7 +47,7 @@ struct probe {
 	uint64_t last[PROBES_ARGUMENTS];
 	uint64_t first_arguments[PROBES_KEPT];
 	int text_argument; /* index of a string argument to keep; 0: none */
-	char text[64];	   /* its last value */
+	char text[80];	   /* its last value */
 };
 
 struct probes {

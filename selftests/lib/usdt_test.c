@@ -17,7 +17,7 @@
 
 static const char *const names[] = { "hab:refill", "hab:tlab",		"hab:outside",
 				     "hab:sample", "otel_memory:alloc", "otel_memory:free" };
-static const int nr_arguments[] = { 8, 6, 6, 7, 3, 1 };
+static const int nr_arguments[] = { 8, 6, 6, 9, 3, 1 };
 #define NAMES 6
 
 /* The order of the arguments of hab:tlab, hab:outside and hab:sample; the last is a sample's. */

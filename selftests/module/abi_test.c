@@ -14,7 +14,7 @@ TEST_F(device, version_has_the_abi_and_whether_bpf_programs_can_attach)
 
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_VERSION, &version));
 	EXPECT_EQ(HAB_ABI_VERSION, version.abi);
-	EXPECT_EQ(HAB_FEATURE_BTF | HAB_FEATURE_REFILL2, version.features);
+	EXPECT_EQ(HAB_FEATURE_BTF | HAB_FEATURE_REFILL2 | HAB_FEATURE_REPORT2, version.features);
 	EXPECT_GE(version.nr_cpus, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
@@ -246,7 +246,22 @@ TEST_F(device, invalid_reports_are_refused)
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 	strcpy(report.tag, "struct node");
 	EXPECT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
-	report.size = sizeof(report) - 1;
+	report.reserved2 = 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.reserved2 = 0;
+	report.nr_frames = HAB_STACK_DEPTH + 1;
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.nr_frames = 1;
+	EXPECT_EQ(-EFAULT, call(self->fd, HAB_IOC_REPORT, &report));
+	report.nr_frames = 0;
+	/* A wild interval counts as the largest; any pointer without frames is fine. */
+	report.interval = ~0ull;
+	report.frames = 1;
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
+	/* Its first version had no interval. */
+	report.size = offsetof(struct hab_ioc_report, interval);
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
+	report.size--;
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 }
 

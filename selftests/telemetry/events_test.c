@@ -436,7 +436,7 @@ TEST_F(events, a_quiet_processes_interval_becomes_smaller_than_the_default)
 TEST_F(events, heaps_in_use_see_the_first_listener_begin_and_the_last_one_end)
 {
 	static const int kinds[] = { HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE, HAB_EVENT_SAMPLE };
-	struct hab_bpf *another = hab_bpf__open_and_load();
+	struct hab_bpf *another = hab_bpf__open_and_load(); /* without refills */
 	const volatile struct hab_info *info = watch_listeners();
 	struct bpf_link *link;
 	unsigned int i;

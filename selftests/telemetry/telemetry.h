@@ -172,6 +172,7 @@ FIXTURE_SETUP(telemetry)
 	self->seen.ends = calloc(MAX_SAMPLES, sizeof(struct hab_window_event));
 	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
+	self->skeleton->rodata->follows_refills = true;
 	/* Only refills: events_test has the other kinds. */
 	bpf_program__set_autoload(self->skeleton->progs.on_tlab, false);
 	bpf_program__set_autoload(self->skeleton->progs.on_outside, false);
