@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 	config.name = "paced";
 	if (hab_heap_create(&heap, &config))
 		return 1;
-	work(bytes, millions / 4);
+	work(bytes, millions / 2);
 	print_at("begin", argv + 3);
 	work(bytes, millions);
 	print_at("end", argv + 3);

@@ -242,7 +242,8 @@ static void offer(struct machine *machine, u32 process, u32 window)
 		reader_keep_object(&machine->reader, &kept, stack, size_of(stack),
 				   machine->intervals[process].mean);
 	if (machine->follow)
-		hab_interval_offer(&machine->intervals[process], &machine->users[user]);
+		hab_interval_offer(&machine->intervals[process], &machine->users[user],
+				   machine->intervals[process].mean);
 	draw_next(machine, process, object + 1, part->windows[window]);
 }
 
