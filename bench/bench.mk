@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count replay slice trace-summary \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced replay slice trace-summary \
 	librecord.so)
 
 .PHONY: bench-programs
@@ -28,6 +28,9 @@ $(BUILD)/bench/books: $(addprefix $(BUILD)/bench/,books.o statistics.o) $(BUILD)
 REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay_malloc.o \
 	replay_options.o replay_state.o safepoint.o statistics.o tolerant.o trace.o)
 $(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
+	$(CC) -pthread -o $@ $^
+
+$(BUILD)/bench/paced: $(BUILD)/bench/paced.o $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
 $(BUILD)/bench/slice: $(addprefix $(BUILD)/bench/,slice.o statistics.o) $(BUILD)/libhab.a

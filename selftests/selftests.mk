@@ -19,7 +19,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test bias_test sampling_interval_test \
+	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test)
@@ -28,7 +28,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target) $(ADVERSARY)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -38,6 +38,8 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
+STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c) daemon/shared/util.c
+DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
 
@@ -49,6 +51,9 @@ $(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selft
 
 # A hundred million events: without sanitizers.
 $(BUILD)/tests/bias_test: selftests/core/bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/habctl/interval.c $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
+
+$(BUILD)/tests/bytes_bias_test: selftests/core/bytes_bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/habctl/interval.c $(STACKS_SOURCES) $(LIB_HEADERS) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/sampling_interval_test: selftests/core/sampling_interval_test.c selftests/core/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
@@ -66,8 +71,6 @@ $(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(E
 $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c) daemon/shared/util.c
-DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
@@ -166,6 +169,10 @@ $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file
 
 $(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+# The truth test: programs that count what their functions allocate.
+$(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/truth_program.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPROGRAM=$* $(if $(filter brass,$*),-DLARGE) -Wl,--build-id -o $@ $< $(BUILD)/libhab.a
 
 # The adversary test: three honest programs, whose functions have names of their own, and one that
 # attacks habd by one strategy at a time.

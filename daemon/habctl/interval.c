@@ -26,23 +26,35 @@ static double quantile(double mean, double variance, double z)
 	return variance / mean * gamma_quantile(mean * mean / variance, z);
 }
 
-struct interval interval_95(double estimate, double variance, double weight)
+/* What a sample stands for, root mean square; 0 if all was kept. */
+static double weight_of_all(struct estimate all)
 {
-	struct interval interval = { estimate, estimate };
-	double own, next;
+	double mean = all.value / fmax(all.samples, 1);
 
-	if (!(estimate > 0) || !(variance > 0))
-		return interval;
-	own = variance / estimate;
-	next = weight > own ? sqrt(own * weight) : own;
-	interval.low = quantile(estimate, variance, -Z_95);
-	interval.high = quantile(estimate + next, variance + next * next, Z_95);
-	return interval;
+	return all.variance > 0 ? sqrt(all.variance / fmax(all.samples, 1) + mean * mean) : 0;
 }
 
-struct interval interval_95_none(double weight)
+/* What a sample that was not kept may stand for. */
+static double weight_of_next(struct estimate own, double all)
 {
-	struct interval interval = { 0, weight > 0 ? weight * NONE_95 : 0 };
+	double weight = fmax(own.variance / own.value, own.value / fmax(own.samples, 1));
 
+	return all > weight ? sqrt(weight * all) : weight;
+}
+
+struct interval interval_95(struct estimate own, struct estimate all)
+{
+	struct interval interval = { own.value, own.value };
+	double next;
+
+	if (!(own.value > 0)) {
+		interval.high = weight_of_all(all) * NONE_95;
+		return interval;
+	}
+	if (!(own.variance > 0))
+		return interval;
+	next = weight_of_next(own, weight_of_all(all));
+	interval.low = quantile(own.value, own.variance, -Z_95);
+	interval.high = quantile(own.value + next, own.variance + next * next, Z_95);
 	return interval;
 }

@@ -225,16 +225,13 @@ void report_end(struct report *report)
 /* A row has two sums, each with an interval. */
 enum quantity { BYTES, EVENTS };
 
-struct sum {
-	double value, variance;
-};
-
-static struct sum sum_of(const struct stack_counts *counts, enum quantity quantity)
+static struct estimate estimate_of(const struct stack_counts *counts, enum quantity quantity)
 {
 	if (quantity == BYTES)
-		return (struct sum){ (double)counts->estimate, counts->variance };
-	return (struct sum){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
-			     counts->events_variance };
+		return (struct estimate){ (double)counts->estimate, counts->variance,
+					  (double)counts->samples };
+	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
+				  counts->events_variance, (double)counts->samples };
 }
 
 struct unit {
@@ -284,27 +281,25 @@ static void human_range(struct interval interval, enum quantity quantity, bool k
 		snprintf(out, size, "unknown");
 }
 
-/* What a sample of the row's user stands for; 0 if there is none. */
-static double typical_weight(const struct report *report, const struct report_row *row,
-			     unsigned int which, enum quantity quantity)
+/* Of all samples of the row's user. */
+static struct estimate of_user(const struct report *report, const struct report_row *row,
+			       unsigned int which, enum quantity quantity)
 {
-	const struct stack_counts *total = row->many_users ? &report->totals[which][row->kind] :
-							     &row->user->totals[which][row->kind];
-	struct sum sum = sum_of(total, quantity);
-
-	return sum.value > 0 ? sum.variance / sum.value : 0;
+	return estimate_of(row->many_users ? &report->totals[which][row->kind] :
+					     &row->user->totals[which][row->kind],
+			   quantity);
 }
 
 /* The two columns of a sum and its interval. */
 static void add_sum(const struct report *report, const struct report_row *row,
 		    enum quantity quantity, bool intervals, FILE *out)
 {
-	struct sum sum = sum_of(&row->counts[0], quantity);
+	struct estimate sum = estimate_of(&row->counts[0], quantity);
 	char value[40], range[96];
 
 	human(sum.value, quantity, value, sizeof(value));
-	human_range(interval_95(sum.value, sum.variance, typical_weight(report, row, 0, quantity)),
-		    quantity, intervals, range, sizeof(range));
+	human_range(interval_95(sum, of_user(report, row, 0, quantity)), quantity, intervals, range,
+		    sizeof(range));
 	fprintf(out, "%9s %17s ", value, range);
 }
 
@@ -323,17 +318,13 @@ static void add_row(const struct report *report, const struct report_row *row, b
 static struct interval one_side(const struct report *report, const struct report_row *row,
 				unsigned int which)
 {
-	const struct stack_counts *counts = &row->counts[which];
-	double weight = typical_weight(report, row, which, BYTES);
+	struct estimate all = of_user(report, row, which, BYTES);
 	struct interval interval;
 
-	if (weight <= 0)
-		weight = typical_weight(report, row, !which, BYTES);
+	if (all.variance <= 0)
+		all = of_user(report, row, !which, BYTES);
 	/* Without a kept sample the true bytes may still be above 0. */
-	if (counts->estimate)
-		interval = interval_95((double)counts->estimate, counts->variance, weight);
-	else
-		interval = interval_95_none(weight);
+	interval = interval_95(estimate_of(&row->counts[which], BYTES), all);
 	interval.low *= report->per_second[which];
 	interval.high *= report->per_second[which];
 	return interval;

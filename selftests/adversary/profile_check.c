@@ -2,15 +2,19 @@
 /*
  * Compares a profile with the counts that honest programs printed, a file each:
  *
- *	profile_check names|forged|heap|unnamed|sum|samples:FEWEST PROFILE.pb.gz COUNTS...
+ *	profile_check names|forged|heap|unnamed|sum|shares|objects|samples:FEWEST PROFILE.pb.gz
+ *COUNTS...
  *
  * names: each function has a sample. forged: no frame has a name that the adversary made. heap:
  * each sample has the name of the heap, which is the program's. unnamed: of the samples with a
- *stack each has a function of the program. sum: the estimates agree with the true bytes. samples:
- *there are at least FEWEST samples. Exit status 0 if that is so for all files.
+ * stack each has a function of the program. sum: the estimates agree with the true bytes. shares:
+ * each function has its part of the program's bytes, within 2 points. objects: and its number of
+ * objects. samples: there are at least FEWEST samples. Exit status 0 if that is so for all files.
  *
- * The interval of sum is 2.5 times as wide as one of 95 %: it misses once in a million.
+ * The intervals of sum and objects are 2.5 times as wide as one of 95 %: they miss once in a
+ * million.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +24,7 @@
 
 #define FUNCTIONS_MAX 16
 #define WIDER	      2.5
+#define POINTS	      2
 #define SHOWN	      3 /* stacks */
 
 struct counts {
@@ -27,6 +32,7 @@ struct counts {
 	uint32_t pid, uid;
 	uint64_t bytes;
 	char functions[FUNCTIONS_MAX][64];
+	uint64_t function_objects[FUNCTIONS_MAX], function_bytes[FUNCTIONS_MAX];
 	unsigned int nr_functions;
 };
 
@@ -42,7 +48,9 @@ static bool read_counts(const char *path)
 
 	while (file && fgets(line, sizeof(line), file)) {
 		if (counts.nr_functions < FUNCTIONS_MAX &&
-		    sscanf(line, "function %63s", counts.functions[counts.nr_functions]) == 1)
+		    sscanf(line, "function %63s %lu %lu", counts.functions[counts.nr_functions],
+			   &counts.function_objects[counts.nr_functions],
+			   &counts.function_bytes[counts.nr_functions]) >= 1)
 			counts.nr_functions++;
 		sscanf(line, "program %63s", counts.program);
 		sscanf(line, "pid %u", &counts.pid);
@@ -186,18 +194,73 @@ static struct stack_counts own_counts(void)
 	return own;
 }
 
+static struct stack_counts counts_of_function(const char *function)
+{
+	struct stack_counts sum = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (is_own(&profile->samples[i]) && has_function(&profile->samples[i], function))
+			counts_add(&sum, &profile->samples[i].counts);
+	return sum;
+}
+
+/* Of its own samples: others' may stand for any size. */
+static bool is_near(struct estimate estimate, double truth)
+{
+	struct interval interval = interval_95(estimate, estimate);
+
+	return estimate.value > 0 &&
+	       truth >= estimate.value - WIDER * (estimate.value - interval.low) &&
+	       truth <= estimate.value + WIDER * (interval.high - estimate.value);
+}
+
 static bool sum_is_right(void)
 {
 	struct stack_counts own = own_counts();
-	double estimate = (double)own.estimate, bytes = (double)counts.bytes;
-	/* Of its own samples: others' refills may be of any size. */
-	double weight = estimate > 0 ? own.variance / estimate : 0;
-	struct interval interval = interval_95(estimate, own.variance, weight);
+	struct estimate sum = { (double)own.estimate, own.variance, (double)own.samples };
+	struct interval interval = interval_95(sum, sum);
 
-	printf("%s: %.0f bytes, estimated as %.0f by %lu samples, 95 %%: %.0f to %.0f\n",
-	       counts.program, bytes, estimate, own.samples, interval.low, interval.high);
-	return own.samples && bytes >= estimate - WIDER * (estimate - interval.low) &&
-	       bytes <= estimate + WIDER * (interval.high - estimate);
+	printf("%s: %lu bytes, estimated as %.0f by %lu samples, 95 %%: %.0f to %.0f\n",
+	       counts.program, counts.bytes, sum.value, own.samples, interval.low, interval.high);
+	return is_near(sum, (double)counts.bytes);
+}
+
+static bool shares_are_right(void)
+{
+	double all = (double)own_counts().estimate, truth, share;
+	struct stack_counts function;
+	bool ok = counts.nr_functions > 0;
+	unsigned int i;
+
+	for (i = 0; i < counts.nr_functions; i++) {
+		function = counts_of_function(counts.functions[i]);
+		truth = 100 * (double)counts.function_bytes[i] / (double)counts.bytes;
+		share = 100 * (double)function.estimate / all;
+		printf("%s: %.2f %% of the bytes, estimated as %.2f %% by %lu samples\n",
+		       counts.functions[i], truth, share, function.samples);
+		ok &= share > truth - POINTS && share < truth + POINTS;
+	}
+	return ok;
+}
+
+static bool objects_are_right(void)
+{
+	bool ok = counts.nr_functions > 0;
+	struct stack_counts function;
+	struct estimate objects;
+	unsigned int i;
+
+	for (i = 0; i < counts.nr_functions; i++) {
+		function = counts_of_function(counts.functions[i]);
+		objects = (struct estimate){ (double)function.events / (1 << STACKS_EVENT_SHIFT),
+					     function.events_variance, (double)function.samples };
+		printf("%s: %lu objects, estimated as %.0f +- %.0f by %lu samples\n",
+		       counts.functions[i], counts.function_objects[i], objects.value,
+		       sqrt(objects.variance), function.samples);
+		ok &= is_near(objects, (double)counts.function_objects[i]);
+	}
+	return ok;
 }
 
 static bool samples_are_enough(uint64_t fewest)
@@ -221,6 +284,10 @@ static bool check_one(const char *check, const char *path)
 		return none_is_unnamed();
 	if (!strcmp(check, "sum"))
 		return sum_is_right();
+	if (!strcmp(check, "shares"))
+		return shares_are_right();
+	if (!strcmp(check, "objects"))
+		return objects_are_right();
 	if (!strncmp(check, "samples:", 8))
 		return samples_are_enough(strtoul(check + 8, NULL, 10));
 	printf("no check \"%s\"\n", check);

@@ -102,8 +102,7 @@ static void make_stream(struct stream *stream)
 }
 
 struct estimates {
-	double sums[STACKS];
-	double variances[STACKS];
+	struct estimate stacks[STACKS];
 };
 
 static void add(void *context, const struct reader_sample *sample)
@@ -111,9 +110,10 @@ static void add(void *context, const struct reader_sample *sample)
 	struct estimates *estimates = context;
 	double p = (double)sample->probability / HAB_PROBABILITY_ONE;
 
-	estimates->sums[sample->stack] += sample->bytes / p;
-	estimates->variances[sample->stack] +=
+	estimates->stacks[sample->stack].value += sample->bytes / p;
+	estimates->stacks[sample->stack].variance +=
 		(double)sample->bytes * sample->bytes * (1 - p) / p / p;
+	estimates->stacks[sample->stack].samples++;
 }
 
 static void sample_stream(const struct stream *stream, u64 seed, struct estimates *estimates)
@@ -144,22 +144,19 @@ static void sample_stream(const struct stream *stream, u64 seed, struct estimate
 /* The number of intervals, over all stacks and seeds, that contain the truth. */
 static double coverage(const struct stream *stream, const struct estimates *estimates)
 {
-	double estimate, variance, weight;
 	struct interval interval;
+	struct estimate all;
 	int seed, stack, held = 0;
 
 	for (seed = 0; seed < SEEDS; seed++) {
-		estimate = variance = 0;
+		memset(&all, 0, sizeof(all));
 		for (stack = 0; stack < STACKS; stack++) {
-			estimate += estimates[seed].sums[stack];
-			variance += estimates[seed].variances[stack];
+			all.value += estimates[seed].stacks[stack].value;
+			all.variance += estimates[seed].stacks[stack].variance;
+			all.samples += estimates[seed].stacks[stack].samples;
 		}
-		weight = variance / estimate;
 		for (stack = 0; stack < STACKS; stack++) {
-			interval = estimates[seed].sums[stack] > 0 ?
-					   interval_95(estimates[seed].sums[stack],
-						       estimates[seed].variances[stack], weight) :
-					   interval_95_none(weight);
+			interval = interval_95(estimates[seed].stacks[stack], all);
 			held += stream->truth[stack] >= interval.low &&
 				stream->truth[stack] <= interval.high;
 		}
@@ -182,11 +179,11 @@ TEST(estimates_are_unbiased_stack_by_stack_and_intervals_contain_the_truth)
 	for (stack = 0; stack < STACKS; stack++) {
 		sum = squares = variance = 0;
 		for (seed = 0; seed < SEEDS; seed++) {
-			sum += estimates[seed].sums[stack] / SEEDS;
-			variance += estimates[seed].variances[stack] / SEEDS;
+			sum += estimates[seed].stacks[stack].value / SEEDS;
+			variance += estimates[seed].stacks[stack].variance / SEEDS;
 		}
 		for (seed = 0; seed < SEEDS; seed++)
-			squares += pow(estimates[seed].sums[stack] - sum, 2) / (SEEDS - 1);
+			squares += pow(estimates[seed].stacks[stack].value - sum, 2) / (SEEDS - 1);
 		error = fabs(sum - stream.truth[stack]) / sqrt(squares / SEEDS);
 		fed += variance;
 		found += squares;
@@ -196,7 +193,7 @@ TEST(estimates_are_unbiased_stack_by_stack_and_intervals_contain_the_truth)
 	}
 	for (seed = 0; seed < SEEDS; seed++) {
 		for (total = 0, stack = 0; stack < STACKS; stack++)
-			total += estimates[seed].sums[stack];
+			total += estimates[seed].stacks[stack].value;
 		total_mean += total / SEEDS;
 		total_squares += pow(total - truth, 2) / SEEDS;
 	}

@@ -24,7 +24,8 @@
 #define HANDFUL 5.0
 
 struct stack {
-	double truth, estimate, variance;
+	double truth;
+	struct estimate estimate;
 	double expected; /* samples */
 };
 
@@ -50,8 +51,9 @@ static void add_event(struct stack *stack, double bytes, double p)
 	stack->expected += p;
 	if (uniform() >= p)
 		return;
-	stack->estimate += bytes / p;
-	stack->variance += bytes * bytes * (1 - p) / (p * p);
+	stack->estimate.value += bytes / p;
+	stack->estimate.variance += bytes * bytes * (1 - p) / (p * p);
+	stack->estimate.samples++;
 }
 
 static void simulate(struct stack *stacks, const double *sums, double highest)
@@ -85,14 +87,15 @@ struct tally {
 static void count(const struct stack *stacks, struct tally *groups, struct tally *normal)
 {
 	struct interval interval;
-	double half, weight, estimate = 0, variance = 0;
+	struct estimate all = { 0 };
+	double half;
 	unsigned int i, group;
 
 	for (i = 0; i < STACKS; i++) {
-		estimate += stacks[i].estimate;
-		variance += stacks[i].variance;
+		all.value += stacks[i].estimate.value;
+		all.variance += stacks[i].estimate.variance;
+		all.samples += stacks[i].estimate.samples;
 	}
-	weight = variance / estimate;
 	for (i = 0; i < STACKS; i++) {
 		for (group = 0; group < GROUPS; group++)
 			if (stacks[i].expected >= from[group] &&
@@ -100,12 +103,12 @@ static void count(const struct stack *stacks, struct tally *groups, struct tally
 				break;
 		if (group == GROUPS)
 			continue;
-		interval = interval_95(stacks[i].estimate, stacks[i].variance, weight);
+		interval = interval_95(stacks[i].estimate, all);
 		groups[group].all++;
 		groups[group].held += stacks[i].truth >= interval.low &&
 				      stacks[i].truth <= interval.high;
-		half = 1.96 * sqrt(stacks[i].variance);
-		normal[group].held += fabs(stacks[i].truth - stacks[i].estimate) <= half;
+		half = 1.96 * sqrt(stacks[i].estimate.variance);
+		normal[group].held += fabs(stacks[i].truth - stacks[i].estimate.value) <= half;
 	}
 }
 
@@ -198,27 +201,32 @@ static void draw_objects(struct drawn_stack *stack, uint64_t size, uint64_t obje
 	}
 }
 
+static struct estimate bytes_of(const struct stack_counts *counts)
+{
+	return (struct estimate){ (double)counts->estimate, counts->variance,
+				  (double)counts->samples };
+}
+
+static struct estimate objects_of(const struct stack_counts *counts)
+{
+	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
+				  counts->events_variance, (double)counts->samples };
+}
+
 static void count_drawn(const struct drawn_stack *stacks, struct tally *bytes,
 			struct tally *objects)
 {
-	double space = 0, space_variance = 0, events = 0, events_variance = 0, value;
+	struct stack_counts all = { 0 };
 	struct interval interval;
 	unsigned int i;
 
+	for (i = 0; i < DRAWN_STACKS; i++)
+		counts_add(&all, &stacks[i].counts);
 	for (i = 0; i < DRAWN_STACKS; i++) {
-		space += (double)stacks[i].counts.estimate;
-		space_variance += stacks[i].counts.variance;
-		events += (double)stacks[i].counts.events / (1 << STACKS_EVENT_SHIFT);
-		events_variance += stacks[i].counts.events_variance;
-	}
-	for (i = 0; i < DRAWN_STACKS; i++) {
-		interval = interval_95((double)stacks[i].counts.estimate, stacks[i].counts.variance,
-				       space_variance / space);
+		interval = interval_95(bytes_of(&stacks[i].counts), bytes_of(&all));
 		bytes->all++;
 		bytes->held += stacks[i].bytes >= interval.low && stacks[i].bytes <= interval.high;
-		value = (double)stacks[i].counts.events / (1 << STACKS_EVENT_SHIFT);
-		interval = interval_95(value, stacks[i].counts.events_variance,
-				       events_variance / events);
+		interval = interval_95(objects_of(&stacks[i].counts), objects_of(&all));
 		objects->all++;
 		objects->held += stacks[i].objects >= interval.low &&
 				 stacks[i].objects <= interval.high;
@@ -248,10 +256,13 @@ TEST(both_intervals_of_samples_by_bytes_hold_95_times_of_100)
 	EXPECT_LE(fabs((double)objects.held / objects.all - 0.95), 0.02);
 }
 
+static const struct estimate none;
+
 TEST(quantiles_are_those_of_the_tables)
 {
 	/* Half of chi-square quantiles: 2.5 % of 2 n degrees of freedom and 97.5 % of 2 n + 2. */
-	struct interval five = interval_95(5, 5, 1), fifty = interval_95(50, 50, 1);
+	struct interval five = interval_95((struct estimate){ 5, 5, 5 }, none);
+	struct interval fifty = interval_95((struct estimate){ 50, 50, 50 }, none);
 
 	EXPECT_LE(fabs(five.low / (3.2470 / 2) - 1), 0.01);
 	EXPECT_LE(fabs(five.high / (23.3367 / 2) - 1), 0.01);
@@ -261,33 +272,50 @@ TEST(quantiles_are_those_of_the_tables)
 
 TEST(an_estimate_without_variance_is_its_own_interval)
 {
-	struct interval interval = interval_95(12345, 0, 7);
+	struct estimate all_kept = { 12345, 0, 3 };
+	struct interval interval = interval_95(all_kept, (struct estimate){ 70000, 7, 70 });
 
 	EXPECT_EQ(interval.low, 12345);
 	EXPECT_EQ(interval.high, 12345);
 }
 
-TEST(without_samples_the_interval_is_0)
+TEST(without_samples_the_interval_begins_at_0)
 {
-	struct interval interval = interval_95(0, 0, 7);
+	/* One in forty stacks of 3.69 expected samples has none. */
+	struct interval interval =
+		interval_95(none, (struct estimate){ 700, 700 * 7 * 0.001, 100 });
 
 	EXPECT_EQ(interval.low, 0);
-	EXPECT_EQ(interval.high, 0);
+	EXPECT_LE(fabs(interval.high / (7 * 3.689) - 1), 0.01);
+	/* Where all are kept, none is 0. */
+	EXPECT_EQ(interval_95(none, (struct estimate){ 700, 0, 100 }).high, 0);
+	EXPECT_EQ(interval_95(none, none).high, 0);
 }
 
 TEST(the_weight_of_a_missed_sample_moves_the_upper_end_only)
 {
-	struct interval alone = interval_95(5, 5, 1), heavy = interval_95(5, 5, 16);
+	struct estimate own = { 5, 5, 5 };
+	struct interval alone = interval_95(own, none);
+	struct interval heavy = interval_95(own, (struct estimate){ 1600, 16, 100 });
 
 	EXPECT_EQ(alone.low, heavy.low);
 	EXPECT_GT(heavy.high, alone.high);
-	/* A smaller @weight counts as the weight of the stack's own samples. */
-	EXPECT_EQ(alone.high, interval_95(5, 5, 0.1).high);
+	/* A smaller one counts as the weight of the stack's own samples. */
+	EXPECT_EQ(alone.high, interval_95(own, (struct estimate){ 10, 1, 100 }).high);
+}
+
+TEST(where_nearly_all_are_kept_a_missed_sample_stands_for_what_the_kept_ones_do)
+{
+	/* One of hundred was kept with a half. */
+	struct estimate own = { 102, 2, 101 };
+
+	EXPECT_GT(interval_95(own, none).high, 102 + 1 + 1.96 * sqrt(3));
 }
 
 TEST(one_sample_has_an_interval_above_zero)
 {
-	struct interval interval = interval_95(100, 100 * 100 * 0.99, 99);
+	struct estimate one = { 100, 100 * 100 * 0.99, 1 };
+	struct interval interval = interval_95(one, one);
 
 	EXPECT_GT(interval.low, 0);
 	EXPECT_LT(interval.low, 100);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A program that allocates so many bytes for each thousand instructions, from stacks of 15 frames.
+ *
+ *	paced BYTES MILLIONS [FILE...]
+ *
+ * BYTES for each 1,000 instructions, MILLIONS million of them, after a warm-up of a quarter of
+ *that. It prints the time in nanoseconds and the FILEs, one line of each, at both ends. Where a
+ *machine executes 10^9 instructions a second (qemu -icount), the time is the number of
+ *instructions, with those of the kernel and of all that watches. A third of the bytes each is
+ *objects of 48, 1,024 and 16,384 bytes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "lib/hab.h"
+
+#define STEP   (48 * 1024) /* bytes */
+#define FRAMES 15
+
+static struct hab_heap *heap;
+
+static unsigned long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (unsigned long)time.tv_sec * 1000000000 + (unsigned long)time.tv_nsec;
+}
+
+static __attribute__((noinline)) void allocate(size_t size)
+{
+	size_t bytes;
+
+	for (bytes = 0; bytes < STEP / 3; bytes += size)
+		if (!hab_alloc(heap, size) && hab_heap_reset(heap))
+			exit(1);
+}
+
+/* The values on the stack keep the calls from becoming jumps. */
+static __attribute__((noinline)) int step(unsigned int frames)
+{
+	volatile int frame = (int)frames;
+
+	if (frames > 2)
+		return step(frames - 1) + frame;
+	allocate(48);
+	allocate(1024);
+	allocate(16384);
+	return frame;
+}
+
+/* Two instructions a round. */
+static void spin(unsigned long rounds)
+{
+	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(rounds) : : "cc");
+}
+
+static void print_at(const char *when, char **files)
+{
+	char line[4096];
+	FILE *file;
+
+	printf("%s time %lu\n", when, now());
+	for (; *files; files++) {
+		file = fopen(*files, "r");
+		while (file && fgets(line, sizeof(line), file))
+			printf("%s %s %s", when, *files, line);
+		if (file)
+			fclose(file);
+	}
+}
+
+static void work(unsigned long bytes, unsigned long millions)
+{
+	unsigned long steps = millions * 1000 * bytes / STEP, i;
+
+	for (i = 0; i < steps; i++) {
+		step(FRAMES);
+		spin(1000ul * STEP / bytes / 2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long bytes = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	unsigned long millions = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
+	struct hab_heap_config config;
+
+	if (!bytes || !millions) {
+		fprintf(stderr, "usage: paced BYTES MILLIONS [FILE...]\n");
+		return 2;
+	}
+	hab_heap_config_init(&config);
+	config.name = "paced";
+	if (hab_heap_create(&heap, &config))
+		return 1;
+	work(bytes, millions / 2);
+	print_at("begin", argv + 3);
+	work(bytes, millions);
+	print_at("end", argv + 3);
+	hab_heap_destroy(heap);
+	return 0;
+}
