@@ -210,8 +210,7 @@ int BPF_USDT(on_tlab, const char *heap, const char *tag, __u64 bytes, __u64 chun
 	struct names names = { heap, tag };
 	struct hab_event event = {};
 
-	set_object(&event, HAB_EVENT_TLAB, heap, bytes, chunk_bytes, object_bytes,
-		   allocated_bytes);
+	set_object(&event, HAB_EVENT_TLAB, heap, bytes, chunk_bytes, object_bytes, allocated_bytes);
 	return on_event(ctx, &event, &names);
 }
 

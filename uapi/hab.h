@@ -322,7 +322,7 @@ struct hab_info {
 	__u32 reserved;
 };
 
-#define HAB_LISTENER(kind)	      (1u << (kind))
+#define HAB_LISTENER(kind) (1u << (kind))
 
 /* Bytes. The kernel sets intervals from _LEAST to _MOST; a program may use any up to _MAX. */
 #define HAB_SAMPLING_INTERVAL_DEFAULT (1ull << 19)
@@ -461,9 +461,9 @@ struct hab_window_event {
  * @reserved2: in: 0
  *
  * Reports an allocation of the calling thread to the listeners, if there are any. When the call
- * returns, @sampling_interval and @next_is_kept of the heap's struct hab_info are up to date. EINVAL
- * for another kind, no bytes, a tag that is not printable, or parts or frames out of range, also if
- * there are no listeners.
+ * returns, @sampling_interval and @next_is_kept of the heap's struct hab_info are up to date.
+ * EINVAL for another kind, no bytes, a tag that is not printable, or parts or frames out of range,
+ * also if there are no listeners.
  */
 struct hab_ioc_report {
 	__u32 size;

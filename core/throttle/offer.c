@@ -125,7 +125,8 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	u32 index = share - throttle->shares;
 
 	seed = hab_window_hash(seed, index);
-	kept->next = interval && hab_window_choose(seed, interval, quota, ordinal + 1, &kept->place);
+	kept->next = interval &&
+		     hab_window_choose(seed, interval, quota, ordinal + 1, &kept->place);
 	if (!interval || !hab_window_choose(seed, interval, quota, ordinal, &kept->place))
 		return false;
 	kept->number = number;

@@ -190,7 +190,8 @@ static void survey_shares(struct hab_throttle *throttle, struct survey *survey)
 		if (i == fallback)
 			measured -= min(measured, others);
 		update_average(throttle, share, measured);
-		ended = surplus_ended(throttle, key) || (!measured && share->average < AVERAGE_LEAST);
+		ended = surplus_ended(throttle, key) ||
+			(!measured && share->average < AVERAGE_LEAST);
 		if (ended) {
 			share->average = 0;
 			hab_counter_set(&share->key, 0);

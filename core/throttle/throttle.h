@@ -55,11 +55,11 @@
 /* The key of a share: its group, and its process within that, from 1. */
 #define HAB_SHARE_KEY(group, process) ((u64)(group) << 32 | (process))
 #define HAB_SHARE_GROUP(key)	      ((key) >> 32)
-#define HAB_SURPLUS		      0xffffffffu /* the process of a group's surplus share */
+#define HAB_SURPLUS		      0xffffffffu  /* the process of a group's surplus share */
 #define HAB_GROUP_COMMON	      (1ull << 32) /* of the common share: after all others */
 
-#define HAB_WINDOW_CLOSED   (1ull << 62)
-#define HAB_WINDOW_DECIDES  (1ull << 61)
+#define HAB_WINDOW_CLOSED	      (1ull << 62)
+#define HAB_WINDOW_DECIDES	      (1ull << 61)
 
 /**
  * struct hab_window - a window of a share

@@ -39,8 +39,8 @@ struct probe_feed {
 	uint64_t rate;
 	uint64_t window_ns;
 	uint64_t rotated_ns;
-	double owed;	/* quota of the time that has passed */
-	double average; /* events of a window */
+	double owed;			/* quota of the time that has passed */
+	double average;			/* events of a window */
 	struct hab_interval_page *page; /* NULL: it could not be made */
 };
 
@@ -78,8 +78,8 @@ static uint32_t interval_for(const struct probe_feed *feed, uint32_t quota)
 }
 
 /*
- * The file that tells processes how many samples each may keep. Those that have mapped it go on with
- * it when habd starts again: so it stays, and is never made smaller.
+ * The file that tells processes how many samples each may keep. Those that have mapped it go on
+ * with it when habd starts again: so it stays, and is never made smaller.
  */
 static struct hab_interval_page *map_page(void)
 {
@@ -112,7 +112,9 @@ static void show_share(struct probe_feed *feed, uint32_t processes)
 
 	if (feed->page)
 		__atomic_store_n(&feed->page->share,
-				 share < 1 ? 1 : share < UINT32_MAX ? (uint32_t)share : UINT32_MAX,
+				 share < 1	    ? 1 :
+				 share < UINT32_MAX ? (uint32_t)share :
+						      UINT32_MAX,
 				 __ATOMIC_RELAXED);
 }
 

@@ -28,8 +28,8 @@ struct estimate {
  *
  * The samples are worth n = value^2 / variance samples of equal weight, and the number of objects
  * that are kept now and then is Poisson distributed. So the interval is that of a Poisson mean,
- * after Garwood: quantiles of the gamma distributions of shape n and n + 1. It is not symmetric, its
- * lower end is above 0, and it holds for few samples, where an estimate +- 1.96 standard errors
+ * after Garwood: quantiles of the gamma distributions of shape n and n + 1. It is not symmetric,
+ * its lower end is above 0, and it holds for few samples, where an estimate +- 1.96 standard errors
  * fails: the variance is too small whenever the estimate is.
  *
  * The samples that were not kept may stand for more bytes than those that were: the few samples of

@@ -92,14 +92,13 @@ void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 }
 
 /*
- * true if the stack comes with the report. A tracer of the probe cannot ask for it later; the module
- * says before whether it keeps the sample.
+ * true if the stack comes with the report. A tracer of the probe cannot ask for it later; the
+ * module says before whether it keeps the sample.
  */
 static bool has_stack(const struct hab_heap *heap, uint32_t kind)
 {
-	return kind == HAB_EVENT_SAMPLE &&
-	       (hab_usdt_listeners() & HAB_LISTENER(kind) ||
-		__atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED));
+	return kind == HAB_EVENT_SAMPLE && (hab_usdt_listeners() & HAB_LISTENER(kind) ||
+					    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED));
 }
 
 void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)

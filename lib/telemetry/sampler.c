@@ -111,7 +111,7 @@ static uint64_t stands_for(uint64_t bytes, uint64_t interval)
 }
 
 static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
-		   size_t size, size_t counted)
+			size_t size, size_t counted)
 {
 	struct hab_heap *heap = thread->heap;
 	struct hab_sample sample = { .address = address,

@@ -67,8 +67,7 @@ static struct hab_interval_page *make_page(void)
 	int fd = mkstemp(path);
 	struct hab_interval_page *page = MAP_FAILED;
 
-	if (fd < 0 || ftruncate(fd, HAB_INTERVAL_PAGE_BYTES) ||
-	    setenv("HAB_SAMPLING", path, 1))
+	if (fd < 0 || ftruncate(fd, HAB_INTERVAL_PAGE_BYTES) || setenv("HAB_SAMPLING", path, 1))
 		return NULL;
 	page = mmap(NULL, HAB_INTERVAL_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	page->magic = HAB_INTERVAL_PAGE_MAGIC;

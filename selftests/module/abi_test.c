@@ -188,7 +188,9 @@ TEST_F(device, a_refill_whose_results_cannot_be_written_takes_nothing)
 
 TEST_F(device, with_any_bytes_in_the_words_the_kernels_grants_are_disjoint)
 {
-	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill),
+					 .min_bytes = 64,
+					 .want_bytes = 64 };
 	struct hab_ioc_stats stats = { .size = sizeof(stats) };
 	__u64 *words, last = 0;
 	size_t i, n;

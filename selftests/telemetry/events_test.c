@@ -50,9 +50,9 @@ struct seen {
 	uint64_t last_allocated;
 	bool allocated_grows;
 	uint64_t tagged;
-	uint64_t stacks;   /* the threads' own */
-	uint64_t attached; /* of these: with the report */
-	uint64_t interval; /* of the last one */
+	uint64_t stacks;    /* the threads' own */
+	uint64_t attached;  /* of these: with the report */
+	uint64_t interval;  /* of the last one */
 	uint64_t windowed;  /* parts that have a window */
 	uint64_t misplaced; /* of these: with a slot beyond the window's quota */
 };
