@@ -78,8 +78,8 @@ static uint32_t interval_for(const struct probe_feed *feed, uint32_t quota)
 }
 
 /*
- * The file that tells processes how many samples each may keep. Those that have mapped it go on
- * with it when habd starts again: so it stays, and is never made smaller.
+ * The file with the number of samples that each process may keep. Processes that have mapped it go
+ * on with it when habd starts again: so it stays, and is never made smaller.
  */
 static struct hab_interval_page *map_page(void)
 {

@@ -2,10 +2,11 @@
 /*
  * Makes a profile of a part of the stack table.
  *
- * The hard cases are time and memory. Records must be read meanwhile: so the stacks are only copied
- * with the daemon's lock held, and sorted and named without it. Programs choose their stacks, which
- * can have any number of different frames: so the largest stacks of each user are taken first, and
- * frames beyond a limit become "[other frames]". No bytes are left out.
+ * The hard cases are time and memory. Records must be read meanwhile: so with the daemon's lock
+ * held the stacks are only copied; they are sorted and their frames named without any lock.
+ * Programs choose their stacks, which can have any number of different frames: so the largest
+ * stacks of each user are taken first, and frames beyond a limit become "[other frames]". No bytes
+ * are left out.
  */
 #include "daemon/profile/collect.h"
 

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/throttle/window.h"
 #include "daemon/shared/util.h"
 
-#define WAITING_MAX    1024u /* a power of two */
+#define CERTAIN	       (1ull << 32) /* a probability of 1, see bpf/records.h */
+#define WAITING_MAX    1024u	    /* a power of two */
 #define WAIT_NS	       400000000ull
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)  (offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
@@ -299,8 +299,7 @@ static bool is_sample(const struct hab_record_sample *sample, size_t size)
 {
 	return size >= SAMPLE_SIZE(0) && has_stack(sample, size) &&
 	       sample->kind < HAB_EVENT_KINDS && sample->probability &&
-	       sample->probability <= HAB_PROBABILITY_ONE && sample->parts &&
-	       sample->parts <= HAB_PARTS_MAX &&
+	       sample->probability <= CERTAIN && sample->parts && sample->parts <= HAB_PARTS_MAX &&
 	       (sample->kind != HAB_EVENT_SAMPLE || sample->chunk_bytes) &&
 	       (!sample->window || sample->slot < sample->quota);
 }
