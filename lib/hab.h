@@ -276,10 +276,11 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap);
  * hab_set_sampling_interval - set the mean distance of samples
  * @heap: a heap
  * @mean_bytes: mean of the random distance in bytes allocated by one thread; 0 samples every
- *	allocation; default 512 KiB, or with the module the value of its sysfs file
- *	sampling_interval
+ *	allocation; more than 8 TiB counts as that
  *
  * As JVMTI's SetHeapSamplingInterval, it may take effect late, at a thread's next sample or TLAB.
+ * Without a call the interval follows the rate of the process's samples, between 4 KiB and 64 MiB,
+ * or is that of the module's sysfs file sampling_interval; with a handler at least 512 KiB.
  *
  * Return: 0, or -EINVAL for a negative interval.
  */

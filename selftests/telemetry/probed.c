@@ -57,8 +57,9 @@ int main(int argc, char **argv)
 	}
 	if (hab_heap_stats(heap, &stats))
 		return 1;
-	printf("pid %d\nrefills %llu\nbytes %llu\ntlabs %llu\noutside %llu\n", getpid(),
-	       (unsigned long long)stats.refills, (unsigned long long)stats.refill_bytes,
+	printf("pid %d\nrefills %llu\nbytes %llu\nallocated %llu\ntlabs %llu\noutside %llu\n",
+	       getpid(), (unsigned long long)stats.refills,
+	       (unsigned long long)stats.refill_bytes, (unsigned long long)stats.allocated_bytes,
 	       (unsigned long long)stats.tlab_refills,
 	       (unsigned long long)stats.outside_allocations);
 	hab_heap_destroy(heap);
