@@ -104,8 +104,8 @@ struct hab_share {
  * @lookback: number of windows that averages are of, at least 1
  * @fill: 1: intervals are 9/10 of what the average needs, so that steady events use up every
  *	window, few are replaced later, and all samples stand for about the same number of events;
- *	0: as the JDK draws them, which leaves some windows half empty (3.5 % of the rate at 5 windows a
- *	second), with samples of very different weights
+ *	0: as the JDK draws them, which leaves some windows half empty (3.5 % of the rate at 5
+ *	windows a second), with samples of very different weights
  */
 struct hab_throttle_shape {
 	u32 rate;
