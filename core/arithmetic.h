@@ -95,6 +95,18 @@ static inline unsigned int hab_last_set(u64 value)
 
 #endif
 
+/* A hash of 64 bits, and the step between its inputs: both as in splitmix64. */
+static inline u64 hab_mix(u64 value)
+{
+	value ^= value >> 30;
+	value *= 0xbf58476d1ce4e5b9ull;
+	value ^= value >> 27;
+	value *= 0x94d049bb133111ebull;
+	return value ^ value >> 31;
+}
+
+#define HAB_MIX_STEP 0x9e3779b97f4a7c15ull
+
 /* Sums of what programs cause or say end at the largest value, and do not begin again at 0. */
 static inline u64 hab_add_saturated(u64 a, u64 b)
 {

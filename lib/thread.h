@@ -77,7 +77,7 @@ struct hab_sampling {
  * @objects: samples of objects
  * @chunks: samples of chunks of hab_chunk_take()
  * @chunk_bytes_left: counted down by its fast path; below 0 the sampler looks at the chunk
- * @chunk_bytes_set: what it was set to
+ * @chunk_bytes_set: value of @chunk_bytes_left when it was last set
  * @counted: address in the TLAB up to which @objects is counted
  * @random: state of the sampler's generator
  * @reported: restarts and waste of @counters that refills have reported

@@ -223,8 +223,8 @@ static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 	err = read_struct(&report, sizeof(report), first, arg, &usize);
 	if (err)
 		return err;
-	/* An older library draws with the interval that it sees. */
-	if (usize == first)
+	/* An older library: most likely it has drawn with the interval that it sees. */
+	if (usize == first && report.kind == HAB_EVENT_SAMPLE)
 		report.interval = READ_ONCE(heap->info->sampling_interval);
 	if (report.nr_frames > HAB_STACK_DEPTH)
 		return -EINVAL;

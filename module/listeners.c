@@ -85,6 +85,7 @@ static bool is_valid(const struct hab_ioc_report *report)
 {
 	return report->kind > HAB_EVENT_REFILL && report->kind < HAB_EVENT_KINDS && report->bytes &&
 	       report->parts && report->parts <= HAB_PARTS_MAX &&
+	       (report->chunk_bytes || report->kind != HAB_EVENT_SAMPLE) &&
 	       report->nr_frames <= HAB_STACK_DEPTH && !report->reserved && !report->reserved2 &&
 	       hab_name_ok(report->tag, sizeof(report->tag));
 }
@@ -96,12 +97,14 @@ static bool is_valid(const struct hab_ioc_report *report)
 static void set_bytes(struct hab_event *event, struct hab_user *user,
 		      const struct hab_ioc_report *report)
 {
-	u64 interval = min(report->interval, HAB_SAMPLING_INTERVAL_MAX);
-	u64 counted = hab_users_spend(user, max3(report->bytes, report->chunk_bytes, interval));
+	u64 interval = report->kind == HAB_EVENT_SAMPLE ? report->interval : 0;
+	u64 most = max(report->bytes, hab_add_saturated(report->chunk_bytes, interval));
+	u64 counted = hab_users_spend(user, most);
 
 	event->bytes = min(report->bytes, counted);
-	event->chunk_bytes = min(report->chunk_bytes, counted);
-	event->interval = min(interval, counted);
+	/* A sample has an object, even if none of it counts. */
+	event->chunk_bytes = max(min(report->chunk_bytes, counted), 1ull);
+	event->interval = min3(interval, counted, HAB_SAMPLING_INTERVAL_MAX);
 }
 
 int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report,

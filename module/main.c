@@ -51,8 +51,8 @@ topology:
 static void __exit hab_exit(void)
 {
 	hab_device_exit();
-	hab_users_exit();
 	hab_telemetry_exit();
+	hab_users_exit();
 	hab_hotplug_exit();
 	hab_topology_exit();
 }

@@ -6,6 +6,7 @@
  */
 #include <linux/err.h>
 #include <linux/mutex.h>
+#include <linux/pid.h>
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -19,27 +20,28 @@
 /**
  * struct hab_process - a process that has heaps
  * @nr_heaps: under processes_lock
- * @pid: its key in the table
+ * @pid: its address is the key in the table. A reference, so that it is no other process's as long
+ *	as a heap is open somewhere
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
  * @user: of its first heap
  */
 struct hab_process {
 	unsigned int nr_heaps;
-	pid_t pid;
+	struct pid *pid;
 	u64 key;
 	struct hab_interval interval;
 	struct hab_user *user;
 };
 
 static DEFINE_MUTEX(processes_lock);
-static DEFINE_XARRAY(processes); /* by pid in the first PID namespace */
+static DEFINE_XARRAY(processes);
 /* Samples of a window for each active process; under processes_lock. */
 static u64 fair_share = HAB_SHARE_DEFAULT;
 
-static struct hab_process *find_process_locked(pid_t pid, struct hab_user *user)
+static struct hab_process *find_process_locked(struct pid *pid, struct hab_user *user)
 {
-	struct hab_process *process = xa_load(&processes, pid);
+	struct hab_process *process = xa_load(&processes, (unsigned long)pid);
 	int err;
 
 	lockdep_assert_held(&processes_lock);
@@ -48,14 +50,14 @@ static struct hab_process *find_process_locked(pid_t pid, struct hab_user *user)
 	process = kzalloc(sizeof(*process), GFP_KERNEL_ACCOUNT);
 	if (!process)
 		return ERR_PTR(-ENOMEM);
-	process->pid = pid;
 	process->user = user;
 	hab_interval_begin(&process->interval, hab_users_interval(user), fair_share);
-	err = xa_err(xa_store(&processes, pid, process, GFP_KERNEL_ACCOUNT));
+	err = xa_err(xa_store(&processes, (unsigned long)pid, process, GFP_KERNEL_ACCOUNT));
 	if (err) {
 		kfree(process);
 		return ERR_PTR(err);
 	}
+	process->pid = get_pid(pid);
 	return process;
 }
 
@@ -64,7 +66,7 @@ struct hab_process *hab_processes_add_heap(struct hab_user *user)
 	struct hab_process *process;
 
 	mutex_lock(&processes_lock);
-	process = find_process_locked(current->tgid, user);
+	process = find_process_locked(task_tgid(current), user);
 	if (!IS_ERR(process))
 		process->nr_heaps++;
 	mutex_unlock(&processes_lock);
@@ -75,7 +77,8 @@ void hab_processes_remove_heap(struct hab_process *process)
 {
 	mutex_lock(&processes_lock);
 	if (!--process->nr_heaps) {
-		xa_erase(&processes, process->pid);
+		xa_erase(&processes, (unsigned long)process->pid);
+		put_pid(process->pid);
 		kfree(process);
 	}
 	mutex_unlock(&processes_lock);
@@ -115,14 +118,14 @@ static u64 share_of(const struct hab_process *process, struct hab_throttle *thro
 void hab_processes_turn(struct hab_throttle *throttle)
 {
 	struct hab_process *process;
-	unsigned long pid;
+	unsigned long key;
 	u32 active = 0;
 
 	mutex_lock(&processes_lock);
 	hab_users_turn(quota_of_window(throttle));
-	xa_for_each(&processes, pid, process) active += hab_interval_is_active(&process->interval);
+	xa_for_each(&processes, key, process) active += hab_interval_is_active(&process->interval);
 	fair_share = max(div_u64(quota_of_window(throttle), max(active, 1u)), 1ull);
-	xa_for_each(&processes, pid, process)
+	xa_for_each(&processes, key, process)
 	{
 		/* All are kept: with the default interval. */
 		if (READ_ONCE(throttle->off))
@@ -131,5 +134,18 @@ void hab_processes_turn(struct hab_throttle *throttle)
 			hab_interval_turn(&process->interval, share_of(process, throttle),
 					  get_random_u32());
 	}
+	mutex_unlock(&processes_lock);
+}
+
+void hab_processes_begin(const struct hab_throttle *throttle)
+{
+	struct hab_process *process;
+	unsigned long key;
+
+	mutex_lock(&processes_lock);
+	hab_users_begin(quota_of_window(throttle));
+	fair_share = max(quota_of_window(throttle), 1ull);
+	xa_for_each(&processes, key, process)
+		hab_interval_begin(&process->interval, NULL, fair_share);
 	mutex_unlock(&processes_lock);
 }

@@ -42,4 +42,12 @@ void hab_process_offer(struct hab_process *process, u64 key, u64 interval);
  */
 void hab_processes_turn(struct hab_throttle *throttle);
 
+/**
+ * hab_processes_begin - the rate has changed: all intervals begin anew
+ * @throttle: of samples
+ *
+ * Context: process, may sleep.
+ */
+void hab_processes_begin(const struct hab_throttle *throttle);
+
 #endif /* HAB_PROCESSES_H */

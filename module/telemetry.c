@@ -289,6 +289,8 @@ int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 	if (!err)
 		start_timetable(hab_throttle_window_ms(&throttles[0]));
 	spin_unlock(&throttle_lock);
+	if (!err)
+		hab_processes_begin(&throttles[HAB_EVENT_SAMPLE]);
 	/* The current window is new: its rotation is one window from now. */
 	if (!err && READ_ONCE(rotating))
 		mod_delayed_work(system_highpri_wq, &rotate_work, window_jiffies());

@@ -130,6 +130,16 @@ void hab_users_turn(u64 quota)
 	mutex_unlock(&users_lock);
 }
 
+void hab_users_begin(u64 quota)
+{
+	struct hab_user *user;
+	unsigned long uid;
+
+	mutex_lock(&users_lock);
+	xa_for_each(&users, uid, user) hab_interval_begin(&user->interval, NULL, quota);
+	mutex_unlock(&users_lock);
+}
+
 u64 hab_users_uncounted(void)
 {
 	struct hab_user *user;

@@ -55,6 +55,9 @@ struct hab_interval *hab_users_interval(struct hab_user *user);
  */
 void hab_users_turn(u64 quota);
 
+/* The rate has changed: the intervals begin anew, with @quota of the machine. May sleep. */
+void hab_users_begin(u64 quota);
+
 /* Bytes of all users that exceeded their budgets. It saturates. May sleep. */
 u64 hab_users_uncounted(void);
 

@@ -454,7 +454,7 @@ struct hab_window_event {
  * @reserved: in: 0
  * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
  * @interval: in: of a sample, as in struct hab_event; above HAB_SAMPLING_INTERVAL_MAX it counts as
- *	that
+ *	that, and the rest as uncounted bytes
  * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first: the stack, if it comes
  *	with the report
  * @nr_frames: in: 0: it does not; at most HAB_STACK_DEPTH
@@ -462,8 +462,8 @@ struct hab_window_event {
  *
  * Reports an allocation of the calling thread to the listeners, if there are any. When the call
  * returns, @sampling_interval and @next_is_kept of the heap's struct hab_info are up to date.
- * EINVAL for another kind, no bytes, a tag that is not printable, or parts or frames out of range,
- * also if there are no listeners.
+ * EINVAL for another kind, no bytes, a sample without @chunk_bytes, a tag that is not printable, or
+ * parts or frames out of range, also if there are no listeners.
  */
 struct hab_ioc_report {
 	__u32 size;

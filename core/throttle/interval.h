@@ -18,7 +18,7 @@
  *
  * A user has an interval as well: the one that all of the user's processes would have if they were
  * one. A process draws with it in its first window, and in any window in which they offered too
- * many together: a hundred processes may begin, or wake up, at once. It is not the machine's, or
+ * many together and it has offered its own share: a hundred processes may begin, or wake up, at once. It is not the machine's, or
  * one user could make the samples of all others rare.
  */
 #ifndef HAB_CORE_INTERVAL_H
@@ -84,6 +84,8 @@ static inline void hab_interval_begin(struct hab_interval *interval,
 	u64 mean = user ? READ_ONCE(user->mean) : 0;
 
 	WRITE_ONCE(interval->average, 0);
+	WRITE_ONCE(interval->bytes, 0);
+	hab_counter_set(&interval->offered, 0);
 	hab_interval_set_mean(interval, max(mean, (u64)HAB_SAMPLING_INTERVAL_DEFAULT));
 	hab_interval_set_limit(interval, share, 0);
 }
@@ -94,8 +96,8 @@ static inline bool hab_interval_is_active(const struct hab_interval *interval)
 	return READ_ONCE(interval->average) >= HAB_SAMPLING_INTERVAL_LEAST;
 }
 
-/* Returns true if there are too many in this window. */
-static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
+/* Returns how many there are in this window. */
+static inline u64 hab_interval_count(struct hab_interval *interval, u64 bytes)
 {
 	u64 offered = hab_counter_increment(&interval->offered);
 	u32 limit = READ_ONCE(interval->limit);
@@ -103,7 +105,7 @@ static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 	WRITE_ONCE(interval->bytes, hab_add_saturated(READ_ONCE(interval->bytes), bytes));
 	if (offered > limit && !((offered - limit - 1) % READ_ONCE(interval->step)))
 		hab_interval_set_mean(interval, READ_ONCE(interval->mean) * 2);
-	return offered > limit;
+	return offered;
 }
 
 /**
@@ -117,15 +119,18 @@ static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *user,
 				      u64 drawn)
 {
-	bool many;
-	u64 users;
+	u64 own = hab_interval_count(interval, drawn), all, users;
 
-	hab_interval_count(interval, drawn);
 	if (!user)
 		return;
-	many = hab_interval_count(user, drawn);
+	all = hab_interval_count(user, drawn);
 	users = READ_ONCE(user->mean);
-	if ((many || !READ_ONCE(interval->average)) && READ_ONCE(interval->mean) < users)
+	if (READ_ONCE(interval->mean) >= users)
+		return;
+	/* Not a process with few samples, because of another one of the user's. */
+	if (!READ_ONCE(interval->average) ||
+	    (all > READ_ONCE(user->limit) &&
+	     own * HAB_OFFERS_MOST >= READ_ONCE(interval->limit)))
 		WRITE_ONCE(interval->mean, users);
 }
 

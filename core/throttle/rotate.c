@@ -233,6 +233,7 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 qu
 		interval = max(hab_div((share->average >> AVERAGE_SHIFT) * 9, 10 * quota), (u64)1);
 	else if (quota)
 		interval = draw_interval(quota, share->average, random);
+	interval = min(interval, INTERVAL_MAX);
 	WRITE_ONCE(window->interval, interval);
 	WRITE_ONCE(window->quota, quota);
 	probability = hab_div(chance, interval);

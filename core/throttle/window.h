@@ -29,17 +29,6 @@ struct hab_place {
 	u64 candidate;
 };
 
-static inline u64 hab_mix(u64 value)
-{
-	value ^= value >> 30;
-	value *= 0xbf58476d1ce4e5b9ull;
-	value ^= value >> 27;
-	value *= 0x94d049bb133111ebull;
-	return value ^ value >> 31;
-}
-
-#define HAB_MIX_STEP 0x9e3779b97f4a7c15ull /* between inputs of hab_mix(), as in splitmix64 */
-
 static inline u64 hab_window_hash(u64 seed, u64 number)
 {
 	return hab_mix(seed + number * HAB_MIX_STEP);

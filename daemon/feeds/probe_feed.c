@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/throttle/interval.h"
@@ -83,13 +84,16 @@ static uint32_t interval_for(const struct probe_feed *feed, uint32_t quota)
  */
 static struct hab_interval_page *map_page(void)
 {
-	const char *path = getenv("HAB_SAMPLING");
+	const char *path = secure_getenv("HAB_SAMPLING");
 	struct hab_interval_page *page = MAP_FAILED;
+	struct stat status;
 	int fd;
 
 	path = path ? path : HAB_INTERVAL_PAGE_PATH;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd >= 0 && !ftruncate(fd, HAB_INTERVAL_PAGE_BYTES))
+	/* Whatever the umask is: other users' processes read it. */
+	if (fd >= 0 && !fstat(fd, &status) && S_ISREG(status.st_mode) && !fchmod(fd, 0644) &&
+	    (status.st_size >= HAB_INTERVAL_PAGE_BYTES || !ftruncate(fd, HAB_INTERVAL_PAGE_BYTES)))
 		page = mmap(NULL, HAB_INTERVAL_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			    0);
 	if (page == MAP_FAILED) {

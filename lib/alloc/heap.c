@@ -17,6 +17,7 @@
 #include "lib/alloc/thread.h"
 #include "lib/backend/arena.h"
 #include "lib/backend/backend.h"
+#include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"
 
 static void apply_settings(struct hab_heap *heap, const struct hab_settings *settings)
@@ -102,8 +103,11 @@ int hab_heap_reset(struct hab_heap *heap)
 	int err;
 
 	hab_thread_lock();
-	for (thread = heap->threads; thread; thread = thread->next)
+	for (thread = heap->threads; thread; thread = thread->next) {
+		/* Else these bytes were in no sample's distance. */
+		hab_sampler_count(thread);
 		hab_thread_retire(thread);
+	}
 	hab_sizing_collect(heap);
 	hab_usdt_free_objects(heap);
 	err = heap->backend->reset(heap);

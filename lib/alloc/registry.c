@@ -70,6 +70,7 @@ static void after_in_child(void)
 			heap->backend->leave(heap);
 			hab_backend_reopen(heap);
 		}
+		hab_thread_draw_anew(heap);
 	}
 	hab_thread_unlock();
 }

@@ -13,9 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arithmetic.h"
 #include "lib/alloc/sizing.h"
 #include "lib/alloc/thread.h"
+#include "lib/clock.h"
 #include "lib/rseq/rseq.h"
+#include "lib/telemetry/sampler.h"
 
 #define MAX_HEAPS 4096
 
@@ -174,6 +177,20 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap)
 	slots[heap->slot] = false;
 }
 
+/*
+ * Differs between threads, also if one has the memory of another that has ended, and between a
+ * process and its children. No system call: the program may have forbidden it.
+ */
+static void seed(struct hab_thread *thread)
+{
+	static uint64_t threads;
+	uint64_t value = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+
+	value = value * HAB_MIX_STEP + hab_clock_ns();
+	value = hab_mix(value) + (uintptr_t)thread;
+	thread->random = hab_mix(value) | 1;
+}
+
 void hab_thread_remove_others_locked(struct hab_heap *heap)
 {
 	struct hab_thread *mine = heap->slot < table_length ? table[heap->slot] : NULL;
@@ -188,6 +205,20 @@ void hab_thread_remove_others_locked(struct hab_heap *heap)
 		unlink_thread(thread);
 		free(thread);
 	}
+}
+
+void hab_thread_draw_anew(struct hab_heap *heap)
+{
+	struct hab_thread *mine = heap->slot < table_length ? table[heap->slot] : NULL;
+
+	if (!mine || mine->heap != heap)
+		return;
+	seed(mine);
+	mine->objects.on = false;
+	mine->chunks.on = false;
+	mine->chunk_bytes_left = 0;
+	if (mine->end)
+		hab_sampler_open(mine, hab_thread_top(mine));
 }
 
 static struct hab_thread *find_thread(struct hab_heap *heap)
@@ -237,8 +268,7 @@ static struct hab_thread *make_thread(struct hab_heap *heap)
 	thread->heap = heap;
 	thread->tlab = heap->slot < FAST_SLOTS ? &tlabs[heap->slot] : &thread->own_tlab;
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE && heap->sections;
-	/* Any odd number will do; threads must differ. */
-	thread->random = (uintptr_t)thread * 0x9e3779b97f4a7c15ull | 1;
+	seed(thread);
 	close_tlab(thread->tlab);
 	if (thread->sections && !heap->verify)
 		thread->tlab->thread = thread;

@@ -121,6 +121,11 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	if (refilled && (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
 		report(thread, HAB_EVENT_TLAB, thread->end - thread->start, size);
 	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
+		if (refilled && hab_sampler_passes(thread, top)) {
+			/* The object is counted with those that follow. */
+			thread->counted = top;
+			return (void *)top;
+		}
 		thread->counted = top + bytes;
 		hab_sampler_allocated(thread, (void *)top, size, bytes);
 		hab_sampler_open(thread, hab_thread_top(thread));

@@ -172,7 +172,9 @@ static int device_open(struct hab_heap *heap)
 		(size_t)(heap->nr_levels - 1) * heap->nr_cpus;
 	heap->listeners = &device->info->listeners;
 	heap->default_interval = (const uint64_t *)&device->info->sampling_interval;
-	heap->next_is_kept = &device->info->next_is_kept;
+	/* The control area of an older module has something else there. */
+	if (device->report_size == sizeof(struct hab_ioc_report))
+		heap->next_is_kept = &device->info->next_is_kept;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	if (heap->sections)
 		snprintf(heap->reason, sizeof(heap->reason),
@@ -243,6 +245,9 @@ static void device_stack(struct hab_heap *heap, const struct hab_ioc_stack *stac
 static int device_report(struct hab_heap *heap, struct hab_ioc_report *report)
 {
 	report->size = ((struct device *)heap->backend_data)->report_size;
+	/* An older module does not take the stack with a report. */
+	if (report->size < sizeof(*report))
+		report->nr_frames = 0;
 	return call(heap, HAB_IOC_REPORT, report);
 }
 

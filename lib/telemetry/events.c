@@ -97,8 +97,8 @@ void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
  */
 static bool has_stack(const struct hab_heap *heap, uint32_t kind)
 {
-	return kind == HAB_EVENT_SAMPLE && (hab_usdt_listeners() & HAB_LISTENER(kind) ||
-					    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED));
+	return kind == HAB_EVENT_SAMPLE &&
+	       (hab_usdt_wants_stacks() || __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED));
 }
 
 void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)

@@ -69,21 +69,13 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
 }
 
 /*
- * Draws anew if the interval has changed. Only where it does not depend on the last draw that the
- * program is here.
+ * Draws anew if the interval has changed. Never because a sample point was reached: that would
+ * throw away what was drawn.
  */
 static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
-	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
-		hab_own_interval_turn(next_random(thread));
 	if (sampling->on && sampling->interval != interval_of(thread->heap))
 		draw(thread, sampling);
-}
-
-static void count(struct hab_sampling *sampling, uint64_t bytes)
-{
-	sampling->since += bytes;
-	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
 }
 
 /*
@@ -144,11 +136,13 @@ static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 {
 	if (!is_on(thread, sampling))
 		return;
+	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
+		hab_own_interval_turn(next_random(thread));
 	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
 		return;
 	}
-	count(sampling, counted);
+	hab_sampling_count(sampling, counted);
 	follow_interval(thread, sampling);
 }
 
@@ -168,17 +162,6 @@ void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
 	}
 	thread->counted = top;
 	hab_tlab_open(thread->tlab, top, end);
-}
-
-void hab_sampler_count(struct hab_thread *thread)
-{
-	uintptr_t top;
-
-	if (!thread->end || !thread->objects.on)
-		return;
-	top = hab_thread_top(thread);
-	count(&thread->objects, top - thread->counted);
-	thread->counted = top;
 }
 
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted)
@@ -207,15 +190,20 @@ static void open_chunks(struct hab_thread *thread)
 void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
 {
 	if (thread->chunks.on)
-		count(&thread->chunks, counted_chunk_bytes(thread) - chunk->size);
+		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread) - chunk->size);
 	allocated(thread, &thread->chunks, chunk->base, chunk->size, chunk->size);
 	open_chunks(thread);
+	/* A handler that allocated has opened the TLAB beyond the next sample of objects. */
+	if (thread->end && thread->objects.on) {
+		hab_sampler_count(thread);
+		hab_sampler_open(thread, hab_thread_top(thread));
+	}
 }
 
 void hab_sampler_look(struct hab_thread *thread)
 {
 	if (thread->chunks.on)
-		count(&thread->chunks, counted_chunk_bytes(thread));
+		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread));
 	if (is_on(thread, &thread->chunks))
 		follow_interval(thread, &thread->chunks);
 	open_chunks(thread);

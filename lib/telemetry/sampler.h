@@ -22,8 +22,41 @@ static inline bool hab_sampler_needed(const struct hab_thread *thread)
 /* Opens the TLAB to the fast path from @top up to its end or to the sample point. */
 void hab_sampler_open(struct hab_thread *thread, uintptr_t top);
 
+static inline void hab_sampling_count(struct hab_sampling *sampling, uint64_t bytes)
+{
+	sampling->since += bytes;
+	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
+}
+
 /* Counts the bytes that the fast path has allocated since hab_sampler_open(). */
-void hab_sampler_count(struct hab_thread *thread);
+static inline void hab_sampler_count(struct hab_thread *thread)
+{
+	uintptr_t top;
+
+	if (!thread->end || !thread->objects.on)
+		return;
+	top = hab_thread_top(thread);
+	hab_sampling_count(&thread->objects, top - thread->counted);
+	thread->counted = top;
+}
+
+/*
+ * true if the next sample lies behind the TLAB, of which all from @top on is free, and nothing has
+ * changed since it was drawn. Most TLABs have no sample: for these the sampler needs no call.
+ */
+static inline bool hab_sampler_passes(const struct hab_thread *thread, uintptr_t top)
+{
+	const struct hab_heap *heap = thread->heap;
+	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
+	uint64_t interval = own < 0 ? __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED) :
+				      (uint64_t)own;
+
+	return thread->objects.on && !thread->sampling && thread->objects.interval == interval &&
+	       thread->objects.until > thread->end - top &&
+	       (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) &
+		HAB_LISTENER(HAB_EVENT_SAMPLE)) &&
+	       !__atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED) && !hab_usdt_listeners();
+}
 
 /**
  * hab_sampler_allocated - an object was allocated by the slow path

@@ -32,6 +32,12 @@ static inline uint32_t hab_usdt_listeners(void)
 	       (hab_sample_semaphore || otel_memory_alloc_semaphore) << HAB_EVENT_SAMPLE;
 }
 
+/* true if hab:sample has a tracer: it gets the stack with the probe. */
+static inline bool hab_usdt_wants_stacks(void)
+{
+	return hab_sample_semaphore;
+}
+
 /* A refill of the process backend. */
 void hab_usdt_refill(const struct hab_heap *heap, const struct hab_ioc_refill *refill);
 

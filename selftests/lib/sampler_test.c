@@ -8,7 +8,9 @@
  */
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -180,6 +182,86 @@ TEST_F(samples, estimates_are_right_while_the_interval_changes_a_hundredfold)
 		TH_LOG("%.0f bytes: %.0f, estimated as %.0f", taken[way], truth,
 		       sums[way].estimate);
 	}
+}
+
+/* Samples of @objects of 64 bytes each, from the start of a TLAB. */
+static uint64_t samples_of(FIXTURE_DATA(samples) * self, int objects)
+{
+	uint64_t before = self->sample->hits;
+	int i;
+
+	for (i = 0; i < objects; i++)
+		if (!hab_alloc(self->heap, 64))
+			return ~0ull;
+	return self->sample->hits - before;
+}
+
+/* @sampled of @objects of 64 bytes, with an interval of 16 KiB. */
+static bool is_expected(uint64_t sampled, double objects)
+{
+	double p = -expm1(-64.0 / 16384), error = (double)sampled - objects * p;
+
+	return fabs(error) < 5 * sqrt(objects * p * (1 - p));
+}
+
+TEST_F(samples, objects_before_a_reset_are_sampled_as_all_others)
+{
+	uint64_t sampled = 0;
+	int i;
+
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 16384));
+	probes_listen(self->sample);
+	for (i = 0; i < 20000; i++) {
+		sampled += samples_of(self, 20);
+		ASSERT_EQ(0, hab_heap_reset(self->heap));
+	}
+	TH_LOG("%lu samples", sampled);
+	EXPECT_TRUE(is_expected(sampled, 20000.0 * 20));
+}
+
+static void *run_thread(void *context)
+{
+	return (void *)samples_of(context, 100);
+}
+
+TEST_F(samples, short_threads_draw_independently)
+{
+	uint64_t sampled = 0;
+	pthread_t thread;
+	void *result;
+	int i;
+
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 16384));
+	probes_listen(self->sample);
+	for (i = 0; i < 3000; i++) {
+		ASSERT_EQ(0, pthread_create(&thread, NULL, run_thread, self));
+		ASSERT_EQ(0, pthread_join(thread, &result));
+		sampled += (uint64_t)result;
+	}
+	TH_LOG("%lu samples", sampled);
+	EXPECT_TRUE(is_expected(sampled, 3000.0 * 100));
+}
+
+TEST_F(samples, children_draw_independently)
+{
+	uint64_t sampled = 0;
+	int i, status;
+	pid_t child;
+
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 16384));
+	probes_listen(self->sample);
+	/* The parent has drawn. */
+	samples_of(self, 10);
+	for (i = 0; i < 1000; i++) {
+		child = fork();
+		if (!child)
+			_exit((int)samples_of(self, 200));
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_TRUE(WIFEXITED(status));
+		sampled += WEXITSTATUS(status);
+	}
+	TH_LOG("%lu samples", sampled);
+	EXPECT_TRUE(is_expected(sampled, 1000.0 * 200));
 }
 
 /* Samples of some 4 GB a second, for a second, after a window that sets the interval. */
