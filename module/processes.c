@@ -8,7 +8,7 @@
 #include <linux/mutex.h>
 #include <linux/pid.h>
 #include <linux/random.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
 
@@ -104,15 +104,13 @@ static u64 quota_of_window(const struct hab_throttle *throttle)
 	return div_u64((u64)throttle->shape.rate << HAB_SHARE_SHIFT, throttle->shape.windows);
 }
 
-/* A quota above 1 may be rounded up by 1, at random. */
-static u64 share_of(const struct hab_process *process, struct hab_throttle *throttle)
+/* Of the next window, with HAB_SHARE_SHIFT bits of fraction; without what was rounded up. */
+static u64 quota_of(const struct hab_process *process, struct hab_throttle *throttle)
 {
 	u64 key = READ_ONCE(process->key);
 	u32 quota = key ? hab_throttle_quota(throttle, key) : 0;
 
-	if (quota)
-		quota--;
-	return clamp((u64)quota << HAB_SHARE_SHIFT, fair_share, quota_of_window(throttle));
+	return (u64)(quota ? quota - 1 : 0) << HAB_SHARE_SHIFT;
 }
 
 void hab_processes_turn(struct hab_throttle *throttle)
@@ -122,6 +120,8 @@ void hab_processes_turn(struct hab_throttle *throttle)
 	u32 active = 0;
 
 	mutex_lock(&processes_lock);
+	xa_for_each(&processes, key, process)
+		hab_users_add_quota(process->user, quota_of(process, throttle));
 	hab_users_turn(quota_of_window(throttle));
 	xa_for_each(&processes, key, process) active += hab_interval_is_active(&process->interval);
 	fair_share = max(div_u64(quota_of_window(throttle), max(active, 1u)), 1ull);
@@ -131,7 +131,9 @@ void hab_processes_turn(struct hab_throttle *throttle)
 		if (READ_ONCE(throttle->off))
 			hab_interval_begin(&process->interval, NULL, ~0ull);
 		else
-			hab_interval_turn(&process->interval, share_of(process, throttle),
+			hab_interval_turn(&process->interval,
+					  clamp(quota_of(process, throttle), fair_share,
+						quota_of_window(throttle)),
 					  get_random_u32());
 	}
 	mutex_unlock(&processes_lock);

@@ -31,6 +31,7 @@ MODULE_PARM_DESC(
  * @budget: of bytes that count
  * @uncounted: bytes beyond it
  * @interval: of the samples of all processes together
+ * @quota: that the user's processes have in the next window; while intervals are corrected
  */
 struct hab_user {
 	unsigned int nr_heaps;
@@ -38,6 +39,7 @@ struct hab_user {
 	struct hab_budget budget;
 	u64 uncounted;
 	struct hab_interval interval;
+	u64 quota;
 };
 
 static DEFINE_MUTEX(users_lock);
@@ -117,16 +119,27 @@ struct hab_interval *hab_users_interval(struct hab_user *user)
 	return &user->interval;
 }
 
+void hab_users_add_quota(struct hab_user *user, u64 quota)
+{
+	user->quota += quota;
+}
+
 void hab_users_turn(u64 quota)
 {
 	struct hab_user *user;
 	unsigned long uid;
 	u32 active = 0;
+	u64 fair;
 
 	mutex_lock(&users_lock);
 	xa_for_each(&users, uid, user) active += hab_interval_is_active(&user->interval);
-	quota = div_u64(quota, max(active, 1u));
-	xa_for_each(&users, uid, user) hab_interval_turn(&user->interval, quota, get_random_u32());
+	fair = div_u64(quota, max(active, 1u));
+	xa_for_each(&users, uid, user)
+	{
+		hab_interval_turn(&user->interval, clamp(user->quota, fair, quota),
+				  get_random_u32());
+		user->quota = 0;
+	}
 	mutex_unlock(&users_lock);
 }
 

@@ -64,4 +64,7 @@ u64 hab_users_uncounted(void);
 /* No heap exists. */
 void hab_users_exit(void);
 
+/* Before hab_users_turn(): @quota of the next window is one of the user's processes'. */
+void hab_users_add_quota(struct hab_user *user, u64 quota);
+
 #endif /* HAB_USERS_H */

@@ -18,7 +18,7 @@
  *
  * A user has an interval as well: the one that all of the user's processes would have if they were
  * one. A process draws with it in its first window, and in any window in which they offered too
- * many together and it has offered its own share: a hundred processes may begin, or wake up, at once. It is not the machine's, or
+ * many together: a hundred processes may begin, or wake up, at once. It is not the machine's, or
  * one user could make the samples of all others rare.
  */
 #ifndef HAB_CORE_INTERVAL_H
@@ -96,8 +96,8 @@ static inline bool hab_interval_is_active(const struct hab_interval *interval)
 	return READ_ONCE(interval->average) >= HAB_SAMPLING_INTERVAL_LEAST;
 }
 
-/* Returns how many there are in this window. */
-static inline u64 hab_interval_count(struct hab_interval *interval, u64 bytes)
+/* Returns true if there are too many in this window. */
+static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 {
 	u64 offered = hab_counter_increment(&interval->offered);
 	u32 limit = READ_ONCE(interval->limit);
@@ -105,7 +105,7 @@ static inline u64 hab_interval_count(struct hab_interval *interval, u64 bytes)
 	WRITE_ONCE(interval->bytes, hab_add_saturated(READ_ONCE(interval->bytes), bytes));
 	if (offered > limit && !((offered - limit - 1) % READ_ONCE(interval->step)))
 		hab_interval_set_mean(interval, READ_ONCE(interval->mean) * 2);
-	return offered;
+	return offered > limit;
 }
 
 /**
@@ -119,18 +119,16 @@ static inline u64 hab_interval_count(struct hab_interval *interval, u64 bytes)
 static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *user,
 				      u64 drawn)
 {
-	u64 own = hab_interval_count(interval, drawn), all, users;
+	u64 mean = READ_ONCE(interval->mean), users;
+	bool many;
 
-	if (!user)
+	hab_interval_count(interval, drawn);
+	/* A program that has fixed its interval changes only its own process's. */
+	if (!user || drawn < mean / 4)
 		return;
-	all = hab_interval_count(user, drawn);
+	many = hab_interval_count(user, drawn);
 	users = READ_ONCE(user->mean);
-	if (READ_ONCE(interval->mean) >= users)
-		return;
-	/* Not a process with few samples, because of another one of the user's. */
-	if (!READ_ONCE(interval->average) ||
-	    (all > READ_ONCE(user->limit) &&
-	     own * HAB_OFFERS_MOST >= READ_ONCE(interval->limit)))
+	if ((many || !READ_ONCE(interval->average)) && READ_ONCE(interval->mean) < users)
 		WRITE_ONCE(interval->mean, users);
 }
 

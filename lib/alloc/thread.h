@@ -34,7 +34,7 @@ void hab_thread_retire(struct hab_thread *thread);
 /* In a forked child: frees the state of the other threads, keeps their counts; lock held. */
 void hab_thread_remove_others_locked(struct hab_heap *heap);
 
-/* In a forked child, with the heap open: its samples are drawn anew, or all children draw the same. */
+/* In a forked child, with the heap open: else all children draw the same samples. */
 void hab_thread_draw_anew(struct hab_heap *heap);
 
 #endif /* HAB_LIB_ALLOC_THREAD_H */
