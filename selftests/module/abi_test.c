@@ -234,6 +234,9 @@ TEST_F(device, invalid_reports_are_refused)
 	report.bytes = 0;
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 	report.bytes = 64;
+	/* The bytes that its object takes. */
+	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
+	report.chunk_bytes = 64;
 	report.parts = 0;
 	EXPECT_EQ(-EINVAL, call(self->fd, HAB_IOC_REPORT, &report));
 	report.parts = HAB_PARTS_MAX + 1;
