@@ -196,6 +196,7 @@ static int act_report(struct state *state)
 		.size = sizeof(report),
 		.kind = HAB_EVENT_SAMPLE,
 		.bytes = 64,
+		.chunk_bytes = 64,
 		.parts = 1,
 		.tag = "tag",
 	};
