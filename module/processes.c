@@ -20,8 +20,7 @@
 /**
  * struct hab_process - a process that has heaps
  * @nr_heaps: under processes_lock
- * @pid: its address is the key in the table. A reference, so that it is no other process's as long
- *	as a heap is open somewhere
+ * @pid: a reference: another process with that number has another one
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
  * @user: of its first heap
@@ -35,24 +34,28 @@ struct hab_process {
 };
 
 static DEFINE_MUTEX(processes_lock);
+/*
+ * By number in the first PID namespace. A process that has passed an open heap on and ended loses
+ * its place to the next one with its number: then its interval is corrected no more.
+ */
 static DEFINE_XARRAY(processes);
 /* Samples of a window for each active process; under processes_lock. */
 static u64 fair_share = HAB_SHARE_DEFAULT;
 
 static struct hab_process *find_process_locked(struct pid *pid, struct hab_user *user)
 {
-	struct hab_process *process = xa_load(&processes, (unsigned long)pid);
+	struct hab_process *process = xa_load(&processes, pid_nr(pid));
 	int err;
 
 	lockdep_assert_held(&processes_lock);
-	if (process)
+	if (process && process->pid == pid)
 		return process;
 	process = kzalloc(sizeof(*process), GFP_KERNEL_ACCOUNT);
 	if (!process)
 		return ERR_PTR(-ENOMEM);
 	process->user = user;
 	hab_interval_begin(&process->interval, hab_users_interval(user), fair_share);
-	err = xa_err(xa_store(&processes, (unsigned long)pid, process, GFP_KERNEL_ACCOUNT));
+	err = xa_err(xa_store(&processes, pid_nr(pid), process, GFP_KERNEL_ACCOUNT));
 	if (err) {
 		kfree(process);
 		return ERR_PTR(err);
@@ -77,7 +80,8 @@ void hab_processes_remove_heap(struct hab_process *process)
 {
 	mutex_lock(&processes_lock);
 	if (!--process->nr_heaps) {
-		xa_erase(&processes, (unsigned long)process->pid);
+		if (xa_load(&processes, pid_nr(process->pid)) == process)
+			xa_erase(&processes, pid_nr(process->pid));
 		put_pid(process->pid);
 		kfree(process);
 	}

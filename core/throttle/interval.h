@@ -58,8 +58,8 @@ struct hab_interval {
 
 static inline void hab_interval_set_mean(struct hab_interval *interval, u64 mean)
 {
-	mean = max(mean, (u64)HAB_SAMPLING_INTERVAL_LEAST);
-	WRITE_ONCE(interval->mean, min(mean, (u64)HAB_SAMPLING_INTERVAL_MOST));
+	mean = max(mean, HAB_SAMPLING_INTERVAL_LEAST);
+	WRITE_ONCE(interval->mean, min(mean, HAB_SAMPLING_INTERVAL_MOST));
 }
 
 static inline void hab_interval_set_limit(struct hab_interval *interval, u64 share, u32 random)
@@ -86,7 +86,7 @@ static inline void hab_interval_begin(struct hab_interval *interval,
 	WRITE_ONCE(interval->average, 0);
 	WRITE_ONCE(interval->bytes, 0);
 	hab_counter_set(&interval->offered, 0);
-	hab_interval_set_mean(interval, max(mean, (u64)HAB_SAMPLING_INTERVAL_DEFAULT));
+	hab_interval_set_mean(interval, max(mean, HAB_SAMPLING_INTERVAL_DEFAULT));
 	hab_interval_set_limit(interval, share, 0);
 }
 
@@ -144,7 +144,7 @@ static inline void hab_interval_offer(struct hab_interval *interval, struct hab_
 static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u32 random)
 {
 	u64 offered = hab_counter_exchange(&interval->offered, 0), average = interval->average;
-	u64 bytes = min(READ_ONCE(interval->bytes), (u64)HAB_ARENA_MAX);
+	u64 bytes = min(READ_ONCE(interval->bytes), HAB_ARENA_MAX);
 
 	WRITE_ONCE(interval->bytes, 0);
 	if (!average || offered > interval->limit)
@@ -154,7 +154,7 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
 	else
 		average -= hab_div(average - bytes, HAB_INTERVAL_WINDOWS);
 	WRITE_ONCE(interval->average, average);
-	share = max(min(share, HAB_SHARE_MAX), (u64)1);
+	share = max(min(share, HAB_SHARE_MAX), 1ull);
 	if (average)
 		hab_interval_set_mean(interval, hab_div((average << HAB_SHARE_SHIFT) * 10,
 							share * HAB_OFFERS_MEAN_10));
