@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The records of the ring buffer, and the values of the BPF maps. The BPF programs and habd are
- * built from one tree; files of records (habd --replay) carry HAB_RECORDS_VERSION, which
- * changes with the layout of a record.
+ * The records of the ring buffer and of channels (core/channel/channel.h), and the values of the
+ * BPF maps. The BPF programs and habd are built from one tree; files of records (habd --replay)
+ * carry HAB_RECORDS_VERSION, which changes with the layout of a record.
  *
  * A sample is sent as HAB_RECORD_SAMPLE, with the stack that its thread has unwound, if that came
  * with the report. If not, a HAB_RECORD_STACK with the same sample_id usually follows a moment
@@ -37,6 +37,7 @@ enum hab_record_type {
 	HAB_RECORD_STACK = 2,
 	HAB_RECORD_HEAP = 3,   /* a new heap: the process's maps can be read now */
 	HAB_RECORD_WINDOW = 4, /* the end of a window; samples under way may still follow */
+	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
 };
 
 struct hab_record_head {
@@ -82,7 +83,7 @@ struct hab_record_sample {
 	__u32 uid;	 /* of the user that the thread counts for, see module/users.h */
 	__u32 nr_frames; /* 0: no stack could be read, or it is in @addresses */
 	__u32 nr_addresses;
-	__u32 reserved;
+	__u32 live_slot; /* of a channel: slot of the table of live samples, plus 1; 0: none */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
@@ -107,6 +108,17 @@ struct hab_record_heap {
 	__u32 reserved;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
+};
+
+/*
+ * Lines of /proc/PID/maps, those with right x. The text may be spread over several records. Each set
+ * replaces those before for the samples that follow.
+ */
+struct hab_record_maps {
+	struct hab_record_head head;
+	__u32 more; /* not 0: another one follows */
+	__u32 length;
+	char text[]; /* without NUL, padded with NUL to a multiple of 8 bytes */
 };
 
 struct hab_record_window {

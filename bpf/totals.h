@@ -290,7 +290,7 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->uid = current_user();
 	sample->nr_frames = 0;
 	sample->nr_addresses = 0;
-	sample->reserved = 0;
+	sample->live_slot = 0;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 

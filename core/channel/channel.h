@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The channel: memory that a program with libhab-malloc.so shares with its collector, which is
+ * habrun or habd.
+ *
+ * The program makes a memfd of HAB_CHANNEL_BYTES, seals its size, maps it, and sends it with a
+ * struct hab_channel_hello over a Unix socket of type SOCK_SEQPACKET. It does not wait for an
+ * answer, and closes both descriptors. From then on it writes records (bpf/records.h) to the ring
+ * and its live samples to the table, and makes no further system call for them. So a program may
+ * close all descriptors, and what it wrote last can be read after it was killed.
+ *
+ * Neither side trusts the other. The program keeps in memory of its own what it needs to work. The
+ * collector copies each record before it looks at it.
+ *
+ * A live sample is one whose object is not freed. Its slot in the table says how large the object
+ * is now; its record, which has the number of the slot, came before. When the table is full, the
+ * program doubles the channel's @live_step and drops each live sample whose sample_id is not a
+ * multiple of it; from then on only multiples become live, and each stands for @live_step of its
+ * kind. So sample_ids of one process are given at random.
+ */
+#ifndef HAB_CORE_CHANNEL_H
+#define HAB_CORE_CHANNEL_H
+
+#include "core/os.h"
+
+#define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
+#define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
+#define HAB_CHANNEL_VERSION	1
+#define HAB_CHANNEL_RING_BYTES	(256u << 10) /* a power of two */
+#define HAB_CHANNEL_RECORD_MAX	(16u << 10)
+#define HAB_CHANNEL_LIVE_SLOTS	4096u
+#define HAB_CHANNEL_RING_OFFSET 4096u
+#define HAB_CHANNEL_LIVE_OFFSET (HAB_CHANNEL_RING_OFFSET + HAB_CHANNEL_RING_BYTES)
+#define HAB_CHANNEL_BYTES \
+	(HAB_CHANNEL_LIVE_OFFSET + HAB_CHANNEL_LIVE_SLOTS * (u32)sizeof(struct hab_channel_live))
+
+/* The message that comes with the memfd. The collector takes the pid from the socket. */
+struct hab_channel_hello {
+	u32 magic;
+	u32 version;
+};
+
+/**
+ * struct hab_channel_live - a slot of the table of live samples
+ * @sample_id: 0: free. Written last when the slot is taken, first when it is freed
+ * @asked: size of the object in bytes, as the program asked for
+ * @usable: its size in bytes as the allocator counts it
+ * @largest: the largest @usable that it had: a sampled object of @usable bytes stands for
+ *	@usable / (1 - exp(-@largest / interval)) bytes
+ */
+struct hab_channel_live {
+	u64 sample_id;
+	u64 asked;
+	u64 usable;
+	u64 largest;
+};
+
+/**
+ * struct hab_channel - the first page
+ * @magic: HAB_CHANNEL_MAGIC; this and the next: set before the channel is sent
+ * @version: HAB_CHANNEL_VERSION
+ * @head: position of the next record to be reserved, in bytes since the start
+ * @lost: samples without room in the ring
+ * @live_step: a power of two
+ * @allocated: bytes that the threads had allocated when each made its last sample or ended
+ * @tail: position of the first record that is not read yet. This and the next are the collector's
+ * @share: samples that the process may offer in a window, as in struct hab_interval_page; 0: the
+ *	default
+ * @interval_least: in bytes, lower bound of the sampling interval; 0: the program's own
+ * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
+ * @closed: not 0: nobody reads any more; the program may unmap the channel
+ */
+struct hab_channel {
+	u32 magic;
+	u32 version;
+	u64 head;
+	u64 lost;
+	u64 live_step;
+	u64 allocated;
+	_Alignas(64) u64 tail;
+	u32 share;
+	u32 closed;
+	u64 interval_least;
+	u64 interval_fixed;
+};
+
+static inline struct hab_channel_live *hab_channel_live(struct hab_channel *channel)
+{
+	return (void *)((char *)channel + HAB_CHANNEL_LIVE_OFFSET);
+}
+
+/*
+ * Records in the ring begin with a word: the bytes of the record that follows, which are a multiple
+ * of 8, and flags. 0: reserved a moment ago. The collector writes 0 over all that it has read.
+ */
+#define HAB_CHANNEL_BUSY    (1ull << 32) /* the record is being written */
+#define HAB_CHANNEL_PADDING (1ull << 33) /* no record: the rest of the ring */
+
+static inline u64 *hab_channel_word(struct hab_channel *channel, u64 position)
+{
+	return (void *)((char *)channel + HAB_CHANNEL_RING_OFFSET +
+			position % HAB_CHANNEL_RING_BYTES);
+}
+
+/**
+ * hab_channel_reserve - make room for a record
+ * @channel: mapped; any thread, signal handlers too
+ * @bytes: of the record, a multiple of 8, at most HAB_CHANNEL_RECORD_MAX
+ *
+ * Return: where the record goes, or NULL if the ring is full. hab_channel_commit() follows.
+ */
+static inline void *hab_channel_reserve(struct hab_channel *channel, u32 bytes)
+{
+	u64 head, position, end, need = bytes + sizeof(u64);
+
+	do {
+		head = READ_ONCE(channel->head);
+		position = head;
+		if (HAB_CHANNEL_RING_BYTES - head % HAB_CHANNEL_RING_BYTES < need)
+			position += HAB_CHANNEL_RING_BYTES - head % HAB_CHANNEL_RING_BYTES;
+		end = position + need;
+		/* Pairs with the release in hab_channel_release(): the memory is 0 again. */
+		if (end - hab_load_acquire(&channel->tail) > HAB_CHANNEL_RING_BYTES)
+			return NULL;
+	} while (hab_word_cmpxchg(&channel->head, head, end) != head);
+	if (position != head)
+		hab_store_release(hab_channel_word(channel, head),
+				  (position - head - sizeof(u64)) | HAB_CHANNEL_PADDING);
+	WRITE_ONCE(*hab_channel_word(channel, position), bytes | HAB_CHANNEL_BUSY);
+	return hab_channel_word(channel, position) + 1;
+}
+
+/* The record at @record is written. */
+static inline void hab_channel_commit(void *record)
+{
+	u64 *word = (u64 *)record - 1;
+
+	/* Pairs with the acquire in hab_channel_peek(). */
+	hab_store_release(word, READ_ONCE(*word) & ~HAB_CHANNEL_BUSY);
+}
+
+/**
+ * hab_channel_peek - the record at a position
+ * @channel: mapped; one thread of the collector
+ * @position: where the last one ended; the collector's own variable, since the program can write
+ *	the channel's
+ * @bytes: gets the size of what is there, without the word; 0 is possible for padding
+ *
+ * Return: the word's flags and size, or 0 if nothing has come. A size that is impossible is
+ * returned as ~0: the program has written nonsense, and no position is known any more.
+ */
+static inline u64 hab_channel_peek(struct hab_channel *channel, u64 position, u32 *bytes)
+{
+	u64 left = HAB_CHANNEL_RING_BYTES - position % HAB_CHANNEL_RING_BYTES - sizeof(u64);
+	u64 word = hab_load_acquire(hab_channel_word(channel, position));
+
+	*bytes = (u32)word;
+	if (*bytes % 8 || *bytes > left ||
+	    (*bytes > HAB_CHANNEL_RECORD_MAX && !(word & HAB_CHANNEL_PADDING)))
+		return ~0ull;
+	return word;
+}
+
+/* What is at @position, @bytes and its word, was read; returns the next position. */
+static inline u64 hab_channel_release(struct hab_channel *channel, u64 position, u32 bytes)
+{
+	memset(hab_channel_word(channel, position), 0, bytes + sizeof(u64));
+	position += bytes + sizeof(u64);
+	hab_store_release(&channel->tail, position);
+	return position;
+}
+
+#endif /* HAB_CORE_CHANNEL_H */
