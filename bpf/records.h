@@ -111,8 +111,8 @@ struct hab_record_heap {
 };
 
 /*
- * Lines of /proc/PID/maps, those with right x. The text may be spread over several records. Each set
- * replaces those before for the samples that follow.
+ * Lines of /proc/PID/maps, those with right x. The text may be spread over several records. Each
+ * set replaces those before for the samples that follow.
  */
 struct hab_record_maps {
 	struct hab_record_head head;
