@@ -77,7 +77,8 @@ struct hab_channel {
 	u64 lost;
 	u64 live_step;
 	u64 allocated;
-	_Alignas(64) u64 tail;
+	u64 reserved[3]; /* the collector writes to a cache line of its own */
+	u64 tail;
 	u32 share;
 	u32 closed;
 	u64 interval_least;
