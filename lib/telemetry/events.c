@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/telemetry/events.h"
-#include "lib/telemetry/own_interval.h"
+#include "lib/telemetry/process_interval.h"
 #include "lib/telemetry/unwind.h"
 
 const uint32_t hab_events_none;
@@ -89,7 +89,7 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	if (hab_usdt_listeners() & HAB_LISTENER(report->kind)) {
 		hab_usdt_report(heap, report);
 		if (report->kind == HAB_EVENT_SAMPLE)
-			hab_own_interval_offer(report->interval);
+			hab_process_interval_offer(report->interval);
 	}
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))
 		return;

@@ -22,12 +22,6 @@ static inline bool hab_sampler_needed(const struct hab_thread *thread)
 /* Opens the TLAB to the fast path from @top up to its end or to the sample point. */
 void hab_sampler_open(struct hab_thread *thread, uintptr_t top);
 
-static inline void hab_sampling_count(struct hab_sampling *sampling, uint64_t bytes)
-{
-	sampling->since += bytes;
-	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
-}
-
 /* Counts the bytes that the fast path has allocated since hab_sampler_open(). */
 static inline void hab_sampler_count(struct hab_thread *thread)
 {
