@@ -73,7 +73,7 @@ static inline void hab_interval_set_limit(struct hab_interval *interval, u64 sha
 }
 
 /**
- * hab_interval_begin - the interval of a new user or process, and of any whose rate changes or is off
+ * hab_interval_begin - the interval of a new user or process, or after a change of the rate
  * @interval: zeroed, or in use; calls are serialised
  * @user: of a new process; else NULL
  * @share: as for hab_interval_turn()
