@@ -88,10 +88,10 @@ bool hab_forget(void *p)
 
 /* --- calloc() -------------------------------------------------------------------------- */
 
-/* As memset() to 0. A large block is not touched: most of it may never be. */
-static void zero(char *p, size_t size)
+void hab_zero(void *block, size_t size)
 {
 	size_t pages = size & -HAB_LIVE_PAGE;
+	char *p = block;
 
 	if (size >= LARGE_ZERO) {
 		/* Shows whether the kernel drops the pages: not if they are locked, or of a file. */
@@ -114,7 +114,7 @@ static HAB_SLOW void *calloc_slow(size_t count, size_t size)
 		return hab_real.calloc(count, size);
 	p = hab_sample_block(&sample, 1, bytes);
 	if (p)
-		zero(p, bytes);
+		hab_zero(p, bytes);
 	return hab_sample_end(&sample, p ? p : hab_real.calloc(count, size), bytes, bytes);
 }
 
@@ -200,21 +200,26 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 	return NULL;
 }
 
-/* An object without a sample has grown, and the sample point is within its growth. */
-static HAB_SLOW void *realloc_sampled(void *p, size_t size, size_t before, size_t growth,
-				      uintptr_t entry)
+void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool may_move,
+			uintptr_t entry)
 {
 	struct hab_sample sample;
+	void *block = NULL;
 	size_t usable;
-	void *block;
 
 	if (!hab_sample_begin(&sample, growth, entry))
 		return p;
 	usable = hab_real.usable_size(p);
-	block = hab_sample_block(&sample, 1, max(size, usable));
+	if (may_move)
+		block = hab_sample_block(&sample, 1, max(size, usable));
 	if (block)
 		p = move(p, block, min(before, size));
 	return hab_sample_end(&sample, p, size, usable);
+}
+
+bool hab_is_live(const void *p, struct hab_live_object *object)
+{
+	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0;
 }
 
 static HAB_SLOW void *realloc_watched(void *p, size_t size)
@@ -223,14 +228,14 @@ static HAB_SLOW void *realloc_watched(void *p, size_t size)
 	struct hab_live_object object;
 	size_t before, after;
 
-	if (hab_live_may_have(p) && hab_live_find(&hab_client->live, p, &object) >= 0)
+	if (hab_is_live(p, &object))
 		return realloc_live(p, size, &object, entry);
 	before = hab_real.usable_size(p);
 	p = hab_real.realloc(p, size);
 	after = p ? hab_real.usable_size(p) : 0;
 	if (after <= before || hab_sample_count(after - before))
 		return p;
-	return realloc_sampled(p, size, before, after - before, entry);
+	return hab_realloc_grown(p, size, before, after - before, true, entry);
 }
 
 HAB_INTERPOSED void *realloc(void *p, size_t size)
@@ -347,7 +352,7 @@ HAB_INTERPOSED size_t malloc_usable_size(void *p)
 {
 	struct hab_live_object object;
 
-	if (hab_live_may_have(p) && hab_live_find(&hab_client->live, p, &object) >= 0)
+	if (hab_is_live(p, &object))
 		return object.usable;
 	return hab_real.usable_size(p);
 }
