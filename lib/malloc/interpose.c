@@ -155,6 +155,10 @@ static void *align_live(void *p, size_t size, size_t kept)
 		return p;
 	/* What the allocator has added is room to grow in. */
 	aligned = hab_real.memalign(HAB_LIVE_PAGE, max(size, usable));
+	if ((uintptr_t)aligned % HAB_LIVE_PAGE) {
+		hab_real.free(aligned);
+		aligned = NULL;
+	}
 	return aligned ? move(p, aligned, kept) : p;
 }
 

@@ -3,9 +3,10 @@
  * C++'s operators new and delete, by their mangled names (Itanium ABI, size_t is unsigned long).
  *
  * Those of a C++ library call malloc() and free(), where the object is seen. Those of an allocator
- * (jemalloc, tcmalloc, mimalloc) do not, so they are counted here. A sampled object is of
- * memalign() and goes to free(); and since it has not the size class of its size, a delete of any
- * object that is aligned to a page goes to the operator without a size.
+ * (jemalloc, tcmalloc, mimalloc) do not, or only some of them. So each is tried once. An object of
+ * one that does not is counted here. A sampled one is of memalign() and goes to free(); and since
+ * it has not the size class of its size, a delete of any object that is aligned to a page goes to
+ * the operator without a size.
  */
 #include <stdlib.h>
 
@@ -38,6 +39,7 @@ static HAB_SLOW void find_operators(void **operator)
  * handler of a lack of memory, must not leave between hab_sample_begin() and hab_sample_end().
  */
 #define NEW(symbol, member, parameters, arguments, alignment, nothrow, nothrow_arguments)    \
+	static bool member##_counts;                                                         \
 	static HAB_SLOW void *member##_slow parameters                                       \
 	{                                                                                    \
 		struct hab_sample sample;                                                    \
@@ -58,7 +60,7 @@ static HAB_SLOW void find_operators(void **operator)
 	{                                                                                    \
 		if (!IS_FOUND(member))                                                       \
 			return member##_find arguments;                                      \
-		if (!hab_real.own_operators || hab_sample_count(size))                       \
+		if (!member##_counts || hab_sample_count(size))                              \
 			return hab_real.member arguments;                                    \
 		return member##_slow arguments;                                              \
 	}
@@ -83,6 +85,43 @@ NEW_ALIGNED("_ZnwmSt11align_val_t", new_aligned, new_aligned_nothrow)
 NEW_ALIGNED("_ZnamSt11align_val_t", new_array_aligned, new_array_aligned_nothrow)
 NEW_ALIGNED_NOTHROW("_ZnwmSt11align_val_tRKSt9nothrow_t", new_aligned_nothrow)
 NEW_ALIGNED_NOTHROW("_ZnamSt11align_val_tRKSt9nothrow_t", new_array_aligned_nothrow)
+
+/* --- which of them are counted here --------------------------------------------------- */
+
+#define TRY_BYTES 64
+
+/* false: the operator at @member has called a function that has counted. */
+#define TRY(member, ...)                                                        \
+	do {                                                                    \
+		void *p;                                                        \
+                                                                                \
+		if (!hab_real.member)                                           \
+			break;                                                  \
+		hab_malloc_thread.left = 2 * TRY_BYTES;                         \
+		p = hab_real.member(TRY_BYTES, ##__VA_ARGS__);                  \
+		member##_counts = hab_malloc_thread.left == 2 * TRY_BYTES && p; \
+		hab_real.free(p);                                               \
+	} while (0)
+
+__attribute__((constructor)) static void try_operators(void)
+{
+	u64 left = hab_malloc_thread.left;
+
+	hab_real_find();
+	if (!hab_real.may_sample || !hab_real.own_operators)
+		return;
+	TRY(new);
+	TRY(new_array);
+	TRY(new_nothrow, NULL);
+	TRY(new_array_nothrow, NULL);
+	TRY(new_aligned, TRY_BYTES);
+	TRY(new_array_aligned, TRY_BYTES);
+	TRY(new_aligned_nothrow, TRY_BYTES, NULL);
+	TRY(new_array_aligned_nothrow, TRY_BYTES, NULL);
+	hab_malloc_thread.left = left;
+}
+
+/* --- delete --------------------------------------------------------------------------- */
 
 /* A live object is freed as one of memalign(). */
 static HAB_SLOW bool free_live(void *p)

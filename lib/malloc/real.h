@@ -67,7 +67,7 @@
  * @found: hab_real_find() is done
  * @may_sample: all functions that sampled objects need are of the object that has malloc()
  * @own_operators: operator new and delete are of that object too. If not, they call malloc() and
- *	free(), where the preload library sees them
+ *	free()
  *
  * Before hab_real_find() was called, malloc() and the other functions of HAB_REAL_C call it.
  */

@@ -70,16 +70,22 @@ static void pause_thread(struct hab_malloc_thread *thread)
 		set_left(thread, IDLE_BYTES);
 }
 
+static void count_allocated(struct hab_malloc_thread *thread, struct hab_channel *channel,
+			    u64 bytes)
+{
+	thread->allocated += bytes;
+	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
+}
+
 /* Takes what was counted since the last look into account. */
-static void take_counted(struct hab_malloc_thread *thread, struct hab_channel *channel, u64 bytes)
+static void take_counted(struct hab_malloc_thread *thread, struct hab_channel *channel)
 {
 	/* A signal handler that looked between two instructions of the fast path: no matter. */
 	u64 counted = thread->left < thread->set ? thread->set - thread->left : 0;
 
 	thread->set = thread->left;
 	hab_sampling_count(&thread->sampling, counted);
-	thread->allocated += counted + bytes;
-	__atomic_fetch_add(&channel->allocated, counted + bytes, __ATOMIC_RELAXED);
+	count_allocated(thread, channel, counted);
 }
 
 static u64 nonzero_random(struct hab_malloc_thread *thread)
@@ -100,10 +106,11 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 	interval = hab_client_interval(client, channel);
 	if (thread->connection != client->number)
 		begin_thread(thread, client, interval);
-	take_counted(thread, channel, bytes);
+	take_counted(thread, channel);
 	if (bytes >= sampling->until)
 		return true;
 	hab_sampling_count(sampling, bytes);
+	count_allocated(thread, channel, bytes);
 	if (sampling->interval != interval)
 		draw(thread, interval);
 	return false;
@@ -157,6 +164,11 @@ void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
 	if (sample->slot < 0)
 		return NULL;
 	p = hab_real.memalign(max(alignment, HAB_LIVE_PAGE), size);
+	/* mimalloc 2.0 does not align each object. */
+	if ((uintptr_t)p % HAB_LIVE_PAGE) {
+		hab_real.free(p);
+		p = NULL;
+	}
 	if (!p) {
 		hab_live_release(&hab_client->live, channel, sample->slot);
 		sample->slot = -1;
@@ -234,7 +246,10 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 	struct hab_client *client = hab_client;
 	struct hab_live_object object = { .sample_id = sample->id, .asked = asked, .drawn = drawn };
 
+	if (p)
+		count_allocated(&hab_malloc_thread, channel, sample->drawn);
 	if (p && send_sample(client, channel, sample, asked)) {
+		hab_malloc_thread.sampling.since = 0;
 		hab_own_interval_offer(&client->own, sample->interval);
 		if (sample->slot >= 0) {
 			object.usable = hab_sample_usable(p, asked);
@@ -243,7 +258,6 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 	} else if (sample->slot >= 0) {
 		hab_live_release(&client->live, channel, sample->slot);
 	}
-	hab_malloc_thread.sampling.since = 0;
 	draw(&hab_malloc_thread, hab_client_interval(client, channel));
 }
 

@@ -54,6 +54,7 @@ struct collector {
 	int pace;   /* its descriptor 4: it writes a byte, and waits for one from 3 */
 	int output; /* its standard output */
 	int status; /* as wait() has it, once it ended */
+	bool bare;  /* runs without the library */
 	u64 fixed;  /* interval_fixed for new channels */
 	u32 share;  /* share for new channels */
 	int nr;
@@ -107,7 +108,9 @@ static inline bool collector_start(struct collector *collector, const char *allo
 	char preload[512];
 	int go[2], pace[2], output[2];
 
-	snprintf(preload, sizeof(preload), "%s %s", library ? library : "build/libhab-malloc.so",
+	if (!library)
+		library = "build/libhab-malloc.so";
+	snprintf(preload, sizeof(preload), "%s %s", collector->bare ? "" : library,
 		 allocator ? allocator : "");
 	if (pipe2(go, O_CLOEXEC) || pipe2(pace, O_CLOEXEC) || pipe2(output, O_CLOEXEC))
 		return false;
@@ -251,7 +254,7 @@ static inline void collector_go(struct collector *collector)
 {
 	int i;
 
-	for (i = 0; i < 5000 && !collector->nr; i++) {
+	for (i = 0; i < 5000 && !collector->nr && !collector->bare; i++) {
 		collector_poll(collector);
 		usleep(1000);
 	}
@@ -309,7 +312,7 @@ static inline double stands_for(double value, double drawn, double interval)
 	return value / -expm1(-drawn / interval);
 }
 
-/* Of the samples whose innermost address is in the site. */
+/* Of the samples at the fixed interval whose innermost address is in the site. */
 static inline struct estimate collector_estimate(const struct channel_read *read,
 						 const struct site *site)
 {
@@ -320,8 +323,8 @@ static inline struct estimate collector_estimate(const struct channel_read *read
 
 	for (i = 0; i < read->nr_samples; i++) {
 		sample = &read->samples[i];
-		if (!sample->nr_addresses || sample->addresses[0] <= site->first ||
-		    sample->addresses[0] > site->end)
+		if (sample->interval != COLLECTOR_FIXED || !sample->nr_addresses ||
+		    sample->addresses[0] <= site->first || sample->addresses[0] > site->end)
 			continue;
 		estimate.samples++;
 		estimate.allocated += stands_for((double)sample->chunk_bytes,
