@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 	pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test \
-	malloc_channel_test malloc_calls_test)
+	malloc_channel_test malloc_calls_test malloc_collect)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -193,5 +193,5 @@ $(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selft
 $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<
 
-$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls news) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls news) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm

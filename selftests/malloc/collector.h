@@ -27,7 +27,7 @@
 #include "bpf/records.h"
 #include "core/channel/channel.h"
 
-#define CHANNELS_MAX	64
+#define CHANNELS_MAX	256
 #define COLLECTOR_TEXT	(1 << 16)
 #define COLLECTOR_FIXED 4096ull
 
@@ -50,13 +50,14 @@ struct collector {
 	struct sockaddr_un address;
 	int listener;
 	pid_t pid;
-	int go;	    /* the program's descriptor 3: it begins when it can read a byte */
-	int pace;   /* its descriptor 4: it writes a byte, and waits for one from 3 */
-	int output; /* its standard output */
-	int status; /* as wait() has it, once it ended */
-	bool bare;  /* runs without the library */
-	u64 fixed;  /* interval_fixed for new channels */
-	u32 share;  /* share for new channels */
+	int go;		   /* the program's descriptor 3: it begins when it can read a byte */
+	int pace;	   /* its descriptor 4: it writes a byte, and waits for one from 3 */
+	int output;	   /* its standard output */
+	int status;	   /* as wait() has it, once it ended */
+	bool bare;	   /* runs without the library */
+	bool keeps_output; /* its standard output is not read here */
+	u64 fixed;	   /* interval_fixed for new channels */
+	u32 share;	   /* share for new channels */
 	int nr;
 	struct channel_read *channels[CHANNELS_MAX];
 	char text[COLLECTOR_TEXT]; /* what it wrote */
@@ -117,7 +118,8 @@ static inline bool collector_start(struct collector *collector, const char *allo
 	collector->pid = fork();
 	if (!collector->pid) {
 		/* First to numbers that are not in the way. */
-		dup2(fcntl(output[1], F_DUPFD_CLOEXEC, 20), 1);
+		if (!collector->keeps_output)
+			dup2(fcntl(output[1], F_DUPFD_CLOEXEC, 20), 1);
 		go[0] = fcntl(go[0], F_DUPFD_CLOEXEC, 20);
 		pace[1] = fcntl(pace[1], F_DUPFD_CLOEXEC, 20);
 		dup2(go[0], 3);
