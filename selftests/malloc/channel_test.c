@@ -6,6 +6,9 @@
  * At the interval of 4 KiB a site of 20 MB has some 5,000 samples, so that its estimate has a
  * standard error of 1.4 %.
  */
+#include <sys/resource.h>
+
+#include "core/throttle/interval.h"
 #include "kselftest_harness.h"
 #include "collector.h"
 
@@ -145,6 +148,102 @@ TEST_F(channel, maps_come_before_the_first_sample)
 	EXPECT_NE(NULL, strstr(self->collector.channels[0]->maps, "malloc_target"));
 	EXPECT_NE(NULL, strstr(self->collector.channels[0]->maps, "libhab-malloc.so"));
 	EXPECT_EQ(NULL, strstr(self->collector.channels[0]->maps, "[stack]"));
+}
+
+/* --- on glibc alone --------------------------------------------------------------------- */
+
+FIXTURE(start)
+{
+	struct collector collector;
+};
+
+FIXTURE_SETUP(start)
+{
+	collector_open(&self->collector);
+}
+
+FIXTURE_TEARDOWN(start)
+{
+	collector_close(&self->collector);
+}
+
+TEST_F(start, a_program_that_has_sandboxed_itself_is_not_hurt)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "sandbox"));
+	ASSERT_EQ(1, self->collector.nr);
+	EXPECT_SITE("churn", 25, 0);
+}
+
+TEST_F(start, behind_a_filter_that_was_not_announced_no_channel_is_made)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "filtered"));
+	EXPECT_EQ(1, self->collector.nr);
+}
+
+TEST_F(start, behind_a_filter_that_was_announced_there_is_a_channel)
+{
+	setenv("HAB_FILTERS", "1", 1);
+	ASSERT_TRUE(run(&self->collector, NULL, "filtered"));
+	EXPECT_EQ(2, self->collector.nr);
+}
+
+TEST_F(start, a_program_with_a_limit_of_file_sizes_is_not_hurt)
+{
+	struct rlimit limit = { 4096, RLIM_INFINITY }, before;
+	bool ended;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	self->collector.bare = true; /* no channel is waited for */
+	self->collector.preloads = true;
+	ended = run(&self->collector, NULL, "none");
+	setrlimit(RLIMIT_FSIZE, &before);
+	ASSERT_TRUE(ended);
+	EXPECT_EQ(0, self->collector.nr);
+}
+
+TEST_F(start, after_the_collector_has_closed_the_channel_nothing_is_written)
+{
+	self->collector.closes = true;
+	ASSERT_TRUE(run(&self->collector, NULL, "kill") || WIFSIGNALED(self->collector.status));
+	ASSERT_EQ(1, self->collector.nr);
+	EXPECT_GT(5, self->collector.channels[0]->nr_samples);
+}
+
+TEST_F(start, the_interval_follows_the_share)
+{
+	const struct channel_read *read;
+
+	self->collector.fixed = 0;
+	self->collector.share = 20 << HAB_SHARE_SHIFT;
+	ASSERT_TRUE(run(&self->collector, NULL, "hot"));
+	read = self->collector.channels[0];
+	TH_LOG("%lu samples, the last at %llu bytes", read->nr_samples,
+	       read->samples[read->nr_samples - 1].interval);
+	/* In 10 to 15 windows 54 on average, and after a start of two doublings a step. */
+	EXPECT_LT(200, read->nr_samples);
+	EXPECT_GT(2500, read->nr_samples);
+	EXPECT_LT(1 << 20, read->samples[read->nr_samples - 1].interval);
+}
+
+TEST_F(start, mappings_of_a_library_that_was_opened_later_are_sent)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "plugin"));
+	EXPECT_LT(1, self->collector.channels[0]->nr_maps);
+	EXPECT_NE(NULL, strstr(self->collector.channels[0]->maps, "malloc_plugin.so"));
+}
+
+TEST_F(start, a_child_by_vfork_writes_as_its_parent)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "vfork"));
+	ASSERT_EQ(1, self->collector.nr);
+	EXPECT_SITE("churn", 40, 0);
+}
+
+TEST_F(start, a_large_object_is_not_touched)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "untouched"));
+	EXPECT_LT(0, self->collector.channels[0]->nr_samples);
 }
 
 TEST_HARNESS_MAIN

@@ -56,6 +56,8 @@ struct collector {
 	int status;	   /* as wait() has it, once it ended */
 	bool bare;	   /* runs without the library */
 	bool keeps_output; /* its standard output is not read here */
+	bool preloads;	   /* with the library, though it is bare */
+	bool closes;	   /* closes each channel at once */
 	u64 fixed;	   /* interval_fixed for new channels */
 	u32 share;	   /* share for new channels */
 	int nr;
@@ -111,7 +113,8 @@ static inline bool collector_start(struct collector *collector, const char *allo
 
 	if (!library)
 		library = "build/libhab-malloc.so";
-	snprintf(preload, sizeof(preload), "%s %s", collector->bare ? "" : library,
+	snprintf(preload, sizeof(preload), "%s %s",
+		 collector->bare && !collector->preloads ? "" : library,
 		 allocator ? allocator : "");
 	if (pipe2(go, O_CLOEXEC) || pipe2(pace, O_CLOEXEC) || pipe2(output, O_CLOEXEC))
 		return false;
@@ -178,6 +181,7 @@ static inline void collector_accept(struct collector *collector)
 	read->pid = owner.pid;
 	read->channel->interval_fixed = collector->fixed;
 	read->channel->share = collector->share;
+	read->channel->closed = collector->closes;
 	collector->channels[collector->nr++] = read;
 }
 

@@ -6,7 +6,11 @@
  * is a function in a section of its own; at the end the program prints the address of each and what
  * it has allocated.
  */
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -339,6 +345,132 @@ static void run_descriptors(void)
 	wait_for_collector();
 }
 
+/* The process ends at each of these calls; at none if @nr is 0. */
+static void set_filter(const int *calls, int nr)
+{
+	struct sock_filter filter[32] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						   offsetof(struct seccomp_data, nr)) };
+	struct sock_fprog program = { .filter = filter };
+	int i, at = 1;
+
+	for (i = 0; i < nr; i++) {
+		filter[at++] =
+			(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i], 0, 1);
+		filter[at++] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	}
+	filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	program.len = (unsigned short)at;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program))
+		die("seccomp");
+}
+
+/* What allocates here makes no call that it would not make alone, nor does a child. */
+static void run_sandbox(void)
+{
+	static const int calls[] = { SYS_openat,  SYS_prctl,   SYS_gettid,	SYS_socket,
+				     SYS_connect, SYS_sendmsg, SYS_memfd_create };
+	pid_t child;
+	int i, status;
+
+	set_filter(calls, sizeof(calls) / sizeof(*calls));
+	for (i = 0; i < 1500; i++)
+		churn(1000);
+	child = fork();
+	if (!child) {
+		for (i = 0; i < 10; i++)
+			free(malloc(2 << 20));
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) < 0 || status)
+		die("child");
+}
+
+/* Again with a filter that was set before the start. */
+static void run_filtered(void)
+{
+	char *const argv[] = { "malloc_target", "none", NULL };
+
+	wait_for_collector();
+	set_filter(NULL, 0);
+	execv("/proc/self/exe", argv);
+}
+
+/* For two seconds, as fast as it can. */
+static void run_hot(void)
+{
+	time_t end = time(NULL) + 3;
+	int i;
+
+	while (time(NULL) < end)
+		for (i = 0; i < 100000; i++)
+			churn(1000);
+}
+
+/* A library that allocates in its constructor comes and goes. */
+static void run_plugin(void)
+{
+	void *plugin;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		churn(100000);
+		/* Mappings are read again after 20 ms at the earliest. */
+		usleep(25000);
+		plugin = dlopen("build/tests/malloc_plugin.so", RTLD_NOW);
+		if (!plugin)
+			die(dlerror());
+		dlclose(plugin);
+	}
+}
+
+static void run_vfork(void)
+{
+	int i, status;
+	pid_t child;
+
+	for (i = 0; i < 100; i++) {
+		child = vfork();
+		if (!child) {
+			free(malloc(100000));
+			_exit(0);
+		}
+		if (waitpid(child, &status, 0) < 0 || status)
+			die("child");
+		churn(10000);
+	}
+}
+
+/* A large object that is never touched takes no memory, sampled or not. */
+static void run_untouched(void)
+{
+	size_t bytes = 1ul << 30, pages;
+	char *p = calloc(1, bytes);
+	FILE *file;
+	size_t i;
+
+	for (i = 0; i < bytes; i += 99991)
+		if (i % 12345678 < 99991 && p[i])
+			exit(7);
+	p = realloc(p, bytes + bytes / 2);
+	if (!p)
+		die("realloc");
+	file = fopen("/proc/self/statm", "r");
+	if (!file || fscanf(file, "%*s %zu", &pages) != 1)
+		die("statm");
+	fclose(file);
+	if (pages > 50000) {
+		fprintf(stderr, "%zu pages are resident\n", pages);
+		exit(7);
+	}
+	free(p);
+}
+
+static void run_none(void)
+{
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -350,6 +482,13 @@ static const struct {
 	{ "signals", run_signals },
 	{ "kill", run_kill },
 	{ "descriptors", run_descriptors },
+	{ "sandbox", run_sandbox },
+	{ "filtered", run_filtered },
+	{ "hot", run_hot },
+	{ "plugin", run_plugin },
+	{ "vfork", run_vfork },
+	{ "untouched", run_untouched },
+	{ "none", run_none },
 };
 
 int main(int argc, char **argv)
@@ -357,7 +496,7 @@ int main(int argc, char **argv)
 	char byte;
 	size_t i;
 
-	if (argc < 2 || read(3, &byte, 1) != 1)
+	if (argc < 2 || (strcmp(argv[1], "none") && read(3, &byte, 1) != 1))
 		return 2;
 	/* Larger than what a thread counts without a look: the interval is new now. */
 	free(malloc(2 << 20));
