@@ -22,7 +22,8 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
-	interval_test sites_test binaries_test worker_test processes_test turns_test)
+	interval_test sites_test binaries_test worker_test processes_test turns_test \
+	malloc_channel_test malloc_calls_test malloc_collect)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -184,3 +185,16 @@ $(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c f
 
 $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES) $(PROFILE_SOURCES) interval profile_read profile.pb-c web)) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
+
+# The preload library. The compiler must not leave out calls of the allocator.
+$(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $<
+
+$(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
+	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<
+
+$(BUILD)/tests/malloc_plugin.so: selftests/malloc/plugin.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
+
+$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls news plugin.so) $(MALLOC_SHARED) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm
