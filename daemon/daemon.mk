@@ -29,7 +29,7 @@ HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments kinds module_files string_table util
+SHARED_SOURCES := arguments kinds module_files output_files string_table util
 PROFILE_SOURCES := filter profile flame
 HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habd options sockets privilege state totals missed \
@@ -41,7 +41,7 @@ HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	http clients places request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
-	client filter_options output_files report interval profile_read
+	client filter_options report interval profile_read
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
 HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)

@@ -18,7 +18,7 @@
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
-#include "daemon/habctl/output_files.h"
+#include "daemon/shared/output_files.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/util.h"
 
@@ -28,20 +28,10 @@
 
 enum { ROTATE = 256, MAX_SIZE, MAX_FILES };
 
-static const struct format {
-	const char *suffix;
-	const char *name;
-	const char *next; /* the command that shows it */
-} formats[] = {
-	{ ".pb.gz", "pprof", "habctl report" }, { ".folded", "folded", "less" },
-	{ ".svg", "svg", "xdg-open" },		{ ".html", "html", "xdg-open" },
-	{ ".jfr", "jfr", "jfr summary" },
-};
-
 struct record {
 	const char *socket;
 	const char *file;
-	const struct format *format;
+	const struct output_format *format;
 	struct filter_options filter;
 	uint64_t seconds; /* 0: until a signal or the command's end */
 	uint64_t rotate;  /* seconds; 0: one file */
@@ -54,24 +44,6 @@ struct record {
 	struct numbered_files files;
 	int code;
 };
-
-static bool find_format(struct record *record)
-{
-	const char *name = basename(record->file);
-	const struct format *format;
-	size_t length = strlen(name), end;
-
-	for (format = formats; format < formats + ARRAY_SIZE(formats); format++) {
-		end = strlen(format->suffix);
-		if (length > end && !strcmp(name + length - end, format->suffix)) {
-			record->format = format;
-			return true;
-		}
-	}
-	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg, .html or .jfr",
-	    record->file);
-	return false;
-}
 
 static void fail(struct record *record)
 {
@@ -365,7 +337,8 @@ static bool check(struct record *record)
 		say("record: --max-files is for several files: add --rotate SECONDS");
 		return false;
 	}
-	return find_format(record);
+	record->format = output_format_of(record->file);
+	return record->format;
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
