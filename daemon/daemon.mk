@@ -34,8 +34,8 @@ PROFILE_SOURCES := filter profile flame
 HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed bpf_reader libraries \
-	ingest pending stacks \
-	binaries build_id processes maps_queue maps_reader worker turns \
+	ingest live pending stacks \
+	binaries build_id maps processes maps_queue maps_reader worker turns \
 	symbols symbol_reader symbol_file debug_fetcher demangle \
 	collect formats profile_pprof profile_jfr jfr sites \
 	http clients places request response access http_json http_metrics http_profile http_record

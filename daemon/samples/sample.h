@@ -3,6 +3,7 @@
 #ifndef HABD_SAMPLE_H
 #define HABD_SAMPLE_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,7 +48,16 @@ struct sample {
 	uint32_t window_ms;
 	uint32_t parts;
 	uint32_t tid;
+	uint32_t live_slot; /* slot of its channel's live samples, plus 1; 0: none */
 	struct stack_key key; /* last: its frames follow */
+};
+
+/* Objects that are not freed, estimated from live samples. */
+struct in_use {
+	uint64_t bytes;
+	uint64_t objects;	 /* in 2^-STACKS_EVENT_SHIFT */
+	double variance;	 /* of bytes, itself estimated */
+	double objects_variance; /* of the number of objects */
 };
 
 /* Sums over samples. */
@@ -59,9 +69,25 @@ struct stack_counts {
 	uint64_t events;   /* of 1 / p, in 2^-STACKS_EVENT_SHIFT: objects, in samples by bytes */
 	double variance;   /* of estimate, itself estimated: sum of bytes^2 (1 - p) / p^2 */
 	double events_variance; /* likewise of the number of events: sum of (1 - p) / p^2 */
+	struct in_use in_use; /* at the moment, and not since a mark */
 };
 
 #define STACKS_EVENT_SHIFT 16
+
+/* A value as an element of a sum: rounded to the nearest, at most the highest number. */
+static inline uint64_t sample_sum(double value)
+{
+	value = round(value);
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
+static inline void in_use_add(struct in_use *sum, const struct in_use *more)
+{
+	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
+	sum->objects = hab_add_saturated(sum->objects, more->objects);
+	sum->variance += more->variance;
+	sum->objects_variance += more->objects_variance;
+}
 
 /* Sums stop at the highest number. A difference from such a sum is not exact, and never below 0. */
 static inline void counts_add(struct stack_counts *sum, const struct stack_counts *more)
@@ -73,8 +99,10 @@ static inline void counts_add(struct stack_counts *sum, const struct stack_count
 	sum->events = hab_add_saturated(sum->events, more->events);
 	sum->variance += more->variance;
 	sum->events_variance += more->events_variance;
+	in_use_add(&sum->in_use, &more->in_use);
 }
 
+/* All but what is in use. */
 static inline void counts_subtract(struct stack_counts *sum, const struct stack_counts *less)
 {
 	sum->samples -= min(sum->samples, less->samples);

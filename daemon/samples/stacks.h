@@ -3,6 +3,8 @@
 #ifndef HABD_STACKS_H
 #define HABD_STACKS_H
 
+#include <stdbool.h>
+
 #include "daemon/samples/sample.h"
 
 #define STACKS_MAX_DEFAULT 65536
@@ -21,6 +23,8 @@ struct logged_sample {
 	uint32_t reserved;
 };
 
+struct live;
+struct live_process;
 struct stack_table;
 
 /*
@@ -52,7 +56,10 @@ uint64_t stacks_folded(const struct stack_table *table);
 
 struct stack_mark *stacks_mark(struct stack_table *table);
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
-/* Calls @visit for each stack with samples since @mark; NULL: since the start. */
+/*
+ * Calls @visit for each stack with samples since @mark (NULL: since the start) or with memory in
+ * use, as stacks_count_in_use() has counted it last.
+ */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
 /* The same without pending samples, which will be in the table later. */
@@ -63,6 +70,15 @@ void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
 		      stack_log_visit visit, void *context);
 /* Sets what stacks_visit() shows besides the table; NULL: nothing. */
 void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, void *pending);
+
+/* The live samples of processes with a channel, whose stacks are in the table. */
+struct live *stacks_live(struct stack_table *table);
+/* Sets what each stack has in use at the moment. */
+void stacks_count_in_use(struct stack_table *table);
+/* What the process has in use stays in use, since it has ended; live_remove() follows. */
+void stacks_keep_in_use(struct stack_table *table, const struct live_process *process);
+/* True if a process had a channel: so what is in use is known. */
+bool stacks_know_in_use(const struct stack_table *table);
 
 /* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */
 struct stack_counts sample_counts(const struct sample *sample, uint64_t probability);
