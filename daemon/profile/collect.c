@@ -39,6 +39,7 @@ struct profile_copy {
 	size_t keys_size;
 	size_t keys_room;
 	uint32_t present; /* kinds of events, a bit each */
+	bool knows_in_use;
 	uint64_t folded;
 	struct binary *binaries[BINARIES_MAX]; /* with a reference each */
 	struct logged_sample *events;	       /* their times are not those of the profile yet */
@@ -178,6 +179,8 @@ struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack
 	unsigned int i;
 
 	copy->filter = filter;
+	copy->knows_in_use = stacks_know_in_use(stacks);
+	stacks_count_in_use(stacks);
 	if (settled)
 		stacks_visit_settled(stacks, mark, copy_stack, copy);
 	else
@@ -236,6 +239,8 @@ static void cut_off(struct stack_counts *counts, const struct stack_counts *tota
 	counts->weight = min(counts->weight, INT64_MAX - total->weight);
 	counts->estimate = min(counts->estimate, INT64_MAX - total->estimate);
 	counts->events = min(counts->events, INT64_MAX - total->events);
+	counts->in_use.bytes = min(counts->in_use.bytes, INT64_MAX - total->in_use.bytes);
+	counts->in_use.objects = min(counts->in_use.objects, INT64_MAX - total->in_use.objects);
 }
 
 static int compare_ranks(const void *one, const void *two)
@@ -374,6 +379,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	copy->filter = filter;
 	profile->duration_ns = duration_ns;
 	profile->folded = copy->folded;
+	profile->knows_in_use = copy->knows_in_use;
 	drop_other_kinds(state);
 	sort_found(copy);
 	profile->samples = xcalloc(copy->nr_found, sizeof(*profile->samples));

@@ -34,7 +34,8 @@ void profile_module_name(struct profile_module *module, const char *path, const 
 	module->path = xstrdup(path);
 	module->name = xstrdup(name);
 	clean_string(module->name);
-	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so"));
+	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so")) ||
+			 !strncmp(name, "libhab-malloc.so", strlen("libhab-malloc.so"));
 }
 
 const struct profile_frame *profile_site(const struct profile *profile,
