@@ -28,7 +28,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -157,6 +157,9 @@ $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(B
 
 $(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/channel_program: selftests/daemon/channel_program.c core/channel/channel.h bpf/records.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<
