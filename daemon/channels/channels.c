@@ -147,13 +147,13 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 static void begin_locked(struct channels *channels, const struct hello *hello)
 {
 	struct session *session;
-	bool ended;
+	bool exec;
 
 	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
 	if (session) {
-		ended = has_ended(session);
-		channels->counts.begun -= !ended;
-		end_locked(channels, session, ended && channels->config.keeps_in_use);
+		exec = session_is_of(session, hello);
+		channels->counts.begun -= exec;
+		end_locked(channels, session, !exec && channels->config.keeps_in_use);
 	}
 	if (HASH_COUNT(channels->by_pid) >= channels->config.sessions_max) {
 		channels->counts.refused++;

@@ -25,6 +25,33 @@
 /* A ring has no more: records have a head. */
 #define RECORDS_MAX (HAB_CHANNEL_RING_BYTES / sizeof(struct hab_record_head))
 
+/* The kernel gives the numbers of processes again, but not within the same clock tick. */
+static uint64_t start_of(uint32_t pid)
+{
+	uint64_t start = 0;
+	char path[32], line[1024], *field;
+	unsigned int i;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* The second field, in parentheses, may have any characters. */
+	field = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	for (i = 2; field && i < 22; i++)
+		field = strchr(field + 1, ' ');
+	if (field)
+		start = strtoull(field + 1, NULL, 10);
+	fclose(file);
+	return start;
+}
+
+bool session_is_of(const struct session *session, const struct hello *hello)
+{
+	return session->started == start_of(hello->pid);
+}
+
 struct session *session_begin(const struct hello *hello, const struct session_sink *sink)
 {
 	struct session *session = xcalloc(1, sizeof(*session));
@@ -32,6 +59,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pid = hello->pid;
 	session->user = hello->user;
 	session->channel = hello->channel;
+	session->started = start_of(hello->pid);
 	session->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
 	return session;

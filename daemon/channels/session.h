@@ -28,7 +28,8 @@ struct session {
 	UT_hash_handle hh;
 	uint32_t pid;
 	uid_t user;
-	int pidfd; /* -1: the process has ended */
+	int pidfd;	  /* -1: the process has ended */
+	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t position;   /* of the next record in the ring */
 	uint64_t cgroup_id;  /* 0: not known */
@@ -47,6 +48,9 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 void session_drain(struct session *session, const struct session_sink *sink);
 /* Frees the session. keep: what the process has in use stays in use, since it has ended. */
 void session_end(struct session *session, const struct session_sink *sink, bool keep);
+
+/* True if the process that sends @hello is that of the session: it has exec'ed. */
+bool session_is_of(const struct session *session, const struct hello *hello);
 
 /* Bytes that the program says it has allocated; samples that found no room in its ring. */
 uint64_t session_allocated(const struct session *session);

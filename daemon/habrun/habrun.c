@@ -179,12 +179,25 @@ static bool write_profile(const struct options *options, struct collector *colle
 	return good;
 }
 
-static int open_program(pid_t pid)
+/* The program of a process that runs, or that has ended already: then by its name. */
+static int open_program(pid_t pid, const char *name)
 {
-	char path[32];
+	char *path = xformat("/proc/%d/exe", pid), *folders, *next, *folder;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	free(path);
+	if (fd < 0 && strchr(name, '/'))
+		fd = open(name, O_RDONLY | O_CLOEXEC);
+	else if (fd < 0 && getenv("PATH")) {
+		next = folders = xstrdup(getenv("PATH"));
+		while (fd < 0 && (folder = strsep(&next, ":"))) {
+			path = xformat("%s/%s", *folder ? folder : ".", name);
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+			free(path);
+		}
+		free(folders);
+	}
+	return fd;
 }
 
 /* Each binary has a descriptor. The command gets the limit that habrun was started with. */
@@ -220,7 +233,7 @@ static int run(const struct options *options, const char *library, struct preloa
 		return code;
 	}
 	raise_file_limit(&files);
-	program = open_program(command.pid);
+	program = open_program(command.pid, options->command[0]);
 	wait_for_command(collector, &command);
 	written = write_profile(options, collector, output, program);
 	collector_free(collector);
