@@ -19,6 +19,7 @@
 #include "daemon/habd/sockets.h"
 #include "daemon/http/http.h"
 #include "daemon/shared/module_files.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
@@ -214,6 +215,7 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	set_signals();
 	raise_file_limit();
+	owners_begin();
 	state_begin(&state, options.stacks, options.debuginfod_seconds);
 	code = serve(&options, &state);
 	state_end(&state);

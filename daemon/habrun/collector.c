@@ -100,7 +100,7 @@ void collector_write(struct collector *collector, const struct profile_format *f
 	symbols_free(symbols);
 	format->write(profile, out);
 	*result = (struct collector_result){ .counts = channels_counts(collector->channels),
-					     .total = profile->total,
+					     .in_use = profile->total_in_use,
 					     .duration_ns = profile->duration_ns,
 					     .late_names = profile->late_names };
 	profile_free(profile);

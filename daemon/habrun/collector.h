@@ -15,7 +15,7 @@ struct collector;
 /* What a profile has in it. */
 struct collector_result {
 	struct channels_counts counts;
-	struct stack_counts total;
+	struct in_use in_use;
 	uint64_t duration_ns;
 	uint64_t late_names;
 };

@@ -127,7 +127,7 @@ static void say_result(const struct options *options, const struct collector_res
 		return;
 	}
 	human_bytes(counts->allocated, allocated, sizeof(allocated));
-	human_bytes(result->total.in_use.bytes, in_use, sizeof(in_use));
+	human_bytes(result->in_use.bytes, in_use, sizeof(in_use));
 	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s, estimated from "
 	    "%" PRIu64 " samples; see it with: %s %s",
 	    options->file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",

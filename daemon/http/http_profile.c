@@ -7,7 +7,7 @@
  */
 #include "daemon/http/handlers.h"
 
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 #include "daemon/web/web.h"
 

@@ -12,7 +12,8 @@
 
 #include "daemon/http/access.h"
 #include "daemon/http/handlers.h"
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
 #define RECORDINGS_MAX 16
@@ -150,7 +151,7 @@ static struct recording *find_locked(struct request *request, struct reply *repl
 		recording = &recordings->table[i];
 		if (strcmp(recording->token, token) != 0 || recording->busy)
 			continue;
-		if (recording->user == request->user || access_is_privileged(request->user))
+		if (recording->user == request->user || owner_is_privileged(request->user))
 			return recording;
 		reply_error(reply, 403, "This recording is of another user.");
 		return NULL;

@@ -11,6 +11,7 @@
 #include "daemon/http/access.h"
 #include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
 bool request_may_read(const struct request *request, uid_t user)
@@ -148,7 +149,7 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void request_turn_take(const struct request *request, struct turn *turn)
 {
 	turns_take(&request->state->profiles, turn,
-		   access_is_privileged(request->user) ? 0 : access_owner(request->user),
+		   owner_is_privileged(request->user) ? 0 : owner_of(request->user),
 		   UINT64_MAX);
 }
 

@@ -70,11 +70,11 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 		       const struct profile_sample *sample)
 {
 	struct flame_node *node = flame->root, *next;
-	const struct in_use *in_use = &sample->counts.in_use;
+	const struct in_use *in_use = sample->in_use;
 	char kind[32];
 	unsigned int i;
 
-	if (flame->in_use && !in_use->objects)
+	if (flame->in_use && !in_use)
 		return;
 	/* Kinds are views of the same memory: only "all" sums them up. */
 	if (profile->kinds & (profile->kinds - 1)) {

@@ -70,6 +70,7 @@ void profile_free(struct profile *profile)
 	free(profile->modules);
 	free(profile->frames);
 	free(profile->samples);
+	free(profile->in_use);
 	free(profile->events);
 	free(profile);
 	/* Without it the heap would stay as large as the largest profile. */

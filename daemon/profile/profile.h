@@ -39,6 +39,7 @@ struct profile_sample {
 	unsigned int nr_frames;
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
+	const struct in_use *in_use; /* in profile.in_use; NULL: nothing */
 	struct stack_key key; /* last, and without its frames */
 };
 
@@ -59,6 +60,8 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
+	struct in_use *in_use; /* of the samples that have some */
+	struct in_use total_in_use;
 	uint32_t kinds;	      /* of events in it, a bit each */
 	uint32_t other_kinds; /* of events that match the filter and are left out */
 	uint64_t folded;      /* samples of "[other stacks]" */

@@ -172,11 +172,13 @@ static int64_t standard_error(double variance)
 }
 
 /* In the order of value_types(). */
-static size_t values_of(const struct pprof *pprof, const struct stack_counts *counts,
+static size_t values_of(const struct pprof *pprof, const struct profile_sample *from,
 			int64_t values[VALUES_MAX])
 {
+	static const struct in_use nothing;
 	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
-	const struct in_use *in_use = &counts->in_use;
+	const struct stack_counts *counts = &from->counts;
+	const struct in_use *in_use = from->in_use ? from->in_use : &nothing;
 	bool live = pprof->from->knows_in_use;
 	size_t nr = 0;
 
@@ -205,7 +207,7 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	unsigned int i;
 
 	sample.value = values;
-	sample.n_value = values_of(pprof, &from->counts, values);
+	sample.n_value = values_of(pprof, from, values);
 	ids[0] = pprof->from->nr_frames + 1 +
 		 (from->key.pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
 	for (i = 0; i < from->nr_frames; i++)

@@ -69,7 +69,6 @@ struct stack_counts {
 	uint64_t events;   /* of 1 / p, in 2^-STACKS_EVENT_SHIFT: objects, in samples by bytes */
 	double variance;   /* of estimate, itself estimated: sum of bytes^2 (1 - p) / p^2 */
 	double events_variance; /* likewise of the number of events: sum of (1 - p) / p^2 */
-	struct in_use in_use; /* at the moment, and not since a mark */
 };
 
 #define STACKS_EVENT_SHIFT 16
@@ -99,10 +98,8 @@ static inline void counts_add(struct stack_counts *sum, const struct stack_count
 	sum->events = hab_add_saturated(sum->events, more->events);
 	sum->variance += more->variance;
 	sum->events_variance += more->events_variance;
-	in_use_add(&sum->in_use, &more->in_use);
 }
 
-/* All but what is in use. */
 static inline void counts_subtract(struct stack_counts *sum, const struct stack_counts *less)
 {
 	sum->samples -= min(sum->samples, less->samples);

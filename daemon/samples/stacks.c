@@ -43,10 +43,15 @@ struct earlier_counts {
 	struct stack_counts counts;
 };
 
+struct entry_use {
+	struct in_use kept; /* of processes that have ended */
+	struct in_use now;  /* with that; only while it is counted */
+};
+
 struct entry {
 	struct stack_key *key; /* NULL: free */
 	struct stack_counts counts;
-	struct in_use kept;		/* of processes that have ended */
+	struct entry_use *use;		/* NULL: nothing was ever in use */
 	struct earlier_counts *earlier; /* the newest */
 	uint32_t changed;    /* number of the newest mark at the last change of the counts */
 	uint32_t generation; /* number of stacks that have used this entry before */
@@ -163,12 +168,20 @@ void stacks_free(struct stack_table *table)
 	for (i = 0; i < table->count; i++) {
 		prune(table, &table->entries[i], true);
 		free(table->entries[i].key);
+		free(table->entries[i].use);
 	}
 	while (table->marks)
 		stacks_unmark(table, table->marks);
 	live_free(table->live);
 	free(table->entries);
 	free(table);
+}
+
+static struct entry_use *use_of(struct entry *entry)
+{
+	if (!entry->use)
+		entry->use = xcalloc(1, sizeof(*entry->use));
+	return entry->use;
 }
 
 /* Moves the counts of the stack not seen for longest into "[other stacks]". */
@@ -181,7 +194,9 @@ static void fold_oldest(struct stack_table *table)
 
 	HASH_DELETE(hh, table->by_key, entry);
 	counts_add(&table->entries[kind].counts, &entry->counts);
-	in_use_add(&table->entries[kind].kept, &entry->kept);
+	if (entry->use)
+		in_use_add(&use_of(&table->entries[kind])->kept, &entry->use->kept);
+	free(entry->use);
 	for (mark = table->marks; mark; mark = mark->next) {
 		then = counts_at(entry, mark);
 		counts_add(&mark->other[kind], &then);
@@ -286,13 +301,13 @@ static struct entry *entry_of(struct stack_table *table, uint32_t stack, uint32_
 static void count_object(void *context, uint32_t stack, uint32_t generation,
 			 const struct in_use *in_use)
 {
-	in_use_add(&entry_of(context, stack, generation)->counts.in_use, in_use);
+	in_use_add(&use_of(entry_of(context, stack, generation))->now, in_use);
 }
 
 static void keep_object(void *context, uint32_t stack, uint32_t generation,
 			const struct in_use *in_use)
 {
-	in_use_add(&entry_of(context, stack, generation)->kept, in_use);
+	in_use_add(&use_of(entry_of(context, stack, generation))->kept, in_use);
 }
 
 struct live *stacks_live(struct stack_table *table)
@@ -306,15 +321,22 @@ bool stacks_know_in_use(const struct stack_table *table)
 	return table->knows_in_use;
 }
 
-void stacks_count_in_use(struct stack_table *table)
+void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context)
 {
+	const struct entry *entry;
 	unsigned int i;
 
 	if (!table->knows_in_use)
 		return;
 	for (i = 0; i < table->count; i++)
-		table->entries[i].counts.in_use = table->entries[i].kept;
+		if (table->entries[i].use)
+			table->entries[i].use->now = table->entries[i].use->kept;
 	live_visit_all(table->live, count_object, table);
+	for (i = 0; i < table->count; i++) {
+		entry = &table->entries[i];
+		if (entry->use && entry->use->now.objects)
+			visit(context, i, entry->key, &entry->use->now);
+	}
 }
 
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process)
@@ -372,7 +394,7 @@ void stacks_visit_settled(struct stack_table *table, const struct stack_mark *ma
 			then = STACK_IS_OTHER(i) ? mark->other[i] : counts_at(entry, mark);
 			counts_subtract(&counts, &then);
 		}
-		if (counts.samples || counts.in_use.objects)
+		if (counts.samples)
 			visit(context, i, entry->key, &counts);
 	}
 }

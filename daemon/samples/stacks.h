@@ -35,6 +35,8 @@ struct stack_mark;
 
 typedef void (*stack_visit)(void *context, uint32_t number, const struct stack_key *key,
 			    const struct stack_counts *counts);
+typedef void (*stack_in_use_visit)(void *context, uint32_t number, const struct stack_key *key,
+				   const struct in_use *in_use);
 typedef void (*stack_log_visit)(void *context, const struct logged_sample *sample);
 
 /* The number that pending samples are visited with: they are in no entry and not in the log. */
@@ -56,10 +58,7 @@ uint64_t stacks_folded(const struct stack_table *table);
 
 struct stack_mark *stacks_mark(struct stack_table *table);
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
-/*
- * Calls @visit for each stack with samples since @mark (NULL: since the start) or with memory in
- * use, as stacks_count_in_use() has counted it last.
- */
+/* Calls @visit for each stack with samples since @mark; NULL: since the start. */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
 /* The same without pending samples, which will be in the table later. */
@@ -73,8 +72,8 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 
 /* The live samples of processes with a channel, whose stacks are in the table. */
 struct live *stacks_live(struct stack_table *table);
-/* Sets what each stack has in use at the moment. */
-void stacks_count_in_use(struct stack_table *table);
+/* Calls @visit for each stack that has objects in use at the moment. */
+void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context);
 /* What the process has in use stays in use, since it has ended; live_remove() follows. */
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process);
 /* True if a process had a channel: so what is in use is known. */
