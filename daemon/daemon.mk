@@ -43,7 +43,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) \
 	habd options sockets privilege state totals missed \
-	module_feed probe_feed replay_feed bpf_reader libraries sites \
+	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
 	http clients request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \

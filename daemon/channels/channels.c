@@ -17,12 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
 
 #include "core/throttle/interval.h"
+#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
 #define POLL_MIN_MS	50
@@ -39,6 +41,7 @@
 struct connection {
 	struct connection *prev, *next;
 	int fd;
+	uid_t user;
 	uint64_t since_ns;
 };
 
@@ -46,11 +49,15 @@ struct channels {
 	struct channels_config config;
 	int epoll;
 	struct connection *connections; /* the oldest first */
-	unsigned int nr_connections;
+	struct places waiting; /* @connections */
+	struct places sessions;
 	struct session *by_pid;
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
 	uint64_t shares_ns; /* when the shares were set last */
+	pthread_t thread;
+	bool started;
+	int stop_fd; /* readable once the thread should end */
 };
 
 /* What an event is of: the listening socket has neither. */
@@ -67,9 +74,14 @@ static bool watch(struct channels *channels, int fd, enum source source, uint32_
 
 struct channels *channels_new(const struct channels_config *config)
 {
+	const struct places sessions = PLACES(config->sessions_max);
+	static const struct places waiting = PLACES(CONNECTIONS_MAX);
 	struct channels *channels = xcalloc(1, sizeof(*channels));
 
 	channels->config = *config;
+	channels->sessions = sessions;
+	channels->waiting = waiting;
+	channels->stop_fd = -1;
 	channels->timeout_ms = -1;
 	channels->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (channels->epoll >= 0 && watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
@@ -100,10 +112,14 @@ static bool has_ended(const struct session *session)
 
 static void add_counts(struct channels_counts *counts, const struct session *session)
 {
+	uint64_t lost, allocated;
+
 	counts->samples += session->counts.samples;
 	counts->malformed += session->counts.malformed;
-	counts->lost += session_lost(session);
-	counts->allocated = hab_add_saturated(counts->allocated, session_allocated(session));
+	lost = session_lost(session);
+	allocated = session_allocated(session);
+	sums_add(&counts->lost, &lost, 1);
+	sums_add(&counts->allocated, &allocated, 1);
 }
 
 static void end_locked(struct channels *channels, struct session *session, bool keep)
@@ -111,6 +127,7 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 	uint32_t pid = session->pid;
 
 	HASH_DELETE(hh, channels->by_pid, session);
+	places_remove(&channels->sessions, session->user, 1);
 	session_drain(session, &channels->config.sink);
 	add_counts(&channels->counts, session);
 	session_end(session, &channels->config.sink, keep);
@@ -155,7 +172,7 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 		channels->counts.begun -= exec;
 		end_locked(channels, session, !exec && channels->config.keeps_in_use);
 	}
-	if (HASH_COUNT(channels->by_pid) >= channels->config.sessions_max) {
+	if (!places_take(&channels->sessions, hello->user)) {
 		channels->counts.refused++;
 		WRITE_ONCE(hello->channel->closed, 1);
 		munmap(hello->channel, HAB_CHANNEL_BYTES);
@@ -196,7 +213,7 @@ static void read_rings(struct channels *channels)
 static void drop_connection(struct channels *channels, struct connection *connection)
 {
 	DL_DELETE(channels->connections, connection);
-	channels->nr_connections--;
+	places_remove(&channels->waiting, connection->user, 1);
 	close(connection->fd);
 	free(connection);
 }
@@ -221,9 +238,26 @@ static bool receive(struct channels *channels, int fd)
 	return true;
 }
 
-static void accept_connections(struct channels *channels)
+static void wait_for_hello(struct channels *channels, int fd)
 {
 	struct connection *connection;
+	struct hello peer;
+
+	if (!hello_peer(fd, &peer) || !places_take(&channels->waiting, peer.user)) {
+		channels->counts.refused++;
+		close(fd);
+		return;
+	}
+	connection = xcalloc(1, sizeof(*connection));
+	connection->fd = fd;
+	connection->user = peer.user;
+	connection->since_ns = clock_monotonic_ns();
+	DL_APPEND(channels->connections, connection);
+	watch(channels, fd, SOURCE_CONNECTION, (uint32_t)fd);
+}
+
+static void accept_connections(struct channels *channels)
+{
 	unsigned int count = 0;
 	int fd;
 
@@ -231,18 +265,10 @@ static void accept_connections(struct channels *channels)
 	       (fd = accept4(channels->config.listen_fd, NULL, NULL,
 			     SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		/* Most have sent their channel already. */
-		if (receive(channels, fd)) {
+		if (receive(channels, fd))
 			close(fd);
-			continue;
-		}
-		if (channels->nr_connections == CONNECTIONS_MAX)
-			drop_connection(channels, channels->connections);
-		connection = xcalloc(1, sizeof(*connection));
-		connection->fd = fd;
-		connection->since_ns = clock_monotonic_ns();
-		DL_APPEND(channels->connections, connection);
-		channels->nr_connections++;
-		watch(channels, fd, SOURCE_CONNECTION, (uint32_t)fd);
+		else
+			wait_for_hello(channels, fd);
 	}
 }
 
@@ -304,6 +330,33 @@ void channels_finish(struct channels *channels)
 	pthread_mutex_unlock(channels->config.lock);
 }
 
+void channels_add_processes(const struct channels *channels, struct feed_totals *totals)
+{
+	unsigned int i, before = totals->nr_processes;
+	struct feed_process *process;
+	struct session *session;
+
+	for (session = channels->by_pid; session; session = session->hh.next)
+		session->is_listed = false;
+	for (i = 0; i < before; i++) {
+		HASH_FIND(hh, channels->by_pid, &totals->processes[i].pid, sizeof(uint32_t),
+			  session);
+		if (session)
+			session->is_listed = true;
+	}
+	for (session = channels->by_pid; session; session = session->hh.next) {
+		if (session->is_listed)
+			continue;
+		process = feed_totals_add(totals);
+		*process = (struct feed_process){ .pid = session->pid };
+		process->totals.bytes = session_allocated(session);
+		process->totals.sampled = session->counts.samples;
+		process->totals.lost = session_lost(session);
+		process->totals.uid = session->user;
+		memcpy(process->totals.comm, session->comm, sizeof(session->comm));
+	}
+}
+
 struct channels_counts channels_counts(const struct channels *channels)
 {
 	struct channels_counts counts = channels->counts;
@@ -315,10 +368,48 @@ struct channels_counts channels_counts(const struct channels *channels)
 	return counts;
 }
 
+static void *run(void *context)
+{
+	struct channels *channels = context;
+	struct pollfd ready[] = { { .fd = channels->stop_fd, .events = POLLIN },
+				  { .fd = channels->epoll, .events = POLLIN } };
+
+	while (!ready[0].revents) {
+		if (poll(ready, ARRAY_SIZE(ready), channels->timeout_ms) >= 0)
+			channels_poll(channels);
+	}
+	return NULL;
+}
+
+bool channels_start(struct channels *channels)
+{
+	int error;
+
+	channels->stop_fd = eventfd(0, EFD_CLOEXEC);
+	error = pthread_create(&channels->thread, NULL, run, channels);
+	channels->started = !error;
+	if (error)
+		say("a thread could not be started: %s: no channels are read", strerror(error));
+	return !error;
+}
+
+void channels_stop(struct channels *channels)
+{
+	if (!channels || !channels->started)
+		return;
+	if (eventfd_write(channels->stop_fd, 1))
+		say_verbose("eventfd: %s", strerror(errno));
+	pthread_join(channels->thread, NULL);
+	channels->started = false;
+}
+
 void channels_free(struct channels *channels)
 {
 	if (!channels)
 		return;
+	channels_stop(channels);
+	if (channels->stop_fd >= 0)
+		close(channels->stop_fd);
 	while (channels->connections)
 		drop_connection(channels, channels->connections);
 	channels_finish(channels);

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "daemon/channels/session.h"
+#include "daemon/feeds/feed.h"
 
 #define CHANNELS_RATE_DEFAULT 400 /* samples a second */
 
@@ -16,14 +17,13 @@ struct channels_config {
 	int listen_fd; /* a socket of type SOCK_SEQPACKET that does not wait; taken over */
 	pthread_mutex_t *lock;
 	struct session_sink sink;
-	unsigned int sessions_max;
+	unsigned int sessions_max; /* of all users, see struct places */
 	bool keeps_in_use;	 /* what a process has in use at its end stays in use */
-	bool reads_cgroups;	 /* samples have the cgroup of their process */
 	uint64_t rate;		 /* samples a second, of all sessions together */
 	uint64_t interval_fixed; /* in bytes; 0: the sampling interval follows the rate */
 };
 
-/* Sums over all sessions, but for the first. */
+/* Sums over all sessions, those that have ended too, but for the first. */
 struct channels_counts {
 	unsigned int sessions; /* now */
 	uint64_t begun;	       /* processes; one that has exec'ed counts once */
@@ -47,6 +47,14 @@ int channels_timeout_ms(const struct channels *channels);
 void channels_poll(struct channels *channels);
 /* Reads all that is there, and ends all sessions. */
 void channels_finish(struct channels *channels);
+/*
+ * Starts a thread that polls, and stops it: after that a process without a channel is an ordinary
+ * one. False after a sentence.
+ */
+bool channels_start(struct channels *channels);
+void channels_stop(struct channels *channels);
+/* Adds the processes with sessions that are not in @totals yet. The caller holds the lock. */
+void channels_add_processes(const struct channels *channels, struct feed_totals *totals);
 /* The caller holds the lock. */
 struct channels_counts channels_counts(const struct channels *channels);
 

@@ -11,9 +11,11 @@
  */
 #include "daemon/channels/session.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +23,8 @@
 
 #define CERTAIN	  (1ull << 32)
 #define HEAP_NAME "malloc"
+#define SECOND_NS 1000000000ull
+#define BYTES_A_NS_MAX 1000ull
 #define COUNT_MAX ((uint64_t)INT64_MAX)
 /* A ring has no more: records have a head. */
 #define RECORDS_MAX (HAB_CHANNEL_RING_BYTES / sizeof(struct hab_record_head))
@@ -47,6 +51,30 @@ static uint64_t start_of(uint32_t pid)
 	return start;
 }
 
+/* The id of its cgroup, in the hierarchy of version 2; 0: not known. */
+static uint64_t cgroup_of(uint32_t pid)
+{
+	char path[32], line[PATH_MAX], *folder;
+	struct stat status;
+	uint64_t id = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/cgroup", pid);
+	file = fopen(path, "re");
+	while (file && !id && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strncmp(line, "0::/", 4) != 0)
+			continue;
+		folder = xformat("/sys/fs/cgroup/%s", line + 4);
+		if (!stat(folder, &status))
+			id = status.st_ino;
+		free(folder);
+	}
+	if (file)
+		fclose(file);
+	return id;
+}
+
 bool session_is_of(const struct session *session, const struct hello *hello)
 {
 	return session->started == start_of(hello->pid);
@@ -59,8 +87,11 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pid = hello->pid;
 	session->user = hello->user;
 	session->channel = hello->channel;
+	session->since_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
 	session->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+	if (sink->reads_cgroups)
+		session->cgroup_id = cgroup_of(hello->pid);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
 	return session;
 }
@@ -84,6 +115,7 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	if (!ingest_record(sink->ingest, record, record->head.size, now_ns))
 		return false;
 	session->counts.samples++;
+	clean_copy(session->comm, sizeof(session->comm), record->comm, sizeof(record->comm));
 	return true;
 }
 
@@ -173,7 +205,10 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 
 uint64_t session_allocated(const struct session *session)
 {
-	return min(READ_ONCE(session->channel->allocated), COUNT_MAX);
+	/* No machine allocates as fast: so a wrong number does not hide those of others. */
+	uint64_t most = (clock_monotonic_ns() - session->since_ns + SECOND_NS) * BYTES_A_NS_MAX;
+
+	return min(READ_ONCE(session->channel->allocated), most);
 }
 
 uint64_t session_lost(const struct session *session)

@@ -26,7 +26,7 @@
 #define SECOND_NS   1000000000ull
 #define KEEP_NS	    (600 * SECOND_NS) /* habd ends a recording after an hour without a request */
 
-enum { ROTATE = 256, MAX_SIZE, MAX_FILES };
+enum { ROTATE = 256, MAX_SIZE, MAX_FILES, LIVE };
 
 struct record {
 	const char *socket;
@@ -36,6 +36,7 @@ struct record {
 	uint64_t seconds; /* 0: until a signal or the command's end */
 	uint64_t rotate;  /* seconds; 0: one file */
 	uint64_t max_size, max_files;
+	bool live;
 	char **command; /* NULL: none */
 	pid_t child;	/* 0: none, or it has ended */
 	int status;	/* of the command, as in a shell */
@@ -113,8 +114,10 @@ static void keep(struct record *record, const struct answer *answer)
 static void request_part(struct record *record, const char *what, struct answer *answer)
 {
 	bool has_format = strcmp(what, "keep") != 0;
-	char *path = xformat("/v1/record/%s?token=%s%s%s", what, record->token,
-			     has_format ? "&format=" : "", has_format ? record->format->name : "");
+	const char *view = record->live ? output_format_live_view(record->format) : "allocated";
+	char *path = xformat("/v1/record/%s?token=%s%s%s%s%s", what, record->token,
+			     has_format ? "&format=" : "", has_format ? record->format->name : "",
+			     has_format ? "&view=" : "", has_format ? view : "");
 
 	client_request(record->socket, true, path, 0, answer);
 	free(path);
@@ -311,6 +314,9 @@ static const struct argp_option table[] = {
 	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds" },
 	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
 	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
+	{ "live", LIVE, NULL, 0,
+	  "in a .folded file: what is in use instead of what was allocated; in a .svg or .html: "
+	  "both. A .pb.gz always has both" },
 	{ 0 },
 };
 
@@ -369,6 +375,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		break;
 	case MAX_FILES:
 		good = arguments_number("--max-files", value, 1, 1000000, &record->max_files);
+		break;
+	case LIVE:
+		record->live = true;
 		break;
 	case MAX_SIZE:
 		good = parse_max_size(record, value);

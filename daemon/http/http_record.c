@@ -191,8 +191,9 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	struct recordings *recordings = request->recordings;
 	struct recording *recording;
 	const struct profile_format *format = request_format(request, reply);
+	enum profile_view view;
 
-	if (!format)
+	if (!format || !request_view(request, reply, &view))
 		return;
 	recording = take(request, reply, true);
 	if (!recording)
@@ -200,7 +201,8 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	/* The last samples may still be pending. */
 	if (last)
 		request_wait_ms(request, SETTLE_MS);
-	reply_span(request, reply, &recording->span, &recording->filter, format, !last);
+	reply_span(request, reply, &recording->span, &recording->filter, format, view,
+		   !last);
 	pthread_mutex_lock(&recordings->lock);
 	recording->busy = false;
 	if (last && reply->status == 200)

@@ -46,6 +46,11 @@ const struct output_format *output_format_of(const char *path)
 	return NULL;
 }
 
+const char *output_format_live_view(const struct output_format *format)
+{
+	return strcmp(format->name, "folded") ? "both" : "in-use";
+}
+
 static bool is_writable(const char *path)
 {
 	struct stat status;

@@ -17,6 +17,9 @@ struct output_format {
 /* NULL after a sentence: the suffix is of no format. */
 const struct output_format *output_format_of(const char *path);
 
+/* The view of /v1/profile for what is in use: folded stacks have one figure, pictures both. */
+const char *output_format_live_view(const struct output_format *format);
+
 /* A file that appears under its name when it is complete. */
 struct output_file {
 	const char *path;
