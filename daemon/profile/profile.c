@@ -34,7 +34,8 @@ void profile_module_name(struct profile_module *module, const char *path, const 
 	module->path = xstrdup(path);
 	module->name = xstrdup(name);
 	clean_string(module->name);
-	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so"));
+	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so")) ||
+			 !strncmp(name, "libhab-malloc.so", strlen("libhab-malloc.so"));
 }
 
 const struct profile_frame *profile_site(const struct profile *profile,
@@ -69,6 +70,7 @@ void profile_free(struct profile *profile)
 	free(profile->modules);
 	free(profile->frames);
 	free(profile->samples);
+	free(profile->in_use);
 	free(profile->events);
 	free(profile);
 	/* Without it the heap would stay as large as the largest profile. */
