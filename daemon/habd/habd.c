@@ -195,6 +195,7 @@ end:
 	if (eventfd_write(state->stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(http);
+	missed_update(state->missed, NULL);
 	if (state->feed)
 		state->feed->ops->close(state->feed);
 	sockets_end(&sockets);

@@ -10,23 +10,9 @@
 #include "lib/telemetry/process_interval.h"
 #include "lib/telemetry/sampler.h"
 
-/* With a handler at least the default: the kernel's interval may be far below. */
-static uint64_t interval_of(const struct hab_heap *heap)
-{
-	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
-	uint64_t kernels = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
-
-	if (own >= 0)
-		return own;
-	if (__atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED) &&
-	    kernels < HAB_SAMPLING_INTERVAL_DEFAULT)
-		return HAB_SAMPLING_INTERVAL_DEFAULT;
-	return kernels;
-}
-
 static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
 {
-	hab_sampling_draw(sampling, interval_of(thread->heap), &thread->random);
+	hab_sampling_draw(sampling, hab_sampler_interval(thread->heap), &thread->random);
 }
 
 static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
@@ -51,7 +37,7 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
  */
 static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
-	if (sampling->on && sampling->interval != interval_of(thread->heap))
+	if (sampling->on && sampling->interval != hab_sampler_interval(thread->heap))
 		draw(thread, sampling);
 }
 

@@ -11,9 +11,9 @@
  * @frames: gets the addresses, leaf first
  * @max: room in @frames
  *
- * Follows the unwind tables of the loaded objects, and frame pointers in code without a table, such
- * as what a JIT compiler has made. Takes no lock and no memory, and reads no address that may not be
- * mapped, so it may be called inside of an allocation and in a signal handler. errno is kept.
+ * Follows the unwind tables of the loaded objects, and frame pointers in code without one, such as
+ * what a JIT compiler has made. Takes no lock and no memory, and reads only what is mapped, so it
+ * may be called inside of an allocation and in a signal handler. errno is kept.
  * Where the C library has no _dl_find_object() (glibc before 2.35) it is the compiler's unwinder,
  * which may take locks of the loader.
  *
