@@ -2,7 +2,7 @@
 /*
  * malloc_collect [-i INTERVAL] [-a ALLOCATOR] [-q] COMMAND...: runs a command with the preload
  * library, reads its channels, and ends with its status. Prints on stderr, unless -q, what came:
- * "N channels, N samples, N lost". INTERVAL in bytes is a fixed one.
+ * "N channels, N samples, N lost, N bytes in use". INTERVAL in bytes is a fixed one.
  */
 #include "collector.h"
 
@@ -11,6 +11,7 @@ int main(int argc, char **argv)
 	struct collector collector;
 	const char *allocator = NULL;
 	unsigned long samples = 0, lost = 0;
+	double in_use = 0;
 	bool quiet = false;
 	u64 interval = 0;
 	int option, i;
@@ -35,14 +36,15 @@ int main(int argc, char **argv)
 	collector_finish(&collector);
 	for (i = 0; i < collector.nr; i++) {
 		samples += collector.channels[i]->nr_samples;
+		in_use += collector_usable(collector.channels[i]);
 		lost += collector.channels[i]->channel->lost;
 		if (collector.channels[i]->nonsense)
 			fprintf(stderr, "channel of process %d: nonsense\n",
 				collector.channels[i]->pid);
 	}
 	if (!quiet)
-		fprintf(stderr, "%d channels, %lu samples, %lu lost\n", collector.nr, samples,
-			lost);
+		fprintf(stderr, "%d channels, %lu samples, %lu lost, %.0f bytes in use\n",
+			collector.nr, samples, lost, in_use);
 	i = collector.status;
 	collector_close(&collector);
 	return WIFEXITED(i) ? WEXITSTATUS(i) : 128 + WTERMSIG(i);

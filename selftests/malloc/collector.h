@@ -350,4 +350,25 @@ static inline struct estimate collector_estimate(const struct channel_read *read
 	return estimate;
 }
 
+/* All objects in use, by what malloc_usable_size() is of them. */
+static inline double collector_usable(const struct channel_read *read)
+{
+	const struct hab_record_sample *sample;
+	struct hab_channel_live live;
+	double sum = 0;
+	u64 i;
+
+	for (i = 0; i < read->nr_samples; i++) {
+		sample = &read->samples[i];
+		if (!sample->live_slot)
+			continue;
+		live = hab_channel_live(read->channel)[sample->live_slot - 1];
+		if (live.sample_id == sample->sample_id)
+			sum += (double)read->channel->live_step *
+			       stands_for((double)live.usable, (double)live.largest,
+					  (double)sample->interval);
+	}
+	return sum;
+}
+
 #endif /* SELFTESTS_COLLECTOR_H */
