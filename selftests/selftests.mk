@@ -22,7 +22,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
-	interval_test sites_test binaries_test worker_test processes_test turns_test \
+	interval_test sites_test binaries_test worker_test processes_test turns_test perf_map_test \
 	malloc_channel_test malloc_calls_test malloc_collect)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -85,6 +85,9 @@ $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemo
 PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
+
+$(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)

@@ -23,9 +23,10 @@
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
-#define POLL_MS	  100
-#define FILES_MAX 16384
+#define POLL_MS	     100
+#define FILES_MAX    16384
 #define SESSIONS_MAX 1024 /* of channels */
+#define QUIET_MS     200
 
 static volatile sig_atomic_t ending;
 
@@ -146,6 +147,7 @@ static bool open_channels(struct state *state, const struct options *options, in
 		.lock = &state->lock,
 		.sink = { state->ingest, state->processes, state->stacks, true },
 		.sessions_max = SESSIONS_MAX,
+		.quiet_ms = QUIET_MS,
 	};
 
 	if (*fd < 0)
