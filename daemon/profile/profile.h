@@ -31,6 +31,7 @@ struct profile_frame {
 	unsigned int module; /* index of profile.modules */
 	bool named;	     /* function is a symbol */
 	bool internal;	     /* of libhab, or a wrapper of a system call */
+	bool wrapper;	     /* it only passes an allocation on */
 	bool entry;	     /* a public function of libhab: its callees are internal */
 };
 
@@ -40,7 +41,7 @@ struct profile_sample {
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
 	const struct in_use *in_use; /* in profile.in_use; NULL: nothing */
-	struct stack_key key; /* last, and without its frames */
+	struct stack_key key;	     /* last, and without its frames */
 };
 
 /* What a format that shows one figure of a stack has of it. pprof has all, JFR what is allocated. */
@@ -79,7 +80,7 @@ struct profile {
 void profile_free(struct profile *profile);
 /* Sets path, name and libhab. */
 void profile_module_name(struct profile_module *module, const char *path, const char *name);
-/* Sets entry and internal by the frame's name. */
+/* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /* The frame next to the leaf that is the program's own; NULL if there is none. */
 const struct profile_frame *profile_site(const struct profile *profile,
