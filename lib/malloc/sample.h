@@ -103,7 +103,7 @@ void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
  */
 void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn);
 
-/* What malloc_usable_size() would be of an object of @size bytes that is no sample; @p: a sample. */
+/* What malloc_usable_size() would be if the object of @size bytes at @p were no sample. */
 size_t hab_sample_usable(void *p, size_t size);
 
 #endif /* HAB_MALLOC_SAMPLE_H */

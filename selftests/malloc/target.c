@@ -61,7 +61,8 @@ static void pace(size_t bytes)
 	printf("site " #name " %lx %lx %zu %zu\n", (unsigned long)__start_site_##name, \
 	       (unsigned long)__stop_site_##name, allocated_##name, in_use_##name)
 
-static void *volatile last;
+/* Keeps the compiler from leaving calls out. */
+static __thread void *volatile last;
 
 SITE(small_leak);
 static void *small_leak(size_t size)
@@ -397,15 +398,38 @@ static void run_filtered(void)
 	execv("/proc/self/exe", argv);
 }
 
-/* For two seconds, as fast as it can. */
-static void run_hot(void)
+static double now_seconds(void)
 {
-	time_t end = time(NULL) + 3;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void allocate_for(double seconds, int between_us)
+{
+	double end = now_seconds() + seconds;
 	int i;
 
-	while (time(NULL) < end)
-		for (i = 0; i < 100000; i++)
-			churn(1000);
+	while (now_seconds() < end) {
+		for (i = 0; i < 10000; i++)
+			churn(100);
+		if (between_us)
+			usleep((useconds_t)between_us);
+	}
+}
+
+/* Some gigabytes a second. */
+static void run_hot(void)
+{
+	allocate_for(2, 0);
+}
+
+/* The same, then at most 100 MB a second. */
+static void run_slower(void)
+{
+	allocate_for(1, 0);
+	allocate_for(4, 10000);
 }
 
 /* A library that allocates in its constructor comes and goes. */
@@ -445,7 +469,8 @@ static void run_vfork(void)
 /* A large object that is never touched takes no memory, sampled or not. */
 static void run_untouched(void)
 {
-	size_t bytes = 1ul << 30, pages;
+	size_t bytes = 1ul << 28, pages;
+	char *small[20];
 	char *p = calloc(1, bytes);
 	FILE *file;
 	size_t i;
@@ -456,6 +481,12 @@ static void run_untouched(void)
 	p = realloc(p, bytes + bytes / 2);
 	if (!p)
 		die("realloc");
+	/* Small ones, with samples and without. */
+	for (i = 1; i < 20; i++) {
+		small[i] = realloc(malloc(i * 500), bytes);
+		if (!small[i])
+			die("realloc");
+	}
 	file = fopen("/proc/self/statm", "r");
 	if (!file || fscanf(file, "%*s %zu", &pages) != 1)
 		die("statm");
@@ -485,6 +516,7 @@ static const struct {
 	{ "sandbox", run_sandbox },
 	{ "filtered", run_filtered },
 	{ "hot", run_hot },
+	{ "slower", run_slower },
 	{ "plugin", run_plugin },
 	{ "vfork", run_vfork },
 	{ "untouched", run_untouched },
