@@ -49,7 +49,7 @@ struct channels {
 	struct channels_config config;
 	int epoll;
 	struct connection *connections; /* the oldest first */
-	struct places waiting; /* @connections */
+	struct places waiting;		/* @connections */
 	struct places sessions;
 	struct session *by_pid;
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
@@ -261,9 +261,8 @@ static void accept_connections(struct channels *channels)
 	unsigned int count = 0;
 	int fd;
 
-	while (count++ < ACCEPTED_MAX &&
-	       (fd = accept4(channels->config.listen_fd, NULL, NULL,
-			     SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	while (count++ < ACCEPTED_MAX && (fd = accept4(channels->config.listen_fd, NULL, NULL,
+						       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		/* Most have sent their channel already. */
 		if (receive(channels, fd))
 			close(fd);

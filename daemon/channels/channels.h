@@ -18,9 +18,9 @@ struct channels_config {
 	pthread_mutex_t *lock;
 	struct session_sink sink;
 	unsigned int sessions_max; /* of all users, see struct places */
-	bool keeps_in_use;	 /* what a process has in use at its end stays in use */
-	uint64_t rate;		 /* samples a second, of all sessions together */
-	uint64_t interval_fixed; /* in bytes; 0: the sampling interval follows the rate */
+	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
+	uint64_t rate;		   /* samples a second, of all sessions together */
+	uint64_t interval_fixed;   /* in bytes; 0: the sampling interval follows the rate */
 };
 
 /* Sums over all sessions, those that have ended too, but for the first. */

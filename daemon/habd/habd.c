@@ -23,8 +23,8 @@
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
-#define POLL_MS	  100
-#define FILES_MAX 16384
+#define POLL_MS	     100
+#define FILES_MAX    16384
 #define SESSIONS_MAX 1024 /* of channels */
 
 static volatile sig_atomic_t ending;

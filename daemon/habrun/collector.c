@@ -43,8 +43,8 @@ struct collector *collector_new(int listen_fd, uint64_t rate, uint64_t interval)
 	collector->ingest = ingest_new(collector->processes, collector->stacks);
 	collector->start_ns = clock_realtime_ns();
 	collector->start_monotonic_ns = clock_monotonic_ns();
-	config.sink = (struct session_sink){ collector->ingest, collector->processes,
-					     collector->stacks };
+	config.sink =
+		(struct session_sink){ collector->ingest, collector->processes, collector->stacks };
 	collector->channels = channels_new(&config);
 	if (collector->channels)
 		return collector;
@@ -76,8 +76,7 @@ static struct profile *make_profile(struct collector *collector, enum profile_vi
 	unsigned int i;
 
 	profile_copy_events(copy, collector->stacks, NULL, clock_monotonic_ns());
-	profile = profile_collect(copy, NULL,
-				  clock_monotonic_ns() - collector->start_monotonic_ns);
+	profile = profile_collect(copy, NULL, clock_monotonic_ns() - collector->start_monotonic_ns);
 	profile->start_ns = collector->start_ns;
 	/* Limits of time are for other users' files. */
 	for (i = 0; i < profile->nr_modules; i++)

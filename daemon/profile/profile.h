@@ -40,7 +40,7 @@ struct profile_sample {
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
 	const struct in_use *in_use; /* in profile.in_use; NULL: nothing */
-	struct stack_key key; /* last, and without its frames */
+	struct stack_key key;	     /* last, and without its frames */
 };
 
 /* What a format that shows one figure of a stack has of it. pprof has all, JFR what is allocated. */

@@ -20,7 +20,7 @@
 #include "profile.pb-c.h"
 
 #define VALUES_MAX 9
-#define NR_LABELS 7
+#define NR_LABELS  7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -99,14 +99,10 @@ static size_t value_types(struct pprof *pprof, Pprof__ValueType types[VALUES_MAX
 		const char *type, *unit;
 		bool in_use;
 	} all[VALUES_MAX] = {
-		{ "alloc_objects", "count", false },
-		{ "alloc_space", "bytes", false },
-		{ "inuse_objects", "count", true },
-		{ "inuse_space", "bytes", true },
-		{ "alloc_samples", "count", false },
-		{ "alloc_space_error", "bytes", false },
-		{ "alloc_objects_error", "count", false },
-		{ "inuse_space_error", "bytes", true },
+		{ "alloc_objects", "count", false },	   { "alloc_space", "bytes", false },
+		{ "inuse_objects", "count", true },	   { "inuse_space", "bytes", true },
+		{ "alloc_samples", "count", false },	   { "alloc_space_error", "bytes", false },
+		{ "alloc_objects_error", "count", false }, { "inuse_space_error", "bytes", true },
 		{ "inuse_objects_error", "count", true },
 	};
 	size_t i, nr = 0;
@@ -140,8 +136,9 @@ static void put_header(struct pprof *pprof)
 		numbers[nr_comments++] = string(pprof, comment);
 	}
 	put(pprof, PART(.sample_type = list, .n_sample_type = nr_values,
-			.default_sample_type = types[from->view == PROFILE_IN_USE ? 3 : 1].type, .comment = numbers,
-			.n_comment = nr_comments, .time_nanos = (int64_t)from->start_ns,
+			.default_sample_type = types[from->view == PROFILE_IN_USE ? 3 : 1].type,
+			.comment = numbers, .n_comment = nr_comments,
+			.time_nanos = (int64_t)from->start_ns,
 			.duration_nanos = (int64_t)from->duration_ns,
 			.drop_frames = string(pprof, drop_frames), .period_type = &period,
 			/* Samples are taken by rate: this is the mean interval. */

@@ -48,7 +48,7 @@ struct sample {
 	uint32_t window_ms;
 	uint32_t parts;
 	uint32_t tid;
-	uint32_t live_slot; /* slot of its channel's live samples, plus 1; 0: none */
+	uint32_t live_slot;   /* slot of its channel's live samples, plus 1; 0: none */
 	struct stack_key key; /* last: its frames follow */
 };
 

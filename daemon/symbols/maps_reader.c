@@ -282,7 +282,8 @@ static bool read_maps(struct reading *reading)
 		if (stat(path, &reading->program))
 			memset(&reading->program, 0, sizeof(reading->program));
 		while (getline(&text, &room, file) > 0)
-			if (maps_line_parse(text, &line) && line.executable && !add_line(reading, &line))
+			if (maps_line_parse(text, &line) && line.executable &&
+			    !add_line(reading, &line))
 				break;
 		free(text);
 		fclose(file);
