@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced replay slice trace-summary \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced pair replay slice trace-summary \
 	librecord.so)
 
 .PHONY: bench-programs
@@ -33,6 +33,9 @@ $(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
 $(BUILD)/bench/paced: $(BUILD)/bench/paced.o $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
+$(BUILD)/bench/pair: $(BUILD)/bench/pair.o
+	$(CC) -o $@ $^
+
 $(BUILD)/bench/slice: $(addprefix $(BUILD)/bench/,slice.o statistics.o) $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
@@ -42,3 +45,18 @@ $(BUILD)/bench/trace-summary: $(addprefix $(BUILD)/bench/,trace_summary.o trace.
 $(BUILD)/bench/librecord.so: bench/programs/record.c bench/programs/trace.h
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) -O2 -g -fno-builtin -iquote . -shared -Wl,-soname,librecord.so -o $@ $<
+
+# The recorder of Java's objects; only where there is a JDK.
+JDK := $(patsubst %/bin/javac,%,$(realpath $(shell command -v javac)))
+ifneq ($(wildcard $(JDK)/include/jvmti.h),)
+bench-programs: $(BUILD)/bench/librecord-java.so $(BUILD)/bench/java/RecordJavac.class
+endif
+
+# Its header is made from the native methods.
+$(BUILD)/bench/librecord-java.so: bench/programs/record_java.c bench/programs/trace.h $(BUILD)/bench/java/RecordJavac.class
+	$(CC) $(HAB_CFLAGS) -O2 -g -iquote . -I$(BUILD)/bench/java -isystem $(JDK)/include \
+		-isystem $(JDK)/include/linux -shared -o $@ $<
+
+$(BUILD)/bench/java/RecordJavac.class: bench/java/RecordJavac.java
+	@mkdir -p $(@D)
+	$(JDK)/bin/javac -Xlint:all -d $(@D) -h $(@D) $<

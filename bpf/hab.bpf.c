@@ -50,32 +50,6 @@ static union scratch *scratch(void)
 	return bpf_map_lookup_elem(&scratches, &zero);
 }
 
-/* Copies the stack that came with the report. Returns its bytes, 0 if there is none. */
-static __always_inline long copy_addresses(struct hab_record_sample *sample,
-					   const struct hab_event *event)
-{
-	__u32 nr_addresses = event->nr_frames;
-
-	if (!nr_addresses || nr_addresses > HAB_STACK_DEPTH ||
-	    bpf_probe_read_kernel(sample->addresses, nr_addresses * sizeof(sample->addresses[0]),
-				  event->frames))
-		return 0;
-	sample->nr_addresses = nr_addresses;
-	return nr_addresses * sizeof(sample->addresses[0]);
-}
-
-/* Has the kernel walk the stack. Returns the bytes of its frames. */
-static __always_inline long walk_stack(void *ctx, struct hab_record_sample *sample)
-{
-	long bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-				   BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-
-	if (bytes < 0)
-		bytes = 0;
-	sample->nr_frames = bytes / sizeof(struct hab_frame);
-	return bytes;
-}
-
 /* 0, or -1 if the ring buffer was full. */
 static __always_inline int send_sample(void *ctx, struct hab_event *event, __u64 bytes_of_part,
 				       __u64 weight, __u64 probability, bool with_stack)
@@ -90,7 +64,7 @@ static __always_inline int send_sample(void *ctx, struct hab_event *event, __u64
 	fill_sample(sample, event, bytes_of_part, weight, probability);
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
-	bytes = copy_addresses(sample, event);
+	bytes = read_addresses(sample, event, false);
 	if (!bytes && with_stack)
 		bytes = walk_stack(ctx, sample);
 	/* The verifier needs both limits. */

@@ -56,20 +56,6 @@ static __always_inline __u64 throttle(struct hab_event *event)
 	return HAB_PROBABILITY_ONE / interval;
 }
 
-/* The stack that the thread has unwound, from its memory; its size, 0 if there is none. */
-static __always_inline long read_addresses(struct hab_record_sample *sample,
-					   const struct hab_event *event)
-{
-	__u32 nr_frames = event->nr_frames;
-
-	if (!nr_frames || nr_frames > HAB_STACK_DEPTH ||
-	    bpf_probe_read_user(sample->addresses, nr_frames * sizeof(sample->addresses[0]),
-				event->frames))
-		return 0;
-	sample->nr_addresses = nr_frames;
-	return nr_frames * sizeof(sample->addresses[0]);
-}
-
 /* Made in the ring buffer: this program may be preempted, so a CPU's scratch is not its own. */
 static __always_inline bool send_sample(void *ctx, const struct hab_event *event,
 					const struct names *names, __u64 weight, __u64 probability)
@@ -86,14 +72,9 @@ static __always_inline bool send_sample(void *ctx, const struct hab_event *event
 	sample->tag[0] = 0;
 	if (names->tag)
 		bpf_probe_read_user_str(sample->tag, sizeof(sample->tag), names->tag);
-	bytes = read_addresses(sample, event);
-	if (!bytes) {
-		bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-				      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-		if (bytes < 0)
-			bytes = 0;
-		sample->nr_frames = bytes / sizeof(struct hab_frame);
-	}
+	bytes = read_addresses(sample, event, true);
+	if (!bytes)
+		bytes = walk_stack(ctx, sample);
 	sample->head.size = offsetof(struct hab_record_sample, frames) + bytes;
 	bpf_ringbuf_submit(sample, wake_flags());
 	return true;
@@ -149,7 +130,7 @@ static __always_inline int on_event(void *ctx, struct hab_event *event, const st
 	bool first = !find_process(bpf_get_current_pid_tgid() >> 32);
 	struct counted counted = {};
 
-	/* A program says these numbers. */
+	/* These numbers are from the program and not checked. */
 	if (event->bytes > ADDED_MAX)
 		event->bytes = ADDED_MAX;
 	if (event->interval > ADDED_MAX)

@@ -294,6 +294,38 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 
+/*
+ * Reads the stack that the thread has unwound: it is in the program's memory if @user, else in the
+ * kernel's. Returns its bytes, 0 if there is none.
+ */
+static __always_inline long read_addresses(struct hab_record_sample *sample,
+					   const struct hab_event *event, bool user)
+{
+	__u32 nr = event->nr_frames, bytes = nr * sizeof(sample->addresses[0]);
+	long failed;
+
+	if (!nr || nr > HAB_STACK_DEPTH)
+		return 0;
+	failed = user ? bpf_probe_read_user(sample->addresses, bytes, event->frames) :
+			bpf_probe_read_kernel(sample->addresses, bytes, event->frames);
+	if (failed)
+		return 0;
+	sample->nr_addresses = nr;
+	return bytes;
+}
+
+/* Has the kernel walk the stack. Returns the bytes of its frames. */
+static __always_inline long walk_stack(void *ctx, struct hab_record_sample *sample)
+{
+	long bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
+				   BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+
+	if (bytes < 0)
+		bytes = 0;
+	sample->nr_frames = bytes / sizeof(struct hab_frame);
+	return bytes;
+}
+
 /* Finds the counters of the machine and of the current process. */
 static __always_inline bool find_counters(struct counted *counted)
 {

@@ -38,7 +38,7 @@ PROFILE_SOURCES := filter profile flame
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
 	binaries build_id maps processes maps_queue maps_reader worker turns \
-	symbols symbol_reader symbol_file debug_fetcher demangle \
+	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect formats profile_pprof profile_jfr jfr \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) \

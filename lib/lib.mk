@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# libhab, static and shared. Target: lib.
+# libhab, static and shared, and the preload library libhab-malloc.so. Target: lib.
 
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c registry.c sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
-	$(addprefix lib/telemetry/,events.c own_interval.c sampler.c usdt.c) \
+	$(addprefix lib/telemetry/,events.c own_interval.c process_interval.c sampler.c unwind.c unwind_table.c usdt.c) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
+MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c client.c interpose.c live.c maps.c operators.c real.c sample.c sandbox.c) \
+	$(addprefix lib/telemetry/,own_interval.c unwind.c unwind_table.c)
+MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/lib/%.o)
+MALLOC_SHARED := $(BUILD)/libhab-malloc.so
+
 .PHONY: lib
-lib: $(BUILD)/libhab.a $(LIB_SHARED)
+lib: $(BUILD)/libhab.a $(LIB_SHARED) $(MALLOC_SHARED)
 
 # Frame pointers in functions that call: the kernel follows them from a probe to the program.
 LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
@@ -31,4 +36,14 @@ $(LIB_SHARED): $(LIB_OBJECTS) lib/libhab.map
 	@ln -sf libhab.so.$(VERSION) $(BUILD)/libhab.so.$(SOVERSION)
 	@ln -sf libhab.so.$(SOVERSION) $(BUILD)/libhab.so
 
--include $(LIB_OBJECTS:.o=.d)
+# The compiler must not take the functions that are defined here for those of the C library.
+$(BUILD)/lib/lib/malloc/%.o: LIB_CFLAGS += -fvisibility=hidden -fexceptions \
+	$(addprefix -fno-builtin-,malloc calloc realloc free)
+
+# Loaded into any program: it needs the C library alone, and is never unloaded.
+$(MALLOC_SHARED): $(MALLOC_OBJECTS) lib/malloc/libhab-malloc.map
+	$(CC) -shared -static-libgcc -o $@ $(MALLOC_OBJECTS) $(LDFLAGS) \
+		-Wl,--version-script=lib/malloc/libhab-malloc.map -Wl,-z,nodelete -Wl,-z,defs \
+		-Wl,-soname,libhab-malloc.so
+
+-include $(sort $(LIB_OBJECTS:.o=.d) $(MALLOC_OBJECTS:.o=.d))

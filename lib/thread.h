@@ -5,6 +5,7 @@
 #ifndef HAB_LIB_THREAD_H
 #define HAB_LIB_THREAD_H
 
+#include "core/sampling.h"
 #include "lib/heap.h"
 
 /**
@@ -43,20 +44,6 @@ struct hab_sizing {
 	uint64_t entered;
 	uint64_t refilled_at;
 	uint64_t took;
-};
-
-/**
- * struct hab_sampling - samples at random distances in bytes
- * @on: they were taken when the sampler ran last
- * @interval: mean distance that the next one was drawn with
- * @until: bytes to the next one
- * @since: bytes since the last one
- */
-struct hab_sampling {
-	bool on;
-	uint64_t interval;
-	uint64_t until;
-	uint64_t since;
 };
 
 /**

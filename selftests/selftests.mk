@@ -21,8 +21,9 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
-	interval_test sites_test binaries_test worker_test processes_test turns_test)
+	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
+	interval_test sites_test binaries_test worker_test processes_test turns_test perf_map_test \
+	malloc_channel_test malloc_calls_test malloc_collect)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -85,6 +86,9 @@ PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c s
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 
+$(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
 $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)
 
@@ -107,7 +111,7 @@ $(BUILD)/tests/lib_test_clang: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEA
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
-$(BUILD)/tests/lib_test $(BUILD)/tests/config_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test unwind_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)
@@ -187,3 +191,16 @@ $(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c f
 
 $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES) $(PROFILE_SOURCES) interval profile_read profile.pb-c web)) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
+
+# The preload library. The compiler must not leave out calls of the allocator.
+$(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $<
+
+$(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
+	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<
+
+$(BUILD)/tests/malloc_plugin.so: selftests/malloc/plugin.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
+
+$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls news plugin.so) $(MALLOC_SHARED) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm

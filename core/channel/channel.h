@@ -45,8 +45,9 @@ struct hab_channel_hello {
  * @sample_id: 0: free. Written last when the slot is taken, first when it is freed
  * @asked: size of the object in bytes, as the program asked for
  * @usable: its size in bytes as the allocator counts it
- * @largest: the largest @usable that it had: a sampled object of @usable bytes stands for
- *	@usable / (1 - exp(-@largest / interval)) bytes
+ * @largest: bytes that were drawn for it in all: what was asked for first, and what it grew by. A
+ *	sampled object of @usable bytes stands for @usable / (1 - exp(-@largest / interval)) bytes;
+ *	of @asked bytes likewise. The interval is that of its record
  */
 struct hab_channel_live {
 	u64 sample_id;
@@ -62,7 +63,8 @@ struct hab_channel_live {
  * @head: position of the next record to be reserved, in bytes since the start
  * @lost: samples without room in the ring
  * @live_step: a power of two
- * @allocated: bytes that the threads had allocated when each made its last sample or ended
+ * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
+ *	thread does at each sample, and before it has allocated 512 KiB more
  * @tail: position of the first record that is not read yet. This and the next are the collector's
  * @share: samples that the process may offer in a window, as in struct hab_interval_page; 0: the
  *	default
@@ -77,7 +79,8 @@ struct hab_channel {
 	u64 lost;
 	u64 live_step;
 	u64 allocated;
-	_Alignas(64) u64 tail;
+	u64 reserved[3]; /* the collector writes to a cache line of its own */
+	u64 tail;
 	u32 share;
 	u32 closed;
 	u64 interval_least;

@@ -8,7 +8,7 @@
  * 1 - exp(-n / interval), whatever happened before. So a draw can be made anew whenever the
  * interval has changed, and each sample stands for n / (1 - exp(-n / interval)) bytes with the
  * interval that it was drawn with. And the intervals of a window's samples add up to about the
- * bytes that the process allocated in it.
+ * bytes that the process allocated in it, if its objects are smaller than the interval.
  *
  * Two rules. At the end of a window the interval becomes the bytes of the last windows, averaged,
  * divided by OFFERS_MEAN times the process's share. Within a window, the interval doubles as soon
@@ -45,7 +45,7 @@
  * @step: and again after so many more, at least 1
  *
  * hab_interval_turn() writes all of them; its caller serialises it. Offers write @mean and @bytes
- * as well: each of two that come at the same time may undo the other's change.
+ * as well. A concurrent change may be lost.
  */
 struct hab_interval {
 	u64 mean;
@@ -73,7 +73,7 @@ static inline void hab_interval_set_limit(struct hab_interval *interval, u64 sha
 }
 
 /**
- * hab_interval_begin - the interval of a new user or process, or of any while the rate is off
+ * hab_interval_begin - the interval of a new user or process, or after a change of the rate
  * @interval: zeroed, or in use; calls are serialised
  * @user: of a new process; else NULL
  * @share: as for hab_interval_turn()

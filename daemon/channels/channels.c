@@ -27,8 +27,10 @@
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
-#define POLL_MIN_MS	50
-#define POLL_MAX_MS	200
+/* Rings are read so often that about so many records, a fifth of a ring, come between. */
+#define POLL_RECORDS	64
+#define POLL_MIN_MS	5
+#define POLL_BUSY_MS	50
 #define HELLO_NS	1000000000ull
 #define CONNECTIONS_MAX 64
 #define EVENTS_MAX	64
@@ -191,21 +193,26 @@ static void read_rings(struct channels *channels)
 {
 	pthread_mutex_t *lock = channels->config.lock;
 	struct session *session, *next;
-	unsigned int count = 0;
+	unsigned int most = 0;
+	int timeout_ms;
 
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
 		pthread_mutex_lock(lock);
-		count += session_read(session, &channels->config.sink, RECORDS_MAX);
+		most = max(most, session_read(session, &channels->config.sink, RECORDS_MAX));
 		if (session->pidfd < 0)
 			end_locked(channels, session, channels->config.keeps_in_use);
 		pthread_mutex_unlock(lock);
 	}
+	timeout_ms = channels->timeout_ms;
 	if (!channels->by_pid)
-		channels->timeout_ms = channels->connections ? POLL_MAX_MS : -1;
+		timeout_ms = channels->connections ? channels->config.quiet_ms : -1;
+	else if (!most)
+		timeout_ms = min(timeout_ms * 2, channels->config.quiet_ms);
 	else
-		channels->timeout_ms = count ? POLL_MIN_MS :
-					       min(channels->timeout_ms * 2, POLL_MAX_MS);
+		timeout_ms =
+			max(POLL_MIN_MS, min(timeout_ms * POLL_RECORDS / (int)most, POLL_BUSY_MS));
+	channels->timeout_ms = timeout_ms;
 }
 
 /* --- connections ---------------------------------------------------------------------- */

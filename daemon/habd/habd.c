@@ -26,6 +26,7 @@
 #define POLL_MS	     100
 #define FILES_MAX    16384
 #define SESSIONS_MAX 1024 /* of channels */
+#define QUIET_MS     200
 
 static volatile sig_atomic_t ending;
 
@@ -146,6 +147,7 @@ static bool open_channels(struct state *state, const struct options *options, in
 		.lock = &state->lock,
 		.sink = { state->ingest, state->processes, state->stacks, true },
 		.sessions_max = SESSIONS_MAX,
+		.quiet_ms = QUIET_MS,
 	};
 
 	if (*fd < 0)
@@ -221,6 +223,7 @@ end:
 	if (eventfd_write(state->stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(http);
+	missed_update(state->missed, NULL);
 	channels_stop(state->channels);
 	channels_free(state->channels);
 	if (state->feed)

@@ -12,6 +12,8 @@
 #include "daemon/symbols/symbols.h"
 
 #define SESSIONS_MAX 1000
+/* A program that begins to allocate fills a ring in less than a tenth of a second. */
+#define QUIET_MS 10
 
 struct collector {
 	pthread_mutex_t lock; /* of one thread: the rooms that it is passed to take it */
@@ -32,6 +34,7 @@ struct collector *collector_new(int listen_fd, uint64_t rate, uint64_t interval)
 		.lock = &collector->lock,
 		.sessions_max = SESSIONS_MAX,
 		.keeps_in_use = true,
+		.quiet_ms = QUIET_MS,
 		.rate = rate,
 		.interval_fixed = interval,
 	};

@@ -74,8 +74,6 @@ static void update_totals_locked(struct state *state, uint64_t now)
 		totals_read(state->totals, state->feed, state->channels, now);
 		missed_update(state->missed, &state->totals->now);
 		totals_ns = now;
-	} else {
-		missed_update(state->missed, NULL);
 	}
 }
 

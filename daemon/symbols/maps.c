@@ -78,7 +78,75 @@ void maps_describe(int *fd, const struct stat *status, struct binary_file *file,
 	file->owner = status->st_uid;
 }
 
-static void add_line(struct maps *maps, const struct maps_line *line, bool *has_program)
+/* The process's number in its own PID namespace, which is the last of the line. */
+static uint32_t own_number(uint32_t pid)
+{
+	char path[32], line[256], *last;
+	uint32_t number = pid;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		last = strrchr(line, '\t');
+		if (!strncmp(line, "NSpid:", 6) && last)
+			number = (uint32_t)strtoul(last, NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	return number;
+}
+
+int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t size)
+{
+	uint32_t number = own_number(pid);
+	struct stat process;
+	char path[64];
+	int fd;
+
+	snprintf(name, size, "/tmp/perf-%u.map", number);
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	/* Of a process that has ended, which was this process's child. */
+	if (stat(path, &process)) {
+		process.st_uid = getuid();
+		snprintf(path, sizeof(path), "%s", name);
+	} else {
+		snprintf(path, sizeof(path), "/proc/%u/root%s", pid, name);
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, status) && S_ISREG(status->st_mode) && status->st_uid == process.st_uid)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Its time of change is left out: it grows, and stays the same file. */
+void maps_describe_perf_map(const struct stat *status, struct binary_file *file)
+{
+	file->device = status->st_dev;
+	file->inode = status->st_ino;
+	file->owner = status->st_uid;
+}
+
+static void add_perf_map(uint32_t pid, struct maps_entry *entry, const char *name)
+{
+	char path[64];
+	struct stat status;
+
+	entry->file.fd = maps_open_perf_map(pid, &status, path, sizeof(path));
+	if (entry->file.fd < 0) {
+		entry->name = xstrdup(name);
+		return;
+	}
+	maps_describe_perf_map(&status, &entry->file);
+	entry->offset = entry->start;
+	entry->name = xstrdup(path);
+}
+
+static void add_line(uint32_t pid, struct maps *maps, const struct maps_line *line,
+		     bool *has_program)
 {
 	struct maps_entry *entry;
 	struct stat status;
@@ -98,10 +166,13 @@ static void add_line(struct maps *maps, const struct maps_line *line, bool *has_
 		entry->file.executable = !*has_program && entry->file.fd >= 0;
 		*has_program = true;
 	}
-	entry->name = xstrdup(name);
+	if (!strcmp(name, "[jit]"))
+		add_perf_map(pid, entry, name);
+	else
+		entry->name = xstrdup(name);
 }
 
-void maps_parse(char *text, struct maps *maps)
+void maps_parse(uint32_t pid, char *text, struct maps *maps)
 {
 	bool has_program = false;
 	struct maps_line line;
@@ -115,7 +186,7 @@ void maps_parse(char *text, struct maps *maps)
 		/* Ascending and apart: they are searched by halves. */
 		if (maps_line_parse(text, &line) && line.executable &&
 		    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
-			add_line(maps, &line, &has_program);
+			add_line(pid, maps, &line, &has_program);
 	}
 }
 

@@ -14,7 +14,8 @@
 struct maps_entry {
 	uint64_t start;
 	uint64_t end;
-	uint64_t offset; /* in the file; without a file the distance from the start counts */
+	/* In the file; of a perf map the address; without a file the distance from the start. */
+	uint64_t offset;
 	/* fd is -1 if there is no file, or if it cannot be read without a risk to wait. */
 	struct binary_file file;
 	char *name; /* path of the file, or a name in brackets */
@@ -47,10 +48,17 @@ int maps_open(const char *path, uint64_t inode);
 void maps_describe(int *fd, const struct stat *status, struct binary_file *file, const char **name);
 
 /*
- * Reads a text of such lines, which is changed, and opens their files, which must be those of this
- * process's own mounts and user: so no worker is needed. maps_end() frees.
+ * The perf map of @pid, where the process sees /tmp, in @name of @size bytes: -1 if there is none
+ * that the process's user has made.
  */
-void maps_parse(char *text, struct maps *maps);
+int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t size);
+void maps_describe_perf_map(const struct stat *status, struct binary_file *file);
+
+/*
+ * Reads a text of such lines of @pid, which is changed, and opens their files, which must be those
+ * of this process's own mounts and user: so no worker is needed. maps_end() frees.
+ */
+void maps_parse(uint32_t pid, char *text, struct maps *maps);
 void maps_end(struct maps *maps);
 
 #endif /* HABD_MAPS_H */

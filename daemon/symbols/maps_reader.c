@@ -75,6 +75,7 @@ struct reading {
 	bool roots_mounts;   /* the mounts that the process sees are root's */
 	uint64_t root_mount; /* the last one that root_has_mounted() has found */
 	struct stat program;
+	char perf_map[64];
 	struct reply reply;
 	struct worker_message message;
 	size_t used; /* of the entries of this message */
@@ -224,6 +225,25 @@ unread:
 	return -1;
 }
 
+/* The perf map of the process, for code that was made at run time. */
+static int find_perf_map(struct reading *reading, struct binary_file *file, const char **name)
+{
+	struct stat status;
+	int fd;
+
+	fd = maps_open_perf_map(reading->pid, &status, reading->perf_map,
+				sizeof(reading->perf_map));
+	if (fd < 0)
+		return -1;
+	if (place_of(reading, fd) == PLACE_OTHER) {
+		close(fd);
+		return -1;
+	}
+	maps_describe_perf_map(&status, file);
+	*name = reading->perf_map;
+	return fd;
+}
+
 static bool send_part(struct reading *reading, bool last)
 {
 	bool sent;
@@ -250,6 +270,11 @@ static bool add_line(struct reading *reading, const struct maps_line *line)
 	int fd;
 
 	fd = describe_file(reading, line, &entry.file, &name);
+	if (fd < 0 && !strcmp(name, "[jit]")) {
+		fd = find_perf_map(reading, &entry.file, &name);
+		if (fd >= 0)
+			entry.offset = line->start;
+	}
 	entry.file.fd = fd >= 0 ? 0 : -1;
 	entry.name_size = (uint32_t)strnlen(name, NAME_BYTES - 1) + 1;
 	size = wire_size(entry.name_size);

@@ -359,7 +359,7 @@ static void take_text(struct processes *processes, struct process *process)
 	struct maps maps;
 
 	process->text[process->text_length] = 0;
-	maps_parse(process->text, &maps);
+	maps_parse(process->request.pid, process->text, &maps);
 	set_mappings(processes, process, &maps);
 	maps_end(&maps);
 	free(process->text);

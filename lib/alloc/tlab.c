@@ -33,6 +33,7 @@ static void report(struct hab_thread *thread, uint32_t kind, uint64_t bytes, siz
 /* The object gets a chunk of its own; the TLAB stays. */
 static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, size_t size)
 {
+	uint64_t in_tlab = thread->end ? thread->end - hab_thread_top(thread) : 0;
 	struct hab_chunk chunk;
 	int err = hab_take(heap, thread, size, size, &chunk);
 
@@ -42,7 +43,9 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 	thread->counters.allocated_bytes += chunk.size;
 	if (__builtin_expect(hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
 		report(thread, HAB_EVENT_OUTSIDE, chunk.size, size);
-	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
+	if (hab_sampler_passes(thread, chunk.size + in_tlab)) {
+		hab_sampling_count(&thread->objects, chunk.size);
+	} else if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		hab_sampler_allocated(thread, chunk.base, size, chunk.size);
 		if (thread->end)
 			hab_sampler_open(thread, hab_thread_top(thread));
@@ -102,8 +105,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	if (!thread || bytes < size)
 		return fail(ENOMEM);
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
-	if (__builtin_expect(hab_sampler_needed(thread), 0))
-		hab_sampler_count(thread);
+	hab_sampler_count(thread);
 	top = thread->end ? hab_thread_top(thread) : 0;
 	if (!bytes && heap->tlab_mode == HAB_TLABS_NONE)
 		bytes = size = ALIGNMENT;
@@ -120,12 +122,10 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
 	if (refilled && (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
 		report(thread, HAB_EVENT_TLAB, thread->end - thread->start, size);
-	if (__builtin_expect(hab_sampler_needed(thread), 0)) {
-		if (refilled && hab_sampler_passes(thread, top)) {
-			/* The object is counted with those that follow. */
-			thread->counted = top;
-			return (void *)top;
-		}
+	if (refilled && hab_sampler_passes(thread, thread->end - top)) {
+		/* The object is counted with those that follow. */
+		thread->counted = top;
+	} else if (__builtin_expect(hab_sampler_needed(thread), 0)) {
 		thread->counted = top + bytes;
 		hab_sampler_allocated(thread, (void *)top, size, bytes);
 		hab_sampler_open(thread, hab_thread_top(thread));

@@ -15,7 +15,7 @@
 #include "lib/backend/process.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/events.h"
-#include "lib/telemetry/own_interval.h"
+#include "lib/telemetry/process_interval.h"
 
 static bool may_fall_back(int err)
 {
@@ -30,7 +30,7 @@ static int open_backend(struct hab_heap *heap, const struct hab_backend *backend
 	/* The device backend points these to the fields that the kernel writes. */
 	heap->listeners = &hab_events_none;
 	heap->next_is_kept = &hab_events_none;
-	heap->default_interval = hab_own_interval();
+	heap->default_interval = hab_process_interval();
 	return backend->open(heap);
 }
 
@@ -40,7 +40,7 @@ static int open_process(struct hab_heap *heap, const char *why)
 
 	if (err)
 		return err;
-	hab_own_interval_map();
+	hab_process_interval_map();
 	if (!heap->sections)
 		snprintf(
 			heap->reason, sizeof(heap->reason),

@@ -9,10 +9,10 @@
  * kept, so the sampling rate bounds the cost, and not the rate of allocation.
  */
 #include <string.h>
-#include <unwind.h>
 
 #include "lib/telemetry/events.h"
-#include "lib/telemetry/own_interval.h"
+#include "lib/telemetry/process_interval.h"
+#include "lib/telemetry/unwind.h"
 
 const uint32_t hab_events_none;
 
@@ -46,48 +46,18 @@ static uint32_t parts_of(const struct hab_thread *thread, uint32_t kind, uint64_
 	return parts < HAB_PARTS_MAX ? parts : HAB_PARTS_MAX;
 }
 
-struct walk {
-	uintptr_t entry;
-	uint32_t nr;
-	uint64_t frames[HAB_STACK_DEPTH];
-};
-
-static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
-{
-	struct walk *walk = argument;
-
-	/* A frame whose stack pointer is below the entry's is the library's. */
-	if (_Unwind_GetCFA(context) < walk->entry)
-		return _URC_NO_REASON;
-	if (walk->nr == HAB_STACK_DEPTH)
-		return _URC_END_OF_STACK;
-	walk->frames[walk->nr] = _Unwind_GetIP(context);
-	if (walk->frames[walk->nr])
-		walk->nr++;
-	return _URC_NO_REASON;
-}
-
-/* The calling thread's stack without the library's frames. */
-static void walk_stack(const struct hab_thread *thread, struct walk *walk)
-{
-	walk->entry = thread->entry;
-	walk->nr = 0;
-	_Unwind_Backtrace(add_frame, walk);
-}
-
 void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 {
 	struct hab_heap *heap = thread->heap;
 	struct hab_ioc_stack stack = { .size = sizeof(stack), .sample_id = sample_id };
-	struct walk walk;
+	uint64_t frames[HAB_STACK_DEPTH];
 
 	if (!heap->backend->stack)
 		return;
-	walk_stack(thread, &walk);
-	if (!walk.nr)
+	stack.nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH);
+	if (!stack.nr_frames)
 		return;
-	stack.nr_frames = walk.nr;
-	stack.frames = (uintptr_t)walk.frames;
+	stack.frames = (uintptr_t)frames;
 	heap->backend->stack(heap, &stack);
 }
 
@@ -104,7 +74,7 @@ static bool has_stack(const struct hab_heap *heap, uint32_t kind)
 void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 {
 	struct hab_heap *heap = thread->heap;
-	struct walk walk;
+	uint64_t frames[HAB_STACK_DEPTH];
 
 	report->size = sizeof(*report);
 	report->parts = parts_of(thread, report->kind, report->bytes);
@@ -113,14 +83,13 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 		report->allocated_bytes += hab_thread_top(thread) - thread->start;
 	copy_tag(report->tag, current_tag);
 	if (has_stack(heap, report->kind)) {
-		walk_stack(thread, &walk);
-		report->frames = (uintptr_t)walk.frames;
-		report->nr_frames = walk.nr;
+		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH);
+		report->frames = (uintptr_t)frames;
 	}
 	if (hab_usdt_listeners() & HAB_LISTENER(report->kind)) {
 		hab_usdt_report(heap, report);
 		if (report->kind == HAB_EVENT_SAMPLE)
-			hab_own_interval_offer(report->interval);
+			hab_process_interval_offer(report->interval);
 	}
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))
 		return;

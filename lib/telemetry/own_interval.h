@@ -1,27 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The sampling interval of a process without the module. It follows the rate of the process's
- * samples by core/throttle/interval.h, as the module does it.
+ * A sampling interval that the process sets itself, by the law of core/throttle/interval.h.
  */
 #ifndef HAB_LIB_OWN_INTERVAL_H
 #define HAB_LIB_OWN_INTERVAL_H
 
-#include <stdint.h>
+#include "core/throttle/interval.h"
 
-/* Mean distance in bytes; valid for ever. */
-const uint64_t *hab_own_interval(void);
-
-/*
- * Maps the file in which habd says how many samples each process may keep: that of HAB_SAMPLING in
- * the environment, or /run/hab/sampling. Called when a heap is made: later the program may have
- * dropped the right to open files. Without the file a process may keep the default rate.
+/**
+ * struct hab_own_interval - see above
+ * @interval: its mean is the distance in bytes
+ * @least: lower bound of the mean
+ * @window: number of the current one; 0: none so far
+ *
+ * No timer ends the windows: the first thread that calls hab_own_interval_rotate() after the end of
+ * one does it. A thread that offers a sample meanwhile counts in either window.
  */
-void hab_own_interval_map(void);
+struct hab_own_interval {
+	struct hab_interval interval;
+	u64 least;
+	u64 window;
+};
 
-/* The process reports a sample to a tracer of the probes; @drawn: its interval. */
-void hab_own_interval_offer(uint64_t drawn);
+#define HAB_OWN_INTERVAL_INIT(lower_bound)                                                     \
+	{                                                                                      \
+		.interval = { .mean = HAB_SAMPLING_INTERVAL_DEFAULT,                           \
+			      .limit = HAB_OFFERS_MOST * HAB_SHARE_DEFAULT >> HAB_SHARE_SHIFT, \
+			      .step = (HAB_SHARE_DEFAULT >> HAB_SHARE_SHIFT) / 8 },            \
+		.least = lower_bound,                                                          \
+	}
 
-/* In slow paths while the sampler is on: ends the windows that are over. @random: uniform bits. */
-void hab_own_interval_turn(uint64_t random);
+/* The process reports a sample; @drawn: its interval. */
+static inline void hab_own_interval_offer(struct hab_own_interval *own, u64 drawn)
+{
+	hab_interval_offer(&own->interval, NULL, drawn);
+}
+
+/**
+ * hab_own_interval_rotate - end the windows that are over
+ * @own: any thread
+ * @share: samples of a window, as for hab_interval_turn()
+ * @random: uniform bits
+ */
+void hab_own_interval_rotate(struct hab_own_interval *own, u64 share, u64 random);
 
 #endif /* HAB_LIB_OWN_INTERVAL_H */

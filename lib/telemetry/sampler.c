@@ -1,55 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Samples of a thread's allocations, at random distances in bytes. The distances are drawn from the
- * exponential distribution: an object of n bytes is sampled with probability
- * 1 - exp(-n / interval), whatever came before.
+ * Samples of a thread's allocations, at random distances in bytes (core/sampling.h).
  *
  * The hard case is the handler: it runs inside an allocation and may allocate. Meanwhile the thread
  * is not sampled, and the handler may use the TLAB.
  */
 #include <errno.h>
 
-#include "core/logarithm.h"
-#include "lib/telemetry/own_interval.h"
+#include "lib/telemetry/process_interval.h"
 #include "lib/telemetry/sampler.h"
 
-#define LN2_Q32 2977044472ull /* ln 2 with 32 bits of fraction */
-
-static uint64_t next_random(struct hab_thread *thread)
-{
-	/* xorshift64*: Marsaglia's generator, Vigna's multiplier. */
-	thread->random ^= thread->random >> 12;
-	thread->random ^= thread->random << 25;
-	thread->random ^= thread->random >> 27;
-	return thread->random * 0x2545f4914f6cdd1dull;
-}
-
-/* With a handler at least the default: the kernel's interval may be far below. */
-static uint64_t interval_of(const struct hab_heap *heap)
-{
-	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
-	uint64_t kernels = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
-
-	if (own >= 0)
-		return own;
-	if (__atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED) &&
-	    kernels < HAB_SAMPLING_INTERVAL_DEFAULT)
-		return HAB_SAMPLING_INTERVAL_DEFAULT;
-	return kernels;
-}
-
-/* The distance to the next sample: -ln(u) * interval, u uniform in (0, 1]. */
 static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
 {
-	uint64_t log;
-
-	sampling->interval = interval_of(thread->heap);
-	sampling->until = 0;
-	if (!sampling->interval)
-		return;
-	log = hab_minus_log2((next_random(thread) >> 1) | 1);
-	log = hab_mul_shift(log, LN2_Q32, 32);
-	sampling->until = hab_mul_shift(log, sampling->interval, HAB_LOG_BITS) + 1;
+	hab_sampling_draw(sampling, hab_sampler_interval(thread->heap), &thread->random);
 }
 
 static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
@@ -74,32 +37,8 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
  */
 static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
-	if (sampling->on && sampling->interval != interval_of(thread->heap))
+	if (sampling->on && sampling->interval != hab_sampler_interval(thread->heap))
 		draw(thread, sampling);
-}
-
-/*
- * The bytes that a sampled object of @bytes stands for: @bytes / (1 - exp(-@bytes / @interval)).
- * With x = @bytes / @interval that is @interval * f(x), f(x) = x / (1 - exp(-x)). For small x it is
- * f(x) = 1 + x / 2 + x^2 / 12 - ...; and f(2 x) = 2 f(x) / (1 + exp(-x)), exp(-x) = 1 - x / f(x).
- */
-static uint64_t stands_for(uint64_t bytes, uint64_t interval)
-{
-	double x, f;
-	int doublings;
-
-	/* Beyond, the probability is 1 in a double, too. */
-	if (!interval || bytes / 64 >= interval)
-		return bytes;
-	x = (double)bytes / (double)interval;
-	for (doublings = 0; x > 0.125; doublings++)
-		x /= 2;
-	f = 1 + x / 2 + x * x / 12 - x * x * x * x / 720;
-	for (; doublings; doublings--) {
-		f = 2 * f / (2 - x / f);
-		x *= 2;
-	}
-	return (uint64_t)((double)interval * f + 0.5);
 }
 
 static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
@@ -124,7 +63,8 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 		handler(&sample, heap->sample_context);
 	if (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
 		hab_event_report(thread, &report);
-		hab_usdt_object(heap, address, size, stands_for(counted, report.interval));
+		hab_usdt_object(heap, address, size,
+				hab_sampling_stands_for(counted, report.interval));
 	}
 	thread->sampling = false;
 	/* The report may have changed the interval. */
@@ -137,7 +77,7 @@ static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 	if (!is_on(thread, sampling))
 		return;
 	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
-		hab_own_interval_turn(next_random(thread));
+		hab_process_interval_rotate(hab_sampling_random(&thread->random));
 	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
 		return;

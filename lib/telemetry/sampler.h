@@ -22,12 +22,6 @@ static inline bool hab_sampler_needed(const struct hab_thread *thread)
 /* Opens the TLAB to the fast path from @top up to its end or to the sample point. */
 void hab_sampler_open(struct hab_thread *thread, uintptr_t top);
 
-static inline void hab_sampling_count(struct hab_sampling *sampling, uint64_t bytes)
-{
-	sampling->since += bytes;
-	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
-}
-
 /* Counts the bytes that the fast path has allocated since hab_sampler_open(). */
 static inline void hab_sampler_count(struct hab_thread *thread)
 {
@@ -40,22 +34,33 @@ static inline void hab_sampler_count(struct hab_thread *thread)
 	thread->counted = top;
 }
 
+/* The interval to draw with. With a handler at least the default: the kernel's may be far below. */
+static inline uint64_t hab_sampler_interval(const struct hab_heap *heap)
+{
+	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
+	uint64_t kernels = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
+
+	if (own >= 0)
+		return (uint64_t)own;
+	if (kernels < HAB_SAMPLING_INTERVAL_DEFAULT &&
+	    __atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED))
+		return HAB_SAMPLING_INTERVAL_DEFAULT;
+	return kernels;
+}
+
 /*
- * true if the next sample lies behind the TLAB, of which all from @top on is free, and nothing has
- * changed since it was drawn. Most TLABs have no sample: for these the sampler needs no call.
+ * true if the next sample is not among the next @bytes, and all is as it was drawn for. So it is
+ * for most TLABs and objects outside of them: they need no call of the sampler.
  */
-static inline bool hab_sampler_passes(const struct hab_thread *thread, uintptr_t top)
+static inline bool hab_sampler_passes(const struct hab_thread *thread, uint64_t bytes)
 {
 	const struct hab_heap *heap = thread->heap;
-	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
-	uint64_t interval = own < 0 ? __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED) :
-				      (uint64_t)own;
 
-	return thread->objects.on && !thread->sampling && thread->objects.interval == interval &&
-	       thread->objects.until > thread->end - top &&
+	return thread->objects.on && thread->objects.until > bytes &&
+	       thread->objects.interval == hab_sampler_interval(heap) &&
 	       (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) &
 		HAB_LISTENER(HAB_EVENT_SAMPLE)) &&
-	       !__atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED) && !hab_usdt_listeners();
+	       !thread->sampling && !hab_usdt_samples();
 }
 
 /**

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Samples by bytes of one thread: random numbers, the distance to the next sample, and what a
+ * sample stands for. Distances are drawn from the exponential distribution: an object of n bytes is
+ * sampled with probability 1 - exp(-n / interval), whatever came before. For user space.
+ */
+#ifndef HAB_CORE_SAMPLING_H
+#define HAB_CORE_SAMPLING_H
+
+#include "core/logarithm.h"
+
+#define HAB_LN2_Q32 2977044472ull /* ln 2 with 32 bits of fraction */
+
+/**
+ * struct hab_sampling - samples at random distances in bytes
+ * @on: they were taken when the sampler ran last
+ * @interval: mean distance that the next one was drawn with
+ * @until: bytes to the next one; an object of at least that many bytes is it
+ * @since: bytes since the last one
+ */
+struct hab_sampling {
+	bool on;
+	u64 interval;
+	u64 until;
+	u64 since;
+};
+
+/* 64 uniform bits. @state: not 0. */
+static inline u64 hab_sampling_random(u64 *state)
+{
+	/* xorshift64*: Marsaglia's generator, Vigna's multiplier. */
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dull;
+}
+
+/* Draws the distance to the next sample: -ln(u) * interval, u uniform in (0, 1]. */
+static inline void hab_sampling_draw(struct hab_sampling *sampling, u64 interval, u64 *state)
+{
+	u64 log;
+
+	sampling->interval = interval;
+	sampling->until = 0;
+	if (!interval)
+		return;
+	log = hab_minus_log2((hab_sampling_random(state) >> 1) | 1);
+	log = hab_mul_shift(log, HAB_LN2_Q32, 32);
+	sampling->until = hab_mul_shift(log, interval, HAB_LOG_BITS) + 1;
+}
+
+/* Bytes without a sample. */
+static inline void hab_sampling_count(struct hab_sampling *sampling, u64 bytes)
+{
+	sampling->since += bytes;
+	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
+}
+
+/*
+ * The bytes that a sampled object of @bytes stands for: @bytes / (1 - exp(-@bytes / @interval)).
+ * With x = @bytes / @interval that is @interval * f(x), f(x) = x / (1 - exp(-x)). For small x it is
+ * f(x) = 1 + x / 2 + x^2 / 12 - ...; and f(2 x) = 2 f(x) / (1 + exp(-x)), exp(-x) = 1 - x / f(x).
+ */
+static inline u64 hab_sampling_stands_for(u64 bytes, u64 interval)
+{
+	double x, f;
+	int doublings;
+
+	/* Beyond, the probability is 1 in a double, too. */
+	if (!interval || bytes / 64 >= interval)
+		return bytes;
+	x = (double)bytes / (double)interval;
+	for (doublings = 0; x > 0.125; doublings++)
+		x /= 2;
+	f = 1 + x / 2 + x * x / 12 - x * x * x * x / 720;
+	for (; doublings; doublings--) {
+		f = 2 * f / (2 - x / f);
+		x *= 2;
+	}
+	return (u64)((double)interval * f + 0.5);
+}
+
+#endif /* HAB_CORE_SAMPLING_H */

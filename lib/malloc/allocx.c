@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * jemalloc's own interface (tcmalloc has parts of it), as the program calls it.
+ *
+ * Objects of a numbered arena are sampled, but never live: the program may free the arena as a
+ * whole. Where the allocator has no such function, a program that finds this one gets what
+ * malloc() and the others do.
+ */
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/malloc/interpose.h"
+#include "lib/malloc/live.h"
+#include "lib/malloc/real.h"
+#include "lib/malloc/sample.h"
+
+#define FLAG_ZERO  0x40
+#define FLAG_ARENA 0xfff00000u
+
+HAB_INTERPOSED void *mallocx(size_t size, int flags);
+HAB_INTERPOSED void *rallocx(void *p, size_t size, int flags);
+HAB_INTERPOSED size_t xallocx(void *p, size_t size, size_t extra, int flags);
+HAB_INTERPOSED size_t sallocx(const void *p, int flags);
+HAB_INTERPOSED void dallocx(void *p, int flags);
+HAB_INTERPOSED void sdallocx(void *p, size_t size, int flags);
+HAB_INTERPOSED size_t nallocx(size_t size, int flags);
+
+static size_t alignment_of(int flags)
+{
+	return 1ul << (flags & 0x3f);
+}
+
+static void *mallocx_by_malloc(size_t size, int flags)
+{
+	void *p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
+
+	if (p && (flags & FLAG_ZERO))
+		memset(p, 0, size);
+	return p;
+}
+
+static HAB_SLOW void *mallocx_slow(size_t size, int flags)
+{
+	struct hab_sample sample;
+	void *p = NULL;
+
+	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY))
+		return hab_real.mallocx(size, flags);
+	if (!((unsigned int)flags & FLAG_ARENA))
+		p = hab_sample_block(&sample, alignment_of(flags), size);
+	if (p && (flags & FLAG_ZERO))
+		hab_zero(p, size);
+	return hab_sample_end(&sample, p ? p : hab_real.mallocx(size, flags), size, size);
+}
+
+void *mallocx(size_t size, int flags)
+{
+	if (!hab_real.mallocx)
+		return mallocx_by_malloc(size, flags);
+	if (hab_sample_count(size))
+		return hab_real.mallocx(size, flags);
+	return mallocx_slow(size, flags);
+}
+
+static void *rallocx_by_realloc(void *p, size_t size, int flags)
+{
+	size_t before = malloc_usable_size(p);
+	void *moved = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) :
+						 realloc(p, size);
+
+	if (!moved)
+		return NULL;
+	if (alignment_of(flags) > 16) {
+		memcpy(moved, p, before < size ? before : size);
+		free(p);
+	}
+	if ((flags & FLAG_ZERO) && size > before)
+		memset((char *)moved + before, 0, size - before);
+	return moved;
+}
+
+static HAB_SLOW void *rallocx_slow(void *p, size_t size, int flags)
+{
+	uintptr_t entry = HAB_SAMPLE_ENTRY;
+	struct hab_live_object object;
+	size_t before, after;
+	bool ordinary = !((unsigned int)flags & (FLAG_ARENA | FLAG_ZERO)) &&
+			alignment_of(flags) <= HAB_LIVE_PAGE;
+
+	/* The object is of memalign(). */
+	if (hab_is_live(p, &object))
+		return rallocx_by_realloc(p, size, flags);
+	before = hab_real.usable_size(p);
+	p = hab_real.rallocx(p, size, flags);
+	after = p ? hab_real.usable_size(p) : 0;
+	if (after <= before || hab_sample_count(after - before))
+		return p;
+	return hab_realloc_grown(p, size, before, after - before, ordinary, entry);
+}
+
+void *rallocx(void *p, size_t size, int flags)
+{
+	if (!hab_real.rallocx)
+		return rallocx_by_realloc(p, size, flags);
+	return rallocx_slow(p, size, flags);
+}
+
+/* A live object stays as it is. */
+size_t xallocx(void *p, size_t size, size_t extra, int flags)
+{
+	struct hab_live_object object;
+	size_t before, after;
+
+	if (!hab_real.xallocx || hab_is_live(p, &object))
+		return malloc_usable_size(p);
+	before = hab_real.usable_size(p);
+	after = hab_real.xallocx(p, size, extra, flags);
+	if (after > before && !hab_sample_count(after - before))
+		hab_realloc_grown(p, after, before, after - before, false, HAB_SAMPLE_ENTRY);
+	return after;
+}
+
+size_t sallocx(const void *p, int flags)
+{
+	struct hab_live_object object;
+
+	if (!hab_real.sallocx || hab_is_live(p, &object))
+		return malloc_usable_size((void *)p);
+	return hab_real.sallocx(p, flags);
+}
+
+void dallocx(void *p, int flags)
+{
+	if (!hab_real.dallocx || (hab_live_may_have(p) && hab_forget(p)))
+		free(p);
+	else
+		hab_real.dallocx(p, flags);
+}
+
+void sdallocx(void *p, size_t size, int flags)
+{
+	/* A sampled object has not the size class of its size. */
+	if (!hab_real.sdallocx || !((uintptr_t)p % HAB_LIVE_PAGE))
+		dallocx(p, flags);
+	else
+		hab_real.sdallocx(p, size, flags);
+}
+
+size_t nallocx(size_t size, int flags)
+{
+	size_t alignment = alignment_of(flags) > 16 ? alignment_of(flags) : 16;
+
+	if (hab_real.nallocx)
+		return hab_real.nallocx(size, flags);
+	return (size + alignment - 1) & -alignment;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Connecting to the collector.
+ *
+ * The hard case is a child by fork(). What is in @hab_client is zeroed in it, so that it writes
+ * nothing to its parent's channel, which stays mapped until the child connects: a thread that was
+ * interrupted between two words may still write there.
+ *
+ * System calls are made directly: the C library's functions may be interposed by the program, and
+ * end a thread that is to be cancelled.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/malloc/client.h"
+#include "lib/malloc/real.h"
+#include "lib/malloc/sandbox.h"
+
+/* A live sample takes up to a page: 1 % of memory. HAB_INTERVAL in the environment: another. */
+#define INTERVAL_LEAST (512ull << 10)
+
+struct hab_client *hab_client;
+bool hab_client_is_idle;
+
+/* Of this process or of a parent. */
+static struct hab_channel *mapped;
+static u32 connections;
+
+static int connect_socket(void)
+{
+	const char *path = secure_getenv("HAB_CHANNEL");
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (!path || !*path)
+		path = HAB_CHANNEL_SOCKET;
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -1;
+	memcpy(address.sun_path, path, strlen(path));
+	fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && syscall(SYS_connect, fd, &address, sizeof(address))) {
+		syscall(SYS_close, fd);
+		return -1;
+	}
+	return fd;
+}
+
+static bool may_write_file(void)
+{
+	struct rlimit limit;
+
+	/* Beyond its limit of file sizes a process gets SIGXFSZ. */
+	return !getrlimit(RLIMIT_FSIZE, &limit) &&
+	       (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= HAB_CHANNEL_BYTES);
+}
+
+static struct hab_channel *make_channel(int *fd)
+{
+	struct hab_channel *channel;
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+	*fd = (int)syscall(SYS_memfd_create, "hab-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return NULL;
+	if (syscall(SYS_ftruncate, *fd, HAB_CHANNEL_BYTES) ||
+	    syscall(SYS_fcntl, *fd, F_ADD_SEALS, seals))
+		return NULL;
+	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (channel == MAP_FAILED)
+		return NULL;
+	channel->magic = HAB_CHANNEL_MAGIC;
+	channel->version = HAB_CHANNEL_VERSION;
+	channel->live_step = 1;
+	return channel;
+}
+
+static bool send_channel(int socket, int fd)
+{
+	struct hab_channel_hello hello = { HAB_CHANNEL_MAGIC, HAB_CHANNEL_VERSION };
+	struct iovec part = { &hello, sizeof(hello) };
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	return syscall(SYS_sendmsg, socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(hello);
+}
+
+static struct hab_channel *connect_channel(void)
+{
+	struct hab_channel *channel;
+	int fd = -1, socket;
+
+	if (!may_write_file() || hab_sandbox_is_entered() || hab_sandbox_has_filter())
+		return NULL;
+	socket = connect_socket();
+	if (socket < 0)
+		return NULL;
+	channel = make_channel(&fd);
+	if (channel && !send_channel(socket, fd)) {
+		munmap(channel, HAB_CHANNEL_BYTES);
+		channel = NULL;
+	}
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	syscall(SYS_close, socket);
+	return channel;
+}
+
+static struct hab_client *make_client(void)
+{
+	struct hab_client *client = mmap(NULL, sizeof(*client), PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (client == MAP_FAILED)
+		return NULL;
+	if (madvise(client, sizeof(*client), MADV_WIPEONFORK)) {
+		munmap(client, sizeof(*client));
+		return NULL;
+	}
+	return client;
+}
+
+static u64 least_interval(void)
+{
+	const char *said = secure_getenv("HAB_INTERVAL");
+	u64 bytes = said ? strtoull(said, NULL, 10) : 0;
+
+	return bytes ? bytes : INTERVAL_LEAST;
+}
+
+static void fill_client(struct hab_client *client, struct hab_channel *channel)
+{
+	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT(least_interval());
+	client->pid = (u32)getpid();
+	client->number = ++connections;
+	client->live.step = 1;
+	prctl(PR_GET_NAME, client->comm, 0, 0, 0);
+	hab_live_used = client->live.used;
+	mapped = channel;
+	/* Other threads find the channel with all above. */
+	hab_store_release(&client->channel, channel);
+	hab_store_release(&hab_client, client);
+}
+
+static void start_first(void)
+{
+	struct hab_channel *channel = hab_real.may_sample ? connect_channel() : NULL;
+	struct hab_client *client = channel ? make_client() : NULL;
+
+	if (client) {
+		client->began = 1;
+		fill_client(client, channel);
+		return;
+	}
+	if (channel) {
+		channel->closed = 1;
+		munmap(channel, HAB_CHANNEL_BYTES);
+	}
+	WRITE_ONCE(hab_client_is_idle, true);
+}
+
+static void start_child(struct hab_client *client)
+{
+	struct hab_channel *channel;
+
+	if (mapped)
+		munmap(mapped, HAB_CHANNEL_BYTES);
+	mapped = NULL;
+	channel = connect_channel();
+	if (channel)
+		fill_client(client, channel);
+	else
+		WRITE_ONCE(hab_client_is_idle, true);
+}
+
+void hab_client_start(void)
+{
+	struct hab_client *client = READ_ONCE(hab_client);
+	static u32 began;
+	int err = errno;
+
+	hab_real_find();
+	/* Too early: the dynamic linker allocates while the allocator is looked for. */
+	if (READ_ONCE(hab_client_is_idle) || !READ_ONCE(hab_real.found) || !environ)
+		return;
+	if (!client) {
+		if (!__atomic_exchange_n(&began, 1, __ATOMIC_RELAXED))
+			start_first();
+	} else if (!READ_ONCE(client->channel) &&
+		   !__atomic_exchange_n(&client->began, 1, __ATOMIC_RELAXED)) {
+		start_child(client);
+	}
+	errno = err;
+}
+
+u64 hab_client_interval(struct hab_client *client, const struct hab_channel *channel)
+{
+	u64 fixed = READ_ONCE(channel->interval_fixed), least = READ_ONCE(channel->interval_least);
+
+	if (fixed)
+		return min(fixed, HAB_SAMPLING_INTERVAL_MAX);
+	if (least && least != READ_ONCE(client->own.least))
+		WRITE_ONCE(client->own.least, min(least, HAB_SAMPLING_INTERVAL_MAX));
+	return max(READ_ONCE(client->own.interval.mean), READ_ONCE(client->own.least));
+}
+
+/* The program's first thread may not have allocated yet. */
+__attribute__((constructor)) static void start(void)
+{
+	hab_client_start();
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The process's side of a channel: its connection to a collector, and what it keeps in memory of
+ * its own.
+ */
+#ifndef HAB_MALLOC_CLIENT_H
+#define HAB_MALLOC_CLIENT_H
+
+#include "lib/malloc/live.h"
+#include "lib/malloc/maps.h"
+#include "lib/telemetry/own_interval.h"
+
+/**
+ * struct hab_client - a process with a collector
+ * @channel: NULL: not connected
+ * @began: not 0: hab_client_start() was called in this process
+ * @number: of the connection in this process and its ancestors
+ * @pid: of the process
+ * @own: the sampling interval
+ * @live: live samples
+ * @maps: what the collector was sent of the process's mappings
+ * @comm: name of the process
+ *
+ * It is in memory that the kernel zeroes in a child by fork(), however that was called. So a child
+ * has no channel, until it connects.
+ */
+struct hab_client {
+	struct hab_channel *channel;
+	u32 began;
+	u32 number;
+	u32 pid;
+	struct hab_own_interval own;
+	struct hab_maps maps;
+	char comm[16];
+	struct hab_live_table live;
+};
+
+extern struct hab_client *hab_client __attribute__((visibility("hidden")));
+
+/**
+ * hab_client_start - connect to the collector, if there is one
+ *
+ * Called when the process allocates first, and does nothing when it was called before. A child by
+ * fork() calls it at its first sample. Never waits and leaves no descriptor open; errno is kept.
+ */
+void hab_client_start(void);
+
+/* true if there will be no collector: hab_client_start() has not found one. */
+extern bool hab_client_is_idle __attribute__((visibility("hidden")));
+
+/* The channel to write to, or NULL. */
+static inline struct hab_channel *hab_client_channel(void)
+{
+	struct hab_client *client = READ_ONCE(hab_client);
+	struct hab_channel *channel = client ? READ_ONCE(client->channel) : NULL;
+
+	return channel && !READ_ONCE(channel->closed) ? channel : NULL;
+}
+
+/* Samples that the process may offer in a window. */
+static inline u64 hab_client_share(const struct hab_channel *channel)
+{
+	u32 share = READ_ONCE(channel->share);
+
+	return share ? share : HAB_SHARE_DEFAULT;
+}
+
+/* The sampling interval in bytes. */
+u64 hab_client_interval(struct hab_client *client, const struct hab_channel *channel);
+
+#endif /* HAB_MALLOC_CLIENT_H */

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The C functions of an allocator, as the program calls them.
+ *
+ * Each passes the call on. An object that is sampled is asked for by memalign(), aligned to a page,
+ * which free() takes back as any other.
+ *
+ * The hard case is realloc(). Only the growth is drawn for, in usable sizes: a vector that grows in
+ * small steps would otherwise be sampled, and copied, at each step. A live object stays live while
+ * the allocator moves it, and is copied once more where the new place is not aligned.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lib/malloc/client.h"
+#include "lib/malloc/interpose.h"
+#include "lib/malloc/real.h"
+#include "lib/malloc/sample.h"
+
+/* From here on pages are given back to the kernel, which zeroes them when they are touched. */
+#define LARGE_ZERO (128u << 10)
+
+/* --- malloc() and free() --------------------------------------------------------------- */
+
+static HAB_SLOW void *malloc_slow(size_t size)
+{
+	struct hab_sample sample;
+	void *p;
+
+	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY))
+		return hab_real.malloc(size);
+	p = hab_sample_block(&sample, 1, size);
+	return hab_sample_end(&sample, p ? p : hab_real.malloc(size), size, size);
+}
+
+HAB_INTERPOSED void *malloc(size_t size)
+{
+	if (hab_sample_count(size))
+		return hab_real.malloc(size);
+	return malloc_slow(size);
+}
+
+static HAB_SLOW void free_slow(void *p)
+{
+	hab_forget(p);
+	hab_real.free(p);
+}
+
+HAB_INTERPOSED void free(void *p)
+{
+	if (hab_live_may_have(p)) {
+		free_slow(p);
+		return;
+	}
+	hab_real.free(p);
+}
+
+/* C23; a sampled object has not the size class of its size. */
+HAB_INTERPOSED void free_sized(void *p, size_t size)
+{
+	(void)size;
+	free(p);
+}
+
+HAB_INTERPOSED void free_aligned_sized(void *p, size_t alignment, size_t size)
+{
+	(void)alignment;
+	(void)size;
+	free(p);
+}
+
+bool hab_forget(void *p)
+{
+	struct hab_client *client = hab_client;
+	struct hab_channel *channel = READ_ONCE(client->channel);
+	int slot = hab_live_take(&client->live, p);
+
+	if (slot < 0)
+		return false;
+	/* In a child by fork() the table is empty. */
+	hab_live_release(&client->live, channel, slot);
+	return true;
+}
+
+/* --- calloc() -------------------------------------------------------------------------- */
+
+void hab_zero(void *block, size_t size)
+{
+	size_t pages = size & -HAB_LIVE_PAGE;
+	char *p = block;
+
+	if (size >= LARGE_ZERO) {
+		/* Shows whether the kernel drops the pages: not if they are locked, or of a file. */
+		*(volatile char *)p = 1;
+		if (!madvise(p, pages, MADV_DONTNEED) && !*(volatile char *)p) {
+			p += pages;
+			size -= pages;
+		}
+	}
+	memset(p, 0, size);
+}
+
+static HAB_SLOW void *calloc_slow(size_t count, size_t size)
+{
+	size_t bytes = count * size;
+	struct hab_sample sample;
+	void *p;
+
+	if (!hab_sample_begin(&sample, bytes, HAB_SAMPLE_ENTRY))
+		return hab_real.calloc(count, size);
+	p = hab_sample_block(&sample, 1, bytes);
+	if (p)
+		hab_zero(p, bytes);
+	return hab_sample_end(&sample, p ? p : hab_real.calloc(count, size), bytes, bytes);
+}
+
+HAB_INTERPOSED void *calloc(size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes) || hab_sample_count(bytes))
+		return hab_real.calloc(count, size);
+	return calloc_slow(count, size);
+}
+
+/* --- realloc() ------------------------------------------------------------------------- */
+
+/* A live object has grown by that many bytes: they count as allocated. */
+static void count_growth(size_t growth, size_t asked, void *p, uintptr_t entry)
+{
+	struct hab_sample sample;
+
+	if (!hab_sample_count(growth) && hab_sample_begin(&sample, growth, entry))
+		hab_sample_end(&sample, p, asked, growth);
+}
+
+/* Copies @kept bytes of a block of the allocator to one that is aligned, and frees it. */
+static void *move(void *from, void *to, size_t kept)
+{
+	memcpy(to, from, kept);
+	hab_real.free(from);
+	return to;
+}
+
+static void *align_live(void *p, size_t size, size_t kept)
+{
+	size_t usable = hab_real.usable_size(p);
+	void *aligned;
+
+	if (!((uintptr_t)p % HAB_LIVE_PAGE))
+		return p;
+	/* What the allocator has added is room to grow in. */
+	aligned = hab_real.memalign(HAB_LIVE_PAGE, max(size, usable));
+	if ((uintptr_t)aligned % HAB_LIVE_PAGE) {
+		hab_real.free(aligned);
+		aligned = NULL;
+	}
+	return aligned ? move(p, aligned, kept) : p;
+}
+
+/* The object at @p was live and out of the table, and now has @size bytes, the first @kept its. */
+static void *enter_again(struct hab_live_object *object, int slot, void *p, size_t size,
+			 uintptr_t entry)
+{
+	size_t before = object->usable, growth;
+	int err = errno;
+
+	p = align_live(p, size, min(before, size));
+	errno = err;
+	if ((uintptr_t)p % HAB_LIVE_PAGE) {
+		hab_live_release(&hab_client->live, hab_client->channel, slot);
+		return p;
+	}
+	object->asked = size;
+	object->usable = hab_sample_usable(p, size);
+	growth = object->usable > before ? object->usable - before : 0;
+	object->drawn += growth;
+	hab_live_enter(&hab_client->live, hab_client->channel, slot, p, object);
+	if (growth)
+		count_growth(growth, size, p, entry);
+	return p;
+}
+
+static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object *object,
+				   uintptr_t entry)
+{
+	struct hab_client *client = hab_client;
+	int slot = hab_live_take(&client->live, p);
+	void *moved = hab_real.realloc(p, size);
+
+	/* Another thread has doubled the step meanwhile. */
+	if (slot < 0)
+		return moved;
+	if (moved)
+		return enter_again(object, slot, moved, size, entry);
+	if (size)
+		hab_live_enter(&client->live, client->channel, slot, p, object);
+	else
+		hab_live_release(&client->live, client->channel, slot);
+	return NULL;
+}
+
+void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool may_move,
+			uintptr_t entry)
+{
+	struct hab_sample sample;
+	void *block = NULL;
+	size_t usable;
+
+	if (!hab_sample_begin(&sample, growth, entry))
+		return p;
+	usable = hab_real.usable_size(p);
+	if (may_move)
+		block = hab_sample_block(&sample, 1, max(size, usable));
+	if (block)
+		p = move(p, block, min(before, size));
+	return hab_sample_end(&sample, p, size, usable);
+}
+
+bool hab_is_live(const void *p, struct hab_live_object *object)
+{
+	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0;
+}
+
+static HAB_SLOW void *realloc_watched(void *p, size_t size)
+{
+	uintptr_t entry = HAB_SAMPLE_ENTRY;
+	struct hab_live_object object;
+	size_t before, after;
+
+	if (hab_is_live(p, &object))
+		return realloc_live(p, size, &object, entry);
+	before = hab_real.usable_size(p);
+	p = hab_real.realloc(p, size);
+	after = p ? hab_real.usable_size(p) : 0;
+	if (after <= before || hab_sample_count(after - before))
+		return p;
+	return hab_realloc_grown(p, size, before, after - before, true, entry);
+}
+
+HAB_INTERPOSED void *realloc(void *p, size_t size)
+{
+	if (!p)
+		return malloc(size);
+	if (hab_client)
+		return realloc_watched(p, size);
+	return hab_real.realloc(p, size);
+}
+
+HAB_INTERPOSED void *reallocarray(void *p, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return realloc(p, bytes);
+}
+
+/* --- aligned objects ------------------------------------------------------------------- */
+
+/* true if each function of the family takes it. */
+static bool is_alignment(size_t alignment)
+{
+	return alignment >= sizeof(void *) && !(alignment & (alignment - 1));
+}
+
+#define ALIGNED_SLOW(alignment, size, otherwise)                \
+	struct hab_sample sample;                               \
+	void *p;                                                \
+                                                                \
+	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY)) \
+		return otherwise;                               \
+	p = hab_sample_block(&sample, alignment, size);         \
+	return hab_sample_end(&sample, p ? p : otherwise, size, size)
+
+static HAB_SLOW void *memalign_slow(size_t alignment, size_t size)
+{
+	ALIGNED_SLOW(alignment, size, hab_real.memalign(alignment, size));
+}
+
+HAB_INTERPOSED void *memalign(size_t alignment, size_t size)
+{
+	if (!is_alignment(alignment) || hab_sample_count(size))
+		return hab_real.memalign(alignment, size);
+	return memalign_slow(alignment, size);
+}
+
+static HAB_SLOW void *aligned_alloc_slow(size_t alignment, size_t size)
+{
+	ALIGNED_SLOW(alignment, size, hab_real.aligned_alloc(alignment, size));
+}
+
+HAB_INTERPOSED void *aligned_alloc(size_t alignment, size_t size)
+{
+	if (!is_alignment(alignment) || hab_sample_count(size))
+		return hab_real.aligned_alloc(alignment, size);
+	return aligned_alloc_slow(alignment, size);
+}
+
+static HAB_SLOW int posix_memalign_slow(void **result, size_t alignment, size_t size)
+{
+	struct hab_sample sample;
+	int err = 0;
+	void *p;
+
+	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY))
+		return hab_real.posix_memalign(result, alignment, size);
+	p = hab_sample_block(&sample, alignment, size);
+	if (!p)
+		err = hab_real.posix_memalign(&p, alignment, size);
+	if (hab_sample_end(&sample, err ? NULL : p, size, size))
+		*result = p;
+	return err;
+}
+
+HAB_INTERPOSED int posix_memalign(void **result, size_t alignment, size_t size)
+{
+	if (!is_alignment(alignment) || hab_sample_count(size))
+		return hab_real.posix_memalign(result, alignment, size);
+	return posix_memalign_slow(result, alignment, size);
+}
+
+static HAB_SLOW void *valloc_slow(size_t size)
+{
+	ALIGNED_SLOW(HAB_LIVE_PAGE, size, hab_real.valloc(size));
+}
+
+HAB_INTERPOSED void *valloc(size_t size)
+{
+	if (hab_sample_count(size))
+		return hab_real.valloc(size);
+	return valloc_slow(size);
+}
+
+static HAB_SLOW void *pvalloc_slow(size_t size)
+{
+	ALIGNED_SLOW(HAB_LIVE_PAGE, size, hab_real.pvalloc(size));
+}
+
+HAB_INTERPOSED void *pvalloc(size_t size)
+{
+	size_t rounded = (size + HAB_LIVE_PAGE - 1) & -HAB_LIVE_PAGE;
+
+	if (rounded < size || hab_sample_count(rounded))
+		return hab_real.pvalloc(size);
+	return pvalloc_slow(rounded);
+}
+
+HAB_INTERPOSED size_t malloc_usable_size(void *p)
+{
+	struct hab_live_object object;
+
+	if (hab_is_live(p, &object))
+		return object.usable;
+	return hab_real.usable_size(p);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Shared by the files with interposed functions.
+ */
+#ifndef HAB_MALLOC_INTERPOSE_H
+#define HAB_MALLOC_INTERPOSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/malloc/live.h"
+
+#define HAB_INTERPOSED __attribute__((visibility("default")))
+
+/* Called last by an interposed function, and not inlined, so that this one saves no registers. */
+#define HAB_SLOW __attribute__((noinline, cold))
+
+/* Of C23: older C libraries do not declare them. */
+void free_sized(void *p, size_t size);
+void free_aligned_sized(void *p, size_t alignment, size_t size);
+
+/* The object at @p, which is going to be freed, is live no more. false: it was not. */
+bool hab_forget(void *p);
+
+/* true if the object at @p is live; @object gets its copy. */
+bool hab_is_live(const void *p, struct hab_live_object *object);
+
+/* As memset() to 0, of a new block. A large one is not touched: most of it may never be. */
+void hab_zero(void *block, size_t size);
+
+/**
+ * hab_realloc_grown - an object without a sample has grown, and the bytes are not counted yet
+ * @p: where it is now; the program does not have it yet
+ * @size: as the program asked for
+ * @before: its usable size before
+ * @growth: of its usable size
+ * @may_move: the sample may be live
+ * @entry: HAB_SAMPLE_ENTRY
+ *
+ * Return: where it is now: a sampled one is copied to a block that is aligned to a page.
+ */
+void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool may_move,
+			uintptr_t entry);
+
+#endif /* HAB_MALLOC_INTERPOSE_H */

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The live samples of the process, see live.h.
+ *
+ * An entry is one word, so a compare-and-swap enters it and takes it out. What is known of an
+ * object is in @objects, which belongs to the thread that has claimed the slot or taken the entry.
+ */
+#include "lib/malloc/live.h"
+
+#define SLOT_MASK (HAB_LIVE_PAGE - 1)
+
+_Static_assert(HAB_CHANNEL_LIVE_SLOTS <= HAB_LIVE_PAGE, "a slot fits the low bits of an address");
+
+static const unsigned char no_entries[HAB_LIVE_BUCKETS];
+const unsigned char *hab_live_used = no_entries;
+
+static int find_slot(struct hab_live_table *table)
+{
+	u64 found, word;
+	u32 i;
+
+	for (i = 0; i < HAB_CHANNEL_LIVE_SLOTS / 64; i++) {
+		word = READ_ONCE(table->slots[i]);
+		while (~word) {
+			found = hab_word_cmpxchg(&table->slots[i], word, word | (word + 1));
+			if (found == word)
+				return (int)(i * 64) + __builtin_ctzll(~word);
+			word = found;
+		}
+	}
+	return -1;
+}
+
+void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot)
+{
+	WRITE_ONCE(hab_channel_live(channel)[slot].sample_id, 0);
+	/* The next one to claim the slot finds its sample_id at 0. */
+	__atomic_fetch_and(&table->slots[slot / 64], ~(1ull << slot % 64), __ATOMIC_RELEASE);
+}
+
+static bool take_entry(struct hab_live_table *table, u32 at, u64 entry)
+{
+	if (hab_word_cmpxchg(&table->entries[at], entry, 0) != entry)
+		return false;
+	__atomic_fetch_sub(&table->used[at / HAB_LIVE_WAYS], 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Doubles the step, if it still is @step, and drops the live samples that are between. */
+static void double_step(struct hab_live_table *table, struct hab_channel *channel, u64 step)
+{
+	u64 entry;
+	int slot;
+	u32 at;
+
+	if (hab_word_cmpxchg(&table->step, step, step * 2) != step)
+		return;
+	WRITE_ONCE(channel->live_step, step * 2);
+	for (at = 0; at < HAB_LIVE_BUCKETS * HAB_LIVE_WAYS; at++) {
+		entry = READ_ONCE(table->entries[at]);
+		slot = (int)(entry & SLOT_MASK);
+		if (entry && READ_ONCE(table->objects[slot].sample_id) % (step * 2) &&
+		    take_entry(table, at, entry))
+			hab_live_release(table, channel, slot);
+	}
+}
+
+int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u64 sample_id)
+{
+	u64 step = READ_ONCE(table->step);
+	int slot;
+
+	while (!(sample_id % step)) {
+		slot = find_slot(table);
+		if (slot >= 0)
+			return slot;
+		double_step(table, channel, step);
+		/* All slots may be claimed for a moment: by more threads than there are slots. */
+		if (READ_ONCE(table->step) == step)
+			break;
+		step = READ_ONCE(table->step);
+	}
+	return -1;
+}
+
+static int find_entry(const struct hab_live_table *table, const void *p, u32 *at)
+{
+	u32 first = hab_live_bucket(p) * HAB_LIVE_WAYS;
+	u64 entry;
+
+	for (*at = first; *at < first + HAB_LIVE_WAYS; ++*at) {
+		entry = READ_ONCE(table->entries[*at]);
+		if (p && (entry & ~SLOT_MASK) == (uintptr_t)p)
+			return (int)(entry & SLOT_MASK);
+	}
+	return -1;
+}
+
+int hab_live_take(struct hab_live_table *table, const void *p)
+{
+	u32 at;
+	int slot = find_entry(table, p, &at);
+
+	return slot >= 0 && take_entry(table, at, (uintptr_t)p | (u64)slot) ? slot : -1;
+}
+
+int hab_live_find(const struct hab_live_table *table, const void *p, struct hab_live_object *object)
+{
+	u32 at;
+	int slot = find_entry(table, p, &at);
+
+	if (slot >= 0)
+		*object = table->objects[slot];
+	return slot;
+}
+
+static bool enter(struct hab_live_table *table, const void *p, int slot)
+{
+	u32 bucket = hab_live_bucket(p), at = bucket * HAB_LIVE_WAYS;
+	u32 end = at + HAB_LIVE_WAYS;
+
+	__atomic_fetch_add(&table->used[bucket], 1, __ATOMIC_RELAXED);
+	for (; at < end; at++)
+		if (!READ_ONCE(table->entries[at]) &&
+		    !hab_word_cmpxchg(&table->entries[at], 0, (uintptr_t)p | (u64)slot))
+			return true;
+	__atomic_fetch_sub(&table->used[bucket], 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
+		    const void *p, const struct hab_live_object *object)
+{
+	struct hab_channel_live *live = &hab_channel_live(channel)[slot];
+
+	table->objects[slot] = *object;
+	WRITE_ONCE(live->asked, object->asked);
+	WRITE_ONCE(live->usable, object->usable);
+	WRITE_ONCE(live->largest, object->drawn);
+	/* Pairs with the collector's acquire: the sizes are of this sample. */
+	hab_store_release(&live->sample_id, object->sample_id);
+	if (!enter(table, p, slot)) {
+		hab_live_release(table, channel, slot);
+		return;
+	}
+	/* The step may have been doubled after the slot was claimed. */
+	if (object->sample_id % READ_ONCE(table->step) && hab_live_take(table, p) >= 0)
+		hab_live_release(table, channel, slot);
+}

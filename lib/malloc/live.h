@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The live samples of the process: where their objects are, and their slots in the channel.
+ *
+ * The objects are aligned to pages. So free() looks for an address in the table only if its low
+ * bits are 0, and most often finds that the bucket of the address is empty, by one load.
+ *
+ * Nothing takes a lock. An address is entered before the program gets the object, and taken out by
+ * its free; of two that take out the same entry, one succeeds.
+ *
+ * The hard case is the full table of the channel: the step is doubled, and about half of the live
+ * samples are dropped while other threads enter and free theirs. A dropped object is an ordinary
+ * one from then on.
+ */
+#ifndef HAB_MALLOC_LIVE_H
+#define HAB_MALLOC_LIVE_H
+
+#include "core/channel/channel.h"
+
+#define HAB_LIVE_PAGE	     4096ul
+#define HAB_LIVE_BUCKET_BITS 14
+#define HAB_LIVE_BUCKETS     (1u << HAB_LIVE_BUCKET_BITS)
+#define HAB_LIVE_WAYS	     4u
+
+/**
+ * struct hab_live_object - a live sample
+ * @sample_id: as in its record
+ * @asked: bytes that the program asked for
+ * @usable: bytes that malloc_usable_size() answers
+ * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by
+ */
+struct hab_live_object {
+	u64 sample_id;
+	u64 asked;
+	u64 usable;
+	u64 drawn;
+};
+
+/**
+ * struct hab_live_table - all of them; zeroed at first
+ * @used: entries in each bucket, and such as are being entered or taken out
+ * @entries: 0, or the object's address plus its slot
+ * @objects: by slot
+ * @slots: a bit for each slot that is taken
+ * @step: the channel's live_step
+ */
+struct hab_live_table {
+	unsigned char used[HAB_LIVE_BUCKETS];
+	u64 entries[HAB_LIVE_BUCKETS * HAB_LIVE_WAYS];
+	struct hab_live_object objects[HAB_CHANNEL_LIVE_SLOTS];
+	u64 slots[HAB_CHANNEL_LIVE_SLOTS / 64];
+	u64 step;
+};
+
+/* @used of the table, or zeros as long as there is none. */
+extern const unsigned char *hab_live_used __attribute__((visibility("hidden")));
+
+static inline u32 hab_live_bucket(const void *p)
+{
+	return (uintptr_t)p / HAB_LIVE_PAGE * HAB_MIX_STEP >> (64 - HAB_LIVE_BUCKET_BITS);
+}
+
+/* false: no live sample has that address. Of an object that the caller owns, or NULL. */
+static inline bool hab_live_may_have(const void *p)
+{
+	return __builtin_expect(!((uintptr_t)p % HAB_LIVE_PAGE), 0) &&
+	       READ_ONCE(hab_live_used[hab_live_bucket(p)]);
+}
+
+/**
+ * hab_live_claim - get a slot for a new sample
+ * @table: the process's
+ * @channel: mapped
+ * @sample_id: of the sample
+ *
+ * Return: a slot, or -1 if the sample will not be live.
+ */
+int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u64 sample_id);
+
+/* Gives back a slot that was claimed, and is in no entry. */
+void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot);
+
+/**
+ * hab_live_enter - make a sample live, or live again at a new address
+ * @table: the process's
+ * @channel: mapped
+ * @slot: claimed
+ * @p: the object, aligned to pages; the program does not have it yet
+ * @object: copied
+ *
+ * The slot is released if the sample cannot become live.
+ */
+void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
+		    const void *p, const struct hab_live_object *object);
+
+/**
+ * hab_live_find - the live sample of an object
+ * @table: the process's
+ * @p: an object of the caller's
+ * @object: gets its copy
+ *
+ * Return: its slot, or -1 if it has none.
+ */
+int hab_live_find(const struct hab_live_table *table, const void *p,
+		  struct hab_live_object *object);
+
+/**
+ * hab_live_take - take the entry of an object out
+ * @table: the process's
+ * @p: an object of the caller's, which is going to be freed or moved
+ *
+ * Return: its slot, which the caller releases or enters again; -1 if it has none.
+ */
+int hab_live_take(struct hab_live_table *table, const void *p);
+
+#endif /* HAB_MALLOC_LIVE_H */

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Reading /proc/self/maps for the collector.
+ *
+ * It is read by system calls and not by stdio, because this runs inside of an allocation. The lines
+ * of executable mappings go to records as they are.
+ */
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bpf/records.h"
+#include "lib/clock.h"
+#include "lib/malloc/maps.h"
+#include "lib/malloc/sandbox.h"
+
+/* Between two readings, so that addresses that no mapping has cost little. */
+#define PAUSE_NS 20000000ull
+
+struct reader {
+	struct hab_maps *maps;
+	struct hab_channel *channel;
+	u32 pid;
+	u32 nr;	    /* ranges */
+	u32 length; /* of the next record's text */
+	bool failed;
+};
+
+static void send(struct reader *reader, bool more)
+{
+	u32 padded = (reader->length + 7) & ~7u;
+	u32 bytes = sizeof(struct hab_record_maps) + padded;
+	struct hab_record_maps *record = hab_channel_reserve(reader->channel, bytes);
+
+	if (!record) {
+		reader->failed = true;
+		return;
+	}
+	record->head = (struct hab_record_head){ .type = HAB_RECORD_MAPS,
+						 .pid = reader->pid,
+						 .size = bytes,
+						 .time_ns = hab_clock_ns() };
+	record->more = more;
+	record->length = reader->length;
+	memset(record->text + reader->length, 0, padded - reader->length);
+	memcpy(record->text, reader->maps->text, reader->length);
+	hab_channel_commit(record);
+	reader->length = 0;
+}
+
+static const char *read_hex(const char *at, u64 *value)
+{
+	int digit;
+
+	for (*value = 0;; at++) {
+		if (*at >= '0' && *at <= '9')
+			digit = *at - '0';
+		else if (*at >= 'a' && *at <= 'f')
+			digit = *at - 'a' + 10;
+		else
+			return at;
+		*value = *value << 4 | (u64)digit;
+	}
+}
+
+/* "FIRST-END rwxp ...", with its newline. */
+static void take_line(struct reader *reader, const char *line, u32 length)
+{
+	struct hab_maps *maps = reader->maps;
+	u64 first, end;
+	const char *at = read_hex(line, &first);
+
+	if (*at != '-')
+		return;
+	at = read_hex(at + 1, &end);
+	if (line + length - at < 6 || at[3] != 'x')
+		return;
+	if (reader->length + length > sizeof(maps->text))
+		send(reader, true);
+	if (reader->failed)
+		return;
+	memcpy(maps->text + reader->length, line, length);
+	reader->length += length;
+	if (reader->nr == HAB_MAPS_RANGES)
+		return;
+	maps->ranges[reader->nr].first = first;
+	maps->ranges[reader->nr++].last = end - 1;
+}
+
+/* Returns how much of the input was taken: whole lines, or all if a line is too long. */
+static u32 take_lines(struct reader *reader, u32 filled)
+{
+	const char *input = reader->maps->input, *end;
+	u32 at = 0;
+
+	while ((end = memchr(input + at, '\n', filled - at))) {
+		take_line(reader, input + at, (u32)(end + 1 - (input + at)));
+		at = (u32)(end + 1 - input);
+	}
+	return at || filled < HAB_MAPS_INPUT ? at : filled;
+}
+
+static bool read_all(struct reader *reader)
+{
+	char *input = reader->maps->input;
+	u32 filled = 0, taken;
+	ssize_t got;
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	do {
+		got = syscall(SYS_read, fd, input + filled, HAB_MAPS_INPUT - filled);
+		if (got <= 0)
+			break;
+		filled += (u32)got;
+		taken = take_lines(reader, filled);
+		filled -= taken;
+		memmove(input, input + taken, filled);
+	} while (!reader->failed);
+	syscall(SYS_close, fd);
+	if (!got && !reader->failed)
+		send(reader, false);
+	return !got && !reader->failed;
+}
+
+static bool is_in_ranges(const struct hab_maps *maps, u64 address)
+{
+	u32 low = 0, high = READ_ONCE(maps->nr), middle;
+
+	while (low < high) {
+		middle = (low + high) / 2;
+		if (address > maps->ranges[middle].last)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < READ_ONCE(maps->nr) && address >= maps->ranges[low].first;
+}
+
+static u64 *unknown_slot(struct hab_maps *maps, u64 address)
+{
+	return &maps->unknown[hab_mix(address / 4096) % HAB_MAPS_UNKNOWN];
+}
+
+static bool all_known(struct hab_maps *maps, const u64 *addresses, u32 nr)
+{
+	u32 i;
+
+	for (i = 0; i < nr; i++)
+		if (!is_in_ranges(maps, addresses[i]) &&
+		    READ_ONCE(*unknown_slot(maps, addresses[i])) != addresses[i] / 4096)
+			return false;
+	return maps->nr;
+}
+
+static void read_and_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid)
+{
+	struct reader reader = { .maps = maps, .channel = channel, .pid = pid };
+
+	maps->nr = 0;
+	if (read_all(&reader))
+		maps->nr = reader.nr;
+}
+
+void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
+		   const u64 *addresses, u32 nr)
+{
+	u64 now;
+	u32 i;
+
+	if (READ_ONCE(maps->busy) || all_known(maps, addresses, nr) || hab_sandbox_is_entered() ||
+	    __atomic_exchange_n(&maps->busy, 1, __ATOMIC_ACQUIRE))
+		return;
+	now = hab_clock_ns();
+	if (!maps->nr || now - maps->read_at >= PAUSE_NS) {
+		read_and_send(maps, channel, pid);
+		maps->read_at = now;
+		for (i = 0; i < nr; i++)
+			if (!is_in_ranges(maps, addresses[i]))
+				*unknown_slot(maps, addresses[i]) = addresses[i] / 4096;
+	}
+	/* Pairs with the exchange above: the next to send finds the ranges complete. */
+	hab_store_release(&maps->busy, 0);
+}

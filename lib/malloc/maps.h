@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The process's executable mappings, which the collector needs to name addresses.
+ */
+#ifndef HAB_MALLOC_MAPS_H
+#define HAB_MALLOC_MAPS_H
+
+#include "core/channel/channel.h"
+
+#define HAB_MAPS_RANGES	 1024
+#define HAB_MAPS_UNKNOWN 64
+#define HAB_MAPS_INPUT	 (8u << 10)
+#define HAB_MAPS_TEXT	 (12u << 10)
+
+/**
+ * struct hab_maps - what the collector was sent; zeroed at first
+ * @busy: not 0: a thread is sending them, and the rest is its own
+ * @nr: number of @ranges; 0: nothing was sent
+ * @ranges: first and last address, sorted
+ * @read_at: when the mappings were read last, by the coarse clock
+ * @unknown: pages that were in no mapping then
+ * @input: text that was read and is not looked at yet
+ * @text: text of the next record
+ */
+struct hab_maps {
+	u32 busy;
+	u32 nr;
+	struct {
+		u64 first, last;
+	} ranges[HAB_MAPS_RANGES];
+	u64 read_at;
+	u64 unknown[HAB_MAPS_UNKNOWN];
+	char input[HAB_MAPS_INPUT];
+	char text[HAB_MAPS_TEXT];
+};
+
+/**
+ * hab_maps_send - send the mappings if the collector may not have those of some addresses
+ * @maps: the process's
+ * @channel: mapped
+ * @pid: of the process
+ * @addresses: return addresses
+ * @nr: how many
+ *
+ * Reads /proc/self/maps: in most processes once. Takes no memory.
+ */
+void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
+		   const u64 *addresses, u32 nr);
+
+#endif /* HAB_MALLOC_MAPS_H */

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Finding the program's own allocator.
+ *
+ * Each function is the one that follows in the order of the dynamic linker, so a call ends where it
+ * would without the preload library. Samples are taken only if all that sampled objects need are of
+ * one object, because a block of one allocator must not be freed by another.
+ *
+ * The hard case is a dynamic linker that allocates within dlsym(), as glibc before 2.34 does. Such
+ * a block comes from a small arena and is never freed; only if there is one, free() and the others
+ * test each address.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/malloc/real.h"
+
+/* --- the arena for calls within hab_real_find() --------------------------------------- */
+
+static char arena[64 << 10] __attribute__((aligned(16)));
+static size_t arena_used;
+
+static bool is_in_arena(const void *p)
+{
+	return (uintptr_t)p - (uintptr_t)arena < sizeof(arena);
+}
+
+/* The size is kept in front of the block. */
+static void *take_from_arena(size_t size)
+{
+	size_t need = ((size + 15) & ~15ul) + 16, at;
+
+	if (size > sizeof(arena)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	at = __atomic_fetch_add(&arena_used, need, __ATOMIC_RELAXED);
+	if (at + need > sizeof(arena)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	*(size_t *)(arena + at) = size;
+	return arena + at + 16;
+}
+
+static size_t size_in_arena(const void *p)
+{
+	return *(const size_t *)((const char *)p - 16);
+}
+
+static struct {
+	void (*free)(void *);
+	void *(*realloc)(void *, size_t);
+	size_t (*usable_size)(void *);
+} behind_arena;
+
+static void free_or_arena(void *p)
+{
+	if (!is_in_arena(p))
+		behind_arena.free(p);
+}
+
+static void *realloc_or_arena(void *p, size_t size)
+{
+	size_t old;
+	void *copy;
+
+	if (!is_in_arena(p))
+		return behind_arena.realloc(p, size);
+	old = size_in_arena(p);
+	copy = hab_real.malloc(size);
+	if (copy)
+		memcpy(copy, p, old < size ? old : size);
+	return copy;
+}
+
+static size_t usable_size_or_arena(void *p)
+{
+	return is_in_arena(p) ? size_in_arena(p) : behind_arena.usable_size(p);
+}
+
+/* --- the first call of each function --------------------------------------------------- */
+
+static void *first_malloc(size_t size)
+{
+	hab_real_find();
+	return hab_real.malloc == first_malloc ? take_from_arena(size) : hab_real.malloc(size);
+}
+
+static void first_free(void *p)
+{
+	if (is_in_arena(p))
+		return;
+	hab_real_find();
+	if (hab_real.free != first_free)
+		hab_real.free(p);
+}
+
+static void *first_calloc(size_t count, size_t size)
+{
+	hab_real_find();
+	if (hab_real.calloc != first_calloc)
+		return hab_real.calloc(count, size);
+	if (__builtin_mul_overflow(count, size, &size))
+		size = SIZE_MAX;
+	return take_from_arena(size);
+}
+
+static void *first_realloc(void *p, size_t size)
+{
+	void *copy;
+
+	hab_real_find();
+	if (hab_real.realloc != first_realloc)
+		return hab_real.realloc(p, size);
+	copy = take_from_arena(size);
+	if (copy && p)
+		memcpy(copy, p, size_in_arena(p) < size ? size_in_arena(p) : size);
+	return copy;
+}
+
+static size_t first_usable_size(void *p)
+{
+	hab_real_find();
+	return hab_real.usable_size == first_usable_size ? 0 : hab_real.usable_size(p);
+}
+
+static void *first_memalign(size_t alignment, size_t size)
+{
+	hab_real_find();
+	return hab_real.memalign == first_memalign ? NULL : hab_real.memalign(alignment, size);
+}
+
+static int first_posix_memalign(void **p, size_t alignment, size_t size)
+{
+	hab_real_find();
+	return hab_real.posix_memalign == first_posix_memalign ?
+		       ENOMEM :
+		       hab_real.posix_memalign(p, alignment, size);
+}
+
+static void *first_aligned_alloc(size_t alignment, size_t size)
+{
+	hab_real_find();
+	return hab_real.aligned_alloc == first_aligned_alloc ?
+		       NULL :
+		       hab_real.aligned_alloc(alignment, size);
+}
+
+static void *first_valloc(size_t size)
+{
+	hab_real_find();
+	return hab_real.valloc == first_valloc ? NULL : hab_real.valloc(size);
+}
+
+static void *first_pvalloc(size_t size)
+{
+	hab_real_find();
+	return hab_real.pvalloc == first_pvalloc ? NULL : hab_real.pvalloc(size);
+}
+
+static void *first_reallocarray(void *p, size_t count, size_t size)
+{
+	hab_real_find();
+	return hab_real.reallocarray == first_reallocarray ? NULL :
+							     hab_real.reallocarray(p, count, size);
+}
+
+#define FIRST(member, symbol, result, parameters) .member = first_##member,
+struct hab_real hab_real = { HAB_REAL_C(FIRST) };
+
+/* --- finding -------------------------------------------------------------------------- */
+
+static void *object_of(void *function)
+{
+	Dl_info info;
+
+	return function && dladdr(function, &info) ? info.dli_fbase : NULL;
+}
+
+static bool all_of(void *object, void **functions, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (functions[i] && object_of(functions[i]) != object)
+			return false;
+	return true;
+}
+
+void hab_real_find_operators(void)
+{
+	static const char *const libraries[] = { "libstdc++.so.6", "libc++.so.1" };
+	void *library = NULL, *found;
+	size_t i;
+
+	for (i = 0; i < 2 && !library; i++)
+		library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+	if (!library)
+		return;
+#define FIND_IN_LIBRARY(member, symbol, result, parameters) \
+	found = dlsym(library, symbol);                     \
+	if (!hab_real.member)                               \
+		hab_real.member = (__typeof__(hab_real.member))found;
+	HAB_REAL_OPERATORS(FIND_IN_LIBRARY)
+}
+
+/*
+ * true if the program calls this library, and not an allocator in the executable itself. An
+ * executable at a fixed address has an entry of its own that jumps to the library: it then has the
+ * symbol's address, and no section.
+ */
+static bool is_called(void)
+{
+	void *program = dlsym(RTLD_DEFAULT, "malloc");
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (object_of(program) == object_of((void *)hab_real_find))
+		return true;
+	return program && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+	       symbol->st_shndx == SHN_UNDEF;
+}
+
+static void judge(void)
+{
+	void *object = object_of((void *)hab_real.malloc);
+	struct hab_real real = hab_real;
+	void *needed[] = { (void *)(arena_used ? behind_arena.free : real.free),
+			   (void *)real.calloc,
+			   (void *)(arena_used ? behind_arena.realloc : real.realloc),
+			   (void *)(arena_used ? behind_arena.usable_size : real.usable_size),
+			   (void *)real.memalign };
+	void *operators[] = { (void *)real.new, (void *)real.delete, (void *)real.new_aligned };
+
+	hab_real.may_sample = object && real.free && real.calloc && real.realloc &&
+			      real.usable_size && real.memalign && is_called() &&
+			      all_of(object, needed, sizeof(needed) / sizeof(*needed));
+	hab_real.own_operators = real.new &&all_of(object, operators, 3);
+	if (!real.mallocx || object_of((void *)real.mallocx) != object)
+		hab_real.mallocx = NULL;
+}
+
+void hab_real_find(void)
+{
+	static bool began;
+	struct hab_real real = { .may_sample = false };
+
+	if (__atomic_exchange_n(&began, true, __ATOMIC_RELAXED))
+		return;
+		/* All at once, as an allocation within dlsym() must not mix the arena with the
+		 * allocator. */
+#define FIND(member, symbol, result, parameters) \
+	real.member = (__typeof__(real.member))dlsym(RTLD_NEXT, symbol);
+	HAB_REAL_C(FIND)
+	if (arena_used) {
+		behind_arena.free = real.free;
+		behind_arena.realloc = real.realloc;
+		behind_arena.usable_size = real.usable_size;
+		real.free = free_or_arena;
+		real.realloc = realloc_or_arena;
+		real.usable_size = usable_size_or_arena;
+	}
+	hab_real = real;
+	/* Now dlsym() may allocate: the message for each symbol that is missing. */
+	HAB_REAL_EXTENDED(FIND)
+	HAB_REAL_OPERATORS(FIND)
+	hab_real = real;
+	judge();
+	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);
+}

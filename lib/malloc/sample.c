@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Drawing samples and sending them to the collector.
+ *
+ * The thread looks at the interval at each sample point, and at the latest after LOOK_BYTES: after
+ * a burst the interval has to fall while the thread allocates little. A draw has no memory, so it
+ * is thrown away when the interval has changed; never because the sample point was reached.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "bpf/records.h"
+#include "lib/clock.h"
+#include "lib/malloc/client.h"
+#include "lib/malloc/real.h"
+#include "lib/malloc/sample.h"
+#include "lib/malloc/sandbox.h"
+#include "lib/telemetry/unwind.h"
+
+#define LOOK_BYTES (512ull << 10)
+#define IDLE_BYTES (1ull << 62)
+
+/* From here on the page that a sampled object may waste changes its usable size little. */
+#define LARGE_OBJECT (64u << 10)
+
+__thread struct hab_malloc_thread hab_malloc_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static void set_left(struct hab_malloc_thread *thread, u64 left)
+{
+	thread->set = left;
+	thread->left = left;
+}
+
+static void draw(struct hab_malloc_thread *thread, u64 interval)
+{
+	hab_sampling_draw(&thread->sampling, interval, &thread->random);
+}
+
+/* The thread's first look at this connection. */
+static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *client, u64 interval)
+{
+	thread->connection = client->number;
+	thread->tid = hab_sandbox_is_entered() ? client->pid : (u32)syscall(SYS_gettid);
+	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_ns() ^ (u64)thread->tid << 40) | 1;
+	thread->allocated = 0;
+	thread->sampling.since = 0;
+	draw(thread, interval);
+}
+
+static struct hab_channel *channel_or_start(void)
+{
+	struct hab_channel *channel = hab_client_channel();
+
+	if (channel)
+		return channel;
+	hab_client_start();
+	return hab_client_channel();
+}
+
+/* Nothing is sampled any more, unless the process is still starting. */
+static void pause_thread(struct hab_malloc_thread *thread)
+{
+	struct hab_client *client = READ_ONCE(hab_client);
+
+	if (READ_ONCE(hab_client_is_idle) || (client && READ_ONCE(client->channel)))
+		set_left(thread, IDLE_BYTES);
+}
+
+static void count_allocated(struct hab_malloc_thread *thread, struct hab_channel *channel,
+			    u64 bytes)
+{
+	thread->allocated += bytes;
+	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
+}
+
+/* Takes what was counted since the last look into account. */
+static void take_counted(struct hab_malloc_thread *thread, struct hab_channel *channel)
+{
+	/* A signal handler that looked between two instructions of the fast path: no matter. */
+	u64 counted = thread->left < thread->set ? thread->set - thread->left : 0;
+
+	thread->set = thread->left;
+	hab_sampling_count(&thread->sampling, counted);
+	count_allocated(thread, channel, counted);
+}
+
+static u64 nonzero_random(struct hab_malloc_thread *thread)
+{
+	u64 random = hab_sampling_random(&thread->random);
+
+	return random ? random : 1;
+}
+
+/* Returns true if the sample point is within the @bytes. */
+static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
+		 struct hab_channel *channel, u64 bytes)
+{
+	struct hab_sampling *sampling = &thread->sampling;
+	u64 interval;
+
+	hab_own_interval_rotate(&client->own, hab_client_share(channel), thread->random);
+	interval = hab_client_interval(client, channel);
+	if (thread->connection != client->number)
+		begin_thread(thread, client, interval);
+	take_counted(thread, channel);
+	if (bytes >= sampling->until)
+		return true;
+	hab_sampling_count(sampling, bytes);
+	count_allocated(thread, channel, bytes);
+	if (sampling->interval != interval)
+		draw(thread, interval);
+	return false;
+}
+
+/* An object that the fast path counts does not reach the sample point. */
+static void go_on(struct hab_malloc_thread *thread)
+{
+	set_left(thread, min(thread->sampling.until - 1, LOOK_BYTES));
+	thread->inside = false;
+}
+
+bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry)
+{
+	struct hab_malloc_thread *thread = &hab_malloc_thread;
+	struct hab_channel *channel;
+
+	if (thread->inside)
+		return false;
+	thread->inside = true;
+	channel = channel_or_start();
+	if (!channel) {
+		pause_thread(thread);
+		thread->inside = false;
+		return false;
+	}
+	sample->err = errno;
+	if (!look(thread, hab_client, channel, bytes)) {
+		go_on(thread);
+		return false;
+	}
+	sample->drawn = bytes;
+	sample->id = nonzero_random(thread);
+	sample->interval = thread->sampling.interval;
+	sample->weight = thread->sampling.since + bytes;
+	sample->entry = entry;
+	sample->slot = -1;
+	/* Signal handlers that allocate come to hab_sample_begin(), and are not counted. */
+	set_left(thread, 0);
+	return true;
+}
+
+void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
+{
+	struct hab_channel *channel = hab_client_channel();
+	void *p;
+
+	if (!channel)
+		return NULL;
+	sample->slot = hab_live_claim(&hab_client->live, channel, sample->id);
+	if (sample->slot < 0)
+		return NULL;
+	p = hab_real.memalign(max(alignment, HAB_LIVE_PAGE), size);
+	/* mimalloc 2.0 does not align each object. */
+	if ((uintptr_t)p % HAB_LIVE_PAGE) {
+		hab_real.free(p);
+		p = NULL;
+	}
+	if (!p) {
+		hab_live_release(&hab_client->live, channel, sample->slot);
+		sample->slot = -1;
+	}
+	return p;
+}
+
+size_t hab_sample_usable(void *p, size_t size)
+{
+	size_t real = hab_real.usable_size(p), usual;
+	void *other;
+
+	if (size >= LARGE_OBJECT)
+		return real;
+	other = hab_real.malloc(size);
+	if (!other)
+		return real;
+	usual = hab_real.usable_size(other);
+	hab_real.free(other);
+	return min(usual, real);
+}
+
+static void fill_names(struct hab_record_sample *record, const struct hab_client *client)
+{
+	static const char heap_name[] = "malloc";
+
+	memcpy(record->heap_name, heap_name, sizeof(heap_name));
+	memcpy(record->comm, client->comm, sizeof(record->comm));
+	if (!hab_sandbox_is_entered())
+		syscall(SYS_prctl, PR_GET_NAME, record->comm, 0, 0, 0);
+}
+
+/* Returns false if the ring is full. */
+static bool send_sample(struct hab_client *client, struct hab_channel *channel,
+			const struct hab_sample *sample, size_t asked)
+{
+	struct hab_record_sample *record;
+	u64 addresses[HAB_STACK_DEPTH];
+	u32 nr = hab_unwind(sample->entry, addresses, HAB_STACK_DEPTH);
+	u32 bytes = offsetof(struct hab_record_sample, addresses) + nr * sizeof(u64);
+
+	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
+	record = hab_channel_reserve(channel, bytes);
+	if (!record) {
+		__atomic_fetch_add(&channel->lost, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	memset(record, 0, offsetof(struct hab_record_sample, addresses));
+	record->head = (struct hab_record_head){ .type = HAB_RECORD_SAMPLE,
+						 .pid = client->pid,
+						 .tid = hab_malloc_thread.tid,
+						 .size = bytes,
+						 .time_ns = hab_clock_ns() };
+	record->sample_id = sample->id;
+	record->bytes = sample->weight;
+	record->weight = sample->weight;
+	record->chunk_bytes = sample->drawn;
+	record->object_bytes = asked;
+	record->interval = sample->interval;
+	record->allocated_bytes = hab_malloc_thread.allocated;
+	record->probability = 1ull << 32;
+	record->kind = HAB_EVENT_SAMPLE;
+	record->parts = 1;
+	record->nr_addresses = nr;
+	record->live_slot = (u32)(sample->slot + 1);
+	fill_names(record, client);
+	memcpy(record->addresses, addresses, nr * sizeof(u64));
+	hab_channel_commit(record);
+	return true;
+}
+
+static void end_with_channel(struct hab_sample *sample, struct hab_channel *channel, void *p,
+			     size_t asked, u64 drawn)
+{
+	struct hab_client *client = hab_client;
+	struct hab_live_object object = { .sample_id = sample->id, .asked = asked, .drawn = drawn };
+
+	if (p)
+		count_allocated(&hab_malloc_thread, channel, sample->drawn);
+	if (p && send_sample(client, channel, sample, asked)) {
+		hab_malloc_thread.sampling.since = 0;
+		hab_own_interval_offer(&client->own, sample->interval);
+		if (sample->slot >= 0) {
+			object.usable = hab_sample_usable(p, asked);
+			hab_live_enter(&client->live, channel, sample->slot, p, &object);
+		}
+	} else if (sample->slot >= 0) {
+		hab_live_release(&client->live, channel, sample->slot);
+	}
+	draw(&hab_malloc_thread, hab_client_interval(client, channel));
+}
+
+void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn)
+{
+	struct hab_malloc_thread *thread = &hab_malloc_thread;
+	struct hab_client *client = hab_client;
+	/* Closed or not: a claimed slot is given back. */
+	struct hab_channel *channel = READ_ONCE(client->channel);
+
+	if (channel) {
+		end_with_channel(sample, channel, p, asked, drawn);
+		go_on(thread);
+	} else {
+		/* In a child by fork() from a signal handler. */
+		set_left(thread, 0);
+		thread->inside = false;
+	}
+	if (p)
+		errno = sample->err;
+	return p;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * Samples of the program's objects.
+ *
+ * All that a call of malloc() does for it is to count down bytes in thread-local storage. When they
+ * are used up, the caller goes through hab_sample_begin(), allocates, and hab_sample_end().
+ */
+#ifndef HAB_MALLOC_SAMPLE_H
+#define HAB_MALLOC_SAMPLE_H
+
+#include <stddef.h>
+
+#include "core/sampling.h"
+
+/**
+ * struct hab_malloc_thread - a thread; zeroed at first
+ * @left: bytes that it may allocate before hab_sample_begin() is called
+ * @set: value of @left when it was last set
+ * @sampling: its samples
+ * @allocated: bytes that it has allocated until @left was last set
+ * @random: state of the generator
+ * @connection: number of the connection that all this is of
+ * @tid: its number
+ * @inside: between hab_sample_begin() and hab_sample_end(). Signal handlers may allocate then
+ */
+struct hab_malloc_thread {
+	u64 left;
+	u64 set;
+	struct hab_sampling sampling;
+	u64 allocated;
+	u64 random;
+	u32 connection;
+	u32 tid;
+	bool inside;
+};
+
+extern __thread struct hab_malloc_thread hab_malloc_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Counts bytes; false: the caller calls hab_sample_begin() with them. */
+static inline bool hab_sample_count(size_t bytes)
+{
+	u64 left = hab_malloc_thread.left;
+
+	if (__builtin_expect(bytes > left, 0))
+		return false;
+	hab_malloc_thread.left = left - bytes;
+	return true;
+}
+
+/**
+ * struct hab_sample - a sample that is being taken
+ * @drawn: bytes that were drawn: of the new object, or what an object grew by
+ * @id: its sample_id
+ * @interval: that it was drawn with
+ * @weight: bytes of the thread since its last sample
+ * @entry: stack pointer at the call of the library
+ * @slot: in the table of live samples; -1: not live
+ * @err: errno of the caller
+ */
+struct hab_sample {
+	u64 drawn;
+	u64 id;
+	u64 interval;
+	u64 weight;
+	uintptr_t entry;
+	int slot;
+	int err;
+};
+
+/* Stack pointer at the call of the function, if its caller has left the stack to it (tail call). */
+#define HAB_SAMPLE_ENTRY ((uintptr_t)__builtin_dwarf_cfa())
+
+/**
+ * hab_sample_begin - look whether the sample point is reached
+ * @sample: filled in
+ * @bytes: that are allocated; hab_sample_count() has not counted them
+ * @entry: HAB_SAMPLE_ENTRY
+ *
+ * Return: true if the caller has to allocate the object and then call hab_sample_end().
+ */
+bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry);
+
+/**
+ * hab_sample_block - allocate the object of a sample so that it can be live
+ * @sample: begun
+ * @alignment: a power of two
+ * @size: in bytes
+ *
+ * Return: a block of the allocator, aligned to pages, or NULL: the caller allocates an ordinary
+ * one, and the sample is not live.
+ */
+void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size);
+
+/**
+ * hab_sample_end - send the sample, and make it live if hab_sample_block() has a block for it
+ * @sample: begun
+ * @p: the object; NULL: there is no memory, and no sample
+ * @asked: its size as the program asked for
+ * @drawn: bytes that were drawn for it in all
+ *
+ * errno is kept unless @p is NULL. Return: @p.
+ */
+void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn);
+
+/* What malloc_usable_size() would be of an object of @size bytes that is no sample; @p: a sample. */
+size_t hab_sample_usable(void *p, size_t size);
+
+#endif /* HAB_MALLOC_SAMPLE_H */

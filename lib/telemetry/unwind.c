@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The stack of the calling thread.
+ *
+ * The compiler's unwinder restores all registers of each frame, to land in it: 1,700 instructions a
+ * frame. A stack needs two registers. The rows that say how to get them are kept in a cache by
+ * address.
+ *
+ * The hard case is code that the tables describe wrongly, or a row that is of a library that was
+ * unloaded. A frame may then be wrong, but nothing that is not mapped is read: each page of a stack
+ * is tried by a system call before the thread reads it the first time.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <unwind.h>
+
+#include "lib/telemetry/unwind.h"
+
+struct walk {
+	uintptr_t entry;
+	uint32_t nr;
+	uint32_t max;
+	uint64_t *frames;
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
+{
+	struct walk *walk = argument;
+
+	if (_Unwind_GetCFA(context) < walk->entry)
+		return _URC_NO_REASON;
+	if (walk->nr == walk->max)
+		return _URC_END_OF_STACK;
+	walk->frames[walk->nr] = _Unwind_GetIP(context);
+	if (walk->frames[walk->nr])
+		walk->nr++;
+	return _URC_NO_REASON;
+}
+
+static uint32_t unwind_by_compiler(uintptr_t entry, uint64_t *frames, uint32_t max)
+{
+	struct walk walk = { .entry = entry, .max = max, .frames = frames };
+	int err = errno;
+
+	_Unwind_Backtrace(add_frame, &walk);
+	errno = err;
+	return walk.nr;
+}
+
+#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "core/os.h"
+#include "lib/telemetry/unwind_table.h"
+
+#pragma weak _dl_find_object
+
+#define PAGE	  4096ul
+#define STEPS_MAX 1000u	    /* with those that are left out */
+#define FRAME_MAX (1 << 20) /* bytes of a frame without a table */
+
+/* Pages of the stack that were tried; a thread may have several stacks, one after the other. */
+static __thread struct {
+	uintptr_t low, high;
+} tried __attribute__((tls_model("initial-exec")));
+
+/*
+ * true if the word at @address can be read. The kernel reads the signals to be blocked from it, and
+ * then finds that the first argument is no operation.
+ */
+static bool try_to_read(uintptr_t address)
+{
+	return syscall(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t)) < 0 &&
+	       errno == EINVAL;
+}
+
+/* @address: aligned to words. */
+static bool is_readable(uintptr_t address)
+{
+	uintptr_t page = address & -PAGE;
+
+	if (address >= tried.low && address < tried.high)
+		return true;
+	if (!try_to_read(address))
+		return false;
+	if (tried.high == page) {
+		tried.high += PAGE;
+	} else if (tried.low == page + PAGE) {
+		tried.low -= PAGE;
+	} else {
+		tried.low = page;
+		tried.high = page + PAGE;
+	}
+	return true;
+}
+
+struct frame {
+	uintptr_t pc;
+	uintptr_t rsp;
+	uintptr_t rbp;
+	bool interrupted; /* by a signal: pc is the next instruction, and not behind a call */
+};
+
+static bool read_word(uintptr_t address, uintptr_t *value)
+{
+	if (address % sizeof(*value) || !is_readable(address))
+		return false;
+	*value = *(const volatile uintptr_t *)address;
+	return true;
+}
+
+/*
+ * The cache: a row of the slot that its address selects. Two threads may write a slot at the same
+ * time; so @check is the exclusive or of all else, and a slot that is half of each is no hit.
+ */
+struct cached_row {
+	uint64_t check;
+	uint64_t object;
+	uint64_t row;
+};
+
+#define CACHE_SLOTS 1024
+static struct cached_row cache[CACHE_SLOTS];
+
+union packed_row {
+	struct hab_unwind_row row;
+	uint64_t bits;
+};
+
+static struct hab_unwind_row row_of(uintptr_t pc)
+{
+	struct cached_row *slot = &cache[(pc ^ pc >> 10) % CACHE_SLOTS];
+	union packed_row packed = { .row.base = HAB_UNWIND_NONE };
+	struct dl_find_object found;
+	uint64_t object;
+
+	if (_dl_find_object((void *)pc, &found))
+		return packed.row;
+	/* A library that is unloaded and loaded again at the same place is the same. */
+	object = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
+	packed.bits = READ_ONCE(slot->row);
+	if (READ_ONCE(slot->object) == object &&
+	    READ_ONCE(slot->check) == (pc ^ object ^ packed.bits))
+		return packed.row;
+	packed.row = found.dlfo_eh_frame ? hab_unwind_row_find(pc, found.dlfo_eh_frame,
+							       (uintptr_t)found.dlfo_map_start,
+							       (uintptr_t)found.dlfo_map_end) :
+					   (struct hab_unwind_row){ .base = HAB_UNWIND_NONE };
+	WRITE_ONCE(slot->object, object);
+	WRITE_ONCE(slot->row, packed.bits);
+	WRITE_ONCE(slot->check, pc ^ object ^ packed.bits);
+	return packed.row;
+}
+
+/* The kernel has put the registers on the stack. */
+static bool leave_signal(struct frame *frame)
+{
+	uintptr_t registers = frame->rsp + offsetof(ucontext_t, uc_mcontext.gregs);
+
+	if (!read_word(registers + REG_RBP * sizeof(greg_t), &frame->rbp) ||
+	    !read_word(registers + REG_RIP * sizeof(greg_t), &frame->pc) ||
+	    !read_word(registers + REG_RSP * sizeof(greg_t), &frame->rsp))
+		return false;
+	frame->interrupted = true;
+	return true;
+}
+
+/* The caller's frame; false if there is none or it is not found. */
+static bool leave(struct frame *frame)
+{
+	struct hab_unwind_row row = row_of(frame->pc - !frame->interrupted);
+	uintptr_t end, rbp = frame->rbp;
+
+	switch (row.base) {
+	case HAB_UNWIND_SIGNAL:
+		return leave_signal(frame);
+	case HAB_UNWIND_NONE:
+		row = (struct hab_unwind_row){ HAB_UNWIND_RBP, HAB_UNWIND_RBP_SAVED, -16, 16 };
+		end = rbp + 16;
+		if (end - frame->rsp > FRAME_MAX)
+			return false;
+		break;
+	case HAB_UNWIND_RSP:
+		end = frame->rsp + (uintptr_t)(intptr_t)row.end;
+		break;
+	case HAB_UNWIND_RBP:
+		end = rbp + (uintptr_t)(intptr_t)row.end;
+		break;
+	case HAB_UNWIND_AT_RBP:
+		if (!read_word(rbp + (uintptr_t)(intptr_t)row.end, &end))
+			return false;
+		break;
+	default:
+		return false;
+	}
+	/* Stacks grow downwards. A signal's handler may have one of its own. */
+	if (end <= frame->rsp)
+		return false;
+	if (row.rbp == HAB_UNWIND_RBP_SAVED &&
+	    !read_word(end + (uintptr_t)(intptr_t)row.rbp_offset, &frame->rbp))
+		return false;
+	if (row.rbp == HAB_UNWIND_RBP_SAVED_RBP &&
+	    !read_word(rbp + (uintptr_t)(intptr_t)row.rbp_offset, &frame->rbp))
+		return false;
+	if (!read_word(end - sizeof(uintptr_t), &frame->pc))
+		return false;
+	frame->rsp = end;
+	frame->interrupted = false;
+	return frame->pc;
+}
+
+__attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max)
+{
+	/* This function has a frame pointer: the saved one and the return address are at it. */
+	const uintptr_t *here = __builtin_frame_address(0);
+	struct frame frame = { .rbp = here[0], .pc = here[1], .rsp = (uintptr_t)(here + 2) };
+	uint32_t nr = 0, steps = 0;
+	int err = errno;
+
+	if (!_dl_find_object)
+		return unwind_by_compiler(entry, frames, max);
+	do {
+		if (frame.rsp >= entry && nr < max)
+			frames[nr++] = frame.pc;
+	} while (nr < max && ++steps < STEPS_MAX && leave(&frame));
+	errno = err;
+	return nr;
+}
+
+#else /* no table of objects that can be read without a lock, or another processor */
+
+uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max)
+{
+	return unwind_by_compiler(entry, frames, max);
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* The stack of the calling thread. */
+#ifndef HAB_LIB_UNWIND_H
+#define HAB_LIB_UNWIND_H
+
+#include <stdint.h>
+
+/**
+ * hab_unwind - the calling thread's return addresses
+ * @entry: frames whose stack pointer is below are left out: those of the library
+ * @frames: gets the addresses, leaf first
+ * @max: room in @frames
+ *
+ * Follows the unwind tables of the loaded objects, and frame pointers in code without one, such as
+ * what a JIT compiler has made. Takes no lock and no memory, and reads only what is mapped, so it
+ * may be called inside of an allocation and in a signal handler. errno is kept.
+ * Where the C library has no _dl_find_object() (glibc before 2.35) it is the compiler's unwinder,
+ * which may take locks of the loader.
+ *
+ * Return: number of addresses.
+ */
+uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max);
+
+#endif /* HAB_LIB_UNWIND_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* How to get from a frame to its caller's, by the unwind tables (.eh_frame) of x86-64 objects. */
+#ifndef HAB_LIB_UNWIND_TABLE_H
+#define HAB_LIB_UNWIND_TABLE_H
+
+#include <stdint.h>
+
+enum hab_unwind_base {
+	HAB_UNWIND_UNKNOWN, /* the table says it in a way that is not supported */
+	HAB_UNWIND_END,	    /* no caller */
+	HAB_UNWIND_SIGNAL,  /* the kernel has saved all registers */
+	HAB_UNWIND_NONE,    /* there is no table */
+	HAB_UNWIND_RSP,	    /* the frame's end is rsp + end */
+	HAB_UNWIND_RBP,	    /* rbp + end */
+	HAB_UNWIND_AT_RBP,  /* the word at rbp + end */
+};
+
+enum hab_unwind_rbp {
+	HAB_UNWIND_RBP_SAME,
+	HAB_UNWIND_RBP_SAVED,	 /* at the frame's end + rbp_offset */
+	HAB_UNWIND_RBP_SAVED_RBP /* at rbp + rbp_offset */
+};
+
+/*
+ * A row of the table, for one instruction. The frame's end is the stack pointer of the caller after
+ * the return; the return address is the word below.
+ */
+struct hab_unwind_row {
+	uint8_t base; /* enum hab_unwind_base */
+	uint8_t rbp;  /* enum hab_unwind_rbp */
+	int16_t rbp_offset;
+	int32_t end;
+};
+
+/**
+ * hab_unwind_row_find - read the row of an instruction
+ * @pc: the instruction
+ * @header: .eh_frame_hdr of its object
+ * @low: of the object's mappings
+ * @high: their end; nothing outside is read
+ */
+struct hab_unwind_row hab_unwind_row_find(uintptr_t pc, const void *header, uintptr_t low,
+					  uintptr_t high);
+
+#endif /* HAB_LIB_UNWIND_TABLE_H */

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Stacks: they equal those of the compiler's unwinder, and rows of unwind tables those that readelf
+ * prints.
+ */
+#include <alloca.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include "kselftest_harness.h"
+#include "lib/telemetry/unwind.h"
+#include "lib/telemetry/unwind_table.h"
+
+#ifndef __x86_64__
+TEST(stack_equals_the_compilers)
+{
+	SKIP(return, "not x86-64: the compiler's unwinder is the only one");
+}
+#else
+
+#define DEPTH	 64
+#define PAGE	 4096ul
+
+/* What the two unwinders say at the same place. */
+static struct stacks {
+	uint64_t ours[DEPTH], compilers[DEPTH];
+	uint32_t nr_ours, nr_compilers;
+	int err;
+} stacks;
+
+static _Unwind_Reason_Code add(struct _Unwind_Context *context,
+			       void *argument __attribute__((unused)))
+{
+	uint64_t pc = _Unwind_GetIP(context);
+
+	if (stacks.nr_compilers == DEPTH)
+		return _URC_END_OF_STACK;
+	if (pc)
+		stacks.compilers[stacks.nr_compilers++] = pc;
+	return _URC_NO_REASON;
+}
+
+__attribute__((noinline)) static void look(void)
+{
+	stacks.nr_compilers = 0;
+	_Unwind_Backtrace(add, NULL);
+	errno = 77;
+	stacks.nr_ours = hab_unwind(0, stacks.ours, DEPTH);
+	stacks.err = errno;
+}
+
+/* Index of the first difference, behind the two calls in look(); -1: none. */
+static int difference(void)
+{
+	uint32_t i;
+
+	if (stacks.nr_ours != stacks.nr_compilers)
+		printf("# %u frames, the compiler's unwinder %u\n", stacks.nr_ours,
+		       stacks.nr_compilers);
+	for (i = 1; i < stacks.nr_compilers || i < stacks.nr_ours; i++)
+		if (i >= stacks.nr_ours || i >= stacks.nr_compilers ||
+		    stacks.ours[i] != stacks.compilers[i])
+			return (int)i;
+	return -1;
+}
+
+#define NOINLINE __attribute__((noinline, optimize("omit-frame-pointer")))
+
+static volatile int depth_left;
+static void (*volatile at_leaf)(void) = look;
+
+NOINLINE static int without_frame_pointer(int a, int b)
+{
+	volatile char bytes[100];
+
+	bytes[a] = (char)b;
+	if (--depth_left > 0)
+		return without_frame_pointer(b, a) + bytes[a];
+	at_leaf();
+	return bytes[a];
+}
+
+NOINLINE static int with_alloca(int bytes)
+{
+	volatile char *room = alloca((size_t)bytes);
+
+	room[bytes - 1] = 1;
+	return without_frame_pointer(1, 2) + room[bytes - 1];
+}
+
+/* Aligned locals of a function with alloca make the compiler realign the stack. */
+NOINLINE static int realigned(int bytes)
+{
+	_Alignas(64) volatile char line[64];
+	volatile char *room = alloca((size_t)bytes);
+
+	line[0] = 2;
+	room[0] = 1;
+	return with_alloca(bytes) + line[0] + room[0];
+}
+
+static int compare(const void *a, const void *b)
+{
+	if (depth_left)
+		realigned(1000);
+	depth_left = 0;
+	return *(const int *)a - *(const int *)b;
+}
+
+NOINLINE static void sort(void)
+{
+	int numbers[] = { 3, 1, 2 };
+
+	qsort(numbers, 3, sizeof(numbers[0]), compare);
+}
+
+TEST(stack_equals_the_compilers)
+{
+	for (int depth = 1; depth < 40; depth += 7) {
+		depth_left = depth;
+		sort();
+		EXPECT_EQ(-1, difference());
+		EXPECT_LT((uint32_t)depth, stacks.nr_ours);
+	}
+}
+
+static void *thread_main(void *argument __attribute__((unused)))
+{
+	depth_left = 3;
+	sort();
+	return NULL;
+}
+
+TEST(stack_of_a_thread_equals_the_compilers)
+{
+	pthread_t thread;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, thread_main, NULL));
+	pthread_join(thread, NULL);
+	EXPECT_EQ(-1, difference());
+}
+
+static void handle(int number __attribute__((unused)))
+{
+	depth_left = 2;
+	sort();
+}
+
+static void raise_signal(void)
+{
+	raise(SIGUSR1);
+}
+
+static void take_signal(struct __test_metadata *_metadata, int flags)
+{
+	struct sigaction action = { .sa_handler = handle, .sa_flags = flags }, before;
+
+	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &before));
+	raise_signal();
+	EXPECT_EQ(-1, difference());
+	EXPECT_LT(8u, stacks.nr_ours);
+	sigaction(SIGUSR1, &before, NULL);
+}
+
+TEST(stack_in_a_signal_handler_equals_the_compilers)
+{
+	take_signal(_metadata, 0);
+}
+
+TEST(stack_in_a_handler_with_a_stack_of_its_own_equals_the_compilers)
+{
+	stack_t own = { .ss_sp = malloc(65536), .ss_size = 65536 };
+
+	ASSERT_EQ(0, sigaltstack(&own, NULL));
+	take_signal(_metadata, SA_ONSTACK);
+}
+
+/* A function whose first instruction is interrupted; what is before it has no table. */
+__asm__(".text\n\t.byte 0x90, 0x90, 0x90, 0x90\n"
+	"interrupted_at_once:\n\t.cfi_startproc\n\tud2\n\tret\n\t.cfi_endproc\n");
+extern void interrupted_at_once(void);
+
+static void leave_instruction(int number __attribute__((unused)),
+			      siginfo_t *info __attribute__((unused)), void *context)
+{
+	look();
+	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2;
+}
+
+TEST(stack_of_an_interrupted_first_instruction_equals_the_compilers)
+{
+	struct sigaction action = { .sa_sigaction = leave_instruction, .sa_flags = SA_SIGINFO },
+			 before;
+
+	ASSERT_EQ(0, sigaction(SIGILL, &action, &before));
+	interrupted_at_once();
+	sigaction(SIGILL, &before, NULL);
+	EXPECT_EQ(-1, difference());
+	EXPECT_LT(5u, stacks.nr_ours);
+}
+
+TEST(errno_is_kept)
+{
+	look();
+	EXPECT_EQ(77, stacks.err);
+}
+
+TEST(frames_below_the_entry_are_left_out)
+{
+	uint64_t frames[DEPTH];
+	uint32_t all = hab_unwind(0, frames, DEPTH);
+	uint64_t outer = frames[1];
+
+	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, DEPTH));
+	EXPECT_EQ(outer, frames[0]);
+}
+
+TEST(no_more_frames_than_there_is_room_for)
+{
+	uint64_t frames[3] = { 0, 0, 42 };
+
+	EXPECT_EQ(2, hab_unwind(0, frames, 2));
+	EXPECT_EQ(42, frames[2]);
+}
+
+/* --- code without tables -------------------------------------------------------------- */
+
+/* push rbp; mov rbp, rsp; call *rdi; pop rbp; ret */
+static const uint8_t with_pointer[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+/* push rbp; mov rbp, rsi; call *rdi; pop rbp; ret: the frame pointer is @garbage */
+static const uint8_t with_garbage[] = { 0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3 };
+
+typedef void (*made_code)(void (*leaf)(void), uintptr_t garbage);
+
+static made_code make_code(const uint8_t *bytes, size_t size)
+{
+	uint8_t *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memcpy(code, bytes, size);
+	return (made_code)code;
+}
+
+NOINLINE static void call_made(made_code code, uintptr_t garbage)
+{
+	code(look, garbage);
+	depth_left = 0; /* no tail call */
+}
+
+TEST(made_code_is_left_by_its_frame_pointer)
+{
+	made_code code = make_code(with_pointer, sizeof(with_pointer));
+	uint32_t i, made = 0, own = 0;
+	uintptr_t low = (uintptr_t)call_made;
+
+	call_made(code, 0);
+	for (i = 0; i < stacks.nr_ours; i++) {
+		if (stacks.ours[i] - (uintptr_t)code < PAGE)
+			made = i;
+		if (made && stacks.ours[i] - low < 64)
+			own = i;
+	}
+	EXPECT_EQ(1, made);
+	EXPECT_EQ(2, own);
+	/* And from there on by tables up to main(). */
+	EXPECT_LT(5u, stacks.nr_ours);
+}
+
+TEST(wrong_frame_pointers_are_not_followed)
+{
+	made_code code = make_code(with_garbage, sizeof(with_garbage));
+	uint8_t *edge =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uintptr_t garbage[] = { 1,
+				      8,
+				      0xdeadbeefdeadbeef,
+				      UINTPTR_MAX,
+				      UINTPTR_MAX - 15,
+				      (uintptr_t)edge + PAGE - 8,
+				      (uintptr_t)edge + PAGE - 16,
+				      1ull << 63 };
+	uint32_t i;
+
+	ASSERT_EQ(0, mprotect(edge + PAGE, PAGE, PROT_NONE));
+	for (i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+		call_made(code, garbage[i]);
+		EXPECT_LE(2, stacks.nr_ours);
+	}
+	/* Just above the stack pointer, what follows is not readable. */
+	for (i = 0; i < 2000; i++)
+		call_made(code, (uintptr_t)__builtin_frame_address(0) + 8 * i);
+}
+
+/* --- tables --------------------------------------------------------------------------- */
+
+struct object {
+	const char *name; /* end of its file name */
+	char path[4096];
+	uintptr_t base, low, high;
+	const void *header;
+};
+
+static int find_object(struct dl_phdr_info *info, size_t size __attribute__((unused)),
+		       void *argument)
+{
+	struct object *object = argument;
+	int i;
+
+	if (!strstr(info->dlpi_name, object->name))
+		return 0;
+	snprintf(object->path, sizeof(object->path), "%s", info->dlpi_name);
+	object->base = info->dlpi_addr;
+	object->low = UINTPTR_MAX;
+	object->high = 0;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type == PT_GNU_EH_FRAME)
+			object->header = (const void *)start;
+		if (segment->p_type != PT_LOAD)
+			continue;
+		if (start < object->low)
+			object->low = start & -PAGE;
+		if (start + segment->p_memsz > object->high)
+			object->high = start + segment->p_memsz;
+	}
+	return 1;
+}
+
+/* Columns of readelf's table of one entry. */
+struct columns {
+	int rbp, ra, nr;
+};
+
+static void read_columns(char *line, struct columns *columns)
+{
+	char *word, *rest = NULL;
+
+	columns->rbp = columns->ra = -1;
+	columns->nr = 0;
+	for (word = strtok_r(line, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
+		if (!strcmp(word, "rbp"))
+			columns->rbp = columns->nr;
+		if (!strcmp(word, "ra"))
+			columns->ra = columns->nr;
+		columns->nr++;
+	}
+}
+
+/* A row as text, like readelf's: the frame's end, and where rbp is. */
+static void print_row(const struct hab_unwind_row *row, char *end, char *rbp)
+{
+	strcpy(rbp, "u");
+	switch (row->base) {
+	case HAB_UNWIND_RSP:
+		sprintf(end, "rsp%+d", row->end);
+		break;
+	case HAB_UNWIND_RBP:
+		sprintf(end, "rbp%+d", row->end);
+		break;
+	case HAB_UNWIND_AT_RBP:
+		strcpy(end, "exp");
+		break;
+	default:
+		sprintf(end, "base %d", row->base);
+	}
+	if (row->rbp == HAB_UNWIND_RBP_SAVED)
+		sprintf(rbp, "c%+d", row->rbp_offset);
+	if (row->rbp == HAB_UNWIND_RBP_SAVED_RBP)
+		strcpy(rbp, "exp");
+}
+
+struct comparison {
+	unsigned long rows, unknown, different;
+};
+
+static void compare_row(const struct object *object, const struct columns *columns, char *line,
+			struct comparison *comparison)
+{
+	char *words[32] = {}, *word, *rest = NULL, end[32], rbp[32];
+	const char *wanted_rbp;
+	struct hab_unwind_row row;
+	uintptr_t pc;
+	int nr = 0;
+
+	/* "r10 (r10)" is one column. */
+	for (word = strtok_r(line, " \n", &rest); word && nr < 32;
+	     word = strtok_r(NULL, " \n", &rest))
+		if (word[0] != '(')
+			words[nr++] = word;
+	if (!words[1] || !strtoull(words[0], NULL, 16))
+		return; /* what entries have in common is at 0 */
+	pc = object->base + strtoull(words[0], NULL, 16);
+	row = hab_unwind_row_find(pc, object->header, object->low, object->high);
+	comparison->rows++;
+	wanted_rbp = columns->rbp > 0 ? words[columns->rbp] : "u";
+	if (columns->ra > 0 && !strcmp(words[columns->ra], "u")) {
+		if (row.base != HAB_UNWIND_END && !comparison->different++)
+			printf("# %s %#lx: base %d, readelf says that there is no caller\n",
+			       object->name, pc - object->base, row.base);
+		return;
+	}
+	if (row.base == HAB_UNWIND_UNKNOWN || row.base == HAB_UNWIND_SIGNAL) {
+		comparison->unknown++;
+		return;
+	}
+	print_row(&row, end, rbp);
+	/* readelf prints s where a function says that rbp is as it was. */
+	if (!strcmp(wanted_rbp, "s"))
+		wanted_rbp = "u";
+	if (!strcmp(end, words[1]) && !strcmp(rbp, wanted_rbp))
+		return;
+	/* An expression may say anything. */
+	if (!strcmp(wanted_rbp, "exp") || !strcmp(wanted_rbp, "vexp")) {
+		comparison->unknown++;
+		return;
+	}
+	if (!comparison->different++)
+		printf("# %s %#lx: end %s rbp %s, readelf says %s and %s\n", object->name,
+		       pc - object->base, end, rbp, words[1], wanted_rbp);
+}
+
+static void compare_object(struct __test_metadata *_metadata, const char *name)
+{
+	struct object object = { .name = name };
+	struct comparison comparison = {};
+	struct columns columns = {};
+	char command[4200], *line = NULL;
+	size_t room = 0;
+	FILE *table;
+
+	ASSERT_EQ(1, dl_iterate_phdr(find_object, &object));
+	snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp %s 2>/dev/null",
+		 object.path);
+	table = popen(command, "r");
+	ASSERT_NE(NULL, table);
+	while (getline(&line, &room, table) > 0) {
+		if (strstr(line, "   LOC "))
+			read_columns(line, &columns);
+		else if (strspn(line, "0123456789abcdef") == 16 && !strstr(line, " CIE ") &&
+			 !strstr(line, " FDE "))
+			compare_row(&object, &columns, line, &comparison);
+	}
+	free(line);
+	pclose(table);
+	printf("# %s: %lu rows, %lu not supported, %lu different\n", name, comparison.rows,
+	       comparison.unknown, comparison.different);
+	EXPECT_LT(10000u, comparison.rows);
+	EXPECT_EQ(0, comparison.different);
+	EXPECT_GT(comparison.rows / 100, comparison.unknown);
+}
+
+TEST(rows_of_libc_are_those_of_readelf)
+{
+	compare_object(_metadata, "/libc.so");
+}
+
+TEST(rows_of_a_cplusplus_library_are_those_of_readelf)
+{
+	if (!dlopen("libstdc++.so.6", RTLD_NOW))
+		SKIP(return, "no libstdc++ here");
+	compare_object(_metadata, "/libstdc++.so");
+}
+
+/* Copies of an object's tables whose bytes are changed, between pages that cannot be read. */
+TEST(damaged_tables_are_not_read_outside_of_the_object)
+{
+	struct object object = { .name = "/libc.so" };
+	size_t size = 64 * PAGE;
+	uint8_t *copy, *room;
+	unsigned int seed = 1, round, i;
+
+	ASSERT_EQ(1, dl_iterate_phdr(find_object, &object));
+	room = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	copy = room + PAGE;
+	ASSERT_EQ(0, mprotect(copy, size, PROT_READ | PROT_WRITE));
+	for (round = 0; round < 4000; round++) {
+		/* Cut off at any place. */
+		size_t length = 100 + (size_t)rand_r(&seed) % (size - 100);
+		uint8_t *tables = copy + size - length;
+		uintptr_t code = (uintptr_t)tables - 1000000;
+
+		memcpy(tables, object.header, length);
+		for (i = 0; i < 50; i++)
+			tables[(size_t)rand_r(&seed) % (i % 5 ? length : 64)] =
+				(uint8_t)rand_r(&seed);
+		if (round % 2)
+			memcpy(tables, object.header, 12);
+		for (i = 0; i < 100; i++)
+			hab_unwind_row_find(code + (uintptr_t)rand_r(&seed) % 2000000, tables,
+					    (uintptr_t)tables, (uintptr_t)copy + size);
+	}
+}
+
+#endif
+TEST_HARNESS_MAIN

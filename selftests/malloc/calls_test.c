@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a program sees of its allocator is the same with the preload library, while the test is its
+ * collector: a million random calls, and all operators of C++.
+ */
+#include "kselftest_harness.h"
+#include "collector.h"
+
+#define CALLS "1000000"
+
+FIXTURE(calls)
+{
+	struct collector watched;
+	struct collector bare;
+};
+
+FIXTURE_VARIANT(calls)
+{
+	const char *allocator;
+	const char *quirks;   /* see calls.c */
+	const char *may_fail; /* "0": operator new ends the process if there is no memory */
+};
+
+FIXTURE_VARIANT_ADD(calls, glibc){
+	.allocator = "",
+	.quirks = "",
+	.may_fail = "1",
+};
+
+FIXTURE_VARIANT_ADD(calls, jemalloc){
+	.allocator = "libjemalloc.so.2",
+	.quirks = "p",
+	.may_fail = "1",
+};
+
+FIXTURE_VARIANT_ADD(calls, tcmalloc){
+	.allocator = "libtcmalloc_minimal.so.4",
+	.quirks = "",
+	.may_fail = "1",
+};
+
+FIXTURE_VARIANT_ADD(calls, mimalloc){
+	.allocator = "libmimalloc.so.2.0",
+	.quirks = "a",
+	.may_fail = "0",
+};
+
+FIXTURE_SETUP(calls)
+{
+	collector_open(&self->watched);
+	collector_open(&self->bare);
+	self->bare.bare = true;
+}
+
+FIXTURE_TEARDOWN(calls)
+{
+	collector_close(&self->watched);
+	collector_close(&self->bare);
+}
+
+static bool run(struct collector *collector, const char *allocator, char *const argv[])
+{
+	if (!collector_start(collector, allocator, argv))
+		return false;
+	collector_go(collector);
+	return collector_finish(collector);
+}
+
+TEST_F_TIMEOUT(calls, random_calls_have_the_results_of_the_bare_allocator, 60)
+{
+	char *const argv[] = { "build/tests/malloc_calls", "1", CALLS, (char *)variant->quirks,
+			       NULL };
+
+	ASSERT_TRUE(run(&self->bare, variant->allocator, argv));
+	ASSERT_EQ(0, self->bare.nr);
+	ASSERT_TRUE(run(&self->watched, variant->allocator, argv));
+	ASSERT_EQ(1, self->watched.nr);
+	EXPECT_LT(10000, self->watched.channels[0]->nr_samples);
+	EXPECT_STREQ(self->bare.text, self->watched.text);
+	TH_LOG("%lu samples, %lu lost, live step %lu", self->watched.channels[0]->nr_samples,
+	       self->watched.channels[0]->channel->lost,
+	       self->watched.channels[0]->channel->live_step);
+}
+
+TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
+{
+	char *const argv[] = { "build/tests/malloc_news", "200000", (char *)variant->may_fail,
+			       NULL };
+	struct estimate estimate;
+	struct site site;
+
+	ASSERT_TRUE(run(&self->watched, variant->allocator, argv));
+	ASSERT_TRUE(collector_site(&self->watched, "all", &site));
+	EXPECT_EQ(0, self->watched.channels[0]->channel->lost);
+	estimate = collector_estimate(self->watched.channels[0], &site);
+	TH_LOG("allocated %.0f of %.0f, in use %.0f of %.0f; %lu samples, %lu live",
+	       estimate.allocated, site.allocated, estimate.in_use, site.in_use, estimate.samples,
+	       estimate.live);
+	EXPECT_GT(site.allocated * 0.05, fabs(estimate.allocated - site.allocated));
+	EXPECT_GT(site.in_use * 0.25, fabs(estimate.in_use - site.in_use));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The preload library against the truth: a program with known sites runs with it, and the test is
+ * its collector.
+ *
+ * At the interval of 4 KiB a site of 20 MB has some 5,000 samples, so that its estimate has a
+ * standard error of 1.4 %.
+ */
+#include <sys/resource.h>
+
+#include "core/throttle/interval.h"
+#include "kselftest_harness.h"
+#include "collector.h"
+
+#define TARGET "build/tests/malloc_target"
+
+FIXTURE(channel)
+{
+	struct collector collector;
+};
+
+FIXTURE_VARIANT(channel)
+{
+	const char *allocator;
+};
+
+FIXTURE_VARIANT_ADD(channel, glibc){
+	.allocator = NULL,
+};
+
+FIXTURE_VARIANT_ADD(channel, jemalloc){
+	.allocator = "libjemalloc.so.2",
+};
+
+FIXTURE_VARIANT_ADD(channel, tcmalloc){
+	.allocator = "libtcmalloc_minimal.so.4",
+};
+
+FIXTURE_VARIANT_ADD(channel, mimalloc){
+	.allocator = "libmimalloc.so.2.0",
+};
+
+FIXTURE_SETUP(channel)
+{
+	collector_open(&self->collector);
+}
+
+FIXTURE_TEARDOWN(channel)
+{
+	collector_close(&self->collector);
+}
+
+static bool run(struct collector *collector, const char *allocator, const char *mode)
+{
+	char *const argv[] = { TARGET, (char *)mode, NULL };
+
+	if (!collector_start(collector, allocator, argv))
+		return false;
+	collector_go(collector);
+	return collector_finish(collector);
+}
+
+static bool is_within(double estimate, double truth, double percent)
+{
+	return fabs(estimate - truth) <= truth * percent / 100;
+}
+
+#define EXPECT_SITE(name, allocated_percent, in_use_percent)                                     \
+	do {                                                                                     \
+		struct site site;                                                                \
+		struct estimate estimate;                                                        \
+                                                                                                 \
+		ASSERT_TRUE(collector_site(&self->collector, name, &site));                      \
+		estimate = collector_estimate(self->collector.channels[0], &site);               \
+		TH_LOG("%s: allocated %.0f of %.0f, in use %.0f of %.0f; %lu samples, %lu live", \
+		       name, estimate.allocated, site.allocated, estimate.in_use, site.in_use,   \
+		       estimate.samples, estimate.live);                                         \
+		EXPECT_TRUE(is_within(estimate.allocated, site.allocated, allocated_percent));   \
+		EXPECT_TRUE(is_within(estimate.in_use, site.in_use, in_use_percent));            \
+	} while (0)
+
+TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)
+{
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "sites"));
+	ASSERT_EQ(1, self->collector.nr);
+	ASSERT_FALSE(self->collector.channels[0]->nonsense);
+	EXPECT_EQ(0, self->collector.channels[0]->channel->lost);
+	EXPECT_EQ(1, self->collector.channels[0]->channel->live_step);
+	EXPECT_SITE("small_leak", 9, 15);
+	EXPECT_SITE("large_leak", 5, 15);
+	EXPECT_SITE("churn", 5, 0);
+	EXPECT_SITE("zeroed", 5, 0);
+	EXPECT_SITE("aligned", 5, 15);
+	EXPECT_SITE("vector", 5, 15);
+}
+
+TEST_F(channel, more_live_samples_than_slots_are_halved_at_random)
+{
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "many"));
+	EXPECT_LE(4, self->collector.channels[0]->channel->live_step);
+	EXPECT_SITE("small_leak", 5, 15);
+}
+
+TEST_F(channel, samples_of_threads_by_the_thousand_count)
+{
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "threads"));
+	EXPECT_SITE("churn", 5, 0);
+}
+
+TEST_F(channel, children_of_a_busy_process_have_channels_of_their_own)
+{
+	int i;
+
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "fork"));
+	ASSERT_EQ(41, self->collector.nr);
+	for (i = 1; i < 41; i++) {
+		ASSERT_FALSE(self->collector.channels[i]->nonsense);
+		ASSERT_LT(20, self->collector.channels[i]->nr_samples);
+		ASSERT_NE(0, self->collector.channels[i]->nr_maps);
+		ASSERT_EQ(self->collector.channels[i]->pid,
+			  (pid_t)self->collector.channels[i]->samples[0].head.pid);
+	}
+}
+
+TEST_F(channel, signals_at_any_moment_change_no_object)
+{
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "signals"));
+	EXPECT_LT(1000, self->collector.channels[0]->nr_samples);
+}
+
+TEST_F(channel, the_last_records_of_a_killed_program_can_be_read)
+{
+	ASSERT_FALSE(run(&self->collector, variant->allocator, "kill"));
+	ASSERT_TRUE(WIFSIGNALED(self->collector.status));
+	EXPECT_SITE("churn", 25, 0);
+}
+
+TEST_F(channel, a_program_may_close_all_descriptors)
+{
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "descriptors"));
+	EXPECT_SITE("churn", 25, 0);
+}
+
+TEST_F(channel, maps_come_before_the_first_sample)
+{
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "descriptors"));
+	EXPECT_EQ(0, self->collector.channels[0]->samples_before_maps);
+	EXPECT_NE(NULL, strstr(self->collector.channels[0]->maps, "malloc_target"));
+	EXPECT_NE(NULL, strstr(self->collector.channels[0]->maps, "libhab-malloc.so"));
+	EXPECT_EQ(NULL, strstr(self->collector.channels[0]->maps, "[stack]"));
+}
+
+/* --- on glibc alone --------------------------------------------------------------------- */
+
+FIXTURE(start)
+{
+	struct collector collector;
+};
+
+FIXTURE_SETUP(start)
+{
+	collector_open(&self->collector);
+}
+
+FIXTURE_TEARDOWN(start)
+{
+	collector_close(&self->collector);
+}
+
+TEST_F(start, a_program_that_has_sandboxed_itself_is_not_hurt)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "sandbox"));
+	ASSERT_EQ(1, self->collector.nr);
+	EXPECT_SITE("churn", 25, 0);
+}
+
+TEST_F(start, behind_a_filter_that_was_not_announced_no_channel_is_made)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "filtered"));
+	EXPECT_EQ(1, self->collector.nr);
+}
+
+TEST_F(start, behind_a_filter_that_was_announced_there_is_a_channel)
+{
+	setenv("HAB_FILTERS", "1", 1);
+	ASSERT_TRUE(run(&self->collector, NULL, "filtered"));
+	EXPECT_EQ(2, self->collector.nr);
+}
+
+TEST_F(start, a_program_with_a_limit_of_file_sizes_is_not_hurt)
+{
+	struct rlimit limit = { 4096, RLIM_INFINITY }, before;
+	bool ended;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	self->collector.bare = true; /* no channel is waited for */
+	self->collector.preloads = true;
+	ended = run(&self->collector, NULL, "none");
+	setrlimit(RLIMIT_FSIZE, &before);
+	ASSERT_TRUE(ended);
+	EXPECT_EQ(0, self->collector.nr);
+}
+
+TEST_F(start, after_the_collector_has_closed_the_channel_nothing_is_written)
+{
+	self->collector.closes = true;
+	ASSERT_TRUE(run(&self->collector, NULL, "kill") || WIFSIGNALED(self->collector.status));
+	ASSERT_EQ(1, self->collector.nr);
+	EXPECT_GT(5, self->collector.channels[0]->nr_samples);
+}
+
+TEST_F(start, the_interval_follows_the_share)
+{
+	const struct channel_read *read;
+
+	self->collector.fixed = 0;
+	self->collector.share = 20 << HAB_SHARE_SHIFT;
+	ASSERT_TRUE(run(&self->collector, NULL, "hot"));
+	read = self->collector.channels[0];
+	TH_LOG("%lu samples, the last at %llu bytes", read->nr_samples,
+	       read->samples[read->nr_samples - 1].interval);
+	/* In 10 to 15 windows 54 on average, and after a start of two doublings a step. */
+	EXPECT_LT(200, read->nr_samples);
+	EXPECT_GT(2500, read->nr_samples);
+	EXPECT_LT(1 << 20, read->samples[read->nr_samples - 1].interval);
+}
+
+TEST_F(start, mappings_of_a_library_that_was_opened_later_are_sent)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "plugin"));
+	EXPECT_LT(1, self->collector.channels[0]->nr_maps);
+	EXPECT_NE(NULL, strstr(self->collector.channels[0]->maps, "malloc_plugin.so"));
+}
+
+TEST_F(start, a_child_by_vfork_writes_as_its_parent)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "vfork"));
+	ASSERT_EQ(1, self->collector.nr);
+	EXPECT_SITE("churn", 40, 0);
+}
+
+TEST_F(start, a_large_object_is_not_touched)
+{
+	ASSERT_TRUE(run(&self->collector, NULL, "untouched"));
+	EXPECT_LT(0, self->collector.channels[0]->nr_samples);
+}
+
+TEST_HARNESS_MAIN
