@@ -19,7 +19,7 @@
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
-#define VALUES_MAX 9
+#define VALUES_MAX 10
 #define NR_LABELS  7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
@@ -98,15 +98,16 @@ static size_t value_types(struct pprof *pprof, Pprof__ValueType types[VALUES_MAX
 	static const struct {
 		const char *type, *unit;
 		bool in_use;
-	} all[VALUES_MAX] = {
+	} all[] = {
 		{ "alloc_objects", "count", false },	   { "alloc_space", "bytes", false },
 		{ "inuse_objects", "count", true },	   { "inuse_space", "bytes", true },
 		{ "alloc_samples", "count", false },	   { "alloc_space_error", "bytes", false },
-		{ "alloc_objects_error", "count", false }, { "inuse_space_error", "bytes", true },
-		{ "inuse_objects_error", "count", true },
+		{ "alloc_objects_error", "count", false }, { "inuse_samples", "count", true },
+		{ "inuse_space_error", "bytes", true },	   { "inuse_objects_error", "count", true },
 	};
 	size_t i, nr = 0;
 
+	_Static_assert(ARRAY_SIZE(all) == VALUES_MAX, "values_of() has as many");
 	for (i = 0; i < VALUES_MAX; i++)
 		if (!all[i].in_use || pprof->from->knows_in_use)
 			types[nr++] = value_type(pprof, all[i].type, all[i].unit);
@@ -189,6 +190,7 @@ static size_t values_of(const struct pprof *pprof, const struct profile_sample *
 	values[nr++] = standard_error(counts->variance);
 	values[nr++] = standard_error(counts->events_variance);
 	if (live) {
+		values[nr++] = (int64_t)in_use->samples;
 		values[nr++] = standard_error(in_use->variance);
 		values[nr++] = standard_error(in_use->objects_variance);
 	}

@@ -135,6 +135,7 @@ static bool read_object(const struct live_process *process, const struct object 
 	p /= (double)step;
 	bytes = (double)asked / p;
 	*in_use = (struct in_use){
+		.samples = 1,
 		.bytes = sample_sum(bytes),
 		.objects = sample_sum((1 << STACKS_EVENT_SHIFT) / p),
 		.variance = bytes * bytes * (1 - p),
