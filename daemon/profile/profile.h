@@ -31,6 +31,7 @@ struct profile_frame {
 	unsigned int module; /* index of profile.modules */
 	bool named;	     /* function is a symbol */
 	bool internal;	     /* of libhab, or a wrapper of a system call */
+	bool wrapper;	     /* it only passes an allocation on */
 	bool entry;	     /* a public function of libhab: its callees are internal */
 };
 
@@ -79,7 +80,7 @@ struct profile {
 void profile_free(struct profile *profile);
 /* Sets path, name and libhab. */
 void profile_module_name(struct profile_module *module, const char *path, const char *name);
-/* Sets entry and internal by the frame's name. */
+/* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /*
  * Makes the figures of the profile those of what is in use: samples without any are dropped. The
