@@ -103,6 +103,7 @@ install: lib daemon
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/hab.pc
 	install -D -m 755 $(BUILD)/habd $(DESTDIR)$(PREFIX)/sbin/habd
 	install -D -m 755 $(BUILD)/habctl $(DESTDIR)$(PREFIX)/bin/habctl
+	install -D -m 755 $(BUILD)/habrun $(DESTDIR)$(PREFIX)/bin/habrun
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed -e 's|/usr/sbin|$(PREFIX)/sbin|' daemon/habd.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/habd.service
@@ -110,12 +111,13 @@ install: lib daemon
 	install -D -m 644 module/60-hab.rules $(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-hab.rules
 	install -D -m 644 Documentation/habd.8 $(DESTDIR)$(PREFIX)/share/man/man8/habd.8
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
+	install -D -m 644 Documentation/habrun.1 $(DESTDIR)$(PREFIX)/share/man/man1/habrun.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
 
 # selftests/vm/run lays this folder over the guest's root. It is renewed only when something
 # changed, because a running guest must not see its files replaced.
 GUEST := $(BUILD)/install
-$(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl Makefile \
+$(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl $(BUILD)/habrun Makefile \
 		lib/hab.h lib/hab.pc.in daemon/habd.service daemon/hab.conf module/60-hab.rules \
 		$(wildcard Documentation/*.[138])
 	$(MAKE) --no-print-directory install DESTDIR=$(GUEST) PREFIX=/usr

@@ -33,7 +33,7 @@ HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds channels state http habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments kinds module_files output_files owners places string_table util
+SHARED_SOURCES := arguments kinds module_files output_files owners places program string_table util
 PROFILE_SOURCES := filter profile flame
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
@@ -46,7 +46,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
 	http clients request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
-	habctl habctl_record habctl_report habctl_top habctl_status \
+	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options report interval profile_read
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload
 

@@ -21,11 +21,12 @@
 
 #include "daemon/samples/stacks.h"
 
-#define CERTAIN	  (1ull << 32)
-#define HEAP_NAME "malloc"
-#define SECOND_NS 1000000000ull
-#define BYTES_A_NS_MAX 1000ull
-#define COUNT_MAX ((uint64_t)INT64_MAX)
+#define CERTAIN		(1ull << 32)
+#define HEAP_NAME	"malloc"
+#define SECOND_NS	1000000000ull
+#define BYTES_A_NS_MAX	1000ull
+#define NS_A_SAMPLE_MIN 100ull
+#define COUNT_MAX	((uint64_t)INT64_MAX)
 /* A ring has no more: records have a head. */
 #define RECORDS_MAX (HAB_CHANNEL_RING_BYTES / sizeof(struct hab_record_head))
 
@@ -203,15 +204,18 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 	free(session);
 }
 
+/* No machine is as fast as these limits: so a wrong number does not hide those of others. */
+static uint64_t age_ns(const struct session *session)
+{
+	return clock_monotonic_ns() - session->since_ns + SECOND_NS;
+}
+
 uint64_t session_allocated(const struct session *session)
 {
-	/* No machine allocates as fast: so a wrong number does not hide those of others. */
-	uint64_t most = (clock_monotonic_ns() - session->since_ns + SECOND_NS) * BYTES_A_NS_MAX;
-
-	return min(READ_ONCE(session->channel->allocated), most);
+	return min(READ_ONCE(session->channel->allocated), age_ns(session) * BYTES_A_NS_MAX);
 }
 
 uint64_t session_lost(const struct session *session)
 {
-	return min(READ_ONCE(session->channel->lost), COUNT_MAX);
+	return min(READ_ONCE(session->channel->lost), age_ns(session) / NS_A_SAMPLE_MIN);
 }

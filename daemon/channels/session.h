@@ -32,13 +32,13 @@ struct session {
 	int pidfd;	  /* -1: the process has ended */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
-	uint64_t since_ns;   /* CLOCK_MONOTONIC */
-	uint64_t position;   /* of the next record in the ring */
-	uint64_t cgroup_id;  /* 0: not known */
+	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
+	uint64_t position;	 /* of the next record in the ring */
+	uint64_t cgroup_id;	 /* 0: not known */
 	char comm[HAB_COMM_LEN]; /* of the last sample */
-	uint64_t samples_at; /* counts.samples when the shares were set last */
-	bool is_listed;	     /* for channels_add_processes() */
-	bool broken;	     /* the program has written nonsense: nothing more is read */
+	uint64_t samples_at;	 /* counts.samples when the shares were set last */
+	bool is_listed;		 /* for channels_add_processes() */
+	bool broken;		 /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
 	struct live_process *live;
 };

@@ -50,6 +50,7 @@ static void take_headers(CURL *curl, struct answer *answer)
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
 	answer->samples = number_header(curl, "X-Hab-Samples");
 	answer->estimate = number_header(curl, "X-Hab-Estimate");
+	answer->in_use = number_header(curl, "X-Hab-In-Use");
 	answer->folded = number_header(curl, "X-Hab-Folded-Samples");
 	answer->late_names = number_header(curl, "X-Hab-Late-Names");
 	answer->event = copy_header(curl, "X-Hab-Event");

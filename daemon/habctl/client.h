@@ -20,6 +20,7 @@ struct answer {
 	char *error;	     /* a sentence if status is not 200; else NULL */
 	uint64_t samples;    /* of a profile */
 	uint64_t estimate;   /* its bytes */
+	uint64_t in_use;     /* its bytes that are not freed */
 	uint64_t folded;     /* samples of "[other stacks]", which the filter leaves out */
 	uint64_t late_names; /* functions that are addresses: their names did not come in time */
 	bool only_own;	     /* it has only what this user may read */

@@ -54,10 +54,14 @@ static void fail(struct record *record)
 
 static void say_kept(const struct record *record, const char *file, const struct answer *answer)
 {
-	char human[32];
+	char human[32], in_use[32];
 
 	human_bytes(answer->estimate, human, sizeof(human));
-	if (!answer->samples)
+	human_bytes(answer->in_use, in_use, sizeof(in_use));
+	if (!answer->samples && answer->in_use)
+		say("%s: no samples in that time, and %s in use; see it with: %s %s", file, in_use,
+		    record->format->next, file);
+	else if (!answer->samples)
 		say("%s: no samples: no program with hab allocated much in that time, or none that "
 		    "the filters select (`habctl top` shows the programs)",
 		    file);
@@ -65,8 +69,9 @@ static void say_kept(const struct record *record, const char *file, const struct
 		say("%s: %" PRIu64 " samples (%s); see it with: %s %s", file, answer->samples,
 		    answer->event, record->format->next, file);
 	else
-		say("%s: %" PRIu64 " samples that stand for %s; see it with: %s %s", file,
-		    answer->samples, human, record->format->next, file);
+		say("%s: %" PRIu64 " samples that stand for %s%s%s; see it with: %s %s", file,
+		    answer->samples, human, answer->in_use ? ", in use " : "",
+		    answer->in_use ? in_use : "", record->format->next, file);
 	if (answer->other_events)
 		say("%s: there were other events: %s (--event)", file, answer->other_events);
 	if (answer->only_own)

@@ -23,12 +23,12 @@
 
 #define LIMIT_DEFAULT 30
 
-enum { LIVE = 256, DIFF, BY, FORMAT, LIMIT };
+enum { LIVE = 256, IN_USE, DIFF, BY, FORMAT, LIMIT };
 
 struct request {
 	const char *socket;
 	struct filter_options filter;
-	bool live, diff;
+	bool live, in_use, diff;
 	uint64_t seconds; /* with --live; 0: since habd was started */
 	enum report_by by;
 	bool by_given;
@@ -94,7 +94,8 @@ static struct profile *read_one(struct request *request, const struct filter *fi
 	return profile;
 }
 
-static void add_title(const struct profile *profile, const char *name, FILE *out)
+static void add_title(const struct request *request, const struct profile *profile,
+		      const char *name, FILE *out)
 {
 	char kinds[64], human[32];
 
@@ -104,7 +105,10 @@ static void add_title(const struct profile *profile, const char *name, FILE *out
 	/* Of several kinds there is no sum. */
 	human_bytes(profile->total.estimate, human, sizeof(human));
 	if (!(profile->kinds & (profile->kinds - 1)))
-		fprintf(out, " that stand for %s", human);
+		fprintf(out, " that stand for %s%s", human, request->in_use ? " in use" : "");
+	human_bytes(profile->total_in_use.bytes, human, sizeof(human));
+	if (profile->knows_in_use && !request->in_use)
+		fprintf(out, "; %s in use", human);
 	fputs("\n", out);
 }
 
@@ -113,10 +117,10 @@ static void add_table(const struct request *request, struct profile *const *prof
 	const char *first = request->live ? "habd" : request->files[0];
 	struct report report;
 
-	report_begin(&report, request->by, profiles[0], profiles[1]);
-	add_title(profiles[0], first, out);
+	report_begin(&report, request->by, request->in_use, profiles[0], profiles[1]);
+	add_title(request, profiles[0], first, out);
 	if (profiles[1])
-		add_title(profiles[1], request->files[1], out);
+		add_title(request, profiles[1], request->files[1], out);
 	fputs("\n", out);
 	report_table(&report, (unsigned int)request->limit, request->has_errors, out);
 	report_end(&report);
@@ -129,7 +133,7 @@ static void write_report(const struct request *request, struct profile *const *p
 	if (!strcmp(request->format, "table")) {
 		add_table(request, profiles, out);
 	} else if (request->diff) {
-		report_begin(&report, BY_STACK, profiles[0], profiles[1]);
+		report_begin(&report, BY_STACK, request->in_use, profiles[0], profiles[1]);
 		report_folded_diff(&report, out);
 		report_end(&report);
 	} else if (!strcmp(request->format, "folded")) {
@@ -152,6 +156,22 @@ static int put_out(const struct request *request, const char *data, size_t lengt
 	return output_file_write(&output, data, length) ? 0 : EXIT_FAILED;
 }
 
+/* False after a sentence: it is not known. */
+static bool show_in_use(struct profile *const *profiles)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2 && profiles[i]; i++) {
+		if (!profiles[i]->knows_in_use) {
+			say("it is not known what is in use: habrun, or habd while programs with the "
+			    "preload library run, record it");
+			return false;
+		}
+		profile_show_in_use(profiles[i]);
+	}
+	return true;
+}
+
 static bool read_all(struct request *request, const struct filter *filter,
 		     struct profile *profiles[2])
 {
@@ -159,7 +179,8 @@ static bool read_all(struct request *request, const struct filter *filter,
 	profiles[0] = request->live ? read_live(request, filter) : read_one(request, filter, 0);
 	if (profiles[0] && request->diff)
 		profiles[1] = read_one(request, filter, 1);
-	return profiles[0] && (profiles[1] || !request->diff);
+	return profiles[0] && (profiles[1] || !request->diff) &&
+	       (!request->in_use || show_in_use(profiles));
 }
 
 static void say_remarks(const struct request *request, const struct filter *filter,
@@ -199,6 +220,8 @@ static int report(struct request *request, const struct filter *filter)
 static const struct argp_option table[] = {
 	{ "live", LIVE, NULL, 0, "of habd's tables instead of a file" },
 	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)" },
+	{ "in-use", IN_USE, NULL, 0,
+	  "what is in use instead of what was allocated; with --diff: what has grown" },
 	{ "diff", DIFF, NULL, 0, "the difference of two files" },
 	{ "by", BY, "WHAT", 0, "site (default), stack, process, comm, heap, tag or cgroup" },
 	{ "format", FORMAT, "FORMAT", 0, "table (default), folded, svg or html" },
@@ -273,6 +296,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		break;
 	case LIVE:
 		request->live = true;
+		break;
+	case IN_USE:
+		request->in_use = true;
 		break;
 	case DIFF:
 		request->diff = true;

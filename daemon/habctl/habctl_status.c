@@ -19,6 +19,7 @@
 
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
+#include "daemon/habctl/seen.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
@@ -175,7 +176,7 @@ static void show_host(const json_t *host, int device_error)
 
 static void show_habd(const json_t *status, const char *socket, bool only_own)
 {
-	const json_t *totals = json_object_get(status, "totals");
+	const json_t *totals = json_object_get(status, "totals"), *channels;
 	char human[32];
 
 	printf("habd        version %s, pid %" PRIu64 ", up %.0f s, at %s",
@@ -198,6 +199,14 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 	printf("missed      %" PRIu64 " refills, %s, while no habd read; samples %" PRIu64 "\n",
 	       json_get_integer(totals, "missed_refills"), human,
 	       json_get_integer(totals, "missed_samples"));
+	channels = json_object_get(status, "channels");
+	human_bytes(json_get_integer(channels, "allocated_bytes"), human, sizeof(human));
+	if (json_is_object(channels))
+		printf("channels    %" PRIu64 " processes now, %" PRIu64
+		       " ever; %s allocated, %" PRIu64 " samples, lost %" PRIu64 "\n",
+		       json_get_integer(channels, "processes"),
+		       json_get_integer(channels, "processes_ever"), human,
+		       json_get_integer(channels, "samples"), json_get_integer(channels, "lost"));
 	printf("stacks      %" PRIu64 "; unwound by the thread %" PRIu64 ", by the kernel %" PRIu64
 	       "\n",
 	       json_get_integer(status, "stacks"), json_get_integer(status, "stacks_from_threads"),
@@ -246,6 +255,7 @@ static void show(const json_t *status, int device_error, const char *socket,
 		show_habd(habd, socket, answer->only_own);
 	else
 		printf("habd        %s\n", answer->not_running ? "not running" : "does not answer");
+	seen_show_numbers(json_object_get(status, "processes"));
 	json_array_foreach(json_object_get(status, "problems"), index, problem)
 		printf("problem     %s\n  next      %s\n", json_get_string(problem, "what"),
 		       json_get_string(problem, "next"));
@@ -265,16 +275,25 @@ static json_t *status_json(const char *socket, const struct module_state *module
 	else
 		module_problems(module, add_problem, problems);
 	add_host_problems(problems, host, module->device_error);
-	return json_pack("{so so so so ss*}", "host", host, "module", module_json(module), "habd",
-			 habd ? habd : json_null(), "problems", problems, "habd_error",
-			 answer->error);
+	return json_pack("{so so so so so ss*}", "processes", seen_json(), "host", host, "module",
+			 module_json(module), "habd", habd ? habd : json_null(), "problems",
+			 problems, "habd_error", answer->error);
 }
+
+struct options {
+	bool json, processes;
+};
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-	if (key != 'j')
+	struct options *options = state->input;
+
+	if (key == 'j')
+		options->json = true;
+	else if (key == 'p')
+		options->processes = true;
+	else
 		return ARGP_ERR_UNKNOWN;
-	*(bool *)state->input = true;
 	return 0;
 }
 
@@ -282,6 +301,8 @@ int habctl_status(const char *socket, int argc, char **argv)
 {
 	static const struct argp_option table[] = {
 		{ "json", 'j', NULL, 0, "write one JSON object" },
+		{ "processes", 'p', NULL, 0,
+		  "show only how each process is seen, and what to do if it is not" },
 		{ 0 },
 	};
 	static const struct argp argp = {
@@ -291,14 +312,20 @@ int habctl_status(const char *socket, int argc, char **argv)
 	};
 	struct module_state module;
 	struct answer answer;
-	bool json = false;
+	struct options options = { 0 };
 	json_t *status;
 	int code;
 
-	arguments_parse(&argp, 0, argc, argv, &json);
+	arguments_parse(&argp, 0, argc, argv, &options);
+	if (options.processes && !options.json) {
+		status = seen_json();
+		seen_show(status);
+		json_decref(status);
+		return 0;
+	}
 	module_state_read(&module);
 	status = status_json(socket, &module, &answer);
-	if (!json) {
+	if (!options.json) {
 		show(status, module.device_error, socket, &answer);
 	} else {
 		json_dumpf(status, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));

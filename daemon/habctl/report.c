@@ -131,6 +131,8 @@ static void add_sample(struct report *report, unsigned int which, const char *na
 	row->many_users |= row->user && row->user != user;
 	row->user = user;
 	counts_add(&row->counts[which], &sample->counts);
+	if (!which && sample->in_use)
+		row->in_use = hab_add_saturated(row->in_use, sample->in_use->bytes);
 	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
 	counts_add(&report->totals[which][sample->key.kind], &sample->counts);
 }
@@ -187,8 +189,8 @@ static void compare_profiles(struct report *report)
 	unsigned int i;
 
 	add_profile(report, 1);
-	report->per_second[0] = per_second(report->profiles[0]);
-	report->per_second[1] = per_second(report->profiles[1]);
+	report->per_second[0] = report->in_use ? 1 : per_second(report->profiles[0]);
+	report->per_second[1] = report->in_use ? 1 : per_second(report->profiles[1]);
 	for (i = 0; i < report->count; i++) {
 		row = &report->rows[i];
 		row->change = (double)row->counts[1].estimate * report->per_second[1] -
@@ -196,13 +198,14 @@ static void compare_profiles(struct report *report)
 	}
 }
 
-void report_begin(struct report *report, enum report_by by, const struct profile *one,
+void report_begin(struct report *report, enum report_by by, bool in_use, const struct profile *one,
 		  const struct profile *two)
 {
 	uint32_t kinds = one->kinds | (two ? two->kinds : 0);
 
 	memset(report, 0, sizeof(*report));
 	report->by = by;
+	report->in_use = in_use;
 	report->many_kinds = kinds & (kinds - 1);
 	report->profiles[0] = one;
 	report->profiles[1] = two;
@@ -303,14 +306,25 @@ static void add_sum(const struct report *report, const struct report_row *row,
 	fprintf(out, "%9s %17s ", value, range);
 }
 
+/* Beside what was allocated. */
+static bool has_in_use_column(const struct report *report)
+{
+	return report->profiles[0]->knows_in_use && !report->in_use;
+}
+
 static void add_row(const struct report *report, const struct report_row *row, bool intervals,
 		    FILE *out)
 {
 	const struct stack_counts *counts = &row->counts[0];
+	char in_use[40];
 	double total = (double)report->totals[0][row->kind].estimate;
 
 	add_sum(report, row, BYTES, intervals, out);
 	add_sum(report, row, EVENTS, intervals, out);
+	if (has_in_use_column(report)) {
+		human((double)row->in_use, BYTES, in_use, sizeof(in_use));
+		fprintf(out, "%9s ", in_use);
+	}
 	fprintf(out, "%8" PRIu64 " %6.2f %%  %s\n", counts->samples,
 		total > 0 ? (double)counts->estimate * 100 / total : 0, row->name);
 }
@@ -364,12 +378,15 @@ static void begin_kind(const struct report *report, unsigned int i, FILE *out)
 	if (report->many_kinds)
 		fprintf(out, "%sevent %s\n", i ? "\n" : "", kind_name(report->rows[i].kind));
 	if (report->profiles[1])
-		fprintf(out, "%9s %9s %9s %19s    %s\n", "OLD/S", "NEW/S", "CHANGE/S",
+		fprintf(out, "%9s %9s %9s %19s    %s\n", report->in_use ? "OLD" : "OLD/S",
+			report->in_use ? "NEW" : "NEW/S", report->in_use ? "GROWTH" : "CHANGE/S",
 			"95 % INTERVAL", heading);
 	else
-		fprintf(out, "%9s %17s %9s %17s %8s %8s  %s\n", "BYTES", "95 % INTERVAL",
+		fprintf(out, "%9s %17s %9s %17s %s%8s %8s  %s\n",
+			report->in_use ? "IN USE" : "BYTES", "95 % INTERVAL",
 			report->rows[i].kind == HAB_EVENT_SAMPLE ? "OBJECTS" : "EVENTS",
-			"95 % INTERVAL", "SAMPLES", "SHARE", heading);
+			"95 % INTERVAL", has_in_use_column(report) ? "   IN USE " : "", "SAMPLES",
+			"SHARE", heading);
 }
 
 void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out)

@@ -31,7 +31,8 @@ struct report_row {
 	const struct report_user *user;
 	bool many_users;
 	struct stack_counts counts[2]; /* of the old and of the new profile */
-	double change;		       /* bytes a second */
+	uint64_t in_use;	       /* bytes of the old profile's */
+	double change;		       /* bytes a second; of what is in use: bytes */
 };
 
 struct report {
@@ -39,6 +40,7 @@ struct report {
 	const struct profile *profiles[2]; /* the new one, or NULL, is the second */
 	double per_second[2];		   /* factors from bytes to bytes a second */
 	bool many_kinds;
+	bool in_use; /* the profiles show what is in use */
 	struct stack_counts totals[2][HAB_EVENT_KINDS];
 	struct report_user *users;
 	struct strings names;
@@ -50,8 +52,9 @@ struct report {
 /* REPORT_BYS if there is none of that name. */
 enum report_by report_by(const char *name);
 
-/* Rows are sorted by bytes, with two profiles by the difference. report_end() frees. */
-void report_begin(struct report *report, enum report_by by, const struct profile *one,
+/* in_use: after profile_show_in_use(). Rows are sorted by bytes, with two profiles by the
+ * difference. report_end() frees. */
+void report_begin(struct report *report, enum report_by by, bool in_use, const struct profile *one,
 		  const struct profile *two);
 void report_end(struct report *report);
 

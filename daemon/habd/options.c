@@ -37,8 +37,8 @@ static const struct argp_option table[] = {
 	  "(port 0: any free one), or \"none\", the default" },
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "channel", CHANNEL, "PATH", 0,
-	  "take the channels of programs with the preload library on this Unix socket (default "
-	  HAB_CHANNEL_SOCKET "; with --replay or --socket none), or \"none\"" },
+	  "take the channels of programs with the preload library on this Unix socket (default " HAB_CHANNEL_SOCKET
+	  "; with --replay or --socket none), or \"none\"" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
 	  "as it is)" },

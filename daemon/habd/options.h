@@ -24,8 +24,8 @@ struct options {
 	uint16_t port;
 	const char *socket;
 	const char *channel; /* the path of the channels' socket; "": none */
-	const char *replay; /* a file, for SOURCE_REPLAY */
-	const char *rate;   /* "": leave it as it is */
+	const char *replay;  /* a file, for SOURCE_REPLAY */
+	const char *rate;    /* "": leave it as it is */
 	unsigned int stacks;
 	uint32_t events;		 /* kinds of events to follow, a bit each */
 	unsigned int debuginfod_seconds; /* 0: not used */

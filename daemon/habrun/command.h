@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define EXIT_CANNOT_RUN	126
+#define EXIT_CANNOT_RUN 126
 #define EXIT_NO_COMMAND 127
 
 struct command {
 	pid_t pid;
 	int signals; /* a descriptor, readable when command_take_signals() should be called */
 	bool ended;
-	int status; /* of waitpid(), once it has ended */
+	int status;	 /* of waitpid(), once it has ended */
 	sigset_t before; /* this and the next: as habrun was started with */
 	struct sigaction child_action;
 };

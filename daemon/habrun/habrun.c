@@ -20,6 +20,7 @@
 #include "daemon/habrun/preload.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/output_files.h"
+#include "daemon/shared/program.h"
 #include "daemon/shared/rate.h"
 
 #define INTERVAL_MAX ((uint64_t)1 << 40)
@@ -116,14 +117,17 @@ static enum profile_view view_of(const struct options *options)
 
 /* A profile of @options->format is in @data. */
 static void say_result(const struct options *options, const struct collector_result *result,
-		       const char *unseen)
+		       int program)
 {
 	const struct channels_counts *counts = &result->counts;
+	enum program_kind kind = program_kind(program);
 	char allocated[32], in_use[32];
 
 	if (!counts->begun) {
-		say("%s: no process was seen%s%s", options->file,
-		    unseen ? ": " : ": none has loaded the preload library", unseen ? unseen : "");
+		say("%s: no process was seen: %s", options->file,
+		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
+			    "none has loaded the preload library" :
+			    program_why(kind));
 		return;
 	}
 	human_bytes(counts->allocated, allocated, sizeof(allocated));
@@ -175,7 +179,7 @@ static bool write_profile(const struct options *options, struct collector *colle
 	good = output_file_write(output, data, length);
 	free(data);
 	if (good)
-		say_result(options, &result, program >= 0 ? preload_why_unseen(program) : NULL);
+		say_result(options, &result, program);
 	return good;
 }
 

@@ -5,23 +5,20 @@
  */
 #include "daemon/habrun/preload.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "core/channel/channel.h"
 #include "daemon/shared/util.h"
 
-#define LIBRARY	     "libhab-malloc.so"
-#define BACKLOG	     1024
-#define SEGMENTS_MAX 128
+#define LIBRARY "libhab-malloc.so"
+#define BACKLOG 1024
 
 char *preload_library(void)
 {
@@ -180,46 +177,4 @@ void preload_print_unit(const char *library, const char *unit)
 	       "# For a unit with RestrictAddressFamilies=:\n"
 	       "# RestrictAddressFamilies=AF_UNIX\n",
 	       unit, suffix, unit, suffix, library, library, HAB_CHANNEL_SOCKET);
-}
-
-static bool read_at(int fd, void *data, size_t size, uint64_t offset)
-{
-	return offset <= INT64_MAX && pread(fd, data, size, (off_t)offset) == (ssize_t)size;
-}
-
-/* Go's linker writes a note of this name. */
-static bool is_go(int fd, const Elf64_Phdr *segment)
-{
-	char note[16];
-
-	return segment->p_type == PT_NOTE && segment->p_filesz >= sizeof(note) &&
-	       read_at(fd, note, sizeof(note), segment->p_offset) && !memcmp(note + 12, "Go", 3);
-}
-
-const char *preload_why_unseen(int fd)
-{
-	bool has_loader = false, go = false;
-	Elf64_Phdr segment;
-	struct stat status;
-	Elf64_Ehdr head;
-	unsigned int i;
-
-	if (fstat(fd, &status) || !read_at(fd, &head, sizeof(head), 0) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-		return NULL;
-	if (status.st_mode & (S_ISUID | S_ISGID))
-		return "it runs with the rights of its file's owner, and the loader ignores "
-		       "LD_PRELOAD then";
-	if (head.e_ident[EI_CLASS] != ELFCLASS64)
-		return "it is a program of 32 bits";
-	for (i = 0; i < head.e_phnum && i < SEGMENTS_MAX; i++) {
-		if (!read_at(fd, &segment, sizeof(segment), head.e_phoff + i * sizeof(segment)))
-			break;
-		has_loader |= segment.p_type == PT_INTERP;
-		go |= is_go(fd, &segment);
-	}
-	if (go)
-		return "it is a Go program, which has an allocator of its own (net/http/pprof "
-		       "profiles it)";
-	return has_loader ? NULL : "it is linked statically, and no loader runs";
 }

@@ -23,7 +23,5 @@ void preload_set_environment(const char *library, const char *socket);
 bool preload_check_habd(void);
 /* Writes the drop-in of a systemd unit to standard output. */
 void preload_print_unit(const char *library, const char *unit);
-/* Why a process of program @fd is not seen, as the end of a sentence; NULL: not known. */
-const char *preload_why_unseen(int fd);
 
 #endif /* HABRUN_PRELOAD_H */

@@ -14,8 +14,9 @@ void access_begin(void);
  */
 bool access_user(int fd, bool local, uid_t *user);
 /*
- * True for root, the user of habd and members of group hab-read: they read the profiles of all users. Over a
- * Unix socket the groups are those of the client's process, over TCP those of the user database.
+ * True for root, the user of habd and members of group hab-read: they read the profiles of all
+ * users. Over a Unix socket the groups are those of the client's process, over TCP those of the
+ * user database.
  */
 bool access_reads_all(int fd, bool local, uid_t user);
 

@@ -217,6 +217,8 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 
 	add_number(response, "X-Hab-Samples", head->total.samples);
 	add_number(response, "X-Hab-Estimate", head->total.estimate);
+	if (head->in_use)
+		add_number(response, "X-Hab-In-Use", head->in_use);
 	kinds_text(head->kinds, kinds, sizeof(kinds));
 	MHD_add_response_header(response, "X-Hab-Event", kinds);
 	kinds_text(head->other_kinds, kinds, sizeof(kinds));

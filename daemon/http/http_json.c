@@ -141,7 +141,8 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			"files of some programs could not be read: their functions have no names",
 			"see which, and why, in habd's log (journalctl -u habd)");
 	if (numbers->channels.refused)
-		add_problem(array, "channels of some processes were refused: their user has too many",
+		add_problem(array,
+			    "channels of some processes were refused: their user has too many",
 			    "preload the library into fewer processes of that user");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",

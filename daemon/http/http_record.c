@@ -201,8 +201,7 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	/* The last samples may still be pending. */
 	if (last)
 		request_wait_ms(request, SETTLE_MS);
-	reply_span(request, reply, &recording->span, &recording->filter, format, view,
-		   !last);
+	reply_span(request, reply, &recording->span, &recording->filter, format, view, !last);
 	pthread_mutex_lock(&recordings->lock);
 	recording->busy = false;
 	if (last && reply->status == 200)

@@ -97,9 +97,9 @@ const struct profile_format *request_format(const struct request *request, struc
 
 bool request_view(const struct request *request, struct reply *reply, enum profile_view *view)
 {
-	static const char *const names[] = { [PROFILE_ALLOCATED] = "allocated",
-					     [PROFILE_IN_USE] = "in-use",
-					     [PROFILE_BOTH] = "both" };
+	static const char *const names[] = {
+		[PROFILE_ALLOCATED] = "allocated", [PROFILE_IN_USE] = "in-use", [PROFILE_BOTH] = "both"
+	};
 	const char *value = request_parameter(request, "view");
 
 	for (*view = PROFILE_ALLOCATED; value && *view < ARRAY_SIZE(names); ++*view)
@@ -165,8 +165,7 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void request_turn_take(const struct request *request, struct turn *turn)
 {
 	turns_take(&request->state->profiles, turn,
-		   owner_is_privileged(request->user) ? 0 : owner_of(request->user),
-		   UINT64_MAX);
+		   owner_is_privileged(request->user) ? 0 : owner_of(request->user), UINT64_MAX);
 }
 
 void request_turn_give(const struct request *request, struct turn *turn)

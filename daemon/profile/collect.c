@@ -198,8 +198,8 @@ static void copy_in_use(void *context, uint32_t number, const struct stack_key *
 		return;
 	/* It may have no samples since the mark. */
 	found = place ? &copy->found[place - 1] : add_found(copy, number, key);
-	copy->in_use = xgrow(copy->in_use, copy->nr_in_use, &copy->in_use_room,
-			     sizeof(*copy->in_use));
+	copy->in_use =
+		xgrow(copy->in_use, copy->nr_in_use, &copy->in_use_room, sizeof(*copy->in_use));
 	copy->in_use[copy->nr_in_use++] = *in_use;
 	found->in_use = copy->nr_in_use;
 }

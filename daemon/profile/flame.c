@@ -34,7 +34,7 @@ struct flame_node {
 	} key;
 	uint64_t total; /* estimated bytes of it and of all its callees */
 	uint64_t self;
-	uint64_t count; /* of samples; of objects in use */
+	uint64_t count;		  /* of samples; of objects in use */
 	struct flame_node *child; /* the largest */
 	struct flame_node *sibling;
 };

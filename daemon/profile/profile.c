@@ -149,6 +149,33 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	return wrapper;
 }
 
+void profile_show_in_use(struct profile *profile)
+{
+	struct profile_sample *sample;
+	unsigned int i, kept = 0;
+
+	memset(&profile->total, 0, sizeof(profile->total));
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		if (!sample->in_use) {
+			free(sample->frames);
+			continue;
+		}
+		sample->counts = (struct stack_counts){
+			.samples = sample->in_use->samples,
+			.bytes = sample->in_use->bytes,
+			.estimate = sample->in_use->bytes,
+			.events = sample->in_use->objects,
+			.variance = sample->in_use->variance,
+			.events_variance = sample->in_use->objects_variance,
+		};
+		counts_add(&profile->total, &sample->counts);
+		profile->samples[kept++] = *sample;
+	}
+	profile->nr_samples = kept;
+	profile->view = PROFILE_ALLOCATED;
+}
+
 void profile_free(struct profile *profile)
 {
 	unsigned int i;

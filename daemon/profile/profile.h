@@ -82,6 +82,11 @@ void profile_free(struct profile *profile);
 void profile_module_name(struct profile_module *module, const char *path, const char *name);
 /* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
+/*
+ * Makes the figures of the profile those of what is in use: samples without any are dropped. The
+ * caller sees to it that this is known.
+ */
+void profile_show_in_use(struct profile *profile);
 /* The frame next to the leaf that is the program's own; NULL if there is none. */
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);

@@ -19,8 +19,8 @@
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
-#define VALUES_MAX 9
-#define NR_LABELS 7
+#define VALUES_MAX 10
+#define NR_LABELS  7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -98,19 +98,16 @@ static size_t value_types(struct pprof *pprof, Pprof__ValueType types[VALUES_MAX
 	static const struct {
 		const char *type, *unit;
 		bool in_use;
-	} all[VALUES_MAX] = {
-		{ "alloc_objects", "count", false },
-		{ "alloc_space", "bytes", false },
-		{ "inuse_objects", "count", true },
-		{ "inuse_space", "bytes", true },
-		{ "alloc_samples", "count", false },
-		{ "alloc_space_error", "bytes", false },
-		{ "alloc_objects_error", "count", false },
-		{ "inuse_space_error", "bytes", true },
-		{ "inuse_objects_error", "count", true },
+	} all[] = {
+		{ "alloc_objects", "count", false },	   { "alloc_space", "bytes", false },
+		{ "inuse_objects", "count", true },	   { "inuse_space", "bytes", true },
+		{ "alloc_samples", "count", false },	   { "alloc_space_error", "bytes", false },
+		{ "alloc_objects_error", "count", false }, { "inuse_samples", "count", true },
+		{ "inuse_space_error", "bytes", true },	   { "inuse_objects_error", "count", true },
 	};
 	size_t i, nr = 0;
 
+	_Static_assert(ARRAY_SIZE(all) == VALUES_MAX, "values_of() has as many");
 	for (i = 0; i < VALUES_MAX; i++)
 		if (!all[i].in_use || pprof->from->knows_in_use)
 			types[nr++] = value_type(pprof, all[i].type, all[i].unit);
@@ -140,8 +137,9 @@ static void put_header(struct pprof *pprof)
 		numbers[nr_comments++] = string(pprof, comment);
 	}
 	put(pprof, PART(.sample_type = list, .n_sample_type = nr_values,
-			.default_sample_type = types[from->view == PROFILE_IN_USE ? 3 : 1].type, .comment = numbers,
-			.n_comment = nr_comments, .time_nanos = (int64_t)from->start_ns,
+			.default_sample_type = types[from->view == PROFILE_IN_USE ? 3 : 1].type,
+			.comment = numbers, .n_comment = nr_comments,
+			.time_nanos = (int64_t)from->start_ns,
 			.duration_nanos = (int64_t)from->duration_ns,
 			.drop_frames = string(pprof, drop_frames), .period_type = &period,
 			/* Samples are taken by rate: this is the mean interval. */
@@ -192,6 +190,7 @@ static size_t values_of(const struct pprof *pprof, const struct profile_sample *
 	values[nr++] = standard_error(counts->variance);
 	values[nr++] = standard_error(counts->events_variance);
 	if (live) {
+		values[nr++] = (int64_t)in_use->samples;
 		values[nr++] = standard_error(in_use->variance);
 		values[nr++] = standard_error(in_use->objects_variance);
 	}

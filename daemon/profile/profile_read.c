@@ -30,6 +30,7 @@ struct reading {
 	struct profile *profile;
 	/* Indices of values; -1: absent. */
 	int objects, space, samples, space_error, objects_error;
+	int in_use_objects, in_use_space, in_use_samples, in_use_error, in_use_objects_error;
 	struct stack_counts all;
 	char *why;
 	size_t why_size;
@@ -190,6 +191,27 @@ static bool read_values(struct reading *reading, const Pprof__Sample *from,
 	return true;
 }
 
+static bool read_in_use(struct reading *reading, const Pprof__Sample *from,
+			struct profile_sample *sample)
+{
+	struct in_use *in_use = &reading->profile->in_use[reading->profile->nr_samples];
+	uint64_t space_error, objects_error;
+
+	if (!value_of(from, reading->in_use_objects, &in_use->objects) ||
+	    !value_of(from, reading->in_use_space, &in_use->bytes) ||
+	    !value_of(from, reading->in_use_samples, &in_use->samples) ||
+	    !value_of(from, reading->in_use_error, &space_error) ||
+	    !value_of(from, reading->in_use_objects_error, &objects_error))
+		return bad(reading, "a sample has too few numbers, or one below 0");
+	if (in_use->objects > UINT64_MAX >> STACKS_EVENT_SHIFT)
+		return bad(reading, "a sample stands for more than there can be");
+	in_use->objects <<= STACKS_EVENT_SHIFT;
+	in_use->variance = (double)space_error * (double)space_error;
+	in_use->objects_variance = (double)objects_error * (double)objects_error;
+	sample->in_use = in_use->objects || in_use->bytes ? in_use : NULL;
+	return true;
+}
+
 static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 			struct profile_sample *sample)
 {
@@ -226,7 +248,8 @@ static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint
 	for (i = 0; i < from->n_label; i++)
 		if (!read_label(reading, from->label[i], key))
 			return false;
-	if (!read_values(reading, from, &sample->counts))
+	if (!read_values(reading, from, &sample->counts) ||
+	    (profile->knows_in_use && !read_in_use(reading, from, sample)))
 		return false;
 	if (!key->pid)
 		profile->folded += sample->counts.samples;
@@ -251,6 +274,8 @@ static void keep_kinds(struct reading *reading, uint32_t present)
 		}
 		profile->samples[kept++] = profile->samples[i];
 		counts_add(&profile->total, &profile->samples[kept - 1].counts);
+		if (profile->samples[kept - 1].in_use)
+			in_use_add(&profile->total_in_use, profile->samples[kept - 1].in_use);
 	}
 	profile->nr_samples = kept;
 	profile->kinds = wanted;
@@ -268,6 +293,11 @@ static bool read_all(struct reading *reading)
 	reading->samples = find_type(reading, "alloc_samples");
 	reading->space_error = find_type(reading, "alloc_space_error");
 	reading->objects_error = find_type(reading, "alloc_objects_error");
+	reading->in_use_objects = find_type(reading, "inuse_objects");
+	reading->in_use_space = find_type(reading, "inuse_space");
+	reading->in_use_samples = find_type(reading, "inuse_samples");
+	reading->in_use_error = find_type(reading, "inuse_space_error");
+	reading->in_use_objects_error = find_type(reading, "inuse_objects_error");
 	if (reading->space < 0)
 		return bad(reading, "it has no allocated bytes");
 	if (reading->from->n_sample > COUNT_MAX || reading->from->n_location > COUNT_MAX ||
@@ -278,6 +308,9 @@ static bool read_all(struct reading *reading)
 	if (!read_mappings(reading) || !read_locations(reading))
 		return false;
 	profile->samples = xcalloc(reading->from->n_sample, sizeof(*profile->samples));
+	profile->knows_in_use = reading->in_use_objects >= 0 && reading->in_use_space >= 0;
+	if (profile->knows_in_use)
+		profile->in_use = xcalloc(reading->from->n_sample, sizeof(*profile->in_use));
 	for (i = 0; i < reading->from->n_sample; i++)
 		if (!read_sample(reading, reading->from->sample[i], &present))
 			return false;

@@ -2,8 +2,8 @@
 /*
  * The live samples of processes with a channel.
  *
- * A process keeps its live samples in the channel's table, and writes nothing else when an object is
- * freed. So this keeps by slot which sample was there last, and at the moment of a profile it
+ * A process keeps its live samples in the channel's table, and writes nothing else when an object
+ * is freed. So this keeps by slot which sample was there last, and at the moment of a profile it
  * compares: if the slot still has the sample's id, its object is in use.
  *
  * The process can write anything into the table at any moment. So sizes are limited, and each is
@@ -76,8 +76,9 @@ void live_remove(struct live *live, struct live_process *process)
 
 void live_place(struct live *live, const struct sample *sample, uint32_t stack, uint32_t generation)
 {
-	const struct object object = { sample->id,	      sample->interval, sample->time_ns,
-				       sample->live_slot - 1, stack,		generation };
+	const struct object object = { sample->id,	sample->interval,
+				       sample->time_ns, sample->live_slot - 1,
+				       stack,		generation };
 	uint32_t pid = sample->key.pid;
 	struct live_process *process;
 	struct object *before;
@@ -134,6 +135,7 @@ static bool read_object(const struct live_process *process, const struct object 
 	p /= (double)step;
 	bytes = (double)asked / p;
 	*in_use = (struct in_use){
+		.samples = 1,
 		.bytes = sample_sum(bytes),
 		.objects = sample_sum((1 << STACKS_EVENT_SHIFT) / p),
 		.variance = bytes * bytes * (1 - p),

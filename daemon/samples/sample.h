@@ -48,12 +48,13 @@ struct sample {
 	uint32_t window_ms;
 	uint32_t parts;
 	uint32_t tid;
-	uint32_t live_slot; /* slot of its channel's live samples, plus 1; 0: none */
+	uint32_t live_slot;   /* slot of its channel's live samples, plus 1; 0: none */
 	struct stack_key key; /* last: its frames follow */
 };
 
 /* Objects that are not freed, estimated from live samples. */
 struct in_use {
+	uint64_t samples; /* live ones */
 	uint64_t bytes;
 	uint64_t objects;	 /* in 2^-STACKS_EVENT_SHIFT */
 	double variance;	 /* of bytes, itself estimated */
@@ -82,6 +83,7 @@ static inline uint64_t sample_sum(double value)
 
 static inline void in_use_add(struct in_use *sum, const struct in_use *more)
 {
+	sum->samples += more->samples;
 	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
 	sum->objects = hab_add_saturated(sum->objects, more->objects);
 	sum->variance += more->variance;

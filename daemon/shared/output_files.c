@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The files that habctl and habrun write: each appears under its name when it is complete; the numbered files
- * of one recording stay within limits.
+ * The files that habctl and habrun write: each appears under its name when it is complete; the
+ * numbered files of one recording stay within limits.
  *
  * One hard case is a recording of an hour that cannot be written at its end. So a temporary file is
  * made in the folder before the recording; once complete it is renamed. The other is the limit of

@@ -205,6 +205,7 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 	head->kinds = profile->kinds;
 	head->other_kinds = profile->other_kinds;
 	head->folded = filter_selects(filter) ? profile->folded : 0;
+	head->in_use = profile->total_in_use.bytes;
 	head->late_names = profile->late_names;
 	profile_free(profile);
 }

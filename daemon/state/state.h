@@ -27,8 +27,8 @@
 #define RECENT_MARKS 2
 
 /*
- * The main thread reads the feed; channels have a thread that reads them; processes have threads that have maps read; each HTTP connection
- * has a thread of its own.
+ * The main thread reads the feed; channels have a thread that reads them; processes have threads
+ * that have maps read; each HTTP connection has a thread of its own.
  *
  * lock guards binaries, processes, stacks, ingest, channels, totals, missed, recent, recent_ns
  * and evict_ns.
@@ -55,7 +55,7 @@ struct state {
 	struct missed *missed; /* NULL: the feed is not the module */
 	struct feed *feed;
 	struct channels *channels; /* NULL: none are taken */
-	uint64_t start_ns; /* CLOCK_REALTIME */
+	uint64_t start_ns;	   /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
 	uint64_t evict_ns;			 /* no binary is evicted before */
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
@@ -87,6 +87,7 @@ struct profile_head {
 	uint32_t kinds;	      /* of events, a bit each */
 	uint32_t other_kinds; /* present in the span, and left out */
 	uint64_t folded;      /* samples of "[other stacks]", which the filter leaves out */
+	uint64_t in_use;      /* bytes, estimated; 0 also if it is not known */
 	uint64_t late_names;  /* functions that are addresses: their names did not come in time */
 };
 

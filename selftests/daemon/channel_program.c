@@ -11,6 +11,8 @@
  *	fork; exec               go on in a child; in this program, started again
  *	sleep MS; close          a while; all descriptors
  *	exit N; kill N           end by a status, by a signal
+ *	crowd COUNT MS           as many children, each with a channel, for a while
+ *	connect COUNT MS         as many connections without a channel, for a while
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
  *	open WHAT                the first: sends a wrong channel: hello, seals, size, magic
  */
@@ -45,10 +47,20 @@ static void fail(const char *what)
 	exit(1);
 }
 
-static void send_channel(int memfd, struct hab_channel_hello hello)
+static int connect_collector(void)
 {
 	const char *path = getenv("HAB_CHANNEL");
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strncpy(address.sun_path, path ? path : HAB_CHANNEL_SOCKET, sizeof(address.sun_path) - 1);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		fail("no collector");
+	return fd;
+}
+
+static void send_channel(int memfd, struct hab_channel_hello hello)
+{
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr head;
@@ -58,15 +70,13 @@ static void send_channel(int memfd, struct hab_channel_hello hello)
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
 				  .msg_controllen = sizeof(control) };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd = connect_collector();
 
-	strncpy(address.sun_path, path ? path : HAB_CHANNEL_SOCKET, sizeof(address.sun_path) - 1);
 	control.head.cmsg_level = SOL_SOCKET;
 	control.head.cmsg_type = SCM_RIGHTS;
 	control.head.cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(&control.head), &memfd, sizeof(memfd));
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
-	    sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
+	if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
 		fail("no collector");
 	close(fd);
 	close(memfd);
@@ -186,17 +196,17 @@ static void put_live(u64 bytes)
 	hab_store_release(&slot->sample_id, last_id);
 }
 
-#define SITE(name)                                                                   \
-	void name(unsigned int count, u64 bytes, bool live);                         \
+#define SITE(name)                                                                    \
+	void name(unsigned int count, u64 bytes, bool live);                          \
 	void __attribute__((noinline)) name(unsigned int count, u64 bytes, bool live) \
-	{                                                                            \
-		while (count--) {                                                    \
-			if (live)                                                    \
-				put_live(bytes);                                     \
-			else                                                         \
-				put_sample(bytes, 0);                                \
-		}                                                                    \
-		__asm__ volatile("");                                                \
+	{                                                                             \
+		while (count--) {                                                     \
+			if (live)                                                     \
+				put_live(bytes);                                      \
+			else                                                          \
+				put_sample(bytes, 0);                                 \
+		}                                                                     \
+		__asm__ volatile("");                                                 \
 	}
 
 SITE(site_one)
@@ -218,11 +228,9 @@ static void at_site(char **words, bool live)
 
 static void put_bad(const char *what)
 {
-	struct hab_record_sample record = { .head = { .type = HAB_RECORD_SAMPLE,
-						      .size = SIZE(0) },
+	struct hab_record_sample record = { .head = { .type = HAB_RECORD_SAMPLE, .size = SIZE(0) },
 					    .chunk_bytes = 16 };
-	struct hab_record_maps maps = { .head = { .type = HAB_RECORD_MAPS,
-						  .size = sizeof(maps) },
+	struct hab_record_maps maps = { .head = { .type = HAB_RECORD_MAPS, .size = sizeof(maps) },
 					.length = UINT32_MAX };
 	unsigned int i;
 	u64 *word;
@@ -255,6 +263,20 @@ static void put_bad(const char *what)
 	}
 }
 
+static void make_crowd(unsigned int count, unsigned int milliseconds)
+{
+	while (count--) {
+		if (fork())
+			continue;
+		open_channel("");
+		put_maps();
+		usleep(milliseconds * 1000);
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+}
+
 /* Returns how many words it has used. */
 static int take_step(char **words, char **all)
 {
@@ -279,7 +301,15 @@ static int take_step(char **words, char **all)
 		_exit(atoi(words[1]));
 	else if (!strcmp(step, "kill"))
 		kill(getpid(), atoi(words[1]));
-	else if (!strcmp(step, "bad"))
+	else if (!strcmp(step, "crowd")) {
+		make_crowd((unsigned int)atoi(words[1]), (unsigned int)atoi(words[2]));
+		return 3;
+	} else if (!strcmp(step, "connect")) {
+		for (i = (unsigned int)atoi(words[1]); i; i--)
+			connect_collector();
+		usleep((useconds_t)atoi(words[2]) * 1000);
+		return 3;
+	} else if (!strcmp(step, "bad"))
 		put_bad(words[1]);
 	else if (!strcmp(step, "fork")) {
 		child = fork();

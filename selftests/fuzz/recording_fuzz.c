@@ -45,7 +45,7 @@ static void write_report(const struct profile *profile, unsigned int how, bool i
 	FILE *out = text_open(&text, &length);
 
 	if (how % 9 < REPORT_BYS) {
-		report_begin(&report, how % 9, profile, how & 1 ? profile : NULL);
+		report_begin(&report, how % 9, how & 2, profile, how & 1 ? profile : NULL);
 		report_table(&report, 10, intervals, out);
 		report_end(&report);
 	} else if (how % 9 == REPORT_BYS) {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How each running process is seen. What is mapped into it says whether it has the library, and the
+ * head of its program whether it can have it.
+ *
+ * A process is looked at from outside: that the library has found its collector is not known here,
+ * and habd's own numbers (`channels`) show it.
+ */
+#include "daemon/habctl/seen.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/habctl/client.h"
+#include "daemon/shared/program.h"
+#include "daemon/shared/util.h"
+
+/* In the order of the line of numbers. */
+static const struct {
+	const char *seen, *next;
+} states[] = {
+	{ "preloaded", "" },
+	{ "linked", "" },
+	{ "not started with it", "start it by habrun, or its unit with `habrun --unit NAME`" },
+	{ "static", NULL },
+	{ "setuid", NULL },
+	{ "Go", NULL },
+	{ "32 bits", NULL },
+	{ "another libc", NULL },
+	{ "unknown", NULL },
+};
+
+enum { PRELOADED, LINKED, FIRST_KIND };
+
+static void read_comm(const char *pid, char *comm, size_t size)
+{
+	char *path = xformat("/proc/%s/comm", pid);
+	FILE *file = fopen(path, "re");
+
+	*comm = 0;
+	if (file && fgets(comm, (int)size, file))
+		comm[strcspn(comm, "\n")] = 0;
+	clean_string(comm);
+	if (file)
+		fclose(file);
+	free(path);
+}
+
+/* FIRST_KIND: none of hab's libraries is mapped, or the maps cannot be read. */
+static unsigned int find_library(const char *pid)
+{
+	char *path = xformat("/proc/%s/maps", pid), *line = NULL;
+	FILE *file = fopen(path, "re");
+	unsigned int state = FIRST_KIND;
+	size_t room = 0;
+
+	while (file && state != PRELOADED && getline(&line, &room, file) > 0) {
+		if (strstr(line, "/libhab-malloc.so"))
+			state = PRELOADED;
+		else if (strstr(line, "/libhab.so"))
+			state = LINKED;
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	free(path);
+	return state;
+}
+
+/* False for a kernel thread, which has no program, and for a process that has ended. */
+static bool has_program(const char *pid)
+{
+	char *path = xformat("/proc/%s/cmdline", pid), byte;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool has = fd >= 0 && read(fd, &byte, 1) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return has;
+}
+
+static json_t *process_json(const char *pid)
+{
+	unsigned int state = find_library(pid);
+	const char *next = states[state].next, *why = "";
+	char comm[64], *path;
+	int fd;
+
+	if (state == FIRST_KIND) {
+		path = xformat("/proc/%s/exe", pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		state += program_kind(fd);
+		if (fd >= 0)
+			close(fd);
+		free(path);
+		next = states[state].next ? states[state].next : program_next(state - FIRST_KIND);
+		why = program_why(state - FIRST_KIND);
+	}
+	read_comm(pid, comm, sizeof(comm));
+	return json_pack("{sI ss ss ss ss}", "pid", (json_int_t)atoi(pid), "comm", comm, "seen",
+			 states[state].seen, "why", why, "next", next);
+}
+
+json_t *seen_json(void)
+{
+	json_t *array = json_array();
+	DIR *directory = opendir("/proc");
+	const struct dirent *entry;
+
+	while (directory && (entry = readdir(directory)))
+		if (isdigit((unsigned char)*entry->d_name) && has_program(entry->d_name))
+			json_array_append_new(array, process_json(entry->d_name));
+	if (directory)
+		closedir(directory);
+	return array;
+}
+
+void seen_show_numbers(const json_t *processes)
+{
+	unsigned int numbers[ARRAY_SIZE(states)] = { 0 }, i, shown = 0;
+	const json_t *process;
+	size_t index;
+
+	json_array_foreach(processes, index, process)
+		for (i = 0; i < ARRAY_SIZE(states); i++)
+			numbers[i] += !strcmp(json_get_string(process, "seen"), states[i].seen);
+	printf("processes   ");
+	for (i = 0; i < ARRAY_SIZE(states); i++)
+		if (numbers[i] || i == PRELOADED)
+			printf("%s%u %s", shown++ ? ", " : "", numbers[i], states[i].seen);
+	printf(" (habctl status --processes)\n");
+}
+
+void seen_show(const json_t *processes)
+{
+	const json_t *process;
+	const char *why;
+	size_t index;
+
+	printf("%8s %-15s %-19s  %s\n", "PID", "COMMAND", "SEEN", "WHAT TO DO");
+	json_array_foreach(processes, index, process) {
+		why = json_get_string(process, "why");
+		printf("%8" PRIu64 " %-15s %-19s  %s%s%s\n", json_get_integer(process, "pid"),
+		       json_get_string(process, "comm"), json_get_string(process, "seen"), why,
+		       *why ? ": " : "", json_get_string(process, "next"));
+	}
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Whether a process of a program can have the preload library, and why not. */
+#ifndef HABD_PROGRAM_H
+#define HABD_PROGRAM_H
+
+enum program_kind {
+	PROGRAM_LOADS, /* its loader loads the preload library */
+	PROGRAM_STATIC,
+	PROGRAM_SETUID,
+	PROGRAM_GO,
+	PROGRAM_32_BITS,
+	PROGRAM_OTHER_LIBC,
+	PROGRAM_UNKNOWN, /* it is no ELF file, or cannot be read */
+	PROGRAM_KINDS,
+};
+
+/* Reads the file @fd of the program. */
+enum program_kind program_kind(int fd);
+/* Why it is not seen, as a sentence without its end, and what to do; "" for PROGRAM_LOADS. */
+const char *program_why(enum program_kind kind);
+const char *program_next(enum program_kind kind);
+
+#endif /* HABD_PROGRAM_H */
