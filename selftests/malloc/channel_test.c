@@ -257,6 +257,13 @@ TEST_F(start, a_child_by_vfork_writes_as_its_parent)
 	EXPECT_SITE("churn", 40, 0);
 }
 
+TEST_F(start, handlers_may_allocate_if_the_allocator_lets_them)
+{
+	ASSERT_TRUE(run(&self->collector, "build/tests/malloc_bump.so", "allocating_signals"));
+	EXPECT_FALSE(self->collector.channels[0]->nonsense);
+	EXPECT_LT(1000, self->collector.channels[0]->nr_samples);
+}
+
 TEST_F(start, a_large_object_is_not_touched)
 {
 	ASSERT_TRUE(run(&self->collector, NULL, "untouched"));
