@@ -92,6 +92,7 @@ TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)
 	EXPECT_SITE("zeroed", 5, 0);
 	EXPECT_SITE("aligned", 12, 15);
 	EXPECT_SITE("vector", 5, 15);
+	EXPECT_SITE("list", 25, 20);
 }
 
 TEST_F(channel, more_live_samples_than_slots_are_halved_at_random)
@@ -225,6 +226,18 @@ TEST_F(start, the_interval_follows_the_share)
 	EXPECT_LT(100, read->nr_samples);
 	EXPECT_GT(1500, read->nr_samples);
 	EXPECT_LT(1 << 20, read->samples[read->nr_samples - 1].interval);
+}
+
+TEST_F(start, the_sum_of_allocated_bytes_is_of_half_a_mebibyte_ago_at_most)
+{
+	struct site site;
+
+	self->collector.fixed = 0;
+	ASSERT_TRUE(run(&self->collector, NULL, "hot"));
+	ASSERT_TRUE(collector_site(&self->collector, "churn", &site));
+	/* And the two large objects at the start. */
+	EXPECT_GT(5 << 20,
+		  fabs(site.allocated - (double)self->collector.channels[0]->channel->allocated));
 }
 
 TEST_F(start, the_interval_becomes_smaller_when_the_program_allocates_less)

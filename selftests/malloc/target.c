@@ -128,8 +128,28 @@ static void *vector(size_t size)
 	return all;
 }
 
+/* Lists that grow by a step at a time, as long as they are small. */
+SITE(list);
+static void *list(size_t size)
+{
+	enum { LISTS = 600 };
+	static void *lists[LISTS];
+	static int next;
+	void **all = &lists[next++ % LISTS];
+	size_t before = *all ? malloc_usable_size(*all) : 0, after;
+
+	*all = realloc(*all, size);
+	last = *all;
+	after = malloc_usable_size(last);
+	if (after > before)
+		allocated_list += before ? after - before : size;
+	in_use_list = LISTS * size;
+	return last;
+}
+
 static void print_sites(void)
 {
+	PRINT_SITE(list);
 	PRINT_SITE(small_leak);
 	PRINT_SITE(large_leak);
 	PRINT_SITE(churn);
@@ -153,6 +173,8 @@ static void run_sites(void)
 			aligned(2000);
 		if (i % 2000 == 0)
 			large_leak(200000);
+		/* 100 steps of each to 3,000 bytes. */
+		list((i / 600 + 1) * 30);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);
