@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# habd and habctl. Included by the top Makefile, run from the top folder. Uses CC,
+# habd, habctl and habrun. Included by the top Makefile, run from the top folder. Uses CC,
 # CFLAGS, LDFLAGS and BUILD, and the rule for $(BUILD)/*.skel.h in bpf/bpf.mk.
 #
-# Target: daemon (both programs). Variables: HABD_OBJECTS, HABCTL_OBJECTS, DAEMON_INCLUDES.
+# Target: daemon (the programs). Variables: HABD_OBJECTS, HABCTL_OBJECTS, HABRUN_OBJECTS,
+# DAEMON_INCLUDES.
 #
 # Each folder includes from those above it only:
 #
@@ -13,10 +14,12 @@
 #   web/       pages, scripts and styles
 #   profile/   filters, and profiles of the table in each format
 #   feeds/     sources of records
+#   channels/  the server of channels
 #   state/     the tables of habd and their locks
 #   http/      the HTTP server
 #   habd/      the daemon's main program
 #   habctl/    the command; of the others it includes shared/ and profile/
+#   habrun/    the command that profiles one process tree; it includes those up to channels/
 
 BUILD ?= build
 DAEMON_BUILD := $(BUILD)/daemon
@@ -24,26 +27,31 @@ PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
 HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap libseccomp jansson zlib
+HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c libcap libseccomp zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
-DAEMON_FOLDERS := shared symbols samples profile feeds state http habd habctl
+DAEMON_FOLDERS := shared symbols samples profile feeds channels state http habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments kinds module_files string_table util
+SHARED_SOURCES := arguments kinds module_files output_files owners places string_table util
 PROFILE_SOURCES := filter profile flame
-HABD_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
+COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
+	ingest live pending stacks \
+	binaries build_id maps processes maps_queue maps_reader worker turns \
+	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
+	collect formats profile_pprof profile_jfr jfr \
+	channels hello session
+HABD_SOURCES := $(COLLECTOR_SOURCES) \
 	habd options sockets privilege state totals missed \
-	module_feed probe_feed replay_feed bpf_reader libraries \
-	ingest pending stacks \
-	binaries build_id processes maps_queue maps_reader worker turns \
-	symbols symbol_reader symbol_file debug_fetcher demangle \
-	collect formats profile_pprof profile_jfr jfr sites \
-	http clients places request response access http_json http_metrics http_profile http_record
+	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
+	http clients request response access http_json http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status \
-	client filter_options output_files report interval profile_read
+	client filter_options report interval profile_read
+HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
+HABRUN_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABRUN_SOURCES:=.o) profile.pb-c.o web.o)
 HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)
 
 DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -Werror \
@@ -52,7 +60,7 @@ DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -We
 DAEMON_CFLAGS += $(shell $(PKG_CONFIG) --cflags $(HABD_LIBS) $(HABCTL_LIBS))
 
 .PHONY: daemon
-daemon: $(BUILD)/habd $(BUILD)/habctl
+daemon: $(BUILD)/habd $(BUILD)/habctl $(BUILD)/habrun
 
 $(DAEMON_BUILD):
 	mkdir -p $@
@@ -94,5 +102,8 @@ $(BUILD)/habd: $(HABD_OBJECTS)
 
 $(BUILD)/habctl: $(HABCTL_OBJECTS) $(BUILD)/libhab.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
+
+$(BUILD)/habrun: $(HABRUN_OBJECTS)
+	$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs $(HABRUN_LIBS)) -lm -liberty
 
 -include $(wildcard $(DAEMON_BUILD)/*.d)

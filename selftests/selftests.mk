@@ -22,14 +22,14 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
-	interval_test sites_test binaries_test worker_test processes_test turns_test \
+	interval_test sites_test binaries_test worker_test processes_test turns_test perf_map_test \
 	malloc_channel_test malloc_calls_test malloc_collect)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
 
 .PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
+tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS)
 
 $(HARNESS):
@@ -39,7 +39,7 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
-STACKS_SOURCES := $(addprefix daemon/samples/,stacks.c) daemon/shared/util.c
+STACKS_SOURCES := $(addprefix daemon/samples/,live.c stacks.c) daemon/shared/util.c
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
@@ -82,9 +82,12 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/int
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
+
+$(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)
@@ -158,6 +161,9 @@ $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(B
 
 $(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/channel_program: selftests/daemon/channel_program.c core/channel/channel.h bpf/records.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A source of records and of exact totals: the module, static probes, or a file of records. */
+/*
+ * A source of records and of exact totals: the module, static probes, a file of records, or none
+ * where channels are all there is.
+ */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
 
@@ -67,6 +70,8 @@ struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsi
 			      const struct libraries *libraries, const char *rate, int *code);
 struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      const char *path, int *code);
+
+struct feed *feed_open_none(struct ingest *ingest, pthread_mutex_t *lock);
 
 /* A new process at the end of @totals, to be filled in. */
 static inline struct feed_process *feed_totals_add(struct feed_totals *totals)

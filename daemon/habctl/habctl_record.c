@@ -18,7 +18,7 @@
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
-#include "daemon/habctl/output_files.h"
+#include "daemon/shared/output_files.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/util.h"
 
@@ -26,26 +26,17 @@
 #define SECOND_NS   1000000000ull
 #define KEEP_NS	    (600 * SECOND_NS) /* habd ends a recording after an hour without a request */
 
-enum { ROTATE = 256, MAX_SIZE, MAX_FILES };
-
-static const struct format {
-	const char *suffix;
-	const char *name;
-	const char *next; /* the command that shows it */
-} formats[] = {
-	{ ".pb.gz", "pprof", "habctl report" }, { ".folded", "folded", "less" },
-	{ ".svg", "svg", "xdg-open" },		{ ".html", "html", "xdg-open" },
-	{ ".jfr", "jfr", "jfr summary" },
-};
+enum { ROTATE = 256, MAX_SIZE, MAX_FILES, LIVE };
 
 struct record {
 	const char *socket;
 	const char *file;
-	const struct format *format;
+	const struct output_format *format;
 	struct filter_options filter;
 	uint64_t seconds; /* 0: until a signal or the command's end */
 	uint64_t rotate;  /* seconds; 0: one file */
 	uint64_t max_size, max_files;
+	bool live;
 	char **command; /* NULL: none */
 	pid_t child;	/* 0: none, or it has ended */
 	int status;	/* of the command, as in a shell */
@@ -54,24 +45,6 @@ struct record {
 	struct numbered_files files;
 	int code;
 };
-
-static bool find_format(struct record *record)
-{
-	const char *name = basename(record->file);
-	const struct format *format;
-	size_t length = strlen(name), end;
-
-	for (format = formats; format < formats + ARRAY_SIZE(formats); format++) {
-		end = strlen(format->suffix);
-		if (length > end && !strcmp(name + length - end, format->suffix)) {
-			record->format = format;
-			return true;
-		}
-	}
-	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg, .html or .jfr",
-	    record->file);
-	return false;
-}
 
 static void fail(struct record *record)
 {
@@ -141,8 +114,10 @@ static void keep(struct record *record, const struct answer *answer)
 static void request_part(struct record *record, const char *what, struct answer *answer)
 {
 	bool has_format = strcmp(what, "keep") != 0;
-	char *path = xformat("/v1/record/%s?token=%s%s%s", what, record->token,
-			     has_format ? "&format=" : "", has_format ? record->format->name : "");
+	const char *view = record->live ? output_format_live_view(record->format) : "allocated";
+	char *path = xformat("/v1/record/%s?token=%s%s%s%s%s", what, record->token,
+			     has_format ? "&format=" : "", has_format ? record->format->name : "",
+			     has_format ? "&view=" : "", has_format ? view : "");
 
 	client_request(record->socket, true, path, 0, answer);
 	free(path);
@@ -339,6 +314,9 @@ static const struct argp_option table[] = {
 	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds" },
 	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
 	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
+	{ "live", LIVE, NULL, 0,
+	  "in a .folded file: what is in use instead of what was allocated; in a .svg or .html: "
+	  "both. A .pb.gz always has both" },
 	{ 0 },
 };
 
@@ -365,7 +343,8 @@ static bool check(struct record *record)
 		say("record: --max-files is for several files: add --rotate SECONDS");
 		return false;
 	}
-	return find_format(record);
+	record->format = output_format_of(record->file);
+	return record->format;
 }
 
 static error_t parse(int key, char *value, struct argp_state *state)
@@ -396,6 +375,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		break;
 	case MAX_FILES:
 		good = arguments_number("--max-files", value, 1, 1000000, &record->max_files);
+		break;
+	case LIVE:
+		record->live = true;
 		break;
 	case MAX_SIZE:
 		good = parse_max_size(record, value);

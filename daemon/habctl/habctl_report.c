@@ -13,7 +13,7 @@
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
-#include "daemon/habctl/output_files.h"
+#include "daemon/shared/output_files.h"
 #include "daemon/habctl/report.h"
 #include "daemon/profile/flame.h"
 #include "daemon/profile/profile_read.h"

@@ -55,6 +55,7 @@ static void header(const json_t *top, FILE *out)
 {
 	const json_t *totals = json_object_get(top, "totals");
 	const json_t *exited = json_object_get(top, "exited");
+	const json_t *channels = json_object_get(top, "channels");
 	char bytes[32], speed[40];
 
 	human_bytes(json_get_integer(totals, "refill_bytes"), bytes, sizeof(bytes));
@@ -78,6 +79,11 @@ static void header(const json_t *top, FILE *out)
 		bytes);
 	if (json_object_get(totals, "heaps"))
 		fprintf(out, "  heaps %" PRIu64, json_get_integer(totals, "heaps"));
+	if (json_get_integer(channels, "processes")) {
+		human_bytes(json_get_integer(top, "in_use_bytes"), bytes, sizeof(bytes));
+		fprintf(out, "  preloaded %" PRIu64 " (%s in use)",
+			json_get_integer(channels, "processes"), bytes);
+	}
 	if (json_is_true(json_object_get(top, "filtered")))
 		fputs("  filtered: processes have the counts of all they do", out);
 	if (*json_get_string(top, "other_events"))
@@ -111,25 +117,36 @@ static double waste_percent(const json_t *process)
 	return percent < 999.9 ? percent : 999.9;
 }
 
+/* Of programs without the preload library it is not known. */
+static void human_in_use(const json_t *object, char *out, size_t size)
+{
+	uint64_t bytes = json_get_integer(object, "in_use_bytes");
+
+	snprintf(out, size, "-");
+	if (bytes)
+		human_bytes(bytes, out, size);
+}
+
 static void processes(const json_t *array, size_t rows, FILE *out)
 {
-	char bytes[32], speed[40];
+	char bytes[32], in_use[32], speed[40];
 	const json_t *process;
 	size_t i;
 
-	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %9s  %s\n", "PID", "COMMAND", "BYTES/S",
-		"REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "SAMPLES",
+	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %12s %9s  %s\n", "PID", "COMMAND",
+		"BYTES/S", "REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "IN USE", "SAMPLES",
 		"TOP STACK (share of its samples' bytes)");
 	json_array_foreach(array, i, process) {
 		if (i == rows)
 			break;
 		human_bytes(json_get_integer(process, "bytes"), bytes, sizeof(bytes));
 		human_rate(json_get_real(process, "bytes_per_second"), speed, sizeof(speed));
-		fprintf(out, "%8" PRIu64 " %-15s %14s %10.0f %10.1f %4.1f %% %12s %9" PRIu64,
+		human_in_use(process, in_use, sizeof(in_use));
+		fprintf(out, "%8" PRIu64 " %-15s %14s %10.0f %10.1f %4.1f %% %12s %12s %9" PRIu64,
 			json_get_integer(process, "pid"), json_get_string(process, "comm"), speed,
 			json_get_real(process, "refills_per_second"),
 			json_get_real(process, "restarts_per_second"), waste_percent(process),
-			bytes, json_get_integer(process, "sampled"));
+			bytes, in_use, json_get_integer(process, "sampled"));
 		stack(process, out);
 		fputc('\n', out);
 	}
@@ -138,12 +155,12 @@ static void processes(const json_t *array, size_t rows, FILE *out)
 static void sites(const json_t *top, size_t rows, FILE *out)
 {
 	double seconds = json_get_real(top, "recent_seconds");
-	char bytes[32], speed[40];
+	char bytes[32], in_use[32], speed[40];
 	const json_t *site;
 	size_t i;
 
-	fprintf(out, "%14s %12s %9s  SITE (estimated from samples, event %s)\n", "BYTES/S", "BYTES",
-		"SAMPLES", json_get_string(top, "event"));
+	fprintf(out, "%14s %12s %12s %9s  SITE (estimated from samples, event %s)\n", "BYTES/S",
+		"BYTES", "IN USE", "SAMPLES", json_get_string(top, "event"));
 	json_array_foreach(json_object_get(top, "sites"), i, site) {
 		if (i == rows)
 			break;
@@ -151,7 +168,8 @@ static void sites(const json_t *top, size_t rows, FILE *out)
 		human_rate(seconds > 0 ? (double)json_get_integer(site, "recent_bytes") / seconds :
 					 0,
 			   speed, sizeof(speed));
-		fprintf(out, "%14s %12s %9" PRIu64 "  %s", speed, bytes,
+		human_in_use(site, in_use, sizeof(in_use));
+		fprintf(out, "%14s %12s %12s %9" PRIu64 "  %s", speed, bytes, in_use,
 			json_get_integer(site, "samples"), json_get_string(site, "function"));
 		if (*json_get_string(site, "module"))
 			fprintf(out, " (%s)", json_get_string(site, "module"));

@@ -19,11 +19,14 @@
 #include "daemon/habd/sockets.h"
 #include "daemon/http/http.h"
 #include "daemon/shared/module_files.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
-#define POLL_MS	  100
-#define FILES_MAX 16384
+#define POLL_MS	     100
+#define FILES_MAX    16384
+#define SESSIONS_MAX 1024 /* of channels */
+#define QUIET_MS     200
 
 static volatile sig_atomic_t ending;
 
@@ -72,7 +75,7 @@ static int set_rate(const struct options *options)
 
 	if (!*options->rate || options->source == SOURCE_REPLAY)
 		return 0;
-	if (options->source == SOURCE_USDT) {
+	if (options->source == SOURCE_USDT || options->source == SOURCE_CHANNELS) {
 		if (rate_per_second(options->rate, &number))
 			return 0;
 		say("--rate %s: without the module the limit must be a whole number of samples a "
@@ -115,7 +118,7 @@ static int choose_source(struct options *options)
 			say("the module hab is not loaded: habd follows the static probes of "
 			    "libhab instead");
 	}
-	if (options->source == SOURCE_REPLAY)
+	if (options->source == SOURCE_REPLAY || options->source == SOURCE_CHANNELS)
 		return 0;
 	if (!privilege_check(options->source == SOURCE_MODULE))
 		return EXIT_PRIVILEGE;
@@ -131,14 +134,36 @@ static struct feed *open_feed(struct state *state, const struct options *options
 	if (options->source == SOURCE_USDT)
 		return feed_open_probes(state->ingest, &state->lock, options->events,
 					&options->libraries, options->rate, code);
+	if (options->source == SOURCE_CHANNELS)
+		return feed_open_none(state->ingest, &state->lock);
 	return feed_open_module(state->ingest, &state->lock, options->events, code);
+}
+
+/* False after a sentence. Takes the socket over. */
+static bool open_channels(struct state *state, const struct options *options, int *fd)
+{
+	struct channels_config config = {
+		.listen_fd = *fd,
+		.lock = &state->lock,
+		.sink = { state->ingest, state->processes, state->stacks, true },
+		.sessions_max = SESSIONS_MAX,
+		.quiet_ms = QUIET_MS,
+	};
+
+	if (*fd < 0)
+		return true;
+	if (!rate_per_second(options->rate, &config.rate))
+		config.rate = CHANNELS_RATE_DEFAULT;
+	*fd = -1;
+	state->channels = channels_new(&config);
+	return state->channels && channels_start(state->channels);
 }
 
 /* From now on all is read: the refills that no habd read are known. */
 static void begin_counting(struct state *state)
 {
 	pthread_mutex_lock(&state->lock);
-	totals_read(state->totals, state->feed, clock_monotonic_ns());
+	totals_read(state->totals, state->feed, state->channels, clock_monotonic_ns());
 	if (state->feed->ops->module)
 		state->missed = missed_new(state->socket, &state->totals->now);
 	pthread_mutex_unlock(&state->lock);
@@ -178,8 +203,10 @@ static int serve(struct options *options, struct state *state)
 	code = open_all(options, &sockets, state);
 	if (code)
 		goto end;
-	http = http_start(state, sockets.tcp_fd, sockets.unix_fd);
 	code = EXIT_FAILED;
+	if (!open_channels(state, options, &sockets.channel_fd))
+		goto end;
+	http = http_start(state, sockets.tcp_fd, sockets.unix_fd);
 	if (!http)
 		goto end;
 	/* The server closes them. */
@@ -191,11 +218,14 @@ static int serve(struct options *options, struct state *state)
 	code = run(state, http);
 	sd_notify(0, "STOPPING=1");
 end:
-	/* Waiting requests see stop_fd and end; after http_stop() only this thread runs. */
+	/* Waiting requests see stop_fd and end; after http_stop() only this thread and that of the
+	 * channels run, after channels_stop() this one. */
 	if (eventfd_write(state->stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(http);
 	missed_update(state->missed, NULL);
+	channels_stop(state->channels);
+	channels_free(state->channels);
 	if (state->feed)
 		state->feed->ops->close(state->feed);
 	sockets_end(&sockets);
@@ -215,6 +245,7 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	set_signals();
 	raise_file_limit();
+	owners_begin();
 	state_begin(&state, options.stacks, options.debuginfod_seconds);
 	code = serve(&options, &state);
 	state_end(&state);

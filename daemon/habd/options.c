@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/channel/channel.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
@@ -19,6 +20,7 @@
 enum {
 	LISTEN = 256,
 	SOCKET,
+	CHANNEL,
 	RATE,
 	EVENTS,
 	STACKS,
@@ -34,6 +36,9 @@ static const struct argp_option table[] = {
 	  "serve HTTP there, too, for browsers and scrapers: a loopback address, as 127.0.0.1:7227 "
 	  "(port 0: any free one), or \"none\", the default" },
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
+	{ "channel", CHANNEL, "PATH", 0,
+	  "take the channels of programs with the preload library on this Unix socket (default "
+	  HAB_CHANNEL_SOCKET "; with --replay or --socket none), or \"none\"" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
 	  "as it is)" },
@@ -46,8 +51,8 @@ static const struct argp_option table[] = {
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
 	  "long for each profile (1 to 60, default 5)" },
 	{ "source", SOURCE, "SOURCE", 0,
-	  "module, usdt (the static probes of libhab) or auto (default: the module if it is "
-	  "loaded, else usdt)" },
+	  "module, usdt (the static probes of libhab), channels (these alone: any user can start "
+	  "such a habd) or auto (default: the module if it is loaded, else usdt)" },
 	{ "library", LIBRARY, "PATH", 0,
 	  "follow the probes of this libhab.so, or of this program with libhab.a in it; repeatable "
 	  "(default: each libhab.so of the usual folders)" },
@@ -141,6 +146,7 @@ static bool parse_source(struct options *options, const char *value)
 		[SOURCE_AUTO] = "auto",
 		[SOURCE_MODULE] = "module",
 		[SOURCE_USDT] = "usdt",
+		[SOURCE_CHANNELS] = "channels",
 	};
 	unsigned int i;
 
@@ -149,7 +155,7 @@ static bool parse_source(struct options *options, const char *value)
 		if (!strcmp(value, names[i]))
 			return true;
 	}
-	say("--source %s: it must be module, usdt or auto", value);
+	say("--source %s: it must be module, usdt, channels or auto", value);
 	return false;
 }
 
@@ -166,6 +172,10 @@ static bool check(struct options *options)
 {
 	if (!options->events)
 		options->events = options->replay ? KINDS_ALL : 1u << HAB_EVENT_SAMPLE;
+	if (!options->channel)
+		options->channel = options->replay || strcmp(options->socket, HABD_SOCKET) != 0 ?
+					   "" :
+					   HAB_CHANNEL_SOCKET;
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
 	else if (options->libraries.nr && options->source == SOURCE_AUTO)
@@ -188,6 +198,9 @@ static bool parse_value(struct options *options, int key, const char *value)
 		if (!*value)
 			say("--socket: it must be the path of a socket");
 		return *value;
+	case CHANNEL:
+		options->channel = strcmp(value, "none") ? value : "";
+		return true;
 	case RATE:
 		options->rate = value;
 		if (!rate_is_valid(value))

@@ -13,6 +13,7 @@ enum source {
 	SOURCE_AUTO, /* the module if it is loaded, else static probes */
 	SOURCE_MODULE,
 	SOURCE_USDT,
+	SOURCE_CHANNELS, /* these alone: no privilege is needed */
 	SOURCE_REPLAY,
 };
 
@@ -22,6 +23,7 @@ struct options {
 	char address[64];	    /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;
+	const char *channel; /* the path of the channels' socket; "": none */
 	const char *replay; /* a file, for SOURCE_REPLAY */
 	const char *rate;   /* "": leave it as it is */
 	unsigned int stacks;

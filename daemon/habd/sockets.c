@@ -41,7 +41,7 @@ static void make_folder(const char *socket_path)
 }
 
 /* -1 after a sentence; *code is then the exit code. */
-static int open_lock(const char *socket_path, int *code)
+static int open_lock(const char *socket_path, const char *option, int *code)
 {
 	char *path, owner[16] = "";
 	ssize_t length;
@@ -51,8 +51,8 @@ static int open_lock(const char *socket_path, int *code)
 	path = xformat("%s.lock", socket_path);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0) {
-		say("%s cannot be made: %s: choose another place with --socket", path,
-		    strerror(errno));
+		say("%s cannot be made: %s: choose another place with %s", path, strerror(errno),
+		    option);
 		*code = EXIT_ADDRESS;
 		goto end;
 	}
@@ -62,8 +62,9 @@ static int open_lock(const char *socket_path, int *code)
 		owner[strcspn(owner, "\n")] = 0;
 		clean_string(owner);
 		say("already running: process %s serves %s: use it, stop it first, or choose "
-		    "another place with --socket (and --listen)",
-		    *owner ? owner : "(unknown)", socket_path);
+		    "another place with %s%s",
+		    *owner ? owner : "(unknown)", socket_path, option,
+		    strcmp(option, "--socket") ? "" : " (and --listen)");
 		close(fd);
 		fd = -1;
 		*code = EXIT_RUNNING;
@@ -76,19 +77,20 @@ end:
 	return fd;
 }
 
-static int open_unix(const char *socket_path)
+/* option: that names the path. */
+static int open_unix(const char *socket_path, int type, const char *option)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	mode_t mask;
 	int fd, bound;
 
 	if (strlen(socket_path) >= sizeof(address.sun_path)) {
-		say("%s is too long for a socket: --socket takes at most %zu characters",
-		    socket_path, sizeof(address.sun_path) - 1);
+		say("%s is too long for a socket: %s takes at most %zu characters", socket_path,
+		    option, sizeof(address.sun_path) - 1);
 		return -1;
 	}
 	strcpy(address.sun_path, socket_path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		goto failed;
 	/* This process has the lock, so a socket with this name is left over. */
@@ -101,8 +103,8 @@ static int open_unix(const char *socket_path)
 		goto failed;
 	return fd;
 failed:
-	say("%s cannot be made: %s: choose another place with --socket", socket_path,
-	    strerror(errno));
+	say("%s cannot be made: %s: choose another place with %s", socket_path, strerror(errno),
+	    option);
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -197,7 +199,22 @@ static bool take_systemds(struct sockets *sockets, struct options *options)
 void sockets_begin(struct sockets *sockets)
 {
 	memset(sockets, 0, sizeof(*sockets));
-	sockets->lock_fd = sockets->unix_fd = sockets->tcp_fd = -1;
+	sockets->lock_fd = sockets->unix_fd = sockets->tcp_fd = sockets->channel_fd = -1;
+	sockets->channel_lock = -1;
+}
+
+static int open_channel(struct sockets *sockets, const char *path)
+{
+	int code = EXIT_ADDRESS;
+
+	sockets->channel_lock = open_lock(path, "--channel", &code);
+	if (sockets->channel_lock < 0)
+		return code;
+	sockets->channel_fd = open_unix(path, SOCK_SEQPACKET, "--channel");
+	if (sockets->channel_fd < 0)
+		return EXIT_ADDRESS;
+	sockets->channel = path;
+	return 0;
 }
 
 int sockets_open(struct sockets *sockets, struct options *options)
@@ -206,18 +223,18 @@ int sockets_open(struct sockets *sockets, struct options *options)
 
 	if (!take_systemds(sockets, options))
 		return EXIT_ADDRESS;
-	sockets->lock_fd = open_lock(options->socket, &code);
+	sockets->lock_fd = open_lock(options->socket, "--socket", &code);
 	if (sockets->lock_fd < 0)
 		return code;
 	if (sockets->unix_fd < 0) {
-		sockets->unix_fd = open_unix(options->socket);
+		sockets->unix_fd = open_unix(options->socket, SOCK_STREAM, "--socket");
 		sockets->owned = options->socket;
 	}
 	if (sockets->tcp_fd < 0 && *options->address)
 		sockets->tcp_fd = open_tcp(options->address, &options->port);
 	if (sockets->unix_fd < 0 || (*options->address && sockets->tcp_fd < 0))
 		return EXIT_ADDRESS;
-	return 0;
+	return *options->channel ? open_channel(sockets, options->channel) : 0;
 }
 
 void sockets_end(struct sockets *sockets)
@@ -226,8 +243,14 @@ void sockets_end(struct sockets *sockets)
 		close(sockets->unix_fd);
 	if (sockets->tcp_fd >= 0)
 		close(sockets->tcp_fd);
+	if (sockets->channel_fd >= 0)
+		close(sockets->channel_fd);
 	if (sockets->owned)
 		unlink(sockets->owned);
+	if (sockets->channel)
+		unlink(sockets->channel);
 	if (sockets->lock_fd >= 0)
 		close(sockets->lock_fd);
+	if (sockets->channel_lock >= 0)
+		close(sockets->channel_lock);
 }

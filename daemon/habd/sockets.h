@@ -9,7 +9,10 @@ struct sockets {
 	int lock_fd;	   /* locked: no other habd serves this socket */
 	int unix_fd;	   /* -1: none */
 	int tcp_fd;	   /* -1: none */
+	int channel_fd;	   /* -1: none */
+	int channel_lock;  /* as lock_fd; -1: none */
 	const char *owned; /* the path to remove at the end; NULL: systemd's */
+	const char *channel; /* likewise; NULL: none */
 	char path[108];	   /* of a socket of systemd's */
 };
 

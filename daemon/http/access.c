@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
 #define GROUPS_MAX 65536 /* of a process */
@@ -175,52 +176,10 @@ static bool peer_is_member(int fd, gid_t wanted)
 /* A member of no group has this one. */
 static gid_t readers = (gid_t)-1;
 
-/* The uids of /etc/subuid. */
-static struct subordinates {
-	uint64_t first, count;
-	uid_t owner;
-} * subordinates;
-static unsigned int nr_subordinates;
-
-static void read_subordinates(void)
-{
-	FILE *file = fopen("/etc/subuid", "re");
-	char line[256], name[128], *end;
-	const struct passwd *entry;
-	struct subordinates range;
-	unsigned int room = 0;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%127[^:]:%" SCNu64 ":%" SCNu64, name, &range.first,
-			   &range.count) != 3)
-			continue;
-		entry = getpwnam(name);
-		range.owner = entry ? entry->pw_uid : (uid_t)strtoul(name, &end, 10);
-		if (!entry && *end)
-			continue;
-		subordinates = xgrow(subordinates, nr_subordinates, &room, sizeof(range));
-		subordinates[nr_subordinates++] = range;
-	}
-	if (file)
-		fclose(file);
-}
-
-uid_t access_owner(uid_t user)
-{
-	unsigned int i;
-
-	for (i = 0; i < nr_subordinates; i++)
-		if (user >= subordinates[i].first &&
-		    user - subordinates[i].first < subordinates[i].count)
-			return subordinates[i].owner;
-	return user;
-}
-
 void access_begin(void)
 {
 	const struct group *group = getgrnam("hab-read");
 
-	read_subordinates();
 	if (group)
 		readers = group->gr_gid;
 	else
@@ -228,14 +187,9 @@ void access_begin(void)
 			    "users");
 }
 
-bool access_is_privileged(uid_t user)
-{
-	return !user || user == geteuid();
-}
-
 bool access_reads_all(int fd, bool local, uid_t user)
 {
-	if (access_is_privileged(user))
+	if (owner_is_privileged(user))
 		return true;
 	if (readers == (gid_t)-1)
 		return false;

@@ -6,22 +6,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/*
- * Looks up the group whose members read all, and who has subordinate uids. Before the program has
- * threads.
- */
+/* Looks up the group whose members read all. Before the program has threads. */
 void access_begin(void);
 /*
  * Finds the user of a connection. fd: the server's end. local: it is a Unix socket, else TCP over
  * loopback. False if a client over TCP has closed its socket, or if the kernel does not answer.
  */
 bool access_user(int fd, bool local, uid_t *user);
-/* Whom the limits of @user count for: the owner of a subordinate uid (subuid(5)). */
-uid_t access_owner(uid_t user);
-/* True for root and the user of habd. */
-bool access_is_privileged(uid_t user);
 /*
- * True for these and for members of group hab-read: they read the profiles of all users. Over a
+ * True for root, the user of habd and members of group hab-read: they read the profiles of all users. Over a
  * Unix socket the groups are those of the client's process, over TCP those of the user database.
  */
 bool access_reads_all(int fd, bool local, uid_t user);

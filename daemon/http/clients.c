@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/http/access.h"
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
 #define CLIENTS_MAX	32u

@@ -13,6 +13,7 @@ void http_top(struct request *request, struct reply *reply);
 void http_status(struct request *request, struct reply *reply);
 void http_profile(struct request *request, struct reply *reply);
 void http_pprof_allocs(struct request *request, struct reply *reply);
+void http_pprof_heap(struct request *request, struct reply *reply);
 void http_record_start(struct request *request, struct reply *reply);
 void http_record_next(struct request *request, struct reply *reply);
 void http_record_keep(struct request *request, struct reply *reply);

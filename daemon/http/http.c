@@ -49,7 +49,7 @@ static const struct route {
 	bool change;		   /* changes something: only POST, over the Unix socket */
 	bool lenient;		   /* unknown parameters are ignored */
 	bool filter;		   /* takes the parameters of a filter */
-	const char *parameters[2]; /* and these */
+	const char *parameters[3]; /* and these */
 } routes[] = {
 	{ .path = "/", .handler = http_page, .lenient = true },
 	{ .path = "/metrics", .handler = http_metrics, .lenient = true },
@@ -58,14 +58,15 @@ static const struct route {
 	{ .path = "/v1/profile",
 	  .handler = http_profile,
 	  .filter = true,
-	  .parameters = { "seconds", "format" } },
+	  .parameters = { "seconds", "format", "view" } },
 	/* Scrapers of pprof send parameters of their own. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs, .lenient = true },
+	{ .path = "/debug/pprof/heap", .handler = http_pprof_heap, .lenient = true },
 	{ .path = "/v1/record/start", .handler = http_record_start, .change = true, .filter = true },
 	{ .path = "/v1/record/next",
 	  .handler = http_record_next,
 	  .change = true,
-	  .parameters = { "token", "format" } },
+	  .parameters = { "token", "format", "view" } },
 	{ .path = "/v1/record/keep",
 	  .handler = http_record_keep,
 	  .change = true,
@@ -73,7 +74,7 @@ static const struct route {
 	{ .path = "/v1/record/stop",
 	  .handler = http_record_stop,
 	  .change = true,
-	  .parameters = { "token", "format" } },
+	  .parameters = { "token", "format", "view" } },
 };
 
 /* True if a Host header names loopback. */
@@ -183,7 +184,8 @@ static void handle(struct request *request, const char *path, const char *method
 	if (!check.route) {
 		reply_error(reply, 404,
 			    "%s does not exist; these do: /, /metrics, "
-			    "/debug/pprof/allocs, /v1/profile, /v1/top and /v1/status.",
+			    "/debug/pprof/allocs, /debug/pprof/heap, /v1/profile, /v1/top and "
+			    "/v1/status.",
 			    path);
 		return;
 	}

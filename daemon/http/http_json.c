@@ -86,6 +86,25 @@ static json_t *totals_json(const struct numbers *numbers)
 	return object;
 }
 
+/* Those of programs with the preload library; null: habd takes none. */
+static json_t *channels_json(const struct state *state, const struct numbers *numbers)
+{
+	const struct channels_counts *channels = &numbers->channels;
+
+	if (!state->channels)
+		return json_null();
+	/* clang-format off */
+	return json_pack("{sI sI sI sI sI sI sI}",
+		"processes", (json_int_t)channels->sessions,
+		"processes_ever", channels->begun,
+		"samples", channels->samples,
+		"lost", channels->lost,
+		"allocated_bytes", channels->allocated,
+		"refused", channels->refused,
+		"malformed", channels->malformed);
+	/* clang-format on */
+}
+
 static void add_problem(void *array, const char *what, const char *next)
 {
 	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
@@ -121,6 +140,9 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			array,
 			"files of some programs could not be read: their functions have no names",
 			"see which, and why, in habd's log (journalctl -u habd)");
+	if (numbers->channels.refused)
+		add_problem(array, "channels of some processes were refused: their user has too many",
+			    "preload the library into fewer processes of that user");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",
 			    "run it in the host's (--pid=host): it cannot look into the "
@@ -152,7 +174,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so sI sI sI so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so sI sI sI so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)getpid(),
@@ -170,6 +192,7 @@ void http_status(struct request *request, struct reply *reply)
 		"listen_port", (json_int_t)(*state->address ? state->port : 0),
 		"socket", clean_json(state->socket),
 		"totals", totals_json(&numbers),
+		"channels", channels_json(state, &numbers),
 		"stacks", (json_int_t)numbers.stacks,
 		"stacks_from_threads", numbers.ingest.joined,
 		"stacks_from_kernel", numbers.ingest.alone,
@@ -299,6 +322,21 @@ static json_t *process_json(const struct totals_process *process)
 	return object;
 }
 
+/* Left out where it is not known. */
+static void put_in_use(json_t *object, const struct profile *profile, uint32_t pid)
+{
+	struct in_use sum = { 0 };
+	unsigned int i;
+
+	if (!profile->knows_in_use)
+		return;
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].key.pid == pid && profile->samples[i].in_use)
+			in_use_add(&sum, profile->samples[i].in_use);
+	if (sum.objects)
+		json_object_set_new(object, "in_use_bytes", json_integer((json_int_t)sum.bytes));
+}
+
 static json_t *processes_json(const struct request *request, const struct totals *totals,
 			      const struct filter *filter, const struct view *view)
 {
@@ -324,6 +362,7 @@ static json_t *processes_json(const struct request *request, const struct totals
 		object = process_json(process);
 		if (sample)
 			put_stack(object, profile, sample);
+		put_in_use(object, view->all, process->pid);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -336,12 +375,13 @@ static json_t *sites_json(const struct site *sites)
 
 	for (site = sites; site && json_array_size(array) < TOP_SITES; site = site->hh.next)
 		/* clang-format off */
-		json_array_append_new(array, json_pack("{ss ss sI sI sI}",
+		json_array_append_new(array, json_pack("{ss ss sI sI sI sI}",
 			"function", site->function,
 			"module", site->module,
 			"bytes", site->bytes,
 			"samples", site->samples,
-			"recent_bytes", site->recent_bytes));
+			"recent_bytes", site->recent_bytes,
+			"in_use_bytes", site->in_use));
 	/* clang-format on */
 	return array;
 }
@@ -354,14 +394,15 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 	kinds_text(view->all->kinds, kinds, sizeof(kinds));
 	kinds_text(view->all->other_kinds, other_kinds, sizeof(other_kinds));
 	/* clang-format off */
-	object = json_pack("{sf sI ss ss sb so sI}",
+	object = json_pack("{sf sI ss ss sb so sI sI}",
 		"recent_seconds", view->recent_seconds,
 		"late_names", (json_int_t)view->all->late_names,
 		"event", kinds,
 		"other_events", other_kinds,
 		"filtered", filter_selects(filter),
 		"sites", sites_json(view->sites),
-		"nr_sites", (json_int_t)HASH_COUNT(view->sites));
+		"nr_sites", (json_int_t)HASH_COUNT(view->sites),
+		"in_use_bytes", view->all->total_in_use.bytes);
 	/* clang-format on */
 	if (filter_selects(filter))
 		json_object_set_new(object, "folded_samples",
@@ -387,9 +428,10 @@ void http_top(struct request *request, struct reply *reply)
 	json_object_set_new(exited, "processes",
 			    json_integer((json_int_t)numbers.totals.nr_exited));
 	/* clang-format off */
-	json_object_update_new(object, json_pack("{sf so so sI so}",
+	json_object_update_new(object, json_pack("{sf so so so sI so}",
 		"uptime_seconds", numbers.uptime_seconds,
 		"totals", totals_json(&numbers),
+		"channels", channels_json(request->state, &numbers),
 		"processes", processes_json(request, &numbers.totals, &filter, &view),
 		"nr_processes", (json_int_t)numbers.totals.nr_processes,
 		"exited", exited));

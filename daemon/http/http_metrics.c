@@ -91,6 +91,27 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	labelled(out, "hab_incomplete_total", "what", "name", numbers->names_late);
 }
 
+static void write_channels(FILE *out, const struct channels_counts *channels)
+{
+	metric(out, "hab_channels", "gauge", "Processes whose preload library habd reads.",
+	       channels->sessions);
+	metric(out, "hab_channel_processes_total", "counter", "Processes that had a channel.",
+	       channels->begun);
+	metric(out, "hab_channel_samples_total", "counter", "Samples that came over channels.",
+	       channels->samples);
+	metric(out, "hab_channel_lost_total", "counter",
+	       "Samples that found no room in their process's channel, as the processes say.",
+	       channels->lost);
+	metric(out, "hab_channel_allocated_bytes_total", "counter",
+	       "Bytes that processes with channels have allocated, as they say.",
+	       channels->allocated);
+	metric(out, "hab_channel_refused_total", "counter",
+	       "Channels and connections beyond a limit of their user.", channels->refused);
+	metric(out, "hab_channel_malformed_total", "counter",
+	       "Records, and connections without a channel, that were malformed.",
+	       channels->malformed);
+}
+
 static void write_module(FILE *out, const struct numbers *numbers)
 {
 	if (numbers->module.known[MODULE_RATE])
@@ -203,6 +224,8 @@ void http_metrics(struct request *request, struct reply *reply)
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	write_events(reply->body, &numbers);
 	write_module(reply->body, &numbers);
+	if (request->state->channels)
+		write_channels(reply->body, &numbers.channels);
 	write_processes(reply->body, request, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);

@@ -7,7 +7,7 @@
  */
 #include "daemon/http/handlers.h"
 
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 #include "daemon/web/web.h"
 
@@ -29,13 +29,14 @@ static bool parse_seconds(const struct request *request, struct reply *reply, ui
 static struct places waiting = PLACES(WAITING_MAX);
 
 static void answer_profile(struct request *request, struct reply *reply, uint64_t seconds,
-			   const struct filter *filter, const struct profile_format *format)
+			   const struct filter *filter, const struct profile_format *format,
+			   enum profile_view view)
 {
 	struct span span = span_all(request->state);
 
 	reply->file_name = format->file_name;
 	if (!seconds) {
-		reply_span(request, reply, &span, filter, format, false);
+		reply_span(request, reply, &span, filter, format, view, false);
 		return;
 	}
 	if (!places_take(&waiting, request->user)) {
@@ -47,7 +48,7 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 	}
 	span_begin(request->state, &span);
 	if (request_wait_ms(request, seconds * 1000))
-		reply_span(request, reply, &span, filter, format, false);
+		reply_span(request, reply, &span, filter, format, view, false);
 	else
 		reply->status = 0;
 	span_end(request->state, &span);
@@ -55,14 +56,14 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 }
 
 static void answer_filtered(struct request *request, struct reply *reply,
-			    const struct profile_format *format)
+			    const struct profile_format *format, enum profile_view view)
 {
 	struct filter filter;
 	uint64_t seconds;
 
 	if (!parse_seconds(request, reply, &seconds) || !request_filter(request, reply, &filter))
 		return;
-	answer_profile(request, reply, seconds, &filter, format);
+	answer_profile(request, reply, seconds, &filter, format, view);
 	filter_end(&filter);
 }
 
@@ -70,13 +71,23 @@ void http_profile(struct request *request, struct reply *reply)
 {
 	const struct profile_format *format = request_format(request, reply);
 
-	if (format)
-		answer_filtered(request, reply, format);
+	enum profile_view view;
+
+	if (format && request_view(request, reply, &view))
+		answer_filtered(request, reply, format, view);
 }
 
 void http_pprof_allocs(struct request *request, struct reply *reply)
 {
-	answer_filtered(request, reply, profile_format("pprof"));
+	answer_filtered(request, reply, profile_format("pprof"), PROFILE_ALLOCATED);
+}
+
+/* The same profile; readers show what is in use, unless they are told otherwise. */
+void http_pprof_heap(struct request *request, struct reply *reply)
+{
+	answer_filtered(request, reply, profile_format("pprof"), PROFILE_IN_USE);
+	if (reply->file_name)
+		reply->file_name = "heap.pb.gz";
 }
 
 void http_page(struct request *request, struct reply *reply)

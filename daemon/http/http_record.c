@@ -12,7 +12,8 @@
 
 #include "daemon/http/access.h"
 #include "daemon/http/handlers.h"
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
 #define RECORDINGS_MAX 16
@@ -150,7 +151,7 @@ static struct recording *find_locked(struct request *request, struct reply *repl
 		recording = &recordings->table[i];
 		if (strcmp(recording->token, token) != 0 || recording->busy)
 			continue;
-		if (recording->user == request->user || access_is_privileged(request->user))
+		if (recording->user == request->user || owner_is_privileged(request->user))
 			return recording;
 		reply_error(reply, 403, "This recording is of another user.");
 		return NULL;
@@ -190,8 +191,9 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	struct recordings *recordings = request->recordings;
 	struct recording *recording;
 	const struct profile_format *format = request_format(request, reply);
+	enum profile_view view;
 
-	if (!format)
+	if (!format || !request_view(request, reply, &view))
 		return;
 	recording = take(request, reply, true);
 	if (!recording)
@@ -199,7 +201,8 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	/* The last samples may still be pending. */
 	if (last)
 		request_wait_ms(request, SETTLE_MS);
-	reply_span(request, reply, &recording->span, &recording->filter, format, !last);
+	reply_span(request, reply, &recording->span, &recording->filter, format, view,
+		   !last);
 	pthread_mutex_lock(&recordings->lock);
 	recording->busy = false;
 	if (last && reply->status == 200)

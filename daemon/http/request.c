@@ -11,6 +11,7 @@
 #include "daemon/http/access.h"
 #include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
 bool request_may_read(const struct request *request, uid_t user)
@@ -94,6 +95,22 @@ const struct profile_format *request_format(const struct request *request, struc
 	return format;
 }
 
+bool request_view(const struct request *request, struct reply *reply, enum profile_view *view)
+{
+	static const char *const names[] = { [PROFILE_ALLOCATED] = "allocated",
+					     [PROFILE_IN_USE] = "in-use",
+					     [PROFILE_BOTH] = "both" };
+	const char *value = request_parameter(request, "view");
+
+	for (*view = PROFILE_ALLOCATED; value && *view < ARRAY_SIZE(names); ++*view)
+		if (!strcmp(value, names[*view]))
+			break;
+	if (*view < ARRAY_SIZE(names))
+		return true;
+	reply_error(reply, 400, "view=%s is unknown: it must be allocated, in-use or both.", value);
+	return false;
+}
+
 static bool wait_ms(const struct request *request, uint64_t milliseconds)
 {
 	const union MHD_ConnectionInfo *info;
@@ -148,7 +165,7 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void request_turn_take(const struct request *request, struct turn *turn)
 {
 	turns_take(&request->state->profiles, turn,
-		   access_is_privileged(request->user) ? 0 : access_owner(request->user),
+		   owner_is_privileged(request->user) ? 0 : owner_of(request->user),
 		   UINT64_MAX);
 }
 
@@ -158,7 +175,8 @@ void request_turn_give(const struct request *request, struct turn *turn)
 }
 
 void reply_span(struct request *request, struct reply *reply, struct span *span,
-		const struct filter *filter, const struct profile_format *format, bool restart)
+		const struct filter *filter, const struct profile_format *format,
+		enum profile_view view, bool restart)
 {
 	struct turn turn;
 
@@ -171,7 +189,7 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 	} else {
 		reply->type = format->content_type;
 		reply->is_profile = true;
-		span_write(request->state, span, filter, format, restart, reply->body,
+		span_write(request->state, span, filter, format, view, restart, reply->body,
 			   &reply->head);
 	}
 	request_turn_give(request, &turn);

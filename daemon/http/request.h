@@ -45,6 +45,8 @@ const char *request_parameter(const struct request *request, const char *name);
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
 /* NULL if the parameter is wrong: then a reply says so. */
 const struct profile_format *request_format(const struct request *request, struct reply *reply);
+/* What a format with one figure shows: allocated, in-use or both. False as above. */
+bool request_view(const struct request *request, struct reply *reply, enum profile_view *view);
 /* False if the client closed the connection, or if the daemon ends. */
 bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 
@@ -53,6 +55,7 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 	__attribute__((format(printf, 3, 4)));
 /* Replies with the profile of a span, see span_write(); or by reply_error(). */
 void reply_span(struct request *request, struct reply *reply, struct span *span,
-		const struct filter *filter, const struct profile_format *format, bool restart);
+		const struct filter *filter, const struct profile_format *format,
+		enum profile_view view, bool restart);
 
 #endif /* HABD_REQUEST_H */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
 #define BLOCK	    65536u

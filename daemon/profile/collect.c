@@ -22,7 +22,8 @@
 
 struct found {
 	uint32_t number;
-	uint32_t rank; /* among those of its user, the largest first */
+	uint32_t rank;	 /* among those of its user, the largest first */
+	uint32_t in_use; /* index + 1 in the copy; 0: nothing */
 	union {
 		size_t place; /* while they are copied: of its key in the copy */
 		const struct stack_key *key;
@@ -39,6 +40,12 @@ struct profile_copy {
 	size_t keys_size;
 	size_t keys_room;
 	uint32_t present; /* kinds of events, a bit each */
+	bool knows_in_use;
+	struct in_use *in_use;
+	unsigned int nr_in_use;
+	unsigned int in_use_room;
+	uint32_t *places; /* while they are copied: index + 1 of @found by the entry's number */
+	uint32_t nr_places;
 	uint64_t folded;
 	struct binary *binaries[BINARIES_MAX]; /* with a reference each */
 	struct logged_sample *events;	       /* their times are not those of the profile yet */
@@ -153,6 +160,18 @@ static size_t copy_key(struct profile_copy *copy, const struct stack_key *key)
 	return place;
 }
 
+static struct found *add_found(struct profile_copy *copy, uint32_t number,
+			       const struct stack_key *key)
+{
+	struct found *found;
+
+	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
+	copy->present |= 1u << key->kind;
+	found = &copy->found[copy->nr_found++];
+	*found = (struct found){ .number = number, .place = copy_key(copy, key) };
+	return found;
+}
+
 static void copy_stack(void *context, uint32_t number, const struct stack_key *key,
 		       const struct stack_counts *counts)
 {
@@ -164,10 +183,40 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 	if (!filter_matches(copy->filter, key) ||
 	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
 		return;
-	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
-	copy->present |= 1u << key->kind;
-	copy->found[copy->nr_found++] =
-		(struct found){ number, 0, { copy_key(copy, key) }, *counts };
+	add_found(copy, number, key)->counts = *counts;
+}
+
+static void copy_in_use(void *context, uint32_t number, const struct stack_key *key,
+			const struct in_use *in_use)
+{
+	struct profile_copy *copy = context;
+	uint32_t place = number < copy->nr_places ? copy->places[number] : 0;
+	struct found *found;
+
+	if (!filter_matches(copy->filter, key) ||
+	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
+		return;
+	/* It may have no samples since the mark. */
+	found = place ? &copy->found[place - 1] : add_found(copy, number, key);
+	copy->in_use = xgrow(copy->in_use, copy->nr_in_use, &copy->in_use_room,
+			     sizeof(*copy->in_use));
+	copy->in_use[copy->nr_in_use++] = *in_use;
+	found->in_use = copy->nr_in_use;
+}
+
+/* The entries that copy_stack() has copied, by their numbers. */
+static void find_places(struct profile_copy *copy)
+{
+	unsigned int i;
+
+	for (i = 0; i < copy->nr_found; i++)
+		if (copy->found[i].number != STACK_PENDING &&
+		    copy->found[i].number >= copy->nr_places)
+			copy->nr_places = copy->found[i].number + 1;
+	copy->places = xcalloc(copy->nr_places, sizeof(*copy->places));
+	for (i = 0; i < copy->nr_found; i++)
+		if (copy->found[i].number != STACK_PENDING)
+			copy->places[copy->found[i].number] = i + 1;
 }
 
 struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack_mark *mark,
@@ -178,10 +227,16 @@ struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack
 	unsigned int i;
 
 	copy->filter = filter;
+	copy->knows_in_use = stacks_know_in_use(stacks);
 	if (settled)
 		stacks_visit_settled(stacks, mark, copy_stack, copy);
 	else
 		stacks_visit(stacks, mark, copy_stack, copy);
+	if (copy->knows_in_use) {
+		find_places(copy);
+		stacks_visit_in_use(stacks, copy_in_use, copy);
+		free(copy->places);
+	}
 	for (i = 0; i < BINARIES_MAX; i++) {
 		copy->binaries[i] = binaries_get(binaries, i);
 		if (copy->binaries[i])
@@ -202,6 +257,7 @@ static void free_copy(struct profile_copy *copy)
 	free(copy->found);
 	free(copy->keys);
 	free(copy->events);
+	free(copy->in_use);
 	free(copy);
 }
 
@@ -302,6 +358,17 @@ static void collect_stack(struct collecting *state, const struct stack_key *key,
 	counts_add(&state->profile->total, &sample->counts);
 }
 
+static void collect_in_use(struct collecting *state, struct in_use *in_use,
+			   struct profile_sample *sample)
+{
+	struct in_use *total = &state->profile->total_in_use;
+
+	in_use->bytes = min(in_use->bytes, INT64_MAX - total->bytes);
+	in_use->objects = min(in_use->objects, INT64_MAX - total->objects);
+	in_use_add(total, in_use);
+	sample->in_use = in_use;
+}
+
 static void copy_event(void *context, const struct logged_sample *from)
 {
 	struct profile_copy *copy = context;
@@ -374,14 +441,20 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	copy->filter = filter;
 	profile->duration_ns = duration_ns;
 	profile->folded = copy->folded;
+	profile->knows_in_use = copy->knows_in_use;
 	drop_other_kinds(state);
 	sort_found(copy);
+	profile->in_use = copy->in_use;
+	copy->in_use = NULL;
 	profile->samples = xcalloc(copy->nr_found, sizeof(*profile->samples));
 	profile->nr_samples = copy->nr_found;
 	for (i = 0; i < copy->nr_found; i++) {
 		profile->samples[i].number = copy->found[i].number;
 		collect_stack(state, copy->found[i].key, &copy->found[i].counts,
 			      &profile->samples[i]);
+		if (copy->found[i].in_use)
+			collect_in_use(state, &profile->in_use[copy->found[i].in_use - 1],
+				       &profile->samples[i]);
 	}
 	collect_events(state);
 	HASH_CLEAR(hh, state->frames);

@@ -17,6 +17,7 @@
 #define NODES_MAX  (1u << 18)
 #define DEPTH_MAX  (HAB_STACK_DEPTH + 3)
 #define FOLDED_MAX (16u << 20) /* bytes */
+#define HALF	   (1u << (STACKS_EVENT_SHIFT - 1))
 
 /* Of the picture, in its units. */
 #define WIDTH  1200.0
@@ -33,7 +34,7 @@ struct flame_node {
 	} key;
 	uint64_t total; /* estimated bytes of it and of all its callees */
 	uint64_t self;
-	uint64_t samples;
+	uint64_t count; /* of samples; of objects in use */
 	struct flame_node *child; /* the largest */
 	struct flame_node *sibling;
 };
@@ -44,6 +45,7 @@ struct flame_node {
  * of a stack count for its last frame that has a node.
  */
 struct flame {
+	bool in_use; /* shows what is in use instead of what was allocated */
 	struct strings names;
 	struct flame_node *nodes; /* a hash table */
 	struct flame_node *root;
@@ -68,9 +70,12 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 		       const struct profile_sample *sample)
 {
 	struct flame_node *node = flame->root, *next;
+	const struct in_use *in_use = sample->in_use;
 	char kind[32];
 	unsigned int i;
 
+	if (flame->in_use && !in_use)
+		return;
 	/* Kinds are views of the same memory: only "all" sums them up. */
 	if (profile->kinds & (profile->kinds - 1)) {
 		snprintf(kind, sizeof(kind), "[%s]", kind_name(sample->key.kind));
@@ -84,8 +89,9 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 			break;
 		next = child_of(flame, node, profile->frames[sample->frames[i - 1]].function);
 	}
-	node->self += sample->counts.estimate;
-	node->samples += sample->counts.samples;
+	node->self += flame->in_use ? in_use->bytes : sample->counts.estimate;
+	node->count += flame->in_use ? (in_use->objects + HALF) >> STACKS_EVENT_SHIFT :
+				       sample->counts.samples;
 }
 
 static struct flame_node *last_node(const struct flame *flame)
@@ -103,7 +109,7 @@ static void sum_up(struct flame *flame)
 		if (!node->key.parent)
 			continue;
 		node->key.parent->total += node->total;
-		node->key.parent->samples += node->samples;
+		node->key.parent->count += node->count;
 	}
 }
 
@@ -128,11 +134,12 @@ static void link_children(struct flame *flame)
 	}
 }
 
-static void flame_begin(struct flame *flame, const struct profile *profile)
+static void flame_begin(struct flame *flame, const struct profile *profile, bool in_use)
 {
 	unsigned int i;
 
 	memset(flame, 0, sizeof(*flame));
+	flame->in_use = in_use;
 	strings_begin(&flame->names);
 	flame->root = child_of(flame, NULL, "all");
 	for (i = 0; i < profile->nr_samples; i++)
@@ -176,7 +183,7 @@ void profile_write_folded(const struct profile *profile, FILE *out)
 	uint64_t rest = 0;
 	struct flame flame;
 
-	flame_begin(&flame, profile);
+	flame_begin(&flame, profile, profile->view == PROFILE_IN_USE);
 	for (node = flame.nodes; node; node = node->hh.next) {
 		if (!node->key.parent || ftello(out) > FOLDED_MAX)
 			rest += node->self;
@@ -190,8 +197,11 @@ void profile_write_folded(const struct profile *profile, FILE *out)
 
 struct drawing {
 	FILE *out;
+	const char *unit;   /* of the nodes' counts */
 	unsigned int depth; /* of the highest row */
 	double scale;	    /* from bytes to units */
+	unsigned int top;   /* of the picture */
+	unsigned int height;
 };
 
 static void measure(struct drawing *drawing, const struct flame_node *node, unsigned int depth)
@@ -234,7 +244,7 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 {
 	const char *name = node->key.name;
 	double width = (double)node->total * drawing->scale;
-	unsigned int y = MARGIN + (drawing->depth - depth) * ROW;
+	unsigned int y = drawing->top + MARGIN + (drawing->depth - depth) * ROW;
 	/* Without the seed: a function has the same colour in each picture. */
 	uint64_t hash = hash_bytes(name, strlen(name), 0);
 	const struct flame_node *child;
@@ -248,8 +258,8 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 	put_xml(out, name);
 	fputs("\"><title>", out);
 	put_xml(out, name);
-	fprintf(out, " - %s, %.2f %%, %" PRIu64 " samples</title>", human, width * 100 / WIDTH,
-		node->samples);
+	fprintf(out, " - %s, %.2f %%, %" PRIu64 " %s</title>", human, width * 100 / WIDTH,
+		node->count, drawing->unit);
 	fprintf(out,
 		"<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
 		"fill=\"hsl(%u,%u%%,%u%%)\"/>",
@@ -264,46 +274,66 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 	}
 }
 
-static void draw_title(const struct profile *profile, const struct flame *flame, FILE *out)
+static void draw_title(const struct drawing *drawing, const struct profile *profile,
+		       const struct flame *flame)
 {
+	double seconds = (double)profile->duration_ns / 1e9;
+	FILE *out = drawing->out;
 	char human[32];
 
 	human_bytes(flame->root->total, human, sizeof(human));
-	fprintf(out, "<text class=\"t\" x=\"8\" y=\"18\">");
-	if (profile->total.samples)
+	fprintf(out, "<text class=\"t\" x=\"8\" y=\"%u\">", drawing->top + 18);
+	if (flame->in_use)
+		fprintf(out, "%s in use after %.1f s: not freed yet", human, seconds);
+	else if (profile->total.samples)
 		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,
-			(double)profile->duration_ns / 1e9, profile->total.samples);
+			seconds, profile->total.samples);
 	else
-		fprintf(out, "No samples in %.1f s: no program with hab allocated much",
-			(double)profile->duration_ns / 1e9);
+		fprintf(out, "No samples in %.1f s: no program with hab allocated much", seconds);
 	fputs("</text>\n", out);
 }
 
+static void prepare(struct drawing *drawing, const struct flame *flame)
+{
+	drawing->unit = flame->in_use ? "objects" : "samples";
+	if (flame->root->total)
+		drawing->scale = WIDTH / (double)flame->root->total;
+	measure(drawing, flame->root, 0);
+	drawing->height = MARGIN + (drawing->depth + 1) * ROW + 8;
+}
+
 /*
- * A row for each depth, roots below, widths in proportion to the estimated bytes. The attributes
- * data-x, data-w and data-n are for the script of daemon/web/flame.html.
+ * A row for each depth, roots below, widths in proportion to the estimated bytes; one graph, or
+ * what was allocated above what is in use. The attributes data-x, data-w and data-n, and the
+ * elements g.graph, are for the script of daemon/web/flame.html.
  */
 void profile_write_svg(const struct profile *profile, FILE *out)
 {
-	struct drawing drawing = { .out = out };
-	struct flame flame;
-	unsigned int height;
+	bool both = profile->view == PROFILE_BOTH && profile->knows_in_use;
+	struct drawing drawings[2] = { { .out = out }, { .out = out } };
+	unsigned int i, nr = both ? 2 : 1, height = 0;
+	struct flame flames[2];
 
-	flame_begin(&flame, profile);
-	if (flame.root->total)
-		drawing.scale = WIDTH / (double)flame.root->total;
-	measure(&drawing, flame.root, 0);
-	height = MARGIN + (drawing.depth + 1) * ROW + 8;
+	for (i = 0; i < nr; i++) {
+		flame_begin(&flames[i], profile, i || profile->view == PROFILE_IN_USE);
+		drawings[i].top = height;
+		prepare(&drawings[i], &flames[i]);
+		height += drawings[i].height;
+	}
 	fprintf(out,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
 		"height=\"%u\" viewBox=\"0 0 %.0f %u\">\n",
 		WIDTH, height, WIDTH, height);
 	fprintf(out, "<style>\n%s</style>\n", web_graph_css);
 	fputs("<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n", out);
-	draw_title(profile, &flame, out);
-	draw(&drawing, flame.root, 0, 0);
+	for (i = 0; i < nr; i++) {
+		fputs("<g class=\"graph\">\n", out);
+		draw_title(&drawings[i], profile, &flames[i]);
+		draw(&drawings[i], flames[i].root, 0, 0);
+		fputs("</g>\n", out);
+		flame_end(&flames[i]);
+	}
 	fputs("</svg>\n", out);
-	flame_end(&flame);
 }
 
 void profile_write_html(const struct profile *profile, FILE *out)

@@ -14,6 +14,47 @@ static bool is_one_of(const char *function, const char *const *names)
 	return false;
 }
 
+/*
+ * Functions that only pass an allocation on, as many programs and libraries have them: their
+ * callers say more.
+ */
+static bool is_wrapper(const char *function)
+{
+	static const char *const starts[] = { "operator new", "std::allocator",
+					      "std::__new_allocator", "__gnu_cxx::new_allocator",
+					      NULL };
+	static const char *const names[] = {
+		"xmalloc",	    "xcalloc",		 "xrealloc",
+		"xzalloc",	    "xstrdup",		 "xstrndup",
+		"xmemdup",	    "x2realloc",	 "x2nrealloc",
+		"xnmalloc",	    "xpalloc",		 "xreallocarray",
+		"strdup",	    "__strdup",		 "strndup",
+		"__strndup",	    "vasprintf",	 "__vasprintf_internal",
+		"asprintf",	    "__asprintf",	 "reallocarray",
+		"g_malloc",	    "g_malloc0",	 "g_realloc",
+		"g_malloc_n",	    "g_malloc0_n",	 "g_realloc_n",
+		"g_try_malloc",	    "g_strdup",		 "g_slice_alloc",
+		"g_slice_alloc0",   "CRYPTO_malloc",	 "CRYPTO_zalloc",
+		"CRYPTO_realloc",   "CRYPTO_strdup",	 "PyMem_Malloc",
+		"PyMem_Calloc",	    "PyMem_Realloc",	 "PyMem_RawMalloc",
+		"PyMem_RawCalloc",  "PyMem_RawRealloc",	 "PyObject_Malloc",
+		"PyObject_Calloc",  "PyObject_Realloc",	 "_PyMem_RawMalloc",
+		"_PyMem_RawCalloc", "_PyMem_RawRealloc", "_PyObject_Malloc",
+		"_PyObject_Calloc", "_PyObject_Realloc", "jv_mem_alloc",
+		"jv_mem_calloc",    "jv_mem_realloc",	 "sqlite3_malloc",
+		"sqlite3_malloc64", "sqlite3_realloc",	 "sqlite3_realloc64",
+		"zmalloc",	    "zcalloc",		 "zrealloc",
+		"apr_palloc",	    "jsonp_malloc",	 "ruby_xmalloc",
+		"ruby_xcalloc",	    "ruby_xrealloc",	 NULL
+	};
+	const char *const *start;
+
+	for (start = starts; *start; start++)
+		if (!strncmp(function, *start, strlen(*start)))
+			return true;
+	return is_one_of(function, names);
+}
+
 void profile_classify(struct profile_frame *frame)
 {
 	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
@@ -25,6 +66,7 @@ void profile_classify(struct profile_frame *frame)
 	};
 
 	frame->entry = is_one_of(frame->function, entries);
+	frame->wrapper = is_wrapper(frame->function);
 	frame->internal = !strncmp(frame->function, "hab_", 4) ||
 			  is_one_of(frame->function, wrappers);
 }
@@ -34,22 +76,30 @@ void profile_module_name(struct profile_module *module, const char *path, const 
 	module->path = xstrdup(path);
 	module->name = xstrdup(name);
 	clean_string(module->name);
-	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so"));
+	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so")) ||
+			 !strncmp(name, "libhab-malloc.so", strlen("libhab-malloc.so"));
 }
 
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample)
 {
+	const struct profile_frame *frame, *wrapper = NULL;
 	unsigned int i, first = 0;
 
 	/* In a program with libhab.a its static functions have names like any others. */
 	for (i = 0; i < sample->nr_frames && !first; i++)
 		if (profile->frames[sample->frames[i]].entry)
 			first = i + 1;
-	for (i = first; i < sample->nr_frames; i++)
-		if (!profile->frames[sample->frames[i]].internal)
-			return &profile->frames[sample->frames[i]];
-	return NULL;
+	for (i = first; i < sample->nr_frames; i++) {
+		frame = &profile->frames[sample->frames[i]];
+		if (frame->internal)
+			continue;
+		if (!frame->wrapper)
+			return frame;
+		wrapper = frame;
+	}
+	/* A stack that was cut off. */
+	return wrapper;
 }
 
 void profile_free(struct profile *profile)
@@ -69,6 +119,7 @@ void profile_free(struct profile *profile)
 	free(profile->modules);
 	free(profile->frames);
 	free(profile->samples);
+	free(profile->in_use);
 	free(profile->events);
 	free(profile);
 	/* Without it the heap would stay as large as the largest profile. */

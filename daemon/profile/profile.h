@@ -31,6 +31,7 @@ struct profile_frame {
 	unsigned int module; /* index of profile.modules */
 	bool named;	     /* function is a symbol */
 	bool internal;	     /* of libhab, or a wrapper of a system call */
+	bool wrapper;	     /* it only passes an allocation on */
 	bool entry;	     /* a public function of libhab: its callees are internal */
 };
 
@@ -39,7 +40,15 @@ struct profile_sample {
 	unsigned int nr_frames;
 	unsigned int *frames; /* indices of profile.frames, leaf first */
 	struct stack_counts counts;
-	struct stack_key key; /* last, and without its frames */
+	const struct in_use *in_use; /* in profile.in_use; NULL: nothing */
+	struct stack_key key;	     /* last, and without its frames */
+};
+
+/* What a format that shows one figure of a stack has of it. pprof has all, JFR what is allocated. */
+enum profile_view {
+	PROFILE_ALLOCATED,
+	PROFILE_IN_USE,
+	PROFILE_BOTH, /* as two pictures, where it can; else what is allocated */
 };
 
 struct profile {
@@ -52,10 +61,14 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
+	struct in_use *in_use; /* of the samples that have some */
+	struct in_use total_in_use;
 	uint32_t kinds;	      /* of events in it, a bit each */
 	uint32_t other_kinds; /* of events that match the filter and are left out */
 	uint64_t folded;      /* samples of "[other stacks]" */
-	uint64_t late_names;  /* frames that are addresses since their names did not come in time */
+	bool knows_in_use;    /* at its end */
+	enum profile_view view;
+	uint64_t late_names; /* frames that are addresses since their names did not come in time */
 	/*
 	 * Samples one by one, only after profile_collect_events(). Here time_ns begins at the
 	 * profile's start, and stack is an index of @samples.
@@ -67,7 +80,7 @@ struct profile {
 void profile_free(struct profile *profile);
 /* Sets path, name and libhab. */
 void profile_module_name(struct profile_module *module, const char *path, const char *name);
-/* Sets entry and internal by the frame's name. */
+/* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /* The frame next to the leaf that is the program's own; NULL if there is none. */
 const struct profile_frame *profile_site(const struct profile *profile,

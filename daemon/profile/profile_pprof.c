@@ -19,7 +19,7 @@
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
-#define NR_VALUES 5
+#define VALUES_MAX 9
 #define NR_LABELS 7
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
@@ -30,7 +30,7 @@ enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
  * that allocates.
  */
 static const char drop_frames[] =
-	"hab_(alloc.*|chunk_take.*|tlab_.*|.*refill.*|.*_internal.*)|libhab\\.so.*";
+	"hab_(alloc.*|chunk_take.*|tlab_.*|.*refill.*|.*_internal.*)|libhab(-malloc)?\\.so.*";
 
 /*
  * The message is written in parts, each a message with a few of the fields: by the format's rules
@@ -89,24 +89,46 @@ static Pprof__ValueType value_type(struct pprof *pprof, const char *type, const 
 	return value;
 }
 
+/*
+ * Go's, in Go's order; what is in use only where it is known. The others are for the intervals of
+ * habctl report: number of samples and standard errors.
+ */
+static size_t value_types(struct pprof *pprof, Pprof__ValueType types[VALUES_MAX])
+{
+	static const struct {
+		const char *type, *unit;
+		bool in_use;
+	} all[VALUES_MAX] = {
+		{ "alloc_objects", "count", false },
+		{ "alloc_space", "bytes", false },
+		{ "inuse_objects", "count", true },
+		{ "inuse_space", "bytes", true },
+		{ "alloc_samples", "count", false },
+		{ "alloc_space_error", "bytes", false },
+		{ "alloc_objects_error", "count", false },
+		{ "inuse_space_error", "bytes", true },
+		{ "inuse_objects_error", "count", true },
+	};
+	size_t i, nr = 0;
+
+	for (i = 0; i < VALUES_MAX; i++)
+		if (!all[i].in_use || pprof->from->knows_in_use)
+			types[nr++] = value_type(pprof, all[i].type, all[i].unit);
+	return nr;
+}
+
 static void put_header(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
-	/* The last three are for the intervals of habctl report: number and standard errors. */
-	Pprof__ValueType types[NR_VALUES] = {
-		value_type(pprof, "alloc_objects", "count"),
-		value_type(pprof, "alloc_space", "bytes"),
-		value_type(pprof, "alloc_samples", "count"),
-		value_type(pprof, "alloc_space_error", "bytes"),
-		value_type(pprof, "alloc_objects_error", "count"),
-	};
-	Pprof__ValueType *list[NR_VALUES] = { &types[0], &types[1], &types[2], &types[3],
-					      &types[4] };
+	Pprof__ValueType types[VALUES_MAX], *list[VALUES_MAX];
+	size_t nr_values = value_types(pprof, types);
 	Pprof__ValueType period = value_type(pprof, "space", "bytes");
 	char comment[192], kinds[64];
 	int64_t numbers[2];
-	size_t nr_comments = 1;
+	size_t nr_comments = 1, i;
 
+	for (i = 0; i < nr_values; i++)
+		list[i] = &types[i];
 	kinds_text(from->kinds, kinds, sizeof(kinds));
 	snprintf(comment, sizeof(comment), "hab %s: events: %s; %llu samples", HAB_VERSION, kinds,
 		 (unsigned long long)from->total.samples);
@@ -117,8 +139,8 @@ static void put_header(struct pprof *pprof)
 			 (unsigned long long)from->late_names);
 		numbers[nr_comments++] = string(pprof, comment);
 	}
-	put(pprof, PART(.sample_type = list, .n_sample_type = NR_VALUES,
-			.default_sample_type = types[1].type, .comment = numbers,
+	put(pprof, PART(.sample_type = list, .n_sample_type = nr_values,
+			.default_sample_type = types[from->view == PROFILE_IN_USE ? 3 : 1].type, .comment = numbers,
 			.n_comment = nr_comments, .time_nanos = (int64_t)from->start_ns,
 			.duration_nanos = (int64_t)from->duration_ns,
 			.drop_frames = string(pprof, drop_frames), .period_type = &period,
@@ -149,24 +171,43 @@ static int64_t standard_error(double variance)
 	return llround(fmin(sqrt(fmax(variance, 0)), 0x1p62));
 }
 
-static void put_sample(struct pprof *pprof, const struct profile_sample *from)
+/* In the order of value_types(). */
+static size_t values_of(const struct pprof *pprof, const struct profile_sample *from,
+			int64_t values[VALUES_MAX])
 {
+	static const struct in_use nothing;
 	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
 	const struct stack_counts *counts = &from->counts;
+	const struct in_use *in_use = from->in_use ? from->in_use : &nothing;
+	bool live = pprof->from->knows_in_use;
+	size_t nr = 0;
+
+	values[nr++] = (int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT);
+	values[nr++] = (int64_t)counts->estimate;
+	if (live) {
+		values[nr++] = (int64_t)((in_use->objects + half) >> STACKS_EVENT_SHIFT);
+		values[nr++] = (int64_t)in_use->bytes;
+	}
+	values[nr++] = (int64_t)counts->samples;
+	values[nr++] = standard_error(counts->variance);
+	values[nr++] = standard_error(counts->events_variance);
+	if (live) {
+		values[nr++] = standard_error(in_use->variance);
+		values[nr++] = standard_error(in_use->objects_variance);
+	}
+	return nr;
+}
+
+static void put_sample(struct pprof *pprof, const struct profile_sample *from)
+{
 	uint64_t *ids = xcalloc(from->nr_frames + 1, sizeof(*ids));
 	Pprof__Label labels[NR_LABELS], *list[NR_LABELS];
 	Pprof__Sample sample = PPROF__SAMPLE__INIT, *samples = &sample;
-	int64_t values[NR_VALUES] = {
-		(int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT),
-		(int64_t)counts->estimate,
-		(int64_t)counts->samples,
-		standard_error(counts->variance),
-		standard_error(counts->events_variance),
-	};
+	int64_t values[VALUES_MAX];
 	unsigned int i;
 
 	sample.value = values;
-	sample.n_value = NR_VALUES;
+	sample.n_value = values_of(pprof, from, values);
 	ids[0] = pprof->from->nr_frames + 1 +
 		 (from->key.pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
 	for (i = 0; i < from->nr_frames; i++)

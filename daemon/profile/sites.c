@@ -37,6 +37,7 @@ void sites_add(struct site **sites, const struct profile *profile, bool recent)
 		} else {
 			site->bytes += sample->counts.estimate;
 			site->samples += sample->counts.samples;
+			site->in_use += sample->in_use ? sample->in_use->bytes : 0;
 		}
 	}
 }

@@ -16,6 +16,7 @@ struct site {
 	uint64_t bytes; /* estimated, since the start */
 	uint64_t samples;
 	uint64_t recent_bytes;
+	uint64_t in_use; /* bytes */
 };
 
 /* Adds the samples of a profile to a hash table of sites; NULL is an empty one. */

@@ -233,6 +233,7 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	sample->window_ms = record->window_ms;
 	sample->parts = record->parts;
 	sample->tid = record->head.tid;
+	sample->live_slot = record->live_slot;
 	key->pid = record->head.pid;
 	key->uid = record->uid;
 	key->kind = record->kind;

@@ -3,6 +3,7 @@
 #ifndef HABD_SAMPLE_H
 #define HABD_SAMPLE_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,7 +48,16 @@ struct sample {
 	uint32_t window_ms;
 	uint32_t parts;
 	uint32_t tid;
+	uint32_t live_slot; /* slot of its channel's live samples, plus 1; 0: none */
 	struct stack_key key; /* last: its frames follow */
+};
+
+/* Objects that are not freed, estimated from live samples. */
+struct in_use {
+	uint64_t bytes;
+	uint64_t objects;	 /* in 2^-STACKS_EVENT_SHIFT */
+	double variance;	 /* of bytes, itself estimated */
+	double objects_variance; /* of the number of objects */
 };
 
 /* Sums over samples. */
@@ -62,6 +72,21 @@ struct stack_counts {
 };
 
 #define STACKS_EVENT_SHIFT 16
+
+/* A value as an element of a sum: rounded to the nearest, at most the highest number. */
+static inline uint64_t sample_sum(double value)
+{
+	value = round(value);
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
+static inline void in_use_add(struct in_use *sum, const struct in_use *more)
+{
+	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
+	sum->objects = hab_add_saturated(sum->objects, more->objects);
+	sum->variance += more->variance;
+	sum->objects_variance += more->objects_variance;
+}
 
 /* Sums stop at the highest number. A difference from such a sum is not exact, and never below 0. */
 static inline void counts_add(struct stack_counts *sum, const struct stack_counts *more)

@@ -18,10 +18,10 @@
 #include "daemon/samples/stacks.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/samples/live.h"
 #include "daemon/shared/hash.h"
 
 #define NONE	    UINT32_MAX
@@ -43,9 +43,15 @@ struct earlier_counts {
 	struct stack_counts counts;
 };
 
+struct entry_use {
+	struct in_use kept; /* of processes that have ended */
+	struct in_use now;  /* with that; only while it is counted */
+};
+
 struct entry {
 	struct stack_key *key; /* NULL: free */
 	struct stack_counts counts;
+	struct entry_use *use;		/* NULL: nothing was ever in use */
 	struct earlier_counts *earlier; /* the newest */
 	uint32_t changed;    /* number of the newest mark at the last change of the counts */
 	uint32_t generation; /* number of stacks that have used this entry before */
@@ -66,6 +72,8 @@ struct stack_table {
 	size_t prune_at;	  /* nr_earlier at which to look for those that no mark needs */
 	stack_pending_visit visit_pending;
 	void *pending;
+	struct live *live;
+	bool knows_in_use;
 	uint64_t logged; /* samples, ever */
 	struct logged_sample log[STACKS_LOG_ROOM];
 };
@@ -138,6 +146,7 @@ struct stack_table *stacks_new(unsigned int cap)
 	unsigned int kind;
 
 	table->cap = cap;
+	table->live = live_new();
 	table->entries = xcalloc(cap + HAB_EVENT_KINDS, sizeof(*table->entries));
 	table->free = NONE;
 	table->count = HAB_EVENT_KINDS;
@@ -159,11 +168,20 @@ void stacks_free(struct stack_table *table)
 	for (i = 0; i < table->count; i++) {
 		prune(table, &table->entries[i], true);
 		free(table->entries[i].key);
+		free(table->entries[i].use);
 	}
 	while (table->marks)
 		stacks_unmark(table, table->marks);
+	live_free(table->live);
 	free(table->entries);
 	free(table);
+}
+
+static struct entry_use *use_of(struct entry *entry)
+{
+	if (!entry->use)
+		entry->use = xcalloc(1, sizeof(*entry->use));
+	return entry->use;
 }
 
 /* Moves the counts of the stack not seen for longest into "[other stacks]". */
@@ -176,6 +194,9 @@ static void fold_oldest(struct stack_table *table)
 
 	HASH_DELETE(hh, table->by_key, entry);
 	counts_add(&table->entries[kind].counts, &entry->counts);
+	if (entry->use)
+		in_use_add(&use_of(&table->entries[kind])->kept, &entry->use->kept);
+	free(entry->use);
 	for (mark = table->marks; mark; mark = mark->next) {
 		then = counts_at(entry, mark);
 		counts_add(&mark->other[kind], &then);
@@ -263,6 +284,64 @@ void stacks_add(struct stack_table *table, const struct sample *sample)
 		.stack = (uint32_t)(entry - table->entries),
 		.generation = entry->generation,
 	};
+	if (sample->live_slot)
+		live_place(table->live, sample, (uint32_t)(entry - table->entries),
+			   entry->generation);
+}
+
+/* The entry that counts for a live sample: its own, or "[other stacks]" if that was folded. */
+static struct entry *entry_of(struct stack_table *table, uint32_t stack, uint32_t generation)
+{
+	struct entry *entry = &table->entries[stack];
+
+	return entry->generation == generation && entry->key ? entry :
+							       &table->entries[HAB_EVENT_SAMPLE];
+}
+
+static void count_object(void *context, uint32_t stack, uint32_t generation,
+			 const struct in_use *in_use)
+{
+	in_use_add(&use_of(entry_of(context, stack, generation))->now, in_use);
+}
+
+static void keep_object(void *context, uint32_t stack, uint32_t generation,
+			const struct in_use *in_use)
+{
+	in_use_add(&use_of(entry_of(context, stack, generation))->kept, in_use);
+}
+
+struct live *stacks_live(struct stack_table *table)
+{
+	table->knows_in_use = true;
+	return table->live;
+}
+
+bool stacks_know_in_use(const struct stack_table *table)
+{
+	return table->knows_in_use;
+}
+
+void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context)
+{
+	const struct entry *entry;
+	unsigned int i;
+
+	if (!table->knows_in_use)
+		return;
+	for (i = 0; i < table->count; i++)
+		if (table->entries[i].use)
+			table->entries[i].use->now = table->entries[i].use->kept;
+	live_visit_all(table->live, count_object, table);
+	for (i = 0; i < table->count; i++) {
+		entry = &table->entries[i];
+		if (entry->use && entry->use->now.objects)
+			visit(context, i, entry->key, &entry->use->now);
+	}
+}
+
+void stacks_keep_in_use(struct stack_table *table, const struct live_process *process)
+{
+	live_visit_process(process, keep_object, table);
 }
 
 unsigned int stacks_count(const struct stack_table *table)
@@ -350,13 +429,6 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 	table->pending = pending;
 }
 
-/* Rounded to the nearest, at most the highest number. */
-static uint64_t to_sum(double value)
-{
-	value = round(value);
-	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
-}
-
 /*
  * The probability that the program sampled the object, given that it takes so many bytes: the draw
  * has no memory, so the interval alone decides (core/throttle/interval.h). Other events are 1.
@@ -379,8 +451,8 @@ struct stack_counts sample_counts(const struct sample *sample, uint64_t probabil
 		.samples = 1,
 		.bytes = sample->bytes,
 		.weight = sample->weight,
-		.estimate = to_sum(bytes),
-		.events = to_sum(events * (1 << STACKS_EVENT_SHIFT)),
+		.estimate = sample_sum(bytes),
+		.events = sample_sum(events * (1 << STACKS_EVENT_SHIFT)),
 		.variance = bytes * bytes * (1 - p),
 		.events_variance = events * events * (1 - p),
 	};

@@ -3,6 +3,8 @@
 #ifndef HABD_STACKS_H
 #define HABD_STACKS_H
 
+#include <stdbool.h>
+
 #include "daemon/samples/sample.h"
 
 #define STACKS_MAX_DEFAULT 65536
@@ -21,6 +23,8 @@ struct logged_sample {
 	uint32_t reserved;
 };
 
+struct live;
+struct live_process;
 struct stack_table;
 
 /*
@@ -31,6 +35,8 @@ struct stack_mark;
 
 typedef void (*stack_visit)(void *context, uint32_t number, const struct stack_key *key,
 			    const struct stack_counts *counts);
+typedef void (*stack_in_use_visit)(void *context, uint32_t number, const struct stack_key *key,
+				   const struct in_use *in_use);
 typedef void (*stack_log_visit)(void *context, const struct logged_sample *sample);
 
 /* The number that pending samples are visited with: they are in no entry and not in the log. */
@@ -63,6 +69,15 @@ void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
 		      stack_log_visit visit, void *context);
 /* Sets what stacks_visit() shows besides the table; NULL: nothing. */
 void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, void *pending);
+
+/* The live samples of processes with a channel, whose stacks are in the table. */
+struct live *stacks_live(struct stack_table *table);
+/* Calls @visit for each stack that has objects in use at the moment. */
+void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context);
+/* What the process has in use stays in use, since it has ended; live_remove() follows. */
+void stacks_keep_in_use(struct stack_table *table, const struct live_process *process);
+/* True if a process had a channel: so what is in use is known. */
+bool stacks_know_in_use(const struct stack_table *table);
 
 /* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */
 struct stack_counts sample_counts(const struct sample *sample, uint64_t probability);

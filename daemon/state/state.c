@@ -71,7 +71,7 @@ static void update_totals_locked(struct state *state, uint64_t now)
 		fold_ns = now;
 	}
 	if (now - totals_ns >= TOTALS_NS) {
-		totals_read(state->totals, state->feed, now);
+		totals_read(state->totals, state->feed, state->channels, now);
 		missed_update(state->missed, &state->totals->now);
 		totals_ns = now;
 	}
@@ -186,8 +186,8 @@ static struct profile *collect(struct state *state, struct span *span, const str
 }
 
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, bool restart, FILE *out,
-		struct profile_head *head)
+		const struct profile_format *format, enum profile_view view, bool restart,
+		FILE *out, struct profile_head *head)
 {
 	struct filter wanted = *filter;
 	struct profile *profile;
@@ -197,6 +197,7 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 		wanted.each_kind = true;
 	profile = collect(state, span, &wanted, format->has_events, restart);
 	profile_name(profile, state->symbols);
+	profile->view = view;
 	pthread_mutex_lock(&state->render);
 	format->write(profile, out);
 	pthread_mutex_unlock(&state->render);
@@ -231,7 +232,7 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	if (state->feed->ops->module)
 		module_numbers_read(&numbers->module);
 	pthread_mutex_lock(&state->lock);
-	totals_read(totals, state->feed, clock_monotonic_ns());
+	totals_read(totals, state->feed, state->channels, clock_monotonic_ns());
 	numbers->totals = *totals;
 	numbers->totals.now.processes = NULL;
 	numbers->totals.processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));
@@ -246,6 +247,8 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	numbers->binaries = binaries_count(state->binaries);
 	numbers->binaries_refused = binaries_refused(state->binaries);
 	numbers->maps = processes_counts(state->processes);
+	if (state->channels)
+		numbers->channels = channels_counts(state->channels);
 	numbers->ended = state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
 	count_refills(numbers);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
 #include "daemon/profile/filter.h"
 #include "daemon/profile/formats.h"
@@ -26,11 +27,11 @@
 #define RECENT_MARKS 2
 
 /*
- * The main thread reads the feed; processes have threads that have maps read; each HTTP connection
+ * The main thread reads the feed; channels have a thread that reads them; processes have threads that have maps read; each HTTP connection
  * has a thread of its own.
  *
- * lock guards binaries, processes, stacks, ingest, totals, missed, recent, recent_ns and
- * evict_ns.
+ * lock guards binaries, processes, stacks, ingest, channels, totals, missed, recent, recent_ns
+ * and evict_ns.
  * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
  * once it is freed. No lock is held while a profile is named. render is held while the stacks of a
  * profile are copied and sorted, and while its text is made: each takes as much memory again. A
@@ -53,6 +54,7 @@ struct state {
 	struct totals *totals;
 	struct missed *missed; /* NULL: the feed is not the module */
 	struct feed *feed;
+	struct channels *channels; /* NULL: none are taken */
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
 	uint64_t evict_ns;			 /* no binary is evicted before */
@@ -61,9 +63,9 @@ struct state {
 	int stop_fd; /* readable once habd ends */
 };
 
-/* Makes the tables, all but feed and missed. Before the program has threads. */
+/* Makes the tables, all but feed, channels and missed. Before the program has threads. */
 void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds);
-/* Frees the tables, all but feed. */
+/* Frees the tables, all but feed and channels. */
 void state_end(struct state *state);
 /* Brings the tables up to date; the main thread calls it several times a second. */
 void state_tick(struct state *state);
@@ -93,8 +95,8 @@ struct profile_head {
  * moment, so that each sample is in one profile. The caller has a turn of @state->profiles.
  */
 void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, bool restart, FILE *out,
-		struct profile_head *head);
+		const struct profile_format *format, enum profile_view view, bool restart,
+		FILE *out, struct profile_head *head);
 
 /* The counts that /metrics, /v1/top and /v1/status show, taken at one moment. */
 struct numbers {
@@ -111,6 +113,7 @@ struct numbers {
 	unsigned int binaries;
 	uint64_t binaries_refused;
 	struct processes_counts maps;
+	struct channels_counts channels;
 	uint64_t symbols_unreadable;
 	uint64_t names_late;
 	bool ended;

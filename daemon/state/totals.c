@@ -92,7 +92,8 @@ static void update_processes(struct totals *totals, double seconds, bool rates)
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
 }
 
-void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
+void totals_read(struct totals *totals, struct feed *feed, const struct channels *channels,
+		 uint64_t now_ns)
 {
 	const struct hab_machine_totals *now = &totals->now.machine, *before = &totals->before;
 	uint64_t passed = now_ns - totals->rates_ns;
@@ -101,6 +102,8 @@ void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns)
 	bool rates = !totals->rates_ns || passed >= RATES_NS;
 
 	feed->ops->read(feed, &totals->now);
+	if (channels)
+		channels_add_processes(channels, &totals->now);
 	update_processes(totals, seconds, rates);
 	if (!rates)
 		return;

@@ -3,6 +3,7 @@
 #ifndef HABD_TOTALS_H
 #define HABD_TOTALS_H
 
+#include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
 
 struct totals_process {
@@ -32,8 +33,12 @@ struct totals {
 /* The caller of all these holds the daemon's lock. */
 struct totals *totals_new(void);
 void totals_free(struct totals *totals);
-/* Reads the feed, and works the rates out if the last time is a second ago. */
-void totals_read(struct totals *totals, struct feed *feed, uint64_t now_ns);
+/*
+ * Reads the feed, and works the rates out if the last time is a second ago. @channels: NULL: none.
+ * The bytes of a process that has only a channel are those that it has allocated.
+ */
+void totals_read(struct totals *totals, struct feed *feed, const struct channels *channels,
+		 uint64_t now_ns);
 /* Moves exited processes from the feed's table into the sum. */
 void totals_fold(struct totals *totals, struct feed *feed);
 

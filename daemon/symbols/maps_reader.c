@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
-#include "daemon/symbols/build_id.h"
 #include "daemon/symbols/worker.h"
 
 #define MESSAGE_BYTES	     65536u
@@ -70,21 +69,13 @@ static size_t wire_size(size_t name_size)
 
 /* --- the worker ----------------------------------------------------------------------- */
 
-struct maps_line {
-	uint64_t start;
-	uint64_t end;
-	uint64_t offset;
-	uint64_t inode;
-	bool executable;
-	const char *path; /* in the line */
-};
-
 struct reading {
 	int socket;
 	uint32_t pid;
 	bool roots_mounts;   /* the mounts that the process sees are root's */
 	uint64_t root_mount; /* the last one that root_has_mounted() has found */
 	struct stat program;
+	char perf_map[64];
 	struct reply reply;
 	struct worker_message message;
 	size_t used; /* of the entries of this message */
@@ -92,52 +83,19 @@ struct reading {
 	unsigned int count;
 };
 
-static bool parse_line(char *text, struct maps_line *line)
-{
-	char permissions[8];
-	int path = 0;
-
-	if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %" SCNu64 " %n", &line->start,
-		   &line->end, permissions, &line->offset, &line->inode, &path) < 5 ||
-	    !path)
-		return false;
-	line->executable = permissions[2] == 'x';
-	text[strcspn(text, "\n")] = 0;
-	line->path = text + path;
-	return line->start < line->end;
-}
-
-/* An open file of the wanted inode, or -1. */
-static int open_regular(const char *path, uint64_t inode)
-{
-	struct stat status;
-	char link[64];
-	int path_fd, fd = -1;
-
-	path_fd = open(path, O_PATH | O_CLOEXEC);
-	if (path_fd < 0)
-		return -1;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* Not blocking: the owner of the file may hold a lease on it. */
-	if (!fstat(path_fd, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
-		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	close(path_fd);
-	return fd;
-}
-
 static int open_mapped(uint32_t pid, const struct maps_line *line)
 {
 	char *path;
 	int fd;
 
 	path = xformat("/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start, line->end);
-	fd = open_regular(path, line->inode);
+	fd = maps_open(path, line->inode);
 	free(path);
 	if (fd >= 0)
 		return fd;
 	/* map_files needs CAP_CHECKPOINT_RESTORE; a path may do without. */
 	path = xformat("/proc/%u/root%s", pid, line->path);
-	fd = open_regular(path, line->inode);
+	fd = maps_open(path, line->inode);
 	free(path);
 	return fd;
 }
@@ -245,14 +203,9 @@ static int describe_file(struct reading *reading, const struct maps_line *line,
 {
 	struct stat status;
 	enum place place;
-	int fd, length;
+	int fd;
 
-	/* Any process can give names to its anonymous memory: "[anon:...]". */
-	if (!strncmp(line->path, "[anon", 5))
-		*name = "[anon]";
-	if (!line->inode && line->path[0] != '[')
-		*name = "[jit]";
-	if (!line->inode || line->path[0] == '[')
+	if (!maps_line_has_file(line, name))
 		return -1;
 	fd = open_mapped(reading->pid, line);
 	if (fd < 0)
@@ -260,17 +213,7 @@ static int describe_file(struct reading *reading, const struct maps_line *line,
 	place = place_of(reading, fd);
 	if (place == PLACE_OTHER || fstat(fd, &status))
 		goto unread;
-	length = build_id_read(fd, file->build_id);
-	/* Code that a compiler made at run time may be in a file, too. */
-	if (length < 0) {
-		*name = "[jit]";
-		goto unread;
-	}
-	file->build_id_length = (unsigned int)length;
-	file->device = status.st_dev;
-	file->inode = status.st_ino;
-	file->changed = status.st_mtim;
-	file->owner = status.st_uid;
+	maps_describe(&fd, &status, file, name);
 	file->roots_path = reading->roots_mounts;
 	file->trusted = place == PLACE_TRUSTED && !status.st_uid &&
 			!(status.st_mode & (S_IWGRP | S_IWOTH));
@@ -280,6 +223,25 @@ static int describe_file(struct reading *reading, const struct maps_line *line,
 unread:
 	close(fd);
 	return -1;
+}
+
+/* The perf map of the process, for code that was made at run time. */
+static int find_perf_map(struct reading *reading, struct binary_file *file, const char **name)
+{
+	struct stat status;
+	int fd;
+
+	fd = maps_open_perf_map(reading->pid, &status, reading->perf_map,
+				sizeof(reading->perf_map));
+	if (fd < 0)
+		return -1;
+	if (place_of(reading, fd) == PLACE_OTHER) {
+		close(fd);
+		return -1;
+	}
+	maps_describe_perf_map(&status, file);
+	*name = reading->perf_map;
+	return fd;
 }
 
 static bool send_part(struct reading *reading, bool last)
@@ -303,11 +265,16 @@ static bool add_line(struct reading *reading, const struct maps_line *line)
 	struct wire_entry entry = { .start = line->start,
 				    .end = line->end,
 				    .offset = line->inode ? line->offset : 0 };
-	const char *name = line->path;
+	const char *name;
 	size_t size;
 	int fd;
 
 	fd = describe_file(reading, line, &entry.file, &name);
+	if (fd < 0 && !strcmp(name, "[jit]")) {
+		fd = find_perf_map(reading, &entry.file, &name);
+		if (fd >= 0)
+			entry.offset = line->start;
+	}
 	entry.file.fd = fd >= 0 ? 0 : -1;
 	entry.name_size = (uint32_t)strnlen(name, NAME_BYTES - 1) + 1;
 	size = wire_size(entry.name_size);
@@ -340,7 +307,8 @@ static bool read_maps(struct reading *reading)
 		if (stat(path, &reading->program))
 			memset(&reading->program, 0, sizeof(reading->program));
 		while (getline(&text, &room, file) > 0)
-			if (parse_line(text, &line) && line.executable && !add_line(reading, &line))
+			if (maps_line_parse(text, &line) && line.executable &&
+			    !add_line(reading, &line))
 				break;
 		free(text);
 		fclose(file);
@@ -403,19 +371,6 @@ bool maps_reader_is_ready(struct maps_reader *reader)
 uint64_t maps_reader_delay_ns(const struct maps_reader *reader)
 {
 	return worker_delay_ns(reader->worker);
-}
-
-void maps_end(struct maps *maps)
-{
-	unsigned int i;
-
-	for (i = 0; i < maps->nr; i++) {
-		if (maps->entries[i].file.fd >= 0)
-			close(maps->entries[i].file.fd);
-		free(maps->entries[i].name);
-	}
-	free(maps->entries);
-	memset(maps, 0, sizeof(*maps));
 }
 
 /* Takes the entries of a message over, with its descriptors. False if it is malformed. */

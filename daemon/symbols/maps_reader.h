@@ -6,24 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/symbols/binaries.h"
-
-#define MAPPINGS_MAX 4096
-
-struct maps_entry {
-	uint64_t start;
-	uint64_t end;
-	uint64_t offset; /* in the file; without a file the distance from the start counts */
-	/* fd is -1 if there is no file, or if it cannot be read without a risk to wait. */
-	struct binary_file file;
-	char *name; /* path of the file, or a name in brackets */
-};
-
-struct maps {
-	struct maps_entry *entries; /* ascending */
-	unsigned int nr;
-	unsigned int room;
-};
+#include "daemon/symbols/maps.h"
 
 enum maps_result {
 	MAPS_READ,
@@ -47,6 +30,5 @@ enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint
 bool maps_reader_is_ready(struct maps_reader *reader);
 /* How long the last reading waited for a CPU, if it was long. */
 uint64_t maps_reader_delay_ns(const struct maps_reader *reader);
-void maps_end(struct maps *maps);
 
 #endif /* HABD_MAPS_READER_H */

@@ -28,6 +28,7 @@
 #define PAUSE_MAX_NS	 12800000000ull
 #define FRESH_MAX_NS	 1000000000ull
 #define IDLE_NS		 60000000000ull
+#define TEXT_MAX	 (1u << 20) /* of maps; later lines are left out */
 
 struct mapping {
 	uint64_t start;
@@ -58,6 +59,8 @@ struct process {
 	struct waiter *waiters;	  /* the last one first */
 	struct mapping *mappings; /* ascending, executable ones only */
 	unsigned int nr_mappings;
+	char *text; /* NULL, or the parts of its maps that have come; without NUL */
+	size_t text_length;
 };
 
 struct processes {
@@ -156,6 +159,7 @@ static void drop(struct processes *processes, struct process *process)
 	process->user->nr_mappings -= process->nr_mappings;
 	user_put(processes, process->user);
 	free(process->mappings);
+	free(process->text);
 	free(process);
 }
 
@@ -348,6 +352,43 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 	else if (fresh)
 		request(processes, process, now);
 	return process;
+}
+
+static void take_text(struct processes *processes, struct process *process)
+{
+	struct maps maps;
+
+	process->text[process->text_length] = 0;
+	maps_parse(process->request.pid, process->text, &maps);
+	set_mappings(processes, process, &maps);
+	maps_end(&maps);
+	free(process->text);
+	process->text = NULL;
+	process->text_length = 0;
+}
+
+void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
+			size_t length, bool more)
+{
+	struct process *process = processes_see(processes, pid, user, !more);
+
+	if (processes->queue)
+		return;
+	length = min(length, TEXT_MAX - process->text_length);
+	process->text = xrealloc(process->text, 1, process->text_length + length + 1);
+	memcpy(process->text + process->text_length, text, length);
+	process->text_length += length;
+	if (!more)
+		take_text(processes, process);
+}
+
+void processes_end(struct processes *processes, uint32_t pid)
+{
+	struct process *process;
+
+	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
+	if (process)
+		drop(processes, process);
 }
 
 static bool may_reread(const struct process *process, uint64_t now)

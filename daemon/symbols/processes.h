@@ -26,7 +26,8 @@ struct processes_counts {
 
 /*
  * Called before the program has threads, since it forks. @lock: the daemon's lock, which the
- * caller of all functions but the first four holds. NULL: no maps are read.
+ * caller of all functions but the first four holds. NULL: no maps are read, and those of
+ * processes_add_text() are used.
  */
 struct processes *processes_new(struct binaries *binaries, pthread_mutex_t *lock);
 /* @release is called, with the lock held, once the waiter's maps have come or are given up. */
@@ -59,6 +60,15 @@ bool processes_wait(struct processes *processes, struct process *process,
  */
 uint64_t processes_frame(struct processes *processes, const struct process *process,
 			 const struct hab_frame *frame);
+/*
+ * A part of the text of the process's maps, as the process @pid, of @user, has read it itself.
+ * @more: another part follows. Without it the maps are requested, or replaced by the text, which
+ * must then come from a process of this program's own user.
+ */
+void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
+			size_t length, bool more);
+/* The process has ended. */
+void processes_end(struct processes *processes, uint32_t pid);
 /* Gives up maps that do not come, and drops the processes that have not been seen for a while. */
 void processes_tidy(struct processes *processes);
 /* Sets @used for each binary that a process has mapped. */

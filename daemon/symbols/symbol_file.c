@@ -17,6 +17,7 @@
 
 #include "daemon/symbols/demangle.h"
 #include "daemon/shared/util.h"
+#include "daemon/symbols/perf_map.h"
 
 #define NAME_MAX_BYTES 1000u
 #define STEPS_MAX      64 /* symbols that begin before an address and may cover it */
@@ -30,7 +31,8 @@ struct symbol {
 };
 
 struct symbol_file {
-	Dwfl *dwfl; /* NULL: it cannot be read */
+	struct perf_map *map; /* not NULL: it is a perf map */
+	Dwfl *dwfl;	      /* NULL: it cannot be read */
 	Dwfl_Module *module;
 	GElf_Addr bias;
 	Elf *elf;
@@ -154,6 +156,10 @@ struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path)
 {
 	struct symbol_file *file = xcalloc(1, sizeof(*file));
 
+	if (perf_map_has_name(path)) {
+		file->map = perf_map_read(fd);
+		return file;
+	}
 	file->dwfl = dwfl_begin(&callbacks);
 	if (!file->dwfl)
 		return file;
@@ -175,6 +181,7 @@ void symbol_file_close(struct symbol_file *file)
 		return;
 	if (file->dwfl)
 		dwfl_end(file->dwfl);
+	perf_map_free(file->map);
 	free(file->symbols);
 	free(file);
 }
@@ -209,6 +216,16 @@ bool symbol_file_needs_debug(const struct symbol_file *file)
 	return file->is_stripped && !file->has_debug;
 }
 
+bool symbol_file_may_grow(const struct symbol_file *file)
+{
+	return file->map;
+}
+
+bool symbol_file_has_grown(const struct symbol_file *file, int fd)
+{
+	return file->map && perf_map_has_grown(file->map, fd);
+}
+
 /* Of the symbols that cover the address the one that begins last. */
 static const struct symbol *find_symbol(const struct symbol_file *file, uint64_t address)
 {
@@ -231,6 +248,18 @@ static const struct symbol *find_symbol(const struct symbol_file *file, uint64_t
 	return NULL;
 }
 
+static char *find_in_map(const struct perf_map *map, uint64_t address)
+{
+	const char *name = perf_map_find(map, address);
+	char *copy;
+
+	if (!name)
+		return NULL;
+	copy = xstrndup(name, strnlen(name, NAME_MAX_BYTES));
+	clean_string(copy);
+	return copy;
+}
+
 char *symbol_file_find(struct symbol_file *file, uint64_t offset)
 {
 	char *copy, plain[NAME_MAX_BYTES + 1];
@@ -240,6 +269,8 @@ char *symbol_file_find(struct symbol_file *file, uint64_t offset)
 	size_t length;
 	GElf_Sym info;
 
+	if (file->map)
+		return find_in_map(file->map, offset);
 	if (!file->dwfl || !offset_address(file->elf, offset, &address))
 		return NULL;
 	symbol = find_symbol(file, address + file->bias);

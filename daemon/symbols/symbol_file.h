@@ -20,7 +20,12 @@ void symbol_file_close(struct symbol_file *file);
 bool symbol_file_has_too_many(const struct symbol_file *file);
 /* True: the file is stripped, and was opened without a debug file. */
 bool symbol_file_needs_debug(const struct symbol_file *file);
-/* The function that covers an offset in the file; NULL if no symbol does. The caller frees. */
+/* True: more functions may have been added to the file since it was opened. */
+bool symbol_file_has_grown(const struct symbol_file *file, int fd);
+/* True: the file may grow. */
+bool symbol_file_may_grow(const struct symbol_file *file);
+/* The function that covers an offset in the file; in a perf map, an address; NULL if no symbol
+ * does. The caller frees. */
 char *symbol_file_find(struct symbol_file *file, uint64_t offset);
 
 #endif /* HABD_SYMBOL_FILE_H */

@@ -159,7 +159,13 @@ static void answer(struct reader *reader, const struct request *request, int fd,
 		return;
 	}
 	reply->reply.needs_debug = symbol_file_needs_debug(file);
+	reply->reply.may_grow = symbol_file_may_grow(file);
 	name = symbol_file_find(file, request->offset);
+	if (!name && symbol_file_has_grown(file, fd)) {
+		drop(reader, find_place(reader, request->file));
+		file = find_file(reader, request, fd, debug_fd);
+		name = symbol_file_find(file, request->offset);
+	}
 	reply->answer = name ? SYMBOL_FOUND : SYMBOL_NONE;
 	if (name)
 		snprintf(reply->reply.name, sizeof(reply->reply.name), "%s", name);

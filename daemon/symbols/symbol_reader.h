@@ -30,6 +30,7 @@ enum symbol_answer {
 struct symbol_reply {
 	uint64_t used_ns; /* of the reader's processor */
 	int needs_debug;  /* the file is stripped, and the reader has no debug file of it */
+	int may_grow;	  /* the file may get more names */
 	char name[SYMBOL_NAME_MAX + 1];
 };
 

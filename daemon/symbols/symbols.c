@@ -405,7 +405,9 @@ char *naming_find(struct naming *naming, const struct symbol_source *source, uin
 	if (!is_readable(naming->symbols, source))
 		return NULL;
 	if (!is_over(naming, source) && look_up(naming, source, offset, &reply, &late)) {
-		cache_add(naming->symbols, &place, reply.name);
+		/* What has no name now may get one, if the file grows. */
+		if (*reply.name || !reply.may_grow)
+			cache_add(naming->symbols, &place, reply.name);
 		return *reply.name ? xstrdup(reply.name) : NULL;
 	}
 	naming->late += late;

@@ -11,6 +11,7 @@
  * test each address.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -207,20 +208,32 @@ void hab_real_find_operators(void)
 	HAB_REAL_OPERATORS(FIND_IN_LIBRARY)
 }
 
-/* true if the program calls this library, and not an allocator in the executable itself. */
+/*
+ * true if the program calls this library, and not an allocator in the executable itself. An
+ * executable at a fixed address has an entry of its own that jumps to the library: it then has the
+ * symbol's address, and no section.
+ */
 static bool is_called(void)
 {
 	void *program = dlsym(RTLD_DEFAULT, "malloc");
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
 
-	return object_of(program) == object_of((void *)hab_real_find);
+	if (object_of(program) == object_of((void *)hab_real_find))
+		return true;
+	return program && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+	       symbol->st_shndx == SHN_UNDEF;
 }
 
 static void judge(void)
 {
 	void *object = object_of((void *)hab_real.malloc);
 	struct hab_real real = hab_real;
-	void *needed[] = { (void *)real.free, (void *)real.calloc, (void *)real.realloc,
-			   (void *)real.usable_size, (void *)real.memalign };
+	void *needed[] = { (void *)(arena_used ? behind_arena.free : real.free),
+			   (void *)real.calloc,
+			   (void *)(arena_used ? behind_arena.realloc : real.realloc),
+			   (void *)(arena_used ? behind_arena.usable_size : real.usable_size),
+			   (void *)real.memalign };
 	void *operators[] = { (void *)real.new, (void *)real.delete, (void *)real.new_aligned };
 
 	hab_real.may_sample = object && real.free && real.calloc && real.realloc &&

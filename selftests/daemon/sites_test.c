@@ -56,4 +56,14 @@ TEST(a_stack_within_libhab_has_no_site)
 	EXPECT_STREQ("", site_of("ioctl", "hab_refill", "hab_alloc"));
 }
 
+TEST(the_caller_of_a_function_that_passes_allocations_on_is_the_site)
+{
+	EXPECT_STREQ("caller", site_of("operator new(unsigned long)", "xmalloc", "caller"));
+}
+
+TEST(a_stack_of_such_functions_has_the_outermost_as_its_site)
+{
+	EXPECT_STREQ("PyObject_Malloc", site_of("_PyMem_RawMalloc", "g_malloc", "PyObject_Malloc"));
+}
+
 TEST_HARNESS_MAIN

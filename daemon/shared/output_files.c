@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The files that habctl writes: each appears under its name when it is complete; the numbered files
+ * The files that habctl and habrun write: each appears under its name when it is complete; the numbered files
  * of one recording stay within limits.
  *
  * One hard case is a recording of an hour that cannot be written at its end. So a temporary file is
@@ -9,7 +9,7 @@
  * So the oldest files are removed before the next one is written, and files of the same name that
  * exist already are part of the recording.
  */
-#include "daemon/habctl/output_files.h"
+#include "daemon/shared/output_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +24,32 @@
 #include "daemon/shared/util.h"
 
 #define DIGITS 6
+
+const struct output_format *output_format_of(const char *path)
+{
+	static const struct output_format formats[] = {
+		{ ".pb.gz", "pprof", "habctl report" }, { ".folded", "folded", "less" },
+		{ ".svg", "svg", "xdg-open" },		{ ".html", "html", "xdg-open" },
+		{ ".jfr", "jfr", "jfr summary" },
+	};
+	const struct output_format *format;
+	const char *name = basename(path);
+	size_t length = strlen(name), end;
+
+	for (format = formats; format < formats + ARRAY_SIZE(formats); format++) {
+		end = strlen(format->suffix);
+		if (length > end && !strcmp(name + length - end, format->suffix))
+			return format;
+	}
+	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg, .html or .jfr",
+	    path);
+	return NULL;
+}
+
+const char *output_format_live_view(const struct output_format *format)
+{
+	return strcmp(format->name, "folded") ? "both" : "in-use";
+}
 
 static bool is_writable(const char *path)
 {
@@ -51,7 +77,7 @@ bool output_file_open(struct output_file *output, const char *path)
 	output->fd = -1;
 	if (!is_writable(path))
 		return false;
-	output->temporary = xformat("%.*s.habctl-XXXXXX", (int)(basename(path) - path), path);
+	output->temporary = xformat("%.*s.hab-XXXXXX", (int)(basename(path) - path), path);
 	output->fd = mkostemp(output->temporary, O_CLOEXEC);
 	if (output->fd < 0) {
 		say("%s cannot be written: its folder: %s: make it, or give -o another name", path,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Limits by user. */
-#include "daemon/http/places.h"
+#include "daemon/shared/places.h"
 
-#include "daemon/http/access.h"
+#include "daemon/shared/owners.h"
 
 /* The entry of the user, or a free one; NULL if all are in use by others. */
 static struct place_user *find(struct places *places, uid_t user)
@@ -24,7 +24,7 @@ static bool are_left_locked(struct places *places, uid_t user)
 
 	if (places->used >= places->all)
 		return false;
-	if (access_is_privileged(user))
+	if (owner_is_privileged(user))
 		return true;
 	entry = find(places, user);
 	return entry && entry->used < places->all / 4 &&
@@ -36,7 +36,7 @@ static void add_locked(struct places *places, uid_t user, size_t count)
 	struct place_user *entry = find(places, user);
 
 	places->used += count;
-	if (access_is_privileged(user))
+	if (owner_is_privileged(user))
 		return;
 	places->used_by_users += count;
 	if (!entry)
@@ -49,7 +49,7 @@ bool places_are_left(struct places *places, uid_t user)
 {
 	bool left;
 
-	user = access_owner(user);
+	user = owner_of(user);
 	pthread_mutex_lock(&places->lock);
 	left = are_left_locked(places, user);
 	pthread_mutex_unlock(&places->lock);
@@ -60,7 +60,7 @@ bool places_take(struct places *places, uid_t user)
 {
 	bool left;
 
-	user = access_owner(user);
+	user = owner_of(user);
 	pthread_mutex_lock(&places->lock);
 	left = are_left_locked(places, user);
 	if (left)
@@ -71,7 +71,7 @@ bool places_take(struct places *places, uid_t user)
 
 void places_add(struct places *places, uid_t user, size_t count)
 {
-	user = access_owner(user);
+	user = owner_of(user);
 	pthread_mutex_lock(&places->lock);
 	add_locked(places, user, count);
 	pthread_mutex_unlock(&places->lock);
@@ -81,10 +81,10 @@ void places_remove(struct places *places, uid_t user, size_t count)
 {
 	struct place_user *entry;
 
-	user = access_owner(user);
+	user = owner_of(user);
 	pthread_mutex_lock(&places->lock);
 	places->used -= count;
-	if (!access_is_privileged(user)) {
+	if (!owner_is_privileged(user)) {
 		places->used_by_users -= count;
 		entry = find(places, user);
 		if (entry && entry->used)

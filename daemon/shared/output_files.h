@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The files that habctl writes. */
-#ifndef HABCTL_OUTPUT_FILES_H
-#define HABCTL_OUTPUT_FILES_H
+/* The files that habctl and habrun write. */
+#ifndef HABD_OUTPUT_FILES_H
+#define HABD_OUTPUT_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* A format of profiles, by the suffix of the file's name. */
+struct output_format {
+	const char *suffix;
+	const char *name; /* as in daemon/profile/formats.h */
+	const char *next; /* the command that shows such a file */
+};
+
+/* NULL after a sentence: the suffix is of no format. */
+const struct output_format *output_format_of(const char *path);
+
+/* The view of /v1/profile for what is in use: folded stacks have one figure, pictures both. */
+const char *output_format_live_view(const struct output_format *format);
 
 /* A file that appears under its name when it is complete. */
 struct output_file {
@@ -54,4 +67,4 @@ bool numbered_files_write(struct numbered_files *files, const void *data, size_t
 /* The path of the newest file; free() it. */
 char *numbered_files_newest(const struct numbered_files *files);
 
-#endif /* HABCTL_OUTPUT_FILES_H */
+#endif /* HABD_OUTPUT_FILES_H */

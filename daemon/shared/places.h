@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Limits by user: of connections, waiting requests, recordings and bytes of unread responses. */
+/*
+ * Limits by user: of connections, sessions, waiting requests, recordings and bytes of
+ * unread responses.
+ */
 #ifndef HABD_PLACES_H
 #define HABD_PLACES_H
 

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The server of channels.
+ *
+ * Any user's programs connect to habd. So nothing here waits for one of them: a connection has a
+ * second to send its channel, each poll reads a limited number of records of each session, and
+ * connections, sessions and their memory have limits by user. What does not fit into a ring
+ * meanwhile is lost for that program alone, and counted by it.
+ *
+ * A process that runs another program by exec sends a new channel. Its objects are gone then, so
+ * the session of the old program ends and nothing of it stays in use.
+ */
+#include "daemon/channels/channels.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "core/throttle/interval.h"
+#include "daemon/shared/places.h"
+#include "daemon/shared/util.h"
+
+/* Rings are read so often that about so many records, a fifth of a ring, come between. */
+#define POLL_RECORDS	64
+#define POLL_MIN_MS	5
+#define POLL_BUSY_MS	50
+#define HELLO_NS	1000000000ull
+#define CONNECTIONS_MAX 64
+#define EVENTS_MAX	64
+#define ACCEPTED_MAX	256 /* in one poll */
+#define RECORDS_MAX	512 /* of a session in one poll */
+#define SHARES_NS	1000000000ull
+#define WINDOW_PER_S	(1000000000 / HAB_INTERVAL_WINDOW_NS)
+
+/* A connection whose channel has not come yet. */
+struct connection {
+	struct connection *prev, *next;
+	int fd;
+	uid_t user;
+	uint64_t since_ns;
+};
+
+struct channels {
+	struct channels_config config;
+	int epoll;
+	struct connection *connections; /* the oldest first */
+	struct places waiting;		/* @connections */
+	struct places sessions;
+	struct session *by_pid;
+	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
+	int timeout_ms;
+	uint64_t shares_ns; /* when the shares were set last */
+	pthread_t thread;
+	bool started;
+	int stop_fd; /* readable once the thread should end */
+};
+
+/* What an event is of: the listening socket has neither. */
+enum source { SOURCE_LISTEN, SOURCE_CONNECTION, SOURCE_SESSION };
+#define SOURCE_BITS 32
+
+static bool watch(struct channels *channels, int fd, enum source source, uint32_t number)
+{
+	struct epoll_event event = { .events = EPOLLIN,
+				     .data.u64 = (uint64_t)source << SOURCE_BITS | number };
+
+	return !epoll_ctl(channels->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+struct channels *channels_new(const struct channels_config *config)
+{
+	const struct places sessions = PLACES(config->sessions_max);
+	static const struct places waiting = PLACES(CONNECTIONS_MAX);
+	struct channels *channels = xcalloc(1, sizeof(*channels));
+
+	channels->config = *config;
+	channels->sessions = sessions;
+	channels->waiting = waiting;
+	channels->stop_fd = -1;
+	channels->timeout_ms = -1;
+	channels->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (channels->epoll >= 0 && watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
+		return channels;
+	say("programs cannot be followed over their channels: %s", strerror(errno));
+	channels_free(channels);
+	return NULL;
+}
+
+int channels_fd(const struct channels *channels)
+{
+	return channels->epoll;
+}
+
+int channels_timeout_ms(const struct channels *channels)
+{
+	return channels->timeout_ms;
+}
+
+/* --- sessions ------------------------------------------------------------------------- */
+
+static bool has_ended(const struct session *session)
+{
+	struct pollfd ready = { .fd = session->pidfd, .events = POLLIN };
+
+	return session->pidfd < 0 || poll(&ready, 1, 0) > 0;
+}
+
+static void add_counts(struct channels_counts *counts, const struct session *session)
+{
+	uint64_t lost, allocated;
+
+	counts->samples += session->counts.samples;
+	counts->malformed += session->counts.malformed;
+	lost = session_lost(session);
+	allocated = session_allocated(session);
+	sums_add(&counts->lost, &lost, 1);
+	sums_add(&counts->allocated, &allocated, 1);
+}
+
+static void end_locked(struct channels *channels, struct session *session, bool keep)
+{
+	uint32_t pid = session->pid;
+
+	HASH_DELETE(hh, channels->by_pid, session);
+	places_remove(&channels->sessions, session->user, 1);
+	session_drain(session, &channels->config.sink);
+	add_counts(&channels->counts, session);
+	session_end(session, &channels->config.sink, keep);
+	if (keep)
+		processes_end(channels->config.sink.processes, pid);
+}
+
+/* The least of the intervals and the share are the program's to read at any time. */
+static void set_share(const struct channels *channels, struct session *session, uint64_t share)
+{
+	WRITE_ONCE(session->channel->share, (uint32_t)min(share, UINT32_MAX));
+}
+
+/* Sessions with samples in the last second divide the rate among them. */
+static void set_shares_locked(struct channels *channels, uint64_t now_ns)
+{
+	/* As many are offered as may be kept: here none is left out. */
+	uint64_t all = (channels->config.rate << HAB_SHARE_SHIFT) * 10 /
+		       (WINDOW_PER_S * HAB_OFFERS_MEAN_10);
+	struct session *session;
+	unsigned int active = 0;
+
+	if (now_ns - channels->shares_ns < SHARES_NS)
+		return;
+	channels->shares_ns = now_ns;
+	for (session = channels->by_pid; session; session = session->hh.next)
+		active += session->counts.samples != session->samples_at;
+	for (session = channels->by_pid; session; session = session->hh.next) {
+		session->samples_at = session->counts.samples;
+		set_share(channels, session, max(all / max(active, 1u), 1ull));
+	}
+}
+
+static void begin_locked(struct channels *channels, const struct hello *hello)
+{
+	struct session *session;
+	bool exec;
+
+	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
+	if (session) {
+		exec = session_is_of(session, hello);
+		channels->counts.begun -= exec;
+		end_locked(channels, session, !exec && channels->config.keeps_in_use);
+	}
+	if (!places_take(&channels->sessions, hello->user)) {
+		channels->counts.refused++;
+		WRITE_ONCE(hello->channel->closed, 1);
+		munmap(hello->channel, HAB_CHANNEL_BYTES);
+		return;
+	}
+	session = session_begin(hello, &channels->config.sink);
+	channels->counts.begun++;
+	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
+	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
+	if (session->pidfd >= 0)
+		watch(channels, session->pidfd, SOURCE_SESSION, session->pid);
+	channels->timeout_ms = POLL_MIN_MS;
+}
+
+static void read_rings(struct channels *channels)
+{
+	pthread_mutex_t *lock = channels->config.lock;
+	struct session *session, *next;
+	unsigned int most = 0;
+	int timeout_ms;
+
+	HASH_ITER(hh, channels->by_pid, session, next)
+	{
+		pthread_mutex_lock(lock);
+		most = max(most, session_read(session, &channels->config.sink, RECORDS_MAX));
+		if (session->pidfd < 0)
+			end_locked(channels, session, channels->config.keeps_in_use);
+		pthread_mutex_unlock(lock);
+	}
+	timeout_ms = channels->timeout_ms;
+	if (!channels->by_pid)
+		timeout_ms = channels->connections ? channels->config.quiet_ms : -1;
+	else if (!most)
+		timeout_ms = min(timeout_ms * 2, channels->config.quiet_ms);
+	else
+		timeout_ms =
+			max(POLL_MIN_MS, min(timeout_ms * POLL_RECORDS / (int)most, POLL_BUSY_MS));
+	channels->timeout_ms = timeout_ms;
+}
+
+/* --- connections ---------------------------------------------------------------------- */
+
+static void drop_connection(struct channels *channels, struct connection *connection)
+{
+	DL_DELETE(channels->connections, connection);
+	places_remove(&channels->waiting, connection->user, 1);
+	close(connection->fd);
+	free(connection);
+}
+
+/* True if nothing more is expected of it. */
+static bool receive(struct channels *channels, int fd)
+{
+	struct hello hello;
+
+	switch (hello_receive(fd, &hello)) {
+	case HELLO_WAITING:
+		return false;
+	case HELLO_REFUSED:
+		channels->counts.malformed++;
+		return true;
+	case HELLO_COMPLETE:
+		pthread_mutex_lock(channels->config.lock);
+		begin_locked(channels, &hello);
+		pthread_mutex_unlock(channels->config.lock);
+		return true;
+	}
+	return true;
+}
+
+static void wait_for_hello(struct channels *channels, int fd)
+{
+	struct connection *connection;
+	struct hello peer;
+
+	if (!hello_peer(fd, &peer) || !places_take(&channels->waiting, peer.user)) {
+		channels->counts.refused++;
+		close(fd);
+		return;
+	}
+	connection = xcalloc(1, sizeof(*connection));
+	connection->fd = fd;
+	connection->user = peer.user;
+	connection->since_ns = clock_monotonic_ns();
+	DL_APPEND(channels->connections, connection);
+	watch(channels, fd, SOURCE_CONNECTION, (uint32_t)fd);
+}
+
+static void accept_connections(struct channels *channels)
+{
+	unsigned int count = 0;
+	int fd;
+
+	while (count++ < ACCEPTED_MAX && (fd = accept4(channels->config.listen_fd, NULL, NULL,
+						       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		/* Most have sent their channel already. */
+		if (receive(channels, fd))
+			close(fd);
+		else
+			wait_for_hello(channels, fd);
+	}
+}
+
+static void read_connections(struct channels *channels)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct connection *connection, *next;
+
+	DL_FOREACH_SAFE(channels->connections, connection, next)
+	{
+		if (receive(channels, connection->fd) || now_ns - connection->since_ns > HELLO_NS)
+			drop_connection(channels, connection);
+	}
+}
+
+/* --- polls ---------------------------------------------------------------------------- */
+
+static void take_end(struct channels *channels, uint32_t pid)
+{
+	struct session *session;
+
+	pthread_mutex_lock(channels->config.lock);
+	HASH_FIND(hh, channels->by_pid, &pid, sizeof(pid), session);
+	/* The event may be of the process before, whose number this one has. */
+	if (session && has_ended(session))
+		end_locked(channels, session, channels->config.keeps_in_use);
+	pthread_mutex_unlock(channels->config.lock);
+}
+
+void channels_poll(struct channels *channels)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(channels->epoll, events, EVENTS_MAX, 0), i;
+
+	for (i = 0; i < count; i++)
+		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_LISTEN)
+			accept_connections(channels);
+	read_connections(channels);
+	for (i = 0; i < count; i++)
+		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_SESSION)
+			take_end(channels, (uint32_t)events[i].data.u64);
+	read_rings(channels);
+	pthread_mutex_lock(channels->config.lock);
+	set_shares_locked(channels, clock_monotonic_ns());
+	pthread_mutex_unlock(channels->config.lock);
+}
+
+void channels_finish(struct channels *channels)
+{
+	struct session *session, *next;
+
+	accept_connections(channels);
+	read_connections(channels);
+	pthread_mutex_lock(channels->config.lock);
+	HASH_ITER(hh, channels->by_pid, session, next)
+	{
+		end_locked(channels, session, channels->config.keeps_in_use);
+	}
+	pthread_mutex_unlock(channels->config.lock);
+}
+
+void channels_add_processes(const struct channels *channels, struct feed_totals *totals)
+{
+	unsigned int i, before = totals->nr_processes;
+	struct feed_process *process;
+	struct session *session;
+
+	for (session = channels->by_pid; session; session = session->hh.next)
+		session->is_listed = false;
+	for (i = 0; i < before; i++) {
+		HASH_FIND(hh, channels->by_pid, &totals->processes[i].pid, sizeof(uint32_t),
+			  session);
+		if (session)
+			session->is_listed = true;
+	}
+	for (session = channels->by_pid; session; session = session->hh.next) {
+		if (session->is_listed)
+			continue;
+		process = feed_totals_add(totals);
+		*process = (struct feed_process){ .pid = session->pid };
+		process->totals.bytes = session_allocated(session);
+		process->totals.sampled = session->counts.samples;
+		process->totals.lost = session_lost(session);
+		process->totals.uid = session->user;
+		memcpy(process->totals.comm, session->comm, sizeof(session->comm));
+	}
+}
+
+struct channels_counts channels_counts(const struct channels *channels)
+{
+	struct channels_counts counts = channels->counts;
+	const struct session *session;
+
+	counts.sessions = HASH_COUNT(channels->by_pid);
+	for (session = channels->by_pid; session; session = session->hh.next)
+		add_counts(&counts, session);
+	return counts;
+}
+
+static void *run(void *context)
+{
+	struct channels *channels = context;
+	struct pollfd ready[] = { { .fd = channels->stop_fd, .events = POLLIN },
+				  { .fd = channels->epoll, .events = POLLIN } };
+
+	while (!ready[0].revents) {
+		if (poll(ready, ARRAY_SIZE(ready), channels->timeout_ms) >= 0)
+			channels_poll(channels);
+	}
+	return NULL;
+}
+
+bool channels_start(struct channels *channels)
+{
+	int error;
+
+	channels->stop_fd = eventfd(0, EFD_CLOEXEC);
+	error = pthread_create(&channels->thread, NULL, run, channels);
+	channels->started = !error;
+	if (error)
+		say("a thread could not be started: %s: no channels are read", strerror(error));
+	return !error;
+}
+
+void channels_stop(struct channels *channels)
+{
+	if (!channels || !channels->started)
+		return;
+	if (eventfd_write(channels->stop_fd, 1))
+		say_verbose("eventfd: %s", strerror(errno));
+	pthread_join(channels->thread, NULL);
+	channels->started = false;
+}
+
+void channels_free(struct channels *channels)
+{
+	if (!channels)
+		return;
+	channels_stop(channels);
+	if (channels->stop_fd >= 0)
+		close(channels->stop_fd);
+	while (channels->connections)
+		drop_connection(channels, channels->connections);
+	channels_finish(channels);
+	if (channels->epoll >= 0)
+		close(channels->epoll);
+	close(channels->config.listen_fd);
+	free(channels);
+}

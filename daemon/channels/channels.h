@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The server of channels: programs with the preload library connect, and their records are read. */
+#ifndef HABD_CHANNELS_H
+#define HABD_CHANNELS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/channels/session.h"
+#include "daemon/feeds/feed.h"
+
+#define CHANNELS_RATE_DEFAULT 400 /* samples a second */
+
+struct channels_config {
+	int listen_fd; /* a socket of type SOCK_SEQPACKET that does not wait; taken over */
+	pthread_mutex_t *lock;
+	struct session_sink sink;
+	unsigned int sessions_max; /* of all users, see struct places */
+	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
+	int quiet_ms;		   /* between two readings of rings that were empty */
+	uint64_t rate;		   /* samples a second, of all sessions together */
+	uint64_t interval_fixed;   /* in bytes; 0: the sampling interval follows the rate */
+};
+
+/* Sums over all sessions, those that have ended too, but for the first. */
+struct channels_counts {
+	unsigned int sessions; /* now */
+	uint64_t begun;	       /* processes; one that has exec'ed counts once */
+	uint64_t refused;      /* sessions beyond a limit */
+	uint64_t malformed;    /* connections without a channel, and records */
+	uint64_t samples;
+	uint64_t lost; /* samples that found no room in their program's ring */
+	uint64_t allocated;
+};
+
+struct channels;
+
+struct channels *channels_new(const struct channels_config *config);
+/* Ends all sessions. */
+void channels_free(struct channels *channels);
+/* Readable when a program connects, or one with a session ends. */
+int channels_fd(const struct channels *channels);
+/* channels_poll() is due then, or when channels_fd() is readable. -1: never */
+int channels_timeout_ms(const struct channels *channels);
+/* Takes connections and reads the rings. One thread; takes the lock for a while, repeatedly. */
+void channels_poll(struct channels *channels);
+/* Reads all that is there, and ends all sessions. */
+void channels_finish(struct channels *channels);
+/*
+ * Starts a thread that polls, and stops it: after that a process without a channel is an ordinary
+ * one. False after a sentence.
+ */
+bool channels_start(struct channels *channels);
+void channels_stop(struct channels *channels);
+/* Adds the processes with sessions that are not in @totals yet. The caller holds the lock. */
+void channels_add_processes(const struct channels *channels, struct feed_totals *totals);
+/* The caller holds the lock. */
+struct channels_counts channels_counts(const struct channels *channels);
+
+#endif /* HABD_CHANNELS_H */

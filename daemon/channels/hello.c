@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Takes the channel that a program sends.
+ *
+ * The hard case is memory that its owner makes shorter: a read beyond its end would end this
+ * process. So the file must be a memfd whose size is sealed.
+ */
+#include "daemon/channels/hello.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
+#define FILES_MAX 4 /* of a message; one is right */
+
+static struct hab_channel *map(int fd)
+{
+	struct hab_channel *channel;
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &status) ||
+	    status.st_size != HAB_CHANNEL_BYTES)
+		return NULL;
+	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (channel == MAP_FAILED)
+		return NULL;
+	if (READ_ONCE(channel->magic) == HAB_CHANNEL_MAGIC &&
+	    READ_ONCE(channel->version) == HAB_CHANNEL_VERSION)
+		return channel;
+	munmap(channel, HAB_CHANNEL_BYTES);
+	return NULL;
+}
+
+_Bool hello_peer(int connection, struct hello *hello)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+
+	/* The process id is 0 if the process is in no PID namespace below this one. */
+	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.pid <= 0)
+		return 0;
+	hello->pid = (uint32_t)peer.pid;
+	hello->user = peer.uid;
+	return 1;
+}
+
+/* The number of descriptors that came, all closed but the first. */
+static unsigned int take_files(struct msghdr *message, int *first)
+{
+	struct cmsghdr *part;
+	unsigned int count = 0;
+	size_t i, nr;
+	int fd;
+
+	for (part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+			continue;
+		nr = (part->cmsg_len - CMSG_LEN(0)) / sizeof(fd);
+		for (i = 0; i < nr; i++) {
+			memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
+			if (count++)
+				close(fd);
+			else
+				*first = fd;
+		}
+	}
+	return count;
+}
+
+enum hello_result hello_receive(int connection, struct hello *hello)
+{
+	struct hab_channel_hello text = { 0 };
+	union {
+		char bytes[CMSG_SPACE(FILES_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec data = { &text, sizeof(text) };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	unsigned int files;
+	ssize_t length;
+	int fd = -1;
+
+	length = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (length < 0)
+		return errno == EAGAIN || errno == EINTR ? HELLO_WAITING : HELLO_REFUSED;
+	files = take_files(&message, &fd);
+	hello->channel = NULL;
+	if (length == sizeof(text) && files == 1 && text.magic == HAB_CHANNEL_MAGIC &&
+	    text.version == HAB_CHANNEL_VERSION && hello_peer(connection, hello))
+		hello->channel = map(fd);
+	if (fd >= 0)
+		close(fd);
+	return hello->channel ? HELLO_COMPLETE : HELLO_REFUSED;
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads the records of one program's channel.
+ *
+ * The program is not trusted, and may write while this reads. So each record is copied before it is
+ * looked at, and what names its process, user and weight is replaced: a program can write what it
+ * likes about its own stacks, and nothing about others.
+ *
+ * A program that was killed may have left a record half written. Its size is known, if it got that
+ * far: so what follows is read all the same.
+ */
+#include "daemon/channels/session.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/samples/stacks.h"
+
+#define CERTAIN	  (1ull << 32)
+#define HEAP_NAME "malloc"
+#define SECOND_NS 1000000000ull
+#define BYTES_A_NS_MAX 1000ull
+#define COUNT_MAX ((uint64_t)INT64_MAX)
+/* A ring has no more: records have a head. */
+#define RECORDS_MAX (HAB_CHANNEL_RING_BYTES / sizeof(struct hab_record_head))
+
+/* The kernel gives the numbers of processes again, but not within the same clock tick. */
+static uint64_t start_of(uint32_t pid)
+{
+	uint64_t start = 0;
+	char path[32], line[1024], *field;
+	unsigned int i;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* The second field, in parentheses, may have any characters. */
+	field = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	for (i = 2; field && i < 22; i++)
+		field = strchr(field + 1, ' ');
+	if (field)
+		start = strtoull(field + 1, NULL, 10);
+	fclose(file);
+	return start;
+}
+
+/* The id of its cgroup, in the hierarchy of version 2; 0: not known. */
+static uint64_t cgroup_of(uint32_t pid)
+{
+	char path[32], line[PATH_MAX], *folder;
+	struct stat status;
+	uint64_t id = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/cgroup", pid);
+	file = fopen(path, "re");
+	while (file && !id && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strncmp(line, "0::/", 4) != 0)
+			continue;
+		folder = xformat("/sys/fs/cgroup/%s", line + 4);
+		if (!stat(folder, &status))
+			id = status.st_ino;
+		free(folder);
+	}
+	if (file)
+		fclose(file);
+	return id;
+}
+
+bool session_is_of(const struct session *session, const struct hello *hello)
+{
+	return session->started == start_of(hello->pid);
+}
+
+struct session *session_begin(const struct hello *hello, const struct session_sink *sink)
+{
+	struct session *session = xcalloc(1, sizeof(*session));
+
+	session->pid = hello->pid;
+	session->user = hello->user;
+	session->channel = hello->channel;
+	session->since_ns = clock_monotonic_ns();
+	session->started = start_of(hello->pid);
+	session->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+	if (sink->reads_cgroups)
+		session->cgroup_id = cgroup_of(hello->pid);
+	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
+	return session;
+}
+
+static bool take_sample(struct session *session, const struct session_sink *sink,
+			struct hab_record_sample *record, uint64_t now_ns)
+{
+	if (record->head.size < offsetof(struct hab_record_sample, frames) || record->nr_frames ||
+	    record->interval > HAB_SAMPLING_INTERVAL_MAX)
+		return false;
+	record->kind = HAB_EVENT_SAMPLE;
+	record->probability = CERTAIN;
+	record->parts = 1;
+	record->window = record->candidate = record->slot = record->quota = record->window_ms = 0;
+	record->weight = min(record->weight, COUNT_MAX);
+	record->uid = session->user;
+	record->cgroup_id = session->cgroup_id;
+	record->heap_id = 0;
+	memset(record->heap_name, 0, sizeof(record->heap_name));
+	strcpy(record->heap_name, HEAP_NAME);
+	if (!ingest_record(sink->ingest, record, record->head.size, now_ns))
+		return false;
+	session->counts.samples++;
+	clean_copy(session->comm, sizeof(session->comm), record->comm, sizeof(record->comm));
+	return true;
+}
+
+static bool take_maps(struct session *session, const struct session_sink *sink,
+		      const struct hab_record_maps *record)
+{
+	if (record->head.size < sizeof(*record) ||
+	    record->length > record->head.size - sizeof(*record))
+		return false;
+	processes_add_text(sink->processes, session->pid, session->user, record->text,
+			   record->length, record->more);
+	return true;
+}
+
+/* @record is a copy of @bytes bytes. */
+static void take_record(struct session *session, const struct session_sink *sink, void *record,
+			uint32_t bytes)
+{
+	struct hab_record_head *head = record;
+	uint64_t now_ns = clock_monotonic_ns();
+	bool good = false;
+
+	if (bytes < sizeof(*head) || head->size > bytes) {
+		session->counts.malformed++;
+		return;
+	}
+	head->pid = session->pid;
+	head->time_ns = min(head->time_ns, now_ns);
+	if (head->type == HAB_RECORD_SAMPLE)
+		good = take_sample(session, sink, record, now_ns);
+	else if (head->type == HAB_RECORD_MAPS)
+		good = take_maps(session, sink, record);
+	session->counts.malformed += !good;
+}
+
+/* ended: no more is written, so a record half written is left out. */
+static unsigned int read_records(struct session *session, const struct session_sink *sink,
+				 unsigned int most, bool ended)
+{
+	static _Alignas(8) unsigned char copy[HAB_CHANNEL_RECORD_MAX];
+	unsigned int count;
+	uint32_t bytes;
+	uint64_t word;
+
+	for (count = 0; count < most && !session->broken; count++) {
+		word = hab_channel_peek(session->channel, session->position, &bytes);
+		if (!word || (word != ~0ull && word & HAB_CHANNEL_BUSY && !ended))
+			break;
+		if (word == ~0ull) {
+			session->broken = true;
+			session->counts.malformed++;
+			break;
+		}
+		if (!(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY))) {
+			memcpy(copy, hab_channel_word(session->channel, session->position) + 1,
+			       bytes);
+			take_record(session, sink, copy, bytes);
+		}
+		session->position = hab_channel_release(session->channel, session->position, bytes);
+	}
+	return count;
+}
+
+unsigned int session_read(struct session *session, const struct session_sink *sink,
+			  unsigned int most)
+{
+	return read_records(session, sink, most, false);
+}
+
+void session_drain(struct session *session, const struct session_sink *sink)
+{
+	/* Another process may have the memory, and write on: so no more than a ring has. */
+	read_records(session, sink, RECORDS_MAX, true);
+}
+
+void session_end(struct session *session, const struct session_sink *sink, bool keep)
+{
+	if (keep)
+		stacks_keep_in_use(sink->stacks, session->live);
+	live_remove(stacks_live(sink->stacks), session->live);
+	WRITE_ONCE(session->channel->closed, 1);
+	munmap(session->channel, HAB_CHANNEL_BYTES);
+	if (session->pidfd >= 0)
+		close(session->pidfd);
+	free(session);
+}
+
+uint64_t session_allocated(const struct session *session)
+{
+	/* No machine allocates as fast: so a wrong number does not hide those of others. */
+	uint64_t most = (clock_monotonic_ns() - session->since_ns + SECOND_NS) * BYTES_A_NS_MAX;
+
+	return min(READ_ONCE(session->channel->allocated), most);
+}
+
+uint64_t session_lost(const struct session *session)
+{
+	return min(READ_ONCE(session->channel->lost), COUNT_MAX);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A session: the channel of one program, from its start, or exec, to its end. */
+#ifndef HABD_SESSION_H
+#define HABD_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/channels/hello.h"
+#include "daemon/samples/ingest.h"
+#include "daemon/samples/live.h"
+#include "daemon/shared/hash.h"
+
+/* Where records go. The lock guards all of it. */
+struct session_sink {
+	struct ingest *ingest;
+	struct processes *processes;
+	struct stack_table *stacks;
+	bool reads_cgroups; /* samples have the cgroup of their process */
+};
+
+struct session_counts {
+	uint64_t samples;
+	uint64_t malformed; /* records of a wrong type, size or content */
+};
+
+struct session {
+	UT_hash_handle hh;
+	uint32_t pid;
+	uid_t user;
+	int pidfd;	  /* -1: the process has ended */
+	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
+	struct hab_channel *channel;
+	uint64_t since_ns;   /* CLOCK_MONOTONIC */
+	uint64_t position;   /* of the next record in the ring */
+	uint64_t cgroup_id;  /* 0: not known */
+	char comm[HAB_COMM_LEN]; /* of the last sample */
+	uint64_t samples_at; /* counts.samples when the shares were set last */
+	bool is_listed;	     /* for channels_add_processes() */
+	bool broken;	     /* the program has written nonsense: nothing more is read */
+	struct session_counts counts;
+	struct live_process *live;
+};
+
+/* Takes the channel over. The caller of these holds the lock. */
+struct session *session_begin(const struct hello *hello, const struct session_sink *sink);
+/* Reads at most so many records. Returns how many there were. */
+unsigned int session_read(struct session *session, const struct session_sink *sink,
+			  unsigned int most);
+/* Reads what is left, half-written records left out. session_end() follows. */
+void session_drain(struct session *session, const struct session_sink *sink);
+/* Frees the session. keep: what the process has in use stays in use, since it has ended. */
+void session_end(struct session *session, const struct session_sink *sink, bool keep);
+
+/* True if the process that sends @hello is that of the session: it has exec'ed. */
+bool session_is_of(const struct session *session, const struct hello *hello);
+
+/* Bytes that the program says it has allocated; samples that found no room in its ring. */
+uint64_t session_allocated(const struct session *session);
+uint64_t session_lost(const struct session *session);
+
+#endif /* HABD_SESSION_H */

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The tables of habrun: those of habd, without its threads. The processes are of habrun's own user,
+ * and may have ended long before their stacks are named. So their maps come from themselves, and
+ * binaries are opened as soon as a process has sent its maps.
+ */
+#include "daemon/habrun/collector.h"
+
+#include <stdlib.h>
+
+#include "daemon/profile/collect.h"
+#include "daemon/symbols/symbols.h"
+
+#define SESSIONS_MAX 1000
+/* A program that begins to allocate fills a ring in less than a tenth of a second. */
+#define QUIET_MS 10
+
+struct collector {
+	pthread_mutex_t lock; /* of one thread: the rooms that it is passed to take it */
+	struct binaries *binaries;
+	struct processes *processes;
+	struct stack_table *stacks;
+	struct ingest *ingest;
+	struct channels *channels;
+	uint64_t start_ns; /* CLOCK_REALTIME */
+	uint64_t start_monotonic_ns;
+};
+
+struct collector *collector_new(int listen_fd, uint64_t rate, uint64_t interval)
+{
+	struct collector *collector = xcalloc(1, sizeof(*collector));
+	struct channels_config config = {
+		.listen_fd = listen_fd,
+		.lock = &collector->lock,
+		.sessions_max = SESSIONS_MAX,
+		.keeps_in_use = true,
+		.quiet_ms = QUIET_MS,
+		.rate = rate,
+		.interval_fixed = interval,
+	};
+
+	pthread_mutex_init(&collector->lock, NULL);
+	collector->binaries = binaries_new();
+	collector->processes = processes_new(collector->binaries, NULL);
+	collector->stacks = stacks_new(STACKS_MAX_DEFAULT);
+	collector->ingest = ingest_new(collector->processes, collector->stacks);
+	collector->start_ns = clock_realtime_ns();
+	collector->start_monotonic_ns = clock_monotonic_ns();
+	config.sink =
+		(struct session_sink){ collector->ingest, collector->processes, collector->stacks };
+	collector->channels = channels_new(&config);
+	if (collector->channels)
+		return collector;
+	collector_free(collector);
+	return NULL;
+}
+
+int collector_fd(const struct collector *collector)
+{
+	return channels_fd(collector->channels);
+}
+
+int collector_timeout_ms(const struct collector *collector)
+{
+	return channels_timeout_ms(collector->channels);
+}
+
+void collector_poll(struct collector *collector)
+{
+	channels_poll(collector->channels);
+	ingest_flush(collector->ingest, clock_monotonic_ns());
+}
+
+static struct profile *make_profile(struct collector *collector, enum profile_view view)
+{
+	struct profile_copy *copy =
+		profile_copy(collector->stacks, NULL, collector->binaries, NULL, false);
+	struct profile *profile;
+	unsigned int i;
+
+	profile_copy_events(copy, collector->stacks, NULL, clock_monotonic_ns());
+	profile = profile_collect(copy, NULL, clock_monotonic_ns() - collector->start_monotonic_ns);
+	profile->start_ns = collector->start_ns;
+	/* Limits of time are for other users' files. */
+	for (i = 0; i < profile->nr_modules; i++)
+		profile->modules[i].user = 0;
+	profile->view = view;
+	return profile;
+}
+
+void collector_write(struct collector *collector, const struct profile_format *format,
+		     enum profile_view view, FILE *out, struct collector_result *result)
+{
+	struct symbols *symbols;
+	struct profile *profile;
+
+	channels_finish(collector->channels);
+	ingest_flush_all(collector->ingest);
+	profile = make_profile(collector, view);
+	symbols = symbols_new(0);
+	profile_name(profile, symbols);
+	symbols_free(symbols);
+	format->write(profile, out);
+	*result = (struct collector_result){ .counts = channels_counts(collector->channels),
+					     .in_use = profile->total_in_use,
+					     .duration_ns = profile->duration_ns,
+					     .late_names = profile->late_names };
+	profile_free(profile);
+}
+
+void collector_free(struct collector *collector)
+{
+	channels_free(collector->channels);
+	processes_free(collector->processes);
+	ingest_free(collector->ingest);
+	stacks_free(collector->stacks);
+	binaries_free(collector->binaries);
+	pthread_mutex_destroy(&collector->lock);
+	free(collector);
+}

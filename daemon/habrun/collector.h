@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The collector of one process tree: its channels, its stack table and its profile. */
+#ifndef HABRUN_COLLECTOR_H
+#define HABRUN_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/channels/channels.h"
+#include "daemon/profile/formats.h"
+
+struct collector;
+
+/* What a profile has in it. */
+struct collector_result {
+	struct channels_counts counts;
+	struct in_use in_use;
+	uint64_t duration_ns;
+	uint64_t late_names;
+};
+
+/* @listen_fd is taken over. NULL after a sentence. */
+struct collector *collector_new(int listen_fd, uint64_t rate, uint64_t interval);
+/* Readable when collector_poll() should be called; -1 milliseconds: only then. */
+int collector_fd(const struct collector *collector);
+int collector_timeout_ms(const struct collector *collector);
+void collector_poll(struct collector *collector);
+/*
+ * The command has ended: reads what is left, ends the sessions and writes the profile to @out. It
+ * starts a process that reads symbols, so the program has one thread.
+ */
+void collector_write(struct collector *collector, const struct profile_format *format,
+		     enum profile_view view, FILE *out, struct collector_result *result);
+void collector_free(struct collector *collector);
+
+#endif /* HABRUN_COLLECTOR_H */

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Runs the command so that nothing about it differs: its input and output, its status, and the
+ * signals that it gets.
+ *
+ * The hard case is Ctrl-C. The terminal sends it to all processes of the foreground group, so the
+ * command has it already; a signal that was sent to habrun alone is passed on. The kernel says
+ * which of the two it is.
+ */
+#include "daemon/habrun/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+
+void command_begin(struct command *command)
+{
+	struct sigaction by_default = { .sa_handler = SIG_DFL };
+	sigset_t taken;
+	unsigned int i;
+
+	memset(command, 0, sizeof(*command));
+	/* Ignored, it would have the kernel throw the command's status away. */
+	sigaction(SIGCHLD, &by_default, &command->child_action);
+	sigemptyset(&taken);
+	sigaddset(&taken, SIGCHLD);
+	for (i = 0; i < ARRAY_SIZE(passed_on); i++)
+		sigaddset(&taken, passed_on[i]);
+	sigprocmask(SIG_BLOCK, &taken, &command->before);
+	command->signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int say_why(const char *name, int error)
+{
+	if (error == ENOENT)
+		say("%s cannot be run: there is no such command, or its interpreter is missing",
+		    name);
+	else
+		say("%s cannot be run: %s", name, strerror(error));
+	return error == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_RUN;
+}
+
+int command_replace(char **argv)
+{
+	execvp(argv[0], argv);
+	return say_why(argv[0], errno);
+}
+
+static void __attribute__((noreturn))
+run_child(const struct command *command, char **argv, int failed)
+{
+	int error;
+
+	sigaction(SIGCHLD, &command->child_action, NULL);
+	sigprocmask(SIG_SETMASK, &command->before, NULL);
+	execvp(argv[0], argv);
+	error = errno;
+	_exit(write(failed, &error, sizeof(error)) == sizeof(error) ? 0 : EXIT_CANNOT_RUN);
+}
+
+int command_start(struct command *command, char **argv)
+{
+	int error, failed[2];
+	bool ran;
+
+	/* A successful exec closes it; a failed one writes its error into it. */
+	if (command->signals < 0 || pipe2(failed, O_CLOEXEC))
+		return say_why(argv[0], errno);
+	command->pid = fork();
+	if (!command->pid)
+		run_child(command, argv, failed[1]);
+	error = errno;
+	close(failed[1]);
+	ran = command->pid > 0 &&
+	      TEMP_FAILURE_RETRY(read(failed[0], &error, sizeof(error))) != sizeof(error);
+	close(failed[0]);
+	if (ran)
+		return 0;
+	if (command->pid > 0)
+		waitpid(command->pid, NULL, 0);
+	return say_why(argv[0], error);
+}
+
+void command_take_signals(struct command *command)
+{
+	struct signalfd_siginfo signal;
+	int status;
+
+	while (read(command->signals, &signal, sizeof(signal)) == sizeof(signal))
+		if (signal.ssi_signo != SIGCHLD && signal.ssi_code != SI_KERNEL && !command->ended)
+			kill(command->pid, (int)signal.ssi_signo);
+	if (!command->ended && waitpid(command->pid, &status, WNOHANG) == command->pid) {
+		command->ended = true;
+		command->status = status;
+	}
+}
+
+void command_end_alike(const struct command *command)
+{
+	struct rlimit none = { 0, 0 };
+	sigset_t set;
+	int number;
+
+	if (!WIFSIGNALED(command->status))
+		exit(WEXITSTATUS(command->status));
+	number = WTERMSIG(command->status);
+	/* The command has left its own core, if any. */
+	setrlimit(RLIMIT_CORE, &none);
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+	exit(128 + number);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * habrun: runs a command with the preload library, and writes what its processes have allocated and
+ * what they have not freed; or has habd follow them.
+ *
+ * The command must not be harmed by whatever fails here: so all that can fail is done before it
+ * starts, and afterwards only the profile can be missing.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/habrun/collector.h"
+#include "daemon/habrun/command.h"
+#include "daemon/habrun/preload.h"
+#include "daemon/shared/arguments.h"
+#include "daemon/shared/output_files.h"
+#include "daemon/shared/rate.h"
+
+#define INTERVAL_MAX ((uint64_t)1 << 40)
+
+enum { RATE = 256, LIVE, INTERVAL, UNIT };
+
+struct options {
+	const char *file;
+	const struct output_format *format; /* of the file */
+	uint64_t rate;
+	uint64_t interval; /* 0: it follows the rate */
+	bool live;
+	const char *unit;
+	char **command;
+};
+
+static const struct argp_option table[] = {
+	{ "output", 'o', "FILE", 0,
+	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
+	{ "rate", RATE, "RATE", 0,
+	  "take about so many samples a second of all processes together (default 400)" },
+	{ "interval", INTERVAL, "BYTES", 0,
+	  "take a sample of about every BYTES allocated, whatever the rate" },
+	{ "live", LIVE, NULL, 0,
+	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
+	  "always in .pb.gz and .html" },
+	{ "unit", UNIT, "NAME", 0, "print the drop-in by which habd follows a systemd unit" },
+	{ 0 },
+};
+
+static bool parse_rate(struct options *options, const char *value)
+{
+	if (rate_is_valid(value) && rate_per_second(value, &options->rate) && options->rate)
+		return true;
+	say("--rate %s: it must be a whole number from 1 to 1000000 of samples a second", value);
+	return false;
+}
+
+/* What the options must be together. */
+static bool check(struct options *options)
+{
+	if (!options->unit && !options->command) {
+		say("give the command to run: habrun -o profile.html -- COMMAND...");
+		return false;
+	}
+	if (!options->file)
+		return true;
+	options->format = output_format_of(options->file);
+	return options->format;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	struct options *options = state->input;
+	bool good = true;
+
+	switch (key) {
+	case ARGP_KEY_ARG:
+		options->command = state->argv + state->next - 1;
+		state->next = state->argc;
+		break;
+	case ARGP_KEY_END:
+		good = check(options);
+		break;
+	case 'o':
+		options->file = value;
+		break;
+	case RATE:
+		good = parse_rate(options, value);
+		break;
+	case LIVE:
+		options->live = true;
+		break;
+	case INTERVAL:
+		good = arguments_number("--interval", value, 1, INTERVAL_MAX, &options->interval);
+		break;
+	case UNIT:
+		options->unit = value;
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return arguments_result(good);
+}
+
+static enum profile_view view_of(const struct options *options)
+{
+	if (!strcmp(options->format->name, "folded"))
+		return options->live ? PROFILE_IN_USE : PROFILE_ALLOCATED;
+	if (!strcmp(options->format->name, "svg") && !options->live)
+		return PROFILE_ALLOCATED;
+	return PROFILE_BOTH;
+}
+
+/* A profile of @options->format is in @data. */
+static void say_result(const struct options *options, const struct collector_result *result,
+		       const char *unseen)
+{
+	const struct channels_counts *counts = &result->counts;
+	char allocated[32], in_use[32];
+
+	if (!counts->begun) {
+		say("%s: no process was seen%s%s", options->file,
+		    unseen ? ": " : ": none has loaded the preload library", unseen ? unseen : "");
+		return;
+	}
+	human_bytes(counts->allocated, allocated, sizeof(allocated));
+	human_bytes(result->in_use.bytes, in_use, sizeof(in_use));
+	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s, estimated from "
+	    "%" PRIu64 " samples; see it with: %s %s",
+	    options->file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",
+	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
+	    options->file);
+	if (counts->lost)
+		say("%" PRIu64 " samples were lost: their program was faster than habrun: lower "
+		    "--rate",
+		    counts->lost);
+	if (counts->refused)
+		say("%" PRIu64 " processes beyond the first 1000 were not followed",
+		    counts->refused);
+	if (counts->malformed)
+		say("%" PRIu64 " records were malformed and are left out", counts->malformed);
+	if (result->late_names)
+		say("%" PRIu64 " functions are addresses: their names did not come in time",
+		    result->late_names);
+}
+
+static void wait_for_command(struct collector *collector, struct command *command)
+{
+	struct pollfd ready[] = { { .fd = command->signals, .events = POLLIN },
+				  { .fd = collector_fd(collector), .events = POLLIN } };
+
+	while (!command->ended) {
+		poll(ready, ARRAY_SIZE(ready), collector_timeout_ms(collector));
+		collector_poll(collector);
+		command_take_signals(command);
+	}
+}
+
+/* False after a sentence. */
+static bool write_profile(const struct options *options, struct collector *collector,
+			  struct output_file *output, int program)
+{
+	struct collector_result result;
+	size_t length;
+	char *data;
+	FILE *text = text_open(&data, &length);
+	bool good;
+
+	collector_write(collector, profile_format(options->format->name), view_of(options), text,
+			&result);
+	text_close(text);
+	good = output_file_write(output, data, length);
+	free(data);
+	if (good)
+		say_result(options, &result, program >= 0 ? preload_why_unseen(program) : NULL);
+	return good;
+}
+
+/* The program of a process that runs, or that has ended already: then by its name. */
+static int open_program(pid_t pid, const char *name)
+{
+	char *path = xformat("/proc/%d/exe", pid), *folders, *next, *folder;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	free(path);
+	if (fd < 0 && strchr(name, '/'))
+		fd = open(name, O_RDONLY | O_CLOEXEC);
+	else if (fd < 0 && getenv("PATH")) {
+		next = folders = xstrdup(getenv("PATH"));
+		while (fd < 0 && (folder = strsep(&next, ":"))) {
+			path = xformat("%s/%s", *folder ? folder : ".", name);
+			fd = open(path, O_RDONLY | O_CLOEXEC);
+			free(path);
+		}
+		free(folders);
+	}
+	return fd;
+}
+
+/* Each binary has a descriptor. The command gets the limit that habrun was started with. */
+static void raise_file_limit(struct rlimit *before)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, before);
+	limit = *before;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Returns an exit status, if the command could not be started or the profile not be written. */
+static int run(const struct options *options, const char *library, struct preload_socket *socket,
+	       struct output_file *output)
+{
+	struct collector *collector;
+	struct command command;
+	struct rlimit files;
+	int code, program;
+	bool written;
+
+	collector = collector_new(socket->fd, options->rate, options->interval);
+	socket->fd = -1;
+	if (!collector)
+		return EXIT_CANNOT_RUN;
+	preload_set_environment(library, socket->path);
+	command_begin(&command);
+	code = command_start(&command, options->command);
+	if (code) {
+		collector_free(collector);
+		return code;
+	}
+	raise_file_limit(&files);
+	program = open_program(command.pid, options->command[0]);
+	wait_for_command(collector, &command);
+	written = write_profile(options, collector, output, program);
+	collector_free(collector);
+	preload_socket_close(socket);
+	if (!written && !command.status)
+		return EXIT_FAILED;
+	command_end_alike(&command);
+}
+
+static int record(const struct options *options, const char *library)
+{
+	struct output_file output = { .fd = -1 };
+	struct preload_socket socket;
+	int code;
+
+	/* A place that cannot be written fails here, before the command. */
+	if (!output_file_open(&output, options->file))
+		return EXIT_CANNOT_RUN;
+	code = EXIT_CANNOT_RUN;
+	if (preload_socket_open(&socket)) {
+		code = run(options, library, &socket, &output);
+		preload_socket_close(&socket);
+	}
+	output_file_drop(&output);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp argp = {
+		table, parse, "[-o FILE] COMMAND...",
+		"Run COMMAND and write a profile of its allocations, and of what it has not freed. "
+		"Without -o it becomes part of the machine's profile, which habd makes."
+	};
+	struct options options = { .rate = CHANNELS_RATE_DEFAULT };
+	char *library;
+
+	say_set("habrun", false);
+	arguments_parse(&argp, ARGP_IN_ORDER, argc, argv, &options);
+	library = preload_library();
+	if (!library)
+		return EXIT_CANNOT_RUN;
+	if (options.unit) {
+		preload_print_unit(library, options.unit);
+		return 0;
+	}
+	if (options.file)
+		return record(&options, library);
+	preload_check_habd();
+	preload_set_environment(library, NULL);
+	return command_replace(options.command);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The environment in which a command loads the preload library: LD_PRELOAD, and HAB_CHANNEL with
+ * the socket of its collector.
+ */
+#include "daemon/habrun/preload.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/channel/channel.h"
+#include "daemon/shared/util.h"
+
+#define LIBRARY	     "libhab-malloc.so"
+#define BACKLOG	     1024
+#define SEGMENTS_MAX 128
+
+char *preload_library(void)
+{
+	/* In a build tree, and installed. */
+	static const char *const places[] = { "", "../lib/" };
+	char program[PATH_MAX], *path, *real = NULL;
+	ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	unsigned int i;
+
+	program[length > 0 ? length : 0] = 0;
+	for (i = 0; i < ARRAY_SIZE(places) && !real; i++) {
+		path = xformat("%.*s%s" LIBRARY, (int)(basename(program) - program), program,
+			       places[i]);
+		real = realpath(path, NULL);
+		free(path);
+	}
+	if (!real) {
+		say(LIBRARY " is neither beside %s nor in ../lib: install hab again", program);
+		return NULL;
+	}
+	/* The loader takes them for the end of a name. */
+	if (!strpbrk(real, " :"))
+		return real;
+	say("%s: the loader takes no path with a space or a colon: move it", real);
+	free(real);
+	return NULL;
+}
+
+static bool make_folder(struct preload_socket *socket, const char *parent)
+{
+	if (!parent || *parent != '/')
+		return false;
+	socket->folder = xformat("%s/habrun-XXXXXX", parent);
+	if (strlen(socket->folder) + sizeof("/channel") <=
+		    sizeof(((struct sockaddr_un *)0)->sun_path) &&
+	    mkdtemp(socket->folder))
+		return true;
+	free(socket->folder);
+	socket->folder = NULL;
+	return false;
+}
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	strcpy(address.sun_path, path);
+	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
+	    !listen(fd, BACKLOG))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+bool preload_socket_open(struct preload_socket *socket)
+{
+	memset(socket, 0, sizeof(*socket));
+	socket->fd = -1;
+	/* mkdtemp() makes folders that only this user may enter. */
+	if (make_folder(socket, getenv("XDG_RUNTIME_DIR")) ||
+	    make_folder(socket, getenv("TMPDIR")) || make_folder(socket, "/tmp")) {
+		socket->path = xformat("%s/channel", socket->folder);
+		socket->fd = listen_at(socket->path);
+	}
+	if (socket->fd >= 0)
+		return true;
+	say("no socket can be made in $XDG_RUNTIME_DIR, $TMPDIR or /tmp: %s: set TMPDIR to a "
+	    "folder that you can write",
+	    strerror(errno));
+	preload_socket_close(socket);
+	return false;
+}
+
+void preload_socket_close(struct preload_socket *socket)
+{
+	if (socket->path)
+		unlink(socket->path);
+	if (socket->folder)
+		rmdir(socket->folder);
+	if (socket->fd >= 0)
+		close(socket->fd);
+	free(socket->path);
+	free(socket->folder);
+	memset(socket, 0, sizeof(*socket));
+	socket->fd = -1;
+}
+
+/*
+ * A process with more system call filters than this has set some itself, and the library then makes
+ * no call that might end it.
+ */
+static void set_filters(void)
+{
+	FILE *file = fopen("/proc/self/status", "re");
+	char line[256], number[24];
+	unsigned int filters;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Seccomp_filters: %u", &filters) != 1)
+			continue;
+		snprintf(number, sizeof(number), "%u", filters);
+		setenv("HAB_FILTERS", number, 1);
+	}
+	if (file)
+		fclose(file);
+}
+
+void preload_set_environment(const char *library, const char *socket)
+{
+	const char *before = getenv("LD_PRELOAD");
+	char *value = before && *before ? xformat("%s:%s", library, before) : xstrdup(library);
+
+	setenv("LD_PRELOAD", value, 1);
+	free(value);
+	if (socket)
+		setenv("HAB_CHANNEL", socket, 1);
+	set_filters();
+}
+
+bool preload_check_habd(void)
+{
+	const char *path = getenv("HAB_CHANNEL");
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd, error = ENAMETOOLONG;
+
+	if (!path)
+		path = HAB_CHANNEL_SOCKET;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && strlen(path) < sizeof(address.sun_path)) {
+		strcpy(address.sun_path, path);
+		error = connect(fd, (struct sockaddr *)&address, sizeof(address)) ? errno : 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (!error)
+		return true;
+	say("no habd listens at %s (%s): the command runs, and is in no profile: start habd, or "
+	    "write a profile of this run alone with -o FILE",
+	    path, strerror(error));
+	return false;
+}
+
+void preload_print_unit(const char *library, const char *unit)
+{
+	size_t length = strlen(unit);
+	const char *suffix = length > 8 && !strcmp(unit + length - 8, ".service") ? "" : ".service";
+
+	printf("# /etc/systemd/system/%s%s.d/hab.conf\n"
+	       "# Then: systemctl daemon-reload && systemctl restart %s%s\n"
+	       "[Service]\n"
+	       "Environment=LD_PRELOAD=%s\n"
+	       "# For a unit with a root folder of its own:\n"
+	       "# BindReadOnlyPaths=%s %s\n"
+	       "# For a unit with RestrictAddressFamilies=:\n"
+	       "# RestrictAddressFamilies=AF_UNIX\n",
+	       unit, suffix, unit, suffix, library, library, HAB_CHANNEL_SOCKET);
+}
+
+static bool read_at(int fd, void *data, size_t size, uint64_t offset)
+{
+	return offset <= INT64_MAX && pread(fd, data, size, (off_t)offset) == (ssize_t)size;
+}
+
+/* Go's linker writes a note of this name. */
+static bool is_go(int fd, const Elf64_Phdr *segment)
+{
+	char note[16];
+
+	return segment->p_type == PT_NOTE && segment->p_filesz >= sizeof(note) &&
+	       read_at(fd, note, sizeof(note), segment->p_offset) && !memcmp(note + 12, "Go", 3);
+}
+
+const char *preload_why_unseen(int fd)
+{
+	bool has_loader = false, go = false;
+	Elf64_Phdr segment;
+	struct stat status;
+	Elf64_Ehdr head;
+	unsigned int i;
+
+	if (fstat(fd, &status) || !read_at(fd, &head, sizeof(head), 0) ||
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
+		return NULL;
+	if (status.st_mode & (S_ISUID | S_ISGID))
+		return "it runs with the rights of its file's owner, and the loader ignores "
+		       "LD_PRELOAD then";
+	if (head.e_ident[EI_CLASS] != ELFCLASS64)
+		return "it is a program of 32 bits";
+	for (i = 0; i < head.e_phnum && i < SEGMENTS_MAX; i++) {
+		if (!read_at(fd, &segment, sizeof(segment), head.e_phoff + i * sizeof(segment)))
+			break;
+		has_loader |= segment.p_type == PT_INTERP;
+		go |= is_go(fd, &segment);
+	}
+	if (go)
+		return "it is a Go program, which has an allocator of its own (net/http/pprof "
+		       "profiles it)";
+	return has_loader ? NULL : "it is linked statically, and no loader runs";
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What makes a command load the preload library and find its collector. */
+#ifndef HABRUN_PRELOAD_H
+#define HABRUN_PRELOAD_H
+
+#include <stdbool.h>
+
+/* The folder and socket of one run. */
+struct preload_socket {
+	char *folder;
+	char *path;
+	int fd; /* listens, does not wait; -1: taken over by another */
+};
+
+/* The preload library's path; NULL after a sentence. free() it. */
+char *preload_library(void);
+/* False after a sentence: no folder could be made. */
+bool preload_socket_open(struct preload_socket *socket);
+void preload_socket_close(struct preload_socket *socket);
+/* Sets the environment of the command. @socket: NULL: the collector is habd. */
+void preload_set_environment(const char *library, const char *socket);
+/* False after a sentence: no collector listens where habd does. */
+bool preload_check_habd(void);
+/* Writes the drop-in of a systemd unit to standard output. */
+void preload_print_unit(const char *library, const char *unit);
+/* Why a process of program @fd is not seen, as the end of a sentence; NULL: not known. */
+const char *preload_why_unseen(int fd);
+
+#endif /* HABRUN_PRELOAD_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The live samples of the processes that have a channel, and what is in use by them. */
+#ifndef HABD_LIVE_H
+#define HABD_LIVE_H
+
+#include "core/channel/channel.h"
+#include "daemon/samples/sample.h"
+
+struct live;
+struct live_process;
+
+/* One live sample: @stack and @generation as in struct logged_sample. */
+typedef void (*live_visit)(void *context, uint32_t stack, uint32_t generation,
+			   const struct in_use *in_use);
+
+/* The caller of all these holds the daemon's lock. */
+struct live *live_new(void);
+void live_free(struct live *live);
+
+/*
+ * The process @pid shares @channel from now on. @channel is mapped until live_remove(); @pid has no
+ * other one meanwhile.
+ */
+struct live_process *live_add(struct live *live, uint32_t pid, struct hab_channel *channel);
+void live_remove(struct live *live, struct live_process *process);
+
+/* The sample is in the entry @stack. It has no effect if its process has no channel any more. */
+void live_place(struct live *live, const struct sample *sample, uint32_t stack,
+		uint32_t generation);
+/* Visits the objects of the process, or of all, that are not freed yet. */
+void live_visit_process(const struct live_process *process, live_visit visit, void *context);
+void live_visit_all(const struct live *live, live_visit visit, void *context);
+
+#endif /* HABD_LIVE_H */

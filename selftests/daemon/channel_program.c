@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A program that uses a channel as the preload library does, and writes the records that its
+ * arguments name. Each argument list is a row of steps:
+ *
+ *	alloc SITE COUNT BYTES   samples of objects that are freed at once
+ *	live SITE COUNT BYTES    samples of objects that stay in use
+ *	free COUNT               frees as many of these, the oldest first
+ *	interval BYTES           of the samples that follow; 0 (default): each is certain
+ *	step N                   sets the channel's live_step
+ *	fork; exec               go on in a child; in this program, started again
+ *	sleep MS; close          a while; all descriptors
+ *	exit N; kill N           end by a status, by a signal
+ *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
+ *	open WHAT                the first: sends a wrong channel: hello, seals, size, magic
+ */
+#include <errno.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bpf/records.h"
+#include "core/channel/channel.h"
+
+#define SIZE(n) (offsetof(struct hab_record_sample, addresses) + (n) * sizeof(__u64))
+
+static struct hab_channel *channel;
+static unsigned int nr_live, first_live;
+static u64 interval, last_id;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "channel_program: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static void send_channel(int memfd, struct hab_channel_hello hello)
+{
+	const char *path = getenv("HAB_CHANNEL");
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr head;
+	} control = { 0 };
+	struct iovec data = { &hello, sizeof(hello) };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strncpy(address.sun_path, path ? path : HAB_CHANNEL_SOCKET, sizeof(address.sun_path) - 1);
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&control.head), &memfd, sizeof(memfd));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
+		fail("no collector");
+	close(fd);
+	close(memfd);
+}
+
+static void open_channel(const char *bad)
+{
+	struct hab_channel_hello hello = { HAB_CHANNEL_MAGIC, HAB_CHANNEL_VERSION };
+	size_t size = HAB_CHANNEL_BYTES;
+	int fd = memfd_create("hab", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (!strcmp(bad, "size"))
+		size -= 4096;
+	if (fd < 0 || ftruncate(fd, (off_t)HAB_CHANNEL_BYTES))
+		fail("memfd");
+	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (channel == MAP_FAILED)
+		fail("mmap");
+	channel->magic = strcmp(bad, "magic") ? HAB_CHANNEL_MAGIC : 1;
+	channel->version = HAB_CHANNEL_VERSION;
+	channel->live_step = 1;
+	if (ftruncate(fd, (off_t)size) ||
+	    (strcmp(bad, "seals") && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)))
+		fail("seals");
+	if (!strcmp(bad, "hello"))
+		hello.version++;
+	send_channel(fd, hello);
+	nr_live = first_live = 0;
+}
+
+static u64 now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (u64)now.tv_sec * 1000000000 + (u64)now.tv_nsec;
+}
+
+static bool commit_copy(const void *record, u32 bytes)
+{
+	void *to;
+	unsigned int i;
+
+	for (i = 0; i < 1000; i++) {
+		to = hab_channel_reserve(channel, bytes);
+		if (to) {
+			memcpy(to, record, bytes);
+			hab_channel_commit(to);
+			return true;
+		}
+		usleep(1000);
+	}
+	channel->lost++;
+	return false;
+}
+
+/* The text in two parts, as of a program with many libraries. */
+static void put_maps(void)
+{
+	static char text[65536];
+	struct hab_record_maps *record = calloc(1, HAB_CHANNEL_RECORD_MAX);
+	size_t length = 0, at, part;
+	FILE *file = fopen("/proc/self/maps", "re");
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (strstr(line, " r-xp ") && length + strlen(line) < sizeof(text))
+			length += (size_t)sprintf(text + length, "%s", line);
+	fclose(file);
+	for (at = 0; at < length; at += part) {
+		part = at ? length - at : length / 2;
+		record->head.type = HAB_RECORD_MAPS;
+		record->head.size = (u32)(sizeof(*record) + (part + 7) / 8 * 8);
+		record->more = at + part < length;
+		record->length = (u32)part;
+		memcpy(record->text, text + at, part);
+		commit_copy(record, record->head.size);
+	}
+	free(record);
+}
+
+static void put_sample(u64 bytes, u32 live_slot)
+{
+	struct hab_record_sample record = { .head.type = HAB_RECORD_SAMPLE,
+					    .head.time_ns = now_ns(),
+					    /* These are not the program's to say. */
+					    .head.pid = 1,
+					    .uid = 4711,
+					    .kind = HAB_EVENT_REFILL,
+					    .probability = 1,
+					    .parts = 3,
+					    .sample_id = ++last_id,
+					    .bytes = bytes,
+					    .chunk_bytes = bytes,
+					    .interval = interval,
+					    .live_slot = live_slot,
+					    .comm = "channel_program" };
+	void *stack[HAB_STACK_DEPTH];
+	int i, nr = backtrace(stack, HAB_STACK_DEPTH);
+
+	record.head.tid = (u32)getpid();
+	/* Without this function. */
+	for (i = 1; i < nr; i++)
+		record.addresses[i - 1] = (u64)stack[i];
+	record.nr_addresses = (u32)nr - 1;
+	record.head.size = (u32)SIZE(record.nr_addresses);
+	commit_copy(&record, record.head.size);
+	channel->allocated += bytes;
+}
+
+static void put_live(u64 bytes)
+{
+	struct hab_channel_live *slot = hab_channel_live(channel) + nr_live++;
+
+	put_sample(bytes, nr_live);
+	slot->asked = slot->usable = slot->largest = bytes;
+	hab_store_release(&slot->sample_id, last_id);
+}
+
+#define SITE(name)                                                                   \
+	void name(unsigned int count, u64 bytes, bool live);                         \
+	void __attribute__((noinline)) name(unsigned int count, u64 bytes, bool live) \
+	{                                                                            \
+		while (count--) {                                                    \
+			if (live)                                                    \
+				put_live(bytes);                                     \
+			else                                                         \
+				put_sample(bytes, 0);                                \
+		}                                                                    \
+		__asm__ volatile("");                                                \
+	}
+
+SITE(site_one)
+SITE(site_two)
+SITE(site_three)
+
+static void at_site(char **words, bool live)
+{
+	unsigned int count = (unsigned int)strtoul(words[1], NULL, 0);
+	u64 bytes = strtoull(words[2], NULL, 0);
+
+	if (!strcmp(words[0], "one"))
+		site_one(count, bytes, live);
+	else if (!strcmp(words[0], "two"))
+		site_two(count, bytes, live);
+	else
+		site_three(count, bytes, live);
+}
+
+static void put_bad(const char *what)
+{
+	struct hab_record_sample record = { .head = { .type = HAB_RECORD_SAMPLE,
+						      .size = SIZE(0) },
+					    .chunk_bytes = 16 };
+	struct hab_record_maps maps = { .head = { .type = HAB_RECORD_MAPS,
+						  .size = sizeof(maps) },
+					.length = UINT32_MAX };
+	unsigned int i;
+	u64 *word;
+
+	if (!strcmp(what, "word")) {
+		word = (u64 *)hab_channel_reserve(channel, 64) - 1;
+		__atomic_store_n(word, HAB_CHANNEL_RECORD_MAX + 8, __ATOMIC_RELEASE);
+	} else if (!strcmp(what, "record")) {
+		record.head.size = UINT32_MAX;
+		commit_copy(&record, SIZE(0));
+		record.head.type = 77;
+		record.head.size = SIZE(0);
+		commit_copy(&record, SIZE(0));
+	} else if (!strcmp(what, "frames")) {
+		record.nr_addresses = UINT32_MAX;
+		commit_copy(&record, SIZE(0));
+		record.nr_addresses = 0;
+		record.nr_frames = 8;
+		commit_copy(&record, SIZE(0));
+	} else if (!strcmp(what, "maps")) {
+		commit_copy(&maps, sizeof(maps));
+	} else if (!strcmp(what, "half")) {
+		hab_channel_reserve(channel, 64);
+	} else if (!strcmp(what, "slots")) {
+		for (i = 0; i < HAB_CHANNEL_LIVE_SLOTS; i++)
+			hab_channel_live(channel)[i] =
+				(struct hab_channel_live){ i, UINT64_MAX, UINT64_MAX, 0 };
+		channel->live_step = 3;
+		channel->lost = channel->allocated = UINT64_MAX;
+	}
+}
+
+/* Returns how many words it has used. */
+static int take_step(char **words, char **all)
+{
+	const char *step = *words;
+	unsigned int i;
+	pid_t child;
+
+	if (!strcmp(step, "alloc") || !strcmp(step, "live")) {
+		at_site(words + 1, *step == 'l');
+		return 4;
+	}
+	if (!strcmp(step, "free"))
+		for (i = (unsigned int)atoi(words[1]); i; i--)
+			hab_channel_live(channel)[first_live++].sample_id = 0;
+	else if (!strcmp(step, "interval"))
+		interval = strtoull(words[1], NULL, 0);
+	else if (!strcmp(step, "step"))
+		channel->live_step = strtoull(words[1], NULL, 0);
+	else if (!strcmp(step, "sleep"))
+		usleep((useconds_t)atoi(words[1]) * 1000);
+	else if (!strcmp(step, "exit"))
+		_exit(atoi(words[1]));
+	else if (!strcmp(step, "kill"))
+		kill(getpid(), atoi(words[1]));
+	else if (!strcmp(step, "bad"))
+		put_bad(words[1]);
+	else if (!strcmp(step, "fork")) {
+		child = fork();
+		if (child)
+			exit(waitpid(child, NULL, 0) != child);
+		open_channel("");
+		put_maps();
+		return 1;
+	} else if (!strcmp(step, "exec")) {
+		*words = all[0];
+		execv("/proc/self/exe", words);
+		fail("exec");
+	} else if (!strcmp(step, "close")) {
+		close_range(0, ~0u, 0);
+		return 1;
+	}
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	char **words = argv + 1;
+
+	last_id = now_ns();
+	open_channel(argc > 2 && !strcmp(argv[1], "open") ? argv[2] : "");
+	put_maps();
+	if (argc > 2 && !strcmp(argv[1], "open"))
+		words += 2;
+	while (words < argv + argc)
+		words += take_step(words, argv);
+	return 0;
+}
