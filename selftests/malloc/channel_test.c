@@ -93,6 +93,7 @@ TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)
 	EXPECT_SITE("aligned", 12, 15);
 	EXPECT_SITE("vector", 5, 15);
 	EXPECT_SITE("mapped", 5, 15);
+	EXPECT_SITE("list", 25, 20);
 }
 
 TEST_F(channel, more_live_samples_than_slots_are_halved_at_random)
@@ -228,6 +229,18 @@ TEST_F(start, the_interval_follows_the_share)
 	EXPECT_LT(1 << 20, read->samples[read->nr_samples - 1].interval);
 }
 
+TEST_F(start, the_sum_of_allocated_bytes_is_of_half_a_mebibyte_ago_at_most)
+{
+	struct site site;
+
+	self->collector.fixed = 0;
+	ASSERT_TRUE(run(&self->collector, NULL, "hot"));
+	ASSERT_TRUE(collector_site(&self->collector, "churn", &site));
+	/* And the two large objects at the start. */
+	EXPECT_GT(5 << 20,
+		  fabs(site.allocated - (double)self->collector.channels[0]->channel->allocated));
+}
+
 TEST_F(start, the_interval_becomes_smaller_when_the_program_allocates_less)
 {
 	const struct channel_read *read;
@@ -256,6 +269,13 @@ TEST_F(start, a_child_by_vfork_writes_as_its_parent)
 	ASSERT_TRUE(run(&self->collector, NULL, "vfork"));
 	ASSERT_EQ(1, self->collector.nr);
 	EXPECT_SITE("churn", 40, 0);
+}
+
+TEST_F(start, handlers_may_allocate_if_the_allocator_lets_them)
+{
+	ASSERT_TRUE(run(&self->collector, "build/tests/malloc_bump.so", "allocating_signals"));
+	EXPECT_FALSE(self->collector.channels[0]->nonsense);
+	EXPECT_LT(1000, self->collector.channels[0]->nr_samples);
 }
 
 TEST_F(start, a_large_object_is_not_touched)

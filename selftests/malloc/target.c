@@ -145,8 +145,28 @@ static void *mapped(size_t size)
 	return kept;
 }
 
+/* Lists that grow by a step at a time, as long as they are small. */
+SITE(list);
+static void *list(size_t size)
+{
+	enum { LISTS = 600 };
+	static void *lists[LISTS];
+	static int next;
+	void **all = &lists[next++ % LISTS];
+	size_t before = *all ? malloc_usable_size(*all) : 0, after;
+
+	*all = realloc(*all, size);
+	last = *all;
+	after = malloc_usable_size(last);
+	if (after > before)
+		allocated_list += before ? after - before : size;
+	in_use_list = LISTS * size;
+	return last;
+}
+
 static void print_sites(void)
 {
+	PRINT_SITE(list);
 	PRINT_SITE(small_leak);
 	PRINT_SITE(large_leak);
 	PRINT_SITE(churn);
@@ -173,6 +193,8 @@ static void run_sites(void)
 			large_leak(200000);
 		if (i % 1000 == 0)
 			mapped(65536);
+		/* 100 steps of each to 3,000 bytes. */
+		list((i / 600 + 1) * 30);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);
@@ -305,17 +327,24 @@ static void run_fork(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* Allocates only where the thread is not in the allocator, which may hold a lock. */
-static volatile int may_allocate;
+static volatile sig_atomic_t handled;
 
-static void handler(int number)
+/* Wrong with most allocators; the one of the test takes no lock. */
+static void allocate_in_handler(int number)
 {
 	(void)number;
-	if (may_allocate)
-		churn(300);
+	churn(3000);
+	small_leak(700);
+	handled++;
 }
 
-static void run_signals(void)
+static void do_nothing(int number)
+{
+	(void)number;
+	handled++;
+}
+
+static void run_with_signals(void (*handler)(int))
 {
 	struct sigaction action = { .sa_handler = handler };
 	struct itimerspec every = { { 0, 100000 }, { 0, 100000 } };
@@ -328,13 +357,24 @@ static void run_signals(void)
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &every, NULL))
 		die("timer");
 	start_checked(threads, 2);
-	for (i = 0; i < 2000; i++) {
-		usleep(1000);
+	for (i = 0; i < 1000000 && handled < 5000; i++) {
 		churn(2000);
+		if (i % 20 == 0)
+			(void)vector(1 + (size_t)i);
 	}
 	stop = 1;
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
+}
+
+static void run_signals(void)
+{
+	run_with_signals(do_nothing);
+}
+
+static void run_allocating_signals(void)
+{
+	run_with_signals(allocate_in_handler);
 }
 
 static void run_kill(void)
@@ -531,6 +571,7 @@ static const struct {
 	{ "threads", run_threads },
 	{ "fork", run_fork },
 	{ "signals", run_signals },
+	{ "allocating_signals", run_allocating_signals },
 	{ "kill", run_kill },
 	{ "descriptors", run_descriptors },
 	{ "sandbox", run_sandbox },
