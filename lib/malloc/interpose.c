@@ -223,7 +223,8 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 
 bool hab_is_live(const void *p, struct hab_live_object *object)
 {
-	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0;
+	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
+	       !object->mapped;
 }
 
 static HAB_SLOW void *realloc_watched(void *p, size_t size)

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -147,6 +148,22 @@ static void *list(size_t size)
 	return last;
 }
 
+/* Two mappings; one is unmapped. */
+SITE(mapped);
+static void *mapped(size_t size)
+{
+	void *freed, *kept;
+
+	freed = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	kept = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (freed == MAP_FAILED || kept == MAP_FAILED || munmap(freed, size))
+		die("mmap");
+	allocated_mapped += 2 * size;
+	in_use_mapped += size;
+	last = kept;
+	return kept;
+}
+
 static void print_sites(void)
 {
 	PRINT_SITE(list);
@@ -156,6 +173,7 @@ static void print_sites(void)
 	PRINT_SITE(zeroed);
 	PRINT_SITE(aligned);
 	PRINT_SITE(vector);
+	PRINT_SITE(mapped);
 }
 
 /* Objects of all sites between each other. */
@@ -175,6 +193,8 @@ static void run_sites(void)
 			large_leak(200000);
 		/* 100 steps of each to 3,000 bytes. */
 		list((i / 600 + 1) * 30);
+		if (i % 1000 == 0)
+			mapped(65536);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);
