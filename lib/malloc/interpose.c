@@ -94,7 +94,7 @@ void hab_zero(void *block, size_t size)
 	char *p = block;
 
 	if (size >= LARGE_ZERO) {
-		/* Shows whether the kernel drops the pages, which it does not do with locked ones. */
+		/* Shows whether the kernel drops the pages: it keeps locked ones. */
 		*(volatile char *)p = 1;
 		if (!madvise(p, pages, MADV_DONTNEED) && !*(volatile char *)p) {
 			p += pages;

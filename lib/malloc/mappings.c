@@ -52,7 +52,8 @@ HAB_INTERPOSED void *mmap(void *address, size_t length, int protection, int flag
 	if (flags & MAP_FIXED && hab_live_may_have(address))
 		forget(address, length);
 	p = (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
-	if (p != MAP_FAILED && is_memory(protection, flags) &&
+	/* Not before that: an allocator may map its first memory under a lock, in a constructor. */
+	if (p != MAP_FAILED && is_memory(protection, flags) && hab_real.found &&
 	    !hab_real_has_code(__builtin_return_address(0)) && !hab_sample_count(length))
 		count(p, length, HAB_SAMPLE_ENTRY);
 	return p;

@@ -92,8 +92,8 @@ TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)
 	EXPECT_SITE("zeroed", 5, 0);
 	EXPECT_SITE("aligned", 12, 15);
 	EXPECT_SITE("vector", 5, 15);
-	EXPECT_SITE("mapped", 5, 15);
 	EXPECT_SITE("list", 25, 20);
+	EXPECT_SITE("mapped", 5, 15);
 }
 
 TEST_F(channel, more_live_samples_than_slots_are_halved_at_random)

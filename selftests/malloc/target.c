@@ -129,22 +129,6 @@ static void *vector(size_t size)
 	return all;
 }
 
-/* Two mappings; one is unmapped. */
-SITE(mapped);
-static void *mapped(size_t size)
-{
-	void *freed, *kept;
-
-	freed = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	kept = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (freed == MAP_FAILED || kept == MAP_FAILED || munmap(freed, size))
-		die("mmap");
-	allocated_mapped += 2 * size;
-	in_use_mapped += size;
-	last = kept;
-	return kept;
-}
-
 /* Lists that grow by a step at a time, as long as they are small. */
 SITE(list);
 static void *list(size_t size)
@@ -162,6 +146,22 @@ static void *list(size_t size)
 		allocated_list += before ? after - before : size;
 	in_use_list = LISTS * size;
 	return last;
+}
+
+/* Two mappings; one is unmapped. */
+SITE(mapped);
+static void *mapped(size_t size)
+{
+	void *freed, *kept;
+
+	freed = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	kept = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (freed == MAP_FAILED || kept == MAP_FAILED || munmap(freed, size))
+		die("mmap");
+	allocated_mapped += 2 * size;
+	in_use_mapped += size;
+	last = kept;
+	return kept;
 }
 
 static void print_sites(void)
@@ -191,10 +191,10 @@ static void run_sites(void)
 			aligned(2000);
 		if (i % 2000 == 0)
 			large_leak(200000);
-		if (i % 1000 == 0)
-			mapped(65536);
 		/* 100 steps of each to 3,000 bytes. */
 		list((i / 600 + 1) * 30);
+		if (i % 1000 == 0)
+			mapped(65536);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);
