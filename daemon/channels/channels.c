@@ -56,7 +56,8 @@ struct channels {
 	struct session *by_pid;
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
-	uint64_t shares_ns; /* when the shares were set last */
+	uint32_t share;	    /* of a session, as in struct hab_channel */
+	uint64_t shares_ns; /* when it was set last */
 	pthread_t thread;
 	bool started;
 	int stop_fd; /* readable once the thread should end */
@@ -137,12 +138,6 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 		processes_end(channels->config.sink.processes, pid);
 }
 
-/* The least of the intervals and the share are the program's to read at any time. */
-static void set_share(const struct channels *channels, struct session *session, uint64_t share)
-{
-	WRITE_ONCE(session->channel->share, (uint32_t)min(share, UINT32_MAX));
-}
-
 /* Sessions with samples in the last second divide the rate among them. */
 static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 {
@@ -157,9 +152,10 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 	channels->shares_ns = now_ns;
 	for (session = channels->by_pid; session; session = session->hh.next)
 		active += session->counts.samples != session->samples_at;
+	channels->share = (uint32_t)min(max(all / max(active, 1u), 1ull), UINT32_MAX);
 	for (session = channels->by_pid; session; session = session->hh.next) {
 		session->samples_at = session->counts.samples;
-		set_share(channels, session, max(all / max(active, 1u), 1ull));
+		WRITE_ONCE(session->channel->share, channels->share);
 	}
 }
 
@@ -182,6 +178,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
+	set_shares_locked(channels, clock_monotonic_ns());
+	WRITE_ONCE(session->channel->share, channels->share);
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
 	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
 	if (session->pidfd >= 0)

@@ -215,6 +215,16 @@ static void raise_file_limit(struct rlimit *before)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* For the samples before the channel has it. */
+static void set_interval(uint64_t interval)
+{
+	char *value = xformat("%" PRIu64, interval);
+
+	if (interval)
+		setenv("HAB_INTERVAL", value, 1);
+	free(value);
+}
+
 /* Returns an exit status, if the command could not be started or the profile not be written. */
 static int run(const struct options *options, const char *library, struct preload_socket *socket,
 	       struct output_file *output)
@@ -230,6 +240,7 @@ static int run(const struct options *options, const char *library, struct preloa
 	if (!collector)
 		return EXIT_CANNOT_RUN;
 	preload_set_environment(library, socket->path);
+	set_interval(options->interval);
 	command_begin(&command);
 	code = command_start(&command, options->command);
 	if (code) {
