@@ -138,9 +138,8 @@ static void say_result(const struct options *options, const struct collector_res
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
 	if (counts->lost)
-		say("%" PRIu64 " samples were lost: their program was faster than habrun: lower "
-		    "--rate",
-		    counts->lost);
+		say("%" PRIu64 " samples were lost: their program was faster than habrun: %s",
+		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
 	if (counts->refused)
 		say("%" PRIu64 " processes beyond the first 1000 were not followed",
 		    counts->refused);
