@@ -13,6 +13,7 @@
 #include "daemon/channels/channels.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 #include <utlist.h>
 
 #include "core/throttle/interval.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
@@ -31,12 +33,14 @@
 #define POLL_RECORDS	64
 #define POLL_MIN_MS	5
 #define POLL_BUSY_MS	50
-#define HELLO_NS	1000000000ull
+#define SECOND_NS	1000000000ull
+#define HELLO_NS	SECOND_NS
 #define CONNECTIONS_MAX 64
 #define EVENTS_MAX	64
-#define ACCEPTED_MAX	256 /* in one poll */
-#define RECORDS_MAX	512 /* of a session in one poll */
-#define SHARES_NS	1000000000ull
+#define ACCEPTED_MAX	256  /* in one poll */
+#define RECORDS_MAX	512u /* of a session in one poll */
+#define USERS		1024 /* users whose uid has the same remainder share a limit */
+#define SHARES_NS	SECOND_NS
 #define WINDOW_PER_S	(1000000000 / HAB_INTERVAL_WINDOW_NS)
 
 /* A connection whose channel has not come yet. */
@@ -47,6 +51,12 @@ struct connection {
 	uint64_t since_ns;
 };
 
+/* The records of a user that may be read now. */
+struct user_limit {
+	uint64_t at_ns; /* when @left was brought up to date */
+	uint64_t left;
+};
+
 struct channels {
 	struct channels_config config;
 	int epoll;
@@ -54,9 +64,11 @@ struct channels {
 	struct places waiting;		/* @connections */
 	struct places sessions;
 	struct session *by_pid;
+	struct user_limit users[USERS];
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
-	uint64_t shares_ns; /* when the shares were set last */
+	uint32_t share;	    /* of a session, as in struct hab_channel */
+	uint64_t shares_ns; /* when it was set last */
 	pthread_t thread;
 	bool started;
 	int stop_fd; /* readable once the thread should end */
@@ -103,6 +115,37 @@ int channels_timeout_ms(const struct channels *channels)
 	return channels->timeout_ms;
 }
 
+/* --- limits by user -------------------------------------------------------------------- */
+
+static struct user_limit *limit_of(struct channels *channels, uid_t user)
+{
+	return &channels->users[owner_of(user) % USERS];
+}
+
+/* A user has at most the records of a second at once. */
+static unsigned int records_left(struct channels *channels, uid_t user)
+{
+	struct user_limit *limit = limit_of(channels, user);
+	uint64_t most = channels->config.user_records, now_ns, more;
+
+	if (!most || owner_is_privileged(user))
+		return UINT_MAX;
+	now_ns = clock_monotonic_ns();
+	more = min(now_ns - limit->at_ns, SECOND_NS) * most / SECOND_NS;
+	if (more) {
+		limit->left = min(limit->left + more, most);
+		limit->at_ns = now_ns;
+	}
+	return (unsigned int)limit->left;
+}
+
+static void records_use(struct channels *channels, uid_t user, unsigned int count)
+{
+	struct user_limit *limit = limit_of(channels, user);
+
+	limit->left -= min(limit->left, (uint64_t)count);
+}
+
 /* --- sessions ------------------------------------------------------------------------- */
 
 static bool has_ended(const struct session *session)
@@ -130,17 +173,13 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 
 	HASH_DELETE(hh, channels->by_pid, session);
 	places_remove(&channels->sessions, session->user, 1);
-	session_drain(session, &channels->config.sink);
+	records_use(channels, session->user,
+		    session_drain(session, &channels->config.sink,
+				  records_left(channels, session->user)));
 	add_counts(&channels->counts, session);
 	session_end(session, &channels->config.sink, keep);
 	if (keep)
 		processes_end(channels->config.sink.processes, pid);
-}
-
-/* The least of the intervals and the share are the program's to read at any time. */
-static void set_share(const struct channels *channels, struct session *session, uint64_t share)
-{
-	WRITE_ONCE(session->channel->share, (uint32_t)min(share, UINT32_MAX));
 }
 
 /* Sessions with samples in the last second divide the rate among them. */
@@ -157,9 +196,10 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 	channels->shares_ns = now_ns;
 	for (session = channels->by_pid; session; session = session->hh.next)
 		active += session->counts.samples != session->samples_at;
+	channels->share = (uint32_t)min(max(all / max(active, 1u), 1ull), UINT32_MAX);
 	for (session = channels->by_pid; session; session = session->hh.next) {
 		session->samples_at = session->counts.samples;
-		set_share(channels, session, max(all / max(active, 1u), 1ull));
+		WRITE_ONCE(session->channel->share, channels->share);
 	}
 }
 
@@ -182,6 +222,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
+	set_shares_locked(channels, clock_monotonic_ns());
+	WRITE_ONCE(session->channel->share, channels->share);
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
 	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
 	if (session->pidfd >= 0)
@@ -193,13 +235,17 @@ static void read_rings(struct channels *channels)
 {
 	pthread_mutex_t *lock = channels->config.lock;
 	struct session *session, *next;
-	unsigned int most = 0;
+	unsigned int most = 0, count, left;
 	int timeout_ms;
 
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
 		pthread_mutex_lock(lock);
-		most = max(most, session_read(session, &channels->config.sink, RECORDS_MAX));
+		left = records_left(channels, session->user);
+		count = session_read(session, &channels->config.sink, min(left, RECORDS_MAX));
+		records_use(channels, session->user, count);
+		/* More often does not help a user who is at the limit. */
+		most = max(most, left > RECORDS_MAX ? count : 0);
 		if (session->pidfd < 0)
 			end_locked(channels, session, channels->config.keeps_in_use);
 		pthread_mutex_unlock(lock);

@@ -20,6 +20,7 @@ struct channels_config {
 	unsigned int sessions_max; /* of all users, see struct places */
 	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
 	int quiet_ms;		   /* between two readings of rings that were empty */
+	uint32_t user_records;	   /* a second, of each user but root; 0: no limit */
 	uint64_t rate;		   /* samples a second, of all sessions together */
 	uint64_t interval_fixed;   /* in bytes; 0: the sampling interval follows the rate */
 };

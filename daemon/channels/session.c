@@ -186,10 +186,11 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 	return read_records(session, sink, most, false);
 }
 
-void session_drain(struct session *session, const struct session_sink *sink)
+unsigned int session_drain(struct session *session, const struct session_sink *sink,
+			   unsigned int most)
 {
 	/* Another process may have the memory, and write on: so no more than a ring has. */
-	read_records(session, sink, RECORDS_MAX, true);
+	return read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
 }
 
 void session_end(struct session *session, const struct session_sink *sink, bool keep)

@@ -26,6 +26,7 @@
 #define POLL_MS	     100
 #define FILES_MAX    16384
 #define SESSIONS_MAX 1024 /* of channels */
+#define USER_RECORDS 5000 /* of channels, a second */
 #define QUIET_MS     200
 
 static volatile sig_atomic_t ending;
@@ -147,6 +148,7 @@ static bool open_channels(struct state *state, const struct options *options, in
 		.lock = &state->lock,
 		.sink = { state->ingest, state->processes, state->stacks, true },
 		.sessions_max = SESSIONS_MAX,
+		.user_records = USER_RECORDS,
 		.quiet_ms = QUIET_MS,
 	};
 

@@ -138,9 +138,8 @@ static void say_result(const struct options *options, const struct collector_res
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
 	if (counts->lost)
-		say("%" PRIu64 " samples were lost: their program was faster than habrun: lower "
-		    "--rate",
-		    counts->lost);
+		say("%" PRIu64 " samples were lost: their program was faster than habrun: %s",
+		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
 	if (counts->refused)
 		say("%" PRIu64 " processes beyond the first 1000 were not followed",
 		    counts->refused);
@@ -215,8 +214,18 @@ static void raise_file_limit(struct rlimit *before)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* For the samples before the channel has it. */
+static void set_interval(uint64_t interval)
+{
+	char *value = xformat("%" PRIu64, interval);
+
+	if (interval)
+		setenv("HAB_INTERVAL", value, 1);
+	free(value);
+}
+
 /* Returns an exit status, if the command could not be started or the profile not be written. */
-static int run(const struct options *options, const char *library, struct preload_socket *socket,
+static int run(const struct options *options, struct preload_socket *socket,
 	       struct output_file *output)
 {
 	struct collector *collector;
@@ -229,7 +238,7 @@ static int run(const struct options *options, const char *library, struct preloa
 	socket->fd = -1;
 	if (!collector)
 		return EXIT_CANNOT_RUN;
-	preload_set_environment(library, socket->path);
+	set_interval(options->interval);
 	command_begin(&command);
 	code = command_start(&command, options->command);
 	if (code) {
@@ -247,20 +256,27 @@ static int run(const struct options *options, const char *library, struct preloa
 	command_end_alike(&command);
 }
 
-static int record(const struct options *options, const char *library)
+/* Takes @library over. */
+static int record(const struct options *options, char *library)
 {
 	struct output_file output = { .fd = -1 };
 	struct preload_socket socket;
 	int code;
 
 	/* A place that cannot be written fails here, before the command. */
-	if (!output_file_open(&output, options->file))
+	if (!output_file_open(&output, options->file)) {
+		free(library);
 		return EXIT_CANNOT_RUN;
-	code = EXIT_CANNOT_RUN;
-	if (preload_socket_open(&socket)) {
-		code = run(options, library, &socket, &output);
-		preload_socket_close(&socket);
 	}
+	if (!preload_socket_open(&socket)) {
+		free(library);
+		output_file_drop(&output);
+		return EXIT_CANNOT_RUN;
+	}
+	preload_set_environment(library, socket.path);
+	free(library);
+	code = run(options, &socket, &output);
+	preload_socket_close(&socket);
 	output_file_drop(&output);
 	return code;
 }
@@ -282,11 +298,13 @@ int main(int argc, char **argv)
 		return EXIT_CANNOT_RUN;
 	if (options.unit) {
 		preload_print_unit(library, options.unit);
+		free(library);
 		return 0;
 	}
 	if (options.file)
 		return record(&options, library);
 	preload_check_habd();
 	preload_set_environment(library, NULL);
+	free(library);
 	return command_replace(options.command);
 }

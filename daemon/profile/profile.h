@@ -44,7 +44,7 @@ struct profile_sample {
 	struct stack_key key;	     /* last, and without its frames */
 };
 
-/* What a format that shows one figure of a stack has of it. pprof has all, JFR what is allocated. */
+/* What a format shows that has one figure of a stack. pprof has all, JFR what is allocated. */
 enum profile_view {
 	PROFILE_ALLOCATED,
 	PROFILE_IN_USE,
