@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared. Target: lib.
 
-LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c registry.c sizing.c thread.c tlab.c) \
+LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
 	$(addprefix lib/telemetry/,events.c own_interval.c sampler.c usdt.c) \
-	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
+	$(addprefix core/hierarchy/,free_chunks.c free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 

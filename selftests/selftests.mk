@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test stress_test stress_blind abi_test abi_memory_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test stress_test stress_blind abi_test abi_memory_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
+	config_test_asan region_test_asan region_test_clang lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -101,13 +101,13 @@ $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 # The same by the other compiler: the sections are its assembly then.
-$(BUILD)/tests/lib_test_clang: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/lib_test_clang $(BUILD)/tests/region_test_clang: $(BUILD)/tests/%_clang: selftests/lib/%.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
-$(BUILD)/tests/lib_test $(BUILD)/tests/config_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(BUILD)/tests/lib_test $(BUILD)/tests/config_test $(BUILD)/tests/layouts_test $(BUILD)/tests/sandbox_test $(BUILD)/tests/region_test: $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)
