@@ -19,7 +19,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
+	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test)
@@ -70,6 +70,10 @@ $(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(E
 
 $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
+
+# Also the library's lists of free chunks, with modelled sections.
+$(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c core/hierarchy/free_chunks.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/rseq_explored.h -DHAB_CLASSES=2u -o $@ $(filter %.c,$^)
 
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
