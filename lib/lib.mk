@@ -5,7 +5,7 @@ LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c r
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
 	$(addprefix lib/telemetry/,events.c own_interval.c sampler.c usdt.c) \
-	$(addprefix core/hierarchy/,free_chunks.c free_extents.c hierarchy.c refill.c)
+	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 

@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test stress_test stress_blind abi_test abi_memory_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test region_stress_test stress_test stress_blind abi_test abi_memory_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan region_test_asan region_test_clang lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
+	config_test_asan region_test_asan region_test_clang region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -72,7 +72,7 @@ $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLO
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
 # Also the library's lists of free chunks, with modelled sections.
-$(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c core/hierarchy/free_chunks.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/rseq_explored.h -DHAB_CLASSES=2u -o $@ $(filter %.c,$^)
 
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
@@ -122,6 +122,13 @@ $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftest
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
+
+$(BUILD)/tests/region_stress_test: selftests/lib/region_stress_test.c $(LIB_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(filter %.c,$^)
+
+# The sanitizer does not see sections: every chunk goes through the heap's lists.
+$(BUILD)/tests/region_stress_test_tsan: selftests/lib/region_stress_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -DHAB_NO_RSEQ -fsanitize=thread -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)

@@ -192,7 +192,7 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 		if (thread->end)
 			stats->allocated_bytes += hab_thread_top(thread) - thread->start;
 	}
-	hab_lists_stats(heap, stats);
+	hab_lists_stats_locked(heap, stats);
 	stats->resets = heap->resets;
 	err = heap->backend->stats(heap, &books);
 	hab_thread_unlock();

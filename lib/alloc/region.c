@@ -83,8 +83,14 @@ static bool sampler_needed(const struct hab_thread *thread, struct hab_region *r
 
 /* --- chunks --------------------------------------------------------------------------- */
 
+/* Only this thread writes it; a collection reads it. */
+static void count_open(struct hab_thread *thread, int chunks)
+{
+	WRITE_ONCE(thread->counters.open_chunks, thread->counters.open_chunks + chunks);
+}
+
 static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_thread *thread,
-					 uint32_t class, uint64_t bytes)
+					 u32 class, u64 bytes)
 {
 	struct hab_free_chunk *chunk;
 	struct hab_chunk taken;
@@ -92,38 +98,48 @@ static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_threa
 	if (hab_take(heap, thread, bytes, bytes, &taken))
 		return NULL;
 	chunk = taken.base;
-	chunk->home = hab_lists_home(heap, taken.level, taken.domain);
+	/* A thread without sections could not take it again from a CPU's list. */
+	chunk->home = thread->sections ? (u32)taken.cpu : hab_lists_heap_home(heap);
+	chunk->level = thread->sections ? taken.level : 0;
 	chunk->class = class;
 	chunk->bytes = taken.size;
+	thread->counters.region_chunks++;
+	count_open(thread, 1);
+	return chunk;
+}
+
+static struct hab_free_chunk *take_listed(struct hab_heap *heap, struct hab_thread *thread,
+					  u32 class)
+{
+	struct hab_free_chunk *chunk = hab_lists_take(heap, thread, class);
+
+	if (!chunk)
+		return NULL;
+	thread->counters.region_chunks++;
+	thread->counters.listed_chunks++;
+	count_open(thread, 1);
+	thread->counters.free_bytes[chunk->level] -= chunk->bytes;
 	return chunk;
 }
 
 static struct hab_free_chunk *take_chunk(struct hab_heap *heap, struct hab_thread *thread,
-					 uint32_t class, uint64_t bytes)
+					 u32 class, u64 bytes)
 {
 	struct hab_free_chunk *chunk;
 
 	if (class == HAB_CLASS_NONE)
-		chunk = take_fresh(heap, thread, class, bytes);
-	else
-		chunk = hab_lists_take(heap, thread, class);
-	if (!chunk && class != HAB_CLASS_NONE) {
+		return take_fresh(heap, thread, class, bytes);
+	chunk = take_listed(heap, thread, class);
+	if (!chunk)
 		chunk = take_fresh(heap, thread, class, hab_class_bytes(class));
-		/* The heap is full; its lists were collected, and some chunks stay in its inbox. */
-		if (!chunk)
-			chunk = hab_lists_take(heap, thread, class);
-	}
-	if (chunk) {
-		thread->counters.region_chunks++;
-		thread->counters.open_chunks++;
-	}
-	return chunk;
+	/* The heap is full, its lists were collected, and some chunks stay in the heap's. */
+	return chunk ? chunk : take_listed(heap, thread, class);
 }
 
 static struct hab_free_chunk *take_large(struct hab_region *region, struct hab_thread *thread,
 					 size_t bytes)
 {
-	uint32_t class = hab_class_of(bytes + HEAD);
+	u32 class = hab_class_of(bytes + HEAD);
 	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, bytes + HEAD);
 
 	if (!chunk)
@@ -145,7 +161,7 @@ static void leave_chunk(struct hab_region *region, struct hab_thread *thread)
 static bool next_chunk(struct hab_region *region, struct hab_thread *thread, size_t bytes)
 {
 	bool first = !region->chunks && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD;
-	uint32_t class = first ? HAB_CLASS_FIRST : HAB_CLASS_NEXT;
+	u32 class = first ? HAB_CLASS_FIRST : HAB_CLASS_NEXT;
 	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, 0);
 
 	/* A full heap may have room for a small one. */
@@ -170,8 +186,8 @@ static void *fail(void)
 }
 
 /* Counts the bytes before the object, and reports the object if it is sampled. */
-static void sample(struct hab_region *region, struct hab_thread *thread, uint64_t before,
-		   void *object, size_t size, size_t bytes)
+static void sample(struct hab_region *region, struct hab_thread *thread, u64 before, void *object,
+		   size_t size, size_t bytes)
 {
 	uintptr_t top;
 
@@ -187,7 +203,7 @@ __attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *region,
 	struct hab_thread *thread = calling_thread(region->heap);
 	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 	struct hab_free_chunk *chunk;
-	uint64_t before;
+	u64 before;
 	void *object;
 
 	if (!thread || bytes < size || bytes > region->heap->arena_bytes)
@@ -227,30 +243,30 @@ static void return_chunks(struct hab_heap *heap, struct hab_free_chunk *first,
 	}
 }
 
+static void count_closed(struct hab_thread *thread, const struct hab_free_chunk *chunk)
+{
+	count_open(thread, -1);
+	if (chunk->class != HAB_CLASS_NONE)
+		thread->counters.free_bytes[chunk->level] += chunk->bytes;
+}
+
 /* The chunks go home, as many at once as have the same home and class. */
 static void close_chunks(struct hab_heap *heap, struct hab_thread *thread,
 			 struct hab_free_chunk *first)
 {
 	struct hab_free_chunk *last, *next;
-	struct hab_chunk_chain chain;
-	uint64_t bytes;
 
 	for (; first; first = next) {
-		bytes = first->bytes;
-		thread->counters.open_chunks--;
-		for (last = first;; last = next, bytes += last->bytes) {
-			next = hab_free_chunk_at(last->next);
-			if (!next || next->home != first->home || next->class != first->class)
+		count_closed(thread, first);
+		for (last = first; (next = hab_free_chunk_at(last->next)); last = next) {
+			if (next->home != first->home || next->class != first->class)
 				break;
-			thread->counters.open_chunks--;
+			count_closed(thread, next);
 		}
-		if (first->class == HAB_CLASS_NONE) {
+		if (first->class == HAB_CLASS_NONE)
 			return_chunks(heap, first, last);
-			continue;
-		}
-		chain.first = (uintptr_t)first;
-		chain.last = (uintptr_t)last;
-		hab_lists_put(heap, thread, &chain, bytes);
+		else
+			hab_lists_put(heap, first, last);
 	}
 }
 

@@ -15,11 +15,14 @@
  * domain: slower, and as free of foreign allocations.
  */
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/hierarchy/refill.h"
 #include "lib/backend/arena.h"
@@ -36,6 +39,11 @@ struct process {
 	uint64_t direct_word; /* exchanged by requests that are larger than the lowest buffer */
 	uint64_t *emptied;    /* [cpu] words before they were emptied; NULL: they cannot be */
 };
+
+static int membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
 
 static void free_process(struct process *process)
 {
@@ -102,7 +110,8 @@ static int process_open(struct hab_heap *heap)
 	heap->domains = process->domains + (size_t)(heap->nr_levels - 1) * nr_cpus;
 	heap->arena = arena;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
-	if (heap->sections && !heap->shared && hab_rseq_can_stop())
+	if (heap->sections && !heap->shared &&
+	    !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ))
 		process->emptied = calloc(nr_cpus, sizeof(uint64_t));
 	return 0;
 }
@@ -113,10 +122,15 @@ static void process_close(struct hab_heap *heap)
 	free_process(heap->backend_data);
 }
 
+static int stop_sections(void)
+{
+	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
+}
+
 static bool collect_locked(struct process *process)
 {
 	return process->emptied &&
-	       hab_hierarchy_collect_words(&process->books, process->emptied, hab_rseq_stop);
+	       hab_hierarchy_collect_words(&process->books, process->emptied, stop_sections);
 }
 
 bool hab_process_collects(const struct hab_heap *heap)

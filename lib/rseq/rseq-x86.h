@@ -15,14 +15,13 @@
  *
  * The borrow of the subtraction is the check that enough is free, see HAB_WORD().
  *
- *	pop:				push:
- *	old = *word			old = *word
- *	if (old <= 1) goto empty	if (old == 1) goto empty
- *	next = *(uint64_t *)old		*(uint64_t *)chain->last = old
- *	*word = next			*word = chain->first		commit
+ *	pop:
+ *	old = *word
+ *	if (!old) goto empty
+ *	next = *(uint64_t *)old
+ *	cmpxchg(word, old, next)	commit
  *
- * 1 is HAB_LIST_STOPPED. A chunk's link is its first 8 bytes. A push that is interrupted has
- * written the link of a chunk that only it can reach.
+ * A chunk's link is its first 8 bytes.
  *
  * The cmpxchg sections commit by lock cmpxchg, which may fail: then it changed nothing, and the
  * flags show that after the section's end. The commit is the last instruction of every section: a
@@ -125,23 +124,13 @@
 
 #define HAB_RSEQ_LIST_POP						\
 	HAB_RSEQ_READ_WORD						\
-	"cmpq	$1, %%rax\n\t"						\
-	"jbe	%l[empty]\n\t"						\
+	"testq	%%rax, %%rax\n\t"					\
+	"jz	%l[empty]\n\t"						\
 	"movq	(%%rax), %[next]\n\t"					\
 	HAB_RSEQ_INJECT(3)						\
-	"movq	%[next], %[word]\n"		/* commit */		\
-	HAB_RSEQ_END
-
-#define HAB_RSEQ_LIST_PUSH						\
-	HAB_RSEQ_READ_WORD						\
-	"cmpq	$1, %%rax\n\t"						\
-	"je	%l[empty]\n\t"						\
-	"movq	8(%[operand]), %[next]\n\t"				\
-	"movq	%%rax, (%[next])\n\t"					\
-	"movq	(%[operand]), %[next]\n\t"				\
-	HAB_RSEQ_INJECT(3)						\
-	"movq	%[next], %[word]\n"		/* commit */		\
-	HAB_RSEQ_END
+	"lock; cmpxchgq %[next], %[word]\n"	/* commit */		\
+	HAB_RSEQ_END							\
+	"jne	%l[conflict]\n\t"
 
 #define HAB_RSEQ_EXCHANGE						\
 	HAB_RSEQ_INJECT(3)						\
@@ -191,7 +180,6 @@ HAB_RSEQ_SECTION(hab_rseq_take_store_verify, HAB_RSEQ_TAKE_STORE, VERIFY)
 HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg_verify, HAB_RSEQ_TAKE_CMPXCHG, VERIFY)
 HAB_RSEQ_SECTION(hab_rseq_list_pop, HAB_RSEQ_LIST_POP, PLAIN)
 HAB_RSEQ_SECTION(hab_rseq_list_pop_verify, HAB_RSEQ_LIST_POP, VERIFY)
-HAB_RSEQ_SECTION(hab_rseq_list_push, HAB_RSEQ_LIST_PUSH, PLAIN)
 HAB_RSEQ_SECTION(hab_rseq_exchange_verify, HAB_RSEQ_EXCHANGE, VERIFY)
 
 #endif /* HAB_LIB_RSEQ_X86_H */

@@ -7,7 +7,6 @@
  * belong to the kernel it writes only rseq_cs.
  */
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,19 +112,4 @@ void hab_rseq_detach(void)
 		return;
 	call_rseq(RSEQ_FLAG_UNREGISTER);
 	own_registered = 0;
-}
-
-static int membarrier(int command)
-{
-	return syscall(SYS_membarrier, command, 0, 0) ? -errno : 0;
-}
-
-bool hab_rseq_can_stop(void)
-{
-	return !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ);
-}
-
-int hab_rseq_stop(void)
-{
-	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
 }

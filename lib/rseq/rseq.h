@@ -6,11 +6,9 @@
  *	hab_rseq_take_cmpxchg		take from a word that several CPUs share
  *	hab_rseq_take_store_verify	the same two, which also read the hardware's CPU number
  *	hab_rseq_take_cmpxchg_verify
- *	hab_rseq_exchange_verify	put a new word in place, for the process backend's refill,
- *					or empty an inbox
- *	hab_rseq_list_pop		pop a chunk from the list of free chunks of one CPU
+ *	hab_rseq_exchange_verify	put a new word in place, for the process backend's refill
+ *	hab_rseq_list_pop		pop a chunk from a list of free chunks of one CPU
  *	hab_rseq_list_pop_verify	the same, which also reads the hardware's CPU number
- *	hab_rseq_list_push		push a chain of chunks
  *
  * One header per architecture has them (rseq-x86.h). Without one, or if the kernel refuses, callers
  * use refills instead, which are slower and just as exact.
@@ -22,15 +20,14 @@
  *	area	the thread's rseq area
  *	cpu	the CPU that the word belongs to
  *	word	the word
- *	operand	take: granules * HAB_WORD_STEP; exchange: the new word; push: address of a struct
- *		hab_chunk_chain; pop: not used
+ *	operand	take: granules * HAB_WORD_STEP; exchange: the new word; pop: not used
  *	out	set if the result is HAB_RSEQ_DONE
  *
  *	HAB_RSEQ_DONE		committed on @cpu
- *	HAB_RSEQ_EMPTY		fewer granules are free in the word, or the list is empty (pop) or
- *				stopped; nothing changed
+ *	HAB_RSEQ_EMPTY		fewer granules are free in the word, or the list is empty; nothing
+ *				changed
  *	HAB_RSEQ_RESTART	another CPU, or interrupted; nothing changed
- *	HAB_RSEQ_CONFLICT	another CPU of the domain moved the word; nothing changed
+ *	HAB_RSEQ_CONFLICT	another CPU changed the word; nothing changed
  *	HAB_RSEQ_NOT_TRIED	no section ran (for callers; no section returns it)
  */
 #ifndef HAB_LIB_RSEQ_H
@@ -86,18 +83,6 @@ const char *hab_rseq_reason(void);
 
 /* Undoes the library's own registration of the calling thread. */
 void hab_rseq_detach(void);
-
-/**
- * hab_rseq_can_stop - prepare hab_rseq_stop(): true if the kernel allows it
- */
-bool hab_rseq_can_stop(void);
-
-/**
- * hab_rseq_stop - restart the sections that run on all CPUs
- *
- * Return: 0: each section that had begun before has ended or will restart; or a negative errno.
- */
-int hab_rseq_stop(void);
 
 static inline hab_tls_rseq *hab_rseq_area(void)
 {

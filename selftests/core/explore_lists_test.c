@@ -23,9 +23,8 @@ bool explore_torn;
 static struct {
 	bool no_restart;   /* an interrupted section continues */
 	bool no_cpu_check; /* a section commits on any CPU */
-	bool no_stop;	   /* membarrier() does nothing */
-	bool no_stopped;   /* a section does not see that its list is stopped */
-	bool stop_fails;   /* not a bug: membarrier() is refused after some calls */
+	bool plain_commit; /* a section commits by a store */
+	bool wrong_home;   /* a fresh chunk's home is not the CPU on which it was taken */
 } bugs;
 
 static struct hab_free_chunk chunks[CHUNKS];
@@ -35,9 +34,7 @@ static unsigned int fresh;
 static struct hab_heap heap;
 static struct hab_thread threads[THREADS];
 static struct explore_lock lock;
-static uint32_t domains[CPUS];
 static int rounds;
-static int stops;
 static bool full;     /* no chunks beyond the first four */
 static bool collects; /* thread 2 collects */
 static bool mixed;    /* thread 1 cannot run sections */
@@ -56,21 +53,6 @@ uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
 	return explore_cpu();
 }
 
-bool hab_rseq_can_stop(void)
-{
-	return true;
-}
-
-int hab_rseq_stop(void)
-{
-	explore_point();
-	if (bugs.stop_fails && stops++ % 2)
-		return -EPERM;
-	if (!bugs.no_stop)
-		explore_stop_sections();
-	return 0;
-}
-
 void hab_thread_lock(void)
 {
 	explore_acquire(&lock);
@@ -81,105 +63,40 @@ void hab_thread_unlock(void)
 	explore_release(&lock);
 }
 
-static void check_home(uint64_t first, uint64_t last)
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
 {
-	uint64_t at = first;
+	uint64_t old, next;
+	bool whole;
 
-	for (;; at = hab_free_chunk_at(at)->next) {
-		uint32_t home = hab_free_chunk_at(at)->home;
-
-		if (home && home != 1 + domains[explore_cpu()])
-			explore_fail("a chunk is on a CPU that is not of its home");
-		if (at == last)
-			return;
-	}
-}
-
-/* true if the section has to restart. */
-static bool begin_section(uint32_t cpu)
-{
+	(void)area, (void)operand;
 	/* @cpu was read before the section. */
 	explore_point();
 	explore_enter_section();
 	explore_point();
-	if (bugs.no_cpu_check || explore_cpu() == cpu)
-		return false;
-	explore_leave_section();
-	return true;
-}
-
-static bool end_section(void)
-{
-	bool whole = explore_leave_section();
-
-	return whole || bugs.no_restart;
-}
-
-static bool is_stopped(uint64_t word)
-{
-	return word == HAB_LIST_STOPPED && !bugs.no_stopped;
-}
-
-HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
-{
-	uint64_t old, next;
-
-	(void)area, (void)operand;
-	if (begin_section(cpu))
+	if (!bugs.no_cpu_check && explore_cpu() != cpu) {
+		explore_leave_section();
 		return HAB_RSEQ_RESTART;
+	}
 	old = READ_ONCE(*word);
-	if (old <= HAB_LIST_STOPPED)
-		return end_section() ? HAB_RSEQ_EMPTY : HAB_RSEQ_RESTART;
+	if (!old)
+		return explore_leave_section() ? HAB_RSEQ_EMPTY : HAB_RSEQ_RESTART;
 	next = READ_ONCE(hab_free_chunk_at(old)->next);
 	explore_point();
-	if (!end_section())
+	whole = explore_leave_section();
+	if (!whole && !bugs.no_restart)
 		return HAB_RSEQ_RESTART;
+	if (*word != old && !bugs.plain_commit)
+		return HAB_RSEQ_CONFLICT;
 	*word = next;
 	out->old = old;
-	check_home(old, old);
+	if (hab_free_chunk_at(old)->home != explore_cpu())
+		explore_fail("a chunk is handed out outside of its home");
 	return HAB_RSEQ_DONE;
 }
 
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify)
 {
 	return hab_rseq_list_pop(area, cpu, word, operand, out);
-}
-
-HAB_RSEQ_EXPLORED(hab_rseq_list_push)
-{
-	const struct hab_chunk_chain *chain = (void *)(uintptr_t)operand;
-	uint64_t old;
-
-	(void)area;
-	if (begin_section(cpu))
-		return HAB_RSEQ_RESTART;
-	old = READ_ONCE(*word);
-	if (is_stopped(old))
-		return end_section() ? HAB_RSEQ_EMPTY : HAB_RSEQ_RESTART;
-	WRITE_ONCE(hab_free_chunk_at(chain->last)->next, old > HAB_LIST_STOPPED ? old : 0);
-	explore_point();
-	if (!end_section())
-		return HAB_RSEQ_RESTART;
-	*word = chain->first;
-	out->old = old;
-	check_home(chain->first, chain->last);
-	return HAB_RSEQ_DONE;
-}
-
-HAB_RSEQ_EXPLORED(hab_rseq_exchange_verify)
-{
-	(void)area;
-	if (begin_section(cpu))
-		return HAB_RSEQ_RESTART;
-	explore_point();
-	if (!end_section())
-		return HAB_RSEQ_RESTART;
-	out->old = *word;
-	explore_tear();
-	*word = operand;
-	if (out->old)
-		check_home(out->old, out->old);
-	return HAB_RSEQ_DONE;
 }
 
 /* The books: a chunk is free in them, or not. */
@@ -212,14 +129,11 @@ static void begin(void)
 	heap.nr_cpus = CPUS;
 	heap.nr_levels = 1;
 	heap.levels[0].bytes = 1 << 20;
-	heap.domains = domains;
-	heap.shared = !domains[1];
 	heap.sections = true;
 	heap.backend = &backend;
 	heap.arena = (char *)chunks;
 	heap.arena_bytes = sizeof(chunks);
 	fresh = 0;
-	stops = 0;
 	lock.held = false;
 	if (hab_lists_create(&heap))
 		explore_fail("no memory for lists");
@@ -240,7 +154,7 @@ static void hand_out(struct hab_free_chunk *chunk)
 }
 
 /* From the books or never used; without an interruption, because a buffer is explored elsewhere. */
-static struct hab_free_chunk *take_fresh(void)
+static struct hab_free_chunk *take_fresh(bool sections)
 {
 	struct hab_free_chunk *chunk = NULL;
 	unsigned int i;
@@ -255,7 +169,8 @@ static struct hab_free_chunk *take_fresh(void)
 		chunk = &chunks[fresh++];
 	else
 		return NULL;
-	chunk->home = hab_lists_home(&heap, 1, domains[explore_cpu()]);
+	chunk->home = sections ? explore_cpu() ^ bugs.wrong_home : hab_lists_heap_home(&heap);
+	chunk->level = sections;
 	chunk->class = HAB_CLASS_FIRST;
 	chunk->bytes = sizeof(*chunk);
 	return chunk;
@@ -267,9 +182,9 @@ static struct hab_free_chunk *take(struct hab_thread *thread)
 	struct hab_free_chunk *chunk = hab_lists_take(&heap, thread, HAB_CLASS_FIRST);
 
 	if (!chunk)
-		chunk = take_fresh();
+		chunk = take_fresh(thread->sections);
 	if (!chunk && hab_lists_collect(&heap, sizeof(*chunk)))
-		chunk = take_fresh();
+		chunk = take_fresh(thread->sections);
 	if (!chunk)
 		chunk = hab_lists_take(&heap, thread, HAB_CLASS_FIRST);
 	if (!chunk)
@@ -282,24 +197,18 @@ static struct hab_free_chunk *take(struct hab_thread *thread)
 /* A region of two chunks is closed: as one chain if they have one home. */
 static void put(struct hab_thread *thread, struct hab_free_chunk *a, struct hab_free_chunk *b)
 {
-	struct hab_chunk_chain chain = { .first = (uintptr_t)a, .last = (uintptr_t)a };
-	uint64_t bytes = sizeof(*a);
-
+	thread->counters.open_chunks -= b ? 2 : 1;
 	handed[index_of(a)] = false;
-	if (b) {
+	if (b)
 		handed[index_of(b)] = false;
-		thread->counters.open_chunks--;
-		if (a->home == b->home) {
-			a->next = chain.last = (uintptr_t)b;
-			bytes += sizeof(*b);
-		} else {
-			struct hab_chunk_chain other = { (uintptr_t)b, (uintptr_t)b };
-
-			hab_lists_put(&heap, thread, &other, sizeof(*b));
-		}
+	if (b && a->home == b->home) {
+		a->next = (uintptr_t)b;
+		hab_lists_put(&heap, a, b);
+		return;
 	}
-	thread->counters.open_chunks--;
-	hab_lists_put(&heap, thread, &chain, bytes);
+	hab_lists_put(&heap, a, a);
+	if (b)
+		hab_lists_put(&heap, b, b);
 }
 
 static void run(unsigned int number)
@@ -310,10 +219,8 @@ static void run(unsigned int number)
 
 	thread->heap = &heap;
 	thread->sections = !(mixed && number == 1);
-	if (number == 2 && collects) {
+	if (number == 2 && collects)
 		hab_lists_collect(&heap, sizeof(*a));
-		return;
-	}
 	for (i = 0; i < rounds; i++) {
 		a = take(thread);
 		b = a ? take(thread) : NULL;
@@ -334,17 +241,13 @@ static void find_chain(uint64_t first, unsigned int *found)
 	}
 }
 
-static int no_stop(void)
-{
-	return 0;
-}
-
 static void check(void)
 {
+	const u64 *words = *(u64 **)heap.lists; /* its first member */
 	unsigned int found = 0, i;
 
-	/* The words are the first member. Threads have ended: their CPUs may as well be offline. */
-	find_chain(hab_free_lists_collect((struct hab_free_lists *)heap.lists, no_stop), &found);
+	for (i = 0; i < (CPUS + 1) * HAB_CLASSES; i++)
+		find_chain(words[i], &found);
 	for (i = 0; i < CHUNKS; i++)
 		found += handed[i] || in_books[i];
 	if (found != fresh)
@@ -361,14 +264,13 @@ FIXTURE_SETUP(lists)
 	self->model = (struct explore_model){
 		.nr_threads = THREADS,
 		.nr_cpus = CPUS,
-		.preemptions = 2,
+		.preemptions = 3,
 		.begin = begin,
 		.thread = run,
 		.check = check,
 	};
 	memset(&bugs, 0, sizeof(bugs));
 	explore_torn = full = collects = mixed = false;
-	domains[1] = 1;
 	rounds = 2;
 }
 
@@ -385,18 +287,8 @@ FIXTURE_TEARDOWN(lists)
 /* Threads 0 and 2 are on one CPU, 1 is on the other; each may be moved at any moment. */
 TEST_F(lists, chunks_go_home_while_threads_are_interrupted_and_moved)
 {
-	struct explore_result result;
+	struct explore_result result = explore(&self->model);
 
-	result = explore(&self->model);
-	HOLDS(result);
-}
-
-TEST_F(lists, cpus_of_a_shared_domain_pass_chunks_by_its_inbox)
-{
-	struct explore_result result;
-
-	domains[1] = 0;
-	result = explore(&self->model);
 	HOLDS(result);
 }
 
@@ -405,7 +297,6 @@ TEST_F(lists, a_collection_finds_all_chunks_while_other_cpus_change_their_lists)
 	struct explore_result result;
 
 	collects = true;
-	self->model.preemptions = 3;
 	result = explore(&self->model);
 	HOLDS(result);
 }
@@ -415,7 +306,7 @@ TEST_F(lists, a_full_heap_is_collected_by_several_threads)
 	struct explore_result result;
 
 	full = true;
-	rounds = 1;
+	self->model.preemptions = 2;
 	result = explore(&self->model);
 	HOLDS(result);
 }
@@ -425,15 +316,7 @@ TEST_F(lists, a_thread_without_sections_passes_chunks_through_the_heap)
 	struct explore_result result;
 
 	full = mixed = true;
-	result = explore(&self->model);
-	HOLDS(result);
-}
-
-TEST_F(lists, a_collection_that_cannot_stop_sections_restores_the_lists)
-{
-	struct explore_result result;
-
-	collects = bugs.stop_fails = true;
+	self->model.preemptions = 2;
 	result = explore(&self->model);
 	HOLDS(result);
 }
@@ -463,30 +346,30 @@ TEST_F(lists, a_section_that_does_not_compare_cpus_is_found)
 	FINDS(result);
 }
 
-TEST_F(lists, an_exchange_that_is_not_atomic_is_found)
+TEST_F(lists, a_pop_that_commits_by_a_store_is_found)
+{
+	struct explore_result result;
+
+	bugs.plain_commit = true;
+	result = explore(&self->model);
+	FINDS(result);
+}
+
+TEST_F(lists, a_push_that_is_not_atomic_is_found)
 {
 	struct explore_result result;
 
 	explore_torn = true;
-	domains[1] = 0;
 	result = explore(&self->model);
 	FINDS(result);
 }
 
-TEST_F(lists, lists_emptied_without_stopping_sections_are_found)
+/* Then a collected chunk comes back to a list without an interruption of its CPU: ABA. */
+TEST_F(lists, a_chunk_whose_home_is_another_cpu_than_took_it_is_found)
 {
 	struct explore_result result;
 
-	collects = bugs.no_stop = true;
-	result = explore(&self->model);
-	FINDS(result);
-}
-
-TEST_F(lists, a_push_onto_a_stopped_list_is_found)
-{
-	struct explore_result result;
-
-	collects = bugs.no_stopped = true;
+	bugs.wrong_home = collects = true;
 	result = explore(&self->model);
 	FINDS(result);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * lib/rseq/rseq.h for tests that run all interleavings: the sections on lists and inboxes as C,
- * between whose steps another thread may continue. It has the include guard of the real one.
+ * lib/rseq/rseq.h for tests that run all interleavings: the section on lists as C, between whose
+ * steps another thread may continue. It has the include guard of the real one.
  */
 #ifndef HAB_LIB_RSEQ_H
 #define HAB_LIB_RSEQ_H
@@ -27,15 +27,11 @@ typedef int hab_tls_rseq;
 
 hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset);
 uint32_t hab_rseq_cpu(const hab_tls_rseq *area);
-bool hab_rseq_can_stop(void);
-int hab_rseq_stop(void);
 
 #define HAB_RSEQ_EXPLORED(name)                                                     \
 	enum hab_rseq_result name(hab_tls_rseq *area, uint32_t cpu, uint64_t *word, \
 				  uint64_t operand, struct hab_rseq_out *out)
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop);
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify);
-HAB_RSEQ_EXPLORED(hab_rseq_list_push);
-HAB_RSEQ_EXPLORED(hab_rseq_exchange_verify);
 
 #endif /* HAB_LIB_RSEQ_H */
