@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -192,6 +193,34 @@ TEST_F(region, a_full_heap_gives_again_what_was_closed_whatever_its_sizes_were)
 		hab_region_close(&self->region);
 		EXPECT_EQ(ARENA, accounted(self->heap));
 	}
+}
+
+/* On one CPU: on the device the words of other CPUs keep what they have. */
+TEST_F(region, after_any_history_99_percent_of_the_arena_can_be_handed_out_again)
+{
+	struct hab_region regions[40];
+	struct hab_chunk chunk;
+	uint64_t bytes = 0;
+	cpu_set_t one;
+	int i, step;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+	for (i = 0; i < 40; i++)
+		ASSERT_EQ(0, hab_region_open(&regions[i], self->heap));
+	for (step = 0; step < 200000; step++) {
+		i = roll() % 40;
+		if (!hab_region_alloc(&regions[i], roll() % (roll() % 200 ? 500 : 300000)) ||
+		    roll() % 2000 == 0)
+			hab_region_close(&regions[i]);
+	}
+	for (i = 0; i < 40; i++)
+		hab_region_close(&regions[i]);
+	while (!hab_chunk_take(self->heap, 4096, &chunk))
+		bytes += chunk.size;
+	TH_LOG("%.2f %% of the arena", 100.0 * bytes / ARENA);
+	EXPECT_LE(ARENA * 99 / 100, bytes);
 }
 
 TEST_F(region, objects_in_tlabs_use_what_regions_have_closed)
