@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared. Target: lib.
 
-LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c sizing.c thread.c tlab.c) \
+LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c) \
+	$(addprefix lib/alloc/,sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
 	$(addprefix lib/telemetry/,events.c own_interval.c sampler.c usdt.c) \

@@ -21,15 +21,16 @@ void hab_free_extents_init(struct hab_free_extents *set, u64 arena)
 /* Counts the granules of each segment; a user who returned memory twice may count them twice. */
 static void drop(struct hab_free_extents *set, const struct hab_extent *extent)
 {
-	u64 start = extent->start, end = start + extent->size, n;
+	u64 start = extent->start, end = start + extent->size;
 	u32 i;
 
-	for (i = hab_div(start, set->segment); start < end; i++, start += n) {
-		n = min(end, (i + 1) * set->segment) - start;
-		n = min(n, set->segment - min(set->segment, (u64)set->dropped[i]));
+	for (i = hab_div(start, set->segment); start < end; i++) {
+		u64 dropped = set->dropped[i], size = min(end, (i + 1) * set->segment) - start;
+		u64 n = min(size, set->segment - min(set->segment, dropped));
+
 		set->dropped[i] += n;
 		set->lost += n;
-		n = min(end, (i + 1) * set->segment) - start;
+		start += size;
 	}
 }
 

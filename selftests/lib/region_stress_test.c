@@ -309,7 +309,8 @@ TEST_F_TIMEOUT(regions, threads_hand_regions_to_each_other_and_no_byte_is_lost, 
 		EXPECT_EQ(0, stats.open_chunks);
 	}
 	taken = stats.chunk_bytes;
-	TH_LOG("%s: %lu regions, %lu chunks, %lu of them from lists, %lu collections, %lu restarts, %lu failed, peak %lu, taken %lu",
+	TH_LOG("%s: %lu regions, %lu chunks, %lu from lists, %lu collections, %lu restarts, "
+	       "%lu failed, peak %lu, taken %lu",
 	       variant->levels, (long)state->closed, (long)stats.region_chunks,
 	       (long)stats.listed_chunks, (long)stats.collections, (long)stats.restarts,
 	       (long)state->failed, (long)state->peak, (long)taken);
