@@ -264,7 +264,8 @@ void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size);
  * struct hab_region - memory of a request: objects that are freed together
  *
  * Public only so that hab_region_alloc() is inline; all fields are the library's. A region is used
- * by one thread at a time, and may be opened, used and closed by different ones.
+ * by one thread at a time, and may be opened, used and closed by different ones. It may be
+ * copied if only the copy is used from then on.
  */
 struct hab_region {
 	uint64_t position; /* as in a TLAB: free bytes, negated, minus 1 */
