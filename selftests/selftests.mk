@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan region_test_asan region_test_clang region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
+	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -122,6 +122,14 @@ $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftest
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
+
+# Real libraries on regions.
+$(BUILD)/tests/adapters_test: selftests/lib/adapters_test.c $(wildcard lib/adapters/*) $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) $$($(PKG_CONFIG) --cflags lua5.4) -o $@ $< $(BUILD)/libhab.a \
+		-ljansson -lexpat $$($(PKG_CONFIG) --libs lua5.4)
+
+$(BUILD)/tests/pmr_test: selftests/lib/pmr_test.cc lib/adapters/hab_pmr.hpp $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CXX) -std=c++17 -Wall -Wextra -Werror -pthread $(CFLAGS) $(SANITIZE) -iquote . -Ilib -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/region_stress_test: selftests/lib/region_stress_test.c $(LIB_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(filter %.c,$^)
