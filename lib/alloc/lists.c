@@ -36,6 +36,7 @@ _Static_assert(sizeof(struct hab_free_chunk) % 16 == 0, "objects begin aligned b
  * @moved: bytes that collections have taken from a level's lists; this and the next under the lock
  *	of the threads
  * @collections: their number
+ * @returns: collections that have returned memory to the books
  */
 struct hab_lists {
 	u64 *words;
@@ -44,6 +45,7 @@ struct hab_lists {
 	bool used;
 	u64 moved[HAB_STATS_LEVELS];
 	u64 collections;
+	u64 returns;
 };
 
 static u64 *word_of(const struct hab_lists *lists, u32 home, u32 class)
@@ -324,27 +326,37 @@ static bool return_extents(struct hab_heap *heap, u64 chain, u64 least, u32 most
 	return returned;
 }
 
+/* Lock of the threads held. */
+static bool collect_locked(struct hab_heap *heap, u64 least)
+{
+	struct hab_lists *lists = heap->lists;
+	u64 chain = sort(take_all(lists)), half;
+	bool returned;
+
+	if (!chain)
+		return false;
+	lists->collections++;
+	if (all_closed_locked(heap)) {
+		returned = return_extents(heap, chain, 0, UINT32_MAX);
+	} else {
+		half = largest_extent(chain) / 2;
+		returned = return_extents(heap, chain, max(least, half), EXTENTS_AT_ONCE);
+	}
+	WRITE_ONCE(lists->returns, lists->returns + returned);
+	return returned;
+}
+
 bool hab_lists_collect(struct hab_heap *heap, u64 least)
 {
 	struct hab_lists *lists = heap->lists;
-	u64 before = READ_ONCE(lists->collections), chain, half;
+	u64 before = READ_ONCE(lists->returns);
 	bool returned;
 
 	if (!READ_ONCE(lists->used))
 		return false;
 	hab_thread_lock();
-	/* Another thread has collected while this one waited. */
-	returned = lists->collections != before;
-	chain = returned ? 0 : sort(take_all(lists));
-	if (chain) {
-		WRITE_ONCE(lists->collections, before + 1);
-		if (all_closed_locked(heap)) {
-			returned = return_extents(heap, chain, 0, UINT32_MAX);
-		} else {
-			half = largest_extent(chain) / 2;
-			returned = return_extents(heap, chain, max(least, half), EXTENTS_AT_ONCE);
-		}
-	}
+	/* Another thread may have returned memory while this one waited. */
+	returned = lists->returns != before || collect_locked(heap, least);
 	hab_thread_unlock();
 	return returned;
 }
@@ -389,9 +401,8 @@ void hab_lists_reset_locked(struct hab_heap *heap)
 	u32 level;
 
 	heap->lives++;
-	if (!lists->used)
-		return;
-	memset(lists->words, 0, (lists->nr_cpus + 1ul) * HAB_CLASSES * sizeof(u64));
+	if (lists->used)
+		memset(lists->words, 0, (lists->nr_cpus + 1ul) * HAB_CLASSES * sizeof(u64));
 	heap->exited.open_chunks = 0;
 	for (thread = heap->threads; thread; thread = thread->next)
 		thread->counters.open_chunks = 0;
