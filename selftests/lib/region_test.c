@@ -52,6 +52,16 @@ static uint64_t accounted(struct hab_heap *heap)
 	return sum;
 }
 
+/* On the device the words of other CPUs keep what they have. */
+static void stay_on_one_cpu(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
 FIXTURE(region)
 {
 	struct hab_heap *heap;
@@ -183,6 +193,7 @@ TEST_F(region, a_full_heap_gives_again_what_was_closed_whatever_its_sizes_were)
 	uint64_t bytes;
 	size_t i;
 
+	stay_on_one_cpu();
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		for (bytes = 0; hab_region_alloc(&self->region, sizes[i]);)
 			bytes += sizes[i];
@@ -195,18 +206,14 @@ TEST_F(region, a_full_heap_gives_again_what_was_closed_whatever_its_sizes_were)
 	}
 }
 
-/* On one CPU: on the device the words of other CPUs keep what they have. */
 TEST_F(region, after_any_history_99_percent_of_the_arena_can_be_handed_out_again)
 {
 	struct hab_region regions[40];
 	struct hab_chunk chunk;
 	uint64_t bytes = 0;
-	cpu_set_t one;
 	int i, step;
 
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	ASSERT_EQ(0, sched_setaffinity(0, sizeof(one), &one));
+	stay_on_one_cpu();
 	for (i = 0; i < 40; i++)
 		ASSERT_EQ(0, hab_region_open(&regions[i], self->heap));
 	for (step = 0; step < 200000; step++) {
@@ -227,6 +234,7 @@ TEST_F(region, objects_in_tlabs_use_what_regions_have_closed)
 {
 	uint64_t bytes = 0;
 
+	stay_on_one_cpu();
 	while (hab_region_alloc(&self->region, 1000))
 		;
 	hab_region_close(&self->region);
