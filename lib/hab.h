@@ -273,11 +273,12 @@ struct hab_region {
 	struct hab_heap *heap;
 	void *chunks;
 	void *large;
+	void *sampled;
 	uintptr_t end;
 	uintptr_t counted;
 	uint64_t lives;
 	uint64_t sampling[4];
-	uint64_t reserved[4];
+	uint64_t reserved[3];
 };
 
 /**

@@ -17,6 +17,7 @@
 #include "lib/alloc/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
+#include "lib/telemetry/usdt.h"
 
 #define ALIGNMENT 16u
 #define HEAD	  sizeof(struct hab_free_chunk)
@@ -54,6 +55,7 @@ static void forget_chunks(struct hab_region *region)
 {
 	region->chunks = NULL;
 	region->large = NULL;
+	region->sampled = NULL;
 	region->end = (uintptr_t)no_bytes;
 	region->counted = region->end;
 	region->lives = region->heap->lives;
@@ -185,6 +187,40 @@ static void *fail(void)
 	return NULL;
 }
 
+/*
+ * OpenTelemetry is to get the free of each object that it got: the region has a list of them, in
+ * its own memory.
+ */
+struct sampled {
+	struct sampled *next;
+	void *object;
+};
+
+static void keep_sampled(struct hab_region *region, struct hab_thread *thread, void *object)
+{
+	struct sampled *sampled;
+
+	if (!hab_usdt_keeps_objects())
+		return;
+	/* Else this may be sampled as well, without end. */
+	thread->sampling = true;
+	sampled = hab_region_alloc(region, sizeof(*sampled));
+	thread->sampling = false;
+	if (!sampled)
+		return;
+	sampled->object = object;
+	sampled->next = region->sampled;
+	region->sampled = sampled;
+}
+
+static void free_sampled(struct hab_region *region)
+{
+	const struct sampled *sampled;
+
+	for (sampled = region->sampled; sampled; sampled = sampled->next)
+		hab_usdt_free(sampled->object);
+}
+
 /* Counts the bytes before the object, and reports the object if it is sampled. */
 static void sample(struct hab_region *region, struct hab_thread *thread, u64 before, void *object,
 		   size_t size, size_t bytes)
@@ -192,7 +228,8 @@ static void sample(struct hab_region *region, struct hab_thread *thread, u64 bef
 	uintptr_t top;
 
 	/* The object is allocated already: the handler may allocate in this region. */
-	hab_sampler_region_allocated(thread, sampling_of(region), before, object, size, bytes);
+	if (hab_sampler_region_allocated(thread, sampling_of(region), before, object, size, bytes))
+		keep_sampled(region, thread, object);
 	top = top_of(region);
 	region->counted = top;
 	open_to(region, top, hab_sampler_end(thread, sampling_of(region), top, region->end));
@@ -279,6 +316,7 @@ void hab_region_close(struct hab_region *region)
 	if (thread && region->lives == heap->lives && (region->chunks || region->large)) {
 		hab_sampler_region_closed(thread, sampling_of(region),
 					  top_of(region) - region->counted);
+		free_sampled(region);
 		leave_chunk(region, thread);
 		close_chunks(heap, thread, region->chunks);
 		close_chunks(heap, thread, region->large);

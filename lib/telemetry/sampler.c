@@ -114,6 +114,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 					 .chunk_bytes = counted,
 					 .object_bytes = size,
 					 .interval = sampling->interval };
+	bool in_region = sampling != &thread->objects && sampling != &thread->chunks;
 	hab_sample_fn handler;
 
 	sampling->since = 0;
@@ -124,26 +125,29 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 		handler(&sample, heap->sample_context);
 	if (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
 		hab_event_report(thread, &report);
-		hab_usdt_object(heap, address, size, stands_for(counted, report.interval));
+		hab_usdt_object(heap, address, size, stands_for(counted, report.interval),
+				in_region);
 	}
 	thread->sampling = false;
 	/* The report may have changed the interval. */
 	draw(thread, sampling);
 }
 
-static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
+/* true if there was a sample. */
+static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
 		      size_t size, size_t counted)
 {
 	if (!is_on(thread, sampling))
-		return;
+		return false;
 	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
 		hab_own_interval_turn(next_random(thread));
 	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
-		return;
+		return true;
 	}
 	hab_sampling_count(sampling, counted);
 	follow_interval(thread, sampling);
+	return false;
 }
 
 /* --- objects -------------------------------------------------------------------------- */
@@ -182,20 +186,21 @@ static void reopen_tlab(struct hab_thread *thread)
 	hab_sampler_open(thread, hab_thread_top(thread));
 }
 
-void hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling *sampling,
+bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling *sampling,
 				  uint64_t before, void *address, size_t size, size_t counted)
 {
-	bool counts = sampling->on;
+	bool counts = sampling->on, sampled;
 
 	if (!is_on(thread, sampling))
-		return;
+		return false;
 	is_on(thread, &thread->objects);
 	sampling->since = thread->objects.since;
 	if (counts)
 		hab_sampling_count(sampling, before);
-	allocated(thread, sampling, address, size, counted);
+	sampled = allocated(thread, sampling, address, size, counted);
 	thread->objects.since = sampling->since;
 	reopen_tlab(thread);
+	return sampled;
 }
 
 void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampling *sampling,

@@ -92,8 +92,10 @@ uintptr_t hab_sampler_end(struct hab_thread *thread, struct hab_sampling *sampli
  *
  * The distance to the next sample is the region's, because a region moves between threads. The
  * bytes since the last sample are the calling thread's, as the weight is.
+ *
+ * Return: true if the object was sampled.
  */
-void hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling *sampling,
+bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling *sampling,
 				  uint64_t before, void *address, size_t size, size_t counted);
 
 /* A region is closed that has allocated @bytes since it was looked at last. */
