@@ -101,7 +101,8 @@ struct hab_chunk {
 /**
  * struct hab_heap_stats - counters of a heap since its creation
  * @allocated_bytes: by hab_alloc(), with alignment
- * @chunks: chunks taken (TLABs, objects outside of TLABs, hab_chunk_take())
+ * @chunks: chunks taken from buffers or the heap (TLABs, objects outside of TLABs, regions,
+ *	hab_chunk_take())
  * @chunk_bytes: their sum
  * @foreign: chunks from a buffer that is not of the committing CPU's domain, by the hardware's CPU
  *	number; counted only with HAB_HEAP_VERIFY, and always 0
