@@ -93,6 +93,7 @@ module-install: module
 
 install: lib daemon
 	install -D -m 644 lib/hab.h $(DESTDIR)$(PREFIX)/include/hab.h
+	install -m 644 -t $(DESTDIR)$(PREFIX)/include lib/adapters/*
 	install -D -m 644 $(BUILD)/libhab.a $(DESTDIR)$(PREFIX)/lib/libhab.a
 	install -D -m 755 $(BUILD)/libhab.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so.$(VERSION)
 	ln -sf libhab.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libhab.so.$(SOVERSION)

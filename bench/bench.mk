@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced pair replay slice trace-summary \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary \
 	librecord.so)
 
 .PHONY: bench-programs
@@ -29,6 +29,16 @@ REPLAY := $(addprefix $(BUILD)/bench/,replay.o replay_bump.o replay_hab.o replay
 	replay_options.o replay_state.o safepoint.o statistics.o tolerant.o trace.o)
 $(BUILD)/bench/replay: $(REPLAY) $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
+
+$(BUILD)/bench/%.o: bench/programs/%.cc $(BENCH_HEADERS)
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -Wall -Wextra -Werror -pthread -O2 -g -fPIE -iquote . -c -o $@ $<
+
+$(BUILD)/bench/requests: $(addprefix $(BUILD)/bench/,requests.o requests_pmr.o statistics.o) $(BUILD)/libhab.a
+	$(CXX) -pthread -o $@ $^ -ljansson -ldl
+
+$(BUILD)/bench/request-work: $(BUILD)/bench/request_work.o
+	$(CC) -o $@ $^ -ljansson -lexpat -lsqlite3
 
 $(BUILD)/bench/paced: $(BUILD)/bench/paced.o $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^

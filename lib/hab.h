@@ -2,7 +2,7 @@
 /*
  * libhab: allocation buffers of the thread (TLAB), the core (CLAB) and the processor (PLAB),
  * without foreign allocations. Objects are not freed one by one: a reset frees all objects of a
- * heap.
+ * heap, and closing a region frees all objects of that region.
  *
  *	struct hab_heap *heap;
  *
@@ -12,6 +12,13 @@
  *	...
  *	hab_heap_reset(heap);		// frees all objects
  *	hab_heap_destroy(heap);
+ *
+ *	struct hab_region region;	// the objects of a request
+ *
+ *	hab_region_open(&region, heap);
+ *	struct field *field = hab_region_alloc(&region, sizeof(*field));
+ *	...
+ *	hab_region_close(&region);	// frees them
  *
  * Functions return 0 or a negative errno, or a pointer (NULL with errno set). All may be called
  * from any thread at any time unless a comment says otherwise; none may be called from a signal
@@ -94,7 +101,8 @@ struct hab_chunk {
 /**
  * struct hab_heap_stats - counters of a heap since its creation
  * @allocated_bytes: by hab_alloc(), with alignment
- * @chunks: chunks taken (TLABs, objects outside of TLABs, hab_chunk_take())
+ * @chunks: chunks taken from buffers or the heap (TLABs, objects outside of TLABs, regions,
+ *	hab_chunk_take())
  * @chunk_bytes: their sum
  * @foreign: chunks from a buffer that is not of the committing CPU's domain, by the hardware's CPU
  *	number; counted only with HAB_HEAP_VERIFY, and always 0
@@ -115,6 +123,13 @@ struct hab_chunk {
  * @nr_levels: configured levels
  * @levels: since the last reset. [0] is the heap, with the name "heap": its @granted_bytes went
  *	straight to callers, its @free_bytes was never carved or is free again
+ * @region_bytes: by hab_region_alloc(), with alignment; an open region's last chunk is counted when
+ *	the region leaves it
+ * @region_chunks: chunks that regions took
+ * @listed_chunks: of these, free chunks from lists; the others are in @chunks
+ * @open_chunks: chunks of regions that are open
+ * @collections: times that a full heap collected the free chunks
+ * @free_chunk_bytes: free chunks in lists, by the level that they are from
  */
 struct hab_heap_stats {
 	uint64_t allocated_bytes;
@@ -143,7 +158,13 @@ struct hab_heap_stats {
 		uint64_t waste_bytes;
 		uint64_t free_bytes;
 	} levels[HAB_STATS_LEVELS];
-	uint64_t reserved_tail[14];
+	uint64_t region_bytes;
+	uint64_t region_chunks;
+	uint64_t listed_chunks;
+	uint64_t open_chunks;
+	uint64_t collections;
+	uint64_t free_chunk_bytes[HAB_STATS_LEVELS];
+	uint64_t reserved_tail[4];
 };
 
 /**
@@ -239,6 +260,69 @@ static inline void hab_restore_tag_(const char **before)
  * Return: the object, or NULL with errno EINVAL (alignment) or ENOMEM.
  */
 void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size);
+
+/**
+ * struct hab_region - memory of a request: objects that are freed together
+ *
+ * Public only so that hab_region_alloc() is inline; all fields are the library's. A region is used
+ * by one thread at a time, and may be opened, used and closed by different ones. It may be
+ * copied if only the copy is used from then on.
+ */
+struct hab_region {
+	uint64_t position; /* as in a TLAB: free bytes, negated, minus 1 */
+	uint64_t limit;	   /* first address behind them, plus 1 */
+	struct hab_heap *heap;
+	void *chunks;
+	void *large;
+	void *sampled;
+	uintptr_t end;
+	uintptr_t counted;
+	uint64_t lives;
+	uint64_t sampling[4];
+	uint64_t reserved[3];
+};
+
+/**
+ * hab_region_open - begin a region without memory
+ * @region: the region; not open, or its chunks stay taken until the heap's reset
+ * @heap: the heap that its memory is from; regions may be nested, and a heap may have any number
+ *
+ * Return: 0, or -EINVAL if an argument is NULL.
+ */
+int hab_region_open(struct hab_region *region, struct hab_heap *heap);
+
+/* The part of hab_region_alloc() that is not inline. */
+void *hab_region_alloc_slow(struct hab_region *region, size_t size);
+
+/**
+ * hab_region_alloc - memory for an object of a region
+ * @region: an open region
+ * @size: bytes; a pointer to 0 bytes must not be dereferenced
+ *
+ * The memory is not zeroed.
+ *
+ * Return: 16-byte aligned, or NULL with errno ENOMEM.
+ */
+static inline void *hab_region_alloc(struct hab_region *region, size_t size)
+{
+	uint64_t position = region->position, next;
+
+	/* The carry shows that the object does not fit, for every size. */
+	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
+		return hab_region_alloc_slow(region, size);
+	region->position = next | 15;
+	return (void *)(uintptr_t)(position + region->limit);
+}
+
+/**
+ * hab_region_close - free all objects of a region
+ * @region: an open region; afterwards it is open and without memory, as by hab_region_open()
+ *
+ * Its chunks go home: to lists of free chunks, from which other regions take them. A region that
+ * was open during hab_heap_reset() has lost its objects: it is closed or opened again before its
+ * next allocation. One that is open when the heap is destroyed is not closed.
+ */
+void hab_region_close(struct hab_region *region);
 
 /**
  * hab_chunk_take - take a chunk from the buffer of the CPU that the thread is on

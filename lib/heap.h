@@ -16,6 +16,7 @@
 #include "lib/settings.h"
 #include "uapi/hab.h"
 
+struct hab_lists;
 struct hab_thread;
 
 /**
@@ -65,6 +66,11 @@ struct hab_counters {
 	uint64_t refill_bytes;
 	uint64_t foreign;
 	uint64_t verified;
+	uint64_t region_bytes;
+	uint64_t region_chunks;
+	uint64_t listed_chunks;		       /* of these, from lists */
+	uint64_t open_chunks;		       /* taken less closed */
+	uint64_t free_bytes[HAB_STATS_LEVELS]; /* put into lists less taken, by level */
 };
 
 /**
@@ -104,6 +110,8 @@ struct hab_counters {
  * @levels: from the one next to the heap down
  * @level_names: their names
  * @name: of the heap
+ * @lists: free chunks of regions
+ * @lives: grows whenever all chunks of regions die, so that no region closes them after that
  * @resets: calls of hab_heap_reset()
  * @inherited: arenas of the heap before fork(), which hold the objects of that time
  * @threads: threads that use the heap; this and the next three under hab_thread_lock()
@@ -147,6 +155,8 @@ struct hab_heap {
 	struct hab_level levels[HAB_MAX_LEVELS];
 	char level_names[HAB_MAX_LEVELS][HAB_LEVEL_NAME_LEN];
 	char name[HAB_NAME_LEN];
+	struct hab_lists *lists;
+	uint64_t lives;
 	uint64_t resets;
 	struct hab_inherited *inherited;
 	struct hab_thread *threads;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared, and the preload library libhab-malloc.so. Target: lib.
 
-LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c registry.c sizing.c thread.c tlab.c) \
+LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c) \
+	$(addprefix lib/alloc/,sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
 	$(addprefix lib/telemetry/,events.c own_interval.c process_interval.c sampler.c unwind.c unwind_table.c usdt.c) \

@@ -13,15 +13,15 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test stress_test stress_blind abi_test abi_memory_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test region_stress_test stress_test stress_blind abi_test abi_memory_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test bias_test bytes_bias_test sampling_interval_test \
+	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
+	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test perf_map_test \
 	malloc_channel_test malloc_calls_test malloc_collect)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -72,6 +72,10 @@ $(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(E
 $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
+# Also the library's lists of free chunks, with modelled sections.
+$(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/rseq_explored.h -DHAB_CLASSES=2u -o $@ $(filter %.c,$^)
+
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
@@ -105,13 +109,13 @@ $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 # The same by the other compiler: the sections are its assembly then.
-$(BUILD)/tests/lib_test_clang: selftests/lib/lib_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/lib_test_clang $(BUILD)/tests/region_test_clang: $(BUILD)/tests/%_clang: selftests/lib/%.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
-$(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test unwind_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test unwind_test region_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)
@@ -122,6 +126,21 @@ $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftest
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
+
+# Real libraries on regions.
+$(BUILD)/tests/adapters_test: selftests/lib/adapters_test.c $(wildcard lib/adapters/*) $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) $$($(PKG_CONFIG) --cflags lua5.4) -o $@ $< $(BUILD)/libhab.a \
+		-ljansson -lexpat $$($(PKG_CONFIG) --libs lua5.4)
+
+$(BUILD)/tests/pmr_test: selftests/lib/pmr_test.cc lib/adapters/hab_pmr.hpp $(BUILD)/libhab.a $(TEST_DEPS)
+	$(CXX) -std=c++17 -Wall -Wextra -Werror -pthread $(CFLAGS) $(SANITIZE) -iquote . -Ilib -o $@ $< $(BUILD)/libhab.a
+
+$(BUILD)/tests/region_stress_test: selftests/lib/region_stress_test.c $(LIB_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(filter %.c,$^)
+
+# The sanitizer does not see sections: every chunk goes through the heap's lists.
+$(BUILD)/tests/region_stress_test_tsan: selftests/lib/region_stress_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -DHAB_NO_RSEQ -fsanitize=thread -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)

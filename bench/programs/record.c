@@ -181,6 +181,17 @@ __attribute__((destructor)) static void end(void)
 		complain("librecord: cannot shorten the trace; it is sparse, and good.\n");
 }
 
+/* For programs that know where their requests begin and end. */
+EXPORT void hab_record_mark(void)
+{
+	if (!header)
+		return;
+	acquire();
+	if (room())
+		words[header->words++] = TRACE_MARK;
+	release();
+}
+
 EXPORT void *malloc(size_t size)
 {
 	void *pointer = __libc_malloc(size);

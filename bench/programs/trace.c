@@ -79,6 +79,8 @@ static int read_words(struct reader *reader, const struct trace_header *header)
 	uint64_t i, n;
 
 	for (i = 0; i < header->words; i++) {
+		if (words[i] == TRACE_MARK)
+			continue;
 		if (!(words[i] & TRACE_FREE)) {
 			if (reader->trace->allocations == header->allocations)
 				return -1;

@@ -6,6 +6,7 @@
  *
  *	0sssssss...	an allocation of s bytes (2^31 - 1: that or more)
  *	1nnnnnnn...	the free of allocation n, counted from 0
+ *	11111111...	a mark: a request of the program begins or ends
  *
  * A realloc is an allocation and then the free of the old object, as if it moved. Alignments beyond
  * malloc's are not recorded; a free of an object from before the recording is left out.
@@ -20,6 +21,10 @@
 #define TRACE_VERSION 1
 #define TRACE_FREE    0x80000000u
 #define TRACE_MAX     0x7fffffffu
+#define TRACE_MARK    0xffffffffu
+
+/* librecord.so's: writes a mark. Weak: a program that is not recorded does not have it. */
+void hab_record_mark(void) __attribute__((weak));
 
 /**
  * struct trace_header - the start of a file
@@ -27,7 +32,7 @@
  * @version: TRACE_VERSION
  * @words: after the header
  * @allocations: of them
- * @frees: the others
+ * @frees: of them
  */
 struct trace_header {
 	uint32_t magic;

@@ -53,6 +53,7 @@ void hab_hierarchy_init(struct hab_hierarchy *h, u64 arena_bytes, u32 nr_levels,
 	u32 l;
 
 	h->arena = GRANULES(arena_bytes);
+	hab_free_extents_init(&h->free_extents, h->arena);
 	h->nr_levels = nr_levels;
 	h->nr_domains = nr_domains;
 	for (l = 0; l < nr_levels; l++) {
@@ -87,10 +88,34 @@ bool hab_hierarchy_word_free(const struct hab_hierarchy *h, u32 domain, u64 word
 	return true;
 }
 
+/*
+ * Of waste that is recovered it is not known any more which level it was of: the heap's comes
+ * first.
+ */
+static void set_waste(struct hab_hierarchy *h, u64 before)
+{
+	u64 less, part;
+	u32 l;
+
+	if (h->free_extents.lost >= before) {
+		h->waste += h->free_extents.lost - before;
+		return;
+	}
+	less = before - h->free_extents.lost;
+	part = min(less, h->waste);
+	h->waste -= part;
+	for (l = 0; l < h->nr_levels; l++) {
+		less -= part;
+		part = min(less, h->levels[l].waste);
+		h->levels[l].waste -= part;
+	}
+}
+
 /* Memory of @level, or of a caller for 0, becomes a free extent. */
 static void add_free(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
 {
 	struct hab_extent extent = { .start = start, .size = size, .level = level };
+	u64 before = h->free_extents.lost;
 	struct hab_extent dropped = hab_free_extents_add(&h->free_extents, extent);
 
 	h->dropped += dropped.size;
@@ -98,6 +123,7 @@ static void add_free(struct hab_hierarchy *h, u32 level, u64 start, u64 size)
 		h->levels[dropped.level - 1].waste += dropped.size;
 	else
 		h->waste += dropped.size;
+	set_waste(h, before + dropped.size);
 }
 
 static void retire_upper(struct hab_hierarchy *h, u32 l, u32 domain)
@@ -243,15 +269,26 @@ void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain)
 					  hab_word_exchange(hab_hierarchy_word(h, domain), 0));
 }
 
+/* First all buffers, then all segments of the arena. */
 bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at)
 {
 	u32 levels = h->nr_levels - (h->levels[h->nr_levels - 1].kind == HAB_DOMAIN_CPU);
-	u32 end = min(*at + HAB_STEP_BUFFERS, levels * h->nr_domains);
+	u32 buffers = levels * h->nr_domains, from;
+	u32 end = min(*at + HAB_STEP_BUFFERS, buffers);
+	u64 lost = h->free_extents.lost;
 
-	if (*at >= end)
+	if (*at < end) {
+		for (; *at < end; ++*at)
+			hab_hierarchy_retire(h, *at / h->nr_domains, *at % h->nr_domains);
+		return true;
+	}
+	from = *at - buffers;
+	end = min(from + HAB_STEP_BUFFERS, HAB_SEGMENTS);
+	if (from >= end || !lost)
 		return false;
-	for (; *at < end; ++*at)
-		hab_hierarchy_retire(h, *at / h->nr_domains, *at % h->nr_domains);
+	hab_free_extents_recover(&h->free_extents, from, end);
+	set_waste(h, lost);
+	*at = buffers + end;
 	return true;
 }
 
@@ -394,9 +431,7 @@ static void begin_reset(struct hab_hierarchy *h)
 	}
 	h->resetting = true;
 	h->next = 0;
-	h->free_extents.nr = 0;
-	h->free_extents.sum = 0;
-	h->free_extents.most = 0;
+	hab_free_extents_init(&h->free_extents, 0);
 	h->waste = 0;
 	h->returned = 0;
 	h->direct_grants = 0;

@@ -57,7 +57,7 @@ struct hab_hierarchy_level {
  * @arena: size of the arena
  * @next: granules below this were carved from the arena
  * @free_extents: carved and free again; they belong to no domain
- * @waste: dropped free extents that callers gave back
+ * @waste: dropped free extents that callers gave back, less what was recovered
  * @dropped: all dropped free extents since the heap was made
  * @returned: given back by callers
  * @direct_grants: requests served straight from the heap
@@ -211,14 +211,15 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
 			  u64 now);
 
 /**
- * hab_hierarchy_collect - retire the next buffers, because the heap is full
+ * hab_hierarchy_collect - the heap is full: retire buffers, and recover waste
  * @h: the books
  * @at: 0 for the first step, then as the step before left it
  *
  * What the buffers had left becomes free extents. The buffers of a single CPU stay as they are:
- * their words can only be emptied on that CPU. After each step a refill may succeed.
+ * their words can only be emptied on that CPU. Then each segment of the arena of which all is waste
+ * or free becomes free. After each step a refill may succeed.
  *
- * Return: true if a step was done; false if there were no buffers left: the heap is full.
+ * Return: true if a step was done; false if there is none left: the heap is full.
  */
 bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at);
 

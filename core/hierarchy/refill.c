@@ -108,7 +108,8 @@ static void restore_words(struct hab_hierarchy *h, const u64 *emptied)
  */
 bool hab_hierarchy_collect_words(struct hab_hierarchy *h, u64 *emptied, int (*stop_sections)(void))
 {
-	u64 before = h->free_extents.sum;
+	/* What is dropped may complete a segment, see hab_hierarchy_collect(). */
+	u64 before = h->free_extents.sum + h->free_extents.lost;
 	u32 domain;
 
 	/* If sections cannot be stopped, no word may be emptied. */
@@ -123,5 +124,5 @@ bool hab_hierarchy_collect_words(struct hab_hierarchy *h, u64 *emptied, int (*st
 	}
 	for (domain = 0; domain < h->nr_domains; domain++)
 		hab_hierarchy_retire_word(h, domain, emptied[domain]);
-	return h->free_extents.sum != before;
+	return h->free_extents.sum + h->free_extents.lost != before;
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "lib/alloc/chunk.h"
+#include "lib/alloc/lists.h"
 #include "lib/alloc/thread.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/sampler.h"
@@ -187,7 +188,10 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 	return 0;
 }
 
-/* With restarts, conflicts, smaller sizes, verification and refills. */
+/*
+ * With restarts, conflicts, smaller sizes, verification and refills. A full heap has no memory only
+ * after its free chunks were collected.
+ */
 __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct hab_thread *thread,
 						 uint64_t least, uint64_t want,
 						 struct hab_chunk *chunk)
@@ -204,7 +208,7 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 			err = 0;
 		else
 			err = take_by_refill(heap, thread, least, want, chunk);
-	} while (err == -EAGAIN);
+	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least)));
 	if (!err)
 		count_chunk(thread, chunk);
 	return err;

@@ -12,6 +12,7 @@
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/config.h"
 #include "lib/alloc/heap.h"
+#include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/sizing.h"
 #include "lib/alloc/thread.h"
@@ -62,15 +63,20 @@ int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *c
 	err = hab_backend_open(heap, backend);
 	if (err)
 		goto free_heap;
-	err = hab_thread_add_heap(heap);
+	err = hab_lists_create(heap);
 	if (err)
 		goto close_backend;
+	err = hab_thread_add_heap(heap);
+	if (err)
+		goto destroy_lists;
 	hab_thread_lock();
 	hab_registry_add_locked(heap);
 	hab_thread_unlock();
 	*result = heap;
 	return 0;
 
+destroy_lists:
+	hab_lists_destroy(heap);
 close_backend:
 	heap->backend->close(heap);
 free_heap:
@@ -92,6 +98,7 @@ void hab_heap_destroy(struct hab_heap *heap)
 	hab_thread_remove_heap_locked(heap);
 	hab_thread_unlock();
 	hab_usdt_free_objects(heap);
+	hab_lists_destroy(heap);
 	heap->backend->close(heap);
 	hab_arena_unmap_inherited(heap);
 	free(heap);
@@ -111,8 +118,11 @@ int hab_heap_reset(struct hab_heap *heap)
 	hab_sizing_collect(heap);
 	hab_usdt_free_objects(heap);
 	err = heap->backend->reset(heap);
-	if (!err)
+	if (!err) {
+		hab_lists_reset_locked(heap);
+		heap->lives++;
 		heap->resets++;
+	}
 	hab_thread_unlock();
 	return err;
 }
@@ -129,6 +139,8 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap)
 
 static void add_thread(struct hab_heap_stats *stats, const struct hab_counters *counters)
 {
+	int l;
+
 	stats->allocated_bytes += counters->allocated_bytes;
 	stats->chunks += counters->chunks;
 	stats->chunk_bytes += counters->chunk_bytes;
@@ -141,6 +153,12 @@ static void add_thread(struct hab_heap_stats *stats, const struct hab_counters *
 	stats->tlab_waste_bytes += counters->tlab_waste_bytes;
 	stats->refills += counters->refills;
 	stats->refill_bytes += counters->refill_bytes;
+	stats->region_bytes += counters->region_bytes;
+	stats->region_chunks += counters->region_chunks;
+	stats->listed_chunks += counters->listed_chunks;
+	stats->open_chunks += counters->open_chunks;
+	for (l = 0; l < HAB_STATS_LEVELS; l++)
+		stats->free_chunk_bytes[l] += counters->free_bytes[l];
 }
 
 static void add_books(struct hab_heap_stats *stats, const struct hab_heap *heap,
@@ -174,6 +192,7 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 		if (thread->end)
 			stats->allocated_bytes += hab_thread_top(thread) - thread->start;
 	}
+	hab_lists_stats_locked(heap, stats);
 	stats->resets = heap->resets;
 	err = heap->backend->stats(heap, &books);
 	hab_thread_unlock();

@@ -9,6 +9,7 @@
  */
 #include <pthread.h>
 
+#include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/thread.h"
 #include "lib/backend/backend.h"
@@ -69,6 +70,7 @@ static void after_in_child(void)
 		if (heap->backend->leave) {
 			heap->backend->leave(heap);
 			hab_backend_reopen(heap);
+			hab_lists_reopen_locked(heap);
 		}
 		hab_thread_draw_anew(heap);
 	}

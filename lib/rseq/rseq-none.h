@@ -22,6 +22,8 @@ NO_SECTION(hab_rseq_take_store)
 NO_SECTION(hab_rseq_take_cmpxchg)
 NO_SECTION(hab_rseq_take_store_verify)
 NO_SECTION(hab_rseq_take_cmpxchg_verify)
+NO_SECTION(hab_rseq_list_pop)
+NO_SECTION(hab_rseq_list_pop_verify)
 NO_SECTION(hab_rseq_exchange_verify)
 #undef NO_SECTION
 

@@ -15,6 +15,14 @@
  *
  * The borrow of the subtraction is the check that enough is free, see HAB_WORD().
  *
+ *	pop:
+ *	old = *word
+ *	if (!old) goto empty
+ *	next = *(uint64_t *)old
+ *	cmpxchg(word, old, next)	commit
+ *
+ * A chunk's link is its first 8 bytes.
+ *
  * The cmpxchg sections commit by lock cmpxchg, which may fail: then it changed nothing, and the
  * flags show that after the section's end. The commit is the last instruction of every section: a
  * thread that is interrupted before it has changed nothing, and one that is interrupted after it
@@ -88,12 +96,16 @@
 	"rdtscp\n\t"							\
 	"andl	$0xfff, %%ecx\n\t"
 
-#define HAB_RSEQ_SUBTRACT						\
+/* Reads the word; the section may end empty. */
+#define HAB_RSEQ_READ_WORD						\
 	".pushsection __rseq_exit_point_array, \"aw\"\n\t"		\
 	".quad	1b, %l[empty]\n\t"					\
 	".popsection\n\t"						\
 	"movq	%[word], %%rax\n\t"					\
-	HAB_RSEQ_INJECT(2)						\
+	HAB_RSEQ_INJECT(2)
+
+#define HAB_RSEQ_SUBTRACT						\
+	HAB_RSEQ_READ_WORD						\
 	"movq	%%rax, %[next]\n\t"					\
 	"subq	%[operand], %[next]\n\t"				\
 	"jb	%l[empty]\n\t"						\
@@ -106,6 +118,16 @@
 
 #define HAB_RSEQ_TAKE_CMPXCHG						\
 	HAB_RSEQ_SUBTRACT						\
+	"lock; cmpxchgq %[next], %[word]\n"	/* commit */		\
+	HAB_RSEQ_END							\
+	"jne	%l[conflict]\n\t"
+
+#define HAB_RSEQ_LIST_POP						\
+	HAB_RSEQ_READ_WORD						\
+	"testq	%%rax, %%rax\n\t"					\
+	"jz	%l[empty]\n\t"						\
+	"movq	(%%rax), %[next]\n\t"					\
+	HAB_RSEQ_INJECT(3)						\
 	"lock; cmpxchgq %[next], %[word]\n"	/* commit */		\
 	HAB_RSEQ_END							\
 	"jne	%l[conflict]\n\t"
@@ -131,7 +153,8 @@ name(hab_tls_rseq *area, uint32_t cpu, uint64_t *word, uint64_t operand, struct 
 	uint64_t old, next;						\
 	uint32_t hardware = cpu;					\
 									\
-	__asm__ goto (							\
+	/* volatile: gcc 12 removes an asm goto whose outputs are not used. */ \
+	__asm__ volatile goto (						\
 		HAB_RSEQ_BEGIN						\
 		HAB_RSEQ_##CHECK##_READ					\
 		BODY							\
@@ -155,6 +178,8 @@ HAB_RSEQ_SECTION(hab_rseq_take_store, HAB_RSEQ_TAKE_STORE, PLAIN)
 HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg, HAB_RSEQ_TAKE_CMPXCHG, PLAIN)
 HAB_RSEQ_SECTION(hab_rseq_take_store_verify, HAB_RSEQ_TAKE_STORE, VERIFY)
 HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg_verify, HAB_RSEQ_TAKE_CMPXCHG, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_list_pop, HAB_RSEQ_LIST_POP, PLAIN)
+HAB_RSEQ_SECTION(hab_rseq_list_pop_verify, HAB_RSEQ_LIST_POP, VERIFY)
 HAB_RSEQ_SECTION(hab_rseq_exchange_verify, HAB_RSEQ_EXCHANGE, VERIFY)
 
 #endif /* HAB_LIB_RSEQ_X86_H */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Restartable sequences: the registration of a thread, and the five sections that libhab uses.
+ * Restartable sequences: the registration of a thread, and the sections that libhab uses.
  *
  *	hab_rseq_take_store		take from a word of one CPU
  *	hab_rseq_take_cmpxchg		take from a word that several CPUs share
  *	hab_rseq_take_store_verify	the same two, which also read the hardware's CPU number
  *	hab_rseq_take_cmpxchg_verify
  *	hab_rseq_exchange_verify	put a new word in place, for the process backend's refill
+ *	hab_rseq_list_pop		pop a chunk from a list of free chunks of one CPU
+ *	hab_rseq_list_pop_verify	the same, which also reads the hardware's CPU number
  *
  * One header per architecture has them (rseq-x86.h). Without one, or if the kernel refuses, callers
  * use refills instead, which are slower and just as exact.
@@ -18,13 +20,14 @@
  *	area	the thread's rseq area
  *	cpu	the CPU that the word belongs to
  *	word	the word
- *	operand	take: granules * HAB_WORD_STEP; exchange: the new word
+ *	operand	take: granules * HAB_WORD_STEP; exchange: the new word; pop: not used
  *	out	set if the result is HAB_RSEQ_DONE
  *
  *	HAB_RSEQ_DONE		committed on @cpu
- *	HAB_RSEQ_EMPTY		fewer granules are free in the word; nothing changed
+ *	HAB_RSEQ_EMPTY		fewer granules are free in the word, or the list is empty; nothing
+ *				changed
  *	HAB_RSEQ_RESTART	another CPU, or interrupted; nothing changed
- *	HAB_RSEQ_CONFLICT	another CPU of the domain moved the word; nothing changed
+ *	HAB_RSEQ_CONFLICT	another CPU changed the word; nothing changed
  *	HAB_RSEQ_NOT_TRIED	no section ran (for callers; no section returns it)
  */
 #ifndef HAB_LIB_RSEQ_H

@@ -53,6 +53,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 					 .chunk_bytes = counted,
 					 .object_bytes = size,
 					 .interval = sampling->interval };
+	bool in_region = sampling != &thread->objects && sampling != &thread->chunks;
 	hab_sample_fn handler;
 
 	sampling->since = 0;
@@ -64,42 +65,48 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 	if (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
 		hab_event_report(thread, &report);
 		hab_usdt_object(heap, address, size,
-				hab_sampling_stands_for(counted, report.interval));
+				hab_sampling_stands_for(counted, report.interval), in_region);
 	}
 	thread->sampling = false;
 	/* The report may have changed the interval. */
 	draw(thread, sampling);
 }
 
-static void allocated(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
+/* true if there was a sample. */
+static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
 		      size_t size, size_t counted)
 {
 	if (!is_on(thread, sampling))
-		return;
+		return false;
 	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
 		hab_process_interval_rotate(hab_sampling_random(&thread->random));
 	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
-		return;
+		return true;
 	}
 	hab_sampling_count(sampling, counted);
 	follow_interval(thread, sampling);
+	return false;
 }
 
 /* --- objects -------------------------------------------------------------------------- */
 
-void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
+uintptr_t hab_sampler_end(struct hab_thread *thread, struct hab_sampling *sampling, uintptr_t top,
+			  uintptr_t end)
 {
-	struct hab_sampling *objects = &thread->objects;
-	uintptr_t end = thread->end;
 	uint64_t below;
 
-	if (is_on(thread, objects)) {
-		/* An object that ends here does not reach the sample point. */
-		below = objects->until ? (objects->until - 1) & ~15ull : 0;
-		if (end - top > below)
-			end = top + below;
-	}
+	if (!is_on(thread, sampling))
+		return end;
+	/* An object that ends here does not reach the sample point. */
+	below = sampling->until ? (sampling->until - 1) & ~15ull : 0;
+	return end - top > below ? top + below : end;
+}
+
+void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
+{
+	uintptr_t end = hab_sampler_end(thread, &thread->objects, top, thread->end);
+
 	thread->counted = top;
 	hab_tlab_open(thread->tlab, top, end);
 }
@@ -107,6 +114,39 @@ void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted)
 {
 	allocated(thread, &thread->objects, address, size, counted);
+}
+
+/* A handler that allocated has opened the TLAB beyond the next sample of objects. */
+static void reopen_tlab(struct hab_thread *thread)
+{
+	if (!thread->end || !thread->objects.on)
+		return;
+	hab_sampler_count(thread);
+	hab_sampler_open(thread, hab_thread_top(thread));
+}
+
+bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling *sampling,
+				  uint64_t before, void *address, size_t size, size_t counted)
+{
+	bool counts = sampling->on, sampled;
+
+	if (!is_on(thread, sampling))
+		return false;
+	is_on(thread, &thread->objects);
+	sampling->since = thread->objects.since;
+	if (counts)
+		hab_sampling_count(sampling, before);
+	sampled = allocated(thread, sampling, address, size, counted);
+	thread->objects.since = sampling->since;
+	reopen_tlab(thread);
+	return sampled;
+}
+
+void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampling *sampling,
+			       uint64_t bytes)
+{
+	if (sampling->on)
+		thread->objects.since += bytes;
 }
 
 /* --- chunks of hab_chunk_take() ------------------------------------------------------- */
@@ -133,11 +173,7 @@ void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
 		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread) - chunk->size);
 	allocated(thread, &thread->chunks, chunk->base, chunk->size, chunk->size);
 	open_chunks(thread);
-	/* A handler that allocated has opened the TLAB beyond the next sample of objects. */
-	if (thread->end && thread->objects.on) {
-		hab_sampler_count(thread);
-		hab_sampler_open(thread, hab_thread_top(thread));
-	}
+	reopen_tlab(thread);
 }
 
 void hab_sampler_look(struct hab_thread *thread)

@@ -75,6 +75,39 @@ static inline bool hab_sampler_passes(const struct hab_thread *thread, uint64_t 
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted);
 
 /**
+ * hab_sampler_end - where the fast path has to stop in [@top, @end)
+ * @thread: the calling thread
+ * @sampling: of what is allocated there
+ * @top: where its free memory begins, 16-byte aligned
+ * @end: where that ends
+ *
+ * Return: @end, or an address before it if the next sample lies there.
+ */
+uintptr_t hab_sampler_end(struct hab_thread *thread, struct hab_sampling *sampling, uintptr_t top,
+			  uintptr_t end);
+
+/**
+ * hab_sampler_region_allocated - an object of a region was allocated by the slow path
+ * @thread: the calling thread
+ * @sampling: the region's
+ * @before: bytes that the region has allocated since it was looked at last, without the object
+ * @address: the object
+ * @size: as requested
+ * @counted: bytes that it takes
+ *
+ * The distance to the next sample is the region's, because a region moves between threads. The
+ * bytes since the last sample are the calling thread's, as the weight is.
+ *
+ * Return: true if the object was sampled.
+ */
+bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling *sampling,
+				  uint64_t before, void *address, size_t size, size_t counted);
+
+/* A region is closed that has allocated @bytes since it was looked at last. */
+void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampling *sampling,
+			       uint64_t bytes);
+
+/**
  * hab_sampler_chunk - a chunk of hab_chunk_take() was taken, and @chunk_bytes_left is below 0
  * @thread: the calling thread
  * @chunk: the chunk

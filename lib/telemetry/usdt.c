@@ -89,14 +89,15 @@ static struct hab_usdt_objects *objects_of(struct hab_heap *heap)
 	return objects;
 }
 
-void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight)
+void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight,
+		     bool in_region)
 {
 	struct hab_usdt_objects *objects;
 	uint32_t number;
 
 	if (!otel_memory_alloc_semaphore)
 		return;
-	objects = objects_of(heap);
+	objects = in_region ? NULL : objects_of(heap);
 	if (objects) {
 		number = __atomic_load_n(&objects->nr, __ATOMIC_RELAXED);
 		/* At the limit the count stops, so it cannot wrap. */
@@ -108,6 +109,13 @@ void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t
 	DTRACE_PROBE3(otel_memory, alloc, address, size, weight);
 }
 
+/* Not inline, so that the probe has one site. */
+__attribute__((noinline)) void hab_usdt_free(void *address)
+{
+	if (otel_memory_free_semaphore)
+		DTRACE_PROBE1(otel_memory, free, address);
+}
+
 void hab_usdt_free_objects(struct hab_heap *heap)
 {
 	struct hab_usdt_objects *objects = heap->usdt_objects;
@@ -117,7 +125,7 @@ void hab_usdt_free_objects(struct hab_heap *heap)
 		return;
 	nr = objects->nr < HAB_USDT_OBJECTS ? objects->nr : HAB_USDT_OBJECTS;
 	for (i = 0; i < nr && otel_memory_free_semaphore; i++)
-		DTRACE_PROBE1(otel_memory, free, objects->addresses[i]);
+		hab_usdt_free(objects->addresses[i]);
 	heap->usdt_objects = NULL;
 	free(objects);
 }

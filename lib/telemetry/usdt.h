@@ -52,12 +52,23 @@ void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *r
 
 /*
  * A sampled object, for OpenTelemetry. Its address is kept until the heap is reset or destroyed; of
- * at most HAB_USDT_OBJECTS objects, and the free of later ones is not reported.
+ * at most HAB_USDT_OBJECTS objects, and the free of later ones is not reported. A region keeps the
+ * addresses of its own objects.
  */
 #define HAB_USDT_OBJECTS 4096
-void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight);
+void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t weight,
+		     bool in_region);
 
-/* Reports those objects as free. No thread samples meanwhile. */
+/* true if otel_memory:alloc has a tracer, so that frees have to be reported. */
+static inline bool hab_usdt_keeps_objects(void)
+{
+	return otel_memory_alloc_semaphore;
+}
+
+/* Reports an object of a region as free. */
+void hab_usdt_free(void *address);
+
+/* Reports the heap's objects as free. No thread samples meanwhile. */
 void hab_usdt_free_objects(struct hab_heap *heap);
 
 #endif /* HAB_LIB_USDT_H */

@@ -28,6 +28,7 @@ extern bool explore_torn;
 
 /* Short steps: one for each buffer of one level. */
 #define HAB_STEP_BUFFERS 1u
+#define HAB_SEGMENTS	 2u
 
 #define READ_ONCE(x)                             \
 	({                                       \

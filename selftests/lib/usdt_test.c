@@ -271,6 +271,29 @@ TEST_F(probes, each_reported_object_is_reported_as_freed_once_by_a_reset_or_dest
 	EXPECT_TRUE(freed_once(self, self->alloc->hits));
 }
 
+TEST_F(probes, each_reported_object_of_a_region_is_reported_as_freed_when_it_is_closed)
+{
+	struct hab_region region;
+	uint64_t before;
+	int round, i;
+
+	/* Every object, so many more than a heap keeps. */
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 0));
+	probes_listen(self->alloc);
+	probes_listen(self->free);
+	ASSERT_EQ(0, hab_region_open(&region, self->heap));
+	for (round = 0; round < 10; round++) {
+		for (i = 0; i < 1000; i++)
+			ASSERT_NE(NULL, hab_region_alloc(&region, 100));
+		before = self->free->hits;
+		EXPECT_EQ(1000ull * (round + 1), self->alloc->hits);
+		hab_region_close(&region);
+		EXPECT_EQ(before + 1000, self->free->hits);
+	}
+	ASSERT_EQ(0, hab_heap_reset(self->heap));
+	EXPECT_EQ(self->alloc->hits, self->free->hits);
+}
+
 TEST_F(probes, a_late_listener_to_frees_gets_only_objects_that_were_reported)
 {
 	ASSERT_TRUE(allocate(self, 20000));

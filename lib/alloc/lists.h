@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The free chunks of regions: a list for each home and size class.
+ *
+ * A chunk's home is the CPU on which it was taken, which is of its buffer's domain, or the heap. A
+ * closed region's chunks go to the lists of their homes, and only the home CPU takes them from
+ * there, newest first: so a chunk is only handed out on its home, or through the heap. When the
+ * heap is full all lists are collected: their chunks go back to the heap's books, or to the heap's
+ * own lists, from which all CPUs take.
+ *
+ * The hard case is ABA: the first chunk of a list may be popped and pushed again between the load
+ * of its link and the commit. Any CPU pushes, by cmpxchg. Only the home CPU pops, in an rseq
+ * section that commits by cmpxchg. A collection takes whole lists by an exchange. So a chunk that
+ * was first when the section began, and was removed since, can only be first again after it was
+ * taken on that CPU; and that has interrupted the section.
+ *
+ * The lists are the library's alone: the kernel neither has nor reads them.
+ */
+#ifndef HAB_LIB_ALLOC_LISTS_H
+#define HAB_LIB_ALLOC_LISTS_H
+
+#include "core/os.h"
+#include "lib/thread.h"
+
+/*
+ * Size classes: 0 is a region's first chunk, 1 the others, and from 2 on objects that are too large
+ * for these, four classes for each doubling. Larger chunks have no class, and go back to the heap's
+ * books when their region is closed.
+ */
+#define HAB_CLASS_FIRST 0u
+#define HAB_CLASS_NEXT	1u
+#ifndef HAB_CLASSES /* explored tests have fewer */
+#define HAB_CLASSES 32u
+#endif
+#define HAB_CLASS_NONE	      HAB_CLASSES
+
+#define HAB_FIRST_CHUNK_BYTES (4ul << 10)
+#define HAB_NEXT_CHUNK_BYTES  (32ul << 10)
+
+/**
+ * struct hab_free_chunk - head of each chunk of a region, free or not
+ * @next: address of the next one in its list or region; 0: none. Sections read it, so it is first
+ * @home: a CPU; or hab_lists_heap_home()
+ * @class: its size class
+ * @level: as in struct hab_chunk, 0 if its home is the heap
+ * @bytes: its size, with this head
+ */
+struct hab_free_chunk {
+	u64 next;
+	u32 home;
+	u32 class;
+	u32 level;
+	u32 reserved;
+	u64 bytes;
+};
+
+static inline struct hab_free_chunk *hab_free_chunk_at(u64 address)
+{
+	return (struct hab_free_chunk *)(uintptr_t)address;
+}
+
+/* The smallest class from 2 on, or 1, whose chunks hold @bytes; or HAB_CLASS_NONE. */
+u32 hab_class_of(u64 bytes);
+
+/* The size of the class's chunks. */
+u64 hab_class_bytes(u32 class);
+
+/* Makes the lists of a heap whose backend is open: 0 or -ENOMEM. */
+int hab_lists_create(struct hab_heap *heap);
+
+void hab_lists_destroy(struct hab_heap *heap);
+
+/* All chunks of regions die, free or not. No thread uses the heap; lock of the threads held. */
+void hab_lists_reset_locked(struct hab_heap *heap);
+
+/* The same in a forked child whose heap has another arena now. */
+void hab_lists_reopen_locked(struct hab_heap *heap);
+
+/* Fills in the fields about free chunks; lock of the threads held. */
+void hab_lists_stats_locked(const struct hab_heap *heap, struct hab_heap_stats *stats);
+
+/* The home of chunks that any CPU may hand out. */
+u32 hab_lists_heap_home(const struct hab_heap *heap);
+
+/**
+ * hab_lists_take - a free chunk for the calling thread
+ * @heap: the heap
+ * @thread: the calling thread in it
+ * @class: size class
+ *
+ * Return: NULL if neither this CPU's list nor the heap's has one.
+ */
+struct hab_free_chunk *hab_lists_take(struct hab_heap *heap, struct hab_thread *thread, u32 class);
+
+/**
+ * hab_lists_put - chunks go home
+ * @heap: the heap
+ * @first: the first of a chain of chunks of one home and class
+ * @last: the last one; its link is not read
+ *
+ * Any thread may call it, on any CPU.
+ */
+void hab_lists_put(struct hab_heap *heap, struct hab_free_chunk *first,
+		   struct hab_free_chunk *last);
+
+/**
+ * hab_lists_collect - the heap is full: return free chunks to its books
+ * @heap: the heap
+ * @least: bytes that a caller needs
+ *
+ * Adjacent chunks are joined first. Of what is left some of the largest extents of at least @least
+ * bytes are returned, because the books keep few; if all regions are closed, all of them. The other
+ * chunks go to the heap's lists.
+ *
+ * Return: true if there may be more free memory in the books now.
+ */
+bool hab_lists_collect(struct hab_heap *heap, u64 least);
+
+#endif /* HAB_LIB_ALLOC_LISTS_H */

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Regions: objects of one request, allocated in chunks and freed together.
+ *
+ * A region is a chain of chunks and a bump pointer in the newest. Its first chunk is small, because
+ * most requests are; all others have one size, so that every free chunk serves every region. An
+ * object that is too large for them gets a chunk of its own, of its size class. When the region is
+ * closed its chunks become free chunks (lists.h).
+ *
+ * The sampler works as in TLABs: the fast path stops at the next sample point, and the slow path
+ * uses the chunk's true end.
+ */
+#include <errno.h>
+
+#include "lib/alloc/chunk.h"
+#include "lib/alloc/lists.h"
+#include "lib/alloc/thread.h"
+#include "lib/rseq/tls.h"
+#include "lib/telemetry/sampler.h"
+#include "lib/telemetry/usdt.h"
+
+#define ALIGNMENT 16u
+#define HEAD	  sizeof(struct hab_free_chunk)
+
+/*
+ * An object above this size that the chunk in use has no room for gets a chunk of its own: so less
+ * than a quarter of a chunk stays unused for such objects.
+ */
+#define LARGEST_SHARED (HAB_NEXT_CHUNK_BYTES / 4)
+
+_Static_assert(sizeof(((struct hab_region *)0)->sampling) == sizeof(struct hab_sampling),
+	       "a region has room for its sampling");
+
+/* The address of an object of 0 bytes in a region without chunks. */
+static char no_bytes[ALIGNMENT] __attribute__((aligned(ALIGNMENT)));
+
+static struct hab_sampling *sampling_of(struct hab_region *region)
+{
+	return (struct hab_sampling *)region->sampling;
+}
+
+static uintptr_t top_of(const struct hab_region *region)
+{
+	return region->position + region->limit;
+}
+
+/* The fast path may use [top, end) from now on. */
+static void open_to(struct hab_region *region, uintptr_t top, uintptr_t end)
+{
+	region->limit = end + 1;
+	region->position = top - end - 1;
+}
+
+static void forget_chunks(struct hab_region *region)
+{
+	region->chunks = NULL;
+	region->large = NULL;
+	region->sampled = NULL;
+	region->end = (uintptr_t)no_bytes;
+	region->counted = region->end;
+	region->lives = region->heap->lives;
+	open_to(region, region->end, region->end);
+}
+
+int hab_region_open(struct hab_region *region, struct hab_heap *heap)
+{
+	if (!region || !heap)
+		return -EINVAL;
+	*region = (struct hab_region){ .heap = heap };
+	forget_chunks(region);
+	return 0;
+}
+
+static struct hab_thread *calling_thread(struct hab_heap *heap)
+{
+	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
+
+	return thread ? thread : hab_thread_get(heap);
+}
+
+static bool sampler_needed(const struct hab_thread *thread, struct hab_region *region)
+{
+	return sampling_of(region)->on || hab_sampler_needed(thread);
+}
+
+/* --- chunks --------------------------------------------------------------------------- */
+
+/* Only this thread writes it; a collection reads it. */
+static void count_open(struct hab_thread *thread, int chunks)
+{
+	WRITE_ONCE(thread->counters.open_chunks, thread->counters.open_chunks + chunks);
+}
+
+static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_thread *thread,
+					 u32 class, u64 bytes)
+{
+	struct hab_free_chunk *chunk;
+	struct hab_chunk taken;
+
+	if (hab_take(heap, thread, bytes, bytes, &taken))
+		return NULL;
+	chunk = taken.base;
+	/* A thread without sections could not take it again from a CPU's list. */
+	chunk->home = thread->sections ? (u32)taken.cpu : hab_lists_heap_home(heap);
+	chunk->level = thread->sections ? taken.level : 0;
+	chunk->class = class;
+	chunk->bytes = taken.size;
+	thread->counters.region_chunks++;
+	count_open(thread, 1);
+	return chunk;
+}
+
+static struct hab_free_chunk *take_listed(struct hab_heap *heap, struct hab_thread *thread,
+					  u32 class)
+{
+	struct hab_free_chunk *chunk = hab_lists_take(heap, thread, class);
+
+	if (!chunk)
+		return NULL;
+	thread->counters.region_chunks++;
+	thread->counters.listed_chunks++;
+	count_open(thread, 1);
+	thread->counters.free_bytes[chunk->level] -= chunk->bytes;
+	return chunk;
+}
+
+static struct hab_free_chunk *take_chunk(struct hab_heap *heap, struct hab_thread *thread,
+					 u32 class, u64 bytes)
+{
+	struct hab_free_chunk *chunk;
+
+	if (class == HAB_CLASS_NONE)
+		return take_fresh(heap, thread, class, bytes);
+	chunk = take_listed(heap, thread, class);
+	if (!chunk)
+		chunk = take_fresh(heap, thread, class, hab_class_bytes(class));
+	/* The heap is full, its lists were collected, and some chunks stay in the heap's. */
+	return chunk ? chunk : take_listed(heap, thread, class);
+}
+
+static struct hab_free_chunk *take_large(struct hab_region *region, struct hab_thread *thread,
+					 size_t bytes)
+{
+	u32 class = hab_class_of(bytes + HEAD);
+	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, bytes + HEAD);
+
+	if (!chunk)
+		return NULL;
+	chunk->next = (uintptr_t)region->large;
+	region->large = chunk;
+	thread->counters.region_bytes += bytes;
+	return chunk;
+}
+
+/* The region leaves its chunk: the bytes allocated there are counted. */
+static void leave_chunk(struct hab_region *region, struct hab_thread *thread)
+{
+	if (region->chunks)
+		thread->counters.region_bytes += top_of(region) - (uintptr_t)region->chunks - HEAD;
+}
+
+/* false if there is no memory for an object of @bytes. */
+static bool next_chunk(struct hab_region *region, struct hab_thread *thread, size_t bytes)
+{
+	bool first = !region->chunks && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD;
+	u32 class = first ? HAB_CLASS_FIRST : HAB_CLASS_NEXT;
+	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, 0);
+
+	/* A full heap may have room for a small one. */
+	if (!chunk && !first && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD)
+		chunk = take_chunk(region->heap, thread, HAB_CLASS_FIRST, 0);
+	if (!chunk)
+		return false;
+	leave_chunk(region, thread);
+	chunk->next = (uintptr_t)region->chunks;
+	region->chunks = chunk;
+	region->end = (uintptr_t)chunk + chunk->bytes;
+	open_to(region, (uintptr_t)chunk + HEAD, region->end);
+	return true;
+}
+
+/* --- objects -------------------------------------------------------------------------- */
+
+static void *fail(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+/*
+ * OpenTelemetry is to get the free of each object that it got: the region has a list of them, in
+ * its own memory.
+ */
+struct sampled {
+	struct sampled *next;
+	void *object;
+};
+
+static void keep_sampled(struct hab_region *region, struct hab_thread *thread, void *object)
+{
+	struct sampled *sampled;
+
+	if (!hab_usdt_keeps_objects())
+		return;
+	/* Else this may be sampled as well, without end. */
+	thread->sampling = true;
+	sampled = hab_region_alloc(region, sizeof(*sampled));
+	thread->sampling = false;
+	if (!sampled)
+		return;
+	sampled->object = object;
+	sampled->next = region->sampled;
+	region->sampled = sampled;
+}
+
+static void free_sampled(struct hab_region *region)
+{
+	const struct sampled *sampled;
+
+	for (sampled = region->sampled; sampled; sampled = sampled->next)
+		hab_usdt_free(sampled->object);
+}
+
+/* Counts the bytes before the object, and reports the object if it is sampled. */
+static void sample(struct hab_region *region, struct hab_thread *thread, u64 before, void *object,
+		   size_t size, size_t bytes)
+{
+	uintptr_t top;
+
+	/* The object is allocated already: the handler may allocate in this region. */
+	if (hab_sampler_region_allocated(thread, sampling_of(region), before, object, size, bytes))
+		keep_sampled(region, thread, object);
+	top = top_of(region);
+	region->counted = top;
+	open_to(region, top, hab_sampler_end(thread, sampling_of(region), top, region->end));
+}
+
+__attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *region, size_t size)
+{
+	struct hab_thread *thread = calling_thread(region->heap);
+	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+	struct hab_free_chunk *chunk;
+	u64 before;
+	void *object;
+
+	if (!thread || bytes < size || bytes > region->heap->arena_bytes)
+		return fail();
+	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
+	if (region->lives != region->heap->lives)
+		forget_chunks(region);
+	before = top_of(region) - region->counted;
+	if (bytes <= region->end - top_of(region) || bytes <= LARGEST_SHARED) {
+		if (bytes > region->end - top_of(region) && !next_chunk(region, thread, bytes))
+			return fail();
+		object = (void *)top_of(region);
+		open_to(region, top_of(region) + bytes, region->end);
+	} else {
+		chunk = take_large(region, thread, bytes);
+		if (!chunk)
+			return fail();
+		object = chunk + 1;
+	}
+	region->counted = top_of(region);
+	if (__builtin_expect(sampler_needed(thread, region), 0))
+		sample(region, thread, before, object, size, bytes);
+	return object;
+}
+
+/* --- close ---------------------------------------------------------------------------- */
+
+/* Chunks without a class: each is larger than those of any class, so they are few. */
+static void return_chunks(struct hab_heap *heap, struct hab_free_chunk *first,
+			  struct hab_free_chunk *last)
+{
+	struct hab_free_chunk *next;
+
+	for (last->next = 0; first; first = next) {
+		next = hab_free_chunk_at(first->next);
+		heap->backend->give_back(heap, (char *)first - heap->arena, first->bytes);
+	}
+}
+
+static void count_closed(struct hab_thread *thread, const struct hab_free_chunk *chunk)
+{
+	count_open(thread, -1);
+	if (chunk->class != HAB_CLASS_NONE)
+		thread->counters.free_bytes[chunk->level] += chunk->bytes;
+}
+
+/* The chunks go home, as many at once as have the same home and class. */
+static void close_chunks(struct hab_heap *heap, struct hab_thread *thread,
+			 struct hab_free_chunk *first)
+{
+	struct hab_free_chunk *last, *next;
+
+	for (; first; first = next) {
+		count_closed(thread, first);
+		for (last = first; (next = hab_free_chunk_at(last->next)); last = next) {
+			if (next->home != first->home || next->class != first->class)
+				break;
+			count_closed(thread, next);
+		}
+		if (first->class == HAB_CLASS_NONE)
+			return_chunks(heap, first, last);
+		else
+			hab_lists_put(heap, first, last);
+	}
+}
+
+void hab_region_close(struct hab_region *region)
+{
+	struct hab_heap *heap = region->heap;
+	struct hab_thread *thread = calling_thread(heap);
+
+	/* Without memory for the thread's state the chunks stay taken until the reset. */
+	if (thread && region->lives == heap->lives && (region->chunks || region->large)) {
+		hab_sampler_region_closed(thread, sampling_of(region),
+					  top_of(region) - region->counted);
+		free_sampled(region);
+		leave_chunk(region, thread);
+		close_chunks(heap, thread, region->chunks);
+		close_chunks(heap, thread, region->large);
+	}
+	forget_chunks(region);
+	sampling_of(region)->on = false;
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Free chunks in all interleavings: no chunk is handed out twice, none is lost, and none is handed
+ * out on a CPU that is not of its home.
+ *
+ * The code is the real lib/alloc/lists.c and core/. Only the sections, which are assembly, and the
+ * buffers and books around them are modelled here. Each bug that this test is for can be switched
+ * on, and is then found.
+ */
+#include "explore.h"
+#include "kselftest_harness.h"
+#include "lib/alloc/lists.h"
+#include "lib/alloc/thread.h"
+#include "lib/rseq/rseq.h"
+
+bool explore_torn;
+
+#define CPUS	2
+#define THREADS 3
+#define CHUNKS	24u
+
+/* Bugs of the modelled part. */
+static struct {
+	bool no_restart;   /* an interrupted section continues */
+	bool no_cpu_check; /* a section commits on any CPU */
+	bool plain_commit; /* a section commits by a store */
+	bool wrong_home;   /* a fresh chunk's home is not the CPU on which it was taken */
+} bugs;
+
+static struct hab_free_chunk chunks[CHUNKS];
+static bool handed[CHUNKS]; /* a thread has it */
+static bool in_books[CHUNKS];
+static unsigned int fresh;
+static struct hab_heap heap;
+static struct hab_thread threads[THREADS];
+static struct explore_lock lock;
+static int rounds;
+static bool full;     /* no chunks beyond the first four */
+static bool collects; /* thread 2 collects */
+static bool mixed;    /* thread 1 cannot run sections */
+
+/* --- the modelled parts --------------------------------------------------------------- */
+
+hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset)
+{
+	(void)offset;
+	return NULL;
+}
+
+uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
+{
+	(void)area;
+	return explore_cpu();
+}
+
+void hab_thread_lock(void)
+{
+	explore_acquire(&lock);
+}
+
+void hab_thread_unlock(void)
+{
+	explore_release(&lock);
+}
+
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
+{
+	uint64_t old, next;
+	bool whole;
+
+	(void)area, (void)operand;
+	/* @cpu was read before the section. */
+	explore_point();
+	explore_enter_section();
+	explore_point();
+	if (!bugs.no_cpu_check && explore_cpu() != cpu) {
+		explore_leave_section();
+		return HAB_RSEQ_RESTART;
+	}
+	old = READ_ONCE(*word);
+	if (!old)
+		return explore_leave_section() ? HAB_RSEQ_EMPTY : HAB_RSEQ_RESTART;
+	next = READ_ONCE(hab_free_chunk_at(old)->next);
+	explore_point();
+	whole = explore_leave_section();
+	if (!whole && !bugs.no_restart)
+		return HAB_RSEQ_RESTART;
+	if (*word != old && !bugs.plain_commit)
+		return HAB_RSEQ_CONFLICT;
+	*word = next;
+	out->old = old;
+	if (hab_free_chunk_at(old)->home != explore_cpu())
+		explore_fail("a chunk is handed out outside of its home");
+	return HAB_RSEQ_DONE;
+}
+
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify)
+{
+	return hab_rseq_list_pop(area, cpu, word, operand, out);
+}
+
+/* The books: a chunk is free in them, or not. */
+static int give_back(struct hab_heap *unused, uint64_t offset, uint64_t bytes)
+{
+	unsigned int first = offset / sizeof(chunks[0]), i;
+
+	(void)unused;
+	for (i = first; i < first + bytes / sizeof(chunks[0]); i++) {
+		if (handed[i] || in_books[i])
+			explore_fail("a chunk is returned twice");
+		in_books[i] = true;
+	}
+	return 0;
+}
+
+static const struct hab_backend backend = { .give_back = give_back };
+
+/* --- the explored program ------------------------------------------------------------- */
+
+static void begin(void)
+{
+	memset(chunks, 0, sizeof(chunks));
+	memset(handed, 0, sizeof(handed));
+	memset(in_books, 0, sizeof(in_books));
+	memset(threads, 0, sizeof(threads));
+	if (heap.lists)
+		hab_lists_destroy(&heap);
+	memset(&heap, 0, sizeof(heap));
+	heap.nr_cpus = CPUS;
+	heap.nr_levels = 1;
+	heap.levels[0].bytes = 1 << 20;
+	heap.sections = true;
+	heap.backend = &backend;
+	heap.arena = (char *)chunks;
+	heap.arena_bytes = sizeof(chunks);
+	fresh = 0;
+	lock.held = false;
+	if (hab_lists_create(&heap))
+		explore_fail("no memory for lists");
+}
+
+static unsigned int index_of(const struct hab_free_chunk *chunk)
+{
+	return chunk - chunks;
+}
+
+static void hand_out(struct hab_free_chunk *chunk)
+{
+	unsigned int i = index_of(chunk);
+
+	if (i >= CHUNKS || handed[i] || in_books[i])
+		explore_fail("a chunk is handed out twice");
+	handed[i] = true;
+}
+
+/* From the books or never used; without an interruption, because a buffer is explored elsewhere. */
+static struct hab_free_chunk *take_fresh(bool sections)
+{
+	struct hab_free_chunk *chunk = NULL;
+	unsigned int i;
+
+	for (i = 0; i < CHUNKS && !chunk; i++) {
+		if (in_books[i])
+			chunk = &chunks[i];
+	}
+	if (chunk)
+		in_books[index_of(chunk)] = false;
+	else if (fresh < (full ? 3 : CHUNKS))
+		chunk = &chunks[fresh++];
+	else
+		return NULL;
+	chunk->home = sections ? explore_cpu() ^ bugs.wrong_home : hab_lists_heap_home(&heap);
+	chunk->level = sections;
+	chunk->class = HAB_CLASS_FIRST;
+	chunk->bytes = sizeof(*chunk);
+	return chunk;
+}
+
+/* As lib/alloc/region.c. */
+static struct hab_free_chunk *take(struct hab_thread *thread)
+{
+	struct hab_free_chunk *chunk = hab_lists_take(&heap, thread, HAB_CLASS_FIRST);
+
+	if (!chunk)
+		chunk = take_fresh(thread->sections);
+	if (!chunk && hab_lists_collect(&heap, sizeof(*chunk)))
+		chunk = take_fresh(thread->sections);
+	if (!chunk)
+		chunk = hab_lists_take(&heap, thread, HAB_CLASS_FIRST);
+	if (!chunk)
+		return NULL;
+	hand_out(chunk);
+	thread->counters.open_chunks++;
+	return chunk;
+}
+
+/* A region of two chunks is closed: as one chain if they have one home. */
+static void put(struct hab_thread *thread, struct hab_free_chunk *a, struct hab_free_chunk *b)
+{
+	thread->counters.open_chunks -= b ? 2 : 1;
+	handed[index_of(a)] = false;
+	if (b)
+		handed[index_of(b)] = false;
+	if (b && a->home == b->home) {
+		a->next = (uintptr_t)b;
+		hab_lists_put(&heap, a, b);
+		return;
+	}
+	hab_lists_put(&heap, a, a);
+	if (b)
+		hab_lists_put(&heap, b, b);
+}
+
+static void run(unsigned int number)
+{
+	struct hab_thread *thread = &threads[number];
+	struct hab_free_chunk *a, *b;
+	int i;
+
+	thread->heap = &heap;
+	thread->sections = !(mixed && number == 1);
+	if (number == 2 && collects)
+		hab_lists_collect(&heap, sizeof(*a));
+	for (i = 0; i < rounds; i++) {
+		a = take(thread);
+		b = a ? take(thread) : NULL;
+		if (a)
+			put(thread, a, b);
+	}
+}
+
+static void find_chain(uint64_t first, unsigned int *found)
+{
+	for (; first; first = hab_free_chunk_at(first)->next) {
+		unsigned int i = index_of(hab_free_chunk_at(first));
+
+		if (i >= CHUNKS || handed[i] || in_books[i])
+			explore_fail("a chunk is in a list that is not free");
+		if (++*found > fresh)
+			explore_fail("a chunk is in two lists");
+	}
+}
+
+static void check(void)
+{
+	const u64 *words = *(u64 **)heap.lists; /* its first member */
+	unsigned int found = 0, i;
+
+	for (i = 0; i < (CPUS + 1) * HAB_CLASSES; i++)
+		find_chain(words[i], &found);
+	for (i = 0; i < CHUNKS; i++)
+		found += handed[i] || in_books[i];
+	if (found != fresh)
+		explore_fail("a chunk is lost");
+}
+
+FIXTURE(lists)
+{
+	struct explore_model model;
+};
+
+FIXTURE_SETUP(lists)
+{
+	self->model = (struct explore_model){
+		.nr_threads = THREADS,
+		.nr_cpus = CPUS,
+		.preemptions = 3,
+		.begin = begin,
+		.thread = run,
+		.check = check,
+	};
+	memset(&bugs, 0, sizeof(bugs));
+	explore_torn = full = collects = mixed = false;
+	rounds = 2;
+}
+
+FIXTURE_TEARDOWN(lists)
+{
+}
+
+#define HOLDS(result)                                                                        \
+	do {                                                                                 \
+		TH_LOG("%lu runs, up to %u choices", (long)(result).runs, (result).choices); \
+		EXPECT_STREQ("", (result).broken);                                           \
+	} while (0)
+
+/* Threads 0 and 2 are on one CPU, 1 is on the other; each may be moved at any moment. */
+TEST_F(lists, chunks_go_home_while_threads_are_interrupted_and_moved)
+{
+	struct explore_result result;
+
+	self->model.preemptions = 2;
+	result = explore(&self->model);
+	HOLDS(result);
+}
+
+TEST_F(lists, a_collection_finds_all_chunks_while_other_cpus_change_their_lists)
+{
+	struct explore_result result;
+
+	collects = true;
+	rounds = 1;
+	result = explore(&self->model);
+	HOLDS(result);
+}
+
+TEST_F(lists, a_full_heap_is_collected_by_several_threads)
+{
+	struct explore_result result;
+
+	full = true;
+	self->model.preemptions = 2;
+	result = explore(&self->model);
+	HOLDS(result);
+}
+
+TEST_F(lists, a_thread_without_sections_passes_chunks_through_the_heap)
+{
+	struct explore_result result;
+
+	full = mixed = true;
+	self->model.preemptions = 2;
+	result = explore(&self->model);
+	HOLDS(result);
+}
+
+/* Each of the following has one bug, which has to be found. */
+#define FINDS(result)                                                               \
+	do {                                                                        \
+		TH_LOG("after %lu runs: %s", (long)(result).runs, (result).broken); \
+		EXPECT_STRNE("", (result).broken);                                  \
+	} while (0)
+
+TEST_F(lists, a_section_that_does_not_restart_is_found)
+{
+	struct explore_result result;
+
+	bugs.no_restart = true;
+	result = explore(&self->model);
+	FINDS(result);
+}
+
+TEST_F(lists, a_section_that_does_not_compare_cpus_is_found)
+{
+	struct explore_result result;
+
+	bugs.no_cpu_check = true;
+	result = explore(&self->model);
+	FINDS(result);
+}
+
+TEST_F(lists, a_pop_that_commits_by_a_store_is_found)
+{
+	struct explore_result result;
+
+	bugs.plain_commit = true;
+	result = explore(&self->model);
+	FINDS(result);
+}
+
+TEST_F(lists, a_push_that_is_not_atomic_is_found)
+{
+	struct explore_result result;
+
+	explore_torn = true;
+	result = explore(&self->model);
+	FINDS(result);
+}
+
+/* Then a collected chunk comes back to a list without an interruption of its CPU: ABA. */
+TEST_F(lists, a_chunk_whose_home_is_another_cpu_than_took_it_is_found)
+{
+	struct explore_result result;
+
+	bugs.wrong_home = collects = true;
+	result = explore(&self->model);
+	FINDS(result);
+}
+
+TEST_HARNESS_MAIN

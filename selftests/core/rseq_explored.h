@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * lib/rseq/rseq.h for tests that run all interleavings: the section on lists as C, between whose
+ * steps another thread may continue. It has the include guard of the real one.
+ */
+#ifndef HAB_LIB_RSEQ_H
+#define HAB_LIB_RSEQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum hab_rseq_result {
+	HAB_RSEQ_DONE = 0,
+	HAB_RSEQ_EMPTY,
+	HAB_RSEQ_RESTART,
+	HAB_RSEQ_CONFLICT,
+	HAB_RSEQ_NOT_TRIED,
+};
+
+struct hab_rseq_out {
+	uint64_t old;
+	uint32_t hardware_cpu;
+};
+
+typedef int hab_tls_rseq;
+
+hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset);
+uint32_t hab_rseq_cpu(const hab_tls_rseq *area);
+
+#define HAB_RSEQ_EXPLORED(name)                                                     \
+	enum hab_rseq_result name(hab_tls_rseq *area, uint32_t cpu, uint64_t *word, \
+				  uint64_t operand, struct hab_rseq_out *out)
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop);
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify);
+
+#endif /* HAB_LIB_RSEQ_H */

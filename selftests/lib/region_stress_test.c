@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * 32 threads hand regions to each other: each allocates in regions that others have opened, and
+ * closes them, while it is delayed, moved, preempted and signalled inside rseq sections. No two
+ * chunks may overlap, no object may change, no chunk may be handed out outside of its home, nothing
+ * may be lost to the byte, and the memory in use may not grow beyond what the largest load needs.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "lib/alloc/lists.h"
+#include "lib/heap.h"
+
+#define THREADS 32
+#define SLOTS	24
+#define ROUNDS	4
+
+unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
+
+/* Objects of a region are linked, so that any thread can check them. */
+struct object {
+	struct object *next;
+	struct object *self;
+	size_t size;
+	unsigned char bytes[];
+};
+
+struct request {
+	struct hab_region region;
+	struct object *objects;
+	void *seen_chunk, *seen_large; /* newest chunks whose granules are flagged */
+};
+
+struct stress {
+	struct hab_heap *heap;
+	size_t arena;
+	unsigned char *used;	      /* a flag per granule: in a chunk of an open region */
+	struct request *slots[SLOTS]; /* regions that wait for another thread */
+	uint64_t live, peak;	      /* bytes in chunks of open regions */
+	uint64_t closed;	      /* regions */
+	uint64_t failed;	      /* allocations without memory */
+	uint64_t overlaps, changed;
+	int stop;
+	pthread_t threads[THREADS];
+};
+
+static __thread uint64_t seed;
+static int injecting;
+
+static uint32_t roll(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed >> 32;
+}
+
+/* Between reading the CPU number and the section: the best moment to move the thread. */
+void hab_inject_before(void)
+{
+	cpu_set_t set;
+	uint32_t dice;
+
+	if (!injecting || !seed)
+		return;
+	dice = roll() % 64;
+	if (dice == 0) {
+		CPU_ZERO(&set);
+		CPU_SET(roll() % sysconf(_SC_NPROCESSORS_ONLN), &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	} else if (dice < 4) {
+		sched_yield();
+	}
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* Sets or clears the flags of a chunk's granules. */
+static void flag_chunk(struct stress *stress, const struct hab_free_chunk *chunk, bool taken)
+{
+	uint64_t first = ((char *)chunk - stress->heap->arena) / HAB_GRANULE;
+	uint64_t g, nr = chunk->bytes / HAB_GRANULE, live, peak;
+
+	for (g = first; g < first + nr; g++) {
+		if (__atomic_exchange_n(&stress->used[g], taken, __ATOMIC_RELAXED) == taken)
+			__atomic_add_fetch(&stress->overlaps, 1, __ATOMIC_RELAXED);
+	}
+	live = __atomic_add_fetch(&stress->live, taken ? chunk->bytes : -chunk->bytes,
+				  __ATOMIC_RELAXED);
+	peak = __atomic_load_n(&stress->peak, __ATOMIC_RELAXED);
+	while (taken && live > peak &&
+	       !__atomic_compare_exchange_n(&stress->peak, &peak, live, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+}
+
+static void flag_new_chunks(struct stress *stress, struct request *request)
+{
+	if (request->region.chunks != request->seen_chunk)
+		flag_chunk(stress, request->region.chunks, true);
+	if (request->region.large != request->seen_large)
+		flag_chunk(stress, request->region.large, true);
+	request->seen_chunk = request->region.chunks;
+	request->seen_large = request->region.large;
+}
+
+static bool add_objects(struct stress *stress, struct request *request, int nr)
+{
+	struct object *object;
+	size_t size;
+
+	while (nr--) {
+		size = roll() % 400 ? roll() % 300 : roll() % 40000;
+		object = hab_region_alloc(&request->region, sizeof(*object) + size);
+		if (!object) {
+			__atomic_add_fetch(&stress->failed, 1, __ATOMIC_RELAXED);
+			return false;
+		}
+		flag_new_chunks(stress, request);
+		object->next = request->objects;
+		object->self = object;
+		object->size = size;
+		if (size)
+			object->bytes[0] = object->bytes[size - 1] = size;
+		request->objects = object;
+	}
+	return true;
+}
+
+static void check_objects(struct stress *stress, const struct request *request)
+{
+	const struct object *object;
+
+	for (object = request->objects; object; object = object->next) {
+		if (object->self == object &&
+		    (!object->size ||
+		     object->bytes[object->size - 1] == (unsigned char)object->size))
+			continue;
+		__atomic_add_fetch(&stress->changed, 1, __ATOMIC_RELAXED);
+		return;
+	}
+}
+
+static void close_request(struct stress *stress, struct request *request)
+{
+	const struct hab_free_chunk *chunk;
+
+	check_objects(stress, request);
+	for (chunk = request->region.chunks; chunk; chunk = hab_free_chunk_at(chunk->next))
+		flag_chunk(stress, chunk, false);
+	for (chunk = request->region.large; chunk; chunk = hab_free_chunk_at(chunk->next))
+		flag_chunk(stress, chunk, false);
+	hab_region_close(&request->region);
+	free(request);
+	__atomic_add_fetch(&stress->closed, 1, __ATOMIC_RELAXED);
+}
+
+static struct request *open_request(struct stress *stress)
+{
+	struct request *request = calloc(1, sizeof(*request));
+
+	hab_region_open(&request->region, stress->heap);
+	return request;
+}
+
+/* Takes a region from a slot, or opens one; allocates; leaves it in a slot or closes it. */
+static void *serve(void *argument)
+{
+	struct stress *stress = argument;
+	struct request *request;
+	bool ok;
+
+	seed = (uintptr_t)&request | 1;
+	while (!__atomic_load_n(&stress->stop, __ATOMIC_RELAXED)) {
+		request =
+			__atomic_exchange_n(&stress->slots[roll() % SLOTS], NULL, __ATOMIC_ACQ_REL);
+		if (!request)
+			request = open_request(stress);
+		ok = add_objects(stress, request, roll() % 300);
+		if (ok && roll() % 3)
+			request = __atomic_exchange_n(&stress->slots[roll() % SLOTS], request,
+						      __ATOMIC_ACQ_REL);
+		if (request)
+			close_request(stress, request);
+	}
+	return NULL;
+}
+
+/* Signals random threads and changes the delays. */
+static void *send_signals(void *argument)
+{
+	struct stress *stress = argument;
+
+	seed = 4711;
+	while (!__atomic_load_n(&stress->stop, __ATOMIC_RELAXED)) {
+		pthread_kill(stress->threads[roll() % THREADS], SIGUSR1);
+		hab_inject_1 = roll() % 16 ? 0 : roll() % 20000;
+		hab_inject_2 = roll() % 4 ? 50 : roll() % 20000;
+		hab_inject_3 = roll() % 4 ? 50 : roll() % 20000;
+		usleep(200);
+	}
+	return NULL;
+}
+
+static void run_round(struct stress *stress)
+{
+	pthread_t signals;
+	int i;
+
+	stress->stop = 0;
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&stress->threads[i], NULL, serve, stress);
+	pthread_create(&signals, NULL, send_signals, stress);
+	usleep(500000);
+	__atomic_store_n(&stress->stop, 1, __ATOMIC_RELAXED);
+	pthread_join(signals, NULL);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(stress->threads[i], NULL);
+	for (i = 0; i < SLOTS; i++) {
+		if (stress->slots[i])
+			close_request(stress, stress->slots[i]);
+		stress->slots[i] = NULL;
+	}
+}
+
+FIXTURE(regions)
+{
+	struct stress state;
+};
+
+FIXTURE_VARIANT(regions)
+{
+	const char *levels;
+	uint32_t flags;
+	size_t arena;
+};
+
+#define LARGE	(256ul << 20)
+#define SMALL	(4ul << 20)
+#define PROCESS (HAB_HEAP_PROCESS | HAB_HEAP_VERIFY)
+#define DEVICE	(HAB_HEAP_DEVICE | HAB_HEAP_VERIFY)
+
+FIXTURE_VARIANT_ADD(regions, clab_process){ "clab=256K@cpu", PROCESS, LARGE };
+FIXTURE_VARIANT_ADD(regions, plab_process){ "plab=1M@package", PROCESS, LARGE };
+FIXTURE_VARIANT_ADD(regions, plab_clab_process){ "plab=1M@package,clab=64K@cpu", PROCESS, LARGE };
+FIXTURE_VARIANT_ADD(regions, full_clab_process){ "clab=256K@cpu", PROCESS, SMALL };
+FIXTURE_VARIANT_ADD(regions, full_plab_process){ "plab=1M@package", PROCESS, SMALL };
+FIXTURE_VARIANT_ADD(regions, plain_clab_process){ "clab=256K@cpu", HAB_HEAP_PROCESS, LARGE };
+FIXTURE_VARIANT_ADD(regions, clab_device){ "clab=256K@cpu", DEVICE, LARGE };
+FIXTURE_VARIANT_ADD(regions, plab_device){ "plab=1M@package", DEVICE, LARGE };
+FIXTURE_VARIANT_ADD(regions, full_clab_device){ "clab=256K@cpu", DEVICE, SMALL };
+FIXTURE_VARIANT_ADD(regions, full_plab_device){ "plab=1M@package", DEVICE, SMALL };
+
+FIXTURE_SETUP(regions)
+{
+	struct hab_heap_config config;
+
+	hab_heap_config_init(&config);
+	config.arena_bytes = self->state.arena = variant->arena;
+	config.levels = variant->levels;
+	config.flags = variant->flags;
+	if ((variant->flags & HAB_HEAP_DEVICE) && access("/dev/hab", F_OK))
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_EQ(0, hab_heap_create(&self->state.heap, &config));
+	self->state.used = calloc(1, variant->arena / HAB_GRANULE);
+	ASSERT_NE(NULL, self->state.used);
+	signal(SIGUSR1, on_signal);
+	injecting = 1;
+}
+
+FIXTURE_TEARDOWN(regions)
+{
+	hab_heap_destroy(self->state.heap);
+	free(self->state.used);
+}
+
+/* All bytes of the arena that the statistics account for, while no region is open. */
+static uint64_t accounted(const struct hab_heap_stats *stats)
+{
+	uint64_t sum = 0;
+	uint32_t l;
+
+	for (l = 0; l <= stats->nr_levels; l++)
+		sum += stats->levels[l].free_bytes + stats->levels[l].waste_bytes +
+		       stats->free_chunk_bytes[l];
+	return sum;
+}
+
+TEST_F_TIMEOUT(regions, threads_hand_regions_to_each_other_and_no_byte_is_lost, 200)
+{
+	struct stress *state = &self->state;
+	struct hab_heap_stats stats;
+	uint64_t taken;
+	int round;
+
+	if (!state->heap)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	for (round = 0; round < ROUNDS; round++) {
+		run_round(state);
+		ASSERT_EQ(0, hab_heap_stats(state->heap, &stats));
+		EXPECT_EQ(variant->arena, accounted(&stats));
+		EXPECT_EQ(0, stats.open_chunks);
+	}
+	taken = stats.chunk_bytes;
+	TH_LOG("%s: %lu regions, %lu chunks, %lu from lists, %lu collections, %lu restarts, "
+	       "%lu failed, peak %lu, taken %lu",
+	       variant->levels, (long)state->closed, (long)stats.region_chunks,
+	       (long)stats.listed_chunks, (long)stats.collections, (long)stats.restarts,
+	       (long)state->failed, (long)state->peak, (long)taken);
+	EXPECT_EQ(0, state->overlaps);
+	EXPECT_EQ(0, state->changed);
+	EXPECT_EQ(0, stats.foreign);
+	EXPECT_LT(0, stats.listed_chunks);
+	if (variant->arena == SMALL) {
+		EXPECT_LT(0, stats.collections);
+	} else {
+		/* Each CPU has chunks for its own largest load. */
+		EXPECT_GT(4 * state->peak + (4 << 20), taken);
+		EXPECT_EQ(0, state->failed);
+	}
+	EXPECT_EQ(state->live, 0);
+}
+
+TEST_HARNESS_MAIN
