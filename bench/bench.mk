@@ -7,7 +7,7 @@ BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count 
 	librecord.so)
 
 .PHONY: bench-programs
-bench-programs: $(BENCH_PROGRAMS)
+bench-programs: $(BENCH_PROGRAMS) $(BUILD)/tests/malloc_collect
 
 $(BUILD)/bench/%.o: bench/programs/%.c $(BENCH_HEADERS)
 	@mkdir -p $(@D)

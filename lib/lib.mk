@@ -9,7 +9,7 @@ LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c registry.
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
-MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c client.c interpose.c live.c maps.c operators.c real.c sample.c sandbox.c) \
+MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c client.c interpose.c live.c mappings.c maps.c operators.c real.c sample.c sandbox.c) \
 	$(addprefix lib/telemetry/,own_interval.c unwind.c unwind_table.c)
 MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/lib/%.o)
 MALLOC_SHARED := $(BUILD)/libhab-malloc.so

@@ -114,16 +114,17 @@ static inline u64 *hab_channel_word(struct hab_channel *channel, u64 position)
  */
 static inline void *hab_channel_reserve(struct hab_channel *channel, u32 bytes)
 {
-	u64 head, position, end, need = bytes + sizeof(u64);
+	u64 tail, head, position, end, need = bytes + sizeof(u64);
 
 	do {
+		/* Pairs with the release in hab_channel_release(): the memory is 0 again. */
+		tail = hab_load_acquire(&channel->tail);
 		head = READ_ONCE(channel->head);
 		position = head;
 		if (HAB_CHANNEL_RING_BYTES - head % HAB_CHANNEL_RING_BYTES < need)
 			position += HAB_CHANNEL_RING_BYTES - head % HAB_CHANNEL_RING_BYTES;
 		end = position + need;
-		/* Pairs with the release in hab_channel_release(): the memory is 0 again. */
-		if (end - hab_load_acquire(&channel->tail) > HAB_CHANNEL_RING_BYTES)
+		if (end - tail > HAB_CHANNEL_RING_BYTES)
 			return NULL;
 	} while (hab_word_cmpxchg(&channel->head, head, end) != head);
 	if (position != head)

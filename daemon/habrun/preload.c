@@ -10,7 +10,9 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -47,15 +49,36 @@ char *preload_library(void)
 	return NULL;
 }
 
+/*
+ * The socket's name cannot be guessed, and its folder cannot be read: so only the command's
+ * processes find it, whichever user they have become.
+ */
+#define NAME_BYTES 16
+
+static char *make_path(const char *folder)
+{
+	unsigned char random[NAME_BYTES];
+	char name[2 * NAME_BYTES + 1];
+	unsigned int i;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return NULL;
+	for (i = 0; i < NAME_BYTES; i++)
+		snprintf(name + 2 * i, 3, "%02x", random[i]);
+	return xformat("%s/%s", folder, name);
+}
+
 static bool make_folder(struct preload_socket *socket, const char *parent)
 {
 	if (!parent || *parent != '/')
 		return false;
 	socket->folder = xformat("%s/habrun-XXXXXX", parent);
-	if (strlen(socket->folder) + sizeof("/channel") <=
+	if (strlen(socket->folder) + 1 + 2 * NAME_BYTES <
 		    sizeof(((struct sockaddr_un *)0)->sun_path) &&
-	    mkdtemp(socket->folder))
+	    mkdtemp(socket->folder)) {
+		chmod(socket->folder, 0711);
 		return true;
+	}
 	free(socket->folder);
 	socket->folder = NULL;
 	return false;
@@ -66,9 +89,10 @@ static int listen_at(const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	strcpy(address.sun_path, path);
-	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
-	    !listen(fd, BACKLOG))
+	if (path)
+		strcpy(address.sun_path, path);
+	if (path && fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
+	    !chmod(path, 0666) && !listen(fd, BACKLOG))
 		return fd;
 	if (fd >= 0)
 		close(fd);
@@ -79,10 +103,10 @@ bool preload_socket_open(struct preload_socket *socket)
 {
 	memset(socket, 0, sizeof(*socket));
 	socket->fd = -1;
-	/* mkdtemp() makes folders that only this user may enter. */
-	if (make_folder(socket, getenv("XDG_RUNTIME_DIR")) ||
+	/* A folder of XDG_RUNTIME_DIR is closed to users that root's processes may become. */
+	if ((geteuid() && make_folder(socket, getenv("XDG_RUNTIME_DIR"))) ||
 	    make_folder(socket, getenv("TMPDIR")) || make_folder(socket, "/tmp")) {
-		socket->path = xformat("%s/channel", socket->folder);
+		socket->path = make_path(socket->folder);
 		socket->fd = listen_at(socket->path);
 	}
 	if (socket->fd >= 0)

@@ -35,19 +35,37 @@ bool hab_client_is_idle;
 static struct hab_channel *mapped;
 static u32 connections;
 
-static int connect_socket(void)
+/* What the environment says. It is read once: a program may clear it before it forks. */
+static struct {
+	struct sockaddr_un address;
+	long filters;
+	u64 interval;
+} settings;
+
+static void read_settings(void)
 {
-	const char *path = secure_getenv("HAB_CHANNEL");
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd;
+	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
+	const char *interval = secure_getenv("HAB_INTERVAL");
 
 	if (!path || !*path)
 		path = HAB_CHANNEL_SOCKET;
-	if (strlen(path) >= sizeof(address.sun_path))
+	settings.address.sun_family = AF_UNIX;
+	if (strlen(path) < sizeof(settings.address.sun_path))
+		memcpy(settings.address.sun_path, path, strlen(path));
+	settings.filters = filters ? atol(filters) : 0;
+	settings.interval = interval ? strtoull(interval, NULL, 10) : 0;
+	if (!settings.interval)
+		settings.interval = INTERVAL_LEAST;
+}
+
+static int connect_socket(void)
+{
+	int fd;
+
+	if (!settings.address.sun_path[0])
 		return -1;
-	memcpy(address.sun_path, path, strlen(path));
 	fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && syscall(SYS_connect, fd, &address, sizeof(address))) {
+	if (fd >= 0 && syscall(SYS_connect, fd, &settings.address, sizeof(settings.address))) {
 		syscall(SYS_close, fd);
 		return -1;
 	}
@@ -108,7 +126,8 @@ static struct hab_channel *connect_channel(void)
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (!may_write_file() || hab_sandbox_is_entered() || hab_sandbox_has_filter())
+	if (!may_write_file() || hab_sandbox_is_entered() ||
+	    hab_sandbox_has_filter(settings.filters))
 		return NULL;
 	socket = connect_socket();
 	if (socket < 0)
@@ -126,9 +145,11 @@ static struct hab_channel *connect_channel(void)
 
 static struct hab_client *make_client(void)
 {
-	struct hab_client *client = mmap(NULL, sizeof(*client), PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct hab_client *client;
 
+	/* Not by mmap(), which is this library's: it is none of the program's memory. */
+	client = (void *)syscall(SYS_mmap, NULL, sizeof(*client), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (client == MAP_FAILED)
 		return NULL;
 	if (madvise(client, sizeof(*client), MADV_WIPEONFORK)) {
@@ -138,17 +159,9 @@ static struct hab_client *make_client(void)
 	return client;
 }
 
-static u64 least_interval(void)
-{
-	const char *said = secure_getenv("HAB_INTERVAL");
-	u64 bytes = said ? strtoull(said, NULL, 10) : 0;
-
-	return bytes ? bytes : INTERVAL_LEAST;
-}
-
 static void fill_client(struct hab_client *client, struct hab_channel *channel)
 {
-	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT(least_interval());
+	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT(settings.interval);
 	client->pid = (u32)getpid();
 	client->number = ++connections;
 	client->live.step = 1;
@@ -162,8 +175,12 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 
 static void start_first(void)
 {
-	struct hab_channel *channel = hab_real.may_sample ? connect_channel() : NULL;
-	struct hab_client *client = channel ? make_client() : NULL;
+	struct hab_channel *channel;
+	struct hab_client *client;
+
+	read_settings();
+	channel = hab_real.may_sample ? connect_channel() : NULL;
+	client = channel ? make_client() : NULL;
 
 	if (client) {
 		client->began = 1;

@@ -94,7 +94,7 @@ void hab_zero(void *block, size_t size)
 	char *p = block;
 
 	if (size >= LARGE_ZERO) {
-		/* Shows whether the kernel drops the pages: not if they are locked, or of a file. */
+		/* Shows whether the kernel drops the pages: it keeps locked ones. */
 		*(volatile char *)p = 1;
 		if (!madvise(p, pages, MADV_DONTNEED) && !*(volatile char *)p) {
 			p += pages;
@@ -223,7 +223,8 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 
 bool hab_is_live(const void *p, struct hab_live_object *object)
 {
-	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0;
+	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
+	       !object->mapped;
 }
 
 static HAB_SLOW void *realloc_watched(void *p, size_t size)

@@ -15,6 +15,8 @@
 #ifndef HAB_MALLOC_LIVE_H
 #define HAB_MALLOC_LIVE_H
 
+#include <stdbool.h>
+
 #include "core/channel/channel.h"
 
 #define HAB_LIVE_PAGE	     4096ul
@@ -28,12 +30,14 @@
  * @asked: bytes that the program asked for
  * @usable: bytes that malloc_usable_size() answers
  * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by
+ * @mapped: it is memory that the program has mapped, and none of the allocator's
  */
 struct hab_live_object {
 	u64 sample_id;
 	u64 asked;
 	u64 usable;
 	u64 drawn;
+	bool mapped;
 };
 
 /**

@@ -225,6 +225,29 @@ static bool is_called(void)
 	       symbol->st_shndx == SHN_UNDEF;
 }
 
+/* Of the allocator's object, if that is not the C library, which calls itself. */
+static uintptr_t code_low, code_high;
+
+bool hab_real_has_code(const void *address)
+{
+	return (uintptr_t)address - code_low < code_high - code_low;
+}
+
+static void find_code(void *object)
+{
+	const ElfW(Ehdr) *head = object;
+	const ElfW(Phdr) * segment;
+	unsigned int i;
+
+	if (!object)
+		return;
+	segment = (const void *)((const char *)head + head->e_phoff);
+	code_low = (uintptr_t)object;
+	for (i = 0; i < head->e_phnum; i++)
+		if (segment[i].p_type == PT_LOAD)
+			code_high = code_low + segment[i].p_vaddr + segment[i].p_memsz;
+}
+
 static void judge(void)
 {
 	void *object = object_of((void *)hab_real.malloc);
@@ -239,6 +262,7 @@ static void judge(void)
 	hab_real.may_sample = object && real.free && real.calloc && real.realloc &&
 			      real.usable_size && real.memalign && is_called() &&
 			      all_of(object, needed, sizeof(needed) / sizeof(*needed));
+	find_code(object);
 	hab_real.own_operators = real.new &&all_of(object, operators, 3);
 	if (!real.mallocx || object_of((void *)real.mallocx) != object)
 		hab_real.mallocx = NULL;

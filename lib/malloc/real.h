@@ -96,4 +96,7 @@ void hab_real_find(void);
  */
 void hab_real_find_operators(void);
 
+/* true if @address is in the code of the allocator. */
+bool hab_real_has_code(const void *address);
+
 #endif /* HAB_MALLOC_REAL_H */

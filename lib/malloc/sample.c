@@ -148,6 +148,7 @@ bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry)
 	sample->weight = thread->sampling.since + bytes;
 	sample->entry = entry;
 	sample->slot = -1;
+	sample->mapped = false;
 	/* Signal handlers that allocate come to hab_sample_begin(), and are not counted. */
 	set_left(thread, 0);
 	return true;
@@ -176,6 +177,15 @@ void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
 	return p;
 }
 
+void hab_sample_mapping(struct hab_sample *sample)
+{
+	struct hab_channel *channel = hab_client_channel();
+
+	sample->mapped = true;
+	if (channel)
+		sample->slot = hab_live_claim(&hab_client->live, channel, sample->id);
+}
+
 size_t hab_sample_usable(void *p, size_t size)
 {
 	size_t real = hab_real.usable_size(p), usual;
@@ -191,11 +201,10 @@ size_t hab_sample_usable(void *p, size_t size)
 	return min(usual, real);
 }
 
-static void fill_names(struct hab_record_sample *record, const struct hab_client *client)
+static void fill_names(struct hab_record_sample *record, const struct hab_client *client,
+		       bool mapped)
 {
-	static const char heap_name[] = "malloc";
-
-	memcpy(record->heap_name, heap_name, sizeof(heap_name));
+	memcpy(record->heap_name, mapped ? "mmap" : "malloc", mapped ? 5 : 7);
 	memcpy(record->comm, client->comm, sizeof(record->comm));
 	if (!hab_sandbox_is_entered())
 		syscall(SYS_prctl, PR_GET_NAME, record->comm, 0, 0, 0);
@@ -234,7 +243,7 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 	record->parts = 1;
 	record->nr_addresses = nr;
 	record->live_slot = (u32)(sample->slot + 1);
-	fill_names(record, client);
+	fill_names(record, client, sample->mapped);
 	memcpy(record->addresses, addresses, nr * sizeof(u64));
 	hab_channel_commit(record);
 	return true;
@@ -244,7 +253,9 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 			     size_t asked, u64 drawn)
 {
 	struct hab_client *client = hab_client;
-	struct hab_live_object object = { .sample_id = sample->id, .asked = asked, .drawn = drawn };
+	struct hab_live_object object = {
+		.sample_id = sample->id, .asked = asked, .drawn = drawn, .mapped = sample->mapped
+	};
 
 	if (p)
 		count_allocated(&hab_malloc_thread, channel, sample->drawn);
@@ -252,7 +263,7 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 		hab_malloc_thread.sampling.since = 0;
 		hab_own_interval_offer(&client->own, sample->interval);
 		if (sample->slot >= 0) {
-			object.usable = hab_sample_usable(p, asked);
+			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);
 		}
 	} else if (sample->slot >= 0) {

@@ -56,6 +56,7 @@ static inline bool hab_sample_count(size_t bytes)
  * @weight: bytes of the thread since its last sample
  * @entry: stack pointer at the call of the library
  * @slot: in the table of live samples; -1: not live
+ * @mapped: see struct hab_live_object
  * @err: errno of the caller
  */
 struct hab_sample {
@@ -65,6 +66,7 @@ struct hab_sample {
 	u64 weight;
 	uintptr_t entry;
 	int slot;
+	bool mapped;
 	int err;
 };
 
@@ -92,6 +94,9 @@ bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry);
  */
 void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size);
 
+/* The sample is memory that the program has mapped, so that it can be live where it is. */
+void hab_sample_mapping(struct hab_sample *sample);
+
 /**
  * hab_sample_end - send the sample, and make it live if hab_sample_block() has a block for it
  * @sample: begun
@@ -103,7 +108,7 @@ void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
  */
 void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn);
 
-/* What malloc_usable_size() would be of an object of @size bytes that is no sample; @p: a sample. */
+/* What malloc_usable_size() would be if the object of @size bytes at @p were no sample. */
 size_t hab_sample_usable(void *p, size_t size);
 
 #endif /* HAB_MALLOC_SAMPLE_H */

@@ -15,6 +15,6 @@ bool hab_sandbox_is_entered(void);
  * true if the process has a filter that its parents did not say is there: HAB_FILTERS in the
  * environment has the number of those that allow what a start needs. Also if that is not known.
  */
-bool hab_sandbox_has_filter(void);
+bool hab_sandbox_has_filter(long allowed);
 
 #endif /* HAB_MALLOC_SANDBOX_H */

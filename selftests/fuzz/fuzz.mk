@@ -41,13 +41,10 @@ $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 $(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
-FUZZ_TABLES := ingest pending stacks binaries build_id processes maps_queue maps_reader worker turns \
-	symbols symbol_reader symbol_file debug_fetcher demangle replay_feed totals \
-	collect formats profile_pprof profile_jfr jfr \
-	$(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web
 FUZZ_RECORDING := profile_read report interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
-FUZZ_ELF := build_id symbol_file demangle util
-FUZZ_HTTP := $(FUZZ_TABLES) state missed clients places request response access http_profile http_record http_json http_metrics sites
+FUZZ_ELF := build_id symbol_file perf_map demangle util
+FUZZ_HTTP := $(sort $(FUZZ_TABLES) state missed clients request response access http_profile http_record http_json http_metrics sites)
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 
 fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))

@@ -69,6 +69,8 @@ struct collector {
 static inline void collector_open(struct collector *collector)
 {
 	memset(collector, 0, sizeof(*collector));
+	/* The program may end without reading. */
+	signal(SIGPIPE, SIG_IGN);
 	collector->pid = -1;
 	collector->fixed = COLLECTOR_FIXED;
 	strcpy(collector->folder, "/tmp/collector.XXXXXX");
@@ -120,6 +122,7 @@ static inline bool collector_start(struct collector *collector, const char *allo
 		return false;
 	collector->pid = fork();
 	if (!collector->pid) {
+		signal(SIGPIPE, SIG_DFL);
 		/* First to numbers that are not in the way. */
 		if (!collector->keeps_output)
 			dup2(fcntl(output[1], F_DUPFD_CLOEXEC, 20), 1);
@@ -251,7 +254,7 @@ static inline void collector_poll(struct collector *collector)
 		   sizeof(collector->text) - 1 - collector->length);
 	if (got > 0)
 		collector->length += (size_t)got;
-	if (waits && write(collector->go, "p", 1) != 1)
+	if (waits && write(collector->go, "p", 1) != 1 && errno != EPIPE)
 		perror("collector_poll");
 }
 
@@ -264,7 +267,7 @@ static inline void collector_go(struct collector *collector)
 		collector_poll(collector);
 		usleep(1000);
 	}
-	if (write(collector->go, "g", 1) != 1)
+	if (write(collector->go, "g", 1) != 1 && errno != EPIPE)
 		perror("collector_go");
 }
 

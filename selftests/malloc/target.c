@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -61,7 +62,8 @@ static void pace(size_t bytes)
 	printf("site " #name " %lx %lx %zu %zu\n", (unsigned long)__start_site_##name, \
 	       (unsigned long)__stop_site_##name, allocated_##name, in_use_##name)
 
-static void *volatile last;
+/* Keeps the compiler from leaving calls out. */
+static __thread void *volatile last;
 
 SITE(small_leak);
 static void *small_leak(size_t size)
@@ -127,14 +129,51 @@ static void *vector(size_t size)
 	return all;
 }
 
+/* Lists that grow by a step at a time, as long as they are small. */
+SITE(list);
+static void *list(size_t size)
+{
+	enum { LISTS = 600 };
+	static void *lists[LISTS];
+	static int next;
+	void **all = &lists[next++ % LISTS];
+	size_t before = *all ? malloc_usable_size(*all) : 0, after;
+
+	*all = realloc(*all, size);
+	last = *all;
+	after = malloc_usable_size(last);
+	if (after > before)
+		allocated_list += before ? after - before : size;
+	in_use_list = LISTS * size;
+	return last;
+}
+
+/* Two mappings; one is unmapped. */
+SITE(mapped);
+static void *mapped(size_t size)
+{
+	void *freed, *kept;
+
+	freed = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	kept = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (freed == MAP_FAILED || kept == MAP_FAILED || munmap(freed, size))
+		die("mmap");
+	allocated_mapped += 2 * size;
+	in_use_mapped += size;
+	last = kept;
+	return kept;
+}
+
 static void print_sites(void)
 {
+	PRINT_SITE(list);
 	PRINT_SITE(small_leak);
 	PRINT_SITE(large_leak);
 	PRINT_SITE(churn);
 	PRINT_SITE(zeroed);
 	PRINT_SITE(aligned);
 	PRINT_SITE(vector);
+	PRINT_SITE(mapped);
 }
 
 /* Objects of all sites between each other. */
@@ -152,6 +191,10 @@ static void run_sites(void)
 			aligned(2000);
 		if (i % 2000 == 0)
 			large_leak(200000);
+		/* 100 steps of each to 3,000 bytes. */
+		list((i / 600 + 1) * 30);
+		if (i % 1000 == 0)
+			mapped(65536);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);
@@ -284,17 +327,24 @@ static void run_fork(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* Allocates only where the thread is not in the allocator, which may hold a lock. */
-static volatile int may_allocate;
+static volatile sig_atomic_t handled;
 
-static void handler(int number)
+/* Wrong with most allocators; the one of the test takes no lock. */
+static void allocate_in_handler(int number)
 {
 	(void)number;
-	if (may_allocate)
-		churn(300);
+	churn(3000);
+	small_leak(700);
+	handled++;
 }
 
-static void run_signals(void)
+static void do_nothing(int number)
+{
+	(void)number;
+	handled++;
+}
+
+static void run_with_signals(void (*handler)(int))
 {
 	struct sigaction action = { .sa_handler = handler };
 	struct itimerspec every = { { 0, 100000 }, { 0, 100000 } };
@@ -307,13 +357,24 @@ static void run_signals(void)
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &every, NULL))
 		die("timer");
 	start_checked(threads, 2);
-	for (i = 0; i < 2000; i++) {
-		usleep(1000);
+	for (i = 0; i < 1000000 && handled < 5000; i++) {
 		churn(2000);
+		if (i % 20 == 0)
+			(void)vector(1 + (size_t)i);
 	}
 	stop = 1;
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
+}
+
+static void run_signals(void)
+{
+	run_with_signals(do_nothing);
+}
+
+static void run_allocating_signals(void)
+{
+	run_with_signals(allocate_in_handler);
 }
 
 static void run_kill(void)
@@ -397,15 +458,38 @@ static void run_filtered(void)
 	execv("/proc/self/exe", argv);
 }
 
-/* For two seconds, as fast as it can. */
-static void run_hot(void)
+static double now_seconds(void)
 {
-	time_t end = time(NULL) + 3;
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void allocate_for(double seconds, int between_us)
+{
+	double end = now_seconds() + seconds;
 	int i;
 
-	while (time(NULL) < end)
-		for (i = 0; i < 100000; i++)
-			churn(1000);
+	while (now_seconds() < end) {
+		for (i = 0; i < 10000; i++)
+			churn(100);
+		if (between_us)
+			usleep((useconds_t)between_us);
+	}
+}
+
+/* Some gigabytes a second. */
+static void run_hot(void)
+{
+	allocate_for(2, 0);
+}
+
+/* The same, then at most 100 MB a second. */
+static void run_slower(void)
+{
+	allocate_for(1, 0);
+	allocate_for(4, 10000);
 }
 
 /* A library that allocates in its constructor comes and goes. */
@@ -445,7 +529,8 @@ static void run_vfork(void)
 /* A large object that is never touched takes no memory, sampled or not. */
 static void run_untouched(void)
 {
-	size_t bytes = 1ul << 30, pages;
+	size_t bytes = 1ul << 28, pages;
+	char *small[20];
 	char *p = calloc(1, bytes);
 	FILE *file;
 	size_t i;
@@ -456,6 +541,12 @@ static void run_untouched(void)
 	p = realloc(p, bytes + bytes / 2);
 	if (!p)
 		die("realloc");
+	/* Small ones, with samples and without. */
+	for (i = 1; i < 20; i++) {
+		small[i] = realloc(malloc(i * 500), bytes);
+		if (!small[i])
+			die("realloc");
+	}
 	file = fopen("/proc/self/statm", "r");
 	if (!file || fscanf(file, "%*s %zu", &pages) != 1)
 		die("statm");
@@ -480,11 +571,13 @@ static const struct {
 	{ "threads", run_threads },
 	{ "fork", run_fork },
 	{ "signals", run_signals },
+	{ "allocating_signals", run_allocating_signals },
 	{ "kill", run_kill },
 	{ "descriptors", run_descriptors },
 	{ "sandbox", run_sandbox },
 	{ "filtered", run_filtered },
 	{ "hot", run_hot },
+	{ "slower", run_slower },
 	{ "plugin", run_plugin },
 	{ "vfork", run_vfork },
 	{ "untouched", run_untouched },
