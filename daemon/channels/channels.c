@@ -309,21 +309,6 @@ static void wait_for_hello(struct channels *channels, int fd)
 	watch(channels, fd, SOURCE_CONNECTION, (uint32_t)fd);
 }
 
-static void accept_connections(struct channels *channels)
-{
-	unsigned int count = 0;
-	int fd;
-
-	while (count++ < ACCEPTED_MAX && (fd = accept4(channels->config.listen_fd, NULL, NULL,
-						       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		/* Most have sent their channel already. */
-		if (receive(channels, fd))
-			close(fd);
-		else
-			wait_for_hello(channels, fd);
-	}
-}
-
 static void read_connections(struct channels *channels)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -333,6 +318,26 @@ static void read_connections(struct channels *channels)
 	{
 		if (receive(channels, connection->fd) || now_ns - connection->since_ns > HELLO_NS)
 			drop_connection(channels, connection);
+	}
+}
+
+static void accept_connections(struct channels *channels)
+{
+	unsigned int count = 0;
+	int fd;
+
+	while (count++ < ACCEPTED_MAX && (fd = accept4(channels->config.listen_fd, NULL, NULL,
+						       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		/*
+		 * A process that has exec'ed since has sent the channel of its first program over
+		 * an earlier connection: that one comes first.
+		 */
+		read_connections(channels);
+		/* Most have sent their channel already. */
+		if (receive(channels, fd))
+			close(fd);
+		else
+			wait_for_hello(channels, fd);
 	}
 }
 
@@ -355,10 +360,10 @@ void channels_poll(struct channels *channels)
 	struct epoll_event events[EVENTS_MAX];
 	int count = epoll_wait(channels->epoll, events, EVENTS_MAX, 0), i;
 
+	read_connections(channels);
 	for (i = 0; i < count; i++)
 		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_LISTEN)
 			accept_connections(channels);
-	read_connections(channels);
 	for (i = 0; i < count; i++)
 		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_SESSION)
 			take_end(channels, (uint32_t)events[i].data.u64);
@@ -372,6 +377,7 @@ void channels_finish(struct channels *channels)
 {
 	struct session *session, *next;
 
+	read_connections(channels);
 	accept_connections(channels);
 	read_connections(channels);
 	pthread_mutex_lock(channels->config.lock);
