@@ -44,33 +44,36 @@ static uint64_t read_bytes(struct reader *reader, size_t size)
 	return value;
 }
 
+/* @last: its last byte, which has the sign. */
+static uint64_t read_leb(struct reader *reader, unsigned int *bits, uint64_t *last)
+{
+	uint64_t value = 0;
+
+	*bits = 0;
+	do {
+		*last = read_bytes(reader, 1);
+		if (*bits < 64)
+			value |= (*last & 0x7f) << *bits;
+		*bits += 7;
+	} while (*last & 0x80);
+	return value;
+}
+
 static uint64_t read_uleb(struct reader *reader)
 {
-	uint64_t value = 0, byte;
-	unsigned int shift = 0;
+	unsigned int bits;
+	uint64_t last;
 
-	do {
-		byte = read_bytes(reader, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	return value;
+	return read_leb(reader, &bits, &last);
 }
 
 static int64_t read_sleb(struct reader *reader)
 {
-	uint64_t value = 0, byte;
-	unsigned int shift = 0;
+	unsigned int bits;
+	uint64_t last, value = read_leb(reader, &bits, &last);
 
-	do {
-		byte = read_bytes(reader, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (shift < 64 && byte & 0x40)
-		value |= ~0ull << shift;
+	if (bits < 64 && last & 0x40)
+		value |= ~0ull << bits;
 	return (int64_t)value;
 }
 
