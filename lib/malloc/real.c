@@ -191,21 +191,26 @@ static bool all_of(void *object, void **functions, size_t count)
 	return true;
 }
 
-void hab_real_find_operators(void)
+/* The object that has @address gets one more reference; NULL: there is none. */
+static void *open_object_of(const void *address)
 {
-	static const char *const libraries[] = { "libstdc++.so.6", "libc++.so.1" };
-	void *library = NULL, *found;
-	size_t i;
+	Dl_info info;
 
-	for (i = 0; i < 2 && !library; i++)
-		library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-	if (!library)
-		return;
-#define FIND_IN_LIBRARY(member, symbol, result, parameters) \
-	found = dlsym(library, symbol);                     \
-	if (!hab_real.member)                               \
-		hab_real.member = (__typeof__(hab_real.member))found;
-	HAB_REAL_OPERATORS(FIND_IN_LIBRARY)
+	return dladdr(address, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+void *hab_real_find_operator(const char *symbol, const void *caller)
+{
+	void *object = open_object_of(caller);
+	void *found = object ? dlsym(object, symbol) : NULL;
+
+	if (found && object_of(found) == object_of((void *)hab_real_find))
+		found = NULL;
+	if (found)
+		open_object_of(found);
+	if (object)
+		dlclose(object);
+	return found;
 }
 
 /*
