@@ -126,7 +126,7 @@ static struct hab_channel *connect_channel(void)
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (!may_write_file() || hab_sandbox_is_entered() ||
+	if (hab_sandbox_is_entered() || !may_write_file() ||
 	    hab_sandbox_has_filter(settings.filters))
 		return NULL;
 	socket = connect_socket();

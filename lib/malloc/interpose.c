@@ -20,9 +20,13 @@
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
+#include "lib/malloc/sandbox.h"
 
 /* From here on pages are given back to the kernel, which zeroes them when they are touched. */
 #define LARGE_ZERO (128u << 10)
+
+/* A block that is aligned to it may have huge pages, which are not dropped in part. */
+#define HUGE_PAGE (2u << 20)
 
 /* --- malloc() and free() --------------------------------------------------------------- */
 
@@ -73,11 +77,18 @@ HAB_INTERPOSED void free_aligned_sized(void *p, size_t alignment, size_t size)
 	free(p);
 }
 
+bool hab_is_live(const void *p, struct hab_live_object *object)
+{
+	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
+	       !object->mapped;
+}
+
 bool hab_forget(void *p)
 {
 	struct hab_client *client = hab_client;
 	struct hab_channel *channel = READ_ONCE(client->channel);
-	int slot = hab_live_take(&client->live, p);
+	struct hab_live_object object;
+	int slot = hab_is_live(p, &object) ? hab_live_take(&client->live, p) : -1;
 
 	if (slot < 0)
 		return false;
@@ -91,17 +102,18 @@ bool hab_forget(void *p)
 void hab_zero(void *block, size_t size)
 {
 	size_t pages = size & -HAB_LIVE_PAGE;
-	char *p = block;
+	volatile char *first = block, *last = first + pages - 1;
 
-	if (size >= LARGE_ZERO) {
-		/* Shows whether the kernel drops the pages: it keeps locked ones. */
-		*(volatile char *)p = 1;
-		if (!madvise(p, pages, MADV_DONTNEED) && !*(volatile char *)p) {
-			p += pages;
+	if (size >= LARGE_ZERO && (uintptr_t)block % HUGE_PAGE && !hab_sandbox_is_entered()) {
+		/* They show whether the kernel drops the pages: it keeps locked ones. */
+		*first = 1;
+		*last = 1;
+		if (!madvise(block, pages, MADV_DONTNEED) && !*first && !*last) {
+			block = (char *)block + pages;
 			size -= pages;
 		}
 	}
-	memset(p, 0, size);
+	memset(block, 0, size);
 }
 
 static HAB_SLOW void *calloc_slow(size_t count, size_t size)
@@ -219,12 +231,6 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 	if (block)
 		p = move(p, block, min(before, size));
 	return hab_sample_end(&sample, p, size, usable);
-}
-
-bool hab_is_live(const void *p, struct hab_live_object *object)
-{
-	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
-	       !object->mapped;
 }
 
 static HAB_SLOW void *realloc_watched(void *p, size_t size)
@@ -358,6 +364,6 @@ HAB_INTERPOSED size_t malloc_usable_size(void *p)
 	struct hab_live_object object;
 
 	if (hab_is_live(p, &object))
-		return object.usable;
+		return min(object.usable, hab_real.usable_size(p));
 	return hab_real.usable_size(p);
 }

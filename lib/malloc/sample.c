@@ -257,11 +257,13 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 		.sample_id = sample->id, .asked = asked, .drawn = drawn, .mapped = sample->mapped
 	};
 
-	if (p)
+	if (p) {
 		count_allocated(&hab_malloc_thread, channel, sample->drawn);
+		/* Sent or lost: the interval must not fall because the ring is full. */
+		hab_own_interval_offer(&client->own, sample->interval);
+	}
 	if (p && send_sample(client, channel, sample, asked)) {
 		hab_malloc_thread.sampling.since = 0;
-		hab_own_interval_offer(&client->own, sample->interval);
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);

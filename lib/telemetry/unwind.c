@@ -18,6 +18,13 @@
 
 #include "lib/telemetry/unwind.h"
 
+static bool tries_no_pages;
+
+void hab_unwind_try_no_pages(void)
+{
+	__atomic_store_n(&tries_no_pages, true, __ATOMIC_RELAXED);
+}
+
 struct walk {
 	uintptr_t entry;
 	uint32_t nr;
@@ -80,6 +87,19 @@ static bool try_to_read(uintptr_t address)
 	       errno == EINVAL;
 }
 
+static void add_readable(uintptr_t low, uintptr_t high)
+{
+	if (low > tried.high || high < tried.low) {
+		tried.low = low;
+		tried.high = high;
+		return;
+	}
+	if (low < tried.low)
+		tried.low = low;
+	if (high > tried.high)
+		tried.high = high;
+}
+
 /* @address: aligned to words. */
 static bool is_readable(uintptr_t address)
 {
@@ -87,16 +107,9 @@ static bool is_readable(uintptr_t address)
 
 	if (address >= tried.low && address < tried.high)
 		return true;
-	if (!try_to_read(address))
+	if (__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED) || !try_to_read(address))
 		return false;
-	if (tried.high == page) {
-		tried.high += PAGE;
-	} else if (tried.low == page + PAGE) {
-		tried.low -= PAGE;
-	} else {
-		tried.low = page;
-		tried.high = page + PAGE;
-	}
+	add_readable(page, page + PAGE);
 	return true;
 }
 
@@ -225,6 +238,9 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 
 	if (!_dl_find_object)
 		return unwind_by_compiler(entry, frames, max);
+	/* The stack has all pages from here to the library's caller. */
+	if (entry >= frame.rsp)
+		add_readable((uintptr_t)here & -PAGE, ((entry - 1) & -PAGE) + PAGE);
 	do {
 		if (frame.rsp >= entry && nr < max)
 			frames[nr++] = frame.pc;

@@ -21,4 +21,7 @@
  */
 uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max);
 
+/* From here on hab_unwind() makes no system call, and ends at a page that was not tried before. */
+void hab_unwind_try_no_pages(void);
+
 #endif /* HAB_LIB_UNWIND_H */

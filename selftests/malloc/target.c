@@ -430,14 +430,18 @@ static void set_filter(const int *calls, int nr)
 /* What allocates here makes no call that it would not make alone, nor does a child. */
 static void run_sandbox(void)
 {
-	static const int calls[] = { SYS_openat,  SYS_prctl,   SYS_gettid,	SYS_socket,
-				     SYS_connect, SYS_sendmsg, SYS_memfd_create };
+	static const int calls[] = { SYS_openat,      SYS_prctl,     SYS_gettid,
+				     SYS_socket,      SYS_connect,   SYS_sendmsg,
+				     SYS_madvise,     SYS_prlimit64, SYS_rt_sigprocmask,
+				     SYS_memfd_create };
 	pid_t child;
 	int i, status;
 
 	set_filter(calls, sizeof(calls) / sizeof(*calls));
 	for (i = 0; i < 1500; i++)
 		churn(1000);
+	for (i = 0; i < 20; i++)
+		zeroed(500000);
 	child = fork();
 	if (!child) {
 		for (i = 0; i < 10; i++)
