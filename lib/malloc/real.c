@@ -18,6 +18,37 @@
 
 #include "lib/malloc/real.h"
 
+/* The oldest versions, so that a program with an older C library than that of the build starts. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
+__asm__(".symver dlclose, dlclose@GLIBC_2.2.5");
+__asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
+__asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
+__asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
+#endif
+
+/* The C library may be another than glibc. */
+#pragma weak dladdr1
+
+#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+/* What lib/telemetry/unwind.c calls: a reference to the function itself needs its version. */
+static int (*find_object)(void *, struct dl_find_object *);
+
+int _dl_find_object(void *address, struct dl_find_object *found)
+{
+	return find_object ? find_object(address, found) : -1;
+}
+
+static void find_find_object(void)
+{
+	find_object = (__typeof__(find_object))dlsym(RTLD_NEXT, "_dl_find_object");
+}
+#else
+static void find_find_object(void)
+{
+}
+#endif
+
 /* --- the arena for calls within hab_real_find() --------------------------------------- */
 
 static char arena[64 << 10] __attribute__((aligned(16)));
@@ -226,8 +257,8 @@ static bool is_called(void)
 
 	if (object_of(program) == object_of((void *)hab_real_find))
 		return true;
-	return program && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-	       symbol->st_shndx == SHN_UNDEF;
+	return program && dladdr1 && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
+	       symbol && symbol->st_shndx == SHN_UNDEF;
 }
 
 /* Of the allocator's object, if that is not the C library, which calls itself. */
@@ -299,5 +330,6 @@ void hab_real_find(void)
 	HAB_REAL_OPERATORS(FIND)
 	hab_real = real;
 	judge();
+	find_find_object();
 	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);
 }

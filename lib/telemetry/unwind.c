@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <unwind.h>
 
 #include "lib/telemetry/unwind.h"
 
@@ -23,37 +22,6 @@ static bool tries_no_pages;
 void hab_unwind_try_no_pages(void)
 {
 	__atomic_store_n(&tries_no_pages, true, __ATOMIC_RELAXED);
-}
-
-struct walk {
-	uintptr_t entry;
-	uint32_t nr;
-	uint32_t max;
-	uint64_t *frames;
-};
-
-static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
-{
-	struct walk *walk = argument;
-
-	if (_Unwind_GetCFA(context) < walk->entry)
-		return _URC_NO_REASON;
-	if (walk->nr == walk->max)
-		return _URC_END_OF_STACK;
-	walk->frames[walk->nr] = _Unwind_GetIP(context);
-	if (walk->frames[walk->nr])
-		walk->nr++;
-	return _URC_NO_REASON;
-}
-
-static uint32_t unwind_by_compiler(uintptr_t entry, uint64_t *frames, uint32_t max)
-{
-	struct walk walk = { .entry = entry, .max = max, .frames = frames };
-	int err = errno;
-
-	_Unwind_Backtrace(add_frame, &walk);
-	errno = err;
-	return walk.nr;
 }
 
 #if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
@@ -153,7 +121,8 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 	struct dl_find_object found;
 	uint64_t object;
 
-	if (_dl_find_object((void *)pc, &found))
+	/* An older C library than that of the build. */
+	if (!_dl_find_object || _dl_find_object((void *)pc, &found))
 		return packed.row;
 	/* A library that is unloaded and loaded again at the same place is the same. */
 	object = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
@@ -236,8 +205,6 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 	uint32_t nr = 0, steps = 0;
 	int err = errno;
 
-	if (!_dl_find_object)
-		return unwind_by_compiler(entry, frames, max);
 	/* The stack has all pages from here to the library's caller. */
 	if (entry >= frame.rsp)
 		add_readable((uintptr_t)here & -PAGE, ((entry - 1) & -PAGE) + PAGE);
@@ -251,9 +218,37 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 
 #else /* no table of objects that can be read without a lock, or another processor */
 
+#include <unwind.h>
+
+struct walk {
+	uintptr_t entry;
+	uint32_t nr;
+	uint32_t max;
+	uint64_t *frames;
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
+{
+	struct walk *walk = argument;
+
+	if (_Unwind_GetCFA(context) < walk->entry)
+		return _URC_NO_REASON;
+	if (walk->nr == walk->max)
+		return _URC_END_OF_STACK;
+	walk->frames[walk->nr] = _Unwind_GetIP(context);
+	if (walk->frames[walk->nr])
+		walk->nr++;
+	return _URC_NO_REASON;
+}
+
 uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max)
 {
-	return unwind_by_compiler(entry, frames, max);
+	struct walk walk = { .entry = entry, .max = max, .frames = frames };
+	int err = errno;
+
+	_Unwind_Backtrace(add_frame, &walk);
+	errno = err;
+	return walk.nr;
 }
 
 #endif
