@@ -165,6 +165,7 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 	client->pid = (u32)getpid();
 	client->number = ++connections;
 	client->live.step = 1;
+	client->live.channel = channel;
 	prctl(PR_GET_NAME, client->comm, 0, 0, 0);
 	hab_live_used = client->live.used;
 	mapped = channel;

@@ -174,26 +174,34 @@ static void *align_live(void *p, size_t size, size_t kept)
 	return aligned ? move(p, aligned, kept) : p;
 }
 
-/* The object at @p was live and out of the table, and now has @size bytes, the first @kept its. */
-static void *enter_again(struct hab_live_object *object, int slot, void *p, size_t size,
-			 uintptr_t entry)
+/* @drawn bytes of an object of @before bytes that now has @after; at least 1. */
+static u64 resized(u64 drawn, u64 before, u64 after)
 {
-	size_t before = object->usable, growth;
+	return drawn + after > before ? drawn + after - before : 1;
+}
+
+/* The object at @p was live and out of the table, and now has @size bytes, the first @kept its. */
+static void *enter_again(struct hab_live_object *object, struct hab_channel *channel, int slot,
+			 void *p, size_t size, uintptr_t entry)
+{
+	struct hab_live_table *live = &hab_client->live;
+	size_t before = object->usable;
 	int err = errno;
 
-	p = align_live(p, size, min(before, size));
-	errno = err;
-	if ((uintptr_t)p % HAB_LIVE_PAGE) {
-		hab_live_release(&hab_client->live, hab_client->channel, slot);
-		return p;
-	}
 	object->asked = size;
 	object->usable = hab_sample_usable(p, size);
-	growth = object->usable > before ? object->usable - before : 0;
-	object->drawn += growth;
-	hab_live_enter(&hab_client->live, hab_client->channel, slot, p, object);
-	if (growth)
-		count_growth(growth, size, p, entry);
+	object->drawn = resized(object->drawn, before, object->usable);
+	if (object->drawn >= object->point)
+		p = align_live(p, size, min(before, size));
+	errno = err;
+	/* One without its sample point becomes ordinary where the allocator has put it. */
+	if (object->drawn < object->point || (uintptr_t)p % HAB_LIVE_PAGE) {
+		hab_live_release(live, channel, slot);
+		return p;
+	}
+	hab_live_enter(live, channel, slot, p, object);
+	if (object->usable > before)
+		count_growth(object->usable - before, size, p, entry);
 	return p;
 }
 
@@ -201,6 +209,7 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 				   uintptr_t entry)
 {
 	struct hab_client *client = hab_client;
+	struct hab_channel *channel = READ_ONCE(client->channel);
 	int slot = hab_live_take(&client->live, p);
 	void *moved = hab_real.realloc(p, size);
 
@@ -208,11 +217,11 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 	if (slot < 0)
 		return moved;
 	if (moved)
-		return enter_again(object, slot, moved, size, entry);
+		return enter_again(object, channel, slot, moved, size, entry);
 	if (size)
-		hab_live_enter(&client->live, client->channel, slot, p, object);
+		hab_live_enter(&client->live, channel, slot, p, object);
 	else
-		hab_live_release(&client->live, client->channel, slot);
+		hab_live_release(&client->live, channel, slot);
 	return NULL;
 }
 
