@@ -31,10 +31,22 @@ static size_t alignment_of(int flags)
 	return 1ul << (flags & 0x3f);
 }
 
+/* As nallocx() promises; 0: there is no such size. */
+static size_t rounded(size_t size, int flags)
+{
+	size_t alignment = alignment_of(flags) > 16 ? alignment_of(flags) : 16;
+
+	return (size + alignment - 1) & -alignment;
+}
+
 static void *mallocx_by_malloc(size_t size, int flags)
 {
-	void *p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
+	void *p;
 
+	if (size && !rounded(size, flags))
+		return NULL;
+	size = rounded(size, flags);
+	p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
 	if (p && (flags & FLAG_ZERO))
 		memset(p, 0, size);
 	return p;
@@ -66,9 +78,12 @@ void *mallocx(size_t size, int flags)
 static void *rallocx_by_realloc(void *p, size_t size, int flags)
 {
 	size_t before = malloc_usable_size(p);
-	void *moved = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) :
-						 realloc(p, size);
+	void *moved;
 
+	if (size && !rounded(size, flags))
+		return NULL;
+	size = rounded(size, flags);
+	moved = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : realloc(p, size);
 	if (!moved)
 		return NULL;
 	if (alignment_of(flags) > 16) {
@@ -149,9 +164,5 @@ void sdallocx(void *p, size_t size, int flags)
 
 size_t nallocx(size_t size, int flags)
 {
-	size_t alignment = alignment_of(flags) > 16 ? alignment_of(flags) : 16;
-
-	if (hab_real.nallocx)
-		return hab_real.nallocx(size, flags);
-	return (size + alignment - 1) & -alignment;
+	return hab_real.nallocx ? hab_real.nallocx(size, flags) : rounded(size, flags);
 }

@@ -126,7 +126,7 @@ static struct hab_channel *connect_channel(void)
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (!may_write_file() || hab_sandbox_is_entered() ||
+	if (hab_sandbox_is_entered() || !may_write_file() ||
 	    hab_sandbox_has_filter(settings.filters))
 		return NULL;
 	socket = connect_socket();
@@ -165,6 +165,7 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 	client->pid = (u32)getpid();
 	client->number = ++connections;
 	client->live.step = 1;
+	client->live.channel = channel;
 	prctl(PR_GET_NAME, client->comm, 0, 0, 0);
 	hab_live_used = client->live.used;
 	mapped = channel;

@@ -8,6 +8,7 @@
 
 #include "lib/malloc/live.h"
 #include "lib/malloc/maps.h"
+#include "lib/malloc/sandbox.h"
 #include "lib/telemetry/own_interval.h"
 
 /**
@@ -54,7 +55,7 @@ static inline struct hab_channel *hab_client_channel(void)
 	struct hab_client *client = READ_ONCE(hab_client);
 	struct hab_channel *channel = client ? READ_ONCE(client->channel) : NULL;
 
-	return channel && !READ_ONCE(channel->closed) ? channel : NULL;
+	return channel && !READ_ONCE(channel->closed) && !hab_sandbox_is_strict() ? channel : NULL;
 }
 
 /* Samples that the process may offer in a window. */

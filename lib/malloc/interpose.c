@@ -20,9 +20,13 @@
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
+#include "lib/malloc/sandbox.h"
 
 /* From here on pages are given back to the kernel, which zeroes them when they are touched. */
 #define LARGE_ZERO (128u << 10)
+
+/* A block that is aligned to it may have huge pages, which are not dropped in part. */
+#define HUGE_PAGE (2u << 20)
 
 /* --- malloc() and free() --------------------------------------------------------------- */
 
@@ -73,11 +77,18 @@ HAB_INTERPOSED void free_aligned_sized(void *p, size_t alignment, size_t size)
 	free(p);
 }
 
+bool hab_is_live(const void *p, struct hab_live_object *object)
+{
+	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
+	       !object->mapped;
+}
+
 bool hab_forget(void *p)
 {
 	struct hab_client *client = hab_client;
 	struct hab_channel *channel = READ_ONCE(client->channel);
-	int slot = hab_live_take(&client->live, p);
+	struct hab_live_object object;
+	int slot = hab_is_live(p, &object) ? hab_live_take(&client->live, p) : -1;
 
 	if (slot < 0)
 		return false;
@@ -91,17 +102,18 @@ bool hab_forget(void *p)
 void hab_zero(void *block, size_t size)
 {
 	size_t pages = size & -HAB_LIVE_PAGE;
-	char *p = block;
+	volatile char *first = block, *last = first + pages - 1;
 
-	if (size >= LARGE_ZERO) {
-		/* Shows whether the kernel drops the pages: it keeps locked ones. */
-		*(volatile char *)p = 1;
-		if (!madvise(p, pages, MADV_DONTNEED) && !*(volatile char *)p) {
-			p += pages;
+	if (size >= LARGE_ZERO && (uintptr_t)block % HUGE_PAGE && !hab_sandbox_is_entered()) {
+		/* They show whether the kernel drops the pages: it keeps locked ones. */
+		*first = 1;
+		*last = 1;
+		if (!madvise(block, pages, MADV_DONTNEED) && !*first && !*last) {
+			block = (char *)block + pages;
 			size -= pages;
 		}
 	}
-	memset(p, 0, size);
+	memset(block, 0, size);
 }
 
 static HAB_SLOW void *calloc_slow(size_t count, size_t size)
@@ -162,26 +174,34 @@ static void *align_live(void *p, size_t size, size_t kept)
 	return aligned ? move(p, aligned, kept) : p;
 }
 
-/* The object at @p was live and out of the table, and now has @size bytes, the first @kept its. */
-static void *enter_again(struct hab_live_object *object, int slot, void *p, size_t size,
-			 uintptr_t entry)
+/* @drawn bytes of an object of @before bytes that now has @after; at least 1. */
+static u64 resized(u64 drawn, u64 before, u64 after)
 {
-	size_t before = object->usable, growth;
+	return drawn + after > before ? drawn + after - before : 1;
+}
+
+/* The object at @p was live and out of the table, and now has @size bytes, the first @kept its. */
+static void *enter_again(struct hab_live_object *object, struct hab_channel *channel, int slot,
+			 void *p, size_t size, uintptr_t entry)
+{
+	struct hab_live_table *live = &hab_client->live;
+	size_t before = object->usable;
 	int err = errno;
 
-	p = align_live(p, size, min(before, size));
-	errno = err;
-	if ((uintptr_t)p % HAB_LIVE_PAGE) {
-		hab_live_release(&hab_client->live, hab_client->channel, slot);
-		return p;
-	}
 	object->asked = size;
 	object->usable = hab_sample_usable(p, size);
-	growth = object->usable > before ? object->usable - before : 0;
-	object->drawn += growth;
-	hab_live_enter(&hab_client->live, hab_client->channel, slot, p, object);
-	if (growth)
-		count_growth(growth, size, p, entry);
+	object->drawn = resized(object->drawn, before, object->usable);
+	if (object->drawn >= object->point)
+		p = align_live(p, size, min(before, size));
+	errno = err;
+	/* One without its sample point becomes ordinary where the allocator has put it. */
+	if (object->drawn < object->point || (uintptr_t)p % HAB_LIVE_PAGE) {
+		hab_live_release(live, channel, slot);
+		return p;
+	}
+	hab_live_enter(live, channel, slot, p, object);
+	if (object->usable > before)
+		count_growth(object->usable - before, size, p, entry);
 	return p;
 }
 
@@ -189,6 +209,7 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 				   uintptr_t entry)
 {
 	struct hab_client *client = hab_client;
+	struct hab_channel *channel = READ_ONCE(client->channel);
 	int slot = hab_live_take(&client->live, p);
 	void *moved = hab_real.realloc(p, size);
 
@@ -196,11 +217,11 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 	if (slot < 0)
 		return moved;
 	if (moved)
-		return enter_again(object, slot, moved, size, entry);
+		return enter_again(object, channel, slot, moved, size, entry);
 	if (size)
-		hab_live_enter(&client->live, client->channel, slot, p, object);
+		hab_live_enter(&client->live, channel, slot, p, object);
 	else
-		hab_live_release(&client->live, client->channel, slot);
+		hab_live_release(&client->live, channel, slot);
 	return NULL;
 }
 
@@ -219,12 +240,6 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 	if (block)
 		p = move(p, block, min(before, size));
 	return hab_sample_end(&sample, p, size, usable);
-}
-
-bool hab_is_live(const void *p, struct hab_live_object *object)
-{
-	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
-	       !object->mapped;
 }
 
 static HAB_SLOW void *realloc_watched(void *p, size_t size)
@@ -358,6 +373,6 @@ HAB_INTERPOSED size_t malloc_usable_size(void *p)
 	struct hab_live_object object;
 
 	if (hab_is_live(p, &object))
-		return object.usable;
+		return min(object.usable, hab_real.usable_size(p));
 	return hab_real.usable_size(p);
 }

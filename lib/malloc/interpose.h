@@ -20,7 +20,10 @@
 void free_sized(void *p, size_t size);
 void free_aligned_sized(void *p, size_t alignment, size_t size);
 
-/* The object at @p, which is going to be freed, is live no more. false: it was not. */
+/*
+ * The allocator's object at @p, which is going to be freed, is live no more. false: it was not. A
+ * live mapping at the same address stays: @p may be the first object of a pool in it.
+ */
 bool hab_forget(void *p);
 
 /* true if the object at @p is live; @object gets its copy. */

@@ -33,6 +33,8 @@ static int find_slot(struct hab_live_table *table)
 
 void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot)
 {
+	if (!channel || READ_ONCE(table->channel) != channel)
+		return;
 	WRITE_ONCE(hab_channel_live(channel)[slot].sample_id, 0);
 	/* The next one to claim the slot finds its sample_id at 0. */
 	__atomic_fetch_and(&table->slots[slot / 64], ~(1ull << slot % 64), __ATOMIC_RELEASE);
@@ -46,15 +48,14 @@ static bool take_entry(struct hab_live_table *table, u32 at, u64 entry)
 	return true;
 }
 
-/* Doubles the step, if it still is @step, and drops the live samples that are between. */
-static void double_step(struct hab_live_table *table, struct hab_channel *channel, u64 step)
+/* Doubles the step from @step, and drops the live samples that are between. */
+static void drop_half(struct hab_live_table *table, struct hab_channel *channel, u64 step)
 {
 	u64 entry;
 	int slot;
 	u32 at;
 
-	if (hab_word_cmpxchg(&table->step, step, step * 2) != step)
-		return;
+	WRITE_ONCE(table->step, step * 2);
 	WRITE_ONCE(channel->live_step, step * 2);
 	for (at = 0; at < HAB_LIVE_BUCKETS * HAB_LIVE_WAYS; at++) {
 		entry = READ_ONCE(table->entries[at]);
@@ -65,18 +66,29 @@ static void double_step(struct hab_live_table *table, struct hab_channel *channe
 	}
 }
 
+/* Returns false if another thread is about to do it. */
+static bool double_step(struct hab_live_table *table, struct hab_channel *channel, u64 step)
+{
+	if (__atomic_exchange_n(&table->scanning, 1, __ATOMIC_ACQUIRE))
+		return false;
+	if (READ_ONCE(table->step) == step)
+		drop_half(table, channel, step);
+	/* Pairs with the exchange above: the next finds the step that is in the channel. */
+	hab_store_release(&table->scanning, 0);
+	return true;
+}
+
 int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u64 sample_id)
 {
 	u64 step = READ_ONCE(table->step);
 	int slot;
 
-	while (!(sample_id % step)) {
+	/* 0 in a child by fork() from a signal handler: the table is empty. */
+	while (step && !(sample_id % step)) {
 		slot = find_slot(table);
 		if (slot >= 0)
 			return slot;
-		double_step(table, channel, step);
-		/* All slots may be claimed for a moment: by more threads than there are slots. */
-		if (READ_ONCE(table->step) == step)
+		if (!double_step(table, channel, step))
 			break;
 		step = READ_ONCE(table->step);
 	}
@@ -131,8 +143,12 @@ static bool enter(struct hab_live_table *table, const void *p, int slot)
 void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
 		    const void *p, const struct hab_live_object *object)
 {
-	struct hab_channel_live *live = &hab_channel_live(channel)[slot];
+	struct hab_channel_live *live;
+	u64 step;
 
+	if (!channel || READ_ONCE(table->channel) != channel)
+		return;
+	live = &hab_channel_live(channel)[slot];
 	table->objects[slot] = *object;
 	WRITE_ONCE(live->asked, object->asked);
 	WRITE_ONCE(live->usable, object->usable);
@@ -144,6 +160,7 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 		return;
 	}
 	/* The step may have been doubled after the slot was claimed. */
-	if (object->sample_id % READ_ONCE(table->step) && hab_live_take(table, p) >= 0)
+	step = READ_ONCE(table->step);
+	if (step && object->sample_id % step && hab_live_take(table, p) >= 0)
 		hab_live_release(table, channel, slot);
 }

@@ -29,7 +29,10 @@
  * @sample_id: as in its record
  * @asked: bytes that the program asked for
  * @usable: bytes that malloc_usable_size() answers
- * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by
+ * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by; less what it
+ *	shrank by
+ * @point: which of @drawn is the sample point, from 1. The sample is live as long as the object has
+ *	that byte: then an object of n bytes is live with the probability of a new one of n bytes
  * @mapped: it is memory that the program has mapped, and none of the allocator's
  */
 struct hab_live_object {
@@ -37,6 +40,7 @@ struct hab_live_object {
 	u64 asked;
 	u64 usable;
 	u64 drawn;
+	u64 point;
 	bool mapped;
 };
 
@@ -47,6 +51,8 @@ struct hab_live_object {
  * @objects: by slot
  * @slots: a bit for each slot that is taken
  * @step: the channel's live_step
+ * @scanning: not 0: a thread doubles the step
+ * @channel: of the connection that all this is of; NULL: not connected
  */
 struct hab_live_table {
 	unsigned char used[HAB_LIVE_BUCKETS];
@@ -54,6 +60,8 @@ struct hab_live_table {
 	struct hab_live_object objects[HAB_CHANNEL_LIVE_SLOTS];
 	u64 slots[HAB_CHANNEL_LIVE_SLOTS / 64];
 	u64 step;
+	u32 scanning;
+	struct hab_channel *channel;
 };
 
 /* @used of the table, or zeros as long as there is none. */
@@ -81,7 +89,10 @@ static inline bool hab_live_may_have(const void *p)
  */
 int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u64 sample_id);
 
-/* Gives back a slot that was claimed, and is in no entry. */
+/*
+ * Gives back a slot that was claimed, and is in no entry. Does nothing in a child by fork() from a
+ * signal handler: its table is not the one that the slot is of, or @channel is NULL.
+ */
 void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot);
 
 /**

@@ -30,8 +30,12 @@ static HAB_SLOW void forget(void *p, size_t length)
 	struct hab_live_object object;
 
 	if (hab_live_find(&hab_client->live, p, &object) >= 0 && object.mapped &&
-	    length >= object.usable)
-		hab_forget(p);
+	    length >= object.usable) {
+		int slot = hab_live_take(&hab_client->live, p);
+
+		if (slot >= 0)
+			hab_live_release(&hab_client->live, hab_client->channel, slot);
+	}
 }
 
 static HAB_SLOW void count(void *p, size_t length, uintptr_t entry)

@@ -16,8 +16,15 @@
 #include "lib/malloc/maps.h"
 #include "lib/malloc/sandbox.h"
 
-/* Between two readings, so that addresses that no mapping has cost little. */
-#define PAUSE_NS 20000000ull
+/*
+ * Between two readings, so that addresses that no mapping has cost little. It is doubled after each
+ * reading that made none of the addresses known.
+ */
+#define PAUSE_NS     20000000ull
+#define PAUSE_MAX_NS (PAUSE_NS << 10)
+
+/* What is sent at a reading: the ring has room for samples, too. */
+#define SENT_MAX (64u << 10)
 
 struct reader {
 	struct hab_maps *maps;
@@ -25,7 +32,9 @@ struct reader {
 	u32 pid;
 	u32 nr;	    /* ranges */
 	u32 length; /* of the next record's text */
+	u32 sent;   /* bytes of text, with those of the next record */
 	bool failed;
+	bool is_cut;
 };
 
 static void send(struct reader *reader, bool more)
@@ -77,14 +86,17 @@ static void take_line(struct reader *reader, const char *line, u32 length)
 	at = read_hex(at + 1, &end);
 	if (line + length - at < 6 || at[3] != 'x')
 		return;
+	if (reader->nr == HAB_MAPS_RANGES || reader->sent + length > SENT_MAX) {
+		reader->is_cut = true;
+		return;
+	}
 	if (reader->length + length > sizeof(maps->text))
 		send(reader, true);
 	if (reader->failed)
 		return;
 	memcpy(maps->text + reader->length, line, length);
 	reader->length += length;
-	if (reader->nr == HAB_MAPS_RANGES)
-		return;
+	reader->sent += length;
 	maps->ranges[reader->nr].first = first;
 	maps->ranges[reader->nr++].last = end - 1;
 }
@@ -119,11 +131,12 @@ static bool read_all(struct reader *reader)
 		taken = take_lines(reader, filled);
 		filled -= taken;
 		memmove(input, input + taken, filled);
-	} while (!reader->failed);
+	} while (!reader->failed && !reader->is_cut);
 	syscall(SYS_close, fd);
-	if (!got && !reader->failed)
-		send(reader, false);
-	return !got && !reader->failed;
+	if (got < 0 || reader->failed)
+		return false;
+	send(reader, false);
+	return !reader->failed;
 }
 
 static bool is_in_ranges(const struct hab_maps *maps, u64 address)
@@ -137,7 +150,9 @@ static bool is_in_ranges(const struct hab_maps *maps, u64 address)
 		else
 			high = middle;
 	}
-	return low < READ_ONCE(maps->nr) && address >= maps->ranges[low].first;
+	if (low == READ_ONCE(maps->nr))
+		return low && READ_ONCE(maps->is_cut);
+	return address >= maps->ranges[low].first;
 }
 
 static u64 *unknown_slot(struct hab_maps *maps, u64 address)
@@ -161,26 +176,48 @@ static void read_and_send(struct hab_maps *maps, struct hab_channel *channel, u3
 	struct reader reader = { .maps = maps, .channel = channel, .pid = pid };
 
 	maps->nr = 0;
-	if (read_all(&reader))
-		maps->nr = reader.nr;
+	if (!read_all(&reader))
+		return;
+	WRITE_ONCE(maps->is_cut, reader.is_cut);
+	maps->nr = reader.nr;
+}
+
+static u32 count_unknown(const struct hab_maps *maps, const u64 *addresses, u32 nr)
+{
+	u32 i, unknown = 0;
+
+	for (i = 0; i < nr; i++)
+		unknown += !is_in_ranges(maps, addresses[i]);
+	return unknown;
+}
+
+static void read_again(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
+		       const u64 *addresses, u32 nr)
+{
+	u32 before = count_unknown(maps, addresses, nr), i;
+
+	read_and_send(maps, channel, pid);
+	if (!maps->nr || count_unknown(maps, addresses, nr) < before)
+		maps->pause = PAUSE_NS;
+	else
+		maps->pause = min(maps->pause * 2, PAUSE_MAX_NS);
+	for (i = 0; i < nr; i++)
+		if (!is_in_ranges(maps, addresses[i]))
+			WRITE_ONCE(*unknown_slot(maps, addresses[i]), addresses[i] / 4096);
 }
 
 void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 		   const u64 *addresses, u32 nr)
 {
 	u64 now;
-	u32 i;
 
 	if (READ_ONCE(maps->busy) || all_known(maps, addresses, nr) || hab_sandbox_is_entered() ||
 	    __atomic_exchange_n(&maps->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	now = hab_clock_ns();
-	if (!maps->nr || now - maps->read_at >= PAUSE_NS) {
-		read_and_send(maps, channel, pid);
+	if (!maps->read_at || now - maps->read_at >= maps->pause) {
+		read_again(maps, channel, pid, addresses, nr);
 		maps->read_at = now;
-		for (i = 0; i < nr; i++)
-			if (!is_in_ranges(maps, addresses[i]))
-				*unknown_slot(maps, addresses[i]) = addresses[i] / 4096;
 	}
 	/* Pairs with the exchange above: the next to send finds the ranges complete. */
 	hab_store_release(&maps->busy, 0);

@@ -5,6 +5,8 @@
 #ifndef HAB_MALLOC_MAPS_H
 #define HAB_MALLOC_MAPS_H
 
+#include <stdbool.h>
+
 #include "core/channel/channel.h"
 
 #define HAB_MAPS_RANGES	 1024
@@ -17,7 +19,9 @@
  * @busy: not 0: a thread is sending them, and the rest is its own
  * @nr: number of @ranges; 0: nothing was sent
  * @ranges: first and last address, sorted
- * @read_at: when the mappings were read last, by the coarse clock
+ * @is_cut: there are more mappings above @ranges, which are never sent
+ * @read_at: when the mappings were read last, by the coarse clock; 0: never
+ * @pause: until they may be read again, in ns
  * @unknown: pages that were in no mapping then
  * @input: text that was read and is not looked at yet
  * @text: text of the next record
@@ -28,7 +32,9 @@ struct hab_maps {
 	struct {
 		u64 first, last;
 	} ranges[HAB_MAPS_RANGES];
+	bool is_cut;
 	u64 read_at;
+	u64 pause;
 	u64 unknown[HAB_MAPS_UNKNOWN];
 	char input[HAB_MAPS_INPUT];
 	char text[HAB_MAPS_TEXT];

@@ -6,8 +6,9 @@
  * (jemalloc, tcmalloc, mimalloc) do not, or only some of them. So each is tried once. An object of
  * one that does not is counted here. A sampled one is of memalign() and goes to free(); and since
  * it has not the size class of its size, a delete of any object that is aligned to a page goes to
- * the operator without a size.
+ * the allocator's operator without a size.
  */
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "lib/malloc/interpose.h"
@@ -15,22 +16,28 @@
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
 
-/* The operators of a C++ library that was loaded by dlopen() are found at their first call. */
-static HAB_SLOW void find_operators(void **operator)
+/* The operators of an object that was loaded by dlopen() are found at their first call. */
+static HAB_SLOW bool find_operator(void **member, const char *symbol, const void *caller)
 {
 	hab_real_find();
-	if (!*operator)
-		hab_real_find_operators();
-	/* The program calls an operator that no library has. */
-	if (!*operator)
-		abort();
+	if (!*member)
+		*member = hab_real_find_operator(symbol, caller);
+	return *member;
 }
 
-#define FIND(member, result, parameters, arguments)        \
-	static HAB_SLOW result member##_find parameters    \
-	{                                                  \
-		find_operators((void **)&hab_real.member); \
-		return hab_real.member arguments;          \
+static void *new_by_malloc(size_t alignment, size_t size)
+{
+	return alignment > 16 ? memalign(alignment, size) : malloc(size);
+}
+
+/* @otherwise: if no object has the operator. */
+#define FIND(symbol, member, result, parameters, arguments, otherwise) \
+	static HAB_SLOW result member##_find parameters                \
+	{                                                              \
+		if (!find_operator((void **)&hab_real.member, symbol,  \
+				   __builtin_return_address(0)))       \
+			return otherwise;                              \
+		return hab_real.member arguments;                      \
 	}
 #define IS_FOUND(member) __builtin_expect(hab_real.member != NULL, 1)
 
@@ -54,7 +61,7 @@ static HAB_SLOW void find_operators(void **operator)
 		}                                                                            \
 		return hab_real.member arguments;                                            \
 	}                                                                                    \
-	FIND(member, void *, parameters, arguments)                                          \
+	FIND(symbol, member, void *, parameters, arguments, new_by_malloc(alignment, size))  \
 	HAB_INTERPOSED void *member##_operator parameters __asm__(symbol);                   \
 	void *member##_operator parameters                                                   \
 	{                                                                                    \
@@ -132,17 +139,18 @@ static HAB_SLOW bool free_live(void *p)
 	return true;
 }
 
-#define DELETE(symbol, member, parameters, arguments, unsized, unsized_arguments) \
-	FIND(member, void, parameters, arguments)                                 \
-	HAB_INTERPOSED void member##_operator parameters __asm__(symbol);         \
-	void member##_operator parameters                                         \
-	{                                                                         \
-		if (!IS_FOUND(member))                                            \
-			member##_find arguments;                                  \
-		else if (__builtin_expect((uintptr_t)p % HAB_LIVE_PAGE || !p, 1)) \
-			hab_real.member arguments;                                \
-		else if (!free_live(p))                                           \
-			hab_real.unsized unsized_arguments;                       \
+#define DELETE(symbol, member, parameters, arguments, unsized, unsized_arguments)   \
+	FIND(symbol, member, void, parameters, arguments, free(p))                  \
+	HAB_INTERPOSED void member##_operator parameters __asm__(symbol);           \
+	void member##_operator parameters                                           \
+	{                                                                           \
+		if (!IS_FOUND(member))                                              \
+			member##_find arguments;                                    \
+		else if (__builtin_expect((uintptr_t)p % HAB_LIVE_PAGE || !p, 1) || \
+			 !hab_real.own_operators)                                   \
+			hab_real.member arguments;                                  \
+		else if (!free_live(p))                                             \
+			hab_real.unsized unsized_arguments;                         \
 	}
 
 #define DELETE_PLAIN(symbol, member) DELETE(symbol, member, (void *p), (p), member, (p))

@@ -18,6 +18,37 @@
 
 #include "lib/malloc/real.h"
 
+/* The oldest versions, so that a program with an older C library than that of the build starts. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
+__asm__(".symver dlclose, dlclose@GLIBC_2.2.5");
+__asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
+__asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
+__asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
+#endif
+
+/* The C library may be another than glibc. */
+#pragma weak dladdr1
+
+#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+/* What lib/telemetry/unwind.c calls: a reference to the function itself needs its version. */
+static int (*find_object)(void *, struct dl_find_object *);
+
+int _dl_find_object(void *address, struct dl_find_object *found)
+{
+	return find_object ? find_object(address, found) : -1;
+}
+
+static void find_find_object(void)
+{
+	find_object = (__typeof__(find_object))dlsym(RTLD_NEXT, "_dl_find_object");
+}
+#else
+static void find_find_object(void)
+{
+}
+#endif
+
 /* --- the arena for calls within hab_real_find() --------------------------------------- */
 
 static char arena[64 << 10] __attribute__((aligned(16)));
@@ -191,21 +222,26 @@ static bool all_of(void *object, void **functions, size_t count)
 	return true;
 }
 
-void hab_real_find_operators(void)
+/* The object that has @address gets one more reference; NULL: there is none. */
+static void *open_object_of(const void *address)
 {
-	static const char *const libraries[] = { "libstdc++.so.6", "libc++.so.1" };
-	void *library = NULL, *found;
-	size_t i;
+	Dl_info info;
 
-	for (i = 0; i < 2 && !library; i++)
-		library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-	if (!library)
-		return;
-#define FIND_IN_LIBRARY(member, symbol, result, parameters) \
-	found = dlsym(library, symbol);                     \
-	if (!hab_real.member)                               \
-		hab_real.member = (__typeof__(hab_real.member))found;
-	HAB_REAL_OPERATORS(FIND_IN_LIBRARY)
+	return dladdr(address, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+void *hab_real_find_operator(const char *symbol, const void *caller)
+{
+	void *object = open_object_of(caller);
+	void *found = object ? dlsym(object, symbol) : NULL;
+
+	if (found && object_of(found) == object_of((void *)hab_real_find))
+		found = NULL;
+	if (found)
+		open_object_of(found);
+	if (object)
+		dlclose(object);
+	return found;
 }
 
 /*
@@ -221,8 +257,8 @@ static bool is_called(void)
 
 	if (object_of(program) == object_of((void *)hab_real_find))
 		return true;
-	return program && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
-	       symbol->st_shndx == SHN_UNDEF;
+	return program && dladdr1 && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
+	       symbol && symbol->st_shndx == SHN_UNDEF;
 }
 
 /* Of the allocator's object, if that is not the C library, which calls itself. */
@@ -294,5 +330,6 @@ void hab_real_find(void)
 	HAB_REAL_OPERATORS(FIND)
 	hab_real = real;
 	judge();
+	find_find_object();
 	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);
 }

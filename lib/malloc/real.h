@@ -90,11 +90,15 @@ extern struct hab_real hab_real __attribute__((visibility("hidden")));
  */
 void hab_real_find(void);
 
-/*
- * Finds the operators in a C++ library that a dlopen() has loaded outside of the global scope.
- * Called when one is NULL.
+/**
+ * hab_real_find_operator - find an operator of an object that is outside of the global scope
+ * @symbol: of the operator
+ * @caller: an address in the code that calls it
+ *
+ * Looks in the caller's object, and in those that it was linked with. The object that has the
+ * operator stays loaded. Return: the operator, or NULL.
  */
-void hab_real_find_operators(void);
+void *hab_real_find_operator(const char *symbol, const void *caller);
 
 /* true if @address is in the code of the allocator. */
 bool hab_real_has_code(const void *address);

@@ -47,8 +47,9 @@ static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *cl
 	thread->tid = hab_sandbox_is_entered() ? client->pid : (u32)syscall(SYS_gettid);
 	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_ns() ^ (u64)thread->tid << 40) | 1;
 	thread->allocated = 0;
-	thread->sampling.since = 0;
-	draw(thread, interval);
+	/* In a child by fork() the draw of its parent stays: the bytes since then are counted. */
+	if (!thread->sampling.interval)
+		draw(thread, interval);
 }
 
 static struct hab_channel *channel_or_start(void)
@@ -77,15 +78,15 @@ static void count_allocated(struct hab_malloc_thread *thread, struct hab_channel
 	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
 }
 
-/* Takes what was counted since the last look into account. */
-static void take_counted(struct hab_malloc_thread *thread, struct hab_channel *channel)
+/* Takes what was counted since the last look into account; returns the bytes. */
+static u64 take_counted(struct hab_malloc_thread *thread)
 {
 	/* A signal handler that looked between two instructions of the fast path: no matter. */
 	u64 counted = thread->left < thread->set ? thread->set - thread->left : 0;
 
 	thread->set = thread->left;
 	hab_sampling_count(&thread->sampling, counted);
-	count_allocated(thread, channel, counted);
+	return counted;
 }
 
 static u64 nonzero_random(struct hab_malloc_thread *thread)
@@ -100,13 +101,18 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 		 struct hab_channel *channel, u64 bytes)
 {
 	struct hab_sampling *sampling = &thread->sampling;
-	u64 interval;
+	u64 interval, counted;
 
 	hab_own_interval_rotate(&client->own, hab_client_share(channel), thread->random);
 	interval = hab_client_interval(client, channel);
-	if (thread->connection != client->number)
+	counted = take_counted(thread);
+	if (thread->connection == client->number) {
+		count_allocated(thread, channel, counted);
+	} else {
+		/* The bytes counted before are also those of the parent: they have no channel. */
+		sampling->since = 0;
 		begin_thread(thread, client, interval);
-	take_counted(thread, channel);
+	}
 	if (bytes >= sampling->until)
 		return true;
 	hab_sampling_count(sampling, bytes);
@@ -143,6 +149,7 @@ bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry)
 		return false;
 	}
 	sample->drawn = bytes;
+	sample->point = thread->sampling.until;
 	sample->id = nonzero_random(thread);
 	sample->interval = thread->sampling.interval;
 	sample->weight = thread->sampling.since + bytes;
@@ -253,15 +260,19 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 			     size_t asked, u64 drawn)
 {
 	struct hab_client *client = hab_client;
-	struct hab_live_object object = {
-		.sample_id = sample->id, .asked = asked, .drawn = drawn, .mapped = sample->mapped
-	};
+	struct hab_live_object object = { .sample_id = sample->id,
+					  .asked = asked,
+					  .drawn = drawn,
+					  .point = drawn - sample->drawn + sample->point,
+					  .mapped = sample->mapped };
 
-	if (p)
+	if (p) {
 		count_allocated(&hab_malloc_thread, channel, sample->drawn);
+		/* Sent or lost: the interval must not fall because the ring is full. */
+		hab_own_interval_offer(&client->own, sample->interval);
+	}
 	if (p && send_sample(client, channel, sample, asked)) {
 		hab_malloc_thread.sampling.since = 0;
-		hab_own_interval_offer(&client->own, sample->interval);
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);

@@ -51,6 +51,7 @@ static inline bool hab_sample_count(size_t bytes)
 /**
  * struct hab_sample - a sample that is being taken
  * @drawn: bytes that were drawn: of the new object, or what an object grew by
+ * @point: which of these bytes is the sample point, from 1
  * @id: its sample_id
  * @interval: that it was drawn with
  * @weight: bytes of the thread since its last sample
@@ -61,6 +62,7 @@ static inline bool hab_sample_count(size_t bytes)
  */
 struct hab_sample {
 	u64 drawn;
+	u64 point;
 	u64 id;
 	u64 interval;
 	u64 weight;

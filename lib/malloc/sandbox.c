@@ -4,6 +4,7 @@
  * prctl(): a program without privilege has to set PR_SET_NO_NEW_PRIVS before.
  */
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +13,18 @@
 #include <unistd.h>
 
 #include "lib/malloc/sandbox.h"
+#include "lib/telemetry/unwind.h"
 
-static bool entered;
+static bool entered, strict;
 
 bool hab_sandbox_is_entered(void)
 {
 	return __atomic_load_n(&entered, __ATOMIC_RELAXED);
+}
+
+bool hab_sandbox_is_strict(void)
+{
+	return __atomic_load_n(&strict, __ATOMIC_RELAXED);
 }
 
 __attribute__((visibility("default"))) int prctl(int option, ...)
@@ -30,8 +37,12 @@ __attribute__((visibility("default"))) int prctl(int option, ...)
 	for (i = 0; i < 4; i++)
 		argument[i] = va_arg(list, unsigned long);
 	va_end(list);
-	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
+	if (option == PR_SET_SECCOMP && argument[0] == SECCOMP_MODE_STRICT)
+		__atomic_store_n(&strict, true, __ATOMIC_RELAXED);
+	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
 		__atomic_store_n(&entered, true, __ATOMIC_RELAXED);
+		hab_unwind_try_no_pages();
+	}
 	return (int)syscall(SYS_prctl, option, argument[0], argument[1], argument[2], argument[3]);
 }
 

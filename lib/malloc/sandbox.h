@@ -11,6 +11,9 @@
 /* The program has prepared for a filter, or set one, by prctl(). */
 bool hab_sandbox_is_entered(void);
 
+/* The program has left itself read() and write() alone: there are no samples any more. */
+bool hab_sandbox_is_strict(void);
+
 /*
  * true if the process has a filter that its parents did not say is there: HAB_FILTERS in the
  * environment has the number of those that allow what a start needs. Also if that is not known.

@@ -14,39 +14,14 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <unwind.h>
 
 #include "lib/telemetry/unwind.h"
 
-struct walk {
-	uintptr_t entry;
-	uint32_t nr;
-	uint32_t max;
-	uint64_t *frames;
-};
+static bool tries_no_pages;
 
-static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
+void hab_unwind_try_no_pages(void)
 {
-	struct walk *walk = argument;
-
-	if (_Unwind_GetCFA(context) < walk->entry)
-		return _URC_NO_REASON;
-	if (walk->nr == walk->max)
-		return _URC_END_OF_STACK;
-	walk->frames[walk->nr] = _Unwind_GetIP(context);
-	if (walk->frames[walk->nr])
-		walk->nr++;
-	return _URC_NO_REASON;
-}
-
-static uint32_t unwind_by_compiler(uintptr_t entry, uint64_t *frames, uint32_t max)
-{
-	struct walk walk = { .entry = entry, .max = max, .frames = frames };
-	int err = errno;
-
-	_Unwind_Backtrace(add_frame, &walk);
-	errno = err;
-	return walk.nr;
+	__atomic_store_n(&tries_no_pages, true, __ATOMIC_RELAXED);
 }
 
 #if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
@@ -80,6 +55,19 @@ static bool try_to_read(uintptr_t address)
 	       errno == EINVAL;
 }
 
+static void add_readable(uintptr_t low, uintptr_t high)
+{
+	if (low > tried.high || high < tried.low) {
+		tried.low = low;
+		tried.high = high;
+		return;
+	}
+	if (low < tried.low)
+		tried.low = low;
+	if (high > tried.high)
+		tried.high = high;
+}
+
 /* @address: aligned to words. */
 static bool is_readable(uintptr_t address)
 {
@@ -87,16 +75,9 @@ static bool is_readable(uintptr_t address)
 
 	if (address >= tried.low && address < tried.high)
 		return true;
-	if (!try_to_read(address))
+	if (__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED) || !try_to_read(address))
 		return false;
-	if (tried.high == page) {
-		tried.high += PAGE;
-	} else if (tried.low == page + PAGE) {
-		tried.low -= PAGE;
-	} else {
-		tried.low = page;
-		tried.high = page + PAGE;
-	}
+	add_readable(page, page + PAGE);
 	return true;
 }
 
@@ -140,7 +121,8 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 	struct dl_find_object found;
 	uint64_t object;
 
-	if (_dl_find_object((void *)pc, &found))
+	/* An older C library than that of the build. */
+	if (!_dl_find_object || _dl_find_object((void *)pc, &found))
 		return packed.row;
 	/* A library that is unloaded and loaded again at the same place is the same. */
 	object = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
@@ -223,8 +205,9 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 	uint32_t nr = 0, steps = 0;
 	int err = errno;
 
-	if (!_dl_find_object)
-		return unwind_by_compiler(entry, frames, max);
+	/* The stack has all pages from here to the library's caller. */
+	if (entry >= frame.rsp)
+		add_readable((uintptr_t)here & -PAGE, ((entry - 1) & -PAGE) + PAGE);
 	do {
 		if (frame.rsp >= entry && nr < max)
 			frames[nr++] = frame.pc;
@@ -235,9 +218,37 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 
 #else /* no table of objects that can be read without a lock, or another processor */
 
+#include <unwind.h>
+
+struct walk {
+	uintptr_t entry;
+	uint32_t nr;
+	uint32_t max;
+	uint64_t *frames;
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
+{
+	struct walk *walk = argument;
+
+	if (_Unwind_GetCFA(context) < walk->entry)
+		return _URC_NO_REASON;
+	if (walk->nr == walk->max)
+		return _URC_END_OF_STACK;
+	walk->frames[walk->nr] = _Unwind_GetIP(context);
+	if (walk->frames[walk->nr])
+		walk->nr++;
+	return _URC_NO_REASON;
+}
+
 uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max)
 {
-	return unwind_by_compiler(entry, frames, max);
+	struct walk walk = { .entry = entry, .max = max, .frames = frames };
+	int err = errno;
+
+	_Unwind_Backtrace(add_frame, &walk);
+	errno = err;
+	return walk.nr;
 }
 
 #endif

@@ -14,11 +14,15 @@
  * Follows the unwind tables of the loaded objects, and frame pointers in code without one, such as
  * what a JIT compiler has made. Takes no lock and no memory, and reads only what is mapped, so it
  * may be called inside of an allocation and in a signal handler. errno is kept.
- * Where the C library has no _dl_find_object() (glibc before 2.35) it is the compiler's unwinder,
- * which may take locks of the loader.
+ * Where the C library has no _dl_find_object() (glibc before 2.35) frame pointers alone are
+ * followed. If it had none at the build, or the processor is no x86-64, it is the compiler's
+ * unwinder, which may take locks of the loader.
  *
  * Return: number of addresses.
  */
 uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max);
+
+/* From here on hab_unwind() makes no system call, and ends at a page that was not tried before. */
+void hab_unwind_try_no_pages(void);
 
 #endif /* HAB_LIB_UNWIND_H */

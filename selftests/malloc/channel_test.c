@@ -96,6 +96,13 @@ TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)
 	EXPECT_SITE("mapped", 5, 15);
 }
 
+TEST_F(channel, buffers_that_shrink_and_grow_are_in_use_once)
+{
+	/* Of 8 buffers one is live. */
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "buffers"));
+	EXPECT_SITE("buffers", 25, 60);
+}
+
 TEST_F(channel, more_live_samples_than_slots_are_halved_at_random)
 {
 	ASSERT_TRUE(run(&self->collector, variant->allocator, "many"));

@@ -148,6 +148,27 @@ static void *list(size_t size)
 	return last;
 }
 
+/* Buffers that shrink and grow. */
+SITE(buffers);
+static void *buffers(size_t size)
+{
+	enum { BUFFERS = 600 };
+	static void *all[BUFFERS];
+	size_t before, after, i;
+
+	for (i = 0; i < BUFFERS; i++) {
+		before = all[i] ? malloc_usable_size(all[i]) : 0;
+		all[i] = realloc(all[i], size);
+		last = all[i];
+		after = malloc_usable_size(last);
+		if (after > before)
+			allocated_buffers += before ? after - before : size;
+		pace(size);
+	}
+	in_use_buffers = BUFFERS * size;
+	return NULL;
+}
+
 /* Two mappings; one is unmapped. */
 SITE(mapped);
 static void *mapped(size_t size)
@@ -167,6 +188,7 @@ static void *mapped(size_t size)
 static void print_sites(void)
 {
 	PRINT_SITE(list);
+	PRINT_SITE(buffers);
 	PRINT_SITE(small_leak);
 	PRINT_SITE(large_leak);
 	PRINT_SITE(churn);
@@ -201,6 +223,14 @@ static void run_sites(void)
 		if (i % 20 == 0)
 			pace(20000);
 	}
+}
+
+static void run_buffers(void)
+{
+	size_t i;
+
+	for (i = 0; i < 21; i++)
+		buffers(i % 2 ? 40 : 500);
 }
 
 /* More live samples than the table holds. */
@@ -430,14 +460,18 @@ static void set_filter(const int *calls, int nr)
 /* What allocates here makes no call that it would not make alone, nor does a child. */
 static void run_sandbox(void)
 {
-	static const int calls[] = { SYS_openat,  SYS_prctl,   SYS_gettid,	SYS_socket,
-				     SYS_connect, SYS_sendmsg, SYS_memfd_create };
+	static const int calls[] = { SYS_openat,      SYS_prctl,     SYS_gettid,
+				     SYS_socket,      SYS_connect,   SYS_sendmsg,
+				     SYS_madvise,     SYS_prlimit64, SYS_rt_sigprocmask,
+				     SYS_memfd_create };
 	pid_t child;
 	int i, status;
 
 	set_filter(calls, sizeof(calls) / sizeof(*calls));
 	for (i = 0; i < 1500; i++)
 		churn(1000);
+	for (i = 0; i < 20; i++)
+		zeroed(500000);
 	child = fork();
 	if (!child) {
 		for (i = 0; i < 10; i++)
@@ -567,6 +601,7 @@ static const struct {
 	void (*run)(void);
 } modes[] = {
 	{ "sites", run_sites },
+	{ "buffers", run_buffers },
 	{ "many", run_many },
 	{ "threads", run_threads },
 	{ "fork", run_fork },
