@@ -25,6 +25,7 @@
 #include <utlist.h>
 
 #include "core/throttle/interval.h"
+#include "daemon/channels/closer.h"
 #include "daemon/shared/owners.h"
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
@@ -62,6 +63,8 @@ struct channels {
 	int epoll;
 	struct connection *connections; /* the oldest first */
 	struct places waiting;		/* @connections */
+	struct closer *closer;
+	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
 	struct places sessions;
 	struct session *by_pid;
 	struct user_limit users[USERS];
@@ -98,7 +101,9 @@ struct channels *channels_new(const struct channels_config *config)
 	channels->stop_fd = -1;
 	channels->timeout_ms = -1;
 	channels->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (channels->epoll >= 0 && watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
+	channels->closer = closer_new();
+	if (channels->epoll >= 0 && channels->closer &&
+	    watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
 		return channels;
 	say("programs cannot be followed over their channels: %s", strerror(errno));
 	channels_free(channels);
@@ -267,7 +272,7 @@ static void drop_connection(struct channels *channels, struct connection *connec
 {
 	DL_DELETE(channels->connections, connection);
 	places_remove(&channels->waiting, connection->user, 1);
-	close(connection->fd);
+	closer_add(channels->closer, connection->fd);
 	free(connection);
 }
 
@@ -276,7 +281,7 @@ static bool receive(struct channels *channels, int fd)
 {
 	struct hello hello;
 
-	switch (hello_receive(fd, &hello)) {
+	switch (hello_receive(fd, channels->config.secret, channels->closer, &hello)) {
 	case HELLO_WAITING:
 		return false;
 	case HELLO_REFUSED:
@@ -298,7 +303,7 @@ static void wait_for_hello(struct channels *channels, int fd)
 
 	if (!hello_peer(fd, &peer) || !places_take(&channels->waiting, peer.user)) {
 		channels->counts.refused++;
-		close(fd);
+		closer_add(channels->closer, fd);
 		return;
 	}
 	connection = xcalloc(1, sizeof(*connection));
@@ -316,18 +321,44 @@ static void read_connections(struct channels *channels)
 
 	DL_FOREACH_SAFE(channels->connections, connection, next)
 	{
+		if (!closer_has_room(channels->closer))
+			return;
 		if (receive(channels, connection->fd) || now_ns - connection->since_ns > HELLO_NS)
 			drop_connection(channels, connection);
 	}
 }
 
+static void pause_listening(struct channels *channels)
+{
+	epoll_ctl(channels->epoll, EPOLL_CTL_DEL, channels->config.listen_fd, NULL);
+	channels->listens_ns = clock_monotonic_ns() + SECOND_NS;
+}
+
+static void listen_again(struct channels *channels)
+{
+	if (channels->listens_ns && clock_monotonic_ns() >= channels->listens_ns &&
+	    watch(channels, channels->config.listen_fd, SOURCE_LISTEN, 0))
+		channels->listens_ns = 0;
+}
+
 static void accept_connections(struct channels *channels)
 {
-	unsigned int count = 0;
+	unsigned int count;
 	int fd;
 
-	while (count++ < ACCEPTED_MAX && (fd = accept4(channels->config.listen_fd, NULL, NULL,
-						       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	for (count = 0; count < ACCEPTED_MAX; count++) {
+		/* Until then the socket would be readable. */
+		if (!closer_has_room(channels->closer)) {
+			pause_listening(channels);
+			return;
+		}
+		fd = accept4(channels->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			    errno == ENOBUFS)
+				pause_listening(channels);
+			return;
+		}
 		/*
 		 * A process that has exec'ed since has sent the channel of its first program over
 		 * an earlier connection: that one comes first.
@@ -335,7 +366,7 @@ static void accept_connections(struct channels *channels)
 		read_connections(channels);
 		/* Most have sent their channel already. */
 		if (receive(channels, fd))
-			close(fd);
+			closer_add(channels->closer, fd);
 		else
 			wait_for_hello(channels, fd);
 	}
@@ -368,6 +399,10 @@ void channels_poll(struct channels *channels)
 		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_SESSION)
 			take_end(channels, (uint32_t)events[i].data.u64);
 	read_rings(channels);
+	listen_again(channels);
+	if (closer_flush(channels->closer) || channels->listens_ns)
+		channels->timeout_ms = min((unsigned int)channels->timeout_ms,
+					   (unsigned int)channels->config.quiet_ms);
 	pthread_mutex_lock(channels->config.lock);
 	set_shares_locked(channels, clock_monotonic_ns());
 	pthread_mutex_unlock(channels->config.lock);
@@ -470,7 +505,9 @@ void channels_free(struct channels *channels)
 		close(channels->stop_fd);
 	while (channels->connections)
 		drop_connection(channels, channels->connections);
-	channels_finish(channels);
+	if (channels->closer)
+		channels_finish(channels);
+	closer_free(channels->closer);
 	if (channels->epoll >= 0)
 		close(channels->epoll);
 	close(channels->config.listen_fd);

@@ -234,7 +234,7 @@ static int run(const struct options *options, struct preload_socket *socket,
 	int code, program;
 	bool written;
 
-	collector = collector_new(socket->fd, options->rate, options->interval);
+	collector = collector_new(socket, options->rate, options->interval);
 	socket->fd = -1;
 	if (!collector)
 		return EXIT_CANNOT_RUN;
@@ -273,7 +273,7 @@ static int record(const struct options *options, char *library)
 		output_file_drop(&output);
 		return EXIT_CANNOT_RUN;
 	}
-	preload_set_environment(library, socket.path);
+	preload_set_environment(library, &socket);
 	free(library);
 	code = run(options, &socket, &output);
 	preload_socket_close(&socket);
