@@ -40,7 +40,6 @@
 #define EVENTS_MAX	64
 #define ACCEPTED_MAX	256  /* in one poll */
 #define RECORDS_MAX	512u /* of a session in one poll */
-#define USERS		1024 /* users whose uid has the same remainder share a limit */
 #define SHARES_NS	SECOND_NS
 #define WINDOW_PER_S	(1000000000 / HAB_INTERVAL_WINDOW_NS)
 
@@ -52,10 +51,15 @@ struct connection {
 	uint64_t since_ns;
 };
 
-/* The records of a user that may be read now. */
-struct user_limit {
+/* A user with sessions, or with some a second ago. */
+struct user {
+	UT_hash_handle hh;
+	uid_t id;
 	uint64_t at_ns; /* when @left was brought up to date */
-	uint64_t left;
+	uint64_t left;	/* records that may be read now */
+	unsigned int nr_active; /* sessions that had samples in the last second */
+	bool has_sessions;	/* for set_shares_locked() */
+	uint32_t share;		/* of each session, as in struct hab_channel */
 };
 
 struct channels {
@@ -67,11 +71,11 @@ struct channels {
 	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
 	struct places sessions;
 	struct session *by_pid;
-	struct user_limit users[USERS];
+	struct user *users;
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
-	uint32_t share;	    /* of a session, as in struct hab_channel */
-	uint64_t shares_ns; /* when it was set last */
+	unsigned int nr_active; /* users with active sessions */
+	uint64_t shares_ns;	/* when the shares were set last */
 	pthread_t thread;
 	bool started;
 	int stop_fd; /* readable once the thread should end */
@@ -122,15 +126,24 @@ int channels_timeout_ms(const struct channels *channels)
 
 /* --- limits by user -------------------------------------------------------------------- */
 
-static struct user_limit *limit_of(struct channels *channels, uid_t user)
+static struct user *user_of(struct channels *channels, uid_t id)
 {
-	return &channels->users[owner_of(user) % USERS];
+	struct user *user;
+
+	id = owner_of(id);
+	HASH_FIND(hh, channels->users, &id, sizeof(id), user);
+	if (!user) {
+		user = xcalloc(1, sizeof(*user));
+		user->id = id;
+		HASH_ADD(hh, channels->users, id, sizeof(user->id), user);
+	}
+	return user;
 }
 
 /* A user has at most the records of a second at once. */
 static unsigned int records_left(struct channels *channels, uid_t user)
 {
-	struct user_limit *limit = limit_of(channels, user);
+	struct user *limit = user_of(channels, user);
 	uint64_t most = channels->config.user_records, now_ns, more;
 
 	if (!most || owner_is_privileged(user))
@@ -146,18 +159,18 @@ static unsigned int records_left(struct channels *channels, uid_t user)
 
 static void records_use(struct channels *channels, uid_t user, unsigned int count)
 {
-	struct user_limit *limit = limit_of(channels, user);
+	struct user *limit = user_of(channels, user);
 
 	limit->left -= min(limit->left, (uint64_t)count);
 }
 
 /* --- sessions ------------------------------------------------------------------------- */
 
-static bool has_ended(const struct session *session)
+static bool has_ended(int pidfd)
 {
-	struct pollfd ready = { .fd = session->pidfd, .events = POLLIN };
+	struct pollfd ready = { .fd = pidfd, .events = POLLIN };
 
-	return session->pidfd < 0 || poll(&ready, 1, 0) > 0;
+	return pidfd < 0 || poll(&ready, 1, 0) > 0;
 }
 
 static void add_counts(struct channels_counts *counts, const struct session *session)
@@ -187,48 +200,97 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 		processes_end(channels->config.sink.processes, pid);
 }
 
-/* Sessions with samples in the last second divide the rate among them. */
-static void set_shares_locked(struct channels *channels, uint64_t now_ns)
+/* The rate is divided among users with active sessions, then among these sessions. */
+static void set_share(struct channels *channels, struct user *user)
 {
 	/* As many are offered as may be kept: here none is left out. */
 	uint64_t all = (channels->config.rate << HAB_SHARE_SHIFT) * 10 /
 		       (WINDOW_PER_S * HAB_OFFERS_MEAN_10);
+	uint64_t sessions = (uint64_t)max(channels->nr_active, 1u) * max(user->nr_active, 1u);
+
+	user->share = (uint32_t)min(max(all / sessions, 1ull), UINT32_MAX);
+}
+
+static void count_active(struct channels *channels)
+{
 	struct session *session;
-	unsigned int active = 0;
+	struct user *user, *next;
+	bool active;
+
+	for (user = channels->users; user; user = user->hh.next) {
+		user->nr_active = 0;
+		user->has_sessions = false;
+	}
+	for (session = channels->by_pid; session; session = session->hh.next) {
+		user = user_of(channels, session->user);
+		active = session->counts.samples != session->samples_at;
+		session->samples_at = session->counts.samples;
+		user->has_sessions = true;
+		user->nr_active += active;
+	}
+	channels->nr_active = 0;
+	HASH_ITER(hh, channels->users, user, next)
+	{
+		channels->nr_active += user->nr_active != 0;
+		/* It has all its records again. */
+		if (!user->has_sessions && clock_monotonic_ns() - user->at_ns > SECOND_NS) {
+			HASH_DELETE(hh, channels->users, user);
+			free(user);
+		}
+	}
+}
+
+static void set_shares_locked(struct channels *channels, uint64_t now_ns)
+{
+	struct session *session;
+	struct user *user;
 
 	if (now_ns - channels->shares_ns < SHARES_NS)
 		return;
 	channels->shares_ns = now_ns;
+	count_active(channels);
+	for (user = channels->users; user; user = user->hh.next)
+		set_share(channels, user);
 	for (session = channels->by_pid; session; session = session->hh.next)
-		active += session->counts.samples != session->samples_at;
-	channels->share = (uint32_t)min(max(all / max(active, 1u), 1ull), UINT32_MAX);
-	for (session = channels->by_pid; session; session = session->hh.next) {
-		session->samples_at = session->counts.samples;
-		WRITE_ONCE(session->channel->share, channels->share);
-	}
+		WRITE_ONCE(session->channel->share, user_of(channels, session->user)->share);
+}
+
+static void refuse(struct channels *channels, const struct hello *hello)
+{
+	channels->counts.refused++;
+	WRITE_ONCE(hello->channel->closed, 1);
+	munmap(hello->channel, HAB_CHANNEL_BYTES);
+	if (hello->pidfd >= 0)
+		close(hello->pidfd);
 }
 
 static void begin_locked(struct channels *channels, const struct hello *hello)
 {
 	struct session *session;
+	struct user *user;
 	bool exec;
 
 	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
+	if (session && has_ended(hello->pidfd) && !has_ended(session->pidfd)) {
+		/* The number of the process that has connected is another one's by now. */
+		refuse(channels, hello);
+		return;
+	}
 	if (session) {
 		exec = session_is_of(session, hello);
 		channels->counts.begun -= exec;
 		end_locked(channels, session, !exec && channels->config.keeps_in_use);
 	}
 	if (!places_take(&channels->sessions, hello->user)) {
-		channels->counts.refused++;
-		WRITE_ONCE(hello->channel->closed, 1);
-		munmap(hello->channel, HAB_CHANNEL_BYTES);
+		refuse(channels, hello);
 		return;
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
 	set_shares_locked(channels, clock_monotonic_ns());
-	WRITE_ONCE(session->channel->share, channels->share);
+	user = user_of(channels, session->user);
+	set_share(channels, user);
+	WRITE_ONCE(session->channel->share, user->share);
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
 	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
 	if (session->pidfd >= 0)
@@ -381,7 +443,7 @@ static void take_end(struct channels *channels, uint32_t pid)
 	pthread_mutex_lock(channels->config.lock);
 	HASH_FIND(hh, channels->by_pid, &pid, sizeof(pid), session);
 	/* The event may be of the process before, whose number this one has. */
-	if (session && has_ended(session))
+	if (session && has_ended(session->pidfd))
 		end_locked(channels, session, channels->config.keeps_in_use);
 	pthread_mutex_unlock(channels->config.lock);
 }
@@ -498,6 +560,8 @@ void channels_stop(struct channels *channels)
 
 void channels_free(struct channels *channels)
 {
+	struct user *user, *next;
+
 	if (!channels)
 		return;
 	channels_stop(channels);
@@ -508,6 +572,11 @@ void channels_free(struct channels *channels)
 	if (channels->closer)
 		channels_finish(channels);
 	closer_free(channels->closer);
+	HASH_ITER(hh, channels->users, user, next)
+	{
+		HASH_DELETE(hh, channels->users, user);
+		free(user);
+	}
 	if (channels->epoll >= 0)
 		close(channels->epoll);
 	close(channels->config.listen_fd);

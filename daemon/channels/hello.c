@@ -9,13 +9,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
 
 static struct hab_channel *map(int fd)
 {
@@ -47,6 +53,26 @@ _Bool hello_peer(int connection, struct hello *hello)
 	hello->pid = (uint32_t)peer.pid;
 	hello->user = peer.uid;
 	return 1;
+}
+
+/*
+ * A pidfd of the process that has connected. Its number may be another process's by now, which may
+ * then be in no session of this one. -1: it has ended.
+ */
+static int open_peer(int connection, const struct hello *hello)
+{
+	struct stat status;
+	socklen_t length = sizeof(int);
+	char path[32];
+	int fd;
+
+	if (!getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &fd, &length))
+		return fd;
+	/* A kernel before 6.5: a process of the same user can only harm that user. */
+	snprintf(path, sizeof(path), "/proc/%u", hello->pid);
+	if (errno != ENOPROTOOPT || stat(path, &status) || status.st_uid != hello->user)
+		return -1;
+	return (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
 }
 
 /* The number of descriptors that came; @closer has all but the first. */
@@ -104,9 +130,11 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct c
 	if (length == sizeof(text) && files == 1 && is_right(&text, secret) &&
 	    hello_peer(connection, hello))
 		hello->channel = map(fd);
-	if (hello->channel)
+	if (hello->channel) {
 		close(fd);
-	else if (fd >= 0)
+		hello->pidfd = open_peer(connection, hello);
+	} else if (fd >= 0) {
 		closer_add(closer, fd);
+	}
 	return hello->channel ? HELLO_COMPLETE : HELLO_REFUSED;
 }

@@ -20,6 +20,7 @@ enum hello_result {
 struct hello {
 	uint32_t pid;
 	uid_t user;
+	int pidfd;		     /* the caller closes it; -1: the process has ended */
 	struct hab_channel *channel; /* mapped; the caller unmaps it */
 };
 
@@ -30,7 +31,7 @@ struct hello {
 enum hello_result hello_receive(int connection, const uint64_t *secret, struct closer *closer,
 				struct hello *hello);
 
-/* The user and process that have connected. False if the kernel does not say. */
+/* Sets the user and pid of the process that has connected. False if the kernel does not say. */
 _Bool hello_peer(int connection, struct hello *hello);
 
 #endif /* HABD_HELLO_H */

@@ -132,8 +132,9 @@ static void say_result(const struct options *options, const struct collector_res
 	}
 	human_bytes(counts->allocated, allocated, sizeof(allocated));
 	human_bytes(result->in_use.bytes, in_use, sizeof(in_use));
-	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s, estimated from "
-	    "%" PRIu64 " samples; see it with: %s %s",
+	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s; what was "
+	    "allocated is counted, the rest is estimated from %" PRIu64 " samples; see it with: "
+	    "%s %s",
 	    options->file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
