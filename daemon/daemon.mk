@@ -40,7 +40,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	binaries build_id maps processes maps_queue maps_reader worker turns \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect formats profile_pprof profile_jfr jfr \
-	channels hello session
+	channels closer hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \

@@ -25,7 +25,8 @@
 
 #define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	1
+#define HAB_CHANNEL_VERSION	2
+#define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
 #define HAB_CHANNEL_RING_BYTES	(256u << 10) /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
@@ -34,11 +35,33 @@
 #define HAB_CHANNEL_BYTES \
 	(HAB_CHANNEL_LIVE_OFFSET + HAB_CHANNEL_LIVE_SLOTS * (u32)sizeof(struct hab_channel_live))
 
-/* The message that comes with the memfd. The collector takes the pid from the socket. */
+/**
+ * struct hab_channel_hello - the message that comes with the memfd
+ * @magic: HAB_CHANNEL_MAGIC
+ * @version: HAB_CHANNEL_VERSION
+ * @secret: HAB_CHANNEL_SECRET, 32 lower-case hexadecimal digits; 0 without. A collector that has set
+ *	the variable refuses other programs
+ *
+ * The collector takes the pid from the socket.
+ */
 struct hab_channel_hello {
 	u32 magic;
 	u32 version;
+	u64 secret[2];
 };
+
+/* Reads the digits of HAB_CHANNEL_SECRET; @digits: NULL: it is not set. */
+static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
+{
+	unsigned int i;
+	u64 digit;
+
+	secret[0] = secret[1] = 0;
+	for (i = 0; digits && digits[i] && i < 32; i++) {
+		digit = (u64)(digits[i] <= '9' ? digits[i] - '0' : digits[i] - 'a' + 10);
+		secret[i / 16] = secret[i / 16] << 4 | (digit & 15);
+	}
+}
 
 /**
  * struct hab_channel_live - a slot of the table of live samples

@@ -25,6 +25,7 @@
 #include <utlist.h>
 
 #include "core/throttle/interval.h"
+#include "daemon/channels/closer.h"
 #include "daemon/shared/owners.h"
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
@@ -39,7 +40,6 @@
 #define EVENTS_MAX	64
 #define ACCEPTED_MAX	256  /* in one poll */
 #define RECORDS_MAX	512u /* of a session in one poll */
-#define USERS		1024 /* users whose uid has the same remainder share a limit */
 #define SHARES_NS	SECOND_NS
 #define WINDOW_PER_S	(1000000000 / HAB_INTERVAL_WINDOW_NS)
 
@@ -51,10 +51,15 @@ struct connection {
 	uint64_t since_ns;
 };
 
-/* The records of a user that may be read now. */
-struct user_limit {
+/* A user with sessions, or with some a second ago. */
+struct user {
+	UT_hash_handle hh;
+	uid_t id;
 	uint64_t at_ns; /* when @left was brought up to date */
-	uint64_t left;
+	uint64_t left;	/* records that may be read now */
+	unsigned int nr_active; /* sessions that had samples in the last second */
+	bool has_sessions;	/* for set_shares_locked() */
+	uint32_t share;		/* of each session, as in struct hab_channel */
 };
 
 struct channels {
@@ -62,13 +67,15 @@ struct channels {
 	int epoll;
 	struct connection *connections; /* the oldest first */
 	struct places waiting;		/* @connections */
+	struct closer *closer;
+	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
 	struct places sessions;
 	struct session *by_pid;
-	struct user_limit users[USERS];
+	struct user *users;
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
-	uint32_t share;	    /* of a session, as in struct hab_channel */
-	uint64_t shares_ns; /* when it was set last */
+	unsigned int nr_active; /* users with active sessions */
+	uint64_t shares_ns;	/* when the shares were set last */
 	pthread_t thread;
 	bool started;
 	int stop_fd; /* readable once the thread should end */
@@ -98,7 +105,9 @@ struct channels *channels_new(const struct channels_config *config)
 	channels->stop_fd = -1;
 	channels->timeout_ms = -1;
 	channels->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (channels->epoll >= 0 && watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
+	channels->closer = closer_new();
+	if (channels->epoll >= 0 && channels->closer &&
+	    watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
 		return channels;
 	say("programs cannot be followed over their channels: %s", strerror(errno));
 	channels_free(channels);
@@ -117,15 +126,24 @@ int channels_timeout_ms(const struct channels *channels)
 
 /* --- limits by user -------------------------------------------------------------------- */
 
-static struct user_limit *limit_of(struct channels *channels, uid_t user)
+static struct user *user_of(struct channels *channels, uid_t id)
 {
-	return &channels->users[owner_of(user) % USERS];
+	struct user *user;
+
+	id = owner_of(id);
+	HASH_FIND(hh, channels->users, &id, sizeof(id), user);
+	if (!user) {
+		user = xcalloc(1, sizeof(*user));
+		user->id = id;
+		HASH_ADD(hh, channels->users, id, sizeof(user->id), user);
+	}
+	return user;
 }
 
 /* A user has at most the records of a second at once. */
 static unsigned int records_left(struct channels *channels, uid_t user)
 {
-	struct user_limit *limit = limit_of(channels, user);
+	struct user *limit = user_of(channels, user);
 	uint64_t most = channels->config.user_records, now_ns, more;
 
 	if (!most || owner_is_privileged(user))
@@ -141,18 +159,18 @@ static unsigned int records_left(struct channels *channels, uid_t user)
 
 static void records_use(struct channels *channels, uid_t user, unsigned int count)
 {
-	struct user_limit *limit = limit_of(channels, user);
+	struct user *limit = user_of(channels, user);
 
 	limit->left -= min(limit->left, (uint64_t)count);
 }
 
 /* --- sessions ------------------------------------------------------------------------- */
 
-static bool has_ended(const struct session *session)
+static bool has_ended(int pidfd)
 {
-	struct pollfd ready = { .fd = session->pidfd, .events = POLLIN };
+	struct pollfd ready = { .fd = pidfd, .events = POLLIN };
 
-	return session->pidfd < 0 || poll(&ready, 1, 0) > 0;
+	return pidfd < 0 || poll(&ready, 1, 0) > 0;
 }
 
 static void add_counts(struct channels_counts *counts, const struct session *session)
@@ -182,48 +200,97 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 		processes_end(channels->config.sink.processes, pid);
 }
 
-/* Sessions with samples in the last second divide the rate among them. */
-static void set_shares_locked(struct channels *channels, uint64_t now_ns)
+/* The rate is divided among users with active sessions, then among these sessions. */
+static void set_share(struct channels *channels, struct user *user)
 {
 	/* As many are offered as may be kept: here none is left out. */
 	uint64_t all = (channels->config.rate << HAB_SHARE_SHIFT) * 10 /
 		       (WINDOW_PER_S * HAB_OFFERS_MEAN_10);
+	uint64_t sessions = (uint64_t)max(channels->nr_active, 1u) * max(user->nr_active, 1u);
+
+	user->share = (uint32_t)min(max(all / sessions, 1ull), UINT32_MAX);
+}
+
+static void count_active(struct channels *channels)
+{
 	struct session *session;
-	unsigned int active = 0;
+	struct user *user, *next;
+	bool active;
+
+	for (user = channels->users; user; user = user->hh.next) {
+		user->nr_active = 0;
+		user->has_sessions = false;
+	}
+	for (session = channels->by_pid; session; session = session->hh.next) {
+		user = user_of(channels, session->user);
+		active = session->counts.samples != session->samples_at;
+		session->samples_at = session->counts.samples;
+		user->has_sessions = true;
+		user->nr_active += active;
+	}
+	channels->nr_active = 0;
+	HASH_ITER(hh, channels->users, user, next)
+	{
+		channels->nr_active += user->nr_active != 0;
+		/* It has all its records again. */
+		if (!user->has_sessions && clock_monotonic_ns() - user->at_ns > SECOND_NS) {
+			HASH_DELETE(hh, channels->users, user);
+			free(user);
+		}
+	}
+}
+
+static void set_shares_locked(struct channels *channels, uint64_t now_ns)
+{
+	struct session *session;
+	struct user *user;
 
 	if (now_ns - channels->shares_ns < SHARES_NS)
 		return;
 	channels->shares_ns = now_ns;
+	count_active(channels);
+	for (user = channels->users; user; user = user->hh.next)
+		set_share(channels, user);
 	for (session = channels->by_pid; session; session = session->hh.next)
-		active += session->counts.samples != session->samples_at;
-	channels->share = (uint32_t)min(max(all / max(active, 1u), 1ull), UINT32_MAX);
-	for (session = channels->by_pid; session; session = session->hh.next) {
-		session->samples_at = session->counts.samples;
-		WRITE_ONCE(session->channel->share, channels->share);
-	}
+		WRITE_ONCE(session->channel->share, user_of(channels, session->user)->share);
+}
+
+static void refuse(struct channels *channels, const struct hello *hello)
+{
+	channels->counts.refused++;
+	WRITE_ONCE(hello->channel->closed, 1);
+	munmap(hello->channel, HAB_CHANNEL_BYTES);
+	if (hello->pidfd >= 0)
+		close(hello->pidfd);
 }
 
 static void begin_locked(struct channels *channels, const struct hello *hello)
 {
 	struct session *session;
+	struct user *user;
 	bool exec;
 
 	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
+	if (session && has_ended(hello->pidfd) && !has_ended(session->pidfd)) {
+		/* The number of the process that has connected is another one's by now. */
+		refuse(channels, hello);
+		return;
+	}
 	if (session) {
 		exec = session_is_of(session, hello);
 		channels->counts.begun -= exec;
 		end_locked(channels, session, !exec && channels->config.keeps_in_use);
 	}
 	if (!places_take(&channels->sessions, hello->user)) {
-		channels->counts.refused++;
-		WRITE_ONCE(hello->channel->closed, 1);
-		munmap(hello->channel, HAB_CHANNEL_BYTES);
+		refuse(channels, hello);
 		return;
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
 	set_shares_locked(channels, clock_monotonic_ns());
-	WRITE_ONCE(session->channel->share, channels->share);
+	user = user_of(channels, session->user);
+	set_share(channels, user);
+	WRITE_ONCE(session->channel->share, user->share);
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
 	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
 	if (session->pidfd >= 0)
@@ -267,7 +334,7 @@ static void drop_connection(struct channels *channels, struct connection *connec
 {
 	DL_DELETE(channels->connections, connection);
 	places_remove(&channels->waiting, connection->user, 1);
-	close(connection->fd);
+	closer_add(channels->closer, connection->fd);
 	free(connection);
 }
 
@@ -276,7 +343,7 @@ static bool receive(struct channels *channels, int fd)
 {
 	struct hello hello;
 
-	switch (hello_receive(fd, &hello)) {
+	switch (hello_receive(fd, channels->config.secret, channels->closer, &hello)) {
 	case HELLO_WAITING:
 		return false;
 	case HELLO_REFUSED:
@@ -298,7 +365,7 @@ static void wait_for_hello(struct channels *channels, int fd)
 
 	if (!hello_peer(fd, &peer) || !places_take(&channels->waiting, peer.user)) {
 		channels->counts.refused++;
-		close(fd);
+		closer_add(channels->closer, fd);
 		return;
 	}
 	connection = xcalloc(1, sizeof(*connection));
@@ -316,18 +383,44 @@ static void read_connections(struct channels *channels)
 
 	DL_FOREACH_SAFE(channels->connections, connection, next)
 	{
+		if (!closer_has_room(channels->closer))
+			return;
 		if (receive(channels, connection->fd) || now_ns - connection->since_ns > HELLO_NS)
 			drop_connection(channels, connection);
 	}
 }
 
+static void pause_listening(struct channels *channels)
+{
+	epoll_ctl(channels->epoll, EPOLL_CTL_DEL, channels->config.listen_fd, NULL);
+	channels->listens_ns = clock_monotonic_ns() + SECOND_NS;
+}
+
+static void listen_again(struct channels *channels)
+{
+	if (channels->listens_ns && clock_monotonic_ns() >= channels->listens_ns &&
+	    watch(channels, channels->config.listen_fd, SOURCE_LISTEN, 0))
+		channels->listens_ns = 0;
+}
+
 static void accept_connections(struct channels *channels)
 {
-	unsigned int count = 0;
+	unsigned int count;
 	int fd;
 
-	while (count++ < ACCEPTED_MAX && (fd = accept4(channels->config.listen_fd, NULL, NULL,
-						       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	for (count = 0; count < ACCEPTED_MAX; count++) {
+		/* Until then the socket would be readable. */
+		if (!closer_has_room(channels->closer)) {
+			pause_listening(channels);
+			return;
+		}
+		fd = accept4(channels->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+			    errno == ENOBUFS)
+				pause_listening(channels);
+			return;
+		}
 		/*
 		 * A process that has exec'ed since has sent the channel of its first program over
 		 * an earlier connection: that one comes first.
@@ -335,7 +428,7 @@ static void accept_connections(struct channels *channels)
 		read_connections(channels);
 		/* Most have sent their channel already. */
 		if (receive(channels, fd))
-			close(fd);
+			closer_add(channels->closer, fd);
 		else
 			wait_for_hello(channels, fd);
 	}
@@ -350,7 +443,7 @@ static void take_end(struct channels *channels, uint32_t pid)
 	pthread_mutex_lock(channels->config.lock);
 	HASH_FIND(hh, channels->by_pid, &pid, sizeof(pid), session);
 	/* The event may be of the process before, whose number this one has. */
-	if (session && has_ended(session))
+	if (session && has_ended(session->pidfd))
 		end_locked(channels, session, channels->config.keeps_in_use);
 	pthread_mutex_unlock(channels->config.lock);
 }
@@ -368,6 +461,10 @@ void channels_poll(struct channels *channels)
 		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_SESSION)
 			take_end(channels, (uint32_t)events[i].data.u64);
 	read_rings(channels);
+	listen_again(channels);
+	if (closer_flush(channels->closer) || channels->listens_ns)
+		channels->timeout_ms = min((unsigned int)channels->timeout_ms,
+					   (unsigned int)channels->config.quiet_ms);
 	pthread_mutex_lock(channels->config.lock);
 	set_shares_locked(channels, clock_monotonic_ns());
 	pthread_mutex_unlock(channels->config.lock);
@@ -463,6 +560,8 @@ void channels_stop(struct channels *channels)
 
 void channels_free(struct channels *channels)
 {
+	struct user *user, *next;
+
 	if (!channels)
 		return;
 	channels_stop(channels);
@@ -470,7 +569,14 @@ void channels_free(struct channels *channels)
 		close(channels->stop_fd);
 	while (channels->connections)
 		drop_connection(channels, channels->connections);
-	channels_finish(channels);
+	if (channels->closer)
+		channels_finish(channels);
+	closer_free(channels->closer);
+	HASH_ITER(hh, channels->users, user, next)
+	{
+		HASH_DELETE(hh, channels->users, user);
+		free(user);
+	}
 	if (channels->epoll >= 0)
 		close(channels->epoll);
 	close(channels->config.listen_fd);

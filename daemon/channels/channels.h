@@ -15,6 +15,7 @@
 
 struct channels_config {
 	int listen_fd; /* a socket of type SOCK_SEQPACKET that does not wait; taken over */
+	const uint64_t *secret; /* two words that each hello must have; NULL: none */
 	pthread_mutex_t *lock;
 	struct session_sink sink;
 	unsigned int sessions_max; /* of all users, see struct places */
@@ -38,6 +39,7 @@ struct channels_counts {
 
 struct channels;
 
+/* Before the program has threads, since it forks. NULL after a sentence. */
 struct channels *channels_new(const struct channels_config *config);
 /* Ends all sessions. */
 void channels_free(struct channels *channels);

@@ -9,14 +9,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
-#define FILES_MAX 4 /* of a message; one is right */
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
 
 static struct hab_channel *map(int fd)
 {
@@ -50,8 +55,28 @@ _Bool hello_peer(int connection, struct hello *hello)
 	return 1;
 }
 
-/* The number of descriptors that came, all closed but the first. */
-static unsigned int take_files(struct msghdr *message, int *first)
+/*
+ * A pidfd of the process that has connected. Its number may be another process's by now, which may
+ * then be in no session of this one. -1: it has ended.
+ */
+static int open_peer(int connection, const struct hello *hello)
+{
+	struct stat status;
+	socklen_t length = sizeof(int);
+	char path[32];
+	int fd;
+
+	if (!getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &fd, &length))
+		return fd;
+	/* A kernel before 6.5: a process of the same user can only harm that user. */
+	snprintf(path, sizeof(path), "/proc/%u", hello->pid);
+	if (errno != ENOPROTOOPT || stat(path, &status) || status.st_uid != hello->user)
+		return -1;
+	return (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+}
+
+/* The number of descriptors that came; @closer has all but the first. */
+static unsigned int take_files(struct msghdr *message, struct closer *closer, int *first)
 {
 	struct cmsghdr *part;
 	unsigned int count = 0;
@@ -65,7 +90,7 @@ static unsigned int take_files(struct msghdr *message, int *first)
 		for (i = 0; i < nr; i++) {
 			memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
 			if (count++)
-				close(fd);
+				closer_add(closer, fd);
 			else
 				*first = fd;
 		}
@@ -73,11 +98,19 @@ static unsigned int take_files(struct msghdr *message, int *first)
 	return count;
 }
 
-enum hello_result hello_receive(int connection, struct hello *hello)
+static _Bool is_right(const struct hab_channel_hello *text, const uint64_t *secret)
+{
+	return text->magic == HAB_CHANNEL_MAGIC && text->version == HAB_CHANNEL_VERSION &&
+	       (!secret || (text->secret[0] == secret[0] && text->secret[1] == secret[1]));
+}
+
+enum hello_result hello_receive(int connection, const uint64_t *secret, struct closer *closer,
+				struct hello *hello)
 {
 	struct hab_channel_hello text = { 0 };
 	union {
-		char bytes[CMSG_SPACE(FILES_MAX * sizeof(int))];
+		/* One is right. The kernel closes here what finds no room. */
+		char bytes[CMSG_SPACE(HELLO_FILES_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec data = { &text, sizeof(text) };
@@ -92,12 +125,16 @@ enum hello_result hello_receive(int connection, struct hello *hello)
 	length = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? HELLO_WAITING : HELLO_REFUSED;
-	files = take_files(&message, &fd);
+	files = take_files(&message, closer, &fd);
 	hello->channel = NULL;
-	if (length == sizeof(text) && files == 1 && text.magic == HAB_CHANNEL_MAGIC &&
-	    text.version == HAB_CHANNEL_VERSION && hello_peer(connection, hello))
+	if (length == sizeof(text) && files == 1 && is_right(&text, secret) &&
+	    hello_peer(connection, hello))
 		hello->channel = map(fd);
-	if (fd >= 0)
+	if (hello->channel) {
 		close(fd);
+		hello->pidfd = open_peer(connection, hello);
+	} else if (fd >= 0) {
+		closer_add(closer, fd);
+	}
 	return hello->channel ? HELLO_COMPLETE : HELLO_REFUSED;
 }

@@ -7,6 +7,9 @@
 #include <sys/types.h>
 
 #include "core/channel/channel.h"
+#include "daemon/channels/closer.h"
+
+#define HELLO_FILES_MAX 253 /* descriptors of a message, the kernel's limit */
 
 enum hello_result {
 	HELLO_COMPLETE,
@@ -17,13 +20,18 @@ enum hello_result {
 struct hello {
 	uint32_t pid;
 	uid_t user;
+	int pidfd;		     /* the caller closes it; -1: the process has ended */
 	struct hab_channel *channel; /* mapped; the caller unmaps it */
 };
 
-/* Takes the message of a connection, which does not wait. @hello is set with HELLO_COMPLETE. */
-enum hello_result hello_receive(int connection, struct hello *hello);
+/*
+ * Takes the message of a connection, which does not wait. @hello is set with HELLO_COMPLETE.
+ * @secret: what the message must have; NULL: anything. Wrong descriptors go to @closer.
+ */
+enum hello_result hello_receive(int connection, const uint64_t *secret, struct closer *closer,
+				struct hello *hello);
 
-/* The user and process that have connected. False if the kernel does not say. */
+/* Sets the user and pid of the process that has connected. False if the kernel does not say. */
 _Bool hello_peer(int connection, struct hello *hello);
 
 #endif /* HABD_HELLO_H */

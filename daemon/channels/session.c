@@ -16,13 +16,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/samples/stacks.h"
 
 #define CERTAIN		(1ull << 32)
-#define HEAP_NAME	"malloc"
 #define SECOND_NS	1000000000ull
 #define BYTES_A_NS_MAX	1000ull
 #define NS_A_SAMPLE_MIN 100ull
@@ -88,9 +86,9 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pid = hello->pid;
 	session->user = hello->user;
 	session->channel = hello->channel;
-	session->since_ns = clock_monotonic_ns();
+	session->since_ns = session->moved_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
-	session->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+	session->pidfd = hello->pidfd;
 	if (sink->reads_cgroups)
 		session->cgroup_id = cgroup_of(hello->pid);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
@@ -100,19 +98,22 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 static bool take_sample(struct session *session, const struct session_sink *sink,
 			struct hab_record_sample *record, uint64_t now_ns)
 {
+	bool mapped;
+
 	if (record->head.size < offsetof(struct hab_record_sample, frames) || record->nr_frames ||
 	    record->interval > HAB_SAMPLING_INTERVAL_MAX)
 		return false;
 	record->kind = HAB_EVENT_SAMPLE;
-	record->probability = CERTAIN;
+	record->probability = session->probability;
 	record->parts = 1;
 	record->window = record->candidate = record->slot = record->quota = record->window_ms = 0;
 	record->weight = min(record->weight, COUNT_MAX);
 	record->uid = session->user;
 	record->cgroup_id = session->cgroup_id;
 	record->heap_id = 0;
+	mapped = !strncmp(record->heap_name, "mmap", sizeof(record->heap_name));
 	memset(record->heap_name, 0, sizeof(record->heap_name));
-	strcpy(record->heap_name, HEAP_NAME);
+	strcpy(record->heap_name, mapped ? "mmap" : "malloc");
 	if (!ingest_record(sink->ingest, record, record->head.size, now_ns))
 		return false;
 	session->counts.samples++;
@@ -152,6 +153,58 @@ static void take_record(struct session *session, const struct session_sink *sink
 	session->counts.malformed += !good;
 }
 
+/*
+ * Samples that were lost since the last reading are made up for by those of this one, if there are
+ * any: each has the probability with which it was not lost.
+ */
+static void set_probability(struct session *session, unsigned int most)
+{
+	uint64_t position = session->position, word, lost;
+	unsigned int looked, count = 0;
+	uint32_t bytes;
+
+	for (looked = 0; looked < most; looked++) {
+		word = hab_channel_peek(session->channel, position, &bytes);
+		if (!word || word == ~0ull)
+			break;
+		count += !(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY));
+		position += bytes + sizeof(word);
+	}
+	session->probability = CERTAIN;
+	if (!count)
+		return;
+	lost = session_lost(session);
+	if (lost > session->lost_at)
+		session->probability =
+			max((uint64_t)((double)CERTAIN * count /
+				       ((double)count + (double)(lost - session->lost_at))),
+			    1ull);
+	session->lost_at = lost;
+}
+
+/*
+ * A record that is not finished within a second is of a thread that has ended or was stopped. Its
+ * size is known unless the thread ended between its first two steps: then nothing more can be read.
+ * A stopped thread that goes on can spoil records of its own program.
+ */
+static bool is_abandoned(struct session *session, uint64_t word)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (session->position != session->stuck_at ||
+	    READ_ONCE(session->channel->head) == session->position) {
+		session->stuck_at = session->position;
+		session->moved_ns = now_ns;
+	}
+	if (now_ns - session->moved_ns < SECOND_NS)
+		return false;
+	if (!word) {
+		session->broken = true;
+		WRITE_ONCE(session->channel->closed, 1);
+	}
+	return word;
+}
+
 /* ended: no more is written, so a record half written is left out. */
 static unsigned int read_records(struct session *session, const struct session_sink *sink,
 				 unsigned int most, bool ended)
@@ -161,10 +214,13 @@ static unsigned int read_records(struct session *session, const struct session_s
 	uint32_t bytes;
 	uint64_t word;
 
+	set_probability(session, most);
 	for (count = 0; count < most && !session->broken; count++) {
 		word = hab_channel_peek(session->channel, session->position, &bytes);
-		if (!word || (word != ~0ull && word & HAB_CHANNEL_BUSY && !ended))
-			break;
+		if (!word || (word != ~0ull && word & HAB_CHANNEL_BUSY && !ended)) {
+			if (ended || !is_abandoned(session, word))
+				break;
+		}
 		if (word == ~0ull) {
 			session->broken = true;
 			session->counts.malformed++;

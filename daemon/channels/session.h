@@ -34,6 +34,10 @@ struct session {
 	struct hab_channel *channel;
 	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
 	uint64_t position;	 /* of the next record in the ring */
+	uint64_t stuck_at;	 /* @position at the last look at a record that was not finished */
+	uint64_t moved_ns;	 /* when @stuck_at was another; CLOCK_MONOTONIC */
+	uint64_t lost_at;	 /* session_lost() at the last reading */
+	uint64_t probability;	 /* of the samples of this reading, see bpf/records.h */
 	uint64_t cgroup_id;	 /* 0: not known */
 	char comm[HAB_COMM_LEN]; /* of the last sample */
 	uint64_t samples_at;	 /* counts.samples when the shares were set last */

@@ -158,7 +158,7 @@ static bool open_channels(struct state *state, const struct options *options, in
 		config.rate = CHANNELS_RATE_DEFAULT;
 	*fd = -1;
 	state->channels = channels_new(&config);
-	return state->channels && channels_start(state->channels);
+	return state->channels;
 }
 
 /* From now on all is read: the refills that no habd read are known. */
@@ -182,6 +182,8 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 		code = set_rate(options);
 	if (code)
 		return code;
+	if (!open_channels(state, options, &sockets->channel_fd))
+		return EXIT_FAILED;
 	state->socket = options->socket;
 	strcpy(state->address, options->address);
 	state->port = options->port;
@@ -206,7 +208,7 @@ static int serve(struct options *options, struct state *state)
 	if (code)
 		goto end;
 	code = EXIT_FAILED;
-	if (!open_channels(state, options, &sockets.channel_fd))
+	if (state->channels && !channels_start(state->channels))
 		goto end;
 	http = http_start(state, sockets.tcp_fd, sockets.unix_fd);
 	if (!http)

@@ -26,11 +26,13 @@ struct collector {
 	uint64_t start_monotonic_ns;
 };
 
-struct collector *collector_new(int listen_fd, uint64_t rate, uint64_t interval)
+struct collector *collector_new(const struct preload_socket *socket, uint64_t rate,
+				uint64_t interval)
 {
 	struct collector *collector = xcalloc(1, sizeof(*collector));
 	struct channels_config config = {
-		.listen_fd = listen_fd,
+		.listen_fd = socket->fd,
+		.secret = socket->secret,
 		.lock = &collector->lock,
 		.sessions_max = SESSIONS_MAX,
 		.keeps_in_use = true,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "daemon/channels/channels.h"
+#include "daemon/habrun/preload.h"
 #include "daemon/profile/formats.h"
 
 struct collector;
@@ -20,8 +21,9 @@ struct collector_result {
 	uint64_t late_names;
 };
 
-/* @listen_fd is taken over. NULL after a sentence. */
-struct collector *collector_new(int listen_fd, uint64_t rate, uint64_t interval);
+/* @socket's descriptor is taken over; its secret is used. NULL after a sentence. */
+struct collector *collector_new(const struct preload_socket *socket, uint64_t rate,
+				uint64_t interval);
 /* Readable when collector_poll() should be called; -1 milliseconds: only then. */
 int collector_fd(const struct collector *collector);
 int collector_timeout_ms(const struct collector *collector);

@@ -91,6 +91,28 @@ int command_start(struct command *command, char **argv)
 	return say_why(argv[0], error);
 }
 
+static bool is_in_foreground(void)
+{
+	int terminal = open("/dev/tty", O_RDONLY | O_CLOEXEC);
+	bool is = terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
+
+	if (terminal >= 0)
+		close(terminal);
+	return is;
+}
+
+/*
+ * The shell waits for habrun alone, so it stops as the command does. Elsewhere the command may be
+ * continued without habrun, which then goes on.
+ */
+static void stop_alike(const struct command *command)
+{
+	if (!is_in_foreground())
+		return;
+	raise(SIGSTOP);
+	kill(command->pid, SIGCONT);
+}
+
 void command_take_signals(struct command *command)
 {
 	struct signalfd_siginfo signal;
@@ -99,7 +121,12 @@ void command_take_signals(struct command *command)
 	while (read(command->signals, &signal, sizeof(signal)) == sizeof(signal))
 		if (signal.ssi_signo != SIGCHLD && signal.ssi_code != SI_KERNEL && !command->ended)
 			kill(command->pid, (int)signal.ssi_signo);
-	if (!command->ended && waitpid(command->pid, &status, WNOHANG) == command->pid) {
+	if (command->ended ||
+	    waitpid(command->pid, &status, WNOHANG | WUNTRACED) != command->pid)
+		return;
+	if (WIFSTOPPED(status)) {
+		stop_alike(command);
+	} else {
 		command->ended = true;
 		command->status = status;
 	}

@@ -132,8 +132,9 @@ static void say_result(const struct options *options, const struct collector_res
 	}
 	human_bytes(counts->allocated, allocated, sizeof(allocated));
 	human_bytes(result->in_use.bytes, in_use, sizeof(in_use));
-	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s, estimated from "
-	    "%" PRIu64 " samples; see it with: %s %s",
+	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s; what was "
+	    "allocated is counted, the rest is estimated from %" PRIu64 " samples; see it with: "
+	    "%s %s",
 	    options->file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
@@ -234,7 +235,7 @@ static int run(const struct options *options, struct preload_socket *socket,
 	int code, program;
 	bool written;
 
-	collector = collector_new(socket->fd, options->rate, options->interval);
+	collector = collector_new(socket, options->rate, options->interval);
 	socket->fd = -1;
 	if (!collector)
 		return EXIT_CANNOT_RUN;
@@ -273,7 +274,7 @@ static int record(const struct options *options, char *library)
 		output_file_drop(&output);
 		return EXIT_CANNOT_RUN;
 	}
-	preload_set_environment(library, socket.path);
+	preload_set_environment(library, &socket);
 	free(library);
 	code = run(options, &socket, &output);
 	preload_socket_close(&socket);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The environment in which a command loads the preload library: LD_PRELOAD, and HAB_CHANNEL with
- * the socket of its collector.
+ * the socket of its collector and HAB_CHANNEL_SECRET with the secret of the run. Processes of the
+ * command may change their user, so any user may connect to the socket; the collector refuses a
+ * process without the secret before it reads anything else.
  */
 #include "daemon/habrun/preload.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,31 +52,14 @@ char *preload_library(void)
 	return NULL;
 }
 
-/*
- * The socket's name cannot be guessed, and its folder cannot be read: so only the command's
- * processes find it, whichever user they have become.
- */
-#define NAME_BYTES 16
-
-static char *make_path(const char *folder)
-{
-	unsigned char random[NAME_BYTES];
-	char name[2 * NAME_BYTES + 1];
-	unsigned int i;
-
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return NULL;
-	for (i = 0; i < NAME_BYTES; i++)
-		snprintf(name + 2 * i, 3, "%02x", random[i]);
-	return xformat("%s/%s", folder, name);
-}
+#define SOCKET_NAME "/channel"
 
 static bool make_folder(struct preload_socket *socket, const char *parent)
 {
 	if (!parent || *parent != '/')
 		return false;
 	socket->folder = xformat("%s/habrun-XXXXXX", parent);
-	if (strlen(socket->folder) + 1 + 2 * NAME_BYTES <
+	if (strlen(socket->folder) + sizeof(SOCKET_NAME) <=
 		    sizeof(((struct sockaddr_un *)0)->sun_path) &&
 	    mkdtemp(socket->folder)) {
 		chmod(socket->folder, 0711);
@@ -89,9 +75,8 @@ static int listen_at(const char *path)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (path)
-		strcpy(address.sun_path, path);
-	if (path && fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
+	strcpy(address.sun_path, path);
+	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
 	    !chmod(path, 0666) && !listen(fd, BACKLOG))
 		return fd;
 	if (fd >= 0)
@@ -104,9 +89,11 @@ bool preload_socket_open(struct preload_socket *socket)
 	memset(socket, 0, sizeof(*socket));
 	socket->fd = -1;
 	/* A folder of XDG_RUNTIME_DIR is closed to users that root's processes may become. */
-	if ((geteuid() && make_folder(socket, getenv("XDG_RUNTIME_DIR"))) ||
+	if (getrandom(socket->secret, sizeof(socket->secret), 0) != sizeof(socket->secret))
+		memset(socket->secret, 0, sizeof(socket->secret));
+	else if ((geteuid() && make_folder(socket, getenv("XDG_RUNTIME_DIR"))) ||
 	    make_folder(socket, getenv("TMPDIR")) || make_folder(socket, "/tmp")) {
-		socket->path = make_path(socket->folder);
+		socket->path = xformat("%s" SOCKET_NAME, socket->folder);
 		socket->fd = listen_at(socket->path);
 	}
 	if (socket->fd >= 0)
@@ -152,15 +139,20 @@ static void set_filters(void)
 		fclose(file);
 }
 
-void preload_set_environment(const char *library, const char *socket)
+void preload_set_environment(const char *library, const struct preload_socket *socket)
 {
 	const char *before = getenv("LD_PRELOAD");
 	char *value = before && *before ? xformat("%s:%s", library, before) : xstrdup(library);
+	char *secret;
 
 	setenv("LD_PRELOAD", value, 1);
 	free(value);
-	if (socket)
-		setenv("HAB_CHANNEL", socket, 1);
+	if (socket) {
+		setenv("HAB_CHANNEL", socket->path, 1);
+		secret = xformat("%016" PRIx64 "%016" PRIx64, socket->secret[0], socket->secret[1]);
+		setenv(HAB_CHANNEL_SECRET, secret, 1);
+		free(secret);
+	}
 	set_filters();
 }
 

@@ -4,11 +4,13 @@
 #define HABRUN_PRELOAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* The folder and socket of one run. */
 struct preload_socket {
 	char *folder;
 	char *path;
+	uint64_t secret[2]; /* only the command's processes can read it */
 	int fd; /* listens, does not wait; -1: taken over by another */
 };
 
@@ -18,7 +20,7 @@ char *preload_library(void);
 bool preload_socket_open(struct preload_socket *socket);
 void preload_socket_close(struct preload_socket *socket);
 /* Sets the environment of the command. @socket: NULL: the collector is habd. */
-void preload_set_environment(const char *library, const char *socket);
+void preload_set_environment(const char *library, const struct preload_socket *socket);
 /* False after a sentence: no collector listens where habd does. */
 bool preload_check_habd(void);
 /* Writes the drop-in of a systemd unit to standard output. */

@@ -290,7 +290,7 @@ static struct maps_request *take_request(struct lane *lane, uint64_t *next_ns)
 static void read_one(struct lane *lane, struct maps_request *request)
 {
 	struct maps_queue *queue = lane->queue;
-	uint64_t start = clock_monotonic_ns(), taken_ns;
+	uint64_t start = clock_monotonic_ns(), taken_ns, asked_ns;
 	uint32_t pid = request->pid;
 	uid_t user = request->user;
 	enum maps_result result;
@@ -306,12 +306,16 @@ static void read_one(struct lane *lane, struct maps_request *request)
 	request = lane->taken;
 	lane->taken = NULL;
 	if (request) {
-		request->asked_ns = 0;
-		again = request->again;
-		request->again = false;
 		queue->take(queue->context, request, result, &maps);
-		if (again)
+		asked_ns = request->asked_ns;
+		again = request->again;
+		request->asked_ns = 0;
+		request->again = false;
+		if (again) {
 			maps_queue_add(queue, request, request->due_ns);
+			/* The limit of waiting counts from the first request. */
+			request->asked_ns = asked_ns;
+		}
 	}
 	maps_end(&maps);
 }

@@ -22,7 +22,9 @@ struct maps_request {
 
 /*
  * Called with the lock held, in a thread of the queue. @maps is empty unless the result is
- * MAPS_READ; a descriptor that is taken out of it is replaced by -1.
+ * MAPS_READ; a descriptor that is taken out of it is replaced by -1. If @request->again, the maps
+ * may be those of before an exec, and another reading follows. Functions of the queue are not
+ * called from here.
  */
 typedef void (*maps_taken)(void *context, struct maps_request *request, enum maps_result result,
 			   struct maps *maps);

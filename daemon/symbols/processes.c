@@ -292,7 +292,9 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
 	process->has_missing = false;
-	release_waiters(processes, process);
+	/* These may be the maps of before an exec, and the stacks of after it. */
+	if (!request->again)
+		release_waiters(processes, process);
 }
 
 struct processes *processes_new(struct binaries *binaries, pthread_mutex_t *lock)

@@ -437,11 +437,11 @@ struct worker *worker_new(const struct worker_kind *kind)
 	int ends[2], control[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
-		say("%s has no socket: %s: functions have no names", kind->name, strerror(errno));
+		say("%s has no socket: %s", kind->name, strerror(errno));
 		return NULL;
 	}
 	if (pipe2(control, O_CLOEXEC)) {
-		say("%s has no pipe: %s: functions have no names", kind->name, strerror(errno));
+		say("%s has no pipe: %s", kind->name, strerror(errno));
 		close(ends[0]);
 		close(ends[1]);
 		return NULL;
@@ -457,7 +457,7 @@ struct worker *worker_new(const struct worker_kind *kind)
 	close(control[0]);
 	if (worker->keeper > 0)
 		return worker;
-	say("%s could not be started: %s: functions have no names", kind->name, strerror(errno));
+	say("%s could not be started: %s", kind->name, strerror(errno));
 	worker_free(worker);
 	return NULL;
 }
@@ -476,7 +476,7 @@ void worker_free(struct worker *worker)
 static enum worker_result set_missing(struct worker *worker)
 {
 	if (!worker->missing)
-		say("%s has ended: functions have no names until habd is started again",
+		say("%s has ended: its work is not done until this program is started again",
 		    worker->kind->name);
 	worker->missing = true;
 	return WORKER_MISSING;
@@ -552,6 +552,11 @@ static void drop_old_messages(struct worker *worker)
 		take_message(worker, &message);
 		worker_close_files(&message);
 	}
+}
+
+bool worker_has_message(const struct worker *worker)
+{
+	return wait_for_message(worker, 0);
 }
 
 bool worker_is_ready(struct worker *worker)

@@ -75,6 +75,8 @@ void worker_free(struct worker *worker);
 
 /* False while a late worker is being replaced. */
 bool worker_is_ready(struct worker *worker);
+/* True if worker_reply() does not wait. */
+bool worker_has_message(const struct worker *worker);
 /*
  * Sends a request, whose number is set here. The descriptors stay the caller's. Requests of one
  * worker are made one at a time; the caller sees to that.

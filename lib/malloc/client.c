@@ -39,7 +39,8 @@ static u32 connections;
 static struct {
 	struct sockaddr_un address;
 	long filters;
-	u64 interval;
+	u64 interval; /* 0: none is set */
+	u64 secret[2];
 } settings;
 
 static void read_settings(void)
@@ -54,8 +55,7 @@ static void read_settings(void)
 		memcpy(settings.address.sun_path, path, strlen(path));
 	settings.filters = filters ? atol(filters) : 0;
 	settings.interval = interval ? strtoull(interval, NULL, 10) : 0;
-	if (!settings.interval)
-		settings.interval = INTERVAL_LEAST;
+	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
 static int connect_socket(void)
@@ -103,7 +103,9 @@ static struct hab_channel *make_channel(int *fd)
 
 static bool send_channel(int socket, int fd)
 {
-	struct hab_channel_hello hello = { HAB_CHANNEL_MAGIC, HAB_CHANNEL_VERSION };
+	struct hab_channel_hello hello = { HAB_CHANNEL_MAGIC,
+					   HAB_CHANNEL_VERSION,
+					   { settings.secret[0], settings.secret[1] } };
 	struct iovec part = { &hello, sizeof(hello) };
 	union {
 		struct cmsghdr head;
@@ -161,7 +163,10 @@ static struct hab_client *make_client(void)
 
 static void fill_client(struct hab_client *client, struct hab_channel *channel)
 {
-	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT(settings.interval);
+	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT(INTERVAL_LEAST);
+	/* The first samples come before the collector has set the channel's interval. */
+	if (settings.interval)
+		client->own.interval.mean = client->own.least = settings.interval;
 	client->pid = (u32)getpid();
 	client->number = ++connections;
 	client->live.step = 1;

@@ -14,11 +14,13 @@
  *	crowd COUNT MS           as many children, each with a channel, for a while
  *	connect COUNT MS         as many connections without a channel, for a while
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
- *	open WHAT                the first: sends a wrong channel: hello, seals, size, magic
+ *	open WHAT                the first: sends a wrong channel: hello, secret, seals, size, magic,
+ *	                         linger
  */
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,9 +84,31 @@ static void send_channel(int memfd, struct hab_channel_hello hello)
 	close(memfd);
 }
 
+/* A socket whose last close() waits: its peer, which stays open, reads nothing. */
+static int make_lingering(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct linger linger = { 1, 3600 };
+	socklen_t length = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+	static char text[65536];
+
+	if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&address, &length) ||
+	    connect(fd, (struct sockaddr *)&address, length) || accept(listener, NULL, NULL) < 0)
+		fail("socket");
+	while (send(fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
+	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)))
+		fail("socket");
+	return fd;
+}
+
 static void open_channel(const char *bad)
 {
-	struct hab_channel_hello hello = { HAB_CHANNEL_MAGIC, HAB_CHANNEL_VERSION };
+	struct hab_channel_hello hello = { .magic = HAB_CHANNEL_MAGIC,
+					   .version = HAB_CHANNEL_VERSION };
 	size_t size = HAB_CHANNEL_BYTES;
 	int fd = memfd_create("hab", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -101,9 +125,12 @@ static void open_channel(const char *bad)
 	if (ftruncate(fd, (off_t)size) ||
 	    (strcmp(bad, "seals") && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)))
 		fail("seals");
+	hab_channel_read_secret(getenv(HAB_CHANNEL_SECRET), hello.secret);
 	if (!strcmp(bad, "hello"))
 		hello.version++;
-	send_channel(fd, hello);
+	if (!strcmp(bad, "secret"))
+		hello.secret[1]++;
+	send_channel(strcmp(bad, "linger") ? fd : make_lingering(), hello);
 	nr_live = first_live = 0;
 }
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Closes descriptors that programs have sent, in a process that may be late. */
+#ifndef HABD_CLOSER_H
+#define HABD_CLOSER_H
+
+#include <stdbool.h>
+
+struct closer;
+
+/* Before the program has threads, since it forks. NULL after a sentence. */
+struct closer *closer_new(void);
+void closer_free(struct closer *closer);
+/* Takes @fd over. Never waits. The caller has seen closer_has_room() for each message received. */
+void closer_add(struct closer *closer, int fd);
+/* False: the process is late, and no message of a program is to be received now. */
+bool closer_has_room(const struct closer *closer);
+/*
+ * Has the process close what was added, if it has finished with what came before. True if some are
+ * left: the caller calls again soon.
+ */
+bool closer_flush(struct closer *closer);
+
+#endif /* HABD_CLOSER_H */
