@@ -36,6 +36,7 @@ void hab_live_release(struct hab_live_table *table, struct hab_channel *channel,
 	if (!channel || READ_ONCE(table->channel) != channel)
 		return;
 	WRITE_ONCE(hab_channel_live(channel)[slot].sample_id, 0);
+	__atomic_fetch_and(&table->mapped[slot / 64], ~(1ull << slot % 64), __ATOMIC_RELAXED);
 	/* The next one to claim the slot finds its sample_id at 0. */
 	__atomic_fetch_and(&table->slots[slot / 64], ~(1ull << slot % 64), __ATOMIC_RELEASE);
 }
@@ -150,6 +151,9 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 		return;
 	live = &hab_channel_live(channel)[slot];
 	table->objects[slot] = *object;
+	table->objects[slot].address = (uintptr_t)p;
+	if (object->mapped)
+		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
 	WRITE_ONCE(live->asked, object->asked);
 	WRITE_ONCE(live->usable, object->usable);
 	WRITE_ONCE(live->largest, object->drawn);
@@ -163,4 +167,24 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	step = READ_ONCE(table->step);
 	if (step && object->sample_id % step && hab_live_take(table, p) >= 0)
 		hab_live_release(table, channel, slot);
+}
+
+int hab_live_find_mapping(const struct hab_live_table *table, int slot, u64 first, u64 end,
+			  struct hab_live_object *object)
+{
+	u64 word;
+
+	for (; slot < (int)HAB_CHANNEL_LIVE_SLOTS; slot++) {
+		word = READ_ONCE(table->mapped[slot / 64]) >> slot % 64;
+		if (!word) {
+			slot |= 63;
+			continue;
+		}
+		slot += __builtin_ctzll(word);
+		*object = table->objects[slot];
+		if (object->mapped && object->address < end &&
+		    object->address + object->usable > first)
+			return slot;
+	}
+	return -1;
 }

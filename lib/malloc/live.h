@@ -27,6 +27,7 @@
 /**
  * struct hab_live_object - a live sample
  * @sample_id: as in its record
+ * @address: where it is
  * @asked: bytes that the program asked for
  * @usable: bytes that malloc_usable_size() answers
  * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by; less what it
@@ -37,6 +38,7 @@
  */
 struct hab_live_object {
 	u64 sample_id;
+	u64 address;
 	u64 asked;
 	u64 usable;
 	u64 drawn;
@@ -50,6 +52,7 @@ struct hab_live_object {
  * @entries: 0, or the object's address plus its slot
  * @objects: by slot
  * @slots: a bit for each slot that is taken
+ * @mapped: a bit for each slot of a live mapping
  * @step: the channel's live_step
  * @scanning: not 0: a thread doubles the step
  * @channel: of the connection that all this is of; NULL: not connected
@@ -59,6 +62,7 @@ struct hab_live_table {
 	u64 entries[HAB_LIVE_BUCKETS * HAB_LIVE_WAYS];
 	struct hab_live_object objects[HAB_CHANNEL_LIVE_SLOTS];
 	u64 slots[HAB_CHANNEL_LIVE_SLOTS / 64];
+	u64 mapped[HAB_CHANNEL_LIVE_SLOTS / 64];
 	u64 step;
 	u32 scanning;
 	struct hab_channel *channel;
@@ -101,7 +105,7 @@ void hab_live_release(struct hab_live_table *table, struct hab_channel *channel,
  * @channel: mapped
  * @slot: claimed
  * @p: the object, aligned to pages; the program does not have it yet
- * @object: copied
+ * @object: copied, with @p as its address
  *
  * The slot is released if the sample cannot become live.
  */
@@ -127,5 +131,18 @@ int hab_live_find(const struct hab_live_table *table, const void *p,
  * Return: its slot, which the caller releases or enters again; -1 if it has none.
  */
 int hab_live_take(struct hab_live_table *table, const void *p);
+
+/**
+ * hab_live_find_mapping - the next live mapping that has some of a range of addresses
+ * @table: the process's
+ * @slot: where to begin: 0, or behind the one that was found last
+ * @first: first address
+ * @end: address behind the last
+ * @object: gets its copy
+ *
+ * Return: its slot, or -1 if there is no other.
+ */
+int hab_live_find_mapping(const struct hab_live_table *table, int slot, u64 first, u64 end,
+			  struct hab_live_object *object);
 
 #endif /* HAB_MALLOC_LIVE_H */

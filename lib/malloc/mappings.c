@@ -4,7 +4,9 @@
  * blocks: Python's arenas, the heap of a JVM. What the allocator maps is its objects', which are
  * counted by themselves, so calls from its code pass.
  *
- * A mapping counts as freed once the program unmaps all of it, or maps something over its start.
+ * A live mapping that the program unmaps in part, or maps something over, is the larger of what is
+ * left before and behind. Address space without memory behind it (MAP_NORESERVE) does not count; a
+ * runtime takes memory in it by MAP_FIXED.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -21,20 +23,58 @@
 
 static bool is_memory(int protection, int flags)
 {
-	return (flags & (MEMORY | MAP_STACK | MAP_GROWSDOWN)) == MEMORY && protection & PROT_WRITE;
+	int kind = flags & (MEMORY | MAP_STACK | MAP_GROWSDOWN);
+
+	return kind == MEMORY && protection & PROT_WRITE &&
+	       (!(flags & MAP_NORESERVE) || flags & MAP_FIXED);
 }
 
-/* The mapping at @p ends with the call if it has at most @length bytes. */
-static HAB_SLOW void forget(void *p, size_t length)
+/* Takes the live mapping @object out; returns its slot, or -1 if that is live no more. */
+static int take(struct hab_channel *channel, const struct hab_live_object *object, int slot)
 {
+	int taken = hab_live_take(&hab_client->live, (const void *)object->address);
+
+	if (taken >= 0 && taken != slot)
+		hab_live_release(&hab_client->live, channel, taken);
+	return taken == slot ? slot : -1;
+}
+
+/* The live mapping @object, which was taken out, now has @size bytes at @address. */
+static void resize(struct hab_channel *channel, struct hab_live_object *object, int slot,
+		   u64 address, u64 size)
+{
+	object->asked = size;
+	object->usable = size;
+	object->drawn = min(object->drawn, size);
+	if (object->drawn < object->point)
+		hab_live_release(&hab_client->live, channel, slot);
+	else
+		hab_live_enter(&hab_client->live, channel, slot, (const void *)address, object);
+}
+
+/* No mapping has the range any more. */
+static HAB_SLOW void clip(const void *from, size_t length)
+{
+	struct hab_client *client = hab_client;
+	struct hab_channel *channel = READ_ONCE(client->channel);
+	u64 first = (uintptr_t)from, end = (first + length + HAB_LIVE_PAGE - 1) & -HAB_LIVE_PAGE;
 	struct hab_live_object object;
+	u64 before, behind;
+	int slot;
 
-	if (hab_live_find(&hab_client->live, p, &object) >= 0 && object.mapped &&
-	    length >= object.usable) {
-		int slot = hab_live_take(&hab_client->live, p);
-
-		if (slot >= 0)
-			hab_live_release(&hab_client->live, hab_client->channel, slot);
+	for (slot = 0; length; slot++) {
+		slot = hab_live_find_mapping(&client->live, slot, first, end, &object);
+		if (slot < 0)
+			return;
+		if (take(channel, &object, slot) < 0)
+			continue;
+		before = first > object.address ? first - object.address : 0;
+		behind = object.address + object.usable;
+		behind = behind > end ? behind - end : 0;
+		if (before >= behind)
+			resize(channel, &object, slot, object.address, before);
+		else
+			resize(channel, &object, slot, end, behind);
 	}
 }
 
@@ -53,9 +93,12 @@ HAB_INTERPOSED void *mmap(void *address, size_t length, int protection, int flag
 {
 	void *p;
 
-	if (flags & MAP_FIXED && hab_live_may_have(address))
-		forget(address, length);
-	p = (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+	if (flags & MAP_FIXED && hab_client)
+		clip(address, length);
+	if (hab_real.mmap)
+		p = hab_real.mmap(address, length, protection, flags, fd, offset);
+	else
+		p = (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
 	/* Not before that: an allocator may map its first memory under a lock, in a constructor. */
 	if (p != MAP_FAILED && is_memory(protection, flags) && hab_real.found &&
 	    !hab_real_has_code(__builtin_return_address(0)) && !hab_sample_count(length))
@@ -68,7 +111,53 @@ HAB_INTERPOSED void *mmap64(void *address, size_t length, int protection, int fl
 
 HAB_INTERPOSED int munmap(void *address, size_t length)
 {
-	if (hab_live_may_have(address))
-		forget(address, length);
+	if (hab_client)
+		clip(address, length);
+	if (hab_real.munmap)
+		return hab_real.munmap(address, length);
 	return (int)syscall(SYS_munmap, address, length);
+}
+
+static void *real_mremap(void *old, size_t old_size, size_t size, int flags, void *to)
+{
+	if (hab_real.mremap)
+		return hab_real.mremap(old, old_size, size, flags, to);
+	return (void *)syscall(SYS_mremap, old, old_size, size, flags, to);
+}
+
+/* A live mapping as a whole stays live where it is then; what it grows by is not drawn for. */
+static HAB_SLOW void *mremap_watched(void *old, size_t old_size, size_t size, int flags, void *to)
+{
+	struct hab_live_object object;
+	struct hab_channel *channel = READ_ONCE(hab_client->channel);
+	int slot = hab_live_find(&hab_client->live, old, &object);
+	void *p;
+
+	if (slot >= 0 && object.mapped && old_size >= object.usable)
+		slot = take(channel, &object, slot);
+	else
+		slot = -1;
+	if (slot < 0)
+		clip(old, old_size);
+	p = real_mremap(old, old_size, size, flags, to);
+	if (slot >= 0 && p == MAP_FAILED)
+		hab_live_enter(&hab_client->live, channel, slot, old, &object);
+	else if (slot >= 0)
+		resize(channel, &object, slot, (uintptr_t)p, size);
+	return p;
+}
+
+HAB_INTERPOSED void *mremap(void *old, size_t old_size, size_t size, int flags, ...)
+{
+	void *to;
+	va_list list;
+
+	va_start(list, flags);
+	to = va_arg(list, void *);
+	va_end(list);
+	if (!hab_client)
+		return real_mremap(old, old_size, size, flags, to);
+	if (flags & MREMAP_FIXED)
+		clip(to, size);
+	return mremap_watched(old, old_size, size, flags, to);
 }

@@ -328,6 +328,7 @@ void hab_real_find(void)
 	/* Now dlsym() may allocate: the message for each symbol that is missing. */
 	HAB_REAL_EXTENDED(FIND)
 	HAB_REAL_OPERATORS(FIND)
+	HAB_REAL_MAPPINGS(FIND)
 	hab_real = real;
 	judge();
 	find_find_object();

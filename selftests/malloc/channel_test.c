@@ -94,6 +94,7 @@ TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)
 	EXPECT_SITE("vector", 5, 15);
 	EXPECT_SITE("list", 25, 20);
 	EXPECT_SITE("mapped", 5, 15);
+	EXPECT_SITE("trimmed", 5, 15);
 }
 
 TEST_F(channel, buffers_that_shrink_and_grow_are_in_use_once)

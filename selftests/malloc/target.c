@@ -185,6 +185,34 @@ static void *mapped(size_t size)
 	return kept;
 }
 
+/* Twice of what is needed is mapped, and then cut: at both ends, or moved and cut. */
+SITE(trimmed);
+static void *trimmed(size_t size)
+{
+	static size_t calls;
+	int access = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
+	char *p = mmap(NULL, 2 * size, access, kind, -1, 0), *to;
+
+	if (p == MAP_FAILED)
+		die("mmap");
+	allocated_trimmed += 2 * size;
+	in_use_trimmed += size;
+	last = p;
+	if (calls++ % 2) {
+		if (munmap(p, size / 2) || munmap(p + size / 2 + size, size / 2))
+			die("munmap");
+		return p + size / 2;
+	}
+	to = mmap(NULL, size, PROT_NONE, kind | MAP_NORESERVE, -1, 0);
+	if (to == MAP_FAILED || mremap(p, 2 * size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
+		die("mremap");
+	/* Address space alone. */
+	p = mmap(NULL, 64 * size, access, kind | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		die("mmap");
+	return to;
+}
+
 static void print_sites(void)
 {
 	PRINT_SITE(list);
@@ -196,6 +224,7 @@ static void print_sites(void)
 	PRINT_SITE(aligned);
 	PRINT_SITE(vector);
 	PRINT_SITE(mapped);
+	PRINT_SITE(trimmed);
 }
 
 /* Objects of all sites between each other. */
@@ -217,6 +246,8 @@ static void run_sites(void)
 		list((i / 600 + 1) * 30);
 		if (i % 1000 == 0)
 			mapped(65536);
+		if (i % 1000 == 500)
+			trimmed(65536);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);
