@@ -56,8 +56,8 @@ _Bool hello_peer(int connection, struct hello *hello)
 }
 
 /*
- * A pidfd of the process that has connected. Its number may be another process's by now, which may
- * then be in no session of this one. -1: it has ended.
+ * A pidfd of the process that has connected; -1: it has ended. Another process may have its number
+ * since, so the number alone does not name it.
  */
 static int open_peer(int connection, const struct hello *hello)
 {

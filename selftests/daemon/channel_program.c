@@ -7,6 +7,7 @@
  *	live SITE COUNT BYTES    samples of objects that stay in use
  *	free COUNT               frees as many of these, the oldest first
  *	interval BYTES           of the samples that follow; 0 (default): each is certain
+ *	lost N                   counts as many samples as lost
  *	step N                   sets the channel's live_step
  *	fork; exec               go on in a child; in this program, started again
  *	sleep MS; close          a while; all descriptors
@@ -320,6 +321,8 @@ static int take_step(char **words, char **all)
 			hab_channel_live(channel)[first_live++].sample_id = 0;
 	else if (!strcmp(step, "interval"))
 		interval = strtoull(words[1], NULL, 0);
+	else if (!strcmp(step, "lost"))
+		channel->lost += strtoull(words[1], NULL, 0);
 	else if (!strcmp(step, "step"))
 		channel->live_step = strtoull(words[1], NULL, 0);
 	else if (!strcmp(step, "sleep"))
