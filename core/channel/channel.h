@@ -39,8 +39,8 @@
  * struct hab_channel_hello - the message that comes with the memfd
  * @magic: HAB_CHANNEL_MAGIC
  * @version: HAB_CHANNEL_VERSION
- * @secret: HAB_CHANNEL_SECRET, 32 lower-case hexadecimal digits; 0 without. A collector that has set
- *	the variable refuses other programs
+ * @secret: HAB_CHANNEL_SECRET, 32 lower-case hexadecimal digits; 0 without. A collector that has
+ *	set the variable refuses other programs
  *
  * The collector takes the pid from the socket.
  */

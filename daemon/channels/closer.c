@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/channels/hello.h"
 #include "daemon/shared/util.h"
 #include "daemon/symbols/worker.h"
 
@@ -97,7 +96,7 @@ void closer_add(struct closer *closer, int fd)
 
 bool closer_has_room(const struct closer *closer)
 {
-	return closer->nr + HELLO_FILES_MAX < ROOM;
+	return closer->nr + MESSAGE_FILES_MAX < ROOM;
 }
 
 static bool is_ready(struct closer *closer)

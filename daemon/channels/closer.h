@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+#define MESSAGE_FILES_MAX 253 /* descriptors of a message, the kernel's limit */
+
 struct closer;
 
 /* Before the program has threads, since it forks. NULL after a sentence. */

@@ -110,7 +110,7 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct c
 	struct hab_channel_hello text = { 0 };
 	union {
 		/* One is right. The kernel closes here what finds no room. */
-		char bytes[CMSG_SPACE(HELLO_FILES_MAX * sizeof(int))];
+		char bytes[CMSG_SPACE(MESSAGE_FILES_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec data = { &text, sizeof(text) };

@@ -9,7 +9,6 @@
 #include "core/channel/channel.h"
 #include "daemon/channels/closer.h"
 
-#define HELLO_FILES_MAX 253 /* descriptors of a message, the kernel's limit */
 
 enum hello_result {
 	HELLO_COMPLETE,
