@@ -418,7 +418,7 @@ static void run_with_signals(void (*handler)(int))
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &every, NULL))
 		die("timer");
 	start_checked(threads, 2);
-	for (i = 0; i < 1000000 && handled < 5000; i++) {
+	for (i = 0; i < 50000 || (i < 1000000 && handled < 5000); i++) {
 		churn(2000);
 		if (i % 20 == 0)
 			(void)vector(1 + (size_t)i);
