@@ -27,7 +27,7 @@
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
 #define HAB_CHANNEL_VERSION	2
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
-#define HAB_CHANNEL_RING_BYTES	(256u << 10) /* a power of two */
+#define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
 #define HAB_CHANNEL_RING_OFFSET 4096u
@@ -39,8 +39,8 @@
  * struct hab_channel_hello - the message that comes with the memfd
  * @magic: HAB_CHANNEL_MAGIC
  * @version: HAB_CHANNEL_VERSION
- * @secret: HAB_CHANNEL_SECRET, 32 lower-case hexadecimal digits; 0 without. A collector that has set
- *	the variable refuses other programs
+ * @secret: HAB_CHANNEL_SECRET, 32 lower-case hexadecimal digits; 0 without. A collector that has
+ *set the variable refuses other programs
  *
  * The collector takes the pid from the socket.
  */

@@ -164,6 +164,7 @@ static void take_record(struct session *session, const struct session_sink *sink
 static void set_probability(struct session *session, unsigned int most)
 {
 	uint64_t position = session->position, word, lost;
+	const struct hab_record_head *head;
 	unsigned int looked, count = 0;
 	uint32_t bytes;
 
@@ -171,7 +172,9 @@ static void set_probability(struct session *session, unsigned int most)
 		word = hab_channel_peek(session->channel, position, &bytes);
 		if (!word || word == ~0ull)
 			break;
-		count += !(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY));
+		head = (void *)(hab_channel_word(session->channel, position) + 1);
+		count += !(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY)) &&
+			 bytes >= sizeof(*head) && READ_ONCE(head->type) == HAB_RECORD_SAMPLE;
 		position += bytes + sizeof(word);
 	}
 	session->probability = CERTAIN;

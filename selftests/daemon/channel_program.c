@@ -15,8 +15,8 @@
  *	crowd COUNT MS           as many children, each with a channel, for a while
  *	connect COUNT MS         as many connections without a channel, for a while
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
- *	open WHAT                the first: sends a wrong channel: hello, secret, seals, size, magic,
- *	                         linger
+ *	open WHAT                the first: sends a wrong channel: hello, secret, seals, size,
+ *magic, linger
  */
 #include <errno.h>
 #include <execinfo.h>
