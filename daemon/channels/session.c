@@ -108,7 +108,8 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	    record->interval > HAB_SAMPLING_INTERVAL_MAX)
 		return false;
 	record->kind = HAB_EVENT_SAMPLE;
-	record->probability = session->probability;
+	record->probability = session->nr_weighted ? session->probability : CERTAIN;
+	session->nr_weighted -= session->nr_weighted != 0;
 	record->parts = 1;
 	record->window = record->candidate = record->slot = record->quota = record->window_ms = 0;
 	record->weight = min(record->weight, COUNT_MAX);
@@ -178,6 +179,7 @@ static void set_probability(struct session *session, unsigned int most)
 		position += bytes + sizeof(word);
 	}
 	session->probability = CERTAIN;
+	session->nr_weighted = count;
 	if (!count)
 		return;
 	lost = session_lost(session);
