@@ -55,8 +55,8 @@ struct connection {
 struct user {
 	UT_hash_handle hh;
 	uid_t id;
-	uint64_t at_ns; /* when @left was brought up to date */
-	uint64_t left;	/* records that may be read now */
+	uint64_t at_ns;		/* when @left was brought up to date */
+	uint64_t left;		/* records that may be read now */
 	unsigned int nr_active; /* sessions that had samples in the last second */
 	bool has_sessions;	/* for set_shares_locked() */
 	uint32_t share;		/* of each session, as in struct hab_channel */

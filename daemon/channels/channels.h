@@ -14,7 +14,7 @@
 #define CHANNELS_RATE_DEFAULT 400 /* samples a second */
 
 struct channels_config {
-	int listen_fd; /* a socket of type SOCK_SEQPACKET that does not wait; taken over */
+	int listen_fd;		/* a socket of type SOCK_SEQPACKET that does not wait; taken over */
 	const uint64_t *secret; /* two words that each hello must have; NULL: none */
 	pthread_mutex_t *lock;
 	struct session_sink sink;

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */

@@ -108,7 +108,8 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	    record->interval > HAB_SAMPLING_INTERVAL_MAX)
 		return false;
 	record->kind = HAB_EVENT_SAMPLE;
-	record->probability = session->probability;
+	record->probability = session->nr_weighted ? session->probability : CERTAIN;
+	session->nr_weighted -= session->nr_weighted != 0;
 	record->parts = 1;
 	record->window = record->candidate = record->slot = record->quota = record->window_ms = 0;
 	record->weight = min(record->weight, COUNT_MAX);
@@ -164,6 +165,7 @@ static void take_record(struct session *session, const struct session_sink *sink
 static void set_probability(struct session *session, unsigned int most)
 {
 	uint64_t position = session->position, word, lost;
+	const struct hab_record_head *head;
 	unsigned int looked, count = 0;
 	uint32_t bytes;
 
@@ -171,10 +173,13 @@ static void set_probability(struct session *session, unsigned int most)
 		word = hab_channel_peek(session->channel, position, &bytes);
 		if (!word || word == ~0ull)
 			break;
-		count += !(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY));
+		head = (void *)(hab_channel_word(session->channel, position) + 1);
+		count += !(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY)) &&
+			 bytes >= sizeof(*head) && READ_ONCE(head->type) == HAB_RECORD_SAMPLE;
 		position += bytes + sizeof(word);
 	}
 	session->probability = CERTAIN;
+	session->nr_weighted = count;
 	if (!count)
 		return;
 	lost = session_lost(session);

@@ -38,6 +38,7 @@ struct session {
 	uint64_t moved_ns;	 /* when @stuck_at was another; CLOCK_MONOTONIC */
 	uint64_t lost_at;	 /* session_lost() at the last reading */
 	uint64_t probability;	 /* of the samples of this reading, see bpf/records.h */
+	unsigned int nr_weighted; /* samples that still get @probability in this reading */
 	uint64_t cgroup_id;	 /* 0: not known */
 	char comm[HAB_COMM_LEN]; /* of the last sample */
 	uint64_t samples_at;	 /* counts.samples when the shares were set last */

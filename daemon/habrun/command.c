@@ -121,8 +121,7 @@ void command_take_signals(struct command *command)
 	while (read(command->signals, &signal, sizeof(signal)) == sizeof(signal))
 		if (signal.ssi_signo != SIGCHLD && signal.ssi_code != SI_KERNEL && !command->ended)
 			kill(command->pid, (int)signal.ssi_signo);
-	if (command->ended ||
-	    waitpid(command->pid, &status, WNOHANG | WUNTRACED) != command->pid)
+	if (command->ended || waitpid(command->pid, &status, WNOHANG | WUNTRACED) != command->pid)
 		return;
 	if (WIFSTOPPED(status)) {
 		stop_alike(command);

@@ -92,7 +92,7 @@ bool preload_socket_open(struct preload_socket *socket)
 	if (getrandom(socket->secret, sizeof(socket->secret), 0) != sizeof(socket->secret))
 		memset(socket->secret, 0, sizeof(socket->secret));
 	else if ((geteuid() && make_folder(socket, getenv("XDG_RUNTIME_DIR"))) ||
-	    make_folder(socket, getenv("TMPDIR")) || make_folder(socket, "/tmp")) {
+		 make_folder(socket, getenv("TMPDIR")) || make_folder(socket, "/tmp")) {
 		socket->path = xformat("%s" SOCKET_NAME, socket->folder);
 		socket->fd = listen_at(socket->path);
 	}

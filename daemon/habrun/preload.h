@@ -11,7 +11,7 @@ struct preload_socket {
 	char *folder;
 	char *path;
 	uint64_t secret[2]; /* only the command's processes can read it */
-	int fd; /* listens, does not wait; -1: taken over by another */
+	int fd;		    /* listens, does not wait; -1: taken over by another */
 };
 
 /* The preload library's path; NULL after a sentence. free() it. */
