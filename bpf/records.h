@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The records of the ring buffer and of channels (core/channel/channel.h), and the values of the
  * BPF maps. The BPF programs and habd are built from one tree; files of records (habd --replay)
