@@ -53,7 +53,7 @@ static inline void hab_sampling_draw(struct hab_sampling *sampling, u64 interval
 static inline void hab_sampling_count(struct hab_sampling *sampling, u64 bytes)
 {
 	sampling->since += bytes;
-	sampling->until -= bytes < sampling->until ? bytes : sampling->until;
+	sampling->until -= min(bytes, sampling->until);
 }
 
 /*

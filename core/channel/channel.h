@@ -68,15 +68,15 @@ static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
  * @sample_id: 0: free. Written last when the slot is taken, first when it is freed
  * @asked: size of the object in bytes, as the program asked for
  * @usable: its size in bytes as the allocator counts it
- * @largest: bytes that were drawn for it in all: what was asked for first, and what it grew by. A
- *	sampled object of @usable bytes stands for @usable / (1 - exp(-@largest / interval)) bytes;
- *	of @asked bytes likewise. The interval is that of its record
+ * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by, less what it
+ *	shrank by. It stands for @asked / (1 - exp(-@drawn / interval)) bytes, times the channel's
+ *	@live_step. The interval is that of its record
  */
 struct hab_channel_live {
 	u64 sample_id;
 	u64 asked;
 	u64 usable;
-	u64 largest;
+	u64 drawn;
 };
 
 /**
@@ -89,9 +89,10 @@ struct hab_channel_live {
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, and before it has allocated 512 KiB more
  * @tail: position of the first record that is not read yet. This and the next are the collector's
- * @share: samples that the process may offer in a window, as in struct hab_interval_page; 0: the
- *	default
- * @interval_least: in bytes, lower bound of the sampling interval; 0: the program's own
+ * @share: by which the sampling interval is set: the process makes about 2.7 times as many samples
+ *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT
+ * @interval_least: in bytes, lower bound of the sampling interval; 0: the program's own. No
+ *	collector sets it yet
  * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
  * @closed: not 0: nobody reads any more; the program may unmap the channel
  */

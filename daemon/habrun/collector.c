@@ -16,7 +16,7 @@
 #define QUIET_MS 10
 
 struct collector {
-	pthread_mutex_t lock; /* of one thread: the rooms that it is passed to take it */
+	pthread_mutex_t lock; /* habrun has one thread; the code that it shares with habd takes it */
 	struct binaries *binaries;
 	struct processes *processes;
 	struct stack_table *stacks;

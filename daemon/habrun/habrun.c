@@ -142,7 +142,8 @@ static void say_result(const struct options *options, const struct collector_res
 		say("%" PRIu64 " samples were lost: their program was faster than habrun: %s",
 		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
 	if (counts->refused)
-		say("%" PRIu64 " processes beyond the first 1000 were not followed",
+		say("%" PRIu64 " processes were not followed: there were more than 1000 at the "
+		    "same time",
 		    counts->refused);
 	if (counts->malformed)
 		say("%" PRIu64 " records were malformed and are left out", counts->malformed);

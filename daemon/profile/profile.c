@@ -104,8 +104,8 @@ static bool is_wrapper(const char *function)
 
 void profile_classify(struct profile_frame *frame)
 {
-	static const char *const wrappers[] = { "ioctl",   "__ioctl",	     "__GI___ioctl",
-						"syscall", "__ioctl_time64", NULL };
+	static const char *const system_calls[] = { "ioctl",   "__ioctl",	 "__GI___ioctl",
+						    "syscall", "__ioctl_time64", NULL };
 	/* What libhab exports, made of lib/libhab.map. */
 	static const char *const entries[] = {
 #include "entries.h"
@@ -115,7 +115,7 @@ void profile_classify(struct profile_frame *frame)
 	frame->entry = is_one_of(frame->function, entries);
 	frame->wrapper = is_wrapper(frame->function);
 	frame->internal = !strncmp(frame->function, "hab_", 4) ||
-			  is_one_of(frame->function, wrappers);
+			  is_one_of(frame->function, system_calls);
 }
 
 void profile_module_name(struct profile_module *module, const char *path, const char *name)
@@ -145,7 +145,7 @@ const struct profile_frame *profile_site(const struct profile *profile,
 			return frame;
 		wrapper = frame;
 	}
-	/* A stack that was cut off. */
+	/* A stack that was cut off within wrappers: the outermost is the site. */
 	return wrapper;
 }
 

@@ -127,7 +127,7 @@ static bool read_object(const struct live_process *process, const struct object 
 	if (hab_load_acquire(&slot->sample_id) != object->sample_id || object->sample_id % step)
 		return false;
 	asked = limited(&slot->asked);
-	largest = max(max(limited(&slot->largest), asked), 1ull);
+	largest = max(max(limited(&slot->drawn), asked), 1ull);
 	/* It may have been freed, and the slot taken by another one, meanwhile. */
 	if (hab_load_acquire(&slot->sample_id) != object->sample_id)
 		return false;

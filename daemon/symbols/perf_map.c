@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Perf maps. The hard case is memory that was used again: of several functions at an address the
- * file's last one is there now.
+ * Perf maps. A JIT compiler uses memory again, so the file may have several functions for one
+ * address. The last line is the valid one.
  */
 #include "daemon/symbols/perf_map.h"
 

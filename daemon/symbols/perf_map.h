@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Perf maps: /tmp/perf-PID.map, in which a compiler at run time says what functions it has made.
+ * Perf maps: /tmp/perf-PID.map, a list of the functions that a JIT compiler has made.
  * The convention is Linux's tools/perf/Documentation/jit-interface.txt: a line for each function,
  * with its start and size in hexadecimal digits and its name.
  */

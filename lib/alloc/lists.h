@@ -70,7 +70,7 @@ int hab_lists_create(struct hab_heap *heap);
 
 void hab_lists_destroy(struct hab_heap *heap);
 
-/* All chunks of regions die, free or not. No thread uses the heap; lock of the threads held. */
+/* Forgets all chunks of regions, free or in use. No thread uses the heap; threads' lock held. */
 void hab_lists_reset_locked(struct hab_heap *heap);
 
 /* The same in a forked child whose heap has another arena now. */

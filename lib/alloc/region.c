@@ -23,8 +23,8 @@
 #define HEAD	  sizeof(struct hab_free_chunk)
 
 /*
- * An object above this size that the chunk in use has no room for gets a chunk of its own: so less
- * than a quarter of a chunk stays unused for such objects.
+ * An object above this size gets a chunk of its own if the chunk in use has no room for it; a
+ * smaller one gets the region a new chunk. So less than a quarter of a chunk stays unused.
  */
 #define LARGEST_SHARED (HAB_NEXT_CHUNK_BYTES / 4)
 

@@ -58,7 +58,7 @@ static inline struct hab_channel *hab_client_channel(void)
 	return channel && !READ_ONCE(channel->closed) && !hab_sandbox_is_strict() ? channel : NULL;
 }
 
-/* Samples that the process may offer in a window. */
+/* By which the interval is set, see struct hab_channel. */
 static inline u64 hab_client_share(const struct hab_channel *channel)
 {
 	u32 share = READ_ONCE(channel->share);

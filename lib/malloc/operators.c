@@ -139,18 +139,22 @@ static HAB_SLOW bool free_live(void *p)
 	return true;
 }
 
-#define DELETE(symbol, member, parameters, arguments, unsized, unsized_arguments)   \
-	FIND(symbol, member, void, parameters, arguments, free(p))                  \
-	HAB_INTERPOSED void member##_operator parameters __asm__(symbol);           \
-	void member##_operator parameters                                           \
-	{                                                                           \
-		if (!IS_FOUND(member))                                              \
-			member##_find arguments;                                    \
-		else if (__builtin_expect((uintptr_t)p % HAB_LIVE_PAGE || !p, 1) || \
-			 !hab_real.own_operators)                                   \
-			hab_real.member arguments;                                  \
-		else if (!free_live(p))                                             \
-			hab_real.unsized unsized_arguments;                         \
+#define DELETE(symbol, member, parameters, arguments, unsized, unsized_arguments) \
+	FIND(symbol, member, void, parameters, arguments, free(p))                \
+	HAB_INTERPOSED void member##_operator parameters __asm__(symbol);         \
+	void member##_operator parameters                                         \
+	{                                                                         \
+		if (!IS_FOUND(member)) {                                          \
+			member##_find arguments;                                  \
+			return;                                                   \
+		}                                                                 \
+		if (!__builtin_expect((uintptr_t)p % HAB_LIVE_PAGE || !p, 1) &&   \
+		    hab_real.own_operators) {                                     \
+			if (!free_live(p))                                        \
+				hab_real.unsized unsized_arguments;               \
+			return;                                                   \
+		}                                                                 \
+		hab_real.member arguments;                                        \
 	}
 
 #define DELETE_PLAIN(symbol, member) DELETE(symbol, member, (void *p), (p), member, (p))

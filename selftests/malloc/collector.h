@@ -347,7 +347,7 @@ static inline struct estimate collector_estimate(const struct channel_read *read
 			continue;
 		estimate.live++;
 		estimate.in_use += (double)read->channel->live_step *
-				   stands_for((double)live.asked, (double)live.largest,
+				   stands_for((double)live.asked, (double)live.drawn,
 					      (double)sample->interval);
 	}
 	return estimate;
@@ -368,7 +368,7 @@ static inline double collector_usable(const struct channel_read *read)
 		live = hab_channel_live(read->channel)[sample->live_slot - 1];
 		if (live.sample_id == sample->sample_id)
 			sum += (double)read->channel->live_step *
-			       stands_for((double)live.usable, (double)live.largest,
+			       stands_for((double)live.usable, (double)live.drawn,
 					  (double)sample->interval);
 	}
 	return sum;
