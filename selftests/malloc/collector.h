@@ -110,7 +110,7 @@ static inline bool collector_start(struct collector *collector, const char *allo
 				   char *const argv[])
 {
 	const char *library = getenv("HAB_MALLOC_LIBRARY");
-	char preload[512];
+	char preload[512], text[24];
 	int go[2], pace[2], output[2];
 
 	if (!library)
@@ -133,6 +133,10 @@ static inline bool collector_start(struct collector *collector, const char *allo
 		close_range(5, ~0u, CLOSE_RANGE_CLOEXEC);
 		setenv("LD_PRELOAD", preload, 1);
 		setenv("HAB_CHANNEL", collector->address.sun_path, 1);
+		/* A short program may end before its channel is taken. */
+		snprintf(text, sizeof(text), "%lu", (unsigned long)collector->fixed);
+		if (collector->fixed)
+			setenv("HAB_INTERVAL", text, 1);
 		execvp(argv[0], argv);
 		_exit(127);
 	}
