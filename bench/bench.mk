@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
 	librecord.so)
 
 .PHONY: bench-programs
@@ -44,6 +44,9 @@ $(BUILD)/bench/paced: $(BUILD)/bench/paced.o $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
 $(BUILD)/bench/pair: $(BUILD)/bench/pair.o
+	$(CC) -o $@ $^
+
+$(BUILD)/bench/usage: $(BUILD)/bench/usage.o
 	$(CC) -o $@ $^
 
 $(BUILD)/bench/slice: $(addprefix $(BUILD)/bench/,slice.o statistics.o) $(BUILD)/libhab.a
