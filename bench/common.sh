@@ -41,14 +41,61 @@ medians() {
 	}' OFMT=%.6g CONVFMT=%.12g
 }
 
-# traces: sets the array of that name, to the first BENCH_TRACES of them if that is set, or ends.
+# find_traces javac|compilers: sets the array "traces" to those of that workload or ends. If
+# BENCH_WORKLOAD is another, it is that one, and $results becomes a folder of that name. BENCH_TRACES:
+# the first so many of them.
 find_traces() {
+	local recorder=bench/record workload=${BENCH_WORKLOAD:-$1}
+	case $workload in
+	javac) recorder=bench/record-java ;;
+	compilers) ;;
+	*) die "unknown BENCH_WORKLOAD \"$workload\": use javac or compilers." ;;
+	esac
+	[ "$workload" = "$1" ] || results=$results/$workload
 	shopt -s nullglob
-	traces=("$programs"/traces/*.trace)
+	traces=("$programs/traces-$workload"/*.trace)
 	shopt -u nullglob
-	[ ${#traces[@]} -gt 0 ] || die "no traces in $programs/traces: run bench/record first."
+	[ ${#traces[@]} -gt 0 ] || die "no traces in $programs/traces-$workload: run $recorder first."
 	[ -z "${BENCH_TRACES-}" ] || traces=("${traces[@]:0:$BENCH_TRACES}")
 }
 
 # replay ARGUMENT...: prints one line of CSV; if it fails, a sentence on stderr, and returns false.
 replay() { "$programs/replay" "$@" "${traces[@]}"; }
+
+# ticks SHELL: prints the hundredths of seconds in which the CPUs did other work than that of the
+# ended children of SHELL, a process, and all that passed.
+ticks() {
+	awk 'NR == 1 { busy = $2 + $3 + $4 + $7 + $8 + $9; all = busy + $5 + $6 }
+		/^[0-9]/ { printf "%.0f %.0f\n", busy - $16 - $17, all }' /proc/stat "/proc/$1/stat"
+}
+
+# others_since TICKS SHELL: prints the percentage of other work since then.
+others_since() {
+	awk '{ printf "%.1f\n", ($4 > $2 && $3 > $1) ? 100 * ($3 - $1) / ($4 - $2) : 0 }' \
+		<<<"$1 $(ticks "$2")"
+}
+
+below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
+
+# replay_alone ARGUMENT...: as replay, on CPUs that do little else. The line has three columns
+# more, $alone_columns: the share of idle time before it, for which it waits two seconds at
+# most; the share of the CPUs that others had during it; and the number of tries. It is measured again
+# while others had 5 % or more, BENCH_TRIES times in all, default 3.
+# shellcheck disable=SC2034 # used by scripts that source this
+alone_columns=idle_percent,others_percent,tries
+replay_alone() {
+	local shell=$BASHPID line before busy others try i
+	for ((try = 1; try <= ${BENCH_TRIES:-3}; try++)); do
+		for ((i = 0; i < 10; i++)); do
+			before=$(ticks "$shell")
+			sleep 0.2
+			busy=$(others_since "$before" "$shell")
+			! below "$busy" 10 || break
+		done
+		before=$(ticks "$shell")
+		line=$(replay "$@") || return
+		others=$(others_since "$before" "$shell")
+		! below "$others" 5 || break
+	done
+	echo "$line,$(awk -v busy="$busy" 'BEGIN { print 100 - busy }'),$others,$((try > ${BENCH_TRIES:-3} ? try - 1 : try))"
+}
