@@ -99,6 +99,18 @@ static void take_chunks(struct hab_heap *heap, uint64_t n)
 	}
 }
 
+static void take_bases(struct hab_heap *heap, uint64_t n)
+{
+	void *base;
+
+	while (n--) {
+		base = hab_chunk_take_base(heap, CHUNK);
+		if (__builtin_expect(!base, 0))
+			no_memory("hab_chunk_take_base");
+		USE(base);
+	}
+}
+
 static void loop_clab_take(uint64_t n)
 {
 	take_chunks(cpu_heap, n);
@@ -109,11 +121,23 @@ static void loop_plab_take(uint64_t n)
 	take_chunks(package_heap, n);
 }
 
+static void loop_clab_base(uint64_t n)
+{
+	take_bases(cpu_heap, n);
+}
+
+static void loop_plab_base(uint64_t n)
+{
+	take_bases(package_heap, n);
+}
+
 const struct bench_mechanism bench_mechanisms[BENCH_MECHANISMS] = {
 	{ "tlab_bump", loop_tlab_bump, NULL },
 	{ "hab_alloc", loop_hab_alloc, &cpu_heap },
 	{ "clab_take", loop_clab_take, &cpu_heap },
 	{ "plab_take", loop_plab_take, &package_heap },
+	{ "clab_base", loop_clab_base, &cpu_heap },
+	{ "plab_base", loop_plab_base, &package_heap },
 	{ "rseq_store", loop_rseq_store, NULL },
 	{ "rseq_cmpxchg", loop_rseq_cmpxchg, NULL },
 	{ "getcpu_cmpxchg", loop_getcpu_cmpxchg, NULL },

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BENCH_MECHANISMS 10
+#define BENCH_MECHANISMS 12
 
 struct hab_heap;
 

@@ -45,17 +45,22 @@ INLINE uint32_t domain_of(const struct hab_heap *heap, uint32_t cpu, bool shared
 	return shared ? __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED) : cpu;
 }
 
+/* Where a section took a chunk. */
+struct taken {
+	struct hab_rseq_out out;
+	uint32_t cpu;
+	uint32_t domain;
+};
+
 /*
- * One try to take @n granules. @out is set, and @chunk filled in, if the result is HAB_RSEQ_DONE.
- * Few registers and instructions, because this is the most frequent code.
+ * One try to take @n granules. @taken is set if the result is HAB_RSEQ_DONE. Few registers and
+ * instructions, because this is the most frequent code.
  */
 INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, bool shared,
-				      bool verify, struct hab_rseq_out *out,
-				      struct hab_chunk *chunk)
+				      bool verify, struct taken *taken)
 {
 	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
 	uint32_t cpu = hab_rseq_cpu(area);
-	enum hab_rseq_result result;
 	uint32_t domain;
 
 	if (__builtin_expect(n - 1 >= HAB_WORD_FREE_MAX || cpu >= heap->nr_cpus, 0))
@@ -64,18 +69,27 @@ INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, b
 	if (shared && __builtin_expect(domain == HAB_DOMAIN_NONE, 0))
 		return HAB_RSEQ_NOT_TRIED;
 	HAB_INJECT_BEFORE_SECTION();
-	result = run_section(area, cpu, hab_heap_word(heap, domain), n * HAB_WORD_STEP, shared,
-			     verify, out);
-	if (result != HAB_RSEQ_DONE)
-		return result;
-	/* The word's lower bits, in bytes. */
-	chunk->base = heap->arena + (out->old << (64 - HAB_WORD_TOP_BITS) >>
-				     (64 - HAB_WORD_TOP_BITS - HAB_GRANULE_SHIFT));
+	taken->cpu = cpu;
+	taken->domain = domain;
+	return run_section(area, cpu, hab_heap_word(heap, domain), n * HAB_WORD_STEP, shared,
+			   verify, &taken->out);
+}
+
+/* The word's lower bits, in bytes, are the chunk's place in the arena. */
+INLINE void *base_of(const struct hab_heap *heap, const struct taken *taken)
+{
+	return heap->arena + (taken->out.old << (64 - HAB_WORD_TOP_BITS) >>
+			      (64 - HAB_WORD_TOP_BITS - HAB_GRANULE_SHIFT));
+}
+
+INLINE void fill_in(struct hab_chunk *chunk, const struct hab_heap *heap, const struct taken *taken,
+		    uint64_t n)
+{
+	chunk->base = base_of(heap, taken);
 	chunk->size = n << HAB_GRANULE_SHIFT;
-	chunk->cpu = cpu;
-	chunk->domain = domain;
+	chunk->cpu = taken->cpu;
+	chunk->domain = taken->domain;
 	chunk->level = heap->nr_levels;
-	return HAB_RSEQ_DONE;
 }
 
 static uint64_t granules(uint64_t bytes)
@@ -83,16 +97,22 @@ static uint64_t granules(uint64_t bytes)
 	return (bytes >> HAB_GRANULE_SHIFT) + !!(bytes & (HAB_GRANULE - 1));
 }
 
-INLINE void count_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
+/* For the fast path: 0, which take_once() refuses, for sizes whose sum overflows. */
+INLINE uint64_t granules_fast(uint64_t bytes)
+{
+	return (bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+}
+
+INLINE void count_chunk(struct hab_thread *thread, uint64_t bytes)
 {
 	thread->counters.chunks++;
-	thread->counters.chunk_bytes += chunk->size;
+	thread->counters.chunk_bytes += bytes;
 }
 
 /* true if the sampler has to look at the chunk. */
-INLINE bool count_down(struct hab_thread *thread, const struct hab_chunk *chunk)
+INLINE bool count_down(struct hab_thread *thread, uint64_t bytes)
 {
-	thread->chunk_bytes_left -= chunk->size;
+	thread->chunk_bytes_left -= bytes;
 	return thread->chunk_bytes_left < 0;
 }
 
@@ -131,14 +151,15 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 {
 	uint64_t n = want < HAB_WORD_FREE_MAX ? want : HAB_WORD_FREE_MAX, left;
 	enum hab_rseq_result result;
-	struct hab_rseq_out out;
+	struct taken taken;
 
 	for (;;) {
-		result = take_once(heap, n, heap->shared, heap->verify, &out, chunk);
+		result = take_once(heap, n, heap->shared, heap->verify, &taken);
 		switch (result) {
 		case HAB_RSEQ_DONE:
+			fill_in(chunk, heap, &taken, n);
 			if (heap->verify)
-				verify_domain(heap, thread, out.hardware_cpu, chunk);
+				verify_domain(heap, thread, taken.out.hardware_cpu, chunk);
 			return true;
 		case HAB_RSEQ_NOT_TRIED:
 			return false;
@@ -210,45 +231,45 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 			err = take_by_refill(heap, thread, least, want, chunk);
 	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least)));
 	if (!err)
-		count_chunk(thread, chunk);
+		count_chunk(thread, chunk->size);
 	return err;
 }
 
 /*
- * The fast path: exactly @size bytes. The thread of the TLAB is set if both thread and heap take
- * by plain sections. It is read again after the section, which saves a register.
+ * The fast path: exactly @n granules. The thread of the TLAB is set if both thread and heap take by
+ * plain sections. It is read again after the section, which saves a register.
  */
-INLINE enum hab_rseq_result take_fast(struct hab_heap *heap, size_t size, bool shared,
-				      struct hab_chunk *chunk)
+INLINE enum hab_rseq_result take_fast(const struct hab_heap *heap, uint64_t n, bool shared,
+				      struct taken *taken)
 {
-	uint64_t n = (size + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	enum hab_rseq_result result;
-	struct hab_rseq_out out;
 
 	if (__builtin_expect(!hab_tls_at(heap->tlab_offset)->thread, 0))
 		return HAB_RSEQ_NOT_TRIED;
-	result = take_once(heap, n, shared, false, &out, chunk);
+	result = take_once(heap, n, shared, false, taken);
 	if (result == HAB_RSEQ_DONE)
-		count_chunk(hab_tls_at(heap->tlab_offset)->thread, chunk);
+		count_chunk(hab_tls_at(heap->tlab_offset)->thread, n << HAB_GRANULE_SHIFT);
 	return result;
 }
 
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk)
 {
-	enum hab_rseq_result result = heap->shared ? take_fast(heap, want, true, chunk) :
-						     take_fast(heap, want, false, chunk);
+	uint64_t n = granules_fast(want);
+	struct taken taken;
+	enum hab_rseq_result result = heap->shared ? take_fast(heap, n, true, &taken) :
+						     take_fast(heap, n, false, &taken);
 
-	if (result == HAB_RSEQ_DONE)
+	if (result == HAB_RSEQ_DONE) {
+		fill_in(chunk, heap, &taken, n);
 		return 0;
+	}
 	count_failure(thread, result);
 	return take_slowly(heap, thread, least, want, chunk);
 }
 
-/* Called last and with the caller's arguments: that costs the caller no register. */
-__attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *heap, size_t size,
-							     struct hab_chunk *chunk,
-							     enum hab_rseq_result result)
+INLINE int take_in_slow_path(struct hab_heap *heap, size_t size, struct hab_chunk *chunk,
+			     enum hab_rseq_result result, uintptr_t entry)
 {
 	struct hab_thread *thread;
 	int err;
@@ -258,34 +279,72 @@ __attribute__((noinline, cold)) static int chunk_take_slowly(struct hab_heap *he
 	thread = hab_thread_get(heap);
 	if (!thread)
 		return -ENOMEM;
-	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
+	thread->entry = entry;
 	count_failure(thread, result);
 	if (__builtin_expect(hab_sampler_needed(thread), 0))
 		hab_sampler_look(thread);
 	err = take_slowly(heap, thread, size, size, chunk);
-	if (!err && count_down(thread, chunk))
+	if (!err && count_down(thread, chunk->size))
 		hab_sampler_chunk(thread, chunk);
 	return err;
 }
 
-/* Likewise. */
-__attribute__((noinline, cold)) static int chunk_taken(struct hab_heap *heap,
-						       const struct hab_chunk *chunk)
+INLINE void sample_chunk(struct hab_heap *heap, const struct hab_chunk *chunk, uintptr_t entry)
 {
 	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
 
-	thread->entry = (uintptr_t)__builtin_dwarf_cfa();
+	thread->entry = entry;
 	hab_sampler_chunk(thread, chunk);
+}
+
+/*
+ * The slow paths of both functions. They are called last and with the caller's arguments: that
+ * costs the caller no register, and their CFA is that of the library's caller.
+ */
+#define SLOW_PATH __attribute__((noinline, cold)) static
+#define ENTRY	  ((uintptr_t)__builtin_dwarf_cfa())
+
+SLOW_PATH int chunk_take_slowly(struct hab_heap *heap, size_t size, struct hab_chunk *chunk,
+				enum hab_rseq_result result)
+{
+	return take_in_slow_path(heap, size, chunk, result, ENTRY);
+}
+
+SLOW_PATH int chunk_taken(struct hab_heap *heap, const struct hab_chunk *chunk)
+{
+	sample_chunk(heap, chunk, ENTRY);
 	return 0;
+}
+
+SLOW_PATH void *base_take_slowly(struct hab_heap *heap, size_t size, enum hab_rseq_result result)
+{
+	struct hab_chunk chunk;
+	int err = take_in_slow_path(heap, size, &chunk, result, ENTRY);
+
+	if (!err)
+		return chunk.base;
+	errno = -err;
+	return NULL;
+}
+
+SLOW_PATH void *base_taken(struct hab_heap *heap, void *base, uint64_t n)
+{
+	struct hab_chunk chunk = { .base = base, .size = n << HAB_GRANULE_SHIFT };
+
+	sample_chunk(heap, &chunk, ENTRY);
+	return base;
 }
 
 INLINE int chunk_take(struct hab_heap *heap, size_t size, bool shared, struct hab_chunk *chunk)
 {
-	enum hab_rseq_result result = take_fast(heap, size, shared, chunk);
+	uint64_t n = granules_fast(size);
+	struct taken taken;
+	enum hab_rseq_result result = take_fast(heap, n, shared, &taken);
 
 	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
 		return chunk_take_slowly(heap, size, chunk, result);
-	if (__builtin_expect(count_down(hab_tls_at(heap->tlab_offset)->thread, chunk), 0))
+	fill_in(chunk, heap, &taken, n);
+	if (__builtin_expect(count_down(hab_tls_at(heap->tlab_offset)->thread, chunk->size), 0))
 		return chunk_taken(heap, chunk);
 	return 0;
 }
@@ -303,4 +362,25 @@ int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *
 int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
 	return heap->take(heap, size, chunk);
+}
+
+INLINE void *base_take(struct hab_heap *heap, size_t size, bool shared)
+{
+	uint64_t n = granules_fast(size);
+	struct taken taken;
+	enum hab_rseq_result result = take_fast(heap, n, shared, &taken);
+	void *base;
+
+	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
+		return base_take_slowly(heap, size, result);
+	base = base_of(heap, &taken);
+	if (__builtin_expect(
+		    count_down(hab_tls_at(heap->tlab_offset)->thread, n << HAB_GRANULE_SHIFT), 0))
+		return base_taken(heap, base, n);
+	return base;
+}
+
+void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
+{
+	return heap->shared ? base_take(heap, size, true) : base_take(heap, size, false);
 }

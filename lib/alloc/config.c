@@ -14,7 +14,7 @@
 #include "lib/alloc/config.h"
 #include "lib/alloc/levels.h"
 
-#define ALL_FLAGS	  (HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY)
+#define ALL_FLAGS	  (HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY | HAB_HEAP_SMALL_PAGES)
 #define TLAB_MIN	  256
 #define WASTE_DEFAULT	  5
 #define WASTE_MOST	  50
@@ -75,6 +75,7 @@ static int apply_environment(struct hab_heap_config *config)
 	const char *tlab = getenv("HAB_TLAB");
 	const char *backend = getenv("HAB_BACKEND");
 	const char *verify = getenv("HAB_VERIFY");
+	const char *huge_pages = getenv("HAB_HUGE_PAGES");
 
 	if (levels)
 		config->levels = levels;
@@ -91,6 +92,8 @@ static int apply_environment(struct hab_heap_config *config)
 	}
 	if (verify && *verify == '1')
 		config->flags |= HAB_HEAP_VERIFY;
+	if (huge_pages && *huge_pages == '0')
+		config->flags |= HAB_HEAP_SMALL_PAGES;
 	return 0;
 }
 

@@ -15,6 +15,11 @@
 
 #define ALIGNMENT 16u
 
+_Static_assert(offsetof(struct hab_heap, tlab_offset) == 0 &&
+		       offsetof(struct hab_tlab, position) == 0 &&
+		       offsetof(struct hab_tlab, limit) == 8,
+	       "callers with HAB_INLINE use these fields, see hab.h");
+
 static void *fail(int err)
 {
 	errno = err;

@@ -9,7 +9,8 @@
 
 #include "lib/backend/arena.h"
 
-#define HUGE_PAGE (2ul << 20)
+#define HUGE_PAGE	     (2ul << 20)
+#define HUGE_PAGES_MIN_BYTES (4ul << 20)
 
 void *hab_arena_reserve(size_t bytes)
 {
@@ -28,6 +29,12 @@ void *hab_arena_reserve(size_t bytes)
 	if (start + bytes + slack > end)
 		munmap(end, start + bytes + slack - end);
 	return aligned;
+}
+
+void hab_arena_ask_huge_pages(const struct hab_heap *heap)
+{
+	if (!(heap->flags & HAB_HEAP_SMALL_PAGES) && heap->arena_bytes >= HUGE_PAGES_MIN_BYTES)
+		madvise(heap->arena, heap->arena_bytes, MADV_HUGEPAGE);
 }
 
 struct hab_inherited {

@@ -7,6 +7,12 @@
 /* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
 void *hab_arena_reserve(size_t bytes);
 
+/*
+ * Asks for huge pages, unless the heap has HAB_HEAP_SMALL_PAGES or its arena is small. Without
+ * them in the kernel nothing changes.
+ */
+void hab_arena_ask_huge_pages(const struct hab_heap *heap);
+
 /* In a forked child: the heap's arena stays mapped until the heap is destroyed. */
 void hab_arena_inherit(struct hab_heap *heap);
 

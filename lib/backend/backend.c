@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/backend/arena.h"
 #include "lib/backend/backend.h"
 #include "lib/backend/device.h"
 #include "lib/backend/process.h"
@@ -56,7 +57,7 @@ static int open_process(struct hab_heap *heap, const char *why)
 	return 0;
 }
 
-int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
+static int open_chosen(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	char why[sizeof(heap->reason)];
 	int err;
@@ -70,6 +71,15 @@ int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
 		return err;
 	memcpy(why, heap->reason, sizeof(why));
 	return open_process(heap, why);
+}
+
+int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
+{
+	int err = open_chosen(heap, backend);
+
+	if (!err)
+		hab_arena_ask_huge_pages(heap);
+	return err;
 }
 
 static int empty_open(struct hab_heap *heap)

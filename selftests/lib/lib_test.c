@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Other tests call hab_alloc() in the library. */
+#define HAB_INLINE
 #include "kselftest_harness.h"
 #include "lib/hab.h"
 
@@ -170,6 +172,79 @@ TEST_F(heap, a_chunk_has_the_cpu_domain_and_level_that_it_is_from)
 	memset(chunk.base, 0xff, chunk.size);
 	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
 	EXPECT_EQ(2 * MiB, stats.levels[0].granted_bytes);
+}
+
+TEST_F(heap, a_chunks_base_alone_is_taken_and_counted_as_the_chunk_is)
+{
+	struct hab_heap_stats before, after;
+	char *bases[3];
+	int i;
+
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &before));
+	for (i = 0; i < 3; i++) {
+		bases[i] = hab_chunk_take_base(self->heap, 100);
+		ASSERT_NE(NULL, bases[i]);
+		EXPECT_EQ(0, (uintptr_t)bases[i] % 64);
+		memset(bases[i], i, 128);
+	}
+	for (i = 0; i < 3; i++)
+		EXPECT_EQ(i, bases[i][127]);
+	ASSERT_NE(NULL, hab_chunk_take_base(self->heap, 2 * MiB));
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &after));
+	EXPECT_EQ(4, after.chunks - before.chunks);
+	EXPECT_EQ(3 * 128 + 2 * MiB, after.chunk_bytes - before.chunk_bytes);
+	EXPECT_EQ(NULL, hab_chunk_take_base(self->heap, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(NULL, hab_chunk_take_base(self->heap, SIZE_MAX));
+	EXPECT_EQ(ENOMEM, errno);
+}
+
+/* The line @key of the mapping in which @address is, from /proc/self/smaps. */
+static void read_smaps(const void *address, const char *key, char *line, int length)
+{
+	FILE *file = fopen("/proc/self/smaps", "r");
+	bool inside = false;
+	uintptr_t from, to;
+
+	while (file && fgets(line, length, file)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+		else if (inside && !strncmp(line, key, strlen(key)))
+			break;
+	}
+	if (file)
+		fclose(file);
+}
+
+static bool asks_for_huge_pages(struct hab_heap *heap)
+{
+	char line[256] = "";
+
+	read_smaps(hab_alloc(heap, 16), "VmFlags:", line, sizeof(line));
+	return strstr(line, " hg");
+}
+
+TEST_F(heap, an_arena_asks_for_huge_pages_unless_the_program_or_the_user_refuses)
+{
+	char line[256];
+	struct hab_heap *other;
+	unsigned long kib = 0;
+
+	EXPECT_TRUE(asks_for_huge_pages(self->heap));
+	/* One object makes no more than one huge page resident. */
+	read_smaps(hab_alloc(self->heap, 16), "Rss:", line, sizeof(line));
+	EXPECT_EQ(1, sscanf(line, "Rss: %lu", &kib));
+	EXPECT_LE(kib, 2048);
+	self->config.flags |= HAB_HEAP_SMALL_PAGES;
+	ASSERT_EQ(0, hab_heap_create(&other, &self->config));
+	EXPECT_FALSE(asks_for_huge_pages(other));
+	hab_heap_destroy(other);
+	self->config.flags = variant->flags;
+	setenv("HAB_HUGE_PAGES", "0", 1);
+	ASSERT_EQ(0, hab_heap_create(&other, &self->config));
+	EXPECT_FALSE(asks_for_huge_pages(other));
+	hab_heap_destroy(other);
+	unsetenv("HAB_HUGE_PAGES");
 }
 
 TEST_F(heap, a_heap_has_a_backend_and_a_reason)

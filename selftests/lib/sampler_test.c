@@ -22,10 +22,20 @@
 /* Arguments of hab:sample. */
 enum { CHUNK_BYTES = 3, INTERVAL = 6 };
 
-enum way { ALLOC_16, ALLOC_128, ALLOC_1024, ALLOC_LARGE, ALIGNED, CHUNK_SMALL, CHUNK_LARGE, WAYS };
+enum way {
+	ALLOC_16,
+	ALLOC_128,
+	ALLOC_1024,
+	ALLOC_LARGE,
+	ALIGNED,
+	CHUNK_SMALL,
+	CHUNK_BASE,
+	CHUNK_LARGE,
+	WAYS
+};
 
 /* The bytes that each takes: in a TLAB and in a chunk of its own the same. */
-static const double taken[WAYS] = { 16, 128, 1024, 40000, 336 + 4096 - 16, 8192, 100032 };
+static const double taken[WAYS] = { 16, 128, 1024, 40000, 336 + 4096 - 16, 8192, 8192, 100032 };
 
 static int take(struct hab_heap *heap, size_t size)
 {
@@ -49,6 +59,8 @@ static int allocate(struct hab_heap *heap, enum way way)
 		return !hab_alloc_aligned(heap, 4096, 336);
 	case CHUNK_SMALL:
 		return take(heap, 8192);
+	case CHUNK_BASE:
+		return !hab_chunk_take_base(heap, 8192);
 	default:
 		return take(heap, 100000);
 	}

@@ -97,7 +97,8 @@ TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
 	       estimate.allocated, site.allocated, estimate.in_use, site.in_use, estimate.samples,
 	       estimate.live);
 	EXPECT_GT(site.allocated * 0.05, fabs(estimate.allocated - site.allocated));
-	EXPECT_GT(site.in_use * 0.25, fabs(estimate.in_use - site.in_use));
+	/* Some 60 samples, five standard errors; libstdc++ has 72 KB of its own beside them. */
+	EXPECT_GT(site.in_use * 0.85, fabs(estimate.in_use - site.in_use));
 }
 
 TEST_HARNESS_MAIN
