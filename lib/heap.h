@@ -76,7 +76,8 @@ struct hab_counters {
 /**
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because hab_alloc() reads
- *	nothing else
+ *	nothing else but @low_bits
+ * @low_bits: of addresses of objects, which are 0: 7 or 15
  * @take: hab_chunk_take() for this heap's kind of words
  * @rseq_offset: of the thread's rseq area from the thread pointer. A take reads this and what
  *	follows up to @shared
@@ -121,6 +122,7 @@ struct hab_counters {
  */
 struct hab_heap {
 	ptrdiff_t tlab_offset;
+	uint64_t low_bits;
 	int (*take)(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
 	ptrdiff_t rseq_offset;
 	uint32_t nr_cpus;

@@ -6,12 +6,12 @@
  *
  * Columns: mallocs_per_second over the measured interval. peak_rss_bytes: the process's peak
  * resident memory in it, less what the replay itself had before the first allocation.
- * waste_percent: the share of memory that was not objects, each rounded up to 16 bytes, which all
- * of these allocators do: for hab and bump, of the arena at their collections; for malloc, of
- * peak_rss_bytes when most objects were live. Then, for hab, the parts of that share: unused in
- * TLABs, in buffers, and in the heap (the remainder is rounding of chunks to 64 bytes); and, not
- * part of it, the rounding of objects. Empty if unknown. Times and counts are of the measured
- * interval.
+ * waste_percent: the share of memory that was not objects, each rounded up to 16 bytes, as all of
+ * these allocators do, or to 8 with --align 8: for hab and bump, of the arena at their
+ * collections; for malloc, of peak_rss_bytes when most objects were live. Then, for hab, the parts
+ * of that share: unused in TLABs, in buffers, and in the heap (the remainder is rounding of chunks
+ * to 64 bytes); and, not part of it, the rounding of objects. Empty if unknown. Times and counts
+ * are of the measured interval.
  */
 #include <stdio.h>
 #include <stdlib.h>

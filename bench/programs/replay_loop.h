@@ -45,10 +45,11 @@ REPLAY_INLINE void replay_touch(char *object, size_t size, bool fill)
 }
 
 REPLAY_INLINE void replay_step(struct replay_worker *worker, const struct trace_step *step,
-			       bool fill, replay_allocate allocate, replay_release release)
+			       bool fill, uint64_t low_bits, replay_allocate allocate,
+			       replay_release release)
 {
 	uint32_t size = step->size & ~TRACE_FREE;
-	uint64_t rounded = ((uint64_t)size + 15) & ~15ull;
+	uint64_t rounded = ((uint64_t)size + low_bits) & ~low_bits;
 	void *object;
 
 	if (step->size & TRACE_FREE) {
@@ -81,6 +82,7 @@ REPLAY_INLINE void replay_run(struct replay_worker *worker, bool clean_up, repla
 	unsigned int n = replay.nr_traces, stride = 1 + worker->index / n % n;
 	unsigned int next = worker->index % n;
 	size_t yield = replay.options.yield ? replay.options.yield : SIZE_MAX;
+	uint64_t low_bits = replay.options.align - 1;
 	bool fill = replay.options.fill;
 	const struct trace *trace;
 	size_t i, nr, left = yield;
@@ -97,7 +99,7 @@ REPLAY_INLINE void replay_run(struct replay_worker *worker, bool clean_up, repla
 					return;
 				poll(worker);
 			}
-			replay_step(worker, &trace->steps[i], fill, allocate, release);
+			replay_step(worker, &trace->steps[i], fill, low_bits, allocate, release);
 			if (__builtin_expect(!--left, 0)) {
 				sched_yield();
 				left = yield;

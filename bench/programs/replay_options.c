@@ -46,6 +46,7 @@ static const char usage[] =
 	"  --fill                        write all bytes of each object, not only the first\n"
 	"  --sample BYTES                hab's sampler runs, with a handler that counts\n"
 	"  --touch                       touch the whole heap of hab before the threads start\n"
+	"  --align 8|16                  alignment of hab's objects; default 16\n"
 	"  --yield N                     threads yield their CPU after N events\n"
 	"  --tolerant, --tolerant-rseq   the paper's own allocation; with a restartable sequence\n";
 
@@ -70,6 +71,7 @@ static const struct {
 	{ "fill", FLAG, &replay.options.fill },
 	{ "sample", SIZE, &replay.options.sample },
 	{ "touch", FLAG, &replay.options.touch },
+	{ "align", SIZE, &replay.options.align },
 	{ "yield", SIZE, &replay.options.yield },
 	{ "tolerant", TOLERANT, NULL },
 	{ "tolerant-rseq", TOLERANT, NULL },

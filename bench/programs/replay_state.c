@@ -10,6 +10,7 @@ struct replay replay = {
 		     .warmup = 0.3,
 		     .seconds = 1,
 		     .arena_bytes = 256ul << 20,
+		     .align = 16,
 		     .sample = -1 },
 };
 

@@ -39,6 +39,7 @@ enum replay_tolerant {
  * @sample: mean sampling interval of hab, with a handler that counts; negative: no samples
  * @touch: touch hab's whole heap before the threads start
  * @yield: events after which a thread yields its CPU; 0: never
+ * @align: alignment of hab's objects
  * @tolerant: a heap of tolerant.h instead
  */
 struct replay_options {
@@ -56,6 +57,7 @@ struct replay_options {
 	int64_t sample;
 	bool touch;
 	size_t yield;
+	size_t align;
 	enum replay_tolerant tolerant;
 };
 

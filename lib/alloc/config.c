@@ -3,7 +3,8 @@
  * From a caller's configuration and the environment to a heap's settings.
  *
  * A caller that was built with a later header passes a longer struct. It is accepted if all that
- * this version does not have is zero.
+ * this version does not have is zero. One of an earlier header is shorter: its caller gets the
+ * defaults of the other fields.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #define TLAB_MIN	  256
 #define WASTE_DEFAULT	  5
 #define WASTE_MOST	  50
-#define FIRST_CONFIG_SIZE sizeof(struct hab_heap_config)
+#define FIRST_CONFIG_SIZE offsetof(struct hab_heap_config, alignment)
 
 static const char default_levels[] = "clab=512K@cpu";
 
@@ -28,6 +29,7 @@ void hab_heap_config_init(struct hab_heap_config *config)
 	config->struct_size = sizeof(*config);
 	config->arena_bytes = 1ul << 30;
 	config->tlab_bytes = HAB_TLAB_DEFAULT;
+	config->alignment = 16;
 }
 
 /* The caller's struct, of any version, as this version's. */
@@ -45,7 +47,8 @@ static int read_config(struct hab_heap_config *config, const struct hab_heap_con
 		if (tail[i])
 			return -E2BIG;
 	}
-	memcpy(config, given, sizeof(*config));
+	memcpy(config, given,
+	       given->struct_size < sizeof(*config) ? given->struct_size : sizeof(*config));
 	return 0;
 }
 
@@ -97,12 +100,13 @@ static int apply_environment(struct hab_heap_config *config)
 	return 0;
 }
 
-static int check_flags(const struct hab_heap_config *config)
+static int check_values(const struct hab_heap_config *config)
 {
 	uint32_t both = HAB_HEAP_PROCESS | HAB_HEAP_DEVICE;
 
 	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both ||
-	    config->waste_percent > WASTE_MOST)
+	    config->waste_percent > WASTE_MOST ||
+	    (config->alignment != 8 && config->alignment != 16))
 		return -EINVAL;
 	return 0;
 }
@@ -179,7 +183,7 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	if (!err)
 		err = apply_environment(&config);
 	if (!err)
-		err = check_flags(&config);
+		err = check_values(&config);
 	if (!err)
 		err = set_name(settings, config.name);
 	if (err)
@@ -187,6 +191,7 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	if (config.arena_bytes > HAB_ARENA_MAX)
 		return -ENOMEM;
 	settings->flags = config.flags;
+	settings->alignment = config.alignment;
 	settings->arena_bytes = (config.arena_bytes + page - 1) & ~(page - 1);
 	err = hab_levels_parse(settings, chosen_levels(&config));
 	if (err)

@@ -29,6 +29,7 @@ static void apply_settings(struct hab_heap *heap, const struct hab_settings *set
 	memcpy(heap->level_names, settings->level_names, sizeof(heap->level_names));
 	memcpy(heap->name, settings->name, sizeof(heap->name));
 	heap->flags = settings->flags;
+	heap->low_bits = settings->alignment - 1;
 	heap->tlab_mode = settings->tlab_mode;
 	heap->tlab_bytes = settings->tlab_bytes;
 	heap->tlab_limit = settings->tlab_limit;

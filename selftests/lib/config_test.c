@@ -2,6 +2,7 @@
 /*
  * Configurations of heaps, valid and invalid, from programs and from the environment.
  */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -97,10 +98,45 @@ TEST(a_longer_config_is_accepted_if_its_tail_is_zero)
 	hab_heap_destroy(heap);
 	larger.tail[31] = 1;
 	EXPECT_EQ(-E2BIG, hab_heap_create(&heap, &larger.config));
-	larger.config.struct_size = sizeof(larger.config) - 1;
+	larger.config.struct_size = offsetof(struct hab_heap_config, alignment) - 1;
 	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &larger.config));
 	larger.config.struct_size = 0;
 	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &larger.config));
+}
+
+TEST(a_config_of_an_earlier_header_gets_the_default_alignment)
+{
+	struct hab_heap_config config;
+	struct hab_heap *heap;
+
+	hab_heap_config_init(&config);
+	config.struct_size = offsetof(struct hab_heap_config, alignment);
+	config.alignment = 3;
+	ASSERT_EQ(0, hab_heap_create(&heap, &config));
+	hab_alloc(heap, 1);
+	EXPECT_EQ(0, (uintptr_t)hab_alloc(heap, 1) % 16);
+	hab_heap_destroy(heap);
+}
+
+TEST(objects_are_aligned_to_8_bytes_where_the_config_says_so)
+{
+	struct hab_heap_config config;
+	struct hab_heap *heap;
+	char *first, *aligned;
+	int i;
+
+	hab_heap_config_init(&config);
+	config.alignment = 24;
+	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &config));
+	config.alignment = 8;
+	ASSERT_EQ(0, hab_heap_create(&heap, &config));
+	first = hab_alloc(heap, 1);
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(first + 8 + 24 * i, (char *)hab_alloc(heap, 17));
+	aligned = hab_alloc_aligned(heap, 16, 100);
+	EXPECT_EQ(0, (uintptr_t)aligned % 16);
+	EXPECT_LE(aligned + 100, (char *)hab_alloc(heap, 8));
+	hab_heap_destroy(heap);
 }
 
 TEST(the_defaults_work_and_fall_back_without_the_module)
