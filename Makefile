@@ -74,7 +74,7 @@ test-debug-run: all
 soak: all host-tests
 	selftests/soak
 
-# QUICK=1: the native part, in under five minutes.
+# QUICK=1: the native part, in some six minutes.
 bench:
 	@scripts/deps --missing bench
 	@echo "make $@: building" >&2

@@ -42,8 +42,8 @@ medians() {
 }
 
 # find_traces javac|compilers: sets the array "traces" to those of that workload or ends. If
-# BENCH_WORKLOAD is another, it is that one, and $results becomes a folder of that name. BENCH_TRACES:
-# the first so many of them.
+# BENCH_WORKLOAD is another, it is that one, and $results becomes a folder of that name.
+# BENCH_TRACES: the first so many of them.
 find_traces() {
 	local recorder=bench/record workload=${BENCH_WORKLOAD:-$1}
 	case $workload in
@@ -78,8 +78,8 @@ others_since() {
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 
 # replay_alone ARGUMENT...: as replay, on CPUs that do little else. The line has three columns
-# more, $alone_columns: the share of idle time before it, for which it waits two seconds at
-# most; the share of the CPUs that others had during it; and the number of tries. It is measured again
+# more, $alone_columns: the share of idle time before it, for which it waits two seconds at most;
+# the share of the CPUs that others had during it; and the number of tries. It is measured again
 # while others had 5 % or more, BENCH_TRIES times in all, default 3.
 # shellcheck disable=SC2034 # used by scripts that source this
 alone_columns=idle_percent,others_percent,tries
