@@ -410,7 +410,8 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap);
  * @mean_bytes: mean of the random distance in bytes allocated by one thread; 0 samples every
  *	allocation; more than 8 TiB counts as that
  *
- * As JVMTI's SetHeapSamplingInterval, it may take effect late, at a thread's next sample or TLAB.
+ * As JVMTI's SetHeapSamplingInterval, it may take effect late: at a thread's next sample, or after
+ * 1 MiB of the thread and one more TLAB.
  * Without a call the interval follows the rate of the process's samples, between 4 KiB and 64 MiB,
  * or is that of the module's sysfs file sampling_interval; with a handler at least 512 KiB.
  *

@@ -47,7 +47,7 @@ static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, siz
 		return fail(-err);
 	thread->counters.outside_allocations++;
 	thread->counters.allocated_bytes += chunk.size;
-	if (__builtin_expect(hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_OUTSIDE), 0))
+	if (__builtin_expect(hab_event_has_listeners(heap, HAB_EVENT_OUTSIDE), 0))
 		report(thread, HAB_EVENT_OUTSIDE, chunk.size, size);
 	if (hab_sampler_passes(thread, chunk.size + in_tlab)) {
 		hab_sampling_count(&thread->objects, chunk.size);
@@ -126,7 +126,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	}
 	/* Move the top first: the sampler's handler may allocate. */
 	hab_tlab_open(thread->tlab, top + bytes, thread->end);
-	if (refilled && (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_TLAB)))
+	if (refilled && hab_event_has_listeners(heap, HAB_EVENT_TLAB))
 		report(thread, HAB_EVENT_TLAB, thread->end - thread->start, size);
 	if (refilled && hab_sampler_passes(thread, thread->end - top)) {
 		/* The object is counted with those that follow. */

@@ -86,7 +86,7 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH);
 		report->frames = (uintptr_t)frames;
 	}
-	if (hab_usdt_listeners() & HAB_LISTENER(report->kind)) {
+	if (hab_usdt_listens(report->kind)) {
 		hab_usdt_report(heap, report);
 		if (report->kind == HAB_EVENT_SAMPLE)
 			hab_process_interval_offer(report->interval);

@@ -12,10 +12,11 @@
 /* For heaps whose backend has no listeners. */
 extern const uint32_t hab_events_none;
 
-/* Bits HAB_LISTENER(kind) of kinds with listeners, in the kernel or at probes. For slow paths. */
-static inline uint32_t hab_event_listeners(const struct hab_heap *heap)
+/* true if events of @kind have listeners, in the kernel or at probes. For slow paths. */
+static inline bool hab_event_has_listeners(const struct hab_heap *heap, uint32_t kind)
 {
-	return __atomic_load_n(heap->listeners, __ATOMIC_RELAXED) | hab_usdt_listeners();
+	return (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(kind)) ||
+	       hab_usdt_listens(kind);
 }
 
 /**

@@ -10,6 +10,9 @@
 #include "lib/telemetry/process_interval.h"
 #include "lib/telemetry/sampler.h"
 
+/* So many bytes of a thread after it has looked, the sampler looks again whether it is on. */
+#define LOOK_BYTES (1 << 20)
+
 static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
 {
 	hab_sampling_draw(sampling, hab_sampler_interval(thread->heap), &thread->random);
@@ -18,9 +21,8 @@ static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
 static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
 {
 	const struct hab_heap *heap = thread->heap;
-	bool on = !thread->sampling &&
-		  (__atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE) ||
-		   (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)));
+	bool on = !thread->sampling && (__atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE) ||
+					hab_event_has_listeners(heap, HAB_EVENT_SAMPLE));
 
 	if (on && !sampling->on) {
 		draw(thread, sampling);
@@ -57,12 +59,13 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 	hab_sample_fn handler;
 
 	sampling->since = 0;
-	/* The handler may allocate. */
+	/* The handler may allocate, and its allocations are not counted. */
 	thread->sampling = true;
+	thread->look_since = 0;
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
 		handler(&sample, heap->sample_context);
-	if (hab_event_listeners(heap) & HAB_LISTENER(HAB_EVENT_SAMPLE)) {
+	if (hab_event_has_listeners(heap, HAB_EVENT_SAMPLE)) {
 		hab_event_report(thread, &report);
 		hab_usdt_object(heap, address, size,
 				hab_sampling_stands_for(counted, report.interval), in_region);
@@ -78,7 +81,7 @@ static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 {
 	if (!is_on(thread, sampling))
 		return false;
-	if (hab_usdt_listeners() & HAB_LISTENER(HAB_EVENT_SAMPLE))
+	if (hab_usdt_listens(HAB_EVENT_SAMPLE))
 		hab_process_interval_rotate(hab_sampling_random(&thread->random));
 	if (counted >= sampling->until) {
 		take_sample(thread, sampling, address, size, counted);
@@ -114,6 +117,10 @@ void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted)
 {
 	allocated(thread, &thread->objects, address, size, counted);
+	/* Tracers of the probes have no timer: the threads themselves rotate their windows. */
+	thread->look_since = 0;
+	if (thread->objects.on && !thread->sampling && !hab_usdt_listens(HAB_EVENT_SAMPLE))
+		thread->look_since = thread->objects.since + LOOK_BYTES;
 }
 
 /* A handler that allocated has opened the TLAB beyond the next sample of objects. */
@@ -150,9 +157,6 @@ void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampl
 }
 
 /* --- chunks of hab_chunk_take() ------------------------------------------------------- */
-
-/* While the sampler is off it looks again after so many bytes. */
-#define LOOK_BYTES (1 << 20)
 
 static uint64_t counted_chunk_bytes(const struct hab_thread *thread)
 {

@@ -16,7 +16,7 @@ static inline bool hab_sampler_needed(const struct hab_thread *thread)
 {
 	return thread->objects.on ||
 	       __atomic_load_n(&thread->heap->sample_handler, __ATOMIC_RELAXED) ||
-	       (hab_event_listeners(thread->heap) & HAB_LISTENER(HAB_EVENT_SAMPLE));
+	       (hab_event_has_listeners(thread->heap, HAB_EVENT_SAMPLE));
 }
 
 /* Opens the TLAB to the fast path from @top up to its end or to the sample point. */
@@ -49,18 +49,13 @@ static inline uint64_t hab_sampler_interval(const struct hab_heap *heap)
 }
 
 /*
- * true if the next sample is not among the next @bytes, and all is as it was drawn for. So it is
- * for most TLABs and objects outside of them: they need no call of the sampler.
+ * true if the sampler is on, and neither the next sample is among the next @bytes nor the sampler
+ * has to look. So it is for most TLABs and objects outside of them: they need no call of the
+ * sampler.
  */
 static inline bool hab_sampler_passes(const struct hab_thread *thread, uint64_t bytes)
 {
-	const struct hab_heap *heap = thread->heap;
-
-	return thread->objects.on && thread->objects.until > bytes &&
-	       thread->objects.interval == hab_sampler_interval(heap) &&
-	       (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) &
-		HAB_LISTENER(HAB_EVENT_SAMPLE)) &&
-	       !thread->sampling && !hab_usdt_samples();
+	return thread->objects.until > bytes && thread->objects.since < thread->look_since;
 }
 
 /**

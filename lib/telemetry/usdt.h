@@ -24,18 +24,14 @@
 extern volatile unsigned short hab_refill_semaphore, hab_tlab_semaphore, hab_outside_semaphore,
 	hab_sample_semaphore, otel_memory_alloc_semaphore, otel_memory_free_semaphore;
 
-/* true if samples by bytes have a tracer. */
-static inline bool hab_usdt_samples(void)
+/* true if events of @kind, which the library reports, have a tracer. */
+static inline bool hab_usdt_listens(uint32_t kind)
 {
+	if (kind == HAB_EVENT_TLAB)
+		return hab_tlab_semaphore;
+	if (kind == HAB_EVENT_OUTSIDE)
+		return hab_outside_semaphore;
 	return hab_sample_semaphore || otel_memory_alloc_semaphore;
-}
-
-/* Bits HAB_LISTENER(kind) of the kinds that have a tracer. */
-static inline uint32_t hab_usdt_listeners(void)
-{
-	return !!hab_tlab_semaphore << HAB_EVENT_TLAB |
-	       !!hab_outside_semaphore << HAB_EVENT_OUTSIDE |
-	       hab_usdt_samples() << HAB_EVENT_SAMPLE;
 }
 
 /* true if hab:sample has a tracer: it gets the stack with the probe. */

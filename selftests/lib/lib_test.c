@@ -230,11 +230,16 @@ TEST_F(heap, an_arena_asks_for_huge_pages_unless_the_program_or_the_user_refuses
 	struct hab_heap *other;
 	unsigned long kib = 0;
 
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
+		SKIP(return, "this kernel has no huge pages for anonymous memory");
 	EXPECT_TRUE(asks_for_huge_pages(self->heap));
 	/* One object makes no more than one huge page resident. */
 	read_smaps(hab_alloc(self->heap, 16), "Rss:", line, sizeof(line));
 	EXPECT_EQ(1, sscanf(line, "Rss: %lu", &kib));
 	EXPECT_LE(kib, 2048);
+	memset(hab_alloc(self->heap, 16 * MiB), 1, 16 * MiB);
+	read_smaps(hab_alloc(self->heap, 16), "AnonHugePages:", line, sizeof(line));
+	TH_LOG("of 16 MiB in huge pages: %s", line);
 	self->config.flags |= HAB_HEAP_SMALL_PAGES;
 	ASSERT_EQ(0, hab_heap_create(&other, &self->config));
 	EXPECT_FALSE(asks_for_huge_pages(other));
