@@ -66,6 +66,8 @@ struct hab_heap;
  *	"none": TLABs straight from the heap. "auto": "none" for automatic TLABs, which need few
  *	refills, else "clab=auto@cpu"
  * @name: for telemetry, at most 31 printable characters; NULL: "heap"
+ * @alignment: of the objects of hab_alloc(), 8 or 16 bytes; 0: 16. With 8, C's types of 16 bytes
+ *	need hab_alloc_aligned(). Regions and chunks stay as they are
  *
  * Environment variables override these: HAB_LEVELS @levels; HAB_TLAB (a size, "none", "growing" or
  * "auto") @tlab_bytes; HAB_BACKEND=device or process the choice of backend; HAB_VERIFY=1 sets
@@ -79,6 +81,8 @@ struct hab_heap_config {
 	uint32_t waste_percent;
 	const char *levels;
 	const char *name;
+	uint32_t alignment;
+	uint32_t reserved; /* 0 */
 };
 
 /**
@@ -221,7 +225,7 @@ int hab_heap_reset(struct hab_heap *heap);
  * With HAB_INLINE defined before this header is included, calls have the fast path inline (x86-64,
  * GCC 11 or clang 16). Source: paper, section II.
  *
- * Return: 16-byte aligned, or NULL with errno ENOMEM.
+ * Return: aligned to 16 bytes (see struct hab_heap_config for 8), or NULL with errno ENOMEM.
  */
 void *hab_alloc(struct hab_heap *heap, size_t size);
 
@@ -233,6 +237,7 @@ struct hab_heap_head_ {
 struct hab_tlab_head_ {
 	uint64_t position;
 	uint64_t limit;
+	uint64_t mask;
 };
 
 static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
@@ -245,7 +250,7 @@ static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
 	/* The carry shows that the object does not fit, for every size. */
 	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
 		return (hab_alloc)(heap, size);
-	tlab->position = next | 15;
+	tlab->position = next | tlab->mask;
 #ifdef XP
 	__asm__ volatile("prefetchw %0" : : "m"(*(char *)(uintptr_t)(position + tlab->limit + XP)));
 #endif

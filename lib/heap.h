@@ -94,6 +94,7 @@ struct hab_counters {
  * @largest_in_tlab: an object up to this size gets a new TLAB rather than a chunk of its own
  * @lowest_bytes: size of the lowest level's buffers
  * @tlab_limit: as in struct hab_settings
+ * @alignment: of objects in TLABs
  * @sample_handler: of hab_set_sample_handler()
  * @sample_context: its argument
  * @sampling_interval: of hab_set_sampling_interval(); negative: *@default_interval
@@ -138,6 +139,7 @@ struct hab_heap {
 	size_t largest_in_tlab;
 	size_t lowest_bytes;
 	size_t tlab_limit;
+	uint32_t alignment;
 	hab_sample_fn sample_handler;
 	void *sample_context;
 	int64_t sampling_interval;

@@ -18,7 +18,7 @@
 #define TLAB_MIN	  256
 #define WASTE_DEFAULT	  5
 #define WASTE_MOST	  50
-#define FIRST_CONFIG_SIZE sizeof(struct hab_heap_config)
+#define FIRST_CONFIG_SIZE offsetof(struct hab_heap_config, alignment)
 
 static const char default_levels[] = "clab=512K@cpu";
 
@@ -45,7 +45,7 @@ static int read_config(struct hab_heap_config *config, const struct hab_heap_con
 		if (tail[i])
 			return -E2BIG;
 	}
-	memcpy(config, given, sizeof(*config));
+	memcpy(config, given, min(given->struct_size, sizeof(*config)));
 	return 0;
 }
 
@@ -102,7 +102,8 @@ static int check_flags(const struct hab_heap_config *config)
 	uint32_t both = HAB_HEAP_PROCESS | HAB_HEAP_DEVICE;
 
 	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both ||
-	    config->waste_percent > WASTE_MOST)
+	    config->waste_percent > WASTE_MOST || config->reserved ||
+	    (config->alignment && config->alignment != 8 && config->alignment != 16))
 		return -EINVAL;
 	return 0;
 }
@@ -187,6 +188,7 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	if (config.arena_bytes > HAB_ARENA_MAX)
 		return -ENOMEM;
 	settings->flags = config.flags;
+	settings->alignment = config.alignment ? config.alignment : 16;
 	settings->arena_bytes = (config.arena_bytes + page - 1) & ~(page - 1);
 	err = hab_levels_parse(settings, chosen_levels(&config));
 	if (err)
