@@ -380,7 +380,7 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
  * @heap: a heap
  * @size: as hab_chunk_take()
  *
- * A fifth fewer instructions. The chunk's size is @size, rounded up to a multiple of 64.
+ * A seventh fewer instructions. The chunk's size is @size, rounded up to a multiple of 64.
  *
  * Return: where the chunk begins, aligned to 64 bytes, or NULL with errno EINVAL (size 0) or
  * ENOMEM.
