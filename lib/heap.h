@@ -76,8 +76,7 @@ struct hab_counters {
 /**
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because hab_alloc() reads
- *	nothing else but @low_bits
- * @low_bits: of addresses of objects, which are 0: 7 or 15
+ *	nothing else
  * @take: hab_chunk_take() for this heap's kind of words
  * @rseq_offset: of the thread's rseq area from the thread pointer. A take reads this and what
  *	follows up to @shared
@@ -95,6 +94,7 @@ struct hab_counters {
  * @largest_in_tlab: an object up to this size gets a new TLAB rather than a chunk of its own
  * @lowest_bytes: size of the lowest level's buffers
  * @tlab_limit: as in struct hab_settings
+ * @alignment: of objects in TLABs
  * @sample_handler: of hab_set_sample_handler()
  * @sample_context: its argument
  * @sampling_interval: of hab_set_sampling_interval(); negative: *@default_interval
@@ -122,7 +122,6 @@ struct hab_counters {
  */
 struct hab_heap {
 	ptrdiff_t tlab_offset;
-	uint64_t low_bits;
 	int (*take)(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
 	ptrdiff_t rseq_offset;
 	uint32_t nr_cpus;
@@ -140,6 +139,7 @@ struct hab_heap {
 	size_t largest_in_tlab;
 	size_t lowest_bytes;
 	size_t tlab_limit;
+	uint32_t alignment;
 	hab_sample_fn sample_handler;
 	void *sample_context;
 	int64_t sampling_interval;

@@ -30,7 +30,7 @@ enum hab_tlab_mode {
  * @tlab_bytes: size of fixed TLABs; 0 without TLABs
  * @tlab_limit: bound of automatic sizes: of one TLAB for HAB_TLABS_GROWING, of all TLABs
  *	together for HAB_TLABS_AUTO
- * @alignment: of objects, 8 or 16
+ * @alignment: of objects in TLABs
  * @flags: HAB_HEAP_*
  * @name: of the heap
  */
@@ -42,7 +42,7 @@ struct hab_settings {
 	enum hab_tlab_mode tlab_mode;
 	size_t tlab_bytes;
 	size_t tlab_limit;
-	size_t alignment;
+	uint32_t alignment;
 	uint32_t flags;
 	char name[HAB_NAME_LEN];
 };

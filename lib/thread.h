@@ -13,6 +13,7 @@
  * @position: free bytes, negated, minus 1. It reaches -1 when the TLAB is full, so one addition
  *	moves it, and its carry shows that the object does not fit
  * @limit: first address behind the TLAB, plus 1
+ * @mask: the alignment of objects, minus 1
  * @thread: the thread in this heap, if it takes chunks by the sections of the fast path; NULL
  *	before its first use of the heap, and in the TLAB that stands for all heaps without a
  *	TLAB in thread-local storage
@@ -23,6 +24,7 @@
 struct hab_tlab {
 	uint64_t position;
 	uint64_t limit;
+	uint64_t mask;
 	struct hab_thread *thread;
 };
 

@@ -112,7 +112,7 @@ static void open_heap(void)
 	hab_heap_config_init(&config);
 	config.arena_bytes = options->arena_bytes;
 	config.flags = heap_flags();
-	config.alignment = options->align;
+	config.alignment = (uint32_t)options->align;
 	if (options->tolerant == REPLAY_STRICT)
 		err = hab_heap_create(&heap, &config);
 	else

@@ -3,8 +3,7 @@
  * From a caller's configuration and the environment to a heap's settings.
  *
  * A caller that was built with a later header passes a longer struct. It is accepted if all that
- * this version does not have is zero. One of an earlier header is shorter: its caller gets the
- * defaults of the other fields.
+ * this version does not have is zero.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +28,6 @@ void hab_heap_config_init(struct hab_heap_config *config)
 	config->struct_size = sizeof(*config);
 	config->arena_bytes = 1ul << 30;
 	config->tlab_bytes = HAB_TLAB_DEFAULT;
-	config->alignment = 16;
 }
 
 /* The caller's struct, of any version, as this version's. */
@@ -47,8 +45,7 @@ static int read_config(struct hab_heap_config *config, const struct hab_heap_con
 		if (tail[i])
 			return -E2BIG;
 	}
-	memcpy(config, given,
-	       given->struct_size < sizeof(*config) ? given->struct_size : sizeof(*config));
+	memcpy(config, given, min(given->struct_size, sizeof(*config)));
 	return 0;
 }
 
@@ -100,13 +97,13 @@ static int apply_environment(struct hab_heap_config *config)
 	return 0;
 }
 
-static int check_values(const struct hab_heap_config *config)
+static int check_flags(const struct hab_heap_config *config)
 {
 	uint32_t both = HAB_HEAP_PROCESS | HAB_HEAP_DEVICE;
 
 	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both ||
-	    config->waste_percent > WASTE_MOST ||
-	    (config->alignment != 8 && config->alignment != 16))
+	    config->waste_percent > WASTE_MOST || config->reserved ||
+	    (config->alignment && config->alignment != 8 && config->alignment != 16))
 		return -EINVAL;
 	return 0;
 }
@@ -183,7 +180,7 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	if (!err)
 		err = apply_environment(&config);
 	if (!err)
-		err = check_values(&config);
+		err = check_flags(&config);
 	if (!err)
 		err = set_name(settings, config.name);
 	if (err)
@@ -191,7 +188,7 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	if (config.arena_bytes > HAB_ARENA_MAX)
 		return -ENOMEM;
 	settings->flags = config.flags;
-	settings->alignment = config.alignment;
+	settings->alignment = config.alignment ? config.alignment : 16;
 	settings->arena_bytes = (config.arena_bytes + page - 1) & ~(page - 1);
 	err = hab_levels_parse(settings, chosen_levels(&config));
 	if (err)

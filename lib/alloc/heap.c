@@ -29,10 +29,10 @@ static void apply_settings(struct hab_heap *heap, const struct hab_settings *set
 	memcpy(heap->level_names, settings->level_names, sizeof(heap->level_names));
 	memcpy(heap->name, settings->name, sizeof(heap->name));
 	heap->flags = settings->flags;
-	heap->low_bits = settings->alignment - 1;
 	heap->tlab_mode = settings->tlab_mode;
 	heap->tlab_bytes = settings->tlab_bytes;
 	heap->tlab_limit = settings->tlab_limit;
+	heap->alignment = settings->alignment;
 	heap->largest_in_tlab = settings->tlab_mode == HAB_TLABS_AUTO ? HAB_TLAB_DEFAULT : 0;
 	heap->verify = settings->flags & HAB_HEAP_VERIFY;
 	heap->shared = hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU;

@@ -31,7 +31,7 @@ static char no_bytes[16] __attribute__((aligned(16)));
 /* The last one stays empty: heaps beyond the fast slots point to it. */
 static __thread struct hab_tlab tlabs[FAST_SLOTS + 1]
 	__attribute__((tls_model("initial-exec"), aligned(64))) = {
-		[0 ... FAST_SLOTS] = { .position = UINT64_MAX, .limit = (uintptr_t)no_bytes + 1 },
+		[0 ... FAST_SLOTS] = { .position = UINT64_MAX, .limit = (uintptr_t)no_bytes + 1, .mask = 15 },
 	};
 
 /* The calling thread in each heap, by the heap's slot, and the table's length. */
@@ -268,6 +268,7 @@ static struct hab_thread *make_thread(struct hab_heap *heap)
 	memset(thread, 0, sizeof(*thread));
 	thread->heap = heap;
 	thread->tlab = heap->slot < FAST_SLOTS ? &tlabs[heap->slot] : &thread->own_tlab;
+	thread->tlab->mask = heap->alignment - 1;
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE && heap->sections;
 	seed(thread);
 	close_tlab(thread->tlab);

@@ -13,12 +13,10 @@
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
 
-#define EMPTY_BYTES 16u /* that an object of 0 bytes takes where it has a chunk of its own */
-
 _Static_assert(offsetof(struct hab_heap, tlab_offset) == 0 &&
-		       offsetof(struct hab_heap, low_bits) == 8 &&
 		       offsetof(struct hab_tlab, position) == 0 &&
-		       offsetof(struct hab_tlab, limit) == 8,
+		       offsetof(struct hab_tlab, limit) == 8 &&
+		       offsetof(struct hab_tlab, mask) == 16,
 	       "callers with HAB_INLINE use these fields, see hab.h");
 
 static void *fail(int err)
@@ -101,7 +99,7 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
 {
 	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
-	size_t bytes = (size + heap->low_bits) & ~heap->low_bits;
+	size_t mask = heap->alignment - 1, bytes = (size + mask) & ~mask;
 	bool refilled = false;
 	uintptr_t top;
 	int err;
@@ -114,11 +112,11 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 	hab_sampler_count(thread);
 	top = thread->end ? hab_thread_top(thread) : 0;
 	if (!bytes && heap->tlab_mode == HAB_TLABS_NONE)
-		bytes = size = EMPTY_BYTES;
+		bytes = size = heap->alignment;
 	if (!thread->end || bytes > thread->end - top) {
 		if (bytes && keep_tlab(heap, thread, top, bytes))
 			return alloc_outside(heap, thread, size);
-		err = refill_tlab(heap, thread, bytes ? bytes : EMPTY_BYTES);
+		err = refill_tlab(heap, thread, bytes ? bytes : heap->alignment);
 		if (err)
 			return fail(-err);
 		top = thread->start;
@@ -153,7 +151,7 @@ void *hab_alloc(struct hab_heap *heap, size_t size)
 		__asm__("" : "+r"(next));
 		return alloc_slow(heap, next - position);
 	}
-	tlab->position = next | heap->low_bits;
+	tlab->position = next | tlab->mask;
 	return (void *)(position + tlab->limit);
 }
 
@@ -176,7 +174,7 @@ void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag)
 
 	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
 		return alloc_slow_tagged(heap, size, tag);
-	tlab->position = next | heap->low_bits;
+	tlab->position = next | tlab->mask;
 	return (void *)(position + tlab->limit);
 }
 
@@ -187,9 +185,9 @@ void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size)
 
 	if (!alignment || (alignment & (alignment - 1)))
 		return fail(EINVAL);
-	if (alignment <= heap->low_bits + 1)
+	if (alignment <= heap->alignment)
 		return hab_alloc(heap, size);
-	if (__builtin_add_overflow(size, alignment - (heap->low_bits + 1), &padded))
+	if (__builtin_add_overflow(size, alignment - heap->alignment, &padded))
 		return fail(ENOMEM);
 	memory = hab_alloc(heap, padded);
 	if (!memory)

@@ -73,7 +73,7 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
  * hab_sampler_end - where the fast path has to stop in [@top, @end)
  * @thread: the calling thread
  * @sampling: of what is allocated there
- * @top: where its free memory begins
+ * @top: where its free memory begins, 16-byte aligned
  * @end: where that ends
  *
  * Return: @end, or an address before it if the next sample lies there.

@@ -2,7 +2,6 @@
 /*
  * Configurations of heaps, valid and invalid, from programs and from the environment.
  */
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -104,38 +103,53 @@ TEST(a_longer_config_is_accepted_if_its_tail_is_zero)
 	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &larger.config));
 }
 
-TEST(a_config_of_an_earlier_header_gets_the_default_alignment)
+TEST(a_config_of_the_first_version_is_accepted_and_no_more_of_it_is_read)
 {
 	struct hab_heap_config config;
 	struct hab_heap *heap;
 
 	hab_heap_config_init(&config);
 	config.struct_size = offsetof(struct hab_heap_config, alignment);
-	config.alignment = 3;
-	ASSERT_EQ(0, hab_heap_create(&heap, &config));
-	hab_alloc(heap, 1);
-	EXPECT_EQ(0, (uintptr_t)hab_alloc(heap, 1) % 16);
+	config.alignment = 7;
+	EXPECT_EQ(0, hab_heap_create(&heap, &config));
 	hab_heap_destroy(heap);
 }
 
-TEST(objects_are_aligned_to_8_bytes_where_the_config_says_so)
+TEST(objects_are_aligned_to_8_bytes_where_the_program_says_so)
 {
+	static const size_t sizes[] = { 1, 8, 24, 0, 40, 7, 104 };
 	struct hab_heap_config config;
+	struct hab_heap_stats stats;
 	struct hab_heap *heap;
-	char *first, *aligned;
-	int i;
+	uintptr_t object, last = 0;
+	uint64_t bytes = 0;
+	int i, odd = 0, together = 0;
 
 	hab_heap_config_init(&config);
-	config.alignment = 24;
-	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &config));
+	for (i = 1; i < 64; i++) {
+		config.alignment = i;
+		if (i != 8 && i != 16)
+			EXPECT_EQ(-EINVAL, hab_heap_create(&heap, &config));
+	}
 	config.alignment = 8;
+	config.flags = HAB_HEAP_PROCESS;
 	ASSERT_EQ(0, hab_heap_create(&heap, &config));
-	first = hab_alloc(heap, 1);
-	for (i = 0; i < 100; i++)
-		ASSERT_EQ(first + 8 + 24 * i, (char *)hab_alloc(heap, 17));
-	aligned = hab_alloc_aligned(heap, 16, 100);
-	EXPECT_EQ(0, (uintptr_t)aligned % 16);
-	EXPECT_LE(aligned + 100, (char *)hab_alloc(heap, 8));
+	for (i = 0; i < 70000; i++) {
+		object = (uintptr_t)hab_alloc(heap, sizes[i % 7]);
+		ASSERT_NE(0, object);
+		ASSERT_EQ(0, object % 8);
+		odd += object % 16 == 8;
+		together += object == last;
+		bytes += (sizes[i % 7] + 7) / 8 * 8;
+		last = object + (sizes[i % 7] + 7) / 8 * 8;
+	}
+	EXPECT_LT(30000, odd);
+	/* All but the first of each TLAB. */
+	EXPECT_LT(69000, together);
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_EQ(bytes, stats.allocated_bytes);
+	EXPECT_EQ(0, (uintptr_t)hab_alloc_aligned(heap, 16, 24) % 16);
+	EXPECT_EQ(0, (uintptr_t)hab_alloc_aligned(heap, 16, 24) % 16);
 	hab_heap_destroy(heap);
 }
 
