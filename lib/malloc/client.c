@@ -236,13 +236,11 @@ void hab_client_start(void)
 
 u64 hab_client_interval(struct hab_client *client, const struct hab_channel *channel)
 {
-	u64 fixed = READ_ONCE(channel->interval_fixed), least = READ_ONCE(channel->interval_least);
+	u64 fixed = READ_ONCE(channel->interval_fixed);
 
 	if (fixed)
 		return min(fixed, HAB_SAMPLING_INTERVAL_MAX);
-	if (least && least != READ_ONCE(client->own.least))
-		WRITE_ONCE(client->own.least, min(least, HAB_SAMPLING_INTERVAL_MAX));
-	return max(READ_ONCE(client->own.interval.mean), READ_ONCE(client->own.least));
+	return max(READ_ONCE(client->own.interval.mean), client->own.least);
 }
 
 /* The program's first thread may not have allocated yet. */

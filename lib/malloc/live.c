@@ -155,7 +155,6 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	if (object->mapped)
 		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
 	WRITE_ONCE(live->asked, object->asked);
-	WRITE_ONCE(live->usable, object->usable);
 	WRITE_ONCE(live->drawn, object->drawn);
 	/* Pairs with the collector's acquire: the sizes are of this sample. */
 	hab_store_release(&live->sample_id, object->sample_id);

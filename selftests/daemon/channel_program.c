@@ -220,7 +220,7 @@ static void put_live(u64 bytes)
 	struct hab_channel_live *slot = hab_channel_live(channel) + nr_live++;
 
 	put_sample(bytes, nr_live);
-	slot->asked = slot->usable = slot->drawn = bytes;
+	slot->asked = slot->drawn = bytes;
 	hab_store_release(&slot->sample_id, last_id);
 }
 
