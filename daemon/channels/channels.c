@@ -223,8 +223,8 @@ static void count_active(struct channels *channels)
 	}
 	for (session = channels->by_pid; session; session = session->hh.next) {
 		user = user_of(channels, session->user);
-		active = session->counts.samples != session->samples_at;
-		session->samples_at = session->counts.samples;
+		active = session->counts.samples != session->samples_before;
+		session->samples_before = session->counts.samples;
 		user->has_sessions = true;
 		user->nr_active += active;
 	}

@@ -90,7 +90,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pid = hello->pid;
 	session->user = hello->user;
 	session->channel = hello->channel;
-	session->since_ns = session->moved_ns = clock_monotonic_ns();
+	session->since_ns = session->stuck_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
 	session->pidfd = hello->pidfd;
 	if (sink->reads_cgroups)
@@ -183,12 +183,12 @@ static void set_probability(struct session *session, unsigned int most)
 	if (!count)
 		return;
 	lost = session_lost(session);
-	if (lost > session->lost_at)
+	if (lost > session->lost_before)
 		session->probability =
 			max((uint64_t)((double)CERTAIN * count /
-				       ((double)count + (double)(lost - session->lost_at))),
+				       ((double)count + (double)(lost - session->lost_before))),
 			    1ull);
-	session->lost_at = lost;
+	session->lost_before = lost;
 }
 
 /*
@@ -200,12 +200,12 @@ static bool is_abandoned(struct session *session, uint64_t word)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
-	if (session->position != session->stuck_at ||
+	if (session->position != session->stuck_position ||
 	    READ_ONCE(session->channel->head) == session->position) {
-		session->stuck_at = session->position;
-		session->moved_ns = now_ns;
+		session->stuck_position = session->position;
+		session->stuck_ns = now_ns;
 	}
-	if (now_ns - session->moved_ns < SECOND_NS)
+	if (now_ns - session->stuck_ns < SECOND_NS)
 		return false;
 	if (!word) {
 		session->broken = true;
