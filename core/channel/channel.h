@@ -27,7 +27,7 @@
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
 #define HAB_CHANNEL_VERSION	3
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
-#define HAB_CHANNEL_RING_BYTES	(256u << 10) /* a power of two */
+#define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
 #define HAB_CHANNEL_RING_OFFSET 4096u
@@ -86,11 +86,11 @@ struct hab_channel_live {
  * @live_step: a power of two
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, and before it has allocated 512 KiB more
- * @tail: position of the first record that is not read yet. This and the next are the collector's
+ * @tail: position of the first record that is not read yet. This and the rest the collector writes
  * @share: by which the sampling interval is set: the process makes about 2.7 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT
+ * @closed: not 0: it is read no more; the program may unmap it
  * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
- * @closed: not 0: nobody reads any more; the program may unmap the channel
  */
 struct hab_channel {
 	u32 magic;

@@ -55,6 +55,7 @@ static void read_settings(void)
 		memcpy(settings.address.sun_path, path, strlen(path));
 	settings.filters = filters ? atol(filters) : 0;
 	settings.interval = interval ? strtoull(interval, NULL, 10) : 0;
+	settings.interval = min(settings.interval, HAB_SAMPLING_INTERVAL_MAX);
 	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
