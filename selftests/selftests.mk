@@ -86,7 +86,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/int
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 
@@ -96,7 +96,7 @@ $(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/pe
 $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lseccomp -lcap
 
 $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)

@@ -9,7 +9,6 @@
 #include "core/channel/channel.h"
 #include "daemon/channels/closer.h"
 
-
 enum hello_result {
 	HELLO_COMPLETE,
 	HELLO_WAITING, /* nothing has come yet */

@@ -158,13 +158,10 @@ static void take_record(struct session *session, const struct session_sink *sink
 	session->counts.malformed += !good;
 }
 
-/*
- * Samples that were lost since the last reading are made up for by those of this one, if there are
- * any: each has the probability with which it was not lost.
- */
-static void set_probability(struct session *session, unsigned int most)
+/* The samples of the next records, at most so many. */
+static unsigned int count_samples(const struct session *session, unsigned int most)
 {
-	uint64_t position = session->position, word, lost;
+	uint64_t position = session->position, word;
 	const struct hab_record_head *head;
 	unsigned int looked, count = 0;
 	uint32_t bytes;
@@ -178,6 +175,18 @@ static void set_probability(struct session *session, unsigned int most)
 			 bytes >= sizeof(*head) && READ_ONCE(head->type) == HAB_RECORD_SAMPLE;
 		position += bytes + sizeof(word);
 	}
+	return count;
+}
+
+/*
+ * Samples that were lost since the last reading are made up for by those of this one, if there are
+ * any: each has the probability with which it was not lost.
+ */
+static void set_probability(struct session *session, unsigned int most)
+{
+	unsigned int count = count_samples(session, most);
+	uint64_t lost;
+
 	session->probability = CERTAIN;
 	session->nr_weighted = count;
 	if (!count)
@@ -254,8 +263,12 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 unsigned int session_drain(struct session *session, const struct session_sink *sink,
 			   unsigned int most)
 {
+	unsigned int count;
+
 	/* Another process may have the memory, and write on: so no more than a ring has. */
-	return read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
+	count = read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
+	session->unread = session->broken ? 0 : count_samples(session, RECORDS_MAX);
+	return count;
 }
 
 void session_end(struct session *session, const struct session_sink *sink, bool keep)
@@ -286,5 +299,6 @@ uint64_t session_allocated(const struct session *session)
 
 uint64_t session_lost(const struct session *session)
 {
-	return min(READ_ONCE(session->channel->lost), age_ns(session) / NS_A_SAMPLE_MIN);
+	return min(READ_ONCE(session->channel->lost), age_ns(session) / NS_A_SAMPLE_MIN) +
+	       session->unread;
 }

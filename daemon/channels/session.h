@@ -42,6 +42,7 @@ struct session {
 	uint64_t cgroup_id;	  /* 0: not known */
 	char comm[HAB_COMM_LEN];  /* of the last sample */
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
+	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
 	bool broken;		  /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
@@ -55,7 +56,7 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 			  unsigned int most);
 /*
  * Reads what is left, at most so many records, half-written ones left out. Returns how many there
- * were. session_end() follows.
+ * were; samples beyond them count as lost. session_end() follows.
  */
 unsigned int session_drain(struct session *session, const struct session_sink *sink,
 			   unsigned int most);
@@ -65,7 +66,7 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 /* True if the process that sends @hello is that of the session: it has exec'ed. */
 bool session_is_of(const struct session *session, const struct hello *hello);
 
-/* Bytes that the program says it has allocated; samples that found no room in its ring. */
+/* Bytes that the program says it has allocated; samples of it that are in no table. */
 uint64_t session_allocated(const struct session *session);
 uint64_t session_lost(const struct session *session);
 
