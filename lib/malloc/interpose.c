@@ -295,29 +295,20 @@ static bool is_alignment(size_t alignment)
 	p = hab_sample_allocate(&sample, alignment, size);      \
 	return hab_sample_end(&sample, p ? p : otherwise, size, size)
 
-static HAB_SLOW void *memalign_slow(size_t alignment, size_t size)
-{
-	ALIGNED_SLOW(alignment, size, hab_real.memalign(alignment, size));
-}
+#define ALIGNED(function)                                                          \
+	static HAB_SLOW void *function##_slow(size_t alignment, size_t size)       \
+	{                                                                          \
+		ALIGNED_SLOW(alignment, size, hab_real.function(alignment, size)); \
+	}                                                                          \
+	HAB_INTERPOSED void *function(size_t alignment, size_t size)               \
+	{                                                                          \
+		if (!is_alignment(alignment) || hab_sample_count(size))            \
+			return hab_real.function(alignment, size);                 \
+		return function##_slow(alignment, size);                           \
+	}
 
-HAB_INTERPOSED void *memalign(size_t alignment, size_t size)
-{
-	if (!is_alignment(alignment) || hab_sample_count(size))
-		return hab_real.memalign(alignment, size);
-	return memalign_slow(alignment, size);
-}
-
-static HAB_SLOW void *aligned_alloc_slow(size_t alignment, size_t size)
-{
-	ALIGNED_SLOW(alignment, size, hab_real.aligned_alloc(alignment, size));
-}
-
-HAB_INTERPOSED void *aligned_alloc(size_t alignment, size_t size)
-{
-	if (!is_alignment(alignment) || hab_sample_count(size))
-		return hab_real.aligned_alloc(alignment, size);
-	return aligned_alloc_slow(alignment, size);
-}
+ALIGNED(memalign)
+ALIGNED(aligned_alloc)
 
 static HAB_SLOW int posix_memalign_slow(void **result, size_t alignment, size_t size)
 {
