@@ -239,6 +239,8 @@ static void read_rings(struct channels *channels)
 
 static void drop_connection(struct channels *channels, struct connection *connection)
 {
+	/* Not by closing it: the closer's process may have it for longer. */
+	epoll_ctl(channels->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
 	DL_DELETE(channels->connections, connection);
 	places_remove(&channels->waiting, connection->user, 1);
 	closer_add(channels->closer, connection->fd);
@@ -333,8 +335,8 @@ static void accept_connections(struct channels *channels)
 		 * an earlier connection: that one comes first.
 		 */
 		read_connections(channels);
-		/* Most have sent their channel already. */
-		if (receive(channels, fd))
+		/* Most have sent their channel already. Those before may have left no room. */
+		if (closer_has_room(channels->closer) && receive(channels, fd))
 			closer_add(channels->closer, fd);
 		else
 			wait_for_hello(channels, fd);

@@ -35,23 +35,7 @@
 /* The kernel gives the numbers of processes again, but not within the same clock tick. */
 static uint64_t start_of(uint32_t pid)
 {
-	uint64_t start = 0;
-	char path[32], line[1024], *field;
-	unsigned int i;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	/* The second field, in parentheses, may have any characters. */
-	field = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	for (i = 2; field && i < 22; i++)
-		field = strchr(field + 1, ' ');
-	if (field)
-		start = strtoull(field + 1, NULL, 10);
-	fclose(file);
-	return start;
+	return process_stat(pid, PROCESS_STAT_START);
 }
 
 /* The id of its cgroup, in the hierarchy of version 2; 0: not known. */

@@ -58,6 +58,7 @@ static bool make_folder(struct preload_socket *socket, const char *parent)
 {
 	if (!parent || *parent != '/')
 		return false;
+	errno = ENAMETOOLONG;
 	socket->folder = xformat("%s/habrun-XXXXXX", parent);
 	if (strlen(socket->folder) + sizeof(SOCKET_NAME) <=
 		    sizeof(((struct sockaddr_un *)0)->sun_path) &&

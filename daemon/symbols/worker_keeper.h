@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The keeper: a process that starts a worker, waits for its end, reports it, and starts the next. */
+/* The keeper: a process that starts a worker, waits for its end, reports that, and goes on. */
 #ifndef HABD_WORKER_KEEPER_H
 #define HABD_WORKER_KEEPER_H
 
