@@ -131,7 +131,8 @@ static void say_result(const struct options *options, const struct collector_res
 	if (!counts->begun) {
 		say("%s: no process was seen: %s", options->file,
 		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
-			    "none has loaded the preload library" :
+			    "none has loaded the preload library, or each has set a filter of "
+			    "system calls" :
 			    program_why(kind));
 		return;
 	}
