@@ -95,7 +95,7 @@ int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u6
 
 /*
  * Gives back a slot that was claimed, and is in no entry. Does nothing in a child by fork() from a
- * signal handler: its table is not the one that the slot is of, or @channel is NULL.
+ * signal handler: the slot is of its parent's table, and @channel is another one or NULL.
  */
 void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot);
 

@@ -52,7 +52,7 @@ static void resize(struct hab_channel *channel, struct hab_live_object *object, 
 		hab_live_enter(&hab_client->live, channel, slot, (const void *)address, object);
 }
 
-/* No mapping has the range any more. */
+/* The range is unmapped, or mapped anew: live mappings lose what they have of it. */
 static HAB_SLOW void clip(const void *from, size_t length)
 {
 	struct hab_client *client = hab_client;
