@@ -37,10 +37,10 @@ SHARED_SOURCES := arguments kinds module_files output_files owners places progra
 PROFILE_SOURCES := filter profile flame
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries build_id maps processes maps_queue maps_reader worker turns \
+	binaries build_id maps processes maps_queue maps_reader turns worker worker_keeper worker_messages \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect formats profile_pprof profile_jfr jfr \
-	channels closer hello session
+	channels closer hello session users
 HABD_SOURCES := $(COLLECTOR_SOURCES) \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \

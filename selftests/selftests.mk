@@ -18,7 +18,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
-HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_test \
+HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
@@ -44,7 +44,7 @@ DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
 
-$(BUILD)/tests/hierarchy_test: selftests/core/hierarchy_test.c core/hierarchy/hierarchy.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/hierarchy_test $(BUILD)/tests/free_extents_test: $(BUILD)/tests/%: selftests/core/%.c selftests/core/books.h core/hierarchy/hierarchy.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selftests/core/%.c selftests/core/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
@@ -86,7 +86,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/int
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 
@@ -96,7 +96,7 @@ $(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/pe
 $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lseccomp -lcap
 
 $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
@@ -212,8 +212,9 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 # The preload library. The compiler must not leave out calls of the allocator.
+$(BUILD)/tests/malloc_target: selftests/malloc/target_sites.c selftests/malloc/target_sites.h
 $(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $<
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<

@@ -25,9 +25,9 @@
 
 #define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	2
+#define HAB_CHANNEL_VERSION	3
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
-#define HAB_CHANNEL_RING_BYTES	(256u << 10) /* a power of two */
+#define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
 #define HAB_CHANNEL_RING_OFFSET 4096u
@@ -67,7 +67,6 @@ static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
  * struct hab_channel_live - a slot of the table of live samples
  * @sample_id: 0: free. Written last when the slot is taken, first when it is freed
  * @asked: size of the object in bytes, as the program asked for
- * @usable: its size in bytes as the allocator counts it
  * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by, less what it
  *	shrank by. It stands for @asked / (1 - exp(-@drawn / interval)) bytes, times the channel's
  *	@live_step. The interval is that of its record
@@ -75,7 +74,6 @@ static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
 struct hab_channel_live {
 	u64 sample_id;
 	u64 asked;
-	u64 usable;
 	u64 drawn;
 };
 
@@ -88,13 +86,11 @@ struct hab_channel_live {
  * @live_step: a power of two
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, and before it has allocated 512 KiB more
- * @tail: position of the first record that is not read yet. This and the next are the collector's
+ * @tail: position of the first record that is not read yet. This and the rest the collector writes
  * @share: by which the sampling interval is set: the process makes about 2.7 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT
- * @interval_least: in bytes, lower bound of the sampling interval; 0: the program's own. No
- *	collector sets it yet
+ * @closed: not 0: it is read no more; the program may unmap it
  * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
- * @closed: not 0: nobody reads any more; the program may unmap the channel
  */
 struct hab_channel {
 	u32 magic;
@@ -107,7 +103,6 @@ struct hab_channel {
 	u64 tail;
 	u32 share;
 	u32 closed;
-	u64 interval_least;
 	u64 interval_fixed;
 };
 

@@ -24,9 +24,8 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "core/throttle/interval.h"
 #include "daemon/channels/closer.h"
-#include "daemon/shared/owners.h"
+#include "daemon/channels/users.h"
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
@@ -41,7 +40,6 @@
 #define ACCEPTED_MAX	256  /* in one poll */
 #define RECORDS_MAX	512u /* of a session in one poll */
 #define SHARES_NS	SECOND_NS
-#define WINDOW_PER_S	(1000000000 / HAB_INTERVAL_WINDOW_NS)
 
 /* A connection whose channel has not come yet. */
 struct connection {
@@ -49,17 +47,6 @@ struct connection {
 	int fd;
 	uid_t user;
 	uint64_t since_ns;
-};
-
-/* A user with sessions, or with some a second ago. */
-struct user {
-	UT_hash_handle hh;
-	uid_t id;
-	uint64_t at_ns;		/* when @left was brought up to date */
-	uint64_t left;		/* records that may be read now */
-	unsigned int nr_active; /* sessions that had samples in the last second */
-	bool has_sessions;	/* for set_shares_locked() */
-	uint32_t share;		/* of each session, as in struct hab_channel */
 };
 
 struct channels {
@@ -71,11 +58,10 @@ struct channels {
 	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
 	struct places sessions;
 	struct session *by_pid;
-	struct user *users;
+	struct users users;
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
-	unsigned int nr_active; /* users with active sessions */
-	uint64_t shares_ns;	/* when the shares were set last */
+	uint64_t shares_ns; /* when the shares were set last */
 	pthread_t thread;
 	bool started;
 	int stop_fd; /* readable once the thread should end */
@@ -100,6 +86,7 @@ struct channels *channels_new(const struct channels_config *config)
 	struct channels *channels = xcalloc(1, sizeof(*channels));
 
 	channels->config = *config;
+	channels->users = (struct users){ .records = config->user_records, .rate = config->rate };
 	channels->sessions = sessions;
 	channels->waiting = waiting;
 	channels->stop_fd = -1;
@@ -122,46 +109,6 @@ int channels_fd(const struct channels *channels)
 int channels_timeout_ms(const struct channels *channels)
 {
 	return channels->timeout_ms;
-}
-
-/* --- limits by user -------------------------------------------------------------------- */
-
-static struct user *user_of(struct channels *channels, uid_t id)
-{
-	struct user *user;
-
-	id = owner_of(id);
-	HASH_FIND(hh, channels->users, &id, sizeof(id), user);
-	if (!user) {
-		user = xcalloc(1, sizeof(*user));
-		user->id = id;
-		HASH_ADD(hh, channels->users, id, sizeof(user->id), user);
-	}
-	return user;
-}
-
-/* A user has at most the records of a second at once. */
-static unsigned int records_left(struct channels *channels, uid_t user)
-{
-	struct user *limit = user_of(channels, user);
-	uint64_t most = channels->config.user_records, now_ns, more;
-
-	if (!most || owner_is_privileged(user))
-		return UINT_MAX;
-	now_ns = clock_monotonic_ns();
-	more = min(now_ns - limit->at_ns, SECOND_NS) * most / SECOND_NS;
-	if (more) {
-		limit->left = min(limit->left + more, most);
-		limit->at_ns = now_ns;
-	}
-	return (unsigned int)limit->left;
-}
-
-static void records_use(struct channels *channels, uid_t user, unsigned int count)
-{
-	struct user *limit = user_of(channels, user);
-
-	limit->left -= min(limit->left, (uint64_t)count);
 }
 
 /* --- sessions ------------------------------------------------------------------------- */
@@ -191,68 +138,31 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 
 	HASH_DELETE(hh, channels->by_pid, session);
 	places_remove(&channels->sessions, session->user, 1);
-	records_use(channels, session->user,
-		    session_drain(session, &channels->config.sink,
-				  records_left(channels, session->user)));
+	users_use_records(&channels->users, session->user,
+			  session_drain(session, &channels->config.sink,
+					users_records_left(&channels->users, session->user)));
 	add_counts(&channels->counts, session);
 	session_end(session, &channels->config.sink, keep);
 	if (keep)
 		processes_end(channels->config.sink.processes, pid);
 }
 
-/* The rate is divided among users with active sessions, then among these sessions. */
-static void set_share(struct channels *channels, struct user *user)
-{
-	/* As many are offered as may be kept: here none is left out. */
-	uint64_t all = (channels->config.rate << HAB_SHARE_SHIFT) * 10 /
-		       (WINDOW_PER_S * HAB_OFFERS_MEAN_10);
-	uint64_t sessions = (uint64_t)max(channels->nr_active, 1u) * max(user->nr_active, 1u);
-
-	user->share = (uint32_t)min(max(all / sessions, 1ull), UINT32_MAX);
-}
-
-static void count_active(struct channels *channels)
-{
-	struct session *session;
-	struct user *user, *next;
-	bool active;
-
-	for (user = channels->users; user; user = user->hh.next) {
-		user->nr_active = 0;
-		user->has_sessions = false;
-	}
-	for (session = channels->by_pid; session; session = session->hh.next) {
-		user = user_of(channels, session->user);
-		active = session->counts.samples != session->samples_at;
-		session->samples_at = session->counts.samples;
-		user->has_sessions = true;
-		user->nr_active += active;
-	}
-	channels->nr_active = 0;
-	HASH_ITER(hh, channels->users, user, next)
-	{
-		channels->nr_active += user->nr_active != 0;
-		/* It has all its records again. */
-		if (!user->has_sessions && clock_monotonic_ns() - user->at_ns > SECOND_NS) {
-			HASH_DELETE(hh, channels->users, user);
-			free(user);
-		}
-	}
-}
-
 static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 {
 	struct session *session;
-	struct user *user;
 
 	if (now_ns - channels->shares_ns < SHARES_NS)
 		return;
 	channels->shares_ns = now_ns;
-	count_active(channels);
-	for (user = channels->users; user; user = user->hh.next)
-		set_share(channels, user);
+	users_count_begin(&channels->users);
+	for (session = channels->by_pid; session; session = session->hh.next) {
+		users_count(&channels->users, session->user,
+			    session->counts.samples != session->samples_before);
+		session->samples_before = session->counts.samples;
+	}
+	users_count_end(&channels->users);
 	for (session = channels->by_pid; session; session = session->hh.next)
-		WRITE_ONCE(session->channel->share, user_of(channels, session->user)->share);
+		WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
 }
 
 static void refuse(struct channels *channels, const struct hello *hello)
@@ -267,7 +177,6 @@ static void refuse(struct channels *channels, const struct hello *hello)
 static void begin_locked(struct channels *channels, const struct hello *hello)
 {
 	struct session *session;
-	struct user *user;
 	bool exec;
 
 	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
@@ -288,9 +197,7 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
 	set_shares_locked(channels, clock_monotonic_ns());
-	user = user_of(channels, session->user);
-	set_share(channels, user);
-	WRITE_ONCE(session->channel->share, user->share);
+	WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
 	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
 	if (session->pidfd >= 0)
@@ -308,9 +215,9 @@ static void read_rings(struct channels *channels)
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
 		pthread_mutex_lock(lock);
-		left = records_left(channels, session->user);
+		left = users_records_left(&channels->users, session->user);
 		count = session_read(session, &channels->config.sink, min(left, RECORDS_MAX));
-		records_use(channels, session->user, count);
+		users_use_records(&channels->users, session->user, count);
 		/* More often does not help a user who is at the limit. */
 		most = max(most, left > RECORDS_MAX ? count : 0);
 		if (session->pidfd < 0)
@@ -332,6 +239,8 @@ static void read_rings(struct channels *channels)
 
 static void drop_connection(struct channels *channels, struct connection *connection)
 {
+	/* Not by closing it: the closer's process may have it for longer. */
+	epoll_ctl(channels->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
 	DL_DELETE(channels->connections, connection);
 	places_remove(&channels->waiting, connection->user, 1);
 	closer_add(channels->closer, connection->fd);
@@ -426,8 +335,8 @@ static void accept_connections(struct channels *channels)
 		 * an earlier connection: that one comes first.
 		 */
 		read_connections(channels);
-		/* Most have sent their channel already. */
-		if (receive(channels, fd))
+		/* Most have sent their channel already. Those before may have left no room. */
+		if (closer_has_room(channels->closer) && receive(channels, fd))
 			closer_add(channels->closer, fd);
 		else
 			wait_for_hello(channels, fd);
@@ -560,8 +469,6 @@ void channels_stop(struct channels *channels)
 
 void channels_free(struct channels *channels)
 {
-	struct user *user, *next;
-
 	if (!channels)
 		return;
 	channels_stop(channels);
@@ -572,11 +479,7 @@ void channels_free(struct channels *channels)
 	if (channels->closer)
 		channels_finish(channels);
 	closer_free(channels->closer);
-	HASH_ITER(hh, channels->users, user, next)
-	{
-		HASH_DELETE(hh, channels->users, user);
-		free(user);
-	}
+	users_free(&channels->users);
 	if (channels->epoll >= 0)
 		close(channels->epoll);
 	close(channels->config.listen_fd);

@@ -26,14 +26,14 @@ struct channels_config {
 	uint64_t interval_fixed;   /* in bytes; 0: the sampling interval follows the rate */
 };
 
-/* Sums over all sessions, those that have ended too, but for the first. */
+/* Sums over all sessions, those that have ended too. @sessions: those that have not ended. */
 struct channels_counts {
-	unsigned int sessions; /* now */
-	uint64_t begun;	       /* processes; one that has exec'ed counts once */
-	uint64_t refused;      /* sessions beyond a limit */
-	uint64_t malformed;    /* connections without a channel, and records */
+	unsigned int sessions;
+	uint64_t begun;	    /* processes; one that has exec'ed counts once */
+	uint64_t refused;   /* sessions beyond a limit */
+	uint64_t malformed; /* connections without a channel, and records */
 	uint64_t samples;
-	uint64_t lost; /* samples that found no room in their program's ring */
+	uint64_t lost; /* samples that found no room in a ring, or that a user's limit left in it */
 	uint64_t allocated;
 };
 

@@ -96,7 +96,8 @@ void closer_add(struct closer *closer, int fd)
 
 bool closer_has_room(const struct closer *closer)
 {
-	return closer->nr + MESSAGE_FILES_MAX < ROOM;
+	/* Those of a message, its connection, and another that is refused. */
+	return closer->nr + MESSAGE_FILES_MAX + 2 <= ROOM;
 }
 
 static bool is_ready(struct closer *closer)

@@ -42,17 +42,17 @@ static struct hab_channel *map(int fd)
 	return NULL;
 }
 
-_Bool hello_peer(int connection, struct hello *hello)
+bool hello_peer(int connection, struct hello *hello)
 {
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
 	/* The process id is 0 if the process is in no PID namespace below this one. */
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.pid <= 0)
-		return 0;
+		return false;
 	hello->pid = (uint32_t)peer.pid;
 	hello->user = peer.uid;
-	return 1;
+	return true;
 }
 
 /*
@@ -98,7 +98,7 @@ static unsigned int take_files(struct msghdr *message, struct closer *closer, in
 	return count;
 }
 
-static _Bool is_right(const struct hab_channel_hello *text, const uint64_t *secret)
+static bool is_right(const struct hab_channel_hello *text, const uint64_t *secret)
 {
 	return text->magic == HAB_CHANNEL_MAGIC && text->version == HAB_CHANNEL_VERSION &&
 	       (!secret || (text->secret[0] == secret[0] && text->secret[1] == secret[1]));

@@ -3,12 +3,12 @@
 #ifndef HABD_HELLO_H
 #define HABD_HELLO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "core/channel/channel.h"
 #include "daemon/channels/closer.h"
-
 
 enum hello_result {
 	HELLO_COMPLETE,
@@ -31,6 +31,6 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct c
 				struct hello *hello);
 
 /* Sets the user and pid of the process that has connected. False if the kernel does not say. */
-_Bool hello_peer(int connection, struct hello *hello);
+bool hello_peer(int connection, struct hello *hello);
 
 #endif /* HABD_HELLO_H */

@@ -35,23 +35,7 @@
 /* The kernel gives the numbers of processes again, but not within the same clock tick. */
 static uint64_t start_of(uint32_t pid)
 {
-	uint64_t start = 0;
-	char path[32], line[1024], *field;
-	unsigned int i;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	/* The second field, in parentheses, may have any characters. */
-	field = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	for (i = 2; field && i < 22; i++)
-		field = strchr(field + 1, ' ');
-	if (field)
-		start = strtoull(field + 1, NULL, 10);
-	fclose(file);
-	return start;
+	return process_stat(pid, PROCESS_STAT_START);
 }
 
 /* The id of its cgroup, in the hierarchy of version 2; 0: not known. */
@@ -90,7 +74,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pid = hello->pid;
 	session->user = hello->user;
 	session->channel = hello->channel;
-	session->since_ns = session->moved_ns = clock_monotonic_ns();
+	session->since_ns = session->stuck_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
 	session->pidfd = hello->pidfd;
 	if (sink->reads_cgroups)
@@ -158,13 +142,10 @@ static void take_record(struct session *session, const struct session_sink *sink
 	session->counts.malformed += !good;
 }
 
-/*
- * Samples that were lost since the last reading are made up for by those of this one, if there are
- * any: each has the probability with which it was not lost.
- */
-static void set_probability(struct session *session, unsigned int most)
+/* The samples of the next records, at most so many. */
+static unsigned int count_samples(const struct session *session, unsigned int most)
 {
-	uint64_t position = session->position, word, lost;
+	uint64_t position = session->position, word;
 	const struct hab_record_head *head;
 	unsigned int looked, count = 0;
 	uint32_t bytes;
@@ -178,17 +159,29 @@ static void set_probability(struct session *session, unsigned int most)
 			 bytes >= sizeof(*head) && READ_ONCE(head->type) == HAB_RECORD_SAMPLE;
 		position += bytes + sizeof(word);
 	}
+	return count;
+}
+
+/*
+ * Samples that were lost since the last reading are made up for by those of this one, if there are
+ * any: each has the probability with which it was not lost.
+ */
+static void set_probability(struct session *session, unsigned int most)
+{
+	unsigned int count = count_samples(session, most);
+	uint64_t lost;
+
 	session->probability = CERTAIN;
 	session->nr_weighted = count;
 	if (!count)
 		return;
 	lost = session_lost(session);
-	if (lost > session->lost_at)
+	if (lost > session->lost_before)
 		session->probability =
 			max((uint64_t)((double)CERTAIN * count /
-				       ((double)count + (double)(lost - session->lost_at))),
+				       ((double)count + (double)(lost - session->lost_before))),
 			    1ull);
-	session->lost_at = lost;
+	session->lost_before = lost;
 }
 
 /*
@@ -200,12 +193,12 @@ static bool is_abandoned(struct session *session, uint64_t word)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
-	if (session->position != session->stuck_at ||
+	if (session->position != session->stuck_position ||
 	    READ_ONCE(session->channel->head) == session->position) {
-		session->stuck_at = session->position;
-		session->moved_ns = now_ns;
+		session->stuck_position = session->position;
+		session->stuck_ns = now_ns;
 	}
-	if (now_ns - session->moved_ns < SECOND_NS)
+	if (now_ns - session->stuck_ns < SECOND_NS)
 		return false;
 	if (!word) {
 		session->broken = true;
@@ -254,8 +247,12 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 unsigned int session_drain(struct session *session, const struct session_sink *sink,
 			   unsigned int most)
 {
+	unsigned int count;
+
 	/* Another process may have the memory, and write on: so no more than a ring has. */
-	return read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
+	count = read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
+	session->unread = session->broken ? 0 : count_samples(session, RECORDS_MAX);
+	return count;
 }
 
 void session_end(struct session *session, const struct session_sink *sink, bool keep)
@@ -286,5 +283,6 @@ uint64_t session_allocated(const struct session *session)
 
 uint64_t session_lost(const struct session *session)
 {
-	return min(READ_ONCE(session->channel->lost), age_ns(session) / NS_A_SAMPLE_MIN);
+	return min(READ_ONCE(session->channel->lost), age_ns(session) / NS_A_SAMPLE_MIN) +
+	       session->unread;
 }

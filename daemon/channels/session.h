@@ -32,18 +32,19 @@ struct session {
 	int pidfd;	  /* -1: the process has ended */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
-	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
-	uint64_t position;	 /* of the next record in the ring */
-	uint64_t stuck_at;	 /* @position at the last look at a record that was not finished */
-	uint64_t moved_ns;	 /* when @stuck_at was another; CLOCK_MONOTONIC */
-	uint64_t lost_at;	 /* session_lost() at the last reading */
-	uint64_t probability;	 /* of the samples of this reading, see bpf/records.h */
+	uint64_t since_ns;	  /* CLOCK_MONOTONIC */
+	uint64_t position;	  /* of the next record in the ring */
+	uint64_t stuck_position;  /* @position when it last was at an unfinished record */
+	uint64_t stuck_ns;	  /* since then; CLOCK_MONOTONIC */
+	uint64_t lost_before;	  /* session_lost() at the last reading that had samples */
+	uint64_t probability;	  /* of the samples of this reading, see bpf/records.h */
 	unsigned int nr_weighted; /* samples that still get @probability in this reading */
-	uint64_t cgroup_id;	 /* 0: not known */
-	char comm[HAB_COMM_LEN]; /* of the last sample */
-	uint64_t samples_at;	 /* counts.samples when the shares were set last */
-	bool is_listed;		 /* for channels_add_processes() */
-	bool broken;		 /* the program has written nonsense: nothing more is read */
+	uint64_t cgroup_id;	  /* 0: not known */
+	char comm[HAB_COMM_LEN];  /* of the last sample */
+	uint64_t samples_before;  /* counts.samples when the shares were set last */
+	unsigned int unread;	  /* samples that were in the ring at the end */
+	bool is_listed;		  /* for channels_add_processes() */
+	bool broken;		  /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
 	struct live_process *live;
 };
@@ -55,7 +56,7 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 			  unsigned int most);
 /*
  * Reads what is left, at most so many records, half-written ones left out. Returns how many there
- * were. session_end() follows.
+ * were; samples beyond them count as lost. session_end() follows.
  */
 unsigned int session_drain(struct session *session, const struct session_sink *sink,
 			   unsigned int most);
@@ -65,7 +66,7 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 /* True if the process that sends @hello is that of the session: it has exec'ed. */
 bool session_is_of(const struct session *session, const struct hello *hello);
 
-/* Bytes that the program says it has allocated; samples that found no room in its ring. */
+/* Bytes that the program says it has allocated; samples of it that are in no table. */
 uint64_t session_allocated(const struct session *session);
 uint64_t session_lost(const struct session *session);
 

@@ -119,7 +119,7 @@ static void keep(struct record *record, const struct answer *answer)
 static void request_part(struct record *record, const char *what, struct answer *answer)
 {
 	bool has_format = strcmp(what, "keep") != 0;
-	const char *view = record->live ? output_format_live_view(record->format) : "allocated";
+	const char *view = record->format->views[record->live];
 	char *path = xformat("/v1/record/%s?token=%s%s%s%s%s", what, record->token,
 			     has_format ? "&format=" : "", has_format ? record->format->name : "",
 			     has_format ? "&view=" : "", has_format ? view : "");
@@ -320,8 +320,8 @@ static const struct argp_option table[] = {
 	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
 	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
 	{ "live", LIVE, NULL, 0,
-	  "in a .folded file: what is in use instead of what was allocated; in a .svg or .html: "
-	  "both. A .pb.gz always has both" },
+	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
+	  "always in .pb.gz and .html" },
 	{ 0 },
 };
 

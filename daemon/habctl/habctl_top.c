@@ -171,8 +171,8 @@ static void sites(const json_t *top, size_t rows, FILE *out)
 		human_in_use(site, in_use, sizeof(in_use));
 		fprintf(out, "%14s %12s %12s %9" PRIu64 "  %s", speed, bytes, in_use,
 			json_get_integer(site, "samples"), json_get_string(site, "function"));
-		if (*json_get_string(site, "module"))
-			fprintf(out, " (%s)", json_get_string(site, "module"));
+		if (*json_get_string(site, "binary"))
+			fprintf(out, " (%s)", json_get_string(site, "binary"));
 		fputc('\n', out);
 	}
 }

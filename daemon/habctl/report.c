@@ -44,12 +44,12 @@ enum report_by report_by(const char *name)
 static void name_site(const struct profile *profile, const struct profile_sample *sample, FILE *out)
 {
 	const struct profile_frame *site = profile_site(profile, sample);
-	const char *module = site ? profile->modules[site->module].name : "";
+	const char *binary = site ? profile->binaries[site->binary].name : "";
 
 	if (!site)
 		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);
 	else
-		fprintf(out, *module ? "%s (%s)" : "%s", site->function, module);
+		fprintf(out, *binary ? "%s (%s)" : "%s", site->function, binary);
 }
 
 static void name_stack(const struct profile *profile, const struct profile_sample *sample,

@@ -72,17 +72,13 @@ static unsigned int find_library(const char *pid)
 	return state;
 }
 
-/* False for a kernel thread, which has no program, and for a process that has ended. */
+/*
+ * False for a kernel thread, which has no program, and for a process that has ended. Nothing of the
+ * process's memory is read, as its command line is: that may be a file that never answers.
+ */
 static bool has_program(const char *pid)
 {
-	char *path = xformat("/proc/%s/cmdline", pid), byte;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool has = fd >= 0 && read(fd, &byte, 1) == 1;
-
-	if (fd >= 0)
-		close(fd);
-	free(path);
-	return has;
+	return process_stat((uint32_t)strtoul(pid, NULL, 10), PROCESS_STAT_MEMORY);
 }
 
 static json_t *process_json(const char *pid)

@@ -84,8 +84,8 @@ static struct profile *make_profile(struct collector *collector, enum profile_vi
 	profile = profile_collect(copy, NULL, clock_monotonic_ns() - collector->start_monotonic_ns);
 	profile->start_ns = collector->start_ns;
 	/* Limits of time are for other users' files. */
-	for (i = 0; i < profile->nr_modules; i++)
-		profile->modules[i].user = 0;
+	for (i = 0; i < profile->nr_binaries; i++)
+		profile->binaries[i].user = 0;
 	profile->view = view;
 	return profile;
 }

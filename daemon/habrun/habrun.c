@@ -33,6 +33,7 @@ struct options {
 	uint64_t rate;
 	uint64_t interval; /* 0: it follows the rate */
 	bool live;
+	const char *of_file; /* an option that was given and needs @file; NULL: none */
 	const char *unit;
 	char **command;
 };
@@ -62,8 +63,18 @@ static bool parse_rate(struct options *options, const char *value)
 /* What the options must be together. */
 static bool check(struct options *options)
 {
+	if (options->unit && (options->command || options->file || options->of_file)) {
+		say("--unit prints a drop-in and takes no command and no other option");
+		return false;
+	}
 	if (!options->unit && !options->command) {
 		say("give the command to run: habrun -o profile.html -- COMMAND...");
+		return false;
+	}
+	if (options->of_file && !options->file) {
+		say("%s needs -o FILE: without a file habd takes the samples, as its own options "
+		    "say",
+		    options->of_file);
 		return false;
 	}
 	if (!options->file)
@@ -89,12 +100,15 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		options->file = value;
 		break;
 	case RATE:
+		options->of_file = "--rate";
 		good = parse_rate(options, value);
 		break;
 	case LIVE:
+		options->of_file = "--live";
 		options->live = true;
 		break;
 	case INTERVAL:
+		options->of_file = "--interval";
 		good = arguments_number("--interval", value, 1, INTERVAL_MAX, &options->interval);
 		break;
 	case UNIT:
@@ -104,15 +118,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 	return arguments_result(good);
-}
-
-static enum profile_view view_of(const struct options *options)
-{
-	if (!strcmp(options->format->name, "folded"))
-		return options->live ? PROFILE_IN_USE : PROFILE_ALLOCATED;
-	if (!strcmp(options->format->name, "svg") && !options->live)
-		return PROFILE_ALLOCATED;
-	return PROFILE_BOTH;
 }
 
 /* A profile of @options->format is in @data. */
@@ -126,7 +131,8 @@ static void say_result(const struct options *options, const struct collector_res
 	if (!counts->begun) {
 		say("%s: no process was seen: %s", options->file,
 		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
-			    "none has loaded the preload library" :
+			    "none has loaded the preload library, or each has set a filter of "
+			    "system calls" :
 			    program_why(kind));
 		return;
 	}
@@ -169,13 +175,14 @@ static bool write_profile(const struct options *options, struct collector *colle
 			  struct output_file *output, int program)
 {
 	struct collector_result result;
+	enum profile_view view;
 	size_t length;
 	char *data;
 	FILE *text = text_open(&data, &length);
 	bool good;
 
-	collector_write(collector, profile_format(options->format->name), view_of(options), text,
-			&result);
+	profile_view_of(options->format->views[options->live], &view);
+	collector_write(collector, profile_format(options->format->name), view, text, &result);
 	text_close(text);
 	good = output_file_write(output, data, length);
 	free(data);

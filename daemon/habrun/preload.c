@@ -58,6 +58,7 @@ static bool make_folder(struct preload_socket *socket, const char *parent)
 {
 	if (!parent || *parent != '/')
 		return false;
+	errno = ENAMETOOLONG;
 	socket->folder = xformat("%s/habrun-XXXXXX", parent);
 	if (strlen(socket->folder) + sizeof(SOCKET_NAME) <=
 		    sizeof(((struct sockaddr_un *)0)->sun_path) &&
@@ -190,7 +191,10 @@ void preload_print_unit(const char *library, const char *unit)
 	       "Environment=LD_PRELOAD=%s\n"
 	       "# For a unit with a root folder of its own:\n"
 	       "# BindReadOnlyPaths=%s %s\n"
-	       "# For a unit with RestrictAddressFamilies=:\n"
+	       "# For a unit with filters of system calls (SystemCallFilter= and others), if they\n"
+	       "# allow @system-service:\n"
+	       "# Environment=HAB_FILTERS=100\n"
+	       "# And with RestrictAddressFamilies=:\n"
 	       "# RestrictAddressFamilies=AF_UNIX\n",
 	       unit, suffix, unit, suffix, library, library, HAB_CHANNEL_SOCKET);
 }

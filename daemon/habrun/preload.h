@@ -19,7 +19,10 @@ char *preload_library(void);
 /* False after a sentence: no folder could be made. */
 bool preload_socket_open(struct preload_socket *socket);
 void preload_socket_close(struct preload_socket *socket);
-/* Sets the environment of the command. @socket: NULL: the collector is habd. */
+/*
+ * Sets the variables that load the library, and those that it reads: the command inherits them.
+ * @socket: of the collector; NULL: the collector is habd.
+ */
 void preload_set_environment(const char *library, const struct preload_socket *socket);
 /* False after a sentence: no collector listens where habd does. */
 bool preload_check_habd(void);

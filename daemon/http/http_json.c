@@ -378,7 +378,7 @@ static json_t *sites_json(const struct site *sites)
 		/* clang-format off */
 		json_array_append_new(array, json_pack("{ss ss sI sI sI sI}",
 			"function", site->function,
-			"module", site->module,
+			"binary", site->binary,
 			"bytes", site->bytes,
 			"samples", site->samples,
 			"recent_bytes", site->recent_bytes,

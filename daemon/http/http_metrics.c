@@ -100,7 +100,7 @@ static void write_channels(FILE *out, const struct channels_counts *channels)
 	metric(out, "hab_channel_samples_total", "counter", "Samples that came over channels.",
 	       channels->samples);
 	metric(out, "hab_channel_lost_total", "counter",
-	       "Samples that found no room in their process's channel, as the processes say.",
+	       "Samples that found no room in a channel, or that a user's limit left there.",
 	       channels->lost);
 	metric(out, "hab_channel_allocated_bytes_total", "counter",
 	       "Bytes that processes with channels have allocated, as they say.",

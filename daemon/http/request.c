@@ -97,15 +97,9 @@ const struct profile_format *request_format(const struct request *request, struc
 
 bool request_view(const struct request *request, struct reply *reply, enum profile_view *view)
 {
-	static const char *const names[] = {
-		[PROFILE_ALLOCATED] = "allocated", [PROFILE_IN_USE] = "in-use", [PROFILE_BOTH] = "both"
-	};
 	const char *value = request_parameter(request, "view");
 
-	for (*view = PROFILE_ALLOCATED; value && *view < ARRAY_SIZE(names); ++*view)
-		if (!strcmp(value, names[*view]))
-			break;
-	if (*view < ARRAY_SIZE(names))
+	if (profile_view_of(value ? value : "allocated", view))
 		return true;
 	reply_error(reply, 400, "view=%s is unknown: it must be allocated, in-use or both.", value);
 	return false;

@@ -65,36 +65,36 @@ struct collecting {
 	struct profile_copy *copy;
 	unsigned int other; /* index + 1 of "[other frames]" */
 	unsigned int frames_room;
-	struct frame_index *indices;	    /* FRAMES_MAX */
-	struct frame_index *frames;	    /* the hash table of these */
-	unsigned int modules[BINARIES_MAX]; /* index + 1 */
+	struct frame_index *indices;	     /* FRAMES_MAX */
+	struct frame_index *frames;	     /* the hash table of these */
+	unsigned int binaries[BINARIES_MAX]; /* index + 1 */
 };
 
-static unsigned int collect_module(struct collecting *state, unsigned int number)
+static unsigned int collect_binary(struct collecting *state, unsigned int number)
 {
 	struct profile *profile = state->profile;
-	struct profile_module *module;
-	struct binary *binary;
+	struct profile_binary *binary;
+	struct binary *from;
 
-	if (state->modules[number])
-		return state->modules[number] - 1;
-	binary = state->copy->binaries[number];
-	profile->modules =
-		xrealloc(profile->modules, profile->nr_modules + 1, sizeof(*profile->modules));
-	module = &profile->modules[profile->nr_modules++];
-	memset(module, 0, sizeof(*module));
-	module->binary = number;
-	module->fd = binary->file.fd;
-	module->file = binary;
-	binary_ref(binary);
-	profile_module_name(module, binary->path, binary->name);
-	memcpy(module->build_id, binary->file.build_id, sizeof(module->build_id));
-	module->build_id_length = binary->file.build_id_length;
-	module->executable = binary->file.executable;
+	if (state->binaries[number])
+		return state->binaries[number] - 1;
+	from = state->copy->binaries[number];
+	profile->binaries =
+		xrealloc(profile->binaries, profile->nr_binaries + 1, sizeof(*profile->binaries));
+	binary = &profile->binaries[profile->nr_binaries++];
+	memset(binary, 0, sizeof(*binary));
+	binary->number = number;
+	binary->fd = from->file.fd;
+	binary->file = from;
+	binary_ref(from);
+	profile_binary_name(binary, from->path, from->name);
+	memcpy(binary->build_id, from->file.build_id, sizeof(binary->build_id));
+	binary->build_id_length = from->file.build_id_length;
+	binary->executable = from->file.executable;
 	/* Root's files are read for all users. */
-	module->user = binary->file.trusted ? 0 : binary->user;
-	state->modules[number] = profile->nr_modules;
-	return profile->nr_modules - 1;
+	binary->user = from->file.trusted ? 0 : from->user;
+	state->binaries[number] = profile->nr_binaries;
+	return profile->nr_binaries - 1;
 }
 
 static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
@@ -107,7 +107,7 @@ static struct profile_frame *new_frame(struct collecting *state, uint64_t key)
 	frame = &profile->frames[profile->nr_frames++];
 	memset(frame, 0, sizeof(*frame));
 	frame->key = key;
-	frame->module = collect_module(state, FRAME_BINARY(key));
+	frame->binary = collect_binary(state, FRAME_BINARY(key));
 	return frame;
 }
 
@@ -127,7 +127,7 @@ static unsigned int other_frames(struct collecting *state)
 static unsigned int collect_frame(struct collecting *state, uint64_t key)
 {
 	struct profile *profile = state->profile;
-	struct profile_module *module;
+	struct profile_binary *binary;
 	struct profile_frame *frame;
 	struct frame_index *index;
 
@@ -137,9 +137,9 @@ static unsigned int collect_frame(struct collecting *state, uint64_t key)
 	if (profile->nr_frames >= FRAMES_MAX)
 		return other_frames(state);
 	frame = new_frame(state, key);
-	module = &profile->modules[frame->module];
-	if (FRAME_OFFSET(key) >= module->limit)
-		module->limit = FRAME_OFFSET(key) + 1;
+	binary = &profile->binaries[frame->binary];
+	if (FRAME_OFFSET(key) >= binary->limit)
+		binary->limit = FRAME_OFFSET(key) + 1;
 	index = &state->indices[profile->nr_frames - 1];
 	index->key = key;
 	index->frame = profile->nr_frames - 1;
@@ -465,15 +465,15 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 }
 
 /* NULL: it has none, or it did not come in time. */
-static char *name_of(struct naming *naming, const struct profile_module *module, uint64_t key)
+static char *name_of(struct naming *naming, const struct profile_binary *binary, uint64_t key)
 {
 	const struct symbol_source source = {
-		.id = module->file->serial,
-		.fd = module->fd,
-		.path = module->path,
-		.build_id = module->build_id,
-		.build_id_length = module->build_id_length,
-		.user = module->user,
+		.id = binary->file->serial,
+		.fd = binary->fd,
+		.path = binary->path,
+		.build_id = binary->build_id,
+		.build_id_length = binary->build_id_length,
+		.user = binary->user,
 	};
 
 	return naming_find(naming, &source, FRAME_OFFSET(key));
@@ -483,15 +483,15 @@ static void release_files(struct profile *profile)
 {
 	unsigned int i;
 
-	for (i = 0; i < profile->nr_modules; i++) {
-		binary_unref(profile->modules[i].file);
-		profile->modules[i].file = NULL;
+	for (i = 0; i < profile->nr_binaries; i++) {
+		binary_unref(profile->binaries[i].file);
+		profile->binaries[i].file = NULL;
 	}
 }
 
 void profile_name(struct profile *profile, struct symbols *symbols)
 {
-	const struct profile_module *module;
+	const struct profile_binary *binary;
 	struct profile_frame *frame;
 	struct naming naming;
 	size_t bytes = 0;
@@ -502,18 +502,18 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		frame = &profile->frames[i];
 		if (frame->function)
 			continue;
-		module = &profile->modules[frame->module];
+		binary = &profile->binaries[frame->binary];
 		if (bytes <= NAME_BYTES_MAX)
-			frame->function = name_of(&naming, module, frame->key);
+			frame->function = name_of(&naming, binary, frame->key);
 		if (frame->function) {
 			bytes += strlen(frame->function);
 			frame->named = true;
 			profile_classify(frame);
 		} else {
 			frame->function =
-				xformat("%s+0x%" PRIx64, module->name, FRAME_OFFSET(frame->key));
+				xformat("%s+0x%" PRIx64, binary->name, FRAME_OFFSET(frame->key));
 		}
-		if (module->libhab)
+		if (binary->libhab)
 			frame->internal = true;
 	}
 	profile->late_names = naming.late;

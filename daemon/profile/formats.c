@@ -22,3 +22,15 @@ const struct profile_format *profile_format(const char *name)
 			return &formats[i];
 	return NULL;
 }
+
+bool profile_view_of(const char *name, enum profile_view *view)
+{
+	static const char *const names[] = {
+		[PROFILE_ALLOCATED] = "allocated", [PROFILE_IN_USE] = "in-use", [PROFILE_BOTH] = "both"
+	};
+
+	for (*view = 0; *view < ARRAY_SIZE(names); ++*view)
+		if (!strcmp(names[*view], name))
+			return true;
+	return false;
+}

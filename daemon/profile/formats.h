@@ -17,5 +17,7 @@ struct profile_format {
 
 /* NULL if there is none of that name. */
 const struct profile_format *profile_format(const char *name);
+/* "allocated", "in-use" or "both". False: there is no such view. */
+bool profile_view_of(const char *name, enum profile_view *view);
 
 #endif /* HABD_FORMATS_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Modules, frames and sites of a profile, and freeing it. */
+/* Binaries, frames and sites of a profile, and freeing it. */
 #include "daemon/profile/profile.h"
 
 #include <malloc.h>
@@ -118,12 +118,12 @@ void profile_classify(struct profile_frame *frame)
 			  is_one_of(frame->function, system_calls);
 }
 
-void profile_module_name(struct profile_module *module, const char *path, const char *name)
+void profile_binary_name(struct profile_binary *binary, const char *path, const char *name)
 {
-	module->path = xstrdup(path);
-	module->name = xstrdup(name);
-	clean_string(module->name);
-	module->libhab = !strncmp(name, "libhab.so", strlen("libhab.so")) ||
+	binary->path = xstrdup(path);
+	binary->name = xstrdup(name);
+	clean_string(binary->name);
+	binary->libhab = !strncmp(name, "libhab.so", strlen("libhab.so")) ||
 			 !strncmp(name, "libhab-malloc.so", strlen("libhab-malloc.so"));
 }
 
@@ -182,15 +182,15 @@ void profile_free(struct profile *profile)
 
 	if (!profile)
 		return;
-	for (i = 0; i < profile->nr_modules; i++) {
-		free(profile->modules[i].path);
-		free(profile->modules[i].name);
+	for (i = 0; i < profile->nr_binaries; i++) {
+		free(profile->binaries[i].path);
+		free(profile->binaries[i].name);
 	}
 	for (i = 0; i < profile->nr_frames; i++)
 		free(profile->frames[i].function);
 	for (i = 0; i < profile->nr_samples; i++)
 		free(profile->samples[i].frames);
-	free(profile->modules);
+	free(profile->binaries);
 	free(profile->frames);
 	free(profile->samples);
 	free(profile->in_use);

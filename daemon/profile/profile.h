@@ -11,8 +11,8 @@
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/util.h"
 
-struct profile_module {
-	unsigned int binary;
+struct profile_binary {
+	unsigned int number; /* BINARY_UNKNOWN: no file is known */
 	struct binary *file; /* a reference until the names are known; then NULL */
 	int fd;		     /* its descriptor: open as long as that */
 	char *path;
@@ -27,8 +27,8 @@ struct profile_module {
 
 struct profile_frame {
 	uint64_t key;	     /* a FRAME() */
-	char *function;	     /* a symbol, or "module+0xoffset" */
-	unsigned int module; /* index of profile.modules */
+	char *function;	     /* a symbol, or "binary+0xoffset" */
+	unsigned int binary; /* index of profile.binaries */
 	bool named;	     /* function is a symbol */
 	bool internal;	     /* of libhab, or a wrapper of a system call */
 	bool wrapper;	     /* it only passes an allocation on */
@@ -54,8 +54,8 @@ enum profile_view {
 struct profile {
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t duration_ns;
-	struct profile_module *modules;
-	unsigned int nr_modules;
+	struct profile_binary *binaries;
+	unsigned int nr_binaries;
 	struct profile_frame *frames;
 	unsigned int nr_frames;
 	struct profile_sample *samples;
@@ -79,7 +79,7 @@ struct profile {
 
 void profile_free(struct profile *profile);
 /* Sets path, name and libhab. */
-void profile_module_name(struct profile_module *module, const char *path, const char *name);
+void profile_binary_name(struct profile_binary *binary, const char *path, const char *name);
 /* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /*

@@ -76,8 +76,8 @@ static void choose_classes(struct writing *writing)
 								 site ? site->function :
 									"(unknown)");
 	}
-	for (i = 0; i < profile->nr_modules; i++)
-		class_number(writing, profile->modules[i].name);
+	for (i = 0; i < profile->nr_binaries; i++)
+		class_number(writing, profile->binaries[i].name);
 }
 
 static int compare_threads(const void *one, const void *two)
@@ -264,7 +264,8 @@ static void write_methods(struct writing *writing)
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];
 		/* The last two: modifiers; hidden. */
-		jfr_numbers(out, i + 1, class_number(writing, profile->modules[frame->module].name),
+		jfr_numbers(out, i + 1,
+			    class_number(writing, profile->binaries[frame->binary].name),
 			    strings_number(&writing->symbols, frame->function),
 			    strings_number(&writing->symbols, "()V"), 0, 0);
 	}

@@ -40,7 +40,7 @@ struct pprof {
 	const struct profile *from;
 	struct strings strings;
 	struct strings functions; /* names; ids are their numbers here */
-	uint64_t *mapping_ids;	  /* by module */
+	uint64_t *mapping_ids;	  /* by binary */
 	uint8_t *packed;	  /* one part */
 	z_stream stream;
 	FILE *out;
@@ -227,40 +227,40 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	free(ids);
 }
 
-/* The module of the program that allocated most; any module if there is no program. */
-static unsigned int main_module(const struct profile *from)
+/* The binary of the program that allocated most; any binary if there is no program. */
+static unsigned int main_binary(const struct profile *from)
 {
-	uint64_t *bytes = xcalloc(from->nr_modules, sizeof(*bytes));
+	uint64_t *bytes = xcalloc(from->nr_binaries, sizeof(*bytes));
 	const struct profile_sample *sample;
-	unsigned int i, j, module, best = 0;
+	unsigned int i, j, binary, best = 0;
 
 	for (i = 0; i < from->nr_samples; i++) {
 		sample = &from->samples[i];
 		for (j = 0; j < sample->nr_frames; j++) {
-			module = from->frames[sample->frames[j]].module;
-			if (!from->modules[module].executable)
+			binary = from->frames[sample->frames[j]].binary;
+			if (!from->binaries[binary].executable)
 				continue;
-			bytes[module] += sample->counts.estimate;
+			bytes[binary] += sample->counts.estimate;
 			break;
 		}
 	}
-	for (i = 1; i < from->nr_modules; i++)
+	for (i = 1; i < from->nr_binaries; i++)
 		if (bytes[i] > bytes[best])
 			best = i;
 	free(bytes);
 	return best;
 }
 
-static void put_mapping(struct pprof *pprof, unsigned int module, uint64_t id)
+static void put_mapping(struct pprof *pprof, unsigned int binary, uint64_t id)
 {
-	const struct profile_module *source = &pprof->from->modules[module];
+	const struct profile_binary *source = &pprof->from->binaries[binary];
 	char build_id[2 * HAB_BUILD_ID_LEN + 1] = "";
 	Pprof__Mapping mapping = PPROF__MAPPING__INIT, *mappings = &mapping;
 	unsigned int i;
 
 	for (i = 0; i < source->build_id_length; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", source->build_id[i]);
-	mapping.id = pprof->mapping_ids[module] = id;
+	mapping.id = pprof->mapping_ids[binary] = id;
 	mapping.memory_limit = (source->limit + 4095) & ~UINT64_C(4095);
 	mapping.filename = string(pprof, source->path);
 	mapping.build_id = string(pprof, build_id);
@@ -272,14 +272,14 @@ static void put_mapping(struct pprof *pprof, unsigned int module, uint64_t id)
 static void put_mappings(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
-	unsigned int first = from->nr_modules ? main_module(from) : 0, i, module, count = 0;
+	unsigned int first = from->nr_binaries ? main_binary(from) : 0, i, binary, count = 0;
 
-	pprof->mapping_ids = xcalloc(from->nr_modules, sizeof(*pprof->mapping_ids));
-	for (i = 0; i < from->nr_modules; i++) {
-		module = i == 0 ? first : i <= first ? i - 1 : i;
+	pprof->mapping_ids = xcalloc(from->nr_binaries, sizeof(*pprof->mapping_ids));
+	for (i = 0; i < from->nr_binaries; i++) {
+		binary = i == 0 ? first : i <= first ? i - 1 : i;
 		/* Frames without a known file have no mapping. */
-		if (from->modules[module].binary != BINARY_UNKNOWN)
-			put_mapping(pprof, module, ++count);
+		if (from->binaries[binary].number != BINARY_UNKNOWN)
+			put_mapping(pprof, binary, ++count);
 	}
 }
 
@@ -307,7 +307,7 @@ static void put_locations(struct pprof *pprof)
 
 	for (i = 0; i < from->nr_frames; i++) {
 		frame = &from->frames[i];
-		put_location(pprof, i, frame->function, pprof->mapping_ids[frame->module],
+		put_location(pprof, i, frame->function, pprof->mapping_ids[frame->binary],
 			     FRAME_OFFSET(frame->key));
 	}
 	put_location(pprof, i + LOCATION_NO_STACK, "[no stack]", 0, 0);

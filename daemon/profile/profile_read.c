@@ -70,16 +70,16 @@ static bool read_mappings(struct reading *reading)
 	const char *path;
 	size_t i;
 
-	/* Module 0 is for frames without a mapping. */
-	profile->nr_modules = (unsigned int)reading->from->n_mapping + 1;
-	profile->modules = xcalloc(profile->nr_modules, sizeof(*profile->modules));
-	profile_module_name(&profile->modules[0], "", "");
+	/* Binary 0 is for frames without a mapping. */
+	profile->nr_binaries = (unsigned int)reading->from->n_mapping + 1;
+	profile->binaries = xcalloc(profile->nr_binaries, sizeof(*profile->binaries));
+	profile_binary_name(&profile->binaries[0], "", "");
 	for (i = 0; i < reading->from->n_mapping; i++) {
 		mapping = reading->from->mapping[i];
 		path = text_at(reading, mapping->filename);
 		if (!path || mapping->id != i + 1)
 			return bad(reading, "a mapping is not as habd writes it");
-		profile_module_name(&profile->modules[i + 1], path, basename(path));
+		profile_binary_name(&profile->binaries[i + 1], path, basename(path));
 	}
 	return true;
 }
@@ -93,7 +93,7 @@ static bool read_location(struct reading *reading, size_t index)
 	uint64_t id;
 
 	if (location->id != index + 1 || location->n_line != 1 ||
-	    location->mapping_id >= reading->profile->nr_modules)
+	    location->mapping_id >= reading->profile->nr_binaries)
 		return bad(reading, "a location is not as habd writes it");
 	id = location->line[0]->function_id;
 	if (!id || id > reading->from->n_function)
@@ -105,10 +105,10 @@ static bool read_location(struct reading *reading, size_t index)
 	frame->function = xstrdup(name);
 	clean_string(frame->function);
 	frame->key = index;
-	frame->module = (unsigned int)location->mapping_id;
+	frame->binary = (unsigned int)location->mapping_id;
 	profile_classify(frame);
 	frame->named = true;
-	if (reading->profile->modules[frame->module].libhab)
+	if (reading->profile->binaries[frame->binary].libhab)
 		frame->internal = true;
 	return true;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct site *find(struct site **sites, const char *function, const char *module)
+static struct site *find(struct site **sites, const char *function, const char *binary)
 {
 	size_t length = strlen(function);
 	struct site *site;
@@ -15,7 +15,7 @@ static struct site *find(struct site **sites, const char *function, const char *
 		return site;
 	site = xcalloc(1, sizeof(*site));
 	site->function = function;
-	site->module = module;
+	site->binary = binary;
 	HASH_ADD_KEYPTR(hh, *sites, site->function, length, site);
 	return site;
 }
@@ -30,7 +30,7 @@ void sites_add(struct site **sites, const struct profile *profile, bool recent)
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		frame = profile_site(profile, sample);
-		site = frame ? find(sites, frame->function, profile->modules[frame->module].name) :
+		site = frame ? find(sites, frame->function, profile->binaries[frame->binary].name) :
 			       find(sites, sample->key.pid ? "[no stack]" : sample->key.comm, "");
 		if (recent) {
 			site->recent_bytes += sample->counts.estimate;

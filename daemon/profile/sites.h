@@ -12,7 +12,7 @@
 struct site {
 	UT_hash_handle hh;    /* by function */
 	const char *function; /* both belong to the profile */
-	const char *module;
+	const char *binary;
 	uint64_t bytes; /* estimated, since the start */
 	uint64_t samples;
 	uint64_t recent_bytes;

@@ -28,9 +28,11 @@
 const struct output_format *output_format_of(const char *path)
 {
 	static const struct output_format formats[] = {
-		{ ".pb.gz", "pprof", "habctl report" }, { ".folded", "folded", "less" },
-		{ ".svg", "svg", "xdg-open" },		{ ".html", "html", "xdg-open" },
-		{ ".jfr", "jfr", "jfr summary" },
+		{ ".pb.gz", "pprof", "habctl report", { "both", "both" } },
+		{ ".folded", "folded", "less", { "allocated", "in-use" } },
+		{ ".svg", "svg", "xdg-open", { "allocated", "both" } },
+		{ ".html", "html", "xdg-open", { "both", "both" } },
+		{ ".jfr", "jfr", "jfr summary", { "allocated", "allocated" } },
 	};
 	const struct output_format *format;
 	const char *name = basename(path);
@@ -44,11 +46,6 @@ const struct output_format *output_format_of(const char *path)
 	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg, .html or .jfr",
 	    path);
 	return NULL;
-}
-
-const char *output_format_live_view(const struct output_format *format)
-{
-	return strcmp(format->name, "folded") ? "both" : "in-use";
 }
 
 static bool is_writable(const char *path)

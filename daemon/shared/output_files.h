@@ -10,15 +10,13 @@
 /* A format of profiles, by the suffix of the file's name. */
 struct output_format {
 	const char *suffix;
-	const char *name; /* as in daemon/profile/formats.h */
-	const char *next; /* the command that shows such a file */
+	const char *name;     /* as in daemon/profile/formats.h */
+	const char *next;     /* the command that shows such a file */
+	const char *views[2]; /* as in daemon/profile/formats.h: without --live, and with it */
 };
 
 /* NULL after a sentence: the suffix is of no format. */
 const struct output_format *output_format_of(const char *path);
-
-/* The view of /v1/profile for what is in use: folded stacks have one figure, pictures both. */
-const char *output_format_live_view(const struct output_format *format);
 
 /* A file that appears under its name when it is complete. */
 struct output_file {

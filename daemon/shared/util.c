@@ -114,6 +114,27 @@ uint64_t clock_realtime_ns(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
+uint64_t process_stat(uint32_t pid, unsigned int field)
+{
+	uint64_t value = 0;
+	char path[32], line[1024], *at;
+	unsigned int i;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	/* The second field, in parentheses, may have any characters. */
+	at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	for (i = 2; at && i < field; i++)
+		at = strchr(at + 1, ' ');
+	if (at)
+		value = strtoull(at + 1, NULL, 10);
+	fclose(file);
+	return value;
+}
+
 bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value)
 {
 	char *end;

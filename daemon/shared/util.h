@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Memory, text, clocks and messages, for habd and habctl. */
+/* Memory, text, clocks, numbers of processes and messages, for all programs of daemon/. */
 #ifndef HABD_UTIL_H
 #define HABD_UTIL_H
 
@@ -44,6 +44,12 @@ bool say_is_verbose(void);
 
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
+
+/* Fields of /proc/PID/stat: when the process was started, and its address space in bytes. */
+#define PROCESS_STAT_START  22u
+#define PROCESS_STAT_MEMORY 23u
+/* 0: not known. A kernel thread, or a process that has ended, has no memory. */
+uint64_t process_stat(uint32_t pid, unsigned int field);
 
 /* True if the whole string is a decimal number from low to high. */
 bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value);

@@ -9,50 +9,10 @@
 #define HABD_WORKER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-#include <sys/capability.h>
-#include <sys/resource.h>
 
-/* The user that workers run as; without it an unused id. */
-#define WORKER_USER	 "hab-reader"
-#define WORKER_FILES_MAX 128u /* descriptors of a message */
-
-/**
- * struct worker_kind - what a process is for, and what it may do
- * @name: of its processes, at most 15 characters
- * @work: answers the requests that worker_receive() takes from the socket, until that fails
- * @capabilities: what it keeps of habd's
- * @nr_capabilities: number of @capabilities
- * @memory: limit of its address space in bytes
- * @opens_files: it may open files, for reading only
- * @any_call: it may use every system call; else only those that work on its own memory and on
- *	descriptors that it has, and @opens_files'
- */
-struct worker_kind {
-	const char *name;
-	void (*work)(int socket);
-	const cap_value_t *capabilities;
-	int nr_capabilities;
-	rlim_t memory;
-	bool opens_files;
-	bool any_call;
-};
-
-/* The start of each message, in both directions. */
-struct worker_head {
-	uint64_t number; /* of the request */
-	int32_t ended;	 /* set by the keeper: the worker has ended, with @status of waitpid() */
-	int32_t status;
-};
-
-/* A message: worker_head is the start of its data. */
-struct worker_message {
-	void *data;
-	size_t size; /* room of @data before worker_receive(), then the length */
-	int files[WORKER_FILES_MAX];
-	unsigned int nr_files;
-};
+#include "daemon/symbols/worker_keeper.h"
+#include "daemon/symbols/worker_messages.h"
 
 enum worker_result {
 	WORKER_REPLIED,
@@ -62,9 +22,6 @@ enum worker_result {
 };
 
 struct worker;
-
-/* The id of WORKER_USER; an unused one if there is no such user. */
-uid_t worker_user(gid_t *group);
 
 /*
  * Starts the keeper and the first worker. Called before the program has threads, since it forks.
@@ -95,13 +52,5 @@ uint64_t worker_delay_ns(const struct worker *worker);
 const char *worker_end_text(const struct worker *worker);
 /* True: SIGKILL was the reason. */
 bool worker_was_killed(const struct worker *worker);
-
-/*
- * For both ends. False if the other end is closed, or if the message does not fit.
- * worker_receive() sets size and the descriptors, which the caller closes.
- */
-bool worker_send(int socket, const struct worker_message *message);
-bool worker_receive(int socket, struct worker_message *message);
-void worker_close_files(struct worker_message *message);
 
 #endif /* HABD_WORKER_H */

@@ -7,8 +7,8 @@
  *
  * Deallocation of single objects does nothing: a region_resource frees all of them when it is
  * destroyed or released, a heap_resource when its heap is reset. So a container that grows takes
- *the sum of its sizes: reserve. Objects with destructors that do more than free memory are
- *destroyed before. Without memory std::bad_alloc is thrown.
+ * the sum of its sizes: reserve. Objects with destructors that do more than free memory are
+ * destroyed before. Without memory std::bad_alloc is thrown.
  */
 #ifndef HAB_PMR_HPP
 #define HAB_PMR_HPP

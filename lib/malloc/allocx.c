@@ -54,13 +54,13 @@ static void *mallocx_by_malloc(size_t size, int flags)
 
 static HAB_SLOW void *mallocx_slow(size_t size, int flags)
 {
-	struct hab_sample sample;
+	struct hab_malloc_sample sample;
 	void *p = NULL;
 
 	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY))
 		return hab_real.mallocx(size, flags);
 	if (!((unsigned int)flags & FLAG_ARENA))
-		p = hab_sample_block(&sample, alignment_of(flags), size);
+		p = hab_sample_allocate(&sample, alignment_of(flags), size);
 	if (p && (flags & FLAG_ZERO))
 		hab_zero(p, size);
 	return hab_sample_end(&sample, p ? p : hab_real.mallocx(size, flags), size, size);

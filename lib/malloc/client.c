@@ -55,6 +55,7 @@ static void read_settings(void)
 		memcpy(settings.address.sun_path, path, strlen(path));
 	settings.filters = filters ? atol(filters) : 0;
 	settings.interval = interval ? strtoull(interval, NULL, 10) : 0;
+	settings.interval = min(settings.interval, HAB_SAMPLING_INTERVAL_MAX);
 	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
@@ -236,13 +237,11 @@ void hab_client_start(void)
 
 u64 hab_client_interval(struct hab_client *client, const struct hab_channel *channel)
 {
-	u64 fixed = READ_ONCE(channel->interval_fixed), least = READ_ONCE(channel->interval_least);
+	u64 fixed = READ_ONCE(channel->interval_fixed);
 
 	if (fixed)
 		return min(fixed, HAB_SAMPLING_INTERVAL_MAX);
-	if (least && least != READ_ONCE(client->own.least))
-		WRITE_ONCE(client->own.least, min(least, HAB_SAMPLING_INTERVAL_MAX));
-	return max(READ_ONCE(client->own.interval.mean), READ_ONCE(client->own.least));
+	return max(READ_ONCE(client->own.interval.mean), client->own.least);
 }
 
 /* The program's first thread may not have allocated yet. */

@@ -25,19 +25,19 @@
 /* From here on pages are given back to the kernel, which zeroes them when they are touched. */
 #define LARGE_ZERO (128u << 10)
 
-/* A block that is aligned to it may have huge pages, which are not dropped in part. */
+/* An object that is aligned to it may have huge pages, which are not dropped in part. */
 #define HUGE_PAGE (2u << 20)
 
 /* --- malloc() and free() --------------------------------------------------------------- */
 
 static HAB_SLOW void *malloc_slow(size_t size)
 {
-	struct hab_sample sample;
+	struct hab_malloc_sample sample;
 	void *p;
 
 	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY))
 		return hab_real.malloc(size);
-	p = hab_sample_block(&sample, 1, size);
+	p = hab_sample_allocate(&sample, 1, size);
 	return hab_sample_end(&sample, p ? p : hab_real.malloc(size), size, size);
 }
 
@@ -99,32 +99,32 @@ bool hab_forget(void *p)
 
 /* --- calloc() -------------------------------------------------------------------------- */
 
-void hab_zero(void *block, size_t size)
+void hab_zero(void *p, size_t size)
 {
 	size_t pages = size & -HAB_LIVE_PAGE;
-	volatile char *first = block, *last = first + pages - 1;
+	volatile char *first = p, *last = first + pages - 1;
 
-	if (size >= LARGE_ZERO && (uintptr_t)block % HUGE_PAGE && !hab_sandbox_is_entered()) {
+	if (size >= LARGE_ZERO && (uintptr_t)p % HUGE_PAGE && !hab_sandbox_is_entered()) {
 		/* They show whether the kernel drops the pages: it keeps locked ones. */
 		*first = 1;
 		*last = 1;
-		if (!madvise(block, pages, MADV_DONTNEED) && !*first && !*last) {
-			block = (char *)block + pages;
+		if (!madvise(p, pages, MADV_DONTNEED) && !*first && !*last) {
+			p = (char *)p + pages;
 			size -= pages;
 		}
 	}
-	memset(block, 0, size);
+	memset(p, 0, size);
 }
 
 static HAB_SLOW void *calloc_slow(size_t count, size_t size)
 {
 	size_t bytes = count * size;
-	struct hab_sample sample;
+	struct hab_malloc_sample sample;
 	void *p;
 
 	if (!hab_sample_begin(&sample, bytes, HAB_SAMPLE_ENTRY))
 		return hab_real.calloc(count, size);
-	p = hab_sample_block(&sample, 1, bytes);
+	p = hab_sample_allocate(&sample, 1, bytes);
 	if (p)
 		hab_zero(p, bytes);
 	return hab_sample_end(&sample, p ? p : hab_real.calloc(count, size), bytes, bytes);
@@ -141,16 +141,16 @@ HAB_INTERPOSED void *calloc(size_t count, size_t size)
 
 /* --- realloc() ------------------------------------------------------------------------- */
 
-/* A live object has grown by that many bytes: they count as allocated. */
+/* A live object has grown by @growth bytes: they count as allocated. */
 static void count_growth(size_t growth, size_t asked, void *p, uintptr_t entry)
 {
-	struct hab_sample sample;
+	struct hab_malloc_sample sample;
 
 	if (!hab_sample_count(growth) && hab_sample_begin(&sample, growth, entry))
 		hab_sample_end(&sample, p, asked, growth);
 }
 
-/* Copies @kept bytes of a block of the allocator to one that is aligned, and frees it. */
+/* Copies the first @kept bytes of an object of the allocator to one that is aligned; frees it. */
 static void *move(void *from, void *to, size_t kept)
 {
 	memcpy(to, from, kept);
@@ -174,13 +174,13 @@ static void *align_live(void *p, size_t size, size_t kept)
 	return aligned ? move(p, aligned, kept) : p;
 }
 
-/* @drawn bytes of an object of @before bytes that now has @after; at least 1. */
+/* The drawn bytes of an object that had @before bytes and now has @after; at least 1. */
 static u64 resized(u64 drawn, u64 before, u64 after)
 {
 	return drawn + after > before ? drawn + after - before : 1;
 }
 
-/* The object at @p was live and out of the table, and now has @size bytes, the first @kept its. */
+/* @object was live and was taken out of the table. Now it is at @p and has @size bytes. */
 static void *enter_again(struct hab_live_object *object, struct hab_channel *channel, int slot,
 			 void *p, size_t size, uintptr_t entry)
 {
@@ -228,17 +228,17 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool may_move,
 			uintptr_t entry)
 {
-	struct hab_sample sample;
-	void *block = NULL;
+	struct hab_malloc_sample sample;
+	void *aligned = NULL;
 	size_t usable;
 
 	if (!hab_sample_begin(&sample, growth, entry))
 		return p;
 	usable = hab_real.usable_size(p);
 	if (may_move)
-		block = hab_sample_block(&sample, 1, max(size, usable));
-	if (block)
-		p = move(p, block, min(before, size));
+		aligned = hab_sample_allocate(&sample, 1, max(size, usable));
+	if (aligned)
+		p = move(p, aligned, min(before, size));
 	return hab_sample_end(&sample, p, size, usable);
 }
 
@@ -287,47 +287,38 @@ static bool is_alignment(size_t alignment)
 }
 
 #define ALIGNED_SLOW(alignment, size, otherwise)                \
-	struct hab_sample sample;                               \
+	struct hab_malloc_sample sample;                        \
 	void *p;                                                \
                                                                 \
 	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY)) \
 		return otherwise;                               \
-	p = hab_sample_block(&sample, alignment, size);         \
+	p = hab_sample_allocate(&sample, alignment, size);      \
 	return hab_sample_end(&sample, p ? p : otherwise, size, size)
 
-static HAB_SLOW void *memalign_slow(size_t alignment, size_t size)
-{
-	ALIGNED_SLOW(alignment, size, hab_real.memalign(alignment, size));
-}
+#define ALIGNED(function)                                                          \
+	static HAB_SLOW void *function##_slow(size_t alignment, size_t size)       \
+	{                                                                          \
+		ALIGNED_SLOW(alignment, size, hab_real.function(alignment, size)); \
+	}                                                                          \
+	HAB_INTERPOSED void *function(size_t alignment, size_t size)               \
+	{                                                                          \
+		if (!is_alignment(alignment) || hab_sample_count(size))            \
+			return hab_real.function(alignment, size);                 \
+		return function##_slow(alignment, size);                           \
+	}
 
-HAB_INTERPOSED void *memalign(size_t alignment, size_t size)
-{
-	if (!is_alignment(alignment) || hab_sample_count(size))
-		return hab_real.memalign(alignment, size);
-	return memalign_slow(alignment, size);
-}
-
-static HAB_SLOW void *aligned_alloc_slow(size_t alignment, size_t size)
-{
-	ALIGNED_SLOW(alignment, size, hab_real.aligned_alloc(alignment, size));
-}
-
-HAB_INTERPOSED void *aligned_alloc(size_t alignment, size_t size)
-{
-	if (!is_alignment(alignment) || hab_sample_count(size))
-		return hab_real.aligned_alloc(alignment, size);
-	return aligned_alloc_slow(alignment, size);
-}
+ALIGNED(memalign)
+ALIGNED(aligned_alloc)
 
 static HAB_SLOW int posix_memalign_slow(void **result, size_t alignment, size_t size)
 {
-	struct hab_sample sample;
+	struct hab_malloc_sample sample;
 	int err = 0;
 	void *p;
 
 	if (!hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY))
 		return hab_real.posix_memalign(result, alignment, size);
-	p = hab_sample_block(&sample, alignment, size);
+	p = hab_sample_allocate(&sample, alignment, size);
 	if (!p)
 		err = hab_real.posix_memalign(&p, alignment, size);
 	if (hab_sample_end(&sample, err ? NULL : p, size, size))

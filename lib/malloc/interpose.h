@@ -21,16 +21,16 @@ void free_sized(void *p, size_t size);
 void free_aligned_sized(void *p, size_t alignment, size_t size);
 
 /*
- * The allocator's object at @p, which is going to be freed, is live no more. false: it was not. A
- * live mapping at the same address stays: @p may be the first object of a pool in it.
+ * Ends the live sample of the object at @p, which is about to be freed. false: it has none. A live
+ * mapping at the same address stays: @p may be the first object of a pool in it.
  */
 bool hab_forget(void *p);
 
 /* true if the object at @p is live; @object gets its copy. */
 bool hab_is_live(const void *p, struct hab_live_object *object);
 
-/* As memset() to 0, of a new block. A large one is not touched: most of it may never be. */
-void hab_zero(void *block, size_t size);
+/* As memset() to 0, of a new object. The pages of a large one stay untouched. */
+void hab_zero(void *p, size_t size);
 
 /**
  * hab_realloc_grown - an object without a sample has grown, and the bytes are not counted yet
@@ -38,10 +38,10 @@ void hab_zero(void *block, size_t size);
  * @size: as the program asked for
  * @before: its usable size before
  * @growth: of its usable size
- * @may_move: the sample may be live
+ * @may_move: it may be copied to an aligned address, so that its sample can be live
  * @entry: HAB_SAMPLE_ENTRY
  *
- * Return: where it is now: a sampled one is copied to a block that is aligned to a page.
+ * Return: where it is now.
  */
 void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool may_move,
 			uintptr_t entry);

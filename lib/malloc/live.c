@@ -122,9 +122,12 @@ int hab_live_find(const struct hab_live_table *table, const void *p, struct hab_
 	u32 at;
 	int slot = find_entry(table, p, &at);
 
-	if (slot >= 0)
-		*object = table->objects[slot];
-	return slot;
+	if (slot < 0)
+		return -1;
+	*object = table->objects[slot];
+	/* Another thread that has doubled the step may have dropped it and used its slot again. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return READ_ONCE(table->entries[at]) == ((uintptr_t)p | (u64)slot) ? slot : -1;
 }
 
 static bool enter(struct hab_live_table *table, const void *p, int slot)
@@ -155,7 +158,6 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	if (object->mapped)
 		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
 	WRITE_ONCE(live->asked, object->asked);
-	WRITE_ONCE(live->usable, object->usable);
 	WRITE_ONCE(live->drawn, object->drawn);
 	/* Pairs with the collector's acquire: the sizes are of this sample. */
 	hab_store_release(&live->sample_id, object->sample_id);

@@ -48,7 +48,7 @@ struct hab_live_object {
 
 /**
  * struct hab_live_table - all of them; zeroed at first
- * @used: entries in each bucket, and such as are being entered or taken out
+ * @used: number of entries of each bucket, with those that are being entered or taken out
  * @entries: 0, or the object's address plus its slot
  * @objects: by slot
  * @slots: a bit for each slot that is taken
@@ -76,7 +76,7 @@ static inline u32 hab_live_bucket(const void *p)
 	return (uintptr_t)p / HAB_LIVE_PAGE * HAB_MIX_STEP >> (64 - HAB_LIVE_BUCKET_BITS);
 }
 
-/* false: no live sample has that address. Of an object that the caller owns, or NULL. */
+/* false: no live sample has the address @p, which is an object of the caller's or NULL. */
 static inline bool hab_live_may_have(const void *p)
 {
 	return __builtin_expect(!((uintptr_t)p % HAB_LIVE_PAGE), 0) &&
@@ -95,7 +95,7 @@ int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u6
 
 /*
  * Gives back a slot that was claimed, and is in no entry. Does nothing in a child by fork() from a
- * signal handler: its table is not the one that the slot is of, or @channel is NULL.
+ * signal handler: the slot is of its parent's table, and @channel is another one or NULL.
  */
 void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Anonymous memory that a program maps itself. Runtimes with memory of their own take it in such
- * blocks: Python's arenas, the heap of a JVM. What the allocator maps is its objects', which are
- * counted by themselves, so calls from its code pass.
+ * Anonymous memory that a program maps itself: Python's arenas, the heap of a JVM. Memory that the
+ * allocator maps is for its objects, which are counted one by one: calls from its code are passed
+ * on.
  *
  * A live mapping that the program unmaps in part, or maps something over, is the larger of what is
  * left before and behind. Address space without memory behind it (MAP_NORESERVE) does not count; a
@@ -29,7 +29,7 @@ static bool is_memory(int protection, int flags)
 	       (!(flags & MAP_NORESERVE) || flags & MAP_FIXED);
 }
 
-/* Takes the live mapping @object out; returns its slot, or -1 if that is live no more. */
+/* Takes the live mapping @object out; returns its slot, or -1: it has ended meanwhile. */
 static int take(struct hab_channel *channel, const struct hab_live_object *object, int slot)
 {
 	int taken = hab_live_take(&hab_client->live, (const void *)object->address);
@@ -52,7 +52,7 @@ static void resize(struct hab_channel *channel, struct hab_live_object *object, 
 		hab_live_enter(&hab_client->live, channel, slot, (const void *)address, object);
 }
 
-/* No mapping has the range any more. */
+/* The range is unmapped, or mapped anew: live mappings lose what they have of it. */
 static HAB_SLOW void clip(const void *from, size_t length)
 {
 	struct hab_client *client = hab_client;
@@ -80,7 +80,7 @@ static HAB_SLOW void clip(const void *from, size_t length)
 
 static HAB_SLOW void count(void *p, size_t length, uintptr_t entry)
 {
-	struct hab_sample sample;
+	struct hab_malloc_sample sample;
 
 	if (!hab_sample_begin(&sample, length, entry))
 		return;

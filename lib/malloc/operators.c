@@ -16,7 +16,7 @@
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
 
-/* The operators of an object that was loaded by dlopen() are found at their first call. */
+/* The operators of a binary that was loaded by dlopen() are found at their first call. */
 static HAB_SLOW bool find_operator(void **member, const char *symbol, const void *caller)
 {
 	hab_real_find();
@@ -30,7 +30,7 @@ static void *new_by_malloc(size_t alignment, size_t size)
 	return alignment > 16 ? memalign(alignment, size) : malloc(size);
 }
 
-/* @otherwise: if no object has the operator. */
+/* @otherwise: if no binary has the operator. */
 #define FIND(symbol, member, result, parameters, arguments, otherwise) \
 	static HAB_SLOW result member##_find parameters                \
 	{                                                              \
@@ -49,11 +49,11 @@ static void *new_by_malloc(size_t alignment, size_t size)
 	static bool member##_counts;                                                         \
 	static HAB_SLOW void *member##_slow parameters                                       \
 	{                                                                                    \
-		struct hab_sample sample;                                                    \
+		struct hab_malloc_sample sample;                                             \
 		void *p;                                                                     \
                                                                                              \
 		if (hab_real.nothrow && hab_sample_begin(&sample, size, HAB_SAMPLE_ENTRY)) { \
-			p = hab_sample_block(&sample, alignment, size);                      \
+			p = hab_sample_allocate(&sample, alignment, size);                   \
 			if (!p)                                                              \
 				p = hab_real.nothrow nothrow_arguments;                      \
 			if (hab_sample_end(&sample, p, size, size))                          \

@@ -4,11 +4,11 @@
  *
  * Each function is the one that follows in the order of the dynamic linker, so a call ends where it
  * would without the preload library. Samples are taken only if all that sampled objects need are of
- * one object, because a block of one allocator must not be freed by another.
+ * one binary, because an object of one allocator must not be freed by another.
  *
  * The hard case is a dynamic linker that allocates within dlsym(), as glibc before 2.34 does. Such
- * a block comes from a small arena and is never freed; only if there is one, free() and the others
- * test each address.
+ * an object comes from a small arena and is never freed; only if there is one, free() and the
+ * others test each address.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -59,7 +59,7 @@ static bool is_in_arena(const void *p)
 	return (uintptr_t)p - (uintptr_t)arena < sizeof(arena);
 }
 
-/* The size is kept in front of the block. */
+/* The size is kept in front of the object. */
 static void *take_from_arena(size_t size)
 {
 	size_t need = ((size + 15) & ~15ul) + 16, at;
@@ -205,25 +205,25 @@ struct hab_real hab_real = { HAB_REAL_C(FIRST) };
 
 /* --- finding -------------------------------------------------------------------------- */
 
-static void *object_of(void *function)
+static void *binary_of(void *function)
 {
 	Dl_info info;
 
 	return function && dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
-static bool all_of(void *object, void **functions, size_t count)
+static bool all_of(void *binary, void **functions, size_t count)
 {
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		if (functions[i] && object_of(functions[i]) != object)
+		if (functions[i] && binary_of(functions[i]) != binary)
 			return false;
 	return true;
 }
 
-/* The object that has @address gets one more reference; NULL: there is none. */
-static void *open_object_of(const void *address)
+/* The binary that has @address gets one more reference; NULL: there is none. */
+static void *open_binary_of(const void *address)
 {
 	Dl_info info;
 
@@ -232,15 +232,15 @@ static void *open_object_of(const void *address)
 
 void *hab_real_find_operator(const char *symbol, const void *caller)
 {
-	void *object = open_object_of(caller);
-	void *found = object ? dlsym(object, symbol) : NULL;
+	void *binary = open_binary_of(caller);
+	void *found = binary ? dlsym(binary, symbol) : NULL;
 
-	if (found && object_of(found) == object_of((void *)hab_real_find))
+	if (found && binary_of(found) == binary_of((void *)hab_real_find))
 		found = NULL;
 	if (found)
-		open_object_of(found);
-	if (object)
-		dlclose(object);
+		open_binary_of(found);
+	if (binary)
+		dlclose(binary);
 	return found;
 }
 
@@ -255,13 +255,13 @@ static bool is_called(void)
 	const ElfW(Sym) *symbol = NULL;
 	Dl_info info;
 
-	if (object_of(program) == object_of((void *)hab_real_find))
+	if (binary_of(program) == binary_of((void *)hab_real_find))
 		return true;
 	return program && dladdr1 && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
 	       symbol && symbol->st_shndx == SHN_UNDEF;
 }
 
-/* Of the allocator's object, if that is not the C library, which calls itself. */
+/* Of the allocator's binary. */
 static uintptr_t code_low, code_high;
 
 bool hab_real_has_code(const void *address)
@@ -269,16 +269,16 @@ bool hab_real_has_code(const void *address)
 	return (uintptr_t)address - code_low < code_high - code_low;
 }
 
-static void find_code(void *object)
+static void find_code(void *binary)
 {
-	const ElfW(Ehdr) *head = object;
+	const ElfW(Ehdr) *head = binary;
 	const ElfW(Phdr) * segment;
 	unsigned int i;
 
-	if (!object)
+	if (!binary)
 		return;
 	segment = (const void *)((const char *)head + head->e_phoff);
-	code_low = (uintptr_t)object;
+	code_low = (uintptr_t)binary;
 	for (i = 0; i < head->e_phnum; i++)
 		if (segment[i].p_type == PT_LOAD)
 			code_high = code_low + segment[i].p_vaddr + segment[i].p_memsz;
@@ -286,7 +286,7 @@ static void find_code(void *object)
 
 static void judge(void)
 {
-	void *object = object_of((void *)hab_real.malloc);
+	void *binary = binary_of((void *)hab_real.malloc);
 	struct hab_real real = hab_real;
 	void *needed[] = { (void *)(arena_used ? behind_arena.free : real.free),
 			   (void *)real.calloc,
@@ -295,12 +295,12 @@ static void judge(void)
 			   (void *)real.memalign };
 	void *operators[] = { (void *)real.new, (void *)real.delete, (void *)real.new_aligned };
 
-	hab_real.may_sample = object && real.free && real.calloc && real.realloc &&
+	hab_real.may_sample = binary && real.free && real.calloc && real.realloc &&
 			      real.usable_size && real.memalign && is_called() &&
-			      all_of(object, needed, sizeof(needed) / sizeof(*needed));
-	find_code(object);
-	hab_real.own_operators = real.new &&all_of(object, operators, 3);
-	if (!real.mallocx || object_of((void *)real.mallocx) != object)
+			      all_of(binary, needed, sizeof(needed) / sizeof(*needed));
+	find_code(binary);
+	hab_real.own_operators = real.new &&all_of(binary, operators, 3);
+	if (!real.mallocx || binary_of((void *)real.mallocx) != binary)
 		hab_real.mallocx = NULL;
 }
 

@@ -72,8 +72,8 @@
 /**
  * struct hab_real - see above
  * @found: hab_real_find() is done
- * @may_sample: all functions that sampled objects need are of the object that has malloc()
- * @own_operators: operator new and delete are of that object too. If not, they call malloc() and
+ * @may_sample: all functions that sampled objects need are of the binary that has malloc()
+ * @own_operators: operator new and delete are of that binary too. If not, they call malloc() and
  *	free()
  *
  * Before hab_real_find() was called, malloc() and the other functions of HAB_REAL_C call it.
@@ -99,11 +99,11 @@ extern struct hab_real hab_real __attribute__((visibility("hidden")));
 void hab_real_find(void);
 
 /**
- * hab_real_find_operator - find an operator of an object that is outside of the global scope
+ * hab_real_find_operator - find an operator of a binary that is outside of the global scope
  * @symbol: of the operator
  * @caller: an address in the code that calls it
  *
- * Looks in the caller's object, and in those that it was linked with. The object that has the
+ * Looks in the caller's binary, and in those that it was linked with. The binary that has the
  * operator stays loaded. Return: the operator, or NULL.
  */
 void *hab_real_find_operator(const char *symbol, const void *caller);

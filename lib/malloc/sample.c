@@ -129,7 +129,7 @@ static void go_on(struct hab_malloc_thread *thread)
 	thread->inside = false;
 }
 
-bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry)
+bool hab_sample_begin(struct hab_malloc_sample *sample, u64 bytes, uintptr_t entry)
 {
 	struct hab_malloc_thread *thread = &hab_malloc_thread;
 	struct hab_channel *channel;
@@ -161,7 +161,7 @@ bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry)
 	return true;
 }
 
-void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
+void *hab_sample_allocate(struct hab_malloc_sample *sample, size_t alignment, size_t size)
 {
 	struct hab_channel *channel = hab_client_channel();
 	void *p;
@@ -184,7 +184,7 @@ void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size)
 	return p;
 }
 
-void hab_sample_mapping(struct hab_sample *sample)
+void hab_sample_mapping(struct hab_malloc_sample *sample)
 {
 	struct hab_channel *channel = hab_client_channel();
 
@@ -219,7 +219,7 @@ static void fill_names(struct hab_record_sample *record, const struct hab_client
 
 /* Returns false if the ring is full. */
 static bool send_sample(struct hab_client *client, struct hab_channel *channel,
-			const struct hab_sample *sample, size_t asked)
+			const struct hab_malloc_sample *sample, size_t asked)
 {
 	struct hab_record_sample *record;
 	u64 addresses[HAB_STACK_DEPTH];
@@ -256,14 +256,14 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 	return true;
 }
 
-static void end_with_channel(struct hab_sample *sample, struct hab_channel *channel, void *p,
-			     size_t asked, u64 drawn)
+static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channel *channel, void *p,
+			     size_t asked, u64 drawn_in_all)
 {
 	struct hab_client *client = hab_client;
 	struct hab_live_object object = { .sample_id = sample->id,
 					  .asked = asked,
-					  .drawn = drawn,
-					  .point = drawn - sample->drawn + sample->point,
+					  .drawn = drawn_in_all,
+					  .point = drawn_in_all - sample->drawn + sample->point,
 					  .mapped = sample->mapped };
 
 	if (p) {
@@ -283,7 +283,7 @@ static void end_with_channel(struct hab_sample *sample, struct hab_channel *chan
 	draw(&hab_malloc_thread, hab_client_interval(client, channel));
 }
 
-void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn)
+void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 drawn_in_all)
 {
 	struct hab_malloc_thread *thread = &hab_malloc_thread;
 	struct hab_client *client = hab_client;
@@ -291,7 +291,7 @@ void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn
 	struct hab_channel *channel = READ_ONCE(client->channel);
 
 	if (channel) {
-		end_with_channel(sample, channel, p, asked, drawn);
+		end_with_channel(sample, channel, p, asked, drawn_in_all);
 		go_on(thread);
 	} else {
 		/* In a child by fork() from a signal handler. */

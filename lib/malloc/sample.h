@@ -49,7 +49,7 @@ static inline bool hab_sample_count(size_t bytes)
 }
 
 /**
- * struct hab_sample - a sample that is being taken
+ * struct hab_malloc_sample - a sample that is being taken
  * @drawn: bytes that were drawn: of the new object, or what an object grew by
  * @point: which of these bytes is the sample point, from 1
  * @id: its sample_id
@@ -60,7 +60,7 @@ static inline bool hab_sample_count(size_t bytes)
  * @mapped: see struct hab_live_object
  * @err: errno of the caller
  */
-struct hab_sample {
+struct hab_malloc_sample {
 	u64 drawn;
 	u64 point;
 	u64 id;
@@ -72,7 +72,10 @@ struct hab_sample {
 	int err;
 };
 
-/* Stack pointer at the call of the function, if its caller has left the stack to it (tail call). */
+/*
+ * The stack pointer at the program's call. For slow paths: an interposed function jumps to them as
+ * its last step, so they have its frame.
+ */
 #define HAB_SAMPLE_ENTRY ((uintptr_t)__builtin_dwarf_cfa())
 
 /**
@@ -83,32 +86,32 @@ struct hab_sample {
  *
  * Return: true if the caller has to allocate the object and then call hab_sample_end().
  */
-bool hab_sample_begin(struct hab_sample *sample, u64 bytes, uintptr_t entry);
+bool hab_sample_begin(struct hab_malloc_sample *sample, u64 bytes, uintptr_t entry);
 
 /**
- * hab_sample_block - allocate the object of a sample so that it can be live
+ * hab_sample_allocate - allocate the object of a sample so that it can be live
  * @sample: begun
  * @alignment: a power of two
  * @size: in bytes
  *
- * Return: a block of the allocator, aligned to pages, or NULL: the caller allocates an ordinary
+ * Return: an object of the allocator, aligned to pages, or NULL: the caller allocates an ordinary
  * one, and the sample is not live.
  */
-void *hab_sample_block(struct hab_sample *sample, size_t alignment, size_t size);
+void *hab_sample_allocate(struct hab_malloc_sample *sample, size_t alignment, size_t size);
 
 /* The sample is memory that the program has mapped, so that it can be live where it is. */
-void hab_sample_mapping(struct hab_sample *sample);
+void hab_sample_mapping(struct hab_malloc_sample *sample);
 
 /**
- * hab_sample_end - send the sample, and make it live if hab_sample_block() has a block for it
+ * hab_sample_end - send the sample, and make it live if it has a slot
  * @sample: begun
  * @p: the object; NULL: there is no memory, and no sample
  * @asked: its size as the program asked for
- * @drawn: bytes that were drawn for it in all
+ * @drawn_in_all: bytes that were drawn for it, now and before
  *
  * errno is kept unless @p is NULL. Return: @p.
  */
-void *hab_sample_end(struct hab_sample *sample, void *p, size_t asked, u64 drawn);
+void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 drawn_in_all);
 
 /* What malloc_usable_size() would be if the object of @size bytes at @p were no sample. */
 size_t hab_sample_usable(void *p, size_t size);

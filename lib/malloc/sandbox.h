@@ -11,12 +11,12 @@
 /* The program has prepared for a filter, or set one, by prctl(). */
 bool hab_sandbox_is_entered(void);
 
-/* The program has left itself read() and write() alone: there are no samples any more. */
+/* The program has limited itself to read() and write(): nothing is sampled any more. */
 bool hab_sandbox_is_strict(void);
 
 /*
- * true if the process has a filter that its parents did not say is there: HAB_FILTERS in the
- * environment has the number of those that allow what a start needs. Also if that is not known.
+ * true if the process has more than @allowed filters, or if their number is not known. @allowed is
+ * that of HAB_FILTERS in the environment: filters that let hab_client_start() make its calls.
  */
 bool hab_sandbox_has_filter(long allowed);
 

@@ -5,7 +5,7 @@
  * Only slow paths read the tag, so setting it is its whole cost.
  *
  * Most code is built without frame pointers, so the kernel cannot walk its stacks. The thread can,
- * by the unwind tables of every x86-64 object. It does so only for events that the throttler has
+ * by the unwind tables of every x86-64 binary. It does so only for events that the throttler has
  * kept, so the sampling rate bounds the cost, and not the rate of allocation.
  */
 #include <string.h>

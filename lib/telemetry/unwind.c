@@ -102,7 +102,7 @@ static bool read_word(uintptr_t address, uintptr_t *value)
  */
 struct cached_row {
 	uint64_t check;
-	uint64_t object;
+	uint64_t binary;
 	uint64_t row;
 };
 
@@ -119,24 +119,24 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 	struct cached_row *slot = &cache[(pc ^ pc >> 10) % CACHE_SLOTS];
 	union packed_row packed = { .row.base = HAB_UNWIND_NONE };
 	struct dl_find_object found;
-	uint64_t object;
+	uint64_t binary;
 
 	/* An older C library than that of the build. */
 	if (!_dl_find_object || _dl_find_object((void *)pc, &found))
 		return packed.row;
 	/* A library that is unloaded and loaded again at the same place is the same. */
-	object = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
+	binary = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
 	packed.bits = READ_ONCE(slot->row);
-	if (READ_ONCE(slot->object) == object &&
-	    READ_ONCE(slot->check) == (pc ^ object ^ packed.bits))
+	if (READ_ONCE(slot->binary) == binary &&
+	    READ_ONCE(slot->check) == (pc ^ binary ^ packed.bits))
 		return packed.row;
 	packed.row = found.dlfo_eh_frame ? hab_unwind_row_find(pc, found.dlfo_eh_frame,
 							       (uintptr_t)found.dlfo_map_start,
 							       (uintptr_t)found.dlfo_map_end) :
 					   (struct hab_unwind_row){ .base = HAB_UNWIND_NONE };
-	WRITE_ONCE(slot->object, object);
+	WRITE_ONCE(slot->binary, binary);
 	WRITE_ONCE(slot->row, packed.bits);
-	WRITE_ONCE(slot->check, pc ^ object ^ packed.bits);
+	WRITE_ONCE(slot->check, pc ^ binary ^ packed.bits);
 	return packed.row;
 }
 
@@ -216,7 +216,7 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 	return nr;
 }
 
-#else /* no table of objects that can be read without a lock, or another processor */
+#else /* no table of binaries that can be read without a lock, or another processor */
 
 #include <unwind.h>
 

@@ -11,12 +11,13 @@
  * @frames: gets the addresses, leaf first
  * @max: room in @frames
  *
- * Follows the unwind tables of the loaded objects, and frame pointers in code without one, such as
+ * Follows the unwind tables of the loaded binaries, and frame pointers in code without one, such as
  * what a JIT compiler has made. Takes no lock and no memory, and reads only what is mapped, so it
  * may be called inside of an allocation and in a signal handler. errno is kept.
- * Where the C library has no _dl_find_object() (glibc before 2.35) frame pointers alone are
- * followed. If it had none at the build, or the processor is no x86-64, it is the compiler's
- * unwinder, which may take locks of the loader.
+ *
+ * The tables are found by _dl_find_object() of glibc 2.35 or newer. With an older C library at run
+ * time this follows frame pointers only. With an older one at the build, or for another processor
+ * than x86-64, this is the compiler's unwinder, which may take locks of the dynamic linker.
  *
  * Return: number of addresses.
  */

@@ -4,7 +4,7 @@
  * Standard Base (.eh_frame_hdr) define it. Only what decides the stack pointer, rbp and the return
  * address is followed: with them the caller's frame is found.
  *
- * A table that is damaged gives a wrong row. Nothing outside of the object is read.
+ * A table that is damaged gives a wrong row. Nothing outside of the binary is read.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@
 #define REG_RSP		  7
 #define REG_RA		  16
 
-/* What is left of the object from a place on. Reading beyond sets @bad. */
+/* What is left of the binary from a place on. Reading beyond sets @bad. */
 struct reader {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -403,7 +403,7 @@ static bool read_cie(struct reader reader, struct cie *cie)
 	return !entry.bad;
 }
 
-static struct hab_unwind_row row_of_entry(uintptr_t pc, struct reader fde, const uint8_t *object)
+static struct hab_unwind_row row_of_entry(uintptr_t pc, struct reader fde, const uint8_t *binary)
 {
 	struct hab_unwind_row none = { .base = HAB_UNWIND_NONE };
 	struct hab_unwind_row unknown = { .base = HAB_UNWIND_UNKNOWN };
@@ -413,7 +413,7 @@ static struct hab_unwind_row row_of_entry(uintptr_t pc, struct reader fde, const
 	uint64_t back = read_bytes(&entry, 4), size;
 	struct cie cie;
 
-	if (!back || back > (uint64_t)(here - object) ||
+	if (!back || back > (uint64_t)(here - binary) ||
 	    !read_cie((struct reader){ here - back, fde.end, false }, &cie))
 		return unknown;
 	here = entry.at;

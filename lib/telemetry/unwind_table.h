@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* How to get from a frame to its caller's, by the unwind tables (.eh_frame) of x86-64 objects. */
+/* How to get from a frame to its caller's, by the unwind tables (.eh_frame) of x86-64 binaries. */
 #ifndef HAB_LIB_UNWIND_TABLE_H
 #define HAB_LIB_UNWIND_TABLE_H
 
@@ -35,8 +35,8 @@ struct hab_unwind_row {
 /**
  * hab_unwind_row_find - read the row of an instruction
  * @pc: the instruction
- * @header: .eh_frame_hdr of its object
- * @low: of the object's mappings
+ * @header: .eh_frame_hdr of its binary
+ * @low: of the binary's mappings
  * @high: their end; nothing outside is read
  */
 struct hab_unwind_row hab_unwind_row_find(uintptr_t pc, const void *header, uintptr_t low,

@@ -49,6 +49,24 @@ struct explore_result {
 	const char *broken;
 };
 
+/* For a test of the model. */
+#define HOLDS(result)                                                            \
+	do {                                                                     \
+		struct explore_result of = result;                               \
+                                                                                 \
+		TH_LOG("%lu runs, up to %u choices", (long)of.runs, of.choices); \
+		EXPECT_STREQ("", of.broken);                                     \
+	} while (0)
+
+/* For a test of the model with a bug, which has to be found. */
+#define FINDS(result)                                                   \
+	do {                                                            \
+		struct explore_result of = result;                      \
+                                                                        \
+		TH_LOG("after %lu runs: %s", (long)of.runs, of.broken); \
+		EXPECT_STRNE("", of.broken);                            \
+	} while (0)
+
 struct explore_lock {
 	bool held;
 };

@@ -322,75 +322,46 @@ FIXTURE_TEARDOWN(refill)
 /* Threads 0 and 2 are on one CPU, 1 is on the other; each may be moved at any moment. */
 TEST_F(refill, threads_of_a_cpu_that_are_interrupted_and_moved_share_its_word)
 {
-	struct explore_result result = explore(&self->model);
-
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
-	EXPECT_STREQ("", result.broken);
+	HOLDS(explore(&self->model));
 }
 
 TEST_F(refill, cpus_share_a_word_by_cmpxchg_while_it_is_refilled_and_retired)
 {
-	struct explore_result result;
-
 	shared = retires = true;
-	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
-	EXPECT_STREQ("", result.broken);
+	HOLDS(explore(&self->model));
 }
 
 TEST_F(refill, without_a_kernel_the_word_is_exchanged_in_a_section)
 {
-	struct explore_result result;
-
 	in_process = true;
 	self->model.preemptions = 2;
-	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
-	EXPECT_STREQ("", result.broken);
+	HOLDS(explore(&self->model));
 }
 
 TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
 {
-	struct explore_result result;
-
 	in_process = true;
 	self->model.preemptions = 2;
 	self->model.begin = begin_small;
-	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
-	EXPECT_STREQ("", result.broken);
+	HOLDS(explore(&self->model));
 }
 
 TEST_F(refill, a_full_heap_collects_shared_buffers_in_steps_while_cpus_take)
 {
-	struct explore_result result;
-
 	shared = true;
 	self->model.preemptions = 2;
 	self->model.begin = begin_small;
-	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
-	EXPECT_STREQ("", result.broken);
+	HOLDS(explore(&self->model));
 }
 
 TEST_F(refill, refills_between_the_steps_of_a_reset_leave_the_books_whole)
 {
-	struct explore_result result;
-
 	resets = true;
 	self->model.preemptions = 2;
-	result = explore(&self->model);
-	TH_LOG("%lu runs, up to %u choices", (long)result.runs, result.choices);
-	EXPECT_STREQ("", result.broken);
+	HOLDS(explore(&self->model));
 }
 
 /* Each of the following has one bug, which has to be found. */
-#define FINDS(result)                                                               \
-	do {                                                                        \
-		TH_LOG("after %lu runs: %s", (long)(result).runs, (result).broken); \
-		EXPECT_STRNE("", (result).broken);                                  \
-	} while (0)
-
 TEST_F(refill, a_section_that_does_not_restart_is_found)
 {
 	bugs.no_restart = true;

@@ -220,7 +220,7 @@ static void put_live(u64 bytes)
 	struct hab_channel_live *slot = hab_channel_live(channel) + nr_live++;
 
 	put_sample(bytes, nr_live);
-	slot->asked = slot->usable = slot->drawn = bytes;
+	slot->asked = slot->drawn = bytes;
 	hab_store_release(&slot->sample_id, last_id);
 }
 
@@ -285,7 +285,7 @@ static void put_bad(const char *what)
 	} else if (!strcmp(what, "slots")) {
 		for (i = 0; i < HAB_CHANNEL_LIVE_SLOTS; i++)
 			hab_channel_live(channel)[i] =
-				(struct hab_channel_live){ i, UINT64_MAX, UINT64_MAX, 0 };
+				(struct hab_channel_live){ i, UINT64_MAX, 0 };
 		channel->live_step = 3;
 		channel->lost = channel->allocated = UINT64_MAX;
 	}

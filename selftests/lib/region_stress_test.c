@@ -5,21 +5,15 @@
  * chunks may overlap, no object may change, no chunk may be handed out outside of its home, nothing
  * may be lost to the byte, and the memory in use may not grow beyond what the largest load needs.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "disturb.h"
 #include "kselftest_harness.h"
 #include "lib/alloc/lists.h"
 #include "lib/heap.h"
 
-#define THREADS 32
-#define SLOTS	24
-#define ROUNDS	4
-
-unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
+#define SLOTS  24
+#define ROUNDS 4
 
 /* Objects of a region are linked, so that any thread can check them. */
 struct object {
@@ -44,43 +38,8 @@ struct stress {
 	uint64_t closed;	      /* regions */
 	uint64_t failed;	      /* allocations without memory */
 	uint64_t overlaps, changed;
-	int stop;
-	pthread_t threads[THREADS];
+	struct disturbed threads;
 };
-
-static __thread uint64_t seed;
-static int injecting;
-
-static uint32_t roll(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed >> 32;
-}
-
-/* Between reading the CPU number and the section: the best moment to move the thread. */
-void hab_inject_before(void)
-{
-	cpu_set_t set;
-	uint32_t dice;
-
-	if (!injecting || !seed)
-		return;
-	dice = roll() % 64;
-	if (dice == 0) {
-		CPU_ZERO(&set);
-		CPU_SET(roll() % sysconf(_SC_NPROCESSORS_ONLN), &set);
-		sched_setaffinity(0, sizeof(set), &set);
-	} else if (dice < 4) {
-		sched_yield();
-	}
-}
-
-static void on_signal(int number)
-{
-	(void)number;
-}
 
 /* Sets or clears the flags of a chunk's granules. */
 static void flag_chunk(struct stress *stress, const struct hab_free_chunk *chunk, bool taken)
@@ -178,7 +137,7 @@ static void *serve(void *argument)
 	bool ok;
 
 	seed = (uintptr_t)&request | 1;
-	while (!__atomic_load_n(&stress->stop, __ATOMIC_RELAXED)) {
+	while (!__atomic_load_n(&stress->threads.stop, __ATOMIC_RELAXED)) {
 		request =
 			__atomic_exchange_n(&stress->slots[roll() % SLOTS], NULL, __ATOMIC_ACQ_REL);
 		if (!request)
@@ -193,36 +152,11 @@ static void *serve(void *argument)
 	return NULL;
 }
 
-/* Signals random threads and changes the delays. */
-static void *send_signals(void *argument)
-{
-	struct stress *stress = argument;
-
-	seed = 4711;
-	while (!__atomic_load_n(&stress->stop, __ATOMIC_RELAXED)) {
-		pthread_kill(stress->threads[roll() % THREADS], SIGUSR1);
-		hab_inject_1 = roll() % 16 ? 0 : roll() % 20000;
-		hab_inject_2 = roll() % 4 ? 50 : roll() % 20000;
-		hab_inject_3 = roll() % 4 ? 50 : roll() % 20000;
-		usleep(200);
-	}
-	return NULL;
-}
-
 static void run_round(struct stress *stress)
 {
-	pthread_t signals;
 	int i;
 
-	stress->stop = 0;
-	for (i = 0; i < THREADS; i++)
-		pthread_create(&stress->threads[i], NULL, serve, stress);
-	pthread_create(&signals, NULL, send_signals, stress);
-	usleep(500000);
-	__atomic_store_n(&stress->stop, 1, __ATOMIC_RELAXED);
-	pthread_join(signals, NULL);
-	for (i = 0; i < THREADS; i++)
-		pthread_join(stress->threads[i], NULL);
+	disturb(&stress->threads, 500000);
 	for (i = 0; i < SLOTS; i++) {
 		if (stress->slots[i])
 			close_request(stress, stress->slots[i]);
@@ -271,8 +205,9 @@ FIXTURE_SETUP(regions)
 	ASSERT_EQ(0, hab_heap_create(&self->state.heap, &config));
 	self->state.used = calloc(1, variant->arena / HAB_GRANULE);
 	ASSERT_NE(NULL, self->state.used);
-	signal(SIGUSR1, on_signal);
-	injecting = 1;
+	self->state.threads.run = serve;
+	self->state.threads.argument = &self->state;
+	disturb_begin();
 }
 
 FIXTURE_TEARDOWN(regions)

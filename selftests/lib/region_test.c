@@ -11,6 +11,7 @@
 
 #include "kselftest_harness.h"
 #include "lib/heap.h"
+#include "selftests/lib/roll.h"
 
 #define ARENA (8ull << 20)
 
@@ -25,16 +26,6 @@ static struct hab_heap *make_heap(const char *levels, size_t arena)
 	config.flags = HAB_HEAP_VERIFY | (access("/dev/hab", F_OK) ? HAB_HEAP_PROCESS : 0);
 	hab_heap_create(&heap, &config);
 	return heap;
-}
-
-static uint64_t state = 88172645463325252;
-
-static uint32_t roll(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state >> 32;
 }
 
 /* The bytes of the arena that the statistics account for, less chunks of open regions. */
@@ -81,6 +72,7 @@ FIXTURE_VARIANT_ADD(region, none){ "none" };
 
 FIXTURE_SETUP(region)
 {
+	seed = 1;
 	self->heap = make_heap(variant->levels, ARENA);
 	ASSERT_NE(NULL, self->heap);
 	ASSERT_EQ(0, hab_region_open(&self->region, self->heap));

@@ -6,16 +6,12 @@
  *
  * Built a second time without the section's CPU check (stress_blind), this test has to fail.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "disturb.h"
 #include "kselftest_harness.h"
 #include "lib/heap.h"
 
-#define THREADS		32
 #define ARENA		(64ull << 20)
 #define RESTARTS_WANTED 1000
 #ifdef HAB_RSEQ_NO_CPU_CHECK
@@ -24,8 +20,6 @@
 #define MAX_ROUNDS 60
 #endif
 
-unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
-
 struct stress {
 	struct hab_heap *heap;
 	unsigned char *used; /* a flag per granule */
@@ -33,44 +27,8 @@ struct stress {
 	uint64_t overlaps;
 	uint64_t wrong_domain;
 	uint64_t wrong_place;
-	int stop;
-	int nr_cpus;
-	pthread_t threads[THREADS];
+	struct disturbed threads;
 };
-
-static __thread uint64_t seed;
-static int injecting;
-
-static uint32_t roll(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed >> 32;
-}
-
-/* Between reading the CPU number and the section: the best moment to move the thread. */
-void hab_inject_before(void)
-{
-	cpu_set_t set;
-	uint32_t dice;
-
-	if (!injecting)
-		return;
-	dice = roll() % 64;
-	if (dice == 0) {
-		CPU_ZERO(&set);
-		CPU_SET(roll() % sysconf(_SC_NPROCESSORS_ONLN), &set);
-		sched_setaffinity(0, sizeof(set), &set);
-	} else if (dice < 4) {
-		sched_yield();
-	}
-}
-
-static void on_signal(int number)
-{
-	(void)number;
-}
 
 static void check_chunk(struct stress *stress, const struct hab_chunk *chunk)
 {
@@ -102,39 +60,6 @@ static void *take_chunks(void *argument)
 			return NULL;
 		check_chunk(stress, &chunk);
 	}
-}
-
-/* Signals random threads and changes the delays. */
-static void *send_signals(void *argument)
-{
-	struct stress *stress = argument;
-
-	seed = 4711;
-	while (!__atomic_load_n(&stress->stop, __ATOMIC_RELAXED)) {
-		pthread_kill(stress->threads[roll() % THREADS], SIGUSR1);
-		hab_inject_1 = roll() % 16 ? 0 : roll() % 20000;
-		hab_inject_2 = roll() % 4 ? 50 : roll() % 20000;
-		hab_inject_3 = roll() % 4 ? 50 : roll() % 20000;
-		usleep(200);
-	}
-	return NULL;
-}
-
-/* Threads are joined after the thread that signals them, so that it signals only existing ones. */
-static void run_round(struct stress *stress)
-{
-	pthread_t pest;
-	int i;
-
-	stress->stop = 0;
-	for (i = 0; i < THREADS; i++)
-		pthread_create(&stress->threads[i], NULL, take_chunks, stress);
-	pthread_create(&pest, NULL, send_signals, stress);
-	usleep(300000);
-	stress->stop = 1;
-	pthread_join(pest, NULL);
-	for (i = 0; i < THREADS; i++)
-		pthread_join(stress->threads[i], NULL);
 }
 
 FIXTURE(stress)
@@ -180,8 +105,9 @@ FIXTURE_SETUP(stress)
 	ASSERT_EQ(0, err);
 	self->state.used = calloc(1, ARENA >> HAB_GRANULE_SHIFT);
 	ASSERT_NE(NULL, self->state.used);
-	signal(SIGUSR1, on_signal);
-	injecting = 1;
+	self->state.threads.run = take_chunks;
+	self->state.threads.argument = &self->state;
+	disturb_begin();
 }
 
 FIXTURE_TEARDOWN(stress)
@@ -204,7 +130,7 @@ TEST_F_TIMEOUT(stress, chunks_never_overlap_and_none_is_foreign, 400)
 		memset(state->used, 0, ARENA >> HAB_GRANULE_SHIFT);
 		ASSERT_EQ(0, hab_heap_reset(state->heap));
 		before = state->bytes;
-		run_round(state);
+		disturb(&state->threads, 300000);
 		ASSERT_EQ(0, hab_heap_stats(state->heap, &stats));
 		/* Each round ends with the arena used up, and all of it is accounted for. */
 		carved = stats.arena_bytes - stats.levels[0].free_bytes;

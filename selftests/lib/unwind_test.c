@@ -306,37 +306,37 @@ TEST(wrong_frame_pointers_are_not_followed)
 
 /* --- tables --------------------------------------------------------------------------- */
 
-struct object {
+struct binary {
 	const char *name; /* end of its file name */
 	char path[4096];
 	uintptr_t base, low, high;
 	const void *header;
 };
 
-static int find_object(struct dl_phdr_info *info, size_t size __attribute__((unused)),
+static int find_binary(struct dl_phdr_info *info, size_t size __attribute__((unused)),
 		       void *argument)
 {
-	struct object *object = argument;
+	struct binary *binary = argument;
 	int i;
 
-	if (!strstr(info->dlpi_name, object->name))
+	if (!strstr(info->dlpi_name, binary->name))
 		return 0;
-	snprintf(object->path, sizeof(object->path), "%s", info->dlpi_name);
-	object->base = info->dlpi_addr;
-	object->low = UINTPTR_MAX;
-	object->high = 0;
+	snprintf(binary->path, sizeof(binary->path), "%s", info->dlpi_name);
+	binary->base = info->dlpi_addr;
+	binary->low = UINTPTR_MAX;
+	binary->high = 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
 
 		if (segment->p_type == PT_GNU_EH_FRAME)
-			object->header = (const void *)start;
+			binary->header = (const void *)start;
 		if (segment->p_type != PT_LOAD)
 			continue;
-		if (start < object->low)
-			object->low = start & -PAGE;
-		if (start + segment->p_memsz > object->high)
-			object->high = start + segment->p_memsz;
+		if (start < binary->low)
+			binary->low = start & -PAGE;
+		if (start + segment->p_memsz > binary->high)
+			binary->high = start + segment->p_memsz;
 	}
 	return 1;
 }
@@ -388,7 +388,7 @@ struct comparison {
 	unsigned long rows, unknown, different;
 };
 
-static void compare_row(const struct object *object, const struct columns *columns, char *line,
+static void compare_row(const struct binary *binary, const struct columns *columns, char *line,
 			struct comparison *comparison)
 {
 	char *words[32] = {}, *word, *rest = NULL, end[32], rbp[32];
@@ -404,14 +404,14 @@ static void compare_row(const struct object *object, const struct columns *colum
 			words[nr++] = word;
 	if (!words[1] || !strtoull(words[0], NULL, 16))
 		return; /* what entries have in common is at 0 */
-	pc = object->base + strtoull(words[0], NULL, 16);
-	row = hab_unwind_row_find(pc, object->header, object->low, object->high);
+	pc = binary->base + strtoull(words[0], NULL, 16);
+	row = hab_unwind_row_find(pc, binary->header, binary->low, binary->high);
 	comparison->rows++;
 	wanted_rbp = columns->rbp > 0 ? words[columns->rbp] : "u";
 	if (columns->ra > 0 && !strcmp(words[columns->ra], "u")) {
 		if (row.base != HAB_UNWIND_END && !comparison->different++)
 			printf("# %s %#lx: base %d, readelf says that there is no caller\n",
-			       object->name, pc - object->base, row.base);
+			       binary->name, pc - binary->base, row.base);
 		return;
 	}
 	if (row.base == HAB_UNWIND_UNKNOWN || row.base == HAB_UNWIND_SIGNAL) {
@@ -430,22 +430,22 @@ static void compare_row(const struct object *object, const struct columns *colum
 		return;
 	}
 	if (!comparison->different++)
-		printf("# %s %#lx: end %s rbp %s, readelf says %s and %s\n", object->name,
-		       pc - object->base, end, rbp, words[1], wanted_rbp);
+		printf("# %s %#lx: end %s rbp %s, readelf says %s and %s\n", binary->name,
+		       pc - binary->base, end, rbp, words[1], wanted_rbp);
 }
 
-static void compare_object(struct __test_metadata *_metadata, const char *name)
+static void compare_binary(struct __test_metadata *_metadata, const char *name)
 {
-	struct object object = { .name = name };
+	struct binary binary = { .name = name };
 	struct comparison comparison = {};
 	struct columns columns = {};
 	char command[4200], *line = NULL;
 	size_t room = 0;
 	FILE *table;
 
-	ASSERT_EQ(1, dl_iterate_phdr(find_object, &object));
+	ASSERT_EQ(1, dl_iterate_phdr(find_binary, &binary));
 	snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp %s 2>/dev/null",
-		 object.path);
+		 binary.path);
 	table = popen(command, "r");
 	ASSERT_NE(NULL, table);
 	while (getline(&line, &room, table) > 0) {
@@ -453,7 +453,7 @@ static void compare_object(struct __test_metadata *_metadata, const char *name)
 			read_columns(line, &columns);
 		else if (strspn(line, "0123456789abcdef") == 16 && !strstr(line, " CIE ") &&
 			 !strstr(line, " FDE "))
-			compare_row(&object, &columns, line, &comparison);
+			compare_row(&binary, &columns, line, &comparison);
 	}
 	free(line);
 	pclose(table);
@@ -466,25 +466,25 @@ static void compare_object(struct __test_metadata *_metadata, const char *name)
 
 TEST(rows_of_libc_are_those_of_readelf)
 {
-	compare_object(_metadata, "/libc.so");
+	compare_binary(_metadata, "/libc.so");
 }
 
 TEST(rows_of_a_cplusplus_library_are_those_of_readelf)
 {
 	if (!dlopen("libstdc++.so.6", RTLD_NOW))
 		SKIP(return, "no libstdc++ here");
-	compare_object(_metadata, "/libstdc++.so");
+	compare_binary(_metadata, "/libstdc++.so");
 }
 
-/* Copies of an object's tables whose bytes are changed, between pages that cannot be read. */
-TEST(damaged_tables_are_not_read_outside_of_the_object)
+/* Copies of a binary's tables whose bytes are changed, between pages that cannot be read. */
+TEST(damaged_tables_are_not_read_outside_of_the_binary)
 {
-	struct object object = { .name = "/libc.so" };
+	struct binary binary = { .name = "/libc.so" };
 	size_t size = 64 * PAGE;
 	uint8_t *copy, *room;
 	unsigned int seed = 1, round, i;
 
-	ASSERT_EQ(1, dl_iterate_phdr(find_object, &object));
+	ASSERT_EQ(1, dl_iterate_phdr(find_binary, &binary));
 	room = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	copy = room + PAGE;
 	ASSERT_EQ(0, mprotect(copy, size, PROT_READ | PROT_WRITE));
@@ -494,12 +494,12 @@ TEST(damaged_tables_are_not_read_outside_of_the_object)
 		uint8_t *tables = copy + size - length;
 		uintptr_t code = (uintptr_t)tables - 1000000;
 
-		memcpy(tables, object.header, length);
+		memcpy(tables, binary.header, length);
 		for (i = 0; i < 50; i++)
 			tables[(size_t)rand_r(&seed) % (i % 5 ? length : 64)] =
 				(uint8_t)rand_r(&seed);
 		if (round % 2)
-			memcpy(tables, object.header, 12);
+			memcpy(tables, binary.header, 12);
 		for (i = 0; i < 100; i++)
 			hab_unwind_row_find(code + (uintptr_t)rand_r(&seed) % 2000000, tables,
 					    (uintptr_t)tables, (uintptr_t)copy + size);

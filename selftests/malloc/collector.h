@@ -325,13 +325,28 @@ static inline double stands_for(double value, double drawn, double interval)
 	return value / -expm1(-drawn / interval);
 }
 
+/* Bytes in use that the sample stands for; 0: it is not live. */
+static inline double collector_live(const struct channel_read *read,
+				    const struct hab_record_sample *sample)
+{
+	struct hab_channel_live live;
+
+	if (!sample->live_slot)
+		return 0;
+	live = hab_channel_live(read->channel)[sample->live_slot - 1];
+	if (live.sample_id != sample->sample_id || live.sample_id % read->channel->live_step)
+		return 0;
+	return (double)read->channel->live_step *
+	       stands_for((double)live.asked, (double)live.drawn, (double)sample->interval);
+}
+
 /* Of the samples at the fixed interval whose innermost address is in the site. */
 static inline struct estimate collector_estimate(const struct channel_read *read,
 						 const struct site *site)
 {
 	struct estimate estimate = { 0 };
 	const struct hab_record_sample *sample;
-	struct hab_channel_live live;
+	double in_use;
 	u64 i;
 
 	for (i = 0; i < read->nr_samples; i++) {
@@ -343,38 +358,21 @@ static inline struct estimate collector_estimate(const struct channel_read *read
 		estimate.allocated += stands_for((double)sample->chunk_bytes,
 						 (double)sample->chunk_bytes,
 						 (double)sample->interval);
-		if (!sample->live_slot)
-			continue;
-		live = hab_channel_live(read->channel)[sample->live_slot - 1];
-		if (live.sample_id != sample->sample_id ||
-		    live.sample_id % read->channel->live_step)
-			continue;
-		estimate.live++;
-		estimate.in_use += (double)read->channel->live_step *
-				   stands_for((double)live.asked, (double)live.drawn,
-					      (double)sample->interval);
+		in_use = collector_live(read, sample);
+		estimate.live += in_use > 0;
+		estimate.in_use += in_use;
 	}
 	return estimate;
 }
 
-/* All objects in use, by what malloc_usable_size() is of them. */
-static inline double collector_usable(const struct channel_read *read)
+/* All objects in use. */
+static inline double collector_in_use(const struct channel_read *read)
 {
-	const struct hab_record_sample *sample;
-	struct hab_channel_live live;
 	double sum = 0;
 	u64 i;
 
-	for (i = 0; i < read->nr_samples; i++) {
-		sample = &read->samples[i];
-		if (!sample->live_slot)
-			continue;
-		live = hab_channel_live(read->channel)[sample->live_slot - 1];
-		if (live.sample_id == sample->sample_id)
-			sum += (double)read->channel->live_step *
-			       stands_for((double)live.usable, (double)live.drawn,
-					  (double)sample->interval);
-	}
+	for (i = 0; i < read->nr_samples; i++)
+		sum += collector_live(read, &read->samples[i]);
 	return sum;
 }
 

@@ -19,6 +19,7 @@
 
 #include "kselftest_harness.h"
 #include "lib/heap.h"
+#include "selftests/lib/roll.h"
 
 #define CPUS	8
 #define ARENA	(1ull << 30)
@@ -27,16 +28,7 @@
 #define HEAPS	48
 
 unsigned int hab_inject_1, hab_inject_2, hab_inject_3;
-static __thread uint64_t seed;
 static int injecting;
-
-static uint32_t roll(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed >> 32;
-}
 
 static int pin(int cpu)
 {
