@@ -315,12 +315,12 @@ static bool return_extents(struct hab_heap *heap, u64 chain, u64 least, u32 most
 		bytes = extent_at(first, &last);
 		next = last->next;
 		count_moved(heap->lists, first, last);
-		if (bytes < least || !most) {
+		if (bytes < least || !most ||
+		    heap->backend->give_back(heap, chain - (uintptr_t)heap->arena, bytes)) {
 			put_in_heap(heap->lists, first, last);
 			continue;
 		}
-		if (!heap->backend->give_back(heap, chain - (uintptr_t)heap->arena, bytes))
-			returned = true;
+		returned = true;
 		most--;
 	}
 	return returned;
