@@ -215,11 +215,15 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 $(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $<
 
+# With the library by its name, since its header is in a package of its own.
+$(BUILD)/tests/malloc_allocx: selftests/malloc/allocx.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $< -l:libjemalloc.so.2
+
 $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<
 
 $(addprefix $(BUILD)/tests/malloc_,plugin.so bump.so): $(BUILD)/tests/malloc_%.so: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
 
-$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm

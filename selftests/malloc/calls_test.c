@@ -100,4 +100,22 @@ TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
 	EXPECT_GT(site.in_use * 0.25, fabs(estimate.in_use - site.in_use));
 }
 
+/* The program is linked with jemalloc. */
+TEST(random_calls_of_jemallocs_own_interface_have_the_results_of_the_bare_one)
+{
+	char *const argv[] = { "build/tests/malloc_allocx", "1", "500000", NULL };
+	struct collector bare, watched;
+
+	collector_open(&bare);
+	collector_open(&watched);
+	bare.bare = true;
+	EXPECT_TRUE(run(&bare, NULL, argv));
+	EXPECT_TRUE(run(&watched, NULL, argv));
+	EXPECT_STREQ(bare.text, watched.text);
+	ASSERT_EQ(1, watched.nr);
+	EXPECT_LT(10000, watched.channels[0]->nr_samples);
+	collector_close(&bare);
+	collector_close(&watched);
+}
+
 TEST_HARNESS_MAIN
