@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test throttle_test shares_te
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test perf_map_test \
-	malloc_channel_test malloc_calls_test malloc_collect)
+	malloc_channel_test malloc_calls_test malloc_collect malloc_made_code)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -83,10 +83,10 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 
@@ -212,7 +212,7 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 # The preload library. The compiler must not leave out calls of the allocator.
-$(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
+$(addprefix $(BUILD)/tests/malloc_,target calls made_code): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $<
 
 # With the library by its name, since its header is in a package of its own.
