@@ -287,6 +287,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
+	if (channels->config.keeps_in_use)
+		session_watch_exec(session);
 	set_shares_locked(channels, clock_monotonic_ns());
 	user = user_of(channels, session->user);
 	set_share(channels, user);
@@ -315,6 +317,8 @@ static void read_rings(struct channels *channels)
 		most = max(most, left > RECORDS_MAX ? count : 0);
 		if (session->pidfd < 0)
 			end_locked(channels, session, channels->config.keeps_in_use);
+		else if (!has_ended(session->pidfd))
+			session_see_exec(session);
 		pthread_mutex_unlock(lock);
 	}
 	timeout_ms = channels->timeout_ms;

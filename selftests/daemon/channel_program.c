@@ -9,6 +9,7 @@
  *	interval BYTES           of the samples that follow; 0 (default): each is certain
  *	lost N                   counts as many samples as lost
  *	step N                   sets the channel's live_step
+ *	run PATH                 runs that program in its place
  *	fork; exec               go on in a child; in this program, started again
  *	sleep MS; close          a while; all descriptors
  *	exit N; kill N           end by a status, by a signal
@@ -354,7 +355,10 @@ static int take_step(char **words, char **all)
 		return 3;
 	} else if (!strcmp(step, "bad"))
 		put_bad(words[1]);
-	else if (!strcmp(step, "inode"))
+	else if (!strcmp(step, "run")) {
+		execl(words[1], words[1], NULL);
+		fail("exec");
+	} else if (!strcmp(step, "inode"))
 		claimed_inode = strtoul(words[1], NULL, 0);
 	else if (!strcmp(step, "claim"))
 		put_maps(words[1]);
