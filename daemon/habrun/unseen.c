@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/arithmetic.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/program.h"
 #include "daemon/shared/util.h"
@@ -280,9 +279,11 @@ int unseen_poll(struct unseen *unseen)
 		scan(unseen);
 		now_ns = clock_monotonic_ns();
 		/* The first look takes much longer than the others. */
-		if (!is_first)
-			pause_ns = max(pause_ns, (now_ns - begin_ns) * PAUSE_FACTOR);
-		unseen->due_ns = now_ns + min(pause_ns, PAUSE_MAX_NS);
+		if (!is_first && (now_ns - begin_ns) * PAUSE_FACTOR > pause_ns)
+			pause_ns = (now_ns - begin_ns) * PAUSE_FACTOR;
+		if (pause_ns > PAUSE_MAX_NS)
+			pause_ns = PAUSE_MAX_NS;
+		unseen->due_ns = now_ns + pause_ns;
 	}
 	return (int)((unseen->due_ns - now_ns) / 1000000) + 1;
 }
