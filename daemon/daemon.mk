@@ -48,7 +48,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) \
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options report interval profile_read
-HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload
+HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
 HABRUN_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABRUN_SOURCES:=.o) profile.pb-c.o web.o)

@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
 	interval_test sites_test binaries_test worker_test processes_test turns_test perf_map_test \
-	malloc_channel_test malloc_calls_test malloc_collect)
+	malloc_channel_test malloc_calls_test malloc_collect malloc_made_code)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -83,10 +83,10 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/interval.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/maps.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 
@@ -213,8 +213,12 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 
 # The preload library. The compiler must not leave out calls of the allocator.
 $(BUILD)/tests/malloc_target: selftests/malloc/target_sites.c selftests/malloc/target_sites.h
-$(addprefix $(BUILD)/tests/malloc_,target calls): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
+$(addprefix $(BUILD)/tests/malloc_,target calls made_code): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
+
+# With the library by its name, since its header is in a package of its own.
+$(BUILD)/tests/malloc_allocx: selftests/malloc/allocx.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $< -l:libjemalloc.so.2
 
 $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<
@@ -222,5 +226,5 @@ $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 $(addprefix $(BUILD)/tests/malloc_,plugin.so bump.so): $(BUILD)/tests/malloc_%.so: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
 
-$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm

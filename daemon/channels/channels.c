@@ -196,6 +196,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
+	if (channels->config.keeps_in_use)
+		session_watch_exec(session);
 	set_shares_locked(channels, clock_monotonic_ns());
 	WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
@@ -222,6 +224,8 @@ static void read_rings(struct channels *channels)
 		most = max(most, left > RECORDS_MAX ? count : 0);
 		if (session->pidfd < 0)
 			end_locked(channels, session, channels->config.keeps_in_use);
+		else if (!has_ended(session->pidfd))
+			session_see_exec(session);
 		pthread_mutex_unlock(lock);
 	}
 	timeout_ms = channels->timeout_ms;

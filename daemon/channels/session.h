@@ -30,6 +30,7 @@ struct session {
 	uint32_t pid;
 	uid_t user;
 	int pidfd;	  /* -1: the process has ended */
+	int memory_fd;	  /* of the program, see session_see_exec(); -1: not watched */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t since_ns;	  /* CLOCK_MONOTONIC */
@@ -65,6 +66,14 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 
 /* True if the process that sends @hello is that of the session: it has exec'ed. */
 bool session_is_of(const struct session *session, const struct hello *hello);
+
+/*
+ * Watches the memory of the process, which must be of this program's own user: so that after an
+ * exec nothing of the program before is in use, whatever it runs then.
+ */
+void session_watch_exec(struct session *session);
+/* The process runs: looks whether it has exec'ed since it was watched. */
+void session_see_exec(struct session *session);
 
 /* Bytes that the program says it has allocated; samples of it that are in no table. */
 uint64_t session_allocated(const struct session *session);

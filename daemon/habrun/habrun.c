@@ -18,6 +18,7 @@
 #include "daemon/habrun/collector.h"
 #include "daemon/habrun/command.h"
 #include "daemon/habrun/preload.h"
+#include "daemon/habrun/unseen.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/shared/program.h"
@@ -122,7 +123,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 /* A profile of @options->format is in @data. */
 static void say_result(const struct options *options, const struct collector_result *result,
-		       int program)
+		       int program, const struct unseen *unseen)
 {
 	const struct channels_counts *counts = &result->counts;
 	enum program_kind kind = program_kind(program);
@@ -136,6 +137,7 @@ static void say_result(const struct options *options, const struct collector_res
 			    program_why(kind));
 		return;
 	}
+	unseen_say(unseen);
 	human_bytes(counts->allocated, allocated, sizeof(allocated));
 	human_bytes(result->in_use.bytes, in_use, sizeof(in_use));
 	say("%s: %s allocated, %s never freed, by %" PRIu64 " process%s in %.1f s; what was "
@@ -158,13 +160,18 @@ static void say_result(const struct options *options, const struct collector_res
 		    result->late_names);
 }
 
-static void wait_for_command(struct collector *collector, struct command *command)
+static void wait_for_command(struct collector *collector, struct command *command,
+			     struct unseen *unseen)
 {
 	struct pollfd ready[] = { { .fd = command->signals, .events = POLLIN },
 				  { .fd = collector_fd(collector), .events = POLLIN } };
+	int timeout_ms, due_ms;
 
 	while (!command->ended) {
-		poll(ready, ARRAY_SIZE(ready), collector_timeout_ms(collector));
+		due_ms = unseen_poll(unseen);
+		timeout_ms = collector_timeout_ms(collector);
+		poll(ready, ARRAY_SIZE(ready),
+		     timeout_ms < 0 || timeout_ms > due_ms ? due_ms : timeout_ms);
 		collector_poll(collector);
 		command_take_signals(command);
 	}
@@ -172,7 +179,7 @@ static void wait_for_command(struct collector *collector, struct command *comman
 
 /* False after a sentence. */
 static bool write_profile(const struct options *options, struct collector *collector,
-			  struct output_file *output, int program)
+			  struct output_file *output, int program, const struct unseen *unseen)
 {
 	struct collector_result result;
 	enum profile_view view;
@@ -187,7 +194,7 @@ static bool write_profile(const struct options *options, struct collector *colle
 	good = output_file_write(output, data, length);
 	free(data);
 	if (good)
-		say_result(options, &result, program);
+		say_result(options, &result, program, unseen);
 	return good;
 }
 
@@ -238,6 +245,7 @@ static int run(const struct options *options, struct preload_socket *socket,
 	       struct output_file *output)
 {
 	struct collector *collector;
+	struct unseen *unseen;
 	struct command command;
 	struct rlimit files;
 	int code, program;
@@ -256,8 +264,10 @@ static int run(const struct options *options, struct preload_socket *socket,
 	}
 	raise_file_limit(&files);
 	program = open_program(command.pid, options->command[0]);
-	wait_for_command(collector, &command);
-	written = write_profile(options, collector, output, program);
+	unseen = unseen_new(command.pid);
+	wait_for_command(collector, &command, unseen);
+	written = write_profile(options, collector, output, program, unseen);
+	unseen_free(unseen);
 	collector_free(collector);
 	preload_socket_close(socket);
 	if (!written && !command.status)

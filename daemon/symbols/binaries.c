@@ -15,6 +15,7 @@
 
 #include "daemon/shared/util.h"
 #include "daemon/symbols/build_id.h"
+#include "daemon/symbols/perf_map.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */
@@ -128,6 +129,22 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_
 	}
 	i = add(binaries, name, user);
 	return i == BINARIES_MAX ? BINARY_UNKNOWN : i;
+}
+
+void binaries_open_perf_maps(struct binaries *binaries)
+{
+	struct binary *binary;
+	struct stat status;
+	unsigned int i;
+
+	for (i = 0; i < binaries->nr_numbers; i++) {
+		binary = binaries->table[i];
+		if (!binary || binary->file.fd >= 0 || !perf_map_has_name(binary->path))
+			continue;
+		binary->file.fd = perf_map_open(binary->path, binary->user, &status);
+		if (binary->file.fd < 0)
+			set_path(binary, "[jit]");
+	}
 }
 
 static bool same_file(const struct binary_file *one, const struct binary_file *other)

@@ -16,6 +16,7 @@
 
 #include "daemon/shared/util.h"
 #include "daemon/symbols/build_id.h"
+#include "daemon/symbols/perf_map.h"
 
 bool maps_line_parse(char *text, struct maps_line *line)
 {
@@ -102,7 +103,6 @@ int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t siz
 	uint32_t number = own_number(pid);
 	struct stat process;
 	char path[64];
-	int fd;
 
 	snprintf(name, size, "/tmp/perf-%u.map", number);
 	snprintf(path, sizeof(path), "/proc/%u", pid);
@@ -113,13 +113,7 @@ int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t siz
 	} else {
 		snprintf(path, sizeof(path), "/proc/%u/root%s", pid, name);
 	}
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
-	if (fd < 0)
-		return -1;
-	if (!fstat(fd, status) && S_ISREG(status->st_mode) && status->st_uid == process.st_uid)
-		return fd;
-	close(fd);
-	return -1;
+	return perf_map_open(path, process.st_uid, status);
 }
 
 /* Its time of change is left out: it grows, and stays the same file. */
@@ -130,17 +124,15 @@ void maps_describe_perf_map(const struct stat *status, struct binary_file *file)
 	file->owner = status->st_uid;
 }
 
-static void add_perf_map(uint32_t pid, struct maps_entry *entry, const char *name)
+/* A map that does not exist yet may be written later: binaries_open_perf_maps(). */
+static void add_perf_map(uint32_t pid, struct maps_entry *entry)
 {
 	char path[64];
 	struct stat status;
 
 	entry->file.fd = maps_open_perf_map(pid, &status, path, sizeof(path));
-	if (entry->file.fd < 0) {
-		entry->name = xstrdup(name);
-		return;
-	}
-	maps_describe_perf_map(&status, &entry->file);
+	if (entry->file.fd >= 0)
+		maps_describe_perf_map(&status, &entry->file);
 	entry->offset = entry->start;
 	entry->name = xstrdup(path);
 }
@@ -167,7 +159,7 @@ static void add_line(uint32_t pid, struct maps *maps, const struct maps_line *li
 		*has_program = true;
 	}
 	if (!strcmp(name, "[jit]"))
-		add_perf_map(pid, entry, name);
+		add_perf_map(pid, entry);
 	else
 		entry->name = xstrdup(name);
 }

@@ -293,12 +293,14 @@ static void read_one(struct lane *lane, struct maps_request *request)
 	uint64_t start = clock_monotonic_ns(), taken_ns, asked_ns;
 	uint32_t pid = request->pid;
 	uid_t user = request->user;
+	char *text = request->text ? xstrdup(request->text) : NULL;
 	enum maps_result result;
 	struct maps maps;
 	bool again;
 
 	pthread_mutex_unlock(queue->lock);
-	result = maps_reader_read(lane->reader, pid, start + DEADLINE_NS, &maps);
+	result = maps_reader_read(lane->reader, pid, user, text, start + DEADLINE_NS, &maps);
+	free(text);
 	pthread_mutex_lock(queue->lock);
 	taken_ns = clock_monotonic_ns() - start;
 	taken_ns -= min(taken_ns, maps_reader_delay_ns(lane->reader));

@@ -17,6 +17,7 @@ struct maps_request {
 	uint64_t asked_ns; /* CLOCK_MONOTONIC; 0: it is not in the queue */
 	uint64_t due_ns;   /* not to be read before */
 	bool again;	   /* was added while it is being read */
+	const char *text;  /* of its maps, as the process has sent it; NULL: none */
 	struct maps_request *prev, *next;
 };
 

@@ -9,12 +9,16 @@
  *
  * Files are opened through /proc/PID/map_files, which works across mount namespaces and for deleted
  * files. Each is first opened with O_PATH, so that no device or pipe is opened by mistake.
+ *
+ * A process that has ended may have sent the text of its maps. It can name any file there: so one
+ * counts only if its user can read it anyway.
  */
 #include "daemon/symbols/maps_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <stdio.h>
@@ -26,6 +30,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 #include "daemon/symbols/worker.h"
 
@@ -44,6 +49,9 @@ struct maps_reader {
 struct request {
 	struct worker_head head;
 	uint32_t pid;
+	uid_t user;
+	uint32_t length;
+	char text[MAPS_TEXT_MAX];
 };
 
 /* A message of the reply has entries, each a wire_entry and its name, rounded up to 8 bytes. */
@@ -72,6 +80,8 @@ static size_t wire_size(size_t name_size)
 struct reading {
 	int socket;
 	uint32_t pid;
+	uid_t user;
+	bool by_text;	     /* the process has ended */
 	bool roots_mounts;   /* the mounts that the process sees are root's */
 	uint64_t root_mount; /* the last one that root_has_mounted() has found */
 	struct stat program;
@@ -98,6 +108,48 @@ static int open_mapped(uint32_t pid, const struct maps_line *line)
 	fd = maps_open(path, line->inode);
 	free(path);
 	return fd;
+}
+
+/* True if any user may search the folders of the path. */
+static bool is_reachable(char *path)
+{
+	struct stat status;
+	char *end;
+
+	for (end = strchr(path + 1, '/'); end; end = strchr(end + 1, '/')) {
+		*end = 0;
+		if (stat(path, &status) || !(status.st_mode & S_IXOTH))
+			return false;
+		*end = '/';
+	}
+	return true;
+}
+
+/* The path is the kernel's, so that no link leads elsewhere. */
+static bool may_be_read(int fd, uid_t user)
+{
+	char link[64], path[PATH_MAX];
+	struct stat status;
+	ssize_t length;
+
+	if (fstat(fd, &status))
+		return false;
+	if (status.st_uid == user)
+		return true;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = 0;
+	return length > 0 && status.st_mode & S_IROTH && is_reachable(path);
+}
+
+static int open_by_text(const struct maps_line *line, uid_t user)
+{
+	int fd = maps_open(line->path, line->inode);
+
+	if (fd < 0 || may_be_read(fd, user))
+		return fd;
+	close(fd);
+	return -1;
 }
 
 /* True if the mounts that the process sees are root's. */
@@ -207,7 +259,7 @@ static int describe_file(struct reading *reading, const struct maps_line *line,
 
 	if (!maps_line_has_file(line, name))
 		return -1;
-	fd = open_mapped(reading->pid, line);
+	fd = reading->by_text ? open_by_text(line, reading->user) : open_mapped(reading->pid, line);
 	if (fd < 0)
 		return -1;
 	place = place_of(reading, fd);
@@ -292,10 +344,40 @@ static bool add_line(struct reading *reading, const struct maps_line *line)
 	return ++reading->count < MAPPINGS_MAX && reading->sent < REPLY_BYTES;
 }
 
-static bool read_maps(struct reading *reading)
+/* The maps end early if the process does. */
+static bool has_ended(FILE *file)
+{
+	rewind(file);
+	return getc(file) == EOF;
+}
+
+/* Nothing was sent yet. @text is changed. */
+static void read_text(struct reading *reading, char *text)
+{
+	struct maps_line line;
+	char *next;
+
+	worker_close_files(&reading->message);
+	reading->reply.nr_entries = 0;
+	reading->used = reading->count = 0;
+	/* The paths are looked up among this process's mounts. */
+	reading->by_text = true;
+	reading->pid = (uint32_t)getpid();
+	reading->roots_mounts = has_roots_mounts(reading->pid);
+	for (; text && *text; text = next) {
+		next = strchr(text, '\n');
+		if (next)
+			*next++ = 0;
+		if (maps_line_parse(text, &line) && line.executable && !add_line(reading, &line))
+			break;
+	}
+}
+
+static bool read_maps(struct reading *reading, struct request *request)
 {
 	struct maps_line line;
 	char path[32], *text = NULL;
+	bool ended = true;
 	size_t room = 0;
 	FILE *file;
 
@@ -310,8 +392,13 @@ static bool read_maps(struct reading *reading)
 			if (maps_line_parse(text, &line) && line.executable &&
 			    !add_line(reading, &line))
 				break;
+		ended = has_ended(file);
 		free(text);
 		fclose(file);
+	}
+	if (ended && !reading->sent && request->length && request->length <= MAPS_TEXT_MAX) {
+		request->text[request->length - 1] = 0;
+		read_text(reading, request->text);
 	}
 	return send_part(reading, true);
 }
@@ -319,7 +406,7 @@ static bool read_maps(struct reading *reading)
 static void work(int socket)
 {
 	static struct reading reading;
-	struct request request;
+	static struct request request;
 	struct worker_message message = { .data = &request };
 
 	do {
@@ -330,8 +417,9 @@ static void work(int socket)
 		memset(&reading, 0, sizeof(reading));
 		reading.socket = socket;
 		reading.pid = request.pid;
+		reading.user = request.user;
 		reading.reply.head.number = request.head.number;
-	} while (read_maps(&reading));
+	} while (read_maps(&reading, &request));
 }
 
 /* --- habd's side ---------------------------------------------------------------------- */
@@ -405,18 +493,27 @@ static bool take_part(struct maps *maps, const struct reply *reply, struct worke
 	return i == reply->nr_entries;
 }
 
-enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uint64_t deadline_ns,
-				  struct maps *maps)
+enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uid_t user,
+				  const char *text, uint64_t deadline_ns, struct maps *maps)
 {
-	struct request request = { .pid = pid };
+	/* With the NUL. */
+	size_t length = text ? min(strlen(text) + 1, (size_t)MAPS_TEXT_MAX) : 0;
+	struct request *request = xcalloc(1, sizeof(*request));
 	struct reply *reply = xcalloc(1, sizeof(*reply));
-	struct worker_message out = { .data = &request, .size = sizeof(request) };
+	struct worker_message out = { .data = request,
+				      .size = offsetof(struct request, text) + length };
 	struct worker_message in = { .data = reply };
 	enum worker_result result;
 	bool good = true;
 
 	memset(maps, 0, sizeof(*maps));
+	request->pid = pid;
+	request->user = user;
+	request->length = (uint32_t)length;
+	if (length)
+		memcpy(request->text, text, length);
 	result = worker_request(reader->worker, &out);
+	free(request);
 	if (result != WORKER_REPLIED) {
 		free(reply);
 		return MAPS_NO_READER;

@@ -5,9 +5,9 @@
  */
 #include "daemon/symbols/perf_map.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/arithmetic.h"
@@ -40,6 +40,18 @@ bool perf_map_has_name(const char *path)
 	name = name ? name + 1 : path;
 	length = strlen(name);
 	return length > 9 && !strncmp(name, "perf-", 5) && !strcmp(name + length - 4, ".map");
+}
+
+int perf_map_open(const char *path, uid_t user, struct stat *status)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, status) && S_ISREG(status->st_mode) && status->st_uid == user)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 static void read_text(struct perf_map *map, int fd)

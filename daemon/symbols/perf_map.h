@@ -9,11 +9,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct perf_map;
 
 /* True if @path is the name of a perf map. */
 bool perf_map_has_name(const char *path);
+/* -1: there is none that @user has made. */
+int perf_map_open(const char *path, uid_t user, struct stat *status);
 
 /* Reads the file, which may still grow; a last line without its end is left out. */
 struct perf_map *perf_map_read(int fd);

@@ -29,6 +29,8 @@
 #define FRESH_MAX_NS	 1000000000ull
 #define IDLE_NS		 60000000000ull
 #define TEXT_MAX	 (1u << 20) /* of maps; later lines are left out */
+#define TEXTS_MAX	 512	    /* that wait for a reader, each of MAPS_TEXT_MAX */
+#define TEXTS_OF_USER	 64	    /* but of root */
 
 struct mapping {
 	uint64_t start;
@@ -43,6 +45,7 @@ struct user {
 	unsigned int nr_processes;
 	unsigned int nr_mappings;
 	unsigned int nr_waiters;
+	unsigned int nr_texts;
 };
 
 struct process {
@@ -59,7 +62,7 @@ struct process {
 	struct waiter *waiters;	  /* the last one first */
 	struct mapping *mappings; /* ascending, executable ones only */
 	unsigned int nr_mappings;
-	char *text; /* NULL, or the parts of its maps that have come; without NUL */
+	char *text; /* NULL, or the parts of its maps that have come */
 	size_t text_length;
 };
 
@@ -71,6 +74,7 @@ struct processes {
 	struct process *by_pid; /* that not seen for longest first */
 	struct user *users;
 	unsigned int nr_waiters;
+	unsigned int nr_texts;
 	struct processes_counts counts;
 };
 
@@ -150,6 +154,18 @@ static void release_waiters(struct processes *processes, struct process *process
 	}
 }
 
+static void drop_text(struct processes *processes, struct process *process)
+{
+	if (!process->text)
+		return;
+	free(process->text);
+	process->text = NULL;
+	process->text_length = 0;
+	process->request.text = NULL;
+	process->user->nr_texts--;
+	processes->nr_texts--;
+}
+
 static void drop(struct processes *processes, struct process *process)
 {
 	release_waiters(processes, process);
@@ -157,9 +173,9 @@ static void drop(struct processes *processes, struct process *process)
 		maps_queue_remove(processes->queue, &process->request);
 	HASH_DELETE(hh, processes->by_pid, process);
 	process->user->nr_mappings -= process->nr_mappings;
+	drop_text(processes, process);
 	user_put(processes, process->user);
 	free(process->mappings);
-	free(process->text);
 	free(process);
 }
 
@@ -292,6 +308,8 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
 	process->has_missing = false;
+	if (process->request.text)
+		drop_text(processes, process);
 	/* These may be the maps of before an exec, and the stacks of after it. */
 	if (!request->again)
 		release_waiters(processes, process);
@@ -360,27 +378,45 @@ static void take_text(struct processes *processes, struct process *process)
 {
 	struct maps maps;
 
-	process->text[process->text_length] = 0;
 	maps_parse(process->request.pid, process->text, &maps);
 	set_mappings(processes, process, &maps);
 	maps_end(&maps);
-	free(process->text);
-	process->text = NULL;
-	process->text_length = 0;
+	drop_text(processes, process);
+}
+
+/* False: the process's user has enough texts. */
+static bool begin_text(struct processes *processes, struct process *process)
+{
+	if (processes->queue && (processes->nr_texts >= TEXTS_MAX ||
+				 (process->user->id && process->user->nr_texts >= TEXTS_OF_USER)))
+		return false;
+	process->text = xcalloc(1, 1);
+	process->user->nr_texts++;
+	processes->nr_texts++;
+	return true;
 }
 
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more)
 {
 	struct process *process = processes_see(processes, pid, user, !more);
+	size_t most = processes->queue ? MAPS_TEXT_MAX - 1 : TEXT_MAX;
 
-	if (processes->queue)
+	/* The text before is complete. */
+	if (process->request.text)
+		drop_text(processes, process);
+	if (!process->text && !begin_text(processes, process))
 		return;
-	length = min(length, TEXT_MAX - process->text_length);
+	length = min(length, most - process->text_length);
 	process->text = xrealloc(process->text, 1, process->text_length + length + 1);
 	memcpy(process->text + process->text_length, text, length);
 	process->text_length += length;
-	if (!more)
+	process->text[process->text_length] = 0;
+	if (more)
+		return;
+	if (processes->queue)
+		process->request.text = process->text;
+	else
 		take_text(processes, process);
 }
 

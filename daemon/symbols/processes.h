@@ -62,8 +62,9 @@ uint64_t processes_frame(struct processes *processes, const struct process *proc
 			 const struct hab_frame *frame);
 /*
  * A part of the text of the process's maps, as the process @pid, of @user, has read it itself.
- * @more: another part follows. Without it the maps are requested, or replaced by the text, which
- * must then come from a process of this program's own user.
+ * @more: another part follows. Without it the maps are requested, and the text is used if the
+ * process has ended by then; or they are replaced by the text, if no maps are read. It must then
+ * come from a process of this program's own user.
  */
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more);

@@ -48,7 +48,7 @@ static void *mallocx_by_malloc(size_t size, int flags)
 	size = rounded(size, flags);
 	p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
 	if (p && (flags & FLAG_ZERO))
-		memset(p, 0, size);
+		memset(p, 0, malloc_usable_size(p));
 	return p;
 }
 
@@ -61,8 +61,9 @@ static HAB_SLOW void *mallocx_slow(size_t size, int flags)
 		return hab_real.mallocx(size, flags);
 	if (!((unsigned int)flags & FLAG_ARENA))
 		p = hab_sample_allocate(&sample, alignment_of(flags), size);
+	/* As the allocator: to the end of the real size, where rallocx() goes on. */
 	if (p && (flags & FLAG_ZERO))
-		hab_zero(p, size);
+		hab_zero(p, hab_real.usable_size(p));
 	return hab_sample_end(&sample, p ? p : hab_real.mallocx(size, flags), size, size);
 }
 
@@ -77,21 +78,24 @@ void *mallocx(size_t size, int flags)
 
 static void *rallocx_by_realloc(void *p, size_t size, int flags)
 {
-	size_t before = malloc_usable_size(p);
+	size_t before = malloc_usable_size(p), after;
 	void *moved;
 
 	if (size && !rounded(size, flags))
 		return NULL;
-	size = rounded(size, flags);
-	moved = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : realloc(p, size);
+	/* sdallocx() takes the size class of the size that was asked for. */
+	if (!hab_real.nallocx)
+		size = rounded(size, flags);
+	moved = alignment_of(flags) > 8 ? memalign(alignment_of(flags), size) : realloc(p, size);
 	if (!moved)
 		return NULL;
-	if (alignment_of(flags) > 16) {
-		memcpy(moved, p, before < size ? before : size);
+	after = hab_real.usable_size(moved);
+	if (alignment_of(flags) > 8) {
+		memcpy(moved, p, before < after ? before : after);
 		free(p);
 	}
-	if ((flags & FLAG_ZERO) && size > before)
-		memset((char *)moved + before, 0, size - before);
+	if ((flags & FLAG_ZERO) && after > before)
+		memset((char *)moved + before, 0, after - before);
 	return moved;
 }
 

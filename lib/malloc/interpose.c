@@ -192,7 +192,7 @@ static void *enter_again(struct hab_live_object *object, struct hab_channel *cha
 	object->usable = hab_sample_usable(p, size);
 	object->drawn = resized(object->drawn, before, object->usable);
 	if (object->drawn >= object->point)
-		p = align_live(p, size, min(before, size));
+		p = align_live(p, size, min(before, object->usable));
 	errno = err;
 	/* One without its sample point becomes ordinary where the allocator has put it. */
 	if (object->drawn < object->point || (uintptr_t)p % HAB_LIVE_PAGE) {

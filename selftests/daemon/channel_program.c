@@ -9,9 +9,12 @@
  *	interval BYTES           of the samples that follow; 0 (default): each is certain
  *	lost N                   counts as many samples as lost
  *	step N                   sets the channel's live_step
+ *	run PATH                 runs that program in its place
  *	fork; exec               go on in a child; in this program, started again
  *	sleep MS; close          a while; all descriptors
  *	exit N; kill N           end by a status, by a signal
+ *	claim PATH               sends maps in which the program is the file PATH, an absolute one
+ *	inode N                  the number of that file, which a program may guess: before claim
  *	crowd COUNT MS           as many children, each with a channel, for a while
  *	connect COUNT MS         as many connections without a channel, for a while
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
@@ -161,18 +164,29 @@ static bool commit_copy(const void *record, u32 bytes)
 	return false;
 }
 
+static unsigned long claimed_inode;
+
 /* The text in two parts, as of a program with many libraries. */
-static void put_maps(void)
+static void put_maps(const char *claimed)
 {
 	static char text[65536];
 	struct hab_record_maps *record = calloc(1, HAB_CHANNEL_RECORD_MAX);
 	size_t length = 0, at, part;
 	FILE *file = fopen("/proc/self/maps", "re");
-	char line[512];
+	char line[512], range[64], offset[64];
 
-	while (file && fgets(line, sizeof(line), file))
-		if (strstr(line, " r-xp ") && length + strlen(line) < sizeof(text))
+	while (file && fgets(line, sizeof(line), file)) {
+		if (!strstr(line, " r-xp ") || length + 2 * sizeof(line) > sizeof(text))
+			continue;
+		if (!claimed || sscanf(line, "%63s %*s %63s", range, offset) != 2)
 			length += (size_t)sprintf(text + length, "%s", line);
+		else
+			length += (size_t)sprintf(text + length, "%s r-xp %s 00:00 %lu %s\n", range,
+						  offset, claimed_inode, claimed);
+		/* The first is the program. */
+		if (claimed)
+			break;
+	}
 	fclose(file);
 	for (at = 0; at < length; at += part) {
 		part = at ? length - at : length / 2;
@@ -297,7 +311,7 @@ static void make_crowd(unsigned int count, unsigned int milliseconds)
 		if (fork())
 			continue;
 		open_channel("");
-		put_maps();
+		put_maps(NULL);
 		usleep(milliseconds * 1000);
 		_exit(0);
 	}
@@ -341,12 +355,19 @@ static int take_step(char **words, char **all)
 		return 3;
 	} else if (!strcmp(step, "bad"))
 		put_bad(words[1]);
+	else if (!strcmp(step, "run")) {
+		execl(words[1], words[1], NULL);
+		fail("exec");
+	} else if (!strcmp(step, "inode"))
+		claimed_inode = strtoul(words[1], NULL, 0);
+	else if (!strcmp(step, "claim"))
+		put_maps(words[1]);
 	else if (!strcmp(step, "fork")) {
 		child = fork();
 		if (child)
 			exit(waitpid(child, NULL, 0) != child);
 		open_channel("");
-		put_maps();
+		put_maps(NULL);
 		return 1;
 	} else if (!strcmp(step, "exec")) {
 		*words = all[0];
@@ -365,7 +386,7 @@ int main(int argc, char **argv)
 
 	last_id = now_ns();
 	open_channel(argc > 2 && !strcmp(argv[1], "open") ? argv[2] : "");
-	put_maps();
+	put_maps(NULL);
 	if (argc > 2 && !strcmp(argv[1], "open"))
 		words += 2;
 	while (words < argv + argc)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * C++'s operators in all forms: malloc_news CALLS MAY_FAIL. Prints "site all 0 ffffffffffffffff
- * ALLOCATED 0". It begins when it can read a byte from descriptor 3, and waits for the collector
- * by 4.
+ * ALLOCATED IN_USE". It begins when it can read a byte from descriptor 3, and waits for the
+ * collector by 4.
  */
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +12,12 @@
 #include <unistd.h>
 
 static uint64_t random_state = 88172645463325252ull;
+/* Frees the C++ library's memory for exceptions, which would be in use. */
+namespace __gnu_cxx
+{
+void __freeres();
+}
+
 static size_t allocated, in_use;
 
 static uint64_t next_random()
@@ -105,7 +111,7 @@ static bool fails_properly()
 	return true;
 }
 
-static object kept[1000];
+static object kept[10000];
 
 int main(int argc, char **argv)
 {
@@ -117,7 +123,7 @@ int main(int argc, char **argv)
 	free(std::malloc(2 << 20));
 	free(std::malloc(2 << 20));
 	for (long i = 0; i < atol(argv[1]); i++) {
-		object &object = kept[next_random() % 1000];
+		object &object = kept[next_random() % 10000];
 
 		if (i % 1000 == 0 && atoi(argv[2]) && !fails_properly()) {
 			fprintf(stderr, "an operator did not fail as it should\n");
@@ -153,6 +159,7 @@ int main(int argc, char **argv)
 				return 6;
 		}
 	}
+	__gnu_cxx::__freeres();
 	printf("site all 0 ffffffffffffffff %zu %zu\n", allocated, in_use);
 	return 0;
 }

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Looks at /proc again and again, so a process that lives for less than some 10 ms may be missed.
+ * The pauses are so long that it takes a fiftieth of a CPU's time.
+ *
+ * A process is the command's if its parent is, or was when the process was seen first.
+ */
+#include "daemon/habrun/unseen.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/shared/hash.h"
+#include "daemon/shared/program.h"
+#include "daemon/shared/util.h"
+
+#define PAUSE_MIN_NS 10000000ull
+#define PAUSE_MAX_NS 1000000000ull
+#define PAUSE_FACTOR 50u /* of the time that looking takes */
+
+struct key {
+	uint64_t start; /* numbers of processes are used again */
+	uint64_t pid;
+};
+
+/* Of the command. */
+struct process {
+	UT_hash_handle hh;
+	struct key key;
+	bool looked_at;
+	dev_t device; /* this and the next: of its program */
+	ino_t inode;
+};
+
+/* Of /proc. */
+struct entry {
+	struct key key;
+	uint32_t parent;
+	bool is_commands;
+};
+
+struct reason {
+	unsigned int processes;
+	char comm[32]; /* of the first */
+};
+
+struct unseen {
+	pid_t command;
+	struct process *processes;
+	struct entry *entries; /* of the last look, by pid */
+	unsigned int nr_entries;
+	struct reason reasons[PROGRAM_KINDS];
+	uint64_t due_ns;
+};
+
+struct unseen *unseen_new(pid_t command)
+{
+	struct unseen *unseen = xcalloc(1, sizeof(*unseen));
+
+	unseen->command = command;
+	return unseen;
+}
+
+void unseen_free(struct unseen *unseen)
+{
+	HASH_FREE(unseen->processes);
+	free(unseen->entries);
+	free(unseen);
+}
+
+/* A file of the process, as a string; "": it has ended. */
+static void read_file(uint32_t pid, const char *name, char *text, size_t size)
+{
+	char path[48];
+	ssize_t length = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[length > 0 ? length : 0] = 0;
+}
+
+/* False if it has ended. */
+static bool read_stat(uint32_t pid, uint32_t *parent, uint64_t *start)
+{
+	char text[1024], *at;
+	unsigned int i;
+
+	read_file(pid, "stat", text, sizeof(text));
+	/* The second field, in parentheses, may have any characters. */
+	at = strrchr(text, ')');
+	if (!at || strlen(at) < 5)
+		return false;
+	*parent = (uint32_t)strtoul(at + 4, NULL, 10);
+	for (i = 2; at && i < 22; i++)
+		at = strchr(at + 1, ' ');
+	*start = at ? strtoull(at + 1, NULL, 10) : 0;
+	return true;
+}
+
+/* True if the loader ignores LD_PRELOAD for it, as its rights are others than its user's. */
+static bool has_other_rights(uint32_t pid)
+{
+	unsigned int user, user_now, group, group_now;
+	const char *users, *groups;
+	char text[2048];
+
+	read_file(pid, "status", text, sizeof(text));
+	users = strstr(text, "\nUid:");
+	groups = strstr(text, "\nGid:");
+	return users && groups && sscanf(users, "\nUid: %u %u", &user, &user_now) == 2 &&
+	       sscanf(groups, "\nGid: %u %u", &group, &group_now) == 2 &&
+	       (user != user_now || group != group_now);
+}
+
+static enum program_kind kind_of(uint32_t pid, struct stat *status)
+{
+	enum program_kind kind;
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	kind = program_kind(fd);
+	memset(status, 0, sizeof(*status));
+	if (fd >= 0) {
+		fstat(fd, status);
+		close(fd);
+	}
+	/* Its program may not be opened then. Started by its own owner it is as any other. */
+	if (kind == PROGRAM_UNKNOWN || kind == PROGRAM_SETUID)
+		kind = has_other_rights(pid) ? PROGRAM_SETUID : PROGRAM_LOADS;
+	return kind;
+}
+
+static void look_at(struct unseen *unseen, struct process *process)
+{
+	struct stat status;
+	enum program_kind kind = kind_of((uint32_t)process->key.pid, &status);
+	struct reason *reason = &unseen->reasons[kind];
+
+	if (process->looked_at && process->device == status.st_dev &&
+	    process->inode == status.st_ino)
+		return;
+	process->looked_at = true;
+	process->device = status.st_dev;
+	process->inode = status.st_ino;
+	if (!reason->processes++) {
+		read_file((uint32_t)process->key.pid, "comm", reason->comm, sizeof(reason->comm));
+		reason->comm[strcspn(reason->comm, "\n")] = 0;
+		clean_string(reason->comm);
+	}
+}
+
+static int compare(const void *one, const void *two)
+{
+	const struct entry *first = one, *second = two;
+
+	return first->key.pid < second->key.pid ? -1 : first->key.pid > second->key.pid;
+}
+
+/* False if the process has ended. Others' processes are read once. */
+static bool read_entry(const struct unseen *unseen, struct entry *entry)
+{
+	const struct entry *before = NULL;
+
+	if (unseen->nr_entries)
+		before = bsearch(entry, unseen->entries, unseen->nr_entries, sizeof(*entry),
+				 compare);
+	if (before && !before->is_commands) {
+		*entry = *before;
+		return true;
+	}
+	return read_stat((uint32_t)entry->key.pid, &entry->parent, &entry->key.start);
+}
+
+/* The processes of this machine, by pid. */
+static struct entry *list(const struct unseen *unseen, unsigned int *nr)
+{
+	struct entry *entries = NULL, *entry;
+	DIR *directory = opendir("/proc");
+	const struct dirent *file;
+	unsigned int room = 0;
+
+	*nr = 0;
+	while (directory && (file = readdir(directory))) {
+		if (!isdigit((unsigned char)*file->d_name))
+			continue;
+		entries = xgrow(entries, *nr, &room, sizeof(*entries));
+		entry = &entries[*nr];
+		memset(entry, 0, sizeof(*entry));
+		entry->key.pid = strtoul(file->d_name, NULL, 10);
+		*nr += read_entry(unseen, entry);
+	}
+	if (directory)
+		closedir(directory);
+	if (*nr)
+		qsort(entries, *nr, sizeof(*entries), compare);
+	return entries;
+}
+
+static bool has_parent(const struct entry *entries, unsigned int nr, const struct entry *child)
+{
+	const struct entry wanted = { .key.pid = child->parent }, *parent;
+
+	parent = bsearch(&wanted, entries, nr, sizeof(wanted), compare);
+	return parent && parent->is_commands;
+}
+
+static void find_commands(const struct unseen *unseen, struct entry *entries, unsigned int nr)
+{
+	const struct process *known;
+	bool changed = true;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		HASH_FIND(hh, unseen->processes, &entries[i].key, sizeof(entries[i].key), known);
+		entries[i].is_commands = known || entries[i].key.pid == (uint64_t)unseen->command;
+	}
+	while (changed) {
+		changed = false;
+		for (i = 0; i < nr; i++) {
+			if (entries[i].is_commands || !has_parent(entries, nr, &entries[i]))
+				continue;
+			entries[i].is_commands = changed = true;
+		}
+	}
+}
+
+static void scan(struct unseen *unseen)
+{
+	struct process *process, *before = unseen->processes, *next;
+	unsigned int nr, i;
+	struct entry *entries = list(unseen, &nr);
+
+	find_commands(unseen, entries, nr);
+	unseen->processes = NULL;
+	for (i = 0; i < nr; i++) {
+		if (!entries[i].is_commands)
+			continue;
+		HASH_FIND(hh, before, &entries[i].key, sizeof(entries[i].key), process);
+		if (process) {
+			HASH_DELETE(hh, before, process);
+		} else {
+			process = xcalloc(1, sizeof(*process));
+			process->key = entries[i].key;
+		}
+		HASH_ADD(hh, unseen->processes, key, sizeof(process->key), process);
+		look_at(unseen, process);
+	}
+	/* These have ended. */
+	HASH_ITER(hh, before, process, next)
+	{
+		HASH_DELETE(hh, before, process);
+		free(process);
+	}
+	free(unseen->entries);
+	unseen->entries = entries;
+	unseen->nr_entries = nr;
+}
+
+int unseen_poll(struct unseen *unseen)
+{
+	uint64_t begin_ns = clock_monotonic_ns(), now_ns = begin_ns, pause_ns = PAUSE_MIN_NS;
+	bool is_first = !unseen->entries;
+
+	if (begin_ns >= unseen->due_ns) {
+		scan(unseen);
+		now_ns = clock_monotonic_ns();
+		/* The first look takes much longer than the others. */
+		if (!is_first && (now_ns - begin_ns) * PAUSE_FACTOR > pause_ns)
+			pause_ns = (now_ns - begin_ns) * PAUSE_FACTOR;
+		if (pause_ns > PAUSE_MAX_NS)
+			pause_ns = PAUSE_MAX_NS;
+		unseen->due_ns = now_ns + pause_ns;
+	}
+	return (int)((unseen->due_ns - now_ns) / 1000000) + 1;
+}
+
+void unseen_say(const struct unseen *unseen)
+{
+	const struct reason *reason;
+	enum program_kind kind;
+
+	for (kind = PROGRAM_LOADS + 1; kind < PROGRAM_KINDS; kind++) {
+		reason = &unseen->reasons[kind];
+		if (reason->processes)
+			say("%u process%s not seen, as %s: %s: %s", reason->processes,
+			    reason->processes == 1 ? " was" : "es were", reason->comm,
+			    program_why(kind), program_next(kind));
+	}
+}
