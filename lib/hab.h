@@ -37,9 +37,9 @@ extern "C" {
 struct hab_heap;
 
 /* Flags of struct hab_heap_config. */
-#define HAB_HEAP_PROCESS 0x1u /* use the process backend */
-#define HAB_HEAP_DEVICE	 0x2u /* fail without the device instead of falling back */
-#define HAB_HEAP_VERIFY	 0x4u /* check each chunk by the hardware's CPU number; slower */
+#define HAB_HEAP_PROCESS     0x1u /* use the process backend */
+#define HAB_HEAP_DEVICE	     0x2u /* fail without the device instead of falling back */
+#define HAB_HEAP_VERIFY	     0x4u /* check each chunk by the hardware's CPU number; slower */
 #define HAB_HEAP_SMALL_PAGES 0x8u /* no huge pages */
 
 /* Instead of a size in tlab_bytes. */

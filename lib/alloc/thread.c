@@ -31,7 +31,9 @@ static char no_bytes[16] __attribute__((aligned(16)));
 /* The last one stays empty: heaps beyond the fast slots point to it. */
 static __thread struct hab_tlab tlabs[FAST_SLOTS + 1]
 	__attribute__((tls_model("initial-exec"), aligned(64))) = {
-		[0 ... FAST_SLOTS] = { .position = UINT64_MAX, .limit = (uintptr_t)no_bytes + 1, .mask = 15 },
+		[0 ... FAST_SLOTS] = { .position = UINT64_MAX,
+				       .limit = (uintptr_t)no_bytes + 1,
+				       .mask = 15 },
 	};
 
 /* The calling thread in each heap, by the heap's slot, and the table's length. */

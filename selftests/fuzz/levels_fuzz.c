@@ -32,10 +32,12 @@ static void check(const struct hab_settings *settings)
 
 	for (l = 0; l < settings->nr_levels; l++) {
 		promise(settings->levels[l].kind < HAB_DOMAIN_KINDS);
-		promise(settings->levels[l].bytes && settings->levels[l].bytes <= settings->arena_bytes);
+		promise(settings->levels[l].bytes &&
+			settings->levels[l].bytes <= settings->arena_bytes);
 		promise(!l || settings->levels[l].bytes <= settings->levels[l - 1].bytes);
 	}
-	promise(settings->tlab_bytes <= settings->arena_bytes || settings->tlab_mode != HAB_TLABS_FIXED);
+	promise(settings->tlab_bytes <= settings->arena_bytes ||
+		settings->tlab_mode != HAB_TLABS_FIXED);
 	promise(settings->tlab_bytes % HAB_GRANULE == 0);
 }
 

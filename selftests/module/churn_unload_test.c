@@ -80,7 +80,9 @@ static void live_by_hand(void)
 		.levels = { { 64 << 10, HAB_DOMAIN_CPU, 0 } },
 		.name = "churn",
 	};
-	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 4096 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill),
+					 .min_bytes = 64,
+					 .want_bytes = 4096 };
 	int fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	char *arena = MAP_FAILED;
 

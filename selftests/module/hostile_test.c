@@ -104,7 +104,9 @@ static int receive_fd(int bus)
 
 TEST_F(hostile, a_heap_serves_its_users_after_its_creator_exited)
 {
-	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill),
+					 .min_bytes = 64,
+					 .want_bytes = 64 };
 	struct hab_ioc_create create;
 	uint64_t first, *words;
 	char *arena;
@@ -187,7 +189,9 @@ static void *move_word(void *argument)
 
 TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_is_eagain, 120)
 {
-	struct hab_ioc_refill refill = { .size = sizeof(refill), .min_bytes = 64, .want_bytes = 64 };
+	struct hab_ioc_refill refill = { .size = sizeof(refill),
+					 .min_bytes = 64,
+					 .want_bytes = 64 };
 	struct hab_ioc_create create = {
 		.size = sizeof(create),
 		.arena_bytes = MiB,
