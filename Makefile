@@ -118,7 +118,7 @@ install: lib daemon
 # selftests/vm/run lays this folder over the guest's root. It is renewed only when something
 # changed, because a running guest must not see its files replaced.
 GUEST := $(BUILD)/install
-$(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(BUILD)/habd $(BUILD)/habctl $(BUILD)/habrun Makefile \
+$(GUEST)/.stamp: $(BUILD)/libhab.a $(LIB_SHARED) $(MALLOC_SHARED) $(BUILD)/habd $(BUILD)/habctl $(BUILD)/habrun Makefile \
 		lib/hab.h lib/hab.pc.in daemon/habd.service daemon/hab.conf module/60-hab.rules \
 		$(wildcard Documentation/*.[138])
 	$(MAKE) --no-print-directory install DESTDIR=$(GUEST) PREFIX=/usr
