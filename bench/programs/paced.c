@@ -5,10 +5,10 @@
  *	paced BYTES MILLIONS [FILE...]
  *
  * BYTES for each 1,000 instructions, MILLIONS million of them, after a warm-up of a quarter of
- *that. It prints the time in nanoseconds and the FILEs, one line of each, at both ends. Where a
- *machine executes 10^9 instructions a second (qemu -icount), the time is the number of
- *instructions, with those of the kernel and of all that watches. A third of the bytes each is
- *objects of 48, 1,024 and 16,384 bytes.
+ * that. It prints the time in nanoseconds and the FILEs, one line of each, at both ends. Where a
+ * machine executes 10^9 instructions a second (qemu -icount), the time is the number of
+ * instructions, with those of the kernel and of all that watches. A third of the bytes each is
+ * objects of 48, 1,024 and 16,384 bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,9 @@
 
 #include "lib/hab.h"
 
-#define STEP   (48 * 1024) /* bytes */
-#define FRAMES 15
+#define STEP	 (48 * 1024) /* bytes */
+#define FRAMES	 15
+#define MEASURED 1000 /* steps */
 
 static struct hab_heap *heap;
 
@@ -72,19 +73,32 @@ static void print_at(const char *when, char **files)
 	}
 }
 
-static void work(unsigned long bytes, unsigned long millions)
+/* @own: instructions that a step takes itself. */
+static void work(unsigned long bytes, unsigned long millions, unsigned long own)
 {
-	unsigned long steps = millions * 1000 * bytes / STEP, i;
+	unsigned long steps = millions * 1000 * bytes / STEP, all = 1000ul * STEP / bytes, i;
 
 	for (i = 0; i < steps; i++) {
 		step(FRAMES);
-		spin(1000ul * STEP / bytes / 2);
+		spin(all > own ? (all - own) / 2 : 1);
 	}
+}
+
+/* Instructions of a step: nanoseconds, see above. */
+static unsigned long measure_step(void)
+{
+	unsigned long begin, i;
+
+	step(FRAMES);
+	begin = now();
+	for (i = 0; i < MEASURED; i++)
+		step(FRAMES);
+	return (now() - begin) / MEASURED;
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long bytes = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	unsigned long own, bytes = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
 	unsigned long millions = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
 	struct hab_heap_config config;
 
@@ -96,9 +110,10 @@ int main(int argc, char **argv)
 	config.name = "paced";
 	if (hab_heap_create(&heap, &config))
 		return 1;
-	work(bytes, millions / 2);
+	own = measure_step();
+	work(bytes, millions / 2, own);
 	print_at("begin", argv + 3);
-	work(bytes, millions);
+	work(bytes, millions, own);
 	print_at("end", argv + 3);
 	hab_heap_destroy(heap);
 	return 0;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A runtime would have the fast path in its own code. */
+#define HAB_INLINE
 #include "lib/hab.h"
 #include "replay_loop.h"
 #include "safepoint.h"

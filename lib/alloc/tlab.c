@@ -138,7 +138,7 @@ __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t 
 }
 
 /*
- * Eight instructions with the return. The sum overwrites the size, and the slow path computes the
+ * Nine instructions with the return. The sum overwrites the size, and the slow path computes the
  * size from it; the empty asm keeps the compiler from saving a copy of the size.
  */
 void *hab_alloc(struct hab_heap *heap, size_t size)
@@ -152,6 +152,7 @@ void *hab_alloc(struct hab_heap *heap, size_t size)
 		return alloc_slow(heap, next - position);
 	}
 	tlab->position = next | tlab->mask;
+	hab_prefetch_((void *)(position + tlab->limit));
 	return (void *)(position + tlab->limit);
 }
 
@@ -175,6 +176,7 @@ void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag)
 	if (__builtin_expect(__builtin_add_overflow((uint64_t)size, position, &next), 0))
 		return alloc_slow_tagged(heap, size, tag);
 	tlab->position = next | tlab->mask;
+	hab_prefetch_((void *)(position + tlab->limit));
 	return (void *)(position + tlab->limit);
 }
 
