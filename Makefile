@@ -12,6 +12,7 @@
 #   make fuzz     readers of outside input, by libFuzzer (ten minutes)
 #   make lint     style and static checks
 #   make bench    the paper's experiments and comparisons; QUICK=1: without the VM
+#   make deb      Debian packages, in build/deb
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
 BUILD ?= build
@@ -20,7 +21,8 @@ DESTDIR ?=
 CC = gcc
 CLANG = clang
 CFLAGS ?= -O2 -g
-VERSION := 0.1.0
+# The packages' version without its revision.
+VERSION := $(shell head -n 1 debian/changelog | grep -oE '[0-9][^-]*' | head -n 1)
 SOVERSION := 0
 HAB_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hab
 export HAB_CACHE
@@ -28,7 +30,7 @@ export HAB_CACHE
 WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
-.PHONY: all deps demo check test test-all test-debug soak bench module module-install install clean format lint
+.PHONY: all deps demo check test test-all test-debug soak bench module module-install install clean format lint deb
 .PHONY: demo-run check-run test-run test-all-run test-debug-run guest-install
 all: lib daemon tests
 
@@ -40,7 +42,7 @@ include selftests/fuzz/fuzz.mk
 include bench/bench.mk
 include examples/examples.mk
 
-# FOR=build, demo, check, test, debug or bench: the purpose; test if not given.
+# FOR=build, demo, check, test, debug, deb or bench: the purpose; test if not given.
 deps:
 	scripts/deps $(FOR)
 
@@ -114,6 +116,15 @@ install: lib daemon
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
 	install -D -m 644 Documentation/habrun.1 $(DESTDIR)$(PREFIX)/share/man/man1/habrun.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
+
+# From a copy, because the packages are built with their own flags.
+DEB := $(BUILD)/deb
+deb:
+	@scripts/deps --missing deb
+	rm -rf $(DEB)
+	mkdir -p $(DEB)/hab-$(VERSION)
+	git ls-files -z | tar -c --null -T - | tar -x -C $(DEB)/hab-$(VERSION)
+	cd $(DEB)/hab-$(VERSION) && dpkg-buildpackage -us -uc -b
 
 # selftests/vm/run lays this folder over the guest's root. It is renewed only when something
 # changed, because a running guest must not see its files replaced.
