@@ -38,7 +38,7 @@
  * @peak_kib: the most resident memory
  * @end_kib: resident memory after the script has dropped its data
  * @usage: after the script
- * @missing: bytes, after all arenas were freed
+ * @missing: bytes of chunks that are not free after all arenas were freed
  * @done: no step failed
  */
 struct outcome {
@@ -66,7 +66,7 @@ static const char use[] =
 
 static const char header[] =
 	"label,processes,seconds,cpu_seconds,system_seconds,faults,peak_kib,end_kib,taken,freed,"
-	"most,result,fresh,listed,verified,foreign,outside_bytes,freed_elsewhere,missing_bytes";
+	"most,result,fresh,listed,refills,verified,foreign,outside_bytes,freed_elsewhere,missing_bytes";
 
 static const char *source = "own", *label = "-";
 static int processes = 1;
@@ -175,7 +175,7 @@ static bool run(int argc, char **argv, struct outcome *outcome)
 	Py_FinalizeEx();
 	runtime_arenas_free_all();
 	runtime_arenas_usage(&at_end);
-	outcome->missing = at_end.missing + at_end.open;
+	outcome->missing = at_end.not_free;
 	return true;
 }
 
@@ -193,6 +193,7 @@ static void add(struct outcome *sum, const struct outcome *one)
 	sum->usage.most += one->usage.most;
 	sum->usage.fresh += one->usage.fresh;
 	sum->usage.listed += one->usage.listed;
+	sum->usage.refills += one->usage.refills;
 	sum->usage.verified += one->usage.verified;
 	sum->usage.foreign += one->usage.foreign;
 	sum->usage.outside += one->usage.outside;
@@ -219,6 +220,8 @@ static int run_all(int argc, char **argv, struct outcome *outcomes)
 	for (i = 0; i < processes; i++) {
 		if (wait(&status) < 0 || status)
 			failed = 1;
+		if (WIFSIGNALED(status))
+			fprintf(stderr, "runtime: %s\n", strsignal(WTERMSIG(status)));
 	}
 	for (i = 1; i < processes; i++) {
 		if (!failed && strcmp(outcomes[0].result, outcomes[i].result) != 0) {
@@ -240,9 +243,10 @@ static void print(const struct outcome *all, double took)
 	printf("%s,%d,%.6f,%.6f,%.6f,%ld,%ld,%ld,", label, processes, took,
 	       sum.user_seconds + sum.system_seconds, sum.system_seconds, sum.faults, sum.peak_kib,
 	       sum.end_kib);
-	printf("%lu,%lu,%lu,%s,%lu,%lu,%lu,%lu,%lu,%lu,%lu\n", sum.usage.taken, sum.usage.freed,
-	       sum.usage.most, all[0].result, sum.usage.fresh, sum.usage.listed, sum.usage.verified,
-	       sum.usage.foreign, sum.usage.outside, sum.usage.freed_elsewhere, sum.missing);
+	printf("%lu,%lu,%lu,%s,%lu,%lu,%lu,%lu,%lu,%lu,%lu,%lu\n", sum.usage.taken, sum.usage.freed,
+	       sum.usage.most, all[0].result, sum.usage.fresh, sum.usage.listed, sum.usage.refills,
+	       sum.usage.verified, sum.usage.foreign, sum.usage.outside, sum.usage.freed_elsewhere,
+	       sum.missing);
 }
 
 static bool read_options(int argc, char **argv)

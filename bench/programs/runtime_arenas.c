@@ -21,6 +21,8 @@
 
 /* An arena that begins at a multiple of this loses no memory: CPython divides it into such parts. */
 #define POOL_BYTES (16ul << 10)
+/* CPython asks for an arena by this size; what is smaller is for the frames of a thread. */
+#define ARENA_BYTES (1ul << 20)
 /* Address space: more than any workload takes. */
 #define MEMORY_BYTES (8ul << 30)
 
@@ -64,10 +66,13 @@ static int list_open(void)
 	return 0;
 }
 
+/* Frames stay CPython's. */
 static void *list_take(size_t size)
 {
 	void *arena = free_arenas;
 
+	if (size < ARENA_BYTES)
+		return own_take(size);
 	if (arena) {
 		free_arenas = free_arenas->next;
 		return arena;
@@ -83,6 +88,10 @@ static void list_free(void *memory, size_t size)
 {
 	struct listed_arena *arena = memory;
 
+	if (size < ARENA_BYTES) {
+		own_free(memory, size);
+		return;
+	}
 	if (options.release)
 		madvise(memory, size, MADV_DONTNEED);
 	arena->next = free_arenas;
@@ -117,7 +126,7 @@ static int hab_open(void)
 	config.arena_bytes = MEMORY_BYTES;
 	config.name = "python";
 	/* A chunk for an arena of 1 MiB is of the size class of 1.25 MiB. */
-	config.levels = options.levels ? options.levels : "clab=10M@cpu";
+	config.levels = options.levels ? options.levels : "clab=11M@cpu";
 	config.flags = (options.device ? HAB_HEAP_DEVICE : 0) |
 		       (options.verify ? HAB_HEAP_VERIFY : 0) |
 		       (options.small_pages ? HAB_HEAP_SMALL_PAGES : 0);
@@ -129,15 +138,16 @@ static int hab_open(void)
 
 static void *hab_take(size_t size)
 {
-	struct hab_region region;
+	size_t alignment = size < ARENA_BYTES ? 1 : POOL_BYTES;
 	struct region_arena *behind;
+	struct hab_region region;
 	char *object, *arena;
 
 	hab_region_open(&region, heap);
-	object = hab_region_alloc(&region, POOL_BYTES + size + sizeof(*behind));
+	object = hab_region_alloc(&region, alignment - 1 + size + sizeof(*behind));
 	if (!object)
 		return NULL;
-	arena = object + (-(uintptr_t)object & (POOL_BYTES - 1));
+	arena = object + (-(uintptr_t)object & (alignment - 1));
 	behind = (struct region_arena *)(arena + size);
 	behind->region = region;
 	behind->cpu = sched_getcpu();
@@ -156,7 +166,7 @@ static void hab_free(void *arena, size_t size)
 	behind->next->previous = behind->previous;
 	behind->previous->next = behind->next;
 	usage.freed_elsewhere += behind->cpu != sched_getcpu();
-	if (options.release)
+	if (options.release && size >= ARENA_BYTES)
 		madvise(arena, size, MADV_DONTNEED);
 	hab_region_close(&region);
 }
@@ -226,12 +236,10 @@ void runtime_arenas_usage(struct runtime_usage *result)
 	result->listed = stats.listed_chunks;
 	result->verified = stats.verified;
 	result->foreign = stats.foreign;
+	result->refills = stats.refills;
 	result->outside = stats.levels[0].granted_bytes;
 	result->open = stats.open_chunks;
-	/* All chunks have one size. */
-	if (stats.chunks)
-		result->missing = stats.chunk_bytes - free_bytes -
-				  stats.open_chunks * (stats.chunk_bytes / stats.chunks);
+	result->not_free = stats.chunk_bytes - free_bytes;
 }
 
 void runtime_arenas_free_all(void)

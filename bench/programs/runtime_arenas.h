@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Sources of CPython's arenas: the memory, 1 MiB at a time, that CPython divides into objects of up
- * to 512 bytes. (Larger objects are malloc's, whatever the source.)
+ * to 512 bytes. (Larger objects are malloc's, whatever the source.) By the same hook CPython takes
+ * memory for the frames of a thread, 16 KiB or more at a time; it counts as an arena here.
  */
 #ifndef HAB_BENCH_RUNTIME_ARENAS_H
 #define HAB_BENCH_RUNTIME_ARENAS_H
@@ -11,7 +12,7 @@
 
 /**
  * struct runtime_options - of the heap, for the source "hab"
- * @levels: as in struct hab_heap_config; NULL: a buffer for each CPU with room for eight arenas
+ * @levels: as in struct hab_heap_config; NULL: a buffer for each CPU, with room for eight arenas
  * @device: only on /dev/hab
  * @verify: HAB_HEAP_VERIFY
  * @small_pages: no huge pages; also for the source "list"
@@ -32,12 +33,13 @@ struct runtime_options {
  * @most: arenas that were in use at once
  * @fresh: chunks from buffers and the heap; these and the next are hab's and else 0
  * @listed: free chunks that were taken again
+ * @refills: of buffers, each of which also handed out a chunk
  * @verified: chunks whose CPU was compared with the hardware's, with runtime_options.verify
  * @foreign: of these, those of another CPU
  * @outside: bytes of fresh chunks that no CPU's buffer had, but the heap
  * @freed_elsewhere: arenas that were freed on another CPU than they were taken on
  * @open: chunks that the heap counts as taken and not freed
- * @missing: bytes of chunks that are neither taken nor free
+ * @not_free: bytes of all chunks, without the free ones
  */
 struct runtime_usage {
 	uint64_t taken;
@@ -45,12 +47,13 @@ struct runtime_usage {
 	uint64_t most;
 	uint64_t fresh;
 	uint64_t listed;
+	uint64_t refills;
 	uint64_t verified;
 	uint64_t foreign;
 	uint64_t outside;
 	uint64_t freed_elsewhere;
 	uint64_t open;
-	uint64_t missing;
+	uint64_t not_free;
 };
 
 /**
