@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -168,8 +167,7 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 static void refuse(struct channels *channels, const struct hello *hello)
 {
 	channels->counts.refused++;
-	WRITE_ONCE(hello->channel->closed, 1);
-	munmap(hello->channel, HAB_CHANNEL_BYTES);
+	hello_unmap(hello->channel);
 	if (hello->pidfd >= 0)
 		close(hello->pidfd);
 }
@@ -259,6 +257,8 @@ static bool receive(struct channels *channels, int fd)
 	switch (hello_receive(fd, channels->config.secret, channels->closer, &hello)) {
 	case HELLO_WAITING:
 		return false;
+	case HELLO_CLOSED:
+		return true;
 	case HELLO_REFUSED:
 		channels->counts.malformed++;
 		return true;

@@ -6,10 +6,6 @@
  * looked at, and what names its process, user and weight is replaced: a program can write what it
  * likes about its own stacks, and nothing about others.
  *
- * A program can free pages of its memfd that this process then writes, so that they count for this
- * process. It has at most HAB_CHANNEL_BYTES for each session, whose number has a limit by user;
- * what stays of a session after its end is one page.
- *
  * A program that was killed may have left a record half written. Its size is known, if it got that
  * far: so what follows is read all the same.
  */
@@ -20,7 +16,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -205,7 +200,7 @@ static bool is_abandoned(struct session *session, uint64_t word)
 		return false;
 	if (!word) {
 		session->broken = true;
-		WRITE_ONCE(session->channel->closed, 1);
+		WRITE_ONCE(session->channel->magic, 0);
 	}
 	return word;
 }
@@ -263,11 +258,8 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 	if (keep)
 		stacks_keep_in_use(sink->stacks, session->live);
 	live_remove(stacks_live(sink->stacks), session->live);
-	WRITE_ONCE(session->channel->closed, 1);
-	/* The program may keep the memory. It has its own copy of all that it needs. */
-	madvise((char *)session->channel + HAB_CHANNEL_RING_OFFSET,
-		HAB_CHANNEL_BYTES - HAB_CHANNEL_RING_OFFSET, MADV_REMOVE);
-	munmap(session->channel, HAB_CHANNEL_BYTES);
+	/* The program has its own copy of all that it needs. */
+	hello_unmap(session->channel);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
 	if (session->memory_fd >= 0)
