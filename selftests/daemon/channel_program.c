@@ -21,7 +21,7 @@
  *	                         how many pages of them are left
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
  *	open WHAT                the first: sends a wrong channel: hello, secret, seals, unsealed,
- *	                         size, magic, empty, linger
+ *	                         size, magic, empty, linger, many
  */
 #include <errno.h>
 #include <execinfo.h>
@@ -68,23 +68,27 @@ static int connect_collector(void)
 	return fd;
 }
 
-static void send_hello(int sent, struct hab_channel_hello hello)
+#define SENT_MAX 253 /* descriptors of a message, the kernel's limit */
+
+/* @nr: so many descriptors of @sent. */
+static void send_hello(int sent, unsigned int nr, struct hab_channel_hello hello)
 {
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(SENT_MAX * sizeof(int))];
 		struct cmsghdr head;
 	} control = { 0 };
 	struct iovec data = { &hello, sizeof(hello) };
 	struct msghdr message = { .msg_iov = &data,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
+				  .msg_controllen = CMSG_SPACE(nr * sizeof(int)) };
 	int fd = connect_collector();
 
 	control.head.cmsg_level = SOL_SOCKET;
 	control.head.cmsg_type = SCM_RIGHTS;
-	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.head), &sent, sizeof(sent));
+	control.head.cmsg_len = CMSG_LEN(nr * sizeof(int));
+	while (nr--)
+		memcpy(CMSG_DATA(&control.head) + nr * sizeof(int), &sent, sizeof(sent));
 	if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
 		fail("no collector");
 	close(fd);
@@ -141,7 +145,7 @@ static int send_channel(const char *bad)
 		hello.secret[1]++;
 	if (!strcmp(bad, "linger"))
 		sent = make_lingering();
-	send_hello(sent, hello);
+	send_hello(sent, strcmp(bad, "many") ? 1 : SENT_MAX, hello);
 	if (sent != fd)
 		close(sent);
 	nr_live = first_live = 0;
