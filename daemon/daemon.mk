@@ -37,7 +37,7 @@ SHARED_SOURCES := arguments kinds module_files output_files owners places progra
 PROFILE_SOURCES := filter profile flame
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries build_id maps processes maps_queue maps_reader turns worker worker_keeper worker_messages \
+	binaries build_id mappings maps mounts processes maps_queue maps_reader turns worker worker_keeper worker_messages \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect formats profile_pprof profile_jfr jfr \
 	channels closer hello session users
