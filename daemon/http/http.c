@@ -38,6 +38,7 @@ struct listener {
 
 struct http {
 	struct state *state;
+	struct history *history;
 	struct recordings *recordings;
 	struct listener tcp;
 	struct listener local;
@@ -265,8 +266,11 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 			      size_t *upload_size, void **seen)
 {
 	const struct listener *listener = context;
-	struct request request = { listener->http->state, listener->http->recordings, connection,
-				   listener->local };
+	struct request request = { .state = listener->http->state,
+				   .history = listener->http->history,
+				   .recordings = listener->http->recordings,
+				   .connection = connection,
+				   .local = listener->local };
 	struct client *client = client_of(connection);
 	struct reply reply = { .status = 200, .type = "text/plain; charset=utf-8" };
 	size_t length;
@@ -328,11 +332,12 @@ failed:
 	return false;
 }
 
-struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
+struct http *http_start(struct state *state, struct history *history, int tcp_fd, int unix_fd)
 {
 	struct http *http = xcalloc(1, sizeof(*http));
 
 	http->state = state;
+	http->history = history;
 	http->recordings = recordings_new();
 	access_begin();
 	http->local.local = true;

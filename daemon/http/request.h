@@ -12,10 +12,12 @@
 #define REQUEST_IDLE_SECONDS 30u
 
 struct MHD_Connection;
+struct history;
 struct recordings;
 
 struct request {
 	struct state *state;
+	struct history *history; /* NULL: none is kept */
 	struct recordings *recordings;
 	struct MHD_Connection *connection;
 	bool local;	/* over the Unix socket */
