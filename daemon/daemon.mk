@@ -43,10 +43,10 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels closer hello session users
-HABD_SOURCES := $(COLLECTOR_SOURCES) history_files history_writer \
+HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
-	http clients request response access http_json http_metrics http_profile http_record
+	http clients request response access http_json http_history http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options span_options report interval $(READER_SOURCES)

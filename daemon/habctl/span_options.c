@@ -2,6 +2,7 @@
 /* The options that select spans of the history, and their profiles. */
 #include "daemon/habctl/span_options.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -40,7 +41,7 @@ static bool add_since(struct span_options *options, const char *value)
 		say("--since %s: there are at most two spans", value);
 		return false;
 	}
-	span->until = options->now;
+	span->until = history_until_now(options->now);
 	options->count++;
 	return parse_time(options, "--since", value, &span->since);
 }
@@ -111,7 +112,7 @@ struct profile *span_options_read(const struct span_options *options, unsigned i
 	struct profile *profile;
 	char kinds[64];
 
-	profile = history_read(directory, &options->spans[which], filter, &found);
+	profile = history_read(directory, &options->spans[which], filter, UINT_MAX, &found);
 	if (found.unread)
 		say("%s: %u damaged files are left out: %s: %s", directory, found.unread,
 		    found.first_unread, found.why);

@@ -81,36 +81,57 @@ static void add_file(const char *directory, const struct history_file *file,
 	found->files++;
 }
 
-struct profile *history_read(const char *directory, const struct history_span *span,
-			     const struct filter *filter, struct history_found *found)
+/* The newest first: it has what is in use at the end. False: there are more than @most stacks. */
+static bool add_span(const char *directory, const struct history_list *list,
+		     const struct history_span *span, const struct filter *filter,
+		     unsigned int most, struct merge *merge, struct history_found *found)
 {
-	struct filter all_kinds = filter ? *filter : (struct filter){ 0 };
+	const struct history_file *file;
+	unsigned int i;
+
+	for (i = list->count; i; i--) {
+		file = &list->files[i - 1];
+		if (file->start >= span->until || history_file_end(file) <= span->since)
+			continue;
+		add_file(directory, file, filter, merge, found);
+		if (merge_stacks(merge) > most) {
+			snprintf(
+				found->why, sizeof(found->why),
+				"The span has more than %u stacks: give a shorter one, or a filter, "
+				"or let habctl read it",
+				most);
+			return false;
+		}
+	}
+	if (!found->files && !found->unread)
+		explain_nothing(directory, span, list, found);
+	return found->files;
+}
+
+struct profile *history_read(const char *directory, const struct history_span *span,
+			     const struct filter *filter, unsigned int most,
+			     struct history_found *found)
+{
+	struct filter all_kinds = *filter;
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct merge *merge = merge_begin();
 	struct history_list list = { 0 };
 	struct profile *profile;
-	unsigned int i;
+	bool good = false;
 
 	memset(found, 0, sizeof(*found));
 	found->has_errors = true;
 	/* The kinds of the span are known once all files have been read. */
 	all_kinds.each_kind = true;
-	if (fd < 0 || history_list(fd, &list)) {
+	if (fd < 0 || history_list(fd, &list))
 		explain_directory(directory, found);
-	} else {
-		/* The newest first: it has what is in use at the end. */
-		for (i = list.count; i; i--)
-			if (list.files[i - 1].start < span->until &&
-			    history_file_end(&list.files[i - 1]) > span->since)
-				add_file(directory, &list.files[i - 1], &all_kinds, merge, found);
-		if (!found->files && !found->unread)
-			explain_nothing(directory, span, &list, found);
-	}
+	else
+		good = add_span(directory, &list, span, &all_kinds, most, merge, found);
 	if (fd >= 0)
 		close(fd);
 	history_list_end(&list);
 	profile = merge_end(merge);
-	if (!found->files) {
+	if (!good) {
 		profile_free(profile);
 		return NULL;
 	}

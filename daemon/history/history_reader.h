@@ -11,6 +11,12 @@ struct history_span {
 	int64_t since, until;
 };
 
+/* The end of a span until now: starts of files are rounded, and one may begin in this second. */
+static inline int64_t history_until_now(int64_t now)
+{
+	return now + 2;
+}
+
 struct history_found {
 	unsigned int files;    /* that were read */
 	unsigned int unread;   /* damaged ones, which are left out */
@@ -22,9 +28,10 @@ struct history_found {
 
 /*
  * Reads what @filter selects: what was allocated in the span, and what is in use at its end.
- * profile_free() frees it. NULL: see @found->why.
+ * profile_free() frees it. NULL: see @found->why; also if there are more than @most stacks.
  */
 struct profile *history_read(const char *directory, const struct history_span *span,
-			     const struct filter *filter, struct history_found *found);
+			     const struct filter *filter, unsigned int most,
+			     struct history_found *found);
 
 #endif /* HABD_HISTORY_READER_H */

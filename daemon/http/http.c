@@ -50,7 +50,7 @@ static const struct route {
 	bool change;		   /* changes something: only POST, over the Unix socket */
 	bool lenient;		   /* unknown parameters are ignored */
 	bool filter;		   /* takes the parameters of a filter */
-	const char *parameters[3]; /* and these */
+	const char *parameters[5]; /* and these */
 } routes[] = {
 	{ .path = "/", .handler = http_page, .lenient = true },
 	{ .path = "/metrics", .handler = http_metrics, .lenient = true },
@@ -59,7 +59,7 @@ static const struct route {
 	{ .path = "/v1/profile",
 	  .handler = http_profile,
 	  .filter = true,
-	  .parameters = { "seconds", "format", "view" } },
+	  .parameters = { "seconds", "format", "view", "since", "until" } },
 	/* Scrapers of pprof send parameters of their own. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs, .lenient = true },
 	{ .path = "/debug/pprof/heap", .handler = http_pprof_heap, .lenient = true },

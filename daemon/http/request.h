@@ -60,4 +60,8 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart);
 
+/* Replies with the profile of the parameters since and until; or by reply_error(). */
+void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
+		   const struct profile_format *format, enum profile_view view);
+
 #endif /* HABD_REQUEST_H */

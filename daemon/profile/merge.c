@@ -167,6 +167,11 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 	free(frames);
 }
 
+unsigned int merge_stacks(const struct merge *merge)
+{
+	return merge->profile->nr_samples;
+}
+
 struct profile *merge_end(struct merge *merge)
 {
 	struct profile *profile = merge->profile;
