@@ -2,7 +2,7 @@
 /*
  * Follows the module's tracepoints, for the whole machine: counts each event, calls the module's
  * throttler, which selects the ones to keep, and sends those with a stack to habd. Refills are
- * always counted, and are events for the throttler if habd follows them.
+ * always counted, many at once, and each is an event for the throttler if habd follows them.
  *
  * Each event is counted once as sampled, throttled or lost. Hits that the kernel drops before this
  * program runs (recursion_misses) are added to the losses by habd.
@@ -109,20 +109,31 @@ static __always_inline int on_event(void *ctx, struct hab_event *event, __u32 ki
 	return 0;
 }
 
-SEC("tp_btf/hab_refill")
-int BPF_PROG(on_refill, struct hab_event *event)
+/* Mostly in a thread of the process. It may be another one, for a process that is known. */
+SEC("tp_btf/hab_refills")
+int BPF_PROG(on_refills, struct hab_refills_event *event)
 {
-	struct counted counted = {};
+	struct hab_machine_totals *machine = machine_totals();
+	struct hab_process_totals *process;
+	__u32 pid;
 
-	if (!event || !find_counters(&counted))
+	if (!event || !machine)
 		return 0;
-	count_refill(&counted, event);
-	if (follows_refills)
-		offer(ctx, event, &counted, HAB_EVENT_REFILL, event->bytes);
+	pid = event->pid;
+	process = pid == bpf_get_current_pid_tgid() >> 32 ? process_totals(pid) : find_process(pid);
+	if (!process)
+		count_here(&machine->table_full, event->refills);
+	count_refills(machine, process, event, REFILLS_MAX);
 	return 0;
 }
 
-/* habd attaches only those of the next three that it follows: each event is a kernel entry. */
+/* habd attaches only those of the next four that it follows: each event costs the program. */
+
+SEC("tp_btf/hab_refill")
+int BPF_PROG(on_refill, struct hab_event *event)
+{
+	return on_event(ctx, event, HAB_EVENT_REFILL);
+}
 
 SEC("tp_btf/hab_tlab")
 int BPF_PROG(on_tlab, struct hab_event *event)

@@ -23,6 +23,9 @@
 #define HAB_BPF_PREEMPTIBLE
 #include "bpf/totals.h"
 
+/* Refills are events, too; else they are only counted. habd sets it before loading. */
+const volatile bool follows_refills;
+
 char LICENSE[] SEC("license") = "GPL";
 
 /* habd writes a window before it becomes the current one; then only @measured changes. */
@@ -123,6 +126,19 @@ static __always_inline void offer(void *ctx, struct hab_event *event, struct cou
 	weight = counted->task ? counted->task->bytes[kind] : event->bytes;
 	sent = send_sample(ctx, event, names, weight, probability);
 	count_kept(counted, event, kind, sent);
+}
+
+static __always_inline void count_refill(const struct counted *counted,
+					 const struct hab_event *event)
+{
+	struct hab_refills_event refills = {
+		.refills = 1,
+		.bytes = event->bytes,
+		.restarts = event->restarts,
+		.waste_bytes = event->waste_bytes,
+	};
+
+	count_refills(counted->machine, counted->process, &refills, ADDED_MAX);
 }
 
 static __always_inline int on_event(void *ctx, struct hab_event *event, const struct names *names)

@@ -31,9 +31,6 @@ struct task_struct {
 };
 #pragma clang attribute pop
 
-/* Refills are events, too; else they are only counted. habd sets it before loading. */
-const volatile bool follows_refills;
-
 struct task_state {
 	__u64 bytes[HAB_EVENT_KINDS]; /* of each kind since the thread's last sample of it */
 	__u64 sample_id;	      /* the last sample, whose stack may follow; 0: none */
@@ -97,28 +94,30 @@ static __always_inline void count_here(__u64 *counter, __u64 n)
  * An addition has at most ADDED_MAX, the largest arena. So CPUs that add at once, after each of
  * them has seen a sum below SUM_MAX, cannot make it wrap: that would take 2^20 of them. With the
  * rates of core/throttle/budget.h a sum of bytes gets there after months, and no cmpxchg is needed.
+ * The refills of a process come in few events, see struct hab_refills_event.
  */
-#define SUM_MAX	  (1ull << 62)
-#define ADDED_MAX (1ull << 43)
+#define SUM_MAX	    (1ull << 62)
+#define ADDED_MAX   (1ull << 43)
+#define REFILLS_MAX (1ull << 60)
 
-static __always_inline bool may_add(const __u64 *sum, __u64 *n)
+static __always_inline __u64 limited(const __u64 *sum, __u64 n, __u64 most)
 {
-	if (*n > ADDED_MAX)
-		*n = ADDED_MAX;
-	return *sum < SUM_MAX;
+	if (*sum >= SUM_MAX)
+		return 0;
+	return n < most ? n : most;
 }
 
 /* A sum of this CPU. */
 static __always_inline void add_here(__u64 *sum, __u64 n)
 {
-	if (may_add(sum, &n))
-		count_here(sum, n);
+	count_here(sum, limited(sum, n, ADDED_MAX));
 }
 
 /* A sum of all CPUs. */
-static __always_inline void add_shared(__u64 *sum, __u64 n)
+static __always_inline void add_shared(__u64 *sum, __u64 n, __u64 most)
 {
-	if (may_add(sum, &n))
+	n = limited(sum, n, most);
+	if (n)
 		__sync_fetch_and_add(sum, n);
 }
 
@@ -338,21 +337,20 @@ static __always_inline bool find_counters(struct counted *counted)
 	return true;
 }
 
-/* Counts a refill in the exact totals, whether or not refills are followed. */
-static __always_inline void count_refill(const struct counted *counted,
-					 const struct hab_event *event)
+/* Counts refills in the exact totals. @most: of a sum of all CPUs, see ADDED_MAX. */
+static __always_inline void count_refills(struct hab_machine_totals *machine,
+					  struct hab_process_totals *process,
+					  const struct hab_refills_event *event, __u64 most)
 {
-	count_here(&counted->machine->refills, 1);
-	add_here(&counted->machine->bytes, event->bytes);
-	if (!counted->process)
+	count_here(&machine->refills, event->refills);
+	count_here(&machine->bytes, limited(&machine->bytes, event->bytes, most));
+	if (!process)
 		return;
-	__sync_fetch_and_add(&counted->process->refills, 1);
-	add_shared(&counted->process->bytes, event->bytes);
+	__sync_fetch_and_add(&process->refills, event->refills);
+	add_shared(&process->bytes, event->bytes, most);
 	/* The numbers that a program reports with a refill; mostly 0. */
-	if (event->restarts)
-		add_shared(&counted->process->restarts, event->restarts);
-	if (event->waste_bytes)
-		add_shared(&counted->process->waste_bytes, event->waste_bytes);
+	add_shared(&process->restarts, event->restarts, most);
+	add_shared(&process->waste_bytes, event->waste_bytes, most);
 }
 
 /* Counts an event that is followed. count_throttled() or count_kept() must follow. */

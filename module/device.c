@@ -60,6 +60,8 @@ static int hab_release(struct inode *inode, struct file *filp)
 {
 	struct hab_file *file = filp->private_data;
 
+	if (file->heap)
+		hab_telemetry_end_heap(file->heap->process);
 	hab_dev_heap_destroy(file->heap);
 	mutex_destroy(&file->lock);
 	kfree(file);
@@ -151,7 +153,7 @@ static int refill_step(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
 	err = hab_dev_heap_refill(heap, refill, steps);
 	/* Still on that CPU: the event's CPU is the refill's. */
 	if (!err && refill->granted_bytes)
-		hab_telemetry_refill(heap->id, heap->name,
+		hab_telemetry_refill(heap->process, heap->id, heap->name,
 				     hab_users_spend(heap->user, refill->granted_bytes), refill,
 				     steps->dropped_bytes);
 	preempt_enable();

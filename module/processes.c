@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The table of processes that have heaps. All heaps of a process have one sampling interval, so the
- * number of its heaps does not change what it may keep. A heap that a child uses counts for the
- * process that made it.
+ * number of its heaps does not change what it may keep. Samples of a heap that a child uses count
+ * for the process that made it, refills for the child.
  */
 #include <linux/err.h>
+#include <linux/jiffies.h>
 #include <linux/mutex.h>
 #include <linux/pid.h>
 #include <linux/random.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/xarray.h>
 
 #include "core/throttle/interval.h"
@@ -24,6 +26,9 @@
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
  * @user: of its first heap
+ * @lock: of the next two
+ * @refills: that hab_refills has not reported so far
+ * @next_report: in jiffies: when a refill reports them
  */
 struct hab_process {
 	unsigned int nr_heaps;
@@ -31,6 +36,9 @@ struct hab_process {
 	u64 key;
 	struct hab_interval interval;
 	struct hab_user *user;
+	raw_spinlock_t lock;
+	struct hab_refills_event refills;
+	unsigned long next_report;
 };
 
 static DEFINE_MUTEX(processes_lock);
@@ -54,6 +62,9 @@ static struct hab_process *find_process_locked(struct pid *pid, struct hab_user 
 	if (!process)
 		return ERR_PTR(-ENOMEM);
 	process->user = user;
+	raw_spin_lock_init(&process->lock);
+	process->refills.pid = pid_nr(pid);
+	process->next_report = jiffies;
 	hab_interval_begin(&process->interval, hab_users_interval(user), fair_share);
 	err = xa_err(xa_store(&processes, pid_nr(pid), process, GFP_KERNEL_ACCOUNT));
 	if (err) {
@@ -74,6 +85,53 @@ struct hab_process *hab_processes_add_heap(struct hab_user *user)
 		process->nr_heaps++;
 	mutex_unlock(&processes_lock);
 	return process;
+}
+
+static void add_refill(struct hab_refills_event *sum, const struct hab_refills_event *refill)
+{
+	sum->refills += refill->refills;
+	sum->bytes = hab_add_saturated(sum->bytes, refill->bytes);
+	sum->restarts = hab_add_saturated(sum->restarts, refill->restarts);
+	sum->waste_bytes = hab_add_saturated(sum->waste_bytes, refill->waste_bytes);
+}
+
+bool hab_process_refill(struct hab_process *process, struct hab_refills_event *refill)
+{
+	bool is_due;
+
+	refill->pid = task_tgid_nr(current);
+	if (process->pid != task_tgid(current))
+		return true;
+	raw_spin_lock(&process->lock);
+	add_refill(&process->refills, refill);
+	is_due = time_after_eq(jiffies, process->next_report);
+	raw_spin_unlock(&process->lock);
+	return is_due && hab_process_take_refills(process, refill);
+}
+
+bool hab_process_take_refills(struct hab_process *process, struct hab_refills_event *sum)
+{
+	raw_spin_lock(&process->lock);
+	*sum = process->refills;
+	process->refills = (struct hab_refills_event){ .pid = sum->pid };
+	process->next_report = jiffies + msecs_to_jiffies(HAB_REFILLS_MS);
+	raw_spin_unlock(&process->lock);
+	return sum->refills;
+}
+
+void hab_processes_take_refills(void (*fire)(struct hab_refills_event *sum))
+{
+	struct hab_refills_event sum;
+	struct hab_process *process;
+	unsigned long key;
+
+	mutex_lock(&processes_lock);
+	xa_for_each(&processes, key, process)
+	{
+		if (hab_process_take_refills(process, &sum))
+			fire(&sum);
+	}
+	mutex_unlock(&processes_lock);
 }
 
 void hab_processes_remove_heap(struct hab_process *process)

@@ -8,6 +8,7 @@
 #include <linux/types.h>
 
 struct hab_process;
+struct hab_refills_event;
 struct hab_throttle;
 struct hab_user;
 
@@ -33,6 +34,28 @@ u64 hab_process_interval(const struct hab_process *process);
  * @interval: that the sample was drawn with
  */
 void hab_process_offer(struct hab_process *process, u64 key, u64 interval);
+
+/**
+ * hab_process_refill - count a refill for the tracepoint hab_refills
+ * @process: of the heap
+ * @refill: in: the refill, without a pid; out: the event to fire
+ *
+ * Context: process.
+ * Return: true if the tracepoint is to be fired: HAB_REFILLS_MS after the last time.
+ */
+bool hab_process_refill(struct hab_process *process, struct hab_refills_event *refill);
+
+/**
+ * hab_process_take_refills - the refills that no event has so far
+ * @process: any context
+ * @sum: out: the event to fire
+ *
+ * Return: false if there are none.
+ */
+bool hab_process_take_refills(struct hab_process *process, struct hab_refills_event *sum);
+
+/* Calls @fire for each process that has some. May sleep. */
+void hab_processes_take_refills(void (*fire)(struct hab_refills_event *sum));
 
 /**
  * hab_processes_turn - a window is over: correct all intervals

@@ -6,6 +6,7 @@
  * for it, and the work stops after some time without events. The first event after that starts it
  * again, in any context in which BPF programs may call the kfunc, so it uses irq_work.
  */
+#include <linux/capability.h>
 #include <linux/cgroup.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
@@ -227,13 +228,44 @@ static noinline void report_refill(u64 heap_id, const char *name, u64 counted_by
 	refill->sample_id = event.sample_id;
 }
 
-void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
-			  struct hab_ioc_refill *refill, u64 dropped_bytes)
+static void fire_refills(struct hab_refills_event *sum)
+{
+	preempt_disable();
+	trace_hab_refills(sum);
+	preempt_enable();
+}
+
+static noinline void count_refill(struct hab_process *process, u64 counted_bytes,
+				  const struct hab_ioc_refill *refill, u64 dropped_bytes)
+{
+	struct hab_refills_event event = {
+		.refills = 1,
+		.bytes = counted_bytes,
+		.restarts = refill->restarts,
+		.waste_bytes = hab_add_saturated(refill->waste_bytes, dropped_bytes),
+	};
+
+	if (hab_process_refill(process, &event))
+		fire_refills(&event);
+}
+
+void hab_telemetry_end_heap(struct hab_process *process)
+{
+	struct hab_refills_event sum;
+
+	if (hab_process_take_refills(process, &sum))
+		fire_refills(&sum);
+}
+
+void hab_telemetry_refill(struct hab_process *process, u64 heap_id, const char *name,
+			  u64 counted_bytes, struct hab_ioc_refill *refill, u64 dropped_bytes)
 {
 	this_cpu_inc(totals.refills);
 	/* Preemption is off and interrupts do not count, so the total is this caller's. */
 	__this_cpu_write(totals.bytes,
 			 hab_add_saturated(__this_cpu_read(totals.bytes), counted_bytes));
+	if (trace_hab_refills_enabled())
+		count_refill(process, counted_bytes, refill, dropped_bytes);
 	if (trace_hab_refill_enabled())
 		report_refill(heap_id, name, counted_bytes, refill, dropped_bytes);
 }
@@ -261,6 +293,8 @@ void hab_telemetry_totals(u64 *refills, u64 *bytes)
 {
 	int cpu;
 
+	if (perfmon_capable())
+		hab_processes_take_refills(fire_refills);
 	*refills = 0;
 	*bytes = 0;
 	for_each_possible_cpu(cpu) {

@@ -16,6 +16,7 @@ void hab_telemetry_exit(void);
 
 /**
  * hab_telemetry_refill - count a refill, and report it if there are listeners
+ * @process: of the heap
  * @heap_id: the heap
  * @name: its name, HAB_NAME_LEN bytes
  * @counted_bytes: the part of @granted_bytes that counts, see hab_users_spend()
@@ -25,8 +26,8 @@ void hab_telemetry_exit(void);
  * Context: process, preemption off (on kernels from 7.0 on, a tracepoint that is called preemptible
  * loses BPF hits to the recursion guard).
  */
-void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
-			  struct hab_ioc_refill *refill, u64 dropped_bytes);
+void hab_telemetry_refill(struct hab_process *process, u64 heap_id, const char *name,
+			  u64 counted_bytes, struct hab_ioc_refill *refill, u64 dropped_bytes);
 
 /**
  * hab_telemetry_sample - the current process reports a sample of a heap
@@ -38,12 +39,17 @@ void hab_telemetry_refill(u64 heap_id, const char *name, u64 counted_bytes,
 void hab_telemetry_sample(struct hab_process *process, u64 interval);
 
 void hab_telemetry_heap(u64 heap_id, const char *name);
+/* A heap of the process ends: reports the refills that hab_refills has not reported. */
+void hab_telemetry_end_heap(struct hab_process *process);
 void hab_telemetry_stack(struct hab_stack_event *event);
 
 /* Offers one event to the throttler: 0, or the probability with which it is kept. */
 u64 hab_telemetry_offer(struct hab_event *event);
 
-/* Exact totals since the module was loaded, and the bytes saturate. */
+/*
+ * Exact totals since the module was loaded, and the bytes saturate. If the current process may
+ * follow the tracepoints, hab_refills is fired first, so that it can compare them. May sleep.
+ */
 void hab_telemetry_totals(u64 *refills, u64 *bytes);
 
 /* The rate of each kind of event. -EINVAL as hab_throttle_set_rate(). */

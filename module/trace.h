@@ -50,6 +50,29 @@ TRACE_EVENT(hab_refill,
 		  __entry->chunk_bytes, __entry->domain, __entry->level)
 );
 
+/* The refills of a process since the last of these events, for exact totals. */
+TRACE_EVENT(hab_refills,
+	TP_PROTO(struct hab_refills_event *event),
+	TP_ARGS(event),
+	TP_STRUCT__entry(
+		__field(u32, pid)
+		__field(u64, refills)
+		__field(u64, bytes)
+		__field(u64, restarts)
+		__field(u64, waste_bytes)
+	),
+	TP_fast_assign(
+		__entry->pid = event->pid;
+		__entry->refills = event->refills;
+		__entry->bytes = event->bytes;
+		__entry->restarts = event->restarts;
+		__entry->waste_bytes = event->waste_bytes;
+	),
+	TP_printk("pid=%u refills=%llu bytes=%llu restarts=%llu waste=%llu",
+		  __entry->pid, __entry->refills, __entry->bytes, __entry->restarts,
+		  __entry->waste_bytes)
+);
+
 /* What a program reports of its allocations, while there are listeners. */
 DECLARE_EVENT_CLASS(hab_report,
 	TP_PROTO(struct hab_event *event),

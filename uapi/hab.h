@@ -425,6 +425,27 @@ struct hab_event {
 #define HAB_REPLACES(candidate, quota) ((candidate) > (quota))
 
 /**
+ * struct hab_refills_event - refills of a process: tracepoint hab_refills
+ * @pid: of the process, in the first PID namespace
+ * @reserved: 0
+ * @refills: how many; not 0. The tracepoint is for exact totals at a bounded cost, so it fires for
+ *	the refills of up to HAB_REFILLS_MS at once
+ * @bytes: this and the next two: sums over them, each as in struct hab_event
+ * @restarts: saturates, as the next one
+ * @waste_bytes: likewise
+ */
+struct hab_refills_event {
+	__u32 pid;
+	__u32 reserved;
+	__u64 refills;
+	__u64 bytes;
+	__u64 restarts;
+	__u64 waste_bytes;
+};
+
+#define HAB_REFILLS_MS 100
+
+/**
  * struct hab_window_event - a window with kept events is over: tracepoint hab_window
  * @window: as in its events
  * @candidates: number of its candidates. The last event in each slot is the sample. It was kept

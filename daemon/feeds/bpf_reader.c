@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/samples/ingest.h"
+#include "daemon/shared/module_files.h"
 
 #define LOG_LINES 8
 #define LOG_WIDTH 400
@@ -71,7 +72,8 @@ bool bpf_reader_follows(const struct bpf_reader *reader, unsigned int kind)
 
 bool bpf_reader_loads(const struct bpf_reader *reader, unsigned int kind)
 {
-	return kind == HAB_EVENT_REFILL || bpf_reader_follows(reader, kind);
+	return bpf_reader_follows(reader, kind) ||
+	       (kind == HAB_EVENT_REFILL && !reader->feed.ops->module);
 }
 
 int bpf_reader_refuse(const struct bpf_reader *reader, const char *done, int error)
@@ -102,9 +104,10 @@ static int take(void *context, void *record, size_t size)
 int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skeleton)
 {
 	static const char *const names[BPF_READER_PROGRAMS] = {
-		[HAB_EVENT_REFILL] = "on_refill",   [HAB_EVENT_TLAB] = "on_tlab",
-		[HAB_EVENT_OUTSIDE] = "on_outside", [HAB_EVENT_SAMPLE] = "on_sample",
-		[BPF_READER_STACK] = "on_stack",    [BPF_READER_HEAP] = "on_heap",
+		[HAB_EVENT_REFILL] = "on_refill",    [HAB_EVENT_TLAB] = "on_tlab",
+		[HAB_EVENT_OUTSIDE] = "on_outside",  [HAB_EVENT_SAMPLE] = "on_sample",
+		[BPF_READER_STACK] = "on_stack",     [BPF_READER_HEAP] = "on_heap",
+		[BPF_READER_REFILLS] = "on_refills",
 	};
 	struct bpf_object *object = *skeleton->obj;
 	unsigned int i;
@@ -226,10 +229,15 @@ void bpf_reader_read(struct feed *feed, struct feed_totals *totals)
 {
 	struct bpf_reader *reader = (struct bpf_reader *)feed;
 	unsigned int kind;
+	uint64_t refills;
 
+	/* The module reports the refills so far when this is read. */
+	if (feed->ops->module)
+		module_number_read(MODULE_REFILLS, &refills);
 	read_machine(reader, &totals->machine);
 	read_processes(reader, totals);
-	totals->missed_refills = missed(reader->programs[HAB_EVENT_REFILL]);
+	totals->missed_refills =
+		missed(reader->programs[feed->ops->module ? BPF_READER_REFILLS : HAB_EVENT_REFILL]);
 	totals->missed_stacks = missed(reader->programs[BPF_READER_STACK]);
 	totals->missed_heaps = missed(reader->programs[BPF_READER_HEAP]);
 	totals->missed_events = 0;

@@ -14,6 +14,7 @@
 enum {
 	BPF_READER_STACK = HAB_EVENT_KINDS,
 	BPF_READER_HEAP,
+	BPF_READER_REFILLS, /* counts refills; without it the program of the kind does */
 	BPF_READER_PROGRAMS,
 };
 
@@ -35,7 +36,7 @@ struct bpf_reader {
 void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, struct ingest *ingest,
 		      pthread_mutex_t *lock, unsigned int kinds, const char *hint);
 void bpf_reader_end(struct bpf_reader *reader);
-/* True if events of this kind become samples. The caller sets follows_refills of bpf/totals.h. */
+/* True if events of this kind become samples. */
 bool bpf_reader_follows(const struct bpf_reader *reader, unsigned int kind);
 /* True if the program of this kind is loaded: it is followed, or counts refills. */
 bool bpf_reader_loads(const struct bpf_reader *reader, unsigned int kind);

@@ -26,7 +26,7 @@ struct feed_totals {
 	struct hab_machine_totals machine;
 	/* Hits of each BPF program that the kernel dropped before the program ran. */
 	uint64_t missed_events;	 /* of the kinds that are followed */
-	uint64_t missed_refills; /* part of missed_events only if refills are followed */
+	uint64_t missed_refills; /* hits of the program that counts refills */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
 	struct feed_process *processes;

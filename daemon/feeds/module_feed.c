@@ -62,8 +62,6 @@ static int start(struct module_feed *feed)
 	feed->skeleton = hab_bpf__open();
 	if (!feed->skeleton)
 		return bpf_reader_refuse(&feed->reader, "opened", -errno);
-	feed->skeleton->rodata->follows_refills =
-		bpf_reader_follows(&feed->reader, HAB_EVENT_REFILL);
 	code = bpf_reader_load(&feed->reader, feed->skeleton->skeleton);
 	if (code)
 		return code;

@@ -378,6 +378,8 @@ const struct step fail_steps[] = {
 	STEP("REFILL past the buffers", prepare_heap, act_refill, undo_open_always, BYTES(2 << 20)),
 	STEP("REFILL, listened to", prepare_listened, act_refill, undo_listened, BYTES(PAGE),
 	     LISTENED("hab_refill")),
+	STEP("REFILL, counted by a listener", prepare_listened, act_refill, undo_listened,
+	     BYTES(PAGE), LISTENED("hab_refills")),
 	STEP("STATS", prepare_heap, act_stats, undo_open_always),
 	STEP("RETURN", prepare_return, act_return, undo_open_always, BYTES(2 << 20)),
 	STEP("STACK", prepare_heap, act_stack, undo_open_always),

@@ -116,7 +116,6 @@ FIXTURE_SETUP(events)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
-	self->skeleton->rodata->follows_refills = true;
 	ASSERT_EQ(0, hab_bpf__load(self->skeleton));
 	self->ring =
 		ring_buffer__new(bpf_map__fd(self->skeleton->maps.records), on_record, self, NULL);

@@ -172,7 +172,6 @@ FIXTURE_SETUP(telemetry)
 	self->seen.ends = calloc(MAX_SAMPLES, sizeof(struct hab_window_event));
 	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
-	self->skeleton->rodata->follows_refills = true;
 	/* Only refills: events_test has the other kinds. */
 	bpf_program__set_autoload(self->skeleton->progs.on_tlab, false);
 	bpf_program__set_autoload(self->skeleton->progs.on_outside, false);
@@ -289,7 +288,7 @@ static inline uint64_t missed(struct _test_data_telemetry *self)
 	struct bpf_prog_info info = { 0 };
 	uint32_t size = sizeof(info);
 
-	bpf_obj_get_info_by_fd(bpf_program__fd(self->skeleton->progs.on_refill), &info, &size);
+	bpf_obj_get_info_by_fd(bpf_program__fd(self->skeleton->progs.on_refills), &info, &size);
 	return info.recursion_misses;
 }
 

@@ -190,7 +190,8 @@ TEST_F_TIMEOUT(telemetry, a_user_at_the_limit_of_entries_leaves_the_others_room,
 	child = run_user(1001);
 	EXPECT_FALSE(process_totals(self, child, &totals));
 	machine_totals(self, &machine);
-	EXPECT_EQ(10, machine.table_full);
+	/* Ten refills, each of which is an event here, too. */
+	EXPECT_EQ(20, machine.table_full);
 	child = run_user(1002);
 	ASSERT_TRUE(process_totals(self, child, &totals));
 	EXPECT_EQ(1002, totals.uid);
@@ -237,6 +238,98 @@ TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_report_are_summed_by_p
 	EXPECT_EQ(11, mine.refills);
 	EXPECT_EQ(30, mine.restarts);
 	EXPECT_EQ(1000, mine.waste_bytes);
+}
+
+static uint64_t runs_of(const struct bpf_program *program)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size);
+	return info.run_cnt;
+}
+
+TEST_F_TIMEOUT(telemetry, many_refills_are_counted_by_few_events, 120)
+{
+	const struct load load = { .threads = 8, .chunks = 2000 };
+	struct hab_process_totals process = { 0 };
+	int stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	struct hab_heap_stats stats;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	ASSERT_LE(0, stats_fd);
+	ASSERT_EQ(0, run_load(&load, &stats));
+	ASSERT_TRUE(process_totals(self, getpid(), &process));
+	EXPECT_EQ(16000, process.refills);
+	EXPECT_GT(1600, runs_of(self->skeleton->progs.on_refills));
+	EXPECT_LT(0, runs_of(self->skeleton->progs.on_refills));
+	close(stats_fd);
+}
+
+/* A heap with one refill, as a file; -1: none. */
+static int open_refilled(struct hab_ioc_refill *refill)
+{
+	struct hab_ioc_create create = {
+		.size = sizeof(create),
+		.arena_bytes = 1 << 20,
+		.nr_levels = 1,
+		.levels = { { 4096, HAB_DOMAIN_CPU, 0 } },
+	};
+	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+
+	refill->size = sizeof(*refill);
+	refill->min_bytes = 4096;
+	refill->want_bytes = 4096;
+	if (fd < 0 || ioctl(fd, HAB_IOC_CREATE, &create) || ioctl(fd, HAB_IOC_REFILL, refill))
+		return -1;
+	return fd;
+}
+
+TEST_F_TIMEOUT(telemetry, a_reader_of_the_modules_totals_makes_those_of_processes_current, 120)
+{
+	struct hab_process_totals mine = { 0 };
+	struct hab_ioc_refill refill = { 0 };
+	int fd, i;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	fd = open_refilled(&refill);
+	ASSERT_LE(0, fd);
+	for (i = 1; i < 50; i++)
+		ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
+	read_sysfs("refills");
+	ASSERT_TRUE(process_totals(self, getpid(), &mine));
+	EXPECT_EQ(50, mine.refills);
+	EXPECT_EQ(50 * 4096, mine.bytes);
+	close(fd);
+}
+
+TEST_F_TIMEOUT(telemetry, refills_of_a_child_count_for_the_child, 120)
+{
+	struct hab_process_totals mine = { 0 }, childs = { 0 };
+	struct hab_ioc_refill refill = { 0 };
+	int fd, i, status;
+	pid_t child;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	fd = open_refilled(&refill);
+	ASSERT_LE(0, fd);
+	child = fork();
+	if (!child) {
+		for (i = 0; i < 30; i++)
+			if (ioctl(fd, HAB_IOC_REFILL, &refill))
+				_exit(1);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	close(fd);
+	ASSERT_TRUE(process_totals(self, getpid(), &mine));
+	ASSERT_TRUE(process_totals(self, child, &childs));
+	EXPECT_EQ(1, mine.refills);
+	EXPECT_EQ(30, childs.refills);
 }
 
 TEST_F_TIMEOUT(telemetry, every_event_is_sampled_throttled_or_lost, 120)
