@@ -96,23 +96,6 @@ static bool open_directory(struct history *history)
 	return try_to_write(history);
 }
 
-struct history *history_open(const struct history_config *config)
-{
-	struct history *history = xcalloc(1, sizeof(*history));
-
-	history->config = *config;
-	pthread_mutex_init(&history->lock, NULL);
-	if (!open_directory(history)) {
-		history_stop(history);
-		return NULL;
-	}
-	history->next_number = 1;
-	if (history->list.count)
-		history->next_number = history->list.files[history->list.count - 1].number + 1;
-	set_counts(history, 0, 0, 0);
-	return history;
-}
-
 /* False: it is still there. */
 static bool remove_file(struct history *history, unsigned int index)
 {
@@ -149,6 +132,28 @@ static bool make_room(struct history *history, uint64_t size)
 		if (!remove_file(history, 0))
 			return false;
 	return true;
+}
+
+struct history *history_open(const struct history_config *config)
+{
+	struct history *history = xcalloc(1, sizeof(*history));
+
+	history->config = *config;
+	pthread_mutex_init(&history->lock, NULL);
+	if (!open_directory(history)) {
+		history_stop(history);
+		return NULL;
+	}
+	history->next_number = 1;
+	if (history->list.count)
+		history->next_number = history->list.files[history->list.count - 1].number + 1;
+	set_counts(history, 0, 0, 0);
+	/* The limits may be lower than before. */
+	if (!make_room(history, 0))
+		say("--history %s: old files cannot be removed: %s: no file is written until they "
+		    "can",
+		    config->directory, strerror(errno));
+	return history;
 }
 
 static bool write_all(int fd, const char *data, size_t length)
