@@ -49,7 +49,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	http clients request response access http_json http_history http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
-	client filter_options span_options report interval $(READER_SOURCES)
+	client filter_options live_profile span_options report interval $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)

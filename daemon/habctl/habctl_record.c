@@ -317,7 +317,8 @@ static int run_history(struct record *record)
 
 	if (!filter_options_filter(&record->filter, &filter))
 		return EXIT_USAGE;
-	profile = span_options_read(&record->history, 0, &filter, &has_errors, &title);
+	profile = span_options_read(&record->history, 0, record->socket, &record->filter, &filter,
+				    &has_errors, &title);
 	if (profile) {
 		profile_view_of(record->format->views[record->live], &profile->view);
 		out = text_open(&answer.body, &answer.length);

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
+#include "daemon/habctl/live_profile.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/habctl/report.h"
 #include "daemon/habctl/span_options.h"
@@ -45,36 +45,14 @@ struct request {
 
 static struct profile *read_live(struct request *request, const struct filter *filter)
 {
-	struct profile *profile = NULL;
-	struct answer answer;
-	char why[400], plain[80], *path;
+	char path[80];
 
-	snprintf(plain, sizeof(plain),
+	snprintf(path, sizeof(path),
 		 request->seconds ? "/v1/profile?format=pprof&seconds=%" PRIu64 :
 				    "/v1/profile?format=pprof",
 		 request->seconds);
-	path = filter_options_url(&request->filter, plain);
-	client_request(request->socket, false, path, (unsigned int)request->seconds, &answer);
-	free(path);
-	if (answer.error) {
-		say("%s", answer.error);
-	} else {
-		profile = profile_read(answer.body, answer.length, filter, &request->has_errors,
-				       why, sizeof(why));
-		if (!profile)
-			say("the answer of habd: %s", why);
-	}
-	/* The headers have what the profile itself has not. */
-	if (profile && answer.other_events)
-		say("there are other events: %s (--event)", answer.other_events);
-	if (profile && answer.only_own)
-		say("report: " ONLY_OWN);
-	if (profile)
-		profile->folded = answer.folded;
-	if (profile && answer.late_names)
-		say("%" PRIu64 LATE_NAMES, answer.late_names);
-	answer_end(&answer);
-	return profile;
+	return live_profile_read(request->socket, path, (unsigned int)request->seconds,
+				 &request->filter, filter, &request->has_errors);
 }
 
 static struct profile *read_one(struct request *request, const struct filter *filter,
@@ -86,7 +64,8 @@ static struct profile *read_one(struct request *request, const struct filter *fi
 	bool has_errors;
 
 	if (request->history.count)
-		return span_options_read(&request->history, which, filter, &request->has_errors,
+		return span_options_read(&request->history, which, request->socket,
+					 &request->filter, filter, &request->has_errors,
 					 &request->titles[which]);
 	profile = profile_read_file(path, filter, &has_errors, why, sizeof(why));
 	if (!profile) {

@@ -7,11 +7,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/habctl/live_profile.h"
 #include "daemon/history/history_files.h"
 #include "daemon/history/history_time.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
+
+/* For habd to read the files of a long span. */
+#define READ_SECONDS 60u
 
 enum { SINCE = 3000, UNTIL, HISTORY };
 
@@ -94,36 +98,69 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 const struct argp span_argp = { table, parse };
 
-static char *title_of(const struct history_found *found)
+static char *title_of(int64_t since, int64_t until)
 {
 	char start[32], end[32];
 
-	history_time_print(found->start, start, sizeof(start));
-	history_time_print(found->end, end, sizeof(end));
+	history_time_print(since, start, sizeof(start));
+	history_time_print(until, end, sizeof(end));
 	/* The date once, if it is the same. */
 	return xformat("%s to %s", start, strncmp(start, end, 11) ? end : end + 11);
 }
 
+/* habd replies with what this user may read. */
+static struct profile *read_from_habd(const struct history_span *span, const char *socket,
+				      const struct filter_options *options,
+				      const struct filter *filter, bool *has_errors)
+{
+	time_t since = (time_t)span->since, until = (time_t)span->until;
+	char path[128], start[32] = "", end[32] = "";
+	struct tm parts;
+
+	if (gmtime_r(&since, &parts))
+		strftime(start, sizeof(start), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	if (gmtime_r(&until, &parts))
+		strftime(end, sizeof(end), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	snprintf(path, sizeof(path), "/v1/profile?format=pprof&since=%s&until=%s", start, end);
+	return live_profile_read(socket, path, READ_SECONDS, options, filter, has_errors);
+}
+
+static void say_remarks(const char *directory, const struct history_found *found,
+			const struct profile *profile)
+{
+	char kinds[64] = "";
+
+	if (found->unread)
+		say("%s: %u damaged files are left out: %s: %s", directory, found->unread,
+		    found->first_unread, found->why);
+	else if (!profile)
+		say("%s", found->why);
+	if (profile)
+		kinds_text(profile->other_kinds, kinds, sizeof(kinds));
+	if (*kinds)
+		say("there are other events: %s (--event)", kinds);
+}
+
 struct profile *span_options_read(const struct span_options *options, unsigned int which,
+				  const char *socket, const struct filter_options *filter_options,
 				  const struct filter *filter, bool *has_errors, char **title)
 {
 	const char *directory = options->directory ? options->directory : HISTORY_DIRECTORY;
+	const struct history_span *span = &options->spans[which];
 	struct history_found found;
 	struct profile *profile;
-	char kinds[64];
 
-	profile = history_read(directory, &options->spans[which], filter, UINT_MAX, &found);
-	if (found.unread)
-		say("%s: %u damaged files are left out: %s: %s", directory, found.unread,
-		    found.first_unread, found.why);
-	else if (!profile)
-		say("%s", found.why);
+	profile = history_read(directory, span, filter, UINT_MAX, &found);
+	if (found.unreadable && !options->directory) {
+		profile = read_from_habd(span, socket, filter_options, filter, &found.has_errors);
+		found.start = span->since;
+		found.end = span->until;
+	} else {
+		say_remarks(directory, &found, profile);
+	}
 	if (!profile)
 		return NULL;
 	*has_errors &= found.has_errors;
-	*title = title_of(&found);
-	kinds_text(profile->other_kinds, kinds, sizeof(kinds));
-	if (*kinds)
-		say("%s: there are other events: %s (--event)", *title, kinds);
+	*title = title_of(found.start, found.end);
 	return profile;
 }

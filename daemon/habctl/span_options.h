@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <stdbool.h>
 
+#include "daemon/habctl/filter_options.h"
 #include "daemon/history/history_reader.h"
 
 #define SPANS_MAX 2u
@@ -21,10 +22,13 @@ struct span_options {
 extern const struct argp span_argp;
 
 /*
- * Reads a span, with remarks on what is not complete. *title: "2026-11-23 02:00:00 to ..."; free()
- * it. profile_free() frees the profile; NULL after a sentence.
+ * Reads a span, with remarks on what is not complete: of the files, or of habd if there are none in
+ * the default directory that this user may read. *has_errors: false if some have no standard
+ * errors, else as it was. *title: "2026-11-23 02:00:00 to ..."; free() it. profile_free() frees the
+ * profile; NULL after a sentence.
  */
 struct profile *span_options_read(const struct span_options *options, unsigned int which,
+				  const char *socket, const struct filter_options *filter_options,
 				  const struct filter *filter, bool *has_errors, char **title);
 
 #endif /* HABCTL_SPAN_OPTIONS_H */

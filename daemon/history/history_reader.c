@@ -21,6 +21,7 @@
 
 static void explain_directory(const char *directory, struct history_found *found)
 {
+	found->unreadable = true;
 	if (errno == EACCES)
 		snprintf(found->why, sizeof(found->why),
 			 "%.200s: you may not read it: root and members of group hab-read may",

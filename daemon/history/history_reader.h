@@ -21,6 +21,7 @@ struct history_found {
 	unsigned int files;    /* that were read */
 	unsigned int unread;   /* damaged ones, which are left out */
 	int64_t start, end;    /* of what was read */
+	bool unreadable;       /* the directory is, for this user */
 	bool has_errors;       /* standard errors of its estimates */
 	char first_unread[64]; /* a name */
 	char why[512];	       /* a sentence: why the first was not read, or none at all */

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
+ * Reads times as people write them.
+ *
  * The hard case is the end of summer time: 02:15 is twice in that night. The C library takes one of
  * the two; a time in UTC, with a Z, is never ambiguous.
  */
