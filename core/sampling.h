@@ -15,15 +15,38 @@
  * struct hab_sampling - samples at random distances in bytes
  * @on: they were taken when the sampler ran last
  * @interval: mean distance that the next one was drawn with
- * @until: bytes to the next one; an object of at least that many bytes is it
- * @since: bytes since the last one
+ * @counted: bytes so far; it wraps, and only distances are used
+ * @point: the object with which @counted reaches this is the next sample
+ * @last: @counted at the last sample
+ *
+ * Counting is one addition, because programs do it more often than all else.
  */
 struct hab_sampling {
 	bool on;
 	u64 interval;
-	u64 until;
-	u64 since;
+	u64 counted;
+	u64 point;
+	u64 last;
 };
+
+/* Bytes to the next sample; an object of at least that many bytes is it. */
+static inline u64 hab_sampling_until(const struct hab_sampling *sampling)
+{
+	u64 until = sampling->point - sampling->counted;
+
+	return until >> 63 ? 0 : until;
+}
+
+/* Bytes since the last sample. */
+static inline u64 hab_sampling_since(const struct hab_sampling *sampling)
+{
+	return sampling->counted - sampling->last;
+}
+
+static inline void hab_sampling_set_since(struct hab_sampling *sampling, u64 bytes)
+{
+	sampling->last = sampling->counted - bytes;
+}
 
 /* 64 uniform bits. @state: not 0. */
 static inline u64 hab_sampling_random(u64 *state)
@@ -41,19 +64,18 @@ static inline void hab_sampling_draw(struct hab_sampling *sampling, u64 interval
 	u64 log;
 
 	sampling->interval = interval;
-	sampling->until = 0;
+	sampling->point = sampling->counted;
 	if (!interval)
 		return;
 	log = hab_minus_log2((hab_sampling_random(state) >> 1) | 1);
 	log = hab_mul_shift(log, HAB_LN2_Q32, 32);
-	sampling->until = hab_mul_shift(log, interval, HAB_LOG_BITS) + 1;
+	sampling->point += hab_mul_shift(log, interval, HAB_LOG_BITS) + 1;
 }
 
 /* Bytes without a sample. */
 static inline void hab_sampling_count(struct hab_sampling *sampling, u64 bytes)
 {
-	sampling->since += bytes;
-	sampling->until -= min(bytes, sampling->until);
+	sampling->counted += bytes;
 }
 
 /*

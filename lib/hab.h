@@ -327,7 +327,7 @@ struct hab_region {
 	uintptr_t end;
 	uintptr_t counted;
 	uint64_t lives;
-	uint64_t sampling[4];
+	uint64_t sampling[5];
 	uint64_t reserved[3];
 };
 

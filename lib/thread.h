@@ -64,8 +64,8 @@ struct hab_sizing {
  * @sizing: see there
  * @own_tlab: for heaps beyond those with a TLAB in thread-local storage
  * @objects: samples of objects
- * @look_since: the sampler looks at the listeners and the interval again when @objects.since has
- *	reached this; 0: at each slow path
+ * @pass_end: until @objects.counted reaches this the sampler need not be called; 0: at each slow
+ *	path
  * @chunks: samples of chunks of hab_chunk_take()
  * @chunk_bytes_left: counted down by its fast path; below 0 the sampler looks at the chunk
  * @chunk_bytes_set: value of @chunk_bytes_left when it was last set
@@ -92,7 +92,7 @@ struct hab_thread {
 	struct hab_sizing sizing;
 	struct hab_tlab own_tlab;
 	struct hab_sampling objects;
-	uint64_t look_since;
+	uint64_t pass_end;
 	struct hab_sampling chunks;
 	int64_t chunk_bytes_set;
 	uintptr_t counted;

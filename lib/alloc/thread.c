@@ -217,7 +217,7 @@ void hab_thread_draw_anew(struct hab_heap *heap)
 		return;
 	seed(mine);
 	mine->objects.on = false;
-	mine->look_since = 0;
+	mine->pass_end = 0;
 	mine->chunks.on = false;
 	mine->chunk_bytes_left = 0;
 	if (mine->end)

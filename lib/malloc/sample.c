@@ -110,10 +110,10 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 		count_allocated(thread, channel, counted);
 	} else {
 		/* The bytes counted before are also those of the parent: they have no channel. */
-		sampling->since = 0;
+		hab_sampling_set_since(sampling, 0);
 		begin_thread(thread, client, interval);
 	}
-	if (bytes >= sampling->until)
+	if (bytes >= hab_sampling_until(sampling))
 		return true;
 	hab_sampling_count(sampling, bytes);
 	count_allocated(thread, channel, bytes);
@@ -125,7 +125,7 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 /* An object that the fast path counts does not reach the sample point. */
 static void go_on(struct hab_malloc_thread *thread)
 {
-	set_left(thread, min(thread->sampling.until - 1, LOOK_BYTES));
+	set_left(thread, min(hab_sampling_until(&thread->sampling) - 1, LOOK_BYTES));
 	thread->inside = false;
 }
 
@@ -149,10 +149,10 @@ bool hab_sample_begin(struct hab_malloc_sample *sample, u64 bytes, uintptr_t ent
 		return false;
 	}
 	sample->drawn = bytes;
-	sample->point = thread->sampling.until;
+	sample->point = hab_sampling_until(&thread->sampling);
 	sample->id = nonzero_random(thread);
 	sample->interval = thread->sampling.interval;
-	sample->weight = thread->sampling.since + bytes;
+	sample->weight = hab_sampling_since(&thread->sampling) + bytes;
 	sample->entry = entry;
 	sample->slot = -1;
 	sample->mapped = false;
@@ -272,7 +272,7 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 		hab_own_interval_offer(&client->own, sample->interval);
 	}
 	if (p && send_sample(client, channel, sample, asked)) {
-		hab_malloc_thread.sampling.since = 0;
+		hab_sampling_set_since(&hab_malloc_thread.sampling, 0);
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);

@@ -11,11 +11,12 @@
 #include "lib/telemetry/sampler.h"
 
 /* So many bytes of a thread after it has looked, the sampler looks again whether it is on. */
-#define LOOK_BYTES (1 << 20)
+#define LOOK_BYTES (1ull << 20)
 
 static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
 {
 	hab_sampling_draw(sampling, hab_sampler_interval(thread->heap), &thread->random);
+	thread->pass_end = 0;
 }
 
 static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
@@ -26,7 +27,7 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
 
 	if (on && !sampling->on) {
 		draw(thread, sampling);
-		sampling->since = 0;
+		hab_sampling_set_since(sampling, 0);
 	}
 	if (!thread->sampling)
 		sampling->on = on;
@@ -49,7 +50,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 	struct hab_heap *heap = thread->heap;
 	struct hab_sample sample = { .address = address,
 				     .size = size,
-				     .weight = sampling->since + counted };
+				     .weight = hab_sampling_since(sampling) + counted };
 	struct hab_ioc_report report = { .kind = HAB_EVENT_SAMPLE,
 					 .bytes = sample.weight,
 					 .chunk_bytes = counted,
@@ -58,10 +59,9 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 	bool in_region = sampling != &thread->objects && sampling != &thread->chunks;
 	hab_sample_fn handler;
 
-	sampling->since = 0;
+	hab_sampling_set_since(sampling, 0);
 	/* The handler may allocate, and its allocations are not counted. */
 	thread->sampling = true;
-	thread->look_since = 0;
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
 		handler(&sample, heap->sample_context);
@@ -83,7 +83,7 @@ static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 		return false;
 	if (hab_usdt_listens(HAB_EVENT_SAMPLE))
 		hab_process_interval_rotate(hab_sampling_random(&thread->random));
-	if (counted >= sampling->until) {
+	if (counted >= hab_sampling_until(sampling)) {
 		take_sample(thread, sampling, address, size, counted);
 		return true;
 	}
@@ -97,12 +97,13 @@ static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 uintptr_t hab_sampler_end(struct hab_thread *thread, struct hab_sampling *sampling, uintptr_t top,
 			  uintptr_t end)
 {
-	uint64_t below;
+	uint64_t until, below;
 
 	if (!is_on(thread, sampling))
 		return end;
 	/* An object that ends here does not reach the sample point. */
-	below = sampling->until ? (sampling->until - 1) & ~15ull : 0;
+	until = hab_sampling_until(sampling);
+	below = until ? (until - 1) & ~15ull : 0;
 	return end - top > below ? top + below : end;
 }
 
@@ -118,9 +119,10 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 {
 	allocated(thread, &thread->objects, address, size, counted);
 	/* Tracers of the probes have no timer: the threads themselves rotate their windows. */
-	thread->look_since = 0;
+	thread->pass_end = 0;
 	if (thread->objects.on && !thread->sampling && !hab_usdt_listens(HAB_EVENT_SAMPLE))
-		thread->look_since = thread->objects.since + LOOK_BYTES;
+		thread->pass_end = thread->objects.counted +
+				   min(hab_sampling_until(&thread->objects), LOOK_BYTES);
 }
 
 /* A handler that allocated has opened the TLAB beyond the next sample of objects. */
@@ -140,11 +142,12 @@ bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling
 	if (!is_on(thread, sampling))
 		return false;
 	is_on(thread, &thread->objects);
-	sampling->since = thread->objects.since;
 	if (counts)
 		hab_sampling_count(sampling, before);
+	hab_sampling_set_since(sampling,
+			       hab_sampling_since(&thread->objects) + (counts ? before : 0));
 	sampled = allocated(thread, sampling, address, size, counted);
-	thread->objects.since = sampling->since;
+	hab_sampling_set_since(&thread->objects, hab_sampling_since(sampling));
 	reopen_tlab(thread);
 	return sampled;
 }
@@ -153,7 +156,7 @@ void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampl
 			       uint64_t bytes)
 {
 	if (sampling->on)
-		thread->objects.since += bytes;
+		thread->objects.last -= bytes;
 }
 
 /* --- chunks of hab_chunk_take() ------------------------------------------------------- */
@@ -167,7 +170,8 @@ static void open_chunks(struct hab_thread *thread)
 {
 	const struct hab_sampling *chunks = &thread->chunks;
 
-	thread->chunk_bytes_set = chunks->on ? (int64_t)chunks->until - 1 : LOOK_BYTES;
+	thread->chunk_bytes_set = chunks->on ? (int64_t)hab_sampling_until(chunks) - 1 :
+					       (int64_t)LOOK_BYTES;
 	thread->chunk_bytes_left = thread->chunk_bytes_set;
 }
 

@@ -55,7 +55,7 @@ static inline uint64_t hab_sampler_interval(const struct hab_heap *heap)
  */
 static inline bool hab_sampler_passes(const struct hab_thread *thread, uint64_t bytes)
 {
-	return thread->objects.until > bytes && thread->objects.since < thread->look_since;
+	return thread->objects.counted + bytes < thread->pass_end;
 }
 
 /**
