@@ -8,7 +8,8 @@ struct http;
 struct state;
 
 /*
- * Takes over the listening sockets; -1: none. @history: NULL if none is kept. NULL after a sentence.
+ * Takes over the listening sockets; -1: none. @history: NULL if none is kept. NULL after a
+ * sentence.
  */
 struct http *http_start(struct state *state, struct history *history, int tcp_fd, int unix_fd);
 /* Ends all connections. Requests that wait end at once if stop_fd is readable. */
