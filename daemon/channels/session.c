@@ -269,10 +269,10 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 
 void session_see_exec(struct session *session, const struct session_sink *sink)
 {
-	if (session->has_left ||
-	    !processes_has_left(sink->processes, session->pid, session->since_ns))
+	if (session->has_exec ||
+	    !processes_has_exec(sink->processes, session->pid, session->since_ns))
 		return;
-	session->has_left = true;
+	session->has_exec = true;
 	/* The channel's program is gone. */
 	memset(hab_channel_live(session->channel), 0,
 	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));

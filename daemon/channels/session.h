@@ -44,7 +44,7 @@ struct session {
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
-	bool has_left; /* the process has exec'ed, and runs a program without a channel */
+	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
 	struct live_process *live;

@@ -19,7 +19,8 @@
 #include "daemon/symbols/build_id.h"
 #include "daemon/symbols/perf_map.h"
 
-#define CHANNEL_PATH "/memfd:" HAB_CHANNEL_FILE
+#define CHANNEL_PATH	"/memfd:" HAB_CHANNEL_FILE
+#define EARLIER_SECONDS 10 /* a process may have run, and ended, before it was seen */
 
 bool maps_line_parse(char *text, struct maps_line *line)
 {
@@ -122,8 +123,7 @@ int maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct 
 
 	snprintf(name, size, "/tmp/perf-%u.map", pid);
 	fd = perf_map_open(name, user, status);
-	/* A file's time may be some milliseconds behind the clock. */
-	if (fd < 0 || (uint64_t)status->st_mtim.tv_sec + 1 >= since_ns / 1000000000)
+	if (fd < 0 || (uint64_t)status->st_mtim.tv_sec + EARLIER_SECONDS >= since_ns / 1000000000)
 		return fd;
 	close(fd);
 	return -1;

@@ -57,7 +57,7 @@ struct process {
 	struct waiter *waiters;	  /* the last one first */
 	struct mappings mappings;
 	bool has_code;	       /* was made at run time, and there was no perf map */
-	bool has_left;	       /* its memory has no channel */
+	bool has_exec;	       /* its memory has no channel */
 	int memory;	       /* file of the memory with its channel; -1: none */
 	uint64_t memory_at_ns; /* when this was found */
 	char *text;	       /* NULL, or the parts of its maps that have come */
@@ -243,10 +243,22 @@ static void add_code(struct processes *processes, const struct process *process,
 						process->user->id);
 
 	entry->file.fd = -1;
+	if (binary == BINARY_UNKNOWN)
+		return;
 	processes->code = xgrow(processes->code, processes->nr_code, &processes->code_room,
 				sizeof(*processes->code));
 	processes->code[processes->nr_code++] =
 		(struct process_code){ process->request.pid, process->user->id, binary };
+}
+
+static void take_memory(struct process *process, const struct maps_entry *entry)
+{
+	set_memory(process, entry->file.fd);
+	process->has_exec = entry->file.fd < 0;
+	process->memory_at_ns = process->request.taken_ns;
+	/* Since that was read. */
+	if (process->request.has_ended)
+		set_memory(process, -1);
 }
 
 /* Takes what follows the mappings out of @maps. */
@@ -256,13 +268,10 @@ static void take_others(struct processes *processes, struct process *process, st
 
 	for (; maps->nr && maps->entries[maps->nr - 1].kind != MAPS_MAPPING; maps->nr--) {
 		entry = &maps->entries[maps->nr - 1];
-		if (entry->kind == MAPS_MEMORY) {
-			set_memory(process, entry->file.fd);
-			process->has_left = entry->file.fd < 0;
-			process->memory_at_ns = process->request.taken_ns;
-		} else if (entry->file.fd >= 0) {
+		if (entry->kind == MAPS_MEMORY)
+			take_memory(process, entry);
+		else if (entry->file.fd >= 0)
 			add_code(processes, process, entry);
-		}
 		free(entry->name);
 	}
 }
@@ -348,6 +357,8 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 	/* At the end: the list stays in the order of the last sight. */
 	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	process->seen_ns = now;
+	if (fresh)
+		process->request.has_ended = false;
 	/* If it has ended, this is another one with its number. */
 	if (fresh && process->readable)
 		request(processes, process, max(now, process->read_ns + process->fresh_ns));
@@ -386,7 +397,6 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
 	struct process *process = processes_see(processes, pid, user, !more);
 	size_t most = processes->queue ? MAPS_TEXT_MAX - 1 : TEXT_MAX;
 
-	process->request.has_ended = false;
 	/* The text before is complete. */
 	if (process->request.text)
 		drop_text(processes, process);
@@ -430,7 +440,7 @@ void processes_end(struct processes *processes, uint32_t pid)
 	drop(processes, process);
 }
 
-bool processes_has_left(struct processes *processes, uint32_t pid, uint64_t since_ns)
+bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t since_ns)
 {
 	struct process *process;
 
@@ -441,9 +451,9 @@ bool processes_has_left(struct processes *processes, uint32_t pid, uint64_t sinc
 	if (process->memory >= 0 && !maps_has_memory(process->memory) &&
 	    process_stat(pid, PROCESS_STAT_MEMORY)) {
 		set_memory(process, -1);
-		process->has_left = true;
+		process->has_exec = true;
 	}
-	return process->has_left;
+	return process->has_exec;
 }
 
 unsigned int processes_take_code(struct processes *processes, struct process_code **code)
