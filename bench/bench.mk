@@ -73,3 +73,13 @@ $(BUILD)/bench/librecord-java.so: bench/programs/record_java.c bench/programs/tr
 $(BUILD)/bench/java/RecordJavac.class: bench/java/RecordJavac.java
 	@mkdir -p $(@D)
 	$(JDK)/bin/javac -Xlint:all -d $(@D) -h $(@D) $<
+
+# CPython on hab; only where its headers are.
+ifeq ($(shell $(PKG_CONFIG) --exists python3-embed && echo yes),yes)
+bench-programs: $(BUILD)/bench/runtime
+endif
+
+RUNTIME := $(addprefix $(BUILD)/bench/,runtime.o runtime_arenas.o)
+$(RUNTIME): BENCH_CFLAGS += $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags python3-embed))
+$(BUILD)/bench/runtime: $(RUNTIME) $(BUILD)/bench/statistics.o $(BUILD)/libhab.a
+	$(CC) -pthread -o $@ $^ $$($(PKG_CONFIG) --libs python3-embed)

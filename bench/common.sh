@@ -77,13 +77,13 @@ others_since() {
 
 below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
 
-# replay_alone ARGUMENT...: as replay, on CPUs that do little else. The line has three columns
-# more, $alone_columns: the share of idle time before it, for which it waits two seconds at most;
-# the share of the CPUs that others had during it; and the number of tries. It is measured again
-# while others had 5 % or more, BENCH_TRIES times in all, default 3.
+# alone COMMAND...: prints the line of the command, on CPUs that do little else. The line has three
+# columns more, $alone_columns: the share of idle time before it, for which it waits two seconds at
+# most; the share of the CPUs that others had during it; and the number of tries. It is measured
+# again while others had 5 % or more, BENCH_TRIES times in all, default 3.
 # shellcheck disable=SC2034 # used by scripts that source this
 alone_columns=idle_percent,others_percent,tries
-replay_alone() {
+alone() {
 	local shell=$BASHPID line before busy others try i
 	for ((try = 1; try <= ${BENCH_TRIES:-3}; try++)); do
 		for ((i = 0; i < 10; i++)); do
@@ -93,9 +93,11 @@ replay_alone() {
 			! below "$busy" 10 || break
 		done
 		before=$(ticks "$shell")
-		line=$(replay "$@") || return
+		line=$("$@") || return
 		others=$(others_since "$before" "$shell")
 		! below "$others" 5 || break
 	done
 	echo "$line,$(awk -v busy="$busy" 'BEGIN { print 100 - busy }'),$others,$((try > ${BENCH_TRIES:-3} ? try - 1 : try))"
 }
+
+replay_alone() { alone replay "$@"; }

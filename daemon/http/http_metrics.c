@@ -109,7 +109,7 @@ static void write_channels(FILE *out, const struct channels_counts *channels)
 	metric(out, "hab_channel_refused_total", "counter",
 	       "Channels and connections beyond a limit of their user.", channels->refused);
 	metric(out, "hab_channel_malformed_total", "counter",
-	       "Records, and connections without a channel, that were malformed.",
+	       "Records, and messages without a channel, that were malformed.",
 	       channels->malformed);
 }
 
