@@ -99,7 +99,7 @@ $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c d
 $(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lseccomp -lcap
 
-$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c $(addprefix daemon/,profile/profile.c profile/filter.c shared/kinds.c shared/util.c) $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/pending_test: selftests/daemon/pending_test.c $(PENDING_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)

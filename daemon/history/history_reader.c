@@ -136,6 +136,6 @@ struct profile *history_read(const char *directory, const struct history_span *s
 		profile_free(profile);
 		return NULL;
 	}
-	profile_keep_kinds(profile, filter);
+	filter_keep_kinds(filter, profile);
 	return profile;
 }

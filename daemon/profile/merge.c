@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/profile/filter.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
 
@@ -172,11 +173,27 @@ unsigned int merge_stacks(const struct merge *merge)
 	return merge->profile->nr_samples;
 }
 
+/* The largest first. */
+static int compare(const void *one, const void *two)
+{
+	const struct profile_sample *first = one, *second = two;
+
+	if (first->counts.estimate != second->counts.estimate)
+		return first->counts.estimate < second->counts.estimate ? 1 : -1;
+	return 0;
+}
+
 struct profile *merge_end(struct merge *merge)
 {
 	struct profile *profile = merge->profile;
+	struct stack_counts total = { 0 };
+	unsigned int i;
 
-	profile_keep_kinds(profile, NULL);
+	if (profile->nr_samples)
+		qsort(profile->samples, profile->nr_samples, sizeof(*profile->samples), compare);
+	for (i = profile->nr_samples; i; i--)
+		counts_add_cut_off(&total, &profile->samples[i - 1].counts);
+	filter_keep_kinds(NULL, profile);
 	strings_end(&merge->binaries);
 	strings_end(&merge->frames);
 	HASH_FREE(merge->samples);

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/profile/filter.h"
-
 static bool is_one_of(const char *function, const char *const *names)
 {
 	for (; *names; names++)
@@ -149,31 +147,6 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	}
 	/* A stack that was cut off within wrappers: the outermost is the site. */
 	return wrapper;
-}
-
-void profile_keep_kinds(struct profile *profile, const struct filter *filter)
-{
-	uint32_t present = 0, wanted;
-	unsigned int i, kept = 0;
-
-	for (i = 0; i < profile->nr_samples; i++)
-		present |= 1u << profile->samples[i].key.kind;
-	wanted = filter_kinds(filter, present);
-	memset(&profile->total, 0, sizeof(profile->total));
-	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
-	for (i = 0; i < profile->nr_samples; i++) {
-		if (!(wanted & 1u << profile->samples[i].key.kind)) {
-			free(profile->samples[i].frames);
-			continue;
-		}
-		profile->samples[kept++] = profile->samples[i];
-		counts_add(&profile->total, &profile->samples[kept - 1].counts);
-		if (profile->samples[kept - 1].in_use)
-			in_use_add(&profile->total_in_use, profile->samples[kept - 1].in_use);
-	}
-	profile->nr_samples = kept;
-	profile->kinds = wanted;
-	profile->other_kinds = present & ~wanted;
 }
 
 void profile_show_in_use(struct profile *profile)

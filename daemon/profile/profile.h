@@ -51,8 +51,6 @@ enum profile_view {
 	PROFILE_BOTH, /* as two pictures, where it can; else what is allocated */
 };
 
-struct filter;
-
 struct profile {
 	uint64_t start_ns; /* CLOCK_REALTIME */
 	uint64_t duration_ns;
@@ -84,8 +82,6 @@ void profile_free(struct profile *profile);
 void profile_binary_name(struct profile_binary *binary, const char *path, const char *name);
 /* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
-/* Drops the samples of kinds that @filter does not select, and sets the sums and kinds. */
-void profile_keep_kinds(struct profile *profile, const struct filter *filter);
 /*
  * Makes the figures of the profile those of what is in use: samples without any are dropped. The
  * caller sees to it that this is known.

@@ -311,7 +311,7 @@ static bool read_all(struct reading *reading)
 		if (!read_sample(reading, reading->from->sample[i]))
 			return false;
 	/* As profile_collect(): the present kinds are known once all samples have been read. */
-	profile_keep_kinds(profile, reading->filter);
+	filter_keep_kinds(reading->filter, profile);
 	return true;
 }
 
