@@ -115,13 +115,16 @@ int BPF_PROG(on_refills, struct hab_refills_event *event)
 {
 	struct hab_machine_totals *machine = machine_totals();
 	struct hab_process_totals *process;
+	bool is_current;
 	__u32 pid;
 
 	if (!event || !machine)
 		return 0;
 	pid = event->pid;
-	process = pid == bpf_get_current_pid_tgid() >> 32 ? process_totals(pid) : find_process(pid);
-	if (!process)
+	is_current = pid == bpf_get_current_pid_tgid() >> 32;
+	process = is_current ? process_totals(pid) : find_process(pid);
+	/* One that is not known had its refills before this program was attached. */
+	if (!process && is_current)
 		count_here(&machine->table_full, event->refills);
 	count_refills(machine, process, event, REFILLS_MAX);
 	return 0;

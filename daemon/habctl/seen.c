@@ -97,10 +97,12 @@ static enum program_kind kind_of(const char *pid)
 static json_t *process_json(const char *pid)
 {
 	unsigned int state = find_library(pid);
-	enum program_kind kind = kind_of(pid);
 	const char *next = states[state].next, *why = "";
+	enum program_kind kind = PROGRAM_UNKNOWN;
 	char comm[64];
 
+	if (state == FIRST_KIND || state == PRELOADED)
+		kind = kind_of(pid);
 	if (state == FIRST_KIND || (state == PRELOADED && kind == PROGRAM_OWN_ALLOCATOR)) {
 		state = FIRST_KIND + kind;
 		next = states[state].next ? states[state].next : program_next(kind);

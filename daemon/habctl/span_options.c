@@ -150,7 +150,7 @@ struct profile *span_options_read(const struct span_options *options, unsigned i
 	struct history_found found;
 	struct profile *profile;
 
-	profile = history_read(directory, span, filter, UINT_MAX, &found);
+	profile = history_read(directory, span, filter, NULL, &found);
 	if (found.unreadable && !options->directory) {
 		profile = read_from_habd(span, socket, filter_options, filter, &found.has_errors);
 		found.start = span->since;

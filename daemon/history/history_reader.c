@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,11 +83,40 @@ static void add_file(const char *directory, const struct history_file *file,
 	found->files++;
 }
 
-/* The newest first: it has what is in use at the end. False: there are more than @most stacks. */
+static bool is_readable(int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, 0) > 0;
+}
+
+/* False, with @found->why. */
+static bool within(const struct history_limits *limits, uint64_t began_ns,
+		   const struct merge *merge, struct history_found *found)
+{
+	const char *what = NULL;
+
+	if (merge_stacks(merge) > limits->stacks || merge_frames(merge) > limits->frames)
+		what = "has too many stacks";
+	else if (clock_monotonic_ns() - began_ns > limits->seconds * 1000000000ull)
+		what = "takes too long to read";
+	else if (is_readable(limits->stop_fd))
+		what = "is not read to its end, because habd ends";
+	if (what)
+		snprintf(found->why, sizeof(found->why),
+			 "The span %s (at most %u stacks, %u frames, %u s): give a shorter one, or "
+			 "a filter, or let habctl read it",
+			 what, limits->stacks, limits->frames, limits->seconds);
+	return !what;
+}
+
+/* The newest first: it has what is in use at the end. False: nothing, or at one of the limits. */
 static bool add_span(const char *directory, const struct history_list *list,
 		     const struct history_span *span, const struct filter *filter,
-		     unsigned int most, struct merge *merge, struct history_found *found)
+		     const struct history_limits *limits, struct merge *merge,
+		     struct history_found *found)
 {
+	uint64_t began_ns = clock_monotonic_ns();
 	const struct history_file *file;
 	unsigned int i;
 
@@ -95,14 +125,8 @@ static bool add_span(const char *directory, const struct history_list *list,
 		if (file->start >= span->until || history_file_end(file) <= span->since)
 			continue;
 		add_file(directory, file, filter, merge, found);
-		if (merge_stacks(merge) > most) {
-			snprintf(
-				found->why, sizeof(found->why),
-				"The span has more than %u stacks: give a shorter one, or a filter, "
-				"or let habctl read it",
-				most);
+		if (limits && !within(limits, began_ns, merge, found))
 			return false;
-		}
 	}
 	if (!found->files && !found->unread)
 		explain_nothing(directory, span, list, found);
@@ -110,7 +134,7 @@ static bool add_span(const char *directory, const struct history_list *list,
 }
 
 struct profile *history_read(const char *directory, const struct history_span *span,
-			     const struct filter *filter, unsigned int most,
+			     const struct filter *filter, const struct history_limits *limits,
 			     struct history_found *found)
 {
 	struct filter all_kinds = *filter;
@@ -127,7 +151,7 @@ struct profile *history_read(const char *directory, const struct history_span *s
 	if (fd < 0 || history_list(fd, &list))
 		explain_directory(directory, found);
 	else
-		good = add_span(directory, &list, span, &all_kinds, most, merge, found);
+		good = add_span(directory, &list, span, &all_kinds, limits, merge, found);
 	if (fd >= 0)
 		close(fd);
 	history_list_end(&list);

@@ -17,6 +17,13 @@ static inline int64_t history_until_now(int64_t now)
 	return now + 2;
 }
 
+/* What a reader for other users does at most. */
+struct history_limits {
+	unsigned int stacks, frames;
+	unsigned int seconds;
+	int stop_fd; /* the reading ends once it is readable */
+};
+
 struct history_found {
 	unsigned int files;    /* that were read */
 	unsigned int unread;   /* damaged ones, which are left out */
@@ -29,10 +36,10 @@ struct history_found {
 
 /*
  * Reads what @filter selects: what was allocated in the span, and what is in use at its end.
- * profile_free() frees it. NULL: see @found->why; also if there are more than @most stacks.
+ * profile_free() frees it. NULL: see @found->why; also at one of the @limits. NULL: there are none.
  */
 struct profile *history_read(const char *directory, const struct history_span *span,
-			     const struct filter *filter, unsigned int most,
+			     const struct filter *filter, const struct history_limits *limits,
 			     struct history_found *found);
 
 #endif /* HABD_HISTORY_READER_H */

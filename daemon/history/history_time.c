@@ -24,8 +24,8 @@ static bool has_format(const char *text, const char *format, struct tm *parts)
 
 static bool parse_clock(const char *text, int64_t now, int64_t *result)
 {
+	struct tm parts, yesterday;
 	time_t today = (time_t)now;
-	struct tm parts;
 
 	if (!localtime_r(&today, &parts))
 		return false;
@@ -33,12 +33,12 @@ static bool parse_clock(const char *text, int64_t now, int64_t *result)
 	if (!has_format(text, "%H:%M:%S", &parts) && !has_format(text, "%H:%M", &parts))
 		return false;
 	parts.tm_isdst = -1;
+	yesterday = parts;
 	*result = mktime(&parts);
 	if (*result > now) {
 		/* Days of 23 and 25 hours are days, too. */
-		parts.tm_mday--;
-		parts.tm_isdst = -1;
-		*result = mktime(&parts);
+		yesterday.tm_mday--;
+		*result = mktime(&yesterday);
 	}
 	return true;
 }

@@ -112,11 +112,22 @@ static bool remove_file(struct history *history, unsigned int index)
 	return true;
 }
 
+/* As of the last file: a clock that is wrong before it is first set removes no files. */
+static int64_t oldest_to_keep(const struct history *history)
+{
+	const struct history_list *list = &history->list;
+	int64_t now = (int64_t)(clock_realtime_ns() / SECOND_NS);
+
+	if (list->count)
+		now = min(now, history_file_end(&list->files[list->count - 1]));
+	return now - (int64_t)history->config.age;
+}
+
 /* Removes files that are too old, and the oldest until one of @size has room. */
 static bool make_room(struct history *history, uint64_t size)
 {
 	struct history_list *list = &history->list;
-	int64_t since = (int64_t)(clock_realtime_ns() / SECOND_NS) - (int64_t)history->config.age;
+	int64_t since = oldest_to_keep(history);
 	unsigned int i = 0;
 
 	if (size > history->config.size) {
@@ -251,6 +262,7 @@ static void write_span(struct history *history, struct span *span, bool last)
 	struct profile_head head;
 	struct turn turn;
 	size_t length;
+	int64_t end;
 	char *data;
 	FILE *out;
 
@@ -263,6 +275,10 @@ static void write_span(struct history *history, struct span *span, bool last)
 	turns_give(&state->profiles, &turn);
 	file.seconds = rounded_seconds((last ? clock_monotonic_ns() : span->start_monotonic_ns) -
 				       start_ns);
+	/* The machine may have slept, which the other clock does not count. */
+	end = (int64_t)rounded_seconds(last ? clock_realtime_ns() : span->start_ns);
+	if (end > file.start + (int64_t)file.seconds + 1)
+		file.seconds = (uint64_t)(end - file.start);
 	if (!file.seconds)
 		file.seconds = 1;
 	keep(history, &file, data, length);

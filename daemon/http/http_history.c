@@ -13,6 +13,8 @@
 #include "daemon/http/response.h"
 #include "daemon/samples/stacks.h"
 
+#define SECONDS_MAX 30 /* for a span: habctl waits for 60 */
+
 static bool parse_time(const struct request *request, struct reply *reply, const char *name,
 		       int64_t now, int64_t *result)
 {
@@ -63,6 +65,10 @@ static void write_profile(struct profile *profile, struct reply *reply,
 void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
 		   const struct profile_format *format, enum profile_view view)
 {
+	const struct history_limits limits = { .stacks = STACKS_MAX_DEFAULT,
+					       .frames = 4 * STACKS_MAX_DEFAULT,
+					       .seconds = SECONDS_MAX,
+					       .stop_fd = request->state->stop_fd };
 	struct history_found found;
 	struct history_span span;
 	struct profile *profile = NULL;
@@ -74,8 +80,8 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 	if (response_memory_is_full(request->user)) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	} else {
-		profile = history_read(history_directory(request->history), &span, filter,
-				       STACKS_MAX_DEFAULT, &found);
+		profile = history_read(history_directory(request->history), &span, filter, &limits,
+				       &found);
 		if (profile)
 			write_profile(profile, reply, format, view);
 		else

@@ -173,6 +173,11 @@ unsigned int merge_stacks(const struct merge *merge)
 	return merge->profile->nr_samples;
 }
 
+unsigned int merge_frames(const struct merge *merge)
+{
+	return merge->profile->nr_frames;
+}
+
 /* The largest first. */
 static int compare(const void *one, const void *two)
 {

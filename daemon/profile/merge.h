@@ -15,6 +15,7 @@ struct merge *merge_begin(void);
 void merge_add(struct merge *merge, const struct profile *from, bool in_use);
 /* How many stacks the profile has until now. */
 unsigned int merge_stacks(const struct merge *merge);
+unsigned int merge_frames(const struct merge *merge);
 /* The merged profile, with all kinds of events. It frees the merge. */
 struct profile *merge_end(struct merge *merge);
 

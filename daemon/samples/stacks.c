@@ -329,11 +329,11 @@ void stacks_name_code(struct stack_table *table, struct process_code *code, unsi
 	qsort(code, nr, sizeof(*code), compare_code);
 	for (i = HAB_EVENT_KINDS; i < table->count; i++) {
 		key = table->entries[i].key;
-		if (!key || !has_code(key))
+		if (!key)
 			continue;
 		wanted.pid = key->pid;
 		found = bsearch(&wanted, code, nr, sizeof(*code), compare_code);
-		if (found && found->user == key->uid)
+		if (found && found->user == key->uid && has_code(key))
 			name_frames(table, &table->entries[i], found->binary);
 	}
 }

@@ -14,9 +14,9 @@
 
 #define SEGMENTS_MAX  128u
 #define SECTIONS_MAX  256u
-#define SYMBOLS_MAX   (1u << 22)
+#define SYMBOLS_MAX   (1u << 20)
 #define SYMBOLS_CHUNK 1024u /* that are read at once */
-#define NAMES_MAX     ((uint64_t)256 << 20)
+#define NAMES_MAX     ((uint64_t)64 << 20)
 #define LOADER_MAX    256u
 
 static bool read_at(int fd, void *data, size_t size, uint64_t offset)
@@ -99,20 +99,30 @@ static bool defines_allocator(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *
 	return defines;
 }
 
-/* A stripped executable still has the functions that its libraries call. */
-static bool has_own_allocator(int fd, const Elf64_Ehdr *head)
+static bool find_section(int fd, const Elf64_Ehdr *head, uint32_t type, Elf64_Shdr *section)
 {
-	Elf64_Shdr section;
 	unsigned int i;
 
 	for (i = 0; i < head->e_shnum && i < SECTIONS_MAX; i++) {
-		if (!read_at(fd, &section, sizeof(section), head->e_shoff + i * sizeof(section)))
+		if (!read_at(fd, section, sizeof(*section), head->e_shoff + i * sizeof(*section)))
 			return false;
-		if ((section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM) &&
-		    defines_allocator(fd, head, &section))
+		if (section->sh_type == type)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * A stripped executable still has the functions that its libraries call. Of each type a linker
+ * makes one table; more would be more work for the reader.
+ */
+static bool has_own_allocator(int fd, const Elf64_Ehdr *head)
+{
+	Elf64_Shdr table;
+
+	return (find_section(fd, head, SHT_DYNSYM, &table) &&
+		defines_allocator(fd, head, &table)) ||
+	       (find_section(fd, head, SHT_SYMTAB, &table) && defines_allocator(fd, head, &table));
 }
 
 static enum program_kind kind_of_segments(int fd, const Elf64_Ehdr *head)

@@ -445,7 +445,11 @@ bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t sinc
 	struct process *process;
 
 	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
-	if (!process || process->memory_at_ns < since_ns)
+	if (!process)
+		return false;
+	/* It is watched, so it stays in the table without samples, too. */
+	process->seen_ns = clock_monotonic_ns();
+	if (process->memory_at_ns < since_ns)
 		return false;
 	/* A process without memory is ending: it has not exec'ed. */
 	if (process->memory >= 0 && !maps_has_memory(process->memory) &&
