@@ -16,9 +16,10 @@
 #   feeds/     sources of records
 #   channels/  the server of channels
 #   state/     the tables of habd and their locks
+#   history/   a profile a minute, on disk
 #   http/      the HTTP server
 #   habd/      the daemon's main program
-#   habctl/    the command; of the others it includes shared/ and profile/
+#   habctl/    the command; of the others it includes shared/, profile/ and history/
 #   habrun/    the command that profiles one process tree; it includes those up to channels/
 
 BUILD ?= build
@@ -30,24 +31,25 @@ HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmn
 HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c libcap libseccomp zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
-DAEMON_FOLDERS := shared symbols samples profile feeds channels state http habd habctl habrun
+DAEMON_FOLDERS := shared symbols samples profile feeds channels state history http habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments kinds module_files output_files owners places program string_table util
-PROFILE_SOURCES := filter profile flame
+PROFILE_SOURCES := filter profile flame formats profile_pprof profile_jfr jfr
+READER_SOURCES := profile_read merge history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries build_id maps processes maps_queue maps_reader turns worker worker_keeper worker_messages \
+	binaries build_id mappings maps mounts processes maps_queue maps_reader turns worker worker_keeper worker_messages \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
-	collect formats profile_pprof profile_jfr jfr \
+	collect \
 	channels closer hello session users
-HABD_SOURCES := $(COLLECTOR_SOURCES) \
+HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	habd options sockets privilege state totals missed \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
-	http clients request response access http_json http_metrics http_profile http_record
+	http clients request response access http_json http_history http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
-	client filter_options report interval profile_read
+	client filter_options live_profile span_options report interval $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)

@@ -4,12 +4,12 @@
  *
  *	paced BYTES MILLIONS OWN [FILE...]
  *
- * BYTES for each 1,000 instructions, MILLIONS million of them, after a warm-up of half of that. OWN
- * of them are those of a step's allocations themselves; 0: they are measured and printed. A watched
- * run takes the number of a run that is not watched, so that both do the same. It prints the time in nanoseconds and the FILEs, one line of each, at both ends. Where a
- * machine executes 10^9 instructions a second (qemu -icount), the time is the number of
- * instructions, with those of the kernel and of all that watches. A third of the bytes each is
- * objects of 48, 1,024 and 16,384 bytes.
+ * BYTES for each 1,000 instructions, MILLIONS million of them, after a warm-up of half of that. A
+ * step of it has OWN instructions of its own; 0: they are measured and printed. A watched run takes
+ * the number from a run that is not watched, so that both do the same. It prints the time in
+ * nanoseconds and the FILEs at both ends. Where a machine executes 10^9 instructions a second (qemu
+ * -icount), the time is the number of instructions, with those of the kernel and of all that
+ * watches. A third of the bytes each is objects of 48, 1,024 and 16,384 bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "bench/programs/runtime_arenas.h"
 #include "lib/hab.h"
 
-/* An arena that begins at a multiple of this loses no memory: CPython divides it into such parts. */
+/* CPython divides an arena into such parts: one that begins at a multiple loses no memory. */
 #define POOL_BYTES (16ul << 10)
 /* CPython asks for an arena by this size; what is smaller is for the frames of a thread. */
 #define ARENA_BYTES (1ul << 20)

@@ -3,11 +3,11 @@
  * The channel: memory that a program with libhab-malloc.so shares with its collector, which is
  * habrun or habd.
  *
- * The program makes a memfd of HAB_CHANNEL_BYTES, seals its size, maps it, and sends it with a
- * struct hab_channel_hello over a Unix socket of type SOCK_SEQPACKET. It does not wait for an
- * answer, and closes both descriptors. From then on it writes records (bpf/records.h) to the ring
- * and its live samples to the table, and makes no further system call for them. So a program may
- * close all descriptors, and what it wrote last can be read after it was killed.
+ * The program makes a memfd of HAB_CHANNEL_BYTES, seals its size and its seals, maps it, and sends
+ * it with a struct hab_channel_hello over a Unix socket of type SOCK_SEQPACKET. It does not wait
+ * for an answer, and closes both descriptors. From then on it writes records (bpf/records.h) to the
+ * ring and its live samples to the table, and makes no further system call for them. So a program
+ * may close all descriptors, and what it wrote last can be read after it was killed.
  *
  * Neither side trusts the other. The program keeps in memory of its own what it needs to work. The
  * collector copies each record before it looks at it.
@@ -25,7 +25,8 @@
 
 #define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	3
+#define HAB_CHANNEL_VERSION	4
+#define HAB_CHANNEL_FILE	"hab-channel"	     /* name of the memfd */
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
 #define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
@@ -79,7 +80,8 @@ struct hab_channel_live {
 
 /**
  * struct hab_channel - the first page
- * @magic: HAB_CHANNEL_MAGIC; this and the next: set before the channel is sent
+ * @magic: HAB_CHANNEL_MAGIC; this and the next: set before the channel is sent. Another number: the
+ *	channel is read no more. The collector removes the memory then, so it reads as 0
  * @version: HAB_CHANNEL_VERSION
  * @head: position of the next record to be reserved, in bytes since the start
  * @lost: samples without room in the ring
@@ -89,7 +91,6 @@ struct hab_channel_live {
  * @tail: position of the first record that is not read yet. This and the rest the collector writes
  * @share: by which the sampling interval is set: the process makes about 2.7 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT
- * @closed: not 0: it is read no more; the program may unmap it
  * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
  */
 struct hab_channel {
@@ -102,9 +103,15 @@ struct hab_channel {
 	u64 reserved[3]; /* the collector writes to a cache line of its own */
 	u64 tail;
 	u32 share;
-	u32 closed;
+	u32 reserved_too;
 	u64 interval_fixed;
 };
+
+/* true: the collector reads the channel. */
+static inline bool hab_channel_is_open(const struct hab_channel *channel)
+{
+	return READ_ONCE(channel->magic) == HAB_CHANNEL_MAGIC;
+}
 
 static inline struct hab_channel_live *hab_channel_live(struct hab_channel *channel)
 {

@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -40,6 +39,7 @@
 #define ACCEPTED_MAX	256  /* in one poll */
 #define RECORDS_MAX	512u /* of a session in one poll */
 #define SHARES_NS	SECOND_NS
+#define LOOK_NS		20000000ull /* two system calls for each session take time */
 
 /* A connection whose channel has not come yet. */
 struct connection {
@@ -62,6 +62,7 @@ struct channels {
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
 	uint64_t shares_ns; /* when the shares were set last */
+	uint64_t looked_ns; /* when it was last looked whether processes have exec'ed */
 	pthread_t thread;
 	bool started;
 	int stop_fd; /* readable once the thread should end */
@@ -132,7 +133,8 @@ static void add_counts(struct channels_counts *counts, const struct session *ses
 	sums_add(&counts->allocated, &allocated, 1);
 }
 
-static void end_locked(struct channels *channels, struct session *session, bool keep)
+/* has_exec: the process goes on, with another program. */
+static void end_locked(struct channels *channels, struct session *session, bool has_exec)
 {
 	uint32_t pid = session->pid;
 
@@ -142,8 +144,8 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 			  session_drain(session, &channels->config.sink,
 					users_records_left(&channels->users, session->user)));
 	add_counts(&channels->counts, session);
-	session_end(session, &channels->config.sink, keep);
-	if (keep)
+	session_end(session, &channels->config.sink, channels->config.keeps_in_use && !has_exec);
+	if (!has_exec)
 		processes_end(channels->config.sink.processes, pid);
 }
 
@@ -168,8 +170,7 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 static void refuse(struct channels *channels, const struct hello *hello)
 {
 	channels->counts.refused++;
-	WRITE_ONCE(hello->channel->closed, 1);
-	munmap(hello->channel, HAB_CHANNEL_BYTES);
+	hello_unmap(hello->channel);
 	if (hello->pidfd >= 0)
 		close(hello->pidfd);
 }
@@ -188,7 +189,7 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	if (session) {
 		exec = session_is_of(session, hello);
 		channels->counts.begun -= exec;
-		end_locked(channels, session, !exec && channels->config.keeps_in_use);
+		end_locked(channels, session, exec);
 	}
 	if (!places_take(&channels->sessions, hello->user)) {
 		refuse(channels, hello);
@@ -196,8 +197,6 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
-	if (channels->config.keeps_in_use)
-		session_watch_exec(session);
 	set_shares_locked(channels, clock_monotonic_ns());
 	WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
 	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
@@ -211,9 +210,13 @@ static void read_rings(struct channels *channels)
 {
 	pthread_mutex_t *lock = channels->config.lock;
 	struct session *session, *next;
+	uint64_t now_ns = clock_monotonic_ns();
+	bool looks = now_ns - channels->looked_ns >= LOOK_NS;
 	unsigned int most = 0, count, left;
 	int timeout_ms;
 
+	if (looks)
+		channels->looked_ns = now_ns;
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
 		pthread_mutex_lock(lock);
@@ -223,9 +226,9 @@ static void read_rings(struct channels *channels)
 		/* More often does not help a user who is at the limit. */
 		most = max(most, left > RECORDS_MAX ? count : 0);
 		if (session->pidfd < 0)
-			end_locked(channels, session, channels->config.keeps_in_use);
-		else if (!has_ended(session->pidfd))
-			session_see_exec(session);
+			end_locked(channels, session, false);
+		else if (looks && !has_ended(session->pidfd))
+			session_see_exec(session, &channels->config.sink);
 		pthread_mutex_unlock(lock);
 	}
 	timeout_ms = channels->timeout_ms;
@@ -259,6 +262,8 @@ static bool receive(struct channels *channels, int fd)
 	switch (hello_receive(fd, channels->config.secret, channels->closer, &hello)) {
 	case HELLO_WAITING:
 		return false;
+	case HELLO_CLOSED:
+		return true;
 	case HELLO_REFUSED:
 		channels->counts.malformed++;
 		return true;
@@ -357,7 +362,7 @@ static void take_end(struct channels *channels, uint32_t pid)
 	HASH_FIND(hh, channels->by_pid, &pid, sizeof(pid), session);
 	/* The event may be of the process before, whose number this one has. */
 	if (session && has_ended(session->pidfd))
-		end_locked(channels, session, channels->config.keeps_in_use);
+		end_locked(channels, session, false);
 	pthread_mutex_unlock(channels->config.lock);
 }
 
@@ -393,7 +398,7 @@ void channels_finish(struct channels *channels)
 	pthread_mutex_lock(channels->config.lock);
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
-		end_locked(channels, session, channels->config.keeps_in_use);
+		end_locked(channels, session, false);
 	}
 	pthread_mutex_unlock(channels->config.lock);
 }

@@ -31,7 +31,7 @@ struct channels_counts {
 	unsigned int sessions;
 	uint64_t begun;	    /* processes; one that has exec'ed counts once */
 	uint64_t refused;   /* sessions beyond a limit */
-	uint64_t malformed; /* connections without a channel, and records */
+	uint64_t malformed; /* messages without a channel, and records */
 	uint64_t samples;
 	uint64_t lost; /* samples that found no room in a ring, or that a user's limit left in it */
 	uint64_t allocated;

@@ -4,6 +4,10 @@
  *
  * The hard case is memory that its owner makes shorter: a read beyond its end would end this
  * process. So the file must be a memfd whose size is sealed.
+ *
+ * A program can free pages of the memfd. Each that this process looks at afterwards counts for this
+ * process, as long as any program has the memfd. So all pages are removed at the end, which no
+ * other seal may prevent.
  */
 #include "daemon/channels/hello.h"
 
@@ -17,7 +21,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#include "daemon/shared/util.h"
+
+#define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define WRONG_SEALS (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
@@ -29,7 +36,7 @@ static struct hab_channel *map(int fd)
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &status) ||
+	if (seals < 0 || (seals & (SEALS | WRONG_SEALS)) != SEALS || fstat(fd, &status) ||
 	    status.st_size != HAB_CHANNEL_BYTES)
 		return NULL;
 	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -38,8 +45,15 @@ static struct hab_channel *map(int fd)
 	if (READ_ONCE(channel->magic) == HAB_CHANNEL_MAGIC &&
 	    READ_ONCE(channel->version) == HAB_CHANNEL_VERSION)
 		return channel;
-	munmap(channel, HAB_CHANNEL_BYTES);
+	hello_unmap(channel);
 	return NULL;
+}
+
+void hello_unmap(struct hab_channel *channel)
+{
+	if (madvise(channel, HAB_CHANNEL_BYTES, MADV_REMOVE))
+		say_verbose("pages of a channel stay: %s", strerror(errno));
+	munmap(channel, HAB_CHANNEL_BYTES);
 }
 
 bool hello_peer(int connection, struct hello *hello)
@@ -126,6 +140,8 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct c
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? HELLO_WAITING : HELLO_REFUSED;
 	files = take_files(&message, closer, &fd);
+	if (!length && !files)
+		return HELLO_CLOSED;
 	hello->channel = NULL;
 	if (length == sizeof(text) && files == 1 && is_right(&text, secret) &&
 	    hello_peer(connection, hello))

@@ -13,14 +13,15 @@
 enum hello_result {
 	HELLO_COMPLETE,
 	HELLO_WAITING, /* nothing has come yet */
-	HELLO_REFUSED, /* closed without a channel, or what came is none */
+	HELLO_CLOSED,  /* nothing has come, and nothing will: habrun looks for habd so */
+	HELLO_REFUSED, /* what came is no channel */
 };
 
 struct hello {
 	uint32_t pid;
 	uid_t user;
 	int pidfd;		     /* the caller closes it; -1: the process has ended */
-	struct hab_channel *channel; /* mapped; the caller unmaps it */
+	struct hab_channel *channel; /* mapped until hello_unmap() */
 };
 
 /*
@@ -29,6 +30,9 @@ struct hello {
  */
 enum hello_result hello_receive(int connection, const uint64_t *secret, struct closer *closer,
 				struct hello *hello);
+
+/* Closes the channel: the program reads from its memory that it is read no more. */
+void hello_unmap(struct hab_channel *channel);
 
 /* Sets the user and pid of the process that has connected. False if the kernel does not say. */
 bool hello_peer(int connection, struct hello *hello);

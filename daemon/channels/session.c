@@ -6,10 +6,6 @@
  * looked at, and what names its process, user and weight is replaced: a program can write what it
  * likes about its own stacks, and nothing about others.
  *
- * A program can free pages of its memfd that this process then writes, so that they count for this
- * process. It has at most HAB_CHANNEL_BYTES for each session, whose number has a limit by user;
- * what stays of a session after its end is one page.
- *
  * A program that was killed may have left a record half written. Its size is known, if it got that
  * far: so what follows is read all the same.
  */
@@ -20,7 +16,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,7 +61,10 @@ static uint64_t cgroup_of(uint32_t pid)
 
 bool session_is_of(const struct session *session, const struct hello *hello)
 {
-	return session->started == start_of(hello->pid);
+	uint64_t started = start_of(hello->pid);
+
+	/* 0: both have ended by now. It is rare that two in a row have the same number. */
+	return !started || started == session->started;
 }
 
 struct session *session_begin(const struct hello *hello, const struct session_sink *sink)
@@ -79,7 +77,6 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->since_ns = session->stuck_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
 	session->pidfd = hello->pidfd;
-	session->memory_fd = -1;
 	if (sink->reads_cgroups)
 		session->cgroup_id = cgroup_of(hello->pid);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
@@ -205,7 +202,7 @@ static bool is_abandoned(struct session *session, uint64_t word)
 		return false;
 	if (!word) {
 		session->broken = true;
-		WRITE_ONCE(session->channel->closed, 1);
+		WRITE_ONCE(session->channel->magic, 0);
 	}
 	return word;
 }
@@ -263,59 +260,22 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 	if (keep)
 		stacks_keep_in_use(sink->stacks, session->live);
 	live_remove(stacks_live(sink->stacks), session->live);
-	WRITE_ONCE(session->channel->closed, 1);
-	/* The program may keep the memory. It has its own copy of all that it needs. */
-	madvise((char *)session->channel + HAB_CHANNEL_RING_OFFSET,
-		HAB_CHANNEL_BYTES - HAB_CHANNEL_RING_OFFSET, MADV_REMOVE);
-	munmap(session->channel, HAB_CHANNEL_BYTES);
+	/* The program has its own copy of all that it needs. */
+	hello_unmap(session->channel);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
-	if (session->memory_fd >= 0)
-		close(session->memory_fd);
 	free(session);
 }
 
-/* The file is of the memory that the process had when it was opened. */
-static int open_memory(uint32_t pid)
+void session_see_exec(struct session *session, const struct session_sink *sink)
 {
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/%u/pagemap", pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* One byte is an error, or the end of the file if the memory is gone. */
-static bool has_memory(int fd)
-{
-	char byte;
-
-	return pread(fd, &byte, 1, 0) < 0;
-}
-
-void session_watch_exec(struct session *session)
-{
-	session->memory_fd = open_memory(session->pid);
-}
-
-void session_see_exec(struct session *session)
-{
-	bool has_exec;
-	int fd;
-
-	if (session->memory_fd < 0 || has_memory(session->memory_fd))
+	if (session->has_exec ||
+	    !processes_has_exec(sink->processes, session->pid, session->since_ns))
 		return;
-	fd = open_memory(session->pid);
-	/* A process without memory is ending: what it has not freed stays in use. */
-	has_exec = fd < 0 ? errno == EACCES : has_memory(fd);
-	if (fd >= 0)
-		close(fd);
-	if (!has_exec)
-		return;
+	session->has_exec = true;
 	/* The channel's program is gone. */
 	memset(hab_channel_live(session->channel), 0,
 	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));
-	close(session->memory_fd);
-	session->memory_fd = -1;
 }
 
 /* No machine is as fast as these limits: so a wrong number does not hide those of others. */

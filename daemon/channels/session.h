@@ -30,7 +30,6 @@ struct session {
 	uint32_t pid;
 	uid_t user;
 	int pidfd;	  /* -1: the process has ended */
-	int memory_fd;	  /* of the program, see session_see_exec(); -1: not watched */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t since_ns;	  /* CLOCK_MONOTONIC */
@@ -45,7 +44,8 @@ struct session {
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
-	bool broken;		  /* the program has written nonsense: nothing more is read */
+	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
+	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
 	struct live_process *live;
 };
@@ -68,12 +68,10 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 bool session_is_of(const struct session *session, const struct hello *hello);
 
 /*
- * Watches the memory of the process, which must be of this program's own user: so that after an
- * exec nothing of the program before is in use, whatever it runs then.
+ * The process runs: looks whether it has exec'ed. Then nothing of the program before is in use,
+ * whatever it runs now.
  */
-void session_watch_exec(struct session *session);
-/* The process runs: looks whether it has exec'ed since it was watched. */
-void session_see_exec(struct session *session);
+void session_see_exec(struct session *session, const struct session_sink *sink);
 
 /* Bytes that the program says it has allocated; samples of it that are in no table. */
 uint64_t session_allocated(const struct session *session);

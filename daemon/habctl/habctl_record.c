@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal;
- * into one file, or into one after the other.
+ * into one file, or into one after the other. Or of a span of the history.
  *
  * The hard case is an early end, by a signal or an error: what was recorded until then is written
  * all the same, and the recording in habd ends.
@@ -18,8 +18,11 @@
 #include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
+#include "daemon/habctl/span_options.h"
+#include "daemon/profile/formats.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/shared/arguments.h"
+#include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
 #define SECONDS_MAX 2592000u
@@ -33,6 +36,7 @@ struct record {
 	const char *file;
 	const struct output_format *format;
 	struct filter_options filter;
+	struct span_options history;
 	uint64_t seconds; /* 0: until a signal or the command's end */
 	uint64_t rotate;  /* seconds; 0: one file */
 	uint64_t max_size, max_files;
@@ -292,24 +296,45 @@ static int run(struct record *record)
 	return record->status ? record->status : record->code;
 }
 
-/* "64M": K, M and G are powers of 1024. */
-static bool parse_size(const char *value, uint64_t *size)
+/* What the headers of an answer of habd say. */
+static void describe(const struct profile *profile, char *kinds, struct answer *answer)
 {
-	static const char units[] = "KMG";
-	size_t length = strlen(value);
-	const char *unit = length ? strchr(units, value[length - 1]) : NULL;
-	unsigned int shift = unit && *unit ? 10 * (unsigned int)(unit - units + 1) : 0;
-	char digits[24];
+	answer->samples = profile->total.samples;
+	answer->estimate = profile->total.estimate;
+	answer->in_use = profile->total_in_use.bytes;
+	answer->event = kinds;
+}
 
-	if (length >= sizeof(digits))
-		return false;
-	memcpy(digits, value, length + 1);
-	if (shift)
-		digits[length - 1] = 0;
-	if (!parse_number(digits, 1, UINT64_MAX >> 31, size))
-		return false;
-	*size <<= shift;
-	return true;
+static int run_history(struct record *record)
+{
+	const struct profile_format *format = profile_format(record->format->name);
+	struct answer answer = { 0 };
+	struct profile *profile;
+	bool has_errors = true;
+	struct filter filter;
+	char *title, kinds[64];
+	FILE *out;
+
+	if (!filter_options_filter(&record->filter, &filter))
+		return EXIT_USAGE;
+	profile = span_options_read(&record->history, 0, record->socket, &record->filter, &filter,
+				    &has_errors, &title);
+	if (profile) {
+		profile_view_of(record->format->views[record->live], &profile->view);
+		out = text_open(&answer.body, &answer.length);
+		format->write(profile, out);
+		text_close(out);
+		kinds_text(profile->kinds, kinds, sizeof(kinds));
+		describe(profile, kinds, &answer);
+		keep(record, &answer);
+		free(answer.body);
+		free(title);
+	} else {
+		fail(record);
+	}
+	profile_free(profile);
+	filter_end(&filter);
+	return record->code;
 }
 
 static const struct argp_option table[] = {
@@ -348,7 +373,17 @@ static bool check(struct record *record)
 		say("record: --max-files is for several files: add --rotate SECONDS");
 		return false;
 	}
+	if (record->history.count > 1 ||
+	    (record->history.count && (record->command || record->seconds || record->rotate))) {
+		say("record: a span of the history is one file: give one --since, and no -d, --rotate "
+		    "and COMMAND");
+		return false;
+	}
 	record->format = output_format_of(record->file);
+	if (record->format && record->history.count && !strcmp(record->format->name, "jfr")) {
+		say("record: the history has sums, and .jfr needs single samples: give another suffix");
+		return false;
+	}
 	return record->format;
 }
 
@@ -361,6 +396,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &record->filter;
+		state->child_inputs[1] = &record->history;
 		break;
 	case ARGP_KEY_ARG:
 		record->command = state->argv + state->next - 1;
@@ -395,11 +431,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int habctl_record(const char *socket, int argc, char **argv)
 {
-	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp_child children[] = { { &filter_argp }, { &span_argp }, { 0 } };
 	static const struct argp argp = {
 		table, parse, "-o FILE [-- COMMAND...]",
-		"Write a profile of the machine: of some seconds, of the time that COMMAND runs, or "
-		"until SIGINT or SIGTERM.",
+		"Write a profile of the machine: of some seconds, of the time that COMMAND runs, "
+		"until SIGINT or SIGTERM, or of a span of the history.",
 		children
 	};
 	struct record record = { .socket = socket, .output.fd = -1 };
@@ -411,9 +447,11 @@ int habctl_record(const char *socket, int argc, char **argv)
 		return EXIT_USAGE;
 	if (record.rotate)
 		output_file_drop(&record.output);
-	if (!record.rotate ||
-	    numbered_files_begin(&record.files, record.file, record.format->suffix, record.max_size,
-				 record.max_files))
+	if (record.history.count)
+		code = run_history(&record);
+	else if (!record.rotate ||
+		 numbered_files_begin(&record.files, record.file, record.format->suffix,
+				      record.max_size, record.max_files))
 		code = run(&record);
 	output_file_drop(&record.output);
 	numbered_files_end(&record.files);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl report: shows a recording, the tables of habd at this moment, or the difference of two
- * recordings. A recording is read without habd.
+ * habctl report: shows a recording, a span of the history, the tables of habd at this moment, or
+ * the difference of two recordings or spans. Recordings and the history are read without habd.
  *
  * Standard output has only the report; remarks, as on the kinds of events that are left out, go to
  * standard error.
@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/habctl/client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
+#include "daemon/habctl/live_profile.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/habctl/report.h"
+#include "daemon/habctl/span_options.h"
 #include "daemon/profile/flame.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/arguments.h"
@@ -28,6 +29,7 @@ enum { LIVE = 256, IN_USE, DIFF, BY, FORMAT, LIMIT };
 struct request {
 	const char *socket;
 	struct filter_options filter;
+	struct span_options history;
 	bool live, in_use, diff;
 	uint64_t seconds; /* with --live; 0: since habd was started */
 	enum report_by by;
@@ -37,41 +39,20 @@ struct request {
 	const char *output; /* NULL: standard output */
 	const char *files[2];
 	unsigned int nr_files;
+	char *titles[2]; /* of spans */
 	bool has_errors;
 };
 
 static struct profile *read_live(struct request *request, const struct filter *filter)
 {
-	struct profile *profile = NULL;
-	struct answer answer;
-	char why[400], plain[80], *path;
+	char path[80];
 
-	snprintf(plain, sizeof(plain),
+	snprintf(path, sizeof(path),
 		 request->seconds ? "/v1/profile?format=pprof&seconds=%" PRIu64 :
 				    "/v1/profile?format=pprof",
 		 request->seconds);
-	path = filter_options_url(&request->filter, plain);
-	client_request(request->socket, false, path, (unsigned int)request->seconds, &answer);
-	free(path);
-	if (answer.error) {
-		say("%s", answer.error);
-	} else {
-		profile = profile_read(answer.body, answer.length, filter, &request->has_errors,
-				       why, sizeof(why));
-		if (!profile)
-			say("the answer of habd: %s", why);
-	}
-	/* The headers have what the profile itself has not. */
-	if (profile && answer.other_events)
-		say("there are other events: %s (--event)", answer.other_events);
-	if (profile && answer.only_own)
-		say("report: " ONLY_OWN);
-	if (profile)
-		profile->folded = answer.folded;
-	if (profile && answer.late_names)
-		say("%" PRIu64 LATE_NAMES, answer.late_names);
-	answer_end(&answer);
-	return profile;
+	return live_profile_read(request->socket, path, (unsigned int)request->seconds,
+				 &request->filter, filter, &request->has_errors);
 }
 
 static struct profile *read_one(struct request *request, const struct filter *filter,
@@ -82,6 +63,10 @@ static struct profile *read_one(struct request *request, const struct filter *fi
 	char why[400], kinds[64];
 	bool has_errors;
 
+	if (request->history.count)
+		return span_options_read(&request->history, which, request->socket,
+					 &request->filter, filter, &request->has_errors,
+					 &request->titles[which]);
 	profile = profile_read_file(path, filter, &has_errors, why, sizeof(why));
 	if (!profile) {
 		say("%s: %s", path, why);
@@ -112,15 +97,21 @@ static void add_title(const struct request *request, const struct profile *profi
 	fputs("\n", out);
 }
 
+static const char *name_of(const struct request *request, unsigned int which)
+{
+	if (request->live)
+		return "habd";
+	return request->titles[which] ? request->titles[which] : request->files[which];
+}
+
 static void add_table(const struct request *request, struct profile *const *profiles, FILE *out)
 {
-	const char *first = request->live ? "habd" : request->files[0];
 	struct report report;
 
 	report_begin(&report, request->by, request->in_use, profiles[0], profiles[1]);
-	add_title(request, profiles[0], first, out);
+	add_title(request, profiles[0], name_of(request, 0), out);
 	if (profiles[1])
-		add_title(request, profiles[1], request->files[1], out);
+		add_title(request, profiles[1], name_of(request, 1), out);
 	fputs("\n", out);
 	report_table(&report, (unsigned int)request->limit, request->has_errors, out);
 	report_end(&report);
@@ -214,6 +205,8 @@ static int report(struct request *request, const struct filter *filter)
 	}
 	profile_free(profiles[0]);
 	profile_free(profiles[1]);
+	free(request->titles[0]);
+	free(request->titles[1]);
 	return code;
 }
 
@@ -222,7 +215,7 @@ static const struct argp_option table[] = {
 	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)" },
 	{ "in-use", IN_USE, NULL, 0,
 	  "what is in use instead of what was allocated; with --diff: what has grown" },
-	{ "diff", DIFF, NULL, 0, "the difference of two files" },
+	{ "diff", DIFF, NULL, 0, "the difference of two files, or of two spans" },
 	{ "by", BY, "WHAT", 0, "site (default), stack, process, comm, heap, tag or cgroup" },
 	{ "format", FORMAT, "FORMAT", 0, "table (default), folded, svg or html" },
 	{ "limit", LIMIT, "ROWS", 0, "at most so many rows of each kind (default 30; 0: all)" },
@@ -253,12 +246,12 @@ static bool parse_format(struct request *request, const char *value)
 static bool check(const struct request *request)
 {
 	bool table_format = !strcmp(request->format, "table");
+	unsigned int nr_spans = request->history.count, wanted = request->diff ? 2 : 1;
 
-	if (request->nr_files != (request->live ? 0 :
-				  request->diff ? 2 :
-						  1) ||
-	    (request->live && request->diff)) {
-		say("report: give one FILE.pb.gz, or --live, or --diff OLD.pb.gz NEW.pb.gz");
+	if ((request->live ? 1 : 0) + nr_spans + request->nr_files != wanted ||
+	    (request->diff && nr_spans != wanted && request->nr_files != wanted)) {
+		say("report: give one FILE.pb.gz, or --since TIME, or --live, or --diff OLD.pb.gz "
+		    "NEW.pb.gz, or --diff and two spans, the older one first");
 		return false;
 	}
 	if (request->seconds && !request->live) {
@@ -285,6 +278,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &request->filter;
+		state->child_inputs[1] = &request->history;
 		break;
 	case ARGP_KEY_ARG:
 		if (request->nr_files < ARRAY_SIZE(request->files))
@@ -326,9 +320,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
 
 int habctl_report(const char *socket, int argc, char **argv)
 {
-	static const struct argp_child children[] = { { &filter_argp }, { 0 } };
+	static const struct argp_child children[] = { { &filter_argp }, { &span_argp }, { 0 } };
 	static const struct argp argp = { table, parse,
-					  "FILE.pb.gz\n--live\n--diff OLD.pb.gz NEW.pb.gz",
+					  "FILE.pb.gz\n--since TIME [--until TIME]\n--live\n"
+					  "--diff OLD.pb.gz NEW.pb.gz\n"
+					  "--diff --since TIME --until TIME --since TIME",
 					  "Show a recording, with the interval of each estimate.",
 					  children };
 	struct request request = {

@@ -15,6 +15,7 @@
 #include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/habctl/client.h"
@@ -174,6 +175,21 @@ static void show_host(const json_t *host, int device_error)
 		printf("lockdown    %s\n", json_get_string(host, "lockdown"));
 }
 
+static void show_history(const json_t *history)
+{
+	time_t oldest = (time_t)json_get_integer(history, "oldest");
+	char human[32], since[32] = "now";
+
+	if (!json_is_object(history))
+		return;
+	if (oldest)
+		strftime(since, sizeof(since), "%Y-%m-%d %H:%M", localtime(&oldest));
+	human_bytes(json_get_integer(history, "bytes"), human, sizeof(human));
+	printf("history     %s: %" PRIu64 " files, %s, since %s; failed %" PRIu64 "\n",
+	       json_get_string(history, "directory"), json_get_integer(history, "files"), human,
+	       since, json_get_integer(history, "failed"));
+}
+
 static void show_habd(const json_t *status, const char *socket, bool only_own)
 {
 	const json_t *totals = json_object_get(status, "totals"), *channels;
@@ -211,6 +227,7 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 	       "\n",
 	       json_get_integer(status, "stacks"), json_get_integer(status, "stacks_from_threads"),
 	       json_get_integer(status, "stacks_from_kernel"));
+	show_history(json_object_get(status, "history"));
 }
 
 static void add_problem(void *array, const char *what, const char *next)

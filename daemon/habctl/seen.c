@@ -32,6 +32,7 @@ static const struct {
 	{ "Go", NULL },
 	{ "32 bits", NULL },
 	{ "another libc", NULL },
+	{ "own allocator", NULL },
 	{ "unknown", NULL },
 };
 
@@ -81,22 +82,29 @@ static bool has_program(const char *pid)
 	return process_stat((uint32_t)strtoul(pid, NULL, 10), PROCESS_STAT_MEMORY);
 }
 
+static enum program_kind kind_of(const char *pid)
+{
+	char *path = xformat("/proc/%s/exe", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	enum program_kind kind = program_kind(fd);
+
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return kind;
+}
+
 static json_t *process_json(const char *pid)
 {
 	unsigned int state = find_library(pid);
+	enum program_kind kind = kind_of(pid);
 	const char *next = states[state].next, *why = "";
-	char comm[64], *path;
-	int fd;
+	char comm[64];
 
-	if (state == FIRST_KIND) {
-		path = xformat("/proc/%s/exe", pid);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-		state += program_kind(fd);
-		if (fd >= 0)
-			close(fd);
-		free(path);
-		next = states[state].next ? states[state].next : program_next(state - FIRST_KIND);
-		why = program_why(state - FIRST_KIND);
+	if (state == FIRST_KIND || (state == PRELOADED && kind == PROGRAM_OWN_ALLOCATOR)) {
+		state = FIRST_KIND + kind;
+		next = states[state].next ? states[state].next : program_next(kind);
+		why = program_why(kind);
 	}
 	read_comm(pid, comm, sizeof(comm));
 	return json_pack("{sI ss ss ss ss}", "pid", (json_int_t)atoi(pid), "comm", comm, "seen",

@@ -17,6 +17,7 @@
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
+#include "daemon/history/history_writer.h"
 #include "daemon/http/http.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/owners.h"
@@ -197,9 +198,19 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	return 0;
 }
 
+/* False after a sentence. *history: NULL without the option. */
+static bool open_history(const struct options *options, struct history **history)
+{
+	if (!options->history.directory)
+		return true;
+	*history = history_open(&options->history);
+	return *history;
+}
+
 static int serve(struct options *options, struct state *state)
 {
 	struct sockets sockets;
+	struct history *history = NULL;
 	struct http *http = NULL;
 	int code;
 
@@ -207,26 +218,32 @@ static int serve(struct options *options, struct state *state)
 	code = open_all(options, &sockets, state);
 	if (code)
 		goto end;
+	code = EXIT_USAGE;
+	if (!open_history(options, &history))
+		goto end;
 	code = EXIT_FAILED;
 	if (state->channels && !channels_start(state->channels))
 		goto end;
-	http = http_start(state, sockets.tcp_fd, sockets.unix_fd);
+	http = http_start(state, history, sockets.tcp_fd, sockets.unix_fd);
 	if (!http)
 		goto end;
 	/* The server closes them. */
 	sockets.unix_fd = sockets.tcp_fd = -1;
 	begin_counting(state);
+	if (history && !history_start(history, state))
+		goto end;
 	if (*state->feed->about)
 		say("following %s", state->feed->about);
 	say_ready(options);
 	code = run(state, http);
 	sd_notify(0, "STOPPING=1");
 end:
-	/* Waiting requests see stop_fd and end; after http_stop() only this thread and that of the
-	 * channels run, after channels_stop() this one. */
+	/* Waiting requests see stop_fd and end; after http_stop() only this thread and those of the
+	 * history and of the channels run, after channels_stop() this one. */
 	if (eventfd_write(state->stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(http);
+	history_stop(history);
 	missed_update(state->missed, NULL);
 	channels_stop(state->channels);
 	channels_free(state->channels);

@@ -28,6 +28,10 @@ enum {
 	SOURCE,
 	LIBRARY,
 	REPLAY,
+	HISTORY,
+	HISTORY_SIZE,
+	HISTORY_AGE,
+	HISTORY_PERIOD,
 	FOREGROUND
 };
 
@@ -57,6 +61,13 @@ static const struct argp_option table[] = {
 	  "follow the probes of this libhab.so, or of this program with libhab.a in it; repeatable "
 	  "(default: each libhab.so of the usual folders)" },
 	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel" },
+	{ "history", HISTORY, "DIR", 0,
+	  "keep a profile of each minute in this directory, for `habctl report --since`" },
+	{ "history-size", HISTORY_SIZE, "BYTES", 0,
+	  "at most so many bytes of these, K, M, G: the oldest are removed (default 256M)" },
+	{ "history-age", HISTORY_AGE, "AGE", 0, "remove older ones, s, m, h, d (default 7d)" },
+	/* For tests, in seconds. */
+	{ "history-period", HISTORY_PERIOD, "SECONDS", OPTION_HIDDEN, NULL },
 	{ "foreground", FOREGROUND, NULL, 0, "stay in the foreground (habd always does)" },
 	{ "verbose", 'v', NULL, 0, "write more messages, the kernel's answers among them" },
 	{ 0 },
@@ -167,6 +178,22 @@ static bool parse_library(struct options *options, const char *value)
 	return false;
 }
 
+static bool parse_history_size(struct options *options, const char *value)
+{
+	if (parse_size(value, &options->history.size))
+		return true;
+	say("--history-size %s: it must be a number of bytes above 0, as 500M or 2G", value);
+	return false;
+}
+
+static bool parse_history_age(struct options *options, const char *value)
+{
+	if (parse_duration(value, &options->history.age) && options->history.age < UINT32_MAX)
+		return true;
+	say("--history-age %s: it must be a time, as 12h or 30d", value);
+	return false;
+}
+
 /* Defaults, and options that depend on each other. */
 static bool check(struct options *options)
 {
@@ -222,6 +249,18 @@ static bool parse_value(struct options *options, int key, const char *value)
 	case REPLAY:
 		options->replay = value;
 		return true;
+	case HISTORY:
+		options->history.directory = value;
+		return true;
+	case HISTORY_SIZE:
+		return parse_history_size(options, value);
+	case HISTORY_AGE:
+		return parse_history_age(options, value);
+	case HISTORY_PERIOD:
+		if (!arguments_number("--history-period", value, 1, 3600, &number))
+			return false;
+		options->history.seconds = (unsigned int)number;
+		return true;
 	case 'v':
 		options->verbose = true;
 		return true;
@@ -247,5 +286,8 @@ void options_parse(struct options *options, int argc, char **argv)
 	options->socket = HABD_SOCKET;
 	options->rate = "";
 	options->stacks = STACKS_MAX_DEFAULT;
+	options->history.size = HISTORY_SIZE_DEFAULT;
+	options->history.age = HISTORY_AGE_DEFAULT;
+	options->history.seconds = HISTORY_PERIOD_DEFAULT;
 	arguments_parse(&argp, 0, argc, argv, options);
 }

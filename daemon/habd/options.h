@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/feeds/libraries.h"
+#include "daemon/history/history_writer.h"
 #include "daemon/shared/rate.h"
 
 enum source {
@@ -29,6 +30,7 @@ struct options {
 	unsigned int stacks;
 	uint32_t events;		 /* kinds of events to follow, a bit each */
 	unsigned int debuginfod_seconds; /* 0: not used */
+	struct history_config history;	 /* directory NULL: none is kept */
 	bool verbose;
 };
 

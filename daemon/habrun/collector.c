@@ -98,8 +98,6 @@ void collector_write(struct collector *collector, const struct profile_format *f
 
 	channels_finish(collector->channels);
 	ingest_flush_all(collector->ingest);
-	/* Some are written when their process ends. */
-	binaries_open_perf_maps(collector->binaries);
 	profile = make_profile(collector, view);
 	symbols = symbols_new(0);
 	profile_name(profile, symbols);

@@ -30,13 +30,24 @@ struct key {
 	uint64_t pid;
 };
 
+struct file {
+	uint64_t device;
+	uint64_t inode;
+};
+
+/* Its file is read once. */
+struct program {
+	UT_hash_handle hh;
+	struct file file;
+	enum program_kind kind;
+};
+
 /* Of the command. */
 struct process {
 	UT_hash_handle hh;
 	struct key key;
 	bool looked_at;
-	dev_t device; /* this and the next: of its program */
-	ino_t inode;
+	struct file program;
 };
 
 /* Of /proc. */
@@ -54,6 +65,7 @@ struct reason {
 struct unseen {
 	pid_t command;
 	struct process *processes;
+	struct program *programs;
 	struct entry *entries; /* of the last look, by pid */
 	unsigned int nr_entries;
 	struct reason reasons[PROGRAM_KINDS];
@@ -71,6 +83,7 @@ struct unseen *unseen_new(pid_t command)
 void unseen_free(struct unseen *unseen)
 {
 	HASH_FREE(unseen->processes);
+	HASH_FREE(unseen->programs);
 	free(unseen->entries);
 	free(unseen);
 }
@@ -124,43 +137,56 @@ static bool has_other_rights(uint32_t pid)
 	       (user != user_now || group != group_now);
 }
 
-static enum program_kind kind_of(uint32_t pid, struct stat *status)
+static enum program_kind kind_of(struct unseen *unseen, const struct process *process, int fd)
 {
-	enum program_kind kind;
-	char path[32];
-	int fd;
+	struct program *program;
 
-	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	kind = program_kind(fd);
-	memset(status, 0, sizeof(*status));
-	if (fd >= 0) {
-		fstat(fd, status);
-		close(fd);
+	HASH_FIND(hh, unseen->programs, &process->program, sizeof(process->program), program);
+	if (!program) {
+		program = xcalloc(1, sizeof(*program));
+		program->file = process->program;
+		program->kind = program_kind(fd);
+		HASH_ADD(hh, unseen->programs, file, sizeof(program->file), program);
 	}
 	/* Its program may not be opened then. Started by its own owner it is as any other. */
-	if (kind == PROGRAM_UNKNOWN || kind == PROGRAM_SETUID)
-		kind = has_other_rights(pid) ? PROGRAM_SETUID : PROGRAM_LOADS;
-	return kind;
+	if (program->kind == PROGRAM_UNKNOWN || program->kind == PROGRAM_SETUID)
+		return has_other_rights((uint32_t)process->key.pid) ? PROGRAM_SETUID :
+								      PROGRAM_LOADS;
+	return program->kind;
+}
+
+/* False if it runs the program that was looked at before. */
+static bool is_new(struct process *process, int fd)
+{
+	struct file before = process->program;
+	struct stat status = { 0 };
+
+	if (fd >= 0)
+		fstat(fd, &status);
+	process->program = (struct file){ status.st_dev, status.st_ino };
+	return !process->looked_at || memcmp(&before, &process->program, sizeof(before)) != 0;
 }
 
 static void look_at(struct unseen *unseen, struct process *process)
 {
-	struct stat status;
-	enum program_kind kind = kind_of((uint32_t)process->key.pid, &status);
-	struct reason *reason = &unseen->reasons[kind];
+	struct reason *reason;
+	char path[32];
+	int fd;
 
-	if (process->looked_at && process->device == status.st_dev &&
-	    process->inode == status.st_ino)
-		return;
-	process->looked_at = true;
-	process->device = status.st_dev;
-	process->inode = status.st_ino;
-	if (!reason->processes++) {
-		read_file((uint32_t)process->key.pid, "comm", reason->comm, sizeof(reason->comm));
-		reason->comm[strcspn(reason->comm, "\n")] = 0;
-		clean_string(reason->comm);
+	snprintf(path, sizeof(path), "/proc/%u/exe", (uint32_t)process->key.pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (is_new(process, fd)) {
+		process->looked_at = true;
+		reason = &unseen->reasons[kind_of(unseen, process, fd)];
+		if (!reason->processes++) {
+			read_file((uint32_t)process->key.pid, "comm", reason->comm,
+				  sizeof(reason->comm));
+			reason->comm[strcspn(reason->comm, "\n")] = 0;
+			clean_string(reason->comm);
+		}
 	}
+	if (fd >= 0)
+		close(fd);
 }
 
 static int compare(const void *one, const void *two)

@@ -38,6 +38,7 @@ struct listener {
 
 struct http {
 	struct state *state;
+	struct history *history;
 	struct recordings *recordings;
 	struct listener tcp;
 	struct listener local;
@@ -49,7 +50,7 @@ static const struct route {
 	bool change;		   /* changes something: only POST, over the Unix socket */
 	bool lenient;		   /* unknown parameters are ignored */
 	bool filter;		   /* takes the parameters of a filter */
-	const char *parameters[3]; /* and these */
+	const char *parameters[5]; /* and these */
 } routes[] = {
 	{ .path = "/", .handler = http_page, .lenient = true },
 	{ .path = "/metrics", .handler = http_metrics, .lenient = true },
@@ -58,7 +59,7 @@ static const struct route {
 	{ .path = "/v1/profile",
 	  .handler = http_profile,
 	  .filter = true,
-	  .parameters = { "seconds", "format", "view" } },
+	  .parameters = { "seconds", "format", "view", "since", "until" } },
 	/* Scrapers of pprof send parameters of their own. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs, .lenient = true },
 	{ .path = "/debug/pprof/heap", .handler = http_pprof_heap, .lenient = true },
@@ -265,8 +266,11 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 			      size_t *upload_size, void **seen)
 {
 	const struct listener *listener = context;
-	struct request request = { listener->http->state, listener->http->recordings, connection,
-				   listener->local };
+	struct request request = { .state = listener->http->state,
+				   .history = listener->http->history,
+				   .recordings = listener->http->recordings,
+				   .connection = connection,
+				   .local = listener->local };
 	struct client *client = client_of(connection);
 	struct reply reply = { .status = 200, .type = "text/plain; charset=utf-8" };
 	size_t length;
@@ -328,11 +332,12 @@ failed:
 	return false;
 }
 
-struct http *http_start(struct state *state, int tcp_fd, int unix_fd)
+struct http *http_start(struct state *state, struct history *history, int tcp_fd, int unix_fd)
 {
 	struct http *http = xcalloc(1, sizeof(*http));
 
 	http->state = state;
+	http->history = history;
 	http->recordings = recordings_new();
 	access_begin();
 	http->local.local = true;

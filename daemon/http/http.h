@@ -3,11 +3,15 @@
 #ifndef HABD_HTTP_H
 #define HABD_HTTP_H
 
+struct history;
 struct http;
 struct state;
 
-/* Takes over the listening sockets; -1: none. NULL after a sentence. */
-struct http *http_start(struct state *state, int tcp_fd, int unix_fd);
+/*
+ * Takes over the listening sockets; -1: none. @history: NULL if none is kept. NULL after a
+ * sentence.
+ */
+struct http *http_start(struct state *state, struct history *history, int tcp_fd, int unix_fd);
 /* Ends all connections. Requests that wait end at once if stop_fd is readable. */
 void http_stop(struct http *http);
 /* Frees abandoned recordings, and shuts late clients down; the main thread calls it several times a

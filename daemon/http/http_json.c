@@ -13,6 +13,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
 #include "daemon/profile/collect.h"
 #include "daemon/profile/sites.h"
@@ -105,6 +106,25 @@ static json_t *channels_json(const struct state *state, const struct numbers *nu
 	/* clang-format on */
 }
 
+/* null: none is kept. */
+static json_t *history_json(struct history *history)
+{
+	struct history_counts counts;
+
+	if (!history)
+		return json_null();
+	history_counts(history, &counts);
+	/* clang-format off */
+	return json_pack("{so sI sI sI sI sI}",
+		"directory", clean_json(history_directory(history)),
+		"files", counts.files,
+		"bytes", counts.bytes,
+		"oldest", counts.oldest,
+		"written", counts.written,
+		"failed", counts.failed);
+	/* clang-format on */
+}
+
 static void add_problem(void *array, const char *what, const char *next)
 {
 	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
@@ -150,13 +170,26 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "machine's processes from here, and their stacks have no names");
 }
 
-static json_t *problems_json(const struct module_state *module, const struct numbers *numbers,
-			     bool follows_module)
+static void history_problems(json_t *array, struct history *history)
+{
+	struct history_counts counts = { 0 };
+
+	if (history)
+		history_counts(history, &counts);
+	if (counts.failed)
+		add_problem(
+			array, "profiles of the history could not be written",
+			"see why in habd's log (journalctl -u habd), and make room on that disk");
+}
+
+static json_t *problems_json(const struct request *request, const struct module_state *module,
+			     const struct numbers *numbers)
 {
 	json_t *array = json_array();
 
 	own_problems(array, numbers);
-	if (follows_module)
+	history_problems(array, request->history);
+	if (request->state->feed->ops->module)
 		module_problems(module, add_problem, array);
 	return array;
 }
@@ -175,7 +208,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so sI sI sI so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so sI sI sI so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)getpid(),
@@ -194,10 +227,11 @@ void http_status(struct request *request, struct reply *reply)
 		"socket", clean_json(state->socket),
 		"totals", totals_json(&numbers),
 		"channels", channels_json(state, &numbers),
+		"history", history_json(request->history),
 		"stacks", (json_int_t)numbers.stacks,
 		"stacks_from_threads", numbers.ingest.joined,
 		"stacks_from_kernel", numbers.ingest.alone,
-		"problems", problems_json(&module, &numbers, state->feed->ops->module));
+		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */
 	numbers_end(&numbers);
 	reply_json(reply, object);

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/history/history_writer.h"
 #include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
@@ -108,8 +109,27 @@ static void write_channels(FILE *out, const struct channels_counts *channels)
 	metric(out, "hab_channel_refused_total", "counter",
 	       "Channels and connections beyond a limit of their user.", channels->refused);
 	metric(out, "hab_channel_malformed_total", "counter",
-	       "Records, and connections without a channel, that were malformed.",
+	       "Records, and messages without a channel, that were malformed.",
 	       channels->malformed);
+}
+
+static void write_history(FILE *out, struct history *history)
+{
+	struct history_counts counts;
+
+	history_counts(history, &counts);
+	metric(out, "hab_history_files", "gauge", "Profiles of the history on the disk.",
+	       counts.files);
+	metric(out, "hab_history_bytes", "gauge", "Their bytes, in blocks of 4 KiB.", counts.bytes);
+	metric(out, "hab_history_oldest_seconds", "gauge",
+	       "When the oldest of them begins, in seconds since 1970.", counts.oldest);
+	metric(out, "hab_history_written_total", "counter", "Profiles that were written.",
+	       counts.written);
+	metric(out, "hab_history_failed_total", "counter",
+	       "Profiles that could not be written, as on a full disk: they are in no file.",
+	       counts.failed);
+	metric(out, "hab_history_removed_total", "counter",
+	       "Profiles that were removed by the limits of size and age.", counts.removed);
 }
 
 static void write_module(FILE *out, const struct numbers *numbers)
@@ -226,6 +246,8 @@ void http_metrics(struct request *request, struct reply *reply)
 	write_module(reply->body, &numbers);
 	if (request->state->channels)
 		write_channels(reply->body, &numbers.channels);
+	if (request->history)
+		write_history(reply->body, request->history);
 	write_processes(reply->body, request, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);

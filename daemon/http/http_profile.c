@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page, and profiles of the next seconds or since the start.
+ * The page, and profiles of the next seconds, since the start, or of a span of the history.
  *
  * The hard case is a client that requests a profile of an hour and disconnects: its thread would be
  * in use until the end. So request_wait_ms() watches the connection, too.
@@ -63,7 +63,10 @@ static void answer_filtered(struct request *request, struct reply *reply,
 
 	if (!parse_seconds(request, reply, &seconds) || !request_filter(request, reply, &filter))
 		return;
-	answer_profile(request, reply, seconds, &filter, format, view);
+	if (request_parameter(request, "since") || request_parameter(request, "until"))
+		reply_history(request, reply, &filter, format, view);
+	else
+		answer_profile(request, reply, seconds, &filter, format, view);
 	filter_end(&filter);
 }
 

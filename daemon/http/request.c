@@ -176,9 +176,7 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 	request_turn_take(request, &turn);
 	/* While it waited for its turn, others have made theirs. */
 	if (response_memory_is_full(request->user)) {
-		reply_error(reply, 503,
-			    "Profiles that their clients have not read yet take too much memory: "
-			    "try again in a minute.");
+		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	} else {
 		reply->type = format->content_type;
 		reply->is_profile = true;

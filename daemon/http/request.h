@@ -12,10 +12,12 @@
 #define REQUEST_IDLE_SECONDS 30u
 
 struct MHD_Connection;
+struct history;
 struct recordings;
 
 struct request {
 	struct state *state;
+	struct history *history; /* NULL: none is kept */
 	struct recordings *recordings;
 	struct MHD_Connection *connection;
 	bool local;	/* over the Unix socket */
@@ -57,5 +59,9 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart);
+
+/* Replies with the profile of the parameters since and until; or by reply_error(). */
+void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
+		   const struct profile_format *format, enum profile_view view);
 
 #endif /* HABD_REQUEST_H */

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define RESPONSE_MEMORY_FULL                                                   \
+	"Profiles that their clients have not read yet take too much memory: " \
+	"try again in a minute."
+
 struct MHD_Response;
 
 /* Takes over the data of malloc(), for a client of this user. NULL if memory is out. */

@@ -285,15 +285,6 @@ static int compare_found(const void *one, const void *two)
 	return first->key < second->key ? -1 : first->key > second->key;
 }
 
-/* The sums of a profile fit into 63 bits, which readers have: what does not is of the largest. */
-static void cut_off(struct stack_counts *counts, const struct stack_counts *total)
-{
-	counts->bytes = min(counts->bytes, INT64_MAX - total->bytes);
-	counts->weight = min(counts->weight, INT64_MAX - total->weight);
-	counts->estimate = min(counts->estimate, INT64_MAX - total->estimate);
-	counts->events = min(counts->events, INT64_MAX - total->events);
-}
-
 static int compare_ranks(const void *one, const void *two)
 {
 	const struct found *first = one, *second = two;
@@ -322,10 +313,8 @@ static void sort_found(struct profile_copy *copy)
 	if (!copy->nr_found)
 		return;
 	qsort(copy->found, copy->nr_found, sizeof(*copy->found), compare_found);
-	for (i = copy->nr_found; i; i--) {
-		cut_off(&copy->found[i - 1].counts, &total);
-		counts_add(&total, &copy->found[i - 1].counts);
-	}
+	for (i = copy->nr_found; i; i--)
+		counts_add_cut_off(&total, &copy->found[i - 1].counts);
 	for (i = 0; i < copy->nr_found; i++) {
 		HASH_FIND(hh, users, &copy->found[i].key->uid, sizeof(user->uid), user);
 		if (!user) {

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "daemon/profile/profile.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
@@ -216,4 +217,29 @@ uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 	if (!filter || filter->each_kind)
 		return present;
 	return filter->kinds ? filter->kinds : kinds_first(present);
+}
+
+void filter_keep_kinds(const struct filter *filter, struct profile *profile)
+{
+	uint32_t present = 0, wanted;
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		present |= 1u << profile->samples[i].key.kind;
+	wanted = filter_kinds(filter, present);
+	memset(&profile->total, 0, sizeof(profile->total));
+	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
+	for (i = 0; i < profile->nr_samples; i++) {
+		if (!(wanted & 1u << profile->samples[i].key.kind)) {
+			free(profile->samples[i].frames);
+			continue;
+		}
+		profile->samples[kept++] = profile->samples[i];
+		counts_add(&profile->total, &profile->samples[kept - 1].counts);
+		if (profile->samples[kept - 1].in_use)
+			in_use_add(&profile->total_in_use, profile->samples[kept - 1].in_use);
+	}
+	profile->nr_samples = kept;
+	profile->kinds = wanted;
+	profile->other_kinds = present & ~wanted;
 }

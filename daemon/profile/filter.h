@@ -12,6 +12,8 @@
 #define FILTER_VALUES_MAX  32	/* of one kind */
 #define FILTER_CGROUPS_MAX 1024 /* with those below a path */
 
+struct profile;
+
 struct filter_strings {
 	unsigned int count;
 	char *values[FILTER_VALUES_MAX];
@@ -54,5 +56,8 @@ bool filter_matches(const struct filter *filter, const struct stack_key *key);
  * outside. A NULL filter selects all.
  */
 uint32_t filter_kinds(const struct filter *filter, uint32_t present);
+
+/* Drops the samples of kinds that the filter does not select, and sets the sums and kinds. */
+void filter_keep_kinds(const struct filter *filter, struct profile *profile);
 
 #endif /* HABD_FILTER_H */

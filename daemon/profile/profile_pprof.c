@@ -19,8 +19,10 @@
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
-#define VALUES_MAX 10
-#define NR_LABELS  7
+#define VALUES_MAX   10
+#define NR_LABELS    7
+#define SMALL	     16 /* from here on rounding to the nearest is right enough */
+#define NEARLY_WHOLE 0.001
 
 /* Readers drop samples without a location: a sample without a stack gets one of these. */
 enum { LOCATION_NO_STACK, LOCATION_OTHER_STACKS, NR_EXTRA_LOCATIONS };
@@ -42,6 +44,7 @@ struct pprof {
 	struct strings functions; /* names; ids are their numbers here */
 	uint64_t *mapping_ids;	  /* by binary */
 	uint8_t *packed;	  /* one part */
+	uint64_t draws;		  /* random numbers until now */
 	z_stream stream;
 	FILE *out;
 };
@@ -163,14 +166,46 @@ static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *ke
 	sample->n_label++;
 }
 
+/* From 0 to 1; other numbers in each profile. */
+static double draw(struct pprof *pprof)
+{
+	pprof->draws++;
+	return (double)hash_bytes(&pprof->draws, sizeof(pprof->draws), pprof->from->start_ns) *
+	       0x1p-64;
+}
+
+/*
+ * Readers add up many profiles, in which a rare stack has one sample each: if 1.6 objects were
+ * always rounded to 2, the sum would be a quarter too large. So small numbers are rounded up or
+ * down at random, and the mean is right.
+ */
+static int64_t objects_of(struct pprof *pprof, uint64_t events)
+{
+	double objects = (double)events / (1 << STACKS_EVENT_SHIFT), whole = floor(objects);
+
+	if (objects >= SMALL || fabs(objects - round(objects)) < NEARLY_WHOLE)
+		return llround(objects);
+	return (int64_t)whole + (draw(pprof) < objects - whole);
+}
+
 /* A standard error, since a variance does not fit. The sum of those of two stacks is too large. */
 static int64_t standard_error(double variance)
 {
 	return llround(fmin(sqrt(fmax(variance, 0)), 0x1p62));
 }
 
+/* The same, with the mean of its square right: variances are what is added up. */
+static int64_t objects_error(struct pprof *pprof, double variance)
+{
+	double error = sqrt(fmax(variance, 0)), whole = floor(error);
+
+	if (error >= SMALL || fabs(error - round(error)) < NEARLY_WHOLE)
+		return standard_error(variance);
+	return (int64_t)whole + (draw(pprof) < (variance - whole * whole) / (2 * whole + 1));
+}
+
 /* In the order of value_types(). */
-static size_t values_of(const struct pprof *pprof, const struct profile_sample *from,
+static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 			int64_t values[VALUES_MAX])
 {
 	static const struct in_use nothing;
@@ -180,7 +215,7 @@ static size_t values_of(const struct pprof *pprof, const struct profile_sample *
 	bool live = pprof->from->knows_in_use;
 	size_t nr = 0;
 
-	values[nr++] = (int64_t)((counts->events + half) >> STACKS_EVENT_SHIFT);
+	values[nr++] = objects_of(pprof, counts->events);
 	values[nr++] = (int64_t)counts->estimate;
 	if (live) {
 		values[nr++] = (int64_t)((in_use->objects + half) >> STACKS_EVENT_SHIFT);
@@ -188,7 +223,7 @@ static size_t values_of(const struct pprof *pprof, const struct profile_sample *
 	}
 	values[nr++] = (int64_t)counts->samples;
 	values[nr++] = standard_error(counts->variance);
-	values[nr++] = standard_error(counts->events_variance);
+	values[nr++] = objects_error(pprof, counts->events_variance);
 	if (live) {
 		values[nr++] = (int64_t)in_use->samples;
 		values[nr++] = standard_error(in_use->variance);

@@ -63,11 +63,24 @@ static int find_type(const struct reading *reading, const char *name)
 	return -1;
 }
 
+/* In hexadecimal digits; one of another form is left out. */
+static void read_build_id(struct profile_binary *binary, const char *text)
+{
+	size_t length = strlen(text) / 2, i;
+
+	if (length > sizeof(binary->build_id) || strspn(text, "0123456789abcdef") != 2 * length)
+		return;
+	for (i = 0; i < length; i++)
+		sscanf(text + 2 * i, "%2hhx", &binary->build_id[i]);
+	binary->build_id_length = (unsigned int)length;
+}
+
 static bool read_mappings(struct reading *reading)
 {
 	struct profile *profile = reading->profile;
 	const Pprof__Mapping *mapping;
-	const char *path;
+	const char *path, *build_id;
+	struct profile_binary *binary;
 	size_t i;
 
 	/* Binary 0 is for frames without a mapping. */
@@ -76,10 +89,17 @@ static bool read_mappings(struct reading *reading)
 	profile_binary_name(&profile->binaries[0], "", "");
 	for (i = 0; i < reading->from->n_mapping; i++) {
 		mapping = reading->from->mapping[i];
+		binary = &profile->binaries[i + 1];
 		path = text_at(reading, mapping->filename);
-		if (!path || mapping->id != i + 1)
+		build_id = text_at(reading, mapping->build_id);
+		if (!path || !build_id || mapping->id != i + 1)
 			return bad(reading, "a mapping is not as habd writes it");
-		profile_binary_name(&profile->binaries[i + 1], path, basename(path));
+		profile_binary_name(binary, path, basename(path));
+		read_build_id(binary, build_id);
+		binary->number = (unsigned int)i + 1;
+		binary->limit = mapping->memory_limit;
+		/* The first is the main program. */
+		binary->executable = !i;
 	}
 	return true;
 }
@@ -104,7 +124,7 @@ static bool read_location(struct reading *reading, size_t index)
 		return bad(reading, "a function has no name");
 	frame->function = xstrdup(name);
 	clean_string(frame->function);
-	frame->key = index;
+	frame->key = FRAME(0, location->address);
 	frame->binary = (unsigned int)location->mapping_id;
 	profile_classify(frame);
 	frame->named = true;
@@ -236,7 +256,7 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 	return true;
 }
 
-static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint32_t *present)
+static bool read_sample(struct reading *reading, const Pprof__Sample *from)
 {
 	struct profile *profile = reading->profile;
 	struct profile_sample *sample = &profile->samples[profile->nr_samples];
@@ -255,37 +275,13 @@ static bool read_sample(struct reading *reading, const Pprof__Sample *from, uint
 		profile->folded += sample->counts.samples;
 	if (!filter_matches(reading->filter, key))
 		return true;
-	*present |= 1u << key->kind;
 	profile->nr_samples++;
 	return read_frames(reading, from, sample);
-}
-
-/* As profile_collect(): the selected kinds are known once all samples have been read. */
-static void keep_kinds(struct reading *reading, uint32_t present)
-{
-	uint32_t wanted = filter_kinds(reading->filter, present);
-	struct profile *profile = reading->profile;
-	unsigned int i, kept = 0;
-
-	for (i = 0; i < profile->nr_samples; i++) {
-		if (!(wanted & 1u << profile->samples[i].key.kind)) {
-			free(profile->samples[i].frames);
-			continue;
-		}
-		profile->samples[kept++] = profile->samples[i];
-		counts_add(&profile->total, &profile->samples[kept - 1].counts);
-		if (profile->samples[kept - 1].in_use)
-			in_use_add(&profile->total_in_use, profile->samples[kept - 1].in_use);
-	}
-	profile->nr_samples = kept;
-	profile->kinds = wanted;
-	profile->other_kinds = present & ~wanted;
 }
 
 static bool read_all(struct reading *reading)
 {
 	struct profile *profile = reading->profile;
-	uint32_t present = 0;
 	size_t i;
 
 	reading->objects = find_type(reading, "alloc_objects");
@@ -312,9 +308,10 @@ static bool read_all(struct reading *reading)
 	if (profile->knows_in_use)
 		profile->in_use = xcalloc(reading->from->n_sample, sizeof(*profile->in_use));
 	for (i = 0; i < reading->from->n_sample; i++)
-		if (!read_sample(reading, reading->from->sample[i], &present))
+		if (!read_sample(reading, reading->from->sample[i]))
 			return false;
-	keep_kinds(reading, present);
+	/* As profile_collect(): the present kinds are known once all samples have been read. */
+	filter_keep_kinds(reading->filter, profile);
 	return true;
 }
 

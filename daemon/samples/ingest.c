@@ -34,6 +34,7 @@ struct waiting {
 
 struct ingest {
 	struct processes *processes;
+	struct stack_table *stacks;
 	struct pending *pending;
 	struct ingest_counts counts;
 	/* A queue, [first, last), numbers modulo WAITING_MAX. NULL: does not wait any more. */
@@ -65,6 +66,7 @@ struct ingest *ingest_new(struct processes *processes, struct stack_table *stack
 	struct ingest *ingest = xcalloc(1, sizeof(*ingest));
 
 	ingest->processes = processes;
+	ingest->stacks = stacks;
 	ingest->pending = pending_new(stacks);
 	processes_set_release(processes, complete, ingest);
 	return ingest;
@@ -127,6 +129,17 @@ static void give_up_first(struct ingest *ingest)
 	*waiting = NULL;
 }
 
+/* The stacks of processes whose perf map was found after their end. */
+static void name_code(struct ingest *ingest)
+{
+	struct process_code *code;
+	unsigned int nr = processes_take_code(ingest->processes, &code);
+
+	if (nr)
+		stacks_name_code(ingest->stacks, code, nr);
+	free(code);
+}
+
 void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 {
 	const struct waiting *first;
@@ -137,6 +150,7 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 			break;
 	}
 	pending_flush(ingest->pending, now_ns);
+	name_code(ingest);
 }
 
 bool ingest_flush_all(struct ingest *ingest)
@@ -146,6 +160,7 @@ bool ingest_flush_all(struct ingest *ingest)
 	if (ingest_waits_for_maps(ingest))
 		return false;
 	pending_flush_all(ingest->pending);
+	name_code(ingest);
 	return true;
 }
 

@@ -102,6 +102,20 @@ static inline void counts_add(struct stack_counts *sum, const struct stack_count
 	sum->events_variance += more->events_variance;
 }
 
+/*
+ * The sums of a profile fit into 63 bits, which readers have: @more is cut off to what fits. The
+ * largest is added last, so that only the largest are cut off.
+ */
+static inline void counts_add_cut_off(struct stack_counts *sum, struct stack_counts *more)
+{
+	more->samples = min(more->samples, INT64_MAX - sum->samples);
+	more->bytes = min(more->bytes, INT64_MAX - sum->bytes);
+	more->weight = min(more->weight, INT64_MAX - sum->weight);
+	more->estimate = min(more->estimate, INT64_MAX - sum->estimate);
+	more->events = min(more->events, INT64_MAX - sum->events);
+	counts_add(sum, more);
+}
+
 static inline void counts_subtract(struct stack_counts *sum, const struct stack_counts *less)
 {
 	sum->samples -= min(sum->samples, less->samples);

@@ -23,6 +23,7 @@
 
 #include "daemon/samples/live.h"
 #include "daemon/shared/hash.h"
+#include "daemon/symbols/processes.h"
 
 #define NONE	    UINT32_MAX
 #define EARLIER_MAX 4 /* times the number of entries */
@@ -287,6 +288,54 @@ void stacks_add(struct stack_table *table, const struct sample *sample)
 	if (sample->live_slot)
 		live_place(table->live, sample, (uint32_t)(entry - table->entries),
 			   entry->generation);
+}
+
+static int compare_code(const void *one, const void *two)
+{
+	const struct process_code *first = one, *second = two;
+
+	return first->pid < second->pid ? -1 : first->pid > second->pid;
+}
+
+static bool has_code(const struct stack_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < key->nr_frames; i++)
+		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
+			return true;
+	return false;
+}
+
+/* Two entries may have the same key afterwards: each has its own samples. */
+static void name_frames(struct stack_table *table, struct entry *entry, unsigned int binary)
+{
+	struct stack_key *key = entry->key;
+	uint32_t i;
+
+	HASH_DELETE(hh, table->by_key, entry);
+	for (i = 0; i < key->nr_frames; i++)
+		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
+			key->frames[i] = FRAME(binary, FRAME_OFFSET(key->frames[i]));
+	HASH_ADD_KEYPTR(hh, table->by_key, key, stack_key_size(key), entry);
+}
+
+void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr)
+{
+	struct process_code *found, wanted;
+	const struct stack_key *key;
+	unsigned int i;
+
+	qsort(code, nr, sizeof(*code), compare_code);
+	for (i = HAB_EVENT_KINDS; i < table->count; i++) {
+		key = table->entries[i].key;
+		if (!key || !has_code(key))
+			continue;
+		wanted.pid = key->pid;
+		found = bsearch(&wanted, code, nr, sizeof(*code), compare_code);
+		if (found && found->user == key->uid)
+			name_frames(table, &table->entries[i], found->binary);
+	}
 }
 
 /* The entry that counts for a live sample: its own, or "[other stacks]" if that was folded. */

@@ -25,6 +25,7 @@ struct logged_sample {
 
 struct live;
 struct live_process;
+struct process_code;
 struct stack_table;
 
 /*
@@ -53,6 +54,8 @@ struct stack_table *stacks_new(unsigned int cap);
 void stacks_free(struct stack_table *table);
 /* Adds a sample, whose probability is final. */
 void stacks_add(struct stack_table *table, const struct sample *sample);
+/* The frames of BINARY_JIT of these processes are frames of their perf maps. @code gets sorted. */
+void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr);
 unsigned int stacks_count(const struct stack_table *table);
 uint64_t stacks_folded(const struct stack_table *table);
 

@@ -9,6 +9,8 @@
 
 #include "daemon/shared/util.h"
 
+#define CHILDREN_MAX 2u
+
 static void print_version(FILE *stream, struct argp_state *state)
 {
 	fprintf(stream, "%s " HAB_VERSION "\n", state->name);
@@ -45,14 +47,15 @@ static const struct argp help_argp = { help_option, parse_help };
 void arguments_parse(const struct argp *argp, unsigned int flags, int argc, char **argv,
 		     void *input)
 {
-	struct argp_child children[3] = { 0 };
+	struct argp_child children[CHILDREN_MAX + 2] = { 0 };
 	struct argp with_help = *argp;
 	static bool again;
+	unsigned int i;
 
-	/* A command's own child, if it has one, stays the first: its input is for that place. */
-	if (argp->children)
-		children[0] = *argp->children;
-	children[argp->children ? 1 : 0].argp = &help_argp;
+	/* A command's own children stay the first: their inputs are for these places. */
+	for (i = 0; i < CHILDREN_MAX && argp->children && argp->children[i].argp; i++)
+		children[i] = argp->children[i];
+	children[i].argp = &help_argp;
 	with_help.children = children;
 
 	argp_err_exit_status = EXIT_USAGE;

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Reads the head of an ELF file, which may be any user's: each part has a limit. */
+/* Reads the head and the symbols of an ELF file, which may be any user's: each part has a limit. */
 #include "daemon/shared/program.h"
 
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
 
-#define SEGMENTS_MAX 128u
-#define LOADER_MAX   256u
+#define SEGMENTS_MAX  128u
+#define SECTIONS_MAX  256u
+#define SYMBOLS_MAX   (1u << 22)
+#define SYMBOLS_CHUNK 1024u /* that are read at once */
+#define NAMES_MAX     ((uint64_t)256 << 20)
+#define LOADER_MAX    256u
 
 static bool read_at(int fd, void *data, size_t size, uint64_t offset)
 {
@@ -38,6 +43,78 @@ static bool is_glibcs(int fd, const Elf64_Phdr *segment)
 	return !strncmp(basename(loader), "ld-linux", strlen("ld-linux"));
 }
 
+/*
+ * True for the functions of allocators. With a prefix their calls cannot be interposed; without one
+ * those of the executable come before those of the preload library.
+ */
+static bool is_allocators(const char *name)
+{
+	static const char *const names[] = { "malloc", "je_malloc", "_rjem_malloc", "mi_malloc",
+					     "tc_malloc" };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+/* @names ends with NUL. */
+static bool has_allocator(int fd, const Elf64_Shdr *table, const char *names, size_t size)
+{
+	Elf64_Sym symbols[SYMBOLS_CHUNK];
+	uint64_t left = table->sh_size / sizeof(*symbols), offset = table->sh_offset;
+	size_t nr, i;
+
+	if (left > SYMBOLS_MAX)
+		left = SYMBOLS_MAX;
+	for (; left; left -= nr, offset += nr * sizeof(*symbols)) {
+		nr = left < SYMBOLS_CHUNK ? left : SYMBOLS_CHUNK;
+		if (!read_at(fd, symbols, nr * sizeof(*symbols), offset))
+			return false;
+		for (i = 0; i < nr; i++)
+			if (symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_name < size &&
+			    ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC &&
+			    is_allocators(names + symbols[i].st_name))
+				return true;
+	}
+	return false;
+}
+
+static bool defines_allocator(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *table)
+{
+	Elf64_Shdr strings;
+	bool defines;
+	char *names;
+
+	if (table->sh_link >= head->e_shnum ||
+	    !read_at(fd, &strings, sizeof(strings),
+		     head->e_shoff + table->sh_link * sizeof(strings)) ||
+	    strings.sh_size > NAMES_MAX)
+		return false;
+	names = xcalloc(1, strings.sh_size + 1);
+	defines = read_at(fd, names, strings.sh_size, strings.sh_offset) &&
+		  has_allocator(fd, table, names, strings.sh_size);
+	free(names);
+	return defines;
+}
+
+/* A stripped executable still has the functions that its libraries call. */
+static bool has_own_allocator(int fd, const Elf64_Ehdr *head)
+{
+	Elf64_Shdr section;
+	unsigned int i;
+
+	for (i = 0; i < head->e_shnum && i < SECTIONS_MAX; i++) {
+		if (!read_at(fd, &section, sizeof(section), head->e_shoff + i * sizeof(section)))
+			return false;
+		if ((section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM) &&
+		    defines_allocator(fd, head, &section))
+			return true;
+	}
+	return false;
+}
+
 static enum program_kind kind_of_segments(int fd, const Elf64_Ehdr *head)
 {
 	bool has_loader = false, glibc = true, go = false;
@@ -57,7 +134,9 @@ static enum program_kind kind_of_segments(int fd, const Elf64_Ehdr *head)
 		return PROGRAM_GO;
 	if (!has_loader)
 		return PROGRAM_STATIC;
-	return glibc ? PROGRAM_LOADS : PROGRAM_OTHER_LIBC;
+	if (!glibc)
+		return PROGRAM_OTHER_LIBC;
+	return has_own_allocator(fd, head) ? PROGRAM_OWN_ALLOCATOR : PROGRAM_LOADS;
 }
 
 enum program_kind program_kind(int fd)
@@ -88,6 +167,9 @@ static const struct {
 			 "use net/http/pprof" },
 	[PROGRAM_32_BITS] = { "it is a program of 32 bits", "build it for 64 bits" },
 	[PROGRAM_OTHER_LIBC] = { "its C library is not glibc", "build it for glibc" },
+	[PROGRAM_OWN_ALLOCATOR] = { "its executable has an allocator of its own, and calls of that "
+				    "do not pass the preload library",
+				    "link it with the allocator's shared library" },
 	[PROGRAM_UNKNOWN] = { "its program cannot be read", "ask as its user, or as root" },
 };
 

@@ -10,7 +10,8 @@ enum program_kind {
 	PROGRAM_GO,
 	PROGRAM_32_BITS,
 	PROGRAM_OTHER_LIBC,
-	PROGRAM_UNKNOWN, /* it is no ELF file, or cannot be read */
+	PROGRAM_OWN_ALLOCATOR, /* in its executable, which comes before all libraries */
+	PROGRAM_UNKNOWN,       /* it is no ELF file, or cannot be read */
 	PROGRAM_KINDS,
 };
 

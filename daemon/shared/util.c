@@ -147,6 +147,43 @@ bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *val
 	return !errno && !*end && *value >= low && *value <= high;
 }
 
+/* A number with the factor of its last character, one of @units; another one is part of it. */
+static bool parse_units(const char *string, const char *units, const uint64_t *factors,
+			uint64_t *value)
+{
+	size_t length = strlen(string);
+	const char *unit = length ? strchr(units, string[length - 1]) : NULL;
+	uint64_t factor = unit ? factors[unit - units] : 1;
+	char digits[24];
+
+	if (length >= sizeof(digits))
+		return false;
+	memcpy(digits, string, length + 1);
+	if (unit)
+		digits[length - 1] = 0;
+	if (!parse_number(digits, 1, (UINT64_MAX >> 1) / factor, value))
+		return false;
+	*value *= factor;
+	return true;
+}
+
+bool parse_size(const char *string, uint64_t *bytes)
+{
+	static const uint64_t factors[] = { 1 << 10, 1 << 20, 1 << 30 };
+
+	return parse_units(string, "KMG", factors, bytes);
+}
+
+bool parse_duration(const char *string, uint64_t *seconds)
+{
+	static const uint64_t factors[] = { 1, 60, 3600, 86400 };
+	size_t length = strlen(string);
+
+	/* Without a unit it is no duration. */
+	return length && strchr("smhd", string[length - 1]) &&
+	       parse_units(string, "smhd", factors, seconds);
+}
+
 /* Length of the well-formed UTF-8 character at the start of string, 0 if there is none. */
 static size_t utf8_length(const unsigned char *string)
 {

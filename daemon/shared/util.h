@@ -54,6 +54,11 @@ uint64_t process_stat(uint32_t pid, unsigned int field);
 /* True if the whole string is a decimal number from low to high. */
 bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value);
 
+/* "64M", above 0: K, M and G are powers of 1024. */
+bool parse_size(const char *string, uint64_t *bytes);
+/* "90s", "15m", "2h" or "7d", above 0. */
+bool parse_duration(const char *string, uint64_t *seconds);
+
 /* Replaces what is not UTF-8, and control characters, by '?'. */
 void clean_string(char *string);
 /* Copies and cleans an array that may lack its closing NUL; writes size bytes at most. */

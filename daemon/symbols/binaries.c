@@ -15,7 +15,6 @@
 
 #include "daemon/shared/util.h"
 #include "daemon/symbols/build_id.h"
-#include "daemon/symbols/perf_map.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */
@@ -28,7 +27,7 @@ struct binaries {
 
 struct binaries *binaries_new(void)
 {
-	/* Number 0 is the first. */
+	/* The first is BINARY_UNKNOWN, the third BINARY_JIT. */
 	static const char *const names[] = { "[unknown]",  "[anon]",  "[jit]",	"[vdso]",
 					     "[vsyscall]", "[stack]", "[heap]", "[uprobes]" };
 	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
@@ -129,22 +128,6 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_
 	}
 	i = add(binaries, name, user);
 	return i == BINARIES_MAX ? BINARY_UNKNOWN : i;
-}
-
-void binaries_open_perf_maps(struct binaries *binaries)
-{
-	struct binary *binary;
-	struct stat status;
-	unsigned int i;
-
-	for (i = 0; i < binaries->nr_numbers; i++) {
-		binary = binaries->table[i];
-		if (!binary || binary->file.fd >= 0 || !perf_map_has_name(binary->path))
-			continue;
-		binary->file.fd = perf_map_open(binary->path, binary->user, &status);
-		if (binary->file.fd < 0)
-			set_path(binary, "[jit]");
-	}
 }
 
 static bool same_file(const struct binary_file *one, const struct binary_file *other)

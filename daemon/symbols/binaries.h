@@ -30,6 +30,7 @@
 #define BINARIES_OF_USER    512	 /* at most, of each user but root */
 #define BINARIES_OF_USERS   3072 /* at most, of all users but root */
 #define BINARY_UNKNOWN	    0
+#define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
 
 /* A mapped file. */
 struct binary_file {
@@ -68,8 +69,6 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 			       const char *path, uid_t user);
 /* A binary without a file: "[vdso]" and the like. */
 unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_t user);
-/* Opens the perf maps that had no file when they were added, and calls the others "[jit]". */
-void binaries_open_perf_maps(struct binaries *binaries);
 /* The file of root with that build id; if none was seen yet, a binary without a file is added. */
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, uid_t user);
 unsigned int binaries_count(const struct binaries *binaries);

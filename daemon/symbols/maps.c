@@ -14,9 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/channel/channel.h"
 #include "daemon/shared/util.h"
 #include "daemon/symbols/build_id.h"
 #include "daemon/symbols/perf_map.h"
+
+#define CHANNEL_PATH	"/memfd:" HAB_CHANNEL_FILE
+#define EARLIER_SECONDS 10 /* a process may have run, and ended, before it was seen */
 
 bool maps_line_parse(char *text, struct maps_line *line)
 {
@@ -106,14 +110,23 @@ int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t siz
 
 	snprintf(name, size, "/tmp/perf-%u.map", number);
 	snprintf(path, sizeof(path), "/proc/%u", pid);
-	/* Of a process that has ended, which was this process's child. */
-	if (stat(path, &process)) {
-		process.st_uid = getuid();
-		snprintf(path, sizeof(path), "%s", name);
-	} else {
-		snprintf(path, sizeof(path), "/proc/%u/root%s", pid, name);
-	}
+	if (stat(path, &process))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%u/root%s", pid, name);
 	return perf_map_open(path, process.st_uid, status);
+}
+
+int maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct stat *status,
+			    char *name, size_t size)
+{
+	int fd;
+
+	snprintf(name, size, "/tmp/perf-%u.map", pid);
+	fd = perf_map_open(name, user, status);
+	if (fd < 0 || (uint64_t)status->st_mtim.tv_sec + EARLIER_SECONDS >= since_ns / 1000000000)
+		return fd;
+	close(fd);
+	return -1;
 }
 
 /* Its time of change is left out: it grows, and stays the same file. */
@@ -124,32 +137,99 @@ void maps_describe_perf_map(const struct stat *status, struct binary_file *file)
 	file->owner = status->st_uid;
 }
 
-/* A map that does not exist yet may be written later: binaries_open_perf_maps(). */
-static void add_perf_map(uint32_t pid, struct maps_entry *entry)
+/* False if the process has no memory. */
+static bool find_channel(uint32_t pid, bool *found)
 {
-	char path[64];
-	struct stat status;
+	bool has_memory = false;
+	char path[32], *text = NULL;
+	struct maps_line line;
+	size_t room = 0;
+	FILE *file;
 
-	entry->file.fd = maps_open_perf_map(pid, &status, path, sizeof(path));
-	if (entry->file.fd >= 0)
-		maps_describe_perf_map(&status, &entry->file);
-	entry->offset = entry->start;
-	entry->name = xstrdup(path);
+	*found = false;
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	file = fopen(path, "re");
+	while (file && !*found && getline(&text, &room, file) > 0) {
+		has_memory = true;
+		*found = maps_line_parse(text, &line) &&
+			 !strncmp(line.path, CHANNEL_PATH, strlen(CHANNEL_PATH));
+	}
+	free(text);
+	if (file)
+		fclose(file);
+	return has_memory;
+}
+
+bool maps_open_memory(uint32_t pid, int *fd)
+{
+	bool has_memory, has_channel;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%u/pagemap", pid);
+	/* First: so it is not of a later program. */
+	*fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0)
+		return false;
+	has_memory = find_channel(pid, &has_channel);
+	if (!has_channel) {
+		close(*fd);
+		*fd = -1;
+	}
+	return has_memory;
+}
+
+bool maps_has_memory(int fd)
+{
+	char byte;
+
+	/* One byte is an error, or the end of the file if the memory is gone. */
+	return pread(fd, &byte, 1, 0) < 0;
+}
+
+static struct maps_entry *add_entry(struct maps *maps, enum maps_kind kind)
+{
+	struct maps_entry *entry;
+
+	maps->entries = xgrow(maps->entries, maps->nr, &maps->room, sizeof(*maps->entries));
+	entry = &maps->entries[maps->nr++];
+	*entry = (struct maps_entry){ .kind = kind, .file.fd = -1 };
+	return entry;
+}
+
+static void add_memory(struct maps *maps, uint32_t pid)
+{
+	int fd;
+
+	if (maps_open_memory(pid, &fd))
+		add_entry(maps, MAPS_MEMORY)->file.fd = fd;
+}
+
+void maps_add_late_perf_map(struct maps *maps, uint32_t pid, uid_t user, uint64_t since_ns)
+{
+	struct maps_entry *entry;
+	struct stat status;
+	char name[64];
+	int fd = maps_open_late_perf_map(pid, user, since_ns, &status, name, sizeof(name));
+
+	if (fd < 0)
+		return;
+	entry = add_entry(maps, MAPS_PERF_MAP);
+	maps_describe_perf_map(&status, &entry->file);
+	entry->file.fd = fd;
+	entry->name = xstrdup(name);
 }
 
 static void add_line(uint32_t pid, struct maps *maps, const struct maps_line *line,
 		     bool *has_program)
 {
-	struct maps_entry *entry;
+	struct maps_entry *entry = add_entry(maps, MAPS_MAPPING);
 	struct stat status;
 	const char *name;
+	char perf_map[64];
 
-	maps->entries = xgrow(maps->entries, maps->nr, &maps->room, sizeof(*maps->entries));
-	entry = &maps->entries[maps->nr++];
-	*entry = (struct maps_entry){ .start = line->start,
-				      .end = line->end,
-				      .offset = line->inode ? line->offset : 0,
-				      .file.fd = -1 };
+	entry->start = line->start;
+	entry->end = line->end;
+	entry->offset = line->inode ? line->offset : 0;
 	if (maps_line_has_file(line, &name)) {
 		entry->file.fd = maps_open(line->path, line->inode);
 		if (entry->file.fd >= 0 && !fstat(entry->file.fd, &status))
@@ -158,10 +238,15 @@ static void add_line(uint32_t pid, struct maps *maps, const struct maps_line *li
 		entry->file.executable = !*has_program && entry->file.fd >= 0;
 		*has_program = true;
 	}
-	if (!strcmp(name, "[jit]"))
-		add_perf_map(pid, entry);
-	else
-		entry->name = xstrdup(name);
+	if (!strcmp(name, "[jit]")) {
+		entry->offset = line->start;
+		entry->file.fd = maps_open_perf_map(pid, &status, perf_map, sizeof(perf_map));
+		if (entry->file.fd >= 0) {
+			maps_describe_perf_map(&status, &entry->file);
+			name = perf_map;
+		}
+	}
+	entry->name = xstrdup(name);
 }
 
 void maps_parse(uint32_t pid, char *text, struct maps *maps)
@@ -180,6 +265,7 @@ void maps_parse(uint32_t pid, char *text, struct maps *maps)
 		    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
 			add_line(pid, maps, &line, &has_program);
 	}
+	add_memory(maps, pid);
 }
 
 void maps_end(struct maps *maps)

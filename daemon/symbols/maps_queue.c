@@ -290,21 +290,26 @@ static struct maps_request *take_request(struct lane *lane, uint64_t *next_ns)
 static void read_one(struct lane *lane, struct maps_request *request)
 {
 	struct maps_queue *queue = lane->queue;
-	uint64_t start = clock_monotonic_ns(), taken_ns, asked_ns;
-	uint32_t pid = request->pid;
-	uid_t user = request->user;
+	uint64_t start = clock_monotonic_ns(), used_ns, asked_ns;
+	struct maps_question question = { .pid = request->pid,
+					  .user = request->user,
+					  .has_ended = request->has_ended,
+					  .since_ns = request->since_ns,
+					  .deadline_ns = start + DEADLINE_NS };
 	char *text = request->text ? xstrdup(request->text) : NULL;
 	enum maps_result result;
 	struct maps maps;
 	bool again;
 
+	question.text = text;
+	request->taken_ns = start;
 	pthread_mutex_unlock(queue->lock);
-	result = maps_reader_read(lane->reader, pid, user, text, start + DEADLINE_NS, &maps);
+	result = maps_reader_read(lane->reader, &question, &maps);
 	free(text);
 	pthread_mutex_lock(queue->lock);
-	taken_ns = clock_monotonic_ns() - start;
-	taken_ns -= min(taken_ns, maps_reader_delay_ns(lane->reader));
-	account(queue, user, taken_ns, result);
+	used_ns = clock_monotonic_ns() - start;
+	used_ns -= min(used_ns, maps_reader_delay_ns(lane->reader));
+	account(queue, question.user, used_ns, result);
 	request = lane->taken;
 	lane->taken = NULL;
 	if (request) {

@@ -16,8 +16,11 @@ struct maps_request {
 	uid_t user;
 	uint64_t asked_ns; /* CLOCK_MONOTONIC; 0: it is not in the queue */
 	uint64_t due_ns;   /* not to be read before */
+	uint64_t taken_ns; /* when its last reading began */
 	bool again;	   /* was added while it is being read */
 	const char *text;  /* of its maps, as the process has sent it; NULL: none */
+	bool has_ended;	   /* see struct maps_question */
+	uint64_t since_ns;
 	struct maps_request *prev, *next;
 };
 

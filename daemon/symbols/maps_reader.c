@@ -19,28 +19,22 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/magic.h>
-#include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "core/arithmetic.h"
 #include "daemon/shared/util.h"
+#include "daemon/symbols/mounts.h"
 #include "daemon/symbols/worker.h"
 
-#define MESSAGE_BYTES	     65536u
-#define NAME_BYTES	     4096u
-#define READER_MEMORY	     ((rlim_t)1 << 28)
-#define REPLY_BYTES	     (8u << 20) /* of all names; later mappings are left out */
-#define XFS_MAGIC	     0x58465342
-#define ZFS_MAGIC	     0x2fc12fc1
-#define BCACHEFS_SUPER_MAGIC 0xca451a4e
+#define MESSAGE_BYTES 65536u
+#define NAME_BYTES    4096u
+#define ENTRIES_MAX   (MAPPINGS_MAX + 2) /* memory and perf map, too */
+#define READER_MEMORY ((rlim_t)1 << 28)
+#define REPLY_BYTES   (8u << 20) /* of all names; later mappings are left out */
 
 struct maps_reader {
 	struct worker *worker;
@@ -50,6 +44,8 @@ struct request {
 	struct worker_head head;
 	uint32_t pid;
 	uid_t user;
+	bool has_ended;
+	uint64_t since_ns;
 	uint32_t length;
 	char text[MAPS_TEXT_MAX];
 };
@@ -63,6 +59,7 @@ struct reply {
 };
 
 struct wire_entry {
+	enum maps_kind kind;
 	uint64_t start;
 	uint64_t end;
 	uint64_t offset;
@@ -81,9 +78,8 @@ struct reading {
 	int socket;
 	uint32_t pid;
 	uid_t user;
-	bool by_text;	     /* the process has ended */
-	bool roots_mounts;   /* the mounts that the process sees are root's */
-	uint64_t root_mount; /* the last one that root_has_mounted() has found */
+	bool by_text; /* the process has ended */
+	struct mounts mounts;
 	struct stat program;
 	char perf_map[64];
 	struct reply reply;
@@ -152,100 +148,6 @@ static int open_by_text(const struct maps_line *line, uid_t user)
 	return -1;
 }
 
-/* True if the mounts that the process sees are root's. */
-static bool has_roots_mounts(uint32_t pid)
-{
-	struct stat owner, first;
-	char path[32];
-	int mounts, users;
-	bool same = false;
-
-	snprintf(path, sizeof(path), "/proc/%u/ns/mnt", pid);
-	mounts = open(path, O_RDONLY | O_CLOEXEC);
-	users = mounts < 0 ? -1 : ioctl(mounts, NS_GET_USERNS);
-	if (users >= 0 && !fstat(users, &owner) && !stat("/proc/self/ns/user", &first))
-		same = owner.st_ino == first.st_ino && owner.st_dev == first.st_dev;
-	if (users >= 0)
-		close(users);
-	if (mounts >= 0)
-		close(mounts);
-	return same;
-}
-
-static bool sees_mount(uint32_t pid, uint64_t wanted)
-{
-	char path[32], *line = NULL;
-	bool found = false;
-	size_t room = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%u/mountinfo", pid);
-	file = fopen(path, "re");
-	while (file && !found && getline(&line, &room, file) > 0)
-		found = strtoull(line, NULL, 10) == wanted;
-	free(line);
-	if (file)
-		fclose(file);
-	return found;
-}
-
-/*
- * True if root has mounted what the file is on. A process may have got the descriptor from another
- * one: so the mount must be one of those that the process sees.
- */
-static bool root_has_mounted(struct reading *reading, int fd)
-{
-	struct statx status;
-
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status) ||
-	    !(status.stx_mask & STATX_MNT_ID))
-		return false;
-	if (status.stx_mnt_id == reading->root_mount)
-		return true;
-	if (!reading->roots_mounts || !sees_mount(reading->pid, status.stx_mnt_id))
-		return false;
-	reading->root_mount = status.stx_mnt_id;
-	return true;
-}
-
-enum place {
-	PLACE_TRUSTED, /* a file system of this machine: root's files are root's work */
-	PLACE_LOCAL,   /* another one that answers at once */
-	PLACE_OTHER,   /* the network, or a program: it may answer late or never */
-};
-
-static enum place place_of(struct reading *reading, int fd)
-{
-	struct statfs status;
-
-	if (fstatfs(fd, &status))
-		return PLACE_OTHER;
-	switch ((uint32_t)status.f_type) {
-	case BCACHEFS_SUPER_MAGIC:
-	case BTRFS_SUPER_MAGIC:
-	case EROFS_SUPER_MAGIC_V1:
-	case EXFAT_SUPER_MAGIC:
-	case EXT4_SUPER_MAGIC:
-	case F2FS_SUPER_MAGIC:
-	case HUGETLBFS_MAGIC:
-	case ISOFS_SUPER_MAGIC:
-	case MSDOS_SUPER_MAGIC:
-	case RAMFS_MAGIC:
-	case REISERFS_SUPER_MAGIC:
-	case SQUASHFS_MAGIC:
-	case TMPFS_MAGIC:
-	case UDF_SUPER_MAGIC:
-	case XFS_MAGIC:
-	case ZFS_MAGIC:
-		/* Users may mount images of their own where set-user-id bits do not count. */
-		return status.f_flags & ST_NOSUID ? PLACE_LOCAL : PLACE_TRUSTED;
-	case OVERLAYFS_SUPER_MAGIC:
-		/* Of a user's it may have layers that answer late. */
-		return root_has_mounted(reading, fd) ? PLACE_LOCAL : PLACE_OTHER;
-	}
-	return PLACE_OTHER;
-}
-
 /*
  * Describes the file of a mapping. -1 if it has none, or none that may be read; the name is then
  * all there is to know.
@@ -262,11 +164,11 @@ static int describe_file(struct reading *reading, const struct maps_line *line,
 	fd = reading->by_text ? open_by_text(line, reading->user) : open_mapped(reading->pid, line);
 	if (fd < 0)
 		return -1;
-	place = place_of(reading, fd);
+	place = mounts_place(&reading->mounts, fd);
 	if (place == PLACE_OTHER || fstat(fd, &status))
 		goto unread;
 	maps_describe(&fd, &status, file, name);
-	file->roots_path = reading->roots_mounts;
+	file->roots_path = reading->mounts.are_roots;
 	file->trusted = place == PLACE_TRUSTED && !status.st_uid &&
 			!(status.st_mode & (S_IWGRP | S_IWOTH));
 	file->executable = status.st_ino == reading->program.st_ino &&
@@ -287,7 +189,7 @@ static int find_perf_map(struct reading *reading, struct binary_file *file, cons
 				sizeof(reading->perf_map));
 	if (fd < 0)
 		return -1;
-	if (place_of(reading, fd) == PLACE_OTHER) {
+	if (mounts_place(&reading->mounts, fd) == PLACE_OTHER) {
 		close(fd);
 		return -1;
 	}
@@ -311,6 +213,31 @@ static bool send_part(struct reading *reading, bool last)
 	return sent;
 }
 
+/* Takes @fd over. False if there is no room for more. */
+static bool add_entry(struct reading *reading, struct wire_entry *entry, const char *name, int fd)
+{
+	size_t size;
+
+	entry->file.fd = fd >= 0 ? 0 : -1;
+	entry->name_size = (uint32_t)strnlen(name, NAME_BYTES - 1) + 1;
+	size = wire_size(entry->name_size);
+	if ((reading->used + size > MESSAGE_BYTES ||
+	     reading->message.nr_files == WORKER_FILES_MAX) &&
+	    !send_part(reading, false)) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	memcpy(reading->reply.entries + reading->used, entry, sizeof(*entry));
+	memcpy(reading->reply.entries + reading->used + sizeof(*entry), name, entry->name_size - 1);
+	reading->reply.entries[reading->used + sizeof(*entry) + entry->name_size - 1] = 0;
+	reading->used += size;
+	reading->reply.nr_entries++;
+	if (fd >= 0)
+		reading->message.files[reading->message.nr_files++] = fd;
+	return true;
+}
+
 /* False if there is no room for more. */
 static bool add_line(struct reading *reading, const struct maps_line *line)
 {
@@ -318,30 +245,43 @@ static bool add_line(struct reading *reading, const struct maps_line *line)
 				    .end = line->end,
 				    .offset = line->inode ? line->offset : 0 };
 	const char *name;
-	size_t size;
 	int fd;
 
 	fd = describe_file(reading, line, &entry.file, &name);
 	if (fd < 0 && !strcmp(name, "[jit]")) {
-		fd = find_perf_map(reading, &entry.file, &name);
-		if (fd >= 0)
-			entry.offset = line->start;
+		entry.offset = line->start;
+		fd = reading->by_text ? -1 : find_perf_map(reading, &entry.file, &name);
 	}
-	entry.file.fd = fd >= 0 ? 0 : -1;
-	entry.name_size = (uint32_t)strnlen(name, NAME_BYTES - 1) + 1;
-	size = wire_size(entry.name_size);
-	if ((reading->used + size > MESSAGE_BYTES ||
-	     reading->message.nr_files == WORKER_FILES_MAX) &&
-	    !send_part(reading, false))
-		return false;
-	memcpy(reading->reply.entries + reading->used, &entry, sizeof(entry));
-	memcpy(reading->reply.entries + reading->used + sizeof(entry), name, entry.name_size - 1);
-	reading->reply.entries[reading->used + sizeof(entry) + entry.name_size - 1] = 0;
-	reading->used += size;
-	reading->reply.nr_entries++;
-	if (fd >= 0)
-		reading->message.files[reading->message.nr_files++] = fd;
-	return ++reading->count < MAPPINGS_MAX && reading->sent < REPLY_BYTES;
+	return add_entry(reading, &entry, name, fd) && ++reading->count < MAPPINGS_MAX &&
+	       reading->sent < REPLY_BYTES;
+}
+
+static void add_memory(struct reading *reading)
+{
+	struct wire_entry entry = { .kind = MAPS_MEMORY };
+	int fd;
+
+	if (maps_open_memory(reading->pid, &fd))
+		add_entry(reading, &entry, "", fd);
+}
+
+static void add_late_perf_map(struct reading *reading, const struct request *request)
+{
+	struct wire_entry entry = { .kind = MAPS_PERF_MAP };
+	struct stat status;
+	struct mounts mounts;
+	int fd = maps_open_late_perf_map(request->pid, request->user, request->since_ns, &status,
+					 reading->perf_map, sizeof(reading->perf_map));
+
+	if (fd < 0)
+		return;
+	mounts_begin(&mounts, (uint32_t)getpid());
+	if (mounts_place(&mounts, fd) == PLACE_OTHER) {
+		close(fd);
+		return;
+	}
+	maps_describe_perf_map(&status, &entry.file);
+	add_entry(reading, &entry, reading->perf_map, fd);
 }
 
 /* The maps end early if the process does. */
@@ -362,8 +302,7 @@ static void read_text(struct reading *reading, char *text)
 	reading->used = reading->count = 0;
 	/* The paths are looked up among this process's mounts. */
 	reading->by_text = true;
-	reading->pid = (uint32_t)getpid();
-	reading->roots_mounts = has_roots_mounts(reading->pid);
+	mounts_begin(&reading->mounts, (uint32_t)getpid());
 	for (; text && *text; text = next) {
 		next = strchr(text, '\n');
 		if (next)
@@ -382,9 +321,10 @@ static bool read_maps(struct reading *reading, struct request *request)
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%u/maps", reading->pid);
-	file = fopen(path, "re");
+	/* Another process may have its number. */
+	file = request->has_ended ? NULL : fopen(path, "re");
 	if (file) {
-		reading->roots_mounts = has_roots_mounts(reading->pid);
+		mounts_begin(&reading->mounts, reading->pid);
 		snprintf(path, sizeof(path), "/proc/%u/exe", reading->pid);
 		if (stat(path, &reading->program))
 			memset(&reading->program, 0, sizeof(reading->program));
@@ -399,7 +339,11 @@ static bool read_maps(struct reading *reading, struct request *request)
 	if (ended && !reading->sent && request->length && request->length <= MAPS_TEXT_MAX) {
 		request->text[request->length - 1] = 0;
 		read_text(reading, request->text);
+	} else if (request->length) {
+		add_memory(reading);
 	}
+	if (request->has_ended)
+		add_late_perf_map(reading, request);
 	return send_part(reading, true);
 }
 
@@ -472,11 +416,12 @@ static bool take_part(struct maps *maps, const struct reply *reply, struct worke
 	for (i = 0; i < reply->nr_entries; i++) {
 		from = (const void *)(reply->entries + at);
 		if (size - at < sizeof(*from) || !from->name_size || from->name_size > NAME_BYTES ||
-		    size - at < wire_size(from->name_size) || maps->nr == MAPPINGS_MAX)
+		    size - at < wire_size(from->name_size) || maps->nr == ENTRIES_MAX)
 			break;
 		maps->entries = xgrow(maps->entries, maps->nr, &maps->room, sizeof(*maps->entries));
 		entry = &maps->entries[maps->nr++];
-		*entry = (struct maps_entry){ .start = from->start,
+		*entry = (struct maps_entry){ .kind = from->kind,
+					      .start = from->start,
 					      .end = from->end,
 					      .offset = from->offset,
 					      .file = from->file };
@@ -493,9 +438,10 @@ static bool take_part(struct maps *maps, const struct reply *reply, struct worke
 	return i == reply->nr_entries;
 }
 
-enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uid_t user,
-				  const char *text, uint64_t deadline_ns, struct maps *maps)
+enum maps_result maps_reader_read(struct maps_reader *reader, const struct maps_question *question,
+				  struct maps *maps)
 {
+	const char *text = question->text;
 	/* With the NUL. */
 	size_t length = text ? min(strlen(text) + 1, (size_t)MAPS_TEXT_MAX) : 0;
 	struct request *request = xcalloc(1, sizeof(*request));
@@ -507,8 +453,10 @@ enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uid_
 	bool good = true;
 
 	memset(maps, 0, sizeof(*maps));
-	request->pid = pid;
-	request->user = user;
+	request->pid = question->pid;
+	request->user = question->user;
+	request->has_ended = question->has_ended;
+	request->since_ns = question->since_ns;
 	request->length = (uint32_t)length;
 	if (length)
 		memcpy(request->text, text, length);
@@ -520,7 +468,7 @@ enum maps_result maps_reader_read(struct maps_reader *reader, uint32_t pid, uid_
 	}
 	while (result == WORKER_REPLIED && good && !reply->last) {
 		in.size = sizeof(*reply);
-		result = worker_reply(reader->worker, &in, deadline_ns);
+		result = worker_reply(reader->worker, &in, question->deadline_ns);
 		if (result != WORKER_REPLIED)
 			break;
 		good = in.size >= offsetof(struct reply, entries) && take_part(maps, reply, &in);

@@ -14,9 +14,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/arithmetic.h"
 #include "daemon/shared/hash.h"
+#include "daemon/symbols/mappings.h"
 #include "daemon/symbols/maps_queue.h"
 
 #define PROCESSES_MAX	 4096
@@ -31,13 +33,6 @@
 #define TEXT_MAX	 (1u << 20) /* of maps; later lines are left out */
 #define TEXTS_MAX	 512	    /* that wait for a reader, each of MAPS_TEXT_MAX */
 #define TEXTS_OF_USER	 64	    /* but of root */
-
-struct mapping {
-	uint64_t start;
-	uint64_t end;
-	uint64_t offset; /* in the file */
-	uint64_t binary;
-};
 
 struct user {
 	UT_hash_handle hh;
@@ -60,9 +55,12 @@ struct process {
 	bool has_missing;	  /* the maps are being read for @missing */
 	struct hab_frame missing; /* in no mapping */
 	struct waiter *waiters;	  /* the last one first */
-	struct mapping *mappings; /* ascending, executable ones only */
-	unsigned int nr_mappings;
-	char *text; /* NULL, or the parts of its maps that have come */
+	struct mappings mappings;
+	bool has_code;	       /* was made at run time, and there was no perf map */
+	bool has_exec;	       /* its memory has no channel */
+	int memory;	       /* file of the memory with its channel; -1: none */
+	uint64_t memory_at_ns; /* when this was found */
+	char *text;	       /* NULL, or the parts of its maps that have come */
 	size_t text_length;
 };
 
@@ -75,6 +73,9 @@ struct processes {
 	struct user *users;
 	unsigned int nr_waiters;
 	unsigned int nr_texts;
+	struct process_code *code; /* since the last processes_take_code() */
+	unsigned int nr_code;
+	unsigned int code_room;
 	struct processes_counts counts;
 };
 
@@ -166,16 +167,24 @@ static void drop_text(struct processes *processes, struct process *process)
 	processes->nr_texts--;
 }
 
+static void set_memory(struct process *process, int fd)
+{
+	if (process->memory >= 0)
+		close(process->memory);
+	process->memory = fd;
+}
+
 static void drop(struct processes *processes, struct process *process)
 {
 	release_waiters(processes, process);
 	if (processes->queue)
 		maps_queue_remove(processes->queue, &process->request);
 	HASH_DELETE(hh, processes->by_pid, process);
-	process->user->nr_mappings -= process->nr_mappings;
+	process->user->nr_mappings -= process->mappings.nr;
 	drop_text(processes, process);
 	user_put(processes, process->user);
-	free(process->mappings);
+	mappings_end(&process->mappings);
+	set_memory(process, -1);
 	free(process);
 }
 
@@ -202,50 +211,8 @@ void processes_free(struct processes *processes)
 	processes->queue = NULL;
 	while (processes->by_pid)
 		drop(processes, processes->by_pid);
+	free(processes->code);
 	free(processes);
-}
-
-static const struct mapping *find(const struct process *process, uint64_t address)
-{
-	unsigned int low = 0, high = process->nr_mappings, middle;
-
-	while (low < high) {
-		middle = low + (high - low) / 2;
-		if (address < process->mappings[middle].start)
-			high = middle;
-		else if (address >= process->mappings[middle].end)
-			low = middle + 1;
-		else
-			return &process->mappings[middle];
-	}
-	return NULL;
-}
-
-static unsigned int find_mapped(const struct processes *processes, const struct process *process,
-				const uint8_t *build_id)
-{
-	const struct binary *binary;
-	unsigned int i;
-
-	for (i = 0; i < process->nr_mappings; i++) {
-		binary = binaries_get(processes->binaries, process->mappings[i].binary);
-		if (binary->file.build_id_length &&
-		    !memcmp(binary->file.build_id, build_id, sizeof(binary->file.build_id)))
-			return (unsigned int)process->mappings[i].binary;
-	}
-	return BINARY_UNKNOWN;
-}
-
-/* True if the maps explain the frame. */
-static bool covers(const struct processes *processes, const struct process *process,
-		   const struct hab_frame *frame)
-{
-	const struct mapping *mapping;
-
-	if (frame->status == HAB_FRAME_FILE)
-		return find_mapped(processes, process, frame->build_id) != BINARY_UNKNOWN;
-	mapping = find(process, frame->offset);
-	return mapping && mapping->binary != BINARY_UNKNOWN;
 }
 
 /* Some addresses are in no mapping at all: each search that fails doubles the pause. */
@@ -254,39 +221,59 @@ static uint64_t longer(uint64_t pause_ns, uint64_t limit_ns)
 	return min(pause_ns * 2, limit_ns);
 }
 
-static unsigned int entry_binary(struct processes *processes, struct maps_entry *entry, uid_t user)
-{
-	unsigned int number;
-
-	if (entry->file.fd < 0)
-		return binaries_add_name(processes->binaries, entry->name, user);
-	number = binaries_add_file(processes->binaries, &entry->file, entry->name, user);
-	entry->file.fd = -1;
-	return number;
-}
-
 /* True if the new mappings differ from those that there were. */
 static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
 {
-	unsigned int i, room = maps->nr, others = process->user->nr_mappings - process->nr_mappings;
-	struct mapping *mappings;
+	struct user *user = process->user;
+	unsigned int others = user->nr_mappings - process->mappings.nr, most = maps->nr;
 	bool changed;
 
-	if (process->user->id && others + room > MAPPINGS_OF_USER)
-		room = others < MAPPINGS_OF_USER ? MAPPINGS_OF_USER - others : 0;
-	mappings = xcalloc(room, sizeof(*mappings));
-	for (i = 0; i < room; i++)
-		mappings[i] = (struct mapping){
-			maps->entries[i].start, maps->entries[i].end, maps->entries[i].offset,
-			entry_binary(processes, &maps->entries[i], process->user->id)
-		};
-	changed = room != process->nr_mappings ||
-		  (room && memcmp(mappings, process->mappings, room * sizeof(*mappings)) != 0);
-	free(process->mappings);
-	process->mappings = mappings;
-	process->nr_mappings = room;
-	process->user->nr_mappings = others + room;
+	if (user->id)
+		most = others < MAPPINGS_OF_USER ? MAPPINGS_OF_USER - others : 0;
+	changed = mappings_set(&process->mappings, processes->binaries, maps, most, user->id);
+	user->nr_mappings = others + process->mappings.nr;
+	process->has_code |= mappings_have(&process->mappings, BINARY_JIT);
 	return changed;
+}
+
+static void add_code(struct processes *processes, const struct process *process,
+		     struct maps_entry *entry)
+{
+	unsigned int binary = binaries_add_file(processes->binaries, &entry->file, entry->name,
+						process->user->id);
+
+	entry->file.fd = -1;
+	if (binary == BINARY_UNKNOWN)
+		return;
+	processes->code = xgrow(processes->code, processes->nr_code, &processes->code_room,
+				sizeof(*processes->code));
+	processes->code[processes->nr_code++] =
+		(struct process_code){ process->request.pid, process->user->id, binary };
+}
+
+static void take_memory(struct process *process, const struct maps_entry *entry)
+{
+	set_memory(process, entry->file.fd);
+	process->has_exec = entry->file.fd < 0;
+	process->memory_at_ns = process->request.taken_ns;
+	/* Since that was read. */
+	if (process->request.has_ended)
+		set_memory(process, -1);
+}
+
+/* Takes what follows the mappings out of @maps. */
+static void take_others(struct processes *processes, struct process *process, struct maps *maps)
+{
+	struct maps_entry *entry;
+
+	for (; maps->nr && maps->entries[maps->nr - 1].kind != MAPS_MAPPING; maps->nr--) {
+		entry = &maps->entries[maps->nr - 1];
+		if (entry->kind == MAPS_MEMORY)
+			take_memory(process, entry);
+		else if (entry->file.fd >= 0)
+			add_code(processes, process, entry);
+		free(entry->name);
+	}
 }
 
 static void take_maps(void *context, struct maps_request *request, enum maps_result result,
@@ -297,13 +284,15 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 
 	process->read_ns = clock_monotonic_ns();
 	process->readable = result != MAPS_UNREADABLE;
-	if (result == MAPS_READ && set_mappings(processes, process, maps))
+	take_others(processes, process, maps);
+	if (result == MAPS_READ && maps->nr && set_mappings(processes, process, maps))
 		process->fresh_ns = PAUSE_MIN_NS;
 	else
 		process->fresh_ns = longer(process->fresh_ns, FRESH_MAX_NS);
 	/* It has ended; stacks that are still to come use what was read earlier. */
-	processes->counts.unreadable += result == MAPS_UNREADABLE;
-	if (process->has_missing && covers(processes, process, &process->missing))
+	processes->counts.unreadable += result == MAPS_UNREADABLE && !request->has_ended;
+	if (process->has_missing &&
+	    mappings_cover(&process->mappings, processes->binaries, &process->missing))
 		process->pause_ns = PAUSE_MIN_NS;
 	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
@@ -340,6 +329,8 @@ static struct process *add(struct processes *processes, uint32_t pid, uid_t user
 	process = xcalloc(1, sizeof(*process));
 	process->request.pid = pid;
 	process->request.user = user;
+	process->request.since_ns = clock_realtime_ns();
+	process->memory = -1;
 	process->user = user_get(processes, user);
 	process->pause_ns = process->fresh_ns = PAUSE_MIN_NS;
 	return process;
@@ -366,6 +357,8 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 	/* At the end: the list stays in the order of the last sight. */
 	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	process->seen_ns = now;
+	if (fresh)
+		process->request.has_ended = false;
 	/* If it has ended, this is another one with its number. */
 	if (fresh && process->readable)
 		request(processes, process, max(now, process->read_ns + process->fresh_ns));
@@ -378,7 +371,9 @@ static void take_text(struct processes *processes, struct process *process)
 {
 	struct maps maps;
 
+	process->request.taken_ns = clock_monotonic_ns();
 	maps_parse(process->request.pid, process->text, &maps);
+	take_others(processes, process, &maps);
 	set_mappings(processes, process, &maps);
 	maps_end(&maps);
 	drop_text(processes, process);
@@ -423,10 +418,52 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
 void processes_end(struct processes *processes, uint32_t pid)
 {
 	struct process *process;
+	struct maps maps;
 
 	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
-	if (process)
-		drop(processes, process);
+	if (!process)
+		return;
+	if (processes->queue) {
+		/* The stacks that wait need its maps. It is dropped after a while. */
+		process->request.has_ended = true;
+		set_memory(process, -1);
+		if (process->has_code || process->request.asked_ns)
+			request(processes, process, clock_monotonic_ns());
+		return;
+	}
+	if (process->has_code) {
+		memset(&maps, 0, sizeof(maps));
+		maps_add_late_perf_map(&maps, pid, process->user->id, process->request.since_ns);
+		take_others(processes, process, &maps);
+		maps_end(&maps);
+	}
+	drop(processes, process);
+}
+
+bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t since_ns)
+{
+	struct process *process;
+
+	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
+	if (!process || process->memory_at_ns < since_ns)
+		return false;
+	/* A process without memory is ending: it has not exec'ed. */
+	if (process->memory >= 0 && !maps_has_memory(process->memory) &&
+	    process_stat(pid, PROCESS_STAT_MEMORY)) {
+		set_memory(process, -1);
+		process->has_exec = true;
+	}
+	return process->has_exec;
+}
+
+unsigned int processes_take_code(struct processes *processes, struct process_code **code)
+{
+	unsigned int nr = processes->nr_code;
+
+	*code = processes->code;
+	processes->code = NULL;
+	processes->nr_code = processes->code_room = 0;
+	return nr;
 }
 
 static bool may_reread(const struct process *process, uint64_t now)
@@ -447,7 +484,7 @@ static bool is_requested(struct processes *processes, struct process *process,
 	if (!processes->queue || !may_reread(process, now))
 		return false;
 	for (i = 0; i < nr_frames; i++) {
-		if (covers(processes, process, &frames[i]))
+		if (mappings_cover(&process->mappings, processes->binaries, &frames[i]))
 			continue;
 		process->missing = frames[i];
 		process->has_missing = true;
@@ -481,13 +518,13 @@ uint64_t processes_frame(struct processes *processes, const struct process *proc
 	unsigned int binary;
 
 	if (frame->status == HAB_FRAME_FILE) {
-		binary = find_mapped(processes, process, frame->build_id);
+		binary = mappings_find_id(&process->mappings, processes->binaries, frame->build_id);
 		if (binary == BINARY_UNKNOWN)
 			binary = binaries_find_id(processes->binaries, frame->build_id,
 						  process->user->id);
 		return FRAME(binary, frame->offset);
 	}
-	mapping = find(process, frame->offset);
+	mapping = mappings_find(&process->mappings, frame->offset);
 	if (!mapping || mapping->binary == BINARY_UNKNOWN)
 		return FRAME(BINARY_UNKNOWN, frame->offset);
 	return FRAME(mapping->binary, frame->offset - mapping->start + mapping->offset);
@@ -513,6 +550,6 @@ void processes_mark(const struct processes *processes, bool used[BINARIES_MAX])
 	unsigned int i;
 
 	for (process = processes->by_pid; process; process = process->hh.next)
-		for (i = 0; i < process->nr_mappings; i++)
-			used[process->mappings[i].binary] = true;
+		for (i = 0; i < process->mappings.nr; i++)
+			used[process->mappings.all[i].binary] = true;
 }

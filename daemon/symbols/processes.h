@@ -68,8 +68,26 @@ uint64_t processes_frame(struct processes *processes, const struct process *proc
  */
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more);
-/* The process has ended. */
+/*
+ * The process has ended, after it has sent a text. If it has made code at run time, its perf map is
+ * looked for: processes_take_code().
+ */
 void processes_end(struct processes *processes, uint32_t pid);
+/*
+ * True if @pid, which runs and has sent a text since @since_ns (CLOCK_MONOTONIC), has exec'ed since
+ * then: its memory has no channel any more.
+ */
+bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t since_ns);
+
+/* An ended process whose perf map is @binary: it names the frames of BINARY_JIT. */
+struct process_code {
+	uint32_t pid;
+	uid_t user;
+	unsigned int binary;
+};
+
+/* Those since the last call. Returns how many; the caller frees *code. */
+unsigned int processes_take_code(struct processes *processes, struct process_code **code);
 /* Gives up maps that do not come, and drops the processes that have not been seen for a while. */
 void processes_tidy(struct processes *processes);
 /* Sets @used for each binary that a process has mapped. */

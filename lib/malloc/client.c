@@ -87,7 +87,7 @@ static struct hab_channel *make_channel(int *fd)
 	struct hab_channel *channel;
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-	*fd = (int)syscall(SYS_memfd_create, "hab-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*fd = (int)syscall(SYS_memfd_create, HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0)
 		return NULL;
 	if (syscall(SYS_ftruncate, *fd, HAB_CHANNEL_BYTES) ||
@@ -195,7 +195,7 @@ static void start_first(void)
 		return;
 	}
 	if (channel) {
-		channel->closed = 1;
+		channel->magic = 0;
 		munmap(channel, HAB_CHANNEL_BYTES);
 	}
 	WRITE_ONCE(hab_client_is_idle, true);

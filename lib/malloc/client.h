@@ -55,7 +55,7 @@ static inline struct hab_channel *hab_client_channel(void)
 	struct hab_client *client = READ_ONCE(hab_client);
 	struct hab_channel *channel = client ? READ_ONCE(client->channel) : NULL;
 
-	return channel && !READ_ONCE(channel->closed) && !hab_sandbox_is_strict() ? channel : NULL;
+	return channel && hab_channel_is_open(channel) && !hab_sandbox_is_strict() ? channel : NULL;
 }
 
 /* By which the interval is set, see struct hab_channel. */

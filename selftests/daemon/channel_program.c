@@ -17,9 +17,11 @@
  *	inode N                  the number of that file, which a program may guess: before claim
  *	crowd COUNT MS           as many children, each with a channel, for a while
  *	connect COUNT MS         as many connections without a channel, for a while
+ *	leave COUNT WHAT         as many channels, wrong as with open, one after the other: prints
+ *	                         how many pages of them are left
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
- *	open WHAT                the first: sends a wrong channel: hello, secret, seals, size,
- *	                         magic, linger
+ *	open WHAT                the first: sends a wrong channel: hello, secret, seals, unsealed,
+ *	                         size, magic, empty, linger, many
  */
 #include <errno.h>
 #include <execinfo.h>
@@ -33,6 +35,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -65,27 +68,30 @@ static int connect_collector(void)
 	return fd;
 }
 
-static void send_channel(int memfd, struct hab_channel_hello hello)
+#define SENT_MAX 253 /* descriptors of a message, the kernel's limit */
+
+/* @nr: so many descriptors of @sent. */
+static void send_hello(int sent, unsigned int nr, struct hab_channel_hello hello)
 {
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(SENT_MAX * sizeof(int))];
 		struct cmsghdr head;
 	} control = { 0 };
 	struct iovec data = { &hello, sizeof(hello) };
 	struct msghdr message = { .msg_iov = &data,
 				  .msg_iovlen = 1,
 				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
+				  .msg_controllen = CMSG_SPACE(nr * sizeof(int)) };
 	int fd = connect_collector();
 
 	control.head.cmsg_level = SOL_SOCKET;
 	control.head.cmsg_type = SCM_RIGHTS;
-	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.head), &memfd, sizeof(memfd));
+	control.head.cmsg_len = CMSG_LEN(nr * sizeof(int));
+	while (nr--)
+		memcpy(CMSG_DATA(&control.head) + nr * sizeof(int), &sent, sizeof(sent));
 	if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
 		fail("no collector");
 	close(fd);
-	close(memfd);
 }
 
 /* A socket whose last close() waits: its peer, which stays open, reads nothing. */
@@ -109,12 +115,14 @@ static int make_lingering(void)
 	return fd;
 }
 
-static void open_channel(const char *bad)
+/* Returns its memfd. */
+static int send_channel(const char *bad)
 {
 	struct hab_channel_hello hello = { .magic = HAB_CHANNEL_MAGIC,
 					   .version = HAB_CHANNEL_VERSION };
 	size_t size = HAB_CHANNEL_BYTES;
-	int fd = memfd_create("hab", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING), sent = fd;
+	int seals = F_SEAL_SHRINK | F_SEAL_GROW | (strcmp(bad, "unsealed") ? F_SEAL_SEAL : 0);
 
 	if (!strcmp(bad, "size"))
 		size -= 4096;
@@ -123,19 +131,62 @@ static void open_channel(const char *bad)
 	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (channel == MAP_FAILED)
 		fail("mmap");
-	channel->magic = strcmp(bad, "magic") ? HAB_CHANNEL_MAGIC : 1;
-	channel->version = HAB_CHANNEL_VERSION;
-	channel->live_step = 1;
-	if (ftruncate(fd, (off_t)size) ||
-	    (strcmp(bad, "seals") && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)))
+	if (strcmp(bad, "empty")) {
+		channel->magic = strcmp(bad, "magic") ? HAB_CHANNEL_MAGIC : 1;
+		channel->version = HAB_CHANNEL_VERSION;
+		channel->live_step = 1;
+	}
+	if (ftruncate(fd, (off_t)size) || (strcmp(bad, "seals") && fcntl(fd, F_ADD_SEALS, seals)))
 		fail("seals");
 	hab_channel_read_secret(getenv(HAB_CHANNEL_SECRET), hello.secret);
 	if (!strcmp(bad, "hello"))
 		hello.version++;
 	if (!strcmp(bad, "secret"))
 		hello.secret[1]++;
-	send_channel(strcmp(bad, "linger") ? fd : make_lingering(), hello);
+	if (!strcmp(bad, "linger"))
+		sent = make_lingering();
+	send_hello(sent, strcmp(bad, "many") ? 1 : SENT_MAX, hello);
+	if (sent != fd)
+		close(sent);
 	nr_live = first_live = 0;
+	return fd;
+}
+
+static void open_channel(const char *bad)
+{
+	close(send_channel(bad));
+}
+
+static unsigned long pages_of(int memfd)
+{
+	struct stat status;
+
+	if (fstat(memfd, &status))
+		fail("memfd");
+	return (unsigned long)status.st_blocks / 8;
+}
+
+/* Sends channels, and frees the pages of each, so that only the collector has any. */
+static void leave_pages(unsigned int count, const char *bad)
+{
+	int *memfds = calloc(count, sizeof(*memfds));
+	unsigned long pages = 0;
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		memfds[i] = send_channel(bad);
+		usleep(10000);
+		if (!*bad && fallocate(memfds[i], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				       HAB_CHANNEL_BYTES))
+			fail("fallocate");
+		usleep(10000);
+	}
+	open_channel("");
+	usleep(300000);
+	for (i = 0; i < count; i++)
+		pages += pages_of(memfds[i]);
+	printf("%lu pages\n", pages);
+	free(memfds);
 }
 
 static u64 now_ns(void)
@@ -352,6 +403,9 @@ static int take_step(char **words, char **all)
 		for (i = (unsigned int)atoi(words[1]); i; i--)
 			connect_collector();
 		usleep((useconds_t)atoi(words[2]) * 1000);
+		return 3;
+	} else if (!strcmp(step, "leave")) {
+		leave_pages((unsigned int)atoi(words[1]), words[2]);
 		return 3;
 	} else if (!strcmp(step, "bad"))
 		put_bad(words[1]);

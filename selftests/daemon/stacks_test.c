@@ -6,6 +6,7 @@
 #include "kselftest_harness.h"
 
 #include "daemon/samples/stacks.h"
+#include "daemon/symbols/processes.h"
 
 #define MARKS  12
 #define STACKS 300
@@ -252,6 +253,46 @@ TEST_F(table, the_log_keeps_the_latest_samples)
 		add_sample(self->table, 1, 1, CERTAIN);
 	stacks_visit_log(self->table, NULL, see_logged, &seen);
 	EXPECT_EQ(STACKS_LOG_ROOM, seen.logged);
+}
+
+static void count_frames(void *context, uint32_t number, const struct stack_key *key,
+			 const struct stack_counts *counts)
+{
+	unsigned int *with_binary = context;
+	uint32_t i;
+
+	(void)number;
+	for (i = 0; i < key->nr_frames; i++)
+		with_binary[FRAME_BINARY(key->frames[i])] += (unsigned int)counts->samples;
+}
+
+TEST_F(table, a_perf_map_names_the_code_of_its_process_and_user_alone)
+{
+	struct {
+		struct sample sample;
+		uint64_t frames[2];
+	} stack = { .sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 } };
+	struct process_code code[] = { { 3, 0, 9 }, { 2, 0, 8 }, { 1, 1, 7 } };
+	unsigned int with_binary[10] = { 0 };
+
+	self->table = stacks_new(STACKS);
+	stack.sample.key.nr_frames = 2;
+	stack.sample.key.frames[0] = FRAME(BINARY_JIT, 0x1000);
+	stack.sample.key.frames[1] = FRAME(1, 0x2000);
+	for (stack.sample.key.pid = 1; stack.sample.key.pid <= 2; stack.sample.key.pid++) {
+		stacks_add(self->table, &stack.sample);
+		stacks_add(self->table, &stack.sample);
+	}
+	stacks_name_code(self->table, code, 3);
+	stack.sample.key.pid = 2;
+	stack.sample.key.frames[0] = FRAME(8, 0x1000);
+	stacks_add(self->table, &stack.sample);
+	stacks_visit(self->table, NULL, count_frames, with_binary);
+	EXPECT_EQ(2, with_binary[BINARY_JIT]);
+	EXPECT_EQ(5, with_binary[1]);
+	EXPECT_EQ(0, with_binary[7]);
+	EXPECT_EQ(3, with_binary[8]);
+	EXPECT_EQ(2, stacks_count(self->table));
 }
 
 TEST_HARNESS_MAIN

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A file of a watched program: its build id and the names of its functions.
+ * A file of a watched program: its build id, the names of its functions, and its kind.
  *
  * The first byte: bit 0, the rest is the file; else the rest are changes of a good file, since few
  * random files pass a library's first checks: an offset (two bytes), a width (one byte), and as
@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/shared/program.h"
 #include "daemon/symbols/build_id.h"
 #include "elf_file.h"
 #include "fuzz.h"
@@ -98,5 +99,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(name);
 	}
 	symbol_file_close(file);
+	promise(program_kind(fd) < PROGRAM_KINDS);
 	return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl's reader of recordings, and the reports of what it has read.
+ * habctl's reader of recordings, the merge of two, and the reports of what it has read.
  *
  * The first byte: bit 0, the rest is the file itself; else it is packed first, since few inputs
  * pass the checksum of gzip. The other bits choose the report.
@@ -9,6 +9,7 @@
 
 #include "daemon/habctl/report.h"
 #include "daemon/profile/flame.h"
+#include "daemon/profile/merge.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/util.h"
 #include "fuzz.h"
@@ -57,6 +58,30 @@ static void write_report(const struct profile *profile, unsigned int how, bool i
 	free(text);
 }
 
+/* A merge can be read again as it is. */
+static void merge_twice(const struct profile *profile)
+{
+	struct merge *merge = merge_begin();
+	struct profile *merged, *again;
+	bool has_errors;
+	size_t length;
+	char *data, why[400];
+	FILE *out;
+
+	merge_add(merge, profile, true);
+	merge_add(merge, profile, false);
+	merged = merge_end(merge);
+	out = text_open(&data, &length);
+	profile_write_pprof(merged, out);
+	text_close(out);
+	again = profile_read(data, length, NULL, &has_errors, why, sizeof(why));
+	promise(again && again->total.samples == merged->total.samples);
+	promise(again->total.estimate == merged->total.estimate);
+	profile_free(again);
+	profile_free(merged);
+	free(data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input input = { data, size };
@@ -78,8 +103,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	/* Without a profile there is a sentence. */
 	promise(!profile == !!*why);
-	if (profile)
+	if (profile) {
+		merge_twice(profile);
 		write_report(profile, how >> 1, has_errors);
+	}
 	profile_free(profile);
 	return 0;
 }

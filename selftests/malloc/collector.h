@@ -188,7 +188,8 @@ static inline void collector_accept(struct collector *collector)
 	read->pid = owner.pid;
 	read->channel->interval_fixed = collector->fixed;
 	read->channel->share = collector->share;
-	read->channel->closed = collector->closes;
+	if (collector->closes)
+		read->channel->magic = 0;
 	collector->channels[collector->nr++] = read;
 }
 

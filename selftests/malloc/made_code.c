@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Makes two functions at run time that call malloc(), and allocates 100 MB by one and 20 MB by the
- * other. Writes a perf map with their names when it exits, as -XX:+DumpPerfMapAtExit of Java does.
+ * other. Writes a perf map with their names when it exits, as -XX:+DumpPerfMapAtExit of Java does;
+ * with an argument it writes none, and waits so many milliseconds before it ends.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void write_map(void)
 	printf("%s\n", path);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	maker large, small;
 	int i;
@@ -75,6 +76,9 @@ int main(void)
 		free(large(100000));
 		free(small(20000));
 	}
-	write_map();
+	if (argc > 1)
+		usleep((useconds_t)atoi(argv[1]) * 1000);
+	else
+		write_map();
 	return 0;
 }

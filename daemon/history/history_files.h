@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The files of a history, by their names. */
+#ifndef HABD_HISTORY_FILES_H
+#define HABD_HISTORY_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Where the packaged habd keeps its history. */
+#define HISTORY_DIRECTORY "/var/lib/hab"
+#define HISTORY_NAME_SIZE 64
+
+/*
+ * NUMBER-STARTZ-LENGTHs.pb.gz, as 0000000042-20261123T021500Z-60s.pb.gz. Numbers are in the order
+ * of writing, which a clock that is set back does not change.
+ */
+struct history_file {
+	uint64_t number;
+	int64_t start; /* seconds since 1970 */
+	uint64_t seconds;
+	uint64_t size; /* as the writer counts it, see history_rounded() */
+};
+
+struct history_list {
+	struct history_file *files; /* by number, ascending */
+	unsigned int count;
+	unsigned int room;
+};
+
+void history_name(const struct history_file *file, char name[HISTORY_NAME_SIZE]);
+/* Lists the files of a directory. -1 with errno set: it cannot be read. */
+int history_list(int directory, struct history_list *list);
+void history_list_end(struct history_list *list);
+/* What a file of @size bytes takes on a disk: whole blocks of 4 KiB. */
+uint64_t history_rounded(uint64_t size);
+
+static inline int64_t history_file_end(const struct history_file *file)
+{
+	return file->start + (int64_t)file->seconds;
+}
+
+#endif /* HABD_HISTORY_FILES_H */

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Merges profiles: sums and variances of the same stack add up, and so do durations.
+ *
+ * Each profile numbers its binaries and frames by itself. So a binary is known by path and build
+ * id, a frame by binary, address and function, and a sample by its labels and frames. What is in
+ * use is a state and no sum: it is that of one profile, the last of a span.
+ */
+#include "daemon/profile/merge.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/profile/filter.h"
+#include "daemon/shared/hash.h"
+#include "daemon/shared/string_table.h"
+
+struct merged_sample {
+	UT_hash_handle hh;
+	unsigned int index;   /* of the profile's samples */
+	struct stack_key key; /* last: its frames are indices of the profile's frames */
+};
+
+struct merge {
+	struct profile *profile;
+	struct strings binaries, frames; /* what each is known by; index + 1 */
+	struct merged_sample *samples;
+	unsigned int binaries_room, frames_room, samples_room;
+};
+
+struct merge *merge_begin(void)
+{
+	struct merge *merge = xcalloc(1, sizeof(*merge));
+
+	merge->profile = xcalloc(1, sizeof(*merge->profile));
+	merge->profile->start_ns = UINT64_MAX;
+	strings_begin(&merge->binaries);
+	strings_begin(&merge->frames);
+	return merge;
+}
+
+static unsigned int merge_binary(struct merge *merge, const struct profile_binary *from)
+{
+	char key[4096 + 2 * HAB_BUILD_ID_LEN];
+	struct profile *profile = merge->profile;
+	struct profile_binary *binary;
+	unsigned int i, index;
+	size_t length;
+
+	length = (size_t)snprintf(key, 4096, "%d %.4000s ", from->number != BINARY_UNKNOWN,
+				  from->path);
+	for (i = 0; i < from->build_id_length; i++)
+		length += (size_t)snprintf(key + length, 3, "%02x", from->build_id[i]);
+	index = strings_number(&merge->binaries, key) - 1;
+	if (index == profile->nr_binaries) {
+		profile->binaries = xgrow(profile->binaries, profile->nr_binaries++,
+					  &merge->binaries_room, sizeof(*profile->binaries));
+		binary = &profile->binaries[index];
+		*binary = *from;
+		profile_binary_name(binary, from->path, from->name);
+		binary->number = from->number == BINARY_UNKNOWN ? BINARY_UNKNOWN : index + 1;
+	}
+	binary = &profile->binaries[index];
+	binary->executable |= from->executable;
+	if (from->limit > binary->limit)
+		binary->limit = from->limit;
+	return index;
+}
+
+static unsigned int merge_frame(struct merge *merge, const struct profile *from,
+				const struct profile_frame *frame)
+{
+	unsigned int binary = merge_binary(merge, &from->binaries[frame->binary]), index;
+	char *key = xformat("%u %" PRIx64 " %s", binary, frame->key, frame->function);
+	struct profile *profile = merge->profile;
+
+	index = strings_number(&merge->frames, key) - 1;
+	free(key);
+	if (index == profile->nr_frames) {
+		profile->frames = xgrow(profile->frames, profile->nr_frames++, &merge->frames_room,
+					sizeof(*profile->frames));
+		profile->frames[index] = *frame;
+		profile->frames[index].function = xstrdup(frame->function);
+		profile->frames[index].binary = binary;
+	}
+	return index;
+}
+
+static struct profile_sample *find_sample(struct merge *merge, const struct stack_key *key)
+{
+	struct profile *profile = merge->profile;
+	struct profile_sample *sample;
+	struct merged_sample *found;
+	size_t size = stack_key_size(key);
+	unsigned int i;
+
+	HASH_FIND(hh, merge->samples, key, size, found);
+	if (found)
+		return &profile->samples[found->index];
+	found = xcalloc(1, offsetof(struct merged_sample, key) + size);
+	found->index = profile->nr_samples;
+	memcpy(&found->key, key, size);
+	HASH_ADD_KEYPTR(hh, merge->samples, &found->key, size, found);
+	profile->samples = xgrow(profile->samples, profile->nr_samples++, &merge->samples_room,
+				 sizeof(*profile->samples));
+	sample = &profile->samples[found->index];
+	memset(sample, 0, sizeof(*sample));
+	sample->key = *key;
+	sample->nr_frames = key->nr_frames;
+	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
+	for (i = 0; i < key->nr_frames; i++)
+		sample->frames[i] = (unsigned int)key->frames[i];
+	return sample;
+}
+
+/* frames: index + 1 of each frame of @from that was merged before. */
+static struct profile_sample *merge_sample(struct merge *merge, const struct profile *from,
+					   const struct profile_sample *sample,
+					   unsigned int *frames)
+{
+	struct stack_key *key;
+	struct profile_sample *to;
+	unsigned int i, frame;
+
+	key = xcalloc(1, sizeof(*key) + sample->nr_frames * sizeof(key->frames[0]));
+	*key = sample->key;
+	key->nr_frames = sample->nr_frames;
+	for (i = 0; i < sample->nr_frames; i++) {
+		frame = sample->frames[i];
+		if (!frames[frame])
+			frames[frame] = merge_frame(merge, from, &from->frames[frame]) + 1;
+		key->frames[i] = frames[frame] - 1;
+	}
+	to = find_sample(merge, key);
+	free(key);
+	counts_add(&to->counts, &sample->counts);
+	return to;
+}
+
+void merge_add(struct merge *merge, const struct profile *from, bool in_use)
+{
+	unsigned int *frames = xcalloc(from->nr_frames, sizeof(*frames)), i;
+	struct profile *profile = merge->profile;
+	const struct profile_sample *sample;
+	struct profile_sample *to;
+
+	profile->start_ns = min(profile->start_ns, from->start_ns);
+	profile->duration_ns += from->duration_ns;
+	profile->folded += from->folded;
+	if (in_use && from->knows_in_use) {
+		profile->knows_in_use = true;
+		profile->in_use = xcalloc(from->nr_samples, sizeof(*profile->in_use));
+	}
+	for (i = 0; i < from->nr_samples; i++) {
+		sample = &from->samples[i];
+		if (!sample->counts.samples && !(in_use && sample->in_use))
+			continue;
+		to = merge_sample(merge, from, sample, frames);
+		if (in_use && sample->in_use) {
+			profile->in_use[i] = *sample->in_use;
+			/* Two stacks may have become one: frames beyond a limit are one. */
+			if (to->in_use)
+				in_use_add(&profile->in_use[i], to->in_use);
+			to->in_use = &profile->in_use[i];
+		}
+	}
+	free(frames);
+}
+
+unsigned int merge_stacks(const struct merge *merge)
+{
+	return merge->profile->nr_samples;
+}
+
+/* The largest first. */
+static int compare(const void *one, const void *two)
+{
+	const struct profile_sample *first = one, *second = two;
+
+	if (first->counts.estimate != second->counts.estimate)
+		return first->counts.estimate < second->counts.estimate ? 1 : -1;
+	return 0;
+}
+
+struct profile *merge_end(struct merge *merge)
+{
+	struct profile *profile = merge->profile;
+	struct stack_counts total = { 0 };
+	unsigned int i;
+
+	if (profile->nr_samples)
+		qsort(profile->samples, profile->nr_samples, sizeof(*profile->samples), compare);
+	for (i = profile->nr_samples; i; i--)
+		counts_add_cut_off(&total, &profile->samples[i - 1].counts);
+	filter_keep_kinds(NULL, profile);
+	strings_end(&merge->binaries);
+	strings_end(&merge->frames);
+	HASH_FREE(merge->samples);
+	free(merge);
+	return profile;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Merges profiles that were read into one. */
+#ifndef HABD_MERGE_H
+#define HABD_MERGE_H
+
+#include "daemon/profile/profile.h"
+
+struct merge;
+
+struct merge *merge_begin(void);
+/*
+ * Adds what was allocated in @from. in_use: takes what is in use from it, too; at most one profile
+ * of a merge is added so.
+ */
+void merge_add(struct merge *merge, const struct profile *from, bool in_use);
+/* How many stacks the profile has until now. */
+unsigned int merge_stacks(const struct merge *merge);
+/* The merged profile, with all kinds of events. It frees the merge. */
+struct profile *merge_end(struct merge *merge);
+
+#endif /* HABD_MERGE_H */

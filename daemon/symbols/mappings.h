@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The executable mappings of one process, by address. */
+#ifndef HABD_MAPPINGS_H
+#define HABD_MAPPINGS_H
+
+#include "daemon/symbols/maps.h"
+
+struct mapping {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset; /* in the file */
+	uint64_t binary;
+};
+
+/* Zeroed at first. */
+struct mappings {
+	struct mapping *all; /* ascending */
+	unsigned int nr;
+};
+
+/*
+ * Replaces the mappings by the first @most of @maps, whose descriptors are taken over, of a process
+ * of @user. True if the new ones differ from those that there were.
+ */
+bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
+		  unsigned int most, uid_t user);
+void mappings_end(struct mappings *mappings);
+/* NULL: the address is in none. */
+const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address);
+/* The number of the mapped binary with that build id, or BINARY_UNKNOWN. */
+unsigned int mappings_find_id(const struct mappings *mappings, struct binaries *binaries,
+			      const uint8_t *build_id);
+/* True if the mappings explain the frame. */
+bool mappings_cover(const struct mappings *mappings, struct binaries *binaries,
+		    const struct hab_frame *frame);
+/* True if a mapping is of @binary. */
+bool mappings_have(const struct mappings *mappings, unsigned int binary);
+
+#endif /* HABD_MAPPINGS_H */
