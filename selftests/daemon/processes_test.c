@@ -360,13 +360,14 @@ TEST_F(processes, a_file_system_that_never_answers_delays_no_other_user)
 TEST_F(processes, a_process_that_is_announced_all_the_time_is_read_a_few_times_a_second)
 {
 	pid_t busy = start(self, OTHER_USER, NULL), child = start(self, VICTIM, NULL);
-	uint64_t before, after;
+	uint64_t before, after, began_ns, seconds;
 	struct stack stack;
 	unsigned int i;
 
 	ask(self, busy, OTHER_USER, (const void *)release, &stack);
 	await(self, &stack);
 	before = processes_counts(self->processes).readings;
+	began_ns = clock_monotonic_ns();
 	for (i = 0; i < 3000; i++) {
 		pthread_mutex_lock(&self->lock);
 		processes_see(self->processes, (uint32_t)busy, OTHER_USER, true);
@@ -374,8 +375,10 @@ TEST_F(processes, a_process_that_is_announced_all_the_time_is_read_a_few_times_a
 		usleep(MS);
 	}
 	after = processes_counts(self->processes).readings;
+	/* A busy machine takes longer. */
+	seconds = (clock_monotonic_ns() - began_ns) / 1000000000 + 1;
 	EXPECT_LT(before, after);
-	EXPECT_GE(before + 12, after);
+	EXPECT_GE(before + 4 * seconds, after);
 	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &stack));
 	await(self, &stack);
 	EXPECT_STREQ("processes_test", name_of(self, &stack));
