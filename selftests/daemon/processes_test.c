@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/shared/util.h"
 #include "daemon/symbols/processes.h"
 #include "selftests/fuzz/elf_file.h"
 
