@@ -22,6 +22,7 @@ struct answer {
 	uint64_t estimate;   /* its bytes */
 	uint64_t in_use;     /* its bytes that are not freed */
 	uint64_t folded;     /* samples of "[other stacks]", which the filter leaves out */
+	uint64_t damaged;    /* files of the history that are left out */
 	uint64_t late_names; /* functions that are addresses: their names did not come in time */
 	bool only_own;	     /* it has only what this user may read */
 	char *event;	     /* kinds of events in it; NULL: not a profile */

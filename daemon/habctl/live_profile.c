@@ -15,6 +15,8 @@ static void say_remarks(const struct answer *answer)
 		say("there are other events: %s (--event)", answer->other_events);
 	if (answer->only_own)
 		say("report: " ONLY_OWN);
+	if (answer->damaged)
+		say("%" PRIu64 " damaged files of the history are left out", answer->damaged);
 	if (answer->late_names)
 		say("%" PRIu64 LATE_NAMES, answer->late_names);
 }

@@ -229,6 +229,8 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 		add_number(response, "X-Hab-Folded-Samples", head->folded);
 	if (head->late_names)
 		add_number(response, "X-Hab-Late-Names", head->late_names);
+	if (head->damaged)
+		add_number(response, "X-Hab-Damaged-Files", head->damaged);
 }
 
 static enum MHD_Result send_reply(const struct request *request, const struct reply *reply,

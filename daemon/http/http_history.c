@@ -48,8 +48,9 @@ static bool parse_span(const struct request *request, struct reply *reply,
 	return false;
 }
 
-static void write_profile(struct profile *profile, struct reply *reply,
-			  const struct profile_format *format, enum profile_view view)
+static void write_profile(struct profile *profile, const struct history_found *found,
+			  struct reply *reply, const struct profile_format *format,
+			  enum profile_view view)
 {
 	profile->view = view;
 	reply->type = format->content_type;
@@ -58,7 +59,8 @@ static void write_profile(struct profile *profile, struct reply *reply,
 	reply->head = (struct profile_head){ .total = profile->total,
 					     .kinds = profile->kinds,
 					     .other_kinds = profile->other_kinds,
-					     .in_use = profile->total_in_use.bytes };
+					     .in_use = profile->total_in_use.bytes,
+					     .damaged = found->unread };
 	format->write(profile, reply->body);
 }
 
@@ -83,7 +85,7 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 		profile = history_read(history_directory(request->history), &span, filter, &limits,
 				       &found);
 		if (profile)
-			write_profile(profile, reply, format, view);
+			write_profile(profile, &found, reply, format, view);
 		else
 			reply_error(reply, 404, "%s.", found.why);
 		profile_free(profile);
