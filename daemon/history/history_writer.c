@@ -167,26 +167,12 @@ struct history *history_open(const struct history_config *config)
 	return history;
 }
 
-static bool write_all(int fd, const char *data, size_t length)
-{
-	ssize_t part;
-
-	while (length) {
-		part = TEMP_FAILURE_RETRY(write(fd, data, length));
-		if (part < 0)
-			return false;
-		data += part;
-		length -= (size_t)part;
-	}
-	/* The unit's umask keeps the group out. */
-	return !fchmod(fd, FILE_MODE) && !fsync(fd);
-}
-
 static bool write_file(struct history *history, const char *name, const char *data, size_t length)
 {
 	int fd = openat(history->directory, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 			FILE_MODE);
-	bool good = fd >= 0 && write_all(fd, data, length);
+	/* The unit's umask keeps the group out. */
+	bool good = fd >= 0 && write_all(fd, data, length) && !fchmod(fd, FILE_MODE) && !fsync(fd);
 	int error = errno;
 
 	if (fd >= 0 && close(fd) && good) {

@@ -91,20 +91,6 @@ bool output_file_open(struct output_file *output, const char *path)
 	return true;
 }
 
-static bool write_all(int fd, const char *data, size_t length)
-{
-	ssize_t part;
-
-	while (length) {
-		part = TEMP_FAILURE_RETRY(write(fd, data, length));
-		if (part < 0)
-			return false;
-		data += part;
-		length -= (size_t)part;
-	}
-	return true;
-}
-
 bool output_file_write(struct output_file *output, const void *data, size_t length)
 {
 	bool good = write_all(output->fd, data, length);

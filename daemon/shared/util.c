@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char *program_name = "hab";
 static bool verbose_messages;
@@ -102,6 +103,21 @@ static uint64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool write_all(int fd, const void *data, size_t length)
+{
+	const char *at = data;
+	ssize_t part;
+
+	while (length) {
+		part = TEMP_FAILURE_RETRY(write(fd, at, length));
+		if (part < 0)
+			return false;
+		at += part;
+		length -= (size_t)part;
+	}
+	return true;
 }
 
 uint64_t clock_monotonic_ns(void)

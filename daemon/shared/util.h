@@ -42,6 +42,9 @@ void say_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_set(const char *program, bool verbose);
 bool say_is_verbose(void);
 
+/* False, with errno: part of it may be written. */
+bool write_all(int fd, const void *data, size_t length);
+
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
 
