@@ -148,7 +148,8 @@ void span_end(struct state *state, struct span *span)
 
 struct span span_all(const struct state *state)
 {
-	struct span span = { NULL, state->start_ns, state->start_monotonic_ns };
+	struct span span = { .start_ns = state->start_ns,
+			     .start_monotonic_ns = state->start_monotonic_ns };
 
 	return span;
 }
@@ -182,6 +183,10 @@ static struct profile *collect(struct state *state, struct span *span, const str
 	pthread_mutex_unlock(&state->lock);
 	profile = profile_collect(copy, filter, duration_ns);
 	profile->start_ns = start_ns;
+	if (span->at_end) {
+		profile->start_ns = clock_realtime_ns();
+		profile->duration_ns = 0;
+	}
 	pthread_mutex_unlock(&state->render);
 	return profile;
 }

@@ -76,6 +76,7 @@ struct span {
 	struct stack_mark *mark; /* NULL: the span begins with the daemon */
 	uint64_t start_ns;
 	uint64_t start_monotonic_ns;
+	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
 };
 
 void span_begin(struct state *state, struct span *span);
