@@ -276,6 +276,14 @@ static void take_others(struct processes *processes, struct process *process, st
 	}
 }
 
+static bool is_covered(struct processes *processes, const struct process *process,
+		       const struct hab_frame *frame)
+{
+	uint64_t translated;
+
+	return !processes_translate(processes, process, frame, 1, &translated);
+}
+
 static void take_maps(void *context, struct maps_request *request, enum maps_result result,
 		      struct maps *maps)
 {
@@ -291,8 +299,7 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 		process->fresh_ns = longer(process->fresh_ns, FRESH_MAX_NS);
 	/* It has ended; stacks that are still to come use what was read earlier. */
 	processes->counts.unreadable += result == MAPS_UNREADABLE && !request->has_ended;
-	if (process->has_missing &&
-	    mappings_cover(&process->mappings, processes->binaries, &process->missing))
+	if (process->has_missing && is_covered(processes, process, &process->missing))
 		process->pause_ns = PAUSE_MIN_NS;
 	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
@@ -333,6 +340,7 @@ static struct process *add(struct processes *processes, uint32_t pid, uid_t user
 	process->memory = -1;
 	process->user = user_get(processes, user);
 	process->pause_ns = process->fresh_ns = PAUSE_MIN_NS;
+	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	return process;
 }
 
@@ -347,15 +355,15 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 		drop(processes, process);
 		process = NULL;
 	}
-	if (process) {
-		HASH_DELETE(hh, processes->by_pid, process);
-	} else {
+	if (!process) {
 		process = add(processes, pid, user);
 		request(processes, process, now);
 		fresh = false;
+	} else if (process->hh.next) {
+		/* To the end: the list stays in the order of the last sight. */
+		HASH_DELETE(hh, processes->by_pid, process);
+		HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	}
-	/* At the end: the list stays in the order of the last sight. */
-	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	process->seen_ns = now;
 	if (fresh)
 		process->request.has_ended = false;
@@ -478,60 +486,64 @@ static bool may_reread(const struct process *process, uint64_t now)
 
 /* True if the maps are in the queue, now or before. */
 static bool is_requested(struct processes *processes, struct process *process,
-			 const struct hab_frame *frames, unsigned int nr_frames)
+			 const struct hab_frame *missing)
 {
 	uint64_t now = clock_monotonic_ns();
-	unsigned int i;
 
 	if (process->request.asked_ns)
 		return now - process->request.asked_ns < WAIT_NS;
-	if (!processes->queue || !may_reread(process, now))
+	if (!missing || !processes->queue || !may_reread(process, now))
 		return false;
-	for (i = 0; i < nr_frames; i++) {
-		if (mappings_cover(&process->mappings, processes->binaries, &frames[i]))
-			continue;
-		process->missing = frames[i];
-		process->has_missing = true;
-		request(processes, process, now);
+	process->missing = *missing;
+	process->has_missing = true;
+	request(processes, process, now);
+	return true;
+}
+
+bool processes_should_wait(struct processes *processes, struct process *process,
+			   const struct hab_frame *missing)
+{
+	if (!is_requested(processes, process, missing))
+		return false;
+	if (processes->nr_waiters < WAITERS_MAX &&
+	    (!process->user->id || process->user->nr_waiters < WAITERS_OF_USER))
 		return true;
-	}
+	processes->counts.crowded++;
 	return false;
 }
 
-bool processes_wait(struct processes *processes, struct process *process,
-		    const struct hab_frame *frames, unsigned int nr_frames, struct waiter *waiter)
+void processes_add_waiter(struct processes *processes, struct process *process,
+			  struct waiter *waiter)
 {
-	if (!nr_frames || !is_requested(processes, process, frames, nr_frames))
-		return false;
-	if (processes->nr_waiters >= WAITERS_MAX ||
-	    (process->user->id && process->user->nr_waiters >= WAITERS_OF_USER)) {
-		processes->counts.crowded++;
-		return false;
-	}
 	processes->nr_waiters++;
 	process->user->nr_waiters++;
 	waiter->next = process->waiters;
 	process->waiters = waiter;
-	return true;
 }
 
-uint64_t processes_frame(struct processes *processes, const struct process *process,
-			 const struct hab_frame *frame)
+const struct hab_frame *processes_translate(struct processes *processes,
+					    const struct process *process,
+					    const struct hab_frame *frames, unsigned int nr,
+					    uint64_t *translated)
 {
-	const struct mapping *mapping;
-	unsigned int binary;
+	const struct mapping *mapping = NULL;
+	const struct hab_frame *missing = NULL;
+	unsigned int i;
 
-	if (frame->status == HAB_FRAME_FILE) {
-		binary = mappings_find_id(&process->mappings, processes->binaries, frame->build_id);
-		if (binary == BINARY_UNKNOWN)
-			binary = binaries_find_id(processes->binaries, frame->build_id,
-						  process->user->id);
-		return FRAME(binary, frame->offset);
+	for (i = 0; i < nr; i++) {
+		translated[i] = mappings_translate(&process->mappings, processes->binaries,
+						   &frames[i], &mapping);
+		if (FRAME_BINARY(translated[i]) != BINARY_UNKNOWN)
+			continue;
+		if (!missing)
+			missing = &frames[i];
+		if (frames[i].status == HAB_FRAME_FILE)
+			translated[i] =
+				FRAME(binaries_find_id(processes->binaries, frames[i].build_id,
+						       process->user->id),
+				      frames[i].offset);
 	}
-	mapping = mappings_find(&process->mappings, frame->offset);
-	if (!mapping || mapping->binary == BINARY_UNKNOWN)
-		return FRAME(BINARY_UNKNOWN, frame->offset);
-	return FRAME(mapping->binary, frame->offset - mapping->start + mapping->offset);
+	return missing;
 }
 
 void processes_tidy(struct processes *processes)
