@@ -171,11 +171,11 @@ static int compare_values(const void *one, const void *two, void *field)
 }
 
 /*
- * A series for each of the processes with the most that the client may read. Returns the sum of the
- * others.
+ * A series for each of the processes with the most that the client may read, and at least @least.
+ * Returns the sum of the others.
  */
 static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
-			  const char *name, size_t field)
+			  const char *name, size_t field, uint64_t least)
 {
 	unsigned int i, printed = 0;
 	uint64_t rest = 0, value;
@@ -184,7 +184,7 @@ static uint64_t write_top(FILE *out, const struct request *request, struct total
 		&field);
 	for (i = 0; i < totals->nr_processes; i++) {
 		value = value_of(&totals->processes[i], field);
-		if (printed == TOP_PROCESSES ||
+		if (printed == TOP_PROCESSES || value < least ||
 		    !request_may_read(request, totals->processes[i].totals.uid)) {
 			rest += value;
 			continue;
@@ -206,7 +206,7 @@ static void write_processes(FILE *out, const struct request *request, struct num
 	     "Bytes of the refills of the 20 processes with the most; of a process that has only a "
 	     "channel, what it has allocated, as it says.");
 	rest = write_top(out, request, totals, "hab_process_refill_bytes_total",
-			 offsetof(struct totals_process, totals.bytes));
+			 offsetof(struct totals_process, totals.bytes), 0);
 	metric(out, "hab_other_processes_refill_bytes", "gauge",
 	       "The same of all other live processes together.", rest);
 	metric(out, "hab_exited_processes_refill_bytes_total", "counter",
@@ -223,7 +223,7 @@ static void write_in_use(FILE *out, const struct request *request, struct number
 	head(out, "hab_process_in_use_bytes", "gauge",
 	     "The same of the 20 processes with the most.");
 	write_top(out, request, &numbers->totals, "hab_process_in_use_bytes",
-		  offsetof(struct totals_process, in_use_bytes));
+		  offsetof(struct totals_process, in_use_bytes), 1);
 }
 
 static uint64_t resident_bytes(void)
