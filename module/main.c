@@ -61,4 +61,4 @@ module_init(hab_init);
 module_exit(hab_exit);
 MODULE_DESCRIPTION("Per-CPU allocation buffers with restartable sequences");
 MODULE_LICENSE("GPL");
-MODULE_VERSION("0.1.0");
+MODULE_VERSION("0.2.0");

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -121,7 +122,7 @@ static void write_history(FILE *out, struct history *history)
 	metric(out, "hab_history_files", "gauge", "Profiles of the history on the disk.",
 	       counts.files);
 	metric(out, "hab_history_bytes", "gauge", "Their bytes, in blocks of 4 KiB.", counts.bytes);
-	metric(out, "hab_history_oldest_seconds", "gauge",
+	metric(out, "hab_history_oldest_timestamp_seconds", "gauge",
 	       "When the oldest of them begins, in seconds since 1970.", counts.oldest);
 	metric(out, "hab_history_written_total", "counter", "Profiles that were written.",
 	       counts.written);
@@ -149,41 +150,80 @@ static void write_module(FILE *out, const struct numbers *numbers)
 		       numbers->module.value[MODULE_THROTTLED]);
 }
 
-static int compare_bytes(const void *one, const void *two)
+/* @field: the offset of a number of 64 bits in struct totals_process. */
+static uint64_t value_of(const struct totals_process *process, size_t field)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)process + field, sizeof(value));
+	return value;
+}
+
+static int compare_values(const void *one, const void *two, void *field)
 {
 	const struct totals_process *first = one, *second = two;
+	uint64_t first_value = value_of(first, *(size_t *)field);
+	uint64_t second_value = value_of(second, *(size_t *)field);
 
-	if (first->totals.bytes != second->totals.bytes)
-		return first->totals.bytes < second->totals.bytes ? 1 : -1;
+	if (first_value != second_value)
+		return first_value < second_value ? 1 : -1;
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-/* Only processes that the client may read have a name. */
-static void write_processes(FILE *out, const struct request *request, struct numbers *numbers)
+/*
+ * A series for each of the processes with the most that the client may read, and at least @least.
+ * Returns the sum of the others.
+ */
+static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
+			  const char *name, size_t field, uint64_t least)
 {
-	struct totals *totals = &numbers->totals;
-	const char *name = "hab_process_refill_bytes_total";
 	unsigned int i, printed = 0;
-	uint64_t rest = 0;
+	uint64_t rest = 0, value;
 
-	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_bytes);
-	head(out, name, "counter", "Bytes of the refills of the 20 processes with the most.");
+	qsort_r(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_values,
+		&field);
 	for (i = 0; i < totals->nr_processes; i++) {
-		if (printed == TOP_PROCESSES ||
+		value = value_of(&totals->processes[i], field);
+		if (printed == TOP_PROCESSES || value < least ||
 		    !request_may_read(request, totals->processes[i].totals.uid)) {
-			rest += totals->processes[i].totals.bytes;
+			rest += value;
 			continue;
 		}
 		printed++;
 		fprintf(out, "%s{pid=\"%u\",comm=\"", name, totals->processes[i].pid);
 		put_label(out, totals->processes[i].totals.comm);
-		fprintf(out, "\"} %llu\n", totals->processes[i].totals.bytes);
+		fprintf(out, "\"} %" PRIu64 "\n", value);
 	}
+	return rest;
+}
+
+static void write_processes(FILE *out, const struct request *request, struct numbers *numbers)
+{
+	struct totals *totals = &numbers->totals;
+	uint64_t rest;
+
+	head(out, "hab_process_refill_bytes_total", "counter",
+	     "Bytes of the refills of the 20 processes with the most; of a process that has only a "
+	     "channel, what it has allocated, as it says.");
+	rest = write_top(out, request, totals, "hab_process_refill_bytes_total",
+			 offsetof(struct totals_process, totals.bytes), 0);
 	metric(out, "hab_other_processes_refill_bytes", "gauge",
-	       "Bytes of the refills of all other live processes.", rest);
+	       "The same of all other live processes together.", rest);
 	metric(out, "hab_exited_processes_refill_bytes_total", "counter",
 	       "Bytes of the refills of all exited processes.", totals->exited.bytes);
-	metric(out, "hab_processes", "gauge", "Live processes with refills.", totals->nr_processes);
+	metric(out, "hab_processes", "gauge", "Live processes with refills or a channel.",
+	       totals->nr_processes);
+}
+
+static void write_in_use(FILE *out, const struct request *request, struct numbers *numbers)
+{
+	metric(out, "hab_in_use_bytes", "gauge",
+	       "Bytes that the live processes with a channel have in use, estimated.",
+	       numbers->in_use_bytes);
+	head(out, "hab_process_in_use_bytes", "gauge",
+	     "The same of the 20 processes with the most.");
+	write_top(out, request, &numbers->totals, "hab_process_in_use_bytes",
+		  offsetof(struct totals_process, in_use_bytes), 1);
 }
 
 static uint64_t resident_bytes(void)
@@ -249,6 +289,8 @@ void http_metrics(struct request *request, struct reply *reply)
 	if (request->history)
 		write_history(reply->body, request->history);
 	write_processes(reply->body, request, &numbers);
+	if (numbers.knows_in_use)
+		write_in_use(reply->body, request, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);
 }

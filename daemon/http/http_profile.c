@@ -28,15 +28,13 @@ static bool parse_seconds(const struct request *request, struct reply *reply, ui
 
 static struct places waiting = PLACES(WAITING_MAX);
 
-static void answer_profile(struct request *request, struct reply *reply, uint64_t seconds,
-			   const struct filter *filter, const struct profile_format *format,
-			   enum profile_view view)
+static void answer_profile(struct request *request, struct reply *reply, struct span *span,
+			   uint64_t seconds, const struct filter *filter,
+			   const struct profile_format *format, enum profile_view view)
 {
-	struct span span = span_all(request->state);
-
 	reply->file_name = format->file_name;
 	if (!seconds) {
-		reply_span(request, reply, &span, filter, format, view, false);
+		reply_span(request, reply, span, filter, format, view, false);
 		return;
 	}
 	if (!places_take(&waiting, request->user)) {
@@ -46,49 +44,66 @@ static void answer_profile(struct request *request, struct reply *reply, uint64_
 			    WAITING_MAX, WAITING_MAX / 4);
 		return;
 	}
-	span_begin(request->state, &span);
+	span_begin(request->state, span);
 	if (request_wait_ms(request, seconds * 1000))
-		reply_span(request, reply, &span, filter, format, view, false);
+		reply_span(request, reply, span, filter, format, view, false);
 	else
 		reply->status = 0;
-	span_end(request->state, &span);
+	span_end(request->state, span);
 	places_remove(&waiting, request->user, 1);
 }
 
-static void answer_filtered(struct request *request, struct reply *reply,
-			    const struct profile_format *format, enum profile_view view)
+/* @span: from the start; with @seconds it begins now. */
+static void answer_filtered(struct request *request, struct reply *reply, struct span *span,
+			    uint64_t seconds, const struct profile_format *format,
+			    enum profile_view view)
 {
 	struct filter filter;
-	uint64_t seconds;
 
-	if (!parse_seconds(request, reply, &seconds) || !request_filter(request, reply, &filter))
+	if (!request_filter(request, reply, &filter))
 		return;
 	if (request_parameter(request, "since") || request_parameter(request, "until"))
 		reply_history(request, reply, &filter, format, view);
 	else
-		answer_profile(request, reply, seconds, &filter, format, view);
+		answer_profile(request, reply, span, seconds, &filter, format, view);
 	filter_end(&filter);
 }
 
 void http_profile(struct request *request, struct reply *reply)
 {
 	const struct profile_format *format = request_format(request, reply);
-
+	struct span span = span_all(request->state);
 	enum profile_view view;
+	uint64_t seconds;
 
-	if (format && request_view(request, reply, &view))
-		answer_filtered(request, reply, format, view);
+	if (format && request_view(request, reply, &view) &&
+	    parse_seconds(request, reply, &seconds))
+		answer_filtered(request, reply, &span, seconds, format, view);
 }
 
+/*
+ * Those that scrape programs expect what Go's have: without seconds a profile has the time at which
+ * it was made, and no duration. By the duration they see whether figures are of a span or are sums
+ * since the start.
+ */
 void http_pprof_allocs(struct request *request, struct reply *reply)
 {
-	answer_filtered(request, reply, profile_format("pprof"), PROFILE_ALLOCATED);
+	struct span span = span_all(request->state);
+	uint64_t seconds;
+
+	if (!parse_seconds(request, reply, &seconds))
+		return;
+	span.at_end = !seconds;
+	answer_filtered(request, reply, &span, seconds, profile_format("pprof"), PROFILE_ALLOCATED);
 }
 
-/* The same profile; readers show what is in use, unless they are told otherwise. */
+/* What is in use is a state: seconds do not apply. Readers show it by default. */
 void http_pprof_heap(struct request *request, struct reply *reply)
 {
-	answer_filtered(request, reply, profile_format("pprof"), PROFILE_IN_USE);
+	struct span span = span_all(request->state);
+
+	span.at_end = true;
+	answer_filtered(request, reply, &span, 0, profile_format("pprof"), PROFILE_IN_USE);
 	if (reply->file_name)
 		reply->file_name = "heap.pb.gz";
 }

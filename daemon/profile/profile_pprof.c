@@ -43,6 +43,7 @@ struct pprof {
 	struct strings strings;
 	struct strings functions; /* names; ids are their numbers here */
 	uint64_t *mapping_ids;	  /* by binary */
+	uint64_t unknown_id;	  /* of the mapping of frames without a known file */
 	uint8_t *packed;	  /* one part */
 	uint64_t draws;		  /* random numbers until now */
 	z_stream stream;
@@ -286,16 +287,15 @@ static unsigned int main_binary(const struct profile *from)
 	return best;
 }
 
-static void put_mapping(struct pprof *pprof, unsigned int binary, uint64_t id)
+static void put_mapping(struct pprof *pprof, const struct profile_binary *source, uint64_t id)
 {
-	const struct profile_binary *source = &pprof->from->binaries[binary];
 	char build_id[2 * HAB_BUILD_ID_LEN + 1] = "";
 	Pprof__Mapping mapping = PPROF__MAPPING__INIT, *mappings = &mapping;
 	unsigned int i;
 
 	for (i = 0; i < source->build_id_length; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", source->build_id[i]);
-	mapping.id = pprof->mapping_ids[binary] = id;
+	mapping.id = id;
 	mapping.memory_limit = (source->limit + 4095) & ~UINT64_C(4095);
 	mapping.filename = string(pprof, source->path);
 	mapping.build_id = string(pprof, build_id);
@@ -304,20 +304,31 @@ static void put_mapping(struct pprof *pprof, unsigned int binary, uint64_t id)
 	put(pprof, PART(.mapping = &mappings, .n_mapping = 1));
 }
 
+/*
+ * Strict readers refuse a location without a mapping. So frames without a known file, and samples
+ * without a stack, have the last one.
+ */
 static void put_mappings(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
+	struct profile_binary unknown = { .path = BINARY_UNKNOWN_NAME, .limit = 1 };
 	unsigned int first = from->nr_binaries ? main_binary(from) : 0, i, binary, count = 0;
 
 	pprof->mapping_ids = xcalloc(from->nr_binaries, sizeof(*pprof->mapping_ids));
 	for (i = 0; i < from->nr_binaries; i++) {
 		binary = i == 0 ? first : i <= first ? i - 1 : i;
-		/* Frames without a known file have no mapping. */
-		if (from->binaries[binary].number != BINARY_UNKNOWN)
-			put_mapping(pprof, binary, ++count);
+		if (from->binaries[binary].number == BINARY_UNKNOWN) {
+			unknown.limit = max(unknown.limit, from->binaries[binary].limit);
+			continue;
+		}
+		pprof->mapping_ids[binary] = ++count;
+		put_mapping(pprof, &from->binaries[binary], count);
 	}
+	pprof->unknown_id = count + 1;
+	put_mapping(pprof, &unknown, pprof->unknown_id);
 }
 
+/* mapping: 0: the file is not known. */
 static void put_location(struct pprof *pprof, unsigned int index, const char *function,
 			 uint64_t mapping, uint64_t address)
 {
@@ -327,7 +338,7 @@ static void put_location(struct pprof *pprof, unsigned int index, const char *fu
 	/* Function ids start at 1; number 0 is the empty name, which no function has. */
 	line.function_id = strings_number(&pprof->functions, function);
 	location.id = index + 1;
-	location.mapping_id = mapping;
+	location.mapping_id = mapping ? mapping : pprof->unknown_id;
 	location.address = address;
 	location.line = &lines;
 	location.n_line = 1;

@@ -83,7 +83,7 @@ static bool read_mappings(struct reading *reading)
 	struct profile_binary *binary;
 	size_t i;
 
-	/* Binary 0 is for frames without a mapping. */
+	/* Binary 0 is for frames without a mapping, as habd 0.1 wrote those without a file. */
 	profile->nr_binaries = (unsigned int)reading->from->n_mapping + 1;
 	profile->binaries = xcalloc(profile->nr_binaries, sizeof(*profile->binaries));
 	profile_binary_name(&profile->binaries[0], "", "");
@@ -94,10 +94,14 @@ static bool read_mappings(struct reading *reading)
 		build_id = text_at(reading, mapping->build_id);
 		if (!path || !build_id || mapping->id != i + 1)
 			return bad(reading, "a mapping is not as habd writes it");
+		binary->limit = mapping->memory_limit;
+		if (!strcmp(path, BINARY_UNKNOWN_NAME)) {
+			profile_binary_name(binary, "", "");
+			continue;
+		}
 		profile_binary_name(binary, path, basename(path));
 		read_build_id(binary, build_id);
 		binary->number = (unsigned int)i + 1;
-		binary->limit = mapping->memory_limit;
 		/* The first is the main program. */
 		binary->executable = !i;
 	}

@@ -8,9 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifndef HAB_VERSION
-#define HAB_VERSION "0.1.0"
-#endif
+/* As in debian/changelog: `scripts/lint versions` compares. */
+#define HAB_VERSION "0.2.0"
 
 /* The Unix socket that habd serves and habctl connects to by default. */
 #define HABD_SOCKET	  "/run/hab/habd.sock"

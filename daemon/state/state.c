@@ -21,6 +21,7 @@
 #define EVICT_NS      1000000000ull
 #define EVICT_SLOW_NS 10000000000ull
 #define EVICTED_MIN   64
+#define IN_USE_NS     1000000000ull
 
 void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds)
 {
@@ -147,7 +148,8 @@ void span_end(struct state *state, struct span *span)
 
 struct span span_all(const struct state *state)
 {
-	struct span span = { NULL, state->start_ns, state->start_monotonic_ns };
+	struct span span = { .start_ns = state->start_ns,
+			     .start_monotonic_ns = state->start_monotonic_ns };
 
 	return span;
 }
@@ -181,6 +183,10 @@ static struct profile *collect(struct state *state, struct span *span, const str
 	pthread_mutex_unlock(&state->lock);
 	profile = profile_collect(copy, filter, duration_ns);
 	profile->start_ns = start_ns;
+	if (span->at_end) {
+		profile->start_ns = clock_realtime_ns();
+		profile->duration_ns = 0;
+	}
 	pthread_mutex_unlock(&state->render);
 	return profile;
 }
@@ -224,16 +230,69 @@ static void count_refills(struct numbers *numbers)
 					now->machine.bytes;
 }
 
+struct in_use_sums {
+	uint64_t all;
+	struct totals_process **processes; /* sorted by pid */
+	unsigned int nr;
+};
+
+static int compare_pids(const void *one, const void *two)
+{
+	uint32_t first = (*(struct totals_process *const *)one)->pid;
+	uint32_t second = (*(struct totals_process *const *)two)->pid;
+
+	return first < second ? -1 : first > second;
+}
+
+static void add_in_use(void *context, uint32_t number, const struct stack_key *key,
+		       const struct in_use *in_use)
+{
+	struct totals_process wanted = { .pid = key->pid }, *wants = &wanted, **found;
+	struct in_use_sums *sums = context;
+
+	sums_add(&sums->all, &in_use->bytes, 1);
+	found = sums->nr ? bsearch(&wants, sums->processes, sums->nr, sizeof(wants), compare_pids) :
+			   NULL;
+	if (found)
+		sums_add(&(*found)->in_use_bytes, &in_use->bytes, 1);
+}
+
+/* It looks at every live sample. So once a second is the most, however many requests there are. */
+static void update_in_use_locked(struct state *state, uint64_t now)
+{
+	struct totals *totals = state->totals;
+	struct in_use_sums sums = { .nr = totals->nr_processes };
+	unsigned int i;
+
+	if (now - state->in_use_ns < IN_USE_NS)
+		return;
+	sums.processes = xcalloc(sums.nr, sizeof(struct totals_process *));
+	for (i = 0; i < sums.nr; i++) {
+		sums.processes[i] = &totals->processes[i];
+		totals->processes[i].in_use_bytes = 0;
+	}
+	qsort(sums.processes, sums.nr, sizeof(struct totals_process *), compare_pids);
+	stacks_visit_in_use(state->stacks, add_in_use, &sums);
+	free(sums.processes);
+	state->in_use_bytes = sums.all;
+	state->in_use_ns = now;
+}
+
 /* The daemon's lock is free again while the copy is written to a client. */
 void numbers_begin(struct numbers *numbers, struct state *state)
 {
 	struct totals *totals = state->totals;
+	uint64_t now = clock_monotonic_ns();
 
 	memset(numbers, 0, sizeof(*numbers));
 	if (state->feed->ops->module)
 		module_numbers_read(&numbers->module);
 	pthread_mutex_lock(&state->lock);
-	totals_read(totals, state->feed, state->channels, clock_monotonic_ns());
+	totals_read(totals, state->feed, state->channels, now);
+	numbers->knows_in_use = stacks_know_in_use(state->stacks);
+	if (numbers->knows_in_use)
+		update_in_use_locked(state, now);
+	numbers->in_use_bytes = state->in_use_bytes;
 	numbers->totals = *totals;
 	numbers->totals.now.processes = NULL;
 	numbers->totals.processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));

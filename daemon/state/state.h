@@ -30,8 +30,8 @@
  * The main thread reads the feed; channels have a thread that reads them; processes have threads
  * that have maps read; each HTTP connection has a thread of its own.
  *
- * lock guards binaries, processes, stacks, ingest, channels, totals, missed, recent, recent_ns
- * and evict_ns.
+ * lock guards binaries, processes, stacks, ingest, channels, totals, missed, recent, recent_ns,
+ * evict_ns, in_use_ns and in_use_bytes.
  * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
  * once it is freed. No lock is held while a profile is named. render is held while the stacks of a
  * profile are copied and sorted, and while its text is made: each takes as much memory again. A
@@ -57,7 +57,9 @@ struct state {
 	struct channels *channels; /* NULL: none are taken */
 	uint64_t start_ns;	   /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
-	uint64_t evict_ns;			 /* no binary is evicted before */
+	uint64_t evict_ns;  /* no binary is evicted before */
+	uint64_t in_use_ns; /* when @in_use_bytes was worked out */
+	uint64_t in_use_bytes;
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
 	uint64_t recent_ns[RECENT_MARKS];
 	int stop_fd; /* readable once habd ends */
@@ -74,6 +76,7 @@ struct span {
 	struct stack_mark *mark; /* NULL: the span begins with the daemon */
 	uint64_t start_ns;
 	uint64_t start_monotonic_ns;
+	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
 };
 
 void span_begin(struct state *state, struct span *span);
@@ -116,6 +119,8 @@ struct numbers {
 	uint64_t binaries_refused;
 	struct processes_counts maps;
 	struct channels_counts channels;
+	bool knows_in_use;     /* a process had a channel */
+	uint64_t in_use_bytes; /* as of the last second */
 	uint64_t symbols_unreadable;
 	uint64_t names_late;
 	bool ended;

@@ -13,6 +13,7 @@ struct totals_process {
 	double bytes_per_second;
 	double refills_per_second;
 	double restarts_per_second;
+	uint64_t in_use_bytes; /* kept by state.c, a second old at most when numbers_begin() reads */
 };
 
 struct totals {

@@ -28,8 +28,8 @@ struct binaries {
 struct binaries *binaries_new(void)
 {
 	/* The first is BINARY_UNKNOWN, the third BINARY_JIT. */
-	static const char *const names[] = { "[unknown]",  "[anon]",  "[jit]",	"[vdso]",
-					     "[vsyscall]", "[stack]", "[heap]", "[uprobes]" };
+	static const char *const names[] = { BINARY_UNKNOWN_NAME, "[anon]",  "[jit]",  "[vdso]",
+					     "[vsyscall]",	  "[stack]", "[heap]", "[uprobes]" };
 	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
 	unsigned int i;
 

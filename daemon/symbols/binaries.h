@@ -30,6 +30,7 @@
 #define BINARIES_OF_USER    512	 /* at most, of each user but root */
 #define BINARIES_OF_USERS   3072 /* at most, of all users but root */
 #define BINARY_UNKNOWN	    0
+#define BINARY_UNKNOWN_NAME "[unknown]"
 #define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
 
 /* A mapped file. */

@@ -14,7 +14,7 @@
  *	--threads N	of each process, in turn (default 1); thread 0 is the process
  *	--cgroups N	cgroup ids 1 to N, by process (default: none, id 0)
  *	--stacks N	how many different stacks, in turn (default 10)
- *	--depth N	frames of each, 1 to 64 (default 8); the last 2 are the same in all stacks
+ *	--depth N	frames of each, up to 64 (default 8); the last 2 are the same in all stacks
  *	--addresses LIST the absolute addresses of the only stack, leaf first, hexadecimal, with
  *			commas; of a living process, see --pid. Overrides --stacks
  *	--thread-stacks	stacks are sent by the threads (HAB_RECORD_STACK), not by the kernel
@@ -367,7 +367,7 @@ static void parse(int argc, char **argv)
 		{ 's', &set.samples, 0, 100000000 },	 { 'P', &set.processes, 1, 1000000 },
 		{ 'p', &set.pid, 1, 1000000000 },	 { 't', &set.threads, 1, 1000 },
 		{ 'g', &set.cgroups, 1, 1000000 },	 { 'S', &set.stacks, 1, 100000000 },
-		{ 'd', &set.depth, 1, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 50 },
+		{ 'd', &set.depth, 0, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 50 },
 		{ 'K', &set.keep, 1, 1 << 20 },		 { 'n', &set.start_ns, 0, 1ull << 62 },
 		{ 'u', &set.step_us, 0, 1ull << 32 },	 { 'm', &set.pace_ms, 0, 60000 },
 		{ 'i', &set.interval, 0, UINT64_MAX },
