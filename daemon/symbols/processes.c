@@ -174,6 +174,15 @@ static void set_memory(struct process *process, int fd)
 	process->memory = fd;
 }
 
+static void set_code_place(struct process *process, int folder, uint32_t number)
+{
+	struct code_place *place = &process->request.code_place;
+
+	if (place->folder >= 0)
+		close(place->folder);
+	*place = (struct code_place){ .folder = folder, .number = number };
+}
+
 static void drop(struct processes *processes, struct process *process)
 {
 	release_waiters(processes, process);
@@ -185,6 +194,7 @@ static void drop(struct processes *processes, struct process *process)
 	user_put(processes, process->user);
 	mappings_end(&process->mappings);
 	set_memory(process, -1);
+	set_code_place(process, -1, process->request.pid);
 	free(process);
 }
 
@@ -270,6 +280,8 @@ static void take_others(struct processes *processes, struct process *process, st
 		entry = &maps->entries[maps->nr - 1];
 		if (entry->kind == MAPS_MEMORY)
 			take_memory(process, entry);
+		else if (entry->kind == MAPS_CODE_PLACE)
+			set_code_place(process, entry->file.fd, (uint32_t)entry->start);
 		else if (entry->file.fd >= 0)
 			add_code(processes, process, entry);
 		free(entry->name);
@@ -285,6 +297,9 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 	process->read_ns = clock_monotonic_ns();
 	process->readable = result != MAPS_UNREADABLE;
 	take_others(processes, process, maps);
+	/* Its perf map, if there was one, has come. */
+	if (request->has_ended && !request->again)
+		set_code_place(process, -1, request->pid);
 	if (result == MAPS_READ && maps->nr && set_mappings(processes, process, maps))
 		process->fresh_ns = PAUSE_MIN_NS;
 	else
@@ -331,6 +346,7 @@ static struct process *add(struct processes *processes, uint32_t pid, uid_t user
 	process->request.user = user;
 	process->request.since_ns = clock_realtime_ns();
 	process->memory = -1;
+	process->request.code_place = (struct code_place){ .folder = -1, .number = pid };
 	process->user = user_get(processes, user);
 	process->pause_ns = process->fresh_ns = PAUSE_MIN_NS;
 	return process;
@@ -433,7 +449,8 @@ void processes_end(struct processes *processes, uint32_t pid)
 	}
 	if (process->has_code) {
 		memset(&maps, 0, sizeof(maps));
-		maps_add_late_perf_map(&maps, pid, process->user->id, process->request.since_ns);
+		maps_add_late_perf_map(&maps, &process->request.code_place, process->user->id,
+				       process->request.since_ns);
 		take_others(processes, process, &maps);
 		maps_end(&maps);
 	}
