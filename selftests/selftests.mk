@@ -216,6 +216,13 @@ $(BUILD)/tests/malloc_target: selftests/malloc/target_sites.c selftests/malloc/t
 $(addprefix $(BUILD)/tests/malloc_,target calls made_code): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 
+# Programs of another C library, which has no pvalloc().
+ifneq ($(shell command -v musl-gcc),)
+$(BUILD)/tests/malloc_calls_test: $(BUILD)/tests/malloc_calls_musl
+endif
+$(BUILD)/tests/malloc_calls_musl: selftests/malloc/calls.c | $(BUILD)/tests
+	musl-gcc -std=gnu11 -O1 -g -fno-builtin -Dpvalloc=valloc -o $@ $<
+
 # With the library by its name, since its header is in a package of its own.
 $(BUILD)/tests/malloc_allocx: selftests/malloc/allocx.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $< -l:libjemalloc.so.2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables of and for the tests
 # Servers for the tests with real programs. Sourced. Each function starts a server by a command,
 # such as habrun, has it answer, ends it and prints the answers; its status is then in $status.
 # $folder is a folder that all users may enter.
