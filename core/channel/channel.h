@@ -89,7 +89,7 @@ struct hab_channel_live {
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, and before it has allocated 512 KiB more
  * @tail: position of the first record that is not read yet. This and the rest the collector writes
- * @share: by which the sampling interval is set: the process makes about 2.7 times as many samples
+ * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT
  * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
  */

@@ -27,7 +27,7 @@
 #include "core/os.h"
 #include "uapi/hab.h"
 
-#define HAB_OFFERS_MEAN_10   27u /* in tenths of the share */
+#define HAB_OFFERS_MEAN_10   24u /* in tenths of the share */
 #define HAB_OFFERS_MOST	     3u
 #define HAB_OFFERS_SPARE     3u		  /* beyond OFFERS_MOST: small shares vary more */
 #define HAB_INTERVAL_WINDOWS 10u	  /* that @average is of */

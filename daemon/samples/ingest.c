@@ -21,15 +21,21 @@
 #define CERTAIN	       (1ull << 32) /* a probability of 1, see bpf/records.h */
 #define WAITING_MAX    1024u	    /* a power of two */
 #define WAIT_NS	       400000000ull
+#define SAMPLE_ROOM(n) (sizeof(struct sample) + (n) * sizeof(uint64_t))
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)  (offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
 
-/* A sample that waits for its thread's stack, and then for the maps of its process. */
+/* A stack as it is in a record, but with the addresses of calls and not of returns. */
+struct raw_stack {
+	unsigned int nr;
+	struct hab_frame frames[HAB_STACK_DEPTH];
+};
+
+/* A sample that waits for its thread's stack, or for the maps of its process. */
 struct waiting {
 	struct waiter waiter;  /* first */
-	struct sample *sample; /* without frames */
-	unsigned int nr_frames;
-	struct hab_frame frames[]; /* the addresses of calls and not of returns */
+	struct sample *sample; /* with room for the frames */
+	struct raw_stack raw;  /* last: only its first frames have memory */
 };
 
 struct ingest {
@@ -43,20 +49,15 @@ struct ingest {
 	struct waiting *queue[WAITING_MAX];
 };
 
-/* Translates the frames, and passes the sample on. */
+/* The maps of the process have been read, or do not come. */
 static void complete(void *context, struct process *process, struct waiter *waiter)
 {
 	struct waiting *waiting = (struct waiting *)waiter;
+	struct sample *sample = waiting->sample;
 	struct ingest *ingest = context;
-	struct sample *sample;
-	unsigned int i;
 
-	sample = xrealloc(waiting->sample, 1,
-			  sizeof(*sample) + waiting->nr_frames * sizeof(sample->key.frames[0]));
-	for (i = 0; i < waiting->nr_frames; i++)
-		sample->key.frames[i] =
-			processes_frame(ingest->processes, process, &waiting->frames[i]);
-	sample->key.nr_frames = waiting->nr_frames;
+	processes_translate(ingest->processes, process, waiting->raw.frames, waiting->raw.nr,
+			    sample->key.frames);
 	free(waiting);
 	pending_add(ingest->pending, sample);
 }
@@ -107,15 +108,42 @@ static struct waiting **place(struct ingest *ingest, unsigned int number)
 	return &ingest->queue[number % WAITING_MAX];
 }
 
-/* The sample has its stack. */
-static void finish(struct ingest *ingest, struct waiting *waiting)
+static struct waiting *new_waiting(struct sample *sample, const struct raw_stack *raw)
 {
-	const struct stack_key *key = &waiting->sample->key;
-	struct process *process = processes_see(ingest->processes, key->pid, key->uid, false);
+	size_t frames = raw->nr * sizeof(raw->frames[0]);
+	struct waiting *waiting = xcalloc(1, offsetof(struct waiting, raw.frames) + frames);
 
-	if (!processes_wait(ingest->processes, process, waiting->frames, waiting->nr_frames,
-			    &waiting->waiter))
-		complete(ingest, process, &waiting->waiter);
+	waiting->sample = sample;
+	waiting->raw.nr = raw->nr;
+	memcpy(waiting->raw.frames, raw->frames, frames);
+	return waiting;
+}
+
+/* The sample has its stack, and room for the frames. */
+static void finish(struct ingest *ingest, struct process *process, struct sample *sample,
+		   const struct raw_stack *raw)
+{
+	const struct hab_frame *missing = processes_translate(
+		ingest->processes, process, raw->frames, raw->nr, sample->key.frames);
+
+	sample->key.nr_frames = raw->nr;
+	if (raw->nr && processes_should_wait(ingest->processes, process, missing))
+		processes_add_waiter(ingest->processes, process, &new_waiting(sample, raw)->waiter);
+	else
+		pending_add(ingest->pending, sample);
+}
+
+/* Takes the sample out of the queue: it waits no longer for its thread's stack. */
+static void end_waiting(struct ingest *ingest, struct waiting **place, const struct raw_stack *raw)
+{
+	struct waiting *waiting = *place;
+	struct sample *sample = waiting->sample;
+
+	*place = NULL;
+	sample = xrealloc(sample, 1, SAMPLE_ROOM(raw->nr));
+	finish(ingest, processes_see(ingest->processes, sample->key.pid, sample->key.uid, false),
+	       sample, raw);
+	free(waiting);
 }
 
 static void give_up_first(struct ingest *ingest)
@@ -125,8 +153,7 @@ static void give_up_first(struct ingest *ingest)
 	if (!*waiting)
 		return;
 	ingest->counts.alone += !replaces((*waiting)->sample);
-	finish(ingest, *waiting);
-	*waiting = NULL;
+	end_waiting(ingest, waiting, &(*waiting)->raw);
 }
 
 /* The stacks of processes whose perf map was found after their end. */
@@ -170,43 +197,32 @@ bool ingest_waits_for_maps(const struct ingest *ingest)
 }
 
 /* The stack that the thread has unwound: return addresses. */
-static void set_thread_stack(struct waiting *waiting, const __u64 *addresses, unsigned int nr)
+static void set_thread_stack(struct raw_stack *raw, const __u64 *addresses, unsigned int nr)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr; i++)
-		waiting->frames[i] = (struct hab_frame){ .status = HAB_FRAME_ADDRESS,
-							 .offset = addresses[i] - !!addresses[i] };
-	waiting->nr_frames = nr;
+	for (i = 0; i < nr; i++) {
+		raw->frames[i].status = HAB_FRAME_ADDRESS;
+		raw->frames[i].offset = addresses[i] - !!addresses[i];
+	}
+	raw->nr = nr;
 }
 
 /* The kernel's stack: frame 0 is an instruction, all others are return addresses. */
-static void set_kernel_stack(struct waiting *waiting, const struct hab_record_sample *record)
+static void set_kernel_stack(struct raw_stack *raw, const struct hab_record_sample *record)
 {
-	struct hab_frame frame;
+	struct hab_frame *frame;
 	unsigned int i;
 
+	raw->nr = 0;
 	for (i = 0; i < record->nr_frames; i++) {
-		frame = record->frames[i];
-		if (frame.status != HAB_FRAME_FILE && !frame.offset)
+		frame = &raw->frames[raw->nr];
+		*frame = record->frames[i];
+		if (frame->status != HAB_FRAME_FILE && !frame->offset)
 			continue;
-		frame.offset -= i && frame.offset ? 1 : 0;
-		waiting->frames[waiting->nr_frames++] = frame;
+		frame->offset -= i && frame->offset ? 1 : 0;
+		raw->nr++;
 	}
-}
-
-/* With the stack of the record. */
-static struct waiting *new_waiting(const struct hab_record_sample *record)
-{
-	unsigned int nr = record->nr_addresses ? record->nr_addresses : record->nr_frames;
-	struct waiting *waiting = xcalloc(1, sizeof(*waiting) + nr * sizeof(waiting->frames[0]));
-
-	if (record->nr_addresses)
-		set_thread_stack(waiting, record->addresses, nr);
-	else
-		set_kernel_stack(waiting, record);
-	waiting->sample = xcalloc(1, sizeof(*waiting->sample));
-	return waiting;
 }
 
 /* The object that the program has drawn. A program says these numbers. */
@@ -217,19 +233,21 @@ static void set_object(struct sample *sample, const struct hab_record_sample *re
 }
 
 /* Until the thread's stack comes. */
-static void wait_for_stack(struct ingest *ingest, struct waiting *waiting)
+static void wait_for_stack(struct ingest *ingest, struct sample *sample,
+			   const struct raw_stack *raw)
 {
 	if (ingest->last - ingest->first == WAITING_MAX)
 		give_up_first(ingest);
-	*place(ingest, ingest->last++) = waiting;
+	*place(ingest, ingest->last++) = new_waiting(sample, raw);
 }
 
 static void take_sample(struct ingest *ingest, const struct hab_record_sample *record,
 			uint64_t now_ns)
 {
-	struct waiting *waiting = new_waiting(record);
-	struct sample *sample = waiting->sample;
+	struct sample *sample = xcalloc(1, SAMPLE_ROOM(record->nr_addresses));
 	struct stack_key *key = &sample->key;
+	struct process *process;
+	struct raw_stack raw;
 
 	sample->id = record->sample_id;
 	sample->taken_ns = now_ns;
@@ -257,33 +275,27 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	clean_copy(key->heap, sizeof(key->heap), record->heap_name, sizeof(record->heap_name));
 	clean_copy(key->tag, sizeof(key->tag), record->tag, sizeof(record->tag));
 	/* Now, while the process runs. */
-	processes_see(ingest->processes, key->pid, key->uid, false);
+	process = processes_see(ingest->processes, key->pid, key->uid, false);
 	ingest->counts.samples += !replaces(sample);
 	pending_announce(ingest->pending, sample, now_ns);
 	if (!record->nr_addresses) {
-		wait_for_stack(ingest, waiting);
+		set_kernel_stack(&raw, record);
+		wait_for_stack(ingest, sample, &raw);
 		return;
 	}
 	ingest->counts.joined += !replaces(sample);
-	finish(ingest, waiting);
-}
-
-/* Replaces the kernel's stack by the thread's, which has come. */
-static void join(struct ingest *ingest, struct waiting *waiting,
-		 const struct hab_record_stack *stack)
-{
-	ingest->counts.joined += !replaces(waiting->sample);
-	waiting = xrealloc(waiting, 1,
-			   sizeof(*waiting) + stack->nr_frames * sizeof(waiting->frames[0]));
-	set_thread_stack(waiting, stack->frames, stack->nr_frames);
-	finish(ingest, waiting);
+	set_thread_stack(&raw, record->addresses, record->nr_addresses);
+	finish(ingest, process, sample, &raw);
 }
 
 static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack)
 {
 	struct waiting **waiting;
+	struct raw_stack raw;
 	bool found = false;
 	unsigned int i;
+
+	set_thread_stack(&raw, stack->frames, stack->nr_frames);
 
 	/* Newest first: most stacks follow their sample at once. Parts are adjacent. */
 	for (i = ingest->last; i != ingest->first; i--) {
@@ -295,8 +307,8 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 			continue;
 		}
 		found = true;
-		join(ingest, *waiting, stack);
-		*waiting = NULL;
+		ingest->counts.joined += !replaces((*waiting)->sample);
+		end_waiting(ingest, waiting, &raw);
 	}
 	if (!found)
 		ingest->counts.late++;

@@ -239,6 +239,8 @@ static struct entry *find_entry(struct stack_table *table, const struct stack_ke
 
 	HASH_VALUE(key, size, hash);
 	HASH_FIND_BYHASHVALUE(hh, table->by_key, key, size, hash, entry);
+	if (entry && !entry->hh.next)
+		return entry;
 	if (entry)
 		HASH_DELETE(hh, table->by_key, entry);
 	else

@@ -279,13 +279,13 @@ __attribute__((constructor)) static void draw_hash_seed(void)
 		hash_seed = 0;
 }
 
+/* Both halves of the product: each bit of @number changes about half of the bits. */
 static uint64_t hash_number(uint64_t number)
 {
-	number ^= number >> 32;
-	number *= 0x9e3779b97f4a7c15u;
-	number ^= number >> 29;
-	number *= 0xbf58476d1ce4e5b9u;
-	return number ^ number >> 32;
+	__extension__ const unsigned __int128 product =
+		(unsigned __int128)(number ^ 0xbf58476d1ce4e5b9u) * 0x9e3779b97f4a7c15u;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 void sums_add(void *sums, const void *more, size_t count)

@@ -42,24 +42,31 @@ void mappings_end(struct mappings *mappings)
 	memset(mappings, 0, sizeof(*mappings));
 }
 
-const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address)
+static bool contains(const struct mapping *mapping, uint64_t address)
+{
+	return address >= mapping->start && address < mapping->end;
+}
+
+/* NULL: the address is in none. */
+static const struct mapping *find(const struct mappings *mappings, uint64_t address)
 {
 	unsigned int low = 0, high = mappings->nr, middle;
 
 	while (low < high) {
 		middle = low + (high - low) / 2;
+		if (contains(&mappings->all[middle], address))
+			return &mappings->all[middle];
 		if (address < mappings->all[middle].start)
 			high = middle;
-		else if (address >= mappings->all[middle].end)
-			low = middle + 1;
 		else
-			return &mappings->all[middle];
+			low = middle + 1;
 	}
 	return NULL;
 }
 
-unsigned int mappings_find_id(const struct mappings *mappings, struct binaries *binaries,
-			      const uint8_t *build_id)
+/* The number of the mapped binary with that build id, or BINARY_UNKNOWN. */
+static unsigned int find_id(const struct mappings *mappings, struct binaries *binaries,
+			    const uint8_t *build_id)
 {
 	const struct binary *binary;
 	unsigned int i;
@@ -73,15 +80,19 @@ unsigned int mappings_find_id(const struct mappings *mappings, struct binaries *
 	return BINARY_UNKNOWN;
 }
 
-bool mappings_cover(const struct mappings *mappings, struct binaries *binaries,
-		    const struct hab_frame *frame)
+uint64_t mappings_translate(const struct mappings *mappings, struct binaries *binaries,
+			    const struct hab_frame *frame, const struct mapping **last)
 {
-	const struct mapping *mapping;
+	const struct mapping *mapping = *last;
 
 	if (frame->status == HAB_FRAME_FILE)
-		return mappings_find_id(mappings, binaries, frame->build_id) != BINARY_UNKNOWN;
-	mapping = mappings_find(mappings, frame->offset);
-	return mapping && mapping->binary != BINARY_UNKNOWN;
+		return FRAME(find_id(mappings, binaries, frame->build_id), frame->offset);
+	if (!mapping || !contains(mapping, frame->offset))
+		mapping = find(mappings, frame->offset);
+	if (!mapping || mapping->binary == BINARY_UNKNOWN)
+		return FRAME(BINARY_UNKNOWN, frame->offset);
+	*last = mapping;
+	return FRAME(mapping->binary, frame->offset - mapping->start + mapping->offset);
 }
 
 bool mappings_have(const struct mappings *mappings, unsigned int binary)

@@ -25,14 +25,13 @@ struct mappings {
 bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
 		  unsigned int most, uid_t user);
 void mappings_end(struct mappings *mappings);
-/* NULL: the address is in none. */
-const struct mapping *mappings_find(const struct mappings *mappings, uint64_t address);
-/* The number of the mapped binary with that build id, or BINARY_UNKNOWN. */
-unsigned int mappings_find_id(const struct mappings *mappings, struct binaries *binaries,
-			      const uint8_t *build_id);
-/* True if the mappings explain the frame. */
-bool mappings_cover(const struct mappings *mappings, struct binaries *binaries,
-		    const struct hab_frame *frame);
+/*
+ * The FRAME() of an address, or of an offset in the mapped file with a build id. Its binary is
+ * BINARY_UNKNOWN if it is in no mapping. @last: the mapping of the frame before, or NULL: most
+ * frames are in the same one.
+ */
+uint64_t mappings_translate(const struct mappings *mappings, struct binaries *binaries,
+			    const struct hab_frame *frame, const struct mapping **last);
 /* True if a mapping is of @binary. */
 bool mappings_have(const struct mappings *mappings, unsigned int binary);
 

@@ -107,20 +107,25 @@ bool process_has_exec(struct process *process, uint64_t since_ns)
 	return process->has_exec;
 }
 
-uint64_t process_frame(const struct process *process, struct binaries *binaries,
-		       const struct hab_frame *frame)
+const struct hab_frame *process_translate(const struct process *process, struct binaries *binaries,
+					  const struct hab_frame *frames, unsigned int nr,
+					  uint64_t *translated)
 {
-	const struct mapping *mapping;
-	unsigned int binary;
+	const struct mapping *mapping = NULL;
+	const struct hab_frame *missing = NULL;
+	unsigned int i;
 
-	if (frame->status == HAB_FRAME_FILE) {
-		binary = mappings_find_id(&process->mappings, binaries, frame->build_id);
-		if (binary == BINARY_UNKNOWN)
-			binary = binaries_find_id(binaries, frame->build_id, process->user->id);
-		return FRAME(binary, frame->offset);
+	for (i = 0; i < nr; i++) {
+		translated[i] =
+			mappings_translate(&process->mappings, binaries, &frames[i], &mapping);
+		if (FRAME_BINARY(translated[i]) != BINARY_UNKNOWN)
+			continue;
+		if (!missing)
+			missing = &frames[i];
+		if (frames[i].status == HAB_FRAME_FILE)
+			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id,
+							       process->user->id),
+					      frames[i].offset);
 	}
-	mapping = mappings_find(&process->mappings, frame->offset);
-	if (!mapping || mapping->binary == BINARY_UNKNOWN)
-		return FRAME(BINARY_UNKNOWN, frame->offset);
-	return FRAME(mapping->binary, frame->offset - mapping->start + mapping->offset);
+	return missing;
 }

@@ -57,8 +57,9 @@ bool process_set_mappings(struct process *process, struct binaries *binaries, st
 
 /* True if the memory had a channel since @since_ns and has it no more. */
 bool process_has_exec(struct process *process, uint64_t since_ns);
-/* The FRAME() of an address, or of an offset in the file with a build id. */
-uint64_t process_frame(const struct process *process, struct binaries *binaries,
-		       const struct hab_frame *frame);
+/* See processes_translate(). */
+const struct hab_frame *process_translate(const struct process *process, struct binaries *binaries,
+					  const struct hab_frame *frames, unsigned int nr,
+					  uint64_t *translated);
 
 #endif /* HABD_PROCESS_H */

@@ -188,6 +188,7 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 {
 	struct processes *processes = context;
 	struct process *process = (void *)((char *)request - offsetof(struct process, request));
+	uint64_t translated;
 
 	process->read_ns = clock_monotonic_ns();
 	process->readable = result != MAPS_UNREADABLE;
@@ -203,7 +204,7 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 	/* It has ended; stacks that are still to come use what was read earlier. */
 	processes->counts.unreadable += result == MAPS_UNREADABLE && !request->has_ended;
 	if (process->has_missing &&
-	    mappings_cover(&process->mappings, processes->binaries, &process->missing))
+	    !process_translate(process, processes->binaries, &process->missing, 1, &translated))
 		process->pause_ns = PROCESS_PAUSE_NS;
 	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
@@ -242,17 +243,18 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 		drop(processes, process);
 		process = NULL;
 	}
-	if (process) {
-		HASH_DELETE(hh, processes->by_pid, process);
-	} else {
+	if (!process) {
 		if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
 			drop_one(processes);
 		process = process_new(&processes->users, pid, user);
+		HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 		request(processes, process, now);
 		fresh = false;
+	} else if (process->hh.next) {
+		/* To the end: the list stays in the order of the last sight. */
+		HASH_DELETE(hh, processes->by_pid, process);
+		HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	}
-	/* At the end: the list stays in the order of the last sight. */
-	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 	process->seen_ns = now;
 	if (fresh)
 		process->request.has_ended = false;
@@ -368,47 +370,47 @@ static bool may_reread(const struct process *process, uint64_t now)
 
 /* True if the maps are in the queue, now or before. */
 static bool is_requested(struct processes *processes, struct process *process,
-			 const struct hab_frame *frames, unsigned int nr_frames)
+			 const struct hab_frame *missing)
 {
 	uint64_t now = clock_monotonic_ns();
-	unsigned int i;
 
 	if (process->request.asked_ns)
 		return now - process->request.asked_ns < WAIT_NS;
-	if (!processes->queue || !may_reread(process, now))
+	if (!missing || !processes->queue || !may_reread(process, now))
 		return false;
-	for (i = 0; i < nr_frames; i++) {
-		if (mappings_cover(&process->mappings, processes->binaries, &frames[i]))
-			continue;
-		process->missing = frames[i];
-		process->has_missing = true;
-		request(processes, process, now);
+	process->missing = *missing;
+	process->has_missing = true;
+	request(processes, process, now);
+	return true;
+}
+
+bool processes_should_wait(struct processes *processes, struct process *process,
+			   const struct hab_frame *missing)
+{
+	if (!is_requested(processes, process, missing))
+		return false;
+	if (processes->nr_waiters < WAITERS_MAX &&
+	    (!process->user->id || process->user->nr_waiters < WAITERS_OF_USER))
 		return true;
-	}
+	processes->counts.crowded++;
 	return false;
 }
 
-bool processes_wait(struct processes *processes, struct process *process,
-		    const struct hab_frame *frames, unsigned int nr_frames, struct waiter *waiter)
+void processes_add_waiter(struct processes *processes, struct process *process,
+			  struct waiter *waiter)
 {
-	if (!nr_frames || !is_requested(processes, process, frames, nr_frames))
-		return false;
-	if (processes->nr_waiters >= WAITERS_MAX ||
-	    (process->user->id && process->user->nr_waiters >= WAITERS_OF_USER)) {
-		processes->counts.crowded++;
-		return false;
-	}
 	processes->nr_waiters++;
 	process->user->nr_waiters++;
 	waiter->next = process->waiters;
 	process->waiters = waiter;
-	return true;
 }
 
-uint64_t processes_frame(struct processes *processes, const struct process *process,
-			 const struct hab_frame *frame)
+const struct hab_frame *processes_translate(struct processes *processes,
+					    const struct process *process,
+					    const struct hab_frame *frames, unsigned int nr,
+					    uint64_t *translated)
 {
-	return process_frame(process, processes->binaries, frame);
+	return process_translate(process, processes->binaries, frames, nr, translated);
 }
 
 void processes_tidy(struct processes *processes)

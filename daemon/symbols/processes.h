@@ -49,17 +49,23 @@ unsigned int processes_waiters(const struct processes *processes);
  */
 struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh);
 /*
- * True if the stack should wait: the maps are being read, or are requested now because a frame is
- * in no mapping. @waiter is then the processes' until it is released.
+ * Makes FRAME()s of @nr frames: of an address, or of an offset in the file with a build id, in one
+ * that the process has mapped, else in one of root. Never fails. Returns the first frame that is in
+ * no mapping of the process; NULL: there is none.
  */
-bool processes_wait(struct processes *processes, struct process *process,
-		    const struct hab_frame *frames, unsigned int nr_frames, struct waiter *waiter);
+const struct hab_frame *processes_translate(struct processes *processes,
+					    const struct process *process,
+					    const struct hab_frame *frames, unsigned int nr,
+					    uint64_t *translated);
 /*
- * The FRAME() of an address, or of an offset in the file with a build id: in one that the process
- * has mapped, else in one of root. Never fails.
+ * True if a stack should wait before it is translated: the maps are being read, or are requested
+ * now because of @missing, if that is not NULL. Then processes_add_waiter() may follow.
  */
-uint64_t processes_frame(struct processes *processes, const struct process *process,
-			 const struct hab_frame *frame);
+bool processes_should_wait(struct processes *processes, struct process *process,
+			   const struct hab_frame *missing);
+/* @waiter is the processes' until it is released. */
+void processes_add_waiter(struct processes *processes, struct process *process,
+			  struct waiter *waiter);
 /*
  * A part of the text of the process's maps, as the process @pid, of @user, has read it itself.
  * @more: another part follows. Without it the maps are requested, and the text is used if the

@@ -54,7 +54,7 @@ static void release(void *context, struct process *process, struct waiter *waite
 	struct _test_data_processes *self = context;
 	struct stack *stack = (struct stack *)waiter;
 
-	stack->translated = processes_frame(self->processes, process, &stack->frame);
+	processes_translate(self->processes, process, &stack->frame, 1, &stack->translated);
 }
 
 FIXTURE_SETUP(processes)
@@ -121,9 +121,13 @@ static bool ask(struct _test_data_processes *self, pid_t pid, uid_t user, const 
 	stack->frame.offset = (uintptr_t)address;
 	pthread_mutex_lock(&self->lock);
 	process = processes_see(self->processes, (uint32_t)pid, user, false);
-	waits = processes_wait(self->processes, process, &stack->frame, 1, &stack->waiter);
-	if (!waits)
-		release(self, process, &stack->waiter);
+	waits = processes_should_wait(self->processes, process,
+				      processes_translate(self->processes, process, &stack->frame,
+							  1, &stack->translated));
+	if (waits) {
+		stack->translated = 0;
+		processes_add_waiter(self->processes, process, &stack->waiter);
+	}
 	pthread_mutex_unlock(&self->lock);
 	return waits;
 }
