@@ -24,7 +24,7 @@
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
-#define POLL_MS	     100
+#define POLL_MS	     200 /* a tick costs as much as reading two samples */
 #define FILES_MAX    16384
 #define SESSIONS_MAX 1024 /* of channels */
 #define USER_RECORDS 5000 /* of channels, a second */
