@@ -86,7 +86,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/int
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/mounts.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/mounts.c symbols/process.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 
@@ -215,6 +215,13 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 $(BUILD)/tests/malloc_target: selftests/malloc/target_sites.c selftests/malloc/target_sites.h
 $(addprefix $(BUILD)/tests/malloc_,target calls made_code): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
+
+# Programs of another C library, which has no pvalloc().
+ifneq ($(shell command -v musl-gcc),)
+$(BUILD)/tests/malloc_calls_test: $(BUILD)/tests/malloc_calls_musl
+endif
+$(BUILD)/tests/malloc_calls_musl: selftests/malloc/calls.c | $(BUILD)/tests
+	musl-gcc -std=gnu11 -O1 -g -fno-builtin -Dpvalloc=valloc -o $@ $<
 
 # With the library by its name, since its header is in a package of its own.
 $(BUILD)/tests/malloc_allocx: selftests/malloc/allocx.c | $(BUILD)/tests

@@ -103,7 +103,7 @@ static json_t *process_json(const char *pid)
 
 	if (state == FIRST_KIND || state == PRELOADED)
 		kind = kind_of(pid);
-	if (state == FIRST_KIND || (state == PRELOADED && kind == PROGRAM_OWN_ALLOCATOR)) {
+	if (state == FIRST_KIND || kind == PROGRAM_OWN_ALLOCATOR || kind == PROGRAM_OTHER_LIBC) {
 		state = FIRST_KIND + kind;
 		next = states[state].next ? states[state].next : program_next(kind);
 		why = program_why(kind);

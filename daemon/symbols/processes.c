@@ -14,55 +14,20 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/arithmetic.h"
-#include "daemon/shared/hash.h"
-#include "daemon/symbols/mappings.h"
-#include "daemon/symbols/maps_queue.h"
+#include "daemon/symbols/process.h"
 
-#define PROCESSES_MAX	 4096
-#define MAPPINGS_OF_USER (1u << 17) /* but of root */
-#define WAITERS_MAX	 8192
-#define WAITERS_OF_USER	 1024 /* but of root */
-#define WAIT_NS		 1500000000ull
-#define PAUSE_MIN_NS	 100000000ull
-#define PAUSE_MAX_NS	 12800000000ull
-#define FRESH_MAX_NS	 1000000000ull
-#define IDLE_NS		 60000000000ull
-#define TEXT_MAX	 (1u << 20) /* of maps; later lines are left out */
-#define TEXTS_MAX	 512	    /* that wait for a reader, each of MAPS_TEXT_MAX */
-#define TEXTS_OF_USER	 64	    /* but of root */
-
-struct user {
-	UT_hash_handle hh;
-	uid_t id;
-	unsigned int nr_processes;
-	unsigned int nr_mappings;
-	unsigned int nr_waiters;
-	unsigned int nr_texts;
-};
-
-struct process {
-	UT_hash_handle hh;
-	struct maps_request request; /* its pid is the key */
-	struct user *user;
-	uint64_t read_ns; /* when the maps were read last; 0: never */
-	uint64_t seen_ns;
-	uint64_t pause_ns;	  /* before they may be read again for an address */
-	uint64_t fresh_ns;	  /* before they may be read again for a new heap */
-	bool readable;		  /* the last reading worked, or was late */
-	bool has_missing;	  /* the maps are being read for @missing */
-	struct hab_frame missing; /* in no mapping */
-	struct waiter *waiters;	  /* the last one first */
-	struct mappings mappings;
-	bool has_code;	       /* was made at run time, and there was no perf map */
-	bool has_exec;	       /* its memory has no channel */
-	int memory;	       /* file of the memory with its channel; -1: none */
-	uint64_t memory_at_ns; /* when this was found */
-	char *text;	       /* NULL, or the parts of its maps that have come */
-	size_t text_length;
-};
+#define PROCESSES_MAX	4096
+#define WAITERS_MAX	8192
+#define WAITERS_OF_USER 1024 /* but of root */
+#define WAIT_NS		1500000000ull
+#define PAUSE_MAX_NS	12800000000ull
+#define FRESH_MAX_NS	1000000000ull
+#define IDLE_NS		60000000000ull
+#define TEXT_MAX	(1u << 20) /* of maps; later lines are left out */
+#define TEXTS_MAX	512	   /* that wait for a reader, each of MAPS_TEXT_MAX */
+#define TEXTS_OF_USER	64	   /* but of root */
 
 struct processes {
 	struct binaries *binaries;
@@ -70,7 +35,7 @@ struct processes {
 	void (*release)(void *context, struct process *process, struct waiter *waiter);
 	void *context;
 	struct process *by_pid; /* that not seen for longest first */
-	struct user *users;
+	struct process_user *users;
 	unsigned int nr_waiters;
 	unsigned int nr_texts;
 	struct process_code *code; /* since the last processes_take_code() */
@@ -110,30 +75,6 @@ void processes_start(struct processes *processes)
 		maps_queue_start(processes->queue);
 }
 
-/* --- users ---------------------------------------------------------------------------- */
-
-static struct user *user_get(struct processes *processes, uid_t id)
-{
-	struct user *user;
-
-	HASH_FIND(hh, processes->users, &id, sizeof(id), user);
-	if (!user) {
-		user = xcalloc(1, sizeof(*user));
-		user->id = id;
-		HASH_ADD(hh, processes->users, id, sizeof(user->id), user);
-	}
-	user->nr_processes++;
-	return user;
-}
-
-static void user_put(struct processes *processes, struct user *user)
-{
-	if (--user->nr_processes)
-		return;
-	HASH_DELETE(hh, processes->users, user);
-	free(user);
-}
-
 /* --- processes ------------------------------------------------------------------------ */
 
 /* Their stacks are translated with the maps that there are. */
@@ -167,31 +108,20 @@ static void drop_text(struct processes *processes, struct process *process)
 	processes->nr_texts--;
 }
 
-static void set_memory(struct process *process, int fd)
-{
-	if (process->memory >= 0)
-		close(process->memory);
-	process->memory = fd;
-}
-
 static void drop(struct processes *processes, struct process *process)
 {
 	release_waiters(processes, process);
 	if (processes->queue)
 		maps_queue_remove(processes->queue, &process->request);
 	HASH_DELETE(hh, processes->by_pid, process);
-	process->user->nr_mappings -= process->mappings.nr;
 	drop_text(processes, process);
-	user_put(processes, process->user);
-	mappings_end(&process->mappings);
-	set_memory(process, -1);
-	free(process);
+	process_free(&processes->users, process);
 }
 
 /* Of the user with most processes, that not seen for longest. */
 static void drop_one(struct processes *processes)
 {
-	struct user *user, *largest = processes->users;
+	struct process_user *user, *largest = processes->users;
 	struct process *process = processes->by_pid;
 
 	for (user = processes->users; user; user = user->hh.next)
@@ -221,21 +151,6 @@ static uint64_t longer(uint64_t pause_ns, uint64_t limit_ns)
 	return min(pause_ns * 2, limit_ns);
 }
 
-/* True if the new mappings differ from those that there were. */
-static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
-{
-	struct user *user = process->user;
-	unsigned int others = user->nr_mappings - process->mappings.nr, most = maps->nr;
-	bool changed;
-
-	if (user->id)
-		most = others < MAPPINGS_OF_USER ? MAPPINGS_OF_USER - others : 0;
-	changed = mappings_set(&process->mappings, processes->binaries, maps, most, user->id);
-	user->nr_mappings = others + process->mappings.nr;
-	process->has_code |= mappings_have(&process->mappings, BINARY_JIT);
-	return changed;
-}
-
 static void add_code(struct processes *processes, const struct process *process,
 		     struct maps_entry *entry)
 {
@@ -251,16 +166,6 @@ static void add_code(struct processes *processes, const struct process *process,
 		(struct process_code){ process->request.pid, process->user->id, binary };
 }
 
-static void take_memory(struct process *process, const struct maps_entry *entry)
-{
-	set_memory(process, entry->file.fd);
-	process->has_exec = entry->file.fd < 0;
-	process->memory_at_ns = process->request.taken_ns;
-	/* Since that was read. */
-	if (process->request.has_ended)
-		set_memory(process, -1);
-}
-
 /* Takes what follows the mappings out of @maps. */
 static void take_others(struct processes *processes, struct process *process, struct maps *maps)
 {
@@ -269,19 +174,13 @@ static void take_others(struct processes *processes, struct process *process, st
 	for (; maps->nr && maps->entries[maps->nr - 1].kind != MAPS_MAPPING; maps->nr--) {
 		entry = &maps->entries[maps->nr - 1];
 		if (entry->kind == MAPS_MEMORY)
-			take_memory(process, entry);
+			process_take_memory(process, entry);
+		else if (entry->kind == MAPS_CODE_PLACE)
+			process_set_code_place(process, entry->file.fd, (uint32_t)entry->start);
 		else if (entry->file.fd >= 0)
 			add_code(processes, process, entry);
 		free(entry->name);
 	}
-}
-
-static bool is_covered(struct processes *processes, const struct process *process,
-		       const struct hab_frame *frame)
-{
-	uint64_t translated;
-
-	return !processes_translate(processes, process, frame, 1, &translated);
 }
 
 static void take_maps(void *context, struct maps_request *request, enum maps_result result,
@@ -289,18 +188,24 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 {
 	struct processes *processes = context;
 	struct process *process = (void *)((char *)request - offsetof(struct process, request));
+	uint64_t translated;
 
 	process->read_ns = clock_monotonic_ns();
 	process->readable = result != MAPS_UNREADABLE;
 	take_others(processes, process, maps);
-	if (result == MAPS_READ && maps->nr && set_mappings(processes, process, maps))
-		process->fresh_ns = PAUSE_MIN_NS;
+	/* Its perf map, if there was one, has come. */
+	if (request->has_ended && !request->again)
+		process_set_code_place(process, -1, request->pid);
+	if (result == MAPS_READ && maps->nr &&
+	    process_set_mappings(process, processes->binaries, maps))
+		process->fresh_ns = PROCESS_PAUSE_NS;
 	else
 		process->fresh_ns = longer(process->fresh_ns, FRESH_MAX_NS);
 	/* It has ended; stacks that are still to come use what was read earlier. */
 	processes->counts.unreadable += result == MAPS_UNREADABLE && !request->has_ended;
-	if (process->has_missing && is_covered(processes, process, &process->missing))
-		process->pause_ns = PAUSE_MIN_NS;
+	if (process->has_missing &&
+	    !process_translate(process, processes->binaries, &process->missing, 1, &translated))
+		process->pause_ns = PROCESS_PAUSE_NS;
 	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
 	process->has_missing = false;
@@ -327,23 +232,6 @@ static void request(struct processes *processes, struct process *process, uint64
 		maps_queue_add(processes->queue, &process->request, due_ns);
 }
 
-static struct process *add(struct processes *processes, uint32_t pid, uid_t user)
-{
-	struct process *process;
-
-	if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
-		drop_one(processes);
-	process = xcalloc(1, sizeof(*process));
-	process->request.pid = pid;
-	process->request.user = user;
-	process->request.since_ns = clock_realtime_ns();
-	process->memory = -1;
-	process->user = user_get(processes, user);
-	process->pause_ns = process->fresh_ns = PAUSE_MIN_NS;
-	HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
-	return process;
-}
-
 struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -356,7 +244,10 @@ struct process *processes_see(struct processes *processes, uint32_t pid, uid_t u
 		process = NULL;
 	}
 	if (!process) {
-		process = add(processes, pid, user);
+		if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
+			drop_one(processes);
+		process = process_new(&processes->users, pid, user);
+		HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
 		request(processes, process, now);
 		fresh = false;
 	} else if (process->hh.next) {
@@ -382,7 +273,7 @@ static void take_text(struct processes *processes, struct process *process)
 	process->request.taken_ns = clock_monotonic_ns();
 	maps_parse(process->request.pid, process->text, &maps);
 	take_others(processes, process, &maps);
-	set_mappings(processes, process, &maps);
+	process_set_mappings(process, processes->binaries, &maps);
 	maps_end(&maps);
 	drop_text(processes, process);
 }
@@ -434,14 +325,15 @@ void processes_end(struct processes *processes, uint32_t pid)
 	if (processes->queue) {
 		/* The stacks that wait need its maps. It is dropped after a while. */
 		process->request.has_ended = true;
-		set_memory(process, -1);
+		process_set_memory(process, -1);
 		if (process->has_code || process->request.asked_ns)
 			request(processes, process, clock_monotonic_ns());
 		return;
 	}
 	if (process->has_code) {
 		memset(&maps, 0, sizeof(maps));
-		maps_add_late_perf_map(&maps, pid, process->user->id, process->request.since_ns);
+		maps_add_late_perf_map(&maps, &process->request.code_place, process->user->id,
+				       process->request.since_ns);
 		take_others(processes, process, &maps);
 		maps_end(&maps);
 	}
@@ -457,15 +349,7 @@ bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t sinc
 		return false;
 	/* It is watched, so it stays in the table without samples, too. */
 	process->seen_ns = clock_monotonic_ns();
-	if (process->memory_at_ns < since_ns)
-		return false;
-	/* A process without memory is ending: it has not exec'ed. */
-	if (process->memory >= 0 && !maps_has_memory(process->memory) &&
-	    process_stat(pid, PROCESS_STAT_MEMORY)) {
-		set_memory(process, -1);
-		process->has_exec = true;
-	}
-	return process->has_exec;
+	return process_has_exec(process, since_ns);
 }
 
 unsigned int processes_take_code(struct processes *processes, struct process_code **code)
@@ -526,24 +410,7 @@ const struct hab_frame *processes_translate(struct processes *processes,
 					    const struct hab_frame *frames, unsigned int nr,
 					    uint64_t *translated)
 {
-	const struct mapping *mapping = NULL;
-	const struct hab_frame *missing = NULL;
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		translated[i] = mappings_translate(&process->mappings, processes->binaries,
-						   &frames[i], &mapping);
-		if (FRAME_BINARY(translated[i]) != BINARY_UNKNOWN)
-			continue;
-		if (!missing)
-			missing = &frames[i];
-		if (frames[i].status == HAB_FRAME_FILE)
-			translated[i] =
-				FRAME(binaries_find_id(processes->binaries, frames[i].build_id,
-						       process->user->id),
-				      frames[i].offset);
-	}
-	return missing;
+	return process_translate(process, processes->binaries, frames, nr, translated);
 }
 
 void processes_tidy(struct processes *processes)

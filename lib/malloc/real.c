@@ -295,8 +295,10 @@ static void judge(void)
 			   (void *)real.memalign };
 	void *operators[] = { (void *)real.new, (void *)real.delete, (void *)real.new_aligned };
 
-	hab_real.may_sample = binary && real.free && real.calloc && real.realloc &&
-			      real.usable_size && real.memalign && is_called() &&
+	/* musl loads this library, too. Its memalign() then calls malloc() here. */
+	hab_real.may_sample = dlsym(RTLD_DEFAULT, "gnu_get_libc_version") && binary && real.free &&
+			      real.calloc && real.realloc && real.usable_size && real.memalign &&
+			      is_called() &&
 			      all_of(binary, needed, sizeof(needed) / sizeof(*needed));
 	find_code(binary);
 	hab_real.own_operators = real.new &&all_of(binary, operators, 3);

@@ -25,6 +25,7 @@ outputs_clean() {
 	for pid in "${started[@]}"; do
 		kill -9 "$pid" 2>/dev/null
 	done
+	wait "${started[@]}" 2>/dev/null
 	# shellcheck disable=SC2154 # of tap.sh
 	rm -rf "$work" "$tap_output"
 }

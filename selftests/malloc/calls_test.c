@@ -102,6 +102,25 @@ TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
 	EXPECT_GT(site.in_use * 0.17, fabs(estimate.in_use - site.in_use));
 }
 
+/* musl loads the library as well. */
+TEST(random_calls_of_musls_allocator_have_the_results_of_the_bare_one)
+{
+	char *const argv[] = { "build/tests/malloc_calls_musl", "1", CALLS, "p", NULL };
+	struct collector bare, watched;
+
+	if (access(argv[0], X_OK))
+		SKIP(return, "no musl-gcc here");
+	collector_open(&bare);
+	collector_open(&watched);
+	bare.bare = true;
+	EXPECT_TRUE(run(&bare, NULL, argv));
+	EXPECT_TRUE(run(&watched, NULL, argv));
+	EXPECT_STREQ(bare.text, watched.text);
+	EXPECT_EQ(0, watched.nr);
+	collector_close(&bare);
+	collector_close(&watched);
+}
+
 /* The program is linked with jemalloc. */
 TEST(random_calls_of_jemallocs_own_interface_have_the_results_of_the_bare_one)
 {

@@ -11,6 +11,8 @@ silence_limit=$((30 + cpus / 2))
 [ -z "$icount" ] || boot_limit=600 silence_limit=120
 # Kernels with checks are slow, and print nothing during some tests of the boot.
 [[ $kernel != *-* ]] || boot_limit=$((3 * boot_limit)) silence_limit=$((3 * silence_limit))
+# systemd starts services before it starts COMMAND.
+[ -z "$root" ] || boot_limit=600 silence_limit=180
 # Lines of a normal boot under emulation that look like complaints.
 harmless='^$'
 complaints='WARNING: |BUG: |BUG at |Oops|Call Trace|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
@@ -47,7 +49,7 @@ qemu_options() {
 	elif (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
 		accel=kvm emulated=''
 	fi
-	if [ -d "$build/install" ]; then
+	if [ -z "$root" ] && [ -d "$build/install" ]; then
 		append="$append hab_vm.install"
 		install=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
 	fi
@@ -55,10 +57,10 @@ qemu_options() {
 	options=(-M "$machine" -accel "$accel" "${clock[@]}" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
 		-nic none -display none -no-reboot -m "${megabytes}M"
 		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads"
-		-kernel "$cache/$kernel/vmlinux" -initrd "$work/initramfs.cpio"
+		-kernel "$image" -initrd "$work/initramfs.cpio"
 		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic $emulated$append"
 		-chardev "file,id=log,path=${log//,/,,}" -serial chardev:log
-		-virtfs "local,id=root,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
+		-virtfs "local,id=root,path=${root:-/},mount_tag=root,security_model=none,readonly=on,multidevs=remap"
 		-virtfs "local,id=run,path=${run_dir//,/,,},mount_tag=run,security_model=none"
 		"${install[@]}"
 		-device virtio-serial-pci
