@@ -39,7 +39,7 @@ PROFILE_SOURCES := filter profile flame formats profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries build_id mappings maps mounts process processes maps_queue maps_reader turns worker worker_keeper worker_messages \
+	binaries build_id mappings maps mounts watched_process processes maps_queue maps_reader turns worker worker_keeper worker_messages \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels closer hello session users

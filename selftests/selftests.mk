@@ -86,7 +86,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/habctl/int
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/mounts.c symbols/process.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/mounts.c symbols/watched_process.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
 

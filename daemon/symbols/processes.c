@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/arithmetic.h"
-#include "daemon/symbols/process.h"
+#include "daemon/symbols/watched_process.h"
 
 #define PROCESSES_MAX	4096
 #define WAITERS_MAX	8192

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* One watched process, with the counts of its user. */
-#ifndef HABD_PROCESS_H
-#define HABD_PROCESS_H
+#ifndef HABD_WATCHED_PROCESS_H
+#define HABD_WATCHED_PROCESS_H
 
 #include "daemon/shared/hash.h"
 #include "daemon/symbols/mappings.h"
@@ -62,4 +62,4 @@ const struct hab_frame *process_translate(const struct process *process, struct 
 					  const struct hab_frame *frames, unsigned int nr,
 					  uint64_t *translated);
 
-#endif /* HABD_PROCESS_H */
+#endif /* HABD_WATCHED_PROCESS_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "daemon/symbols/process.h"
+#include "daemon/symbols/watched_process.h"
 
 #include <stdlib.h>
 #include <unistd.h>
