@@ -358,6 +358,47 @@ static void collect_in_use(struct collecting *state, struct in_use *in_use,
 	sample->in_use = in_use;
 }
 
+static void add_sample(struct collecting *state, const struct found *found,
+		       const struct stack_key *key)
+{
+	struct profile_sample *sample = &state->profile->samples[state->profile->nr_samples++];
+
+	sample->number = found->number;
+	collect_stack(state, key, &found->counts, sample);
+	if (found->in_use)
+		collect_in_use(state, &state->profile->in_use[found->in_use - 1], sample);
+}
+
+/* Adds a stack beyond the filter's limit to "[other stacks]" of its user and kind of event. */
+static void add_to_others(struct collecting *state, struct found *found)
+{
+	struct profile *profile = state->profile;
+	struct stack_key key = { .kind = found->key->kind, .uid = found->key->uid };
+	struct profile_sample *other;
+	const struct in_use *before;
+	struct in_use *more;
+
+	strcpy(key.comm, "[other stacks]");
+	for (other = profile->samples + profile->nr_samples; other > profile->samples; other--)
+		if (!strcmp(other[-1].key.comm, key.comm) && other[-1].key.kind == key.kind &&
+		    other[-1].key.uid == key.uid)
+			break;
+	if (other == profile->samples) {
+		add_sample(state, found, &key);
+		return;
+	}
+	other--;
+	counts_add(&other->counts, &found->counts);
+	counts_add(&profile->total, &found->counts);
+	if (!found->in_use)
+		return;
+	before = other->in_use;
+	more = &profile->in_use[found->in_use - 1];
+	collect_in_use(state, more, other);
+	if (before)
+		in_use_add(more, before);
+}
+
 static void copy_event(void *context, const struct logged_sample *from)
 {
 	struct profile_copy *copy = context;
@@ -422,7 +463,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
-	unsigned int i;
+	unsigned int i, most = filter ? filter->stacks_of_user : 0;
 
 	state->profile = profile;
 	state->copy = copy;
@@ -436,15 +477,11 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	profile->in_use = copy->in_use;
 	copy->in_use = NULL;
 	profile->samples = xcalloc(copy->nr_found, sizeof(*profile->samples));
-	profile->nr_samples = copy->nr_found;
-	for (i = 0; i < copy->nr_found; i++) {
-		profile->samples[i].number = copy->found[i].number;
-		collect_stack(state, copy->found[i].key, &copy->found[i].counts,
-			      &profile->samples[i]);
-		if (copy->found[i].in_use)
-			collect_in_use(state, &profile->in_use[copy->found[i].in_use - 1],
-				       &profile->samples[i]);
-	}
+	for (i = 0; i < copy->nr_found; i++)
+		if (most && copy->found[i].key->uid && copy->found[i].rank >= most)
+			add_to_others(state, &copy->found[i]);
+		else
+			add_sample(state, &copy->found[i], copy->found[i].key);
 	collect_events(state);
 	HASH_CLEAR(hh, state->frames);
 	free(state->indices);
