@@ -36,7 +36,7 @@ DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments kinds module_files output_files owners places program string_table util
 PROFILE_SOURCES := filter profile flame formats profile_pprof profile_jfr jfr
-READER_SOURCES := profile_read merge history_files history_reader history_time
+READER_SOURCES := profile_read merge report interval history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
 	binaries build_id mappings maps mounts watched_process processes maps_queue maps_reader turns worker worker_keeper worker_messages \
@@ -49,7 +49,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	http clients request response access http_json http_history http_metrics http_profile http_record
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
-	client filter_options live_profile span_options report interval $(READER_SOURCES)
+	client filter_options live_profile span_options report_table $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)

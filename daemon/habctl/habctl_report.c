@@ -14,7 +14,7 @@
 #include "daemon/habctl/filter_options.h"
 #include "daemon/habctl/live_profile.h"
 #include "daemon/shared/output_files.h"
-#include "daemon/habctl/report.h"
+#include "daemon/habctl/report_table.h"
 #include "daemon/habctl/span_options.h"
 #include "daemon/profile/flame.h"
 #include "daemon/profile/profile_read.h"

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/habctl/interval.h"
+#include "daemon/profile/interval.h"
 #include "daemon/profile/profile_read.h"
 
 #define FUNCTIONS_MAX 16

@@ -42,7 +42,7 @@ $(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web
-FUZZ_RECORDING := profile_read merge report interval $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+FUZZ_RECORDING := profile_read merge report interval report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
 FUZZ_ELF := build_id symbol_file perf_map demangle program util
 FUZZ_HTTP := $(sort $(FUZZ_TABLES) $(READER_SOURCES) history_writer state missed clients request response \
 	access http_history http_profile http_record http_json http_metrics sites)

@@ -7,7 +7,7 @@
  */
 #include <zlib.h>
 
-#include "daemon/habctl/report.h"
+#include "daemon/habctl/report_table.h"
 #include "daemon/profile/flame.h"
 #include "daemon/profile/merge.h"
 #include "daemon/profile/profile_read.h"

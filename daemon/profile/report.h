@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Reports: samples summed up by site, stack, process and so on. */
-#ifndef HABCTL_REPORT_H
-#define HABCTL_REPORT_H
+#ifndef HABD_REPORT_H
+#define HABD_REPORT_H
 
+#include "daemon/profile/interval.h"
 #include "daemon/profile/profile.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
@@ -58,12 +59,14 @@ void report_begin(struct report *report, enum report_by by, bool in_use, const s
 		  const struct profile *two);
 void report_end(struct report *report);
 
-/*
- * With two profiles the table is of the differences. limit: of rows, of each kind; 0: none.
- * intervals: true if the files have standard errors.
- */
-void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out);
-/* Lines of stack, old bytes, new bytes; the report must be by stack. */
-void report_folded_diff(const struct report *report, FILE *out);
+/* A row has two sums, each with an interval. */
+enum report_quantity { REPORT_BYTES, REPORT_EVENTS };
 
-#endif /* HABCTL_REPORT_H */
+/* Of the old profile, or of the only one. */
+struct estimate report_sum(const struct report_row *row, enum report_quantity quantity);
+struct interval report_interval(const struct report *report, const struct report_row *row,
+				enum report_quantity quantity);
+/* The interval of the row's change. */
+struct interval report_change(const struct report *report, const struct report_row *row);
+
+#endif /* HABD_REPORT_H */

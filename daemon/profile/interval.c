@@ -6,7 +6,7 @@
  * below 0 and end too low. Quantiles of the gamma distribution come from the approximation of
  * Wilson and Hilferty, whose error is below 1 % from five samples on.
  */
-#include "daemon/habctl/interval.h"
+#include "daemon/profile/interval.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reports: samples summed up into rows, and rows as text.
+ * Reports: samples summed up into rows, with intervals.
  *
  * The kinds of events are views of the same memory, so bytes of two kinds are never summed up: a
  * row is of one kind, and its share is of the bytes of that kind.
@@ -9,26 +9,19 @@
  * between samples are chance. So bytes are given a second, and an interval marks the differences
  * that are more than chance.
  */
-#include "daemon/habctl/report.h"
+#include "daemon/profile/report.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/habctl/interval.h"
 #include "daemon/profile/flame.h"
-#include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
-static const struct {
-	const char *name;
-	const char *heading;
-} bys[REPORT_BYS] = {
-	[BY_SITE] = { "site", "SITE" },		 [BY_STACK] = { "stack", "STACK" },
-	[BY_PROCESS] = { "process", "PROCESS" }, [BY_COMM] = { "comm", "COMMAND" },
-	[BY_HEAP] = { "heap", "HEAP" },		 [BY_TAG] = { "tag", "TAG" },
-	[BY_CGROUP] = { "cgroup", "CGROUP" },
+static const char *const names[REPORT_BYS] = {
+	[BY_SITE] = "site", [BY_STACK] = "stack", [BY_PROCESS] = "process", [BY_COMM] = "comm",
+	[BY_HEAP] = "heap", [BY_TAG] = "tag",	  [BY_CGROUP] = "cgroup",
 };
 
 enum report_by report_by(const char *name)
@@ -36,7 +29,7 @@ enum report_by report_by(const char *name)
 	unsigned int i;
 
 	for (i = 0; i < REPORT_BYS; i++)
-		if (!strcmp(bys[i].name, name))
+		if (!strcmp(names[i], name))
 			break;
 	return i;
 }
@@ -225,204 +218,58 @@ void report_end(struct report *report)
 	free(report->rows);
 }
 
-/* A row has two sums, each with an interval. */
-enum quantity { BYTES, EVENTS };
-
-static struct estimate estimate_of(const struct stack_counts *counts, enum quantity quantity)
+static struct estimate estimate_of(const struct stack_counts *counts, enum report_quantity quantity)
 {
-	if (quantity == BYTES)
+	if (quantity == REPORT_BYTES)
 		return (struct estimate){ (double)counts->estimate, counts->variance,
 					  (double)counts->samples };
 	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
 				  counts->events_variance, (double)counts->samples };
 }
 
-struct unit {
-	double size;
-	const char *name;
-};
-
-static struct unit unit_of(double value, enum quantity quantity)
-{
-	static const char *const names[][7] = {
-		[BYTES] = { " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" },
-		[EVENTS] = { "", " k", " M", " G", " T", " P", " E" },
-	};
-	double step = quantity == BYTES ? 1024 : 1000, size = 1;
-	unsigned int i = 0;
-
-	for (; fabs(value) / size >= step && i + 1 < ARRAY_SIZE(names[0]); i++)
-		size *= step;
-	return (struct unit){ size, names[quantity][i] };
-}
-
-/* Three digits, or more before the point. */
-static int digits_of(double value, struct unit unit)
-{
-	value = fabs(value) / unit.size;
-	return unit.size == 1 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-}
-
-static void human(double value, enum quantity quantity, char *out, size_t size)
-{
-	struct unit unit = unit_of(value, quantity);
-
-	snprintf(out, size, "%.*f%s", digits_of(value, unit), value / unit.size, unit.name);
-}
-
-/* Both ends in the unit of the larger. */
-static void human_range(struct interval interval, enum quantity quantity, bool known, char *out,
-			size_t size)
-{
-	struct unit unit = unit_of(fmax(fabs(interval.low), fabs(interval.high)), quantity);
-
-	if (known)
-		snprintf(out, size, "%.*f to %.*f%s", digits_of(interval.low, unit),
-			 interval.low / unit.size, digits_of(interval.high, unit),
-			 interval.high / unit.size, unit.name);
-	else
-		snprintf(out, size, "unknown");
-}
-
 /* Of all samples of the row's user. */
 static struct estimate of_user(const struct report *report, const struct report_row *row,
-			       unsigned int which, enum quantity quantity)
+			       unsigned int which, enum report_quantity quantity)
 {
 	return estimate_of(row->many_users ? &report->totals[which][row->kind] :
 					     &row->user->totals[which][row->kind],
 			   quantity);
 }
 
-/* The two columns of a sum and its interval. */
-static void add_sum(const struct report *report, const struct report_row *row,
-		    enum quantity quantity, bool intervals, FILE *out)
+struct estimate report_sum(const struct report_row *row, enum report_quantity quantity)
 {
-	struct estimate sum = estimate_of(&row->counts[0], quantity);
-	char value[40], range[96];
-
-	human(sum.value, quantity, value, sizeof(value));
-	human_range(interval_95(sum, of_user(report, row, 0, quantity)), quantity, intervals, range,
-		    sizeof(range));
-	fprintf(out, "%9s %17s ", value, range);
+	return estimate_of(&row->counts[0], quantity);
 }
 
-/* Beside what was allocated. */
-static bool has_in_use_column(const struct report *report)
+struct interval report_interval(const struct report *report, const struct report_row *row,
+				enum report_quantity quantity)
 {
-	return report->profiles[0]->knows_in_use && !report->in_use;
-}
-
-static void add_row(const struct report *report, const struct report_row *row, bool intervals,
-		    FILE *out)
-{
-	const struct stack_counts *counts = &row->counts[0];
-	char in_use[40];
-	double total = (double)report->totals[0][row->kind].estimate;
-
-	add_sum(report, row, BYTES, intervals, out);
-	add_sum(report, row, EVENTS, intervals, out);
-	if (has_in_use_column(report)) {
-		human((double)row->in_use, BYTES, in_use, sizeof(in_use));
-		fprintf(out, "%9s ", in_use);
-	}
-	fprintf(out, "%8" PRIu64 " %6.2f %%  %s\n", counts->samples,
-		total > 0 ? (double)counts->estimate * 100 / total : 0, row->name);
+	return interval_95(report_sum(row, quantity), of_user(report, row, 0, quantity));
 }
 
 static struct interval one_side(const struct report *report, const struct report_row *row,
 				unsigned int which)
 {
-	struct estimate all = of_user(report, row, which, BYTES);
+	struct estimate all = of_user(report, row, which, REPORT_BYTES);
 	struct interval interval;
 
 	if (all.variance <= 0)
-		all = of_user(report, row, !which, BYTES);
+		all = of_user(report, row, !which, REPORT_BYTES);
 	/* Without a kept sample the true bytes may still be above 0. */
-	interval = interval_95(estimate_of(&row->counts[which], BYTES), all);
+	interval = interval_95(estimate_of(&row->counts[which], REPORT_BYTES), all);
 	interval.low *= report->per_second[which];
 	interval.high *= report->per_second[which];
 	return interval;
 }
 
-/* The interval of new - old: the distances of its ends add up as standard errors do. */
-static struct interval of_change(const struct report *report, const struct report_row *row)
+struct interval report_change(const struct report *report, const struct report_row *row)
 {
 	double old = (double)row->counts[0].estimate * report->per_second[0];
 	double new = (double)row->counts[1].estimate * report->per_second[1];
 	struct interval one = one_side(report, row, 0), two = one_side(report, row, 1), interval;
 
+	/* The distances of the ends add up as standard errors do. */
 	interval.low = new - old - hypot(new - two.low, one.high - old);
 	interval.high = new - old + hypot(two.high - new, old - one.low);
 	return interval;
-}
-
-static void add_change(const struct report *report, const struct report_row *row, bool intervals,
-		       FILE *out)
-{
-	struct interval interval = of_change(report, row);
-	char old[40], new[40], change[40], range[96];
-
-	human((double)row->counts[0].estimate * report->per_second[0], BYTES, old, sizeof(old));
-	human((double)row->counts[1].estimate * report->per_second[1], BYTES, new, sizeof(new));
-	human(row->change, BYTES, change, sizeof(change));
-	human_range(interval, BYTES, intervals, range, sizeof(range));
-	fprintf(out, "%9s %9s %9s %19s %c  %s\n", old, new, change, range,
-		intervals && (interval.low > 0 || interval.high < 0) ? '*' : ' ', row->name);
-}
-
-/* The lines above the rows of a kind. */
-static void begin_kind(const struct report *report, unsigned int i, FILE *out)
-{
-	const char *heading = bys[report->by].heading;
-
-	if (report->many_kinds)
-		fprintf(out, "%sevent %s\n", i ? "\n" : "", kind_name(report->rows[i].kind));
-	if (report->profiles[1])
-		fprintf(out, "%9s %9s %9s %19s    %s\n", report->in_use ? "OLD" : "OLD/S",
-			report->in_use ? "NEW" : "NEW/S", report->in_use ? "GROWTH" : "CHANGE/S",
-			"95 % INTERVAL", heading);
-	else
-		fprintf(out, "%9s %17s %9s %17s %s%8s %8s  %s\n",
-			report->in_use ? "IN USE" : "BYTES", "95 % INTERVAL",
-			report->rows[i].kind == HAB_EVENT_SAMPLE ? "OBJECTS" : "EVENTS",
-			"95 % INTERVAL", has_in_use_column(report) ? "   IN USE " : "", "SAMPLES",
-			"SHARE", heading);
-}
-
-void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out)
-{
-	unsigned int i, shown = 0, hidden = 0;
-
-	for (i = 0; i < report->count; i++) {
-		if (!i || report->rows[i].kind != report->rows[i - 1].kind) {
-			begin_kind(report, i, out);
-			shown = 0;
-		}
-		if (limit && shown++ >= limit)
-			hidden++;
-		else if (report->profiles[1])
-			add_change(report, &report->rows[i], intervals, out);
-		else
-			add_row(report, &report->rows[i], intervals, out);
-	}
-	if (hidden)
-		fprintf(out, "and %u more; --limit 0 shows all\n", hidden);
-	if (report->profiles[1] && report->count && intervals)
-		fputs("* more than chance: the interval does not reach 0. Of twenty rows without a "
-		      "change one is marked\n",
-		      out);
-}
-
-void report_folded_diff(const struct report *report, FILE *out)
-{
-	const struct report_row *row;
-	unsigned int i;
-
-	for (i = 0; i < report->count; i++) {
-		row = &report->rows[i];
-		if (report->many_kinds)
-			fprintf(out, "[%s];", kind_name(row->kind));
-		fprintf(out, "%s %" PRIu64 " %" PRIu64 "\n", row->name, row->counts[0].estimate,
-			row->counts[1].estimate);
-	}
 }
