@@ -44,9 +44,9 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	collect \
 	channels closer hello session users
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege state totals missed \
+	habd options sockets privilege state timeline totals missed history_points \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
-	http clients request response access http_json http_history http_metrics http_profile http_record
+	http clients request response access http_json http_history http_metrics http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options live_profile span_options report_table $(READER_SOURCES)

@@ -331,6 +331,11 @@ const char *history_directory(const struct history *history)
 	return history->config.directory;
 }
 
+unsigned int history_seconds(const struct history *history)
+{
+	return history->config.seconds;
+}
+
 void history_counts(struct history *history, struct history_counts *counts)
 {
 	pthread_mutex_lock(&history->lock);

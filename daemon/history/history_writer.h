@@ -37,6 +37,8 @@ bool history_start(struct history *history, struct state *state);
 void history_stop(struct history *history);
 
 const char *history_directory(const struct history *history);
+/* Of one file. */
+unsigned int history_seconds(const struct history *history);
 void history_counts(struct history *history, struct history_counts *counts);
 
 #endif /* HABD_HISTORY_WRITER_H */

@@ -3,6 +3,8 @@
 #ifndef HABD_HANDLERS_H
 #define HABD_HANDLERS_H
 
+#include <jansson.h>
+
 #include "daemon/http/request.h"
 
 typedef void (*request_handler)(struct request *request, struct reply *reply);
@@ -11,6 +13,8 @@ void http_page(struct request *request, struct reply *reply);
 void http_metrics(struct request *request, struct reply *reply);
 void http_top(struct request *request, struct reply *reply);
 void http_status(struct request *request, struct reply *reply);
+void http_timeline(struct request *request, struct reply *reply);
+void http_sites(struct request *request, struct reply *reply);
 void http_profile(struct request *request, struct reply *reply);
 void http_pprof_allocs(struct request *request, struct reply *reply);
 void http_pprof_heap(struct request *request, struct reply *reply);
@@ -18,6 +22,9 @@ void http_record_start(struct request *request, struct reply *reply);
 void http_record_next(struct request *request, struct reply *reply);
 void http_record_keep(struct request *request, struct reply *reply);
 void http_record_stop(struct request *request, struct reply *reply);
+
+/* Replies with @object and frees it. compact: without spaces. */
+void reply_json(struct reply *reply, json_t *object, bool compact);
 
 /* The recordings of all clients. */
 struct recordings *recordings_new(void);

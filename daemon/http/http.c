@@ -44,13 +44,15 @@ struct http {
 	struct listener local;
 };
 
+#define SPANS "since", "until", "old-since", "old-until"
+
 static const struct route {
 	const char *path;
 	request_handler handler;
 	bool change;		   /* changes something: only POST, over the Unix socket */
 	bool lenient;		   /* unknown parameters are ignored */
 	bool filter;		   /* takes the parameters of a filter */
-	const char *parameters[5]; /* and these */
+	const char *parameters[8]; /* and these */
 } routes[] = {
 	{ .path = "/", .handler = http_page, .lenient = true },
 	{ .path = "/metrics", .handler = http_metrics, .lenient = true },
@@ -59,7 +61,14 @@ static const struct route {
 	{ .path = "/v1/profile",
 	  .handler = http_profile,
 	  .filter = true,
-	  .parameters = { "seconds", "format", "view", "since", "until" } },
+	  .parameters = { "seconds", "format", "view", SPANS } },
+	{ .path = "/v1/sites",
+	  .handler = http_sites,
+	  .filter = true,
+	  .parameters = { "view", SPANS } },
+	{ .path = "/v1/timeline",
+	  .handler = http_timeline,
+	  .parameters = { "since", "until", "event", "uid" } },
 	/* Scrapers of pprof send parameters of their own. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs, .lenient = true },
 	{ .path = "/debug/pprof/heap", .handler = http_pprof_heap, .lenient = true },
@@ -185,8 +194,8 @@ static void handle(struct request *request, const char *path, const char *method
 	if (!check.route) {
 		reply_error(reply, 404,
 			    "%s does not exist; these do: /, /metrics, "
-			    "/debug/pprof/allocs, /debug/pprof/heap, /v1/profile, /v1/top and "
-			    "/v1/status.",
+			    "/debug/pprof/allocs, /debug/pprof/heap, /v1/profile, /v1/sites, "
+			    "/v1/timeline, /v1/top and /v1/status.",
 			    path);
 		return;
 	}

@@ -7,45 +7,79 @@
 #include <time.h>
 
 #include "daemon/history/history_reader.h"
-#include "daemon/history/history_time.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
 #include "daemon/http/response.h"
+#include "daemon/profile/merge.h"
 #include "daemon/samples/stacks.h"
 
 #define SECONDS_MAX 30 /* for a span: habctl waits for 60 */
 
-static bool parse_time(const struct request *request, struct reply *reply, const char *name,
-		       int64_t now, int64_t *result)
-{
-	const char *value = request_parameter(request, name);
-
-	*result = now;
-	if (!value || history_time_parse(value, now, result))
-		return true;
-	reply_error(reply, 400, "%s=%.100s: " HISTORY_TIME_HELP ".", name, value);
-	return false;
-}
-
 /* False after reply_error(). */
-static bool parse_span(const struct request *request, struct reply *reply,
-		       const struct profile_format *format, struct history_span *span)
+static bool parse_span(const struct request *request, struct reply *reply, const char *since,
+		       const char *until, struct history_span *span)
 {
 	int64_t now = (int64_t)time(NULL);
 
 	if (!request->history)
 		reply_error(reply, 400, "This habd keeps no history: start it with --history DIR.");
-	else if (format->has_events)
-		reply_error(
-			reply, 400,
-			"format=%s: the history has sums, and this format needs single samples.",
-			format->name);
-	else if (request_parameter(request, "seconds") || !request_parameter(request, "since"))
-		reply_error(reply, 400, "A span has since, and may have until, but no seconds.");
-	else if (parse_time(request, reply, "since", now, &span->since) &&
-		 parse_time(request, reply, "until", history_until_now(now), &span->until))
+	else if (request_parameter(request, "seconds") || !request_parameter(request, since))
+		reply_error(reply, 400, "A span has %s, and may have %s, but no seconds.", since,
+			    until);
+	else if (request_time(request, reply, since, now, &span->since) &&
+		 request_time(request, reply, until, history_until_now(now), &span->until))
 		return true;
 	return false;
+}
+
+/* NULL after reply_error(). */
+static struct profile *read_span(const struct request *request, struct reply *reply,
+				 const struct history_span *span, const struct filter *filter,
+				 struct history_found *found)
+{
+	const struct history_limits limits = { .stacks = STACKS_MAX_DEFAULT,
+					       .frames = 4 * STACKS_MAX_DEFAULT,
+					       .seconds = SECONDS_MAX,
+					       .stop_fd = request->state->stop_fd };
+	struct profile *profile =
+		history_read(history_directory(request->history), span, filter, &limits, found);
+
+	if (!profile)
+		reply_error(reply, 404, "%s.", found->why);
+	return profile;
+}
+
+bool request_has_old(const struct request *request)
+{
+	return request_parameter(request, "old-since") || request_parameter(request, "old-until");
+}
+
+struct profile *history_profile(const struct request *request, struct reply *reply,
+				const struct filter *filter, struct profile **old,
+				struct history_found *found)
+{
+	struct history_span span, old_span;
+	struct filter same = *filter;
+	struct history_found old_found;
+	struct profile *profile;
+
+	*old = NULL;
+	if (!parse_span(request, reply, "since", "until", &span) ||
+	    (request_has_old(request) &&
+	     !parse_span(request, reply, "old-since", "old-until", &old_span)))
+		return NULL;
+	profile = read_span(request, reply, &span, filter, found);
+	if (!profile || !request_has_old(request))
+		return profile;
+	same.kinds = profile->kinds;
+	*old = read_span(request, reply, &old_span, &same, &old_found);
+	if (!*old) {
+		profile_free(profile);
+		return NULL;
+	}
+	found->unread += old_found.unread;
+	found->has_errors &= old_found.has_errors;
+	return profile;
 }
 
 static void write_profile(struct profile *profile, const struct history_found *found,
@@ -64,31 +98,54 @@ static void write_profile(struct profile *profile, const struct history_found *f
 	format->write(profile, reply->body);
 }
 
+static void reply_spans(struct request *request, struct reply *reply, const struct filter *filter,
+			const struct profile_format *format, enum profile_view view)
+{
+	struct history_found found;
+	struct profile *profile, *old, *growth;
+
+	profile = history_profile(request, reply, filter, &old, &found);
+	if (!profile)
+		return;
+	if (old && view != PROFILE_ALLOCATED && !old->knows_in_use) {
+		reply_error(reply, 404, "It is not known what was in use in the earlier span.");
+		profile_free(profile);
+		profile_free(old);
+		return;
+	}
+	if (old) {
+		growth = merge_growth(old, profile);
+		profile_free(profile);
+		profile_free(old);
+		profile = growth;
+	}
+	write_profile(profile, &found, reply, format, view);
+	profile_free(profile);
+}
+
 void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
 		   const struct profile_format *format, enum profile_view view)
 {
-	const struct history_limits limits = { .stacks = STACKS_MAX_DEFAULT,
-					       .frames = 4 * STACKS_MAX_DEFAULT,
-					       .seconds = SECONDS_MAX,
-					       .stop_fd = request->state->stop_fd };
-	struct history_found found;
-	struct history_span span;
-	struct profile *profile = NULL;
 	struct turn turn;
 
-	if (!parse_span(request, reply, format, &span))
+	if (format->has_events) {
+		reply_error(reply, 400,
+			    "format=%s: the history has sums, and this format needs single "
+			    "samples.",
+			    format->name);
 		return;
-	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user)) {
-		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
-	} else {
-		profile = history_read(history_directory(request->history), &span, filter, &limits,
-				       &found);
-		if (profile)
-			write_profile(profile, &found, reply, format, view);
-		else
-			reply_error(reply, 404, "%s.", found.why);
-		profile_free(profile);
 	}
+	if (request_has_old(request) && format->file_name) {
+		reply_error(reply, 400,
+			    "format=%s: a growth is html, svg or folded; to compare two files see "
+			    "habctl report --diff.",
+			    format->name);
+		return;
+	}
+	request_turn_take(request, &turn);
+	if (response_memory_is_full(request->user))
+		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
+	else
+		reply_spans(request, reply, filter, format, view);
 	request_turn_give(request, &turn);
 }

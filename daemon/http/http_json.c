@@ -27,11 +27,14 @@
 #define TOP_SITES      50u
 #define STACK_FRAMES   16u
 
-/* Replies with @object and frees it. */
-static void reply_json(struct reply *reply, json_t *object)
+void reply_json(struct reply *reply, json_t *object, bool compact)
 {
+	size_t flags = compact ? JSON_COMPACT : JSON_INDENT(1);
+
 	reply->type = "application/json";
-	if (!object || json_dumpf(object, reply->body, JSON_INDENT(1) | JSON_REAL_PRECISION(9)))
+	/* Times in seconds since 1970 have ten digits. */
+	if (!object ||
+	    json_dumpf(object, reply->body, flags | JSON_REAL_PRECISION(compact ? 13 : 9)))
 		reply_error(reply, 500, "The answer could not be written as JSON.");
 	fputc('\n', reply->body);
 	json_decref(object);
@@ -234,7 +237,7 @@ void http_status(struct request *request, struct reply *reply)
 		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */
 	numbers_end(&numbers);
-	reply_json(reply, object);
+	reply_json(reply, object, false);
 }
 
 /* What /v1/top shows of samples: since the start, and recently. */
@@ -475,5 +478,5 @@ void http_top(struct request *request, struct reply *reply)
 	view_end(&view);
 	request_turn_give(request, &turn);
 	filter_end(&filter);
-	reply_json(reply, object);
+	reply_json(reply, object, false);
 }

@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
+#include "daemon/history/history_time.h"
 #include "daemon/http/access.h"
 #include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
@@ -125,6 +127,18 @@ static bool wait_ms(const struct request *request, uint64_t milliseconds)
 			return false;
 	}
 	return true;
+}
+
+bool request_time(const struct request *request, struct reply *reply, const char *name,
+		  int64_t otherwise, int64_t *result)
+{
+	const char *value = request_parameter(request, name);
+
+	*result = otherwise;
+	if (!value || history_time_parse(value, (int64_t)time(NULL), result))
+		return true;
+	reply_error(reply, 400, "%s=%.100s: " HISTORY_TIME_HELP ".", name, value);
+	return false;
 }
 
 bool request_wait_ms(const struct request *request, uint64_t milliseconds)

@@ -13,6 +13,7 @@
 
 struct MHD_Connection;
 struct history;
+struct history_found;
 struct recordings;
 
 struct request {
@@ -49,6 +50,9 @@ bool request_filter(const struct request *request, struct reply *reply, struct f
 const struct profile_format *request_format(const struct request *request, struct reply *reply);
 /* What a format with one figure shows: allocated, in-use or both. False as above. */
 bool request_view(const struct request *request, struct reply *reply, enum profile_view *view);
+/* A time in seconds since 1970; @otherwise without the parameter. False after reply_error(). */
+bool request_time(const struct request *request, struct reply *reply, const char *name,
+		  int64_t otherwise, int64_t *result);
 /* False if the client closed the connection, or if the daemon ends. */
 bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 
@@ -60,7 +64,16 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart);
 
-/* Replies with the profile of the parameters since and until; or by reply_error(). */
+/* True if the parameters name an earlier span to compare with: old-since and old-until. */
+bool request_has_old(const struct request *request);
+/*
+ * The profile of the history from since until until. *old: that of the earlier span, else NULL.
+ * profile_free() frees both. NULL after reply_error(). The caller has a turn.
+ */
+struct profile *history_profile(const struct request *request, struct reply *reply,
+				const struct filter *filter, struct profile **old,
+				struct history_found *found);
+/* Replies with the profile, or the growth, of the spans of the parameters; or by reply_error(). */
 void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
 		   const struct profile_format *format, enum profile_view view);
 

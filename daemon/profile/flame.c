@@ -283,7 +283,11 @@ static void draw_title(const struct drawing *drawing, const struct profile *prof
 
 	human_bytes(flame->root->total, human, sizeof(human));
 	fprintf(out, "<text class=\"t\" x=\"8\" y=\"%u\">", drawing->top + 18);
-	if (flame->in_use)
+	if (profile->growth && flame->in_use)
+		fprintf(out, "%s more in use than before", human);
+	else if (profile->growth)
+		fprintf(out, "%s more allocated in %.1f s than at the pace before", human, seconds);
+	else if (flame->in_use)
 		fprintf(out, "%s in use after %.1f s: not freed yet", human, seconds);
 	else if (profile->total.samples)
 		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,

@@ -114,7 +114,8 @@ static struct profile_sample *find_sample(struct merge *merge, const struct stac
 	return sample;
 }
 
-/* frames: index + 1 of each frame of @from that was merged before. */
+/* The merged sample of the same stack. frames: index + 1 of each frame of @from that was merged
+ * before. */
 static struct profile_sample *merge_sample(struct merge *merge, const struct profile *from,
 					   const struct profile_sample *sample,
 					   unsigned int *frames)
@@ -134,7 +135,6 @@ static struct profile_sample *merge_sample(struct merge *merge, const struct pro
 	}
 	to = find_sample(merge, key);
 	free(key);
-	counts_add(&to->counts, &sample->counts);
 	return to;
 }
 
@@ -157,6 +157,7 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 		if (!sample->counts.samples && !(in_use && sample->in_use))
 			continue;
 		to = merge_sample(merge, from, sample, frames);
+		counts_add(&to->counts, &sample->counts);
 		if (in_use && sample->in_use) {
 			profile->in_use[i] = *sample->in_use;
 			/* Two stacks may have become one: frames beyond a limit are one. */
@@ -203,5 +204,43 @@ struct profile *merge_end(struct merge *merge)
 	strings_end(&merge->frames);
 	HASH_FREE(merge->samples);
 	free(merge);
+	return profile;
+}
+
+static uint64_t less(uint64_t from, double bytes)
+{
+	return bytes < (double)from ? from - (uint64_t)bytes : 0;
+}
+
+static void subtract(struct merge *merge, const struct profile *old, double pace)
+{
+	unsigned int *frames = xcalloc(old->nr_frames, sizeof(*frames)), i;
+	struct in_use *in_use = merge->profile->in_use;
+	const struct profile_sample *sample;
+	struct profile_sample *to;
+
+	for (i = 0; i < old->nr_samples; i++) {
+		sample = &old->samples[i];
+		to = merge_sample(merge, old, sample, frames);
+		to->counts.estimate =
+			less(to->counts.estimate, (double)sample->counts.estimate * pace);
+		if (to->in_use && sample->in_use)
+			in_use[to->in_use - in_use].bytes =
+				less(to->in_use->bytes, (double)sample->in_use->bytes);
+	}
+	free(frames);
+}
+
+struct profile *merge_growth(const struct profile *old, const struct profile *new)
+{
+	double pace = old->duration_ns ? (double)new->duration_ns / (double)old->duration_ns : 1;
+	struct merge *merge = merge_begin();
+	struct profile *profile;
+
+	merge_add(merge, new, true);
+	subtract(merge, old, pace);
+	profile = merge_end(merge);
+	profile->growth = true;
+	profile->folded = new->folded;
 	return profile;
 }

@@ -68,6 +68,7 @@ struct profile {
 	uint64_t folded;      /* samples of "[other stacks]" */
 	bool knows_in_use;    /* at its end */
 	enum profile_view view;
+	bool growth;	     /* merge_growth() made it */
 	uint64_t late_names; /* frames that are addresses since their names did not come in time */
 	/*
 	 * Samples one by one, only after profile_collect_events(). Here time_ns begins at the

@@ -37,6 +37,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->ingest = ingest_new(state->processes, state->stacks);
 	state->symbols = symbols_new(debuginfod_seconds);
 	state->totals = totals_new();
+	state->timeline = timeline_new(state->stacks);
 	state->start_ns = clock_realtime_ns();
 	state->start_monotonic_ns = clock_monotonic_ns();
 	for (i = 0; i < RECENT_MARKS; i++) {
@@ -50,6 +51,7 @@ void state_end(struct state *state)
 {
 	missed_free(state->missed);
 	totals_free(state->totals);
+	timeline_free(state->timeline, state->stacks);
 	symbols_free(state->symbols);
 	/* Its waiting samples are released to the next. */
 	processes_free(state->processes);
@@ -126,6 +128,7 @@ void state_tick(struct state *state)
 	evict_binaries_locked(state, now);
 	update_totals_locked(state, now);
 	move_recent_locked(state, now);
+	timeline_update(state->timeline, state->stacks);
 	pthread_mutex_unlock(&state->lock);
 }
 
@@ -188,6 +191,14 @@ static struct profile *collect(struct state *state, struct span *span, const str
 		profile->duration_ns = 0;
 	}
 	pthread_mutex_unlock(&state->render);
+	return profile;
+}
+
+struct profile *span_profile(struct state *state, struct span *span, const struct filter *filter)
+{
+	struct profile *profile = collect(state, span, filter, false, false);
+
+	profile_name(profile, state->symbols);
 	return profile;
 }
 

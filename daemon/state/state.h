@@ -16,6 +16,7 @@
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/turns.h"
 #include "daemon/state/missed.h"
+#include "daemon/state/timeline.h"
 #include "daemon/state/totals.h"
 #include "daemon/symbols/binaries.h"
 #include "daemon/symbols/processes.h"
@@ -30,8 +31,8 @@
  * The main thread reads the feed; channels have a thread that reads them; processes have threads
  * that have maps read; each HTTP connection has a thread of its own.
  *
- * lock guards binaries, processes, stacks, ingest, channels, totals, missed, recent, recent_ns,
- * evict_ns, in_use_ns and in_use_bytes.
+ * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
+ * recent_ns, evict_ns, in_use_ns and in_use_bytes.
  * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
  * once it is freed. No lock is held while a profile is named. render is held while the stacks of a
  * profile are copied and sorted, and while its text is made: each takes as much memory again. A
@@ -53,6 +54,7 @@ struct state {
 	struct symbols *symbols;
 	struct totals *totals;
 	struct missed *missed; /* NULL: the feed is not the module */
+	struct timeline *timeline;
 	struct feed *feed;
 	struct channels *channels; /* NULL: none are taken */
 	uint64_t start_ns;	   /* CLOCK_REALTIME */
@@ -95,6 +97,8 @@ struct profile_head {
 	unsigned int damaged; /* files of the history that are left out */
 };
 
+/* The profile of the span, with names. profile_free() frees it. The rest as of span_write(). */
+struct profile *span_profile(struct state *state, struct span *span, const struct filter *filter);
 /*
  * Writes the profile of the span from its start to now. restart: the span begins anew at this very
  * moment, so that each sample is in one profile. The caller has a turn of @state->profiles.

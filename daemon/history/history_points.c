@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads files of the history as points of the timeline.
+ *
+ * The hard case is a week, which has ten thousand files: to read them all takes half a minute. So a
+ * number of them is read, at even distances, and the newest in any case. What is in use is then
+ * exact at these times, and the bytes a second are those of their minutes.
+ */
+#include "daemon/history/history_points.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/history/history_files.h"
+#include "daemon/profile/profile_read.h"
+
+#define SECOND_NS 1000000000ull
+
+/* Keeps the files whose middle is in the span. */
+static void keep_span(struct history_list *list, const struct history_span *span)
+{
+	const struct history_file *file;
+	unsigned int i, kept = 0;
+
+	for (i = 0; i < list->count; i++) {
+		file = &list->files[i];
+		if (file->start + (int64_t)file->seconds / 2 >= span->since &&
+		    file->start + (int64_t)file->seconds / 2 < span->until)
+			list->files[kept++] = *file;
+	}
+	list->count = kept;
+}
+
+static bool add_file(const char *directory, const struct history_file *file,
+		     const struct filter *filter, struct timeline_point *point)
+{
+	const struct profile_sample *sample;
+	char name[HISTORY_NAME_SIZE], why[400], *path;
+	struct timeline_sums *sums;
+	struct profile *profile;
+	bool has_errors;
+	unsigned int i;
+
+	history_name(file, name);
+	path = xformat("%s/%s", directory, name);
+	profile = profile_read_file(path, filter, &has_errors, why, sizeof(why));
+	free(path);
+	if (!profile)
+		return false;
+	sums = timeline_sums_new();
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		timeline_sums_add(sums, &sample->key, sample->counts.estimate,
+				  sample->in_use ? sample->in_use->bytes : 0);
+	}
+	timeline_sums_end(sums, point);
+	point->start_ns = (uint64_t)file->start * SECOND_NS;
+	point->duration_ns = file->seconds * SECOND_NS;
+	profile_free(profile);
+	return true;
+}
+
+static bool must_end(const struct history_limits *limits, uint64_t began_ns)
+{
+	struct pollfd stop = { .fd = limits->stop_fd, .events = POLLIN };
+
+	return clock_monotonic_ns() - began_ns > limits->seconds * SECOND_NS ||
+	       poll(&stop, 1, 0) > 0;
+}
+
+static void read_files(const char *directory, const struct history_list *list,
+		       const struct filter *filter, const struct history_limits *limits,
+		       unsigned int most, struct history_points *points)
+{
+	uint64_t began_ns = clock_monotonic_ns();
+	unsigned int i, count = min(list->count, most), index;
+
+	points->points = xcalloc(count, sizeof(*points->points));
+	for (i = 0; i < count && !must_end(limits, began_ns); i++) {
+		index = (unsigned int)((uint64_t)(i + 1) * list->count / count - 1);
+		if (add_file(directory, &list->files[index], filter,
+			     &points->points[points->count]))
+			points->count++;
+		else
+			points->unread++;
+	}
+}
+
+static int compare(const void *one, const void *two)
+{
+	const struct timeline_point *first = one, *second = two;
+
+	return first->start_ns < second->start_ns ? -1 : first->start_ns > second->start_ns;
+}
+
+bool history_points_read(const char *directory, const struct history_span *span,
+			 const struct filter *filter, const struct history_limits *limits,
+			 unsigned int most, struct history_points *points)
+{
+	struct filter all_kinds = *filter;
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct history_list list = { 0 };
+	bool good = fd >= 0 && !history_list(fd, &list);
+
+	memset(points, 0, sizeof(*points));
+	all_kinds.each_kind = true;
+	if (good) {
+		keep_span(&list, span);
+		points->files = list.count;
+		read_files(directory, &list, &all_kinds, limits, most, points);
+		if (points->count)
+			qsort(points->points, points->count, sizeof(*points->points), compare);
+	}
+	if (fd >= 0)
+		close(fd);
+	history_list_end(&list);
+	return good;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The history as points of the timeline, one a file. */
+#ifndef HABD_HISTORY_POINTS_H
+#define HABD_HISTORY_POINTS_H
+
+#include "daemon/history/history_reader.h"
+#include "daemon/state/timeline.h"
+
+struct history_points {
+	struct timeline_point *points; /* timeline_points_free() frees them */
+	unsigned int count;
+	unsigned int files; /* in the span */
+	unsigned int unread;
+};
+
+/*
+ * Reads what @filter selects, with all kinds of events. Of a span with more than @most files it
+ * reads so many at even distances. False: the directory cannot be read. It ends early at a limit
+ * of time, or when habd ends.
+ */
+bool history_points_read(const char *directory, const struct history_span *span,
+			 const struct filter *filter, const struct history_limits *limits,
+			 unsigned int most, struct history_points *points);
+
+#endif /* HABD_HISTORY_POINTS_H */

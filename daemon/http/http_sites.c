@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /v1/sites, as JSON: what each site has allocated or in use, as in the tables of habctl report,
+ * with an interval for each number. Of two spans: the change.
+ */
+#include "daemon/history/history_reader.h"
+#include "daemon/http/handlers.h"
+#include "daemon/http/response.h"
+#include "daemon/profile/report.h"
+#include "daemon/shared/kinds.h"
+
+#define ROWS 100u
+
+struct sites {
+	struct profile *profile;
+	struct profile *old; /* NULL: no change is shown */
+	bool in_use;
+	bool has_errors;
+	unsigned int damaged;
+};
+
+static json_t *interval_json(struct interval interval)
+{
+	return json_pack("[ff]", interval.low, interval.high);
+}
+
+static void put_row(json_t *object, const struct sites *sites, const struct report *report,
+		    const struct report_row *row)
+{
+	double total = (double)report->totals[0][row->kind].estimate;
+	double bytes = (double)row->counts[0].estimate;
+
+	/* clang-format off */
+	json_object_update_new(object, json_pack("{sf sf sf sI sf}",
+		"bytes", bytes,
+		"objects", report_sum(row, REPORT_EVENTS).value,
+		"share", total > 0 ? bytes / total : 0,
+		"samples", (json_int_t)row->counts[0].samples,
+		"in_use", (double)row->in_use));
+	if (sites->has_errors)
+		json_object_update_new(object, json_pack("{so so}",
+			"interval", interval_json(report_interval(report, row, REPORT_BYTES)),
+			"objects_interval",
+			interval_json(report_interval(report, row, REPORT_EVENTS))));
+	/* clang-format on */
+}
+
+/* Bytes a second; of what is in use: bytes. */
+static void put_change(json_t *object, const struct sites *sites, const struct report *report,
+		       const struct report_row *row)
+{
+	/* clang-format off */
+	json_object_update_new(object, json_pack("{sf sf sf}",
+		"old", (double)row->counts[0].estimate * report->per_second[0],
+		"new", (double)row->counts[1].estimate * report->per_second[1],
+		"change", row->change));
+	/* clang-format on */
+	if (sites->has_errors)
+		json_object_set_new(object, "interval", interval_json(report_change(report, row)));
+}
+
+static json_t *rows_json(const struct sites *sites, const struct report *report)
+{
+	json_t *rows = json_array(), *object;
+	const struct report_row *row;
+	unsigned int i;
+
+	for (i = 0; i < report->count && i < ROWS; i++) {
+		row = &report->rows[i];
+		object = json_pack("{ss ss}", "site", row->name, "event", kind_name(row->kind));
+		if (sites->old)
+			put_change(object, sites, report, row);
+		else
+			put_row(object, sites, report, row);
+		json_array_append_new(rows, object);
+	}
+	return rows;
+}
+
+static json_t *sites_json(const struct sites *sites)
+{
+	const struct profile *one = sites->old ? sites->old : sites->profile;
+	struct report report;
+	char kinds[64];
+	json_t *object;
+
+	report_begin(&report, BY_SITE, sites->in_use, one, sites->old ? sites->profile : NULL);
+	kinds_text(sites->profile->kinds, kinds, sizeof(kinds));
+	/* clang-format off */
+	object = json_pack("{ss sf sI sb sb sI sI so}",
+		"event", kinds,
+		"seconds", (double)sites->profile->duration_ns / 1e9,
+		"samples", (json_int_t)sites->profile->total.samples,
+		"knows_in_use", sites->profile->knows_in_use,
+		"change", sites->old != NULL,
+		"damaged", (json_int_t)sites->damaged,
+		"nr_sites", (json_int_t)report.count,
+		"sites", rows_json(sites, &report));
+	/* clang-format on */
+	report_end(&report);
+	return object;
+}
+
+/* False after reply_error(). */
+static bool read_sites(struct request *request, struct reply *reply, const struct filter *filter,
+		       struct sites *sites)
+{
+	struct span span = span_all(request->state);
+	struct history_found found = { .has_errors = true };
+
+	if (request_parameter(request, "since") || request_parameter(request, "until") ||
+	    request_has_old(request))
+		sites->profile = history_profile(request, reply, filter, &sites->old, &found);
+	else
+		sites->profile = span_profile(request->state, &span, filter);
+	sites->has_errors = found.has_errors;
+	sites->damaged = found.unread;
+	return sites->profile;
+}
+
+static void reply_sites(struct request *request, struct reply *reply, const struct filter *filter,
+			struct sites *sites)
+{
+	struct profile *profiles[2] = { sites->profile, sites->old };
+	unsigned int i;
+
+	for (i = 0; i < 2 && sites->in_use && profiles[i]; i++) {
+		if (!profiles[i]->knows_in_use) {
+			reply_error(
+				reply, 404,
+				"It is not known what was in use: only programs with the preload "
+				"library report it.");
+			return;
+		}
+		profile_show_in_use(profiles[i]);
+	}
+	reply_json(reply, sites_json(sites), true);
+}
+
+void http_sites(struct request *request, struct reply *reply)
+{
+	struct sites sites = { 0 };
+	enum profile_view view;
+	struct filter filter;
+	struct turn turn;
+
+	if (!request_view(request, reply, &view) || !request_filter(request, reply, &filter))
+		return;
+	sites.in_use = view == PROFILE_IN_USE;
+	request_turn_take(request, &turn);
+	if (response_memory_is_full(request->user))
+		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
+	else if (read_sites(request, reply, &filter, &sites))
+		reply_sites(request, reply, &filter, &sites);
+	profile_free(sites.profile);
+	profile_free(sites.old);
+	request_turn_give(request, &turn);
+	filter_end(&filter);
+}
