@@ -118,13 +118,15 @@ install: lib daemon
 	install -D -m 644 Documentation/habrun.1 $(DESTDIR)$(PREFIX)/share/man/man1/habrun.1
 	install -D -m 644 Documentation/hab.3 $(DESTDIR)$(PREFIX)/share/man/man3/hab.3
 
-# From a copy, because the packages are built with their own flags.
+# From a copy, because the packages are built with their own flags. It has the package of npm, too:
+# they are built without a network.
 DEB := $(BUILD)/deb
 deb:
 	@scripts/deps --missing deb
 	rm -rf $(DEB)
 	mkdir -p $(DEB)/hab-$(VERSION)
 	git ls-files -z | tar -c --null -T - | tar -x -C $(DEB)/hab-$(VERSION)
+	cp $$(scripts/npm-package uplot) $(DEB)/hab-$(VERSION)/daemon/web/
 	cd $(DEB)/hab-$(VERSION) && dpkg-buildpackage -us -uc -b
 
 # selftests/vm/run lays this folder over the guest's root. It is renewed only when something

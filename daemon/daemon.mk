@@ -70,12 +70,19 @@ $(DAEMON_BUILD):
 $(DAEMON_BUILD)/profile.pb-c.c $(DAEMON_BUILD)/profile.pb-c.h &: daemon/profile/profile.proto | $(DAEMON_BUILD)
 	$(PROTOC_C) --proto_path=daemon/profile --c_out=$(DAEMON_BUILD) profile.proto
 
-# Each file of web/ as a C string: page.html becomes web_page_html.
-WEB_FILES := $(wildcard daemon/web/*.html daemon/web/*.css)
-$(DAEMON_BUILD)/web.c: $(WEB_FILES) daemon/daemon.mk | $(DAEMON_BUILD)
-	{ echo '#include "daemon/web/web.h"'; for file in $(WEB_FILES); do \
-		name=$${file##*/}; echo "const char web_$$(echo $$name | tr . _)[] ="; \
-		sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$file; echo ';'; done; } >$@
+# The library that draws the charts, with its licence.
+CHART_FILES := $(DAEMON_BUILD)/chart.js $(DAEMON_BUILD)/chart.css
+$(CHART_FILES): $(DAEMON_BUILD)/chart.%: scripts/npm-package | $(DAEMON_BUILD)
+	package=$$(scripts/npm-package uplot) && { echo '/*' && \
+		tar -xzO -f "$$package" package/LICENSE | tr -d '\r' && echo '*/' && \
+		tar -xzO -f "$$package" package/dist/uPlot$(if $(filter js,$*),.iife).min.$*; } >$@.new
+	mv $@.new $@
+
+# Each file of web/ as a C string.
+WEB_FILES := $(wildcard daemon/web/*.html daemon/web/*.css daemon/web/*.js) $(CHART_FILES)
+$(DAEMON_BUILD)/web.c: $(WEB_FILES) daemon/web/strings | $(DAEMON_BUILD)
+	daemon/web/strings $(WEB_FILES) >$@.new
+	mv $@.new $@
 
 # The exported functions of libhab, as strings.
 $(DAEMON_BUILD)/entries.h: lib/libhab.map | $(DAEMON_BUILD)

@@ -9,7 +9,6 @@
 
 typedef void (*request_handler)(struct request *request, struct reply *reply);
 
-void http_page(struct request *request, struct reply *reply);
 void http_metrics(struct request *request, struct reply *reply);
 void http_top(struct request *request, struct reply *reply);
 void http_status(struct request *request, struct reply *reply);

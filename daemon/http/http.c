@@ -24,6 +24,7 @@
 #include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
+#include "daemon/web/web.h"
 
 /* More than the limits by user let in. */
 #define CONNECTIONS_MAX 64u
@@ -44,7 +45,8 @@ struct http {
 	struct listener local;
 };
 
-#define SPANS "since", "until", "old-since", "old-until"
+#define TEXT(type) "text/" type "; charset=utf-8"
+#define SPANS	   "since", "until", "old-since", "old-until"
 
 static const struct route {
 	const char *path;
@@ -53,8 +55,17 @@ static const struct route {
 	bool lenient;		   /* unknown parameters are ignored */
 	bool filter;		   /* takes the parameters of a filter */
 	const char *parameters[8]; /* and these */
+	const char *file;	   /* is served, instead of a handler's reply */
+	const char *type;	   /* of the file */
 } routes[] = {
-	{ .path = "/", .handler = http_page, .lenient = true },
+	{ .path = "/", .file = web_page_html, .type = TEXT("html"), .lenient = true },
+	{ .path = "/page.css", .file = web_page_css, .type = TEXT("css") },
+	{ .path = "/page.js", .file = web_page_js, .type = TEXT("javascript") },
+	{ .path = "/sites.js", .file = web_sites_js, .type = TEXT("javascript") },
+	{ .path = "/text.js", .file = web_text_js, .type = TEXT("javascript") },
+	{ .path = "/timeline.js", .file = web_timeline_js, .type = TEXT("javascript") },
+	{ .path = "/chart.css", .file = web_chart_css, .type = TEXT("css") },
+	{ .path = "/chart.js", .file = web_chart_js, .type = TEXT("javascript") },
 	{ .path = "/metrics", .handler = http_metrics, .lenient = true },
 	{ .path = "/v1/top", .handler = http_top, .filter = true },
 	{ .path = "/v1/status", .handler = http_status },
@@ -185,6 +196,12 @@ static const struct route *find_route(const struct request *request, const char 
 	return NULL;
 }
 
+static void reply_file(const struct route *route, struct reply *reply)
+{
+	reply->type = route->type;
+	fputs(route->file, reply->body);
+}
+
 static void handle(struct request *request, const char *path, const char *method,
 		   struct reply *reply)
 {
@@ -209,8 +226,10 @@ static void handle(struct request *request, const char *path, const char *method
 					  check_parameter, &check);
 	if (check.unknown)
 		reply_error(reply, 400, "%s has no parameter %s.", path, check.unknown);
-	else
+	else if (check.route->handler)
 		check.route->handler(request, reply);
+	else
+		reply_file(check.route, reply);
 }
 
 static void add_number(struct MHD_Response *response, const char *name, uint64_t value)
@@ -242,6 +261,21 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 		add_number(response, "X-Hab-Damaged-Files", head->damaged);
 }
 
+/*
+ * Files of this server alone, and what is within a flame graph. No page of another site may show
+ * one of these in a frame.
+ */
+static void add_policy(struct MHD_Response *response)
+{
+	char *policy = xformat("default-src 'none'; style-src 'self' %s; script-src 'self' %s; "
+			       "connect-src 'self'; frame-src 'self'; frame-ancestors 'self'; "
+			       "base-uri 'none'; form-action 'none'",
+			       web_styles, web_scripts);
+
+	MHD_add_response_header(response, "Content-Security-Policy", policy);
+	free(policy);
+}
+
 static enum MHD_Result send_reply(const struct request *request, const struct reply *reply,
 				  char *data, size_t length)
 {
@@ -254,10 +288,7 @@ static enum MHD_Result send_reply(const struct request *request, const struct re
 	MHD_add_response_header(response, "Content-Type", reply->type);
 	MHD_add_response_header(response, "Cache-Control", "no-store");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	MHD_add_response_header(response, "Content-Security-Policy",
-				"default-src 'none'; style-src 'unsafe-inline'; "
-				"script-src 'unsafe-inline'; connect-src 'self'; "
-				"frame-src 'self'; frame-ancestors 'self'");
+	add_policy(response);
 	if (reply->file_name) {
 		snprintf(disposition, sizeof(disposition), "attachment; filename=\"%s\"",
 			 reply->file_name);

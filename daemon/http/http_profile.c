@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page, and profiles of the next seconds, since the start, or of a span of the history.
+ * Profiles of the next seconds, since the start, or of a span of the history.
  *
  * The hard case is a client that requests a profile of an hour and disconnects: its thread would be
  * in use until the end. So request_wait_ms() watches the connection, too.
@@ -9,7 +9,6 @@
 
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
-#include "daemon/web/web.h"
 
 #define SECONDS_MAX 3600
 #define WAITING_MAX 16 /* requests that wait for the end of their seconds */
@@ -107,10 +106,4 @@ void http_pprof_heap(struct request *request, struct reply *reply)
 	answer_filtered(request, reply, &span, 0, profile_format("pprof"), PROFILE_IN_USE);
 	if (reply->file_name)
 		reply->file_name = "heap.pb.gz";
-}
-
-void http_page(struct request *request, struct reply *reply)
-{
-	reply->type = "text/html; charset=utf-8";
-	fputs(web_page_html, reply->body);
 }

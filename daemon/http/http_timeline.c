@@ -241,16 +241,20 @@ static void add_history(struct request *request, const struct history_span *span
 static json_t *answer_json(const struct request *request, const struct history_span *span,
 			   const struct answer *answer)
 {
+	struct history_counts counts = { 0 };
 	char kind[32];
 
+	if (request->history)
+		history_counts(request->history, &counts);
 	kinds_text(answer->kinds, kind, sizeof(kind));
 	/* clang-format off */
-	return json_pack("{sI sI ss sI sI sI so so so}",
+	return json_pack("{sI sI ss sI sI sI sI so so so}",
 		"since", (json_int_t)span->since,
 		"until", (json_int_t)span->until,
 		"event", kind,
 		"history_seconds", request->history ?
 			(json_int_t)history_seconds(request->history) : 0,
+		"history_oldest", counts.oldest,
 		"files", (json_int_t)answer->history.files,
 		"files_read", (json_int_t)answer->history.count + answer->history.unread,
 		"starts", times_json(answer, false),

@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The files of this folder as strings; daemon.mk makes them. */
+/* The files of this folder and the library of charts as strings; daemon/web/strings makes them. */
 #ifndef HABD_WEB_H
 #define HABD_WEB_H
 
 extern const char web_page_html[];
+extern const char web_page_css[];
+extern const char web_page_js[];
+extern const char web_sites_js[];
+extern const char web_text_js[];
+extern const char web_timeline_js[];
+extern const char web_chart_css[];
+extern const char web_chart_js[];
 extern const char web_flame_html[];
 extern const char web_graph_css[];
+
+/* Of the flame graphs: sources of a content security policy. */
+extern const char web_scripts[];
+extern const char web_styles[];
 
 #define WEB_GRAPH_MARK "<!-- graph -->" /* in flame.html: the place of the picture */
 
