@@ -31,7 +31,7 @@ struct filter_ids {
 struct filter {
 	uint32_t kinds; /* of events, a bit each; 0: see filter_kinds() */
 	bool each_kind; /* all kinds, and none by default */
-	/* The largest so many stacks of each user but root stay; the others are summed up. 0: all */
+	/* So many stacks of each user but root, the largest; the others are summed up. 0: all */
 	unsigned int stacks_of_user;
 	struct filter_ids pids, uids, cgroups;
 	struct filter_strings comms, heaps, tags;
