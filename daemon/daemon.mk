@@ -44,7 +44,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	collect \
 	channels closer hello session users
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege state timeline totals missed history_points \
+	habd options sockets privilege state timeline totals missed history_points growth \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
 	http clients request response access http_json http_history http_metrics http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \

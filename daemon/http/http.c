@@ -244,7 +244,8 @@ static void add_profile_headers(struct MHD_Response *response, const struct prof
 {
 	char kinds[64];
 
-	add_number(response, "X-Hab-Samples", head->total.samples);
+	if (!head->is_growth)
+		add_number(response, "X-Hab-Samples", head->total.samples);
 	add_number(response, "X-Hab-Estimate", head->total.estimate);
 	if (head->in_use)
 		add_number(response, "X-Hab-In-Use", head->in_use);

@@ -10,7 +10,7 @@
 #include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
 #include "daemon/http/response.h"
-#include "daemon/profile/merge.h"
+#include "daemon/profile/growth.h"
 #include "daemon/samples/stacks.h"
 
 #define SECONDS_MAX 30 /* for a span: habctl waits for 60 */
@@ -94,6 +94,7 @@ static void write_profile(struct profile *profile, const struct history_found *f
 					     .kinds = profile->kinds,
 					     .other_kinds = profile->other_kinds,
 					     .in_use = profile->total_in_use.bytes,
+					     .is_growth = profile->is_growth,
 					     .damaged = found->unread };
 	format->write(profile, reply->body);
 }
@@ -102,7 +103,7 @@ static void reply_spans(struct request *request, struct reply *reply, const stru
 			const struct profile_format *format, enum profile_view view)
 {
 	struct history_found found;
-	struct profile *profile, *old, *growth;
+	struct profile *profile, *old;
 
 	profile = history_profile(request, reply, filter, &old, &found);
 	if (!profile)
@@ -113,13 +114,12 @@ static void reply_spans(struct request *request, struct reply *reply, const stru
 		profile_free(old);
 		return;
 	}
-	if (old) {
-		growth = merge_growth(old, profile);
-		profile_free(profile);
-		profile_free(old);
-		profile = growth;
-	}
+	pthread_mutex_lock(&request->state->render);
+	if (old)
+		growth_of(profile, old);
+	profile_free(old);
 	write_profile(profile, &found, reply, format, view);
+	pthread_mutex_unlock(&request->state->render);
 	profile_free(profile);
 }
 

@@ -123,6 +123,7 @@ static void reply_sites(struct request *request, struct reply *reply, const stru
 {
 	struct profile *profiles[2] = { sites->profile, sites->old };
 	unsigned int i;
+	json_t *object;
 
 	for (i = 0; i < 2 && sites->in_use && profiles[i]; i++) {
 		if (!profiles[i]->knows_in_use) {
@@ -134,7 +135,11 @@ static void reply_sites(struct request *request, struct reply *reply, const stru
 		}
 		profile_show_in_use(profiles[i]);
 	}
-	reply_json(reply, sites_json(sites), true);
+	/* The rows take memory, too. */
+	pthread_mutex_lock(&request->state->render);
+	object = sites_json(sites);
+	pthread_mutex_unlock(&request->state->render);
+	reply_json(reply, object, true);
 }
 
 void http_sites(struct request *request, struct reply *reply)

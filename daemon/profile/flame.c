@@ -6,6 +6,7 @@
 #include "daemon/profile/flame.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,6 +275,23 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 	}
 }
 
+/* The graph has only what grew; its sum alone would say too much if other stacks became less. */
+static void draw_growth(const struct profile *profile, bool in_use, const char *grown, FILE *out)
+{
+	double seconds = (double)profile->duration_ns / 1e9;
+	double net = in_use ? profile->net_in_use : profile->net;
+	char human[32];
+
+	human_bytes((uint64_t)fabs(net), human, sizeof(human));
+	if (net < 0 || strcmp(human, grown) != 0)
+		fprintf(out, "%s%s net: the graph shows only what grew, ", net < 0 ? "-" : "+",
+			human);
+	if (in_use)
+		fprintf(out, "%s more in use than before", grown);
+	else
+		fprintf(out, "%s more allocated in %.1f s than at the pace before", grown, seconds);
+}
+
 static void draw_title(const struct drawing *drawing, const struct profile *profile,
 		       const struct flame *flame)
 {
@@ -283,10 +301,8 @@ static void draw_title(const struct drawing *drawing, const struct profile *prof
 
 	human_bytes(flame->root->total, human, sizeof(human));
 	fprintf(out, "<text class=\"t\" x=\"8\" y=\"%u\">", drawing->top + 18);
-	if (profile->growth && flame->in_use)
-		fprintf(out, "%s more in use than before", human);
-	else if (profile->growth)
-		fprintf(out, "%s more allocated in %.1f s than at the pace before", human, seconds);
+	if (profile->is_growth)
+		draw_growth(profile, flame->in_use, human, out);
 	else if (flame->in_use)
 		fprintf(out, "%s in use after %.1f s: not freed yet", human, seconds);
 	else if (profile->total.samples)

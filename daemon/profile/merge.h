@@ -16,11 +16,6 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use);
 /* How many stacks the profile has until now. */
 unsigned int merge_stacks(const struct merge *merge);
 unsigned int merge_frames(const struct merge *merge);
-/*
- * What @new has above @old, which may be of another duration: bytes allocated in the time of @new
- * beyond those at the pace of @old, and bytes in use. Stacks without more have 0.
- */
-struct profile *merge_growth(const struct profile *old, const struct profile *new);
 /* The merged profile, with all kinds of events. It frees the merge. */
 struct profile *merge_end(struct merge *merge);
 
