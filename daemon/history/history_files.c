@@ -12,9 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
-#define BLOCK 4096u
+#define BLOCK	  4096u
+#define SECOND_NS 1000000000ll
 
 uint64_t history_rounded(uint64_t size)
 {
@@ -90,4 +92,39 @@ void history_list_end(struct history_list *list)
 {
 	free(list->files);
 	memset(list, 0, sizeof(*list));
+}
+
+bool history_span_has(const struct history_span *span, uint64_t start_ns, uint64_t duration_ns)
+{
+	int64_t middle_ns = (int64_t)(start_ns + duration_ns / 2);
+
+	return middle_ns >= span->since * SECOND_NS && middle_ns < span->until * SECOND_NS;
+}
+
+/* Seconds; at most 0 if no part of the file is in the span. */
+static int64_t part_of(const struct history_span *span, const struct history_file *file)
+{
+	return min(span->until, history_file_end(file)) - max(span->since, file->start);
+}
+
+void history_list_keep(struct history_list *list, const struct history_span *span)
+{
+	struct history_file longest = { 0 };
+	const struct history_file *file;
+	unsigned int i, kept = 0;
+	int64_t most = 0;
+
+	for (i = 0; i < list->count; i++) {
+		file = &list->files[i];
+		if (part_of(span, file) > most) {
+			most = part_of(span, file);
+			longest = *file;
+		}
+		if (history_span_has(span, (uint64_t)(file->start * SECOND_NS),
+				     file->seconds * SECOND_NS))
+			list->files[kept++] = *file;
+	}
+	if (!kept && most)
+		list->files[kept++] = longest;
+	list->count = kept;
 }

@@ -27,6 +27,19 @@ struct history_list {
 	unsigned int room;
 };
 
+/* In seconds since 1970, without the last. */
+struct history_span {
+	int64_t since, until;
+};
+
+/* True if the middle of what began at @start_ns is in the span. */
+bool history_span_has(const struct history_span *span, uint64_t start_ns, uint64_t duration_ns);
+/*
+ * Keeps the files that belong to the span: those whose middle is in it, so two spans side by side
+ * share none. A span that has no middle of a file keeps the file of which it has the longest part.
+ */
+void history_list_keep(struct history_list *list, const struct history_span *span);
+
 void history_name(const struct history_file *file, char name[HISTORY_NAME_SIZE]);
 /* Lists the files of a directory. -1 with errno set: it cannot be read. */
 int history_list(int directory, struct history_list *list);

@@ -2,14 +2,13 @@
 /*
  * Reads files of the history as points of the timeline.
  *
- * The hard case is a week, which has ten thousand files: to read them all takes half a minute. So a
- * number of them is read, at even distances, and the newest in any case. What is in use is then
- * exact at these times, and the bytes a second are those of their minutes.
+ * The hard case is a week, which has ten thousand files: to read them all takes minutes. So a
+ * number of them is read, at even distances, from the newest on until the time is over. What is in
+ * use is then exact at these times, and the bytes a second are those of their minutes.
  */
 #include "daemon/history/history_points.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,18 +18,14 @@
 
 #define SECOND_NS 1000000000ull
 
-/* Keeps the files whose middle is in the span. */
-static void keep_span(struct history_list *list, const struct history_span *span)
+/* Keeps the files that start before a time. */
+static void keep_before(struct history_list *list, int64_t before)
 {
-	const struct history_file *file;
 	unsigned int i, kept = 0;
 
-	for (i = 0; i < list->count; i++) {
-		file = &list->files[i];
-		if (file->start + (int64_t)file->seconds / 2 >= span->since &&
-		    file->start + (int64_t)file->seconds / 2 < span->until)
-			list->files[kept++] = *file;
-	}
+	for (i = 0; i < list->count; i++)
+		if (list->files[i].start < before)
+			list->files[kept++] = list->files[i];
 	list->count = kept;
 }
 
@@ -65,10 +60,8 @@ static bool add_file(const char *directory, const struct history_file *file,
 
 static bool must_end(const struct history_limits *limits, uint64_t began_ns)
 {
-	struct pollfd stop = { .fd = limits->stop_fd, .events = POLLIN };
-
 	return clock_monotonic_ns() - began_ns > limits->seconds * SECOND_NS ||
-	       poll(&stop, 1, 0) > 0;
+	       history_must_end(limits);
 }
 
 static void read_files(const char *directory, const struct history_list *list,
@@ -79,8 +72,8 @@ static void read_files(const char *directory, const struct history_list *list,
 	unsigned int i, count = min(list->count, most), index;
 
 	points->points = xcalloc(count, sizeof(*points->points));
-	for (i = 0; i < count && !must_end(limits, began_ns); i++) {
-		index = (unsigned int)((uint64_t)(i + 1) * list->count / count - 1);
+	for (i = count; i && !must_end(limits, began_ns); i--) {
+		index = (unsigned int)((uint64_t)i * list->count / count - 1);
 		if (add_file(directory, &list->files[index], filter,
 			     &points->points[points->count]))
 			points->count++;
@@ -89,14 +82,7 @@ static void read_files(const char *directory, const struct history_list *list,
 	}
 }
 
-static int compare(const void *one, const void *two)
-{
-	const struct timeline_point *first = one, *second = two;
-
-	return first->start_ns < second->start_ns ? -1 : first->start_ns > second->start_ns;
-}
-
-bool history_points_read(const char *directory, const struct history_span *span,
+bool history_points_read(const char *directory, const struct history_span *span, int64_t before,
 			 const struct filter *filter, const struct history_limits *limits,
 			 unsigned int most, struct history_points *points)
 {
@@ -108,11 +94,10 @@ bool history_points_read(const char *directory, const struct history_span *span,
 	memset(points, 0, sizeof(*points));
 	all_kinds.each_kind = true;
 	if (good) {
-		keep_span(&list, span);
+		history_list_keep(&list, span);
+		keep_before(&list, before);
 		points->files = list.count;
 		read_files(directory, &list, &all_kinds, limits, most, points);
-		if (points->count)
-			qsort(points->points, points->count, sizeof(*points->points), compare);
 	}
 	if (fd >= 0)
 		close(fd);

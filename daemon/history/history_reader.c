@@ -83,11 +83,14 @@ static void add_file(const char *directory, const struct history_file *file,
 	found->files++;
 }
 
-static bool is_readable(int fd)
+bool history_must_end(const struct history_limits *limits)
 {
-	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	struct pollfd events[2] = {
+		{ .fd = limits->stop_fd, .events = POLLIN },
+		{ .fd = limits->client_fd, .events = POLLRDHUP },
+	};
 
-	return poll(&poll_fd, 1, 0) > 0;
+	return poll(events, ARRAY_SIZE(events), 0) > 0;
 }
 
 /* False, with @found->why. */
@@ -100,8 +103,8 @@ static bool within(const struct history_limits *limits, uint64_t began_ns,
 		what = "has too many stacks";
 	else if (clock_monotonic_ns() - began_ns > limits->seconds * 1000000000ull)
 		what = "takes too long to read";
-	else if (is_readable(limits->stop_fd))
-		what = "is not read to its end, because habd ends";
+	else if (history_must_end(limits))
+		what = "is not read to its end, because habd or the client ends";
 	if (what)
 		snprintf(found->why, sizeof(found->why),
 			 "The span %s (at most %u stacks, %u frames, %u s): give a shorter one, or "
@@ -112,25 +115,35 @@ static bool within(const struct history_limits *limits, uint64_t began_ns,
 
 /* The newest first: it has what is in use at the end. False: nothing, or at one of the limits. */
 static bool add_span(const char *directory, const struct history_list *list,
+		     const struct filter *filter, const struct history_limits *limits,
+		     struct merge *merge, struct history_found *found)
+{
+	uint64_t began_ns = clock_monotonic_ns();
+	unsigned int i;
+
+	for (i = list->count; i; i--) {
+		add_file(directory, &list->files[i - 1], filter, merge, found);
+		if (limits && !within(limits, began_ns, merge, found))
+			return false;
+	}
+	return found->files;
+}
+
+/* Adds the files of the directory that belong to the span. False as above. */
+static bool add_list(const char *directory, struct history_list *list,
 		     const struct history_span *span, const struct filter *filter,
 		     const struct history_limits *limits, struct merge *merge,
 		     struct history_found *found)
 {
-	uint64_t began_ns = clock_monotonic_ns();
-	const struct history_file *file;
-	unsigned int i;
+	struct history_found nothing = { 0 };
+	bool good;
 
-	for (i = list->count; i; i--) {
-		file = &list->files[i - 1];
-		if (file->start >= span->until || history_file_end(file) <= span->since)
-			continue;
-		add_file(directory, file, filter, merge, found);
-		if (limits && !within(limits, began_ns, merge, found))
-			return false;
-	}
-	if (!found->files && !found->unread)
-		explain_nothing(directory, span, list, found);
-	return found->files;
+	explain_nothing(directory, span, list, &nothing);
+	history_list_keep(list, span);
+	good = add_span(directory, list, filter, limits, merge, found);
+	if (!good && !*found->why)
+		memcpy(found->why, nothing.why, sizeof(found->why));
+	return good;
 }
 
 struct profile *history_read(const char *directory, const struct history_span *span,
@@ -151,7 +164,7 @@ struct profile *history_read(const char *directory, const struct history_span *s
 	if (fd < 0 || history_list(fd, &list))
 		explain_directory(directory, found);
 	else
-		good = add_span(directory, &list, span, &all_kinds, limits, merge, found);
+		good = add_list(directory, &list, span, &all_kinds, limits, merge, found);
 	if (fd >= 0)
 		close(fd);
 	history_list_end(&list);

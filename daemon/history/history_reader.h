@@ -3,13 +3,9 @@
 #ifndef HABD_HISTORY_READER_H
 #define HABD_HISTORY_READER_H
 
+#include "daemon/history/history_files.h"
 #include "daemon/profile/filter.h"
 #include "daemon/profile/profile.h"
-
-/* In seconds since 1970. Files that are partly in the span count as a whole. */
-struct history_span {
-	int64_t since, until;
-};
 
 /* The end of a span until now: starts of files are rounded, and one may begin in this second. */
 static inline int64_t history_until_now(int64_t now)
@@ -21,8 +17,13 @@ static inline int64_t history_until_now(int64_t now)
 struct history_limits {
 	unsigned int stacks, frames;
 	unsigned int seconds;
-	int stop_fd; /* the reading ends once it is readable */
+	/* The reading ends once the first is readable, or the peer of the second has closed it; -1:
+	 * there is none. */
+	int stop_fd, client_fd;
 };
+
+/* True if the reading must end, because habd or the client does. */
+bool history_must_end(const struct history_limits *limits);
 
 struct history_found {
 	unsigned int files;    /* that were read */

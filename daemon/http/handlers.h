@@ -24,6 +24,8 @@ void http_record_stop(struct request *request, struct reply *reply);
 
 /* Replies with @object and frees it. compact: without spaces. */
 void reply_json(struct reply *reply, json_t *object, bool compact);
+/* A list of the names of kinds of events. */
+json_t *reply_kinds(uint32_t kinds);
 
 /* The recordings of all clients. */
 struct recordings *recordings_new(void);

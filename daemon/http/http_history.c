@@ -40,7 +40,8 @@ static struct profile *read_span(const struct request *request, struct reply *re
 	const struct history_limits limits = { .stacks = STACKS_MAX_DEFAULT,
 					       .frames = 4 * STACKS_MAX_DEFAULT,
 					       .seconds = SECONDS_MAX,
-					       .stop_fd = request->state->stop_fd };
+					       .stop_fd = request->state->stop_fd,
+					       .client_fd = request_fd(request) };
 	struct profile *profile =
 		history_read(history_directory(request->history), span, filter, &limits, found);
 

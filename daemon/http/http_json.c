@@ -27,6 +27,17 @@
 #define TOP_SITES      50u
 #define STACK_FRAMES   16u
 
+json_t *reply_kinds(uint32_t kinds)
+{
+	json_t *list = json_array();
+	uint32_t kind;
+
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		if (kinds & 1u << kind)
+			json_array_append_new(list, json_string(kind_name(kind)));
+	return list;
+}
+
 void reply_json(struct reply *reply, json_t *object, bool compact)
 {
 	size_t flags = compact ? JSON_COMPACT : JSON_INDENT(1);

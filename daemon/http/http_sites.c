@@ -87,8 +87,9 @@ static json_t *sites_json(const struct sites *sites)
 	report_begin(&report, BY_SITE, sites->in_use, one, sites->old ? sites->profile : NULL);
 	kinds_text(sites->profile->kinds, kinds, sizeof(kinds));
 	/* clang-format off */
-	object = json_pack("{ss sf sI sb sb sI sI so}",
+	object = json_pack("{ss so sf sI sb sb sI sI so}",
 		"event", kinds,
+		"other_events", reply_kinds(sites->profile->other_kinds),
 		"seconds", (double)sites->profile->duration_ns / 1e9,
 		"samples", (json_int_t)sites->profile->total.samples,
 		"knows_in_use", sites->profile->knows_in_use,
@@ -151,6 +152,11 @@ void http_sites(struct request *request, struct reply *reply)
 
 	if (!request_view(request, reply, &view) || !request_filter(request, reply, &filter))
 		return;
+	if (view == PROFILE_BOTH) {
+		reply_error(reply, 400, "view=both: a table is of one of allocated and in-use.");
+		filter_end(&filter);
+		return;
+	}
 	sites.in_use = view == PROFILE_IN_USE;
 	request_turn_take(request, &turn);
 	if (response_memory_is_full(request->user))

@@ -3,6 +3,9 @@
  * /v1/timeline, as JSON: bytes a second and bytes in use of the processes that have most of them,
  * from the history and from memory, and the sums of all others.
  *
+ * The hard case is a user with many large processes: they would take all lines. So an owner has at
+ * most a quarter of them while processes of others remain, and one sum of the rest.
+ *
  * Bytes of two kinds of events are never summed up: an answer has one kind, the same at all times.
  */
 #include <stdlib.h>
@@ -16,38 +19,46 @@
 #include "daemon/http/response.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/kinds.h"
+#include "daemon/shared/owners.h"
 
 #define SECOND_NS    1000000000ull
 #define FILES_MAX    360u
 #define READ_SECONDS 10u
 #define LINES	     20u /* processes in an answer */
+#define OWNER_LINES  20u /* sums of an owner's other processes */
 
-/* One process over time. */
+/* The key of an entry and of a line: the part before the kind. */
+#define KEY_SIZE offsetof(struct timeline_entry, kind)
+
+/* One process over time, or with pid 0 a sum of many. */
 struct line {
 	UT_hash_handle hh;
-	struct timeline_entry key; /* without bytes */
+	struct timeline_entry key; /* with the largest comm, and bytes of that entry */
 	double weight;		   /* the larger of its shares of what is allocated and in use */
 	uint64_t bytes, in_use;	   /* sum; maximum */
+	bool chosen;		   /* it is a line of the answer */
 	unsigned int index;	   /* of the answer's lines */
 };
 
-struct answer {
-	struct timeline_point *points; /* the files', then those of memory */
-	unsigned int count;
-	struct history_points history;
-	uint32_t kinds;	    /* one of them, a bit */
-	struct line *lines; /* a hash table */
+struct owner {
+	UT_hash_handle hh;
+	uint32_t uid;
+	unsigned int lines;
+	double weight; /* of those that are no lines; 0: there are none */
+	unsigned int index;
 };
 
-#define KEY_SIZE offsetof(struct timeline_entry, bytes)
-
-static struct timeline_entry key_of(const struct timeline_entry *entry)
-{
-	struct timeline_entry key = *entry;
-
-	key.bytes = key.in_use = 0;
-	return key;
-}
+struct answer {
+	struct timeline_point *points; /* sorted by start */
+	unsigned int count;
+	struct history_points history;
+	uint32_t kinds;	       /* one of them, a bit */
+	uint32_t other_kinds;  /* that are left out */
+	struct line *lines;    /* a hash table, and the largest first */
+	struct owner *owners;  /* the same */
+	unsigned int nr_lines; /* of processes; then come those of owners */
+	unsigned int nr_owners;
+};
 
 static bool is_selected(const struct filter *filter, const struct timeline_entry *entry)
 {
@@ -57,56 +68,145 @@ static bool is_selected(const struct filter *filter, const struct timeline_entry
 	return filter_matches(filter, &key);
 }
 
-/* Drops what the client may not read or has not asked for. Returns the kinds that are left. */
-static uint32_t select_entries(const struct filter *filter, struct timeline_point *point)
+/* A copy, without what the client may not read or has not asked for. */
+static struct timeline_point copy_selected(const struct filter *filter,
+					   const struct timeline_point *from)
 {
-	unsigned int i, kept = 0;
+	struct timeline_point point = *from;
+	unsigned int i;
+
+	point.entries = xcalloc(from->count, sizeof(*point.entries));
+	point.count = 0;
+	for (i = 0; i < from->count; i++)
+		if (is_selected(filter, &from->entries[i]))
+			point.entries[point.count++] = from->entries[i];
+	return point;
+}
+
+/* Drops the entries of all kinds but one. */
+static void keep_kinds(const struct filter *filter, struct answer *answer)
+{
+	struct timeline_point *point;
+	unsigned int i, j, kept;
 	uint32_t kinds = 0;
 
-	for (i = 0; i < point->count; i++)
-		if (is_selected(filter, &point->entries[i])) {
-			point->entries[kept++] = point->entries[i];
-			kinds |= 1u << point->entries[i].kind;
-		}
-	point->count = kept;
-	return kinds;
+	for (i = 0; i < answer->count; i++)
+		for (j = 0; j < answer->points[i].count; j++)
+			kinds |= 1u << answer->points[i].entries[j].kind;
+	answer->kinds = kinds_first(filter_kinds(filter, kinds));
+	answer->other_kinds = kinds & ~answer->kinds;
+	for (i = 0; i < answer->count; i++) {
+		point = &answer->points[i];
+		for (j = 0, kept = 0; j < point->count; j++)
+			if (answer->kinds & 1u << point->entries[j].kind)
+				point->entries[kept++] = point->entries[j];
+		point->count = kept;
+	}
+}
+
+static struct line *find_line(const struct answer *answer, const struct timeline_entry *entry)
+{
+	struct line *line;
+
+	HASH_FIND(hh, answer->lines, entry, KEY_SIZE, line);
+	return line;
 }
 
 static void add_entry(struct answer *answer, const struct timeline_entry *entry)
 {
-	struct timeline_entry key = key_of(entry);
-	struct line *line;
+	struct line *line = find_line(answer, entry);
 
-	HASH_FIND(hh, answer->lines, &key, KEY_SIZE, line);
 	if (!line) {
 		line = xcalloc(1, sizeof(*line));
-		line->key = key;
+		line->key = *entry;
 		HASH_ADD_KEYPTR(hh, answer->lines, &line->key, KEY_SIZE, line);
 	}
+	if (max(entry->bytes, entry->in_use) > max(line->key.bytes, line->key.in_use))
+		line->key = *entry;
 	line->bytes = hab_add_saturated(line->bytes, entry->bytes);
 	line->in_use = max(line->in_use, entry->in_use);
 }
 
-/* The largest first; sums of many processes last. */
+/* The largest first. */
 static int compare_lines(const struct line *one, const struct line *two)
 {
-	if (!one->key.pid != !two->key.pid)
-		return one->key.pid ? -1 : 1;
 	if (one->weight != two->weight)
 		return one->weight < two->weight ? 1 : -1;
 	return one->key.pid < two->key.pid ? -1 : one->key.pid > two->key.pid;
 }
 
+static int compare_owners(const struct owner *one, const struct owner *two)
+{
+	if (one->weight != two->weight)
+		return one->weight < two->weight ? 1 : -1;
+	return one->uid < two->uid ? -1 : one->uid > two->uid;
+}
+
+static struct owner *find_owner(struct answer *answer, const struct line *line)
+{
+	uint32_t uid = line->key.owner;
+	struct owner *owner;
+
+	HASH_FIND(hh, answer->owners, &uid, sizeof(uid), owner);
+	if (!owner) {
+		owner = xcalloc(1, sizeof(*owner));
+		owner->uid = uid;
+		HASH_ADD(hh, answer->owners, uid, sizeof(owner->uid), owner);
+	}
+	return owner;
+}
+
+/* Chooses lines of processes until there are enough, at most so many of an owner. */
+static void choose(struct answer *answer, unsigned int of_owner)
+{
+	struct owner *owner;
+	struct line *line;
+
+	for (line = answer->lines; line && answer->nr_lines < LINES; line = line->hh.next) {
+		owner = find_owner(answer, line);
+		if (!line->key.pid || line->chosen || owner->lines >= of_owner)
+			continue;
+		line->chosen = true;
+		owner->lines++;
+		answer->nr_lines++;
+	}
+}
+
+/* Processes, the sums of owners, and the sum of all that has no line yet. */
+static void number_lines(struct answer *answer)
+{
+	unsigned int index = 0, all = answer->nr_lines;
+	struct owner *owner;
+	struct line *line;
+
+	for (line = answer->lines; line; line = line->hh.next)
+		if (line->chosen)
+			line->index = index++;
+		else if (line->key.owner != TIMELINE_MANY)
+			find_owner(answer, line)->weight += line->weight;
+	HASH_SORT(answer->owners, compare_owners);
+	for (owner = answer->owners; owner; owner = owner->hh.next)
+		if (owner->weight > 0 && answer->nr_owners < OWNER_LINES)
+			answer->nr_owners++;
+	all += answer->nr_owners;
+	for (owner = answer->owners; owner; owner = owner->hh.next)
+		owner->index = min(index++, all);
+	for (line = answer->lines; line; line = line->hh.next)
+		if (!line->chosen)
+			line->index = line->key.owner == TIMELINE_MANY ?
+					      all :
+					      find_owner(answer, line)->index;
+}
+
 static void make_lines(struct answer *answer)
 {
 	double bytes = 1, in_use = 1;
-	unsigned int i, j, index = 0;
+	unsigned int i, j;
 	struct line *line;
 
 	for (i = 0; i < answer->count; i++)
 		for (j = 0; j < answer->points[i].count; j++)
-			if (answer->kinds & 1u << answer->points[i].entries[j].kind)
-				add_entry(answer, &answer->points[i].entries[j]);
+			add_entry(answer, &answer->points[i].entries[j]);
 	for (line = answer->lines; line; line = line->hh.next) {
 		bytes += (double)line->bytes;
 		in_use += (double)line->in_use;
@@ -114,18 +214,18 @@ static void make_lines(struct answer *answer)
 	for (line = answer->lines; line; line = line->hh.next)
 		line->weight = max((double)line->bytes / bytes, (double)line->in_use / in_use);
 	HASH_SORT(answer->lines, compare_lines);
-	/* All beyond the limit, and all sums, are one line: the last. */
-	for (line = answer->lines; line; line = line->hh.next)
-		line->index = line->key.pid && index < LINES ? index++ : LINES;
+	choose(answer, LINES / 4);
+	choose(answer, LINES);
+	number_lines(answer);
 }
 
-static json_t *line_json(const struct line *line)
+static json_t *line_json(uint32_t pid, uint32_t uid, const char *comm)
 {
 	/* clang-format off */
 	return json_pack("{sI sI ss so so}",
-		"pid", (json_int_t)line->key.pid,
-		"uid", (json_int_t)line->key.uid,
-		"comm", line->key.comm,
+		"pid", (json_int_t)pid,
+		"uid", (json_int_t)uid,
+		"comm", comm,
 		"rate", json_array(),
 		"in_use", json_array());
 	/* clang-format on */
@@ -137,47 +237,45 @@ static void put_number(json_t *line, const char *key, double value)
 }
 
 /* One number for each line, and 0 for those without an entry. */
-static void put_point(json_t *lines, unsigned int nr, const struct answer *answer,
+static void put_point(json_t *lines, const struct answer *answer,
 		      const struct timeline_point *point)
 {
-	double bytes[LINES + 1] = { 0 }, in_use[LINES + 1] = { 0 };
+	double bytes[LINES + OWNER_LINES + 1] = { 0 }, in_use[LINES + OWNER_LINES + 1] = { 0 };
 	double seconds = (double)max(point->duration_ns, 1) / 1e9;
-	const struct timeline_entry *entry;
-	struct timeline_entry key;
-	struct line *line;
+	const struct line *line;
 	unsigned int i;
 
 	for (i = 0; i < point->count; i++) {
-		entry = &point->entries[i];
-		key = key_of(entry);
-		HASH_FIND(hh, answer->lines, &key, KEY_SIZE, line);
-		if (!line)
-			continue;
-		bytes[line->index] += (double)entry->bytes;
-		in_use[line->index] += (double)entry->in_use;
+		line = find_line(answer, &point->entries[i]);
+		bytes[line->index] += (double)point->entries[i].bytes;
+		in_use[line->index] += (double)point->entries[i].in_use;
 	}
-	for (i = 0; i < nr; i++) {
+	for (i = 0; i < json_array_size(lines); i++) {
 		put_number(json_array_get(lines, i), "rate", bytes[i] / seconds);
 		put_number(json_array_get(lines, i), "in_use", in_use[i]);
 	}
-	put_number(json_array_get(lines, nr), "rate", bytes[LINES] / seconds);
-	put_number(json_array_get(lines, nr), "in_use", in_use[LINES]);
 }
 
-/* The last line is the sum of all other processes. */
+/* The last line is the sum of all that have no other. */
 static json_t *lines_json(const struct answer *answer)
 {
-	static const struct line others;
+	const struct owner *owner = answer->owners;
 	json_t *lines = json_array();
 	const struct line *line;
-	unsigned int nr, i;
+	char name[48];
+	unsigned int i;
 
-	for (line = answer->lines; line && line->index < LINES; line = line->hh.next)
-		json_array_append_new(lines, line_json(line));
-	nr = (unsigned int)json_array_size(lines);
-	json_array_append_new(lines, line_json(&others));
+	for (line = answer->lines; line; line = line->hh.next)
+		if (line->chosen)
+			json_array_append_new(lines, line_json(line->key.pid, line->key.uid,
+							       line->key.comm));
+	for (i = 0; i < answer->nr_owners; i++, owner = owner->hh.next) {
+		snprintf(name, sizeof(name), "others of user %u", owner->uid);
+		json_array_append_new(lines, line_json(0, owner->uid, name));
+	}
+	json_array_append_new(lines, line_json(0, 0, ""));
 	for (i = 0; i < answer->count; i++)
-		put_point(lines, nr, answer, &answer->points[i]);
+		put_point(lines, answer, &answer->points[i]);
 	return lines;
 }
 
@@ -194,48 +292,73 @@ static json_t *times_json(const struct answer *answer, bool ends)
 	return times;
 }
 
-/* Adds a copy of the points in memory that begin in the span. */
-static void add_memory(struct state *state, const struct history_span *span, struct answer *answer)
+/* Adds copies of the points in memory that belong to the span. Returns the start of the first. */
+static int64_t add_memory(struct state *state, const struct history_span *span,
+			  const struct filter *filter, struct answer *answer)
 {
-	struct timeline_point *points;
+	const struct timeline_point **points;
+	uint64_t first_ns = UINT64_MAX;
 	unsigned int count, i;
-	int64_t start;
 
 	pthread_mutex_lock(&state->lock);
-	points = timeline_copy(state->timeline, &count);
+	points = timeline_take(state->timeline, &count);
 	pthread_mutex_unlock(&state->lock);
-	answer->points = xcalloc(FILES_MAX + count, sizeof(*points));
+	answer->points = xcalloc(FILES_MAX + count, sizeof(*answer->points));
 	for (i = 0; i < count; i++) {
-		start = (int64_t)(points[i].start_ns / SECOND_NS);
-		if (start >= span->since && start < span->until)
-			answer->points[answer->count++] = points[i];
-		else
-			free(points[i].entries);
+		first_ns = min(first_ns, points[i]->start_ns);
+		if (history_span_has(span, points[i]->start_ns, points[i]->duration_ns))
+			answer->points[answer->count++] = copy_selected(filter, points[i]);
 	}
-	free(points);
+	timeline_put(points, count);
+	return count ? (int64_t)(first_ns / SECOND_NS) : INT64_MAX;
 }
 
-/* Adds files of the time before the points in memory. */
-static void add_history(struct request *request, const struct history_span *span,
+/* Adds the files that start before the points in memory. */
+static void add_history(struct request *request, const struct history_span *span, int64_t before,
 			const struct filter *filter, struct answer *answer)
 {
 	const struct history_limits limits = { .seconds = READ_SECONDS,
-					       .stop_fd = request->state->stop_fd };
+					       .stop_fd = request->state->stop_fd,
+					       .client_fd = request_fd(request) };
 	struct history_points *found = &answer->history;
-	struct history_span before = *span;
 
-	if (!request->history)
+	if (!request->history || !history_points_read(history_directory(request->history), span,
+						      before, filter, &limits, FILES_MAX, found))
 		return;
-	if (answer->count)
-		before.until = min(span->until, (int64_t)(answer->points[0].start_ns / SECOND_NS));
-	if (!history_points_read(history_directory(request->history), &before, filter, &limits,
-				 FILES_MAX, found))
-		return;
-	memmove(answer->points + found->count, answer->points,
-		answer->count * sizeof(*answer->points));
-	memcpy(answer->points, found->points, found->count * sizeof(*found->points));
+	memcpy(answer->points + answer->count, found->points,
+	       found->count * sizeof(*found->points));
 	answer->count += found->count;
 	free(found->points);
+}
+
+static int compare_starts(const void *one, const void *two)
+{
+	const struct timeline_point *first = one, *second = two;
+
+	return first->start_ns < second->start_ns ? -1 : first->start_ns > second->start_ns;
+}
+
+/*
+ * Sorts the points, and drops those that start before the one before them ends: the last file and
+ * the first points in memory overlap, and so do times before and after a clock is set back.
+ */
+static void sort_points(struct answer *answer)
+{
+	const struct timeline_point *last;
+	unsigned int i, kept = 0;
+
+	if (answer->count)
+		qsort(answer->points, answer->count, sizeof(*answer->points), compare_starts);
+	for (i = 0; i < answer->count; i++) {
+		last = kept ? &answer->points[kept - 1] : NULL;
+		/* Files have whole seconds. */
+		if (last &&
+		    answer->points[i].start_ns + SECOND_NS < last->start_ns + last->duration_ns)
+			free(answer->points[i].entries);
+		else
+			answer->points[kept++] = answer->points[i];
+	}
+	answer->count = kept;
 }
 
 static json_t *answer_json(const struct request *request, const struct history_span *span,
@@ -248,10 +371,11 @@ static json_t *answer_json(const struct request *request, const struct history_s
 		history_counts(request->history, &counts);
 	kinds_text(answer->kinds, kind, sizeof(kind));
 	/* clang-format off */
-	return json_pack("{sI sI ss sI sI sI sI so so so}",
+	return json_pack("{sI sI ss so sI sI sI sI so so so}",
 		"since", (json_int_t)span->since,
 		"until", (json_int_t)span->until,
 		"event", kind,
+		"other_events", reply_kinds(answer->other_kinds),
 		"history_seconds", request->history ?
 			(json_int_t)history_seconds(request->history) : 0,
 		"history_oldest", counts.oldest,
@@ -267,9 +391,8 @@ static void reply_timeline(struct request *request, struct reply *reply,
 			   const struct history_span *span, const struct filter *filter)
 {
 	struct answer answer = { 0 };
-	uint32_t kinds = 0;
 	struct turn turn;
-	unsigned int i;
+	int64_t first;
 
 	request_turn_take(request, &turn);
 	if (response_memory_is_full(request->user)) {
@@ -277,14 +400,14 @@ static void reply_timeline(struct request *request, struct reply *reply,
 		request_turn_give(request, &turn);
 		return;
 	}
-	add_memory(request->state, span, &answer);
-	add_history(request, span, filter, &answer);
-	for (i = 0; i < answer.count; i++)
-		kinds |= select_entries(filter, &answer.points[i]);
-	answer.kinds = kinds_first(filter_kinds(filter, kinds));
+	first = add_memory(request->state, span, filter, &answer);
+	add_history(request, span, first, filter, &answer);
+	sort_points(&answer);
+	keep_kinds(filter, &answer);
 	make_lines(&answer);
 	reply_json(reply, answer_json(request, span, &answer), true);
 	HASH_FREE(answer.lines);
+	HASH_FREE(answer.owners);
 	timeline_points_free(answer.points, answer.count);
 	request_turn_give(request, &turn);
 }

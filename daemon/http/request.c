@@ -107,18 +107,22 @@ bool request_view(const struct request *request, struct reply *reply, enum profi
 	return false;
 }
 
+int request_fd(const struct request *request)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info ? info->connect_fd : -1;
+}
+
 static bool wait_ms(const struct request *request, uint64_t milliseconds)
 {
-	const union MHD_ConnectionInfo *info;
 	uint64_t end = clock_monotonic_ns() + milliseconds * 1000000, now;
 	struct pollfd events[2] = {
 		{ .fd = request->state->stop_fd, .events = POLLIN },
-		{ .fd = -1, .events = POLLRDHUP },
+		{ .fd = request_fd(request), .events = POLLRDHUP },
 	};
 
-	info = MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	if (info)
-		events[1].fd = info->connect_fd;
 	while ((now = clock_monotonic_ns()) < end) {
 		if (poll(events, ARRAY_SIZE(events), (int)((end - now) / 1000000 + 1)) < 0 &&
 		    errno != EINTR)

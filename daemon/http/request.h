@@ -53,6 +53,8 @@ bool request_view(const struct request *request, struct reply *reply, enum profi
 /* A time in seconds since 1970; @otherwise without the parameter. False after reply_error(). */
 bool request_time(const struct request *request, struct reply *reply, const char *name,
 		  int64_t otherwise, int64_t *result);
+/* The client's connection, to be polled. */
+int request_fd(const struct request *request);
 /* False if the client closed the connection, or if the daemon ends. */
 bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 

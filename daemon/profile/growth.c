@@ -196,8 +196,7 @@ void growth_of(struct profile *profile, const struct profile *old)
 
 	profile->is_growth = true;
 	profile->net = (double)profile->total.estimate - (double)old->total.estimate * pace;
-	profile->net_in_use =
-		(double)profile->total_in_use.bytes - (double)old->total_in_use.bytes;
+	profile->net_in_use = (double)profile->total_in_use.bytes - (double)old->total_in_use.bytes;
 	strings_begin(&growth.names);
 	add_new(&growth);
 	add_old(&growth, old, pace);

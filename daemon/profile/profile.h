@@ -68,8 +68,8 @@ struct profile {
 	uint64_t folded;      /* samples of "[other stacks]" */
 	bool knows_in_use;    /* at its end */
 	enum profile_view view;
-	bool is_growth;	     /* see growth_of() */
-	double net;	     /* of a growth: the difference of all stacks, in bytes */
+	bool is_growth; /* see growth_of() */
+	double net;	/* of a growth: the difference of all stacks, in bytes */
 	double net_in_use;
 	uint64_t late_names; /* frames that are addresses since their names did not come in time */
 	/*

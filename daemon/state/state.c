@@ -37,7 +37,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->ingest = ingest_new(state->processes, state->stacks);
 	state->symbols = symbols_new(debuginfod_seconds);
 	state->totals = totals_new();
-	state->timeline = timeline_new(state->stacks);
+	state->timeline = timeline_new(state->stacks, timeline_now());
 	state->start_ns = clock_realtime_ns();
 	state->start_monotonic_ns = clock_monotonic_ns();
 	for (i = 0; i < RECENT_MARKS; i++) {
@@ -120,6 +120,8 @@ static void evict_binaries_locked(struct state *state, uint64_t now)
 void state_tick(struct state *state)
 {
 	uint64_t now = clock_monotonic_ns();
+	struct timeline_point *point;
+	struct timeline_copy *copy;
 
 	pthread_mutex_lock(&state->lock);
 	/* The clock of replayed records is their own. */
@@ -128,7 +130,13 @@ void state_tick(struct state *state)
 	evict_binaries_locked(state, now);
 	update_totals_locked(state, now);
 	move_recent_locked(state, now);
-	timeline_update(state->timeline, state->stacks);
+	copy = timeline_copy(state->timeline, state->stacks, timeline_now());
+	pthread_mutex_unlock(&state->lock);
+	if (!copy)
+		return;
+	point = timeline_sum_up(copy);
+	pthread_mutex_lock(&state->lock);
+	timeline_add(state->timeline, point);
 	pthread_mutex_unlock(&state->lock);
 }
 

@@ -4,6 +4,9 @@
  *
  * The hard case is a user with many processes: they would take all the room, or hide the processes
  * of others. So a point has the largest processes of each user, and one sum of the user's others.
+ * Subordinate uids count for their owner, who could read their processes as well.
+ *
+ * habd's lock is held while the stacks are copied. They are summed up and sorted without it.
  */
 #include "daemon/state/timeline.h"
 
@@ -11,6 +14,7 @@
 #include <string.h>
 
 #include "daemon/shared/hash.h"
+#include "daemon/shared/owners.h"
 
 #define STEP_NS 10000000000ull
 #define POINTS	360u
@@ -32,21 +36,44 @@ struct timeline_sums *timeline_sums_new(void)
 	return xcalloc(1, sizeof(struct timeline_sums));
 }
 
+static void add(struct timeline_entry *sum, const struct timeline_entry *more)
+{
+	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
+	sum->in_use = hab_add_saturated(sum->in_use, more->in_use);
+}
+
+static struct timeline_entry entry_of(const struct stack_key *key)
+{
+	struct timeline_entry entry = { .pid = key->pid, .uid = key->uid, .kind = key->kind };
+
+	/* "[other stacks]" are of many users. */
+	if (!key->pid)
+		entry.uid = TIMELINE_MANY;
+	memcpy(entry.comm, key->comm, sizeof(entry.comm));
+	return entry;
+}
+
+static void sums_add_entry(struct timeline_sums *sums, const struct timeline_entry *entry)
+{
+	struct sum *sum;
+
+	HASH_FIND(hh, sums->by_key, entry, KEY_SIZE, sum);
+	if (!sum) {
+		sum = xcalloc(1, sizeof(*sum));
+		memcpy(&sum->entry, entry, KEY_SIZE);
+		HASH_ADD_KEYPTR(hh, sums->by_key, &sum->entry, KEY_SIZE, sum);
+	}
+	add(&sum->entry, entry);
+}
+
 void timeline_sums_add(struct timeline_sums *sums, const struct stack_key *key, uint64_t bytes,
 		       uint64_t in_use)
 {
-	struct timeline_entry entry = { .pid = key->pid, .uid = key->uid, .kind = key->kind };
-	struct sum *sum;
+	struct timeline_entry entry = entry_of(key);
 
-	memcpy(entry.comm, key->comm, sizeof(entry.comm));
-	HASH_FIND(hh, sums->by_key, &entry, KEY_SIZE, sum);
-	if (!sum) {
-		sum = xcalloc(1, sizeof(*sum));
-		sum->entry = entry;
-		HASH_ADD_KEYPTR(hh, sums->by_key, &sum->entry, KEY_SIZE, sum);
-	}
-	sum->entry.bytes = hab_add_saturated(sum->entry.bytes, bytes);
-	sum->entry.in_use = hab_add_saturated(sum->entry.in_use, in_use);
+	entry.bytes = bytes;
+	entry.in_use = in_use;
+	sums_add_entry(sums, &entry);
 }
 
 static uint64_t weight(const struct timeline_entry *entry)
@@ -61,48 +88,100 @@ static int compare_weights(const struct timeline_entry *first, const struct time
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-/* By kind and user, the largest first. */
+/* By kind and process, the largest comm first. */
+static int compare_processes(const void *one, const void *two)
+{
+	const struct timeline_entry *first = one, *second = two;
+
+	if (first->kind != second->kind)
+		return first->kind < second->kind ? -1 : 1;
+	if (first->pid != second->pid)
+		return first->pid < second->pid ? -1 : 1;
+	if (first->uid != second->uid)
+		return first->uid < second->uid ? -1 : 1;
+	return compare_weights(first, second);
+}
+
+/* Sums up the threads of a process, which may have comms of their own. Returns the new number. */
+static unsigned int merge_threads(struct timeline_entry *entries, unsigned int count)
+{
+	unsigned int i, kept = 0;
+
+	if (count)
+		qsort(entries, count, sizeof(*entries), compare_processes);
+	for (i = 0; i < count; i++)
+		if (kept && entries[kept - 1].kind == entries[i].kind &&
+		    entries[kept - 1].pid == entries[i].pid &&
+		    entries[kept - 1].uid == entries[i].uid)
+			add(&entries[kept - 1], &entries[i]);
+		else
+			entries[kept++] = entries[i];
+	return kept;
+}
+
+/* By kind and owner, the largest first. */
 static int compare(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
 
 	if (first->kind != second->kind)
 		return first->kind < second->kind ? -1 : 1;
-	if (first->uid != second->uid)
-		return first->uid < second->uid ? -1 : 1;
+	if (first->owner != second->owner)
+		return first->owner < second->owner ? -1 : 1;
 	return compare_weights(first, second);
 }
 
-static void add(struct timeline_entry *sum, const struct timeline_entry *more)
+/* The sum of further processes of an owner; its bytes come with add(). */
+static struct timeline_entry others_of(const struct timeline_entry *entry, uint32_t owner)
 {
-	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
-	sum->in_use = hab_add_saturated(sum->in_use, more->in_use);
+	return (struct timeline_entry){ .uid = owner, .kind = entry->kind, .owner = owner };
 }
 
-/* The sum of further processes of a user; its bytes come with add(). */
-static struct timeline_entry others_of(const struct timeline_entry *entry, uint32_t uid)
+/* How many of the sorted entries are of the first one's owner. */
+static unsigned int count_of_owner(const struct timeline_entry *entries, unsigned int count)
 {
-	return (struct timeline_entry){ .uid = uid, .kind = entry->kind };
+	unsigned int i = 1;
+
+	while (i < count && entries[i].kind == entries->kind && entries[i].owner == entries->owner)
+		i++;
+	return i;
 }
 
-/* Sums up each user's processes that are beyond the limit. Returns the new number. */
-static unsigned int limit_users(struct timeline_entry *entries, unsigned int count)
+/* How many processes of so many have an entry of their own: a sum of one would save nothing. */
+static unsigned int apart(unsigned int count, unsigned int limit)
 {
-	unsigned int i, kept = 0, of_user = 0;
+	return count <= max(limit, 1) ? count : limit;
+}
 
-	for (i = 0; i < count; i++) {
-		const struct timeline_entry entry = entries[i];
+static unsigned int count_limited(const struct timeline_entry *entries, unsigned int count,
+				  unsigned int limit)
+{
+	unsigned int i, of_owner, sum = 0;
 
-		if (!kept || entries[kept - 1].kind != entry.kind ||
-		    entries[kept - 1].uid != entry.uid)
-			of_user = 0;
-		if (of_user++ < TIMELINE_PROCESSES) {
-			entries[kept++] = entry;
+	for (i = 0; i < count; i += of_owner) {
+		of_owner = count_of_owner(entries + i, count - i);
+		sum += apart(of_owner, limit) + (apart(of_owner, limit) < of_owner);
+	}
+	return sum;
+}
+
+/* Sums up each owner's processes that are beyond the limit. Returns the new number. */
+static unsigned int limit_owners(struct timeline_entry *entries, unsigned int count,
+				 unsigned int limit)
+{
+	unsigned int i, j, of_owner, kept = 0;
+	struct timeline_entry sum;
+
+	for (i = 0; i < count; i += of_owner) {
+		of_owner = count_of_owner(entries + i, count - i);
+		for (j = 0; j < apart(of_owner, limit); j++)
+			entries[kept++] = entries[i + j];
+		if (j == of_owner)
 			continue;
-		}
-		if (of_user == TIMELINE_PROCESSES + 1)
-			entries[kept++] = others_of(&entry, entry.uid);
-		add(&entries[kept - 1], &entry);
+		sum = others_of(&entries[i], entries[i].owner);
+		for (; j < of_owner; j++)
+			add(&sum, &entries[i + j]);
+		entries[kept++] = sum;
 	}
 	return kept;
 }
@@ -112,7 +191,7 @@ static int compare_all(const void *one, const void *two)
 	return compare_weights(one, two);
 }
 
-/* Sums up the smallest of all users. Returns the new number. */
+/* Sums up the smallest of all owners. Returns the new number. */
 static unsigned int limit_all(struct timeline_entry *entries, unsigned int count)
 {
 	struct timeline_entry others[HAB_EVENT_KINDS] = { 0 };
@@ -136,42 +215,74 @@ static unsigned int limit_all(struct timeline_entry *entries, unsigned int count
 
 void timeline_sums_end(struct timeline_sums *sums, struct timeline_point *point)
 {
-	unsigned int count = HASH_COUNT(sums->by_key), i = 0;
+	unsigned int count = HASH_COUNT(sums->by_key), i = 0, limit = TIMELINE_PROCESSES;
 	struct timeline_entry *entries = xcalloc(count, sizeof(*entries));
 	struct sum *sum;
 
 	for (sum = sums->by_key; sum; sum = sum->hh.next)
-		if (weight(&sum->entry))
-			entries[i++] = sum->entry;
-	count = i;
+		if (weight(&sum->entry)) {
+			entries[i] = sum->entry;
+			entries[i].owner = owner_of(sum->entry.uid);
+			i++;
+		}
+	count = merge_threads(entries, i);
 	if (count)
 		qsort(entries, count, sizeof(*entries), compare);
-	point->count = limit_all(entries, limit_users(entries, count));
+	while (limit && count_limited(entries, count, limit) > TIMELINE_ENTRIES)
+		limit /= 2;
+	point->count = limit_all(entries, limit_owners(entries, count, limit));
 	point->entries = xrealloc(entries, point->count, sizeof(*entries));
 	HASH_FREE(sums->by_key);
 	free(sums);
 }
 
-struct timeline {
-	struct timeline_point points[POINTS]; /* a ring */
-	unsigned int count;		      /* of points ever */
-	struct stack_mark *mark;	      /* the end of the last point */
-	uint64_t mark_ns, mark_monotonic_ns;
+/* A point of the ring. The ring and each reader use it; the last of them frees it. */
+struct shared_point {
+	struct timeline_point point; /* first; it does not change */
+	unsigned int users;	     /* atomic */
 };
 
-static void begin_point(struct timeline *timeline, struct stack_table *stacks)
+struct timeline {
+	struct shared_point *points[POINTS]; /* a ring */
+	unsigned int count;		     /* of points ever */
+	struct stack_mark *mark;	     /* the end of the last point */
+	struct timeline_time mark_time;
+};
+
+/* What stacks have in a point: an entry for each, twice if it has bytes in use. */
+struct timeline_copy {
+	struct timeline_entry *entries;
+	unsigned int count, room;
+	uint64_t start_ns, duration_ns;
+};
+
+struct timeline_time timeline_now(void)
 {
-	timeline->mark = stacks_mark(stacks);
-	timeline->mark_ns = clock_realtime_ns();
-	timeline->mark_monotonic_ns = clock_monotonic_ns();
+	return (struct timeline_time){ clock_realtime_ns(), clock_monotonic_ns() };
 }
 
-struct timeline *timeline_new(struct stack_table *stacks)
+static void begin_point(struct timeline *timeline, struct stack_table *stacks,
+			struct timeline_time now)
+{
+	timeline->mark = stacks_mark(stacks);
+	timeline->mark_time = now;
+}
+
+struct timeline *timeline_new(struct stack_table *stacks, struct timeline_time now)
 {
 	struct timeline *timeline = xcalloc(1, sizeof(*timeline));
 
-	begin_point(timeline, stacks);
+	begin_point(timeline, stacks, now);
 	return timeline;
+}
+
+static void put_point(struct shared_point *shared)
+{
+	/* Release and acquire: the other users have read it before it is freed. */
+	if (!shared || __atomic_sub_fetch(&shared->users, 1, __ATOMIC_ACQ_REL))
+		return;
+	free(shared->point.entries);
+	free(shared);
 }
 
 void timeline_free(struct timeline *timeline, struct stack_table *stacks)
@@ -180,62 +291,101 @@ void timeline_free(struct timeline *timeline, struct stack_table *stacks)
 
 	stacks_unmark(stacks, timeline->mark);
 	for (i = 0; i < POINTS; i++)
-		free(timeline->points[i].entries);
+		put_point(timeline->points[i]);
 	free(timeline);
 }
 
-static void add_stack(void *sums, uint32_t number, const struct stack_key *key,
-		      const struct stack_counts *counts)
+static void copy_stack(struct timeline_copy *copy, const struct stack_key *key, uint64_t bytes,
+		       uint64_t in_use)
 {
-	timeline_sums_add(sums, key, counts->estimate, 0);
+	struct timeline_entry *entry;
+
+	copy->entries = xgrow(copy->entries, copy->count, &copy->room, sizeof(*copy->entries));
+	entry = &copy->entries[copy->count++];
+	*entry = entry_of(key);
+	entry->bytes = bytes;
+	entry->in_use = in_use;
 }
 
-static void add_stack_in_use(void *sums, uint32_t number, const struct stack_key *key,
-			     const struct in_use *in_use)
+static void copy_allocated(void *copy, uint32_t number, const struct stack_key *key,
+			   const struct stack_counts *counts)
 {
-	timeline_sums_add(sums, key, 0, in_use->bytes);
+	copy_stack(copy, key, counts->estimate, 0);
 }
 
-void timeline_update(struct timeline *timeline, struct stack_table *stacks)
+static void copy_in_use(void *copy, uint32_t number, const struct stack_key *key,
+			const struct in_use *in_use)
 {
-	uint64_t now_ns = clock_monotonic_ns();
-	struct timeline_sums *sums;
-	struct timeline_point *point;
+	copy_stack(copy, key, 0, in_use->bytes);
+}
+
+struct timeline_copy *timeline_copy(struct timeline *timeline, struct stack_table *stacks,
+				    struct timeline_time now)
+{
+	uint64_t passed_ns = now.monotonic_ns - timeline->mark_time.monotonic_ns;
+	struct timeline_copy *copy;
 
 	/* Points begin at full tens of seconds, also after the clock was set. */
-	if (now_ns - timeline->mark_monotonic_ns < STEP_NS &&
-	    (now_ns - timeline->mark_monotonic_ns < STEP_NS / 10 ||
-	     clock_realtime_ns() / STEP_NS == timeline->mark_ns / STEP_NS))
-		return;
-	point = &timeline->points[timeline->count++ % POINTS];
-	free(point->entries);
-	point->start_ns = timeline->mark_ns;
-	point->duration_ns = now_ns - timeline->mark_monotonic_ns;
-	sums = timeline_sums_new();
-	stacks_visit_settled(stacks, timeline->mark, add_stack, sums);
-	stacks_visit_in_use(stacks, add_stack_in_use, sums);
-	timeline_sums_end(sums, point);
+	if (passed_ns < STEP_NS &&
+	    (passed_ns < STEP_NS / 10 ||
+	     now.realtime_ns / STEP_NS == timeline->mark_time.realtime_ns / STEP_NS))
+		return NULL;
+	copy = xcalloc(1, sizeof(*copy));
+	copy->start_ns = timeline->mark_time.realtime_ns;
+	copy->duration_ns = passed_ns;
+	stacks_visit_settled(stacks, timeline->mark, copy_allocated, copy);
+	stacks_visit_in_use(stacks, copy_in_use, copy);
 	stacks_unmark(stacks, timeline->mark);
-	begin_point(timeline, stacks);
+	begin_point(timeline, stacks, now);
+	return copy;
 }
 
-struct timeline_point *timeline_copy(const struct timeline *timeline, unsigned int *count)
+struct timeline_point *timeline_sum_up(struct timeline_copy *copy)
 {
-	const struct timeline_point *from;
-	struct timeline_point *points;
+	struct shared_point *shared = xcalloc(1, sizeof(*shared));
+	struct timeline_sums *sums = timeline_sums_new();
+	unsigned int i;
+
+	shared->users = 1;
+	shared->point.start_ns = copy->start_ns;
+	shared->point.duration_ns = copy->duration_ns;
+	for (i = 0; i < copy->count; i++)
+		sums_add_entry(sums, &copy->entries[i]);
+	timeline_sums_end(sums, &shared->point);
+	free(copy->entries);
+	free(copy);
+	return &shared->point;
+}
+
+void timeline_add(struct timeline *timeline, struct timeline_point *point)
+{
+	struct shared_point **place = &timeline->points[timeline->count++ % POINTS];
+
+	put_point(*place);
+	*place = (struct shared_point *)point;
+}
+
+const struct timeline_point **timeline_take(const struct timeline *timeline, unsigned int *count)
+{
+	const struct timeline_point **points;
+	struct shared_point *shared;
 	unsigned int i;
 
 	*count = min(timeline->count, POINTS);
-	points = xcalloc(*count, sizeof(*points));
+	points = xcalloc(*count, sizeof(struct timeline_point *));
 	for (i = 0; i < *count; i++) {
-		from = &timeline->points[(timeline->count - *count + i) % POINTS];
-		points[i] = *from;
-		points[i].entries = xcalloc(from->count, sizeof(*from->entries));
-		if (from->count)
-			memcpy(points[i].entries, from->entries,
-			       from->count * sizeof(*from->entries));
+		shared = timeline->points[(timeline->count - *count + i) % POINTS];
+		__atomic_add_fetch(&shared->users, 1, __ATOMIC_RELAXED);
+		points[i] = &shared->point;
 	}
 	return points;
+}
+
+void timeline_put(const struct timeline_point **points, unsigned int count)
+{
+	while (count)
+		put_point((struct shared_point *)points[--count]);
+	free(points);
 }
 
 void timeline_points_free(struct timeline_point *points, unsigned int count)

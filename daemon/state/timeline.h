@@ -7,20 +7,24 @@
 
 #include "daemon/samples/stacks.h"
 
-/* Of one user, in one point; further ones of the user are summed up as one without a pid. */
+/* Of one owner, in one point; further ones of the owner are summed up as one without a pid. */
 #define TIMELINE_PROCESSES 16u
-/* In one point, of all users; further ones are summed up as one of user TIMELINE_MANY. */
+/*
+ * In one point, of all owners. If there were more, an owner has 8, 4, 2, 1 or no processes and the
+ * sum; if the sums are too many, the smallest are summed up as one of user TIMELINE_MANY.
+ */
 #define TIMELINE_ENTRIES 512u
 #define TIMELINE_MANY	 UINT32_MAX
 
-/* A process; an exec or another user makes another one of it. Events of each kind are apart. */
+/* A process; another user makes another one of it. Events of each kind are apart. */
 struct timeline_entry {
-	uint32_t pid; /* 0: further processes of the user */
-	uint32_t uid;
+	uint32_t pid; /* 0: further processes of the owner */
+	uint32_t uid; /* of a sum: the owner */
 	uint32_t kind;
-	char comm[HAB_COMM_LEN];
-	uint64_t bytes;	 /* estimated */
-	uint64_t in_use; /* bytes at the end, estimated */
+	char comm[HAB_COMM_LEN]; /* the one with the most bytes: threads may have others */
+	uint64_t bytes;		 /* estimated */
+	uint64_t in_use;	 /* bytes at the end, estimated */
+	uint32_t owner;		 /* of uid, see owner_of() */
 };
 
 struct timeline_point {
@@ -40,14 +44,31 @@ void timeline_sums_end(struct timeline_sums *sums, struct timeline_point *point)
 
 struct timeline;
 
-/* The caller of all these holds the daemon's lock. */
-struct timeline *timeline_new(struct stack_table *stacks);
-void timeline_free(struct timeline *timeline, struct stack_table *stacks);
-/* Adds a point if ten seconds of the clock are over; the oldest goes after an hour. */
-void timeline_update(struct timeline *timeline, struct stack_table *stacks);
-/* A copy of all points, the oldest first; timeline_points_free() frees it. */
-struct timeline_point *timeline_copy(const struct timeline *timeline, unsigned int *count);
+struct timeline_time {
+	uint64_t realtime_ns, monotonic_ns;
+};
 
+struct timeline_time timeline_now(void);
+
+/* The caller of these holds the daemon's lock. */
+struct timeline *timeline_new(struct stack_table *stacks, struct timeline_time now);
+void timeline_free(struct timeline *timeline, struct stack_table *stacks);
+/*
+ * Copies what the stacks have since the last point, if ten seconds of the clock are over; else
+ * NULL. timeline_sum_up() makes a point of it, which timeline_add() adds. The point of an hour ago
+ * goes then.
+ */
+struct timeline_copy *timeline_copy(struct timeline *timeline, struct stack_table *stacks,
+				    struct timeline_time now);
+void timeline_add(struct timeline *timeline, struct timeline_point *point);
+/* All points, in the order of adding. They do not change, and are valid until timeline_put(). */
+const struct timeline_point **timeline_take(const struct timeline *timeline, unsigned int *count);
+
+/* The caller of these needs no lock. */
+struct timeline_point *timeline_sum_up(struct timeline_copy *copy);
+void timeline_put(const struct timeline_point **points, unsigned int count);
+
+/* Frees copies of points. */
 void timeline_points_free(struct timeline_point *points, unsigned int count);
 
 #endif /* HABD_TIMELINE_H */

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Points of the timeline: their sums and their limits. */
+/* Points of the timeline: their sums, their limits and the ring. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/shared/owners.h"
 #include "daemon/state/timeline.h"
 
 #include "kselftest_harness.h"
 
-#define KIND HAB_EVENT_SAMPLE
+#define KIND	  HAB_EVENT_SAMPLE
+#define SECOND_NS 1000000000ull
+#define START_NS  (1000000 * SECOND_NS) /* a full ten seconds */
+
+/* In place of /etc/subuid: user 1000 has the uids from 100000 on. */
+uid_t owner_of(uid_t user)
+{
+	return user >= 100000 && user < 165536 ? 1000 : user;
+}
 
 static void add(struct timeline_sums *sums, uint32_t pid, uint32_t uid, uint64_t bytes,
 		uint64_t in_use)
@@ -113,6 +122,162 @@ TEST(what_is_in_use_makes_a_process_large)
 	timeline_sums_end(sums, &point);
 	EXPECT_EQ(500, point.entries[0].pid);
 	free(point.entries);
+}
+
+TEST(subordinate_uids_have_the_places_of_their_owner)
+{
+	struct timeline_sums *sums = timeline_sums_new();
+	const uint32_t many = 1000, one = 1001;
+	struct timeline_point point;
+	unsigned int processes, i;
+
+	for (i = 1; i <= 5000; i++)
+		add(sums, i, 100000 + i, 1000000, 0);
+	add(sums, 20000, one, 1, 0);
+	timeline_sums_end(sums, &point);
+	EXPECT_EQ(TIMELINE_PROCESSES + 2, point.count);
+	EXPECT_EQ((5000 - TIMELINE_PROCESSES) * 1000000ull, bytes_of(&point, &many, &processes));
+	EXPECT_EQ(0, processes);
+	EXPECT_EQ(1, bytes_of(&point, &one, &processes));
+	free(point.entries);
+}
+
+TEST(many_owners_have_fewer_processes_each_and_a_sum)
+{
+	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_point point;
+	unsigned int processes, i;
+	uint32_t uid = 30;
+
+	for (i = 0; i < 100 * 40; i++)
+		add(sums, i + 1, i % 100, 10 + i % 100, 0);
+	timeline_sums_end(sums, &point);
+	EXPECT_LE(point.count, TIMELINE_ENTRIES);
+	EXPECT_EQ(40 * (10 + uid), bytes_of(&point, &uid, &processes));
+	EXPECT_EQ(4, processes);
+	for (i = 0; i < point.count; i++)
+		EXPECT_NE(TIMELINE_MANY, point.entries[i].uid);
+	free(point.entries);
+}
+
+TEST(threads_of_a_process_are_one_under_the_largest_name)
+{
+	struct timeline_sums *sums = timeline_sums_new();
+	struct stack_key key = { .pid = 7, .kind = KIND };
+	struct timeline_point point;
+	unsigned int i;
+
+	for (i = 0; i < 30; i++) {
+		snprintf(key.comm, sizeof(key.comm), "thread-%u", i);
+		timeline_sums_add(sums, &key, i, 1);
+	}
+	timeline_sums_end(sums, &point);
+	ASSERT_EQ(1, point.count);
+	EXPECT_STREQ("thread-29", point.entries->comm);
+	EXPECT_EQ(29 * 30 / 2, point.entries->bytes);
+	EXPECT_EQ(30, point.entries->in_use);
+	free(point.entries);
+}
+
+FIXTURE(ring)
+{
+	struct stack_table *stacks;
+	struct timeline *timeline;
+	struct timeline_time now;
+};
+
+FIXTURE_SETUP(ring)
+{
+	self->stacks = stacks_new(256);
+	self->now = (struct timeline_time){ START_NS, 5 * SECOND_NS };
+	self->timeline = timeline_new(self->stacks, self->now);
+}
+
+FIXTURE_TEARDOWN(ring)
+{
+	timeline_free(self->timeline, self->stacks);
+	stacks_free(self->stacks);
+}
+
+/* A sample, then time. True if a point was added. */
+static bool pass(FIXTURE_DATA(ring) * self, uint64_t seconds)
+{
+	const struct sample sample = { .bytes = 100,
+				       .probability = 1ull << 32, /* certain */
+				       .parts = 1,
+				       .key = { .pid = 7, .kind = KIND } };
+	struct timeline_copy *copy;
+
+	stacks_add(self->stacks, &sample);
+	self->now.realtime_ns += seconds * SECOND_NS;
+	self->now.monotonic_ns += seconds * SECOND_NS;
+	copy = timeline_copy(self->timeline, self->stacks, self->now);
+	if (copy)
+		timeline_add(self->timeline, timeline_sum_up(copy));
+	return copy;
+}
+
+TEST_F(ring, a_point_has_the_samples_since_the_one_before)
+{
+	const struct timeline_point **points;
+	unsigned int count;
+
+	EXPECT_FALSE(pass(self, 4));
+	EXPECT_TRUE(pass(self, 6));
+	EXPECT_TRUE(pass(self, 10));
+	points = timeline_take(self->timeline, &count);
+	ASSERT_EQ(2, count);
+	EXPECT_EQ(START_NS, points[0]->start_ns);
+	EXPECT_EQ(10 * SECOND_NS, points[0]->duration_ns);
+	ASSERT_EQ(1, points[0]->count);
+	EXPECT_EQ(2 * points[1]->entries->bytes, points[0]->entries->bytes);
+	timeline_put(points, count);
+}
+
+TEST_F(ring, the_oldest_point_goes_after_an_hour)
+{
+	const struct timeline_point **points;
+	unsigned int count, i;
+
+	for (i = 0; i < 400; i++)
+		EXPECT_TRUE(pass(self, 10));
+	points = timeline_take(self->timeline, &count);
+	ASSERT_EQ(360, count);
+	for (i = 0; i < count; i++)
+		EXPECT_EQ(START_NS + (40 + i) * 10 * SECOND_NS, points[i]->start_ns);
+	timeline_put(points, count);
+}
+
+TEST_F(ring, points_of_a_reader_stay_while_the_ring_goes_on)
+{
+	const struct timeline_point **points;
+	unsigned int count, i;
+
+	pass(self, 10);
+	points = timeline_take(self->timeline, &count);
+	for (i = 0; i < 800; i++)
+		pass(self, 10);
+	ASSERT_EQ(1, count);
+	EXPECT_EQ(START_NS, points[0]->start_ns);
+	EXPECT_EQ(7, points[0]->entries->pid);
+	timeline_put(points, count);
+}
+
+TEST_F(ring, a_clock_that_is_set_back_changes_no_duration)
+{
+	const struct timeline_point **points;
+	unsigned int count;
+
+	EXPECT_TRUE(pass(self, 10));
+	self->now.realtime_ns -= 3600 * SECOND_NS;
+	EXPECT_TRUE(pass(self, 10));
+	EXPECT_TRUE(pass(self, 10));
+	points = timeline_take(self->timeline, &count);
+	ASSERT_EQ(3, count);
+	EXPECT_EQ(10 * SECOND_NS, points[1]->duration_ns);
+	EXPECT_EQ(START_NS - 3580 * SECOND_NS, points[2]->start_ns);
+	EXPECT_EQ(10 * SECOND_NS, points[2]->duration_ns);
+	timeline_put(points, count);
 }
 
 TEST_HARNESS_MAIN
