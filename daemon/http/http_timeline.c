@@ -189,8 +189,9 @@ static void number_lines(struct answer *answer)
 		if (owner->weight > 0 && answer->nr_owners < OWNER_LINES)
 			answer->nr_owners++;
 	all += answer->nr_owners;
+	/* Owners beyond the limit, and those without others, have the last line. */
 	for (owner = answer->owners; owner; owner = owner->hh.next)
-		owner->index = min(index++, all);
+		owner->index = index < all ? index++ : all;
 	for (line = answer->lines; line; line = line->hh.next)
 		if (!line->chosen)
 			line->index = line->key.owner == TIMELINE_MANY ?
