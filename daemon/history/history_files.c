@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
 #define BLOCK	  4096u
@@ -104,7 +103,10 @@ bool history_span_has(const struct history_span *span, uint64_t start_ns, uint64
 /* Seconds; at most 0 if no part of the file is in the span. */
 static int64_t part_of(const struct history_span *span, const struct history_file *file)
 {
-	return min(span->until, history_file_end(file)) - max(span->since, file->start);
+	int64_t end = history_file_end(file);
+
+	return (end < span->until ? end : span->until) -
+	       (file->start > span->since ? file->start : span->since);
 }
 
 void history_list_keep(struct history_list *list, const struct history_span *span)
