@@ -121,7 +121,7 @@ static bool has_ended(int pidfd)
 	return pidfd < 0 || poll(&ready, 1, 0) > 0;
 }
 
-static void add_counts(struct channels_counts *counts, const struct session *session)
+static void add_counts(struct channels_counts *counts, struct session *session)
 {
 	uint64_t lost, allocated;
 
@@ -433,7 +433,7 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 struct channels_counts channels_counts(const struct channels *channels)
 {
 	struct channels_counts counts = channels->counts;
-	const struct session *session;
+	struct session *session;
 
 	counts.sessions = HASH_COUNT(channels->by_pid);
 	for (session = channels->by_pid; session; session = session->hh.next)

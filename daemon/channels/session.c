@@ -278,19 +278,24 @@ void session_see_exec(struct session *session, const struct session_sink *sink)
 	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));
 }
 
-/* No machine is as fast as these limits: so a wrong number does not hide those of others. */
+/* No machine is as fast as these limits: they bound what a wrong number hides of others. */
 static uint64_t age_ns(const struct session *session)
 {
 	return clock_monotonic_ns() - session->since_ns + SECOND_NS;
 }
 
-uint64_t session_allocated(const struct session *session)
+uint64_t session_allocated(struct session *session)
 {
-	return min(READ_ONCE(session->channel->allocated), age_ns(session) * BYTES_A_NS_MAX);
+	uint64_t said = READ_ONCE(session->channel->allocated);
+
+	session->allocated = max(session->allocated, min(said, age_ns(session) * BYTES_A_NS_MAX));
+	return session->allocated;
 }
 
-uint64_t session_lost(const struct session *session)
+uint64_t session_lost(struct session *session)
 {
-	return min(READ_ONCE(session->channel->lost), age_ns(session) / NS_A_SAMPLE_MIN) +
-	       session->unread;
+	uint64_t said = READ_ONCE(session->channel->lost);
+
+	session->lost = max(session->lost, min(said, age_ns(session) / NS_A_SAMPLE_MIN));
+	return session->lost + session->unread;
 }

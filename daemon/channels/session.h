@@ -32,10 +32,12 @@ struct session {
 	int pidfd;	  /* -1: the process has ended */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
-	uint64_t since_ns;	  /* CLOCK_MONOTONIC */
-	uint64_t position;	  /* of the next record in the ring */
-	uint64_t stuck_position;  /* @position when it last was at an unfinished record */
-	uint64_t stuck_ns;	  /* since then; CLOCK_MONOTONIC */
+	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
+	uint64_t position;	 /* of the next record in the ring */
+	uint64_t stuck_position; /* @position when it last was at an unfinished record */
+	uint64_t stuck_ns;	 /* since then; CLOCK_MONOTONIC */
+	uint64_t allocated;	 /* this and the next: the most that the program has said */
+	uint64_t lost;
 	uint64_t lost_before;	  /* session_lost() at the last reading that had samples */
 	uint64_t probability;	  /* of the samples of this reading, see bpf/records.h */
 	unsigned int nr_weighted; /* samples that still get @probability in this reading */
@@ -73,8 +75,11 @@ bool session_is_of(const struct session *session, const struct hello *hello);
  */
 void session_see_exec(struct session *session, const struct session_sink *sink);
 
-/* Bytes that the program says it has allocated; samples of it that are in no table. */
-uint64_t session_allocated(const struct session *session);
-uint64_t session_lost(const struct session *session);
+/*
+ * Bytes that the program says it has allocated; samples of it that are in no table. These never
+ * become less, whatever it says.
+ */
+uint64_t session_allocated(struct session *session);
+uint64_t session_lost(struct session *session);
 
 #endif /* HABD_SESSION_H */

@@ -15,6 +15,7 @@
 #include "daemon/history/history_writer.h"
 #include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
+#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
@@ -170,29 +171,59 @@ static int compare_values(const void *one, const void *two, void *field)
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
+/* True if the owner of @process has a quarter of the @nr chosen ones, which root may exceed. */
+static bool has_quarter(const struct totals_process *const *chosen, unsigned int nr,
+			const struct totals_process *process)
+{
+	uid_t owner = owner_of(process->totals.uid);
+	unsigned int i, own = 0;
+
+	for (i = 0; i < nr; i++)
+		own += owner_of(chosen[i]->totals.uid) == owner;
+	return owner && own >= TOP_PROCESSES / 4;
+}
+
+static bool is_chosen(const struct totals_process *const *chosen, unsigned int nr,
+		      const struct totals_process *process)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		if (chosen[i] == process)
+			return true;
+	return false;
+}
+
 /*
  * A series for each of the processes with the most that the client may read, and at least @least.
- * Returns the sum of the others.
+ * One user has more than a quarter of them only if others leave room. Returns the sum of the others.
  */
 static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
 			  const char *name, size_t field, uint64_t least)
 {
-	unsigned int i, printed = 0;
-	uint64_t rest = 0, value;
+	const struct totals_process *chosen[TOP_PROCESSES], *process;
+	unsigned int i, round, nr = 0;
+	uint64_t rest = 0;
 
 	qsort_r(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_values,
 		&field);
-	for (i = 0; i < totals->nr_processes; i++) {
-		value = value_of(&totals->processes[i], field);
-		if (printed == TOP_PROCESSES || value < least ||
-		    !request_may_read(request, totals->processes[i].totals.uid)) {
-			rest += value;
-			continue;
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < totals->nr_processes && nr < TOP_PROCESSES; i++) {
+			process = &totals->processes[i];
+			if (value_of(process, field) >= least &&
+			    request_may_read(request, process->totals.uid) &&
+			    !is_chosen(chosen, nr, process) &&
+			    (round || !has_quarter(chosen, nr, process)))
+				chosen[nr++] = process;
 		}
-		printed++;
-		fprintf(out, "%s{pid=\"%u\",comm=\"", name, totals->processes[i].pid);
-		put_label(out, totals->processes[i].totals.comm);
-		fprintf(out, "\"} %" PRIu64 "\n", value);
+	}
+	for (i = 0; i < totals->nr_processes; i++)
+		if (!is_chosen(chosen, nr, &totals->processes[i]))
+			rest += value_of(&totals->processes[i], field);
+	for (i = 0; i < nr; i++) {
+		fprintf(out, "%s{pid=\"%u\",comm=\"", name, chosen[i]->pid);
+		put_label(out, chosen[i]->totals.comm);
+		fprintf(out, "\"} %" PRIu64 "\n", value_of(chosen[i], field));
 	}
 	return rest;
 }

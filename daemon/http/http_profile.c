@@ -101,7 +101,10 @@ void http_pprof_allocs(struct request *request, struct reply *reply)
 void http_pprof_heap(struct request *request, struct reply *reply)
 {
 	struct span span = span_all(request->state);
+	uint64_t ignored;
 
+	if (!parse_seconds(request, reply, &ignored))
+		return;
 	span.at_end = true;
 	answer_filtered(request, reply, &span, 0, profile_format("pprof"), PROFILE_IN_USE);
 	if (reply->file_name)

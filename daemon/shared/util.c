@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
+
 static const char *program_name = "hab";
 static bool verbose_messages;
 
@@ -279,13 +281,13 @@ __attribute__((constructor)) static void draw_hash_seed(void)
 		hash_seed = 0;
 }
 
-/* Both halves of the product: each bit of @number changes about half of the bits. */
+/* Both halves of the product: on average a bit of @number changes half of the bits. */
 static uint64_t hash_number(uint64_t number)
 {
-	__extension__ const unsigned __int128 product =
-		(unsigned __int128)(number ^ 0xbf58476d1ce4e5b9u) * 0x9e3779b97f4a7c15u;
+	const uint64_t factor = 0x9e3779b97f4a7c15u;
 
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
+	number ^= 0xbf58476d1ce4e5b9u;
+	return number * factor ^ hab_mul_shift(number, factor, 64);
 }
 
 void sums_add(void *sums, const void *more, size_t count)
@@ -308,7 +310,8 @@ uint64_t hash_bytes(const void *data, size_t length, uint64_t seed)
 	}
 	word = 0;
 	memcpy(&word, bytes, length);
-	return hash_number(hash ^ word);
+	/* Twice: once keeps a tenth of the differences of a few bits in the low bits. */
+	return hash_number(hash_number(hash ^ word));
 }
 
 FILE *text_open(char **data, size_t *length)

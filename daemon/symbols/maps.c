@@ -116,34 +116,13 @@ int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t siz
 	return perf_map_open(path, process.st_uid, status);
 }
 
-bool maps_open_code_place(uint32_t pid, struct code_place *place)
-{
-	struct stat own, other;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%u/root/tmp", pid);
-	place->number = own_number(pid);
-	place->folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (place->folder < 0)
-		return false;
-	if (place->number != pid || stat("/tmp", &own) || fstat(place->folder, &other) ||
-	    own.st_dev != other.st_dev || own.st_ino != other.st_ino)
-		return true;
-	close(place->folder);
-	place->folder = -1;
-	return false;
-}
-
-int maps_open_late_perf_map(const struct code_place *place, uid_t user, uint64_t since_ns,
-			    struct stat *status, char *name, size_t size)
+int maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct stat *status,
+			    char *name, size_t size)
 {
 	int fd;
 
-	snprintf(name, size, "/tmp/perf-%u.map", place->number);
-	if (place->folder < 0)
-		fd = perf_map_open(name, user, status);
-	else
-		fd = perf_map_open_in(place->folder, name + strlen("/tmp/"), user, status);
+	snprintf(name, size, "/tmp/perf-%u.map", pid);
+	fd = perf_map_open(name, user, status);
 	if (fd < 0 || (uint64_t)status->st_mtim.tv_sec + EARLIER_SECONDS >= since_ns / 1000000000)
 		return fd;
 	close(fd);
@@ -225,25 +204,12 @@ static void add_memory(struct maps *maps, uint32_t pid)
 		add_entry(maps, MAPS_MEMORY)->file.fd = fd;
 }
 
-static void add_code_place(struct maps *maps, uint32_t pid)
-{
-	struct maps_entry *entry;
-	struct code_place place;
-
-	if (!maps_open_code_place(pid, &place))
-		return;
-	entry = add_entry(maps, MAPS_CODE_PLACE);
-	entry->start = place.number;
-	entry->file.fd = place.folder;
-}
-
-void maps_add_late_perf_map(struct maps *maps, const struct code_place *place, uid_t user,
-			    uint64_t since_ns)
+void maps_add_late_perf_map(struct maps *maps, uint32_t pid, uid_t user, uint64_t since_ns)
 {
 	struct maps_entry *entry;
 	struct stat status;
 	char name[64];
-	int fd = maps_open_late_perf_map(place, user, since_ns, &status, name, sizeof(name));
+	int fd = maps_open_late_perf_map(pid, user, since_ns, &status, name, sizeof(name));
 
 	if (fd < 0)
 		return;
@@ -253,13 +219,11 @@ void maps_add_late_perf_map(struct maps *maps, const struct code_place *place, u
 	entry->name = xstrdup(name);
 }
 
-/* True if it is code that was made at run time, without a perf map. */
-static bool add_line(uint32_t pid, struct maps *maps, const struct maps_line *line,
+static void add_line(uint32_t pid, struct maps *maps, const struct maps_line *line,
 		     bool *has_program)
 {
 	struct maps_entry *entry = add_entry(maps, MAPS_MAPPING);
 	struct stat status;
-	bool is_code = false;
 	const char *name;
 	char perf_map[64];
 
@@ -277,19 +241,17 @@ static bool add_line(uint32_t pid, struct maps *maps, const struct maps_line *li
 	if (!strcmp(name, "[jit]")) {
 		entry->offset = line->start;
 		entry->file.fd = maps_open_perf_map(pid, &status, perf_map, sizeof(perf_map));
-		is_code = entry->file.fd < 0;
-		if (!is_code) {
+		if (entry->file.fd >= 0) {
 			maps_describe_perf_map(&status, &entry->file);
 			name = perf_map;
 		}
 	}
 	entry->name = xstrdup(name);
-	return is_code;
 }
 
 void maps_parse(uint32_t pid, char *text, struct maps *maps)
 {
-	bool has_program = false, has_code = false;
+	bool has_program = false;
 	struct maps_line line;
 	char *next;
 
@@ -301,11 +263,9 @@ void maps_parse(uint32_t pid, char *text, struct maps *maps)
 		/* Ascending and apart: they are searched by halves. */
 		if (maps_line_parse(text, &line) && line.executable &&
 		    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
-			has_code |= add_line(pid, maps, &line, &has_program);
+			add_line(pid, maps, &line, &has_program);
 	}
 	add_memory(maps, pid);
-	if (has_code)
-		add_code_place(maps, pid);
 }
 
 void maps_end(struct maps *maps)

@@ -13,9 +13,8 @@
 
 enum maps_kind {
 	MAPS_MAPPING,
-	MAPS_MEMORY,	 /* the memory in which the process has its channel; no file: it has none */
-	MAPS_PERF_MAP,	 /* of a process that has ended */
-	MAPS_CODE_PLACE, /* where a running one may write its perf map; start: its number there */
+	MAPS_MEMORY,   /* the memory in which the process has its channel; no file: it has none */
+	MAPS_PERF_MAP, /* of a process that has ended */
 };
 
 struct maps_entry {
@@ -60,23 +59,12 @@ void maps_describe(int *fd, const struct stat *status, struct binary_file *file,
  * there is none that the process's user has made.
  */
 int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t size);
-/* Where a process writes its perf map. */
-struct code_place {
-	int folder;	 /* O_PATH; -1: /tmp, as this process sees it */
-	uint32_t number; /* of the process in its own PID namespace */
-};
-
 /*
- * The place of the running process @pid. False: it is /tmp as this process sees it, by @pid, or it
- * cannot be opened. A file system that was mounted there cannot be unmounted while it is open.
+ * The perf map that a process of @user has written before it ended, where this process sees /tmp.
+ * @since: an older file is another process's; CLOCK_REALTIME.
  */
-bool maps_open_code_place(uint32_t pid, struct code_place *place);
-/*
- * The perf map that a process of @user has written before it ended. @since: an older file is
- * another process's; CLOCK_REALTIME.
- */
-int maps_open_late_perf_map(const struct code_place *place, uid_t user, uint64_t since_ns,
-			    struct stat *status, char *name, size_t size);
+int maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct stat *status,
+			    char *name, size_t size);
 void maps_describe_perf_map(const struct stat *status, struct binary_file *file);
 
 /*
@@ -93,8 +81,7 @@ bool maps_has_memory(int fd);
  */
 void maps_parse(uint32_t pid, char *text, struct maps *maps);
 /* Adds the perf map of a process that has ended, as maps_open_late_perf_map() finds it. */
-void maps_add_late_perf_map(struct maps *maps, const struct code_place *place, uid_t user,
-			    uint64_t since_ns);
+void maps_add_late_perf_map(struct maps *maps, uint32_t pid, uid_t user, uint64_t since_ns);
 void maps_end(struct maps *maps);
 
 #endif /* HABD_MAPS_H */

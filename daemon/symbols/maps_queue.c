@@ -15,9 +15,7 @@
 #include "daemon/symbols/maps_queue.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "core/arithmetic.h"
@@ -297,7 +295,6 @@ static void read_one(struct lane *lane, struct maps_request *request)
 					  .user = request->user,
 					  .has_ended = request->has_ended,
 					  .since_ns = request->since_ns,
-					  .code_place = request->code_place,
 					  .deadline_ns = start + DEADLINE_NS };
 	char *text = request->text ? xstrdup(request->text) : NULL;
 	enum maps_result result;
@@ -305,16 +302,9 @@ static void read_one(struct lane *lane, struct maps_request *request)
 	bool again;
 
 	question.text = text;
-	/* The request may be removed while the lock is free. */
-	if (request->has_ended && request->code_place.folder >= 0)
-		question.code_place.folder = fcntl(request->code_place.folder, F_DUPFD_CLOEXEC, 0);
-	else
-		question.code_place.folder = -1;
 	request->taken_ns = start;
 	pthread_mutex_unlock(queue->lock);
 	result = maps_reader_read(lane->reader, &question, &maps);
-	if (question.code_place.folder >= 0)
-		close(question.code_place.folder);
 	free(text);
 	pthread_mutex_lock(queue->lock);
 	used_ns = clock_monotonic_ns() - start;

@@ -10,7 +10,7 @@
 
 #include "daemon/symbols/maps_reader.h"
 
-/* A process whose maps are to be read. Zeroed before its first use, except for what it asks. */
+/* A process whose maps are to be read. Zeroed before its first use, except for pid and user. */
 struct maps_request {
 	uint32_t pid;
 	uid_t user;
@@ -19,9 +19,8 @@ struct maps_request {
 	uint64_t taken_ns; /* when its last reading began */
 	bool again;	   /* was added while it is being read */
 	const char *text;  /* of its maps, as the process has sent it; NULL: none */
-	bool has_ended;	   /* this and the next two: see struct maps_question */
+	bool has_ended;	   /* see struct maps_question */
 	uint64_t since_ns;
-	struct code_place code_place;
 	struct maps_request *prev, *next;
 };
 

@@ -32,7 +32,7 @@
 
 #define MESSAGE_BYTES 65536u
 #define NAME_BYTES    4096u
-#define ENTRIES_MAX   (MAPPINGS_MAX + 3) /* memory, perf map and its place, too */
+#define ENTRIES_MAX   (MAPPINGS_MAX + 2) /* memory and perf map, too */
 #define READER_MEMORY ((rlim_t)1 << 28)
 #define REPLY_BYTES   (8u << 20) /* of all names; later mappings are left out */
 
@@ -46,7 +46,6 @@ struct request {
 	uid_t user;
 	bool has_ended;
 	uint64_t since_ns;
-	struct code_place code_place; /* the folder comes with the message */
 	uint32_t length;
 	char text[MAPS_TEXT_MAX];
 };
@@ -79,8 +78,7 @@ struct reading {
 	int socket;
 	uint32_t pid;
 	uid_t user;
-	bool by_text;  /* the process has ended */
-	bool has_code; /* that was made at run time, without a perf map */
+	bool by_text; /* the process has ended */
 	struct mounts mounts;
 	struct stat program;
 	char perf_map[64];
@@ -189,7 +187,6 @@ static int find_perf_map(struct reading *reading, struct binary_file *file, cons
 
 	fd = maps_open_perf_map(reading->pid, &status, reading->perf_map,
 				sizeof(reading->perf_map));
-	reading->has_code |= fd < 0;
 	if (fd < 0)
 		return -1;
 	if (mounts_place(&reading->mounts, fd) == PLACE_OTHER) {
@@ -268,34 +265,18 @@ static void add_memory(struct reading *reading)
 		add_entry(reading, &entry, "", fd);
 }
 
-/* The mounts that the process sees are gone with it: so the folder is judged while it runs. */
-static void add_code_place(struct reading *reading)
-{
-	struct wire_entry entry = { .kind = MAPS_CODE_PLACE };
-	struct code_place place;
-
-	if (!maps_open_code_place(reading->pid, &place))
-		return;
-	entry.start = place.number;
-	if (mounts_place(&reading->mounts, place.folder) == PLACE_OTHER)
-		close(place.folder);
-	else
-		add_entry(reading, &entry, "", place.folder);
-}
-
 static void add_late_perf_map(struct reading *reading, const struct request *request)
 {
-	const struct code_place *place = &request->code_place;
 	struct wire_entry entry = { .kind = MAPS_PERF_MAP };
 	struct stat status;
 	struct mounts mounts;
-	int fd = maps_open_late_perf_map(place, request->user, request->since_ns, &status,
+	int fd = maps_open_late_perf_map(request->pid, request->user, request->since_ns, &status,
 					 reading->perf_map, sizeof(reading->perf_map));
 
 	if (fd < 0)
 		return;
 	mounts_begin(&mounts, (uint32_t)getpid());
-	if (place->folder < 0 && mounts_place(&mounts, fd) == PLACE_OTHER) {
+	if (mounts_place(&mounts, fd) == PLACE_OTHER) {
 		close(fd);
 		return;
 	}
@@ -352,8 +333,6 @@ static bool read_maps(struct reading *reading, struct request *request)
 			    !add_line(reading, &line))
 				break;
 		ended = has_ended(file);
-		if (!ended && reading->has_code)
-			add_code_place(reading);
 		free(text);
 		fclose(file);
 	}
@@ -373,21 +352,18 @@ static void work(int socket)
 	static struct reading reading;
 	static struct request request;
 	struct worker_message message = { .data = &request };
-	bool replied;
 
 	do {
 		message.size = sizeof(request);
 		if (!worker_receive(socket, &message))
 			return;
-		request.code_place.folder = message.nr_files ? message.files[0] : -1;
+		worker_close_files(&message);
 		memset(&reading, 0, sizeof(reading));
 		reading.socket = socket;
 		reading.pid = request.pid;
 		reading.user = request.user;
 		reading.reply.head.number = request.head.number;
-		replied = read_maps(&reading, &request);
-		worker_close_files(&message);
-	} while (replied);
+	} while (read_maps(&reading, &request));
 }
 
 /* --- habd's side ---------------------------------------------------------------------- */
@@ -481,9 +457,6 @@ enum maps_result maps_reader_read(struct maps_reader *reader, const struct maps_
 	request->user = question->user;
 	request->has_ended = question->has_ended;
 	request->since_ns = question->since_ns;
-	request->code_place = question->code_place;
-	if (question->code_place.folder >= 0)
-		out.files[out.nr_files++] = question->code_place.folder;
 	request->length = (uint32_t)length;
 	if (length)
 		memcpy(request->text, text, length);

@@ -31,10 +31,9 @@ struct maps_question {
 	 * any user can read. If the process runs, the memory of its channel is in the answer.
 	 */
 	const char *text;
-	bool has_ended; /* the answer has the perf map that the process has written last */
-	struct code_place code_place; /* of a process that has ended */
-	uint64_t since_ns;	      /* see maps_open_late_perf_map() */
-	uint64_t deadline_ns;	      /* CLOCK_MONOTONIC */
+	bool has_ended;	      /* the answer has the perf map that the process has written last */
+	uint64_t since_ns;    /* see maps_open_late_perf_map() */
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 };
 
 /* One thread at a time. @maps is set with MAPS_READ only; maps_end() frees it. */

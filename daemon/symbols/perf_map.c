@@ -16,7 +16,6 @@
 #define BYTES_MAX     (64u << 20)
 #define FUNCTIONS_MAX (1u << 20)
 #define STEPS_MAX     64 /* functions that begin before an address and may cover it */
-#define OPEN_FLAGS    (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW)
 
 struct function {
 	uint64_t start;
@@ -43,36 +42,13 @@ bool perf_map_has_name(const char *path)
 	return length > 9 && !strncmp(name, "perf-", 5) && !strcmp(name + length - 4, ".map");
 }
 
-static int check(int fd, uid_t user, struct stat *status)
+int perf_map_open(const char *path, uid_t user, struct stat *status)
 {
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+
 	if (fd < 0)
 		return -1;
 	if (!fstat(fd, status) && S_ISREG(status->st_mode) && status->st_uid == user)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-int perf_map_open(const char *path, uid_t user, struct stat *status)
-{
-	return check(open(path, OPEN_FLAGS), user, status);
-}
-
-static bool are_of_one_mount(int one, int two)
-{
-	struct statx first, second;
-
-	return !statx(one, "", AT_EMPTY_PATH, STATX_MNT_ID, &first) &&
-	       !statx(two, "", AT_EMPTY_PATH, STATX_MNT_ID, &second) &&
-	       first.stx_mask & second.stx_mask & STATX_MNT_ID &&
-	       first.stx_mnt_id == second.stx_mnt_id;
-}
-
-int perf_map_open_in(int folder, const char *name, uid_t user, struct stat *status)
-{
-	int fd = check(openat(folder, name, OPEN_FLAGS), user, status);
-
-	if (fd < 0 || are_of_one_mount(fd, folder))
 		return fd;
 	close(fd);
 	return -1;

@@ -17,8 +17,6 @@ struct perf_map;
 bool perf_map_has_name(const char *path);
 /* -1: there is none that @user has made. */
 int perf_map_open(const char *path, uid_t user, struct stat *status);
-/* The same of a file in @folder itself: a file that is mounted there is none. */
-int perf_map_open_in(int folder, const char *name, uid_t user, struct stat *status);
 
 /* Reads the file, which may still grow; a last line without its end is left out. */
 struct perf_map *perf_map_read(int fd);

@@ -175,8 +175,6 @@ static void take_others(struct processes *processes, struct process *process, st
 		entry = &maps->entries[maps->nr - 1];
 		if (entry->kind == MAPS_MEMORY)
 			process_take_memory(process, entry);
-		else if (entry->kind == MAPS_CODE_PLACE)
-			process_set_code_place(process, entry->file.fd, (uint32_t)entry->start);
 		else if (entry->file.fd >= 0)
 			add_code(processes, process, entry);
 		free(entry->name);
@@ -193,9 +191,6 @@ static void take_maps(void *context, struct maps_request *request, enum maps_res
 	process->read_ns = clock_monotonic_ns();
 	process->readable = result != MAPS_UNREADABLE;
 	take_others(processes, process, maps);
-	/* Its perf map, if there was one, has come. */
-	if (request->has_ended && !request->again)
-		process_set_code_place(process, -1, request->pid);
 	if (result == MAPS_READ && maps->nr &&
 	    process_set_mappings(process, processes->binaries, maps))
 		process->fresh_ns = PROCESS_PAUSE_NS;
@@ -332,8 +327,7 @@ void processes_end(struct processes *processes, uint32_t pid)
 	}
 	if (process->has_code) {
 		memset(&maps, 0, sizeof(maps));
-		maps_add_late_perf_map(&maps, &process->request.code_place, process->user->id,
-				       process->request.since_ns);
+		maps_add_late_perf_map(&maps, pid, process->user->id, process->request.since_ns);
 		take_others(processes, process, &maps);
 		maps_end(&maps);
 	}

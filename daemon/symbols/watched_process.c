@@ -37,7 +37,6 @@ struct process *process_new(struct process_user **users, uint32_t pid, uid_t use
 	process->request.pid = pid;
 	process->request.user = user;
 	process->request.since_ns = clock_realtime_ns();
-	process->request.code_place = (struct code_place){ .folder = -1, .number = pid };
 	process->memory = -1;
 	process->user = user_get(users, user);
 	process->pause_ns = process->fresh_ns = PROCESS_PAUSE_NS;
@@ -50,7 +49,6 @@ void process_free(struct process_user **users, struct process *process)
 	user_put(users, process->user);
 	mappings_end(&process->mappings);
 	process_set_memory(process, -1);
-	process_set_code_place(process, -1, 0);
 	free(process);
 }
 
@@ -59,15 +57,6 @@ void process_set_memory(struct process *process, int fd)
 	if (process->memory >= 0)
 		close(process->memory);
 	process->memory = fd;
-}
-
-void process_set_code_place(struct process *process, int folder, uint32_t number)
-{
-	struct code_place *place = &process->request.code_place;
-
-	if (place->folder >= 0)
-		close(place->folder);
-	*place = (struct code_place){ .folder = folder, .number = number };
 }
 
 void process_take_memory(struct process *process, const struct maps_entry *entry)

@@ -47,9 +47,8 @@ struct process *process_new(struct process_user **users, uint32_t pid, uid_t use
 /* It has no waiters and is in no table or queue. */
 void process_free(struct process_user **users, struct process *process);
 
-/* The descriptors are taken over; -1: none. */
+/* The descriptor is taken over; -1: none. */
 void process_set_memory(struct process *process, int fd);
-void process_set_code_place(struct process *process, int folder, uint32_t number);
 /* Takes an entry over that is MAPS_MEMORY. */
 void process_take_memory(struct process *process, const struct maps_entry *entry);
 /* True if the new mappings differ from those that there were. */

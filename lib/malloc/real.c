@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/malloc/real.h"
 
@@ -284,6 +285,14 @@ static void find_code(void *binary)
 			code_high = code_low + segment[i].p_vaddr + segment[i].p_memsz;
 }
 
+/* Libraries that make musl look like glibc may have gnu_get_libc_version(). */
+static bool is_glibc(void)
+{
+	char version[32];
+
+	return confstr(_CS_GNU_LIBC_VERSION, version, sizeof(version));
+}
+
 static void judge(void)
 {
 	void *binary = binary_of((void *)hab_real.malloc);
@@ -296,9 +305,8 @@ static void judge(void)
 	void *operators[] = { (void *)real.new, (void *)real.delete, (void *)real.new_aligned };
 
 	/* musl loads this library, too. Its memalign() then calls malloc() here. */
-	hab_real.may_sample = dlsym(RTLD_DEFAULT, "gnu_get_libc_version") && binary && real.free &&
-			      real.calloc && real.realloc && real.usable_size && real.memalign &&
-			      is_called() &&
+	hab_real.may_sample = is_glibc() && binary && real.free && real.calloc && real.realloc &&
+			      real.usable_size && real.memalign && is_called() &&
 			      all_of(binary, needed, sizeof(needed) / sizeof(*needed));
 	find_code(binary);
 	hab_real.own_operators = real.new &&all_of(binary, operators, 3);

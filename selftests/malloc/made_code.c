@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Makes two functions at run time that call malloc(), and allocates 100 MB by one and 20 MB by the
- * other. Writes a perf map with their names when it exits, as -XX:+DumpPerfMapAtExit of Java does.
- *
- *   malloc_made_code [MS [map]]   waits so many milliseconds before it ends, and writes none
- * without the second word
+ * other. Writes a perf map with their names when it exits, as -XX:+DumpPerfMapAtExit of Java does;
+ * with an argument it writes none, and waits so many milliseconds before it ends.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -80,7 +78,7 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1)
 		usleep((useconds_t)atoi(argv[1]) * 1000);
-	if (argc != 2)
+	else
 		write_map();
 	return 0;
 }
