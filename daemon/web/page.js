@@ -158,7 +158,7 @@ function showChoice() {
 	by('alone').hidden = !chosen.old;
 	by('seconds').disabled = of !== 'next';
 	/* Marked if it is not all of the timeline. */
-	timeline.show({...chosen, span: chosen.span || (of === 'span' && shown.since > whole.since ?
+	timeline.show({...chosen, span: chosen.span || (of === 'span' && latest.starts[0] < shown.since ?
 		shown : null)});
 }
 

@@ -23,7 +23,7 @@ function lookOf(process) {
 }
 export const nameOf = process => process.comm || (process.pid ? '[no name]' : 'all others');
 
-/* A program whose threads have names has several lines: one, named as the largest, which is first. */
+/* Lines of threads with names of their own become one, with the name of the largest, the first. */
 function byProcess(lines) {
 	const found = new Map();
 	for (const line of lines) {
