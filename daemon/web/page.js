@@ -176,17 +176,23 @@ function links(list) {
 	by('folded').href = '/v1/profile?format=folded&' + open;
 }
 
+const secondsSince = time => Date.now() / 1000 - time;
+
 function pause(seconds) {
 	return new Promise(done => setTimeout(done, seconds * 1000));
 }
 
-/* Until the first file of the span is written. */
+/* When the first file of the chosen span is written; 0: none is needed. */
+function fileTime() {
+	return value('of') === 'span' && chosen.span ? chosen.span.since + history_seconds : 0;
+}
+
 async function awaitFile(signal) {
-	const written = chosen.span.since + history_seconds;
+	const written = fileTime();
 	by('title').textContent = title() + ': is drawn at ' + clock(written) +
 		', when the history has it';
 	/* With a second for the writing. */
-	while (!signal.aborted && Date.now() / 1000 < written + 1)
+	while (!signal.aborted && secondsSince(written) < 1)
 		await pause(0.2);
 }
 
@@ -195,8 +201,7 @@ async function draw(signal) {
 	const list = parameters(), of_next = list.has('seconds');
 	by('title').className = '';
 	links(list);
-	if (value('of') === 'span' && chosen.span)
-		await awaitFile(signal);
+	await awaitFile(signal);
 	if (signal.aborted)
 		return false;
 	by('title').textContent = title() + ' ...';
@@ -226,7 +231,10 @@ async function draw(signal) {
 	}
 }
 
-/* The next seconds are drawn again and again, also after an error. */
+/*
+ * The next seconds are drawn again and again, also after an error. A file that should be there may be
+ * late.
+ */
 async function apply() {
 	if (!shown)
 		return;
@@ -236,10 +244,14 @@ async function apply() {
 	pending.abort();
 	pending = new AbortController();
 	const {signal} = pending;
+	let drawn, again;
 	do {
-		if (!await draw(signal))
+		drawn = await draw(signal);
+		if (!drawn)
 			await pause(3);
-	} while (!signal.aborted && value('of') === 'next' && by('refresh').checked);
+		again = value('of') === 'next' ? by('refresh').checked :
+			!drawn && secondsSince(fileTime()) < 15;
+	} while (again && !signal.aborted);
 }
 
 function fieldsChanged() {
