@@ -163,6 +163,17 @@ static bool show_in_use(struct profile *const *profiles)
 	return true;
 }
 
+/* False after a sentence: what is allocated a second is not known. */
+static bool have_durations(struct profile *const *profiles)
+{
+	if (profiles[0]->duration_ns && profiles[1]->duration_ns)
+		return true;
+	say("report: a difference is of what is allocated a second, and one of these has no "
+	    "duration: it is a sum since habd's start, as /debug/pprof/allocs without seconds= has "
+	    "it. Use recordings, spans of the history, or --in-use");
+	return false;
+}
+
 static bool read_all(struct request *request, const struct filter *filter,
 		     struct profile *profiles[2])
 {
@@ -171,6 +182,7 @@ static bool read_all(struct request *request, const struct filter *filter,
 	if (profiles[0] && request->diff)
 		profiles[1] = read_one(request, filter, 1);
 	return profiles[0] && (profiles[1] || !request->diff) &&
+	       (!request->diff || request->in_use || have_durations(profiles)) &&
 	       (!request->in_use || show_in_use(profiles));
 }
 

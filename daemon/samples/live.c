@@ -162,3 +162,23 @@ void live_visit_all(const struct live *live, live_visit visit, void *context)
 	for (process = live->by_pid; process; process = process->hh.next)
 		live_visit_process(process, visit, context);
 }
+
+static uint64_t bytes_of(const struct live_process *process)
+{
+	uint64_t bytes = 0, step = step_of(process);
+	const struct object *object;
+	struct in_use in_use;
+
+	for (object = process->objects; object < process->objects + process->nr; object++)
+		if (read_object(process, object, step, &in_use))
+			bytes = hab_add_saturated(bytes, in_use.bytes);
+	return bytes;
+}
+
+void live_visit_processes(const struct live *live, live_process_visit visit, void *context)
+{
+	const struct live_process *process;
+
+	for (process = live->by_pid; process; process = process->hh.next)
+		visit(context, process->pid, bytes_of(process));
+}

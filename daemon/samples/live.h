@@ -13,6 +13,9 @@ struct live_process;
 typedef void (*live_visit)(void *context, uint32_t stack, uint32_t generation,
 			   const struct in_use *in_use);
 
+/* Bytes that the process @pid has in use. */
+typedef void (*live_process_visit)(void *context, uint32_t pid, uint64_t bytes);
+
 /* The caller of all these holds the daemon's lock. */
 struct live *live_new(void);
 void live_free(struct live *live);
@@ -30,5 +33,7 @@ void live_place(struct live *live, const struct sample *sample, uint32_t stack,
 /* Visits the objects of the process, or of all, that are not freed yet. */
 void live_visit_process(const struct live_process *process, live_visit visit, void *context);
 void live_visit_all(const struct live *live, live_visit visit, void *context);
+/* Visits the processes, also those whose objects are in stacks that were folded. */
+void live_visit_processes(const struct live *live, live_process_visit visit, void *context);
 
 #endif /* HABD_LIVE_H */

@@ -390,6 +390,13 @@ void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, vo
 	}
 }
 
+void stacks_visit_processes_in_use(const struct stack_table *table, live_process_visit visit,
+				   void *context)
+{
+	if (table->knows_in_use)
+		live_visit_processes(table->live, visit, context);
+}
+
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process)
 {
 	live_visit_process(process, keep_object, table);

@@ -77,6 +77,10 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 struct live *stacks_live(struct stack_table *table);
 /* Calls @visit for each stack that has objects in use at the moment. */
 void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context);
+/* Calls @visit for each process that runs and has a channel. */
+void stacks_visit_processes_in_use(const struct stack_table *table,
+				   void (*visit)(void *context, uint32_t pid, uint64_t bytes),
+				   void *context);
 /* What the process has in use stays in use, since it has ended; live_remove() follows. */
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process);
 /* True if a process had a channel: so what is in use is known. */

@@ -255,17 +255,16 @@ static int compare_pids(const void *one, const void *two)
 	return first < second ? -1 : first > second;
 }
 
-static void add_in_use(void *context, uint32_t number, const struct stack_key *key,
-		       const struct in_use *in_use)
+static void add_in_use(void *context, uint32_t pid, uint64_t bytes)
 {
-	struct totals_process wanted = { .pid = key->pid }, *wants = &wanted, **found;
+	struct totals_process wanted = { .pid = pid }, *wants = &wanted, **found;
 	struct in_use_sums *sums = context;
 
-	sums_add(&sums->all, &in_use->bytes, 1);
+	sums_add(&sums->all, &bytes, 1);
 	found = sums->nr ? bsearch(&wants, sums->processes, sums->nr, sizeof(wants), compare_pids) :
 			   NULL;
 	if (found)
-		sums_add(&(*found)->in_use_bytes, &in_use->bytes, 1);
+		(*found)->in_use_bytes = bytes;
 }
 
 /* It looks at every live sample. So once a second is the most, however many requests there are. */
@@ -283,7 +282,7 @@ static void update_in_use_locked(struct state *state, uint64_t now)
 		totals->processes[i].in_use_bytes = 0;
 	}
 	qsort(sums.processes, sums.nr, sizeof(struct totals_process *), compare_pids);
-	stacks_visit_in_use(state->stacks, add_in_use, &sums);
+	stacks_visit_processes_in_use(state->stacks, add_in_use, &sums);
 	free(sums.processes);
 	state->in_use_bytes = sums.all;
 	state->in_use_ns = now;
