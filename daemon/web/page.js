@@ -231,10 +231,7 @@ async function draw(signal) {
 	}
 }
 
-/*
- * The next seconds are drawn again and again, also after an error. A file that should be there may be
- * late.
- */
+/* The next seconds are drawn again and again, also after an error. A new file may be late. */
 async function apply() {
 	if (!shown)
 		return;
