@@ -52,9 +52,9 @@ HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	client filter_options live_profile span_options report_table $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
 
-HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web.o)
-HABRUN_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABRUN_SOURCES:=.o) profile.pb-c.o web.o)
-HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web.o)
+HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web_graph.o web_page.o)
+HABRUN_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABRUN_SOURCES:=.o) profile.pb-c.o web_graph.o)
+HABCTL_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABCTL_SOURCES:=.o) profile.pb-c.o web_graph.o)
 
 DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -Werror \
 	-Wno-missing-field-initializers -Wno-unused-parameter \
@@ -78,10 +78,14 @@ $(CHART_FILES): $(DAEMON_BUILD)/chart.%: scripts/npm-package | $(DAEMON_BUILD)
 		tar -xzO -f "$$package" package/dist/uPlot$(if $(filter js,$*),.iife).min.$*; } >$@.new
 	mv $@.new $@
 
-# Each file of web/ as a C string.
-WEB_FILES := $(wildcard daemon/web/*.html daemon/web/*.css daemon/web/*.js) $(CHART_FILES)
-$(DAEMON_BUILD)/web.c: $(WEB_FILES) daemon/web/strings | $(DAEMON_BUILD)
-	daemon/web/strings $(WEB_FILES) >$@.new
+# Each file of web/ as a C string: those of flame graphs, and those of the page, for habd alone.
+GRAPH_FILES := daemon/web/flame.html daemon/web/graph.css
+PAGE_FILES := $(filter-out $(GRAPH_FILES),$(wildcard daemon/web/*.html daemon/web/*.css daemon/web/*.js)) \
+	$(CHART_FILES)
+$(DAEMON_BUILD)/web_graph.c: $(GRAPH_FILES)
+$(DAEMON_BUILD)/web_page.c: $(PAGE_FILES)
+$(DAEMON_BUILD)/web_graph.c $(DAEMON_BUILD)/web_page.c: daemon/web/strings | $(DAEMON_BUILD)
+	daemon/web/strings $(filter-out %/strings,$^) >$@.new
 	mv $@.new $@
 
 # The exported functions of libhab, as strings.
@@ -89,7 +93,7 @@ $(DAEMON_BUILD)/entries.h: lib/libhab.map | $(DAEMON_BUILD)
 	sed -n 's/^\t\(hab_[a-z_]*\);/"\1",/p' $< >$@
 
 # Generated code, compiled without our warnings.
-$(DAEMON_BUILD)/profile.pb-c.o $(DAEMON_BUILD)/web.o: $(DAEMON_BUILD)/%.o: $(DAEMON_BUILD)/%.c
+$(DAEMON_BUILD)/profile.pb-c.o $(DAEMON_BUILD)/web_graph.o $(DAEMON_BUILD)/web_page.o: $(DAEMON_BUILD)/%.o: $(DAEMON_BUILD)/%.c
 	$(CC) $(CFLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 # Names are unique over all folders. A source that has moved is found by these rules: so the list of

@@ -196,7 +196,7 @@ static bool is_chosen(const struct totals_process *const *chosen, unsigned int n
 
 /*
  * A series for each of the processes with the most that the client may read, and at least @least.
- * One user has more than a quarter of them only if others leave room. Returns the sum of the others.
+ * One user has more than a quarter of them only if others leave room. Returns the others' sum.
  */
 static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
 			  const char *name, size_t field, uint64_t least)

@@ -18,8 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/arithmetic.h"
-
 static const char *program_name = "hab";
 static bool verbose_messages;
 
@@ -284,10 +282,10 @@ __attribute__((constructor)) static void draw_hash_seed(void)
 /* Both halves of the product: on average a bit of @number changes half of the bits. */
 static uint64_t hash_number(uint64_t number)
 {
-	const uint64_t factor = 0x9e3779b97f4a7c15u;
+	__extension__ const unsigned __int128 product =
+		(unsigned __int128)(number ^ 0xbf58476d1ce4e5b9u) * 0x9e3779b97f4a7c15u;
 
-	number ^= 0xbf58476d1ce4e5b9u;
-	return number * factor ^ hab_mul_shift(number, factor, 64);
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 void sums_add(void *sums, const void *more, size_t count)

@@ -3,14 +3,16 @@
  * The page at /: what is chosen, and the requests for it. Each choice redraws the flame graph and
  * the sites; a choice that is made meanwhile ends the requests of the one before.
  */
-import {by, bytes, forField, forHabd, spanText} from '/text.js';
+import {by, clock, forField, forHabd, spanText} from '/text.js';
 import {Timeline, nameOf} from '/timeline.js';
 import {clearSites, showSites} from '/sites.js';
 
 const chosen = {process: null, span: null, old: null};
-/* Of the history: the length of a file, 0: none is kept; the start of the first file, 0: none yet. */
-let history_seconds = 0, oldest = 0;
-let shown = null, pending = new AbortController(), loaded = false;
+const HOUR = 3600;
+/* The latest timeline, what it covers, and what is drawn of it unless a span is chosen. */
+let latest = null, whole = null, shown = null;
+let history_seconds = 0; /* the length of a file of the history, 0: none is kept */
+let pending = new AbortController(), reading = new AbortController(), loaded = false;
 
 const timeline = new Timeline(choice => {
 	Object.assign(chosen, choice);
@@ -51,6 +53,8 @@ function say(text) {
 /* What the timeline lacks. */
 function remarks(answer) {
 	const list = ['Estimated from samples (' + answer.event + ').'];
+	if (answer.other_events?.length)
+		list.push('Not shown: samples of ' + answer.other_events.join(', ') + '.');
 	if (answer.files > answer.files_read)
 		list.push(answer.files_read + ' of ' + answer.files + ' minutes are drawn: choose ' +
 			'a shorter time for all.');
@@ -63,26 +67,38 @@ function remarks(answer) {
 }
 
 async function readTimeline() {
+	reading.abort();
+	reading = new AbortController();
 	try {
 		const path = '/v1/timeline?since=' + by('range').value + 's';
-		const answer = await (await request(path)).json();
+		const answer = await (await request(path, reading.signal)).json();
+		latest = answer;
 		history_seconds = answer.history_seconds;
-		oldest = answer.history_oldest;
-		shown = {since: answer.since, until: Math.min(answer.until, Date.now() / 1000)};
+		whole = {since: answer.since, until: Math.min(answer.until, Date.now() / 1000)};
+		/* A week of files is drawn only on request. */
+		shown = {since: Math.max(whole.since, whole.until - HOUR), until: whole.until};
 		/* A new drawing would end a drag. */
 		if (!timeline.pressed)
 			timeline.set(answer);
 		say(remarks(answer));
 	} catch (error) {
-		say('No answer from habd: ' + error.message);
+		if (error.name !== 'AbortError')
+			say('No answer from habd: ' + error.message);
 	}
 }
 
-/* Whose end is the start of the span: the file before it, or the first of all. */
+/*
+ * The file that a span's growth begins with: the last before the span, also before a pause. The
+ * timeline may have none: then the first of the span.
+ */
 function before(span) {
-	const first_end = Math.floor(oldest / history_seconds + 1) * history_seconds;
-	return span.since < first_end ? {since: oldest, until: first_end} :
-		{since: span.since - 3 * history_seconds, until: span.since};
+	const {starts, ends} = latest;
+	const files = starts.map((start, i) =>
+		Math.floor((start + ends[i]) / 2 / history_seconds) * history_seconds);
+	const since = files.findLast(file => file + history_seconds <= span.since) ??
+		files.find(file => file >= span.since && file < span.until) ??
+		span.since - history_seconds;
+	return {since, until: since + history_seconds};
 }
 
 /* The parameters of what is chosen. An empty one is left out. */
@@ -93,9 +109,11 @@ function parameters() {
 	list.set('view', view === 'growth' ? 'in-use' : view);
 	if (chosen.process) {
 		list.set('pid', chosen.process.pid);
-		list.set('comm', chosen.process.comm);
 		list.set('uid', chosen.process.uid);
 	}
+	/* All of the page is about one kind of events. */
+	if (latest.other_events?.length)
+		list.set('event', latest.event);
 	if (of === 'next')
 		list.set('seconds', by('seconds').value);
 	if (of === 'span') {
@@ -139,7 +157,9 @@ function showChoice() {
 		(chosen.span ? '' : ': now choose the other span');
 	by('alone').hidden = !chosen.old;
 	by('seconds').disabled = of !== 'next';
-	timeline.show(chosen);
+	/* Marked if it is not all of the timeline. */
+	timeline.show({...chosen, span: chosen.span || (of === 'span' && latest.starts[0] < shown.since ?
+		shown : null)});
 }
 
 function find(name) {
@@ -156,24 +176,40 @@ function links(list) {
 	by('folded').href = '/v1/profile?format=folded&' + open;
 }
 
+const secondsSince = time => Date.now() / 1000 - time;
+
+function pause(seconds) {
+	return new Promise(done => setTimeout(done, seconds * 1000));
+}
+
+/* When the first file of the chosen span is written; 0: none is needed. */
+function fileTime() {
+	return value('of') === 'span' && chosen.span ? chosen.span.since + history_seconds : 0;
+}
+
+async function awaitFile(signal) {
+	const written = fileTime();
+	by('title').textContent = title() + ': is drawn at ' + clock(written) +
+		', when the history has it';
+	/* With a second for the writing. */
+	while (!signal.aborted && secondsSince(written) < 1)
+		await pause(0.2);
+}
+
 /* False: it was not drawn. */
-async function draw() {
-	pending.abort();
-	pending = new AbortController();
-	const {signal} = pending, list = parameters(), of_next = list.has('seconds');
+async function draw(signal) {
+	const list = parameters(), of_next = list.has('seconds');
 	by('title').className = '';
-	by('title').textContent = title() + ' ...';
 	links(list);
+	await awaitFile(signal);
+	if (signal.aborted)
+		return false;
+	by('title').textContent = title() + ' ...';
 	try {
-		const asked = [request('/v1/profile?format=html&' + list, signal)];
+		const graph = await (await request('/v1/profile?format=html&' + list, signal)).text();
 		/* A table of the next seconds would be of other seconds than the graph. */
-		if (!of_next)
-			asked.push(request('/v1/sites?' + list, signal));
-		const answers = await Promise.all(asked);
-		const graph = await answers[0].text();
-		const sites = of_next ? null : await answers[1].json();
-		if (signal.aborted)
-			return false;
+		const sites = of_next ? null :
+			await (await request('/v1/sites?' + list, signal)).json();
 		by('graph').hidden = false;
 		by('graph').srcdoc = graph;
 		if (sites)
@@ -195,15 +231,24 @@ async function draw() {
 	}
 }
 
-/* The next seconds are drawn again and again. */
+/* The next seconds are drawn again and again, also after an error. A new file may be late. */
 async function apply() {
 	if (!shown)
 		return;
 	if (value('view') === 'growth' && (value('of') !== 'span' || !history_seconds))
 		by('allocated').checked = true;
 	showChoice();
-	while (await draw() && value('of') === 'next' && by('refresh').checked)
-		;
+	pending.abort();
+	pending = new AbortController();
+	const {signal} = pending;
+	let drawn, again;
+	do {
+		drawn = await draw(signal);
+		if (!drawn)
+			await pause(3);
+		again = value('of') === 'next' ? by('refresh').checked :
+			!drawn && secondsSince(fileTime()) < 15;
+	} while (again && !signal.aborted);
 }
 
 function fieldsChanged() {
@@ -224,10 +269,14 @@ function compare() {
 
 /* The frame has its content's height, up to most of the window's. */
 addEventListener('message', event => {
-	const {height} = event.data;
-	if (event.source === by('graph').contentWindow && Number.isFinite(height))
-		by('graph').style.height =
-			Math.max(150, Math.min(height, innerHeight * 0.85)) + 'px';
+	if (event.source !== by('graph').contentWindow || !Number.isFinite(event.data?.height))
+		return;
+	by('graph').style.height =
+		Math.max(150, Math.min(event.data.height, innerHeight * 0.85)) + 'px';
+});
+by('refresh').addEventListener('change', () => {
+	if (by('refresh').checked && value('of') === 'next')
+		apply();
 });
 by('range').addEventListener('change', async () => {
 	await readTimeline();
@@ -239,8 +288,7 @@ for (const input of document.querySelectorAll('input[name=view], input[name=of],
 for (const id of ['since', 'until'])
 	by(id).addEventListener('change', fieldsChanged);
 by('whole').addEventListener('click', () => {
-	chosen.span = null;
-	by('span').checked = true;
+	setSpan(whole);
 	apply();
 });
 by('compare').addEventListener('click', compare);
@@ -252,11 +300,11 @@ by('alone').addEventListener('click', () => { chosen.old = null; apply(); });
 			await readTimeline();
 		if (!loaded && shown) {
 			loaded = true;
-			by(oldest ? 'span' : 'start').checked = true;
+			by(latest.history_oldest ? 'span' : 'start').checked = true;
 			apply();
 		}
 		/* A long timeline is of many files, and changes slowly. */
 		const wait = loaded ? Math.max(10, by('range').value / 360) : 2;
-		await new Promise(done => setTimeout(done, wait * 1000));
+		await pause(wait);
 	}
 })();

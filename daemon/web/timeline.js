@@ -9,7 +9,8 @@ const kinds = ['rate', 'in_use'];
 
 /* One look for each process, as long as the page is open. */
 const looks = new Map();
-const keyOf = process => process.pid + ' ' + process.uid + ' ' + process.comm;
+const keyOf = process =>
+	JSON.stringify([process.pid, process.uid, process.pid ? '' : process.comm]);
 function lookOf(process) {
 	const key = keyOf(process);
 	if (!looks.has(key))
@@ -20,7 +21,21 @@ function lookOf(process) {
 		dash: dashes[Math.floor(number / colours.length) % dashes.length]
 	};
 }
-export const nameOf = process => process.pid ? process.comm || '[no name]' : 'all others';
+export const nameOf = process => process.comm || (process.pid ? '[no name]' : 'all others');
+
+/* Lines of threads with names of their own become one, with the name of the largest, the first. */
+function byProcess(lines) {
+	const found = new Map();
+	for (const line of lines) {
+		const sum = found.get(keyOf(line));
+		if (!sum)
+			found.set(keyOf(line), line);
+		else
+			for (const kind of kinds)
+				sum[kind] = sum[kind].map((value, i) => value + line[kind][i]);
+	}
+	return [...found.values()];
+}
 
 export class Timeline {
 	/* choose: is called with {process} or {span}; a null clears it. */
@@ -37,9 +52,10 @@ export class Timeline {
 	}
 
 	set(answer) {
-		const added = this.answer && answer.processes.map(keyOf).join() ===
-			this.answer.processes.map(keyOf).join();
-		this.answer = answer;
+		const processes = byProcess(answer.processes);
+		const keys = JSON.stringify(processes.map(keyOf)), same = keys === this.keys;
+		this.keys = keys;
+		this.answer = {...answer, processes};
 		/* A point is drawn at its end, the first also at its start. */
 		this.times = [];
 		this.columns = [];
@@ -52,10 +68,12 @@ export class Timeline {
 				this.add(start, i);
 			this.add(end, i);
 		});
-		if (added && this.charts.length)
+		if (same && this.charts.length)
 			this.charts.forEach((chart, i) => chart.setData(this.data(kinds[i])));
 		else
 			this.draw();
+		if (this.at !== undefined && kinds.includes(document.activeElement.id))
+			this.point();
 		this.list();
 	}
 
@@ -133,6 +151,7 @@ export class Timeline {
 		chart.over.addEventListener('mousedown', () => {
 			chart.drag = false;
 			this.pressed = true;
+			this.at = this.anchor = undefined;
 		});
 		chart.over.addEventListener('click', () => {
 			if (!chart.drag && chart.pointed)
@@ -265,18 +284,18 @@ export class Timeline {
 	key(event) {
 		if (!this.answer || !this.times.length)
 			return;
-		const last = this.times.length - 1;
+		const last = this.times.length - 1, at = this.index(this.at);
 		const step = event.ctrlKey ? 10 : 1;
 		const places = {
-			ArrowLeft: this.at - step, ArrowRight: this.at + step, Home: 0, End: last
+			ArrowLeft: at - step, ArrowRight: at + step, Home: 0, End: last
 		};
 		const to = places[event.key];
 		if (to !== undefined) {
 			if (event.shiftKey && this.anchor === undefined)
-				this.anchor = this.at ?? last;
+				this.anchor = this.times[at];
 			if (!event.shiftKey)
 				this.anchor = undefined;
-			this.at = Number.isNaN(to) ? last : Math.min(Math.max(to, 0), last);
+			this.at = this.times[Math.min(Math.max(to, 0), last)];
 			this.point();
 		} else if (event.key === 'Enter') {
 			this.choose({span: this.keySpan()});
@@ -289,24 +308,27 @@ export class Timeline {
 		event.preventDefault();
 	}
 
+	/* Of the point at a time or after it, else of the last one. A refresh changes these numbers. */
+	index(time) {
+		const found = this.times.findIndex(one => one >= time);
+		return found < 0 ? this.times.length - 1 : found;
+	}
+
 	/* From the point where Shift was pressed to the cursor; without Shift one point. */
 	keySpan() {
-		const at = this.at ?? this.times.length - 1;
-		const [from, to] = [this.anchor ?? at, at].sort((one, two) => one - two);
-		const column = this.columns[from];
-		return {
-			since: column < 0 ? this.times[from] : this.answer.starts[column],
-			until: this.times[to]
-		};
+		const at = this.at ?? this.times.at(-1);
+		const [from, until] = [this.anchor ?? at, at].sort((one, two) => one - two);
+		const column = this.columns[this.index(from)];
+		return {since: column < 0 ? from : this.answer.starts[column], until};
 	}
 
 	point() {
 		if (this.anchor !== undefined)
 			this.chosen.span = this.keySpan();
 		for (const chart of this.charts) {
-			chart.setCursor({left: chart.valToPos(this.times[this.at], 'x'), top: 10});
+			chart.setCursor({left: chart.valToPos(this.at, 'x'), top: 10});
 			chart.redraw(false);
 		}
-		this.tell(this.at);
+		this.tell(this.index(this.at));
 	}
 }

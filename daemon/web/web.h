@@ -3,6 +3,7 @@
 #ifndef HABD_WEB_H
 #define HABD_WEB_H
 
+/* web_page.c: in habd alone. */
 extern const char web_page_html[];
 extern const char web_page_css[];
 extern const char web_page_js[];
@@ -11,10 +12,12 @@ extern const char web_text_js[];
 extern const char web_timeline_js[];
 extern const char web_chart_css[];
 extern const char web_chart_js[];
+
+/* web_graph.c: in each program that draws flame graphs. */
 extern const char web_flame_html[];
 extern const char web_graph_css[];
 
-/* Of the flame graphs: sources of a content security policy. */
+/* Sources of a content security policy, for the flame graphs. */
 extern const char web_scripts[];
 extern const char web_styles[];
 

@@ -38,14 +38,14 @@ $(eval $(call fuzz_rule,selftests/fuzz,$$(DAEMON_CFLAGS) -Ilib))
 
 $(FUZZ)/profile.o: $(DAEMON_BUILD)/entries.h
 $(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
-$(FUZZ)/profile.pb-c.o $(FUZZ)/web.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
+$(FUZZ)/profile.pb-c.o $(FUZZ)/web_graph.o $(FUZZ)/web_page.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
-FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web
-FUZZ_RECORDING := profile_read merge report interval report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web
+FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web_graph
+FUZZ_RECORDING := profile_read merge report interval report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web_graph
 FUZZ_ELF := build_id symbol_file perf_map demangle program util
 FUZZ_HTTP := $(sort $(FUZZ_TABLES) $(READER_SOURCES) history_writer history_points state timeline missed clients request response \
-	access http_history http_profile http_record http_sites http_timeline http_json http_metrics sites)
+	access http_history http_profile http_record http_sites http_timeline http_json http_metrics sites web_page)
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 
 fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))

@@ -8,6 +8,7 @@ import base64
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ import time
 NAMES = "chromium-headless-shell", "chromium"
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
         "ArrowDown": 40, "Home": 36, "End": 35, " ": 32}
+ANSWER_SECONDS = 30
 TEXTS = {"Enter": "\r", " ": " "}
 
 
@@ -51,7 +53,7 @@ class Browser:
                                             stderr=log, pass_fds=(its_read, its_write))
         os.close(its_read)
         os.close(its_write)
-        self.input, self.output = os.fdopen(write, "wb", 0), os.fdopen(read, "rb")
+        self.input, self.output, self.unread = os.fdopen(write, "wb", 0), read, b""
         self.session = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
@@ -63,17 +65,20 @@ class Browser:
     def close(self):
         self.process.kill()
         self.process.wait()
+        self.input.close()
+        os.close(self.output)
         self.folder.cleanup()
 
     def _read(self):
-        message = bytearray()
-        while True:
-            byte = self.output.read(1)
-            if not byte:
+        while b"\0" not in self.unread:
+            if not select.select([self.output], [], [], ANSWER_SECONDS)[0]:
+                raise Failure(f"the browser has not answered for {ANSWER_SECONDS} s")
+            part = os.read(self.output, 1 << 16)
+            if not part:
                 raise Failure("the browser has ended")
-            if byte == b"\0":
-                return json.loads(message)
-            message += byte
+            self.unread += part
+        message, _, self.unread = self.unread.partition(b"\0")
+        return json.loads(message)
 
     def call(self, method, **parameters):
         self.number += 1

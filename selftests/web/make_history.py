@@ -4,7 +4,8 @@ Writes a history of made-up processes, as habd does: a file of pprof a minute.
 
   server   pid 4001: handle_request allocates 600 MiB a minute, and import_batch three times as much
            in the ten minutes from the 20th on; cache_insert keeps 8 MiB more in each minute
-  worker   pid 4002 of user 1000: make_row allocates 240 MiB a minute and keeps 64 MiB
+  worker   pid 4002 of user 1000: make_row allocates 240 MiB a minute and keeps 64 MiB; its thread
+           worker-io allocates 10 MiB a minute and keeps 1 MiB
   batch    pid 4003: sort_all allocates 1200 MiB a minute, from the 10th to the 15th
   <b>x</b> pid 4004: names that would be elements of a page
 """
@@ -83,6 +84,7 @@ class Profile:
 
 SERVER = 4001, 0, "server"
 WORKER = 4002, 1000, "worker"
+WORKER_IO = 4002, 1000, "worker-io"
 BATCH = 4003, 0, "batch"
 HOSTILE = 4004, 0, "<b>x</b>"
 
@@ -97,18 +99,22 @@ def minute_of(number):
     if 20 <= number < 30:
         profile.add(SERVER, serve + ["import_batch"], 1800 * MIB)
     profile.add(WORKER, ["main", "run", "make_row"], 240 * MIB, 64 * MIB)
+    profile.add(WORKER_IO, ["main", "run", "read_row"], 10 * MIB, MIB)
     if 10 <= number < 15:
         profile.add(BATCH, ["main", "sort_all"], 1200 * MIB, 100 * MIB)
     profile.add(HOSTILE, ["main", "<script>x()</script>"], 30 * MIB, 3 * MIB)
     return profile
 
 
-def write(folder, minutes, end=None):
-    """Files of so many minutes until the last full minute. Returns the time of the first."""
+def write(folder, minutes, end=None, first=0):
+    """
+    Files of so many minutes, numbered from first, until the last full minute. Returns the time of the
+    first.
+    """
     end = int(end or time.time()) // 60 * 60
     for number in range(minutes):
         start = end - (minutes - number) * 60
         name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(start))
-        minute_of(number).write(os.path.join(folder, f"{number + 1:010}-{name}-60s.pb.gz"),
-                                start, 60)
+        name = f"{first + number + 1:010}-{name}-60s.pb.gz"
+        minute_of(first + number).write(os.path.join(folder, name), start, 60)
     return end - minutes * 60
