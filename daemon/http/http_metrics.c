@@ -201,7 +201,7 @@ static bool is_chosen(const struct totals_process *const *chosen, unsigned int n
 static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
 			  const char *name, size_t field, uint64_t least)
 {
-	const struct totals_process *chosen[TOP_PROCESSES], *process;
+	const struct totals_process *chosen[TOP_PROCESSES] = { NULL }, *process;
 	unsigned int i, round, nr = 0;
 	uint64_t rest = 0;
 
