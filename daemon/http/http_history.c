@@ -50,11 +50,6 @@ static struct profile *read_span(const struct request *request, struct reply *re
 	return profile;
 }
 
-bool request_has_old(const struct request *request)
-{
-	return request_parameter(request, "old-since") || request_parameter(request, "old-until");
-}
-
 struct profile *history_profile(const struct request *request, struct reply *reply,
 				const struct filter *filter, struct profile **old,
 				struct history_found *found)

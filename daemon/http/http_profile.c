@@ -61,8 +61,7 @@ static void answer_filtered(struct request *request, struct reply *reply, struct
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	if (request_parameter(request, "since") || request_parameter(request, "until") ||
-	    request_has_old(request))
+	if (request_has_span(request))
 		reply_history(request, reply, &filter, format, view);
 	else
 		answer_profile(request, reply, span, seconds, &filter, format, view);

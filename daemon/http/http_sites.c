@@ -109,8 +109,7 @@ static bool read_sites(struct request *request, struct reply *reply, const struc
 	struct span span = span_all(request->state);
 	struct history_found found = { .has_errors = true };
 
-	if (request_parameter(request, "since") || request_parameter(request, "until") ||
-	    request_has_old(request))
+	if (request_has_span(request))
 		sites->profile = history_profile(request, reply, filter, &sites->old, &found);
 	else
 		sites->profile = span_profile(request->state, &span, filter);

@@ -53,6 +53,17 @@ static bool limit_to_user(const struct request *request, struct reply *reply, st
 	return filter->uids.count || filter_add(filter, "uid", number);
 }
 
+bool request_has_old(const struct request *request)
+{
+	return request_parameter(request, "old-since") || request_parameter(request, "old-until");
+}
+
+bool request_has_span(const struct request *request)
+{
+	return request_parameter(request, "since") || request_parameter(request, "until") ||
+	       request_has_old(request);
+}
+
 /* A kind that is not followed has no samples. False after reply_error(). */
 static bool kinds_are_followed(const struct request *request, struct reply *reply, uint32_t kinds)
 {
@@ -78,7 +89,7 @@ bool request_filter(const struct request *request, struct reply *reply, struct f
 				  filter);
 	if (*filter->why)
 		reply_error(reply, 400, "%s.", filter->why);
-	else if (kinds_are_followed(request, reply, filter->kinds) &&
+	else if ((request_has_span(request) || kinds_are_followed(request, reply, filter->kinds)) &&
 		 limit_to_user(request, reply, filter))
 		return true;
 	filter_end(filter);

@@ -66,6 +66,8 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart);
 
+/* True if the parameters name a span of the history, or one to compare with. */
+bool request_has_span(const struct request *request);
 /* True if the parameters name an earlier span to compare with: old-since and old-until. */
 bool request_has_old(const struct request *request);
 /*
