@@ -4,7 +4,7 @@
 #   make deps     install what building and testing needs (Debian packages); FOR=build: less
 #   make          library, BPF program, daemon, test programs
 #   make examples the smallest programs that show each use
-#   make module   hab.ko for the running kernel, or KDIR=path/to/headers
+#   make module   hab.ko for the running kernel, with the BTF that habd needs
 #   make demo     all parts together, in a VM
 #   make check    tests on this host only, two minutes
 #   make test     all tests, also in VMs; make test-all: on each kernel (over an hour)
@@ -83,11 +83,14 @@ bench:
 	@$(MAKE) --no-print-directory -s all bench-programs
 	bench/run $(if $(QUICK),--quick)
 
-KDIR ?= /lib/modules/$(shell uname -r)/build
+# Of another kernel: make module KERNEL=its release, KDIR=its headers, IMAGE=its vmlinuz.
+KERNEL ?= $(shell uname -r)
+KDIR ?= /lib/modules/$(KERNEL)/build
 module:
-	@test -d $(KDIR) || { echo "make module: no kernel headers at $(KDIR): install linux-headers-$$(uname -r), or name them with KDIR=" >&2; exit 1; }
+	@test -d $(KDIR) || { echo "make module: no kernel headers at $(KDIR): install linux-headers-$(KERNEL), or name them with KDIR=" >&2; exit 1; }
 	scripts/copy-module-sources $(BUILD)/module/host
-	$(MAKE) -C $(KDIR) M=$(abspath $(BUILD)/module/host) modules
+	install -D -t $(BUILD)/module/host/scripts scripts/dkms-build scripts/module-btf
+	$(BUILD)/module/host/scripts/dkms-build $(KERNEL) $(abspath $(KDIR)) $(IMAGE)
 
 # Below /lib/modules of that kernel, so that modprobe finds it.
 module-install: module

@@ -42,7 +42,7 @@ static const struct argp_option table[] = {
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "channel", CHANNEL, "PATH", 0,
 	  "take the channels of programs with the preload library on this Unix socket (default " HAB_CHANNEL_SOCKET
-	  "; with --replay or --socket none), or \"none\"" },
+	  "; none with --replay or another --socket), or \"none\"" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
 	  "as it is)" },
