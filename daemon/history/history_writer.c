@@ -31,7 +31,7 @@
 #define TEMPORARY ".new"
 #define FILE_MODE 0640
 /* Of a file. So one user's programs, which choose their stacks, shorten the history to days. */
-#define STACKS_OF_USER 1024
+#define STACKS_OF_OWNER 1024
 
 struct history {
 	struct history_config config;
@@ -243,7 +243,7 @@ static uint64_t rounded_seconds(uint64_t ns)
 /* The samples since the last file. last: pending ones, too, since no file follows. */
 static void write_span(struct history *history, struct span *span, bool last)
 {
-	const struct filter all_kinds = { .each_kind = true, .stacks_of_user = STACKS_OF_USER };
+	const struct filter all_kinds = { .each_kind = true, .stacks_of_owner = STACKS_OF_OWNER };
 	struct state *state = history->state;
 	struct history_file file = { .start = (int64_t)rounded_seconds(span->start_ns) };
 	uint64_t start_ns = span->start_monotonic_ns;

@@ -5,7 +5,7 @@
  * The hard cases are time and memory. Records must be read meanwhile: so with the daemon's lock
  * held the stacks are only copied; they are sorted and their frames named without any lock.
  * Programs choose their stacks, which can have any number of different frames: so the largest
- * stacks of each user are taken first, and frames beyond a limit become "[other frames]". No bytes
+ * stacks of each owner are taken first, and frames beyond a limit become "[other frames]". No bytes
  * are left out.
  */
 #include "daemon/profile/collect.h"
@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "daemon/shared/hash.h"
+#include "daemon/shared/owners.h"
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -22,7 +23,8 @@
 
 struct found {
 	uint32_t number;
-	uint32_t rank;	 /* among those of its user, the largest first */
+	uint32_t rank;	 /* among those of its owner, the largest first */
+	uint32_t owner;	 /* see owner_of() */
 	uint32_t in_use; /* index + 1 in the copy; 0: nothing */
 	union {
 		size_t place; /* while they are copied: of its key in the copy */
@@ -294,19 +296,19 @@ static int compare_ranks(const void *one, const void *two)
 	return compare_found(one, two);
 }
 
-struct user_rank {
+struct owner_rank {
 	UT_hash_handle hh;
-	uint32_t uid;
+	uint32_t owner;
 	uint32_t next;
 };
 
 /*
- * The largest stack of each user, then the second of each, and so on. So what does not fit into the
- * profile any more is of the users with most stacks, however large these are.
+ * The largest stack of each owner, then the second of each, and so on. So what does not fit into
+ * the profile any more is of the owners with most stacks, however large these are.
  */
 static void sort_found(struct profile_copy *copy)
 {
-	struct user_rank *users = NULL, *user;
+	struct owner_rank *owners = NULL, *owner;
 	struct stack_counts total = { 0 };
 	unsigned int i;
 
@@ -316,15 +318,16 @@ static void sort_found(struct profile_copy *copy)
 	for (i = copy->nr_found; i; i--)
 		counts_add_cut_off(&total, &copy->found[i - 1].counts);
 	for (i = 0; i < copy->nr_found; i++) {
-		HASH_FIND(hh, users, &copy->found[i].key->uid, sizeof(user->uid), user);
-		if (!user) {
-			user = xcalloc(1, sizeof(*user));
-			user->uid = copy->found[i].key->uid;
-			HASH_ADD(hh, users, uid, sizeof(user->uid), user);
+		copy->found[i].owner = owner_of(copy->found[i].key->uid);
+		HASH_FIND(hh, owners, &copy->found[i].owner, sizeof(owner->owner), owner);
+		if (!owner) {
+			owner = xcalloc(1, sizeof(*owner));
+			owner->owner = copy->found[i].owner;
+			HASH_ADD(hh, owners, owner, sizeof(owner->owner), owner);
 		}
-		copy->found[i].rank = user->next++;
+		copy->found[i].rank = owner->next++;
 	}
-	HASH_FREE(users);
+	HASH_FREE(owners);
 	qsort(copy->found, copy->nr_found, sizeof(*copy->found), compare_ranks);
 }
 
@@ -369,11 +372,11 @@ static void add_sample(struct collecting *state, const struct found *found,
 		collect_in_use(state, &state->profile->in_use[found->in_use - 1], sample);
 }
 
-/* Adds a stack beyond the filter's limit to "[other stacks]" of its user and kind of event. */
+/* Adds a stack beyond the filter's limit to "[other stacks]" of its owner and kind of event. */
 static void add_to_others(struct collecting *state, struct found *found)
 {
 	struct profile *profile = state->profile;
-	struct stack_key key = { .kind = found->key->kind, .uid = found->key->uid };
+	struct stack_key key = { .kind = found->key->kind, .uid = found->owner };
 	struct profile_sample *other;
 	const struct in_use *before;
 	struct in_use *more;
@@ -463,7 +466,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
-	unsigned int i, most = filter ? filter->stacks_of_user : 0;
+	unsigned int i, most = filter ? filter->stacks_of_owner : 0;
 
 	state->profile = profile;
 	state->copy = copy;
@@ -478,7 +481,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	copy->in_use = NULL;
 	profile->samples = xcalloc(copy->nr_found, sizeof(*profile->samples));
 	for (i = 0; i < copy->nr_found; i++)
-		if (most && copy->found[i].key->uid && copy->found[i].rank >= most)
+		if (most && copy->found[i].owner && copy->found[i].rank >= most)
 			add_to_others(state, &copy->found[i]);
 		else
 			add_sample(state, &copy->found[i], copy->found[i].key);
