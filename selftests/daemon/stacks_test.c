@@ -5,6 +5,7 @@
  */
 #include "kselftest_harness.h"
 
+#include "daemon/samples/live.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/symbols/processes.h"
 
@@ -264,6 +265,58 @@ static void count_frames(void *context, uint32_t number, const struct stack_key 
 	(void)number;
 	for (i = 0; i < key->nr_frames; i++)
 		with_binary[FRAME_BINARY(key->frames[i])] += (unsigned int)counts->samples;
+}
+
+struct uses {
+	uint64_t of_process, of_stack;
+};
+
+static void see_process(void *context, uint32_t pid, uint64_t bytes)
+{
+	struct uses *uses = context;
+
+	if (pid == 7)
+		uses->of_process = bytes;
+}
+
+static void see_in_use(void *context, uint32_t number, const struct stack_key *key,
+		       const struct in_use *in_use)
+{
+	struct uses *uses = context;
+
+	if (key->pid == 7 && number)
+		uses->of_stack += in_use->bytes;
+}
+
+TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
+{
+	struct {
+		struct sample sample;
+		uint64_t frames[1];
+	} stack = { .sample = { .id = 5, .probability = CERTAIN, .parts = 1, .live_slot = 1 } };
+	struct hab_channel *channel = calloc(1, HAB_CHANNEL_BYTES);
+	struct uses uses = { 0 };
+	unsigned int pid;
+
+	ASSERT_NE(NULL, channel);
+	self->table = stacks_new(4);
+	live_add(stacks_live(self->table), 7, channel);
+	hab_channel_live(channel)[0] = (struct hab_channel_live){ 5, 1000, 1000 };
+	stack.sample.key.pid = 7;
+	stack.sample.key.nr_frames = 1;
+	stacks_add(self->table, &stack.sample);
+	stacks_visit_in_use(self->table, see_in_use, &uses);
+	EXPECT_EQ(1000, uses.of_stack);
+	uses.of_stack = 0;
+	for (pid = 100; pid < 110; pid++)
+		add_sample(self->table, pid, 1, CERTAIN);
+	stacks_visit_in_use(self->table, see_in_use, &uses);
+	EXPECT_EQ(0, uses.of_stack);
+	stacks_visit_processes_in_use(self->table, see_process, &uses);
+	EXPECT_EQ(1000, uses.of_process);
+	stacks_free(self->table);
+	self->table = NULL;
+	free(channel);
 }
 
 TEST_F(table, a_perf_map_names_the_code_of_its_process_and_user_alone)
