@@ -58,7 +58,24 @@ static inline u64 hab_sampling_random(u64 *state)
 	return *state * 0x2545f4914f6cdd1dull;
 }
 
-/* Draws the distance to the next sample: -ln(u) * interval, u uniform in (0, 1]. */
+/*
+ * Draws the distance to the next sample: -ln(u) * interval, u uniform in (0, 1].
+ *
+ * The rule of draws. A draw has no memory, so it may be made anew with another interval, but only
+ * at a position that does not depend on the sample point. A caller that draws anew because it comes
+ * near the point throws samples away: with an interval that changes in each window a sixth of all
+ * bytes. So there are three kinds of positions at which a caller draws:
+ *
+ *   - behind a sample, and when sampling begins;
+ *   - where memory begins or ends whose size the sample point has no part in: a chunk of a region,
+ *     a refill of the buffer that hab_chunk_take() uses;
+ *   - at the first call of the sampler that is so many bytes behind the last draw or look, if the
+ *     object of that call is not the sample: a TLAB's end, an object outside of TLABs, and the
+ *     functions of the preload library. A call that the sample point has caused is the sample.
+ *
+ * hab_alloc_aligned() is hab_alloc() of more bytes; a realloc() counts what the object grows by,
+ * and mmap() its length, as an object of so many bytes.
+ */
 static inline void hab_sampling_draw(struct hab_sampling *sampling, u64 interval, u64 *state)
 {
 	u64 log;

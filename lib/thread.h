@@ -66,6 +66,7 @@ struct hab_sizing {
  * @objects: samples of objects
  * @pass_end: until @objects.counted reaches this the sampler need not be called; 0: at each slow
  *	path
+ * @look_at: from this @objects.counted on it looks whether the interval of @objects has changed
  * @chunks: samples of chunks of hab_chunk_take()
  * @chunk_bytes_left: counted down by its fast path; below 0 the sampler looks at the chunk
  * @chunk_bytes_set: value of @chunk_bytes_left when it was last set
@@ -93,6 +94,7 @@ struct hab_thread {
 	struct hab_tlab own_tlab;
 	struct hab_sampling objects;
 	uint64_t pass_end;
+	uint64_t look_at;
 	struct hab_sampling chunks;
 	int64_t chunk_bytes_set;
 	uintptr_t counted;

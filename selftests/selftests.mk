@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test tolerant_test unwind_test \
+	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test binaries_test worker_test processes_test turns_test perf_map_test \
 	malloc_channel_test malloc_calls_test malloc_collect malloc_made_code)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -126,6 +126,9 @@ $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/toler
 
 $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftests/lib/%.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf -lm
+
+$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -include selftests/lib/inject_draw.h -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)

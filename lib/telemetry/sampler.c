@@ -10,8 +10,13 @@
 #include "lib/telemetry/process_interval.h"
 #include "lib/telemetry/sampler.h"
 
-/* So many bytes of a thread after it has looked, the sampler looks again whether it is on. */
+/* So many bytes of a thread after it has drawn or looked, the sampler looks again. */
 #define LOOK_BYTES (1ull << 20)
+
+/* Tests break the rule of draws here. */
+#ifndef HAB_INJECT_DRAW
+#define HAB_INJECT_DRAW(thread, sampling) false
+#endif
 
 static void draw(struct hab_thread *thread, struct hab_sampling *sampling)
 {
@@ -34,10 +39,7 @@ static bool is_on(struct hab_thread *thread, struct hab_sampling *sampling)
 	return on;
 }
 
-/*
- * Draws anew if the interval has changed. Never because a sample point was reached: that would
- * throw away what was drawn.
- */
+/* Draws anew if the interval has changed. For callers that keep hab_sampling_draw()'s rule. */
 static void follow_interval(struct hab_thread *thread, struct hab_sampling *sampling)
 {
 	if (sampling->on && sampling->interval != hab_sampler_interval(thread->heap))
@@ -75,7 +77,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 	draw(thread, sampling);
 }
 
-/* true if there was a sample. */
+/* Returns true if there was a sample. */
 static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, void *address,
 		      size_t size, size_t counted)
 {
@@ -83,12 +85,13 @@ static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 		return false;
 	if (hab_usdt_listens(HAB_EVENT_SAMPLE))
 		hab_process_interval_rotate(hab_sampling_random(&thread->random));
+	if (HAB_INJECT_DRAW(thread, sampling))
+		follow_interval(thread, sampling);
 	if (counted >= hab_sampling_until(sampling)) {
 		take_sample(thread, sampling, address, size, counted);
 		return true;
 	}
 	hab_sampling_count(sampling, counted);
-	follow_interval(thread, sampling);
 	return false;
 }
 
@@ -117,12 +120,20 @@ void hab_sampler_open(struct hab_thread *thread, uintptr_t top)
 
 void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size, size_t counted)
 {
-	allocated(thread, &thread->objects, address, size, counted);
-	/* Tracers of the probes have no timer: the threads themselves rotate their windows. */
+	struct hab_sampling *objects = &thread->objects;
+	bool sampled = allocated(thread, objects, address, size, counted);
+
 	thread->pass_end = 0;
-	if (thread->objects.on && !thread->sampling && !hab_usdt_listens(HAB_EVENT_SAMPLE))
-		thread->pass_end = thread->objects.counted +
-				   min(hab_sampling_until(&thread->objects), LOOK_BYTES);
+	if (!objects->on || thread->sampling)
+		return;
+	if (sampled || objects->counted >= thread->look_at) {
+		follow_interval(thread, objects);
+		thread->look_at = objects->counted + LOOK_BYTES;
+	}
+	/* Tracers of the probes have no timer: the threads themselves rotate their windows. */
+	if (!hab_usdt_listens(HAB_EVENT_SAMPLE))
+		thread->pass_end =
+			min(objects->counted + hab_sampling_until(objects), thread->look_at);
 }
 
 /* A handler that allocated has opened the TLAB beyond the next sample of objects. */
@@ -147,6 +158,9 @@ bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling
 	hab_sampling_set_since(sampling,
 			       hab_sampling_since(&thread->objects) + (counts ? before : 0));
 	sampled = allocated(thread, sampling, address, size, counted);
+	/* This is the begin of a chunk, or the object has one of its own. */
+	if (!sampled && !thread->sampling)
+		follow_interval(thread, sampling);
 	hab_sampling_set_since(&thread->objects, hab_sampling_since(sampling));
 	reopen_tlab(thread);
 	return sampled;

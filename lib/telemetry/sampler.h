@@ -49,9 +49,9 @@ static inline uint64_t hab_sampler_interval(const struct hab_heap *heap)
 }
 
 /*
- * true if the sampler is on, and neither the next sample is among the next @bytes nor the sampler
- * has to look. So it is for most TLABs and objects outside of them: they need no call of the
- * sampler.
+ * true if the sampler is on, and neither the next sample is among the next @bytes nor a look is due
+ * in them. So it is for most TLABs and objects outside of them: they need no call of the sampler. A
+ * call for the sample's sake is no look, see hab_sampling_draw().
  */
 static inline bool hab_sampler_passes(const struct hab_thread *thread, uint64_t bytes)
 {
