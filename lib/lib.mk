@@ -38,8 +38,8 @@ $(LIB_SHARED): $(LIB_OBJECTS) lib/libhab.map
 	@ln -sf libhab.so.$(SOVERSION) $(BUILD)/libhab.so
 
 # The compiler must not take the functions that are defined here for those of the C library.
-$(BUILD)/lib/lib/malloc/%.o: LIB_CFLAGS += -fvisibility=hidden -fexceptions \
-	$(addprefix -fno-builtin-,malloc calloc realloc free)
+MALLOC_CFLAGS := -fvisibility=hidden -fexceptions $(addprefix -fno-builtin-,malloc calloc realloc free)
+$(BUILD)/lib/lib/malloc/%.o: LIB_CFLAGS += $(MALLOC_CFLAGS)
 
 # Loaded into any program: it needs the C library alone, and is never unloaded. Before glibc 2.34
 # libdl.so.2 has dlsym().

@@ -25,7 +25,7 @@
 
 #define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	4
+#define HAB_CHANNEL_VERSION	5
 #define HAB_CHANNEL_FILE	"hab-channel"	     /* name of the memfd */
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
 #define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
@@ -33,6 +33,8 @@
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
 #define HAB_CHANNEL_RING_OFFSET 4096u
 #define HAB_CHANNEL_LIVE_OFFSET (HAB_CHANNEL_RING_OFFSET + HAB_CHANNEL_RING_BYTES)
+#define HAB_CHANNEL_SHARE_ALL	~0u		     /* of samples, see struct hab_channel */
+#define HAB_CHANNEL_GROWTH	1024u
 #define HAB_CHANNEL_BYTES \
 	(HAB_CHANNEL_LIVE_OFFSET + HAB_CHANNEL_LIVE_SLOTS * (u32)sizeof(struct hab_channel_live))
 
@@ -88,10 +90,17 @@ struct hab_channel_live {
  * @live_step: a power of two
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, and before it has allocated 512 KiB more
- * @tail: position of the first record that is not read yet. This and the rest the collector writes
+ * @tail: position of the first record that is not read yet. This and the rest the collector writes;
+ *	of the next three the program writes what they are until then
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
- *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT
- * @interval_fixed: in bytes, not 0: the sampling interval, whatever the rate
+ *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT; HAB_CHANNEL_SHARE_ALL:
+ *	the interval is the least, whatever the rate
+ * @interval_least: lower bound of the interval in bytes; 0: HAB_SAMPLING_INTERVAL_DEFAULT
+ * @interval_begin: not 0: what it is at first; then one in HAB_CHANNEL_GROWTH bytes that the process
+ *	has allocated, up to @interval_least. So a small program has some hundred samples, too
+ *
+ * With less than half of the ring free the interval is larger than these say, the less the larger, so
+ * that a program that is faster than its collector loses hardly a sample.
  */
 struct hab_channel {
 	u32 magic;
@@ -104,7 +113,8 @@ struct hab_channel {
 	u64 tail;
 	u32 share;
 	u32 reserved_too;
-	u64 interval_fixed;
+	u64 interval_least;
+	u64 interval_begin;
 };
 
 /* true: the collector reads the channel. */

@@ -33,7 +33,15 @@
 #define HAB_INTERVAL_WINDOWS 10u	  /* that @average is of */
 #define HAB_SHARE_SHIFT	     8		  /* shares of a window have as many bits of fraction */
 #define HAB_SHARE_MAX	     (1ull << 36) /* a larger share counts as this */
+#define HAB_INTERVAL_WINDOW_NS 200000000ull	  /* where the process sets the interval itself */
 #define HAB_SHARE_DEFAULT    (30ull << HAB_SHARE_SHIFT) /* a window of the default rate */
+
+/* The share by which about so many samples a second are offered, all of which are kept. */
+static inline u64 hab_share_of_rate(u64 per_second)
+{
+	return hab_div((min(per_second, HAB_SHARE_MAX >> HAB_SHARE_SHIFT) << HAB_SHARE_SHIFT) * 10,
+		       HAB_OFFERS_MEAN_10 * (1000000000 / HAB_INTERVAL_WINDOW_NS));
+}
 
 /**
  * struct hab_interval - a sampling interval
@@ -167,7 +175,6 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
  * HAB_INTERVAL_WINDOW_NS. habd writes what processes may keep to a file that they map.
  */
 #define HAB_INTERVAL_PAGE_PATH	"/run/hab/sampling" /* environment variable HAB_SAMPLING: another */
-#define HAB_INTERVAL_WINDOW_NS	200000000ull
 #define HAB_INTERVAL_PAGE_MAGIC 0x67706968u /* "hipg", little endian */
 #define HAB_INTERVAL_PAGE_BYTES 4096
 

@@ -30,7 +30,7 @@
 
 /* Rings are read so often that about so many records, a fifth of a ring, come between. */
 #define POLL_RECORDS	64
-#define POLL_MIN_MS	5
+#define POLL_MIN_MS	1
 #define POLL_BUSY_MS	50
 #define SECOND_NS	1000000000ull
 #define HELLO_NS	SECOND_NS
@@ -199,7 +199,10 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	channels->counts.begun++;
 	set_shares_locked(channels, clock_monotonic_ns());
 	WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
-	WRITE_ONCE(session->channel->interval_fixed, channels->config.interval_fixed);
+	if (channels->config.interval_least) {
+		WRITE_ONCE(session->channel->interval_begin, channels->config.interval_begin);
+		WRITE_ONCE(session->channel->interval_least, channels->config.interval_least);
+	}
 	HASH_ADD(hh, channels->by_pid, pid, sizeof(session->pid), session);
 	if (session->pidfd >= 0)
 		watch(channels, session->pidfd, SOURCE_SESSION, session->pid);

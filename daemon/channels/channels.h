@@ -22,8 +22,9 @@ struct channels_config {
 	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
 	int quiet_ms;		   /* between two readings of rings that were empty */
 	uint32_t user_records;	   /* a second, of each user but root; 0: no limit */
-	uint64_t rate;		   /* samples a second, of all sessions together */
-	uint64_t interval_fixed;   /* in bytes; 0: the sampling interval follows the rate */
+	uint64_t rate;		   /* samples a second, of all sessions together; 0: no limit */
+	uint64_t interval_least;   /* this and the next as in struct hab_channel; 0: */
+	uint64_t interval_begin;   /* what the program has set */
 };
 
 /* Sums over all sessions, those that have ended too. @sessions: those that have not ended. */

@@ -8,13 +8,13 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "core/channel/channel.h"
 #include "core/throttle/interval.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
-#define SECOND_NS    1000000000ull
-#define WINDOW_PER_S (1000000000 / HAB_INTERVAL_WINDOW_NS)
+#define SECOND_NS 1000000000ull
 
 /* A user with sessions, or with some a second ago. */
 struct user {
@@ -105,10 +105,10 @@ void users_count_end(struct users *users)
 
 uint32_t users_share(struct users *users, uid_t id)
 {
-	/* As many are offered as may be kept: here none is left out. */
-	uint64_t all = (users->rate << HAB_SHARE_SHIFT) * 10 / (WINDOW_PER_S * HAB_OFFERS_MEAN_10);
 	uint64_t sessions =
 		(uint64_t)max(users->nr_active, 1u) * max(user_of(users, id)->nr_active, 1u);
 
-	return (uint32_t)min(max(all / sessions, 1ull), UINT32_MAX);
+	if (!users->rate)
+		return HAB_CHANNEL_SHARE_ALL;
+	return (uint32_t)min(max(hab_share_of_rate(users->rate) / sessions, 1ull), UINT32_MAX);
 }

@@ -26,8 +26,8 @@ struct collector {
 	uint64_t start_monotonic_ns;
 };
 
-struct collector *collector_new(const struct preload_socket *socket, uint64_t rate,
-				uint64_t interval)
+struct collector *collector_new(const struct preload_socket *socket,
+				const struct preload_sampling *sampling)
 {
 	struct collector *collector = xcalloc(1, sizeof(*collector));
 	struct channels_config config = {
@@ -37,8 +37,9 @@ struct collector *collector_new(const struct preload_socket *socket, uint64_t ra
 		.sessions_max = SESSIONS_MAX,
 		.keeps_in_use = true,
 		.quiet_ms = QUIET_MS,
-		.rate = rate,
-		.interval_fixed = interval,
+		.rate = sampling->rate,
+		.interval_least = sampling->interval_least,
+		.interval_begin = sampling->interval_begin,
 	};
 
 	pthread_mutex_init(&collector->lock, NULL);

@@ -22,8 +22,8 @@ struct collector_result {
 };
 
 /* @socket's descriptor is taken over; its secret is used. NULL after a sentence. */
-struct collector *collector_new(const struct preload_socket *socket, uint64_t rate,
-				uint64_t interval);
+struct collector *collector_new(const struct preload_socket *socket,
+				const struct preload_sampling *sampling);
 /* collector_poll() is due when the descriptor is readable, or after the timeout; -1: none. */
 int collector_fd(const struct collector *collector);
 int collector_timeout_ms(const struct collector *collector);

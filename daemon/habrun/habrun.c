@@ -26,13 +26,22 @@
 
 #define INTERVAL_MAX ((uint64_t)1 << 40)
 
+/*
+ * The run has no neighbours. At 512 KiB, what the usual profilers have, a sample is a thousandth of
+ * a gigabyte's bytes and its live object's page 1 % of memory. A process begins at 64 KiB, and has
+ * one in 1024 bytes that it has allocated: so one of 64 MiB or more has some thousand samples.
+ */
+#define RATE_DEFAULT   20000
+#define INTERVAL_BEGIN (64u << 10)
+#define INTERVAL_LEAST (512u << 10)
+
 enum { RATE = 256, LIVE, INTERVAL, UNIT };
 
 struct options {
 	const char *file;
 	const struct output_format *format; /* of the file */
-	uint64_t rate;
-	uint64_t interval; /* 0: it follows the rate */
+	uint64_t rate;	   /* this and the next: 0: not given */
+	uint64_t interval;
 	bool live;
 	const char *of_file; /* an option that was given and needs @file; NULL: none */
 	const char *unit;
@@ -43,9 +52,10 @@ static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
 	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
 	{ "rate", RATE, "RATE", 0,
-	  "take about so many samples a second of all processes together (default 400)" },
+	  "take at most about so many samples a second of all processes together (default 20000, or "
+	  "any number with --interval)" },
 	{ "interval", INTERVAL, "BYTES", 0,
-	  "take a sample of about every BYTES allocated, whatever the rate" },
+	  "take a sample of about every BYTES allocated (default 524288, and more often at first)" },
 	{ "live", LIVE, NULL, 0,
 	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
 	  "always in .pb.gz and .html" },
@@ -147,7 +157,8 @@ static void say_result(const struct options *options, const struct collector_res
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
 	if (counts->lost)
-		say("%" PRIu64 " samples were lost: their program was faster than habrun: %s",
+		say("%" PRIu64 " samples were lost: their program was faster than habrun: those that "
+		    "came stand for them: %s",
 		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
 	if (counts->refused)
 		say("%" PRIu64 " processes were not followed: there were more than 1000 at the "
@@ -230,19 +241,23 @@ static void raise_file_limit(struct rlimit *before)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* For the samples before the channel has it. */
-static void set_interval(uint64_t interval)
+static struct preload_sampling sampling_of(const struct options *options)
 {
-	char *value = xformat("%" PRIu64, interval);
+	struct preload_sampling sampling = { .rate = options->rate,
+					     .interval_least = options->interval };
 
-	if (interval)
-		setenv("HAB_INTERVAL", value, 1);
-	free(value);
+	if (!options->interval) {
+		sampling.interval_least = INTERVAL_LEAST;
+		sampling.interval_begin = INTERVAL_BEGIN;
+		if (!options->rate)
+			sampling.rate = RATE_DEFAULT;
+	}
+	return sampling;
 }
 
 /* Returns an exit status, if the command could not be started or the profile not be written. */
-static int run(const struct options *options, struct preload_socket *socket,
-	       struct output_file *output)
+static int run(const struct options *options, const struct preload_sampling *sampling,
+	       struct preload_socket *socket, struct output_file *output)
 {
 	struct collector *collector;
 	struct unseen *unseen;
@@ -251,11 +266,10 @@ static int run(const struct options *options, struct preload_socket *socket,
 	int code, program;
 	bool written;
 
-	collector = collector_new(socket, options->rate, options->interval);
+	collector = collector_new(socket, sampling);
 	socket->fd = -1;
 	if (!collector)
 		return EXIT_CANNOT_RUN;
-	set_interval(options->interval);
 	command_begin(&command);
 	code = command_start(&command, options->command);
 	if (code) {
@@ -278,6 +292,7 @@ static int run(const struct options *options, struct preload_socket *socket,
 /* Takes @library over. */
 static int record(const struct options *options, char *library)
 {
+	const struct preload_sampling sampling = sampling_of(options);
 	struct output_file output = { .fd = -1 };
 	struct preload_socket socket;
 	int code;
@@ -292,9 +307,9 @@ static int record(const struct options *options, char *library)
 		output_file_drop(&output);
 		return EXIT_CANNOT_RUN;
 	}
-	preload_set_environment(library, &socket);
+	preload_set_environment(library, &socket, &sampling);
 	free(library);
-	code = run(options, &socket, &output);
+	code = run(options, &sampling, &socket, &output);
 	preload_socket_close(&socket);
 	output_file_drop(&output);
 	return code;
@@ -307,7 +322,7 @@ int main(int argc, char **argv)
 		"Run COMMAND and write a profile of its allocations, and of what it has not freed. "
 		"Without -o it becomes part of the machine's profile, which habd makes."
 	};
-	struct options options = { .rate = CHANNELS_RATE_DEFAULT };
+	struct options options = { 0 };
 	char *library;
 
 	say_set("habrun", false);
@@ -323,7 +338,7 @@ int main(int argc, char **argv)
 	if (options.file)
 		return record(&options, library);
 	preload_check_habd();
-	preload_set_environment(library, NULL);
+	preload_set_environment(library, NULL, NULL);
 	free(library);
 	return command_replace(options.command);
 }

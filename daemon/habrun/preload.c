@@ -140,7 +140,23 @@ static void set_filters(void)
 		fclose(file);
 }
 
-void preload_set_environment(const char *library, const struct preload_socket *socket)
+static void set_sampling(const struct preload_sampling *sampling)
+{
+	char *interval, *rate = xformat("%" PRIu64, sampling->rate);
+
+	if (sampling->interval_begin)
+		interval = xformat("%" PRIu64 ":%" PRIu64, sampling->interval_begin,
+				   sampling->interval_least);
+	else
+		interval = xformat("%" PRIu64, sampling->interval_least);
+	setenv("HAB_INTERVAL", interval, 1);
+	setenv("HAB_RATE", rate, 1);
+	free(interval);
+	free(rate);
+}
+
+void preload_set_environment(const char *library, const struct preload_socket *socket,
+			     const struct preload_sampling *sampling)
 {
 	const char *before = getenv("LD_PRELOAD");
 	char *value = before && *before ? xformat("%s:%s", library, before) : xstrdup(library);
@@ -154,6 +170,8 @@ void preload_set_environment(const char *library, const struct preload_socket *s
 		setenv(HAB_CHANNEL_SECRET, secret, 1);
 		free(secret);
 	}
+	if (sampling)
+		set_sampling(sampling);
 	set_filters();
 }
 

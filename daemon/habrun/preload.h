@@ -14,6 +14,16 @@ struct preload_socket {
 	int fd;		    /* listens, does not wait; -1: taken over by another */
 };
 
+/*
+ * How the processes of a run sample, see struct hab_channel and channels_config: they are told by
+ * the environment, because their first samples come before the collector takes their channels.
+ */
+struct preload_sampling {
+	uint64_t rate;
+	uint64_t interval_least;
+	uint64_t interval_begin;
+};
+
 /* The preload library's path; NULL after a sentence. free() it. */
 char *preload_library(void);
 /* False after a sentence: no folder could be made. */
@@ -21,9 +31,10 @@ bool preload_socket_open(struct preload_socket *socket);
 void preload_socket_close(struct preload_socket *socket);
 /*
  * Sets the variables that load the library, and those that it reads: the command inherits them.
- * @socket: of the collector; NULL: the collector is habd.
+ * @socket, @sampling: of the collector; NULL: the collector is habd.
  */
-void preload_set_environment(const char *library, const struct preload_socket *socket);
+void preload_set_environment(const char *library, const struct preload_socket *socket,
+			     const struct preload_sampling *sampling);
 /* False after a sentence: no collector listens where habd does. */
 bool preload_check_habd(void);
 /* Writes the drop-in of a systemd unit to standard output. */

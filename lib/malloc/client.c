@@ -25,9 +25,6 @@
 #include "lib/malloc/real.h"
 #include "lib/malloc/sandbox.h"
 
-/* A live sample takes up to a page: 1 % of memory. HAB_INTERVAL in the environment: another. */
-#define INTERVAL_LEAST (512ull << 10)
-
 struct hab_client *hab_client;
 bool hab_client_is_idle;
 
@@ -39,14 +36,39 @@ static u32 connections;
 static struct {
 	struct sockaddr_un address;
 	long filters;
-	u64 interval; /* 0: none is set */
+	u32 share; /* this and the next two as in struct hab_channel */
+	u64 interval_least;
+	u64 interval_begin;
 	u64 secret[2];
 } settings;
+
+/* 0: no limit. */
+static u32 share_of_rate(u64 rate)
+{
+	return rate ? (u32)min(hab_share_of_rate(rate), (u64)HAB_CHANNEL_SHARE_ALL) :
+		      HAB_CHANNEL_SHARE_ALL;
+}
+
+/* Of habrun, for samples before the collector has taken the channel. */
+static void read_interval(void)
+{
+	const char *interval = secure_getenv("HAB_INTERVAL"), *rate = secure_getenv("HAB_RATE");
+	char *end;
+
+	if (interval) {
+		settings.interval_least = strtoull(interval, &end, 10);
+		if (*end == ':') {
+			settings.interval_begin = settings.interval_least;
+			settings.interval_least = strtoull(end + 1, NULL, 10);
+		}
+	}
+	if (rate)
+		settings.share = share_of_rate(strtoull(rate, NULL, 10));
+}
 
 static void read_settings(void)
 {
 	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
-	const char *interval = secure_getenv("HAB_INTERVAL");
 
 	if (!path || !*path)
 		path = HAB_CHANNEL_SOCKET;
@@ -54,8 +76,7 @@ static void read_settings(void)
 	if (strlen(path) < sizeof(settings.address.sun_path))
 		memcpy(settings.address.sun_path, path, strlen(path));
 	settings.filters = filters ? atol(filters) : 0;
-	settings.interval = interval ? strtoull(interval, NULL, 10) : 0;
-	settings.interval = min(settings.interval, HAB_SAMPLING_INTERVAL_MAX);
+	read_interval();
 	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
@@ -99,6 +120,9 @@ static struct hab_channel *make_channel(int *fd)
 	channel->magic = HAB_CHANNEL_MAGIC;
 	channel->version = HAB_CHANNEL_VERSION;
 	channel->live_step = 1;
+	channel->share = settings.share;
+	channel->interval_least = settings.interval_least;
+	channel->interval_begin = settings.interval_begin;
 	return channel;
 }
 
@@ -162,12 +186,40 @@ static struct hab_client *make_client(void)
 	return client;
 }
 
+static u64 share_of(const struct hab_channel *channel)
+{
+	u32 share = READ_ONCE(channel->share);
+
+	return share ? share : HAB_SHARE_DEFAULT;
+}
+
+/* At the default a live sample, which takes up to a page, takes 1 % of memory. */
+static u64 least_interval(const struct hab_channel *channel)
+{
+	u64 least = READ_ONCE(channel->interval_least), begin = READ_ONCE(channel->interval_begin);
+
+	least = min(least ? least : HAB_SAMPLING_INTERVAL_DEFAULT, HAB_SAMPLING_INTERVAL_MAX);
+	if (!begin)
+		return least;
+	return min(max(READ_ONCE(channel->allocated) / HAB_CHANNEL_GROWTH, begin), least);
+}
+
+/*
+ * A program that habrun alone collects has no neighbours: its interval doubles after a window's
+ * samples, and not after an eighth of them.
+ */
+static void allow_bursts(struct hab_client *client, const struct hab_channel *channel)
+{
+	if (READ_ONCE(channel->interval_begin))
+		WRITE_ONCE(client->own.interval.step, READ_ONCE(client->own.interval.limit));
+}
+
 static void fill_client(struct hab_client *client, struct hab_channel *channel)
 {
-	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT(INTERVAL_LEAST);
-	/* The first samples come before the collector has set the channel's interval. */
-	if (settings.interval)
-		client->own.interval.mean = client->own.least = settings.interval;
+	client->own = (struct hab_own_interval)HAB_OWN_INTERVAL_INIT;
+	hab_interval_set_mean(&client->own.interval, least_interval(channel));
+	hab_interval_set_limit(&client->own.interval, share_of(channel), 0);
+	allow_bursts(client, channel);
 	client->pid = (u32)getpid();
 	client->number = ++connections;
 	client->live.step = 1;
@@ -235,13 +287,34 @@ void hab_client_start(void)
 	errno = err;
 }
 
-u64 hab_client_interval(struct hab_client *client, const struct hab_channel *channel)
+/*
+ * With a half of the ring free as it is; with a quarter twice that, and so on. The interval falls
+ * again as soon as the collector has read.
+ */
+static u64 follow_ring(u64 interval, const struct hab_channel *channel)
 {
-	u64 fixed = READ_ONCE(channel->interval_fixed);
+	u64 used = READ_ONCE(channel->head) - READ_ONCE(channel->tail);
+	u64 room = HAB_CHANNEL_RING_BYTES - min(used, (u64)HAB_CHANNEL_RING_BYTES);
 
-	if (fixed)
-		return min(fixed, HAB_SAMPLING_INTERVAL_MAX);
-	return max(READ_ONCE(client->own.interval.mean), client->own.least);
+	if (room < HAB_CHANNEL_RING_BYTES / 2)
+		interval = interval * (HAB_CHANNEL_RING_BYTES / 2) / max(room, 64ull);
+	return min(interval, HAB_SAMPLING_INTERVAL_MAX);
+}
+
+u64 hab_client_interval(const struct hab_client *client, const struct hab_channel *channel)
+{
+	u64 interval = least_interval(channel);
+
+	if (READ_ONCE(channel->share) != HAB_CHANNEL_SHARE_ALL)
+		interval = max(interval, READ_ONCE(client->own.interval.mean));
+	return follow_ring(interval, channel);
+}
+
+u64 hab_client_look(struct hab_client *client, const struct hab_channel *channel, u64 random)
+{
+	hab_own_interval_rotate(&client->own, share_of(channel), least_interval(channel), random);
+	allow_bursts(client, channel);
+	return hab_client_interval(client, channel);
 }
 
 /* The program's first thread may not have allocated yet. */

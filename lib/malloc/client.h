@@ -58,15 +58,10 @@ static inline struct hab_channel *hab_client_channel(void)
 	return channel && hab_channel_is_open(channel) && !hab_sandbox_is_strict() ? channel : NULL;
 }
 
-/* By which the interval is set, see struct hab_channel. */
-static inline u64 hab_client_share(const struct hab_channel *channel)
-{
-	u32 share = READ_ONCE(channel->share);
+/* The sampling interval in bytes, by what struct hab_channel says. */
+u64 hab_client_interval(const struct hab_client *client, const struct hab_channel *channel);
 
-	return share ? share : HAB_SHARE_DEFAULT;
-}
-
-/* The sampling interval in bytes. */
-u64 hab_client_interval(struct hab_client *client, const struct hab_channel *channel);
+/* The same in slow paths: ends the windows that are over. @random: uniform bits. */
+u64 hab_client_look(struct hab_client *client, const struct hab_channel *channel, u64 random);
 
 #endif /* HAB_MALLOC_CLIENT_H */

@@ -2,9 +2,9 @@
 /*
  * Drawing samples and sending them to the collector.
  *
- * The thread looks at the interval at each sample point, and at the latest after LOOK_BYTES: after
- * a burst the interval has to fall while the thread allocates little. A draw has no memory, so it
- * is thrown away when the interval has changed; never because the sample point was reached.
+ * The thread looks at the interval at each sample, and LOOK_BYTES after it has drawn or looked:
+ * after a burst the interval has to fall while the thread allocates little. hab_sampling_draw() has
+ * the rule.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -22,6 +22,11 @@
 
 #define LOOK_BYTES (512ull << 10)
 #define IDLE_BYTES (1ull << 62)
+
+/* Tests break the rule of draws here. */
+#ifndef HAB_INJECT_DRAW
+#define HAB_INJECT_DRAW(thread, sampling) false
+#endif
 
 /* From here on the page that a sampled object may waste changes its usable size little. */
 #define LARGE_OBJECT (64u << 10)
@@ -103,8 +108,7 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 	struct hab_sampling *sampling = &thread->sampling;
 	u64 interval, counted;
 
-	hab_own_interval_rotate(&client->own, hab_client_share(channel), thread->random);
-	interval = hab_client_interval(client, channel);
+	interval = hab_client_look(client, channel, thread->random);
 	counted = take_counted(thread);
 	if (thread->connection == client->number) {
 		count_allocated(thread, channel, counted);
@@ -113,6 +117,8 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 		hab_sampling_set_since(sampling, 0);
 		begin_thread(thread, client, interval);
 	}
+	if (HAB_INJECT_DRAW(thread, sampling) && sampling->interval != interval)
+		draw(thread, interval);
 	if (bytes >= hab_sampling_until(sampling))
 		return true;
 	hab_sampling_count(sampling, bytes);

@@ -10,7 +10,7 @@
 /* Windows that are ended at once after a pause: enough for any interval to reach its least. */
 #define ROTATIONS_MAX 100
 
-void hab_own_interval_rotate(struct hab_own_interval *own, u64 share, u64 random)
+void hab_own_interval_rotate(struct hab_own_interval *own, u64 share, u64 least, u64 random)
 {
 	u64 now, before = READ_ONCE(own->window), rotations;
 	struct timespec time;
@@ -21,6 +21,6 @@ void hab_own_interval_rotate(struct hab_own_interval *own, u64 share, u64 random
 		return;
 	for (rotations = min(now - before, (u64)ROTATIONS_MAX); rotations; rotations--)
 		hab_interval_turn(&own->interval, share, (u32)random);
-	if (READ_ONCE(own->interval.mean) < READ_ONCE(own->least))
-		hab_interval_set_mean(&own->interval, READ_ONCE(own->least));
+	if (READ_ONCE(own->interval.mean) < least)
+		hab_interval_set_mean(&own->interval, least);
 }

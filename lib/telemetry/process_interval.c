@@ -12,7 +12,7 @@
 #include "lib/telemetry/own_interval.h"
 #include "lib/telemetry/process_interval.h"
 
-static struct hab_own_interval own = HAB_OWN_INTERVAL_INIT(HAB_SAMPLING_INTERVAL_LEAST);
+static struct hab_own_interval own = HAB_OWN_INTERVAL_INIT;
 static const struct hab_interval_page *page;
 
 const uint64_t *hab_process_interval(void)
@@ -69,5 +69,5 @@ void hab_process_interval_offer(uint64_t drawn)
 
 void hab_process_interval_rotate(uint64_t random)
 {
-	hab_own_interval_rotate(&own, current_share(), random);
+	hab_own_interval_rotate(&own, current_share(), HAB_SAMPLING_INTERVAL_LEAST, random);
 }

@@ -58,8 +58,9 @@ struct collector {
 	bool keeps_output; /* its standard output is not read here */
 	bool preloads;	   /* with the library, though it is bare */
 	bool closes;	   /* closes each channel at once */
-	u64 fixed;	   /* interval_fixed for new channels */
-	u32 share;	   /* share for new channels */
+	u64 fixed;	   /* the interval of new channels; 0: it follows @share */
+	u32 share;	   /* for new channels */
+	bool changes;	   /* the interval, at each poll */
 	int nr;
 	struct channel_read *channels[CHANNELS_MAX];
 	char text[COLLECTOR_TEXT]; /* what it wrote */
@@ -186,8 +187,8 @@ static inline void collector_accept(struct collector *collector)
 		return;
 	}
 	read->pid = owner.pid;
-	read->channel->interval_fixed = collector->fixed;
-	read->channel->share = collector->share;
+	read->channel->interval_least = collector->fixed;
+	read->channel->share = collector->fixed ? HAB_CHANNEL_SHARE_ALL : collector->share;
 	if (collector->closes)
 		read->channel->magic = 0;
 	collector->channels[collector->nr++] = read;
@@ -243,6 +244,16 @@ static inline void collector_read(struct channel_read *read)
 	}
 }
 
+/* To 4 KiB to 64 KiB. */
+static inline void collector_change_interval(struct collector *collector)
+{
+	u64 interval = COLLECTOR_FIXED << random() % 5;
+	int i;
+
+	for (i = 0; collector->changes && i < collector->nr; i++)
+		WRITE_ONCE(collector->channels[i]->channel->interval_least, interval);
+}
+
 /* Takes what there is of channels, records and output. */
 static inline void collector_poll(struct collector *collector)
 {
@@ -255,6 +266,7 @@ static inline void collector_poll(struct collector *collector)
 	collector_accept(collector);
 	for (i = 0; i < collector->nr; i++)
 		collector_read(collector->channels[i]);
+	collector_change_interval(collector);
 	got = read(collector->output, collector->text + collector->length,
 		   sizeof(collector->text) - 1 - collector->length);
 	if (got > 0)

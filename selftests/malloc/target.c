@@ -385,6 +385,8 @@ static const struct {
 	{ "sites", run_sites },
 	{ "buffers", run_buffers },
 	{ "many", run_many },
+	{ "ways", run_ways },
+	{ "ways_of_threads", run_ways_of_threads },
 	{ "threads", run_threads },
 	{ "fork", run_fork },
 	{ "signals", run_signals },

@@ -23,5 +23,7 @@ void print_sites(void);
 void run_sites(void);
 void run_buffers(void);
 void run_many(void);
+void run_ways(void);
+void run_ways_of_threads(void);
 
 #endif /* SELFTESTS_TARGET_SITES_H */
