@@ -374,7 +374,7 @@ int hab_telemetry_init(void)
 		throttles[kind].seeds[0] = get_random_u64();
 		throttles[kind].hash_seed = get_random_u64();
 	}
-	return hab_telemetry_set_rate(HAB_RATE_DEFAULT, HAB_SECOND_MS);
+	return hab_telemetry_set_rate(hab_rate_default(num_online_cpus()), HAB_SECOND_MS);
 }
 
 void hab_telemetry_exit(void)

@@ -35,14 +35,25 @@
 #include "core/throttle/window.h"
 #include "uapi/hab.h"
 
-#define HAB_RATE_MAX	 1000000u
-#define HAB_RATE_OFF	 (HAB_RATE_MAX + 1) /* no throttle: keep all */
-#define HAB_RATE_DEFAULT 150u
+#define HAB_RATE_MAX   1000000u
+#define HAB_RATE_OFF   (HAB_RATE_MAX + 1) /* no throttle: keep all */
 
-#define HAB_SECOND_MS	 1000u
-#define HAB_MINUTE_MS	 (60 * HAB_SECOND_MS)
-#define HAB_HOUR_MS	 (60 * HAB_MINUTE_MS)
-#define HAB_DAY_MS	 (24 * HAB_HOUR_MS)
+#define HAB_SECOND_MS  1000u
+#define HAB_MINUTE_MS  (60 * HAB_SECOND_MS)
+#define HAB_HOUR_MS    (60 * HAB_MINUTE_MS)
+#define HAB_DAY_MS     (24 * HAB_HOUR_MS)
+
+/* A default rate of so many samples a second and CPU, and of a machine with at least two CPUs. */
+static inline u32 hab_rate_of_cpus(u32 a_cpu, u32 cpus)
+{
+	return min(max(cpus, 2u) * a_cpu, HAB_RATE_MAX);
+}
+
+/* The machine's, of @cpus: watching costs the same part of each machine. */
+static inline u32 hab_rate_default(u32 cpus)
+{
+	return hab_rate_of_cpus(75, cpus);
+}
 
 #ifndef HAB_SHARES	/* explored tests have fewer */
 #define HAB_SHARES 512u /* a power of two */

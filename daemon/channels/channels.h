@@ -11,7 +11,7 @@
 #include "daemon/channels/session.h"
 #include "daemon/feeds/feed.h"
 
-#define CHANNELS_RATE_DEFAULT 400 /* samples a second */
+#define CHANNELS_RATE_A_CPU 200 /* samples a second, by default; see hab_rate_of_cpus() */
 
 struct channels_config {
 	int listen_fd;		/* a socket of type SOCK_SEQPACKET that does not wait; taken over */

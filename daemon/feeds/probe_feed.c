@@ -30,7 +30,6 @@
 
 #define SECOND_NS	1000000000ull
 #define WINDOW_NS	200000000ull
-#define DEFAULT_RATE	150
 #define AVERAGE_WINDOWS 8
 
 struct probe_feed {
@@ -267,7 +266,7 @@ struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsi
 	struct probe_feed *feed = xcalloc(1, sizeof(*feed));
 
 	if (!rate_per_second(rate, &feed->rate))
-		feed->rate = DEFAULT_RATE;
+		feed->rate = hab_rate_default((u32)sysconf(_SC_NPROCESSORS_ONLN));
 	feed->window_ns = WINDOW_NS;
 	if (feed->rate && SECOND_NS / feed->rate > WINDOW_NS)
 		feed->window_ns = SECOND_NS / feed->rate;

@@ -156,7 +156,8 @@ static bool open_channels(struct state *state, const struct options *options, in
 	if (*fd < 0)
 		return true;
 	if (!rate_per_second(options->rate, &config.rate))
-		config.rate = CHANNELS_RATE_DEFAULT;
+		config.rate = hab_rate_of_cpus(CHANNELS_RATE_A_CPU,
+					       (u32)sysconf(_SC_NPROCESSORS_ONLN));
 	*fd = -1;
 	state->channels = channels_new(&config);
 	return state->channels;

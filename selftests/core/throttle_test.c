@@ -299,6 +299,15 @@ TEST(rates_per_minute_hour_and_day_have_the_jdks_windows_and_are_exact)
 	EXPECT_EQ(~0u, share_of_rate(3, HAB_DAY_MS + 1, &window_ms, &lookback));
 }
 
+TEST(the_default_rate_is_75_a_cpu_and_that_of_two_at_least)
+{
+	EXPECT_EQ(150, hab_rate_default(0));
+	EXPECT_EQ(150, hab_rate_default(1));
+	EXPECT_EQ(150, hab_rate_default(2));
+	EXPECT_EQ(6000, hab_rate_default(80));
+	EXPECT_EQ(HAB_RATE_MAX, hab_rate_default(20000));
+}
+
 TEST(steady_events_use_the_whole_rate)
 {
 	struct hab_throttle throttle = { 0 };
