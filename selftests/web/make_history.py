@@ -106,15 +106,29 @@ def minute_of(number):
     return profile
 
 
-def write(folder, minutes, end=None, first=0):
+def narrow(_):
+    """
+    A profile of 12000 MiB: work has 11760, short 234; 60 calls of loop have 5, half a pixel of a
+    flame graph, and dust has 1, a tenth. In use is half of what work has allocated.
+    """
+    profile = Profile()
+    wide, bash = (1, 0, "wide"), (2, 0, "bash")
+    profile.add(wide, ["main", "work"], 11760 * MIB, 5880 * MIB)
+    profile.add(bash, ["start", "short"], 234 * MIB)
+    profile.add(bash, ["start"] + [f"loop{number}" for number in range(60)], 5 * MIB)
+    profile.add(bash, ["start", "dust"], MIB)
+    return profile
+
+
+def write(folder, minutes, end=None, first=0, profile_of=minute_of):
     """
     Files of so many minutes, numbered from first, until the last full minute. Returns the time of the
-    first.
+    first. profile_of: makes the profile of a minute.
     """
     end = int(end or time.time()) // 60 * 60
     for number in range(minutes):
         start = end - (minutes - number) * 60
         name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(start))
         name = f"{first + number + 1:010}-{name}-60s.pb.gz"
-        minute_of(first + number).write(os.path.join(folder, name), start, 60)
+        profile_of(first + number).write(os.path.join(folder, name), start, 60)
     return end - minutes * 60
