@@ -36,8 +36,10 @@ void command_begin(struct command *command)
 	sigaddset(&taken, SIGCHLD);
 	for (i = 0; i < ARRAY_SIZE(passed_on); i++)
 		sigaddset(&taken, passed_on[i]);
-	sigprocmask(SIG_BLOCK, &taken, &command->before);
 	command->signals = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* Where nobody reads its messages, habrun still writes the profile. */
+	sigaddset(&taken, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &taken, &command->before);
 }
 
 static int say_why(const char *name, int error)

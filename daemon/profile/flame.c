@@ -24,8 +24,11 @@
 #define WIDTH  1200.0
 #define ROW    17
 #define MARGIN 28
-#define NARROW 0.3 /* left out */
+#define NARROW 1.0 /* narrower frames are left out */
 #define LETTER 6.6
+
+/* The same in HTML: the script of flame.html shows them by zooming in. */
+#define NARROW_ZOOMED 0.3
 
 struct flame_node {
 	UT_hash_handle hh; /* by key; the list is sorted, the largest total first */
@@ -199,18 +202,22 @@ void profile_write_folded(const struct profile *profile, FILE *out)
 struct drawing {
 	FILE *out;
 	const char *unit;   /* of the nodes' counts */
-	unsigned int depth; /* of the highest row */
+	unsigned int depth; /* of the lowest row */
 	double scale;	    /* from bytes to units */
-	unsigned int top;   /* of the picture */
+	double narrow;	    /* frames of a smaller width are left out */
+	double left_out;    /* their width */
 	unsigned int height;
 };
 
 static void measure(struct drawing *drawing, const struct flame_node *node, unsigned int depth)
 {
+	double width = (double)node->total * drawing->scale;
 	const struct flame_node *child;
 
-	if ((double)node->total * drawing->scale < NARROW)
+	if (width < drawing->narrow) {
+		drawing->left_out += width;
 		return;
+	}
 	if (depth > drawing->depth)
 		drawing->depth = depth;
 	for (child = node->child; child; child = child->sibling)
@@ -245,14 +252,14 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 {
 	const char *name = node->key.name;
 	double width = (double)node->total * drawing->scale;
-	unsigned int y = drawing->top + MARGIN + (drawing->depth - depth) * ROW;
+	unsigned int y = MARGIN + depth * ROW;
 	/* Without the seed: a function has the same colour in each picture. */
 	uint64_t hash = hash_bytes(name, strlen(name), 0);
 	const struct flame_node *child;
 	FILE *out = drawing->out;
 	char human[32];
 
-	if (width < NARROW)
+	if (width < drawing->narrow)
 		return;
 	human_bytes(node->total, human, sizeof(human));
 	fprintf(out, "<g class=\"f\" data-x=\"%.3f\" data-w=\"%.3f\" data-n=\"", x, width);
@@ -300,7 +307,7 @@ static void draw_title(const struct drawing *drawing, const struct profile *prof
 	char human[32];
 
 	human_bytes(flame->root->total, human, sizeof(human));
-	fprintf(out, "<text class=\"t\" x=\"8\" y=\"%u\">", drawing->top + 18);
+	fputs("<text class=\"t\" x=\"8\" y=\"18\">", out);
 	if (profile->is_growth)
 		draw_growth(profile, flame->in_use, human, out);
 	else if (flame->in_use)
@@ -323,20 +330,21 @@ static void prepare(struct drawing *drawing, const struct flame *flame)
 }
 
 /*
- * A row for each depth, roots below, widths in proportion to the estimated bytes; one graph, or
- * what was allocated above what is in use. The attributes data-x, data-w and data-n, and the
- * elements g.graph, are for the script of daemon/web/flame.html.
+ * A row for each depth, the root above, widths in proportion to the estimated bytes; one graph, or
+ * what was allocated above what is in use. The data attributes and the elements g.graph are for the
+ * script of daemon/web/flame.html.
  */
-void profile_write_svg(const struct profile *profile, FILE *out)
+static void write_picture(const struct profile *profile, double narrow, FILE *out)
 {
 	bool both = profile->view == PROFILE_BOTH && profile->knows_in_use;
-	struct drawing drawings[2] = { { .out = out }, { .out = out } };
+	struct drawing drawings[2] = { 0 };
 	unsigned int i, nr = both ? 2 : 1, height = 0;
 	struct flame flames[2];
 
 	for (i = 0; i < nr; i++) {
 		flame_begin(&flames[i], profile, i || profile->view == PROFILE_IN_USE);
-		drawings[i].top = height;
+		drawings[i].out = out;
+		drawings[i].narrow = narrow;
 		prepare(&drawings[i], &flames[i]);
 		height += drawings[i].height;
 	}
@@ -347,7 +355,9 @@ void profile_write_svg(const struct profile *profile, FILE *out)
 	fprintf(out, "<style>\n%s</style>\n", web_graph_css);
 	fputs("<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n", out);
 	for (i = 0; i < nr; i++) {
-		fputs("<g class=\"graph\">\n", out);
+		fprintf(out,
+			"<g class=\"graph\" transform=\"translate(0,%u)\" data-out=\"%.3f\">\n",
+			i ? drawings[0].height : 0, drawings[i].left_out);
 		draw_title(&drawings[i], profile, &flames[i]);
 		draw(&drawings[i], flames[i].root, 0, 0);
 		fputs("</g>\n", out);
@@ -356,11 +366,16 @@ void profile_write_svg(const struct profile *profile, FILE *out)
 	fputs("</svg>\n", out);
 }
 
+void profile_write_svg(const struct profile *profile, FILE *out)
+{
+	write_picture(profile, NARROW, out);
+}
+
 void profile_write_html(const struct profile *profile, FILE *out)
 {
 	const char *mark = strstr(web_flame_html, WEB_GRAPH_MARK);
 
 	fwrite(web_flame_html, 1, (size_t)(mark - web_flame_html), out);
-	profile_write_svg(profile, out);
+	write_picture(profile, NARROW_ZOOMED, out);
 	fputs(mark + strlen(WEB_GRAPH_MARK), out);
 }

@@ -3,6 +3,7 @@
 #include "daemon/shared/arguments.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,10 @@ static void print_version(FILE *stream, struct argp_state *state)
 	fprintf(stream, "%s " HAB_VERSION "\n", state->name);
 }
 
-/* An output that is not complete, as on a full disk, is a failure, of --help, too. */
+/*
+ * An output that is not complete, as on a full disk, is a failure, of --help, too. A reader that
+ * closes the pipe early, as head, ends the program as it ends others: by SIGPIPE.
+ */
 static void check_output(void)
 {
 	/* The reason of an earlier failure is lost; one byte more brings it back. */
@@ -24,6 +28,11 @@ static void check_output(void)
 
 	if (!fflush(stdout) && !failed)
 		return;
+	if (errno == EPIPE) {
+		signal(SIGPIPE, SIG_DFL);
+		raise(SIGPIPE);
+		_exit(128 + SIGPIPE); /* the signal is blocked */
+	}
 	say("the output cannot be written: %s", strerror(errno));
 	_exit(EXIT_FAILED);
 }

@@ -4,7 +4,7 @@
  * the sites; a choice that is made meanwhile ends the requests of the one before.
  */
 import {by, clock, forField, forHabd, spanText} from '/text.js';
-import {Timeline, nameOf} from '/timeline.js';
+import {Timeline, nameOf, pidsOf} from '/timeline.js';
 import {clearSites, showSites} from '/sites.js';
 
 const chosen = {process: null, span: null, old: null};
@@ -78,8 +78,10 @@ async function readTimeline() {
 		/* A week of files is drawn only on request. */
 		shown = {since: Math.max(whole.since, whole.until - HOUR), until: whole.until};
 		/* A new drawing would end a drag. */
-		if (!timeline.pressed)
+		if (!timeline.pressed) {
 			timeline.set(answer);
+			chosen.process = timeline.chosen.process;
+		}
 		say(remarks(answer));
 	} catch (error) {
 		if (error.name !== 'AbortError')
@@ -108,7 +110,7 @@ function parameters() {
 	let old = chosen.old;
 	list.set('view', view === 'growth' ? 'in-use' : view);
 	if (chosen.process) {
-		list.set('pid', chosen.process.pid);
+		list.set('pid', [...chosen.process.pids]);
 		list.set('uid', chosen.process.uid);
 	}
 	/* All of the page is about one kind of events. */
@@ -142,7 +144,7 @@ function timeText() {
 
 function title() {
 	const {process} = chosen;
-	return (process ? nameOf(process) + ' (' + process.pid + ')' : 'all processes') + ', ' +
+	return (process ? nameOf(process) + ' (' + pidsOf(process) + ')' : 'all processes') + ', ' +
 		views[value('view')] + ', ' + timeText();
 }
 

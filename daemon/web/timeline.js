@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The two charts and the list of processes: drawing them, and choosing a process and a span. */
+/*
+ * The two charts and the list of processes: drawing them, and choosing a line and a span. A line is
+ * a command, with the sums of its processes, or one process of a command that is open in the list.
+ */
 import {by, bytes, clock, day, element} from '/text.js';
 
 const colours = ['#1f77b4', '#e6550d', '#2ca02c', '#d62728', '#9467bd', '#8c6d31', '#e377c2',
@@ -7,34 +10,55 @@ const colours = ['#1f77b4', '#e6550d', '#2ca02c', '#d62728', '#9467bd', '#8c6d31
 const dashes = [[], [6, 3], [2, 3]];
 const kinds = ['rate', 'in_use'];
 
-/* One look for each process, as long as the page is open. */
+/* One look for each line, as long as the page is open. */
 const looks = new Map();
-const keyOf = process =>
-	JSON.stringify([process.pid, process.uid, process.pid ? '' : process.comm]);
-function lookOf(process) {
-	const key = keyOf(process);
+function lookOf({key, pid}) {
 	if (!looks.has(key))
 		looks.set(key, looks.size);
 	const number = looks.get(key);
 	return {
-		stroke: process.pid ? colours[number % colours.length] : '#6b7280',
+		stroke: pid ? colours[number % colours.length] : '#6b7280',
 		dash: dashes[Math.floor(number / colours.length) % dashes.length]
 	};
 }
-export const nameOf = process => process.comm || (process.pid ? '[no name]' : 'all others');
+export const nameOf = line => line.comm || (line.pid ? '[no name]' : 'all others');
+/* "4001" or "6 processes" */
+export const pidsOf = line =>
+	line.pids.size > 1 ? line.pids.size + ' processes' : String(line.pid || '');
 
-/* Lines of threads with names of their own become one, with the name of the largest, the first. */
-function byProcess(lines) {
+/* The sums of lines with the same key; the name is that of the largest, the first. */
+function sums(lines, keyOf) {
 	const found = new Map();
 	for (const line of lines) {
-		const sum = found.get(keyOf(line));
-		if (!sum)
-			found.set(keyOf(line), line);
-		else
-			for (const kind of kinds)
-				sum[kind] = sum[kind].map((value, i) => value + line[kind][i]);
+		const key = JSON.stringify(keyOf(line)), sum = found.get(key);
+		if (!sum) {
+			found.set(key, {...line, key, pids: new Set([line.pid]), members: [line]});
+			continue;
+		}
+		sum.pids.add(line.pid);
+		sum.members.push(line);
+		for (const kind of kinds)
+			sum[kind] = sum[kind].map((value, i) => value + line[kind][i]);
 	}
 	return [...found.values()];
+}
+/* Threads of a process may have names of their own. */
+const byProcess = lines => sums(lines, ({pid, uid, comm}) => [pid, uid, pid ? '' : comm]);
+/* A user's processes of one name; one alone stays the process that it is. */
+const byCommand = lines => sums(lines, ({pid, uid, comm}) => [Boolean(pid), uid, comm])
+	.map(sum => sum.members.length > 1 ? sum : sum.members[0]);
+
+/* A piece of a line as the charts have it. */
+function colourKey({stroke, dash}) {
+	const key = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+	const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
+	const places = {x1: 0, x2: 12, y1: 5, y2: 5, stroke, 'stroke-width': 3,
+		'stroke-dasharray': dash.join(' ')};
+	for (const place in places)
+		line.setAttribute(place, places[place]);
+	key.setAttribute('class', 'key');
+	key.append(line);
+	return key;
 }
 
 export class Timeline {
@@ -42,6 +66,7 @@ export class Timeline {
 	constructor(choose) {
 		this.choose = choose;
 		this.charts = [];
+		this.open = new Set(); /* keys of the commands whose processes are apart */
 		this.chosen = {process: null, span: null, old: null};
 		for (const kind of kinds)
 			by(kind).addEventListener('keydown', event => this.key(event));
@@ -52,10 +77,14 @@ export class Timeline {
 	}
 
 	set(answer) {
-		const processes = byProcess(answer.processes);
-		const keys = JSON.stringify(processes.map(keyOf)), same = keys === this.keys;
-		this.keys = keys;
-		this.answer = {...answer, processes};
+		const keys = this.lines?.map(line => line.key).join();
+		this.answer = answer;
+		this.commands = byCommand(byProcess(answer.processes));
+		this.setLines();
+		/* A chosen command may have other processes now. */
+		const {process} = this.chosen;
+		this.chosen.process = this.commands.find(one => one.key === process?.key) || process;
+		const same = keys === this.lines.map(line => line.key).join();
 		/* A point is drawn at its end, the first also at its start. */
 		this.times = [];
 		this.columns = [];
@@ -77,6 +106,24 @@ export class Timeline {
 		this.list();
 	}
 
+	isOpen(command) {
+		return command.pids.size > 1 && this.open.has(command.key);
+	}
+
+	/* The lines of the charts: each process is in one of them. */
+	setLines() {
+		this.lines = this.commands.flatMap(command =>
+			this.isOpen(command) ? command.members : [command]);
+	}
+
+	toggle(command) {
+		if (!this.open.delete(command.key))
+			this.open.add(command.key);
+		this.setLines();
+		this.draw();
+		this.list();
+	}
+
 	add(time, column) {
 		this.times.push(time);
 		this.columns.push(column);
@@ -91,8 +138,8 @@ export class Timeline {
 	data(kind) {
 		/* To the end of the timeline, though nothing is known of its last seconds yet. */
 		const until = Math.max(this.answer.until, ...this.times);
-		const lines = this.answer.processes.map(process =>
-			[...this.columns.map(i => i < 0 ? null : process[kind][i]), null]);
+		const lines = this.lines.map(line =>
+			[...this.columns.map(i => i < 0 ? null : line[kind][i]), null]);
 		return [[...this.times, until], ...lines];
 	}
 
@@ -135,8 +182,8 @@ export class Timeline {
 			axes: [{...axis, space: 70, values: (chart, times) => this.ticks(times)},
 				{...axis, size: 70, values: (chart, values) => values.map(bytes),
 					incrs: [...Array(50).keys()].map(power => 2 ** power)}],
-			series: [{}, ...this.answer.processes.map(process => ({
-				...lookOf(process), width: 1.5, points: {show: false},
+			series: [{}, ...this.lines.map(line => ({
+				...lookOf(line), width: 1.5, points: {show: false},
 				/* A rate is that of the time before its point. */
 				paths: kind === 'rate' && uPlot.paths.stepped({align: -1})
 			}))],
@@ -155,7 +202,7 @@ export class Timeline {
 		});
 		chart.over.addEventListener('click', () => {
 			if (!chart.drag && chart.pointed)
-				this.pick(this.answer.processes[chart.pointed - 1]);
+				this.pick(this.lines[chart.pointed - 1]);
 		});
 		return chart;
 	}
@@ -192,11 +239,9 @@ export class Timeline {
 		this.choose({span});
 	}
 
-	pick(process) {
-		if (!process || !process.pid)
-			return;
-		const old = this.chosen.process;
-		this.choose({process: old && keyOf(old) === keyOf(process) ? null : process});
+	pick(line) {
+		if (line?.pid)
+			this.choose({process: this.chosen.process?.key === line.key ? null : line});
 	}
 
 	/* Shows what is chosen, as the page has it. */
@@ -208,11 +253,12 @@ export class Timeline {
 	}
 
 	mark() {
-		const key = this.chosen.process && keyOf(this.chosen.process);
+		const {process} = this.chosen;
+		const has_some = line => line.uid === process.uid &&
+			[...line.pids].some(pid => process.pids.has(pid));
 		for (const chart of this.charts) {
-			this.answer.processes.forEach((process, i) => {
-				const stands_back = key && keyOf(process) !== key;
-				chart.series[i + 1].alpha = stands_back ? 0.15 : 1;
+			this.lines.forEach((line, i) => {
+				chart.series[i + 1].alpha = !process || has_some(line) ? 1 : 0.15;
 			});
 			chart.redraw(false);
 		}
@@ -225,27 +271,26 @@ export class Timeline {
 			by('at').textContent = '';
 			return;
 		}
-		const {processes, starts, ends} = this.answer;
-		const sum = kind => processes.reduce((all, one) => all + one[kind][column], 0);
-		const top = processes.filter(process => process.pid)
+		const {starts, ends} = this.answer;
+		const sum = kind => this.lines.reduce((all, one) => all + one[kind][column], 0);
+		const top = this.lines.filter(line => line.pid)
 			.sort((one, two) => two.rate[column] - one.rate[column]).slice(0, 3)
-			.map(process => nameOf(process) + ' ' + bytes(process.rate[column]) + '/s');
+			.map(line => nameOf(line) + ' ' + bytes(line.rate[column]) + '/s');
 		by('at').textContent = clock(starts[column]) + ' to ' + clock(ends[column]) + ': ' +
 			bytes(sum('rate')) + '/s, ' + bytes(sum('in_use')) + ' in use; ' +
 			top.join(', ');
 	}
 
 	list() {
-		const {processes, starts, ends} = this.answer;
+		const {starts, ends} = this.answer;
 		const seconds = ends.map((end, i) => end - starts[i]);
 		const whole = seconds.reduce((all, more) => all + more, 0) || 1;
-		const key = this.chosen.process && keyOf(this.chosen.process);
 		const mean = rates =>
 			rates.reduce((all, rate, i) => all + rate * seconds[i], 0) / whole;
-		const has_some = process => process.pid ||
-			kinds.some(kind => process[kind].some(Boolean));
-		const rows = processes.filter(has_some)
-			.map(process => this.row(process, key, mean(process.rate)));
+		const has_some = line => line.pid || kinds.some(kind => line[kind].some(Boolean));
+		const rows = this.commands.filter(has_some).flatMap(command =>
+			[command, ...(this.isOpen(command) ? command.members : [])])
+			.map(line => this.row(line, mean(line.rate)));
 		const focused = document.activeElement.dataset.key;
 		by('processes').replaceChildren(...rows);
 		for (const button of by('processes').querySelectorAll('button'))
@@ -253,31 +298,35 @@ export class Timeline {
 				button.focus();
 	}
 
-	row(process, chosen, rate) {
-		const row = element('tr');
-		const name = row.insertCell(), look = lookOf(process);
-		const key = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-		const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
-		const places = {x1: 0, x2: 12, y1: 5, y2: 5, stroke: look.stroke, 'stroke-width': 3,
-			'stroke-dasharray': look.dash.join(' ')};
-		for (const place in places)
-			line.setAttribute(place, places[place]);
-		key.setAttribute('class', 'key');
-		key.append(line);
-		name.append(key);
-		row.classList.toggle('chosen', keyOf(process) === chosen);
-		if (process.pid) {
-			const button = element('button', nameOf(process),
-				{type: 'button', onclick: () => this.pick(process)});
-			button.dataset.key = keyOf(process);
-			button.setAttribute('aria-pressed', keyOf(process) === chosen);
+	row(line, rate) {
+		const row = element('tr'), chosen = this.chosen.process?.key === line.key;
+		const is_drawn = this.lines.includes(line);
+		row.classList.toggle('chosen', chosen);
+		row.classList.toggle('member', is_drawn && !this.commands.includes(line));
+		const name = row.insertCell(), pids = row.insertCell();
+		name.append(colourKey(is_drawn ? lookOf(line) : {stroke: 'none', dash: []}));
+		if (line.pid) {
+			const button = element('button', nameOf(line),
+				{type: 'button', onclick: () => this.pick(line)});
+			button.dataset.key = line.key;
+			button.setAttribute('aria-pressed', chosen);
 			name.append(button);
 		} else {
-			name.append(nameOf(process));
+			name.append(nameOf(line));
 		}
-		row.insertCell().textContent = process.pid || '';
+		if (line.pids.size > 1) {
+			const button = element('button', '\u00d7' + line.pids.size, {
+				type: 'button', title: pidsOf(line), onclick: () => this.toggle(line)
+			});
+			button.dataset.key = 'pids of ' + line.key;
+			button.setAttribute('aria-label', pidsOf(line));
+			button.setAttribute('aria-expanded', !is_drawn);
+			pids.append(button);
+		} else {
+			pids.append(pidsOf(line));
+		}
 		row.insertCell().textContent = bytes(rate) + '/s';
-		row.insertCell().textContent = bytes(process.in_use.at(-1) || 0);
+		row.insertCell().textContent = bytes(line.in_use.at(-1) || 0);
 		return row;
 	}
 

@@ -7,7 +7,9 @@ Writes a history of made-up processes, as habd does: a file of pprof a minute.
   worker   pid 4002 of user 1000: make_row allocates 240 MiB a minute and keeps 64 MiB; its thread
            worker-io allocates 10 MiB a minute and keeps 1 MiB
   batch    pid 4003: sort_all allocates 1200 MiB a minute, from the 10th to the 15th
-  <b>x</b> pid 4004: names that would be elements of a page
+  <b>x</b> pids 4004 and 4005, in turn: names that would be elements of a page
+  jq       pids 5001 to 5006, one a minute from the 40th on: parse allocates 60 MiB, 120 and so on;
+           and pid 5007 of user 1000 in the 46th, 60 MiB
 """
 import gzip
 import math
@@ -86,7 +88,6 @@ SERVER = 4001, 0, "server"
 WORKER = 4002, 1000, "worker"
 WORKER_IO = 4002, 1000, "worker-io"
 BATCH = 4003, 0, "batch"
-HOSTILE = 4004, 0, "<b>x</b>"
 
 
 def minute_of(number):
@@ -102,19 +103,38 @@ def minute_of(number):
     profile.add(WORKER_IO, ["main", "run", "read_row"], 10 * MIB, MIB)
     if 10 <= number < 15:
         profile.add(BATCH, ["main", "sort_all"], 1200 * MIB, 100 * MIB)
-    profile.add(HOSTILE, ["main", "<script>x()</script>"], 30 * MIB, 3 * MIB)
+    hostile = 4004 + number % 2, 0, "<b>x</b>"
+    profile.add(hostile, ["main", "<script>x()</script>"], 30 * MIB, 3 * MIB)
+    if 40 <= number < 46:
+        profile.add((4961 + number, 0, "jq"), ["main", "parse"], (number - 39) * 60 * MIB)
+    if number == 46:
+        profile.add((5007, 1000, "jq"), ["main", "parse"], 60 * MIB)
     return profile
 
 
-def write(folder, minutes, end=None, first=0):
+def narrow(_):
     """
-    Files of so many minutes, numbered from first, until the last full minute. Returns the time of the
-    first.
+    A profile of 12000 MiB: work has 11760, short 234; 60 calls of loop have 5, half a pixel of a
+    flame graph, and dust has 1, a tenth. In use is half of what work has allocated.
+    """
+    profile = Profile()
+    wide, bash = (1, 0, "wide"), (2, 0, "bash")
+    profile.add(wide, ["main", "work"], 11760 * MIB, 5880 * MIB)
+    profile.add(bash, ["start", "short"], 234 * MIB)
+    profile.add(bash, ["start"] + [f"loop{number}" for number in range(60)], 5 * MIB)
+    profile.add(bash, ["start", "dust"], MIB)
+    return profile
+
+
+def write(folder, minutes, end=None, first=0, profile_of=minute_of):
+    """
+    Files of so many minutes, numbered from first, until the last full minute, with what profile_of
+    makes. Returns the time of the first.
     """
     end = int(end or time.time()) // 60 * 60
     for number in range(minutes):
         start = end - (minutes - number) * 60
         name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(start))
         name = f"{first + number + 1:010}-{name}-60s.pb.gz"
-        minute_of(first + number).write(os.path.join(folder, name), start, 60)
+        profile_of(first + number).write(os.path.join(folder, name), start, 60)
     return end - minutes * 60
