@@ -52,9 +52,22 @@ static int say_why(const char *name, int error)
 	return error == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_RUN;
 }
 
-int command_replace(char **argv)
+/* Runs the command in place of this program, with the signals that habrun was started with. */
+static void become(const struct command *command, char **argv)
 {
+	sigaction(SIGCHLD, &command->child_action, NULL);
+	sigprocmask(SIG_SETMASK, &command->before, NULL);
 	execvp(argv[0], argv);
+}
+
+int command_replace(const struct command *command, char **argv)
+{
+	struct sigaction ignored = { .sa_handler = SIG_IGN }, before;
+
+	/* A message that nobody has read may have left one pending: to ignore it drops it. */
+	sigaction(SIGPIPE, &ignored, &before);
+	sigaction(SIGPIPE, &before, NULL);
+	become(command, argv);
 	return say_why(argv[0], errno);
 }
 
@@ -63,9 +76,7 @@ run_child(const struct command *command, char **argv, int failed)
 {
 	int error;
 
-	sigaction(SIGCHLD, &command->child_action, NULL);
-	sigprocmask(SIG_SETMASK, &command->before, NULL);
-	execvp(argv[0], argv);
+	become(command, argv);
 	error = errno;
 	_exit(write(failed, &error, sizeof(error)) == sizeof(error) ? 0 : EXIT_CANNOT_RUN);
 }

@@ -26,7 +26,7 @@ int command_start(struct command *command, char **argv);
 /* Passes signals on to the command, and sets @command->ended. */
 void command_take_signals(struct command *command);
 /* Replaces this program by the command. Returns as command_start(), if that fails. */
-int command_replace(char **argv);
+int command_replace(const struct command *command, char **argv);
 /* Ends this program as the command has ended: with its status, or by its signal. */
 void command_end_alike(const struct command *command) __attribute__((noreturn));
 

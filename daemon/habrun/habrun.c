@@ -323,6 +323,7 @@ int main(int argc, char **argv)
 		"Without -o it becomes part of the machine's profile, which habd makes."
 	};
 	struct options options = { 0 };
+	struct command command;
 	char *library;
 
 	say_set("habrun", false);
@@ -337,8 +338,9 @@ int main(int argc, char **argv)
 	}
 	if (options.file)
 		return record(&options, library);
+	command_begin(&command);
 	preload_check_habd();
 	preload_set_environment(library, NULL, NULL);
 	free(library);
-	return command_replace(options.command);
+	return command_replace(&command, options.command);
 }
