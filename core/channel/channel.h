@@ -89,7 +89,7 @@ struct hab_channel_live {
  * @lost: samples without room in the ring
  * @live_step: a power of two
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
- *	thread does at each sample, and before it has allocated 512 KiB more
+ *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit()
  * @tail: position of the first record that is not read yet. This and the rest the collector writes;
  *	of the next three the program writes what they are until then
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples

@@ -23,6 +23,7 @@
 
 #include "lib/malloc/client.h"
 #include "lib/malloc/real.h"
+#include "lib/malloc/sample.h"
 #include "lib/malloc/sandbox.h"
 
 struct hab_client *hab_client;
@@ -242,6 +243,7 @@ static void start_first(void)
 	client = channel ? make_client() : NULL;
 
 	if (client) {
+		hab_sample_count_threads();
 		client->began = 1;
 		fill_client(client, channel);
 		return;

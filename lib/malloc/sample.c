@@ -7,6 +7,7 @@
  * the rule.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -45,6 +46,60 @@ static void draw(struct hab_malloc_thread *thread, u64 interval)
 	hab_sampling_draw(&thread->sampling, interval, &thread->random);
 }
 
+static void count_allocated(struct hab_malloc_thread *thread, struct hab_channel *channel,
+			    u64 bytes)
+{
+	thread->allocated += bytes;
+	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
+}
+
+/* Takes what was counted since the last look into account; returns the bytes. */
+static u64 take_counted(struct hab_malloc_thread *thread)
+{
+	/* A signal handler that looked between two instructions of the fast path: no matter. */
+	u64 counted = thread->left < thread->set ? thread->set - thread->left : 0;
+
+	thread->set = thread->left;
+	hab_sampling_count(&thread->sampling, counted);
+	return counted;
+}
+
+/* --- the end of a thread, and of the program -------------------------------------------- */
+
+/* Before glibc 2.34 they are in a library of their own, which the program may not have. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver pthread_key_create, pthread_key_create@GLIBC_2.2.5");
+__asm__(".symver pthread_setspecific, pthread_setspecific@GLIBC_2.2.5");
+#endif
+#pragma weak pthread_key_create
+#pragma weak pthread_setspecific
+
+static pthread_key_t end_key;
+static bool has_end_key;
+
+static void end_thread(void *ended)
+{
+	struct hab_malloc_thread *thread = ended;
+	struct hab_channel *channel = hab_client_channel();
+
+	if (channel && !thread->inside && thread->connection == hab_client->number)
+		count_allocated(thread, channel, take_counted(thread));
+}
+
+void hab_sample_count_threads(void)
+{
+	has_end_key = pthread_key_create && pthread_setspecific &&
+		      !pthread_key_create(&end_key, end_thread);
+}
+
+/* Of the thread that calls exit(). */
+__attribute__((destructor)) static void end(void)
+{
+	end_thread(&hab_malloc_thread);
+}
+
+/* --- looking ---------------------------------------------------------------------------- */
+
 /* The thread's first look at this connection. */
 static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *client, u64 interval)
 {
@@ -52,6 +107,8 @@ static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *cl
 	thread->tid = hab_sandbox_is_entered() ? client->pid : (u32)syscall(SYS_gettid);
 	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_ns() ^ (u64)thread->tid << 40) | 1;
 	thread->allocated = 0;
+	if (has_end_key)
+		pthread_setspecific(end_key, thread);
 	/* In a child by fork() the draw of its parent stays: the bytes since then are counted. */
 	if (!thread->sampling.interval)
 		draw(thread, interval);
@@ -74,24 +131,6 @@ static void pause_thread(struct hab_malloc_thread *thread)
 
 	if (READ_ONCE(hab_client_is_idle) || (client && READ_ONCE(client->channel)))
 		set_left(thread, IDLE_BYTES);
-}
-
-static void count_allocated(struct hab_malloc_thread *thread, struct hab_channel *channel,
-			    u64 bytes)
-{
-	thread->allocated += bytes;
-	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
-}
-
-/* Takes what was counted since the last look into account; returns the bytes. */
-static u64 take_counted(struct hab_malloc_thread *thread)
-{
-	/* A signal handler that looked between two instructions of the fast path: no matter. */
-	u64 counted = thread->left < thread->set ? thread->set - thread->left : 0;
-
-	thread->set = thread->left;
-	hab_sampling_count(&thread->sampling, counted);
-	return counted;
 }
 
 static u64 nonzero_random(struct hab_malloc_thread *thread)
