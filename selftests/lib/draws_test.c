@@ -334,6 +334,31 @@ TEST_F_TIMEOUT(draws, samples_stand_for_what_was_allocated_while_the_interval_ch
 	}
 }
 
+TEST(an_interval_of_any_value_harms_no_allocation)
+{
+	static const uint64_t intervals[] = { 0, 1, 1ull << 43, 1ull << 63, ~0ull };
+	struct result *result = calloc(1, sizeof(*result));
+	struct hab_region region;
+	uint64_t i, failed = 0;
+
+	ASSERT_NE(NULL, result);
+	ASSERT_TRUE(make_heaps(result, IN_TURN));
+	sums = result->draws.sums[0];
+	hab_region_open(&region, result->draws.heaps[FIXED]);
+	hab_set_tag("A");
+	for (i = 0; i < 200000; i++) {
+		__atomic_store_n(&interval, intervals[i / 100 % 5], __ATOMIC_RELAXED);
+		failed += !allocate(&result->draws, &region, i % WAYS);
+	}
+	EXPECT_EQ(0, failed);
+	/* Of an interval of 0 each object is a sample. */
+	EXPECT_LT(200000 / 5 / 2, (int)result->draws.sums[0][0].samples);
+	hab_set_tag(NULL);
+	hab_region_close(&region);
+	destroy_heaps(result);
+	free(result);
+}
+
 /* --- with the bug ----------------------------------------------------------------------- */
 
 FIXTURE(broken)

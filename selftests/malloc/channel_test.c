@@ -133,6 +133,25 @@ TEST_F(channel, children_of_a_busy_process_have_channels_of_their_own)
 	}
 }
 
+TEST_F(channel, a_channel_that_another_program_writes_changes_no_object)
+{
+	self->collector.scribbles = true;
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "signals"));
+}
+
+TEST_F(channel, a_collector_that_reads_no_more_changes_no_object_and_losses_are_counted)
+{
+	const struct channel_read *read;
+
+	self->collector.stalls = true;
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "signals"));
+	read = self->collector.channels[0];
+	EXPECT_LT(0, read->channel->lost);
+	/* The less room is left the fewer samples are made. */
+	EXPECT_GT(20000, read->channel->lost);
+	TH_LOG("%lu bytes in the ring, %lu lost", read->channel->head, read->channel->lost);
+}
+
 TEST_F(channel, signals_at_any_moment_change_no_object)
 {
 	ASSERT_TRUE(run(&self->collector, variant->allocator, "signals"));

@@ -61,6 +61,8 @@ struct collector {
 	u64 fixed;	   /* the interval of new channels; 0: it follows @share */
 	u32 share;	   /* for new channels */
 	bool changes;	   /* the interval, at each poll */
+	bool stalls;	   /* reads no record */
+	bool scribbles;	   /* writes anything to what the program reads, at each poll */
 	int nr;
 	struct channel_read *channels[CHANNELS_MAX];
 	char text[COLLECTOR_TEXT]; /* what it wrote */
@@ -254,6 +256,23 @@ static inline void collector_change_interval(struct collector *collector)
 		WRITE_ONCE(collector->channels[i]->channel->interval_least, interval);
 }
 
+static inline void collector_scribble(struct collector *collector)
+{
+	static const u64 values[] = { 0, 1, 4096, 1ull << 43, 1ull << 63, ~0ull };
+	struct hab_channel *channel;
+	int i;
+
+	for (i = 0; collector->scribbles && i < collector->nr; i++) {
+		channel = collector->channels[i]->channel;
+		WRITE_ONCE(channel->interval_least, values[random() % 6]);
+		WRITE_ONCE(channel->interval_begin, values[random() % 6]);
+		WRITE_ONCE(channel->share, (u32)values[random() % 6]);
+		WRITE_ONCE(channel->allocated, values[random() % 6]);
+		WRITE_ONCE(channel->live_step, values[random() % 6]);
+		WRITE_ONCE(channel->tail, READ_ONCE(channel->tail) + values[random() % 6]);
+	}
+}
+
 /* Takes what there is of channels, records and output. */
 static inline void collector_poll(struct collector *collector)
 {
@@ -264,9 +283,10 @@ static inline void collector_poll(struct collector *collector)
 
 	waits = read(collector->pace, &byte, 1) == 1;
 	collector_accept(collector);
-	for (i = 0; i < collector->nr; i++)
+	for (i = 0; i < collector->nr && !collector->stalls; i++)
 		collector_read(collector->channels[i]);
 	collector_change_interval(collector);
+	collector_scribble(collector);
 	got = read(collector->output, collector->text + collector->length,
 		   sizeof(collector->text) - 1 - collector->length);
 	if (got > 0)
