@@ -66,7 +66,7 @@ struct hab_sizing {
  * @objects: samples of objects
  * @pass_end: until @objects.counted reaches this the sampler need not be called; 0: at each slow
  *	path
- * @look_at: from this @objects.counted on it looks whether the interval of @objects has changed
+ * @look_at: before @objects.counted reaches this the sampler looks whether the interval has changed
  * @chunks: samples of chunks of hab_chunk_take()
  * @chunk_bytes_left: counted down by its fast path; below 0 the sampler looks at the chunk
  * @chunk_bytes_set: value of @chunk_bytes_left when it was last set
@@ -112,6 +112,12 @@ static inline uintptr_t hab_thread_top(const struct hab_thread *thread)
 {
 	return __atomic_load_n(&thread->tlab->position, __ATOMIC_RELAXED) +
 	       __atomic_load_n(&thread->tlab->limit, __ATOMIC_RELAXED);
+}
+
+/* Free bytes of the TLAB. */
+static inline uint64_t hab_thread_left(const struct hab_thread *thread)
+{
+	return thread->end ? thread->end - hab_thread_top(thread) : 0;
 }
 
 /* The fast path may use [top, end) from now on. */

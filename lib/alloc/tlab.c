@@ -37,7 +37,7 @@ static void report(struct hab_thread *thread, uint32_t kind, uint64_t bytes, siz
 /* The object gets a chunk of its own; the TLAB stays. */
 static void *alloc_outside(struct hab_heap *heap, struct hab_thread *thread, size_t size)
 {
-	uint64_t in_tlab = thread->end ? thread->end - hab_thread_top(thread) : 0;
+	uint64_t in_tlab = hab_thread_left(thread);
 	struct hab_chunk chunk;
 	int err = hab_take(heap, thread, size, size, &chunk);
 

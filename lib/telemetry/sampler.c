@@ -126,7 +126,8 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 	thread->pass_end = 0;
 	if (!objects->on || thread->sampling)
 		return;
-	if (sampled || objects->counted >= thread->look_at) {
+	/* hab_sampler_passes() has asked for the rest of the TLAB, too. */
+	if (sampled || objects->counted + hab_thread_left(thread) >= thread->look_at) {
 		follow_interval(thread, objects);
 		thread->look_at = objects->counted + LOOK_BYTES;
 	}
