@@ -18,6 +18,7 @@
 
 #include "kselftest_harness.h"
 #include "lib/heap.h"
+#include "lib/telemetry/usdt.h"
 #include "selftests/lib/roll.h"
 
 #define THREADS_MAX 16
@@ -292,20 +293,23 @@ FIXTURE_VARIANT(draws)
 {
 	enum schedule schedule;
 	int threads;
+	bool traced; /* a tracer listens at the probe hab:sample */
 };
 
-#define VARIANT(name, schedule, threads) \
-	FIXTURE_VARIANT_ADD(draws, name) \
-	{                                \
-		schedule, threads        \
+#define VARIANT(name, schedule, threads, traced) \
+	FIXTURE_VARIANT_ADD(draws, name)         \
+	{                                        \
+		schedule, threads, traced        \
 	}
-VARIANT(one_thread_at_random, AT_RANDOM, 1);
-VARIANT(one_thread_after_each_sample, AFTER_EACH_SAMPLE, 1);
-VARIANT(threads_at_random, AT_RANDOM, THREADS_MAX);
-VARIANT(threads_in_turn, IN_TURN, THREADS_MAX);
+VARIANT(one_thread_at_random, AT_RANDOM, 1, false);
+VARIANT(one_thread_after_each_sample, AFTER_EACH_SAMPLE, 1, false);
+VARIANT(threads_at_random, AT_RANDOM, THREADS_MAX, false);
+VARIANT(threads_in_turn, IN_TURN, THREADS_MAX, false);
+VARIANT(traced_threads_in_turn, IN_TURN, THREADS_MAX, true);
 
 FIXTURE_SETUP(draws)
 {
+	hab_sample_semaphore = variant->traced;
 	ASSERT_TRUE(make_heaps(&self->result, variant->schedule));
 }
 
@@ -370,17 +374,20 @@ FIXTURE_VARIANT(broken)
 {
 	enum hab_inject_draw inject;
 	int first, last; /* ways that draw near the sample point */
+	bool traced;
 };
 
 FIXTURE_VARIANT_ADD(broken, objects){ HAB_INJECT_OBJECTS, TLAB_SMALL, ALIGNED };
+FIXTURE_VARIANT_ADD(broken, traced_objects){ HAB_INJECT_OBJECTS, TLAB_SMALL, TLAB_GROWING, true };
 FIXTURE_VARIANT_ADD(broken, chunks){ HAB_INJECT_CHUNKS, CHUNK, CHUNK_LARGE };
 FIXTURE_VARIANT_ADD(broken, regions){
 	/* A large object comes to the sampler wherever the sample point is. */
-	HAB_INJECT_REGIONS, REGION_SMALL, REGION_SMALL
+	HAB_INJECT_REGIONS, REGION_SMALL, REGION_SMALL, false
 };
 
 FIXTURE_SETUP(broken)
 {
+	hab_sample_semaphore = variant->traced;
 	ASSERT_TRUE(make_heaps(&self->result, IN_TURN));
 }
 
