@@ -90,6 +90,7 @@ struct hab_channel_live {
  * @live_step: a power of two
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit()
+ * @lost_bytes: what the lost samples stand for
  * @tail: position of the first record that is not read yet. This and the rest the collector writes;
  *	of the next three the program writes what they are until then
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
@@ -109,7 +110,8 @@ struct hab_channel {
 	u64 lost;
 	u64 live_step;
 	u64 allocated;
-	u64 reserved[3]; /* the collector writes to a cache line of its own */
+	u64 lost_bytes;
+	u64 reserved[2]; /* the collector writes to a cache line of its own */
 	u64 tail;
 	u32 share;
 	u32 reserved_too;

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/sampling.h"
 #include "daemon/samples/stacks.h"
 
 #define CERTAIN		(1ull << 32)
@@ -142,46 +143,79 @@ static void take_record(struct session *session, const struct session_sink *sink
 	session->counts.malformed += !good;
 }
 
+/* No machine is as fast as these limits: they bound what a wrong number hides of others. */
+static uint64_t age_ns(const struct session *session)
+{
+	return clock_monotonic_ns() - session->since_ns + SECOND_NS;
+}
+
+static uint64_t lost_bytes(struct session *session)
+{
+	uint64_t said = READ_ONCE(session->channel->lost_bytes);
+
+	session->lost_bytes = max(session->lost_bytes, min(said, age_ns(session) * BYTES_A_NS_MAX));
+	return session->lost_bytes;
+}
+
+/* Samples, and the bytes that they stand for. */
+struct samples {
+	unsigned int count;
+	double bytes;
+};
+
+static void add_sample(struct samples *samples, const struct hab_record_sample *record)
+{
+	uint64_t bytes = min(READ_ONCE(record->chunk_bytes), HAB_SAMPLING_INTERVAL_MAX);
+	uint64_t interval = min(READ_ONCE(record->interval), HAB_SAMPLING_INTERVAL_MAX);
+
+	samples->count++;
+	samples->bytes += (double)hab_sampling_stands_for(bytes, interval);
+}
+
 /* The samples of the next records, at most so many. */
-static unsigned int count_samples(const struct session *session, unsigned int most)
+static struct samples look_ahead(const struct session *session, unsigned int most)
 {
 	uint64_t position = session->position, word;
-	const struct hab_record_head *head;
-	unsigned int looked, count = 0;
+	const struct hab_record_sample *record;
+	struct samples samples = { 0 };
+	unsigned int looked;
 	uint32_t bytes;
 
 	for (looked = 0; looked < most; looked++) {
 		word = hab_channel_peek(session->channel, position, &bytes);
 		if (!word || word == ~0ull)
 			break;
-		head = (void *)(hab_channel_word(session->channel, position) + 1);
-		count += !(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY)) &&
-			 bytes >= sizeof(*head) && READ_ONCE(head->type) == HAB_RECORD_SAMPLE;
+		record = (void *)(hab_channel_word(session->channel, position) + 1);
+		if (!(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY)) &&
+		    bytes >= offsetof(struct hab_record_sample, frames) &&
+		    READ_ONCE(record->head.type) == HAB_RECORD_SAMPLE)
+			add_sample(&samples, record);
 		position += bytes + sizeof(word);
 	}
-	return count;
+	return samples;
 }
 
 /*
  * Samples that were lost since the last reading are made up for by those of this one, if there are
- * any: each has the probability with which it was not lost.
+ * any: each has the probability with which its bytes were not lost. Those that were lost stand for
+ * more bytes each, because the interval was large when the ring was full.
  */
 static void set_probability(struct session *session, unsigned int most)
 {
-	unsigned int count = count_samples(session, most);
+	struct samples samples = look_ahead(session, most);
 	uint64_t lost;
 
 	session->probability = CERTAIN;
-	session->nr_weighted = count;
-	if (!count)
+	session->nr_weighted = samples.count;
+	if (!samples.count)
 		return;
-	lost = session_lost(session);
-	if (lost > session->lost_before)
-		session->probability =
-			max((uint64_t)((double)CERTAIN * count /
-				       ((double)count + (double)(lost - session->lost_before))),
-			    1ull);
-	session->lost_before = lost;
+	lost = lost_bytes(session);
+	if (lost > session->lost_bytes_before)
+		session->probability = max(
+			(uint64_t)((double)CERTAIN * samples.bytes /
+				   (samples.bytes + (double)(lost - session->lost_bytes_before))),
+			1ull);
+	session->lost_bytes_before = lost;
 }
 
 /*
@@ -251,7 +285,7 @@ unsigned int session_drain(struct session *session, const struct session_sink *s
 
 	/* Another process may have the memory, and write on: so no more than a ring has. */
 	count = read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
-	session->unread = session->broken ? 0 : count_samples(session, RECORDS_MAX);
+	session->unread = session->broken ? 0 : look_ahead(session, RECORDS_MAX).count;
 	return count;
 }
 
@@ -276,12 +310,6 @@ void session_see_exec(struct session *session, const struct session_sink *sink)
 	/* The channel's program is gone. */
 	memset(hab_channel_live(session->channel), 0,
 	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));
-}
-
-/* No machine is as fast as these limits: they bound what a wrong number hides of others. */
-static uint64_t age_ns(const struct session *session)
-{
-	return clock_monotonic_ns() - session->since_ns + SECOND_NS;
 }
 
 uint64_t session_allocated(struct session *session)

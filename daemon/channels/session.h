@@ -36,9 +36,10 @@ struct session {
 	uint64_t position;	 /* of the next record in the ring */
 	uint64_t stuck_position; /* @position when it last was at an unfinished record */
 	uint64_t stuck_ns;	 /* since then; CLOCK_MONOTONIC */
-	uint64_t allocated;	 /* this and the next: the most that the program has said */
+	uint64_t allocated;	 /* this and the next two: the most that the program has said */
 	uint64_t lost;
-	uint64_t lost_before;	  /* session_lost() at the last reading that had samples */
+	uint64_t lost_bytes;
+	uint64_t lost_bytes_before; /* at the last reading that had samples */
 	uint64_t probability;	  /* of the samples of this reading, see bpf/records.h */
 	unsigned int nr_weighted; /* samples that still get @probability in this reading */
 	uint64_t cgroup_id;	  /* 0: not known */

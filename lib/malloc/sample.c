@@ -274,6 +274,9 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
 	record = hab_channel_reserve(channel, bytes);
 	if (!record) {
+		__atomic_fetch_add(&channel->lost_bytes,
+				   hab_sampling_stands_for(sample->drawn, sample->interval),
+				   __ATOMIC_RELAXED);
 		__atomic_fetch_add(&channel->lost, 1, __ATOMIC_RELAXED);
 		return false;
 	}

@@ -8,6 +8,7 @@
  *	free COUNT               frees as many of these, the oldest first
  *	interval BYTES           of the samples that follow; 0 (default): each is certain
  *	lost N                   counts as many samples as lost
+ *	lost_bytes N             and what lost samples stand for
  *	step N                   sets the channel's live_step
  *	run PATH                 runs that program in its place
  *	fork; exec               go on in a child; in this program, started again
@@ -388,6 +389,8 @@ static int take_step(char **words, char **all)
 		interval = strtoull(words[1], NULL, 0);
 	else if (!strcmp(step, "lost"))
 		channel->lost += strtoull(words[1], NULL, 0);
+	else if (!strcmp(step, "lost_bytes"))
+		channel->lost_bytes += strtoull(words[1], NULL, 0);
 	else if (!strcmp(step, "step"))
 		channel->live_step = strtoull(words[1], NULL, 0);
 	else if (!strcmp(step, "sleep"))
