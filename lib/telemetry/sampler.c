@@ -11,7 +11,7 @@
 #include "lib/telemetry/sampler.h"
 
 /* So many bytes of a thread after it has drawn or looked, the sampler looks again. */
-#define LOOK_BYTES (1ull << 20)
+#define LOOK_BYTES (4ull << 20)
 
 /* Tests break the rule of draws here. */
 #ifndef HAB_INJECT_DRAW
