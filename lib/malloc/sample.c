@@ -26,6 +26,9 @@
 /* From here on the page that a sampled object may waste changes its usable size little. */
 #define LARGE_OBJECT (64u << 10)
 
+/* What glibc may add to any object. */
+#define SPARE_BYTES 64
+
 __thread struct hab_malloc_thread hab_malloc_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -198,7 +201,7 @@ size_t hab_sample_usable(void *p, size_t size)
 	size_t real = hab_real.usable_size(p), usual;
 	void *other;
 
-	if (size >= LARGE_OBJECT)
+	if (size >= LARGE_OBJECT || real - size < SPARE_BYTES)
 		return real;
 	other = hab_real.malloc(size);
 	if (!other)
@@ -275,6 +278,7 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 		hab_sampling_set_since(&hab_malloc_thread.sampling, 0);
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
+			object.room = sample->mapped ? 0 : hab_real.usable_size(p);
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);
 		}
 	} else if (sample->slot >= 0) {
