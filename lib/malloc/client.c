@@ -4,7 +4,8 @@
  *
  * The hard case is a child by fork(). What is in @hab_client is zeroed in it, so that it writes
  * nothing to its parent's channel, which stays mapped until the child connects: a thread that was
- * interrupted between two words may still write there.
+ * interrupted between two words may still write there. A child in a sandbox never connects, and
+ * makes no system call here.
  *
  * System calls are made directly: the C library's functions may be interposed by the program, and
  * end a thread that is to be cancelled.
@@ -203,12 +204,15 @@ static void start_first(void)
 
 static void start_child(struct hab_client *client)
 {
-	struct hab_channel *channel;
+	struct hab_channel *channel = NULL;
 
-	if (mapped)
-		munmap(mapped, HAB_CHANNEL_BYTES);
-	mapped = NULL;
-	channel = connect_channel();
+	/* In a sandbox even the parent's channel stays mapped. */
+	if (!hab_sandbox_is_entered()) {
+		if (mapped)
+			munmap(mapped, HAB_CHANNEL_BYTES);
+		mapped = NULL;
+		channel = connect_channel();
+	}
 	if (channel)
 		fill_client(client, channel);
 	else

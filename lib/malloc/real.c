@@ -393,7 +393,7 @@ void hab_real_find(void)
 	/* Now dlsym() may allocate: the message for each symbol that is missing. */
 	HAB_REAL_EXTENDED(FIND)
 	HAB_REAL_OPERATORS(FIND)
-	HAB_REAL_MAPPINGS(FIND)
+	HAB_REAL_SYSTEM(FIND)
 	hab_real = real;
 	judge();
 	hide_operators();

@@ -61,11 +61,12 @@
 	X(delete_sized_aligned, "_ZdlPvmSt11align_val_t", void, (void *, size_t, size_t)) \
 	X(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", void, (void *, size_t, size_t))
 
-/* NULL before they are found: the system calls do the same then. */
-#define HAB_REAL_MAPPINGS(X)                                              \
+/* NULL before they are found. */
+#define HAB_REAL_SYSTEM(X)                                              \
 	X(mmap, "mmap", void *, (void *, size_t, int, int, int, off_t)) \
 	X(munmap, "munmap", int, (void *, size_t))                      \
-	X(mremap, "mremap", void *, (void *, size_t, size_t, int, ...))
+	X(mremap, "mremap", void *, (void *, size_t, size_t, int, ...)) \
+	X(syscall, "syscall", long, (long, long, long, long, long, long, long))
 
 #define HAB_REAL_MEMBER(member, symbol, result, parameters) result(*member) parameters;
 
@@ -82,7 +83,7 @@ struct hab_real {
 	HAB_REAL_C(HAB_REAL_MEMBER)
 	HAB_REAL_EXTENDED(HAB_REAL_MEMBER)
 	HAB_REAL_OPERATORS(HAB_REAL_MEMBER)
-	HAB_REAL_MAPPINGS(HAB_REAL_MEMBER)
+	HAB_REAL_SYSTEM(HAB_REAL_MEMBER)
 	bool found;
 	bool may_sample;
 	bool own_operators;
