@@ -65,13 +65,15 @@ static struct hab_channel *channel_or_start(void)
 	return hab_client_channel();
 }
 
-/* Nothing is sampled any more, unless the process is still starting. */
+/* Nothing is sampled any more, unless the process is still starting or waits for the collector. */
 static void pause_thread(struct hab_malloc_thread *thread)
 {
 	struct hab_client *client = READ_ONCE(hab_client);
 
 	if (READ_ONCE(hab_client_is_idle) || (client && READ_ONCE(client->channel)))
 		set_left(thread, IDLE_BYTES);
+	else if (READ_ONCE(hab_client_waits))
+		set_left(thread, LOOK_BYTES);
 }
 
 static void count_allocated(struct hab_malloc_thread *thread, struct hab_channel *channel,
