@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Modes of harm.c with stacks of the program's own, and with code before and behind main(). */
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "harm.h"
+
+#define STACK_BYTES (16u << 10)
+#define PAGE	    4096u
+#define COROUTINES  50
+
+static ucontext_t program, coroutines[COROUTINES];
+
+/* The first that a child allocates, too. */
+static void coroutine(int number)
+{
+	int round;
+
+	for (round = 0; round < 20; round++) {
+		harm_churn(20000);
+		if (round == 10 && number % 10 == 0 && !fork()) {
+			harm_churn(3000000);
+			_exit(0);
+		}
+		swapcontext(&coroutines[number], &program);
+	}
+}
+
+static char *make_stack(void)
+{
+	char *stack = mmap(NULL, STACK_BYTES + PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stack == MAP_FAILED || mprotect(stack, PAGE, PROT_NONE))
+		harmed("stack");
+	return stack + PAGE;
+}
+
+/* Bytes that were never written. */
+static size_t unused(const char *stack)
+{
+	size_t i;
+
+	for (i = 0; i < STACK_BYTES && !stack[i]; i++)
+		;
+	return i;
+}
+
+static void make_coroutine(int number, char *stack)
+{
+	getcontext(&coroutines[number]);
+	coroutines[number].uc_stack.ss_sp = stack;
+	coroutines[number].uc_stack.ss_size = STACK_BYTES;
+	coroutines[number].uc_link = &program;
+	makecontext(&coroutines[number], (void (*)(void))coroutine, 1, number);
+}
+
+static void run_rounds(void)
+{
+	int i, round;
+
+	for (round = 0; round < 20; round++)
+		for (i = 0; i < COROUTINES; i++)
+			swapcontext(&program, &coroutines[i]);
+}
+
+void run_coroutines(void)
+{
+	char *stacks[COROUTINES];
+	size_t least = STACK_BYTES;
+	int i, status, bad = 0;
+
+	for (i = 0; i < COROUTINES; i++) {
+		stacks[i] = make_stack();
+		make_coroutine(i, stacks[i]);
+	}
+	run_rounds();
+	while (wait(&status) > 0)
+		bad += status != 0;
+	for (i = 0; i < COROUTINES; i++) {
+		least = unused(stacks[i]) < least ? unused(stacks[i]) : least;
+		munmap(stacks[i] - PAGE, STACK_BYTES + PAGE);
+		harm_churn(50000);
+	}
+	fprintf(stderr, "# %zu bytes of a stack were used\n", STACK_BYTES - least);
+	printf("%d children have failed\n", bad);
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+	(void)number;
+	harm_churn(5000);
+	handled++;
+}
+
+/* The signal comes by a call, so its handler may allocate. */
+static void *with_alternate_stack(void *argument)
+{
+	stack_t stack = { .ss_sp = make_stack(), .ss_size = STACK_BYTES };
+	int i;
+
+	if (sigaltstack(&stack, NULL))
+		harmed("sigaltstack");
+	for (i = 0; i < 3000; i++) {
+		harm_churn(1000);
+		raise(SIGUSR1);
+	}
+	stack.ss_flags = SS_DISABLE;
+	sigaltstack(&stack, NULL);
+	munmap((char *)stack.ss_sp - PAGE, STACK_BYTES + PAGE);
+	harm_churn(100000);
+	return argument;
+}
+
+void run_alternate_stacks(void)
+{
+	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_ONSTACK };
+	pthread_t thread;
+	int i;
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (i = 0; i < 3; i++) {
+		if (pthread_create(&thread, NULL, with_alternate_stack, NULL))
+			harmed("pthread_create");
+		pthread_join(thread, NULL);
+	}
+	with_alternate_stack(NULL);
+	printf("%d signals\n", handled);
+}
+
+/* --- before and behind main() --------------------------------------------------------------- */
+
+static char *early[3];
+static bool in_order;
+
+static void allocate_early(size_t i)
+{
+	early[i] = malloc(10000 + i);
+	memset(early[i], (int)i + 1, 10000 + i);
+	harm_churn(100000);
+}
+
+static void free_late(size_t i)
+{
+	if (!in_order)
+		return;
+	printf("freed %d\n", early[i][9999]);
+	fflush(stdout);
+	harm_churn(100000);
+	free(early[i]);
+}
+
+/* Before the constructors of all libraries. */
+static void before_all(int argc, char **argv, char **environment)
+{
+	(void)argc;
+	(void)argv;
+	(void)environment;
+	allocate_early(0);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **,
+									    char **) = before_all;
+
+__attribute__((constructor(101))) static void construct(void)
+{
+	allocate_early(1);
+}
+
+__attribute__((destructor(101))) static void destruct(void)
+{
+	free_late(0);
+}
+
+static void at_exit(void)
+{
+	free_late(1);
+}
+
+/* Called when a thread ends. */
+static void end_value(void *p)
+{
+	harm_churn(100000);
+	free(p);
+}
+
+static void *with_value(void *key)
+{
+	char *p = malloc(10000);
+
+	pthread_setspecific(*(pthread_key_t *)key, memset(p, 1, 10000));
+	harm_churn(100000);
+	return malloc(5000);
+}
+
+void run_order(void)
+{
+	pthread_key_t key;
+	pthread_t thread;
+	void *p;
+	int i;
+
+	in_order = true;
+	atexit(at_exit);
+	pthread_key_create(&key, end_value);
+	allocate_early(2);
+	for (i = 0; i < 100; i++) {
+		if (pthread_create(&thread, NULL, with_value, &key) || pthread_join(thread, &p))
+			harmed("thread");
+		free(p);
+	}
+	free_late(2);
+}
