@@ -238,8 +238,14 @@ $(addprefix $(BUILD)/tests/malloc_,plugin.so bump.so): $(BUILD)/tests/malloc_%.s
 
 # Programs that are easily harmed, and their plugins.
 HARM := $(addprefix $(BUILD)/tests/malloc_,harm harm_family.so harm_own.so harm_waits.so harm_pool.so harm_std.so)
-$(BUILD)/tests/malloc_harm: $(addprefix selftests/malloc/,harm.c harm_plugins.c harm_stacks.c harm_family.c harm.h) | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $(filter %.c,$^) -ldl
+HARM_SOURCES := $(addprefix selftests/malloc/,harm.c harm_plugins.c harm_stacks.c harm_family.c)
+$(BUILD)/tests/malloc_harm: $(HARM_SOURCES) selftests/malloc/harm.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $(HARM_SOURCES) -ldl
+
+# With the sanitizers' shared runtimes.
+HARM_SANITIZED := $(addprefix $(BUILD)/tests/malloc_harm_,address leak thread)
+$(HARM_SANITIZED): $(BUILD)/tests/malloc_harm_%: $(HARM_SOURCES) selftests/malloc/harm.h | $(BUILD)/tests
+	gcc $(TEST_CFLAGS) -O1 -g -fno-builtin -fsanitize=$* -o $@ $(HARM_SOURCES) -ldl
 
 $(addprefix $(BUILD)/tests/malloc_harm_,family.so own.so): $(BUILD)/tests/malloc_%.so: selftests/malloc/%.c selftests/malloc/harm.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
@@ -251,6 +257,6 @@ $(BUILD)/tests/malloc_harm_pool.so: CXXFLAGS += -DPOOL
 $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/malloc/harm_operators.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror $(CXXFLAGS) -fPIC -shared -o $@ $<
 
-$(BUILD)/tests/malloc_harm_test: $(HARM)
+$(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
 $(addprefix $(BUILD)/tests/malloc_,channel_test calls_test harm_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm

@@ -213,10 +213,11 @@ static void start_first(void)
 	struct hab_client *client;
 	bool is_busy = false;
 
-	if (!again.pause)
-		read_settings();
-	if (hab_real.may_sample && !hab_sandbox_is_entered())
+	if (hab_real.may_sample && !hab_sandbox_is_entered()) {
+		if (!again.pause)
+			read_settings();
 		channel = connect_channel(&is_busy);
+	}
 	client = channel ? make_client() : NULL;
 
 	if (client) {

@@ -304,6 +304,13 @@ static void judge(void)
 		hab_real.mallocx = NULL;
 }
 
+/* AddressSanitizer ends a program in which its runtime is not the first library, unless told so. */
+const char *__asan_default_options(void) __attribute__((visibility("default")));
+const char *__asan_default_options(void)
+{
+	return "verify_asan_link_order=0";
+}
+
 /* --- hiding operators ------------------------------------------------------------------- */
 
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
@@ -373,6 +380,7 @@ void hab_real_find(void)
 {
 	static bool began;
 	struct hab_real real = { .may_sample = false };
+	bool is_sanitized;
 
 	if (__atomic_exchange_n(&began, true, __ATOMIC_RELAXED))
 		return;
@@ -390,13 +398,22 @@ void hab_real_find(void)
 		real.usable_size = usable_size_or_arena;
 	}
 	hab_real = real;
+	/*
+	 * A sanitizer stands before functions of libc. Until it has begun, they are not to be
+	 * called, and no symbol is to be looked for in vain.
+	 */
+	is_sanitized = hab_real_next("__interceptor_malloc");
 	/* Now dlsym() may allocate: the message for each symbol that is missing. */
-	HAB_REAL_EXTENDED(FIND)
+	if (!is_sanitized) {
+		HAB_REAL_EXTENDED(FIND)
+	}
 	HAB_REAL_OPERATORS(FIND)
 	HAB_REAL_SYSTEM(FIND)
 	hab_real = real;
-	judge();
-	hide_operators();
+	if (!is_sanitized) {
+		judge();
+		hide_operators();
+	}
 	find_find_object();
 	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);
 }

@@ -25,9 +25,11 @@ FIXTURE_TEARDOWN(harm)
 	collector_close(&self->watched);
 }
 
-static bool run(struct collector *collector, const char *mode)
+#define PROGRAM "build/tests/malloc_harm"
+
+static bool run(struct collector *collector, const char *program, const char *mode)
 {
-	char *const argv[] = { "build/tests/malloc_harm", (char *)mode, NULL };
+	char *const argv[] = { (char *)program, (char *)mode, NULL };
 
 	if (!collector_start(collector, NULL, argv))
 		return false;
@@ -39,8 +41,8 @@ static bool run(struct collector *collector, const char *mode)
 #define SAME(promise, mode, least)                                                    \
 	TEST_F_TIMEOUT(harm, promise, 120)                                            \
 	{                                                                             \
-		ASSERT_TRUE(run(&self->bare, mode));                                  \
-		EXPECT_TRUE(run(&self->watched, mode));                               \
+		ASSERT_TRUE(run(&self->bare, PROGRAM, mode));                         \
+		EXPECT_TRUE(run(&self->watched, PROGRAM, mode));                      \
 		EXPECT_EQ(self->bare.status, self->watched.status);                   \
 		EXPECT_STREQ(self->bare.text, self->watched.text);                    \
 		TH_LOG("%d processes, %lu samples", self->watched.nr,                 \
@@ -64,5 +66,21 @@ SAME(at_its_limit_of_descriptors_a_program_opens_as_many, "files", 1)
 SAME(coroutines_have_room_on_small_stacks, "coroutines", 5)
 SAME(handlers_on_alternate_stacks_may_allocate, "alternate_stacks", 1)
 SAME(constructors_and_destructors_find_their_objects, "order", 1)
+
+/* Their runtimes are libraries that have to be the first, and are not. */
+#define SANITIZED(sanitizer)                                                            \
+	TEST_F_TIMEOUT(harm, programs_with_the_##sanitizer##_sanitizer_run_unseen, 120) \
+	{                                                                               \
+		self->watched.bare = true; /* no channel is waited for */               \
+		self->watched.preloads = true;                                          \
+		ASSERT_TRUE(run(&self->bare, PROGRAM "_" #sanitizer, "order"));         \
+		EXPECT_TRUE(run(&self->watched, PROGRAM "_" #sanitizer, "order"));      \
+		EXPECT_STREQ(self->bare.text, self->watched.text);                      \
+		EXPECT_EQ(0, self->watched.nr);                                         \
+	}
+
+SANITIZED(address)
+SANITIZED(leak)
+SANITIZED(thread)
 
 TEST_HARNESS_MAIN
