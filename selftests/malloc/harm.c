@@ -331,6 +331,7 @@ static const struct {
 	{ "address_space", run_address_space },
 	{ "files", run_files },
 	{ "coroutines", run_coroutines },
+	{ "switched_stacks", run_switched_stacks },
 	{ "alternate_stacks", run_alternate_stacks },
 	{ "order", run_order },
 };

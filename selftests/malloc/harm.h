@@ -25,6 +25,7 @@ void run_own_malloc(void);
 void run_waiting_constructor(void);
 void run_pools(void);
 void run_coroutines(void);
+void run_switched_stacks(void);
 void run_alternate_stacks(void);
 void run_order(void);
 

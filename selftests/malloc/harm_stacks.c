@@ -94,6 +94,47 @@ void run_coroutines(void)
 	printf("%d children have failed\n", bad);
 }
 
+/*
+ * As hand-written coroutines do it: no unwind table says that the stack has changed, so that who
+ * follows it comes to what is above.
+ */
+__attribute__((noinline, optimize("omit-frame-pointer"))) static void
+call_on(char *top, void (*function)(void))
+{
+#ifdef __x86_64__
+	__asm__ volatile("mov %%rsp, %%rbx\n"
+			 "mov %0, %%rsp\n"
+			 "call *%1\n"
+			 "mov %%rbx, %%rsp\n" ::"r"(top),
+			 "r"(function)
+			 : "rbx", "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc",
+			   "memory");
+#else
+	(void)top;
+	function();
+#endif
+}
+
+static void churn_some(void)
+{
+	harm_churn(200000);
+}
+
+/* Two stacks side by side; the upper one goes away. */
+void run_switched_stacks(void)
+{
+	char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *middle = stacks + STACK_BYTES;
+
+	call_on(middle + STACK_BYTES, churn_some);
+	call_on(middle, churn_some);
+	munmap(middle, STACK_BYTES);
+	call_on(middle, churn_some);
+	munmap(stacks, STACK_BYTES);
+	printf("three stacks\n");
+}
+
 static volatile sig_atomic_t handled;
 
 static void handle(int number)

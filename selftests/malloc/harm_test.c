@@ -64,6 +64,7 @@ SAME(a_daemon_that_closes_all_descriptors_gets_the_same_ones, "daemon", 2)
 SAME(at_its_limit_of_memory_a_program_loses_nothing, "address_space", 1)
 SAME(at_its_limit_of_descriptors_a_program_opens_as_many, "files", 1)
 SAME(coroutines_have_room_on_small_stacks, "coroutines", 5)
+SAME(nothing_is_read_above_a_stack_when_it_is_gone, "switched_stacks", 1)
 SAME(handlers_on_alternate_stacks_may_allocate, "alternate_stacks", 1)
 SAME(constructors_and_destructors_find_their_objects, "order", 1)
 
