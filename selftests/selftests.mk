@@ -240,7 +240,7 @@ $(addprefix $(BUILD)/tests/malloc_,plugin.so bump.so): $(BUILD)/tests/malloc_%.s
 HARM := $(addprefix $(BUILD)/tests/malloc_,harm harm_family.so harm_own.so harm_waits.so harm_pool.so harm_std.so)
 HARM_SOURCES := $(addprefix selftests/malloc/,harm.c harm_plugins.c harm_stacks.c harm_family.c)
 $(BUILD)/tests/malloc_harm: $(HARM_SOURCES) selftests/malloc/harm.h | $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $(HARM_SOURCES) -ldl
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wl,-z,now -o $@ $(HARM_SOURCES) -ldl
 
 # With the sanitizers' shared runtimes.
 HARM_SANITIZED := $(addprefix $(BUILD)/tests/malloc_harm_,address leak thread)

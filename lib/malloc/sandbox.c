@@ -123,8 +123,9 @@ static long number_of(const char *text, const char *key)
 
 bool hab_sandbox_has_filter(long allowed)
 {
+	/* Not on the stack, of which a coroutine has little; one thread at a time connects. */
+	static char text[4096];
 	long filters;
-	char text[4096];
 	ssize_t length;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
 
