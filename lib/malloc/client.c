@@ -24,6 +24,7 @@
 
 #include "lib/clock.h"
 #include "lib/malloc/client.h"
+#include "lib/malloc/descriptor.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sandbox.h"
 
@@ -78,7 +79,8 @@ static int connect_socket(bool *is_busy)
 
 	if (!settings.address.sun_path[0])
 		return -1;
-	fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
+					      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd >= 0 && syscall(SYS_connect, fd, &settings.address, sizeof(settings.address))) {
 		*is_busy = errno == EAGAIN;
 		syscall(SYS_close, fd);
@@ -101,7 +103,8 @@ static struct hab_channel *make_channel(int *fd)
 	struct hab_channel *channel;
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-	*fd = (int)syscall(SYS_memfd_create, HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*fd = hab_descriptor_move(
+		(int)syscall(SYS_memfd_create, HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
 	if (syscall(SYS_ftruncate, *fd, HAB_CHANNEL_BYTES) ||

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/malloc/descriptor.h"
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sandbox.h"
@@ -127,7 +128,8 @@ bool hab_sandbox_has_filter(long allowed)
 	static char text[4096];
 	long filters;
 	ssize_t length;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+	int fd = hab_descriptor_move(
+		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return true;

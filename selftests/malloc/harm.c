@@ -10,6 +10,7 @@
 #include <linux/close_range.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -56,6 +57,11 @@ void harm_churn(size_t bytes)
 		free(p);
 		bytes -= size;
 	}
+}
+
+static void churn_some(void)
+{
+	harm_churn(100000);
 }
 
 /* --- sandboxes -------------------------------------------------------------------------- */
@@ -235,6 +241,52 @@ static void run_daemon(void)
 	harm_churn(500000);
 }
 
+static volatile bool stops;
+
+/* Closes what it does not know, and opens files of its own. */
+static void *close_and_open(void *argument)
+{
+	int fds[10], i;
+
+	while (!stops) {
+		close_range(5, ~0u, 0);
+		for (i = 0; i < 10; i++)
+			fds[i] = open("/dev/null", O_RDONLY);
+		for (i = 0; i < 10; i++)
+			if (fcntl(fds[i], F_GETFD) < 0)
+				harmed("a file was closed");
+	}
+	return argument;
+}
+
+/* Calls by code that is made just now: the library looks for it in /proc/self/maps. */
+static void run_descriptors(void)
+{
+	/* push %rbp; mov %rsp, %rbp; call *%rdi; pop %rbp; ret */
+	static const unsigned char code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+	pthread_t thread;
+	unsigned char *page;
+	int i;
+
+	if (pthread_create(&thread, NULL, close_and_open, NULL))
+		harmed("pthread_create");
+	for (i = 0; i < 20; i++) {
+		page = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (page == MAP_FAILED)
+			harmed("mmap");
+		memcpy(page, code, sizeof(code));
+#ifdef __x86_64__
+		((void (*)(void (*)(void)))page)(churn_some);
+#endif
+		/* At most one look in 20 ms. */
+		usleep(25000);
+	}
+	stops = true;
+	pthread_join(thread, NULL);
+	printf("%d pages of code\n", i);
+}
+
 /* --- limits ----------------------------------------------------------------------------- */
 
 static void set_limit(int resource, rlim_t most)
@@ -328,6 +380,7 @@ static const struct {
 	{ "clone", run_clone },
 	{ "vfork", run_vfork },
 	{ "daemon", run_daemon },
+	{ "descriptors", run_descriptors },
 	{ "address_space", run_address_space },
 	{ "files", run_files },
 	{ "coroutines", run_coroutines },
