@@ -41,11 +41,12 @@ $(LIB_SHARED): $(LIB_OBJECTS) lib/libhab.map
 MALLOC_CFLAGS := -fvisibility=hidden -fexceptions $(addprefix -fno-builtin-,malloc calloc realloc free)
 $(BUILD)/lib/lib/malloc/%.o: LIB_CFLAGS += $(MALLOC_CFLAGS)
 
-# Loaded into any program: it needs the C library alone, and is never unloaded. Before glibc 2.34
-# libdl.so.2 has dlsym().
+# Loaded into any program: it needs the C library alone, and is never unloaded. It is bound at the
+# start: at a call the dynamic linker would take 3 KiB of a stack, which may be a small one. Before
+# glibc 2.34 libdl.so.2 has dlsym().
 $(MALLOC_SHARED): $(MALLOC_OBJECTS) lib/malloc/libhab-malloc.map
 	$(CC) -shared -static-libgcc -o $@ $(MALLOC_OBJECTS) $(LDFLAGS) \
 		-Wl,--version-script=lib/malloc/libhab-malloc.map -Wl,-z,nodelete -Wl,-z,defs \
-		-Wl,-soname,libhab-malloc.so -Wl,--no-as-needed -l:libdl.so.2
+		-Wl,-soname,libhab-malloc.so -Wl,-z,now -Wl,--no-as-needed -l:libdl.so.2
 
 -include $(sort $(LIB_OBJECTS:.o=.d) $(MALLOC_OBJECTS:.o=.d))

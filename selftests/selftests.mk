@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test binaries_test worker_test processes_test turns_test perf_map_test \
-	malloc_channel_test malloc_draws_test malloc_calls_test malloc_collect malloc_made_code)
+	malloc_channel_test malloc_draws_test malloc_calls_test malloc_harm_test malloc_collect malloc_made_code)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -245,5 +245,28 @@ $(BUILD)/tests/malloc_draws.so: $(MALLOC_SOURCES) lib/malloc/libhab-malloc.map $
 		-shared -Wl,--version-script=lib/malloc/libhab-malloc.map -Wl,-z,nodelete -o $@ $(MALLOC_SOURCES)
 
 $(BUILD)/tests/malloc_draws_test: $(BUILD)/tests/malloc_draws.so
-$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+
+# Programs that are easily harmed, and their plugins.
+HARM := $(addprefix $(BUILD)/tests/malloc_,harm harm_family.so harm_own.so harm_waits.so harm_pool.so harm_std.so)
+HARM_SOURCES := $(addprefix selftests/malloc/,harm.c harm_plugins.c harm_stacks.c harm_family.c)
+$(BUILD)/tests/malloc_harm: $(HARM_SOURCES) selftests/malloc/harm.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wl,-z,now -o $@ $(HARM_SOURCES) -ldl
+
+# With the sanitizers' shared runtimes.
+HARM_SANITIZED := $(addprefix $(BUILD)/tests/malloc_harm_,address leak thread)
+$(HARM_SANITIZED): $(BUILD)/tests/malloc_harm_%: $(HARM_SOURCES) selftests/malloc/harm.h | $(BUILD)/tests
+	gcc $(TEST_CFLAGS) -O1 -g -fno-builtin -fsanitize=$* -o $@ $(HARM_SOURCES) -ldl
+
+$(addprefix $(BUILD)/tests/malloc_harm_,family.so own.so): $(BUILD)/tests/malloc_%.so: selftests/malloc/%.c selftests/malloc/harm.h | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
+
+$(BUILD)/tests/malloc_harm_waits.so: selftests/malloc/harm_waits.cc | $(BUILD)/tests
+	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -pthread -fPIC -shared -o $@ $<
+
+$(BUILD)/tests/malloc_harm_pool.so: CXXFLAGS += -DPOOL
+$(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/malloc/harm_operators.cc | $(BUILD)/tests
+	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror $(CXXFLAGS) -fPIC -shared -o $@ $<
+
+$(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
+$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm

@@ -144,7 +144,7 @@ size_t sallocx(const void *p, int flags)
 {
 	struct hab_live_object object;
 
-	if (!hab_real.sallocx || hab_is_live(p, &object))
+	if (!hab_real.sallocx || hab_is_live((void *)p, &object))
 		return malloc_usable_size((void *)p);
 	return hab_real.sallocx(p, flags);
 }

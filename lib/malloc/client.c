@@ -4,7 +4,8 @@
  *
  * The hard case is a child by fork(). What is in @hab_client is zeroed in it, so that it writes
  * nothing to its parent's channel, which stays mapped until the child connects: a thread that was
- * interrupted between two words may still write there.
+ * interrupted between two words may still write there. A child in a sandbox never connects, and
+ * makes no system call here.
  *
  * System calls are made directly: the C library's functions may be interposed by the program, and
  * end a thread that is to be cancelled.
@@ -21,13 +22,25 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "lib/clock.h"
 #include "lib/malloc/client.h"
+#include "lib/malloc/descriptor.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
 #include "lib/malloc/sandbox.h"
 
+/* Between two tries to connect to a collector that is busy. It is doubled after each. */
+#define PAUSE_NS     1000000ull
+#define PAUSE_MAX_NS (PAUSE_NS << 10)
+
 struct hab_client *hab_client;
-bool hab_client_is_idle;
+bool hab_client_is_idle, hab_client_waits;
+
+static struct {
+	u64 at;	   /* not before that time */
+	u64 pause; /* ns; 0: this is the first try */
+} again;
+static u32 began; /* as of struct hab_client, as long as there is none */
 
 /* Of this process or of a parent. */
 static struct hab_channel *mapped;
@@ -81,14 +94,17 @@ static void read_settings(void)
 	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
-static int connect_socket(void)
+/* @is_busy: there is a collector, with more programs than it has accepted. */
+static int connect_socket(bool *is_busy)
 {
 	int fd;
 
 	if (!settings.address.sun_path[0])
 		return -1;
-	fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
+					      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd >= 0 && syscall(SYS_connect, fd, &settings.address, sizeof(settings.address))) {
+		*is_busy = errno == EAGAIN;
 		syscall(SYS_close, fd);
 		return -1;
 	}
@@ -109,7 +125,8 @@ static struct hab_channel *make_channel(int *fd)
 	struct hab_channel *channel;
 	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-	*fd = (int)syscall(SYS_memfd_create, HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*fd = hab_descriptor_move(
+		(int)syscall(SYS_memfd_create, HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0)
 		return NULL;
 	if (syscall(SYS_ftruncate, *fd, HAB_CHANNEL_BYTES) ||
@@ -149,15 +166,14 @@ static bool send_channel(int socket, int fd)
 	return syscall(SYS_sendmsg, socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(hello);
 }
 
-static struct hab_channel *connect_channel(void)
+static struct hab_channel *connect_channel(bool *is_busy)
 {
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (hab_sandbox_is_entered() || !may_write_file() ||
-	    hab_sandbox_has_filter(settings.filters))
+	if (!may_write_file() || hab_sandbox_has_filter(settings.filters))
 		return NULL;
-	socket = connect_socket();
+	socket = connect_socket(is_busy);
 	if (socket < 0)
 		return NULL;
 	channel = make_channel(&fd);
@@ -233,13 +249,31 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 	hab_store_release(&hab_client, client);
 }
 
+/* Not connected: for ever, or until a try later. @started: the word that stops further tries. */
+static void give_up(u32 *started, bool is_busy)
+{
+	if (!is_busy) {
+		WRITE_ONCE(hab_client_is_idle, true);
+		return;
+	}
+	again.pause = again.pause ? min(again.pause * 2, PAUSE_MAX_NS) : PAUSE_NS;
+	WRITE_ONCE(again.at, hab_clock_ns() + again.pause);
+	WRITE_ONCE(hab_client_waits, true);
+	/* Pairs with the exchange in is_to_start(). */
+	hab_store_release(started, 0);
+}
+
 static void start_first(void)
 {
-	struct hab_channel *channel;
+	struct hab_channel *channel = NULL;
 	struct hab_client *client;
+	bool is_busy = false;
 
-	read_settings();
-	channel = hab_real.may_sample ? connect_channel() : NULL;
+	if (hab_real.may_sample && !hab_sandbox_is_entered()) {
+		if (!again.pause)
+			read_settings();
+		channel = connect_channel(&is_busy);
+	}
 	client = channel ? make_client() : NULL;
 
 	if (client) {
@@ -252,27 +286,37 @@ static void start_first(void)
 		channel->magic = 0;
 		munmap(channel, HAB_CHANNEL_BYTES);
 	}
-	WRITE_ONCE(hab_client_is_idle, true);
+	give_up(&began, is_busy);
 }
 
 static void start_child(struct hab_client *client)
 {
-	struct hab_channel *channel;
+	struct hab_channel *channel = NULL;
+	bool is_busy = false;
 
-	if (mapped)
-		munmap(mapped, HAB_CHANNEL_BYTES);
-	mapped = NULL;
-	channel = connect_channel();
+	/* In a sandbox even the parent's channel stays mapped. */
+	if (!hab_sandbox_is_entered()) {
+		if (mapped)
+			munmap(mapped, HAB_CHANNEL_BYTES);
+		mapped = NULL;
+		channel = connect_channel(&is_busy);
+	}
 	if (channel)
 		fill_client(client, channel);
 	else
-		WRITE_ONCE(hab_client_is_idle, true);
+		give_up(&client->began, is_busy);
+}
+
+static bool is_to_start(u32 *started)
+{
+	if (READ_ONCE(*started) || (again.pause && hab_clock_ns() < READ_ONCE(again.at)))
+		return false;
+	return !__atomic_exchange_n(started, 1, __ATOMIC_ACQUIRE);
 }
 
 void hab_client_start(void)
 {
 	struct hab_client *client = READ_ONCE(hab_client);
-	static u32 began;
 	int err = errno;
 
 	hab_real_find();
@@ -280,10 +324,9 @@ void hab_client_start(void)
 	if (READ_ONCE(hab_client_is_idle) || !READ_ONCE(hab_real.found) || !environ)
 		return;
 	if (!client) {
-		if (!__atomic_exchange_n(&began, 1, __ATOMIC_RELAXED))
+		if (is_to_start(&began))
 			start_first();
-	} else if (!READ_ONCE(client->channel) &&
-		   !__atomic_exchange_n(&client->began, 1, __ATOMIC_RELAXED)) {
+	} else if (!READ_ONCE(client->channel) && is_to_start(&client->began)) {
 		start_child(client);
 	}
 	errno = err;

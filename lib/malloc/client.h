@@ -42,12 +42,16 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  * hab_client_start - connect to the collector, if there is one
  *
  * Called when the process allocates first, and does nothing when it was called before. A child by
- * fork() calls it at its first sample. Never waits and leaves no descriptor open; errno is kept.
+ * fork() calls it at its first sample. If the collector is busy, a later call tries again. Never
+ * waits and leaves no descriptor open; errno is kept.
  */
 void hab_client_start(void);
 
 /* true if there will be no collector: hab_client_start() has not found one. */
 extern bool hab_client_is_idle __attribute__((visibility("hidden")));
+
+/* true if the collector was busy, and hab_client_start() is to be called again. */
+extern bool hab_client_waits __attribute__((visibility("hidden")));
 
 /* The channel to write to, or NULL. */
 static inline struct hab_channel *hab_client_channel(void)

@@ -77,24 +77,35 @@ HAB_INTERPOSED void free_aligned_sized(void *p, size_t alignment, size_t size)
 	free(p);
 }
 
-bool hab_is_live(const void *p, struct hab_live_object *object)
-{
-	return hab_live_may_have(p) && hab_live_find(&hab_client->live, p, object) >= 0 &&
-	       !object->mapped;
-}
-
-bool hab_forget(void *p)
+static bool take_out(const void *p)
 {
 	struct hab_client *client = hab_client;
 	struct hab_channel *channel = READ_ONCE(client->channel);
-	struct hab_live_object object;
-	int slot = hab_is_live(p, &object) ? hab_live_take(&client->live, p) : -1;
+	int slot = hab_live_take(&client->live, p);
 
 	if (slot < 0)
 		return false;
 	/* In a child by fork() the table is empty. */
 	hab_live_release(&client->live, channel, slot);
 	return true;
+}
+
+bool hab_is_live(void *p, struct hab_live_object *object)
+{
+	if (!hab_live_may_have(p) || hab_live_find(&hab_client->live, p, object) < 0 ||
+	    object->mapped)
+		return false;
+	if (object->room == hab_real.usable_size(p))
+		return true;
+	take_out(p);
+	return false;
+}
+
+bool hab_forget(void *p)
+{
+	struct hab_live_object object;
+
+	return hab_is_live(p, &object) && take_out(p);
 }
 
 /* --- calloc() -------------------------------------------------------------------------- */
@@ -158,6 +169,7 @@ static void *move(void *from, void *to, size_t kept)
 	return to;
 }
 
+/* @kept: usable bytes before the object at @p had @size bytes. */
 static void *align_live(void *p, size_t size, size_t kept)
 {
 	size_t usable = hab_real.usable_size(p);
@@ -171,7 +183,7 @@ static void *align_live(void *p, size_t size, size_t kept)
 		hab_real.free(aligned);
 		aligned = NULL;
 	}
-	return aligned ? move(p, aligned, kept) : p;
+	return aligned ? move(p, aligned, min(kept, usable)) : p;
 }
 
 /* The drawn bytes of an object that had @before bytes and now has @after; at least 1. */
@@ -192,7 +204,8 @@ static void *enter_again(struct hab_live_object *object, struct hab_channel *cha
 	object->usable = hab_sample_usable(p, size);
 	object->drawn = resized(object->drawn, before, object->usable);
 	if (object->drawn >= object->point)
-		p = align_live(p, size, min(before, object->usable));
+		p = align_live(p, size, object->room);
+	object->room = hab_real.usable_size(p);
 	errno = err;
 	/* One without its sample point becomes ordinary where the allocator has put it. */
 	if (object->drawn < object->point || (uintptr_t)p % HAB_LIVE_PAGE) {

@@ -26,8 +26,11 @@ void free_aligned_sized(void *p, size_t alignment, size_t size);
  */
 bool hab_forget(void *p);
 
-/* true if the object at @p is live; @object gets its copy. */
-bool hab_is_live(const void *p, struct hab_live_object *object);
+/*
+ * true if the object at @p is live; @object gets its copy. An entry that another object has left at
+ * @p is dropped, if that was of another size.
+ */
+bool hab_is_live(void *p, struct hab_live_object *object);
 
 /* As memset() to 0, of a new object. The pages of a large one stay untouched. */
 void hab_zero(void *p, size_t size);

@@ -130,6 +130,23 @@ int hab_live_find(const struct hab_live_table *table, const void *p, struct hab_
 	return READ_ONCE(table->entries[at]) == ((uintptr_t)p | (u64)slot) ? slot : -1;
 }
 
+/* What had the address @p was freed unseen. An object may be the first one of a live mapping. */
+static void drop_former(struct hab_live_table *table, struct hab_channel *channel, const void *p,
+			bool mapped)
+{
+	u32 at = hab_live_bucket(p) * HAB_LIVE_WAYS, end = at + HAB_LIVE_WAYS;
+	u64 entry;
+	int slot;
+
+	for (; at < end; at++) {
+		entry = READ_ONCE(table->entries[at]);
+		slot = (int)(entry & SLOT_MASK);
+		if ((entry & ~SLOT_MASK) == (uintptr_t)p &&
+		    (mapped || !table->objects[slot].mapped) && take_entry(table, at, entry))
+			hab_live_release(table, channel, slot);
+	}
+}
+
 static bool enter(struct hab_live_table *table, const void *p, int slot)
 {
 	u32 bucket = hab_live_bucket(p), at = bucket * HAB_LIVE_WAYS;
@@ -152,6 +169,7 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 
 	if (!channel || READ_ONCE(table->channel) != channel)
 		return;
+	drop_former(table, channel, p, object->mapped);
 	live = &hab_channel_live(channel)[slot];
 	table->objects[slot] = *object;
 	table->objects[slot].address = (uintptr_t)p;

@@ -11,6 +11,10 @@
  * The hard case is the full table of the channel: the step is doubled, and about half of the live
  * samples are dropped while other threads enter and free theirs. A dropped object is an ordinary
  * one from then on.
+ *
+ * A free that does not come by here leaves its entry behind: that of a plugin which was loaded with
+ * RTLD_DEEPBIND reaches libc alone. A new object may then be at the address. So nothing that an
+ * entry says is needed to keep the content of an object, and a new entry replaces it.
  */
 #ifndef HAB_MALLOC_LIVE_H
 #define HAB_MALLOC_LIVE_H
@@ -30,6 +34,7 @@
  * @address: where it is
  * @asked: bytes that the program asked for
  * @usable: bytes that malloc_usable_size() answers
+ * @room: bytes that the allocator has for it; of no mapping
  * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by; less what it
  *	shrank by
  * @point: which of @drawn is the sample point, from 1. The sample is live as long as the object has
@@ -41,6 +46,7 @@ struct hab_live_object {
 	u64 address;
 	u64 asked;
 	u64 usable;
+	u64 room;
 	u64 drawn;
 	u64 point;
 	bool mapped;
@@ -107,7 +113,7 @@ void hab_live_release(struct hab_live_table *table, struct hab_channel *channel,
  * @p: the object, aligned to pages; the program does not have it yet
  * @object: copied, with @p as its address
  *
- * The slot is released if the sample cannot become live.
+ * An entry of the same address is replaced. The slot is released if the sample cannot become live.
  */
 void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
 		    const void *p, const struct hab_live_object *object);

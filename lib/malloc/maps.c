@@ -13,6 +13,7 @@
 
 #include "bpf/records.h"
 #include "lib/clock.h"
+#include "lib/malloc/descriptor.h"
 #include "lib/malloc/maps.h"
 #include "lib/malloc/sandbox.h"
 
@@ -119,7 +120,8 @@ static bool read_all(struct reader *reader)
 	char *input = reader->maps->input;
 	u32 filled = 0, taken;
 	ssize_t got;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int fd = hab_descriptor_move(
+		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return false;

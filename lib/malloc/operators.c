@@ -7,6 +7,9 @@
  * one that does not is counted here. A sampled one is of memalign() and goes to free(); and since
  * it has not the size class of its size, a delete of any object that is aligned to a page goes to
  * the allocator's operator without a size.
+ *
+ * Where the allocator has no operators, only what was bound at the program's start comes here:
+ * hab_real_find() hides these then. So none is looked up at a call.
  */
 #include <malloc.h>
 #include <stdlib.h>
@@ -16,28 +19,22 @@
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
 
-/* The operators of a binary that was loaded by dlopen() are found at their first call. */
-static HAB_SLOW bool find_operator(void **member, const char *symbol, const void *caller)
-{
-	hab_real_find();
-	if (!*member)
-		*member = hab_real_find_operator(symbol, caller);
-	return *member;
-}
-
 static void *new_by_malloc(size_t alignment, size_t size)
 {
 	return alignment > 16 ? memalign(alignment, size) : malloc(size);
 }
 
-/* @otherwise: if no binary has the operator. */
-#define FIND(symbol, member, result, parameters, arguments, otherwise) \
-	static HAB_SLOW result member##_find parameters                \
-	{                                                              \
-		if (!find_operator((void **)&hab_real.member, symbol,  \
-				   __builtin_return_address(0)))       \
-			return otherwise;                              \
-		return hab_real.member arguments;                      \
+/*
+ * The first call of all. @otherwise: of a weak reference, in a program without a C++ library, or
+ * where the operators could not be hidden.
+ */
+#define FIND(member, result, parameters, arguments, otherwise) \
+	static HAB_SLOW result member##_find parameters        \
+	{                                                      \
+		hab_real_find();                               \
+		if (!hab_real.member)                          \
+			return otherwise;                      \
+		return hab_real.member arguments;              \
 	}
 #define IS_FOUND(member) __builtin_expect(hab_real.member != NULL, 1)
 
@@ -61,7 +58,7 @@ static void *new_by_malloc(size_t alignment, size_t size)
 		}                                                                            \
 		return hab_real.member arguments;                                            \
 	}                                                                                    \
-	FIND(symbol, member, void *, parameters, arguments, new_by_malloc(alignment, size))  \
+	FIND(member, void *, parameters, arguments, new_by_malloc(alignment, size))          \
 	HAB_INTERPOSED void *member##_operator parameters __asm__(symbol);                   \
 	void *member##_operator parameters                                                   \
 	{                                                                                    \
@@ -140,7 +137,7 @@ static HAB_SLOW bool free_live(void *p)
 }
 
 #define DELETE(symbol, member, parameters, arguments, unsized, unsized_arguments) \
-	FIND(symbol, member, void, parameters, arguments, free(p))                \
+	FIND(member, void, parameters, arguments, free(p))                        \
 	HAB_INTERPOSED void member##_operator parameters __asm__(symbol);         \
 	void member##_operator parameters                                         \
 	{                                                                         \

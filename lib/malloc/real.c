@@ -6,23 +6,27 @@
  * would without the preload library. Samples are taken only if all that sampled objects need are of
  * one binary, because an object of one allocator must not be freed by another.
  *
- * The hard case is a dynamic linker that allocates within dlsym(), as glibc before 2.34 does. Such
- * an object comes from a small arena and is never freed; only if there is one, free() and the
- * others test each address.
+ * A dynamic linker may allocate within dlsym(), as that of glibc before 2.34 does. Such an object
+ * comes from a small arena and is never freed; only if there is one, free() and the others test
+ * each address.
+ *
+ * No lock of the dynamic linker is taken once hab_real_find() is done, because a constructor has
+ * them while it waits for another thread, which may allocate. So all functions are looked up at
+ * once, and operators of C++ that no allocator has are hidden from the dynamic linker then: code
+ * that is loaded later is bound to the operators that it would have without this library.
  */
 #include <dlfcn.h>
 #include <link.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "lib/malloc/real.h"
 
 /* The oldest versions, so that a program with an older C library than that of the build starts. */
 #if defined(__x86_64__) && defined(__GLIBC__)
-__asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
-__asm__(".symver dlclose, dlclose@GLIBC_2.2.5");
 __asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
 __asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
 __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
@@ -42,7 +46,7 @@ int _dl_find_object(void *address, struct dl_find_object *found)
 
 static void find_find_object(void)
 {
-	find_object = (__typeof__(find_object))dlsym(RTLD_NEXT, "_dl_find_object");
+	find_object = (__typeof__(find_object))hab_real_next("_dl_find_object");
 }
 #else
 static void find_find_object(void)
@@ -206,6 +210,14 @@ struct hab_real hab_real = { HAB_REAL_C(FIRST) };
 
 /* --- finding -------------------------------------------------------------------------- */
 
+void *hab_real_next(const char *symbol)
+{
+	/* dlsym() looks at the code that calls it: no jump is to be made of the call. */
+	void *volatile found = dlsym(RTLD_NEXT, symbol);
+
+	return found;
+}
+
 static void *binary_of(void *function)
 {
 	Dl_info info;
@@ -221,28 +233,6 @@ static bool all_of(void *binary, void **functions, size_t count)
 		if (functions[i] && binary_of(functions[i]) != binary)
 			return false;
 	return true;
-}
-
-/* The binary that has @address gets one more reference; NULL: there is none. */
-static void *open_binary_of(const void *address)
-{
-	Dl_info info;
-
-	return dladdr(address, &info) ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-}
-
-void *hab_real_find_operator(const char *symbol, const void *caller)
-{
-	void *binary = open_binary_of(caller);
-	void *found = binary ? dlsym(binary, symbol) : NULL;
-
-	if (found && binary_of(found) == binary_of((void *)hab_real_find))
-		found = NULL;
-	if (found)
-		open_binary_of(found);
-	if (binary)
-		dlclose(binary);
-	return found;
 }
 
 /*
@@ -314,17 +304,90 @@ static void judge(void)
 		hab_real.mallocx = NULL;
 }
 
+/* AddressSanitizer ends a program in which its runtime is not the first library, unless told so. */
+const char *__asan_default_options(void) __attribute__((visibility("default")));
+const char *__asan_default_options(void)
+{
+	return "verify_asan_link_order=0";
+}
+
+/* --- hiding operators ------------------------------------------------------------------- */
+
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+
+/* What an entry of the dynamic section points to; glibc has added @base to it, and musl has not. */
+static uintptr_t dynamic_address(ElfW(Sxword) tag, uintptr_t base)
+{
+	const ElfW(Dyn) * entry;
+
+	for (entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == tag)
+			return entry->d_un.d_ptr + (entry->d_un.d_ptr < base ? base : 0);
+	return 0;
+}
+
+static int protection_of(const ElfW(Ehdr) * head, uintptr_t address)
+{
+	const ElfW(Phdr) *segment = (const void *)((const char *)head + head->e_phoff);
+	uintptr_t offset = address - (uintptr_t)head;
+	unsigned int i, flags = PF_R;
+
+	for (i = 0; i < head->e_phnum; i++)
+		if (segment[i].p_type == PT_LOAD &&
+		    offset - segment[i].p_vaddr < segment[i].p_memsz)
+			flags = segment[i].p_flags;
+	return (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) |
+	       (flags & PF_X ? PROT_EXEC : 0);
+}
+
+/* Samples need the operators of an allocator to be called by way of this library. */
+static bool is_needed(const char *symbol)
+{
+#define IS_NEEDED(member, name, result, parameters) \
+	if (!strcmp(symbol, name))                  \
+		return hab_real.own_operators && hab_real.member;
+	HAB_REAL_OPERATORS(IS_NEEDED)
+	return true;
+}
+
+/*
+ * In this library's table of dynamic symbols. The linker puts the names behind it. Where it cannot
+ * be written, operators stay, and pass calls on.
+ */
+static void hide_operators(void)
+{
+	uintptr_t base = (uintptr_t)binary_of((void *)hab_real_find);
+	uintptr_t first = dynamic_address(DT_SYMTAB, base),
+		  names = dynamic_address(DT_STRTAB, base);
+	uintptr_t page = first & -(uintptr_t)sysconf(_SC_PAGESIZE);
+	ElfW(Sym) * symbol;
+	int protection;
+
+	if (!base || !first || names < first)
+		return;
+	protection = protection_of((const void *)base, first);
+	if (mprotect((void *)page, names - page, protection | PROT_WRITE))
+		return;
+	for (symbol = (void *)first; (uintptr_t)(symbol + 1) <= names; symbol++)
+		if (!is_needed((const char *)names + symbol->st_name)) {
+			symbol->st_shndx = SHN_UNDEF;
+			symbol->st_value = 0;
+		}
+	mprotect((void *)page, names - page, protection);
+}
+
 void hab_real_find(void)
 {
 	static bool began;
 	struct hab_real real = { .may_sample = false };
+	bool is_sanitized;
 
 	if (__atomic_exchange_n(&began, true, __ATOMIC_RELAXED))
 		return;
 		/* All at once, as an allocation within dlsym() must not mix the arena with the
 		 * allocator. */
 #define FIND(member, symbol, result, parameters) \
-	real.member = (__typeof__(real.member))dlsym(RTLD_NEXT, symbol);
+	real.member = (__typeof__(real.member))hab_real_next(symbol);
 	HAB_REAL_C(FIND)
 	if (arena_used) {
 		behind_arena.free = real.free;
@@ -335,12 +398,22 @@ void hab_real_find(void)
 		real.usable_size = usable_size_or_arena;
 	}
 	hab_real = real;
+	/*
+	 * A sanitizer stands before functions of libc. Until it has begun, they are not to be
+	 * called, and no symbol is to be looked for in vain.
+	 */
+	is_sanitized = hab_real_next("__interceptor_malloc");
 	/* Now dlsym() may allocate: the message for each symbol that is missing. */
-	HAB_REAL_EXTENDED(FIND)
+	if (!is_sanitized) {
+		HAB_REAL_EXTENDED(FIND)
+	}
 	HAB_REAL_OPERATORS(FIND)
-	HAB_REAL_MAPPINGS(FIND)
+	HAB_REAL_SYSTEM(FIND)
 	hab_real = real;
-	judge();
+	if (!is_sanitized) {
+		judge();
+		hide_operators();
+	}
 	find_find_object();
 	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);
 }

@@ -34,7 +34,7 @@
 	X(sdallocx, "sdallocx", void, (void *, size_t, int))         \
 	X(nallocx, "nallocx", size_t, (size_t, int))
 
-/* C++; NULL where no C++ library is loaded in the global scope. std::nothrow is a pointer. */
+/* C++; NULL where the program starts without a C++ library. std::nothrow is a pointer. */
 #define HAB_REAL_OPERATORS(X)                                                             \
 	X(new, "_Znwm", void *, (size_t))                                                 \
 	X(new_array, "_Znam", void *, (size_t))                                           \
@@ -61,11 +61,12 @@
 	X(delete_sized_aligned, "_ZdlPvmSt11align_val_t", void, (void *, size_t, size_t)) \
 	X(delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", void, (void *, size_t, size_t))
 
-/* NULL before they are found: the system calls do the same then. */
-#define HAB_REAL_MAPPINGS(X)                                            \
+/* NULL before they are found. */
+#define HAB_REAL_SYSTEM(X)                                              \
 	X(mmap, "mmap", void *, (void *, size_t, int, int, int, off_t)) \
 	X(munmap, "munmap", int, (void *, size_t))                      \
-	X(mremap, "mremap", void *, (void *, size_t, size_t, int, ...))
+	X(mremap, "mremap", void *, (void *, size_t, size_t, int, ...)) \
+	X(syscall, "syscall", long, (long, long, long, long, long, long, long))
 
 #define HAB_REAL_MEMBER(member, symbol, result, parameters) result(*member) parameters;
 
@@ -82,7 +83,7 @@ struct hab_real {
 	HAB_REAL_C(HAB_REAL_MEMBER)
 	HAB_REAL_EXTENDED(HAB_REAL_MEMBER)
 	HAB_REAL_OPERATORS(HAB_REAL_MEMBER)
-	HAB_REAL_MAPPINGS(HAB_REAL_MEMBER)
+	HAB_REAL_SYSTEM(HAB_REAL_MEMBER)
 	bool found;
 	bool may_sample;
 	bool own_operators;
@@ -98,15 +99,8 @@ extern struct hab_real hab_real __attribute__((visibility("hidden")));
  */
 void hab_real_find(void);
 
-/**
- * hab_real_find_operator - find an operator of a binary that is outside of the global scope
- * @symbol: of the operator
- * @caller: an address in the code that calls it
- *
- * Looks in the caller's binary, and in those that it was linked with. The binary that has the
- * operator stays loaded. Return: the operator, or NULL.
- */
-void *hab_real_find_operator(const char *symbol, const void *caller);
+/* The function that follows in the order of the dynamic linker. It may take its locks. */
+void *hab_real_next(const char *symbol);
 
 /* true if @address is in the code of the allocator. */
 bool hab_real_has_code(const void *address);

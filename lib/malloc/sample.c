@@ -32,6 +32,9 @@
 /* From here on the page that a sampled object may waste changes its usable size little. */
 #define LARGE_OBJECT (64u << 10)
 
+/* What glibc may add to any object. */
+#define SPARE_BYTES 64
+
 __thread struct hab_malloc_thread hab_malloc_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -124,13 +127,15 @@ static struct hab_channel *channel_or_start(void)
 	return hab_client_channel();
 }
 
-/* Nothing is sampled any more, unless the process is still starting. */
+/* Nothing is sampled any more, unless the process is still starting or waits for the collector. */
 static void pause_thread(struct hab_malloc_thread *thread)
 {
 	struct hab_client *client = READ_ONCE(hab_client);
 
 	if (READ_ONCE(hab_client_is_idle) || (client && READ_ONCE(client->channel)))
 		set_left(thread, IDLE_BYTES);
+	else if (READ_ONCE(hab_client_waits))
+		set_left(thread, LOOK_BYTES);
 }
 
 static u64 nonzero_random(struct hab_malloc_thread *thread)
@@ -243,7 +248,7 @@ size_t hab_sample_usable(void *p, size_t size)
 	size_t real = hab_real.usable_size(p), usual;
 	void *other;
 
-	if (size >= LARGE_OBJECT)
+	if (size >= LARGE_OBJECT || real - size < SPARE_BYTES)
 		return real;
 	other = hab_real.malloc(size);
 	if (!other)
@@ -323,6 +328,7 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 		hab_sampling_set_since(&hab_malloc_thread.sampling, 0);
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
+			object.room = sample->mapped ? 0 : hab_real.usable_size(p);
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);
 		}
 	} else if (sample->slot >= 0) {

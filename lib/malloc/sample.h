@@ -116,7 +116,10 @@ void hab_sample_mapping(struct hab_malloc_sample *sample);
  */
 void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 drawn_in_all);
 
-/* What malloc_usable_size() would be if the object of @size bytes at @p were no sample. */
+/*
+ * What malloc_usable_size() would be if the object of @size bytes at @p were no sample; or what it
+ * is, if that differs little.
+ */
 size_t hab_sample_usable(void *p, size_t size);
 
 #endif /* HAB_MALLOC_SAMPLE_H */

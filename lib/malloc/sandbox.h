@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* The program has prepared for a filter, or set one, by prctl(). */
+/* The program has prepared for a filter, or set one, by prctl() or syscall(). */
 bool hab_sandbox_is_entered(void);
 
 /* The program has limited itself to read() and write(): nothing is sampled any more. */

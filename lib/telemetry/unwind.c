@@ -8,7 +8,8 @@
  *
  * The hard case is code that the tables describe wrongly, or a row that is of a library that was
  * unloaded. A frame may then be wrong, but nothing that is not mapped is read: each page of a stack
- * is tried by a system call before the thread reads it the first time.
+ * is tried by a system call before it is read, anew for each stack, because coroutines have stacks
+ * that come and go. Where no call may be made, pages that were tried last are read.
  */
 #include <errno.h>
 #include <signal.h>
@@ -40,7 +41,7 @@ void hab_unwind_try_no_pages(void)
 #define STEPS_MAX 1000u	    /* with those that are left out */
 #define FRAME_MAX (1 << 20) /* bytes of a frame without a table */
 
-/* Pages of the stack that were tried; a thread may have several stacks, one after the other. */
+/* Pages of the stack that were tried. */
 static __thread struct {
 	uintptr_t low, high;
 } tried __attribute__((tls_model("initial-exec")));
@@ -205,6 +206,8 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 	uint32_t nr = 0, steps = 0;
 	int err = errno;
 
+	if (!__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED))
+		tried.low = tried.high = 0;
 	/* The stack has all pages from here to the library's caller. */
 	if (entry >= frame.rsp)
 		add_readable((uintptr_t)here & -PAGE, ((entry - 1) & -PAGE) + PAGE);

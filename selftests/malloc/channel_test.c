@@ -254,6 +254,47 @@ TEST_F(start, after_the_collector_has_closed_the_channel_nothing_is_written)
 	EXPECT_GT(5, self->collector.channels[0]->nr_samples);
 }
 
+/* Until the program waits for its descriptor 3. */
+static void wait_until_it_sleeps(const struct collector *collector)
+{
+	char path[64], name[32] = "", state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", collector->pid);
+	while (strcmp(name, "malloc_target") || state != 'S') {
+		usleep(1000);
+		file = fopen(path, "r");
+		if (!file || fscanf(file, "%*d (%31[^)]) %c", name, &state) != 2)
+			state = 0;
+		if (file)
+			fclose(file);
+	}
+}
+
+TEST_F(start, a_program_that_finds_the_collector_busy_connects_later)
+{
+	char *const argv[] = { TARGET, "hot", NULL };
+	struct collector *collector = &self->collector;
+	int fds[CHANNELS_MAX], nr = 0;
+
+	/* It accepts no more. */
+	ASSERT_EQ(0, listen(collector->listener, 1));
+	do
+		fds[nr] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	while (!connect(fds[nr++], (struct sockaddr *)&collector->address,
+			sizeof(collector->address)));
+	ASSERT_EQ(EAGAIN, errno);
+	ASSERT_TRUE(collector_start(collector, NULL, argv));
+	wait_until_it_sleeps(collector);
+	while (nr)
+		close(fds[--nr]);
+	collector->bare = true; /* no channel is waited for */
+	collector_go(collector);
+	EXPECT_TRUE(collector_finish(collector));
+	ASSERT_EQ(1, collector->nr);
+	EXPECT_LT(0, collector->channels[0]->nr_samples);
+}
+
 TEST_F(start, the_interval_follows_the_share)
 {
 	const struct channel_read *read;
