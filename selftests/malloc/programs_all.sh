@@ -152,7 +152,7 @@ export -f picture
 program convert imagemagick_runs_as_without bash -c picture
 program gs ghostscript_runs_as_without bash -c 'groff -man -Tps Documentation/habctl.1 | gs -q -dSAFER -dBATCH -dNOPAUSE -sDEVICE=pgmraw -r100 -o - - | sha256sum'
 
-# --- servers ---------------------------------------------------------------------------------------
+# --- servers ----------------------------------------------------------------------------------
 
 apache() {
 	local modules=/usr/lib/apache2/modules port=$((20000 + RANDOM % 10000)) module
