@@ -49,7 +49,8 @@ deps:
 # Each is the only command that a fresh machine needs.
 demo: NEEDS = demo
 check: NEEDS = check
-test test-all: NEEDS = test
+test: NEEDS = test
+test-all: NEEDS = programs
 test-debug: NEEDS = debug
 demo check test test-all test-debug:
 	@scripts/deps --missing $(NEEDS)

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "lib/malloc/descriptor.h"
-#include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sandbox.h"
 #include "lib/telemetry/unwind.h"
@@ -55,7 +54,7 @@ static void look_at_seccomp(long operation, long flags, long filter)
 		enter(true);
 }
 
-HAB_INTERPOSED int prctl(int option, ...)
+__attribute__((visibility("default"))) int prctl(int option, ...)
 {
 	unsigned long argument[4];
 	va_list list;
