@@ -154,7 +154,8 @@ static inline bool collector_start(struct collector *collector, const char *allo
 	return collector->pid > 0;
 }
 
-static inline void collector_accept(struct collector *collector)
+/* False: no program waits. */
+static inline bool collector_accept(struct collector *collector)
 {
 	struct hab_channel_hello hello;
 	struct iovec part = { &hello, sizeof(hello) };
@@ -170,12 +171,12 @@ static inline void collector_accept(struct collector *collector)
 
 	socket = accept4(collector->listener, NULL, NULL, SOCK_CLOEXEC);
 	if (socket < 0)
-		return;
+		return false;
 	if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != sizeof(hello) ||
 	    hello.magic != HAB_CHANNEL_MAGIC || hello.version != HAB_CHANNEL_VERSION ||
 	    !CMSG_FIRSTHDR(&message) || collector->nr == CHANNELS_MAX) {
 		close(socket);
-		return;
+		return true;
 	}
 	getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &owner, &length);
 	close(socket);
@@ -186,7 +187,7 @@ static inline void collector_accept(struct collector *collector)
 	close(fd);
 	if (read->channel == MAP_FAILED || !(seals & F_SEAL_SHRINK)) {
 		free(read);
-		return;
+		return true;
 	}
 	read->pid = owner.pid;
 	read->channel->interval_least = collector->fixed;
@@ -194,6 +195,7 @@ static inline void collector_accept(struct collector *collector)
 	if (collector->closes)
 		read->channel->magic = 0;
 	collector->channels[collector->nr++] = read;
+	return true;
 }
 
 static inline void collector_keep(struct channel_read *read, const struct hab_record_head *head)
@@ -282,7 +284,9 @@ static inline void collector_poll(struct collector *collector)
 	int i;
 
 	waits = read(collector->pace, &byte, 1) == 1;
-	collector_accept(collector);
+	/* At the end of a program its children may all wait. */
+	while (collector_accept(collector))
+		;
 	for (i = 0; i < collector->nr && !collector->stalls; i++)
 		collector_read(collector->channels[i]);
 	collector_change_interval(collector);
