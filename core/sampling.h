@@ -70,9 +70,9 @@ static inline u64 hab_sampling_random(u64 *state)
  *   - where memory begins or ends whose size the sample point has no part in: a chunk of a region,
  *     a refill of the buffer that hab_chunk_take() uses;
  *   - at a look, which is due so many bytes after the last draw or look: at the call of the sampler
- *     that reaches that position, or that opens a TLAB which contains it, if the object of that call
- *     is not the sample. Whether a call comes to a look depends on the sizes of objects and TLABs
- *     alone.
+ *     that reaches that position, or that opens a TLAB which contains it, if the object of that
+ *     call is not the sample. Whether a call comes to a look depends on the sizes of objects and
+ *     TLABs alone.
  *
  * hab_alloc_aligned() is hab_alloc() of more bytes; a realloc() counts what the object grows by,
  * and mmap() its length, as an object of so many bytes.

@@ -26,7 +26,6 @@
 #include "lib/malloc/client.h"
 #include "lib/malloc/descriptor.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sample.h"
 #include "lib/malloc/sandbox.h"
 
 /* Between two tries to connect to a collector that is busy. It is doubled after each. */
@@ -277,7 +276,6 @@ static void start_first(void)
 	client = channel ? make_client() : NULL;
 
 	if (client) {
-		hab_sample_count_threads();
 		client->began = 1;
 		fill_client(client, channel);
 		return;

@@ -89,10 +89,19 @@ static void end_thread(void *ended)
 		count_allocated(thread, channel, take_counted(thread));
 }
 
-void hab_sample_count_threads(void)
+/* From now on the thread counts at its end what it has allocated since its last look. */
+static void follow_end(struct hab_malloc_thread *thread)
 {
-	has_end_key = pthread_key_create && pthread_setspecific &&
-		      !pthread_key_create(&end_key, end_thread);
+	static u32 began;
+
+	if (!pthread_key_create || !pthread_setspecific)
+		return;
+	/* Another thread that is here meanwhile is not followed. */
+	if (!__atomic_exchange_n(&began, 1, __ATOMIC_RELAXED) &&
+	    !pthread_key_create(&end_key, end_thread))
+		hab_store_release(&has_end_key, true);
+	if (hab_load_acquire(&has_end_key))
+		pthread_setspecific(end_key, thread);
 }
 
 /* Of the thread that calls exit(). */
@@ -110,8 +119,7 @@ static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *cl
 	thread->tid = hab_sandbox_is_entered() ? client->pid : (u32)syscall(SYS_gettid);
 	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_ns() ^ (u64)thread->tid << 40) | 1;
 	thread->allocated = 0;
-	if (has_end_key)
-		pthread_setspecific(end_key, thread);
+	follow_end(thread);
 	/* In a child by fork() the draw of its parent stays: the bytes since then are counted. */
 	if (!thread->sampling.interval)
 		draw(thread, interval);

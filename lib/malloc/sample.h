@@ -78,9 +78,6 @@ struct hab_malloc_sample {
  */
 #define HAB_SAMPLE_ENTRY ((uintptr_t)__builtin_dwarf_cfa())
 
-/* From now on a thread that ends counts what it has allocated since its last look. Called once. */
-void hab_sample_count_threads(void);
-
 /**
  * hab_sample_begin - look whether the sample point is reached
  * @sample: filled in
