@@ -34,9 +34,9 @@ HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds channels state history http habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments kinds module_files output_files owners places program string_table util
-PROFILE_SOURCES := filter profile flame formats profile_pprof profile_jfr jfr
-READER_SOURCES := profile_read merge report interval history_files history_reader history_time
+SHARED_SOURCES := arguments human kinds module_files output_files owners places program string_table util
+PROFILE_SOURCES := filter profile flame formats interval profile_pprof profile_jfr jfr
+READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
 	binaries build_id mappings maps mounts watched_process processes maps_queue maps_reader turns worker worker_keeper worker_messages \

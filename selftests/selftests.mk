@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test binaries_test worker_test processes_test turns_test perf_map_test \
-	malloc_channel_test malloc_draws_test malloc_calls_test malloc_harm_test malloc_collect malloc_made_code)
+	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -218,7 +218,7 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 # The preload library. The compiler must not leave out calls of the allocator.
-$(BUILD)/tests/malloc_target: selftests/malloc/target_sites.c selftests/malloc/target_ways.c selftests/malloc/target_sites.h
+$(BUILD)/tests/malloc_target: $(addprefix selftests/malloc/,target_sites.c target_ways.c target_growth.c target_sites.h)
 $(addprefix $(BUILD)/tests/malloc_,target calls made_code): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 
@@ -268,5 +268,6 @@ $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror $(CXXFLAGS) -fPIC -shared -o $@ $<
 
 $(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
-$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h $(LIB_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< -lm
+$(BUILD)/tests/malloc_in_use_test: daemon/profile/interval.c
+$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm

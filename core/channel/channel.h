@@ -17,6 +17,15 @@
  * program doubles the channel's @live_step and drops each live sample whose sample_id is not a
  * multiple of it; from then on only multiples become live, and each stands for @live_step of its
  * kind. So sample_ids of one process are given at random.
+ *
+ * What a live sample stands for. An object is allocated in pieces: what was asked for first, and
+ * each growth by realloc(). Each piece is drawn for by itself, with the interval of its time, until
+ * one is sampled. That piece stands for a / q bytes, where a is what was asked for of it, and q the
+ * probability that it was sampled; pieces before it stand for nothing, and what is added later for
+ * itself. So with each piece of a bytes the estimate grows by a in the mean, whatever the intervals
+ * are: by a / q with the probability q while no piece is sampled, and else by a. A doubling of
+ * @live_step doubles the whole estimate or makes it 0, so it keeps the mean, too. An object shrinks
+ * from its end, and its sample ends with the byte that is the sample point.
  */
 #ifndef HAB_CORE_CHANNEL_H
 #define HAB_CORE_CHANNEL_H
@@ -25,11 +34,12 @@
 
 #define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	5
+#define HAB_CHANNEL_VERSION	6
 #define HAB_CHANNEL_FILE	"hab-channel"	     /* name of the memfd */
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
 #define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
+#define HAB_CHANNEL_ADDED_SHIFT 16
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
 #define HAB_CHANNEL_RING_OFFSET 4096u
 #define HAB_CHANNEL_LIVE_OFFSET (HAB_CHANNEL_RING_OFFSET + HAB_CHANNEL_RING_BYTES)
@@ -69,15 +79,21 @@ static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
 /**
  * struct hab_channel_live - a slot of the table of live samples
  * @sample_id: 0: free. Written last when the slot is taken, first when it is freed
- * @asked: size of the object in bytes, as the program asked for
- * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by, less what it
- *	shrank by. It stands for @asked / (1 - exp(-@drawn / interval)) bytes, times the channel's
- *	@live_step. The interval is that of its record
+ * @asked: bytes of the piece that was sampled, as the program asked for, without what the object
+ *	shrank by
+ * @drawn: bytes that were drawn for that piece, likewise. It stands for
+ *	@asked / (1 - exp(-@drawn / interval)) bytes, times the channel's @live_step. The interval
+ *is that of its record
+ * @added: bytes by which the object has grown since, as the program asked for
+ * @added_steps: the same, each growth divided by the @live_step of its time, with
+ *	HAB_CHANNEL_ADDED_SHIFT bits of fraction. It stands for @added_steps times @live_step
  */
 struct hab_channel_live {
 	u64 sample_id;
 	u64 asked;
 	u64 drawn;
+	u64 added;
+	u64 added_steps;
 };
 
 /**

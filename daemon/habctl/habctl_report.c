@@ -148,7 +148,7 @@ static int put_out(const struct request *request, const char *data, size_t lengt
 }
 
 /* False after a sentence: it is not known. */
-static bool show_in_use(struct profile *const *profiles)
+static bool show_in_use(struct request *request, struct profile *const *profiles)
 {
 	unsigned int i;
 
@@ -158,6 +158,7 @@ static bool show_in_use(struct profile *const *profiles)
 			    "preload library run, record it");
 			return false;
 		}
+		request->has_errors &= profiles[i]->in_use_has_errors;
 		profile_show_in_use(profiles[i]);
 	}
 	return true;
@@ -183,7 +184,7 @@ static bool read_all(struct request *request, const struct filter *filter,
 		profiles[1] = read_one(request, filter, 1);
 	return profiles[0] && (profiles[1] || !request->diff) &&
 	       (!request->diff || request->in_use || have_durations(profiles)) &&
-	       (!request->in_use || show_in_use(profiles));
+	       (!request->in_use || show_in_use(request, profiles));
 }
 
 static void say_remarks(const struct request *request, const struct filter *filter,

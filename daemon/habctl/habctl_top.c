@@ -14,6 +14,7 @@
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
 #include "daemon/shared/arguments.h"
+#include "daemon/shared/human.h"
 #include "daemon/shared/util.h"
 
 #define HEADER_LINES  7u
@@ -51,12 +52,20 @@ static void human_rate(double bytes, char *out, size_t size)
 	snprintf(out, size, "%s/s", human);
 }
 
+static void human_in_use_range(const json_t *object, char *out, size_t size)
+{
+	const json_t *ends = json_object_get(object, "in_use_interval");
+
+	human_range(json_number_value(json_array_get(ends, 0)),
+		    json_number_value(json_array_get(ends, 1)), HUMAN_BYTES, out, size);
+}
+
 static void header(const json_t *top, FILE *out)
 {
 	const json_t *totals = json_object_get(top, "totals");
 	const json_t *exited = json_object_get(top, "exited");
 	const json_t *channels = json_object_get(top, "channels");
-	char bytes[32], speed[40];
+	char bytes[32], range[96], speed[40];
 
 	human_bytes(json_get_integer(totals, "refill_bytes"), bytes, sizeof(bytes));
 	human_rate(json_get_real(totals, "bytes_per_second"), speed, sizeof(speed));
@@ -81,8 +90,9 @@ static void header(const json_t *top, FILE *out)
 		fprintf(out, "  heaps %" PRIu64, json_get_integer(totals, "heaps"));
 	if (json_get_integer(channels, "processes")) {
 		human_bytes(json_get_integer(top, "in_use_bytes"), bytes, sizeof(bytes));
-		fprintf(out, "  preloaded %" PRIu64 " (%s in use)",
-			json_get_integer(channels, "processes"), bytes);
+		human_in_use_range(top, range, sizeof(range));
+		fprintf(out, "  preloaded %" PRIu64 " (%s in use, 95 %%: %s)",
+			json_get_integer(channels, "processes"), bytes, range);
 	}
 	if (json_is_true(json_object_get(top, "filtered")))
 		fputs("  filtered: processes have the counts of all they do", out);
@@ -117,36 +127,40 @@ static double waste_percent(const json_t *process)
 	return percent < 999.9 ? percent : 999.9;
 }
 
-/* Of programs without the preload library it is not known. */
-static void human_in_use(const json_t *object, char *out, size_t size)
+/* The columns of what is in use. Of programs without the preload library it is not known. */
+static void in_use(const json_t *object, FILE *out)
 {
 	uint64_t bytes = json_get_integer(object, "in_use_bytes");
+	char human[32] = "-", range[96] = "-";
 
-	snprintf(out, size, "-");
-	if (bytes)
-		human_bytes(bytes, out, size);
+	if (bytes) {
+		human_bytes(bytes, human, sizeof(human));
+		human_in_use_range(object, range, sizeof(range));
+	}
+	fprintf(out, " %12s %17s", human, range);
 }
 
 static void processes(const json_t *array, size_t rows, FILE *out)
 {
-	char bytes[32], in_use[32], speed[40];
+	char bytes[32], speed[40];
 	const json_t *process;
 	size_t i;
 
-	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %12s %9s  %s\n", "PID", "COMMAND",
-		"BYTES/S", "REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "IN USE", "SAMPLES",
-		"TOP STACK (share of its samples' bytes)");
+	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %12s %17s %9s  %s\n", "PID", "COMMAND",
+		"BYTES/S", "REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "IN USE", "95 % INTERVAL",
+		"SAMPLES", "TOP STACK (share of its samples' bytes)");
 	json_array_foreach(array, i, process) {
 		if (i == rows)
 			break;
 		human_bytes(json_get_integer(process, "bytes"), bytes, sizeof(bytes));
 		human_rate(json_get_real(process, "bytes_per_second"), speed, sizeof(speed));
-		human_in_use(process, in_use, sizeof(in_use));
-		fprintf(out, "%8" PRIu64 " %-15s %14s %10.0f %10.1f %4.1f %% %12s %12s %9" PRIu64,
+		fprintf(out, "%8" PRIu64 " %-15s %14s %10.0f %10.1f %4.1f %% %12s",
 			json_get_integer(process, "pid"), json_get_string(process, "comm"), speed,
 			json_get_real(process, "refills_per_second"),
 			json_get_real(process, "restarts_per_second"), waste_percent(process),
-			bytes, in_use, json_get_integer(process, "sampled"));
+			bytes);
+		in_use(process, out);
+		fprintf(out, " %9" PRIu64, json_get_integer(process, "sampled"));
 		stack(process, out);
 		fputc('\n', out);
 	}
@@ -155,12 +169,13 @@ static void processes(const json_t *array, size_t rows, FILE *out)
 static void sites(const json_t *top, size_t rows, FILE *out)
 {
 	double seconds = json_get_real(top, "recent_seconds");
-	char bytes[32], in_use[32], speed[40];
+	char bytes[32], speed[40];
 	const json_t *site;
 	size_t i;
 
-	fprintf(out, "%14s %12s %12s %9s  SITE (estimated from samples, event %s)\n", "BYTES/S",
-		"BYTES", "IN USE", "SAMPLES", json_get_string(top, "event"));
+	fprintf(out, "%14s %12s %12s %17s %9s  SITE (estimated from samples, event %s)\n",
+		"BYTES/S", "BYTES", "IN USE", "95 % INTERVAL", "SAMPLES",
+		json_get_string(top, "event"));
 	json_array_foreach(json_object_get(top, "sites"), i, site) {
 		if (i == rows)
 			break;
@@ -168,9 +183,10 @@ static void sites(const json_t *top, size_t rows, FILE *out)
 		human_rate(seconds > 0 ? (double)json_get_integer(site, "recent_bytes") / seconds :
 					 0,
 			   speed, sizeof(speed));
-		human_in_use(site, in_use, sizeof(in_use));
-		fprintf(out, "%14s %12s %12s %9" PRIu64 "  %s", speed, bytes, in_use,
-			json_get_integer(site, "samples"), json_get_string(site, "function"));
+		fprintf(out, "%14s %12s", speed, bytes);
+		in_use(site, out);
+		fprintf(out, " %9" PRIu64 "  %s", json_get_integer(site, "samples"),
+			json_get_string(site, "function"));
 		if (*json_get_string(site, "binary"))
 			fprintf(out, " (%s)", json_get_string(site, "binary"));
 		fputc('\n', out);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "daemon/shared/human.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
@@ -13,49 +14,11 @@ static const char *const headings[REPORT_BYS] = {
 	[BY_HEAP] = "HEAP", [BY_TAG] = "TAG",	  [BY_CGROUP] = "CGROUP",
 };
 
-struct unit {
-	double size;
-	const char *name;
-};
-
-static struct unit unit_of(double value, enum report_quantity quantity)
+static void put_range(struct interval interval, enum human_quantity quantity, bool known, char *out,
+		      size_t size)
 {
-	static const char *const names[][7] = {
-		[REPORT_BYTES] = { " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" },
-		[REPORT_EVENTS] = { "", " k", " M", " G", " T", " P", " E" },
-	};
-	double step = quantity == REPORT_BYTES ? 1024 : 1000, size = 1;
-	unsigned int i = 0;
-
-	for (; fabs(value) / size >= step && i + 1 < ARRAY_SIZE(names[0]); i++)
-		size *= step;
-	return (struct unit){ size, names[quantity][i] };
-}
-
-/* Three digits, or more before the point. */
-static int digits_of(double value, struct unit unit)
-{
-	value = fabs(value) / unit.size;
-	return unit.size == 1 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-}
-
-static void human(double value, enum report_quantity quantity, char *out, size_t size)
-{
-	struct unit unit = unit_of(value, quantity);
-
-	snprintf(out, size, "%.*f%s", digits_of(value, unit), value / unit.size, unit.name);
-}
-
-/* Both ends in the unit of the larger. */
-static void human_range(struct interval interval, enum report_quantity quantity, bool known,
-			char *out, size_t size)
-{
-	struct unit unit = unit_of(fmax(fabs(interval.low), fabs(interval.high)), quantity);
-
 	if (known)
-		snprintf(out, size, "%.*f to %.*f%s", digits_of(interval.low, unit),
-			 interval.low / unit.size, digits_of(interval.high, unit),
-			 interval.high / unit.size, unit.name);
+		human_range(interval.low, interval.high, quantity, out, size);
 	else
 		snprintf(out, size, "unknown");
 }
@@ -64,11 +27,11 @@ static void human_range(struct interval interval, enum report_quantity quantity,
 static void add_sum(const struct report *report, const struct report_row *row,
 		    enum report_quantity quantity, bool intervals, FILE *out)
 {
+	enum human_quantity unit = quantity == REPORT_EVENTS ? HUMAN_COUNT : HUMAN_BYTES;
 	char value[40], range[96];
 
-	human(report_sum(row, quantity).value, quantity, value, sizeof(value));
-	human_range(report_interval(report, row, quantity), quantity, intervals, range,
-		    sizeof(range));
+	human(report_sum(row, quantity), unit, value, sizeof(value));
+	put_range(report_interval(report, row, quantity), unit, intervals, range, sizeof(range));
 	fprintf(out, "%9s %17s ", value, range);
 }
 
@@ -82,15 +45,13 @@ static void add_row(const struct report *report, const struct report_row *row, b
 		    FILE *out)
 {
 	const struct stack_counts *counts = &row->counts[0];
-	char in_use[40];
 	double total = (double)report->totals[0][row->kind].estimate;
 
 	add_sum(report, row, REPORT_BYTES, intervals, out);
 	add_sum(report, row, REPORT_EVENTS, intervals, out);
-	if (has_in_use_column(report)) {
-		human((double)row->in_use, REPORT_BYTES, in_use, sizeof(in_use));
-		fprintf(out, "%9s ", in_use);
-	}
+	if (has_in_use_column(report))
+		add_sum(report, row, REPORT_IN_USE,
+			intervals && report->profiles[0]->in_use_has_errors, out);
 	fprintf(out, "%8" PRIu64 " %6.2f %%  %s\n", counts->samples,
 		total > 0 ? (double)counts->estimate * 100 / total : 0, row->name);
 }
@@ -101,12 +62,12 @@ static void add_change(const struct report *report, const struct report_row *row
 	struct interval interval = report_change(report, row);
 	char old[40], new[40], change[40], range[96];
 
-	human((double)row->counts[0].estimate * report->per_second[0], REPORT_BYTES, old,
+	human((double)row->counts[0].estimate * report->per_second[0], HUMAN_BYTES, old,
 	      sizeof(old));
-	human((double)row->counts[1].estimate * report->per_second[1], REPORT_BYTES, new,
+	human((double)row->counts[1].estimate * report->per_second[1], HUMAN_BYTES, new,
 	      sizeof(new));
-	human(row->change, REPORT_BYTES, change, sizeof(change));
-	human_range(interval, REPORT_BYTES, intervals, range, sizeof(range));
+	human(row->change, HUMAN_BYTES, change, sizeof(change));
+	put_range(interval, HUMAN_BYTES, intervals, range, sizeof(range));
 	fprintf(out, "%9s %9s %9s %19s %c  %s\n", old, new, change, range,
 		intervals && (interval.low > 0 || interval.high < 0) ? '*' : ' ', row->name);
 }
@@ -126,7 +87,8 @@ static void begin_kind(const struct report *report, unsigned int i, FILE *out)
 		fprintf(out, "%9s %17s %9s %17s %s%8s %8s  %s\n",
 			report->in_use ? "IN USE" : "BYTES", "95 % INTERVAL",
 			report->rows[i].kind == HAB_EVENT_SAMPLE ? "OBJECTS" : "EVENTS",
-			"95 % INTERVAL", has_in_use_column(report) ? "   IN USE " : "", "SAMPLES",
+			"95 % INTERVAL",
+			has_in_use_column(report) ? "   IN USE     95 % INTERVAL " : "", "SAMPLES",
 			"SHARE", heading);
 }
 

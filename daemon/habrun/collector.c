@@ -104,10 +104,14 @@ void collector_write(struct collector *collector, const struct profile_format *f
 	profile_name(profile, symbols);
 	symbols_free(symbols);
 	format->write(profile, out);
-	*result = (struct collector_result){ .counts = channels_counts(collector->channels),
-					     .in_use = profile->total_in_use,
-					     .duration_ns = profile->duration_ns,
-					     .late_names = profile->late_names };
+	*result = (struct collector_result){
+		.counts = channels_counts(collector->channels),
+		.in_use = profile->total_in_use,
+		.in_use_interval = interval_of_in_use(&profile->total_in_use, &profile->total,
+						      &profile->total_in_use),
+		.duration_ns = profile->duration_ns,
+		.late_names = profile->late_names,
+	};
 	profile_free(profile);
 }
 

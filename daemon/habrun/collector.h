@@ -10,6 +10,7 @@
 #include "daemon/channels/channels.h"
 #include "daemon/habrun/preload.h"
 #include "daemon/profile/formats.h"
+#include "daemon/profile/interval.h"
 
 struct collector;
 
@@ -17,6 +18,7 @@ struct collector;
 struct collector_result {
 	struct channels_counts counts;
 	struct in_use in_use;
+	struct interval in_use_interval;
 	uint64_t duration_ns;
 	uint64_t late_names;
 };

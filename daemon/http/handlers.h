@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "daemon/http/request.h"
+#include "daemon/profile/interval.h"
 
 typedef void (*request_handler)(struct request *request, struct reply *reply);
 
@@ -24,6 +25,8 @@ void http_record_stop(struct request *request, struct reply *reply);
 
 /* Replies with @object and frees it. compact: without spaces. */
 void reply_json(struct reply *reply, json_t *object, bool compact);
+/* Both ends. */
+json_t *reply_interval(struct interval interval);
 /* A list of the names of kinds of events. */
 json_t *reply_kinds(uint32_t kinds);
 

@@ -27,6 +27,11 @@
 #define TOP_SITES      50u
 #define STACK_FRAMES   16u
 
+json_t *reply_interval(struct interval interval)
+{
+	return json_pack("[ff]", interval.low, interval.high);
+}
+
 json_t *reply_kinds(uint32_t kinds)
 {
 	json_t *list = json_array();
@@ -372,18 +377,27 @@ static json_t *process_json(const struct totals_process *process)
 }
 
 /* Left out where it is not known. */
-static void put_in_use(json_t *object, const struct profile *profile, uint32_t pid)
+static void put_in_use(json_t *object, const struct profile *profile, const struct in_use *in_use,
+		       const struct stack_counts *allocated)
+{
+	struct interval interval = interval_of_in_use(in_use, allocated, &profile->total_in_use);
+
+	if (!profile->knows_in_use)
+		return;
+	json_object_set_new(object, "in_use_bytes", json_integer((json_int_t)in_use->bytes));
+	json_object_set_new(object, "in_use_interval", reply_interval(interval));
+}
+
+static void put_in_use_of(json_t *object, const struct profile *profile, uint32_t pid)
 {
 	struct in_use sum = { 0 };
 	unsigned int i;
 
-	if (!profile->knows_in_use)
-		return;
 	for (i = 0; i < profile->nr_samples; i++)
 		if (profile->samples[i].key.pid == pid && profile->samples[i].in_use)
 			in_use_add(&sum, profile->samples[i].in_use);
 	if (sum.objects)
-		json_object_set_new(object, "in_use_bytes", json_integer((json_int_t)sum.bytes));
+		put_in_use(object, profile, &sum, &profile->total);
 }
 
 static json_t *processes_json(const struct request *request, const struct totals *totals,
@@ -411,27 +425,29 @@ static json_t *processes_json(const struct request *request, const struct totals
 		object = process_json(process);
 		if (sample)
 			put_stack(object, profile, sample);
-		put_in_use(object, view->all, process->pid);
+		put_in_use_of(object, view->all, process->pid);
 		json_array_append_new(array, object);
 	}
 	return array;
 }
 
-static json_t *sites_json(const struct site *sites)
+static json_t *sites_json(const struct view *view)
 {
-	json_t *array = json_array();
-	const struct site *site;
+	json_t *array = json_array(), *object;
+	const struct site *site = view->sites;
 
-	for (site = sites; site && json_array_size(array) < TOP_SITES; site = site->hh.next)
+	for (; site && json_array_size(array) < TOP_SITES; site = site->hh.next) {
 		/* clang-format off */
-		json_array_append_new(array, json_pack("{ss ss sI sI sI sI}",
+		object = json_pack("{ss ss sI sI sI}",
 			"function", site->function,
 			"binary", site->binary,
-			"bytes", site->bytes,
-			"samples", site->samples,
-			"recent_bytes", site->recent_bytes,
-			"in_use_bytes", site->in_use));
-	/* clang-format on */
+			"bytes", site->counts.estimate,
+			"samples", site->counts.samples,
+			"recent_bytes", site->recent_bytes);
+		/* clang-format on */
+		put_in_use(object, view->all, &site->in_use, &site->counts);
+		json_array_append_new(array, object);
+	}
 	return array;
 }
 
@@ -443,16 +459,16 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 	kinds_text(view->all->kinds, kinds, sizeof(kinds));
 	kinds_text(view->all->other_kinds, other_kinds, sizeof(other_kinds));
 	/* clang-format off */
-	object = json_pack("{sf sI ss ss sb so sI sI}",
+	object = json_pack("{sf sI ss ss sb so sI}",
 		"recent_seconds", view->recent_seconds,
 		"late_names", (json_int_t)view->all->late_names,
 		"event", kinds,
 		"other_events", other_kinds,
 		"filtered", filter_selects(filter),
-		"sites", sites_json(view->sites),
-		"nr_sites", (json_int_t)HASH_COUNT(view->sites),
-		"in_use_bytes", view->all->total_in_use.bytes);
+		"sites", sites_json(view),
+		"nr_sites", (json_int_t)HASH_COUNT(view->sites));
 	/* clang-format on */
+	put_in_use(object, view->all, &view->all->total_in_use, &view->all->total);
 	if (filter_selects(filter))
 		json_object_set_new(object, "folded_samples",
 				    json_integer((json_int_t)view->all->folded));

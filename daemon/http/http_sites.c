@@ -19,11 +19,6 @@ struct sites {
 	unsigned int damaged;
 };
 
-static json_t *interval_json(struct interval interval)
-{
-	return json_pack("[ff]", interval.low, interval.high);
-}
-
 static void put_row(json_t *object, const struct sites *sites, const struct report *report,
 		    const struct report_row *row)
 {
@@ -33,16 +28,19 @@ static void put_row(json_t *object, const struct sites *sites, const struct repo
 	/* clang-format off */
 	json_object_update_new(object, json_pack("{sf sf sf sI sf}",
 		"bytes", bytes,
-		"objects", report_sum(row, REPORT_EVENTS).value,
+		"objects", report_sum(row, REPORT_EVENTS),
 		"share", total > 0 ? bytes / total : 0,
 		"samples", (json_int_t)row->counts[0].samples,
-		"in_use", (double)row->in_use));
+		"in_use", report_sum(row, REPORT_IN_USE)));
 	if (sites->has_errors)
 		json_object_update_new(object, json_pack("{so so}",
-			"interval", interval_json(report_interval(report, row, REPORT_BYTES)),
+			"interval", reply_interval(report_interval(report, row, REPORT_BYTES)),
 			"objects_interval",
-			interval_json(report_interval(report, row, REPORT_EVENTS))));
+			reply_interval(report_interval(report, row, REPORT_EVENTS))));
 	/* clang-format on */
+	if (sites->has_errors && sites->profile->in_use_has_errors)
+		json_object_set_new(object, "in_use_interval",
+				    reply_interval(report_interval(report, row, REPORT_IN_USE)));
 }
 
 /* Bytes a second; of what is in use: bytes. */
@@ -56,7 +54,7 @@ static void put_change(json_t *object, const struct sites *sites, const struct r
 		"change", row->change));
 	/* clang-format on */
 	if (sites->has_errors)
-		json_object_set_new(object, "interval", interval_json(report_change(report, row)));
+		json_object_set_new(object, "interval", reply_interval(report_change(report, row)));
 }
 
 static json_t *rows_json(const struct sites *sites, const struct report *report)
@@ -133,6 +131,7 @@ static void reply_sites(struct request *request, struct reply *reply, const stru
 				"library report it.");
 			return;
 		}
+		sites->has_errors &= profiles[i]->in_use_has_errors;
 		profile_show_in_use(profiles[i]);
 	}
 	/* The rows take memory, too. */

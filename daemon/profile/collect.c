@@ -474,7 +474,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	copy->filter = filter;
 	profile->duration_ns = duration_ns;
 	profile->folded = copy->folded;
-	profile->knows_in_use = copy->knows_in_use;
+	profile->knows_in_use = profile->in_use_has_errors = copy->knows_in_use;
 	drop_other_kinds(state);
 	sort_found(copy);
 	profile->in_use = copy->in_use;

@@ -58,3 +58,21 @@ struct interval interval_95(struct estimate own, struct estimate all)
 	interval.high = quantile(own.value + next, own.variance + next * next, Z_95);
 	return interval;
 }
+
+static struct estimate estimate_of_in_use(const struct in_use *in_use)
+{
+	return (struct estimate){ (double)(in_use->bytes - min(in_use->exact, in_use->bytes)),
+				  in_use->variance, (double)in_use->samples };
+}
+
+struct interval interval_of_in_use(const struct in_use *own, const struct stack_counts *allocated,
+				   const struct in_use *all)
+{
+	struct interval interval =
+		interval_95(estimate_of_in_use(own),
+			    own->samples ? estimate_of_in_use(all) : estimate_of_bytes(allocated));
+
+	interval.low += (double)min(own->exact, own->bytes);
+	interval.high += (double)min(own->exact, own->bytes);
+	return interval;
+}

@@ -3,6 +3,8 @@
 #ifndef HABD_INTERVAL_H
 #define HABD_INTERVAL_H
 
+#include "daemon/samples/sample.h"
+
 struct interval {
 	double low;
 	double high;
@@ -50,5 +52,25 @@ struct estimate {
  * sample from 0 to what leaves no sample once in forty times.
  */
 struct interval interval_95(struct estimate own, struct estimate all);
+
+static inline struct estimate estimate_of_bytes(const struct stack_counts *counts)
+{
+	return (struct estimate){ (double)counts->estimate, counts->variance,
+				  (double)counts->samples };
+}
+
+static inline struct estimate estimate_of_events(const struct stack_counts *counts)
+{
+	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
+				  counts->events_variance, (double)counts->samples };
+}
+
+/*
+ * The interval of bytes in use: interval_95() of what is estimated of them, plus what is exact.
+ * @all: of all live samples of the same user. Without a live sample what the stack has @allocated
+ * says what one would stand for.
+ */
+struct interval interval_of_in_use(const struct in_use *own, const struct stack_counts *allocated,
+				   const struct in_use *all);
 
 #endif /* HABD_INTERVAL_H */

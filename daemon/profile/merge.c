@@ -150,6 +150,7 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 	profile->folded += from->folded;
 	if (in_use && from->knows_in_use) {
 		profile->knows_in_use = true;
+		profile->in_use_has_errors = from->in_use_has_errors;
 		profile->in_use = xcalloc(from->nr_samples, sizeof(*profile->in_use));
 	}
 	for (i = 0; i < from->nr_samples; i++) {

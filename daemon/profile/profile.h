@@ -63,10 +63,11 @@ struct profile {
 	struct stack_counts total;
 	struct in_use *in_use; /* of the samples that have some */
 	struct in_use total_in_use;
-	uint32_t kinds;	      /* of events in it, a bit each */
-	uint32_t other_kinds; /* of events that match the filter and are left out */
-	uint64_t folded;      /* samples of "[other stacks]" */
-	bool knows_in_use;    /* at its end */
+	uint32_t kinds;		/* of events in it, a bit each */
+	uint32_t other_kinds;	/* of events that match the filter and are left out */
+	uint64_t folded;	/* samples of "[other stacks]" */
+	bool knows_in_use;	/* at its end */
+	bool in_use_has_errors; /* its standard errors are known */
 	enum profile_view view;
 	bool is_growth; /* see growth_of() */
 	double net;	/* of a growth: the difference of all stacks, in bytes */

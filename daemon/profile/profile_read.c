@@ -31,6 +31,7 @@ struct reading {
 	/* Indices of values; -1: absent. */
 	int objects, space, samples, space_error, objects_error;
 	int in_use_objects, in_use_space, in_use_samples, in_use_error, in_use_objects_error;
+	int in_use_exact;
 	struct stack_counts all;
 	char *why;
 	size_t why_size;
@@ -224,6 +225,7 @@ static bool read_in_use(struct reading *reading, const Pprof__Sample *from,
 	if (!value_of(from, reading->in_use_objects, &in_use->objects) ||
 	    !value_of(from, reading->in_use_space, &in_use->bytes) ||
 	    !value_of(from, reading->in_use_samples, &in_use->samples) ||
+	    !value_of(from, reading->in_use_exact, &in_use->exact) ||
 	    !value_of(from, reading->in_use_error, &space_error) ||
 	    !value_of(from, reading->in_use_objects_error, &objects_error))
 		return bad(reading, "a sample has too few numbers, or one below 0");
@@ -298,6 +300,7 @@ static bool read_all(struct reading *reading)
 	reading->in_use_samples = find_type(reading, "inuse_samples");
 	reading->in_use_error = find_type(reading, "inuse_space_error");
 	reading->in_use_objects_error = find_type(reading, "inuse_objects_error");
+	reading->in_use_exact = find_type(reading, "inuse_space_exact");
 	if (reading->space < 0)
 		return bad(reading, "it has no allocated bytes");
 	if (reading->from->n_sample > COUNT_MAX || reading->from->n_location > COUNT_MAX ||
@@ -309,6 +312,8 @@ static bool read_all(struct reading *reading)
 		return false;
 	profile->samples = xcalloc(reading->from->n_sample, sizeof(*profile->samples));
 	profile->knows_in_use = reading->in_use_objects >= 0 && reading->in_use_space >= 0;
+	profile->in_use_has_errors = reading->in_use_samples >= 0 && reading->in_use_error >= 0 &&
+				     reading->in_use_objects_error >= 0;
 	if (profile->knows_in_use)
 		profile->in_use = xcalloc(reading->from->n_sample, sizeof(*profile->in_use));
 	for (i = 0; i < reading->from->n_sample; i++)

@@ -124,8 +124,11 @@ static void add_sample(struct report *report, unsigned int which, const char *na
 	row->many_users |= row->user && row->user != user;
 	row->user = user;
 	counts_add(&row->counts[which], &sample->counts);
-	if (!which && sample->in_use)
-		row->in_use = hab_add_saturated(row->in_use, sample->in_use->bytes);
+	if (sample->in_use) {
+		in_use_add(&row->in_use[which], sample->in_use);
+		in_use_add(&user->in_use[which][sample->key.kind], sample->in_use);
+		in_use_add(&report->total_in_use[which][sample->key.kind], sample->in_use);
+	}
 	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
 	counts_add(&report->totals[which][sample->key.kind], &sample->counts);
 }
@@ -218,45 +221,59 @@ void report_end(struct report *report)
 	free(report->rows);
 }
 
-static struct estimate estimate_of(const struct stack_counts *counts, enum report_quantity quantity)
+/* This and the next: of all samples of the row's user. */
+static const struct stack_counts *counts_of_user(const struct report *report,
+						 const struct report_row *row, unsigned int which)
 {
-	if (quantity == REPORT_BYTES)
-		return (struct estimate){ (double)counts->estimate, counts->variance,
-					  (double)counts->samples };
-	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
-				  counts->events_variance, (double)counts->samples };
+	return row->many_users ? &report->totals[which][row->kind] :
+				 &row->user->totals[which][row->kind];
 }
 
-/* Of all samples of the row's user. */
-static struct estimate of_user(const struct report *report, const struct report_row *row,
-			       unsigned int which, enum report_quantity quantity)
+static const struct in_use *in_use_of_user(const struct report *report,
+					   const struct report_row *row, unsigned int which)
 {
-	return estimate_of(row->many_users ? &report->totals[which][row->kind] :
-					     &row->user->totals[which][row->kind],
-			   quantity);
+	return row->many_users ? &report->total_in_use[which][row->kind] :
+				 &row->user->in_use[which][row->kind];
 }
 
-struct estimate report_sum(const struct report_row *row, enum report_quantity quantity)
+double report_sum(const struct report_row *row, enum report_quantity quantity)
 {
-	return estimate_of(&row->counts[0], quantity);
+	if (quantity == REPORT_IN_USE)
+		return (double)row->in_use[0].bytes;
+	return quantity == REPORT_BYTES ? (double)row->counts[0].estimate :
+					  estimate_of_events(&row->counts[0]).value;
+}
+
+/* @all: the profile that says what a sample stands for. */
+static struct interval interval_of(const struct report *report, const struct report_row *row,
+				   unsigned int which, unsigned int all,
+				   enum report_quantity quantity)
+{
+	const struct stack_counts *own = &row->counts[which];
+	const struct stack_counts *counts = counts_of_user(report, row, all);
+
+	if (quantity == REPORT_EVENTS)
+		return interval_95(estimate_of_events(own), estimate_of_events(counts));
+	if (quantity == REPORT_IN_USE || report->in_use)
+		return interval_of_in_use(&row->in_use[which], report->in_use ? counts : own,
+					  in_use_of_user(report, row, all));
+	return interval_95(estimate_of_bytes(own), estimate_of_bytes(counts));
 }
 
 struct interval report_interval(const struct report *report, const struct report_row *row,
 				enum report_quantity quantity)
 {
-	return interval_95(report_sum(row, quantity), of_user(report, row, 0, quantity));
+	return interval_of(report, row, 0, 0, quantity);
 }
 
 static struct interval one_side(const struct report *report, const struct report_row *row,
 				unsigned int which)
 {
-	struct estimate all = of_user(report, row, which, REPORT_BYTES);
-	struct interval interval;
-
-	if (all.variance <= 0)
-		all = of_user(report, row, !which, REPORT_BYTES);
+	bool is_known = counts_of_user(report, row, which)->variance > 0;
 	/* Without a kept sample the true bytes may still be above 0. */
-	interval = interval_95(estimate_of(&row->counts[which], REPORT_BYTES), all);
+	struct interval interval =
+		interval_of(report, row, which, is_known ? which : !which, REPORT_BYTES);
+
 	interval.low *= report->per_second[which];
 	interval.high *= report->per_second[which];
 	return interval;

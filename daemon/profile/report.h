@@ -24,6 +24,7 @@ struct report_user {
 	UT_hash_handle hh;
 	uint32_t uid;
 	struct stack_counts totals[2][HAB_EVENT_KINDS];
+	struct in_use in_use[2][HAB_EVENT_KINDS];
 };
 
 struct report_row {
@@ -32,8 +33,8 @@ struct report_row {
 	const struct report_user *user;
 	bool many_users;
 	struct stack_counts counts[2]; /* of the old and of the new profile */
-	uint64_t in_use;	       /* bytes of the old profile's */
-	double change;		       /* bytes a second; of what is in use: bytes */
+	struct in_use in_use[2];
+	double change; /* bytes a second; of what is in use: bytes */
 };
 
 struct report {
@@ -43,6 +44,7 @@ struct report {
 	bool many_kinds;
 	bool in_use; /* the profiles show what is in use */
 	struct stack_counts totals[2][HAB_EVENT_KINDS];
+	struct in_use total_in_use[2][HAB_EVENT_KINDS];
 	struct report_user *users;
 	struct strings names;
 	struct report_row *rows;
@@ -59,11 +61,11 @@ void report_begin(struct report *report, enum report_by by, bool in_use, const s
 		  const struct profile *two);
 void report_end(struct report *report);
 
-/* A row has two sums, each with an interval. */
-enum report_quantity { REPORT_BYTES, REPORT_EVENTS };
+/* A row has these sums, each with an interval. */
+enum report_quantity { REPORT_BYTES, REPORT_EVENTS, REPORT_IN_USE };
 
 /* Of the old profile, or of the only one. */
-struct estimate report_sum(const struct report_row *row, enum report_quantity quantity);
+double report_sum(const struct report_row *row, enum report_quantity quantity);
 struct interval report_interval(const struct report *report, const struct report_row *row,
 				enum report_quantity quantity);
 /* The interval of the row's change. */

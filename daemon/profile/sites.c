@@ -35,9 +35,9 @@ void sites_add(struct site **sites, const struct profile *profile, bool recent)
 		if (recent) {
 			site->recent_bytes += sample->counts.estimate;
 		} else {
-			site->bytes += sample->counts.estimate;
-			site->samples += sample->counts.samples;
-			site->in_use += sample->in_use ? sample->in_use->bytes : 0;
+			counts_add(&site->counts, &sample->counts);
+			if (sample->in_use)
+				in_use_add(&site->in_use, sample->in_use);
 		}
 	}
 }
@@ -46,8 +46,8 @@ static int compare(const struct site *one, const struct site *two)
 {
 	if (one->recent_bytes != two->recent_bytes)
 		return one->recent_bytes < two->recent_bytes ? 1 : -1;
-	if (one->bytes != two->bytes)
-		return one->bytes < two->bytes ? 1 : -1;
+	if (one->counts.estimate != two->counts.estimate)
+		return one->counts.estimate < two->counts.estimate ? 1 : -1;
 	return strcmp(one->function, two->function);
 }
 

@@ -13,10 +13,9 @@ struct site {
 	UT_hash_handle hh;    /* by function */
 	const char *function; /* both belong to the profile */
 	const char *binary;
-	uint64_t bytes; /* estimated, since the start */
-	uint64_t samples;
+	struct stack_counts counts; /* since the start */
 	uint64_t recent_bytes;
-	uint64_t in_use; /* bytes */
+	struct in_use in_use;
 };
 
 /* Adds the samples of a profile to a hash table of sites; NULL is an empty one. */

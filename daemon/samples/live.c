@@ -22,6 +22,8 @@ struct object {
 	uint64_t sample_id;
 	uint64_t interval;
 	uint64_t time_ns;
+	uint64_t before;      /* bytes of the object that were allocated before its sample */
+	uint64_t probability; /* with which the sample was not lost, as in struct sample */
 	uint32_t slot;
 	uint32_t stack;
 	uint32_t generation;
@@ -74,11 +76,24 @@ void live_remove(struct live *live, struct live_process *process)
 	free(process);
 }
 
+/* A size that the program has said. */
+static uint64_t limited(uint64_t size)
+{
+	return min(size, HAB_SAMPLING_INTERVAL_MAX);
+}
+
 void live_place(struct live *live, const struct sample *sample, uint32_t stack, uint32_t generation)
 {
-	const struct object object = { sample->id,	sample->interval,
-				       sample->time_ns, sample->live_slot - 1,
-				       stack,		generation };
+	const struct object object = {
+		.sample_id = sample->id,
+		.interval = sample->interval,
+		.time_ns = sample->time_ns,
+		.before = limited(sample->object_bytes - min(sample->object_bytes, sample->bytes)),
+		.probability = sample->probability,
+		.slot = sample->live_slot - 1,
+		.stack = stack,
+		.generation = generation,
+	};
 	uint32_t pid = sample->key.pid;
 	struct live_process *process;
 	struct object *before;
@@ -99,11 +114,6 @@ void live_place(struct live *live, const struct sample *sample, uint32_t stack, 
 		*before = object;
 }
 
-static uint64_t limited(const u64 *size)
-{
-	return min(READ_ONCE(*size), HAB_SAMPLING_INTERVAL_MAX);
-}
-
 /* The number that one live sample of the process stands for, besides its own draw. */
 static uint64_t step_of(const struct live_process *process)
 {
@@ -113,34 +123,57 @@ static uint64_t step_of(const struct live_process *process)
 }
 
 /*
- * False: the object is freed. A sampled object of which as much as @largest was drawn stands for
- * 1 / p of its kind, p = (1 - exp(-largest / interval)) / step.
+ * What it stands for by core/channel/channel.h, where a sample that was lost is one that was not
+ * taken. The number of objects is 1 / p of the whole object. That is exact where all of it was
+ * drawn for with one interval; otherwise the interval at its sample stands for all.
+ *
+ * The variance is that of the sampled piece: what is added later differs by chance only as far as
+ * the step was doubled since, which makes @doubled times as much of it.
  */
+static struct in_use stands_for(const struct object *object, const struct hab_channel_live *slot,
+				uint64_t step)
+{
+	uint64_t drawn = object->before + slot->drawn + slot->added;
+	double kept = (double)object->probability * 0x1p-32 / (double)step;
+	double p = drawn_probability(slot->drawn, object->interval) * kept;
+	double p_whole = drawn_probability(drawn, object->interval) * kept;
+	double piece = (double)slot->asked / p, bytes = piece, doubled = 1;
+
+	if (slot->added) {
+		doubled = ldexp((double)slot->added_steps, -HAB_CHANNEL_ADDED_SHIFT) *
+			  (double)step / (double)slot->added;
+		doubled = fmin(fmax(doubled, 1), (double)step);
+		bytes += (double)slot->added * doubled;
+	}
+	return (struct in_use){
+		.samples = 1,
+		.bytes = sample_sum(bytes),
+		.exact = doubled > 1 ? 0 : slot->added,
+		.objects = sample_sum((1 << STACKS_EVENT_SHIFT) / p_whole),
+		.variance = piece * piece * (1 / doubled - p) + bytes * bytes * (1 - 1 / doubled),
+		.objects_variance = (1 - p_whole) / (p_whole * p_whole),
+	};
+}
+
+/* False: the object is freed. */
 static bool read_object(const struct live_process *process, const struct object *object,
 			uint64_t step, struct in_use *in_use)
 {
 	const struct hab_channel_live *slot = hab_channel_live(process->channel) + object->slot;
-	uint64_t asked, largest;
-	double p, bytes;
+	struct hab_channel_live now;
 
 	/* Pairs with the store of @sample_id when the slot is taken. */
 	if (hab_load_acquire(&slot->sample_id) != object->sample_id || object->sample_id % step)
 		return false;
-	asked = limited(&slot->asked);
-	largest = max(max(limited(&slot->drawn), asked), 1ull);
+	now.asked = limited(READ_ONCE(slot->asked));
+	now.drawn = limited(READ_ONCE(slot->drawn));
+	now.drawn = max(now.drawn, 1ull);
+	now.added = limited(READ_ONCE(slot->added));
+	now.added_steps = READ_ONCE(slot->added_steps);
 	/* It may have been freed, and the slot taken by another one, meanwhile. */
 	if (hab_load_acquire(&slot->sample_id) != object->sample_id)
 		return false;
-	p = object->interval ? -expm1(-(double)largest / (double)object->interval) : 1;
-	p /= (double)step;
-	bytes = (double)asked / p;
-	*in_use = (struct in_use){
-		.samples = 1,
-		.bytes = sample_sum(bytes),
-		.objects = sample_sum((1 << STACKS_EVENT_SHIFT) / p),
-		.variance = bytes * bytes * (1 - p),
-		.objects_variance = (1 - p) / (p * p),
-	};
+	*in_use = stands_for(object, &now, step);
 	return true;
 }
 

@@ -56,6 +56,7 @@ struct sample {
 struct in_use {
 	uint64_t samples; /* live ones */
 	uint64_t bytes;
+	uint64_t exact;		 /* bytes of these that are no estimate: @variance is of the rest */
 	uint64_t objects;	 /* in 2^-STACKS_EVENT_SHIFT */
 	double variance;	 /* of bytes, itself estimated */
 	double objects_variance; /* of the number of objects */
@@ -74,6 +75,15 @@ struct stack_counts {
 
 #define STACKS_EVENT_SHIFT 16
 
+/*
+ * The probability that the program sampled so many bytes: the draw has no memory, so the interval
+ * alone decides (core/throttle/interval.h). Other events, whose interval is 0, are certain.
+ */
+static inline double drawn_probability(uint64_t bytes, uint64_t interval)
+{
+	return interval ? -expm1(-(double)bytes / (double)interval) : 1;
+}
+
 /* A value as an element of a sum: rounded to the nearest, at most the highest number. */
 static inline uint64_t sample_sum(double value)
 {
@@ -85,6 +95,7 @@ static inline void in_use_add(struct in_use *sum, const struct in_use *more)
 {
 	sum->samples += more->samples;
 	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
+	sum->exact = hab_add_saturated(sum->exact, more->exact);
 	sum->objects = hab_add_saturated(sum->objects, more->objects);
 	sum->variance += more->variance;
 	sum->objects_variance += more->objects_variance;

@@ -488,21 +488,13 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 }
 
 /*
- * The probability that the program sampled the object, given that it takes so many bytes: the draw
- * has no memory, so the interval alone decides (core/throttle/interval.h). Other events are 1.
- */
-static double drawn_probability(const struct sample *sample)
-{
-	return sample->interval ? -expm1(-(double)sample->bytes / (double)sample->interval) : 1;
-}
-
-/*
  * An event stands for 1 / p of its kind, with p the probability that it became a sample: that it
  * was drawn by the program, and then kept by the throttler.
  */
 struct stack_counts sample_counts(const struct sample *sample, uint64_t probability)
 {
-	double p = drawn_probability(sample) * (double)probability * 0x1p-32;
+	double p =
+		drawn_probability(sample->bytes, sample->interval) * (double)probability * 0x1p-32;
 	double bytes = (double)sample->bytes / p, events = 1.0 / sample->parts / p;
 
 	return (struct stack_counts){

@@ -22,10 +22,11 @@ const percent = share => (share * 100).toFixed(2) + ' %';
 
 const columns = {
 	allocated: {
-		titles: ['site', 'bytes', '95 % interval', 'share', 'in use', 'objects',
-			'95 % interval'],
+		titles: ['site', 'bytes', '95 % interval', 'share', 'in use', '95 % interval',
+			'objects', '95 % interval'],
 		row: site => [bytes(site.bytes), bytesRange(site.interval), percent(site.share),
-			bytes(site.in_use), count(site.objects), countRange(site.objects_interval)]
+			bytes(site.in_use), bytesRange(site.in_use_interval), count(site.objects),
+			countRange(site.objects_interval)]
 	},
 	'in-use': {
 		titles: ['site', 'in use', '95 % interval', 'share', 'objects', '95 % interval'],

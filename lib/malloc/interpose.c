@@ -186,12 +186,6 @@ static void *align_live(void *p, size_t size, size_t kept)
 	return aligned ? move(p, aligned, min(kept, usable)) : p;
 }
 
-/* The drawn bytes of an object that had @before bytes and now has @after; at least 1. */
-static u64 resized(u64 drawn, u64 before, u64 after)
-{
-	return drawn + after > before ? drawn + after - before : 1;
-}
-
 /* @object was live and was taken out of the table. Now it is at @p and has @size bytes. */
 static void *enter_again(struct hab_live_object *object, struct hab_channel *channel, int slot,
 			 void *p, size_t size, uintptr_t entry)
@@ -199,16 +193,15 @@ static void *enter_again(struct hab_live_object *object, struct hab_channel *cha
 	struct hab_live_table *live = &hab_client->live;
 	size_t before = object->usable;
 	int err = errno;
+	bool is_live =
+		hab_live_resize(object, size, hab_sample_usable(p, size), READ_ONCE(live->step));
 
-	object->asked = size;
-	object->usable = hab_sample_usable(p, size);
-	object->drawn = resized(object->drawn, before, object->usable);
-	if (object->drawn >= object->point)
+	if (is_live)
 		p = align_live(p, size, object->room);
 	object->room = hab_real.usable_size(p);
 	errno = err;
 	/* One without its sample point becomes ordinary where the allocator has put it. */
-	if (object->drawn < object->point || (uintptr_t)p % HAB_LIVE_PAGE) {
+	if (!is_live || (uintptr_t)p % HAB_LIVE_PAGE) {
 		hab_live_release(live, channel, slot);
 		return p;
 	}
@@ -252,7 +245,7 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 		aligned = hab_sample_allocate(&sample, 1, max(size, usable));
 	if (aligned)
 		p = move(p, aligned, min(before, size));
-	return hab_sample_end(&sample, p, size, usable);
+	return hab_sample_end(&sample, p, size, before + growth);
 }
 
 static HAB_SLOW void *realloc_watched(void *p, size_t size)

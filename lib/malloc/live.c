@@ -161,6 +161,43 @@ static bool enter(struct hab_live_table *table, const void *p, int slot)
 	return false;
 }
 
+/*
+ * What was added before and after a doubling of the step weighs differently. A shrink takes a part
+ * of both, and not the latest alone, which is exact only without a doubling between.
+ */
+bool hab_live_resize(struct hab_live_object *object, u64 asked, u64 usable, u64 step)
+{
+	u64 sampled = object->before + object->piece, had = object->usable - sampled;
+
+	object->asked = asked;
+	object->usable = usable;
+	if (usable >= sampled + had) {
+		object->added_steps +=
+			((usable - sampled - had) << HAB_CHANNEL_ADDED_SHIFT) / max(step, 1ull);
+	} else if (usable > sampled) {
+		object->added_steps = hab_mul_div(object->added_steps, usable - sampled, had);
+	} else {
+		object->added_steps = 0;
+		object->piece = usable > object->before ? usable - object->before : 0;
+		object->drawn = min(object->drawn, object->piece);
+	}
+	return object->drawn >= object->point;
+}
+
+/*
+ * The pieces are known in usable sizes, since the size that was asked for before is not known when
+ * an object without a sample grows. So each has its part of what the program asked for last.
+ */
+static void write_sizes(struct hab_channel_live *live, const struct hab_live_object *object)
+{
+	u64 all = max(object->usable, 1ull), added = all - object->before - object->piece;
+
+	WRITE_ONCE(live->asked, hab_mul_div(object->asked, object->piece, all));
+	WRITE_ONCE(live->drawn, object->drawn);
+	WRITE_ONCE(live->added, hab_mul_div(object->asked, added, all));
+	WRITE_ONCE(live->added_steps, hab_mul_div(object->asked, object->added_steps, all));
+}
+
 void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
 		    const void *p, const struct hab_live_object *object)
 {
@@ -175,8 +212,7 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	table->objects[slot].address = (uintptr_t)p;
 	if (object->mapped)
 		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
-	WRITE_ONCE(live->asked, object->asked);
-	WRITE_ONCE(live->drawn, object->drawn);
+	write_sizes(live, object);
 	/* Pairs with the collector's acquire: the sizes are of this sample. */
 	hab_store_release(&live->sample_id, object->sample_id);
 	if (!enter(table, p, slot)) {

@@ -35,10 +35,12 @@
  * @asked: bytes that the program asked for
  * @usable: bytes that malloc_usable_size() answers
  * @room: bytes that the allocator has for it; of no mapping
- * @drawn: bytes that were drawn for it: what was asked for first, and what it grew by; less what it
- *	shrank by
+ * @before: usable bytes of its pieces before the one that was sampled, see channel.h
+ * @piece: usable bytes of that piece; this and the next without what the object shrank by
+ * @drawn: bytes that were drawn for the piece
  * @point: which of @drawn is the sample point, from 1. The sample is live as long as the object has
- *	that byte: then an object of n bytes is live with the probability of a new one of n bytes
+ *	that byte: then a piece of n bytes is live with the probability of a new one of n bytes
+ * @added_steps: as in its slot, in usable bytes
  * @mapped: it is memory that the program has mapped, and none of the allocator's
  */
 struct hab_live_object {
@@ -47,8 +49,11 @@ struct hab_live_object {
 	u64 asked;
 	u64 usable;
 	u64 room;
+	u64 before;
+	u64 piece;
 	u64 drawn;
 	u64 point;
+	u64 added_steps;
 	bool mapped;
 };
 
@@ -117,6 +122,17 @@ void hab_live_release(struct hab_live_table *table, struct hab_channel *channel,
  */
 void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
 		    const void *p, const struct hab_live_object *object);
+
+/**
+ * hab_live_resize - a live object has another size
+ * @object: gets it
+ * @asked: as the program asked for
+ * @usable: its usable size
+ * @step: the table's
+ *
+ * Return: false if it has lost its sample point.
+ */
+bool hab_live_resize(struct hab_live_object *object, u64 asked, u64 usable, u64 step);
 
 /**
  * hab_live_find - the live sample of an object

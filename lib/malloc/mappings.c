@@ -45,6 +45,8 @@ static void resize(struct hab_channel *channel, struct hab_live_object *object, 
 {
 	object->asked = size;
 	object->usable = size;
+	/* What it grows by is not drawn for, and counts as part of what was. */
+	object->piece = size;
 	object->drawn = min(object->drawn, size);
 	if (object->drawn < object->point)
 		hab_live_release(&hab_client->live, channel, slot);

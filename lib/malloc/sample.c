@@ -318,13 +318,13 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 }
 
 static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channel *channel, void *p,
-			     size_t asked, u64 drawn_in_all)
+			     size_t asked, u64 all)
 {
 	struct hab_client *client = hab_client;
 	struct hab_live_object object = { .sample_id = sample->id,
 					  .asked = asked,
-					  .drawn = drawn_in_all,
-					  .point = drawn_in_all - sample->drawn + sample->point,
+					  .drawn = sample->drawn,
+					  .point = sample->point,
 					  .mapped = sample->mapped };
 
 	if (p) {
@@ -337,6 +337,9 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
 			object.room = sample->mapped ? 0 : hab_real.usable_size(p);
+			/* The allocator may give an object that grows more than a new one. */
+			object.before = hab_mul_div(all - sample->drawn, object.usable, all);
+			object.piece = object.usable - object.before;
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);
 		}
 	} else if (sample->slot >= 0) {
@@ -345,7 +348,7 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 	draw(&hab_malloc_thread, hab_client_interval(client, channel));
 }
 
-void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 drawn_in_all)
+void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 all)
 {
 	struct hab_malloc_thread *thread = &hab_malloc_thread;
 	struct hab_client *client = hab_client;
@@ -353,7 +356,7 @@ void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u6
 	struct hab_channel *channel = READ_ONCE(client->channel);
 
 	if (channel) {
-		end_with_channel(sample, channel, p, asked, drawn_in_all);
+		end_with_channel(sample, channel, p, asked, all);
 		go_on(thread);
 	} else {
 		/* In a child by fork() from a signal handler. */

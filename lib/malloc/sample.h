@@ -107,11 +107,11 @@ void hab_sample_mapping(struct hab_malloc_sample *sample);
  * @sample: begun
  * @p: the object; NULL: there is no memory, and no sample
  * @asked: its size as the program asked for
- * @drawn_in_all: bytes that were drawn for it, now and before
+ * @all: its bytes with those that were drawn now: of an object that has grown, usable ones
  *
  * errno is kept unless @p is NULL. Return: @p.
  */
-void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 drawn_in_all);
+void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 all);
 
 /*
  * What malloc_usable_size() would be if the object of @size bytes at @p were no sample; or what it

@@ -218,7 +218,7 @@ static bool is_near(struct estimate estimate, double truth)
 static bool sum_is_right(void)
 {
 	struct stack_counts own = own_counts();
-	struct estimate sum = { (double)own.estimate, own.variance, (double)own.samples };
+	struct estimate sum = estimate_of_bytes(&own);
 	struct interval interval = interval_95(sum, sum);
 
 	printf("%s: %lu bytes, estimated as %.0f by %lu samples, 95 %%: %.0f to %.0f\n",
@@ -253,8 +253,7 @@ static bool objects_are_right(void)
 
 	for (i = 0; i < counts.nr_functions; i++) {
 		function = counts_of_function(counts.functions[i]);
-		objects = (struct estimate){ (double)function.events / (1 << STACKS_EVENT_SHIFT),
-					     function.events_variance, (double)function.samples };
+		objects = estimate_of_events(&function);
 		printf("%s: %lu objects, estimated as %.0f +- %.0f by %lu samples\n",
 		       counts.functions[i], counts.function_objects[i], objects.value,
 		       sqrt(objects.variance), function.samples);

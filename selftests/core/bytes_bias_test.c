@@ -314,11 +314,7 @@ static double truth_of(const struct stream *stream, enum quantity quantity, u32 
 
 static struct estimate estimate_of(const struct stack_counts *counts, enum quantity quantity)
 {
-	if (quantity == BYTES)
-		return (struct estimate){ (double)counts->estimate, counts->variance,
-					  (double)counts->samples };
-	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
-				  counts->events_variance, (double)counts->samples };
+	return quantity == BYTES ? estimate_of_bytes(counts) : estimate_of_events(counts);
 }
 
 /* Classes 0 to CLASSES - 1; CLASSES is all. */

@@ -201,18 +201,6 @@ static void draw_objects(struct drawn_stack *stack, uint64_t size, uint64_t obje
 	}
 }
 
-static struct estimate bytes_of(const struct stack_counts *counts)
-{
-	return (struct estimate){ (double)counts->estimate, counts->variance,
-				  (double)counts->samples };
-}
-
-static struct estimate objects_of(const struct stack_counts *counts)
-{
-	return (struct estimate){ (double)counts->events / (1 << STACKS_EVENT_SHIFT),
-				  counts->events_variance, (double)counts->samples };
-}
-
 static void count_drawn(const struct drawn_stack *stacks, struct tally *bytes,
 			struct tally *objects)
 {
@@ -223,10 +211,12 @@ static void count_drawn(const struct drawn_stack *stacks, struct tally *bytes,
 	for (i = 0; i < DRAWN_STACKS; i++)
 		counts_add(&all, &stacks[i].counts);
 	for (i = 0; i < DRAWN_STACKS; i++) {
-		interval = interval_95(bytes_of(&stacks[i].counts), bytes_of(&all));
+		interval =
+			interval_95(estimate_of_bytes(&stacks[i].counts), estimate_of_bytes(&all));
 		bytes->all++;
 		bytes->held += stacks[i].bytes >= interval.low && stacks[i].bytes <= interval.high;
-		interval = interval_95(objects_of(&stacks[i].counts), objects_of(&all));
+		interval = interval_95(estimate_of_events(&stacks[i].counts),
+				       estimate_of_events(&all));
 		objects->all++;
 		objects->held += stacks[i].objects >= interval.low &&
 				 stacks[i].objects <= interval.high;
@@ -310,6 +300,27 @@ TEST(where_nearly_all_are_kept_a_missed_sample_stands_for_what_the_kept_ones_do)
 	struct estimate own = { 102, 2, 101 };
 
 	EXPECT_GT(interval_95(own, none).high, 102 + 1 + 1.96 * sqrt(3));
+}
+
+TEST(what_is_exact_of_bytes_in_use_moves_both_ends)
+{
+	struct in_use own = { .samples = 5, .bytes = 5000, .variance = 5e6 };
+	struct interval alone = interval_of_in_use(&own, NULL, &own), with;
+
+	own.bytes += 1 << 20;
+	own.exact = 1 << 20;
+	with = interval_of_in_use(&own, NULL, &own);
+	EXPECT_EQ(alone.low + (1 << 20), with.low);
+	EXPECT_EQ(alone.high + (1 << 20), with.high);
+}
+
+TEST(without_live_samples_bytes_in_use_may_be_what_a_sample_stands_for)
+{
+	const struct stack_counts allocated = { .samples = 100, .estimate = 700, .variance = 4.9 };
+	const struct in_use none = { 0 };
+
+	EXPECT_EQ(interval_of_in_use(&none, &allocated, &none).low, 0);
+	EXPECT_LE(fabs(interval_of_in_use(&none, &allocated, &none).high / (7 * 3.689) - 1), 0.01);
 }
 
 TEST(one_sample_has_an_interval_above_zero)

@@ -288,6 +288,46 @@ static void see_in_use(void *context, uint32_t number, const struct stack_key *k
 		uses->of_stack += in_use->bytes;
 }
 
+static void keep_in_use(void *context, uint32_t stack, uint32_t generation,
+			const struct in_use *in_use)
+{
+	(void)stack;
+	(void)generation;
+	*(struct in_use *)context = *in_use;
+}
+
+TEST(a_live_sample_stands_for_its_piece_and_for_what_was_added_since)
+{
+	const struct sample sample = { .id = 8, .probability = CERTAIN / 2, .live_slot = 1 };
+	struct hab_channel *channel = calloc(1, HAB_CHANNEL_BYTES);
+	struct live *live = live_new();
+	struct live_process *process = live_add(live, 0, channel);
+	struct in_use in_use = { 0 };
+
+	ASSERT_NE(NULL, channel);
+	hab_channel_live(channel)[0] = (struct hab_channel_live){
+		.sample_id = 8,
+		.asked = 1000,
+		.drawn = 1000,
+		.added = 300,
+		.added_steps = 300 << HAB_CHANNEL_ADDED_SHIFT,
+	};
+	live_place(live, &sample, 1, 0);
+	live_visit_process(process, keep_in_use, &in_use);
+	/* Half of the samples were lost. */
+	EXPECT_EQ(2000 + 300, in_use.bytes);
+	EXPECT_EQ(300, in_use.exact);
+	EXPECT_EQ(2000. * 2000 * (1 - 0.5), in_use.variance);
+	/* The step is doubled. Now the growth is by chance, too. */
+	channel->live_step = 2;
+	live_visit_process(process, keep_in_use, &in_use);
+	EXPECT_EQ(4000 + 600, in_use.bytes);
+	EXPECT_EQ(0, in_use.exact);
+	EXPECT_EQ(2000. * 2000 * 2 * (1 - 0.5) + 2300. * 2300 * 2, in_use.variance);
+	live_free(live);
+	free(channel);
+}
+
 TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 {
 	struct {
@@ -301,7 +341,8 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 	ASSERT_NE(NULL, channel);
 	self->table = stacks_new(4);
 	live_add(stacks_live(self->table), 7, channel);
-	hab_channel_live(channel)[0] = (struct hab_channel_live){ 5, 1000, 1000 };
+	hab_channel_live(channel)[0] =
+		(struct hab_channel_live){ .sample_id = 5, .asked = 1000, .drawn = 1000 };
 	stack.sample.key.pid = 7;
 	stack.sample.key.nr_frames = 1;
 	stacks_add(self->table, &stack.sample);

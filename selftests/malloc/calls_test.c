@@ -87,7 +87,7 @@ TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
 {
 	char *const argv[] = { "build/tests/malloc_news", "200000", (char *)variant->may_fail,
 			       NULL };
-	struct estimate estimate;
+	struct site_estimate estimate;
 	struct site site;
 
 	ASSERT_TRUE(run(&self->watched, variant->allocator, argv));
@@ -95,11 +95,11 @@ TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
 	EXPECT_EQ(0, self->watched.channels[0]->channel->lost);
 	estimate = collector_estimate(self->watched.channels[0], &site);
 	TH_LOG("allocated %.0f of %.0f, in use %.0f of %.0f; %lu samples, %lu live",
-	       estimate.allocated, site.allocated, estimate.in_use, site.in_use, estimate.samples,
-	       estimate.live);
+	       estimate.allocated, site.allocated, (double)estimate.in_use.bytes, site.in_use,
+	       estimate.samples, estimate.in_use.samples);
 	EXPECT_GT(site.allocated * 0.05, fabs(estimate.allocated - site.allocated));
 	/* 640 live samples: more than four standard errors. */
-	EXPECT_GT(site.in_use * 0.17, fabs(estimate.in_use - site.in_use));
+	EXPECT_GT(site.in_use * 0.17, fabs((double)estimate.in_use.bytes - site.in_use));
 }
 
 /* musl loads the library as well. */

@@ -68,15 +68,16 @@ static bool is_within(double estimate, double truth, double percent)
 #define EXPECT_SITE(name, allocated_percent, in_use_percent)                                     \
 	do {                                                                                     \
 		struct site site;                                                                \
-		struct estimate estimate;                                                        \
+		struct site_estimate estimate;                                                   \
                                                                                                  \
 		ASSERT_TRUE(collector_site(&self->collector, name, &site));                      \
 		estimate = collector_estimate(self->collector.channels[0], &site);               \
 		TH_LOG("%s: allocated %.0f of %.0f, in use %.0f of %.0f; %lu samples, %lu live", \
-		       name, estimate.allocated, site.allocated, estimate.in_use, site.in_use,   \
-		       estimate.samples, estimate.live);                                         \
+		       name, estimate.allocated, site.allocated, (double)estimate.in_use.bytes,  \
+		       site.in_use, estimate.samples, estimate.in_use.samples);                  \
 		EXPECT_TRUE(is_within(estimate.allocated, site.allocated, allocated_percent));   \
-		EXPECT_TRUE(is_within(estimate.in_use, site.in_use, in_use_percent));            \
+		EXPECT_TRUE(                                                                     \
+			is_within((double)estimate.in_use.bytes, site.in_use, in_use_percent));  \
 	} while (0)
 
 TEST_F(channel, sites_have_what_they_allocated_and_what_is_in_use)

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	collector_finish(&collector);
 	for (i = 0; i < collector.nr; i++) {
 		samples += collector.channels[i]->nr_samples;
-		in_use += collector_in_use(collector.channels[i]);
+		in_use += (double)collector_in_use(collector.channels[i], NULL).bytes;
 		lost += collector.channels[i]->channel->lost;
 		if (collector.channels[i]->nonsense)
 			fprintf(stderr, "channel of process %d: nonsense\n",

@@ -26,6 +26,7 @@
 
 #include "bpf/records.h"
 #include "core/channel/channel.h"
+#include "daemon/samples/live.h"
 
 #define CHANNELS_MAX	256
 #define COLLECTOR_TEXT	(1 << 16)
@@ -334,11 +335,10 @@ struct site {
 	double in_use;
 };
 
-struct estimate {
+struct site_estimate {
 	double allocated;
-	double in_use;
+	struct in_use in_use;
 	u64 samples;
-	u64 live;
 };
 
 /* The N-th line "site NAME FIRST END ALLOCATED INUSE" of the program's output. */
@@ -357,60 +357,72 @@ static inline bool collector_site(const struct collector *collector, const char 
 	return false;
 }
 
-static inline double stands_for(double value, double drawn, double interval)
+struct collector_reading {
+	const struct channel_read *read;
+	const struct site *site; /* NULL: all */
+	struct in_use in_use;
+};
+
+static inline bool collector_is_at(const struct hab_record_sample *sample, const struct site *site)
 {
-	return value / -expm1(-drawn / interval);
+	return sample->nr_addresses && sample->addresses[0] > site->first &&
+	       sample->addresses[0] <= site->end;
 }
 
-/* Bytes in use that the sample stands for; 0: it is not live. */
-static inline double collector_live(const struct channel_read *read,
-				    const struct hab_record_sample *sample)
+static inline void collector_add_live(void *context, uint32_t number, uint32_t generation,
+				      const struct in_use *in_use)
 {
-	struct hab_channel_live live;
+	struct collector_reading *reading = context;
 
-	if (!sample->live_slot)
-		return 0;
-	live = hab_channel_live(read->channel)[sample->live_slot - 1];
-	if (live.sample_id != sample->sample_id || live.sample_id % read->channel->live_step)
-		return 0;
-	return (double)read->channel->live_step *
-	       stands_for((double)live.asked, (double)live.drawn, (double)sample->interval);
+	(void)generation;
+	if (!reading->site || collector_is_at(&reading->read->samples[number], reading->site))
+		in_use_add(&reading->in_use, in_use);
+}
+
+/* What is in use by the samples of a site; @site: NULL: by all. As a collector works it out. */
+static inline struct in_use collector_in_use(const struct channel_read *read,
+					     const struct site *site)
+{
+	struct collector_reading reading = { .read = read, .site = site };
+	struct live *live = live_new();
+	struct live_process *process = live_add(live, 0, read->channel);
+	const struct hab_record_sample *from;
+	u64 i;
+
+	for (i = 0; i < read->nr_samples; i++) {
+		from = &read->samples[i];
+		live_place(live,
+			   &(struct sample){ .id = from->sample_id,
+					     .time_ns = from->head.time_ns,
+					     .bytes = from->chunk_bytes,
+					     .interval = from->interval,
+					     .probability = from->probability,
+					     .object_bytes = from->object_bytes,
+					     .live_slot = from->live_slot },
+			   (uint32_t)i, 0);
+	}
+	live_visit_process(process, collector_add_live, &reading);
+	live_free(live);
+	return reading.in_use;
 }
 
 /* Of the samples at the fixed interval whose innermost address is in the site. */
-static inline struct estimate collector_estimate(const struct channel_read *read,
-						 const struct site *site)
+static inline struct site_estimate collector_estimate(const struct channel_read *read,
+						      const struct site *site)
 {
-	struct estimate estimate = { 0 };
+	struct site_estimate estimate = { .in_use = collector_in_use(read, site) };
 	const struct hab_record_sample *sample;
-	double in_use;
 	u64 i;
 
 	for (i = 0; i < read->nr_samples; i++) {
 		sample = &read->samples[i];
-		if (sample->interval != COLLECTOR_FIXED || !sample->nr_addresses ||
-		    sample->addresses[0] <= site->first || sample->addresses[0] > site->end)
+		if (sample->interval != COLLECTOR_FIXED || !collector_is_at(sample, site))
 			continue;
 		estimate.samples++;
-		estimate.allocated += stands_for((double)sample->chunk_bytes,
-						 (double)sample->chunk_bytes,
-						 (double)sample->interval);
-		in_use = collector_live(read, sample);
-		estimate.live += in_use > 0;
-		estimate.in_use += in_use;
+		estimate.allocated += (double)sample->chunk_bytes /
+				      drawn_probability(sample->chunk_bytes, sample->interval);
 	}
 	return estimate;
-}
-
-/* All objects in use. */
-static inline double collector_in_use(const struct channel_read *read)
-{
-	double sum = 0;
-	u64 i;
-
-	for (i = 0; i < read->nr_samples; i++)
-		sum += collector_live(read, &read->samples[i]);
-	return sum;
 }
 
 #endif /* SELFTESTS_COLLECTOR_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The program that the tests of the preload library run: target MODE [ARGUMENT].
+ * The program that the tests of the preload library run: target MODE [stay].
  *
  * It begins when it can read a byte from descriptor 3, and waits for the collector by 4. At the end
- * it prints its sites.
+ * it prints its sites; with stay it then waits to be killed.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -387,6 +387,9 @@ static const struct {
 	{ "many", run_many },
 	{ "ways", run_ways },
 	{ "ways_of_threads", run_ways_of_threads },
+	{ "growth", run_growth },
+	{ "much_growth", run_much_growth },
+	{ "growth_at_once", run_growth_at_once },
 	{ "threads", run_threads },
 	{ "fork", run_fork },
 	{ "signals", run_signals },
@@ -419,6 +422,8 @@ int main(int argc, char **argv)
 		modes[i].run();
 		print_sites();
 		fflush(stdout);
+		if (argc > 2)
+			pause();
 		return 0;
 	}
 	return 2;

@@ -25,5 +25,9 @@ void run_buffers(void);
 void run_many(void);
 void run_ways(void);
 void run_ways_of_threads(void);
+/* These print sites of their own. */
+void run_growth(void);
+void run_much_growth(void);
+void run_growth_at_once(void);
 
 #endif /* SELFTESTS_TARGET_SITES_H */
