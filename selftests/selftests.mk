@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test binaries_test worker_test processes_test turns_test perf_map_test \
-	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code)
+	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
@@ -219,7 +219,7 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 
 # The preload library. The compiler must not leave out calls of the allocator.
 $(BUILD)/tests/malloc_target: $(addprefix selftests/malloc/,target_sites.c target_ways.c target_growth.c target_sites.h)
-$(addprefix $(BUILD)/tests/malloc_,target calls made_code): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
+$(addprefix $(BUILD)/tests/malloc_,target calls made_code figures): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 
 # Programs of another C library, which has no pvalloc().

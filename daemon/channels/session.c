@@ -19,7 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/sampling.h"
 #include "daemon/samples/stacks.h"
 
 #define CERTAIN		(1ull << 32)
@@ -169,7 +168,7 @@ static void add_sample(struct samples *samples, const struct hab_record_sample *
 	uint64_t interval = min(READ_ONCE(record->interval), HAB_SAMPLING_INTERVAL_MAX);
 
 	samples->count++;
-	samples->bytes += (double)hab_sampling_stands_for(bytes, interval);
+	samples->bytes += bytes ? (double)bytes / drawn_probability(bytes, interval) : 0;
 }
 
 /* The samples of the next records, at most so many. */
