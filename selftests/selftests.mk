@@ -214,7 +214,7 @@ $(addprefix $(BUILD)/tests/,copper silver tin): $(BUILD)/tests/%: selftests/adve
 $(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c adversary.h) selftests/fuzz/elf_file.h selftests/module/raw.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES) $(PROFILE_SOURCES) interval profile_read profile.pb-c web_graph)) $(TEST_DEPS)
+$(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES) $(PROFILE_SOURCES) profile_read profile.pb-c web_graph)) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 # The preload library. The compiler must not leave out calls of the allocator.

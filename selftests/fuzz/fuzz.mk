@@ -42,7 +42,7 @@ $(FUZZ)/profile.pb-c.o $(FUZZ)/web_graph.o $(FUZZ)/web_page.o: $(FUZZ)/%.o: $(DA
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web_graph
-FUZZ_RECORDING := profile_read merge report interval report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web_graph
+FUZZ_RECORDING := profile_read merge report report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web_graph
 FUZZ_ELF := build_id symbol_file perf_map demangle program util
 FUZZ_HTTP := $(sort $(FUZZ_TABLES) $(READER_SOURCES) history_writer history_points state timeline missed clients request response \
 	access http_history http_profile http_record http_sites http_timeline http_json http_metrics sites growth web_page)
