@@ -114,7 +114,7 @@ struct hab_channel_live {
  *	the interval is the least, whatever the rate
  * @interval_least: lower bound of the interval in bytes; 0: HAB_SAMPLING_INTERVAL_DEFAULT
  * @interval_begin: not 0: what it is at first; then one in HAB_CHANNEL_GROWTH bytes that the
- *	process has allocated, up to @interval_least. So a small program has some hundred samples, too
+ *	process has allocated, up to @interval_least: so a small program has some hundred, too
  *
  * With less than half of the ring free the interval is larger than these say, the less the larger,
  * so that a program that is faster than its collector loses hardly a sample.
