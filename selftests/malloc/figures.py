@@ -6,9 +6,8 @@ an interval ("7.56 MiB  4.25 to 12.6 MiB") has to have the truth within: 0 is th
 in bytes.
 
 The intervals are those of 95 %. Each is made as wide as one of 99.9 %, by 3.29 / 1.96; three digits
-allow 0.5 % more. TRUTH has the lines of malloc_target, "site NAME FIRST END ALLOCATED IN-USE", of
-which bytes in use are compared, or those of malloc_figures, "NAME ALLOCATED OBJECTS IN-USE", of
-which the column of that number is. The NAME "total" is the sum of all.
+allow 0.5 % more. TRUTH has the lines of malloc_figures, "NAME ALLOCATED OBJECTS IN-USE", or those of
+malloc_target, "site NAME FIRST END ALLOCATED IN-USE". The NAME "total" is the sum of all.
 """
 import re
 import sys
@@ -25,7 +24,7 @@ def read_truth(path, column):
     with open(path, encoding="utf-8") as file:
         for words in map(str.split, file):
             if words[:1] == ["site"]:
-                truth[words[1]] = float(words[5])
+                truth[words[1]] = float(words[4:][column])
             elif len(words) == 4:
                 truth[words[0]] = float(words[1:][column])
     truth["total"] = sum(truth.values())
