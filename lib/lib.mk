@@ -47,6 +47,6 @@ $(BUILD)/lib/lib/malloc/%.o: LIB_CFLAGS += $(MALLOC_CFLAGS)
 $(MALLOC_SHARED): $(MALLOC_OBJECTS) lib/malloc/libhab-malloc.map
 	$(CC) -shared -static-libgcc -o $@ $(MALLOC_OBJECTS) $(LDFLAGS) \
 		-Wl,--version-script=lib/malloc/libhab-malloc.map -Wl,-z,nodelete -Wl,-z,defs \
-		-Wl,-soname,libhab-malloc.so -Wl,-z,now -Wl,--no-as-needed -l:libdl.so.2
+		-Wl,-soname,libhab-malloc.so -Wl,-z,now -Wl,--hash-style=both -Wl,--no-as-needed -l:libdl.so.2
 
 -include $(sort $(LIB_OBJECTS:.o=.d) $(MALLOC_OBJECTS:.o=.d))

@@ -11,6 +11,7 @@
 #include "daemon/channels/session.h"
 #include "daemon/feeds/feed.h"
 
+#define CHANNELS_RATE_OFF   UINT64_MAX
 #define CHANNELS_RATE_A_CPU 200 /* samples a second, by default; see hab_rate_of_cpus() */
 
 struct channels_config {
@@ -22,7 +23,7 @@ struct channels_config {
 	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
 	int quiet_ms;		   /* between two readings of rings that were empty */
 	uint32_t user_records;	   /* a second, of each user but root; 0: no limit */
-	uint64_t rate;		   /* samples a second, of all sessions together; 0: no limit */
+	uint64_t rate;		   /* samples a second, of all sessions; CHANNELS_RATE_OFF: no limit */
 	uint64_t interval_least;   /* this and the next as in struct hab_channel; 0: */
 	uint64_t interval_begin;   /* what the program has set */
 };

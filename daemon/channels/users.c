@@ -108,7 +108,7 @@ uint32_t users_share(struct users *users, uid_t id)
 	uint64_t sessions =
 		(uint64_t)max(users->nr_active, 1u) * max(user_of(users, id)->nr_active, 1u);
 
-	if (!users->rate)
+	if (users->rate == UINT64_MAX)
 		return HAB_CHANNEL_SHARE_ALL;
 	return (uint32_t)min(max(hab_share_of_rate(users->rate) / sessions, 1ull), UINT32_MAX);
 }

@@ -12,7 +12,7 @@ struct users {
 	struct user *by_id;
 	unsigned int nr_active; /* users with active sessions */
 	uint64_t records;	/* a second, of each user but root; 0: no limit */
-	uint64_t rate;		/* samples a second, of all sessions together; 0: no limit */
+	uint64_t rate;		/* samples a second, of all sessions together; UINT64_MAX: no limit */
 };
 
 void users_free(struct users *users);

@@ -264,9 +264,9 @@ static struct preload_sampling sampling_of(const struct options *options)
 	if (!options->interval) {
 		sampling.interval_least = INTERVAL_LEAST;
 		sampling.interval_begin = INTERVAL_BEGIN;
-		if (!options->rate)
-			sampling.rate = RATE_DEFAULT;
 	}
+	if (!options->rate)
+		sampling.rate = options->interval ? CHANNELS_RATE_OFF : RATE_DEFAULT;
 	return sampling;
 }
 

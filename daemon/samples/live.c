@@ -142,7 +142,10 @@ static struct in_use stands_for(const struct object *object, const struct hab_ch
 	if (slot->added) {
 		doubled = ldexp((double)slot->added_steps, -HAB_CHANNEL_ADDED_SHIFT) *
 			  (double)step / (double)slot->added;
-		doubled = fmin(fmax(doubled, 1), (double)step);
+		/* Both are rounded. */
+		if ((doubled - 1) * (double)slot->added < 2)
+			doubled = 1;
+		doubled = fmin(doubled, (double)step);
 		bytes += (double)slot->added * doubled;
 	}
 	return (struct in_use){

@@ -55,13 +55,6 @@ static struct {
 	u64 secret[2];
 } settings;
 
-/* 0: no limit. */
-static u32 share_of_rate(u64 rate)
-{
-	return rate ? (u32)min(hab_share_of_rate(rate), (u64)HAB_CHANNEL_SHARE_ALL) :
-		      HAB_CHANNEL_SHARE_ALL;
-}
-
 /* Of habrun, for samples before the collector has taken the channel. */
 static void read_interval(void)
 {
@@ -76,7 +69,8 @@ static void read_interval(void)
 		}
 	}
 	if (rate)
-		settings.share = share_of_rate(strtoull(rate, NULL, 10));
+		settings.share = (u32)min(max(hab_share_of_rate(strtoull(rate, NULL, 10)), 1ull),
+					  (u64)HAB_CHANNEL_SHARE_ALL);
 }
 
 static void read_settings(void)
@@ -307,7 +301,10 @@ static void start_child(struct hab_client *client)
 
 static bool is_to_start(u32 *started)
 {
-	if (READ_ONCE(*started) || (again.pause && hab_clock_ns() < READ_ONCE(again.at)))
+	if (READ_ONCE(*started))
+		return false;
+	/* In a sandbox even the clock may be a system call. */
+	if (again.pause && !hab_sandbox_is_entered() && hab_clock_ns() < READ_ONCE(again.at))
 		return false;
 	return !__atomic_exchange_n(started, 1, __ATOMIC_ACQUIRE);
 }
@@ -339,11 +336,13 @@ void hab_client_start(void)
  */
 static u64 follow_ring(u64 interval, const struct hab_channel *channel)
 {
-	u64 used = READ_ONCE(channel->head) - READ_ONCE(channel->tail);
-	u64 room = HAB_CHANNEL_RING_BYTES - min(used, (u64)HAB_CHANNEL_RING_BYTES), ratio;
+	/* In this order: the head is never behind a tail that was read before. */
+	u64 tail = hab_load_acquire(&channel->tail), used = READ_ONCE(channel->head) - tail, room;
+	u64 ratio;
 
-	if (room >= HAB_CHANNEL_RING_BYTES / 2)
+	if (used <= HAB_CHANNEL_RING_BYTES / 2)
 		return interval;
+	room = HAB_CHANNEL_RING_BYTES - min(used, (u64)HAB_CHANNEL_RING_BYTES);
 	/* With eight bits of fraction. */
 	ratio = (HAB_CHANNEL_RING_BYTES / 2 << 8) / max(room, 256ull);
 	ratio = ratio * ratio * ratio >> 24;

@@ -90,6 +90,29 @@ static HAB_SLOW void count(void *p, size_t length, uintptr_t entry)
 	hab_sample_end(&sample, p, length, length);
 }
 
+/*
+ * For calls before the program's functions are found. Not by syscall(), which is this library's and
+ * would look for the program's: an allocator may be here under its lock.
+ */
+static long call_early(long number, long a, long b, long c, long d, long e, long f)
+{
+#ifdef __x86_64__
+	register long fourth __asm__("r10") = d, fifth __asm__("r8") = e, sixth __asm__("r9") = f;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
+			 : "rcx", "r11", "memory");
+	if ((unsigned long)result < -4095ul)
+		return result;
+	errno = (int)-result;
+	return -1;
+#else
+	return syscall(number, a, b, c, d, e, f);
+#endif
+}
+
 HAB_INTERPOSED void *mmap(void *address, size_t length, int protection, int flags, int fd,
 			  off_t offset)
 {
@@ -100,7 +123,8 @@ HAB_INTERPOSED void *mmap(void *address, size_t length, int protection, int flag
 	if (hab_real.mmap)
 		p = hab_real.mmap(address, length, protection, flags, fd, offset);
 	else
-		p = (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
+		p = (void *)call_early(SYS_mmap, (long)address, (long)length, protection, flags, fd,
+				       offset);
 	/* Not before that: an allocator may map its first memory under a lock, in a constructor. */
 	if (p != MAP_FAILED && is_memory(protection, flags) && hab_real.found &&
 	    !hab_real_has_code(__builtin_return_address(0)) && !hab_sample_count(length))
@@ -117,14 +141,15 @@ HAB_INTERPOSED int munmap(void *address, size_t length)
 		clip(address, length);
 	if (hab_real.munmap)
 		return hab_real.munmap(address, length);
-	return (int)syscall(SYS_munmap, address, length);
+	return (int)call_early(SYS_munmap, (long)address, (long)length, 0, 0, 0, 0);
 }
 
 static void *real_mremap(void *old, size_t old_size, size_t size, int flags, void *to)
 {
 	if (hab_real.mremap)
 		return hab_real.mremap(old, old_size, size, flags, to);
-	return (void *)syscall(SYS_mremap, old, old_size, size, flags, to);
+	return (void *)call_early(SYS_mremap, (long)old, (long)old_size, (long)size, flags,
+				  (long)to, 0);
 }
 
 /* A live mapping as a whole stays live where it is then; what it grows by is not drawn for. */

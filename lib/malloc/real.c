@@ -351,29 +351,30 @@ static bool is_needed(const char *symbol)
 }
 
 /*
- * In this library's table of dynamic symbols. The linker puts the names behind it. Where it cannot
- * be written, operators stay, and pass calls on.
+ * In this library's table of dynamic symbols; its table of hashes (DT_HASH) says how many there
+ * are. Where it cannot be written, operators stay, and pass calls on.
  */
 static void hide_operators(void)
 {
 	uintptr_t base = (uintptr_t)binary_of((void *)hab_real_find);
-	uintptr_t first = dynamic_address(DT_SYMTAB, base),
-		  names = dynamic_address(DT_STRTAB, base);
-	uintptr_t page = first & -(uintptr_t)sysconf(_SC_PAGESIZE);
-	ElfW(Sym) * symbol;
+	ElfW(Sym) *symbol = (void *)dynamic_address(DT_SYMTAB, base), *end;
+	const uint32_t *hashes = (void *)dynamic_address(DT_HASH, base);
+	const char *names = (void *)dynamic_address(DT_STRTAB, base);
+	uintptr_t page = (uintptr_t)symbol & -(uintptr_t)sysconf(_SC_PAGESIZE);
 	int protection;
 
-	if (!base || !first || names < first)
+	if (!base || !symbol || !hashes || !names)
 		return;
-	protection = protection_of((const void *)base, first);
-	if (mprotect((void *)page, names - page, protection | PROT_WRITE))
+	end = symbol + hashes[1];
+	protection = protection_of((const void *)base, (uintptr_t)symbol);
+	if (mprotect((void *)page, (uintptr_t)end - page, protection | PROT_WRITE))
 		return;
-	for (symbol = (void *)first; (uintptr_t)(symbol + 1) <= names; symbol++)
-		if (!is_needed((const char *)names + symbol->st_name)) {
+	for (; symbol < end; symbol++)
+		if (!is_needed(names + symbol->st_name)) {
 			symbol->st_shndx = SHN_UNDEF;
 			symbol->st_value = 0;
 		}
-	mprotect((void *)page, names - page, protection);
+	mprotect((void *)page, (uintptr_t)end - page, protection);
 }
 
 void hab_real_find(void)

@@ -142,8 +142,11 @@ static void pause_thread(struct hab_malloc_thread *thread)
 
 	if (READ_ONCE(hab_client_is_idle) || (client && READ_ONCE(client->channel)))
 		set_left(thread, IDLE_BYTES);
-	else if (READ_ONCE(hab_client_waits))
+	else if (READ_ONCE(hab_client_waits)) {
+		/* What is allocated until then is not seen, so the draw is made then. */
+		thread->sampling.interval = 0;
 		set_left(thread, LOOK_BYTES);
+	}
 }
 
 static u64 nonzero_random(struct hab_malloc_thread *thread)
