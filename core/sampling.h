@@ -63,12 +63,12 @@ static inline u64 hab_sampling_random(u64 *state)
  *
  * The rule of draws. A draw has no memory, so it may be made anew with another interval, but only
  * at a position that does not depend on the sample point. A caller that draws anew because it comes
- * near the point throws samples away: with an interval that changes in each window a sixth of all
- * bytes. So there are three kinds of positions at which a caller draws:
+ * near the point throws samples away: a sixth of all bytes was missing when the interval changed in
+ * each window. So there are three kinds of positions at which a caller draws:
  *
  *   - behind a sample, and when sampling begins;
- *   - where memory begins or ends whose size the sample point has no part in: a chunk of a region,
- *     a refill of the buffer that hab_chunk_take() uses;
+ *   - where memory begins or ends whose size does not depend on the sample point: a chunk of a
+ *     region, a refill of the buffer that hab_chunk_take() uses;
  *   - at a look, which is due so many bytes after the last draw or look: at the call of the sampler
  *     that reaches that position, or that opens a TLAB which contains it, if the object of that
  *     call is not the sample. Whether a call comes to a look depends on the sizes of objects and

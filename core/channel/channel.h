@@ -107,17 +107,17 @@ struct hab_channel_live {
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit()
  * @lost_bytes: what the lost samples stand for
- * @tail: position of the first record that is not read yet. This and the rest the collector
- *	writes; of the next three the program writes what they are until then
+ * @tail: position of the first record that is not read yet. The collector writes this, and the next
+ *	three from the moment when it has the channel; the program sets these before
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT; HAB_CHANNEL_SHARE_ALL:
  *	the interval is the least, whatever the rate
  * @interval_least: lower bound of the interval in bytes; 0: HAB_SAMPLING_INTERVAL_DEFAULT
- * @interval_begin: not 0: what it is at first; then one in HAB_CHANNEL_GROWTH bytes that the
- *	process has allocated, up to @interval_least: so a small program has some hundred, too
+ * @interval_begin: not 0: the interval at first. It grows to 1 / HAB_CHANNEL_GROWTH of the bytes
+ *	that the process has allocated, and to @interval_least at most
  *
- * With less than half of the ring free the interval is larger than these say, the less the larger,
- * so that a program that is faster than its collector loses hardly a sample.
+ * With less than half of the ring free the interval is larger than these say: the less room, the
+ * larger. So a program that is faster than its collector loses hardly a sample.
  */
 struct hab_channel {
 	u32 magic;

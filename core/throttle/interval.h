@@ -34,7 +34,7 @@
 #define HAB_SHARE_SHIFT	     8		  /* shares of a window have as many bits of fraction */
 #define HAB_SHARE_MAX	     (1ull << 36) /* a larger share counts as this */
 #define HAB_INTERVAL_WINDOW_NS 200000000ull	  /* where the process sets the interval itself */
-#define HAB_SHARE_DEFAULT    (30ull << HAB_SHARE_SHIFT) /* a window of the default rate */
+#define HAB_SHARE_DEFAULT    (30ull << HAB_SHARE_SHIFT) /* a window of the least default rate */
 
 /* The share by which about so many samples a second are offered, all of which are kept. */
 static inline u64 hab_share_of_rate(u64 per_second)

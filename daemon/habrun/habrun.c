@@ -28,9 +28,9 @@
 #define INTERVAL_MAX ((uint64_t)1 << 40)
 
 /*
- * The run has no neighbours. At 512 KiB, what the usual profilers have, a sample is a thousandth of
- * a gigabyte's bytes and its live object's page 1 % of memory. A process begins at 64 KiB, and has
- * one in 1024 bytes that it has allocated: so one of 64 MiB or more has some thousand samples.
+ * No other program shares the rate. At 512 KiB, as in the usual profilers, a gigabyte has some
+ * 2,000 samples, and the pages of live objects take 1 % of memory. The interval of a process begins
+ * at 64 KiB and is then 1/1024 of what it has allocated: 64 MiB have about a thousand samples.
  */
 #define RATE_DEFAULT   20000
 #define INTERVAL_BEGIN (64u << 10)
@@ -172,8 +172,8 @@ static void say_result(const struct options *options, const struct collector_res
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
 	if (counts->lost)
-		say("%" PRIu64 " samples were lost: their program was faster than habrun: those that "
-		    "came stand for them: %s",
+		say("%" PRIu64 " samples were lost, because their program was faster than habrun; the "
+		    "others stand for them. For fewer losses %s",
 		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
 	if (counts->refused)
 		say("%" PRIu64 " processes were not followed: there were more than 1000 at the "

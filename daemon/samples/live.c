@@ -127,8 +127,8 @@ static uint64_t step_of(const struct live_process *process)
  * taken. The number of objects is 1 / p of the whole object. That is exact where all of it was
  * drawn for with one interval; otherwise the interval at its sample stands for all.
  *
- * The variance is that of the sampled piece: what is added later differs by chance only as far as
- * the step was doubled since, which makes @doubled times as much of it.
+ * The variance is that of the sampled piece. What is added later is exact until the step is
+ * doubled. Then it counts @doubled times, and that part is by chance.
  */
 static struct in_use stands_for(const struct object *object, const struct hab_channel_live *slot,
 				uint64_t step)

@@ -215,8 +215,8 @@ static u64 least_interval(const struct hab_channel *channel)
 }
 
 /*
- * A program that habrun alone collects has no neighbours: its interval doubles after a window's
- * samples, and not after an eighth of them.
+ * A program that habrun collects shares the collector with none: its interval doubles after the
+ * samples of a window, and not after an eighth of them.
  */
 static void allow_bursts(struct hab_client *client, const struct hab_channel *channel)
 {
@@ -329,10 +329,9 @@ void hab_client_start(void)
 
 /*
  * While a half of the ring is free the interval is as it is; with a quarter it is 8 times as large,
- * with an eighth 64 times: by the third power of what is missing. So the room that a collector
- * leaves that does not read becomes smaller by the square root of what is allocated meanwhile: with
- * 12 KiB left after 650 MB at 32 KiB, and 1 KiB after 100 GB. As soon as it has read the interval
- * falls again.
+ * with an eighth 64 times. So if the collector does not read, the free room falls only with the
+ * square root of the bytes that are allocated: at an interval of 32 KiB, 12 KiB are free after
+ * 650 MB, and 1 KiB after 100 GB. When it has read, the interval is as before.
  */
 static u64 follow_ring(u64 interval, const struct hab_channel *channel)
 {

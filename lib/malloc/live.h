@@ -34,7 +34,7 @@
  * @address: where it is
  * @asked: bytes that the program asked for
  * @usable: bytes that malloc_usable_size() answers
- * @room: bytes that the allocator has for it; of no mapping
+ * @room: the allocator's usable bytes; 0 for a mapping
  * @before: usable bytes of its pieces before the one that was sampled, see channel.h
  * @piece: usable bytes of that piece; this and the next without what the object shrank by
  * @drawn: bytes that were drawn for the piece
