@@ -146,11 +146,11 @@ TEST_F_TIMEOUT(broken, a_library_that_draws_near_the_sample_point_is_found, 300)
 
 	setenv("HAB_MALLOC_LIBRARY", SEEDED, 1);
 	ASSERT_TRUE(run(&self->draws, "ways_of_threads"));
-	for (way = 0; way < WAYS; way++) {
-		EXPECT_GT(errors_of(&self->draws.ways[way]), 6)
+	for (way = 0; way < WAYS; way++)
 		TH_LOG("%s: %.4f of its bytes", ways[way],
 		       self->draws.ways[way].estimate / self->draws.ways[way].bytes);
-	}
+	TH_LOG("%.1f standard errors", errors_of(&self->draws.all));
+	EXPECT_GT(errors_of(&self->draws.all), 8);
 }
 
 TEST_HARNESS_MAIN
