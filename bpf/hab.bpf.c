@@ -216,6 +216,7 @@ int BPF_PROG(on_stack, struct hab_stack_event *event)
 	stack = &place->stack;
 	fill_head(&stack->head, HAB_RECORD_STACK, offsetof(struct hab_record_stack, frames) + size);
 	stack->sample_id = event->sample_id;
+	stack->owner = current_owner();
 	stack->nr_frames = nr_frames;
 	stack->reserved = 0;
 	bpf_core_read(stack->frames, size, &event->frames);

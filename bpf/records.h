@@ -21,7 +21,7 @@
 #include "uapi/hab.h"
 
 #define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
-#define HAB_RECORDS_VERSION 3
+#define HAB_RECORDS_VERSION 4
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
@@ -38,6 +38,7 @@ enum hab_record_type {
 	HAB_RECORD_HEAP = 3,   /* a new heap: the process's maps can be read now */
 	HAB_RECORD_WINDOW = 4, /* the end of a window; samples under way may still follow */
 	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
+	HAB_RECORD_REPLACED = 6, /* a sample of another owner, without its stack: in collectors */
 };
 
 struct hab_record_head {
@@ -80,10 +81,11 @@ struct hab_record_sample {
 	__u32 level;
 	__u32 kind;	 /* enum hab_event_kind */
 	__u32 parts;	 /* of the event: it is offered to the throttler that many times */
-	__u32 uid;	 /* of the user that the thread counts for, see module/users.h */
+	__u32 uid;	 /* in the initial user namespace */
 	__u32 nr_frames; /* 0: no stack could be read, or it is in @addresses */
 	__u32 nr_addresses;
 	__u32 live_slot; /* of a channel: slot of the table of live samples, plus 1; 0: none */
+	__u64 owner;	 /* see core/owner.h */
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
@@ -96,6 +98,7 @@ struct hab_record_sample {
 struct hab_record_stack {
 	struct hab_record_head head;
 	__u64 sample_id;
+	__u64 owner;
 	__u32 nr_frames;
 	__u32 reserved;
 	__u64 frames[HAB_STACK_DEPTH]; /* return addresses, leaf first */
@@ -106,6 +109,7 @@ struct hab_record_heap {
 	__u64 heap_id;
 	__u32 uid; /* as in a sample */
 	__u32 reserved;
+	__u64 owner;
 	char comm[HAB_COMM_LEN];
 	char heap_name[HAB_NAME_LEN];
 };
@@ -135,7 +139,8 @@ struct hab_process_totals {
 	__u64 lost;	/* kept by the throttler, but the ring buffer was full */
 	__u64 restarts; /* this and the next: reported with the refills of each thread */
 	__u64 waste_bytes;
-	char comm[HAB_COMM_LEN]; /* this and the next: at the first event */
+	char comm[HAB_COMM_LEN]; /* this and the next two: at the first event */
+	__u64 owner;
 	__u32 uid;
 	__u32 window; /* of the probes: that of the last sample */
 };
@@ -151,14 +156,14 @@ struct hab_process_slot {
 	struct hab_process_totals totals;
 };
 
-/* Entries of the map by uid, which are limited for all users but root. */
-#define HAB_PROCESS_USERS   1024 /* users whose uid has the same remainder share a limit */
+/* Entries of the map by owner, which are limited for all owners but root. */
+#define HAB_PROCESS_OWNERS  1024 /* owners whose number has the same remainder share a limit */
 #define HAB_PROCESS_ENTRIES 4096
-#define HAB_USERS_ENTRIES   12288 /* of all users but root: three quarters of the map */
+#define HAB_OWNERS_ENTRIES  12288 /* of all owners but root: three quarters of the map */
 struct hab_process_slots {
-	__u32 map_used;	     /* not 0: the map has entries */
-	__u32 users_entries; /* of all users but root */
-	__u32 entries[HAB_PROCESS_USERS];
+	__u32 map_used;	      /* not 0: the map has entries */
+	__u32 owners_entries; /* of all owners but root */
+	__u32 entries[HAB_PROCESS_OWNERS];
 	struct hab_process_slot slots[HAB_PROCESS_SLOTS];
 };
 
@@ -172,7 +177,7 @@ struct hab_machine_totals {
 	__u64 lost;
 	__u64 table_full;  /* events and refills of processes without room in slots and map */
 	__u64 stacks_lost; /* records of each type that found the ring buffer full */
-	__u64 heaps_lost;  /* or of a user with too many, see may_announce() in bpf/totals.h */
+	__u64 heaps_lost;  /* or of an owner with too many, see may_announce() in bpf/totals.h */
 	__u64 windows_lost;
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };

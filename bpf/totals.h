@@ -9,19 +9,23 @@
 #ifndef HAB_BPF_TOTALS_H
 #define HAB_BPF_TOTALS_H
 
+#include "core/owner.h"
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct ns_common {
+	unsigned int inum;
+};
+
 struct user_namespace {
 	struct user_namespace *parent;
 	int level;
 	struct {
 		unsigned int val;
 	} owner;
+	struct ns_common ns;
 };
 
 struct cred {
-	struct {
-		unsigned int val;
-	} uid;
 	struct user_namespace *user_ns;
 };
 
@@ -147,38 +151,36 @@ static __always_inline struct hab_process_totals *find_process(__u32 pid)
 
 #define NAMESPACES_MAX 33 /* inside each other, of the kernel */
 
-/* The user that the process counts for, as hab_users_current() of module/users.c. */
-static __u32 current_user(void)
+/* The current process's owner, as hab_owners_current() of module/owners.c works it out. */
+static __u64 current_owner(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	const struct cred *cred = BPF_CORE_READ(task, cred);
-	struct user_namespace *space = BPF_CORE_READ(cred, user_ns);
-	__u32 user = BPF_CORE_READ(cred, uid.val), owner;
-	int i;
+	struct user_namespace *space = BPF_CORE_READ(task, cred, user_ns);
+	int i, level = BPF_CORE_READ(space, level);
 
-	for (i = 0; i < NAMESPACES_MAX && BPF_CORE_READ(space, level) > 0; i++) {
-		owner = BPF_CORE_READ(space, owner.val);
-		if (owner)
-			user = owner;
+	if (!level)
+		return (__u32)bpf_get_current_uid_gid();
+	for (i = 0; i < NAMESPACES_MAX && level > 1; i++, level--)
 		space = BPF_CORE_READ(space, parent);
-	}
-	return user;
+	return hab_owner_of_namespace(BPF_CORE_READ(space, owner.val), BPF_CORE_READ(space, ns.inum));
 }
 
 static struct hab_process_totals *add_to_map(__u32 pid)
 {
-	struct hab_process_totals fresh = { .uid = current_user() };
-	__u32 *entries = &process_slots.entries[fresh.uid % HAB_PROCESS_USERS];
+	struct hab_process_totals fresh = { .owner = current_owner() };
+	__u32 *entries = &process_slots.entries[fresh.owner % HAB_PROCESS_OWNERS];
 
-	if (fresh.uid &&
-	    (*entries >= HAB_PROCESS_ENTRIES || process_slots.users_entries >= HAB_USERS_ENTRIES))
+	if (fresh.owner != HAB_OWNER_ROOT && (*entries >= HAB_PROCESS_ENTRIES ||
+					      process_slots.owners_entries >= HAB_OWNERS_ENTRIES))
 		return NULL;
 	process_slots.map_used = 1;
+	fresh.uid = (__u32)bpf_get_current_uid_gid();
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
 	/* Another thread may add it first; the lookup finds the entry of either. */
-	if (!bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST) && fresh.uid) {
+	if (!bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST) &&
+	    fresh.owner != HAB_OWNER_ROOT) {
 		__sync_fetch_and_add(entries, 1);
-		__sync_fetch_and_add(&process_slots.users_entries, 1);
+		__sync_fetch_and_add(&process_slots.owners_entries, 1);
 	}
 	return bpf_map_lookup_elem(&processes, &pid);
 }
@@ -186,13 +188,14 @@ static struct hab_process_totals *add_to_map(__u32 pid)
 static struct hab_process_totals *add_process(__u32 pid)
 {
 	struct hab_process_slot *slot = &process_slots.slots[pid % HAB_PROCESS_SLOTS];
-	__u32 owner = __sync_val_compare_and_swap(&slot->pid, 0, pid);
+	__u32 found = __sync_val_compare_and_swap(&slot->pid, 0, pid);
 
-	if (owner && owner != pid)
+	if (found && found != pid)
 		return add_to_map(pid);
-	if (!owner) {
+	if (!found) {
 		bpf_get_current_comm(slot->totals.comm, sizeof(slot->totals.comm));
-		slot->totals.uid = current_user();
+		slot->totals.owner = current_owner();
+		slot->totals.uid = (__u32)bpf_get_current_uid_gid();
 	}
 	return &slot->totals;
 }
@@ -217,8 +220,8 @@ static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 
 /*
  * Announcements of new heaps are the only records without a throttler: a program that makes and
- * closes heaps all the time would fill the ring buffer. So each user but root may send HEAPS_MAX in
- * a period. CPUs that begin one at the same time may let some more pass.
+ * closes heaps all the time would fill the ring buffer. So each owner but root may send HEAPS_MAX
+ * in a period. CPUs that begin one at the same time may let some more pass.
  */
 #define HEAPS_MAX	  64
 #define HEAP_PERIOD_SHIFT 27 /* 2^27 ns: 134 ms */
@@ -226,27 +229,28 @@ static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 struct {
 	__u64 period;
 	__u64 sent;
-} announced[HAB_PROCESS_USERS];
+} announced[HAB_PROCESS_OWNERS];
 
-static bool may_announce(__u32 uid)
+static bool may_announce(__u64 owner)
 {
 	__u64 period = bpf_ktime_get_ns() >> HEAP_PERIOD_SHIFT;
-	__u32 user = uid % HAB_PROCESS_USERS;
+	__u32 i = owner % HAB_PROCESS_OWNERS;
 
-	if (announced[user].period != period) {
-		announced[user].period = period;
-		announced[user].sent = 0;
+	if (announced[i].period != period) {
+		announced[i].period = period;
+		announced[i].sent = 0;
 	}
-	return !uid || __sync_fetch_and_add(&announced[user].sent, 1) < HEAPS_MAX;
+	return owner == HAB_OWNER_ROOT ||
+	       __sync_fetch_and_add(&announced[i].sent, 1) < HEAPS_MAX;
 }
 
 /* A record of a new heap without the heap's name; NULL: none is sent, which is counted. */
 static struct hab_record_heap *reserve_heap(struct hab_machine_totals *machine, __u64 heap_id)
 {
-	__u32 uid = current_user();
 	struct hab_record_heap *heap = NULL;
+	__u64 owner = current_owner();
 
-	if (may_announce(uid))
+	if (may_announce(owner))
 		heap = bpf_ringbuf_reserve(&records, sizeof(*heap), 0);
 	if (!heap) {
 		count_here(&machine->heaps_lost, 1);
@@ -254,8 +258,9 @@ static struct hab_record_heap *reserve_heap(struct hab_machine_totals *machine, 
 	}
 	fill_head(&heap->head, HAB_RECORD_HEAP, sizeof(*heap));
 	heap->heap_id = heap_id;
-	heap->uid = uid;
+	heap->uid = (__u32)bpf_get_current_uid_gid();
 	heap->reserved = 0;
+	heap->owner = owner;
 	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
 	return heap;
 }
@@ -286,10 +291,11 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	sample->level = event->level;
 	sample->kind = event->kind;
 	sample->parts = event->parts;
-	sample->uid = current_user();
+	sample->uid = (__u32)bpf_get_current_uid_gid();
 	sample->nr_frames = 0;
 	sample->nr_addresses = 0;
 	sample->live_slot = 0;
+	sample->owner = current_owner();
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 

@@ -15,9 +15,11 @@
 #   profile/   filters, and profiles of the table in each format
 #   feeds/     sources of records
 #   channels/  the server of channels
+#   parts/     what the processes of habd have in common: memory, messages, snapshots
 #   state/     the tables of habd and their locks
 #   history/   a profile a minute, on disk
 #   http/      the HTTP server
+#   broker/    starts the parts, and passes connections and records on to them
 #   habd/      the daemon's main program
 #   habctl/    the command; of the others it includes shared/, profile/ and history/
 #   habrun/    the command that profiles one process tree; it includes those up to channels/
@@ -27,11 +29,11 @@ DAEMON_BUILD := $(BUILD)/daemon
 PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
-HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap libseccomp jansson zlib
-HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c libcap libseccomp zlib
+HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap jansson zlib
+HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c zlib
 HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 
-DAEMON_FOLDERS := shared symbols samples profile feeds channels state history http habd habctl habrun
+DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments human kinds module_files output_files owners places program string_table util
@@ -39,14 +41,15 @@ PROFILE_SOURCES := filter profile flame formats interval profile_pprof profile_j
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries build_id mappings maps mounts watched_process processes maps_queue maps_reader turns worker worker_keeper worker_messages \
+	binaries build_id mappings maps watched_process processes \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
-	channels closer hello session users
+	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege state timeline totals missed history_points growth \
+	habd options sockets privilege turns state timeline totals missed history_points growth reduce \
+	part part_feed snapshots access broker process windows owner \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
-	http clients request response access http_json http_history http_metrics http_profile http_record http_sites http_timeline
+	http clients request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options live_profile span_options report_table $(READER_SOURCES)

@@ -22,7 +22,7 @@
 #include "module/listeners.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 /**
  * struct hab_file - an open file
@@ -154,7 +154,7 @@ static int refill_step(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
 	/* Still on that CPU: the event's CPU is the refill's. */
 	if (!err && refill->granted_bytes)
 		hab_telemetry_refill(heap->process, heap->id, heap->name,
-				     hab_users_spend(heap->user, refill->granted_bytes), refill,
+				     hab_owners_spend(heap->owner, refill->granted_bytes), refill,
 				     steps->dropped_bytes);
 	preempt_enable();
 	return err;

@@ -32,7 +32,7 @@
 #include "module/names.h"
 #include "module/processes.h"
 #include "module/topology.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 /* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */
 #define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
@@ -213,46 +213,46 @@ int hab_dev_heaps_set_interval(u64 mean_bytes)
 	return 0;
 }
 
-static struct hab_user *count_heap(void)
+static struct hab_owner *count_heap(void)
 {
-	struct hab_user *user = ERR_PTR(-ENOSPC);
+	struct hab_owner *owner = ERR_PTR(-ENOSPC);
 
 	if (atomic_inc_return(&nr_heaps) <= READ_ONCE(max_heaps))
-		user = hab_users_add_heap();
-	if (IS_ERR(user))
+		owner = hab_owners_add_heap();
+	if (IS_ERR(owner))
 		atomic_dec(&nr_heaps);
-	return user;
+	return owner;
 }
 
-static void uncount_heap(struct hab_user *user)
+static void uncount_heap(struct hab_owner *owner)
 {
-	hab_users_remove_heap(user);
+	hab_owners_remove_heap(owner);
 	atomic_dec(&nr_heaps);
 }
 
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
 	struct hab_dev_heap *heap;
-	struct hab_user *user;
+	struct hab_owner *owner;
 	int err;
 
 	err = check_create(create);
 	if (err)
 		return ERR_PTR(err);
-	user = count_heap();
-	if (IS_ERR(user))
-		return ERR_CAST(user);
+	owner = count_heap();
+	if (IS_ERR(owner))
+		return ERR_CAST(owner);
 	heap = kzalloc(sizeof(*heap), GFP_KERNEL_ACCOUNT);
 	if (!heap) {
-		uncount_heap(user);
+		uncount_heap(owner);
 		return ERR_PTR(-ENOMEM);
 	}
-	heap->user = user;
-	heap->process = hab_processes_add_heap(heap->user);
+	heap->owner = owner;
+	heap->process = hab_processes_add_heap(heap->owner);
 	if (IS_ERR(heap->process)) {
 		err = PTR_ERR(heap->process);
 		kfree(heap);
-		uncount_heap(user);
+		uncount_heap(owner);
 		return ERR_PTR(err);
 	}
 	INIT_LIST_HEAD(&heap->link);
@@ -288,7 +288,7 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 	vfree(heap->info);
 	mutex_destroy(&heap->reset_lock);
 	hab_processes_remove_heap(heap->process);
-	uncount_heap(heap->user);
+	uncount_heap(heap->owner);
 	kfree(heap);
 }
 

@@ -13,7 +13,7 @@
 #include "core/hierarchy/refill.h"
 
 struct hab_process;
-struct hab_user;
+struct hab_owner;
 
 /**
  * struct hab_dev_heap - what HAB_IOC_CREATE made
@@ -26,7 +26,7 @@ struct hab_user;
  * @words_bytes: length of the words' area, in whole pages
  * @domains: the table within @info, [level][cpu]
  * @id: unique while the module is loaded
- * @user: whose limit and budget it counts for
+ * @owner: whose limit and budget it counts for
  * @process: which sampling interval it has
  * @name: as given
  *
@@ -42,7 +42,7 @@ struct hab_dev_heap {
 	size_t words_bytes;
 	u32 *domains;
 	u64 id;
-	struct hab_user *user;
+	struct hab_owner *owner;
 	struct hab_process *process;
 	char name[HAB_NAME_LEN];
 };
@@ -51,7 +51,7 @@ struct hab_dev_heap {
  * hab_dev_heap_create - make a heap
  * @create: from the user, not checked yet; its results are filled in
  *
- * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the machine's or the user's limit.
+ * Return: the heap, or an ERR_PTR: -EINVAL, -ENOMEM, -ENOSPC at the machine's or the owner's limit.
  */
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create);
 

@@ -19,7 +19,7 @@
 
 #define CREATE_TRACE_POINTS
 #include "module/trace.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 static u32 listeners; /* bits HAB_LISTENER(); written under the tracepoints' lock */
 
@@ -91,15 +91,15 @@ static bool is_valid(const struct hab_ioc_report *report)
 }
 
 /*
- * What the event counts for, as far as the user's budget goes. A sample stands for at most the sum
+ * What the event counts for, as far as the owner's budget goes. A sample stands for at most the sum
  * of its object's size and its interval.
  */
-static void set_bytes(struct hab_event *event, struct hab_user *user,
+static void set_bytes(struct hab_event *event, struct hab_owner *owner,
 		      const struct hab_ioc_report *report)
 {
 	u64 interval = report->kind == HAB_EVENT_SAMPLE ? report->interval : 0;
 	u64 most = max(report->bytes, hab_add_saturated(report->chunk_bytes, interval));
-	u64 counted = hab_users_spend(user, most);
+	u64 counted = hab_owners_spend(owner, most);
 
 	event->bytes = min(report->bytes, counted);
 	/* A sample has an object, even if none of it counts. */
@@ -132,7 +132,7 @@ int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *repor
 	memcpy(event.tag, report->tag, strlen(report->tag));
 	/* As for refills: while preemptible, BPF programs lose hits on 7.0 and later. */
 	preempt_disable();
-	set_bytes(&event, heap->user, report);
+	set_bytes(&event, heap->owner, report);
 	event.cpu = smp_processor_id();
 	event.domain = READ_ONCE(heap->domains[lowest * heap->books.nr_domains + event.cpu]);
 	emit(&event);

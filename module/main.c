@@ -16,7 +16,7 @@
 #include "module/kfunc.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 static int __init hab_init(void)
 {
@@ -52,7 +52,7 @@ static void __exit hab_exit(void)
 {
 	hab_device_exit();
 	hab_telemetry_exit();
-	hab_users_exit();
+	hab_owners_exit();
 	hab_hotplug_exit();
 	hab_topology_exit();
 }

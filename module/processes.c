@@ -17,7 +17,7 @@
 #include "core/throttle/interval.h"
 #include "core/throttle/throttle.h"
 #include "module/processes.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 /**
  * struct hab_process - a process that has heaps
@@ -25,7 +25,7 @@
  * @pid: a reference: another process with that number has another one
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
- * @user: of its first heap
+ * @owner: of its first heap
  * @lock: of the next two
  * @refills: that hab_refills has not reported so far
  * @next_report: in jiffies: when a refill reports them
@@ -35,7 +35,7 @@ struct hab_process {
 	struct pid *pid;
 	u64 key;
 	struct hab_interval interval;
-	struct hab_user *user;
+	struct hab_owner *owner;
 	raw_spinlock_t lock;
 	struct hab_refills_event refills;
 	unsigned long next_report;
@@ -50,7 +50,7 @@ static DEFINE_XARRAY(processes);
 /* Samples of a window for each active process; under processes_lock. */
 static u64 fair_share = HAB_SHARE_DEFAULT;
 
-static struct hab_process *find_process_locked(struct pid *pid, struct hab_user *user)
+static struct hab_process *find_process_locked(struct pid *pid, struct hab_owner *owner)
 {
 	struct hab_process *process = xa_load(&processes, pid_nr(pid));
 	int err;
@@ -61,11 +61,11 @@ static struct hab_process *find_process_locked(struct pid *pid, struct hab_user 
 	process = kzalloc(sizeof(*process), GFP_KERNEL_ACCOUNT);
 	if (!process)
 		return ERR_PTR(-ENOMEM);
-	process->user = user;
+	process->owner = owner;
 	raw_spin_lock_init(&process->lock);
 	process->refills.pid = pid_nr(pid);
 	process->next_report = jiffies;
-	hab_interval_begin(&process->interval, hab_users_interval(user), fair_share);
+	hab_interval_begin(&process->interval, hab_owners_interval(owner), fair_share);
 	err = xa_err(xa_store(&processes, pid_nr(pid), process, GFP_KERNEL_ACCOUNT));
 	if (err) {
 		kfree(process);
@@ -75,12 +75,12 @@ static struct hab_process *find_process_locked(struct pid *pid, struct hab_user 
 	return process;
 }
 
-struct hab_process *hab_processes_add_heap(struct hab_user *user)
+struct hab_process *hab_processes_add_heap(struct hab_owner *owner)
 {
 	struct hab_process *process;
 
 	mutex_lock(&processes_lock);
-	process = find_process_locked(task_tgid(current), user);
+	process = find_process_locked(task_tgid(current), owner);
 	if (!IS_ERR(process))
 		process->nr_heaps++;
 	mutex_unlock(&processes_lock);
@@ -154,7 +154,7 @@ u64 hab_process_interval(const struct hab_process *process)
 void hab_process_offer(struct hab_process *process, u64 key, u64 interval)
 {
 	WRITE_ONCE(process->key, key);
-	hab_interval_offer(&process->interval, hab_users_interval(process->user), interval);
+	hab_interval_offer(&process->interval, hab_owners_interval(process->owner), interval);
 }
 
 /*
@@ -183,8 +183,8 @@ void hab_processes_turn(struct hab_throttle *throttle)
 
 	mutex_lock(&processes_lock);
 	xa_for_each(&processes, key, process)
-		hab_users_add_quota(process->user, quota_of(process, throttle));
-	hab_users_turn(quota_of_window(throttle));
+		hab_owners_add_quota(process->owner, quota_of(process, throttle));
+	hab_owners_turn(quota_of_window(throttle));
 	xa_for_each(&processes, key, process) active += hab_interval_is_active(&process->interval);
 	fair_share = max(div_u64(quota_of_window(throttle), max(active, 1u)), 1ull);
 	xa_for_each(&processes, key, process)
@@ -207,7 +207,7 @@ void hab_processes_begin(const struct hab_throttle *throttle)
 	unsigned long key;
 
 	mutex_lock(&processes_lock);
-	hab_users_begin(quota_of_window(throttle));
+	hab_owners_begin(quota_of_window(throttle));
 	fair_share = max(quota_of_window(throttle), 1ull);
 	xa_for_each(&processes, key, process)
 		hab_interval_begin(&process->interval, NULL, fair_share);

@@ -10,16 +10,16 @@
 struct hab_process;
 struct hab_refills_event;
 struct hab_throttle;
-struct hab_user;
+struct hab_owner;
 
 /**
  * hab_processes_add_heap - count a heap for the current process
- * @user: whose heap it is
+ * @owner: whose heap it is
  *
  * Context: process, may sleep.
  * Return: the process, valid until hab_processes_remove_heap(), or ERR_PTR(-ENOMEM).
  */
-struct hab_process *hab_processes_add_heap(struct hab_user *user);
+struct hab_process *hab_processes_add_heap(struct hab_owner *owner);
 
 /* The heap is gone. May sleep. */
 void hab_processes_remove_heap(struct hab_process *process);

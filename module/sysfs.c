@@ -15,7 +15,7 @@
 #include "module/sysfs.h"
 #include "module/telemetry.h"
 #include "module/topology.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -107,7 +107,7 @@ static DEVICE_ATTR_RO(refill_bytes);
 
 static ssize_t uncounted_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hab_users_uncounted());
+	return sysfs_emit(buf, "%llu\n", hab_owners_uncounted());
 }
 static DEVICE_ATTR_RO(uncounted_bytes);
 

@@ -21,7 +21,7 @@
 #include "module/processes.h"
 #include "module/telemetry.h"
 #include "module/trace.h"
-#include "module/users.h"
+#include "module/owners.h"
 
 /* After so many seconds without an event the windows no longer rotate. */
 #define QUIET_SECONDS 10
@@ -159,12 +159,12 @@ static void start_rotating(struct irq_work *work)
 /* Key of the share in which an event of the current process counts, never 0. */
 static u64 current_key(void)
 {
-	u32 group = __kuid_val(hab_users_current());
+	u64 group = hab_owners_current();
 
 #ifdef CONFIG_CGROUPS
 	if (READ_ONCE(share_by) == HAB_SHARE_BY_CGROUP) {
 		rcu_read_lock();
-		/* Two cgroups with the same lower half of the id are one group. */
+		/* Cgroups whose ids end with the same 40 bits are one group. */
 		group = cgroup_id(task_dfl_cgroup(current));
 		rcu_read_unlock();
 	}

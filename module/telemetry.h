@@ -19,7 +19,7 @@ void hab_telemetry_exit(void);
  * @process: of the heap
  * @heap_id: the heap
  * @name: its name, HAB_NAME_LEN bytes
- * @counted_bytes: the part of @granted_bytes that counts, see hab_users_spend()
+ * @counted_bytes: the part of @granted_bytes that counts, see hab_owners_spend()
  * @refill: the refill; its @sample_id is set if a listener kept the event
  * @dropped_bytes: free extents that became waste by it
  *
@@ -56,7 +56,7 @@ void hab_telemetry_totals(u64 *refills, u64 *bytes);
 void hab_telemetry_rate(u32 *rate, u32 *period_ms);
 int hab_telemetry_set_rate(u32 rate, u32 period_ms);
 
-/* What a group of shares is: the processes of a user or of a cgroup. */
+/* What a group of shares is: the processes of an owner or of a cgroup. */
 enum { HAB_SHARE_BY_PROCESS, HAB_SHARE_BY_CGROUP };
 u32 hab_telemetry_share_by(void);
 int hab_telemetry_set_share_by(u32 by);

@@ -22,11 +22,11 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
-	interval_test sites_test timeline_test binaries_test worker_test processes_test turns_test perf_map_test \
+	interval_test sites_test timeline_test binaries_test  processes_test turns_test perf_map_test \
 	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check)
+ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check copper_owned silver_owned tin_owned hidden opened clock_jump.so)
 
 .PHONY: tests host-tests
 tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
@@ -86,18 +86,15 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/in
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/mounts.c symbols/watched_process.c symbols/processes.c symbols/maps_queue.c symbols/maps_reader.c symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/watched_process.c symbols/processes.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -pthread -lseccomp -lcap
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)
-
-$(BUILD)/tests/worker_test: selftests/daemon/worker_test.c $(addprefix daemon/,symbols/worker.c symbols/worker_keeper.c symbols/worker_messages.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lseccomp -lcap
 
 $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
@@ -160,7 +157,7 @@ $(addprefix $(BUILD)/tests/,abi_test abi_memory_test): $(BUILD)/tests/%: selftes
 $(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(addprefix $(BUILD)/tests/,hostile_test hostile_limits_test churn_unload_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/hostile.h selftests/module/raw.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,hostile_test hostile_limits_test churn_unload_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/hostile.h selftests/module/namespaces.h selftests/module/raw.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_ioctl.c fuzz_memory.c \
@@ -168,7 +165,7 @@ FUZZ_SOURCES := $(addprefix selftests/module/,fuzz_test.c fuzz_attacker.c fuzz_i
 $(BUILD)/tests/fuzz_test: $(FUZZ_SOURCES) selftests/module/fuzz.h uapi/hab.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(FUZZ_SOURCES) $(BUILD)/libhab.a
 
-$(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c selftests/telemetry/telemetry.h $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/telemetry_test $(BUILD)/tests/throttle_vm_test $(BUILD)/tests/events_test: $(BUILD)/tests/%: selftests/telemetry/%.c selftests/telemetry/telemetry.h selftests/module/namespaces.h $(BUILD)/hab.skel.h $(BUILD)/libhab.a $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -I$(BUILD) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lbpf -lm
 
 $(BUILD)/tests/keep_heap_open: selftests/module/keep_heap_open.c $(BUILD)/libhab.a | $(BUILD)/tests
@@ -211,8 +208,23 @@ $(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/
 $(addprefix $(BUILD)/tests/,copper silver tin): $(BUILD)/tests/%: selftests/adversary/honest.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPROGRAM=$* -Wl,--build-id -o $@ $< $(BUILD)/libhab.a
 
-$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c adversary.h) selftests/fuzz/elf_file.h selftests/module/raw.h uapi/hab.h $(TEST_DEPS)
+$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) selftests/fuzz/elf_file.h selftests/module/raw.h bpf/records.h core/channel/channel.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+# The owners' test: honest programs that are watched by the preload library, what they are watched
+# beside, and a clock that jumps.
+$(addprefix $(BUILD)/tests/,copper_owned silver_owned tin_owned): $(BUILD)/tests/%_owned: selftests/adversary/owned.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -fno-builtin -DPROGRAM=$* -Wl,--build-id -o $@ $<
+
+# At an address that anybody knows.
+$(BUILD)/tests/hidden: selftests/adversary/hidden.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -no-pie -fno-pie -Wl,--build-id -o $@ $<
+
+$(BUILD)/tests/opened: selftests/adversary/opened.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/clock_jump.so: selftests/adversary/clock_jump.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
 
 $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES) $(PROFILE_SOURCES) profile_read profile.pb-c web_graph)) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * How many bytes a user's refills and reports count for. A refill of a whole arena, a reset, and
+ * How many bytes an owner's refills and reports count for. A refill of a whole arena, a reset, and
  * again: that grants terabytes in a microsecond that no program has written to, and a sum of them
- * in 64 bits is full in seconds. So a user has a budget, and what exceeds it is counted apart.
+ * in 64 bits is full in seconds. So an owner has a budget, and what exceeds it is counted apart.
  *
  * It grows by HAB_BUDGET_RATE bytes a nanosecond, which is more than the memory of any machine
  * takes, and holds HAB_BUDGET_MAX, the largest arena, at most and at first. So the events of
  * programs that use their memory count in full.
  *
- * A user who does nothing else adds 1.1e12 bytes a second: a sum passes 2^63 after 97 days.
+ * An owner who does nothing else adds 1.1e12 bytes a second: a sum passes 2^63 after 97 days.
  * So all sums also saturate.
  */
 #ifndef HAB_CORE_BUDGET_H
@@ -21,7 +21,7 @@
 #define HAB_BUDGET_MAX	HAB_ARENA_MAX
 
 /**
- * struct hab_budget - a user's budget; full if @spent is 0
+ * struct hab_budget - an owner's budget; full if @spent is 0
  * @spent: HAB_BUDGET_MAX less what it holds
  * @at: the time up to which it has grown, in nanoseconds; the caller sets it at first
  */

@@ -16,10 +16,10 @@
  * the share: after a pause a process may allocate a million times as fast. Such a window is not
  * averaged with those before.
  *
- * A user has an interval as well: the one that all of the user's processes would have if they were
- * one. A process draws with it in its first window, and in any window in which they offered too
- * many together: a hundred processes may begin, or wake up, at once. It is not the machine's, or
- * one user could make the samples of all others rare.
+ * An owner has an interval as well: the one that all of the owner's processes would have if they
+ * were one. A process draws with it in its first window, and in any window in which they offered
+ * too many together: a hundred processes may begin, or wake up, at once. It is not the machine's,
+ * or one owner could make the samples of all others rare.
  */
 #ifndef HAB_CORE_INTERVAL_H
 #define HAB_CORE_INTERVAL_H
@@ -81,15 +81,15 @@ static inline void hab_interval_set_limit(struct hab_interval *interval, u64 sha
 }
 
 /**
- * hab_interval_begin - the interval of a new user or process, or after a change of the rate
+ * hab_interval_begin - the interval of a new owner or process, or after a change of the rate
  * @interval: zeroed, or in use; calls are serialised
- * @user: of a new process; else NULL
+ * @owner: of a new process; else NULL
  * @share: as for hab_interval_turn()
  */
 static inline void hab_interval_begin(struct hab_interval *interval,
-				      const struct hab_interval *user, u64 share)
+				      const struct hab_interval *owner, u64 share)
 {
-	u64 mean = user ? READ_ONCE(user->mean) : 0;
+	u64 mean = owner ? READ_ONCE(owner->mean) : 0;
 
 	WRITE_ONCE(interval->average, 0);
 	WRITE_ONCE(interval->bytes, 0);
@@ -119,31 +119,31 @@ static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 /**
  * hab_interval_offer - count a sample that a process offers
  * @interval: the process's; any context, any CPU
- * @user: the user's; NULL: there is none
+ * @owner: the owner's; NULL: there is none
  * @drawn: the interval that the sample was drawn with
  *
  * Changes @mean of both if there were too many in this window.
  */
-static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *user,
+static inline void hab_interval_offer(struct hab_interval *interval, struct hab_interval *owner,
 				      u64 drawn)
 {
-	u64 mean = READ_ONCE(interval->mean), users;
+	u64 mean = READ_ONCE(interval->mean), owners;
 	bool many;
 
 	hab_interval_count(interval, drawn);
 	/* A program that has fixed its interval changes only its own process's. */
-	if (!user || drawn < mean / 4)
+	if (!owner || drawn < mean / 4)
 		return;
-	many = hab_interval_count(user, drawn);
-	users = READ_ONCE(user->mean);
-	if ((many || !READ_ONCE(interval->average)) && READ_ONCE(interval->mean) < users)
-		WRITE_ONCE(interval->mean, users);
+	many = hab_interval_count(owner, drawn);
+	owners = READ_ONCE(owner->mean);
+	if ((many || !READ_ONCE(interval->average)) && READ_ONCE(interval->mean) < owners)
+		WRITE_ONCE(interval->mean, owners);
 }
 
 /**
  * hab_interval_turn - a window is over
  * @interval: calls are serialised
- * @share: samples that the process or user may keep in the next window, with HAB_SHARE_SHIFT bits
+ * @share: samples that the process or owner may keep in the next window, with HAB_SHARE_SHIFT bits
  *	of fraction; without what earlier windows left unused
  * @random: at least HAB_SHARE_SHIFT uniform bits
  *

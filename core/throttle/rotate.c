@@ -163,7 +163,7 @@ static bool surplus_ended(const struct hab_throttle *throttle, u64 key)
 	u32 i, places = 0;
 	u64 other;
 
-	if ((u32)key != HAB_SURPLUS)
+	if (key != HAB_SHARE_KEY(HAB_SHARE_GROUP(key), HAB_SURPLUS))
 		return false;
 	for (i = 0; i < HAB_SHARES; i++) {
 		other = hab_counter_read(&throttle->shares[i].key);

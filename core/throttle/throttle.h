@@ -2,7 +2,7 @@
 /*
  * The throttler: it decides which events become samples. Adaptive, with windows, after the JDK's
  * (jfr/support/jfrAdaptiveSampler.cpp, jfr/recorder/service/jfrEventThrottler.cpp), but each
- * window's quota is divided max-min fairly among groups (users, or cgroups), and a group's part
+ * window's quota is divided max-min fairly among groups (owners, or cgroups), and a group's part
  * among its shares (processes).
  *
  * Synchronisation: hab_throttle_offer() may run on all CPUs at once, in any context, takes no lock
@@ -12,8 +12,8 @@
  * is closed, and in the new one after that. So each event counts exactly once.
  *
  * A group has at most HAB_GROUP_SHARES places in the table of shares. Its other processes have one
- * share together, the group's surplus share. So a user with any number of processes cannot fill the
- * table.
+ * share together, the group's surplus share. So an owner with any number of processes cannot fill
+ * the table.
  *
  * Events of a key without a window of its own (it is new, or has few events, or the table is full)
  * count in the common share, which is a group by itself. If no events are expected there, it
@@ -63,11 +63,14 @@ static inline u32 hab_rate_default(u32 cpus)
 #define HAB_GROUP_SHARES (HAB_SHARES / 8) /* places that a group can have */
 #endif
 
-/* The key of a share: its group, and its process within that, from 1. */
-#define HAB_SHARE_KEY(group, process) ((u64)(group) << 32 | (process))
-#define HAB_SHARE_GROUP(key)	      ((key) >> 32)
-#define HAB_SURPLUS		      0xffffffffu  /* the process of a group's surplus share */
-#define HAB_GROUP_COMMON	      (1ull << 32) /* of the common share: after all others */
+/*
+ * The key of a share: the 40 lower bits of its group's number, and its process within that, from 1.
+ * The kernel's pids have 22 bits.
+ */
+#define HAB_SHARE_KEY(group, process) ((u64)(group) << 24 | (process))
+#define HAB_SHARE_GROUP(key)	      ((key) >> 24)
+#define HAB_SURPLUS		      0xffffffu	   /* the process of a group's surplus share */
+#define HAB_GROUP_COMMON	      (1ull << 40) /* of the common share: after all others */
 
 #define HAB_WINDOW_CLOSED	      (1ull << 62)
 #define HAB_WINDOW_DECIDES	      (1ull << 61)

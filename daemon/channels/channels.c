@@ -2,10 +2,10 @@
 /*
  * The server of channels.
  *
- * Any user's programs connect to habd. So nothing here waits for one of them: a connection has a
- * second to send its channel, each poll reads a limited number of records of each session, and
- * connections, sessions and their memory have limits by user. What does not fit into a ring
- * meanwhile is lost for that program alone, and counted by it.
+ * All programs are of one owner, who alone waits if something here does: for a descriptor, say,
+ * that one of them has sent and whose close takes long. A connection has a second to send its
+ * channel, and each poll reads a limited number of records of each session, so that a program does
+ * not keep the others waiting by accident.
  *
  * A process that runs another program by exec sends a new channel. Its objects are gone then, so
  * the session of the old program ends and nothing of it stays in use.
@@ -23,9 +23,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/channels/closer.h"
-#include "daemon/channels/users.h"
-#include "daemon/shared/places.h"
+#include "core/throttle/interval.h"
 #include "daemon/shared/util.h"
 
 /* Rings are read so often that about so many records, a fifth of a ring, come between. */
@@ -45,7 +43,6 @@
 struct connection {
 	struct connection *prev, *next;
 	int fd;
-	uid_t user;
 	uint64_t since_ns;
 };
 
@@ -53,12 +50,10 @@ struct channels {
 	struct channels_config config;
 	int epoll;
 	struct connection *connections; /* the oldest first */
-	struct places waiting;		/* @connections */
-	struct closer *closer;
+	unsigned int nr_connections;
 	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
-	struct places sessions;
 	struct session *by_pid;
-	struct users users;
+	unsigned int nr_active; /* sessions with samples in the last second */
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
 	uint64_t shares_ns; /* when the shares were set last */
@@ -82,20 +77,14 @@ static bool watch(struct channels *channels, int fd, enum source source, uint32_
 
 struct channels *channels_new(const struct channels_config *config)
 {
-	const struct places sessions = PLACES(config->sessions_max);
-	static const struct places waiting = PLACES(CONNECTIONS_MAX);
 	struct channels *channels = xcalloc(1, sizeof(*channels));
 
 	channels->config = *config;
-	channels->users = (struct users){ .records = config->user_records, .rate = config->rate };
-	channels->sessions = sessions;
-	channels->waiting = waiting;
 	channels->stop_fd = -1;
 	channels->timeout_ms = -1;
 	channels->epoll = epoll_create1(EPOLL_CLOEXEC);
-	channels->closer = closer_new();
-	if (channels->epoll >= 0 && channels->closer &&
-	    watch(channels, config->listen_fd, SOURCE_LISTEN, 0))
+	if (channels->epoll >= 0 &&
+	    (config->listen_fd < 0 || watch(channels, config->listen_fd, SOURCE_LISTEN, 0)))
 		return channels;
 	say("programs cannot be followed over their channels: %s", strerror(errno));
 	channels_free(channels);
@@ -139,14 +128,22 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 	uint32_t pid = session->pid;
 
 	HASH_DELETE(hh, channels->by_pid, session);
-	places_remove(&channels->sessions, session->user, 1);
-	users_use_records(&channels->users, session->user,
-			  session_drain(session, &channels->config.sink,
-					users_records_left(&channels->users, session->user)));
+	session_drain(session, &channels->config.sink);
 	add_counts(&channels->counts, session);
 	session_end(session, &channels->config.sink, channels->config.keeps_in_use && !has_exec);
 	if (!has_exec)
 		processes_end(channels->config.sink.processes, pid);
+}
+
+/* The rate is divided among the active sessions. */
+static uint32_t share(const struct channels *channels)
+{
+	if (channels->config.rate == CHANNELS_RATE_OFF)
+		return HAB_CHANNEL_SHARE_ALL;
+	return (uint32_t)min(max(hab_share_of_rate(channels->config.rate) /
+					 max(channels->nr_active, 1u),
+				 1ull),
+			     UINT32_MAX);
 }
 
 static void set_shares_locked(struct channels *channels, uint64_t now_ns)
@@ -156,15 +153,23 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 	if (now_ns - channels->shares_ns < SHARES_NS)
 		return;
 	channels->shares_ns = now_ns;
-	users_count_begin(&channels->users);
+	channels->nr_active = 0;
 	for (session = channels->by_pid; session; session = session->hh.next) {
-		users_count(&channels->users, session->user,
-			    session->counts.samples != session->samples_before);
+		channels->nr_active += session->counts.samples != session->samples_before;
 		session->samples_before = session->counts.samples;
 	}
-	users_count_end(&channels->users);
 	for (session = channels->by_pid; session; session = session->hh.next)
-		WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
+		WRITE_ONCE(session->channel->share, share(channels));
+}
+
+void channels_set_rate(struct channels *channels, uint64_t rate)
+{
+	channels->config.rate = rate;
+}
+
+bool channels_are_active(const struct channels *channels)
+{
+	return channels->nr_active;
 }
 
 static void refuse(struct channels *channels, const struct hello *hello)
@@ -191,14 +196,14 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 		channels->counts.begun -= exec;
 		end_locked(channels, session, exec);
 	}
-	if (!places_take(&channels->sessions, hello->user)) {
+	if (HASH_COUNT(channels->by_pid) >= channels->config.sessions_max) {
 		refuse(channels, hello);
 		return;
 	}
 	session = session_begin(hello, &channels->config.sink);
 	channels->counts.begun++;
 	set_shares_locked(channels, clock_monotonic_ns());
-	WRITE_ONCE(session->channel->share, users_share(&channels->users, session->user));
+	WRITE_ONCE(session->channel->share, share(channels));
 	if (channels->config.interval_least) {
 		WRITE_ONCE(session->channel->interval_begin, channels->config.interval_begin);
 		WRITE_ONCE(session->channel->interval_least, channels->config.interval_least);
@@ -215,7 +220,7 @@ static void read_rings(struct channels *channels)
 	struct session *session, *next;
 	uint64_t now_ns = clock_monotonic_ns();
 	bool looks = now_ns - channels->looked_ns >= LOOK_NS;
-	unsigned int most = 0, count, left;
+	unsigned int most = 0, count;
 	int timeout_ms;
 
 	if (looks)
@@ -223,11 +228,8 @@ static void read_rings(struct channels *channels)
 	HASH_ITER(hh, channels->by_pid, session, next)
 	{
 		pthread_mutex_lock(lock);
-		left = users_records_left(&channels->users, session->user);
-		count = session_read(session, &channels->config.sink, min(left, RECORDS_MAX));
-		users_use_records(&channels->users, session->user, count);
-		/* More often does not help a user who is at the limit. */
-		most = max(most, left > RECORDS_MAX ? count : 0);
+		count = session_read(session, &channels->config.sink, RECORDS_MAX);
+		most = max(most, count);
 		if (session->pidfd < 0)
 			end_locked(channels, session, false);
 		else if (looks && !has_ended(session->pidfd))
@@ -249,11 +251,9 @@ static void read_rings(struct channels *channels)
 
 static void drop_connection(struct channels *channels, struct connection *connection)
 {
-	/* Not by closing it: the closer's process may have it for longer. */
-	epoll_ctl(channels->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
 	DL_DELETE(channels->connections, connection);
-	places_remove(&channels->waiting, connection->user, 1);
-	closer_add(channels->closer, connection->fd);
+	channels->nr_connections--;
+	close(connection->fd);
 	free(connection);
 }
 
@@ -262,7 +262,7 @@ static bool receive(struct channels *channels, int fd)
 {
 	struct hello hello;
 
-	switch (hello_receive(fd, channels->config.secret, channels->closer, &hello)) {
+	switch (hello_receive(fd, channels->config.secret, &hello)) {
 	case HELLO_WAITING:
 		return false;
 	case HELLO_CLOSED:
@@ -282,18 +282,17 @@ static bool receive(struct channels *channels, int fd)
 static void wait_for_hello(struct channels *channels, int fd)
 {
 	struct connection *connection;
-	struct hello peer;
 
-	if (!hello_peer(fd, &peer) || !places_take(&channels->waiting, peer.user)) {
+	/* The oldest has had most time. */
+	if (channels->nr_connections >= CONNECTIONS_MAX) {
 		channels->counts.refused++;
-		closer_add(channels->closer, fd);
-		return;
+		drop_connection(channels, channels->connections);
 	}
 	connection = xcalloc(1, sizeof(*connection));
 	connection->fd = fd;
-	connection->user = peer.user;
 	connection->since_ns = clock_monotonic_ns();
 	DL_APPEND(channels->connections, connection);
+	channels->nr_connections++;
 	watch(channels, fd, SOURCE_CONNECTION, (uint32_t)fd);
 }
 
@@ -304,8 +303,6 @@ static void read_connections(struct channels *channels)
 
 	DL_FOREACH_SAFE(channels->connections, connection, next)
 	{
-		if (!closer_has_room(channels->closer))
-			return;
 		if (receive(channels, connection->fd) || now_ns - connection->since_ns > HELLO_NS)
 			drop_connection(channels, connection);
 	}
@@ -324,17 +321,32 @@ static void listen_again(struct channels *channels)
 		channels->listens_ns = 0;
 }
 
+/*
+ * A process that has exec'ed since has sent the channel of its first program over an earlier
+ * connection: that one comes first.
+ */
+static void add_connection(struct channels *channels, int fd)
+{
+	read_connections(channels);
+	/* Most have sent their channel already. */
+	if (receive(channels, fd))
+		close(fd);
+	else
+		wait_for_hello(channels, fd);
+}
+
+void channels_add(struct channels *channels, int fd)
+{
+	add_connection(channels, fd);
+	channels->timeout_ms = POLL_MIN_MS;
+}
+
 static void accept_connections(struct channels *channels)
 {
 	unsigned int count;
 	int fd;
 
 	for (count = 0; count < ACCEPTED_MAX; count++) {
-		/* Until then the socket would be readable. */
-		if (!closer_has_room(channels->closer)) {
-			pause_listening(channels);
-			return;
-		}
 		fd = accept4(channels->config.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
@@ -342,16 +354,7 @@ static void accept_connections(struct channels *channels)
 				pause_listening(channels);
 			return;
 		}
-		/*
-		 * A process that has exec'ed since has sent the channel of its first program over
-		 * an earlier connection: that one comes first.
-		 */
-		read_connections(channels);
-		/* Most have sent their channel already. Those before may have left no room. */
-		if (closer_has_room(channels->closer) && receive(channels, fd))
-			closer_add(channels->closer, fd);
-		else
-			wait_for_hello(channels, fd);
+		add_connection(channels, fd);
 	}
 }
 
@@ -383,7 +386,7 @@ void channels_poll(struct channels *channels)
 			take_end(channels, (uint32_t)events[i].data.u64);
 	read_rings(channels);
 	listen_again(channels);
-	if (closer_flush(channels->closer) || channels->listens_ns)
+	if (channels->listens_ns)
 		channels->timeout_ms = min((unsigned int)channels->timeout_ms,
 					   (unsigned int)channels->config.quiet_ms);
 	pthread_mutex_lock(channels->config.lock);
@@ -395,8 +398,8 @@ void channels_finish(struct channels *channels)
 {
 	struct session *session, *next;
 
-	read_connections(channels);
-	accept_connections(channels);
+	if (channels->config.listen_fd >= 0)
+		accept_connections(channels);
 	read_connections(channels);
 	pthread_mutex_lock(channels->config.lock);
 	HASH_ITER(hh, channels->by_pid, session, next)
@@ -428,7 +431,7 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 		process->totals.bytes = session_allocated(session);
 		process->totals.sampled = session->counts.samples;
 		process->totals.lost = session_lost(session);
-		process->totals.uid = session->user;
+		process->totals.owner = process->totals.uid = session->user;
 		memcpy(process->totals.comm, session->comm, sizeof(session->comm));
 	}
 }
@@ -488,12 +491,11 @@ void channels_free(struct channels *channels)
 		close(channels->stop_fd);
 	while (channels->connections)
 		drop_connection(channels, channels->connections);
-	if (channels->closer)
+	if (channels->epoll >= 0)
 		channels_finish(channels);
-	closer_free(channels->closer);
-	users_free(&channels->users);
 	if (channels->epoll >= 0)
 		close(channels->epoll);
-	close(channels->config.listen_fd);
+	if (channels->config.listen_fd >= 0)
+		close(channels->config.listen_fd);
 	free(channels);
 }

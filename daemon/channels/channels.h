@@ -15,14 +15,14 @@
 #define CHANNELS_RATE_A_CPU 200 /* samples a second, by default; see hab_rate_of_cpus() */
 
 struct channels_config {
-	int listen_fd;		/* a socket of type SOCK_SEQPACKET that does not wait; taken over */
+	/* A socket of type SOCK_SEQPACKET that does not wait; taken over. -1: see channels_add() */
+	int listen_fd;
 	const uint64_t *secret; /* two words that each hello must have; NULL: none */
 	pthread_mutex_t *lock;
 	struct session_sink sink;
-	unsigned int sessions_max; /* of all users, see struct places */
+	unsigned int sessions_max;
 	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
 	int quiet_ms;		   /* between two readings of rings that were empty */
-	uint32_t user_records;	   /* a second, of each user but root; 0: no limit */
 	uint64_t rate;		   /* samples a second, of all sessions; CHANNELS_RATE_OFF: no limit */
 	uint64_t interval_least;   /* this and the next as in struct hab_channel; 0: */
 	uint64_t interval_begin;   /* what the program has set */
@@ -30,18 +30,18 @@ struct channels_config {
 
 /* Sums over all sessions, those that have ended too. @sessions: those that have not ended. */
 struct channels_counts {
-	unsigned int sessions;
+	uint64_t sessions;
 	uint64_t begun;	    /* processes; one that has exec'ed counts once */
 	uint64_t refused;   /* sessions beyond a limit */
 	uint64_t malformed; /* messages without a channel, and records */
 	uint64_t samples;
-	uint64_t lost; /* samples that found no room in a ring, or that a user's limit left in it */
+	uint64_t lost; /* samples that found no room in a ring */
 	uint64_t allocated;
 };
 
 struct channels;
 
-/* Before the program has threads, since it forks. NULL after a sentence. */
+/* NULL after a sentence. */
 struct channels *channels_new(const struct channels_config *config);
 /* Ends all sessions. */
 void channels_free(struct channels *channels);
@@ -49,6 +49,12 @@ void channels_free(struct channels *channels);
 int channels_fd(const struct channels *channels);
 /* channels_poll() is due then, or when channels_fd() is readable. -1: never */
 int channels_timeout_ms(const struct channels *channels);
+/* Takes a connection that another process has accepted over. As channels_poll(). */
+void channels_add(struct channels *channels, int fd);
+/* The rate of all sessions together. The caller of this and the next holds the lock. */
+void channels_set_rate(struct channels *channels, uint64_t rate);
+/* True if a session had samples in the last second. */
+bool channels_are_active(const struct channels *channels);
 /* Takes connections and reads the rings. One thread; takes the lock for a while, repeatedly. */
 void channels_poll(struct channels *channels);
 /* Reads all that is there, and ends all sessions. */

@@ -25,6 +25,7 @@
 
 #define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define WRONG_SEALS (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)
+#define FILES_MAX   253 /* descriptors of a message, the kernel's limit */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
@@ -89,8 +90,8 @@ static int open_peer(int connection, const struct hello *hello)
 	return (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
 }
 
-/* The number of descriptors that came; @closer has all but the first. */
-static unsigned int take_files(struct msghdr *message, struct closer *closer, int *first)
+/* The number of descriptors that came; all but the first are closed. */
+static unsigned int take_files(struct msghdr *message, int *first)
 {
 	struct cmsghdr *part;
 	unsigned int count = 0;
@@ -104,7 +105,7 @@ static unsigned int take_files(struct msghdr *message, struct closer *closer, in
 		for (i = 0; i < nr; i++) {
 			memcpy(&fd, CMSG_DATA(part) + i * sizeof(fd), sizeof(fd));
 			if (count++)
-				closer_add(closer, fd);
+				close(fd);
 			else
 				*first = fd;
 		}
@@ -118,13 +119,12 @@ static bool is_right(const struct hab_channel_hello *text, const uint64_t *secre
 	       (!secret || (text->secret[0] == secret[0] && text->secret[1] == secret[1]));
 }
 
-enum hello_result hello_receive(int connection, const uint64_t *secret, struct closer *closer,
-				struct hello *hello)
+enum hello_result hello_receive(int connection, const uint64_t *secret, struct hello *hello)
 {
 	struct hab_channel_hello text = { 0 };
 	union {
 		/* One is right. The kernel closes here what finds no room. */
-		char bytes[CMSG_SPACE(MESSAGE_FILES_MAX * sizeof(int))];
+		char bytes[CMSG_SPACE(FILES_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec data = { &text, sizeof(text) };
@@ -139,18 +139,16 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct c
 	length = recvmsg(connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return errno == EAGAIN || errno == EINTR ? HELLO_WAITING : HELLO_REFUSED;
-	files = take_files(&message, closer, &fd);
+	files = take_files(&message, &fd);
 	if (!length && !files)
 		return HELLO_CLOSED;
 	hello->channel = NULL;
 	if (length == sizeof(text) && files == 1 && is_right(&text, secret) &&
 	    hello_peer(connection, hello))
 		hello->channel = map(fd);
-	if (hello->channel) {
-		close(fd);
+	if (hello->channel)
 		hello->pidfd = open_peer(connection, hello);
-	} else if (fd >= 0) {
-		closer_add(closer, fd);
-	}
+	if (fd >= 0)
+		close(fd);
 	return hello->channel ? HELLO_COMPLETE : HELLO_REFUSED;
 }

@@ -8,7 +8,8 @@
 #include <sys/types.h>
 
 #include "core/channel/channel.h"
-#include "daemon/channels/closer.h"
+/* Descriptors of a message that are taken; the kernel closes further ones. */
+#define MESSAGE_FILES_MAX 4
 
 enum hello_result {
 	HELLO_COMPLETE,
@@ -26,10 +27,9 @@ struct hello {
 
 /*
  * Takes the message of a connection, which does not wait. @hello is set with HELLO_COMPLETE.
- * @secret: what the message must have; NULL: anything. Wrong descriptors go to @closer.
+ * @secret: what the message must have; NULL: anything.
  */
-enum hello_result hello_receive(int connection, const uint64_t *secret, struct closer *closer,
-				struct hello *hello);
+enum hello_result hello_receive(int connection, const uint64_t *secret, struct hello *hello);
 
 /* Closes the channel: the program reads from its memory that it is read no more. */
 void hello_unmap(struct hab_channel *channel);

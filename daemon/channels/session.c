@@ -97,7 +97,7 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	record->parts = 1;
 	record->window = record->candidate = record->slot = record->quota = record->window_ms = 0;
 	record->weight = min(record->weight, COUNT_MAX);
-	record->uid = session->user;
+	record->owner = record->uid = session->user;
 	record->cgroup_id = session->cgroup_id;
 	record->heap_id = 0;
 	mapped = !strncmp(record->heap_name, "mmap", sizeof(record->heap_name));
@@ -277,15 +277,11 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 	return read_records(session, sink, most, false);
 }
 
-unsigned int session_drain(struct session *session, const struct session_sink *sink,
-			   unsigned int most)
+void session_drain(struct session *session, const struct session_sink *sink)
 {
-	unsigned int count;
-
 	/* Another process may have the memory, and write on: so no more than a ring has. */
-	count = read_records(session, sink, min(most, (unsigned int)RECORDS_MAX), true);
+	read_records(session, sink, RECORDS_MAX, true);
 	session->unread = session->broken ? 0 : look_ahead(session, RECORDS_MAX).count;
-	return count;
 }
 
 void session_end(struct session *session, const struct session_sink *sink, bool keep)

@@ -58,12 +58,8 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 /* Reads at most so many records. Returns how many there were. */
 unsigned int session_read(struct session *session, const struct session_sink *sink,
 			  unsigned int most);
-/*
- * Reads what is left, at most so many records, half-written ones left out. Returns how many there
- * were; samples beyond them count as lost. session_end() follows.
- */
-unsigned int session_drain(struct session *session, const struct session_sink *sink,
-			   unsigned int most);
+/* Reads what is left, half-written records left out. session_end() follows. */
+void session_drain(struct session *session, const struct session_sink *sink);
 /* Frees the session. keep: what the process has in use stays in use, since it has ended. */
 void session_end(struct session *session, const struct session_sink *sink, bool keep);
 

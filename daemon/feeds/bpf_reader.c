@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/samples/ingest.h"
+#include "core/owner.h"
 #include "daemon/shared/module_files.h"
 
 #define LOG_LINES 8
@@ -44,12 +44,12 @@ void bpf_reader_say_log(void)
 		say("  %s", log_lines[i % LOG_LINES]);
 }
 
-void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, struct ingest *ingest,
-		      pthread_mutex_t *lock, unsigned int kinds, const char *hint)
+void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, const struct feed_sink *sink,
+		      unsigned int kinds, const char *hint)
 {
 	reader->feed.ops = ops;
-	reader->feed.ingest = ingest;
-	reader->feed.lock = lock;
+	reader->feed.fd = -1;
+	reader->sink = *sink;
 	reader->kinds = kinds;
 	reader->hint = hint;
 	reader->nr_cpus = libbpf_num_possible_cpus();
@@ -87,9 +87,7 @@ int bpf_reader_refuse(const struct bpf_reader *reader, const char *done, int err
 
 void bpf_reader_take(struct bpf_reader *reader, const void *record, size_t size)
 {
-	pthread_mutex_lock(reader->feed.lock);
-	ingest_record(reader->feed.ingest, record, size, clock_monotonic_ns());
-	pthread_mutex_unlock(reader->feed.lock);
+	reader->sink.take(reader->sink.context, record, size);
 }
 
 /* A negative value ends the poll. */
@@ -125,7 +123,10 @@ int bpf_reader_load(struct bpf_reader *reader, struct bpf_object_skeleton *skele
 	reader->processes_map = bpf_object__find_map_fd_by_name(object, "processes");
 	reader->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(object, "records"), take,
 					reader, NULL);
-	return reader->ring ? 0 : bpf_reader_refuse(reader, "read", -errno);
+	if (!reader->ring)
+		return bpf_reader_refuse(reader, "read", -errno);
+	reader->feed.fd = ring_buffer__epoll_fd(reader->ring);
+	return 0;
 }
 
 /*
@@ -172,6 +173,7 @@ static void add_process(struct feed_totals *totals, uint32_t pid,
 
 	process->pid = pid;
 	process->totals = *of_process;
+	process->totals.uid = hab_owner_uid(of_process->owner, of_process->uid);
 }
 
 #define BATCH 256
@@ -234,16 +236,16 @@ void bpf_reader_read(struct feed *feed, struct feed_totals *totals)
 	/* The module reports the refills so far when this is read. */
 	if (feed->ops->module)
 		module_number_read(MODULE_REFILLS, &refills);
-	read_machine(reader, &totals->machine);
+	read_machine(reader, &totals->of.machine);
 	read_processes(reader, totals);
-	totals->missed_refills =
+	totals->of.missed_refills =
 		missed(reader->programs[feed->ops->module ? BPF_READER_REFILLS : HAB_EVENT_REFILL]);
-	totals->missed_stacks = missed(reader->programs[BPF_READER_STACK]);
-	totals->missed_heaps = missed(reader->programs[BPF_READER_HEAP]);
-	totals->missed_events = 0;
+	totals->of.missed_stacks = missed(reader->programs[BPF_READER_STACK]);
+	totals->of.missed_heaps = missed(reader->programs[BPF_READER_HEAP]);
+	totals->of.missed_events = 0;
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
 		if (bpf_reader_follows(reader, kind))
-			totals->missed_events += missed(reader->programs[kind]);
+			totals->of.missed_events += missed(reader->programs[kind]);
 }
 
 /* The process has ended: its totals do not change until the slot is free. */
@@ -267,10 +269,10 @@ bool bpf_reader_remove(struct feed *feed, uint32_t pid, struct hab_process_total
 	if (bpf_map_lookup_and_delete_elem(reader->processes_map, &pid, last))
 		return false;
 	/* As add_to_map() of bpf/totals.h has counted it. */
-	if (last->uid) {
-		__atomic_fetch_sub(&reader->slots->entries[last->uid % HAB_PROCESS_USERS], 1,
+	if (last->owner != HAB_OWNER_ROOT) {
+		__atomic_fetch_sub(&reader->slots->entries[last->owner % HAB_PROCESS_OWNERS], 1,
 				   __ATOMIC_RELAXED);
-		__atomic_fetch_sub(&reader->slots->users_entries, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&reader->slots->owners_entries, 1, __ATOMIC_RELAXED);
 	}
 	return true;
 }

@@ -20,6 +20,7 @@ enum {
 
 struct bpf_reader {
 	struct feed feed;   /* first: a pointer to it is one to the whole */
+	struct feed_sink sink;
 	unsigned int kinds; /* that are followed, a bit each */
 	const char *hint;   /* why loading may fail, for messages */
 	struct bpf_program *programs[BPF_READER_PROGRAMS];
@@ -33,8 +34,8 @@ struct bpf_reader {
 };
 
 /* Before the skeleton is opened: from now on libbpf's messages are kept. */
-void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops, struct ingest *ingest,
-		      pthread_mutex_t *lock, unsigned int kinds, const char *hint);
+void bpf_reader_begin(struct bpf_reader *reader, const struct feed_ops *ops,
+		      const struct feed_sink *sink, unsigned int kinds, const char *hint);
 void bpf_reader_end(struct bpf_reader *reader);
 /* True if events of this kind become samples. */
 bool bpf_reader_follows(const struct bpf_reader *reader, unsigned int kind);

@@ -22,13 +22,28 @@ struct feed_process {
 	struct hab_process_totals totals;
 };
 
-struct feed_totals {
+enum { MISSED_REFILLS, MISSED_BYTES, MISSED_SAMPLES, MISSED_COUNTS };
+
+/* Refills, their bytes, and samples of all kinds that the kernel kept and no habd read. */
+struct missed_counts {
+	uint64_t of[MISSED_COUNTS];
+};
+
+struct feed_machine {
 	struct hab_machine_totals machine;
 	/* Hits of each BPF program that the kernel dropped before the program ran. */
 	uint64_t missed_events;	 /* of the kinds that are followed */
 	uint64_t missed_refills; /* hits of the program that counts refills */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
+	struct missed_counts missed;	  /* since the module was loaded */
+	struct hab_process_totals exited; /* sum over the processes that have exited */
+	uint64_t nr_exited;
+	uint64_t unknown; /* connections whose process ended before its owner was known */
+};
+
+struct feed_totals {
+	struct feed_machine of;
 	struct feed_process *processes;
 	unsigned int nr_processes;
 	unsigned int room;
@@ -48,11 +63,15 @@ struct feed_ops {
 	void (*close)(struct feed *feed);
 };
 
-/* @lock is held while a record is ingested. */
+/* Where the records of a BPF program go. */
+struct feed_sink {
+	void (*take)(void *context, const void *record, size_t size);
+	void *context;
+};
+
 struct feed {
 	const struct feed_ops *ops;
-	struct ingest *ingest;
-	pthread_mutex_t *lock;
+	int fd;		 /* readable when a poll finds records; -1: there is none */
 	bool ended;	 /* no more records will come (files only) */
 	char about[400]; /* what is followed, for messages; "" if the name is enough */
 };
@@ -64,14 +83,14 @@ int feed_check_probes(struct libraries *libraries);
  * NULL after a sentence; *code is then the exit status. @kinds: of events to follow, a bit for each
  * enum hab_event_kind; refills are always counted. @rate: as it is typed, or "".
  */
-struct feed *feed_open_module(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
-			      int *code);
-struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
+struct feed *feed_open_module(const struct feed_sink *sink, unsigned int kinds, int *code);
+struct feed *feed_open_probes(const struct feed_sink *sink, unsigned int kinds,
 			      const struct libraries *libraries, const char *rate, int *code);
+/* @lock is held while a record is ingested. */
 struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      const char *path, int *code);
 
-struct feed *feed_open_none(struct ingest *ingest, pthread_mutex_t *lock);
+struct feed *feed_open_none(void);
 
 /* A new process at the end of @totals, to be filled in. */
 static inline struct feed_process *feed_totals_add(struct feed_totals *totals)

@@ -70,12 +70,11 @@ static int start(struct module_feed *feed)
 	return error ? bpf_reader_refuse(&feed->reader, "attached", error) : 0;
 }
 
-struct feed *feed_open_module(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
-			      int *code)
+struct feed *feed_open_module(const struct feed_sink *sink, unsigned int kinds, int *code)
 {
 	struct module_feed *feed = xcalloc(1, sizeof(*feed));
 
-	bpf_reader_begin(&feed->reader, &module_ops, ingest, lock, kinds,
+	bpf_reader_begin(&feed->reader, &module_ops, sink, kinds,
 			 "module and habd must be from the same release");
 	*code = start(feed);
 	if (!*code)

@@ -32,7 +32,7 @@ static void no_close(struct feed *feed)
 	free(feed);
 }
 
-struct feed *feed_open_none(struct ingest *ingest, pthread_mutex_t *lock)
+struct feed *feed_open_none(void)
 {
 	static const struct feed_ops ops = {
 		.name = "channels",
@@ -45,7 +45,6 @@ struct feed *feed_open_none(struct ingest *ingest, pthread_mutex_t *lock)
 	struct feed *feed = xcalloc(1, sizeof(*feed));
 
 	feed->ops = &ops;
-	feed->ingest = ingest;
-	feed->lock = lock;
+	feed->fd = -1;
 	return feed;
 }

@@ -260,7 +260,7 @@ int feed_check_probes(struct libraries *libraries)
 	return EXIT_MODULE;
 }
 
-struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
+struct feed *feed_open_probes(const struct feed_sink *sink, unsigned int kinds,
 			      const struct libraries *libraries, const char *rate, int *code)
 {
 	struct probe_feed *feed = xcalloc(1, sizeof(*feed));
@@ -270,7 +270,7 @@ struct feed *feed_open_probes(struct ingest *ingest, pthread_mutex_t *lock, unsi
 	feed->window_ns = WINDOW_NS;
 	if (feed->rate && SECOND_NS / feed->rate > WINDOW_NS)
 		feed->window_ns = SECOND_NS / feed->rate;
-	bpf_reader_begin(&feed->reader, &probe_ops, ingest, lock, kinds,
+	bpf_reader_begin(&feed->reader, &probe_ops, sink, kinds,
 			 "following static probes needs Linux 5.15 or later");
 	*code = start(feed, libraries);
 	if (!*code)

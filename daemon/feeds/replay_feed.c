@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The feed of a file of records, which may be a pipe, so that all but BPF can be tested on any
- * machine. The times of the records are the clock, which stands while maps are read.
+ * machine. The times of the records are the clock.
+ *
+ * Files of version 3, of release 0.2.0, are read too: their samples and heaps lack @owner, which is
+ * their @uid.
  *
  * The input is not trusted. A file with another magic or version is refused; an impossible
  * size ends the reading, since the place of the next record is then unknown. The totals are those
@@ -14,27 +17,29 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/owner.h"
 #include "daemon/feeds/feed.h"
 #include "daemon/samples/ingest.h"
 
 #define RECORD_MAX    65536u
 #define BUFFER	      (4 * RECORD_MAX)
 #define PROCESSES_MAX 4096u
-#define MAPS_MS	      1 /* between two looks whether maps have been read */
+#define VERSION_FIRST 3 /* that can be read */
 
 struct replay {
-	struct feed feed;   /* first */
+	struct feed feed; /* first */
+	struct ingest *ingest;
+	pthread_mutex_t *lock;
 	unsigned int kinds; /* that are followed, a bit each */
 	const char *path;
 	int fd;
-	bool accepted; /* the head of the file was read */
-	bool stands;   /* the next record, which was read, waits for maps */
-	bool at_end;   /* of the file */
+	uint32_t version; /* of the file; 0: its head was not read */
 	uint64_t now_ns;
 	struct feed_totals totals;
 	size_t filled;
 	/* Sizes are multiples of 8, so each record is aligned. */
 	_Alignas(8) unsigned char buffer[BUFFER];
+	_Alignas(8) unsigned char current[RECORD_MAX + sizeof(__u64)]; /* in this version */
 };
 
 static struct hab_process_totals *process_totals(struct feed_totals *totals,
@@ -48,14 +53,15 @@ static struct hab_process_totals *process_totals(struct feed_totals *totals,
 		if (totals->processes[i].pid == pid)
 			return &totals->processes[i].totals;
 	if (totals->nr_processes == PROCESSES_MAX) {
-		totals->machine.table_full++;
+		totals->of.machine.table_full++;
 		return NULL;
 	}
 	process = feed_totals_add(totals);
 	memset(process, 0, sizeof(*process));
 	process->pid = pid;
 	memcpy(process->totals.comm, sample->comm, sizeof(process->totals.comm));
-	process->totals.uid = sample->uid;
+	process->totals.owner = sample->owner;
+	process->totals.uid = hab_owner_uid(sample->owner, sample->uid);
 	return &process->totals;
 }
 
@@ -63,12 +69,12 @@ static void count(struct feed_totals *totals, const struct hab_record_sample *sa
 {
 	struct hab_process_totals *process;
 
-	totals->machine.events++;
+	totals->of.machine.events++;
 	if (sample->kind == HAB_EVENT_REFILL) {
-		totals->machine.refills++;
-		sums_add(&totals->machine.bytes, &sample->bytes, 1);
+		totals->of.machine.refills++;
+		sums_add(&totals->of.machine.bytes, &sample->bytes, 1);
 	}
-	totals->machine.sampled++;
+	totals->of.machine.sampled++;
 	process = process_totals(totals, sample);
 	if (!process)
 		return;
@@ -89,54 +95,66 @@ static bool is_left_out(const struct replay *replay, const struct hab_record_hea
 	       sample->kind < HAB_EVENT_KINDS && !(replay->kinds & 1u << sample->kind);
 }
 
-/* False if the record has to wait: samples before it wait for maps. */
-static bool take(struct replay *replay, const struct hab_record_head *record)
+static void take(struct replay *replay, const struct hab_record_head *record)
 {
-	bool later;
-
-	pthread_mutex_lock(replay->feed.lock);
-	later = record->time_ns > replay->now_ns && ingest_waits_for_maps(replay->feed.ingest);
-	if (later)
-		goto end;
+	pthread_mutex_lock(replay->lock);
 	if (record->time_ns > replay->now_ns) {
 		replay->now_ns = record->time_ns;
-		ingest_flush(replay->feed.ingest, replay->now_ns);
+		ingest_flush(replay->ingest, replay->now_ns);
 	}
 	if (!is_left_out(replay, record) &&
-	    ingest_record(replay->feed.ingest, record, record->size, replay->now_ns))
+	    ingest_record(replay->ingest, record, record->size, replay->now_ns))
 		count(&replay->totals, (const struct hab_record_sample *)record);
-end:
-	pthread_mutex_unlock(replay->feed.lock);
-	return !later;
-}
-
-static void flush(struct replay *replay)
-{
-	pthread_mutex_lock(replay->feed.lock);
-	replay->feed.ended = ingest_flush_all(replay->feed.ingest);
-	pthread_mutex_unlock(replay->feed.lock);
+	pthread_mutex_unlock(replay->lock);
 }
 
 static void end(struct replay *replay, const char *why)
 {
 	if (why)
 		say("%s: %s; the records before it are kept", replay->path, why);
-	replay->at_end = true;
-	flush(replay);
+	pthread_mutex_lock(replay->lock);
+	ingest_flush_all(replay->ingest);
+	replay->feed.ended = true;
+	pthread_mutex_unlock(replay->lock);
 }
 
 /* False after a sentence: it is no file that this habd can read. */
 static bool accept(struct replay *replay, const struct hab_records_head *head)
 {
-	replay->accepted = head->magic == HAB_RECORDS_MAGIC && head->version == HAB_RECORDS_VERSION;
+	bool is_known = head->version >= VERSION_FIRST && head->version <= HAB_RECORDS_VERSION;
+
+	replay->version = head->magic == HAB_RECORDS_MAGIC && is_known ? head->version : 0;
 	if (head->magic != HAB_RECORDS_MAGIC)
 		say("%s: no file of records: give --replay one in the format of bpf/records.h",
 		    replay->path);
-	else if (!replay->accepted)
-		say("%s: a file of records of version %u, and this habd reads version %u: "
+	else if (!is_known)
+		say("%s: a file of records of version %u, and this habd reads versions %u to %u: "
 		    "replay it with a habd of its own release",
-		    replay->path, head->version, HAB_RECORDS_VERSION);
-	return replay->accepted;
+		    replay->path, head->version, VERSION_FIRST, HAB_RECORDS_VERSION);
+	return replay->version;
+}
+
+/* The record in this version: before version 4 it had no @owner. */
+static const struct hab_record_head *convert(struct replay *replay,
+					     const struct hab_record_head *record)
+{
+	const struct hab_record_sample *sample = (const void *)record;
+	const struct hab_record_heap *heap = (const void *)record;
+	bool is_sample = record->type == HAB_RECORD_SAMPLE;
+	size_t at = is_sample ? offsetof(struct hab_record_sample, owner) :
+				offsetof(struct hab_record_heap, owner);
+	unsigned char *to = replay->current;
+	__u64 owner;
+
+	if (replay->version >= 4 || (!is_sample && record->type != HAB_RECORD_HEAP) ||
+	    record->size < at)
+		return record;
+	owner = is_sample ? sample->uid : heap->uid;
+	memcpy(to, record, at);
+	memcpy(to + at, &owner, sizeof(owner));
+	memcpy(to + at + sizeof(owner), (const char *)record + at, record->size - at);
+	((struct hab_record_head *)to)->size += sizeof(owner);
+	return (const struct hab_record_head *)to;
 }
 
 /* Negative if the file is refused. Several files in a row are as good as one. */
@@ -148,7 +166,7 @@ static int take_all(struct replay *replay)
 
 	for (; replay->filled - at >= sizeof(*first); at += record->size) {
 		first = (const void *)(replay->buffer + at);
-		if (!replay->accepted || first->magic == HAB_RECORDS_MAGIC) {
+		if (!replay->version || first->magic == HAB_RECORDS_MAGIC) {
 			if (!accept(replay, first))
 				return -EINVAL;
 			at += sizeof(*first);
@@ -163,9 +181,7 @@ static int take_all(struct replay *replay)
 		}
 		if (replay->filled - at < record->size)
 			break;
-		replay->stands = !take(replay, record);
-		if (replay->stands)
-			break;
+		take(replay, convert(replay, record));
 	}
 	replay->filled -= at;
 	memmove(replay->buffer, replay->buffer + at, replay->filled);
@@ -193,14 +209,8 @@ static int replay_poll(struct feed *base, int timeout_ms)
 	struct replay *replay = (struct replay *)base;
 	struct pollfd ready = { .fd = replay->fd, .events = POLLIN };
 
-	if (replay->stands) {
-		poll(NULL, 0, MAPS_MS);
-		return take_all(replay);
-	}
-	if (replay->at_end) {
-		poll(NULL, 0, base->ended ? timeout_ms : MAPS_MS);
-		if (!base->ended)
-			flush(replay);
+	if (base->ended) {
+		poll(NULL, 0, timeout_ms);
 		return 0;
 	}
 	return poll(&ready, 1, timeout_ms) > 0 ? read_more(replay) : 0;
@@ -216,7 +226,7 @@ static void replay_read(struct feed *base, struct feed_totals *totals)
 	struct replay *replay = (struct replay *)base;
 	unsigned int i;
 
-	totals->machine = replay->totals.machine;
+	totals->of.machine = replay->totals.of.machine;
 	totals->nr_processes = 0;
 	for (i = 0; i < replay->totals.nr_processes; i++)
 		*feed_totals_add(totals) = replay->totals.processes[i];
@@ -260,8 +270,9 @@ struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsi
 	}
 	replay = xcalloc(1, sizeof(*replay));
 	replay->feed.ops = &replay_ops;
-	replay->feed.ingest = ingest;
-	replay->feed.lock = lock;
+	replay->feed.fd = -1;
+	replay->ingest = ingest;
+	replay->lock = lock;
 	replay->kinds = kinds;
 	replay->path = path;
 	replay->fd = fd;

@@ -190,6 +190,23 @@ static void show_history(const json_t *history)
 	       since, json_get_integer(history, "failed"));
 }
 
+/* Whose programs there are, and what these say they have allocated. */
+static void show_owners(const json_t *owners)
+{
+	const json_t *owner;
+	char human[32];
+	size_t i;
+
+	json_array_foreach(owners, i, owner)
+	{
+		human_bytes(json_get_integer(owner, "allocated_bytes"), human, sizeof(human));
+		printf("%-11s user %" PRIu64 ": %" PRIu64 " processes now, %s allocated%s\n",
+		       i ? "" : "owners", json_get_integer(owner, "uid"),
+		       json_get_integer(owner, "processes"), human,
+		       is_true(owner, "answers") ? "" : "; the collector does not answer");
+	}
+}
+
 static void show_habd(const json_t *status, const char *socket, bool only_own)
 {
 	const json_t *totals = json_object_get(status, "totals"), *channels;
@@ -216,13 +233,13 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 	       json_get_integer(totals, "missed_refills"), human,
 	       json_get_integer(totals, "missed_samples"));
 	channels = json_object_get(status, "channels");
-	human_bytes(json_get_integer(channels, "allocated_bytes"), human, sizeof(human));
 	if (json_is_object(channels))
-		printf("channels    %" PRIu64 " processes now, %" PRIu64
-		       " ever; %s allocated, %" PRIu64 " samples, lost %" PRIu64 "\n",
+		printf("channels    %" PRIu64 " processes now, %" PRIu64 " ever; %" PRIu64
+		       " samples, lost %" PRIu64 "\n",
 		       json_get_integer(channels, "processes"),
-		       json_get_integer(channels, "processes_ever"), human,
+		       json_get_integer(channels, "processes_ever"),
 		       json_get_integer(channels, "samples"), json_get_integer(channels, "lost"));
+	show_owners(json_object_get(status, "owners"));
 	printf("stacks      %" PRIu64 "; unwound by the thread %" PRIu64 ", by the kernel %" PRIu64
 	       "\n",
 	       json_get_integer(status, "stacks"), json_get_integer(status, "stacks_from_threads"),

@@ -2,10 +2,13 @@
 /*
  * habd: records allocations of the whole machine and serves them as profiles and metrics.
  *
- * This file has the order of start and end. At the end each step says which threads still run.
+ * This file has the order of start and end. habd of the machine is a broker with its parts
+ * (daemon/broker, daemon/parts); habd of a user, or of a file of records, is one process with the
+ * tables of a collector. At the end each step says which threads still run.
  */
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +17,14 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
+#include "daemon/broker/broker.h"
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/http.h"
+#include "daemon/parts/part_feed.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
@@ -27,8 +33,8 @@
 #define POLL_MS	     200 /* a tick costs as much as reading two samples */
 #define FILES_MAX    16384
 #define SESSIONS_MAX 1024 /* of channels */
-#define USER_RECORDS 5000 /* of channels, a second */
 #define QUIET_MS     200
+#define CONFIG_MS    5000
 
 static volatile sig_atomic_t ending;
 
@@ -128,75 +134,69 @@ static int choose_source(struct options *options)
 						  feed_check_probes(&options->libraries);
 }
 
-static struct feed *open_feed(struct state *state, const struct options *options, int *code)
+static struct feed *open_feed(const struct feed_sink *sink, const struct options *options,
+			      int *code)
 {
-	if (options->source == SOURCE_REPLAY)
-		return feed_open_replay(state->ingest, &state->lock, options->events,
-					options->replay, code);
 	if (options->source == SOURCE_USDT)
-		return feed_open_probes(state->ingest, &state->lock, options->events,
-					&options->libraries, options->rate, code);
+		return feed_open_probes(sink, options->events, &options->libraries, options->rate,
+					code);
 	if (options->source == SOURCE_CHANNELS)
-		return feed_open_none(state->ingest, &state->lock);
-	return feed_open_module(state->ingest, &state->lock, options->events, code);
+		return feed_open_none();
+	return feed_open_module(sink, options->events, code);
 }
 
-/* False after a sentence. Takes the socket over. */
-static bool open_channels(struct state *state, const struct options *options, int *fd)
+static uint64_t rate_of_channels(const struct options *options)
+{
+	uint64_t rate;
+
+	if (rate_per_second(options->rate, &rate))
+		return rate;
+	return hab_rate_of_cpus(CHANNELS_RATE_A_CPU, (u32)sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/* False after a sentence. @fd: the listening socket, taken over; -1: see channels_add(). */
+static bool open_channels(struct state *state, const struct options *options, int fd)
 {
 	struct channels_config config = {
-		.listen_fd = *fd,
+		.listen_fd = fd,
 		.lock = &state->lock,
 		.sink = { state->ingest, state->processes, state->stacks, true },
 		.sessions_max = SESSIONS_MAX,
-		.user_records = USER_RECORDS,
 		.quiet_ms = QUIET_MS,
+		.rate = rate_of_channels(options),
 	};
 
-	if (*fd < 0)
-		return true;
-	if (!rate_per_second(options->rate, &config.rate))
-		config.rate = hab_rate_of_cpus(CHANNELS_RATE_A_CPU,
-					       (u32)sysconf(_SC_NPROCESSORS_ONLN));
-	*fd = -1;
 	state->channels = channels_new(&config);
 	return state->channels;
 }
 
-/* From now on all is read: the refills that no habd read are known. */
-static void begin_counting(struct state *state)
+static void describe_sockets(struct state *state, const struct options *options)
 {
-	pthread_mutex_lock(&state->lock);
-	totals_read(state->totals, state->feed, state->channels, clock_monotonic_ns());
-	if (state->feed->ops->module)
-		state->missed = missed_new(state->socket, &state->totals->now);
-	pthread_mutex_unlock(&state->lock);
+	state->socket = options->socket;
+	strcpy(state->address, options->address);
+	state->port = options->port;
+	state->kinds = options->events;
+	state->has_channels = *options->channel;
 }
 
 /* 0, or the exit code after a sentence. */
 static int open_all(struct options *options, struct sockets *sockets, struct state *state)
 {
-	int code = choose_source(options);
+	int code = sockets_open(sockets, options);
 
-	if (!code)
-		code = sockets_open(sockets, options);
 	if (!code)
 		code = set_rate(options);
 	if (code)
 		return code;
-	if (!open_channels(state, options, &sockets->channel_fd))
+	describe_sockets(state, options);
+	if (sockets->channel_fd >= 0 && !open_channels(state, options, sockets->channel_fd))
 		return EXIT_FAILED;
-	state->socket = options->socket;
-	strcpy(state->address, options->address);
-	state->port = options->port;
-	state->kinds = options->events;
-	state->feed = open_feed(state, options, &code);
-	if (!state->feed)
-		return code;
-	/* Loading and attaching need more. Each thread has its own: so no thread runs yet. */
-	privilege_drop();
-	processes_start(state->processes);
-	return 0;
+	sockets->channel_fd = -1;
+	state->feed = options->source == SOURCE_REPLAY ?
+			      feed_open_replay(state->ingest, &state->lock, options->events,
+					       options->replay, &code) :
+			      feed_open_none();
+	return state->feed ? 0 : code;
 }
 
 /* False after a sentence. *history: NULL without the option. */
@@ -230,7 +230,6 @@ static int serve(struct options *options, struct state *state)
 		goto end;
 	/* The server closes them. */
 	sockets.unix_fd = sockets.tcp_fd = -1;
-	begin_counting(state);
 	if (history && !history_start(history, state))
 		goto end;
 	if (*state->feed->about)
@@ -245,7 +244,6 @@ end:
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(http);
 	history_stop(history);
-	missed_update(state->missed, NULL);
 	channels_stop(state->channels);
 	channels_free(state->channels);
 	if (state->feed)
@@ -254,10 +252,214 @@ end:
 	return code;
 }
 
+static int run_alone(struct options *options)
+{
+	struct state state;
+	int code;
+
+	state_begin(&state, options->stacks, options->debuginfod_seconds);
+	code = serve(options, &state);
+	state_end(&state);
+	return code;
+}
+
+/* --- parts ----------------------------------------------------------------------------- */
+
+struct part_context {
+	struct state *state;
+	struct http *http;
+};
+
+static void take_message(void *context, const struct part_message *message,
+			 int files[PART_MESSAGE_FILES])
+{
+	struct part_context *part = context;
+	struct state *state = part->state;
+	unsigned int i;
+
+	switch (message->type) {
+	case PART_CHANNEL:
+		if (files[0] >= 0 && state->channels)
+			channels_add(state->channels, files[0]);
+		return;
+	case PART_HTTP:
+		if (files[0] >= 0 && part->http)
+			http_add(part->http, files[0], message->value, message->uid);
+		else if (files[0] >= 0)
+			close(files[0]);
+		return;
+	case PART_OWNER:
+		if (state->snapshots)
+			snapshots_add(state->snapshots, message->owner, message->uid, files[0],
+				      files[1]);
+		return;
+	case PART_GONE:
+		if (state->snapshots)
+			snapshots_remove(state->snapshots, message->owner);
+		return;
+	}
+	for (i = 0; i < PART_MESSAGE_FILES; i++)
+		if (files[i] >= 0)
+			close(files[i]);
+}
+
+static bool receive_config(struct part_config *config)
+{
+	struct pollfd ready = { .fd = PART_CONTROL_FD, .events = POLLIN };
+	int files[PART_MESSAGE_FILES];
+	struct part_message message;
+
+	if (poll(&ready, 1, CONFIG_MS) > 0 &&
+	    part_receive(PART_CONTROL_FD, &message, config, files) == 1 &&
+	    message.type == PART_CONFIG)
+		return true;
+	say("--part is for habd itself: start habd without it");
+	return false;
+}
+
+static void poll_part(struct state *state, struct http *http)
+{
+	int timeout_ms = POLL_MS, due_ms;
+
+	while (!state->feed->ended) {
+		due_ms = state->channels ? channels_timeout_ms(state->channels) : -1;
+		if (due_ms >= 0)
+			timeout_ms = min(due_ms, POLL_MS);
+		if (state->feed->ops->poll(state->feed, timeout_ms) < 0)
+			return;
+		if (state->channels)
+			channels_poll(state->channels);
+		state_tick(state);
+		http_tidy(http);
+	}
+}
+
+static int run_part(struct options *options)
+{
+	const struct part_message ready = { .type = PART_READY };
+	bool viewer = !strcmp(options->part, "viewer");
+	struct part_context context;
+	struct part_feed_config feed = { .take = take_message, .context = &context, .wake_fd = -1 };
+	struct history *history = NULL;
+	struct part_config config;
+	struct state state;
+	int code = EXIT_FAILED;
+
+	/* The broker ends it, by the end of the control socket. */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	feed.memory = part_memory_map(PART_MEMORY_FD);
+	if (!feed.memory || !receive_config(&config))
+		return EXIT_USAGE;
+	part_page(feed.memory)->received = 1;
+	if (!part_take_rights(&config, viewer))
+		return EXIT_PRIVILEGE;
+	state_begin(&state, options->stacks, options->debuginfod_seconds);
+	context = (struct part_context){ .state = &state };
+	describe_sockets(&state, options);
+	state.socket = config.socket;
+	strcpy(state.address, config.address);
+	state.port = (uint16_t)config.port;
+	state.has_channels = config.has_channels;
+	state.pid = getppid();
+	if (viewer) {
+		state.snapshots = snapshots_new();
+		code = EXIT_USAGE;
+		if (!open_history(options, &history))
+			goto end;
+	} else {
+		state.memory = feed.memory;
+		state.owner = config.owner;
+		if (!open_channels(&state, options, -1))
+			goto end;
+		feed.wake_fd = channels_fd(state.channels);
+	}
+	feed.ingest = state.ingest;
+	feed.lock = &state.lock;
+	feed.part = &config;
+	state.feed = feed_open_part(&feed);
+	context.http = http_start(&state, history, -1, -1);
+	code = EXIT_FAILED;
+	if (!context.http || (history && !history_start(history, &state)))
+		goto end;
+	if (viewer && !part_send(PART_CONTROL_FD, &ready, NULL, 0))
+		goto end;
+	poll_part(&state, context.http);
+	code = 0;
+end:
+	if (eventfd_write(state.stop_fd, 1))
+		say_verbose("eventfd: %s", strerror(errno));
+	http_stop(context.http);
+	history_stop(history);
+	/* What its owner's programs have sent may wait to be closed: its end does that. */
+	if (!viewer)
+		_exit(code);
+	state.feed->ops->close(state.feed);
+	snapshots_free(state.snapshots);
+	state_end(&state);
+	return code;
+}
+
+/* --- the machine ----------------------------------------------------------------------- */
+
+static struct broker *make_broker(const struct options *options, const struct sockets *sockets,
+				  char **argv)
+{
+	struct broker_config config = {
+		.unix_fd = sockets->unix_fd,
+		.tcp_fd = sockets->tcp_fd,
+		.channel_fd = sockets->channel_fd,
+		.argv = argv,
+		.rate = rate_of_channels(options),
+		.socket = options->socket,
+		.part = { .port = options->port, .has_channels = sockets->channel_fd >= 0 },
+	};
+
+	snprintf(config.part.socket, sizeof(config.part.socket), "%s", options->socket);
+	snprintf(config.part.address, sizeof(config.part.address), "%s", options->address);
+	return broker_new(&config);
+}
+
+static int run_machine(struct options *options, char **argv)
+{
+	struct feed_sink sink;
+	struct broker *broker = NULL;
+	struct feed *feed = NULL;
+	struct sockets sockets;
+	int code;
+
+	sockets_begin(&sockets);
+	code = sockets_open(&sockets, options);
+	if (!code)
+		code = set_rate(options);
+	if (code)
+		goto end;
+	broker = make_broker(options, &sockets, argv);
+	sink = broker_sink(broker);
+	feed = open_feed(&sink, options, &code);
+	if (!feed)
+		goto end;
+	/* Loading and attaching need more. */
+	privilege_drop();
+	code = broker_start(broker, feed);
+	if (code)
+		goto end;
+	if (*feed->about)
+		say("following %s", feed->about);
+	say_ready(options);
+	code = broker_run(broker, &ending);
+	sd_notify(0, "STOPPING=1");
+end:
+	broker_free(broker);
+	if (feed)
+		feed->ops->close(feed);
+	sockets_end(&sockets);
+	return code;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct state state;
 	int code;
 
 	say_set("habd", false);
@@ -268,8 +470,13 @@ int main(int argc, char **argv)
 	set_signals();
 	raise_file_limit();
 	owners_begin();
-	state_begin(&state, options.stacks, options.debuginfod_seconds);
-	code = serve(&options, &state);
-	state_end(&state);
-	return code;
+	if (options.part)
+		return run_part(&options);
+	code = choose_source(&options);
+	if (code)
+		return code;
+	/* A user's programs are of one owner, and so are those of a file. */
+	if (options.source == SOURCE_REPLAY || geteuid())
+		return run_alone(&options);
+	return run_machine(&options, argv);
 }

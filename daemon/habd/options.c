@@ -32,6 +32,7 @@ enum {
 	HISTORY_SIZE,
 	HISTORY_AGE,
 	HISTORY_PERIOD,
+	PART,
 	FOREGROUND
 };
 
@@ -68,6 +69,8 @@ static const struct argp_option table[] = {
 	{ "history-age", HISTORY_AGE, "AGE", 0, "remove older ones, s, m, h, d (default 7d)" },
 	/* For tests, in seconds. */
 	{ "history-period", HISTORY_PERIOD, "SECONDS", OPTION_HIDDEN, NULL },
+	/* Of the broker, for its parts. */
+	{ "part", PART, "KIND", OPTION_HIDDEN, NULL },
 	{ "foreground", FOREGROUND, NULL, 0, "stay in the foreground (habd always does)" },
 	{ "verbose", 'v', NULL, 0, "write more messages, the kernel's answers among them" },
 	{ 0 },
@@ -260,6 +263,9 @@ static bool parse_value(struct options *options, int key, const char *value)
 		if (!arguments_number("--history-period", value, 1, 3600, &number))
 			return false;
 		options->history.seconds = (unsigned int)number;
+		return true;
+	case PART:
+		options->part = value;
 		return true;
 	case 'v':
 		options->verbose = true;

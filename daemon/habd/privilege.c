@@ -20,12 +20,15 @@ static const struct {
 	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints and probes", true, true },
 	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that", true,
 	  false },
-	/* Only the processes that read files keep these three. */
-	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to read other users' /proc/PID/maps", false, false },
-	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read other users' programs", false,
-	  false },
+	{ CAP_SETUID, "CAP_SETUID", "to give each collector its owner's rights", true, true },
+	{ CAP_SETGID, "CAP_SETGID", "to give each collector its owner's rights", true, true },
+	{ CAP_KILL, "CAP_KILL", "to end a collector that takes nothing", false, true },
+	/* Root's collector keeps these three, the broker only the first. */
+	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to see the user namespaces of processes", false,
+	  true },
+	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read root's programs", false, true },
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
-	  "to open the files of other mount namespaces", false, false },
+	  "to open the files of other mount namespaces", false, true },
 };
 
 static bool has_capability(cap_t all, cap_value_t capability)

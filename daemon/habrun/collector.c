@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The tables of habrun: those of habd, without its threads. The processes are of habrun's own user,
- * and may have ended long before their stacks are named. So their maps come from themselves, and
- * binaries are opened as soon as a process has sent its maps.
+ * The tables of habrun: those of habd, without its threads. The processes may have ended long
+ * before their stacks are named: so binaries are opened as soon as a process has sent its maps.
  */
 #include "daemon/habrun/collector.h"
 
@@ -44,7 +43,7 @@ struct collector *collector_new(const struct preload_socket *socket,
 
 	pthread_mutex_init(&collector->lock, NULL);
 	collector->binaries = binaries_new();
-	collector->processes = processes_new(collector->binaries, NULL);
+	collector->processes = processes_new(collector->binaries);
 	collector->stacks = stacks_new(STACKS_MAX_DEFAULT);
 	collector->ingest = ingest_new(collector->processes, collector->stacks);
 	collector->start_ns = clock_realtime_ns();
@@ -72,6 +71,7 @@ void collector_poll(struct collector *collector)
 {
 	channels_poll(collector->channels);
 	ingest_flush(collector->ingest, clock_monotonic_ns());
+	processes_tidy(collector->processes);
 }
 
 static struct profile *make_profile(struct collector *collector, enum profile_view view)
@@ -79,14 +79,10 @@ static struct profile *make_profile(struct collector *collector, enum profile_vi
 	struct profile_copy *copy =
 		profile_copy(collector->stacks, NULL, collector->binaries, NULL, false);
 	struct profile *profile;
-	unsigned int i;
 
 	profile_copy_events(copy, collector->stacks, NULL, clock_monotonic_ns());
 	profile = profile_collect(copy, NULL, clock_monotonic_ns() - collector->start_monotonic_ns);
 	profile->start_ns = collector->start_ns;
-	/* Limits of time are for other users' files. */
-	for (i = 0; i < profile->nr_binaries; i++)
-		profile->binaries[i].user = 0;
 	profile->view = view;
 	return profile;
 }

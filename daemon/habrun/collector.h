@@ -31,8 +31,7 @@ int collector_fd(const struct collector *collector);
 int collector_timeout_ms(const struct collector *collector);
 void collector_poll(struct collector *collector);
 /*
- * The command has ended: reads what is left, ends the sessions and writes the profile to @out. It
- * starts a process that reads symbols, so the program has one thread.
+ * The command has ended: reads what is left, ends the sessions and writes the profile to @out.
  */
 void collector_write(struct collector *collector, const struct profile_format *format,
 		     enum profile_view view, FILE *out, struct collector_result *result);

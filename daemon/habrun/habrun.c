@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/habrun/collector.h"
@@ -25,7 +26,8 @@
 #include "daemon/shared/program.h"
 #include "daemon/shared/rate.h"
 
-#define INTERVAL_MAX ((uint64_t)1 << 40)
+#define INTERVAL_MAX	((uint64_t)1 << 40)
+#define PROFILE_SECONDS 20u /* that the profile may take, once the command has ended */
 
 /*
  * No other program shares the rate. At 512 KiB, as in the usual profilers, a gigabyte has some
@@ -186,20 +188,19 @@ static void say_result(const struct options *options, const struct collector_res
 		    result->late_names);
 }
 
-static void wait_for_command(struct collector *collector, struct command *command,
-			     struct unseen *unseen)
+/* Until the pipe says that the command has ended: all its writing ends are closed then. */
+static void collect(struct collector *collector, struct unseen *unseen, int pipe)
 {
-	struct pollfd ready[] = { { .fd = command->signals, .events = POLLIN },
+	struct pollfd ready[] = { { .fd = pipe, .events = POLLIN },
 				  { .fd = collector_fd(collector), .events = POLLIN } };
 	int timeout_ms, due_ms;
 
-	while (!command->ended) {
+	while (!ready[0].revents) {
 		due_ms = unseen_poll(unseen);
 		timeout_ms = collector_timeout_ms(collector);
 		poll(ready, ARRAY_SIZE(ready),
 		     timeout_ms < 0 || timeout_ms > due_ms ? due_ms : timeout_ms);
 		collector_poll(collector);
-		command_take_signals(command);
 	}
 }
 
@@ -245,13 +246,12 @@ static int open_program(pid_t pid, const char *name)
 	return fd;
 }
 
-/* Each binary has a descriptor. The command gets the limit that habrun was started with. */
-static void raise_file_limit(struct rlimit *before)
+/* Each binary has a descriptor. */
+static void raise_file_limit(void)
 {
 	struct rlimit limit;
 
-	getrlimit(RLIMIT_NOFILE, before);
-	limit = *before;
+	getrlimit(RLIMIT_NOFILE, &limit);
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
@@ -270,34 +270,90 @@ static struct preload_sampling sampling_of(const struct options *options)
 	return sampling;
 }
 
+/* The process that collects. It waits for what the command's processes have sent, not habrun. */
+static int run_collector(const struct options *options, const struct preload_sampling *sampling,
+			 struct preload_socket *socket, struct output_file *output, int pipe)
+{
+	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE };
+	struct collector *collector;
+	struct unseen *unseen;
+	int program, code;
+	unsigned int i;
+	pid_t command;
+
+	for (i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	raise_file_limit();
+	collector = collector_new(socket, sampling);
+	if (!collector)
+		return EXIT_CANNOT_RUN;
+	/* Without it the command could not be started. */
+	if (TEMP_FAILURE_RETRY(read(pipe, &command, sizeof(command))) != sizeof(command))
+		return 0;
+	program = open_program(command, options->command[0]);
+	unseen = unseen_new(command);
+	collect(collector, unseen, pipe);
+	code = write_profile(options, collector, output, program, unseen) ? 0 : EXIT_FAILED;
+	unseen_free(unseen);
+	collector_free(collector);
+	return code;
+}
+
+/* True once the collector has written the profile. */
+static bool wait_for_profile(pid_t collector)
+{
+	uint64_t end_ns = clock_monotonic_ns() + PROFILE_SECONDS * 1000000000ull;
+	int status;
+
+	while (waitpid(collector, &status, WNOHANG) == 0) {
+		if (clock_monotonic_ns() < end_ns) {
+			usleep(1000);
+			continue;
+		}
+		kill(collector, SIGKILL);
+		say("the profile is missing: what the command has left did not end within %u s, as "
+		    "a descriptor that it has sent and whose file system does not answer",
+		    PROFILE_SECONDS);
+		return false;
+	}
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
 /* Returns an exit status, if the command could not be started or the profile not be written. */
 static int run(const struct options *options, const struct preload_sampling *sampling,
 	       struct preload_socket *socket, struct output_file *output)
 {
-	struct collector *collector;
-	struct unseen *unseen;
+	struct pollfd signals = { .events = POLLIN };
 	struct command command;
-	struct rlimit files;
-	int code, program;
+	int code, ends[2];
+	pid_t collector;
 	bool written;
 
-	collector = collector_new(socket, sampling);
-	socket->fd = -1;
-	if (!collector)
+	if (pipe2(ends, O_CLOEXEC)) {
+		say("no pipe could be made: %s", strerror(errno));
 		return EXIT_CANNOT_RUN;
+	}
+	collector = fork();
+	if (!collector) {
+		close(ends[1]);
+		_exit(run_collector(options, sampling, socket, output, ends[0]));
+	}
+	close(ends[0]);
 	command_begin(&command);
-	code = command_start(&command, options->command);
+	code = collector < 0 ? EXIT_CANNOT_RUN : command_start(&command, options->command);
 	if (code) {
-		collector_free(collector);
+		close(ends[1]);
 		return code;
 	}
-	raise_file_limit(&files);
-	program = open_program(command.pid, options->command[0]);
-	unseen = unseen_new(command.pid);
-	wait_for_command(collector, &command, unseen);
-	written = write_profile(options, collector, output, program, unseen);
-	unseen_free(unseen);
-	collector_free(collector);
+	if (write(ends[1], &command.pid, sizeof(command.pid)) != sizeof(command.pid))
+		say_verbose("the collector has ended");
+	signals.fd = command.signals;
+	while (!command.ended) {
+		poll(&signals, 1, -1);
+		command_take_signals(&command);
+	}
+	close(ends[1]);
+	written = wait_for_profile(collector);
 	preload_socket_close(socket);
 	if (!written && !command.status)
 		return EXIT_FAILED;

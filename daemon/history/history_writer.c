@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/history/history_files.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
@@ -30,8 +31,11 @@
 #define SECOND_NS 1000000000ull
 #define TEMPORARY ".new"
 #define FILE_MODE 0640
-/* Of a file. So one user's programs, which choose their stacks, shorten the history to days. */
-#define STACKS_OF_OWNER 1024
+/*
+ * Of a file, for each owner but root, who choose their stacks and names: the limit of all files
+ * lasts for the age that they are kept, if they have no more than that.
+ */
+#define OWNER_BYTES_MIN (2u << 10)
 
 struct history {
 	struct history_config config;
@@ -114,34 +118,21 @@ static bool remove_file(struct history *history, unsigned int index)
 	return true;
 }
 
-/* As of the last file: a clock that is wrong before it is first set removes no files. */
-static int64_t oldest_to_keep(const struct history *history)
-{
-	const struct history_list *list = &history->list;
-	int64_t now = (int64_t)(clock_realtime_ns() / SECOND_NS);
-
-	if (list->count)
-		now = min(now, history_file_end(&list->files[list->count - 1]));
-	return now - (int64_t)history->config.age;
-}
-
-/* Removes files that are too old, and the oldest until one of @size has room. */
+/*
+ * Removes the oldest until one of @size has room: the age is a number of files, so that a clock
+ * that is wrong for a while removes none.
+ */
 static bool make_room(struct history *history, uint64_t size)
 {
 	struct history_list *list = &history->list;
-	int64_t since = oldest_to_keep(history);
-	unsigned int i = 0;
+	uint64_t files_max = max(history->config.age / history->config.seconds, 1);
 
 	if (size > history->config.size) {
 		errno = EFBIG;
 		return false;
 	}
-	while (i < list->count)
-		if (history_file_end(&list->files[i]) >= since)
-			i++;
-		else if (!remove_file(history, i))
-			return false;
-	while (list->count && history->counts.bytes + size > history->config.size)
+	while (list->count && (history->counts.bytes + size > history->config.size ||
+			       list->count + (size != 0) > files_max))
 		if (!remove_file(history, 0))
 			return false;
 	return true;
@@ -240,10 +231,24 @@ static uint64_t rounded_seconds(uint64_t ns)
 	return (ns + SECOND_NS / 2) / SECOND_NS;
 }
 
+static unsigned int bytes_of_owner(const struct history *history)
+{
+	const struct history_config *config = &history->config;
+	uint64_t of_file = config->size / max(config->age / config->seconds, 1);
+	struct snapshot_state *states;
+	unsigned int nr;
+
+	if (!history->state->snapshots)
+		return 0;
+	nr = snapshots_states(history->state->snapshots, &states);
+	free(states);
+	return (unsigned int)min(max(of_file / max(nr, 1u), OWNER_BYTES_MIN), SNAPSHOT_BYTES_MAX);
+}
+
 /* The samples since the last file. last: pending ones, too, since no file follows. */
 static void write_span(struct history *history, struct span *span, bool last)
 {
-	const struct filter all_kinds = { .each_kind = true, .stacks_of_owner = STACKS_OF_OWNER };
+	const struct filter all_kinds = { .each_kind = true };
 	struct state *state = history->state;
 	struct history_file file = { .start = (int64_t)rounded_seconds(span->start_ns) };
 	uint64_t start_ns = span->start_monotonic_ns;
@@ -254,6 +259,7 @@ static void write_span(struct history *history, struct span *span, bool last)
 	char *data;
 	FILE *out;
 
+	span->bytes_of_owner = bytes_of_owner(history);
 	/* As root's profiles: it does not wait for other users' clients. */
 	turns_take(&state->profiles, &turn, 0, UINT64_MAX);
 	out = text_open(&data, &length);

@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/http/access.h"
+#include "daemon/parts/access.h"
 #include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
@@ -52,18 +53,16 @@ static uint64_t request_end(void)
 	return clock_monotonic_ns() + REQUEST_SECONDS * 1000000000ull;
 }
 
-struct client *clients_add(struct clients *clients, int fd)
+/* NULL: beyond the limit of the user. */
+static struct client *add(struct clients *clients, int fd, uid_t user)
 {
 	struct client *client;
 	unsigned int i;
-	uid_t user;
 
-	if (!access_user(fd, clients->local, &user))
-		user = USER_UNKNOWN;
 	if (!places_take(&clients->places, user))
 		return NULL;
 	client = xcalloc(1, sizeof(*client));
-	*client = (struct client){ clients, fd, user, request_end() };
+	*client = (struct client){ clients, fd, user, request_end(), false };
 	pthread_mutex_lock(&clients->lock);
 	/* There is a free one: as many as places. */
 	for (i = 0; clients->table[i]; i++)
@@ -115,28 +114,38 @@ void clients_notify(void *clients, struct MHD_Connection *connection, void **con
 	}
 }
 
+void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, uid_t user,
+		   bool is_part)
+{
+	/* For the library's log only: it knows what a descriptor is. */
+	static const struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct client *client = add(clients, fd, user);
+
+	if (!client) {
+		atomic_fetch_add(&refused, 1);
+		close(fd);
+		return;
+	}
+	client->is_part = is_part;
+	/* Else the server has closed it. */
+	if (MHD_add_connection(server, fd, (const struct sockaddr *)&address, sizeof(address)) !=
+	    MHD_YES)
+		remove_client(client);
+}
+
 static void accept_one(struct clients *clients)
 {
-	struct sockaddr_storage address;
-	socklen_t length = sizeof(address);
-	struct client *client;
-	int fd = accept4(clients->listen_fd, (struct sockaddr *)&address, &length,
-			 SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(clients->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	uid_t user;
 
 	if (fd < 0) {
 		/* The client has gone, or descriptors are out: then the next try fails, too. */
 		usleep(1000);
 		return;
 	}
-	client = clients_add(clients, fd);
-	if (!client) {
-		atomic_fetch_add(&refused, 1);
-		close(fd);
-	} else if (MHD_add_connection(clients->server, fd, (struct sockaddr *)&address, length) !=
-		   MHD_YES) {
-		/* The server has closed it. */
-		remove_client(client);
-	}
+	if (!access_user(fd, clients->local, &user))
+		user = USER_UNKNOWN;
+	clients_serve(clients, clients->server, fd, user, false);
 }
 
 static void *accept_all(void *context)

@@ -15,6 +15,7 @@ struct client {
 	int fd;
 	uid_t user;	 /* USER_UNKNOWN: the kernel does not say */
 	uint64_t end_ns; /* its request must be complete by then; 0: it is. CLOCK_MONOTONIC */
+	bool is_part;	 /* the viewer, which asks for what all owners have */
 };
 
 #define USER_UNKNOWN ((uid_t)-1)
@@ -32,11 +33,9 @@ void clients_stop(struct clients *clients);
 /* The server has ended. */
 void clients_free(struct clients *clients);
 
-/*
- * Makes the struct client of a connection that the server will have. NULL if it is beyond the
- * limits of its user.
- */
-struct client *clients_add(struct clients *clients, int fd);
+/* Has the server serve a connection of @user, or closes it. is_part: it is the viewer's. */
+void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, uid_t user,
+		   bool is_part);
 /* For MHD_OPTION_NOTIFY_CONNECTION. */
 void clients_notify(void *clients, struct MHD_Connection *connection, void **context,
 		    enum MHD_ConnectionNotificationCode code);

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/http/access.h"
+#include "daemon/parts/access.h"
 #include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/http/response.h"
@@ -51,6 +51,7 @@ struct http {
 static const struct route {
 	const char *path;
 	request_handler handler;
+	bool part;		   /* is of the viewer alone, see http_part.c */
 	bool change;		   /* changes something: only POST, over the Unix socket */
 	bool lenient;		   /* unknown parameters are ignored */
 	bool filter;		   /* takes the parameters of a filter */
@@ -80,6 +81,10 @@ static const struct route {
 	{ .path = "/v1/timeline",
 	  .handler = http_timeline,
 	  .parameters = { "since", "until", "event", "uid" } },
+	{ .path = "/part/profile", .handler = http_part_profile, .part = true, .lenient = true },
+	{ .path = "/part/begin", .handler = http_part_begin, .part = true, .lenient = true },
+	{ .path = "/part/end", .handler = http_part_end, .part = true, .lenient = true },
+	{ .path = "/part/timeline", .handler = http_part_timeline, .part = true },
 	/* Scrapers of pprof send parameters of their own. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs, .lenient = true },
 	{ .path = "/debug/pprof/heap", .handler = http_pprof_heap, .lenient = true },
@@ -175,14 +180,20 @@ static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 /* Sets the client's rights. False, after a reply that says why, if it may read nothing. */
 static bool check_client(struct request *request, const struct client *client, struct reply *reply)
 {
+	const struct state *state = request->state;
+
 	request->user = client->user;
+	request->is_part = client->is_part;
 	if (client->user == USER_UNKNOWN) {
 		reply_error(reply, 403,
 			    "The kernel does not say which user this connection belongs to: use "
 			    "the Unix socket.");
 		return false;
 	}
-	request->reads_all = access_reads_all(client->fd, request->local, client->user);
+	/* The broker has chosen whom a client may ask: a collector has nothing of others. */
+	request->reads_all = client->is_part || state->snapshots ||
+			     (!state->memory &&
+			      access_reads_all(client->fd, request->local, client->user));
 	return request->local || check_tcp(request->connection, reply);
 }
 
@@ -191,7 +202,8 @@ static const struct route *find_route(const struct request *request, const char 
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(routes); i++)
-		if (!strcmp(path, routes[i].path) && (request->local || !routes[i].change))
+		if (!strcmp(path, routes[i].path) && (request->local || !routes[i].change) &&
+		    routes[i].part == request->is_part)
 			return &routes[i];
 	return NULL;
 }
@@ -350,16 +362,14 @@ static void complete(void *context, struct MHD_Connection *connection, void **se
 		client_end_reply(client);
 }
 
-/* False if the server could not be started. Takes over the listening socket; -1: none. */
-static bool serve(struct http *http, struct listener *listener, int fd)
+/* False if the server could not be started. */
+static bool start_server(struct http *http, struct listener *listener)
 {
 	listener->http = http;
-	if (fd < 0)
-		return true;
 	listener->clients = clients_new(listener->local);
 	/* With no listening socket at all it would have no thread that adds connections. */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, listener->idle_fds))
-		goto failed;
+		return false;
 	listener->server = MHD_start_daemon(
 		MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
 			MHD_USE_ITC,
@@ -368,9 +378,16 @@ static bool serve(struct http *http, struct listener *listener, int fd)
 		MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
 		MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
-	if (listener->server)
+	return listener->server;
+}
+
+/* The same; takes over the listening socket; -1: none. */
+static bool serve(struct http *http, struct listener *listener, int fd)
+{
+	if (fd < 0)
+		return true;
+	if (start_server(http, listener))
 		return clients_start(listener->clients, listener->server, fd);
-failed:
 	close(fd);
 	return false;
 }
@@ -389,6 +406,18 @@ struct http *http_start(struct state *state, struct history *history, int tcp_fd
 	say("the HTTP server could not be started: see the limits of threads and memory");
 	http_stop(http);
 	return NULL;
+}
+
+void http_add(struct http *http, int fd, enum part_client client, uid_t uid)
+{
+	struct listener *listener = client == PART_CLIENT_TCP ? &http->tcp : &http->local;
+
+	/* A collector that nobody asks has no server. */
+	if (!listener->server && (listener->clients || !start_server(http, listener))) {
+		close(fd);
+		return;
+	}
+	clients_serve(listener->clients, listener->server, fd, uid, client == PART_CLIENT_VIEWER);
 }
 
 static void listener_end(struct listener *listener)
@@ -421,5 +450,6 @@ void http_tidy(struct http *http)
 	recordings_tidy(http->state, http->recordings, now_ns);
 	if (http->tcp.clients)
 		clients_tidy(http->tcp.clients, now_ns);
-	clients_tidy(http->local.clients, now_ns);
+	if (http->local.clients)
+		clients_tidy(http->local.clients, now_ns);
 }

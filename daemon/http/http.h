@@ -3,15 +3,19 @@
 #ifndef HABD_HTTP_H
 #define HABD_HTTP_H
 
+#include "daemon/parts/part.h"
+
 struct history;
 struct http;
 struct state;
 
 /*
- * Takes over the listening sockets; -1: none. @history: NULL if none is kept. NULL after a
- * sentence.
+ * Takes over the listening sockets; -1: none, but see http_add(). @history: NULL if none is kept.
+ * NULL after a sentence.
  */
 struct http *http_start(struct state *state, struct history *history, int tcp_fd, int unix_fd);
+/* Serves a connection that the broker has accepted, and that it has passed on for this client. */
+void http_add(struct http *http, int fd, enum part_client client, uid_t uid);
 /* Ends all connections. Requests that wait end at once if stop_fd is readable. */
 void http_stop(struct http *http);
 /* Frees abandoned recordings, and shuts late clients down; the main thread calls it several times a

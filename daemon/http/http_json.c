@@ -6,6 +6,7 @@
  * process is listed if a sample of it matches; its counts are still those of the whole process,
  * since no other counts are exact.
  */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,6 @@
 
 #include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
-#include "daemon/profile/collect.h"
 #include "daemon/profile/sites.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
@@ -26,6 +26,7 @@
 #define TOP_PROCESSES  50u
 #define TOP_SITES      50u
 #define STACK_FRAMES   16u
+#define OWNERS	       64u
 
 json_t *reply_interval(struct interval interval)
 {
@@ -80,7 +81,7 @@ static void put_module_number(json_t *object, const char *key, const struct numb
 static json_t *totals_json(const struct numbers *numbers)
 {
 	const struct totals *totals = &numbers->totals;
-	const struct hab_machine_totals *machine = &totals->now.machine;
+	const struct hab_machine_totals *machine = &totals->now.of.machine;
 	json_t *object;
 
 	/* clang-format off */
@@ -93,10 +94,10 @@ static json_t *totals_json(const struct numbers *numbers)
 		"throttled", machine->throttled,
 		"lost", numbers->lost,
 		"lost_ring_full", machine->lost,
-		"lost_recursion", totals->now.missed_events,
-		"missed_refills", numbers->missed.of[MISSED_REFILLS],
-		"missed_refill_bytes", numbers->missed.of[MISSED_BYTES],
-		"missed_samples", numbers->missed.of[MISSED_SAMPLES],
+		"lost_recursion", totals->now.of.missed_events,
+		"missed_refills", numbers->totals.now.of.missed.of[MISSED_REFILLS],
+		"missed_refill_bytes", numbers->totals.now.of.missed.of[MISSED_BYTES],
+		"missed_samples", numbers->totals.now.of.missed.of[MISSED_SAMPLES],
 		"refills_per_second", totals->refills_per_second,
 		"bytes_per_second", totals->bytes_per_second,
 		"sampled_per_second", totals->sampled_per_second);
@@ -109,20 +110,49 @@ static json_t *totals_json(const struct numbers *numbers)
 /* Those of programs with the preload library; null: habd takes none. */
 static json_t *channels_json(const struct state *state, const struct numbers *numbers)
 {
-	const struct channels_counts *channels = &numbers->channels;
+	const struct channels_counts *channels = &numbers->counts.channels;
+	json_t *object;
 
-	if (!state->channels)
+	if (!state->has_channels)
 		return json_null();
 	/* clang-format off */
-	return json_pack("{sI sI sI sI sI sI sI}",
+	object = json_pack("{sI sI sI sI sI sI}",
 		"processes", (json_int_t)channels->sessions,
 		"processes_ever", channels->begun,
 		"samples", channels->samples,
 		"lost", channels->lost,
-		"allocated_bytes", channels->allocated,
 		"refused", channels->refused,
 		"malformed", channels->malformed);
 	/* clang-format on */
+	/* A program says this number: of several owners it is never summed up. */
+	if (!state->snapshots)
+		json_object_set_new(object, "allocated_bytes",
+				    json_integer((json_int_t)channels->allocated));
+	return object;
+}
+
+/* Those that the machine's habd has collectors for. */
+static json_t *owners_json(struct snapshots *snapshots)
+{
+	json_t *array = json_array();
+	struct snapshot_state *states;
+	unsigned int nr, i;
+
+	if (!snapshots)
+		return array;
+	nr = snapshots_states(snapshots, &states);
+	for (i = 0; i < nr && i < OWNERS; i++)
+		/* clang-format off */
+		json_array_append_new(array, json_pack("{sI sI sI sI sI sb}",
+			"owner", (json_int_t)states[i].owner,
+			"uid", (json_int_t)states[i].uid,
+			"processes", (json_int_t)states[i].processes,
+			"allocated_bytes", (json_int_t)states[i].allocated,
+			"lost", (json_int_t)states[i].lost,
+			"answers", !states[i].stuck));
+		/* clang-format on */
+	free(states);
+	return array;
 }
 
 /* null: none is kept. */
@@ -153,33 +183,33 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 {
 	struct stat space;
 
-	if (numbers->totals.now.machine.lost)
+	if (numbers->totals.now.of.machine.lost)
 		add_problem(array, "samples were lost because the ring buffer was full",
 			    "lower the rate in /sys/class/misc/hab/rate, or give habd more "
 			    "processor time (CPUWeight= of its unit)");
-	if (numbers->totals.now.missed_events || numbers->totals.now.missed_refills)
+	if (numbers->totals.now.of.missed_events || numbers->totals.now.of.missed_refills)
 		add_problem(array,
 			    "the kernel could not run the BPF program for some events or refills",
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "machine's exact totals include these refills");
-	if (numbers->totals.now.machine.table_full)
+	if (numbers->totals.now.of.machine.table_full)
 		add_problem(
 			array,
 			"more processes refilled at the same time than there is room for (16384, and "
 			"4096 of one user)",
 			"the totals of the machine are exact, those of processes are not");
-	if (numbers->ingest.malformed)
+	if (numbers->counts.ingest.malformed)
 		add_problem(array, "habd cannot read the layout of some records",
 			    "install habd and its BPF program from the same release");
-	if (numbers->binaries_refused)
+	if (numbers->counts.binaries_refused)
 		add_problem(array, "the table of programs and libraries is full",
 			    "restart habd, so that new ones have names");
-	if (numbers->symbols_unreadable)
+	if (numbers->counts.symbols_unreadable)
 		add_problem(
 			array,
 			"files of some programs could not be read: their functions have no names",
 			"see which, and why, in habd's log (journalctl -u habd)");
-	if (numbers->channels.refused)
+	if (numbers->counts.channels.refused)
 		add_problem(array,
 			    "channels of some processes were refused: their user has too many",
 			    "preload the library into fewer processes of that user");
@@ -201,6 +231,42 @@ static void history_problems(json_t *array, struct history *history)
 			"see why in habd's log (journalctl -u habd), and make room on that disk");
 }
 
+static void refused_problem(json_t *array, const struct snapshot_state *state)
+{
+	char *what = xformat("%" PRIu64 " connections of user %u were refused", state->refused,
+			     state->uid);
+
+	add_problem(array, what,
+		    "that user's programs connect more often than one collector can take");
+	free(what);
+}
+
+/* Collectors that do not answer: what their owners' programs do is missing. */
+static void owner_problems(json_t *array, struct snapshots *snapshots)
+{
+	struct snapshot_state *states;
+	unsigned int nr, i;
+	char *what;
+
+	if (!snapshots)
+		return;
+	nr = snapshots_states(snapshots, &states);
+	for (i = 0; i < nr; i++) {
+		if (states[i].refused)
+			refused_problem(array, &states[i]);
+		if (!states[i].stuck)
+			continue;
+		what = xformat("the collector of user %u does not answer: that user's programs are "
+			       "missing",
+			       states[i].uid);
+		add_problem(array, what,
+			    "see what these programs do: a descriptor that they have sent may wait "
+			    "to be closed, or they have stopped their collector");
+		free(what);
+	}
+	free(states);
+}
+
 static json_t *problems_json(const struct request *request, const struct module_state *module,
 			     const struct numbers *numbers)
 {
@@ -208,6 +274,7 @@ static json_t *problems_json(const struct request *request, const struct module_
 
 	own_problems(array, numbers);
 	history_problems(array, request->history);
+	owner_problems(array, request->state->snapshots);
 	if (request->state->feed->ops->module)
 		module_problems(module, add_problem, array);
 	return array;
@@ -227,10 +294,10 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so sI sI sI so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so sI sI sI so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
-		"pid", (json_int_t)getpid(),
+		"pid", (json_int_t)state->pid,
 		"uptime_seconds", numbers.uptime_seconds,
 		"feed", state->feed->ops->name,
 		"feed_about", clean_json(state->feed->about),
@@ -246,10 +313,11 @@ void http_status(struct request *request, struct reply *reply)
 		"socket", clean_json(state->socket),
 		"totals", totals_json(&numbers),
 		"channels", channels_json(state, &numbers),
+		"owners", owners_json(state->snapshots),
 		"history", history_json(request->history),
-		"stacks", (json_int_t)numbers.stacks,
-		"stacks_from_threads", numbers.ingest.joined,
-		"stacks_from_kernel", numbers.ingest.alone,
+		"stacks", (json_int_t)numbers.counts.stacks,
+		"stacks_from_threads", numbers.counts.ingest.joined,
+		"stacks_from_kernel", numbers.counts.ingest.alone,
 		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */
 	numbers_end(&numbers);
@@ -264,26 +332,16 @@ struct view {
 	struct site *sites; /* a hash table */
 };
 
-/* Takes both profiles at one moment, of the same kind of event. */
+/* Both of the same kind of event. */
 static void view_begin(struct state *state, const struct filter *filter, struct view *view)
 {
-	struct profile_copy *all, *recent;
+	struct span all = span_all(state), recent = span_recent();
 	struct filter same = *filter;
-	uint64_t recent_ns;
 
-	pthread_mutex_lock(&state->render);
-	pthread_mutex_lock(&state->lock);
-	all = profile_copy(state->stacks, NULL, state->binaries, filter, false);
-	recent = profile_copy(state->stacks, state->recent[0], state->binaries, filter, false);
-	recent_ns = clock_monotonic_ns() - state->recent_ns[0];
-	pthread_mutex_unlock(&state->lock);
-	view->all = profile_collect(all, filter, 0);
+	view->all = span_profile(state, &all, filter);
 	same.kinds = view->all->kinds;
-	view->recent = profile_collect(recent, &same, 0);
-	pthread_mutex_unlock(&state->render);
-	view->recent_seconds = (double)recent_ns / 1e9;
-	profile_name(view->all, state->symbols);
-	profile_name(view->recent, state->symbols);
+	view->recent = span_profile(state, &recent, &same);
+	view->recent_seconds = (double)recent.duration_ns / 1e9;
 	view->sites = NULL;
 	sites_add(&view->sites, view->all, false);
 	sites_add(&view->sites, view->recent, true);
@@ -400,32 +458,50 @@ static void put_in_use_of(json_t *object, const struct profile *profile, uint32_
 		put_in_use(object, profile, &sum, &profile->total);
 }
 
+/* The top sample of the process, of late if it has any; NULL: it has none. */
+static const struct profile_sample *shown_sample(const struct view *view, uint32_t pid,
+						 const struct profile **profile)
+{
+	const struct profile_sample *sample = top_sample(view->recent, pid);
+
+	*profile = sample ? view->recent : view->all;
+	return sample ? sample : top_sample(view->all, pid);
+}
+
+struct wanted {
+	const struct request *request;
+	const struct filter *filter;
+	const struct view *view;
+};
+
+static bool is_wanted(const void *context, const struct totals_process *process)
+{
+	const struct wanted *wanted = context;
+	const struct profile *profile;
+
+	/* Samples of a process may be of several users, its counts are of one. */
+	return request_may_read(wanted->request, process->totals.uid) &&
+	       is_listed(wanted->filter, process,
+			 shown_sample(wanted->view, process->pid, &profile));
+}
+
 static json_t *processes_json(const struct request *request, const struct totals *totals,
 			      const struct filter *filter, const struct view *view)
 {
+	const struct wanted wanted = { request, filter, view };
+	const struct totals_process *chosen[TOP_PROCESSES];
 	json_t *array = json_array(), *object;
-	const struct totals_process *process;
 	const struct profile_sample *sample;
 	const struct profile *profile;
-	unsigned int i;
+	unsigned int i, nr;
 
-	for (i = 0; i < totals->nr_processes && json_array_size(array) < TOP_PROCESSES; i++) {
-		process = &totals->processes[i];
-		/* Samples of a process may be of several users, its counts are of one. */
-		if (!request_may_read(request, process->totals.uid))
-			continue;
-		profile = view->recent;
-		sample = top_sample(profile, process->pid);
-		if (!sample) {
-			profile = view->all;
-			sample = top_sample(profile, process->pid);
-		}
-		if (!is_listed(filter, process, sample))
-			continue;
-		object = process_json(process);
+	nr = totals_choose(totals, TOP_PROCESSES, is_wanted, &wanted, chosen);
+	for (i = 0; i < nr; i++) {
+		sample = shown_sample(view, chosen[i]->pid, &profile);
+		object = process_json(chosen[i]);
 		if (sample)
 			put_stack(object, profile, sample);
-		put_in_use_of(object, view->all, process->pid);
+		put_in_use_of(object, view->all, chosen[i]->pid);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -489,9 +565,9 @@ void http_top(struct request *request, struct reply *reply)
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);
-	exited = process_totals_json(&numbers.totals.exited);
+	exited = process_totals_json(&numbers.totals.now.of.exited);
 	json_object_set_new(exited, "processes",
-			    json_integer((json_int_t)numbers.totals.nr_exited));
+			    json_integer((json_int_t)numbers.totals.now.of.nr_exited));
 	/* clang-format off */
 	json_object_update_new(object, json_pack("{sf so so so sI so}",
 		"uptime_seconds", numbers.uptime_seconds,

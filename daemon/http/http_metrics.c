@@ -12,14 +12,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
-#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
 #define TOP_PROCESSES 20u
+#define OWNERS	      64u
 
 static void head(FILE *out, const char *name, const char *type, const char *help)
 {
@@ -40,7 +41,7 @@ static void labelled(FILE *out, const char *name, const char *label, const char 
 
 static void write_events(FILE *out, const struct numbers *numbers)
 {
-	const struct hab_machine_totals *machine = &numbers->totals.now.machine;
+	const struct hab_machine_totals *machine = &numbers->totals.now.of.machine;
 
 	metric(out, "hab_refills_total", "counter",
 	       "Buffer refills of the machine, exact, since the module was loaded.",
@@ -50,12 +51,12 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	metric(out, "hab_missed_refills_total", "counter",
 	       "Refills since the module was loaded that no habd read, so that they are in "
 	       "no profile.",
-	       numbers->missed.of[MISSED_REFILLS]);
+	       numbers->totals.now.of.missed.of[MISSED_REFILLS]);
 	metric(out, "hab_missed_refill_bytes_total", "counter", "Bytes of those refills.",
-	       numbers->missed.of[MISSED_BYTES]);
+	       numbers->totals.now.of.missed.of[MISSED_BYTES]);
 	metric(out, "hab_missed_samples_total", "counter",
 	       "Samples that the kernel kept and no habd read.",
-	       numbers->missed.of[MISSED_SAMPLES]);
+	       numbers->totals.now.of.missed.of[MISSED_SAMPLES]);
 	metric(out, "hab_events_total", "counter",
 	       "Events of the followed kinds since habd was started: the sum of samples, throttled "
 	       "and lost{ring_full}.",
@@ -70,31 +71,53 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	     "Events that are in no profile though not throttled: ring_full, habd was too slow; "
 	     "recursion, the kernel could not run the BPF program.");
 	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
-	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.missed_events);
+	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.of.missed_events);
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing besides lost samples: a refill in the totals of processes, a "
 	     "thread's own stack, a heap's name, the end of a window, the totals of a process, an "
 	     "unknown record, a process's maps, a file, a file's symbols, a name that did not "
 	     "come in time.");
-	labelled(out, "hab_incomplete_total", "what", "refill", numbers->totals.now.missed_refills);
+	labelled(out, "hab_incomplete_total", "what", "refill", numbers->totals.now.of.missed_refills);
 	labelled(out, "hab_incomplete_total", "what", "stack",
-		 machine->stacks_lost + numbers->totals.now.missed_stacks);
+		 machine->stacks_lost + numbers->totals.now.of.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",
-		 machine->heaps_lost + numbers->totals.now.missed_heaps);
+		 machine->heaps_lost + numbers->totals.now.of.missed_heaps);
 	/* The probabilities of their samples are estimates. */
 	labelled(out, "hab_incomplete_total", "what", "window",
-		 numbers->pending.unfinished + numbers->pending.early);
+		 numbers->counts.pending.unfinished + numbers->counts.pending.early);
 	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
-	labelled(out, "hab_incomplete_total", "what", "record", numbers->ingest.malformed);
-	labelled(out, "hab_incomplete_total", "what", "maps", numbers->maps.unreadable);
-	labelled(out, "hab_incomplete_total", "what", "maps_late",
-		 numbers->maps.late + numbers->maps.crowded);
-	labelled(out, "hab_incomplete_total", "what", "file", numbers->binaries_refused);
-	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->symbols_unreadable);
-	labelled(out, "hab_incomplete_total", "what", "name", numbers->names_late);
+	labelled(out, "hab_incomplete_total", "what", "record", numbers->counts.ingest.malformed);
+	labelled(out, "hab_incomplete_total", "what", "maps", numbers->counts.maps_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "file", numbers->counts.binaries_refused);
+	labelled(out, "hab_incomplete_total", "what", "symbols", numbers->counts.symbols_unreadable);
+	labelled(out, "hab_incomplete_total", "what", "name", numbers->counts.names_late);
 }
 
-static void write_channels(FILE *out, const struct channels_counts *channels)
+/* Programs say these numbers: so those of one owner leave those of others right. */
+static void write_allocated(FILE *out, const struct state *state,
+			    const struct channels_counts *channels)
+{
+	static const char name[] = "hab_channel_allocated_bytes_total";
+	struct snapshot_state *states;
+	unsigned int nr, i;
+	char owner[24];
+
+	head(out, name, "counter",
+	     "Bytes that processes with channels have allocated, as they say, by owner.");
+	if (!state->snapshots) {
+		fprintf(out, "%s %" PRIu64 "\n", name, channels->allocated);
+		return;
+	}
+	nr = snapshots_states(state->snapshots, &states);
+	for (i = 0; i < nr && i < OWNERS; i++) {
+		snprintf(owner, sizeof(owner), "%" PRIu64, states[i].owner);
+		labelled(out, name, "owner", owner, states[i].allocated);
+	}
+	free(states);
+}
+
+static void write_channels(FILE *out, const struct state *state,
+			   const struct channels_counts *channels)
 {
 	metric(out, "hab_channels", "gauge", "Processes whose preload library habd reads.",
 	       channels->sessions);
@@ -103,11 +126,9 @@ static void write_channels(FILE *out, const struct channels_counts *channels)
 	metric(out, "hab_channel_samples_total", "counter", "Samples that came over channels.",
 	       channels->samples);
 	metric(out, "hab_channel_lost_total", "counter",
-	       "Samples that found no room in a channel, or that a user's limit left there.",
+	       "Samples that found no room in a channel.",
 	       channels->lost);
-	metric(out, "hab_channel_allocated_bytes_total", "counter",
-	       "Bytes that processes with channels have allocated, as they say.",
-	       channels->allocated);
+	write_allocated(out, state, channels);
 	metric(out, "hab_channel_refused_total", "counter",
 	       "Channels and connections beyond a limit of their user.", channels->refused);
 	metric(out, "hab_channel_malformed_total", "counter",
@@ -171,59 +192,43 @@ static int compare_values(const void *one, const void *two, void *field)
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-/* True if the owner of @process has a quarter of the @nr chosen ones, which root may exceed. */
-static bool has_quarter(const struct totals_process *const *chosen, unsigned int nr,
-			const struct totals_process *process)
+struct wanted {
+	const struct request *request;
+	size_t field;
+	uint64_t least;
+};
+
+static bool is_wanted(const void *context, const struct totals_process *process)
 {
-	uid_t owner = owner_of(process->totals.uid);
-	unsigned int i, own = 0;
+	const struct wanted *wanted = context;
 
-	for (i = 0; i < nr; i++)
-		own += owner_of(chosen[i]->totals.uid) == owner;
-	return owner && own >= TOP_PROCESSES / 4;
-}
-
-static bool is_chosen(const struct totals_process *const *chosen, unsigned int nr,
-		      const struct totals_process *process)
-{
-	unsigned int i;
-
-	for (i = 0; i < nr; i++)
-		if (chosen[i] == process)
-			return true;
-	return false;
+	return value_of(process, wanted->field) >= wanted->least &&
+	       request_may_read(wanted->request, process->totals.uid);
 }
 
 /*
  * A series for each of the processes with the most that the client may read, and at least @least.
- * One user has more than a quarter of them only if others leave room. Returns the others' sum.
+ * Returns the others' sum.
  */
 static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
 			  const char *name, size_t field, uint64_t least)
 {
-	const struct totals_process *chosen[TOP_PROCESSES] = { NULL }, *process;
-	unsigned int i, round, nr = 0;
-	uint64_t rest = 0;
+	const struct wanted wanted = { request, field, least };
+	const struct totals_process *chosen[TOP_PROCESSES];
+	uint64_t rest = 0, value;
+	unsigned int i, nr;
 
 	qsort_r(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_values,
 		&field);
-	for (round = 0; round < 2; round++) {
-		for (i = 0; i < totals->nr_processes && nr < TOP_PROCESSES; i++) {
-			process = &totals->processes[i];
-			if (value_of(process, field) >= least &&
-			    request_may_read(request, process->totals.uid) &&
-			    !is_chosen(chosen, nr, process) &&
-			    (round || !has_quarter(chosen, nr, process)))
-				chosen[nr++] = process;
-		}
-	}
+	nr = totals_choose(totals, TOP_PROCESSES, is_wanted, &wanted, chosen);
 	for (i = 0; i < totals->nr_processes; i++)
-		if (!is_chosen(chosen, nr, &totals->processes[i]))
-			rest += value_of(&totals->processes[i], field);
+		rest = hab_add_saturated(rest, value_of(&totals->processes[i], field));
 	for (i = 0; i < nr; i++) {
+		value = value_of(chosen[i], field);
+		rest -= min(rest, value);
 		fprintf(out, "%s{pid=\"%u\",comm=\"", name, chosen[i]->pid);
 		put_label(out, chosen[i]->totals.comm);
-		fprintf(out, "\"} %" PRIu64 "\n", value_of(chosen[i], field));
+		fprintf(out, "\"} %" PRIu64 "\n", value);
 	}
 	return rest;
 }
@@ -241,7 +246,7 @@ static void write_processes(FILE *out, const struct request *request, struct num
 	metric(out, "hab_other_processes_refill_bytes", "gauge",
 	       "The same of all other live processes together.", rest);
 	metric(out, "hab_exited_processes_refill_bytes_total", "counter",
-	       "Bytes of the refills of all exited processes.", totals->exited.bytes);
+	       "Bytes of the refills of all exited processes.", totals->now.of.exited.bytes);
 	metric(out, "hab_processes", "gauge", "Live processes with refills or a channel.",
 	       totals->nr_processes);
 }
@@ -250,7 +255,7 @@ static void write_in_use(FILE *out, const struct request *request, struct number
 {
 	metric(out, "hab_in_use_bytes", "gauge",
 	       "Bytes that the live processes with a channel have in use, estimated.",
-	       numbers->in_use_bytes);
+	       numbers->counts.in_use_bytes);
 	head(out, "hab_process_in_use_bytes", "gauge",
 	     "The same of the 20 processes with the most.");
 	write_top(out, request, &numbers->totals, "hab_process_in_use_bytes",
@@ -274,19 +279,19 @@ static void write_self(FILE *out, const struct numbers *numbers)
 {
 	struct rusage usage;
 
-	metric(out, "hab_stacks", "gauge", "Stacks in the table.", numbers->stacks);
+	metric(out, "hab_stacks", "gauge", "Stacks in the table.", numbers->counts.stacks);
 	metric(out, "hab_stacks_folded_total", "counter",
 	       "Stacks that were folded into [other stacks] because the table was full.",
-	       numbers->stacks_folded);
+	       numbers->counts.stacks_folded);
 	head(out, "hab_stack_source_total", "counter",
 	     "Samples by the source of their stack: the thread itself, or the kernel.");
-	labelled(out, "hab_stack_source_total", "source", "thread", numbers->ingest.joined);
-	labelled(out, "hab_stack_source_total", "source", "kernel", numbers->ingest.alone);
+	labelled(out, "hab_stack_source_total", "source", "thread", numbers->counts.ingest.joined);
+	labelled(out, "hab_stack_source_total", "source", "kernel", numbers->counts.ingest.alone);
 	metric(out, "hab_stacks_late_total", "counter",
 	       "Stacks of threads that came after their sample was no longer pending.",
-	       numbers->ingest.late);
+	       numbers->counts.ingest.late);
 	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
-	       numbers->binaries);
+	       numbers->counts.binaries);
 	head(out, "hab_closed_connections_total", "counter",
 	     "Connections that habd closed: limit, their user had too many; late, no complete "
 	     "request came in time.");
@@ -315,12 +320,12 @@ void http_metrics(struct request *request, struct reply *reply)
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	write_events(reply->body, &numbers);
 	write_module(reply->body, &numbers);
-	if (request->state->channels)
-		write_channels(reply->body, &numbers.channels);
+	if (request->state->has_channels)
+		write_channels(reply->body, request->state, &numbers.counts.channels);
 	if (request->history)
 		write_history(reply->body, request->history);
 	write_processes(reply->body, request, &numbers);
-	if (numbers.knows_in_use)
+	if (numbers.counts.knows_in_use)
 		write_in_use(reply->body, request, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/http/access.h"
+#include "daemon/parts/access.h"
 #include "daemon/http/handlers.h"
 #include "daemon/shared/places.h"
 #include "daemon/shared/owners.h"

@@ -8,10 +8,12 @@
  *
  * Bytes of two kinds of events are never summed up: an answer has one kind, the same at all times.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "core/owner.h"
 #include "daemon/history/history_points.h"
 #include "daemon/history/history_time.h"
 #include "daemon/history/history_writer.h"
@@ -42,7 +44,7 @@ struct line {
 
 struct owner {
 	UT_hash_handle hh;
-	uint32_t uid;
+	uint64_t owner;
 	unsigned int lines;
 	double weight; /* of those that are no lines; 0: there are none */
 	unsigned int index;
@@ -139,19 +141,19 @@ static int compare_owners(const struct owner *one, const struct owner *two)
 {
 	if (one->weight != two->weight)
 		return one->weight < two->weight ? 1 : -1;
-	return one->uid < two->uid ? -1 : one->uid > two->uid;
+	return one->owner < two->owner ? -1 : one->owner > two->owner;
 }
 
 static struct owner *find_owner(struct answer *answer, const struct line *line)
 {
-	uint32_t uid = line->key.owner;
+	uint64_t number = line->key.owner;
 	struct owner *owner;
 
-	HASH_FIND(hh, answer->owners, &uid, sizeof(uid), owner);
+	HASH_FIND(hh, answer->owners, &number, sizeof(number), owner);
 	if (!owner) {
 		owner = xcalloc(1, sizeof(*owner));
-		owner->uid = uid;
-		HASH_ADD(hh, answer->owners, uid, sizeof(owner->uid), owner);
+		owner->owner = number;
+		HASH_ADD(hh, answer->owners, owner, sizeof(owner->owner), owner);
 	}
 	return owner;
 }
@@ -271,8 +273,11 @@ static json_t *lines_json(const struct answer *answer)
 			json_array_append_new(lines, line_json(line->key.pid, line->key.uid,
 							       line->key.comm));
 	for (i = 0; i < answer->nr_owners; i++, owner = owner->hh.next) {
-		snprintf(name, sizeof(name), "others of user %u", owner->uid);
-		json_array_append_new(lines, line_json(0, owner->uid, name));
+		if (owner->owner < HAB_OWNER_NAMESPACE)
+			snprintf(name, sizeof(name), "others of user %" PRIu64, owner->owner);
+		else
+			snprintf(name, sizeof(name), "others of a container");
+		json_array_append_new(lines, line_json(0, (uint32_t)owner->owner, name));
 	}
 	json_array_append_new(lines, line_json(0, 0, ""));
 	for (i = 0; i < answer->count; i++)
@@ -293,25 +298,107 @@ static json_t *times_json(const struct answer *answer, bool ends)
 	return times;
 }
 
-/* Adds copies of the points in memory that belong to the span. Returns the start of the first. */
-static int64_t add_memory(struct state *state, const struct history_span *span,
-			  const struct filter *filter, struct answer *answer)
+/* The points of collectors: one for each step of the clock, with the entries of all. */
+struct merging {
+	const struct filter *filter;
+	struct timeline_point *points; /* sorted by nothing */
+	unsigned int count, room;
+};
+
+static struct timeline_point *point_at(struct merging *merging, uint64_t start_ns)
+{
+	struct timeline_point *point;
+	unsigned int i;
+
+	for (i = 0; i < merging->count; i++)
+		if (merging->points[i].start_ns == start_ns)
+			return &merging->points[i];
+	merging->points =
+		xgrow(merging->points, merging->count, &merging->room, sizeof(*merging->points));
+	point = &merging->points[merging->count++];
+	*point = (struct timeline_point){ .start_ns = start_ns, .duration_ns = TIMELINE_STEP_NS };
+	return point;
+}
+
+/* @numbers as of http_part_timeline(). */
+static void merge_point(struct merging *merging, uint64_t owner, const uint64_t *numbers,
+			const char *entries)
+{
+	/* One that begins late is of the step in which most of it lies. */
+	uint64_t middle_ns = numbers[0] + min(numbers[1], TIMELINE_STEP_NS) / 2;
+	struct timeline_point *point =
+		point_at(merging, middle_ns - middle_ns % TIMELINE_STEP_NS);
+	struct timeline_entry entry;
+	uint64_t i;
+
+	point->entries = xrealloc(point->entries, point->count + numbers[2], sizeof(entry));
+	for (i = 0; i < numbers[2]; i++) {
+		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
+		entry.owner = owner;
+		entry.kind = min(entry.kind, HAB_EVENT_KINDS - 1);
+		clean_copy(entry.comm, sizeof(entry.comm), entry.comm, sizeof(entry.comm));
+		if (is_selected(merging->filter, &entry))
+			point->entries[point->count++] = entry;
+	}
+}
+
+static void merge_points(void *context, uint64_t owner, uid_t uid, const char *data, size_t length)
+{
+	struct merging *merging = context;
+	unsigned int nr = 0;
+	uint64_t numbers[3];
+
+	while (length >= sizeof(numbers) && nr++ < FILES_MAX) {
+		memcpy(numbers, data, sizeof(numbers));
+		data += sizeof(numbers);
+		length -= sizeof(numbers);
+		if (numbers[2] > TIMELINE_ENTRIES ||
+		    numbers[2] * sizeof(struct timeline_entry) > length ||
+		    numbers[0] > INT64_MAX)
+			return;
+		merge_point(merging, owner, numbers, data);
+		data += numbers[2] * sizeof(struct timeline_entry);
+		length -= numbers[2] * sizeof(struct timeline_entry);
+	}
+}
+
+static void add_copies(struct state *state, struct merging *merging)
 {
 	const struct timeline_point **points;
-	uint64_t first_ns = UINT64_MAX;
 	unsigned int count, i;
 
 	pthread_mutex_lock(&state->lock);
 	points = timeline_take(state->timeline, &count);
 	pthread_mutex_unlock(&state->lock);
-	answer->points = xcalloc(FILES_MAX + count, sizeof(*answer->points));
-	for (i = 0; i < count; i++) {
-		first_ns = min(first_ns, points[i]->start_ns);
-		if (history_span_has(span, points[i]->start_ns, points[i]->duration_ns))
-			answer->points[answer->count++] = copy_selected(filter, points[i]);
-	}
+	merging->points = xcalloc(count, sizeof(*merging->points));
+	for (i = 0; i < count; i++)
+		merging->points[merging->count++] = copy_selected(merging->filter, points[i]);
 	timeline_put(points, count);
-	return count ? (int64_t)(first_ns / SECOND_NS) : INT64_MAX;
+}
+
+/* Adds the points in memory that belong to the span. Returns the start of the first. */
+static int64_t add_memory(struct state *state, const struct history_span *span,
+			  const struct filter *filter, struct answer *answer)
+{
+	struct merging merging = { .filter = filter };
+	uint64_t first_ns = UINT64_MAX;
+	unsigned int i;
+
+	if (state->snapshots)
+		snapshots_ask(state->snapshots, "/part/timeline", merge_points, &merging);
+	else
+		add_copies(state, &merging);
+	answer->points = xcalloc(FILES_MAX + merging.count, sizeof(*answer->points));
+	for (i = 0; i < merging.count; i++) {
+		first_ns = min(first_ns, merging.points[i].start_ns);
+		if (history_span_has(span, merging.points[i].start_ns,
+				     merging.points[i].duration_ns))
+			answer->points[answer->count++] = merging.points[i];
+		else
+			free(merging.points[i].entries);
+	}
+	free(merging.points);
+	return merging.count ? (int64_t)(first_ns / SECOND_NS) : INT64_MAX;
 }
 
 /* Adds the files that start before the points in memory. */

@@ -21,6 +21,7 @@ struct request {
 	struct history *history; /* NULL: none is kept */
 	struct recordings *recordings;
 	struct MHD_Connection *connection;
+	bool is_part;	/* of the viewer to a collector */
 	bool local;	/* over the Unix socket */
 	uid_t user;	/* of the client */
 	bool reads_all; /* else only the profiles of the user's own processes */

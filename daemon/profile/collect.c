@@ -93,8 +93,6 @@ static unsigned int collect_binary(struct collecting *state, unsigned int number
 	memcpy(binary->build_id, from->file.build_id, sizeof(binary->build_id));
 	binary->build_id_length = from->file.build_id_length;
 	binary->executable = from->file.executable;
-	/* Root's files are read for all users. */
-	binary->user = from->file.trusted ? 0 : from->user;
 	state->binaries[number] = profile->nr_binaries;
 	return profile->nr_binaries - 1;
 }
@@ -372,36 +370,6 @@ static void add_sample(struct collecting *state, const struct found *found,
 		collect_in_use(state, &state->profile->in_use[found->in_use - 1], sample);
 }
 
-/* Adds a stack beyond the filter's limit to "[other stacks]" of its owner and kind of event. */
-static void add_to_others(struct collecting *state, struct found *found)
-{
-	struct profile *profile = state->profile;
-	struct stack_key key = { .kind = found->key->kind, .uid = found->owner };
-	struct profile_sample *other;
-	const struct in_use *before;
-	struct in_use *more;
-
-	strcpy(key.comm, "[other stacks]");
-	for (other = profile->samples + profile->nr_samples; other > profile->samples; other--)
-		if (!strcmp(other[-1].key.comm, key.comm) && other[-1].key.kind == key.kind &&
-		    other[-1].key.uid == key.uid)
-			break;
-	if (other == profile->samples) {
-		add_sample(state, found, &key);
-		return;
-	}
-	other--;
-	counts_add(&other->counts, &found->counts);
-	counts_add(&profile->total, &found->counts);
-	if (!found->in_use)
-		return;
-	before = other->in_use;
-	more = &profile->in_use[found->in_use - 1];
-	collect_in_use(state, more, other);
-	if (before)
-		in_use_add(more, before);
-}
-
 static void copy_event(void *context, const struct logged_sample *from)
 {
 	struct profile_copy *copy = context;
@@ -466,7 +434,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 {
 	struct collecting *state = xcalloc(1, sizeof(*state));
 	struct profile *profile = xcalloc(1, sizeof(*profile));
-	unsigned int i, most = filter ? filter->stacks_of_owner : 0;
+	unsigned int i;
 
 	state->profile = profile;
 	state->copy = copy;
@@ -481,10 +449,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	copy->in_use = NULL;
 	profile->samples = xcalloc(copy->nr_found, sizeof(*profile->samples));
 	for (i = 0; i < copy->nr_found; i++)
-		if (most && copy->found[i].owner && copy->found[i].rank >= most)
-			add_to_others(state, &copy->found[i]);
-		else
-			add_sample(state, &copy->found[i], copy->found[i].key);
+		add_sample(state, &copy->found[i], copy->found[i].key);
 	collect_events(state);
 	HASH_CLEAR(hh, state->frames);
 	free(state->indices);
@@ -502,7 +467,6 @@ static char *name_of(struct naming *naming, const struct profile_binary *binary,
 		.path = binary->path,
 		.build_id = binary->build_id,
 		.build_id_length = binary->build_id_length,
-		.user = binary->user,
 	};
 
 	return naming_find(naming, &source, FRAME_OFFSET(key));

@@ -221,6 +221,7 @@ uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 
 void filter_keep_kinds(const struct filter *filter, struct profile *profile)
 {
+	unsigned int *places = xcalloc(profile->nr_samples, sizeof(*places));
 	uint32_t present = 0, wanted;
 	unsigned int i, kept = 0;
 
@@ -234,12 +235,20 @@ void filter_keep_kinds(const struct filter *filter, struct profile *profile)
 			free(profile->samples[i].frames);
 			continue;
 		}
+		places[i] = kept + 1;
 		profile->samples[kept++] = profile->samples[i];
 		counts_add(&profile->total, &profile->samples[kept - 1].counts);
 		if (profile->samples[kept - 1].in_use)
 			in_use_add(&profile->total_in_use, profile->samples[kept - 1].in_use);
 	}
 	profile->nr_samples = kept;
+	for (i = 0, kept = 0; i < profile->nr_events; i++) {
+		profile->events[kept] = profile->events[i];
+		profile->events[kept].stack = places[profile->events[i].stack] - 1;
+		kept += places[profile->events[i].stack] != 0;
+	}
+	profile->nr_events = kept;
+	free(places);
 	profile->kinds = wanted;
 	profile->other_kinds = present & ~wanted;
 }

@@ -31,8 +31,6 @@ struct filter_ids {
 struct filter {
 	uint32_t kinds; /* of events, a bit each; 0: see filter_kinds() */
 	bool each_kind; /* all kinds, and none by default */
-	/* So many stacks of each owner but root, the largest; the others are summed up. 0: all */
-	unsigned int stacks_of_owner;
 	struct filter_ids pids, uids, cgroups;
 	struct filter_strings comms, heaps, tags;
 	char why[400]; /* a sentence, once filter_add() has failed */

@@ -4,7 +4,8 @@
  *
  * Each profile numbers its binaries and frames by itself. So a binary is known by path and build
  * id, a frame by binary, address and function, and a sample by its labels and frames. What is in
- * use is a state and no sum: it is that of one profile, the last of a span.
+ * use is a state and no sum over time: of the profiles of a span it is that of the last one. Those
+ * of several owners at one time add up.
  */
 #include "daemon/profile/merge.h"
 
@@ -26,7 +27,8 @@ struct merge {
 	struct profile *profile;
 	struct strings binaries, frames; /* what each is known by; index + 1 */
 	struct merged_sample *samples;
-	unsigned int binaries_room, frames_room, samples_room;
+	struct in_use *in_use; /* of each of the profile's samples */
+	unsigned int binaries_room, frames_room, samples_room, in_use_room, events_room;
 };
 
 struct merge *merge_begin(void)
@@ -106,6 +108,10 @@ static struct profile_sample *find_sample(struct merge *merge, const struct stac
 				 sizeof(*profile->samples));
 	sample = &profile->samples[found->index];
 	memset(sample, 0, sizeof(*sample));
+	merge->in_use = xgrow(merge->in_use, found->index, &merge->in_use_room,
+			      sizeof(*merge->in_use));
+	memset(&merge->in_use[found->index], 0, sizeof(*merge->in_use));
+	sample->number = found->index;
 	sample->key = *key;
 	sample->nr_frames = key->nr_frames;
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
@@ -138,9 +144,27 @@ static struct profile_sample *merge_sample(struct merge *merge, const struct pro
 	return to;
 }
 
+/* @samples: the merged sample of each of @from's. */
+static void merge_events(struct merge *merge, const struct profile *from,
+			 const unsigned int *samples)
+{
+	struct profile *profile = merge->profile;
+	struct logged_sample *event;
+	unsigned int i;
+
+	for (i = 0; i < from->nr_events; i++) {
+		profile->events = xgrow(profile->events, profile->nr_events, &merge->events_room,
+					sizeof(*profile->events));
+		event = &profile->events[profile->nr_events++];
+		*event = from->events[i];
+		event->stack = samples[event->stack];
+	}
+}
+
 void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 {
 	unsigned int *frames = xcalloc(from->nr_frames, sizeof(*frames)), i;
+	unsigned int *samples = xcalloc(from->nr_samples, sizeof(*samples));
 	struct profile *profile = merge->profile;
 	const struct profile_sample *sample;
 	struct profile_sample *to;
@@ -149,24 +173,24 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 	profile->duration_ns += from->duration_ns;
 	profile->folded += from->folded;
 	if (in_use && from->knows_in_use) {
+		profile->in_use_has_errors =
+			from->in_use_has_errors &&
+			(profile->in_use_has_errors || !profile->knows_in_use);
 		profile->knows_in_use = true;
-		profile->in_use_has_errors = from->in_use_has_errors;
-		profile->in_use = xcalloc(from->nr_samples, sizeof(*profile->in_use));
 	}
 	for (i = 0; i < from->nr_samples; i++) {
 		sample = &from->samples[i];
-		if (!sample->counts.samples && !(in_use && sample->in_use))
+		if (!sample->counts.samples && !(in_use && sample->in_use) && !from->nr_events)
 			continue;
 		to = merge_sample(merge, from, sample, frames);
+		samples[i] = to->number;
 		counts_add(&to->counts, &sample->counts);
-		if (in_use && sample->in_use) {
-			profile->in_use[i] = *sample->in_use;
-			/* Two stacks may have become one: frames beyond a limit are one. */
-			if (to->in_use)
-				in_use_add(&profile->in_use[i], to->in_use);
-			to->in_use = &profile->in_use[i];
-		}
+		/* Two stacks may have become one: frames beyond a limit are one. */
+		if (in_use && sample->in_use)
+			in_use_add(&merge->in_use[to->number], sample->in_use);
 	}
+	merge_events(merge, from, samples);
+	free(samples);
 	free(frames);
 }
 
@@ -190,6 +214,25 @@ static int compare(const void *one, const void *two)
 	return 0;
 }
 
+/* Samples have their final places. */
+static void place_in_use(struct merge *merge)
+{
+	struct profile *profile = merge->profile;
+	unsigned int *places = xcalloc(profile->nr_samples, sizeof(*places)), i;
+	struct profile_sample *sample;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		places[sample->number] = i;
+		if (merge->in_use[sample->number].objects || merge->in_use[sample->number].bytes)
+			sample->in_use = &merge->in_use[sample->number];
+	}
+	for (i = 0; i < profile->nr_events; i++)
+		profile->events[i].stack = places[profile->events[i].stack];
+	profile->in_use = merge->in_use;
+	free(places);
+}
+
 struct profile *merge_end(struct merge *merge)
 {
 	struct profile *profile = merge->profile;
@@ -198,6 +241,7 @@ struct profile *merge_end(struct merge *merge)
 
 	if (profile->nr_samples)
 		qsort(profile->samples, profile->nr_samples, sizeof(*profile->samples), compare);
+	place_in_use(merge);
 	for (i = profile->nr_samples; i; i--)
 		counts_add_cut_off(&total, &profile->samples[i - 1].counts);
 	filter_keep_kinds(NULL, profile);

@@ -9,8 +9,8 @@ struct merge;
 
 struct merge *merge_begin(void);
 /*
- * Adds what was allocated in @from. in_use: takes what is in use from it, too; at most one profile
- * of a merge is added so.
+ * Adds what was allocated in @from, and its events. in_use: adds what is in use in it, too: so the
+ * profiles that are added like this are of one time.
  */
 void merge_add(struct merge *merge, const struct profile *from, bool in_use);
 /* How many stacks the profile has until now. */

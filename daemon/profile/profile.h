@@ -19,7 +19,6 @@ struct profile_binary {
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];
 	unsigned int build_id_length;
-	uid_t user; /* whose limit of time its names have; root has none */
 	bool executable;
 	bool libhab;
 	uint64_t limit; /* above every offset seen in it */

@@ -5,8 +5,7 @@
  * A sample has the stack that its thread unwinds, or without that the kernel's. The hard case: the
  * thread's stack may come in a second record. So a sample that came without it waits a little, and
  * keeps the kernel's if none comes. No sample is dropped: if too many wait, the oldest stops
- * waiting. With its stack a sample waits until the maps of its process have been read
- * (processes.c), and is then pending until its window ends (pending.c).
+ * waiting. With its stack a sample is pending until its window ends (pending.c).
  *
  * Frames are numbers to look up, never addresses to follow: the worst that a program can send is a
  * wrong stack of its own sample.
@@ -16,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/owner.h"
 #include "daemon/shared/util.h"
 
 #define CERTAIN	       (1ull << 32) /* a probability of 1, see bpf/records.h */
@@ -31,9 +31,8 @@ struct raw_stack {
 	struct hab_frame frames[HAB_STACK_DEPTH];
 };
 
-/* A sample that waits for its thread's stack, or for the maps of its process. */
+/* A sample that waits for its thread's stack. */
 struct waiting {
-	struct waiter waiter;  /* first */
 	struct sample *sample; /* with room for the frames */
 	struct raw_stack raw;  /* last: only its first frames have memory */
 };
@@ -49,19 +48,6 @@ struct ingest {
 	struct waiting *queue[WAITING_MAX];
 };
 
-/* The maps of the process have been read, or do not come. */
-static void complete(void *context, struct process *process, struct waiter *waiter)
-{
-	struct waiting *waiting = (struct waiting *)waiter;
-	struct sample *sample = waiting->sample;
-	struct ingest *ingest = context;
-
-	processes_translate(ingest->processes, process, waiting->raw.frames, waiting->raw.nr,
-			    sample->key.frames);
-	free(waiting);
-	pending_add(ingest->pending, sample);
-}
-
 struct ingest *ingest_new(struct processes *processes, struct stack_table *stacks)
 {
 	struct ingest *ingest = xcalloc(1, sizeof(*ingest));
@@ -69,7 +55,6 @@ struct ingest *ingest_new(struct processes *processes, struct stack_table *stack
 	ingest->processes = processes;
 	ingest->stacks = stacks;
 	ingest->pending = pending_new(stacks);
-	processes_set_release(processes, complete, ingest);
 	return ingest;
 }
 
@@ -123,14 +108,9 @@ static struct waiting *new_waiting(struct sample *sample, const struct raw_stack
 static void finish(struct ingest *ingest, struct process *process, struct sample *sample,
 		   const struct raw_stack *raw)
 {
-	const struct hab_frame *missing = processes_translate(
-		ingest->processes, process, raw->frames, raw->nr, sample->key.frames);
-
 	sample->key.nr_frames = raw->nr;
-	if (raw->nr && processes_should_wait(ingest->processes, process, missing))
-		processes_add_waiter(ingest->processes, process, &new_waiting(sample, raw)->waiter);
-	else
-		pending_add(ingest->pending, sample);
+	processes_translate(ingest->processes, process, raw->frames, raw->nr, sample->key.frames);
+	pending_add(ingest->pending, sample);
 }
 
 /* Takes the sample out of the queue: it waits no longer for its thread's stack. */
@@ -180,20 +160,12 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 	name_code(ingest);
 }
 
-bool ingest_flush_all(struct ingest *ingest)
+void ingest_flush_all(struct ingest *ingest)
 {
 	while (ingest->first != ingest->last)
 		give_up_first(ingest);
-	if (ingest_waits_for_maps(ingest))
-		return false;
 	pending_flush_all(ingest->pending);
 	name_code(ingest);
-	return true;
-}
-
-bool ingest_waits_for_maps(const struct ingest *ingest)
-{
-	return processes_waiters(ingest->processes);
 }
 
 /* The stack that the thread has unwound: return addresses. */
@@ -268,7 +240,7 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	sample->tid = record->head.tid;
 	sample->live_slot = record->live_slot;
 	key->pid = record->head.pid;
-	key->uid = record->uid;
+	key->uid = hab_owner_uid(record->owner, record->uid);
 	key->kind = record->kind;
 	key->cgroup_id = record->cgroup_id;
 	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));
@@ -286,6 +258,22 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	ingest->counts.joined += !replaces(sample);
 	set_thread_stack(&raw, record->addresses, record->nr_addresses);
 	finish(ingest, process, sample, &raw);
+}
+
+/* One of another owner has the place of a sample that came before. */
+static void take_replaced(struct ingest *ingest, const struct hab_record_sample *record,
+			  uint64_t now_ns)
+{
+	struct sample *sample = xcalloc(1, SAMPLE_ROOM(0));
+
+	sample->is_others = true;
+	sample->window = record->window;
+	sample->candidate = record->candidate;
+	sample->slot = record->slot;
+	sample->quota = record->quota;
+	sample->window_ms = record->window_ms;
+	pending_announce(ingest->pending, sample, now_ns);
+	pending_add(ingest->pending, sample);
 }
 
 static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack)
@@ -363,7 +351,13 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 		if (size < sizeof(*heap))
 			break;
 		ingest->counts.heaps++;
-		processes_see(ingest->processes, head->pid, heap->uid, true);
+		processes_see(ingest->processes, head->pid, hab_owner_uid(heap->owner, heap->uid),
+			      true);
+		return false;
+	case HAB_RECORD_REPLACED:
+		if (size < SAMPLE_SIZE(0) || sample->slot >= sample->quota)
+			break;
+		take_replaced(ingest, sample, now_ns);
 		return false;
 	case HAB_RECORD_WINDOW:
 		if (size < sizeof(*window))

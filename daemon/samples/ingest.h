@@ -28,10 +28,8 @@ void ingest_free(struct ingest *ingest);
 bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_t now_ns);
 /* Samples that have waited long enough for their thread's stack get the kernel's. */
 void ingest_flush(struct ingest *ingest, uint64_t now_ns);
-/* No record follows. False if samples still wait for maps: the caller tries again later. */
-bool ingest_flush_all(struct ingest *ingest);
-/* True if samples wait until the maps of their process have been read. */
-bool ingest_waits_for_maps(const struct ingest *ingest);
+/* No record follows. */
+void ingest_flush_all(struct ingest *ingest);
 const struct ingest_counts *ingest_counts(const struct ingest *ingest);
 const struct pending_counts *ingest_pending_counts(const struct ingest *ingest);
 

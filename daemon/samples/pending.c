@@ -43,6 +43,7 @@ struct pending {
 	struct pending_counts counts;
 	unsigned int nr_samples;
 	uint64_t nr_slots;
+	uint64_t weight; /* of samples that those of other owners have replaced: of the next one */
 	uint64_t next_due_ns; /* no window is due before */
 	struct window *windows;
 };
@@ -78,6 +79,11 @@ static uint64_t final_probability(const struct window *window, const struct samp
 /* Moves a sample into the table. */
 static void settle(struct pending *pending, const struct window *window, struct sample *sample)
 {
+	if (sample->is_others) {
+		pending->weight += sample->weight;
+		free(sample);
+		return;
+	}
 	sample->probability = final_probability(window, sample);
 	stacks_add(pending->stacks, sample);
 	free(sample);
@@ -112,7 +118,7 @@ static void visit_pending(void *context, stack_visit visit, void *visitor)
 	for (window = pending->windows; window; window = window->hh.next) {
 		for (i = 0; i < window->nr_slots; i++) {
 			sample = window->slots[i];
-			if (!sample)
+			if (!sample || sample->is_others)
 				continue;
 			counts = sample_counts(sample, final_probability(window, sample));
 			visit(visitor, STACK_PENDING, &sample->key, &counts);
@@ -223,7 +229,7 @@ static struct sample **find_slot(struct pending *pending, struct window *window,
 /* The window is finished: only a sample with a slot of its own can still be added. */
 static void add_late(struct pending *pending, const struct window *window, struct sample *sample)
 {
-	if (!HAB_REPLACES(sample->candidate, sample->quota)) {
+	if (sample->is_others || !HAB_REPLACES(sample->candidate, sample->quota)) {
 		settle(pending, window, sample);
 		return;
 	}
@@ -237,6 +243,10 @@ void pending_add(struct pending *pending, struct sample *sample)
 	struct window *window = find_window(pending, sample->window);
 	struct sample **slot, *other;
 
+	if (!sample->is_others) {
+		sample->weight = hab_add_saturated(sample->weight, pending->weight);
+		pending->weight = 0;
+	}
 	if (!sample->window) {
 		stacks_add(pending->stacks, sample);
 		free(sample);

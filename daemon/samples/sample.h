@@ -4,6 +4,7 @@
 #define HABD_SAMPLE_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,7 @@ struct sample {
 	uint32_t window_ms;
 	uint32_t parts;
 	uint32_t tid;
+	bool is_others;	      /* it stands for one that has replaced a sample: only its place counts */
 	uint32_t live_slot;   /* slot of its channel's live samples, plus 1; 0: none */
 	struct stack_key key; /* last: its frames follow */
 };

@@ -9,6 +9,7 @@
 #include "daemon/shared/util.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -103,6 +104,20 @@ static uint64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int open_regular(const char *path, int flags, struct stat *status)
+{
+	int found = open(path, O_PATH | O_CLOEXEC | flags), fd = -1;
+	char link[32];
+
+	if (found < 0)
+		return -1;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", found);
+	if (!fstat(found, status) && S_ISREG(status->st_mode))
+		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	close(found);
+	return fd;
 }
 
 bool write_all(int fd, const void *data, size_t length)

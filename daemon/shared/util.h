@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 /* As in debian/changelog: `scripts/lint versions` compares. */
 #define HAB_VERSION "0.2.0"
@@ -40,6 +41,12 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_verbose(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_set(const char *program, bool verbose);
 bool say_is_verbose(void);
+
+/*
+ * Opens a file for reading, or returns -1. No device or pipe is opened, which may do something, and
+ * no lease is waited for. @flags: O_NOFOLLOW or 0.
+ */
+int open_regular(const char *path, int flags, struct stat *status);
 
 /* False, with errno: part of it may be written. */
 bool write_all(int fd, const void *data, size_t length);

@@ -61,9 +61,9 @@ static bool read_module(struct missed *missed)
 
 static void find_start(struct missed *missed, const struct feed_totals *totals)
 {
-	const struct hab_machine_totals *machine = &totals->machine;
+	const struct hab_machine_totals *machine = &totals->of.machine;
 	const uint64_t counted[MISSED_COUNTS] = {
-		[MISSED_REFILLS] = machine->refills + totals->missed_refills,
+		[MISSED_REFILLS] = machine->refills + totals->of.missed_refills,
 		[MISSED_BYTES] = machine->bytes,
 		[MISSED_SAMPLES] = machine->sampled + machine->lost + machine->replaced,
 	};

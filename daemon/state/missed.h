@@ -3,16 +3,7 @@
 #ifndef HABD_MISSED_H
 #define HABD_MISSED_H
 
-#include <stdint.h>
-
-struct feed_totals;
-
-enum { MISSED_REFILLS, MISSED_BYTES, MISSED_SAMPLES, MISSED_COUNTS };
-
-/* Refills, their bytes, and samples of all kinds that the kernel had kept. */
-struct missed_counts {
-	uint64_t of[MISSED_COUNTS];
-};
+#include "daemon/feeds/feed.h"
 
 struct missed;
 

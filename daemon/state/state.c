@@ -9,9 +9,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <inttypes.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/parts/part_feed.h"
 #include "daemon/profile/collect.h"
 #include "daemon/shared/util.h"
 
@@ -22,6 +25,8 @@
 #define EVICT_SLOW_NS 10000000000ull
 #define EVICTED_MIN   64
 #define IN_USE_NS     1000000000ull
+#define PUBLISH_NS    500000000ull
+#define KEPT_NS	      3600000000000ull /* what an owner's programs have done can be seen so long */
 
 void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds)
 {
@@ -32,7 +37,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	pthread_mutex_init(&state->render, NULL);
 	pthread_mutex_init(&state->lock, NULL);
 	state->binaries = binaries_new();
-	state->processes = processes_new(state->binaries, &state->lock);
+	state->processes = processes_new(state->binaries);
 	state->stacks = stacks_new(stacks);
 	state->ingest = ingest_new(state->processes, state->stacks);
 	state->symbols = symbols_new(debuginfod_seconds);
@@ -45,15 +50,14 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 		state->recent[i] = stacks_mark(state->stacks);
 	}
 	state->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	state->pid = getpid();
 }
 
 void state_end(struct state *state)
 {
-	missed_free(state->missed);
 	totals_free(state->totals);
 	timeline_free(state->timeline, state->stacks);
 	symbols_free(state->symbols);
-	/* Its waiting samples are released to the next. */
 	processes_free(state->processes);
 	ingest_free(state->ingest);
 	stacks_free(state->stacks);
@@ -62,6 +66,36 @@ void state_end(struct state *state)
 	pthread_mutex_destroy(&state->lock);
 	pthread_mutex_destroy(&state->render);
 	turns_end(&state->profiles);
+}
+
+static void add_part_process(void *context, uint64_t owner, const struct part_process *process)
+{
+	struct feed_totals *totals = context;
+	struct feed_process *to;
+	unsigned int i;
+
+	for (i = 0; i < totals->nr_processes; i++)
+		if (totals->processes[i].pid == process->pid)
+			return;
+	to = feed_totals_add(totals);
+	*to = (struct feed_process){ .pid = process->pid };
+	to->totals.bytes = process->bytes;
+	to->totals.sampled = process->sampled;
+	to->totals.lost = process->lost;
+	to->totals.uid = process->uid;
+	to->totals.owner = owner;
+	memcpy(to->totals.comm, process->comm, sizeof(to->totals.comm));
+}
+
+/* The processes that have only a channel. */
+static void add_processes(void *context, struct feed_totals *totals)
+{
+	struct state *state = context;
+
+	if (state->snapshots)
+		snapshots_visit_processes(state->snapshots, add_part_process, totals);
+	else if (state->channels)
+		channels_add_processes(state->channels, totals);
 }
 
 static void update_totals_locked(struct state *state, uint64_t now)
@@ -74,8 +108,7 @@ static void update_totals_locked(struct state *state, uint64_t now)
 		fold_ns = now;
 	}
 	if (now - totals_ns >= TOTALS_NS) {
-		totals_read(state->totals, state->feed, state->channels, now);
-		missed_update(state->missed, &state->totals->now);
+		totals_read(state->totals, state->feed, add_processes, state, now);
 		totals_ns = now;
 	}
 }
@@ -117,138 +150,6 @@ static void evict_binaries_locked(struct state *state, uint64_t now)
 		(binaries_evict(state->binaries, used) < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
 }
 
-void state_tick(struct state *state)
-{
-	uint64_t now = clock_monotonic_ns();
-	struct timeline_point *point;
-	struct timeline_copy *copy;
-
-	pthread_mutex_lock(&state->lock);
-	/* The clock of replayed records is their own. */
-	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
-	processes_tidy(state->processes);
-	evict_binaries_locked(state, now);
-	update_totals_locked(state, now);
-	move_recent_locked(state, now);
-	copy = timeline_copy(state->timeline, state->stacks, timeline_now());
-	pthread_mutex_unlock(&state->lock);
-	if (!copy)
-		return;
-	point = timeline_sum_up(copy);
-	pthread_mutex_lock(&state->lock);
-	timeline_add(state->timeline, point);
-	pthread_mutex_unlock(&state->lock);
-}
-
-void span_begin(struct state *state, struct span *span)
-{
-	pthread_mutex_lock(&state->lock);
-	span->mark = stacks_mark(state->stacks);
-	pthread_mutex_unlock(&state->lock);
-	span->start_ns = clock_realtime_ns();
-	span->start_monotonic_ns = clock_monotonic_ns();
-}
-
-void span_end(struct state *state, struct span *span)
-{
-	pthread_mutex_lock(&state->lock);
-	stacks_unmark(state->stacks, span->mark);
-	pthread_mutex_unlock(&state->lock);
-	span->mark = NULL;
-}
-
-struct span span_all(const struct state *state)
-{
-	struct span span = { .start_ns = state->start_ns,
-			     .start_monotonic_ns = state->start_monotonic_ns };
-
-	return span;
-}
-
-static void span_restart_locked(struct state *state, struct span *span)
-{
-	struct stack_mark *mark = stacks_mark(state->stacks);
-
-	stacks_unmark(state->stacks, span->mark);
-	span->mark = mark;
-	span->start_ns = clock_realtime_ns();
-	span->start_monotonic_ns = clock_monotonic_ns();
-}
-
-static struct profile *collect(struct state *state, struct span *span, const struct filter *filter,
-			       bool has_events, bool restart)
-{
-	uint64_t start_ns = span->start_ns, duration_ns;
-	struct profile_copy *copy;
-	struct profile *profile;
-
-	pthread_mutex_lock(&state->render);
-	pthread_mutex_lock(&state->lock);
-	copy = profile_copy(state->stacks, span->mark, state->binaries, filter, restart);
-	duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
-	if (has_events)
-		profile_copy_events(copy, state->stacks, span->mark,
-				    state->feed->ops->now_ns(state->feed));
-	if (restart)
-		span_restart_locked(state, span);
-	pthread_mutex_unlock(&state->lock);
-	profile = profile_collect(copy, filter, duration_ns);
-	profile->start_ns = start_ns;
-	if (span->at_end) {
-		profile->start_ns = clock_realtime_ns();
-		profile->duration_ns = 0;
-	}
-	pthread_mutex_unlock(&state->render);
-	return profile;
-}
-
-struct profile *span_profile(struct state *state, struct span *span, const struct filter *filter)
-{
-	struct profile *profile = collect(state, span, filter, false, false);
-
-	profile_name(profile, state->symbols);
-	return profile;
-}
-
-void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, enum profile_view view, bool restart,
-		FILE *out, struct profile_head *head)
-{
-	struct filter wanted = *filter;
-	struct profile *profile;
-
-	/* JFR has a type for each kind, so that kinds are never summed up. */
-	if (format->has_events && !filter->kinds)
-		wanted.each_kind = true;
-	profile = collect(state, span, &wanted, format->has_events, restart);
-	profile_name(profile, state->symbols);
-	profile->view = view;
-	pthread_mutex_lock(&state->render);
-	format->write(profile, out);
-	pthread_mutex_unlock(&state->render);
-	head->total = profile->total;
-	head->kinds = profile->kinds;
-	head->other_kinds = profile->other_kinds;
-	head->folded = filter_selects(filter) ? profile->folded : 0;
-	head->in_use = profile->total_in_use.bytes;
-	head->late_names = profile->late_names;
-	profile_free(profile);
-}
-
-static void count_refills(struct numbers *numbers)
-{
-	const struct module_state *module = &numbers->module;
-	const struct feed_totals *now = &numbers->totals.now;
-
-	numbers->lost = now->machine.lost + now->missed_events;
-	numbers->refills = module->known[MODULE_REFILLS] ?
-				   module->value[MODULE_REFILLS] :
-				   now->machine.refills + now->missed_refills;
-	numbers->refill_bytes = module->known[MODULE_REFILL_BYTES] ?
-					module->value[MODULE_REFILL_BYTES] :
-					now->machine.bytes;
-}
-
 struct in_use_sums {
 	uint64_t all;
 	struct totals_process **processes; /* sorted by pid */
@@ -275,6 +176,11 @@ static void add_in_use(void *context, uint32_t pid, uint64_t bytes)
 		(*found)->in_use_bytes = bytes;
 }
 
+static void add_part_in_use(void *context, uint64_t owner, const struct part_process *process)
+{
+	add_in_use(context, process->pid, process->in_use);
+}
+
 /* It looks at every live sample. So once a second is the most, however many requests there are. */
 static void update_in_use_locked(struct state *state, uint64_t now)
 {
@@ -290,10 +196,323 @@ static void update_in_use_locked(struct state *state, uint64_t now)
 		totals->processes[i].in_use_bytes = 0;
 	}
 	qsort(sums.processes, sums.nr, sizeof(struct totals_process *), compare_pids);
-	stacks_visit_processes_in_use(state->stacks, add_in_use, &sums);
+	if (state->snapshots)
+		snapshots_visit_processes(state->snapshots, add_part_in_use, &sums);
+	else
+		stacks_visit_processes_in_use(state->stacks, add_in_use, &sums);
 	free(sums.processes);
 	state->in_use_bytes = sums.all;
 	state->in_use_ns = now;
+}
+
+static void count_own_locked(const struct state *state, struct part_counts *counts)
+{
+	memset(counts, 0, sizeof(*counts));
+	counts->knows_in_use = stacks_know_in_use(state->stacks);
+	counts->in_use_bytes = state->in_use_bytes;
+	counts->ingest = *ingest_counts(state->ingest);
+	counts->pending = *ingest_pending_counts(state->ingest);
+	counts->stacks = stacks_count(state->stacks);
+	counts->stacks_folded = stacks_folded(state->stacks);
+	counts->binaries = binaries_count(state->binaries);
+	counts->binaries_refused = binaries_refused(state->binaries);
+	counts->maps_unreadable = processes_counts(state->processes).unreadable;
+	if (state->channels)
+		counts->channels = channels_counts(state->channels);
+	counts->symbols_unreadable = symbols_unreadable(state->symbols);
+	counts->names_late = symbols_late(state->symbols);
+}
+
+static int compare_bytes(const void *one, const void *two)
+{
+	const struct feed_process *first = one, *second = two;
+
+	return first->totals.bytes < second->totals.bytes ?
+		       1 :
+		       -(first->totals.bytes > second->totals.bytes);
+}
+
+static uint64_t in_use_of(const struct state *state, uint32_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < state->totals->nr_processes; i++)
+		if (state->totals->processes[i].pid == pid)
+			return state->totals->processes[i].in_use_bytes;
+	return 0;
+}
+
+static void publish_processes_locked(struct state *state, struct part_page *page)
+{
+	struct feed_totals own = { 0 };
+	const struct feed_process *from;
+	struct part_process *to;
+	unsigned int i, nr;
+
+	channels_add_processes(state->channels, &own);
+	if (own.nr_processes > PART_PROCESSES)
+		qsort(own.processes, own.nr_processes, sizeof(*own.processes), compare_bytes);
+	nr = min(own.nr_processes, PART_PROCESSES);
+	for (i = 0; i < nr; i++) {
+		from = &own.processes[i];
+		to = &page->processes[i];
+		*to = (struct part_process){ .pid = from->pid,
+					     .uid = from->totals.uid,
+					     .bytes = from->totals.bytes,
+					     .sampled = from->totals.sampled,
+					     .lost = from->totals.lost,
+					     .in_use = in_use_of(state, from->pid) };
+		memcpy(to->comm, from->totals.comm, sizeof(to->comm));
+	}
+	WRITE_ONCE(page->nr_processes, nr);
+	free(own.processes);
+}
+
+/* Lets broker and viewer see what this collector has. */
+static void publish_locked(struct state *state, uint64_t now)
+{
+	struct part_page *page = part_page(state->memory);
+
+	if (stacks_know_in_use(state->stacks))
+		update_in_use_locked(state, now);
+	count_own_locked(state, &page->counts);
+	if (now - state->published_ns >= PUBLISH_NS) {
+		publish_processes_locked(state, page);
+		state->published_ns = now;
+	}
+	channels_set_rate(state->channels, READ_ONCE(page->rate));
+	WRITE_ONCE(page->active, channels_are_active(state->channels));
+	if (page->counts.channels.sessions || page->counts.ingest.samples != state->busy_samples) {
+		state->busy_ns = now;
+		state->busy_samples = page->counts.ingest.samples;
+	}
+	WRITE_ONCE(page->idle, !page->counts.channels.sessions &&
+				       (!page->counts.stacks || now - state->busy_ns > KEPT_NS));
+	WRITE_ONCE(page->alive_ns, now);
+}
+
+void state_tick(struct state *state)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct timeline_point *point;
+	struct timeline_copy *copy;
+
+	pthread_mutex_lock(&state->lock);
+	/* The clock of replayed records is their own. */
+	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
+	processes_tidy(state->processes);
+	evict_binaries_locked(state, now);
+	update_totals_locked(state, now);
+	move_recent_locked(state, now);
+	if (state->memory)
+		publish_locked(state, now);
+	copy = timeline_copy(state->timeline, state->stacks, timeline_now());
+	pthread_mutex_unlock(&state->lock);
+	if (!copy)
+		return;
+	point = timeline_sum_up(copy);
+	pthread_mutex_lock(&state->lock);
+	timeline_add(state->timeline, point);
+	pthread_mutex_unlock(&state->lock);
+}
+
+static void set_start(struct span *span)
+{
+	span->start_ns = clock_realtime_ns();
+	span->start_monotonic_ns = clock_monotonic_ns();
+}
+
+/* No two spans have the same, whichever viewer makes them. */
+static void make_token(char token[SNAPSHOT_TOKEN + 1])
+{
+	uint64_t random[2];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		random[0] = hash_seed, random[1] = clock_monotonic_ns();
+	snprintf(token, SNAPSHOT_TOKEN + 1, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+}
+
+static void tell_span(struct state *state, const struct span *span, const char *what)
+{
+	char *path = xformat("/part/%s?span=%s", what, span->token);
+
+	snapshots_tell(state->snapshots, path);
+	free(path);
+}
+
+void span_begin(struct state *state, struct span *span)
+{
+	memset(span, 0, sizeof(*span));
+	set_start(span);
+	if (state->snapshots) {
+		make_token(span->token);
+		tell_span(state, span, "begin");
+		return;
+	}
+	pthread_mutex_lock(&state->lock);
+	span->mark = stacks_mark(state->stacks);
+	pthread_mutex_unlock(&state->lock);
+}
+
+void span_end(struct state *state, struct span *span)
+{
+	if (*span->token && state->snapshots)
+		tell_span(state, span, "end");
+	*span->token = 0;
+	if (!span->mark)
+		return;
+	pthread_mutex_lock(&state->lock);
+	stacks_unmark(state->stacks, span->mark);
+	pthread_mutex_unlock(&state->lock);
+	span->mark = NULL;
+}
+
+struct span span_all(const struct state *state)
+{
+	struct span span = { .start_ns = state->start_ns,
+			     .start_monotonic_ns = state->start_monotonic_ns };
+
+	return span;
+}
+
+struct span span_recent(void)
+{
+	return (struct span){ .is_recent = true };
+}
+
+static void span_restart_locked(struct state *state, struct span *span)
+{
+	struct stack_mark *mark = stacks_mark(state->stacks);
+
+	stacks_unmark(state->stacks, span->mark);
+	span->mark = mark;
+	set_start(span);
+}
+
+static struct profile *collect_own(struct state *state, struct span *span,
+				   const struct filter *filter, bool has_events, bool restart)
+{
+	const struct stack_mark *mark;
+	struct profile_copy *copy;
+	struct profile *profile;
+
+	pthread_mutex_lock(&state->render);
+	pthread_mutex_lock(&state->lock);
+	mark = span->is_recent ? state->recent[0] : span->mark;
+	copy = profile_copy(state->stacks, mark, state->binaries, filter, restart);
+	if (has_events)
+		profile_copy_events(copy, state->stacks, mark,
+				    state->feed->ops->now_ns(state->feed));
+	if (span->is_recent)
+		span->start_monotonic_ns = state->recent_ns[0];
+	span->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (restart)
+		span_restart_locked(state, span);
+	pthread_mutex_unlock(&state->lock);
+	profile = profile_collect(copy, filter, span->duration_ns);
+	pthread_mutex_unlock(&state->render);
+	return profile;
+}
+
+/* The end of a part is when all were asked for it. */
+static struct profile *collect_of_owners(struct state *state, struct span *span,
+					 const struct filter *filter, bool has_events, bool restart)
+{
+	struct snapshot_request request = { .span = *span->token     ? span->token :
+						    span->is_recent ? "recent" :
+								      "all",
+					    .filter = filter,
+					    .restart = restart,
+					    .events = has_events };
+
+	if (restart && !*span->token) {
+		make_token(span->token);
+		request.span = span->token;
+	}
+	if (span->is_recent)
+		span->start_monotonic_ns = clock_monotonic_ns() - RECENT_NS;
+	span->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
+	if (restart)
+		set_start(span);
+	return snapshots_profile(state->snapshots, &request, span->bytes_of_owner);
+}
+
+struct profile *span_collect(struct state *state, struct span *span, const struct filter *filter,
+			     bool has_events, bool restart)
+{
+	uint64_t start_ns = span->start_ns;
+	struct profile *profile;
+
+	if (state->snapshots) {
+		profile = collect_of_owners(state, span, filter, has_events, restart);
+	} else {
+		profile = collect_own(state, span, filter, has_events, restart);
+		profile_name(profile, state->symbols);
+	}
+	profile->start_ns = start_ns;
+	profile->duration_ns = span->duration_ns;
+	if (span->at_end) {
+		profile->start_ns = clock_realtime_ns();
+		profile->duration_ns = 0;
+	}
+	return profile;
+}
+
+struct profile *span_profile(struct state *state, struct span *span, const struct filter *filter)
+{
+	return span_collect(state, span, filter, false, false);
+}
+
+void span_write(struct state *state, struct span *span, const struct filter *filter,
+		const struct profile_format *format, enum profile_view view, bool restart,
+		FILE *out, struct profile_head *head)
+{
+	struct filter wanted = *filter;
+	struct profile *profile;
+
+	/* JFR has a type for each kind, so that kinds are never summed up. */
+	if (format->has_events && !filter->kinds)
+		wanted.each_kind = true;
+	profile = span_collect(state, span, &wanted, format->has_events, restart);
+	profile->view = view;
+	pthread_mutex_lock(&state->render);
+	format->write(profile, out);
+	pthread_mutex_unlock(&state->render);
+	head->total = profile->total;
+	head->kinds = profile->kinds;
+	head->other_kinds = profile->other_kinds;
+	head->folded = filter_selects(filter) ? profile->folded : 0;
+	head->in_use = profile->total_in_use.bytes;
+	head->late_names = profile->late_names;
+	profile_free(profile);
+}
+
+static void count_refills(struct numbers *numbers)
+{
+	const struct module_state *module = &numbers->module;
+	const struct feed_totals *now = &numbers->totals.now;
+
+	numbers->lost = now->of.machine.lost + now->of.missed_events + numbers->lost_of_owners;
+	numbers->counts.channels.refused += now->of.unknown;
+	numbers->refills = module->known[MODULE_REFILLS] ?
+				   module->value[MODULE_REFILLS] :
+				   now->of.machine.refills + now->of.missed_refills;
+	numbers->refill_bytes = module->known[MODULE_REFILL_BYTES] ?
+					module->value[MODULE_REFILL_BYTES] :
+					now->of.machine.bytes;
+}
+
+/* Samples that found no room in a collector's ring. */
+static uint64_t lost_of_owners(struct snapshots *snapshots)
+{
+	struct snapshot_state *states;
+	unsigned int nr = snapshots_states(snapshots, &states);
+	uint64_t lost = 0;
+
+	while (nr)
+		lost += states[--nr].lost;
+	free(states);
+	return lost;
 }
 
 /* The daemon's lock is free again while the copy is written to a client. */
@@ -305,33 +524,26 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	memset(numbers, 0, sizeof(*numbers));
 	if (state->feed->ops->module)
 		module_numbers_read(&numbers->module);
+	if (state->snapshots) {
+		part_feed_ask(state->feed);
+		snapshots_counts(state->snapshots, &numbers->counts);
+		numbers->lost_of_owners = lost_of_owners(state->snapshots);
+	}
 	pthread_mutex_lock(&state->lock);
-	totals_read(totals, state->feed, state->channels, now);
-	numbers->knows_in_use = stacks_know_in_use(state->stacks);
-	if (numbers->knows_in_use)
+	totals_read(totals, state->feed, add_processes, state, now);
+	if (state->snapshots || stacks_know_in_use(state->stacks))
 		update_in_use_locked(state, now);
-	numbers->in_use_bytes = state->in_use_bytes;
+	if (!state->snapshots)
+		count_own_locked(state, &numbers->counts);
 	numbers->totals = *totals;
 	numbers->totals.now.processes = NULL;
 	numbers->totals.processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));
 	if (totals->nr_processes)
 		memcpy(numbers->totals.processes, totals->processes,
 		       totals->nr_processes * sizeof(*totals->processes));
-	numbers->missed = missed_counts(state->missed);
-	numbers->ingest = *ingest_counts(state->ingest);
-	numbers->pending = *ingest_pending_counts(state->ingest);
-	numbers->stacks = stacks_count(state->stacks);
-	numbers->stacks_folded = stacks_folded(state->stacks);
-	numbers->binaries = binaries_count(state->binaries);
-	numbers->binaries_refused = binaries_refused(state->binaries);
-	numbers->maps = processes_counts(state->processes);
-	if (state->channels)
-		numbers->channels = channels_counts(state->channels);
 	numbers->ended = state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
 	count_refills(numbers);
-	numbers->symbols_unreadable = symbols_unreadable(state->symbols);
-	numbers->names_late = symbols_late(state->symbols);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;
 }
 

@@ -9,13 +9,13 @@
 
 #include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
+#include "daemon/parts/snapshots.h"
 #include "daemon/profile/filter.h"
 #include "daemon/profile/formats.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/turns.h"
-#include "daemon/state/missed.h"
 #include "daemon/state/timeline.h"
 #include "daemon/state/totals.h"
 #include "daemon/symbols/binaries.h"
@@ -28,8 +28,8 @@
 #define RECENT_MARKS 2
 
 /*
- * The main thread reads the feed; channels have a thread that reads them; processes have threads
- * that have maps read; each HTTP connection has a thread of its own.
+ * The main thread reads the feed; channels have a thread that reads them; each HTTP connection has
+ * a thread of its own.
  *
  * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
  * recent_ns, evict_ns, in_use_ns and in_use_bytes.
@@ -53,13 +53,21 @@ struct state {
 	struct ingest *ingest;
 	struct symbols *symbols;
 	struct totals *totals;
-	struct missed *missed; /* NULL: the feed is not the module */
 	struct timeline *timeline;
 	struct feed *feed;
 	struct channels *channels; /* NULL: none are taken */
+	/* A collector of the machine has the first two, the viewer the third; else NULL and 0. */
+	struct hab_channel *memory;
+	uint64_t owner;
+	struct snapshots *snapshots; /* its own tables are empty: the collectors have them */
+	bool has_channels;	     /* of the machine: to be shown */
+	pid_t pid;		     /* of habd, to be shown */
 	uint64_t start_ns;	   /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
 	uint64_t evict_ns;  /* no binary is evicted before */
+	uint64_t busy_ns;      /* when this collector last had sessions or samples */
+	uint64_t busy_samples; /* how many it had had then */
+	uint64_t published_ns; /* when the viewer was last shown this collector's processes */
 	uint64_t in_use_ns; /* when @in_use_bytes was worked out */
 	uint64_t in_use_bytes;
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
@@ -67,7 +75,7 @@ struct state {
 	int stop_fd; /* readable once habd ends */
 };
 
-/* Makes the tables, all but feed, channels and missed. Before the program has threads. */
+/* Makes the tables, all but feed and channels. Before the program has threads. */
 void state_begin(struct state *state, unsigned int stacks, unsigned int debuginfod_seconds);
 /* Frees the tables, all but feed and channels. */
 void state_end(struct state *state);
@@ -75,9 +83,13 @@ void state_end(struct state *state);
 void state_tick(struct state *state);
 
 struct span {
-	struct stack_mark *mark; /* NULL: the span begins with the daemon */
+	struct stack_mark *mark;	/* NULL: the span begins with the daemon */
+	char token[SNAPSHOT_TOKEN + 1]; /* the same for the viewer's collectors; "" as NULL */
 	uint64_t start_ns;
 	uint64_t start_monotonic_ns;
+	uint64_t duration_ns;	     /* of its last profile */
+	unsigned int bytes_of_owner; /* of its profiles, see snapshots_profile() */
+	bool is_recent; /* see span_recent() */
 	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
 };
 
@@ -85,6 +97,8 @@ void span_begin(struct state *state, struct span *span);
 void span_end(struct state *state, struct span *span);
 /* The span since the daemon started; it needs no span_end(). */
 struct span span_all(const struct state *state);
+/* The last 5 to 10 seconds; it needs no span_end(). */
+struct span span_recent(void);
 
 /* What is in a profile. */
 struct profile_head {
@@ -100,6 +114,9 @@ struct profile_head {
 
 /* The profile of the span, with names. profile_free() frees it. The rest as of span_write(). */
 struct profile *span_profile(struct state *state, struct span *span, const struct filter *filter);
+/* The same, with events, and with a restart as of span_write(). */
+struct profile *span_collect(struct state *state, struct span *span, const struct filter *filter,
+			     bool has_events, bool restart);
 /*
  * Writes the profile of the span from its start to now. restart: the span begins anew at this very
  * moment, so that each sample is in one profile. The caller has a turn of @state->profiles.
@@ -114,20 +131,9 @@ struct numbers {
 	struct totals totals;	    /* its lists are copies */
 	/* Since the module was loaded; without the module, since habd was started. */
 	uint64_t refills, refill_bytes;
+	uint64_t lost_of_owners; /* part of @lost: their collectors were too slow */
 	uint64_t lost; /* events that are in no profile though the throttler kept them */
-	struct missed_counts missed;
-	struct ingest_counts ingest;
-	struct pending_counts pending;
-	unsigned int stacks;
-	uint64_t stacks_folded;
-	unsigned int binaries;
-	uint64_t binaries_refused;
-	struct processes_counts maps;
-	struct channels_counts channels;
-	bool knows_in_use;     /* a process had a channel */
-	uint64_t in_use_bytes; /* as of the last second */
-	uint64_t symbols_unreadable;
-	uint64_t names_late;
+	struct part_counts counts; /* of all collectors */
 	bool ended;
 	double uptime_seconds;
 };

@@ -16,7 +16,6 @@
 #include "daemon/shared/hash.h"
 #include "daemon/shared/owners.h"
 
-#define STEP_NS 10000000000ull
 #define POINTS	360u
 
 struct sum {
@@ -326,9 +325,9 @@ struct timeline_copy *timeline_copy(struct timeline *timeline, struct stack_tabl
 	struct timeline_copy *copy;
 
 	/* Points begin at full tens of seconds, also after the clock was set. */
-	if (passed_ns < STEP_NS &&
-	    (passed_ns < STEP_NS / 10 ||
-	     now.realtime_ns / STEP_NS == timeline->mark_time.realtime_ns / STEP_NS))
+	if (passed_ns < TIMELINE_STEP_NS &&
+	    (passed_ns < TIMELINE_STEP_NS / 10 ||
+	     now.realtime_ns / TIMELINE_STEP_NS == timeline->mark_time.realtime_ns / TIMELINE_STEP_NS))
 		return NULL;
 	copy = xcalloc(1, sizeof(*copy));
 	copy->start_ns = timeline->mark_time.realtime_ns;

@@ -16,6 +16,8 @@
 #define TIMELINE_ENTRIES 512u
 #define TIMELINE_MANY	 UINT32_MAX
 
+#define TIMELINE_STEP_NS 10000000000ull
+
 /* A process; another user makes another one of it. Events of each kind are apart. */
 struct timeline_entry {
 	uint32_t pid; /* 0: further processes of the owner */
@@ -24,7 +26,7 @@ struct timeline_entry {
 	char comm[HAB_COMM_LEN]; /* the one with the most bytes: threads may have others */
 	uint64_t bytes;		 /* estimated */
 	uint64_t in_use;	 /* bytes at the end, estimated */
-	uint32_t owner;		 /* of uid, see owner_of() */
+	uint64_t owner;		 /* of the process */
 };
 
 struct timeline_point {

@@ -92,18 +92,19 @@ static void update_processes(struct totals *totals, double seconds, bool rates)
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
 }
 
-void totals_read(struct totals *totals, struct feed *feed, const struct channels *channels,
+void totals_read(struct totals *totals, struct feed *feed,
+		 void (*add)(void *context, struct feed_totals *totals), void *context,
 		 uint64_t now_ns)
 {
-	const struct hab_machine_totals *now = &totals->now.machine, *before = &totals->before;
+	const struct hab_machine_totals *now = &totals->now.of.machine, *before = &totals->before;
 	uint64_t passed = now_ns - totals->rates_ns;
 	/* The first reading has no earlier one to compare with. */
 	double seconds = totals->rates_ns ? (double)passed / 1e9 : 1e18;
 	bool rates = !totals->rates_ns || passed >= RATES_NS;
 
 	feed->ops->read(feed, &totals->now);
-	if (channels)
-		channels_add_processes(channels, &totals->now);
+	if (add)
+		add(context, &totals->now);
 	update_processes(totals, seconds, rates);
 	if (!rates)
 		return;
@@ -112,6 +113,47 @@ void totals_read(struct totals *totals, struct feed *feed, const struct channels
 	totals->sampled_per_second = rate(now->sampled, before->sampled, seconds);
 	totals->before = *now;
 	totals->rates_ns = now_ns;
+}
+
+static bool is_chosen(const struct totals_process *const *chosen, unsigned int nr,
+		      const struct totals_process *process)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		if (chosen[i] == process)
+			return true;
+	return false;
+}
+
+static bool has_quarter(const struct totals_process *const *chosen, unsigned int nr,
+			const struct totals_process *process, unsigned int most)
+{
+	unsigned int i, own = 0;
+
+	for (i = 0; i < nr; i++)
+		own += chosen[i]->totals.owner == process->totals.owner;
+	return own >= most / 4;
+}
+
+unsigned int totals_choose(const struct totals *totals, unsigned int most,
+			   bool (*wanted)(const void *context,
+					  const struct totals_process *process),
+			   const void *context, const struct totals_process **chosen)
+{
+	const struct totals_process *process;
+	unsigned int i, round, nr = 0;
+
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < totals->nr_processes && nr < most; i++) {
+			process = &totals->processes[i];
+			if (!is_chosen(chosen, nr, process) &&
+			    (round || !has_quarter(chosen, nr, process, most)) &&
+			    wanted(context, process))
+				chosen[nr++] = process;
+		}
+	}
+	return nr;
 }
 
 /* True for a process that has ended, and that its parent has not waited for. */
@@ -162,9 +204,9 @@ void totals_fold(struct totals *totals, struct feed *feed)
 		if ((!has_exited(pid) && !(is_zombies_turn(totals, i) && is_zombie(pid))) ||
 		    !feed->ops->remove(feed, pid, &last))
 			continue;
-		sums_add(&totals->exited, &last,
+		sums_add(&totals->now.of.exited, &last,
 			 offsetof(struct hab_process_totals, comm) / sizeof(__u64));
-		totals->nr_exited++;
+		totals->now.of.nr_exited++;
 	}
 	totals->zombies_at += ZOMBIES_LOOKED_AT;
 }

@@ -3,7 +3,6 @@
 #ifndef HABD_TOTALS_H
 #define HABD_TOTALS_H
 
-#include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
 
 struct totals_process {
@@ -18,8 +17,6 @@ struct totals_process {
 
 struct totals {
 	struct feed_totals now;		  /* the feed's last answer */
-	struct hab_process_totals exited; /* sum over the processes that have exited */
-	uint64_t nr_exited;
 	unsigned int zombies_at; /* the next process to be looked at, modulo their number */
 	/* Sorted by bytes a second, then by bytes; the highest first. */
 	struct totals_process *processes;
@@ -35,11 +32,20 @@ struct totals {
 struct totals *totals_new(void);
 void totals_free(struct totals *totals);
 /*
- * Reads the feed, and works the rates out if the last time is a second ago. @channels: NULL: none.
- * The bytes of a process that has only a channel are those that it has allocated.
+ * Reads the feed, and works the rates out if the last time is a second ago. @add: NULL, or adds the
+ * processes that have only a channel: their bytes are those that they have allocated.
  */
-void totals_read(struct totals *totals, struct feed *feed, const struct channels *channels,
+void totals_read(struct totals *totals, struct feed *feed,
+		 void (*add)(void *context, struct feed_totals *totals), void *context,
 		 uint64_t now_ns);
+/*
+ * Chooses processes in the order of the list, at most @most: one owner has more than a quarter of
+ * them only if others leave room. @wanted: which may be chosen. Returns how many.
+ */
+unsigned int totals_choose(const struct totals *totals, unsigned int most,
+			   bool (*wanted)(const void *context,
+					  const struct totals_process *process),
+			   const void *context, const struct totals_process **chosen);
 /* Moves exited processes from the feed's table into the sum. */
 void totals_fold(struct totals *totals, struct feed *feed);
 

@@ -4,7 +4,7 @@
  *
  * The hard case is a profile of a program that has ended. So its file is opened at first sight and
  * stays open: symbols can be read from it even after both the process and the file's name are gone.
- * Files without a build id that counts are distinguished by device, inode and time of change.
+ * Files without a build id are distinguished by device, inode and time of change.
  */
 #include "daemon/symbols/binaries.h"
 
@@ -22,7 +22,6 @@ struct binaries {
 	unsigned int count;
 	uint64_t serial;
 	uint64_t refused;
-	bool crowded;
 };
 
 struct binaries *binaries_new(void)
@@ -34,7 +33,7 @@ struct binaries *binaries_new(void)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++)
-		binaries_get(binaries, binaries_add_name(binaries, names[i], 0))->fixed = true;
+		binaries_get(binaries, binaries_add_name(binaries, names[i]))->fixed = true;
 	return binaries;
 }
 
@@ -73,31 +72,13 @@ static void set_path(struct binary *binary, const char *path)
 	binary->name = basename(binary->path);
 }
 
-/* Root's own are limited by the table only: the other users cannot fill it. */
-static bool has_room(struct binaries *binaries, uid_t user)
-{
-	unsigned int i, own = 0, others = 0;
-
-	for (i = 0; i < binaries->nr_numbers && user; i++) {
-		if (!binaries->table[i])
-			continue;
-		own += binaries->table[i]->user == user;
-		others += binaries->table[i]->user != 0;
-	}
-	if (own >= BINARIES_OF_USER * 7 / 8 || others >= BINARIES_OF_USERS * 7 / 8 ||
-	    binaries->count >= BINARIES_MAX * 7 / 8)
-		binaries->crowded = true;
-	return own < BINARIES_OF_USER && others < BINARIES_OF_USERS &&
-	       binaries->count < BINARIES_MAX;
-}
-
 /* The number of a new binary; BINARIES_MAX if there is no room for it. */
-static unsigned int add(struct binaries *binaries, const char *path, uid_t user)
+static unsigned int add(struct binaries *binaries, const char *path)
 {
 	struct binary *binary;
 	unsigned int number = 0;
 
-	if (!has_room(binaries, user)) {
+	if (binaries->count == BINARIES_MAX) {
 		binaries->refused++;
 		return BINARIES_MAX;
 	}
@@ -105,7 +86,6 @@ static unsigned int add(struct binaries *binaries, const char *path, uid_t user)
 		number++;
 	binary = xcalloc(1, sizeof(*binary));
 	binary->file.fd = -1;
-	binary->user = user;
 	binary->serial = ++binaries->serial;
 	binary->references = 1;
 	set_path(binary, path);
@@ -116,7 +96,7 @@ static unsigned int add(struct binaries *binaries, const char *path, uid_t user)
 	return number;
 }
 
-unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_t user)
+unsigned int binaries_add_name(struct binaries *binaries, const char *name)
 {
 	const struct binary *binary;
 	unsigned int i;
@@ -126,7 +106,7 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_
 		if (binary && binary->file.fd < 0 && !strcmp(binary->path, name))
 			return i;
 	}
-	i = add(binaries, name, user);
+	i = add(binaries, name);
 	return i == BINARIES_MAX ? BINARY_UNKNOWN : i;
 }
 
@@ -138,8 +118,8 @@ static bool same_file(const struct binary_file *one, const struct binary_file *o
 }
 
 /*
- * The file of root with that build id, or the entry that has no file yet; BINARIES_MAX if there is
- * none. Short ids are padded with zeros, as by the kernel.
+ * The file with that build id, or the entry that has no file yet; BINARIES_MAX if there is none.
+ * Short ids are padded with zeros, as by the kernel.
  */
 static unsigned int find_id(const struct binaries *binaries, const uint8_t *build_id)
 {
@@ -148,7 +128,7 @@ static unsigned int find_id(const struct binaries *binaries, const uint8_t *buil
 
 	for (i = 0; i < binaries->nr_numbers; i++) {
 		binary = binaries->table[i];
-		if (!binary || !binary->file.build_id_length || !binary->file.trusted ||
+		if (!binary || !binary->file.build_id_length ||
 		    memcmp(binary->file.build_id, build_id, HAB_BUILD_ID_LEN) != 0)
 			continue;
 		if (binary->file.inode)
@@ -166,7 +146,7 @@ static unsigned int find_file(const struct binaries *binaries, const struct bina
 	for (i = 0; i < binaries->nr_numbers; i++)
 		if (binaries->table[i] && same_file(&binaries->table[i]->file, file))
 			return i;
-	if (!file->build_id_length || !file->trusted)
+	if (!file->build_id_length)
 		return BINARIES_MAX;
 	i = find_id(binaries, file->build_id);
 	/* Its file is the installed debug file, where offsets are others. */
@@ -176,45 +156,31 @@ static unsigned int find_file(const struct binaries *binaries, const struct bina
 	return i;
 }
 
-/* The file was known. The first user that has mapped it may be another than its owner. */
-static void see_again(struct binary *binary, const struct binary_file *file, const char *path,
-		      uid_t user)
-{
-	binary->file.executable |= file->executable;
-	if (user == file->owner)
-		binary->user = user;
-	if (file->roots_path && !binary->file.roots_path) {
-		binary->file.roots_path = true;
-		set_path(binary, path);
-	}
-}
-
 unsigned int binaries_add_file(struct binaries *binaries, const struct binary_file *file,
-			       const char *path, uid_t user)
+			       const char *path)
 {
 	unsigned int number = find_file(binaries, file);
 	struct binary *binary;
 
 	if (number == BINARIES_MAX)
-		number = add(binaries, path, user);
+		number = add(binaries, path);
 	if (number == BINARIES_MAX) {
 		close(file->fd);
 		return BINARY_UNKNOWN;
 	}
 	binary = binaries->table[number];
 	if (binary->file.fd >= 0) {
-		see_again(binary, file, path, user);
+		binary->file.executable |= file->executable;
 		close(file->fd);
 		return number;
 	}
 	/* It was known by its build id only. */
 	binary->file = *file;
-	binary->user = user;
 	set_path(binary, path);
 	return number;
 }
 
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, uid_t user)
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id)
 {
 	unsigned int number = find_id(binaries, build_id);
 	char name[32];
@@ -224,13 +190,12 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 		return number;
 	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0], build_id[1],
 		 build_id[2], build_id[3]);
-	number = add(binaries, name, user);
+	number = add(binaries, name);
 	if (number == BINARIES_MAX)
 		return BINARY_UNKNOWN;
 	file = &binaries->table[number]->file;
 	memcpy(file->build_id, build_id, HAB_BUILD_ID_LEN);
 	file->build_id_length = HAB_BUILD_ID_LEN;
-	file->trusted = true;
 	/* The symbols of a file that was not seen mapped may still be installed. */
 	file->fd = build_id_open_debug(build_id, HAB_BUILD_ID_LEN);
 	return number;
@@ -255,7 +220,7 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number)
 
 bool binaries_are_crowded(const struct binaries *binaries)
 {
-	return binaries->crowded;
+	return binaries->count >= BINARIES_MAX * 7 / 8;
 }
 
 unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_MAX])
@@ -271,6 +236,5 @@ unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_
 		binaries->count--;
 		binary_unref(binary);
 	}
-	binaries->crowded = false;
 	return before - binaries->count;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The binaries that stacks run through. Any user can write any build id into a file. So a build id
- * stands for a file only among files of root; each other file is a binary of its own. Each counts
- * for the user whose process was the first to map it, whoever made the file.
+ * The binaries that stacks run through. All are files that processes of one owner have mapped: so
+ * files with the same build id are one binary, whatever paths they have.
  */
 #ifndef HABD_BINARIES_H
 #define HABD_BINARIES_H
@@ -27,8 +26,6 @@
 #define FRAME_OFFSET(frame) ((frame)&FRAME_OFFSET_MASK)
 
 #define BINARIES_MAX	    4096
-#define BINARIES_OF_USER    512	 /* at most, of each user but root */
-#define BINARIES_OF_USERS   3072 /* at most, of all users but root */
 #define BINARY_UNKNOWN	    0
 #define BINARY_UNKNOWN_NAME "[unknown]"
 #define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
@@ -41,9 +38,6 @@ struct binary_file {
 	dev_t device;
 	ino_t inode;
 	struct timespec changed;
-	uid_t owner;
-	bool trusted;	 /* only root can have written it */
-	bool roots_path; /* the mapping process sees root's mounts: it cannot choose the path */
 	bool executable; /* the main program of a process */
 };
 
@@ -52,7 +46,6 @@ struct binary {
 	uint64_t serial; /* of no other binary, ever: numbers are used again */
 	char *path;
 	const char *name; /* last part of path */
-	uid_t user;	  /* the first whose process has mapped it */
 	bool fixed;	  /* a name that stays in the table */
 	atomic_uint references;
 };
@@ -62,23 +55,22 @@ struct binaries *binaries_new(void);
 void binaries_free(struct binaries *binaries);
 
 /*
- * The binary of a file that a process of @user has mapped; @file->fd is taken over. @path is the
- * file's name as the process sees it. BINARY_UNKNOWN if the table is full, or has too many of
- * @user.
+ * The binary of a file that a process has mapped; @file->fd is taken over. @path is the file's name
+ * as the process sees it. BINARY_UNKNOWN if the table is full.
  */
 unsigned int binaries_add_file(struct binaries *binaries, const struct binary_file *file,
-			       const char *path, uid_t user);
+			       const char *path);
 /* A binary without a file: "[vdso]" and the like. */
-unsigned int binaries_add_name(struct binaries *binaries, const char *name, uid_t user);
-/* The file of root with that build id; if none was seen yet, a binary without a file is added. */
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, uid_t user);
+unsigned int binaries_add_name(struct binaries *binaries, const char *name);
+/* The file with that build id; if none was seen yet, a binary without a file is added. */
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id);
 unsigned int binaries_count(const struct binaries *binaries);
 /* How often there was no room for a binary. */
 uint64_t binaries_refused(const struct binaries *binaries);
 /* Valid until the next binaries_evict(), or with a reference until that is given back. */
 struct binary *binaries_get(struct binaries *binaries, unsigned int number);
 
-/* True if binaries_evict() should be called: the table or the part of a user is nearly full. */
+/* True if binaries_evict() should be called: the table is nearly full. */
 bool binaries_are_crowded(const struct binaries *binaries);
 /* Frees the binaries whose numbers are not in @used. Returns how many. */
 unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_MAX]);

@@ -2,19 +2,21 @@
 /*
  * Reads the build id out of a program's notes.
  *
- * By hand and not by libelf, since any user's file is read here: libelf allocates memory for as
- * many sections as the head of the file has, which is a gigabyte for a sparse file of a few bytes.
- * The file is read, not mapped: shortening a mapped file ends its reader. Each part has a limit.
+ * By hand and not by libelf, since each mapped file is read here, and most are never named: libelf
+ * allocates memory for as many sections as the head of the file has, which is a gigabyte for a
+ * sparse file of a few bytes. The file is read, not mapped: shortening a mapped file ends its
+ * reader. Each part has a limit.
  */
 #include "daemon/symbols/build_id.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "daemon/shared/util.h"
 
 #define SEGMENTS_MAX 128u /* programs have a dozen */
 #define NOTES_MAX    4096u
@@ -107,9 +109,8 @@ int build_id_open_debug(const uint8_t *build_id, unsigned int length)
 	for (i = 1; i < length; i++)
 		at += snprintf(path + at, sizeof(path) - (size_t)at, "%02x", build_id[i]);
 	snprintf(path + at, sizeof(path) - (size_t)at, ".debug");
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || (!fstat(fd, &status) && S_ISREG(status.st_mode) && !status.st_uid &&
-		       !(status.st_mode & (S_IWGRP | S_IWOTH))))
+	fd = open_regular(path, 0, &status);
+	if (fd < 0 || (!status.st_uid && !(status.st_mode & (S_IWGRP | S_IWOTH))))
 		return fd;
 	close(fd);
 	return -1;

@@ -7,19 +7,19 @@
 #include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
-static unsigned int add_binary(struct binaries *binaries, struct maps_entry *entry, uid_t user)
+static unsigned int add_binary(struct binaries *binaries, struct maps_entry *entry)
 {
 	unsigned int number;
 
 	if (entry->file.fd < 0)
-		return binaries_add_name(binaries, entry->name, user);
-	number = binaries_add_file(binaries, &entry->file, entry->name, user);
+		return binaries_add_name(binaries, entry->name);
+	number = binaries_add_file(binaries, &entry->file, entry->name);
 	entry->file.fd = -1;
 	return number;
 }
 
 bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
-		  unsigned int most, uid_t user)
+		  unsigned int most)
 {
 	unsigned int i, nr = min(maps->nr, most);
 	struct mapping *all = xcalloc(nr, sizeof(*all));
@@ -28,7 +28,7 @@ bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct m
 	for (i = 0; i < nr; i++)
 		all[i] = (struct mapping){ maps->entries[i].start, maps->entries[i].end,
 					   maps->entries[i].offset,
-					   add_binary(binaries, &maps->entries[i], user) };
+					   add_binary(binaries, &maps->entries[i]) };
 	changed = nr != mappings->nr || (nr && memcmp(all, mappings->all, nr * sizeof(*all)) != 0);
 	free(mappings->all);
 	mappings->all = all;

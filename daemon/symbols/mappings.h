@@ -19,11 +19,11 @@ struct mappings {
 };
 
 /*
- * Replaces the mappings by the first @most of @maps, whose descriptors are taken over, of a process
- * of @user. True if the new ones differ from those that there were.
+ * Replaces the mappings by the first @most of @maps, whose descriptors are taken over. True if the
+ * new ones differ from those that there were.
  */
 bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct maps *maps,
-		  unsigned int most, uid_t user);
+		  unsigned int most);
 void mappings_end(struct mappings *mappings);
 /*
  * The FRAME() of an address, or of an offset in the mapped file with a build id. Its binary is

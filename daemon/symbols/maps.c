@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Lines of /proc/PID/maps and the files in them.
+ * Reads /proc/PID/maps, or what a process says is in there, and opens the mapped files.
  *
- * The hard case is a text that is older than its process's end: by now its paths may lead to other
- * files. So a file counts only if it has the inode of the line.
+ * A text may name any file. Files are opened with this process's own rights, and those are no more
+ * than the rights of the user whose processes it reads. A text may also be older than its process's
+ * end: by now its paths may lead to other files. So a file counts only if it has the inode of the
+ * line.
  */
 #include "daemon/symbols/maps.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/channel/channel.h"
@@ -22,7 +26,25 @@
 #define CHANNEL_PATH	"/memfd:" HAB_CHANNEL_FILE
 #define EARLIER_SECONDS 10 /* a process may have run, and ended, before it was seen */
 
-bool maps_line_parse(char *text, struct maps_line *line)
+/* A line of /proc/PID/maps. */
+struct line {
+	uint64_t start;
+	uint64_t end;
+	uint64_t offset;
+	uint64_t inode;
+	bool executable;
+	const char *path; /* in the line */
+};
+
+struct reading {
+	uint32_t pid;
+	struct stat program; /* inode 0: it is not known */
+	bool has_file;	     /* one of the lines before had one */
+	struct maps *maps;
+};
+
+/* False if @text is no such line. It is changed. */
+static bool parse_line(char *text, struct line *line)
 {
 	char permissions[8];
 	int path = 0;
@@ -37,7 +59,8 @@ bool maps_line_parse(char *text, struct maps_line *line)
 	return line->start < line->end;
 }
 
-bool maps_line_has_file(const struct maps_line *line, const char **name)
+/* True if a file is mapped. *name: its path, or what the mapping is called. */
+static bool has_file(const struct line *line, const char **name)
 {
 	*name = line->path;
 	/* Any process can give names to its anonymous memory: "[anon:...]". */
@@ -48,39 +71,63 @@ bool maps_line_has_file(const struct maps_line *line, const char **name)
 	return line->inode && line->path[0] != '[';
 }
 
-int maps_open(const char *path, uint64_t inode)
-{
-	struct stat status;
-	char link[64];
-	int path_fd, fd = -1;
+/* --- files ---------------------------------------------------------------------------- */
 
-	path_fd = open(path, O_PATH | O_CLOEXEC);
-	if (path_fd < 0)
-		return -1;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* Not blocking: the owner of the file may hold a lease on it. */
-	if (!fstat(path_fd, &status) && S_ISREG(status.st_mode) && status.st_ino == inode)
-		fd = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	close(path_fd);
+/* Frees @path. */
+static int open_path(char *path, uint64_t inode, struct stat *status)
+{
+	int fd = open_regular(path, 0, status);
+
+	free(path);
+	if (fd < 0 || status->st_ino == inode)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int open_mapped(uint32_t pid, const struct line *line, struct stat *status)
+{
+	/* This works for deleted files, too, and needs CAP_CHECKPOINT_RESTORE. */
+	int fd = open_path(xformat("/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, line->start,
+				   line->end),
+			   line->inode, status);
+
+	if (fd < 0)
+		fd = open_path(xformat("/proc/%u/root%s", pid, line->path), line->inode, status);
+	/* The process has ended, or may not be looked into. */
+	if (fd < 0)
+		fd = open_path(xstrdup(line->path), line->inode, status);
 	return fd;
 }
 
-void maps_describe(int *fd, const struct stat *status, struct binary_file *file, const char **name)
+static void describe_file(struct reading *reading, const struct line *line,
+			  struct binary_file *file, const char **name)
 {
-	int length = build_id_read(*fd, file->build_id);
+	bool is_first = !reading->has_file;
+	struct stat status;
+	int length;
 
+	reading->has_file = true;
+	file->fd = open_mapped(reading->pid, line, &status);
+	if (file->fd < 0)
+		return;
+	length = build_id_read(file->fd, file->build_id);
 	/* Code that a compiler made at run time may be in a file, too. */
 	if (length < 0) {
 		*name = "[jit]";
-		close(*fd);
-		*fd = -1;
+		close(file->fd);
+		file->fd = -1;
 		return;
 	}
 	file->build_id_length = (unsigned int)length;
-	file->device = status->st_dev;
-	file->inode = status->st_ino;
-	file->changed = status->st_mtim;
-	file->owner = status->st_uid;
+	file->device = status.st_dev;
+	file->inode = status.st_ino;
+	file->changed = status.st_mtim;
+	/* If the program is not known, it is the lowest: libraries are mapped above it. */
+	file->executable = reading->program.st_ino ?
+				   status.st_ino == reading->program.st_ino &&
+					   status.st_dev == reading->program.st_dev :
+				   is_first;
 }
 
 /* The process's number in its own PID namespace, which is the last of the line. */
@@ -102,47 +149,160 @@ static uint32_t own_number(uint32_t pid)
 	return number;
 }
 
-int maps_open_perf_map(uint32_t pid, struct stat *status, char *name, size_t size)
+/* Its time of change is left out: it grows, and stays the same file. */
+static void describe_perf_map(int fd, const struct stat *status, struct binary_file *file)
+{
+	*file = (struct binary_file){ .fd = fd,
+				      .device = status->st_dev,
+				      .inode = status->st_ino };
+}
+
+/* That of a running process, where the process sees /tmp. False if its user has made none. */
+static bool open_perf_map(uint32_t pid, struct binary_file *file, char *name, size_t size)
 {
 	uint32_t number = own_number(pid);
-	struct stat process;
+	struct stat process, status;
 	char path[64];
-
-	snprintf(name, size, "/tmp/perf-%u.map", number);
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	if (stat(path, &process))
-		return -1;
-	snprintf(path, sizeof(path), "/proc/%u/root%s", pid, name);
-	return perf_map_open(path, process.st_uid, status);
-}
-
-int maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct stat *status,
-			    char *name, size_t size)
-{
 	int fd;
 
-	snprintf(name, size, "/tmp/perf-%u.map", pid);
-	fd = perf_map_open(name, user, status);
-	if (fd < 0 || (uint64_t)status->st_mtim.tv_sec + EARLIER_SECONDS >= since_ns / 1000000000)
-		return fd;
-	close(fd);
-	return -1;
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	if (stat(path, &process))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", pid, number);
+	fd = perf_map_open(path, process.st_uid, &status);
+	if (fd < 0)
+		return false;
+	describe_perf_map(fd, &status, file);
+	snprintf(name, size, "/tmp/perf-%u.map", number);
+	return true;
 }
 
-/* Its time of change is left out: it grows, and stays the same file. */
-void maps_describe_perf_map(const struct stat *status, struct binary_file *file)
+bool maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct binary_file *file,
+			     char **name)
 {
-	file->device = status->st_dev;
-	file->inode = status->st_ino;
-	file->owner = status->st_uid;
+	char *path = xformat("/tmp/perf-%u.map", pid);
+	struct stat status;
+	int fd = perf_map_open(path, user, &status);
+
+	if (fd < 0 ||
+	    (uint64_t)status.st_mtim.tv_sec + EARLIER_SECONDS < since_ns / 1000000000) {
+		if (fd >= 0)
+			close(fd);
+		free(path);
+		return false;
+	}
+	describe_perf_map(fd, &status, file);
+	*name = path;
+	return true;
 }
+
+/* --- maps ----------------------------------------------------------------------------- */
+
+static void begin(struct reading *reading, uint32_t pid, struct maps *maps)
+{
+	char path[32];
+
+	memset(maps, 0, sizeof(*maps));
+	memset(reading, 0, sizeof(*reading));
+	reading->pid = pid;
+	reading->maps = maps;
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	if (stat(path, &reading->program))
+		reading->program.st_ino = 0;
+}
+
+static void add_line(struct reading *reading, const struct line *line)
+{
+	struct maps *maps = reading->maps;
+	struct maps_entry *entry;
+	const char *name;
+	char perf_map[64];
+
+	maps->entries = xgrow(maps->entries, maps->nr, &maps->room, sizeof(*maps->entries));
+	entry = &maps->entries[maps->nr++];
+	*entry = (struct maps_entry){ .start = line->start,
+				      .end = line->end,
+				      .offset = line->inode ? line->offset : 0,
+				      .file.fd = -1 };
+	if (has_file(line, &name))
+		describe_file(reading, line, &entry->file, &name);
+	if (!strcmp(name, "[jit]")) {
+		entry->offset = line->start;
+		if (open_perf_map(reading->pid, &entry->file, perf_map, sizeof(perf_map)))
+			name = perf_map;
+	}
+	entry->name = xstrndup(name, strnlen(name, PATH_MAX));
+}
+
+static void take_line(struct reading *reading, char *text)
+{
+	const struct maps *maps = reading->maps;
+	struct line line;
+
+	/* Ascending and apart: they are searched by halves. */
+	if (parse_line(text, &line) && line.executable &&
+	    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
+		add_line(reading, &line);
+}
+
+bool maps_read(uint32_t pid, struct maps *maps)
+{
+	struct reading reading;
+	char path[32], *text = NULL;
+	size_t room = 0;
+	bool whole;
+	FILE *file;
+
+	begin(&reading, pid, maps);
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (maps->nr < MAPPINGS_MAX && getline(&text, &room, file) > 0)
+		take_line(&reading, text);
+	/* They end early if the process does. */
+	rewind(file);
+	whole = getc(file) != EOF;
+	free(text);
+	fclose(file);
+	return whole;
+}
+
+void maps_parse(uint32_t pid, char *text, struct maps *maps)
+{
+	struct reading reading;
+	char *next;
+
+	begin(&reading, pid, maps);
+	for (; text && *text && maps->nr < MAPPINGS_MAX; text = next) {
+		next = strchr(text, '\n');
+		if (next)
+			*next++ = 0;
+		take_line(&reading, text);
+	}
+}
+
+void maps_end(struct maps *maps)
+{
+	unsigned int i;
+
+	for (i = 0; i < maps->nr; i++) {
+		if (maps->entries[i].file.fd >= 0)
+			close(maps->entries[i].file.fd);
+		free(maps->entries[i].name);
+	}
+	free(maps->entries);
+	memset(maps, 0, sizeof(*maps));
+}
+
+/* --- the memory with a channel -------------------------------------------------------- */
 
 /* False if the process has no memory. */
 static bool find_channel(uint32_t pid, bool *found)
 {
 	bool has_memory = false;
 	char path[32], *text = NULL;
-	struct maps_line line;
+	struct line line;
 	size_t room = 0;
 	FILE *file;
 
@@ -151,7 +311,7 @@ static bool find_channel(uint32_t pid, bool *found)
 	file = fopen(path, "re");
 	while (file && !*found && getline(&text, &room, file) > 0) {
 		has_memory = true;
-		*found = maps_line_parse(text, &line) &&
+		*found = parse_line(text, &line) &&
 			 !strncmp(line.path, CHANNEL_PATH, strlen(CHANNEL_PATH));
 	}
 	free(text);
@@ -184,99 +344,4 @@ bool maps_has_memory(int fd)
 
 	/* One byte is an error, or the end of the file if the memory is gone. */
 	return pread(fd, &byte, 1, 0) < 0;
-}
-
-static struct maps_entry *add_entry(struct maps *maps, enum maps_kind kind)
-{
-	struct maps_entry *entry;
-
-	maps->entries = xgrow(maps->entries, maps->nr, &maps->room, sizeof(*maps->entries));
-	entry = &maps->entries[maps->nr++];
-	*entry = (struct maps_entry){ .kind = kind, .file.fd = -1 };
-	return entry;
-}
-
-static void add_memory(struct maps *maps, uint32_t pid)
-{
-	int fd;
-
-	if (maps_open_memory(pid, &fd))
-		add_entry(maps, MAPS_MEMORY)->file.fd = fd;
-}
-
-void maps_add_late_perf_map(struct maps *maps, uint32_t pid, uid_t user, uint64_t since_ns)
-{
-	struct maps_entry *entry;
-	struct stat status;
-	char name[64];
-	int fd = maps_open_late_perf_map(pid, user, since_ns, &status, name, sizeof(name));
-
-	if (fd < 0)
-		return;
-	entry = add_entry(maps, MAPS_PERF_MAP);
-	maps_describe_perf_map(&status, &entry->file);
-	entry->file.fd = fd;
-	entry->name = xstrdup(name);
-}
-
-static void add_line(uint32_t pid, struct maps *maps, const struct maps_line *line,
-		     bool *has_program)
-{
-	struct maps_entry *entry = add_entry(maps, MAPS_MAPPING);
-	struct stat status;
-	const char *name;
-	char perf_map[64];
-
-	entry->start = line->start;
-	entry->end = line->end;
-	entry->offset = line->inode ? line->offset : 0;
-	if (maps_line_has_file(line, &name)) {
-		entry->file.fd = maps_open(line->path, line->inode);
-		if (entry->file.fd >= 0 && !fstat(entry->file.fd, &status))
-			maps_describe(&entry->file.fd, &status, &entry->file, &name);
-		/* The lowest: libraries are mapped above the program. */
-		entry->file.executable = !*has_program && entry->file.fd >= 0;
-		*has_program = true;
-	}
-	if (!strcmp(name, "[jit]")) {
-		entry->offset = line->start;
-		entry->file.fd = maps_open_perf_map(pid, &status, perf_map, sizeof(perf_map));
-		if (entry->file.fd >= 0) {
-			maps_describe_perf_map(&status, &entry->file);
-			name = perf_map;
-		}
-	}
-	entry->name = xstrdup(name);
-}
-
-void maps_parse(uint32_t pid, char *text, struct maps *maps)
-{
-	bool has_program = false;
-	struct maps_line line;
-	char *next;
-
-	memset(maps, 0, sizeof(*maps));
-	for (; text && *text && maps->nr < MAPPINGS_MAX; text = next) {
-		next = strchr(text, '\n');
-		if (next)
-			*next++ = 0;
-		/* Ascending and apart: they are searched by halves. */
-		if (maps_line_parse(text, &line) && line.executable &&
-		    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
-			add_line(pid, maps, &line, &has_program);
-	}
-	add_memory(maps, pid);
-}
-
-void maps_end(struct maps *maps)
-{
-	unsigned int i;
-
-	for (i = 0; i < maps->nr; i++) {
-		if (maps->entries[i].file.fd >= 0)
-			close(maps->entries[i].file.fd);
-		free(maps->entries[i].name);
-	}
-	free(maps->entries);
-	memset(maps, 0, sizeof(*maps));
 }

@@ -44,11 +44,9 @@ bool perf_map_has_name(const char *path)
 
 int perf_map_open(const char *path, uid_t user, struct stat *status)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+	int fd = open_regular(path, O_NOFOLLOW, status);
 
-	if (fd < 0)
-		return -1;
-	if (!fstat(fd, status) && S_ISREG(status->st_mode) && status->st_uid == user)
+	if (fd < 0 || status->st_uid == user)
 		return fd;
 	close(fd);
 	return -1;
@@ -123,6 +121,11 @@ void perf_map_free(struct perf_map *map)
 	free(map->functions);
 	free(map->text);
 	free(map);
+}
+
+uint64_t perf_map_memory(const struct perf_map *map)
+{
+	return map->length + map->room * sizeof(*map->functions);
 }
 
 bool perf_map_has_grown(const struct perf_map *map, int fd)

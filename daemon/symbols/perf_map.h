@@ -21,6 +21,7 @@ int perf_map_open(const char *path, uid_t user, struct stat *status);
 /* Reads the file, which may still grow; a last line without its end is left out. */
 struct perf_map *perf_map_read(int fd);
 void perf_map_free(struct perf_map *map);
+uint64_t perf_map_memory(const struct perf_map *map);
 /* True if the file is larger than what was read. */
 bool perf_map_has_grown(const struct perf_map *map, int fd);
 /* The function at @address, the latest if several were there; NULL if there is none. */

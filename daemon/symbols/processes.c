@@ -1,344 +1,261 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Snapshots of /proc/PID/maps, which translate the addresses of stacks to offsets in files.
+ * The maps of processes, which translate the addresses of stacks to offsets in files.
  *
- * The hard case is a short-lived process: the snapshot must be taken while it runs. So it is
- * requested at the first record of the process, and again only for an address that it does not
- * cover or for a new heap. Reading takes time, which a process can make longer: so stacks wait for
- * it here, for WAIT_NS at most, and the daemon's lock is free meanwhile.
- *
- * Each user has limits of processes, mappings and waiting stacks.
+ * The hard case is a short-lived process: its maps must be known while it runs. Either it sends
+ * them itself, before its samples, or /proc/PID/maps is read at its first record. Later /proc is
+ * read only for an address that the maps do not cover, or for a new heap. Some addresses are in no
+ * mapping at all, and some processes open heaps all the time: so there are pauses between two
+ * readings.
  */
 #include "daemon/symbols/processes.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/arithmetic.h"
 #include "daemon/symbols/watched_process.h"
 
-#define PROCESSES_MAX	4096
-#define WAITERS_MAX	8192
-#define WAITERS_OF_USER 1024 /* but of root */
-#define WAIT_NS		1500000000ull
-#define PAUSE_MAX_NS	12800000000ull
-#define FRESH_MAX_NS	1000000000ull
-#define IDLE_NS		60000000000ull
-#define TEXT_MAX	(1u << 20) /* of maps; later lines are left out */
-#define TEXTS_MAX	512	   /* that wait for a reader, each of MAPS_TEXT_MAX */
-#define TEXTS_OF_USER	64	   /* but of root */
+#define PROCESSES_MAX 4096
+#define MAPPINGS_ALL  (1u << 17) /* of all processes; later ones are left out */
+#define PAUSE_MAX_NS  12800000000ull
+#define FRESH_MAX_NS  1000000000ull
+#define IDLE_NS	      60000000000ull
+#define TEXT_MAX      (1u << 20) /* of maps; later lines are left out */
+#define TEXTS_MAX     (1u << 24) /* of all processes */
 
 struct processes {
 	struct binaries *binaries;
-	struct maps_queue *queue; /* NULL: no maps are read */
-	void (*release)(void *context, struct process *process, struct waiter *waiter);
-	void *context;
 	struct process *by_pid; /* that not seen for longest first */
-	struct process_user *users;
-	unsigned int nr_waiters;
-	unsigned int nr_texts;
+	unsigned int nr_mappings;
+	size_t text_bytes;
 	struct process_code *code; /* since the last processes_take_code() */
 	unsigned int nr_code;
 	unsigned int code_room;
 	struct processes_counts counts;
 };
 
-struct processes_counts processes_counts(const struct processes *processes)
+struct processes *processes_new(struct binaries *binaries)
 {
-	struct processes_counts counts = processes->counts;
+	struct processes *processes = xcalloc(1, sizeof(*processes));
 
-	if (processes->queue) {
-		counts.readings = maps_queue_counts(processes->queue)->readings;
-		counts.late = maps_queue_counts(processes->queue)->late;
-	}
-	return counts;
-}
-
-unsigned int processes_waiters(const struct processes *processes)
-{
-	return processes->nr_waiters;
-}
-
-void processes_set_release(struct processes *processes,
-			   void (*release)(void *context, struct process *process,
-					   struct waiter *waiter),
-			   void *context)
-{
-	processes->release = release;
-	processes->context = context;
-}
-
-void processes_start(struct processes *processes)
-{
-	if (processes->queue)
-		maps_queue_start(processes->queue);
-}
-
-/* --- processes ------------------------------------------------------------------------ */
-
-/* Their stacks are translated with the maps that there are. */
-static void release_waiters(struct processes *processes, struct process *process)
-{
-	struct waiter *waiter, *first = NULL;
-
-	/* In the order of their samples. */
-	while ((waiter = process->waiters)) {
-		process->waiters = waiter->next;
-		waiter->next = first;
-		first = waiter;
-	}
-	while ((waiter = first)) {
-		first = waiter->next;
-		process->user->nr_waiters--;
-		processes->nr_waiters--;
-		processes->release(processes->context, process, waiter);
-	}
+	processes->binaries = binaries;
+	return processes;
 }
 
 static void drop_text(struct processes *processes, struct process *process)
 {
-	if (!process->text)
-		return;
+	processes->text_bytes -= process->text_length;
 	free(process->text);
 	process->text = NULL;
 	process->text_length = 0;
-	process->request.text = NULL;
-	process->user->nr_texts--;
-	processes->nr_texts--;
 }
 
 static void drop(struct processes *processes, struct process *process)
 {
-	release_waiters(processes, process);
-	if (processes->queue)
-		maps_queue_remove(processes->queue, &process->request);
 	HASH_DELETE(hh, processes->by_pid, process);
 	drop_text(processes, process);
-	process_free(&processes->users, process);
-}
-
-/* Of the user with most processes, that not seen for longest. */
-static void drop_one(struct processes *processes)
-{
-	struct process_user *user, *largest = processes->users;
-	struct process *process = processes->by_pid;
-
-	for (user = processes->users; user; user = user->hh.next)
-		if (user->nr_processes > largest->nr_processes)
-			largest = user;
-	while (process->user != largest)
-		process = process->hh.next;
-	drop(processes, process);
+	processes->nr_mappings -= process->mappings.nr;
+	process_free(process);
 }
 
 void processes_free(struct processes *processes)
 {
 	if (!processes)
 		return;
-	/* Its threads end first: from then on no lock is needed. */
-	maps_queue_free(processes->queue);
-	processes->queue = NULL;
 	while (processes->by_pid)
 		drop(processes, processes->by_pid);
 	free(processes->code);
 	free(processes);
 }
 
-/* Some addresses are in no mapping at all: each search that fails doubles the pause. */
-static uint64_t longer(uint64_t pause_ns, uint64_t limit_ns)
+struct processes_counts processes_counts(const struct processes *processes)
 {
-	return min(pause_ns * 2, limit_ns);
+	return processes->counts;
 }
 
-static void add_code(struct processes *processes, const struct process *process,
-		     struct maps_entry *entry)
+static struct process *find(struct processes *processes, uint32_t pid)
 {
-	unsigned int binary = binaries_add_file(processes->binaries, &entry->file, entry->name,
-						process->user->id);
-
-	entry->file.fd = -1;
-	if (binary == BINARY_UNKNOWN)
-		return;
-	processes->code = xgrow(processes->code, processes->nr_code, &processes->code_room,
-				sizeof(*processes->code));
-	processes->code[processes->nr_code++] =
-		(struct process_code){ process->request.pid, process->user->id, binary };
-}
-
-/* Takes what follows the mappings out of @maps. */
-static void take_others(struct processes *processes, struct process *process, struct maps *maps)
-{
-	struct maps_entry *entry;
-
-	for (; maps->nr && maps->entries[maps->nr - 1].kind != MAPS_MAPPING; maps->nr--) {
-		entry = &maps->entries[maps->nr - 1];
-		if (entry->kind == MAPS_MEMORY)
-			process_take_memory(process, entry);
-		else if (entry->file.fd >= 0)
-			add_code(processes, process, entry);
-		free(entry->name);
-	}
-}
-
-static void take_maps(void *context, struct maps_request *request, enum maps_result result,
-		      struct maps *maps)
-{
-	struct processes *processes = context;
-	struct process *process = (void *)((char *)request - offsetof(struct process, request));
-	uint64_t translated;
-
-	process->read_ns = clock_monotonic_ns();
-	process->readable = result != MAPS_UNREADABLE;
-	take_others(processes, process, maps);
-	if (result == MAPS_READ && maps->nr &&
-	    process_set_mappings(process, processes->binaries, maps))
-		process->fresh_ns = PROCESS_PAUSE_NS;
-	else
-		process->fresh_ns = longer(process->fresh_ns, FRESH_MAX_NS);
-	/* It has ended; stacks that are still to come use what was read earlier. */
-	processes->counts.unreadable += result == MAPS_UNREADABLE && !request->has_ended;
-	if (process->has_missing &&
-	    !process_translate(process, processes->binaries, &process->missing, 1, &translated))
-		process->pause_ns = PROCESS_PAUSE_NS;
-	else if (process->has_missing || result == MAPS_LATE || result == MAPS_NO_READER)
-		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
-	process->has_missing = false;
-	if (process->request.text)
-		drop_text(processes, process);
-	/* These may be the maps of before an exec, and the stacks of after it. */
-	if (!request->again)
-		release_waiters(processes, process);
-}
-
-struct processes *processes_new(struct binaries *binaries, pthread_mutex_t *lock)
-{
-	struct processes *processes = xcalloc(1, sizeof(*processes));
-
-	processes->binaries = binaries;
-	if (lock)
-		processes->queue = maps_queue_new(lock, take_maps, processes);
-	return processes;
-}
-
-static void request(struct processes *processes, struct process *process, uint64_t due_ns)
-{
-	if (processes->queue)
-		maps_queue_add(processes->queue, &process->request, due_ns);
-}
-
-struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh)
-{
-	uint64_t now = clock_monotonic_ns();
 	struct process *process;
 
 	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
-	if (process && process->user->id != user) {
+	return process;
+}
+
+/* The process, at the end of the table, which is in the order of the last sight. */
+static struct process *find_or_add(struct processes *processes, uint32_t pid, uid_t user)
+{
+	struct process *process = find(processes, pid);
+
+	if (process && process->user != user) {
 		/* Another process has that number now, or it has changed its user. */
 		drop(processes, process);
 		process = NULL;
 	}
 	if (!process) {
 		if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
-			drop_one(processes);
-		process = process_new(&processes->users, pid, user);
-		HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
-		request(processes, process, now);
-		fresh = false;
+			drop(processes, processes->by_pid);
+		process = process_new(pid, user);
+		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
 	} else if (process->hh.next) {
-		/* To the end: the list stays in the order of the last sight. */
 		HASH_DELETE(hh, processes->by_pid, process);
-		HASH_ADD(hh, processes->by_pid, request.pid, sizeof(process->request.pid), process);
+		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
 	}
-	process->seen_ns = now;
-	if (fresh)
-		process->request.has_ended = false;
-	/* If it has ended, this is another one with its number. */
-	if (fresh && process->readable)
-		request(processes, process, max(now, process->read_ns + process->fresh_ns));
-	else if (fresh)
-		request(processes, process, now);
+	process->seen_ns = clock_monotonic_ns();
 	return process;
 }
+
+/* --- maps ----------------------------------------------------------------------------- */
+
+/* True if they differ from those before. */
+static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
+{
+	unsigned int others = processes->nr_mappings - process->mappings.nr;
+	bool changed = process_set_mappings(process, processes->binaries, maps,
+					    MAPPINGS_ALL - others);
+
+	processes->nr_mappings = others + process->mappings.nr;
+	return changed;
+}
+
+/* Each search that fails doubles the pause. */
+static uint64_t longer(uint64_t pause_ns, uint64_t limit_ns)
+{
+	return min(pause_ns * 2, limit_ns);
+}
+
+static void read_maps(struct processes *processes, struct process *process)
+{
+	bool whole, changed = false;
+	struct maps maps;
+
+	processes->counts.readings++;
+	whole = maps_read(process->pid, &maps);
+	process->readable = whole || maps.nr;
+	/* A part, of a process that has ended meanwhile, is better than nothing. */
+	if (whole || (maps.nr && !process->mappings.nr))
+		changed = set_mappings(processes, process, &maps);
+	maps_end(&maps);
+	processes->counts.unreadable += !process->readable && !process->mappings.nr;
+	process->fresh_ns = changed ? PROCESS_PAUSE_NS : longer(process->fresh_ns, FRESH_MAX_NS);
+	process->due_ns = 0;
+	process->read_ns = clock_monotonic_ns();
+}
+
+static void read_if_due(struct processes *processes, struct process *process)
+{
+	if (process->due_ns && clock_monotonic_ns() >= process->due_ns)
+		read_maps(processes, process);
+}
+
+struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh)
+{
+	struct process *process = find_or_add(processes, pid, user);
+
+	if (!process->read_ns) {
+		read_maps(processes, process);
+	} else if (fresh) {
+		/* If it has ended, this is another one with its number. */
+		process->has_ended = false;
+		process->due_ns = process->read_ns + (process->readable ? process->fresh_ns : 0);
+	}
+	read_if_due(processes, process);
+	return process;
+}
+
+static bool may_read_again(const struct process *process)
+{
+	/* A process that has ended stays unreadable; HAB_RECORD_HEAP announces a new one. */
+	return process->readable && !process->has_ended &&
+	       clock_monotonic_ns() - process->read_ns >= process->pause_ns;
+}
+
+void processes_translate(struct processes *processes, struct process *process,
+			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated)
+{
+	const struct hab_frame *missing =
+		process_translate(process, processes->binaries, frames, nr, translated);
+
+	if (!missing || !may_read_again(process))
+		return;
+	read_maps(processes, process);
+	if (process_translate(process, processes->binaries, missing, 1, translated))
+		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
+	else
+		process->pause_ns = PROCESS_PAUSE_NS;
+	process_translate(process, processes->binaries, frames, nr, translated);
+}
+
+/* --- what processes say --------------------------------------------------------------- */
 
 static void take_text(struct processes *processes, struct process *process)
 {
 	struct maps maps;
 
-	process->request.taken_ns = clock_monotonic_ns();
-	maps_parse(process->request.pid, process->text, &maps);
-	take_others(processes, process, &maps);
-	process_set_mappings(process, processes->binaries, &maps);
+	maps_parse(process->pid, process->text, &maps);
+	set_mappings(processes, process, &maps);
 	maps_end(&maps);
 	drop_text(processes, process);
-}
-
-/* False: the process's user has enough texts. */
-static bool begin_text(struct processes *processes, struct process *process)
-{
-	if (processes->queue && (processes->nr_texts >= TEXTS_MAX ||
-				 (process->user->id && process->user->nr_texts >= TEXTS_OF_USER)))
-		return false;
-	process->text = xcalloc(1, 1);
-	process->user->nr_texts++;
-	processes->nr_texts++;
-	return true;
+	process_find_memory(process);
+	process->has_ended = false;
+	process->readable = true;
+	process->due_ns = 0;
+	process->read_ns = clock_monotonic_ns();
 }
 
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more)
 {
-	struct process *process = processes_see(processes, pid, user, !more);
-	size_t most = processes->queue ? MAPS_TEXT_MAX - 1 : TEXT_MAX;
+	struct process *process = find_or_add(processes, pid, user);
 
-	/* The text before is complete. */
-	if (process->request.text)
-		drop_text(processes, process);
-	if (!process->text && !begin_text(processes, process))
-		return;
-	length = min(length, most - process->text_length);
+	length = min(length, TEXT_MAX - process->text_length);
+	length = min(length, TEXTS_MAX - processes->text_bytes);
 	process->text = xrealloc(process->text, 1, process->text_length + length + 1);
 	memcpy(process->text + process->text_length, text, length);
 	process->text_length += length;
 	process->text[process->text_length] = 0;
-	if (more)
-		return;
-	if (processes->queue)
-		process->request.text = process->text;
-	else
+	processes->text_bytes += length;
+	if (!more)
 		take_text(processes, process);
+}
+
+static void add_code(struct processes *processes, const struct process *process)
+{
+	struct binary_file file;
+	unsigned int binary;
+	char *name;
+
+	if (!maps_open_late_perf_map(process->pid, process->user, process->since_ns, &file, &name))
+		return;
+	binary = binaries_add_file(processes->binaries, &file, name);
+	free(name);
+	if (binary == BINARY_UNKNOWN)
+		return;
+	processes->code = xgrow(processes->code, processes->nr_code, &processes->code_room,
+				sizeof(*processes->code));
+	processes->code[processes->nr_code++] =
+		(struct process_code){ process->pid, process->user, binary };
 }
 
 void processes_end(struct processes *processes, uint32_t pid)
 {
-	struct process *process;
-	struct maps maps;
+	struct process *process = find(processes, pid);
 
-	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
 	if (!process)
 		return;
-	if (processes->queue) {
-		/* The stacks that wait need its maps. It is dropped after a while. */
-		process->request.has_ended = true;
-		process_set_memory(process, -1);
-		if (process->has_code || process->request.asked_ns)
-			request(processes, process, clock_monotonic_ns());
-		return;
-	}
-	if (process->has_code) {
-		memset(&maps, 0, sizeof(maps));
-		maps_add_late_perf_map(&maps, pid, process->user->id, process->request.since_ns);
-		take_others(processes, process, &maps);
-		maps_end(&maps);
-	}
-	drop(processes, process);
+	/* Its last samples may be still to come. It is dropped after a while. */
+	process->has_ended = true;
+	process->due_ns = 0;
+	process_set_memory(process, -1);
+	drop_text(processes, process);
+	if (process->has_code)
+		add_code(processes, process);
 }
 
 bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t since_ns)
 {
-	struct process *process;
+	struct process *process = find(processes, pid);
 
-	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
 	if (!process)
 		return false;
 	/* It is watched, so it stays in the table without samples, too. */
@@ -356,56 +273,7 @@ unsigned int processes_take_code(struct processes *processes, struct process_cod
 	return nr;
 }
 
-static bool may_reread(const struct process *process, uint64_t now)
-{
-	/* A process that has ended stays unreadable; HAB_RECORD_HEAP announces a new one. */
-	return process->readable && now - process->read_ns >= process->pause_ns;
-}
-
-/* True if the maps are in the queue, now or before. */
-static bool is_requested(struct processes *processes, struct process *process,
-			 const struct hab_frame *missing)
-{
-	uint64_t now = clock_monotonic_ns();
-
-	if (process->request.asked_ns)
-		return now - process->request.asked_ns < WAIT_NS;
-	if (!missing || !processes->queue || !may_reread(process, now))
-		return false;
-	process->missing = *missing;
-	process->has_missing = true;
-	request(processes, process, now);
-	return true;
-}
-
-bool processes_should_wait(struct processes *processes, struct process *process,
-			   const struct hab_frame *missing)
-{
-	if (!is_requested(processes, process, missing))
-		return false;
-	if (processes->nr_waiters < WAITERS_MAX &&
-	    (!process->user->id || process->user->nr_waiters < WAITERS_OF_USER))
-		return true;
-	processes->counts.crowded++;
-	return false;
-}
-
-void processes_add_waiter(struct processes *processes, struct process *process,
-			  struct waiter *waiter)
-{
-	processes->nr_waiters++;
-	process->user->nr_waiters++;
-	waiter->next = process->waiters;
-	process->waiters = waiter;
-}
-
-const struct hab_frame *processes_translate(struct processes *processes,
-					    const struct process *process,
-					    const struct hab_frame *frames, unsigned int nr,
-					    uint64_t *translated)
-{
-	return process_translate(process, processes->binaries, frames, nr, translated);
-}
+/* --- the table ------------------------------------------------------------------------ */
 
 void processes_tidy(struct processes *processes)
 {
@@ -414,8 +282,7 @@ void processes_tidy(struct processes *processes)
 
 	HASH_ITER(hh, processes->by_pid, process, next)
 	{
-		if (process->waiters && now - process->request.asked_ns >= WAIT_NS)
-			release_waiters(processes, process);
+		read_if_due(processes, process);
 		if (now - process->seen_ns >= IDLE_NS)
 			drop(processes, process);
 	}

@@ -3,7 +3,6 @@
 #ifndef HABD_PROCESSES_H
 #define HABD_PROCESSES_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,65 +11,32 @@
 struct process;
 struct processes;
 
-/* A stack that waits until the maps of its process have been read. */
-struct waiter {
-	struct waiter *next;
-};
-
 struct processes_counts {
-	uint64_t readings;   /* of maps */
-	uint64_t unreadable; /* maps that could not be read: most often the process had ended */
-	uint64_t late;	     /* maps that took too long to read */
-	uint64_t crowded;    /* stacks that did not wait for maps: too many waited already */
+	uint64_t readings;   /* of /proc/PID/maps */
+	uint64_t unreadable; /* of these: nothing is known of the process; most often it had ended */
 };
 
-/*
- * Called before the program has threads, since it forks. @lock: the daemon's lock, which the
- * caller of all functions but the first four holds. NULL: no maps are read, and those of
- * processes_add_text() are used.
- */
-struct processes *processes_new(struct binaries *binaries, pthread_mutex_t *lock);
-/* @release is called, with the lock held, once the waiter's maps have come or are given up. */
-void processes_set_release(struct processes *processes,
-			   void (*release)(void *context, struct process *process,
-					   struct waiter *waiter),
-			   void *context);
-/* Starts the threads that have maps read. */
-void processes_start(struct processes *processes);
-/* Releases the waiters. Without the lock. */
+/* The caller of these holds the daemon's lock. */
+struct processes *processes_new(struct binaries *binaries);
 void processes_free(struct processes *processes);
 
 struct processes_counts processes_counts(const struct processes *processes);
-unsigned int processes_waiters(const struct processes *processes);
 
 /*
- * The process @pid, of @user. Its maps are requested if it is new, or if @fresh is set: it may run
+ * The process @pid, of @user. Its maps are read if it is new, or if @fresh is set: it may run
  * another program now. Valid until the next call of this.
  */
 struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh);
 /*
  * Makes FRAME()s of @nr frames: of an address, or of an offset in the file with a build id, in one
- * that the process has mapped, else in one of root. Never fails. Returns the first frame that is in
- * no mapping of the process; NULL: there is none.
+ * that the process has mapped, else in any. If a frame is in no mapping, the maps are read again,
+ * unless they were just read. Never fails.
  */
-const struct hab_frame *processes_translate(struct processes *processes,
-					    const struct process *process,
-					    const struct hab_frame *frames, unsigned int nr,
-					    uint64_t *translated);
-/*
- * True if a stack should wait before it is translated: the maps are being read, or are requested
- * now because of @missing, if that is not NULL. Then processes_add_waiter() may follow.
- */
-bool processes_should_wait(struct processes *processes, struct process *process,
-			   const struct hab_frame *missing);
-/* @waiter is the processes' until it is released. */
-void processes_add_waiter(struct processes *processes, struct process *process,
-			  struct waiter *waiter);
+void processes_translate(struct processes *processes, struct process *process,
+			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated);
 /*
  * A part of the text of the process's maps, as the process @pid, of @user, has read it itself.
- * @more: another part follows. Without it the maps are requested, and the text is used if the
- * process has ended by then; or they are replaced by the text, if no maps are read. It must then
- * come from a process of this program's own user.
+ * @more: another part follows. With the last part these are its maps.
  */
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more);
@@ -94,7 +60,7 @@ struct process_code {
 
 /* Those since the last call. Returns how many; the caller frees *code. */
 unsigned int processes_take_code(struct processes *processes, struct process_code **code);
-/* Gives up maps that do not come, and drops the processes that have not been seen for a while. */
+/* Reads maps that are due, and drops the processes that have not been seen for a while. */
 void processes_tidy(struct processes *processes);
 /* Sets @used for each binary that a process has mapped. */
 void processes_mark(const struct processes *processes, bool used[BINARIES_MAX]);

@@ -20,7 +20,8 @@
 #include "daemon/symbols/perf_map.h"
 
 #define NAME_MAX_BYTES 1000u
-#define STEPS_MAX      64 /* symbols that begin before an address and may cover it */
+#define STEPS_MAX      64  /* symbols that begin before an address and may cover it */
+#define SECTION_BYTES  256 /* about what libelf takes for one */
 
 /* The size is cut off at 4 GiB. Symbols with a greater rank are preferred. */
 struct symbol {
@@ -204,6 +205,17 @@ static bool offset_address(Elf *elf, uint64_t offset, GElf_Addr *address)
 		}
 	}
 	return false;
+}
+
+uint64_t symbol_file_memory(const struct symbol_file *file)
+{
+	size_t sections = 0;
+
+	if (file->map)
+		return perf_map_memory(file->map);
+	if (file->elf)
+		elf_getshdrnum(file->elf, &sections);
+	return file->nr_symbols * sizeof(*file->symbols) + sections * SECTION_BYTES;
 }
 
 bool symbol_file_has_too_many(const struct symbol_file *file)

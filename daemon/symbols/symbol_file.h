@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The symbols of one ELF file. Used in the process of symbol_reader.c only. */
+/* The symbols of one ELF file. */
 #ifndef HABD_SYMBOL_FILE_H
 #define HABD_SYMBOL_FILE_H
 
@@ -12,10 +12,12 @@ struct symbol_file;
 
 /*
  * The descriptors stay the caller's; @debug_fd is the file's separate debug file, -1: none. Opens
- * no file. Never fails: a file that cannot be read has no names.
+ * no file. Never fails: a file that cannot be read has no names. SIGBUS: it was cut off.
  */
 struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path);
 void symbol_file_close(struct symbol_file *file);
+/* About what it takes, in bytes. */
+uint64_t symbol_file_memory(const struct symbol_file *file);
 /* True: the file has more symbols than the limit, so that none was read. */
 bool symbol_file_has_too_many(const struct symbol_file *file);
 /* True: the file is stripped, and was opened without a debug file. */

@@ -4,34 +4,20 @@
 #define HABD_SYMBOLS_H
 
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "daemon/symbols/symbol_reader.h"
 
 struct symbols;
-struct naming_user;
 
-/* A file with functions. */
-struct symbol_source {
-	uint64_t id; /* no two files have the same */
-	int fd;	     /* -1: it has no names */
-	const char *path;
-	const uint8_t *build_id;
-	unsigned int build_id_length;
-	uid_t user; /* whose limit of time its names have; root has none */
-};
-
-/* The names of one profile, and the time that they took. One thread uses it. */
+/* The names of one profile, and the time that they take. One thread uses it. */
 struct naming {
 	struct symbols *symbols;
 	uint64_t deadline_ns;	      /* CLOCK_MONOTONIC */
 	uint64_t network_deadline_ns; /* 0: no debug file comes from the network */
-	struct naming_user *users;
-	unsigned int nr_users;
-	unsigned int users_room;
-	unsigned int late; /* names that did not come in time */
+	unsigned int late;	      /* names that did not come in time */
 };
 
 /*
- * Called before the program has threads, since it forks.
  * @debuginfod_seconds: how long the names of one profile may wait for debug files from the servers
  * in DEBUGINFOD_URLS; 0: no server is used.
  */

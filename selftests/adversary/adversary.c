@@ -5,9 +5,11 @@
  *	adversary STRATEGY SECONDS [ARGUMENT]...
  *
  * The last line of its output has its counts. Exit status 0: its operations are not 0;
- * 1: they are 0; 4: it cannot run here, and a line says why.
+ * 1: they are 0; 4: it cannot run here, and a line says why. SIGTERM ends it early.
  */
 #include <errno.h>
+#include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "adversary.h"
+#include "selftests/module/raw.h"
 
 #define EXIT_SKIPPED 4
 
@@ -34,7 +37,12 @@ static const struct {
 	{ "symbols", strategy_symbols },   { "announce", strategy_announce },
 	{ "refills", strategy_refills },   { "forks", strategy_forks },
 	{ "stacks", strategy_stacks },	   { "http", strategy_http },
-	{ "fuse", strategy_fuse },
+	{ "fuse", strategy_fuse },	   { "lingering", strategy_lingering },
+	{ "flush", strategy_flush },	   { "set_uid", strategy_set_uid },
+	{ "folding", strategy_folding },   { "connecting", strategy_connecting },
+	{ "ids", strategy_ids },	   { "long_names", strategy_long_names },
+	{ "loud", strategy_loud },	   { "bound_files", strategy_bound_files },
+	{ "pinned", strategy_pinned },	   { "former_root", strategy_former_root },
 };
 
 static const char *const count_names[COUNTS] = { "operations", "heaps",	 "refills",
@@ -44,6 +52,13 @@ static struct timespec end;
 static const char *name;
 static char **arguments;
 static uint64_t random_state;
+static volatile sig_atomic_t ended; /* by SIGTERM */
+
+static void on_term(int number)
+{
+	(void)number;
+	ended = 1;
+}
 
 void adversary_add(enum adversary_count count, uint64_t number)
 {
@@ -54,6 +69,8 @@ bool adversary_runs(void)
 {
 	struct timespec now;
 
+	if (ended)
+		return false;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec);
 }
@@ -88,6 +105,11 @@ void adversary_skip(const char *format, ...)
 	_exit(EXIT_SKIPPED);
 }
 
+void adversary_seed(void)
+{
+	random_state += (uint64_t)getpid() << 32;
+}
+
 void adversary_fork(unsigned int children, void (*work)(void))
 {
 	unsigned int i;
@@ -100,7 +122,7 @@ void adversary_fork(unsigned int children, void (*work)(void))
 		if (child)
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		random_state += (uint64_t)getpid() << 32;
+		adversary_seed();
 		work();
 		_exit(0);
 	}
@@ -115,6 +137,27 @@ const char *adversary_argument(unsigned int number)
 	for (i = 0; i < number && arguments[i]; i++)
 		;
 	return arguments[i];
+}
+
+void adversary_become(uid_t uid)
+{
+	if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		adversary_skip("cannot become the user: %s", strerror(errno));
+}
+
+bool adversary_new_namespaces(void)
+{
+	uid_t uid = getuid();
+	gid_t gid = getgid();
+	char text[64];
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return false;
+	snprintf(text, sizeof(text), "%u %u 1\n", uid, uid);
+	if (write_text("/proc/self/uid_map", text) || write_text("/proc/self/setgroups", "deny"))
+		return false;
+	snprintf(text, sizeof(text), "%u %u 1\n", gid, gid);
+	return !write_text("/proc/self/gid_map", text);
 }
 
 static void raise_limits(void)
@@ -149,6 +192,7 @@ static int find(const char *wanted)
 
 int main(int argc, char **argv)
 {
+	const struct sigaction action = { .sa_handler = on_term };
 	int strategy = argc > 2 ? find(argv[1]) : find(""), i;
 
 	if (strategy < 0)
@@ -160,6 +204,8 @@ int main(int argc, char **argv)
 	name = argv[1];
 	arguments = argv + 3;
 	signal(SIGPIPE, SIG_IGN);
+	/* Without SA_RESTART: it ends a wait for children, too. */
+	sigaction(SIGTERM, &action, NULL);
 	raise_limits();
 	set_end(strtol(argv[2], NULL, 10));
 	strategies[strategy].run();

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "uapi/hab.h"
 
@@ -33,6 +34,15 @@ void adversary_skip(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Does @work in so many children, which end with this process, and waits for them. */
 void adversary_fork(unsigned int children, void (*work)(void));
 const char *adversary_argument(unsigned int number); /* NULL: there is none */
+/* Random numbers of its own for a child. */
+void adversary_seed(void);
+/* Root becomes the user, for good. Ends the strategy if that fails. */
+void adversary_become(uid_t uid);
+/*
+ * Makes a user and a mount namespace for this process, which is the same user in there and may
+ * mount. False with errno.
+ */
+bool adversary_new_namespaces(void);
 
 /* An open file with a heap; -1 with errno. */
 int heap_open(uint64_t arena_bytes);
@@ -49,7 +59,8 @@ struct elf_shape {
 	uint8_t build_id[20];
 	uint64_t nr_symbols;
 	uint64_t symbol_bytes;
-	bool sparse; /* only the last symbol is written, the others are holes */
+	uint64_t name_bytes; /* not 0: names of so many random letters */
+	bool sparse;	     /* only the last symbol is written, the others are holes */
 };
 
 /* Into an open, empty file; false with errno. */
@@ -72,5 +83,20 @@ void strategy_forks(void);
 void strategy_stacks(void);
 void strategy_http(void);
 void strategy_fuse(void);
+void strategy_lingering(void);
+void strategy_flush(void);
+void strategy_set_uid(void);
+void strategy_folding(void);
+void strategy_connecting(void);
+void strategy_ids(void);
+void strategy_long_names(void);
+void strategy_loud(void);
+void strategy_bound_files(void);
+void strategy_pinned(void);
+void strategy_former_root(void);
+
+struct hab_channel;
+/* Samples of stacks that are all different, until the time is over. */
+void flood(struct hab_channel *channel);
 
 #endif /* HAB_SELFTESTS_ADVERSARY_H */

@@ -10,6 +10,7 @@
 #include "adversary.h"
 
 #define NAME_LENGTH 16 /* of a function, with the closing NUL */
+#define NAME_ROOM   4096
 #define NOTE_OFFSET 0x200
 #define ID_LENGTH   20
 
@@ -67,6 +68,24 @@ static bool put_head(int fd, const struct elf_shape *shape, uint64_t text_end, u
 	return put(fd, &start, sizeof(start), 0) && put(fd, &note, sizeof(note), NOTE_OFFSET);
 }
 
+static uint64_t name_room(const struct elf_shape *shape)
+{
+	return shape->name_bytes ? shape->name_bytes + 1 : NAME_LENGTH;
+}
+
+/* With its NUL, into name_room() bytes. */
+static void make_name(const struct elf_shape *shape, uint64_t number, char *name)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+	uint64_t i;
+
+	snprintf(name, NAME_LENGTH, "forged_%07u", (unsigned int)number % 10000000);
+	for (i = strlen(name); i < shape->name_bytes; i++)
+		name[i] = letters[adversary_random() % (sizeof(letters) - 1)];
+	name[name_room(shape) - 1] = 0;
+}
+
 /* Symbol 0 is the empty one that each table begins with. */
 static bool put_symbols(int fd, const struct elf_shape *shape, uint64_t symbols, uint64_t strings)
 {
@@ -74,14 +93,14 @@ static bool put_symbols(int fd, const struct elf_shape *shape, uint64_t symbols,
 	Elf64_Sym symbol = { .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
 			     .st_shndx = SECTION_TEXT,
 			     .st_size = shape->symbol_bytes };
-	char name[NAME_LENGTH + 8];
+	char name[NAME_ROOM];
 
 	for (; i < shape->nr_symbols; i++) {
-		symbol.st_name = (Elf64_Word)(1 + (shape->sparse ? 0 : i) * NAME_LENGTH);
+		symbol.st_name = (Elf64_Word)(1 + (shape->sparse ? 0 : i) * name_room(shape));
 		symbol.st_value = ELF_FIRST + i * shape->symbol_bytes;
-		snprintf(name, sizeof(name), "forged_%07u", (unsigned int)i % 10000000);
+		make_name(shape, i, name);
 		if (!put(fd, &symbol, sizeof(symbol), symbols + (i + 1) * sizeof(symbol)) ||
-		    !put(fd, name, NAME_LENGTH, strings + symbol.st_name))
+		    !put(fd, name, name_room(shape), strings + symbol.st_name))
 			return false;
 	}
 	return true;
@@ -93,7 +112,7 @@ bool elf_write(int fd, const struct elf_shape *shape)
 	uint64_t symbols = (text_end + 0xfff) & ~0xfffull;
 	uint64_t symbols_size = (shape->nr_symbols + 1) * sizeof(Elf64_Sym);
 	uint64_t strings = symbols + symbols_size;
-	uint64_t strings_size = 2 + (shape->sparse ? 1 : shape->nr_symbols) * NAME_LENGTH;
+	uint64_t strings_size = 2 + (shape->sparse ? 1 : shape->nr_symbols) * name_room(shape);
 	uint64_t names = strings + strings_size;
 	uint64_t sections = (names + sizeof(section_names) + 7) & ~7ull;
 	Elf64_Shdr table[SECTIONS] = {

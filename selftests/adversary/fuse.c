@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "adversary.h"
+#include "channel.h"
 
 #define STUCK	      2u /* number of the file; the root's is 1 */
 #define FORGED	      3u /* and the following */
@@ -41,6 +42,7 @@ static int device;
 static int contents[FORGED_MAX]; /* memfds */
 static unsigned int nr_forged;
 static uint32_t own_uid;
+static bool holds_flush; /* of other users, for ever */
 
 static void answer(const struct fuse_in_header *in, int error, const void *data, size_t size)
 {
@@ -157,8 +159,14 @@ static void serve_one(const struct fuse_in_header *in, const void *data)
 		else
 			read_file(in, data);
 		return;
-	case FUSE_RELEASE:
 	case FUSE_FLUSH:
+		if (holds_flush && in->uid != own_uid) {
+			adversary_add(COUNT_EFFECTS, 1);
+			return;
+		}
+		answer(in, 0, NULL, 0);
+		return;
+	case FUSE_RELEASE:
 		answer(in, 0, NULL, 0);
 		return;
 	default:
@@ -252,13 +260,27 @@ static void mount_and_drop(uint32_t uid, uint32_t gid, const char *folder)
 	own_uid = uid;
 }
 
-void strategy_fuse(void)
+static void serve_requests(void)
 {
 	static char request[REQUEST_BYTES + 4096];
+	ssize_t size;
+
+	while (adversary_runs()) {
+		answer_held();
+		size = read(device, request, sizeof(request));
+		if (size >= (ssize_t)sizeof(struct fuse_in_header))
+			serve_one((struct fuse_in_header *)request,
+				  request + sizeof(struct fuse_in_header));
+		else if (size < 0 && errno == EAGAIN)
+			adversary_sleep_ms(2);
+	}
+}
+
+void strategy_fuse(void)
+{
 	const char *folder = adversary_argument(2);
 	pid_t children[2];
 	unsigned int i;
-	ssize_t size;
 
 	if (!folder || geteuid())
 		adversary_skip("it needs root for the mount, and uid, gid and a folder");
@@ -270,18 +292,73 @@ void strategy_fuse(void)
 	/* The kernel's first request is answered before any other process can wait for it. */
 	children[0] = fork_allocator(folder, false);
 	children[1] = fork_allocator(folder, true);
-	while (adversary_runs()) {
-		answer_held();
-		size = read(device, request, sizeof(request));
-		if (size >= (ssize_t)sizeof(struct fuse_in_header))
-			serve_one((struct fuse_in_header *)request,
-				  request + sizeof(struct fuse_in_header));
-		else if (size < 0 && errno == EAGAIN)
-			adversary_sleep_ms(2);
-	}
+	serve_requests();
 	for (i = 0; i < 2; i++)
 		kill(children[i], SIGKILL);
 	/* Ends the connection: requests that wait fail. The children may wait, too. */
+	close(device);
+	while (wait(NULL) > 0)
+		;
+}
+
+/* --- a flush that is never answered --------------------------------------------------- */
+
+#define FOLDER	    "/mnt"
+#define SENT	    16 /* of a message */
+#define CONNECTIONS 12
+
+/* The descriptors, and connections that carry them unread, are habd's alone afterwards. */
+static void send_stuck(void)
+{
+	int fd = open(FOLDER "/stuck", O_RDONLY | O_CLOEXEC), fds[SENT], connection;
+	unsigned int i;
+
+	for (i = 0; i < SENT; i++)
+		fds[i] = fd;
+	for (i = 0; fd >= 0 && i < CONNECTIONS && adversary_runs(); i++) {
+		connection = channel_connect(adversary_argument(1));
+		if (connection >= 0 && channel_send(connection, fds, i % 2 ? SENT : 1))
+			adversary_add(COUNT_OPERATIONS, 1);
+		else
+			adversary_add(COUNT_FAILED, 1);
+		if (connection >= 0)
+			close(connection);
+		adversary_sleep_ms(100);
+	}
+}
+
+/*
+ * A file of a file system in namespaces of the user's own, which anybody may make, is sent to the
+ * channel's socket. Each close() of it waits for an answer. Arguments: the device of FUSE, which on
+ * most machines each user may open, and the socket.
+ */
+void strategy_flush(void)
+{
+	char options[128];
+	pid_t child;
+
+	if (!adversary_argument(1))
+		return;
+	if (!adversary_new_namespaces())
+		adversary_skip("no user namespace can be made: %s", strerror(errno));
+	device = open(adversary_argument(0), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (device < 0)
+		adversary_skip("%s: %s", adversary_argument(0), strerror(errno));
+	own_uid = getuid();
+	holds_flush = true;
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", device,
+		 own_uid, getgid());
+	if (mount("adversary", FOLDER, "fuse", MS_NOSUID | MS_NODEV, options))
+		adversary_skip("mount: %s", strerror(errno));
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(device);
+		send_stuck();
+		_exit(0);
+	}
+	serve_requests();
+	/* All waits end with the device: so the child's, too. */
 	close(device);
 	while (wait(NULL) > 0)
 		;

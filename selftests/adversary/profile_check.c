@@ -2,14 +2,15 @@
 /*
  * Compares a profile with the counts that honest programs printed, a file each:
  *
- *	profile_check names|forged|heap|unnamed|sum|shares|objects|samples:FEWEST PROFILE.pb.gz
- *COUNTS...
+ *	profile_check names|forged|heap|unnamed|sum|shares|objects|in_use|samples:FEWEST
+ *		PROFILE.pb.gz COUNTS...
  *
  * names: each function has a sample. forged: no frame has a name that the adversary made. heap:
  * each sample has the name of the heap, which is the program's. unnamed: of the samples with a
  * stack each has a function of the program. sum: the estimates agree with the true bytes. shares:
  * each function has its part of the program's bytes, within 2 points. objects: and its number of
- * objects. samples: there are at least FEWEST samples. Exit status 0 if that is so for all files.
+ * objects. in_use: what each function keeps is in use, within 5 %. samples: there are at least
+ *FEWEST samples. Exit status 0 if that is so for all files.
  *
  * The intervals of sum and objects are 2.5 times as wide as one of 95 %: they miss once in a
  * million.
@@ -34,6 +35,8 @@ struct counts {
 	char functions[FUNCTIONS_MAX][64];
 	uint64_t function_objects[FUNCTIONS_MAX], function_bytes[FUNCTIONS_MAX];
 	unsigned int nr_functions;
+	char keeper[64]; /* "": none */
+	uint64_t kept_bytes;
 };
 
 static const struct profile *profile;
@@ -52,6 +55,7 @@ static bool read_counts(const char *path)
 			   &counts.function_objects[counts.nr_functions],
 			   &counts.function_bytes[counts.nr_functions]) >= 1)
 			counts.nr_functions++;
+		sscanf(line, "live %63s %lu", counts.keeper, &counts.kept_bytes);
 		sscanf(line, "program %63s", counts.program);
 		sscanf(line, "pid %u", &counts.pid);
 		sscanf(line, "uid %u", &counts.uid);
@@ -262,6 +266,21 @@ static bool objects_are_right(void)
 	return ok;
 }
 
+static bool in_use_is_right(void)
+{
+	const struct profile_sample *sample;
+	uint64_t bytes = 0;
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		if (is_own(sample) && sample->in_use && has_function(sample, counts.keeper))
+			bytes += (uint64_t)sample->in_use->bytes;
+	}
+	printf("%s: %lu bytes in use, estimated as %lu\n", counts.keeper, counts.kept_bytes, bytes);
+	return bytes > counts.kept_bytes / 100 * 95 && bytes < counts.kept_bytes / 100 * 105;
+}
+
 static bool samples_are_enough(uint64_t fewest)
 {
 	printf("%s: %lu samples, at least %lu\n", counts.program, own_counts().samples, fewest);
@@ -287,6 +306,8 @@ static bool check_one(const char *check, const char *path)
 		return shares_are_right();
 	if (!strcmp(check, "objects"))
 		return objects_are_right();
+	if (!strcmp(check, "in_use"))
+		return in_use_is_right();
 	if (!strncmp(check, "samples:", 8))
 		return samples_are_enough(strtoul(check + 8, NULL, 10));
 	printf("no check \"%s\"\n", check);

@@ -13,11 +13,11 @@
  * alone one mean in 22 is further away than that, and there are 20; so of ten first seeds half
  * have one. With ten times as many seeds the means stay within 0.5 % in bytes and 1.1 % in objects.
  *
- * Of the intervals that habctl prints for bytes 95 in a hundred contain the truth, plus or minus 2:
- * of all stacks with five samples and more, as those of fewer are mostly without any. In single
- * classes it is 93 to 99. Those of objects are too wide for large objects, since what small ones
- * stand for counts in them, and too narrow for the few stacks of the smallest, whose samples stand
- * for the most different numbers.
+ * Of the intervals that habctl prints for bytes 93 to 98 in a hundred contain the truth: of all
+ * stacks with five samples and more, as those of fewer are mostly without any. With 24 first seeds
+ * it is 96.6 to 97.8 in the first test. In single classes it is 93 to 99. Those of objects are too
+ * wide for large objects, since what small ones stand for counts in them, and too narrow for the
+ * few stacks of the smallest, whose samples stand for the most different numbers.
  */
 #include <math.h>
 
@@ -400,7 +400,7 @@ static void check(struct __test_metadata *_metadata, bool follow)
 			EXPECT_LT(fabs(error), 2);
 			EXPECT_GT(covered, i == CLASSES ? 0.93 : q == BYTES ? 0.9 : 0.7);
 			if (q == BYTES && i == CLASSES)
-				EXPECT_LT(covered, 0.97);
+				EXPECT_LT(covered, 0.98);
 		}
 	}
 	free_stream(&stream);

@@ -27,6 +27,7 @@
  *	--keep N	each sample was kept with the probability 1 / N (default 1)
  *	--start-ns N	time of the first sample (default 1000000000)
  *	--step-us N	from one sample to the next, in their own clock (default 1000)
+ *	--version N	of the file: 3, as release 0.2.0 wrote it, or the newest (default)
  *	--pace-ms N	wait this long between two samples, for a pipe (default 0)
  *	--live		the processes are real: each is started, has one sample, and is killed after
  *			16 more have been started. For a pipe; without --pid, --samples, --pace-ms
@@ -40,6 +41,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +65,7 @@ struct list {
 
 static struct {
 	uint64_t samples, processes, pid, threads, cgroups, stacks, depth, bytes, keep, interval;
-	uint64_t start_ns, step_us, pace_ms;
+	uint64_t start_ns, step_us, pace_ms, version;
 	const char *comm;
 	bool thread_stacks, attached, live;
 	struct list uids, kinds, tags, heaps;
@@ -80,6 +82,7 @@ static struct {
 	.keep = 1,
 	.start_ns = 1000000000,
 	.step_us = 1000,
+	.version = HAB_RECORDS_VERSION,
 	.comm = "maker",
 };
 
@@ -161,6 +164,17 @@ static void write_bytes(const void *bytes, size_t size)
 	}
 }
 
+/* @owner: where it is in the record; version 3 did not have it. */
+static void write_record(struct hab_record_head *record, size_t owner)
+{
+	const char *bytes = (const char *)record;
+	size_t size = record->size, without = set.version < 4 ? sizeof(__u64) : 0;
+
+	record->size -= without;
+	write_bytes(bytes, owner);
+	write_bytes(bytes + owner + without, size - owner - without);
+}
+
 static void write_comm(char *comm, uint64_t process)
 {
 	char name[64];
@@ -196,11 +210,12 @@ static void write_heap(uint64_t process)
 			  .time_ns = set.start_ns },
 		.heap_id = process + 1,
 		.uid = uid_of(process),
+		.owner = uid_of(process),
 	};
 
 	write_comm(heap.comm, process);
 	strncpy(heap.heap_name, heap_of(process), HAB_NAME_LEN - 1);
-	write_bytes(&heap, sizeof(heap));
+	write_record(&heap.head, offsetof(struct hab_record_heap, owner));
 }
 
 static void fill_sample(struct hab_record_sample *sample, uint64_t i)
@@ -227,7 +242,7 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t i)
 		sample->allocated_bytes = (i + 1) * set.bytes;
 	}
 	sample->weight = sample->bytes * set.keep;
-	sample->uid = uid_of(process);
+	sample->owner = sample->uid = uid_of(process);
 	sample->cgroup_id = set.cgroups ? process % set.cgroups + 1 : 0;
 	write_comm(sample->comm, process);
 	strncpy(sample->heap_name, heap_of(process), HAB_NAME_LEN - 1);
@@ -254,7 +269,7 @@ static void write_sample(uint64_t i)
 		sample.frames[j].offset = address(i % set.stacks, j);
 		sample.nr_frames++;
 	}
-	write_bytes(&sample, sizeof(sample));
+	write_record(&sample.head, offsetof(struct hab_record_sample, owner));
 	if (!set.thread_stacks)
 		return;
 	stack.head = sample.head;
@@ -356,6 +371,7 @@ static void parse(int argc, char **argv)
 		{ "interval", required_argument, NULL, 'i' },
 		{ "start-ns", required_argument, NULL, 'n' },
 		{ "step-us", required_argument, NULL, 'u' },
+		{ "version", required_argument, NULL, 'v' },
 		{ "pace-ms", required_argument, NULL, 'm' },
 		{ "live", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
@@ -364,13 +380,20 @@ static void parse(int argc, char **argv)
 		int option;
 		uint64_t *value, low, high;
 	} numbers[] = {
-		{ 's', &set.samples, 0, 100000000 },	 { 'P', &set.processes, 1, 1000000 },
-		{ 'p', &set.pid, 1, 1000000000 },	 { 't', &set.threads, 1, 1000 },
-		{ 'g', &set.cgroups, 1, 1000000 },	 { 'S', &set.stacks, 1, 100000000 },
-		{ 'd', &set.depth, 0, HAB_STACK_DEPTH }, { 'b', &set.bytes, 0, 1ull << 50 },
-		{ 'K', &set.keep, 1, 1 << 20 },		 { 'n', &set.start_ns, 0, 1ull << 62 },
-		{ 'u', &set.step_us, 0, 1ull << 32 },	 { 'm', &set.pace_ms, 0, 60000 },
+		{ 's', &set.samples, 0, 100000000 },
+		{ 'P', &set.processes, 1, 1000000 },
+		{ 'p', &set.pid, 1, 1000000000 },
+		{ 't', &set.threads, 1, 1000 },
+		{ 'g', &set.cgroups, 1, 1000000 },
+		{ 'S', &set.stacks, 1, 100000000 },
+		{ 'd', &set.depth, 0, HAB_STACK_DEPTH },
+		{ 'b', &set.bytes, 0, 1ull << 50 },
+		{ 'K', &set.keep, 1, 1 << 20 },
+		{ 'n', &set.start_ns, 0, 1ull << 62 },
+		{ 'u', &set.step_us, 0, 1ull << 32 },
+		{ 'm', &set.pace_ms, 0, 60000 },
 		{ 'i', &set.interval, 0, UINT64_MAX },
+		{ 'v', &set.version, 3, HAB_RECORDS_VERSION },
 	};
 	unsigned int i;
 	int option;
@@ -436,9 +459,10 @@ static void write_samples(void)
 
 int main(int argc, char **argv)
 {
-	const struct hab_records_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+	struct hab_records_head head = { .magic = HAB_RECORDS_MAGIC };
 
 	parse(argc, argv);
+	head.version = (uint32_t)set.version;
 	output = strcmp(argv[optind], "-") ? fopen(argv[optind], "we") : stdout;
 	if (!output) {
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));

@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tests the reading of maps against processes that make it slow: files that cannot be opened at
- * once, readers that do not end, announcements without end. Needs root, to be other users.
+ * Tests where the maps of a process come from: from itself, or else from /proc. And which files are
+ * opened for them: no device, no pipe, no file that another one has replaced.
  */
 #include "kselftest_harness.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fuse.h>
-#include <pthread.h>
-#include <sched.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,58 +22,58 @@
 #include "daemon/symbols/processes.h"
 #include "selftests/fuzz/elf_file.h"
 
-#define OTHER_USER 65533
-#define VICTIM	   65531
-#define MS	   1000
-
-struct stack {
-	struct waiter waiter; /* first */
-	struct hab_frame frame;
-	uint64_t translated; /* a FRAME(); 0: it still waits */
-};
+#define MS	1000
+#define ADDRESS 0x5a0000000000ull /* in the texts that tests make up; no process has it mapped */
+#define PAUSE	(150 * MS)	  /* longer than the one between two readings */
 
 FIXTURE(processes)
 {
-	pthread_mutex_t lock;
 	struct binaries *binaries;
 	struct processes *processes;
-	uint8_t file[ELF_ROOM];
-	size_t size;
-	pid_t children[8];
+	uid_t user;
+	uint8_t elf[ELF_ROOM];
+	char folder[40];
+	char file[64];	   /* an ELF file */
+	char pipe[64];	   /* a FIFO's path */
+	char perf_map[64]; /* of this process */
+	pid_t children[4];
 	unsigned int nr_children;
 };
 
-static void release(void *context, struct process *process, struct waiter *waiter)
-{
-	struct _test_data_processes *self = context;
-	struct stack *stack = (struct stack *)waiter;
-
-	processes_translate(self->processes, process, &stack->frame, 1, &stack->translated);
-}
-
 FIXTURE_SETUP(processes)
 {
-	if (getuid())
-		SKIP(return, "only root can be other users");
-	signal(SIGPIPE, SIG_IGN);
-	pthread_mutex_init(&self->lock, NULL);
+	size_t size = elf_file_make(self->elf);
+	int fd;
+
 	self->binaries = binaries_new();
-	self->processes = processes_new(self->binaries, &self->lock);
-	processes_set_release(self->processes, release, self);
-	processes_start(self->processes);
-	self->size = elf_file_make(self->file);
+	self->processes = processes_new(self->binaries);
+	self->user = getuid();
+	self->nr_children = 0;
+	strcpy(self->folder, "/tmp/processes_test.XXXXXX");
+	ASSERT_NE(NULL, mkdtemp(self->folder));
+	snprintf(self->file, sizeof(self->file), "%s/file", self->folder);
+	snprintf(self->pipe, sizeof(self->pipe), "%s/pipe", self->folder);
+	snprintf(self->perf_map, sizeof(self->perf_map), "/tmp/perf-%d.map", getpid());
+	fd = open(self->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(size, write(fd, self->elf, size));
+	close(fd);
 }
 
 FIXTURE_TEARDOWN(processes)
 {
 	while (self->nr_children)
 		kill(self->children[--self->nr_children], SIGKILL);
+	unlink(self->file);
+	unlink(self->pipe);
+	unlink(self->perf_map);
+	rmdir(self->folder);
 	processes_free(self->processes);
 	binaries_free(self->binaries);
 }
 
-/* A process of @user that does @act and then waits. Returns once it has. */
-static pid_t start(struct _test_data_processes *self, uid_t user,
+/* A process that does @act and then waits. Returns once it has. */
+static pid_t start(struct _test_data_processes *self,
 		   void (*act)(const struct _test_data_processes *self))
 {
 	int ends[2];
@@ -90,9 +84,6 @@ static pid_t start(struct _test_data_processes *self, uid_t user,
 		abort();
 	child = fork();
 	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (setgid(user) || setuid(user))
-			_exit(1);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (act)
 			act(self);
@@ -109,256 +100,119 @@ static pid_t start(struct _test_data_processes *self, uid_t user,
 	return child;
 }
 
-/* Requests the maps of @pid, for a stack with one address. True if the stack waits. */
-static bool ask(struct _test_data_processes *self, pid_t pid, uid_t user, const void *address,
-		struct stack *stack)
+static void end(pid_t child)
 {
-	struct process *process;
-	bool waits;
-
-	memset(stack, 0, sizeof(*stack));
-	stack->frame.status = HAB_FRAME_ADDRESS;
-	stack->frame.offset = (uintptr_t)address;
-	pthread_mutex_lock(&self->lock);
-	process = processes_see(self->processes, (uint32_t)pid, user, false);
-	waits = processes_should_wait(self->processes, process,
-				      processes_translate(self->processes, process, &stack->frame,
-							  1, &stack->translated));
-	if (waits) {
-		stack->translated = 0;
-		processes_add_waiter(self->processes, process, &stack->waiter);
-	}
-	pthread_mutex_unlock(&self->lock);
-	return waits;
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
 }
 
-/* Waits until the stack is translated. */
-static void await(struct _test_data_processes *self, const struct stack *stack)
+/* What a stack of one address in that process is translated to. */
+static uint64_t translate(struct _test_data_processes *self, pid_t pid, uint64_t address)
 {
-	bool done;
+	struct hab_frame frame = { .status = HAB_FRAME_ADDRESS, .offset = address };
+	struct process *process =
+		processes_see(self->processes, (uint32_t)pid, self->user, false);
+	uint64_t translated;
 
-	do {
-		usleep(MS);
-		pthread_mutex_lock(&self->lock);
-		processes_tidy(self->processes);
-		done = stack->translated;
-		pthread_mutex_unlock(&self->lock);
-	} while (!done);
+	processes_translate(self->processes, process, &frame, 1, &translated);
+	return translated;
 }
 
-static const char *name_of(const struct _test_data_processes *self, const struct stack *stack)
+/* The name of the binary at that address. */
+static const char *name_at(struct _test_data_processes *self, pid_t pid, uint64_t address)
 {
-	return binaries_get(self->binaries, FRAME_BINARY(stack->translated))->name;
+	return binaries_get(self->binaries, FRAME_BINARY(translate(self, pid, address)))->name;
 }
 
 /* This program is every child's, too. */
-TEST_F(processes, a_stack_waits_for_maps_and_is_then_translated)
+static uint64_t own_address(void)
 {
-	pid_t child = start(self, VICTIM, NULL);
-	struct stack stack;
+	return (uintptr_t)translate;
+}
 
-	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &stack));
-	await(self, &stack);
-	EXPECT_STREQ("processes_test", name_of(self, &stack));
-	EXPECT_FALSE(ask(self, child, VICTIM, (const void *)release, &stack));
-	EXPECT_STREQ("processes_test", name_of(self, &stack));
+static uint64_t readings(const struct _test_data_processes *self)
+{
+	return processes_counts(self->processes).readings;
+}
+
+/* Sends a line of maps: @path at ADDRESS plus @at. */
+static void say_mapped(struct _test_data_processes *self, pid_t pid, uint64_t at, const char *path,
+		       bool more)
+{
+	struct stat status = { 0 };
+	char line[200];
+
+	if (*path)
+		stat(path, &status);
+	snprintf(line, sizeof(line), "%llx-%llx r-xp 00000000 00:01 %ju %s\n", ADDRESS + at,
+		 ADDRESS + at + 0x1000, (uintmax_t)status.st_ino, path);
+	processes_add_text(self->processes, (uint32_t)pid, self->user, line, strlen(line), more);
+}
+
+/* --- /proc ---------------------------------------------------------------------------- */
+
+TEST_F(processes, maps_are_read_at_the_first_sight_of_a_process)
+{
+	pid_t child = start(self, NULL);
+
+	processes_see(self->processes, (uint32_t)child, self->user, false);
+	end(child);
+	EXPECT_STREQ("processes_test", name_at(self, child, own_address()));
+	EXPECT_EQ(1, readings(self));
 }
 
 TEST_F(processes, the_stack_of_an_ended_process_has_only_addresses)
 {
-	pid_t child = start(self, VICTIM, NULL);
-	struct stack stack;
+	pid_t child = start(self, NULL);
 
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
-	ask(self, child, VICTIM, (const void *)release, &stack);
-	await(self, &stack);
-	EXPECT_EQ(FRAME(BINARY_UNKNOWN, (uintptr_t)release), stack.translated);
+	end(child);
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, own_address()), translate(self, child, own_address()));
 	EXPECT_EQ(1, processes_counts(self->processes).unreadable);
 }
 
-/* Maps a file that no other process can open while the lease is held. */
-static void hold_lease(const struct _test_data_processes *self)
+static void map_file(const struct _test_data_processes *self)
 {
-	char path[] = "/tmp/processes_test.XXXXXX";
-	int fd = mkstemp(path);
+	int fd = open(self->file, O_RDONLY | O_CLOEXEC);
 
-	/* Files below /proc/PID are root's after setuid(), unless the process can be dumped. */
-	prctl(PR_SET_DUMPABLE, 1);
-	if (fd < 0 || write(fd, self->file, self->size) != (ssize_t)self->size || close(fd))
+	if (mmap((void *)ADDRESS, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) ==
+	    MAP_FAILED)
 		_exit(1);
-	fd = open(path, O_RDONLY);
-	unlink(path);
-	/* The kernel asks for the lease by this signal, which would end the process. */
-	signal(SIGIO, SIG_IGN);
-	if (fd < 0 ||
-	    mmap(NULL, self->size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ||
-	    fcntl(fd, F_SETLEASE, F_WRLCK))
-		_exit(1);
-}
-
-/* An open that waits for the lease takes 45 s. The limit here is 15 s, see patience.h. */
-TEST_F_TIMEOUT(processes, a_lease_on_a_mapped_file_delays_nothing, 5)
-{
-	pid_t child = start(self, OTHER_USER, hold_lease);
-	struct stack stack;
-
-	ask(self, child, OTHER_USER, (const void *)release, &stack);
-	await(self, &stack);
-	EXPECT_STREQ("processes_test", name_of(self, &stack));
-	EXPECT_EQ(0, processes_counts(self->processes).late);
-}
-
-/* The children of @parent, at most two. */
-static unsigned int children_of(pid_t parent, const char *name, pid_t children[2])
-{
-	unsigned int count = 0;
-	struct dirent *entry;
-	char path[300], found[32];
-	DIR *folder = opendir("/proc");
-	FILE *file;
-	int of;
-
-	while (folder && count < 2 && (entry = readdir(folder))) {
-		snprintf(path, sizeof(path), "/proc/%s/stat", entry->d_name);
-		file = atoi(entry->d_name) > 1 ? fopen(path, "re") : NULL;
-		if (!file)
-			continue;
-		if (fscanf(file, "%*d (%31[^)]) %*c %d", found, &of) == 2 && of == parent &&
-		    !strcmp(found, name))
-			children[count++] = atoi(entry->d_name);
-		fclose(file);
-	}
-	if (folder)
-		closedir(folder);
-	return count;
-}
-
-/* Sends a signal to both readers. */
-static void signal_readers(struct __test_metadata *_metadata, int number)
-{
-	pid_t keepers[2], reader[2];
-	unsigned int i;
-
-	/* A keeper has that name a moment after its start. */
-	while (children_of(getpid(), "habd-maps", keepers) < 2)
-		usleep(MS);
-	for (i = 0; i < 2; i++) {
-		while (!children_of(keepers[i], "habd-maps", reader))
-			usleep(MS);
-		ASSERT_EQ(0, kill(reader[0], number));
-	}
-}
-
-TEST_F(processes, a_reading_that_does_not_end_is_given_up_and_others_maps_are_read)
-{
-	pid_t slow = start(self, OTHER_USER, NULL), child = start(self, VICTIM, NULL);
-	struct stack stack, other;
-
-	signal_readers(_metadata, SIGSTOP);
-	EXPECT_TRUE(ask(self, slow, OTHER_USER, (const void *)release, &stack));
-	usleep(100 * MS);
-	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &other));
-	await(self, &other);
-	EXPECT_STREQ("processes_test", name_of(self, &other));
-	await(self, &stack);
-	EXPECT_EQ(1, processes_counts(self->processes).late);
-}
-
-static atomic_bool is_mapped;
-
-/* Answers a request of the kernel. */
-static void answer(int fd, const struct fuse_in_header *in, const void *data, size_t size)
-{
-	struct fuse_out_header out = { (uint32_t)(sizeof(out) + size), 0, in->unique };
-	struct iovec parts[] = { { &out, sizeof(out) }, { (void *)data, size } };
-
-	if (writev(fd, parts, 2) < 0)
-		_exit(1);
-}
-
-/* A file system with one executable file. Its answers end when the file has been mapped. */
-static void *serve(void *context)
-{
-	const int *fd = context;
-	static union {
-		struct fuse_in_header in;
-		char room[1 << 17];
-	} request;
-	struct fuse_attr_out attributes = {
-		.attr = { .ino = 2, .size = 4096, .mode = S_IFREG | 0755, .nlink = 1 }
-	};
-	struct fuse_entry_out entry = { .nodeid = 2, .attr = attributes.attr };
-	struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
-				      .minor = FUSE_KERNEL_MINOR_VERSION,
-				      .max_write = 4096 };
-	struct fuse_open_out opened = { .fh = 1 };
-
-	while (read(*fd, &request, sizeof(request)) > 0) {
-		if (is_mapped)
-			for (;;)
-				pause();
-		if (request.in.opcode == FUSE_INIT)
-			answer(*fd, &request.in, &init, sizeof(init));
-		else if (request.in.opcode == FUSE_LOOKUP)
-			answer(*fd, &request.in, &entry, sizeof(entry));
-		else if (request.in.opcode == FUSE_OPEN)
-			answer(*fd, &request.in, &opened, sizeof(opened));
-		else if (request.in.opcode == FUSE_GETATTR)
-			answer(*fd, &request.in, &attributes, sizeof(attributes));
-		else
-			answer(*fd, &request.in, NULL, 0);
-	}
-	return NULL;
-}
-
-/* Maps a file of a file system that then answers nothing: not even SIGKILL ends its reader. */
-static void map_silent_file(const struct _test_data_processes *self)
-{
-	static int fuse;
-	char options[100];
-	pthread_t thread;
-	int fd;
-
-	(void)self;
-	fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
-		 fuse);
-	if (fuse < 0 || unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("processes_test", "/tmp", "fuse", 0, options) ||
-	    pthread_create(&thread, NULL, serve, &fuse))
-		_exit(1);
-	fd = open("/tmp/file", O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
-		_exit(1);
-	/* At its end the process could not wait for its own answer. */
 	close(fd);
-	is_mapped = true;
 }
 
-TEST_F(processes, a_file_system_that_never_answers_delays_no_other_user)
+TEST_F(processes, maps_are_read_again_for_an_address_that_they_do_not_cover)
 {
-	struct stack stack, other;
-	pid_t silent, child;
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, ADDRESS), translate(self, getpid(), ADDRESS));
+	map_file(self);
+	usleep(PAUSE);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
+	EXPECT_EQ(2, readings(self));
+	munmap((void *)ADDRESS, 4096);
+}
+
+TEST_F(processes, an_address_that_is_never_covered_has_maps_read_less_and_less_often)
+{
 	unsigned int i;
 
-	if (access("/dev/fuse", R_OK | W_OK) || system("unshare -m true"))
-		SKIP(return, "this machine has no FUSE, or lets nobody mount");
-	child = start(self, VICTIM, NULL);
-	silent = start(self, 0, map_silent_file);
-	EXPECT_TRUE(ask(self, silent, OTHER_USER, (const void *)release, &stack));
-	await(self, &stack);
-	EXPECT_LE(1, processes_counts(self->processes).late);
-	/* The user is slow from now on; another user has the first reader again. */
-	for (i = 0; i < 20; i++) {
-		pthread_mutex_lock(&self->lock);
-		processes_see(self->processes, (uint32_t)silent, OTHER_USER, true);
-		pthread_mutex_unlock(&self->lock);
+	for (i = 0; i < 1500; i++) {
+		translate(self, getpid(), ADDRESS);
+		usleep(MS);
 	}
-	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &other));
-	await(self, &other);
-	EXPECT_STREQ("processes_test", name_of(self, &other));
-	EXPECT_EQ(1, processes_counts(self->processes).late);
+	/* After 100 ms, 200, 400, 800; a busy machine takes longer for all. */
+	EXPECT_LE(3, readings(self));
+	EXPECT_GE(7, readings(self));
+}
+
+TEST_F(processes, maps_are_read_again_for_a_new_heap_soon)
+{
+	translate(self, getpid(), own_address());
+	map_file(self);
+	processes_see(self->processes, (uint32_t)getpid(), self->user, true);
+	usleep(PAUSE);
+	processes_tidy(self->processes);
+	EXPECT_EQ(2, readings(self));
+	munmap((void *)ADDRESS, 4096);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
 }
 
 static uint64_t now_seconds(void)
@@ -371,67 +225,250 @@ static uint64_t now_seconds(void)
 
 TEST_F(processes, a_process_that_is_announced_all_the_time_is_read_a_few_times_a_second)
 {
-	pid_t busy = start(self, OTHER_USER, NULL), child = start(self, VICTIM, NULL);
-	uint64_t before, after, began, seconds;
-	struct stack stack;
+	uint64_t began = now_seconds(), seconds;
 	unsigned int i;
 
-	ask(self, busy, OTHER_USER, (const void *)release, &stack);
-	await(self, &stack);
-	before = processes_counts(self->processes).readings;
-	began = now_seconds();
 	for (i = 0; i < 3000; i++) {
-		pthread_mutex_lock(&self->lock);
-		processes_see(self->processes, (uint32_t)busy, OTHER_USER, true);
-		pthread_mutex_unlock(&self->lock);
+		processes_see(self->processes, (uint32_t)getpid(), self->user, true);
 		usleep(MS);
 	}
-	after = processes_counts(self->processes).readings;
 	/* A busy machine takes longer. */
 	seconds = now_seconds() - began + 1;
-	EXPECT_LT(before, after);
-	EXPECT_GE(before + 4 * seconds, after);
-	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &stack));
-	await(self, &stack);
-	EXPECT_STREQ("processes_test", name_of(self, &stack));
+	EXPECT_LT(1, readings(self));
+	EXPECT_GE(1 + 4 * seconds, readings(self));
 }
 
-TEST_F(processes, another_user_cannot_push_a_process_out)
-{
-	struct stack stack;
-	uint64_t readings;
-	uint32_t pid;
+/* --- texts ---------------------------------------------------------------------------- */
 
-	ask(self, getpid(), VICTIM, (const void *)release, &stack);
-	await(self, &stack);
-	for (pid = 1 << 24; pid < (1 << 24) + 8192; pid++) {
-		pthread_mutex_lock(&self->lock);
-		processes_see(self->processes, pid, OTHER_USER, false);
-		pthread_mutex_unlock(&self->lock);
+TEST_F(processes, what_a_process_says_are_its_maps_at_once)
+{
+	say_mapped(self, getpid(), 0, self->file, false);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
+	EXPECT_EQ(0, readings(self));
+}
+
+TEST_F(processes, a_text_may_come_in_parts)
+{
+	say_mapped(self, getpid(), 0, self->file, true);
+	say_mapped(self, getpid(), 0x1000, "", false);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS + 0x1000));
+	EXPECT_EQ(0, readings(self));
+}
+
+TEST_F(processes, a_text_without_its_end_keeps_nothing_from_being_named)
+{
+	say_mapped(self, getpid(), 0, self->file, true);
+	EXPECT_STREQ("processes_test", name_at(self, getpid(), own_address()));
+}
+
+TEST_F(processes, maps_are_read_for_an_address_that_the_text_does_not_cover)
+{
+	say_mapped(self, getpid(), 0, self->file, false);
+	usleep(PAUSE);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
+	EXPECT_EQ(0, readings(self));
+	EXPECT_STREQ("processes_test", name_at(self, getpid(), own_address()));
+	EXPECT_EQ(1, readings(self));
+}
+
+TEST_F(processes, the_text_of_a_process_that_has_ended_counts)
+{
+	pid_t child = start(self, NULL);
+
+	end(child);
+	say_mapped(self, child, 0, self->file, false);
+	processes_end(self->processes, (uint32_t)child);
+	EXPECT_STREQ("file", name_at(self, child, ADDRESS));
+	EXPECT_EQ(0, processes_counts(self->processes).unreadable);
+}
+
+/* Its number may be another process's by now. */
+TEST_F(processes, the_maps_of_a_process_that_has_ended_are_not_read)
+{
+	say_mapped(self, getpid(), 0, self->file, false);
+	processes_end(self->processes, (uint32_t)getpid());
+	usleep(PAUSE);
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, own_address()), translate(self, getpid(), own_address()));
+	EXPECT_EQ(0, readings(self));
+}
+
+TEST_F(processes, a_process_that_cannot_be_read_keeps_the_maps_of_its_text)
+{
+	pid_t child = start(self, NULL);
+
+	end(child);
+	say_mapped(self, child, 0, self->file, false);
+	usleep(PAUSE);
+	EXPECT_EQ(FRAME(BINARY_UNKNOWN, own_address()), translate(self, child, own_address()));
+	EXPECT_EQ(1, readings(self));
+	EXPECT_STREQ("file", name_at(self, child, ADDRESS));
+}
+
+/* --- files ---------------------------------------------------------------------------- */
+
+/* Maps a file that no other process can open while the lease is held. */
+static void hold_lease(const struct _test_data_processes *self)
+{
+	int fd = open(self->file, O_RDONLY | O_CLOEXEC);
+
+	/* The kernel asks for the lease by this signal, which would end the process. */
+	signal(SIGIO, SIG_IGN);
+	if (fd < 0 || mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ||
+	    fcntl(fd, F_SETLEASE, F_WRLCK))
+		_exit(1);
+}
+
+/* An open that waits for the lease takes 45 s. The limit here is 15 s, see patience.h. */
+TEST_F_TIMEOUT(processes, a_lease_on_a_mapped_file_delays_nothing, 5)
+{
+	pid_t child = start(self, hold_lease);
+
+	EXPECT_STREQ("processes_test", name_at(self, child, own_address()));
+}
+
+TEST_F(processes, a_file_that_has_replaced_the_mapped_one_is_not_opened)
+{
+	struct stat status;
+	char line[200];
+
+	ASSERT_EQ(0, stat(self->file, &status));
+	snprintf(line, sizeof(line), "%llx-%llx r-xp 00000000 00:01 %ju %s\n", ADDRESS,
+		 ADDRESS + 0x1000, (uintmax_t)status.st_ino + 1, self->file);
+	processes_add_text(self->processes, (uint32_t)getpid(), self->user, line, strlen(line),
+			   false);
+	EXPECT_EQ(-1, binaries_get(self->binaries,
+				   FRAME_BINARY(translate(self, getpid(), ADDRESS)))->file.fd);
+}
+
+/* A child opens a FIFO for writing, which waits until somebody opens it for reading. */
+static int wait_for_reader(struct _test_data_processes *self, const char *path)
+{
+	int ends[2];
+	pid_t child;
+	char byte;
+
+	if (mkfifo(path, 0644) || pipe(ends))
+		abort();
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (write(ends[1], "", 1) != 1 || open(path, O_WRONLY) < 0 ||
+		    write(ends[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
 	}
-	readings = processes_counts(self->processes).readings;
-	EXPECT_FALSE(ask(self, getpid(), VICTIM, (const void *)release, &stack));
-	EXPECT_STREQ("processes_test", name_of(self, &stack));
-	EXPECT_LE(readings, processes_counts(self->processes).readings);
+	self->children[self->nr_children++] = child;
+	close(ends[1]);
+	if (read(ends[0], &byte, 1) != 1)
+		abort();
+	/* It has to wait by then. */
+	usleep(200 * MS);
+	return ends[0];
 }
 
-TEST_F(processes, one_users_waiting_stacks_leave_room_for_anothers)
+/* True if it was opened by now. */
+static bool was_opened(int fd)
 {
-	static struct stack stacks[20000];
-	pid_t child = start(self, VICTIM, NULL);
-	struct stack stack;
-	unsigned int i, waiting = 0;
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
 
-	signal_readers(_metadata, SIGSTOP);
-	for (i = 0; i < 20000; i++)
-		waiting += ask(self, (1 << 24) + (int)i % 64, OTHER_USER, (const void *)release,
-			       &stacks[i]);
-	EXPECT_LT(0, waiting);
-	EXPECT_GT(20000, waiting);
-	EXPECT_TRUE(ask(self, child, VICTIM, (const void *)release, &stack));
-	signal_readers(_metadata, SIGCONT);
-	await(self, &stack);
-	EXPECT_STREQ("processes_test", name_of(self, &stack));
+	return poll(&ready, 1, 200) > 0;
+}
+
+TEST_F(processes, a_pipe_in_a_text_is_not_opened)
+{
+	int writer = wait_for_reader(self, self->pipe);
+
+	say_mapped(self, getpid(), 0, self->pipe, false);
+	EXPECT_FALSE(was_opened(writer));
+}
+
+TEST_F(processes, a_device_in_a_text_is_not_opened)
+{
+	struct pollfd terminal = { .fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC) };
+	int device;
+
+	ASSERT_LE(0, terminal.fd);
+	ASSERT_EQ(0, grantpt(terminal.fd));
+	ASSERT_EQ(0, unlockpt(terminal.fd));
+	say_mapped(self, getpid(), 0, ptsname(terminal.fd), false);
+	poll(&terminal, 1, 0);
+	EXPECT_EQ(0, terminal.revents & POLLHUP);
+	/* That is what an open leaves behind. */
+	device = open(ptsname(terminal.fd), O_RDONLY | O_NOCTTY);
+	close(device);
+	poll(&terminal, 1, 0);
+	EXPECT_EQ(POLLHUP, terminal.revents & POLLHUP);
+}
+
+/* --- perf maps ------------------------------------------------------------------------ */
+
+static void write_perf_map(const char *path)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file || fprintf(file, "%llx 100 made\n", ADDRESS) < 0 || fclose(file))
+		abort();
+}
+
+/* The name of the perf map that was found at the end of this process, or "". */
+static const char *name_of_code(struct _test_data_processes *self)
+{
+	struct process_code *code;
+	const char *name = "";
+
+	processes_end(self->processes, (uint32_t)getpid());
+	if (processes_take_code(self->processes, &code))
+		name = binaries_get(self->binaries, code->binary)->path;
+	free(code);
+	return name;
+}
+
+TEST_F(processes, code_without_a_file_is_named_by_the_perf_map)
+{
+	write_perf_map(self->perf_map);
+	say_mapped(self, getpid(), 0, "", false);
+	EXPECT_STREQ(self->perf_map + strlen("/tmp/"), name_at(self, getpid(), ADDRESS));
+	/* Its functions are found by their addresses. */
+	EXPECT_EQ(ADDRESS, FRAME_OFFSET(translate(self, getpid(), ADDRESS)));
+}
+
+TEST_F(processes, a_perf_map_that_is_written_before_the_end_names_the_code)
+{
+	say_mapped(self, getpid(), 0, "", false);
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
+	write_perf_map(self->perf_map);
+	EXPECT_STREQ(self->perf_map, name_of_code(self));
+}
+
+TEST_F(processes, a_perf_map_is_no_link)
+{
+	write_perf_map(self->file);
+	ASSERT_EQ(0, symlink(self->file, self->perf_map));
+	say_mapped(self, getpid(), 0, "", false);
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
+	EXPECT_STREQ("", name_of_code(self));
+}
+
+TEST_F(processes, a_perf_map_is_of_the_processs_own_user)
+{
+	if (getuid())
+		SKIP(return, "only root can give files away");
+	write_perf_map(self->perf_map);
+	ASSERT_EQ(0, chown(self->perf_map, 65533, 65533));
+	say_mapped(self, getpid(), 0, "", false);
+	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
+	EXPECT_STREQ("", name_of_code(self));
+}
+
+TEST_F(processes, a_pipe_in_the_place_of_a_perf_map_is_not_opened)
+{
+	int writer = wait_for_reader(self, self->perf_map);
+
+	say_mapped(self, getpid(), 0, "", false);
+	EXPECT_STREQ("", name_of_code(self));
+	EXPECT_FALSE(was_opened(writer));
 }
 
 TEST_HARNESS_MAIN

@@ -17,6 +17,7 @@
 #include <zlib.h>
 
 #include "bpf/records.h"
+#include "core/owner.h"
 #include "elf_file.h"
 #include "fuzz.h"
 #include "daemon/shared/util.h"
@@ -92,9 +93,9 @@ static void add_record(struct text *file, void *record, size_t size, bool replay
 	text_bytes(file, record, size);
 }
 
-static void add_records_head(struct text *file)
+static void add_records_head(struct text *file, uint32_t version)
 {
-	const struct hab_records_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+	const struct hab_records_head head = { HAB_RECORDS_MAGIC, version };
 
 	text_bytes(file, &head, sizeof(head));
 }
@@ -114,6 +115,8 @@ static void fill_sample(struct hab_record_sample *sample, uint64_t number)
 	sample->weight = 8192;
 	sample->probability = 1ull << 31;
 	sample->parts = 1;
+	sample->uid = 100000;
+	sample->owner = HAB_OWNER_NAMESPACE + 0xf0000001;
 	strcpy(sample->comm, "fuzzed");
 	strcpy(sample->heap_name, "heap");
 	strcpy(sample->tag, "node");
@@ -132,8 +135,11 @@ static size_t sample_size(const struct hab_record_sample *sample)
 	       sample->nr_addresses * sizeof(sample->addresses[0]);
 }
 
-/* A refill with its thread's stack, two objects of a window, and one that replaces one of them. */
-static void add_records(struct text *file, bool replayed)
+/*
+ * A refill with its thread's stack, two objects of a window, and one that replaces one of them.
+ * @replayed: the version of the file, in its head; 0: records without a file
+ */
+static void add_records(struct text *file, uint32_t replayed)
 {
 	static struct hab_record_sample sample;
 	struct hab_record_stack stack = { .head = { HAB_RECORD_STACK, 500000000, 500000000, 0, 3 },
@@ -148,7 +154,7 @@ static void add_records(struct text *file, bool replayed)
 					    .event = { .window = 5, .candidates = 9, .quota = 4 } };
 
 	if (replayed)
-		add_records_head(file);
+		add_records_head(file, replayed);
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
 	sample.kind = HAB_EVENT_REFILL;
@@ -191,9 +197,12 @@ static void make_records(void)
 	for (how = 0; how < 8; how++) {
 		snprintf(name, sizeof(name), "records-%d", how);
 		text_end(&file);
-		add_records(&file, how & 1);
+		add_records(&file, how & 1 ? HAB_RECORDS_VERSION : 0);
 		add("records_fuzz", name, how, file.data, file.length);
 	}
+	text_end(&file);
+	add_records(&file, 3);
+	add("records_fuzz", "records-of-version-3", 1, file.data, file.length);
 	text_end(&file);
 }
 
@@ -203,7 +212,7 @@ static void make_windows(const char *path)
 	struct text file = { 0 };
 	uint64_t i;
 
-	add_records_head(&file);
+	add_records_head(&file, HAB_RECORDS_VERSION);
 	for (i = 1; i <= 3000; i++) {
 		fill_sample(&sample, i);
 		sample.nr_frames = 0;

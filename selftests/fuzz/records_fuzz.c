@@ -51,7 +51,7 @@ static void begin(void)
 	memset(&state, 0, sizeof(state));
 	pthread_mutex_init(&state.lock, NULL);
 	state.binaries = binaries_new();
-	state.processes = processes_new(state.binaries, NULL);
+	state.processes = processes_new(state.binaries);
 	state.stacks = stacks_new(STACKS);
 	state.ingest = ingest_new(state.processes, state.stacks);
 }
@@ -100,7 +100,7 @@ static void feed_file(const struct input *input)
 		;
 	ingest_flush_all(state.ingest); /* a file that was refused was not flushed */
 	feed->ops->read(feed, &totals);
-	promise(totals.machine.sampled == ingest_counts(state.ingest)->samples - before);
+	promise(totals.of.machine.sampled == ingest_counts(state.ingest)->samples - before);
 	free(totals.processes);
 	feed->ops->close(feed);
 	close(fd);

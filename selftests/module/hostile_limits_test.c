@@ -3,11 +3,11 @@
  * Heaps at a limit: of heaps, of address space, of overcommit, of a cgroup's memory. Each ends in
  * an errno or in the other backend, and an OOM kill stays in its cgroup.
  */
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include "hostile.h"
+#include "namespaces.h"
 
 #define CGROUPS "/sys/fs/cgroup/"
 #define CGROUP	CGROUPS "hab-hostile"
@@ -33,27 +33,25 @@ TEST_F(hostile, heaps_beyond_the_machines_limit_use_the_process_backend)
 #define OF_USER	  8 /* heaps */
 #define OF_OTHERS 8
 
-/* Makes heaps as user @uid until that fails, and keeps them. The number of heaps, or -errno. */
-static int make_heaps(uid_t uid, int most)
+/* Makes heaps until that fails, and keeps them. The number of heaps, or -errno. */
+static int make_heaps(struct who who, int most)
 {
 	struct hab_ioc_create create;
-	int made, fd, err;
+	int made, fd, err = become(who);
 
-	if (setuid(uid))
-		return -errno;
-	for (made = 0; made < most; made++) {
+	for (made = 0; !err && made < most; made++) {
 		fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 		if (fd < 0)
 			return -errno;
 		err = create_raw(fd, MiB, &create);
-		if (err)
-			return err == -ENOSPC ? made : err;
+		if (err == -ENOSPC)
+			break;
 	}
-	return made;
+	return err && err != -ENOSPC ? err : made;
 }
 
-/* A child that holds heaps of @uid; @made: how many. */
-static pid_t hold_heaps(uid_t uid, int most, int *made)
+/* A child that holds heaps; @made: how many. */
+static pid_t hold_heaps(struct who who, int most, int *made)
 {
 	int answer[2];
 	pid_t child;
@@ -62,7 +60,7 @@ static pid_t hold_heaps(uid_t uid, int most, int *made)
 		return -1;
 	child = fork();
 	if (!child) {
-		*made = make_heaps(uid, most);
+		*made = make_heaps(who, most);
 		if (write(answer[1], made, sizeof(*made)) == sizeof(*made))
 			pause();
 		_exit(1);
@@ -80,6 +78,17 @@ static void end(pid_t child)
 	status_of(child);
 }
 
+/* How many heaps it gets; they end at once. */
+static int count_heaps(uid_t uid, pid_t in, int below)
+{
+	pid_t child;
+	int made;
+
+	child = hold_heaps((struct who){ uid, in, below }, 100, &made);
+	end(child);
+	return made;
+}
+
 TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 {
 	int greedy_made, other_made, again_made;
@@ -92,9 +101,9 @@ TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 	snprintf(limit, sizeof(limit), "%d", OF_USER);
 	EXPECT_EQ(0, write_text(USER_LIMIT, limit));
 	chmod(DEVICE, 0666);
-	greedy = hold_heaps(GREEDY, 100, &greedy_made);
-	again = hold_heaps(GREEDY, 100, &again_made);
-	other = hold_heaps(OTHER, 2, &other_made);
+	greedy = hold_heaps((struct who){ .uid = GREEDY }, 100, &greedy_made);
+	again = hold_heaps((struct who){ .uid = GREEDY }, 100, &again_made);
+	other = hold_heaps((struct who){ .uid = OTHER }, 2, &other_made);
 	EXPECT_EQ(OF_USER, greedy_made);
 	EXPECT_EQ(0, again_made);
 	EXPECT_EQ(2, other_made);
@@ -103,53 +112,93 @@ TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 	end(again);
 	/* The limit is of heaps at once. */
 	ASSERT_TRUE(heaps_are(self->heaps));
-	greedy = hold_heaps(GREEDY, 100, &greedy_made);
+	greedy = hold_heaps((struct who){ .uid = GREEDY }, 100, &greedy_made);
 	EXPECT_EQ(OF_USER, greedy_made);
 	end(greedy);
 	/* Root is not limited. */
 	ASSERT_TRUE(heaps_are(self->heaps));
-	greedy = hold_heaps(0, 100, &greedy_made);
+	greedy = hold_heaps((struct who){ .uid = 0 }, 100, &greedy_made);
 	EXPECT_EQ(OF_USER + OF_OTHERS, greedy_made);
 	end(greedy);
 }
 
-/* As newuidmap does for a range of subordinate uids. */
-static int map_uids(pid_t child)
+TEST_F(hostile, a_user_with_nested_namespaces_and_subordinate_uids_has_one_limit)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/uid_map", child);
-	return write_text(path, "0 100000 10\n");
-}
-
-TEST_F(hostile, the_uids_of_a_users_namespace_have_one_limit)
-{
-	int unshared[2], mapped[2], status, made;
-	pid_t greedy, inside;
-	char byte;
+	pid_t greedy, first, second;
+	int made;
 
 	NEEDS_MODULE();
 	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
 	chmod(DEVICE, 0666);
-	ASSERT_EQ(0, pipe2(unshared, O_CLOEXEC));
-	ASSERT_EQ(0, pipe2(mapped, O_CLOEXEC));
-	greedy = hold_heaps(GREEDY, 100, &made);
+	first = hold_namespace(GREEDY);
+	second = hold_namespace(GREEDY);
+	ASSERT_LT(0, first);
+	ASSERT_LT(0, second);
+	greedy = hold_heaps((struct who){ 5, first, 3 }, 100, &made);
 	EXPECT_EQ(OF_USER, made);
-	inside = fork();
-	if (!inside) {
-		if (setuid(GREEDY) || unshare(CLONE_NEWUSER) || write(unshared[1], "u", 1) != 1 ||
-		    read(mapped[0], &byte, 1) != 1)
-			_exit(100);
-		made = make_heaps(5, 100);
-		_exit(made < 0 ? 101 : made);
-	}
-	ASSERT_EQ(1, read(unshared[0], &byte, 1));
-	ASSERT_EQ(0, map_uids(inside));
-	ASSERT_EQ(1, write(mapped[1], "m", 1));
-	status = status_of(inside);
-	EXPECT_TRUE(WIFEXITED(status));
-	EXPECT_EQ(0, WEXITSTATUS(status));
+	EXPECT_EQ(0, count_heaps(GREEDY, 0, 0));
+	EXPECT_EQ(0, count_heaps(GREEDY, 0, 4));
+	EXPECT_EQ(0, count_heaps(6, first, 0));
+	EXPECT_EQ(0, count_heaps(6, first, 2));
+	EXPECT_EQ(0, count_heaps(0, second, 0));
+	EXPECT_EQ(0, count_heaps(7, second, 1));
+	EXPECT_EQ(OF_USER, count_heaps(OTHER, 0, 1));
 	end(greedy);
+	end(first);
+	end(second);
+}
+
+TEST_F(hostile, a_namespace_that_root_made_has_one_limit_whatever_uids_are_in_it)
+{
+	pid_t container, other, greedy;
+	int made;
+
+	NEEDS_MODULE();
+	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
+	chmod(DEVICE, 0666);
+	container = hold_namespace(0);
+	other = hold_namespace(0);
+	ASSERT_LT(0, container);
+	ASSERT_LT(0, other);
+	greedy = hold_heaps((struct who){ 5, container, 0 }, 100, &made);
+	EXPECT_EQ(OF_USER, made);
+	EXPECT_EQ(0, count_heaps(5, container, 0));
+	EXPECT_EQ(0, count_heaps(6, container, 0));
+	EXPECT_EQ(0, count_heaps(0, container, 0));
+	/* One that root of the container or another of its users has made. */
+	EXPECT_EQ(0, count_heaps(0, container, 1));
+	EXPECT_EQ(0, count_heaps(6, container, 1));
+	EXPECT_EQ(0, count_heaps(6, container, 3));
+	/* With the same uids, outside and in another namespace of root's. */
+	EXPECT_EQ(OF_USER, count_heaps(100005, 0, 0));
+	EXPECT_EQ(OF_USER, count_heaps(5, other, 0));
+	end(greedy);
+	end(container);
+	end(other);
+}
+
+TEST_F(hostile, two_namespaces_that_root_made_have_two_limits)
+{
+	int made, others_made;
+	pid_t one, other, greedy, others;
+
+	NEEDS_MODULE();
+	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
+	chmod(DEVICE, 0666);
+	one = hold_namespace(0);
+	other = hold_namespace(0);
+	ASSERT_LT(0, one);
+	ASSERT_LT(0, other);
+	greedy = hold_heaps((struct who){ 5, one, 0 }, 100, &made);
+	others = hold_heaps((struct who){ 5, other, 2 }, 100, &others_made);
+	EXPECT_EQ(OF_USER, made);
+	EXPECT_EQ(OF_USER, others_made);
+	EXPECT_EQ(0, count_heaps(6, one, 0));
+	EXPECT_EQ(0, count_heaps(6, other, 0));
+	end(greedy);
+	end(others);
+	end(one);
+	end(other);
 }
 
 TEST_F(hostile, without_address_space_a_heap_is_enomem)

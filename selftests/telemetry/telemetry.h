@@ -31,6 +31,7 @@ struct record {
 	double probability;
 	uint32_t slot;
 	uint32_t pid;
+	uint64_t owner;
 };
 
 struct seen {
@@ -42,6 +43,7 @@ struct seen {
 	struct hab_window_event *ends;
 	uint64_t stacks;
 	uint64_t heaps;
+	struct hab_record_heap heap; /* the last one */
 	uint64_t weight;
 	uint64_t wanted_frame_first, wanted_frame_end;
 	uint64_t stacks_with_frame;
@@ -80,6 +82,7 @@ static inline int on_record(void *context, void *data, size_t size)
 				.probability = sample->probability / 4294967296.0,
 				.slot = sample->slot,
 				.pid = head->pid,
+				.owner = sample->owner,
 			};
 		seen->weight += sample->weight;
 		if (HAB_REPLACES(sample->candidate, sample->quota)) {
@@ -103,6 +106,7 @@ static inline int on_record(void *context, void *data, size_t size)
 			seen->stacks_with_frame++;
 	} else if (head->type == HAB_RECORD_HEAP) {
 		seen->heaps++;
+		seen->heap = *(const struct hab_record_heap *)data;
 	}
 	return 0;
 }

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
+#include "core/owner.h"
+#include "selftests/module/namespaces.h"
 #include "telemetry.h"
 
 TEST_F_TIMEOUT(telemetry, totals_equal_the_librarys_statistics_to_the_byte, 120)
@@ -43,8 +46,8 @@ static uint64_t now_ns(void)
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
 }
 
-/* Refills and resets of the largest arena, as another user. Returns 0, or the step that failed. */
-static int refill_without_use(uid_t user, uint64_t loops)
+/* Refills and resets of the largest arena, as someone else. Returns 0, or the step that failed. */
+static int refill_without_use(struct who who, uint64_t loops)
 {
 	struct hab_ioc_create create = {
 		.size = sizeof(create),
@@ -61,7 +64,7 @@ static int refill_without_use(uid_t user, uint64_t loops)
 	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
 	uint64_t i;
 
-	if (fd < 0 || setuid(user) || ioctl(fd, HAB_IOC_CREATE, &create))
+	if (fd < 0 || become(who) || ioctl(fd, HAB_IOC_CREATE, &create))
 		return 1;
 	for (i = 0; i < loops; i++) {
 		refill.waste_bytes = ~0ull;
@@ -89,7 +92,7 @@ TEST_F_TIMEOUT(telemetry, refills_of_memory_that_is_not_used_wrap_no_total, 300)
 	began = now_ns();
 	child = fork();
 	if (!child)
-		_exit(refill_without_use(1001, LOOPS));
+		_exit(refill_without_use((struct who){ .uid = 1001 }, LOOPS));
 	ASSERT_EQ(0, run_load(&load, &stats));
 	waitpid(child, &status, 0);
 	ASSERT_EQ(0, status);
@@ -155,15 +158,20 @@ TEST_F_TIMEOUT(telemetry, processes_whose_pids_share_a_slot_are_each_counted, 12
 	EXPECT_STREQ(mine.comm, others.comm);
 }
 
-/* A process of a user with ten refills. */
-static pid_t run_user(uid_t user)
+/* A process with ten refills. */
+static pid_t run_as(struct who who)
 {
 	pid_t child = fork();
 	int status;
 
 	if (!child)
-		_exit(refill_without_use(user, 10));
+		_exit(refill_without_use(who, 10));
 	return waitpid(child, &status, 0) == child && !status ? child : -1;
+}
+
+static pid_t run_user(uid_t user)
+{
+	return run_as((struct who){ .uid = user });
 }
 
 TEST_F_TIMEOUT(telemetry, a_user_at_the_limit_of_entries_leaves_the_others_room, 120)
@@ -201,6 +209,77 @@ TEST_F_TIMEOUT(telemetry, a_user_at_the_limit_of_entries_leaves_the_others_room,
 	EXPECT_EQ(0, totals.uid);
 	machine_totals(self, &machine);
 	EXPECT_EQ(40, machine.refills);
+}
+
+static uint64_t number_of_namespace(pid_t in)
+{
+	struct stat status = { 0 };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", in);
+	return stat(path, &status) ? 0 : HAB_OWNER_NAMESPACE + status.st_ino;
+}
+
+/* The owner in all that is sent and counted of a process; ~0: they are not the same. */
+static uint64_t owner_of(struct _test_data_telemetry *self, struct who who, uint32_t uid)
+{
+	struct hab_process_totals totals = { 0 };
+	pid_t child = run_as(who);
+	uint64_t i;
+
+	ring_buffer__consume(self->ring);
+	if (!process_totals(self, child, &totals) || totals.refills != 10 || totals.uid != uid ||
+	    (pid_t)self->seen.heap.head.pid != child || self->seen.heap.uid != uid ||
+	    self->seen.heap.owner != totals.owner)
+		return ~0ull;
+	for (i = 0; i < self->seen.nr_records; i++)
+		if ((pid_t)self->seen.records[i].pid == child &&
+		    self->seen.records[i].owner != totals.owner)
+			return ~0ull;
+	return totals.owner;
+}
+
+TEST_F_TIMEOUT(telemetry, the_owner_in_a_user_namespace_is_the_user_or_roots_namespace, 120)
+{
+	pid_t users, container, other;
+	struct hab_process_totals totals;
+	struct hab_process_slots *slots;
+	uint64_t owner;
+	int i;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	chmod("/dev/hab", 0666);
+	users = hold_namespace(1001);
+	container = hold_namespace(0);
+	other = hold_namespace(0);
+	ASSERT_LT(0, users);
+	ASSERT_LT(0, container);
+	ASSERT_LT(0, other);
+	owner = number_of_namespace(container);
+	EXPECT_LT(HAB_OWNER_NAMESPACE, owner);
+	EXPECT_EQ(HAB_OWNER_ROOT, owner_of(self, (struct who){ 0, 0, 0 }, 0));
+	EXPECT_EQ(1001, owner_of(self, (struct who){ 1001, 0, 0 }, 1001));
+	EXPECT_EQ(1001, owner_of(self, (struct who){ 1001, 0, 2 }, 1001));
+	EXPECT_EQ(1001, owner_of(self, (struct who){ 0, users, 0 }, 100000));
+	EXPECT_EQ(1001, owner_of(self, (struct who){ 5, users, 3 }, 100005));
+	EXPECT_EQ(owner, owner_of(self, (struct who){ 0, container, 0 }, 100000));
+	EXPECT_EQ(owner, owner_of(self, (struct who){ 5, container, 0 }, 100005));
+	EXPECT_EQ(owner, owner_of(self, (struct who){ 5, container, 3 }, 100005));
+	EXPECT_NE(owner, number_of_namespace(other));
+	EXPECT_EQ(number_of_namespace(other), owner_of(self, (struct who){ 5, other, 1 }, 100005));
+	EXPECT_LT(0, self->seen.nr_records);
+	/* One at the limit of entries. */
+	slots = &self->skeleton->bss->process_slots;
+	for (i = 0; i < HAB_PROCESS_SLOTS; i++)
+		slots->slots[i].pid = 1;
+	slots->entries[owner % HAB_PROCESS_OWNERS] = HAB_PROCESS_ENTRIES;
+	EXPECT_FALSE(process_totals(self, run_as((struct who){ 6, container, 0 }), &totals));
+	EXPECT_FALSE(process_totals(self, run_as((struct who){ 7, container, 2 }), &totals));
+	EXPECT_TRUE(process_totals(self, run_as((struct who){ 6, other, 0 }), &totals));
+	kill(users, SIGKILL);
+	kill(container, SIGKILL);
+	kill(other, SIGKILL);
 }
 
 TEST_F_TIMEOUT(telemetry, restarts_and_waste_that_refills_report_are_summed_by_process, 120)

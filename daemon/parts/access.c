@@ -7,7 +7,7 @@
  * The hard case is a TCP client that has closed its socket: the kernel names root as the owner of
  * what is left of it. Such a socket has no inode, and is refused.
  */
-#include "daemon/http/access.h"
+#include "daemon/parts/access.h"
 
 #include <grp.h>
 #include <inttypes.h>

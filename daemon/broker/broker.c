@@ -1,0 +1,780 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The broker. It has one thread and waits for nobody: what a part does not take is lost for that
+ * part's owner alone, and counted.
+ *
+ * A connection is never closed here if its owner's programs have it, since descriptors may be
+ * queued in it whose last close waits: it goes to the owner's collector, which closes it, or to a
+ * process with the owner's number that does nothing else.
+ */
+#include "daemon/broker/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/owner.h"
+#include "daemon/parts/access.h"
+#include "daemon/broker/owner.h"
+#include "daemon/broker/process.h"
+#include "daemon/broker/windows.h"
+#include "daemon/shared/hash.h"
+#include "daemon/state/missed.h"
+#include "daemon/state/totals.h"
+
+#define POLL_MS	      200
+#define BEHIND_MS     10  /* while a part has not taken all totals */
+#define ACCEPTED_MAX  256 /* in one turn, of each socket */
+#define EVENTS_MAX    64
+#define HELD_MAX      64u /* connections that wait until their collector takes messages */
+#define OWNERS_MAX    4096u
+#define SECOND_NS     1000000000ull
+#define FOLD_NS	      (3 * SECOND_NS)
+#define PAUSE_NS      (SECOND_NS / 10)
+#define PAUSE_MAX_NS  (60 * SECOND_NS)
+#define STEADY_NS     (10 * SECOND_NS) /* a collector that has run so long has not failed */
+#define STUCK_NS      (3 * SECOND_NS)
+#define IDLE_NS	      (60 * SECOND_NS)
+#define VIEWER_MS     3000 /* that the viewer has for its last profile */
+#define READY_MS      20000
+#define PRIORITY      (-10)
+#define REAP_MS	      300
+#define WAKE_BYTES    (32u << 10)
+
+/* A connection that its part has not taken yet. */
+struct held {
+	int fd;
+	struct part_message message;
+};
+
+struct owner {
+	UT_hash_handle hh;
+	uint64_t number;
+	struct owner_id id;
+	struct part part;
+	uint64_t begun_ns;
+	uint64_t pause_ns; /* after its last end; 0: it has not failed */
+	uint64_t due_ns;   /* it is not started before */
+	uint64_t busy_ns;  /* when it last had something to do */
+	uint64_t received; /* messages, and when there were last more */
+	uint64_t took_ns;
+	struct held held[HELD_MAX];
+	unsigned int nr_held;
+};
+
+/* A process of the feed, as its parts have been told of it. */
+struct told {
+	UT_hash_handle hh;
+	uint32_t pid;
+	bool seen;
+	struct hab_process_totals of_owner, of_viewer;
+};
+
+struct broker {
+	struct broker_config config;
+	struct feed *feed;
+	struct totals *totals;
+	struct missed *missed;
+	struct windows *windows;
+	struct owner *owners;
+	struct told *told;
+	struct part viewer;
+	int viewer_code; /* of the viewer's end; -1: it runs */
+	uint64_t viewer_due_ns;
+	int epoll;
+	uint64_t totals_ns, fold_ns, shares_ns;
+	uint64_t asked, answered; /* of the viewer */
+	bool behind;	/* the viewer has not been told all */
+	uint64_t unknown; /* connections of processes that had ended */
+};
+
+enum event { EVENT_CHANNEL, EVENT_UNIX, EVENT_TCP, EVENT_FEED, EVENT_VIEWER };
+
+static bool watch(struct broker *broker, int fd, uint64_t event)
+{
+	struct epoll_event wanted = { .events = EPOLLIN, .data.u64 = event };
+
+	return fd < 0 || !epoll_ctl(broker->epoll, EPOLL_CTL_ADD, fd, &wanted);
+}
+
+struct broker *broker_new(const struct broker_config *config)
+{
+	struct broker *broker = xcalloc(1, sizeof(*broker));
+
+	broker->config = *config;
+	broker->totals = totals_new();
+	broker->windows = windows_new();
+	/* It does little, and all programs wait for it. */
+	setpriority(PRIO_PROCESS, 0, PRIORITY);
+	broker->viewer_code = -1;
+	broker->viewer.control = broker->viewer.pidfd = broker->viewer.memory_fd = -1;
+	broker->epoll = epoll_create1(EPOLL_CLOEXEC);
+	return broker;
+}
+
+/* --- collectors ------------------------------------------------------------------------ */
+
+static void tell_viewer(struct broker *broker, const struct owner *owner, bool begun)
+{
+	const struct part_message message = { .type = begun ? PART_OWNER : PART_GONE,
+					      .owner = owner->number,
+					      .uid = owner->id.uid };
+	const int files[] = { owner->part.control, owner->part.memory_fd };
+
+	if (broker->viewer.pid && !part_send(broker->viewer.control, &message, files, begun ? 2 : 0))
+		say_verbose("the viewer was not told of an owner: %s", strerror(errno));
+}
+
+static void start_collector(struct broker *broker, struct owner *owner)
+{
+	struct part_config config = broker->config.part;
+	uint64_t now = clock_monotonic_ns();
+
+	if (owner->part.pid || now < owner->due_ns)
+		return;
+	config.owner = owner->number;
+	config.uid = owner->id.uid;
+	config.gid = owner->id.gid;
+	owner->begun_ns = owner->busy_ns = owner->took_ns = now;
+	owner->due_ns = now + max(owner->pause_ns, PAUSE_NS);
+	if (!part_start(&owner->part, broker->config.argv, "collector", &config))
+		return;
+	part_page(owner->part.memory)->sent = 1;
+	part_page(owner->part.memory)->rate = broker->config.rate;
+	tell_viewer(broker, owner, true);
+}
+
+/* NULL: there are too many. */
+static struct owner *owner_of_id(struct broker *broker, const struct owner_id *id)
+{
+	struct owner *owner;
+
+	HASH_FIND(hh, broker->owners, &id->number, sizeof(id->number), owner);
+	if (!owner) {
+		if (HASH_COUNT(broker->owners) >= OWNERS_MAX)
+			return NULL;
+		owner = xcalloc(1, sizeof(*owner));
+		owner->number = id->number;
+		owner->id = *id;
+		owner->part.control = owner->part.pidfd = owner->part.memory_fd = -1;
+		HASH_ADD(hh, broker->owners, number, sizeof(owner->number), owner);
+	}
+	start_collector(broker, owner);
+	return owner;
+}
+
+/* Of a record. */
+static struct owner *owner_of_number(struct broker *broker, uint64_t number, uint32_t pid)
+{
+	struct owner_id id;
+	struct owner *owner;
+
+	HASH_FIND(hh, broker->owners, &number, sizeof(number), owner);
+	if (owner) {
+		start_collector(broker, owner);
+		return owner;
+	}
+	owner_rights(number, pid, &id);
+	return owner_of_id(broker, &id);
+}
+
+static void dispose_held(struct owner *owner)
+{
+	int fds[HELD_MAX];
+	unsigned int i;
+
+	for (i = 0; i < owner->nr_held; i++)
+		fds[i] = owner->held[i].fd;
+	if (owner->nr_held)
+		part_dispose(fds, owner->nr_held, owner->id.uid);
+	owner->nr_held = 0;
+}
+
+static bool pass(struct owner *owner, const struct held *held)
+{
+	if (!owner->part.pid || !part_send(owner->part.control, &held->message, &held->fd, 1))
+		return false;
+	__atomic_add_fetch(&part_page(owner->part.memory)->sent, 1, __ATOMIC_RELAXED);
+	owner->busy_ns = clock_monotonic_ns();
+	/* The message has it: this is not the last close. */
+	close(held->fd);
+	return true;
+}
+
+static void pass_held(struct owner *owner)
+{
+	unsigned int i = 0;
+
+	while (i < owner->nr_held && pass(owner, &owner->held[i]))
+		i++;
+	owner->nr_held -= i;
+	memmove(owner->held, owner->held + i, owner->nr_held * sizeof(owner->held[0]));
+}
+
+/* So many wait that no more can. */
+static void refuse_held(struct owner *owner)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct part_page *page;
+
+	if (owner->part.pid) {
+		page = part_page(owner->part.memory);
+		page->refused += owner->nr_held;
+		if (READ_ONCE(page->received) != owner->received) {
+			owner->received = READ_ONCE(page->received);
+			owner->took_ns = now;
+		}
+		/* It takes nothing: stopped, or waiting for a descriptor of its owner's. */
+		if (now - owner->took_ns > STUCK_NS)
+			kill(owner->part.pid, SIGKILL);
+	}
+	dispose_held(owner);
+}
+
+/* Takes @fd over. */
+static void hand_over(struct owner *owner, const struct part_message *message, int fd)
+{
+	const struct held held = { fd, *message };
+
+	pass_held(owner);
+	if (!owner->nr_held && pass(owner, &held))
+		return;
+	if (owner->nr_held == HELD_MAX)
+		refuse_held(owner);
+	owner->held[owner->nr_held++] = held;
+}
+
+/* The collector has ended, or is to end: nothing was sent that it has not received. */
+static void end_collector(struct broker *broker, struct owner *owner)
+{
+	tell_viewer(broker, owner, false);
+	part_forget(&owner->part);
+}
+
+static void reap(struct broker *broker)
+{
+	struct owner *owner, *next;
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == broker->viewer.pid) {
+			broker->viewer_code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED;
+			part_forget(&broker->viewer);
+			continue;
+		}
+		HASH_ITER(hh, broker->owners, owner, next)
+		{
+			if (owner->part.pid != pid)
+				continue;
+			say_verbose("the collector of user %u has ended (%d)", owner->id.uid, status);
+			owner->pause_ns =
+				clock_monotonic_ns() - owner->begun_ns > STEADY_NS ?
+					0 :
+					min(max(owner->pause_ns * 2, PAUSE_NS), PAUSE_MAX_NS);
+			owner->due_ns = clock_monotonic_ns() + owner->pause_ns;
+			end_collector(broker, owner);
+		}
+	}
+}
+
+static bool is_idle(struct owner *owner, uint64_t now)
+{
+	const struct part_page *page = part_page(owner->part.memory);
+	const struct hab_channel *ring = owner->part.memory;
+
+	if (owner->number == HAB_OWNER_ROOT || !READ_ONCE(page->idle) || READ_ONCE(page->sent) != READ_ONCE(page->received) ||
+	    READ_ONCE(ring->head) != READ_ONCE(ring->tail))
+		owner->busy_ns = now;
+	return now - owner->busy_ns > IDLE_NS;
+}
+
+static void tidy(struct broker *broker, uint64_t now)
+{
+	unsigned int active = 0;
+	struct owner *owner, *next;
+
+	HASH_ITER(hh, broker->owners, owner, next)
+	{
+		if (owner->nr_held)
+			start_collector(broker, owner);
+		pass_held(owner);
+		if (owner->part.pid)
+			active += READ_ONCE(part_page(owner->part.memory)->active) != 0;
+		if (owner->part.pid && is_idle(owner, now))
+			end_collector(broker, owner);
+		if (!owner->part.pid && !owner->nr_held && now > owner->due_ns + PAUSE_MAX_NS) {
+			HASH_DELETE(hh, broker->owners, owner);
+			free(owner);
+		}
+	}
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		if (owner->part.pid)
+			WRITE_ONCE(part_page(owner->part.memory)->rate,
+				   broker->config.rate == CHANNELS_RATE_OFF ?
+					   CHANNELS_RATE_OFF :
+					   broker->config.rate / max(active, 1u));
+}
+
+/* The owner of the process that has connected. NULL: that is not known, or there are too many. */
+static struct owner *owner_of_peer(struct broker *broker, int fd)
+{
+	struct owner *owner;
+	uint64_t number;
+	uint32_t pid;
+
+	if (owner_of_connection(fd, &number, &pid))
+		return owner_of_number(broker, number, pid);
+	/* The uid of a process that has ended may be one of many of another owner. */
+	HASH_FIND(hh, broker->owners, &number, sizeof(number), owner);
+	return owner;
+}
+
+/* --- connections ----------------------------------------------------------------------- */
+
+/* Closes what is of no owner. */
+static void dispose(struct broker *broker, int fd)
+{
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t length = sizeof(peer);
+
+	broker->unknown++;
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+	part_dispose(&fd, 1, peer.uid);
+}
+
+static void accept_channels(struct broker *broker)
+{
+	const struct part_message message = { .type = PART_CHANNEL };
+	struct owner *owner;
+	unsigned int i;
+	int fd;
+
+	for (i = 0; i < ACCEPTED_MAX; i++) {
+		fd = accept4(broker->config.channel_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			return;
+		owner = owner_of_peer(broker, fd);
+		if (owner)
+			hand_over(owner, &message, fd);
+		else
+			dispose(broker, fd);
+	}
+}
+
+static void accept_clients(struct broker *broker, int listen_fd, bool local)
+{
+	struct part_message message = { .type = PART_HTTP,
+					.value = local ? PART_CLIENT_LOCAL : PART_CLIENT_TCP };
+	struct owner *owner;
+	unsigned int i;
+	uid_t uid;
+	int fd;
+
+	for (i = 0; i < ACCEPTED_MAX; i++) {
+		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0)
+			return;
+		if (!access_user(fd, local, &uid)) {
+			/* Over TCP no descriptor can be queued. */
+			close(fd);
+			continue;
+		}
+		message.uid = uid;
+		if (access_reads_all(fd, local, uid)) {
+			/* The viewer closes what it cannot serve; its clients may be trusted. */
+			part_send(broker->viewer.control, &message, &fd, 1);
+			close(fd);
+			continue;
+		}
+		owner = local ? owner_of_peer(broker, fd) : owner_of_number(broker, uid, 0);
+		if (owner)
+			hand_over(owner, &message, fd);
+		else
+			dispose(broker, fd);
+	}
+}
+
+/* --- records --------------------------------------------------------------------------- */
+
+static void send_record(struct broker *broker, uint64_t number, uint32_t pid, const void *record,
+			uint32_t bytes)
+{
+	struct owner *owner = owner_of_number(broker, number, pid);
+
+	if (!owner || !owner->part.pid)
+		return;
+	if (!part_write(&owner->part, record, (bytes + 7) & ~7u))
+		part_page(owner->part.memory)->lost++;
+}
+
+struct window_end {
+	struct broker *broker;
+	const struct hab_record_window *record;
+};
+
+static void send_end(void *context, uint64_t owner)
+{
+	const struct window_end *end = context;
+
+	send_record(end->broker, owner, 0, end->record, sizeof(*end->record));
+}
+
+static void route_sample(struct broker *broker, const struct hab_record_sample *sample, size_t size)
+{
+	struct hab_record_sample replaced;
+	uint64_t before;
+
+	if (windows_add(broker->windows, sample, sample->owner, &before)) {
+		/* Its collector is told by a record without bytes and stack. */
+		memcpy(&replaced, sample, offsetof(struct hab_record_sample, frames));
+		replaced.head.size = offsetof(struct hab_record_sample, frames);
+		replaced.head.type = HAB_RECORD_REPLACED;
+		replaced.nr_frames = replaced.nr_addresses = 0;
+		send_record(broker, before, 0, &replaced, replaced.head.size);
+	}
+	send_record(broker, sample->owner, sample->head.pid, sample, (uint32_t)size);
+}
+
+static void take_record(void *context, const void *record, size_t size)
+{
+	const struct hab_record_head *head = record;
+	const struct hab_record_sample *sample = record;
+	const struct hab_record_stack *stack = record;
+	const struct hab_record_heap *heap = record;
+	struct window_end end = { context, record };
+
+	size = min(size, (size_t)head->size);
+	switch (head->type) {
+	case HAB_RECORD_SAMPLE:
+		route_sample(context, sample, size);
+		break;
+	case HAB_RECORD_STACK:
+		send_record(context, stack->owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_HEAP:
+		send_record(context, heap->owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_WINDOW:
+		windows_end(end.broker->windows, end.record->event.window, send_end, &end);
+		break;
+	}
+}
+
+struct feed_sink broker_sink(struct broker *broker)
+{
+	return (struct feed_sink){ take_record, broker };
+}
+
+static bool send_wake(struct part *part)
+{
+	static const struct part_message message = { .type = PART_WAKE };
+
+	return part_send(part->control, &message, NULL, 0) &&
+	       __atomic_add_fetch(&part_page(part->memory)->sent, 1, __ATOMIC_RELAXED);
+}
+
+/* Many records wait: the part need not wait for its next turn. */
+static void wake(struct part *part)
+{
+	if (!part->pid)
+		return;
+	if (part->memory->head - READ_ONCE(part->memory->tail) < WAKE_BYTES)
+		part->behind = false;
+	else if (!part->behind)
+		part->behind = send_wake(part);
+}
+
+/* --- totals ---------------------------------------------------------------------------- */
+
+static struct told *told_of(struct broker *broker, uint32_t pid)
+{
+	struct told *told;
+
+	HASH_FIND(hh, broker->told, &pid, sizeof(pid), told);
+	if (!told) {
+		told = xcalloc(1, sizeof(*told));
+		told->pid = pid;
+		HASH_ADD(hh, broker->told, pid, sizeof(told->pid), told);
+	}
+	return told;
+}
+
+static bool write_totals(struct part *part, uint32_t pid, const struct hab_process_totals *totals,
+			 bool ended)
+{
+	const struct part_record_totals record = {
+		.head = { .type = PART_RECORD_TOTALS, .pid = pid, .size = sizeof(record) },
+		.ended = ended,
+		.totals = *totals,
+	};
+
+	return !part->pid || part_write(part, &record, sizeof(record));
+}
+
+static void tell_process(struct broker *broker, const struct feed_process *process)
+{
+	struct told *told = told_of(broker, process->pid);
+	struct owner *owner;
+
+	told->seen = true;
+	HASH_FIND(hh, broker->owners, &process->totals.owner, sizeof(uint64_t), owner);
+	if (owner && memcmp(&told->of_owner, &process->totals, sizeof(process->totals)) != 0 &&
+	    write_totals(&owner->part, process->pid, &process->totals, false))
+		told->of_owner = process->totals;
+	if (!memcmp(&told->of_viewer, &process->totals, sizeof(process->totals)))
+		return;
+	if (write_totals(&broker->viewer, process->pid, &process->totals, false))
+		told->of_viewer = process->totals;
+	else
+		broker->behind = true;
+}
+
+static void tell_ends(struct broker *broker)
+{
+	struct told *told, *next;
+	struct owner *owner;
+
+	HASH_ITER(hh, broker->told, told, next)
+	{
+		if (told->seen) {
+			told->seen = false;
+			continue;
+		}
+		HASH_FIND(hh, broker->owners, &told->of_owner.owner, sizeof(uint64_t), owner);
+		if (owner)
+			write_totals(&owner->part, told->pid, &told->of_owner, true);
+		if (!write_totals(&broker->viewer, told->pid, &told->of_viewer, true)) {
+			broker->behind = true;
+			continue;
+		}
+		HASH_DELETE(hh, broker->told, told);
+		free(told);
+	}
+}
+
+static void tell_machine(struct broker *broker)
+{
+	struct part_record_machine record = {
+		.head = { .type = PART_RECORD_MACHINE, .size = sizeof(record) },
+		.asked = broker->asked,
+		.machine = broker->totals->now.of,
+	};
+	struct owner *owner;
+
+	record.machine.unknown = broker->unknown;
+	if (broker->viewer.pid && !broker->behind)
+		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		if (owner->part.pid)
+			part_write(&owner->part, &record, sizeof(record));
+}
+
+static void tell_totals(struct broker *broker, uint64_t now)
+{
+	struct totals *totals = broker->totals;
+	unsigned int i;
+
+	totals_read(totals, broker->feed, NULL, NULL, now);
+	if (now - broker->fold_ns >= FOLD_NS) {
+		totals_fold(totals, broker->feed);
+		totals_read(totals, broker->feed, NULL, NULL, now);
+		broker->fold_ns = now;
+	}
+	missed_update(broker->missed, &totals->now);
+	totals->now.of.missed = missed_counts(broker->missed);
+	broker->behind = false;
+	for (i = 0; i < totals->now.nr_processes; i++)
+		tell_process(broker, &totals->now.processes[i]);
+	tell_ends(broker);
+	tell_machine(broker);
+	broker->totals_ns = now;
+	wake(&broker->viewer);
+	if (!broker->behind && broker->answered != broker->asked && broker->viewer.pid)
+		send_wake(&broker->viewer);
+	if (!broker->behind)
+		broker->answered = broker->asked;
+}
+
+/* --- the viewer ------------------------------------------------------------------------ */
+
+static bool start_viewer(struct broker *broker)
+{
+	struct part_config config = broker->config.part;
+	struct told *told;
+
+	broker->viewer_code = -1;
+	broker->asked = broker->answered = 0;
+	broker->viewer_due_ns = clock_monotonic_ns() + SECOND_NS;
+	if (!part_start(&broker->viewer, broker->config.argv, "viewer", &config))
+		return false;
+	watch(broker, broker->viewer.control, EVENT_VIEWER);
+	for (told = broker->told; told; told = told->hh.next)
+		memset(&told->of_viewer, 0, sizeof(told->of_viewer));
+	return true;
+}
+
+static void read_viewer(struct broker *broker)
+{
+	int files[PART_MESSAGE_FILES];
+	struct part_message message;
+
+	while (broker->viewer.control >= 0 &&
+	       part_receive(broker->viewer.control, &message, NULL, files) > 0) {
+		if (message.type == PART_ASK) {
+			broker->asked++;
+			broker->behind = true;
+		} else if (message.type == PART_READY) {
+			broker->viewer_code = -2 - (int)message.value;
+		}
+	}
+}
+
+int broker_start(struct broker *broker, struct feed *feed)
+{
+	uint64_t end_ns = clock_monotonic_ns() + READY_MS * 1000000ull;
+	struct part_config *part = &broker->config.part;
+	struct epoll_event event;
+
+	broker->feed = feed;
+	part->is_module = feed->ops->module;
+	snprintf(part->feed, sizeof(part->feed), "%s", feed->ops->name);
+	snprintf(part->about, sizeof(part->about), "%s", feed->about);
+	totals_read(broker->totals, feed, NULL, NULL, clock_monotonic_ns());
+	if (feed->ops->module)
+		broker->missed = missed_new(broker->config.socket, &broker->totals->now);
+	access_begin();
+	if (!start_viewer(broker))
+		return EXIT_FAILED;
+	/* -2: it serves; 0 or above: it has ended. */
+	while (broker->viewer_code == -1 && clock_monotonic_ns() < end_ns) {
+		epoll_wait(broker->epoll, &event, 1, 50);
+		read_viewer(broker);
+		reap(broker);
+	}
+	if (broker->viewer_code >= 0)
+		return broker->viewer_code ? broker->viewer_code : EXIT_FAILED;
+	if (broker->viewer_code == -1) {
+		say("the viewer of habd has not started in time: see the load of this machine");
+		return EXIT_FAILED;
+	}
+	broker->viewer_code = -1;
+	watch(broker, broker->config.channel_fd, EVENT_CHANNEL);
+	watch(broker, broker->config.unix_fd, EVENT_UNIX);
+	watch(broker, broker->config.tcp_fd, EVENT_TCP);
+	watch(broker, feed->fd, EVENT_FEED);
+	/* There always are programs of root's, and the first may end soon. */
+	owner_of_number(broker, HAB_OWNER_ROOT, 0);
+	return 0;
+}
+
+/* It is started again, and told of all owners. */
+static void revive_viewer(struct broker *broker, uint64_t now)
+{
+	struct owner *owner;
+
+	if (broker->viewer.pid || now < broker->viewer_due_ns)
+		return;
+	say("the viewer of habd has ended: it is started again");
+	if (!start_viewer(broker))
+		return;
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		if (owner->part.pid)
+			tell_viewer(broker, owner, true);
+}
+
+static void turn(struct broker *broker)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct owner *owner;
+
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		wake(&owner->part);
+	reap(broker);
+	revive_viewer(broker, now);
+	if (broker->behind || now - broker->totals_ns >= SECOND_NS)
+		tell_totals(broker, now);
+	if (now - broker->shares_ns < SECOND_NS / 5)
+		return;
+	tidy(broker, now);
+	broker->shares_ns = now;
+}
+
+int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count, i;
+
+	while (!*ending) {
+		count = epoll_wait(broker->epoll, events, EVENTS_MAX,
+				   broker->behind ? BEHIND_MS : POLL_MS);
+		for (i = 0; i < count; i++) {
+			switch (events[i].data.u64) {
+			case EVENT_CHANNEL:
+				accept_channels(broker);
+				break;
+			case EVENT_UNIX:
+				accept_clients(broker, broker->config.unix_fd, true);
+				break;
+			case EVENT_TCP:
+				accept_clients(broker, broker->config.tcp_fd, false);
+				break;
+			case EVENT_VIEWER:
+				read_viewer(broker);
+				break;
+			}
+		}
+		if (broker->feed->fd >= 0 && broker->feed->ops->poll(broker->feed, 0) < 0)
+			return EXIT_FAILED;
+		turn(broker);
+	}
+	return 0;
+}
+
+void broker_free(struct broker *broker)
+{
+	uint64_t end_ns = clock_monotonic_ns() + VIEWER_MS * 1000000ull;
+	struct owner *owner, *next;
+	struct told *told, *next_told;
+
+	if (!broker)
+		return;
+	/* Its control socket stays open for reading: shutdown() ends its messages. */
+	if (broker->viewer.pid)
+		shutdown(broker->viewer.control, SHUT_WR);
+	while (broker->viewer.pid && clock_monotonic_ns() < end_ns) {
+		usleep(2000);
+		reap(broker);
+	}
+	if (broker->viewer.pid)
+		kill(broker->viewer.pid, SIGKILL);
+	part_forget(&broker->viewer);
+	HASH_ITER(hh, broker->owners, owner, next)
+	{
+		dispose_held(owner);
+		part_forget(&owner->part);
+		HASH_DELETE(hh, broker->owners, owner);
+		free(owner);
+	}
+	HASH_ITER(hh, broker->told, told, next_told)
+	{
+		HASH_DELETE(hh, broker->told, told);
+		free(told);
+	}
+	/* What still runs waits for its own owner, and ends then. */
+	end_ns = clock_monotonic_ns() + REAP_MS * 1000000ull;
+	while (waitpid(-1, NULL, WNOHANG) >= 0 && clock_monotonic_ns() < end_ns)
+		usleep(1000);
+	missed_update(broker->missed, NULL);
+	missed_free(broker->missed);
+	windows_free(broker->windows);
+	totals_free(broker->totals);
+	if (broker->epoll >= 0)
+		close(broker->epoll);
+	free(broker);
+}

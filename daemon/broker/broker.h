@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The broker: accepts connections, works out their owners, and passes them and the records of the
+ * kernel on to the parts, which it starts and ends. It receives nothing from a connection of a
+ * user, reads no file that a user may have written, and is never the last to close what a user has
+ * sent.
+ */
+#ifndef HABD_BROKER_H
+#define HABD_BROKER_H
+
+#include <signal.h>
+
+#include "daemon/feeds/feed.h"
+#include "daemon/parts/part.h"
+
+struct broker_config {
+	int unix_fd, tcp_fd, channel_fd; /* listening sockets, whose close is the caller's; -1 */
+	char **argv;			 /* of this program: a part gets the same */
+	uint64_t rate;			 /* samples a second of all channels */
+	struct part_config part;	 /* for all parts but for their owner and rights */
+	const char *socket;		 /* for struct missed */
+};
+
+struct broker;
+
+/* Where the feed's records go. Before the feed is opened. */
+struct broker *broker_new(const struct broker_config *config);
+struct feed_sink broker_sink(struct broker *broker);
+/* Starts the viewer and waits until it serves. 0, or the exit code after a sentence. */
+int broker_start(struct broker *broker, struct feed *feed);
+/* Runs until *ending. The exit code. */
+int broker_run(struct broker *broker, const volatile sig_atomic_t *ending);
+/* Ends the viewer, which asks the collectors a last time, then these; it does not wait for long. */
+void broker_free(struct broker *broker);
+
+#endif /* HABD_BROKER_H */

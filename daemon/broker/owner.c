@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The owner of a process. The kernel part has the same rule (module/owners.c, bpf/totals.h); here
+ * the namespaces are asked for their parents, which is done as long as the process surely runs.
+ */
+#include "daemon/broker/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/owner.h"
+#include "daemon/shared/util.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
+
+#define NOBODY 65534u
+
+static FILE *open_of(uint32_t pid, const char *name)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	return fopen(path, "re");
+}
+
+/* The real group: the effective one may be that of a program with more rights. */
+static gid_t group_of(uint32_t pid)
+{
+	FILE *file = open_of(pid, "status");
+	unsigned int group = NOBODY;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Gid: %u", &group) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return group;
+}
+
+/* What user or group 0 of the namespace is outside. */
+static unsigned int mapped_root(uint32_t pid, const char *map)
+{
+	unsigned int inside, outside, count, found = NOBODY;
+	FILE *file = open_of(pid, map);
+
+	while (file && fscanf(file, "%u %u %u", &inside, &outside, &count) == 3)
+		if (!inside)
+			found = outside;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+void owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id)
+{
+	id->number = owner;
+	if (owner >= HAB_OWNER_NAMESPACE) {
+		id->uid = mapped_root(pid, "uid_map");
+		id->gid = mapped_root(pid, "gid_map");
+	} else {
+		id->uid = (uid_t)owner;
+		id->gid = owner ? group_of(pid) : 0;
+	}
+}
+
+/* True for the namespace of this program. */
+static bool is_own(int space)
+{
+	static struct stat own;
+	struct stat status;
+
+	if (!own.st_ino && stat("/proc/self/ns/user", &own))
+		return true;
+	return !fstat(space, &status) && status.st_ino == own.st_ino &&
+	       status.st_dev == own.st_dev;
+}
+
+/* The owner by the namespace, which is closed. */
+static uint64_t owner_of_namespace(int space, uid_t uid)
+{
+	uint64_t owner = uid;
+	struct stat status;
+	uid_t maker;
+	int parent;
+
+	if (is_own(space))
+		goto end;
+	/* The outermost below this program's. */
+	while ((parent = ioctl(space, NS_GET_PARENT)) >= 0) {
+		if (is_own(parent)) {
+			close(parent);
+			break;
+		}
+		close(space);
+		space = parent;
+	}
+	if (!ioctl(space, NS_GET_OWNER_UID, &maker) && maker)
+		owner = maker;
+	else if (!fstat(space, &status))
+		owner = HAB_OWNER_NAMESPACE + status.st_ino;
+end:
+	close(space);
+	return owner;
+}
+
+static bool has_ended(int pidfd)
+{
+	struct pollfd ready = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&ready, 1, 0) > 0;
+}
+
+bool owner_of_connection(int fd, uint64_t *owner, uint32_t *pid)
+{
+	struct ucred peer = { 0 };
+	socklen_t length = sizeof(peer), pidfd_length = sizeof(int);
+	int pidfd = -1, space = -1;
+	char path[32];
+	bool found = false;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+		return false;
+	*owner = peer.uid;
+	*pid = (uint32_t)peer.pid;
+	if (peer.pid <= 0)
+		return false;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &pidfd_length))
+		pidfd = errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", peer.pid);
+	if (pidfd >= 0)
+		space = open(path, O_RDONLY | O_CLOEXEC);
+	if (space >= 0) {
+		*owner = owner_of_namespace(space, peer.uid);
+		/* Else this may have been of another process with its number. */
+		found = !has_ended(pidfd);
+		if (!found)
+			*owner = peer.uid;
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+	return found;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A part as the broker has it: its process, its control socket and its memory. */
+#ifndef HABD_PART_PROCESS_H
+#define HABD_PART_PROCESS_H
+
+#include "daemon/parts/part.h"
+
+struct part {
+	pid_t pid;  /* 0: it does not run */
+	int pidfd;  /* readable once it has ended */
+	int control;
+	int memory_fd;
+	struct hab_channel *memory;
+	bool behind; /* it was woken, and has not read all since */
+};
+
+/* A process of this program with option --part=@kind, which then is the first of @argv. */
+bool part_start(struct part *part, char *const argv[], const char *kind,
+		const struct part_config *config);
+/* The process has ended, or ends by itself once its control socket is closed. */
+void part_forget(struct part *part);
+/* A record for the ring. False: there is no room. */
+bool part_write(struct part *part, const void *record, uint32_t bytes);
+/*
+ * Closes connections whose last close may wait, since users have sent descriptors over them: in a
+ * process of its own, with the user's number, so that the wait is the user's.
+ */
+void part_dispose(const int *fds, unsigned int nr, uid_t uid);
+
+#endif /* HABD_PART_PROCESS_H */

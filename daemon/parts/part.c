@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the broker and its parts have in common: memory, messages and rights. */
+#include "daemon/parts/part.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+/* Root's collector runs as this user. */
+#define READER "hab-reader"
+
+#define COLLECTOR_FILES	 4096
+#define COLLECTOR_MEMORY ((rlim_t)1 << 30)
+
+struct hab_channel *part_memory_map(int fd)
+{
+	void *memory = mmap(NULL, PART_MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+void part_memory_unmap(struct hab_channel *memory)
+{
+	if (memory)
+		munmap(memory, PART_MEMORY_BYTES);
+}
+
+union part_control {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(PART_MESSAGE_FILES * sizeof(int))];
+};
+
+static bool send_parts(int control, struct iovec *data, unsigned int nr_data, const int *files,
+		       unsigned int nr)
+{
+	union part_control space = { .bytes = { 0 } };
+	struct msghdr message = { .msg_iov = data, .msg_iovlen = nr_data };
+	ssize_t sent;
+
+	if (nr) {
+		message.msg_control = &space;
+		message.msg_controllen = CMSG_SPACE(nr * sizeof(int));
+		space.head.cmsg_len = CMSG_LEN(nr * sizeof(int));
+		space.head.cmsg_level = SOL_SOCKET;
+		space.head.cmsg_type = SCM_RIGHTS;
+		memcpy(CMSG_DATA(&space.head), files, nr * sizeof(int));
+	}
+	do
+		sent = sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent >= 0;
+}
+
+bool part_send(int control, const struct part_message *message, const int *files, unsigned int nr)
+{
+	struct iovec data = { (void *)message, sizeof(*message) };
+
+	return send_parts(control, &data, 1, files, nr);
+}
+
+bool part_send_config(int control, const struct part_config *config)
+{
+	struct part_message message = { .type = PART_CONFIG };
+	struct iovec data[] = { { &message, sizeof(message) }, { (void *)config, sizeof(*config) } };
+
+	return send_parts(control, data, ARRAY_SIZE(data), NULL, 0);
+}
+
+static void take_files(struct msghdr *from, int files[PART_MESSAGE_FILES])
+{
+	const struct cmsghdr *part = CMSG_FIRSTHDR(from);
+	size_t nr;
+
+	if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+		return;
+	nr = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(files, CMSG_DATA(part), min(nr, (size_t)PART_MESSAGE_FILES) * sizeof(int));
+}
+
+int part_receive(int control, struct part_message *message, struct part_config *config,
+		 int files[PART_MESSAGE_FILES])
+{
+	struct part_config ignored;
+	struct iovec data[] = { { message, sizeof(*message) },
+				{ config ? config : &ignored, sizeof(*config) } };
+	union part_control space;
+	struct msghdr from = { .msg_iov = data,
+			       .msg_iovlen = ARRAY_SIZE(data),
+			       .msg_control = &space,
+			       .msg_controllen = sizeof(space) };
+	ssize_t length;
+
+	files[0] = files[1] = -1;
+	do
+		length = recvmsg(control, &from, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (length < 0 && errno == EINTR);
+	if (length < 0)
+		return errno == EAGAIN ? 0 : -1;
+	take_files(&from, files);
+	return length >= (ssize_t)sizeof(*message) ? 1 : -1;
+}
+
+/* --- rights ---------------------------------------------------------------------------- */
+
+static void limit(int resource, rlim_t value)
+{
+	struct rlimit now;
+
+	if (getrlimit(resource, &now))
+		return;
+	now.rlim_cur = now.rlim_max = min(now.rlim_max, value);
+	setrlimit(resource, &now);
+}
+
+/* What root's collector needs to read maps and files of root's programs. */
+static const cap_value_t readers_rights[] = { CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+					      CAP_CHECKPOINT_RESTORE };
+
+/* Of those that there are, all others are gone. */
+static bool keep_rights(bool reads)
+{
+	cap_t now = cap_get_proc(), less = cap_init();
+	cap_flag_value_t has;
+	bool good = now && less;
+	unsigned int i;
+
+	for (i = 0; good && reads && i < ARRAY_SIZE(readers_rights); i++) {
+		if (cap_get_flag(now, readers_rights[i], CAP_PERMITTED, &has) || has != CAP_SET)
+			continue;
+		cap_set_flag(less, CAP_PERMITTED, 1, &readers_rights[i], CAP_SET);
+		cap_set_flag(less, CAP_EFFECTIVE, 1, &readers_rights[i], CAP_SET);
+	}
+	good = good && !cap_set_proc(less);
+	cap_free(now);
+	cap_free(less);
+	return good;
+}
+
+static bool become(uid_t uid, gid_t gid)
+{
+	const struct passwd *reader = uid ? NULL : getpwnam(READER);
+
+	if (reader) {
+		uid = reader->pw_uid;
+		gid = reader->pw_gid;
+	}
+	/* Without that user it has root's number, and few of root's capabilities. */
+	return !prctl(PR_SET_KEEPCAPS, 1) && !setgroups(0, NULL) && !setresgid(gid, gid, gid) &&
+	       !setresuid(uid, uid, uid);
+}
+
+bool part_take_rights(const struct part_config *config, bool viewer)
+{
+	bool reads = !viewer && !config->owner;
+
+	limit(RLIMIT_CORE, 0);
+	setpriority(PRIO_PROCESS, 0, 0);
+	if (!viewer) {
+		limit(RLIMIT_NOFILE, COLLECTOR_FILES);
+		limit(RLIMIT_DATA, COLLECTOR_MEMORY);
+	}
+	/* The viewer writes the history, which is root's. */
+	if (!viewer && !geteuid() && !become(config->uid, config->gid)) {
+		say("a part of habd cannot take the rights of user %u: %s", config->uid,
+		    strerror(errno));
+		return false;
+	}
+	/* Its owner has the same number, and must not look into it: /proc names addresses. */
+	if (!keep_rights(reads) || prctl(PR_SET_DUMPABLE, 0) ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
+		say("a part of habd cannot drop its rights: %s", strerror(errno));
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Parts: the processes of the machine's habd besides the broker. Each owner of programs has a
+ * collector, and root and the group hab-read have a viewer. The broker starts them as this program
+ * with option --part.
+ */
+#ifndef HABD_PART_H
+#define HABD_PART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/channel/channel.h"
+#include "daemon/channels/channels.h"
+#include "daemon/samples/ingest.h"
+
+/* Descriptors of a part: the control socket, of type SOCK_SEQPACKET, and its memory. */
+#define PART_CONTROL_FD 3
+#define PART_MEMORY_FD	4
+
+/* A process with a channel, as its collector counts it. */
+struct part_process {
+	uint32_t pid;
+	uint32_t uid;
+	uint64_t bytes; /* allocated, as the program says */
+	uint64_t sampled;
+	uint64_t lost;
+	uint64_t in_use;
+	char comm[HAB_COMM_LEN];
+};
+
+/* Those with the most bytes. */
+#define PART_PROCESSES 256u
+
+struct part_counts {
+	struct channels_counts channels;
+	struct ingest_counts ingest;
+	struct pending_counts pending;
+	uint64_t stacks;
+	uint64_t stacks_folded;
+	uint64_t binaries;
+	uint64_t binaries_refused;
+	uint64_t maps_unreadable;
+	uint64_t symbols_unreadable;
+	uint64_t names_late;
+	uint64_t in_use_bytes;
+	uint64_t knows_in_use; /* not 0: a process had a channel */
+};
+
+/*
+ * What broker, viewer and a part share besides the ring. Each writes its own fields; a collector
+ * may write anything, and harms its owner alone.
+ */
+struct part_page {
+	uint64_t rate;	   /* of the broker: samples a second that its channels may have */
+	uint64_t sent;	   /* messages over the control socket */
+	uint64_t lost;	   /* of the broker: samples that found no room in the ring */
+	uint64_t refused;  /* likewise: connections that the part did not take in time */
+	uint64_t alive_ns; /* this and what follows: of the part. CLOCK_MONOTONIC of its last tick */
+	uint64_t received; /* messages */
+	uint64_t idle;	   /* not 0: it has nothing to do, and nothing to keep */
+	uint64_t active;   /* not 0: its channels had samples in the last second */
+	struct part_counts counts;
+	uint32_t nr_processes;
+	uint32_t reserved;
+	struct part_process processes[PART_PROCESSES];
+};
+
+/*
+ * The memory: a ring as of a channel, whose producer is the broker, then the page. A part reads the
+ * ring; nothing else of struct hab_channel is used.
+ */
+#define PART_MEMORY_BYTES (HAB_CHANNEL_LIVE_OFFSET + sizeof(struct part_page))
+
+static inline struct part_page *part_page(struct hab_channel *memory)
+{
+	return (void *)((char *)memory + HAB_CHANNEL_LIVE_OFFSET);
+}
+
+/* NULL: errno says why. */
+struct hab_channel *part_memory_map(int fd);
+void part_memory_unmap(struct hab_channel *memory);
+
+enum part_message_type {
+	PART_CONFIG,  /* the first; struct part_config follows */
+	PART_CHANNEL, /* a connection to the channels' socket */
+	PART_HTTP,    /* a connection of a client */
+	PART_OWNER,   /* to the viewer: a collector was started; its control socket and memory */
+	PART_GONE,    /* to the viewer: it has ended */
+	PART_ASK,     /* of the viewer: the totals of this moment are wanted */
+	PART_WAKE,    /* the ring has many records */
+	PART_READY,   /* of the viewer: it serves; @value is 0, or its exit code */
+};
+
+struct part_message {
+	uint32_t type;
+	uint32_t uid; /* of PART_HTTP: the client; of PART_OWNER: whose rights the collector has */
+	uint64_t owner;
+	uint32_t value; /* of PART_HTTP: enum part_client */
+	uint32_t reserved;
+};
+
+enum part_client { PART_CLIENT_TCP, PART_CLIENT_LOCAL, PART_CLIENT_VIEWER };
+
+#define PART_MESSAGE_FILES 2
+
+/* Types of records that only the rings of parts have, besides those of bpf/records.h. */
+enum part_record_type { PART_RECORD_TOTALS = 0x100, PART_RECORD_MACHINE };
+
+/* The exact totals of a process have changed. */
+struct part_record_totals {
+	struct hab_record_head head;
+	uint64_t ended; /* not 0: these are its last ones */
+	struct hab_process_totals totals;
+};
+
+/* Those of the machine. */
+struct part_record_machine {
+	struct hab_record_head head;
+	uint64_t asked; /* how many PART_ASK this has answered */
+	struct feed_machine machine;
+};
+
+/* What a part does not learn from the options. */
+struct part_config {
+	uint64_t owner; /* of a collector */
+	uid_t uid;	/* whose rights it takes */
+	gid_t gid;
+	uint32_t is_module; /* of the feed */
+	uint32_t has_channels;
+	uint32_t port;
+	char feed[16];
+	char about[400];
+	char address[64];
+	char socket[108];
+};
+
+/*
+ * Sends without waiting, with at most PART_MESSAGE_FILES descriptors, which stay open here. False:
+ * errno says why.
+ */
+bool part_send(int control, const struct part_message *message, const int *files, unsigned int nr);
+/*
+ * Receives without waiting; @config: NULL, or what follows a PART_CONFIG. @files get -1 or
+ * descriptors. 1: a message; 0: there is none; -1: the other end is gone.
+ */
+int part_receive(int control, struct part_message *message, struct part_config *config,
+		 int files[PART_MESSAGE_FILES]);
+bool part_send_config(int control, const struct part_config *config);
+
+/*
+ * Takes the rights of the owner, for good, and what bounds a collector. Before the program has
+ * threads. False after a sentence.
+ */
+bool part_take_rights(const struct part_config *config, bool viewer);
+
+#endif /* HABD_PART_H */

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Makes a profile smaller: the first stacks stay, the others become sums. */
+#include "daemon/profile/reduce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/arithmetic.h"
+
+static const char others[] = "[other stacks]";
+
+/* The sum that the sample becomes a part of; NULL: there is none yet. */
+static struct profile_sample *sum_of(struct profile *profile, unsigned int first,
+				     const struct stack_key *key)
+{
+	struct profile_sample *sum;
+	unsigned int i;
+
+	for (i = first; i < profile->nr_samples; i++) {
+		sum = &profile->samples[i];
+		if (sum->key.uid == key->uid && sum->key.kind == key->kind)
+			return sum;
+	}
+	return NULL;
+}
+
+static void become_sum(struct profile_sample *sample)
+{
+	const struct stack_key key = { .kind = sample->key.kind, .uid = sample->key.uid };
+
+	sample->key = key;
+	strcpy(sample->key.comm, others);
+	sample->nr_frames = 0;
+}
+
+static void add(struct profile *profile, struct profile_sample *sum,
+		const struct profile_sample *sample)
+{
+	struct in_use *in_use;
+
+	counts_add(&sum->counts, &sample->counts);
+	if (sum->in_use && sample->in_use) {
+		in_use = &profile->in_use[sum->in_use - profile->in_use];
+		in_use_add(in_use, sample->in_use);
+	} else if (sample->in_use) {
+		sum->in_use = sample->in_use;
+	}
+}
+
+/* Binaries that no frame has any more go, too: their names take room. */
+static void drop_binaries(struct profile *profile)
+{
+	unsigned int *places = xcalloc(profile->nr_binaries, sizeof(*places)), i, kept = 0;
+
+	for (i = 0; i < profile->nr_frames; i++)
+		places[profile->frames[i].binary] = 1;
+	for (i = 0; i < profile->nr_binaries; i++) {
+		if (!places[i]) {
+			free(profile->binaries[i].path);
+			free(profile->binaries[i].name);
+			continue;
+		}
+		places[i] = kept;
+		profile->binaries[kept++] = profile->binaries[i];
+	}
+	profile->nr_binaries = kept;
+	for (i = 0; i < profile->nr_frames; i++)
+		profile->frames[i].binary = places[profile->frames[i].binary];
+	free(places);
+}
+
+static void drop_frames(struct profile *profile)
+{
+	unsigned int *places = xcalloc(profile->nr_frames, sizeof(*places)), i, j, kept = 0;
+	struct profile_sample *sample;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		for (j = 0; j < profile->samples[i].nr_frames; j++)
+			places[profile->samples[i].frames[j]] = 1;
+	for (i = 0; i < profile->nr_frames; i++) {
+		if (!places[i]) {
+			free(profile->frames[i].function);
+			continue;
+		}
+		places[i] = kept;
+		profile->frames[kept++] = profile->frames[i];
+	}
+	profile->nr_frames = kept;
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		for (j = 0; j < sample->nr_frames; j++)
+			sample->frames[j] = places[sample->frames[j]];
+	}
+	free(places);
+}
+
+void profile_reduce(struct profile *profile, unsigned int most)
+{
+	unsigned int all = profile->nr_samples, i;
+	struct profile_sample *sample, *sum;
+
+	if (all <= most)
+		return;
+	profile->nr_samples = most;
+	for (i = most; i < all; i++) {
+		sample = &profile->samples[i];
+		sum = sum_of(profile, most, &sample->key);
+		if (sum) {
+			add(profile, sum, sample);
+			free(sample->frames);
+			continue;
+		}
+		become_sum(sample);
+		profile->samples[profile->nr_samples++] = *sample;
+	}
+	drop_frames(profile);
+	drop_binaries(profile);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Users: how many heaps each has, and how many bytes each may count for.
+ */
+#ifndef HAB_OWNERS_H
+#define HAB_OWNERS_H
+
+#include <linux/types.h>
+
+struct hab_interval;
+struct hab_owner;
+
+/* The number of the current process's owner, see core/owner.h. Any context of a process. */
+u64 hab_owners_current(void);
+
+/**
+ * hab_owners_add_heap - count a heap for the current owner
+ *
+ * Context: process, may sleep.
+ * Return: the owner, valid until the module is unloaded, or an ERR_PTR: -ENOSPC at the limit of
+ * module parameter max_heaps_per_user, which CAP_SYS_RESOURCE exceeds; -ENOMEM.
+ */
+struct hab_owner *hab_owners_add_heap(void);
+
+/* The heap is gone. */
+void hab_owners_remove_heap(struct hab_owner *owner);
+
+/**
+ * hab_owners_spend - the part of @bytes that counts in totals and profiles
+ * @owner: whose heap it is
+ * @bytes: of a refill or a report
+ *
+ * By the owner's budget, see core/throttle/budget.h. The rest is counted as uncounted.
+ *
+ * Context: any of a process.
+ */
+u64 hab_owners_spend(struct hab_owner *owner, u64 bytes);
+
+/* The interval of the owner's new processes, and of all if they offer too many samples. */
+struct hab_interval *hab_owners_interval(struct hab_owner *owner);
+
+/**
+ * hab_owners_turn - a window of the samples is over
+ * @quota: samples of a window, with HAB_SHARE_SHIFT bits of fraction
+ *
+ * Context: process, may sleep. Calls are serialised.
+ */
+void hab_owners_turn(u64 quota);
+
+/* The rate has changed: the intervals begin anew, with @quota of the machine. May sleep. */
+void hab_owners_begin(u64 quota);
+
+/* Bytes of all owners that exceeded their budgets. It saturates. May sleep. */
+u64 hab_owners_uncounted(void);
+
+/* No heap exists. */
+void hab_owners_exit(void);
+
+/* Before hab_owners_turn(): @quota of the next window is one of the owner's processes'. */
+void hab_owners_add_quota(struct hab_owner *owner, u64 quota);
+
+#endif /* HAB_OWNERS_H */
