@@ -8,7 +8,6 @@
  */
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "fuzz.h"
@@ -94,7 +93,6 @@ static bool drain(int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct input input = { data, size };
 	unsigned int tcp = take_byte(&input) & 1;
 	int ends[2], step;
@@ -106,9 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    send(ends[0], input.data, input.size, MSG_NOSIGNAL) != (ssize_t)input.size)
 		abort();
 	shutdown(ends[0], SHUT_WR);
-	promise(clients_add(listeners[tcp]->clients, ends[1]));
-	promise(MHD_add_connection(listeners[tcp]->server, ends[1], (struct sockaddr *)&address,
-				   sizeof(address)) == MHD_YES);
+	clients_serve(listeners[tcp]->clients, listeners[tcp]->server, ends[1], getuid(), false);
 	for (step = 0; step < STEPS_MAX && !drain(ends[0]); step++)
 		MHD_run(listeners[tcp]->server);
 	/* No request waits for ever. */
