@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Starts and ends the processes of parts. */
-#include "daemon/broker/process.h"
+#include "daemon/broker/part_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
