@@ -108,10 +108,12 @@ struct hab_channel_live {
  *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit()
  * @lost_bytes: what the lost samples stand for
  * @tail: position of the first record that is not read yet. The collector writes this, and the next
- *	three from the moment when it has the channel; the program sets these before
+ *	four from the moment when it has the channel; the program sets these before
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT; HAB_CHANNEL_SHARE_ALL:
  *	the interval is the least, whatever the rate
+ * @maps_wanted: how often the channel was given to another collector: the program then sends its
+ *	mappings again
  * @interval_least: lower bound of the interval in bytes; 0: HAB_SAMPLING_INTERVAL_DEFAULT
  * @interval_begin: not 0: the interval at first. It grows to 1 / HAB_CHANNEL_GROWTH of the bytes
  *	that the process has allocated, and to @interval_least at most
@@ -130,7 +132,7 @@ struct hab_channel {
 	u64 reserved[2]; /* the collector writes to a cache line of its own */
 	u64 tail;
 	u32 share;
-	u32 reserved_too;
+	u32 maps_wanted;
 	u64 interval_least;
 	u64 interval_begin;
 };

@@ -288,7 +288,8 @@ static bool is_idle(struct owner *owner, uint64_t now)
 	const struct part_page *page = part_page(owner->part.memory);
 	const struct hab_channel *ring = owner->part.memory;
 
-	if (owner->number == HAB_OWNER_ROOT || !READ_ONCE(page->idle) || READ_ONCE(page->sent) != READ_ONCE(page->received) ||
+	if (owner->number == HAB_OWNER_ROOT || !READ_ONCE(page->idle) ||
+	    READ_ONCE(page->sent) != READ_ONCE(page->received) ||
 	    READ_ONCE(ring->head) != READ_ONCE(ring->tail))
 		owner->busy_ns = now;
 	return now - owner->busy_ns > IDLE_NS;
@@ -319,6 +320,34 @@ static void tidy(struct broker *broker, uint64_t now)
 				   broker->config.rate == CHANNELS_RATE_OFF ?
 					   CHANNELS_RATE_OFF :
 					   broker->config.rate / max(active, 1u));
+}
+
+/*
+ * Root's collector gives away the channels of processes that have given up root's rights. Of these
+ * descriptors it knows that their close waits for nobody.
+ */
+static void pass_given(struct broker *broker)
+{
+	const uint64_t root = HAB_OWNER_ROOT;
+	int files[PART_MESSAGE_FILES];
+	struct part_message message;
+	struct owner *from, *to;
+	unsigned int i;
+
+	HASH_FIND(hh, broker->owners, &root, sizeof(root), from);
+	while (from && from->part.pid &&
+	       part_receive(from->part.control, &message, NULL, files) > 0) {
+		if (message.type == PART_GIVEN && message.uid) {
+			to = owner_of_number(broker, message.uid, message.value);
+			if (to && to->part.pid &&
+			    part_send(to->part.control, &message, files, PART_MESSAGE_FILES))
+				__atomic_add_fetch(&part_page(to->part.memory)->sent, 1,
+						   __ATOMIC_RELAXED);
+		}
+		for (i = 0; i < PART_MESSAGE_FILES; i++)
+			if (files[i] >= 0)
+				close(files[i]);
+	}
 }
 
 /* The owner of the process that has connected. NULL: that is not known, or there are too many. */
@@ -696,6 +725,7 @@ static void turn(struct broker *broker)
 	for (owner = broker->owners; owner; owner = owner->hh.next)
 		wake(&owner->part);
 	reap(broker);
+	pass_given(broker);
 	revive_viewer(broker, now);
 	if (broker->behind || now - broker->totals_ns >= SECOND_NS)
 		tell_totals(broker, now);

@@ -135,6 +135,36 @@ static void end_locked(struct channels *channels, struct session *session, bool 
 		processes_end(channels->config.sink.processes, pid);
 }
 
+/* The process is another user's now, and so is what it allocates from here on. */
+static void give_locked(struct channels *channels, struct session *session, uid_t user)
+{
+	const int files[] = { session->memory_fd, session->pidfd };
+	uint32_t pid = session->pid;
+
+	HASH_DELETE(hh, channels->by_pid, session);
+	session_read(session, &channels->config.sink, RECORDS_MAX);
+	add_counts(&channels->counts, session);
+	session_leave(session, &channels->config.sink);
+	processes_end(channels->config.sink.processes, pid);
+	channels->config.give(pid, user, files);
+	close(files[0]);
+	if (files[1] >= 0)
+		close(files[1]);
+}
+
+static void give_those_that_left_locked(struct channels *channels)
+{
+	struct session *session, *next;
+	uid_t user;
+
+	HASH_ITER(hh, channels->by_pid, session, next)
+	{
+		if (session->counts.samples != session->samples_before &&
+		    session_has_left(session, &user))
+			give_locked(channels, session, user);
+	}
+}
+
 /* The rate is divided among the active sessions. */
 static uint32_t share(const struct channels *channels)
 {
@@ -153,6 +183,8 @@ static void set_shares_locked(struct channels *channels, uint64_t now_ns)
 	if (now_ns - channels->shares_ns < SHARES_NS)
 		return;
 	channels->shares_ns = now_ns;
+	if (channels->config.give)
+		give_those_that_left_locked(channels);
 	channels->nr_active = 0;
 	for (session = channels->by_pid; session; session = session->hh.next) {
 		channels->nr_active += session->counts.samples != session->samples_before;
@@ -178,6 +210,7 @@ static void refuse(struct channels *channels, const struct hello *hello)
 	hello_unmap(hello->channel);
 	if (hello->pidfd >= 0)
 		close(hello->pidfd);
+	close(hello->memory_fd);
 }
 
 static void begin_locked(struct channels *channels, const struct hello *hello)
@@ -201,6 +234,10 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 		return;
 	}
 	session = session_begin(hello, &channels->config.sink);
+	if (!channels->config.give) {
+		close(session->memory_fd);
+		session->memory_fd = -1;
+	}
 	channels->counts.begun++;
 	set_shares_locked(channels, clock_monotonic_ns());
 	WRITE_ONCE(session->channel->share, share(channels));
@@ -339,6 +376,17 @@ void channels_add(struct channels *channels, int fd)
 {
 	add_connection(channels, fd);
 	channels->timeout_ms = POLL_MIN_MS;
+}
+
+void channels_add_given(struct channels *channels, uint32_t pid, uid_t user, const int files[2])
+{
+	struct hello hello;
+
+	if (!hello_take_over(pid, user, files, &hello))
+		return;
+	pthread_mutex_lock(channels->config.lock);
+	begin_locked(channels, &hello);
+	pthread_mutex_unlock(channels->config.lock);
 }
 
 static void accept_connections(struct channels *channels)

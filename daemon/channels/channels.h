@@ -26,6 +26,12 @@ struct channels_config {
 	uint64_t rate;		   /* samples a second, of all sessions; CHANNELS_RATE_OFF: no limit */
 	uint64_t interval_least;   /* this and the next as in struct hab_channel; 0: */
 	uint64_t interval_begin;   /* what the program has set */
+	/*
+	 * Gives the channel of a process that has become another user's to that one's collector;
+	 * @files are its memfd and the pidfd of the process, which stay open here. NULL: all
+	 * processes are this collector's, whoever they become.
+	 */
+	void (*give)(uint32_t pid, uid_t user, const int files[2]);
 };
 
 /* Sums over all sessions, those that have ended too. @sessions: those that have not ended. */
@@ -51,6 +57,8 @@ int channels_fd(const struct channels *channels);
 int channels_timeout_ms(const struct channels *channels);
 /* Takes a connection that another process has accepted over. As channels_poll(). */
 void channels_add(struct channels *channels, int fd);
+/* Takes a channel over that another collector has given; see hello_take_over(). */
+void channels_add_given(struct channels *channels, uint32_t pid, uid_t user, const int files[2]);
 /* The rate of all sessions together. The caller of this and the next holds the lock. */
 void channels_set_rate(struct channels *channels, uint64_t rate);
 /* True if a session had samples in the last second. */

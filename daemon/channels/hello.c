@@ -142,13 +142,33 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct h
 	files = take_files(&message, &fd);
 	if (!length && !files)
 		return HELLO_CLOSED;
-	hello->channel = NULL;
+	*hello = (struct hello){ .pidfd = -1, .memory_fd = fd };
 	if (length == sizeof(text) && files == 1 && is_right(&text, secret) &&
 	    hello_peer(connection, hello))
 		hello->channel = map(fd);
-	if (hello->channel)
+	if (hello->channel) {
 		hello->pidfd = open_peer(connection, hello);
+		return HELLO_COMPLETE;
+	}
 	if (fd >= 0)
 		close(fd);
-	return hello->channel ? HELLO_COMPLETE : HELLO_REFUSED;
+	return HELLO_REFUSED;
+}
+
+bool hello_take_over(uint32_t pid, uid_t user, const int files[2], struct hello *hello)
+{
+	*hello = (struct hello){ .pid = pid,
+				 .user = user,
+				 .memory_fd = files[0],
+				 .pidfd = files[1],
+				 .channel = map(files[0]),
+				 .was_read = true };
+	if (hello->channel && hello->pidfd >= 0)
+		return true;
+	if (hello->channel)
+		munmap(hello->channel, HAB_CHANNEL_BYTES);
+	close(files[0]);
+	if (files[1] >= 0)
+		close(files[1]);
+	return false;
 }

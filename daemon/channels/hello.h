@@ -22,7 +22,9 @@ struct hello {
 	uint32_t pid;
 	uid_t user;
 	int pidfd;		     /* the caller closes it; -1: the process has ended */
+	int memory_fd;		     /* likewise: the channel's memfd */
 	struct hab_channel *channel; /* mapped until hello_unmap() */
+	bool was_read;		     /* another collector has read it until now */
 };
 
 /*
@@ -30,6 +32,12 @@ struct hello {
  * @secret: what the message must have; NULL: anything.
  */
 enum hello_result hello_receive(int connection, const uint64_t *secret, struct hello *hello);
+
+/*
+ * The same of a channel that another collector has read: @files are its memfd and the pidfd of its
+ * process, which are taken over. False: it is none, and they are closed.
+ */
+bool hello_take_over(uint32_t pid, uid_t user, const int files[2], struct hello *hello);
 
 /* Closes the channel: the program reads from its memory that it is read no more. */
 void hello_unmap(struct hab_channel *channel);

@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,6 +68,18 @@ bool session_is_of(const struct session *session, const struct hello *hello)
 	return !started || started == session->started;
 }
 
+/* After another collector, which knows what was said until now. */
+static void go_on(struct session *session)
+{
+	struct hab_channel *channel = session->channel;
+
+	session->position = READ_ONCE(channel->tail);
+	session->allocated_before = READ_ONCE(channel->allocated);
+	session->lost_before = READ_ONCE(channel->lost);
+	session->lost_bytes_before = session->lost_bytes = READ_ONCE(channel->lost_bytes);
+	WRITE_ONCE(channel->maps_wanted, READ_ONCE(channel->maps_wanted) + 1);
+}
+
 struct session *session_begin(const struct hello *hello, const struct session_sink *sink)
 {
 	struct session *session = xcalloc(1, sizeof(*session));
@@ -77,6 +90,9 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->since_ns = session->stuck_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
 	session->pidfd = hello->pidfd;
+	session->memory_fd = hello->memory_fd;
+	if (hello->was_read)
+		go_on(session);
 	if (sink->reads_cgroups)
 		session->cgroup_id = cgroup_of(hello->pid);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
@@ -293,7 +309,36 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 	hello_unmap(session->channel);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
+	if (session->memory_fd >= 0)
+		close(session->memory_fd);
 	free(session);
+}
+
+void session_leave(struct session *session, const struct session_sink *sink)
+{
+	live_remove(stacks_live(sink->stacks), session->live);
+	munmap(session->channel, HAB_CHANNEL_BYTES);
+	free(session);
+}
+
+/* A process may change between these three at any time. */
+bool session_has_left(const struct session *session, uid_t *user)
+{
+	unsigned int real = 0, effective = 0, saved = 0;
+	char path[32], line[128];
+	FILE *file;
+
+	if (session->user)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/status", session->pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Uid: %u %u %u", &real, &effective, &saved) == 3)
+			break;
+	if (file)
+		fclose(file);
+	*user = effective;
+	return real && effective && saved;
 }
 
 void session_see_exec(struct session *session, const struct session_sink *sink)
@@ -309,7 +354,7 @@ void session_see_exec(struct session *session, const struct session_sink *sink)
 
 uint64_t session_allocated(struct session *session)
 {
-	uint64_t said = READ_ONCE(session->channel->allocated);
+	uint64_t said = READ_ONCE(session->channel->allocated) - session->allocated_before;
 
 	session->allocated = max(session->allocated, min(said, age_ns(session) * BYTES_A_NS_MAX));
 	return session->allocated;
@@ -317,7 +362,7 @@ uint64_t session_allocated(struct session *session)
 
 uint64_t session_lost(struct session *session)
 {
-	uint64_t said = READ_ONCE(session->channel->lost);
+	uint64_t said = READ_ONCE(session->channel->lost) - session->lost_before;
 
 	session->lost = max(session->lost, min(said, age_ns(session) / NS_A_SAMPLE_MIN));
 	return session->lost + session->unread;

@@ -30,12 +30,15 @@ struct session {
 	uint32_t pid;
 	uid_t user;
 	int pidfd;	  /* -1: the process has ended */
+	int memory_fd;	  /* of the channel; -1: it is never left to another collector */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
 	uint64_t position;	 /* of the next record in the ring */
 	uint64_t stuck_position; /* @position when it last was at an unfinished record */
 	uint64_t stuck_ns;	 /* since then; CLOCK_MONOTONIC */
+	uint64_t allocated_before; /* this and the next: while another collector read the channel */
+	uint64_t lost_before;
 	uint64_t allocated;	 /* this and the next two: the most that the program has said */
 	uint64_t lost;
 	uint64_t lost_bytes;
@@ -62,6 +65,17 @@ unsigned int session_read(struct session *session, const struct session_sink *si
 void session_drain(struct session *session, const struct session_sink *sink);
 /* Frees the session. keep: what the process has in use stays in use, since it has ended. */
 void session_end(struct session *session, const struct session_sink *sink, bool keep);
+
+/*
+ * Ends the session, and leaves the channel to another collector. The caller has taken @memory_fd and
+ * @pidfd out of it.
+ */
+void session_leave(struct session *session, const struct session_sink *sink);
+/*
+ * The process has given up the rights that it had when it connected. @user: whose it has now. Of
+ * root's processes only: no other can.
+ */
+bool session_has_left(const struct session *session, uid_t *user);
 
 /* True if the process that sends @hello is that of the session: it has exec'ed. */
 bool session_is_of(const struct session *session, const struct hello *hello);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/arithmetic.h"
+#include "core/owner.h"
 #include "daemon/broker/broker.h"
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
@@ -155,6 +156,15 @@ static uint64_t rate_of_channels(const struct options *options)
 }
 
 /* False after a sentence. @fd: the listening socket, taken over; -1: see channels_add(). */
+/* To the broker, which knows the collector of @user. */
+static void give_channel(uint32_t pid, uid_t user, const int files[2])
+{
+	const struct part_message message = { .type = PART_GIVEN, .uid = user, .value = pid };
+
+	if (!part_send(PART_CONTROL_FD, &message, files, 2))
+		say_verbose("process %u is followed no more: %s", pid, strerror(errno));
+}
+
 static bool open_channels(struct state *state, const struct options *options, int fd)
 {
 	struct channels_config config = {
@@ -164,6 +174,7 @@ static bool open_channels(struct state *state, const struct options *options, in
 		.sessions_max = SESSIONS_MAX,
 		.quiet_ms = QUIET_MS,
 		.rate = rate_of_channels(options),
+		.give = state->memory && state->owner == HAB_OWNER_ROOT ? give_channel : NULL,
 	};
 
 	state->channels = channels_new(&config);
@@ -281,6 +292,10 @@ static void take_message(void *context, const struct part_message *message,
 	case PART_CHANNEL:
 		if (files[0] >= 0 && state->channels)
 			channels_add(state->channels, files[0]);
+		return;
+	case PART_GIVEN:
+		if (files[0] >= 0 && state->channels)
+			channels_add_given(state->channels, message->value, message->uid, files);
 		return;
 	case PART_HTTP:
 		if (files[0] >= 0 && part->http)

@@ -163,8 +163,8 @@ bool part_take_rights(const struct part_config *config, bool viewer)
 	bool reads = !viewer && !config->owner;
 
 	limit(RLIMIT_CORE, 0);
-	setpriority(PRIO_PROCESS, 0, 0);
 	if (!viewer) {
+		setpriority(PRIO_PROCESS, 0, 0);
 		limit(RLIMIT_NOFILE, COLLECTOR_FILES);
 		limit(RLIMIT_DATA, COLLECTOR_MEMORY);
 	}

@@ -86,6 +86,7 @@ void part_memory_unmap(struct hab_channel *memory);
 enum part_message_type {
 	PART_CONFIG,  /* the first; struct part_config follows */
 	PART_CHANNEL, /* a connection to the channels' socket */
+	PART_GIVEN,   /* by root's collector, to another: a channel, and the pidfd of its process */
 	PART_HTTP,    /* a connection of a client */
 	PART_OWNER,   /* to the viewer: a collector was started; its control socket and memory */
 	PART_GONE,    /* to the viewer: it has ended */
@@ -96,9 +97,11 @@ enum part_message_type {
 
 struct part_message {
 	uint32_t type;
-	uint32_t uid; /* of PART_HTTP: the client; of PART_OWNER: whose rights the collector has */
+	/* Of PART_HTTP: the client; of PART_OWNER: whose rights the collector has; of PART_GIVEN:
+	 * whose the process is now */
+	uint32_t uid;
 	uint64_t owner;
-	uint32_t value; /* of PART_HTTP: enum part_client */
+	uint32_t value; /* of PART_HTTP: enum part_client; of PART_GIVEN: the process */
 	uint32_t reserved;
 };
 

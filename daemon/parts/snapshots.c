@@ -381,8 +381,16 @@ struct profile *snapshots_profile(struct snapshots *snapshots,
 				  const struct snapshot_request *request, unsigned int bytes_of_owner)
 {
 	struct collecting collecting = { .merge = merge_begin() };
-	char *path = path_of(request, bytes_of_owner ? bytes_of_owner : SNAPSHOT_BYTES_MAX);
 	struct profile *profile;
+	char *path;
+	unsigned int nr;
+
+	pthread_mutex_lock(&snapshots->lock);
+	nr = HASH_COUNT(snapshots->members);
+	pthread_mutex_unlock(&snapshots->lock);
+	if (!bytes_of_owner)
+		bytes_of_owner = min(SNAPSHOT_BYTES_MAX, SNAPSHOTS_BYTES / max(nr, 1u));
+	path = path_of(request, bytes_of_owner);
 
 	snapshots_ask(snapshots, path, take_profile, &collecting);
 	free(path);

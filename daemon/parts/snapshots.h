@@ -13,6 +13,7 @@
 #include "daemon/samples/stacks.h"
 
 #define SNAPSHOT_BYTES_MAX (4u << 20)
+#define SNAPSHOTS_BYTES	   (8u << 20) /* of all owners in a profile: it takes a second or less */
 #define SNAPSHOT_TOKEN	   32 /* hexadecimal digits */
 
 /* An answer to /part/profile: this, the profile as gzipped pprof, then the events and weights. */
@@ -44,7 +45,7 @@ void snapshots_remove(struct snapshots *snapshots, uint64_t owner);
 /*
  * The merged profile of all collectors, with names and all kinds of events; profile_free() frees
  * it. @bytes_of_owner: the stacks of an owner but root are so few that they take about so many
- * bytes; 0: SNAPSHOT_BYTES_MAX.
+ * bytes; 0: those of all owners take about SNAPSHOTS_BYTES.
  */
 struct profile *snapshots_profile(struct snapshots *snapshots,
 				  const struct snapshot_request *request, unsigned int bytes_of_owner);

@@ -28,6 +28,12 @@
 #include "lib/malloc/real.h"
 #include "lib/malloc/sandbox.h"
 
+/*
+ * A collector may have more programs than it has accepted. The first try then waits in the kernel's
+ * queue for its turn, since others may connect in a loop, and a short program has no later try.
+ */
+#define WAIT_US 10000
+
 /* Between two tries to connect to a collector that is busy. It is doubled after each. */
 #define PAUSE_NS     1000000ull
 #define PAUSE_MAX_NS (PAUSE_NS << 10)
@@ -87,21 +93,39 @@ static void read_settings(void)
 	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
+static bool connect_now(int fd)
+{
+	return !syscall(SYS_connect, fd, &settings.address, sizeof(settings.address));
+}
+
+static bool connect_in_turn(int fd)
+{
+	static const struct timeval wait = { .tv_usec = WAIT_US };
+
+	return !syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) &&
+	       !syscall(SYS_fcntl, fd, F_SETFL, 0) && connect_now(fd);
+}
+
 /* @is_busy: there is a collector, with more programs than it has accepted. */
 static int connect_socket(bool *is_busy)
 {
+	bool connected;
 	int fd;
 
 	if (!settings.address.sun_path[0])
 		return -1;
 	fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
 					      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (fd >= 0 && syscall(SYS_connect, fd, &settings.address, sizeof(settings.address))) {
-		*is_busy = errno == EAGAIN;
-		syscall(SYS_close, fd);
+	if (fd < 0)
 		return -1;
-	}
-	return fd;
+	connected = connect_now(fd);
+	if (!connected && errno == EAGAIN && !again.pause)
+		connected = connect_in_turn(fd);
+	if (connected)
+		return fd;
+	*is_busy = errno == EAGAIN || errno == EINTR;
+	syscall(SYS_close, fd);
+	return -1;
 }
 
 static bool may_write_file(void)

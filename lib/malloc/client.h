@@ -42,8 +42,8 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  * hab_client_start - connect to the collector, if there is one
  *
  * Called when the process allocates first, and does nothing when it was called before. A child by
- * fork() calls it at its first sample. If the collector is busy, a later call tries again. Never
- * waits and leaves no descriptor open; errno is kept.
+ * fork() calls it at its first sample. If the collector is busy, it waits for at most 10 ms,
+ * once, and a later call tries again. Leaves no descriptor open; errno is kept.
  */
 void hab_client_start(void);
 

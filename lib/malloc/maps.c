@@ -162,10 +162,13 @@ static u64 *unknown_slot(struct hab_maps *maps, u64 address)
 	return &maps->unknown[hab_mix(address / 4096) % HAB_MAPS_UNKNOWN];
 }
 
-static bool all_known(struct hab_maps *maps, const u64 *addresses, u32 nr)
+static bool all_known(struct hab_maps *maps, const struct hab_channel *channel,
+		      const u64 *addresses, u32 nr)
 {
 	u32 i;
 
+	if (READ_ONCE(channel->maps_wanted) != READ_ONCE(maps->wanted))
+		return false;
 	for (i = 0; i < nr; i++)
 		if (!is_in_ranges(maps, addresses[i]) &&
 		    READ_ONCE(*unknown_slot(maps, addresses[i])) != addresses[i] / 4096)
@@ -178,6 +181,7 @@ static void read_and_send(struct hab_maps *maps, struct hab_channel *channel, u3
 	struct reader reader = { .maps = maps, .channel = channel, .pid = pid };
 
 	maps->nr = 0;
+	WRITE_ONCE(maps->wanted, READ_ONCE(channel->maps_wanted));
 	if (!read_all(&reader))
 		return;
 	WRITE_ONCE(maps->is_cut, reader.is_cut);
@@ -213,8 +217,8 @@ void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 {
 	u64 now;
 
-	if (READ_ONCE(maps->busy) || all_known(maps, addresses, nr) || hab_sandbox_is_entered() ||
-	    __atomic_exchange_n(&maps->busy, 1, __ATOMIC_ACQUIRE))
+	if (READ_ONCE(maps->busy) || all_known(maps, channel, addresses, nr) ||
+	    hab_sandbox_is_entered() || __atomic_exchange_n(&maps->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	now = hab_clock_ns();
 	if (!maps->read_at || now - maps->read_at >= maps->pause) {

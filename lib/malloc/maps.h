@@ -20,6 +20,7 @@
  * @nr: number of @ranges; 0: nothing was sent
  * @ranges: first and last address, sorted
  * @is_cut: there are more mappings above @ranges, which are never sent
+ * @wanted: the channel's maps_wanted when they were read last
  * @read_at: when the mappings were read last, by the coarse clock; 0: never
  * @pause: until they may be read again, in ns
  * @unknown: pages that were in no mapping then
@@ -33,6 +34,7 @@ struct hab_maps {
 		u64 first, last;
 	} ranges[HAB_MAPS_RANGES];
 	bool is_cut;
+	u32 wanted;
 	u64 read_at;
 	u64 pause;
 	u64 unknown[HAB_MAPS_UNKNOWN];
