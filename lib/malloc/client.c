@@ -29,8 +29,8 @@
 #include "lib/malloc/sandbox.h"
 
 /*
- * A collector may have more programs than it has accepted. The first try then waits in the kernel's
- * queue for its turn, since others may connect in a loop, and a short program has no later try.
+ * A collector may have more programs than it has accepted. A try then waits in the kernel's queue
+ * for its turn, since others may connect in a loop, and a short program has no later try.
  */
 #define WAIT_US 10000
 
@@ -119,7 +119,7 @@ static int connect_socket(bool *is_busy)
 	if (fd < 0)
 		return -1;
 	connected = connect_now(fd);
-	if (!connected && errno == EAGAIN && !again.pause)
+	if (!connected && errno == EAGAIN)
 		connected = connect_in_turn(fd);
 	if (connected)
 		return fd;

@@ -43,7 +43,7 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  *
  * Called when the process allocates first, and does nothing when it was called before. A child by
  * fork() calls it at its first sample. If the collector is busy, it waits for at most 10 ms,
- * once, and a later call tries again. Leaves no descriptor open; errno is kept.
+ * and a later call tries again. Leaves no descriptor open; errno is kept.
  */
 void hab_client_start(void);
 

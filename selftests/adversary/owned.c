@@ -4,8 +4,10 @@
  * blocks of known sizes at a steady pace and free them, and one keeps what it allocates once, at
  * the start. It prints its own counts as honest.c does, so that habd's can be compared with them.
  *
- *	copper_owned ROUNDS PACE_US	ends after ROUNDS; 0: at SIGTERM it prints, and stays until
- *it is killed
+ *	copper_owned ROUNDS PACE_US [UID]	ends after ROUNDS; 0: at SIGTERM it prints, and
+ *						stays until it is killed
+ *
+ * With UID it begins as root, and becomes that user after BEFORE rounds.
  *
  * Built once for each value of PROGRAM, so that the names of its functions differ.
  */
@@ -18,6 +20,7 @@
 
 #define UNIT	    4096
 #define FUNCTIONS   6
+#define BEFORE	    100
 #define KEPT	    16
 #define KEPT_BYTES  (1u << 20)
 #define JOIN_(a, b) a##_##b
@@ -85,6 +88,7 @@ int main(int argc, char **argv)
 {
 	unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 0, i;
 	unsigned long pace_us = argc > 2 ? strtoul(argv[2], NULL, 10) : 5000;
+	uid_t becomes = argc > 3 ? (uid_t)strtoul(argv[3], NULL, 10) : 0;
 	struct sigaction action = { .sa_handler = on_term };
 	struct timespec pace = { 0, (long)(pace_us * 1000) };
 	static char buffer[4096];
@@ -101,6 +105,8 @@ int main(int argc, char **argv)
 		FUNCTION(4)();
 		FUNCTION(5)();
 		nanosleep(&pace, NULL);
+		if (becomes && i == BEFORE && setresuid(becomes, becomes, becomes))
+			return 1;
 	}
 	print_counts();
 	while (!rounds)
