@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Users: how many heaps each has, and how many bytes each may count for.
+ * Owners: how many heaps each has, and how many bytes each may count for.
  */
 #ifndef HAB_OWNERS_H
 #define HAB_OWNERS_H

@@ -23,7 +23,7 @@ static const struct {
 	{ CAP_SETUID, "CAP_SETUID", "to give each collector its owner's rights", true, true },
 	{ CAP_SETGID, "CAP_SETGID", "to give each collector its owner's rights", true, true },
 	{ CAP_KILL, "CAP_KILL", "to end a collector that takes nothing", false, true },
-	/* Root's collector keeps these three, the broker only the first. */
+	/* Of root's collector. The broker uses the first alone, and has the others to pass on. */
 	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to see the user namespaces of processes", false,
 	  true },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read root's programs", false, true },

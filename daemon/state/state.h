@@ -28,11 +28,11 @@
 #define RECENT_MARKS 2
 
 /*
- * The main thread reads the feed; channels have a thread that reads them; each HTTP connection has
- * a thread of its own.
+ * The main thread reads the feed, and in a collector of the machine the channels, which else have a
+ * thread of their own. So has each HTTP connection, and the history.
  *
- * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
- * recent_ns, evict_ns, in_use_ns and in_use_bytes.
+ * lock guards binaries, processes, stacks, ingest, channels, totals, timeline, evict_ns, busy_ns,
+ * busy_samples, published_ns, in_use_ns, in_use_bytes, recent and recent_ns.
  * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
  * once it is freed. No lock is held while a profile is named. render is held while the stacks of a
  * profile are copied and sorted, and while its text is made: each takes as much memory again. A
