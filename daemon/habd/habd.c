@@ -207,7 +207,11 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 			      feed_open_replay(state->ingest, &state->lock, options->events,
 					       options->replay, &code) :
 			      feed_open_none();
-	return state->feed ? 0 : code;
+	if (!state->feed)
+		return code;
+	/* Each thread has its own rights: so no thread runs yet. */
+	privilege_drop();
+	return 0;
 }
 
 /* False after a sentence. *history: NULL without the option. */
