@@ -40,7 +40,7 @@
 #define STEADY_NS     (10 * SECOND_NS) /* a collector that has run so long has not failed */
 #define STUCK_NS      (3 * SECOND_NS)
 #define IDLE_NS	      (60 * SECOND_NS)
-#define VIEWER_MS     3000 /* that the viewer has for its last profile */
+#define VIEWER_MS     4000 /* that the viewer has for its last profile: it asks twice */
 #define READY_MS      20000
 #define PRIORITY      (-10)
 #define REAP_MS	      300
@@ -60,6 +60,8 @@ struct owner {
 	uint64_t begun_ns;
 	uint64_t pause_ns; /* after its last end; 0: it has not failed */
 	uint64_t due_ns;   /* it is not started before */
+	uint64_t failures; /* ends of its collectors that nobody had asked for */
+	uint64_t lost, refused; /* of earlier collectors, as in struct part_page */
 	uint64_t busy_ns;  /* when it last had something to do */
 	uint64_t received; /* messages, and when there were last more */
 	uint64_t took_ns;
@@ -134,6 +136,7 @@ static void start_collector(struct broker *broker, struct owner *owner)
 {
 	struct part_config config = broker->config.part;
 	uint64_t now = clock_monotonic_ns();
+	struct part_page *page;
 
 	if (owner->part.pid || now < owner->due_ns)
 		return;
@@ -144,8 +147,12 @@ static void start_collector(struct broker *broker, struct owner *owner)
 	owner->due_ns = now + max(owner->pause_ns, PAUSE_NS);
 	if (!part_start(&owner->part, broker->config.argv, "collector", &config))
 		return;
-	part_page(owner->part.memory)->sent = 1;
-	part_page(owner->part.memory)->rate = broker->config.rate;
+	page = part_page(owner->part.memory);
+	page->sent = 1;
+	page->rate = broker->config.rate;
+	page->failures = owner->failures;
+	page->lost = owner->lost;
+	page->refused = owner->refused;
 	tell_viewer(broker, owner, true);
 }
 
@@ -168,7 +175,7 @@ static struct owner *owner_of_id(struct broker *broker, const struct owner_id *i
 	return owner;
 }
 
-/* Of a record. */
+/* Of a record. NULL: too many, or none of its processes is there to tell its rights. */
 static struct owner *owner_of_number(struct broker *broker, uint64_t number, uint32_t pid)
 {
 	struct owner_id id;
@@ -179,8 +186,10 @@ static struct owner *owner_of_number(struct broker *broker, uint64_t number, uin
 		start_collector(broker, owner);
 		return owner;
 	}
-	owner_rights(number, pid, &id);
-	return owner_of_id(broker, &id);
+	if (owner_rights(number, pid, &id))
+		return owner_of_id(broker, &id);
+	broker->unknown++;
+	return NULL;
 }
 
 static void dispose_held(struct owner *owner)
@@ -252,6 +261,10 @@ static void hand_over(struct owner *owner, const struct part_message *message, i
 /* The collector has ended, or is to end: nothing was sent that it has not received. */
 static void end_collector(struct broker *broker, struct owner *owner)
 {
+	const struct part_page *page = part_page(owner->part.memory);
+
+	owner->lost = page->lost;
+	owner->refused = page->refused;
 	tell_viewer(broker, owner, false);
 	part_forget(&owner->part);
 }
@@ -272,7 +285,11 @@ static void reap(struct broker *broker)
 		{
 			if (owner->part.pid != pid)
 				continue;
-			say_verbose("the collector of user %u has ended (%d)", owner->id.uid, status);
+			say("the collector of user %u has ended (%s %d): another is started, which "
+			    "follows only programs that start from now on",
+			    owner->id.uid, WIFSIGNALED(status) ? "signal" : "status",
+			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+			owner->failures++;
 			owner->pause_ns =
 				clock_monotonic_ns() - owner->begun_ns > STEADY_NS ?
 					0 :
@@ -302,13 +319,15 @@ static void tidy(struct broker *broker, uint64_t now)
 
 	HASH_ITER(hh, broker->owners, owner, next)
 	{
-		if (owner->nr_held)
+		if (owner->nr_held || owner->failures)
 			start_collector(broker, owner);
 		pass_held(owner);
 		if (owner->part.pid)
 			active += READ_ONCE(part_page(owner->part.memory)->active) != 0;
-		if (owner->part.pid && is_idle(owner, now))
+		if (owner->part.pid && is_idle(owner, now)) {
 			end_collector(broker, owner);
+			owner->failures = 0;
+		}
 		if (!owner->part.pid && !owner->nr_held && now > owner->due_ns + PAUSE_MAX_NS) {
 			HASH_DELETE(hh, broker->owners, owner);
 			free(owner);

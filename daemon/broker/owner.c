@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -63,16 +64,27 @@ static unsigned int mapped_root(uint32_t pid, const char *map)
 	return found;
 }
 
-void owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id)
+/* Of a user none of whose processes is known. */
+static gid_t first_group(uid_t uid)
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	return entry ? entry->pw_gid : NOBODY;
+}
+
+bool owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id)
 {
 	id->number = owner;
 	if (owner >= HAB_OWNER_NAMESPACE) {
 		id->uid = mapped_root(pid, "uid_map");
 		id->gid = mapped_root(pid, "gid_map");
-	} else {
-		id->uid = (uid_t)owner;
-		id->gid = owner ? group_of(pid) : 0;
+		return id->uid != NOBODY;
 	}
+	id->uid = (uid_t)owner;
+	id->gid = owner ? group_of(pid) : 0;
+	if (id->gid == NOBODY)
+		id->gid = first_group(id->uid);
+	return true;
 }
 
 /* True for the namespace of this program. */

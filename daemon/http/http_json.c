@@ -116,12 +116,13 @@ static json_t *channels_json(const struct state *state, const struct numbers *nu
 	if (!state->has_channels)
 		return json_null();
 	/* clang-format off */
-	object = json_pack("{sI sI sI sI sI sI}",
+	object = json_pack("{sI sI sI sI sI sI sI}",
 		"processes", (json_int_t)channels->sessions,
 		"processes_ever", channels->begun,
 		"samples", channels->samples,
 		"lost", channels->lost,
 		"refused", channels->refused,
+		"unknown", (json_int_t)numbers->totals.now.of.unknown,
 		"malformed", channels->malformed);
 	/* clang-format on */
 	/* A program says this number: of several owners it is never summed up. */
@@ -143,12 +144,14 @@ static json_t *owners_json(struct snapshots *snapshots)
 	nr = snapshots_states(snapshots, &states);
 	for (i = 0; i < nr && i < OWNERS; i++)
 		/* clang-format off */
-		json_array_append_new(array, json_pack("{sI sI sI sI sI sb}",
+		json_array_append_new(array, json_pack("{sI sI sI sI sI sI sI sb}",
 			"owner", (json_int_t)states[i].owner,
 			"uid", (json_int_t)states[i].uid,
 			"processes", (json_int_t)states[i].processes,
 			"allocated_bytes", (json_int_t)states[i].allocated,
 			"lost", (json_int_t)states[i].lost,
+			"refused", (json_int_t)states[i].refused,
+			"failures", (json_int_t)states[i].failures,
 			"answers", !states[i].stuck));
 		/* clang-format on */
 	free(states);
@@ -241,6 +244,16 @@ static void refused_problem(json_t *array, const struct snapshot_state *state)
 	free(what);
 }
 
+static void failures_problem(json_t *array, const struct snapshot_state *state)
+{
+	char *what = xformat("the collector of user %u has ended %" PRIu64 " times: programs that "
+			     "ran then are missing",
+			     state->uid, state->failures);
+
+	add_problem(array, what, "see why in habd's log (journalctl -u habd); start them again");
+	free(what);
+}
+
 /* Collectors that do not answer: what their owners' programs do is missing. */
 static void owner_problems(json_t *array, struct snapshots *snapshots)
 {
@@ -254,6 +267,8 @@ static void owner_problems(json_t *array, struct snapshots *snapshots)
 	for (i = 0; i < nr; i++) {
 		if (states[i].refused)
 			refused_problem(array, &states[i]);
+		if (states[i].failures)
+			failures_problem(array, &states[i]);
 		if (!states[i].stuck)
 			continue;
 		what = xformat("the collector of user %u does not answer: that user's programs are "

@@ -58,6 +58,7 @@ struct part_page {
 	uint64_t sent;	   /* messages over the control socket */
 	uint64_t lost;	   /* of the broker: samples that found no room in the ring */
 	uint64_t refused;  /* likewise: connections that the part did not take in time */
+	uint64_t failures; /* likewise: collectors of the owner that have ended unasked */
 	uint64_t alive_ns; /* this and what follows: of the part. CLOCK_MONOTONIC of its last tick */
 	uint64_t received; /* messages */
 	uint64_t idle;	   /* not 0: it has nothing to do, and nothing to keep */

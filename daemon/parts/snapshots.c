@@ -23,6 +23,7 @@
 
 #define ANSWER_MS     2000
 #define STUCK_NS      3000000000ull
+#define LATE_NS	      10000000000ull /* after an answer that did not come, if none was asked for since */
 #define HEADERS_MAX   4096u
 #define READ_AT_ONCE  (256u << 10)
 #define EVENTS_MAX    STACKS_LOG_ROOM
@@ -39,7 +40,7 @@ struct member {
 	uid_t uid;
 	int control;
 	struct hab_channel *memory;
-	bool is_late; /* its last answer did not come in time */
+	uint64_t late_ns; /* when an answer did not come in time; 0: the last one came */
 };
 
 struct snapshots {
@@ -240,7 +241,7 @@ static unsigned int ask_all(struct snapshots *snapshots, const char *path, struc
 			end_ask(&(*asks)[i]);
 		member = find_locked(snapshots, (*asks)[i].owner);
 		if (member)
-			member->is_late = !(*asks)[i].complete;
+			member->late_ns = (*asks)[i].complete ? 0 : clock_monotonic_ns();
 	}
 	pthread_mutex_unlock(&snapshots->lock);
 	return nr;
@@ -454,9 +455,11 @@ unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state
 			.uid = member->uid,
 			.processes = min(page->counts.channels.sessions, COUNT_MAX),
 			.allocated = min(page->counts.channels.allocated, COUNT_MAX),
-			.stuck = member->is_late || (alive && now > alive + STUCK_NS),
+			.stuck = now - member->late_ns < LATE_NS ||
+				 (alive && now > alive + STUCK_NS),
 			.lost = READ_ONCE(page->lost),
 			.refused = READ_ONCE(page->refused),
+			.failures = READ_ONCE(page->failures),
 		};
 	}
 	pthread_mutex_unlock(&snapshots->lock);

@@ -69,9 +69,10 @@ struct snapshot_state {
 	uid_t uid;
 	uint64_t processes; /* this and the next: as it says */
 	uint64_t allocated;
-	bool stuck; /* it has not moved for seconds, or did not answer the last time */
+	bool stuck; /* it has not moved for seconds, or did not answer a moment ago */
 	uint64_t lost;
 	uint64_t refused;
+	uint64_t failures;
 };
 
 /* The state of each collector; returns how many. The caller frees *states. */
