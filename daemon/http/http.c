@@ -292,7 +292,7 @@ static void add_policy(struct MHD_Response *response)
 static enum MHD_Result send_reply(const struct request *request, const struct reply *reply,
 				  char *data, size_t length)
 {
-	struct MHD_Response *response = response_new(data, length, request->user);
+	struct MHD_Response *response = response_new(data, length);
 	char disposition[96];
 	enum MHD_Result result;
 

@@ -139,7 +139,7 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 		return;
 	}
 	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user))
+	if (response_memory_is_full())
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	else
 		reply_spans(request, reply, filter, format, view);

@@ -157,7 +157,7 @@ void http_sites(struct request *request, struct reply *reply)
 	}
 	sites.in_use = view == PROFILE_IN_USE;
 	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user))
+	if (response_memory_is_full())
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	else if (read_sites(request, reply, &filter, &sites))
 		reply_sites(request, reply, &filter, &sites);

@@ -483,7 +483,7 @@ static void reply_timeline(struct request *request, struct reply *reply,
 	int64_t first;
 
 	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user)) {
+	if (response_memory_is_full()) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 		request_turn_give(request, &turn);
 		return;

@@ -207,7 +207,7 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 
 	request_turn_take(request, &turn);
 	/* While it waited for its turn, others have made theirs. */
-	if (response_memory_is_full(request->user)) {
+	if (response_memory_is_full()) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	} else {
 		reply->type = format->content_type;
