@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Profiles of spans of the history. A client gets what the filter of its rights selects, as of live
- * profiles: so a user reads the own processes' part of files that only group hab-read may read.
+ * Profiles of spans of the history, for clients that could read its files, too.
  */
 #include <string.h>
 #include <time.h>

@@ -70,7 +70,7 @@ static bool is_selected(const struct filter *filter, const struct timeline_entry
 	return filter_matches(filter, &key);
 }
 
-/* A copy, without what the client may not read or has not asked for. */
+/* A copy, without what the client has not asked for. */
 static struct timeline_point copy_selected(const struct filter *filter,
 					   const struct timeline_point *from)
 {

@@ -96,7 +96,7 @@ enum part_message_type {
 
 struct part_message {
 	uint32_t type;
-	uint32_t uid; /* of PART_HTTP: the client; of PART_OWNER: whose rights the collector has */
+	uint32_t uid; /* of PART_OWNER: whose rights the collector has */
 	uint64_t owner;
 	uint32_t value; /* of PART_HTTP: enum part_client */
 	uint32_t reserved;
