@@ -121,8 +121,6 @@ static void reply_spans(struct request *request, struct reply *reply, const stru
 void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
 		   const struct profile_format *format, enum profile_view view)
 {
-	struct turn turn;
-
 	if (format->has_events) {
 		reply_error(reply, 400,
 			    "format=%s: the history has sums, and this format needs single "
@@ -137,10 +135,10 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 			    format->name);
 		return;
 	}
-	request_turn_take(request, &turn);
+	state_turn_begin(request->state);
 	if (response_memory_is_full())
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	else
 		reply_spans(request, reply, filter, format, view);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 }

@@ -553,12 +553,11 @@ void http_top(struct request *request, struct reply *reply)
 	struct numbers numbers;
 	struct filter filter;
 	struct view view;
-	struct turn turn;
 	json_t *object, *exited;
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	request_turn_take(request, &turn);
+	state_turn_begin(request->state);
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);
@@ -576,7 +575,7 @@ void http_top(struct request *request, struct reply *reply)
 	/* clang-format on */
 	numbers_end(&numbers);
 	view_end(&view);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 	filter_end(&filter);
 	reply_json(reply, object, false);
 }

@@ -479,13 +479,12 @@ static void reply_timeline(struct request *request, struct reply *reply,
 			   const struct history_span *span, const struct filter *filter)
 {
 	struct answer answer = { 0 };
-	struct turn turn;
 	int64_t first;
 
-	request_turn_take(request, &turn);
+	state_turn_begin(request->state);
 	if (response_memory_is_full()) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
-		request_turn_give(request, &turn);
+		state_turn_end(request->state);
 		return;
 	}
 	first = add_memory(request->state, span, filter, &answer);
@@ -497,7 +496,7 @@ static void reply_timeline(struct request *request, struct reply *reply,
 	HASH_FREE(answer.lines);
 	HASH_FREE(answer.owners);
 	timeline_points_free(answer.points, answer.count);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 }
 
 void http_timeline(struct request *request, struct reply *reply)

@@ -157,23 +157,11 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 	reply->file_name = NULL;
 }
 
-void request_turn_take(const struct request *request, struct turn *turn)
-{
-	turns_take(&request->state->profiles, turn, 0, UINT64_MAX);
-}
-
-void request_turn_give(const struct request *request, struct turn *turn)
-{
-	turns_give(&request->state->profiles, turn);
-}
-
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart)
 {
-	struct turn turn;
-
-	request_turn_take(request, &turn);
+	state_turn_begin(request->state);
 	/* While it waited for its turn, others have made theirs. */
 	if (response_memory_is_full()) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
@@ -183,5 +171,5 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		span_write(request->state, span, filter, format, view, restart, reply->body,
 			   &reply->head);
 	}
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 }

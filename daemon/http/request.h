@@ -34,9 +34,6 @@ struct reply {
 	FILE *body;
 };
 
-/* For making a profile: waits for a turn, which is given back once the profile is freed. */
-void request_turn_take(const struct request *request, struct turn *turn);
-void request_turn_give(const struct request *request, struct turn *turn);
 const char *request_parameter(const struct request *request, const char *name);
 /* The filter of the parameters; filter_end() frees it. False after reply_error(). */
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
