@@ -27,7 +27,6 @@
 #include "daemon/parts/access.h"
 #include "daemon/parts/part_feed.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
@@ -471,7 +470,6 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	set_signals();
 	raise_file_limit();
-	owners_begin();
 	if (options.part)
 		return run_part(&options);
 	code = choose_source(&options);

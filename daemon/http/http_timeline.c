@@ -21,7 +21,6 @@
 #include "daemon/http/response.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/kinds.h"
-#include "daemon/shared/owners.h"
 
 #define SECOND_NS    1000000000ull
 #define FILES_MAX    360u
@@ -335,6 +334,7 @@ static void merge_point(struct merging *merging, uint64_t owner, const uint64_t 
 	for (i = 0; i < numbers[2]; i++) {
 		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
 		entry.owner = owner;
+		entry.uid = hab_owner_uid(owner, entry.uid);
 		entry.kind = min(entry.kind, HAB_EVENT_KINDS - 1);
 		clean_copy(entry.comm, sizeof(entry.comm), entry.comm, sizeof(entry.comm));
 		if (is_selected(merging->filter, &entry))
