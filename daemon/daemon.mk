@@ -36,7 +36,7 @@ HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments human kinds module_files output_files owners places program string_table util
+SHARED_SOURCES := arguments human kinds module_files output_files program string_table util
 PROFILE_SOURCES := filter profile flame formats interval profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
@@ -46,7 +46,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	collect \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege turns state timeline totals missed history_points growth reduce \
+	habd options sockets privilege state timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker part_process windows owner \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
 	http clients request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline

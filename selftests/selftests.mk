@@ -22,7 +22,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
-	interval_test sites_test timeline_test binaries_test  processes_test turns_test perf_map_test \
+	interval_test sites_test timeline_test binaries_test  processes_test perf_map_test \
 	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -92,9 +92,6 @@ $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/
 
 $(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
-
-$(BUILD)/tests/turns_test: selftests/daemon/turns_test.c daemon/shared/turns.c daemon/shared/turns.h $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -pthread -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)

@@ -155,20 +155,26 @@ static inline struct hab_channel_live *hab_channel_live(struct hab_channel *chan
 #define HAB_CHANNEL_BUSY    (1ull << 32) /* the record is being written */
 #define HAB_CHANNEL_PADDING (1ull << 33) /* no record: the rest of the ring */
 
+static inline u64 *hab_ring_word(struct hab_channel *channel, u64 position, u64 ring)
+{
+	return (void *)((char *)channel + HAB_CHANNEL_RING_OFFSET + position % ring);
+}
+
 static inline u64 *hab_channel_word(struct hab_channel *channel, u64 position)
 {
-	return (void *)((char *)channel + HAB_CHANNEL_RING_OFFSET +
-			position % HAB_CHANNEL_RING_BYTES);
+	return hab_ring_word(channel, position, HAB_CHANNEL_RING_BYTES);
 }
 
 /**
- * hab_channel_reserve - make room for a record
+ * hab_ring_reserve - make room for a record
  * @channel: mapped; any thread, signal handlers too
  * @bytes: of the record, a multiple of 8, at most HAB_CHANNEL_RECORD_MAX
+ * @ring: bytes of the ring, a power of two: HAB_CHANNEL_RING_BYTES, or more between processes of
+ *	habd. The same for this and the next
  *
  * Return: where the record goes, or NULL if the ring is full. hab_channel_commit() follows.
  */
-static inline void *hab_channel_reserve(struct hab_channel *channel, u32 bytes)
+static inline void *hab_ring_reserve(struct hab_channel *channel, u32 bytes, u64 ring)
 {
 	u64 tail, head, position, end, need = bytes + sizeof(u64);
 
@@ -177,17 +183,22 @@ static inline void *hab_channel_reserve(struct hab_channel *channel, u32 bytes)
 		tail = hab_load_acquire(&channel->tail);
 		head = READ_ONCE(channel->head);
 		position = head;
-		if (HAB_CHANNEL_RING_BYTES - head % HAB_CHANNEL_RING_BYTES < need)
-			position += HAB_CHANNEL_RING_BYTES - head % HAB_CHANNEL_RING_BYTES;
+		if (ring - head % ring < need)
+			position += ring - head % ring;
 		end = position + need;
-		if (end - tail > HAB_CHANNEL_RING_BYTES)
+		if (end - tail > ring)
 			return NULL;
 	} while (hab_word_cmpxchg(&channel->head, head, end) != head);
 	if (position != head)
-		hab_store_release(hab_channel_word(channel, head),
+		hab_store_release(hab_ring_word(channel, head, ring),
 				  (position - head - sizeof(u64)) | HAB_CHANNEL_PADDING);
-	WRITE_ONCE(*hab_channel_word(channel, position), bytes | HAB_CHANNEL_BUSY);
-	return hab_channel_word(channel, position) + 1;
+	WRITE_ONCE(*hab_ring_word(channel, position, ring), bytes | HAB_CHANNEL_BUSY);
+	return hab_ring_word(channel, position, ring) + 1;
+}
+
+static inline void *hab_channel_reserve(struct hab_channel *channel, u32 bytes)
+{
+	return hab_ring_reserve(channel, bytes, HAB_CHANNEL_RING_BYTES);
 }
 
 /* The record at @record is written. */
@@ -200,19 +211,20 @@ static inline void hab_channel_commit(void *record)
 }
 
 /**
- * hab_channel_peek - the record at a position
+ * hab_ring_peek - the record at a position
  * @channel: mapped; one thread of the collector
  * @position: where the last one ended; the collector's own variable, since the program can write
  *	the channel's
  * @bytes: gets the size of what is there, without the word; 0 is possible for padding
+ * @ring: bytes of the ring
  *
  * Return: the word's flags and size, or 0 if nothing has come. A size that is impossible is
  * returned as ~0: the program has written nonsense, and no position is known any more.
  */
-static inline u64 hab_channel_peek(struct hab_channel *channel, u64 position, u32 *bytes)
+static inline u64 hab_ring_peek(struct hab_channel *channel, u64 position, u32 *bytes, u64 ring)
 {
-	u64 left = HAB_CHANNEL_RING_BYTES - position % HAB_CHANNEL_RING_BYTES - sizeof(u64);
-	u64 word = hab_load_acquire(hab_channel_word(channel, position));
+	u64 left = ring - position % ring - sizeof(u64);
+	u64 word = hab_load_acquire(hab_ring_word(channel, position, ring));
 
 	*bytes = (u32)word;
 	if (*bytes % 8 || *bytes > left ||
@@ -221,13 +233,23 @@ static inline u64 hab_channel_peek(struct hab_channel *channel, u64 position, u3
 	return word;
 }
 
-/* What is at @position, @bytes and its word, was read; returns the next position. */
-static inline u64 hab_channel_release(struct hab_channel *channel, u64 position, u32 bytes)
+static inline u64 hab_channel_peek(struct hab_channel *channel, u64 position, u32 *bytes)
 {
-	memset(hab_channel_word(channel, position), 0, bytes + sizeof(u64));
+	return hab_ring_peek(channel, position, bytes, HAB_CHANNEL_RING_BYTES);
+}
+
+/* What is at @position, @bytes and its word, was read; returns the next position. */
+static inline u64 hab_ring_release(struct hab_channel *channel, u64 position, u32 bytes, u64 ring)
+{
+	memset(hab_ring_word(channel, position, ring), 0, bytes + sizeof(u64));
 	position += bytes + sizeof(u64);
 	hab_store_release(&channel->tail, position);
 	return position;
+}
+
+static inline u64 hab_channel_release(struct hab_channel *channel, u64 position, u32 bytes)
+{
+	return hab_ring_release(channel, position, bytes, HAB_CHANNEL_RING_BYTES);
 }
 
 #endif /* HAB_CORE_CHANNEL_H */

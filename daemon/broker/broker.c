@@ -433,7 +433,6 @@ static void accept_clients(struct broker *broker, int listen_fd, bool local)
 			close(fd);
 			continue;
 		}
-		message.uid = uid;
 		if (access_reads_all(fd, local, uid)) {
 			/* The viewer closes what it cannot serve; its clients may be trusted. */
 			part_send(broker->viewer.control, &message, &fd, 1);

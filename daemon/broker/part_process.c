@@ -104,7 +104,7 @@ void part_forget(struct part *part)
 
 bool part_write(struct part *part, const void *record, uint32_t bytes)
 {
-	void *to = hab_channel_reserve(part->memory, bytes);
+	void *to = hab_ring_reserve(part->memory, bytes, PART_RING_BYTES);
 
 	if (!to)
 		return false;

@@ -100,8 +100,8 @@ static char *explain(const char *socket, bool listening, const char *detail)
 		return xstrdup("interrupted");
 	if (listening)
 		return xformat("the answer of habd at %s broke off (%s): see whether it still "
-			       "runs with `habctl status`; it closes connections of a user who "
-			       "has too many connections",
+			       "runs with `habctl status`; it closes connections while it has "
+			       "too many connections",
 			       socket, detail);
 	if (access(socket, W_OK) && errno == EACCES)
 		return xformat("you may not use %s: run habctl with sudo, or let other users "

@@ -25,9 +25,9 @@
 #include "daemon/habd/sockets.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/http.h"
+#include "daemon/parts/access.h"
 #include "daemon/parts/part_feed.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
 
@@ -272,6 +272,7 @@ static int run_alone(struct options *options)
 	struct state state;
 	int code;
 
+	access_begin();
 	state_begin(&state, options->stacks, options->debuginfod_seconds);
 	code = serve(options, &state);
 	state_end(&state);
@@ -303,7 +304,7 @@ static void take_message(void *context, const struct part_message *message,
 		return;
 	case PART_HTTP:
 		if (files[0] >= 0 && part->http)
-			http_add(part->http, files[0], message->value, message->uid);
+			http_add(part->http, files[0], message->value);
 		else if (files[0] >= 0)
 			close(files[0]);
 		return;
@@ -488,7 +489,6 @@ int main(int argc, char **argv)
 	mallopt(M_ARENA_MAX, 1);
 	set_signals();
 	raise_file_limit();
-	owners_begin();
 	if (options.part)
 		return run_part(&options);
 	code = choose_source(&options);

@@ -95,7 +95,7 @@ static int open_unix(const char *socket_path, int type, const char *option)
 		goto failed;
 	/* This process has the lock, so a socket with this name is left over. */
 	unlink(socket_path);
-	/* Every user may connect: a request gets what its user may read. */
+	/* Every user may connect: by the user of a connection habd decides who answers it. */
 	mask = umask(0111);
 	bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(mask);

@@ -253,20 +253,18 @@ static void write_span(struct history *history, struct span *span, bool last)
 	struct history_file file = { .start = (int64_t)rounded_seconds(span->start_ns) };
 	uint64_t start_ns = span->start_monotonic_ns;
 	struct profile_head head;
-	struct turn turn;
 	size_t length;
 	int64_t end;
 	char *data;
 	FILE *out;
 
 	span->bytes_of_owner = bytes_of_owner(history);
-	/* As root's profiles: it does not wait for other users' clients. */
-	turns_take(&state->profiles, &turn, 0, UINT64_MAX);
+	state_turn_begin(state);
 	out = text_open(&data, &length);
 	span_write(state, span, &all_kinds, profile_format("pprof"), PROFILE_ALLOCATED, !last, out,
 		   &head);
 	text_close(out);
-	turns_give(&state->profiles, &turn);
+	state_turn_end(state);
 	file.seconds = rounded_seconds((last ? clock_monotonic_ns() : span->start_monotonic_ns) -
 				       start_ns);
 	/* The machine may have slept, which the other clock does not count. */

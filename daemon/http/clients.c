@@ -3,9 +3,11 @@
  * The clients of a listening socket.
  *
  * The hard cases are two. A client that sends a byte of its request now and then: the idle time-out
- * never ends it, so a request must be complete within a time, whatever is sent. And a user who
- * makes connections in a loop: the server gives each connection a thread, and closes all further
- * ones while it has too many. So connections are accepted and limited here, before it has them.
+ * never ends it, so a request must be complete within a time, whatever is sent. And connections in
+ * a loop: the server gives each connection a thread. So connections are limited here, before the
+ * server has them. The clients that the broker passes on may read. habd of a user accepts
+ * connections of every user: other users' clients leave places free, and so does an owner's client
+ * for the viewer.
  */
 #include "daemon/http/clients.h"
 
@@ -19,10 +21,11 @@
 #include <unistd.h>
 
 #include "daemon/parts/access.h"
-#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
 #define CLIENTS_MAX	32u
+#define VIEWERS_MAX	8u /* more, for the viewer in a collector */
+#define STRANGERS_MAX	8u /* for clients that may not read, in habd of a user */
 #define REQUEST_SECONDS 10u
 
 struct clients {
@@ -31,9 +34,8 @@ struct clients {
 	int listen_fd; /* -1: not started */
 	int stop_fd;   /* readable once no more connections are accepted */
 	pthread_t thread;
-	struct places places;
 	pthread_mutex_t lock; /* of the next, and of end_ns of each */
-	struct client *table[CLIENTS_MAX];
+	struct client *table[CLIENTS_MAX + VIEWERS_MAX];
 };
 
 static atomic_ullong refused, late;
@@ -53,21 +55,45 @@ static uint64_t request_end(void)
 	return clock_monotonic_ns() + REQUEST_SECONDS * 1000000000ull;
 }
 
-/* NULL: beyond the limit of the user. */
-static struct client *add(struct clients *clients, int fd, uid_t user)
+/* NULL: the client may read all that this habd has. */
+static const char *refusal_of(int fd, bool local)
 {
-	struct client *client;
-	unsigned int i;
+	uid_t user;
 
-	if (!places_take(&clients->places, user))
-		return NULL;
-	client = xcalloc(1, sizeof(*client));
-	*client = (struct client){ clients, fd, user, request_end(), false };
+	if (!access_user(fd, local, &user))
+		return "The kernel does not say which user this connection belongs to: use the "
+		       "Unix socket.";
+	if (!access_reads_all(fd, local, user))
+		return "This habd answers only root, the user who has started it, and members of "
+		       "group hab-read.";
+	return NULL;
+}
+
+/* There may be so many once the client is added. */
+static unsigned int most(const struct client *client)
+{
+	if (client->refusal)
+		return STRANGERS_MAX;
+	return client->is_part ? CLIENTS_MAX + VIEWERS_MAX : CLIENTS_MAX;
+}
+
+/* NULL: there are too many. */
+static struct client *add(const struct client *wanted)
+{
+	struct clients *clients = wanted->clients;
+	struct client **place = NULL, *client = NULL;
+	unsigned int i, nr = 0;
+
 	pthread_mutex_lock(&clients->lock);
-	/* There is a free one: as many as places. */
-	for (i = 0; clients->table[i]; i++)
-		;
-	clients->table[i] = client;
+	for (i = 0; i < ARRAY_SIZE(clients->table); i++)
+		if (clients->table[i])
+			nr++;
+		else
+			place = &clients->table[i];
+	if (place && nr < most(wanted)) {
+		*place = client = xcalloc(1, sizeof(*client));
+		*client = *wanted;
+	}
 	pthread_mutex_unlock(&clients->lock);
 	return client;
 }
@@ -78,7 +104,7 @@ static struct client *find(struct clients *clients, int fd)
 	unsigned int i;
 
 	pthread_mutex_lock(&clients->lock);
-	for (i = 0; i < CLIENTS_MAX && !client; i++)
+	for (i = 0; i < ARRAY_SIZE(clients->table) && !client; i++)
 		if (clients->table[i] && clients->table[i]->fd == fd)
 			client = clients->table[i];
 	pthread_mutex_unlock(&clients->lock);
@@ -95,7 +121,6 @@ static void remove_client(struct client *client)
 		;
 	clients->table[i] = NULL;
 	pthread_mutex_unlock(&clients->lock);
-	places_remove(&clients->places, client->user, 1);
 	free(client);
 }
 
@@ -114,38 +139,42 @@ void clients_notify(void *clients, struct MHD_Connection *connection, void **con
 	}
 }
 
-void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, uid_t user,
-		   bool is_part)
+static void serve(struct MHD_Daemon *server, const struct client *wanted)
 {
 	/* For the library's log only: it knows what a descriptor is. */
 	static const struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct client *client = add(clients, fd, user);
+	struct client *client = add(wanted);
 
 	if (!client) {
 		atomic_fetch_add(&refused, 1);
-		close(fd);
+		close(wanted->fd);
 		return;
 	}
-	client->is_part = is_part;
 	/* Else the server has closed it. */
-	if (MHD_add_connection(server, fd, (const struct sockaddr *)&address, sizeof(address)) !=
-	    MHD_YES)
+	if (MHD_add_connection(server, wanted->fd, (const struct sockaddr *)&address,
+			       sizeof(address)) != MHD_YES)
 		remove_client(client);
+}
+
+void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, bool is_part)
+{
+	const struct client client = { clients, fd, request_end(), is_part, NULL };
+
+	serve(server, &client);
 }
 
 static void accept_one(struct clients *clients)
 {
 	int fd = accept4(clients->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	uid_t user;
+	struct client client = { clients, fd, request_end(), false, NULL };
 
 	if (fd < 0) {
 		/* The client has gone, or descriptors are out: then the next try fails, too. */
 		usleep(1000);
 		return;
 	}
-	if (!access_user(fd, clients->local, &user))
-		user = USER_UNKNOWN;
-	clients_serve(clients, clients->server, fd, user, false);
+	client.refusal = refusal_of(fd, clients->local);
+	serve(clients->server, &client);
 }
 
 static void *accept_all(void *context)
@@ -164,12 +193,10 @@ static void *accept_all(void *context)
 
 struct clients *clients_new(bool local)
 {
-	static const struct places places = PLACES(CLIENTS_MAX);
 	struct clients *clients = xcalloc(1, sizeof(*clients));
 
 	clients->local = local;
 	clients->listen_fd = clients->stop_fd = -1;
-	clients->places = places;
 	pthread_mutex_init(&clients->lock, NULL);
 	return clients;
 }
@@ -203,7 +230,7 @@ void clients_free(struct clients *clients)
 	if (clients->stop_fd >= 0)
 		close(clients->stop_fd);
 	/* Connections that the server had not begun. */
-	for (i = 0; i < CLIENTS_MAX; i++)
+	for (i = 0; i < ARRAY_SIZE(clients->table); i++)
 		free(clients->table[i]);
 	pthread_mutex_destroy(&clients->lock);
 	free(clients);
@@ -240,7 +267,7 @@ void clients_tidy(struct clients *clients, uint64_t now_ns)
 	unsigned int i;
 
 	pthread_mutex_lock(&clients->lock);
-	for (i = 0; i < CLIENTS_MAX; i++) {
+	for (i = 0; i < ARRAY_SIZE(clients->table); i++) {
 		client = clients->table[i];
 		if (!client || !client->end_ns || now_ns < client->end_ns)
 			continue;

@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The clients of a listening socket: the user of each, limits by user, and deadlines. */
+/* The clients of a listening socket: whether they may read, how many there are, and deadlines. */
 #ifndef HABD_CLIENTS_H
 #define HABD_CLIENTS_H
 
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct clients;
 
 struct client {
 	struct clients *clients;
 	int fd;
-	uid_t user;	 /* USER_UNKNOWN: the kernel does not say */
-	uint64_t end_ns; /* its request must be complete by then; 0: it is. CLOCK_MONOTONIC */
-	bool is_part;	 /* the viewer, which asks for what all owners have */
+	uint64_t end_ns;     /* its request must be complete by then; 0: it is. CLOCK_MONOTONIC */
+	bool is_part;	     /* the viewer, which asks for what all owners have */
+	const char *refusal; /* the sentence that all its requests get; NULL: it may read */
 };
-
-#define USER_UNKNOWN ((uid_t)-1)
 
 /* local: over a Unix socket. */
 struct clients *clients_new(bool local);
 /*
  * Begins to accept connections of the listening socket, in a thread of its own: those within the
- * limits of their users are the server's, the others are closed. Takes over the socket. False if
- * there are no threads or descriptors left.
+ * limit are the server's, the others are closed. Takes over the socket. False if there are no
+ * threads or descriptors left.
  */
 bool clients_start(struct clients *clients, struct MHD_Daemon *server, int listen_fd);
 /* Accepts no more connections; before the server ends. */
@@ -33,9 +30,11 @@ void clients_stop(struct clients *clients);
 /* The server has ended. */
 void clients_free(struct clients *clients);
 
-/* Has the server serve a connection of @user, or closes it. is_part: it is the viewer's. */
-void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, uid_t user,
-		   bool is_part);
+/*
+ * Has the server serve a connection that the broker has passed on, or closes it. is_part: it is the
+ * viewer's.
+ */
+void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, bool is_part);
 /* For MHD_OPTION_NOTIFY_CONNECTION. */
 void clients_notify(void *clients, struct MHD_Connection *connection, void **context,
 		    enum MHD_ConnectionNotificationCode code);
@@ -47,7 +46,7 @@ void client_end_reply(struct client *client);
 /* Shuts the connections down whose request is late. */
 void clients_tidy(struct clients *clients, uint64_t now_ns);
 
-/* Connections that were closed because of a limit, and because of a late request. */
+/* Connections that were closed because of the limit, and because of a late request. */
 uint64_t clients_refused(void);
 uint64_t clients_late(void);
 

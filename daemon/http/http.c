@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The HTTP server, on a Unix socket, and on a loopback address. Each has its own limits of
- * connections, so that a flood on one leaves the other usable. Every user of this machine can
- * connect, and gets what this user may read.
+ * The HTTP server, on a Unix socket, and on a loopback address. Each has its own limit of
+ * connections, so that a flood on one leaves the other usable. Who may read at all gets everything
+ * that this process has: the broker gives each client to a process that has nothing else.
  *
  * The hard case is TCP: every web page that a user opens can connect, too, by a name of its own
  * that resolves to 127.0.0.1. So over TCP habd answers only under the names of loopback, and no
@@ -18,7 +18,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/parts/access.h"
 #include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/http/response.h"
@@ -26,7 +25,7 @@
 #include "daemon/shared/util.h"
 #include "daemon/web/web.h"
 
-/* More than the limits by user let in. */
+/* More than clients.c lets in. */
 #define CONNECTIONS_MAX 64u
 
 struct listener {
@@ -177,23 +176,14 @@ static bool check_tcp(struct MHD_Connection *connection, struct reply *reply)
 	return reply->status == 200;
 }
 
-/* Sets the client's rights. False, after a reply that says why, if it may read nothing. */
-static bool check_client(struct request *request, const struct client *client, struct reply *reply)
+/* False, after a reply that says why, if the client gets no answer. */
+static bool check_client(const struct request *request, const struct client *client,
+			 struct reply *reply)
 {
-	const struct state *state = request->state;
-
-	request->user = client->user;
-	request->is_part = client->is_part;
-	if (client->user == USER_UNKNOWN) {
-		reply_error(reply, 403,
-			    "The kernel does not say which user this connection belongs to: use "
-			    "the Unix socket.");
+	if (client->refusal) {
+		reply_error(reply, 403, "%s", client->refusal);
 		return false;
 	}
-	/* The broker has chosen whom a client may ask: a collector has nothing of others. */
-	request->reads_all = client->is_part || state->snapshots ||
-			     (!state->memory &&
-			      access_reads_all(client->fd, request->local, client->user));
 	return request->local || check_tcp(request->connection, reply);
 }
 
@@ -292,7 +282,7 @@ static void add_policy(struct MHD_Response *response)
 static enum MHD_Result send_reply(const struct request *request, const struct reply *reply,
 				  char *data, size_t length)
 {
-	struct MHD_Response *response = response_new(data, length, request->user);
+	struct MHD_Response *response = response_new(data, length);
 	char disposition[96];
 	enum MHD_Result result;
 
@@ -309,8 +299,9 @@ static enum MHD_Result send_reply(const struct request *request, const struct re
 	}
 	if (reply->is_profile)
 		add_profile_headers(response, &reply->head);
-	if (!request->reads_all)
-		add_number(response, "X-Hab-Only-User", request->user);
+	/* A collector has its owner's rights. */
+	if (request->state->memory && !request->is_part)
+		add_number(response, "X-Hab-Only-User", geteuid());
 	result = MHD_queue_response(request->connection, reply->status, response);
 	MHD_destroy_response(response);
 	return result;
@@ -342,6 +333,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 		*upload_size = 0;
 		return MHD_YES;
 	}
+	request.is_part = client->is_part;
 	client_begin_reply(client);
 	reply.body = text_open(&data, &length);
 	if (check_client(&request, client, &reply))
@@ -399,7 +391,6 @@ struct http *http_start(struct state *state, struct history *history, int tcp_fd
 	http->state = state;
 	http->history = history;
 	http->recordings = recordings_new();
-	access_begin();
 	http->local.local = true;
 	if (serve(http, &http->tcp, tcp_fd) && serve(http, &http->local, unix_fd))
 		return http;
@@ -408,7 +399,7 @@ struct http *http_start(struct state *state, struct history *history, int tcp_fd
 	return NULL;
 }
 
-void http_add(struct http *http, int fd, enum part_client client, uid_t uid)
+void http_add(struct http *http, int fd, enum part_client client)
 {
 	struct listener *listener = client == PART_CLIENT_TCP ? &http->tcp : &http->local;
 
@@ -417,7 +408,7 @@ void http_add(struct http *http, int fd, enum part_client client, uid_t uid)
 		close(fd);
 		return;
 	}
-	clients_serve(listener->clients, listener->server, fd, uid, client == PART_CLIENT_VIEWER);
+	clients_serve(listener->clients, listener->server, fd, client == PART_CLIENT_VIEWER);
 }
 
 static void listener_end(struct listener *listener)

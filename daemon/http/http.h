@@ -14,8 +14,8 @@ struct state;
  * NULL after a sentence.
  */
 struct http *http_start(struct state *state, struct history *history, int tcp_fd, int unix_fd);
-/* Serves a connection that the broker has accepted, and that it has passed on for this client. */
-void http_add(struct http *http, int fd, enum part_client client, uid_t uid);
+/* Serves a connection that the broker has passed on: its client may read all of this process. */
+void http_add(struct http *http, int fd, enum part_client client);
 /* Ends all connections. Requests that wait end at once if stop_fd is readable. */
 void http_stop(struct http *http);
 /* Frees abandoned recordings, and shuts late clients down; the main thread calls it several times a

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Profiles of spans of the history. A client gets what the filter of its rights selects, as of live
- * profiles: so a user reads the own processes' part of files that only group hab-read may read.
+ * Profiles of spans of the history, for clients that could read its files, too.
  */
 #include <string.h>
 #include <time.h>
@@ -122,8 +121,6 @@ static void reply_spans(struct request *request, struct reply *reply, const stru
 void reply_history(struct request *request, struct reply *reply, const struct filter *filter,
 		   const struct profile_format *format, enum profile_view view)
 {
-	struct turn turn;
-
 	if (format->has_events) {
 		reply_error(reply, 400,
 			    "format=%s: the history has sums, and this format needs single "
@@ -138,10 +135,10 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 			    format->name);
 		return;
 	}
-	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user))
+	state_turn_begin(request->state);
+	if (response_memory_is_full())
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	else
 		reply_spans(request, reply, filter, format, view);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 }

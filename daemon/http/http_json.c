@@ -484,7 +484,6 @@ static const struct profile_sample *shown_sample(const struct view *view, uint32
 }
 
 struct wanted {
-	const struct request *request;
 	const struct filter *filter;
 	const struct view *view;
 };
@@ -494,16 +493,14 @@ static bool is_wanted(const void *context, const struct totals_process *process)
 	const struct wanted *wanted = context;
 	const struct profile *profile;
 
-	/* Samples of a process may be of several users, its counts are of one. */
-	return request_may_read(wanted->request, process->totals.uid) &&
-	       is_listed(wanted->filter, process,
+	return is_listed(wanted->filter, process,
 			 shown_sample(wanted->view, process->pid, &profile));
 }
 
-static json_t *processes_json(const struct request *request, const struct totals *totals,
-			      const struct filter *filter, const struct view *view)
+static json_t *processes_json(const struct totals *totals, const struct filter *filter,
+			      const struct view *view)
 {
-	const struct wanted wanted = { request, filter, view };
+	const struct wanted wanted = { filter, view };
 	const struct totals_process *chosen[TOP_PROCESSES];
 	json_t *array = json_array(), *object;
 	const struct profile_sample *sample;
@@ -571,12 +568,11 @@ void http_top(struct request *request, struct reply *reply)
 	struct numbers numbers;
 	struct filter filter;
 	struct view view;
-	struct turn turn;
 	json_t *object, *exited;
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	request_turn_take(request, &turn);
+	state_turn_begin(request->state);
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);
@@ -588,13 +584,13 @@ void http_top(struct request *request, struct reply *reply)
 		"uptime_seconds", numbers.uptime_seconds,
 		"totals", totals_json(&numbers),
 		"channels", channels_json(request->state, &numbers),
-		"processes", processes_json(request, &numbers.totals, &filter, &view),
+		"processes", processes_json(&numbers.totals, &filter, &view),
 		"nr_processes", (json_int_t)numbers.totals.nr_processes,
 		"exited", exited));
 	/* clang-format on */
 	numbers_end(&numbers);
 	view_end(&view);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 	filter_end(&filter);
 	reply_json(reply, object, false);
 }

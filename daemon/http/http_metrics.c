@@ -193,7 +193,6 @@ static int compare_values(const void *one, const void *two, void *field)
 }
 
 struct wanted {
-	const struct request *request;
 	size_t field;
 	uint64_t least;
 };
@@ -202,18 +201,14 @@ static bool is_wanted(const void *context, const struct totals_process *process)
 {
 	const struct wanted *wanted = context;
 
-	return value_of(process, wanted->field) >= wanted->least &&
-	       request_may_read(wanted->request, process->totals.uid);
+	return value_of(process, wanted->field) >= wanted->least;
 }
 
-/*
- * A series for each of the processes with the most that the client may read, and at least @least.
- * Returns the others' sum.
- */
-static uint64_t write_top(FILE *out, const struct request *request, struct totals *totals,
-			  const char *name, size_t field, uint64_t least)
+/* A series for each process with the most, and at least @least. Returns the others' sum. */
+static uint64_t write_top(FILE *out, struct totals *totals, const char *name, size_t field,
+			  uint64_t least)
 {
-	const struct wanted wanted = { request, field, least };
+	const struct wanted wanted = { field, least };
 	const struct totals_process *chosen[TOP_PROCESSES];
 	uint64_t rest = 0, value;
 	unsigned int i, nr;
@@ -233,7 +228,7 @@ static uint64_t write_top(FILE *out, const struct request *request, struct total
 	return rest;
 }
 
-static void write_processes(FILE *out, const struct request *request, struct numbers *numbers)
+static void write_processes(FILE *out, struct numbers *numbers)
 {
 	struct totals *totals = &numbers->totals;
 	uint64_t rest;
@@ -241,7 +236,7 @@ static void write_processes(FILE *out, const struct request *request, struct num
 	head(out, "hab_process_refill_bytes_total", "counter",
 	     "Bytes of the refills of the 20 processes with the most; of a process that has only a "
 	     "channel, what it has allocated, as it says.");
-	rest = write_top(out, request, totals, "hab_process_refill_bytes_total",
+	rest = write_top(out, totals, "hab_process_refill_bytes_total",
 			 offsetof(struct totals_process, totals.bytes), 0);
 	metric(out, "hab_other_processes_refill_bytes", "gauge",
 	       "The same of all other live processes together.", rest);
@@ -251,14 +246,14 @@ static void write_processes(FILE *out, const struct request *request, struct num
 	       totals->nr_processes);
 }
 
-static void write_in_use(FILE *out, const struct request *request, struct numbers *numbers)
+static void write_in_use(FILE *out, struct numbers *numbers)
 {
 	metric(out, "hab_in_use_bytes", "gauge",
 	       "Bytes that the live processes with a channel have in use, estimated.",
 	       numbers->counts.in_use_bytes);
 	head(out, "hab_process_in_use_bytes", "gauge",
 	     "The same of the 20 processes with the most.");
-	write_top(out, request, &numbers->totals, "hab_process_in_use_bytes",
+	write_top(out, &numbers->totals, "hab_process_in_use_bytes",
 		  offsetof(struct totals_process, in_use_bytes), 1);
 }
 
@@ -293,7 +288,7 @@ static void write_self(FILE *out, const struct numbers *numbers)
 	metric(out, "hab_binaries", "gauge", "Programs and libraries in the table.",
 	       numbers->counts.binaries);
 	head(out, "hab_closed_connections_total", "counter",
-	     "Connections that habd closed: limit, their user had too many; late, no complete "
+	     "Connections that habd closed: limit, there were too many; late, no complete "
 	     "request came in time.");
 	labelled(out, "hab_closed_connections_total", "reason", "limit", clients_refused());
 	labelled(out, "hab_closed_connections_total", "reason", "late", clients_late());
@@ -324,9 +319,9 @@ void http_metrics(struct request *request, struct reply *reply)
 		write_channels(reply->body, request->state, &numbers.counts.channels);
 	if (request->history)
 		write_history(reply->body, request->history);
-	write_processes(reply->body, request, &numbers);
+	write_processes(reply->body, &numbers);
 	if (numbers.counts.knows_in_use)
-		write_in_use(reply->body, request, &numbers);
+		write_in_use(reply->body, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);
 }

@@ -7,7 +7,8 @@
  */
 #include "daemon/http/handlers.h"
 
-#include "daemon/shared/places.h"
+#include <stdatomic.h>
+
 #include "daemon/shared/util.h"
 
 #define SECONDS_MAX 3600
@@ -25,7 +26,7 @@ static bool parse_seconds(const struct request *request, struct reply *reply, ui
 	return false;
 }
 
-static struct places waiting = PLACES(WAITING_MAX);
+static atomic_uint waiting;
 
 static void answer_profile(struct request *request, struct reply *reply, struct span *span,
 			   uint64_t seconds, const struct filter *filter,
@@ -36,11 +37,12 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 		reply_span(request, reply, span, filter, format, view, false);
 		return;
 	}
-	if (!places_take(&waiting, request->user)) {
+	if (atomic_fetch_add(&waiting, 1) >= WAITING_MAX) {
+		atomic_fetch_sub(&waiting, 1);
 		reply_error(reply, 503,
-			    "Too many profiles are being made at the moment (%d in all, %d of one "
-			    "user): try again when one is done.",
-			    WAITING_MAX, WAITING_MAX / 4);
+			    "Too many profiles are being made at the moment (at most %d): try "
+			    "again when one is done.",
+			    WAITING_MAX);
 		return;
 	}
 	span_begin(request->state, span);
@@ -49,7 +51,7 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 	else
 		reply->status = 0;
 	span_end(request->state, span);
-	places_remove(&waiting, request->user, 1);
+	atomic_fetch_sub(&waiting, 1);
 }
 
 /* @span: from the start; with @seconds it begins now. */

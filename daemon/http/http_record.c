@@ -10,10 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/parts/access.h"
 #include "daemon/http/handlers.h"
-#include "daemon/shared/places.h"
-#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
 
 #define RECORDINGS_MAX 16
@@ -24,7 +21,6 @@
 struct recording {
 	char token[TOKEN_LENGTH + 1]; /* "": free */
 	bool busy;		      /* it is being written */
-	uid_t user;		      /* of the client that started it */
 	uint64_t named_ns;	      /* when a request last named it; CLOCK_MONOTONIC */
 	struct span span;
 	struct filter filter;
@@ -32,27 +28,21 @@ struct recording {
 
 struct recordings {
 	pthread_mutex_t lock;
-	struct places places;
 	struct recording table[RECORDINGS_MAX];
 };
 
 struct recordings *recordings_new(void)
 {
-	static const struct places places = PLACES(RECORDINGS_MAX);
 	struct recordings *recordings = xcalloc(1, sizeof(*recordings));
 
-	recordings->places = places;
 	pthread_mutex_init(&recordings->lock, NULL);
 	return recordings;
 }
 
-static void recording_end(struct state *state, struct recordings *recordings,
-			  struct recording *recording)
+static void recording_end(struct state *state, struct recording *recording)
 {
-	if (*recording->token) {
+	if (*recording->token)
 		span_end(state, &recording->span);
-		places_remove(&recordings->places, recording->user, 1);
-	}
 	filter_end(&recording->filter);
 	memset(recording, 0, sizeof(*recording));
 }
@@ -62,7 +52,7 @@ void recordings_free(struct state *state, struct recordings *recordings)
 	unsigned int i;
 
 	for (i = 0; i < RECORDINGS_MAX; i++)
-		recording_end(state, recordings, &recordings->table[i]);
+		recording_end(state, &recordings->table[i]);
 	pthread_mutex_destroy(&recordings->lock);
 	free(recordings);
 }
@@ -77,7 +67,7 @@ void recordings_tidy(struct state *state, struct recordings *recordings, uint64_
 		recording = &recordings->table[i];
 		if (*recording->token && !recording->busy &&
 		    now_ns > recording->named_ns + ABANDONED_NS)
-			recording_end(state, recordings, recording);
+			recording_end(state, recording);
 	}
 	pthread_mutex_unlock(&recordings->lock);
 }
@@ -95,26 +85,22 @@ static bool make_token(char *token)
 }
 
 /* NULL after reply_error(). */
-static struct recording *new_recording_locked(struct request *request, struct reply *reply)
+static struct recording *new_recording_locked(struct recordings *recordings, struct reply *reply)
 {
-	struct recordings *recordings = request->recordings;
 	struct recording *recording = recordings->table;
 
-	if (!places_take(&recordings->places, request->user)) {
+	while (recording < recordings->table + RECORDINGS_MAX && *recording->token)
+		recording++;
+	if (recording == recordings->table + RECORDINGS_MAX) {
 		reply_error(reply, 503,
-			    "Too many recordings are running (at most %d, and %d of one user): "
-			    "stop one first.",
-			    RECORDINGS_MAX, RECORDINGS_MAX / 4);
+			    "Too many recordings are running (at most %d): stop one first.",
+			    RECORDINGS_MAX);
 		return NULL;
 	}
-	while (*recording->token)
-		recording++;
 	if (!make_token(recording->token)) {
 		reply_error(reply, 500, "The kernel gave no random numbers.");
-		places_remove(&recordings->places, request->user, 1);
 		return NULL;
 	}
-	recording->user = request->user;
 	return recording;
 }
 
@@ -127,7 +113,7 @@ void http_record_start(struct request *request, struct reply *reply)
 	if (!request_filter(request, reply, &filter))
 		return;
 	pthread_mutex_lock(&recordings->lock);
-	recording = new_recording_locked(request, reply);
+	recording = new_recording_locked(recordings, reply);
 	if (recording) {
 		span_begin(request->state, &recording->span);
 		recording->named_ns = clock_monotonic_ns();
@@ -149,12 +135,8 @@ static struct recording *find_locked(struct request *request, struct reply *repl
 
 	for (i = 0; i < RECORDINGS_MAX && token && *token; i++) {
 		recording = &recordings->table[i];
-		if (strcmp(recording->token, token) != 0 || recording->busy)
-			continue;
-		if (recording->user == request->user || owner_is_privileged(request->user))
+		if (!strcmp(recording->token, token) && !recording->busy)
 			return recording;
-		reply_error(reply, 403, "This recording is of another user.");
-		return NULL;
 	}
 	reply_error(reply, 400,
 		    "token=%s is no running recording: a recording ends after an hour without a "
@@ -205,7 +187,7 @@ static void reply_part(struct request *request, struct reply *reply, bool last)
 	pthread_mutex_lock(&recordings->lock);
 	recording->busy = false;
 	if (last && reply->status == 200)
-		recording_end(request->state, recordings, recording);
+		recording_end(request->state, recording);
 	pthread_mutex_unlock(&recordings->lock);
 }
 

@@ -146,7 +146,6 @@ void http_sites(struct request *request, struct reply *reply)
 	struct sites sites = { 0 };
 	enum profile_view view;
 	struct filter filter;
-	struct turn turn;
 
 	if (!request_view(request, reply, &view) || !request_filter(request, reply, &filter))
 		return;
@@ -156,13 +155,13 @@ void http_sites(struct request *request, struct reply *reply)
 		return;
 	}
 	sites.in_use = view == PROFILE_IN_USE;
-	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user))
+	state_turn_begin(request->state);
+	if (response_memory_is_full())
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	else if (read_sites(request, reply, &filter, &sites))
 		reply_sites(request, reply, &filter, &sites);
 	profile_free(sites.profile);
 	profile_free(sites.old);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 	filter_end(&filter);
 }

@@ -21,7 +21,6 @@
 #include "daemon/http/response.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/kinds.h"
-#include "daemon/shared/owners.h"
 
 #define SECOND_NS    1000000000ull
 #define FILES_MAX    360u
@@ -70,7 +69,7 @@ static bool is_selected(const struct filter *filter, const struct timeline_entry
 	return filter_matches(filter, &key);
 }
 
-/* A copy, without what the client may not read or has not asked for. */
+/* A copy, without what the client has not asked for. */
 static struct timeline_point copy_selected(const struct filter *filter,
 					   const struct timeline_point *from)
 {
@@ -335,6 +334,7 @@ static void merge_point(struct merging *merging, uint64_t owner, const uint64_t 
 	for (i = 0; i < numbers[2]; i++) {
 		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
 		entry.owner = owner;
+		entry.uid = hab_owner_uid(owner, entry.uid);
 		entry.kind = min(entry.kind, HAB_EVENT_KINDS - 1);
 		clean_copy(entry.comm, sizeof(entry.comm), entry.comm, sizeof(entry.comm));
 		if (is_selected(merging->filter, &entry))
@@ -479,13 +479,12 @@ static void reply_timeline(struct request *request, struct reply *reply,
 			   const struct history_span *span, const struct filter *filter)
 {
 	struct answer answer = { 0 };
-	struct turn turn;
 	int64_t first;
 
-	request_turn_take(request, &turn);
-	if (response_memory_is_full(request->user)) {
+	state_turn_begin(request->state);
+	if (response_memory_is_full()) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
-		request_turn_give(request, &turn);
+		state_turn_end(request->state);
 		return;
 	}
 	first = add_memory(request->state, span, filter, &answer);
@@ -497,7 +496,7 @@ static void reply_timeline(struct request *request, struct reply *reply,
 	HASH_FREE(answer.lines);
 	HASH_FREE(answer.owners);
 	timeline_points_free(answer.points, answer.count);
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 }
 
 void http_timeline(struct request *request, struct reply *reply)

@@ -10,17 +10,9 @@
 #include <time.h>
 
 #include "daemon/history/history_time.h"
-#include "daemon/parts/access.h"
 #include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
-#include "daemon/shared/owners.h"
 #include "daemon/shared/util.h"
-
-bool request_may_read(const struct request *request, uid_t user)
-{
-	/* A collector has nothing of other owners. */
-	return request->reads_all || request->state->memory || request->user == user;
-}
 
 const char *request_parameter(const struct request *request, const char *name)
 {
@@ -32,28 +24,6 @@ static enum MHD_Result add_to_filter(void *filter, enum MHD_ValueKind kind, cons
 {
 	return !filter_is_key(name) || filter_add(filter, name, value ? value : "") ? MHD_YES :
 										      MHD_NO;
-}
-
-/* A user who may not read all gets no other's samples. False after reply_error(). */
-static bool limit_to_user(const struct request *request, struct reply *reply, struct filter *filter)
-{
-	char number[16];
-	unsigned int i;
-
-	if (request->reads_all)
-		return true;
-	for (i = 0; i < filter->uids.count; i++)
-		if (request->user != (uid_t)filter->uids.values[i]) {
-			reply_error(reply, 403,
-				    "User %u reads only the profiles of own processes: root and "
-				    "members of group hab-read read all.",
-				    (unsigned int)request->user);
-			return false;
-		}
-	if (request->state->memory)
-		return true;
-	snprintf(number, sizeof(number), "%u", (unsigned int)request->user);
-	return filter->uids.count || filter_add(filter, "uid", number);
 }
 
 bool request_has_old(const struct request *request)
@@ -92,8 +62,7 @@ bool request_filter(const struct request *request, struct reply *reply, struct f
 				  filter);
 	if (*filter->why)
 		reply_error(reply, 400, "%s.", filter->why);
-	else if ((request_has_span(request) || kinds_are_followed(request, reply, filter->kinds)) &&
-		 limit_to_user(request, reply, filter))
+	else if (request_has_span(request) || kinds_are_followed(request, reply, filter->kinds))
 		return true;
 	filter_end(filter);
 	return false;
@@ -188,26 +157,13 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 	reply->file_name = NULL;
 }
 
-void request_turn_take(const struct request *request, struct turn *turn)
-{
-	turns_take(&request->state->profiles, turn,
-		   owner_is_privileged(request->user) ? 0 : owner_of(request->user), UINT64_MAX);
-}
-
-void request_turn_give(const struct request *request, struct turn *turn)
-{
-	turns_give(&request->state->profiles, turn);
-}
-
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart)
 {
-	struct turn turn;
-
-	request_turn_take(request, &turn);
+	state_turn_begin(request->state);
 	/* While it waited for its turn, others have made theirs. */
-	if (response_memory_is_full(request->user)) {
+	if (response_memory_is_full()) {
 		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
 	} else {
 		reply->type = format->content_type;
@@ -215,5 +171,5 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		span_write(request->state, span, filter, format, view, restart, reply->body,
 			   &reply->head);
 	}
-	request_turn_give(request, &turn);
+	state_turn_end(request->state);
 }

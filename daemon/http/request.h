@@ -21,10 +21,8 @@ struct request {
 	struct history *history; /* NULL: none is kept */
 	struct recordings *recordings;
 	struct MHD_Connection *connection;
-	bool is_part;	/* of the viewer to a collector */
-	bool local;	/* over the Unix socket */
-	uid_t user;	/* of the client */
-	bool reads_all; /* else only the profiles of the user's own processes */
+	bool is_part; /* of the viewer to a collector */
+	bool local;   /* over the Unix socket */
 };
 
 struct reply {
@@ -36,16 +34,8 @@ struct reply {
 	FILE *body;
 };
 
-/* True if the client may read what habd has of a process of this user. */
-bool request_may_read(const struct request *request, uid_t user);
-/* For making a profile: waits for a turn, which is given back once the profile is freed. */
-void request_turn_take(const struct request *request, struct turn *turn);
-void request_turn_give(const struct request *request, struct turn *turn);
 const char *request_parameter(const struct request *request, const char *name);
-/*
- * The filter of the parameters; filter_end() frees it. It selects the user's own samples if this
- * user may not read all. False after reply_error().
- */
+/* The filter of the parameters; filter_end() frees it. False after reply_error(). */
 bool request_filter(const struct request *request, struct reply *reply, struct filter *filter);
 /* NULL if the parameter is wrong: then a reply says so. */
 const struct profile_format *request_format(const struct request *request, struct reply *reply);

@@ -4,15 +4,15 @@
  *
  * The hard case is a client that reads a byte now and then: the idle time-out never ends it, and
  * it would keep its connection and the memory of its response. So a response must be read within
- * a time that grows with its size, and unread responses have limits of memory.
+ * a time that grows with its size, and unread responses have a limit of memory.
  */
 #include "daemon/http/response.h"
 
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/places.h"
 #include "daemon/shared/util.h"
 
 #define BLOCK	    65536u
@@ -24,15 +24,14 @@
 struct response {
 	char *data;
 	size_t length;
-	uid_t user;
 	uint64_t end_ns; /* CLOCK_MONOTONIC */
 };
 
-static struct places unread_bytes = PLACES(UNREAD_MAX);
+static atomic_size_t unread_bytes;
 
-bool response_memory_is_full(uid_t user)
+bool response_memory_is_full(void)
 {
-	return !places_are_left(&unread_bytes, user);
+	return atomic_load(&unread_bytes) >= UNREAD_MAX;
 }
 
 static ssize_t next_block(void *context, uint64_t position, char *to, size_t room)
@@ -52,21 +51,20 @@ static void response_free(void *context)
 {
 	struct response *response = context;
 
-	places_remove(&unread_bytes, response->user, response->length);
+	atomic_fetch_sub(&unread_bytes, response->length);
 	free(response->data);
 	free(response);
 }
 
-struct MHD_Response *response_new(char *data, size_t length, uid_t user)
+struct MHD_Response *response_new(char *data, size_t length)
 {
 	struct response *response = xcalloc(1, sizeof(*response));
 	struct MHD_Response *served;
 
 	response->data = data;
 	response->length = length;
-	response->user = user;
 	response->end_ns = clock_monotonic_ns() + (SECONDS_MIN + length / SLOWEST) * SECOND_NS;
-	places_add(&unread_bytes, user, length);
+	atomic_fetch_add(&unread_bytes, length);
 	served = MHD_create_response_from_callback(length, BLOCK, next_block, response,
 						   response_free);
 	if (!served)

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
 
 #define RESPONSE_MEMORY_FULL                                                   \
 	"Profiles that their clients have not read yet take too much memory: " \
@@ -13,9 +12,9 @@
 
 struct MHD_Response;
 
-/* Takes over the data of malloc(), for a client of this user. NULL if memory is out. */
-struct MHD_Response *response_new(char *data, size_t length, uid_t user);
-/* True if unread responses, or those of the user, take too much memory for one more profile. */
-bool response_memory_is_full(uid_t user);
+/* Takes over the data of malloc(). NULL if memory is out. */
+struct MHD_Response *response_new(char *data, size_t length);
+/* True if unread responses take too much memory for one more profile. */
+bool response_memory_is_full(void);
 
 #endif /* HABD_RESPONSE_H */

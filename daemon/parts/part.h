@@ -73,11 +73,13 @@ struct part_page {
  * The memory: a ring as of a channel, whose producer is the broker, then the page. A part reads the
  * ring; nothing else of struct hab_channel is used.
  */
-#define PART_MEMORY_BYTES (HAB_CHANNEL_LIVE_OFFSET + sizeof(struct part_page))
+#define PART_RING_BYTES	  (1u << 20) /* what a burst of many threads leaves within a tick */
+#define PART_PAGE_OFFSET  (HAB_CHANNEL_RING_OFFSET + PART_RING_BYTES)
+#define PART_MEMORY_BYTES (PART_PAGE_OFFSET + sizeof(struct part_page))
 
 static inline struct part_page *part_page(struct hab_channel *memory)
 {
-	return (void *)((char *)memory + HAB_CHANNEL_LIVE_OFFSET);
+	return (void *)((char *)memory + PART_PAGE_OFFSET);
 }
 
 /* NULL: errno says why. */
@@ -98,9 +100,7 @@ enum part_message_type {
 
 struct part_message {
 	uint32_t type;
-	/* Of PART_HTTP: the client; of PART_OWNER: whose rights the collector has; of PART_GIVEN:
-	 * whose the process is now */
-	uint32_t uid;
+	uint32_t uid; /* of PART_OWNER: whose rights the collector has; of PART_GIVEN: whose it is now */
 	uint64_t owner;
 	uint32_t value; /* of PART_HTTP: enum part_client; of PART_GIVEN: the process */
 	uint32_t reserved;

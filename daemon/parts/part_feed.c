@@ -83,15 +83,15 @@ static bool read_ring(struct part_feed *feed)
 	uint32_t bytes;
 	uint64_t word;
 
-	while ((word = hab_channel_peek(memory, feed->position, &bytes)) &&
+	while ((word = hab_ring_peek(memory, feed->position, &bytes, PART_RING_BYTES)) &&
 	       !(word != ~0ull && word & HAB_CHANNEL_BUSY)) {
 		if (word == ~0ull)
 			return false;
 		if (!(word & HAB_CHANNEL_PADDING) && bytes >= sizeof(struct hab_record_head)) {
-			memcpy(copy, hab_channel_word(memory, feed->position) + 1, bytes);
+			memcpy(copy, hab_ring_word(memory, feed->position, PART_RING_BYTES) + 1, bytes);
 			take_record(feed, copy, bytes);
 		}
-		feed->position = hab_channel_release(memory, feed->position, bytes);
+		feed->position = hab_ring_release(memory, feed->position, bytes, PART_RING_BYTES);
 	}
 	return true;
 }

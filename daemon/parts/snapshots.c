@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/owner.h"
 #include "daemon/profile/merge.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/hash.h"
@@ -374,6 +375,9 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 	profile->folded = 0;
 	collecting->folded = hab_add_saturated(collecting->folded, head.folded);
 	collecting->late_names = hab_add_saturated(collecting->late_names, head.late_names);
+	/* Subordinate uids, and what a collector makes up, count for its owner. */
+	for (i = 0; i < profile->nr_samples; i++)
+		profile->samples[i].key.uid = hab_owner_uid(owner, profile->samples[i].key.uid);
 	merge_add(collecting->merge, profile, true);
 	profile_free(profile);
 }

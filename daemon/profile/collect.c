@@ -5,8 +5,7 @@
  * The hard cases are time and memory. Records must be read meanwhile: so with the daemon's lock
  * held the stacks are only copied; they are sorted and their frames named without any lock.
  * Programs choose their stacks, which can have any number of different frames: so the largest
- * stacks of each owner are taken first, and frames beyond a limit become "[other frames]". No bytes
- * are left out.
+ * stacks are taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
  */
 #include "daemon/profile/collect.h"
 
@@ -15,7 +14,6 @@
 #include <string.h>
 
 #include "daemon/shared/hash.h"
-#include "daemon/shared/owners.h"
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -23,8 +21,6 @@
 
 struct found {
 	uint32_t number;
-	uint32_t rank;	 /* among those of its owner, the largest first */
-	uint32_t owner;	 /* see owner_of() */
 	uint32_t in_use; /* index + 1 in the copy; 0: nothing */
 	union {
 		size_t place; /* while they are copied: of its key in the copy */
@@ -285,28 +281,9 @@ static int compare_found(const void *one, const void *two)
 	return first->key < second->key ? -1 : first->key > second->key;
 }
 
-static int compare_ranks(const void *one, const void *two)
-{
-	const struct found *first = one, *second = two;
-
-	if (first->rank != second->rank)
-		return first->rank < second->rank ? -1 : 1;
-	return compare_found(one, two);
-}
-
-struct owner_rank {
-	UT_hash_handle hh;
-	uint32_t owner;
-	uint32_t next;
-};
-
-/*
- * The largest stack of each owner, then the second of each, and so on. So what does not fit into
- * the profile any more is of the owners with most stacks, however large these are.
- */
+/* The largest first. Where the sum of all has no room any more, the others are cut off. */
 static void sort_found(struct profile_copy *copy)
 {
-	struct owner_rank *owners = NULL, *owner;
 	struct stack_counts total = { 0 };
 	unsigned int i;
 
@@ -315,18 +292,6 @@ static void sort_found(struct profile_copy *copy)
 	qsort(copy->found, copy->nr_found, sizeof(*copy->found), compare_found);
 	for (i = copy->nr_found; i; i--)
 		counts_add_cut_off(&total, &copy->found[i - 1].counts);
-	for (i = 0; i < copy->nr_found; i++) {
-		copy->found[i].owner = owner_of(copy->found[i].key->uid);
-		HASH_FIND(hh, owners, &copy->found[i].owner, sizeof(owner->owner), owner);
-		if (!owner) {
-			owner = xcalloc(1, sizeof(*owner));
-			owner->owner = copy->found[i].owner;
-			HASH_ADD(hh, owners, owner, sizeof(owner->owner), owner);
-		}
-		copy->found[i].rank = owner->next++;
-	}
-	HASH_FREE(owners);
-	qsort(copy->found, copy->nr_found, sizeof(*copy->found), compare_ranks);
 }
 
 static void collect_stack(struct collecting *state, const struct stack_key *key,

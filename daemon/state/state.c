@@ -33,7 +33,8 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	unsigned int i;
 
 	memset(state, 0, sizeof(*state));
-	turns_begin(&state->profiles, PROFILES_AT_ONCE);
+	pthread_mutex_init(&state->turns, NULL);
+	pthread_cond_init(&state->turn_ended, NULL);
 	pthread_mutex_init(&state->render, NULL);
 	pthread_mutex_init(&state->lock, NULL);
 	state->binaries = binaries_new();
@@ -65,7 +66,27 @@ void state_end(struct state *state)
 	close(state->stop_fd);
 	pthread_mutex_destroy(&state->lock);
 	pthread_mutex_destroy(&state->render);
-	turns_end(&state->profiles);
+	pthread_cond_destroy(&state->turn_ended);
+	pthread_mutex_destroy(&state->turns);
+}
+
+void state_turn_begin(struct state *state)
+{
+	uint64_t before;
+
+	pthread_mutex_lock(&state->turns);
+	before = state->turns_begun++;
+	while (before - state->turns_ended >= PROFILES_AT_ONCE)
+		pthread_cond_wait(&state->turn_ended, &state->turns);
+	pthread_mutex_unlock(&state->turns);
+}
+
+void state_turn_end(struct state *state)
+{
+	pthread_mutex_lock(&state->turns);
+	state->turns_ended++;
+	pthread_cond_broadcast(&state->turn_ended);
+	pthread_mutex_unlock(&state->turns);
 }
 
 static void add_part_process(void *context, uint64_t owner, const struct part_process *process)

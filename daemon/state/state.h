@@ -15,7 +15,6 @@
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/shared/turns.h"
 #include "daemon/state/timeline.h"
 #include "daemon/state/totals.h"
 #include "daemon/symbols/binaries.h"
@@ -31,12 +30,12 @@
  * The main thread reads the feed, and in a collector of the machine the channels, which else have a
  * thread of their own. So has each HTTP connection, and the history.
  *
- * lock guards binaries, processes, stacks, ingest, channels, totals, timeline, evict_ns, busy_ns,
- * busy_samples, published_ns, in_use_ns, in_use_bytes, recent and recent_ns.
- * profiles limits the memory of profiles: a turn is taken before one is collected, and given back
- * once it is freed. No lock is held while a profile is named. render is held while the stacks of a
- * profile are copied and sorted, and while its text is made: each takes as much memory again. A
- * thread takes them in this order: profiles, render, lock.
+ * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
+ * recent_ns, evict_ns, in_use_ns and in_use_bytes.
+ * A turn limits the memory of profiles, see state_turn_begin(); turns guards its numbers. No lock
+ * is held while a profile is named. render is held while the stacks of a profile are copied and
+ * sorted, and while its text is made: each takes as much memory again. A thread takes them in this
+ * order: a turn, render, lock.
  * The other fields are set before the threads start.
  */
 struct state {
@@ -44,7 +43,9 @@ struct state {
 	char address[64];   /* of HTTP over TCP; "": none */
 	uint16_t port;
 	uint32_t kinds; /* of events that are followed, a bit each */
-	struct turns profiles;
+	pthread_mutex_t turns;
+	pthread_cond_t turn_ended;
+	uint64_t turns_begun, turns_ended;
 	pthread_mutex_t render;
 	pthread_mutex_t lock;
 	struct binaries *binaries;
@@ -81,6 +82,14 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 void state_end(struct state *state);
 /* Brings the tables up to date; the main thread calls it several times a second. */
 void state_tick(struct state *state);
+
+/*
+ * A turn begins before a profile is collected, and ends once the profile is freed. There are
+ * PROFILES_AT_ONCE, and they begin in the order of the calls: so the history's comes, however many
+ * clients there are.
+ */
+void state_turn_begin(struct state *state);
+void state_turn_end(struct state *state);
 
 struct span {
 	struct stack_mark *mark;	/* NULL: the span begins with the daemon */
@@ -119,7 +128,7 @@ struct profile *span_collect(struct state *state, struct span *span, const struc
 			     bool has_events, bool restart);
 /*
  * Writes the profile of the span from its start to now. restart: the span begins anew at this very
- * moment, so that each sample is in one profile. The caller has a turn of @state->profiles.
+ * moment, so that each sample is in one profile. The caller has a turn.
  */
 void span_write(struct state *state, struct span *span, const struct filter *filter,
 		const struct profile_format *format, enum profile_view view, bool restart,

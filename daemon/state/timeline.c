@@ -4,7 +4,6 @@
  *
  * The hard case is a user with many processes: they would take all the room, or hide the processes
  * of others. So a point has the largest processes of each user, and one sum of the user's others.
- * Subordinate uids count for their owner, who could read their processes as well.
  *
  * habd's lock is held while the stacks are copied. They are summed up and sorted without it.
  */
@@ -14,7 +13,6 @@
 #include <string.h>
 
 #include "daemon/shared/hash.h"
-#include "daemon/shared/owners.h"
 
 #define POINTS	360u
 
@@ -221,7 +219,7 @@ void timeline_sums_end(struct timeline_sums *sums, struct timeline_point *point)
 	for (sum = sums->by_key; sum; sum = sum->hh.next)
 		if (weight(&sum->entry)) {
 			entries[i] = sum->entry;
-			entries[i].owner = owner_of(sum->entry.uid);
+			entries[i].owner = sum->entry.uid;
 			i++;
 		}
 	count = merge_threads(entries, i);

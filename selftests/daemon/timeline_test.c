@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/owners.h"
 #include "daemon/state/timeline.h"
 
 #include "kselftest_harness.h"
@@ -12,12 +11,6 @@
 #define KIND	  HAB_EVENT_SAMPLE
 #define SECOND_NS 1000000000ull
 #define START_NS  (1000000 * SECOND_NS) /* a full ten seconds */
-
-/* In place of /etc/subuid: user 1000 has the uids from 100000 on. */
-uid_t owner_of(uid_t user)
-{
-	return user >= 100000 && user < 165536 ? 1000 : user;
-}
 
 static void add(struct timeline_sums *sums, uint32_t pid, uint32_t uid, uint64_t bytes,
 		uint64_t in_use)
@@ -121,24 +114,6 @@ TEST(what_is_in_use_makes_a_process_large)
 	add(sums, 500, 0, 0, 5000);
 	timeline_sums_end(sums, &point);
 	EXPECT_EQ(500, point.entries[0].pid);
-	free(point.entries);
-}
-
-TEST(subordinate_uids_have_the_places_of_their_owner)
-{
-	struct timeline_sums *sums = timeline_sums_new();
-	const uint32_t many = 1000, one = 1001;
-	struct timeline_point point;
-	unsigned int processes, i;
-
-	for (i = 1; i <= 5000; i++)
-		add(sums, i, 100000 + i, 1000000, 0);
-	add(sums, 20000, one, 1, 0);
-	timeline_sums_end(sums, &point);
-	EXPECT_EQ(TIMELINE_PROCESSES + 2, point.count);
-	EXPECT_EQ((5000 - TIMELINE_PROCESSES) * 1000000ull, bytes_of(&point, &many, &processes));
-	EXPECT_EQ(0, processes);
-	EXPECT_EQ(1, bytes_of(&point, &one, &processes));
 	free(point.entries);
 }
 

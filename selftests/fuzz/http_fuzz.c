@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    send(ends[0], input.data, input.size, MSG_NOSIGNAL) != (ssize_t)input.size)
 		abort();
 	shutdown(ends[0], SHUT_WR);
-	clients_serve(listeners[tcp]->clients, listeners[tcp]->server, ends[1], getuid(), false);
+	clients_serve(listeners[tcp]->clients, listeners[tcp]->server, ends[1], false);
 	for (step = 0; step < STEPS_MAX && !drain(ends[0]); step++)
 		MHD_run(listeners[tcp]->server);
 	/* No request waits for ever. */
