@@ -67,8 +67,8 @@ void session_drain(struct session *session, const struct session_sink *sink);
 void session_end(struct session *session, const struct session_sink *sink, bool keep);
 
 /*
- * Ends the session, and leaves the channel to another collector. The caller has taken @memory_fd and
- * @pidfd out of it.
+ * Ends the session, and leaves the channel to another collector. The caller has taken @memory_fd
+ * and @pidfd out of it.
  */
 void session_leave(struct session *session, const struct session_sink *sink);
 /*

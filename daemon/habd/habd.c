@@ -131,6 +131,11 @@ static int choose_source(struct options *options)
 		return 0;
 	if (!privilege_check(options->source == SOURCE_MODULE))
 		return EXIT_PRIVILEGE;
+	if (geteuid()) {
+		say("only root's habd follows the kernel's events, since it starts collectors of "
+		    "all users: start it as root, or with --source channels for your programs");
+		return EXIT_PRIVILEGE;
+	}
 	return options->source == SOURCE_MODULE ? feed_check_module() :
 						  feed_check_probes(&options->libraries);
 }

@@ -69,9 +69,11 @@ static void write_events(FILE *out, const struct numbers *numbers)
 	       machine->throttled);
 	head(out, "hab_lost_total", "counter",
 	     "Events that are in no profile though not throttled: ring_full, habd was too slow; "
-	     "recursion, the kernel could not run the BPF program.");
+	     "recursion, the kernel could not run the BPF program; collector, that of their owner "
+	     "was too slow.");
 	labelled(out, "hab_lost_total", "reason", "ring_full", machine->lost);
 	labelled(out, "hab_lost_total", "reason", "recursion", numbers->totals.now.of.missed_events);
+	labelled(out, "hab_lost_total", "reason", "collector", numbers->lost_of_owners);
 	head(out, "hab_incomplete_total", "counter",
 	     "What is missing besides lost samples: a refill in the totals of processes, a "
 	     "thread's own stack, a heap's name, the end of a window, the totals of a process, an "

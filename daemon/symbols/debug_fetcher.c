@@ -15,19 +15,23 @@
 #define CACHE_FILES    CACHE "/debuginfod"
 
 struct debug_fetcher {
-	debuginfod_client *client; /* NULL: the library has no memory */
+	debuginfod_client *client; /* NULL: there is no cache, or the library has no memory */
 	uint64_t deadline_ns;
 };
 
-/* A service has no home: root's cache is a folder of habd's. */
-static void make_cache(void)
+/* A service has no home: the cache of root's collector is a folder of habd's. */
+static bool has_cache(void)
 {
-	if (geteuid() || getenv(CACHE_VARIABLE))
-		return;
-	if ((mkdir(CACHE, 0755) && errno != EEXIST) || (mkdir(CACHE_FILES, 0700) && errno != EEXIST))
-		say("%s cannot be made: %s: debug files are not fetched; or set " CACHE_VARIABLE,
-		    CACHE_FILES, strerror(errno));
+	if (getenv(CACHE_VARIABLE) || (geteuid() && getenv("HOME")))
+		return true;
+	if (((mkdir(CACHE, 0755) && errno != EEXIST) ||
+	     (mkdir(CACHE_FILES, 0700) && errno != EEXIST) || access(CACHE_FILES, W_OK | X_OK))) {
+		say_verbose("%s cannot be written: %s: debug files are not fetched; or set "
+			    CACHE_VARIABLE, CACHE_FILES, strerror(errno));
+		return false;
+	}
 	setenv(CACHE_VARIABLE, CACHE_FILES, 1);
+	return true;
 }
 
 /* Called many times a second while a server is waited for; not 0 ends the wait. */
@@ -42,8 +46,8 @@ struct debug_fetcher *debug_fetcher_new(void)
 {
 	struct debug_fetcher *fetcher = xcalloc(1, sizeof(*fetcher));
 
-	make_cache();
-	fetcher->client = debuginfod_begin();
+	if (has_cache())
+		fetcher->client = debuginfod_begin();
 	if (!fetcher->client)
 		return fetcher;
 	debuginfod_set_user_data(fetcher->client, fetcher);
