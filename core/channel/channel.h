@@ -33,6 +33,11 @@
 #include "core/os.h"
 
 #define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
+/*
+ * A user may have a socket of its own, with this behind the name: so who connects in a loop fills
+ * the queue of no other. A program tries it first.
+ */
+#define HAB_CHANNEL_OF_USER	".%u"
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
 #define HAB_CHANNEL_VERSION	7
 #define HAB_CHANNEL_FILE	"hab-channel"	     /* name of the memfd */

@@ -15,6 +15,8 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +31,7 @@
 
 #define POLL_MS	      200
 #define BEHIND_MS     10  /* while a part has not taken all totals */
-#define ACCEPTED_MAX  256 /* in one turn, of each socket */
+#define ACCEPTED_MAX  64  /* in one turn, of each socket */
 #define EVENTS_MAX    64
 #define HELD_MAX      64u /* connections that wait until their collector takes messages */
 #define OWNERS_MAX    4096u
@@ -57,6 +59,7 @@ struct owner {
 	uint64_t number;
 	struct owner_id id;
 	struct part part;
+	int listen_fd; /* HAB_CHANNEL_OF_USER; -1: none */
 	uint64_t begun_ns;
 	uint64_t pause_ns; /* after its last end; 0: it has not failed */
 	uint64_t due_ns;   /* it is not started before */
@@ -95,7 +98,8 @@ struct broker {
 	uint64_t unknown; /* connections of processes that had ended */
 };
 
-enum event { EVENT_CHANNEL, EVENT_UNIX, EVENT_TCP, EVENT_FEED, EVENT_VIEWER };
+/* EVENT_OWNER and above: the owner's number is added. */
+enum event { EVENT_CHANNEL, EVENT_UNIX, EVENT_TCP, EVENT_FEED, EVENT_VIEWER, EVENT_OWNER };
 
 static bool watch(struct broker *broker, int fd, uint64_t event)
 {
@@ -156,6 +160,58 @@ static void start_collector(struct broker *broker, struct owner *owner)
 	tell_viewer(broker, owner, true);
 }
 
+static char *path_of(const struct broker *broker, const struct owner *owner)
+{
+	return xformat("%s" HAB_CHANNEL_OF_USER, broker->config.channel, owner->id.uid);
+}
+
+/* Only its user may connect. Without it the user has the socket of all. */
+static void listen_for(struct broker *broker, struct owner *owner)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = -1, bound = -1;
+	char *path;
+	mode_t mask;
+
+	owner->listen_fd = -1;
+	if (broker->config.channel_fd < 0 || hab_owner_is_namespace(owner->number))
+		return;
+	path = path_of(broker, owner);
+	if (strlen(path) < sizeof(address.sun_path)) {
+		strcpy(address.sun_path, path);
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	}
+	unlink(path);
+	if (fd >= 0) {
+		mask = umask(0177);
+		bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
+		umask(mask);
+	}
+	if (!bound && !chown(path, owner->id.uid, (gid_t)-1) && !listen(fd, SOMAXCONN) &&
+	    watch(broker, fd, EVENT_OWNER + owner->number)) {
+		owner->listen_fd = fd;
+	} else {
+		say_verbose("%s cannot be made: %s", path, strerror(errno));
+		unlink(path);
+		if (fd >= 0)
+			close(fd);
+	}
+	free(path);
+}
+
+static void end_owner(struct broker *broker, struct owner *owner)
+{
+	char *path = path_of(broker, owner);
+
+	if (owner->listen_fd >= 0) {
+		unlink(path);
+		close(owner->listen_fd);
+	}
+	free(path);
+	HASH_DELETE(hh, broker->owners, owner);
+	free(owner);
+}
+
 /* NULL: there are too many. */
 static struct owner *owner_of_id(struct broker *broker, const struct owner_id *id)
 {
@@ -169,6 +225,7 @@ static struct owner *owner_of_id(struct broker *broker, const struct owner_id *i
 		owner->number = id->number;
 		owner->id = *id;
 		owner->part.control = owner->part.pidfd = owner->part.memory_fd = -1;
+		listen_for(broker, owner);
 		HASH_ADD(hh, broker->owners, number, sizeof(owner->number), owner);
 	}
 	start_collector(broker, owner);
@@ -312,6 +369,8 @@ static bool is_idle(struct owner *owner, uint64_t now)
 	return now - owner->busy_ns > IDLE_NS;
 }
 
+static void accept_channels(struct broker *broker, int listen_fd);
+
 static void tidy(struct broker *broker, uint64_t now)
 {
 	unsigned int active = 0;
@@ -328,10 +387,12 @@ static void tidy(struct broker *broker, uint64_t now)
 			end_collector(broker, owner);
 			owner->failures = 0;
 		}
-		if (!owner->part.pid && !owner->nr_held && now > owner->due_ns + PAUSE_MAX_NS) {
-			HASH_DELETE(hh, broker->owners, owner);
-			free(owner);
-		}
+		if (owner->part.pid || owner->nr_held || now <= owner->due_ns + PAUSE_MAX_NS)
+			continue;
+		/* One that has just connected starts its collector again. */
+		accept_channels(broker, owner->listen_fd);
+		if (!owner->part.pid && !owner->nr_held)
+			end_owner(broker, owner);
 	}
 	for (owner = broker->owners; owner; owner = owner->hh.next)
 		if (owner->part.pid)
@@ -396,7 +457,7 @@ static void dispose(struct broker *broker, int fd)
 	part_dispose(&fd, 1, peer.uid);
 }
 
-static void accept_channels(struct broker *broker)
+static void accept_channels(struct broker *broker, int listen_fd)
 {
 	const struct part_message message = { .type = PART_CHANNEL };
 	struct owner *owner;
@@ -404,7 +465,7 @@ static void accept_channels(struct broker *broker)
 	int fd;
 
 	for (i = 0; i < ACCEPTED_MAX; i++) {
-		fd = accept4(broker->config.channel_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)
 			return;
 		owner = owner_of_peer(broker, fd);
@@ -413,6 +474,15 @@ static void accept_channels(struct broker *broker)
 		else
 			dispose(broker, fd);
 	}
+}
+
+static void accept_of_owner(struct broker *broker, uint64_t number)
+{
+	struct owner *owner;
+
+	HASH_FIND(hh, broker->owners, &number, sizeof(number), owner);
+	if (owner)
+		accept_channels(broker, owner->listen_fd);
 }
 
 static void accept_clients(struct broker *broker, int listen_fd, bool local)
@@ -456,6 +526,7 @@ static void send_record(struct broker *broker, uint64_t number, uint32_t pid, co
 
 	if (!owner || !owner->part.pid)
 		return;
+	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
 	if (!part_write(&owner->part, record, (bytes + 7) & ~7u))
 		part_page(owner->part.memory)->lost++;
 }
@@ -526,7 +597,7 @@ static bool send_wake(struct part *part)
 	       __atomic_add_fetch(&part_page(part->memory)->sent, 1, __ATOMIC_RELAXED);
 }
 
-/* Many records wait: the part need not wait for its next turn. */
+/* What came cannot wait for the part's next turn. */
 static void wake(struct part *part)
 {
 	if (!part->pid)
@@ -535,6 +606,9 @@ static void wake(struct part *part)
 		part->behind = false;
 	else if (!part->behind)
 		part->behind = send_wake(part);
+	if (part->hurries && !part->behind)
+		send_wake(part);
+	part->hurries = false;
 }
 
 /* --- totals ---------------------------------------------------------------------------- */
@@ -764,7 +838,7 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 		for (i = 0; i < count; i++) {
 			switch (events[i].data.u64) {
 			case EVENT_CHANNEL:
-				accept_channels(broker);
+				accept_channels(broker, broker->config.channel_fd);
 				break;
 			case EVENT_UNIX:
 				accept_clients(broker, broker->config.unix_fd, true);
@@ -775,6 +849,10 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 			case EVENT_VIEWER:
 				read_viewer(broker);
 				break;
+			case EVENT_FEED:
+				break;
+			default:
+				accept_of_owner(broker, events[i].data.u64 - EVENT_OWNER);
 			}
 		}
 		if (broker->feed->fd >= 0 && broker->feed->ops->poll(broker->feed, 0) < 0)
@@ -806,8 +884,7 @@ void broker_free(struct broker *broker)
 	{
 		dispose_held(owner);
 		part_forget(&owner->part);
-		HASH_DELETE(hh, broker->owners, owner);
-		free(owner);
+		end_owner(broker, owner);
 	}
 	HASH_ITER(hh, broker->told, told, next_told)
 	{

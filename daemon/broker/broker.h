@@ -19,6 +19,7 @@ struct broker_config {
 	uint64_t rate;			 /* samples a second of all channels */
 	struct part_config part;	 /* for all parts but for their owner and rights */
 	const char *socket;		 /* for struct missed */
+	const char *channel;		 /* the name of channel_fd; users have their own beside it */
 };
 
 struct broker;

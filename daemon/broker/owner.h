@@ -20,8 +20,8 @@ struct owner_id {
  */
 bool owner_of_connection(int fd, uint64_t *owner, uint32_t *pid);
 /*
- * The rights of the collector of @owner, one of whose processes is @pid; 0: none is known. False: it
- * has ended, and only it could tell whose rights those of a namespace are.
+ * The rights of the collector of @owner, one of whose processes is @pid; 0: none is known. False:
+ * it has ended, and only it could tell whose rights those of a namespace are.
  */
 bool owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id);
 

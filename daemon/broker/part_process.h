@@ -11,7 +11,8 @@ struct part {
 	int control;
 	int memory_fd;
 	struct hab_channel *memory;
-	bool behind; /* it was woken, and has not read all since */
+	bool behind;  /* it was woken, and has not read all since */
+	bool hurries; /* a process has begun, whose maps are there only as long as it runs */
 };
 
 /* A process of this program with option --part=@kind, which then is the first of @argv. */

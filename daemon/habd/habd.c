@@ -437,6 +437,7 @@ static struct broker *make_broker(const struct options *options, const struct so
 		.argv = argv,
 		.rate = rate_of_channels(options),
 		.socket = options->socket,
+		.channel = options->channel,
 		.part = { .port = options->port, .has_channels = sockets->channel_fd >= 0 },
 	};
 

@@ -23,6 +23,7 @@ static const struct {
 	{ CAP_SETUID, "CAP_SETUID", "to give each collector its owner's rights", true, true },
 	{ CAP_SETGID, "CAP_SETGID", "to give each collector its owner's rights", true, true },
 	{ CAP_KILL, "CAP_KILL", "to end a collector that takes nothing", false, true },
+	{ CAP_CHOWN, "CAP_CHOWN", "to give each user a socket of its own", false, true },
 	/* Of root's collector. The broker uses the first alone, and has the others to pass on. */
 	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to see the user namespaces of processes", false,
 	  true },

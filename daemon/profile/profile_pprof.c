@@ -395,8 +395,10 @@ void profile_write_pprof(const struct profile *profile, FILE *out)
 	strings_begin(&pprof.functions);
 	pprof.stream.zalloc = zlib_alloc;
 	pprof.stream.zfree = zlib_free;
-	/* More effort makes profiles 8 % smaller and takes four times as long. Window bits + 16: zlib
-	 * writes the header of gzip. */
+	/*
+	 * More effort makes profiles 8 % smaller and takes four times as long. Window bits + 16:
+	 * zlib writes the header of gzip.
+	 */
 	deflateInit2(&pprof.stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8,
 		     Z_DEFAULT_STRATEGY);
 	put_header(&pprof);

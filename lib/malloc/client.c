@@ -93,22 +93,41 @@ static void read_settings(void)
 	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
 }
 
-static bool connect_now(int fd)
+/* HAB_CHANNEL_OF_USER. False: there is no room for it. */
+static bool address_of_user(struct sockaddr_un *address)
 {
-	return !syscall(SYS_connect, fd, &settings.address, sizeof(settings.address));
+	unsigned int user = (unsigned int)syscall(SYS_geteuid), rest = user;
+	size_t at = strlen(settings.address.sun_path) + 1;
+
+	for (; rest >= 10; rest /= 10)
+		at++;
+	if (at + 1 >= sizeof(address->sun_path))
+		return false;
+	*address = settings.address;
+	do
+		address->sun_path[at--] = (char)('0' + user % 10);
+	while (user /= 10);
+	address->sun_path[at] = '.';
+	return true;
 }
 
-static bool connect_in_turn(int fd)
+static bool connect_now(int fd, const struct sockaddr_un *address)
+{
+	return !syscall(SYS_connect, fd, address, sizeof(*address));
+}
+
+static bool connect_in_turn(int fd, const struct sockaddr_un *address)
 {
 	static const struct timeval wait = { .tv_usec = WAIT_US };
 
 	return !syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) &&
-	       !syscall(SYS_fcntl, fd, F_SETFL, 0) && connect_now(fd);
+	       !syscall(SYS_fcntl, fd, F_SETFL, 0) && connect_now(fd, address);
 }
 
 /* @is_busy: there is a collector, with more programs than it has accepted. */
 static int connect_socket(bool *is_busy)
 {
+	struct sockaddr_un own, *address = &own;
 	bool connected;
 	int fd;
 
@@ -118,9 +137,14 @@ static int connect_socket(bool *is_busy)
 					      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return -1;
-	connected = connect_now(fd);
+	errno = 0;
+	connected = address_of_user(&own) && connect_now(fd, &own);
+	if (!connected && errno != EAGAIN) {
+		address = &settings.address;
+		connected = connect_now(fd, address);
+	}
 	if (!connected && errno == EAGAIN)
-		connected = connect_in_turn(fd);
+		connected = connect_in_turn(fd, address);
 	if (connected)
 		return fd;
 	*is_busy = errno == EAGAIN || errno == EINTR;
