@@ -816,13 +816,13 @@ static void turn(struct broker *broker)
 
 	for (owner = broker->owners; owner; owner = owner->hh.next)
 		wake(&owner->part);
-	reap(broker);
-	pass_given(broker);
-	revive_viewer(broker, now);
 	if (broker->behind || now - broker->totals_ns >= SECOND_NS)
 		tell_totals(broker, now);
 	if (now - broker->shares_ns < SECOND_NS / 5)
 		return;
+	reap(broker);
+	pass_given(broker);
+	revive_viewer(broker, now);
 	tidy(broker, now);
 	broker->shares_ns = now;
 }

@@ -57,7 +57,8 @@ void hello_unmap(struct hab_channel *channel)
 	munmap(channel, HAB_CHANNEL_BYTES);
 }
 
-bool hello_peer(int connection, struct hello *hello)
+/* Sets the user and pid of the process that has connected. False if the kernel does not say. */
+static bool read_peer(int connection, struct hello *hello)
 {
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
@@ -144,7 +145,7 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct h
 		return HELLO_CLOSED;
 	*hello = (struct hello){ .pidfd = -1, .memory_fd = fd };
 	if (length == sizeof(text) && files == 1 && is_right(&text, secret) &&
-	    hello_peer(connection, hello))
+	    read_peer(connection, hello))
 		hello->channel = map(fd);
 	if (hello->channel) {
 		hello->pidfd = open_peer(connection, hello);

@@ -42,7 +42,4 @@ bool hello_take_over(uint32_t pid, uid_t user, const int files[2], struct hello 
 /* Closes the channel: the program reads from its memory that it is read no more. */
 void hello_unmap(struct hab_channel *channel);
 
-/* Sets the user and pid of the process that has connected. False if the kernel does not say. */
-bool hello_peer(int connection, struct hello *hello);
-
 #endif /* HABD_HELLO_H */
