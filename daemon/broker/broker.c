@@ -3,9 +3,9 @@
  * The broker. It has one thread and waits for nobody: what a part does not take is lost for that
  * part's owner alone, and counted.
  *
- * A connection is never closed here if its owner's programs have it, since descriptors may be
- * queued in it whose last close waits: it goes to the owner's collector, which closes it, or to a
- * process with the owner's number that does nothing else.
+ * A Unix socket to which users can connect is never closed here, since descriptors may be queued in
+ * it whose last close waits: a process that does nothing else closes it. That holds for connections
+ * that a part has, too: the part may end before.
  */
 #include "daemon/broker/broker.h"
 
@@ -94,6 +94,8 @@ struct broker {
 	int epoll;
 	uint64_t totals_ns, fold_ns, shares_ns;
 	uint64_t asked, answered; /* of the viewer */
+	int strays[PART_DISPOSED_MAX]; /* to be closed, see close_elsewhere() */
+	unsigned int nr_strays;
 	bool behind;	/* the viewer has not been told all */
 	uint64_t unknown; /* connections of processes that had ended */
 };
@@ -160,6 +162,27 @@ static void start_collector(struct broker *broker, struct owner *owner)
 	tell_viewer(broker, owner, true);
 }
 
+/* --- what users have sent --------------------------------------------------------------- */
+
+static void close_strays(struct broker *broker)
+{
+	if (broker->nr_strays && part_dispose(broker->strays, broker->nr_strays))
+		broker->nr_strays = 0;
+}
+
+/*
+ * For each socket over which a user may have sent something: a connection, whether or not a part
+ * has it, since a part may close it first; a listening one, which may have connections.
+ */
+static void close_elsewhere(struct broker *broker, int fd)
+{
+	if (broker->nr_strays == PART_DISPOSED_MAX)
+		close_strays(broker);
+	/* Without a process for them the broker keeps what is too many. */
+	if (broker->nr_strays < PART_DISPOSED_MAX)
+		broker->strays[broker->nr_strays++] = fd;
+}
+
 static char *path_of(const struct broker *broker, const struct owner *owner)
 {
 	return xformat("%s" HAB_CHANNEL_OF_USER, broker->config.channel, owner->id.uid);
@@ -199,15 +222,22 @@ static void listen_for(struct broker *broker, struct owner *owner)
 	free(path);
 }
 
-static void end_owner(struct broker *broker, struct owner *owner)
+static void stop_listening(struct broker *broker, struct owner *owner)
 {
 	char *path = path_of(broker, owner);
 
 	if (owner->listen_fd >= 0) {
 		unlink(path);
-		close(owner->listen_fd);
+		epoll_ctl(broker->epoll, EPOLL_CTL_DEL, owner->listen_fd, NULL);
+		close_elsewhere(broker, owner->listen_fd);
 	}
+	owner->listen_fd = -1;
 	free(path);
+}
+
+static void end_owner(struct broker *broker, struct owner *owner)
+{
+	stop_listening(broker, owner);
 	HASH_DELETE(hh, broker->owners, owner);
 	free(owner);
 }
@@ -249,41 +279,34 @@ static struct owner *owner_of_number(struct broker *broker, uint64_t number, uin
 	return NULL;
 }
 
-static void dispose_held(struct owner *owner)
+static void drop_held(struct broker *broker, struct owner *owner)
 {
-	int fds[HELD_MAX];
-	unsigned int i;
-
-	for (i = 0; i < owner->nr_held; i++)
-		fds[i] = owner->held[i].fd;
-	if (owner->nr_held)
-		part_dispose(fds, owner->nr_held, owner->id.uid);
-	owner->nr_held = 0;
+	while (owner->nr_held)
+		close_elsewhere(broker, owner->held[--owner->nr_held].fd);
 }
 
-static bool pass(struct owner *owner, const struct held *held)
+static bool pass(struct broker *broker, struct owner *owner, const struct held *held)
 {
 	if (!owner->part.pid || !part_send(owner->part.control, &held->message, &held->fd, 1))
 		return false;
 	__atomic_add_fetch(&part_page(owner->part.memory)->sent, 1, __ATOMIC_RELAXED);
 	owner->busy_ns = clock_monotonic_ns();
-	/* The message has it: this is not the last close. */
-	close(held->fd);
+	close_elsewhere(broker, held->fd);
 	return true;
 }
 
-static void pass_held(struct owner *owner)
+static void pass_held(struct broker *broker, struct owner *owner)
 {
 	unsigned int i = 0;
 
-	while (i < owner->nr_held && pass(owner, &owner->held[i]))
+	while (i < owner->nr_held && pass(broker, owner, &owner->held[i]))
 		i++;
 	owner->nr_held -= i;
 	memmove(owner->held, owner->held + i, owner->nr_held * sizeof(owner->held[0]));
 }
 
 /* So many wait that no more can. */
-static void refuse_held(struct owner *owner)
+static void refuse_held(struct broker *broker, struct owner *owner)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct part_page *page;
@@ -299,19 +322,19 @@ static void refuse_held(struct owner *owner)
 		if (now - owner->took_ns > STUCK_NS)
 			kill(owner->part.pid, SIGKILL);
 	}
-	dispose_held(owner);
+	drop_held(broker, owner);
 }
 
 /* Takes @fd over. */
-static void hand_over(struct owner *owner, const struct part_message *message, int fd)
+static void hand_over(struct broker *broker, struct owner *owner, const struct part_message *message, int fd)
 {
 	const struct held held = { fd, *message };
 
-	pass_held(owner);
-	if (!owner->nr_held && pass(owner, &held))
+	pass_held(broker, owner);
+	if (!owner->nr_held && pass(broker, owner, &held))
 		return;
 	if (owner->nr_held == HELD_MAX)
-		refuse_held(owner);
+		refuse_held(broker, owner);
 	owner->held[owner->nr_held++] = held;
 }
 
@@ -380,7 +403,7 @@ static void tidy(struct broker *broker, uint64_t now)
 	{
 		if (owner->nr_held || owner->failures)
 			start_collector(broker, owner);
-		pass_held(owner);
+		pass_held(broker, owner);
 		if (owner->part.pid)
 			active += READ_ONCE(part_page(owner->part.memory)->active) != 0;
 		if (owner->part.pid && is_idle(owner, now)) {
@@ -394,6 +417,7 @@ static void tidy(struct broker *broker, uint64_t now)
 		if (!owner->part.pid && !owner->nr_held)
 			end_owner(broker, owner);
 	}
+	close_strays(broker);
 	for (owner = broker->owners; owner; owner = owner->hh.next)
 		if (owner->part.pid)
 			WRITE_ONCE(part_page(owner->part.memory)->rate,
@@ -423,6 +447,8 @@ static void pass_given(struct broker *broker)
 			    part_send(to->part.control, &message, files, PART_MESSAGE_FILES))
 				__atomic_add_fetch(&part_page(to->part.memory)->sent, 1,
 						   __ATOMIC_RELAXED);
+			else
+				broker->unknown++;
 		}
 		for (i = 0; i < PART_MESSAGE_FILES; i++)
 			if (files[i] >= 0)
@@ -446,15 +472,10 @@ static struct owner *owner_of_peer(struct broker *broker, int fd)
 
 /* --- connections ----------------------------------------------------------------------- */
 
-/* Closes what is of no owner. */
-static void dispose(struct broker *broker, int fd)
+static void refuse_unknown(struct broker *broker, int fd)
 {
-	struct ucred peer = { .uid = (uid_t)-1 };
-	socklen_t length = sizeof(peer);
-
 	broker->unknown++;
-	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
-	part_dispose(&fd, 1, peer.uid);
+	close_elsewhere(broker, fd);
 }
 
 static void accept_channels(struct broker *broker, int listen_fd)
@@ -470,9 +491,9 @@ static void accept_channels(struct broker *broker, int listen_fd)
 			return;
 		owner = owner_of_peer(broker, fd);
 		if (owner)
-			hand_over(owner, &message, fd);
+			hand_over(broker, owner, &message, fd);
 		else
-			dispose(broker, fd);
+			refuse_unknown(broker, fd);
 	}
 }
 
@@ -506,14 +527,14 @@ static void accept_clients(struct broker *broker, int listen_fd, bool local)
 		if (access_reads_all(fd, local, uid)) {
 			/* The viewer closes what it cannot serve; its clients may be trusted. */
 			part_send(broker->viewer.control, &message, &fd, 1);
-			close(fd);
+			close_elsewhere(broker, fd);
 			continue;
 		}
 		owner = local ? owner_of_peer(broker, fd) : owner_of_number(broker, uid, 0);
 		if (owner)
-			hand_over(owner, &message, fd);
+			hand_over(broker, owner, &message, fd);
 		else
-			dispose(broker, fd);
+			refuse_unknown(broker, fd);
 	}
 }
 
@@ -882,7 +903,7 @@ void broker_free(struct broker *broker)
 	part_forget(&broker->viewer);
 	HASH_ITER(hh, broker->owners, owner, next)
 	{
-		dispose_held(owner);
+		drop_held(broker, owner);
 		part_forget(&owner->part);
 		end_owner(broker, owner);
 	}
@@ -891,6 +912,11 @@ void broker_free(struct broker *broker)
 		HASH_DELETE(hh, broker->told, told);
 		free(told);
 	}
+	if (broker->config.unix_fd >= 0)
+		close_elsewhere(broker, broker->config.unix_fd);
+	if (broker->config.channel_fd >= 0)
+		close_elsewhere(broker, broker->config.channel_fd);
+	close_strays(broker);
 	/* What still runs waits for its own owner, and ends then. */
 	end_ns = clock_monotonic_ns() + REAP_MS * 1000000ull;
 	while (waitpid(-1, NULL, WNOHANG) >= 0 && clock_monotonic_ns() < end_ns)

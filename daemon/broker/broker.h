@@ -14,7 +14,8 @@
 #include "daemon/parts/part.h"
 
 struct broker_config {
-	int unix_fd, tcp_fd, channel_fd; /* listening sockets, whose close is the caller's; -1 */
+	/* Listening sockets, -1: none. broker_free() closes the first two, which are Unix sockets. */
+	int unix_fd, channel_fd, tcp_fd;
 	char **argv;			 /* of this program: a part gets the same */
 	uint64_t rate;			 /* samples a second of all channels */
 	struct part_config part;	 /* for all parts but for their owner and rights */

@@ -127,13 +127,6 @@ end:
 	return owner;
 }
 
-static bool has_ended(int pidfd)
-{
-	struct pollfd ready = { .fd = pidfd, .events = POLLIN };
-
-	return poll(&ready, 1, 0) > 0;
-}
-
 /*
  * A process may connect in a loop. Its number cannot be another's within so short a time: all other
  * numbers come first.
@@ -176,7 +169,7 @@ bool owner_of_connection(int fd, uint64_t *owner, uint32_t *pid)
 	if (space >= 0) {
 		*owner = owner_of_namespace(space, peer.uid);
 		/* Else this may have been of another process with its number. */
-		found = !has_ended(pidfd);
+		found = !process_has_ended(pidfd);
 		if (!found)
 			*owner = peer.uid;
 	}

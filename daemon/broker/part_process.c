@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/capability.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -113,26 +114,58 @@ bool part_write(struct part *part, const void *record, uint32_t bytes)
 	return true;
 }
 
-void part_dispose(const int *fds, unsigned int nr, uid_t uid)
+static int compare(const void *a, const void *b)
 {
-	int ready[2];
-	unsigned int i;
+	return *(const int *)a - *(const int *)b;
+}
+
+/* @keep is sorted. */
+static void close_others(const int *keep, unsigned int nr)
+{
+	unsigned int first = 0, i;
+
+	for (i = 0; i < nr; i++) {
+		if ((unsigned int)keep[i] > first)
+			close_range(first, (unsigned int)keep[i] - 1, 0);
+		first = (unsigned int)keep[i] + 1;
+	}
+	close_range(first, ~0u, 0);
+}
+
+/*
+ * Its end closes them, which may take for ever. So it has nothing else of the broker's: no lock, no
+ * listening socket and no end of another part's socket. It keeps root's uid, so that users cannot
+ * stop it, and has no other right of root's.
+ */
+static void __attribute__((noreturn)) wait_to_close(int *keep, unsigned int nr, int ready)
+{
+	cap_t none = cap_init();
 	char byte;
+
+	qsort(keep, nr, sizeof(*keep), compare);
+	close_others(keep, nr);
+	if (none)
+		cap_set_proc(none);
+	/* Until the broker has closed its own: the last close is the one that waits. */
+	_exit(read(ready, &byte, 1) < 0);
+}
+
+bool part_dispose(const int *fds, unsigned int nr)
+{
+	int ready[2], keep[PART_DISPOSED_MAX + 1];
+	unsigned int i;
 	pid_t pid;
 
 	if (pipe2(ready, O_CLOEXEC))
-		return;
+		return false;
+	memcpy(keep, fds, nr * sizeof(*fds));
+	keep[nr] = ready[0];
 	pid = fork();
-	if (!pid) {
-		close(ready[1]);
-		/* Until the broker has closed its own: the last close is the one that waits. */
-		if (read(ready[0], &byte, 1) < 0 || (!geteuid() && setuid(uid)))
-			_exit(1);
-		_exit(0);
-	}
-	/* Without a process they stay open. */
+	if (!pid)
+		wait_to_close(keep, nr + 1, ready[0]);
 	for (i = 0; pid > 0 && i < nr; i++)
 		close(fds[i]);
 	close(ready[0]);
 	close(ready[1]);
+	return pid > 0;
 }

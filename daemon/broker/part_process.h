@@ -23,9 +23,10 @@ void part_forget(struct part *part);
 /* A record for the ring. False: there is no room. */
 bool part_write(struct part *part, const void *record, uint32_t bytes);
 /*
- * Closes connections whose last close may wait, since users have sent descriptors over them: in a
- * process of its own, with the user's number, so that the wait is the user's.
+ * Closes sockets whose last close may wait, since users have sent descriptors over them: in a
+ * process that does nothing else. At most PART_DISPOSED_MAX. False: there is none, they stay open.
  */
-void part_dispose(const int *fds, unsigned int nr, uid_t uid);
+#define PART_DISPOSED_MAX 64
+bool part_dispose(const int *fds, unsigned int nr);
 
 #endif /* HABD_PART_PROCESS_H */

@@ -103,13 +103,6 @@ int channels_timeout_ms(const struct channels *channels)
 
 /* --- sessions ------------------------------------------------------------------------- */
 
-static bool has_ended(int pidfd)
-{
-	struct pollfd ready = { .fd = pidfd, .events = POLLIN };
-
-	return pidfd < 0 || poll(&ready, 1, 0) > 0;
-}
-
 static void add_counts(struct channels_counts *counts, struct session *session)
 {
 	uint64_t lost, allocated;
@@ -142,7 +135,8 @@ static void give_locked(struct channels *channels, struct session *session, uid_
 	uint32_t pid = session->pid;
 
 	HASH_DELETE(hh, channels->by_pid, session);
-	session_read(session, &channels->config.sink, RECORDS_MAX);
+	/* All that it has written as root. */
+	session_read(session, &channels->config.sink, HAB_CHANNEL_RING_BYTES);
 	add_counts(&channels->counts, session);
 	session_leave(session, &channels->config.sink);
 	processes_end(channels->config.sink.processes, pid);
@@ -219,7 +213,7 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	bool exec;
 
 	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
-	if (session && has_ended(hello->pidfd) && !has_ended(session->pidfd)) {
+	if (session && process_has_ended(hello->pidfd) && !process_has_ended(session->pidfd)) {
 		/* The number of the process that has connected is another one's by now. */
 		refuse(channels, hello);
 		return;
@@ -269,7 +263,7 @@ static void read_rings(struct channels *channels)
 		most = max(most, count);
 		if (session->pidfd < 0)
 			end_locked(channels, session, false);
-		else if (looks && !has_ended(session->pidfd))
+		else if (looks && !process_has_ended(session->pidfd))
 			session_see_exec(session, &channels->config.sink);
 		pthread_mutex_unlock(lock);
 	}
@@ -415,7 +409,7 @@ static void take_end(struct channels *channels, uint32_t pid)
 	pthread_mutex_lock(channels->config.lock);
 	HASH_FIND(hh, channels->by_pid, &pid, sizeof(pid), session);
 	/* The event may be of the process before, whose number this one has. */
-	if (session && has_ended(session->pidfd))
+	if (session && process_has_ended(session->pidfd))
 		end_locked(channels, session, false);
 	pthread_mutex_unlock(channels->config.lock);
 }

@@ -73,7 +73,9 @@ static void go_on(struct session *session)
 {
 	struct hab_channel *channel = session->channel;
 
-	session->position = READ_ONCE(channel->tail);
+	/* Any other position is none of a record. */
+	session->position = READ_ONCE(channel->tail) & ~7ull;
+	session->lacks_maps = true;
 	session->allocated_before = READ_ONCE(channel->allocated);
 	session->lost_before = READ_ONCE(channel->lost);
 	session->lost_bytes_before = session->lost_bytes = READ_ONCE(channel->lost_bytes);
@@ -107,6 +109,9 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	if (record->head.size < offsetof(struct hab_record_sample, frames) || record->nr_frames ||
 	    record->interval > HAB_SAMPLING_INTERVAL_MAX)
 		return false;
+	/* Its addresses may be of before. */
+	if (session->lacks_maps)
+		return true;
 	record->kind = HAB_EVENT_SAMPLE;
 	record->probability = session->nr_weighted ? session->probability : CERTAIN;
 	session->nr_weighted -= session->nr_weighted != 0;
@@ -132,6 +137,7 @@ static bool take_maps(struct session *session, const struct session_sink *sink,
 	if (record->head.size < sizeof(*record) ||
 	    record->length > record->head.size - sizeof(*record))
 		return false;
+	session->lacks_maps = false;
 	processes_add_text(sink->processes, session->pid, session->user, record->text,
 			   record->length, record->more);
 	return true;
@@ -338,7 +344,8 @@ bool session_has_left(const struct session *session, uid_t *user)
 	if (file)
 		fclose(file);
 	*user = effective;
-	return real && effective && saved;
+	/* Else another process may have its number by now. */
+	return real && effective && saved && !process_has_ended(session->pidfd);
 }
 
 void session_see_exec(struct session *session, const struct session_sink *sink)

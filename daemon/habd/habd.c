@@ -461,6 +461,8 @@ static int run_machine(struct options *options, char **argv)
 	if (code)
 		goto end;
 	broker = make_broker(options, &sockets, argv);
+	/* It closes these. */
+	sockets.unix_fd = sockets.channel_fd = -1;
 	sink = broker_sink(broker);
 	feed = open_feed(&sink, options, &code);
 	if (!feed)

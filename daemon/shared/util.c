@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -380,4 +381,11 @@ void put_label(FILE *out, const char *string)
 			fputc('\\', out);
 		fputc(*string, out);
 	}
+}
+
+bool process_has_ended(int pidfd)
+{
+	struct pollfd ready = { .fd = pidfd, .events = POLLIN };
+
+	return pidfd < 0 || poll(&ready, 1, 0) > 0;
 }

@@ -59,6 +59,8 @@ uint64_t clock_realtime_ns(void);
 #define PROCESS_STAT_MEMORY 23u
 /* 0: not known. A kernel thread, or a process that has ended, has no memory. */
 uint64_t process_stat(uint32_t pid, unsigned int field);
+/* -1: it has. */
+bool process_has_ended(int pidfd);
 
 /* True if the whole string is a decimal number from low to high. */
 bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value);

@@ -95,8 +95,10 @@ static void add_part_process(void *context, uint64_t owner, const struct part_pr
 	struct feed_process *to;
 	unsigned int i;
 
+	/* What a collector says of processes of others is not listed, and hides none of them. */
 	for (i = 0; i < totals->nr_processes; i++)
-		if (totals->processes[i].pid == process->pid)
+		if (totals->processes[i].pid == process->pid &&
+		    totals->processes[i].totals.owner == owner)
 			return;
 	to = feed_totals_add(totals);
 	*to = (struct feed_process){ .pid = process->pid };

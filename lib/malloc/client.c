@@ -116,6 +116,15 @@ static bool connect_now(int fd, const struct sockaddr_un *address)
 	return !syscall(SYS_connect, fd, address, sizeof(*address));
 }
 
+/* In a folder where anybody may make a socket, another user may have made this one. */
+static bool is_roots(int fd)
+{
+	struct ucred peer = { .uid = 1 };
+	socklen_t length = sizeof(peer);
+
+	return !syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && !peer.uid;
+}
+
 static bool connect_in_turn(int fd, const struct sockaddr_un *address)
 {
 	static const struct timeval wait = { .tv_usec = WAIT_US };
@@ -124,32 +133,40 @@ static bool connect_in_turn(int fd, const struct sockaddr_un *address)
 	       !syscall(SYS_fcntl, fd, F_SETFL, 0) && connect_now(fd, address);
 }
 
+/* -1: errno says why. */
+static int connect_to(const struct sockaddr_un *address)
+{
+	int fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
+						  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	int err;
+
+	if (fd < 0 || connect_now(fd, address) || (errno == EAGAIN && connect_in_turn(fd, address)))
+		return fd;
+	err = errno;
+	syscall(SYS_close, fd);
+	errno = err;
+	return -1;
+}
+
 /* @is_busy: there is a collector, with more programs than it has accepted. */
 static int connect_socket(bool *is_busy)
 {
-	struct sockaddr_un own, *address = &own;
-	bool connected;
-	int fd;
+	struct sockaddr_un own;
+	int fd = -1;
 
 	if (!settings.address.sun_path[0])
 		return -1;
-	fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
-					      SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	if (fd < 0)
-		return -1;
-	errno = 0;
-	connected = address_of_user(&own) && connect_now(fd, &own);
-	if (!connected && errno != EAGAIN) {
-		address = &settings.address;
-		connected = connect_now(fd, address);
+	if (address_of_user(&own))
+		fd = connect_to(&own);
+	if (fd >= 0 && !is_roots(fd)) {
+		syscall(SYS_close, fd);
+		fd = -1;
 	}
-	if (!connected && errno == EAGAIN)
-		connected = connect_in_turn(fd, address);
-	if (connected)
-		return fd;
-	*is_busy = errno == EAGAIN || errno == EINTR;
-	syscall(SYS_close, fd);
-	return -1;
+	if (fd < 0)
+		fd = connect_to(&settings.address);
+	if (fd < 0)
+		*is_busy = errno == EAGAIN || errno == EINTR;
+	return fd;
 }
 
 static bool may_write_file(void)

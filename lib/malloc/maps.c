@@ -215,13 +215,17 @@ static void read_again(struct hab_maps *maps, struct hab_channel *channel, u32 p
 void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 		   const u64 *addresses, u32 nr)
 {
-	u64 now;
+	u64 now, pause;
 
 	if (READ_ONCE(maps->busy) || all_known(maps, channel, addresses, nr) ||
 	    hab_sandbox_is_entered() || __atomic_exchange_n(&maps->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	now = hab_clock_ns();
-	if (!maps->read_at || now - maps->read_at >= maps->pause) {
+	pause = maps->pause;
+	/* Another collector reads the channel, and has none of them. */
+	if (READ_ONCE(channel->maps_wanted) != maps->wanted)
+		pause = min(pause, PAUSE_NS);
+	if (!maps->read_at || now - maps->read_at >= pause) {
 		read_again(maps, channel, pid, addresses, nr);
 		maps->read_at = now;
 	}

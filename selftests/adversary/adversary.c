@@ -43,6 +43,7 @@ static const struct {
 	{ "ids", strategy_ids },	   { "long_names", strategy_long_names },
 	{ "loud", strategy_loud },	   { "bound_files", strategy_bound_files },
 	{ "pinned", strategy_pinned },	   { "former_root", strategy_former_root },
+	{ "refused", strategy_refused },
 };
 
 static const char *const count_names[COUNTS] = { "operations", "heaps",	 "refills",

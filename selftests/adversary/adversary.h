@@ -84,6 +84,7 @@ void strategy_stacks(void);
 void strategy_http(void);
 void strategy_fuse(void);
 void strategy_lingering(void);
+void strategy_refused(void);
 void strategy_flush(void);
 void strategy_set_uid(void);
 void strategy_folding(void);

@@ -16,10 +16,11 @@
 #define LINGER_SECONDS 3600
 #define BUFFER	       4096 /* of a socket; the kernel doubles it */
 #define CONNECTORS     4    /* processes */
+#define PEERS	       400  /* of lingering sockets; within the usual limit of descriptors */
 
 /* --- sockets that linger -------------------------------------------------------------- */
 
-static bool make_pair(int listener, int *fd)
+static bool make_pair(int listener, int *fd, int *peer)
 {
 	struct linger linger = { 1, LINGER_SECONDS };
 	struct sockaddr_in address;
@@ -30,7 +31,10 @@ static bool make_pair(int listener, int *fd)
 	*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	setsockopt(*fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	if (*fd < 0 || getsockname(listener, (struct sockaddr *)&address, &length) ||
-	    connect(*fd, (struct sockaddr *)&address, length) || accept(listener, NULL, NULL) < 0)
+	    connect(*fd, (struct sockaddr *)&address, length))
+		return false;
+	*peer = accept(listener, NULL, NULL);
+	if (*peer < 0)
 		return false;
 	while (send(*fd, text, sizeof(text), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
 		;
@@ -81,7 +85,7 @@ void strategy_lingering(void)
 {
 	static const char *const texts[] = { "G", "GET /v1/status HTTP/1.1\r\nHost: a\r\n\r\n" };
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int listener = make_listener(), fd = -1, connection;
+	int listener = make_listener(), fd = -1, peer, connection;
 	const char *path = adversary_argument(0);
 	unsigned int i;
 
@@ -90,7 +94,7 @@ void strategy_lingering(void)
 	strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
 	for (i = 0; i < LINGERING && adversary_runs(); i++) {
 		connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (!make_pair(listener, &fd) ||
+		if (!make_pair(listener, &fd, &peer) ||
 		    connect(connection, (struct sockaddr *)&address, sizeof(address)) ||
 		    !send_with(connection, texts[i % 2], fd))
 			adversary_add(COUNT_FAILED, 1);
@@ -127,6 +131,41 @@ void strategy_connecting(void)
 {
 	if (adversary_argument(0))
 		adversary_fork(CONNECTORS, connect_in_a_loop);
+}
+
+/*
+ * The first message of a connection to the channel's socket (the argument) is none, so a collector
+ * closes it. The second one has a TCP socket whose last close waits, as its peer reads nothing: who
+ * closes the connection last waits. A loop of connections beside it keeps habd busy.
+ */
+void strategy_refused(void)
+{
+	int listener = make_listener(), peers[PEERS], fd = -1, connection;
+	const char *path = adversary_argument(0);
+	unsigned int i;
+
+	if (!path || listener < 0)
+		return;
+	memset(peers, -1, sizeof(peers));
+	if (!fork()) {
+		connect_in_a_loop();
+		_exit(0);
+	}
+	for (i = 0; adversary_runs(); i = (i + 1) % PEERS) {
+		if (peers[i] >= 0)
+			close(peers[i]);
+		peers[i] = -1;
+		connection = channel_connect(path);
+		if (connection < 0)
+			continue;
+		if (make_pair(listener, &fd, &peers[i]) &&
+		    send(connection, "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 &&
+		    send_with(connection, "y", fd))
+			adversary_add(COUNT_OPERATIONS, 1);
+		else
+			adversary_add(COUNT_FAILED, 1);
+		close(connection);
+	}
 }
 
 /* --- a root that was ------------------------------------------------------------------------ */
