@@ -88,7 +88,7 @@ bool hab_hierarchy_word_free(const struct hab_hierarchy *h, u32 domain, u64 word
 	return true;
 }
 
-/* No data say any more which level recovered waste was of: the heap's comes first. */
+/* It is not known any more which level recovered waste was of: the heap's comes first. */
 static void set_waste(struct hab_hierarchy *h, u64 before)
 {
 	u64 less, part;

@@ -2,8 +2,8 @@
 /*
  * The probes of usdt.h.
  *
- * A reset reports each object that otel_memory:alloc has reported, by otel_memory:free. Until then
- * they are in a list, up to HAB_USDT_OBJECTS of them.
+ * A reset reports by otel_memory:free each object outside of regions that otel_memory:alloc has
+ * reported. Until then they are in a list, up to HAB_USDT_OBJECTS of them.
  */
 #include <stdlib.h>
 
