@@ -2,12 +2,12 @@
 /*
  * Heaps: the list of them, creation, refill, retirement of buffers, reset, statistics.
  *
- * The hard case is a refill while user code takes chunks. The word of a single CPU is only stored
- * to by threads on that CPU, from within an rseq section. The refill runs on the same CPU with
- * preemption off, so a thread in a section was preempted and will restart. Other CPUs move the word
- * of a larger domain by cmpxchg at any moment; the refill exchanges it in one step and counts what
- * the old word had left. Neither waits for user space, and no value of a word can make this code
- * loop or access other memory.
+ * A refill and user code never take the same memory. The word of a single CPU is only stored to by
+ * threads on that CPU, from within an rseq section. The refill runs on the same CPU with preemption
+ * off, so a thread in a section was preempted and will restart. Other CPUs move the word of a
+ * larger domain by cmpxchg at any moment; the refill exchanges it in one step and counts what the
+ * old word had left. Neither waits for user space, and no value of a word can make this code loop
+ * or access other memory.
  *
  * The lock is a raw spinlock, so it is held for a bounded number of buffers on a machine of any
  * size. What concerns all domains is done in steps, between which other threads run.

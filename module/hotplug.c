@@ -3,12 +3,12 @@
  * CPU hotplug. A CPU that comes online gets its place. With the last CPU of a domain, the domain's
  * buffers are retired in every heap.
  *
- * The hard case is a user thread in a section on the CPU that goes offline. The callbacks that run
- * on that CPU are too early: the scheduler has begun to push threads away and has not yet waited
- * for the last. So the callback that runs elsewhere, when the CPU is dead, retires the buffers. A
- * thread that was in a section on that CPU was preempted and moved, and restarts the section on
- * another CPU; and no refill can run on the dead CPU. When the CPU comes back its buffers are
- * empty.
+ * Buffers are retired when no thread can be in a section on the CPU that goes offline. The
+ * callbacks that run on that CPU are too early: the scheduler has begun to push threads away and
+ * has not yet waited for the last. So the callback that runs elsewhere, when the CPU is dead,
+ * retires the buffers. A thread that was in a section on that CPU was preempted and moved, and
+ * restarts the section on another CPU; and no refill can run on the dead CPU. When the CPU comes
+ * back its buffers are empty.
  *
  * A word that several CPUs share is retired when all of them are dead, for the same reason: a
  * section commits only on a CPU of its domain, and a refill fills buffers of the CPU it runs on. A

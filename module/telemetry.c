@@ -2,9 +2,9 @@
 /*
  * Exact totals, tracepoints, and the machine-wide throttlers with their timer.
  *
- * The hard case is the timer. A work item rotates the windows while events occur, so no event waits
- * for it, and the work stops after some time without events. The first event after that starts it
- * again, in any context in which BPF programs may call the kfunc, so it uses irq_work.
+ * No event waits for a rotation: a work item rotates the windows while events occur, and stops
+ * after some time without events. The first event after that starts it again, in any context in
+ * which BPF programs may call the kfunc, so it uses irq_work.
  */
 #include <linux/capability.h>
 #include <linux/cgroup.h>

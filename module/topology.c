@@ -2,10 +2,10 @@
 /*
  * The machine's topology: a dense id for each core, cache, package, node.
  *
- * The hard case is a CPU that is not online: the kernel has no domains of it before it is first
- * online, and drops some of them after it went offline. So a CPU's place is read on the CPU itself
- * when it is first online, and kept: the words of heaps are found by it, and a sibling that
- * comes online while this CPU is offline must get the same domain.
+ * A CPU keeps its place, also while it is not online: the words of heaps are found by it, and a
+ * sibling that comes online while this CPU is offline must get the same domain. The kernel has no
+ * domains of a CPU before it is first online, and drops some of them after it went offline. So a
+ * CPU's place is read on the CPU itself when it is first online.
  */
 #include <linux/nospec.h>
 #include <linux/slab.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The hard case is a thread that ends while others wait for it: then it counts as the last to
- * arrive.
+ * No thread waits for one that has ended: a thread that ends while all others wait counts as the
+ * last to arrive.
  */
 #include <limits.h>
 #include <linux/futex.h>

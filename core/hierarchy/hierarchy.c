@@ -2,9 +2,9 @@
 /*
  * The books of a heap: see hierarchy.h for the two steps of a refill.
  *
- * The hard case: users can write anything into the words at any moment. So each decision reads a
- * word once, accepts it only if it is in the block that the books granted to that buffer and
- * ends where that block ends, and never uses it as an index.
+ * No word can damage the books, though users can write anything into the words at any moment. Each
+ * decision reads a word once, accepts it only if it is in the block that the books granted to that
+ * buffer and ends where that block ends, and never uses it as an index.
  */
 #include "core/hierarchy/growth.h"
 #include "core/hierarchy/hierarchy.h"
@@ -88,10 +88,7 @@ bool hab_hierarchy_word_free(const struct hab_hierarchy *h, u32 domain, u64 word
 	return true;
 }
 
-/*
- * Of waste that is recovered it is not known any more which level it was of: the heap's comes
- * first.
- */
+/* It is not known any more which level recovered waste was of: the heap's comes first. */
 static void set_waste(struct hab_hierarchy *h, u64 before)
 {
 	u64 less, part;

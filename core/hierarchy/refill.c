@@ -2,11 +2,11 @@
 /*
  * The words during a refill, see refill.h.
  *
- * The hard case is a word that moves while it is replaced. A refill exchanges it, so the value that
- * comes back contains all takes up to that instant, and only what it has left is freed. An exchange
- * does not stop a section on another CPU, which may then store over the emptied word what it had
- * computed before; so sections are stopped, and words are emptied again. If stopping fails, the
- * words are restored.
+ * A refill frees only what no section has taken or can still take. It exchanges the word, so the
+ * value that comes back contains all takes up to that instant. To empty the words of other CPUs
+ * needs more: a section that runs there may store over the emptied word what it had computed
+ * before. So sections are stopped, and words are emptied again. If stopping fails, the words are
+ * restored.
  */
 #include "core/hierarchy/refill.h"
 

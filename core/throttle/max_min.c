@@ -2,8 +2,8 @@
 /*
  * Max-min fair division: every claim gets its demand, up to one level for all.
  *
- * The hard case is more claims than quota: then the claims that get 1 are drawn at random, so that
- * none is always left out, and in one pass, so that the sum stays exact.
+ * The sum of the quotas is exact, and no claim is always left out. If there are more claims than
+ * quota, the claims that get 1 are drawn at random, in one pass.
  */
 #include "core/throttle/max_min.h"
 #include "core/throttle/window.h"

@@ -2,10 +2,10 @@
 /*
  * Offers to the throttler of throttle.h: one event.
  *
- * The hard case is an offer that is delayed between reading the active window's number and
- * counting. If that window was closed meanwhile, the count shows it, and the offer starts again
- * with the next window. If the second rotation after that has begun, the window's fields and its
- * counter may be another window's: then the event is not kept.
+ * An event is decided only by the fields of the window that counted it. An offer may be delayed
+ * between reading the active window's number and counting. If that window was closed meanwhile, the
+ * count shows it, and the offer starts again with the next window. If the second rotation after
+ * that has begun, the fields and the counter may be another window's: then the event is not kept.
  */
 #include "core/throttle/throttle.h"
 

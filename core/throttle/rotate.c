@@ -3,9 +3,8 @@
  * Rotations of the throttler of throttle.h: they count what was used, divide the quota, and open
  * new windows.
  *
- * The hard case is the sampling interval. It is drawn from the geometric distribution with success
- * probability quota / average, which takes the ratio of two logarithms close to 0; both have 40
- * bits of fraction.
+ * The sampling interval has the geometric distribution with success probability quota / average. It
+ * is the ratio of two logarithms that may be close to 0: both have 40 bits of fraction.
  */
 #include "core/logarithm.h"
 #include "core/throttle/throttle.h"

@@ -2,8 +2,8 @@
 /*
  * Takes the channel that a program sends.
  *
- * The hard case is memory that its owner makes shorter: a read beyond its end would end this
- * process. So the file must be a memfd whose size is sealed.
+ * The file must be a memfd whose size is sealed: otherwise its owner could make it shorter, and a
+ * read beyond its end would end this process.
  *
  * A program can free pages of the memfd. Each that this process looks at afterwards counts for this
  * process, as long as any program has the memfd. So all pages are removed at the end, which no

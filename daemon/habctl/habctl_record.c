@@ -3,8 +3,8 @@
  * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal;
  * into one file, or into one after the other. Or of a span of the history.
  *
- * The hard case is an early end, by a signal or an error: what was recorded until then is written
- * all the same, and the recording in habd ends.
+ * What was recorded until a signal comes, or until the command fails, is written. After an error of
+ * habctl no more is written. In each case the recording in habd ends.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
  * habctl status: what works, and what to do about what does not. Without habd it shows what this
  * user can see.
  *
- * The hard case: habd mostly runs as root, with other rights than this user. So the state of this
- * user (the backend of a heap, the device, rseq) is read here, all else is requested from habd.
- * Programs in a container, or with a GLIBC_TUNABLES of their own, may have another state.
+ * The state of this user (the backend of a heap, the device, rseq) is read here, and all else is
+ * requested from habd, which mostly runs as root and has other rights than this user. Programs in a
+ * container, or with a GLIBC_TUNABLES of their own, may have another state.
  */
 #include <errno.h>
 #include <inttypes.h>

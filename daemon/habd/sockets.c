@@ -2,9 +2,9 @@
 /*
  * The listening sockets of habd.
  *
- * The hard case is a socket file that a killed habd left: it looks like that of a running habd. So
- * habd holds a lock on a file beside it, which the kernel drops when the process ends.
- * The lock file stays, since two processes could lock a removed and a new one.
+ * One process at a time listens at a path. The socket file of a killed habd looks like that of a
+ * running one, so habd holds a lock on a file beside it, which the kernel drops when the process
+ * ends. The lock file stays, since two processes could lock a removed and a new one.
  */
 #include "daemon/habd/sockets.h"
 

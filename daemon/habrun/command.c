@@ -3,9 +3,9 @@
  * Runs the command so that nothing about it differs: its input and output, its status, and the
  * signals that it gets.
  *
- * The hard case is Ctrl-C. The terminal sends it to all processes of the foreground group, so the
- * command has it already; a signal that was sent to habrun alone is passed on. The kernel says
- * which of the two it is.
+ * The command gets each signal once. The terminal sends Ctrl-C to all processes of the foreground
+ * group, so the command has it already; a signal that was sent to habrun alone is passed on. The
+ * kernel says which of the two it is.
  */
 #include "daemon/habrun/command.h"
 

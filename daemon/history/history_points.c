@@ -2,9 +2,9 @@
 /*
  * Reads files of the history as points of the timeline.
  *
- * The hard case is a week, which has ten thousand files: to read them all takes minutes. So a
- * number of them is read, at even distances, from the newest on until the time is over. What is in
- * use is then exact at these times, and the bytes a second are those of their minutes.
+ * The reading ends in time, also of a week, which has ten thousand files: to read all takes
+ * minutes. A number of them is read, at even distances, from the newest on until the time is over.
+ * What is in use is then exact at these times, and the bytes a second are those of their minutes.
  */
 #include "daemon/history/history_points.h"
 

@@ -2,9 +2,9 @@
 /*
  * Reads a span of a history: a merge of its files.
  *
- * The hard case is a directory in use: habd removes files between the listing and the reading, and
- * a damaged disk cuts files off. A file that is away is left out, one that is damaged is counted,
- * and the others are read.
+ * All files that can be read are in the result, also of a directory in use: habd removes files
+ * between the listing and the reading, and a damaged disk cuts files off. A file that is away is
+ * left out, and one that is damaged is counted.
  */
 #include "daemon/history/history_reader.h"
 

@@ -2,8 +2,8 @@
 /*
  * Reads times as people write them.
  *
- * The hard case is the end of summer time: 02:15 is twice in that night. The C library takes one of
- * the two; a time in UTC, with a Z, is never ambiguous.
+ * A time in UTC, with a Z, is never ambiguous. A local time may be: 02:15 is twice in the night in
+ * which summer time ends, and the C library takes one of the two.
  */
 #include "daemon/history/history_time.h"
 

@@ -2,10 +2,9 @@
 /*
  * Writes the history: at each full minute of the clock a file with the samples of that minute.
  *
- * The hard case is a crash or a full disk, which may cost the minute under way and no other. So a
- * file is written under another name, brought to the disk, and renamed. Room for it is made before,
- * by removing the oldest files: all files together are never above the limit. A file that cannot be
- * written is counted, and habd goes on.
+ * A crash or a full disk costs at most the minute under way: a file is written under another name,
+ * brought to the disk, and renamed. All files together are never above the limit: room is made
+ * before, by removing the oldest files. A file that cannot be written is counted, and habd goes on.
  *
  * The profile is made in memory, as for a client, and no lock is held while it is written: a slow
  * disk delays the next file only.
@@ -32,8 +31,8 @@
 #define TEMPORARY ".new"
 #define FILE_MODE 0640
 /*
- * Of a file, for each owner but root, who choose their stacks and names: the limit of all files
- * lasts for the age that they are kept, if they have no more than that.
+ * Each owner but root has at least this in a file: owners choose their stacks and names. The limit
+ * of all files lasts for the age that they are kept, if they have no more than that.
  */
 #define OWNER_BYTES_MIN (2u << 10)
 

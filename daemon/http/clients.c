@@ -2,12 +2,10 @@
 /*
  * The clients of a listening socket.
  *
- * The hard cases are two. A client that sends a byte of its request now and then: the idle time-out
- * never ends it, so a request must be complete within a time, whatever is sent. And connections in
- * a loop: the server gives each connection a thread. So connections are limited here, before the
- * server has them. The clients that the broker passes on may read. habd of a user accepts
- * connections of every user: other users' clients leave places free, and so does an owner's client
- * for the viewer.
+ * A request must be complete within a time: the idle time-out never ends a client that sends a byte
+ * now and then. Connections are limited here, before the server has them: it gives each a thread.
+ * The clients that the broker passes on may read. habd of a user accepts connections of every user:
+ * other users' clients leave places free, and so does an owner's client for the viewer.
  */
 #include "daemon/http/clients.h"
 

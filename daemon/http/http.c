@@ -4,9 +4,8 @@
  * connections, so that a flood on one leaves the other usable. Who may read at all gets everything
  * that this process has: the broker gives each client to a process that has nothing else.
  *
- * The hard case is TCP: every web page that a user opens can connect, too, by a name of its own
- * that resolves to 127.0.0.1. So over TCP habd answers only under the names of loopback, and no
- * request changes anything.
+ * Over TCP habd answers only under the names of loopback, and no request changes anything: every
+ * web page that a user opens can connect, too, by a name of its own that resolves to 127.0.0.1.
  */
 #include "daemon/http/http.h"
 

@@ -2,9 +2,9 @@
 /*
  * /v1/status and /v1/top, as JSON. A value that is unknown is left out, so 0 always means none.
  *
- * The hard case is a filter on heap, tag, event or cgroup in /v1/top: only samples have these. A
- * process is listed if a sample of it matches; its counts are still those of the whole process,
- * since no other counts are exact.
+ * The counts of /v1/top are those of a whole process, since no other counts are exact. Only samples
+ * have a heap, tag, event or cgroup: with a filter on these a process is listed if a sample
+ * matches.
  */
 #include <inttypes.h>
 #include <jansson.h>

@@ -2,8 +2,8 @@
 /*
  * /metrics, in the text format of Prometheus.
  *
- * The hard case is a label for each process: each new pid is a new series, which the reader
- * keeps. So only the processes with the most bytes have a series, and the others are one sum.
+ * A metric has a series for at most 20 processes, those with the most bytes: each new pid is a new
+ * series, which the reader keeps. The other processes are in a sum.
  */
 #include <inttypes.h>
 #include <stdio.h>

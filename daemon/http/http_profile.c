@@ -2,8 +2,8 @@
 /*
  * Profiles of the next seconds, since the start, or of a span of the history.
  *
- * The hard case is a client that requests a profile of an hour and disconnects: its thread would be
- * in use until the end. So request_wait_ms() watches the connection, too.
+ * A thread never waits for a client that has disconnected, though a profile may be of an hour:
+ * request_wait_ms() watches the connection, too.
  */
 #include "daemon/http/handlers.h"
 
@@ -83,7 +83,7 @@ void http_profile(struct request *request, struct reply *reply)
 }
 
 /*
- * Those that scrape programs expect what Go's have: without seconds a profile has the time at which
+ * Scrapers of programs expect what Go's have: without seconds a profile has the time at which
  * it was made, and no duration. By the duration they see whether figures are of a span or are sums
  * since the start.
  */

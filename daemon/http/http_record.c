@@ -2,9 +2,8 @@
 /*
  * Recordings: profiles between a start and a stop, or one after the other without a gap.
  *
- * The hard case is a client that sends no more requests: its recording would never end.
- * So a recording ends after an hour in which no request has named it. One that is being written
- * is marked busy, and no other thread ends it.
+ * No recording stays without a client: one that no request has named for an hour ends. One that is
+ * being written is marked busy, and no other thread ends it.
  */
 #include <stdlib.h>
 #include <string.h>

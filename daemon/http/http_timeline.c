@@ -3,8 +3,8 @@
  * /v1/timeline, as JSON: bytes a second and bytes in use of the processes that have most of them,
  * from the history and from memory, and the sums of all others.
  *
- * The hard case is a user with many large processes: they would take all lines. So an owner has at
- * most a quarter of them while processes of others remain, and one sum of the rest.
+ * An owner has at most a quarter of the lines while processes of others remain, however large its
+ * own are. Its others are one sum, and so is what remains beyond OWNER_LINES such sums.
  *
  * Bytes of two kinds of events are never summed up: an answer has one kind, the same at all times.
  */

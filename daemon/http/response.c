@@ -2,9 +2,9 @@
 /*
  * Responses with a deadline.
  *
- * The hard case is a client that reads a byte now and then: the idle time-out never ends it, and
- * it would keep its connection and the memory of its response. So a response must be read within
- * a time that grows with its size, and unread responses have a limit of memory.
+ * A response must be read within a time that grows with its size, and unread responses have a limit
+ * of memory. The idle time-out never ends a client that reads a byte now and then: it would keep
+ * its connection and the memory of its response.
  */
 #include "daemon/http/response.h"
 

@@ -4,8 +4,8 @@
  * TCP connection over loopback are sockets of this machine, so the kernel can name the owner of the
  * client's socket (sock_diag(7)).
  *
- * The hard case is a TCP client that has closed its socket: the kernel names root as the owner of
- * what is left of it. Such a socket has no inode, and is refused.
+ * No TCP client is taken for root by mistake: once a client has closed its socket, the kernel names
+ * root as the owner of what is left of it. Such a socket has no inode, and is refused.
  */
 #include "daemon/parts/access.h"
 

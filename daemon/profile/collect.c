@@ -2,10 +2,10 @@
 /*
  * Makes a profile of a part of the stack table.
  *
- * The hard cases are time and memory. Records must be read meanwhile: so with the daemon's lock
- * held the stacks are only copied; they are sorted and their frames named without any lock.
- * Programs choose their stacks, which can have any number of different frames: so the largest
- * stacks are taken first, and frames beyond a limit become "[other frames]". No bytes are left out.
+ * With the daemon's lock held the stacks are only copied, so that records are read meanwhile; they
+ * are sorted and their frames named without any lock. The memory has a limit, though programs
+ * choose their stacks, which can have any number of different frames: the largest stacks are taken
+ * first, and frames beyond the limit become "[other frames]". No bytes are left out.
  */
 #include "daemon/profile/collect.h"
 

@@ -2,9 +2,9 @@
 /*
  * Selects stacks. habd makes a filter of a request's parameters, habctl of its options.
  *
- * The hard case is a cgroup's path: a sample carries the id of the innermost cgroup of its thread,
- * and a slice has cgroups below it. So a path selects the ids of all cgroups at and below it, which
- * are looked up when the filter is made.
+ * A cgroup's path selects the ids of all cgroups at and below it, which are looked up when the
+ * filter is made: a sample carries the id of the innermost cgroup of its thread, and a slice has
+ * cgroups below it.
  */
 #include "daemon/profile/filter.h"
 

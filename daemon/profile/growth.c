@@ -2,9 +2,9 @@
 /*
  * Growth: the difference of two profiles, stack by stack, without what became less.
  *
- * The hard case is a program that runs for a moment, again and again: each run is a process with a
- * pid, and after an upgrade with addresses, of its own. So two stacks are the same if their comms,
- * functions and names of binaries are.
+ * Two stacks are the same if their comms, functions and names of binaries are. Pids and addresses
+ * do not count: a program that runs for a moment, again and again, has another pid in each run, and
+ * after an upgrade other addresses.
  *
  * The difference is made within the later profile: a third one would take as much memory again.
  */

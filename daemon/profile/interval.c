@@ -2,9 +2,9 @@
 /*
  * The confidence interval of an estimate.
  *
- * The hard case is a stack with few samples, as most stacks are: a normal interval would begin
- * below 0 and end too low. Quantiles of the gamma distribution come from the approximation of
- * Wilson and Hilferty, whose error is below 1 % from five samples on.
+ * An interval never begins below 0, and covers enough for a stack with few samples, as most stacks
+ * are; a normal interval would end too low. Quantiles of the gamma distribution come from the
+ * approximation of Wilson and Hilferty, whose error is below 1 % from five samples on.
  */
 #include "daemon/profile/interval.h"
 

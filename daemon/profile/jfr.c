@@ -3,9 +3,8 @@
  * The layout of a JFR chunk: numbers, strings, events, the description of all types, the header.
  *
  * A chunk is a header of fixed size, events, the event with the constant pools, and the event that
- * describes all types. Numbers are LEB128, those of the header are big endian. The hard case is
- * sizes, which stand before what they count: they are written last, the sizes of events as LEB128
- * of fixed length.
+ * describes all types. Numbers are LEB128, those of the header are big endian. Sizes stand before
+ * what they count, and are written last: the sizes of events are LEB128 of fixed length.
  */
 #include "daemon/profile/jfr.h"
 

@@ -2,11 +2,11 @@
 /*
  * Writes a profile as a recording of the JDK's flight recorder, one chunk.
  *
- * The hard case is old samples: the time and thread of a sample are logged for a while, its stack
- * and weight stay in the sums. So each logged sample is an event of its kind. What the sums of a
- * stack hold beyond these is one more jdk.ObjectAllocationSample, at the start of the recording, by
- * the first thread of the process; jdk.DataLoss says how many samples are in such events. The
- * estimates always add up to the same total.
+ * The estimates always add up to the same total. The time and thread of a sample are logged for a
+ * while, its stack and weight stay in the sums. Each logged sample is an event of its kind. What
+ * the sums of a stack hold beyond these is one more jdk.ObjectAllocationSample, at the start of the
+ * recording, by the first thread of the process; jdk.DataLoss says how many samples are in such
+ * events.
  *
  * The object's class is the caller's tag, or the function that allocates. A method's class is the
  * file of the function.

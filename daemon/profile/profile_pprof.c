@@ -2,10 +2,10 @@
 /*
  * Writes a profile in the format of pprof, gzipped.
  *
- * The hard case: the format describes one program, and a profile of habd covers the machine, whose
- * programs would share one address space. So each mapping starts at 0, and an address is an offset
- * in the mapping's file, which is known by its build id. Readers take the first mapping for the
- * main program: it is the program that allocated most.
+ * Programs do not share addresses, though the format describes one program, and a profile of habd
+ * covers the machine. Each mapping starts at 0, and an address is an offset in the mapping's file,
+ * which is known by its build id. Readers take the first mapping for the main program: it is the
+ * program that allocated most.
  */
 #include "daemon/profile/profile.h"
 

@@ -2,11 +2,10 @@
 /*
  * Reads a profile in the format of pprof, so that reports need no daemon.
  *
- * The hard case is a file that is cut off, damaged, huge once unpacked, or another program's.
- * Every index is checked before it is used; a wrong one ends the reading. The format allows any
- * ids; habd writes indices + 1, and only those are taken. Two bytes of the file can become a
- * hundred in memory, so memory has a limit; so has the depth of stacks, which are drawn by
- * recursion.
+ * No file does harm: it may be cut off, damaged, huge once unpacked, or another program's. Every
+ * index is checked before it is used; a wrong one ends the reading. The format allows any ids; habd
+ * writes indices + 1, and only those are taken. Two bytes of the file can become a hundred in
+ * memory, so memory has a limit; so has the depth of stacks, which are drawn by recursion.
  */
 #include "daemon/profile/profile_read.h"
 

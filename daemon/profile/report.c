@@ -5,9 +5,8 @@
  * The kinds of events are views of the same memory, so bytes of two kinds are never summed up: a
  * row is of one kind, and its share is of the bytes of that kind.
  *
- * The hard case is the difference of two recordings: their durations differ, and most differences
- * between samples are chance. So bytes are given a second, and an interval marks the differences
- * that are more than chance.
+ * Bytes of two recordings are compared a second, since their durations differ. Most differences
+ * between samples are chance: an interval marks those that are more.
  */
 #include "daemon/profile/report.h"
 

@@ -2,10 +2,10 @@
 /*
  * Makes samples of the records of a feed.
  *
- * A sample has the stack that its thread unwinds, or without that the kernel's. The hard case: the
- * thread's stack may come in a second record. So a sample that came without it waits a little, and
- * keeps the kernel's if none comes. No sample is dropped: if too many wait, the oldest stops
- * waiting. With its stack a sample is pending until its window ends (pending.c).
+ * No sample is dropped for want of a stack: it has the one that its thread unwinds, or without that
+ * the kernel's. The thread's stack may come in a second record, so a sample without it waits a
+ * little, and keeps the kernel's if none comes. If too many wait, the oldest stops waiting. With
+ * its stack a sample is pending until its window ends (pending.c).
  *
  * Frames are numbers to look up, never addresses to follow: the worst that a program can send is a
  * wrong stack of its own sample.

@@ -3,11 +3,10 @@
  * The files that habctl and habrun write: each appears under its name when it is complete; the
  * numbered files of one recording stay within limits.
  *
- * One hard case is a recording of an hour that cannot be written at its end. So a temporary file is
- * made in the folder before the recording; once complete it is renamed. The other is the limit of
- * bytes, which holds while a file is written, too, and after habctl was killed and started again.
- * So the oldest files are removed before the next one is written, and files of the same name that
- * exist already are part of the recording.
+ * A folder that cannot be written is found before a recording: the temporary file is made in it
+ * then, and renamed once complete. The limit of bytes of numbered files holds while a file is
+ * written, too, and after habctl was killed and started again: the oldest files are removed before
+ * the next one is written, and files of the same name that exist already are part of the recording.
  */
 #include "daemon/shared/output_files.h"
 

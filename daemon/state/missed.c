@@ -6,11 +6,11 @@
  *
  *	missed = the module's counts when this habd starts - what earlier habds have read
  *
- * There are two hard cases. A habd that is killed cannot write at its end how far it has read. So
- * each habd writes this once a second into a file; events after the last write count as missed. And
- * two counters, the module's and the BPF program's, cannot be read at one moment. The module counts
- * an event first, and its counter is read last, so events in between only make the difference too
- * large. The smallest of several differences is used; it is exact if no event came in between.
+ * No event that a habd did not read counts as read. A habd that is killed cannot write at its end
+ * how far it has read: each writes this once a second, and later events count as missed. The
+ * module's counter and the BPF program's cannot be read at one moment: the module counts an event
+ * first, and its counter is read last, so events in between only make the difference too large. The
+ * smallest of several differences is used; it is exact if no event came in between.
  */
 #include "daemon/state/missed.h"
 

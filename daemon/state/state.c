@@ -2,8 +2,8 @@
 /*
  * The tables of habd: made, brought up to date, and read as profiles and counts.
  *
- * The hard case is a recording of several parts: each sample must be in exactly one of them. So
- * the next part begins under the lock under which the last one was copied out of the tables.
+ * Each sample is in exactly one part of a recording: the next part begins under the lock under
+ * which the last one was copied out of the tables.
  */
 #include "daemon/state/state.h"
 

@@ -2,8 +2,8 @@
 /*
  * The timeline of the last hour, in memory.
  *
- * The hard case is a user with many processes: they would take all the room, or hide the processes
- * of others. So a point has the largest processes of each user, and one sum of the user's others.
+ * No user takes all the room or hides others: a point has the largest processes of each user, and
+ * one sum of the user's others. Beyond TIMELINE_ENTRIES the smallest are summed up.
  *
  * habd's lock is held while the stacks are copied. They are summed up and sorted without it.
  */

@@ -2,9 +2,9 @@
 /*
  * The binaries that stacks run through.
  *
- * The hard case is a profile of a program that has ended. So its file is opened at first sight and
- * stays open: symbols can be read from it even after both the process and the file's name are gone.
- * Files without a build id are distinguished by device, inode and time of change.
+ * Symbols can be read after both the process and the file's name are gone: a file is opened at
+ * first sight, and stays open until its binary is dropped. Files without a build id are
+ * distinguished by device, inode and time of change.
  */
 #include "daemon/symbols/binaries.h"
 

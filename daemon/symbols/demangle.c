@@ -3,9 +3,9 @@
  * Names of C++ and Rust functions, by libiberty. In a file of its own, since libiberty's headers
  * clash with daemon/shared/util.h.
  *
- * The hard case is a name made up by a hostile program: a few hundred letters can stand for
- * gigabytes. So the name is taken piece by piece, and the first piece that does not fit ends it by
- * a jump out of the library. The library allocates nothing in this mode, so nothing leaks.
+ * No name costs more than its room, though a few hundred letters of a hostile program can stand for
+ * gigabytes: a name is taken piece by piece, and the first piece that does not fit ends it by a
+ * jump out of the library. The library allocates nothing in this mode, so nothing leaks.
  */
 #include "daemon/symbols/demangle.h"
 

@@ -2,9 +2,9 @@
 /*
  * The maps of processes, which translate the addresses of stacks to offsets in files.
  *
- * The hard case is a short-lived process: its maps must be known while it runs. Either it sends
- * them itself, before its samples, or /proc/PID/maps is read at its first record. Later /proc is
- * read only for an address that the maps do not cover, or for a new heap. Some addresses are in no
+ * The maps of a process are known while it runs, also of a short-lived one. Either it sends them
+ * itself, before its samples, or /proc/PID/maps is read at its first record. Later /proc is read
+ * only for an address that the maps do not cover, or for a new heap. Some addresses are in no
  * mapping at all, and some processes open heaps all the time: so there are pauses between two
  * readings.
  */

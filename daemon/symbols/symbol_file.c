@@ -2,9 +2,9 @@
 /*
  * Looks up names in an ELF file, with libdwfl.
  *
- * One hard case is a stripped file: the nearest exported symbol is another function. So a symbol
- * counts only if its own size covers the offset. The other is a file with millions of symbols,
- * which libdwfl would read for each name. So they are read once, and sorted.
+ * A symbol counts only if its own size covers the offset: in a stripped file the nearest exported
+ * symbol is another function. A file may have millions of symbols, which libdwfl would read for
+ * each name: so they are read once, and sorted.
  */
 #include "daemon/symbols/symbol_file.h"
 

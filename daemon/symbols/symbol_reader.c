@@ -2,9 +2,9 @@
 /*
  * Reads symbols.
  *
- * The hard case is a file that is written anew in place. libelf has it mapped, and SIGBUS ends a
- * program that reads beyond the new end. So here that signal ends the reading of this file only.
- * What the library has allocated for it is lost.
+ * A file that is written anew in place ends only its own reading. libelf has it mapped, and an
+ * access beyond the new end is answered by SIGBUS, which ends the reading here. What the library
+ * has allocated for it is lost.
  */
 #include "daemon/symbols/symbol_reader.h"
 

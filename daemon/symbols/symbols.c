@@ -2,9 +2,9 @@
 /*
  * Names of functions, from the symbols of ELF files, which symbol_reader.c reads.
  *
- * The hard case is time: symbols can be many, and debug files from the network may never come. So
- * the names of a profile have a limit of time. What has no name then is an address in this
- * profile, and the next profile goes on from there, since names are cached.
+ * The names of a profile have a limit of time, since symbols can be many, and debug files from the
+ * network may never come. What has no name then is an address in this profile, and the next profile
+ * goes on from there, since names are cached.
  */
 #include "daemon/symbols/symbols.h"
 

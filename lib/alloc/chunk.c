@@ -2,9 +2,9 @@
 /*
  * Taking a chunk from the lowest buffer of the CPU that the thread is on.
  *
- * The hard case is the time between reading the CPU number and the commit, when the thread may be
- * moved (the paper's foreign allocation). A section of rseq.h commits only if it was not moved.
- * Everything before the section is a guess, and a wrong guess only costs a restart.
+ * A chunk comes from the buffer of the CPU that commits: a section of rseq.h commits only if the
+ * thread was not moved since it read the CPU number (the paper's foreign allocation). Everything
+ * before the section is a guess, and a wrong guess only costs a restart.
  *
  * The fast path takes exactly the requested size, or fails. Then the slow path tries again, takes
  * less if less serves, and refills.
@@ -210,8 +210,8 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 }
 
 /*
- * With restarts, conflicts, smaller sizes, verification and refills. A full heap has no memory only
- * after its free chunks were collected.
+ * Handles restarts, conflicts, smaller sizes, verification and refills. A full heap has no memory
+ * only after its free chunks were collected.
  */
 __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct hab_thread *thread,
 						 uint64_t least, uint64_t want,

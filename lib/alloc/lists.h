@@ -8,11 +8,11 @@
  * heap is full all lists are collected: their chunks go back to the heap's books, or to the heap's
  * own lists, from which all CPUs take.
  *
- * The hard case is ABA: the first chunk of a list may be popped and pushed again between the load
- * of its link and the commit. Any CPU pushes, by cmpxchg. Only the home CPU pops, in an rseq
- * section that commits by cmpxchg. A collection takes whole lists by an exchange. So a chunk that
- * was first when the section began, and was removed since, can only be first again after it was
- * taken on that CPU; and that has interrupted the section.
+ * No pop commits a link that is out of date (ABA), even if the first chunk was popped and pushed
+ * again between the load of its link and the commit. Any CPU pushes, by cmpxchg. Only the home CPU
+ * pops, in an rseq section that commits by cmpxchg. A collection takes whole lists by an exchange.
+ * So a chunk that was first when the section began, and was removed since, can only be first again
+ * after it was taken on that CPU; and that has interrupted the section.
  *
  * The lists are the library's alone: the kernel neither has nor reads them.
  */

@@ -2,10 +2,10 @@
 /*
  * The backend in the process: the same books on plain memory, for machines without the module.
  *
- * The hard case is a refill without a kernel that keeps the thread on its CPU. The plan changes
- * nothing. A restartable sequence exchanges the word on the CPU that the plan was made for, and
- * only then the books are written. A thread that was moved in between makes another plan. The mutex
- * excludes other refills, so the plan stays valid.
+ * A refill serves the CPU that its plan was made for, though no kernel keeps the thread there. The
+ * plan changes nothing. A restartable sequence exchanges the word on that CPU, and only then the
+ * books are written. A thread that was moved in between makes another plan. The mutex excludes
+ * other refills, so the plan stays valid.
  *
  * If the heap is full, the buffers of other CPUs may still have free memory. Sections move their
  * words by plain stores, so the words are emptied, membarrier() restarts the sections that run, and

@@ -2,9 +2,9 @@
 /*
  * The machine's topology from sysfs, for the process backend.
  *
- * The hard case is a container without sysfs, or CPU numbers with gaps. The table covers all
- * possible CPUs, and a CPU that sysfs does not show gets a domain of its own, which costs memory
- * and stays correct.
+ * Each possible CPU has a domain, also in a container without sysfs or with gaps in the CPU
+ * numbers. A CPU that sysfs does not show gets a domain of its own, which costs memory and stays
+ * correct.
  */
 #include <stdio.h>
 #include <stdlib.h>

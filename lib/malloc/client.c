@@ -2,10 +2,10 @@
 /*
  * Connecting to the collector.
  *
- * The hard case is a child by fork(). What is in @hab_client is zeroed in it, so that it writes
- * nothing to its parent's channel, which stays mapped until the child connects: a thread that was
- * interrupted between two words may still write there. A child in a sandbox never connects, and
- * makes no system call here.
+ * A child by fork() begins nothing in its parent's channel: what is in @hab_client is zeroed in it.
+ * The channel stays mapped until the child connects, since a thread that was interrupted between
+ * two words may still write there. A child in a sandbox never connects, and makes no system call
+ * here.
  *
  * System calls are made directly: the C library's functions may be interposed by the program, and
  * end a thread that is to be cancelled.

@@ -5,9 +5,9 @@
  * Each passes the call on. An object that is sampled is asked for by memalign(), aligned to a page,
  * which free() takes back as any other.
  *
- * The hard case is realloc(). Only the growth is drawn for, in usable sizes: a vector that grows in
- * small steps would otherwise be sampled, and copied, at each step. A live object stays live while
- * the allocator moves it, and is copied once more where the new place is not aligned.
+ * Only the growth of a realloc() is drawn for, in usable sizes: a vector that grows in small steps
+ * would otherwise be sampled, and copied, at each step. A live object stays live while the
+ * allocator moves it, and is copied once more where the new place is not aligned.
  */
 #include <errno.h>
 #include <malloc.h>

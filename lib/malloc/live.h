@@ -8,9 +8,9 @@
  * Nothing takes a lock. An address is entered before the program gets the object, and taken out by
  * its free; of two that take out the same entry, one succeeds.
  *
- * The hard case is the full table of the channel: the step is doubled, and about half of the live
- * samples are dropped while other threads enter and free theirs. A dropped object is an ordinary
- * one from then on.
+ * If the table of the channel is full, the step is doubled, and about half of the live samples are
+ * dropped while other threads enter and free theirs. A dropped object is an ordinary one from then
+ * on.
  *
  * A free that does not come by here leaves its entry behind: that of a plugin which was loaded with
  * RTLD_DEEPBIND reaches libc alone. A new object may then be at the address. So nothing that an

@@ -2,8 +2,8 @@
 /*
  * Samples of a thread's allocations, at random distances in bytes (core/sampling.h).
  *
- * The hard case is the handler: it runs inside an allocation and may allocate. Meanwhile the thread
- * is not sampled, and the handler may use the TLAB.
+ * A handler may allocate, though it runs inside an allocation: meanwhile the thread is not sampled,
+ * and the handler may use the TLAB.
  */
 #include <errno.h>
 

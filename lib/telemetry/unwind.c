@@ -6,10 +6,10 @@
  * frame. A stack needs two registers. The rows that say how to get them are kept in a cache by
  * address.
  *
- * The hard case is code that the tables describe wrongly, or a row that is of a library that was
- * unloaded. A frame may then be wrong, but nothing that is not mapped is read: each page of a stack
- * is tried by a system call before it is read, anew for each stack, because coroutines have stacks
- * that come and go. Where no call may be made, pages that were tried last are read.
+ * Each page of a stack is tried by a system call before it is read, so only mapped ones are: the
+ * tables may describe code wrongly, and a row may be of a library that was unloaded. Then only the
+ * frame is wrong. Pages are tried anew for each stack, because coroutines have stacks that come and
+ * go. Where no call may be made, pages that were tried last are read.
  */
 #include <errno.h>
 #include <signal.h>

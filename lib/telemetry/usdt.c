@@ -2,8 +2,8 @@
 /*
  * The probes of usdt.h.
  *
- * The hard case is otel_memory:free. A heap frees all objects at once, by a reset. So the objects
- * that otel_memory:alloc has reported are kept in a list until then.
+ * A reset reports by otel_memory:free each object outside of regions that otel_memory:alloc has
+ * reported. Until then they are in a list, up to HAB_USDT_OBJECTS of them.
  */
 #include <stdlib.h>
 

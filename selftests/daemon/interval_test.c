@@ -4,9 +4,9 @@
  * sizes follow Zipf's law, events of different sizes, thinned with probabilities that change
  * with time, as the throttler changes them. Seeded, so always the same.
  *
- * The hard case is what to count. A stack of which nothing was kept has no estimate and is
- * shown nowhere; so stacks count that have at least a handful of samples to be expected, and
- * those of few are looked at apart from those of many, since a sum over all would hide them.
+ * Only stacks count that have at least a handful of samples to be expected: one of which nothing
+ * was kept has no estimate and is shown nowhere. Stacks of few samples are looked at apart from
+ * those of many, since a sum over all would hide them.
  */
 #include <math.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * fail and of the sizes that nallocx() promises. Alignment, content, zeroes and sizes are checked
  * here. The bare allocator and the watched one have to print the same.
  *
- * The hard case is MALLOCX_ZERO: all bytes of the real size are zero, also those after what was
- * asked for, and rallocx() zeroes what follows the real size before.
+ * With MALLOCX_ZERO all bytes of the real size are zero, also those after what was asked for, and
+ * rallocx() zeroes what follows the former real size.
  *
  * It begins when it can read a byte from descriptor 3.
  */

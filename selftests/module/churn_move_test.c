@@ -7,7 +7,7 @@
  * HAB_MOVES=N: changes of affinity in each layout. Without emulation there are tens of thousands in
  * a second.
  *
- * The hard case is a move between reading the CPU number and the commit; delays in the sections
+ * Threads are moved between reading the CPU number and the commit, too: delays in the sections
  * (inject.h) make it likely.
  */
 #include <pthread.h>

@@ -3,9 +3,9 @@
  * A thread is stopped inside a section and moved to another CPU, while others use the buffer that
  * it was about to use: it must restart where it is now. Runs with the module and without.
  *
- * The hard case is to stop a thread inside a section reliably: a delay there (inject.h) is so long
- * that the thread's instruction pointer is found in it. If the thread continued instead, it would
- * store an old word over one that others have moved since, from another CPU.
+ * The thread is inside a section when it is stopped: a delay there (inject.h) is so long that the
+ * thread's instruction pointer is found in it. If the thread continued instead, it would store an
+ * old word over one that others have moved since, from another CPU.
  */
 #include <linux/rseq.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * See fail_steps.h. The hard case is the effect of a call before it failed: the undo of a step
- * checks whether the call succeeded in the end.
+ * See fail_steps.h. The undo of a step checks whether the call succeeded in the end: a call may
+ * have an effect before it fails.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  * more of them. Each must end in a clean errno or do no harm; then the same call works; and in the
  * end nothing is leaked.
  *
- * For kernels with fault injection, in VMs: it unloads and loads the module. The hard case is a
- * failure after the driver has changed something: the change must be undone, or be visible.
+ * A failure after the driver has changed something must undo the change, or leave it visible. The
+ * test is for kernels with fault injection, in VMs: it unloads and loads the module.
  *
  * HAB_FAIL_ALL=1 fails everything that loading the module does, not only the module's own init.
  */

@@ -11,9 +11,9 @@
  *	fuzz_regular.c    a well-behaved process with a heap
  *	fuzz_table.c     operations x outcomes
  *
- * The hard case is a fuzzer that breaks itself instead of the kernel: its threads unmap, move and
- * protect memory at random. So all random mappings are in cells of one reserved zone, all
- * descriptors in slots of fixed numbers, and every use of either expects a signal.
+ * The fuzzer never breaks itself, though its threads unmap, move and protect memory at random: all
+ * random mappings are in cells of one reserved zone, all descriptors in slots of fixed numbers, and
+ * every use of either expects a signal.
  */
 #ifndef HAB_SELFTESTS_FUZZ_H
 #define HAB_SELFTESTS_FUZZ_H

@@ -3,8 +3,8 @@
  * Descriptors in slots, and processes: fork, clone with shared memory, passing descriptors through
  * the bus.
  *
- * The hard case is clone() with shared memory: parent and child share one thread's storage, so the
- * parent waits (CLONE_VFORK) while its other threads continue.
+ * After clone() with shared memory parent and child share one thread's storage, so the parent waits
+ * (CLONE_VFORK) while its other threads continue.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -3,8 +3,8 @@
  * Heaps of the device that several processes have, or should not have: descriptors that are shared,
  * passed on or open for reading only, and a user namespace.
  *
- * The hard case is a heap whose creator has exited: a process with the descriptor or a mapping
- * keeps it, and gets no memory that the creator got.
+ * A heap whose creator has exited stays with a process that has the descriptor or a mapping, and
+ * that process gets no memory that the creator got.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -5,8 +5,8 @@
  *
  * Takes the machine's CPUs offline, so it is for VMs: it runs only as root where the module is
  * loaded, on 8 CPUs in 4 cores and 2 packages. They may be offline at the start: each heap is made
- * before they come online. The hard case is a thread in a section on a CPU that goes offline, so
- * there are delays in the sections, as in the stress test.
+ * before they come online. Threads are in sections on a CPU that goes offline: there are delays in
+ * the sections, as in the stress test.
  *
  * HAB_CYCLES=N: CPUs go offline or online so often under load in each layout, default 60.
  */

@@ -4,9 +4,8 @@
 # configured by settings_of(), with everything that a guest needs built in. Sourced by
 # fetch, whose helpers it uses.
 #
-# The hard case is a setting that is dropped. The kernel's configuration drops, without a message, a
-# setting whose dependencies are missing; without KASAN nothing would be found. So each requested
-# line has to be in the result.
+# Each requested line has to be in the result: the kernel's configuration drops, without a message,
+# a setting whose dependencies are missing; without KASAN nothing would be found.
 
 # configure_kernel SOURCE OBJECTS SETTINGS...; it and install_kernel() pass $words to make.
 configure_kernel() {
