@@ -14,7 +14,7 @@
 #include "daemon/parts/part.h"
 
 struct broker_config {
-	/* Listening sockets, -1: none. broker_free() closes the first two, which are Unix sockets. */
+	/* Listening sockets; -1: none. broker_free() closes the first two. */
 	int unix_fd, channel_fd, tcp_fd;
 	char **argv;			 /* of this program: a part gets the same */
 	uint64_t rate;			 /* samples a second of all channels */
