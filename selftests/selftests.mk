@@ -205,7 +205,7 @@ $(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/
 $(addprefix $(BUILD)/tests/,copper silver tin): $(BUILD)/tests/%: selftests/adversary/honest.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPROGRAM=$* -Wl,--build-id -o $@ $< $(BUILD)/libhab.a
 
-$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) selftests/fuzz/elf_file.h selftests/module/raw.h bpf/records.h core/channel/channel.h uapi/hab.h $(TEST_DEPS)
+$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c collector.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) selftests/fuzz/elf_file.h selftests/module/raw.h bpf/records.h core/channel/channel.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
 # The owners' test: honest programs that are watched by the preload library, what they are watched

@@ -238,6 +238,7 @@ static void stop_listening(struct broker *broker, struct owner *owner)
 static void end_owner(struct broker *broker, struct owner *owner)
 {
 	stop_listening(broker, owner);
+	tell_viewer(broker, owner, false);
 	HASH_DELETE(hh, broker->owners, owner);
 	free(owner);
 }
@@ -339,14 +340,34 @@ static void hand_over(struct broker *broker, struct owner *owner, const struct p
 }
 
 /* The collector has ended, or is to end: nothing was sent that it has not received. */
-static void end_collector(struct broker *broker, struct owner *owner)
+static void end_collector(struct owner *owner)
 {
 	const struct part_page *page = part_page(owner->part.memory);
 
 	owner->lost = page->lost;
 	owner->refused = page->refused;
-	tell_viewer(broker, owner, false);
 	part_forget(&owner->part);
+}
+
+/*
+ * It has ended unasked. The viewer keeps its memory until the next one starts, and so names the
+ * owner meanwhile.
+ */
+static void count_failure(struct owner *owner)
+{
+	struct part_page *page = part_page(owner->part.memory);
+	uint64_t now = clock_monotonic_ns();
+
+	owner->failures++;
+	owner->pause_ns = now - owner->begun_ns > STEADY_NS ?
+				  0 :
+				  min(max(owner->pause_ns * 2, PAUSE_NS), PAUSE_MAX_NS);
+	owner->due_ns = now + owner->pause_ns;
+	memset(&page->counts, 0, sizeof(page->counts));
+	page->nr_processes = 0;
+	page->alive_ns = 1;
+	page->failures = owner->failures;
+	end_collector(owner);
 }
 
 static void reap(struct broker *broker)
@@ -369,13 +390,7 @@ static void reap(struct broker *broker)
 			    "follows only programs that start from now on",
 			    owner->id.uid, WIFSIGNALED(status) ? "signal" : "status",
 			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-			owner->failures++;
-			owner->pause_ns =
-				clock_monotonic_ns() - owner->begun_ns > STEADY_NS ?
-					0 :
-					min(max(owner->pause_ns * 2, PAUSE_NS), PAUSE_MAX_NS);
-			owner->due_ns = clock_monotonic_ns() + owner->pause_ns;
-			end_collector(broker, owner);
+			count_failure(owner);
 		}
 	}
 }
@@ -407,7 +422,8 @@ static void tidy(struct broker *broker, uint64_t now)
 		if (owner->part.pid)
 			active += READ_ONCE(part_page(owner->part.memory)->active) != 0;
 		if (owner->part.pid && is_idle(owner, now)) {
-			end_collector(broker, owner);
+			tell_viewer(broker, owner, false);
+			end_collector(owner);
 			owner->failures = 0;
 		}
 		if (owner->part.pid || owner->nr_held || now <= owner->due_ns + PAUSE_MAX_NS)

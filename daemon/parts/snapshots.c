@@ -133,16 +133,15 @@ void snapshots_remove(struct snapshots *snapshots, uint64_t owner)
 
 /* --- requests -------------------------------------------------------------------------- */
 
-static bool begin_ask(struct member *member, const char *request, struct ask *ask)
+static void begin_ask(struct member *member, const char *request, struct ask *ask)
 {
 	const struct part_message message = { .type = PART_HTTP, .value = PART_CLIENT_VIEWER };
 	size_t length = strlen(request);
 	int pair[2], off = 0;
 	bool good;
 
-	*ask = (struct ask){ .owner = member->owner, .uid = member->uid, .fd = -1 };
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
-		return false;
+		return;
 	setsockopt(pair[0], SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 	/* It has room for a request. */
 	good = send(pair[0], request, length, MSG_NOSIGNAL) == (ssize_t)length &&
@@ -154,7 +153,6 @@ static bool begin_ask(struct member *member, const char *request, struct ask *as
 	} else {
 		close(pair[0]);
 	}
-	return good;
 }
 
 static void end_ask(struct ask *ask)
@@ -221,18 +219,33 @@ static void wait_for_all(struct ask *asks, unsigned int nr)
 	free(ready);
 }
 
-/* Asks all, and waits for the answers. Returns how many were asked. */
+/* It takes no messages: stopped, or waiting for a descriptor of its owner's. */
+static bool stands_still(const struct member *member, uint64_t now)
+{
+	uint64_t alive = READ_ONCE(part_page(member->memory)->alive_ns);
+
+	return alive && now > alive + STUCK_NS;
+}
+
+/*
+ * Asks all, and waits for the answers. One that stands still is not asked, so no answer waits for
+ * it. Returns how many there are.
+ */
 static unsigned int ask_all(struct snapshots *snapshots, const char *path, struct ask **asks)
 {
 	char *request = xformat("GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
 				path);
+	uint64_t now = clock_monotonic_ns();
 	struct member *member;
 	unsigned int nr = 0, i;
 
 	pthread_mutex_lock(&snapshots->lock);
 	*asks = xcalloc(HASH_COUNT(snapshots->members), sizeof(**asks));
-	for (member = snapshots->members; member; member = member->hh.next)
-		begin_ask(member, request, &(*asks)[nr++]);
+	for (member = snapshots->members; member; member = member->hh.next, nr++) {
+		(*asks)[nr] = (struct ask){ .owner = member->owner, .uid = member->uid, .fd = -1 };
+		if (!stands_still(member, now))
+			begin_ask(member, request, &(*asks)[nr]);
+	}
 	pthread_mutex_unlock(&snapshots->lock);
 	free(request);
 	wait_for_all(*asks, nr);
@@ -444,7 +457,7 @@ void snapshots_visit_processes(struct snapshots *snapshots,
 
 unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state **states)
 {
-	uint64_t now = clock_monotonic_ns(), alive;
+	uint64_t now = clock_monotonic_ns();
 	const struct part_page *page;
 	const struct member *member;
 	unsigned int nr = 0;
@@ -453,14 +466,12 @@ unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state
 	*states = xcalloc(HASH_COUNT(snapshots->members), sizeof(**states));
 	for (member = snapshots->members; member; member = member->hh.next) {
 		page = part_page(member->memory);
-		alive = READ_ONCE(page->alive_ns);
 		(*states)[nr++] = (struct snapshot_state){
 			.owner = member->owner,
 			.uid = member->uid,
 			.processes = min(page->counts.channels.sessions, COUNT_MAX),
 			.allocated = min(page->counts.channels.allocated, COUNT_MAX),
-			.stuck = now - member->late_ns < LATE_NS ||
-				 (alive && now > alive + STUCK_NS),
+			.stuck = now - member->late_ns < LATE_NS || stands_still(member, now),
 			.lost = READ_ONCE(page->lost),
 			.refused = READ_ONCE(page->refused),
 			.failures = READ_ONCE(page->failures),

@@ -43,7 +43,8 @@ static const struct {
 	{ "ids", strategy_ids },	   { "long_names", strategy_long_names },
 	{ "loud", strategy_loud },	   { "bound_files", strategy_bound_files },
 	{ "pinned", strategy_pinned },	   { "former_root", strategy_former_root },
-	{ "refused", strategy_refused },
+	{ "refused", strategy_refused },   { "stopping", strategy_stopping },
+	{ "stopped", strategy_stopped },   { "killing", strategy_killing },
 };
 
 static const char *const count_names[COUNTS] = { "operations", "heaps",	 "refills",

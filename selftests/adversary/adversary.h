@@ -95,6 +95,9 @@ void strategy_loud(void);
 void strategy_bound_files(void);
 void strategy_pinned(void);
 void strategy_former_root(void);
+void strategy_stopping(void);
+void strategy_stopped(void);
+void strategy_killing(void);
 
 struct hab_channel;
 /* Samples of stacks that are all different, until the time is over. */
