@@ -80,19 +80,42 @@ static unsigned int find_id(const struct mappings *mappings, struct binaries *bi
 	return BINARY_UNKNOWN;
 }
 
-uint64_t mappings_translate(const struct mappings *mappings, struct binaries *binaries,
-			    const struct hab_frame *frame, const struct mapping **last)
+/* Its binary is BINARY_UNKNOWN if it is in no mapping. @last: the mapping of the frame before. */
+static uint64_t translate(const struct mappings *mappings, struct binaries *binaries,
+			  const struct hab_frame *frame, const struct mapping **last)
 {
 	const struct mapping *mapping = *last;
 
 	if (frame->status == HAB_FRAME_FILE)
 		return FRAME(find_id(mappings, binaries, frame->build_id), frame->offset);
+	/* Most frames are in the same one. */
 	if (!mapping || !contains(mapping, frame->offset))
 		mapping = find(mappings, frame->offset);
 	if (!mapping || mapping->binary == BINARY_UNKNOWN)
 		return FRAME(BINARY_UNKNOWN, frame->offset);
 	*last = mapping;
 	return FRAME(mapping->binary, frame->offset - mapping->start + mapping->offset);
+}
+
+const struct hab_frame *mappings_translate(const struct mappings *mappings,
+					   struct binaries *binaries, const struct hab_frame *frames,
+					   unsigned int nr, uint64_t *translated)
+{
+	const struct mapping *mapping = NULL;
+	const struct hab_frame *missing = NULL;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		translated[i] = translate(mappings, binaries, &frames[i], &mapping);
+		if (FRAME_BINARY(translated[i]) != BINARY_UNKNOWN)
+			continue;
+		if (!missing)
+			missing = &frames[i];
+		if (frames[i].status == HAB_FRAME_FILE)
+			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id),
+					      frames[i].offset);
+	}
+	return missing;
 }
 
 bool mappings_have(const struct mappings *mappings, unsigned int binary)

@@ -26,12 +26,13 @@ bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct m
 		  unsigned int most);
 void mappings_end(struct mappings *mappings);
 /*
- * The FRAME() of an address, or of an offset in the mapped file with a build id. Its binary is
- * BINARY_UNKNOWN if it is in no mapping. @last: the mapping of the frame before, or NULL: most
- * frames are in the same one.
+ * Each frame, an address or an offset in the mapped file with a build id, as FRAME(). What is in no
+ * mapping has the binary with its build id, or BINARY_UNKNOWN. Returns the first such frame, or
+ * NULL.
  */
-uint64_t mappings_translate(const struct mappings *mappings, struct binaries *binaries,
-			    const struct hab_frame *frame, const struct mapping **last);
+const struct hab_frame *mappings_translate(const struct mappings *mappings,
+					   struct binaries *binaries, const struct hab_frame *frames,
+					   unsigned int nr, uint64_t *translated);
 /* True if a mapping is of @binary. */
 bool mappings_have(const struct mappings *mappings, unsigned int binary);
 

@@ -174,16 +174,16 @@ void processes_translate(struct processes *processes, struct process *process,
 			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated)
 {
 	const struct hab_frame *missing =
-		process_translate(process, processes->binaries, frames, nr, translated);
+		mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
 
 	if (!missing || !may_read_again(process))
 		return;
 	read_maps(processes, process);
-	if (process_translate(process, processes->binaries, missing, 1, translated))
+	if (mappings_translate(&process->mappings, processes->binaries, missing, 1, translated))
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
 	else
 		process->pause_ns = PROCESS_PAUSE_NS;
-	process_translate(process, processes->binaries, frames, nr, translated);
+	mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
 }
 
 /* --- what processes say --------------------------------------------------------------- */

@@ -65,25 +65,3 @@ bool process_has_exec(struct process *process, uint64_t since_ns)
 	}
 	return process->has_exec;
 }
-
-const struct hab_frame *process_translate(const struct process *process, struct binaries *binaries,
-					  const struct hab_frame *frames, unsigned int nr,
-					  uint64_t *translated)
-{
-	const struct mapping *mapping = NULL;
-	const struct hab_frame *missing = NULL;
-	unsigned int i;
-
-	for (i = 0; i < nr; i++) {
-		translated[i] =
-			mappings_translate(&process->mappings, binaries, &frames[i], &mapping);
-		if (FRAME_BINARY(translated[i]) != BINARY_UNKNOWN)
-			continue;
-		if (!missing)
-			missing = &frames[i];
-		if (frames[i].status == HAB_FRAME_FILE)
-			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id),
-					      frames[i].offset);
-	}
-	return missing;
-}

@@ -43,12 +43,5 @@ bool process_set_mappings(struct process *process, struct binaries *binaries, st
 
 /* True if the memory had a channel since @since_ns and has it no more. */
 bool process_has_exec(struct process *process, uint64_t since_ns);
-/*
- * See processes_translate(). Returns the first frame that is in no mapping of the process; NULL:
- * there is none.
- */
-const struct hab_frame *process_translate(const struct process *process, struct binaries *binaries,
-					  const struct hab_frame *frames, unsigned int nr,
-					  uint64_t *translated);
 
 #endif /* HABD_WATCHED_PROCESS_H */
