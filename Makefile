@@ -3,6 +3,7 @@
 #
 #   make deps     install what building and testing needs (Debian packages); FOR=build: less
 #   make          library, BPF program, daemon, test programs
+#   make habrun   what habrun needs, and habctl: nothing is downloaded
 #   make examples the smallest programs that show each use
 #   make module   hab.ko for the running kernel, with the BTF that habd needs
 #   make demo     all parts together, in a VM

@@ -64,8 +64,9 @@ DAEMON_CFLAGS := -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wmissing-prototypes -We
 	-pthread -I$(BUILD) -I$(DAEMON_BUILD) $(DAEMON_INCLUDES)
 DAEMON_CFLAGS += $(shell $(PKG_CONFIG) --cflags $(HABD_LIBS) $(HABCTL_LIBS))
 
-.PHONY: daemon
+.PHONY: daemon habrun
 daemon: $(BUILD)/habd $(BUILD)/habctl $(BUILD)/habrun
+habrun: lib $(BUILD)/habctl $(BUILD)/habrun
 
 $(DAEMON_BUILD):
 	mkdir -p $@

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The sampling interval of a process: the mean distance in bytes of its samples. It follows the
- * rate of allocation, so that the process offers the throttler two to four times the samples that
- * it may keep, however fast it allocates.
+ * rate of allocation, so that the process offers the throttler one to three times the samples that
+ * it may keep, however fast it allocates. Each offer costs the program a kernel entry, so there are
+ * only so many more than it may keep as let the windows of a steady process fill their quota.
  *
  * A sample is drawn without memory: an object of n bytes is sampled with probability
  * 1 - exp(-n / interval), whatever happened before. So a draw can be made anew whenever the
@@ -27,7 +28,7 @@
 #include "core/os.h"
 #include "uapi/hab.h"
 
-#define HAB_OFFERS_MEAN_10   24u /* in tenths of the share */
+#define HAB_OFFERS_MEAN_10   14u /* in tenths of the share */
 #define HAB_OFFERS_MOST	     3u
 #define HAB_OFFERS_SPARE     3u		  /* beyond OFFERS_MOST: small shares vary more */
 #define HAB_INTERVAL_WINDOWS 10u	  /* that @average is of */
