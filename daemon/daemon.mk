@@ -36,7 +36,7 @@ HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments human kinds module_files output_files program string_table util
+SHARED_SOURCES := arguments child human kinds module_files output_files program string_table util
 PROFILE_SOURCES := filter profile flame formats interval profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
