@@ -16,7 +16,7 @@
 
 #include "daemon/shared/hash.h"
 #include "daemon/shared/util.h"
-#include "daemon/symbols/build_id.h"
+#include "daemon/shared/elf_reader.h"
 #include "daemon/symbols/debug_fetcher.h"
 #include "daemon/symbols/symbol_file.h"
 
