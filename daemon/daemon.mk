@@ -49,7 +49,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	habd options sockets privilege state timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker part_process windows owner \
 	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
-	http clients request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
+	http clients counters request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options live_profile span_options report_table $(READER_SOURCES)

@@ -34,6 +34,27 @@ json_t *reply_interval(struct interval interval);
 /* A list of the names of kinds of events. */
 json_t *reply_kinds(uint32_t kinds);
 
+/*
+ * A counter of /metrics and /v1/status. Its number is in struct numbers, or for those of the
+ * history in struct history_counts.
+ */
+struct counter {
+	const char *key;    /* in JSON; NULL: it is not there */
+	size_t where;	    /* of its 64 bits */
+	const char *metric; /* NULL: it is none */
+	const char *help;   /* NULL: that of the row before */
+	const char *labels; /* NULL: none */
+	size_t known;	    /* of a bool; 0: its number is always known */
+};
+
+extern const struct counter counters_events[], counters_module[], counters_channels[],
+	counters_history[], counters_stacks[];
+void counters_write(FILE *out, const struct counter *counter, const void *numbers);
+/* Sets them in a JSON object. */
+void counters_put(json_t *object, const struct counter *counter, const void *numbers);
+/* What comes before the values of a metric. */
+void metric_head(FILE *out, const char *name, const char *type, const char *help);
+
 /* The recordings of all clients. */
 struct recordings *recordings_new(void);
 void recordings_free(struct state *state, struct recordings *recordings);
