@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 
 #include "core/os.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 #include "lib/backend/arena.h"
 #include "lib/backend/topology.h"
 #include "lib/rseq/rseq.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "lib/backend/arena.h"
-#include "lib/backend/device.h"
+#include "lib/heap.h"
 #include "lib/rseq/rseq.h"
 
 #define DEVICE_PATH "/dev/hab"

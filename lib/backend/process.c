@@ -26,7 +26,7 @@
 
 #include "core/hierarchy/refill.h"
 #include "lib/backend/arena.h"
-#include "lib/backend/process.h"
+#include "lib/heap.h"
 #include "lib/backend/topology.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
