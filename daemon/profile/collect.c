@@ -465,7 +465,6 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			frame->function = name_of(&naming, binary, frame->key);
 		if (frame->function) {
 			bytes += strlen(frame->function);
-			frame->named = true;
 			profile_classify(frame);
 		} else {
 			frame->function =
