@@ -37,7 +37,7 @@ DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state hist
 DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments child elf_reader human kinds module_files output_files program string_table util
-PROFILE_SOURCES := filter profile flame formats interval profile_pprof profile_jfr jfr
+PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \

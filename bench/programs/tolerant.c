@@ -20,7 +20,7 @@
 #include "core/os.h"
 #include "lib/heap.h"
 #include "lib/backend/arena.h"
-#include "lib/backend/topology.h"
+#include "lib/backend/cpu_domains.h"
 #include "lib/rseq/rseq.h"
 #include "lib/thread.h"
 #include "tolerant.h"

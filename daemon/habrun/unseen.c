@@ -43,7 +43,7 @@ struct program {
 };
 
 /* Of the command. */
-struct process {
+struct run_process {
 	UT_hash_handle hh;
 	struct key key;
 	bool looked_at;
@@ -64,7 +64,7 @@ struct reason {
 
 struct unseen {
 	pid_t command;
-	struct process *processes;
+	struct run_process *processes;
 	struct program *programs;
 	struct entry *entries; /* of the last look, by pid */
 	unsigned int nr_entries;
@@ -103,7 +103,7 @@ static bool has_other_rights(uint32_t pid)
 	       (user != user_now || group != group_now);
 }
 
-static enum program_kind kind_of(struct unseen *unseen, const struct process *process, int fd)
+static enum program_kind kind_of(struct unseen *unseen, const struct run_process *process, int fd)
 {
 	struct program *program;
 
@@ -122,7 +122,7 @@ static enum program_kind kind_of(struct unseen *unseen, const struct process *pr
 }
 
 /* False if it runs the program that was looked at before. */
-static bool is_new(struct process *process, int fd)
+static bool is_new(struct run_process *process, int fd)
 {
 	struct file before = process->program;
 	struct stat status = { 0 };
@@ -133,7 +133,7 @@ static bool is_new(struct process *process, int fd)
 	return !process->looked_at || memcmp(&before, &process->program, sizeof(before)) != 0;
 }
 
-static void look_at(struct unseen *unseen, struct process *process)
+static void look_at(struct unseen *unseen, struct run_process *process)
 {
 	struct reason *reason;
 	char path[32];
@@ -214,7 +214,7 @@ static bool has_parent(const struct entry *entries, unsigned int nr, const struc
 
 static void find_commands(const struct unseen *unseen, struct entry *entries, unsigned int nr)
 {
-	const struct process *known;
+	const struct run_process *known;
 	bool changed = true;
 	unsigned int i;
 
@@ -234,7 +234,7 @@ static void find_commands(const struct unseen *unseen, struct entry *entries, un
 
 static void scan(struct unseen *unseen)
 {
-	struct process *process, *before = unseen->processes, *next;
+	struct run_process *process, *before = unseen->processes, *next;
 	unsigned int nr, i;
 	struct entry *entries = list(unseen, &nr);
 

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "daemon/http/request.h"
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 
 typedef void (*request_handler)(struct request *request, struct reply *reply);
 

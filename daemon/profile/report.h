@@ -3,7 +3,7 @@
 #ifndef HABD_REPORT_H
 #define HABD_REPORT_H
 
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "daemon/profile/profile.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
