@@ -128,6 +128,11 @@ static const char *type_of(const char *metric)
 	return end && !end[strlen("_total")] ? "counter" : "gauge";
 }
 
+void metric_head(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
 void counters_write(FILE *out, const struct counter *counter, const void *numbers)
 {
 	for (; counter->key || counter->metric; counter++) {

@@ -22,11 +22,6 @@
 #define TOP_PROCESSES 20u
 #define OWNERS	      64u
 
-void metric_head(FILE *out, const char *name, const char *type, const char *help)
-{
-	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
 static void metric(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
 {
 	metric_head(out, name, type, help);
