@@ -26,22 +26,29 @@ static bool is_small(unsigned int segments, unsigned int sections, uint64_t tabl
 	return segments <= SEGMENTS_MAX && sections <= SECTIONS_MAX && (sections || !table);
 }
 
-Elf *elf_reader_open(int fd)
+union head {
+	unsigned char ident[EI_NIDENT];
+	Elf32_Ehdr narrow;
+	Elf64_Ehdr wide;
+};
+
+static bool read_head(int fd, union head *head)
 {
 	const unsigned char order = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB :
 										ELFDATA2MSB;
-	union {
-		unsigned char ident[EI_NIDENT];
-		Elf32_Ehdr narrow;
-		Elf64_Ehdr wide;
-	} head;
 
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
-	    memcmp(head.ident, ELFMAG, SELFMAG) != 0 || head.ident[EI_DATA] != order)
-		return NULL;
-	if (head.ident[EI_CLASS] == ELFCLASS32 ?
-		    !is_small(head.narrow.e_phnum, head.narrow.e_shnum, head.narrow.e_shoff) :
-		    !is_small(head.wide.e_phnum, head.wide.e_shnum, head.wide.e_shoff))
+	return pread(fd, head, sizeof(*head), 0) == sizeof(*head) &&
+	       !memcmp(head->ident, ELFMAG, SELFMAG) && head->ident[EI_DATA] == order;
+}
+
+Elf *elf_reader_open(int fd)
+{
+	union head head;
+
+	if (!read_head(fd, &head) ||
+	    (head.ident[EI_CLASS] == ELFCLASS32 ?
+		     !is_small(head.narrow.e_phnum, head.narrow.e_shnum, head.narrow.e_shoff) :
+		     !is_small(head.wide.e_phnum, head.wide.e_shnum, head.wide.e_shoff)))
 		return NULL;
 	elf_version(EV_CURRENT);
 	return elf_begin(fd, ELF_C_READ, NULL);
@@ -74,16 +81,16 @@ const uint8_t *elf_reader_note(Elf *elf, const char *name, uint32_t type, size_t
 
 int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 {
-	Elf *elf = elf_reader_open(fd);
 	const uint8_t *content;
+	union head head;
 	size_t size = 0;
+	Elf *elf;
 
 	memset(build_id, 0, HAB_BUILD_ID_LEN);
 	/* libhab and what it is linked into have 64 bits. */
-	if (gelf_getclass(elf) != ELFCLASS64) {
-		elf_end(elf);
+	if (!read_head(fd, &head) || head.ident[EI_CLASS] != ELFCLASS64)
 		return -1;
-	}
+	elf = elf_reader_open(fd);
 	content = elf_reader_note(elf, ELF_NOTE_GNU, NT_GNU_BUILD_ID, &size);
 	if (!content || size > HAB_BUILD_ID_LEN)
 		size = 0;
