@@ -80,8 +80,9 @@ static const struct route {
 	  .handler = http_timeline,
 	  .parameters = { "since", "until", "event", "uid" } },
 	{ .path = "/part/profile", .handler = http_part_profile, .part = true, .lenient = true },
-	{ .path = "/part/begin", .handler = http_part_begin, .part = true, .lenient = true },
-	{ .path = "/part/end", .handler = http_part_end, .part = true, .lenient = true },
+	{ .path = "/part/record/start", .handler = http_record_start, .part = true, .lenient = true },
+	{ .path = "/part/record/keep", .handler = http_record_keep, .part = true, .lenient = true },
+	{ .path = "/part/record/end", .handler = http_record_end, .part = true, .lenient = true },
 	{ .path = "/part/timeline", .handler = http_part_timeline, .part = true },
 	/* Scrapers of pprof send parameters of their own. */
 	{ .path = "/debug/pprof/allocs", .handler = http_pprof_allocs, .lenient = true },
