@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/hash.h"
+#include "daemon/shared/string_table.h"
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -52,19 +52,12 @@ struct profile_copy {
 	uint64_t now_ns; /* when the events were copied, as their times */
 };
 
-struct frame_index {
-	UT_hash_handle hh;
-	uint64_t key;
-	unsigned int frame;
-};
-
 struct collecting {
 	struct profile *profile;
 	struct profile_copy *copy;
 	unsigned int other; /* index + 1 of "[other frames]" */
 	unsigned int frames_room;
-	struct frame_index *indices;	     /* FRAMES_MAX */
-	struct frame_index *frames;	     /* the hash table of these */
+	struct strings frames;		     /* their keys; index + 1 */
 	unsigned int binaries[BINARIES_MAX]; /* index + 1 */
 };
 
@@ -112,7 +105,7 @@ static unsigned int other_frames(struct collecting *state)
 	struct profile_frame *frame;
 
 	if (!state->other) {
-		/* It has a name, and is not in the hash table. */
+		/* It has a name, and its key has no number. */
 		frame = new_frame(state, FRAME(BINARY_UNKNOWN, 0));
 		frame->function = xstrdup("[other frames]");
 		state->other = state->profile->nr_frames;
@@ -122,25 +115,20 @@ static unsigned int other_frames(struct collecting *state)
 
 static unsigned int collect_frame(struct collecting *state, uint64_t key)
 {
+	unsigned int number = strings_find(&state->frames, &key, sizeof(key));
 	struct profile *profile = state->profile;
 	struct profile_binary *binary;
 	struct profile_frame *frame;
-	struct frame_index *index;
 
-	HASH_FIND(hh, state->frames, &key, sizeof(key), index);
-	if (index)
-		return index->frame;
+	if (number)
+		return number - 1;
 	if (profile->nr_frames >= FRAMES_MAX)
 		return other_frames(state);
 	frame = new_frame(state, key);
 	binary = &profile->binaries[frame->binary];
 	if (FRAME_OFFSET(key) >= binary->limit)
 		binary->limit = FRAME_OFFSET(key) + 1;
-	index = &state->indices[profile->nr_frames - 1];
-	index->key = key;
-	index->frame = profile->nr_frames - 1;
-	HASH_ADD(hh, state->frames, key, sizeof(index->key), index);
-	return index->frame;
+	return strings_key(&state->frames, &key, sizeof(key)) - 1;
 }
 
 static size_t copy_key(struct profile_copy *copy, const struct stack_key *key)
@@ -403,7 +391,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 
 	state->profile = profile;
 	state->copy = copy;
-	state->indices = xcalloc(FRAMES_MAX, sizeof(*state->indices));
+	strings_begin(&state->frames);
 	copy->filter = filter;
 	profile->duration_ns = duration_ns;
 	profile->folded = copy->folded;
@@ -416,8 +404,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	for (i = 0; i < copy->nr_found; i++)
 		add_sample(state, &copy->found[i], copy->found[i].key);
 	collect_events(state);
-	HASH_CLEAR(hh, state->frames);
-	free(state->indices);
+	strings_end(&state->frames);
 	free(state);
 	free_copy(copy);
 	return profile;

@@ -308,8 +308,9 @@ static void publish_locked(struct state *state, uint64_t now)
 void state_tick(struct state *state)
 {
 	uint64_t now = clock_monotonic_ns();
-	struct timeline_point *point;
-	struct timeline_copy *copy;
+	struct timeline_point point;
+	struct timeline_copy copy;
+	bool has_point;
 
 	pthread_mutex_lock(&state->lock);
 	/* The clock of replayed records is their own. */
@@ -320,11 +321,11 @@ void state_tick(struct state *state)
 	move_recent_locked(state, now);
 	if (state->memory)
 		publish_locked(state, now);
-	copy = timeline_copy(state->timeline, state->stacks, timeline_now());
+	has_point = timeline_copy(state->timeline, state->stacks, timeline_now(), &copy);
 	pthread_mutex_unlock(&state->lock);
-	if (!copy)
+	if (!has_point)
 		return;
-	point = timeline_sum_up(copy);
+	point = timeline_sum_up(&copy);
 	pthread_mutex_lock(&state->lock);
 	timeline_add(state->timeline, point);
 	pthread_mutex_unlock(&state->lock);
