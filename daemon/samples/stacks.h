@@ -29,8 +29,8 @@ struct process_code;
 struct stack_table;
 
 /*
- * A point in time. The sums since then are those of now less those at the mark, even if entries
- * have been reused. Valid until stacks_unmark().
+ * The counts of all stacks at a point in time. The sums since then are those of now less these, even
+ * if entries have been reused. Valid until stacks_unmark().
  */
 struct stack_mark;
 

@@ -169,29 +169,6 @@ TEST_F(table, folding_changes_no_sum_of_any_mark)
 	EXPECT_LT(0, stacks_folded(self->table));
 }
 
-/* Each stack is seen again between two marks, and all marks stay. */
-TEST_F(table, too_many_earlier_counts_are_folded)
-{
-	uint64_t marks, stack;
-	struct seen seen = { .model = &self->models[0], .folded = true };
-	struct stack_mark *first = NULL, *mark;
-
-	self->table = stacks_new(256);
-	for (stack = 0; stack < STACKS; stack++)
-		self->models[0].samples[stack] = self->models[0].estimate[stack] = 100;
-	for (marks = 0; marks < 40; marks++) {
-		mark = stacks_mark(self->table);
-		if (!first)
-			first = mark;
-		for (stack = 0; stack < 200; stack++)
-			add_sample(self->table, (uint32_t)stack + 1, 1, CERTAIN);
-	}
-	EXPECT_LT(0, stacks_folded(self->table));
-	stacks_visit(self->table, first, see, &seen);
-	EXPECT_EQ(0, seen.wrong);
-	EXPECT_EQ(40 * 200, seen.samples);
-}
-
 static void see_kind(void *context, uint32_t number, const struct stack_key *key,
 		     const struct stack_counts *counts)
 {
