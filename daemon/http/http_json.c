@@ -153,7 +153,7 @@ static json_t *owners_json(struct snapshots *snapshots)
 			"refused", (json_int_t)states[i].refused,
 			"failures", (json_int_t)states[i].failures,
 			"answers", !states[i].stuck));
-		/* clang-format on */
+	/* clang-format on */
 	free(states);
 	return array;
 }

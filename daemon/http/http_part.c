@@ -20,7 +20,8 @@ static void write_profile(struct profile *profile, uint64_t bytes, struct reply 
 	FILE *text;
 
 	/* Events take their part. */
-	bytes -= min(bytes / 2, head.nr_events * sizeof(struct logged_sample) + head.nr_weights * 8);
+	bytes -=
+		min(bytes / 2, head.nr_events * sizeof(struct logged_sample) + head.nr_weights * 8);
 	for (;;) {
 		text = text_open(&data, &length);
 		profile_write_pprof(profile, text);

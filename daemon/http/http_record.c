@@ -17,12 +17,12 @@
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
 
-#define RECORDINGS_MAX	16
-#define OF_VIEWER_MAX	64 /* it has its recordings here, and profiles of the next seconds */
-#define RECORDINGS_ALL	(RECORDINGS_MAX + OF_VIEWER_MAX)
-#define SETTLE_MS	550
+#define RECORDINGS_MAX 16
+#define OF_VIEWER_MAX  64 /* it has its recordings here, and profiles of the next seconds */
+#define RECORDINGS_ALL (RECORDINGS_MAX + OF_VIEWER_MAX)
+#define SETTLE_MS      550
 /* More than the seconds of a profile, as the viewer names those only at their start and end. */
-#define ABANDONED_NS	3700000000000ull
+#define ABANDONED_NS 3700000000000ull
 
 struct recordings {
 	pthread_mutex_t lock;

@@ -42,8 +42,6 @@ struct profile_copy {
 	struct in_use *in_use;
 	unsigned int nr_in_use;
 	unsigned int in_use_room;
-	uint32_t *places; /* while they are copied: index + 1 of @found by the entry's number */
-	uint32_t nr_places;
 	uint64_t folded;
 	struct binary *binaries[BINARIES_MAX]; /* with a reference each */
 	struct logged_sample *events;	       /* their times are not those of the profile yet */
@@ -144,22 +142,11 @@ static size_t copy_key(struct profile_copy *copy, const struct stack_key *key)
 	return place;
 }
 
-static struct found *add_found(struct profile_copy *copy, uint32_t number,
-			       const struct stack_key *key)
-{
-	struct found *found;
-
-	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
-	copy->present |= 1u << key->kind;
-	found = &copy->found[copy->nr_found++];
-	*found = (struct found){ .number = number, .place = copy_key(copy, key) };
-	return found;
-}
-
 static void copy_stack(void *context, uint32_t number, const struct stack_key *key,
-		       const struct stack_counts *counts)
+		       const struct stack_counts *counts, const struct in_use *in_use)
 {
 	struct profile_copy *copy = context;
+	struct found *found;
 
 	/* No condition can look into the sums of "[other stacks]". */
 	if (STACK_IS_OTHER(number))
@@ -167,40 +154,17 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 	if (!filter_matches(copy->filter, key) ||
 	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
 		return;
-	add_found(copy, number, key)->counts = *counts;
-}
-
-static void copy_in_use(void *context, uint32_t number, const struct stack_key *key,
-			const struct in_use *in_use)
-{
-	struct profile_copy *copy = context;
-	uint32_t place = number < copy->nr_places ? copy->places[number] : 0;
-	struct found *found;
-
-	if (!filter_matches(copy->filter, key) ||
-	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
+	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
+	copy->present |= 1u << key->kind;
+	found = &copy->found[copy->nr_found++];
+	*found =
+		(struct found){ .number = number, .place = copy_key(copy, key), .counts = *counts };
+	if (!in_use)
 		return;
-	/* It may have no samples since the mark. */
-	found = place ? &copy->found[place - 1] : add_found(copy, number, key);
 	copy->in_use =
 		xgrow(copy->in_use, copy->nr_in_use, &copy->in_use_room, sizeof(*copy->in_use));
 	copy->in_use[copy->nr_in_use++] = *in_use;
 	found->in_use = copy->nr_in_use;
-}
-
-/* The entries that copy_stack() has copied, by their numbers. */
-static void find_places(struct profile_copy *copy)
-{
-	unsigned int i;
-
-	for (i = 0; i < copy->nr_found; i++)
-		if (copy->found[i].number != STACK_PENDING &&
-		    copy->found[i].number >= copy->nr_places)
-			copy->nr_places = copy->found[i].number + 1;
-	copy->places = xcalloc(copy->nr_places, sizeof(*copy->places));
-	for (i = 0; i < copy->nr_found; i++)
-		if (copy->found[i].number != STACK_PENDING)
-			copy->places[copy->found[i].number] = i + 1;
 }
 
 struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack_mark *mark,
@@ -216,11 +180,6 @@ struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack
 		stacks_visit_settled(stacks, mark, copy_stack, copy);
 	else
 		stacks_visit(stacks, mark, copy_stack, copy);
-	if (copy->knows_in_use) {
-		find_places(copy);
-		stacks_visit_in_use(stacks, copy_in_use, copy);
-		free(copy->places);
-	}
 	for (i = 0; i < BINARIES_MAX; i++) {
 		copy->binaries[i] = binaries_get(binaries, i);
 		if (copy->binaries[i])

@@ -268,22 +268,14 @@ bool stacks_know_in_use(const struct stack_table *table)
 	return table->knows_in_use;
 }
 
-void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context)
+static void count_in_use(struct stack_table *table)
 {
-	const struct entry *entry;
 	unsigned int i;
 
-	if (!table->knows_in_use)
-		return;
 	for (i = 0; i < table->count; i++)
 		if (table->entries[i].use)
 			table->entries[i].use->now = table->entries[i].use->kept;
 	live_visit_all(table->live, count_object, table);
-	for (i = 0; i < table->count; i++) {
-		entry = &table->entries[i];
-		if (entry->use && entry->use->now.objects)
-			visit(context, i, entry->key, &entry->use->now);
-	}
 }
 
 void stacks_visit_processes_in_use(const struct stack_table *table, live_process_visit visit,
@@ -338,17 +330,20 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
 			  stack_visit visit, void *context)
 {
+	const struct in_use *in_use;
 	struct stack_counts counts;
 	const struct entry *entry;
 	unsigned int i;
 
+	count_in_use(table);
 	for (i = 0; i < table->count; i++) {
 		entry = &table->entries[i];
 		counts = entry->counts;
 		if (mark && i < mark->count)
 			counts_subtract(&counts, &mark->counts[i]);
-		if (counts.samples)
-			visit(context, i, entry->key, &counts);
+		in_use = entry->use && entry->use->now.objects ? &entry->use->now : NULL;
+		if (counts.samples || in_use)
+			visit(context, i, entry->key, &counts, in_use);
 	}
 }
 

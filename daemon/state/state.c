@@ -139,7 +139,7 @@ static void move_recent_locked(struct state *state, uint64_t now)
 }
 
 static void mark_binaries(void *used, uint32_t number, const struct stack_key *key,
-			  const struct stack_counts *counts)
+			  const struct stack_counts *counts, const struct in_use *in_use)
 {
 	bool *marks = used;
 	uint32_t i;

@@ -15,7 +15,7 @@
 #include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
-#define POINTS	360u
+#define POINTS 360u
 
 static void add(struct timeline_entry *sum, const struct timeline_entry *more)
 {
@@ -267,16 +267,10 @@ void timeline_free(struct timeline *timeline, struct stack_table *stacks)
 	free(timeline);
 }
 
-static void copy_allocated(void *copy, uint32_t number, const struct stack_key *key,
-			   const struct stack_counts *counts)
+static void copy_stack(void *copy, uint32_t number, const struct stack_key *key,
+		       const struct stack_counts *counts, const struct in_use *in_use)
 {
-	timeline_copy_add(copy, key, counts->estimate, 0);
-}
-
-static void copy_in_use(void *copy, uint32_t number, const struct stack_key *key,
-			const struct in_use *in_use)
-{
-	timeline_copy_add(copy, key, 0, in_use->bytes);
+	timeline_copy_add(copy, key, counts->estimate, in_use ? in_use->bytes : 0);
 }
 
 bool timeline_copy(struct timeline *timeline, struct stack_table *stacks, struct timeline_time now,
@@ -287,12 +281,12 @@ bool timeline_copy(struct timeline *timeline, struct stack_table *stacks, struct
 	/* Points begin at full tens of seconds, also after the clock was set. */
 	if (passed_ns < TIMELINE_STEP_NS &&
 	    (passed_ns < TIMELINE_STEP_NS / 10 ||
-	     now.realtime_ns / TIMELINE_STEP_NS == timeline->mark_time.realtime_ns / TIMELINE_STEP_NS))
+	     now.realtime_ns / TIMELINE_STEP_NS ==
+		     timeline->mark_time.realtime_ns / TIMELINE_STEP_NS))
 		return false;
 	*copy = (struct timeline_copy){ .start_ns = timeline->mark_time.realtime_ns,
 					.duration_ns = passed_ns };
-	stacks_visit_settled(stacks, timeline->mark, copy_allocated, copy);
-	stacks_visit_in_use(stacks, copy_in_use, copy);
+	stacks_visit_settled(stacks, timeline->mark, copy_stack, copy);
 	stacks_unmark(stacks, timeline->mark);
 	begin_point(timeline, stacks, now);
 	return true;

@@ -36,7 +36,7 @@ struct timeline_point {
 	unsigned int count;
 };
 
-/* What stacks have in a point: an entry for each, twice if it has bytes in use. */
+/* What stacks have in a point: an entry for each. */
 struct timeline_copy {
 	uint64_t start_ns, duration_ns;
 	struct timeline_entry *entries;
