@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Strings, each kept once and known by its number. Number 0 is "". Keys of any bytes may be, too. */
+/* Strings, or keys of any bytes, each kept once and known by its number. Number 0 is "". */
 #ifndef HABD_STRING_TABLE_H
 #define HABD_STRING_TABLE_H
 
