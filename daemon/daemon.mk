@@ -46,9 +46,9 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	collect \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege state timeline totals missed history_points growth reduce \
+	habd options sockets privilege state spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker part_process windows owner \
-	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
+	module_feed probe_feed replay_feed no_feed bpf_reader libraries \
 	http clients counters request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \

@@ -19,12 +19,11 @@ void http_profile(struct request *request, struct reply *reply);
 void http_pprof_allocs(struct request *request, struct reply *reply);
 void http_pprof_heap(struct request *request, struct reply *reply);
 void http_part_profile(struct request *request, struct reply *reply);
-void http_part_begin(struct request *request, struct reply *reply);
-void http_part_end(struct request *request, struct reply *reply);
 void http_part_timeline(struct request *request, struct reply *reply);
 void http_record_start(struct request *request, struct reply *reply);
 void http_record_next(struct request *request, struct reply *reply);
 void http_record_keep(struct request *request, struct reply *reply);
+void http_record_end(struct request *request, struct reply *reply);
 void http_record_stop(struct request *request, struct reply *reply);
 
 /* Replies with @object and frees it. compact: without spaces. */
@@ -55,10 +54,21 @@ void counters_put(json_t *object, const struct counter *counter, const void *num
 /* What comes before the values of a metric. */
 void metric_head(FILE *out, const char *name, const char *type, const char *help);
 
+/* A span of time that requests name by its token. */
+struct recording {
+	bool used, busy;
+	uint64_t named_ns; /* when a request last named it; CLOCK_MONOTONIC */
+	struct span span;
+	struct filter filter;
+};
+
 /* The recordings of all clients. */
 struct recordings *recordings_new(void);
 void recordings_free(struct state *state, struct recordings *recordings);
 /* Ends the recordings that no client has named for an hour. */
 void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns);
+/* Of the viewer: as its token says. recording_give() follows. NULL: another request uses it. */
+struct recording *recording_of_viewer(struct request *request, const char *token);
+void recording_give(struct request *request, struct recording *recording, bool ends);
 
 #endif /* HABD_HANDLERS_H */

@@ -16,7 +16,7 @@
 
 #include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
-#include "daemon/profile/sites.h"
+#include "daemon/profile/report.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
@@ -307,8 +307,19 @@ struct view {
 	struct profile *all;
 	struct profile *recent;
 	double recent_seconds;
-	struct site *sites; /* a hash table */
+	struct report sites; /* of both, sorted by recent bytes */
 };
+
+static int compare_sites(const void *one, const void *two)
+{
+	const struct report_row *first = one, *second = two;
+
+	if (first->counts[1].estimate != second->counts[1].estimate)
+		return first->counts[1].estimate < second->counts[1].estimate ? 1 : -1;
+	if (first->counts[0].estimate != second->counts[0].estimate)
+		return first->counts[0].estimate < second->counts[0].estimate ? 1 : -1;
+	return strcmp(first->name, second->name);
+}
 
 /* Both of the same kind of event. */
 static void view_begin(struct state *state, const struct filter *filter, struct view *view)
@@ -320,15 +331,15 @@ static void view_begin(struct state *state, const struct filter *filter, struct 
 	same.kinds = view->all->kinds;
 	view->recent = span_profile(state, &recent, &same);
 	view->recent_seconds = (double)recent.duration_ns / 1e9;
-	view->sites = NULL;
-	sites_add(&view->sites, view->all, false);
-	sites_add(&view->sites, view->recent, true);
-	sites_sort(&view->sites);
+	report_begin(&view->sites, BY_SITE, false, view->all, view->recent);
+	if (view->sites.count)
+		qsort(view->sites.rows, view->sites.count, sizeof(*view->sites.rows),
+		      compare_sites);
 }
 
 static void view_end(struct view *view)
 {
-	sites_free(&view->sites);
+	report_end(&view->sites);
 	profile_free(view->all);
 	profile_free(view->recent);
 }
@@ -485,18 +496,22 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 static json_t *sites_json(const struct view *view)
 {
 	json_t *array = json_array(), *object;
-	const struct site *site = view->sites;
+	const struct profile_frame *site;
+	const struct report_row *row;
+	unsigned int i;
 
-	for (; site && json_array_size(array) < TOP_SITES; site = site->hh.next) {
+	for (i = 0; i < view->sites.count && i < TOP_SITES; i++) {
+		row = &view->sites.rows[i];
+		site = profile_site(row->profile, row->sample);
 		/* clang-format off */
 		object = json_pack("{ss ss sI sI sI}",
-			"function", site->function,
-			"binary", site->binary,
-			"bytes", site->counts.estimate,
-			"samples", site->counts.samples,
-			"recent_bytes", site->recent_bytes);
+			"function", site ? site->function : row->name,
+			"binary", site ? row->profile->binaries[site->binary].name : "",
+			"bytes", row->counts[0].estimate,
+			"samples", row->counts[0].samples,
+			"recent_bytes", row->counts[1].estimate);
 		/* clang-format on */
-		put_in_use(object, view->all, &site->in_use, &site->counts);
+		put_in_use(object, view->all, &row->in_use[0], &row->counts[0]);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -517,7 +532,7 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 		"other_events", other_kinds,
 		"filtered", filter_selects(filter),
 		"sites", sites_json(view),
-		"nr_sites", (json_int_t)HASH_COUNT(view->sites));
+		"nr_sites", (json_int_t)view->sites.count);
 	/* clang-format on */
 	put_in_use(object, view->all, &view->all->total_in_use, &view->all->total);
 	if (filter_selects(filter))

@@ -29,6 +29,8 @@ struct report_user {
 
 struct report_row {
 	const char *name;
+	const struct profile *profile; /* this and the next: of its first sample */
+	const struct profile_sample *sample;
 	uint32_t kind;
 	const struct report_user *user;
 	bool many_users;

@@ -122,7 +122,7 @@ static void visit_pending(void *context, stack_visit visit, void *visitor)
 			if (!sample || sample->is_others)
 				continue;
 			counts = sample_counts(sample, final_probability(window, sample));
-			visit(visitor, STACK_PENDING, &sample->key, &counts);
+			visit(visitor, STACK_PENDING, &sample->key, &counts, NULL);
 		}
 	}
 }
