@@ -31,25 +31,25 @@ PROTOC_C ?= protoc-c
 
 HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap jansson zlib
 HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c zlib
-HABCTL_LIBS := libcurl jansson ncursesw libprotobuf-c zlib
+HABCTL_LIBS := libcurl libelf jansson ncursesw libprotobuf-c zlib
 
 DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments human kinds module_files output_files program string_table util
-PROFILE_SOURCES := filter profile flame formats interval profile_pprof profile_jfr jfr
+SHARED_SOURCES := arguments child elf_reader human kinds module_files output_files program string_table util
+PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries build_id mappings maps watched_process processes \
+	binaries mappings maps watched_process processes \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege state timeline totals missed history_points growth reduce \
+	habd options sockets privilege state spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker part_process windows owner \
-	module_feed probe_feed replay_feed no_feed bpf_reader libraries sites \
-	http clients request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
+	module_feed probe_feed replay_feed no_feed bpf_reader libraries \
+	http clients counters request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	client filter_options live_profile span_options report_table $(READER_SOURCES)

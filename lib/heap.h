@@ -179,4 +179,23 @@ static inline uint64_t *hab_heap_word(const struct hab_heap *heap, uint32_t doma
 	return &heap->words[(uint64_t)domain * (HAB_WORD_STRIDE / sizeof(uint64_t))];
 }
 
+/* The backends: the module's, and the library's own. */
+extern const struct hab_backend hab_device_backend, hab_process_backend;
+
+/* true if the backend can empty the buffers of other CPUs when the heap is full. */
+bool hab_process_collects(const struct hab_heap *heap);
+
+/**
+ * hab_heap_create_on - hab_heap_create() with a backend that the caller chooses
+ * @heap: the result
+ * @config: as hab_heap_create()
+ * @backend: NULL: the library chooses
+ *
+ * For programs that are linked with libhab.a; the shared library does not export it.
+ *
+ * Return: as hab_heap_create(), or what @backend's open gives.
+ */
+int hab_heap_create_on(struct hab_heap **heap, const struct hab_heap_config *config,
+		       const struct hab_backend *backend);
+
 #endif /* HAB_LIB_HEAP_H */

@@ -4,7 +4,7 @@
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c) \
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
-	$(addprefix lib/backend/,arena.c backend.c device.c process.c topology.c) \
+	$(addprefix lib/backend/,arena.c backend.c cpu_domains.c device_backend.c process_backend.c) \
 	$(addprefix lib/telemetry/,events.c own_interval.c process_interval.c sampler.c unwind.c unwind_table.c usdt.c) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)

@@ -43,8 +43,9 @@ struct hab_process {
 
 static DEFINE_MUTEX(processes_lock);
 /*
- * By number in the first PID namespace. A process that has passed an open heap on and ended loses
- * its place to the next one with its number: then its interval is corrected no more.
+ * The index is the number in the first PID namespace. A process that has passed an open heap on
+ * and ended loses its place to the next one with its number: then its interval is corrected no
+ * more.
  */
 static DEFINE_XARRAY(processes);
 /* Samples of a window for each active process; under processes_lock. */

@@ -51,10 +51,10 @@ $(BUILD)/tests/throttle_test $(BUILD)/tests/shares_test: $(BUILD)/tests/%: selft
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
 # A hundred million events: without sanitizers.
-$(BUILD)/tests/bias_test: selftests/core/bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/profile/interval.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/bias_test: selftests/core/bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/profile/confidence.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/bytes_bias_test: selftests/core/bytes_bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/profile/interval.c $(STACKS_SOURCES) $(LIB_HEADERS) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/bytes_bias_test: selftests/core/bytes_bias_test.c selftests/core/reader.h $(THROTTLE_SOURCES) daemon/profile/confidence.c $(STACKS_SOURCES) $(LIB_HEADERS) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/sampling_interval_test: selftests/core/sampling_interval_test.c selftests/core/reader.h $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
@@ -80,15 +80,15 @@ PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/interval.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/confidence.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/build_id.c symbols/mappings.c symbols/maps.c symbols/watched_process.c symbols/processes.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/mappings.c symbols/maps.c symbols/watched_process.c symbols/processes.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
 $(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
@@ -277,6 +277,6 @@ $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror $(CXXFLAGS) -fPIC -shared -o $@ $<
 
 $(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
-$(BUILD)/tests/malloc_in_use_test: daemon/profile/interval.c
+$(BUILD)/tests/malloc_in_use_test: daemon/profile/confidence.c
 $(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm

@@ -18,9 +18,9 @@
 #include <sys/mman.h>
 
 #include "core/os.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 #include "lib/backend/arena.h"
-#include "lib/backend/topology.h"
+#include "lib/backend/cpu_domains.h"
 #include "lib/rseq/rseq.h"
 #include "lib/thread.h"
 #include "tolerant.h"

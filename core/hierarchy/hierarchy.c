@@ -6,7 +6,7 @@
  * decision reads a word once, accepts it only if it is in the block that the books granted to that
  * buffer and ends where that block ends, and never uses it as an index.
  */
-#include "core/hierarchy/growth.h"
+#include "core/hierarchy/block_size.h"
 #include "core/hierarchy/hierarchy.h"
 
 #define GRANULES(bytes) ((bytes) >> HAB_GRANULE_SHIFT)

@@ -8,8 +8,6 @@
 #include <sys/types.h>
 
 #include "core/channel/channel.h"
-/* Descriptors of a message that are taken; the kernel closes further ones. */
-#define MESSAGE_FILES_MAX 4
 
 enum hello_result {
 	HELLO_COMPLETE,

@@ -33,7 +33,9 @@
 /* The kernel gives the numbers of processes again, but not within the same clock tick. */
 static uint64_t start_of(uint32_t pid)
 {
-	return process_stat(pid, PROCESS_STAT_START);
+	struct process_stat stat;
+
+	return process_stat(pid, &stat) ? stat.start : 0;
 }
 
 /* The id of its cgroup, in the hierarchy of version 2; 0: not known. */

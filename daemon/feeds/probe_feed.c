@@ -25,7 +25,7 @@
 #include "daemon/feeds/libraries.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/shared/rate.h"
+#include "daemon/shared/typed_rate.h"
 #include "hab_usdt.skel.h"
 
 #define SECOND_NS	1000000000ull

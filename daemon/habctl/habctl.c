@@ -10,7 +10,7 @@
 #include "daemon/habctl/commands.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/module_files.h"
-#include "daemon/shared/rate.h"
+#include "daemon/shared/typed_rate.h"
 #include "daemon/shared/util.h"
 
 static int explain_rate(int error)

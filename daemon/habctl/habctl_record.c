@@ -20,6 +20,7 @@
 #include "daemon/habctl/filter_options.h"
 #include "daemon/habctl/span_options.h"
 #include "daemon/profile/formats.h"
+#include "daemon/shared/child.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
@@ -166,55 +167,23 @@ static bool start(struct record *record)
 	return *record->token;
 }
 
-static void run_child(char **command, const sigset_t *mask, int failed)
+static void restore_signals(const void *mask)
 {
-	int error;
-
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execvp(command[0], command);
-	error = errno;
-	if (write(failed, &error, sizeof(error)) != sizeof(error))
-		_exit(126);
-	_exit(error == ENOENT ? 127 : 126);
 }
 
 /* False after a sentence: the command cannot be run. */
 static bool start_command(struct record *record, const sigset_t *mask)
 {
-	int error, failed[2];
-	bool ran;
-
-	/* A successful exec closes it; a failed one writes its error into it. */
-	if (pipe2(failed, O_CLOEXEC)) {
-		say("no pipe could be made: %s", strerror(errno));
-		record->code = 126;
-		return false;
-	}
 	/* Signals of the terminal are for the command, whose end ends the recording. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
-	record->child = fork();
-	if (!record->child)
-		run_child(record->command, mask, failed[1]);
-	close(failed[1]);
-	ran = record->child > 0 && read(failed[0], &error, sizeof(error)) != sizeof(error);
-	close(failed[0]);
-	if (ran)
-		return true;
-	if (record->child < 0) {
-		say("no process could be made for %s: %s", record->command[0], strerror(errno));
-		record->code = 126;
-	} else {
-		say("%s cannot be run: %s", record->command[0], strerror(error));
-		waitpid(record->child, NULL, 0);
-		record->code = error == ENOENT ? 127 : 126;
-	}
-	record->child = 0;
-	return false;
+	record->code = child_start(record->command, restore_signals, mask, &record->child);
+	return !record->code;
 }
 
 static void collect_child(struct record *record)

@@ -26,7 +26,7 @@
 
 enum { LIVE = 256, IN_USE, DIFF, BY, FORMAT, LIMIT };
 
-struct request {
+struct report_request {
 	const char *socket;
 	struct filter_options filter;
 	struct span_options history;
@@ -43,7 +43,7 @@ struct request {
 	bool has_errors;
 };
 
-static struct profile *read_live(struct request *request, const struct filter *filter)
+static struct profile *read_live(struct report_request *request, const struct filter *filter)
 {
 	char path[80];
 
@@ -55,7 +55,7 @@ static struct profile *read_live(struct request *request, const struct filter *f
 				 &request->filter, filter, &request->has_errors);
 }
 
-static struct profile *read_one(struct request *request, const struct filter *filter,
+static struct profile *read_one(struct report_request *request, const struct filter *filter,
 				unsigned int which)
 {
 	const char *path = request->files[which];
@@ -79,7 +79,7 @@ static struct profile *read_one(struct request *request, const struct filter *fi
 	return profile;
 }
 
-static void add_title(const struct request *request, const struct profile *profile,
+static void add_title(const struct report_request *request, const struct profile *profile,
 		      const char *name, FILE *out)
 {
 	char kinds[64], human[32];
@@ -97,14 +97,15 @@ static void add_title(const struct request *request, const struct profile *profi
 	fputs("\n", out);
 }
 
-static const char *name_of(const struct request *request, unsigned int which)
+static const char *name_of(const struct report_request *request, unsigned int which)
 {
 	if (request->live)
 		return "habd";
 	return request->titles[which] ? request->titles[which] : request->files[which];
 }
 
-static void add_table(const struct request *request, struct profile *const *profiles, FILE *out)
+static void add_table(const struct report_request *request, struct profile *const *profiles,
+		      FILE *out)
 {
 	struct report report;
 
@@ -117,7 +118,8 @@ static void add_table(const struct request *request, struct profile *const *prof
 	report_end(&report);
 }
 
-static void write_report(const struct request *request, struct profile *const *profiles, FILE *out)
+static void write_report(const struct report_request *request, struct profile *const *profiles,
+			 FILE *out)
 {
 	struct report report;
 
@@ -136,7 +138,7 @@ static void write_report(const struct request *request, struct profile *const *p
 	}
 }
 
-static int put_out(const struct request *request, const char *data, size_t length)
+static int put_out(const struct report_request *request, const char *data, size_t length)
 {
 	struct output_file output;
 
@@ -148,7 +150,7 @@ static int put_out(const struct request *request, const char *data, size_t lengt
 }
 
 /* False after a sentence: it is not known. */
-static bool show_in_use(struct request *request, struct profile *const *profiles)
+static bool show_in_use(struct report_request *request, struct profile *const *profiles)
 {
 	unsigned int i;
 
@@ -175,7 +177,7 @@ static bool have_durations(struct profile *const *profiles)
 	return false;
 }
 
-static bool read_all(struct request *request, const struct filter *filter,
+static bool read_all(struct report_request *request, const struct filter *filter,
 		     struct profile *profiles[2])
 {
 	request->has_errors = true;
@@ -187,7 +189,7 @@ static bool read_all(struct request *request, const struct filter *filter,
 	       (!request->in_use || show_in_use(request, profiles));
 }
 
-static void say_remarks(const struct request *request, const struct filter *filter,
+static void say_remarks(const struct report_request *request, const struct filter *filter,
 			const struct profile *profile)
 {
 	if (!request->has_errors)
@@ -200,7 +202,7 @@ static void say_remarks(const struct request *request, const struct filter *filt
 		say("no samples match");
 }
 
-static int report(struct request *request, const struct filter *filter)
+static int report(struct report_request *request, const struct filter *filter)
 {
 	struct profile *profiles[2] = { NULL, NULL };
 	int code = EXIT_FAILED;
@@ -236,7 +238,7 @@ static const struct argp_option table[] = {
 	{ 0 },
 };
 
-static bool parse_by(struct request *request, const char *value)
+static bool parse_by(struct report_request *request, const char *value)
 {
 	request->by = report_by(value);
 	request->by_given = true;
@@ -245,7 +247,7 @@ static bool parse_by(struct request *request, const char *value)
 	return request->by != REPORT_BYS;
 }
 
-static bool parse_format(struct request *request, const char *value)
+static bool parse_format(struct report_request *request, const char *value)
 {
 	request->format = value;
 	if (!strcmp(value, "table") || !strcmp(value, "folded") || !strcmp(value, "svg") ||
@@ -256,7 +258,7 @@ static bool parse_format(struct request *request, const char *value)
 }
 
 /* What the arguments must be together. */
-static bool check(const struct request *request)
+static bool check(const struct report_request *request)
 {
 	bool table_format = !strcmp(request->format, "table");
 	unsigned int nr_spans = request->history.count, wanted = request->diff ? 2 : 1;
@@ -284,7 +286,7 @@ static bool check(const struct request *request)
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-	struct request *request = state->input;
+	struct report_request *request = state->input;
 
 	bool good = true;
 
@@ -340,7 +342,7 @@ int habctl_report(const char *socket, int argc, char **argv)
 					  "--diff --since TIME --until TIME --since TIME",
 					  "Show a recording, with the interval of each estimate.",
 					  children };
-	struct request request = {
+	struct report_request request = {
 		.socket = socket, .format = "table", .by = BY_SITE, .limit = LIMIT_DEFAULT
 	};
 	struct filter filter;

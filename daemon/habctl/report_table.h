@@ -8,8 +8,8 @@
 #include "daemon/profile/report.h"
 
 /*
- * With two profiles the table is of the differences. limit: of rows, of each kind; 0: none.
- * intervals: true if the files have standard errors.
+ * With two profiles the table shows the differences. @limit is the most rows of each kind, 0: no
+ * limit. @intervals is true if the files have standard errors.
  */
 void report_table(const struct report *report, unsigned int limit, bool intervals, FILE *out);
 /* Lines of stack, old bytes, new bytes; the report must be by stack. */

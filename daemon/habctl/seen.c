@@ -38,20 +38,6 @@ static const struct {
 
 enum { PRELOADED, LINKED, FIRST_KIND };
 
-static void read_comm(const char *pid, char *comm, size_t size)
-{
-	char *path = xformat("/proc/%s/comm", pid);
-	FILE *file = fopen(path, "re");
-
-	*comm = 0;
-	if (file && fgets(comm, (int)size, file))
-		comm[strcspn(comm, "\n")] = 0;
-	clean_string(comm);
-	if (file)
-		fclose(file);
-	free(path);
-}
-
 /* FIRST_KIND: none of hab's libraries is mapped, or the maps cannot be read. */
 static unsigned int find_library(const char *pid)
 {
@@ -79,7 +65,9 @@ static unsigned int find_library(const char *pid)
  */
 static bool has_program(const char *pid)
 {
-	return process_stat((uint32_t)strtoul(pid, NULL, 10), PROCESS_STAT_MEMORY);
+	struct process_stat stat;
+
+	return process_stat((uint32_t)strtoul(pid, NULL, 10), &stat) && stat.memory;
 }
 
 static enum program_kind kind_of(const char *pid)
@@ -108,7 +96,7 @@ static json_t *process_json(const char *pid)
 		next = states[state].next ? states[state].next : program_next(kind);
 		why = program_why(kind);
 	}
-	read_comm(pid, comm, sizeof(comm));
+	process_comm((uint32_t)strtoul(pid, NULL, 10), comm, sizeof(comm));
 	return json_pack("{sI ss ss ss ss}", "pid", (json_int_t)atoi(pid), "comm", comm, "seen",
 			 states[state].seen, "why", why, "next", next);
 }

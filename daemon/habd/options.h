@@ -8,7 +8,7 @@
 
 #include "daemon/feeds/libraries.h"
 #include "daemon/history/history_writer.h"
-#include "daemon/shared/rate.h"
+#include "daemon/shared/typed_rate.h"
 
 enum source {
 	SOURCE_AUTO, /* the module if it is loaded, else static probes */

@@ -10,7 +10,7 @@
 #include "daemon/channels/channels.h"
 #include "daemon/habrun/preload.h"
 #include "daemon/profile/formats.h"
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 
 struct collector;
 

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/shared/child.h"
 #include "daemon/shared/util.h"
 
 static const int passed_on[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
@@ -42,22 +43,13 @@ void command_begin(struct command *command)
 	sigprocmask(SIG_BLOCK, &taken, &command->before);
 }
 
-static int say_why(const char *name, int error)
+/* The command has the signals that habrun was started with. */
+static void restore_signals(const void *context)
 {
-	if (error == ENOENT)
-		say("%s cannot be run: there is no such command, or its interpreter is missing",
-		    name);
-	else
-		say("%s cannot be run: %s", name, strerror(error));
-	return error == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_RUN;
-}
+	const struct command *command = context;
 
-/* Runs the command in place of this program, with the signals that habrun was started with. */
-static void become(const struct command *command, char **argv)
-{
 	sigaction(SIGCHLD, &command->child_action, NULL);
 	sigprocmask(SIG_SETMASK, &command->before, NULL);
-	execvp(argv[0], argv);
 }
 
 int command_replace(const struct command *command, char **argv)
@@ -67,41 +59,16 @@ int command_replace(const struct command *command, char **argv)
 	/* A message that nobody has read may have left one pending: to ignore it drops it. */
 	sigaction(SIGPIPE, &ignored, &before);
 	sigaction(SIGPIPE, &before, NULL);
-	become(command, argv);
-	return say_why(argv[0], errno);
-}
-
-static void __attribute__((noreturn))
-run_child(const struct command *command, char **argv, int failed)
-{
-	int error;
-
-	become(command, argv);
-	error = errno;
-	_exit(write(failed, &error, sizeof(error)) == sizeof(error) ? 0 : EXIT_CANNOT_RUN);
+	restore_signals(command);
+	execvp(argv[0], argv);
+	return child_failed(argv[0], errno);
 }
 
 int command_start(struct command *command, char **argv)
 {
-	int error, failed[2];
-	bool ran;
-
-	/* A successful exec closes it; a failed one writes its error into it. */
-	if (command->signals < 0 || pipe2(failed, O_CLOEXEC))
-		return say_why(argv[0], errno);
-	command->pid = fork();
-	if (!command->pid)
-		run_child(command, argv, failed[1]);
-	error = errno;
-	close(failed[1]);
-	ran = command->pid > 0 &&
-	      TEMP_FAILURE_RETRY(read(failed[0], &error, sizeof(error))) != sizeof(error);
-	close(failed[0]);
-	if (ran)
-		return 0;
-	if (command->pid > 0)
-		waitpid(command->pid, NULL, 0);
-	return say_why(argv[0], error);
+	if (command->signals < 0)
+		return child_failed(argv[0], errno);
+	return child_start(argv, restore_signals, command, &command->pid);
 }
 
 static bool is_in_foreground(void)

@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define EXIT_CANNOT_RUN 126
-#define EXIT_NO_COMMAND 127
+#include "daemon/shared/child.h"
 
 struct command {
 	pid_t pid;

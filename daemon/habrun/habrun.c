@@ -24,7 +24,7 @@
 #include "daemon/shared/human.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/shared/program.h"
-#include "daemon/shared/rate.h"
+#include "daemon/shared/typed_rate.h"
 
 #define INTERVAL_MAX	((uint64_t)1 << 40)
 #define PROFILE_SECONDS 20u /* that the profile may take, once the command has ended */
@@ -43,7 +43,7 @@ enum { RATE = 256, LIVE, INTERVAL, UNIT };
 struct options {
 	const char *file;
 	const struct output_format *format; /* of the file */
-	uint64_t rate;	   /* this and the next: 0: not given */
+	uint64_t rate;			    /* this and the next: 0: not given */
 	uint64_t interval;
 	bool live;
 	const char *of_file; /* an option that was given and needs @file; NULL: none */
@@ -174,7 +174,8 @@ static void say_result(const struct options *options, const struct collector_res
 	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
 	    options->file);
 	if (counts->lost)
-		say("%" PRIu64 " samples were lost, because their program was faster than habrun; the "
+		say("%" PRIu64
+		    " samples were lost, because their program was faster than habrun; the "
 		    "others stand for them. For fewer losses %s",
 		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
 	if (counts->refused)

@@ -43,7 +43,7 @@ struct program {
 };
 
 /* Of the command. */
-struct process {
+struct run_process {
 	UT_hash_handle hh;
 	struct key key;
 	bool looked_at;
@@ -64,7 +64,7 @@ struct reason {
 
 struct unseen {
 	pid_t command;
-	struct process *processes;
+	struct run_process *processes;
 	struct program *programs;
 	struct entry *entries; /* of the last look, by pid */
 	unsigned int nr_entries;
@@ -88,40 +88,6 @@ void unseen_free(struct unseen *unseen)
 	free(unseen);
 }
 
-/* A file of the process, as a string; "": it has ended. */
-static void read_file(uint32_t pid, const char *name, char *text, size_t size)
-{
-	char path[48];
-	ssize_t length = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		length = read(fd, text, size - 1);
-		close(fd);
-	}
-	text[length > 0 ? length : 0] = 0;
-}
-
-/* False if it has ended. */
-static bool read_stat(uint32_t pid, uint32_t *parent, uint64_t *start)
-{
-	char text[1024], *at;
-	unsigned int i;
-
-	read_file(pid, "stat", text, sizeof(text));
-	/* The second field, in parentheses, may have any characters. */
-	at = strrchr(text, ')');
-	if (!at || strlen(at) < 5)
-		return false;
-	*parent = (uint32_t)strtoul(at + 4, NULL, 10);
-	for (i = 2; at && i < 22; i++)
-		at = strchr(at + 1, ' ');
-	*start = at ? strtoull(at + 1, NULL, 10) : 0;
-	return true;
-}
-
 /* True if the loader ignores LD_PRELOAD for it, as its rights are others than its user's. */
 static bool has_other_rights(uint32_t pid)
 {
@@ -129,7 +95,7 @@ static bool has_other_rights(uint32_t pid)
 	const char *users, *groups;
 	char text[2048];
 
-	read_file(pid, "status", text, sizeof(text));
+	process_file(pid, "status", text, sizeof(text));
 	users = strstr(text, "\nUid:");
 	groups = strstr(text, "\nGid:");
 	return users && groups && sscanf(users, "\nUid: %u %u", &user, &user_now) == 2 &&
@@ -137,7 +103,7 @@ static bool has_other_rights(uint32_t pid)
 	       (user != user_now || group != group_now);
 }
 
-static enum program_kind kind_of(struct unseen *unseen, const struct process *process, int fd)
+static enum program_kind kind_of(struct unseen *unseen, const struct run_process *process, int fd)
 {
 	struct program *program;
 
@@ -156,7 +122,7 @@ static enum program_kind kind_of(struct unseen *unseen, const struct process *pr
 }
 
 /* False if it runs the program that was looked at before. */
-static bool is_new(struct process *process, int fd)
+static bool is_new(struct run_process *process, int fd)
 {
 	struct file before = process->program;
 	struct stat status = { 0 };
@@ -167,7 +133,7 @@ static bool is_new(struct process *process, int fd)
 	return !process->looked_at || memcmp(&before, &process->program, sizeof(before)) != 0;
 }
 
-static void look_at(struct unseen *unseen, struct process *process)
+static void look_at(struct unseen *unseen, struct run_process *process)
 {
 	struct reason *reason;
 	char path[32];
@@ -178,12 +144,9 @@ static void look_at(struct unseen *unseen, struct process *process)
 	if (is_new(process, fd)) {
 		process->looked_at = true;
 		reason = &unseen->reasons[kind_of(unseen, process, fd)];
-		if (!reason->processes++) {
-			read_file((uint32_t)process->key.pid, "comm", reason->comm,
-				  sizeof(reason->comm));
-			reason->comm[strcspn(reason->comm, "\n")] = 0;
-			clean_string(reason->comm);
-		}
+		if (!reason->processes++)
+			process_comm((uint32_t)process->key.pid, reason->comm,
+				     sizeof(reason->comm));
 	}
 	if (fd >= 0)
 		close(fd);
@@ -200,6 +163,7 @@ static int compare(const void *one, const void *two)
 static bool read_entry(const struct unseen *unseen, struct entry *entry)
 {
 	const struct entry *before = NULL;
+	struct process_stat stat;
 
 	if (unseen->nr_entries)
 		before = bsearch(entry, unseen->entries, unseen->nr_entries, sizeof(*entry),
@@ -208,7 +172,11 @@ static bool read_entry(const struct unseen *unseen, struct entry *entry)
 		*entry = *before;
 		return true;
 	}
-	return read_stat((uint32_t)entry->key.pid, &entry->parent, &entry->key.start);
+	if (!process_stat((uint32_t)entry->key.pid, &stat))
+		return false;
+	entry->parent = stat.parent;
+	entry->key.start = stat.start;
+	return true;
 }
 
 /* The processes of this machine, by pid. */
@@ -246,7 +214,7 @@ static bool has_parent(const struct entry *entries, unsigned int nr, const struc
 
 static void find_commands(const struct unseen *unseen, struct entry *entries, unsigned int nr)
 {
-	const struct process *known;
+	const struct run_process *known;
 	bool changed = true;
 	unsigned int i;
 
@@ -266,7 +234,7 @@ static void find_commands(const struct unseen *unseen, struct entry *entries, un
 
 static void scan(struct unseen *unseen)
 {
-	struct process *process, *before = unseen->processes, *next;
+	struct run_process *process, *before = unseen->processes, *next;
 	unsigned int nr, i;
 	struct entry *entries = list(unseen, &nr);
 

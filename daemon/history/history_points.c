@@ -34,7 +34,8 @@ static bool add_file(const char *directory, const struct history_file *file,
 {
 	const struct profile_sample *sample;
 	char name[HISTORY_NAME_SIZE], why[400], *path;
-	struct timeline_sums *sums;
+	struct timeline_copy copy = { .start_ns = (uint64_t)file->start * SECOND_NS,
+				      .duration_ns = file->seconds * SECOND_NS };
 	struct profile *profile;
 	bool has_errors;
 	unsigned int i;
@@ -45,15 +46,12 @@ static bool add_file(const char *directory, const struct history_file *file,
 	free(path);
 	if (!profile)
 		return false;
-	sums = timeline_sums_new();
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		timeline_sums_add(sums, &sample->key, sample->counts.estimate,
+		timeline_copy_add(&copy, &sample->key, sample->counts.estimate,
 				  sample->in_use ? sample->in_use->bytes : 0);
 	}
-	timeline_sums_end(sums, point);
-	point->start_ns = (uint64_t)file->start * SECOND_NS;
-	point->duration_ns = file->seconds * SECOND_NS;
+	*point = timeline_sum_up(&copy);
 	profile_free(profile);
 	return true;
 }

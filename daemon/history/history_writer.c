@@ -25,7 +25,7 @@
 #include "core/arithmetic.h"
 #include "daemon/history/history_files.h"
 #include "daemon/shared/util.h"
-#include "daemon/state/state.h"
+#include "daemon/state/spans.h"
 
 #define SECOND_NS 1000000000ull
 #define TEMPORARY ".new"
@@ -299,6 +299,8 @@ static void *run(void *context)
 	struct history *history = context;
 	struct span span = span_all(history->state);
 
+	/* A viewer that is started again goes on with it where its last file has ended. */
+	strcpy(span.token, SPAN_HISTORY);
 	while (wait_for_next(history))
 		write_span(history, &span, false);
 	write_span(history, &span, true);

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "daemon/http/request.h"
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 
 typedef void (*request_handler)(struct request *request, struct reply *reply);
 
@@ -19,12 +19,11 @@ void http_profile(struct request *request, struct reply *reply);
 void http_pprof_allocs(struct request *request, struct reply *reply);
 void http_pprof_heap(struct request *request, struct reply *reply);
 void http_part_profile(struct request *request, struct reply *reply);
-void http_part_begin(struct request *request, struct reply *reply);
-void http_part_end(struct request *request, struct reply *reply);
 void http_part_timeline(struct request *request, struct reply *reply);
 void http_record_start(struct request *request, struct reply *reply);
 void http_record_next(struct request *request, struct reply *reply);
 void http_record_keep(struct request *request, struct reply *reply);
+void http_record_end(struct request *request, struct reply *reply);
 void http_record_stop(struct request *request, struct reply *reply);
 
 /* Replies with @object and frees it. compact: without spaces. */
@@ -34,10 +33,42 @@ json_t *reply_interval(struct interval interval);
 /* A list of the names of kinds of events. */
 json_t *reply_kinds(uint32_t kinds);
 
+/*
+ * A counter of /metrics and /v1/status. Its number is in struct numbers, or for those of the
+ * history in struct history_counts.
+ */
+struct counter {
+	const char *key;    /* in JSON; NULL: it is not there */
+	size_t where;	    /* of its 64 bits */
+	const char *metric; /* NULL: it is none */
+	const char *help;   /* NULL: that of the row before */
+	const char *labels; /* NULL: none */
+	size_t known;	    /* of a bool; 0: its number is always known */
+};
+
+extern const struct counter counters_events[], counters_module[], counters_channels[],
+	counters_history[], counters_stacks[];
+void counters_write(FILE *out, const struct counter *counter, const void *numbers);
+/* Sets them in a JSON object. */
+void counters_put(json_t *object, const struct counter *counter, const void *numbers);
+/* What comes before the values of a metric. */
+void metric_head(FILE *out, const char *name, const char *type, const char *help);
+
+/* A span of time that requests name by its token. */
+struct recording {
+	bool used, busy;
+	uint64_t named_ns; /* when a request last named it; CLOCK_MONOTONIC */
+	struct span span;
+	struct filter filter;
+};
+
 /* The recordings of all clients. */
 struct recordings *recordings_new(void);
 void recordings_free(struct state *state, struct recordings *recordings);
 /* Ends the recordings that no client has named for an hour. */
 void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns);
+/* Of the viewer: as its token says. recording_give() follows. NULL: another request uses it. */
+struct recording *recording_of_viewer(struct request *request, const char *token);
+void recording_give(struct request *request, struct recording *recording, bool ends);
 
 #endif /* HABD_HANDLERS_H */

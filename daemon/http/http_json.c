@@ -16,7 +16,7 @@
 
 #include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
-#include "daemon/profile/sites.h"
+#include "daemon/profile/report.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
@@ -69,66 +69,36 @@ static json_t *clean_json(const char *string)
 	return json;
 }
 
-static void put_module_number(json_t *object, const char *key, const struct numbers *numbers,
-			      enum module_file file)
-{
-	if (numbers->module.known[file])
-		json_object_set_new(object, key,
-				    json_integer((json_int_t)numbers->module.value[file]));
-}
-
 /* The exact counts of the machine. */
 static json_t *totals_json(const struct numbers *numbers)
 {
 	const struct totals *totals = &numbers->totals;
-	const struct hab_machine_totals *machine = &totals->now.of.machine;
-	json_t *object;
+	json_t *object = json_object();
 
+	counters_put(object, counters_events, numbers);
 	/* clang-format off */
-	object = json_pack("{sI sI sI sI sI sI sI sI sI sI sI sI sf sf sf}",
-		"refills", numbers->refills,
-		"refill_bytes", numbers->refill_bytes,
-		"events", machine->events,
-		"event_bytes", machine->bytes,
-		"sampled", machine->sampled,
-		"throttled", machine->throttled,
-		"lost", numbers->lost,
-		"lost_ring_full", machine->lost,
-		"lost_recursion", totals->now.of.missed_events,
-		"missed_refills", numbers->totals.now.of.missed.of[MISSED_REFILLS],
-		"missed_refill_bytes", numbers->totals.now.of.missed.of[MISSED_BYTES],
-		"missed_samples", numbers->totals.now.of.missed.of[MISSED_SAMPLES],
+	json_object_update_new(object, json_pack("{sf sf sf}",
 		"refills_per_second", totals->refills_per_second,
 		"bytes_per_second", totals->bytes_per_second,
-		"sampled_per_second", totals->sampled_per_second);
+		"sampled_per_second", totals->sampled_per_second));
 	/* clang-format on */
-	put_module_number(object, "rate_limit", numbers, MODULE_RATE);
-	put_module_number(object, "heaps", numbers, MODULE_HEAPS);
+	counters_put(object, counters_module, numbers);
 	return object;
 }
 
 /* Those of programs with the preload library; null: habd takes none. */
 static json_t *channels_json(const struct state *state, const struct numbers *numbers)
 {
-	const struct channels_counts *channels = &numbers->counts.channels;
 	json_t *object;
 
 	if (!state->has_channels)
 		return json_null();
-	/* clang-format off */
-	object = json_pack("{sI sI sI sI sI sI sI}",
-		"processes", (json_int_t)channels->sessions,
-		"processes_ever", channels->begun,
-		"samples", channels->samples,
-		"lost", channels->lost,
-		"refused", channels->refused,
-		"unknown", (json_int_t)numbers->totals.now.of.unknown,
-		"malformed", channels->malformed);
-	/* clang-format on */
+	object = json_object();
+	counters_put(object, counters_channels, numbers);
 	/* A program says this number: of several owners it is never summed up. */
 	if (!state->snapshots)
 		json_object_set_new(object, "allocated_bytes",
-				    json_integer((json_int_t)channels->allocated));
+				    json_integer((json_int_t)numbers->counts.channels.allocated));
 	return object;
 }
 
@@ -153,7 +123,7 @@ static json_t *owners_json(struct snapshots *snapshots)
 			"refused", (json_int_t)states[i].refused,
 			"failures", (json_int_t)states[i].failures,
 			"answers", !states[i].stuck));
-		/* clang-format on */
+	/* clang-format on */
 	free(states);
 	return array;
 }
@@ -162,19 +132,14 @@ static json_t *owners_json(struct snapshots *snapshots)
 static json_t *history_json(struct history *history)
 {
 	struct history_counts counts;
+	json_t *object;
 
 	if (!history)
 		return json_null();
 	history_counts(history, &counts);
-	/* clang-format off */
-	return json_pack("{so sI sI sI sI sI}",
-		"directory", clean_json(history_directory(history)),
-		"files", counts.files,
-		"bytes", counts.bytes,
-		"oldest", counts.oldest,
-		"written", counts.written,
-		"failed", counts.failed);
-	/* clang-format on */
+	object = json_pack("{so}", "directory", clean_json(history_directory(history)));
+	counters_put(object, counters_history, &counts);
+	return object;
 }
 
 static void add_problem(void *array, const char *what, const char *next)
@@ -309,7 +274,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so sI sI sI so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
@@ -330,11 +295,9 @@ void http_status(struct request *request, struct reply *reply)
 		"channels", channels_json(state, &numbers),
 		"owners", owners_json(state->snapshots),
 		"history", history_json(request->history),
-		"stacks", (json_int_t)numbers.counts.stacks,
-		"stacks_from_threads", numbers.counts.ingest.joined,
-		"stacks_from_kernel", numbers.counts.ingest.alone,
 		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */
+	counters_put(object, counters_stacks, &numbers);
 	numbers_end(&numbers);
 	reply_json(reply, object, false);
 }
@@ -344,8 +307,19 @@ struct view {
 	struct profile *all;
 	struct profile *recent;
 	double recent_seconds;
-	struct site *sites; /* a hash table */
+	struct report sites; /* of both, sorted by recent bytes */
 };
+
+static int compare_sites(const void *one, const void *two)
+{
+	const struct report_row *first = one, *second = two;
+
+	if (first->counts[1].estimate != second->counts[1].estimate)
+		return first->counts[1].estimate < second->counts[1].estimate ? 1 : -1;
+	if (first->counts[0].estimate != second->counts[0].estimate)
+		return first->counts[0].estimate < second->counts[0].estimate ? 1 : -1;
+	return strcmp(first->name, second->name);
+}
 
 /* Both of the same kind of event. */
 static void view_begin(struct state *state, const struct filter *filter, struct view *view)
@@ -357,15 +331,15 @@ static void view_begin(struct state *state, const struct filter *filter, struct 
 	same.kinds = view->all->kinds;
 	view->recent = span_profile(state, &recent, &same);
 	view->recent_seconds = (double)recent.duration_ns / 1e9;
-	view->sites = NULL;
-	sites_add(&view->sites, view->all, false);
-	sites_add(&view->sites, view->recent, true);
-	sites_sort(&view->sites);
+	report_begin(&view->sites, BY_SITE, false, view->all, view->recent);
+	if (view->sites.count)
+		qsort(view->sites.rows, view->sites.count, sizeof(*view->sites.rows),
+		      compare_sites);
 }
 
 static void view_end(struct view *view)
 {
-	sites_free(&view->sites);
+	report_end(&view->sites);
 	profile_free(view->all);
 	profile_free(view->recent);
 }
@@ -522,18 +496,22 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 static json_t *sites_json(const struct view *view)
 {
 	json_t *array = json_array(), *object;
-	const struct site *site = view->sites;
+	const struct profile_frame *site;
+	const struct report_row *row;
+	unsigned int i;
 
-	for (; site && json_array_size(array) < TOP_SITES; site = site->hh.next) {
+	for (i = 0; i < view->sites.count && i < TOP_SITES; i++) {
+		row = &view->sites.rows[i];
+		site = profile_site(row->profile, row->sample);
 		/* clang-format off */
 		object = json_pack("{ss ss sI sI sI}",
-			"function", site->function,
-			"binary", site->binary,
-			"bytes", site->counts.estimate,
-			"samples", site->counts.samples,
-			"recent_bytes", site->recent_bytes);
+			"function", site ? site->function : row->name,
+			"binary", site ? row->profile->binaries[site->binary].name : "",
+			"bytes", row->counts[0].estimate,
+			"samples", row->counts[0].samples,
+			"recent_bytes", row->counts[1].estimate);
 		/* clang-format on */
-		put_in_use(object, view->all, &site->in_use, &site->counts);
+		put_in_use(object, view->all, &row->in_use[0], &row->counts[0]);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -554,7 +532,7 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 		"other_events", other_kinds,
 		"filtered", filter_selects(filter),
 		"sites", sites_json(view),
-		"nr_sites", (json_int_t)HASH_COUNT(view->sites));
+		"nr_sites", (json_int_t)view->sites.count);
 	/* clang-format on */
 	put_in_use(object, view->all, &view->all->total_in_use, &view->all->total);
 	if (filter_selects(filter))

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * What a collector answers the viewer (daemon/parts/snapshots.h).
- *
- * The viewer names its spans by tokens of its own. A collector that has started since a span began
- * does not know the token: then the span begins with the collector, since all of it belongs in.
- */
+/* What a collector answers the viewer (daemon/parts/snapshots.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,97 +7,6 @@
 #include "daemon/http/handlers.h"
 #include "daemon/parts/snapshots.h"
 #include "daemon/profile/reduce.h"
-
-#define SPANS_MAX    64
-#define ABANDONED_NS 7200000000000ull
-
-struct part_span {
-	char token[SNAPSHOT_TOKEN + 1]; /* "": free */
-	uint64_t named_ns;		/* CLOCK_MONOTONIC */
-	bool busy;
-	struct span span;
-};
-
-/* A process has one collector. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct part_span spans[SPANS_MAX];
-
-static void drop_locked(struct state *state, struct part_span *span)
-{
-	span_end(state, &span->span);
-	memset(span, 0, sizeof(*span));
-}
-
-/* NULL: all are in use, or it is in use. */
-static struct part_span *take_span(struct state *state, const char *token, bool begin)
-{
-	uint64_t now = clock_monotonic_ns();
-	struct part_span *span = NULL, *free_one = NULL, *each;
-
-	pthread_mutex_lock(&lock);
-	for (each = spans; each < spans + SPANS_MAX; each++) {
-		if (*each->token && !each->busy && now - each->named_ns > ABANDONED_NS)
-			drop_locked(state, each);
-		if (*each->token && !strcmp(each->token, token))
-			span = each;
-		else if (!*each->token)
-			free_one = each;
-	}
-	if (!span && free_one) {
-		span = free_one;
-		strcpy(span->token, token);
-		span->span = span_all(state);
-		if (begin)
-			span_begin(state, &span->span);
-	}
-	if (span && span->busy)
-		span = NULL;
-	if (span) {
-		span->busy = true;
-		span->named_ns = now;
-	}
-	pthread_mutex_unlock(&lock);
-	return span;
-}
-
-static void give_span(struct state *state, struct part_span *span, bool drop)
-{
-	pthread_mutex_lock(&lock);
-	span->busy = false;
-	if (drop)
-		drop_locked(state, span);
-	pthread_mutex_unlock(&lock);
-}
-
-static const char *token_of(struct request *request, struct reply *reply, const char *name)
-{
-	const char *token = request_parameter(request, name);
-
-	if (token && strlen(token) <= SNAPSHOT_TOKEN && *token)
-		return token;
-	reply_error(reply, 400, "%s is missing or too long.", name);
-	return NULL;
-}
-
-void http_part_begin(struct request *request, struct reply *reply)
-{
-	const char *token = token_of(request, reply, "span");
-	struct part_span *span = token ? take_span(request->state, token, true) : NULL;
-
-	if (span)
-		give_span(request->state, span, false);
-	fputs("begun\n", reply->body);
-}
-
-void http_part_end(struct request *request, struct reply *reply)
-{
-	const char *token = token_of(request, reply, "span");
-	struct part_span *span = token ? take_span(request->state, token, false) : NULL;
-
-	if (span)
-		give_span(request->state, span, true);
-	fputs("ended\n", reply->body);
-}
 
 static void write_profile(struct profile *profile, uint64_t bytes, struct reply *reply)
 {
@@ -116,7 +20,8 @@ static void write_profile(struct profile *profile, uint64_t bytes, struct reply 
 	FILE *text;
 
 	/* Events take their part. */
-	bytes -= min(bytes / 2, head.nr_events * sizeof(struct logged_sample) + head.nr_weights * 8);
+	bytes -=
+		min(bytes / 2, head.nr_events * sizeof(struct logged_sample) + head.nr_weights * 8);
 	for (;;) {
 		text = text_open(&data, &length);
 		profile_write_pprof(profile, text);
@@ -143,34 +48,44 @@ static bool is_set(const struct request *request, const char *name)
 	return value && !strcmp(value, "1");
 }
 
-void http_part_profile(struct request *request, struct reply *reply)
+static void reply_profile(struct request *request, struct reply *reply, struct span *span,
+			  const struct filter *filter)
 {
-	const char *token = token_of(request, reply, "span"), *bytes;
+	const char *bytes = request_parameter(request, "bytes");
 	struct state *state = request->state;
-	struct part_span *named = NULL;
-	struct span span = span_all(state);
-	struct profile *profile;
-	struct filter filter;
 	uint64_t most = SNAPSHOT_BYTES_MAX;
+	struct profile *profile;
 
-	if (!token || !request_filter(request, reply, &filter))
-		return;
-	filter.each_kind = true;
-	bytes = request_parameter(request, "bytes");
 	/* Root has all the room there is. */
 	if (bytes && state->owner)
 		parse_number(bytes, 1024, SNAPSHOT_BYTES_MAX, &most);
-	if (!strcmp(token, "recent"))
-		span = span_recent();
-	else if (strcmp(token, "all") != 0)
-		named = take_span(state, token, false);
-	profile = span_collect(state, named ? &named->span : &span, &filter,
-			       is_set(request, "events"), named && is_set(request, "restart"));
+	profile = span_collect(state, span, filter, is_set(request, "events"),
+			       is_set(request, "restart"));
 	write_profile(profile, most - sizeof(struct snapshot_head), reply);
 	profile_free(profile);
-	if (named)
-		give_span(state, named, false);
 	reply->type = "application/octet-stream";
+}
+
+void http_part_profile(struct request *request, struct reply *reply)
+{
+	const char *name = request_parameter(request, "span");
+	struct span span = span_all(request->state);
+	struct recording *recording;
+	struct filter filter;
+
+	if (!name || !request_filter(request, reply, &filter))
+		return;
+	filter.each_kind = true;
+	if (!strcmp(name, SPAN_RECENT))
+		span = span_recent();
+	if (!strcmp(name, span.token)) {
+		reply_profile(request, reply, &span, &filter);
+	} else if ((recording = recording_of_viewer(request, name))) {
+		reply_profile(request, reply, &recording->span, &filter);
+		recording_give(request, recording, false);
+	} else {
+		reply_error(reply, 503, "Another request uses this span.");
+	}
 	filter_end(&filter);
 }
 

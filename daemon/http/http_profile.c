@@ -45,7 +45,7 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 			    WAITING_MAX);
 		return;
 	}
-	span_begin(request->state, span);
+	span_begin(request->state, span, NULL);
 	if (request_wait_ms(request, seconds * 1000))
 		reply_span(request, reply, span, filter, format, view, false);
 	else

@@ -2,32 +2,31 @@
 /*
  * Recordings: profiles between a start and a stop, or one after the other without a gap.
  *
+ * A recording of the viewer is one in each collector, too, under the same token: its start, keep
+ * and end come as requests. A collector that has started since does not know the token: then the
+ * recording begins with the collector, since all of it belongs in.
+ *
  * No recording stays without a client: one that no request has named for an hour ends. One that is
- * being written is marked busy, and no other thread ends it.
+ * being used is marked busy, and no other thread uses or ends it. So no lock is held while
+ * collectors are asked.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
 
 #define RECORDINGS_MAX 16
-#define TOKEN_LENGTH   32
+#define OF_VIEWER_MAX  64 /* it has its recordings here, and profiles of the next seconds */
+#define RECORDINGS_ALL (RECORDINGS_MAX + OF_VIEWER_MAX)
 #define SETTLE_MS      550
-#define ABANDONED_NS   3600000000000ull
-
-struct recording {
-	char token[TOKEN_LENGTH + 1]; /* "": free */
-	bool busy;		      /* it is being written */
-	uint64_t named_ns;	      /* when a request last named it; CLOCK_MONOTONIC */
-	struct span span;
-	struct filter filter;
-};
+/* More than the seconds of a profile, as the viewer names those only at their start and end. */
+#define ABANDONED_NS 3700000000000ull
 
 struct recordings {
 	pthread_mutex_t lock;
-	struct recording table[RECORDINGS_MAX];
+	struct recording table[RECORDINGS_ALL]; /* those of the viewer are behind the others */
 };
 
 struct recordings *recordings_new(void)
@@ -38,156 +37,157 @@ struct recordings *recordings_new(void)
 	return recordings;
 }
 
-static void recording_end(struct state *state, struct recording *recording)
-{
-	if (*recording->token)
-		span_end(state, &recording->span);
-	filter_end(&recording->filter);
-	memset(recording, 0, sizeof(*recording));
-}
-
 void recordings_free(struct state *state, struct recordings *recordings)
 {
-	unsigned int i;
-
-	for (i = 0; i < RECORDINGS_MAX; i++)
-		recording_end(state, &recordings->table[i]);
+	recordings_tidy(state, recordings, UINT64_MAX);
 	pthread_mutex_destroy(&recordings->lock);
 	free(recordings);
 }
 
+static void drop_locked(struct state *state, struct recording *recording)
+{
+	span_drop(state, &recording->span);
+	filter_end(&recording->filter);
+	memset(recording, 0, sizeof(*recording));
+}
+
+/* The collectors tidy theirs themselves: this must not wait for them. */
 void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns)
 {
-	struct recording *recording;
-	unsigned int i;
+	struct recording *each;
 
 	pthread_mutex_lock(&recordings->lock);
-	for (i = 0; i < RECORDINGS_MAX; i++) {
-		recording = &recordings->table[i];
-		if (*recording->token && !recording->busy &&
-		    now_ns > recording->named_ns + ABANDONED_NS)
-			recording_end(state, recording);
-	}
+	for (each = recordings->table; each < recordings->table + RECORDINGS_ALL; each++)
+		if (each->used && !each->busy && now_ns > each->named_ns + ABANDONED_NS)
+			drop_locked(state, each);
 	pthread_mutex_unlock(&recordings->lock);
 }
 
-static bool make_token(char *token)
+/*
+ * The recording of that token, which becomes busy, or a new one. NULL: it is busy, or there is none
+ * of that token and none can be made.
+ */
+static struct recording *take(struct request *request, const char *token, bool may_be_new)
 {
-	unsigned char random[TOKEN_LENGTH / 2];
-	unsigned int i;
+	struct recordings *recordings = request->recordings;
+	struct recording *each = recordings->table + (request->is_part ? RECORDINGS_MAX : 0);
+	const struct recording *end = each + (request->is_part ? OF_VIEWER_MAX : RECORDINGS_MAX);
+	struct recording *found = NULL, *free_one = NULL;
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
-		return false;
-	for (i = 0; i < sizeof(random); i++)
-		snprintf(token + 2 * i, 3, "%02x", random[i]);
-	return true;
+	pthread_mutex_lock(&recordings->lock);
+	for (; each < end; each++)
+		if (each->used && token && !strcmp(each->span.token, token))
+			found = each;
+		else if (!each->used)
+			free_one = each;
+	if (!found && may_be_new)
+		found = free_one;
+	if (found && found->busy)
+		found = NULL;
+	if (found) {
+		found->used = found->busy = true;
+		found->named_ns = clock_monotonic_ns();
+	}
+	pthread_mutex_unlock(&recordings->lock);
+	return found;
 }
 
-/* NULL after reply_error(). */
-static struct recording *new_recording_locked(struct recordings *recordings, struct reply *reply)
+void recording_give(struct request *request, struct recording *recording, bool ends)
 {
-	struct recording *recording = recordings->table;
+	if (ends)
+		span_end(request->state, &recording->span);
+	pthread_mutex_lock(&request->recordings->lock);
+	recording->busy = false;
+	if (ends)
+		drop_locked(request->state, recording);
+	pthread_mutex_unlock(&request->recordings->lock);
+}
 
-	while (recording < recordings->table + RECORDINGS_MAX && *recording->token)
-		recording++;
-	if (recording == recordings->table + RECORDINGS_MAX) {
-		reply_error(reply, 503,
-			    "Too many recordings are running (at most %d): stop one first.",
-			    RECORDINGS_MAX);
-		return NULL;
-	}
-	if (!make_token(recording->token)) {
-		reply_error(reply, 500, "The kernel gave no random numbers.");
-		return NULL;
+struct recording *recording_of_viewer(struct request *request, const char *token)
+{
+	struct recording *recording = take(request, token, true);
+
+	if (recording && !*recording->span.token) {
+		recording->span = span_all(request->state);
+		snprintf(recording->span.token, sizeof(recording->span.token), "%s", token);
 	}
 	return recording;
 }
 
 void http_record_start(struct request *request, struct reply *reply)
 {
-	struct recordings *recordings = request->recordings;
+	const char *token = request->is_part ? request_parameter(request, "token") : NULL;
 	struct recording *recording;
 	struct filter filter;
 
 	if (!request_filter(request, reply, &filter))
 		return;
-	pthread_mutex_lock(&recordings->lock);
-	recording = new_recording_locked(recordings, reply);
-	if (recording) {
-		span_begin(request->state, &recording->span);
-		recording->named_ns = clock_monotonic_ns();
-		recording->filter = filter;
-		fprintf(reply->body, "%s\n", recording->token);
-	} else {
+	recording = take(request, token, true);
+	if (!recording) {
 		filter_end(&filter);
+		reply_error(reply, 503,
+			    "Too many recordings are running (at most %d): stop one first.",
+			    RECORDINGS_MAX);
+		return;
 	}
-	pthread_mutex_unlock(&recordings->lock);
-}
-
-/* NULL after reply_error(). */
-static struct recording *find_locked(struct request *request, struct reply *reply)
-{
-	struct recordings *recordings = request->recordings;
-	const char *token = request_parameter(request, "token");
-	struct recording *recording;
-	unsigned int i;
-
-	for (i = 0; i < RECORDINGS_MAX && token && *token; i++) {
-		recording = &recordings->table[i];
-		if (!strcmp(recording->token, token) && !recording->busy)
-			return recording;
-	}
-	reply_error(reply, 400,
-		    "token=%s is no running recording: a recording ends after an hour without a "
-		    "request for it.",
-		    token ? token : "");
-	return NULL;
+	recording->filter = filter;
+	span_begin(request->state, &recording->span, token);
+	fprintf(reply->body, "%s\n", recording->span.token);
+	recording_give(request, recording, false);
 }
 
 /* The recording of the request's token, or NULL after reply_error(). */
-static struct recording *take(struct request *request, struct reply *reply, bool busy)
+static struct recording *take_named(struct request *request, struct reply *reply)
 {
-	struct recordings *recordings = request->recordings;
-	struct recording *recording;
+	const char *token = request_parameter(request, "token");
+	struct recording *recording = token ? take(request, token, false) : NULL;
 
-	pthread_mutex_lock(&recordings->lock);
-	recording = find_locked(request, reply);
-	if (recording) {
-		recording->busy = busy;
-		recording->named_ns = clock_monotonic_ns();
-	}
-	pthread_mutex_unlock(&recordings->lock);
+	if (!recording)
+		reply_error(reply, 400,
+			    "token=%s is no running recording: a recording ends after an hour "
+			    "without a request for it.",
+			    token ? token : "");
 	return recording;
 }
 
 void http_record_keep(struct request *request, struct reply *reply)
 {
-	if (take(request, reply, false))
-		fputs("kept\n", reply->body);
+	struct recording *recording = take_named(request, reply);
+
+	if (!recording)
+		return;
+	span_keep(request->state, &recording->span);
+	recording_give(request, recording, false);
+	fputs("kept\n", reply->body);
+}
+
+void http_record_end(struct request *request, struct reply *reply)
+{
+	struct recording *recording = take_named(request, reply);
+
+	if (!recording)
+		return;
+	recording_give(request, recording, true);
+	fputs("ended\n", reply->body);
 }
 
 /* The next part of a recording, or the last one. */
 static void reply_part(struct request *request, struct reply *reply, bool last)
 {
-	struct recordings *recordings = request->recordings;
-	struct recording *recording;
 	const struct profile_format *format = request_format(request, reply);
+	struct recording *recording;
 	enum profile_view view;
 
 	if (!format || !request_view(request, reply, &view))
 		return;
-	recording = take(request, reply, true);
+	recording = take_named(request, reply);
 	if (!recording)
 		return;
 	/* The last samples may still be pending. */
 	if (last)
 		request_wait_ms(request, SETTLE_MS);
 	reply_span(request, reply, &recording->span, &recording->filter, format, view, !last);
-	pthread_mutex_lock(&recordings->lock);
-	recording->busy = false;
-	if (last && reply->status == 200)
-		recording_end(request->state, recording);
-	pthread_mutex_unlock(&recordings->lock);
+	recording_give(request, recording, last && reply->status == 200);
 }
 
 void http_record_next(struct request *request, struct reply *reply)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "daemon/state/state.h"
+#include "daemon/state/spans.h"
 
 /* A connection without traffic is closed after this time. */
 #define REQUEST_IDLE_SECONDS 30u

@@ -14,7 +14,6 @@
 
 #define SNAPSHOT_BYTES_MAX (4u << 20)
 #define SNAPSHOTS_BYTES	   (8u << 20) /* of all owners in a profile: it takes a second or less */
-#define SNAPSHOT_TOKEN	   32 /* hexadecimal digits */
 
 /* An answer to /part/profile: this, the profile as gzipped pprof, then the events and weights. */
 struct snapshot_head {
@@ -27,7 +26,7 @@ struct snapshot_head {
 
 /* What is asked for. */
 struct snapshot_request {
-	const char *span; /* "all", "recent", or a token */
+	const char *span; /* its token */
 	const struct filter *filter;
 	bool restart;
 	bool events;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/hash.h"
+#include "daemon/shared/string_table.h"
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -42,8 +42,6 @@ struct profile_copy {
 	struct in_use *in_use;
 	unsigned int nr_in_use;
 	unsigned int in_use_room;
-	uint32_t *places; /* while they are copied: index + 1 of @found by the entry's number */
-	uint32_t nr_places;
 	uint64_t folded;
 	struct binary *binaries[BINARIES_MAX]; /* with a reference each */
 	struct logged_sample *events;	       /* their times are not those of the profile yet */
@@ -52,19 +50,12 @@ struct profile_copy {
 	uint64_t now_ns; /* when the events were copied, as their times */
 };
 
-struct frame_index {
-	UT_hash_handle hh;
-	uint64_t key;
-	unsigned int frame;
-};
-
 struct collecting {
 	struct profile *profile;
 	struct profile_copy *copy;
 	unsigned int other; /* index + 1 of "[other frames]" */
 	unsigned int frames_room;
-	struct frame_index *indices;	     /* FRAMES_MAX */
-	struct frame_index *frames;	     /* the hash table of these */
+	struct strings frames;		     /* their keys; index + 1 */
 	unsigned int binaries[BINARIES_MAX]; /* index + 1 */
 };
 
@@ -112,7 +103,7 @@ static unsigned int other_frames(struct collecting *state)
 	struct profile_frame *frame;
 
 	if (!state->other) {
-		/* It has a name, and is not in the hash table. */
+		/* It has a name, and its key has no number. */
 		frame = new_frame(state, FRAME(BINARY_UNKNOWN, 0));
 		frame->function = xstrdup("[other frames]");
 		state->other = state->profile->nr_frames;
@@ -122,25 +113,20 @@ static unsigned int other_frames(struct collecting *state)
 
 static unsigned int collect_frame(struct collecting *state, uint64_t key)
 {
+	unsigned int number = strings_find(&state->frames, &key, sizeof(key));
 	struct profile *profile = state->profile;
 	struct profile_binary *binary;
 	struct profile_frame *frame;
-	struct frame_index *index;
 
-	HASH_FIND(hh, state->frames, &key, sizeof(key), index);
-	if (index)
-		return index->frame;
+	if (number)
+		return number - 1;
 	if (profile->nr_frames >= FRAMES_MAX)
 		return other_frames(state);
 	frame = new_frame(state, key);
 	binary = &profile->binaries[frame->binary];
 	if (FRAME_OFFSET(key) >= binary->limit)
 		binary->limit = FRAME_OFFSET(key) + 1;
-	index = &state->indices[profile->nr_frames - 1];
-	index->key = key;
-	index->frame = profile->nr_frames - 1;
-	HASH_ADD(hh, state->frames, key, sizeof(index->key), index);
-	return index->frame;
+	return strings_key(&state->frames, &key, sizeof(key)) - 1;
 }
 
 static size_t copy_key(struct profile_copy *copy, const struct stack_key *key)
@@ -156,22 +142,11 @@ static size_t copy_key(struct profile_copy *copy, const struct stack_key *key)
 	return place;
 }
 
-static struct found *add_found(struct profile_copy *copy, uint32_t number,
-			       const struct stack_key *key)
-{
-	struct found *found;
-
-	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
-	copy->present |= 1u << key->kind;
-	found = &copy->found[copy->nr_found++];
-	*found = (struct found){ .number = number, .place = copy_key(copy, key) };
-	return found;
-}
-
 static void copy_stack(void *context, uint32_t number, const struct stack_key *key,
-		       const struct stack_counts *counts)
+		       const struct stack_counts *counts, const struct in_use *in_use)
 {
 	struct profile_copy *copy = context;
+	struct found *found;
 
 	/* No condition can look into the sums of "[other stacks]". */
 	if (STACK_IS_OTHER(number))
@@ -179,40 +154,17 @@ static void copy_stack(void *context, uint32_t number, const struct stack_key *k
 	if (!filter_matches(copy->filter, key) ||
 	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
 		return;
-	add_found(copy, number, key)->counts = *counts;
-}
-
-static void copy_in_use(void *context, uint32_t number, const struct stack_key *key,
-			const struct in_use *in_use)
-{
-	struct profile_copy *copy = context;
-	uint32_t place = number < copy->nr_places ? copy->places[number] : 0;
-	struct found *found;
-
-	if (!filter_matches(copy->filter, key) ||
-	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
+	copy->found = xgrow(copy->found, copy->nr_found, &copy->found_room, sizeof(*copy->found));
+	copy->present |= 1u << key->kind;
+	found = &copy->found[copy->nr_found++];
+	*found =
+		(struct found){ .number = number, .place = copy_key(copy, key), .counts = *counts };
+	if (!in_use)
 		return;
-	/* It may have no samples since the mark. */
-	found = place ? &copy->found[place - 1] : add_found(copy, number, key);
 	copy->in_use =
 		xgrow(copy->in_use, copy->nr_in_use, &copy->in_use_room, sizeof(*copy->in_use));
 	copy->in_use[copy->nr_in_use++] = *in_use;
 	found->in_use = copy->nr_in_use;
-}
-
-/* The entries that copy_stack() has copied, by their numbers. */
-static void find_places(struct profile_copy *copy)
-{
-	unsigned int i;
-
-	for (i = 0; i < copy->nr_found; i++)
-		if (copy->found[i].number != STACK_PENDING &&
-		    copy->found[i].number >= copy->nr_places)
-			copy->nr_places = copy->found[i].number + 1;
-	copy->places = xcalloc(copy->nr_places, sizeof(*copy->places));
-	for (i = 0; i < copy->nr_found; i++)
-		if (copy->found[i].number != STACK_PENDING)
-			copy->places[copy->found[i].number] = i + 1;
 }
 
 struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack_mark *mark,
@@ -228,11 +180,6 @@ struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack
 		stacks_visit_settled(stacks, mark, copy_stack, copy);
 	else
 		stacks_visit(stacks, mark, copy_stack, copy);
-	if (copy->knows_in_use) {
-		find_places(copy);
-		stacks_visit_in_use(stacks, copy_in_use, copy);
-		free(copy->places);
-	}
 	for (i = 0; i < BINARIES_MAX; i++) {
 		copy->binaries[i] = binaries_get(binaries, i);
 		if (copy->binaries[i])
@@ -403,7 +350,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 
 	state->profile = profile;
 	state->copy = copy;
-	state->indices = xcalloc(FRAMES_MAX, sizeof(*state->indices));
+	strings_begin(&state->frames);
 	copy->filter = filter;
 	profile->duration_ns = duration_ns;
 	profile->folded = copy->folded;
@@ -416,8 +363,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	for (i = 0; i < copy->nr_found; i++)
 		add_sample(state, &copy->found[i], copy->found[i].key);
 	collect_events(state);
-	HASH_CLEAR(hh, state->frames);
-	free(state->indices);
+	strings_end(&state->frames);
 	free(state);
 	free_copy(copy);
 	return profile;
@@ -465,7 +411,6 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			frame->function = name_of(&naming, binary, frame->key);
 		if (frame->function) {
 			bytes += strlen(frame->function);
-			frame->named = true;
 			profile_classify(frame);
 		} else {
 			frame->function =

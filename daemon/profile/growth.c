@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
 
 struct key {
@@ -23,18 +22,15 @@ struct key {
 	uint32_t frames[]; /* numbers of names */
 };
 
-/* All samples of one stack. */
-struct grown {
-	UT_hash_handle hh;
-	unsigned int sample; /* of the profile, the one that remains */
-	double old, old_in_use;
-	struct key key; /* last */
+/* What a stack had in the earlier profile. */
+struct old_sum {
+	double bytes, in_use;
 };
 
 struct growth {
 	struct profile *profile;
-	struct strings names; /* of functions with their binaries */
-	struct grown *stacks; /* a hash table */
+	struct strings names;  /* of functions with their binaries */
+	struct strings stacks; /* keys; number n is that of sample n - 1 of the later profile */
 };
 
 static size_t key_size(const struct key *key)
@@ -72,15 +68,6 @@ static struct key *key_of(const struct profile_sample *sample, const uint32_t *n
 	return key;
 }
 
-/* NULL if the later profile does not have the stack. */
-static struct grown *find(const struct growth *growth, const struct key *key)
-{
-	struct grown *found;
-
-	HASH_FIND(hh, growth->stacks, key, key_size(key), found);
-	return found;
-}
-
 static void add_in_use(struct profile *profile, struct profile_sample *to,
 		       const struct profile_sample *from)
 {
@@ -95,52 +82,49 @@ static void add_new(struct growth *growth)
 {
 	struct profile *profile = growth->profile;
 	uint32_t *numbers = number_frames(growth, profile);
-	struct profile_sample *sample;
+	struct profile_sample *sample, *to;
 	unsigned int i, kept = 0;
-	struct grown *stack;
 	struct key *key;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		key = key_of(sample, numbers);
-		stack = find(growth, key);
-		if (stack) {
-			counts_add(&profile->samples[stack->sample].counts, &sample->counts);
-			add_in_use(profile, &profile->samples[stack->sample], sample);
-			free(sample->frames);
-		} else {
-			stack = xcalloc(1, offsetof(struct grown, key) + key_size(key));
-			memcpy(&stack->key, key, key_size(key));
-			stack->sample = kept;
-			HASH_ADD_KEYPTR(hh, growth->stacks, &stack->key, key_size(key), stack);
-			profile->samples[kept++] = *sample;
-		}
+		to = &profile->samples[strings_key(&growth->stacks, key, key_size(key)) - 1];
 		free(key);
+		if (to == &profile->samples[kept]) {
+			profile->samples[kept++] = *sample;
+			continue;
+		}
+		counts_add(&to->counts, &sample->counts);
+		add_in_use(profile, to, sample);
+		free(sample->frames);
 	}
 	profile->nr_samples = kept;
 	free(numbers);
 }
 
-static void add_old(struct growth *growth, const struct profile *old, double pace)
+/* What each sample of the later profile had in the earlier one; free() frees it. */
+static struct old_sum *sum_up_old(struct growth *growth, const struct profile *old, double pace)
 {
+	struct old_sum *sums = xcalloc(growth->profile->nr_samples, sizeof(*sums));
 	uint32_t *numbers = number_frames(growth, old);
 	const struct profile_sample *sample;
-	struct grown *stack;
-	unsigned int i;
+	unsigned int i, number;
 	struct key *key;
 
 	for (i = 0; i < old->nr_samples; i++) {
 		sample = &old->samples[i];
 		key = key_of(sample, numbers);
-		stack = find(growth, key);
+		number = strings_find(&growth->stacks, key, key_size(key));
 		free(key);
-		if (!stack)
+		if (!number)
 			continue;
-		stack->old += (double)sample->counts.estimate * pace;
+		sums[number - 1].bytes += (double)sample->counts.estimate * pace;
 		if (sample->in_use)
-			stack->old_in_use += (double)sample->in_use->bytes;
+			sums[number - 1].in_use += (double)sample->in_use->bytes;
 	}
 	free(numbers);
+	return sums;
 }
 
 static uint64_t less(uint64_t from, double bytes)
@@ -148,20 +132,19 @@ static uint64_t less(uint64_t from, double bytes)
 	return bytes < (double)from ? from - (uint64_t)bytes : 0;
 }
 
-static void subtract(struct growth *growth)
+static void subtract(struct profile *profile, const struct old_sum *old)
 {
-	struct profile *profile = growth->profile;
 	struct profile_sample *sample;
 	struct in_use *in_use;
-	struct grown *stack;
+	unsigned int i;
 
-	for (stack = growth->stacks; stack; stack = stack->hh.next) {
-		sample = &profile->samples[stack->sample];
-		sample->counts.estimate = less(sample->counts.estimate, stack->old);
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		sample->counts.estimate = less(sample->counts.estimate, old[i].bytes);
 		if (!sample->in_use)
 			continue;
 		in_use = &profile->in_use[sample->in_use - profile->in_use];
-		in_use->bytes = less(in_use->bytes, stack->old_in_use);
+		in_use->bytes = less(in_use->bytes, old[i].in_use);
 		if (!in_use->bytes)
 			sample->in_use = NULL;
 	}
@@ -193,15 +176,18 @@ void growth_of(struct profile *profile, const struct profile *old)
 	double pace = old->duration_ns ? (double)profile->duration_ns / (double)old->duration_ns :
 					 1;
 	struct growth growth = { .profile = profile };
+	struct old_sum *sums;
 
 	profile->is_growth = true;
 	profile->net = (double)profile->total.estimate - (double)old->total.estimate * pace;
 	profile->net_in_use = (double)profile->total_in_use.bytes - (double)old->total_in_use.bytes;
 	strings_begin(&growth.names);
+	strings_begin(&growth.stacks);
 	add_new(&growth);
-	add_old(&growth, old, pace);
-	subtract(&growth);
+	sums = sum_up_old(&growth, old, pace);
+	subtract(profile, sums);
 	drop_without_growth(profile);
-	HASH_FREE(growth.stacks);
+	free(sums);
+	strings_end(&growth.stacks);
 	strings_end(&growth.names);
 }

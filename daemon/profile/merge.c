@@ -14,19 +14,11 @@
 #include <string.h>
 
 #include "daemon/profile/filter.h"
-#include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
-
-struct merged_sample {
-	UT_hash_handle hh;
-	unsigned int index;   /* of the profile's samples */
-	struct stack_key key; /* last: its frames are indices of the profile's frames */
-};
 
 struct merge {
 	struct profile *profile;
-	struct strings binaries, frames; /* what each is known by; index + 1 */
-	struct merged_sample *samples;
+	struct strings binaries, frames, samples; /* what each is known by; index + 1 */
 	struct in_use *in_use; /* of each of the profile's samples */
 	unsigned int binaries_room, frames_room, samples_room, in_use_room, events_room;
 };
@@ -39,6 +31,7 @@ struct merge *merge_begin(void)
 	merge->profile->start_ns = UINT64_MAX;
 	strings_begin(&merge->binaries);
 	strings_begin(&merge->frames);
+	strings_begin(&merge->samples);
 	return merge;
 }
 
@@ -89,29 +82,23 @@ static unsigned int merge_frame(struct merge *merge, const struct profile *from,
 	return index;
 }
 
+/* @key has indices of the profile's frames. */
 static struct profile_sample *find_sample(struct merge *merge, const struct stack_key *key)
 {
 	struct profile *profile = merge->profile;
+	unsigned int i, index = strings_key(&merge->samples, key, stack_key_size(key)) - 1;
 	struct profile_sample *sample;
-	struct merged_sample *found;
-	size_t size = stack_key_size(key);
-	unsigned int i;
 
-	HASH_FIND(hh, merge->samples, key, size, found);
-	if (found)
-		return &profile->samples[found->index];
-	found = xcalloc(1, offsetof(struct merged_sample, key) + size);
-	found->index = profile->nr_samples;
-	memcpy(&found->key, key, size);
-	HASH_ADD_KEYPTR(hh, merge->samples, &found->key, size, found);
+	if (index < profile->nr_samples)
+		return &profile->samples[index];
 	profile->samples = xgrow(profile->samples, profile->nr_samples++, &merge->samples_room,
 				 sizeof(*profile->samples));
-	sample = &profile->samples[found->index];
+	sample = &profile->samples[index];
 	memset(sample, 0, sizeof(*sample));
-	merge->in_use = xgrow(merge->in_use, found->index, &merge->in_use_room,
+	merge->in_use = xgrow(merge->in_use, index, &merge->in_use_room,
 			      sizeof(*merge->in_use));
-	memset(&merge->in_use[found->index], 0, sizeof(*merge->in_use));
-	sample->number = found->index;
+	memset(&merge->in_use[index], 0, sizeof(*merge->in_use));
+	sample->number = index;
 	sample->key = *key;
 	sample->nr_frames = key->nr_frames;
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
@@ -247,7 +234,7 @@ struct profile *merge_end(struct merge *merge)
 	filter_keep_kinds(NULL, profile);
 	strings_end(&merge->binaries);
 	strings_end(&merge->frames);
-	HASH_FREE(merge->samples);
+	strings_end(&merge->samples);
 	free(merge);
 	return profile;
 }

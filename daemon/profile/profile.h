@@ -28,7 +28,6 @@ struct profile_frame {
 	uint64_t key;	     /* a FRAME() */
 	char *function;	     /* a symbol, or "binary+0xoffset" */
 	unsigned int binary; /* index of profile.binaries */
-	bool named;	     /* function is a symbol */
 	bool internal;	     /* of libhab, or a wrapper of a system call */
 	bool wrapper;	     /* it only passes an allocation on */
 	bool entry;	     /* a public function of libhab: its callees are internal */

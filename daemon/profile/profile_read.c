@@ -131,7 +131,6 @@ static bool read_location(struct reading *reading, size_t index)
 	frame->key = FRAME(0, location->address);
 	frame->binary = (unsigned int)location->mapping_id;
 	profile_classify(frame);
-	frame->named = true;
 	if (reading->profile->binaries[frame->binary].libhab)
 		frame->internal = true;
 	return true;

@@ -86,7 +86,8 @@ static void name_row(enum report_by by, const struct profile *profile,
 }
 
 /* name: of the row, after the letter of its kind, so that each kind has rows of its own. */
-static struct report_row *find_row(struct report *report, const char *name, uint32_t kind)
+static struct report_row *find_row(struct report *report, unsigned int which, const char *name,
+				   const struct profile_sample *sample)
 {
 	/* Number 0 is "", which is no name of a row: row n - 1 has name n. */
 	unsigned int number = strings_number(&report->names, name) - 1;
@@ -96,7 +97,9 @@ static struct report_row *find_row(struct report *report, const char *name, uint
 			xgrow(report->rows, report->count++, &report->room, sizeof(*report->rows));
 		report->rows[number] =
 			(struct report_row){ .name = report->names.table[number + 1] + 1,
-					     .kind = kind };
+					     .profile = report->profiles[which],
+					     .sample = sample,
+					     .kind = sample->key.kind };
 	}
 	return &report->rows[number];
 }
@@ -118,7 +121,7 @@ static void add_sample(struct report *report, unsigned int which, const char *na
 		       const struct profile_sample *sample)
 {
 	struct report_user *user = find_user(report, sample->key.uid);
-	struct report_row *row = find_row(report, name, sample->key.kind);
+	struct report_row *row = find_row(report, which, name, sample);
 
 	row->many_users |= row->user && row->user != user;
 	row->user = user;

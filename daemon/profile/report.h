@@ -3,7 +3,7 @@
 #ifndef HABD_REPORT_H
 #define HABD_REPORT_H
 
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "daemon/profile/profile.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/string_table.h"
@@ -29,6 +29,8 @@ struct report_user {
 
 struct report_row {
 	const char *name;
+	const struct profile *profile; /* this and the next: of its first sample */
+	const struct profile_sample *sample;
 	uint32_t kind;
 	const struct report_user *user;
 	bool many_users;

@@ -26,7 +26,7 @@
 #define LATE_NS	    800000000ull  /* samples may come so long after the end of their window */
 #define NO_END_NS   5000000000ull /* an end that is so late is taken as lost */
 
-struct window {
+struct pending_window {
 	UT_hash_handle hh;
 	uint64_t id;
 	uint64_t candidates; /* exact once @ended, else the highest one seen */
@@ -45,19 +45,19 @@ struct pending {
 	uint64_t nr_slots;
 	uint64_t weight; /* of samples that those of other owners have replaced: of the next one */
 	uint64_t next_due_ns; /* no window is due before */
-	struct window *windows;
+	struct pending_window *windows;
 };
 
-static struct window *find_window(const struct pending *pending, uint64_t id)
+static struct pending_window *find_window(const struct pending *pending, uint64_t id)
 {
-	struct window *window;
+	struct pending_window *window;
 
 	HASH_FIND(hh, pending->windows, &id, sizeof(id), window);
 	return window;
 }
 
 /* The candidates of the window, or the best estimate. */
-static uint64_t candidates_of(const struct window *window)
+static uint64_t candidates_of(const struct pending_window *window)
 {
 	if (window->ended || !HAB_REPLACES(window->candidates, window->quota))
 		return window->candidates;
@@ -66,7 +66,7 @@ static uint64_t candidates_of(const struct window *window)
 }
 
 /* The probability of @sample if the window ends now. */
-static uint64_t final_probability(const struct window *window, const struct sample *sample)
+static uint64_t final_probability(const struct pending_window *window, const struct sample *sample)
 {
 	uint64_t candidates = candidates_of(window), probability = sample->probability;
 
@@ -77,7 +77,8 @@ static uint64_t final_probability(const struct window *window, const struct samp
 }
 
 /* Moves a sample into the table. */
-static void settle(struct pending *pending, const struct window *window, struct sample *sample)
+static void settle(struct pending *pending, const struct pending_window *window,
+		   struct sample *sample)
 {
 	if (sample->is_others) {
 		pending->weight += sample->weight;
@@ -90,7 +91,7 @@ static void settle(struct pending *pending, const struct window *window, struct 
 }
 
 /* Moves the window's samples into the table. */
-static void finish(struct pending *pending, struct window *window)
+static void finish(struct pending *pending, struct pending_window *window)
 {
 	uint32_t i;
 
@@ -112,7 +113,7 @@ static void visit_pending(void *context, stack_visit visit, void *visitor)
 	const struct pending *pending = context;
 	const struct sample *sample;
 	struct stack_counts counts;
-	struct window *window;
+	struct pending_window *window;
 	uint32_t i;
 
 	for (window = pending->windows; window; window = window->hh.next) {
@@ -121,7 +122,7 @@ static void visit_pending(void *context, stack_visit visit, void *visitor)
 			if (!sample || sample->is_others)
 				continue;
 			counts = sample_counts(sample, final_probability(window, sample));
-			visit(visitor, STACK_PENDING, &sample->key, &counts);
+			visit(visitor, STACK_PENDING, &sample->key, &counts, NULL);
 		}
 	}
 }
@@ -145,14 +146,14 @@ void pending_free(struct pending *pending)
 	free(pending);
 }
 
-static void set_due(struct pending *pending, struct window *window, uint64_t due_ns)
+static void set_due(struct pending *pending, struct pending_window *window, uint64_t due_ns)
 {
 	window->due_ns = due_ns;
 	if (due_ns < pending->next_due_ns)
 		pending->next_due_ns = due_ns;
 }
 
-static void remove_window(struct pending *pending, struct window *window)
+static void remove_window(struct pending *pending, struct pending_window *window)
 {
 	pending->counts.unfinished += !window->ended;
 	finish(pending, window);
@@ -162,7 +163,7 @@ static void remove_window(struct pending *pending, struct window *window)
 
 static void flush_until(struct pending *pending, uint64_t limit_ns)
 {
-	struct window *window, *next;
+	struct pending_window *window, *next;
 
 	pending->next_due_ns = UINT64_MAX;
 	HASH_ITER(hh, pending->windows, window, next)
@@ -176,7 +177,7 @@ static void flush_until(struct pending *pending, uint64_t limit_ns)
 
 void pending_announce(struct pending *pending, const struct sample *sample, uint64_t now_ns)
 {
-	struct window *window = find_window(pending, sample->window);
+	struct pending_window *window = find_window(pending, sample->window);
 
 	if (!sample->window)
 		return;
@@ -199,7 +200,7 @@ void pending_announce(struct pending *pending, const struct sample *sample, uint
 /* The window with most slots. */
 static void finish_largest(struct pending *pending)
 {
-	struct window *window, *largest = NULL;
+	struct pending_window *window, *largest = NULL;
 
 	for (window = pending->windows; window; window = window->hh.next)
 		if (window->nr_slots && (!largest || window->nr_slots > largest->nr_slots))
@@ -210,7 +211,8 @@ static void finish_largest(struct pending *pending)
 	finish(pending, largest);
 }
 
-static struct sample **find_slot(struct pending *pending, struct window *window, uint32_t slot)
+static struct sample **find_slot(struct pending *pending, struct pending_window *window,
+				 uint32_t slot)
 {
 	uint32_t count = window->nr_slots ? window->nr_slots : 16;
 
@@ -227,7 +229,8 @@ static struct sample **find_slot(struct pending *pending, struct window *window,
 }
 
 /* The window is finished: only a sample with a slot of its own can still be added. */
-static void add_late(struct pending *pending, const struct window *window, struct sample *sample)
+static void add_late(struct pending *pending, const struct pending_window *window,
+		     struct sample *sample)
 {
 	if (sample->is_others || !HAB_REPLACES(sample->candidate, sample->quota)) {
 		settle(pending, window, sample);
@@ -239,8 +242,8 @@ static void add_late(struct pending *pending, const struct window *window, struc
 
 void pending_add(struct pending *pending, struct sample *sample)
 {
-	struct window alone = { .quota = sample->quota, .candidates = sample->candidate };
-	struct window *window = find_window(pending, sample->window);
+	struct pending_window alone = { .quota = sample->quota, .candidates = sample->candidate };
+	struct pending_window *window = find_window(pending, sample->window);
 	struct sample **slot, *other;
 
 	if (!sample->is_others) {
@@ -285,7 +288,7 @@ void pending_add(struct pending *pending, struct sample *sample)
 void pending_end_window(struct pending *pending, const struct hab_window_event *event,
 			uint64_t now_ns)
 {
-	struct window *window = find_window(pending, event->window);
+	struct pending_window *window = find_window(pending, event->window);
 
 	/* All samples of a window may have been lost. */
 	if (!window || window->ended)

@@ -4,12 +4,7 @@
  *
  * It stays bounded for months: when it is full, the stack that was not seen for longest is folded
  * into "[other stacks]" of its kind of event, and its entry is used again. Sums stay exact, for
- * each recording that runs, too: what the entry was at a mark is folded into the mark. The same is
- * done when the entries keep too many earlier counts for marks.
- *
- * Recordings need the sums since a mark. A copy of all counts for each mark would take more memory
- * than the table. So a mark is a number, and an entry keeps its old counts only at its first change
- * after a mark. All marks between two changes share them, and most stacks never change again.
+ * each mark, too: what the entry was at a mark is folded in the mark as well.
  *
  * The log is a ring of the latest samples. It is always kept, because the format of a
  * recording, and so whether it needs times, is chosen at its end.
@@ -25,23 +20,14 @@
 #include "daemon/shared/hash.h"
 #include "daemon/symbols/processes.h"
 
-#define NONE	    UINT32_MAX
-#define EARLIER_MAX 4 /* times the number of entries */
+#define NONE UINT32_MAX
 
 struct stack_mark {
 	struct stack_mark *next; /* an older one */
-	uint32_t number;	 /* from 1, ascending with time */
 	uint64_t logged;	 /* samples in the log, ever, at this time */
-	/* Counts of the entries "[other stacks]", with the entries that were folded since. */
-	struct stack_counts other[HAB_EVENT_KINDS];
-};
-
-/* The counts of an entry at the marks whose numbers are above @from, up to @until. */
-struct earlier_counts {
-	struct earlier_counts *next; /* older ones */
-	uint32_t from;
-	uint32_t until;
-	struct stack_counts counts;
+	unsigned int count;
+	/* Of the entries; what was folded since is in those of "[other stacks]". */
+	struct stack_counts counts[];
 };
 
 struct entry_use {
@@ -52,10 +38,8 @@ struct entry_use {
 struct entry {
 	struct stack_key *key; /* NULL: free */
 	struct stack_counts counts;
-	struct entry_use *use;		/* NULL: nothing was ever in use */
-	struct earlier_counts *earlier; /* the newest */
-	uint32_t changed;    /* number of the newest mark at the last change of the counts */
-	uint32_t generation; /* number of stacks that have used this entry before */
+	struct entry_use *use; /* NULL: nothing was ever in use */
+	uint32_t generation;   /* number of stacks that have used this entry before */
 	uint32_t next_free;
 	UT_hash_handle hh;
 };
@@ -68,9 +52,6 @@ struct stack_table {
 	struct entry *entries;
 	struct entry *by_key;	  /* but for the first entries; that not seen for longest first */
 	struct stack_mark *marks; /* the newest first */
-	uint32_t last_mark;	  /* number of the newest mark ever */
-	size_t nr_earlier;	  /* struct earlier_counts, of all entries */
-	size_t prune_at;	  /* nr_earlier at which to look for those that no mark needs */
 	stack_pending_visit visit_pending;
 	void *pending;
 	struct live *live;
@@ -78,67 +59,6 @@ struct stack_table {
 	uint64_t logged; /* samples, ever */
 	struct logged_sample log[STACKS_LOG_ROOM];
 };
-
-/* True if a mark has a number above @from, up to @until. */
-static bool is_needed(const struct stack_table *table, uint32_t from, uint32_t until)
-{
-	const struct stack_mark *mark;
-
-	for (mark = table->marks; mark && mark->number > from; mark = mark->next)
-		if (mark->number <= until)
-			return true;
-	return false;
-}
-
-/* Frees the earlier counts that no mark needs, or all of them. */
-static void prune(struct stack_table *table, struct entry *entry, bool all)
-{
-	struct earlier_counts **link = &entry->earlier, *earlier;
-
-	while ((earlier = *link)) {
-		if (!all && is_needed(table, earlier->from, earlier->until)) {
-			link = &earlier->next;
-			continue;
-		}
-		*link = earlier->next;
-		free(earlier);
-		table->nr_earlier--;
-	}
-}
-
-/* Before the counts change: keeps them if a mark needs them. */
-static void keep_counts(struct stack_table *table, struct entry *entry)
-{
-	struct earlier_counts *earlier;
-
-	if (entry->changed == table->last_mark)
-		return;
-	prune(table, entry, false);
-	if (is_needed(table, entry->changed, table->last_mark)) {
-		earlier = xcalloc(1, sizeof(*earlier));
-		earlier->from = entry->changed;
-		earlier->until = table->last_mark;
-		earlier->counts = entry->counts;
-		earlier->next = entry->earlier;
-		entry->earlier = earlier;
-		table->nr_earlier++;
-	}
-	entry->changed = table->last_mark;
-}
-
-static struct stack_counts counts_at(const struct entry *entry, const struct stack_mark *mark)
-{
-	const struct earlier_counts *earlier;
-	struct stack_counts none = { 0 };
-
-	if (mark->number > entry->changed)
-		return entry->counts;
-	for (earlier = entry->earlier; earlier; earlier = earlier->next)
-		if (mark->number > earlier->from && mark->number <= earlier->until)
-			return earlier->counts;
-	/* The entry is younger than the mark. */
-	return none;
-}
 
 struct stack_table *stacks_new(unsigned int cap)
 {
@@ -167,7 +87,6 @@ void stacks_free(struct stack_table *table)
 		return;
 	HASH_CLEAR(hh, table->by_key);
 	for (i = 0; i < table->count; i++) {
-		prune(table, &table->entries[i], true);
 		free(table->entries[i].key);
 		free(table->entries[i].use);
 	}
@@ -190,7 +109,7 @@ static void fold_oldest(struct stack_table *table)
 {
 	struct entry *entry = table->by_key;
 	uint32_t generation = entry->generation, kind = entry->key->kind;
-	struct stack_counts then;
+	uint32_t number = (uint32_t)(entry - table->entries);
 	struct stack_mark *mark;
 
 	HASH_DELETE(hh, table->by_key, entry);
@@ -198,16 +117,16 @@ static void fold_oldest(struct stack_table *table)
 	if (entry->use)
 		in_use_add(&use_of(&table->entries[kind])->kept, &entry->use->kept);
 	free(entry->use);
-	for (mark = table->marks; mark; mark = mark->next) {
-		then = counts_at(entry, mark);
-		counts_add(&mark->other[kind], &then);
-	}
-	prune(table, entry, true);
+	for (mark = table->marks; mark; mark = mark->next)
+		if (number < mark->count) {
+			counts_add(&mark->counts[kind], &mark->counts[number]);
+			memset(&mark->counts[number], 0, sizeof(mark->counts[number]));
+		}
 	free(entry->key);
 	memset(entry, 0, sizeof(*entry));
 	entry->generation = generation + 1;
 	entry->next_free = table->free;
-	table->free = (uint32_t)(entry - table->entries);
+	table->free = number;
 	table->folded++;
 }
 
@@ -225,8 +144,6 @@ static struct entry *new_entry(struct stack_table *table, const struct stack_key
 	}
 	entry->key = xcalloc(1, stack_key_size(key));
 	memcpy(entry->key, key, stack_key_size(key));
-	/* Its counts were 0 at all marks. */
-	entry->changed = table->last_mark;
 	return entry;
 }
 
@@ -249,33 +166,12 @@ static struct entry *find_entry(struct stack_table *table, const struct stack_ke
 	return entry;
 }
 
-/* Makes room for one more entry's earlier counts. */
-static void limit_earlier(struct stack_table *table)
-{
-	const size_t most = EARLIER_MAX * (size_t)table->cap;
-	unsigned int i;
-
-	if (table->nr_earlier < table->prune_at)
-		return;
-	for (i = HAB_EVENT_KINDS; i < table->count; i++)
-		prune(table, &table->entries[i], false);
-	/* Many at once, so that the search through all entries is rare. */
-	if (table->nr_earlier >= most)
-		while (table->nr_earlier > most - table->cap / 4)
-			fold_oldest(table);
-	table->prune_at = table->nr_earlier * 2 + table->cap / 16;
-	if (table->prune_at > most)
-		table->prune_at = most;
-}
-
 void stacks_add(struct stack_table *table, const struct sample *sample)
 {
 	struct stack_counts counts = sample_counts(sample, sample->probability);
 	struct entry *entry;
 
-	limit_earlier(table);
 	entry = find_entry(table, &sample->key);
-	keep_counts(table, entry);
 	counts_add(&entry->counts, &counts);
 	table->log[table->logged++ % STACKS_LOG_ROOM] = (struct logged_sample){
 		.time_ns = sample->time_ns,
@@ -372,22 +268,14 @@ bool stacks_know_in_use(const struct stack_table *table)
 	return table->knows_in_use;
 }
 
-void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context)
+static void count_in_use(struct stack_table *table)
 {
-	const struct entry *entry;
 	unsigned int i;
 
-	if (!table->knows_in_use)
-		return;
 	for (i = 0; i < table->count; i++)
 		if (table->entries[i].use)
 			table->entries[i].use->now = table->entries[i].use->kept;
 	live_visit_all(table->live, count_object, table);
-	for (i = 0; i < table->count; i++) {
-		entry = &table->entries[i];
-		if (entry->use && entry->use->now.objects)
-			visit(context, i, entry->key, &entry->use->now);
-	}
 }
 
 void stacks_visit_processes_in_use(const struct stack_table *table, live_process_visit visit,
@@ -414,15 +302,16 @@ uint64_t stacks_folded(const struct stack_table *table)
 
 struct stack_mark *stacks_mark(struct stack_table *table)
 {
-	struct stack_mark *mark = xcalloc(1, sizeof(*mark));
-	unsigned int kind;
+	struct stack_mark *mark =
+		xcalloc(1, sizeof(*mark) + table->count * sizeof(mark->counts[0]));
+	unsigned int i;
 
-	mark->number = ++table->last_mark;
+	mark->count = table->count;
+	for (i = 0; i < mark->count; i++)
+		mark->counts[i] = table->entries[i].counts;
+	mark->logged = table->logged;
 	mark->next = table->marks;
 	table->marks = mark;
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		mark->other[kind] = table->entries[kind].counts;
-	mark->logged = table->logged;
 	return mark;
 }
 
@@ -441,19 +330,20 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
 			  stack_visit visit, void *context)
 {
-	struct stack_counts counts, then;
+	const struct in_use *in_use;
+	struct stack_counts counts;
 	const struct entry *entry;
 	unsigned int i;
 
+	count_in_use(table);
 	for (i = 0; i < table->count; i++) {
 		entry = &table->entries[i];
 		counts = entry->counts;
-		if (mark) {
-			then = STACK_IS_OTHER(i) ? mark->other[i] : counts_at(entry, mark);
-			counts_subtract(&counts, &then);
-		}
-		if (counts.samples)
-			visit(context, i, entry->key, &counts);
+		if (mark && i < mark->count)
+			counts_subtract(&counts, &mark->counts[i]);
+		in_use = entry->use && entry->use->now.objects ? &entry->use->now : NULL;
+		if (counts.samples || in_use)
+			visit(context, i, entry->key, &counts, in_use);
 	}
 }
 

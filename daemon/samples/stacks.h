@@ -29,15 +29,14 @@ struct process_code;
 struct stack_table;
 
 /*
- * A point in time. The sums since then are those of now less those at the mark, even if entries
- * have been reused. Valid until stacks_unmark().
+ * The counts of all stacks at a point in time. The sums since then are those of now less these,
+ * even if entries have been reused. Valid until stacks_unmark().
  */
 struct stack_mark;
 
+/* @counts: since the mark of the visit. */
 typedef void (*stack_visit)(void *context, uint32_t number, const struct stack_key *key,
-			    const struct stack_counts *counts);
-typedef void (*stack_in_use_visit)(void *context, uint32_t number, const struct stack_key *key,
-				   const struct in_use *in_use);
+			    const struct stack_counts *counts, const struct in_use *in_use);
 typedef void (*stack_log_visit)(void *context, const struct logged_sample *sample);
 
 /* The number that pending samples are visited with: they are in no entry and not in the log. */
@@ -61,7 +60,10 @@ uint64_t stacks_folded(const struct stack_table *table);
 
 struct stack_mark *stacks_mark(struct stack_table *table);
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
-/* Calls @visit for each stack with samples since @mark; NULL: since the start. */
+/*
+ * Calls @visit for each stack with samples since @mark (NULL: since the start) or with objects in
+ * use at the moment; else its in_use is NULL.
+ */
 void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
 		  void *context);
 /* The same without pending samples, which will be in the table later. */
@@ -75,8 +77,6 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 
 /* The live samples of processes with a channel, whose stacks are in the table. */
 struct live *stacks_live(struct stack_table *table);
-/* Calls @visit for each stack that has objects in use at the moment. */
-void stacks_visit_in_use(struct stack_table *table, stack_in_use_visit visit, void *context);
 /* Calls @visit for each process that runs and has a channel. */
 void stacks_visit_processes_in_use(const struct stack_table *table,
 				   void (*visit)(void *context, uint32_t pid, uint64_t bytes),

@@ -1,45 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Reads the head and the symbols of an ELF file, which may be any user's: each part has a limit. */
+/* Reads the segments and symbols of an ELF file, which may be any user's: each part has a limit. */
 #include "daemon/shared/program.h"
 
-#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "core/arithmetic.h"
+#include "daemon/shared/elf_reader.h"
 #include "daemon/shared/util.h"
 
-#define SEGMENTS_MAX  128u
-#define SECTIONS_MAX  256u
-#define SYMBOLS_MAX   (1u << 20)
-#define SYMBOLS_CHUNK 1024u /* that are read at once */
-#define NAMES_MAX     ((uint64_t)64 << 20)
-#define LOADER_MAX    256u
-
-static bool read_at(int fd, void *data, size_t size, uint64_t offset)
-{
-	return offset <= INT64_MAX && pread(fd, data, size, (off_t)offset) == (ssize_t)size;
-}
+#define SYMBOLS_MAX (1u << 20)
+#define NAMES_MAX   ((uint64_t)64 << 20)
+#define LOADER_MAX  256u
+#define GO_BUILD_ID 4u /* the type of Go's note */
 
 /* Go's linker writes a note of this name. */
-static bool is_go(int fd, const Elf64_Phdr *segment)
+static bool is_go(Elf *elf)
 {
-	char note[16];
+	size_t size;
 
-	return segment->p_type == PT_NOTE && segment->p_filesz >= sizeof(note) &&
-	       read_at(fd, note, sizeof(note), segment->p_offset) && !memcmp(note + 12, "Go", 3);
+	return elf_reader_note(elf, "Go", GO_BUILD_ID, &size);
 }
 
-static bool is_glibcs(int fd, const Elf64_Phdr *segment)
+static bool is_glibcs(Elf *elf, const GElf_Phdr *segment)
 {
 	char loader[LOADER_MAX] = "";
+	const Elf_Data *data;
 
-	if (segment->p_filesz >= sizeof(loader) ||
-	    !read_at(fd, loader, segment->p_filesz, segment->p_offset))
+	if (segment->p_filesz >= sizeof(loader))
 		return false;
+	data = elf_getdata_rawchunk(elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_BYTE);
+	if (!data)
+		return false;
+	memcpy(loader, data->d_buf, data->d_size);
 	return !strncmp(basename(loader), "ld-linux", strlen("ld-linux"));
 }
 
@@ -59,56 +54,28 @@ static bool is_allocators(const char *name)
 	return false;
 }
 
-/* @names ends with NUL. */
-static bool has_allocator(int fd, const Elf64_Shdr *table, const char *names, size_t size)
+/* Of a table of symbols the first ones, and of their names all. */
+static bool defines_allocator(Elf *elf, const GElf_Shdr *table)
 {
-	Elf64_Sym symbols[SYMBOLS_CHUNK];
-	uint64_t left = table->sh_size / sizeof(*symbols), offset = table->sh_offset;
-	size_t nr, i;
+	Elf_Data *symbols, *names;
+	GElf_Shdr strings;
+	GElf_Sym symbol;
+	int i;
 
-	if (left > SYMBOLS_MAX)
-		left = SYMBOLS_MAX;
-	for (; left; left -= nr, offset += nr * sizeof(*symbols)) {
-		nr = left < SYMBOLS_CHUNK ? left : SYMBOLS_CHUNK;
-		if (!read_at(fd, symbols, nr * sizeof(*symbols), offset))
-			return false;
-		for (i = 0; i < nr; i++)
-			if (symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_name < size &&
-			    ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC &&
-			    is_allocators(names + symbols[i].st_name))
-				return true;
-	}
-	return false;
-}
-
-static bool defines_allocator(int fd, const Elf64_Ehdr *head, const Elf64_Shdr *table)
-{
-	Elf64_Shdr strings;
-	bool defines;
-	char *names;
-
-	if (table->sh_link >= head->e_shnum ||
-	    !read_at(fd, &strings, sizeof(strings),
-		     head->e_shoff + table->sh_link * sizeof(strings)) ||
-	    strings.sh_size > NAMES_MAX)
+	if (!gelf_getshdr(elf_getscn(elf, table->sh_link), &strings) || strings.sh_size > NAMES_MAX)
 		return false;
-	names = xcalloc(1, strings.sh_size + 1);
-	defines = read_at(fd, names, strings.sh_size, strings.sh_offset) &&
-		  has_allocator(fd, table, names, strings.sh_size);
-	free(names);
-	return defines;
-}
-
-static bool find_section(int fd, const Elf64_Ehdr *head, uint32_t type, Elf64_Shdr *section)
-{
-	unsigned int i;
-
-	for (i = 0; i < head->e_shnum && i < SECTIONS_MAX; i++) {
-		if (!read_at(fd, section, sizeof(*section), head->e_shoff + i * sizeof(*section)))
-			return false;
-		if (section->sh_type == type)
+	symbols = elf_getdata_rawchunk(elf, (int64_t)table->sh_offset,
+				       min(table->sh_size, SYMBOLS_MAX * sizeof(Elf64_Sym)),
+				       ELF_T_SYM);
+	names = elf_getdata_rawchunk(elf, (int64_t)strings.sh_offset, strings.sh_size, ELF_T_BYTE);
+	/* The last name ends there. */
+	if (!symbols || !names || !names->d_size || ((const char *)names->d_buf)[names->d_size - 1])
+		return false;
+	for (i = 0; gelf_getsym(symbols, i, &symbol); i++)
+		if (symbol.st_shndx != SHN_UNDEF && symbol.st_name < names->d_size &&
+		    GELF_ST_TYPE(symbol.st_info) == STT_FUNC &&
+		    is_allocators((const char *)names->d_buf + symbol.st_name))
 			return true;
-	}
 	return false;
 }
 
@@ -116,52 +83,55 @@ static bool find_section(int fd, const Elf64_Ehdr *head, uint32_t type, Elf64_Sh
  * A stripped executable still has the functions that its libraries call. Of each type a linker
  * makes one table; more would be more work for the reader.
  */
-static bool has_own_allocator(int fd, const Elf64_Ehdr *head)
+static bool has_own_allocator(Elf *elf, uint32_t type)
 {
-	Elf64_Shdr table;
+	Elf_Scn *section = NULL;
+	GElf_Shdr table;
 
-	return (find_section(fd, head, SHT_DYNSYM, &table) &&
-		defines_allocator(fd, head, &table)) ||
-	       (find_section(fd, head, SHT_SYMTAB, &table) && defines_allocator(fd, head, &table));
+	while ((section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, &table) && table.sh_type == type)
+			return defines_allocator(elf, &table);
+	return false;
 }
 
-static enum program_kind kind_of_segments(int fd, const Elf64_Ehdr *head)
+static enum program_kind kind_of(Elf *elf)
 {
-	bool has_loader = false, glibc = true, go = false;
-	Elf64_Phdr segment;
-	unsigned int i;
+	bool has_loader = false, glibc = true;
+	GElf_Phdr segment;
+	int i;
 
-	for (i = 0; i < head->e_phnum && i < SEGMENTS_MAX; i++) {
-		if (!read_at(fd, &segment, sizeof(segment), head->e_phoff + i * sizeof(segment)))
-			return PROGRAM_UNKNOWN;
-		go |= is_go(fd, &segment);
+	if (gelf_getclass(elf) != ELFCLASS64)
+		return PROGRAM_32_BITS;
+	if (is_go(elf))
+		return PROGRAM_GO;
+	for (i = 0; gelf_getphdr(elf, i, &segment); i++) {
 		if (segment.p_type != PT_INTERP)
 			continue;
 		has_loader = true;
-		glibc = is_glibcs(fd, &segment);
+		glibc = is_glibcs(elf, &segment);
 	}
-	if (go)
-		return PROGRAM_GO;
 	if (!has_loader)
 		return PROGRAM_STATIC;
 	if (!glibc)
 		return PROGRAM_OTHER_LIBC;
-	return has_own_allocator(fd, head) ? PROGRAM_OWN_ALLOCATOR : PROGRAM_LOADS;
+	return has_own_allocator(elf, SHT_DYNSYM) || has_own_allocator(elf, SHT_SYMTAB) ?
+		       PROGRAM_OWN_ALLOCATOR :
+		       PROGRAM_LOADS;
 }
 
 enum program_kind program_kind(int fd)
 {
+	enum program_kind kind = PROGRAM_UNKNOWN;
 	struct stat status;
-	Elf64_Ehdr head;
+	Elf *elf;
 
-	if (fd < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) ||
-	    !read_at(fd, &head, sizeof(head), 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-		return PROGRAM_UNKNOWN;
-	if (status.st_mode & (S_ISUID | S_ISGID))
-		return PROGRAM_SETUID;
-	if (head.e_ident[EI_CLASS] != ELFCLASS64)
-		return PROGRAM_32_BITS;
-	return kind_of_segments(fd, &head);
+	if (fd < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode))
+		return kind;
+	elf = elf_reader_open(fd);
+	if (elf)
+		kind = status.st_mode & (S_ISUID | S_ISGID) ? PROGRAM_SETUID : kind_of(elf);
+	elf_end(elf);
+	return kind;
 }
 
 static const struct {

@@ -13,22 +13,40 @@ struct string {
 	char text[];
 };
 
-unsigned int strings_number(struct strings *strings, const char *text)
+static struct string *find(const struct strings *strings, const void *key, size_t size)
 {
-	size_t length = strlen(text);
 	struct string *string;
 
-	HASH_FIND(hh, strings->by_text, text, length, string);
+	HASH_FIND(hh, strings->by_text, key, size, string);
+	return string;
+}
+
+unsigned int strings_find(const struct strings *strings, const void *key, size_t size)
+{
+	const struct string *string = find(strings, key, size);
+
+	return string ? string->number : 0;
+}
+
+unsigned int strings_key(struct strings *strings, const void *key, size_t size)
+{
+	struct string *string = find(strings, key, size);
+
 	if (string)
 		return string->number;
-	string = xcalloc(1, sizeof(*string) + length + 1);
-	memcpy(string->text, text, length + 1);
+	string = xcalloc(1, sizeof(*string) + size + 1);
+	memcpy(string->text, key, size);
 	string->number = strings->count;
-	HASH_ADD_KEYPTR(hh, strings->by_text, string->text, length, string);
+	HASH_ADD_KEYPTR(hh, strings->by_text, string->text, size, string);
 	strings->table =
 		xgrow(strings->table, strings->count, &strings->room, sizeof(*strings->table));
 	strings->table[strings->count] = string->text;
 	return strings->count++;
+}
+
+unsigned int strings_number(struct strings *strings, const char *text)
+{
+	return strings_key(strings, text, strlen(text));
 }
 
 const char *strings_keep(struct strings *strings, const char *text)

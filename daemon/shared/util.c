@@ -146,25 +146,47 @@ uint64_t clock_realtime_ns(void)
 	return clock_ns(CLOCK_REALTIME);
 }
 
-uint64_t process_stat(uint32_t pid, unsigned int field)
+void process_file(uint32_t pid, const char *name, char *text, size_t size)
 {
-	uint64_t value = 0;
-	char path[32], line[1024], *at;
-	unsigned int i;
-	FILE *file;
+	char path[48];
+	ssize_t length = 0;
+	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, size - 1);
+		close(fd);
+	}
+	text[length > 0 ? length : 0] = 0;
+}
+
+void process_comm(uint32_t pid, char *comm, size_t size)
+{
+	process_file(pid, "comm", comm, size);
+	comm[strcspn(comm, "\n")] = 0;
+	clean_string(comm);
+}
+
+bool process_stat(uint32_t pid, struct process_stat *stat)
+{
+	char text[1024], *at;
+	unsigned int field;
+
+	*stat = (struct process_stat){ 0 };
+	process_file(pid, "stat", text, sizeof(text));
 	/* The second field, in parentheses, may have any characters. */
-	at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	for (i = 2; at && i < field; i++)
+	at = strrchr(text, ')');
+	for (field = 3; at && field <= 23; field++) {
 		at = strchr(at + 1, ' ');
-	if (at)
-		value = strtoull(at + 1, NULL, 10);
-	fclose(file);
-	return value;
+		if (at && field == 4)
+			stat->parent = (uint32_t)strtoul(at + 1, NULL, 10);
+		else if (at && field == 22)
+			stat->start = strtoull(at + 1, NULL, 10);
+		else if (at && field == 23)
+			stat->memory = strtoull(at + 1, NULL, 10);
+	}
+	return at;
 }
 
 bool parse_number(const char *string, uint64_t low, uint64_t high, uint64_t *value)

@@ -54,11 +54,20 @@ bool write_all(int fd, const void *data, size_t length);
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
 
-/* Fields of /proc/PID/stat: when the process was started, and its address space in bytes. */
-#define PROCESS_STAT_START  22u
-#define PROCESS_STAT_MEMORY 23u
-/* 0: not known. A kernel thread, or a process that has ended, has no memory. */
-uint64_t process_stat(uint32_t pid, unsigned int field);
+/* A file of /proc/PID, as a string of at most @size - 1 bytes; "": it cannot be read. */
+void process_file(uint32_t pid, const char *name, char *text, size_t size);
+/* The name of its first thread, clean; "": not known. */
+void process_comm(uint32_t pid, char *comm, size_t size);
+
+/* A kernel thread, or a process that has ended, has no memory. */
+struct process_stat {
+	uint32_t parent;
+	uint64_t start;	 /* in ticks of the clock since boot */
+	uint64_t memory; /* its address space in bytes */
+};
+
+/* False, and all is 0: not known. */
+bool process_stat(uint32_t pid, struct process_stat *stat);
 /* -1: it has. */
 bool process_has_ended(int pidfd);
 

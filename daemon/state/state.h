@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The tables of habd and their locks; profiles and counts of the tables. */
+/* The tables of habd and their locks, and counts of the tables. */
 #ifndef HABD_STATE_H
 #define HABD_STATE_H
 
@@ -10,8 +10,6 @@
 #include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
 #include "daemon/parts/snapshots.h"
-#include "daemon/profile/filter.h"
-#include "daemon/profile/formats.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/module_files.h"
@@ -25,6 +23,7 @@
 
 /* Two marks, so that "recent" is at least 5 and at most 10 seconds. */
 #define RECENT_MARKS 2
+#define RECENT_NS    5000000000ull
 
 /*
  * The main thread reads the feed, and in a collector of the machine the channels, which else have a
@@ -90,49 +89,6 @@ void state_tick(struct state *state);
  */
 void state_turn_begin(struct state *state);
 void state_turn_end(struct state *state);
-
-struct span {
-	struct stack_mark *mark;	/* NULL: the span begins with the daemon */
-	char token[SNAPSHOT_TOKEN + 1]; /* the same for the viewer's collectors; "" as NULL */
-	uint64_t start_ns;
-	uint64_t start_monotonic_ns;
-	uint64_t duration_ns;	     /* of its last profile */
-	unsigned int bytes_of_owner; /* of its profiles, see snapshots_profile() */
-	bool is_recent; /* see span_recent() */
-	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
-};
-
-void span_begin(struct state *state, struct span *span);
-void span_end(struct state *state, struct span *span);
-/* The span since the daemon started; it needs no span_end(). */
-struct span span_all(const struct state *state);
-/* The last 5 to 10 seconds; it needs no span_end(). */
-struct span span_recent(void);
-
-/* What is in a profile. */
-struct profile_head {
-	struct stack_counts total;
-	uint32_t kinds;	      /* of events, a bit each */
-	uint32_t other_kinds; /* present in the span, and left out */
-	uint64_t folded;      /* samples of "[other stacks]", which the filter leaves out */
-	uint64_t in_use;      /* bytes, estimated; 0 also if it is not known */
-	uint64_t late_names;  /* functions that are addresses: their names did not come in time */
-	bool is_growth;	      /* its samples are those of the later span */
-	unsigned int damaged; /* files of the history that are left out */
-};
-
-/* The profile of the span, with names. profile_free() frees it. The rest as of span_write(). */
-struct profile *span_profile(struct state *state, struct span *span, const struct filter *filter);
-/* The same, with events, and with a restart as of span_write(). */
-struct profile *span_collect(struct state *state, struct span *span, const struct filter *filter,
-			     bool has_events, bool restart);
-/*
- * Writes the profile of the span from its start to now. restart: the span begins anew at this very
- * moment, so that each sample is in one profile. The caller has a turn.
- */
-void span_write(struct state *state, struct span *span, const struct filter *filter,
-		const struct profile_format *format, enum profile_view view, bool restart,
-		FILE *out, struct profile_head *head);
 
 /* The counts that /metrics, /v1/top and /v1/status show, taken at one moment. */
 struct numbers {

@@ -12,26 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/shared/hash.h"
+#include "core/arithmetic.h"
+#include "daemon/shared/util.h"
 
-#define POINTS	360u
-
-struct sum {
-	UT_hash_handle hh;
-	struct timeline_entry entry;
-};
-
-struct timeline_sums {
-	struct sum *by_key;
-};
-
-/* The key of a sum: the part of an entry before its bytes. */
-#define KEY_SIZE offsetof(struct timeline_entry, bytes)
-
-struct timeline_sums *timeline_sums_new(void)
-{
-	return xcalloc(1, sizeof(struct timeline_sums));
-}
+#define POINTS 360u
 
 static void add(struct timeline_entry *sum, const struct timeline_entry *more)
 {
@@ -39,38 +23,25 @@ static void add(struct timeline_entry *sum, const struct timeline_entry *more)
 	sum->in_use = hab_add_saturated(sum->in_use, more->in_use);
 }
 
-static struct timeline_entry entry_of(const struct stack_key *key)
-{
-	struct timeline_entry entry = { .pid = key->pid, .uid = key->uid, .kind = key->kind };
-
-	/* "[other stacks]" are of many users. */
-	if (!key->pid)
-		entry.uid = TIMELINE_MANY;
-	memcpy(entry.comm, key->comm, sizeof(entry.comm));
-	return entry;
-}
-
-static void sums_add_entry(struct timeline_sums *sums, const struct timeline_entry *entry)
-{
-	struct sum *sum;
-
-	HASH_FIND(hh, sums->by_key, entry, KEY_SIZE, sum);
-	if (!sum) {
-		sum = xcalloc(1, sizeof(*sum));
-		memcpy(&sum->entry, entry, KEY_SIZE);
-		HASH_ADD_KEYPTR(hh, sums->by_key, &sum->entry, KEY_SIZE, sum);
-	}
-	add(&sum->entry, entry);
-}
-
-void timeline_sums_add(struct timeline_sums *sums, const struct stack_key *key, uint64_t bytes,
+void timeline_copy_add(struct timeline_copy *copy, const struct stack_key *key, uint64_t bytes,
 		       uint64_t in_use)
 {
-	struct timeline_entry entry = entry_of(key);
+	struct timeline_entry *entry;
 
-	entry.bytes = bytes;
-	entry.in_use = in_use;
-	sums_add_entry(sums, &entry);
+	if (!bytes && !in_use)
+		return;
+	copy->entries = xgrow(copy->entries, copy->count, &copy->room, sizeof(*copy->entries));
+	entry = &copy->entries[copy->count++];
+	*entry = (struct timeline_entry){
+		.pid = key->pid,
+		/* "[other stacks]" are of many users. */
+		.uid = key->pid ? key->uid : TIMELINE_MANY,
+		.kind = key->kind,
+		.bytes = bytes,
+		.in_use = in_use,
+	};
+	entry->owner = entry->uid;
+	memcpy(entry->comm, key->comm, sizeof(entry->comm));
 }
 
 static uint64_t weight(const struct timeline_entry *entry)
@@ -85,8 +56,8 @@ static int compare_weights(const struct timeline_entry *first, const struct time
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-/* By kind and process, the largest comm first. */
-static int compare_processes(const void *one, const void *two)
+/* By kind and process. */
+static int compare_pids(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
 
@@ -94,22 +65,37 @@ static int compare_processes(const void *one, const void *two)
 		return first->kind < second->kind ? -1 : 1;
 	if (first->pid != second->pid)
 		return first->pid < second->pid ? -1 : 1;
-	if (first->uid != second->uid)
-		return first->uid < second->uid ? -1 : 1;
-	return compare_weights(first, second);
+	return first->uid < second->uid ? -1 : first->uid > second->uid;
 }
 
-/* Sums up the threads of a process, which may have comms of their own. Returns the new number. */
-static unsigned int merge_threads(struct timeline_entry *entries, unsigned int count)
+/* By kind, process and comm. */
+static int compare_threads(const void *one, const void *two)
+{
+	const struct timeline_entry *first = one, *second = two;
+	int order = compare_pids(one, two);
+
+	return order ? order : memcmp(first->comm, second->comm, sizeof(first->comm));
+}
+
+/* By kind and process, the largest comm first. */
+static int compare_processes(const void *one, const void *two)
+{
+	int order = compare_pids(one, two);
+
+	return order ? order : compare_weights(one, two);
+}
+
+/* Sorts entries, and sums up those in a row that are the same. Returns the new number. */
+static unsigned int sum_up_same(struct timeline_entry *entries, unsigned int count,
+				int (*order)(const void *, const void *),
+				int (*is_other)(const void *, const void *))
 {
 	unsigned int i, kept = 0;
 
 	if (count)
-		qsort(entries, count, sizeof(*entries), compare_processes);
+		qsort(entries, count, sizeof(*entries), order);
 	for (i = 0; i < count; i++)
-		if (kept && entries[kept - 1].kind == entries[i].kind &&
-		    entries[kept - 1].pid == entries[i].pid &&
-		    entries[kept - 1].uid == entries[i].uid)
+		if (kept && !is_other(&entries[kept - 1], &entries[i]))
 			add(&entries[kept - 1], &entries[i]);
 		else
 			entries[kept++] = entries[i];
@@ -210,27 +196,23 @@ static unsigned int limit_all(struct timeline_entry *entries, unsigned int count
 	return kept;
 }
 
-void timeline_sums_end(struct timeline_sums *sums, struct timeline_point *point)
+struct timeline_point timeline_sum_up(struct timeline_copy *copy)
 {
-	unsigned int count = HASH_COUNT(sums->by_key), i = 0, limit = TIMELINE_PROCESSES;
-	struct timeline_entry *entries = xcalloc(count, sizeof(*entries));
-	struct sum *sum;
+	struct timeline_point point = { .start_ns = copy->start_ns,
+					.duration_ns = copy->duration_ns };
+	struct timeline_entry *entries = copy->entries;
+	unsigned int count, limit = TIMELINE_PROCESSES;
 
-	for (sum = sums->by_key; sum; sum = sum->hh.next)
-		if (weight(&sum->entry)) {
-			entries[i] = sum->entry;
-			entries[i].owner = sum->entry.uid;
-			i++;
-		}
-	count = merge_threads(entries, i);
+	/* Threads may have comms of their own: the one with the most bytes names the process. */
+	count = sum_up_same(entries, copy->count, compare_threads, compare_threads);
+	count = sum_up_same(entries, count, compare_processes, compare_pids);
 	if (count)
 		qsort(entries, count, sizeof(*entries), compare);
 	while (limit && count_limited(entries, count, limit) > TIMELINE_ENTRIES)
 		limit /= 2;
-	point->count = limit_all(entries, limit_owners(entries, count, limit));
-	point->entries = xrealloc(entries, point->count, sizeof(*entries));
-	HASH_FREE(sums->by_key);
-	free(sums);
+	point.count = limit_all(entries, limit_owners(entries, count, limit));
+	point.entries = xrealloc(entries, point.count, sizeof(*entries));
+	return point;
 }
 
 /* A point of the ring. The ring and each reader use it; the last of them frees it. */
@@ -244,13 +226,6 @@ struct timeline {
 	unsigned int count;		     /* of points ever */
 	struct stack_mark *mark;	     /* the end of the last point */
 	struct timeline_time mark_time;
-};
-
-/* What stacks have in a point: an entry for each, twice if it has bytes in use. */
-struct timeline_copy {
-	struct timeline_entry *entries;
-	unsigned int count, room;
-	uint64_t start_ns, duration_ns;
 };
 
 struct timeline_time timeline_now(void)
@@ -292,74 +267,38 @@ void timeline_free(struct timeline *timeline, struct stack_table *stacks)
 	free(timeline);
 }
 
-static void copy_stack(struct timeline_copy *copy, const struct stack_key *key, uint64_t bytes,
-		       uint64_t in_use)
+static void copy_stack(void *copy, uint32_t number, const struct stack_key *key,
+		       const struct stack_counts *counts, const struct in_use *in_use)
 {
-	struct timeline_entry *entry;
-
-	copy->entries = xgrow(copy->entries, copy->count, &copy->room, sizeof(*copy->entries));
-	entry = &copy->entries[copy->count++];
-	*entry = entry_of(key);
-	entry->bytes = bytes;
-	entry->in_use = in_use;
+	timeline_copy_add(copy, key, counts->estimate, in_use ? in_use->bytes : 0);
 }
 
-static void copy_allocated(void *copy, uint32_t number, const struct stack_key *key,
-			   const struct stack_counts *counts)
-{
-	copy_stack(copy, key, counts->estimate, 0);
-}
-
-static void copy_in_use(void *copy, uint32_t number, const struct stack_key *key,
-			const struct in_use *in_use)
-{
-	copy_stack(copy, key, 0, in_use->bytes);
-}
-
-struct timeline_copy *timeline_copy(struct timeline *timeline, struct stack_table *stacks,
-				    struct timeline_time now)
+bool timeline_copy(struct timeline *timeline, struct stack_table *stacks, struct timeline_time now,
+		   struct timeline_copy *copy)
 {
 	uint64_t passed_ns = now.monotonic_ns - timeline->mark_time.monotonic_ns;
-	struct timeline_copy *copy;
 
 	/* Points begin at full tens of seconds, also after the clock was set. */
 	if (passed_ns < TIMELINE_STEP_NS &&
 	    (passed_ns < TIMELINE_STEP_NS / 10 ||
-	     now.realtime_ns / TIMELINE_STEP_NS == timeline->mark_time.realtime_ns / TIMELINE_STEP_NS))
-		return NULL;
-	copy = xcalloc(1, sizeof(*copy));
-	copy->start_ns = timeline->mark_time.realtime_ns;
-	copy->duration_ns = passed_ns;
-	stacks_visit_settled(stacks, timeline->mark, copy_allocated, copy);
-	stacks_visit_in_use(stacks, copy_in_use, copy);
+	     now.realtime_ns / TIMELINE_STEP_NS ==
+		     timeline->mark_time.realtime_ns / TIMELINE_STEP_NS))
+		return false;
+	*copy = (struct timeline_copy){ .start_ns = timeline->mark_time.realtime_ns,
+					.duration_ns = passed_ns };
+	stacks_visit_settled(stacks, timeline->mark, copy_stack, copy);
 	stacks_unmark(stacks, timeline->mark);
 	begin_point(timeline, stacks, now);
-	return copy;
+	return true;
 }
 
-struct timeline_point *timeline_sum_up(struct timeline_copy *copy)
-{
-	struct shared_point *shared = xcalloc(1, sizeof(*shared));
-	struct timeline_sums *sums = timeline_sums_new();
-	unsigned int i;
-
-	shared->users = 1;
-	shared->point.start_ns = copy->start_ns;
-	shared->point.duration_ns = copy->duration_ns;
-	for (i = 0; i < copy->count; i++)
-		sums_add_entry(sums, &copy->entries[i]);
-	timeline_sums_end(sums, &shared->point);
-	free(copy->entries);
-	free(copy);
-	return &shared->point;
-}
-
-void timeline_add(struct timeline *timeline, struct timeline_point *point)
+void timeline_add(struct timeline *timeline, struct timeline_point point)
 {
 	struct shared_point **place = &timeline->points[timeline->count++ % POINTS];
 
 	put_point(*place);
-	*place = (struct shared_point *)point;
+	*place = xcalloc(1, sizeof(**place));
+	**place = (struct shared_point){ .point = point, .users = 1 };
 }
 
 const struct timeline_point **timeline_take(const struct timeline *timeline, unsigned int *count)

@@ -36,13 +36,17 @@ struct timeline_point {
 	unsigned int count;
 };
 
-/* Sums up what a point has; timeline_sums_end() ends it. */
-struct timeline_sums;
-struct timeline_sums *timeline_sums_new(void);
-void timeline_sums_add(struct timeline_sums *sums, const struct stack_key *key, uint64_t bytes,
+/* What stacks have in a point: an entry for each. */
+struct timeline_copy {
+	uint64_t start_ns, duration_ns;
+	struct timeline_entry *entries;
+	unsigned int count, room;
+};
+
+void timeline_copy_add(struct timeline_copy *copy, const struct stack_key *key, uint64_t bytes,
 		       uint64_t in_use);
-/* Sets the entries of @point, the processes with the most bytes of each user; frees the sums. */
-void timeline_sums_end(struct timeline_sums *sums, struct timeline_point *point);
+/* The processes with the most bytes of each user. Frees the entries of the copy. */
+struct timeline_point timeline_sum_up(struct timeline_copy *copy);
 
 struct timeline;
 
@@ -57,17 +61,16 @@ struct timeline *timeline_new(struct stack_table *stacks, struct timeline_time n
 void timeline_free(struct timeline *timeline, struct stack_table *stacks);
 /*
  * Copies what the stacks have since the last point, if ten seconds of the clock are over; else
- * NULL. timeline_sum_up() makes a point of it, which timeline_add() adds. The point of an hour ago
+ * false. timeline_sum_up() makes a point of it, which timeline_add() adds. The point of an hour ago
  * goes then.
  */
-struct timeline_copy *timeline_copy(struct timeline *timeline, struct stack_table *stacks,
-				    struct timeline_time now);
-void timeline_add(struct timeline *timeline, struct timeline_point *point);
+bool timeline_copy(struct timeline *timeline, struct stack_table *stacks, struct timeline_time now,
+		   struct timeline_copy *copy);
+void timeline_add(struct timeline *timeline, struct timeline_point point);
 /* All points, in the order of adding. They do not change, and are valid until timeline_put(). */
 const struct timeline_point **timeline_take(const struct timeline *timeline, unsigned int *count);
 
-/* The caller of these needs no lock. */
-struct timeline_point *timeline_sum_up(struct timeline_copy *copy);
+/* The caller of this needs no lock. */
 void timeline_put(const struct timeline_point **points, unsigned int count);
 
 /* Frees copies of points. */

@@ -11,12 +11,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "daemon/shared/util.h"
 
 #define RATES_NS	  1000000000ull
 #define ZOMBIES_LOOKED_AT 512u
-#define EIGHT_FIELDS	  "%*s %*s %*s %*s %*s %*s %*s %*s "
 
 struct totals *totals_new(void)
 {
@@ -156,25 +157,15 @@ unsigned int totals_choose(const struct totals *totals, unsigned int most,
 	return nr;
 }
 
-/* True for a process that has ended, and that its parent has not waited for. */
-static bool is_zombie(uint32_t pid)
+/* True for a process that has ended, too, and that its parent has not waited for. */
+static bool has_ended(uint32_t pid)
 {
-	char path[32], line[1024], *field;
-	unsigned long threads;
-	FILE *file;
-	bool good;
+	int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	bool ended = pidfd >= 0 && process_has_ended(pidfd);
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	good = fgets(line, sizeof(line), file);
-	fclose(file);
-	/* The process's name, in parentheses, may have any characters. */
-	field = good ? strrchr(line, ')') : NULL;
-	/* A thread that has ended leaves others behind: then it has more than one. */
-	return field && field[1] == ' ' && field[2] == 'Z' &&
-	       sscanf(field + 3, EIGHT_FIELDS EIGHT_FIELDS "%lu", &threads) == 1 && threads <= 1;
+	if (pidfd >= 0)
+		close(pidfd);
+	return ended;
 }
 
 static bool has_exited(uint32_t pid)
@@ -183,8 +174,8 @@ static bool has_exited(uint32_t pid)
 }
 
 /*
- * Reading the state of a process takes long, so each call looks at some of them for zombies: at
- * those that follow the ones of the last call.
+ * To open each process takes long, so each call looks at some of them for zombies: at those that
+ * follow the ones of the last call.
  */
 static bool is_zombies_turn(const struct totals *totals, unsigned int i)
 {
@@ -201,7 +192,7 @@ void totals_fold(struct totals *totals, struct feed *feed)
 
 	for (i = 0; i < totals->now.nr_processes; i++) {
 		pid = totals->now.processes[i].pid;
-		if ((!has_exited(pid) && !(is_zombies_turn(totals, i) && is_zombie(pid))) ||
+		if ((!has_exited(pid) && !(is_zombies_turn(totals, i) && has_ended(pid))) ||
 		    !feed->ops->remove(feed, pid, &last))
 			continue;
 		sums_add(&totals->now.of.exited, &last,

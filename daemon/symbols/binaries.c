@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
-#include "daemon/symbols/build_id.h"
+#include "daemon/shared/elf_reader.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */

@@ -20,7 +20,7 @@
 
 #include "core/channel/channel.h"
 #include "daemon/shared/util.h"
-#include "daemon/symbols/build_id.h"
+#include "daemon/shared/elf_reader.h"
 #include "daemon/symbols/perf_map.h"
 
 #define CHANNEL_PATH	"/memfd:" HAB_CHANNEL_FILE

@@ -16,7 +16,7 @@
 
 #include "daemon/shared/hash.h"
 #include "daemon/shared/util.h"
-#include "daemon/symbols/build_id.h"
+#include "daemon/shared/elf_reader.h"
 #include "daemon/symbols/debug_fetcher.h"
 #include "daemon/symbols/symbol_file.h"
 
@@ -26,14 +26,14 @@
 #define FILES_MAX   8192 /* of which something is known */
 #define PROFILE_NS  (10 * SECOND_NS)
 
-struct place {
+struct symbol_place {
 	uint64_t file;
 	uint64_t offset;
 };
 
 struct cached {
 	UT_hash_handle hh;
-	struct place place;
+	struct symbol_place place;
 	char name[]; /* "": no symbol covers the offset */
 };
 
@@ -102,7 +102,7 @@ static void drop_oldest(struct symbols *symbols)
 }
 
 /* It is not in the cache. */
-static void cache_add(struct symbols *symbols, const struct place *place, const char *name)
+static void cache_add(struct symbols *symbols, const struct symbol_place *place, const char *name)
 {
 	size_t size = sizeof(struct cached) + strlen(name) + 1;
 	struct cached *cached;
@@ -206,10 +206,9 @@ static bool look_up(struct naming *naming, const struct symbol_source *source, u
 	return answered && !*late;
 }
 
-static char *find_locked(struct naming *naming, const struct symbol_source *source,
-			 uint64_t offset)
+static char *find_locked(struct naming *naming, const struct symbol_source *source, uint64_t offset)
 {
-	struct place place = { source->id, offset };
+	struct symbol_place place = { source->id, offset };
 	struct symbols *symbols = naming->symbols;
 	struct symbol_reply reply;
 	struct cached *cached;

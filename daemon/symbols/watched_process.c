@@ -55,11 +55,13 @@ bool process_set_mappings(struct process *process, struct binaries *binaries, st
 
 bool process_has_exec(struct process *process, uint64_t since_ns)
 {
+	struct process_stat stat;
+
 	if (process->memory_at_ns < since_ns)
 		return false;
 	/* A process without memory is ending: it has not exec'ed. */
 	if (process->memory >= 0 && !maps_has_memory(process->memory) &&
-	    process_stat(process->pid, PROCESS_STAT_MEMORY)) {
+	    process_stat(process->pid, &stat) && stat.memory) {
 		process_set_memory(process, -1);
 		process->has_exec = true;
 	}

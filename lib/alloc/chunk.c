@@ -13,7 +13,7 @@
 
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/lists.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * From a caller's configuration and the environment to a heap's settings.
+ * Makes a heap's settings of a caller's configuration and the environment.
  *
  * A caller that was built with a later header passes a longer struct. It is accepted if all that
  * this version does not have is zero.

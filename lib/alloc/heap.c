@@ -11,11 +11,11 @@
 
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/config.h"
-#include "lib/alloc/heap.h"
+#include "lib/heap.h"
 #include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/sizing.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/backend/arena.h"
 #include "lib/backend/backend.h"
 #include "lib/telemetry/sampler.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/alloc/levels.h"
-#include "lib/backend/topology.h"
+#include "lib/backend/cpu_domains.h"
 
 /* Smaller automatic buffers would not be worth their level. */
 #define AUTO_LEAST (64ull << 10)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "lib/alloc/lists.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/rseq/rseq.h"
 
 #ifndef HAB_INJECT_BEFORE_SECTION

@@ -14,7 +14,7 @@
 
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/lists.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"

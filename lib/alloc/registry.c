@@ -11,7 +11,7 @@
 
 #include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/backend/backend.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -5,7 +5,7 @@
  * Few of many threads may allocate. A thread's TLAB is bounded by its own share or its own rate and
  * not by an even split, so idle threads hold little and busy ones get enough.
  */
-#include "core/hierarchy/growth.h"
+#include "core/hierarchy/block_size.h"
 #include "lib/alloc/sizing.h"
 #include "lib/clock.h"
 

@@ -4,7 +4,7 @@
  *
  * Fixed: as configured. Growing: HotSpot's rule (gc/shared/threadLocalAllocBuffer.cpp), a reset
  * being the collection: by the thread's share of what was allocated so far, so that it refills 50
- * times until the next reset. Auto: core/hierarchy/growth.h, as for buffers.
+ * times until the next reset. Auto: core/hierarchy/block_size.h, as for buffers.
  */
 #ifndef HAB_LIB_SIZING_H
 #define HAB_LIB_SIZING_H

@@ -15,7 +15,7 @@
 
 #include "core/arithmetic.h"
 #include "lib/alloc/sizing.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/sampler.h"

@@ -9,7 +9,7 @@
 
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/sizing.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
 

@@ -12,8 +12,7 @@
 
 #include "lib/backend/arena.h"
 #include "lib/backend/backend.h"
-#include "lib/backend/device.h"
-#include "lib/backend/process.h"
+#include "lib/heap.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/events.h"
 #include "lib/telemetry/process_interval.h"

@@ -14,7 +14,7 @@
 int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend);
 
 /*
- * In a forked child, after the backend's leave(): opens a backend again. If none can be opened the
+ * Opens a backend again in a forked child, after the backend's leave(). If none can be opened the
  * heap gets one without memory, so every take fails with ENOMEM.
  */
 void hab_backend_reopen(struct hab_heap *heap);

@@ -91,8 +91,8 @@ static HAB_SLOW void count(void *p, size_t length, uintptr_t entry)
 }
 
 /*
- * For calls before the program's functions are found. Not by syscall(), which is this library's and
- * would look for the program's: an allocator may be here under its lock.
+ * Serves calls before the program's functions are found. It does not use syscall(), which is this
+ * library's and would look for the program's: an allocator may be here under its lock.
  */
 static long call_early(long number, long a, long b, long c, long d, long e, long f)
 {

@@ -351,8 +351,8 @@ static bool is_needed(const char *symbol)
 }
 
 /*
- * In this library's table of dynamic symbols; its table of hashes (DT_HASH) says how many there
- * are. Where it cannot be written, operators stay, and pass calls on.
+ * Hides them in this library's table of dynamic symbols; the table of hashes (DT_HASH) says how
+ * many there are. Where it cannot be written, operators stay, and pass calls on.
  */
 static void hide_operators(void)
 {

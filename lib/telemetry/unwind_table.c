@@ -14,10 +14,8 @@
 
 /* Encodings of pointers. */
 #define PE_UDATA4	  0x03
-#define PE_SDATA4	  0x0b
 #define PE_PCREL_SDATA4	  0x1b
 #define PE_DATAREL_SDATA4 0x3b
-#define PE_OMIT		  0xff
 
 #define REG_RBP		  6
 #define REG_RSP		  7

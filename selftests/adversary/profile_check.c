@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "daemon/profile/profile_read.h"
 
 #define FUNCTIONS_MAX 16

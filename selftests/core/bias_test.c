@@ -15,7 +15,7 @@
 #include <math.h>
 
 #include "kselftest_harness.h"
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "reader.h"
 
 #define EVENTS	  1000000

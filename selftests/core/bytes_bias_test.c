@@ -22,7 +22,7 @@
 #include <math.h>
 
 #include "core/throttle/interval.h"
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "daemon/samples/stacks.h"
 #include "kselftest_harness.h"
 #include "reader.h"

@@ -10,7 +10,7 @@
 #include "explore.h"
 #include "kselftest_harness.h"
 #include "lib/alloc/lists.h"
-#include "lib/alloc/thread.h"
+#include "lib/thread.h"
 #include "lib/rseq/rseq.h"
 
 bool explore_torn;

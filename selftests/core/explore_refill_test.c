@@ -169,7 +169,7 @@ static int stop_sections(void)
 	return 0;
 }
 
-/* As lib/backend/process.c: the word is exchanged in a section, on the plan's CPU. */
+/* As lib/backend/process_backend.c: the word is exchanged in a section, on the plan's CPU. */
 static int refill_on_cpu_locked(u64 size)
 {
 	unsigned int cpu = explore_cpu();

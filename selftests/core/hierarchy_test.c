@@ -3,7 +3,7 @@
  * The books of core/hierarchy without threads or kernel.
  */
 #include "books.h"
-#include "core/hierarchy/growth.h"
+#include "core/hierarchy/block_size.h"
 
 /* Random takes on random CPUs until the arena is used up. */
 static void run_out(struct __test_metadata *_metadata, struct _test_data_books *self,

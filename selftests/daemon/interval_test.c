@@ -14,7 +14,7 @@
 
 #include "kselftest_harness.h"
 
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "daemon/samples/stacks.h"
 
 #define STACKS	300

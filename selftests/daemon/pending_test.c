@@ -16,10 +16,11 @@ struct sums {
 };
 
 static void add(void *context, uint32_t number, const struct stack_key *key,
-		const struct stack_counts *counts)
+		const struct stack_counts *counts, const struct in_use *in_use)
 {
 	struct sums *sums = context;
 
+	(void)in_use;
 	(void)key;
 	(void)number;
 	sums->samples += counts->samples;

@@ -12,13 +12,13 @@
 #define SECOND_NS 1000000000ull
 #define START_NS  (1000000 * SECOND_NS) /* a full ten seconds */
 
-static void add(struct timeline_sums *sums, uint32_t pid, uint32_t uid, uint64_t bytes,
+static void add(struct timeline_copy *copy, uint32_t pid, uint32_t uid, uint64_t bytes,
 		uint64_t in_use)
 {
 	struct stack_key key = { .pid = pid, .uid = uid, .kind = KIND };
 
 	snprintf(key.comm, sizeof(key.comm), "maker-%u", pid % 10);
-	timeline_sums_add(sums, &key, bytes, in_use);
+	timeline_copy_add(copy, &key, bytes, in_use);
 }
 
 /* The sum of a user's entries; NULL: of all. *processes: those with a pid. */
@@ -40,14 +40,14 @@ static uint64_t bytes_of(const struct timeline_point *point, const uint32_t *uid
 
 TEST(stacks_of_a_process_are_summed_up)
 {
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	struct timeline_point point;
 
-	add(sums, 7, 0, 100, 0);
-	add(sums, 8, 0, 500, 0);
-	add(sums, 7, 0, 20, 0);
-	add(sums, 7, 0, 0, 3);
-	timeline_sums_end(sums, &point);
+	add(&copy, 7, 0, 100, 0);
+	add(&copy, 8, 0, 500, 0);
+	add(&copy, 7, 0, 20, 0);
+	add(&copy, 7, 0, 0, 3);
+	point = timeline_sum_up(&copy);
 	ASSERT_EQ(2, point.count);
 	EXPECT_EQ(8, point.entries[0].pid);
 	EXPECT_EQ(120, point.entries[1].bytes);
@@ -57,15 +57,15 @@ TEST(stacks_of_a_process_are_summed_up)
 
 TEST(many_processes_of_a_user_hide_none_of_another)
 {
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	const uint32_t many = 1000, one = 1001;
 	struct timeline_point point;
 	unsigned int processes, i;
 
 	for (i = 1; i <= 10000; i++)
-		add(sums, i, many, 1000000, 0);
-	add(sums, 20000, one, 1, 0);
-	timeline_sums_end(sums, &point);
+		add(&copy, i, many, 1000000, 0);
+	add(&copy, 20000, one, 1, 0);
+	point = timeline_sum_up(&copy);
 	EXPECT_EQ(10000000000, bytes_of(&point, &many, &processes));
 	EXPECT_EQ(TIMELINE_PROCESSES, processes);
 	EXPECT_EQ(1, bytes_of(&point, &one, &processes));
@@ -75,13 +75,13 @@ TEST(many_processes_of_a_user_hide_none_of_another)
 
 TEST(a_point_has_a_limit_and_the_sum_of_all)
 {
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	struct timeline_point point;
 	unsigned int processes, i;
 
 	for (i = 1; i <= 5000; i++)
-		add(sums, i, i, i, 0);
-	timeline_sums_end(sums, &point);
+		add(&copy, i, i, i, 0);
+	point = timeline_sum_up(&copy);
 	EXPECT_LE(point.count, TIMELINE_ENTRIES);
 	EXPECT_EQ(5000ull * 5001 / 2, bytes_of(&point, NULL, &processes));
 	EXPECT_EQ(5000, point.entries[0].pid);
@@ -92,41 +92,41 @@ TEST(a_point_has_a_limit_and_the_sum_of_all)
 TEST(bytes_of_two_kinds_of_events_are_not_summed_up)
 {
 	struct stack_key key = { .pid = 7, .kind = HAB_EVENT_REFILL };
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	struct timeline_point point;
 
-	timeline_sums_add(sums, &key, 10, 0);
+	timeline_copy_add(&copy, &key, 10, 0);
 	key.kind = HAB_EVENT_SAMPLE;
-	timeline_sums_add(sums, &key, 20, 0);
-	timeline_sums_end(sums, &point);
+	timeline_copy_add(&copy, &key, 20, 0);
+	point = timeline_sum_up(&copy);
 	EXPECT_EQ(2, point.count);
 	free(point.entries);
 }
 
 TEST(what_is_in_use_makes_a_process_large)
 {
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	struct timeline_point point;
 	unsigned int i;
 
 	for (i = 1; i <= 100; i++)
-		add(sums, i, 0, 1000, 0);
-	add(sums, 500, 0, 0, 5000);
-	timeline_sums_end(sums, &point);
+		add(&copy, i, 0, 1000, 0);
+	add(&copy, 500, 0, 0, 5000);
+	point = timeline_sum_up(&copy);
 	EXPECT_EQ(500, point.entries[0].pid);
 	free(point.entries);
 }
 
 TEST(many_owners_have_fewer_processes_each_and_a_sum)
 {
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	struct timeline_point point;
 	unsigned int processes, i;
 	uint32_t uid = 30;
 
 	for (i = 0; i < 100 * 40; i++)
-		add(sums, i + 1, i % 100, 10 + i % 100, 0);
-	timeline_sums_end(sums, &point);
+		add(&copy, i + 1, i % 100, 10 + i % 100, 0);
+	point = timeline_sum_up(&copy);
 	EXPECT_LE(point.count, TIMELINE_ENTRIES);
 	EXPECT_EQ(40 * (10 + uid), bytes_of(&point, &uid, &processes));
 	EXPECT_EQ(4, processes);
@@ -137,20 +137,38 @@ TEST(many_owners_have_fewer_processes_each_and_a_sum)
 
 TEST(threads_of_a_process_are_one_under_the_largest_name)
 {
-	struct timeline_sums *sums = timeline_sums_new();
+	struct timeline_copy copy = { 0 };
 	struct stack_key key = { .pid = 7, .kind = KIND };
 	struct timeline_point point;
 	unsigned int i;
 
 	for (i = 0; i < 30; i++) {
 		snprintf(key.comm, sizeof(key.comm), "thread-%u", i);
-		timeline_sums_add(sums, &key, i, 1);
+		timeline_copy_add(&copy, &key, i, 1);
 	}
-	timeline_sums_end(sums, &point);
+	point = timeline_sum_up(&copy);
 	ASSERT_EQ(1, point.count);
 	EXPECT_STREQ("thread-29", point.entries->comm);
 	EXPECT_EQ(29 * 30 / 2, point.entries->bytes);
 	EXPECT_EQ(30, point.entries->in_use);
+	free(point.entries);
+}
+
+TEST(the_largest_name_is_that_of_most_bytes_not_of_the_largest_stack)
+{
+	struct timeline_copy copy = { 0 };
+	struct stack_key key = { .pid = 7, .kind = KIND, .comm = "one" };
+	struct timeline_point point;
+	unsigned int i;
+
+	timeline_copy_add(&copy, &key, 50, 0);
+	strcpy(key.comm, "many");
+	for (i = 0; i < 10; i++)
+		timeline_copy_add(&copy, &key, 10, 0);
+	point = timeline_sum_up(&copy);
+	ASSERT_EQ(1, point.count);
+	EXPECT_STREQ("many", point.entries->comm);
+	EXPECT_EQ(150, point.entries->bytes);
 	free(point.entries);
 }
 
@@ -181,15 +199,15 @@ static bool pass(FIXTURE_DATA(ring) * self, uint64_t seconds)
 				       .probability = 1ull << 32, /* certain */
 				       .parts = 1,
 				       .key = { .pid = 7, .kind = KIND } };
-	struct timeline_copy *copy;
+	struct timeline_copy copy;
 
 	stacks_add(self->stacks, &sample);
 	self->now.realtime_ns += seconds * SECOND_NS;
 	self->now.monotonic_ns += seconds * SECOND_NS;
-	copy = timeline_copy(self->timeline, self->stacks, self->now);
-	if (copy)
-		timeline_add(self->timeline, timeline_sum_up(copy));
-	return copy;
+	if (!timeline_copy(self->timeline, self->stacks, self->now, &copy))
+		return false;
+	timeline_add(self->timeline, timeline_sum_up(&copy));
+	return true;
 }
 
 TEST_F(ring, a_point_has_the_samples_since_the_one_before)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/shared/program.h"
-#include "daemon/symbols/build_id.h"
+#include "daemon/shared/elf_reader.h"
 #include "elf_file.h"
 #include "fuzz.h"
 #include "daemon/symbols/symbol_file.h"

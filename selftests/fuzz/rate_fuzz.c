@@ -4,7 +4,7 @@
  * the module's text of it is read as the same rate.
  */
 #include "core/throttle/rate.h"
-#include "daemon/shared/rate.h"
+#include "daemon/shared/typed_rate.h"
 #include "fuzz.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)

@@ -13,7 +13,7 @@
  */
 #include <math.h>
 
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 #include "kselftest_harness.h"
 #include "collector.h"
 

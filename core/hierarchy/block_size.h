@@ -7,8 +7,8 @@
  * halves if the one before lasted for more than 16 times that. Larger blocks would save no more
  * time and would be unused longer.
  */
-#ifndef HAB_CORE_GROWTH_H
-#define HAB_CORE_GROWTH_H
+#ifndef HAB_CORE_BLOCK_SIZE_H
+#define HAB_CORE_BLOCK_SIZE_H
 
 #include "core/arithmetic.h"
 
@@ -43,4 +43,4 @@ static inline u64 hab_growth_largest(u64 nominal, u64 free, u64 arena)
 	return max(nominal, guided);
 }
 
-#endif /* HAB_CORE_GROWTH_H */
+#endif /* HAB_CORE_BLOCK_SIZE_H */

@@ -26,13 +26,13 @@
 
 #include "core/hierarchy/refill.h"
 #include "lib/backend/arena.h"
-#include "lib/backend/process.h"
-#include "lib/backend/topology.h"
+#include "lib/heap.h"
+#include "lib/backend/cpu_domains.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
 #include "lib/thread.h"
 
-struct process {
+struct process_books {
 	pthread_mutex_t lock;
 	struct hab_hierarchy books;
 	uint32_t *domains;    /* [level][cpu] */
@@ -45,7 +45,7 @@ static int membarrier(int command)
 	return syscall(SYS_membarrier, command, 0, 0);
 }
 
-static void free_process(struct process *process)
+static void free_process(struct process_books *process)
 {
 	uint32_t l;
 
@@ -58,9 +58,9 @@ static void free_process(struct process *process)
 	free(process);
 }
 
-static struct process *alloc_process(int nr_levels, uint32_t nr_cpus)
+static struct process_books *alloc_process(int nr_levels, uint32_t nr_cpus)
 {
-	struct process *process = calloc(1, sizeof(*process));
+	struct process_books *process = calloc(1, sizeof(*process));
 	bool ok;
 	int l;
 
@@ -85,7 +85,7 @@ static struct process *alloc_process(int nr_levels, uint32_t nr_cpus)
 static int process_open(struct hab_heap *heap)
 {
 	uint32_t nr_cpus = hab_topology_nr_cpus();
-	struct process *process;
+	struct process_books *process;
 	void *arena;
 	int l;
 
@@ -127,7 +127,7 @@ static int stop_sections(void)
 	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ);
 }
 
-static bool collect_locked(struct process *process)
+static bool collect_locked(struct process_books *process)
 {
 	return process->emptied &&
 	       hab_hierarchy_collect_words(&process->books, process->emptied, stop_sections);
@@ -135,11 +135,11 @@ static bool collect_locked(struct process *process)
 
 bool hab_process_collects(const struct hab_heap *heap)
 {
-	return heap->shared || ((struct process *)heap->backend_data)->emptied;
+	return heap->shared || ((struct process_books *)heap->backend_data)->emptied;
 }
 
 /* Only growing levels need the time. */
-static uint64_t now_ns(const struct process *process)
+static uint64_t now_ns(const struct process_books *process)
 {
 	return hab_hierarchy_growing(&process->books) ? hab_clock_ns() : 0;
 }
@@ -148,7 +148,7 @@ static uint64_t now_ns(const struct process *process)
 static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
 			const struct hab_plan *plan, uint32_t hardware)
 {
-	const struct process *process = heap->backend_data;
+	const struct process_books *process = heap->backend_data;
 	size_t row = (size_t)(plan->level - 1) * heap->nr_cpus;
 
 	thread->counters.verified++;
@@ -157,7 +157,7 @@ static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
 		thread->counters.foreign++;
 }
 
-static int plan_locked(struct process *process, const uint32_t *domains, uint64_t least,
+static int plan_locked(struct process_books *process, const uint32_t *domains, uint64_t least,
 		       uint64_t want, uint64_t entered, struct hab_plan *plan)
 {
 	uint32_t at = 0;
@@ -174,7 +174,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 				uint64_t entered, uint64_t least, uint64_t want,
 				struct hab_ioc_refill *refill)
 {
-	struct process *process = heap->backend_data;
+	struct process_books *process = heap->backend_data;
 	uint32_t domains[HAB_MAX_LEVELS];
 	struct hab_rseq_out out;
 	struct hab_plan plan;
@@ -207,7 +207,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	return 0;
 }
 
-static int refill_from_heap_locked(struct process *process, uint64_t least, uint64_t want,
+static int refill_from_heap_locked(struct process_books *process, uint64_t least, uint64_t want,
 				   struct hab_ioc_refill *refill)
 {
 	struct hab_plan plan;
@@ -227,7 +227,7 @@ static int refill_from_heap_locked(struct process *process, uint64_t least, uint
 static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 			  struct hab_ioc_refill *refill)
 {
-	struct process *process = heap->backend_data;
+	struct process_books *process = heap->backend_data;
 	uint64_t least = (refill->min_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	uint64_t want = (refill->want_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	uint64_t entered = now_ns(process), dropped;
@@ -248,7 +248,7 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 
 static int process_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
 {
-	struct process *process = heap->backend_data;
+	struct process_books *process = heap->backend_data;
 	int err;
 
 	pthread_mutex_lock(&process->lock);
@@ -260,7 +260,7 @@ static int process_give_back(struct hab_heap *heap, uint64_t offset, uint64_t by
 
 static int process_reset(struct hab_heap *heap)
 {
-	struct process *process = heap->backend_data;
+	struct process_books *process = heap->backend_data;
 	uint32_t at = 0;
 
 	pthread_mutex_lock(&process->lock);
@@ -272,7 +272,7 @@ static int process_reset(struct hab_heap *heap)
 
 static int process_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 {
-	struct process *process = heap->backend_data;
+	struct process_books *process = heap->backend_data;
 	uint32_t at = 0;
 
 	pthread_mutex_lock(&process->lock);
@@ -284,12 +284,12 @@ static int process_stats(struct hab_heap *heap, struct hab_ioc_stats *stats)
 
 static void process_lock(struct hab_heap *heap)
 {
-	pthread_mutex_lock(&((struct process *)heap->backend_data)->lock);
+	pthread_mutex_lock(&((struct process_books *)heap->backend_data)->lock);
 }
 
 static void process_unlock(struct hab_heap *heap)
 {
-	pthread_mutex_unlock(&((struct process *)heap->backend_data)->lock);
+	pthread_mutex_unlock(&((struct process_books *)heap->backend_data)->lock);
 }
 
 const struct hab_backend hab_process_backend = {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "lib/backend/arena.h"
-#include "lib/backend/device.h"
+#include "lib/heap.h"
 #include "lib/rseq/rseq.h"
 
 #define DEVICE_PATH "/dev/hab"
@@ -252,8 +252,8 @@ static int device_report(struct hab_heap *heap, struct hab_ioc_report *report)
 }
 
 /*
- * In a forked child. The parent's words were not inherited. Its arena was, and stays mapped for the
- * objects in it.
+ * This runs in a forked child. The parent's words were not inherited. Its arena was, and stays
+ * mapped for the objects in it.
  */
 static void device_leave(struct hab_heap *heap)
 {

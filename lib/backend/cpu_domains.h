@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-#ifndef HAB_LIB_TOPOLOGY_H
-#define HAB_LIB_TOPOLOGY_H
+#ifndef HAB_LIB_CPU_DOMAINS_H
+#define HAB_LIB_CPU_DOMAINS_H
 
 #include <stdint.h>
 
@@ -20,4 +20,4 @@ void hab_topology_fill(uint32_t kind, uint32_t *domains, uint32_t nr_cpus);
 /* The number of domains of a kind. */
 uint32_t hab_topology_count(uint32_t kind);
 
-#endif /* HAB_LIB_TOPOLOGY_H */
+#endif /* HAB_LIB_CPU_DOMAINS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Confidence intervals of estimates. */
-#ifndef HABD_INTERVAL_H
-#define HABD_INTERVAL_H
+#ifndef HABD_CONFIDENCE_H
+#define HABD_CONFIDENCE_H
 
 #include "daemon/samples/sample.h"
 
@@ -73,4 +73,4 @@ static inline struct estimate estimate_of_events(const struct stack_counts *coun
 struct interval interval_of_in_use(const struct in_use *own, const struct stack_counts *allocated,
 				   const struct in_use *all);
 
-#endif /* HABD_INTERVAL_H */
+#endif /* HABD_CONFIDENCE_H */

@@ -6,7 +6,7 @@
  * are; a normal interval would end too low. Quantiles of the gamma distribution come from the
  * approximation of Wilson and Hilferty, whose error is below 1 % from five samples on.
  */
-#include "daemon/profile/interval.h"
+#include "daemon/profile/confidence.h"
 
 #include <math.h>
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "uapi/hab.h"
-#include "lib/backend/topology.h"
+#include "lib/backend/cpu_domains.h"
 
 #define CPU_DIR "/sys/devices/system/cpu"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The limit of samples as it is typed: "150", "9000/h", "off". */
-#ifndef HABD_RATE_H
-#define HABD_RATE_H
+#ifndef HABD_TYPED_RATE_H
+#define HABD_TYPED_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,4 +30,4 @@ static inline bool rate_per_second(const char *text, uint64_t *number)
 	return rate % (period_ms / HAB_SECOND_MS) == 0;
 }
 
-#endif /* HABD_RATE_H */
+#endif /* HABD_TYPED_RATE_H */

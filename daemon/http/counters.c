@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One row for each counter: its names, its help and where it is. A new counter is a new row, so
+ * that metrics and status cannot differ.
+ */
+#include "daemon/http/handlers.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/history/history_writer.h"
+#include "daemon/state/state.h"
+
+#define EVENTS(member)	offsetof(struct numbers, member)
+#define MACHINE(member) offsetof(struct numbers, totals.now.of.machine.member)
+#define MISSED(number)	offsetof(struct numbers, totals.now.of.missed.of[number])
+#define COUNTS(member)	offsetof(struct numbers, counts.member)
+#define HISTORY(member) offsetof(struct history_counts, member)
+
+const struct counter counters_events[] = {
+	{ "refills", EVENTS(refills), "hab_refills_total",
+	  "Buffer refills of the machine, exact, since the module was loaded." },
+	{ "refill_bytes", EVENTS(refill_bytes), "hab_refill_bytes_total",
+	  "Bytes of those refills, exact." },
+	{ "events", MACHINE(events), "hab_events_total",
+	  "Events of the followed kinds since habd was started: the sum of samples, throttled and "
+	  "lost{ring_full}." },
+	{ NULL, MACHINE(refills), "hab_event_refills_total",
+	  "Refills that habd has counted since it was started." },
+	{ "event_bytes", MACHINE(bytes), "hab_event_bytes_total", "Bytes of those refills." },
+	{ "sampled", MACHINE(sampled), "hab_samples_total", "Events kept as samples." },
+	{ "throttled", MACHINE(throttled), "hab_throttled_total",
+	  "Events that the throttler did not keep." },
+	{ "lost", EVENTS(lost) },
+	{ "lost_ring_full", MACHINE(lost), "hab_lost_total",
+	  "Events that are in no profile though not throttled: ring_full, habd was too slow; "
+	  "recursion, the kernel could not run the BPF program; collector, that of their owner "
+	  "was too slow.",
+	  "{reason=\"ring_full\"}" },
+	{ "lost_recursion", EVENTS(totals.now.of.missed_events), "hab_lost_total", NULL,
+	  "{reason=\"recursion\"}" },
+	{ NULL, EVENTS(lost_of_owners), "hab_lost_total", NULL, "{reason=\"collector\"}" },
+	{ "missed_refills", MISSED(MISSED_REFILLS), "hab_missed_refills_total",
+	  "Refills since the module was loaded that no habd read, so that they are in no profile." },
+	{ "missed_refill_bytes", MISSED(MISSED_BYTES), "hab_missed_refill_bytes_total",
+	  "Bytes of those refills." },
+	{ "missed_samples", MISSED(MISSED_SAMPLES), "hab_missed_samples_total",
+	  "Samples that the kernel kept and no habd read." },
+	{ 0 },
+};
+
+const struct counter counters_module[] = {
+	{ "rate_limit", EVENTS(module.value[MODULE_RATE]), "hab_rate_limit",
+	  "The set limit of samples a second.", .known = EVENTS(module.known[MODULE_RATE]) },
+	{ "heaps", EVENTS(module.value[MODULE_HEAPS]), "hab_heaps", "Heaps.",
+	  .known = EVENTS(module.known[MODULE_HEAPS]) },
+	{ NULL, EVENTS(module.value[MODULE_SAMPLED]), "hab_module_sampled_total",
+	  "Events the module's throttler kept since it was loaded.",
+	  .known = EVENTS(module.known[MODULE_SAMPLED]) },
+	{ NULL, EVENTS(module.value[MODULE_THROTTLED]), "hab_module_throttled_total",
+	  "Events the module's throttler dropped since it was loaded.",
+	  .known = EVENTS(module.known[MODULE_THROTTLED]) },
+	{ 0 },
+};
+
+const struct counter counters_channels[] = {
+	{ "processes", COUNTS(channels.sessions), "hab_channels",
+	  "Processes whose preload library habd reads." },
+	{ "processes_ever", COUNTS(channels.begun), "hab_channel_processes_total",
+	  "Processes that had a channel." },
+	{ "samples", COUNTS(channels.samples), "hab_channel_samples_total",
+	  "Samples that came over channels." },
+	{ "lost", COUNTS(channels.lost), "hab_channel_lost_total",
+	  "Samples that found no room in a channel." },
+	{ "refused", COUNTS(channels.refused), "hab_channel_refused_total",
+	  "Channels and connections beyond a limit of their user." },
+	{ "unknown", EVENTS(totals.now.of.unknown) },
+	{ "malformed", COUNTS(channels.malformed), "hab_channel_malformed_total",
+	  "Records, and messages without a channel, that were malformed." },
+	{ 0 },
+};
+
+const struct counter counters_history[] = {
+	{ "files", HISTORY(files), "hab_history_files", "Profiles of the history on the disk." },
+	{ "bytes", HISTORY(bytes), "hab_history_bytes", "Their bytes, in blocks of 4 KiB." },
+	{ "oldest", HISTORY(oldest), "hab_history_oldest_timestamp_seconds",
+	  "When the oldest of them begins, in seconds since 1970." },
+	{ "written", HISTORY(written), "hab_history_written_total", "Profiles that were written." },
+	{ "failed", HISTORY(failed), "hab_history_failed_total",
+	  "Profiles that could not be written, as on a full disk: they are in no file." },
+	{ NULL, HISTORY(removed), "hab_history_removed_total",
+	  "Profiles that were removed by the limits of size and age." },
+	{ 0 },
+};
+
+const struct counter counters_stacks[] = {
+	{ "stacks", COUNTS(stacks), "hab_stacks", "Stacks in the table." },
+	{ NULL, COUNTS(stacks_folded), "hab_stacks_folded_total",
+	  "Stacks that were folded into [other stacks] because the table was full." },
+	{ "stacks_from_threads", COUNTS(ingest.joined), "hab_stack_source_total",
+	  "Samples by the source of their stack: the thread itself, or the kernel.",
+	  "{source=\"thread\"}" },
+	{ "stacks_from_kernel", COUNTS(ingest.alone), "hab_stack_source_total", NULL,
+	  "{source=\"kernel\"}" },
+	{ NULL, COUNTS(ingest.late), "hab_stacks_late_total",
+	  "Stacks of threads that came after their sample was no longer pending." },
+	{ NULL, COUNTS(binaries), "hab_binaries", "Programs and libraries in the table." },
+	{ 0 },
+};
+
+static bool is_shown(const struct counter *counter, const char *name, const void *numbers)
+{
+	return name && (!counter->known || *((const bool *)numbers + counter->known));
+}
+
+static uint64_t value_of(const struct counter *counter, const void *numbers)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)numbers + counter->where, sizeof(value));
+	return value;
+}
+
+static const char *type_of(const char *metric)
+{
+	const char *end = strstr(metric, "_total");
+
+	return end && !end[strlen("_total")] ? "counter" : "gauge";
+}
+
+void metric_head(FILE *out, const char *name, const char *type, const char *help)
+{
+	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+void counters_write(FILE *out, const struct counter *counter, const void *numbers)
+{
+	for (; counter->key || counter->metric; counter++) {
+		if (!is_shown(counter, counter->metric, numbers))
+			continue;
+		if (counter->help)
+			metric_head(out, counter->metric, type_of(counter->metric), counter->help);
+		fprintf(out, "%s%s %" PRIu64 "\n", counter->metric,
+			counter->labels ? counter->labels : "", value_of(counter, numbers));
+	}
+}
+
+void counters_put(json_t *object, const struct counter *counter, const void *numbers)
+{
+	for (; counter->key || counter->metric; counter++)
+		if (is_shown(counter, counter->key, numbers))
+			json_object_set_new(object, counter->key,
+					    json_integer((json_int_t)value_of(counter, numbers)));
+}
