@@ -68,7 +68,8 @@ void recordings_free(struct state *state, struct recordings *recordings);
 /* Ends the recordings that no client has named for an hour. */
 void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns);
 /* Of the viewer: as its token says. recording_give() follows. NULL: another request uses it. */
-struct recording *recording_of_viewer(struct request *request, const char *token);
+struct recording *recording_of_viewer(struct request *request, const char *token,
+				      uint64_t begun_ns);
 void recording_give(struct request *request, struct recording *recording, bool ends);
 
 #endif /* HABD_HANDLERS_H */

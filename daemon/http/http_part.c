@@ -69,18 +69,22 @@ static void reply_profile(struct request *request, struct reply *reply, struct s
 void http_part_profile(struct request *request, struct reply *reply)
 {
 	const char *name = request_parameter(request, "span");
+	const char *begun = request_parameter(request, "begun");
 	struct span span = span_all(request->state);
+	uint64_t begun_ns = 0;
 	struct recording *recording;
 	struct filter filter;
 
 	if (!name || !request_filter(request, reply, &filter))
 		return;
 	filter.each_kind = true;
+	if (begun)
+		parse_number(begun, 0, UINT64_MAX, &begun_ns);
 	if (!strcmp(name, SPAN_RECENT))
 		span = span_recent();
 	if (!strcmp(name, span.token)) {
 		reply_profile(request, reply, &span, &filter);
-	} else if ((recording = recording_of_viewer(request, name))) {
+	} else if ((recording = recording_of_viewer(request, name, begun_ns))) {
 		reply_profile(request, reply, &recording->span, &filter);
 		recording_give(request, recording, false);
 	} else {

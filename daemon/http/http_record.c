@@ -4,7 +4,8 @@
  *
  * A recording of the viewer is one in each collector, too, under the same token: its start, keep
  * and end come as requests. A collector that has started since does not know the token: then the
- * recording begins with the collector, since all of it belongs in.
+ * recording begins with the collector, since all of it belongs in. One that was not told, or has
+ * forgotten it, begins when it is asked: what it had before is in no recording twice.
  *
  * No recording stays without a client: one that no request has named for an hour ends. One that is
  * being used is marked busy, and no other thread uses or ends it. So no lock is held while
@@ -58,7 +59,8 @@ void recordings_tidy(struct state *state, struct recordings *recordings, uint64_
 
 	pthread_mutex_lock(&recordings->lock);
 	for (each = recordings->table; each < recordings->table + RECORDINGS_ALL; each++)
-		if (each->used && !each->busy && now_ns > each->named_ns + ABANDONED_NS)
+		if (each->used && !each->busy && now_ns > each->named_ns + ABANDONED_NS &&
+		    (now_ns == UINT64_MAX || strcmp(each->span.token, SPAN_HISTORY) != 0))
 			drop_locked(state, each);
 	pthread_mutex_unlock(&recordings->lock);
 }
@@ -85,6 +87,8 @@ static struct recording *take(struct request *request, const char *token, bool m
 	if (found && found->busy)
 		found = NULL;
 	if (found) {
+		if (!found->used && token)
+			snprintf(found->span.token, sizeof(found->span.token), "%s", token);
 		found->used = found->busy = true;
 		found->named_ns = clock_monotonic_ns();
 	}
@@ -103,13 +107,18 @@ void recording_give(struct request *request, struct recording *recording, bool e
 	pthread_mutex_unlock(&request->recordings->lock);
 }
 
-struct recording *recording_of_viewer(struct request *request, const char *token)
+struct recording *recording_of_viewer(struct request *request, const char *token, uint64_t begun_ns)
 {
 	struct recording *recording = take(request, token, true);
+	struct state *state = request->state;
 
-	if (recording && !*recording->span.token) {
-		recording->span = span_all(request->state);
-		snprintf(recording->span.token, sizeof(recording->span.token), "%s", token);
+	if (!recording || recording->span.start_monotonic_ns)
+		return recording;
+	span_begin(state, &recording->span, token);
+	if (state->start_monotonic_ns >= begun_ns) {
+		span_drop(state, &recording->span);
+		recording->span.start_ns = state->start_ns;
+		recording->span.start_monotonic_ns = state->start_monotonic_ns;
 	}
 	return recording;
 }
@@ -130,6 +139,9 @@ void http_record_start(struct request *request, struct reply *reply)
 			    RECORDINGS_MAX);
 		return;
 	}
+	/* The viewer may name one that there is. */
+	span_drop(request->state, &recording->span);
+	filter_end(&recording->filter);
 	recording->filter = filter;
 	span_begin(request->state, &recording->span, token);
 	fprintf(reply->body, "%s\n", recording->span.token);

@@ -224,7 +224,7 @@ static bool stands_still(const struct member *member, uint64_t now)
 {
 	uint64_t alive = READ_ONCE(part_page(member->memory)->alive_ns);
 
-	return alive && now > alive + STUCK_NS;
+	return alive && (now > alive + STUCK_NS || alive > now + STUCK_NS);
 }
 
 /*
@@ -320,8 +320,8 @@ static char *path_of(const struct snapshot_request *request, unsigned int bytes)
 	char *path;
 	FILE *out = text_open(&path, &length);
 
-	fprintf(out, "/part/profile?span=%s&restart=%d&events=%d&bytes=%u", request->span,
-		request->restart, request->events, bytes);
+	fprintf(out, "/part/profile?span=%s&begun=%" PRIu64 "&restart=%d&events=%d&bytes=%u",
+		request->span, request->begun_ns, request->restart, request->events, bytes);
 	if (filter) {
 		put_ids(out, "pid", &filter->pids);
 		put_ids(out, "uid", &filter->uids);

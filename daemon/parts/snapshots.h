@@ -27,6 +27,7 @@ struct snapshot_head {
 /* What is asked for. */
 struct snapshot_request {
 	const char *span; /* its token */
+	uint64_t begun_ns; /* when it began, CLOCK_MONOTONIC; 0: with each collector */
 	const struct filter *filter;
 	bool restart;
 	bool events;

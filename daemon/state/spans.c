@@ -134,9 +134,14 @@ static struct profile *collect_own(struct state *state, struct span *span,
 static struct profile *collect_of_owners(struct state *state, struct span *span,
 					 const struct filter *filter, bool has_events, bool restart)
 {
-	struct snapshot_request request = {
-		.span = span->token, .filter = filter, .restart = restart, .events = has_events
-	};
+	/* What a collector has counted before it knew of the history is in no file. */
+	struct snapshot_request request = { .span = span->token,
+					    .begun_ns = strcmp(span->token, SPAN_HISTORY) ?
+								span->start_monotonic_ns :
+								0,
+					    .filter = filter,
+					    .restart = restart,
+					    .events = has_events };
 
 	if (is_recent(span))
 		span->start_monotonic_ns = clock_monotonic_ns() - RECENT_NS;
