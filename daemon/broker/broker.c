@@ -42,7 +42,8 @@
 #define STEADY_NS     (10 * SECOND_NS) /* a collector that has run so long has not failed */
 #define STUCK_NS      (3 * SECOND_NS)
 #define IDLE_NS	      (60 * SECOND_NS)
-#define VIEWER_MS     4000 /* that the viewer has for its last profile: it asks twice */
+#define VIEWER_MS     3500 /* that the viewer has for its last profile */
+#define KILLED_MS     1000 /* until a killed viewer is gone, and another habd can write the history */
 #define READY_MS      20000
 #define PRIORITY      (-10)
 #define REAP_MS	      300
@@ -899,27 +900,41 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 	return 0;
 }
 
+static void wait_for_viewer(struct broker *broker, unsigned int ms)
+{
+	uint64_t end_ns = clock_monotonic_ns() + ms * 1000000ull;
+
+	while (broker->viewer.pid && clock_monotonic_ns() < end_ns) {
+		usleep(2000);
+		reap(broker);
+	}
+}
+
 void broker_free(struct broker *broker)
 {
-	uint64_t end_ns = clock_monotonic_ns() + VIEWER_MS * 1000000ull;
 	struct owner *owner, *next;
 	struct told *told, *next_told;
+	uint64_t end_ns;
 
 	if (!broker)
 		return;
 	/* Its control socket stays open for reading: shutdown() ends its messages. */
 	if (broker->viewer.pid)
 		shutdown(broker->viewer.control, SHUT_WR);
-	while (broker->viewer.pid && clock_monotonic_ns() < end_ns) {
-		usleep(2000);
-		reap(broker);
-	}
-	if (broker->viewer.pid)
+	wait_for_viewer(broker, VIEWER_MS);
+	if (broker->viewer.pid) {
+		say("the viewer of habd did not end in time: the history may lack what came after its "
+		    "last file");
 		kill(broker->viewer.pid, SIGKILL);
+	}
+	wait_for_viewer(broker, KILLED_MS);
 	part_forget(&broker->viewer);
 	HASH_ITER(hh, broker->owners, owner, next)
 	{
 		drop_held(broker, owner);
+		/* It may be stopped. It has nothing to write. */
+		if (owner->part.pid)
+			kill(owner->part.pid, SIGKILL);
 		part_forget(&owner->part);
 		end_owner(broker, owner);
 	}

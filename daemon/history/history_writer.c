@@ -304,7 +304,8 @@ static void *run(void *context)
 	while (wait_for_next(history))
 		write_span(history, &span, false);
 	write_span(history, &span, true);
-	span_end(history->state, &span);
+	/* Collectors are not told: they end, too. */
+	span_drop(history->state, &span);
 	return NULL;
 }
 
