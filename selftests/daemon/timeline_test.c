@@ -195,13 +195,13 @@ FIXTURE_TEARDOWN(ring)
 /* A sample, then time. True if a point was added. */
 static bool pass(FIXTURE_DATA(ring) * self, uint64_t seconds)
 {
-	const struct sample sample = { .bytes = 100,
-				       .probability = 1ull << 32, /* certain */
-				       .parts = 1,
-				       .key = { .pid = 7, .kind = KIND } };
+	const struct hab_record_sample sample = {
+		.bytes = 100, .probability = 1ull << 32, /* certain */ .parts = 1
+	};
+	const struct stack_key key = { .pid = 7, .kind = KIND };
 	struct timeline_copy copy;
 
-	stacks_add(self->stacks, &sample);
+	stacks_add(self->stacks, &sample, &key);
 	self->now.realtime_ns += seconds * SECOND_NS;
 	self->now.monotonic_ns += seconds * SECOND_NS;
 	if (!timeline_copy(self->timeline, self->stacks, self->now, &copy))
