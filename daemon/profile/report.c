@@ -50,7 +50,7 @@ static void name_stack(const struct profile *profile, const struct profile_sampl
 	unsigned int i;
 
 	fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
-	for (i = sample->nr_frames; i; i--) {
+	for (i = sample->key.nr_frames; i; i--) {
 		fputs(";", out);
 		put_folded(out, profile->frames[sample->frames[i - 1]].function);
 	}
@@ -126,11 +126,9 @@ static void add_sample(struct report *report, unsigned int which, const char *na
 	row->many_users |= row->user && row->user != user;
 	row->user = user;
 	counts_add(&row->counts[which], &sample->counts);
-	if (sample->in_use) {
-		in_use_add(&row->in_use[which], sample->in_use);
-		in_use_add(&user->in_use[which][sample->key.kind], sample->in_use);
-		in_use_add(&report->total_in_use[which][sample->key.kind], sample->in_use);
-	}
+	in_use_add(&row->in_use[which], &sample->in_use);
+	in_use_add(&user->in_use[which][sample->key.kind], &sample->in_use);
+	in_use_add(&report->total_in_use[which][sample->key.kind], &sample->in_use);
 	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
 	counts_add(&report->totals[which][sample->key.kind], &sample->counts);
 }

@@ -89,6 +89,11 @@ static inline uint64_t sample_sum(double value)
 	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
 }
 
+static inline bool in_use_any(const struct in_use *in_use)
+{
+	return in_use->objects || in_use->bytes;
+}
+
 static inline void in_use_add(struct in_use *sum, const struct in_use *more)
 {
 	sum->samples += more->samples;
