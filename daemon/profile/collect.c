@@ -23,9 +23,9 @@ struct profile_copy {
 	struct profile *profile; /* its frames are still keys */
 	const struct filter *filter;
 	unsigned int samples_room, events_room, frames_room;
-	uint64_t now_ns;	    /* when the events were copied, as their times */
-	unsigned int other;	    /* index + 1 of "[other frames]" */
-	struct strings frames;	    /* their keys; index + 1 */
+	uint64_t now_ns;       /* when the events were copied, as their times */
+	unsigned int other;    /* index + 1 of "[other frames]" */
+	struct strings frames; /* their keys; index + 1 */
 	struct {
 		struct binary *file; /* a reference; NULL: there is none */
 		unsigned int place;  /* index + 1 in the profile */

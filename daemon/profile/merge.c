@@ -152,9 +152,8 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 	profile->duration_ns += from->duration_ns;
 	profile->folded += from->folded;
 	if (in_use && from->knows_in_use) {
-		profile->in_use_has_errors =
-			from->in_use_has_errors &&
-			(profile->in_use_has_errors || !profile->knows_in_use);
+		profile->in_use_has_errors = from->in_use_has_errors &&
+					     (profile->in_use_has_errors || !profile->knows_in_use);
 		profile->knows_in_use = true;
 	}
 	for (i = 0; i < from->nr_samples; i++) {

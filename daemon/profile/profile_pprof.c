@@ -398,8 +398,7 @@ void profile_write_pprof(const struct profile *profile, FILE *out)
 	 * More effort makes profiles 8 % smaller and takes four times as long. Window bits + 16:
 	 * zlib writes the header of gzip.
 	 */
-	deflateInit2(&pprof.stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8,
-		     Z_DEFAULT_STRATEGY);
+	deflateInit2(&pprof.stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
 	put_header(&pprof);
 	for (i = 0; i < profile->nr_samples; i++)
 		put_sample(&pprof, &profile->samples[i]);

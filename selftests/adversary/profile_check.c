@@ -274,7 +274,8 @@ static bool in_use_is_right(void)
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		if (is_own(sample) && in_use_any(&sample->in_use) && has_function(sample, counts.keeper))
+		if (is_own(sample) && in_use_any(&sample->in_use) &&
+		    has_function(sample, counts.keeper))
 			bytes += sample->in_use.bytes;
 	}
 	printf("%s: %lu bytes in use, estimated as %lu\n", counts.keeper, counts.kept_bytes, bytes);

@@ -195,9 +195,9 @@ FIXTURE_TEARDOWN(ring)
 /* A sample, then time. True if a point was added. */
 static bool pass(FIXTURE_DATA(ring) * self, uint64_t seconds)
 {
-	const struct hab_record_sample sample = {
-		.bytes = 100, .probability = 1ull << 32, /* certain */ .parts = 1
-	};
+	const struct hab_record_sample sample = { .bytes = 100,
+						  .parts = 1,
+						  .probability = 1ull << 32 }; /* certain */
 	const struct stack_key key = { .pid = 7, .kind = KIND };
 	struct timeline_copy copy;
 
