@@ -20,7 +20,7 @@
 #define FOLDED_MAX (16u << 20) /* bytes */
 #define HALF	   (1u << (STACKS_EVENT_SHIFT - 1))
 
-/* Of the picture, in its units. */
+/* The measures of the picture, in its units. */
 #define WIDTH  1200.0
 #define ROW    17
 #define MARGIN 28

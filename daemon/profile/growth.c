@@ -43,7 +43,7 @@ static uint32_t *number_frames(struct growth *growth, const struct profile *prof
 	return numbers;
 }
 
-/* With numbers of names as frames; free() frees it. */
+/* Its frames are numbers of names. free() frees it. */
 static struct stack_key *key_of(const struct profile_sample *sample, const uint32_t *numbers)
 {
 	unsigned int nr = sample->key.nr_frames, i;

@@ -168,7 +168,7 @@ static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *ke
 	sample->n_label++;
 }
 
-/* From 0 to 1; other numbers in each profile. */
+/* A number from 0 to 1. Each profile has other ones. */
 static double draw(struct pprof *pprof)
 {
 	pprof->draws++;
@@ -206,7 +206,7 @@ static int64_t objects_error(struct pprof *pprof, double variance)
 	return (int64_t)whole + (draw(pprof) < (variance - whole * whole) / (2 * whole + 1));
 }
 
-/* In the order of value_types(). */
+/* The order is that of value_types(). */
 static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 			int64_t values[VALUES_MAX])
 {

@@ -64,7 +64,7 @@ void report_end(struct report *report);
 /* A row has these sums, each with an interval. */
 enum report_quantity { REPORT_BYTES, REPORT_EVENTS, REPORT_IN_USE };
 
-/* Of the old profile, or of the only one. */
+/* The sum of the old profile, or of the only one. */
 double report_sum(const struct report_row *row, enum report_quantity quantity);
 struct interval report_interval(const struct report *report, const struct report_row *row,
 				enum report_quantity quantity);

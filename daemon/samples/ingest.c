@@ -73,7 +73,7 @@ static bool replaces(const struct sample *sample)
 	return HAB_REPLACES(sample->record.candidate, sample->record.quota);
 }
 
-/* With the first @nr_frames of the record's frames. */
+/* The copy has the first @nr_frames of the frames. */
 static struct sample *new_sample(const struct hab_record_sample *record, unsigned int nr_frames,
 				 uint64_t now_ns)
 {
@@ -109,12 +109,12 @@ static void finish(struct ingest *ingest, struct sample *sample, const struct ha
 	processes_translate(ingest->processes,
 			    processes_see(ingest->processes, key->pid, key->uid, false), frames, nr,
 			    key->frames);
-	/* Without the frames of its record. */
+	/* Its key has the frames now, so its record needs none. */
 	sample = xrealloc(sample, 1, offsetof(struct sample, record.frames));
 	pending_add(ingest->pending, sample);
 }
 
-/* With the stack that the thread has unwound: return addresses. */
+/* The thread has unwound the stack: @addresses are return addresses. */
 static void finish_with(struct ingest *ingest, struct sample *sample, const __u64 *addresses,
 			unsigned int nr)
 {
@@ -264,7 +264,7 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 		ingest->counts.late++;
 }
 
-/* At most one of the two stacks, and all of it. */
+/* True: it has at most one of the two stacks, and all of that. */
 static bool has_stack(const struct hab_record_sample *sample, size_t size)
 {
 	if (sample->nr_addresses)

@@ -26,7 +26,7 @@ struct stack_mark {
 	struct stack_mark *next; /* an older one */
 	uint64_t logged;	 /* samples in the log, ever, at this time */
 	unsigned int count;
-	/* Of the entries; what was folded since is in those of "[other stacks]". */
+	/* The entries' counts; what was folded since is in those of "[other stacks]". */
 	struct stack_counts counts[];
 };
 

@@ -56,7 +56,7 @@ static int compare_weights(const struct timeline_entry *first, const struct time
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-/* By kind and process. */
+/* Sorts by kind and process. */
 static int compare_pids(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
@@ -68,7 +68,7 @@ static int compare_pids(const void *one, const void *two)
 	return first->uid < second->uid ? -1 : first->uid > second->uid;
 }
 
-/* By kind, process and comm. */
+/* Sorts by kind, process and comm. */
 static int compare_threads(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
@@ -77,7 +77,7 @@ static int compare_threads(const void *one, const void *two)
 	return order ? order : memcmp(first->comm, second->comm, sizeof(first->comm));
 }
 
-/* By kind and process, the largest comm first. */
+/* Sorts by kind and process, the largest comm first. */
 static int compare_processes(const void *one, const void *two)
 {
 	int order = compare_pids(one, two);
@@ -102,7 +102,7 @@ static unsigned int sum_up_same(struct timeline_entry *entries, unsigned int cou
 	return kept;
 }
 
-/* By kind and owner, the largest first. */
+/* Sorts by kind and owner, the largest first. */
 static int compare(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
@@ -114,7 +114,7 @@ static int compare(const void *one, const void *two)
 	return compare_weights(first, second);
 }
 
-/* By rank, the largest first. */
+/* Sorts by rank, the largest first. */
 static int compare_ranks(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;

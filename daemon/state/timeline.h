@@ -7,11 +7,11 @@
 
 #include "daemon/samples/stacks.h"
 
-/* Of one owner, in one point; further ones of the owner are summed up as one without a pid. */
+/* An owner has so many processes in a point; its further ones are one sum without a pid. */
 #define TIMELINE_PROCESSES 16u
 /*
- * In one point, of all owners. If there were more, each owner has as many processes as have room,
- * and the sum. If the sums alone would take half of the room, they are one of user TIMELINE_MANY.
+ * A point has so many entries. If its owners had more, each has as many processes as have room, and
+ * the sum. If the sums alone would take half of the room, they are one of user TIMELINE_MANY.
  */
 #define TIMELINE_ENTRIES 512u
 #define TIMELINE_MANY	 UINT32_MAX
