@@ -109,8 +109,9 @@ static void finish(struct ingest *ingest, struct sample *sample, const struct ha
 	processes_translate(ingest->processes,
 			    processes_see(ingest->processes, key->pid, key->uid, false), frames, nr,
 			    key->frames);
-	/* Its key has the frames now, so its record needs none. */
-	sample = xrealloc(sample, 1, offsetof(struct sample, record.frames));
+	/* Its key has the frames now: while it is pending its record needs none. */
+	if (sample->record.window)
+		sample = xrealloc(sample, 1, offsetof(struct sample, record.frames));
 	pending_add(ingest->pending, sample);
 }
 
