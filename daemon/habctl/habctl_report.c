@@ -87,7 +87,7 @@ static void add_title(const struct report_request *request, const struct profile
 	kinds_text(profile->kinds, kinds, sizeof(kinds));
 	fprintf(out, "%s: events: %s; %.1f s, %" PRIu64 " samples", name, kinds,
 		(double)profile->duration_ns / 1e9, profile->total.samples);
-	/* Of several kinds there is no sum. */
+	/* Bytes of several kinds have no sum. */
 	human_bytes(profile->total.estimate, human, sizeof(human));
 	if (!(profile->kinds & (profile->kinds - 1)))
 		fprintf(out, " that stand for %s%s", human, request->in_use ? " in use" : "");

@@ -45,7 +45,7 @@ static void add_row(const struct report *report, const struct report_row *row, b
 		    FILE *out)
 {
 	const struct stack_counts *counts = &row->counts[0];
-	double total = (double)report->totals[0][row->kind].estimate;
+	double total = (double)report->all.totals[0][row->kind].estimate;
 
 	add_sum(report, row, REPORT_BYTES, intervals, out);
 	add_sum(report, row, REPORT_EVENTS, intervals, out);

@@ -69,7 +69,7 @@ static const struct argp_option table[] = {
 	{ "history-age", HISTORY_AGE, "AGE", 0, "remove older ones, s, m, h, d (default 7d)" },
 	/* For tests, in seconds. */
 	{ "history-period", HISTORY_PERIOD, "SECONDS", OPTION_HIDDEN, NULL },
-	/* Of the broker, for its parts. */
+	/* The broker starts its parts with this one. */
 	{ "part", PART, "KIND", OPTION_HIDDEN, NULL },
 	{ "foreground", FOREGROUND, NULL, 0, "stay in the foreground (habd always does)" },
 	{ "verbose", 'v', NULL, 0, "write more messages, the kernel's answers among them" },

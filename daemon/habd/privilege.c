@@ -24,7 +24,7 @@ static const struct {
 	{ CAP_SETGID, "CAP_SETGID", "to give each collector its owner's rights", true, true },
 	{ CAP_KILL, "CAP_KILL", "to end a collector that takes nothing", false, true },
 	{ CAP_CHOWN, "CAP_CHOWN", "to give each user a socket of its own", false, true },
-	/* Of root's collector. The broker uses the first alone, and has the others to pass on. */
+	/* For root's collector. The broker uses the first alone, and passes the others on. */
 	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "to see the user namespaces of processes", false,
 	  true },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "to read root's programs", false, true },

@@ -42,7 +42,7 @@ struct program {
 	enum program_kind kind;
 };
 
-/* Of the command. */
+/* A process of the command. */
 struct run_process {
 	UT_hash_handle hh;
 	struct key key;
@@ -50,7 +50,7 @@ struct run_process {
 	struct file program;
 };
 
-/* Of /proc. */
+/* A process in /proc. */
 struct entry {
 	struct key key;
 	uint32_t parent;

@@ -49,7 +49,7 @@ static bool add_file(const char *directory, const struct history_file *file,
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		timeline_copy_add(&copy, &sample->key, sample->counts.estimate,
-				  sample->in_use ? sample->in_use->bytes : 0);
+				  sample->in_use.bytes);
 	}
 	*point = timeline_sum_up(&copy);
 	profile_free(profile);

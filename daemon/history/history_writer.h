@@ -37,7 +37,7 @@ bool history_start(struct history *history, struct state *state);
 void history_stop(struct history *history);
 
 const char *history_directory(const struct history *history);
-/* Of one file. */
+/* How many seconds a file has. */
 unsigned int history_seconds(const struct history *history);
 void history_counts(struct history *history, struct history_counts *counts);
 

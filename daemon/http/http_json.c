@@ -364,7 +364,7 @@ static void put_stack(json_t *object, const struct profile *profile,
 	uint64_t total = 0;
 	unsigned int i;
 
-	for (i = 0; i < sample->nr_frames && json_array_size(array) < STACK_FRAMES; i++) {
+	for (i = 0; i < sample->key.nr_frames && json_array_size(array) < STACK_FRAMES; i++) {
 		frame = &profile->frames[sample->frames[i]];
 		if (frame == site)
 			site = NULL;
@@ -441,8 +441,8 @@ static void put_in_use_of(json_t *object, const struct profile *profile, uint32_
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].key.pid == pid && profile->samples[i].in_use)
-			in_use_add(&sum, profile->samples[i].in_use);
+		if (profile->samples[i].key.pid == pid)
+			in_use_add(&sum, &profile->samples[i].in_use);
 	if (sum.objects)
 		put_in_use(object, profile, &sum, &profile->total);
 }

@@ -22,7 +22,7 @@ struct sites {
 static void put_row(json_t *object, const struct sites *sites, const struct report *report,
 		    const struct report_row *row)
 {
-	double total = (double)report->totals[0][row->kind].estimate;
+	double total = (double)report->all.totals[0][row->kind].estimate;
 	double bytes = (double)row->counts[0].estimate;
 
 	/* clang-format off */

@@ -28,37 +28,29 @@
 #define LINES	     20u /* processes in an answer */
 #define OWNER_LINES  20u /* sums of an owner's other processes */
 
-/* The key of an entry and of a line: the part before the kind. */
-#define KEY_SIZE offsetof(struct timeline_entry, kind)
-
-/* One process over time, or with pid 0 a sum of many. */
+/* One process over time, or the sum of an owner's other processes. */
 struct line {
 	UT_hash_handle hh;
-	struct timeline_entry key; /* with the largest comm, and bytes of that entry */
-	double weight;		   /* the larger of its shares of what is allocated and in use */
-	uint64_t bytes, in_use;	   /* sum; maximum */
-	bool chosen;		   /* it is a line of the answer */
-	unsigned int index;	   /* of the answer's lines */
+	uint64_t pid; /* this and the next are its key; 0: a sum */
+	uint64_t who; /* the process's uid; of a sum the owner */
+	struct timeline_entry largest;
+	double weight;		/* the larger of its shares of what is allocated and in use */
+	uint64_t bytes, in_use; /* sum; maximum */
+	unsigned int processes; /* of the owner that have lines */
+	bool chosen;		/* it is a line of the answer */
+	unsigned int index;	/* of the answer's lines */
 };
 
-struct owner {
-	UT_hash_handle hh;
-	uint64_t owner;
-	unsigned int lines;
-	double weight; /* of those that are no lines; 0: there are none */
-	unsigned int index;
-};
+#define KEY_SIZE (2 * sizeof(uint64_t))
 
 struct answer {
 	struct timeline_point *points; /* sorted by start */
 	unsigned int count;
 	struct history_points history;
-	uint32_t kinds;	       /* one of them, a bit */
-	uint32_t other_kinds;  /* that are left out */
-	struct line *lines;    /* a hash table, and the largest first */
-	struct owner *owners;  /* the same */
-	unsigned int nr_lines; /* of processes; then come those of owners */
-	unsigned int nr_owners;
+	uint32_t kinds;	      /* one of them, a bit */
+	uint32_t other_kinds; /* that are left out */
+	struct line *lines;   /* a hash table; those that are chosen first, and the largest first */
+	unsigned int nr_lines; /* of processes; then come sums */
 };
 
 static bool is_selected(const struct filter *filter, const struct timeline_entry *entry)
@@ -105,70 +97,65 @@ static void keep_kinds(const struct filter *filter, struct answer *answer)
 	}
 }
 
-static struct line *find_line(const struct answer *answer, const struct timeline_entry *entry)
+static struct line *find_line(struct answer *answer, uint32_t pid, uint64_t who)
 {
+	const uint64_t key[2] = { pid, who };
 	struct line *line;
 
-	HASH_FIND(hh, answer->lines, entry, KEY_SIZE, line);
+	HASH_FIND(hh, answer->lines, key, KEY_SIZE, line);
+	if (!line) {
+		line = xcalloc(1, sizeof(*line));
+		line->pid = pid;
+		line->who = who;
+		HASH_ADD(hh, answer->lines, pid, KEY_SIZE, line);
+	}
 	return line;
+}
+
+static struct line *line_of(struct answer *answer, const struct timeline_entry *entry)
+{
+	return find_line(answer, entry->pid, entry->pid ? entry->uid : entry->owner);
+}
+
+/* The sum for the processes of the line's owner that have no lines. */
+static struct line *sum_of(struct answer *answer, const struct line *line)
+{
+	return find_line(answer, 0, line->pid ? line->largest.owner : line->who);
 }
 
 static void add_entry(struct answer *answer, const struct timeline_entry *entry)
 {
-	struct line *line = find_line(answer, entry);
+	struct line *line = line_of(answer, entry);
 
-	if (!line) {
-		line = xcalloc(1, sizeof(*line));
-		line->key = *entry;
-		HASH_ADD_KEYPTR(hh, answer->lines, &line->key, KEY_SIZE, line);
-	}
-	if (max(entry->bytes, entry->in_use) > max(line->key.bytes, line->key.in_use))
-		line->key = *entry;
+	if (max(entry->bytes, entry->in_use) >= max(line->largest.bytes, line->largest.in_use))
+		line->largest = *entry;
 	line->bytes = hab_add_saturated(line->bytes, entry->bytes);
 	line->in_use = max(line->in_use, entry->in_use);
 }
 
-/* The largest first. */
+/* Those that are chosen first, and the largest first. */
 static int compare_lines(const struct line *one, const struct line *two)
 {
+	if (one->chosen != two->chosen)
+		return one->chosen ? -1 : 1;
 	if (one->weight != two->weight)
 		return one->weight < two->weight ? 1 : -1;
-	return one->key.pid < two->key.pid ? -1 : one->key.pid > two->key.pid;
-}
-
-static int compare_owners(const struct owner *one, const struct owner *two)
-{
-	if (one->weight != two->weight)
-		return one->weight < two->weight ? 1 : -1;
-	return one->owner < two->owner ? -1 : one->owner > two->owner;
-}
-
-static struct owner *find_owner(struct answer *answer, const struct line *line)
-{
-	uint64_t number = line->key.owner;
-	struct owner *owner;
-
-	HASH_FIND(hh, answer->owners, &number, sizeof(number), owner);
-	if (!owner) {
-		owner = xcalloc(1, sizeof(*owner));
-		owner->owner = number;
-		HASH_ADD(hh, answer->owners, owner, sizeof(owner->owner), owner);
-	}
-	return owner;
+	if (one->pid != two->pid)
+		return one->pid < two->pid ? -1 : 1;
+	return one->who < two->who ? -1 : one->who > two->who;
 }
 
 /* Chooses lines of processes until there are enough, at most so many of an owner. */
 static void choose(struct answer *answer, unsigned int of_owner)
 {
-	struct owner *owner;
-	struct line *line;
+	struct line *line, *sum;
 
 	for (line = answer->lines; line && answer->nr_lines < LINES; line = line->hh.next) {
-		owner = find_owner(answer, line);
-		if (!line->key.pid || line->chosen || owner->lines >= of_owner)
+		sum = sum_of(answer, line);
+		if (!line->pid || line->chosen || sum->processes >= of_owner)
 			continue;
 		line->chosen = true;
-		owner->lines++;
+		sum->processes++;
 		answer->nr_lines++;
 	}
 }
@@ -176,28 +163,23 @@ static void choose(struct answer *answer, unsigned int of_owner)
 /* Processes, the sums of owners, and the sum of all that has no line yet. */
 static void number_lines(struct answer *answer)
 {
-	unsigned int index = 0, all = answer->nr_lines;
-	struct owner *owner;
+	unsigned int index = 0;
 	struct line *line;
 
 	for (line = answer->lines; line; line = line->hh.next)
+		if (line->pid && !line->chosen)
+			sum_of(answer, line)->weight += line->weight;
+	HASH_SORT(answer->lines, compare_lines);
+	for (line = answer->lines; line; line = line->hh.next) {
+		line->chosen |= !line->pid && line->who != TIMELINE_MANY && line->weight > 0 &&
+				index < answer->nr_lines + OWNER_LINES;
 		if (line->chosen)
 			line->index = index++;
-		else if (line->key.owner != TIMELINE_MANY)
-			find_owner(answer, line)->weight += line->weight;
-	HASH_SORT(answer->owners, compare_owners);
-	for (owner = answer->owners; owner; owner = owner->hh.next)
-		if (owner->weight > 0 && answer->nr_owners < OWNER_LINES)
-			answer->nr_owners++;
-	all += answer->nr_owners;
-	/* Owners beyond the limit, and those without others, have the last line. */
-	for (owner = answer->owners; owner; owner = owner->hh.next)
-		owner->index = index < all ? index++ : all;
+	}
 	for (line = answer->lines; line; line = line->hh.next)
 		if (!line->chosen)
-			line->index = line->key.owner == TIMELINE_MANY ?
-					      all :
-					      find_owner(answer, line)->index;
+			line->index = sum_of(answer, line)->chosen ? sum_of(answer, line)->index :
+								     index;
 }
 
 static void make_lines(struct answer *answer)
@@ -221,13 +203,21 @@ static void make_lines(struct answer *answer)
 	number_lines(answer);
 }
 
-static json_t *line_json(uint32_t pid, uint32_t uid, const char *comm)
+static json_t *line_json(const struct line *line)
 {
+	char name[48] = "";
+
+	if (line->pid)
+		memcpy(name, line->largest.comm, sizeof(line->largest.comm));
+	else if (hab_owner_is_namespace(line->who))
+		snprintf(name, sizeof(name), "others of a container");
+	else if (line->chosen)
+		snprintf(name, sizeof(name), "others of user %" PRIu64, line->who);
 	/* clang-format off */
 	return json_pack("{sI sI ss so so}",
-		"pid", (json_int_t)pid,
-		"uid", (json_int_t)uid,
-		"comm", comm,
+		"pid", (json_int_t)line->pid,
+		"uid", (json_int_t)(uint32_t)line->who,
+		"comm", name,
 		"rate", json_array(),
 		"in_use", json_array());
 	/* clang-format on */
@@ -239,8 +229,7 @@ static void put_number(json_t *line, const char *key, double value)
 }
 
 /* One number for each line, and 0 for those without an entry. */
-static void put_point(json_t *lines, const struct answer *answer,
-		      const struct timeline_point *point)
+static void put_point(json_t *lines, struct answer *answer, const struct timeline_point *point)
 {
 	double bytes[LINES + OWNER_LINES + 1] = { 0 }, in_use[LINES + OWNER_LINES + 1] = { 0 };
 	double seconds = (double)max(point->duration_ns, 1) / 1e9;
@@ -248,7 +237,7 @@ static void put_point(json_t *lines, const struct answer *answer,
 	unsigned int i;
 
 	for (i = 0; i < point->count; i++) {
-		line = find_line(answer, &point->entries[i]);
+		line = line_of(answer, &point->entries[i]);
 		bytes[line->index] += (double)point->entries[i].bytes;
 		in_use[line->index] += (double)point->entries[i].in_use;
 	}
@@ -259,26 +248,17 @@ static void put_point(json_t *lines, const struct answer *answer,
 }
 
 /* The last line is the sum of all that have no other. */
-static json_t *lines_json(const struct answer *answer)
+static json_t *lines_json(struct answer *answer)
 {
-	const struct owner *owner = answer->owners;
+	static const struct line others;
 	json_t *lines = json_array();
 	const struct line *line;
-	char name[48];
 	unsigned int i;
 
 	for (line = answer->lines; line; line = line->hh.next)
 		if (line->chosen)
-			json_array_append_new(lines, line_json(line->key.pid, line->key.uid,
-							       line->key.comm));
-	for (i = 0; i < answer->nr_owners; i++, owner = owner->hh.next) {
-		if (owner->owner < HAB_OWNER_NAMESPACE)
-			snprintf(name, sizeof(name), "others of user %" PRIu64, owner->owner);
-		else
-			snprintf(name, sizeof(name), "others of a container");
-		json_array_append_new(lines, line_json(0, (uint32_t)owner->owner, name));
-	}
-	json_array_append_new(lines, line_json(0, 0, ""));
+			json_array_append_new(lines, line_json(line));
+	json_array_append_new(lines, line_json(&others));
 	for (i = 0; i < answer->count; i++)
 		put_point(lines, answer, &answer->points[i]);
 	return lines;
@@ -325,8 +305,7 @@ static void merge_point(struct merging *merging, uint64_t owner, const uint64_t 
 {
 	/* One that begins late is of the step in which most of it lies. */
 	uint64_t middle_ns = numbers[0] + min(numbers[1], TIMELINE_STEP_NS) / 2;
-	struct timeline_point *point =
-		point_at(merging, middle_ns - middle_ns % TIMELINE_STEP_NS);
+	struct timeline_point *point = point_at(merging, middle_ns - middle_ns % TIMELINE_STEP_NS);
 	struct timeline_entry entry;
 	uint64_t i;
 
@@ -353,8 +332,7 @@ static void merge_points(void *context, uint64_t owner, uid_t uid, const char *d
 		data += sizeof(numbers);
 		length -= sizeof(numbers);
 		if (numbers[2] > TIMELINE_ENTRIES ||
-		    numbers[2] * sizeof(struct timeline_entry) > length ||
-		    numbers[0] > INT64_MAX)
+		    numbers[2] * sizeof(struct timeline_entry) > length || numbers[0] > INT64_MAX)
 			return;
 		merge_point(merging, owner, numbers, data);
 		data += numbers[2] * sizeof(struct timeline_entry);
@@ -450,7 +428,7 @@ static void sort_points(struct answer *answer)
 }
 
 static json_t *answer_json(const struct request *request, const struct history_span *span,
-			   const struct answer *answer)
+			   struct answer *answer)
 {
 	struct history_counts counts = { 0 };
 	char kind[32];
@@ -494,7 +472,6 @@ static void reply_timeline(struct request *request, struct reply *reply,
 	make_lines(&answer);
 	reply_json(reply, answer_json(request, span, &answer), true);
 	HASH_FREE(answer.lines);
-	HASH_FREE(answer.owners);
 	timeline_points_free(answer.points, answer.count);
 	state_turn_end(request->state);
 }

@@ -133,7 +133,7 @@ static bool has_group(const gid_t *groups, size_t count, gid_t wanted)
 	return false;
 }
 
-/* By the user database. */
+/* Asks the user database. */
 static bool is_member(uid_t user, gid_t wanted)
 {
 	struct passwd entry, *found = NULL;
@@ -152,7 +152,7 @@ static bool is_member(uid_t user, gid_t wanted)
 	return member;
 }
 
-/* By the groups that the client's process had when it connected. */
+/* Asks for the groups that the client's process had when it connected. */
 static bool peer_is_member(int fd, gid_t wanted)
 {
 	struct ucred client;

@@ -125,7 +125,7 @@ static void limit(int resource, rlim_t value)
 static const cap_value_t readers_rights[] = { CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
 					      CAP_CHECKPOINT_RESTORE };
 
-/* Of those that there are, all others are gone. */
+/* Drops all rights; with @reads those above stay, if there are any. */
 static bool keep_rights(bool reads)
 {
 	cap_t now = cap_get_proc(), less = cap_init();

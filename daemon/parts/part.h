@@ -31,7 +31,7 @@ struct part_process {
 	char comm[HAB_COMM_LEN];
 };
 
-/* Those with the most bytes. */
+/* A page has the processes with the most bytes. */
 #define PART_PROCESSES 256u
 
 struct part_counts {
@@ -120,7 +120,7 @@ struct part_record_totals {
 	struct hab_process_totals totals;
 };
 
-/* Those of the machine. */
+/* The totals of the machine. */
 struct part_record_machine {
 	struct hab_record_head head;
 	uint64_t asked; /* how many PART_ASK this has answered */

@@ -238,8 +238,7 @@ void filter_keep_kinds(const struct filter *filter, struct profile *profile)
 		places[i] = kept + 1;
 		profile->samples[kept++] = profile->samples[i];
 		counts_add(&profile->total, &profile->samples[kept - 1].counts);
-		if (profile->samples[kept - 1].in_use)
-			in_use_add(&profile->total_in_use, profile->samples[kept - 1].in_use);
+		in_use_add(&profile->total_in_use, &profile->samples[kept - 1].in_use);
 	}
 	profile->nr_samples = kept;
 	for (i = 0, kept = 0; i < profile->nr_events; i++) {

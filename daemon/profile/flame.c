@@ -20,7 +20,7 @@
 #define FOLDED_MAX (16u << 20) /* bytes */
 #define HALF	   (1u << (STACKS_EVENT_SHIFT - 1))
 
-/* Of the picture, in its units. */
+/* The measures of the picture, in its units. */
 #define WIDTH  1200.0
 #define ROW    17
 #define MARGIN 28
@@ -74,11 +74,11 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 		       const struct profile_sample *sample)
 {
 	struct flame_node *node = flame->root, *next;
-	const struct in_use *in_use = sample->in_use;
+	const struct in_use *in_use = &sample->in_use;
 	char kind[32];
 	unsigned int i;
 
-	if (flame->in_use && !in_use)
+	if (flame->in_use && !in_use_any(in_use))
 		return;
 	/* Kinds are views of the same memory: only "all" sums them up. */
 	if (profile->kinds & (profile->kinds - 1)) {
@@ -87,7 +87,7 @@ static void add_sample(struct flame *flame, const struct profile *profile,
 		node = next ? next : node;
 	}
 	next = child_of(flame, node, *sample->key.comm ? sample->key.comm : "[no name]");
-	for (i = sample->nr_frames; next; i--) {
+	for (i = sample->key.nr_frames; next; i--) {
 		node = next;
 		if (!i)
 			break;

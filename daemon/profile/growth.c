@@ -15,13 +15,6 @@
 
 #include "daemon/shared/string_table.h"
 
-struct key {
-	uint32_t kind;
-	uint32_t nr_frames;
-	char comm[HAB_COMM_LEN];
-	uint32_t frames[]; /* numbers of names */
-};
-
 /* What a stack had in the earlier profile. */
 struct old_sum {
 	double bytes, in_use;
@@ -32,11 +25,6 @@ struct growth {
 	struct strings names;  /* of functions with their binaries */
 	struct strings stacks; /* keys; number n is that of sample n - 1 of the later profile */
 };
-
-static size_t key_size(const struct key *key)
-{
-	return sizeof(*key) + key->nr_frames * sizeof(key->frames[0]);
-}
 
 /* The number of the name of each frame; free() frees them. */
 static uint32_t *number_frames(struct growth *growth, const struct profile *profile)
@@ -55,26 +43,18 @@ static uint32_t *number_frames(struct growth *growth, const struct profile *prof
 	return numbers;
 }
 
-static struct key *key_of(const struct profile_sample *sample, const uint32_t *numbers)
+/* Its frames are numbers of names. free() frees it. */
+static struct stack_key *key_of(const struct profile_sample *sample, const uint32_t *numbers)
 {
-	struct key *key = xcalloc(1, sizeof(*key) + sample->nr_frames * sizeof(key->frames[0]));
-	unsigned int i;
+	unsigned int nr = sample->key.nr_frames, i;
+	struct stack_key *key = xcalloc(1, sizeof(*key) + nr * sizeof(key->frames[0]));
 
 	key->kind = sample->key.kind;
 	memcpy(key->comm, sample->key.comm, sizeof(key->comm));
-	key->nr_frames = sample->nr_frames;
-	for (i = 0; i < sample->nr_frames; i++)
+	key->nr_frames = nr;
+	for (i = 0; i < nr; i++)
 		key->frames[i] = numbers[sample->frames[i]];
 	return key;
-}
-
-static void add_in_use(struct profile *profile, struct profile_sample *to,
-		       const struct profile_sample *from)
-{
-	if (to->in_use && from->in_use)
-		in_use_add(&profile->in_use[to->in_use - profile->in_use], from->in_use);
-	else if (from->in_use)
-		to->in_use = from->in_use;
 }
 
 /* Brings the samples of each stack together. */
@@ -84,19 +64,18 @@ static void add_new(struct growth *growth)
 	uint32_t *numbers = number_frames(growth, profile);
 	struct profile_sample *sample, *to;
 	unsigned int i, kept = 0;
-	struct key *key;
+	struct stack_key *key;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		key = key_of(sample, numbers);
-		to = &profile->samples[strings_key(&growth->stacks, key, key_size(key)) - 1];
+		to = &profile->samples[strings_key(&growth->stacks, key, stack_key_size(key)) - 1];
 		free(key);
 		if (to == &profile->samples[kept]) {
 			profile->samples[kept++] = *sample;
 			continue;
 		}
-		counts_add(&to->counts, &sample->counts);
-		add_in_use(profile, to, sample);
+		profile_sample_add(to, sample);
 		free(sample->frames);
 	}
 	profile->nr_samples = kept;
@@ -110,18 +89,17 @@ static struct old_sum *sum_up_old(struct growth *growth, const struct profile *o
 	uint32_t *numbers = number_frames(growth, old);
 	const struct profile_sample *sample;
 	unsigned int i, number;
-	struct key *key;
+	struct stack_key *key;
 
 	for (i = 0; i < old->nr_samples; i++) {
 		sample = &old->samples[i];
 		key = key_of(sample, numbers);
-		number = strings_find(&growth->stacks, key, key_size(key));
+		number = strings_find(&growth->stacks, key, stack_key_size(key));
 		free(key);
 		if (!number)
 			continue;
 		sums[number - 1].bytes += (double)sample->counts.estimate * pace;
-		if (sample->in_use)
-			sums[number - 1].in_use += (double)sample->in_use->bytes;
+		sums[number - 1].in_use += (double)sample->in_use.bytes;
 	}
 	free(numbers);
 	return sums;
@@ -135,18 +113,14 @@ static uint64_t less(uint64_t from, double bytes)
 static void subtract(struct profile *profile, const struct old_sum *old)
 {
 	struct profile_sample *sample;
-	struct in_use *in_use;
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		sample->counts.estimate = less(sample->counts.estimate, old[i].bytes);
-		if (!sample->in_use)
-			continue;
-		in_use = &profile->in_use[sample->in_use - profile->in_use];
-		in_use->bytes = less(in_use->bytes, old[i].in_use);
-		if (!in_use->bytes)
-			sample->in_use = NULL;
+		sample->in_use.bytes = less(sample->in_use.bytes, old[i].in_use);
+		if (!sample->in_use.bytes)
+			memset(&sample->in_use, 0, sizeof(sample->in_use));
 	}
 }
 
@@ -159,13 +133,12 @@ static void drop_without_growth(struct profile *profile)
 	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		if (!sample->counts.estimate && !sample->in_use) {
+		if (!sample->counts.estimate && !sample->in_use.bytes) {
 			free(sample->frames);
 			continue;
 		}
 		counts_add(&profile->total, &sample->counts);
-		if (sample->in_use)
-			in_use_add(&profile->total_in_use, sample->in_use);
+		in_use_add(&profile->total_in_use, &sample->in_use);
 		profile->samples[kept++] = *sample;
 	}
 	profile->nr_samples = kept;

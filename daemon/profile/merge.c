@@ -19,8 +19,7 @@
 struct merge {
 	struct profile *profile;
 	struct strings binaries, frames, samples; /* what each is known by; index + 1 */
-	struct in_use *in_use; /* of each of the profile's samples */
-	unsigned int binaries_room, frames_room, samples_room, in_use_room, events_room;
+	unsigned int binaries_room, frames_room, samples_room, events_room;
 };
 
 struct merge *merge_begin(void)
@@ -94,13 +93,7 @@ static struct profile_sample *find_sample(struct merge *merge, const struct stac
 	profile->samples = xgrow(profile->samples, profile->nr_samples++, &merge->samples_room,
 				 sizeof(*profile->samples));
 	sample = &profile->samples[index];
-	memset(sample, 0, sizeof(*sample));
-	merge->in_use = xgrow(merge->in_use, index, &merge->in_use_room,
-			      sizeof(*merge->in_use));
-	memset(&merge->in_use[index], 0, sizeof(*merge->in_use));
-	sample->number = index;
-	sample->key = *key;
-	sample->nr_frames = key->nr_frames;
+	*sample = (struct profile_sample){ .number = index, .key = *key };
 	sample->frames = xcalloc(key->nr_frames, sizeof(*sample->frames));
 	for (i = 0; i < key->nr_frames; i++)
 		sample->frames[i] = (unsigned int)key->frames[i];
@@ -117,10 +110,9 @@ static struct profile_sample *merge_sample(struct merge *merge, const struct pro
 	struct profile_sample *to;
 	unsigned int i, frame;
 
-	key = xcalloc(1, sizeof(*key) + sample->nr_frames * sizeof(key->frames[0]));
+	key = xcalloc(1, sizeof(*key) + sample->key.nr_frames * sizeof(key->frames[0]));
 	*key = sample->key;
-	key->nr_frames = sample->nr_frames;
-	for (i = 0; i < sample->nr_frames; i++) {
+	for (i = 0; i < sample->key.nr_frames; i++) {
 		frame = sample->frames[i];
 		if (!frames[frame])
 			frames[frame] = merge_frame(merge, from, &from->frames[frame]) + 1;
@@ -160,21 +152,21 @@ void merge_add(struct merge *merge, const struct profile *from, bool in_use)
 	profile->duration_ns += from->duration_ns;
 	profile->folded += from->folded;
 	if (in_use && from->knows_in_use) {
-		profile->in_use_has_errors =
-			from->in_use_has_errors &&
-			(profile->in_use_has_errors || !profile->knows_in_use);
+		profile->in_use_has_errors = from->in_use_has_errors &&
+					     (profile->in_use_has_errors || !profile->knows_in_use);
 		profile->knows_in_use = true;
 	}
 	for (i = 0; i < from->nr_samples; i++) {
 		sample = &from->samples[i];
-		if (!sample->counts.samples && !(in_use && sample->in_use) && !from->nr_events)
+		if (!sample->counts.samples && !(in_use && in_use_any(&sample->in_use)) &&
+		    !from->nr_events)
 			continue;
 		to = merge_sample(merge, from, sample, frames);
 		samples[i] = to->number;
 		counts_add(&to->counts, &sample->counts);
 		/* Two stacks may have become one: frames beyond a limit are one. */
-		if (in_use && sample->in_use)
-			in_use_add(&merge->in_use[to->number], sample->in_use);
+		if (in_use)
+			in_use_add(&to->in_use, &sample->in_use);
 	}
 	merge_events(merge, from, samples);
 	free(samples);
@@ -191,46 +183,11 @@ unsigned int merge_frames(const struct merge *merge)
 	return merge->profile->nr_frames;
 }
 
-/* The largest first. */
-static int compare(const void *one, const void *two)
-{
-	const struct profile_sample *first = one, *second = two;
-
-	if (first->counts.estimate != second->counts.estimate)
-		return first->counts.estimate < second->counts.estimate ? 1 : -1;
-	return 0;
-}
-
-/* Samples have their final places. */
-static void place_in_use(struct merge *merge)
-{
-	struct profile *profile = merge->profile;
-	unsigned int *places = xcalloc(profile->nr_samples, sizeof(*places)), i;
-	struct profile_sample *sample;
-
-	for (i = 0; i < profile->nr_samples; i++) {
-		sample = &profile->samples[i];
-		places[sample->number] = i;
-		if (merge->in_use[sample->number].objects || merge->in_use[sample->number].bytes)
-			sample->in_use = &merge->in_use[sample->number];
-	}
-	for (i = 0; i < profile->nr_events; i++)
-		profile->events[i].stack = places[profile->events[i].stack];
-	profile->in_use = merge->in_use;
-	free(places);
-}
-
 struct profile *merge_end(struct merge *merge)
 {
 	struct profile *profile = merge->profile;
-	struct stack_counts total = { 0 };
-	unsigned int i;
 
-	if (profile->nr_samples)
-		qsort(profile->samples, profile->nr_samples, sizeof(*profile->samples), compare);
-	place_in_use(merge);
-	for (i = profile->nr_samples; i; i--)
-		counts_add_cut_off(&total, &profile->samples[i - 1].counts);
+	profile_sort(profile);
 	filter_keep_kinds(NULL, profile);
 	strings_end(&merge->binaries);
 	strings_end(&merge->frames);

@@ -134,10 +134,10 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	unsigned int i, first = 0;
 
 	/* In a program with libhab.a its static functions have names like any others. */
-	for (i = 0; i < sample->nr_frames && !first; i++)
+	for (i = 0; i < sample->key.nr_frames && !first; i++)
 		if (profile->frames[sample->frames[i]].entry)
 			first = i + 1;
-	for (i = first; i < sample->nr_frames; i++) {
+	for (i = first; i < sample->key.nr_frames; i++) {
 		frame = &profile->frames[sample->frames[i]];
 		if (frame->internal)
 			continue;
@@ -149,6 +149,65 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	return wrapper;
 }
 
+static int compare_samples(const void *one, const void *two)
+{
+	const struct profile_sample *first = one, *second = two;
+
+	if (first->counts.estimate != second->counts.estimate)
+		return first->counts.estimate < second->counts.estimate ? 1 : -1;
+	return first->number < second->number ? -1 : first->number > second->number;
+}
+
+static void cut_off(struct profile *profile)
+{
+	struct stack_counts total = { 0 };
+	struct in_use total_in_use = { 0 };
+	struct in_use *in_use;
+	unsigned int i;
+
+	for (i = profile->nr_samples; i; i--) {
+		counts_add_cut_off(&total, &profile->samples[i - 1].counts);
+		in_use = &profile->samples[i - 1].in_use;
+		in_use->bytes = min(in_use->bytes, INT64_MAX - total_in_use.bytes);
+		in_use->objects = min(in_use->objects, INT64_MAX - total_in_use.objects);
+		in_use_add(&total_in_use, in_use);
+	}
+}
+
+/* Samples have their final places. */
+static void place_events(struct profile *profile)
+{
+	unsigned int *places; /* index + 1, by number */
+	uint32_t i, kept = 0, nr = 0;
+	struct logged_sample *event;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_PENDING)
+			nr = max(nr, profile->samples[i].number + 1);
+	places = xcalloc(nr, sizeof(*places));
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].number != STACK_PENDING)
+			places[profile->samples[i].number] = i + 1;
+	for (i = 0; i < profile->nr_events; i++) {
+		event = &profile->events[i];
+		if (event->stack >= nr || !places[event->stack])
+			continue;
+		profile->events[kept] = *event;
+		profile->events[kept++].stack = places[event->stack] - 1;
+	}
+	profile->nr_events = kept;
+	free(places);
+}
+
+void profile_sort(struct profile *profile)
+{
+	if (profile->nr_samples)
+		qsort(profile->samples, profile->nr_samples, sizeof(*profile->samples),
+		      compare_samples);
+	cut_off(profile);
+	place_events(profile);
+}
+
 void profile_show_in_use(struct profile *profile)
 {
 	struct profile_sample *sample;
@@ -157,17 +216,17 @@ void profile_show_in_use(struct profile *profile)
 	memset(&profile->total, 0, sizeof(profile->total));
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		if (!sample->in_use) {
+		if (!in_use_any(&sample->in_use)) {
 			free(sample->frames);
 			continue;
 		}
 		sample->counts = (struct stack_counts){
-			.samples = sample->in_use->samples,
-			.bytes = sample->in_use->bytes,
-			.estimate = sample->in_use->bytes,
-			.events = sample->in_use->objects,
-			.variance = sample->in_use->variance,
-			.events_variance = sample->in_use->objects_variance,
+			.samples = sample->in_use.samples,
+			.bytes = sample->in_use.bytes,
+			.estimate = sample->in_use.bytes,
+			.events = sample->in_use.objects,
+			.variance = sample->in_use.variance,
+			.events_variance = sample->in_use.objects_variance,
 		};
 		counts_add(&profile->total, &sample->counts);
 		profile->samples[kept++] = *sample;
@@ -193,7 +252,6 @@ void profile_free(struct profile *profile)
 	free(profile->binaries);
 	free(profile->frames);
 	free(profile->samples);
-	free(profile->in_use);
 	free(profile->events);
 	free(profile);
 	/* Without it the heap would stay as large as the largest profile. */

@@ -33,13 +33,16 @@ struct profile_frame {
 	bool entry;	     /* a public function of libhab: its callees are internal */
 };
 
+/* A stack of the profile with its sums. */
 struct profile_sample {
 	uint32_t number; /* of the table's entry */
-	unsigned int nr_frames;
-	unsigned int *frames; /* indices of profile.frames, leaf first */
+	union {
+		unsigned int *frames; /* indices of profile.frames, leaf first */
+		uint64_t *keys;	      /* until profile_collect(): FRAME()s */
+	};
 	struct stack_counts counts;
-	const struct in_use *in_use; /* in profile.in_use; NULL: nothing */
-	struct stack_key key;	     /* last, and without its frames */
+	struct in_use in_use;
+	struct stack_key key; /* last; its frames are those above */
 };
 
 /* What a format shows that has one figure of a stack. pprof has all, JFR what is allocated. */
@@ -59,7 +62,6 @@ struct profile {
 	struct profile_sample *samples;
 	unsigned int nr_samples;
 	struct stack_counts total;
-	struct in_use *in_use; /* of the samples that have some */
 	struct in_use total_in_use;
 	uint32_t kinds;		/* of events in it, a bit each */
 	uint32_t other_kinds;	/* of events that match the filter and are left out */
@@ -79,7 +81,18 @@ struct profile {
 	unsigned int nr_events;
 };
 
+static inline void profile_sample_add(struct profile_sample *sum, const struct profile_sample *more)
+{
+	counts_add(&sum->counts, &more->counts);
+	in_use_add(&sum->in_use, &more->in_use);
+}
+
 void profile_free(struct profile *profile);
+/*
+ * Sorts the samples, the largest first. Where their sum has no room any more, the others are cut
+ * off. Events with the numbers of samples become those of their new places.
+ */
+void profile_sort(struct profile *profile);
 /* Sets path, name and libhab. */
 void profile_binary_name(struct profile_binary *binary, const char *path, const char *name);
 /* Sets entry, wrapper and internal by the frame's name. */

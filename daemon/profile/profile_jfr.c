@@ -140,7 +140,7 @@ static size_t begin_allocation(struct writing *writing, enum jfr_type type, uint
 
 	jfr_numbers(writing->chunk.out, writing->times.start_ticks + time_ns,
 		    sample->key.pid ? thread_key(sample->key.pid, tid) : 0,
-		    sample->nr_frames ? index + 1 : 0, writing->sample_class[index]);
+		    sample->key.nr_frames ? index + 1 : 0, writing->sample_class[index]);
 	return event;
 }
 
@@ -281,11 +281,11 @@ static void write_stacks(struct writing *writing, unsigned int count)
 	jfr_numbers(writing->chunk.out, JFR_STACK_TRACE, count);
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		if (!sample->nr_frames)
+		if (!sample->key.nr_frames)
 			continue;
-		jfr_numbers(out, i + 1, 0 /* truncated */, sample->nr_frames);
+		jfr_numbers(out, i + 1, 0 /* truncated */, sample->key.nr_frames);
 		/* No line, bytecode index 0, the one frame type. */
-		for (j = 0; j < sample->nr_frames; j++)
+		for (j = 0; j < sample->key.nr_frames; j++)
 			jfr_numbers(out, sample->frames[j] + 1, UINT32_MAX, 0, 1);
 	}
 }
@@ -309,7 +309,7 @@ static size_t write_pools(struct writing *writing)
 	FILE *out = writing->chunk.out;
 
 	for (i = 0; i < writing->profile->nr_samples; i++)
-		stacks += writing->profile->samples[i].nr_frames > 0;
+		stacks += writing->profile->samples[i].key.nr_frames > 0;
 	/* Time and duration; no pools before these; all of the chunk's constants. */
 	jfr_numbers(out, writing->times.start_ticks, 0, 0, 1);
 	jfr_number(out, 1 + 2 * !!writing->nr_threads + !!(writing->classes.count - 1) + !!frames +

@@ -168,7 +168,7 @@ static void add_label(struct pprof *pprof, Pprof__Sample *sample, const char *ke
 	sample->n_label++;
 }
 
-/* From 0 to 1; other numbers in each profile. */
+/* A number from 0 to 1. Each profile has other ones. */
 static double draw(struct pprof *pprof)
 {
 	pprof->draws++;
@@ -206,14 +206,13 @@ static int64_t objects_error(struct pprof *pprof, double variance)
 	return (int64_t)whole + (draw(pprof) < (variance - whole * whole) / (2 * whole + 1));
 }
 
-/* In the order of value_types(). */
+/* The order is that of value_types(). */
 static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 			int64_t values[VALUES_MAX])
 {
-	static const struct in_use nothing;
 	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
 	const struct stack_counts *counts = &from->counts;
-	const struct in_use *in_use = from->in_use ? from->in_use : &nothing;
+	const struct in_use *in_use = &from->in_use;
 	bool live = pprof->from->knows_in_use;
 	size_t nr = 0;
 
@@ -237,7 +236,7 @@ static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 
 static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 {
-	uint64_t *ids = xcalloc(from->nr_frames + 1, sizeof(*ids));
+	uint64_t *ids = xcalloc(from->key.nr_frames + 1, sizeof(*ids));
 	Pprof__Label labels[NR_LABELS], *list[NR_LABELS];
 	Pprof__Sample sample = PPROF__SAMPLE__INIT, *samples = &sample;
 	int64_t values[VALUES_MAX];
@@ -247,10 +246,10 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	sample.n_value = values_of(pprof, from, values);
 	ids[0] = pprof->from->nr_frames + 1 +
 		 (from->key.pid ? LOCATION_NO_STACK : LOCATION_OTHER_STACKS);
-	for (i = 0; i < from->nr_frames; i++)
+	for (i = 0; i < from->key.nr_frames; i++)
 		ids[i] = from->frames[i] + 1;
 	sample.location_id = ids;
-	sample.n_location_id = from->nr_frames ? from->nr_frames : 1;
+	sample.n_location_id = from->key.nr_frames ? from->key.nr_frames : 1;
 	for (i = 0; i < NR_LABELS; i++)
 		list[i] = &labels[i];
 	sample.label = list;
@@ -274,7 +273,7 @@ static unsigned int main_binary(const struct profile *from)
 
 	for (i = 0; i < from->nr_samples; i++) {
 		sample = &from->samples[i];
-		for (j = 0; j < sample->nr_frames; j++) {
+		for (j = 0; j < sample->key.nr_frames; j++) {
 			binary = from->frames[sample->frames[j]].binary;
 			if (!from->binaries[binary].executable)
 				continue;
@@ -399,8 +398,7 @@ void profile_write_pprof(const struct profile *profile, FILE *out)
 	 * More effort makes profiles 8 % smaller and takes four times as long. Window bits + 16:
 	 * zlib writes the header of gzip.
 	 */
-	deflateInit2(&pprof.stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8,
-		     Z_DEFAULT_STRATEGY);
+	deflateInit2(&pprof.stream, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
 	put_header(&pprof);
 	for (i = 0; i < profile->nr_samples; i++)
 		put_sample(&pprof, &profile->samples[i]);

@@ -217,7 +217,7 @@ static bool read_values(struct reading *reading, const Pprof__Sample *from,
 static bool read_in_use(struct reading *reading, const Pprof__Sample *from,
 			struct profile_sample *sample)
 {
-	struct in_use *in_use = &reading->profile->in_use[reading->profile->nr_samples];
+	struct in_use *in_use = &sample->in_use;
 	uint64_t space_error, objects_error;
 
 	if (!value_of(from, reading->in_use_objects, &in_use->objects) ||
@@ -232,7 +232,6 @@ static bool read_in_use(struct reading *reading, const Pprof__Sample *from,
 	in_use->objects <<= STACKS_EVENT_SHIFT;
 	in_use->variance = (double)space_error * (double)space_error;
 	in_use->objects_variance = (double)objects_error * (double)objects_error;
-	sample->in_use = in_use->objects || in_use->bytes ? in_use : NULL;
 	return true;
 }
 
@@ -250,12 +249,12 @@ static bool read_frames(struct reading *reading, const Pprof__Sample *from,
 			return bad(reading, "a stack has an unknown location");
 		sample->frames[i] = (unsigned int)from->location_id[i] - 1;
 	}
-	sample->nr_frames = (unsigned int)from->n_location_id;
+	sample->key.nr_frames = (unsigned int)from->n_location_id;
 	/* The format needs a location for each sample: this one means no stack. */
-	if (sample->nr_frames == 1) {
+	if (sample->key.nr_frames == 1) {
 		name = reading->profile->frames[sample->frames[0]].function;
 		if (!strcmp(name, "[no stack]") || !strcmp(name, "[other stacks]"))
-			sample->nr_frames = 0;
+			sample->key.nr_frames = 0;
 	}
 	return true;
 }
@@ -312,8 +311,6 @@ static bool read_all(struct reading *reading)
 	profile->knows_in_use = reading->in_use_objects >= 0 && reading->in_use_space >= 0;
 	profile->in_use_has_errors = reading->in_use_samples >= 0 && reading->in_use_error >= 0 &&
 				     reading->in_use_objects_error >= 0;
-	if (profile->knows_in_use)
-		profile->in_use = xcalloc(reading->from->n_sample, sizeof(*profile->in_use));
 	for (i = 0; i < reading->from->n_sample; i++)
 		if (!read_sample(reading, reading->from->sample[i]))
 			return false;

@@ -26,25 +26,8 @@ static struct profile_sample *sum_of(struct profile *profile, unsigned int first
 
 static void become_sum(struct profile_sample *sample)
 {
-	const struct stack_key key = { .kind = sample->key.kind, .uid = sample->key.uid };
-
-	sample->key = key;
+	sample->key = (struct stack_key){ .kind = sample->key.kind, .uid = sample->key.uid };
 	strcpy(sample->key.comm, others);
-	sample->nr_frames = 0;
-}
-
-static void add(struct profile *profile, struct profile_sample *sum,
-		const struct profile_sample *sample)
-{
-	struct in_use *in_use;
-
-	counts_add(&sum->counts, &sample->counts);
-	if (sum->in_use && sample->in_use) {
-		in_use = &profile->in_use[sum->in_use - profile->in_use];
-		in_use_add(in_use, sample->in_use);
-	} else if (sample->in_use) {
-		sum->in_use = sample->in_use;
-	}
 }
 
 /* Binaries that no frame has any more go, too: their names take room. */
@@ -75,7 +58,7 @@ static void drop_frames(struct profile *profile)
 	struct profile_sample *sample;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		for (j = 0; j < profile->samples[i].nr_frames; j++)
+		for (j = 0; j < profile->samples[i].key.nr_frames; j++)
 			places[profile->samples[i].frames[j]] = 1;
 	for (i = 0; i < profile->nr_frames; i++) {
 		if (!places[i]) {
@@ -88,7 +71,7 @@ static void drop_frames(struct profile *profile)
 	profile->nr_frames = kept;
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		for (j = 0; j < sample->nr_frames; j++)
+		for (j = 0; j < sample->key.nr_frames; j++)
 			sample->frames[j] = places[sample->frames[j]];
 	}
 	free(places);
@@ -106,7 +89,7 @@ void profile_reduce(struct profile *profile, unsigned int most)
 		sample = &profile->samples[i];
 		sum = sum_of(profile, most, &sample->key);
 		if (sum) {
-			add(profile, sum, sample);
+			profile_sample_add(sum, sample);
 			free(sample->frames);
 			continue;
 		}

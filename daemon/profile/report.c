@@ -50,7 +50,7 @@ static void name_stack(const struct profile *profile, const struct profile_sampl
 	unsigned int i;
 
 	fputs(*sample->key.comm ? sample->key.comm : "[no name]", out);
-	for (i = sample->nr_frames; i; i--) {
+	for (i = sample->key.nr_frames; i; i--) {
 		fputs(";", out);
 		put_folded(out, profile->frames[sample->frames[i - 1]].function);
 	}
@@ -117,22 +117,24 @@ static struct report_user *find_user(struct report *report, uint32_t uid)
 	return user;
 }
 
+static void add_to_user(struct report_user *user, unsigned int which,
+			const struct profile_sample *sample)
+{
+	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
+	in_use_add(&user->in_use[which][sample->key.kind], &sample->in_use);
+}
+
 static void add_sample(struct report *report, unsigned int which, const char *name,
 		       const struct profile_sample *sample)
 {
 	struct report_user *user = find_user(report, sample->key.uid);
 	struct report_row *row = find_row(report, which, name, sample);
 
-	row->many_users |= row->user && row->user != user;
-	row->user = user;
+	row->user = row->user && row->user != user ? &report->all : user;
 	counts_add(&row->counts[which], &sample->counts);
-	if (sample->in_use) {
-		in_use_add(&row->in_use[which], sample->in_use);
-		in_use_add(&user->in_use[which][sample->key.kind], sample->in_use);
-		in_use_add(&report->total_in_use[which][sample->key.kind], sample->in_use);
-	}
-	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
-	counts_add(&report->totals[which][sample->key.kind], &sample->counts);
+	in_use_add(&row->in_use[which], &sample->in_use);
+	add_to_user(user, which, sample);
+	add_to_user(&report->all, which, sample);
 }
 
 static void add_profile(struct report *report, unsigned int which)
@@ -223,21 +225,6 @@ void report_end(struct report *report)
 	free(report->rows);
 }
 
-/* This and the next: of all samples of the row's user. */
-static const struct stack_counts *counts_of_user(const struct report *report,
-						 const struct report_row *row, unsigned int which)
-{
-	return row->many_users ? &report->totals[which][row->kind] :
-				 &row->user->totals[which][row->kind];
-}
-
-static const struct in_use *in_use_of_user(const struct report *report,
-					   const struct report_row *row, unsigned int which)
-{
-	return row->many_users ? &report->total_in_use[which][row->kind] :
-				 &row->user->in_use[which][row->kind];
-}
-
 double report_sum(const struct report_row *row, enum report_quantity quantity)
 {
 	if (quantity == REPORT_IN_USE)
@@ -252,13 +239,13 @@ static struct interval interval_of(const struct report *report, const struct rep
 				   enum report_quantity quantity)
 {
 	const struct stack_counts *own = &row->counts[which];
-	const struct stack_counts *counts = counts_of_user(report, row, all);
+	const struct stack_counts *counts = &row->user->totals[all][row->kind];
 
 	if (quantity == REPORT_EVENTS)
 		return interval_95(estimate_of_events(own), estimate_of_events(counts));
 	if (quantity == REPORT_IN_USE || report->in_use)
 		return interval_of_in_use(&row->in_use[which], report->in_use ? counts : own,
-					  in_use_of_user(report, row, all));
+					  &row->user->in_use[all][row->kind]);
 	return interval_95(estimate_of_bytes(own), estimate_of_bytes(counts));
 }
 
@@ -271,7 +258,7 @@ struct interval report_interval(const struct report *report, const struct report
 static struct interval one_side(const struct report *report, const struct report_row *row,
 				unsigned int which)
 {
-	bool is_known = counts_of_user(report, row, which)->variance > 0;
+	bool is_known = row->user->totals[which][row->kind].variance > 0;
 	/* Without a kept sample the true bytes may still be above 0. */
 	struct interval interval =
 		interval_of(report, row, which, is_known ? which : !which, REPORT_BYTES);

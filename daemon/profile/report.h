@@ -19,7 +19,7 @@ enum report_by {
 	REPORT_BYS, /* the number of these */
 };
 
-/* The samples of a user, whose sizes say nothing about those of another user's. */
+/* The samples of a user, whose sizes say nothing about those of another user's; or of all users. */
 struct report_user {
 	UT_hash_handle hh;
 	uint32_t uid;
@@ -32,9 +32,8 @@ struct report_row {
 	const struct profile *profile; /* this and the next: of its first sample */
 	const struct profile_sample *sample;
 	uint32_t kind;
-	const struct report_user *user;
-	bool many_users;
-	struct stack_counts counts[2]; /* of the old and of the new profile */
+	const struct report_user *user; /* all, if the row is of several */
+	struct stack_counts counts[2];	/* of the old and of the new profile */
 	struct in_use in_use[2];
 	double change; /* bytes a second; of what is in use: bytes */
 };
@@ -45,8 +44,7 @@ struct report {
 	double per_second[2];		   /* factors from bytes to bytes a second */
 	bool many_kinds;
 	bool in_use; /* the profiles show what is in use */
-	struct stack_counts totals[2][HAB_EVENT_KINDS];
-	struct in_use total_in_use[2][HAB_EVENT_KINDS];
+	struct report_user all;
 	struct report_user *users;
 	struct strings names;
 	struct report_row *rows;
@@ -66,7 +64,7 @@ void report_end(struct report *report);
 /* A row has these sums, each with an interval. */
 enum report_quantity { REPORT_BYTES, REPORT_EVENTS, REPORT_IN_USE };
 
-/* Of the old profile, or of the only one. */
+/* The sum of the old profile, or of the only one. */
 double report_sum(const struct report_row *row, enum report_quantity quantity);
 struct interval report_interval(const struct report *report, const struct report_row *row,
 				enum report_quantity quantity);

@@ -21,21 +21,8 @@
 #define CERTAIN	       (1ull << 32) /* a probability of 1, see bpf/records.h */
 #define WAITING_MAX    1024u	    /* a power of two */
 #define WAIT_NS	       400000000ull
-#define SAMPLE_ROOM(n) (sizeof(struct sample) + (n) * sizeof(uint64_t))
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
 #define STACK_SIZE(n)  (offsetof(struct hab_record_stack, frames) + (n) * sizeof(uint64_t))
-
-/* A stack as it is in a record, but with the addresses of calls and not of returns. */
-struct raw_stack {
-	unsigned int nr;
-	struct hab_frame frames[HAB_STACK_DEPTH];
-};
-
-/* A sample that waits for its thread's stack. */
-struct waiting {
-	struct sample *sample; /* with room for the frames */
-	struct raw_stack raw;  /* last: only its first frames have memory */
-};
 
 struct ingest {
 	struct processes *processes;
@@ -45,7 +32,7 @@ struct ingest {
 	/* A queue, [first, last), numbers modulo WAITING_MAX. NULL: does not wait any more. */
 	unsigned int first;
 	unsigned int last;
-	struct waiting *queue[WAITING_MAX];
+	struct sample *queue[WAITING_MAX];
 };
 
 struct ingest *ingest_new(struct processes *processes, struct stack_table *stacks)
@@ -64,11 +51,9 @@ void ingest_free(struct ingest *ingest)
 
 	if (!ingest)
 		return;
-	for (i = 0; i < WAITING_MAX; i++) {
+	for (i = 0; i < WAITING_MAX; i++)
 		if (ingest->queue[i])
-			free(ingest->queue[i]->sample);
-		free(ingest->queue[i]);
-	}
+			sample_free(ingest->queue[i]);
 	pending_free(ingest->pending);
 	free(ingest);
 }
@@ -85,55 +70,88 @@ const struct ingest_counts *ingest_counts(const struct ingest *ingest)
 
 static bool replaces(const struct sample *sample)
 {
-	return HAB_REPLACES(sample->candidate, sample->quota);
+	return HAB_REPLACES(sample->record.candidate, sample->record.quota);
 }
 
-static struct waiting **place(struct ingest *ingest, unsigned int number)
+/* The copy has the first @nr_frames of the frames. */
+static struct sample *new_sample(const struct hab_record_sample *record, unsigned int nr_frames,
+				 uint64_t now_ns)
+{
+	struct sample *sample =
+		xcalloc(1, offsetof(struct sample, record) + SAMPLE_SIZE(nr_frames));
+
+	sample->taken_ns = now_ns;
+	memcpy(&sample->record, record, SAMPLE_SIZE(nr_frames));
+	return sample;
+}
+
+static struct stack_key *new_key(const struct hab_record_sample *record, unsigned int nr_frames)
+{
+	struct stack_key *key = xcalloc(1, sizeof(*key) + nr_frames * sizeof(key->frames[0]));
+
+	key->pid = record->head.pid;
+	key->uid = hab_owner_uid(record->owner, record->uid);
+	key->kind = record->kind;
+	key->cgroup_id = record->cgroup_id;
+	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));
+	clean_copy(key->heap, sizeof(key->heap), record->heap_name, sizeof(record->heap_name));
+	clean_copy(key->tag, sizeof(key->tag), record->tag, sizeof(record->tag));
+	key->nr_frames = nr_frames;
+	return key;
+}
+
+/* The sample has its stack. */
+static void finish(struct ingest *ingest, struct sample *sample, const struct hab_frame *frames,
+		   unsigned int nr)
+{
+	struct stack_key *key = sample->key = new_key(&sample->record, nr);
+
+	processes_translate(ingest->processes,
+			    processes_see(ingest->processes, key->pid, key->uid, false), frames, nr,
+			    key->frames);
+	/* Its key has the frames now: while it is pending its record needs none. */
+	if (sample->record.window)
+		sample = xrealloc(sample, 1, offsetof(struct sample, record.frames));
+	pending_add(ingest->pending, sample);
+}
+
+/* The thread has unwound the stack: @addresses are return addresses. */
+static void finish_with(struct ingest *ingest, struct sample *sample, const __u64 *addresses,
+			unsigned int nr)
+{
+	struct hab_frame frames[HAB_STACK_DEPTH];
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		frames[i].status = HAB_FRAME_ADDRESS;
+		frames[i].offset = addresses[i] - !!addresses[i];
+	}
+	ingest->counts.joined += !replaces(sample);
+	finish(ingest, sample, frames, nr);
+}
+
+static struct sample **place(struct ingest *ingest, unsigned int number)
 {
 	return &ingest->queue[number % WAITING_MAX];
 }
 
-static struct waiting *new_waiting(struct sample *sample, const struct raw_stack *raw)
-{
-	size_t frames = raw->nr * sizeof(raw->frames[0]);
-	struct waiting *waiting = xcalloc(1, offsetof(struct waiting, raw.frames) + frames);
-
-	waiting->sample = sample;
-	waiting->raw.nr = raw->nr;
-	memcpy(waiting->raw.frames, raw->frames, frames);
-	return waiting;
-}
-
-/* The sample has its stack, and room for the frames. */
-static void finish(struct ingest *ingest, struct process *process, struct sample *sample,
-		   const struct raw_stack *raw)
-{
-	sample->key.nr_frames = raw->nr;
-	processes_translate(ingest->processes, process, raw->frames, raw->nr, sample->key.frames);
-	pending_add(ingest->pending, sample);
-}
-
 /* Takes the sample out of the queue: it waits no longer for its thread's stack. */
-static void end_waiting(struct ingest *ingest, struct waiting **place, const struct raw_stack *raw)
+static struct sample *take(struct sample **place)
 {
-	struct waiting *waiting = *place;
-	struct sample *sample = waiting->sample;
+	struct sample *sample = *place;
 
 	*place = NULL;
-	sample = xrealloc(sample, 1, SAMPLE_ROOM(raw->nr));
-	finish(ingest, processes_see(ingest->processes, sample->key.pid, sample->key.uid, false),
-	       sample, raw);
-	free(waiting);
+	return sample;
 }
 
 static void give_up_first(struct ingest *ingest)
 {
-	struct waiting **waiting = place(ingest, ingest->first++);
+	struct sample *sample = take(place(ingest, ingest->first++));
 
-	if (!*waiting)
+	if (!sample)
 		return;
-	ingest->counts.alone += !replaces((*waiting)->sample);
-	end_waiting(ingest, waiting, &(*waiting)->raw);
+	ingest->counts.alone += !replaces(sample);
+	finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
 }
 
 /* The stacks of processes whose perf map was found after their end. */
@@ -149,11 +167,11 @@ static void name_code(struct ingest *ingest)
 
 void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 {
-	const struct waiting *first;
+	const struct sample *first;
 
 	for (; ingest->first != ingest->last; give_up_first(ingest)) {
 		first = *place(ingest, ingest->first);
-		if (first && now_ns - first->sample->taken_ns < WAIT_NS)
+		if (first && now_ns - first->taken_ns < WAIT_NS)
 			break;
 	}
 	pending_flush(ingest->pending, now_ns);
@@ -168,141 +186,86 @@ void ingest_flush_all(struct ingest *ingest)
 	name_code(ingest);
 }
 
-/* The stack that the thread has unwound: return addresses. */
-static void set_thread_stack(struct raw_stack *raw, const __u64 *addresses, unsigned int nr)
+/* Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. */
+static void make_calls(struct hab_record_sample *record)
 {
-	unsigned int i;
+	unsigned int i, nr = 0;
+	struct hab_frame frame;
 
-	for (i = 0; i < nr; i++) {
-		raw->frames[i].status = HAB_FRAME_ADDRESS;
-		raw->frames[i].offset = addresses[i] - !!addresses[i];
-	}
-	raw->nr = nr;
-}
-
-/* The kernel's stack: frame 0 is an instruction, all others are return addresses. */
-static void set_kernel_stack(struct raw_stack *raw, const struct hab_record_sample *record)
-{
-	struct hab_frame *frame;
-	unsigned int i;
-
-	raw->nr = 0;
 	for (i = 0; i < record->nr_frames; i++) {
-		frame = &raw->frames[raw->nr];
-		*frame = record->frames[i];
-		if (frame->status != HAB_FRAME_FILE && !frame->offset)
+		frame = record->frames[i];
+		if (frame.status != HAB_FRAME_FILE && !frame.offset)
 			continue;
-		frame->offset -= i && frame->offset ? 1 : 0;
-		raw->nr++;
+		frame.offset -= i && frame.offset ? 1 : 0;
+		record->frames[nr++] = frame;
 	}
+	record->nr_frames = nr;
 }
 
 /* The object that the program has drawn. A program says these numbers. */
-static void set_object(struct sample *sample, const struct hab_record_sample *record)
+static void set_object(struct hab_record_sample *record)
 {
-	sample->bytes = min(record->chunk_bytes, HAB_SAMPLING_INTERVAL_MAX);
-	sample->interval = min(record->interval, HAB_SAMPLING_INTERVAL_MAX);
-}
-
-/* Until the thread's stack comes. */
-static void wait_for_stack(struct ingest *ingest, struct sample *sample,
-			   const struct raw_stack *raw)
-{
-	if (ingest->last - ingest->first == WAITING_MAX)
-		give_up_first(ingest);
-	*place(ingest, ingest->last++) = new_waiting(sample, raw);
+	record->bytes = min(record->chunk_bytes, HAB_SAMPLING_INTERVAL_MAX);
+	record->interval = min(record->interval, HAB_SAMPLING_INTERVAL_MAX);
 }
 
 static void take_sample(struct ingest *ingest, const struct hab_record_sample *record,
 			uint64_t now_ns)
 {
-	struct sample *sample = xcalloc(1, SAMPLE_ROOM(record->nr_addresses));
-	struct stack_key *key = &sample->key;
-	struct process *process;
-	struct raw_stack raw;
+	struct sample *sample = new_sample(record, record->nr_frames, now_ns);
 
-	sample->id = record->sample_id;
-	sample->taken_ns = now_ns;
-	sample->time_ns = record->head.time_ns;
-	sample->bytes = record->bytes;
 	if (record->kind == HAB_EVENT_SAMPLE)
-		set_object(sample, record);
-	sample->weight = record->weight;
-	sample->probability = record->probability;
-	sample->object_bytes = record->object_bytes;
-	sample->chunk_bytes = record->chunk_bytes;
-	sample->window = record->window;
-	sample->candidate = record->candidate;
-	sample->slot = record->slot;
-	sample->quota = record->quota;
-	sample->window_ms = record->window_ms;
-	sample->parts = record->parts;
-	sample->tid = record->head.tid;
-	sample->live_slot = record->live_slot;
-	key->pid = record->head.pid;
-	key->uid = hab_owner_uid(record->owner, record->uid);
-	key->kind = record->kind;
-	key->cgroup_id = record->cgroup_id;
-	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));
-	clean_copy(key->heap, sizeof(key->heap), record->heap_name, sizeof(record->heap_name));
-	clean_copy(key->tag, sizeof(key->tag), record->tag, sizeof(record->tag));
+		set_object(&sample->record);
 	/* Now, while the process runs. */
-	process = processes_see(ingest->processes, key->pid, key->uid, false);
+	processes_see(ingest->processes, record->head.pid,
+		      hab_owner_uid(record->owner, record->uid), false);
 	ingest->counts.samples += !replaces(sample);
-	pending_announce(ingest->pending, sample, now_ns);
-	if (!record->nr_addresses) {
-		set_kernel_stack(&raw, record);
-		wait_for_stack(ingest, sample, &raw);
+	pending_announce(ingest->pending, &sample->record, now_ns);
+	if (record->nr_addresses) {
+		finish_with(ingest, sample, record->addresses, record->nr_addresses);
 		return;
 	}
-	ingest->counts.joined += !replaces(sample);
-	set_thread_stack(&raw, record->addresses, record->nr_addresses);
-	finish(ingest, process, sample, &raw);
+	make_calls(&sample->record);
+	if (ingest->last - ingest->first == WAITING_MAX)
+		give_up_first(ingest);
+	*place(ingest, ingest->last++) = sample;
 }
 
 /* One of another owner has the place of a sample that came before. */
 static void take_replaced(struct ingest *ingest, const struct hab_record_sample *record,
 			  uint64_t now_ns)
 {
-	struct sample *sample = xcalloc(1, SAMPLE_ROOM(0));
+	struct sample *sample = new_sample(record, 0, now_ns);
 
-	sample->is_others = true;
-	sample->window = record->window;
-	sample->candidate = record->candidate;
-	sample->slot = record->slot;
-	sample->quota = record->quota;
-	sample->window_ms = record->window_ms;
-	pending_announce(ingest->pending, sample, now_ns);
+	/* Its bytes are the other owner's. */
+	sample->record.weight = 0;
+	pending_announce(ingest->pending, &sample->record, now_ns);
 	pending_add(ingest->pending, sample);
 }
 
 static void take_stack(struct ingest *ingest, const struct hab_record_stack *stack)
 {
-	struct waiting **waiting;
-	struct raw_stack raw;
+	struct sample **waiting;
 	bool found = false;
 	unsigned int i;
-
-	set_thread_stack(&raw, stack->frames, stack->nr_frames);
 
 	/* Newest first: most stacks follow their sample at once. Parts are adjacent. */
 	for (i = ingest->last; i != ingest->first; i--) {
 		waiting = place(ingest, i - 1);
-		if (!*waiting || (*waiting)->sample->id != stack->sample_id ||
-		    (*waiting)->sample->tid != stack->head.tid) {
+		if (!*waiting || (*waiting)->record.sample_id != stack->sample_id ||
+		    (*waiting)->record.head.tid != stack->head.tid) {
 			if (found)
 				return;
 			continue;
 		}
 		found = true;
-		ingest->counts.joined += !replaces((*waiting)->sample);
-		end_waiting(ingest, waiting, &raw);
+		finish_with(ingest, take(waiting), stack->frames, stack->nr_frames);
 	}
 	if (!found)
 		ingest->counts.late++;
 }
 
-/* At most one of the two stacks, and all of it. */
+/* True: it has at most one of the two stacks, and all of that. */
 static bool has_stack(const struct hab_record_sample *sample, size_t size)
 {
 	if (sample->nr_addresses)
@@ -355,7 +318,7 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 			      true);
 		return false;
 	case HAB_RECORD_REPLACED:
-		if (size < SAMPLE_SIZE(0) || sample->slot >= sample->quota)
+		if (size < SAMPLE_SIZE(0) || !sample->window || sample->slot >= sample->quota)
 			break;
 		take_replaced(ingest, sample, now_ns);
 		return false;

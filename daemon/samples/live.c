@@ -23,7 +23,7 @@ struct object {
 	uint64_t interval;
 	uint64_t time_ns;
 	uint64_t before;      /* bytes of the object that were allocated before its sample */
-	uint64_t probability; /* with which the sample was not lost, as in struct sample */
+	uint64_t probability; /* with which the sample was not lost, as in its record */
 	uint32_t slot;
 	uint32_t stack;
 	uint32_t generation;
@@ -82,19 +82,20 @@ static uint64_t limited(uint64_t size)
 	return min(size, HAB_SAMPLING_INTERVAL_MAX);
 }
 
-void live_place(struct live *live, const struct sample *sample, uint32_t stack, uint32_t generation)
+void live_place(struct live *live, const struct hab_record_sample *sample, uint32_t stack,
+		uint32_t generation)
 {
 	const struct object object = {
-		.sample_id = sample->id,
+		.sample_id = sample->sample_id,
 		.interval = sample->interval,
-		.time_ns = sample->time_ns,
+		.time_ns = sample->head.time_ns,
 		.before = limited(sample->object_bytes - min(sample->object_bytes, sample->bytes)),
 		.probability = sample->probability,
 		.slot = sample->live_slot - 1,
 		.stack = stack,
 		.generation = generation,
 	};
-	uint32_t pid = sample->key.pid;
+	uint32_t pid = sample->head.pid;
 	struct live_process *process;
 	struct object *before;
 

@@ -28,7 +28,7 @@ struct live_process *live_add(struct live *live, uint32_t pid, struct hab_channe
 void live_remove(struct live *live, struct live_process *process);
 
 /* The sample is in the entry @stack. It has no effect if its process has no channel any more. */
-void live_place(struct live *live, const struct sample *sample, uint32_t stack,
+void live_place(struct live *live, const struct hab_record_sample *sample, uint32_t stack,
 		uint32_t generation);
 /* Visits the objects of the process, or of all, that are not freed yet. */
 void live_visit_process(const struct live_process *process, live_visit visit, void *context);

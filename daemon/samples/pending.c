@@ -66,7 +66,8 @@ static uint64_t candidates_of(const struct pending_window *window)
 }
 
 /* The probability of @sample if the window ends now. */
-static uint64_t final_probability(const struct pending_window *window, const struct sample *sample)
+static uint64_t final_probability(const struct pending_window *window,
+				  const struct hab_record_sample *sample)
 {
 	uint64_t candidates = candidates_of(window), probability = sample->probability;
 
@@ -80,14 +81,13 @@ static uint64_t final_probability(const struct pending_window *window, const str
 static void settle(struct pending *pending, const struct pending_window *window,
 		   struct sample *sample)
 {
-	if (sample->is_others) {
-		pending->weight += sample->weight;
-		free(sample);
-		return;
+	if (!sample->key) {
+		pending->weight += sample->record.weight;
+	} else {
+		sample->record.probability = final_probability(window, &sample->record);
+		stacks_add(pending->stacks, &sample->record, sample->key);
 	}
-	sample->probability = final_probability(window, sample);
-	stacks_add(pending->stacks, sample);
-	free(sample);
+	sample_free(sample);
 }
 
 /* Moves the window's samples into the table. */
@@ -119,10 +119,11 @@ static void visit_pending(void *context, stack_visit visit, void *visitor)
 	for (window = pending->windows; window; window = window->hh.next) {
 		for (i = 0; i < window->nr_slots; i++) {
 			sample = window->slots[i];
-			if (!sample || sample->is_others)
+			if (!sample || !sample->key)
 				continue;
-			counts = sample_counts(sample, final_probability(window, sample));
-			visit(visitor, STACK_PENDING, &sample->key, &counts, NULL);
+			counts = sample_counts(&sample->record,
+					       final_probability(window, &sample->record));
+			visit(visitor, STACK_PENDING, sample->key, &counts, NULL);
 		}
 	}
 }
@@ -175,7 +176,8 @@ static void flush_until(struct pending *pending, uint64_t limit_ns)
 	}
 }
 
-void pending_announce(struct pending *pending, const struct sample *sample, uint64_t now_ns)
+void pending_announce(struct pending *pending, const struct hab_record_sample *sample,
+		      uint64_t now_ns)
 {
 	struct pending_window *window = find_window(pending, sample->window);
 
@@ -232,32 +234,33 @@ static struct sample **find_slot(struct pending *pending, struct pending_window 
 static void add_late(struct pending *pending, const struct pending_window *window,
 		     struct sample *sample)
 {
-	if (sample->is_others || !HAB_REPLACES(sample->candidate, sample->quota)) {
+	if (!sample->key || !HAB_REPLACES(sample->record.candidate, sample->record.quota)) {
 		settle(pending, window, sample);
 		return;
 	}
 	pending->counts.replaced++;
-	free(sample);
+	sample_free(sample);
 }
 
 void pending_add(struct pending *pending, struct sample *sample)
 {
-	struct pending_window alone = { .quota = sample->quota, .candidates = sample->candidate };
-	struct pending_window *window = find_window(pending, sample->window);
+	struct hab_record_sample *record = &sample->record;
+	struct pending_window alone = { .quota = record->quota, .candidates = record->candidate };
+	struct pending_window *window = find_window(pending, record->window);
 	struct sample **slot, *other;
 
-	if (!sample->is_others) {
-		sample->weight = hab_add_saturated(sample->weight, pending->weight);
+	if (sample->key) {
+		record->weight = hab_add_saturated(record->weight, pending->weight);
 		pending->weight = 0;
 	}
-	if (!sample->window) {
-		stacks_add(pending->stacks, sample);
-		free(sample);
+	if (!record->window) {
+		stacks_add(pending->stacks, record, sample->key);
+		sample_free(sample);
 		return;
 	}
 	if (pending->nr_samples >= SAMPLES_MAX || pending->nr_slots >= SLOTS_MAX)
 		finish_largest(pending);
-	if (window && !window->finished && sample->slot >= SAMPLES_MAX) {
+	if (window && !window->finished && record->slot >= SAMPLES_MAX) {
 		pending->counts.early++;
 		finish(pending, window);
 	}
@@ -265,24 +268,22 @@ void pending_add(struct pending *pending, struct sample *sample)
 		add_late(pending, window ? window : &alone, sample);
 		return;
 	}
-	slot = find_slot(pending, window, sample->slot);
+	slot = find_slot(pending, window, record->slot);
 	other = *slot;
+	*slot = sample;
 	if (!other) {
-		*slot = sample;
 		pending->nr_samples++;
 		return;
 	}
 	pending->counts.replaced++;
-	if (other->candidate > sample->candidate) {
-		/* The earlier candidate waited longer for its stack. */
-		other->weight += sample->weight;
-		free(sample);
-		return;
+	/* The earlier candidate waited longer for its stack. */
+	if (other->record.candidate > record->candidate) {
+		*slot = other;
+		other = sample;
 	}
 	/* Bytes of the replaced one's thread: weights still add up to all bytes. */
-	sample->weight += other->weight;
-	free(other);
-	*slot = sample;
+	(*slot)->record.weight += other->record.weight;
+	sample_free(other);
 }
 
 void pending_end_window(struct pending *pending, const struct hab_window_event *event,

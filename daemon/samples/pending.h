@@ -17,7 +17,8 @@ struct pending;
 struct pending *pending_new(struct stack_table *stacks);
 void pending_free(struct pending *pending);
 /* A sample of a window has come; pending_add() follows when its stack has come, too. */
-void pending_announce(struct pending *pending, const struct sample *sample, uint64_t now_ns);
+void pending_announce(struct pending *pending, const struct hab_record_sample *sample,
+		      uint64_t now_ns);
 /* Takes @sample over. One without a window goes into the table at once. */
 void pending_add(struct pending *pending, struct sample *sample);
 void pending_end_window(struct pending *pending, const struct hab_window_event *event,

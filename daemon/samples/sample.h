@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A sample in habd: made from its record, pending until its window ends, then summed up. */
+/* A sample in habd: its record, pending until its window ends, then summed up. */
 #ifndef HABD_SAMPLE_H
 #define HABD_SAMPLE_H
 
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "bpf/records.h"
 #include "core/arithmetic.h"
@@ -32,27 +33,22 @@ static inline size_t stack_key_size(const struct stack_key *key)
 	return offsetof(struct stack_key, frames) + key->nr_frames * sizeof(key->frames[0]);
 }
 
+/*
+ * A sample from its record to the end of its window. The record is a copy, in which @bytes and
+ * @interval are limited and @bytes of a sample by bytes are those of the object. It has its frames
+ * only as long as the sample waits for its thread's stack.
+ */
 struct sample {
-	uint64_t id;
-	uint64_t taken_ns; /* when its record was read; clock of the feed */
-	uint64_t time_ns;
-	uint64_t bytes;	       /* of the event or its part; of a sample by bytes: of the object */
-	uint64_t weight;       /* bytes of its thread since the last sample */
-	uint64_t interval;     /* of a sample by bytes, as in struct hab_event; else 0 */
-	uint64_t probability;  /* 2^32 = certain; final once the sample is in the stack table */
-	uint64_t object_bytes; /* 0: not known */
-	uint64_t chunk_bytes;
-	uint64_t window; /* 0: the probability is final. This to window_ms: as in hab_event */
-	uint64_t candidate;
-	uint32_t slot;
-	uint32_t quota;
-	uint32_t window_ms;
-	uint32_t parts;
-	uint32_t tid;
-	bool is_others;	      /* it stands for one that has replaced a sample: only its place counts */
-	uint32_t live_slot;   /* slot of its channel's live samples, plus 1; 0: none */
-	struct stack_key key; /* last: its frames follow */
+	uint64_t taken_ns;     /* when its record was read; clock of the feed */
+	struct stack_key *key; /* NULL: it waits, or its record is a HAB_RECORD_REPLACED */
+	struct hab_record_sample record;
 };
+
+static inline void sample_free(struct sample *sample)
+{
+	free(sample->key);
+	free(sample);
+}
 
 /* Objects that are not freed, estimated from live samples. */
 struct in_use {
@@ -91,6 +87,11 @@ static inline uint64_t sample_sum(double value)
 {
 	value = round(value);
 	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
+static inline bool in_use_any(const struct in_use *in_use)
+{
+	return in_use->objects || in_use->bytes;
 }
 
 static inline void in_use_add(struct in_use *sum, const struct in_use *more)

@@ -26,7 +26,7 @@ struct stack_mark {
 	struct stack_mark *next; /* an older one */
 	uint64_t logged;	 /* samples in the log, ever, at this time */
 	unsigned int count;
-	/* Of the entries; what was folded since is in those of "[other stacks]". */
+	/* The entries' counts; what was folded since is in those of "[other stacks]". */
 	struct stack_counts counts[];
 };
 
@@ -166,20 +166,21 @@ static struct entry *find_entry(struct stack_table *table, const struct stack_ke
 	return entry;
 }
 
-void stacks_add(struct stack_table *table, const struct sample *sample)
+void stacks_add(struct stack_table *table, const struct hab_record_sample *sample,
+		const struct stack_key *key)
 {
 	struct stack_counts counts = sample_counts(sample, sample->probability);
 	struct entry *entry;
 
-	entry = find_entry(table, &sample->key);
+	entry = find_entry(table, key);
 	counts_add(&entry->counts, &counts);
 	table->log[table->logged++ % STACKS_LOG_ROOM] = (struct logged_sample){
-		.time_ns = sample->time_ns,
+		.time_ns = sample->head.time_ns,
 		.weight = counts.weight,
 		.estimate = counts.estimate,
 		.object_bytes = sample->object_bytes,
 		.chunk_bytes = sample->chunk_bytes,
-		.tid = sample->tid,
+		.tid = sample->head.tid,
 		.stack = (uint32_t)(entry - table->entries),
 		.generation = entry->generation,
 	};
@@ -381,7 +382,7 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
  * An event stands for 1 / p of its kind, with p the probability that it became a sample: that it
  * was drawn by the program, and then kept by the throttler.
  */
-struct stack_counts sample_counts(const struct sample *sample, uint64_t probability)
+struct stack_counts sample_counts(const struct hab_record_sample *sample, uint64_t probability)
 {
 	double p =
 		drawn_probability(sample->bytes, sample->interval) * (double)probability * 0x1p-32;

@@ -51,8 +51,9 @@ typedef void (*stack_pending_visit)(void *pending, stack_visit visit, void *cont
 /* The caller of all these holds the daemon's lock. */
 struct stack_table *stacks_new(unsigned int cap);
 void stacks_free(struct stack_table *table);
-/* Adds a sample, whose probability is final. */
-void stacks_add(struct stack_table *table, const struct sample *sample);
+/* Adds a sample with the stack @key. Its probability is final, its frames are not looked at. */
+void stacks_add(struct stack_table *table, const struct hab_record_sample *sample,
+		const struct stack_key *key);
 /* The frames of BINARY_JIT of these processes are frames of their perf maps. @code gets sorted. */
 void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr);
 unsigned int stacks_count(const struct stack_table *table);
@@ -87,6 +88,6 @@ void stacks_keep_in_use(struct stack_table *table, const struct live_process *pr
 bool stacks_know_in_use(const struct stack_table *table);
 
 /* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */
-struct stack_counts sample_counts(const struct sample *sample, uint64_t probability);
+struct stack_counts sample_counts(const struct hab_record_sample *sample, uint64_t probability);
 
 #endif /* HABD_STACKS_H */

@@ -37,7 +37,7 @@ static void check_output(void)
 	_exit(EXIT_FAILED);
 }
 
-/* Of its own, argp has only --help and -?. */
+/* argp itself has only --help and -?. */
 static error_t parse_help(int key, char *value, struct argp_state *state)
 {
 	if (key != 'h')

@@ -54,7 +54,7 @@ static bool is_allocators(const char *name)
 	return false;
 }
 
-/* Of a table of symbols the first ones, and of their names all. */
+/* Looks at the first symbols of the table, and reads all of their names. */
 static bool defines_allocator(Elf *elf, const GElf_Shdr *table)
 {
 	Elf_Data *symbols, *names;
@@ -80,8 +80,8 @@ static bool defines_allocator(Elf *elf, const GElf_Shdr *table)
 }
 
 /*
- * A stripped executable still has the functions that its libraries call. Of each type a linker
- * makes one table; more would be more work for the reader.
+ * A stripped executable still has the functions that its libraries call. A linker makes one table
+ * of each type, so the first is enough.
  */
 static bool has_own_allocator(Elf *elf, uint32_t type)
 {

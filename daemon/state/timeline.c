@@ -3,7 +3,7 @@
  * The timeline of the last hour, in memory.
  *
  * No user takes all the room or hides others: a point has the largest processes of each user, and
- * one sum of the user's others. Beyond TIMELINE_ENTRIES the smallest are summed up.
+ * one sum of the user's others.
  *
  * habd's lock is held while the stacks are copied. They are summed up and sorted without it.
  */
@@ -56,7 +56,7 @@ static int compare_weights(const struct timeline_entry *first, const struct time
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-/* By kind and process. */
+/* Sorts by kind and process. */
 static int compare_pids(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
@@ -68,7 +68,7 @@ static int compare_pids(const void *one, const void *two)
 	return first->uid < second->uid ? -1 : first->uid > second->uid;
 }
 
-/* By kind, process and comm. */
+/* Sorts by kind, process and comm. */
 static int compare_threads(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
@@ -77,7 +77,7 @@ static int compare_threads(const void *one, const void *two)
 	return order ? order : memcmp(first->comm, second->comm, sizeof(first->comm));
 }
 
-/* By kind and process, the largest comm first. */
+/* Sorts by kind and process, the largest comm first. */
 static int compare_processes(const void *one, const void *two)
 {
 	int order = compare_pids(one, two);
@@ -102,7 +102,7 @@ static unsigned int sum_up_same(struct timeline_entry *entries, unsigned int cou
 	return kept;
 }
 
-/* By kind and owner, the largest first. */
+/* Sorts by kind and owner, the largest first. */
 static int compare(const void *one, const void *two)
 {
 	const struct timeline_entry *first = one, *second = two;
@@ -114,86 +114,59 @@ static int compare(const void *one, const void *two)
 	return compare_weights(first, second);
 }
 
-/* The sum of further processes of an owner; its bytes come with add(). */
-static struct timeline_entry others_of(const struct timeline_entry *entry, uint32_t owner)
+/* Sorts by rank, the largest first. */
+static int compare_ranks(const void *one, const void *two)
 {
-	return (struct timeline_entry){ .uid = owner, .kind = entry->kind, .owner = owner };
+	const struct timeline_entry *first = one, *second = two;
+
+	if (first->rank != second->rank)
+		return first->rank < second->rank ? -1 : 1;
+	return compare_weights(first, second);
 }
 
-/* How many of the sorted entries are of the first one's owner. */
-static unsigned int count_of_owner(const struct timeline_entry *entries, unsigned int count)
+/* Ranks the processes of each owner. Returns how many owners there are, in each kind. */
+static unsigned int rank_processes(struct timeline_entry *entries, unsigned int count)
 {
-	unsigned int i = 1;
+	unsigned int i, owners = 0;
+	bool is_next;
 
-	while (i < count && entries[i].kind == entries->kind && entries[i].owner == entries->owner)
-		i++;
-	return i;
-}
-
-/* How many processes of so many have an entry of their own: a sum of one would save nothing. */
-static unsigned int apart(unsigned int count, unsigned int limit)
-{
-	return count <= max(limit, 1) ? count : limit;
-}
-
-static unsigned int count_limited(const struct timeline_entry *entries, unsigned int count,
-				  unsigned int limit)
-{
-	unsigned int i, of_owner, sum = 0;
-
-	for (i = 0; i < count; i += of_owner) {
-		of_owner = count_of_owner(entries + i, count - i);
-		sum += apart(of_owner, limit) + (apart(of_owner, limit) < of_owner);
+	if (count)
+		qsort(entries, count, sizeof(*entries), compare);
+	for (i = 0; i < count; i++) {
+		is_next = i && entries[i].kind == entries[i - 1].kind &&
+			  entries[i].owner == entries[i - 1].owner;
+		entries[i].rank = is_next ? entries[i - 1].rank + 1 : 0;
+		owners += !is_next;
 	}
-	return sum;
+	return owners;
 }
 
-/* Sums up each owner's processes that are beyond the limit. Returns the new number. */
-static unsigned int limit_owners(struct timeline_entry *entries, unsigned int count,
-				 unsigned int limit)
+/*
+ * The largest of each owner stay, then the second of each, and so on as long as there is room. The
+ * others become sums. Returns the new number.
+ */
+static unsigned int limit(struct timeline_entry *entries, unsigned int count)
 {
-	unsigned int i, j, of_owner, kept = 0;
-	struct timeline_entry sum;
+	unsigned int room = TIMELINE_ENTRIES - HAB_EVENT_KINDS, kept = 0, i;
+	unsigned int owners = rank_processes(entries, count);
+	bool of_owners = owners <= room / 2;
+	uint32_t owner;
 
-	for (i = 0; i < count; i += of_owner) {
-		of_owner = count_of_owner(entries + i, count - i);
-		for (j = 0; j < apart(of_owner, limit); j++)
-			entries[kept++] = entries[i + j];
-		if (j == of_owner)
-			continue;
-		sum = others_of(&entries[i], entries[i].owner);
-		for (; j < of_owner; j++)
-			add(&sum, &entries[i + j]);
-		entries[kept++] = sum;
-	}
-	return kept;
-}
-
-static int compare_all(const void *one, const void *two)
-{
-	return compare_weights(one, two);
-}
-
-/* Sums up the smallest of all owners. Returns the new number. */
-static unsigned int limit_all(struct timeline_entry *entries, unsigned int count)
-{
-	struct timeline_entry others[HAB_EVENT_KINDS] = { 0 };
-	unsigned int i, kept = TIMELINE_ENTRIES - HAB_EVENT_KINDS;
-	struct timeline_entry *sum;
-
-	if (count <= TIMELINE_ENTRIES)
-		return count;
-	qsort(entries, count, sizeof(*entries), compare_all);
+	if (of_owners)
+		room -= owners;
+	if (count)
+		qsort(entries, count, sizeof(*entries), compare_ranks);
+	while (kept < min(count, room) && entries[kept].rank < TIMELINE_PROCESSES)
+		kept++;
 	for (i = kept; i < count; i++) {
-		sum = &others[entries[i].kind];
-		if (!weight(sum))
-			*sum = others_of(&entries[i], TIMELINE_MANY);
-		add(sum, &entries[i]);
+		owner = of_owners ? entries[i].uid : TIMELINE_MANY;
+		entries[i] = (struct timeline_entry){ .uid = owner,
+						      .owner = owner,
+						      .kind = entries[i].kind,
+						      .bytes = entries[i].bytes,
+						      .in_use = entries[i].in_use };
 	}
-	for (i = 0; i < HAB_EVENT_KINDS; i++)
-		if (weight(&others[i]))
-			entries[kept++] = others[i];
-	return kept;
+	return kept + sum_up_same(entries + kept, count - kept, compare_pids, compare_pids);
 }
 
 struct timeline_point timeline_sum_up(struct timeline_copy *copy)
@@ -201,16 +174,12 @@ struct timeline_point timeline_sum_up(struct timeline_copy *copy)
 	struct timeline_point point = { .start_ns = copy->start_ns,
 					.duration_ns = copy->duration_ns };
 	struct timeline_entry *entries = copy->entries;
-	unsigned int count, limit = TIMELINE_PROCESSES;
+	unsigned int count;
 
 	/* Threads may have comms of their own: the one with the most bytes names the process. */
 	count = sum_up_same(entries, copy->count, compare_threads, compare_threads);
 	count = sum_up_same(entries, count, compare_processes, compare_pids);
-	if (count)
-		qsort(entries, count, sizeof(*entries), compare);
-	while (limit && count_limited(entries, count, limit) > TIMELINE_ENTRIES)
-		limit /= 2;
-	point.count = limit_all(entries, limit_owners(entries, count, limit));
+	point.count = limit(entries, count);
 	point.entries = xrealloc(entries, point.count, sizeof(*entries));
 	return point;
 }

@@ -7,11 +7,11 @@
 
 #include "daemon/samples/stacks.h"
 
-/* Of one owner, in one point; further ones of the owner are summed up as one without a pid. */
+/* An owner has so many processes in a point; its further ones are one sum without a pid. */
 #define TIMELINE_PROCESSES 16u
 /*
- * In one point, of all owners. If there were more, an owner has 8, 4, 2, 1 or no processes and the
- * sum; if the sums are too many, the smallest are summed up as one of user TIMELINE_MANY.
+ * A point has so many entries. If its owners had more, each has as many processes as have room, and
+ * the sum. If the sums alone would take half of the room, they are one of user TIMELINE_MANY.
  */
 #define TIMELINE_ENTRIES 512u
 #define TIMELINE_MANY	 UINT32_MAX
@@ -24,6 +24,7 @@ struct timeline_entry {
 	uint32_t uid; /* of a sum: the owner */
 	uint32_t kind;
 	char comm[HAB_COMM_LEN]; /* the one with the most bytes: threads may have others */
+	uint32_t rank;		 /* among its owner's, while the point is made; the largest has 0 */
 	uint64_t bytes;		 /* estimated */
 	uint64_t in_use;	 /* bytes at the end, estimated */
 	uint64_t owner;		 /* of the process */

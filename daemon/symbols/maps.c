@@ -157,7 +157,7 @@ static void describe_perf_map(int fd, const struct stat *status, struct binary_f
 				      .inode = status->st_ino };
 }
 
-/* That of a running process, where the process sees /tmp. False if its user has made none. */
+/* Opens it where the running process sees /tmp. False: its user has made none. */
 static bool open_perf_map(uint32_t pid, struct binary_file *file, char *name, size_t size)
 {
 	uint32_t number = own_number(pid);

@@ -109,7 +109,7 @@ static bool is_function(const GElf_Sym *symbol)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-/* Of symbols with the same address the last is the best: a global one, the shortest, the first. */
+/* The last symbol of an address is the best one: a global one, the shortest, the first. */
 static int compare_symbols(const void *one, const void *two)
 {
 	const struct symbol *first = one, *second = two;
@@ -238,7 +238,7 @@ bool symbol_file_has_grown(const struct symbol_file *file, int fd)
 	return file->map && perf_map_has_grown(file->map, fd);
 }
 
-/* Of the symbols that cover the address the one that begins last. */
+/* The symbol that begins last, of those that cover the address. */
 static const struct symbol *find_symbol(const struct symbol_file *file, uint64_t address)
 {
 	unsigned int low = 0, high = file->nr_symbols, middle, steps;

@@ -18,7 +18,7 @@
 #include "daemon/symbols/symbol_file.h"
 
 #define FILES_MAX 256
-/* Of all open files: their size, since they are mapped, and the memory of their symbols. */
+/* Limits of all open files: of their size, since they are mapped, and of their symbols' memory. */
 #define ALL_BYTES  (UINT64_C(2) << 30)
 #define ALL_MEMORY (UINT64_C(256) << 20)
 

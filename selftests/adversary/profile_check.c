@@ -78,7 +78,7 @@ static bool has_function(const struct profile_sample *sample, const char *functi
 {
 	unsigned int i;
 
-	for (i = 0; i < sample->nr_frames; i++)
+	for (i = 0; i < sample->key.nr_frames; i++)
 		if (!strcmp(frame_name(sample, i), function))
 			return true;
 	return false;
@@ -91,7 +91,7 @@ static void print_stack(const struct profile_sample *sample)
 	if (shown++ >= SHOWN)
 		return;
 	printf("pid %u, %lu samples:", sample->key.pid, sample->counts.samples);
-	for (i = 0; i < sample->nr_frames; i++)
+	for (i = 0; i < sample->key.nr_frames; i++)
 		printf(" %s", frame_name(sample, i));
 	printf("\n");
 }
@@ -125,7 +125,7 @@ static bool none_is_forged(void)
 	bool ok = true;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		for (j = 0; j < profile->samples[i].nr_frames; j++)
+		for (j = 0; j < profile->samples[i].key.nr_frames; j++)
 			if (is_own(&profile->samples[i]) &&
 			    strstr(frame_name(&profile->samples[i], j), "forged")) {
 				print_stack(&profile->samples[i]);
@@ -175,7 +175,7 @@ static bool none_is_unnamed(void)
 		if (!is_own(sample))
 			continue;
 		all += sample->counts.samples;
-		if (!sample->nr_frames || !strcmp(frame_name(sample, 0), "[no stack]")) {
+		if (!sample->key.nr_frames || !strcmp(frame_name(sample, 0), "[no stack]")) {
 			without += sample->counts.samples;
 		} else if (!has_own_function(sample)) {
 			unnamed += sample->counts.samples;
@@ -274,8 +274,9 @@ static bool in_use_is_right(void)
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		if (is_own(sample) && sample->in_use && has_function(sample, counts.keeper))
-			bytes += (uint64_t)sample->in_use->bytes;
+		if (is_own(sample) && in_use_any(&sample->in_use) &&
+		    has_function(sample, counts.keeper))
+			bytes += sample->in_use.bytes;
 	}
 	printf("%s: %lu bytes in use, estimated as %lu\n", counts.keeper, counts.kept_bytes, bytes);
 	return bytes > counts.kept_bytes / 100 * 95 && bytes < counts.kept_bytes / 100 * 105;

@@ -176,7 +176,9 @@ static void free_stream(struct stream *stream)
 static void add(void *context, const struct reader_sample *kept)
 {
 	struct stack_counts *estimates = context, counts;
-	struct sample sample = { .bytes = kept->bytes, .interval = kept->interval, .parts = 1 };
+	struct hab_record_sample sample = { .bytes = kept->bytes,
+					    .interval = kept->interval,
+					    .parts = 1 };
 
 	counts = sample_counts(&sample, kept->probability);
 	counts_add(&estimates[kept->stack], &counts);

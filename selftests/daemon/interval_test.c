@@ -181,7 +181,7 @@ struct drawn_stack {
 
 static void draw_objects(struct drawn_stack *stack, uint64_t size, uint64_t objects)
 {
-	struct sample sample = { .bytes = size, .parts = 1 };
+	struct hab_record_sample sample = { .bytes = size, .parts = 1 };
 	struct stack_counts counts;
 	double q = 0, p = 0;
 	uint64_t i;

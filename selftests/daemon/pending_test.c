@@ -59,10 +59,14 @@ static struct sums sums_of(struct _test_data_pending *self)
 static void take(struct _test_data_pending *self, uint64_t window, uint32_t quota, uint32_t slot,
 		 uint64_t candidate, uint64_t now_ns)
 {
-	struct sample *sample = calloc(1, sizeof(*sample) + 3 * sizeof(uint64_t));
+	struct sample *sample = calloc(1, sizeof(*sample));
+	struct stack_key *key = calloc(1, sizeof(*key) + 3 * sizeof(uint64_t));
 
-	*sample = (struct sample){
-		.time_ns = now_ns,
+	*key = (struct stack_key){ .pid = 1, .nr_frames = 3 };
+	key->frames[0] = 1;
+	sample->key = key;
+	sample->record = (struct hab_record_sample){
+		.head.time_ns = now_ns,
 		.window = window,
 		.quota = quota,
 		.slot = slot,
@@ -72,11 +76,8 @@ static void take(struct _test_data_pending *self, uint64_t window, uint32_t quot
 		.parts = 1,
 		.bytes = candidate,
 		.weight = 10,
-		.key.pid = 1,
-		.key.nr_frames = 3,
 	};
-	sample->key.frames[0] = 1;
-	pending_announce(self->pending, sample, now_ns);
+	pending_announce(self->pending, &sample->record, now_ns);
 	pending_add(self->pending, sample);
 }
 

@@ -292,11 +292,15 @@ static void scenario_malformed(void)
 	emit(&sample, sizeof(sample));
 	sample.head.type = 99;
 	emit(&sample, sizeof(sample));
+	/* It has replaced a sample, but of no window. */
+	sample.head.type = HAB_RECORD_REPLACED;
+	sample.quota = 1;
+	emit(&sample, offsetof(struct hab_record_sample, frames));
 	stack.nr_frames = 0xffffffff;
 	emit(&stack, sizeof(stack));
 	stack.nr_frames = 2;
 	emit(&stack, offsetof(struct hab_record_stack, frames) + 8);
-	total_malformed += 6;
+	total_malformed += 7;
 }
 
 static void scenario_other_samples(void)

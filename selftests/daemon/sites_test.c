@@ -14,7 +14,7 @@ static const char *site_of(const char *leaf, const char *middle, const char *roo
 	static struct profile_frame frames[3];
 	static unsigned int indices[] = { 0, 1, 2 };
 	struct profile profile = { .frames = frames, .nr_frames = 3 };
-	struct profile_sample sample = { .frames = indices, .nr_frames = 3 };
+	struct profile_sample sample = { .frames = indices, .key.nr_frames = 3 };
 	const struct profile_frame *site;
 	unsigned int i;
 

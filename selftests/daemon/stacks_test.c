@@ -49,17 +49,16 @@ static uint64_t draw(uint64_t *state, uint64_t below)
 static void add_sample(struct stack_table *table, uint32_t pid, uint64_t bytes,
 		       uint64_t probability)
 {
-	struct sample *sample = calloc(1, sizeof(*sample) + 2 * sizeof(uint64_t));
+	const struct hab_record_sample sample = {
+		.head.tid = pid, .bytes = bytes, .probability = probability, .parts = 1
+	};
+	struct stack_key *key = calloc(1, sizeof(*key) + 2 * sizeof(uint64_t));
 
-	sample->bytes = bytes;
-	sample->probability = probability;
-	sample->parts = 1;
-	sample->tid = sample->key.pid = pid;
-	sample->key.nr_frames = 2;
-	sample->key.frames[0] = pid;
-	sample->key.frames[1] = 7;
-	stacks_add(table, sample);
-	free(sample);
+	*key = (struct stack_key){ .pid = pid, .nr_frames = 2 };
+	key->frames[0] = pid;
+	key->frames[1] = 7;
+	stacks_add(table, &sample, key);
+	free(key);
 }
 
 static void add(FIXTURE_DATA(table) * self)
@@ -183,7 +182,8 @@ static void see_kind(void *context, uint32_t number, const struct stack_key *key
 TEST_F(table, folded_stacks_keep_their_kind_of_event)
 {
 	uint64_t before[HAB_EVENT_KINDS] = { 0 }, after[HAB_EVENT_KINDS] = { 0 };
-	struct sample sample = { .bytes = 1, .probability = CERTAIN, .parts = 1 };
+	const struct hab_record_sample sample = { .bytes = 1, .probability = CERTAIN, .parts = 1 };
+	struct stack_key key = { 0 };
 	struct stack_mark *mark = NULL;
 	unsigned int i;
 
@@ -191,9 +191,9 @@ TEST_F(table, folded_stacks_keep_their_kind_of_event)
 	for (i = 0; i < 3000; i++) {
 		if (i == 1500)
 			mark = stacks_mark(self->table);
-		sample.key.pid = i + 1;
-		sample.key.kind = i % 3 ? HAB_EVENT_SAMPLE : HAB_EVENT_TLAB;
-		stacks_add(self->table, &sample);
+		key.pid = i + 1;
+		key.kind = i % 3 ? HAB_EVENT_SAMPLE : HAB_EVENT_TLAB;
+		stacks_add(self->table, &sample, &key);
 	}
 	stacks_visit(self->table, NULL, see_kind, before);
 	stacks_visit(self->table, mark, see_kind, after);
@@ -279,7 +279,9 @@ static void keep_in_use(void *context, uint32_t stack, uint32_t generation,
 
 TEST(a_live_sample_stands_for_its_piece_and_for_what_was_added_since)
 {
-	const struct sample sample = { .id = 8, .probability = CERTAIN / 2, .live_slot = 1 };
+	const struct hab_record_sample sample = { .sample_id = 8,
+						  .probability = CERTAIN / 2,
+						  .live_slot = 1 };
 	struct hab_channel *channel = calloc(1, HAB_CHANNEL_BYTES);
 	struct live *live = live_new();
 	struct live_process *process = live_add(live, 0, channel);
@@ -311,10 +313,10 @@ TEST(a_live_sample_stands_for_its_piece_and_for_what_was_added_since)
 
 TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 {
-	struct {
-		struct sample sample;
-		uint64_t frames[1];
-	} stack = { .sample = { .id = 5, .probability = CERTAIN, .parts = 1, .live_slot = 1 } };
+	const struct hab_record_sample sample = {
+		.head.pid = 7, .sample_id = 5, .probability = CERTAIN, .parts = 1, .live_slot = 1
+	};
+	const struct stack_key key = { .pid = 7 };
 	struct hab_channel *channel = calloc(1, HAB_CHANNEL_BYTES);
 	struct uses uses = { 0 };
 	unsigned int pid;
@@ -324,9 +326,7 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 	live_add(stacks_live(self->table), 7, channel);
 	hab_channel_live(channel)[0] =
 		(struct hab_channel_live){ .sample_id = 5, .asked = 1000, .drawn = 1000 };
-	stack.sample.key.pid = 7;
-	stack.sample.key.nr_frames = 1;
-	stacks_add(self->table, &stack.sample);
+	stacks_add(self->table, &sample, &key);
 	stacks_visit(self->table, NULL, see_in_use, &uses);
 	EXPECT_EQ(1000, uses.of_stack);
 	uses.of_stack = 0;
@@ -343,25 +343,25 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 
 TEST_F(table, a_perf_map_names_the_code_of_its_process_and_user_alone)
 {
+	const struct hab_record_sample sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 };
 	struct {
-		struct sample sample;
+		struct stack_key key;
 		uint64_t frames[2];
-	} stack = { .sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 } };
+	} stack = { .key.nr_frames = 2 };
 	struct process_code code[] = { { 3, 0, 9 }, { 2, 0, 8 }, { 1, 1, 7 } };
 	unsigned int with_binary[10] = { 0 };
 
 	self->table = stacks_new(STACKS);
-	stack.sample.key.nr_frames = 2;
-	stack.sample.key.frames[0] = FRAME(BINARY_JIT, 0x1000);
-	stack.sample.key.frames[1] = FRAME(1, 0x2000);
-	for (stack.sample.key.pid = 1; stack.sample.key.pid <= 2; stack.sample.key.pid++) {
-		stacks_add(self->table, &stack.sample);
-		stacks_add(self->table, &stack.sample);
+	stack.key.frames[0] = FRAME(BINARY_JIT, 0x1000);
+	stack.key.frames[1] = FRAME(1, 0x2000);
+	for (stack.key.pid = 1; stack.key.pid <= 2; stack.key.pid++) {
+		stacks_add(self->table, &sample, &stack.key);
+		stacks_add(self->table, &sample, &stack.key);
 	}
 	stacks_name_code(self->table, code, 3);
-	stack.sample.key.pid = 2;
-	stack.sample.key.frames[0] = FRAME(8, 0x1000);
-	stacks_add(self->table, &stack.sample);
+	stack.key.pid = 2;
+	stack.key.frames[0] = FRAME(8, 0x1000);
+	stacks_add(self->table, &sample, &stack.key);
 	stacks_visit(self->table, NULL, count_frames, with_binary);
 	EXPECT_EQ(2, with_binary[BINARY_JIT]);
 	EXPECT_EQ(5, with_binary[1]);

@@ -117,19 +117,19 @@ TEST(what_is_in_use_makes_a_process_large)
 	free(point.entries);
 }
 
-TEST(many_owners_have_fewer_processes_each_and_a_sum)
+TEST(many_owners_have_as_many_processes_as_have_room_and_a_sum)
 {
 	struct timeline_copy copy = { 0 };
 	struct timeline_point point;
 	unsigned int processes, i;
 	uint32_t uid = 30;
 
-	for (i = 0; i < 100 * 40; i++)
-		add(&copy, i + 1, i % 100, 10 + i % 100, 0);
+	for (i = 0; i < 39 * 40; i++)
+		add(&copy, i + 1, i % 39, 10 + i % 39, 0);
 	point = timeline_sum_up(&copy);
 	EXPECT_LE(point.count, TIMELINE_ENTRIES);
 	EXPECT_EQ(40 * (10 + uid), bytes_of(&point, &uid, &processes));
-	EXPECT_EQ(4, processes);
+	EXPECT_EQ(12, processes);
 	for (i = 0; i < point.count; i++)
 		EXPECT_NE(TIMELINE_MANY, point.entries[i].uid);
 	free(point.entries);
@@ -195,13 +195,13 @@ FIXTURE_TEARDOWN(ring)
 /* A sample, then time. True if a point was added. */
 static bool pass(FIXTURE_DATA(ring) * self, uint64_t seconds)
 {
-	const struct sample sample = { .bytes = 100,
-				       .probability = 1ull << 32, /* certain */
-				       .parts = 1,
-				       .key = { .pid = 7, .kind = KIND } };
+	const struct hab_record_sample sample = { .bytes = 100,
+						  .parts = 1,
+						  .probability = 1ull << 32 }; /* certain */
+	const struct stack_key key = { .pid = 7, .kind = KIND };
 	struct timeline_copy copy;
 
-	stacks_add(self->stacks, &sample);
+	stacks_add(self->stacks, &sample, &key);
 	self->now.realtime_ns += seconds * SECOND_NS;
 	self->now.monotonic_ns += seconds * SECOND_NS;
 	if (!timeline_copy(self->timeline, self->stacks, self->now, &copy))

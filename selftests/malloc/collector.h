@@ -386,20 +386,14 @@ static inline struct in_use collector_in_use(const struct channel_read *read,
 	struct collector_reading reading = { .read = read, .site = site };
 	struct live *live = live_new();
 	struct live_process *process = live_add(live, 0, read->channel);
-	const struct hab_record_sample *from;
+	struct hab_record_sample sample;
 	u64 i;
 
 	for (i = 0; i < read->nr_samples; i++) {
-		from = &read->samples[i];
-		live_place(live,
-			   &(struct sample){ .id = from->sample_id,
-					     .time_ns = from->head.time_ns,
-					     .bytes = from->chunk_bytes,
-					     .interval = from->interval,
-					     .probability = from->probability,
-					     .object_bytes = from->object_bytes,
-					     .live_slot = from->live_slot },
-			   (uint32_t)i, 0);
+		sample = read->samples[i];
+		sample.head.pid = 0;
+		sample.bytes = sample.chunk_bytes;
+		live_place(live, &sample, (uint32_t)i, 0);
 	}
 	live_visit_process(process, collector_add_live, &reading);
 	live_free(live);
