@@ -587,11 +587,16 @@ static void route_sample(struct broker *broker, const struct hab_record_sample *
 	uint64_t before;
 
 	if (windows_add(broker->windows, sample, sample->owner, &before)) {
-		/* Its collector is told by a record without bytes and stack. */
-		memcpy(&replaced, sample, offsetof(struct hab_record_sample, frames));
-		replaced.head.size = offsetof(struct hab_record_sample, frames);
-		replaced.head.type = HAB_RECORD_REPLACED;
-		replaced.nr_frames = replaced.nr_addresses = 0;
+		/* Its collector is told the place alone: all else is another owner's. */
+		replaced = (struct hab_record_sample){
+			.head = { .type = HAB_RECORD_REPLACED,
+				  .size = offsetof(struct hab_record_sample, frames) },
+			.window = sample->window,
+			.candidate = sample->candidate,
+			.slot = sample->slot,
+			.quota = sample->quota,
+			.window_ms = sample->window_ms,
+		};
 		send_record(broker, before, 0, &replaced, replaced.head.size);
 	}
 	send_record(broker, sample->owner, sample->head.pid, sample, (uint32_t)size);
