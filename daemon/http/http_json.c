@@ -160,31 +160,36 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "the kernel could not run the BPF program for some events or refills",
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "machine's exact totals include these refills");
-	if (numbers->totals.now.of.machine.table_full)
-		add_problem(
-			array,
-			"more processes refilled at the same time than there is room for (16384, and "
-			"4096 of one user)",
-			"the totals of the machine are exact, those of processes are not");
 	if (numbers->counts.ingest.malformed)
 		add_problem(array, "habd cannot read the layout of some records",
 			    "install habd and its BPF program from the same release");
-	if (numbers->counts.binaries_refused)
-		add_problem(array, "the table of programs and libraries is full",
-			    "restart habd, so that new ones have names");
 	if (numbers->counts.symbols_unreadable)
 		add_problem(
 			array,
 			"files of some programs could not be read: their functions have no names",
 			"see which, and why, in habd's log (journalctl -u habd)");
-	if (numbers->counts.channels.refused)
-		add_problem(array,
-			    "channels of some processes were refused: their user has too many",
-			    "preload the library into fewer processes of that user");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",
 			    "run it in the host's (--pid=host): it cannot look into the "
 			    "machine's processes from here, and their stacks have no names");
+}
+
+static void limit_problems(json_t *array, const struct limit_counts *counts)
+{
+	const struct limit *limit;
+	unsigned int i;
+	char *what;
+
+	for (i = 0; i < LIMITS; i++) {
+		limit = &limits[i];
+		if (!limit->is_problem || !counts->refused[i])
+			continue;
+		what = xformat("%" PRIu64 " %s were refused: at most %" PRIu64
+			       "%s of an owner have room",
+			       counts->refused[i], limit->name, limit->most, limit->unit);
+		add_problem(array, what, limit->next);
+		free(what);
+	}
 }
 
 static void history_problems(json_t *array, struct history *history)
@@ -253,6 +258,7 @@ static json_t *problems_json(const struct request *request, const struct module_
 	json_t *array = json_array();
 
 	own_problems(array, numbers);
+	limit_problems(array, &numbers->counts.limits);
 	history_problems(array, request->history);
 	owner_problems(array, request->state->snapshots);
 	if (request->state->feed->ops->module)
@@ -274,7 +280,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
@@ -294,6 +300,7 @@ void http_status(struct request *request, struct reply *reply)
 		"totals", totals_json(&numbers),
 		"channels", channels_json(state, &numbers),
 		"owners", owners_json(state->snapshots),
+		"limits", limits_json(&numbers.counts.limits),
 		"history", history_json(request->history),
 		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */

@@ -469,7 +469,7 @@ unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state
 		(*states)[nr++] = (struct snapshot_state){
 			.owner = member->owner,
 			.uid = member->uid,
-			.processes = min(page->counts.channels.sessions, COUNT_MAX),
+			.processes = min(page->counts.limits.used[LIMITED_CHANNELS], COUNT_MAX),
 			.allocated = min(page->counts.channels.allocated, COUNT_MAX),
 			.stuck = now - member->late_ns < LATE_NS || stands_still(member, now),
 			.lost = READ_ONCE(page->lost),
