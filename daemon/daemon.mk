@@ -41,7 +41,7 @@ PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries mappings maps watched_process processes \
+	binaries mappings maps processes \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session

@@ -86,7 +86,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/co
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps.c symbols/watched_process.c symbols/processes.c shared/elf_reader.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps.c symbols/processes.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 

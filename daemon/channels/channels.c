@@ -269,7 +269,7 @@ static void read_rings(struct channels *channels)
 		if (session->pidfd < 0)
 			end_locked(channels, session, false);
 		else if (looks && !process_has_ended(session->pidfd))
-			session_see_exec(session, &channels->config.sink);
+			session_see_exec(session);
 		pthread_mutex_unlock(lock);
 	}
 	timeout_ms = channels->timeout_ms;

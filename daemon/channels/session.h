@@ -51,6 +51,7 @@ struct session {
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
 	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
+	int pagemap;   /* of the memory that has the channel, once it was looked at; -1: not yet */
 	bool lacks_maps; /* it is read since another collector left it, which has the mappings */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
@@ -85,7 +86,7 @@ bool session_is_of(const struct session *session, const struct hello *hello);
  * The process runs: looks whether it has exec'ed. Then nothing of the program before is in use,
  * whatever it runs now.
  */
-void session_see_exec(struct session *session, const struct session_sink *sink);
+void session_see_exec(struct session *session);
 
 /*
  * Bytes that the program says it has allocated; samples of it that are in no table. These never
