@@ -394,7 +394,8 @@ static bool is_listed(const struct filter *filter, const struct totals_process *
 	if (sample)
 		return true;
 	/* A process without samples has only pid, uid and comm. */
-	if (filter->cgroups.count || filter->heaps.count || filter->tags.count || filter->kinds)
+	if (filter->of[FILTER_CGROUP].count || filter->of[FILTER_HEAP].count ||
+	    filter->of[FILTER_TAG].count || filter->kinds)
 		return false;
 	memcpy(key.comm, process->totals.comm, sizeof(key.comm));
 	return filter_matches(filter, &key);
