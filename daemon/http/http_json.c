@@ -142,9 +142,14 @@ static json_t *history_json(struct history *history)
 	return object;
 }
 
+static void problem(json_t *array, json_t *what, const char *next)
+{
+	json_array_append_new(array, json_pack("{so ss}", "what", what, "next", next));
+}
+
 static void add_problem(void *array, const char *what, const char *next)
 {
-	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
+	problem(array, json_string(what), next);
 }
 
 static void own_problems(json_t *array, const struct numbers *numbers)
@@ -178,18 +183,15 @@ static void limit_problems(json_t *array, const struct limit_counts *counts)
 {
 	const struct limit *limit;
 	unsigned int i;
-	char *what;
 
-	for (i = 0; i < LIMITS; i++) {
-		limit = &limits[i];
-		if (!limit->is_problem || !counts->refused[i])
-			continue;
-		what = xformat("%" PRIu64 " %s were refused: at most %" PRIu64
-			       "%s of an owner have room",
-			       counts->refused[i], limit->name, limit->most, limit->unit);
-		add_problem(array, what, limit->next);
-		free(what);
-	}
+	for (i = 0, limit = limits; i < LIMITS; i++, limit++)
+		if (limit->is_problem && counts->refused[i])
+			problem(array,
+				json_sprintf("%" PRIu64 " %s were refused: an owner has at most "
+					     "%" PRIu64 "%s",
+					     counts->refused[i], limit->name, limit->most,
+					     limit->unit),
+				limit->next);
 }
 
 static void history_problems(json_t *array, struct history *history)
@@ -204,50 +206,35 @@ static void history_problems(json_t *array, struct history *history)
 			"see why in habd's log (journalctl -u habd), and make room on that disk");
 }
 
-static void refused_problem(json_t *array, const struct snapshot_state *state)
-{
-	char *what = xformat("%" PRIu64 " connections of user %u were refused", state->refused,
-			     state->uid);
-
-	add_problem(array, what,
-		    "that user's programs connect more often than one collector can take");
-	free(what);
-}
-
-static void failures_problem(json_t *array, const struct snapshot_state *state)
-{
-	char *what = xformat("the collector of user %u has ended %" PRIu64 " times: programs that "
-			     "ran then are missing",
-			     state->uid, state->failures);
-
-	add_problem(array, what, "see why in habd's log (journalctl -u habd); start them again");
-	free(what);
-}
-
 /* Collectors that do not answer: what their owners' programs do is missing. */
 static void owner_problems(json_t *array, struct snapshots *snapshots)
 {
-	struct snapshot_state *states;
-	unsigned int nr, i;
-	char *what;
+	struct snapshot_state *states, *state;
+	unsigned int nr;
 
 	if (!snapshots)
 		return;
 	nr = snapshots_states(snapshots, &states);
-	for (i = 0; i < nr; i++) {
-		if (states[i].refused)
-			refused_problem(array, &states[i]);
-		if (states[i].failures)
-			failures_problem(array, &states[i]);
-		if (!states[i].stuck)
-			continue;
-		what = xformat("the collector of user %u does not answer: that user's programs are "
-			       "missing",
-			       states[i].uid);
-		add_problem(array, what,
-			    "see what these programs do: a descriptor that they have sent may wait "
-			    "to be closed, or they have stopped their collector");
-		free(what);
+	for (state = states; state < states + nr; state++) {
+		if (state->refused)
+			problem(array,
+				json_sprintf("%" PRIu64 " connections of user %u were refused",
+					     state->refused, state->uid),
+				"that user's programs connect more often than one collector can "
+				"take");
+		if (state->failures)
+			problem(array,
+				json_sprintf("the collector of user %u has ended %" PRIu64
+					     " times: programs that ran then are missing",
+					     state->uid, state->failures),
+				"see why in habd's log (journalctl -u habd); start them again");
+		if (state->stuck)
+			problem(array,
+				json_sprintf("the collector of user %u does not answer: that "
+					     "user's programs are missing",
+					     state->uid),
+				"see what these programs do: a descriptor that they have sent may "
+				"wait to be closed, or they have stopped their collector");
 	}
 	free(states);
 }
