@@ -2,6 +2,7 @@
 #include "daemon/shared/limits.h"
 
 #define FEWER_TRIES "see which programs of that user connect in a loop"
+#define UNNAMED	    "functions of that user's programs have no names: run fewer at once"
 
 const struct limit limits[LIMITS] = {
 	[LIMITED_CLIENTS] = { "connections", "", 32 },
@@ -27,6 +28,8 @@ const struct limit limits[LIMITS] = {
 			       "preload the library into fewer processes of that user", true },
 	[LIMITED_BINARIES] = { "programs and libraries", "", LIMIT_BINARIES,
 			       "restart habd, so that new ones have names", true },
+	[LIMITED_MAPPINGS] = { "lists of mappings", " mappings", 1 << 17, UNNAMED, true },
+	[LIMITED_TEXT] = { "parts of maps", " bytes", 1 << 24, UNNAMED, true },
 	[LIMITED_PROCESSES] = { "processes that refilled", "", 16384,
 				"the totals of the machine are exact, those of processes are not",
 				true },

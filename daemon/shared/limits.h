@@ -30,6 +30,8 @@ enum limited {
 	LIMITED_HELLOS,	  /* connections whose channel has not come yet */
 	LIMITED_CHANNELS,
 	LIMITED_BINARIES,
+	LIMITED_MAPPINGS,  /* of all processes; later ones of a process are left out */
+	LIMITED_TEXT,	   /* bytes of maps that processes are sending */
 	LIMITED_PROCESSES, /* of the kernel's table of totals, which counts them itself */
 	LIMITS,
 };

@@ -18,13 +18,11 @@
 #include "daemon/symbols/mappings.h"
 
 #define PROCESSES_MAX 4096
-#define MAPPINGS_ALL  (1u << 17) /* of all processes; later ones are left out */
 #define PAUSE_NS      100000000ull /* at least, between two readings of maps */
 #define PAUSE_MAX_NS  12800000000ull
 #define FRESH_MAX_NS  1000000000ull
 #define IDLE_NS	      60000000000ull
 #define TEXT_MAX      (1u << 20) /* of maps; later lines are left out */
-#define TEXTS_MAX     (1u << 24) /* of all processes */
 
 struct process {
 	UT_hash_handle hh;
@@ -47,9 +45,7 @@ struct process {
 
 struct processes {
 	struct binaries *binaries;
-	struct process *by_pid; /* that not seen for longest first */
-	unsigned int nr_mappings;
-	size_t text_bytes;
+	struct process *by_pid;	   /* that not seen for longest first */
 	struct process_code *code; /* since the last processes_take_code() */
 	unsigned int nr_code;
 	unsigned int code_room;
@@ -64,9 +60,9 @@ struct processes *processes_new(struct binaries *binaries)
 	return processes;
 }
 
-static void drop_text(struct processes *processes, struct process *process)
+static void drop_text(struct process *process)
 {
-	processes->text_bytes -= process->text_length;
+	limits_give_back(LIMITED_TEXT, process->text_length);
 	free(process->text);
 	process->text = NULL;
 	process->text_length = 0;
@@ -75,8 +71,8 @@ static void drop_text(struct processes *processes, struct process *process)
 static void drop(struct processes *processes, struct process *process)
 {
 	HASH_DELETE(hh, processes->by_pid, process);
-	drop_text(processes, process);
-	processes->nr_mappings -= process->mappings.nr;
+	drop_text(process);
+	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
 	mappings_end(&process->mappings);
 	free(process);
 }
@@ -136,11 +132,16 @@ static struct process *find_or_add(struct processes *processes, uint32_t pid, ui
 /* True if they differ from those before. */
 static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
 {
-	unsigned int others = processes->nr_mappings - process->mappings.nr;
-	bool changed =
-		mappings_set(&process->mappings, processes->binaries, maps, MAPPINGS_ALL - others);
+	const uint64_t *used = &limits_own.used[LIMITED_MAPPINGS];
+	unsigned int room;
+	bool changed;
 
-	processes->nr_mappings = others + process->mappings.nr;
+	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
+	room = (unsigned int)(limits[LIMITED_MAPPINGS].most - *used);
+	if (maps->nr > room)
+		limits_refuse(LIMITED_MAPPINGS);
+	changed = mappings_set(&process->mappings, processes->binaries, maps, room);
+	limits_add(LIMITED_MAPPINGS, process->mappings.nr);
 	process->has_code |= mappings_have(&process->mappings, BINARY_JIT);
 	return changed;
 }
@@ -222,7 +223,7 @@ static void take_text(struct processes *processes, struct process *process)
 	maps_parse(process->pid, process->text, &maps);
 	set_mappings(processes, process, &maps);
 	maps_end(&maps);
-	drop_text(processes, process);
+	drop_text(process);
 	process->has_sent = true;
 	process->has_ended = false;
 	process->readable = true;
@@ -236,12 +237,12 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
 	struct process *process = find_or_add(processes, pid, user);
 
 	length = min(length, TEXT_MAX - process->text_length);
-	length = min(length, TEXTS_MAX - processes->text_bytes);
+	if (!limits_take(LIMITED_TEXT, length))
+		length = 0;
 	process->text = xrealloc(process->text, 1, process->text_length + length + 1);
 	memcpy(process->text + process->text_length, text, length);
 	process->text_length += length;
 	process->text[process->text_length] = 0;
-	processes->text_bytes += length;
 	if (!more)
 		take_text(processes, process);
 }
@@ -274,7 +275,7 @@ void processes_end(struct processes *processes, uint32_t pid)
 	process->has_ended = true;
 	process->has_sent = false;
 	process->due_ns = 0;
-	drop_text(processes, process);
+	drop_text(process);
 	if (process->has_code)
 		add_code(processes, process);
 }
