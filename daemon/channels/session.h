@@ -31,6 +31,7 @@ struct session {
 	uid_t user;
 	int pidfd;	  /* -1: the process has ended */
 	int memory_fd;	  /* of the channel; -1: it is never left to another collector */
+	int pagemap;	  /* of the memory that has the channel; -1: it was not looked for yet */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
@@ -51,7 +52,6 @@ struct session {
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
 	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
-	int pagemap;   /* of the memory that has the channel, once it was looked at; -1: not yet */
 	bool lacks_maps; /* it is read since another collector left it, which has the mappings */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
