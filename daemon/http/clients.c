@@ -60,22 +60,6 @@ static enum limited limit_of(const struct client *client)
 	return client->clients->local ? LIMITED_CLIENTS : LIMITED_TCP_CLIENTS;
 }
 
-/* NULL: there are too many. */
-static struct client *add(const struct client *wanted)
-{
-	struct clients *clients = wanted->clients;
-	struct client *client;
-
-	if (!limits_take(limit_of(wanted), 1))
-		return NULL;
-	client = xcalloc(1, sizeof(*client));
-	*client = *wanted;
-	pthread_mutex_lock(&clients->lock);
-	DL_APPEND(clients->list, client);
-	pthread_mutex_unlock(&clients->lock);
-	return client;
-}
-
 static struct client *find(struct clients *clients, int fd)
 {
 	struct client *client;
@@ -116,12 +100,18 @@ static void serve(struct MHD_Daemon *server, const struct client *wanted)
 {
 	/* For the library's log only: it knows what a descriptor is. */
 	static const struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct client *client = add(wanted);
+	struct clients *clients = wanted->clients;
+	struct client *client;
 
-	if (!client) {
+	if (!limits_take(limit_of(wanted), 1)) {
 		close(wanted->fd);
 		return;
 	}
+	client = xcalloc(1, sizeof(*client));
+	*client = *wanted;
+	pthread_mutex_lock(&clients->lock);
+	DL_APPEND(clients->list, client);
+	pthread_mutex_unlock(&clients->lock);
 	/* Else the server has closed it. */
 	if (MHD_add_connection(server, wanted->fd, (const struct sockaddr *)&address,
 			       sizeof(address)) != MHD_YES)
