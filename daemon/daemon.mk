@@ -36,12 +36,12 @@ HABCTL_LIBS := libcurl libelf jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments child elf_reader human kinds module_files output_files program string_table util
+SHARED_SOURCES := arguments child elf_reader human kinds limits module_files output_files program string_table util
 PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest live pending stacks \
-	binaries mappings maps watched_process processes \
+	binaries mappings maps processes \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session

@@ -39,7 +39,7 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
-STACKS_SOURCES := $(addprefix daemon/samples/,live.c stacks.c) daemon/shared/util.c
+STACKS_SOURCES := $(addprefix daemon/,samples/live.c samples/stacks.c shared/limits.c shared/util.c)
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
@@ -83,10 +83,10 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/confidence.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/perf_map.c symbols/mappings.c symbols/maps.c symbols/watched_process.c symbols/processes.c shared/elf_reader.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps.c symbols/processes.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 

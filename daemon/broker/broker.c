@@ -33,8 +33,6 @@
 #define BEHIND_MS     10  /* while a part has not taken all totals */
 #define ACCEPTED_MAX  64  /* in one turn, of each socket */
 #define EVENTS_MAX    64
-#define HELD_MAX      64u /* connections that wait until their collector takes messages */
-#define OWNERS_MAX    4096u
 #define SECOND_NS     1000000000ull
 #define FOLD_NS	      (3 * SECOND_NS)
 #define PAUSE_NS      (SECOND_NS / 10)
@@ -69,7 +67,7 @@ struct owner {
 	uint64_t busy_ns;  /* when it last had something to do */
 	uint64_t received; /* messages, and when there were last more */
 	uint64_t took_ns;
-	struct held held[HELD_MAX];
+	struct held held[LIMIT_UNTAKEN];
 	unsigned int nr_held;
 };
 
@@ -241,6 +239,7 @@ static void end_owner(struct broker *broker, struct owner *owner)
 	stop_listening(broker, owner);
 	tell_viewer(broker, owner, false);
 	HASH_DELETE(hh, broker->owners, owner);
+	limits_give_back(LIMITED_OWNERS, 1);
 	free(owner);
 }
 
@@ -251,7 +250,7 @@ static struct owner *owner_of_id(struct broker *broker, const struct owner_id *i
 
 	HASH_FIND(hh, broker->owners, &id->number, sizeof(id->number), owner);
 	if (!owner) {
-		if (HASH_COUNT(broker->owners) >= OWNERS_MAX)
+		if (!limits_take(LIMITED_OWNERS, 1))
 			return NULL;
 		owner = xcalloc(1, sizeof(*owner));
 		owner->number = id->number;
@@ -335,7 +334,7 @@ static void hand_over(struct broker *broker, struct owner *owner, const struct p
 	pass_held(broker, owner);
 	if (!owner->nr_held && pass(broker, owner, &held))
 		return;
-	if (owner->nr_held == HELD_MAX)
+	if (owner->nr_held == LIMIT_UNTAKEN)
 		refuse_held(broker, owner);
 	owner->held[owner->nr_held++] = held;
 }

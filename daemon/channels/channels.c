@@ -24,6 +24,7 @@
 #include <utlist.h>
 
 #include "core/throttle/interval.h"
+#include "daemon/shared/limits.h"
 #include "daemon/shared/util.h"
 
 /* Rings are read so often that about so many records, a fifth of a ring, come between. */
@@ -32,7 +33,6 @@
 #define POLL_BUSY_MS	50
 #define SECOND_NS	1000000000ull
 #define HELLO_NS	SECOND_NS
-#define CONNECTIONS_MAX 64
 #define EVENTS_MAX	64
 #define ACCEPTED_MAX	256  /* in one poll */
 #define RECORDS_MAX	512u /* of a session in one poll */
@@ -50,7 +50,6 @@ struct channels {
 	struct channels_config config;
 	int epoll;
 	struct connection *connections; /* the oldest first */
-	unsigned int nr_connections;
 	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
 	struct session *by_pid;
 	unsigned int nr_active; /* sessions with samples in the last second */
@@ -115,12 +114,18 @@ static void add_counts(struct channels_counts *counts, struct session *session)
 	sums_add(&counts->allocated, &allocated, 1);
 }
 
+static void take_out(struct channels *channels, struct session *session)
+{
+	HASH_DELETE(hh, channels->by_pid, session);
+	limits_give_back(LIMITED_CHANNELS, 1);
+}
+
 /* has_exec: the process goes on, with another program. */
 static void end_locked(struct channels *channels, struct session *session, bool has_exec)
 {
 	uint32_t pid = session->pid;
 
-	HASH_DELETE(hh, channels->by_pid, session);
+	take_out(channels, session);
 	session_drain(session, &channels->config.sink);
 	add_counts(&channels->counts, session);
 	session_end(session, &channels->config.sink, channels->config.keeps_in_use && !has_exec);
@@ -134,7 +139,7 @@ static void give_locked(struct channels *channels, struct session *session, uid_
 	const int files[] = { session->memory_fd, session->pidfd };
 	uint32_t pid = session->pid;
 
-	HASH_DELETE(hh, channels->by_pid, session);
+	take_out(channels, session);
 	/* All that it has written as root. */
 	session_read(session, &channels->config.sink, HAB_CHANNEL_RING_BYTES);
 	add_counts(&channels->counts, session);
@@ -198,9 +203,8 @@ bool channels_are_active(const struct channels *channels)
 	return channels->nr_active;
 }
 
-static void refuse(struct channels *channels, const struct hello *hello)
+static void refuse(const struct hello *hello)
 {
-	channels->counts.refused++;
 	hello_unmap(hello->channel);
 	if (hello->pidfd >= 0)
 		close(hello->pidfd);
@@ -215,7 +219,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	HASH_FIND(hh, channels->by_pid, &hello->pid, sizeof(hello->pid), session);
 	if (session && process_has_ended(hello->pidfd) && !process_has_ended(session->pidfd)) {
 		/* The number of the process that has connected is another one's by now. */
-		refuse(channels, hello);
+		limits_refuse(LIMITED_CHANNELS);
+		refuse(hello);
 		return;
 	}
 	if (session) {
@@ -223,8 +228,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 		channels->counts.begun -= exec;
 		end_locked(channels, session, exec);
 	}
-	if (HASH_COUNT(channels->by_pid) >= channels->config.sessions_max) {
-		refuse(channels, hello);
+	if (!limits_take(LIMITED_CHANNELS, 1)) {
+		refuse(hello);
 		return;
 	}
 	session = session_begin(hello, &channels->config.sink);
@@ -264,7 +269,7 @@ static void read_rings(struct channels *channels)
 		if (session->pidfd < 0)
 			end_locked(channels, session, false);
 		else if (looks && !process_has_ended(session->pidfd))
-			session_see_exec(session, &channels->config.sink);
+			session_see_exec(session);
 		pthread_mutex_unlock(lock);
 	}
 	timeout_ms = channels->timeout_ms;
@@ -283,7 +288,7 @@ static void read_rings(struct channels *channels)
 static void drop_connection(struct channels *channels, struct connection *connection)
 {
 	DL_DELETE(channels->connections, connection);
-	channels->nr_connections--;
+	limits_give_back(LIMITED_HELLOS, 1);
 	close(connection->fd);
 	free(connection);
 }
@@ -315,15 +320,12 @@ static void wait_for_hello(struct channels *channels, int fd)
 	struct connection *connection;
 
 	/* The oldest has had most time. */
-	if (channels->nr_connections >= CONNECTIONS_MAX) {
-		channels->counts.refused++;
+	while (!limits_take(LIMITED_HELLOS, 1))
 		drop_connection(channels, channels->connections);
-	}
 	connection = xcalloc(1, sizeof(*connection));
 	connection->fd = fd;
 	connection->since_ns = clock_monotonic_ns();
 	DL_APPEND(channels->connections, connection);
-	channels->nr_connections++;
 	watch(channels, fd, SOURCE_CONNECTION, (uint32_t)fd);
 }
 
@@ -483,7 +485,6 @@ struct channels_counts channels_counts(const struct channels *channels)
 	struct channels_counts counts = channels->counts;
 	struct session *session;
 
-	counts.sessions = HASH_COUNT(channels->by_pid);
 	for (session = channels->by_pid; session; session = session->hh.next)
 		add_counts(&counts, session);
 	return counts;

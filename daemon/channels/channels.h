@@ -20,7 +20,6 @@ struct channels_config {
 	const uint64_t *secret; /* two words that each hello must have; NULL: none */
 	pthread_mutex_t *lock;
 	struct session_sink sink;
-	unsigned int sessions_max;
 	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
 	int quiet_ms;		   /* between two readings of rings that were empty */
 	uint64_t rate;		   /* samples a second, of all sessions; CHANNELS_RATE_OFF: no limit */
@@ -34,11 +33,9 @@ struct channels_config {
 	void (*give)(uint32_t pid, uid_t user, const int files[2]);
 };
 
-/* Sums over all sessions, those that have ended too. @sessions: those that have not ended. */
+/* Sums over all sessions, those that have ended too. */
 struct channels_counts {
-	uint64_t sessions;
 	uint64_t begun;	    /* processes; one that has exec'ed counts once */
-	uint64_t refused;   /* sessions beyond a limit */
 	uint64_t malformed; /* messages without a channel, and records */
 	uint64_t samples;
 	uint64_t lost; /* samples that found no room in a ring */

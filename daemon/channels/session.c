@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "daemon/samples/stacks.h"
+#include "daemon/symbols/maps.h"
 
 #define CERTAIN		(1ull << 32)
 #define SECOND_NS	1000000000ull
@@ -95,6 +96,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->started = start_of(hello->pid);
 	session->pidfd = hello->pidfd;
 	session->memory_fd = hello->memory_fd;
+	session->pagemap = -1;
 	if (hello->was_read)
 		go_on(session);
 	if (sink->reads_cgroups)
@@ -315,6 +317,8 @@ void session_end(struct session *session, const struct session_sink *sink, bool 
 	live_remove(stacks_live(sink->stacks), session->live);
 	/* The program has its own copy of all that it needs. */
 	hello_unmap(session->channel);
+	if (session->pagemap >= 0)
+		close(session->pagemap);
 	if (session->pidfd >= 0)
 		close(session->pidfd);
 	if (session->memory_fd >= 0)
@@ -326,6 +330,8 @@ void session_leave(struct session *session, const struct session_sink *sink)
 {
 	live_remove(stacks_live(sink->stacks), session->live);
 	munmap(session->channel, HAB_CHANNEL_BYTES);
+	if (session->pagemap >= 0)
+		close(session->pagemap);
 	free(session);
 }
 
@@ -350,10 +356,24 @@ bool session_has_left(const struct session *session, uid_t *user)
 	return real && effective && saved && !process_has_ended(session->pidfd);
 }
 
-void session_see_exec(struct session *session, const struct session_sink *sink)
+/*
+ * An exec leaves number, pidfd and time of start as they are, and a program without the library
+ * sends nothing. Only the memory that had the channel is gone then.
+ */
+static bool has_exec(struct session *session)
 {
-	if (session->has_exec ||
-	    !processes_has_exec(sink->processes, session->pid, session->since_ns))
+	struct process_stat stat;
+
+	if (session->pagemap < 0)
+		return maps_open_memory(session->pid, &session->pagemap) && session->pagemap < 0;
+	/* A process without memory is ending. */
+	return !maps_has_memory(session->pagemap) && process_stat(session->pid, &stat) &&
+	       stat.memory;
+}
+
+void session_see_exec(struct session *session)
+{
+	if (session->has_exec || !has_exec(session))
 		return;
 	session->has_exec = true;
 	/* The channel's program is gone. */

@@ -31,6 +31,7 @@ struct session {
 	uid_t user;
 	int pidfd;	  /* -1: the process has ended */
 	int memory_fd;	  /* of the channel; -1: it is never left to another collector */
+	int pagemap;	  /* of the memory that has the channel; -1: it was not looked for yet */
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
@@ -85,7 +86,7 @@ bool session_is_of(const struct session *session, const struct hello *hello);
  * The process runs: looks whether it has exec'ed. Then nothing of the program before is in use,
  * whatever it runs now.
  */
-void session_see_exec(struct session *session, const struct session_sink *sink);
+void session_see_exec(struct session *session);
 
 /*
  * Bytes that the program says it has allocated; samples of it that are in no table. These never

@@ -190,6 +190,21 @@ static void show_history(const json_t *history)
 	       since, json_get_integer(history, "failed"));
 }
 
+static void show_refused(const json_t *limits)
+{
+	unsigned int shown = 0;
+	const json_t *limit;
+	size_t i;
+
+	printf("refused     ");
+	json_array_foreach(limits, i, limit)
+		if (json_get_integer(limit, "refused"))
+			printf("%s%" PRIu64 " %s", shown++ ? ", " : "",
+			       json_get_integer(limit, "refused"),
+			       json_get_string(limit, "resource"));
+	printf("%s\n", shown ? "" : "nothing");
+}
+
 /* Whose programs there are, and what these say they have allocated. */
 static void show_owners(const json_t *owners)
 {
@@ -239,6 +254,7 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 		       json_get_integer(channels, "processes"),
 		       json_get_integer(channels, "processes_ever"),
 		       json_get_integer(channels, "samples"), json_get_integer(channels, "lost"));
+	show_refused(json_object_get(status, "limits"));
 	show_owners(json_object_get(status, "owners"));
 	printf("stacks      %" PRIu64 "; unwound by the thread %" PRIu64 ", by the kernel %" PRIu64
 	       "\n",

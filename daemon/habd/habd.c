@@ -33,7 +33,6 @@
 
 #define POLL_MS	     200 /* a tick costs as much as reading two samples */
 #define FILES_MAX    16384
-#define SESSIONS_MAX 1024 /* of channels */
 #define QUIET_MS     200
 #define CONFIG_MS    5000
 
@@ -176,7 +175,6 @@ static bool open_channels(struct state *state, const struct options *options, in
 		.listen_fd = fd,
 		.lock = &state->lock,
 		.sink = { state->ingest, state->processes, state->stacks, true },
-		.sessions_max = SESSIONS_MAX,
 		.quiet_ms = QUIET_MS,
 		.rate = rate_of_channels(options),
 		.give = state->memory && state->owner == HAB_OWNER_ROOT ? give_channel : NULL,

@@ -10,7 +10,6 @@
 #include "daemon/profile/collect.h"
 #include "daemon/symbols/symbols.h"
 
-#define SESSIONS_MAX 1000
 /* A program that begins to allocate fills a ring in less than a tenth of a second. */
 #define QUIET_MS 10
 
@@ -33,7 +32,6 @@ struct collector *collector_new(const struct preload_socket *socket,
 		.listen_fd = socket->fd,
 		.secret = socket->secret,
 		.lock = &collector->lock,
-		.sessions_max = SESSIONS_MAX,
 		.keeps_in_use = true,
 		.quiet_ms = QUIET_MS,
 		.rate = sampling->rate,

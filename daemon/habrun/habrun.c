@@ -22,6 +22,7 @@
 #include "daemon/habrun/unseen.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/human.h"
+#include "daemon/shared/limits.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/shared/program.h"
 #include "daemon/shared/typed_rate.h"
@@ -178,10 +179,10 @@ static void say_result(const struct options *options, const struct collector_res
 		    " samples were lost, because their program was faster than habrun; the "
 		    "others stand for them. For fewer losses %s",
 		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
-	if (counts->refused)
-		say("%" PRIu64 " processes were not followed: there were more than 1000 at the "
-		    "same time",
-		    counts->refused);
+	if (limits_own.refused[LIMITED_CHANNELS])
+		say("%" PRIu64 " processes were not followed: there were more than %" PRIu64
+		    " at the same time",
+		    limits_own.refused[LIMITED_CHANNELS], limits[LIMITED_CHANNELS].most);
 	if (counts->malformed)
 		say("%" PRIu64 " records were malformed and are left out", counts->malformed);
 	if (result->late_names)

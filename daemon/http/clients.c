@@ -5,26 +5,22 @@
  * A request must be complete within a time: the idle time-out never ends a client that sends a byte
  * now and then. Connections are limited here, before the server has them: it gives each a thread.
  * The clients that the broker passes on may read. habd of a user accepts connections of every user:
- * other users' clients leave places free, and so does an owner's client for the viewer.
+ * other users' clients have places of their own, and so has the viewer in a collector.
  */
 #include "daemon/http/clients.h"
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "daemon/parts/access.h"
+#include "daemon/shared/limits.h"
 #include "daemon/shared/util.h"
-
-#define CLIENTS_MAX	32u
-#define VIEWERS_MAX	8u /* more, for the viewer in a collector */
-#define STRANGERS_MAX	8u /* for clients that may not read, in habd of a user */
-#define REQUEST_SECONDS 10u
 
 struct clients {
 	bool local;
@@ -33,24 +29,12 @@ struct clients {
 	int stop_fd;   /* readable once no more connections are accepted */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of the next, and of end_ns of each */
-	struct client *table[CLIENTS_MAX + VIEWERS_MAX];
+	struct client *list;
 };
-
-static atomic_ullong refused, late;
-
-uint64_t clients_refused(void)
-{
-	return atomic_load(&refused);
-}
-
-uint64_t clients_late(void)
-{
-	return atomic_load(&late);
-}
 
 static uint64_t request_end(void)
 {
-	return clock_monotonic_ns() + REQUEST_SECONDS * 1000000000ull;
+	return clock_monotonic_ns() + limits[LIMITED_SECONDS].most * 1000000000;
 }
 
 /* NULL: the client may read all that this habd has. */
@@ -67,44 +51,21 @@ static const char *refusal_of(int fd, bool local)
 	return NULL;
 }
 
-/* There may be so many once the client is added. */
-static unsigned int most(const struct client *client)
+static enum limited limit_of(const struct client *client)
 {
+	if (client->is_part)
+		return LIMITED_VIEWERS;
 	if (client->refusal)
-		return STRANGERS_MAX;
-	return client->is_part ? CLIENTS_MAX + VIEWERS_MAX : CLIENTS_MAX;
-}
-
-/* NULL: there are too many. */
-static struct client *add(const struct client *wanted)
-{
-	struct clients *clients = wanted->clients;
-	struct client **place = NULL, *client = NULL;
-	unsigned int i, nr = 0;
-
-	pthread_mutex_lock(&clients->lock);
-	for (i = 0; i < ARRAY_SIZE(clients->table); i++)
-		if (clients->table[i])
-			nr++;
-		else
-			place = &clients->table[i];
-	if (place && nr < most(wanted)) {
-		*place = client = xcalloc(1, sizeof(*client));
-		*client = *wanted;
-	}
-	pthread_mutex_unlock(&clients->lock);
-	return client;
+		return client->clients->local ? LIMITED_STRANGERS : LIMITED_TCP_STRANGERS;
+	return client->clients->local ? LIMITED_CLIENTS : LIMITED_TCP_CLIENTS;
 }
 
 static struct client *find(struct clients *clients, int fd)
 {
-	struct client *client = NULL;
-	unsigned int i;
+	struct client *client;
 
 	pthread_mutex_lock(&clients->lock);
-	for (i = 0; i < ARRAY_SIZE(clients->table) && !client; i++)
-		if (clients->table[i] && clients->table[i]->fd == fd)
-			client = clients->table[i];
+	DL_SEARCH_SCALAR(clients->list, client, fd, fd);
 	pthread_mutex_unlock(&clients->lock);
 	return client;
 }
@@ -112,13 +73,11 @@ static struct client *find(struct clients *clients, int fd)
 static void remove_client(struct client *client)
 {
 	struct clients *clients = client->clients;
-	unsigned int i;
 
 	pthread_mutex_lock(&clients->lock);
-	for (i = 0; clients->table[i] != client; i++)
-		;
-	clients->table[i] = NULL;
+	DL_DELETE(clients->list, client);
 	pthread_mutex_unlock(&clients->lock);
+	limits_give_back(limit_of(client), 1);
 	free(client);
 }
 
@@ -141,13 +100,18 @@ static void serve(struct MHD_Daemon *server, const struct client *wanted)
 {
 	/* For the library's log only: it knows what a descriptor is. */
 	static const struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct client *client = add(wanted);
+	struct clients *clients = wanted->clients;
+	struct client *client;
 
-	if (!client) {
-		atomic_fetch_add(&refused, 1);
+	if (!limits_take(limit_of(wanted), 1)) {
 		close(wanted->fd);
 		return;
 	}
+	client = xcalloc(1, sizeof(*client));
+	*client = *wanted;
+	pthread_mutex_lock(&clients->lock);
+	DL_APPEND(clients->list, client);
+	pthread_mutex_unlock(&clients->lock);
 	/* Else the server has closed it. */
 	if (MHD_add_connection(server, wanted->fd, (const struct sockaddr *)&address,
 			       sizeof(address)) != MHD_YES)
@@ -156,7 +120,9 @@ static void serve(struct MHD_Daemon *server, const struct client *wanted)
 
 void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, bool is_part)
 {
-	const struct client client = { clients, fd, request_end(), is_part, NULL };
+	const struct client client = {
+		.clients = clients, .fd = fd, .end_ns = request_end(), .is_part = is_part
+	};
 
 	serve(server, &client);
 }
@@ -164,7 +130,7 @@ void clients_serve(struct clients *clients, struct MHD_Daemon *server, int fd, b
 static void accept_one(struct clients *clients)
 {
 	int fd = accept4(clients->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct client client = { clients, fd, request_end(), false, NULL };
+	struct client client = { .clients = clients, .fd = fd, .end_ns = request_end() };
 
 	if (fd < 0) {
 		/* The client has gone, or descriptors are out: then the next try fails, too. */
@@ -223,13 +189,11 @@ void clients_stop(struct clients *clients)
 
 void clients_free(struct clients *clients)
 {
-	unsigned int i;
-
 	if (clients->stop_fd >= 0)
 		close(clients->stop_fd);
 	/* Connections that the server had not begun. */
-	for (i = 0; i < ARRAY_SIZE(clients->table); i++)
-		free(clients->table[i]);
+	while (clients->list)
+		remove_client(clients->list);
 	pthread_mutex_destroy(&clients->lock);
 	free(clients);
 }
@@ -262,14 +226,13 @@ void client_end_reply(struct client *client)
 void clients_tidy(struct clients *clients, uint64_t now_ns)
 {
 	struct client *client;
-	unsigned int i;
 
 	pthread_mutex_lock(&clients->lock);
-	for (i = 0; i < ARRAY_SIZE(clients->table); i++) {
-		client = clients->table[i];
-		if (!client || !client->end_ns || now_ns < client->end_ns)
+	DL_FOREACH(clients->list, client)
+	{
+		if (!client->end_ns || now_ns < client->end_ns)
 			continue;
-		atomic_fetch_add(&late, 1);
+		limits_refuse(LIMITED_SECONDS);
 		client->end_ns = 0;
 		shutdown(client->fd, SHUT_RDWR);
 	}

@@ -10,6 +10,7 @@
 struct clients;
 
 struct client {
+	struct client *prev, *next;
 	struct clients *clients;
 	int fd;
 	uint64_t end_ns;     /* its request must be complete by then; 0: it is. CLOCK_MONOTONIC */
@@ -45,9 +46,5 @@ void client_begin_reply(struct client *client);
 void client_end_reply(struct client *client);
 /* Shuts the connections down whose request is late. */
 void clients_tidy(struct clients *clients, uint64_t now_ns);
-
-/* Connections that were closed because of the limit, and because of a late request. */
-uint64_t clients_refused(void);
-uint64_t clients_late(void);
 
 #endif /* HABD_CLIENTS_H */

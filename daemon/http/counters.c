@@ -64,7 +64,7 @@ const struct counter counters_module[] = {
 };
 
 const struct counter counters_channels[] = {
-	{ "processes", COUNTS(channels.sessions), "hab_channels",
+	{ "processes", COUNTS(limits.used[LIMITED_CHANNELS]), "hab_channels",
 	  "Processes whose preload library habd reads." },
 	{ "processes_ever", COUNTS(channels.begun), "hab_channel_processes_total",
 	  "Processes that had a channel." },
@@ -72,8 +72,6 @@ const struct counter counters_channels[] = {
 	  "Samples that came over channels." },
 	{ "lost", COUNTS(channels.lost), "hab_channel_lost_total",
 	  "Samples that found no room in a channel." },
-	{ "refused", COUNTS(channels.refused), "hab_channel_refused_total",
-	  "Channels and connections beyond a limit of their user." },
 	{ "unknown", EVENTS(totals.now.of.unknown) },
 	{ "malformed", COUNTS(channels.malformed), "hab_channel_malformed_total",
 	  "Records, and messages without a channel, that were malformed." },
@@ -104,7 +102,8 @@ const struct counter counters_stacks[] = {
 	  "{source=\"kernel\"}" },
 	{ NULL, COUNTS(ingest.late), "hab_stacks_late_total",
 	  "Stacks of threads that came after their sample was no longer pending." },
-	{ NULL, COUNTS(binaries), "hab_binaries", "Programs and libraries in the table." },
+	{ NULL, COUNTS(limits.used[LIMITED_BINARIES]), "hab_binaries",
+	  "Programs and libraries in the table." },
 	{ 0 },
 };
 
@@ -151,4 +150,27 @@ void counters_put(json_t *object, const struct counter *counter, const void *num
 		if (is_shown(counter, counter->key, numbers))
 			json_object_set_new(object, counter->key,
 					    json_integer((json_int_t)value_of(counter, numbers)));
+}
+
+void limits_write(FILE *out, const struct limit_counts *counts)
+{
+	unsigned int i;
+
+	metric_head(out, "hab_refused_total", "counter",
+		    "What was refused since a limit of its owner was reached, by resource.");
+	for (i = 0; i < LIMITS; i++)
+		fprintf(out, "hab_refused_total{resource=\"%s\"} %" PRIu64 "\n", limits[i].name,
+			counts->refused[i]);
+}
+
+json_t *limits_json(const struct limit_counts *counts)
+{
+	json_t *array = json_array();
+	unsigned int i;
+
+	for (i = 0; i < LIMITS; i++)
+		json_array_append_new(array, json_pack("{ss sI sI}", "resource", limits[i].name,
+						       "most", (json_int_t)limits[i].most,
+						       "refused", (json_int_t)counts->refused[i]));
+	return array;
 }

@@ -51,12 +51,17 @@ extern const struct counter counters_events[], counters_module[], counters_chann
 void counters_write(FILE *out, const struct counter *counter, const void *numbers);
 /* Sets them in a JSON object. */
 void counters_put(json_t *object, const struct counter *counter, const void *numbers);
+/* The table of limits, as a metric and as a list. */
+void limits_write(FILE *out, const struct limit_counts *counts);
+json_t *limits_json(const struct limit_counts *counts);
 /* What comes before the values of a metric. */
 void metric_head(FILE *out, const char *name, const char *type, const char *help);
 
 /* A span of time that requests name by its token. */
 struct recording {
-	bool used, busy;
+	struct recording *prev, *next;
+	enum limited limit; /* LIMITED_SPANS: it is one of the viewer, in a collector */
+	bool busy;
 	uint64_t named_ns; /* when a request last named it; CLOCK_MONOTONIC */
 	struct span span;
 	struct filter filter;

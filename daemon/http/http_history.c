@@ -136,9 +136,7 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 		return;
 	}
 	state_turn_begin(request->state);
-	if (response_memory_is_full())
-		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
-	else
+	if (reply_take(reply, LIMITED_ANSWERS, 0))
 		reply_spans(request, reply, filter, format, view);
 	state_turn_end(request->state);
 }

@@ -142,9 +142,14 @@ static json_t *history_json(struct history *history)
 	return object;
 }
 
+static void problem(json_t *array, json_t *what, const char *next)
+{
+	json_array_append_new(array, json_pack("{so ss}", "what", what, "next", next));
+}
+
 static void add_problem(void *array, const char *what, const char *next)
 {
-	json_array_append_new(array, json_pack("{ss ss}", "what", what, "next", next));
+	problem(array, json_string(what), next);
 }
 
 static void own_problems(json_t *array, const struct numbers *numbers)
@@ -160,31 +165,33 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "the kernel could not run the BPF program for some events or refills",
 			    "end other tracers of the trace system hab (bpftrace, perf); the "
 			    "machine's exact totals include these refills");
-	if (numbers->totals.now.of.machine.table_full)
-		add_problem(
-			array,
-			"more processes refilled at the same time than there is room for (16384, and "
-			"4096 of one user)",
-			"the totals of the machine are exact, those of processes are not");
 	if (numbers->counts.ingest.malformed)
 		add_problem(array, "habd cannot read the layout of some records",
 			    "install habd and its BPF program from the same release");
-	if (numbers->counts.binaries_refused)
-		add_problem(array, "the table of programs and libraries is full",
-			    "restart habd, so that new ones have names");
 	if (numbers->counts.symbols_unreadable)
 		add_problem(
 			array,
 			"files of some programs could not be read: their functions have no names",
 			"see which, and why, in habd's log (journalctl -u habd)");
-	if (numbers->counts.channels.refused)
-		add_problem(array,
-			    "channels of some processes were refused: their user has too many",
-			    "preload the library into fewer processes of that user");
 	if (!stat("/proc/self/ns/pid", &space) && space.st_ino != INIT_PID_SPACE)
 		add_problem(array, "habd runs in a PID namespace of its own (a container?)",
 			    "run it in the host's (--pid=host): it cannot look into the "
 			    "machine's processes from here, and their stacks have no names");
+}
+
+static void limit_problems(json_t *array, const struct limit_counts *counts)
+{
+	const struct limit *limit;
+	unsigned int i;
+
+	for (i = 0, limit = limits; i < LIMITS; i++, limit++)
+		if (limit->is_problem && counts->refused[i])
+			problem(array,
+				json_sprintf("%" PRIu64 " %s were refused: an owner has at most "
+					     "%" PRIu64 "%s",
+					     counts->refused[i], limit->name, limit->most,
+					     limit->unit),
+				limit->next);
 }
 
 static void history_problems(json_t *array, struct history *history)
@@ -199,50 +206,35 @@ static void history_problems(json_t *array, struct history *history)
 			"see why in habd's log (journalctl -u habd), and make room on that disk");
 }
 
-static void refused_problem(json_t *array, const struct snapshot_state *state)
-{
-	char *what = xformat("%" PRIu64 " connections of user %u were refused", state->refused,
-			     state->uid);
-
-	add_problem(array, what,
-		    "that user's programs connect more often than one collector can take");
-	free(what);
-}
-
-static void failures_problem(json_t *array, const struct snapshot_state *state)
-{
-	char *what = xformat("the collector of user %u has ended %" PRIu64 " times: programs that "
-			     "ran then are missing",
-			     state->uid, state->failures);
-
-	add_problem(array, what, "see why in habd's log (journalctl -u habd); start them again");
-	free(what);
-}
-
 /* Collectors that do not answer: what their owners' programs do is missing. */
 static void owner_problems(json_t *array, struct snapshots *snapshots)
 {
-	struct snapshot_state *states;
-	unsigned int nr, i;
-	char *what;
+	struct snapshot_state *states, *state;
+	unsigned int nr;
 
 	if (!snapshots)
 		return;
 	nr = snapshots_states(snapshots, &states);
-	for (i = 0; i < nr; i++) {
-		if (states[i].refused)
-			refused_problem(array, &states[i]);
-		if (states[i].failures)
-			failures_problem(array, &states[i]);
-		if (!states[i].stuck)
-			continue;
-		what = xformat("the collector of user %u does not answer: that user's programs are "
-			       "missing",
-			       states[i].uid);
-		add_problem(array, what,
-			    "see what these programs do: a descriptor that they have sent may wait "
-			    "to be closed, or they have stopped their collector");
-		free(what);
+	for (state = states; state < states + nr; state++) {
+		if (state->refused)
+			problem(array,
+				json_sprintf("%" PRIu64 " connections of user %u were refused",
+					     state->refused, state->uid),
+				"that user's programs connect more often than one collector can "
+				"take");
+		if (state->failures)
+			problem(array,
+				json_sprintf("the collector of user %u has ended %" PRIu64
+					     " times: programs that ran then are missing",
+					     state->uid, state->failures),
+				"see why in habd's log (journalctl -u habd); start them again");
+		if (state->stuck)
+			problem(array,
+				json_sprintf("the collector of user %u does not answer: that "
+					     "user's programs are missing",
+					     state->uid),
+				"see what these programs do: a descriptor that they have sent may "
+				"wait to be closed, or they have stopped their collector");
 	}
 	free(states);
 }
@@ -253,6 +245,7 @@ static json_t *problems_json(const struct request *request, const struct module_
 	json_t *array = json_array();
 
 	own_problems(array, numbers);
+	limit_problems(array, &numbers->counts.limits);
 	history_problems(array, request->history);
 	owner_problems(array, request->state->snapshots);
 	if (request->state->feed->ops->module)
@@ -274,7 +267,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so so}",
+	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
@@ -294,6 +287,7 @@ void http_status(struct request *request, struct reply *reply)
 		"totals", totals_json(&numbers),
 		"channels", channels_json(state, &numbers),
 		"owners", owners_json(state->snapshots),
+		"limits", limits_json(&numbers.counts.limits),
 		"history", history_json(request->history),
 		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */
@@ -387,7 +381,8 @@ static bool is_listed(const struct filter *filter, const struct totals_process *
 	if (sample)
 		return true;
 	/* A process without samples has only pid, uid and comm. */
-	if (filter->cgroups.count || filter->heaps.count || filter->tags.count || filter->kinds)
+	if (filter->of[FILTER_CGROUP].count || filter->of[FILTER_HEAP].count ||
+	    filter->of[FILTER_TAG].count || filter->kinds)
 		return false;
 	memcpy(key.comm, process->totals.comm, sizeof(key.comm));
 	return filter_matches(filter, &key);

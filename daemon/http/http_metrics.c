@@ -14,7 +14,6 @@
 
 #include "core/arithmetic.h"
 #include "daemon/history/history_writer.h"
-#include "daemon/http/clients.h"
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/state.h"
@@ -41,9 +40,9 @@ static void write_incomplete(FILE *out, const struct numbers *numbers)
 	metric_head(
 		out, "hab_incomplete_total", "counter",
 		"What is missing besides lost samples: a refill in the totals of processes, a "
-		"thread's own stack, a heap's name, the end of a window, the totals of a process, an "
-		"unknown record, a process's maps, a file, a file's symbols, a name that did not "
-		"come in time.");
+		"thread's own stack, a heap's name, the end of a window, an "
+		"unknown record, a process's maps, a file's symbols, a name that did not come in "
+		"time.");
 	labelled(out, "hab_incomplete_total", "what", "refill",
 		 numbers->totals.now.of.missed_refills);
 	labelled(out, "hab_incomplete_total", "what", "stack",
@@ -53,10 +52,8 @@ static void write_incomplete(FILE *out, const struct numbers *numbers)
 	/* The probabilities of their samples are estimates. */
 	labelled(out, "hab_incomplete_total", "what", "window",
 		 numbers->counts.pending.unfinished + numbers->counts.pending.early);
-	labelled(out, "hab_incomplete_total", "what", "process", machine->table_full);
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->counts.ingest.malformed);
 	labelled(out, "hab_incomplete_total", "what", "maps", numbers->counts.maps_unreadable);
-	labelled(out, "hab_incomplete_total", "what", "file", numbers->counts.binaries_refused);
 	labelled(out, "hab_incomplete_total", "what", "symbols",
 		 numbers->counts.symbols_unreadable);
 	labelled(out, "hab_incomplete_total", "what", "name", numbers->counts.names_late);
@@ -197,11 +194,7 @@ static void write_self(FILE *out, const struct numbers *numbers)
 	struct rusage usage;
 
 	counters_write(out, counters_stacks, numbers);
-	metric_head(out, "hab_closed_connections_total", "counter",
-		    "Connections that habd closed: limit, there were too many; late, no complete "
-		    "request came in time.");
-	labelled(out, "hab_closed_connections_total", "reason", "limit", clients_refused());
-	labelled(out, "hab_closed_connections_total", "reason", "late", clients_late());
+	limits_write(out, &numbers->counts.limits);
 	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
 	       numbers->ended);
 	getrusage(RUSAGE_SELF, &usage);

@@ -7,12 +7,9 @@
  */
 #include "daemon/http/handlers.h"
 
-#include <stdatomic.h>
-
 #include "daemon/shared/util.h"
 
 #define SECONDS_MAX 3600
-#define WAITING_MAX 16 /* requests that wait for the end of their seconds */
 
 static bool parse_seconds(const struct request *request, struct reply *reply, uint64_t *seconds)
 {
@@ -26,8 +23,6 @@ static bool parse_seconds(const struct request *request, struct reply *reply, ui
 	return false;
 }
 
-static atomic_uint waiting;
-
 static void answer_profile(struct request *request, struct reply *reply, struct span *span,
 			   uint64_t seconds, const struct filter *filter,
 			   const struct profile_format *format, enum profile_view view)
@@ -37,21 +32,15 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 		reply_span(request, reply, span, filter, format, view, false);
 		return;
 	}
-	if (atomic_fetch_add(&waiting, 1) >= WAITING_MAX) {
-		atomic_fetch_sub(&waiting, 1);
-		reply_error(reply, 503,
-			    "Too many profiles are being made at the moment (at most %d): try "
-			    "again when one is done.",
-			    WAITING_MAX);
+	if (!reply_take(reply, LIMITED_MARKS, 0) || !reply_take(reply, LIMITED_PROFILES, 1))
 		return;
-	}
 	span_begin(request->state, span, NULL);
 	if (request_wait_ms(request, seconds * 1000))
 		reply_span(request, reply, span, filter, format, view, false);
 	else
 		reply->status = 0;
 	span_end(request->state, span);
-	atomic_fetch_sub(&waiting, 1);
+	limits_give_back(LIMITED_PROFILES, 1);
 }
 
 /* @span: from the start; with @seconds it begins now. */

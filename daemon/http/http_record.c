@@ -14,20 +14,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "daemon/http/handlers.h"
 #include "daemon/shared/util.h"
 
-#define RECORDINGS_MAX 16
-#define OF_VIEWER_MAX  64 /* it has its recordings here, and profiles of the next seconds */
-#define RECORDINGS_ALL (RECORDINGS_MAX + OF_VIEWER_MAX)
-#define SETTLE_MS      550
+#define SETTLE_MS 550
 /* More than the seconds of a profile, as the viewer names those only at their start and end. */
 #define ABANDONED_NS 3700000000000ull
 
 struct recordings {
 	pthread_mutex_t lock;
-	struct recording table[RECORDINGS_ALL]; /* those of the viewer are behind the others */
+	struct recording *list;
 };
 
 struct recordings *recordings_new(void)
@@ -45,24 +43,34 @@ void recordings_free(struct state *state, struct recordings *recordings)
 	free(recordings);
 }
 
-static void drop_locked(struct state *state, struct recording *recording)
+static void drop_locked(struct state *state, struct recordings *recordings,
+			struct recording *recording)
 {
+	DL_DELETE(recordings->list, recording);
+	limits_give_back(recording->limit, 1);
 	span_drop(state, &recording->span);
 	filter_end(&recording->filter);
-	memset(recording, 0, sizeof(*recording));
+	free(recording);
 }
 
 /* The collectors tidy theirs themselves: this must not wait for them. */
 void recordings_tidy(struct state *state, struct recordings *recordings, uint64_t now_ns)
 {
-	struct recording *each;
+	struct recording *each, *next;
 
 	pthread_mutex_lock(&recordings->lock);
-	for (each = recordings->table; each < recordings->table + RECORDINGS_ALL; each++)
-		if (each->used && !each->busy && now_ns > each->named_ns + ABANDONED_NS &&
+	DL_FOREACH_SAFE(recordings->list, each, next)
+	{
+		if (!each->busy && now_ns > each->named_ns + ABANDONED_NS &&
 		    (now_ns == UINT64_MAX || strcmp(each->span.token, SPAN_HISTORY) != 0))
-			drop_locked(state, each);
+			drop_locked(state, recordings, each);
+	}
 	pthread_mutex_unlock(&recordings->lock);
+}
+
+static enum limited limit_of(const struct request *request)
+{
+	return request->is_part ? LIMITED_SPANS : LIMITED_RECORDINGS;
 }
 
 /*
@@ -72,24 +80,26 @@ void recordings_tidy(struct state *state, struct recordings *recordings, uint64_
 static struct recording *take(struct request *request, const char *token, bool may_be_new)
 {
 	struct recordings *recordings = request->recordings;
-	struct recording *each = recordings->table + (request->is_part ? RECORDINGS_MAX : 0);
-	const struct recording *end = each + (request->is_part ? OF_VIEWER_MAX : RECORDINGS_MAX);
-	struct recording *found = NULL, *free_one = NULL;
+	enum limited limit = limit_of(request);
+	struct recording *found;
 
 	pthread_mutex_lock(&recordings->lock);
-	for (; each < end; each++)
-		if (each->used && token && !strcmp(each->span.token, token))
-			found = each;
-		else if (!each->used)
-			free_one = each;
-	if (!found && may_be_new)
-		found = free_one;
+	DL_FOREACH(recordings->list, found)
+	{
+		if (found->limit == limit && token && !strcmp(found->span.token, token))
+			break;
+	}
+	if (!found && may_be_new && limits_take(limit, 1)) {
+		found = xcalloc(1, sizeof(*found));
+		found->limit = limit;
+		if (token)
+			snprintf(found->span.token, sizeof(found->span.token), "%s", token);
+		DL_APPEND(recordings->list, found);
+	}
 	if (found && found->busy)
 		found = NULL;
 	if (found) {
-		if (!found->used && token)
-			snprintf(found->span.token, sizeof(found->span.token), "%s", token);
-		found->used = found->busy = true;
+		found->busy = true;
 		found->named_ns = clock_monotonic_ns();
 	}
 	pthread_mutex_unlock(&recordings->lock);
@@ -103,7 +113,7 @@ void recording_give(struct request *request, struct recording *recording, bool e
 	pthread_mutex_lock(&request->recordings->lock);
 	recording->busy = false;
 	if (ends)
-		drop_locked(request->state, recording);
+		drop_locked(request->state, request->recordings, recording);
 	pthread_mutex_unlock(&request->recordings->lock);
 }
 
@@ -129,14 +139,14 @@ void http_record_start(struct request *request, struct reply *reply)
 	struct recording *recording;
 	struct filter filter;
 
-	if (!request_filter(request, reply, &filter))
+	/* What the viewer has is limited there. */
+	if ((!request->is_part && !reply_take(reply, LIMITED_MARKS, 0)) ||
+	    !request_filter(request, reply, &filter))
 		return;
 	recording = take(request, token, true);
 	if (!recording) {
 		filter_end(&filter);
-		reply_error(reply, 503,
-			    "Too many recordings are running (at most %d): stop one first.",
-			    RECORDINGS_MAX);
+		reply_refused(reply, limit_of(request));
 		return;
 	}
 	/* The viewer may name one that there is. */

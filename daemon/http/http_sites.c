@@ -156,9 +156,7 @@ void http_sites(struct request *request, struct reply *reply)
 	}
 	sites.in_use = view == PROFILE_IN_USE;
 	state_turn_begin(request->state);
-	if (response_memory_is_full())
-		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
-	else if (read_sites(request, reply, &filter, &sites))
+	if (reply_take(reply, LIMITED_ANSWERS, 0) && read_sites(request, reply, &filter, &sites))
 		reply_sites(request, reply, &filter, &sites);
 	profile_free(sites.profile);
 	profile_free(sites.old);

@@ -460,8 +460,7 @@ static void reply_timeline(struct request *request, struct reply *reply,
 	int64_t first;
 
 	state_turn_begin(request->state);
-	if (response_memory_is_full()) {
-		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
+	if (!reply_take(reply, LIMITED_ANSWERS, 0)) {
 		state_turn_end(request->state);
 		return;
 	}

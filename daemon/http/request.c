@@ -3,6 +3,7 @@
 #include "daemon/http/request.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -10,7 +11,6 @@
 #include <time.h>
 
 #include "daemon/history/history_time.h"
-#include "daemon/http/response.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
@@ -157,15 +157,30 @@ void reply_error(struct reply *reply, unsigned int status, const char *format, .
 	reply->file_name = NULL;
 }
 
+void reply_refused(struct reply *reply, enum limited resource)
+{
+	const struct limit *limit = &limits[resource];
+
+	reply_error(reply, 503, "Too many %s (at most %" PRIu64 "%s): %s.", limit->name,
+		    limit->most, limit->unit, limit->next);
+}
+
+bool reply_take(struct reply *reply, enum limited resource, uint64_t amount)
+{
+	if (limits_take(resource, amount))
+		return true;
+	reply_refused(reply, resource);
+	return false;
+}
+
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart)
 {
 	state_turn_begin(request->state);
 	/* While it waited for its turn, others have made theirs. */
-	if (response_memory_is_full()) {
-		reply_error(reply, 503, RESPONSE_MEMORY_FULL);
-	} else {
+	if (reply_take(reply, LIMITED_ANSWERS, 0) &&
+	    (!restart || reply_take(reply, LIMITED_MARKS, 0))) {
 		reply->type = format->content_type;
 		reply->is_profile = true;
 		span_write(request->state, span, filter, format, view, restart, reply->body,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "daemon/shared/limits.h"
 #include "daemon/state/spans.h"
 
 /* A connection without traffic is closed after this time. */
@@ -52,6 +53,10 @@ bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 /* Replaces the body by a sentence. */
 void reply_error(struct reply *reply, unsigned int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Replies that there is too much of the resource. */
+void reply_refused(struct reply *reply, enum limited resource);
+/* As limits_take(). False after that. */
+bool reply_take(struct reply *reply, enum limited resource, uint64_t amount);
 /* Replies with the profile of a span, see span_write(); or by reply_error(). */
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,

@@ -3,20 +3,19 @@
  * Responses with a deadline.
  *
  * A response must be read within a time that grows with its size, and unread responses have a limit
- * of memory. The idle time-out never ends a client that reads a byte now and then: it would keep
- * its connection and the memory of its response.
+ * of memory, LIMITED_ANSWERS. The idle time-out never ends a client that reads a byte now and then:
+ * it would keep its connection and the memory of its response.
  */
 #include "daemon/http/response.h"
 
 #include <microhttpd.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/shared/limits.h"
 #include "daemon/shared/util.h"
 
 #define BLOCK	    65536u
-#define UNREAD_MAX  (32u << 20)
 #define SECONDS_MIN 60u
 #define SLOWEST	    (256u << 10) /* bytes a second, of a large response */
 #define SECOND_NS   1000000000ull
@@ -26,13 +25,6 @@ struct response {
 	size_t length;
 	uint64_t end_ns; /* CLOCK_MONOTONIC */
 };
-
-static atomic_size_t unread_bytes;
-
-bool response_memory_is_full(void)
-{
-	return atomic_load(&unread_bytes) >= UNREAD_MAX;
-}
 
 static ssize_t next_block(void *context, uint64_t position, char *to, size_t room)
 {
@@ -51,7 +43,7 @@ static void response_free(void *context)
 {
 	struct response *response = context;
 
-	atomic_fetch_sub(&unread_bytes, response->length);
+	limits_give_back(LIMITED_ANSWERS, response->length);
 	free(response->data);
 	free(response);
 }
@@ -64,7 +56,7 @@ struct MHD_Response *response_new(char *data, size_t length)
 	response->data = data;
 	response->length = length;
 	response->end_ns = clock_monotonic_ns() + (SECONDS_MIN + length / SLOWEST) * SECOND_NS;
-	atomic_fetch_add(&unread_bytes, length);
+	limits_add(LIMITED_ANSWERS, length);
 	served = MHD_create_response_from_callback(length, BLOCK, next_block, response,
 						   response_free);
 	if (!served)

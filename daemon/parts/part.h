@@ -15,6 +15,7 @@
 #include "core/channel/channel.h"
 #include "daemon/channels/channels.h"
 #include "daemon/samples/ingest.h"
+#include "daemon/shared/limits.h"
 
 /* Descriptors of a part: the control socket, of type SOCK_SEQPACKET, and its memory. */
 #define PART_CONTROL_FD 3
@@ -40,8 +41,7 @@ struct part_counts {
 	struct pending_counts pending;
 	uint64_t stacks;
 	uint64_t stacks_folded;
-	uint64_t binaries;
-	uint64_t binaries_refused;
+	struct limit_counts limits;
 	uint64_t maps_unreadable;
 	uint64_t symbols_unreadable;
 	uint64_t names_late;

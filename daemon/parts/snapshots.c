@@ -296,40 +296,30 @@ static void put_escaped(FILE *out, const char *key, const char *value)
 			fprintf(out, "%%%02x", (unsigned char)*value);
 }
 
-static void put_ids(FILE *out, const char *key, const struct filter_ids *ids)
+static void put_values(FILE *out, const char *key, const struct filter_values *values)
 {
-	unsigned int i;
+	const struct filter_value *value;
 
-	for (i = 0; i < ids->count; i++)
-		fprintf(out, "&%s=%" PRIu64, key, ids->values[i]);
-}
-
-static void put_strings(FILE *out, const char *key, const struct filter_strings *strings)
-{
-	unsigned int i;
-
-	for (i = 0; i < strings->count; i++)
-		put_escaped(out, key, strings->values[i]);
+	for (value = values->all; value < values->all + values->count; value++)
+		if (value->string)
+			put_escaped(out, key, value->string);
+		else
+			fprintf(out, "&%s=%" PRIu64, key, value->id);
 }
 
 /* The kinds are chosen once all is there. */
 static char *path_of(const struct snapshot_request *request, unsigned int bytes)
 {
 	const struct filter *filter = request->filter;
+	enum filter_key key;
 	size_t length;
 	char *path;
 	FILE *out = text_open(&path, &length);
 
 	fprintf(out, "/part/profile?span=%s&begun=%" PRIu64 "&restart=%d&events=%d&bytes=%u",
 		request->span, request->begun_ns, request->restart, request->events, bytes);
-	if (filter) {
-		put_ids(out, "pid", &filter->pids);
-		put_ids(out, "uid", &filter->uids);
-		put_ids(out, "cgroup", &filter->cgroups);
-		put_strings(out, "comm", &filter->comms);
-		put_strings(out, "heap", &filter->heaps);
-		put_strings(out, "tag", &filter->tags);
-	}
+	for (key = 0; filter && key < FILTER_KEYS; key++)
+		put_values(out, filter_keys[key], &filter->of[key]);
 	text_close(out);
 	return path;
 }
@@ -469,7 +459,7 @@ unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state
 		(*states)[nr++] = (struct snapshot_state){
 			.owner = member->owner,
 			.uid = member->uid,
-			.processes = min(page->counts.channels.sessions, COUNT_MAX),
+			.processes = min(page->counts.limits.used[LIMITED_CHANNELS], COUNT_MAX),
 			.allocated = min(page->counts.channels.allocated, COUNT_MAX),
 			.stuck = now - member->late_ns < LATE_NS || stands_still(member, now),
 			.lost = READ_ONCE(page->lost),

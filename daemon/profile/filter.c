@@ -24,6 +24,8 @@
 
 #define CGROUPS "/sys/fs/cgroup"
 
+const char *const filter_keys[FILTER_KEYS] = { "pid", "uid", "cgroup", "comm", "heap", "tag" };
+
 /* Returns false, with a sentence in the filter. */
 static bool __attribute__((format(printf, 2, 3)))
 bad(struct filter *filter, const char *format, ...)
@@ -36,19 +38,22 @@ bad(struct filter *filter, const char *format, ...)
 	return false;
 }
 
-static bool add_id(struct filter *filter, struct filter_ids *ids, const char *key, uint64_t id,
-		   unsigned int limit)
+static bool add_value(struct filter *filter, enum filter_key key, uint64_t id, const char *string)
 {
-	if (ids->count == limit)
-		return bad(filter, "more than %u values of %s: give fewer", limit, key);
-	ids->values = xgrow(ids->values, ids->count, &ids->room, sizeof(*ids->values));
-	ids->values[ids->count++] = id;
+	unsigned int limit = key == FILTER_CGROUP ? FILTER_CGROUPS_MAX : FILTER_VALUES_MAX;
+	struct filter_values *values = &filter->of[key];
+
+	if (values->count == limit)
+		return bad(filter, "more than %u values of %s: give fewer", limit,
+			   filter_keys[key]);
+	values->all = xgrow(values->all, values->count, &values->room, sizeof(*values->all));
+	values->all[values->count++] = (struct filter_value){ id, string ? xstrdup(string) : NULL };
 	return true;
 }
 
 /* A list of numbers of 32 bits from @low, with commas. what: "process". */
-static bool add_ids(struct filter *filter, struct filter_ids *ids, const char *key,
-		    const char *value, uint64_t low, const char *what)
+static bool add_ids(struct filter *filter, enum filter_key key, const char *value, uint64_t low,
+		    const char *what)
 {
 	char *list = xstrdup(value), *rest = list, *one;
 	bool good = true;
@@ -56,8 +61,9 @@ static bool add_ids(struct filter *filter, struct filter_ids *ids, const char *k
 
 	while (good && (one = strsep(&rest, ",")))
 		good = parse_number(one, low, UINT32_MAX, &number) ?
-			       add_id(filter, ids, key, number, FILTER_VALUES_MAX) :
-			       bad(filter, "%s=%.200s is not the number of a %s", key, value, what);
+			       add_value(filter, key, number, NULL) :
+			       bad(filter, "%s=%.200s is not the number of a %s", filter_keys[key],
+				   value, what);
 	free(list);
 	return good;
 }
@@ -71,18 +77,13 @@ static bool add_events(struct filter *filter, const char *value)
 	return true;
 }
 
-static bool keep_cgroup(struct filter *filter, uint64_t id)
-{
-	return add_id(filter, &filter->cgroups, "cgroup", id, FILTER_CGROUPS_MAX);
-}
-
 /* nftw() passes no context to its callback. */
 static __thread struct filter *walked;
 
 static int walk(const char *path, const struct stat *status, int type, struct FTW *place)
 {
 	/* The id of a cgroup is its folder's inode. */
-	if (type == FTW_D && !keep_cgroup(walked, status->st_ino))
+	if (type == FTW_D && !add_value(walked, FILTER_CGROUP, status->st_ino, NULL))
 		return 1;
 	return 0;
 }
@@ -102,7 +103,7 @@ static bool add_cgroup(struct filter *filter, const char *value)
 	int result;
 
 	if (parse_number(value, 1, UINT64_MAX, &id))
-		return keep_cgroup(filter, id);
+		return add_value(filter, FILTER_CGROUP, id, NULL);
 	if (has_dots(value) || strlen(value) >= sizeof(path) - sizeof(CGROUPS "/"))
 		return bad(filter, "cgroup=%.200s is not the path of a cgroup", value);
 	if (strncmp(value, CGROUPS, strlen(CGROUPS)) != 0)
@@ -124,92 +125,78 @@ static bool add_cgroup(struct filter *filter, const char *value)
 	return !result;
 }
 
-static bool add_string(struct filter *filter, struct filter_strings *strings, const char *key,
-		       const char *value)
+static enum filter_key key_of(const char *name)
 {
-	if (strings->count == FILTER_VALUES_MAX)
-		return bad(filter, "more than %u values of %s: give fewer", FILTER_VALUES_MAX, key);
-	strings->values[strings->count++] = xstrdup(value);
-	return true;
+	enum filter_key key = 0;
+
+	while (key < FILTER_KEYS && strcmp(name, filter_keys[key]) != 0)
+		key++;
+	return key;
 }
 
-bool filter_is_key(const char *key)
+bool filter_is_key(const char *name)
 {
-	static const char *const keys[] = { "pid", "uid", "comm", "cgroup", "heap", "event", "tag" };
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(keys); i++)
-		if (!strcmp(keys[i], key))
-			return true;
-	return false;
+	return key_of(name) < FILTER_KEYS || !strcmp(name, "event");
 }
 
-bool filter_add(struct filter *filter, const char *key, const char *value)
+bool filter_add(struct filter *filter, const char *name, const char *value)
 {
-	if (!strcmp(key, "pid"))
-		return add_ids(filter, &filter->pids, key, value, 1, "process");
-	if (!strcmp(key, "uid"))
-		return add_ids(filter, &filter->uids, key, value, 0, "user");
-	if (!strcmp(key, "event"))
+	enum filter_key key = key_of(name);
+
+	switch (key) {
+	case FILTER_KEYS:
 		return add_events(filter, value);
-	if (!strcmp(key, "cgroup"))
+	case FILTER_PID:
+		return add_ids(filter, key, value, 1, "process");
+	case FILTER_UID:
+		return add_ids(filter, key, value, 0, "user");
+	case FILTER_CGROUP:
 		return add_cgroup(filter, value);
-	if (!strcmp(key, "comm"))
-		return add_string(filter, &filter->comms, key, value);
-	if (!strcmp(key, "heap"))
-		return add_string(filter, &filter->heaps, key, value);
-	return add_string(filter, &filter->tags, key, value);
-}
-
-static void strings_free(struct filter_strings *strings)
-{
-	while (strings->count)
-		free(strings->values[--strings->count]);
+	default:
+		return add_value(filter, key, 0, value);
+	}
 }
 
 void filter_end(struct filter *filter)
 {
-	strings_free(&filter->comms);
-	strings_free(&filter->heaps);
-	strings_free(&filter->tags);
-	free(filter->pids.values);
-	free(filter->uids.values);
-	free(filter->cgroups.values);
+	struct filter_values *values;
+
+	for (values = filter->of; values < filter->of + FILTER_KEYS; values++) {
+		while (values->count)
+			free(values->all[--values->count].string);
+		free(values->all);
+	}
 	memset(filter, 0, sizeof(*filter));
 }
 
 bool filter_selects(const struct filter *filter)
 {
-	return filter && (filter->pids.count || filter->uids.count || filter->cgroups.count ||
-			  filter->comms.count || filter->heaps.count || filter->tags.count);
+	enum filter_key key;
+
+	for (key = 0; filter && key < FILTER_KEYS; key++)
+		if (filter->of[key].count)
+			return true;
+	return false;
 }
 
-static bool has_string(const struct filter_strings *strings, const char *value)
+static bool has_value(const struct filter_values *values, uint64_t id, const char *string)
 {
 	unsigned int i;
 
-	for (i = 0; i < strings->count; i++)
-		if (!strcmp(strings->values[i], value))
+	for (i = 0; i < values->count; i++)
+		if (string ? !strcmp(values->all[i].string, string) : values->all[i].id == id)
 			return true;
-	return !strings->count;
-}
-
-static bool has_id(const struct filter_ids *ids, uint64_t id)
-{
-	unsigned int i;
-
-	for (i = 0; i < ids->count; i++)
-		if (ids->values[i] == id)
-			return true;
-	return !ids->count;
+	return !values->count;
 }
 
 bool filter_matches(const struct filter *filter, const struct stack_key *key)
 {
-	return !filter ||
-	       (has_id(&filter->pids, key->pid) && has_id(&filter->uids, key->uid) &&
-		has_id(&filter->cgroups, key->cgroup_id) && has_string(&filter->comms, key->comm) &&
-		has_string(&filter->heaps, key->heap) && has_string(&filter->tags, key->tag));
+	return !filter || (has_value(&filter->of[FILTER_PID], key->pid, NULL) &&
+			   has_value(&filter->of[FILTER_UID], key->uid, NULL) &&
+			   has_value(&filter->of[FILTER_CGROUP], key->cgroup_id, NULL) &&
+			   has_value(&filter->of[FILTER_COMM], 0, key->comm) &&
+			   has_value(&filter->of[FILTER_HEAP], 0, key->heap) &&
+			   has_value(&filter->of[FILTER_TAG], 0, key->tag));
 }
 
 uint32_t filter_kinds(const struct filter *filter, uint32_t present)

@@ -14,15 +14,28 @@
 
 struct profile;
 
-struct filter_strings {
-	unsigned int count;
-	char *values[FILTER_VALUES_MAX];
+/* What a stack is selected by, besides its kind of event; "comm" and later ones are strings. */
+enum filter_key {
+	FILTER_PID,
+	FILTER_UID,
+	FILTER_CGROUP,
+	FILTER_COMM,
+	FILTER_HEAP,
+	FILTER_TAG,
+	FILTER_KEYS,
 };
 
-struct filter_ids {
+extern const char *const filter_keys[FILTER_KEYS];
+
+struct filter_value {
+	uint64_t id;
+	char *string; /* NULL: it is an id */
+};
+
+struct filter_values {
+	struct filter_value *all;
 	unsigned int count;
 	unsigned int room;
-	uint64_t *values;
 };
 
 /*
@@ -31,8 +44,7 @@ struct filter_ids {
 struct filter {
 	uint32_t kinds; /* of events, a bit each; 0: see filter_kinds() */
 	bool each_kind; /* all kinds, and none by default */
-	struct filter_ids pids, uids, cgroups;
-	struct filter_strings comms, heaps, tags;
+	struct filter_values of[FILTER_KEYS];
 	char why[400]; /* a sentence, once filter_add() has failed */
 };
 

@@ -18,6 +18,7 @@
 
 #include "daemon/samples/live.h"
 #include "daemon/shared/hash.h"
+#include "daemon/shared/limits.h"
 #include "daemon/symbols/processes.h"
 
 #define NONE UINT32_MAX
@@ -301,12 +302,17 @@ uint64_t stacks_folded(const struct stack_table *table)
 	return table->folded;
 }
 
+static size_t mark_size(unsigned int count)
+{
+	return sizeof(struct stack_mark) + count * sizeof(struct stack_counts);
+}
+
 struct stack_mark *stacks_mark(struct stack_table *table)
 {
-	struct stack_mark *mark =
-		xcalloc(1, sizeof(*mark) + table->count * sizeof(mark->counts[0]));
+	struct stack_mark *mark = xcalloc(1, mark_size(table->count));
 	unsigned int i;
 
+	limits_add(LIMITED_MARKS, mark_size(table->count));
 	mark->count = table->count;
 	for (i = 0; i < mark->count; i++)
 		mark->counts[i] = table->entries[i].counts;
@@ -325,6 +331,7 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 	while (*link != mark)
 		link = &(*link)->next;
 	*link = mark->next;
+	limits_give_back(LIMITED_MARKS, mark_size(mark->count));
 	free(mark);
 }
 

@@ -153,7 +153,7 @@ static void evict_binaries_locked(struct state *state, uint64_t now)
 {
 	static bool used[BINARIES_MAX];
 
-	if (!binaries_are_crowded(state->binaries) || now < state->evict_ns)
+	if (!binaries_are_crowded() || now < state->evict_ns)
 		return;
 	memset(used, 0, sizeof(used));
 	processes_mark(state->processes, used);
@@ -228,8 +228,7 @@ static void count_own_locked(const struct state *state, struct part_counts *coun
 	counts->pending = *ingest_pending_counts(state->ingest);
 	counts->stacks = stacks_count(state->stacks);
 	counts->stacks_folded = stacks_folded(state->stacks);
-	counts->binaries = binaries_count(state->binaries);
-	counts->binaries_refused = binaries_refused(state->binaries);
+	counts->limits = limits_own;
 	counts->maps_unreadable = processes_counts(state->processes).unreadable;
 	if (state->channels)
 		counts->channels = channels_counts(state->channels);
@@ -296,11 +295,12 @@ static void publish_locked(struct state *state, uint64_t now)
 	}
 	channels_set_rate(state->channels, READ_ONCE(page->rate));
 	WRITE_ONCE(page->active, channels_are_active(state->channels));
-	if (page->counts.channels.sessions || page->counts.ingest.samples != state->busy_samples) {
+	if (page->counts.limits.used[LIMITED_CHANNELS] ||
+	    page->counts.ingest.samples != state->busy_samples) {
 		state->busy_ns = now;
 		state->busy_samples = page->counts.ingest.samples;
 	}
-	WRITE_ONCE(page->idle, !page->counts.channels.sessions &&
+	WRITE_ONCE(page->idle, !page->counts.limits.used[LIMITED_CHANNELS] &&
 				       (!page->counts.stacks || now - state->busy_ns > KEPT_NS));
 	WRITE_ONCE(page->alive_ns, now);
 }
@@ -337,7 +337,8 @@ static void count_refills(struct numbers *numbers)
 	const struct feed_totals *now = &numbers->totals.now;
 
 	numbers->lost = now->of.machine.lost + now->of.missed_events + numbers->lost_of_owners;
-	numbers->counts.channels.refused += now->of.unknown;
+	numbers->counts.limits.refused[LIMITED_OWNERS] = now->of.unknown;
+	numbers->counts.limits.refused[LIMITED_PROCESSES] = now->of.machine.table_full;
 	numbers->refills = module->known[MODULE_REFILLS] ?
 				   module->value[MODULE_REFILLS] :
 				   now->of.machine.refills + now->of.missed_refills;
@@ -346,17 +347,20 @@ static void count_refills(struct numbers *numbers)
 					now->of.machine.bytes;
 }
 
-/* Samples that found no room in a collector's ring. */
-static uint64_t lost_of_owners(struct snapshots *snapshots)
+/* What the broker has counted for each owner, and what this viewer has refused itself. */
+static void add_owners(struct numbers *numbers, struct snapshots *snapshots)
 {
 	struct snapshot_state *states;
 	unsigned int nr = snapshots_states(snapshots, &states);
-	uint64_t lost = 0;
+	uint64_t *refused = numbers->counts.limits.refused;
 
-	while (nr)
-		lost += states[--nr].lost;
+	sums_add(refused, limits_own.refused, LIMITS);
+	refused[LIMITED_UNTAKEN] = 0;
+	while (nr--) {
+		numbers->lost_of_owners += states[nr].lost;
+		refused[LIMITED_UNTAKEN] += states[nr].refused;
+	}
 	free(states);
-	return lost;
 }
 
 /* The daemon's lock is free again while the copy is written to a client. */
@@ -371,7 +375,7 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	if (state->snapshots) {
 		part_feed_ask(state->feed);
 		snapshots_counts(state->snapshots, &numbers->counts);
-		numbers->lost_of_owners = lost_of_owners(state->snapshots);
+		add_owners(numbers, state->snapshots);
 	}
 	pthread_mutex_lock(&state->lock);
 	totals_read(totals, state->feed, add_processes, state, now);

@@ -19,9 +19,7 @@
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */
 	unsigned int nr_numbers;	    /* ever used */
-	unsigned int count;
 	uint64_t serial;
-	uint64_t refused;
 };
 
 struct binaries *binaries_new(void)
@@ -78,10 +76,8 @@ static unsigned int add(struct binaries *binaries, const char *path)
 	struct binary *binary;
 	unsigned int number = 0;
 
-	if (binaries->count == BINARIES_MAX) {
-		binaries->refused++;
+	if (!limits_take(LIMITED_BINARIES, 1))
 		return BINARIES_MAX;
-	}
 	while (binaries->table[number])
 		number++;
 	binary = xcalloc(1, sizeof(*binary));
@@ -90,7 +86,6 @@ static unsigned int add(struct binaries *binaries, const char *path)
 	binary->references = 1;
 	set_path(binary, path);
 	binaries->table[number] = binary;
-	binaries->count++;
 	if (number >= binaries->nr_numbers)
 		binaries->nr_numbers = number + 1;
 	return number;
@@ -201,16 +196,6 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 	return number;
 }
 
-unsigned int binaries_count(const struct binaries *binaries)
-{
-	return binaries->count;
-}
-
-uint64_t binaries_refused(const struct binaries *binaries)
-{
-	return binaries->refused;
-}
-
 struct binary *binaries_get(struct binaries *binaries, unsigned int number)
 {
 	struct binary *binary = number < BINARIES_MAX ? binaries->table[number] : NULL;
@@ -218,14 +203,14 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number)
 	return binary ? binary : binaries->table[BINARY_UNKNOWN];
 }
 
-bool binaries_are_crowded(const struct binaries *binaries)
+bool binaries_are_crowded(void)
 {
-	return binaries->count >= BINARIES_MAX * 7 / 8;
+	return limits_own.used[LIMITED_BINARIES] >= BINARIES_MAX * 7 / 8;
 }
 
 unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_MAX])
 {
-	unsigned int i, before = binaries->count;
+	unsigned int i, nr = 0;
 	struct binary *binary;
 
 	for (i = 0; i < binaries->nr_numbers; i++) {
@@ -233,8 +218,9 @@ unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_
 		if (!binary || binary->fixed || used[i])
 			continue;
 		binaries->table[i] = NULL;
-		binaries->count--;
+		nr++;
 		binary_unref(binary);
 	}
-	return before - binaries->count;
+	limits_give_back(LIMITED_BINARIES, nr);
+	return nr;
 }

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "bpf/records.h"
+#include "daemon/shared/limits.h"
 
 /*
  * A frame is one number, so that stacks are small and quick to compare: the binary in the upper 12
@@ -25,7 +26,7 @@
 #define FRAME_BINARY(frame) ((unsigned int)((frame) >> FRAME_OFFSET_BITS))
 #define FRAME_OFFSET(frame) ((frame)&FRAME_OFFSET_MASK)
 
-#define BINARIES_MAX	    4096
+#define BINARIES_MAX	    LIMIT_BINARIES
 #define BINARY_UNKNOWN	    0
 #define BINARY_UNKNOWN_NAME "[unknown]"
 #define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
@@ -64,14 +65,11 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 unsigned int binaries_add_name(struct binaries *binaries, const char *name);
 /* The file with that build id; if none was seen yet, a binary without a file is added. */
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id);
-unsigned int binaries_count(const struct binaries *binaries);
-/* How often there was no room for a binary. */
-uint64_t binaries_refused(const struct binaries *binaries);
 /* Valid until the next binaries_evict(), or with a reference until that is given back. */
 struct binary *binaries_get(struct binaries *binaries, unsigned int number);
 
 /* True if binaries_evict() should be called: the table is nearly full. */
-bool binaries_are_crowded(const struct binaries *binaries);
+bool binaries_are_crowded(void);
 /* Frees the binaries whose numbers are not in @used. Returns how many. */
 unsigned int binaries_evict(struct binaries *binaries, const bool used[BINARIES_MAX]);
 

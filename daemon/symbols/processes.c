@@ -14,21 +14,38 @@
 #include <string.h>
 
 #include "core/arithmetic.h"
-#include "daemon/symbols/watched_process.h"
+#include "daemon/shared/hash.h"
+#include "daemon/symbols/mappings.h"
 
 #define PROCESSES_MAX 4096
-#define MAPPINGS_ALL  (1u << 17) /* of all processes; later ones are left out */
+#define PAUSE_NS      100000000ull /* at least, between two readings of maps */
 #define PAUSE_MAX_NS  12800000000ull
 #define FRESH_MAX_NS  1000000000ull
 #define IDLE_NS	      60000000000ull
 #define TEXT_MAX      (1u << 20) /* of maps; later lines are left out */
-#define TEXTS_MAX     (1u << 24) /* of all processes */
+
+struct process {
+	UT_hash_handle hh;
+	uint32_t pid;
+	uid_t user;
+	uint64_t since_ns; /* when it was seen first; CLOCK_REALTIME */
+	uint64_t seen_ns;
+	uint64_t read_ns;  /* when its maps were read last, or came from itself */
+	uint64_t pause_ns; /* before they may be read again for an address */
+	uint64_t fresh_ns; /* before they may be read again for a new heap */
+	uint64_t due_ns;   /* when they will be read for a new heap; 0: not */
+	bool readable;	   /* the last reading worked */
+	bool has_sent;	   /* a text, and runs: its maps stay without samples, too */
+	bool has_ended;	   /* its number may be another process's: its maps are not read */
+	struct mappings mappings;
+	bool has_code; /* was made at run time, and there was no perf map */
+	char *text;    /* NULL, or the parts of its maps that have come */
+	size_t text_length;
+};
 
 struct processes {
 	struct binaries *binaries;
-	struct process *by_pid; /* that not seen for longest first */
-	unsigned int nr_mappings;
-	size_t text_bytes;
+	struct process *by_pid;	   /* that not seen for longest first */
 	struct process_code *code; /* since the last processes_take_code() */
 	unsigned int nr_code;
 	unsigned int code_room;
@@ -43,9 +60,9 @@ struct processes *processes_new(struct binaries *binaries)
 	return processes;
 }
 
-static void drop_text(struct processes *processes, struct process *process)
+static void drop_text(struct process *process)
 {
-	processes->text_bytes -= process->text_length;
+	limits_give_back(LIMITED_TEXT, process->text_length);
 	free(process->text);
 	process->text = NULL;
 	process->text_length = 0;
@@ -54,9 +71,10 @@ static void drop_text(struct processes *processes, struct process *process)
 static void drop(struct processes *processes, struct process *process)
 {
 	HASH_DELETE(hh, processes->by_pid, process);
-	drop_text(processes, process);
-	processes->nr_mappings -= process->mappings.nr;
-	process_free(process);
+	drop_text(process);
+	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
+	mappings_end(&process->mappings);
+	free(process);
 }
 
 void processes_free(struct processes *processes)
@@ -95,7 +113,11 @@ static struct process *find_or_add(struct processes *processes, uint32_t pid, ui
 	if (!process) {
 		if (HASH_COUNT(processes->by_pid) == PROCESSES_MAX)
 			drop(processes, processes->by_pid);
-		process = process_new(pid, user);
+		process = xcalloc(1, sizeof(*process));
+		process->pid = pid;
+		process->user = user;
+		process->since_ns = clock_realtime_ns();
+		process->pause_ns = process->fresh_ns = PAUSE_NS;
 		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
 	} else if (process->hh.next) {
 		HASH_DELETE(hh, processes->by_pid, process);
@@ -110,11 +132,17 @@ static struct process *find_or_add(struct processes *processes, uint32_t pid, ui
 /* True if they differ from those before. */
 static bool set_mappings(struct processes *processes, struct process *process, struct maps *maps)
 {
-	unsigned int others = processes->nr_mappings - process->mappings.nr;
-	bool changed = process_set_mappings(process, processes->binaries, maps,
-					    MAPPINGS_ALL - others);
+	const uint64_t *used = &limits_own.used[LIMITED_MAPPINGS];
+	unsigned int room;
+	bool changed;
 
-	processes->nr_mappings = others + process->mappings.nr;
+	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
+	room = (unsigned int)(limits[LIMITED_MAPPINGS].most - *used);
+	if (maps->nr > room)
+		limits_refuse(LIMITED_MAPPINGS);
+	changed = mappings_set(&process->mappings, processes->binaries, maps, room);
+	limits_add(LIMITED_MAPPINGS, process->mappings.nr);
+	process->has_code |= mappings_have(&process->mappings, BINARY_JIT);
 	return changed;
 }
 
@@ -137,7 +165,7 @@ static void read_maps(struct processes *processes, struct process *process)
 		changed = set_mappings(processes, process, &maps);
 	maps_end(&maps);
 	processes->counts.unreadable += !process->readable && !process->mappings.nr;
-	process->fresh_ns = changed ? PROCESS_PAUSE_NS : longer(process->fresh_ns, FRESH_MAX_NS);
+	process->fresh_ns = changed ? PAUSE_NS : longer(process->fresh_ns, FRESH_MAX_NS);
 	process->due_ns = 0;
 	process->read_ns = clock_monotonic_ns();
 }
@@ -182,7 +210,7 @@ void processes_translate(struct processes *processes, struct process *process,
 	if (mappings_translate(&process->mappings, processes->binaries, missing, 1, translated))
 		process->pause_ns = longer(process->pause_ns, PAUSE_MAX_NS);
 	else
-		process->pause_ns = PROCESS_PAUSE_NS;
+		process->pause_ns = PAUSE_NS;
 	mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
 }
 
@@ -195,8 +223,8 @@ static void take_text(struct processes *processes, struct process *process)
 	maps_parse(process->pid, process->text, &maps);
 	set_mappings(processes, process, &maps);
 	maps_end(&maps);
-	drop_text(processes, process);
-	process_find_memory(process);
+	drop_text(process);
+	process->has_sent = true;
 	process->has_ended = false;
 	process->readable = true;
 	process->due_ns = 0;
@@ -209,12 +237,12 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
 	struct process *process = find_or_add(processes, pid, user);
 
 	length = min(length, TEXT_MAX - process->text_length);
-	length = min(length, TEXTS_MAX - processes->text_bytes);
+	if (!limits_take(LIMITED_TEXT, length))
+		length = 0;
 	process->text = xrealloc(process->text, 1, process->text_length + length + 1);
 	memcpy(process->text + process->text_length, text, length);
 	process->text_length += length;
 	process->text[process->text_length] = 0;
-	processes->text_bytes += length;
 	if (!more)
 		take_text(processes, process);
 }
@@ -245,22 +273,11 @@ void processes_end(struct processes *processes, uint32_t pid)
 		return;
 	/* Its last samples may be still to come. It is dropped after a while. */
 	process->has_ended = true;
+	process->has_sent = false;
 	process->due_ns = 0;
-	process_set_memory(process, -1);
-	drop_text(processes, process);
+	drop_text(process);
 	if (process->has_code)
 		add_code(processes, process);
-}
-
-bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t since_ns)
-{
-	struct process *process = find(processes, pid);
-
-	if (!process)
-		return false;
-	/* It is watched, so it stays in the table without samples, too. */
-	process->seen_ns = clock_monotonic_ns();
-	return process_has_exec(process, since_ns);
 }
 
 unsigned int processes_take_code(struct processes *processes, struct process_code **code)
@@ -283,7 +300,7 @@ void processes_tidy(struct processes *processes)
 	HASH_ITER(hh, processes->by_pid, process, next)
 	{
 		read_if_due(processes, process);
-		if (now - process->seen_ns >= IDLE_NS)
+		if (!process->has_sent && now - process->seen_ns >= IDLE_NS)
 			drop(processes, process);
 	}
 }

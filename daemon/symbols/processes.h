@@ -45,11 +45,6 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
  * looked for: processes_take_code().
  */
 void processes_end(struct processes *processes, uint32_t pid);
-/*
- * True if @pid, which runs and has sent a text since @since_ns (CLOCK_MONOTONIC), has exec'ed since
- * then: its memory has no channel any more.
- */
-bool processes_has_exec(struct processes *processes, uint32_t pid, uint64_t since_ns);
 
 /* An ended process whose perf map is @binary: it names the frames of BINARY_JIT. */
 struct process_code {

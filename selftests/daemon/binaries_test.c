@@ -92,9 +92,9 @@ static unsigned int fill(struct _test_data_binaries *self)
 TEST_F(binaries, a_full_table_refuses_files)
 {
 	fill(self);
-	EXPECT_EQ(BINARIES_MAX, binaries_count(self->binaries));
+	EXPECT_EQ(BINARIES_MAX, limits_own.used[LIMITED_BINARIES]);
 	EXPECT_EQ(BINARY_UNKNOWN, add_file(self, "/x", 7));
-	EXPECT_EQ(2, binaries_refused(self->binaries));
+	EXPECT_EQ(2, limits_own.refused[LIMITED_BINARIES]);
 }
 
 TEST_F(binaries, what_is_not_used_makes_room)
@@ -102,12 +102,12 @@ TEST_F(binaries, what_is_not_used_makes_room)
 	static bool used[BINARIES_MAX];
 	unsigned int kept = add_file(self, "/kept", 7), number, count;
 
-	EXPECT_FALSE(binaries_are_crowded(self->binaries));
+	EXPECT_FALSE(binaries_are_crowded());
 	count = fill(self);
-	EXPECT_TRUE(binaries_are_crowded(self->binaries));
+	EXPECT_TRUE(binaries_are_crowded());
 	used[kept] = true;
 	EXPECT_EQ(count, binaries_evict(self->binaries, used));
-	EXPECT_FALSE(binaries_are_crowded(self->binaries));
+	EXPECT_FALSE(binaries_are_crowded());
 	EXPECT_STREQ("/kept", binaries_get(self->binaries, kept)->path);
 	number = add_file(self, "/new", 8);
 	EXPECT_NE(BINARY_UNKNOWN, number);

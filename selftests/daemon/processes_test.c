@@ -283,6 +283,30 @@ TEST_F(processes, the_text_of_a_process_that_has_ended_counts)
 	EXPECT_EQ(0, processes_counts(self->processes).unreadable);
 }
 
+/* What an owner's programs say takes bounded memory, and what is left out is counted. */
+TEST_F(processes, mappings_beyond_the_limit_of_all_are_counted)
+{
+	unsigned int i, line, pid;
+	size_t length;
+	char *text;
+	FILE *out;
+
+	for (pid = 1; pid <= (1 << 17) / 4096 + 2; pid++) {
+		out = open_memstream(&text, &length);
+		for (line = 0, i = 0x1000; line < 4096; line++, i += 0x2000)
+			fprintf(out, "%x-%x r-xp 00000000 00:00 0 \n", i, i + 0x1000);
+		fclose(out);
+		processes_add_text(self->processes, pid, 0, text, length, false);
+		free(text);
+	}
+	EXPECT_EQ(1 << 17, limits_own.used[LIMITED_MAPPINGS]);
+	EXPECT_EQ(2, limits_own.refused[LIMITED_MAPPINGS]);
+	processes_free(self->processes);
+	self->processes = NULL;
+	EXPECT_EQ(0, limits_own.used[LIMITED_MAPPINGS]);
+	EXPECT_EQ(0, limits_own.used[LIMITED_TEXT]);
+}
+
 /* Its number may be another process's by now. */
 TEST_F(processes, the_maps_of_a_process_that_has_ended_are_not_read)
 {

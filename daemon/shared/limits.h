@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What an owner may have at once of each resource: a row for each. All processes of habd but the
+ * broker have one owner each, for which they count here.
+ */
+#ifndef HABD_LIMITS_H
+#define HABD_LIMITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* These are sizes of arrays, too. */
+#define LIMIT_UNTAKEN  64u
+#define LIMIT_BINARIES 4096u
+
+enum limited {
+	LIMITED_CLIENTS, /* these five: connections of HTTP, see daemon/http/clients.c */
+	LIMITED_TCP_CLIENTS,
+	LIMITED_STRANGERS,
+	LIMITED_TCP_STRANGERS,
+	LIMITED_VIEWERS,
+	LIMITED_SECONDS, /* of a request */
+	LIMITED_RECORDINGS,
+	LIMITED_SPANS,	  /* recordings of the viewer, in a collector */
+	LIMITED_PROFILES, /* requests that wait for the end of their seconds */
+	LIMITED_ANSWERS,  /* bytes */
+	LIMITED_MARKS,	  /* bytes: a recording has a copy of the counts of all stacks */
+	LIMITED_OWNERS,	  /* of the machine; the broker has this and the next */
+	LIMITED_UNTAKEN,  /* connections that their collector has not taken yet */
+	LIMITED_HELLOS,	  /* connections whose channel has not come yet */
+	LIMITED_CHANNELS,
+	LIMITED_BINARIES,
+	LIMITED_MAPPINGS,  /* of all processes; later ones of a process are left out */
+	LIMITED_TEXT,	   /* bytes of maps that processes are sending */
+	LIMITED_PROCESSES, /* of the kernel's table of totals, which counts them itself */
+	LIMITS,
+};
+
+struct limit {
+	const char *name; /* of what is refused */
+	const char *unit; /* of @most, if that is another thing */
+	uint64_t most;
+	const char *next; /* what to do; NULL: nobody is told */
+	bool is_problem;  /* what is refused is missing in profiles: status says so */
+};
+
+extern const struct limit limits[LIMITS];
+
+struct limit_counts {
+	uint64_t used[LIMITS];
+	uint64_t refused[LIMITS]; /* ever */
+};
+
+/* Those of the owner of this process. Any thread may read them and call what follows. */
+extern struct limit_counts limits_own;
+
+/* False if the limit is reached; this is counted as refused. The last one may exceed it. */
+bool limits_take(enum limited resource, uint64_t amount);
+/* The same without a limit. */
+void limits_add(enum limited resource, uint64_t amount);
+void limits_give_back(enum limited resource, uint64_t amount);
+void limits_refuse(enum limited resource);
+
+#endif /* HABD_LIMITS_H */
