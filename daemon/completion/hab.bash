@@ -40,7 +40,7 @@ _hab() {
 	case $before in
 	--by) words='site stack process comm heap tag cgroup' ;;
 	--format) words='table folded svg html' ;;
-	--source) words='module usdt channels auto' ;;
+	--source) words='module channels auto' ;;
 	--event | --events) words='sample refill tlab outside' ;;
 	--user)
 		mapfile -t COMPREPLY < <(compgen -u -- "$word")
