@@ -98,6 +98,8 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 		go_on(session);
 	if (sink->reads_cgroups)
 		session->cgroup_id = cgroup_of(hello->pid);
+	if (READ_ONCE(session->channel->live_step))
+		stacks_set_in_use_known(sink->stacks);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
 	return session;
 }

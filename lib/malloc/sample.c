@@ -138,6 +138,7 @@ static struct hab_channel *channel_or_start(void)
 		return NULL;
 	if (!hab_real.may_sample)
 		WRITE_ONCE(hab_client_is_idle, true);
+	WRITE_ONCE(hab_client_has_live, true);
 	hab_client_start();
 	errno = err;
 	return hab_client_channel();

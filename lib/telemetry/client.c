@@ -39,7 +39,7 @@
 #define PAUSE_MAX_NS (PAUSE_NS << 10)
 
 struct hab_client *hab_client;
-bool hab_client_is_idle, hab_client_waits;
+bool hab_client_is_idle, hab_client_waits, hab_client_has_live;
 
 static struct {
 	u64 at;	   /* not before that time */
@@ -195,7 +195,7 @@ static struct hab_channel *make_channel(int *fd)
 		return NULL;
 	channel->magic = HAB_CHANNEL_MAGIC;
 	channel->version = HAB_CHANNEL_VERSION;
-	channel->live_step = 1;
+	channel->live_step = hab_client_has_live;
 	channel->share = settings.share;
 	channel->interval_least = settings.interval_least;
 	channel->interval_begin = settings.interval_begin;
@@ -455,7 +455,7 @@ struct hab_record_sample *hab_client_reserve(const struct hab_client *client,
 						 .pid = client->pid,
 						 .tid = client->pid,
 						 .size = bytes,
-						 .time_ns = hab_clock_ns() };
+						 .time_ns = hab_clock_coarse_ns() };
 	record->chunk_bytes = drawn;
 	record->interval = interval;
 	record->probability = 1ull << 32;

@@ -63,6 +63,9 @@ void hab_client_try_again(void);
 #define HAB_CLIENT_LAYOUT ((u64)HAB_CHANNEL_VERSION << 32 | sizeof(struct hab_client))
 struct hab_client *hab_preload_client(u64 layout);
 
+/* The process tells its live samples: the preload library sets it before it connects. */
+extern bool hab_client_has_live __attribute__((visibility("hidden")));
+
 /* true if there will be no collector: hab_client_start() has not found one. */
 extern bool hab_client_is_idle __attribute__((visibility("hidden")));
 
