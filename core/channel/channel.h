@@ -32,7 +32,8 @@
 
 #include "core/os.h"
 
-#define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
+/* HAB_CHANNEL in the environment: another; empty: none */
+#define HAB_CHANNEL_SOCKET	"/run/hab/channel"
 /*
  * A user may have a socket of its own, with this behind the name: so who connects in a loop fills
  * the queue of no other. A program tries it first.

@@ -83,7 +83,7 @@ static void read_settings(void)
 {
 	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
 
-	if (!path || !*path)
+	if (!path)
 		path = HAB_CHANNEL_SOCKET;
 	settings.address.sun_family = AF_UNIX;
 	if (strlen(path) < sizeof(settings.address.sun_path))
