@@ -262,7 +262,7 @@ static const struct feed_ops module_ops = {
 	.close = feed_close,
 };
 
-/* Programs of kinds that are not followed are not loaded: each event costs the program that made it. */
+/* A kind that is not followed has no program: each event costs whoever allocates. */
 static void choose_programs(struct module_feed *feed)
 {
 	unsigned int kind;

@@ -99,7 +99,7 @@ static json_t *host_json(const struct module_state *module)
 	json_t *object;
 	int error;
 
-	/* The library decides on the backend: a heap is made for its answer. None is to follow it. */
+	/* The library decides on the backend: a heap is made for its answer, and not followed. */
 	setenv("HAB_CHANNEL", "", 1);
 	error = hab_heap_create(&heap, NULL);
 	uname(&kernel);

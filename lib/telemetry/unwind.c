@@ -9,8 +9,8 @@
  * Each page of a stack is tried by a system call before it is read, so only mapped ones are: the
  * tables may describe code wrongly, and a row may be of a library that was unloaded. Then only the
  * frame is wrong. Pages are tried anew for each stack, because coroutines have stacks that come and
- * go. Where no call may be made, pages that were tried last are read, or those up to an end that the
- * caller knows.
+ * go. Where no call may be made, pages that were tried last are read, or those up to an end that
+ * the caller knows.
  */
 #include <errno.h>
 #include <signal.h>
