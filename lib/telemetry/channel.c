@@ -173,12 +173,16 @@ void hab_channel_offer(const struct hab_heap *heap, uint64_t drawn)
 void hab_channel_look(const struct hab_heap *heap, uint64_t random)
 {
 	struct hab_client *client = hab_channel_has(heap) ? open_client() : NULL;
+	u64 interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
+	if (!hab_channel_has(heap))
+		return;
 	if (client) {
-		WRITE_ONCE(hab_channel_interval, hab_client_look(client, client->channel, random));
-	} else if (hab_channel_has(heap) && otel_memory_alloc_semaphore) {
+		interval = hab_client_look(client, client->channel, random);
+	} else if (hab_usdt_keeps_objects()) {
 		hab_own_interval_rotate(&alone, HAB_SHARE_DEFAULT, HAB_SAMPLING_INTERVAL_LEAST,
 					random);
-		WRITE_ONCE(hab_channel_interval, READ_ONCE(alone.interval.mean));
+		interval = READ_ONCE(alone.interval.mean);
 	}
+	WRITE_ONCE(hab_channel_interval, interval);
 }
