@@ -150,6 +150,19 @@ static void run_strict_threads(void)
 		die("thread");
 }
 
+typedef void (*call_back)(void (*function)(int), int argument);
+
+/* A library that is opened later, and calls back: the collector does not have its mapping. */
+static call_back open_library(void)
+{
+	void *library = dlopen("build/tests/channel_library.so", RTLD_NOW);
+	call_back call = library ? (call_back)dlsym(library, "call") : NULL;
+
+	if (!call)
+		die("channel_library.so");
+	return call;
+}
+
 /* The first thread, which has not used its heap: each call but write() and exit() ends it. */
 static void run_filtered(void)
 {
@@ -161,11 +174,13 @@ static void run_filtered(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+	call_back call = open_library();
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		die("prctl");
 	allocate_deep_down(DEPTH);
+	call(objects, 200);
 	if (write(1, "well\n", 5) == 5)
 		_exit(0);
 }
@@ -217,16 +232,9 @@ static void run_next_heap(void)
 	allocate_all();
 }
 
-/* A library that is opened later, and calls back. */
 static void run_library(void)
 {
-	void (*call)(void (*)(int), int);
-	void *library = dlopen("build/tests/channel_library.so", RTLD_NOW);
-
-	call = library ? (void (*)(void (*)(int), int))dlsym(library, "call") : NULL;
-	if (!call)
-		die("channel_library.so");
-	call(objects, 1000);
+	open_library()(objects, 1000);
 	run_next_heap();
 }
 
