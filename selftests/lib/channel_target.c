@@ -131,7 +131,6 @@ static void run_deep(void)
 		die("thread");
 }
 
-
 static void *run_strict_thread(void *unused)
 {
 	objects(10);
