@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The BPF programs and their skeletons. Needs no kernel: CO-RE finds the types at load.
+# The BPF program and its skeleton. Needs no kernel: CO-RE finds the types at load.
 
 BPFTOOL ?= $(or $(shell PATH=$$PATH:/usr/sbin command -v bpftool),/usr/sbin/bpftool)
 BPF_INCLUDES := -iquote . -I/usr/include/$(shell $(CC) -dumpmachine)

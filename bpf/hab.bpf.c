@@ -64,7 +64,7 @@ static __always_inline int send_sample(void *ctx, struct hab_event *event, __u64
 	fill_sample(sample, event, bytes_of_part, weight, probability);
 	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
 	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
-	bytes = read_addresses(sample, event, false);
+	bytes = read_addresses(sample, event);
 	if (!bytes && with_stack)
 		bytes = walk_stack(ctx, sample);
 	/* The verifier needs both limits. */

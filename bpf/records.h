@@ -142,7 +142,7 @@ struct hab_process_totals {
 	char comm[HAB_COMM_LEN]; /* this and the next two: at the first event */
 	__u64 owner;
 	__u32 uid;
-	__u32 window; /* of the probes: that of the last sample */
+	__u32 reserved;
 };
 
 /*
@@ -180,21 +180,6 @@ struct hab_machine_totals {
 	__u64 heaps_lost;  /* or of an owner with too many, see may_announce() in bpf/totals.h */
 	__u64 windows_lost;
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
-};
-
-/*
- * Variable "windows" of hab_usdt.bpf.c: the throttler of the probes. habd fills a window in before
- * it makes it the current one. The choice of samples is that of core/throttle/window.h.
- */
-#define HAB_PROBE_WINDOWS 4 /* a power of two */
-struct hab_probe_window {
-	__u64 number; /* from 1; 0: never used */
-	__u64 seed;
-	__u64 measured; /* events */
-	__u32 interval; /* at least 1 */
-	__u32 quota;
-	__u32 window_ms;
-	__u32 processes; /* that have offered samples */
 };
 
 #endif /* HAB_RECORDS_H */

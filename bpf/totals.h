@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The common part of the BPF programs: the maps, and the counters, which count each event exactly
- * once as sampled, throttled or lost.
- *
- * For BPF programs only, after records.h. A program that can be preempted defines
- * HAB_BPF_PREEMPTIBLE first.
+ * The maps of the BPF program, and its counters, which count each event exactly once as sampled,
+ * throttled or lost. After records.h.
  */
 #ifndef HAB_BPF_TOTALS_H
 #define HAB_BPF_TOTALS_H
@@ -82,15 +79,11 @@ static __u64 wake_flags(void)
 
 /*
  * A counter of this CPU. The module's tracepoints run with preemption off and not in interrupts,
- * so a plain addition is enough there; a probe's program can be preempted.
+ * so a plain addition is enough.
  */
 static __always_inline void count_here(__u64 *counter, __u64 n)
 {
-#ifdef HAB_BPF_PREEMPTIBLE
-	__sync_fetch_and_add(counter, n);
-#else
 	*counter += n;
-#endif
 }
 
 /*
@@ -299,21 +292,14 @@ static __always_inline void fill_sample(struct hab_record_sample *sample,
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 }
 
-/*
- * Reads the stack that the thread has unwound: it is in the program's memory if @user, else in the
- * kernel's. Returns its bytes, 0 if there is none.
- */
+/* Reads the stack that the thread has unwound. Returns its bytes, 0 if there is none. */
 static __always_inline long read_addresses(struct hab_record_sample *sample,
-					   const struct hab_event *event, bool user)
+					   const struct hab_event *event)
 {
 	__u32 nr = event->nr_frames, bytes = nr * sizeof(sample->addresses[0]);
-	long failed;
 
-	if (!nr || nr > HAB_STACK_DEPTH)
-		return 0;
-	failed = user ? bpf_probe_read_user(sample->addresses, bytes, event->frames) :
-			bpf_probe_read_kernel(sample->addresses, bytes, event->frames);
-	if (failed)
+	if (!nr || nr > HAB_STACK_DEPTH ||
+	    bpf_probe_read_kernel(sample->addresses, bytes, event->frames))
 		return 0;
 	sample->nr_addresses = nr;
 	return bytes;

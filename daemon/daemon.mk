@@ -48,7 +48,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	habd options sockets privilege state spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker part_process windows owner \
-	module_feed probe_feed replay_feed no_feed bpf_reader libraries \
+	module_feed replay_feed no_feed \
 	http clients counters request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
@@ -110,7 +110,6 @@ endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 
 $(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
-$(DAEMON_BUILD)/probe_feed.o: $(BUILD)/hab_usdt.skel.h
 $(DAEMON_BUILD)/profile.o: $(DAEMON_BUILD)/entries.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 

@@ -30,7 +30,7 @@ struct hab_thread;
  * @reset: empties all buffers
  * @stats: fills in the books' counters
  * @stack: sends the stack of a kept sample; may be NULL
- * @report: as HAB_IOC_REPORT; NULL if the kernel cannot listen to such a heap
+ * @report: as HAB_IOC_REPORT
  * @lock: before fork(): no thread is inside the backend until @unlock; may be NULL
  * @unlock: after fork(), in parent and child
  * @leave: in a forked child: frees what the child cannot use, so that the heap can be opened
@@ -98,8 +98,9 @@ struct hab_counters {
  * @sample_handler: of hab_set_sample_handler()
  * @sample_context: its argument
  * @sampling_interval: of hab_set_sampling_interval(); negative: *@default_interval
- * @listeners: bits HAB_LISTENER(kind); the kernel changes them
- * @default_interval: the kernel's sampling interval, or the library's
+ * @listeners: bits HAB_LISTENER(kind); the kernel changes them. This and the next two are those of
+ *	lib/telemetry/channel.h for the process backend
+ * @default_interval: the sampling interval
  * @next_is_kept: as in struct hab_info
  * @usdt_objects: objects that otel_memory:alloc has reported; NULL: none
  * @arena_bytes: size of the arena

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared, and the preload library libhab-malloc.so. Target: lib.
 
+# A process with a collector: in both libraries.
+CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c)
+
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c) \
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c cpu_domains.c device_backend.c process_backend.c) \
-	$(addprefix lib/telemetry/,events.c own_interval.c process_interval.c sampler.c unwind.c unwind_table.c usdt.c) \
+	$(addprefix lib/telemetry/,channel.c events.c sampler.c usdt.c) $(CLIENT_SOURCES) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
-MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c client.c interpose.c live.c mappings.c maps.c operators.c real.c sample.c sandbox.c) \
-	$(addprefix lib/telemetry/,own_interval.c unwind.c unwind_table.c)
+MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c calls.c interpose.c mappings.c operators.c real.c sample.c) \
+	$(CLIENT_SOURCES)
 MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/lib/%.o)
 MALLOC_SHARED := $(BUILD)/libhab-malloc.so
 
 .PHONY: lib
 lib: $(BUILD)/libhab.a $(LIB_SHARED) $(MALLOC_SHARED)
 
-# Frame pointers in functions that call: the kernel follows them from a probe to the program.
+# Frame pointers in functions that call: the kernel follows them to the program.
 LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer
 
 # Depends on this file, so that new flags rebuild all objects.

@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test tolerant_test unwind_test \
+	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test binaries_test  processes_test perf_map_test \
 	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -121,8 +121,17 @@ $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/toler
 $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftests/lib/%.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf -lm
 
-$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -include selftests/lib/inject_draw.h -o $@ $(filter %.c,$^) -lm
+
+$(BUILD)/tests/channel_target: selftests/lib/channel_target.c $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fno-optimize-sibling-calls -o $@ $^
+
+$(BUILD)/tests/channel_library.so: selftests/lib/channel_library.c | $(BUILD)/tests
+	$(CC) $(CFLAGS) -shared -fPIC -o $@ $^
+
+$(BUILD)/tests/channel_test: selftests/lib/channel_test.c selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(addprefix $(BUILD)/tests/,channel_target channel_library.so) $(MALLOC_SHARED) $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)

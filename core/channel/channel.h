@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The channel: memory that a program with libhab-malloc.so shares with its collector, which is
- * habrun or habd.
+ * The channel: memory that a program with libhab-malloc.so, or with libhab and without the module,
+ * shares with its collector, which is habrun or habd.
  *
  * The program makes a memfd of HAB_CHANNEL_BYTES, seals its size and its seals, maps it, and sends
  * it with a struct hab_channel_hello over a Unix socket of type SOCK_SEQPACKET. It does not wait
@@ -32,7 +32,8 @@
 
 #include "core/os.h"
 
-#define HAB_CHANNEL_SOCKET	"/run/hab/channel" /* HAB_CHANNEL in the environment: another */
+/* HAB_CHANNEL in the environment: another; empty: none */
+#define HAB_CHANNEL_SOCKET	"/run/hab/channel"
 /*
  * A user may have a socket of its own, with this behind the name: so who connects in a loop fills
  * the queue of no other. A program tries it first.
@@ -108,9 +109,10 @@ struct hab_channel_live {
  * @version: HAB_CHANNEL_VERSION
  * @head: position of the next record to be reserved, in bytes since the start
  * @lost: samples without room in the ring
- * @live_step: a power of two
+ * @live_step: a power of two; 0: the program tells no live samples, as one with libhab alone
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
- *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit()
+ *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit();
+ *	of heaps of libhab up to each thread's last sample
  * @lost_bytes: what the lost samples stand for
  * @tail: position of the first record that is not read yet. The collector writes this, and the next
  *	four from the moment when it has the channel; the program sets these before

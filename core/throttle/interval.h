@@ -171,23 +171,4 @@ static inline u64 hab_interval_turn(struct hab_interval *interval, u64 share, u3
 	return offered;
 }
 
-/*
- * Without the module a process has its interval in the library, and windows of
- * HAB_INTERVAL_WINDOW_NS. habd writes what processes may keep to a file that they map.
- */
-#define HAB_INTERVAL_PAGE_PATH	"/run/hab/sampling" /* environment variable HAB_SAMPLING: another */
-#define HAB_INTERVAL_PAGE_MAGIC 0x67706968u /* "hipg", little endian */
-#define HAB_INTERVAL_PAGE_BYTES 4096
-
-/**
- * struct hab_interval_page - the start of that file, of HAB_INTERVAL_PAGE_BYTES
- * @magic: HAB_INTERVAL_PAGE_MAGIC
- * @share: samples that each process may keep in a window, as for hab_interval_turn(); 0: not known.
- *	Changes at any moment
- */
-struct hab_interval_page {
-	u32 magic;
-	u32 share;
-};
-
 #endif /* HAB_CORE_INTERVAL_H */

@@ -9,8 +9,6 @@
  * sampling, algorithm R), so at any time the slots hold a uniform choice of all candidates. So an
  * event is kept to the end with probability 1 / interval * min(1, quota / candidates). The second
  * factor is known when the window is over.
- *
- * The module, the BPF program of the probes and habd are built with this one text.
  */
 #ifndef HAB_CORE_WINDOW_H
 #define HAB_CORE_WINDOW_H

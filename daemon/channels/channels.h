@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The server of channels: programs with the preload library connect, and their records are read. */
+/* The server of channels: programs connect, and their records are read. */
 #ifndef HABD_CHANNELS_H
 #define HABD_CHANNELS_H
 

@@ -78,7 +78,6 @@ static void go_on(struct session *session)
 
 	/* Any other position is none of a record. */
 	session->position = READ_ONCE(channel->tail) & ~7ull;
-	session->lacks_maps = true;
 	session->allocated_before = READ_ONCE(channel->allocated);
 	session->lost_before = READ_ONCE(channel->lost);
 	session->lost_bytes_before = session->lost_bytes = READ_ONCE(channel->lost_bytes);
@@ -101,6 +100,8 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 		go_on(session);
 	if (sink->reads_cgroups)
 		session->cgroup_id = cgroup_of(hello->pid);
+	if (READ_ONCE(session->channel->live_step))
+		stacks_set_in_use_known(sink->stacks);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
 	return session;
 }
@@ -108,14 +109,9 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 static bool take_sample(struct session *session, const struct session_sink *sink,
 			struct hab_record_sample *record, uint64_t now_ns)
 {
-	bool mapped;
-
 	if (record->head.size < offsetof(struct hab_record_sample, frames) || record->nr_frames ||
 	    record->interval > HAB_SAMPLING_INTERVAL_MAX)
 		return false;
-	/* Its addresses may be of before. */
-	if (session->lacks_maps)
-		return true;
 	record->kind = HAB_EVENT_SAMPLE;
 	record->probability = session->nr_weighted ? session->probability : CERTAIN;
 	session->nr_weighted -= session->nr_weighted != 0;
@@ -125,9 +121,6 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	record->owner = record->uid = session->user;
 	record->cgroup_id = session->cgroup_id;
 	record->heap_id = 0;
-	mapped = !strncmp(record->heap_name, "mmap", sizeof(record->heap_name));
-	memset(record->heap_name, 0, sizeof(record->heap_name));
-	strcpy(record->heap_name, mapped ? "mmap" : "malloc");
 	if (!ingest_record(sink->ingest, record, record->head.size, now_ns))
 		return false;
 	session->counts.samples++;
@@ -141,7 +134,6 @@ static bool take_maps(struct session *session, const struct session_sink *sink,
 	if (record->head.size < sizeof(*record) ||
 	    record->length > record->head.size - sizeof(*record))
 		return false;
-	session->lacks_maps = false;
 	processes_add_text(sink->processes, session->pid, session->user, record->text,
 			   record->length, record->more);
 	return true;

@@ -52,7 +52,6 @@ struct session {
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
 	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
-	bool lacks_maps; /* it is read since another collector left it, which has the mappings */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
 	struct live_process *live;

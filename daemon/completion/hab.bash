@@ -40,13 +40,13 @@ _hab() {
 	case $before in
 	--by) words='site stack process comm heap tag cgroup' ;;
 	--format) words='table folded svg html' ;;
-	--source) words='module usdt channels auto' ;;
+	--source) words='module channels auto' ;;
 	--event | --events) words='sample refill tlab outside' ;;
 	--user)
 		mapfile -t COMPREPLY < <(compgen -u -- "$word")
 		return
 		;;
-	-o | --output | -s | --socket | --channel | --library | --replay | --history) return ;;
+	-o | --output | -s | --socket | --channel | --replay | --history) return ;;
 	*)
 		[[ $program != habctl || -n $command || $word == -* ]] || words='top record report status rate'
 		[[ $word != -* ]] || words=$("$1" ${command:+"$command"} --help 2>/dev/null |

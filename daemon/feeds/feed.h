@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A source of records and of exact totals: the module, static probes, a file of records, or none
- * where channels are all there is.
+ * A source of records and of exact totals: the module, a file of records, or none where channels
+ * are all there is.
  */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
@@ -15,7 +15,6 @@
 
 struct feed;
 struct ingest;
-struct libraries;
 
 struct feed_process {
 	uint32_t pid;
@@ -78,14 +77,11 @@ struct feed {
 
 /* 0, or an exit status after a sentence that names what is missing. */
 int feed_check_module(void);
-int feed_check_probes(struct libraries *libraries);
 /*
  * NULL after a sentence; *code is then the exit status. @kinds: of events to follow, a bit for each
- * enum hab_event_kind; refills are always counted. @rate: as it is typed, or "".
+ * enum hab_event_kind; refills are always counted.
  */
 struct feed *feed_open_module(const struct feed_sink *sink, unsigned int kinds, int *code);
-struct feed *feed_open_probes(const struct feed_sink *sink, unsigned int kinds,
-			      const struct libraries *libraries, const char *rate, int *code);
 /* @lock is held while a record is ingested. */
 struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      const char *path, int *code);

@@ -17,7 +17,7 @@ static int explain_rate(int error)
 {
 	if (error == -ENOENT) {
 		say("the module hab is not loaded: run `modprobe hab` as root first, or start habd "
-		    "with --rate, which limits the probes");
+		    "with --rate, which limits programs by their channels");
 		return EXIT_MODULE;
 	}
 	if (error == -EACCES || error == -EPERM || error == -EROFS) {

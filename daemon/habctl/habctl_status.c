@@ -97,9 +97,11 @@ static json_t *host_json(const struct module_state *module)
 	struct hab_heap *heap;
 	char lockdown[32];
 	json_t *object;
-	/* The library decides on the backend: a heap is made for its answer. */
-	int error = hab_heap_create(&heap, NULL);
+	int error;
 
+	/* The library decides on the backend: a heap is made for its answer, and not followed. */
+	setenv("HAB_CHANNEL", "", 1);
+	error = hab_heap_create(&heap, NULL);
 	uname(&kernel);
 	read_lockdown(lockdown);
 	/* clang-format off */

@@ -83,7 +83,7 @@ static int set_rate(const struct options *options)
 
 	if (!*options->rate || options->source == SOURCE_REPLAY)
 		return 0;
-	if (options->source == SOURCE_USDT || options->source == SOURCE_CHANNELS) {
+	if (options->source == SOURCE_CHANNELS) {
 		if (rate_per_second(options->rate, &number))
 			return 0;
 		say("--rate %s: without the module the limit must be a whole number of samples a "
@@ -121,30 +121,26 @@ static int choose_source(struct options *options)
 
 	if (options->source == SOURCE_AUTO) {
 		module_state_read(&module);
-		options->source = module.device || module.loaded ? SOURCE_MODULE : SOURCE_USDT;
-		if (options->source == SOURCE_USDT)
-			say("the module hab is not loaded: habd follows the static probes of "
-			    "libhab instead");
+		options->source = module.device || module.loaded ? SOURCE_MODULE : SOURCE_CHANNELS;
+		if (options->source == SOURCE_CHANNELS)
+			say("the module hab is not loaded: habd follows programs by their channels "
+			    "alone");
 	}
 	if (options->source == SOURCE_REPLAY || options->source == SOURCE_CHANNELS)
 		return 0;
-	if (!privilege_check(options->source == SOURCE_MODULE))
+	if (!privilege_check())
 		return EXIT_PRIVILEGE;
 	if (geteuid()) {
 		say("only root's habd follows the kernel's events, since it starts collectors of "
 		    "all users: start it as root, or with --source channels for your programs");
 		return EXIT_PRIVILEGE;
 	}
-	return options->source == SOURCE_MODULE ? feed_check_module() :
-						  feed_check_probes(&options->libraries);
+	return feed_check_module();
 }
 
 static struct feed *open_feed(const struct feed_sink *sink, const struct options *options,
 			      int *code)
 {
-	if (options->source == SOURCE_USDT)
-		return feed_open_probes(sink, options->events, &options->libraries, options->rate,
-					code);
 	if (options->source == SOURCE_CHANNELS)
 		return feed_open_none();
 	return feed_open_module(sink, options->events, code);

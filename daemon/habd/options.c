@@ -26,7 +26,6 @@ enum {
 	STACKS,
 	DEBUGINFOD,
 	SOURCE,
-	LIBRARY,
 	REPLAY,
 	HISTORY,
 	HISTORY_SIZE,
@@ -42,7 +41,7 @@ static const struct argp_option table[] = {
 	  "(port 0: any free one), or \"none\", the default" },
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "channel", CHANNEL, "PATH", 0,
-	  "take the channels of programs with the preload library on this Unix socket (default " HAB_CHANNEL_SOCKET
+	  "take the channels of programs with libhab or the preload library on this Unix socket (default " HAB_CHANNEL_SOCKET
 	  "; none with --replay or another --socket), or \"none\"" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
@@ -56,11 +55,8 @@ static const struct argp_option table[] = {
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
 	  "long for each profile (1 to 60, default 5)" },
 	{ "source", SOURCE, "SOURCE", 0,
-	  "module, usdt (the static probes of libhab), channels (these alone: any user can start "
-	  "such a habd) or auto (default: the module if it is loaded, else usdt)" },
-	{ "library", LIBRARY, "PATH", 0,
-	  "follow the probes of this libhab.so, or of this program with libhab.a in it; repeatable "
-	  "(default: each libhab.so of the usual folders)" },
+	  "module, channels (these alone: any user can start such a habd) or auto (default: the "
+	  "module if it is loaded, else channels)" },
 	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel" },
 	{ "history", HISTORY, "DIR", 0,
 	  "keep a profile of each minute in this directory, for `habctl report --since`" },
@@ -77,8 +73,8 @@ static const struct argp_option table[] = {
 };
 
 static const char doc[] =
-	"Record which programs of this machine allocate, and where, through the module hab or, "
-	"without it, through the static probes of libhab.\v"
+	"Record which programs of this machine allocate, and where, through the module hab and "
+	"through the channels of programs with libhab or the preload library.\v"
 	"Then: habctl top; or, with --listen 127.0.0.1:7227, http://127.0.0.1:7227/ and\n"
 	"      go tool pprof 'http://127.0.0.1:7227/debug/pprof/allocs?seconds=10'\n"
 	"root and members of group hab-read see all processes, other users their own.";
@@ -159,7 +155,6 @@ static bool parse_source(struct options *options, const char *value)
 	static const char *const names[] = {
 		[SOURCE_AUTO] = "auto",
 		[SOURCE_MODULE] = "module",
-		[SOURCE_USDT] = "usdt",
 		[SOURCE_CHANNELS] = "channels",
 	};
 	unsigned int i;
@@ -169,15 +164,7 @@ static bool parse_source(struct options *options, const char *value)
 		if (!strcmp(value, names[i]))
 			return true;
 	}
-	say("--source %s: it must be module, usdt, channels or auto", value);
-	return false;
-}
-
-static bool parse_library(struct options *options, const char *value)
-{
-	if (!access(value, R_OK))
-		return libraries_add(&options->libraries, value);
-	say("--library %s: it cannot be read: %s", value, strerror(errno));
+	say("--source %s: it must be module, channels or auto", value);
 	return false;
 }
 
@@ -208,12 +195,7 @@ static bool check(struct options *options)
 					   HAB_CHANNEL_SOCKET;
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
-	else if (options->libraries.nr && options->source == SOURCE_AUTO)
-		options->source = SOURCE_USDT;
-	if (!options->libraries.nr || options->source == SOURCE_USDT)
-		return true;
-	say("--library: --source module and --replay follow no library; leave one of them out");
-	return false;
+	return true;
 }
 
 static bool parse_value(struct options *options, int key, const char *value)
@@ -247,8 +229,6 @@ static bool parse_value(struct options *options, int key, const char *value)
 		return parse_debuginfod(options, value);
 	case SOURCE:
 		return parse_source(options, value);
-	case LIBRARY:
-		return parse_library(options, value);
 	case REPLAY:
 		options->replay = value;
 		return true;

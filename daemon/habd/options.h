@@ -6,21 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/feeds/libraries.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/shared/typed_rate.h"
 
 enum source {
-	SOURCE_AUTO, /* the module if it is loaded, else static probes */
+	SOURCE_AUTO, /* the module if it is loaded, else channels alone */
 	SOURCE_MODULE,
-	SOURCE_USDT,
 	SOURCE_CHANNELS, /* these alone: no privilege is needed */
 	SOURCE_REPLAY,
 };
 
 struct options {
 	enum source source;
-	struct libraries libraries; /* for SOURCE_USDT */
 	char address[64];	    /* a loopback address, or "" for none */
 	uint16_t port;
 	const char *socket;

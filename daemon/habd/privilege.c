@@ -17,7 +17,7 @@ static const struct {
 	bool keep;   /* while habd runs */
 } capabilities[] = {
 	{ CAP_BPF, "CAP_BPF", "to load BPF programs and read their maps", true, true },
-	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints and probes", true, true },
+	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints", true, true },
 	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that", true,
 	  false },
 	{ CAP_SETUID, "CAP_SETUID", "to give each collector its owner's rights", true, true },
@@ -39,7 +39,7 @@ static bool has_capability(cap_t all, cap_value_t capability)
 	return !cap_get_flag(all, capability, CAP_EFFECTIVE, &value) && value == CAP_SET;
 }
 
-bool privilege_check(bool module)
+bool privilege_check(void)
 {
 	cap_t all = cap_get_proc();
 	bool good = true;
@@ -48,8 +48,7 @@ bool privilege_check(bool module)
 	if (!all)
 		return true;
 	for (i = 0; i < ARRAY_SIZE(capabilities); i++) {
-		if (has_capability(all, capabilities[i].capability) ||
-		    (capabilities[i].capability == CAP_SYS_ADMIN && !module))
+		if (has_capability(all, capabilities[i].capability))
 			continue;
 		if (capabilities[i].needed) {
 			say("not enough privilege: %s is missing (%s)", capabilities[i].name,

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* False after a sentence that names the missing ones. module: true to follow the module. */
-bool privilege_check(bool module);
+/* False after a sentence that names the missing ones: those to follow the module. */
+bool privilege_check(void);
 /* Drops all capabilities that are not needed while habd runs. */
 void privilege_drop(void);
 

@@ -217,5 +217,6 @@ void live_visit_processes(const struct live *live, live_process_visit visit, voi
 	const struct live_process *process;
 
 	for (process = live->by_pid; process; process = process->hh.next)
-		visit(context, process->pid, bytes_of(process));
+		if (READ_ONCE(process->channel->live_step))
+			visit(context, process->pid, bytes_of(process));
 }

@@ -261,8 +261,12 @@ static void keep_object(void *context, uint32_t stack, uint32_t generation,
 
 struct live *stacks_live(struct stack_table *table)
 {
-	table->knows_in_use = true;
 	return table->live;
+}
+
+void stacks_set_in_use_known(struct stack_table *table)
+{
+	table->knows_in_use = true;
 }
 
 bool stacks_know_in_use(const struct stack_table *table)

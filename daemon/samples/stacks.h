@@ -84,7 +84,8 @@ void stacks_visit_processes_in_use(const struct stack_table *table,
 				   void *context);
 /* What the process has in use stays in use, since it has ended; live_remove() follows. */
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process);
-/* True if a process had a channel: so what is in use is known. */
+/* True if a process told its live samples: so what is in use is known. */
+void stacks_set_in_use_known(struct stack_table *table);
 bool stacks_know_in_use(const struct stack_table *table);
 
 /* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */

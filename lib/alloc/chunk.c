@@ -16,7 +16,6 @@
 #include "lib/thread.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/sampler.h"
-#include "lib/telemetry/usdt.h"
 
 /* Tests put delays here, where a thread is easily moved. */
 #ifndef HAB_INJECT_BEFORE_SECTION
@@ -195,9 +194,6 @@ static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint
 		thread->reported.waste_bytes = waste;
 		thread->counters.refills++;
 		thread->counters.refill_bytes += refill.granted_bytes;
-		/* The kernel has a tracepoint for its own refills. */
-		if (!heap->backend->report)
-			hab_usdt_refill(heap, &refill);
 	}
 	if (refill.sample_id)
 		hab_event_send_stack(thread, refill.sample_id);

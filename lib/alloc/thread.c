@@ -18,6 +18,7 @@
 #include "lib/thread.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
+#include "lib/telemetry/channel.h"
 #include "lib/telemetry/sampler.h"
 
 #define MAX_HEAPS 4096
@@ -273,6 +274,8 @@ static struct hab_thread *make_thread(struct hab_heap *heap)
 	thread->tlab->mask = heap->alignment - 1;
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE && heap->sections;
 	seed(thread);
+	if (hab_channel_has(heap))
+		hab_channel_add_thread();
 	close_tlab(thread->tlab);
 	if (thread->sections && !heap->verify)
 		thread->tlab->thread = thread;

@@ -14,8 +14,7 @@
 #include "lib/backend/backend.h"
 #include "lib/heap.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/events.h"
-#include "lib/telemetry/process_interval.h"
+#include "lib/telemetry/channel.h"
 
 static bool may_fall_back(int err)
 {
@@ -28,9 +27,9 @@ static int open_backend(struct hab_heap *heap, const struct hab_backend *backend
 {
 	heap->backend = backend;
 	/* The device backend points these to the fields that the kernel writes. */
-	heap->listeners = &hab_events_none;
-	heap->next_is_kept = &hab_events_none;
-	heap->default_interval = hab_process_interval();
+	heap->listeners = &hab_channel_listeners;
+	heap->next_is_kept = &hab_channel_listeners;
+	heap->default_interval = &hab_channel_interval;
 	return backend->open(heap);
 }
 
@@ -40,7 +39,6 @@ static int open_process(struct hab_heap *heap, const char *why)
 
 	if (err)
 		return err;
-	hab_process_interval_map();
 	if (!heap->sections)
 		snprintf(
 			heap->reason, sizeof(heap->reason),
@@ -127,6 +125,7 @@ static const struct hab_backend empty_backend = {
 	.give_back = empty_give_back,
 	.reset = empty_reset,
 	.stats = empty_stats,
+	.report = hab_channel_report,
 };
 
 void hab_backend_reopen(struct hab_heap *heap)

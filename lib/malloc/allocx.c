@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/malloc/interpose.h"
-#include "lib/malloc/live.h"
+#include "lib/telemetry/live.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
 

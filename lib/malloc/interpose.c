@@ -16,11 +16,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lib/malloc/client.h"
+#include "lib/telemetry/client.h"
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
-#include "lib/malloc/sandbox.h"
+#include "lib/telemetry/sandbox.h"
 
 /* From here on pages are given back to the kernel, which zeroes them when they are touched. */
 #define LARGE_ZERO (128u << 10)

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/malloc/live.h"
+#include "lib/telemetry/live.h"
 
 #define HAB_INTERPOSED __attribute__((visibility("default")))
 

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/malloc/client.h"
+#include "lib/telemetry/client.h"
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "lib/malloc/interpose.h"
-#include "lib/malloc/live.h"
+#include "lib/telemetry/live.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
 

@@ -15,10 +15,10 @@
 
 #include "bpf/records.h"
 #include "lib/clock.h"
-#include "lib/malloc/client.h"
+#include "lib/telemetry/client.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/sample.h"
-#include "lib/malloc/sandbox.h"
+#include "lib/telemetry/sandbox.h"
 #include "lib/telemetry/unwind.h"
 
 #define LOOK_BYTES (512ull << 10)
@@ -128,11 +128,31 @@ static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *cl
 static struct hab_channel *channel_or_start(void)
 {
 	struct hab_channel *channel = hab_client_channel();
+	int err = errno;
 
 	if (channel)
 		return channel;
+	hab_real_find();
+	/* Too early: the dynamic linker allocates while the allocator is looked for. */
+	if (!READ_ONCE(hab_real.found))
+		return NULL;
+	if (!hab_real.may_sample)
+		WRITE_ONCE(hab_client_is_idle, true);
+	WRITE_ONCE(hab_client_has_live, true);
 	hab_client_start();
+	errno = err;
 	return hab_client_channel();
+}
+
+/* The program's first thread may not have allocated yet. */
+__attribute__((constructor)) static void start(void)
+{
+	channel_or_start();
+}
+
+__attribute__((visibility("default"))) struct hab_client *hab_preload_client(u64 layout)
+{
+	return layout == HAB_CLIENT_LAYOUT && channel_or_start() ? hab_client : NULL;
 }
 
 /* Nothing is sampled any more, unless the process is still starting or waits for the collector. */
@@ -269,52 +289,28 @@ size_t hab_sample_usable(void *p, size_t size)
 	return min(usual, real);
 }
 
-static void fill_names(struct hab_record_sample *record, const struct hab_client *client,
-		       bool mapped)
-{
-	memcpy(record->heap_name, mapped ? "mmap" : "malloc", mapped ? 5 : 7);
-	memcpy(record->comm, client->comm, sizeof(record->comm));
-	if (!hab_sandbox_is_entered())
-		syscall(SYS_prctl, PR_GET_NAME, record->comm, 0, 0, 0);
-}
-
 /* Returns false if the ring is full. */
 static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 			const struct hab_malloc_sample *sample, size_t asked)
 {
 	struct hab_record_sample *record;
 	u64 addresses[HAB_STACK_DEPTH];
-	u32 nr = hab_unwind(sample->entry, addresses, HAB_STACK_DEPTH);
-	u32 bytes = offsetof(struct hab_record_sample, addresses) + nr * sizeof(u64);
+	u32 nr = hab_unwind(sample->entry, addresses, HAB_STACK_DEPTH, 0);
 
 	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
-	record = hab_channel_reserve(channel, bytes);
-	if (!record) {
-		__atomic_fetch_add(&channel->lost_bytes,
-				   hab_sampling_stands_for(sample->drawn, sample->interval),
-				   __ATOMIC_RELAXED);
-		__atomic_fetch_add(&channel->lost, 1, __ATOMIC_RELAXED);
+	record = hab_client_reserve(client, channel, nr, sample->drawn, sample->interval);
+	if (!record)
 		return false;
-	}
-	memset(record, 0, offsetof(struct hab_record_sample, addresses));
-	record->head = (struct hab_record_head){ .type = HAB_RECORD_SAMPLE,
-						 .pid = client->pid,
-						 .tid = hab_malloc_thread.tid,
-						 .size = bytes,
-						 .time_ns = hab_clock_ns() };
+	record->head.tid = hab_malloc_thread.tid;
 	record->sample_id = sample->id;
 	record->bytes = sample->weight;
 	record->weight = sample->weight;
-	record->chunk_bytes = sample->drawn;
 	record->object_bytes = asked;
-	record->interval = sample->interval;
 	record->allocated_bytes = hab_malloc_thread.allocated;
-	record->probability = 1ull << 32;
-	record->kind = HAB_EVENT_SAMPLE;
-	record->parts = 1;
-	record->nr_addresses = nr;
 	record->live_slot = (u32)(sample->slot + 1);
-	fill_names(record, client, sample->mapped);
+	memcpy(record->heap_name, sample->mapped ? "mmap" : "malloc", sample->mapped ? 5 : 7);
+	if (!hab_sandbox_is_entered())
+		syscall(SYS_prctl, PR_GET_NAME, record->comm, 0, 0, 0);
 	memcpy(record->addresses, addresses, nr * sizeof(u64));
 	hab_channel_commit(record);
 	return true;

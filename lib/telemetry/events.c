@@ -10,11 +10,9 @@
  */
 #include <string.h>
 
+#include "lib/telemetry/channel.h"
 #include "lib/telemetry/events.h"
-#include "lib/telemetry/process_interval.h"
 #include "lib/telemetry/unwind.h"
-
-const uint32_t hab_events_none;
 
 static __thread const char *current_tag __attribute__((tls_model("initial-exec")));
 
@@ -54,21 +52,11 @@ void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 
 	if (!heap->backend->stack)
 		return;
-	stack.nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH);
+	stack.nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH, 0);
 	if (!stack.nr_frames)
 		return;
 	stack.frames = (uintptr_t)frames;
 	heap->backend->stack(heap, &stack);
-}
-
-/*
- * true if the stack comes with the report. A tracer of the probe cannot ask for it later; the
- * module says before whether it keeps the sample.
- */
-static bool has_stack(const struct hab_heap *heap, uint32_t kind)
-{
-	return kind == HAB_EVENT_SAMPLE &&
-	       (hab_usdt_wants_stacks() || __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED));
 }
 
 void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
@@ -82,14 +70,12 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	if (thread->end)
 		report->allocated_bytes += hab_thread_top(thread) - thread->start;
 	copy_tag(report->tag, current_tag);
-	if (has_stack(heap, report->kind)) {
-		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH);
+	/* Who keeps the sample says so before. */
+	if (report->kind == HAB_EVENT_SAMPLE &&
+	    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED)) {
+		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH,
+					       hab_channel_stack_end(heap, thread->entry));
 		report->frames = (uintptr_t)frames;
-	}
-	if (hab_usdt_listens(report->kind)) {
-		hab_usdt_report(heap, report);
-		if (report->kind == HAB_EVENT_SAMPLE)
-			hab_process_interval_offer(report->interval);
 	}
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))
 		return;

@@ -9,14 +9,11 @@
 #include "lib/telemetry/usdt.h"
 #include "lib/thread.h"
 
-/* For heaps whose backend has no listeners. */
-extern const uint32_t hab_events_none;
-
-/* true if events of @kind have listeners, in the kernel or at probes. For slow paths. */
+/* true if events of @kind have listeners. For slow paths. */
 static inline bool hab_event_has_listeners(const struct hab_heap *heap, uint32_t kind)
 {
 	return (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(kind)) ||
-	       hab_usdt_listens(kind);
+	       (kind == HAB_EVENT_SAMPLE && hab_usdt_keeps_objects());
 }
 
 /**
@@ -25,8 +22,8 @@ static inline bool hab_event_has_listeners(const struct hab_heap *heap, uint32_t
  * @report: its kind (HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE or HAB_EVENT_SAMPLE), bytes, chunk_bytes,
  *	object_bytes, and the interval of a sample, as in struct hab_event; the rest is filled in
  *
- * If the event is kept as a sample the thread's stack is sent: with the report if the module says
- * so before, else after it. Sources: JFR's jdk.ObjectAllocationInNewTLAB,
+ * If the event is kept as a sample the thread's stack is sent: with the report if that is known
+ * before, else after it. Sources: JFR's jdk.ObjectAllocationInNewTLAB,
  * jdk.ObjectAllocationOutsideTLAB; JVMTI's SampledObjectAlloc.
  */
 void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report);

@@ -3,8 +3,8 @@
  * The end of windows in a process that sets its own sampling interval.
  */
 #include <stddef.h>
-#include <time.h>
 
+#include "lib/clock.h"
 #include "lib/telemetry/own_interval.h"
 
 /* Windows that are ended at once after a pause: enough for any interval to reach its least. */
@@ -12,11 +12,9 @@
 
 void hab_own_interval_rotate(struct hab_own_interval *own, u64 share, u64 least, u64 random)
 {
-	u64 now, before = READ_ONCE(own->window), rotations;
-	struct timespec time;
+	u64 now = hab_clock_coarse_ns() / HAB_INTERVAL_WINDOW_NS + 1;
+	u64 before = READ_ONCE(own->window), rotations;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-	now = ((u64)time.tv_sec * 1000000000 + (u64)time.tv_nsec) / HAB_INTERVAL_WINDOW_NS + 1;
 	if (now == before || hab_word_cmpxchg(&own->window, before, now) != before || !before)
 		return;
 	for (rotations = min(now - before, (u64)ROTATIONS_MAX); rotations; rotations--)

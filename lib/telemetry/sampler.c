@@ -7,11 +7,11 @@
  */
 #include <errno.h>
 
-#include "lib/telemetry/process_interval.h"
+#include "lib/telemetry/channel.h"
 #include "lib/telemetry/sampler.h"
 
 /* So many bytes of a thread after it has drawn or looked, the sampler looks again. */
-#define LOOK_BYTES (4ull << 20)
+#define LOOK_BYTES (512ull << 10)
 
 /* Tests break the rule of draws here. */
 #ifndef HAB_INJECT_DRAW
@@ -71,6 +71,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 		hab_event_report(thread, &report);
 		hab_usdt_object(heap, address, size,
 				hab_sampling_stands_for(counted, report.interval), in_region);
+		hab_channel_offer(heap, report.interval);
 	}
 	thread->sampling = false;
 	/* The report may have changed the interval. */
@@ -83,8 +84,7 @@ static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 {
 	if (!is_on(thread, sampling))
 		return false;
-	if (hab_usdt_listens(HAB_EVENT_SAMPLE))
-		hab_process_interval_rotate(hab_sampling_random(&thread->random));
+	hab_channel_look(thread->heap, thread->random);
 	if (HAB_INJECT_DRAW(thread, sampling))
 		follow_interval(thread, sampling);
 	if (counted >= hab_sampling_until(sampling)) {
@@ -131,10 +131,7 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 		follow_interval(thread, objects);
 		thread->look_at = objects->counted + LOOK_BYTES;
 	}
-	/* Tracers of the probes have no timer: the threads themselves rotate their windows. */
-	if (!hab_usdt_listens(HAB_EVENT_SAMPLE))
-		thread->pass_end =
-			min(objects->counted + hab_sampling_until(objects), thread->look_at);
+	thread->pass_end = min(objects->counted + hab_sampling_until(objects), thread->look_at);
 }
 
 /* A handler that allocated has opened the TLAB beyond the next sample of objects. */

@@ -9,7 +9,8 @@
  * Each page of a stack is tried by a system call before it is read, so only mapped ones are: the
  * tables may describe code wrongly, and a row may be of a library that was unloaded. Then only the
  * frame is wrong. Pages are tried anew for each stack, because coroutines have stacks that come and
- * go. Where no call may be made, pages that were tried last are read.
+ * go. Where no call may be made, pages that were tried last are read, or those up to an end that
+ * the caller knows.
  */
 #include <errno.h>
 #include <signal.h>
@@ -44,6 +45,7 @@ void hab_unwind_try_no_pages(void)
 /* Pages of the stack that were tried. */
 static __thread struct {
 	uintptr_t low, high;
+	bool no_others;
 } tried __attribute__((tls_model("initial-exec")));
 
 /*
@@ -76,7 +78,8 @@ static bool is_readable(uintptr_t address)
 
 	if (address >= tried.low && address < tried.high)
 		return true;
-	if (__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED) || !try_to_read(address))
+	if (tried.no_others || __atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED) ||
+	    !try_to_read(address))
 		return false;
 	add_readable(page, page + PAGE);
 	return true;
@@ -198,7 +201,8 @@ static bool leave(struct frame *frame)
 	return frame->pc;
 }
 
-__attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max)
+__attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max,
+					      uintptr_t end)
 {
 	/* This function has a frame pointer: the saved one and the return address are at it. */
 	const uintptr_t *here = __builtin_frame_address(0);
@@ -208,9 +212,12 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 
 	if (!__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED))
 		tried.low = tried.high = 0;
+	tried.no_others = end;
 	/* The stack has all pages from here to the library's caller. */
 	if (entry >= frame.rsp)
 		add_readable((uintptr_t)here & -PAGE, ((entry - 1) & -PAGE) + PAGE);
+	if (end > entry)
+		add_readable((uintptr_t)here & -PAGE, end);
 	do {
 		if (frame.rsp >= entry && nr < max)
 			frames[nr++] = frame.pc;
@@ -244,11 +251,12 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 	return _URC_NO_REASON;
 }
 
-uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max)
+uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max, uintptr_t end)
 {
 	struct walk walk = { .entry = entry, .max = max, .frames = frames };
 	int err = errno;
 
+	(void)end;
 	_Unwind_Backtrace(add_frame, &walk);
 	errno = err;
 	return walk.nr;

@@ -10,6 +10,7 @@
  * @entry: frames whose stack pointer is below are left out: those of the library
  * @frames: gets the addresses, leaf first
  * @max: room in @frames
+ * @end: of the stack; up to there it is mapped. 0: each page is tried by a system call
  *
  * Follows the unwind tables of the loaded binaries, and frame pointers in code without one, such as
  * what a JIT compiler has made. Takes no lock and no memory, and reads only what is mapped, so it
@@ -21,7 +22,7 @@
  *
  * Return: number of addresses.
  */
-uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max);
+uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max, uintptr_t end);
 
 /* From here on hab_unwind() makes no system call, and ends at a page that was not tried before. */
 void hab_unwind_try_no_pages(void);

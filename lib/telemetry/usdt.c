@@ -18,21 +18,10 @@
 /* Built without probes: no tracer can raise a semaphore either. */
 #define DTRACE_PROBE1(provider, probe, a)	((void)(a))
 #define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
-#define DTRACE_PROBE6(provider, probe, a, b, c, d, e, f) \
-	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
-#define DTRACE_PROBE9(provider, probe, a, b, c, d, e, f, g, h, i)                                \
-	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h), \
-	 (void)(i))
-#define DTRACE_PROBE8(provider, probe, a, b, c, d, e, f, g, h) \
-	((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h))
 #endif
 
 #define SEMAPHORE __attribute__((section(".probes")))
 
-volatile unsigned short hab_refill_semaphore SEMAPHORE;
-volatile unsigned short hab_tlab_semaphore SEMAPHORE;
-volatile unsigned short hab_outside_semaphore SEMAPHORE;
-volatile unsigned short hab_sample_semaphore SEMAPHORE;
 volatile unsigned short otel_memory_alloc_semaphore SEMAPHORE;
 volatile unsigned short otel_memory_free_semaphore SEMAPHORE;
 
@@ -40,36 +29,6 @@ struct hab_usdt_objects {
 	uint32_t nr; /* of all; the first HAB_USDT_OBJECTS are in the list */
 	void *addresses[HAB_USDT_OBJECTS];
 };
-
-void hab_usdt_refill(const struct hab_heap *heap, const struct hab_ioc_refill *refill)
-{
-	if (hab_refill_semaphore)
-		DTRACE_PROBE8(hab, refill, heap->name, refill->granted_bytes, refill->chunk_bytes,
-			      refill->cpu, refill->domain, refill->level, refill->restarts,
-			      refill->waste_bytes);
-}
-
-void hab_usdt_report(const struct hab_heap *heap, const struct hab_ioc_report *report)
-{
-	switch (report->kind) {
-	case HAB_EVENT_TLAB:
-		DTRACE_PROBE6(hab, tlab, heap->name, report->tag, report->bytes,
-			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
-		break;
-	case HAB_EVENT_OUTSIDE:
-		DTRACE_PROBE6(hab, outside, heap->name, report->tag, report->bytes,
-			      report->chunk_bytes, report->object_bytes, report->allocated_bytes);
-		break;
-	case HAB_EVENT_SAMPLE:
-		/* The listener may be at otel_memory:alloc only. */
-		if (!hab_sample_semaphore)
-			break;
-		DTRACE_PROBE9(hab, sample, heap->name, report->tag, report->bytes,
-			      report->chunk_bytes, report->object_bytes, report->allocated_bytes,
-			      report->interval, report->frames, report->nr_frames);
-		break;
-	}
-}
 
 /* The heap's list, made at the first use; NULL if there is no memory. */
 static struct hab_usdt_objects *objects_of(struct hab_heap *heap)

@@ -323,6 +323,8 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 
 	ASSERT_NE(NULL, channel);
 	self->table = stacks_new(4);
+	channel->live_step = 1;
+	stacks_set_in_use_known(self->table);
 	live_add(stacks_live(self->table), 7, channel);
 	hab_channel_live(channel)[0] =
 		(struct hab_channel_live){ .sample_id = 5, .asked = 1000, .drawn = 1000 };

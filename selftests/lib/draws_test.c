@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples by bytes on a device whose sampling interval changes all the time: whatever the way to
- * allocate, what the samples stand for is what was allocated.
+ * Samples by bytes while the sampling interval changes all the time: whatever the way to allocate,
+ * what the samples stand for is what was allocated.
  *
- * The device is made by the test: books and words are those of the process backend; the words in
- * which the kernel says that somebody listens, and with which interval, and the reports are the
- * test's. The truth is what the test itself allocates.
+ * Without the module the test is the collector of its own channel, and sets the interval there. The
+ * device is made by the test: books and words are those of the process backend; the words in which
+ * the kernel says that somebody listens, and with which interval, and the reports are the test's.
+ * The truth is what the test itself allocates.
  *
  * An object of S bytes is sampled with probability q = 1 - exp(-S / interval), so that the sum of
  * S / q has a variance of S^2 (1 - q) / q^2 for each sample. Limits: four standard errors and 1 %
@@ -18,11 +19,11 @@
 
 #include "kselftest_harness.h"
 #include "lib/heap.h"
-#include "lib/telemetry/usdt.h"
 #include "selftests/lib/roll.h"
+#include "selftests/malloc/collector.h"
 
 #define THREADS_MAX 16
-#define SAMPLES	    250000 /* at least, in each of the four variants */
+#define SAMPLES	    250000 /* at least, in each variant */
 #define MEAN_BYTES  110000 /* for a sample, with intervals of 16 to 256 KiB */
 #define CHANGES	    2000   /* of an interval that changes by itself, in each round */
 
@@ -59,13 +60,16 @@ struct draws {
 	struct hab_heap *heaps[HEAPS];
 	enum schedule schedule;
 	uint64_t bytes; /* that each thread allocates in a round */
-	struct sum sums[THREADS_MAX][WAYS];
+	struct sum sums[THREADS_MAX + 1][WAYS]; /* the last: of samples in the channel */
 };
 
 /* What the device shows of itself. */
 static uint32_t listeners = HAB_LISTENER(HAB_EVENT_SAMPLE), next_is_kept;
 static uint64_t interval = 16384;
 static enum schedule schedule;
+
+/* Without the module. NULL: there is the device. */
+static struct hab_channel *channel;
 
 /* Of the calling thread. */
 static __thread struct sum *sums;
@@ -78,24 +82,78 @@ static void change_interval(void)
 					       roll();
 
 	__atomic_store_n(&interval, 16384ull << power % 5, __ATOMIC_RELAXED);
+	if (channel)
+		WRITE_ONCE(channel->interval_least, interval);
 }
 
-static int report(struct hab_heap *heap, struct hab_ioc_report *report)
+static void add_sample(struct sum *of_ways, const char *tag, double bytes, double drawn_with)
 {
-	double bytes = (double)report->chunk_bytes;
-	double q = -expm1(-bytes / (double)report->interval);
-	struct sum *sum = &sums[report->tag[0] - 'A'];
+	struct sum *sum = &of_ways[tag[0] - 'A'];
+	double q = -expm1(-bytes / drawn_with);
 
-	(void)heap;
 	sum->samples++;
 	sum->estimate += bytes / q;
 	sum->variance += bytes * bytes * (1 - q) / (q * q);
 	if (schedule == AFTER_EACH_SAMPLE)
 		change_interval();
+}
+
+static int report(struct hab_heap *heap, struct hab_ioc_report *report)
+{
+	(void)heap;
+	add_sample(sums, report->tag, (double)report->chunk_bytes, (double)report->interval);
 	return 0;
 }
 
-static struct hab_heap *make_heap(size_t tlab)
+/* --- the collector ----------------------------------------------------------------------- */
+
+static bool reader_ends;
+
+/* Reads what is there, and goes on until it is to end. */
+static void *read_channel(void *context)
+{
+	bool ends = false;
+	u64 position = READ_ONCE(channel->tail), word;
+	const struct hab_record_sample *record;
+	u32 bytes;
+
+	seed = 7;
+	while (!ends) {
+		ends = __atomic_load_n(&reader_ends, __ATOMIC_ACQUIRE);
+		while ((word = hab_channel_peek(channel, position, &bytes)) &&
+		       !(word & HAB_CHANNEL_BUSY)) {
+			record = (void *)(hab_channel_word(channel, position) + 1);
+			if (!(word & HAB_CHANNEL_PADDING) &&
+			    record->head.type == HAB_RECORD_SAMPLE)
+				add_sample(context, record->tag, (double)record->chunk_bytes,
+					   (double)record->interval);
+			position = hab_channel_release(channel, position, bytes);
+		}
+		usleep(200);
+	}
+	return NULL;
+}
+
+/* Of a ring that is half full the library makes the interval larger. */
+static void let_it_read(void)
+{
+	while (channel && READ_ONCE(channel->head) - READ_ONCE(channel->tail) >
+				  HAB_CHANNEL_RING_BYTES / 4)
+		usleep(200);
+}
+
+/* The channel that the first heap has sent. */
+static bool take_channel(struct collector *collector)
+{
+	if (!collector_accept(collector) || collector->nr != 1)
+		return false;
+	channel = collector->channels[0]->channel;
+	channel->share = HAB_CHANNEL_SHARE_ALL;
+	change_interval();
+	return true;
+}
+
+static struct hab_heap *make_heap(size_t tlab, bool on_device)
 {
 	static struct hab_backend device;
 	struct hab_heap_config config;
@@ -108,6 +166,8 @@ static struct hab_heap *make_heap(size_t tlab)
 	config.levels = "clab=1M@cpu";
 	if (hab_heap_create(&heap, &config))
 		return NULL;
+	if (!on_device)
+		return heap;
 	device = *heap->backend;
 	device.report = report;
 	heap->backend = &device;
@@ -195,6 +255,7 @@ static void *run_thread(void *context)
 		}
 		if (burst && left[way])
 			break;
+		let_it_read();
 		if (schedule != AFTER_EACH_SAMPLE && sum - before > draws->bytes / CHANGES) {
 			before = sum;
 			change_interval();
@@ -212,8 +273,12 @@ static bool run(struct draws *draws, int threads)
 {
 	double all = (double)SAMPLES * MEAN_BYTES;
 	struct job jobs[THREADS_MAX];
-	pthread_t ids[THREADS_MAX];
+	pthread_t ids[THREADS_MAX], reader;
 	int i, heap, round, rounds;
+
+	reader_ends = false;
+	if (channel && pthread_create(&reader, NULL, read_channel, draws->sums[THREADS_MAX]))
+		return false;
 
 	draws->bytes = (512ull << 20) / (uint64_t)threads;
 	rounds = (int)ceil(all / (512 << 20));
@@ -228,7 +293,8 @@ static bool run(struct draws *draws, int threads)
 		for (heap = 0; heap < HEAPS; heap++)
 			hab_heap_reset(draws->heaps[heap]);
 	}
-	return true;
+	__atomic_store_n(&reader_ends, true, __ATOMIC_RELEASE);
+	return !channel || !pthread_join(reader, NULL);
 }
 
 static void add(struct sum *to, const struct sum *from)
@@ -246,21 +312,24 @@ static double errors_of(const struct sum *sum)
 
 struct result {
 	struct draws draws;
+	struct collector collector;
 	struct sum ways[WAYS], all;
 };
 
-static bool make_heaps(struct result *result, enum schedule how)
+static bool make_heaps(struct result *result, enum schedule how, bool on_device)
 {
 	int heap;
 
 	schedule = how;
 	seed = 1;
+	collector_open(&result->collector);
+	setenv("HAB_CHANNEL", on_device ? "/nowhere" : result->collector.address.sun_path, 1);
 	for (heap = 0; heap < HEAPS; heap++) {
-		result->draws.heaps[heap] = make_heap(tlab_bytes[heap]);
+		result->draws.heaps[heap] = make_heap(tlab_bytes[heap], on_device);
 		if (!result->draws.heaps[heap])
 			return false;
 	}
-	return true;
+	return on_device || take_channel(&result->collector);
 }
 
 static void destroy_heaps(struct result *result)
@@ -269,6 +338,7 @@ static void destroy_heaps(struct result *result)
 
 	for (heap = 0; heap < HEAPS; heap++)
 		hab_heap_destroy(result->draws.heaps[heap]);
+	collector_close(&result->collector);
 }
 
 static void sum_up(struct result *result)
@@ -276,7 +346,7 @@ static void sum_up(struct result *result)
 	int thread, way;
 
 	for (way = 0; way < WAYS; way++) {
-		for (thread = 0; thread < THREADS_MAX; thread++)
+		for (thread = 0; thread <= THREADS_MAX; thread++)
 			add(&result->ways[way], &result->draws.sums[thread][way]);
 		add(&result->all, &result->ways[way]);
 	}
@@ -293,24 +363,25 @@ FIXTURE_VARIANT(draws)
 {
 	enum schedule schedule;
 	int threads;
-	bool traced; /* a tracer listens at the probe hab:sample */
+	bool on_device;
 };
 
-#define VARIANT(name, schedule, threads, traced) \
-	FIXTURE_VARIANT_ADD(draws, name)         \
-	{                                        \
-		schedule, threads, traced        \
+#define VARIANT(name, schedule, threads, on_device) \
+	FIXTURE_VARIANT_ADD(draws, name)            \
+	{                                           \
+		schedule, threads, on_device        \
 	}
-VARIANT(one_thread_at_random, AT_RANDOM, 1, false);
-VARIANT(one_thread_after_each_sample, AFTER_EACH_SAMPLE, 1, false);
-VARIANT(threads_at_random, AT_RANDOM, THREADS_MAX, false);
-VARIANT(threads_in_turn, IN_TURN, THREADS_MAX, false);
-VARIANT(traced_threads_in_turn, IN_TURN, THREADS_MAX, true);
+VARIANT(one_thread_at_random, AT_RANDOM, 1, true);
+VARIANT(one_thread_after_each_sample, AFTER_EACH_SAMPLE, 1, true);
+VARIANT(threads_at_random, AT_RANDOM, THREADS_MAX, true);
+VARIANT(threads_in_turn, IN_TURN, THREADS_MAX, true);
+VARIANT(channel_of_one_thread_after_each_sample, AFTER_EACH_SAMPLE, 1, false);
+VARIANT(channel_of_threads_at_random, AT_RANDOM, THREADS_MAX, false);
+VARIANT(channel_of_threads_in_turn, IN_TURN, THREADS_MAX, false);
 
 FIXTURE_SETUP(draws)
 {
-	hab_sample_semaphore = variant->traced;
-	ASSERT_TRUE(make_heaps(&self->result, variant->schedule));
+	ASSERT_TRUE(make_heaps(&self->result, variant->schedule, variant->on_device));
 }
 
 FIXTURE_TEARDOWN(draws)
@@ -346,7 +417,7 @@ TEST(an_interval_of_any_value_harms_no_allocation)
 	uint64_t i, failed = 0;
 
 	ASSERT_NE(NULL, result);
-	ASSERT_TRUE(make_heaps(result, IN_TURN));
+	ASSERT_TRUE(make_heaps(result, IN_TURN, true));
 	sums = result->draws.sums[0];
 	hab_region_open(&region, result->draws.heaps[FIXED]);
 	hab_set_tag("A");
@@ -374,12 +445,12 @@ FIXTURE_VARIANT(broken)
 {
 	enum hab_inject_draw inject;
 	int first, last; /* ways that draw near the sample point */
-	bool traced;
+	bool by_channel;
 };
 
-FIXTURE_VARIANT_ADD(broken, objects){ HAB_INJECT_OBJECTS, TLAB_SMALL, ALIGNED };
-FIXTURE_VARIANT_ADD(broken, traced_objects){ HAB_INJECT_OBJECTS, TLAB_SMALL, TLAB_GROWING, true };
-FIXTURE_VARIANT_ADD(broken, chunks){ HAB_INJECT_CHUNKS, CHUNK, CHUNK_LARGE };
+FIXTURE_VARIANT_ADD(broken, objects){ HAB_INJECT_OBJECTS, TLAB_SMALL, ALIGNED, false };
+FIXTURE_VARIANT_ADD(broken, objects_by_channel){ HAB_INJECT_OBJECTS, TLAB_SMALL, ALIGNED, true };
+FIXTURE_VARIANT_ADD(broken, chunks){ HAB_INJECT_CHUNKS, CHUNK, CHUNK_LARGE, false };
 FIXTURE_VARIANT_ADD(broken, regions){
 	/* A large object comes to the sampler wherever the sample point is. */
 	HAB_INJECT_REGIONS, REGION_SMALL, REGION_SMALL, false
@@ -387,8 +458,7 @@ FIXTURE_VARIANT_ADD(broken, regions){
 
 FIXTURE_SETUP(broken)
 {
-	hab_sample_semaphore = variant->traced;
-	ASSERT_TRUE(make_heaps(&self->result, IN_TURN));
+	ASSERT_TRUE(make_heaps(&self->result, IN_TURN, !variant->by_channel));
 }
 
 FIXTURE_TEARDOWN(broken)

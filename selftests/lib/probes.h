@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define PROBES_MAX	 16
-#define PROBES_ARGUMENTS 9
+#define PROBES_ARGUMENTS 3
 #define PROBES_KEPT	 8192
 #define PROBES_NOP	 0x90
 #define PROBES_INT3	 0xcc
@@ -46,8 +46,6 @@ struct probe {
 	uint64_t sums[PROBES_ARGUMENTS];
 	uint64_t last[PROBES_ARGUMENTS];
 	uint64_t first_arguments[PROBES_KEPT];
-	int text_argument; /* index of a string argument to keep; 0: none */
-	char text[80];	   /* its last value */
 };
 
 struct probes {
@@ -246,9 +244,6 @@ static void probes_hit(int signal, siginfo_t *info, void *context)
 			probe->last[k] = probes_value(&probe->arguments[k], registers);
 			probe->sums[k] += probe->last[k];
 		}
-		if (probe->text_argument)
-			snprintf(probe->text, sizeof(probe->text), "%s",
-				 (const char *)probe->last[probe->text_argument]);
 		if (probe->hits < PROBES_KEPT)
 			probe->first_arguments[probe->hits] = probe->last[0];
 		probe->hits++;

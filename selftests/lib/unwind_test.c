@@ -58,7 +58,7 @@ __attribute__((noinline)) static void look(void)
 	stacks.nr_compilers = 0;
 	_Unwind_Backtrace(add, NULL);
 	errno = 77;
-	stacks.nr_ours = hab_unwind(0, stacks.ours, DEPTH);
+	stacks.nr_ours = hab_unwind(0, stacks.ours, DEPTH, 0);
 	stacks.err = errno;
 }
 
@@ -221,10 +221,10 @@ TEST(errno_is_kept)
 TEST(frames_below_the_entry_are_left_out)
 {
 	uint64_t frames[DEPTH];
-	uint32_t all = hab_unwind(0, frames, DEPTH);
+	uint32_t all = hab_unwind(0, frames, DEPTH, 0);
 	uint64_t outer = frames[1];
 
-	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, DEPTH));
+	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, DEPTH, 0));
 	EXPECT_EQ(outer, frames[0]);
 }
 
@@ -232,7 +232,7 @@ TEST(no_more_frames_than_there_is_room_for)
 {
 	uint64_t frames[3] = { 0, 0, 42 };
 
-	EXPECT_EQ(2, hab_unwind(0, frames, 2));
+	EXPECT_EQ(2, hab_unwind(0, frames, 2, 0));
 	EXPECT_EQ(42, frames[2]);
 }
 

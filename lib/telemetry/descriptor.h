@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* Descriptors that the library has for a moment, while other threads open and close theirs. */
-#ifndef HAB_MALLOC_DESCRIPTOR_H
-#define HAB_MALLOC_DESCRIPTOR_H
+#ifndef HAB_LIB_DESCRIPTOR_H
+#define HAB_LIB_DESCRIPTOR_H
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,4 +33,4 @@ static inline int hab_descriptor_move(int fd)
 	return high;
 }
 
-#endif /* HAB_MALLOC_DESCRIPTOR_H */
+#endif /* HAB_LIB_DESCRIPTOR_H */

@@ -16,8 +16,8 @@
  * RTLD_DEEPBIND reaches libc alone. A new object may then be at the address. So nothing that an
  * entry says is needed to keep the content of an object, and a new entry replaces it.
  */
-#ifndef HAB_MALLOC_LIVE_H
-#define HAB_MALLOC_LIVE_H
+#ifndef HAB_LIB_LIVE_H
+#define HAB_LIB_LIVE_H
 
 #include <stdbool.h>
 
@@ -167,4 +167,4 @@ int hab_live_take(struct hab_live_table *table, const void *p);
 int hab_live_find_mapping(const struct hab_live_table *table, int slot, u64 first, u64 end,
 			  struct hab_live_object *object);
 
-#endif /* HAB_MALLOC_LIVE_H */
+#endif /* HAB_LIB_LIVE_H */

@@ -13,9 +13,9 @@
 
 #include "bpf/records.h"
 #include "lib/clock.h"
-#include "lib/malloc/descriptor.h"
-#include "lib/malloc/maps.h"
-#include "lib/malloc/sandbox.h"
+#include "lib/telemetry/descriptor.h"
+#include "lib/telemetry/maps.h"
+#include "lib/telemetry/sandbox.h"
 
 /*
  * Between two readings, so that addresses that no mapping has cost little. It is doubled after each
@@ -162,18 +162,22 @@ static u64 *unknown_slot(struct hab_maps *maps, u64 address)
 	return &maps->unknown[hab_mix(address / 4096) % HAB_MAPS_UNKNOWN];
 }
 
-static bool all_known(struct hab_maps *maps, const struct hab_channel *channel,
-		      const u64 *addresses, u32 nr)
+u64 hab_maps_find_unknown(struct hab_maps *maps, const u64 *addresses, u32 nr)
 {
 	u32 i;
 
-	if (READ_ONCE(channel->maps_wanted) != READ_ONCE(maps->wanted))
-		return false;
 	for (i = 0; i < nr; i++)
 		if (!is_in_ranges(maps, addresses[i]) &&
 		    READ_ONCE(*unknown_slot(maps, addresses[i])) != addresses[i] / 4096)
-			return false;
-	return maps->nr;
+			return addresses[i];
+	return 0;
+}
+
+static bool all_known(struct hab_maps *maps, const struct hab_channel *channel,
+		      const u64 *addresses, u32 nr)
+{
+	return maps->nr && READ_ONCE(channel->maps_wanted) == READ_ONCE(maps->wanted) &&
+	       !hab_maps_find_unknown(maps, addresses, nr);
 }
 
 static void read_and_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid)

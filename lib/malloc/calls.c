@@ -1,57 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Filters of system calls. A filter that the program sets after its start is seen in its call of
- * prctl() or syscall(): a program without privilege has to set PR_SET_NO_NEW_PRIVS before. One that
- * makes these calls by instructions of its own is not seen; to ask the kernel would be a system
- * call, which a filter may end the process for.
+ * prctl() and syscall() as the program calls them. A filter of system calls that it sets after its
+ * start is seen there: a program without privilege has to set PR_SET_NO_NEW_PRIVS before. One that
+ * makes these calls by instructions of its own is not seen.
  */
-#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/malloc/descriptor.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sandbox.h"
-#include "lib/telemetry/unwind.h"
-
-static bool entered, strict;
-
-bool hab_sandbox_is_entered(void)
-{
-	return __atomic_load_n(&entered, __ATOMIC_RELAXED);
-}
-
-bool hab_sandbox_is_strict(void)
-{
-	return __atomic_load_n(&strict, __ATOMIC_RELAXED);
-}
-
-static void enter(bool strictly)
-{
-	if (strictly)
-		__atomic_store_n(&strict, true, __ATOMIC_RELAXED);
-	__atomic_store_n(&entered, true, __ATOMIC_RELAXED);
-	hab_unwind_try_no_pages();
-}
+#include "lib/telemetry/sandbox.h"
 
 static void look_at_prctl(int option, unsigned long argument)
 {
 	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
-		enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
+		hab_sandbox_enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
 }
 
 /* Libraries ask for features by calls that fail, with arguments that are wrong. */
 static void look_at_seccomp(long operation, long flags, long filter)
 {
 	if (operation == SECCOMP_SET_MODE_FILTER && filter)
-		enter(false);
+		hab_sandbox_enter(false);
 	if (operation == SECCOMP_SET_MODE_STRICT && !flags && !filter)
-		enter(true);
+		hab_sandbox_enter(true);
 }
 
 __attribute__((visibility("default"))) int prctl(int option, ...)
@@ -112,34 +86,3 @@ __asm__(".pushsection .text\n"
 	".popsection\n");
 
 #endif
-
-/* The number behind @key in @text, or -1. */
-static long number_of(const char *text, const char *key)
-{
-	const char *at = strstr(text, key);
-
-	return at ? strtol(at + strlen(key), NULL, 10) : -1;
-}
-
-bool hab_sandbox_has_filter(long allowed)
-{
-	/* Not on the stack, of which a coroutine has little; one thread at a time connects. */
-	static char text[4096];
-	long filters;
-	ssize_t length;
-	int fd = hab_descriptor_move(
-		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC));
-
-	if (fd < 0)
-		return true;
-	length = syscall(SYS_read, fd, text, sizeof(text) - 1);
-	syscall(SYS_close, fd);
-	if (length <= 0)
-		return true;
-	text[length] = 0;
-	filters = number_of(text, "\nSeccomp_filters:");
-	/* Before Linux 5.9 it is only known whether there are any. */
-	if (filters < 0)
-		filters = number_of(text, "\nSeccomp:") ? allowed + 1 : 0;
-	return filters > allowed;
-}

@@ -3,12 +3,13 @@
  * The process's side of a channel: its connection to a collector, and what it keeps in memory of
  * its own.
  */
-#ifndef HAB_MALLOC_CLIENT_H
-#define HAB_MALLOC_CLIENT_H
+#ifndef HAB_LIB_CLIENT_H
+#define HAB_LIB_CLIENT_H
 
-#include "lib/malloc/live.h"
-#include "lib/malloc/maps.h"
-#include "lib/malloc/sandbox.h"
+#include "bpf/records.h"
+#include "lib/telemetry/live.h"
+#include "lib/telemetry/maps.h"
+#include "lib/telemetry/sandbox.h"
 #include "lib/telemetry/own_interval.h"
 
 /**
@@ -41,11 +42,29 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
 /**
  * hab_client_start - connect to the collector, if there is one
  *
- * Called when the process allocates first, and does nothing when it was called before. A child by
- * fork() calls it at its first sample. If the collector is busy, it waits for at most 10 ms,
- * and a later call tries again. Leaves no descriptor open; errno is kept.
+ * The preload library calls it when the process allocates first, and in a child by fork() at its
+ * first sample; libhab when a heap is made. Does nothing when it was called before. If the
+ * collector is busy, it waits for at most 10 ms, and a later call tries again. Leaves no descriptor
+ * open; errno is kept.
  */
 void hab_client_start(void);
+
+/*
+ * If the process has no collector, or its collector has ended, the next hab_client_start() looks
+ * for one again. One thread at a time calls it.
+ */
+void hab_client_try_again(void);
+
+/*
+ * A collector has one channel of a process. So libhab uses that of the preload library, where both
+ * are loaded: this function of it, found by its name, gives it, or NULL if there is none to write
+ * to. @layout: HAB_CLIENT_LAYOUT; of another one there is none.
+ */
+#define HAB_CLIENT_LAYOUT ((u64)HAB_CHANNEL_VERSION << 32 | sizeof(struct hab_client))
+struct hab_client *hab_preload_client(u64 layout);
+
+/* The process tells its live samples: the preload library sets it before it connects. */
+extern bool hab_client_has_live __attribute__((visibility("hidden")));
 
 /* true if there will be no collector: hab_client_start() has not found one. */
 extern bool hab_client_is_idle __attribute__((visibility("hidden")));
@@ -62,10 +81,26 @@ static inline struct hab_channel *hab_client_channel(void)
 	return channel && hab_channel_is_open(channel) && !hab_sandbox_is_strict() ? channel : NULL;
 }
 
+/**
+ * hab_client_reserve - begin the record of a sample
+ * @client: connected
+ * @channel: of it
+ * @nr_addresses: of its stack
+ * @drawn: its bytes
+ * @interval: that they were drawn with
+ *
+ * The caller fills in what it knows besides, and the addresses; hab_channel_commit() follows.
+ *
+ * Return: NULL if the ring is full: the sample is counted as lost.
+ */
+struct hab_record_sample *hab_client_reserve(const struct hab_client *client,
+					     struct hab_channel *channel, u32 nr_addresses,
+					     u64 drawn, u64 interval);
+
 /* The sampling interval in bytes, by what struct hab_channel says. */
 u64 hab_client_interval(const struct hab_client *client, const struct hab_channel *channel);
 
 /* The same in slow paths: ends the windows that are over. @random: uniform bits. */
 u64 hab_client_look(struct hab_client *client, const struct hab_channel *channel, u64 random);
 
-#endif /* HAB_MALLOC_CLIENT_H */
+#endif /* HAB_LIB_CLIENT_H */

@@ -22,11 +22,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/sampling.h"
 #include "lib/clock.h"
-#include "lib/malloc/client.h"
-#include "lib/malloc/descriptor.h"
-#include "lib/malloc/real.h"
-#include "lib/malloc/sandbox.h"
+#include "lib/telemetry/client.h"
+#include "lib/telemetry/descriptor.h"
+#include "lib/telemetry/sandbox.h"
 
 /*
  * A collector may have more programs than it has accepted. A try then waits in the kernel's queue
@@ -39,7 +39,7 @@
 #define PAUSE_MAX_NS (PAUSE_NS << 10)
 
 struct hab_client *hab_client;
-bool hab_client_is_idle, hab_client_waits;
+bool hab_client_is_idle, hab_client_waits, hab_client_has_live;
 
 static struct {
 	u64 at;	   /* not before that time */
@@ -83,7 +83,7 @@ static void read_settings(void)
 {
 	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
 
-	if (!path || !*path)
+	if (!path)
 		path = HAB_CHANNEL_SOCKET;
 	settings.address.sun_family = AF_UNIX;
 	if (strlen(path) < sizeof(settings.address.sun_path))
@@ -195,7 +195,7 @@ static struct hab_channel *make_channel(int *fd)
 		return NULL;
 	channel->magic = HAB_CHANNEL_MAGIC;
 	channel->version = HAB_CHANNEL_VERSION;
-	channel->live_step = 1;
+	channel->live_step = hab_client_has_live;
 	channel->share = settings.share;
 	channel->interval_least = settings.interval_least;
 	channel->interval_begin = settings.interval_begin;
@@ -327,8 +327,8 @@ static void start_first(void)
 	struct hab_client *client;
 	bool is_busy = false;
 
-	if (hab_real.may_sample && !hab_sandbox_is_entered()) {
-		if (!again.pause)
+	if (!hab_sandbox_is_entered()) {
+		if (!settings.address.sun_family)
 			read_settings();
 		channel = connect_channel(&is_busy);
 	}
@@ -379,9 +379,8 @@ void hab_client_start(void)
 	struct hab_client *client = READ_ONCE(hab_client);
 	int err = errno;
 
-	hab_real_find();
-	/* Too early: the dynamic linker allocates while the allocator is looked for. */
-	if (READ_ONCE(hab_client_is_idle) || !READ_ONCE(hab_real.found) || !environ)
+	/* Too early: the C library has not begun. */
+	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
 	if (!client) {
 		if (is_to_start(&began))
@@ -390,6 +389,21 @@ void hab_client_start(void)
 		start_child(client);
 	}
 	errno = err;
+}
+
+void hab_client_try_again(void)
+{
+	struct hab_client *client = READ_ONCE(hab_client);
+
+	WRITE_ONCE(hab_client_is_idle, false);
+	if (client && client->channel && hab_channel_is_open(client->channel))
+		return;
+	began = 0;
+	if (client && !client->channel)
+		client->began = 0;
+	else
+		/* Both stay mapped: other threads may write there. */
+		WRITE_ONCE(hab_client, NULL);
 }
 
 /*
@@ -423,15 +437,38 @@ u64 hab_client_interval(const struct hab_client *client, const struct hab_channe
 	return follow_ring(interval, channel);
 }
 
+struct hab_record_sample *hab_client_reserve(const struct hab_client *client,
+					     struct hab_channel *channel, u32 nr_addresses,
+					     u64 drawn, u64 interval)
+{
+	u32 bytes = offsetof(struct hab_record_sample, addresses) + nr_addresses * sizeof(u64);
+	struct hab_record_sample *record = hab_channel_reserve(channel, bytes);
+
+	if (!record) {
+		__atomic_fetch_add(&channel->lost_bytes, hab_sampling_stands_for(drawn, interval),
+				   __ATOMIC_RELAXED);
+		__atomic_fetch_add(&channel->lost, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	memset(record, 0, offsetof(struct hab_record_sample, addresses));
+	record->head = (struct hab_record_head){ .type = HAB_RECORD_SAMPLE,
+						 .pid = client->pid,
+						 .tid = client->pid,
+						 .size = bytes,
+						 .time_ns = hab_clock_coarse_ns() };
+	record->chunk_bytes = drawn;
+	record->interval = interval;
+	record->probability = 1ull << 32;
+	record->kind = HAB_EVENT_SAMPLE;
+	record->parts = 1;
+	record->nr_addresses = nr_addresses;
+	memcpy(record->comm, client->comm, sizeof(record->comm));
+	return record;
+}
+
 u64 hab_client_look(struct hab_client *client, const struct hab_channel *channel, u64 random)
 {
 	hab_own_interval_rotate(&client->own, share_of(channel), least_interval(channel), random);
 	allow_bursts(client, channel);
 	return hab_client_interval(client, channel);
-}
-
-/* The program's first thread may not have allocated yet. */
-__attribute__((constructor)) static void start(void)
-{
-	hab_client_start();
 }

@@ -3,12 +3,18 @@
  * Whether a filter of system calls (seccomp) may end the process at a call that the program itself
  * would not make.
  */
-#ifndef HAB_MALLOC_SANDBOX_H
-#define HAB_MALLOC_SANDBOX_H
+#ifndef HAB_LIB_SANDBOX_H
+#define HAB_LIB_SANDBOX_H
 
 #include <stdbool.h>
 
-/* The program has prepared for a filter, or set one, by prctl() or syscall(). */
+/*
+ * The program prepares for a filter, or sets one; @strictly: it limits itself to read() and
+ * write(). The preload library sees that. Without it none of the next two is ever true.
+ */
+void hab_sandbox_enter(bool strictly);
+
+/* The program has prepared for a filter, or set one. */
 bool hab_sandbox_is_entered(void);
 
 /* The program has limited itself to read() and write(): nothing is sampled any more. */
@@ -20,4 +26,4 @@ bool hab_sandbox_is_strict(void);
  */
 bool hab_sandbox_has_filter(long allowed);
 
-#endif /* HAB_MALLOC_SANDBOX_H */
+#endif /* HAB_LIB_SANDBOX_H */

@@ -5,7 +5,7 @@
  * An entry is one word, so a compare-and-swap enters it and takes it out. What is known of an
  * object is in @objects, which belongs to the thread that has claimed the slot or taken the entry.
  */
-#include "lib/malloc/live.h"
+#include "lib/telemetry/live.h"
 
 #define SLOT_MASK (HAB_LIVE_PAGE - 1)
 

@@ -2,8 +2,8 @@
 /*
  * The process's executable mappings, which the collector needs to name addresses.
  */
-#ifndef HAB_MALLOC_MAPS_H
-#define HAB_MALLOC_MAPS_H
+#ifndef HAB_LIB_MAPS_H
+#define HAB_LIB_MAPS_H
 
 #include <stdbool.h>
 
@@ -55,4 +55,10 @@ struct hab_maps {
 void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 		   const u64 *addresses, u32 nr);
 
-#endif /* HAB_MALLOC_MAPS_H */
+/*
+ * The first of @nr addresses that was in no mapping of those that were sent, and that a reading of
+ * them may find; 0: there is none. Makes no system call.
+ */
+u64 hab_maps_find_unknown(struct hab_maps *maps, const u64 *addresses, u32 nr);
+
+#endif /* HAB_LIB_MAPS_H */

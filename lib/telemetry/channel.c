@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * libhab's side of the channel.
+ *
+ * Where there is no collector, or it has ended, the next heap looks for one. So a program that ran
+ * before its collector is seen from its next heap on, and a child by fork() from its first.
+ *
+ * Objects are not freed one by one, so none is live.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/telemetry/channel.h"
+#include "lib/telemetry/client.h"
+#include "lib/telemetry/usdt.h"
+
+/* The first thread's stack has no less room to grow, and nothing is mapped there. */
+#define FIRST_STACK (8ul << 20)
+
+/* Programs that are linked statically have neither of them. */
+#pragma weak dlsym
+#pragma weak __libc_stack_end
+extern void *__libc_stack_end;
+
+uint32_t hab_channel_listeners;
+uint64_t hab_channel_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+
+/* The preload library's function; NULL: it is not loaded. */
+static struct hab_client *(*preload_client)(u64 layout);
+
+/* An address that was in a stack, and in no mapping that the collector has; 0: none. */
+static u64 unknown_address;
+
+/* For tracers of otel_memory:alloc, where there is no collector. */
+static struct hab_own_interval alone = HAB_OWN_INTERVAL_INIT;
+
+/* A thread but the first: its number, and its stack. */
+static __thread struct {
+	u32 tid;
+	uintptr_t low, high;
+} own __attribute__((tls_model("initial-exec")));
+
+/* The client whose channel can be written to, or NULL. */
+static struct hab_client *open_client(void)
+{
+	struct hab_client *client = preload_client ? preload_client(HAB_CLIENT_LAYOUT) :
+						     READ_ONCE(hab_client);
+	struct hab_channel *channel = client ? READ_ONCE(client->channel) : NULL;
+
+	return channel && hab_channel_is_open(channel) ? client : NULL;
+}
+
+void hab_channel_find_preload(void)
+{
+	void *found = dlsym ? dlsym(RTLD_DEFAULT, "hab_preload_client") : NULL;
+
+	__atomic_store_n((void **)&preload_client, found, __ATOMIC_RELAXED);
+}
+
+void hab_channel_connect(void)
+{
+	struct hab_client *client;
+
+	if (!preload_client) {
+		hab_client_try_again();
+		hab_client_start();
+	}
+	client = open_client();
+	WRITE_ONCE(hab_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
+	if (client)
+		hab_maps_send(&client->maps, client->channel, client->pid, &unknown_address,
+			      !!unknown_address);
+	unknown_address = 0;
+}
+
+/* --- threads --------------------------------------------------------------------------- */
+
+static bool is_on_first_stack(uintptr_t address)
+{
+	return &__libc_stack_end && (uintptr_t)__libc_stack_end - address < FIRST_STACK;
+}
+
+void hab_channel_add_thread(void)
+{
+	pthread_attr_t attributes;
+	size_t size = 0;
+	void *low = NULL;
+
+	if (own.high || !READ_ONCE(hab_channel_listeners) || is_on_first_stack((uintptr_t)&size))
+		return;
+	own.tid = (u32)syscall(SYS_gettid);
+	if (pthread_getattr_np(pthread_self(), &attributes))
+		return;
+	pthread_attr_getstack(&attributes, &low, &size);
+	pthread_attr_destroy(&attributes);
+	own.low = (uintptr_t)low;
+	own.high = own.low + size;
+}
+
+void hab_channel_leave(void)
+{
+	own.tid = 0;
+	hab_channel_listeners = preload_client ? hab_channel_listeners : 0;
+}
+
+uintptr_t hab_channel_stack_end(const struct hab_heap *heap, uintptr_t entry)
+{
+	if (!hab_channel_has(heap))
+		return 0;
+	if (is_on_first_stack(entry))
+		return (uintptr_t)__libc_stack_end;
+	return entry - own.low < own.high - own.low ? own.high : entry;
+}
+
+/* --- samples --------------------------------------------------------------------------- */
+
+static void fill_record(struct hab_record_sample *record, const struct hab_heap *heap,
+			const struct hab_ioc_report *report)
+{
+	static u64 samples;
+
+	if (own.tid)
+		record->head.tid = own.tid;
+	record->sample_id = hab_mix(__atomic_add_fetch(&samples, 1, __ATOMIC_RELAXED));
+	record->bytes = report->bytes;
+	record->weight = report->bytes;
+	record->object_bytes = report->object_bytes;
+	record->allocated_bytes = report->allocated_bytes;
+	memcpy(record->heap_name, heap->name, sizeof(record->heap_name));
+	memcpy(record->tag, report->tag, sizeof(record->tag));
+	memcpy(record->addresses, (const void *)report->frames, report->nr_frames * sizeof(u64));
+}
+
+int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
+{
+	struct hab_client *client = open_client();
+	struct hab_channel *channel = client ? client->channel : NULL;
+	struct hab_record_sample *record;
+	u64 unknown;
+
+	if (!channel) {
+		WRITE_ONCE(hab_channel_listeners, 0);
+		return 0;
+	}
+	/* Of an interval of 0 objects without bytes are samples, too. They stand for nothing. */
+	if (!report->chunk_bytes)
+		return 0;
+	unknown = hab_maps_find_unknown(&client->maps, (const u64 *)report->frames,
+					report->nr_frames);
+	if (unknown)
+		WRITE_ONCE(unknown_address, unknown);
+	__atomic_fetch_add(&channel->allocated, report->bytes, __ATOMIC_RELAXED);
+	record = hab_client_reserve(client, channel, report->nr_frames, report->chunk_bytes,
+				    report->interval);
+	if (!record)
+		return 0;
+	fill_record(record, heap, report);
+	hab_channel_commit(record);
+	return 0;
+}
+
+void hab_channel_offer(const struct hab_heap *heap, uint64_t drawn)
+{
+	struct hab_client *client = hab_channel_has(heap) ? open_client() : NULL;
+
+	if (hab_channel_has(heap))
+		hab_own_interval_offer(client ? &client->own : &alone, drawn);
+}
+
+void hab_channel_look(const struct hab_heap *heap, uint64_t random)
+{
+	struct hab_client *client = hab_channel_has(heap) ? open_client() : NULL;
+	u64 interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+
+	if (!hab_channel_has(heap))
+		return;
+	if (client) {
+		interval = hab_client_look(client, client->channel, random);
+	} else if (hab_usdt_keeps_objects()) {
+		hab_own_interval_rotate(&alone, HAB_SHARE_DEFAULT, HAB_SAMPLING_INTERVAL_LEAST,
+					random);
+		interval = READ_ONCE(alone.interval.mean);
+	}
+	WRITE_ONCE(hab_channel_interval, interval);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The channel of a program with libhab, for its heaps of the process backend. Where the preload
+ * library is loaded, too, it is that one's: a collector has one channel of a process.
+ *
+ * libhab interposes nothing. So it does not see that the program has set a filter of system calls,
+ * which may end it for a call. System calls for the channel are made in hab_heap_create() alone,
+ * which makes others anyway, and where a thread but the first uses its first heap.
+ */
+#ifndef HAB_LIB_CHANNEL_H
+#define HAB_LIB_CHANNEL_H
+
+#include "lib/heap.h"
+
+/* HAB_LISTENER(HAB_EVENT_SAMPLE) while there is a collector, for struct hab_heap. */
+extern uint32_t hab_channel_listeners;
+
+/* The sampling interval, for struct hab_heap. */
+extern uint64_t hab_channel_interval;
+
+/* true if the heap is of the process backend. */
+static inline bool hab_channel_has(const struct hab_heap *heap)
+{
+	return heap->listeners == &hab_channel_listeners;
+}
+
+/* Looks for the preload library. It takes the dynamic linker's lock: no other lock is held. */
+void hab_channel_find_preload(void);
+
+/*
+ * A heap was made: looks for a collector if there is none, and sends it the mappings of libraries
+ * that were loaded meanwhile. One thread at a time, and no fork() meanwhile.
+ */
+void hab_channel_connect(void);
+
+/* The calling thread is new in a heap of the process backend. */
+void hab_channel_add_thread(void);
+
+/* In a child by fork(). */
+void hab_channel_leave(void);
+
+/* The backend's report(): writes a sample to the channel. */
+int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report);
+
+/* A sample was taken; @drawn: its interval. */
+void hab_channel_offer(const struct hab_heap *heap, uint64_t drawn);
+
+/* Sets the interval anew if a window is over. In slow paths; @random: uniform bits. */
+void hab_channel_look(const struct hab_heap *heap, uint64_t random);
+
+/*
+ * The end of the calling thread's stack, for hab_unwind(); @entry: a place in it. It is that of a
+ * coroutine if it is not the thread's own, and then no more is known than @entry. 0: pages may be
+ * tried, because the heap has another backend.
+ */
+uintptr_t hab_channel_stack_end(const struct hab_heap *heap, uintptr_t entry);
+
+#endif /* HAB_LIB_CHANNEL_H */

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The program of channel_test.c: channel_target MODE. It allocates in heaps of the process backend.
+ *
+ * It begins when it can read a byte from descriptor 3, and waits for the collector by 4. At the end
+ * it prints its sites: functions in sections of their own, with what they have allocated.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/hab.h"
+
+#define OBJECT 480
+#define DEPTH  60
+
+extern const char __start_site_objects[], __stop_site_objects[];
+extern const char __start_site_of_malloc[], __stop_site_of_malloc[];
+static uint64_t allocated, allocated_by_malloc;
+static size_t object_bytes = OBJECT;
+static struct hab_heap *heap;
+
+static void die(const char *what)
+{
+	perror(what);
+	_exit(9);
+}
+
+static struct hab_heap *make_heap(void)
+{
+	struct hab_heap_config config;
+	struct hab_heap *made;
+
+	hab_heap_config_init(&config);
+	config.flags = HAB_HEAP_PROCESS;
+	config.arena_bytes = 512 << 20;
+	config.tlab_bytes = 32 << 10;
+	config.name = "target";
+	if (hab_heap_create(&made, &config))
+		die("hab_heap_create");
+	return made;
+}
+
+static void wait_for_collector(void)
+{
+	char byte;
+
+	if (write(4, "p", 1) != 1 || read(3, &byte, 1) != 1)
+		die("collector");
+}
+
+__attribute__((noinline, section("site_objects"))) static void objects(int nr)
+{
+	for (; nr; nr--) {
+		if (!hab_alloc(heap, object_bytes))
+			_exit(8);
+		allocated += object_bytes;
+	}
+}
+
+/* 48 MB: some 12,000 samples, so that a standard error is 1 %. */
+static void allocate_all(void)
+{
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		objects(500);
+		wait_for_collector();
+	}
+}
+
+__attribute__((noinline, section("site_of_malloc"))) static void of_malloc(int nr)
+{
+	static void *volatile kept;
+
+	for (; nr; nr--) {
+		kept = malloc(OBJECT);
+		free(kept);
+		allocated_by_malloc += OBJECT;
+	}
+}
+
+/* Each the half of all. */
+static void run_both(void)
+{
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		objects(500);
+		of_malloc(500);
+		wait_for_collector();
+	}
+}
+
+__attribute__((noinline)) static void allocate_deep_down(int depth)
+{
+	char room[300];
+
+	memset(room, depth, sizeof(room));
+	if (depth)
+		allocate_deep_down(depth - 1);
+	else
+		objects(1000);
+	__asm__ volatile("" : : "r"(room) : "memory");
+}
+
+static void *run_deep_thread(void *unused)
+{
+	allocate_deep_down(DEPTH);
+	return unused;
+}
+
+static void run_deep(void)
+{
+	pthread_t thread;
+
+	allocate_deep_down(DEPTH);
+	if (pthread_create(&thread, NULL, run_deep_thread, NULL) || pthread_join(thread, NULL))
+		die("thread");
+}
+
+static void *run_strict_thread(void *unused)
+{
+	objects(10);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT))
+		die("prctl");
+	allocate_deep_down(DEPTH);
+	syscall(SYS_exit, 0);
+	return unused;
+}
+
+static void run_strict_threads(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run_strict_thread, NULL) || pthread_join(thread, NULL))
+		die("thread");
+}
+
+typedef void (*call_back)(void (*function)(int), int argument);
+
+/* A library that is opened later, and calls back: the collector does not have its mapping. */
+static call_back open_library(void)
+{
+	void *library = dlopen("build/tests/channel_library.so", RTLD_NOW);
+	call_back call = library ? (call_back)dlsym(library, "call") : NULL;
+
+	if (!call)
+		die("channel_library.so");
+	return call;
+}
+
+/* The first thread, which has not used its heap: each call but write() and exit() ends it. */
+static void run_filtered(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
+	call_back call = open_library();
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		die("prctl");
+	allocate_deep_down(DEPTH);
+	call(objects, 200);
+	if (write(1, "well\n", 5) == 5)
+		_exit(0);
+}
+
+static void run_descriptors(void)
+{
+	int fd;
+
+	for (fd = 5; fd < 100; fd++)
+		if (fcntl(fd, F_GETFD) >= 0) {
+			fprintf(stderr, "descriptor %d is open\n", fd);
+			_exit(7);
+		}
+	for (fd = 5; fd < 1000; fd++)
+		close(fd);
+	close(0);
+	allocate_all();
+}
+
+static void run_child(bool makes_heap)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		if (makes_heap)
+			heap = make_heap();
+		objects(10000);
+		if (makes_heap)
+			wait_for_collector();
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) < 0 || status)
+		die("child");
+}
+
+static void run_fork(void)
+{
+	run_child(false);
+	run_child(true);
+	allocate_all();
+}
+
+static void run_next_heap(void)
+{
+	wait_for_collector();
+	heap = make_heap();
+	wait_for_collector();
+	allocate_all();
+}
+
+static void run_library(void)
+{
+	open_library()(objects, 1000);
+	run_next_heap();
+}
+
+static double now_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void run_hot(void)
+{
+	double end = now_seconds() + 2;
+
+	/* Larger ones come so fast that the largest interval is too small. */
+	object_bytes = 16;
+	while (now_seconds() < end) {
+		objects(10000);
+		if (hab_heap_reset(heap))
+			die("hab_heap_reset");
+	}
+}
+
+static void run_unread(void)
+{
+	objects(400000);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} modes[] = {
+	{ "all", allocate_all },
+	{ "both", run_both },
+	{ "deep", run_deep },
+	{ "filtered", run_filtered },
+	{ "strict_threads", run_strict_threads },
+	{ "descriptors", run_descriptors },
+	{ "fork", run_fork },
+	{ "next_heap", run_next_heap },
+	{ "library", run_library },
+	{ "hot", run_hot },
+	{ "unread", run_unread },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+	char byte;
+
+	if (argc < 2)
+		return 2;
+	heap = make_heap();
+	if (read(3, &byte, 1) != 1)
+		return 2;
+	for (i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		if (!strcmp(argv[1], modes[i].name))
+			modes[i].run();
+	printf("site objects %lx %lx %lu 0\n", (unsigned long)__start_site_objects,
+	       (unsigned long)__stop_site_objects, allocated);
+	printf("site of_malloc %lx %lx %lu 0\n", (unsigned long)__start_site_of_malloc,
+	       (unsigned long)__stop_site_of_malloc, allocated_by_malloc);
+	return 0;
+}
