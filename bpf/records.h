@@ -115,9 +115,12 @@ struct hab_record_heap {
 };
 
 /*
- * Lines of /proc/PID/maps, those with right x. The text may be spread over several records. Each
- * set replaces those before for the samples that follow.
+ * Lines of /proc/PID/maps, those with right x. Before the line of a file with a GNU build id may be
+ * one of HAB_MAPS_BUILD_ID and its hexadecimal digits. The text may be spread over several records.
+ * Each set replaces those before for the samples that follow.
  */
+#define HAB_MAPS_BUILD_ID "build-id "
+
 struct hab_record_maps {
 	struct hab_record_head head;
 	__u32 more; /* not 0: another one follows */

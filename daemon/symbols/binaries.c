@@ -175,7 +175,7 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 	return number;
 }
 
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id)
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, const char *path)
 {
 	unsigned int number = find_id(binaries, build_id);
 	char name[32];
@@ -185,7 +185,7 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 		return number;
 	snprintf(name, sizeof(name), "[build-id %02x%02x%02x%02x]", build_id[0], build_id[1],
 		 build_id[2], build_id[3]);
-	number = add(binaries, name);
+	number = add(binaries, path ? path : name);
 	if (number == BINARIES_MAX)
 		return BINARY_UNKNOWN;
 	file = &binaries->table[number]->file;

@@ -12,7 +12,9 @@ static unsigned int add_binary(struct binaries *binaries, struct maps_entry *ent
 	unsigned int number;
 
 	if (entry->file.fd < 0)
-		return binaries_add_name(binaries, entry->name);
+		return entry->file.build_id_length ?
+			       binaries_find_id(binaries, entry->file.build_id, entry->name) :
+			       binaries_add_name(binaries, entry->name);
 	number = binaries_add_file(binaries, &entry->file, entry->name);
 	entry->file.fd = -1;
 	return number;
@@ -112,7 +114,7 @@ const struct hab_frame *mappings_translate(const struct mappings *mappings,
 		if (!missing)
 			missing = &frames[i];
 		if (frames[i].status == HAB_FRAME_FILE)
-			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id),
+			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id, NULL),
 					      frames[i].offset);
 	}
 	return missing;

@@ -9,6 +9,7 @@
  */
 #include "daemon/symbols/maps.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -40,6 +41,9 @@ struct reading {
 	uint32_t pid;
 	struct stat program; /* inode 0: it is not known */
 	bool has_file;	     /* one of the lines before had one */
+	/* That the process has said of the next line's file; length 0: none. */
+	uint8_t build_id[HAB_BUILD_ID_LEN];
+	unsigned int build_id_length;
 	struct maps *maps;
 };
 
@@ -100,6 +104,22 @@ static int open_mapped(uint32_t pid, const struct line *line, struct stat *statu
 	return fd;
 }
 
+/* By now another file may be at the path, or its content may be another. */
+static bool is_as_said(const struct reading *reading, const struct binary_file *file)
+{
+	return !reading->build_id_length ||
+	       (file->build_id_length == reading->build_id_length &&
+		!memcmp(file->build_id, reading->build_id, sizeof(file->build_id)));
+}
+
+static void set_said_id(const struct reading *reading, struct binary_file *file)
+{
+	if (file->fd >= 0)
+		close(file->fd);
+	*file = (struct binary_file){ .fd = -1, .build_id_length = reading->build_id_length };
+	memcpy(file->build_id, reading->build_id, sizeof(file->build_id));
+}
+
 static void describe_file(struct reading *reading, const struct line *line,
 			  struct binary_file *file, const char **name)
 {
@@ -109,8 +129,10 @@ static void describe_file(struct reading *reading, const struct line *line,
 
 	reading->has_file = true;
 	file->fd = open_mapped(reading->pid, line, &status);
-	if (file->fd < 0)
+	if (file->fd < 0) {
+		set_said_id(reading, file);
 		return;
+	}
 	length = build_id_read(file->fd, file->build_id);
 	/* Code that a compiler made at run time may be in a file, too. */
 	if (length < 0) {
@@ -120,6 +142,10 @@ static void describe_file(struct reading *reading, const struct line *line,
 		return;
 	}
 	file->build_id_length = (unsigned int)length;
+	if (!is_as_said(reading, file)) {
+		set_said_id(reading, file);
+		return;
+	}
 	file->device = status.st_dev;
 	file->inode = status.st_ino;
 	file->changed = status.st_mtim;
@@ -234,15 +260,34 @@ static void add_line(struct reading *reading, const struct line *line)
 	entry->name = xstrndup(name, strnlen(name, PATH_MAX));
 }
 
+static void take_build_id(struct reading *reading, const char *digits)
+{
+	unsigned int length = 0, byte;
+
+	memset(reading->build_id, 0, sizeof(reading->build_id));
+	while (length < HAB_BUILD_ID_LEN && isxdigit((unsigned char)digits[0]) &&
+	       sscanf(digits, "%2x", &byte) == 1) {
+		reading->build_id[length++] = (uint8_t)byte;
+		digits += 1 + !!isxdigit((unsigned char)digits[1]);
+	}
+	reading->build_id_length = length;
+}
+
 static void take_line(struct reading *reading, char *text)
 {
+	const size_t prefix = strlen(HAB_MAPS_BUILD_ID);
 	const struct maps *maps = reading->maps;
 	struct line line;
 
+	if (!strncmp(text, HAB_MAPS_BUILD_ID, prefix)) {
+		take_build_id(reading, text + prefix);
+		return;
+	}
 	/* Ascending and apart: they are searched by halves. */
 	if (parse_line(text, &line) && line.executable &&
 	    (!maps->nr || line.start >= maps->entries[maps->nr - 1].end))
 		add_line(reading, &line);
+	reading->build_id_length = 0;
 }
 
 bool maps_read(uint32_t pid, struct maps *maps)

@@ -3,9 +3,14 @@
  * Reading /proc/self/maps for the collector.
  *
  * It is read by system calls and not by stdio, because this runs inside of an allocation. The lines
- * of executable mappings go to records as they are.
+ * of executable mappings go to records as they are. Before the line of a file with a build id is a
+ * line "build-id HEX".
+ *
+ * dl_iterate_phdr() is not asked: it takes the dynamic linker's lock, for which this thread may
+ * wait for ever, and it knows neither inodes nor code that was made at run time.
  */
 #include <fcntl.h>
+#include <link.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -34,6 +39,9 @@ struct reader {
 	u32 nr;	    /* ranges */
 	u32 length; /* of the next record's text */
 	u32 sent;   /* bytes of text, with those of the next record */
+	int memory; /* /proc/self/mem, whose reading is safe where a file has become shorter; or -1 */
+	u64 inode;  /* of the last file that is mapped from its head on */
+	u64 head;   /* where */
 	bool failed;
 	bool is_cut;
 };
@@ -75,31 +83,128 @@ static const char *read_hex(const char *at, u64 *value)
 	}
 }
 
-/* "FIRST-END rwxp ...", with its newline. */
-static void take_line(struct reader *reader, const char *line, u32 length)
+struct line {
+	u64 first, end, offset, inode;
+	bool executable;
+};
+
+/* "FIRST-END rwxp OFFSET DEVICE INODE ...", with its newline. */
+static bool parse_line(const char *text, u32 length, struct line *line)
 {
-	struct hab_maps *maps = reader->maps;
-	u64 first, end;
-	const char *at = read_hex(line, &first);
+	const char *end = text + length, *at = read_hex(text, &line->first);
 
 	if (*at != '-')
+		return false;
+	at = read_hex(at + 1, &line->end);
+	if (end - at < 6)
+		return false;
+	line->executable = at[3] == 'x';
+	at = read_hex(at + 6, &line->offset);
+	at = memchr(at + 1, ' ', (size_t)(end - at - 1));
+	for (line->inode = 0; at && at[1] >= '0' && at[1] <= '9'; at++)
+		line->inode = line->inode * 10 + (u64)(at[1] - '0');
+	return true;
+}
+
+/* The build id in notes of @bytes, and its length; NULL: there is none. */
+static const unsigned char *find_id(const unsigned char *notes, u64 bytes, u64 align, u32 *length)
+{
+	ElfW(Nhdr) note;
+	u64 at = 0, content;
+
+	while (at + sizeof(note) <= bytes) {
+		memcpy(&note, notes + at, sizeof(note));
+		content = at + sizeof(note) + (((u64)note.n_namesz + align - 1) & ~(align - 1));
+		if (content + note.n_descsz > bytes)
+			break;
+		*length = note.n_descsz;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) &&
+		    !memcmp(notes + at + sizeof(note), ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)))
+			return notes + content;
+		at = content + (((u64)note.n_descsz + align - 1) & ~(align - 1));
+	}
+	return NULL;
+}
+
+/* The same of the file whose head is mapped at @reader->head. */
+static const unsigned char *read_id(struct reader *reader, u32 *length)
+{
+	const unsigned char *head = (const unsigned char *)reader->maps->head, *id;
+	const ElfW(Ehdr) *elf = (const void *)head;
+	const ElfW(Phdr) *segment;
+	ssize_t got = syscall(SYS_pread64, reader->memory, head, HAB_MAPS_HEAD, reader->head);
+	u64 bytes = got > 0 ? (u64)got : 0;
+	u32 i;
+
+	if (bytes < sizeof(*elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    elf->e_phoff % sizeof(u64) || elf->e_phoff > bytes ||
+	    elf->e_phnum > (bytes - elf->e_phoff) / sizeof(*segment))
+		return NULL;
+	for (i = 0; i < elf->e_phnum; i++) {
+		segment = (const ElfW(Phdr) *)(head + elf->e_phoff) + i;
+		if (segment->p_type != PT_NOTE || segment->p_offset > bytes)
+			continue;
+		id = find_id(head + segment->p_offset,
+			     min(segment->p_filesz, bytes - segment->p_offset),
+			     segment->p_align == 8 ? 8 : 4, length);
+		if (id && *length && *length <= HAB_BUILD_ID_LEN)
+			return id;
+	}
+	return NULL;
+}
+
+static void add_text(struct reader *reader, const char *text, u32 length)
+{
+	if (reader->length + length > sizeof(reader->maps->text))
+		send(reader, true);
+	if (reader->failed)
 		return;
-	at = read_hex(at + 1, &end);
-	if (line + length - at < 6 || at[3] != 'x')
+	memcpy(reader->maps->text + reader->length, text, length);
+	reader->length += length;
+	reader->sent += length;
+}
+
+static void add_id(struct reader *reader)
+{
+	static const char digits[] = "0123456789abcdef";
+	char text[sizeof(HAB_MAPS_BUILD_ID) + 2 * HAB_BUILD_ID_LEN] = HAB_MAPS_BUILD_ID;
+	u32 length = 0, at = sizeof(HAB_MAPS_BUILD_ID) - 1, i;
+	const unsigned char *id = read_id(reader, &length);
+
+	if (!id)
+		return;
+	for (i = 0; i < length; i++) {
+		text[at++] = digits[id[i] >> 4];
+		text[at++] = digits[id[i] & 15];
+	}
+	text[at++] = '\n';
+	add_text(reader, text, at);
+}
+
+static void take_line(struct reader *reader, const char *text, u32 length)
+{
+	struct hab_maps *maps = reader->maps;
+	struct line line;
+
+	if (!parse_line(text, length, &line))
+		return;
+	if (line.inode && !line.offset) {
+		reader->inode = line.inode;
+		reader->head = line.first;
+	}
+	if (!line.executable)
 		return;
 	if (reader->nr == HAB_MAPS_RANGES || reader->sent + length > SENT_MAX) {
 		reader->is_cut = true;
 		return;
 	}
-	if (reader->length + length > sizeof(maps->text))
-		send(reader, true);
+	if (line.inode && line.inode == reader->inode)
+		add_id(reader);
+	add_text(reader, text, length);
 	if (reader->failed)
 		return;
-	memcpy(maps->text + reader->length, line, length);
-	reader->length += length;
-	reader->sent += length;
-	maps->ranges[reader->nr].first = first;
-	maps->ranges[reader->nr++].last = end - 1;
+	maps->ranges[reader->nr].first = line.first;
+	maps->ranges[reader->nr++].last = line.end - 1;
 }
 
 /* Returns how much of the input was taken: whole lines, or all if a line is too long. */
@@ -125,6 +230,8 @@ static bool read_all(struct reader *reader)
 
 	if (fd < 0)
 		return false;
+	reader->memory = hab_descriptor_move(
+		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC));
 	do {
 		got = syscall(SYS_read, fd, input + filled, HAB_MAPS_INPUT - filled);
 		if (got <= 0)
@@ -135,6 +242,8 @@ static bool read_all(struct reader *reader)
 		memmove(input, input + taken, filled);
 	} while (!reader->failed && !reader->is_cut);
 	syscall(SYS_close, fd);
+	if (reader->memory >= 0)
+		syscall(SYS_close, reader->memory);
 	if (got < 0 || reader->failed)
 		return false;
 	send(reader, false);

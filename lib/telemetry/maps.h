@@ -13,6 +13,7 @@
 #define HAB_MAPS_UNKNOWN 64
 #define HAB_MAPS_INPUT	 (8u << 10)
 #define HAB_MAPS_TEXT	 (12u << 10)
+#define HAB_MAPS_HEAD	 4096u
 
 /**
  * struct hab_maps - what the collector was sent; zeroed at first
@@ -26,6 +27,7 @@
  * @unknown: pages that were in no mapping then
  * @input: text that was read and is not looked at yet
  * @text: text of the next record
+ * @head: of a mapped file
  */
 struct hab_maps {
 	u32 busy;
@@ -40,6 +42,7 @@ struct hab_maps {
 	u64 unknown[HAB_MAPS_UNKNOWN];
 	char input[HAB_MAPS_INPUT];
 	char text[HAB_MAPS_TEXT];
+	u64 head[HAB_MAPS_HEAD / sizeof(u64)];
 };
 
 /**
@@ -50,7 +53,7 @@ struct hab_maps {
  * @addresses: return addresses
  * @nr: how many
  *
- * Reads /proc/self/maps: in most processes once. Takes no memory.
+ * Reads /proc/self/maps and the heads of the mapped files: in most processes once. Takes no memory.
  */
 void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 		   const u64 *addresses, u32 nr);

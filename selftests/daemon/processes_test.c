@@ -247,6 +247,51 @@ TEST_F(processes, what_a_process_says_are_its_maps_at_once)
 	EXPECT_EQ(0, readings(self));
 }
 
+/* Sends a build id before: the file's own but for its last byte, which is @last. */
+static void say_mapped_with_id(struct _test_data_processes *self, const char *path, uint8_t last)
+{
+	char text[64] = HAB_MAPS_BUILD_ID;
+	unsigned int i;
+
+	for (i = 1; i < HAB_BUILD_ID_LEN; i++)
+		sprintf(text + strlen(text), "%02x", i);
+	sprintf(text + strlen(text), "%02x\n", last);
+	processes_add_text(self->processes, (uint32_t)getpid(), self->user, text, strlen(text),
+			   true);
+	say_mapped(self, getpid(), 0, path, false);
+}
+
+static const struct binary_file *file_at(struct _test_data_processes *self, uint64_t address)
+{
+	uint64_t frame = translate(self, getpid(), address);
+
+	return &binaries_get(self->binaries, FRAME_BINARY(frame))->file;
+}
+
+TEST_F(processes, a_file_with_the_build_id_that_its_process_says_is_opened)
+{
+	say_mapped_with_id(self, self->file, HAB_BUILD_ID_LEN);
+	EXPECT_LE(0, file_at(self, ADDRESS)->fd);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
+}
+
+TEST_F(processes, a_file_with_another_build_id_is_not_read)
+{
+	say_mapped_with_id(self, self->file, 99);
+	EXPECT_GT(0, file_at(self, ADDRESS)->fd);
+	EXPECT_EQ(99, file_at(self, ADDRESS)->build_id[HAB_BUILD_ID_LEN - 1]);
+	EXPECT_STREQ("file", name_at(self, getpid(), ADDRESS));
+}
+
+TEST_F(processes, a_file_that_cannot_be_opened_has_the_build_id_that_its_process_says)
+{
+	ASSERT_EQ(0, mkfifo(self->pipe, 0600));
+	say_mapped_with_id(self, self->pipe, 99);
+	EXPECT_EQ(HAB_BUILD_ID_LEN, file_at(self, ADDRESS)->build_id_length);
+	EXPECT_EQ(99, file_at(self, ADDRESS)->build_id[HAB_BUILD_ID_LEN - 1]);
+	EXPECT_STREQ("pipe", name_at(self, getpid(), ADDRESS));
+}
+
 TEST_F(processes, a_text_may_come_in_parts)
 {
 	say_mapped(self, getpid(), 0, self->file, true);

@@ -195,6 +195,32 @@ TEST_F(channel, maps_come_before_the_first_sample)
 	EXPECT_EQ(NULL, strstr(self->collector.channels[0]->maps, "[stack]"));
 }
 
+/* As readelf prints it, in a line of the maps. */
+static bool maps_have_id(const char *maps, const char *file)
+{
+	char command[200], line[100] = HAB_MAPS_BUILD_ID;
+	size_t prefix = strlen(line);
+	FILE *output;
+
+	snprintf(command, sizeof(command), "readelf -n %s | sed -n 's/.*Build ID: //p'", file);
+	output = popen(command, "r");
+	if (!output || !fgets(line + prefix, (int)(sizeof(line) - prefix), output))
+		abort();
+	pclose(output);
+	return strlen(line) > prefix + 2 * 8 && strstr(maps, line);
+}
+
+TEST_F(channel, maps_have_the_build_ids_of_files)
+{
+	const char *maps;
+
+	ASSERT_TRUE(run(&self->collector, variant->allocator, "descriptors"));
+	maps = self->collector.channels[0]->maps;
+	EXPECT_TRUE(maps_have_id(maps, TARGET));
+	EXPECT_TRUE(maps_have_id(maps, "build/libhab-malloc.so"));
+	EXPECT_TRUE(maps_have_id(maps, "$(ldd " TARGET " | awk '/libc.so.6/ { print $3 }')"));
+}
+
 /* --- on glibc alone --------------------------------------------------------------------- */
 
 FIXTURE(start)
