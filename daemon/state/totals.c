@@ -8,6 +8,7 @@
 #include "daemon/state/totals.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -15,7 +16,8 @@
 
 #include "daemon/shared/util.h"
 
-#define RATES_NS 1000000000ull
+#define RATES_NS	  1000000000ull
+#define ZOMBIES_LOOKED_AT 512u
 
 struct totals *totals_new(void)
 {
@@ -155,15 +157,31 @@ unsigned int totals_choose(const struct totals *totals, unsigned int most,
 	return nr;
 }
 
-/* A process that its parent has not waited for has ended, too. */
+/* True for a process that has ended, too, and that its parent has not waited for. */
 static bool has_ended(uint32_t pid)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-	bool ended = pidfd < 0 ? errno == ESRCH : process_has_ended(pidfd);
+	bool ended = pidfd >= 0 && process_has_ended(pidfd);
 
 	if (pidfd >= 0)
 		close(pidfd);
 	return ended;
+}
+
+static bool has_exited(uint32_t pid)
+{
+	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+/*
+ * To open each process takes long, so each call looks at some of them for zombies: at those that
+ * follow the ones of the last call.
+ */
+static bool is_zombies_turn(const struct totals *totals, unsigned int i)
+{
+	unsigned int nr = totals->now.nr_processes;
+
+	return (i + nr - totals->zombies_at % nr) % nr < ZOMBIES_LOOKED_AT;
 }
 
 void totals_fold(struct totals *totals, struct feed *feed)
@@ -174,10 +192,12 @@ void totals_fold(struct totals *totals, struct feed *feed)
 
 	for (i = 0; i < totals->now.nr_processes; i++) {
 		pid = totals->now.processes[i].pid;
-		if (!has_ended(pid) || !feed->ops->remove(feed, pid, &last))
+		if ((!has_exited(pid) && !(is_zombies_turn(totals, i) && has_ended(pid))) ||
+		    !feed->ops->remove(feed, pid, &last))
 			continue;
 		sums_add(&totals->now.of.exited, &last,
 			 offsetof(struct hab_process_totals, comm) / sizeof(__u64));
 		totals->now.of.nr_exited++;
 	}
+	totals->zombies_at += ZOMBIES_LOOKED_AT;
 }

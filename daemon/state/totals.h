@@ -17,6 +17,7 @@ struct totals_process {
 
 struct totals {
 	struct feed_totals now;		  /* the feed's last answer */
+	unsigned int zombies_at; /* the next process to be looked at, modulo their number */
 	/* Sorted by bytes a second, then by bytes; the highest first. */
 	struct totals_process *processes;
 	unsigned int nr_processes;

@@ -122,6 +122,7 @@ static void on_thread_exit(void *unused)
 		struct hab_thread *thread = entries[slot];
 
 		if (thread && thread->heap) {
+			hab_channel_add_rest(thread);
 			give_back_unused(thread);
 			hab_thread_retire(thread);
 			thread->tlab->thread = NULL;
@@ -170,6 +171,7 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap)
 
 	for (; thread; thread = next) {
 		next = thread->next;
+		hab_channel_add_rest(thread);
 		close_tlab(thread->tlab);
 		thread->tlab->thread = NULL;
 		/* Pairs with the acquire load in find_thread(). */
@@ -274,8 +276,6 @@ static struct hab_thread *make_thread(struct hab_heap *heap)
 	thread->tlab->mask = heap->alignment - 1;
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE && heap->sections;
 	seed(thread);
-	if (hab_channel_has(heap))
-		hab_channel_add_thread();
 	close_tlab(thread->tlab);
 	if (thread->sections && !heap->verify)
 		thread->tlab->thread = thread;

@@ -2,23 +2,29 @@
 /*
  * libhab's side of the channel.
  *
- * Where there is no collector, or it has ended, the next heap looks for one. So a program that ran
- * before its collector is seen from its next heap on, and a child by fork() from its first.
+ * Where there is no collector, the next heap looks for one. So a program that ran before its
+ * collector is seen from its next heap on, and a child by fork() from its first. After the end of a
+ * collector none is looked for.
  *
  * Objects are not freed one by one, so none is live.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "lib/telemetry/channel.h"
 #include "lib/telemetry/client.h"
+#include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"
 
 /* The first thread's stack has no less room to grow, and nothing is mapped there. */
 #define FIRST_STACK (8ul << 20)
+
+/*
+ * Further down in the stack of another thread a frame may be one of a coroutine, whose stack ends
+ * somewhere below. Most threads' stacks are larger, so that no coroutine's stack is that near.
+ */
+#define THREAD_STACK (256ul << 10)
 
 /* Programs that are linked statically have neither of them. */
 #pragma weak dlsym
@@ -37,11 +43,8 @@ static u64 unknown_address;
 /* The interval for tracers of otel_memory:alloc, where there is no collector. */
 static struct hab_own_interval tracer_interval = HAB_OWN_INTERVAL_INIT;
 
-/* A thread but the first: its number, and its stack. */
-static __thread struct {
-	u32 tid;
-	uintptr_t low, high;
-} thread_stack __attribute__((tls_model("initial-exec")));
+/* The number of the thread; 0: not known yet. */
+static __thread u32 tid __attribute__((tls_model("initial-exec")));
 
 /* The client whose channel can be written to, or NULL. */
 static struct hab_client *open_client(void)
@@ -78,32 +81,21 @@ void hab_channel_connect(void)
 
 /* --- threads --------------------------------------------------------------------------- */
 
-static bool is_on_first_stack(uintptr_t address)
+/* The number of the calling thread, without a system call: the C library notes it as the owner. */
+static u32 own_number(void)
 {
-	return &__libc_stack_end && (uintptr_t)__libc_stack_end - address < FIRST_STACK;
-}
+	pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	u32 number;
 
-void hab_channel_add_thread(void)
-{
-	pthread_attr_t attributes;
-	size_t size = 0;
-	void *low = NULL;
-
-	if (thread_stack.high || !READ_ONCE(hab_channel_listeners) ||
-	    is_on_first_stack((uintptr_t)&size))
-		return;
-	thread_stack.tid = (u32)syscall(SYS_gettid);
-	if (pthread_getattr_np(pthread_self(), &attributes))
-		return;
-	pthread_attr_getstack(&attributes, &low, &size);
-	pthread_attr_destroy(&attributes);
-	thread_stack.low = (uintptr_t)low;
-	thread_stack.high = thread_stack.low + size;
+	pthread_mutex_lock(&mutex);
+	number = (u32)mutex.__data.__owner;
+	pthread_mutex_unlock(&mutex);
+	return number;
 }
 
 void hab_channel_after_fork(void)
 {
-	thread_stack.tid = 0;
+	tid = 0;
 	hab_channel_listeners = preload_client ? hab_channel_listeners : 0;
 }
 
@@ -111,10 +103,10 @@ uintptr_t hab_channel_stack_end(const struct hab_heap *heap, uintptr_t entry)
 {
 	if (!hab_channel_has(heap))
 		return 0;
-	if (is_on_first_stack(entry))
+	if (&__libc_stack_end && (uintptr_t)__libc_stack_end - entry < FIRST_STACK)
 		return (uintptr_t)__libc_stack_end;
-	return entry - thread_stack.low < thread_stack.high - thread_stack.low ? thread_stack.high :
-										 entry;
+	/* The C library has its own data of a thread at the end of the thread's stack. */
+	return (uintptr_t)pthread_self() - entry < THREAD_STACK ? (uintptr_t)pthread_self() : entry;
 }
 
 /* --- samples --------------------------------------------------------------------------- */
@@ -124,8 +116,9 @@ static void fill_record(struct hab_record_sample *record, const struct hab_heap 
 {
 	static u64 samples;
 
-	if (thread_stack.tid)
-		record->head.tid = thread_stack.tid;
+	if (!tid)
+		tid = own_number();
+	record->head.tid = tid;
 	record->sample_id = hab_mix(__atomic_add_fetch(&samples, 1, __ATOMIC_RELAXED));
 	record->bytes = report->bytes;
 	record->weight = report->bytes;
@@ -134,6 +127,20 @@ static void fill_record(struct hab_record_sample *record, const struct hab_heap 
 	memcpy(record->heap_name, heap->name, sizeof(record->heap_name));
 	memcpy(record->tag, report->tag, sizeof(record->tag));
 	memcpy(record->addresses, (const void *)report->frames, report->nr_frames * sizeof(u64));
+}
+
+static void add_allocated(struct hab_channel *channel, u64 bytes)
+{
+	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
+}
+
+void hab_channel_add_rest(struct hab_thread *thread)
+{
+	struct hab_client *client = hab_channel_has(thread->heap) ? open_client() : NULL;
+	u64 bytes = hab_sampler_take_rest(thread);
+
+	if (client)
+		add_allocated(client->channel, bytes);
 }
 
 int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
@@ -154,7 +161,7 @@ int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
 					report->nr_frames);
 	if (unknown)
 		WRITE_ONCE(unknown_address, unknown);
-	__atomic_fetch_add(&channel->allocated, report->bytes, __ATOMIC_RELAXED);
+	add_allocated(channel, report->bytes);
 	record = hab_client_reserve(client, channel, report->nr_frames, report->chunk_bytes,
 				    report->interval);
 	if (!record)

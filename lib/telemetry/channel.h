@@ -4,8 +4,8 @@
  * library is loaded, too, it is that one's: a collector has one channel of a process.
  *
  * libhab interposes nothing. So it does not see that the program has set a filter of system calls,
- * which may end it for a call. System calls for the channel are made in hab_heap_create() alone,
- * which makes others anyway, and where a thread but the first uses its first heap.
+ * which may end it for a call. System calls for the channel are made in hab_heap_create() alone, and
+ * only those that this makes anyway before it is known that there is no filter.
  */
 #ifndef HAB_LIB_CHANNEL_H
 #define HAB_LIB_CHANNEL_H
@@ -33,8 +33,11 @@ void hab_channel_find_preload(void);
  */
 void hab_channel_connect(void);
 
-/* The calling thread is new in a heap of the process backend. */
-void hab_channel_add_thread(void);
+/*
+ * The thread ends, or its heap: adds what it has allocated since its last sample to the channel's
+ * sum.
+ */
+void hab_channel_add_rest(struct hab_thread *thread);
 
 /* In a child by fork(). */
 void hab_channel_after_fork(void);

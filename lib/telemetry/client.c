@@ -154,8 +154,6 @@ static int connect_socket(bool *is_busy)
 	struct sockaddr_un own;
 	int fd = -1;
 
-	if (!settings.address.sun_path[0])
-		return -1;
 	if (address_of_user(&own))
 		fd = connect_to(&own);
 	if (fd >= 0 && !is_roots(fd)) {
@@ -229,7 +227,8 @@ static struct hab_channel *connect_channel(bool *is_busy)
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (!may_write_file() || hab_sandbox_has_filter(settings.filters))
+	if (!settings.address.sun_path[0] ||
+	    hab_sandbox_has_filter(settings.filters, hab_client_has_live) || !may_write_file())
 		return NULL;
 	socket = connect_socket(is_busy);
 	if (socket < 0)
@@ -395,15 +394,12 @@ void hab_client_forget_end(void)
 {
 	struct hab_client *client = READ_ONCE(hab_client);
 
-	WRITE_ONCE(hab_client_is_idle, false);
-	if (client && client->channel && hab_channel_is_open(client->channel))
+	if (client && client->channel)
 		return;
+	WRITE_ONCE(hab_client_is_idle, false);
 	began = 0;
-	if (client && !client->channel)
+	if (client)
 		client->began = 0;
-	else
-		/* Both stay mapped: other threads may write there. */
-		WRITE_ONCE(hab_client, NULL);
 }
 
 /*

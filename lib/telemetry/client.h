@@ -50,8 +50,8 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
 void hab_client_start(void);
 
 /*
- * If the process has no collector, or its collector has ended, the next hab_client_start() looks
- * for one again. One thread at a time calls it.
+ * If the process has never had a channel, the next hab_client_start() looks for a collector again.
+ * One thread at a time calls it.
  */
 void hab_client_forget_end(void);
 

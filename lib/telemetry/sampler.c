@@ -187,6 +187,24 @@ static void open_chunks(struct hab_thread *thread)
 	thread->chunk_bytes_left = thread->chunk_bytes_set;
 }
 
+uint64_t hab_sampler_take_rest(struct hab_thread *thread)
+{
+	uint64_t bytes = 0;
+
+	if (thread->objects.on) {
+		hab_sampler_count(thread);
+		bytes = hab_sampling_since(&thread->objects);
+		hab_sampling_set_since(&thread->objects, 0);
+	}
+	if (thread->chunks.on) {
+		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread));
+		open_chunks(thread);
+		bytes += hab_sampling_since(&thread->chunks);
+		hab_sampling_set_since(&thread->chunks, 0);
+	}
+	return bytes;
+}
+
 void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
 {
 	if (thread->chunks.on)

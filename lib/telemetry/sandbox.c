@@ -41,15 +41,16 @@ static long number_of(const char *text, const char *key)
 	return at ? strtol(at + strlen(key), NULL, 10) : -1;
 }
 
-bool hab_sandbox_has_filter(long allowed)
+bool hab_sandbox_has_filter(long allowed, bool may_move)
 {
 	/* Not on the stack, of which a coroutine has little; one thread at a time connects. */
 	static char text[4096];
 	long filters;
 	ssize_t length;
-	int fd = hab_descriptor_move(
-		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC));
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
 
+	if (may_move)
+		fd = hab_descriptor_move(fd);
 	if (fd < 0)
 		return true;
 	length = syscall(SYS_read, fd, text, sizeof(text) - 1);

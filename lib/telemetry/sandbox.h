@@ -23,7 +23,9 @@ bool hab_sandbox_is_strict(void);
 /*
  * true if the process has more than @allowed filters, or if their number is not known. @allowed is
  * that of HAB_FILTERS in the environment: filters that let hab_client_start() make its calls.
+ * @may_move: hab_descriptor_move() may be called. Else it opens, reads and closes a file, and makes
+ * no other call.
  */
-bool hab_sandbox_has_filter(long allowed);
+bool hab_sandbox_has_filter(long allowed, bool may_move);
 
 #endif /* HAB_LIB_SANDBOX_H */

@@ -162,26 +162,122 @@ static call_back open_library(void)
 	return call;
 }
 
-/* The first thread, which has not used its heap: each call but write() and exit() ends it. */
-static void run_filtered(void)
+static void set_filter(const struct sock_filter *filter, unsigned short length)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
-	call_back call = open_library();
+	struct sock_fprog program = { length, (struct sock_filter *)filter };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
 		die("prctl");
-	allocate_deep_down(DEPTH);
-	call(objects, 200);
+}
+
+#define SET_FILTER(filter) set_filter(filter, sizeof(filter) / sizeof(*(filter)))
+#define LOAD_NUMBER	   BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
+#define IF_CALL(number, skipped) \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##number, skipped, 0)
+#define KILL  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void end_well(void)
+{
 	if (write(1, "well\n", 5) == 5)
 		_exit(0);
+}
+
+/* A thread that has not used its heap: each call but write() and exit() ends it. */
+static void filter_and_allocate(void)
+{
+	static const struct sock_filter filter[] = { LOAD_NUMBER, IF_CALL(write, 2),
+						     IF_CALL(exit_group, 1), KILL, ALLOW };
+
+	SET_FILTER(filter);
+	allocate_deep_down(DEPTH);
+}
+
+static void run_filtered(void)
+{
+	call_back call = open_library();
+
+	filter_and_allocate();
+	call(objects, 200);
+	end_well();
+}
+
+static void *run_filtered_thread(void *unused)
+{
+	/* The C library has memory for the thread then. */
+	free(malloc(60000));
+	filter_and_allocate();
+	end_well();
+	return unused;
+}
+
+static void run_filtered_threads(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, run_filtered_thread, NULL) || pthread_join(thread, NULL))
+		die("thread");
+}
+
+/* The calls that only a channel needs end it. */
+static void run_filtered_heap(void)
+{
+	static const struct sock_filter filter[] = {
+		LOAD_NUMBER,	      IF_CALL(prlimit64, 6), IF_CALL(fcntl, 5),
+		IF_CALL(socket, 4),   IF_CALL(geteuid, 3),   IF_CALL(memfd_create, 2),
+		IF_CALL(connect, 1),  ALLOW,		     KILL,
+	};
+
+	SET_FILTER(filter);
+	heap = make_heap();
+	allocate_deep_down(DEPTH);
+	end_well();
+}
+
+static void *run_short_thread(void *unused)
+{
+	objects(50);
+	return unused;
+}
+
+/* Most of them have no sample. */
+static void run_short_threads(void)
+{
+	pthread_t thread;
+	int i;
+
+	for (i = 0; i < 200; i++)
+		if (pthread_create(&thread, NULL, run_short_thread, NULL) ||
+		    pthread_join(thread, NULL))
+			die("thread");
+}
+
+static pthread_barrier_t barrier;
+
+static void *run_earlier_thread(void *unused)
+{
+	objects(1);
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	allocate_deep_down(DEPTH);
+	return unused;
+}
+
+/* It has used the heap before there is a collector. */
+static void run_earlier(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	if (pthread_create(&thread, NULL, run_earlier_thread, NULL))
+		die("thread");
+	pthread_barrier_wait(&barrier);
+	wait_for_collector();
+	make_heap();
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+	wait_for_collector();
 }
 
 static void run_descriptors(void)
@@ -271,6 +367,10 @@ static const struct {
 	{ "both", run_both },
 	{ "deep", run_deep },
 	{ "filtered", run_filtered },
+	{ "filtered_threads", run_filtered_threads },
+	{ "filtered_heap", run_filtered_heap },
+	{ "short_threads", run_short_threads },
+	{ "earlier", run_earlier },
 	{ "strict_threads", run_strict_threads },
 	{ "descriptors", run_descriptors },
 	{ "fork", run_fork },
