@@ -76,7 +76,8 @@ struct told {
 	UT_hash_handle hh;
 	uint32_t pid;
 	bool seen;
-	struct hab_process_totals of_owner, of_viewer;
+	uint64_t owner;
+	struct hab_process_totals of_owner, of_viewer; /* 0: they have been told nothing */
 };
 
 struct broker {
@@ -142,6 +143,7 @@ static void start_collector(struct broker *broker, struct owner *owner)
 	struct part_config config = broker->config.part;
 	uint64_t now = clock_monotonic_ns();
 	struct part_page *page;
+	struct told *told;
 
 	if (owner->part.pid || now < owner->due_ns)
 		return;
@@ -158,6 +160,9 @@ static void start_collector(struct broker *broker, struct owner *owner)
 	page->failures = owner->failures;
 	page->lost = owner->lost;
 	page->refused = owner->refused;
+	for (told = broker->told; told; told = told->hh.next)
+		if (told->owner == owner->number)
+			memset(&told->of_owner, 0, sizeof(told->of_owner));
 	tell_viewer(broker, owner, true);
 }
 
@@ -561,8 +566,12 @@ static void send_record(struct broker *broker, uint64_t number, uint32_t pid, co
 {
 	struct owner *owner = owner_of_number(broker, number, pid);
 
-	if (!owner || !owner->part.pid)
+	if (!owner)
 		return;
+	if (!owner->part.pid) {
+		owner->lost++;
+		return;
+	}
 	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
 	if (!part_write(&owner->part, record, (bytes + 7) & ~7u))
 		part_page(owner->part.memory)->lost++;
@@ -677,7 +686,7 @@ static bool write_totals(struct part *part, uint32_t pid, const struct hab_proce
 		.totals = *totals,
 	};
 
-	return !part->pid || part_write(part, &record, sizeof(record));
+	return part_write(part, &record, sizeof(record));
 }
 
 static void tell_process(struct broker *broker, const struct feed_process *process)
@@ -686,11 +695,14 @@ static void tell_process(struct broker *broker, const struct feed_process *proce
 	struct owner *owner;
 
 	told->seen = true;
-	HASH_FIND(hh, broker->owners, &process->totals.owner, sizeof(uint64_t), owner);
-	if (owner && memcmp(&told->of_owner, &process->totals, sizeof(process->totals)) != 0 &&
+	told->owner = process->totals.owner;
+	HASH_FIND(hh, broker->owners, &told->owner, sizeof(told->owner), owner);
+	if (owner && owner->part.pid &&
+	    memcmp(&told->of_owner, &process->totals, sizeof(process->totals)) != 0 &&
 	    write_totals(&owner->part, process->pid, &process->totals, false))
 		told->of_owner = process->totals;
-	if (!memcmp(&told->of_viewer, &process->totals, sizeof(process->totals)))
+	if (!broker->viewer.pid ||
+	    !memcmp(&told->of_viewer, &process->totals, sizeof(process->totals)))
 		return;
 	if (write_totals(&broker->viewer, process->pid, &process->totals, false))
 		told->of_viewer = process->totals;
@@ -709,10 +721,11 @@ static void tell_ends(struct broker *broker)
 			told->seen = false;
 			continue;
 		}
-		HASH_FIND(hh, broker->owners, &told->of_owner.owner, sizeof(uint64_t), owner);
-		if (owner)
+		HASH_FIND(hh, broker->owners, &told->owner, sizeof(told->owner), owner);
+		if (owner && owner->part.pid)
 			write_totals(&owner->part, told->pid, &told->of_owner, true);
-		if (!write_totals(&broker->viewer, told->pid, &told->of_viewer, true)) {
+		if (broker->viewer.pid &&
+		    !write_totals(&broker->viewer, told->pid, &told->of_viewer, true)) {
 			broker->behind = true;
 			continue;
 		}
