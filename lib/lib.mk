@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # libhab, static and shared, and the preload library libhab-malloc.so. Target: lib.
 
-# A process with a collector: in both libraries.
+# The program's side of a channel: in both libraries.
 CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c)
 
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c) \

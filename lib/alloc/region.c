@@ -200,7 +200,7 @@ static void keep_sampled(struct hab_region *region, struct hab_thread *thread, v
 {
 	struct sampled *sampled;
 
-	if (!hab_usdt_keeps_objects())
+	if (!hab_usdt_has_tracer())
 		return;
 	/* Else this may be sampled as well, without end. */
 	thread->sampling = true;

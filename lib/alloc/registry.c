@@ -66,7 +66,7 @@ static void after_in_child(void)
 	struct hab_heap *heap;
 
 	unlock_backends();
-	hab_channel_leave();
+	hab_channel_after_fork();
 	for (heap = heaps; heap; heap = heap->next) {
 		hab_thread_remove_others_locked(heap);
 		if (heap->backend->leave) {

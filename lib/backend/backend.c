@@ -28,6 +28,7 @@ static int open_backend(struct hab_heap *heap, const struct hab_backend *backend
 	heap->backend = backend;
 	/* The device backend points these to the fields that the kernel writes. */
 	heap->listeners = &hab_channel_listeners;
+	/* A channel keeps each sample: not 0 as long as there is one. */
 	heap->next_is_kept = &hab_channel_listeners;
 	heap->default_interval = &hab_channel_interval;
 	return backend->open(heap);

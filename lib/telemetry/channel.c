@@ -34,14 +34,14 @@ static struct hab_client *(*preload_client)(u64 layout);
 /* An address that was in a stack, and in no mapping that the collector has; 0: none. */
 static u64 unknown_address;
 
-/* For tracers of otel_memory:alloc, where there is no collector. */
-static struct hab_own_interval alone = HAB_OWN_INTERVAL_INIT;
+/* The interval for tracers of otel_memory:alloc, where there is no collector. */
+static struct hab_own_interval tracer_interval = HAB_OWN_INTERVAL_INIT;
 
 /* A thread but the first: its number, and its stack. */
 static __thread struct {
 	u32 tid;
 	uintptr_t low, high;
-} own __attribute__((tls_model("initial-exec")));
+} thread_stack __attribute__((tls_model("initial-exec")));
 
 /* The client whose channel can be written to, or NULL. */
 static struct hab_client *open_client(void)
@@ -65,7 +65,7 @@ void hab_channel_connect(void)
 	struct hab_client *client;
 
 	if (!preload_client) {
-		hab_client_try_again();
+		hab_client_forget_end();
 		hab_client_start();
 	}
 	client = open_client();
@@ -89,20 +89,21 @@ void hab_channel_add_thread(void)
 	size_t size = 0;
 	void *low = NULL;
 
-	if (own.high || !READ_ONCE(hab_channel_listeners) || is_on_first_stack((uintptr_t)&size))
+	if (thread_stack.high || !READ_ONCE(hab_channel_listeners) ||
+	    is_on_first_stack((uintptr_t)&size))
 		return;
-	own.tid = (u32)syscall(SYS_gettid);
+	thread_stack.tid = (u32)syscall(SYS_gettid);
 	if (pthread_getattr_np(pthread_self(), &attributes))
 		return;
 	pthread_attr_getstack(&attributes, &low, &size);
 	pthread_attr_destroy(&attributes);
-	own.low = (uintptr_t)low;
-	own.high = own.low + size;
+	thread_stack.low = (uintptr_t)low;
+	thread_stack.high = thread_stack.low + size;
 }
 
-void hab_channel_leave(void)
+void hab_channel_after_fork(void)
 {
-	own.tid = 0;
+	thread_stack.tid = 0;
 	hab_channel_listeners = preload_client ? hab_channel_listeners : 0;
 }
 
@@ -112,7 +113,8 @@ uintptr_t hab_channel_stack_end(const struct hab_heap *heap, uintptr_t entry)
 		return 0;
 	if (is_on_first_stack(entry))
 		return (uintptr_t)__libc_stack_end;
-	return entry - own.low < own.high - own.low ? own.high : entry;
+	return entry - thread_stack.low < thread_stack.high - thread_stack.low ? thread_stack.high :
+										 entry;
 }
 
 /* --- samples --------------------------------------------------------------------------- */
@@ -122,8 +124,8 @@ static void fill_record(struct hab_record_sample *record, const struct hab_heap 
 {
 	static u64 samples;
 
-	if (own.tid)
-		record->head.tid = own.tid;
+	if (thread_stack.tid)
+		record->head.tid = thread_stack.tid;
 	record->sample_id = hab_mix(__atomic_add_fetch(&samples, 1, __ATOMIC_RELAXED));
 	record->bytes = report->bytes;
 	record->weight = report->bytes;
@@ -145,7 +147,7 @@ int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
 		WRITE_ONCE(hab_channel_listeners, 0);
 		return 0;
 	}
-	/* Of an interval of 0 objects without bytes are samples, too. They stand for nothing. */
+	/* With an interval of 0 objects without bytes are sampled, too. They stand for nothing. */
 	if (!report->chunk_bytes)
 		return 0;
 	unknown = hab_maps_find_unknown(&client->maps, (const u64 *)report->frames,
@@ -167,7 +169,7 @@ void hab_channel_offer(const struct hab_heap *heap, uint64_t drawn)
 	struct hab_client *client = hab_channel_has(heap) ? open_client() : NULL;
 
 	if (hab_channel_has(heap))
-		hab_own_interval_offer(client ? &client->own : &alone, drawn);
+		hab_own_interval_offer(client ? &client->own : &tracer_interval, drawn);
 }
 
 void hab_channel_look(const struct hab_heap *heap, uint64_t random)
@@ -179,10 +181,10 @@ void hab_channel_look(const struct hab_heap *heap, uint64_t random)
 		return;
 	if (client) {
 		interval = hab_client_look(client, client->channel, random);
-	} else if (hab_usdt_keeps_objects()) {
-		hab_own_interval_rotate(&alone, HAB_SHARE_DEFAULT, HAB_SAMPLING_INTERVAL_LEAST,
-					random);
-		interval = READ_ONCE(alone.interval.mean);
+	} else if (hab_usdt_has_tracer()) {
+		hab_own_interval_rotate(&tracer_interval, HAB_SHARE_DEFAULT,
+					HAB_SAMPLING_INTERVAL_LEAST, random);
+		interval = READ_ONCE(tracer_interval.interval.mean);
 	}
 	WRITE_ONCE(hab_channel_interval, interval);
 }

@@ -37,7 +37,7 @@ void hab_channel_connect(void);
 void hab_channel_add_thread(void);
 
 /* In a child by fork(). */
-void hab_channel_leave(void);
+void hab_channel_after_fork(void);
 
 /* The backend's report(): writes a sample to the channel. */
 int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report);

@@ -249,7 +249,7 @@ static struct hab_client *make_client(void)
 {
 	struct hab_client *client;
 
-	/* Not by mmap(), which is this library's: it is none of the program's memory. */
+	/* Not by mmap(), which the preload library interposes: this is none of the program's memory. */
 	client = (void *)syscall(SYS_mmap, NULL, sizeof(*client), PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (client == MAP_FAILED)
@@ -391,7 +391,7 @@ void hab_client_start(void)
 	errno = err;
 }
 
-void hab_client_try_again(void)
+void hab_client_forget_end(void)
 {
 	struct hab_client *client = READ_ONCE(hab_client);
 

@@ -44,7 +44,7 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  *
  * The preload library calls it when the process allocates first, and in a child by fork() at its
  * first sample; libhab when a heap is made. Does nothing when it was called before. If the
- * collector is busy, it waits for at most 10 ms, and a later call tries again. Leaves no descriptor
+ * collector is busy, it waits for at most 20 ms, and a later call tries again. Leaves no descriptor
  * open; errno is kept.
  */
 void hab_client_start(void);
@@ -53,7 +53,7 @@ void hab_client_start(void);
  * If the process has no collector, or its collector has ended, the next hab_client_start() looks
  * for one again. One thread at a time calls it.
  */
-void hab_client_try_again(void);
+void hab_client_forget_end(void);
 
 /*
  * A collector has one channel of a process. So libhab uses that of the preload library, where both

@@ -70,7 +70,8 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	if (thread->end)
 		report->allocated_bytes += hab_thread_top(thread) - thread->start;
 	copy_tag(report->tag, current_tag);
-	/* Who keeps the sample says so before. */
+	/* The module, or an open channel, has said that the next sample is kept: its stack goes
+	 * along. */
 	if (report->kind == HAB_EVENT_SAMPLE &&
 	    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED)) {
 		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH,

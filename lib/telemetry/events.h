@@ -13,7 +13,7 @@
 static inline bool hab_event_has_listeners(const struct hab_heap *heap, uint32_t kind)
 {
 	return (__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(kind)) ||
-	       (kind == HAB_EVENT_SAMPLE && hab_usdt_keeps_objects());
+	       (kind == HAB_EVENT_SAMPLE && hab_usdt_has_tracer());
 }
 
 /**

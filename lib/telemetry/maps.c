@@ -13,7 +13,6 @@
 #include <link.h>
 #include <stddef.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bpf/records.h"

@@ -2,7 +2,6 @@
 /*
  * The end of windows in a process that sets its own sampling interval.
  */
-#include <stddef.h>
 
 #include "lib/clock.h"
 #include "lib/telemetry/own_interval.h"

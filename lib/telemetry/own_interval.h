@@ -27,7 +27,6 @@ struct hab_own_interval {
 			      .step = (HAB_SHARE_DEFAULT >> HAB_SHARE_SHIFT) / 8 },            \
 	}
 
-
 /* The process reports a sample; @drawn: its interval. */
 static inline void hab_own_interval_offer(struct hab_own_interval *own, u64 drawn)
 {

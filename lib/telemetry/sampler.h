@@ -38,14 +38,14 @@ static inline void hab_sampler_count(struct hab_thread *thread)
 static inline uint64_t hab_sampler_interval(const struct hab_heap *heap)
 {
 	int64_t own = __atomic_load_n(&heap->sampling_interval, __ATOMIC_RELAXED);
-	uint64_t kernels = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
+	uint64_t common = __atomic_load_n(heap->default_interval, __ATOMIC_RELAXED);
 
 	if (own >= 0)
 		return (uint64_t)own;
-	if (kernels < HAB_SAMPLING_INTERVAL_DEFAULT &&
+	if (common < HAB_SAMPLING_INTERVAL_DEFAULT &&
 	    __atomic_load_n(&heap->sample_handler, __ATOMIC_RELAXED))
 		return HAB_SAMPLING_INTERVAL_DEFAULT;
-	return kernels;
+	return common;
 }
 
 /*

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* To ask the kernel for a filter is a system call, which a filter may end the process for. */
+/*
+ * Whether there is a filter is read from /proc: to ask the kernel for it by prctl() is a call that
+ * a filter may end the process for.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

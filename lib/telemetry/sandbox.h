@@ -10,7 +10,7 @@
 
 /*
  * The program prepares for a filter, or sets one; @strictly: it limits itself to read() and
- * write(). The preload library sees that. Without it none of the next two is ever true.
+ * write(). Only the preload library sees that: without it the next two are always false.
  */
 void hab_sandbox_enter(bool strictly);
 

@@ -24,7 +24,7 @@ void hab_usdt_object(struct hab_heap *heap, void *address, size_t size, uint64_t
 		     bool in_region);
 
 /* true if otel_memory:alloc has a tracer, so that frees have to be reported. */
-static inline bool hab_usdt_keeps_objects(void)
+static inline bool hab_usdt_has_tracer(void)
 {
 	return otel_memory_alloc_semaphore;
 }
