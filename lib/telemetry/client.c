@@ -249,7 +249,7 @@ static struct hab_client *make_client(void)
 {
 	struct hab_client *client;
 
-	/* Not by mmap(), which the preload library interposes: this is none of the program's memory. */
+	/* Not by mmap(), which the preload library interposes: it is none of the program's. */
 	client = (void *)syscall(SYS_mmap, NULL, sizeof(*client), PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (client == MAP_FAILED)
