@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The records of the ring buffer and of channels (core/channel/channel.h), and the values of the
- * BPF maps. The BPF programs and habd are built from one tree; files of records (habd --replay)
+ * BPF maps. The BPF program and habd are built from one tree; files of records (habd --replay)
  * carry HAB_RECORDS_VERSION, which changes with the layout of a record.
  *
  * A sample is sent as HAB_RECORD_SAMPLE, with the stack that its thread has unwound, if that came
@@ -13,6 +13,10 @@
  * habd drops the earlier one, which counts as throttled; the slot counts once, by its first sample:
  * as sampled if that was sent, as lost if the ring buffer was full. A sample's probability is
  * final at its HAB_RECORD_WINDOW.
+ *
+ * The broker sends HAB_RECORD_REPLACED to a collector whose sample is replaced by one of another
+ * owner: a struct hab_record_sample with the place of the new sample (window, slot, candidate,
+ * quota) and nothing else of it.
  */
 #ifndef HAB_RECORDS_H
 #define HAB_RECORDS_H
@@ -38,7 +42,7 @@ enum hab_record_type {
 	HAB_RECORD_HEAP = 3,   /* a new heap: the process's maps can be read now */
 	HAB_RECORD_WINDOW = 4, /* the end of a window; samples under way may still follow */
 	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
-	HAB_RECORD_REPLACED = 6, /* a sample of another owner, without its stack: in collectors */
+	HAB_RECORD_REPLACED = 6, /* see below */
 };
 
 struct hab_record_head {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The maps of the BPF program, and its counters, which count each event exactly once as sampled,
- * throttled or lost. After records.h.
+ * throttled or lost. Include records.h before it.
  */
 #ifndef HAB_BPF_TOTALS_H
 #define HAB_BPF_TOTALS_H

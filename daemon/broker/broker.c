@@ -820,7 +820,6 @@ int broker_start(struct broker *broker, struct feed *feed)
 	broker->feed = feed;
 	part->is_module = feed->ops->module;
 	snprintf(part->feed, sizeof(part->feed), "%s", feed->ops->name);
-	snprintf(part->about, sizeof(part->about), "%s", feed->about);
 	totals_read(broker->totals, feed, NULL, NULL, clock_monotonic_ns());
 	if (feed->ops->module)
 		broker->missed = missed_new(broker->config.socket, &broker->totals->now);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
-#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "daemon/channels/channels.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,16 +3,14 @@
  * Reads the records of one program's channel.
  *
  * The program is not trusted, and may write while this reads. So each record is copied before it is
- * looked at, and what names its process, user and weight is replaced: a program can write what it
- * likes about its own stacks, and nothing about others.
+ * looked at. Process, owner, cgroup, probability and window are set here: a program can write what
+ * it likes about its own stacks, and nothing about others.
  *
  * A program that was killed may have left a record half written. Its size is known, if it got that
  * far: so what follows is read all the same.
  */
 #include "daemon/channels/session.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A session: the channel of one program, from its start, or exec, to its end. */
+/*
+ * A session: the channel of one program, from its connection (at its start, at an exec, or with its
+ * first heap) to its end.
+ */
 #ifndef HABD_SESSION_H
 #define HABD_SESSION_H
 

@@ -41,7 +41,8 @@ _hab() {
 	--by) words='site stack process comm heap tag cgroup' ;;
 	--format) words='table folded svg html' ;;
 	--source) words='module channels auto' ;;
-	--event | --events) words='sample refill tlab outside' ;;
+	--event) words='sample refill tlab outside all' ;;
+	--events) words='sample refill tlab outside' ;;
 	--user)
 		mapfile -t COMPREPLY < <(compgen -u -- "$word")
 		return

@@ -70,9 +70,8 @@ struct feed_sink {
 
 struct feed {
 	const struct feed_ops *ops;
-	int fd;		 /* readable when a poll finds records; -1: there is none */
-	bool ended;	 /* no more records will come (files only) */
-	char about[400]; /* what is followed, for messages; "" if the name is enough */
+	int fd;	    /* readable when a poll finds records; -1: there is none */
+	bool ended; /* no more records will come (files only) */
 };
 
 /* 0, or an exit status after a sentence that names what is missing. */

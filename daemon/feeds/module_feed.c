@@ -253,7 +253,7 @@ static void feed_close(struct feed *base)
 }
 
 static const struct feed_ops module_ops = {
-	.name = "kernel",
+	.name = "module",
 	.module = true,
 	.poll = feed_poll,
 	.now_ns = feed_now_ns,

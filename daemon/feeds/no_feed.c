@@ -2,7 +2,6 @@
 /* The feed without records: all that habd shows comes from channels. */
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/feeds/feed.h"
 

@@ -6,7 +6,6 @@
  * What was recorded until a signal comes, or until the command fails, is written. After an error of
  * habctl no more is written. In each case the recording in habd ends.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -46,7 +46,7 @@ static void read_lockdown(char mode[32])
 		fclose(file);
 }
 
-/* True if this process has the capabilities that habd needs. */
+/* True if this process has the capabilities with which habd follows the module. */
 static bool may_trace(void)
 {
 	const uint64_t needed = 1ull << CAP_BPF | 1ull << CAP_PERFMON | 1ull << CAP_SYS_ADMIN;
@@ -160,7 +160,7 @@ static void show_module(const json_t *host, const json_t *module)
 		printf("rate limit  %s\n", json_get_string(module, "rate"));
 }
 
-static void show_host(const json_t *host, int device_error)
+static void show_host(const json_t *host, bool module_loaded, int device_error)
 {
 	printf("backend     %s (%s)\n", json_get_string(host, "backend"),
 	       json_get_string(host, "backend_why"));
@@ -168,11 +168,14 @@ static void show_host(const json_t *host, int device_error)
 	       yes_no(host, "kernel_rseq"), yes_no(host, "libc_rseq"));
 	if (__rseq_size)
 		printf(" (%u bytes)", __rseq_size);
-	printf("\nprivileges  /dev/hab: %s; to start habd: %s\n",
-	       device_error ? strerror(device_error) : "may be used",
-	       is_true(host, "may_start_habd") ?
-		       "enough" :
-		       "not enough (habd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN)");
+	printf("\nprivileges  /dev/hab: %s", device_error ? strerror(device_error) : "may be used");
+	/* habd without the module needs none. */
+	if (module_loaded)
+		printf("; to follow the module: %s",
+		       is_true(host, "may_start_habd") ?
+			       "enough" :
+			       "not enough (habd needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN)");
+	putchar('\n');
 	if (*json_get_string(host, "lockdown"))
 		printf("lockdown    %s\n", json_get_string(host, "lockdown"));
 }
@@ -237,8 +240,6 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 		       json_get_integer(status, "listen_port"));
 	if (only_own)
 		printf("\nrights      " ONLY_OWN);
-	if (*json_get_string(status, "feed_about"))
-		printf("\nfollows     %s", json_get_string(status, "feed_about"));
 	printf("\nsamples     of %s, %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
 	       json_get_string(status, "events"), json_get_real(totals, "sampled_per_second"),
 	       json_get_integer(totals, "sampled"), json_get_integer(totals, "throttled"));
@@ -275,8 +276,8 @@ static void add_host_problems(json_t *array, const json_t *host, int device_erro
 	if (device_error == EACCES || device_error == EPERM)
 		add_problem(array, "you may not use /dev/hab",
 			    "join the group that owns it (`ls -l /dev/hab`): until then your "
-			    "programs have heaps of the process backend, and no telemetry of the "
-			    "kernel");
+			    "programs have heaps of the process backend, and habd sees them by "
+			    "channels: samples, no refills");
 	if (!is_true(host, "kernel_rseq"))
 		add_problem(array,
 			    "the kernel has no restartable sequences, or a filter of system calls "
@@ -291,7 +292,8 @@ static void add_host_problems(json_t *array, const json_t *host, int device_erro
 		add_problem(
 			array,
 			"the kernel is locked down for confidentiality: BPF may not read stacks",
-			"habd cannot run; start the kernel with lockdown=integrity at most");
+			"habd cannot follow the module; start the kernel with lockdown=integrity at "
+			"most, or `habd --source channels`, which has no refills");
 }
 
 static void show(const json_t *status, int device_error, const char *socket,
@@ -302,7 +304,7 @@ static void show(const json_t *status, int device_error, const char *socket,
 	size_t index;
 
 	show_module(host, json_object_get(status, "module"));
-	show_host(host, device_error);
+	show_host(host, is_true(json_object_get(status, "module"), "loaded"), device_error);
 	if (json_is_object(habd))
 		show_habd(habd, socket, answer->only_own);
 	else

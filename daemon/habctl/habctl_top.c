@@ -91,7 +91,7 @@ static void header(const json_t *top, FILE *out)
 	if (json_get_integer(channels, "processes")) {
 		human_bytes(json_get_integer(top, "in_use_bytes"), bytes, sizeof(bytes));
 		human_in_use_range(top, range, sizeof(range));
-		fprintf(out, "  preloaded %" PRIu64, json_get_integer(channels, "processes"));
+		fprintf(out, "  channels %" PRIu64, json_get_integer(channels, "processes"));
 		if (json_object_get(top, "in_use_interval"))
 			fprintf(out, " (%s in use, 95 %%: %s)", bytes, range);
 	}

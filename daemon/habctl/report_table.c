@@ -3,7 +3,6 @@
 #include "daemon/habctl/report_table.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "daemon/shared/human.h"
 #include "daemon/shared/kinds.h"

@@ -126,6 +126,10 @@ static int choose_source(struct options *options)
 			say("the module hab is not loaded: habd follows programs by their channels "
 			    "alone");
 	}
+	if (options->source == SOURCE_CHANNELS && options->events != 1u << HAB_EVENT_SAMPLE) {
+		say("--events: without the module there is only sample");
+		return EXIT_USAGE;
+	}
 	if (options->source == SOURCE_REPLAY || options->source == SOURCE_CHANNELS)
 		return 0;
 	if (!privilege_check())
@@ -155,7 +159,6 @@ static uint64_t rate_of_channels(const struct options *options)
 	return hab_rate_of_cpus(CHANNELS_RATE_A_CPU, (u32)sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-/* False after a sentence. @fd: the listening socket, taken over; -1: see channels_add(). */
 /* To the broker, which knows the collector of @user. */
 static void give_channel(uint32_t pid, uid_t user, const int files[2])
 {
@@ -165,6 +168,7 @@ static void give_channel(uint32_t pid, uid_t user, const int files[2])
 		say_verbose("process %u is followed no more: %s", pid, strerror(errno));
 }
 
+/* False after a sentence. @fd: the listening socket, taken over; -1: see channels_add(). */
 static bool open_channels(struct state *state, const struct options *options, int fd)
 {
 	struct channels_config config = {
@@ -246,8 +250,6 @@ static int serve(struct options *options, struct state *state)
 	sockets.unix_fd = sockets.tcp_fd = -1;
 	if (history && !history_start(history, state))
 		goto end;
-	if (*state->feed->about)
-		say("following %s", state->feed->about);
 	say_ready(options);
 	code = run(state, http);
 	sd_notify(0, "STOPPING=1");
@@ -466,8 +468,6 @@ static int run_machine(struct options *options, char **argv)
 	code = broker_start(broker, feed);
 	if (code)
 		goto end;
-	if (*feed->about)
-		say("following %s", feed->about);
 	say_ready(options);
 	code = broker_run(broker, &ending);
 	sd_notify(0, "STOPPING=1");

@@ -4,10 +4,8 @@
 
 #include <argp.h>
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/channel/channel.h"
 #include "daemon/shared/arguments.h"
@@ -41,15 +39,15 @@ static const struct argp_option table[] = {
 	  "(port 0: any free one), or \"none\", the default" },
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "channel", CHANNEL, "PATH", 0,
-	  "take the channels of programs with libhab or the preload library on this Unix socket (default " HAB_CHANNEL_SOCKET
-	  "; none with --replay or another --socket), or \"none\"" },
+	  "take the channels of programs with libhab or the preload library on this Unix socket "
+	  "(default " HAB_CHANNEL_SOCKET "; none with --replay or another --socket), or \"none\"" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
 	  "as it is)" },
 	{ "events", EVENTS, "LIST", 0,
 	  "follow these kinds of events: " KINDS_HELP
-	  " (default sample). Each costs programs time. "
-	  "Refills are always counted" },
+	  " (default sample). Each costs programs time. With the module refills are always "
+	  "counted; without it there is only sample" },
 	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
 	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
@@ -62,7 +60,8 @@ static const struct argp_option table[] = {
 	  "keep a profile of each minute in this directory, for `habctl report --since`" },
 	{ "history-size", HISTORY_SIZE, "BYTES", 0,
 	  "at most so many bytes of these, K, M, G: the oldest are removed (default 256M)" },
-	{ "history-age", HISTORY_AGE, "AGE", 0, "remove older ones, s, m, h, d (default 7d)" },
+	{ "history-age", HISTORY_AGE, "AGE", 0,
+	  "remove older ones, s, m, h, d (default 7d); counted in files" },
 	/* For tests, in seconds. */
 	{ "history-period", HISTORY_PERIOD, "SECONDS", OPTION_HIDDEN, NULL },
 	/* The broker starts its parts with this one. */
@@ -185,7 +184,7 @@ static bool parse_history_age(struct options *options, const char *value)
 }
 
 /* Defaults, and options that depend on each other. */
-static bool check(struct options *options)
+static void check(struct options *options)
 {
 	if (!options->events)
 		options->events = options->replay ? KINDS_ALL : 1u << HAB_EVENT_SAMPLE;
@@ -195,7 +194,6 @@ static bool check(struct options *options)
 					   HAB_CHANNEL_SOCKET;
 	if (options->replay)
 		options->source = SOURCE_REPLAY;
-	return true;
 }
 
 static bool parse_value(struct options *options, int key, const char *value)
@@ -254,7 +252,8 @@ static bool parse_value(struct options *options, int key, const char *value)
 		say("%s: habd takes only options", value);
 		return false;
 	case ARGP_KEY_END:
-		return check(options);
+		check(options);
+		return true;
 	}
 	return true;
 }

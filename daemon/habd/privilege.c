@@ -13,7 +13,7 @@ static const struct {
 	cap_value_t capability;
 	const char *name;
 	const char *what_for;
-	bool needed; /* without the others some stacks have no names */
+	bool needed; /* habd does without the others */
 	bool keep;   /* while habd runs */
 } capabilities[] = {
 	{ CAP_BPF, "CAP_BPF", "to load BPF programs and read their maps", true, true },
@@ -55,8 +55,8 @@ bool privilege_check(void)
 			    capabilities[i].what_for);
 			good = false;
 		} else {
-			say_verbose("%s is missing (%s): some stacks will have no names",
-				    capabilities[i].name, capabilities[i].what_for);
+			say_verbose("%s is missing (%s): it goes on without", capabilities[i].name,
+				    capabilities[i].what_for);
 		}
 	}
 	cap_free(all);

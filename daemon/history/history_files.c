@@ -2,7 +2,6 @@
 #include "daemon/history/history_files.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -34,7 +34,7 @@ struct clients {
 
 static uint64_t request_end(void)
 {
-	return clock_monotonic_ns() + limits[LIMITED_SECONDS].most * 1000000000;
+	return clock_monotonic_ns() + limits[LIMITED_REQUEST_SECONDS].most * 1000000000;
 }
 
 /* NULL: the client may read all that this habd has. */
@@ -232,7 +232,7 @@ void clients_tidy(struct clients *clients, uint64_t now_ns)
 	{
 		if (!client->end_ns || now_ns < client->end_ns)
 			continue;
-		limits_refuse(LIMITED_SECONDS);
+		limits_refuse(LIMITED_REQUEST_SECONDS);
 		client->end_ns = 0;
 		shutdown(client->fd, SHUT_RDWR);
 	}

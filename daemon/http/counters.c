@@ -65,7 +65,7 @@ const struct counter counters_module[] = {
 
 const struct counter counters_channels[] = {
 	{ "processes", COUNTS(limits.used[LIMITED_CHANNELS]), "hab_channels",
-	  "Processes whose preload library habd reads." },
+	  "Processes with a channel." },
 	{ "processes_ever", COUNTS(channels.begun), "hab_channel_processes_total",
 	  "Processes that had a channel." },
 	{ "samples", COUNTS(channels.samples), "hab_channel_samples_total",
@@ -101,7 +101,7 @@ const struct counter counters_stacks[] = {
 	{ "stacks_from_kernel", COUNTS(ingest.alone), "hab_stack_source_total", NULL,
 	  "{source=\"kernel\"}" },
 	{ NULL, COUNTS(ingest.late), "hab_stacks_late_total",
-	  "Stacks of threads that came after their sample was no longer pending." },
+	  "Stacks of threads that came when their sample waited for them no more." },
 	{ NULL, COUNTS(limits.used[LIMITED_BINARIES]), "hab_binaries",
 	  "Programs and libraries in the table." },
 	{ 0 },

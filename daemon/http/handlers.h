@@ -60,7 +60,7 @@ void metric_head(FILE *out, const char *name, const char *type, const char *help
 /* A span of time that requests name by its token. */
 struct recording {
 	struct recording *prev, *next;
-	enum limited limit; /* LIMITED_SPANS: it is one of the viewer, in a collector */
+	enum limited limit; /* LIMITED_VIEWER_RECORDINGS: it is one of the viewer, in a collector */
 	bool busy;
 	uint64_t named_ns; /* when a request last named it; CLOCK_MONOTONIC */
 	struct span span;

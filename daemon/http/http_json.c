@@ -86,7 +86,7 @@ static json_t *totals_json(const struct numbers *numbers)
 	return object;
 }
 
-/* Those of programs with the preload library; null: habd takes none. */
+/* Those of programs with a channel; null: habd takes none. */
 static json_t *channels_json(const struct state *state, const struct numbers *numbers)
 {
 	json_t *object;
@@ -187,10 +187,11 @@ static void limit_problems(json_t *array, const struct limit_counts *counts)
 	for (i = 0, limit = limits; i < LIMITS; i++, limit++)
 		if (limit->is_problem && counts->refused[i])
 			problem(array,
-				json_sprintf("%" PRIu64 " %s were refused: an owner has at most "
+				json_sprintf("%" PRIu64 " %s were refused: %s has at most "
 					     "%" PRIu64 "%s",
-					     counts->refused[i], limit->name, limit->most,
-					     limit->unit),
+					     counts->refused[i], limit->name,
+					     limit->of_machine ? "the machine" : "an owner",
+					     limit->most, limit->unit),
 				limit->next);
 }
 
@@ -267,13 +268,12 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss so ss ss sb ss sI sb sb ss sI so so so so so so so}",
+	object = json_pack("{ss sI sI sf ss ss ss sb ss sI sb sb ss sI so so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
 		"uptime_seconds", numbers.uptime_seconds,
 		"feed", state->feed->ops->name,
-		"feed_about", clean_json(state->feed->about),
 		"events", kinds,
 		"kernel", kernel.release,
 		"module_loaded", module.loaded || module.device,

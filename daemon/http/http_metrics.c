@@ -168,7 +168,7 @@ static void write_processes(FILE *out, struct numbers *numbers)
 static void write_in_use(FILE *out, struct numbers *numbers)
 {
 	metric(out, "hab_in_use_bytes", "gauge",
-	       "Bytes that the live processes with a channel have in use, estimated.",
+	       "Bytes that the live processes with the preload library have in use, estimated.",
 	       numbers->counts.in_use_bytes);
 	metric_head(out, "hab_process_in_use_bytes", "gauge",
 		    "The same of the 20 processes with the most.");

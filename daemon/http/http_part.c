@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What a collector answers the viewer (daemon/parts/snapshots.h). */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -32,7 +32,7 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 		reply_span(request, reply, span, filter, format, view, false);
 		return;
 	}
-	if (!reply_take(reply, LIMITED_MARKS, 0) || !reply_take(reply, LIMITED_PROFILES, 1))
+	if (!reply_take(reply, LIMITED_MARKS, 0) || !reply_take(reply, LIMITED_WAITING, 1))
 		return;
 	span_begin(request->state, span, NULL);
 	if (request_wait_ms(request, seconds * 1000))
@@ -40,7 +40,7 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 	else
 		reply->status = 0;
 	span_end(request->state, span);
-	limits_give_back(LIMITED_PROFILES, 1);
+	limits_give_back(LIMITED_WAITING, 1);
 }
 
 /* @span: from the start; with @seconds it begins now. */

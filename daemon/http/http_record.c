@@ -70,7 +70,7 @@ void recordings_tidy(struct state *state, struct recordings *recordings, uint64_
 
 static enum limited limit_of(const struct request *request)
 {
-	return request->is_part ? LIMITED_SPANS : LIMITED_RECORDINGS;
+	return request->is_part ? LIMITED_VIEWER_RECORDINGS : LIMITED_RECORDINGS;
 }
 
 /*
@@ -139,7 +139,7 @@ void http_record_start(struct request *request, struct reply *reply)
 	struct recording *recording;
 	struct filter filter;
 
-	/* What the viewer has is limited there. */
+	/* A recording of the viewer's counts in the viewer, not here. */
 	if ((!request->is_part && !reply_take(reply, LIMITED_MARKS, 0)) ||
 	    !request_filter(request, reply, &filter))
 		return;

@@ -10,7 +10,6 @@
 #include "daemon/parts/access.h"
 
 #include <grp.h>
-#include <inttypes.h>
 #include <libmnl/libmnl.h>
 #include <linux/inet_diag.h>
 #include <linux/sock_diag.h>

@@ -136,7 +136,6 @@ struct part_config {
 	uint32_t has_channels;
 	uint32_t port;
 	char feed[16];
-	char about[400];
 	char address[64];
 	char socket[108];
 };

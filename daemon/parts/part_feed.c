@@ -178,7 +178,6 @@ struct feed *feed_open_part(const struct part_feed_config *config)
 	};
 	feed->feed.ops = &feed->ops;
 	feed->feed.fd = -1;
-	snprintf(feed->feed.about, sizeof(feed->feed.about), "%s", config->part->about);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&feed->answer, &monotonic);

@@ -231,7 +231,10 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	*place(ingest, ingest->last++) = sample;
 }
 
-/* One of another owner has the place of a sample that came before. */
+/*
+ * A sample of another owner replaces one that came before. The record has the place of the new one,
+ * and nothing else of it.
+ */
 static void take_replaced(struct ingest *ingest, const struct hab_record_sample *record,
 			  uint64_t now_ns)
 {
@@ -265,7 +268,7 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 		ingest->counts.late++;
 }
 
-/* True: it has at most one of the two stacks, and all of that. */
+/* True if it has one of the two stacks, whole, or none. */
 static bool has_stack(const struct hab_record_sample *sample, size_t size)
 {
 	if (sample->nr_addresses)

@@ -43,7 +43,8 @@ struct pending {
 	struct pending_counts counts;
 	unsigned int nr_samples;
 	uint64_t nr_slots;
-	uint64_t weight; /* of samples that those of other owners have replaced: of the next one */
+	/* Bytes of samples that other owners have replaced; the next sample gets them. */
+	uint64_t weight;
 	uint64_t next_due_ns; /* no window is due before */
 	struct pending_window *windows;
 };

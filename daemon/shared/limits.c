@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "daemon/shared/limits.h"
 
-#define FEWER_TRIES "see which programs of that user connect in a loop"
+#define FEWER_TRIES "see which programs connect in a loop"
 #define UNNAMED	    "functions of that user's programs have no names: run fewer at once"
 
 const struct limit limits[LIMITS] = {
@@ -10,29 +10,31 @@ const struct limit limits[LIMITS] = {
 	[LIMITED_STRANGERS] = { "connections of others", "", 8 },
 	[LIMITED_TCP_STRANGERS] = { "TCP connections of others", "", 8 },
 	[LIMITED_VIEWERS] = { "connections of the viewer", "", 8 },
-	[LIMITED_SECONDS] = { "late requests", " seconds", 10 },
+	[LIMITED_REQUEST_SECONDS] = { "late requests", " seconds", 10 },
 	[LIMITED_RECORDINGS] = { "recordings", "", 16, "stop one first" },
 	/* The viewer has its recordings here, and profiles of the next seconds. */
-	[LIMITED_SPANS] = { "recordings of the viewer", "", 64, "stop one first" },
-	[LIMITED_PROFILES] = { "profiles of the next seconds", "", 16,
-			       "try again when one is done" },
+	[LIMITED_VIEWER_RECORDINGS] = { "recordings of the viewer", "", 64, "stop one first" },
+	[LIMITED_WAITING] = { "profiles of the next seconds", "", 16,
+			      "try again when one is done" },
 	[LIMITED_ANSWERS] = { "answers that their clients do not read", " bytes", 32 << 20,
 			      "try again in a minute" },
 	/* Twenty times what a full table of 65536 stacks takes. */
 	[LIMITED_MARKS] = { "recordings of so many stacks", " bytes", 80 << 20,
 			    "stop one first, or start habd with a lower --stacks" },
-	[LIMITED_OWNERS] = { "connections of unknown owners", " owners", 4096, FEWER_TRIES, true },
+	[LIMITED_OWNERS] = { "connections of unknown owners", " owners", 4096, FEWER_TRIES, true,
+			     true },
 	[LIMITED_UNTAKEN] = { "connections that no collector took", "", LIMIT_UNTAKEN },
 	[LIMITED_HELLOS] = { "connections without a channel", "", 64, FEWER_TRIES, true },
 	[LIMITED_CHANNELS] = { "channels", "", 1000,
-			       "preload the library into fewer processes of that user", true },
+			       "run fewer programs of that owner with the preload library or libhab",
+			       true },
 	[LIMITED_BINARIES] = { "programs and libraries", "", LIMIT_BINARIES,
 			       "restart habd, so that new ones have names", true },
 	[LIMITED_MAPPINGS] = { "lists of mappings", " mappings", 1 << 17, UNNAMED, true },
 	[LIMITED_TEXT] = { "parts of maps", " bytes", 1 << 24, UNNAMED, true },
 	[LIMITED_PROCESSES] = { "processes that refilled", "", 16384,
 				"the totals of the machine are exact, those of processes are not",
-				true },
+				true, true },
 };
 
 struct limit_counts limits_own;

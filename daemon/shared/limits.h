@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What an owner may have at once of each resource: a row for each. All processes of habd but the
- * broker have one owner each, for which they count here.
+ * What a process of habd may have at once of each resource: a row for each. A collector has it for
+ * its owner, the viewer for root and hab-read, the broker for the machine.
  */
 #ifndef HABD_LIMITS_H
 #define HABD_LIMITS_H
@@ -19,15 +19,15 @@ enum limited {
 	LIMITED_STRANGERS,
 	LIMITED_TCP_STRANGERS,
 	LIMITED_VIEWERS,
-	LIMITED_SECONDS, /* of a request */
+	LIMITED_REQUEST_SECONDS,
 	LIMITED_RECORDINGS,
-	LIMITED_SPANS,	  /* recordings of the viewer, in a collector */
-	LIMITED_PROFILES, /* requests that wait for the end of their seconds */
-	LIMITED_ANSWERS,  /* bytes */
-	LIMITED_MARKS,	  /* bytes: a recording has a copy of the counts of all stacks */
-	LIMITED_OWNERS,	  /* of the machine; the broker has this and the next */
-	LIMITED_UNTAKEN,  /* connections that their collector has not taken yet */
-	LIMITED_HELLOS,	  /* connections whose channel has not come yet */
+	LIMITED_VIEWER_RECORDINGS, /* in a collector */
+	LIMITED_WAITING,	   /* requests that wait for the end of their seconds */
+	LIMITED_ANSWERS,	   /* bytes */
+	LIMITED_MARKS,		   /* bytes: a recording has a copy of the counts of all stacks */
+	LIMITED_OWNERS,		   /* of the machine; the broker has this and the next */
+	LIMITED_UNTAKEN,	   /* connections that their collector has not taken yet */
+	LIMITED_HELLOS,		   /* connections whose channel has not come yet */
 	LIMITED_CHANNELS,
 	LIMITED_BINARIES,
 	LIMITED_MAPPINGS,  /* of all processes; later ones of a process are left out */
@@ -42,6 +42,7 @@ struct limit {
 	uint64_t most;
 	const char *next; /* what to do; NULL: nobody is told */
 	bool is_problem;  /* what is refused is missing in profiles: status says so */
+	bool of_machine;  /* it is no owner's */
 };
 
 extern const struct limit limits[LIMITS];
