@@ -184,7 +184,7 @@ struct hab_machine_totals {
 	__u64 lost;
 	__u64 table_full;  /* events and refills of processes without room in slots and map */
 	__u64 stacks_lost; /* records of each type that found the ring buffer full */
-	__u64 heaps_lost;  /* or of an owner with too many, see may_announce() in bpf/totals.h */
+	__u64 heaps_lost;  /* or of an owner with too many, see may_announce() in bpf/counts.h */
 	__u64 windows_lost;
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };

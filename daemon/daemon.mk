@@ -40,19 +40,19 @@ SHARED_SOURCES := arguments child elf_reader human kinds limits module_files out
 PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
-	ingest live pending stacks \
-	binaries mappings maps processes \
+	ingest in_use pending stacks \
+	binaries mappings maps_reader process_maps \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	habd options sockets privilege state spans timeline totals missed history_points growth reduce \
-	part part_feed snapshots access broker part_process windows owner \
+	part part_feed snapshots access broker part_process windows owner_lookup \
 	module_feed replay_feed no_feed \
 	http clients counters request response http_json http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
-	client filter_options live_profile span_options report_table $(READER_SOURCES)
+	http_client filter_options live_profile span_options report_table $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web_graph.o web_page.o)

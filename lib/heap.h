@@ -99,7 +99,7 @@ struct hab_counters {
  * @sample_context: its argument
  * @sampling_interval: of hab_set_sampling_interval(); negative: *@default_interval
  * @listeners: bits HAB_LISTENER(kind); the kernel changes them. This and the next two are those of
- *	lib/telemetry/channel.h for the process backend
+ *	lib/telemetry/heap_channel.h for the process backend
  * @default_interval: the sampling interval
  * @next_is_kept: as in struct hab_info
  * @usdt_objects: objects that otel_memory:alloc has reported; NULL: none

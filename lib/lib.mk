@@ -8,12 +8,12 @@ LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c r
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c) \
 	lib/rseq/rseq.c \
 	$(addprefix lib/backend/,arena.c backend.c cpu_domains.c device_backend.c process_backend.c) \
-	$(addprefix lib/telemetry/,channel.c events.c sampler.c usdt.c) $(CLIENT_SOURCES) \
+	$(addprefix lib/telemetry/,heap_channel.c events.c sampler.c usdt.c) $(CLIENT_SOURCES) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
-MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c calls.c interpose.c mappings.c operators.c real.c sample.c) \
+MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c calls.c interpose.c mmap.c operators.c real.c malloc_sample.c) \
 	$(CLIENT_SOURCES)
 MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/lib/%.o)
 MALLOC_SHARED := $(BUILD)/libhab-malloc.so

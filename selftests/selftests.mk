@@ -39,7 +39,7 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
-STACKS_SOURCES := $(addprefix daemon/,samples/live.c samples/stacks.c shared/limits.c shared/util.c)
+STACKS_SOURCES := $(addprefix daemon/,samples/in_use.c samples/stacks.c shared/limits.c shared/util.c)
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
@@ -86,7 +86,7 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/co
 $(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps.c symbols/processes.c shared/elf_reader.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps_reader.c symbols/process_maps.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
@@ -121,7 +121,7 @@ $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/toler
 $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftests/lib/%.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf -lm
 
-$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -include selftests/lib/inject_draw.h -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/channel_target: selftests/lib/channel_target.c $(BUILD)/libhab.a | $(BUILD)/tests
@@ -130,7 +130,7 @@ $(BUILD)/tests/channel_target: selftests/lib/channel_target.c $(BUILD)/libhab.a 
 $(BUILD)/tests/channel_library.so: selftests/lib/channel_library.c | $(BUILD)/tests
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $^
 
-$(BUILD)/tests/channel_test: selftests/lib/channel_test.c selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(addprefix $(BUILD)/tests/,channel_target channel_library.so) $(MALLOC_SHARED) $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/channel_test: selftests/lib/channel_test.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(addprefix $(BUILD)/tests/,channel_target channel_library.so) $(MALLOC_SHARED) $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
@@ -287,5 +287,5 @@ $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/
 
 $(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
 $(BUILD)/tests/malloc_in_use_test: daemon/profile/confidence.c
-$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/live.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm

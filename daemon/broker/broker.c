@@ -22,7 +22,7 @@
 
 #include "core/owner.h"
 #include "daemon/parts/access.h"
-#include "daemon/broker/owner.h"
+#include "daemon/broker/owner_lookup.h"
 #include "daemon/broker/part_process.h"
 #include "daemon/broker/windows.h"
 #include "daemon/shared/hash.h"

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "daemon/samples/stacks.h"
-#include "daemon/symbols/maps.h"
+#include "daemon/symbols/maps_reader.h"
 
 #define CERTAIN		(1ull << 32)
 #define SECOND_NS	1000000000ull

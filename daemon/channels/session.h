@@ -12,7 +12,7 @@
 
 #include "daemon/channels/hello.h"
 #include "daemon/samples/ingest.h"
-#include "daemon/samples/live.h"
+#include "daemon/samples/in_use.h"
 #include "daemon/shared/hash.h"
 
 /* Where records go. The lock guards all of it. */

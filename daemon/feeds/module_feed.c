@@ -96,7 +96,7 @@ static int take(void *context, void *record, size_t size)
 }
 
 /*
- * A poll returns at once only for a few records, see wake_flags() in bpf/totals.h: waking habd for
+ * A poll returns at once only for a few records, see wake_flags() in bpf/counts.h: waking habd for
  * each would cost the machine more than reading it.
  */
 static int feed_poll(struct feed *base, int timeout_ms)
@@ -219,7 +219,7 @@ static bool clear_slot(struct hab_process_slot *slot, uint32_t pid, struct hab_p
 		return false;
 	*last = slot->totals;
 	memset(&slot->totals, 0, sizeof(slot->totals));
-	/* Pairs with the cmpxchg in add_process() of bpf/totals.h. */
+	/* Pairs with the cmpxchg in add_process() of bpf/counts.h. */
 	__atomic_store_n(&slot->pid, 0, __ATOMIC_RELEASE);
 	return true;
 }
@@ -233,7 +233,7 @@ static bool feed_remove(struct feed *base, uint32_t pid, struct hab_process_tota
 		return true;
 	if (bpf_map_lookup_and_delete_elem(bpf_map__fd(feed->skeleton->maps.processes), &pid, last))
 		return false;
-	/* As add_to_map() of bpf/totals.h has counted it. */
+	/* As add_to_map() of bpf/counts.h has counted it. */
 	if (last->owner != HAB_OWNER_ROOT) {
 		__atomic_fetch_sub(&slots->entries[last->owner % HAB_PROCESS_OWNERS], 1,
 				   __ATOMIC_RELAXED);

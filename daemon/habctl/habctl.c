@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/module_files.h"

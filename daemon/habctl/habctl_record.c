@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
 #include "daemon/habctl/span_options.h"

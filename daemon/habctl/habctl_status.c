@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/seen.h"
 #include "daemon/shared/arguments.h"

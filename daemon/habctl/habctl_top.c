@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
 #include "daemon/shared/arguments.h"

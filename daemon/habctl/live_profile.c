@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 #include "daemon/profile/profile_read.h"
 #include "daemon/shared/util.h"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 #include "daemon/shared/program.h"
 #include "daemon/shared/util.h"
 

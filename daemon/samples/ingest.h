@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/samples/pending.h"
-#include "daemon/symbols/processes.h"
+#include "daemon/symbols/process_maps.h"
 
 struct ingest_counts {
 	uint64_t samples;   /* well-formed samples that replace no other one */

@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/samples/live.h"
+#include "daemon/samples/in_use.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/limits.h"
-#include "daemon/symbols/processes.h"
+#include "daemon/symbols/process_maps.h"
 
 #define NONE UINT32_MAX
 

@@ -16,7 +16,7 @@
 #include "daemon/state/timeline.h"
 #include "daemon/state/totals.h"
 #include "daemon/symbols/binaries.h"
-#include "daemon/symbols/processes.h"
+#include "daemon/symbols/process_maps.h"
 #include "daemon/symbols/symbols.h"
 
 #define PROFILES_AT_ONCE 4

@@ -3,7 +3,7 @@
 #ifndef HABD_MAPPINGS_H
 #define HABD_MAPPINGS_H
 
-#include "daemon/symbols/maps.h"
+#include "daemon/symbols/maps_reader.h"
 
 struct mapping {
 	uint64_t start;

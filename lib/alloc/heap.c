@@ -18,7 +18,7 @@
 #include "lib/thread.h"
 #include "lib/backend/arena.h"
 #include "lib/backend/backend.h"
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"
 
@@ -71,11 +71,11 @@ int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *c
 	err = hab_thread_add_heap(heap);
 	if (err)
 		goto destroy_lists;
-	hab_channel_find_preload();
+	hab_heap_channel_find_preload();
 	hab_thread_lock();
 	hab_registry_add_locked(heap);
-	if (hab_channel_has(heap))
-		hab_channel_connect();
+	if (hab_heap_channel_has(heap))
+		hab_heap_channel_connect();
 	hab_thread_unlock();
 	*result = heap;
 	return 0;

@@ -13,7 +13,7 @@
 #include "lib/alloc/registry.h"
 #include "lib/thread.h"
 #include "lib/backend/backend.h"
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int handlers_error;
@@ -66,7 +66,7 @@ static void after_in_child(void)
 	struct hab_heap *heap;
 
 	unlock_backends();
-	hab_channel_after_fork();
+	hab_heap_channel_after_fork();
 	for (heap = heaps; heap; heap = heap->next) {
 		hab_thread_remove_others_locked(heap);
 		if (heap->backend->leave) {

@@ -18,7 +18,7 @@
 #include "lib/thread.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
 
 #define MAX_HEAPS 4096

@@ -14,7 +14,7 @@
 #include "lib/backend/backend.h"
 #include "lib/heap.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 
 static bool may_fall_back(int err)
 {
@@ -27,10 +27,10 @@ static int open_backend(struct hab_heap *heap, const struct hab_backend *backend
 {
 	heap->backend = backend;
 	/* The device backend points these to the fields that the kernel writes. */
-	heap->listeners = &hab_channel_listeners;
+	heap->listeners = &hab_heap_channel_listeners;
 	/* A channel keeps each sample: not 0 as long as there is one. */
-	heap->next_is_kept = &hab_channel_listeners;
-	heap->default_interval = &hab_channel_interval;
+	heap->next_is_kept = &hab_heap_channel_listeners;
+	heap->default_interval = &hab_heap_channel_interval;
 	return backend->open(heap);
 }
 
@@ -126,7 +126,7 @@ static const struct hab_backend empty_backend = {
 	.give_back = empty_give_back,
 	.reset = empty_reset,
 	.stats = empty_stats,
-	.report = hab_channel_report,
+	.report = hab_heap_channel_report,
 };
 
 void hab_backend_reopen(struct hab_heap *heap)

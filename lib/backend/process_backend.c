@@ -29,7 +29,7 @@
 #include "lib/backend/cpu_domains.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 #include "lib/thread.h"
 
 struct process_books {
@@ -300,7 +300,7 @@ const struct hab_backend hab_process_backend = {
 	.give_back = process_give_back,
 	.reset = process_reset,
 	.stats = process_stats,
-	.report = hab_channel_report,
+	.report = hab_heap_channel_report,
 	.lock = process_lock,
 	.unlock = process_unlock,
 };

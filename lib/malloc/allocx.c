@@ -13,7 +13,7 @@
 #include "lib/malloc/interpose.h"
 #include "lib/telemetry/live.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sample.h"
+#include "lib/malloc/malloc_sample.h"
 
 #define FLAG_ZERO  0x40
 #define FLAG_ARENA 0xfff00000u

@@ -19,7 +19,7 @@
 #include "lib/telemetry/client.h"
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sample.h"
+#include "lib/malloc/malloc_sample.h"
 #include "lib/telemetry/sandbox.h"
 
 /* From here on pages are given back to the kernel, which zeroes them when they are touched. */

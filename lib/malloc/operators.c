@@ -17,7 +17,7 @@
 #include "lib/malloc/interpose.h"
 #include "lib/telemetry/live.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sample.h"
+#include "lib/malloc/malloc_sample.h"
 
 static void *new_by_malloc(size_t alignment, size_t size)
 {

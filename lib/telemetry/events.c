@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/events.h"
 #include "lib/telemetry/unwind.h"
 
@@ -75,7 +75,7 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	if (report->kind == HAB_EVENT_SAMPLE &&
 	    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED)) {
 		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH,
-					       hab_channel_stack_end(heap, thread->entry));
+					       hab_heap_channel_stack_end(heap, thread->entry));
 		report->frames = (uintptr_t)frames;
 	}
 	if (!(__atomic_load_n(heap->listeners, __ATOMIC_RELAXED) & HAB_LISTENER(report->kind)))

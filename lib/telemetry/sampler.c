@@ -7,7 +7,7 @@
  */
 #include <errno.h>
 
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
 
 /* So many bytes of a thread after it has drawn or looked, the sampler looks again. */
@@ -71,7 +71,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 		hab_event_report(thread, &report);
 		hab_usdt_object(heap, address, size,
 				hab_sampling_stands_for(counted, report.interval), in_region);
-		hab_channel_offer(heap, report.interval);
+		hab_heap_channel_offer(heap, report.interval);
 	}
 	thread->sampling = false;
 	/* The report may have changed the interval. */
@@ -84,7 +84,7 @@ static bool allocated(struct hab_thread *thread, struct hab_sampling *sampling, 
 {
 	if (!is_on(thread, sampling))
 		return false;
-	hab_channel_look(thread->heap, thread->random);
+	hab_heap_channel_look(thread->heap, thread->random);
 	if (HAB_INJECT_DRAW(thread, sampling))
 		follow_interval(thread, sampling);
 	if (counted >= hab_sampling_until(sampling)) {

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/symbols/processes.h"
+#include "daemon/symbols/process_maps.h"
 #include "selftests/fuzz/elf_file.h"
 
 #define MS	1000

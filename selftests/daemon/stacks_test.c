@@ -5,9 +5,9 @@
  */
 #include "kselftest_harness.h"
 
-#include "daemon/samples/live.h"
+#include "daemon/samples/in_use.h"
 #include "daemon/samples/stacks.h"
-#include "daemon/symbols/processes.h"
+#include "daemon/symbols/process_maps.h"
 
 #define MARKS  12
 #define STACKS 300

@@ -26,7 +26,7 @@
 
 #include "bpf/records.h"
 #include "core/channel/channel.h"
-#include "daemon/samples/live.h"
+#include "daemon/samples/in_use.h"
 
 #define CHANNELS_MAX	256
 #define COLLECTOR_TEXT	(1 << 16)

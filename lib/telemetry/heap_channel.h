@@ -4,8 +4,8 @@
  * library is loaded, too, it is that one's: a collector has one channel of a process.
  *
  * libhab interposes nothing. So it does not see that the program has set a filter of system calls,
- * which may end it for a call. System calls for the channel are made in hab_heap_create() alone, and
- * only those that this makes anyway before it is known that there is no filter.
+ * which may end it for a call. System calls for the channel are made in hab_heap_create() alone,
+ * and only those that this makes anyway before it is known that there is no filter.
  */
 #ifndef HAB_LIB_CHANNEL_H
 #define HAB_LIB_CHANNEL_H
@@ -13,25 +13,25 @@
 #include "lib/heap.h"
 
 /* HAB_LISTENER(HAB_EVENT_SAMPLE) while there is a collector, for struct hab_heap. */
-extern uint32_t hab_channel_listeners;
+extern uint32_t hab_heap_channel_listeners;
 
 /* The sampling interval, for struct hab_heap. */
-extern uint64_t hab_channel_interval;
+extern uint64_t hab_heap_channel_interval;
 
 /* true if the heap is of the process backend. */
-static inline bool hab_channel_has(const struct hab_heap *heap)
+static inline bool hab_heap_channel_has(const struct hab_heap *heap)
 {
-	return heap->listeners == &hab_channel_listeners;
+	return heap->listeners == &hab_heap_channel_listeners;
 }
 
 /* Looks for the preload library. It takes the dynamic linker's lock: no other lock is held. */
-void hab_channel_find_preload(void);
+void hab_heap_channel_find_preload(void);
 
 /*
  * A heap was made: looks for a collector if there is none, and sends it the mappings of libraries
  * that were loaded meanwhile. One thread at a time, and no fork() meanwhile.
  */
-void hab_channel_connect(void);
+void hab_heap_channel_connect(void);
 
 /*
  * The thread ends, or its heap: adds what it has allocated since its last sample to the channel's
@@ -40,22 +40,22 @@ void hab_channel_connect(void);
 void hab_channel_add_rest(struct hab_thread *thread);
 
 /* In a child by fork(). */
-void hab_channel_after_fork(void);
+void hab_heap_channel_after_fork(void);
 
 /* The backend's report(): writes a sample to the channel. */
-int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report);
+int hab_heap_channel_report(struct hab_heap *heap, struct hab_ioc_report *report);
 
 /* A sample was taken; @drawn: its interval. */
-void hab_channel_offer(const struct hab_heap *heap, uint64_t drawn);
+void hab_heap_channel_offer(const struct hab_heap *heap, uint64_t drawn);
 
 /* Sets the interval anew if a window is over. In slow paths; @random: uniform bits. */
-void hab_channel_look(const struct hab_heap *heap, uint64_t random);
+void hab_heap_channel_look(const struct hab_heap *heap, uint64_t random);
 
 /*
  * The end of the calling thread's stack, for hab_unwind(); @entry: a place in it. It is that of a
  * coroutine if it is not the thread's own, and then no more is known than @entry. 0: pages may be
  * tried, because the heap has another backend.
  */
-uintptr_t hab_channel_stack_end(const struct hab_heap *heap, uintptr_t entry);
+uintptr_t hab_heap_channel_stack_end(const struct hab_heap *heap, uintptr_t entry);
 
 #endif /* HAB_LIB_CHANNEL_H */

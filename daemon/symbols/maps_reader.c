@@ -7,7 +7,7 @@
  * end: by now its paths may lead to other files. So a file counts only if it has the inode of the
  * line.
  */
-#include "daemon/symbols/maps.h"
+#include "daemon/symbols/maps_reader.h"
 
 #include <ctype.h>
 #include <fcntl.h>

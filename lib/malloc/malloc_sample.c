@@ -17,7 +17,7 @@
 #include "lib/clock.h"
 #include "lib/telemetry/client.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sample.h"
+#include "lib/malloc/malloc_sample.h"
 #include "lib/telemetry/sandbox.h"
 #include "lib/telemetry/unwind.h"
 

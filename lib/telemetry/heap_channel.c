@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "lib/telemetry/channel.h"
+#include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/client.h"
 #include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"
@@ -31,8 +31,8 @@
 #pragma weak __libc_stack_end
 extern void *__libc_stack_end;
 
-uint32_t hab_channel_listeners;
-uint64_t hab_channel_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
+uint32_t hab_heap_channel_listeners;
+uint64_t hab_heap_channel_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
 /* The preload library's function; NULL: it is not loaded. */
 static struct hab_client *(*preload_client)(u64 layout);
@@ -56,14 +56,14 @@ static struct hab_client *open_client(void)
 	return channel && hab_channel_is_open(channel) ? client : NULL;
 }
 
-void hab_channel_find_preload(void)
+void hab_heap_channel_find_preload(void)
 {
 	void *found = dlsym ? dlsym(RTLD_DEFAULT, "hab_preload_client") : NULL;
 
 	__atomic_store_n((void **)&preload_client, found, __ATOMIC_RELAXED);
 }
 
-void hab_channel_connect(void)
+void hab_heap_channel_connect(void)
 {
 	struct hab_client *client;
 
@@ -72,7 +72,7 @@ void hab_channel_connect(void)
 		hab_client_start();
 	}
 	client = open_client();
-	WRITE_ONCE(hab_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
+	WRITE_ONCE(hab_heap_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
 	if (client)
 		hab_maps_send(&client->maps, client->channel, client->pid, &unknown_address,
 			      !!unknown_address);
@@ -93,15 +93,15 @@ static u32 own_number(void)
 	return number;
 }
 
-void hab_channel_after_fork(void)
+void hab_heap_channel_after_fork(void)
 {
 	tid = 0;
-	hab_channel_listeners = preload_client ? hab_channel_listeners : 0;
+	hab_heap_channel_listeners = preload_client ? hab_heap_channel_listeners : 0;
 }
 
-uintptr_t hab_channel_stack_end(const struct hab_heap *heap, uintptr_t entry)
+uintptr_t hab_heap_channel_stack_end(const struct hab_heap *heap, uintptr_t entry)
 {
-	if (!hab_channel_has(heap))
+	if (!hab_heap_channel_has(heap))
 		return 0;
 	if (&__libc_stack_end && (uintptr_t)__libc_stack_end - entry < FIRST_STACK)
 		return (uintptr_t)__libc_stack_end;
@@ -136,14 +136,14 @@ static void add_allocated(struct hab_channel *channel, u64 bytes)
 
 void hab_channel_add_rest(struct hab_thread *thread)
 {
-	struct hab_client *client = hab_channel_has(thread->heap) ? open_client() : NULL;
+	struct hab_client *client = hab_heap_channel_has(thread->heap) ? open_client() : NULL;
 	u64 bytes = hab_sampler_take_rest(thread);
 
 	if (client)
 		add_allocated(client->channel, bytes);
 }
 
-int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
+int hab_heap_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
 {
 	struct hab_client *client = open_client();
 	struct hab_channel *channel = client ? client->channel : NULL;
@@ -151,7 +151,7 @@ int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
 	u64 unknown;
 
 	if (!channel) {
-		WRITE_ONCE(hab_channel_listeners, 0);
+		WRITE_ONCE(hab_heap_channel_listeners, 0);
 		return 0;
 	}
 	/* With an interval of 0 objects without bytes are sampled, too. They stand for nothing. */
@@ -171,20 +171,20 @@ int hab_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
 	return 0;
 }
 
-void hab_channel_offer(const struct hab_heap *heap, uint64_t drawn)
+void hab_heap_channel_offer(const struct hab_heap *heap, uint64_t drawn)
 {
-	struct hab_client *client = hab_channel_has(heap) ? open_client() : NULL;
+	struct hab_client *client = hab_heap_channel_has(heap) ? open_client() : NULL;
 
-	if (hab_channel_has(heap))
+	if (hab_heap_channel_has(heap))
 		hab_own_interval_offer(client ? &client->own : &tracer_interval, drawn);
 }
 
-void hab_channel_look(const struct hab_heap *heap, uint64_t random)
+void hab_heap_channel_look(const struct hab_heap *heap, uint64_t random)
 {
-	struct hab_client *client = hab_channel_has(heap) ? open_client() : NULL;
+	struct hab_client *client = hab_heap_channel_has(heap) ? open_client() : NULL;
 	u64 interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
-	if (!hab_channel_has(heap))
+	if (!hab_heap_channel_has(heap))
 		return;
 	if (client) {
 		interval = hab_client_look(client, client->channel, random);
@@ -193,5 +193,5 @@ void hab_channel_look(const struct hab_heap *heap, uint64_t random)
 					HAB_SAMPLING_INTERVAL_LEAST, random);
 		interval = READ_ONCE(tracer_interval.interval.mean);
 	}
-	WRITE_ONCE(hab_channel_interval, interval);
+	WRITE_ONCE(hab_heap_channel_interval, interval);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Requests to habd over its Unix socket. Each failure becomes a sentence with the next step. */
-#include "daemon/habctl/client.h"
+#include "daemon/habctl/http_client.h"
 
 #include <curl/curl.h>
 #include <errno.h>

@@ -17,7 +17,7 @@
 #include "lib/telemetry/client.h"
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
-#include "lib/malloc/sample.h"
+#include "lib/malloc/malloc_sample.h"
 
 #define MEMORY (MAP_PRIVATE | MAP_ANONYMOUS)
 

@@ -8,7 +8,7 @@
  * mapping at all, and some processes open heaps all the time: so there are pauses between two
  * readings.
  */
-#include "daemon/symbols/processes.h"
+#include "daemon/symbols/process_maps.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * The process can write anything into the table at any moment. So sizes are limited, and each is
  * read once. Wrong ones change the figures of that process's own stacks.
  */
-#include "daemon/samples/live.h"
+#include "daemon/samples/in_use.h"
 
 #include <math.h>
 #include <stdlib.h>
