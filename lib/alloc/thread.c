@@ -18,7 +18,6 @@
 #include "lib/thread.h"
 #include "lib/clock.h"
 #include "lib/rseq/rseq.h"
-#include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
 
 #define MAX_HEAPS 4096
@@ -122,7 +121,7 @@ static void on_thread_exit(void *unused)
 		struct hab_thread *thread = entries[slot];
 
 		if (thread && thread->heap) {
-			hab_channel_add_rest(thread);
+			hab_sampler_leave(thread);
 			give_back_unused(thread);
 			hab_thread_retire(thread);
 			thread->tlab->thread = NULL;
@@ -171,7 +170,7 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap)
 
 	for (; thread; thread = next) {
 		next = thread->next;
-		hab_channel_add_rest(thread);
+		hab_sampler_leave(thread);
 		close_tlab(thread->tlab);
 		thread->tlab->thread = NULL;
 		/* Pairs with the acquire load in find_thread(). */

@@ -14,7 +14,6 @@
 
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/client.h"
-#include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt.h"
 
 /* The first thread's stack has no less room to grow, and nothing is mapped there. */
@@ -134,10 +133,9 @@ static void add_allocated(struct hab_channel *channel, u64 bytes)
 	__atomic_fetch_add(&channel->allocated, bytes, __ATOMIC_RELAXED);
 }
 
-void hab_channel_add_rest(struct hab_thread *thread)
+void hab_heap_channel_count(const struct hab_heap *heap, uint64_t bytes)
 {
-	struct hab_client *client = hab_heap_channel_has(thread->heap) ? open_client() : NULL;
-	u64 bytes = hab_sampler_take_rest(thread);
+	struct hab_client *client = hab_heap_channel_has(heap) ? open_client() : NULL;
 
 	if (client)
 		add_allocated(client->channel, bytes);

@@ -33,11 +33,8 @@ void hab_heap_channel_find_preload(void);
  */
 void hab_heap_channel_connect(void);
 
-/*
- * The thread ends, or its heap: adds what it has allocated since its last sample to the channel's
- * sum.
- */
-void hab_channel_add_rest(struct hab_thread *thread);
+/* A thread has allocated so many bytes after its last sample, and no sample follows. */
+void hab_heap_channel_count(const struct hab_heap *heap, uint64_t bytes);
 
 /* In a child by fork(). */
 void hab_heap_channel_after_fork(void);

@@ -187,7 +187,7 @@ static void open_chunks(struct hab_thread *thread)
 	thread->chunk_bytes_left = thread->chunk_bytes_set;
 }
 
-uint64_t hab_sampler_take_rest(struct hab_thread *thread)
+void hab_sampler_leave(struct hab_thread *thread)
 {
 	uint64_t bytes = 0;
 
@@ -202,7 +202,7 @@ uint64_t hab_sampler_take_rest(struct hab_thread *thread)
 		bytes += hab_sampling_since(&thread->chunks);
 		hab_sampling_set_since(&thread->chunks, 0);
 	}
-	return bytes;
+	hab_heap_channel_count(thread->heap, bytes);
 }
 
 void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)

@@ -111,8 +111,8 @@ void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampl
  */
 void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk);
 
-/* The thread or its heap ends: the bytes since the last sample, which no sample follows. */
-uint64_t hab_sampler_take_rest(struct hab_thread *thread);
+/* The thread or its heap ends: the bytes since the last sample, which no sample follows, count. */
+void hab_sampler_leave(struct hab_thread *thread);
 
 /* In the slow path of hab_chunk_take(), before a chunk is taken: looks at the interval again. */
 void hab_sampler_look(struct hab_thread *thread);
