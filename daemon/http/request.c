@@ -179,8 +179,7 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 {
 	state_turn_begin(request->state);
 	/* While it waited for its turn, others have made theirs. */
-	if (reply_take(reply, LIMITED_ANSWERS, 0) &&
-	    (!restart || reply_take(reply, LIMITED_MARKS, 0))) {
+	if (reply_take(reply, LIMITED_ANSWERS, 0)) {
 		reply->type = format->content_type;
 		reply->is_profile = true;
 		span_write(request->state, span, filter, format, view, restart, reply->body,

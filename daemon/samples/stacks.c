@@ -27,6 +27,7 @@ struct stack_mark {
 	struct stack_mark *next; /* an older one */
 	uint64_t logged;	 /* samples in the log, ever, at this time */
 	unsigned int count;
+	bool of_viewer;
 	/* The entries' counts; what was folded since is in those of "[other stacks]". */
 	struct stack_counts counts[];
 };
@@ -311,13 +312,15 @@ static size_t mark_size(unsigned int count)
 	return sizeof(struct stack_mark) + count * sizeof(struct stack_counts);
 }
 
-struct stack_mark *stacks_mark(struct stack_table *table)
+struct stack_mark *stacks_mark(struct stack_table *table, bool of_viewer)
 {
 	struct stack_mark *mark = xcalloc(1, mark_size(table->count));
 	unsigned int i;
 
-	limits_add(LIMITED_MARKS, mark_size(table->count));
 	mark->count = table->count;
+	mark->of_viewer = of_viewer;
+	if (!of_viewer)
+		limits_add(LIMITED_MARKS, mark_size(mark->count));
 	for (i = 0; i < mark->count; i++)
 		mark->counts[i] = table->entries[i].counts;
 	mark->logged = table->logged;
@@ -335,7 +338,8 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 	while (*link != mark)
 		link = &(*link)->next;
 	*link = mark->next;
-	limits_give_back(LIMITED_MARKS, mark_size(mark->count));
+	if (!mark->of_viewer)
+		limits_give_back(LIMITED_MARKS, mark_size(mark->count));
 	free(mark);
 }
 

@@ -59,7 +59,8 @@ void stacks_name_code(struct stack_table *table, struct process_code *code, unsi
 unsigned int stacks_count(const struct stack_table *table);
 uint64_t stacks_folded(const struct stack_table *table);
 
-struct stack_mark *stacks_mark(struct stack_table *table);
+/* @of_viewer: of a recording of the viewer's, which takes none of the owner's room for marks. */
+struct stack_mark *stacks_mark(struct stack_table *table, bool of_viewer);
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /*
  * Calls @visit for each stack with samples since @mark (NULL: since the start) or with objects in

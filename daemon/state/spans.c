@@ -48,12 +48,13 @@ void span_begin(struct state *state, struct span *span, const char *token)
 {
 	memset(span, 0, sizeof(*span));
 	set_start(span);
+	span->is_of_viewer = token;
 	if (token)
 		snprintf(span->token, sizeof(span->token), "%s", token);
 	else
 		make_token(span);
 	pthread_mutex_lock(&state->lock);
-	span->mark = stacks_mark(state->stacks);
+	span->mark = stacks_mark(state->stacks, span->is_of_viewer);
 	pthread_mutex_unlock(&state->lock);
 	tell_span(state, span, "start");
 }
@@ -98,7 +99,7 @@ static bool is_recent(const struct span *span)
 
 static void span_restart_locked(struct state *state, struct span *span)
 {
-	struct stack_mark *mark = stacks_mark(state->stacks);
+	struct stack_mark *mark = stacks_mark(state->stacks, span->is_of_viewer);
 
 	stacks_unmark(state->stacks, span->mark);
 	span->mark = mark;

@@ -18,6 +18,7 @@ struct span {
 	uint64_t start_ns;
 	uint64_t start_monotonic_ns;
 	uint64_t duration_ns;	     /* of its last profile */
+	bool is_of_viewer;	     /* in a collector */
 	unsigned int bytes_of_owner; /* of its profiles, see snapshots_profile() */
 	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
 };

@@ -39,7 +39,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->start_monotonic_ns = clock_monotonic_ns();
 	for (i = 0; i < RECENT_MARKS; i++) {
 		state->recent_ns[i] = state->start_monotonic_ns;
-		state->recent[i] = stacks_mark(state->stacks);
+		state->recent[i] = stacks_mark(state->stacks, false);
 	}
 	state->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	state->pid = getpid();
@@ -134,7 +134,7 @@ static void move_recent_locked(struct state *state, uint64_t now)
 	stacks_unmark(state->stacks, state->recent[0]);
 	state->recent[0] = state->recent[1];
 	state->recent_ns[0] = state->recent_ns[1];
-	state->recent[1] = stacks_mark(state->stacks);
+	state->recent[1] = stacks_mark(state->stacks, false);
 	state->recent_ns[1] = now;
 }
 

@@ -125,7 +125,7 @@ TEST_F(pending, a_sample_that_is_pending_at_a_mark_counts_after_it)
 
 	take(self, 1, 1, 0, 1, SECOND);
 	stacks_visit_settled(self->stacks, NULL, add, &first);
-	mark = stacks_mark(self->stacks);
+	mark = stacks_mark(self->stacks, false);
 	EXPECT_EQ(0, first.samples);
 	end(self, 1, 1, 1, SECOND);
 	pending_flush(self->pending, 2 * SECOND);
