@@ -112,7 +112,7 @@ struct hab_channel_live {
  * @live_step: a power of two; 0: the program tells no live samples, as one with libhab alone
  * @allocated: bytes that the threads had allocated when each looked at its interval last, which a
  *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit();
- *	of heaps of libhab up to each thread's last sample
+ *	of heaps of libhab up to the last sample of each thread that runs
  * @lost_bytes: what the lost samples stand for
  * @tail: position of the first record that is not read yet. The collector writes this, and the next
  *	four from the moment when it has the channel; the program sets these before

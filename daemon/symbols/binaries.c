@@ -175,7 +175,8 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 	return number;
 }
 
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, const char *path)
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id,
+			      unsigned int length, const char *path)
 {
 	unsigned int number = find_id(binaries, build_id);
 	char name[32];
@@ -190,9 +191,9 @@ unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id
 		return BINARY_UNKNOWN;
 	file = &binaries->table[number]->file;
 	memcpy(file->build_id, build_id, HAB_BUILD_ID_LEN);
-	file->build_id_length = HAB_BUILD_ID_LEN;
+	file->build_id_length = length;
 	/* The symbols of a file that was not seen mapped may still be installed. */
-	file->fd = build_id_open_debug(build_id, HAB_BUILD_ID_LEN);
+	file->fd = build_id_open_debug(build_id, length);
 	return number;
 }
 

@@ -64,10 +64,11 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 /* A binary without a file: "[vdso]" and the like. */
 unsigned int binaries_add_name(struct binaries *binaries, const char *name);
 /*
- * The file with that build id; if none was seen yet, a binary without a file is added. @path: where
- * it was, or NULL.
+ * The file with that build id, which is padded with zeros; if none was seen yet, a binary without
+ * a file is added. @path: where it was, or NULL.
  */
-unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id, const char *path);
+unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id,
+			      unsigned int length, const char *path);
 /* Valid until the next binaries_evict(), or with a reference until that is given back. */
 struct binary *binaries_get(struct binaries *binaries, unsigned int number);
 

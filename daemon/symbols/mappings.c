@@ -13,7 +13,8 @@ static unsigned int add_binary(struct binaries *binaries, struct maps_entry *ent
 
 	if (entry->file.fd < 0)
 		return entry->file.build_id_length ?
-			       binaries_find_id(binaries, entry->file.build_id, entry->name) :
+			       binaries_find_id(binaries, entry->file.build_id,
+						entry->file.build_id_length, entry->name) :
 			       binaries_add_name(binaries, entry->name);
 	number = binaries_add_file(binaries, &entry->file, entry->name);
 	entry->file.fd = -1;
@@ -114,7 +115,8 @@ const struct hab_frame *mappings_translate(const struct mappings *mappings,
 		if (!missing)
 			missing = &frames[i];
 		if (frames[i].status == HAB_FRAME_FILE)
-			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id, NULL),
+			translated[i] = FRAME(binaries_find_id(binaries, frames[i].build_id,
+							       HAB_BUILD_ID_LEN, NULL),
 					      frames[i].offset);
 	}
 	return missing;

@@ -222,13 +222,17 @@ static bool send_channel(int socket, int fd)
 	return syscall(SYS_sendmsg, socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(hello);
 }
 
+bool hab_client_has_filter(void)
+{
+	return hab_sandbox_has_filter(settings.filters, hab_client_has_live);
+}
+
 static struct hab_channel *connect_channel(bool *is_busy)
 {
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (!settings.address.sun_path[0] ||
-	    hab_sandbox_has_filter(settings.filters, hab_client_has_live) || !may_write_file())
+	if (!settings.address.sun_path[0] || hab_client_has_filter() || !may_write_file())
 		return NULL;
 	socket = connect_socket(is_busy);
 	if (socket < 0)

@@ -66,6 +66,9 @@ struct hab_client *hab_preload_client(u64 layout);
 /* The process tells its live samples: the preload library sets it before it connects. */
 extern bool hab_client_has_live __attribute__((visibility("hidden")));
 
+/* true if the calling thread has a filter of system calls, other than those of HAB_FILTERS. */
+bool hab_client_has_filter(void);
+
 /* true if there will be no collector: hab_client_start() has not found one. */
 extern bool hab_client_is_idle __attribute__((visibility("hidden")));
 

@@ -42,6 +42,9 @@ static u64 unknown_address;
 /* The interval for tracers of otel_memory:alloc, where there is no collector. */
 static struct hab_own_interval tracer_interval = HAB_OWN_INTERVAL_INIT;
 
+/* The client that was open last. */
+static struct hab_client *last_client;
+
 /* The number of the thread; 0: not known yet. */
 static __thread u32 tid __attribute__((tls_model("initial-exec")));
 
@@ -52,7 +55,10 @@ static struct hab_client *open_client(void)
 						     READ_ONCE(hab_client);
 	struct hab_channel *channel = client ? READ_ONCE(client->channel) : NULL;
 
-	return channel && hab_channel_is_open(channel) ? client : NULL;
+	if (!channel || !hab_channel_is_open(channel))
+		return NULL;
+	WRITE_ONCE(last_client, client);
+	return client;
 }
 
 void hab_heap_channel_find_preload(void)
@@ -72,7 +78,10 @@ void hab_heap_channel_connect(void)
 	}
 	client = open_client();
 	WRITE_ONCE(hab_heap_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
-	if (client)
+	/* There may be a filter by now. */
+	if (client &&
+	    hab_maps_are_due(&client->maps, client->channel, &unknown_address, !!unknown_address) &&
+	    !hab_client_has_filter())
 		hab_maps_send(&client->maps, client->channel, client->pid, &unknown_address,
 			      !!unknown_address);
 	unknown_address = 0;
@@ -100,12 +109,22 @@ void hab_heap_channel_after_fork(void)
 
 uintptr_t hab_heap_channel_stack_end(const struct hab_heap *heap, uintptr_t entry)
 {
+	const struct hab_client *client;
+
 	if (!hab_heap_channel_has(heap))
 		return 0;
+	if (!tid)
+		tid = own_number();
 	if (&__libc_stack_end && (uintptr_t)__libc_stack_end - entry < FIRST_STACK)
 		return (uintptr_t)__libc_stack_end;
-	/* The C library has its own data of a thread at the end of the thread's stack. */
-	return (uintptr_t)pthread_self() - entry < THREAD_STACK ? (uintptr_t)pthread_self() : entry;
+	/*
+	 * The C library has its own data of a thread at the end of the thread's stack; but those of
+	 * the first thread are elsewhere.
+	 */
+	client = open_client();
+	if (!client || client->pid == tid || (uintptr_t)pthread_self() - entry >= THREAD_STACK)
+		return entry;
+	return (uintptr_t)pthread_self();
 }
 
 /* --- samples --------------------------------------------------------------------------- */
@@ -115,8 +134,6 @@ static void fill_record(struct hab_record_sample *record, const struct hab_heap 
 {
 	static u64 samples;
 
-	if (!tid)
-		tid = own_number();
 	record->head.tid = tid;
 	record->sample_id = hab_mix(__atomic_add_fetch(&samples, 1, __ATOMIC_RELAXED));
 	record->bytes = report->bytes;
@@ -135,10 +152,12 @@ static void add_allocated(struct hab_channel *channel, u64 bytes)
 
 void hab_heap_channel_count(const struct hab_heap *heap, uint64_t bytes)
 {
-	struct hab_client *client = hab_heap_channel_has(heap) ? open_client() : NULL;
+	/* No collector is looked for: locks are held. */
+	struct hab_client *client = hab_heap_channel_has(heap) ? READ_ONCE(last_client) : NULL;
+	struct hab_channel *channel = client ? READ_ONCE(client->channel) : NULL;
 
-	if (client)
-		add_allocated(client->channel, bytes);
+	if (channel && hab_channel_is_open(channel))
+		add_allocated(channel, bytes);
 }
 
 int hab_heap_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)

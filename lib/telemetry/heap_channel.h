@@ -4,11 +4,12 @@
  * library is loaded, too, it is that one's: a collector has one channel of a process.
  *
  * libhab interposes nothing. So it does not see that the program has set a filter of system calls,
- * which may end it for a call. System calls for the channel are made in hab_heap_create() alone,
- * and only those that this makes anyway before it is known that there is no filter.
+ * which may end it for a call. System calls for the channel are made in hab_heap_create() alone
+ * (in a child with the preload library at a sample, as that one makes them), and only those that
+ * this makes anyway before it is known that there is no filter.
  */
-#ifndef HAB_LIB_CHANNEL_H
-#define HAB_LIB_CHANNEL_H
+#ifndef HAB_LIB_HEAP_CHANNEL_H
+#define HAB_LIB_HEAP_CHANNEL_H
 
 #include "lib/heap.h"
 
@@ -55,4 +56,4 @@ void hab_heap_channel_look(const struct hab_heap *heap, uint64_t random);
  */
 uintptr_t hab_heap_channel_stack_end(const struct hab_heap *heap, uintptr_t entry);
 
-#endif /* HAB_LIB_CHANNEL_H */
+#endif /* HAB_LIB_HEAP_CHANNEL_H */

@@ -13,6 +13,7 @@
 #include <link.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "bpf/records.h"
@@ -38,7 +39,6 @@ struct reader {
 	u32 nr;	    /* ranges */
 	u32 length; /* of the next record's text */
 	u32 sent;   /* bytes of text, with those of the next record */
-	int memory; /* /proc/self/mem, whose reading is safe where a file has become shorter; or -1 */
 	u64 inode;  /* of the last file that is mapped from its head on */
 	u64 head;   /* where */
 	bool failed;
@@ -95,7 +95,7 @@ static bool parse_line(const char *text, u32 length, struct line *line)
 	if (*at != '-')
 		return false;
 	at = read_hex(at + 1, &line->end);
-	if (end - at < 6)
+	if (end - at < 8)
 		return false;
 	line->executable = at[3] == 'x';
 	at = read_hex(at + 6, &line->offset);
@@ -113,14 +113,14 @@ static const unsigned char *find_id(const unsigned char *notes, u64 bytes, u64 a
 
 	while (at + sizeof(note) <= bytes) {
 		memcpy(&note, notes + at, sizeof(note));
-		content = at + sizeof(note) + (((u64)note.n_namesz + align - 1) & ~(align - 1));
+		content = (at + sizeof(note) + note.n_namesz + align - 1) & ~(align - 1);
 		if (content + note.n_descsz > bytes)
 			break;
 		*length = note.n_descsz;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) &&
 		    !memcmp(notes + at + sizeof(note), ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)))
 			return notes + content;
-		at = content + (((u64)note.n_descsz + align - 1) & ~(align - 1));
+		at = (content + note.n_descsz + align - 1) & ~(align - 1);
 	}
 	return NULL;
 }
@@ -131,7 +131,10 @@ static const unsigned char *read_id(struct reader *reader, u32 *length)
 	const unsigned char *head = (const unsigned char *)reader->maps->head, *id;
 	const ElfW(Ehdr) *elf = (const void *)head;
 	const ElfW(Phdr) *segment;
-	ssize_t got = syscall(SYS_pread64, reader->memory, head, HAB_MAPS_HEAD, reader->head);
+	/* Safe where the file has become shorter, and without a descriptor that a child may get. */
+	const struct iovec to = { reader->maps->head, HAB_MAPS_HEAD };
+	const struct iovec from = { (void *)reader->head, HAB_MAPS_HEAD };
+	ssize_t got = syscall(SYS_process_vm_readv, reader->pid, &to, 1ul, &from, 1ul, 0ul);
 	u64 bytes = got > 0 ? (u64)got : 0;
 	u32 i;
 
@@ -229,8 +232,6 @@ static bool read_all(struct reader *reader)
 
 	if (fd < 0)
 		return false;
-	reader->memory = hab_descriptor_move(
-		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC));
 	do {
 		got = syscall(SYS_read, fd, input + filled, HAB_MAPS_INPUT - filled);
 		if (got <= 0)
@@ -241,8 +242,6 @@ static bool read_all(struct reader *reader)
 		memmove(input, input + taken, filled);
 	} while (!reader->failed && !reader->is_cut);
 	syscall(SYS_close, fd);
-	if (reader->memory >= 0)
-		syscall(SYS_close, reader->memory);
 	if (got < 0 || reader->failed)
 		return false;
 	send(reader, false);
@@ -281,11 +280,11 @@ u64 hab_maps_find_unknown(struct hab_maps *maps, const u64 *addresses, u32 nr)
 	return 0;
 }
 
-static bool all_known(struct hab_maps *maps, const struct hab_channel *channel,
+bool hab_maps_are_due(struct hab_maps *maps, const struct hab_channel *channel,
 		      const u64 *addresses, u32 nr)
 {
-	return maps->nr && READ_ONCE(channel->maps_wanted) == READ_ONCE(maps->wanted) &&
-	       !hab_maps_find_unknown(maps, addresses, nr);
+	return !maps->nr || READ_ONCE(channel->maps_wanted) != READ_ONCE(maps->wanted) ||
+	       hab_maps_find_unknown(maps, addresses, nr);
 }
 
 static void read_and_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid)
@@ -329,7 +328,7 @@ void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 {
 	u64 now, pause;
 
-	if (READ_ONCE(maps->busy) || all_known(maps, channel, addresses, nr) ||
+	if (READ_ONCE(maps->busy) || !hab_maps_are_due(maps, channel, addresses, nr) ||
 	    hab_sandbox_is_entered() || __atomic_exchange_n(&maps->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	now = hab_clock_ns();

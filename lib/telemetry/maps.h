@@ -58,6 +58,10 @@ struct hab_maps {
 void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 		   const u64 *addresses, u32 nr);
 
+/* true if hab_maps_send() would send them. Makes no system call. */
+bool hab_maps_are_due(struct hab_maps *maps, const struct hab_channel *channel,
+		      const u64 *addresses, u32 nr);
+
 /*
  * The first of @nr addresses that was in no mapping of those that were sent, and that a reading of
  * them may find; 0: there is none. Makes no system call.

@@ -59,6 +59,7 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 					 .object_bytes = size,
 					 .interval = sampling->interval };
 	bool in_region = sampling != &thread->objects && sampling != &thread->chunks;
+	uintptr_t entry = thread->entry;
 	hab_sample_fn handler;
 
 	hab_sampling_set_since(sampling, 0);
@@ -67,6 +68,8 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
 		handler(&sample, heap->sample_context);
+	/* Its allocations have others. */
+	thread->entry = entry;
 	if (hab_event_has_listeners(heap, HAB_EVENT_SAMPLE)) {
 		hab_event_report(thread, &report);
 		hab_usdt_object(heap, address, size,
@@ -167,8 +170,10 @@ bool hab_sampler_region_allocated(struct hab_thread *thread, struct hab_sampling
 void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampling *sampling,
 			       uint64_t bytes)
 {
-	if (sampling->on)
-		thread->objects.last -= bytes;
+	if (!sampling->on || !is_on(thread, &thread->objects))
+		return;
+	thread->objects.last -= bytes;
+	reopen_tlab(thread);
 }
 
 /* --- chunks of hab_chunk_take() ------------------------------------------------------- */

@@ -33,12 +33,14 @@ void hab_sandbox_enter(bool strictly)
 	hab_unwind_try_no_pages();
 }
 
-/* The number behind @key in @text, or -1. */
+/* The number behind @key in @text, or -1: also if it may be cut off. */
 static long number_of(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
+	char *end;
+	long number = at ? strtol(at + strlen(key), &end, 10) : -1;
 
-	return at ? strtol(at + strlen(key), NULL, 10) : -1;
+	return at && *end == '\n' ? number : -1;
 }
 
 bool hab_sandbox_has_filter(long allowed, bool may_move)
@@ -47,7 +49,8 @@ bool hab_sandbox_has_filter(long allowed, bool may_move)
 	static char text[4096];
 	long filters;
 	ssize_t length;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/status",
+			      O_RDONLY | O_CLOEXEC);
 
 	if (may_move)
 		fd = hab_descriptor_move(fd);

@@ -167,6 +167,9 @@ static bool leave(struct frame *frame)
 	case HAB_UNWIND_SIGNAL:
 		return leave_signal(frame);
 	case HAB_UNWIND_NONE:
+		/* That of a coroutine's end: the register may be of another stack. */
+		if (tried.no_others)
+			return false;
 		row = (struct hab_unwind_row){ HAB_UNWIND_RBP, HAB_UNWIND_RBP_SAVED, -16, 16 };
 		end = rbp + 16;
 		if (end - frame->rsp > FRAME_MAX)

@@ -69,11 +69,11 @@ TEST_F(binaries, without_a_build_id_a_file_is_known_by_itself)
 TEST_F(binaries, a_build_id_has_the_file_that_is_mapped_later)
 {
 	struct binary_file file = make_file(7);
-	unsigned int number = binaries_find_id(self->binaries, file.build_id, NULL);
+	unsigned int number = binaries_find_id(self->binaries, file.build_id, HAB_BUILD_ID_LEN, NULL);
 
 	EXPECT_EQ(-1, binaries_get(self->binaries, number)->file.fd);
 	EXPECT_EQ(number, binaries_add_file(self->binaries, &file, "/a"));
-	EXPECT_EQ(number, binaries_find_id(self->binaries, file.build_id, NULL));
+	EXPECT_EQ(number, binaries_find_id(self->binaries, file.build_id, HAB_BUILD_ID_LEN, NULL));
 	EXPECT_STREQ("/a", binaries_get(self->binaries, number)->path);
 }
 

@@ -15,10 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "lib/hab.h"
@@ -212,12 +214,17 @@ static void *run_filtered_thread(void *unused)
 	return unused;
 }
 
-static void run_filtered_threads(void)
+static void run_thread(const pthread_attr_t *attributes, void *(*function)(void *))
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, run_filtered_thread, NULL) || pthread_join(thread, NULL))
+	if (pthread_create(&thread, attributes, function, NULL) || pthread_join(thread, NULL))
 		die("thread");
+}
+
+static void run_filtered_threads(void)
+{
+	run_thread(NULL, run_filtered_thread);
 }
 
 /* The calls that only a channel needs end it. */
@@ -235,6 +242,110 @@ static void run_filtered_heap(void)
 	end_well();
 }
 
+/* The collector does not have the mapping of the library, and the next heap would send it. */
+static void run_filtered_next_heap(void)
+{
+	open_library()(objects, 1000);
+	run_filtered_heap();
+}
+
+static void *run_filtered_heap_thread(void *unused)
+{
+	run_filtered_heap();
+	return unused;
+}
+
+static void run_filtered_thread_heap(void)
+{
+	run_thread(NULL, run_filtered_heap_thread);
+}
+
+#define STACK (64 << 10)
+
+static ucontext_t of_thread, of_first, of_second;
+
+/* The context has the register of this function's frame. */
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) static void
+prepare(ucontext_t *context, void (*function)(void), void **stack)
+{
+	*stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (*stack == MAP_FAILED || getcontext(context))
+		die("context");
+	context->uc_stack.ss_sp = *stack;
+	context->uc_stack.ss_size = STACK;
+	context->uc_link = &of_thread;
+	makecontext(context, function, 0);
+}
+
+static void second_coroutine(void)
+{
+	objects(5000);
+}
+
+static void first_coroutine(void)
+{
+	void *stack;
+
+	prepare(&of_second, second_coroutine, &stack);
+}
+
+/* A register of the second one is of the stack of the first, which is gone. */
+static void *run_coroutines(void *unused)
+{
+	void *stack;
+
+	prepare(&of_first, first_coroutine, &stack);
+	if (swapcontext(&of_thread, &of_first) || munmap(stack, STACK) ||
+	    swapcontext(&of_thread, &of_second))
+		die("swapcontext");
+	return unused;
+}
+
+static void run_coroutine(void)
+{
+	pthread_attr_t attributes;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK);
+	run_thread(&attributes, run_coroutines);
+	run_coroutines(NULL);
+	end_well();
+}
+
+#define REGIONS 1000
+
+static struct hab_region regions[REGIONS];
+
+static void *fill_regions(void *unused)
+{
+	int i, j;
+
+	for (i = 0; i < REGIONS; i++) {
+		if (hab_region_open(&regions[i], heap))
+			die("hab_region_open");
+		for (j = 0; j < 80; j++)
+			if (!hab_region_alloc(&regions[i], OBJECT))
+				die("hab_region_alloc");
+	}
+	return unused;
+}
+
+static void *close_regions(void *unused)
+{
+	int i;
+
+	for (i = 0; i < REGIONS; i++)
+		hab_region_close(&regions[i]);
+	return unused;
+}
+
+/* A thread that has allocated nothing closes them. */
+static void run_regions(void)
+{
+	run_thread(NULL, fill_regions);
+	run_thread(NULL, close_regions);
+}
+
 static void *run_short_thread(void *unused)
 {
 	objects(50);
@@ -244,13 +355,10 @@ static void *run_short_thread(void *unused)
 /* Most of them have no sample. */
 static void run_short_threads(void)
 {
-	pthread_t thread;
 	int i;
 
 	for (i = 0; i < 200; i++)
-		if (pthread_create(&thread, NULL, run_short_thread, NULL) ||
-		    pthread_join(thread, NULL))
-			die("thread");
+		run_thread(NULL, run_short_thread);
 }
 
 static pthread_barrier_t barrier;
@@ -369,6 +477,10 @@ static const struct {
 	{ "filtered", run_filtered },
 	{ "filtered_threads", run_filtered_threads },
 	{ "filtered_heap", run_filtered_heap },
+	{ "filtered_next_heap", run_filtered_next_heap },
+	{ "filtered_thread_heap", run_filtered_thread_heap },
+	{ "coroutine", run_coroutine },
+	{ "regions", run_regions },
 	{ "short_threads", run_short_threads },
 	{ "earlier", run_earlier },
 	{ "strict_threads", run_strict_threads },

@@ -128,21 +128,44 @@ TEST_F(channel, a_thread_that_may_make_no_system_call_is_not_hurt)
 				       self->collector.channels[0]->pid));
 }
 
-/* There was none at its first heap. */
-TEST_F(channel, a_heap_in_a_program_with_a_filter_looks_for_no_collector)
+/* There is no collector. */
+static bool run_alone(struct collector *collector, const char *mode)
 {
-	struct collector *collector = &self->collector;
 	char hidden[128];
+	bool good;
 
 	snprintf(hidden, sizeof(hidden), "%s.hidden", collector->address.sun_path);
-	ASSERT_EQ(0, rename(collector->address.sun_path, hidden));
-	ASSERT_TRUE(start(collector, "filtered_heap"));
+	good = !rename(collector->address.sun_path, hidden) && start(collector, mode);
 	collector->bare = true;
 	collector_go(collector);
-	ASSERT_TRUE(collector_finish(collector));
-	ASSERT_EQ(0, rename(hidden, collector->address.sun_path));
-	EXPECT_EQ(0, collector->nr);
-	EXPECT_STREQ("well\n", collector->text);
+	return good && collector_finish(collector) && !collector->nr &&
+	       !rename(hidden, collector->address.sun_path);
+}
+
+TEST_F(channel, a_heap_in_a_program_with_a_filter_looks_for_no_collector)
+{
+	ASSERT_TRUE(run_alone(&self->collector, "filtered_heap"));
+	EXPECT_STREQ("well\n", self->collector.text);
+}
+
+TEST_F(channel, a_heap_in_a_thread_with_a_filter_looks_for_no_collector)
+{
+	ASSERT_TRUE(run_alone(&self->collector, "filtered_thread_heap"));
+	EXPECT_STREQ("well\n", self->collector.text);
+}
+
+TEST_F(channel, a_heap_in_a_program_with_a_filter_sends_no_mappings)
+{
+	ASSERT_TRUE(run(&self->collector, "filtered_next_heap"));
+	EXPECT_STREQ("well\n", self->collector.text);
+	EXPECT_EQ(1, self->collector.channels[0]->nr_maps);
+}
+
+TEST_F(channel, a_coroutine_whose_makers_stack_is_gone_is_not_hurt)
+{
+	ASSERT_TRUE(run(&self->collector, "coroutine"));
+	EXPECT_STREQ("well\n", self->collector.text);
+	EXPECT_LT(50, self->collector.channels[0]->nr_samples);
 }
 
 TEST_F(channel, a_thread_that_may_only_read_and_write_is_not_hurt)
@@ -218,6 +241,16 @@ TEST_F(channel, what_threads_have_allocated_after_their_last_sample_counts)
 	self->collector.fixed = 0;
 	ASSERT_TRUE(run(&self->collector, "short_threads"));
 	EXPECT_EQ(200 * 50 * 480, self->collector.channels[0]->channel->allocated);
+}
+
+TEST_F(channel, regions_that_an_idle_thread_closes_count)
+{
+	struct hab_channel *channel;
+
+	self->collector.fixed = 0;
+	ASSERT_TRUE(run(&self->collector, "regions"));
+	channel = self->collector.channels[0]->channel;
+	EXPECT_LT(fabs((double)channel->allocated / (1000 * 80 * 480.0) - 1), 0.01);
 }
 
 TEST_F(channel, mappings_of_a_library_that_was_opened_later_are_sent_at_the_next_heap)
