@@ -10,8 +10,14 @@
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
 
-/* So many bytes of a thread after it has drawn or looked, the sampler looks again. */
-#define LOOK_BYTES (512ull << 10)
+/*
+ * So many bytes of a thread after it has drawn or looked, the sampler looks again. On a channel the
+ * look ends the windows of the interval; with the module the kernel does.
+ */
+static uint64_t look_bytes(const struct hab_thread *thread)
+{
+	return hab_heap_channel_has(thread->heap) ? 512ull << 10 : 4ull << 20;
+}
 
 /* Tests break the rule of draws here. */
 #ifndef HAB_INJECT_DRAW
@@ -132,7 +138,7 @@ void hab_sampler_allocated(struct hab_thread *thread, void *address, size_t size
 	/* hab_sampler_passes() has asked for the rest of the TLAB, too. */
 	if (sampled || objects->counted + hab_thread_left(thread) >= thread->look_at) {
 		follow_interval(thread, objects);
-		thread->look_at = objects->counted + LOOK_BYTES;
+		thread->look_at = objects->counted + look_bytes(thread);
 	}
 	thread->pass_end = min(objects->counted + hab_sampling_until(objects), thread->look_at);
 }
@@ -188,7 +194,7 @@ static void open_chunks(struct hab_thread *thread)
 	const struct hab_sampling *chunks = &thread->chunks;
 
 	thread->chunk_bytes_set = chunks->on ? (int64_t)hab_sampling_until(chunks) - 1 :
-					       (int64_t)LOOK_BYTES;
+					       (int64_t)look_bytes(thread);
 	thread->chunk_bytes_left = thread->chunk_bytes_set;
 }
 
