@@ -26,6 +26,7 @@
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
  * @owner: of its first heap
+ * @is_known: one of its threads has fired hab_refills, so that listeners know its name
  * @lock: of the next two
  * @refills: that hab_refills has not reported so far
  * @next_report: in jiffies: when a refill reports them
@@ -36,6 +37,7 @@ struct hab_process {
 	u64 key;
 	struct hab_interval interval;
 	struct hab_owner *owner;
+	bool is_known;
 	raw_spinlock_t lock;
 	struct hab_refills_event refills;
 	unsigned long next_report;
@@ -101,13 +103,21 @@ bool hab_process_refill(struct hab_process *process, struct hab_refills_event *r
 	bool is_due;
 
 	refill->pid = task_tgid_nr(current);
-	if (process->pid != task_tgid(current))
+	/* What waits here may be fired by another process, see hab_processes_take_refills(). */
+	if (process->pid != task_tgid(current) || !smp_load_acquire(&process->is_known))
 		return true;
 	raw_spin_lock(&process->lock);
 	add_refill(&process->refills, refill);
 	is_due = time_after_eq(jiffies, process->next_report);
 	raw_spin_unlock(&process->lock);
 	return is_due && hab_process_take_refills(process, refill);
+}
+
+void hab_process_fired(struct hab_process *process)
+{
+	/* Pairs with the load in hab_process_refill(). */
+	if (process->pid == task_tgid(current))
+		smp_store_release(&process->is_known, true);
 }
 
 bool hab_process_take_refills(struct hab_process *process, struct hab_refills_event *sum)

@@ -41,9 +41,19 @@ void hab_process_offer(struct hab_process *process, u64 key, u64 interval);
  * @refill: in: the refill, without a pid; out: the event to fire
  *
  * Context: process.
- * Return: true if the tracepoint is to be fired: HAB_REFILLS_MS after the last time.
+ * Return: true if the tracepoint is to be fired: for the process's first refill, then HAB_REFILLS_MS
+ * after the last time. hab_process_fired() must follow.
  */
 bool hab_process_refill(struct hab_process *process, struct hab_refills_event *refill);
+
+/**
+ * hab_process_fired - the tracepoint hab_refills has been fired by this thread
+ * @process: of the heap
+ *
+ * Refills are kept for a later event only from now on: another process may fire that one, and then a
+ * listener cannot see the name of a process that it does not know.
+ */
+void hab_process_fired(struct hab_process *process);
 
 /**
  * hab_process_take_refills - the refills that no event has so far

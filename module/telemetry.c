@@ -245,8 +245,10 @@ static noinline void count_refill(struct hab_process *process, u64 counted_bytes
 		.waste_bytes = hab_add_saturated(refill->waste_bytes, dropped_bytes),
 	};
 
-	if (hab_process_refill(process, &event))
+	if (hab_process_refill(process, &event)) {
 		fire_refills(&event);
+		hab_process_fired(process);
+	}
 }
 
 void hab_telemetry_end_heap(struct hab_process *process)
