@@ -3,8 +3,8 @@
  * The maps of the BPF program, and its counters, which count each event exactly once as sampled,
  * throttled or lost. Include records.h before it.
  */
-#ifndef HAB_BPF_TOTALS_H
-#define HAB_BPF_TOTALS_H
+#ifndef HAB_BPF_COUNTS_H
+#define HAB_BPF_COUNTS_H
 
 #include "core/owner.h"
 
@@ -393,4 +393,4 @@ static __always_inline void count_kept(struct counted *counted, const struct hab
 		__sync_fetch_and_add(&counted->process->sampled, 1);
 }
 
-#endif /* HAB_BPF_TOTALS_H */
+#endif /* HAB_BPF_COUNTS_H */

@@ -42,7 +42,7 @@ enum hab_record_type {
 	HAB_RECORD_HEAP = 3,   /* a new heap: the process's maps can be read now */
 	HAB_RECORD_WINDOW = 4, /* the end of a window; samples under way may still follow */
 	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
-	HAB_RECORD_REPLACED = 6, /* see below */
+	HAB_RECORD_REPLACED = 6,
 };
 
 struct hab_record_head {

@@ -90,58 +90,69 @@ struct hab_process *hab_processes_add_heap(struct hab_owner *owner)
 	return process;
 }
 
-static void add_refill(struct hab_refills_event *sum, const struct hab_refills_event *refill)
+/* Without delay; then the process is known, if it is the current one. */
+static noinline void fire_refill(struct hab_process *process, u64 bytes, u64 restarts,
+				 u64 waste_bytes, hab_fire_refills fire)
 {
-	sum->refills += refill->refills;
-	sum->bytes = hab_add_saturated(sum->bytes, refill->bytes);
-	sum->restarts = hab_add_saturated(sum->restarts, refill->restarts);
-	sum->waste_bytes = hab_add_saturated(sum->waste_bytes, refill->waste_bytes);
-}
+	struct hab_refills_event event = {
+		.pid = task_tgid_nr(current),
+		.refills = 1,
+		.bytes = bytes,
+		.restarts = restarts,
+		.waste_bytes = waste_bytes,
+	};
 
-bool hab_process_refill(struct hab_process *process, struct hab_refills_event *refill)
-{
-	bool is_due;
-
-	refill->pid = task_tgid_nr(current);
-	/* What waits here may be fired by another process, see hab_processes_take_refills(). */
-	if (process->pid != task_tgid(current) || !smp_load_acquire(&process->is_known))
-		return true;
-	raw_spin_lock(&process->lock);
-	add_refill(&process->refills, refill);
-	is_due = time_after_eq(jiffies, process->next_report);
-	raw_spin_unlock(&process->lock);
-	return is_due && hab_process_take_refills(process, refill);
-}
-
-void hab_process_fired(struct hab_process *process)
-{
+	fire(&event);
 	/* Pairs with the load in hab_process_refill(). */
 	if (process->pid == task_tgid(current))
 		smp_store_release(&process->is_known, true);
 }
 
-bool hab_process_take_refills(struct hab_process *process, struct hab_refills_event *sum)
+void hab_process_refill(struct hab_process *process, u64 bytes, u64 restarts, u64 waste_bytes,
+			hab_fire_refills fire)
 {
+	struct hab_refills_event *sum = &process->refills;
+	bool is_due;
+
+	/*
+	 * Another process may report what waits, see hab_processes_take_refills(), and then a
+	 * listener that does not know this one cannot see its name.
+	 */
+	if (unlikely(process->pid != task_tgid(current) || !smp_load_acquire(&process->is_known))) {
+		fire_refill(process, bytes, restarts, waste_bytes, fire);
+		return;
+	}
 	raw_spin_lock(&process->lock);
-	*sum = process->refills;
-	process->refills = (struct hab_refills_event){ .pid = sum->pid };
-	process->next_report = jiffies + msecs_to_jiffies(HAB_REFILLS_MS);
+	sum->refills++;
+	sum->bytes = hab_add_saturated(sum->bytes, bytes);
+	sum->restarts = hab_add_saturated(sum->restarts, restarts);
+	sum->waste_bytes = hab_add_saturated(sum->waste_bytes, waste_bytes);
+	is_due = time_after_eq(jiffies, process->next_report);
 	raw_spin_unlock(&process->lock);
-	return sum->refills;
+	if (unlikely(is_due))
+		hab_process_take_refills(process, fire);
 }
 
-void hab_processes_take_refills(void (*fire)(struct hab_refills_event *sum))
+void hab_process_take_refills(struct hab_process *process, hab_fire_refills fire)
 {
 	struct hab_refills_event sum;
+
+	raw_spin_lock(&process->lock);
+	sum = process->refills;
+	process->refills = (struct hab_refills_event){ .pid = sum.pid };
+	process->next_report = jiffies + msecs_to_jiffies(HAB_REFILLS_MS);
+	raw_spin_unlock(&process->lock);
+	if (sum.refills)
+		fire(&sum);
+}
+
+void hab_processes_take_refills(hab_fire_refills fire)
+{
 	struct hab_process *process;
 	unsigned long key;
 
 	mutex_lock(&processes_lock);
-	xa_for_each(&processes, key, process)
-	{
-		if (hab_process_take_refills(process, &sum))
-			fire(&sum);
-	}
+	xa_for_each(&processes, key, process) hab_process_take_refills(process, fire);
 	mutex_unlock(&processes_lock);
 }
 

@@ -35,37 +35,28 @@ u64 hab_process_interval(const struct hab_process *process);
  */
 void hab_process_offer(struct hab_process *process, u64 key, u64 interval);
 
+/* Fires the tracepoint hab_refills. */
+typedef void (*hab_fire_refills)(struct hab_refills_event *event);
+
 /**
- * hab_process_refill - count a refill for the tracepoint hab_refills
+ * hab_process_refill - report a refill, at once or with others
  * @process: of the heap
- * @refill: in: the refill, without a pid; out: the event to fire
+ * @bytes: of the refill
+ * @restarts: that the program reports with it
+ * @waste_bytes: the same
+ * @fire: called for the process's first refill and for those of a process that the heap was passed
+ *	to, else with the sum of HAB_REFILLS_MS
  *
  * Context: process.
- * Return: true if the tracepoint is to be fired: for the process's first refill, then HAB_REFILLS_MS
- * after the last time. hab_process_fired() must follow.
  */
-bool hab_process_refill(struct hab_process *process, struct hab_refills_event *refill);
+void hab_process_refill(struct hab_process *process, u64 bytes, u64 restarts, u64 waste_bytes,
+			hab_fire_refills fire);
 
-/**
- * hab_process_fired - the tracepoint hab_refills has been fired by this thread
- * @process: of the heap
- *
- * Refills are kept for a later event only from now on: another process may fire that one, and then a
- * listener cannot see the name of a process that it does not know.
- */
-void hab_process_fired(struct hab_process *process);
+/* Reports the refills that wait. Any context, if @fire can be called there. */
+void hab_process_take_refills(struct hab_process *process, hab_fire_refills fire);
 
-/**
- * hab_process_take_refills - the refills that no event has so far
- * @process: any context
- * @sum: out: the event to fire
- *
- * Return: false if there are none.
- */
-bool hab_process_take_refills(struct hab_process *process, struct hab_refills_event *sum);
-
-/* Calls @fire for each process that has some. May sleep. */
-void hab_processes_take_refills(void (*fire)(struct hab_refills_event *sum));
+/* The same for each process. May sleep. */
+void hab_processes_take_refills(hab_fire_refills fire);
 
 /**
  * hab_processes_turn - a window is over: correct all intervals

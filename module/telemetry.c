@@ -235,28 +235,9 @@ static void fire_refills(struct hab_refills_event *sum)
 	preempt_enable();
 }
 
-static noinline void count_refill(struct hab_process *process, u64 counted_bytes,
-				  const struct hab_ioc_refill *refill, u64 dropped_bytes)
-{
-	struct hab_refills_event event = {
-		.refills = 1,
-		.bytes = counted_bytes,
-		.restarts = refill->restarts,
-		.waste_bytes = hab_add_saturated(refill->waste_bytes, dropped_bytes),
-	};
-
-	if (hab_process_refill(process, &event)) {
-		fire_refills(&event);
-		hab_process_fired(process);
-	}
-}
-
 void hab_telemetry_end_heap(struct hab_process *process)
 {
-	struct hab_refills_event sum;
-
-	if (hab_process_take_refills(process, &sum))
-		fire_refills(&sum);
+	hab_process_take_refills(process, fire_refills);
 }
 
 void hab_telemetry_refill(struct hab_process *process, u64 heap_id, const char *name,
@@ -267,7 +248,9 @@ void hab_telemetry_refill(struct hab_process *process, u64 heap_id, const char *
 	__this_cpu_write(totals.bytes,
 			 hab_add_saturated(__this_cpu_read(totals.bytes), counted_bytes));
 	if (trace_hab_refills_enabled())
-		count_refill(process, counted_bytes, refill, dropped_bytes);
+		hab_process_refill(process, counted_bytes, refill->restarts,
+				   hab_add_saturated(refill->waste_bytes, dropped_bytes),
+				   fire_refills);
 	if (trace_hab_refill_enabled())
 		report_refill(heap_id, name, counted_bytes, refill, dropped_bytes);
 }

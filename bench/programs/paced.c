@@ -59,12 +59,11 @@ static void spin(unsigned long rounds)
 	__asm__ volatile("1: dec %0; jnz 1b" : "+r"(rounds) : : "cc");
 }
 
-static void print_at(const char *when, char **files)
+static void print_files(const char *when, char **files)
 {
 	char line[4096];
 	FILE *file;
 
-	printf("%s time %lu\n", when, now());
 	for (; *files; files++) {
 		file = fopen(*files, "r");
 		while (file && fgets(line, sizeof(line), file))
@@ -118,9 +117,11 @@ int main(int argc, char **argv)
 		printf("own %lu\n", own);
 	}
 	work(bytes, millions / 2, own);
-	print_at("begin", argv + 4);
+	print_files("begin", argv + 4);
+	printf("begin time %lu\n", now());
 	work(bytes, millions, own);
-	print_at("end", argv + 4);
+	printf("end time %lu\n", now());
+	print_files("end", argv + 4);
 	hab_heap_destroy(heap);
 	return 0;
 }

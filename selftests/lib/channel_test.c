@@ -283,24 +283,15 @@ TEST_F(channel, the_interval_follows_the_share)
 
 TEST_F(channel, what_is_in_a_ring_that_nobody_read_stands_for_all)
 {
-	const struct hab_record_sample *sample;
-	double bytes, q, sum, variance = 0;
+	double sum, variance;
 	struct channel_read *read;
-	u64 i;
 
 	self->collector.stalls = true;
 	ASSERT_TRUE(run(&self->collector, "unread"));
 	read = self->collector.channels[0];
 	collector_read(read);
 	ASSERT_FALSE(read->nonsense);
-	sum = (double)read->channel->lost_bytes;
-	for (i = 0; i < read->nr_samples; i++) {
-		sample = &read->samples[i];
-		bytes = (double)sample->chunk_bytes;
-		q = -expm1(-bytes / (double)sample->interval);
-		sum += bytes / q;
-		variance += bytes * bytes * (1 - q) / (q * q);
-	}
+	sum = channel_read_stands_for(read, &variance);
 	TH_LOG("%lu samples and %lu lost stand for %.0f bytes, standard error %.0f",
 	       read->nr_samples, read->channel->lost, sum, sqrt(variance));
 	EXPECT_GT(5 * sqrt(variance), fabs(sum - 400000 * 480.0));

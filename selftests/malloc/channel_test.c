@@ -142,24 +142,15 @@ TEST_F(channel, a_channel_that_another_program_writes_changes_no_object)
 
 TEST_F(channel, what_is_in_the_ring_of_a_collector_that_never_read_stands_for_all)
 {
-	const struct hab_record_sample *sample;
-	double bytes, q, sum, variance = 0;
+	double sum, variance;
 	struct channel_read *read;
-	u64 i;
 
 	self->collector.stalls = true;
 	ASSERT_TRUE(run(&self->collector, variant->allocator, "signals"));
 	read = self->collector.channels[0];
 	collector_read(read);
 	ASSERT_FALSE(read->nonsense);
-	sum = (double)read->channel->lost_bytes;
-	for (i = 0; i < read->nr_samples; i++) {
-		sample = &read->samples[i];
-		bytes = (double)sample->chunk_bytes;
-		q = -expm1(-bytes / (double)sample->interval);
-		sum += bytes / q;
-		variance += bytes * bytes * (1 - q) / (q * q);
-	}
+	sum = channel_read_stands_for(read, &variance);
 	TH_LOG("%lu samples and %lu lost stand for %.0f bytes of %lu, standard error %.0f",
 	       read->nr_samples, read->channel->lost, sum, read->channel->allocated,
 	       sqrt(variance));

@@ -419,4 +419,20 @@ static inline struct site_estimate collector_estimate(const struct channel_read 
 	return estimate;
 }
 
+/* The bytes that all samples, at any interval, and the lost ones stand for, and their variance. */
+static inline double channel_read_stands_for(const struct channel_read *read, double *variance)
+{
+	double sum = (double)read->channel->lost_bytes, bytes, q;
+	u64 i;
+
+	*variance = 0;
+	for (i = 0; i < read->nr_samples; i++) {
+		bytes = (double)read->samples[i].chunk_bytes;
+		q = drawn_probability(read->samples[i].chunk_bytes, read->samples[i].interval);
+		sum += bytes / q;
+		*variance += bytes * bytes * (1 - q) / (q * q);
+	}
+	return sum;
+}
+
 #endif /* SELFTESTS_COLLECTOR_H */
