@@ -356,9 +356,9 @@ static bool has_exec(struct session *session)
 
 	if (session->pagemap < 0)
 		return maps_open_memory(session->pid, &session->pagemap) && session->pagemap < 0;
-	/* A process without memory is ending. */
+	/* A process without memory is ending, and its number may be another one's by now. */
 	return !maps_has_memory(session->pagemap) && process_stat(session->pid, &stat) &&
-	       stat.memory;
+	       stat.memory && stat.start == session->started;
 }
 
 void session_see_exec(struct session *session)

@@ -365,6 +365,14 @@ static bool find_channel(uint32_t pid, bool *found)
 	return has_memory;
 }
 
+bool maps_has_memory(int fd)
+{
+	char byte;
+
+	/* One byte is an error, or the end of the file if the memory is gone. */
+	return pread(fd, &byte, 1, 0) < 0;
+}
+
 bool maps_open_memory(uint32_t pid, int *fd)
 {
 	bool has_memory, has_channel;
@@ -377,16 +385,10 @@ bool maps_open_memory(uint32_t pid, int *fd)
 		return false;
 	has_memory = find_channel(pid, &has_channel);
 	if (!has_channel) {
+		/* What was read may be a part, if the process has ended meanwhile. */
+		has_memory = has_memory && maps_has_memory(*fd);
 		close(*fd);
 		*fd = -1;
 	}
 	return has_memory;
-}
-
-bool maps_has_memory(int fd)
-{
-	char byte;
-
-	/* One byte is an error, or the end of the file if the memory is gone. */
-	return pread(fd, &byte, 1, 0) < 0;
 }

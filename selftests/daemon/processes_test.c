@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/channel/channel.h"
+#include "daemon/symbols/maps_reader.h"
 #include "daemon/symbols/process_maps.h"
 #include "selftests/fuzz/elf_file.h"
 
@@ -360,6 +362,55 @@ TEST_F(processes, the_maps_of_a_process_that_has_ended_are_not_read)
 	usleep(PAUSE);
 	EXPECT_EQ(FRAME(BINARY_UNKNOWN, own_address()), translate(self, getpid(), own_address()));
 	EXPECT_EQ(0, readings(self));
+}
+
+/* Of two thousand lines the channel's is one of the last. */
+static void map_much_and_a_channel(int ready)
+{
+	int fd = memfd_create(HAB_CHANNEL_FILE, MFD_CLOEXEC), i;
+
+	mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	for (i = 0; i < 2000; i++)
+		mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)!write(ready, "", 1);
+	pause();
+}
+
+/* At a random moment of the time that a reading takes. */
+static void end_soon(pid_t pid)
+{
+	usleep((useconds_t)rand() % 6000);
+	kill(pid, SIGKILL);
+	_exit(0);
+}
+
+TEST(a_process_that_ends_while_its_maps_are_read_has_not_lost_its_channel)
+{
+	int ready[2], fd, i, found = 0, ended = 0;
+	pid_t pid, other;
+	bool has_memory;
+	char byte;
+
+	ASSERT_EQ(0, pipe(ready));
+	for (i = 0; i < 100; i++) {
+		pid = fork();
+		if (!pid)
+			map_much_and_a_channel(ready[1]);
+		ASSERT_EQ(1, read(ready[0], &byte, 1));
+		rand();
+		other = fork();
+		if (!other)
+			end_soon(pid);
+		has_memory = maps_open_memory((uint32_t)pid, &fd);
+		EXPECT_TRUE(!has_memory || fd >= 0);
+		found += fd >= 0;
+		ended += !has_memory;
+		if (fd >= 0)
+			close(fd);
+		waitpid(pid, NULL, 0);
+		waitpid(other, NULL, 0);
+	}
+	TH_LOG("found %d times, ended before %d times", found, ended);
 }
 
 TEST_F(processes, a_process_that_cannot_be_read_keeps_the_maps_of_its_text)
