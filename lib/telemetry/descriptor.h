@@ -17,7 +17,7 @@
  *
  * A thread of the program may close all descriptors, as closefrom() does, and open its own, which
  * get the lowest numbers. With such a one the library would read and close the program's file.
- * That may still happen between two calls of this function: no call opens a file at a high number.
+ * It may still do so between the calls below, because no system call opens a file at a high number.
  *
  * Return: the descriptor; @fd itself if the process may not have the number; or -1.
  */
