@@ -208,16 +208,16 @@ uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 
 void filter_keep_kinds(const struct filter *filter, struct profile *profile)
 {
-	unsigned int *places = xcalloc(profile->nr_samples, sizeof(*places));
+	unsigned int nr = profile->nr_samples, i, kept = 0;
+	unsigned int *places = xcalloc(nr, sizeof(*places));
 	uint32_t present = 0, wanted;
-	unsigned int i, kept = 0;
 
-	for (i = 0; i < profile->nr_samples; i++)
+	for (i = 0; i < nr; i++)
 		present |= 1u << profile->samples[i].key.kind;
 	wanted = filter_kinds(filter, present);
 	memset(&profile->total, 0, sizeof(profile->total));
 	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
-	for (i = 0; i < profile->nr_samples; i++) {
+	for (i = 0; i < nr; i++) {
 		if (!(wanted & 1u << profile->samples[i].key.kind)) {
 			free(profile->samples[i].frames);
 			continue;
@@ -228,12 +228,7 @@ void filter_keep_kinds(const struct filter *filter, struct profile *profile)
 		in_use_add(&profile->total_in_use, &profile->samples[kept - 1].in_use);
 	}
 	profile->nr_samples = kept;
-	for (i = 0, kept = 0; i < profile->nr_events; i++) {
-		profile->events[kept] = profile->events[i];
-		profile->events[kept].stack = places[profile->events[i].stack] - 1;
-		kept += places[profile->events[i].stack] != 0;
-	}
-	profile->nr_events = kept;
+	profile_place_events(profile, places, nr);
 	free(places);
 	profile->kinds = wanted;
 	profile->other_kinds = present & ~wanted;

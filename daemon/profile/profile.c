@@ -174,12 +174,26 @@ static void cut_off(struct profile *profile)
 	}
 }
 
-/* Samples have their final places. */
-static void place_events(struct profile *profile)
+void profile_place_events(struct profile *profile, const unsigned int *places, unsigned int nr)
 {
-	unsigned int *places; /* index + 1, by number */
-	uint32_t i, kept = 0, nr = 0;
-	struct logged_sample *event;
+	const struct logged_sample *event = profile->events;
+	unsigned int i, kept = 0, place;
+
+	for (i = 0; i < profile->nr_events; i++, event++) {
+		place = event->stack < nr ? places[event->stack] : 0;
+		if (!place)
+			continue;
+		profile->events[kept] = *event;
+		profile->events[kept++].stack = place - 1;
+	}
+	profile->nr_events = kept;
+}
+
+/* Samples have their final places. */
+static void number_to_place(struct profile *profile)
+{
+	uint32_t i, nr = 0;
+	unsigned int *places;
 
 	for (i = 0; i < profile->nr_samples; i++)
 		if (profile->samples[i].number != STACK_PENDING)
@@ -188,14 +202,7 @@ static void place_events(struct profile *profile)
 	for (i = 0; i < profile->nr_samples; i++)
 		if (profile->samples[i].number != STACK_PENDING)
 			places[profile->samples[i].number] = i + 1;
-	for (i = 0; i < profile->nr_events; i++) {
-		event = &profile->events[i];
-		if (event->stack >= nr || !places[event->stack])
-			continue;
-		profile->events[kept] = *event;
-		profile->events[kept++].stack = places[event->stack] - 1;
-	}
-	profile->nr_events = kept;
+	profile_place_events(profile, places, nr);
 	free(places);
 }
 
@@ -205,7 +212,7 @@ void profile_sort(struct profile *profile)
 		qsort(profile->samples, profile->nr_samples, sizeof(*profile->samples),
 		      compare_samples);
 	cut_off(profile);
-	place_events(profile);
+	number_to_place(profile);
 }
 
 void profile_show_in_use(struct profile *profile)

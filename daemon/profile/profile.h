@@ -93,6 +93,11 @@ void profile_free(struct profile *profile);
  * off. Events with the numbers of samples become those of their new places.
  */
 void profile_sort(struct profile *profile);
+/*
+ * Gives each event the place of its sample. @places: the place plus 1 for each of the @nr numbers
+ * that events have; 0: the sample is gone, and so are its events.
+ */
+void profile_place_events(struct profile *profile, const unsigned int *places, unsigned int nr);
 /* Sets path, name and libhab. */
 void profile_binary_name(struct profile_binary *binary, const char *path, const char *name);
 /* Sets entry, wrapper and internal by the frame's name. */
