@@ -329,7 +329,7 @@ static json_t *status_json(const char *socket, const struct module_state *module
 	else
 		module_problems(module, add_problem, problems);
 	add_host_problems(problems, host, module->device_error);
-	return json_pack("{so so so so so ss*}", "processes", seen_json(), "host", host, "module",
+	return json_pack("{so so so so so ss*}", "processes", seen_json(habd), "host", host, "module",
 			 module_json(module), "habd", habd ? habd : json_null(), "problems",
 			 problems, "habd_error", answer->error);
 }
@@ -371,22 +371,19 @@ int habctl_status(const char *socket, int argc, char **argv)
 	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &options);
-	if (options.processes && !options.json) {
-		status = seen_json();
-		seen_show(status);
-		json_decref(status);
-		return 0;
-	}
 	module_state_read(&module);
 	status = status_json(socket, &module, &answer);
-	if (!options.json) {
-		show(status, module.device_error, socket, &answer);
-	} else {
+	code = answer.error ? EXIT_FAILED : 0;
+	if (options.json) {
 		json_dumpf(status, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 		putchar('\n');
+	} else if (options.processes) {
+		seen_show(json_object_get(status, "processes"));
+		code = 0;
+	} else {
+		show(status, module.device_error, socket, &answer);
 	}
 	json_decref(status);
-	code = answer.error ? EXIT_FAILED : 0;
 	answer_end(&answer);
 	return code;
 }

@@ -60,14 +60,26 @@ static unsigned int find_library(const char *pid)
 }
 
 /*
- * False for a kernel thread, which has no program, and for a process that has ended. Nothing of the
- * process's memory is read, as its command line is: that may be a file that never answers.
+ * False for a kernel thread, which has no program, for a process that has ended, and for those of
+ * hab: this one, habd (0: none) and its collectors. Nothing of the process's memory is read, as its
+ * command line is: that may be a file that never answers.
  */
-static bool has_program(const char *pid)
+static bool is_shown(uint32_t pid, uint32_t habd)
 {
 	struct process_stat stat;
 
-	return process_stat((uint32_t)strtoul(pid, NULL, 10), &stat) && stat.memory;
+	if (pid == (uint32_t)getpid() || !process_stat(pid, &stat) || !stat.memory)
+		return false;
+	return !habd || (pid != habd && stat.parent != habd);
+}
+
+/* habd's process as this one sees it; 0: none. It may run where processes have other numbers. */
+static uint32_t habd_here(uint32_t pid)
+{
+	char comm[16];
+
+	process_comm(pid, comm, sizeof(comm));
+	return strcmp(comm, "habd") ? 0 : pid;
 }
 
 static enum program_kind kind_of(const char *pid)
@@ -101,14 +113,16 @@ static json_t *process_json(const char *pid)
 			 states[state].seen, "why", why, "next", next);
 }
 
-json_t *seen_json(void)
+json_t *seen_json(const json_t *status)
 {
+	uint32_t habd = habd_here((uint32_t)json_get_integer(status, "pid"));
 	json_t *array = json_array();
 	DIR *directory = opendir("/proc");
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (isdigit((unsigned char)*entry->d_name) && has_program(entry->d_name))
+		if (isdigit((unsigned char)*entry->d_name) &&
+		    is_shown((uint32_t)strtoul(entry->d_name, NULL, 10), habd))
 			json_array_append_new(array, process_json(entry->d_name));
 	if (directory)
 		closedir(directory);

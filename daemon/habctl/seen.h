@@ -5,8 +5,11 @@
 
 #include <jansson.h>
 
-/* An array of objects with pid, comm, seen, and what to do as next; kernel threads are left out. */
-json_t *seen_json(void);
+/*
+ * An array of objects with pid, comm, seen, and what to do as next. Kernel threads and processes of
+ * hab are left out; @status: habd's, NULL if it does not answer.
+ */
+json_t *seen_json(const json_t *status);
 /* One line with their numbers. */
 void seen_show_numbers(const json_t *processes);
 /* A line for each. */
