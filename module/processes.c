@@ -29,7 +29,8 @@
  * @is_known: one of its threads has fired hab_refills, so that listeners know its name
  * @lock: of the next two
  * @refills: that hab_refills has not reported so far
- * @next_report: in jiffies: when a refill reports them
+ * @next_report: in jiffies: when a refill reports them. Reports of others do not delay it, so that
+ *	a new listener knows the process's name.
  */
 struct hab_process {
 	unsigned int nr_heaps;
@@ -128,6 +129,8 @@ void hab_process_refill(struct hab_process *process, u64 bytes, u64 restarts, u6
 	sum->restarts = hab_add_saturated(sum->restarts, restarts);
 	sum->waste_bytes = hab_add_saturated(sum->waste_bytes, waste_bytes);
 	is_due = time_after_eq(jiffies, process->next_report);
+	if (is_due)
+		process->next_report = jiffies + msecs_to_jiffies(HAB_REFILLS_MS);
 	raw_spin_unlock(&process->lock);
 	if (unlikely(is_due))
 		hab_process_take_refills(process, fire);
@@ -140,7 +143,6 @@ void hab_process_take_refills(struct hab_process *process, hab_fire_refills fire
 	raw_spin_lock(&process->lock);
 	sum = process->refills;
 	process->refills = (struct hab_refills_event){ .pid = sum.pid };
-	process->next_report = jiffies + msecs_to_jiffies(HAB_REFILLS_MS);
 	raw_spin_unlock(&process->lock);
 	if (sum.refills)
 		fire(&sum);

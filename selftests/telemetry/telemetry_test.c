@@ -384,6 +384,34 @@ TEST_F_TIMEOUT(telemetry, a_reader_of_the_modules_totals_makes_those_of_processe
 	close(fd);
 }
 
+/* As a new habd, which knows no process. */
+static void forget_process(struct _test_data_telemetry *self, uint32_t pid)
+{
+	struct hab_process_slot *slots = self->skeleton->bss->process_slots.slots;
+
+	memset(&slots[pid % HAB_PROCESS_SLOTS], 0, sizeof(*slots));
+	bpf_map_delete_elem(bpf_map__fd(self->skeleton->maps.processes), &pid);
+}
+
+TEST_F_TIMEOUT(telemetry, a_new_listener_beside_a_reader_knows_the_process_by_its_next_refill, 120)
+{
+	struct hab_process_totals mine = { 0 };
+	struct hab_ioc_refill refill = { 0 };
+	int fd;
+
+	if (!self->skeleton)
+		SKIP(return, "no /dev/hab: module hab is not loaded here");
+	fd = open_refilled(&refill);
+	ASSERT_LE(0, fd);
+	forget_process(self, getpid());
+	usleep(200000);
+	read_sysfs("refills");
+	ASSERT_EQ(0, ioctl(fd, HAB_IOC_REFILL, &refill));
+	ASSERT_TRUE(process_totals(self, getpid(), &mine));
+	EXPECT_EQ(1, mine.refills);
+	close(fd);
+}
+
 TEST_F_TIMEOUT(telemetry, refills_of_a_child_count_for_the_child, 120)
 {
 	struct hab_process_totals mine = { 0 }, childs = { 0 };
