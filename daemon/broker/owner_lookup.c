@@ -37,15 +37,11 @@ static FILE *open_of(uint32_t pid, const char *name)
 /* The real group: the effective one may be that of a program with more rights. */
 static gid_t group_of(uint32_t pid)
 {
-	FILE *file = open_of(pid, "status");
 	unsigned int group = NOBODY;
-	char line[256];
+	char groups[64];
 
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Gid: %u", &group) == 1)
-			break;
-	if (file)
-		fclose(file);
+	if (process_status(pid, "Gid", groups, sizeof(groups)))
+		sscanf(groups, "%u", &group);
 	return group;
 }
 

@@ -329,18 +329,11 @@ void session_leave(struct session *session, const struct session_sink *sink)
 bool session_has_left(const struct session *session, uid_t *user)
 {
 	unsigned int real = 0, effective = 0, saved = 0;
-	char path[32], line[128];
-	FILE *file;
+	char users[64];
 
-	if (session->user)
+	if (session->user || !process_status(session->pid, "Uid", users, sizeof(users)) ||
+	    sscanf(users, "%u %u %u", &real, &effective, &saved) != 3)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%u/status", session->pid);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Uid: %u %u %u", &real, &effective, &saved) == 3)
-			break;
-	if (file)
-		fclose(file);
 	*user = effective;
 	/* Else another process may have its number by now. */
 	return real && effective && saved && !process_has_ended(session->pidfd);

@@ -8,9 +8,7 @@
  */
 #include "daemon/habctl/seen.h"
 
-#include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +37,9 @@ static const struct {
 enum { PRELOADED, LINKED, FIRST_KIND };
 
 /* FIRST_KIND: none of hab's libraries is mapped, or the maps cannot be read. */
-static unsigned int find_library(const char *pid)
+static unsigned int find_library(uint32_t pid)
 {
-	char *path = xformat("/proc/%s/maps", pid), *line = NULL;
+	char *path = xformat("/proc/%u/maps", pid), *line = NULL;
 	FILE *file = fopen(path, "re");
 	unsigned int state = FIRST_KIND;
 	size_t room = 0;
@@ -82,19 +80,17 @@ static uint32_t habd_here(uint32_t pid)
 	return strcmp(comm, "habd") ? 0 : pid;
 }
 
-static enum program_kind kind_of(const char *pid)
+static enum program_kind kind_of(uint32_t pid)
 {
-	char *path = xformat("/proc/%s/exe", pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	enum program_kind kind = program_kind(fd);
+	int fd = program_open(pid);
+	enum program_kind kind = program_kind_as_run(program_kind(fd), pid);
 
 	if (fd >= 0)
 		close(fd);
-	free(path);
 	return kind;
 }
 
-static json_t *process_json(const char *pid)
+static json_t *process_json(uint32_t pid)
 {
 	unsigned int state = find_library(pid);
 	const char *next = states[state].next, *why = "";
@@ -108,8 +104,8 @@ static json_t *process_json(const char *pid)
 		next = states[state].next ? states[state].next : program_next(kind);
 		why = program_why(kind);
 	}
-	process_comm((uint32_t)strtoul(pid, NULL, 10), comm, sizeof(comm));
-	return json_pack("{sI ss ss ss ss}", "pid", (json_int_t)atoi(pid), "comm", comm, "seen",
+	process_comm(pid, comm, sizeof(comm));
+	return json_pack("{sI ss ss ss ss}", "pid", (json_int_t)pid, "comm", comm, "seen",
 			 states[state].seen, "why", why, "next", next);
 }
 
@@ -119,11 +115,11 @@ json_t *seen_json(const json_t *status)
 	json_t *array = json_array();
 	DIR *directory = opendir("/proc");
 	const struct dirent *entry;
+	uint64_t pid;
 
 	while (directory && (entry = readdir(directory)))
-		if (isdigit((unsigned char)*entry->d_name) &&
-		    is_shown((uint32_t)strtoul(entry->d_name, NULL, 10), habd))
-			json_array_append_new(array, process_json(entry->d_name));
+		if (parse_number(entry->d_name, 1, UINT32_MAX, &pid) && is_shown((uint32_t)pid, habd))
+			json_array_append_new(array, process_json((uint32_t)pid));
 	if (directory)
 		closedir(directory);
 	return array;

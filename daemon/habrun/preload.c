@@ -126,18 +126,10 @@ void preload_socket_close(struct preload_socket *socket)
  */
 static void set_filters(void)
 {
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[256], number[24];
-	unsigned int filters;
+	char filters[24];
 
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "Seccomp_filters: %u", &filters) != 1)
-			continue;
-		snprintf(number, sizeof(number), "%u", filters);
-		setenv("HAB_FILTERS", number, 1);
-	}
-	if (file)
-		fclose(file);
+	if (process_status((uint32_t)getpid(), "Seccomp_filters", filters, sizeof(filters)))
+		setenv("HAB_FILTERS", filters + strspn(filters, "\t"), 1);
 }
 
 static void set_sampling(const struct preload_sampling *sampling)

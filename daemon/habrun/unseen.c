@@ -9,7 +9,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -88,24 +87,10 @@ void unseen_free(struct unseen *unseen)
 	free(unseen);
 }
 
-/* True if the loader ignores LD_PRELOAD for it, as its rights are others than its user's. */
-static bool has_other_rights(uint32_t pid)
-{
-	unsigned int user, user_now, group, group_now;
-	const char *users, *groups;
-	char text[2048];
-
-	process_file(pid, "status", text, sizeof(text));
-	users = strstr(text, "\nUid:");
-	groups = strstr(text, "\nGid:");
-	return users && groups && sscanf(users, "\nUid: %u %u", &user, &user_now) == 2 &&
-	       sscanf(groups, "\nGid: %u %u", &group, &group_now) == 2 &&
-	       (user != user_now || group != group_now);
-}
-
 static enum program_kind kind_of(struct unseen *unseen, const struct run_process *process, int fd)
 {
 	struct program *program;
+	enum program_kind kind;
 
 	HASH_FIND(hh, unseen->programs, &process->program, sizeof(process->program), program);
 	if (!program) {
@@ -114,11 +99,9 @@ static enum program_kind kind_of(struct unseen *unseen, const struct run_process
 		program->kind = program_kind(fd);
 		HASH_ADD(hh, unseen->programs, file, sizeof(program->file), program);
 	}
-	/* Its program may not be opened then. Started by its own owner it is as any other. */
-	if (program->kind == PROGRAM_UNKNOWN || program->kind == PROGRAM_SETUID)
-		return has_other_rights((uint32_t)process->key.pid) ? PROGRAM_SETUID :
-								      PROGRAM_LOADS;
-	return program->kind;
+	kind = program_kind_as_run(program->kind, (uint32_t)process->key.pid);
+	/* It is ending. */
+	return kind == PROGRAM_UNKNOWN ? PROGRAM_LOADS : kind;
 }
 
 /* False if it runs the program that was looked at before. */
@@ -135,12 +118,9 @@ static bool is_new(struct run_process *process, int fd)
 
 static void look_at(struct unseen *unseen, struct run_process *process)
 {
+	int fd = program_open((uint32_t)process->key.pid);
 	struct reason *reason;
-	char path[32];
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/exe", (uint32_t)process->key.pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (is_new(process, fd)) {
 		process->looked_at = true;
 		reason = &unseen->reasons[kind_of(unseen, process, fd)];

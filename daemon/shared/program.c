@@ -2,8 +2,10 @@
 /* Reads the segments and symbols of an ELF file, which may be any user's: each part has a limit. */
 #include "daemon/shared/program.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -132,6 +134,37 @@ enum program_kind program_kind(int fd)
 		kind = status.st_mode & (S_ISUID | S_ISGID) ? PROGRAM_SETUID : kind_of(elf);
 	elf_end(elf);
 	return kind;
+}
+
+int program_open(uint32_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* True if the loader ignores LD_PRELOAD for it, as its rights are others than its user's. */
+static bool has_other_rights(uint32_t pid)
+{
+	unsigned int user, user_now, group, group_now;
+	char users[64], groups[64];
+
+	return process_status(pid, "Uid", users, sizeof(users)) &&
+	       process_status(pid, "Gid", groups, sizeof(groups)) &&
+	       sscanf(users, "%u %u", &user, &user_now) == 2 &&
+	       sscanf(groups, "%u %u", &group, &group_now) == 2 &&
+	       (user != user_now || group != group_now);
+}
+
+enum program_kind program_kind_as_run(enum program_kind kind, uint32_t pid)
+{
+	/* A program with others' rights may not be opened. */
+	if (kind != PROGRAM_UNKNOWN && kind != PROGRAM_SETUID)
+		return kind;
+	if (has_other_rights(pid))
+		return PROGRAM_SETUID;
+	return kind == PROGRAM_SETUID ? PROGRAM_LOADS : kind;
 }
 
 static const struct {

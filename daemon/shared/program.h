@@ -3,6 +3,8 @@
 #ifndef HABD_PROGRAM_H
 #define HABD_PROGRAM_H
 
+#include <stdint.h>
+
 enum program_kind {
 	PROGRAM_LOADS, /* its loader loads the preload library */
 	PROGRAM_STATIC,
@@ -17,6 +19,10 @@ enum program_kind {
 
 /* Reads the file @fd of the program. */
 enum program_kind program_kind(int fd);
+/* The program that @pid runs, to read; -1: it has ended, or this user may not. */
+int program_open(uint32_t pid);
+/* The same kind, but a set-uid bit counts only if @pid has others' rights by it. */
+enum program_kind program_kind_as_run(enum program_kind kind, uint32_t pid);
 /* Why it is not seen, as a sentence without its end, and what to do; "" for PROGRAM_LOADS. */
 const char *program_why(enum program_kind kind);
 const char *program_next(enum program_kind kind);

@@ -161,6 +161,27 @@ void process_file(uint32_t pid, const char *name, char *text, size_t size)
 	text[length > 0 ? length : 0] = 0;
 }
 
+bool process_status(uint32_t pid, const char *name, char *value, size_t size)
+{
+	size_t length = strlen(name), room = 0;
+	char path[32], *line = NULL;
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	file = fopen(path, "re");
+	while (file && !found && getline(&line, &room, file) > 0) {
+		found = !strncmp(line, name, length) && line[length] == ':';
+		if (found)
+			snprintf(value, size, "%.*s", (int)strcspn(line + length + 1, "\n"),
+				 line + length + 1);
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	return found;
+}
+
 void process_comm(uint32_t pid, char *comm, size_t size)
 {
 	process_file(pid, "comm", comm, size);

@@ -56,6 +56,8 @@ uint64_t clock_realtime_ns(void);
 
 /* A file of /proc/PID, as a string of at most @size - 1 bytes; "": it cannot be read. */
 void process_file(uint32_t pid, const char *name, char *text, size_t size);
+/* What the line @name of /proc/PID/status has; false: not known. */
+bool process_status(uint32_t pid, const char *name, char *value, size_t size);
 /* The name of its first thread, clean; "": not known. */
 void process_comm(uint32_t pid, char *comm, size_t size);
 

@@ -159,20 +159,12 @@ static void describe_file(struct reading *reading, const struct line *line,
 /* The process's number in its own PID namespace, which is the last of the line. */
 static uint32_t own_number(uint32_t pid)
 {
-	char path[32], line[256], *last;
-	uint32_t number = pid;
-	FILE *file;
+	const char *last = NULL;
+	char numbers[512];
 
-	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		last = strrchr(line, '\t');
-		if (!strncmp(line, "NSpid:", 6) && last)
-			number = (uint32_t)strtoul(last, NULL, 10);
-	}
-	if (file)
-		fclose(file);
-	return number;
+	if (process_status(pid, "NSpid", numbers, sizeof(numbers)))
+		last = strrchr(numbers, '\t');
+	return last ? (uint32_t)strtoul(last, NULL, 10) : pid;
 }
 
 /* Its time of change is left out: it grows, and stays the same file. */
