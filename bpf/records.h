@@ -43,6 +43,7 @@ enum hab_record_type {
 	HAB_RECORD_WINDOW = 4, /* the end of a window; samples under way may still follow */
 	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
 	HAB_RECORD_REPLACED = 6,
+	HAB_RECORD_NAME = 7, /* of a channel: what an address of later samples stands for */
 };
 
 struct hab_record_head {
@@ -62,6 +63,9 @@ struct hab_frame {
 
 #define HAB_FRAME_FILE	  1
 #define HAB_FRAME_ADDRESS 2
+#define HAB_FRAME_NAME	  3 /* offset: the id of a HAB_RECORD_NAME */
+
+#define HAB_CHANNEL_DEPTH 128 /* frames of a sample of a channel */
 
 struct hab_record_sample {
 	struct hab_record_head head;
@@ -95,7 +99,8 @@ struct hab_record_sample {
 	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
 	union {
 		struct hab_frame frames[HAB_STACK_DEPTH]; /* the kernel's stack, leaf first */
-		__u64 addresses[HAB_STACK_DEPTH]; /* the thread's: return addresses, leaf first */
+		/* The thread's: return addresses, or HAB_ADDRESS_OF_NAME(), leaf first. */
+		__u64 addresses[HAB_CHANNEL_DEPTH];
 	};
 };
 
@@ -131,6 +136,23 @@ struct hab_record_maps {
 	__u32 length;
 	char text[]; /* without NUL, padded with NUL to a multiple of 8 bytes */
 };
+
+/*
+ * A function of a program that an interpreter runs, and the line that is running. It comes once,
+ * before the first sample with HAB_ADDRESS_OF_NAME(id). A later record with that id replaces it.
+ */
+struct hab_record_name {
+	struct hab_record_head head;
+	__u32 id;   /* below HAB_NAMES_MAX */
+	__u32 line; /* 0: not known */
+	__u32 function_length;
+	__u32 file_length;
+	char text[]; /* the function, then the file, without NUL, padded to a multiple of 8 bytes */
+};
+
+#define HAB_NAMES_MAX		   16384u
+#define HAB_ADDRESS_OF_NAME(id)	   (0xabull << 56 | (id)) /* no address of user space */
+#define HAB_ADDRESS_IS_NAME(value) ((value) >> 32 == 0xab000000)
 
 struct hab_record_window {
 	struct hab_record_head head; /* without pid and tid */

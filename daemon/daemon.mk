@@ -41,7 +41,7 @@ PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile
 READER_SOURCES := profile_read merge report history_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest in_use pending stacks \
-	binaries mappings maps_reader process_maps \
+	binaries names mappings maps_reader process_maps \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session

@@ -153,6 +153,9 @@ static void take_record(struct session *session, const struct session_sink *sink
 	head->time_ns = min(head->time_ns, now_ns);
 	if (head->type == HAB_RECORD_SAMPLE)
 		good = take_sample(session, sink, record, now_ns);
+	else if (head->type == HAB_RECORD_NAME)
+		good = processes_add_name(sink->processes, session->pid, session->user, record,
+					  head->size);
 	else if (head->type == HAB_RECORD_MAPS)
 		good = take_maps(session, sink, record);
 	session->counts.malformed += !good;

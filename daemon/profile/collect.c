@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "daemon/shared/string_table.h"
+#include "daemon/symbols/names.h"
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -23,6 +24,7 @@ struct profile_copy {
 	struct profile *profile; /* its frames are still keys */
 	const struct filter *filter;
 	unsigned int samples_room, events_room, frames_room;
+	struct names *names;   /* held */
 	uint64_t now_ns;       /* when the events were copied, as their times */
 	unsigned int other;    /* index + 1 of "[other frames]" */
 	struct strings frames; /* their keys; index + 1 */
@@ -61,6 +63,7 @@ static struct profile_frame *new_frame(struct profile_copy *copy, uint64_t key)
 {
 	struct profile *profile = copy->profile;
 	struct profile_frame *frame;
+	struct frame_name name;
 
 	profile->frames = xgrow(profile->frames, profile->nr_frames, &copy->frames_room,
 				sizeof(*profile->frames));
@@ -68,6 +71,10 @@ static struct profile_frame *new_frame(struct profile_copy *copy, uint64_t key)
 	memset(frame, 0, sizeof(*frame));
 	frame->key = key;
 	frame->binary = collect_binary(copy, FRAME_BINARY(key));
+	if (FRAME_BINARY(key) == BINARY_NAMES) {
+		name = names_get(copy->names, (uint32_t)FRAME_OFFSET(key));
+		profile_frame_name(frame, name.function, name.file, name.line);
+	}
 	return frame;
 }
 
@@ -97,8 +104,8 @@ static unsigned int collect_frame(struct profile_copy *copy, uint64_t key)
 		return other_frames(copy);
 	frame = new_frame(copy, key);
 	binary = &profile->binaries[frame->binary];
-	if (FRAME_OFFSET(key) >= binary->limit)
-		binary->limit = FRAME_OFFSET(key) + 1;
+	if (FRAME_OFFSET(frame->key) >= binary->limit)
+		binary->limit = FRAME_OFFSET(frame->key) + 1;
 	return strings_key(&copy->frames, &key, sizeof(key)) - 1;
 }
 
@@ -139,6 +146,8 @@ struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack
 		stacks_visit_settled(stacks, mark, copy_stack, copy);
 	else
 		stacks_visit(stacks, mark, copy_stack, copy);
+	copy->names = binaries_names(binaries);
+	names_hold(copy->names);
 	for (i = 0; i < BINARIES_MAX; i++) {
 		copy->binaries[i].file = binaries_get(binaries, i);
 		if (copy->binaries[i].file)
@@ -154,6 +163,7 @@ static void free_copy(struct profile_copy *copy)
 	for (i = 0; i < BINARIES_MAX; i++)
 		if (copy->binaries[i].file)
 			binary_unref(copy->binaries[i].file);
+	names_release(copy->names);
 	free(copy);
 }
 

@@ -66,7 +66,8 @@ static unsigned int merge_frame(struct merge *merge, const struct profile *from,
 				const struct profile_frame *frame)
 {
 	unsigned int binary = merge_binary(merge, &from->binaries[frame->binary]), index;
-	char *key = xformat("%u %" PRIx64 " %s", binary, frame->key, frame->function);
+	char *key = xformat("%u %" PRIx64 " %s\n%s", binary, frame->key, frame->function,
+			    frame->file ? frame->file : "");
 	struct profile *profile = merge->profile;
 
 	index = strings_number(&merge->frames, key) - 1;
@@ -75,7 +76,7 @@ static unsigned int merge_frame(struct merge *merge, const struct profile *from,
 		profile->frames = xgrow(profile->frames, profile->nr_frames++, &merge->frames_room,
 					sizeof(*profile->frames));
 		profile->frames[index] = *frame;
-		profile->frames[index].function = xstrdup(frame->function);
+		profile_frame_copy_names(&profile->frames[index], frame);
 		profile->frames[index].binary = binary;
 	}
 	return index;

@@ -118,6 +118,38 @@ void profile_classify(struct profile_frame *frame)
 			  is_one_of(frame->function, system_calls);
 }
 
+void profile_frame_name(struct profile_frame *frame, const char *name, const char *file,
+			unsigned int line)
+{
+	const char *base = strrchr(file, '/');
+
+	frame->key = FRAME(BINARY_NAMES, 0);
+	frame->name = xstrdup(name);
+	frame->file = xstrdup(file);
+	frame->line = line;
+	base = base ? base + 1 : file;
+	if (line)
+		frame->function = xformat("%s (%s:%u)", name, base, line);
+	else if (*base)
+		frame->function = xformat("%s (%s)", name, base);
+	else
+		frame->function = xstrdup(name);
+}
+
+void profile_frame_copy_names(struct profile_frame *frame, const struct profile_frame *from)
+{
+	frame->function = xstrdup(from->function);
+	frame->name = from->name ? xstrdup(from->name) : NULL;
+	frame->file = from->file ? xstrdup(from->file) : NULL;
+}
+
+void profile_frame_free(struct profile_frame *frame)
+{
+	free(frame->function);
+	free(frame->name);
+	free(frame->file);
+}
+
 void profile_binary_name(struct profile_binary *binary, const char *path, const char *name)
 {
 	binary->path = xstrdup(path);
@@ -137,6 +169,9 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	for (i = 0; i < sample->key.nr_frames && !first; i++)
 		if (profile->frames[sample->frames[i]].entry)
 			first = i + 1;
+	for (i = 0; i < sample->key.nr_frames; i++)
+		if (profile->frames[sample->frames[i]].name)
+			return &profile->frames[sample->frames[i]];
 	for (i = first; i < sample->key.nr_frames; i++) {
 		frame = &profile->frames[sample->frames[i]];
 		if (frame->internal)
@@ -253,7 +288,7 @@ void profile_free(struct profile *profile)
 		free(profile->binaries[i].name);
 	}
 	for (i = 0; i < profile->nr_frames; i++)
-		free(profile->frames[i].function);
+		profile_frame_free(&profile->frames[i]);
 	for (i = 0; i < profile->nr_samples; i++)
 		free(profile->samples[i].frames);
 	free(profile->binaries);

@@ -26,7 +26,10 @@ struct profile_binary {
 
 struct profile_frame {
 	uint64_t key;	     /* a FRAME() */
-	char *function;	     /* a symbol, or "binary+0xoffset" */
+	char *function;	     /* a symbol, "binary+0xoffset", or "name (file:line)" */
+	char *name;	     /* this to line: of what an interpreter runs, else NULL and 0 */
+	char *file;
+	unsigned int line;
 	unsigned int binary; /* index of profile.binaries */
 	bool internal;	     /* of libhab, or a wrapper of a system call */
 	bool wrapper;	     /* it only passes an allocation on */
@@ -100,6 +103,12 @@ void profile_sort(struct profile *profile);
 void profile_place_events(struct profile *profile, const unsigned int *places, unsigned int nr);
 /* Sets path, name and libhab. */
 void profile_binary_name(struct profile_binary *binary, const char *path, const char *name);
+/* Names a frame of what an interpreter runs: then its key is the same in each profile. */
+void profile_frame_name(struct profile_frame *frame, const char *name, const char *file,
+			unsigned int line);
+/* Copies the names of @from, whose other members @frame has. */
+void profile_frame_copy_names(struct profile_frame *frame, const struct profile_frame *from);
+void profile_frame_free(struct profile_frame *frame);
 /* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /*

@@ -60,6 +60,13 @@ static unsigned int class_number(struct writing *writing, const char *name)
 	return number;
 }
 
+/* Of the method of a frame: its file. */
+static unsigned int frame_class(struct writing *writing, const struct profile_frame *frame)
+{
+	return class_number(writing, frame->name ? basename(frame->file) :
+						   writing->profile->binaries[frame->binary].name);
+}
+
 static void choose_classes(struct writing *writing)
 {
 	const struct profile *profile = writing->profile;
@@ -76,8 +83,8 @@ static void choose_classes(struct writing *writing)
 								 site ? site->function :
 									"(unknown)");
 	}
-	for (i = 0; i < profile->nr_binaries; i++)
-		class_number(writing, profile->binaries[i].name);
+	for (i = 0; i < profile->nr_frames; i++)
+		frame_class(writing, &profile->frames[i]);
 }
 
 static int compare_threads(const void *one, const void *two)
@@ -265,8 +272,9 @@ static void write_methods(struct writing *writing)
 		frame = &profile->frames[i];
 		/* The last two: modifiers; hidden. */
 		jfr_numbers(out, i + 1,
-			    class_number(writing, profile->binaries[frame->binary].name),
-			    strings_number(&writing->symbols, frame->function),
+			    frame_class(writing, frame),
+			    strings_number(&writing->symbols,
+					   frame->name ? frame->name : frame->function),
 			    strings_number(&writing->symbols, "()V"), 0, 0);
 	}
 }
@@ -276,7 +284,7 @@ static void write_stacks(struct writing *writing, unsigned int count)
 	const struct profile *profile = writing->profile;
 	FILE *out = writing->chunk.out;
 	const struct profile_sample *sample;
-	unsigned int i, j;
+	unsigned int i, j, line;
 
 	jfr_numbers(writing->chunk.out, JFR_STACK_TRACE, count);
 	for (i = 0; i < profile->nr_samples; i++) {
@@ -284,9 +292,11 @@ static void write_stacks(struct writing *writing, unsigned int count)
 		if (!sample->key.nr_frames)
 			continue;
 		jfr_numbers(out, i + 1, 0 /* truncated */, sample->key.nr_frames);
-		/* No line, bytecode index 0, the one frame type. */
-		for (j = 0; j < sample->key.nr_frames; j++)
-			jfr_numbers(out, sample->frames[j] + 1, UINT32_MAX, 0, 1);
+		/* The line, if it is known; bytecode index 0, the one frame type. */
+		for (j = 0; j < sample->key.nr_frames; j++) {
+			line = profile->frames[sample->frames[j]].line;
+			jfr_numbers(out, sample->frames[j] + 1, line ? line : UINT32_MAX, 0, 1);
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ static const char drop_frames[] =
 struct pprof {
 	const struct profile *from;
 	struct strings strings;
-	struct strings functions; /* names; ids are their numbers here */
+	struct strings functions; /* "name\nfile"; ids are their numbers here */
 	uint64_t *mapping_ids;	  /* by binary */
 	uint64_t unknown_id;	  /* of the mapping of frames without a known file */
 	uint8_t *packed;	  /* one part */
@@ -330,17 +330,21 @@ static void put_mappings(struct pprof *pprof)
 }
 
 /* mapping: 0: the file is not known. */
-static void put_location(struct pprof *pprof, unsigned int index, const char *function,
-			 uint64_t mapping, uint64_t address)
+static void put_location(struct pprof *pprof, unsigned int index, const struct profile_frame *frame,
+			 uint64_t mapping)
 {
+	char *function = xformat("%s\n%s", frame->name ? frame->name : frame->function,
+				 frame->file ? frame->file : "");
 	Pprof__Line line = PPROF__LINE__INIT, *lines = &line;
 	Pprof__Location location = PPROF__LOCATION__INIT, *locations = &location;
 
 	/* Function ids start at 1; number 0 is the empty name, which no function has. */
 	line.function_id = strings_number(&pprof->functions, function);
+	line.line = frame->line;
+	free(function);
 	location.id = index + 1;
 	location.mapping_id = mapping ? mapping : pprof->unknown_id;
-	location.address = address;
+	location.address = FRAME_OFFSET(frame->key);
 	location.line = &lines;
 	location.n_line = 1;
 	put(pprof, PART(.location = &locations, .n_location = 1));
@@ -349,25 +353,30 @@ static void put_location(struct pprof *pprof, unsigned int index, const char *fu
 static void put_locations(struct pprof *pprof)
 {
 	const struct profile *from = pprof->from;
+	struct profile_frame none = { .function = (char *)"[no stack]" };
 	const struct profile_frame *frame;
 	unsigned int i;
 
 	for (i = 0; i < from->nr_frames; i++) {
 		frame = &from->frames[i];
-		put_location(pprof, i, frame->function, pprof->mapping_ids[frame->binary],
-			     FRAME_OFFSET(frame->key));
+		put_location(pprof, i, frame, pprof->mapping_ids[frame->binary]);
 	}
-	put_location(pprof, i + LOCATION_NO_STACK, "[no stack]", 0, 0);
-	put_location(pprof, i + LOCATION_OTHER_STACKS, "[other stacks]", 0, 0);
+	put_location(pprof, i + LOCATION_NO_STACK, &none, 0);
+	none.function = (char *)"[other stacks]";
+	put_location(pprof, i + LOCATION_OTHER_STACKS, &none, 0);
 }
 
 static void put_functions(struct pprof *pprof)
 {
 	Pprof__Function function = PPROF__FUNCTION__INIT, *functions = &function;
 	unsigned int i;
+	char *file;
 
 	for (i = 1; i < pprof->functions.count; i++) {
+		file = strchr(pprof->functions.table[i], '\n');
+		*file++ = 0;
 		function.id = i;
+		function.filename = string(pprof, file);
 		function.name = string(pprof, pprof->functions.table[i]);
 		function.system_name = function.name;
 		put(pprof, PART(.function = &functions, .n_function = 1));

@@ -21,7 +21,7 @@
 #define UNPACK_MAX (128u << 20)
 #define PARSED_MAX ((size_t)1 << 30)
 #define COUNT_MAX  (1u << 21)		  /* of stacks, locations and mappings each */
-#define DEPTH_MAX  (HAB_STACK_DEPTH + 1u) /* and "[other frames]" */
+#define DEPTH_MAX  (HAB_CHANNEL_DEPTH + 1u) /* and "[other frames]" */
 
 struct reading {
 	const Pprof__Profile *from;
@@ -113,7 +113,8 @@ static bool read_location(struct reading *reading, size_t index)
 	const Pprof__Location *location = reading->from->location[index];
 	struct profile_frame *frame = &reading->profile->frames[index];
 	const Pprof__Function *function;
-	const char *name;
+	const char *name, *file;
+	int64_t line;
 	uint64_t id;
 
 	if (location->id != index + 1 || location->n_line != 1 ||
@@ -124,12 +125,20 @@ static bool read_location(struct reading *reading, size_t index)
 		return bad(reading, "a location has no function");
 	function = reading->from->function[id - 1];
 	name = text_at(reading, function->name);
-	if (function->id != id || !name || !*name)
+	file = text_at(reading, function->filename);
+	line = location->line[0]->line;
+	if (function->id != id || !name || !*name || !file)
 		return bad(reading, "a function has no name");
+	frame->binary = (unsigned int)location->mapping_id;
+	if (*file) {
+		profile_frame_name(frame, name, file,
+				   line < 0 || line > UINT32_MAX ? 0 : (unsigned int)line);
+		clean_string(frame->function);
+		return true;
+	}
 	frame->function = xstrdup(name);
 	clean_string(frame->function);
 	frame->key = FRAME(0, location->address);
-	frame->binary = (unsigned int)location->mapping_id;
 	profile_classify(frame);
 	if (reading->profile->binaries[frame->binary].libhab)
 		frame->internal = true;

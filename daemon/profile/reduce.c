@@ -62,7 +62,7 @@ static void drop_frames(struct profile *profile)
 			places[profile->samples[i].frames[j]] = 1;
 	for (i = 0; i < profile->nr_frames; i++) {
 		if (!places[i]) {
-			free(profile->frames[i].function);
+			profile_frame_free(&profile->frames[i]);
 			continue;
 		}
 		places[i] = kept;

@@ -119,10 +119,15 @@ static void finish(struct ingest *ingest, struct sample *sample, const struct ha
 static void finish_with(struct ingest *ingest, struct sample *sample, const __u64 *addresses,
 			unsigned int nr)
 {
-	struct hab_frame frames[HAB_STACK_DEPTH];
+	struct hab_frame frames[HAB_CHANNEL_DEPTH];
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
+		if (HAB_ADDRESS_IS_NAME(addresses[i])) {
+			frames[i].status = HAB_FRAME_NAME;
+			frames[i].offset = (uint32_t)addresses[i];
+			continue;
+		}
 		frames[i].status = HAB_FRAME_ADDRESS;
 		frames[i].offset = addresses[i] - !!addresses[i];
 	}
@@ -272,7 +277,7 @@ static void take_stack(struct ingest *ingest, const struct hab_record_stack *sta
 static bool has_stack(const struct hab_record_sample *sample, size_t size)
 {
 	if (sample->nr_addresses)
-		return !sample->nr_frames && sample->nr_addresses <= HAB_STACK_DEPTH &&
+		return !sample->nr_frames && sample->nr_addresses <= HAB_CHANNEL_DEPTH &&
 		       size >= SAMPLE_SIZE(0) + sample->nr_addresses * sizeof(uint64_t);
 	return sample->nr_frames <= HAB_STACK_DEPTH && size >= SAMPLE_SIZE(sample->nr_frames);
 }

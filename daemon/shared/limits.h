@@ -12,6 +12,7 @@
 /* These are sizes of arrays, too. */
 #define LIMIT_UNTAKEN  64u
 #define LIMIT_BINARIES 4096u
+#define LIMIT_NAMES    65536u
 
 enum limited {
 	LIMITED_CLIENTS, /* these five: connections of HTTP, see daemon/http/clients.c */
@@ -30,6 +31,7 @@ enum limited {
 	LIMITED_HELLOS,		   /* connections whose channel has not come yet */
 	LIMITED_CHANNELS,
 	LIMITED_BINARIES,
+	LIMITED_NAMES,	   /* of functions that an interpreter runs */
 	LIMITED_MAPPINGS,  /* of all processes; later ones of a process are left out */
 	LIMITED_TEXT,	   /* bytes of maps that processes are sending */
 	LIMITED_PROCESSES, /* of the kernel's table of totals, which counts them itself */

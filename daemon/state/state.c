@@ -138,30 +138,37 @@ static void move_recent_locked(struct state *state, uint64_t now)
 	state->recent_ns[1] = now;
 }
 
-static void mark_binaries(void *used, uint32_t number, const struct stack_key *key,
-			  const struct stack_counts *counts, const struct in_use *in_use)
+static void mark_frames(void *context, uint32_t number, const struct stack_key *key,
+			const struct stack_counts *counts, const struct in_use *in_use)
 {
-	bool *marks = used;
+	struct frames_used *used = context;
 	uint32_t i;
 
-	for (i = 0; i < key->nr_frames; i++)
-		marks[FRAME_BINARY(key->frames[i])] = true;
+	for (i = 0; i < key->nr_frames; i++) {
+		used->binaries[FRAME_BINARY(key->frames[i])] = true;
+		if (FRAME_BINARY(key->frames[i]) == BINARY_NAMES)
+			used->names[FRAME_OFFSET(key->frames[i])] = true;
+	}
 }
 
-/* Frees the binaries that neither a process has mapped nor a stack of the table runs through. */
-static void evict_binaries_locked(struct state *state, uint64_t now)
+/* Frees the binaries and names that neither a process has nor a stack of the table runs through. */
+static void evict_locked(struct state *state, uint64_t now)
 {
-	static bool used[BINARIES_MAX];
+	static struct frames_used used;
+	struct names *names = binaries_names(state->binaries);
+	bool names_too = names_are_crowded(names);
 
-	if (!binaries_are_crowded() || now < state->evict_ns)
+	if ((!binaries_are_crowded() && !names_too) || now < state->evict_ns)
 		return;
-	memset(used, 0, sizeof(used));
-	processes_mark(state->processes, used);
-	stacks_visit(state->stacks, NULL, mark_binaries, used);
+	memset(&used, 0, sizeof(used));
+	processes_mark(state->processes, &used);
+	stacks_visit(state->stacks, NULL, mark_frames, &used);
+	if (names_too)
+		names_evict(names, used.names);
 	/* While it helps little it is done less often: the table may be full of what is needed. */
 	state->evict_ns =
 		now +
-		(binaries_evict(state->binaries, used) < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
+		(binaries_evict(state->binaries, used.binaries) < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
 }
 
 struct in_use_sums {
@@ -316,7 +323,7 @@ void state_tick(struct state *state)
 	/* The clock of replayed records is their own. */
 	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
 	processes_tidy(state->processes);
-	evict_binaries_locked(state, now);
+	evict_locked(state, now);
 	update_totals_locked(state, now);
 	move_recent_locked(state, now);
 	if (state->memory)

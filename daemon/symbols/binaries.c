@@ -15,24 +15,33 @@
 
 #include "daemon/shared/util.h"
 #include "daemon/shared/elf_reader.h"
+#include "daemon/symbols/names.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */
 	unsigned int nr_numbers;	    /* ever used */
 	uint64_t serial;
+	struct names *names;
 };
 
 struct binaries *binaries_new(void)
 {
-	/* The first is BINARY_UNKNOWN, the third BINARY_JIT. */
-	static const char *const names[] = { BINARY_UNKNOWN_NAME, "[anon]",  "[jit]",  "[vdso]",
-					     "[vsyscall]",	  "[stack]", "[heap]", "[uprobes]" };
+	/* In the order of BINARY_UNKNOWN, BINARY_JIT and BINARY_NAMES. */
+	static const char *const names[] = { BINARY_UNKNOWN_NAME, "[anon]",	   "[jit]",
+					     "[vdso]",		  "[vsyscall]",	   "[stack]",
+					     "[heap]",		  "[uprobes]",	   "[interpreted]" };
 	struct binaries *binaries = xcalloc(1, sizeof(*binaries));
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		binaries_get(binaries, binaries_add_name(binaries, names[i]))->fixed = true;
+	binaries->names = names_new();
 	return binaries;
+}
+
+struct names *binaries_names(struct binaries *binaries)
+{
+	return binaries->names;
 }
 
 void binary_ref(struct binary *binary)
@@ -59,6 +68,7 @@ void binaries_free(struct binaries *binaries)
 	for (i = 0; i < binaries->nr_numbers; i++)
 		if (binaries->table[i])
 			binary_unref(binaries->table[i]);
+	names_free(binaries->names);
 	free(binaries);
 }
 

@@ -30,6 +30,9 @@
 #define BINARY_UNKNOWN	    0
 #define BINARY_UNKNOWN_NAME "[unknown]"
 #define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
+#define BINARY_NAMES	    8 /* functions that an interpreter runs; offsets are their numbers */
+
+struct names;
 
 /* A mapped file. */
 struct binary_file {
@@ -54,6 +57,8 @@ struct binary {
 /* The caller of these holds the daemon's lock. */
 struct binaries *binaries_new(void);
 void binaries_free(struct binaries *binaries);
+/* Of the frames of BINARY_NAMES. */
+struct names *binaries_names(struct binaries *binaries);
 
 /*
  * The binary of a file that a process has mapped; @file->fd is taken over. @path is the file's name

@@ -41,6 +41,9 @@ struct process {
 	bool has_code; /* was made at run time, and there was no perf map */
 	char *text;    /* NULL, or the parts of its maps that have come */
 	size_t text_length;
+	uint32_t *names; /* their numbers, by the ids that the process gives */
+	unsigned int nr_names;
+	unsigned int names_room;
 };
 
 struct processes {
@@ -72,6 +75,7 @@ static void drop(struct processes *processes, struct process *process)
 {
 	HASH_DELETE(hh, processes->by_pid, process);
 	drop_text(process);
+	free(process->names);
 	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
 	mappings_end(&process->mappings);
 	free(process);
@@ -198,8 +202,9 @@ static bool may_read_again(const struct process *process)
 	       clock_monotonic_ns() - process->read_ns >= process->pause_ns;
 }
 
-void processes_translate(struct processes *processes, struct process *process,
-			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated)
+static void translate_addresses(struct processes *processes, struct process *process,
+				const struct hab_frame *frames, unsigned int nr,
+				uint64_t *translated)
 {
 	const struct hab_frame *missing =
 		mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
@@ -212,6 +217,22 @@ void processes_translate(struct processes *processes, struct process *process,
 	else
 		process->pause_ns = PAUSE_NS;
 	mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
+}
+
+void processes_translate(struct processes *processes, struct process *process,
+			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated)
+{
+	uint64_t id;
+	unsigned int i;
+
+	translate_addresses(processes, process, frames, nr, translated);
+	for (i = 0; i < nr; i++) {
+		if (FRAME_BINARY(translated[i]) != BINARY_NAMES)
+			continue;
+		id = FRAME_OFFSET(translated[i]);
+		translated[i] =
+			FRAME(BINARY_NAMES, id < process->nr_names ? process->names[id] : 0);
+	}
 }
 
 /* --- what processes say --------------------------------------------------------------- */
@@ -245,6 +266,29 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
 	process->text[process->text_length] = 0;
 	if (!more)
 		take_text(processes, process);
+}
+
+bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
+			const struct hab_record_name *record, size_t size)
+{
+	struct process *process;
+	uint32_t number;
+
+	if (size < sizeof(*record) || record->id >= HAB_NAMES_MAX ||
+	    record->function_length > size - sizeof(*record) ||
+	    record->file_length > size - sizeof(*record) - record->function_length)
+		return false;
+	number = names_add(binaries_names(processes->binaries), record->text,
+			   record->function_length, record->text + record->function_length,
+			   record->file_length, record->line);
+	process = find_or_add(processes, pid, user);
+	while (process->nr_names <= record->id) {
+		process->names = xgrow(process->names, process->nr_names, &process->names_room,
+				       sizeof(*process->names));
+		process->names[process->nr_names++] = 0;
+	}
+	process->names[record->id] = number;
+	return true;
 }
 
 static void add_code(struct processes *processes, const struct process *process)
@@ -305,12 +349,15 @@ void processes_tidy(struct processes *processes)
 	}
 }
 
-void processes_mark(const struct processes *processes, bool used[BINARIES_MAX])
+void processes_mark(const struct processes *processes, struct frames_used *used)
 {
 	const struct process *process;
 	unsigned int i;
 
-	for (process = processes->by_pid; process; process = process->hh.next)
+	for (process = processes->by_pid; process; process = process->hh.next) {
 		for (i = 0; i < process->mappings.nr; i++)
-			used[process->mappings.all[i].binary] = true;
+			used->binaries[process->mappings.all[i].binary] = true;
+		for (i = 0; i < process->nr_names; i++)
+			used->names[process->names[i]] = true;
+	}
 }

@@ -7,9 +7,16 @@
 #include <stdint.h>
 
 #include "daemon/symbols/binaries.h"
+#include "daemon/symbols/names.h"
 
 struct process;
 struct processes;
+
+/* What is not to be evicted. */
+struct frames_used {
+	bool binaries[BINARIES_MAX];
+	bool names[NAMES_MAX];
+};
 
 struct processes_counts {
 	uint64_t readings;   /* of /proc/PID/maps */
@@ -40,6 +47,9 @@ void processes_translate(struct processes *processes, struct process *process,
  */
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more);
+/* A name, as the process @pid, of @user, has sent it. False: the record is malformed. */
+bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
+			const struct hab_record_name *record, size_t size);
 /*
  * The process has ended, after it has sent a text. If it has made code at run time, its perf map is
  * looked for: processes_take_code().
@@ -57,7 +67,7 @@ struct process_code {
 unsigned int processes_take_code(struct processes *processes, struct process_code **code);
 /* Reads maps that are due, and drops the processes that have not been seen for a while. */
 void processes_tidy(struct processes *processes);
-/* Sets @used for each binary that a process has mapped. */
-void processes_mark(const struct processes *processes, bool used[BINARIES_MAX]);
+/* Sets @used for each binary that a process has mapped, and each name that it may use again. */
+void processes_mark(const struct processes *processes, struct frames_used *used);
 
 #endif /* HABD_PROCESSES_H */

@@ -16,6 +16,7 @@
 #include "bpf/records.h"
 #include "lib/clock.h"
 #include "lib/telemetry/client.h"
+#include "lib/telemetry/runtime.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/malloc_sample.h"
 #include "lib/telemetry/sandbox.h"
@@ -147,6 +148,7 @@ static struct hab_channel *channel_or_start(void)
 /* The program's first thread may not have allocated yet. */
 __attribute__((constructor)) static void start(void)
 {
+	hab_runtime_find();
 	channel_or_start();
 }
 
@@ -294,10 +296,13 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 			const struct hab_malloc_sample *sample, size_t asked)
 {
 	struct hab_record_sample *record;
-	u64 addresses[HAB_STACK_DEPTH];
-	u32 nr = hab_unwind(sample->entry, addresses, HAB_STACK_DEPTH, 0);
+	u64 addresses[HAB_CHANNEL_DEPTH], stacks[HAB_CHANNEL_DEPTH];
+	u32 nr = hab_unwind(sample->entry, addresses, stacks,
+			    hab_runtime_is_found ? HAB_CHANNEL_DEPTH : HAB_STACK_DEPTH, 0);
 
 	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
+	if (hab_runtime_is_found)
+		nr = hab_runtime_merge(client, channel, addresses, stacks, nr);
 	record = hab_client_reserve(client, channel, nr, sample->drawn, sample->interval);
 	if (!record)
 		return false;

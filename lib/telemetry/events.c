@@ -52,7 +52,7 @@ void hab_event_send_stack(struct hab_thread *thread, uint64_t sample_id)
 
 	if (!heap->backend->stack)
 		return;
-	stack.nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH, 0);
+	stack.nr_frames = hab_unwind(thread->entry, frames, NULL, HAB_STACK_DEPTH, 0);
 	if (!stack.nr_frames)
 		return;
 	stack.frames = (uintptr_t)frames;
@@ -74,7 +74,7 @@ void hab_event_report(struct hab_thread *thread, struct hab_ioc_report *report)
 	 * along. */
 	if (report->kind == HAB_EVENT_SAMPLE &&
 	    __atomic_load_n(heap->next_is_kept, __ATOMIC_RELAXED)) {
-		report->nr_frames = hab_unwind(thread->entry, frames, HAB_STACK_DEPTH,
+		report->nr_frames = hab_unwind(thread->entry, frames, NULL, HAB_STACK_DEPTH,
 					       hab_heap_channel_stack_end(heap, thread->entry));
 		report->frames = (uintptr_t)frames;
 	}

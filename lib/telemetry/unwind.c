@@ -58,6 +58,15 @@ static bool try_to_read(uintptr_t address)
 	       errno == EINVAL;
 }
 
+bool hab_page_is_readable(uintptr_t page)
+{
+	int err = errno;
+	bool is_readable = !__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED) && try_to_read(page);
+
+	errno = err;
+	return is_readable;
+}
+
 static void add_readable(uintptr_t low, uintptr_t high)
 {
 	if (low > tried.high || high < tried.low) {
@@ -204,8 +213,8 @@ static bool leave(struct frame *frame)
 	return frame->pc;
 }
 
-__attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max,
-					      uintptr_t end)
+__attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
+					      uint64_t *stacks, uint32_t max, uintptr_t end)
 {
 	/* This function has a frame pointer: the saved one and the return address are at it. */
 	const uintptr_t *here = __builtin_frame_address(0);
@@ -222,8 +231,11 @@ __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 	if (end > entry)
 		add_readable((uintptr_t)here & -PAGE, end);
 	do {
-		if (frame.rsp >= entry && nr < max)
+		if (frame.rsp >= entry && nr < max) {
+			if (stacks)
+				stacks[nr] = frame.rsp;
 			frames[nr++] = frame.pc;
+		}
 	} while (nr < max && ++steps < STEPS_MAX && leave(&frame));
 	errno = err;
 	return nr;
@@ -238,6 +250,7 @@ struct walk {
 	uint32_t nr;
 	uint32_t max;
 	uint64_t *frames;
+	uint64_t *stacks;
 };
 
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argument)
@@ -249,14 +262,22 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 	if (walk->nr == walk->max)
 		return _URC_END_OF_STACK;
 	walk->frames[walk->nr] = _Unwind_GetIP(context);
+	if (walk->stacks)
+		walk->stacks[walk->nr] = _Unwind_GetCFA(context);
 	if (walk->frames[walk->nr])
 		walk->nr++;
 	return _URC_NO_REASON;
 }
 
-uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max, uintptr_t end)
+bool hab_page_is_readable(uintptr_t page)
 {
-	struct walk walk = { .entry = entry, .max = max, .frames = frames };
+	return false;
+}
+
+uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint64_t *stacks, uint32_t max,
+		    uintptr_t end)
+{
+	struct walk walk = { .entry = entry, .max = max, .frames = frames, .stacks = stacks };
 	int err = errno;
 
 	(void)end;

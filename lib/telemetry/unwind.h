@@ -3,12 +3,14 @@
 #ifndef HAB_LIB_UNWIND_H
 #define HAB_LIB_UNWIND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /**
  * hab_unwind - the calling thread's return addresses
  * @entry: frames whose stack pointer is below are left out: those of the library
  * @frames: gets the addresses, leaf first
+ * @stacks: gets the stack pointer in each of these frames; or NULL
  * @max: room in @frames
  * @end: of the stack; up to there it is mapped. 0: each page is tried by a system call
  *
@@ -22,7 +24,11 @@
  *
  * Return: number of addresses.
  */
-uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint32_t max, uintptr_t end);
+uint32_t hab_unwind(uintptr_t entry, uint64_t *frames, uint64_t *stacks, uint32_t max,
+		    uintptr_t end);
+
+/* True if the page can be read, by a system call; false if none may be made. errno is kept. */
+bool hab_page_is_readable(uintptr_t page);
 
 /* From here on hab_unwind() makes no system call, and ends at a page that was not tried before. */
 void hab_unwind_try_no_pages(void);

@@ -58,7 +58,7 @@ __attribute__((noinline)) static void look(void)
 	stacks.nr_compilers = 0;
 	_Unwind_Backtrace(add, NULL);
 	errno = 77;
-	stacks.nr_ours = hab_unwind(0, stacks.ours, DEPTH, 0);
+	stacks.nr_ours = hab_unwind(0, stacks.ours, NULL, DEPTH, 0);
 	stacks.err = errno;
 }
 
@@ -221,10 +221,10 @@ TEST(errno_is_kept)
 TEST(frames_below_the_entry_are_left_out)
 {
 	uint64_t frames[DEPTH];
-	uint32_t all = hab_unwind(0, frames, DEPTH, 0);
+	uint32_t all = hab_unwind(0, frames, NULL, DEPTH, 0);
 	uint64_t outer = frames[1];
 
-	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, DEPTH, 0));
+	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, NULL, DEPTH, 0));
 	EXPECT_EQ(outer, frames[0]);
 }
 

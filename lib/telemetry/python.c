@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The functions of CPython 3.8 to 3.13, with the global interpreter lock.
+ *
+ * What is read is the chain of frames of the calling thread. The thread is in an allocation, so
+ * the chain is as it is until the thread goes on. If it is attached to the interpreter (it has the
+ * lock), nobody frees what it runs, and plain loads are enough. Else the interpreter may end and
+ * free it: each page is tried before it is read. So are all pages of the first samples, until the
+ * layout has been seen to be right.
+ *
+ * The layouts are those of the headers of each version. From 3.13 on the interpreter says its own.
+ * Objects are looked at only if their type is the expected one, which a wrong layout does not have:
+ * after a few of those nothing is read any more.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "lib/telemetry/runtime.h"
+#include "lib/telemetry/unwind.h"
+
+/* Before glibc 2.34 they are in a library of their own. */
+#if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
+__asm__(".symver dlerror, dlerror@GLIBC_2.2.5");
+__asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
+#endif
+#pragma weak _dl_find_object
+
+#define FRAMES_MAX   256u /* that are looked at */
+#define PAGE	     4096ul
+#define CAREFUL_READ 64u /* reads of this many samples try all pages */
+#define WRONG_MAX    8u
+#define TABLE_MAX    (1u << 20) /* bytes of a table of lines */
+#define STRING_MAX   (1u << 20)
+
+/* Offsets in bytes. */
+struct layout {
+	uint16_t thread_id;	     /* this to current_frame: of the thread's state */
+	uint16_t cframe;	     /* 0: it has none */
+	uint16_t current_frame;   /* 0: it is in the cframe */
+	uint16_t cframe_frame;    /* of a cframe */
+	uint16_t cframe_previous;
+	uint16_t previous;	     /* this to owner: of a frame */
+	uint16_t code;
+	uint16_t place;
+	uint16_t owner;	     /* 3.11: is_entry */
+	uint16_t file;	     /* this to bytecode: of a code object */
+	uint16_t name;
+	uint16_t lines;
+	uint16_t first_line;
+	uint16_t bytecode;
+	uint16_t ascii;	     /* this and the next: where the characters of strings are */
+	uint16_t characters;
+};
+
+static const struct {
+	u32 minor;
+	struct layout layout;
+} layouts[] = {
+	{ 8, { .thread_id = 176, .current_frame = 24, .previous = 24, .code = 32, .place = 104,
+	       .file = 104, .name = 112, .lines = 120, .first_line = 40, .ascii = 48,
+	       .characters = 72 } },
+	{ 9, { .thread_id = 176, .current_frame = 24, .previous = 24, .code = 32, .place = 104,
+	       .file = 104, .name = 112, .lines = 120, .first_line = 40, .ascii = 48,
+	       .characters = 72 } },
+	{ 10, { .thread_id = 176, .cframe = 48, .current_frame = 24, .cframe_previous = 8,
+		.previous = 24, .code = 32, .place = 96, .file = 104, .name = 112, .lines = 120,
+		.first_line = 40, .ascii = 48, .characters = 72 } },
+	{ 11, { .thread_id = 152, .cframe = 56, .cframe_frame = 8, .cframe_previous = 16,
+		.previous = 48, .code = 32, .place = 56, .owner = 68, .file = 112, .name = 128,
+		.lines = 136, .first_line = 72, .bytecode = 184, .ascii = 48, .characters = 72 } },
+	{ 12, { .thread_id = 136, .cframe = 56, .cframe_frame = 0, .cframe_previous = 8,
+		.previous = 8, .code = 0, .place = 56, .owner = 70, .file = 112, .name = 128,
+		.lines = 136, .first_line = 68, .bytecode = 192, .ascii = 40, .characters = 56 } },
+	{ 13, { .thread_id = 152, .current_frame = 72, .previous = 8, .code = 0, .place = 56,
+		.owner = 70, .file = 112, .name = 128, .lines = 136, .first_line = 68,
+		.bytecode = 200, .ascii = 40, .characters = 56 } },
+};
+
+/* The same in all versions. */
+#define OBJECT_TYPE   8
+#define STRING_LENGTH 16
+#define STRING_HASH   24
+#define STRING_STATE  32
+#define BYTES_LENGTH  16
+#define BYTES_DATA    32
+#define OWNED_BY_C    3 /* from 3.12 on: a frame in a native frame of the interpreter, without code */
+
+static struct {
+	struct layout at;
+	u32 minor;
+	void *(*own_state)(void);
+	void *(*current_state)(void);
+	const void *code_type, *string_type, *bytes_type;
+	u32 careful; /* samples until now, up to CAREFUL_READ */
+	u32 wrong;   /* objects that were not as expected; WRONG_MAX: nothing is read any more */
+} python;
+
+/* --- reading ---------------------------------------------------------------------------- */
+
+struct reader {
+	bool is_safe; /* what the thread runs stays */
+	u64 page;     /* tried last */
+};
+
+/* One per thread: name() is called from within walk(). */
+static __thread struct reader reader __attribute__((tls_model("initial-exec")));
+
+static bool may_read(u64 address, u64 bytes)
+{
+	u64 page;
+
+	if (address < 65536 || address >> 47 || bytes > TABLE_MAX * 4ull)
+		return false;
+	if (reader.is_safe)
+		return true;
+	for (page = address & -PAGE; page < address + bytes; page += PAGE) {
+		if (page == reader.page)
+			continue;
+		if (!hab_page_is_readable(page))
+			return false;
+		reader.page = page;
+	}
+	return true;
+}
+
+static bool read_word(u64 address, u64 *value)
+{
+	if (address % 8 || !may_read(address, 8))
+		return false;
+	*value = *(const volatile u64 *)address;
+	return true;
+}
+
+static bool read_half(u64 address, u32 *value)
+{
+	if (address % 4 || !may_read(address, 4))
+		return false;
+	*value = *(const volatile u32 *)address;
+	return true;
+}
+
+static bool is_of_type(u64 object, const void *type)
+{
+	u64 found;
+
+	if (read_word(object + OBJECT_TYPE, &found) && found == (u64)(uintptr_t)type)
+		return true;
+	if (READ_ONCE(python.wrong) < WRONG_MAX)
+		__atomic_fetch_add(&python.wrong, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* --- names ------------------------------------------------------------------------------ */
+
+static u32 put_utf8(char *to, u32 c)
+{
+	if (c < 0x80) {
+		to[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		to[0] = (char)(0xc0 | c >> 6);
+		to[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		to[0] = (char)(0xe0 | c >> 12);
+		to[1] = (char)(0x80 | (c >> 6 & 63));
+		to[2] = (char)(0x80 | (c & 63));
+		return 3;
+	}
+	to[0] = (char)(0xf0 | (c >> 18 & 7));
+	to[1] = (char)(0x80 | (c >> 12 & 63));
+	to[2] = (char)(0x80 | (c >> 6 & 63));
+	to[3] = (char)(0x80 | (c & 63));
+	return 4;
+}
+
+static u32 character(const char *data, u32 kind, u64 index)
+{
+	if (kind == 1)
+		return ((const uint8_t *)data)[index];
+	return kind == 2 ? ((const uint16_t *)data)[index] : ((const u32 *)data)[index];
+}
+
+/* The last characters of a string, @room bytes at most; returns how many bytes, 0: none. */
+static u32 put_string(u64 string, char *to, u32 room)
+{
+	u64 length, i;
+	u32 state, kind, at = 0;
+	const char *data;
+
+	if (!is_of_type(string, python.string_type) ||
+	    !read_word(string + STRING_LENGTH, &length) ||
+	    !read_half(string + STRING_STATE, &state))
+		return 0;
+	kind = state >> 2 & 7;
+	/* It is compact: all strings of a compiler are. */
+	if (!(state & 32) || (kind != 1 && kind != 2 && kind != 4) || length > STRING_MAX)
+		return 0;
+	string += state & 64 ? python.at.ascii : python.at.characters;
+	if (!may_read(string, length * kind))
+		return 0;
+	data = (const char *)(uintptr_t)string;
+	/* Four bytes a character at most; most have one. */
+	i = length > room / (kind == 1 && state & 64 ? 1 : 4) ?
+		    length - room / (kind == 1 && state & 64 ? 1 : 4) :
+		    0;
+	for (; i < length; i++)
+		at += put_utf8(to + at, character(data, kind, i));
+	return at;
+}
+
+/* --- lines ------------------------------------------------------------------------------ */
+
+struct table {
+	const uint8_t *at, *end;
+};
+
+static u32 next_byte(struct table *table)
+{
+	return table->at < table->end ? *table->at++ : 0;
+}
+
+/* Six bits a byte, the lowest first; 64: another byte follows. */
+static u32 next_number(struct table *table)
+{
+	u32 value = 0, shift = 0, byte;
+
+	do {
+		byte = next_byte(table);
+		value |= (byte & 63) << shift;
+		shift += 6;
+	} while (byte & 64 && shift < 30);
+	return value;
+}
+
+/* The sign is the lowest bit. */
+static int next_difference(struct table *table)
+{
+	u32 value = next_number(table);
+
+	return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
+}
+
+/* From 3.11 on: Objects/locations.md of CPython. @unit: number of the code unit, of two bytes. */
+static int line_by_locations(struct table *table, int line, int unit)
+{
+	u32 entry, kind;
+	int at = 0;
+
+	while (table->at < table->end && at <= unit) {
+		entry = next_byte(table);
+		kind = entry >> 3 & 15;
+		at += (int)(entry & 7) + 1;
+		if (kind == 14 || kind == 13) {
+			line += next_difference(table);
+			if (kind == 14) {
+				next_number(table);
+				next_number(table);
+				next_number(table);
+			}
+		} else if (kind >= 10 && kind <= 12) {
+			line += (int)kind - 10;
+			table->at += 2;
+		} else if (kind < 10) {
+			table->at++;
+		}
+	}
+	return line;
+}
+
+/* 3.10: pairs of bytes of code and a difference; -128: no line. @at: a byte. */
+static int line_by_ranges(struct table *table, int line, int byte)
+{
+	int at = 0, difference;
+
+	while (table->at < table->end && at <= byte) {
+		at += (int)next_byte(table);
+		difference = (signed char)next_byte(table);
+		line += difference == -128 ? 0 : difference;
+	}
+	return line;
+}
+
+/* Before: differences of code and line at which each line begins. */
+static int line_by_differences(struct table *table, int line, int byte)
+{
+	int at = 0;
+
+	while (table->at < table->end) {
+		at += (int)next_byte(table);
+		if (at > byte)
+			break;
+		line += (signed char)next_byte(table);
+	}
+	return line;
+}
+
+/* 0: not known. */
+static u32 line_of(const struct hab_runtime_place *place)
+{
+	u64 object, length;
+	struct table table;
+	u32 first;
+	int line;
+
+	if (!read_half(place->code + python.at.first_line, &first) ||
+	    !read_word(place->code + python.at.lines, &object) ||
+	    !is_of_type(object, python.bytes_type) || !read_word(object + BYTES_LENGTH, &length) ||
+	    length > TABLE_MAX || !may_read(object + BYTES_DATA, length))
+		return 0;
+	table.at = (const uint8_t *)(uintptr_t)(object + BYTES_DATA);
+	table.end = table.at + length;
+	if ((int)place->place < 0)
+		return first;
+	if (python.minor >= 11)
+		line = line_by_locations(&table, (int)first, (int)place->place);
+	else if (python.minor == 10)
+		line = line_by_ranges(&table, (int)first, (int)place->place * 2);
+	else
+		line = line_by_differences(&table, (int)first, (int)place->place);
+	return line > 0 ? (u32)line : 0;
+}
+
+static bool name_place(const struct hab_runtime_place *place, struct hab_runtime_name *name)
+{
+	u64 function, file;
+
+	if (!read_word(place->code + python.at.name, &function) ||
+	    !read_word(place->code + python.at.file, &file))
+		return false;
+	name->function_length = put_string(function, name->function, sizeof(name->function));
+	name->file_length = put_string(file, name->file, sizeof(name->file));
+	name->line = line_of(place);
+	return name->function_length;
+}
+
+/* A code object may be freed, and another one made in its place: their names differ, or lines. */
+static u64 key_of(const struct hab_runtime_place *place)
+{
+	u64 function, file, hash;
+	u32 line;
+
+	if (!read_word(place->code + python.at.name, &function) ||
+	    !read_word(place->code + python.at.file, &file) ||
+	    !read_half(place->code + python.at.first_line, &line) ||
+	    !read_word(function + STRING_HASH, &hash))
+		return 0;
+	return hab_mix(place->code ^ hab_mix(place->place ^ (u64)line << 32) ^
+		       hab_mix(hash ^ hab_mix(file))) |
+	       1;
+}
+
+/* --- frames ----------------------------------------------------------------------------- */
+
+/* The number of the code unit; before 3.11 as the frame has it. False: not as expected. */
+static bool place_of(u64 frame, struct hab_runtime_place *place)
+{
+	u64 instruction;
+	u32 last;
+
+	if (!read_word(frame + python.at.code, &place->code) ||
+	    !is_of_type(place->code, python.code_type))
+		return false;
+	if (python.minor >= 11) {
+		if (!read_word(frame + python.at.place, &instruction))
+			return false;
+		place->place = (u64)((int64_t)(instruction - place->code - python.at.bytecode) / 2);
+	} else {
+		if (!read_half(frame + python.at.place, &last))
+			return false;
+		place->place = (u64)(int64_t)(int)last;
+	}
+	return true;
+}
+
+static bool add(struct hab_runtime_walk *walk, u64 frame, u64 stack)
+{
+	struct hab_runtime_place place;
+
+	return place_of(frame, &place) && hab_runtime_add(walk, &place, stack);
+}
+
+/* Until 3.10 each function has a native frame; 3.10 has a cframe in it. */
+static void walk_objects(struct hab_runtime_walk *walk, u64 state)
+{
+	u64 frame, cframe = 0;
+	u32 i;
+
+	if (!read_word(state + python.at.current_frame, &frame) ||
+	    (python.at.cframe && !read_word(state + python.at.cframe, &cframe)))
+		return;
+	for (i = 0; frame && i < FRAMES_MAX && add(walk, frame, cframe); i++)
+		if (!read_word(frame + python.at.previous, &frame) ||
+		    (cframe && !read_word(cframe + python.at.cframe_previous, &cframe)))
+			return;
+}
+
+/* 3.11: a cframe is in the native frame; the outermost of its functions says that it is. */
+static void walk_entries(struct hab_runtime_walk *walk, u64 state)
+{
+	u64 frame, cframe;
+	u32 i, is_entry;
+
+	if (!read_word(state + python.at.cframe, &cframe) ||
+	    !read_word(cframe + python.at.cframe_frame, &frame))
+		return;
+	for (i = 0; frame && i < FRAMES_MAX && add(walk, frame, cframe); i++) {
+		if (!read_half(frame + python.at.owner, &is_entry) ||
+		    ((is_entry & 0xff) && !read_word(cframe + python.at.cframe_previous, &cframe)) ||
+		    !read_word(frame + python.at.previous, &frame))
+			return;
+	}
+}
+
+/* From 3.12 on a frame without code is in the native frame, behind its functions. */
+static void walk_shims(struct hab_runtime_walk *walk, u64 state)
+{
+	u64 frame;
+	u32 i, owner, first = 0;
+
+	if (!read_word(state + (python.at.cframe ? python.at.cframe : python.at.current_frame),
+		       &frame) ||
+	    (python.at.cframe && !read_word(frame + python.at.cframe_frame, &frame)))
+		return;
+	for (i = 0; frame && i < FRAMES_MAX; i++) {
+		if (!read_half(frame + (python.at.owner & ~3u), &owner))
+			return;
+		owner = owner >> (python.at.owner % 4 * 8) & 0xff;
+		if (owner >= OWNED_BY_C) {
+			hab_runtime_set_stack(walk, first, frame);
+			first = hab_runtime_count(walk);
+		} else if (!add(walk, frame, ~0ull)) {
+			break;
+		}
+		if (!read_word(frame + python.at.previous, &frame))
+			break;
+	}
+}
+
+/* --- the thread ------------------------------------------------------------------------- */
+
+static bool is_own(u64 state)
+{
+	u64 thread;
+
+	return state && read_word(state + python.at.thread_id, &thread) &&
+	       thread == (u64)pthread_self();
+}
+
+/* The calling thread's state; 0: it has none. Sets whether it is attached. */
+static u64 find_state(void)
+{
+	u64 own = (u64)(uintptr_t)python.own_state(), current = 0;
+
+	reader.is_safe = false;
+	reader.page = 0;
+	if (python.current_state)
+		current = (u64)(uintptr_t)python.current_state();
+	/* Until 3.11 it is that of the thread that has the lock. */
+	if (!current || !is_own(current))
+		return is_own(own) ? own : 0;
+	if (READ_ONCE(python.careful) == CAREFUL_READ)
+		reader.is_safe = true;
+	else
+		__atomic_fetch_add(&python.careful, 1, __ATOMIC_RELAXED);
+	return current;
+}
+
+static void walk_python(struct hab_runtime_walk *walk)
+{
+	u64 state;
+
+	if (READ_ONCE(python.wrong) >= WRONG_MAX)
+		return;
+	state = find_state();
+	if (!state)
+		return;
+	if (python.minor >= 12)
+		walk_shims(walk, state);
+	else if (python.minor == 11)
+		walk_entries(walk, state);
+	else
+		walk_objects(walk, state);
+}
+
+/* --- finding it ------------------------------------------------------------------------- */
+
+/*
+ * From 3.13 on _PyRuntime begins with offsets, as words: the version, whether the lock is missing,
+ * and for each of the types in this order its size and some members.
+ */
+static bool take_offsets(const void *runtime, struct layout *at)
+{
+	enum { VERSION = 1, IS_FREE = 2, THREAD = 19, FRAME = 28, CODE = 34 };
+	const u64 *words = runtime;
+
+	if (memcmp(runtime, "xdebugpy", 8) != 0 || (words[VERSION] >> 16) != 0x30d ||
+	    words[IS_FREE])
+		return false;
+	at->current_frame = (uint16_t)words[THREAD + 4];
+	at->thread_id = (uint16_t)words[THREAD + 5];
+	at->previous = (uint16_t)words[FRAME + 1];
+	at->code = (uint16_t)words[FRAME + 2];
+	at->place = (uint16_t)words[FRAME + 3];
+	at->owner = (uint16_t)words[FRAME + 5];
+	at->file = (uint16_t)words[CODE + 1];
+	at->name = (uint16_t)words[CODE + 3];
+	at->lines = (uint16_t)words[CODE + 4];
+	at->first_line = (uint16_t)words[CODE + 5];
+	at->bytecode = (uint16_t)words[CODE + 9];
+	return true;
+}
+
+static u32 find_minor(void)
+{
+	const unsigned long *number = dlsym(RTLD_DEFAULT, "Py_Version");
+	const char *(*version)(void);
+	const char *text;
+
+	if (number)
+		return *number >> 24 == 3 ? (u32)(*number >> 16 & 0xff) : 0;
+	version = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+	text = version ? version() : "";
+	return text[0] == '3' && text[1] == '.' ? (u32)atoi(text + 2) : 0;
+}
+
+/* The interpreter's binary, and the function that runs others. */
+static void find_code(struct hab_runtime *runtime)
+{
+	void *loop = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+	const ElfW(Sym) *symbol = NULL;
+	struct dl_find_object object;
+	Dl_info info;
+
+	if (!loop)
+		return;
+	if (_dl_find_object && !_dl_find_object(loop, &object)) {
+		runtime->code_low = (u64)(uintptr_t)object.dlfo_map_start;
+		runtime->code_high = (u64)(uintptr_t)object.dlfo_map_end;
+	}
+	if (dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
+		runtime->loop_low = (u64)(uintptr_t)loop;
+		runtime->loop_high = runtime->loop_low + symbol->st_size;
+	}
+}
+
+static bool find_python(struct hab_runtime *runtime)
+{
+	const void *state = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	const char *off = secure_getenv("HAB_PYTHON");
+	u32 i;
+
+	if (!state || (off && *off == '0')) {
+		/* It has the reason, which the program is not to see. */
+		dlerror();
+		return false;
+	}
+	python.minor = find_minor();
+	for (i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
+		if (layouts[i].minor == python.minor)
+			python.at = layouts[i].layout;
+	python.own_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+	python.current_state = (void *(*)(void))dlsym(
+		RTLD_DEFAULT, python.minor >= 13 ? "PyThreadState_GetUnchecked" :
+						   "_PyThreadState_UncheckedGet");
+	python.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+	python.string_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
+	python.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
+	find_code(runtime);
+	dlerror();
+	return python.at.ascii && python.own_state && python.code_type && python.string_type &&
+	       python.bytes_type &&
+	       (python.minor < 13 || take_offsets(state, &python.at));
+}
+
+struct hab_runtime hab_python = {
+	.find = find_python,
+	.walk = walk_python,
+	.key = key_of,
+	.name = name_place,
+};

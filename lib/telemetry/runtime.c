@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A name is sent once: what was sent is kept by the key of its place. A child by fork() and a new
+ * collector get all names anew.
+ */
+#include <stddef.h>
+
+#include "bpf/records.h"
+#include "lib/clock.h"
+#include "lib/telemetry/runtime.h"
+
+/* Places to look for a key. The last id is never given: it stands for a name that was not sent. */
+#define PROBES	   16u
+#define ID_UNKNOWN (HAB_NAMES_MAX - 1)
+
+struct sent_name {
+	u64 key; /* 0: free */
+	u64 to;	 /* the collector that has it */
+};
+
+struct hab_runtime_walk {
+	const struct hab_client *client;
+	struct hab_channel *channel;
+	const struct hab_runtime *runtime;
+	bool ring_is_full;
+	u32 nr;
+	u64 functions[HAB_CHANNEL_DEPTH]; /* HAB_ADDRESS_OF_NAME() */
+	u64 stacks[HAB_CHANNEL_DEPTH];
+};
+
+static struct sent_name sent[ID_UNKNOWN];
+
+bool hab_runtime_is_found;
+
+void hab_runtime_find(void)
+{
+	hab_runtime_is_found = hab_python.find(&hab_python);
+}
+
+/* Those before the one of this child, or of this collector, are others. */
+static u64 collector_of(const struct hab_runtime_walk *walk)
+{
+	return ((u64)walk->client->number << 32 | READ_ONCE(walk->channel->maps_wanted)) + 1;
+}
+
+static bool send_name(struct hab_runtime_walk *walk, u32 id, const struct hab_runtime_place *place)
+{
+	struct hab_record_name *record;
+	struct hab_runtime_name name;
+	u32 bytes;
+
+	if (walk->ring_is_full || !walk->runtime->name(place, &name))
+		return false;
+	bytes = (u32)sizeof(*record) + ((name.function_length + name.file_length + 7) & ~7u);
+	record = hab_channel_reserve(walk->channel, bytes);
+	if (!record) {
+		walk->ring_is_full = true;
+		return false;
+	}
+	memset(record, 0, bytes);
+	record->head = (struct hab_record_head){ .type = HAB_RECORD_NAME,
+						 .pid = walk->client->pid,
+						 .tid = walk->client->pid,
+						 .size = bytes,
+						 .time_ns = hab_clock_coarse_ns() };
+	record->id = id;
+	record->line = name.line;
+	record->function_length = name.function_length;
+	record->file_length = name.file_length;
+	memcpy(record->text, name.function, name.function_length);
+	memcpy(record->text + name.function_length, name.file, name.file_length);
+	hab_channel_commit(record);
+	return true;
+}
+
+/* The id that @key has, or gets; ID_UNKNOWN: there is no room. */
+static u32 id_of(u64 key)
+{
+	u32 probe, id;
+	u64 there;
+
+	for (probe = 0; probe < PROBES; probe++) {
+		id = (u32)((key + probe) % ID_UNKNOWN);
+		there = READ_ONCE(sent[id].key);
+		if (!there)
+			there = hab_word_cmpxchg(&sent[id].key, 0, key);
+		if (!there || there == key)
+			return id;
+	}
+	return ID_UNKNOWN;
+}
+
+bool hab_runtime_add(struct hab_runtime_walk *walk, const struct hab_runtime_place *place,
+		     u64 stack)
+{
+	u64 key = walk->runtime->key(place), collector = collector_of(walk);
+	u32 id;
+
+	if (walk->nr == HAB_CHANNEL_DEPTH)
+		return false;
+	id = key ? id_of(key) : ID_UNKNOWN;
+	if (id != ID_UNKNOWN && READ_ONCE(sent[id].to) != collector) {
+		if (send_name(walk, id, place))
+			WRITE_ONCE(sent[id].to, collector);
+		else
+			id = ID_UNKNOWN;
+	}
+	walk->functions[walk->nr] = HAB_ADDRESS_OF_NAME(id);
+	walk->stacks[walk->nr++] = stack;
+	return true;
+}
+
+u32 hab_runtime_count(const struct hab_runtime_walk *walk)
+{
+	return walk->nr;
+}
+
+void hab_runtime_set_stack(struct hab_runtime_walk *walk, u32 first, u64 stack)
+{
+	for (; first < walk->nr; first++)
+		walk->stacks[first] = stack;
+}
+
+/* True if the native frame that ends at @end, with @address, runs function number @next. */
+static bool runs(const struct hab_runtime_walk *walk, u32 next, u64 address, u64 end, bool is_first)
+{
+	const struct hab_runtime *runtime = walk->runtime;
+
+	if (next == walk->nr)
+		return false;
+	if (walk->stacks[next])
+		return walk->stacks[next] < end;
+	return is_first && address > runtime->loop_low && address <= runtime->loop_high;
+}
+
+static u32 merge(const struct hab_runtime_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)
+{
+	const struct hab_runtime *runtime = walk->runtime;
+	u64 native[HAB_CHANNEL_DEPTH];
+	u32 i, next = 0, to = 0, before;
+
+	memcpy(native, addresses, nr * sizeof(*native));
+	for (i = 0; i < nr && to < HAB_CHANNEL_DEPTH; i++) {
+		/* The end of the last frame is not known. */
+		for (before = next; to < HAB_CHANNEL_DEPTH &&
+				    runs(walk, next, native[i], i + 1 < nr ? stacks[i + 1] : ~0ull,
+					 next == before);
+		     next++)
+			addresses[to++] = walk->functions[next];
+		if (to < HAB_CHANNEL_DEPTH && next == before &&
+		    !(native[i] > runtime->code_low && native[i] <= runtime->code_high))
+			addresses[to++] = native[i];
+	}
+	/* The native stack was not followed so far. */
+	while (next < walk->nr && to < HAB_CHANNEL_DEPTH)
+		addresses[to++] = walk->functions[next++];
+	return to;
+}
+
+u32 hab_runtime_merge(const struct hab_client *client, struct hab_channel *channel, u64 *addresses,
+		      const u64 *stacks, u32 nr)
+{
+	struct hab_runtime_walk walk;
+
+	walk.client = client;
+	walk.channel = channel;
+	walk.runtime = &hab_python;
+	walk.ring_is_full = false;
+	walk.nr = 0;
+	hab_python.walk(&walk);
+	return walk.nr ? merge(&walk, addresses, stacks, nr) : nr;
+}
