@@ -22,7 +22,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
-	interval_test sites_test timeline_test binaries_test  processes_test perf_map_test \
+	interval_test sites_test timeline_test binaries_test names_test processes_test perf_map_test \
 	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
@@ -83,10 +83,13 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/confidence.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/names.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps_reader.c symbols/process_maps.c shared/elf_reader.c shared/util.c)
+$(BUILD)/tests/names_test: selftests/daemon/names_test.c $(addprefix daemon/,symbols/names.c shared/limits.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/names.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps_reader.c symbols/process_maps.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 

@@ -501,7 +501,7 @@ static json_t *sites_json(const struct view *view)
 		/* clang-format off */
 		object = json_pack("{ss ss sI sI sI}",
 			"function", site ? site->function : row->name,
-			"binary", site ? row->profile->binaries[site->binary].name : "",
+			"binary", profile_site_binary(row->profile, site),
 			"bytes", row->counts[0].estimate,
 			"samples", row->counts[0].samples,
 			"recent_bytes", row->counts[1].estimate);

@@ -184,6 +184,11 @@ const struct profile_frame *profile_site(const struct profile *profile,
 	return wrapper;
 }
 
+const char *profile_site_binary(const struct profile *profile, const struct profile_frame *site)
+{
+	return site && !site->name ? profile->binaries[site->binary].name : "";
+}
+
 static int compare_samples(const void *one, const void *two)
 {
 	const struct profile_sample *first = one, *second = two;

@@ -116,9 +116,14 @@ void profile_classify(struct profile_frame *frame);
  * caller sees to it that this is known.
  */
 void profile_show_in_use(struct profile *profile);
-/* The frame next to the leaf that is the program's own; NULL if there is none. */
+/*
+ * The function next to the leaf that an interpreter runs; without one the frame next to the leaf
+ * that is the program's own; NULL if there is none.
+ */
 const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
+/* The name of its binary; "" for NULL and for a function that says its file. */
+const char *profile_site_binary(const struct profile *profile, const struct profile_frame *site);
 
 /* Two of its formats (formats.h): in profile_pprof.c, gzipped, and in profile_jfr.c. */
 void profile_write_pprof(const struct profile *profile, FILE *out);

@@ -36,7 +36,7 @@ enum report_by report_by(const char *name)
 static void name_site(const struct profile *profile, const struct profile_sample *sample, FILE *out)
 {
 	const struct profile_frame *site = profile_site(profile, sample);
-	const char *binary = site ? profile->binaries[site->binary].name : "";
+	const char *binary = profile_site_binary(profile, site);
 
 	if (!site)
 		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);

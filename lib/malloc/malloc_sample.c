@@ -296,13 +296,15 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 			const struct hab_malloc_sample *sample, size_t asked)
 {
 	struct hab_record_sample *record;
-	u64 addresses[HAB_CHANNEL_DEPTH], stacks[HAB_CHANNEL_DEPTH];
-	u32 nr = hab_unwind(sample->entry, addresses, stacks,
-			    hab_runtime_is_found ? HAB_CHANNEL_DEPTH : HAB_STACK_DEPTH, 0);
+	u64 addresses[HAB_CHANNEL_DEPTH];
+	u32 nr;
 
-	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
-	if (hab_runtime_is_found)
-		nr = hab_runtime_merge(client, channel, addresses, stacks, nr);
+	if (hab_runtime_is_found) {
+		nr = hab_runtime_stack(client, channel, sample->entry, addresses);
+	} else {
+		nr = hab_unwind(sample->entry, addresses, NULL, HAB_STACK_DEPTH, 0);
+		hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
+	}
 	record = hab_client_reserve(client, channel, nr, sample->drawn, sample->interval);
 	if (!record)
 		return false;

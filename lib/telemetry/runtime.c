@@ -8,6 +8,7 @@
 #include "bpf/records.h"
 #include "lib/clock.h"
 #include "lib/telemetry/runtime.h"
+#include "lib/telemetry/unwind.h"
 
 /* Places to look for a key. The last id is never given: it stands for a name that was not sent. */
 #define PROBES	   16u
@@ -157,11 +158,14 @@ static u32 merge(const struct hab_runtime_walk *walk, u64 *addresses, const u64 
 	return to;
 }
 
-u32 hab_runtime_merge(const struct hab_client *client, struct hab_channel *channel, u64 *addresses,
-		      const u64 *stacks, u32 nr)
+u32 hab_runtime_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
+		      u64 *addresses)
 {
 	struct hab_runtime_walk walk;
+	u64 stacks[HAB_CHANNEL_DEPTH];
+	u32 nr = hab_unwind(entry, addresses, stacks, HAB_CHANNEL_DEPTH, 0);
 
+	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
 	walk.client = client;
 	walk.channel = channel;
 	walk.runtime = &hab_python;

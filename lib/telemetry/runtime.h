@@ -75,18 +75,20 @@ u32 hab_runtime_count(const struct hab_runtime_walk *walk);
 void hab_runtime_set_stack(struct hab_runtime_walk *walk, u32 first, u64 stack);
 
 /**
- * hab_runtime_merge - put the functions of interpreters into a native stack
+ * hab_runtime_stack - the calling thread's stack, with the functions that interpreters run
  * @client: connected
- * @channel: of it: names that the collector has not got yet are sent
- * @addresses: native return addresses, leaf first; becomes the merged stack, in which a function is
- *	HAB_ADDRESS_OF_NAME(). The interpreter's own frames are left out, if there is a function
- * @stacks: the stack pointer of each native frame
- * @nr: how many; room is for HAB_CHANNEL_DEPTH
+ * @channel: of it: mappings and names that the collector has not got yet are sent
+ * @entry: as of hab_unwind()
+ * @addresses: gets HAB_CHANNEL_DEPTH frames at most, leaf first: return addresses, and
+ *	HAB_ADDRESS_OF_NAME() for functions. The interpreter's own frames are left out, if there is a
+ *	function
  *
- * Return: the new number.
+ * Takes 8 KiB of the stack, while hab_unwind() alone takes 1 KiB.
+ *
+ * Return: how many.
  */
-u32 hab_runtime_merge(const struct hab_client *client, struct hab_channel *channel, u64 *addresses,
-		      const u64 *stacks, u32 nr);
+u32 hab_runtime_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
+		      u64 *addresses);
 
 /* CPython, in python.c. */
 extern struct hab_runtime hab_python __attribute__((visibility("hidden")));

@@ -320,6 +320,42 @@ static void at_site(char **words, bool live)
 		site_three(count, bytes, live);
 }
 
+static void put_name(u32 id, u32 function_length, u32 file_length, const char *text)
+{
+	struct {
+		struct hab_record_name name;
+		char text[64];
+	} record = { .name = { .head = { .type = HAB_RECORD_NAME, .size = sizeof(record) },
+			       .id = id,
+			       .line = 7,
+			       .function_length = function_length,
+			       .file_length = file_length } };
+
+	memcpy(record.text, text, strnlen(text, sizeof(record.text)));
+	commit_copy(&record, sizeof(record));
+}
+
+/* Of a malformed record, of control characters, and of one that was never sent. */
+static void put_bad_names(void)
+{
+	struct hab_record_sample record = { .head = { .type = HAB_RECORD_SAMPLE, .size = SIZE(3) },
+					    .chunk_bytes = 16,
+					    .interval = interval,
+					    .nr_addresses = 3 };
+
+	put_name(0, UINT32_MAX, 0, "x");
+	put_name(0, 60, 60, "x");
+	put_name(0, 4, UINT32_MAX - 3, "x");
+	put_name(HAB_NAMES_MAX, 1, 1, "xy");
+	put_name(UINT32_MAX, 1, 1, "xy");
+	put_name(1, 5, 3, "a\033;\nb/\001c");
+	record.addresses[0] = HAB_ADDRESS_OF_NAME(1);
+	record.addresses[1] = HAB_ADDRESS_OF_NAME(HAB_NAMES_MAX - 1);
+	record.addresses[2] = HAB_ADDRESS_OF_NAME(0xffffffffull);
+	record.sample_id = ++last_id;
+	commit_copy(&record, record.head.size);
+}
+
 static void put_bad(const char *what)
 {
 	struct hab_record_sample record = { .head = { .type = HAB_RECORD_SAMPLE, .size = SIZE(0) },
@@ -346,6 +382,8 @@ static void put_bad(const char *what)
 		commit_copy(&record, SIZE(0));
 	} else if (!strcmp(what, "maps")) {
 		commit_copy(&maps, sizeof(maps));
+	} else if (!strcmp(what, "names")) {
+		put_bad_names();
 	} else if (!strcmp(what, "half")) {
 		hab_channel_reserve(channel, 64);
 	} else if (!strcmp(what, "slots")) {

@@ -224,7 +224,8 @@ TEST(frames_below_the_entry_are_left_out)
 	uint32_t all = hab_unwind(0, frames, NULL, DEPTH, 0);
 	uint64_t outer = frames[1];
 
-	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, NULL, DEPTH, 0));
+	EXPECT_EQ(all - 1, hab_unwind((uintptr_t)__builtin_frame_address(0) + 16, frames, NULL, DEPTH,
+				      0));
 	EXPECT_EQ(outer, frames[0]);
 }
 
@@ -232,7 +233,7 @@ TEST(no_more_frames_than_there_is_room_for)
 {
 	uint64_t frames[3] = { 0, 0, 42 };
 
-	EXPECT_EQ(2, hab_unwind(0, frames, 2, 0));
+	EXPECT_EQ(2, hab_unwind(0, frames, NULL, 2, 0));
 	EXPECT_EQ(42, frames[2]);
 }
 
