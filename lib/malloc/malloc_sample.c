@@ -16,11 +16,10 @@
 #include "bpf/records.h"
 #include "lib/clock.h"
 #include "lib/telemetry/client.h"
-#include "lib/telemetry/runtime.h"
+#include "lib/telemetry/stack.h"
 #include "lib/malloc/real.h"
 #include "lib/malloc/malloc_sample.h"
 #include "lib/telemetry/sandbox.h"
-#include "lib/telemetry/unwind.h"
 
 #define LOOK_BYTES (512ull << 10)
 #define IDLE_BYTES (1ull << 62)
@@ -148,7 +147,7 @@ static struct hab_channel *channel_or_start(void)
 /* The program's first thread may not have allocated yet. */
 __attribute__((constructor)) static void start(void)
 {
-	hab_runtime_find();
+	hab_stack_find_runtimes();
 	channel_or_start();
 }
 
@@ -297,14 +296,8 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 {
 	struct hab_record_sample *record;
 	u64 addresses[HAB_CHANNEL_DEPTH];
-	u32 nr;
+	u32 nr = hab_stack(client, channel, sample->entry, addresses);
 
-	if (hab_runtime_is_found) {
-		nr = hab_runtime_stack(client, channel, sample->entry, addresses);
-	} else {
-		nr = hab_unwind(sample->entry, addresses, NULL, HAB_STACK_DEPTH, 0);
-		hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
-	}
 	record = hab_client_reserve(client, channel, nr, sample->drawn, sample->interval);
 	if (!record)
 		return false;

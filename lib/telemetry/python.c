@@ -18,15 +18,36 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "lib/telemetry/runtime.h"
+#include "lib/telemetry/python.h"
 #include "lib/telemetry/unwind.h"
 
-/* Before glibc 2.34 they are in a library of their own. */
+/*
+ * The interpreter's. The dynamic linker sets them while it loads the library. dlsym() would take
+ * memory for the message that one is missing, from an allocator that may be any.
+ */
+extern const char _PyRuntime[], PyCode_Type[], PyUnicode_Type[], PyBytes_Type[];
+extern const unsigned long Py_Version;
+const char *Py_GetVersion(void);
+void *PyGILState_GetThisThreadState(void);
+void *PyThreadState_GetUnchecked(void);
+void *_PyThreadState_UncheckedGet(void);
+void *_PyEval_EvalFrameDefault(void);
+#pragma weak _PyRuntime
+#pragma weak PyCode_Type
+#pragma weak PyUnicode_Type
+#pragma weak PyBytes_Type
+#pragma weak Py_Version
+#pragma weak Py_GetVersion
+#pragma weak PyGILState_GetThisThreadState
+#pragma weak PyThreadState_GetUnchecked
+#pragma weak _PyThreadState_UncheckedGet
+#pragma weak _PyEval_EvalFrameDefault
+
+/* Before glibc 2.34 it is in a library of its own. musl has neither. */
 #if defined(__x86_64__) && defined(__GLIBC__)
-__asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
-__asm__(".symver dlerror, dlerror@GLIBC_2.2.5");
 __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 #endif
+#pragma weak dladdr1
 #pragma weak _dl_find_object
 
 #define FRAMES_MAX   256u /* that are looked at */
@@ -92,9 +113,7 @@ static const struct {
 static struct {
 	struct layout at;
 	u32 minor;
-	void *(*own_state)(void);
 	void *(*current_state)(void);
-	const void *code_type, *string_type, *bytes_type;
 	u32 careful; /* samples until now, up to CAREFUL_READ */
 	u32 wrong;   /* objects that were not as expected; WRONG_MAX: nothing is read any more */
 } python;
@@ -194,7 +213,7 @@ static u32 put_string(u64 string, char *to, u32 room)
 	u32 state, kind, at = 0;
 	const char *data;
 
-	if (!is_of_type(string, python.string_type) ||
+	if (!is_of_type(string, PyUnicode_Type) ||
 	    !read_word(string + STRING_LENGTH, &length) ||
 	    !read_half(string + STRING_STATE, &state))
 		return 0;
@@ -224,6 +243,13 @@ struct table {
 static u32 next_byte(struct table *table)
 {
 	return table->at < table->end ? *table->at++ : 0;
+}
+
+static int next_signed_byte(struct table *table)
+{
+	int byte = (int)next_byte(table);
+
+	return byte < 128 ? byte : byte - 256;
 }
 
 /* Six bits a byte, the lowest first; 64: another byte follows. */
@@ -281,7 +307,7 @@ static int line_by_ranges(struct table *table, int line, int byte)
 
 	while (table->at < table->end && at <= byte) {
 		at += (int)next_byte(table);
-		difference = (signed char)next_byte(table);
+		difference = next_signed_byte(table);
 		line += difference == -128 ? 0 : difference;
 	}
 	return line;
@@ -296,7 +322,7 @@ static int line_by_differences(struct table *table, int line, int byte)
 		at += (int)next_byte(table);
 		if (at > byte)
 			break;
-		line += (signed char)next_byte(table);
+		line += next_signed_byte(table);
 	}
 	return line;
 }
@@ -311,7 +337,7 @@ static u32 line_of(const struct hab_runtime_place *place)
 
 	if (!read_half(place->code + python.at.first_line, &first) ||
 	    !read_word(place->code + python.at.lines, &object) ||
-	    !is_of_type(object, python.bytes_type) || !read_word(object + BYTES_LENGTH, &length) ||
+	    !is_of_type(object, PyBytes_Type) || !read_word(object + BYTES_LENGTH, &length) ||
 	    length > TABLE_MAX || !may_read(object + BYTES_DATA, length))
 		return 0;
 	table.at = (const uint8_t *)(uintptr_t)(object + BYTES_DATA);
@@ -365,7 +391,7 @@ static bool place_of(u64 frame, struct hab_runtime_place *place)
 	u32 last;
 
 	if (!read_word(frame + python.at.code, &place->code) ||
-	    !is_of_type(place->code, python.code_type))
+	    !is_of_type(place->code, PyCode_Type))
 		return false;
 	if (python.minor >= 11) {
 		if (!read_word(frame + python.at.place, &instruction))
@@ -456,7 +482,7 @@ static bool is_own(u64 state)
 /* The calling thread's state; 0: it has none. Sets whether it is attached. */
 static u64 find_state(void)
 {
-	u64 own = (u64)(uintptr_t)python.own_state(), current = 0;
+	u64 own = (u64)(uintptr_t)PyGILState_GetThisThreadState(), current = 0;
 
 	reader.is_safe = false;
 	reader.page = 0;
@@ -519,21 +545,18 @@ static bool take_offsets(const void *runtime, struct layout *at)
 
 static u32 find_minor(void)
 {
-	const unsigned long *number = dlsym(RTLD_DEFAULT, "Py_Version");
-	const char *(*version)(void);
 	const char *text;
 
-	if (number)
-		return *number >> 24 == 3 ? (u32)(*number >> 16 & 0xff) : 0;
-	version = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
-	text = version ? version() : "";
+	if (&Py_Version)
+		return Py_Version >> 24 == 3 ? (u32)(Py_Version >> 16 & 0xff) : 0;
+	text = Py_GetVersion ? Py_GetVersion() : "";
 	return text[0] == '3' && text[1] == '.' ? (u32)atoi(text + 2) : 0;
 }
 
 /* The interpreter's binary, and the function that runs others. */
 static void find_code(struct hab_runtime *runtime)
 {
-	void *loop = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
+	void *loop = (void *)_PyEval_EvalFrameDefault;
 	const ElfW(Sym) *symbol = NULL;
 	struct dl_find_object object;
 	Dl_info info;
@@ -544,7 +567,7 @@ static void find_code(struct hab_runtime *runtime)
 		runtime->code_low = (u64)(uintptr_t)object.dlfo_map_start;
 		runtime->code_high = (u64)(uintptr_t)object.dlfo_map_end;
 	}
-	if (dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
+	if (dladdr1 && dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
 		runtime->loop_low = (u64)(uintptr_t)loop;
 		runtime->loop_high = runtime->loop_low + symbol->st_size;
 	}
@@ -552,31 +575,23 @@ static void find_code(struct hab_runtime *runtime)
 
 static bool find_python(struct hab_runtime *runtime)
 {
-	const void *state = dlsym(RTLD_DEFAULT, "_PyRuntime");
-	const char *off = secure_getenv("HAB_PYTHON");
+	const char *off;
 	u32 i;
 
-	if (!state || (off && *off == '0')) {
-		/* It has the reason, which the program is not to see. */
-		dlerror();
+	if (!_PyRuntime || !PyCode_Type || !PyUnicode_Type || !PyBytes_Type ||
+	    !PyGILState_GetThisThreadState)
 		return false;
-	}
+	off = secure_getenv("HAB_PYTHON");
+	if (off && *off == '0')
+		return false;
 	python.minor = find_minor();
 	for (i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
 		if (layouts[i].minor == python.minor)
 			python.at = layouts[i].layout;
-	python.own_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
-	python.current_state = (void *(*)(void))dlsym(
-		RTLD_DEFAULT, python.minor >= 13 ? "PyThreadState_GetUnchecked" :
-						   "_PyThreadState_UncheckedGet");
-	python.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
-	python.string_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
-	python.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
+	python.current_state = python.minor >= 13 ? PyThreadState_GetUnchecked :
+						    _PyThreadState_UncheckedGet;
 	find_code(runtime);
-	dlerror();
-	return python.at.ascii && python.own_state && python.code_type && python.string_type &&
-	       python.bytes_type &&
-	       (python.minor < 13 || take_offsets(state, &python.at));
+	return python.at.ascii && (python.minor < 13 || take_offsets(_PyRuntime, &python.at));
 }
 
 struct hab_runtime hab_python = {

@@ -8,7 +8,6 @@
 #include "bpf/records.h"
 #include "lib/clock.h"
 #include "lib/telemetry/runtime.h"
-#include "lib/telemetry/unwind.h"
 
 /* Places to look for a key. The last id is never given: it stands for a name that was not sent. */
 #define PROBES	   16u
@@ -30,13 +29,6 @@ struct hab_runtime_walk {
 };
 
 static struct sent_name sent[ID_UNKNOWN];
-
-bool hab_runtime_is_found;
-
-void hab_runtime_find(void)
-{
-	hab_runtime_is_found = hab_python.find(&hab_python);
-}
 
 /* Those before the one of this child, or of this collector, are others. */
 static u64 collector_of(const struct hab_runtime_walk *walk)
@@ -158,19 +150,17 @@ static u32 merge(const struct hab_runtime_walk *walk, u64 *addresses, const u64 
 	return to;
 }
 
-u32 hab_runtime_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
-		      u64 *addresses)
+u32 hab_runtime_merge(const struct hab_runtime *runtime, const struct hab_client *client,
+		      struct hab_channel *channel, u64 *addresses, const u64 *stacks, u32 nr)
 {
 	struct hab_runtime_walk walk;
-	u64 stacks[HAB_CHANNEL_DEPTH];
-	u32 nr = hab_unwind(entry, addresses, stacks, HAB_CHANNEL_DEPTH, 0);
 
-	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
+	/* Not all of it is zeroed: it is large. */
 	walk.client = client;
 	walk.channel = channel;
-	walk.runtime = &hab_python;
+	walk.runtime = runtime;
 	walk.ring_is_full = false;
 	walk.nr = 0;
-	hab_python.walk(&walk);
+	runtime->walk(&walk);
 	return walk.nr ? merge(&walk, addresses, stacks, nr) : nr;
 }

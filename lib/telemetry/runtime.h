@@ -53,12 +53,6 @@ struct hab_runtime {
 	u64 loop_high;
 };
 
-/* Looks for the runtimes. In the library's constructor. */
-void hab_runtime_find(void);
-
-/* True if one was found. */
-extern bool hab_runtime_is_found __attribute__((visibility("hidden")));
-
 /**
  * hab_runtime_add - the next function that the thread runs
  * @walk: that the runtime was called with
@@ -71,26 +65,21 @@ bool hab_runtime_add(struct hab_runtime_walk *walk, const struct hab_runtime_pla
 		     u64 stack);
 /* The number of functions so far. */
 u32 hab_runtime_count(const struct hab_runtime_walk *walk);
-/* The native frame of those from number @first on is known now. */
+/* The native frame of those from @first on is known now. */
 void hab_runtime_set_stack(struct hab_runtime_walk *walk, u32 first, u64 stack);
 
 /**
- * hab_runtime_stack - the calling thread's stack, with the functions that interpreters run
+ * hab_runtime_merge - put the functions of an interpreter into a native stack
+ * @runtime: found
  * @client: connected
- * @channel: of it: mappings and names that the collector has not got yet are sent
- * @entry: as of hab_unwind()
- * @addresses: gets HAB_CHANNEL_DEPTH frames at most, leaf first: return addresses, and
- *	HAB_ADDRESS_OF_NAME() for functions. The interpreter's own frames are left out, if there is a
- *	function
+ * @channel: of it: names that the collector has not got yet are sent
+ * @addresses: native return addresses, leaf first; becomes the merged stack, see hab_stack()
+ * @stacks: the stack pointer in each native frame
+ * @nr: how many; room is for HAB_CHANNEL_DEPTH
  *
- * Takes 8 KiB of the stack, while hab_unwind() alone takes 1 KiB.
- *
- * Return: how many.
+ * Return: the new number.
  */
-u32 hab_runtime_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
-		      u64 *addresses);
-
-/* CPython, in python.c. */
-extern struct hab_runtime hab_python __attribute__((visibility("hidden")));
+u32 hab_runtime_merge(const struct hab_runtime *runtime, const struct hab_client *client,
+		      struct hab_channel *channel, u64 *addresses, const u64 *stacks, u32 nr);
 
 #endif /* HAB_LIB_RUNTIME_H */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/* CPython. */
+#ifndef HAB_LIB_PYTHON_H
+#define HAB_LIB_PYTHON_H
+
+#include "lib/telemetry/runtime.h"
+
+extern struct hab_runtime hab_python __attribute__((visibility("hidden")));
+
+#endif /* HAB_LIB_PYTHON_H */

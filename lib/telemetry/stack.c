@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "lib/telemetry/python.h"
+#include "lib/telemetry/stack.h"
+#include "lib/telemetry/unwind.h"
+
+/* NULL: there is none. */
+static const struct hab_runtime *runtime;
+
+void hab_stack_find_runtimes(void)
+{
+	if (hab_python.find(&hab_python))
+		runtime = &hab_python;
+}
+
+static __attribute__((noinline)) u32 interpreted_stack(struct hab_client *client,
+						       struct hab_channel *channel,
+						       uintptr_t entry, u64 *addresses)
+{
+	u64 stacks[HAB_CHANNEL_DEPTH];
+	u32 nr = hab_unwind(entry, addresses, stacks, HAB_CHANNEL_DEPTH, 0);
+
+	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
+	return hab_runtime_merge(runtime, client, channel, addresses, stacks, nr);
+}
+
+u32 hab_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
+	      u64 *addresses)
+{
+	u32 nr;
+
+	if (runtime)
+		return interpreted_stack(client, channel, entry, addresses);
+	nr = hab_unwind(entry, addresses, NULL, HAB_STACK_DEPTH, 0);
+	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
+	return nr;
+}
