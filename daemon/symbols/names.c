@@ -21,7 +21,7 @@ struct name_key {
 struct name {
 	UT_hash_handle hh;
 	uint32_t number;
-	unsigned int file; /* where it begins in the text */
+	unsigned int file;   /* where it begins in the text */
 	struct name_key key; /* last: as long as it needs */
 };
 

@@ -147,7 +147,7 @@ static struct hab_channel *channel_or_start(void)
 /* The program's first thread may not have allocated yet. */
 __attribute__((constructor)) static void start(void)
 {
-	hab_stack_find_runtimes();
+	hab_stack_find_interpreters();
 	channel_or_start();
 }
 

@@ -59,21 +59,21 @@ __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 
 /* Offsets in bytes. */
 struct layout {
-	uint16_t thread_id;	     /* this to current_frame: of the thread's state */
-	uint16_t cframe;	     /* 0: it has none */
-	uint16_t current_frame;   /* 0: it is in the cframe */
-	uint16_t cframe_frame;    /* of a cframe */
+	uint16_t thread_id;	/* this to current_frame: of the thread's state */
+	uint16_t cframe;	/* 0: it has none */
+	uint16_t current_frame; /* 0: it is in the cframe */
+	uint16_t cframe_frame;	/* of a cframe */
 	uint16_t cframe_previous;
-	uint16_t previous;	     /* this to owner: of a frame */
+	uint16_t previous; /* this to owner: of a frame */
 	uint16_t code;
 	uint16_t place;
-	uint16_t owner;	     /* 3.11: is_entry */
-	uint16_t file;	     /* this to bytecode: of a code object */
+	uint16_t owner; /* 3.11: is_entry */
+	uint16_t file;	/* this to bytecode: of a code object */
 	uint16_t name;
 	uint16_t lines;
 	uint16_t first_line;
 	uint16_t bytecode;
-	uint16_t ascii;	     /* this and the next: where the characters of strings are */
+	uint16_t ascii; /* this and the next: where the characters of strings are */
 	uint16_t characters;
 };
 
@@ -81,24 +81,90 @@ static const struct {
 	u32 minor;
 	struct layout layout;
 } layouts[] = {
-	{ 8, { .thread_id = 176, .current_frame = 24, .previous = 24, .code = 32, .place = 104,
-	       .file = 104, .name = 112, .lines = 120, .first_line = 40, .ascii = 48,
-	       .characters = 72 } },
-	{ 9, { .thread_id = 176, .current_frame = 24, .previous = 24, .code = 32, .place = 104,
-	       .file = 104, .name = 112, .lines = 120, .first_line = 40, .ascii = 48,
-	       .characters = 72 } },
-	{ 10, { .thread_id = 176, .cframe = 48, .current_frame = 24, .cframe_previous = 8,
-		.previous = 24, .code = 32, .place = 96, .file = 104, .name = 112, .lines = 120,
-		.first_line = 40, .ascii = 48, .characters = 72 } },
-	{ 11, { .thread_id = 152, .cframe = 56, .cframe_frame = 8, .cframe_previous = 16,
-		.previous = 48, .code = 32, .place = 56, .owner = 68, .file = 112, .name = 128,
-		.lines = 136, .first_line = 72, .bytecode = 184, .ascii = 48, .characters = 72 } },
-	{ 12, { .thread_id = 136, .cframe = 56, .cframe_frame = 0, .cframe_previous = 8,
-		.previous = 8, .code = 0, .place = 56, .owner = 70, .file = 112, .name = 128,
-		.lines = 136, .first_line = 68, .bytecode = 192, .ascii = 40, .characters = 56 } },
-	{ 13, { .thread_id = 152, .current_frame = 72, .previous = 8, .code = 0, .place = 56,
-		.owner = 70, .file = 112, .name = 128, .lines = 136, .first_line = 68,
-		.bytecode = 200, .ascii = 40, .characters = 56 } },
+	{ 8,
+	  { .thread_id = 176,
+	    .current_frame = 24,
+	    .previous = 24,
+	    .code = 32,
+	    .place = 104,
+	    .file = 104,
+	    .name = 112,
+	    .lines = 120,
+	    .first_line = 40,
+	    .ascii = 48,
+	    .characters = 72 } },
+	{ 9,
+	  { .thread_id = 176,
+	    .current_frame = 24,
+	    .previous = 24,
+	    .code = 32,
+	    .place = 104,
+	    .file = 104,
+	    .name = 112,
+	    .lines = 120,
+	    .first_line = 40,
+	    .ascii = 48,
+	    .characters = 72 } },
+	{ 10,
+	  { .thread_id = 176,
+	    .cframe = 48,
+	    .current_frame = 24,
+	    .cframe_previous = 8,
+	    .previous = 24,
+	    .code = 32,
+	    .place = 96,
+	    .file = 104,
+	    .name = 112,
+	    .lines = 120,
+	    .first_line = 40,
+	    .ascii = 48,
+	    .characters = 72 } },
+	{ 11,
+	  { .thread_id = 152,
+	    .cframe = 56,
+	    .cframe_frame = 8,
+	    .cframe_previous = 16,
+	    .previous = 48,
+	    .code = 32,
+	    .place = 56,
+	    .owner = 68,
+	    .file = 112,
+	    .name = 128,
+	    .lines = 136,
+	    .first_line = 72,
+	    .bytecode = 184,
+	    .ascii = 48,
+	    .characters = 72 } },
+	{ 12,
+	  { .thread_id = 136,
+	    .cframe = 56,
+	    .cframe_frame = 0,
+	    .cframe_previous = 8,
+	    .previous = 8,
+	    .code = 0,
+	    .place = 56,
+	    .owner = 70,
+	    .file = 112,
+	    .name = 128,
+	    .lines = 136,
+	    .first_line = 68,
+	    .bytecode = 192,
+	    .ascii = 40,
+	    .characters = 56 } },
+	{ 13,
+	  { .thread_id = 152,
+	    .current_frame = 72,
+	    .previous = 8,
+	    .code = 0,
+	    .place = 56,
+	    .owner = 70,
+	    .file = 112,
+	    .name = 128,
+	    .lines = 136,
+	    .first_line = 68,
+	    .bytecode = 200,
+	    .ascii = 40,
+	    .characters = 56 } },
 };
 
 /* The same in all versions. */
@@ -108,7 +174,8 @@ static const struct {
 #define STRING_STATE  32
 #define BYTES_LENGTH  16
 #define BYTES_DATA    32
-#define OWNED_BY_C    3 /* from 3.12 on: a frame in a native frame of the interpreter, without code */
+/* From 3.12 on: a frame in a native frame of the interpreter, without code. */
+#define OWNED_BY_C 3
 
 static struct {
 	struct layout at;
@@ -213,8 +280,7 @@ static u32 put_string(u64 string, char *to, u32 room)
 	u32 state, kind, at = 0;
 	const char *data;
 
-	if (!is_of_type(string, PyUnicode_Type) ||
-	    !read_word(string + STRING_LENGTH, &length) ||
+	if (!is_of_type(string, PyUnicode_Type) || !read_word(string + STRING_LENGTH, &length) ||
 	    !read_half(string + STRING_STATE, &state))
 		return 0;
 	kind = state >> 2 & 7;
@@ -328,7 +394,7 @@ static int line_by_differences(struct table *table, int line, int byte)
 }
 
 /* 0: not known. */
-static u32 line_of(const struct hab_runtime_place *place)
+static u32 line_of(const struct hab_interpreter_place *place)
 {
 	u64 object, length;
 	struct table table;
@@ -353,7 +419,7 @@ static u32 line_of(const struct hab_runtime_place *place)
 	return line > 0 ? (u32)line : 0;
 }
 
-static bool name_place(const struct hab_runtime_place *place, struct hab_runtime_name *name)
+static bool name_place(const struct hab_interpreter_place *place, struct hab_interpreter_name *name)
 {
 	u64 function, file;
 
@@ -367,7 +433,7 @@ static bool name_place(const struct hab_runtime_place *place, struct hab_runtime
 }
 
 /* A code object may be freed, and another one made in its place: their names differ, or lines. */
-static u64 key_of(const struct hab_runtime_place *place)
+static u64 key_of(const struct hab_interpreter_place *place)
 {
 	u64 function, file, hash;
 	u32 line;
@@ -385,7 +451,7 @@ static u64 key_of(const struct hab_runtime_place *place)
 /* --- frames ----------------------------------------------------------------------------- */
 
 /* The number of the code unit; before 3.11 as the frame has it. False: not as expected. */
-static bool place_of(u64 frame, struct hab_runtime_place *place)
+static bool place_of(u64 frame, struct hab_interpreter_place *place)
 {
 	u64 instruction;
 	u32 last;
@@ -405,15 +471,15 @@ static bool place_of(u64 frame, struct hab_runtime_place *place)
 	return true;
 }
 
-static bool add(struct hab_runtime_walk *walk, u64 frame, u64 stack)
+static bool add(struct hab_interpreter_walk *walk, u64 frame, u64 stack)
 {
-	struct hab_runtime_place place;
+	struct hab_interpreter_place place;
 
-	return place_of(frame, &place) && hab_runtime_add(walk, &place, stack);
+	return place_of(frame, &place) && hab_interpreter_add(walk, &place, stack);
 }
 
 /* Until 3.10 each function has a native frame; 3.10 has a cframe in it. */
-static void walk_objects(struct hab_runtime_walk *walk, u64 state)
+static void walk_objects(struct hab_interpreter_walk *walk, u64 state)
 {
 	u64 frame, cframe = 0;
 	u32 i;
@@ -428,7 +494,7 @@ static void walk_objects(struct hab_runtime_walk *walk, u64 state)
 }
 
 /* 3.11: a cframe is in the native frame; the outermost of its functions says that it is. */
-static void walk_entries(struct hab_runtime_walk *walk, u64 state)
+static void walk_entries(struct hab_interpreter_walk *walk, u64 state)
 {
 	u64 frame, cframe;
 	u32 i, is_entry;
@@ -438,14 +504,15 @@ static void walk_entries(struct hab_runtime_walk *walk, u64 state)
 		return;
 	for (i = 0; frame && i < FRAMES_MAX && add(walk, frame, cframe); i++) {
 		if (!read_half(frame + python.at.owner, &is_entry) ||
-		    ((is_entry & 0xff) && !read_word(cframe + python.at.cframe_previous, &cframe)) ||
+		    ((is_entry & 0xff) &&
+		     !read_word(cframe + python.at.cframe_previous, &cframe)) ||
 		    !read_word(frame + python.at.previous, &frame))
 			return;
 	}
 }
 
 /* From 3.12 on a frame without code is in the native frame, behind its functions. */
-static void walk_shims(struct hab_runtime_walk *walk, u64 state)
+static void walk_shims(struct hab_interpreter_walk *walk, u64 state)
 {
 	u64 frame;
 	u32 i, owner, first = 0;
@@ -459,8 +526,8 @@ static void walk_shims(struct hab_runtime_walk *walk, u64 state)
 			return;
 		owner = owner >> (python.at.owner % 4 * 8) & 0xff;
 		if (owner >= OWNED_BY_C) {
-			hab_runtime_set_stack(walk, first, frame);
-			first = hab_runtime_count(walk);
+			hab_interpreter_set_stack(walk, first, frame);
+			first = hab_interpreter_count(walk);
 		} else if (!add(walk, frame, ~0ull)) {
 			break;
 		}
@@ -498,7 +565,7 @@ static u64 find_state(void)
 	return current;
 }
 
-static void walk_python(struct hab_runtime_walk *walk)
+static void walk_python(struct hab_interpreter_walk *walk)
 {
 	u64 state;
 
@@ -521,12 +588,12 @@ static void walk_python(struct hab_runtime_walk *walk)
  * From 3.13 on _PyRuntime begins with offsets, as words: the version, whether the lock is missing,
  * and for each of the types in this order its size and some members.
  */
-static bool take_offsets(const void *runtime, struct layout *at)
+static bool take_offsets(const void *interpreter, struct layout *at)
 {
 	enum { VERSION = 1, IS_FREE = 2, THREAD = 19, FRAME = 28, CODE = 34 };
-	const u64 *words = runtime;
+	const u64 *words = interpreter;
 
-	if (memcmp(runtime, "xdebugpy", 8) != 0 || (words[VERSION] >> 16) != 0x30d ||
+	if (memcmp(interpreter, "xdebugpy", 8) != 0 || (words[VERSION] >> 16) != 0x30d ||
 	    words[IS_FREE])
 		return false;
 	at->current_frame = (uint16_t)words[THREAD + 4];
@@ -554,7 +621,7 @@ static u32 find_minor(void)
 }
 
 /* The interpreter's binary, and the function that runs others. */
-static void find_code(struct hab_runtime *runtime)
+static void find_code(struct hab_interpreter *interpreter)
 {
 	void *loop = (void *)_PyEval_EvalFrameDefault;
 	const ElfW(Sym) *symbol = NULL;
@@ -564,16 +631,16 @@ static void find_code(struct hab_runtime *runtime)
 	if (!loop)
 		return;
 	if (_dl_find_object && !_dl_find_object(loop, &object)) {
-		runtime->code_low = (u64)(uintptr_t)object.dlfo_map_start;
-		runtime->code_high = (u64)(uintptr_t)object.dlfo_map_end;
+		interpreter->code_low = (u64)(uintptr_t)object.dlfo_map_start;
+		interpreter->code_high = (u64)(uintptr_t)object.dlfo_map_end;
 	}
 	if (dladdr1 && dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
-		runtime->loop_low = (u64)(uintptr_t)loop;
-		runtime->loop_high = runtime->loop_low + symbol->st_size;
+		interpreter->loop_low = (u64)(uintptr_t)loop;
+		interpreter->loop_high = interpreter->loop_low + symbol->st_size;
 	}
 }
 
-static bool find_python(struct hab_runtime *runtime)
+static bool find_python(struct hab_interpreter *interpreter)
 {
 	const char *off;
 	u32 i;
@@ -590,11 +657,11 @@ static bool find_python(struct hab_runtime *runtime)
 			python.at = layouts[i].layout;
 	python.current_state = python.minor >= 13 ? PyThreadState_GetUnchecked :
 						    _PyThreadState_UncheckedGet;
-	find_code(runtime);
+	find_code(interpreter);
 	return python.at.ascii && (python.minor < 13 || take_offsets(_PyRuntime, &python.at));
 }
 
-struct hab_runtime hab_python = {
+struct hab_interpreter hab_python = {
 	.find = find_python,
 	.walk = walk_python,
 	.key = key_of,

@@ -3,8 +3,8 @@
 #ifndef HAB_LIB_PYTHON_H
 #define HAB_LIB_PYTHON_H
 
-#include "lib/telemetry/runtime.h"
+#include "lib/telemetry/interpreter.h"
 
-extern struct hab_runtime hab_python __attribute__((visibility("hidden")));
+extern struct hab_interpreter hab_python __attribute__((visibility("hidden")));
 
 #endif /* HAB_LIB_PYTHON_H */

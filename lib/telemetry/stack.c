@@ -4,23 +4,23 @@
 #include "lib/telemetry/unwind.h"
 
 /* NULL: there is none. */
-static const struct hab_runtime *runtime;
+static const struct hab_interpreter *interpreter;
 
-void hab_stack_find_runtimes(void)
+void hab_stack_find_interpreters(void)
 {
 	if (hab_python.find(&hab_python))
-		runtime = &hab_python;
+		interpreter = &hab_python;
 }
 
 static __attribute__((noinline)) u32 interpreted_stack(struct hab_client *client,
-						       struct hab_channel *channel,
-						       uintptr_t entry, u64 *addresses)
+						       struct hab_channel *channel, uintptr_t entry,
+						       u64 *addresses)
 {
 	u64 stacks[HAB_CHANNEL_DEPTH];
 	u32 nr = hab_unwind(entry, addresses, stacks, HAB_CHANNEL_DEPTH, 0);
 
 	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);
-	return hab_runtime_merge(runtime, client, channel, addresses, stacks, nr);
+	return hab_interpreter_merge(interpreter, client, channel, addresses, stacks, nr);
 }
 
 u32 hab_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t entry,
@@ -28,7 +28,7 @@ u32 hab_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t 
 {
 	u32 nr;
 
-	if (runtime)
+	if (interpreter)
 		return interpreted_stack(client, channel, entry, addresses);
 	nr = hab_unwind(entry, addresses, NULL, HAB_STACK_DEPTH, 0);
 	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);

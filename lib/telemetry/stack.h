@@ -6,7 +6,7 @@
 #include "lib/telemetry/client.h"
 
 /* Looks for interpreters. In the library's constructor. */
-void hab_stack_find_runtimes(void);
+void hab_stack_find_interpreters(void);
 
 /**
  * hab_stack - the calling thread's stack

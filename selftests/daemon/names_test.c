@@ -52,8 +52,8 @@ TEST_F(names, what_a_program_says_is_cleaned_and_limited)
 	memset(file, 'd', sizeof(file));
 	memcpy(file + sizeof(file) - 6, "/\001.py", 5);
 	file[sizeof(file) - 1] = 'x';
-	name = names_get(self->names, names_add(self->names, function, sizeof(function), file,
-						sizeof(file), 1));
+	name = names_get(self->names,
+			 names_add(self->names, function, sizeof(function), file, sizeof(file), 1));
 	EXPECT_EQ(240, strlen(name.function));
 	EXPECT_EQ(480, strlen(name.file));
 	EXPECT_STREQ("/?.pyx", name.file + 474);

@@ -7,7 +7,7 @@
 
 #include "bpf/records.h"
 #include "lib/clock.h"
-#include "lib/telemetry/runtime.h"
+#include "lib/telemetry/interpreter.h"
 
 /* Places to look for a key. The last id is never given: it stands for a name that was not sent. */
 #define PROBES	   16u
@@ -18,10 +18,10 @@ struct sent_name {
 	u64 to;	 /* the collector that has it */
 };
 
-struct hab_runtime_walk {
+struct hab_interpreter_walk {
 	const struct hab_client *client;
 	struct hab_channel *channel;
-	const struct hab_runtime *runtime;
+	const struct hab_interpreter *interpreter;
 	bool ring_is_full;
 	u32 nr;
 	u64 functions[HAB_CHANNEL_DEPTH]; /* HAB_ADDRESS_OF_NAME() */
@@ -31,18 +31,19 @@ struct hab_runtime_walk {
 static struct sent_name sent[ID_UNKNOWN];
 
 /* Those before the one of this child, or of this collector, are others. */
-static u64 collector_of(const struct hab_runtime_walk *walk)
+static u64 collector_of(const struct hab_interpreter_walk *walk)
 {
 	return ((u64)walk->client->number << 32 | READ_ONCE(walk->channel->maps_wanted)) + 1;
 }
 
-static bool send_name(struct hab_runtime_walk *walk, u32 id, const struct hab_runtime_place *place)
+static bool send_name(struct hab_interpreter_walk *walk, u32 id,
+		      const struct hab_interpreter_place *place)
 {
 	struct hab_record_name *record;
-	struct hab_runtime_name name;
+	struct hab_interpreter_name name;
 	u32 bytes;
 
-	if (walk->ring_is_full || !walk->runtime->name(place, &name))
+	if (walk->ring_is_full || !walk->interpreter->name(place, &name))
 		return false;
 	bytes = (u32)sizeof(*record) + ((name.function_length + name.file_length + 7) & ~7u);
 	record = hab_channel_reserve(walk->channel, bytes);
@@ -83,10 +84,10 @@ static u32 id_of(u64 key)
 	return ID_UNKNOWN;
 }
 
-bool hab_runtime_add(struct hab_runtime_walk *walk, const struct hab_runtime_place *place,
-		     u64 stack)
+bool hab_interpreter_add(struct hab_interpreter_walk *walk,
+			 const struct hab_interpreter_place *place, u64 stack)
 {
-	u64 key = walk->runtime->key(place), collector = collector_of(walk);
+	u64 key = walk->interpreter->key(place), collector = collector_of(walk);
 	u32 id;
 
 	if (walk->nr == HAB_CHANNEL_DEPTH)
@@ -103,32 +104,33 @@ bool hab_runtime_add(struct hab_runtime_walk *walk, const struct hab_runtime_pla
 	return true;
 }
 
-u32 hab_runtime_count(const struct hab_runtime_walk *walk)
+u32 hab_interpreter_count(const struct hab_interpreter_walk *walk)
 {
 	return walk->nr;
 }
 
-void hab_runtime_set_stack(struct hab_runtime_walk *walk, u32 first, u64 stack)
+void hab_interpreter_set_stack(struct hab_interpreter_walk *walk, u32 first, u64 stack)
 {
 	for (; first < walk->nr; first++)
 		walk->stacks[first] = stack;
 }
 
 /* True if the native frame that ends at @end, with @address, runs function number @next. */
-static bool runs(const struct hab_runtime_walk *walk, u32 next, u64 address, u64 end, bool is_first)
+static bool runs(const struct hab_interpreter_walk *walk, u32 next, u64 address, u64 end,
+		 bool is_first)
 {
-	const struct hab_runtime *runtime = walk->runtime;
+	const struct hab_interpreter *interpreter = walk->interpreter;
 
 	if (next == walk->nr)
 		return false;
 	if (walk->stacks[next])
 		return walk->stacks[next] < end;
-	return is_first && address > runtime->loop_low && address <= runtime->loop_high;
+	return is_first && address > interpreter->loop_low && address <= interpreter->loop_high;
 }
 
-static u32 merge(const struct hab_runtime_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)
+static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)
 {
-	const struct hab_runtime *runtime = walk->runtime;
+	const struct hab_interpreter *interpreter = walk->interpreter;
 	u64 native[HAB_CHANNEL_DEPTH];
 	u32 i, next = 0, to = 0, before;
 
@@ -141,7 +143,7 @@ static u32 merge(const struct hab_runtime_walk *walk, u64 *addresses, const u64 
 		     next++)
 			addresses[to++] = walk->functions[next];
 		if (to < HAB_CHANNEL_DEPTH && next == before &&
-		    !(native[i] > runtime->code_low && native[i] <= runtime->code_high))
+		    !(native[i] > interpreter->code_low && native[i] <= interpreter->code_high))
 			addresses[to++] = native[i];
 	}
 	/* The native stack was not followed so far. */
@@ -150,17 +152,18 @@ static u32 merge(const struct hab_runtime_walk *walk, u64 *addresses, const u64 
 	return to;
 }
 
-u32 hab_runtime_merge(const struct hab_runtime *runtime, const struct hab_client *client,
-		      struct hab_channel *channel, u64 *addresses, const u64 *stacks, u32 nr)
+u32 hab_interpreter_merge(const struct hab_interpreter *interpreter,
+			  const struct hab_client *client, struct hab_channel *channel,
+			  u64 *addresses, const u64 *stacks, u32 nr)
 {
-	struct hab_runtime_walk walk;
+	struct hab_interpreter_walk walk;
 
 	/* Not all of it is zeroed: it is large. */
 	walk.client = client;
 	walk.channel = channel;
-	walk.runtime = runtime;
+	walk.interpreter = interpreter;
 	walk.ring_is_full = false;
 	walk.nr = 0;
-	runtime->walk(&walk);
+	interpreter->walk(&walk);
 	return walk.nr ? merge(&walk, addresses, stacks, nr) : nr;
 }
