@@ -150,7 +150,7 @@ struct hab_record_name {
 	char text[]; /* the function, then the file, without NUL, padded to a multiple of 8 bytes */
 };
 
-#define HAB_NAMES_MAX		   16384u
+#define HAB_NAMES_MAX		   32768u
 #define HAB_ADDRESS_OF_NAME(id)	   (0xabull << 56 | (id)) /* no address of user space */
 #define HAB_ADDRESS_IS_NAME(value) ((value) >> 32 == 0xab000000)
 

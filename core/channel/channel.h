@@ -119,8 +119,8 @@ struct hab_channel_live {
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT; HAB_CHANNEL_SHARE_ALL:
  *	the interval is the least, whatever the rate
- * @maps_wanted: how often the channel was given to another collector: the program then sends its
- *	mappings again
+ * @maps_wanted: how often the collector has lost what the program told it, as when the channel was
+ *	given to another collector: the program then sends its mappings and names again
  * @interval_least: lower bound of the interval in bytes; 0: HAB_SAMPLING_INTERVAL_DEFAULT
  * @interval_begin: not 0: the interval at first. It grows to 1 / HAB_CHANNEL_GROWTH of the bytes
  *	that the process has allocated, and to @interval_least at most

@@ -23,6 +23,7 @@
 
 #define CERTAIN		(1ull << 32)
 #define SECOND_NS	1000000000ull
+#define ASK_NS		(10 * SECOND_NS)
 #define BYTES_A_NS_MAX	1000ull
 #define NS_A_SAMPLE_MIN 100ull
 #define COUNT_MAX	((uint64_t)INT64_MAX)
@@ -69,6 +70,12 @@ bool session_is_of(const struct session *session, const struct hello *hello)
 	return !started || started == session->started;
 }
 
+/* The program sends its mappings and names again. */
+static void want_maps(struct hab_channel *channel)
+{
+	WRITE_ONCE(channel->maps_wanted, READ_ONCE(channel->maps_wanted) + 1);
+}
+
 /* After another collector, which knows what was said until now. */
 static void go_on(struct session *session)
 {
@@ -79,7 +86,7 @@ static void go_on(struct session *session)
 	session->allocated_before = READ_ONCE(channel->allocated);
 	session->lost_before = READ_ONCE(channel->lost);
 	session->lost_bytes_before = session->lost_bytes = READ_ONCE(channel->lost_bytes);
-	WRITE_ONCE(channel->maps_wanted, READ_ONCE(channel->maps_wanted) + 1);
+	want_maps(channel);
 }
 
 struct session *session_begin(const struct hello *hello, const struct session_sink *sink)
@@ -293,7 +300,16 @@ static unsigned int read_records(struct session *session, const struct session_s
 unsigned int session_read(struct session *session, const struct session_sink *sink,
 			  unsigned int most)
 {
-	return read_records(session, sink, most, false);
+	unsigned int count = read_records(session, sink, most, false);
+	uint64_t now_ns = clock_monotonic_ns();
+
+	/* Its names may have been dropped, as those of a process that was idle. */
+	if (count && now_ns - session->asked_ns >= ASK_NS &&
+	    processes_take_lack(sink->processes, session->pid)) {
+		session->asked_ns = now_ns;
+		want_maps(session->channel);
+	}
+	return count;
 }
 
 void session_drain(struct session *session, const struct session_sink *sink)

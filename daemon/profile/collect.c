@@ -25,6 +25,7 @@ struct profile_copy {
 	const struct filter *filter;
 	unsigned int samples_room, events_room, frames_room;
 	struct names *names;   /* held */
+	size_t name_bytes;     /* of the frames that have one of these */
 	uint64_t now_ns;       /* when the events were copied, as their times */
 	unsigned int other;    /* index + 1 of "[other frames]" */
 	struct strings frames; /* their keys; index + 1 */
@@ -73,6 +74,9 @@ static struct profile_frame *new_frame(struct profile_copy *copy, uint64_t key)
 	frame->binary = collect_binary(copy, FRAME_BINARY(key));
 	if (FRAME_BINARY(key) == BINARY_NAMES) {
 		name = names_get(copy->names, (uint32_t)FRAME_OFFSET(key));
+		copy->name_bytes += 2 * strlen(name.function) + 2 * strlen(name.file);
+		if (copy->name_bytes > NAME_BYTES_MAX)
+			name = names_get(copy->names, 0);
 		profile_frame_name(frame, name.function, name.file, name.line);
 	}
 	return frame;

@@ -121,19 +121,22 @@ void profile_classify(struct profile_frame *frame)
 void profile_frame_name(struct profile_frame *frame, const char *name, const char *file,
 			unsigned int line)
 {
-	const char *base = strrchr(file, '/');
+	const char *base;
 
 	frame->key = FRAME(BINARY_NAMES, 0);
 	frame->name = xstrdup(name);
+	clean_string(frame->name);
 	frame->file = xstrdup(file);
+	clean_string(frame->file);
 	frame->line = line;
-	base = base ? base + 1 : file;
+	base = strrchr(frame->file, '/');
+	base = base ? base + 1 : frame->file;
 	if (line)
-		frame->function = xformat("%s (%s:%u)", name, base, line);
+		frame->function = xformat("%s (%s:%u)", frame->name, base, line);
 	else if (*base)
-		frame->function = xformat("%s (%s)", name, base);
+		frame->function = xformat("%s (%s)", frame->name, base);
 	else
-		frame->function = xstrdup(name);
+		frame->function = xstrdup(frame->name);
 }
 
 void profile_frame_copy_names(struct profile_frame *frame, const struct profile_frame *from)
@@ -170,7 +173,8 @@ const struct profile_frame *profile_site(const struct profile *profile,
 		if (profile->frames[sample->frames[i]].entry)
 			first = i + 1;
 	for (i = 0; i < sample->key.nr_frames; i++)
-		if (profile->frames[sample->frames[i]].name)
+		if (profile->frames[sample->frames[i]].name &&
+		    *profile->frames[sample->frames[i]].file)
 			return &profile->frames[sample->frames[i]];
 	for (i = first; i < sample->key.nr_frames; i++) {
 		frame = &profile->frames[sample->frames[i]];

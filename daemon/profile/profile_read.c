@@ -130,10 +130,9 @@ static bool read_location(struct reading *reading, size_t index)
 	if (function->id != id || !name || !*name || !file)
 		return bad(reading, "a function has no name");
 	frame->binary = (unsigned int)location->mapping_id;
-	if (*file) {
+	if (!strcmp(reading->profile->binaries[frame->binary].name, BINARY_NAMES_NAME)) {
 		profile_frame_name(frame, name, file,
 				   line < 0 || line > UINT32_MAX ? 0 : (unsigned int)line);
-		clean_string(frame->function);
 		return true;
 	}
 	frame->function = xstrdup(name);

@@ -32,6 +32,7 @@ const struct limit limits[LIMITS] = {
 			       "restart habd, so that new ones have names", true },
 	[LIMITED_NAMES] = { "names of interpreted functions", "", LIMIT_NAMES,
 			    "start habd with a lower --stacks", true },
+	[LIMITED_SENT_NAMES] = { "names that programs have sent", "", 1 << 20, UNNAMED, true },
 	[LIMITED_MAPPINGS] = { "lists of mappings", " mappings", 1 << 17, UNNAMED, true },
 	[LIMITED_TEXT] = { "parts of maps", " bytes", 1 << 24, UNNAMED, true },
 	[LIMITED_PROCESSES] = { "processes that refilled", "", 16384,

@@ -157,18 +157,17 @@ static void evict_locked(struct state *state, uint64_t now)
 	static struct frames_used used;
 	struct names *names = binaries_names(state->binaries);
 	bool names_too = names_are_crowded(names);
+	unsigned int evicted;
 
 	if ((!binaries_are_crowded() && !names_too) || now < state->evict_ns)
 		return;
 	memset(&used, 0, sizeof(used));
 	processes_mark(state->processes, &used);
 	stacks_visit(state->stacks, NULL, mark_frames, &used);
-	if (names_too)
-		names_evict(names, used.names);
+	evicted = names_too ? names_evict(names, used.names) : 0;
+	evicted += binaries_evict(state->binaries, used.binaries);
 	/* While it helps little it is done less often: the table may be full of what is needed. */
-	state->evict_ns =
-		now +
-		(binaries_evict(state->binaries, used.binaries) < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
+	state->evict_ns = now + (evicted < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
 }
 
 struct in_use_sums {

@@ -30,6 +30,7 @@
 #define BINARY_UNKNOWN	    0
 #define BINARY_UNKNOWN_NAME "[unknown]"
 #define BINARY_JIT	    2 /* code that was made at run time; offsets are addresses */
+#define BINARY_NAMES_NAME   "[interpreted]"
 #define BINARY_NAMES	    8 /* functions that an interpreter runs; offsets are their numbers */
 
 struct names;

@@ -24,6 +24,12 @@
 #define IDLE_NS	      60000000000ull
 #define TEXT_MAX      (1u << 20) /* of maps; later lines are left out */
 
+/* A name that the process has sent. */
+struct sent_name {
+	uint32_t id; /* that the process gives it */
+	uint32_t number;
+};
+
 struct process {
 	UT_hash_handle hh;
 	uint32_t pid;
@@ -41,8 +47,9 @@ struct process {
 	bool has_code; /* was made at run time, and there was no perf map */
 	char *text;    /* NULL, or the parts of its maps that have come */
 	size_t text_length;
-	uint32_t *names; /* their numbers, by the ids that the process gives */
+	struct sent_name *names; /* sorted by id */
 	unsigned int nr_names;
+	bool lacks_names; /* a stack had an id without a name */
 	unsigned int names_room;
 };
 
@@ -75,6 +82,7 @@ static void drop(struct processes *processes, struct process *process)
 {
 	HASH_DELETE(hh, processes->by_pid, process);
 	drop_text(process);
+	limits_give_back(LIMITED_SENT_NAMES, process->nr_names);
 	free(process->names);
 	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
 	mappings_end(&process->mappings);
@@ -219,19 +227,42 @@ static void translate_addresses(struct processes *processes, struct process *pro
 	mappings_translate(&process->mappings, processes->binaries, frames, nr, translated);
 }
 
+/* The place of the first name whose id is not less. */
+static unsigned int find_name(const struct process *process, uint32_t id)
+{
+	unsigned int low = 0, high = process->nr_names, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (process->names[middle].id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool has_name(const struct process *process, unsigned int place, uint32_t id)
+{
+	return place < process->nr_names && process->names[place].id == id;
+}
+
 void processes_translate(struct processes *processes, struct process *process,
 			 const struct hab_frame *frames, unsigned int nr, uint64_t *translated)
 {
-	uint64_t id;
-	unsigned int i;
+	unsigned int i, place;
+	uint32_t id, number;
 
 	translate_addresses(processes, process, frames, nr, translated);
 	for (i = 0; i < nr; i++) {
 		if (FRAME_BINARY(translated[i]) != BINARY_NAMES)
 			continue;
-		id = FRAME_OFFSET(translated[i]);
-		translated[i] =
-			FRAME(BINARY_NAMES, id < process->nr_names ? process->names[id] : 0);
+		id = (uint32_t)FRAME_OFFSET(translated[i]);
+		place = find_name(process, id);
+		number = has_name(process, place, id) ? process->names[place].number : 0;
+		/* The last id is none: the process had no room for the name. */
+		process->lacks_names |= !number && id < HAB_NAMES_MAX - 1;
+		translated[i] = FRAME(BINARY_NAMES, number);
 	}
 }
 
@@ -272,6 +303,7 @@ bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
 			const struct hab_record_name *record, size_t size)
 {
 	struct process *process;
+	unsigned int place;
 	uint32_t number;
 
 	if (size < sizeof(*record) || record->id >= HAB_NAMES_MAX ||
@@ -282,13 +314,28 @@ bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
 			   record->function_length, record->text + record->function_length,
 			   record->file_length, record->line);
 	process = find_or_add(processes, pid, user);
-	while (process->nr_names <= record->id) {
+	place = find_name(process, record->id);
+	if (!has_name(process, place, record->id)) {
+		if (!limits_take(LIMITED_SENT_NAMES, 1))
+			return true;
 		process->names = xgrow(process->names, process->nr_names, &process->names_room,
 				       sizeof(*process->names));
-		process->names[process->nr_names++] = 0;
+		memmove(&process->names[place + 1], &process->names[place],
+			(process->nr_names++ - place) * sizeof(*process->names));
+		process->names[place].id = record->id;
 	}
-	process->names[record->id] = number;
+	process->names[place].number = number;
 	return true;
+}
+
+bool processes_take_lack(struct processes *processes, uint32_t pid)
+{
+	struct process *process = find(processes, pid);
+	bool lacks = process && process->lacks_names;
+
+	if (lacks)
+		process->lacks_names = false;
+	return lacks;
 }
 
 static void add_code(struct processes *processes, const struct process *process)
@@ -358,6 +405,6 @@ void processes_mark(const struct processes *processes, struct frames_used *used)
 		for (i = 0; i < process->mappings.nr; i++)
 			used->binaries[process->mappings.all[i].binary] = true;
 		for (i = 0; i < process->nr_names; i++)
-			used->names[process->names[i]] = true;
+			used->names[process->names[i].number] = true;
 	}
 }

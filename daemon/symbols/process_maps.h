@@ -50,6 +50,8 @@ void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, c
 /* A name, as the process @pid, of @user, has sent it. False: the record is malformed. */
 bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
 			const struct hab_record_name *record, size_t size);
+/* True if a stack of the process had an id without a name since the last call. */
+bool processes_take_lack(struct processes *processes, uint32_t pid);
 /*
  * The process has ended, after it has sent a text. If it has made code at run time, its perf map is
  * looked for: processes_take_code().

@@ -9,13 +9,20 @@
 #include "lib/clock.h"
 #include "lib/telemetry/interpreter.h"
 
-/* Places to look for a key. The last id is never given: it stands for a name that was not sent. */
-#define PROBES	   16u
+/* Places to look for a key. */
+#define PROBES 16u
+
+/*
+ * Each place of the table has two ids, which its names have in turn. So a place may get another
+ * name while samples with the one before are on their way. One id is never given.
+ */
+#define PLACES	   (HAB_NAMES_MAX / 2 - 1)
 #define ID_UNKNOWN (HAB_NAMES_MAX - 1)
+#define TURN	   1ull /* the lowest bit of a key says which id */
 
 struct sent_name {
 	u64 key; /* 0: free */
-	u64 to;	 /* the collector that has it */
+	u64 to;	 /* sent_to() of the collector that has it */
 };
 
 struct hab_interpreter_walk {
@@ -28,12 +35,13 @@ struct hab_interpreter_walk {
 	u64 stacks[HAB_CHANNEL_DEPTH];
 };
 
-static struct sent_name sent[ID_UNKNOWN];
+static struct sent_name sent[PLACES];
 
-/* Those before the one of this child, or of this collector, are others. */
-static u64 collector_of(const struct hab_interpreter_walk *walk)
+/* Not the same for another name, in a child by fork(), and for another collector. */
+static u64 sent_to(const struct hab_interpreter_walk *walk, u64 key)
 {
-	return ((u64)walk->client->number << 32 | READ_ONCE(walk->channel->maps_wanted)) + 1;
+	return hab_mix(key ^ hab_mix((u64)walk->client->number << 32 |
+				     READ_ONCE(walk->channel->maps_wanted)));
 }
 
 static bool send_name(struct hab_interpreter_walk *walk, u32 id,
@@ -67,39 +75,61 @@ static bool send_name(struct hab_interpreter_walk *walk, u32 id,
 	return true;
 }
 
-/* The id that @key has, or gets; ID_UNKNOWN: there is no room. */
-static u32 id_of(u64 key)
+/*
+ * The place that *key has, or gets, with the TURN of its id. PLACES: another thread has taken it
+ * meanwhile.
+ */
+static u32 place_of(u64 *key)
 {
-	u32 probe, id;
-	u64 there;
+	u32 first = (u32)(*key % PLACES), probe, place;
+	u64 there = 0;
 
 	for (probe = 0; probe < PROBES; probe++) {
-		id = (u32)((key + probe) % ID_UNKNOWN);
-		there = READ_ONCE(sent[id].key);
+		place = (first + probe) % PLACES;
+		there = READ_ONCE(sent[place].key);
 		if (!there)
-			there = hab_word_cmpxchg(&sent[id].key, 0, key);
-		if (!there || there == key)
-			return id;
+			there = hab_word_cmpxchg(&sent[place].key, 0, *key);
+		if (!there)
+			return place;
+		if ((there | TURN) == (*key | TURN)) {
+			*key = there;
+			return place;
+		}
 	}
-	return ID_UNKNOWN;
+	/* All have other names: the first one gets this. */
+	there = READ_ONCE(sent[first].key);
+	*key = (*key & ~TURN) | (~there & TURN);
+	return hab_word_cmpxchg(&sent[first].key, there, *key) == there ? first : PLACES;
+}
+
+static u32 id_of(struct hab_interpreter_walk *walk, const struct hab_interpreter_place *place)
+{
+	u64 key = walk->interpreter->key(place), to;
+	u32 at, id;
+
+	if (!key)
+		return ID_UNKNOWN;
+	/* Never 0. */
+	key |= 2 | TURN;
+	at = place_of(&key);
+	if (at == PLACES)
+		return ID_UNKNOWN;
+	id = at + (key & TURN ? 0 : PLACES);
+	to = sent_to(walk, key);
+	if (READ_ONCE(sent[at].to) != to) {
+		if (!send_name(walk, id, place))
+			return ID_UNKNOWN;
+		WRITE_ONCE(sent[at].to, to);
+	}
+	return id;
 }
 
 bool hab_interpreter_add(struct hab_interpreter_walk *walk,
 			 const struct hab_interpreter_place *place, u64 stack)
 {
-	u64 key = walk->interpreter->key(place), collector = collector_of(walk);
-	u32 id;
-
 	if (walk->nr == HAB_CHANNEL_DEPTH)
 		return false;
-	id = key ? id_of(key) : ID_UNKNOWN;
-	if (id != ID_UNKNOWN && READ_ONCE(sent[id].to) != collector) {
-		if (send_name(walk, id, place))
-			WRITE_ONCE(sent[id].to, collector);
-		else
-			id = ID_UNKNOWN;
-	}
-	walk->functions[walk->nr] = HAB_ADDRESS_OF_NAME(id);
+	walk->functions[walk->nr] = HAB_ADDRESS_OF_NAME((u64)id_of(walk, place));
 	walk->stacks[walk->nr++] = stack;
 	return true;
 }
@@ -123,9 +153,11 @@ static bool runs(const struct hab_interpreter_walk *walk, u32 next, u64 address,
 
 	if (next == walk->nr)
 		return false;
-	if (walk->stacks[next])
+	/* The walk has ended before its native frame was known: it is the next one of the loop. */
+	if (walk->stacks[next] && walk->stacks[next] != HAB_INTERPRETER_LATER)
 		return walk->stacks[next] < end;
-	return is_first && address > interpreter->loop_low && address <= interpreter->loop_high;
+	return (is_first || walk->stacks[next]) && address > interpreter->loop_low &&
+	       address <= interpreter->loop_high;
 }
 
 static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)

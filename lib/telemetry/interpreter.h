@@ -35,6 +35,7 @@ struct hab_interpreter_walk;
  * struct hab_interpreter - an interpreter that may be in the process
  * @find: called once, while the library is loaded: false: it is not there, or of a version that is
  *	not known. It may take the dynamic linker's lock
+ * @is_running: true if the calling thread may run functions. It takes little of the stack
  * @walk: calls hab_interpreter_add() for each function that the calling thread runs, the innermost
  *	first
  * @key: a number that no other place has, and none that was there before in the same memory
@@ -45,6 +46,7 @@ struct hab_interpreter_walk;
  */
 struct hab_interpreter {
 	bool (*find)(struct hab_interpreter *interpreter);
+	bool (*is_running)(void);
 	void (*walk)(struct hab_interpreter_walk *walk);
 	u64 (*key)(const struct hab_interpreter_place *place);
 	bool (*name)(const struct hab_interpreter_place *place, struct hab_interpreter_name *name);
@@ -54,11 +56,14 @@ struct hab_interpreter {
 	u64 loop_high;
 };
 
+#define HAB_INTERPRETER_LATER ~0ull
+
 /**
  * hab_interpreter_add - the next function that the thread runs
  * @walk: that the interpreter was called with
  * @place: of the function
- * @stack: an address in the native frame that runs it. 0: not known: it is the next one of the loop
+ * @stack: an address in the native frame that runs it. 0: not known: it is the next one of the
+ *	loop. HAB_INTERPRETER_LATER: hab_interpreter_set_stack() follows
  *
  * Return: false: there is room for no more.
  */

@@ -13,6 +13,7 @@
  * after a few of those nothing is read any more.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -31,6 +32,8 @@ const char *Py_GetVersion(void);
 void *PyGILState_GetThisThreadState(void);
 void *PyThreadState_GetUnchecked(void);
 void *_PyThreadState_UncheckedGet(void);
+int Py_IsFinalizing(void);
+int _Py_IsFinalizing(void);
 void *_PyEval_EvalFrameDefault(void);
 #pragma weak _PyRuntime
 #pragma weak PyCode_Type
@@ -41,6 +44,8 @@ void *_PyEval_EvalFrameDefault(void);
 #pragma weak PyGILState_GetThisThreadState
 #pragma weak PyThreadState_GetUnchecked
 #pragma weak _PyThreadState_UncheckedGet
+#pragma weak Py_IsFinalizing
+#pragma weak _Py_IsFinalizing
 #pragma weak _PyEval_EvalFrameDefault
 
 /* Before glibc 2.34 it is in a library of its own. musl has neither. */
@@ -48,11 +53,14 @@ void *_PyEval_EvalFrameDefault(void);
 __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 #endif
 #pragma weak dladdr1
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 #pragma weak _dl_find_object
+#endif
 
 #define FRAMES_MAX   256u /* that are looked at */
 #define PAGE	     4096ul
-#define CAREFUL_READ 64u /* reads of this many samples try all pages */
+#define PAGES	     16u
+#define CAREFUL_READ 64u /* until so many names were as expected all pages are tried */
 #define WRONG_MAX    8u
 #define TABLE_MAX    (1u << 20) /* bytes of a table of lines */
 #define STRING_MAX   (1u << 20)
@@ -180,16 +188,17 @@ static const struct {
 static struct {
 	struct layout at;
 	u32 minor;
+	bool is_known;
 	void *(*current_state)(void);
-	u32 careful; /* samples until now, up to CAREFUL_READ */
-	u32 wrong;   /* objects that were not as expected; WRONG_MAX: nothing is read any more */
+	u32 careful; /* names that were as expected, up to CAREFUL_READ */
+	u32 wrong;   /* objects in a row that were not as expected; WRONG_MAX: nothing is read */
 } python;
 
 /* --- reading ---------------------------------------------------------------------------- */
 
 struct reader {
 	bool is_safe; /* what the thread runs stays */
-	u64 page;     /* tried last */
+	u64 pages[PAGES]; /* that were tried, by the number's last bits */
 };
 
 /* One per thread: name() is called from within walk(). */
@@ -197,18 +206,19 @@ static __thread struct reader reader __attribute__((tls_model("initial-exec")));
 
 static bool may_read(u64 address, u64 bytes)
 {
-	u64 page;
+	u64 page, *tried;
 
 	if (address < 65536 || address >> 47 || bytes > TABLE_MAX * 4ull)
 		return false;
 	if (reader.is_safe)
 		return true;
 	for (page = address & -PAGE; page < address + bytes; page += PAGE) {
-		if (page == reader.page)
+		tried = &reader.pages[page / PAGE % PAGES];
+		if (page == *tried)
 			continue;
 		if (!hab_page_is_readable(page))
 			return false;
-		reader.page = page;
+		*tried = page;
 	}
 	return true;
 }
@@ -429,23 +439,36 @@ static bool name_place(const struct hab_interpreter_place *place, struct hab_int
 	name->function_length = put_string(function, name->function, sizeof(name->function));
 	name->file_length = put_string(file, name->file, sizeof(name->file));
 	name->line = line_of(place);
-	return name->function_length;
+	if (!name->function_length || !name->file_length || !name->line)
+		return name->function_length;
+	/* All of it is as expected. */
+	if (READ_ONCE(python.wrong))
+		WRITE_ONCE(python.wrong, 0);
+	if (READ_ONCE(python.careful) < CAREFUL_READ)
+		__atomic_fetch_add(&python.careful, 1, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* A code object may be freed, and another one made in its place: their names differ, or lines. */
 static u64 key_of(const struct hab_interpreter_place *place)
 {
-	u64 function, file, hash;
-	u32 line;
+	const uint16_t strings[] = { python.at.name, python.at.file };
+	u64 key = hab_mix(place->code ^ hab_mix(place->place)), string, hash, length, lines;
+	u32 i, line;
 
-	if (!read_word(place->code + python.at.name, &function) ||
-	    !read_word(place->code + python.at.file, &file) ||
-	    !read_half(place->code + python.at.first_line, &line) ||
-	    !read_word(function + STRING_HASH, &hash))
+	for (i = 0; i < 2; i++) {
+		if (!read_word(place->code + strings[i], &string) ||
+		    !is_of_type(string, PyUnicode_Type) ||
+		    !read_word(string + STRING_HASH, &hash) ||
+		    !read_word(string + STRING_LENGTH, &length))
+			return 0;
+		key = hab_mix(key ^ string ^ hab_mix(hash ^ length));
+	}
+	if (!read_half(place->code + python.at.first_line, &line) ||
+	    !read_word(place->code + python.at.lines, &lines) ||
+	    !is_of_type(lines, PyBytes_Type) || !read_word(lines + BYTES_LENGTH, &length))
 		return 0;
-	return hab_mix(place->code ^ hab_mix(place->place ^ (u64)line << 32) ^
-		       hab_mix(hash ^ hab_mix(file))) |
-	       1;
+	return hab_mix(key ^ lines ^ hab_mix(line ^ length << 32));
 }
 
 /* --- frames ----------------------------------------------------------------------------- */
@@ -474,8 +497,12 @@ static bool place_of(u64 frame, struct hab_interpreter_place *place)
 static bool add(struct hab_interpreter_walk *walk, u64 frame, u64 stack)
 {
 	struct hab_interpreter_place place;
+	u32 line;
 
-	return place_of(frame, &place) && hab_interpreter_add(walk, &place, stack);
+	if (!place_of(frame, &place) || !read_half(place.code + python.at.first_line, &line))
+		return false;
+	/* 3.13: a frame of the interpreter's own, between a constructor and its caller. */
+	return !line || hab_interpreter_add(walk, &place, stack);
 }
 
 /* Until 3.10 each function has a native frame; 3.10 has a cframe in it. */
@@ -528,7 +555,7 @@ static void walk_shims(struct hab_interpreter_walk *walk, u64 state)
 		if (owner >= OWNED_BY_C) {
 			hab_interpreter_set_stack(walk, first, frame);
 			first = hab_interpreter_count(walk);
-		} else if (!add(walk, frame, ~0ull)) {
+		} else if (!add(walk, frame, HAB_INTERPRETER_LATER)) {
 			break;
 		}
 		if (!read_word(frame + python.at.previous, &frame))
@@ -546,32 +573,39 @@ static bool is_own(u64 state)
 	       thread == (u64)pthread_self();
 }
 
+/* The interpreter is about to free what detached threads run. */
+static bool is_ending(void)
+{
+	if (Py_IsFinalizing)
+		return Py_IsFinalizing();
+	return !_Py_IsFinalizing || _Py_IsFinalizing();
+}
+
 /* The calling thread's state; 0: it has none. Sets whether it is attached. */
 static u64 find_state(void)
 {
 	u64 own = (u64)(uintptr_t)PyGILState_GetThisThreadState(), current = 0;
 
 	reader.is_safe = false;
-	reader.page = 0;
+	memset(reader.pages, 0, sizeof(reader.pages));
 	if (python.current_state)
 		current = (u64)(uintptr_t)python.current_state();
 	/* Until 3.11 it is that of the thread that has the lock. */
 	if (!current || !is_own(current))
-		return is_own(own) ? own : 0;
-	if (READ_ONCE(python.careful) == CAREFUL_READ)
-		reader.is_safe = true;
-	else
-		__atomic_fetch_add(&python.careful, 1, __ATOMIC_RELAXED);
+		return !is_ending() && is_own(own) ? own : 0;
+	reader.is_safe = READ_ONCE(python.careful) >= CAREFUL_READ;
 	return current;
+}
+
+static bool is_in_python(void)
+{
+	return READ_ONCE(python.wrong) < WRONG_MAX && find_state();
 }
 
 static void walk_python(struct hab_interpreter_walk *walk)
 {
-	u64 state;
+	u64 state = find_state();
 
-	if (READ_ONCE(python.wrong) >= WRONG_MAX)
-		return;
-	state = find_state();
 	if (!state)
 		return;
 	if (python.minor >= 12)
@@ -620,20 +654,34 @@ static u32 find_minor(void)
 	return text[0] == '3' && text[1] == '.' ? (u32)atoi(text + 2) : 0;
 }
 
-/* The interpreter's binary, and the function that runs others. */
+/*
+ * The interpreter's binary: a library, or a program of that name. In another program it is a part
+ * of it, whose other functions are the program's own.
+ */
+static void find_binary(struct hab_interpreter *interpreter, void *loop)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+	struct dl_find_object object;
+
+	if (!_dl_find_object || _dl_find_object(loop, &object))
+		return;
+	if (!*object.dlfo_link_map->l_name && strncmp(program_invocation_short_name, "python", 6) != 0)
+		return;
+	interpreter->code_low = (u64)(uintptr_t)object.dlfo_map_start;
+	interpreter->code_high = (u64)(uintptr_t)object.dlfo_map_end;
+#endif
+}
+
+/* The same, and the function that runs others. */
 static void find_code(struct hab_interpreter *interpreter)
 {
 	void *loop = (void *)_PyEval_EvalFrameDefault;
 	const ElfW(Sym) *symbol = NULL;
-	struct dl_find_object object;
 	Dl_info info;
 
 	if (!loop)
 		return;
-	if (_dl_find_object && !_dl_find_object(loop, &object)) {
-		interpreter->code_low = (u64)(uintptr_t)object.dlfo_map_start;
-		interpreter->code_high = (u64)(uintptr_t)object.dlfo_map_end;
-	}
+	find_binary(interpreter, loop);
 	if (dladdr1 && dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
 		interpreter->loop_low = (u64)(uintptr_t)loop;
 		interpreter->loop_high = interpreter->loop_low + symbol->st_size;
@@ -658,11 +706,19 @@ static bool find_python(struct hab_interpreter *interpreter)
 	python.current_state = python.minor >= 13 ? PyThreadState_GetUnchecked :
 						    _PyThreadState_UncheckedGet;
 	find_code(interpreter);
-	return python.at.ascii && (python.minor < 13 || take_offsets(_PyRuntime, &python.at));
+	python.is_known = python.at.ascii &&
+			  (python.minor < 13 || take_offsets(_PyRuntime, &python.at));
+	return python.is_known;
+}
+
+bool hab_python_is_known(void)
+{
+	return python.is_known;
 }
 
 struct hab_interpreter hab_python = {
 	.find = find_python,
+	.is_running = is_in_python,
 	.walk = walk_python,
 	.key = key_of,
 	.name = name_place,

@@ -28,7 +28,7 @@ u32 hab_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t 
 {
 	u32 nr;
 
-	if (interpreter)
+	if (interpreter && interpreter->is_running())
 		return interpreted_stack(client, channel, entry, addresses);
 	nr = hab_unwind(entry, addresses, NULL, HAB_STACK_DEPTH, 0);
 	hab_maps_send(&client->maps, channel, client->pid, addresses, nr);

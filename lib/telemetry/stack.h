@@ -16,7 +16,7 @@ void hab_stack_find_interpreters(void);
  * @addresses: gets HAB_CHANNEL_DEPTH frames at most, leaf first: return addresses, and
  *	HAB_ADDRESS_OF_NAME() for functions of an interpreter, whose own frames are left out then
  *
- * Takes 8 KiB of the stack in a process with an interpreter, else 1 KiB.
+ * Takes 8 KiB of the stack of a thread that an interpreter knows, else 1 KiB.
  *
  * Return: how many.
  */
