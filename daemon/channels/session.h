@@ -49,12 +49,12 @@ struct session {
 	uint64_t lost_bytes_before; /* at the last reading that had samples */
 	uint64_t probability;	  /* of the samples of this reading, see bpf/records.h */
 	unsigned int nr_weighted; /* samples that still get @probability in this reading */
+	uint64_t asked_ns;	  /* when it was asked for its names again; CLOCK_MONOTONIC */
 	uint64_t cgroup_id;	  /* 0: not known */
 	char comm[HAB_COMM_LEN];  /* of the last sample */
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
-	uint64_t asked_ns;	  /* when it was asked for its names again; CLOCK_MONOTONIC */
 	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;

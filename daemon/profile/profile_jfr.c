@@ -60,11 +60,12 @@ static unsigned int class_number(struct writing *writing, const char *name)
 	return number;
 }
 
-/* Of the method of a frame: its file. */
+/* Of the method of a frame: its file, or its binary. A class has a name. */
 static unsigned int frame_class(struct writing *writing, const struct profile_frame *frame)
 {
-	return class_number(writing, frame->name ? basename(frame->file) :
-						   writing->profile->binaries[frame->binary].name);
+	const char *file = frame->name ? basename(frame->file) : "";
+
+	return class_number(writing, *file ? file : writing->profile->binaries[frame->binary].name);
 }
 
 static void choose_classes(struct writing *writing)

@@ -26,10 +26,9 @@ bool mappings_set(struct mappings *mappings, struct binaries *binaries, struct m
 		  unsigned int most);
 void mappings_end(struct mappings *mappings);
 /*
- * Each frame, an address or an offset in the mapped file with a build id, as FRAME(); one with a
- * name has its id as the offset. What is in no
+ * Each frame, an address or an offset in the mapped file with a build id, as FRAME(). What is in no
  * mapping has the binary with its build id, or BINARY_UNKNOWN. Returns the first such frame, or
- * NULL.
+ * NULL. A frame with a name gets its id as the offset.
  */
 const struct hab_frame *mappings_translate(const struct mappings *mappings,
 					   struct binaries *binaries, const struct hab_frame *frames,

@@ -50,11 +50,15 @@ void PyObject_SetArenaAllocator(struct arena_allocator *allocator);
 /* Of both domains: the same. */
 static struct allocator own;
 
+/* An object came to allocate(). */
+static bool was_called;
+
 static void *allocate(size_t size, uintptr_t entry)
 {
 	struct hab_malloc_sample sample;
 	void *p;
 
+	WRITE_ONCE(was_called, true);
 	if (!hab_sample_begin(&sample, size, entry))
 		return own.malloc(own.context, size);
 	p = hab_sample_allocate(&sample, 1, size);
@@ -126,10 +130,13 @@ static void *count_realloc(void *context, void *p, size_t size)
 	return realloc_slow(moved, size);
 }
 
+/* The program may have put others before these functions, as tracemalloc does. */
 static bool is_counting(void)
 {
 	struct allocator now;
 
+	if (READ_ONCE(was_called))
+		return true;
 	PyMem_GetAllocator(OBJECTS, &now);
 	return now.malloc == count_malloc;
 }

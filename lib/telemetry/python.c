@@ -5,12 +5,12 @@
  * What is read is the chain of frames of the calling thread. The thread is in an allocation, so
  * the chain is as it is until the thread goes on. If it is attached to the interpreter (it has the
  * lock), nobody frees what it runs, and plain loads are enough. Else the interpreter may end and
- * free it: each page is tried before it is read. So are all pages of the first samples, until the
- * layout has been seen to be right.
+ * free it: each page is tried before it is read, and nothing is read once it is ending. All pages
+ * are tried until the layout has been seen to be right.
  *
  * The layouts are those of the headers of each version. From 3.13 on the interpreter says its own.
  * Objects are looked at only if their type is the expected one, which a wrong layout does not have:
- * after a few of those nothing is read any more.
+ * after a few of those in a row nothing is read any more.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -65,12 +65,13 @@ __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 #define TABLE_MAX    (1u << 20) /* bytes of a table of lines */
 #define STRING_MAX   (1u << 20)
 
-/* Offsets in bytes. */
+/* Offsets in bytes; 0: there is none. */
 struct layout {
-	uint16_t thread_id;	/* this to current_frame: of the thread's state */
-	uint16_t cframe;	/* 0: it has none */
+	uint16_t minor;
+	uint16_t thread_id; /* this to current_frame: of the thread's state */
+	uint16_t cframe;
 	uint16_t current_frame; /* 0: it is in the cframe */
-	uint16_t cframe_frame;	/* of a cframe */
+	uint16_t cframe_frame;	/* this and the next: of a cframe */
 	uint16_t cframe_previous;
 	uint16_t previous; /* this to owner: of a frame */
 	uint16_t code;
@@ -85,95 +86,17 @@ struct layout {
 	uint16_t characters;
 };
 
-static const struct {
-	u32 minor;
-	struct layout layout;
-} layouts[] = {
-	{ 8,
-	  { .thread_id = 176,
-	    .current_frame = 24,
-	    .previous = 24,
-	    .code = 32,
-	    .place = 104,
-	    .file = 104,
-	    .name = 112,
-	    .lines = 120,
-	    .first_line = 40,
-	    .ascii = 48,
-	    .characters = 72 } },
-	{ 9,
-	  { .thread_id = 176,
-	    .current_frame = 24,
-	    .previous = 24,
-	    .code = 32,
-	    .place = 104,
-	    .file = 104,
-	    .name = 112,
-	    .lines = 120,
-	    .first_line = 40,
-	    .ascii = 48,
-	    .characters = 72 } },
-	{ 10,
-	  { .thread_id = 176,
-	    .cframe = 48,
-	    .current_frame = 24,
-	    .cframe_previous = 8,
-	    .previous = 24,
-	    .code = 32,
-	    .place = 96,
-	    .file = 104,
-	    .name = 112,
-	    .lines = 120,
-	    .first_line = 40,
-	    .ascii = 48,
-	    .characters = 72 } },
-	{ 11,
-	  { .thread_id = 152,
-	    .cframe = 56,
-	    .cframe_frame = 8,
-	    .cframe_previous = 16,
-	    .previous = 48,
-	    .code = 32,
-	    .place = 56,
-	    .owner = 68,
-	    .file = 112,
-	    .name = 128,
-	    .lines = 136,
-	    .first_line = 72,
-	    .bytecode = 184,
-	    .ascii = 48,
-	    .characters = 72 } },
-	{ 12,
-	  { .thread_id = 136,
-	    .cframe = 56,
-	    .cframe_frame = 0,
-	    .cframe_previous = 8,
-	    .previous = 8,
-	    .code = 0,
-	    .place = 56,
-	    .owner = 70,
-	    .file = 112,
-	    .name = 128,
-	    .lines = 136,
-	    .first_line = 68,
-	    .bytecode = 192,
-	    .ascii = 40,
-	    .characters = 56 } },
-	{ 13,
-	  { .thread_id = 152,
-	    .current_frame = 72,
-	    .previous = 8,
-	    .code = 0,
-	    .place = 56,
-	    .owner = 70,
-	    .file = 112,
-	    .name = 128,
-	    .lines = 136,
-	    .first_line = 68,
-	    .bytecode = 200,
-	    .ascii = 40,
-	    .characters = 56 } },
+/* clang-format off */
+static const struct layout layouts[] = {
+	/*   state      cframe  frame           code                     string */
+	{ 8,  176,  0, 24,  0,  0,  24, 32, 104,  0,  104, 112, 120, 40,   0,  48, 72 },
+	{ 9,  176,  0, 24,  0,  0,  24, 32, 104,  0,  104, 112, 120, 40,   0,  48, 72 },
+	{ 10, 176, 48, 24,  0,  8,  24, 32,  96,  0,  104, 112, 120, 40,   0,  48, 72 },
+	{ 11, 152, 56,  0,  8, 16,  48, 32,  56, 68,  112, 128, 136, 72, 184,  48, 72 },
+	{ 12, 136, 56,  0,  0,  8,   8,  0,  56, 70,  112, 128, 136, 68, 192,  40, 56 },
+	{ 13, 152,  0, 72,  0,  0,   8,  0,  56, 70,  112, 128, 136, 68, 200,  40, 56 },
 };
+/* clang-format on */
 
 /* The same in all versions. */
 #define OBJECT_TYPE   8
@@ -187,7 +110,6 @@ static const struct {
 
 static struct {
 	struct layout at;
-	u32 minor;
 	bool is_known;
 	void *(*current_state)(void);
 	u32 careful; /* names that were as expected, up to CAREFUL_READ */
@@ -301,11 +223,9 @@ static u32 put_string(u64 string, char *to, u32 room)
 	if (!may_read(string, length * kind))
 		return 0;
 	data = (const char *)(uintptr_t)string;
-	/* Four bytes a character at most; most have one. */
-	i = length > room / (kind == 1 && state & 64 ? 1 : 4) ?
-		    length - room / (kind == 1 && state & 64 ? 1 : 4) :
-		    0;
-	for (; i < length; i++)
+	/* Bytes of a character at most. */
+	room /= state & 64 ? 1 : 4;
+	for (i = length > room ? length - room : 0; i < length; i++)
 		at += put_utf8(to + at, character(data, kind, i));
 	return at;
 }
@@ -420,9 +340,9 @@ static u32 line_of(const struct hab_interpreter_place *place)
 	table.end = table.at + length;
 	if ((int)place->place < 0)
 		return first;
-	if (python.minor >= 11)
+	if (python.at.minor >= 11)
 		line = line_by_locations(&table, (int)first, (int)place->place);
-	else if (python.minor == 10)
+	else if (python.at.minor == 10)
 		line = line_by_ranges(&table, (int)first, (int)place->place * 2);
 	else
 		line = line_by_differences(&table, (int)first, (int)place->place);
@@ -442,8 +362,6 @@ static bool name_place(const struct hab_interpreter_place *place, struct hab_int
 	if (!name->function_length || !name->file_length || !name->line)
 		return name->function_length;
 	/* All of it is as expected. */
-	if (READ_ONCE(python.wrong))
-		WRITE_ONCE(python.wrong, 0);
 	if (READ_ONCE(python.careful) < CAREFUL_READ)
 		__atomic_fetch_add(&python.careful, 1, __ATOMIC_RELAXED);
 	return true;
@@ -468,6 +386,9 @@ static u64 key_of(const struct hab_interpreter_place *place)
 	    !read_word(place->code + python.at.lines, &lines) ||
 	    !is_of_type(lines, PyBytes_Type) || !read_word(lines + BYTES_LENGTH, &length))
 		return 0;
+	/* Each of its objects has its type. */
+	if (READ_ONCE(python.wrong))
+		WRITE_ONCE(python.wrong, 0);
 	return hab_mix(key ^ lines ^ hab_mix(line ^ length << 32));
 }
 
@@ -482,7 +403,7 @@ static bool place_of(u64 frame, struct hab_interpreter_place *place)
 	if (!read_word(frame + python.at.code, &place->code) ||
 	    !is_of_type(place->code, PyCode_Type))
 		return false;
-	if (python.minor >= 11) {
+	if (python.at.minor >= 11) {
 		if (!read_word(frame + python.at.place, &instruction))
 			return false;
 		place->place = (u64)((int64_t)(instruction - place->code - python.at.bytecode) / 2);
@@ -608,9 +529,9 @@ static void walk_python(struct hab_interpreter_walk *walk)
 
 	if (!state)
 		return;
-	if (python.minor >= 12)
+	if (python.at.minor >= 12)
 		walk_shims(walk, state);
-	else if (python.minor == 11)
+	else if (python.at.minor == 11)
 		walk_entries(walk, state);
 	else
 		walk_objects(walk, state);
@@ -622,12 +543,12 @@ static void walk_python(struct hab_interpreter_walk *walk)
  * From 3.13 on _PyRuntime begins with offsets, as words: the version, whether the lock is missing,
  * and for each of the types in this order its size and some members.
  */
-static bool take_offsets(const void *interpreter, struct layout *at)
+static bool take_offsets(const void *runtime, struct layout *at)
 {
 	enum { VERSION = 1, IS_FREE = 2, THREAD = 19, FRAME = 28, CODE = 34 };
-	const u64 *words = interpreter;
+	const u64 *words = runtime;
 
-	if (memcmp(interpreter, "xdebugpy", 8) != 0 || (words[VERSION] >> 16) != 0x30d ||
+	if (memcmp(runtime, "xdebugpy", 8) != 0 || (words[VERSION] >> 16) != 0x30d ||
 	    words[IS_FREE])
 		return false;
 	at->current_frame = (uint16_t)words[THREAD + 4];
@@ -691,7 +612,7 @@ static void find_code(struct hab_interpreter *interpreter)
 static bool find_python(struct hab_interpreter *interpreter)
 {
 	const char *off;
-	u32 i;
+	u32 i, minor;
 
 	if (!_PyRuntime || !PyCode_Type || !PyUnicode_Type || !PyBytes_Type ||
 	    !PyGILState_GetThisThreadState)
@@ -699,15 +620,14 @@ static bool find_python(struct hab_interpreter *interpreter)
 	off = secure_getenv("HAB_PYTHON");
 	if (off && *off == '0')
 		return false;
-	python.minor = find_minor();
+	minor = find_minor();
 	for (i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
-		if (layouts[i].minor == python.minor)
-			python.at = layouts[i].layout;
-	python.current_state = python.minor >= 13 ? PyThreadState_GetUnchecked :
-						    _PyThreadState_UncheckedGet;
+		if (layouts[i].minor == minor)
+			python.at = layouts[i];
+	python.current_state = minor >= 13 ? PyThreadState_GetUnchecked :
+					     _PyThreadState_UncheckedGet;
 	find_code(interpreter);
-	python.is_known = python.at.ascii &&
-			  (python.minor < 13 || take_offsets(_PyRuntime, &python.at));
+	python.is_known = python.at.minor && (minor < 13 || take_offsets(_PyRuntime, &python.at));
 	return python.is_known;
 }
 

@@ -350,7 +350,7 @@ static void put_bad_names(void)
 	put_name(UINT32_MAX, 1, 1, "xy");
 	put_name(1, 5, 3, "a\033;\nb/\001c");
 	record.addresses[0] = HAB_ADDRESS_OF_NAME(1);
-	record.addresses[1] = HAB_ADDRESS_OF_NAME(HAB_NAMES_MAX - 1);
+	record.addresses[1] = HAB_ADDRESS_OF_NAME(5);
 	record.addresses[2] = HAB_ADDRESS_OF_NAME(0xffffffffull);
 	record.sample_id = ++last_id;
 	commit_copy(&record, record.head.size);
@@ -449,6 +449,9 @@ static int take_step(char **words, char **all)
 	} else if (!strcmp(step, "leave")) {
 		leave_pages((unsigned int)atoi(words[1]), words[2]);
 		return 3;
+	} else if (!strcmp(step, "asked")) {
+		printf("asked %u times\n", channel->maps_wanted);
+		return 1;
 	} else if (!strcmp(step, "bad"))
 		put_bad(words[1]);
 	else if (!strcmp(step, "run")) {

@@ -591,4 +591,60 @@ TEST_F(processes, a_pipe_in_the_place_of_a_perf_map_is_not_opened)
 	EXPECT_FALSE(was_opened(writer));
 }
 
+/* --- names of functions --------------------------------------------------------------- */
+
+static void send_name(struct _test_data_processes *self, uint32_t id, char name)
+{
+	struct {
+		struct hab_record_name record;
+		char text[8];
+	} sent = { .record = { .id = id, .function_length = 1 }, .text = { name } };
+
+	processes_add_name(self->processes, 1, self->user, &sent.record, sizeof(sent));
+}
+
+/* The first letter of the function that the process has sent with the id. */
+static char name_of(struct _test_data_processes *self, uint32_t id)
+{
+	const struct hab_frame frame = { .status = HAB_FRAME_NAME, .offset = id };
+	uint64_t translated;
+
+	processes_translate(self->processes,
+			    processes_see(self->processes, 1, self->user, false), &frame, 1,
+			    &translated);
+	if (FRAME_BINARY(translated) != BINARY_NAMES)
+		return 0;
+	return *names_get(binaries_names(self->binaries), (uint32_t)FRAME_OFFSET(translated))
+			.function;
+}
+
+TEST_F(processes, each_id_has_the_name_that_was_sent_last)
+{
+	static const uint32_t ids[] = { 700, 3, 32767, 0, 701, 4 };
+	unsigned int i;
+
+	for (i = 0; i < 6; i++)
+		send_name(self, ids[i], (char)('a' + i));
+	send_name(self, 3, 'x');
+	for (i = 0; i < 6; i++)
+		EXPECT_EQ(i == 1 ? 'x' : 'a' + (int)i, name_of(self, ids[i]));
+	EXPECT_FALSE(processes_take_lack(self->processes, 1));
+	EXPECT_EQ('[', name_of(self, 5));
+	EXPECT_TRUE(processes_take_lack(self->processes, 1));
+	EXPECT_FALSE(processes_take_lack(self->processes, 1));
+}
+
+TEST_F(processes, names_beyond_the_limit_are_refused_and_counted)
+{
+	uint64_t refused = limits_own.refused[LIMITED_SENT_NAMES];
+
+	limits_add(LIMITED_SENT_NAMES, limits[LIMITED_SENT_NAMES].most);
+	send_name(self, 7, 'a');
+	EXPECT_EQ('[', name_of(self, 7));
+	EXPECT_EQ(refused + 1, limits_own.refused[LIMITED_SENT_NAMES]);
+	limits_give_back(LIMITED_SENT_NAMES, limits[LIMITED_SENT_NAMES].most);
+	send_name(self, 7, 'a');
+	EXPECT_EQ('a', name_of(self, 7));
+}
+
 TEST_HARNESS_MAIN

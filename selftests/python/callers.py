@@ -115,6 +115,12 @@ def raises(size):
         plain(size)
 
 
+def deep(depth, size):
+    """More functions than a stack has room for."""
+    note(); kept = bytearray(size)
+    return kept if not depth else deep(depth - 1, size)
+
+
 async def awaited(size):
     await asyncio.sleep(0)
     note(); return bytearray(size)
@@ -202,6 +208,7 @@ def main():
     threads += [threading.Thread(target=in_thread, args=[4000]) for _ in range(2)]
     for thread in threads:
         thread.start()
+    deep(300, 4000)
     for size in range(3000, 9000, 200):
         once(size)
         asyncio.run(tasks(size))
