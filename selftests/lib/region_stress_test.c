@@ -177,7 +177,7 @@ FIXTURE_VARIANT(regions)
 };
 
 #define LARGE	(256ul << 20)
-#define SMALL	(4ul << 20)
+#define SMALL	(3ul << 20) /* below what the threads need at once */
 #define PROCESS (HAB_HEAP_PROCESS | HAB_HEAP_VERIFY)
 #define DEVICE	(HAB_HEAP_DEVICE | HAB_HEAP_VERIFY)
 
