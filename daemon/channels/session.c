@@ -182,42 +182,47 @@ static uint64_t lost_bytes(struct session *session)
 	return session->lost_bytes;
 }
 
-/* Samples, and the bytes that they stand for. */
-struct samples {
-	unsigned int count;
+/* The next records; the samples among them, and the bytes that these stand for. */
+struct ahead {
+	unsigned int records, samples;
 	double bytes;
 };
 
-static void add_sample(struct samples *samples, const struct hab_record_sample *record)
+static void add_sample(struct ahead *ahead, const struct hab_record_sample *record)
 {
 	uint64_t bytes = min(READ_ONCE(record->chunk_bytes), HAB_SAMPLING_INTERVAL_MAX);
 	uint64_t interval = min(READ_ONCE(record->interval), HAB_SAMPLING_INTERVAL_MAX);
 
-	samples->count++;
-	samples->bytes += bytes ? (double)bytes / drawn_probability(bytes, interval) : 0;
+	ahead->samples++;
+	ahead->bytes += bytes ? (double)bytes / drawn_probability(bytes, interval) : 0;
 }
 
-/* The samples of the next records, at most so many. */
-static struct samples look_ahead(const struct session *session, unsigned int most)
+/* ended: no more is written, so a record half written is left out, not waited for. */
+static bool is_unfinished(uint64_t word, bool ended)
+{
+	return !word || (word != ~0ull && word & HAB_CHANNEL_BUSY && !ended);
+}
+
+/* Those that can be read now, at most so many. */
+static struct ahead look_ahead(const struct session *session, unsigned int most, bool ended)
 {
 	uint64_t position = session->position, word;
 	const struct hab_record_sample *record;
-	struct samples samples = { 0 };
-	unsigned int looked;
+	struct ahead ahead = { 0 };
 	uint32_t bytes;
 
-	for (looked = 0; looked < most; looked++) {
+	for (; ahead.records < most; ahead.records++) {
 		word = hab_channel_peek(session->channel, position, &bytes);
-		if (!word || word == ~0ull)
+		if (word == ~0ull || is_unfinished(word, ended))
 			break;
 		record = (void *)(hab_channel_word(session->channel, position) + 1);
 		if (!(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY)) &&
 		    bytes >= offsetof(struct hab_record_sample, frames) &&
 		    READ_ONCE(record->head.type) == HAB_RECORD_SAMPLE)
-			add_sample(&samples, record);
+			add_sample(&ahead, record);
 		position += bytes + sizeof(word);
 	}
-	return samples;
+	return ahead;
 }
 
 /*
@@ -225,20 +230,19 @@ static struct samples look_ahead(const struct session *session, unsigned int mos
  * any: each has the probability with which its bytes were not lost. Those that were lost stand for
  * more bytes each, because the interval was large when the ring was full.
  */
-static void set_probability(struct session *session, unsigned int most)
+static void set_probability(struct session *session, const struct ahead *ahead)
 {
-	struct samples samples = look_ahead(session, most);
 	uint64_t lost;
 
 	session->probability = CERTAIN;
-	session->nr_weighted = samples.count;
-	if (!samples.count)
+	session->nr_weighted = ahead->samples;
+	if (!ahead->samples)
 		return;
 	lost = lost_bytes(session);
 	if (lost > session->lost_bytes_before)
 		session->probability = max(
-			(uint64_t)((double)CERTAIN * samples.bytes /
-				   (samples.bytes + (double)(lost - session->lost_bytes_before))),
+			(uint64_t)((double)CERTAIN * ahead->bytes /
+				   (ahead->bytes + (double)(lost - session->lost_bytes_before))),
 			1ull);
 	session->lost_bytes_before = lost;
 }
@@ -266,25 +270,27 @@ static bool is_abandoned(struct session *session, uint64_t word)
 	return word;
 }
 
-/* ended: no more is written, so a record half written is left out. */
+/* Those that are finished while these are read are for the next reading, with what was lost. */
 static unsigned int read_records(struct session *session, const struct session_sink *sink,
 				 unsigned int most, bool ended)
 {
+	struct ahead ahead = look_ahead(session, most, ended);
 	static _Alignas(8) unsigned char copy[HAB_CHANNEL_RECORD_MAX];
 	unsigned int count;
 	uint32_t bytes;
 	uint64_t word;
 
-	set_probability(session, most);
+	set_probability(session, &ahead);
 	for (count = 0; count < most && !session->broken; count++) {
 		word = hab_channel_peek(session->channel, session->position, &bytes);
-		if (!word || (word != ~0ull && word & HAB_CHANNEL_BUSY && !ended)) {
+		if (is_unfinished(word, ended)) {
 			if (ended || !is_abandoned(session, word))
 				break;
-		}
-		if (word == ~0ull) {
+		} else if (word == ~0ull) {
 			session->broken = true;
 			session->counts.malformed++;
+			break;
+		} else if (count >= ahead.records) {
 			break;
 		}
 		if (!(word & (HAB_CHANNEL_PADDING | HAB_CHANNEL_BUSY))) {
@@ -316,7 +322,7 @@ void session_drain(struct session *session, const struct session_sink *sink)
 {
 	/* Another process may have the memory, and write on: so no more than a ring has. */
 	read_records(session, sink, RECORDS_MAX, true);
-	session->unread = session->broken ? 0 : look_ahead(session, RECORDS_MAX).count;
+	session->unread = session->broken ? 0 : look_ahead(session, RECORDS_MAX, true).samples;
 }
 
 void session_end(struct session *session, const struct session_sink *sink, bool keep)

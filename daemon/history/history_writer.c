@@ -30,6 +30,7 @@
 #define SECOND_NS 1000000000ull
 #define TEMPORARY ".new"
 #define FILE_MODE 0640
+#define LOCK_MS	  2000 /* for an earlier habd's viewer, which may be gone after its broker */
 /*
  * Each owner but root has at least this in a file: owners choose their stacks and names. The limit
  * of all files lasts for the age that they are kept, if they have no more than that.
@@ -82,6 +83,19 @@ static bool try_to_write(const struct history *history)
 	return false;
 }
 
+/* One habd writes in a directory. */
+static bool lock_directory(int directory)
+{
+	unsigned int ms;
+
+	for (ms = 0; flock(directory, LOCK_EX | LOCK_NB); ms += 10) {
+		if (ms >= LOCK_MS)
+			return false;
+		usleep(10000);
+	}
+	return true;
+}
+
 static bool open_directory(struct history *history)
 {
 	const char *path = history->config.directory;
@@ -93,7 +107,7 @@ static bool open_directory(struct history *history)
 		    path, strerror(errno));
 		return false;
 	}
-	if (flock(history->directory, LOCK_EX | LOCK_NB)) {
+	if (!lock_directory(history->directory)) {
 		say("--history %s: another habd writes there: give each a directory of its own",
 		    path);
 		return false;
