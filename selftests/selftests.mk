@@ -23,7 +23,9 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test binaries_test names_test processes_test perf_map_test \
-	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures)
+	malloc_channel_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
+	fake_python_13 fake_python_13_free fake_python_14) \
+	$(if $(shell pkg-config --exists python3-embed && echo yes),$(BUILD)/tests/embedded)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check copper_owned silver_owned tin_owned hidden opened clock_jump.so)
@@ -207,6 +209,12 @@ $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file
 
 $(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+$(addprefix $(BUILD)/tests/fake_python_,13 13_free 14): $(BUILD)/tests/fake_python_%: selftests/python/fake_python.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -rdynamic -DMINOR=$(*:_free=) -DFREE=$(if $(findstring _free,$*),1,0) -o $@ $<
+
+$(BUILD)/tests/embedded: selftests/python/embedded.c | $(BUILD)/tests
+	$(CC) -O1 -g -Wall -Werror $$(pkg-config --cflags python3-embed) -o $@ $< $$(pkg-config --libs python3-embed)
 
 # The truth test: programs that count what their functions allocate.
 $(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/truth_program.c $(BUILD)/libhab.a | $(BUILD)/tests

@@ -114,6 +114,8 @@ struct hab_channel_live {
  *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit();
  *	of heaps of libhab up to the last sample of each thread that runs
  * @lost_bytes: what the lost samples stand for
+ * @interpreter: what is done with an interpreter's functions, see enum hab_channel_interpreter, and
+ *	above 8 bits each its minor and its major version
  * @tail: position of the first record that is not read yet. The collector writes this, and the next
  *	four from the moment when it has the channel; the program sets these before
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
@@ -136,12 +138,21 @@ struct hab_channel {
 	u64 live_step;
 	u64 allocated;
 	u64 lost_bytes;
-	u64 reserved[2]; /* the collector writes to a cache line of its own */
+	u64 interpreter;
+	u64 reserved; /* what the collector writes has its own cache line */
 	u64 tail;
 	u32 share;
 	u32 maps_wanted;
 	u64 interval_least;
 	u64 interval_begin;
+};
+
+/* Seen at a sample. In all cases but the second, stacks have the interpreter's own functions. */
+enum hab_channel_interpreter {
+	HAB_INTERPRETER_NONE,
+	HAB_INTERPRETER_SHOWN,
+	HAB_INTERPRETER_NOT_KNOWN,  /* this version or build is not known */
+	HAB_INTERPRETER_UNEXPECTED, /* its objects were not as expected: none is read now */
 };
 
 /* true: the collector reads the channel. */

@@ -107,6 +107,7 @@ static void add_counts(struct channels_counts *counts, struct session *session)
 
 	counts->samples += session->counts.samples;
 	counts->malformed += session->counts.malformed;
+	counts->not_interpreted += (session_interpreter(session) & 0xff) > HAB_INTERPRETER_SHOWN;
 	lost = session_lost(session);
 	allocated = session_allocated(session);
 	sums_add(&counts->lost, &lost, 1);
@@ -463,14 +464,17 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 	for (i = 0; i < before; i++) {
 		HASH_FIND(hh, channels->by_pid, &totals->processes[i].pid, sizeof(uint32_t),
 			  session);
-		if (session)
-			session->is_listed = true;
+		if (!session)
+			continue;
+		session->is_listed = true;
+		totals->processes[i].interpreter = session_interpreter(session);
 	}
 	for (session = channels->by_pid; session; session = session->hh.next) {
 		if (session->is_listed)
 			continue;
 		process = feed_totals_add(totals);
-		*process = (struct feed_process){ .pid = session->pid };
+		*process = (struct feed_process){ .pid = session->pid,
+						  .interpreter = session_interpreter(session) };
 		process->totals.bytes = session_allocated(session);
 		process->totals.sampled = session->counts.samples;
 		process->totals.lost = session_lost(session);

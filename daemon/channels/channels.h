@@ -40,6 +40,7 @@ struct channels_counts {
 	uint64_t samples;
 	uint64_t lost; /* samples that found no room in a ring */
 	uint64_t allocated;
+	uint64_t not_interpreted; /* processes with an interpreter whose functions are not shown */
 };
 
 struct channels;
@@ -70,7 +71,10 @@ void channels_finish(struct channels *channels);
  */
 bool channels_start(struct channels *channels);
 void channels_stop(struct channels *channels);
-/* Adds the processes with sessions that are not in @totals yet. The caller holds the lock. */
+/*
+ * Adds the processes with sessions that are not in @totals yet, and to the others what their
+ * sessions know. The caller holds the lock.
+ */
 void channels_add_processes(const struct channels *channels, struct feed_totals *totals);
 /* The caller holds the lock. */
 struct channels_counts channels_counts(const struct channels *channels);

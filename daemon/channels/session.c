@@ -404,3 +404,8 @@ uint64_t session_lost(struct session *session)
 	session->lost = max(session->lost, min(said, age_ns(session) / NS_A_SAMPLE_MIN));
 	return session->lost + session->unread;
 }
+
+uint32_t session_interpreter(const struct session *session)
+{
+	return READ_ONCE(session->channel->interpreter) & 0xffffff;
+}

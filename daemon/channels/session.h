@@ -98,4 +98,7 @@ void session_see_exec(struct session *session);
 uint64_t session_allocated(struct session *session);
 uint64_t session_lost(struct session *session);
 
+/* What the program says of its interpreter, as in struct hab_channel. */
+uint32_t session_interpreter(const struct session *session);
+
 #endif /* HABD_SESSION_H */

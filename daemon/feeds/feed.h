@@ -18,6 +18,7 @@ struct ingest;
 
 struct feed_process {
 	uint32_t pid;
+	uint32_t interpreter; /* as in struct hab_channel; 0: none */
 	struct hab_process_totals totals;
 };
 

@@ -90,8 +90,35 @@ static enum program_kind kind_of(uint32_t pid)
 	return kind;
 }
 
-static json_t *process_json(uint32_t pid)
+static json_t *not_interpreted(const json_t *status, uint32_t pid)
 {
+	json_t *process;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "not_interpreted"), i, process)
+		if (json_get_integer(process, "pid") == pid)
+			return process;
+	return NULL;
+}
+
+/* Of a process with the library whose interpreter's functions are not shown. */
+static void add_interpreter(json_t *object, const json_t *interpreter)
+{
+	bool known = json_is_true(json_object_get(interpreter, "is_known"));
+
+	json_object_set_new(object, "why",
+			    json_sprintf("%s %s", json_get_string(interpreter, "name"),
+					 known ? "does not look as expected" :
+						 "is a version or build that is not known"));
+	json_object_set_new(object, "next",
+			    json_string("its stacks have the interpreter's functions"));
+}
+
+static json_t *process_json(uint32_t pid, const json_t *status)
+{
+	const json_t *interpreter = not_interpreted(status, pid);
+	json_t *object;
+
 	unsigned int state = find_library(pid);
 	const char *next = states[state].next, *why = "";
 	enum program_kind kind = PROGRAM_UNKNOWN;
@@ -105,8 +132,11 @@ static json_t *process_json(uint32_t pid)
 		why = program_why(kind);
 	}
 	process_comm(pid, comm, sizeof(comm));
-	return json_pack("{sI ss ss ss ss}", "pid", (json_int_t)pid, "comm", comm, "seen",
-			 states[state].seen, "why", why, "next", next);
+	object = json_pack("{sI ss ss ss ss}", "pid", (json_int_t)pid, "comm", comm, "seen",
+			   states[state].seen, "why", why, "next", next);
+	if (interpreter && state == PRELOADED)
+		add_interpreter(object, interpreter);
+	return object;
 }
 
 json_t *seen_json(const json_t *status)
@@ -119,7 +149,7 @@ json_t *seen_json(const json_t *status)
 
 	while (directory && (entry = readdir(directory)))
 		if (parse_number(entry->d_name, 1, UINT32_MAX, &pid) && is_shown((uint32_t)pid, habd))
-			json_array_append_new(array, process_json((uint32_t)pid));
+			json_array_append_new(array, process_json((uint32_t)pid, status));
 	if (directory)
 		closedir(directory);
 	return array;

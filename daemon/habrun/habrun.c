@@ -185,6 +185,10 @@ static void say_result(const struct options *options, const struct collector_res
 		    limits_own.refused[LIMITED_CHANNELS], limits[LIMITED_CHANNELS].most);
 	if (counts->malformed)
 		say("%" PRIu64 " records were malformed and are left out", counts->malformed);
+	if (counts->not_interpreted)
+		say("of %" PRIu64 " process%s the functions of Python are not shown: versions 3.8 to "
+		    "3.13 with the global lock are known",
+		    counts->not_interpreted, counts->not_interpreted == 1 ? "" : "es");
 	if (result->late_names)
 		say("%" PRIu64 " functions are addresses: their names did not come in time",
 		    result->late_names);

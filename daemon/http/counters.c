@@ -75,6 +75,8 @@ const struct counter counters_channels[] = {
 	{ "unknown", EVENTS(totals.now.of.unknown) },
 	{ "malformed", COUNTS(channels.malformed), "hab_channel_malformed_total",
 	  "Records, and messages without a channel, that were malformed." },
+	{ "not_interpreted", COUNTS(channels.not_interpreted), "hab_channel_not_interpreted_total",
+	  "Processes with an interpreter whose functions are not in the stacks." },
 	{ 0 },
 };
 

@@ -25,6 +25,7 @@
 #define INIT_PID_SPACE 0xeffffffcu /* inode of the first PID namespace */
 #define TOP_PROCESSES  50u
 #define TOP_SITES      50u
+#define NOT_INTERPRETED 256 /* processes that are named */
 #define STACK_FRAMES   16u
 #define OWNERS	       64u
 
@@ -179,6 +180,46 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "machine's processes from here, and their stacks have no names");
 }
 
+static bool is_not_interpreted(const struct totals_process *process)
+{
+	return (process->interpreter & 0xff) > HAB_INTERPRETER_SHOWN;
+}
+
+/* Processes with an interpreter whose functions are not in the stacks. */
+static json_t *not_interpreted_json(const struct totals *totals)
+{
+	json_t *array = json_array();
+	unsigned int i, version;
+
+	for (i = 0; i < totals->nr_processes && json_array_size(array) < NOT_INTERPRETED; i++) {
+		if (!is_not_interpreted(&totals->processes[i]))
+			continue;
+		version = totals->processes[i].interpreter >> 8;
+		json_array_append_new(
+			array, json_pack("{sI so sb}", "pid", (json_int_t)totals->processes[i].pid,
+					 "name",
+					 json_sprintf("Python %u.%u", version >> 8, version & 0xff),
+					 "is_known",
+					 (totals->processes[i].interpreter & 0xff) !=
+						 HAB_INTERPRETER_NOT_KNOWN));
+	}
+	return array;
+}
+
+static void interpreter_problems(json_t *array, const struct totals *totals)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < totals->nr_processes; i++)
+		nr += is_not_interpreted(&totals->processes[i]);
+	if (nr)
+		problem(array,
+			json_sprintf("%u processes run an interpreter whose functions are not in "
+				     "the stacks",
+				     nr),
+			"see which, and why: habctl status --processes");
+}
+
 static void limit_problems(json_t *array, const struct limit_counts *counts)
 {
 	const struct limit *limit;
@@ -247,6 +288,7 @@ static json_t *problems_json(const struct request *request, const struct module_
 
 	own_problems(array, numbers);
 	limit_problems(array, &numbers->counts.limits);
+	interpreter_problems(array, &numbers->totals);
 	history_problems(array, request->history);
 	owner_problems(array, request->state->snapshots);
 	if (request->state->feed->ops->module)
@@ -268,7 +310,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss ss ss sb ss sI sb sb ss sI so so so so so so so}",
+	object = json_pack("{ss sI sI sf ss ss ss sb ss sI sb sb ss sI so so so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
@@ -288,6 +330,7 @@ void http_status(struct request *request, struct reply *reply)
 		"channels", channels_json(state, &numbers),
 		"owners", owners_json(state->snapshots),
 		"limits", limits_json(&numbers.counts.limits),
+		"not_interpreted", not_interpreted_json(&numbers.totals),
 		"history", history_json(request->history),
 		"problems", problems_json(request, &module, &numbers));
 	/* clang-format on */

@@ -29,6 +29,7 @@ struct part_process {
 	uint64_t sampled;
 	uint64_t lost;
 	uint64_t in_use;
+	uint64_t interpreter; /* as in struct hab_channel */
 	char comm[HAB_COMM_LEN];
 };
 

@@ -142,7 +142,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 	totals->of = feed->machine;
 	for (process = feed->processes; process; process = process->hh.next) {
 		to = feed_totals_add(totals);
-		*to = (struct feed_process){ process->pid, process->totals };
+		*to = (struct feed_process){ .pid = process->pid, .totals = process->totals };
 	}
 }
 

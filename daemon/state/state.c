@@ -89,10 +89,13 @@ static void add_part_process(void *context, uint64_t owner, const struct part_pr
 	/* What a collector says of processes of others is not listed, and hides none of them. */
 	for (i = 0; i < totals->nr_processes; i++)
 		if (totals->processes[i].pid == process->pid &&
-		    totals->processes[i].totals.owner == owner)
+		    totals->processes[i].totals.owner == owner) {
+			totals->processes[i].interpreter = (uint32_t)process->interpreter;
 			return;
+		}
 	to = feed_totals_add(totals);
-	*to = (struct feed_process){ .pid = process->pid };
+	*to = (struct feed_process){ .pid = process->pid,
+				     .interpreter = (uint32_t)process->interpreter };
 	to->totals.bytes = process->bytes;
 	to->totals.sampled = process->sampled;
 	to->totals.lost = process->lost;
@@ -280,6 +283,7 @@ static void publish_processes_locked(struct state *state, struct part_page *page
 					     .bytes = from->totals.bytes,
 					     .sampled = from->totals.sampled,
 					     .lost = from->totals.lost,
+					     .interpreter = from->interpreter,
 					     .in_use = in_use_of(state, from->pid) };
 		memcpy(to->comm, from->totals.comm, sizeof(to->comm));
 	}

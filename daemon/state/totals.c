@@ -83,6 +83,7 @@ static void update_processes(struct totals *totals, double seconds, bool rates)
 		known = nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
 		if (known)
 			*process = *known;
+		process->interpreter = totals->now.processes[i].interpreter;
 		process->totals = totals->now.processes[i].totals;
 		clean_copy(comm, sizeof(comm), process->totals.comm, sizeof(comm));
 		memcpy(process->totals.comm, comm, sizeof(comm));

@@ -7,6 +7,7 @@
 
 struct totals_process {
 	uint32_t pid;
+	uint32_t interpreter; /* as in struct hab_channel; 0: none */
 	struct hab_process_totals totals; /* comm is clean */
 	struct hab_process_totals before; /* when the rates were last worked out */
 	double bytes_per_second;

@@ -40,6 +40,7 @@ struct hab_interpreter_walk;
  *	first
  * @key: a number that no other place has, and none that was there before in the same memory
  * @name: false: it does not look as expected
+ * @state: for the channel, also where @find has failed: see struct hab_channel, @interpreter
  *
  * All but @find are called inside of an allocation, by any thread, in signal handlers too: they
  * take no lock and no memory. They read what the thread runs, which cannot change meanwhile.
@@ -50,6 +51,7 @@ struct hab_interpreter {
 	void (*walk)(struct hab_interpreter_walk *walk);
 	u64 (*key)(const struct hab_interpreter_place *place);
 	bool (*name)(const struct hab_interpreter_place *place, struct hab_interpreter_name *name);
+	u64 (*state)(void);
 	u64 code_low; /* this and the next: where the code of the interpreter is */
 	u64 code_high;
 	u64 loop_low; /* this and the next: of its function that runs others; 0: not known */

@@ -110,6 +110,7 @@ static const struct layout layouts[] = {
 
 static struct {
 	struct layout at;
+	u32 version; /* major << 8 | minor; 0: it was not found, or is not wanted */
 	bool is_known;
 	void *(*current_state)(void);
 	u32 careful; /* names that were as expected, up to CAREFUL_READ */
@@ -621,6 +622,7 @@ static bool find_python(struct hab_interpreter *interpreter)
 	if (off && *off == '0')
 		return false;
 	minor = find_minor();
+	python.version = 3 << 8 | minor;
 	for (i = 0; i < sizeof(layouts) / sizeof(*layouts); i++)
 		if (layouts[i].minor == minor)
 			python.at = layouts[i];
@@ -636,10 +638,24 @@ bool hab_python_is_known(void)
 	return python.is_known;
 }
 
+static u64 state_of_python(void)
+{
+	u64 state = HAB_INTERPRETER_SHOWN;
+
+	if (!python.version)
+		return HAB_INTERPRETER_NONE;
+	if (!python.is_known)
+		state = HAB_INTERPRETER_NOT_KNOWN;
+	else if (READ_ONCE(python.wrong) >= WRONG_MAX)
+		state = HAB_INTERPRETER_UNEXPECTED;
+	return state | (u64)python.version << 8;
+}
+
 struct hab_interpreter hab_python = {
 	.find = find_python,
 	.is_running = is_in_python,
 	.walk = walk_python,
 	.key = key_of,
 	.name = name_place,
+	.state = state_of_python,
 };

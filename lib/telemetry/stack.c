@@ -12,6 +12,14 @@ void hab_stack_find_interpreters(void)
 		interpreter = &hab_python;
 }
 
+static void tell_state(struct hab_channel *channel)
+{
+	u64 state = hab_python.state();
+
+	if (READ_ONCE(channel->interpreter) != state)
+		WRITE_ONCE(channel->interpreter, state);
+}
+
 static __attribute__((noinline)) u32 interpreted_stack(struct hab_client *client,
 						       struct hab_channel *channel, uintptr_t entry,
 						       u64 *addresses)
@@ -28,6 +36,7 @@ u32 hab_stack(struct hab_client *client, struct hab_channel *channel, uintptr_t 
 {
 	u32 nr;
 
+	tell_state(channel);
 	if (interpreter && interpreter->is_running())
 		return interpreted_stack(client, channel, entry, addresses);
 	nr = hab_unwind(entry, addresses, NULL, HAB_STACK_DEPTH, 0);

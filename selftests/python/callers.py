@@ -216,6 +216,11 @@ def main():
         thread.join()
 
 
-main()
-with open(sys.argv[1], 'w', encoding='utf-8') as out:
-    out.write('\n'.join(sorted(stacks)) + '\n')
+def write(path):
+    with open(path, 'w', encoding='utf-8') as out:
+        out.write('\n'.join(sorted(stacks)) + '\n')
+
+
+if __name__ == '__main__':
+    main()
+    write(sys.argv[1])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""check_stacks.py SAID FOLDED: the Python frames of each stack whose innermost one is a place that
+"""check_stacks.py SAID FOLDED [RIGHT PLACES DEEP]: the Python frames of each stack whose innermost one is a place that
 the program has said are a stack that it has said, or the innermost frames of one that has more than
 there is room for. Nothing of the C library that calls the program is within them.
 
-Prints how many were right, and the first that were not. Fails without 60 of 15 places, and without
-a stack that was too deep.
+Prints how many were right, and the first that were not. Fails with fewer than RIGHT of PLACES places
+(60 of 15), or with fewer that were too deep than DEEP (1).
 """
 import re
 import sys
@@ -15,6 +15,7 @@ ROOM = 128
 with open(sys.argv[1], encoding='utf-8') as said:
     stacks = set(said.read().split('\n'))
 ends = {stack.split(';')[-1] for stack in stacks}
+least = [int(number) for number in sys.argv[3:]] or [60, 15, 1]
 right, deep, wrong, places = 0, 0, [], set()
 
 
@@ -46,4 +47,4 @@ with open(sys.argv[2], encoding='utf-8') as folded:
 print(right, 'stacks of', len(places), 'places are right,', deep, 'too deep,', len(wrong), 'wrong')
 for stack in wrong[:5]:
     print('wrong:', stack)
-sys.exit(bool(wrong) or right < 60 or len(places) < 15 or not deep)
+sys.exit(bool(wrong) or any(got < wanted for got, wanted in zip([right, len(places), deep], least)))
