@@ -160,6 +160,15 @@ static bool runs(const struct hab_interpreter_walk *walk, u32 next, u64 address,
 	       address <= interpreter->loop_high;
 }
 
+/* @callee: an address in the function that it calls; 0: in none. */
+static bool is_own(const struct hab_interpreter *interpreter, u64 address, u64 callee)
+{
+	if (address > interpreter->code_low && address <= interpreter->code_high)
+		return true;
+	/* Code that it has made to call its loop: one for each function (-X perf). */
+	return callee > interpreter->loop_low && callee <= interpreter->loop_high;
+}
+
 static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)
 {
 	const struct hab_interpreter *interpreter = walk->interpreter;
@@ -175,7 +184,7 @@ static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const 
 		     next++)
 			addresses[to++] = walk->functions[next];
 		if (to < HAB_CHANNEL_DEPTH && next == before &&
-		    !(native[i] > interpreter->code_low && native[i] <= interpreter->code_high))
+		    !is_own(interpreter, native[i], i ? native[i - 1] : 0))
 			addresses[to++] = native[i];
 	}
 	/* The native stack was not followed so far. */

@@ -153,6 +153,57 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 	return packed.row;
 }
 
+/* Words of code from the one of @pc on. */
+static bool read_code(uintptr_t pc, uint64_t *words, uint32_t nr)
+{
+	uintptr_t address = pc & -sizeof(*words);
+	uint32_t i;
+
+	for (i = 0; i < nr; i++, address += sizeof(*words)) {
+		if ((!i || !(address % PAGE)) && !hab_page_is_readable(address))
+			return false;
+		words[i] = *(const volatile uint64_t *)address;
+	}
+	return true;
+}
+
+/*
+ * A function without a table may end where the one that it called returns to, as trampolines do.
+ * Then its last instructions say where its frame ends: "add n,%rsp" and "pop" up to "ret".
+ */
+static bool find_end(uintptr_t pc, struct hab_unwind_row *row)
+{
+	uint64_t words[3];
+	const uint8_t *at = (const uint8_t *)words + pc % sizeof(*words);
+	const uint8_t *last = (const uint8_t *)(words + 3) - 4;
+	int32_t end = 0, rbp_at = -1;
+
+	if (!read_code(pc, words, 3))
+		return false;
+	while (at < last && *at != 0xc3) {
+		if (at[0] == 0x48 && at[1] == 0x83 && at[2] == 0xc4 && at[3] < 0x80) {
+			end += at[3];
+			at += 4;
+		} else if ((at[0] & 0xf8) == 0x58 || (at[0] == 0x41 && (at[1] & 0xf8) == 0x58)) {
+			if (at[0] == 0x5d)
+				rbp_at = end;
+			end += (int32_t)sizeof(uintptr_t);
+			at += at[0] == 0x41 ? 2 : 1;
+		} else {
+			return false;
+		}
+	}
+	if (at >= last)
+		return false;
+	end += (int32_t)sizeof(uintptr_t);
+	*row = (struct hab_unwind_row){ .base = HAB_UNWIND_RSP, .end = end };
+	if (rbp_at >= 0) {
+		row->rbp = HAB_UNWIND_RBP_SAVED;
+		row->rbp_offset = (int16_t)(rbp_at - end);
+	}
+	return true;
+}
+
 /* The kernel has put the registers on the stack. */
 static bool leave_signal(struct frame *frame)
 {
@@ -171,6 +222,9 @@ static bool leave(struct frame *frame)
 {
 	struct hab_unwind_row row = row_of(frame->pc - !frame->interrupted);
 	uintptr_t end, rbp = frame->rbp;
+
+	if (row.base == HAB_UNWIND_NONE && !tried.no_others)
+		find_end(frame->pc, &row);
 
 	switch (row.base) {
 	case HAB_UNWIND_SIGNAL:

@@ -239,10 +239,22 @@ TEST(no_more_frames_than_there_is_room_for)
 
 /* --- code without tables -------------------------------------------------------------- */
 
-/* push rbp; mov rbp, rsp; call *rdi; pop rbp; ret */
-static const uint8_t with_pointer[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
-/* push rbp; mov rbp, rsi; call *rdi; pop rbp; ret: the frame pointer is @garbage */
-static const uint8_t with_garbage[] = { 0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x5d, 0xc3 };
+/* push rbp; mov rbp, rsp; call *rdi; nop; pop rbp; ret */
+static const uint8_t with_pointer[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x90, 0x5d, 0xc3 };
+/* push rbp; mov rbp, rsi; call *rdi; nop; pop rbp; ret: the frame pointer is @garbage */
+static const uint8_t with_garbage[] = { 0x55, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x90, 0x5d, 0xc3 };
+/*
+ * What ends where the call returns to:
+ * sub rsp, 8; call *rdi; add rsp, 8; ret, as CPython's (-X perf)
+ * push rbp; mov rbp, rsi; sub rsp, 16; call *rdi; add rsp, 16; pop rbp; ret
+ * push rbx; push rbp; push r12; mov rbp, rsi; call *rdi; pop r12; pop rbp; pop rbx; ret
+ */
+static const uint8_t trampolines[][24] = {
+	{ 0x48, 0x83, 0xec, 0x08, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x08, 0xc3 },
+	{ 0x55, 0x48, 0x89, 0xf5, 0x48, 0x83, 0xec, 0x10, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x10, 0x5d,
+	  0xc3 },
+	{ 0x53, 0x55, 0x41, 0x54, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x41, 0x5c, 0x5d, 0x5b, 0xc3 },
+};
 
 typedef void (*made_code)(void (*leaf)(void), uintptr_t garbage);
 
@@ -261,23 +273,57 @@ NOINLINE static void call_made(made_code code, uintptr_t garbage)
 	depth_left = 0; /* no tail call */
 }
 
-TEST(made_code_is_left_by_its_frame_pointer)
+/* And what it was called by, up to main(). */
+static void expect_left(struct __test_metadata *_metadata, made_code code)
 {
-	made_code code = make_code(with_pointer, sizeof(with_pointer));
 	uint32_t i, made = 0, own = 0;
 	uintptr_t low = (uintptr_t)call_made;
 
-	call_made(code, 0);
+	call_made(code, 4711);
 	for (i = 0; i < stacks.nr_ours; i++) {
 		if (stacks.ours[i] - (uintptr_t)code < PAGE)
 			made = i;
-		if (made && stacks.ours[i] - low < 64)
+		if (made && !own && stacks.ours[i] - low < 64)
 			own = i;
 	}
 	EXPECT_EQ(1, made);
 	EXPECT_EQ(2, own);
-	/* And from there on by tables up to main(). */
 	EXPECT_LT(5u, stacks.nr_ours);
+}
+
+TEST(made_code_is_left_by_its_frame_pointer)
+{
+	expect_left(_metadata, make_code(with_pointer, sizeof(with_pointer)));
+}
+
+TEST(made_code_without_a_frame_pointer_is_left_by_its_last_instructions)
+{
+	uint32_t i;
+
+	for (i = 0; i < sizeof(trampolines) / sizeof(trampolines[0]); i++)
+		expect_left(_metadata, make_code(trampolines[i], sizeof(trampolines[i])));
+}
+
+/* The compiler's unwinder reads there. */
+NOINLINE static void look_alone(void)
+{
+	stacks.nr_ours = hab_unwind(0, stacks.ours, NULL, DEPTH, 0);
+}
+
+TEST(instructions_behind_the_end_of_code_are_not_read)
+{
+	uint8_t *code = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t bytes;
+
+	ASSERT_EQ(0, mprotect(code + PAGE, PAGE, PROT_NONE));
+	/* Each end of the page, from the last instruction on. */
+	for (bytes = 11; bytes < 40; bytes++) {
+		memset(code, 0x90, PAGE);
+		memcpy(code + PAGE - bytes, trampolines[0], 11);
+		((made_code)(code + PAGE - bytes))(look_alone, 4711);
+		EXPECT_LE(2, stacks.nr_ours);
+	}
 }
 
 TEST(wrong_frame_pointers_are_not_followed)

@@ -32,9 +32,9 @@ void __attribute__((noinline)) call_python(void);
 void call_python(void)
 {
 	PyRun_SimpleString("exec(compile('''import program\\n"
-			   "def innermost(): return bytearray(100000)\\n"
+			   "def innermost(): return b'x' * 99967\\n"
 			   "def outer():\\n"
-			   "    for _ in range(2000): program.from_python(innermost)\\n"
+			   "    for _ in range(4000): program.from_python(innermost)\\n"
 			   "outer()\\n"
 			   "''', 'embedded.py', 'exec'))");
 	__asm__ volatile("");
