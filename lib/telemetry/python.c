@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "lib/telemetry/python.h"
+#include "lib/telemetry/python_code.h"
 #include "lib/telemetry/unwind.h"
 
 /*
@@ -175,43 +176,11 @@ static bool is_of_type(u64 object, const void *type)
 
 /* --- names ------------------------------------------------------------------------------ */
 
-static u32 put_utf8(char *to, u32 c)
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xc0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xe0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 63));
-		to[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	to[0] = (char)(0xf0 | (c >> 18 & 7));
-	to[1] = (char)(0x80 | (c >> 12 & 63));
-	to[2] = (char)(0x80 | (c >> 6 & 63));
-	to[3] = (char)(0x80 | (c & 63));
-	return 4;
-}
-
-static u32 character(const char *data, u32 kind, u64 index)
-{
-	if (kind == 1)
-		return ((const uint8_t *)data)[index];
-	return kind == 2 ? ((const uint16_t *)data)[index] : ((const u32 *)data)[index];
-}
-
 /* The last characters of a string, @room bytes at most; returns how many bytes, 0: none. */
 static u32 put_string(u64 string, char *to, u32 room)
 {
-	u64 length, i;
-	u32 state, kind, at = 0;
-	const char *data;
+	u64 length;
+	u32 state, kind;
 
 	if (!is_of_type(string, PyUnicode_Type) || !read_word(string + STRING_LENGTH, &length) ||
 	    !read_half(string + STRING_STATE, &state))
@@ -223,131 +192,24 @@ static u32 put_string(u64 string, char *to, u32 room)
 	string += state & 64 ? python.at.ascii : python.at.characters;
 	if (!may_read(string, length * kind))
 		return 0;
-	data = (const char *)(uintptr_t)string;
 	/* Bytes of a character at most. */
-	room /= state & 64 ? 1 : 4;
-	for (i = length > room ? length - room : 0; i < length; i++)
-		at += put_utf8(to + at, character(data, kind, i));
-	return at;
-}
-
-/* --- lines ------------------------------------------------------------------------------ */
-
-struct table {
-	const uint8_t *at, *end;
-};
-
-static u32 next_byte(struct table *table)
-{
-	return table->at < table->end ? *table->at++ : 0;
-}
-
-static int next_signed_byte(struct table *table)
-{
-	int byte = (int)next_byte(table);
-
-	return byte < 128 ? byte : byte - 256;
-}
-
-/* Six bits a byte, the lowest first; 64: another byte follows. */
-static u32 next_number(struct table *table)
-{
-	u32 value = 0, shift = 0, byte;
-
-	do {
-		byte = next_byte(table);
-		value |= (byte & 63) << shift;
-		shift += 6;
-	} while (byte & 64 && shift < 30);
-	return value;
-}
-
-/* The sign is the lowest bit. */
-static int next_difference(struct table *table)
-{
-	u32 value = next_number(table);
-
-	return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
-}
-
-/* From 3.11 on: Objects/locations.md of CPython. @unit: number of the code unit, of two bytes. */
-static int line_by_locations(struct table *table, int line, int unit)
-{
-	u32 entry, kind;
-	int at = 0;
-
-	while (table->at < table->end && at <= unit) {
-		entry = next_byte(table);
-		kind = entry >> 3 & 15;
-		at += (int)(entry & 7) + 1;
-		if (kind == 14 || kind == 13) {
-			line += next_difference(table);
-			if (kind == 14) {
-				next_number(table);
-				next_number(table);
-				next_number(table);
-			}
-		} else if (kind >= 10 && kind <= 12) {
-			line += (int)kind - 10;
-			table->at += 2;
-		} else if (kind < 10) {
-			table->at++;
-		}
-	}
-	return line;
-}
-
-/* 3.10: pairs of bytes of code and a difference; -128: no line. @at: a byte. */
-static int line_by_ranges(struct table *table, int line, int byte)
-{
-	int at = 0, difference;
-
-	while (table->at < table->end && at <= byte) {
-		at += (int)next_byte(table);
-		difference = next_signed_byte(table);
-		line += difference == -128 ? 0 : difference;
-	}
-	return line;
-}
-
-/* Before: differences of code and line at which each line begins. */
-static int line_by_differences(struct table *table, int line, int byte)
-{
-	int at = 0;
-
-	while (table->at < table->end) {
-		at += (int)next_byte(table);
-		if (at > byte)
-			break;
-		line += next_signed_byte(table);
-	}
-	return line;
+	return hab_python_text((const void *)(uintptr_t)string, kind, length, to,
+			       room / (state & 64 ? 1 : 4));
 }
 
 /* 0: not known. */
 static u32 line_of(const struct hab_interpreter_place *place)
 {
 	u64 object, length;
-	struct table table;
 	u32 first;
-	int line;
 
 	if (!read_half(place->code + python.at.first_line, &first) ||
 	    !read_word(place->code + python.at.lines, &object) ||
 	    !is_of_type(object, PyBytes_Type) || !read_word(object + BYTES_LENGTH, &length) ||
 	    length > TABLE_MAX || !may_read(object + BYTES_DATA, length))
 		return 0;
-	table.at = (const uint8_t *)(uintptr_t)(object + BYTES_DATA);
-	table.end = table.at + length;
-	if ((int)place->place < 0)
-		return first;
-	if (python.at.minor >= 11)
-		line = line_by_locations(&table, (int)first, (int)place->place);
-	else if (python.at.minor == 10)
-		line = line_by_ranges(&table, (int)first, (int)place->place * 2);
-	else
-		line = line_by_differences(&table, (int)first, (int)place->place);
-	return line > 0 ? (u32)line : 0;
+	return hab_python_line(python.at.minor, (const void *)(uintptr_t)(object + BYTES_DATA),
+			       (u32)length, first, place->place);
 }
 
 static bool name_place(const struct hab_interpreter_place *place, struct hab_interpreter_name *name)

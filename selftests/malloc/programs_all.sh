@@ -56,7 +56,7 @@ program groff groff_runs_as_without bash -c 'groff -man -Tutf8 Documentation/*.1
 
 # --- languages --------------------------------------------------------------------------------
 
-for suite in gc threading subprocess dict list bytes json re sqlite3 zlib ctypes weakref fork1 asyncio.test_queues; do
+for suite in gc threading subprocess dict list bytes json re sqlite3 zlib ctypes weakref fork1 memoryview asyncio; do
 	program python3 "the_test_of_pythons_${suite//./_}_ends_as_without" bash -c "python_tests test.test_$suite"
 done
 program perl perl_runs_as_without perl -MDigest::SHA=sha256_hex -MStorable=dclone -MList::Util=sum -e '
