@@ -114,8 +114,8 @@ struct hab_channel_live {
  *	thread does at each sample, before it has allocated 512 KiB more, at its end and in exit();
  *	of heaps of libhab up to the last sample of each thread that runs
  * @lost_bytes: what the lost samples stand for
- * @interpreter: what is done with an interpreter's functions, see enum hab_channel_interpreter, and
- *	above 8 bits each its minor and its major version
+ * @interpreter: what is done with an interpreter's functions, see enum hab_channel_interpreter.
+ *	Bits 8 to 15: its minor version, 16 to 23: its major one
  * @tail: position of the first record that is not read yet. The collector writes this, and the next
  *	four from the moment when it has the channel; the program sets these before
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples

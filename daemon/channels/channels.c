@@ -107,7 +107,8 @@ static void add_counts(struct channels_counts *counts, struct session *session)
 
 	counts->samples += session->counts.samples;
 	counts->malformed += session->counts.malformed;
-	counts->not_interpreted += (session_interpreter(session) & 0xff) > HAB_INTERPRETER_SHOWN;
+	session_interpreter(session);
+	counts->not_interpreted += session->is_not_interpreted;
 	lost = session_lost(session);
 	allocated = session_allocated(session);
 	sums_add(&counts->lost, &lost, 1);
@@ -225,7 +226,10 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 	}
 	if (session) {
 		exec = session_is_of(session, hello);
+		/* A process counts once. */
 		channels->counts.begun -= exec;
+		session_interpreter(session);
+		channels->counts.not_interpreted -= exec && session->is_not_interpreted;
 		end_locked(channels, session, exec);
 	}
 	if (!limits_take(LIMITED_CHANNELS, 1)) {

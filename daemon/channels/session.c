@@ -101,6 +101,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pidfd = hello->pidfd;
 	session->memory_fd = hello->memory_fd;
 	session->pagemap = -1;
+	process_comm(hello->pid, session->comm, sizeof(session->comm));
 	if (hello->was_read)
 		go_on(session);
 	if (sink->reads_cgroups)
@@ -211,7 +212,9 @@ static struct ahead look_ahead(const struct session *session, unsigned int most,
 	struct ahead ahead = { 0 };
 	uint32_t bytes;
 
-	for (; ahead.records < most; ahead.records++) {
+	/* A full ring begins again at its end. */
+	for (; ahead.records < most && position - session->position < HAB_CHANNEL_RING_BYTES;
+	     ahead.records++) {
 		word = hab_channel_peek(session->channel, position, &bytes);
 		if (word == ~0ull || is_unfinished(word, ended))
 			break;
@@ -405,7 +408,10 @@ uint64_t session_lost(struct session *session)
 	return session->lost + session->unread;
 }
 
-uint32_t session_interpreter(const struct session *session)
+uint32_t session_interpreter(struct session *session)
 {
-	return READ_ONCE(session->channel->interpreter) & 0xffffff;
+	uint32_t said = READ_ONCE(session->channel->interpreter) & 0xffffff;
+
+	session->is_not_interpreted |= (said & 0xff) > HAB_INTERPRETER_SHOWN;
+	return session->has_exec ? 0 : said;
 }

@@ -51,10 +51,11 @@ struct session {
 	unsigned int nr_weighted; /* samples that still get @probability in this reading */
 	uint64_t asked_ns;	  /* when it was asked for its names again; CLOCK_MONOTONIC */
 	uint64_t cgroup_id;	  /* 0: not known */
-	char comm[HAB_COMM_LEN];  /* of the last sample */
+	char comm[HAB_COMM_LEN];  /* of the last sample; before the first of the process */
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
+	bool is_not_interpreted;  /* an interpreter's functions were not shown once */
 	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
@@ -99,6 +100,6 @@ uint64_t session_allocated(struct session *session);
 uint64_t session_lost(struct session *session);
 
 /* What the program says of its interpreter, as in struct hab_channel. */
-uint32_t session_interpreter(const struct session *session);
+uint32_t session_interpreter(struct session *session);
 
 #endif /* HABD_SESSION_H */

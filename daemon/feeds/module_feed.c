@@ -137,8 +137,7 @@ static void add_process(struct feed_totals *totals, uint32_t pid,
 {
 	struct feed_process *process = feed_totals_add(totals);
 
-	process->pid = pid;
-	process->totals = *of_process;
+	*process = (struct feed_process){ .pid = pid, .totals = *of_process };
 	process->totals.uid = hab_owner_uid(of_process->owner, of_process->uid);
 }
 

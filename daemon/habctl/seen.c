@@ -90,39 +90,44 @@ static enum program_kind kind_of(uint32_t pid)
 	return kind;
 }
 
-static json_t *not_interpreted(const json_t *status, uint32_t pid)
+/* What habd says of a process whose interpreter's functions are not in its stacks, or NULL. */
+static const json_t *find_interpreter(const json_t *status, uint32_t pid)
 {
-	json_t *process;
+	const json_t *process;
+	char uid[64];
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "not_interpreted"), i, process)
-		if (json_get_integer(process, "pid") == pid)
+		/* A user says nothing of others' processes. */
+		if (json_get_integer(process, "pid") == pid &&
+		    process_status(pid, "Uid", uid, sizeof(uid)) &&
+		    strtoul(uid, NULL, 10) == json_get_integer(process, "uid"))
 			return process;
 	return NULL;
 }
 
-/* Of a process with the library whose interpreter's functions are not shown. */
-static void add_interpreter(json_t *object, const json_t *interpreter)
+static void put_interpreter(json_t *object, const json_t *interpreter)
 {
 	bool known = json_is_true(json_object_get(interpreter, "is_known"));
+	const char *name = json_get_string(interpreter, "name");
 
+	json_object_set_new(object, "seen", json_string(states[PRELOADED].seen));
 	json_object_set_new(object, "why",
-			    json_sprintf("%s %s", json_get_string(interpreter, "name"),
-					 known ? "does not look as expected" :
-						 "is a version or build that is not known"));
+			    known ? json_sprintf("%s does not look as expected", name) :
+				    json_sprintf("%s is not known, or its build", name));
 	json_object_set_new(object, "next",
-			    json_string("its stacks have the interpreter's functions"));
+			    json_string("its functions are in the stacks with a usual build of "
+					"CPython 3.8 to 3.13"));
 }
 
 static json_t *process_json(uint32_t pid, const json_t *status)
 {
-	const json_t *interpreter = not_interpreted(status, pid);
-	json_t *object;
-
+	const json_t *interpreter = find_interpreter(status, pid);
 	unsigned int state = find_library(pid);
 	const char *next = states[state].next, *why = "";
 	enum program_kind kind = PROGRAM_UNKNOWN;
 	char comm[64];
+	json_t *object;
 
 	if (state == FIRST_KIND || state == PRELOADED)
 		kind = kind_of(pid);
@@ -134,8 +139,8 @@ static json_t *process_json(uint32_t pid, const json_t *status)
 	process_comm(pid, comm, sizeof(comm));
 	object = json_pack("{sI ss ss ss ss}", "pid", (json_int_t)pid, "comm", comm, "seen",
 			   states[state].seen, "why", why, "next", next);
-	if (interpreter && state == PRELOADED)
-		add_interpreter(object, interpreter);
+	if (interpreter)
+		put_interpreter(object, interpreter);
 	return object;
 }
 

@@ -186,8 +186,8 @@ static void say_result(const struct options *options, const struct collector_res
 	if (counts->malformed)
 		say("%" PRIu64 " records were malformed and are left out", counts->malformed);
 	if (counts->not_interpreted)
-		say("of %" PRIu64 " process%s the functions of Python are not shown: versions 3.8 to "
-		    "3.13 with the global lock are known",
+		say("of %" PRIu64 " process%s the functions of Python are not shown: usual builds of "
+		    "CPython 3.8 to 3.13 are known",
 		    counts->not_interpreted, counts->not_interpreted == 1 ? "" : "es");
 	if (result->late_names)
 		say("%" PRIu64 " functions are addresses: their names did not come in time",

@@ -30,7 +30,7 @@
 #define SECOND_NS 1000000000ull
 #define TEMPORARY ".new"
 #define FILE_MODE 0640
-#define LOCK_MS	  2000 /* for an earlier habd's viewer, which may be gone after its broker */
+#define LOCK_MS	  5000 /* for an earlier habd's viewer, which may be gone after its broker */
 /*
  * Each owner but root has at least this in a file: owners choose their stacks and names. The limit
  * of all files lasts for the age that they are kept, if they have no more than that.
@@ -89,7 +89,7 @@ static bool lock_directory(int directory)
 	unsigned int ms;
 
 	for (ms = 0; flock(directory, LOCK_EX | LOCK_NB); ms += 10) {
-		if (ms >= LOCK_MS)
+		if (errno != EWOULDBLOCK || ms >= LOCK_MS)
 			return false;
 		usleep(10000);
 	}
@@ -101,15 +101,16 @@ static bool open_directory(struct history *history)
 	const char *path = history->config.directory;
 
 	history->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* The list is read when no other habd writes. */
+	if (history->directory >= 0 && !lock_directory(history->directory)) {
+		say("--history %s: another habd writes there: give each a directory of its own",
+		    path);
+		return false;
+	}
 	if (history->directory < 0 || history_list(history->directory, &history->list)) {
 		say("--history %s: %s: it must be a directory that habd can read and write (`install "
 		    "-d -m 2750 -g hab-read DIR` makes one that members of hab-read can read)",
 		    path, strerror(errno));
-		return false;
-	}
-	if (!lock_directory(history->directory)) {
-		say("--history %s: another habd writes there: give each a directory of its own",
-		    path);
 		return false;
 	}
 	return try_to_write(history);

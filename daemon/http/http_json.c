@@ -180,27 +180,28 @@ static void own_problems(json_t *array, const struct numbers *numbers)
 			    "machine's processes from here, and their stacks have no names");
 }
 
-static bool is_not_interpreted(const struct totals_process *process)
+static bool is_not_interpreted(const void *context, const struct totals_process *process)
 {
+	(void)context;
 	return (process->interpreter & 0xff) > HAB_INTERPRETER_SHOWN;
 }
 
-/* Processes with an interpreter whose functions are not in the stacks. */
+/* Processes with an interpreter whose functions are not in the stacks, as each owner's say. */
 static json_t *not_interpreted_json(const struct totals *totals)
 {
-	json_t *array = json_array();
-	unsigned int i, version;
+	const struct totals_process *chosen[NOT_INTERPRETED];
+	json_t *array = json_array(), *name;
+	unsigned int i, nr, version;
 
-	for (i = 0; i < totals->nr_processes && json_array_size(array) < NOT_INTERPRETED; i++) {
-		if (!is_not_interpreted(&totals->processes[i]))
-			continue;
-		version = totals->processes[i].interpreter >> 8;
+	nr = totals_choose(totals, NOT_INTERPRETED, is_not_interpreted, NULL, chosen);
+	for (i = 0; i < nr; i++) {
+		version = chosen[i]->interpreter >> 8;
+		name = json_sprintf("Python %u.%u", version >> 8, version & 0xff);
 		json_array_append_new(
-			array, json_pack("{sI so sb}", "pid", (json_int_t)totals->processes[i].pid,
-					 "name",
-					 json_sprintf("Python %u.%u", version >> 8, version & 0xff),
+			array, json_pack("{sI sI so sb}", "pid", (json_int_t)chosen[i]->pid, "uid",
+					 (json_int_t)chosen[i]->totals.uid, "name", name,
 					 "is_known",
-					 (totals->processes[i].interpreter & 0xff) !=
+					 (chosen[i]->interpreter & 0xff) !=
 						 HAB_INTERPRETER_NOT_KNOWN));
 	}
 	return array;
@@ -211,12 +212,12 @@ static void interpreter_problems(json_t *array, const struct totals *totals)
 	unsigned int i, nr = 0;
 
 	for (i = 0; i < totals->nr_processes; i++)
-		nr += is_not_interpreted(&totals->processes[i]);
+		nr += is_not_interpreted(NULL, &totals->processes[i]);
 	if (nr)
 		problem(array,
-			json_sprintf("%u processes run an interpreter whose functions are not in "
-				     "the stacks",
-				     nr),
+			json_sprintf("%u process%s an interpreter whose functions are not in the "
+				     "stacks",
+				     nr, nr == 1 ? " has" : "es have"),
 			"see which, and why: habctl status --processes");
 }
 

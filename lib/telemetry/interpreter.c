@@ -8,6 +8,7 @@
 #include "bpf/records.h"
 #include "lib/clock.h"
 #include "lib/telemetry/interpreter.h"
+#include "lib/telemetry/unwind.h"
 
 /* Places to look for a key. */
 #define PROBES 16u
@@ -166,7 +167,8 @@ static bool is_own(const struct hab_interpreter *interpreter, u64 address, u64 c
 	if (address > interpreter->code_low && address <= interpreter->code_high)
 		return true;
 	/* Code that it has made to call its loop: one for each function (-X perf). */
-	return callee > interpreter->loop_low && callee <= interpreter->loop_high;
+	return callee > interpreter->loop_low && callee <= interpreter->loop_high &&
+	       hab_code_is_made(address - 1);
 }
 
 static u32 merge(const struct hab_interpreter_walk *walk, u64 *addresses, const u64 *stacks, u32 nr)

@@ -11,6 +11,9 @@
  * frame is wrong. Pages are tried anew for each stack, because coroutines have stacks that come and
  * go. Where no call may be made, pages that were tried last are read, or those up to an end that
  * the caller knows.
+ *
+ * Code without a table is left by its last instructions if they follow (find_end()), else by its
+ * frame pointer.
  */
 #include <errno.h>
 #include <signal.h>
@@ -94,11 +97,25 @@ static bool is_readable(uintptr_t address)
 	return true;
 }
 
+/* The binary that has @pc; false: it was made at run time, or the C library is older. */
+static bool find_object(uintptr_t pc, struct dl_find_object *found)
+{
+	return _dl_find_object && !_dl_find_object((void *)pc, found);
+}
+
+bool hab_code_is_made(uintptr_t pc)
+{
+	struct dl_find_object found;
+
+	return _dl_find_object && !find_object(pc, &found);
+}
+
 struct frame {
 	uintptr_t pc;
 	uintptr_t rsp;
 	uintptr_t rbp;
 	bool interrupted; /* by a signal: pc is the next instruction, and not behind a call */
+	bool is_guessed;  /* by a frame pointer: pc may be any number */
 };
 
 static bool read_word(uintptr_t address, uintptr_t *value)
@@ -134,8 +151,7 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 	struct dl_find_object found;
 	uint64_t binary;
 
-	/* An older C library than that of the build. */
-	if (!_dl_find_object || _dl_find_object((void *)pc, &found))
+	if (!find_object(pc, &found))
 		return packed.row;
 	/* A library that is unloaded and loaded again at the same place is the same. */
 	binary = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
@@ -153,34 +169,37 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 	return packed.row;
 }
 
-/* Words of code from the one of @pc on. */
-static bool read_code(uintptr_t pc, uint64_t *words, uint32_t nr)
+/* Words of code from the one of @pc on, up to the end of what can be read; how many. */
+static uint32_t read_code(uintptr_t pc, uint64_t *words, uint32_t nr)
 {
 	uintptr_t address = pc & -sizeof(*words);
 	uint32_t i;
 
 	for (i = 0; i < nr; i++, address += sizeof(*words)) {
 		if ((!i || !(address % PAGE)) && !hab_page_is_readable(address))
-			return false;
+			break;
 		words[i] = *(const volatile uint64_t *)address;
 	}
-	return true;
+	return i;
 }
 
 /*
  * A function without a table may end where the one that it called returns to, as trampolines do.
- * Then its last instructions say where its frame ends: "add n,%rsp" and "pop" up to "ret".
+ * Then its last instructions say where its frame ends: "add n,%rsp" and "pop" up to "ret". It runs,
+ * so its code stays while it is read; @pc is not guessed.
  */
 static bool find_end(uintptr_t pc, struct hab_unwind_row *row)
 {
-	uint64_t words[3];
+	/* The instructions are of at most four bytes: zeros follow. */
+	uint64_t words[4] = { 0 };
 	const uint8_t *at = (const uint8_t *)words + pc % sizeof(*words);
-	const uint8_t *last = (const uint8_t *)(words + 3) - 4;
+	const uint8_t *last = (const uint8_t *)(words + read_code(pc, words, 3));
 	int32_t end = 0, rbp_at = -1;
 
-	if (!read_code(pc, words, 3))
-		return false;
 	while (at < last && *at != 0xc3) {
+		/* pop %rsp */
+		if (at[0] == 0x5c)
+			return false;
 		if (at[0] == 0x48 && at[1] == 0x83 && at[2] == 0xc4 && at[3] < 0x80) {
 			end += at[3];
 			at += 4;
@@ -223,8 +242,10 @@ static bool leave(struct frame *frame)
 	struct hab_unwind_row row = row_of(frame->pc - !frame->interrupted);
 	uintptr_t end, rbp = frame->rbp;
 
-	if (row.base == HAB_UNWIND_NONE && !tried.no_others)
+	if (row.base == HAB_UNWIND_NONE && !tried.no_others && !frame->is_guessed &&
+	    _dl_find_object)
 		find_end(frame->pc, &row);
+	frame->is_guessed = row.base == HAB_UNWIND_NONE;
 
 	switch (row.base) {
 	case HAB_UNWIND_SIGNAL:
@@ -324,6 +345,11 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 }
 
 bool hab_page_is_readable(uintptr_t page)
+{
+	return false;
+}
+
+bool hab_code_is_made(uintptr_t pc)
 {
 	return false;
 }

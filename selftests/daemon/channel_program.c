@@ -4,6 +4,7 @@
  * arguments name. Each argument list is a row of steps:
  *
  *	alloc SITE COUNT BYTES   samples of objects that are freed at once
+ *	burst SITE COUNT BYTES   the same, without waiting for room: the others are lost
  *	live SITE COUNT BYTES    samples of objects that stay in use
  *	free COUNT               frees as many of these, the oldest first
  *	interval BYTES           of the samples that follow; 0 (default): each is certain
@@ -50,6 +51,7 @@
 static struct hab_channel *channel;
 static unsigned int nr_live, first_live;
 static u64 interval, last_id;
+static bool waits = true;
 
 static void fail(const char *what)
 {
@@ -203,14 +205,15 @@ static bool commit_copy(const void *record, u32 bytes)
 	void *to;
 	unsigned int i;
 
-	for (i = 0; i < 1000; i++) {
+	for (i = 0; i < (waits ? 1000 : 1); i++) {
 		to = hab_channel_reserve(channel, bytes);
 		if (to) {
 			memcpy(to, record, bytes);
 			hab_channel_commit(to);
 			return true;
 		}
-		usleep(1000);
+		if (waits)
+			usleep(1000);
 	}
 	channel->lost++;
 	return false;
@@ -277,7 +280,8 @@ static void put_sample(u64 bytes, u32 live_slot)
 		record.addresses[i - 1] = (u64)stack[i];
 	record.nr_addresses = (u32)nr - 1;
 	record.head.size = (u32)SIZE(record.nr_addresses);
-	commit_copy(&record, record.head.size);
+	if (!commit_copy(&record, record.head.size))
+		channel->lost_bytes += bytes;
 	channel->allocated += bytes;
 }
 
@@ -417,7 +421,8 @@ static int take_step(char **words, char **all)
 	unsigned int i;
 	pid_t child;
 
-	if (!strcmp(step, "alloc") || !strcmp(step, "live")) {
+	if (!strcmp(step, "alloc") || !strcmp(step, "live") || !strcmp(step, "burst")) {
+		waits = *step != 'b';
 		at_site(words + 1, *step == 'l');
 		return 4;
 	}
