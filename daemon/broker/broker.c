@@ -41,6 +41,7 @@
 #define STUCK_NS      (3 * SECOND_NS)
 #define IDLE_NS	      (60 * SECOND_NS)
 #define VIEWER_MS     3500 /* that the viewer has for its last profile */
+#define COLLECTORS_MS 200  /* for the collectors to say to their programs that they end */
 #define KILLED_MS     1000 /* until a killed viewer is gone, and another habd can write the history */
 #define READY_MS      20000
 #define PRIORITY      (-10)
@@ -392,7 +393,7 @@ static void reap(struct broker *broker)
 			if (owner->part.pid != pid)
 				continue;
 			say("the collector of user %u has ended (%s %d): another is started, which "
-			    "follows only programs that start from now on",
+			    "running programs find within a minute",
 			    owner->id.uid, WIFSIGNALED(status) ? "signal" : "status",
 			    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 			count_failure(owner);
@@ -926,6 +927,39 @@ static void wait_for_viewer(struct broker *broker, unsigned int ms)
 	}
 }
 
+/* Programs whose collector ends would connect here again, and find nobody. */
+static void refuse_channels(struct broker *broker)
+{
+	struct owner *owner;
+
+	if (broker->config.channel_fd >= 0)
+		shutdown(broker->config.channel_fd, SHUT_RDWR);
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		if (owner->listen_fd >= 0)
+			shutdown(owner->listen_fd, SHUT_RDWR);
+}
+
+/* They have nothing to write, and may be stopped. */
+static void end_collectors(struct broker *broker)
+{
+	uint64_t end_ns = clock_monotonic_ns() + COLLECTORS_MS * 1000000ull;
+	struct owner *owner;
+	bool is_left = true;
+
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		if (owner->part.pid)
+			shutdown(owner->part.control, SHUT_WR);
+	while (is_left && clock_monotonic_ns() < end_ns) {
+		usleep(2000);
+		is_left = false;
+		for (owner = broker->owners; owner; owner = owner->hh.next) {
+			if (owner->part.pid && waitpid(owner->part.pid, NULL, WNOHANG) > 0)
+				part_forget(&owner->part);
+			is_left |= owner->part.pid;
+		}
+	}
+}
+
 void broker_free(struct broker *broker)
 {
 	struct owner *owner, *next;
@@ -934,6 +968,7 @@ void broker_free(struct broker *broker)
 
 	if (!broker)
 		return;
+	refuse_channels(broker);
 	/* Its control socket stays open for reading: shutdown() ends its messages. */
 	if (broker->viewer.pid)
 		shutdown(broker->viewer.control, SHUT_WR);
@@ -945,10 +980,10 @@ void broker_free(struct broker *broker)
 	}
 	wait_for_viewer(broker, KILLED_MS);
 	part_forget(&broker->viewer);
+	end_collectors(broker);
 	HASH_ITER(hh, broker->owners, owner, next)
 	{
 		drop_held(broker, owner);
-		/* It may be stopped. It has nothing to write. */
 		if (owner->part.pid)
 			kill(owner->part.pid, SIGKILL);
 		part_forget(&owner->part);

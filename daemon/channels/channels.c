@@ -457,6 +457,14 @@ void channels_finish(struct channels *channels)
 	pthread_mutex_unlock(channels->config.lock);
 }
 
+void channels_close(struct channels *channels)
+{
+	struct session *session;
+
+	for (session = channels->by_pid; session; session = session->hh.next)
+		WRITE_ONCE(session->channel->magic, 0);
+}
+
 void channels_add_processes(const struct channels *channels, struct feed_totals *totals)
 {
 	unsigned int i, before = totals->nr_processes;
@@ -539,6 +547,9 @@ void channels_free(struct channels *channels)
 	channels_stop(channels);
 	if (channels->stop_fd >= 0)
 		close(channels->stop_fd);
+	/* Processes whose session ends would connect here again, and find nobody. */
+	if (channels->config.listen_fd >= 0)
+		shutdown(channels->config.listen_fd, SHUT_RDWR);
 	while (channels->connections)
 		drop_connection(channels, channels->connections);
 	if (channels->epoll >= 0)

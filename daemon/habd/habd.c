@@ -408,6 +408,9 @@ static int run_part(struct options *options)
 	poll_part(&state, context.http);
 	code = 0;
 end:
+	/* At once: the broker soon kills this process. */
+	if (state.channels)
+		channels_close(state.channels);
 	if (eventfd_write(state.stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(context.http);

@@ -268,9 +268,10 @@ static void owner_problems(json_t *array, struct snapshots *snapshots)
 		if (state->failures)
 			problem(array,
 				json_sprintf("the collector of user %u has ended %" PRIu64
-					     " times: programs that ran then are missing",
+					     " times: what its programs did until they "
+					     "found the next one is missing",
 					     state->uid, state->failures),
-				"see why in habd's log (journalctl -u habd); start them again");
+				"see why in habd's log (journalctl -u habd)");
 		if (state->stuck)
 			problem(array,
 				json_sprintf("the collector of user %u does not answer: that "

@@ -130,7 +130,7 @@ static struct hab_channel *channel_or_start(void)
 	struct hab_channel *channel = hab_client_channel();
 	int err = errno;
 
-	if (channel)
+	if (channel && !hab_client_is_left(hab_client))
 		return channel;
 	hab_real_find();
 	/* Too early: the dynamic linker allocates while the allocator is looked for. */
@@ -160,10 +160,11 @@ __attribute__((visibility("default"))) struct hab_client *hab_preload_client(u64
 static void pause_thread(struct hab_malloc_thread *thread)
 {
 	struct hab_client *client = READ_ONCE(hab_client);
+	bool had_channel = client && READ_ONCE(client->channel);
 
-	if (READ_ONCE(hab_client_is_idle) || (client && READ_ONCE(client->channel)))
+	if (READ_ONCE(hab_client_is_idle) || (had_channel && !hab_client_is_left(client)))
 		set_left(thread, IDLE_BYTES);
-	else if (READ_ONCE(hab_client_waits)) {
+	else if (had_channel || READ_ONCE(hab_client_waits)) {
 		/* What is allocated until then is not seen, so the draw is made then. */
 		thread->sampling.interval = 0;
 		set_left(thread, LOOK_BYTES);

@@ -7,6 +7,15 @@
  * two words may still write there. A child in a sandbox never connects, and makes no system call
  * here.
  *
+ * Where no collector is yet, or where it has ended, another one may come: the process looks again
+ * while it allocates. Then it may have another root or another user than at its start, and the
+ * folder of the socket may be gone: so another user could have made what is found at the path now.
+ * It looks again in its first root only, without a secret, and takes a socket of root's or of its
+ * own user's.
+ *
+ * A channel that is replaced stays mapped without its memory, since other threads may write to it.
+ * Its live samples keep their slots, and are none of the new collector's.
+ *
  * System calls are made directly: the C library's functions may be interposed by the program, and
  * end a thread that is to be cancelled.
  */
@@ -18,6 +27,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -38,12 +48,34 @@
 #define PAUSE_NS     1000000ull
 #define PAUSE_MAX_NS (PAUSE_NS << 10)
 
+/* Between two tries where there is none; doubled for each that was found within an hour. */
+#define ABSENT_NS      1000000000ull
+#define ABSENT_DOUBLED 10u
+#define HOUR_NS	       3600000000000ull
+
+/* A collector that has read nothing for so long has ended, if there was something to read. */
+#define LEFT_NS 30000000000ull
+
+/* Why there is no channel. */
+enum obstacle {
+	OBSTACLE_LASTS,
+	OBSTACLE_ABSENT, /* there is no collector */
+	OBSTACLE_BUSY,	 /* it has more programs than it has accepted */
+};
+
 struct hab_client *hab_client;
 bool hab_client_is_idle, hab_client_waits, hab_client_has_live;
 
 static struct {
 	u64 at;	   /* not before that time */
 	u64 pause; /* ns; 0: this is the first try */
+	u64 root;  /* inode of the process's root at the first try */
+	bool is_later; /* than the process's start */
+	u32 busy;      /* not 0: a thread looks for another collector */
+	u32 replaced;  /* channels, each within an hour after the one before */
+	u64 replaced_ns;
+	u64 tail;      /* this and the next: of the channel, when it was read last */
+	u64 read_ns;   /* by the coarse clock; 0: nothing was to be read */
 } again;
 static u32 began; /* as of struct hab_client, as long as there is none */
 
@@ -59,6 +91,8 @@ static struct {
 	u64 interval_least;
 	u64 interval_begin;
 	u64 secret[2];
+	bool has_secret;
+	bool is_default; /* the address is */
 } settings;
 
 /* Of habrun, for samples before the collector has taken the channel. */
@@ -82,7 +116,9 @@ static void read_interval(void)
 static void read_settings(void)
 {
 	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
+	const char *secret = secure_getenv(HAB_CHANNEL_SECRET);
 
+	settings.is_default = !path;
 	if (!path)
 		path = HAB_CHANNEL_SOCKET;
 	settings.address.sun_family = AF_UNIX;
@@ -90,7 +126,8 @@ static void read_settings(void)
 		memcpy(settings.address.sun_path, path, strlen(path));
 	settings.filters = filters ? atol(filters) : 0;
 	read_interval();
-	hab_channel_read_secret(secure_getenv(HAB_CHANNEL_SECRET), settings.secret);
+	settings.has_secret = secret;
+	hab_channel_read_secret(secret, settings.secret);
 }
 
 /* HAB_CHANNEL_OF_USER. False: there is no room for it. */
@@ -117,12 +154,32 @@ static bool connect_now(int fd, const struct sockaddr_un *address)
 }
 
 /* In a folder where anybody may make a socket, another user may have made this one. */
-static bool is_roots(int fd)
+static bool is_of(int fd, uid_t user)
 {
-	struct ucred peer = { .uid = 1 };
+	struct ucred peer = { 0 };
 	socklen_t length = sizeof(peer);
 
-	return !syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) && !peer.uid;
+	return !syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) &&
+	       (!peer.uid || peer.uid == user);
+}
+
+static bool is_roots(int fd)
+{
+	return is_of(fd, 0);
+}
+
+/* Only root makes files in the default's folder. */
+static bool is_trusted(int fd)
+{
+	return !again.is_later || settings.is_default || is_of(fd, (uid_t)syscall(SYS_geteuid));
+}
+
+/* 0: not known. */
+static u64 inode_of_root(void)
+{
+	struct stat root;
+
+	return syscall(SYS_newfstatat, AT_FDCWD, "/", &root, 0) ? 0 : root.st_ino;
 }
 
 static bool connect_in_turn(int fd, const struct sockaddr_un *address)
@@ -148,8 +205,21 @@ static int connect_to(const struct sockaddr_un *address)
 	return -1;
 }
 
-/* @is_busy: there is a collector, with more programs than it has accepted. */
-static int connect_socket(bool *is_busy)
+static enum obstacle obstacle_of(int err)
+{
+	switch (err) {
+	case EAGAIN:
+	case EINTR:
+		return OBSTACLE_BUSY;
+	case ENOENT:
+	case ECONNREFUSED:
+		return settings.has_secret ? OBSTACLE_LASTS : OBSTACLE_ABSENT;
+	default:
+		return OBSTACLE_LASTS;
+	}
+}
+
+static int connect_socket(enum obstacle *obstacle)
 {
 	struct sockaddr_un own;
 	int fd = -1;
@@ -162,8 +232,12 @@ static int connect_socket(bool *is_busy)
 	}
 	if (fd < 0)
 		fd = connect_to(&settings.address);
-	if (fd < 0)
-		*is_busy = errno == EAGAIN || errno == EINTR;
+	if (fd < 0) {
+		*obstacle = obstacle_of(errno);
+	} else if (!is_trusted(fd)) {
+		syscall(SYS_close, fd);
+		fd = -1;
+	}
 	return fd;
 }
 
@@ -194,6 +268,12 @@ static struct hab_channel *make_channel(int *fd)
 	channel->magic = HAB_CHANNEL_MAGIC;
 	channel->version = HAB_CHANNEL_VERSION;
 	channel->live_step = hab_client_has_live;
+	if (hab_client && hab_client->channel) {
+		if (hab_client_has_live)
+			channel->live_step = READ_ONCE(hab_client->live.step);
+		/* What the collector before was told counts for nothing. */
+		channel->maps_wanted = READ_ONCE(hab_client->maps.wanted) + 1;
+	}
 	channel->share = settings.share;
 	channel->interval_least = settings.interval_least;
 	channel->interval_begin = settings.interval_begin;
@@ -227,14 +307,18 @@ bool hab_client_has_filter(void)
 	return hab_sandbox_has_filter(settings.filters, hab_client_has_live);
 }
 
-static struct hab_channel *connect_channel(bool *is_busy)
+static struct hab_channel *connect_channel(enum obstacle *obstacle)
 {
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
+	if (!again.root)
+		again.root = inode_of_root();
+	else if (again.is_later && inode_of_root() != again.root)
+		return NULL;
 	if (!settings.address.sun_path[0] || hab_client_has_filter() || !may_write_file())
 		return NULL;
-	socket = connect_socket(is_busy);
+	socket = connect_socket(obstacle);
 	if (socket < 0)
 		return NULL;
 	channel = make_channel(&fd);
@@ -311,13 +395,17 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 }
 
 /* Not connected: for ever, or until a try later. @started: the word that stops further tries. */
-static void give_up(u32 *started, bool is_busy)
+static void give_up(u32 *started, enum obstacle obstacle)
 {
-	if (!is_busy) {
+	if (obstacle == OBSTACLE_LASTS) {
 		WRITE_ONCE(hab_client_is_idle, true);
 		return;
 	}
-	again.pause = again.pause ? min(again.pause * 2, PAUSE_MAX_NS) : PAUSE_NS;
+	again.is_later = true;
+	if (obstacle == OBSTACLE_ABSENT)
+		again.pause = ABSENT_NS;
+	else
+		again.pause = again.pause ? min(again.pause * 2, PAUSE_MAX_NS) : PAUSE_NS;
 	WRITE_ONCE(again.at, hab_clock_ns() + again.pause);
 	WRITE_ONCE(hab_client_waits, true);
 	/* Pairs with the exchange in is_to_start(). */
@@ -328,12 +416,12 @@ static void start_first(void)
 {
 	struct hab_channel *channel = NULL;
 	struct hab_client *client;
-	bool is_busy = false;
+	enum obstacle obstacle = OBSTACLE_LASTS;
 
 	if (!hab_sandbox_is_entered()) {
 		if (!settings.address.sun_family)
 			read_settings();
-		channel = connect_channel(&is_busy);
+		channel = connect_channel(&obstacle);
 	}
 	client = channel ? make_client() : NULL;
 
@@ -346,25 +434,79 @@ static void start_first(void)
 		channel->magic = 0;
 		munmap(channel, HAB_CHANNEL_BYTES);
 	}
-	give_up(&began, is_busy);
+	give_up(&began, obstacle);
 }
 
 static void start_child(struct hab_client *client)
 {
 	struct hab_channel *channel = NULL;
-	bool is_busy = false;
+	enum obstacle obstacle = OBSTACLE_LASTS;
 
 	/* In a sandbox even the parent's channel stays mapped. */
 	if (!hab_sandbox_is_entered()) {
 		if (mapped)
 			munmap(mapped, HAB_CHANNEL_BYTES);
 		mapped = NULL;
-		channel = connect_channel(&is_busy);
+		channel = connect_channel(&obstacle);
 	}
 	if (channel)
 		fill_client(client, channel);
 	else
-		give_up(&client->began, is_busy);
+		give_up(&client->began, obstacle);
+}
+
+bool hab_client_is_left(const struct hab_client *client)
+{
+	const struct hab_channel *channel = client->channel;
+	u64 tail, now;
+
+	if (settings.has_secret || hab_sandbox_is_entered())
+		return false;
+	if (!hab_channel_is_open(channel))
+		return true;
+	tail = READ_ONCE(channel->tail);
+	now = hab_clock_coarse_ns();
+	if (READ_ONCE(channel->head) == tail) {
+		WRITE_ONCE(again.read_ns, 0);
+	} else if (!READ_ONCE(again.read_ns) || READ_ONCE(again.tail) != tail) {
+		WRITE_ONCE(again.tail, tail);
+		WRITE_ONCE(again.read_ns, now);
+	}
+	return READ_ONCE(again.read_ns) && now - READ_ONCE(again.read_ns) > LEFT_NS;
+}
+
+/* The collector has ended. One thread at a time. */
+static void replace_channel(struct hab_client *client)
+{
+	struct hab_channel *channel, *before = client->channel;
+	enum obstacle obstacle = OBSTACLE_LASTS;
+	u64 now = hab_clock_ns();
+
+	again.is_later = true;
+	channel = connect_channel(&obstacle);
+	if (now - again.replaced_ns > HOUR_NS)
+		again.replaced = 0;
+	WRITE_ONCE(again.at, now + (ABSENT_NS << min(again.replaced, ABSENT_DOUBLED)));
+	if (!channel)
+		return;
+	again.replaced++;
+	again.replaced_ns = now;
+	WRITE_ONCE(again.read_ns, 0);
+	WRITE_ONCE(client->number, ++connections);
+	WRITE_ONCE(client->live.channel, channel);
+	mapped = channel;
+	/* Other threads find the channel with all above. */
+	hab_store_release(&client->channel, channel);
+	madvise(before, HAB_CHANNEL_BYTES, MADV_REMOVE);
+}
+
+static void start_again(struct hab_client *client)
+{
+	if (!hab_client_is_left(client) || hab_clock_ns() < READ_ONCE(again.at) ||
+	    __atomic_exchange_n(&again.busy, 1, __ATOMIC_ACQUIRE))
+		return;
+	replace_channel(client);
+	hab_store_release(&again.busy, 0);
 }
 
 static bool is_to_start(u32 *started)
@@ -388,7 +530,9 @@ void hab_client_start(void)
 	if (!client) {
 		if (is_to_start(&began))
 			start_first();
-	} else if (!READ_ONCE(client->channel) && is_to_start(&client->began)) {
+	} else if (READ_ONCE(client->channel)) {
+		start_again(client);
+	} else if (is_to_start(&client->began)) {
 		start_child(client);
 	}
 	errno = err;
@@ -401,6 +545,7 @@ void hab_client_forget_end(void)
 	if (client && client->channel)
 		return;
 	WRITE_ONCE(hab_client_is_idle, false);
+	again.pause = 0;
 	began = 0;
 	if (client)
 		client->began = 0;

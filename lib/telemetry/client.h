@@ -44,10 +44,16 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  *
  * The preload library calls it when the process allocates first, and in a child by fork() at its
  * first sample; libhab when a heap is made. Does nothing when it was called before. If the
- * collector is busy, it waits for at most 20 ms, and a later call tries again. Leaves no descriptor
- * open; errno is kept.
+ * collector is busy, it waits for at most 20 ms, and a later call tries again; so it does, at most
+ * once a second, where there is no collector. Leaves no descriptor open; errno is kept.
  */
 void hab_client_start(void);
+
+/*
+ * true if the collector has closed the channel, or has not read it for half a minute: then
+ * hab_client_start() looks for another one.
+ */
+bool hab_client_is_left(const struct hab_client *client);
 
 /*
  * If the process has never had a channel, the next hab_client_start() looks for a collector again.
@@ -69,10 +75,10 @@ extern bool hab_client_has_live __attribute__((visibility("hidden")));
 /* true if the calling thread has a filter of system calls, other than those of HAB_FILTERS. */
 bool hab_client_has_filter(void);
 
-/* true if there will be no collector: hab_client_start() has not found one. */
+/* true if there will be no collector: hab_client_start() looks for none. */
 extern bool hab_client_is_idle __attribute__((visibility("hidden")));
 
-/* true if the collector was busy, and hab_client_start() is to be called again. */
+/* true if there was no collector, or it was busy: hab_client_start() is to be called again. */
 extern bool hab_client_waits __attribute__((visibility("hidden")));
 
 /* The channel to write to, or NULL. */
