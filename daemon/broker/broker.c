@@ -977,10 +977,11 @@ void broker_free(struct broker *broker)
 		say("the viewer of habd did not end in time: the history may lack what came after its "
 		    "last file");
 		kill(broker->viewer.pid, SIGKILL);
+	} else {
+		end_collectors(broker);
 	}
 	wait_for_viewer(broker, KILLED_MS);
 	part_forget(&broker->viewer);
-	end_collectors(broker);
 	HASH_ITER(hh, broker->owners, owner, next)
 	{
 		drop_held(broker, owner);

@@ -392,9 +392,15 @@ void session_see_exec(struct session *session)
 	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));
 }
 
+/* A channel that is replaced reads as 0. */
+static uint64_t since(uint64_t said, uint64_t before)
+{
+	return said > before ? said - before : 0;
+}
+
 uint64_t session_allocated(struct session *session)
 {
-	uint64_t said = READ_ONCE(session->channel->allocated) - session->allocated_before;
+	uint64_t said = since(READ_ONCE(session->channel->allocated), session->allocated_before);
 
 	session->allocated = max(session->allocated, min(said, age_ns(session) * BYTES_A_NS_MAX));
 	return session->allocated;
@@ -402,7 +408,7 @@ uint64_t session_allocated(struct session *session)
 
 uint64_t session_lost(struct session *session)
 {
-	uint64_t said = READ_ONCE(session->channel->lost) - session->lost_before;
+	uint64_t said = since(READ_ONCE(session->channel->lost), session->lost_before);
 
 	session->lost = max(session->lost, min(said, age_ns(session) / NS_A_SAMPLE_MIN));
 	return session->lost + session->unread;

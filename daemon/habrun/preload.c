@@ -184,7 +184,7 @@ bool preload_check_habd(void)
 		close(fd);
 	if (!error)
 		return true;
-	say("no habd listens at %s (%s): the command runs, and is in no profile: start habd, or "
+	say("no habd listens at %s (%s): the command is in no profile until one does: start it, or "
 	    "write a profile of this run alone with -o FILE",
 	    path, strerror(error));
 	return false;

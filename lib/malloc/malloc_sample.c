@@ -162,7 +162,7 @@ static void pause_thread(struct hab_malloc_thread *thread)
 	struct hab_client *client = READ_ONCE(hab_client);
 	bool had_channel = client && READ_ONCE(client->channel);
 
-	if (READ_ONCE(hab_client_is_idle) || (had_channel && !hab_client_is_left(client)))
+	if (READ_ONCE(hab_client_is_idle) || (had_channel && !hab_client_may_look()))
 		set_left(thread, IDLE_BYTES);
 	else if (had_channel || READ_ONCE(hab_client_waits)) {
 		/* What is allocated until then is not seen, so the draw is made then. */

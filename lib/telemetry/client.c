@@ -10,8 +10,8 @@
  * Where no collector is yet, or where it has ended, another one may come: the process looks again
  * while it allocates. Then it may have another root or another user than at its start, and the
  * folder of the socket may be gone: so another user could have made what is found at the path now.
- * It looks again in its first root only, without a secret, and takes a socket of root's or of its
- * own user's.
+ * It looks again in its first root only, with one user's rights, without a secret, and not in a
+ * child by vfork(); it takes a socket of root's or of its own user's.
  *
  * A channel that is replaced stays mapped without its memory, since other threads may write to it.
  * Its live samples keep their slots, and are none of the new collector's.
@@ -52,6 +52,7 @@
 #define ABSENT_NS      1000000000ull
 #define ABSENT_DOUBLED 10u
 #define HOUR_NS	       3600000000000ull
+#define REPLACED_MAX   100u /* each stays mapped */
 
 /* A collector that has read nothing for so long has ended, if there was something to read. */
 #define LEFT_NS 30000000000ull
@@ -66,18 +67,25 @@ enum obstacle {
 struct hab_client *hab_client;
 bool hab_client_is_idle, hab_client_waits, hab_client_has_live;
 
-static struct {
+/* In memory that the kernel zeroes in a child by fork(), as struct hab_client. */
+static struct tries {
 	u64 at;	   /* not before that time */
-	u64 pause; /* ns; 0: this is the first try */
-	u64 root;  /* inode of the process's root at the first try */
-	bool is_later; /* than the process's start */
-	u32 busy;      /* not 0: a thread looks for another collector */
-	u32 replaced;  /* channels, each within an hour after the one before */
+	u64 pause; /* ns; 0: the next try is the first */
+	u32 began; /* as of struct hab_client, as long as there is none */
+	u32 busy;  /* not 0: a thread looks for another collector */
+	u32 pid;   /* of the process; in a child by vfork() that of its parent */
+	u32 replaced; /* channels, each within an hour after the one before */
 	u64 replaced_ns;
-	u64 tail;      /* this and the next: of the channel, when it was read last */
-	u64 read_ns;   /* by the coarse clock; 0: nothing was to be read */
-} again;
-static u32 began; /* as of struct hab_client, as long as there is none */
+	u64 tail;    /* this and the next: of the channel, when it was read last */
+	u64 read_ns; /* by the coarse clock; 0: nothing was to be read */
+} *tries;
+
+/* Children by fork() have these, too. */
+static bool is_later; /* than a first try */
+static u32 replaced;  /* channels */
+static struct {
+	u64 device, inode;
+} first_root; /* at the first try */
 
 /* Of this process or of a parent. */
 static struct hab_channel *mapped;
@@ -171,15 +179,32 @@ static bool is_roots(int fd)
 /* Only root makes files in the default's folder. */
 static bool is_trusted(int fd)
 {
-	return !again.is_later || settings.is_default || is_of(fd, (uid_t)syscall(SYS_geteuid));
+	return !is_later || settings.is_default || is_of(fd, (uid_t)syscall(SYS_geteuid));
 }
 
-/* 0: not known. */
-static u64 inode_of_root(void)
+static bool is_in_first_root(void)
 {
 	struct stat root;
 
-	return syscall(SYS_newfstatat, AT_FDCWD, "/", &root, 0) ? 0 : root.st_ino;
+	if (syscall(SYS_newfstatat, AT_FDCWD, "/", &root, 0))
+		return false;
+	if (!first_root.inode) {
+		first_root.device = root.st_dev;
+		first_root.inode = root.st_ino;
+	}
+	return root.st_dev == first_root.device && root.st_ino == first_root.inode;
+}
+
+/* No child by vfork(), and not with another user's rights for a while. */
+static bool is_itself(void)
+{
+	u32 pid = (u32)syscall(SYS_getpid);
+	uid_t real, effective, saved;
+
+	if (!tries->pid)
+		tries->pid = pid;
+	return pid == tries->pid && !syscall(SYS_getresuid, &real, &effective, &saved) &&
+	       real == effective && effective == saved;
 }
 
 static bool connect_in_turn(int fd, const struct sockaddr_un *address)
@@ -197,7 +222,8 @@ static int connect_to(const struct sockaddr_un *address)
 						  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	int err;
 
-	if (fd < 0 || connect_now(fd, address) || (errno == EAGAIN && connect_in_turn(fd, address)))
+	if (fd < 0 || connect_now(fd, address) ||
+	    (errno == EAGAIN && tries->pause < ABSENT_NS && connect_in_turn(fd, address)))
 		return fd;
 	err = errno;
 	syscall(SYS_close, fd);
@@ -213,6 +239,8 @@ static enum obstacle obstacle_of(int err)
 		return OBSTACLE_BUSY;
 	case ENOENT:
 	case ECONNREFUSED:
+	case EMFILE:
+	case ENFILE:
 		return settings.has_secret ? OBSTACLE_LASTS : OBSTACLE_ABSENT;
 	default:
 		return OBSTACLE_LASTS;
@@ -312,10 +340,12 @@ static struct hab_channel *connect_channel(enum obstacle *obstacle)
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
-	if (!again.root)
-		again.root = inode_of_root();
-	else if (again.is_later && inode_of_root() != again.root)
+	if (!is_in_first_root() && is_later)
 		return NULL;
+	if (!is_itself() && is_later) {
+		*obstacle = OBSTACLE_ABSENT;
+		return NULL;
+	}
 	if (!settings.address.sun_path[0] || hab_client_has_filter() || !may_write_file())
 		return NULL;
 	socket = connect_socket(obstacle);
@@ -332,20 +362,36 @@ static struct hab_channel *connect_channel(enum obstacle *obstacle)
 	return channel;
 }
 
-static struct hab_client *make_client(void)
+/* Zeroed, and again in a child by fork(). */
+static void *map_own(size_t bytes)
 {
-	struct hab_client *client;
+	void *memory;
 
 	/* Not by mmap(), which the preload library interposes: it is none of the program's. */
-	client = (void *)syscall(SYS_mmap, NULL, sizeof(*client), PROT_READ | PROT_WRITE,
+	memory = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (client == MAP_FAILED)
+	if (memory == MAP_FAILED)
 		return NULL;
-	if (madvise(client, sizeof(*client), MADV_WIPEONFORK)) {
-		munmap(client, sizeof(*client));
+	if (madvise(memory, bytes, MADV_WIPEONFORK)) {
+		munmap(memory, bytes);
 		return NULL;
 	}
-	return client;
+	return memory;
+}
+
+static bool make_tries(void)
+{
+	struct tries *made, *none = NULL;
+
+	if (READ_ONCE(tries))
+		return true;
+	made = hab_sandbox_is_entered() ? NULL : map_own(sizeof(*made));
+	if (!made)
+		return false;
+	if (!__atomic_compare_exchange_n(&tries, &none, made, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_ACQUIRE))
+		munmap(made, sizeof(*made));
+	return true;
 }
 
 static u64 share_of(const struct hab_channel *channel)
@@ -401,12 +447,12 @@ static void give_up(u32 *started, enum obstacle obstacle)
 		WRITE_ONCE(hab_client_is_idle, true);
 		return;
 	}
-	again.is_later = true;
+	is_later = true;
 	if (obstacle == OBSTACLE_ABSENT)
-		again.pause = ABSENT_NS;
+		tries->pause = ABSENT_NS;
 	else
-		again.pause = again.pause ? min(again.pause * 2, PAUSE_MAX_NS) : PAUSE_NS;
-	WRITE_ONCE(again.at, hab_clock_ns() + again.pause);
+		tries->pause = tries->pause ? min(tries->pause * 2, PAUSE_MAX_NS) : PAUSE_NS;
+	WRITE_ONCE(tries->at, hab_clock_ns() + tries->pause);
 	WRITE_ONCE(hab_client_waits, true);
 	/* Pairs with the exchange in is_to_start(). */
 	hab_store_release(started, 0);
@@ -423,7 +469,7 @@ static void start_first(void)
 			read_settings();
 		channel = connect_channel(&obstacle);
 	}
-	client = channel ? make_client() : NULL;
+	client = channel ? map_own(sizeof(*client)) : NULL;
 
 	if (client) {
 		client->began = 1;
@@ -434,7 +480,7 @@ static void start_first(void)
 		channel->magic = 0;
 		munmap(channel, HAB_CHANNEL_BYTES);
 	}
-	give_up(&began, obstacle);
+	give_up(&tries->began, obstacle);
 }
 
 static void start_child(struct hab_client *client)
@@ -455,58 +501,81 @@ static void start_child(struct hab_client *client)
 		give_up(&client->began, obstacle);
 }
 
+bool hab_client_may_look(void)
+{
+	return tries && !settings.has_secret && !hab_sandbox_is_entered();
+}
+
 bool hab_client_is_left(const struct hab_client *client)
 {
-	const struct hab_channel *channel = client->channel;
-	u64 tail, now;
+	const struct hab_channel *channel = READ_ONCE(client->channel);
+	u64 tail, before, since, now;
 
-	if (settings.has_secret || hab_sandbox_is_entered())
+	/* NULL in a child by fork() from a signal handler. */
+	if (!channel || !hab_client_may_look())
 		return false;
 	if (!hab_channel_is_open(channel))
 		return true;
 	tail = READ_ONCE(channel->tail);
-	now = hab_clock_coarse_ns();
 	if (READ_ONCE(channel->head) == tail) {
-		WRITE_ONCE(again.read_ns, 0);
-	} else if (!READ_ONCE(again.read_ns) || READ_ONCE(again.tail) != tail) {
-		WRITE_ONCE(again.tail, tail);
-		WRITE_ONCE(again.read_ns, now);
+		WRITE_ONCE(tries->read_ns, 0);
+		return false;
 	}
-	return READ_ONCE(again.read_ns) && now - READ_ONCE(again.read_ns) > LEFT_NS;
+	now = hab_clock_coarse_ns();
+	/* Pairs with the release below: the time is that of this tail, or a later one. */
+	before = hab_load_acquire(&tries->tail);
+	since = READ_ONCE(tries->read_ns);
+	if (since && before == tail)
+		return now > since && now - since > LEFT_NS;
+	WRITE_ONCE(tries->read_ns, now);
+	hab_store_release(&tries->tail, tail);
+	return false;
 }
 
 /* The collector has ended. One thread at a time. */
 static void replace_channel(struct hab_client *client)
 {
-	struct hab_channel *channel, *before = client->channel;
+	struct hab_channel *channel, *before = READ_ONCE(client->channel), *found = before;
 	enum obstacle obstacle = OBSTACLE_LASTS;
 	u64 now = hab_clock_ns();
 
-	again.is_later = true;
-	channel = connect_channel(&obstacle);
-	if (now - again.replaced_ns > HOUR_NS)
-		again.replaced = 0;
-	WRITE_ONCE(again.at, now + (ABSENT_NS << min(again.replaced, ABSENT_DOUBLED)));
+	is_later = true;
+	if (now - tries->replaced_ns > HOUR_NS)
+		tries->replaced = 0;
+	tries->pause = ABSENT_NS << min(tries->replaced, ABSENT_DOUBLED);
+	WRITE_ONCE(tries->at, now + tries->pause);
+	channel = before ? connect_channel(&obstacle) : NULL;
 	if (!channel)
 		return;
-	again.replaced++;
-	again.replaced_ns = now;
-	WRITE_ONCE(again.read_ns, 0);
+	tries->replaced++;
+	tries->replaced_ns = now;
+	replaced++;
+	WRITE_ONCE(tries->read_ns, 0);
 	WRITE_ONCE(client->number, ++connections);
 	WRITE_ONCE(client->live.channel, channel);
 	mapped = channel;
-	/* Other threads find the channel with all above. */
-	hab_store_release(&client->channel, channel);
-	madvise(before, HAB_CHANNEL_BYTES, MADV_REMOVE);
+	/* Other threads find the channel with all above. NULL in a child by fork() meanwhile. */
+	if (!__atomic_compare_exchange_n(&client->channel, &found, channel, false, __ATOMIC_RELEASE,
+					 __ATOMIC_RELAXED))
+		return;
+	/* Another thread may have doubled it in the channel before. */
+	if (hab_client_has_live)
+		WRITE_ONCE(channel->live_step, READ_ONCE(client->live.step));
+	/* A collector that reads no more, and has not closed it, may still read what is there. */
+	if (!hab_channel_is_open(before))
+		madvise(before, HAB_CHANNEL_BYTES, MADV_REMOVE);
 }
 
 static void start_again(struct hab_client *client)
 {
-	if (!hab_client_is_left(client) || hab_clock_ns() < READ_ONCE(again.at) ||
-	    __atomic_exchange_n(&again.busy, 1, __ATOMIC_ACQUIRE))
+	if (!hab_client_is_left(client) || READ_ONCE(replaced) >= REPLACED_MAX ||
+	    hab_clock_ns() < READ_ONCE(tries->at) ||
+	    __atomic_exchange_n(&tries->busy, 1, __ATOMIC_ACQUIRE))
 		return;
-	replace_channel(client);
-	hab_store_release(&again.busy, 0);
+	/* Another thread may have done it. */
+	if (hab_client_is_left(client))
+		replace_channel(client);
+	hab_store_release(&tries->busy, 0);
 }
 
 static bool is_to_start(u32 *started)
@@ -514,7 +583,7 @@ static bool is_to_start(u32 *started)
 	if (READ_ONCE(*started))
 		return false;
 	/* In a sandbox even the clock may be a system call. */
-	if (again.pause && !hab_sandbox_is_entered() && hab_clock_ns() < READ_ONCE(again.at))
+	if (tries->pause && !hab_sandbox_is_entered() && hab_clock_ns() < READ_ONCE(tries->at))
 		return false;
 	return !__atomic_exchange_n(started, 1, __ATOMIC_ACQUIRE);
 }
@@ -527,8 +596,13 @@ void hab_client_start(void)
 	/* Too early: the C library has not begun. */
 	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
+	if (!make_tries()) {
+		WRITE_ONCE(hab_client_is_idle, true);
+		errno = err;
+		return;
+	}
 	if (!client) {
-		if (is_to_start(&began))
+		if (is_to_start(&tries->began))
 			start_first();
 	} else if (READ_ONCE(client->channel)) {
 		start_again(client);
@@ -545,8 +619,10 @@ void hab_client_forget_end(void)
 	if (client && client->channel)
 		return;
 	WRITE_ONCE(hab_client_is_idle, false);
-	again.pause = 0;
-	began = 0;
+	if (tries) {
+		tries->pause = 0;
+		tries->began = 0;
+	}
 	if (client)
 		client->began = 0;
 }

@@ -55,6 +55,9 @@ void hab_client_start(void);
  */
 bool hab_client_is_left(const struct hab_client *client);
 
+/* false: if the collector ends, the process looks for no other one. */
+bool hab_client_may_look(void);
+
 /*
  * If the process has never had a channel, the next hab_client_start() looks for a collector again.
  * One thread at a time calls it.

@@ -3,8 +3,8 @@
  * libhab's side of the channel.
  *
  * Where there is no collector, the next heap looks for one. So a program that ran before its
- * collector is seen from its next heap on, and a child by fork() from its first. After the end of a
- * collector none is looked for.
+ * collector is seen from its next heap on, and a child by fork() from its first. So it is after the
+ * end of a collector.
  *
  * Objects are not freed one by one, so none is live.
  */

@@ -154,6 +154,7 @@ TEST_F(channel, what_is_in_the_ring_of_a_collector_that_never_read_stands_for_al
 	TH_LOG("%lu samples and %lu lost stand for %.0f bytes of %lu, standard error %.0f",
 	       read->nr_samples, read->channel->lost, sum, read->channel->allocated,
 	       sqrt(variance));
+	/* The few with the largest intervals decide, so the variance itself varies much. */
 	EXPECT_GT(8 * sqrt(variance), fabs(sum - (double)read->channel->allocated));
 	EXPECT_GT(0.6, sqrt(variance) / sum);
 }
@@ -270,7 +271,7 @@ TEST_F(start, after_the_collector_has_closed_the_channel_nothing_is_written)
 	ASSERT_TRUE(run(&self->collector, NULL, "kill") || WIFSIGNALED(self->collector.status));
 	/* It looks for another collector at once, and then after 1, 2, 4 seconds and so on. */
 	ASSERT_LE(1, self->collector.nr);
-	EXPECT_GE(4, self->collector.nr);
+	EXPECT_GE(8, self->collector.nr);
 	EXPECT_GT(5, self->collector.channels[0]->nr_samples);
 }
 
