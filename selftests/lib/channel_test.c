@@ -195,11 +195,11 @@ TEST_F(channel, a_child_has_a_channel_from_its_first_heap_on)
 	EXPECT_SITE("objects", collector->channels[0]);
 }
 
-TEST_F(channel, after_the_end_of_the_collector_no_heap_looks_for_another)
+TEST_F(channel, after_the_end_of_the_collector_the_next_heap_looks_for_another)
 {
 	self->collector.closes = true;
 	ASSERT_TRUE(run(&self->collector, "next_heap"));
-	ASSERT_EQ(1, self->collector.nr);
+	ASSERT_EQ(2, self->collector.nr);
 	EXPECT_EQ(0, self->collector.channels[0]->nr_samples);
 }
 
