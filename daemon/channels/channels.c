@@ -107,8 +107,7 @@ static void add_counts(struct channels_counts *counts, struct session *session)
 
 	counts->samples += session->counts.samples;
 	counts->malformed += session->counts.malformed;
-	session_interpreter(session);
-	counts->not_interpreted += session->is_not_interpreted;
+	counts->not_interpreted += session_was_not_interpreted(session);
 	lost = session_lost(session);
 	allocated = session_allocated(session);
 	sums_add(&counts->lost, &lost, 1);
@@ -228,8 +227,7 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 		exec = session_is_of(session, hello);
 		/* A process counts once. */
 		channels->counts.begun -= exec;
-		session_interpreter(session);
-		channels->counts.not_interpreted -= exec && session->is_not_interpreted;
+		channels->counts.not_interpreted -= exec && session_was_not_interpreted(session);
 		end_locked(channels, session, exec);
 	}
 	if (!limits_take(LIMITED_CHANNELS, 1)) {

@@ -65,7 +65,7 @@ bool channels_are_active(const struct channels *channels);
 void channels_poll(struct channels *channels);
 /* Reads all that is there, and ends all sessions. */
 void channels_finish(struct channels *channels);
-/* The processes look for another collector. Nothing is read any more. */
+/* The processes look for another collector. Nothing is read any more; no other thread is here. */
 void channels_close(struct channels *channels);
 /*
  * Starts a thread that polls, and stops it: after that a process without a channel is an ordinary

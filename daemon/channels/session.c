@@ -414,10 +414,14 @@ uint64_t session_lost(struct session *session)
 	return session->lost + session->unread;
 }
 
-uint32_t session_interpreter(struct session *session)
+uint32_t session_interpreter(const struct session *session)
 {
-	uint32_t said = READ_ONCE(session->channel->interpreter) & 0xffffff;
+	return session->has_exec ? 0 : READ_ONCE(session->channel->interpreter) & 0xffffff;
+}
 
-	session->is_not_interpreted |= (said & 0xff) > HAB_INTERPRETER_SHOWN;
-	return session->has_exec ? 0 : said;
+bool session_was_not_interpreted(struct session *session)
+{
+	session->was_not_interpreted |= (session_interpreter(session) & 0xff) >
+					HAB_INTERPRETER_SHOWN;
+	return session->was_not_interpreted;
 }

@@ -55,7 +55,7 @@ struct session {
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */
-	bool is_not_interpreted;  /* an interpreter's functions were not shown once */
+	bool was_not_interpreted;
 	bool has_exec; /* the process has exec'ed, and runs a program without a channel */
 	bool broken;   /* the program has written nonsense: nothing more is read */
 	struct session_counts counts;
@@ -100,6 +100,8 @@ uint64_t session_allocated(struct session *session);
 uint64_t session_lost(struct session *session);
 
 /* What the program says of its interpreter, as in struct hab_channel. */
-uint32_t session_interpreter(struct session *session);
+uint32_t session_interpreter(const struct session *session);
+/* Its functions were not shown at this call, or at one before. */
+bool session_was_not_interpreted(struct session *session);
 
 #endif /* HABD_SESSION_H */

@@ -263,6 +263,8 @@ static int connect_socket(enum obstacle *obstacle)
 	if (fd < 0) {
 		*obstacle = obstacle_of(errno);
 	} else if (!is_trusted(fd)) {
+		/* It may go again. */
+		*obstacle = OBSTACLE_ABSENT;
 		syscall(SYS_close, fd);
 		fd = -1;
 	}

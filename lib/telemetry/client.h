@@ -43,9 +43,10 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  * hab_client_start - connect to the collector, if there is one
  *
  * The preload library calls it when the process allocates first, and in a child by fork() at its
- * first sample; libhab when a heap is made. Does nothing when it was called before. If the
- * collector is busy, it waits for at most 20 ms, and a later call tries again; so it does, at most
- * once a second, where there is no collector. Leaves no descriptor open; errno is kept.
+ * first sample; libhab when a heap is made. Does nothing if there is a channel that is read. If the
+ * collector is busy, it waits for at most 20 ms, and a later call tries again. Where there is none,
+ * or none any more, a later call tries again, at most once a second. Leaves no descriptor open;
+ * errno is kept. Any thread may call it.
  */
 void hab_client_start(void);
 

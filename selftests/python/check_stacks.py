@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """check_stacks.py SAID FOLDED [RIGHT PLACES DEEP]
 
-The Python frames of each stack whose innermost one is a place that the program has said are a stack that it has said, or the innermost frames of one that has more than
-there is room for. Nothing of the C library that calls the program is within them.
+The Python frames of each stack whose innermost one is a place that the program has said are a stack
+that it has said, or the innermost frames of one that has more than there is room for. Nothing of the C library that calls the program is within them.
 
 Prints how many were right, and the first that were not. Fails if fewer than RIGHT stacks (60) are,
 or of fewer than PLACES places (15), or if fewer than DEEP (1) were too deep.

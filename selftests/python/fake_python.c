@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A program that looks like CPython 3.MINOR to the preload library, and is none: what it says to be
- * the thread's frames are zeros. It allocates until its input ends.
+ * the thread's frames are zeros. It allocates until its input ends; with an argument it then runs
+ * itself again, without one.
  */
 #include <poll.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const unsigned long Py_Version = 3ul << 24 | MINOR << 16;
 const char PyCode_Type[64], PyUnicode_Type[64], PyBytes_Type[64];
@@ -47,7 +49,7 @@ void *_PyEval_EvalFrameDefault(void)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct pollfd input = { .fd = 0, .events = POLLIN };
 	int i;
@@ -56,5 +58,5 @@ int main(void)
 		for (i = 0; i < 500; i++)
 			_PyEval_EvalFrameDefault();
 	} while (!poll(&input, 1, 10));
-	return 0;
+	return argc > 1 && execl(argv[0], argv[0], NULL);
 }
