@@ -2,7 +2,7 @@
 # libhab, static and shared, and the preload library libhab-malloc.so. Target: lib.
 
 # The program's side of a channel: in both libraries.
-CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c)
+CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c connect.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c)
 
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c region.c registry.c) \
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c) \

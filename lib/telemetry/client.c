@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Connecting to the collector.
+ * The process's channel, from its first try to connect to the last collector.
  *
  * A child by fork() begins nothing in its parent's channel: what is in @hab_client is zeroed in it.
  * The channel stays mapped until the child connects, since a thread that was interrupted between
@@ -8,10 +8,8 @@
  * here.
  *
  * Where no collector is yet, or where it has ended, another one may come: the process looks again
- * while it allocates. Then it may have another root or another user than at its start, and the
- * folder of the socket may be gone: so another user could have made what is found at the path now.
- * It looks again in its first root only, with one user's rights, without a secret, and not in a
- * child by vfork(); it takes a socket of root's or of its own user's.
+ * while it allocates. It looks again in its first root only, with one user's rights, without a
+ * secret, and not in a child by vfork().
  *
  * A channel that is replaced stays mapped without its memory, since other threads may write to it.
  * Its live samples keep their slots, and are none of the new collector's.
@@ -20,29 +18,17 @@
  * end a thread that is to be cancelled.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/sampling.h"
 #include "lib/clock.h"
 #include "lib/telemetry/client.h"
-#include "lib/telemetry/descriptor.h"
+#include "lib/telemetry/connect.h"
 #include "lib/telemetry/sandbox.h"
-
-/*
- * A collector may have more programs than it has accepted. A try then waits in the kernel's queue
- * for its turn, since others may connect in a loop, and a short program has no later try.
- */
-#define WAIT_US 10000
 
 /* Between two tries to connect to a collector that is busy. It is doubled after each. */
 #define PAUSE_NS     1000000ull
@@ -56,13 +42,6 @@
 
 /* A collector that has read nothing for so long has ended, if there was something to read. */
 #define LEFT_NS 30000000000ull
-
-/* Why there is no channel. */
-enum obstacle {
-	OBSTACLE_LASTS,
-	OBSTACLE_ABSENT, /* there is no collector */
-	OBSTACLE_BUSY,	 /* it has more programs than it has accepted */
-};
 
 struct hab_client *hab_client;
 bool hab_client_is_idle, hab_client_waits, hab_client_has_live;
@@ -83,286 +62,10 @@ static struct tries {
 /* Children by fork() have these, too. */
 static bool is_later; /* than a first try */
 static u32 replaced;  /* channels */
-static struct {
-	u64 device, inode;
-} first_root; /* at the first try */
 
 /* Of this process or of a parent. */
 static struct hab_channel *mapped;
 static u32 connections;
-
-/* What the environment says. It is read once: a program may clear it before it forks. */
-static struct {
-	struct sockaddr_un address;
-	long filters;
-	u32 share; /* this and the next two as in struct hab_channel */
-	u64 interval_least;
-	u64 interval_begin;
-	u64 secret[2];
-	bool has_secret;
-	bool is_default; /* the address is */
-} settings;
-
-/* Of habrun, for samples before the collector has taken the channel. */
-static void read_interval(void)
-{
-	const char *interval = secure_getenv("HAB_INTERVAL"), *rate = secure_getenv("HAB_RATE");
-	char *end;
-
-	if (interval) {
-		settings.interval_least = strtoull(interval, &end, 10);
-		if (*end == ':') {
-			settings.interval_begin = settings.interval_least;
-			settings.interval_least = strtoull(end + 1, NULL, 10);
-		}
-	}
-	if (rate)
-		settings.share = (u32)min(max(hab_share_of_rate(strtoull(rate, NULL, 10)), 1ull),
-					  (u64)HAB_CHANNEL_SHARE_ALL);
-}
-
-static void read_settings(void)
-{
-	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
-	const char *secret = secure_getenv(HAB_CHANNEL_SECRET);
-
-	settings.is_default = !path;
-	if (!path)
-		path = HAB_CHANNEL_SOCKET;
-	settings.address.sun_family = AF_UNIX;
-	if (strlen(path) < sizeof(settings.address.sun_path))
-		memcpy(settings.address.sun_path, path, strlen(path));
-	settings.filters = filters ? atol(filters) : 0;
-	read_interval();
-	settings.has_secret = secret;
-	hab_channel_read_secret(secret, settings.secret);
-}
-
-/* HAB_CHANNEL_OF_USER. False: there is no room for it. */
-static bool address_of_user(struct sockaddr_un *address)
-{
-	unsigned int user = (unsigned int)syscall(SYS_geteuid), rest = user;
-	size_t at = strlen(settings.address.sun_path) + 1;
-
-	for (; rest >= 10; rest /= 10)
-		at++;
-	if (at + 1 >= sizeof(address->sun_path))
-		return false;
-	*address = settings.address;
-	do
-		address->sun_path[at--] = (char)('0' + user % 10);
-	while (user /= 10);
-	address->sun_path[at] = '.';
-	return true;
-}
-
-static bool connect_now(int fd, const struct sockaddr_un *address)
-{
-	return !syscall(SYS_connect, fd, address, sizeof(*address));
-}
-
-/* In a folder where anybody may make a socket, another user may have made this one. */
-static bool is_of(int fd, uid_t user)
-{
-	struct ucred peer = { 0 };
-	socklen_t length = sizeof(peer);
-
-	return !syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) &&
-	       (!peer.uid || peer.uid == user);
-}
-
-static bool is_roots(int fd)
-{
-	return is_of(fd, 0);
-}
-
-/* Only root makes files in the default's folder. */
-static bool is_trusted(int fd)
-{
-	return !is_later || settings.is_default || is_of(fd, (uid_t)syscall(SYS_geteuid));
-}
-
-static bool is_in_first_root(void)
-{
-	struct stat root;
-
-	if (syscall(SYS_newfstatat, AT_FDCWD, "/", &root, 0))
-		return false;
-	if (!first_root.inode) {
-		first_root.device = root.st_dev;
-		first_root.inode = root.st_ino;
-	}
-	return root.st_dev == first_root.device && root.st_ino == first_root.inode;
-}
-
-/* No child by vfork(), and not with another user's rights for a while. */
-static bool is_itself(void)
-{
-	u32 pid = (u32)syscall(SYS_getpid);
-	uid_t real, effective, saved;
-
-	if (!tries->pid)
-		tries->pid = pid;
-	return pid == tries->pid && !syscall(SYS_getresuid, &real, &effective, &saved) &&
-	       real == effective && effective == saved;
-}
-
-static bool connect_in_turn(int fd, const struct sockaddr_un *address)
-{
-	static const struct timeval wait = { .tv_usec = WAIT_US };
-
-	return !syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) &&
-	       !syscall(SYS_fcntl, fd, F_SETFL, 0) && connect_now(fd, address);
-}
-
-/* -1: errno says why. */
-static int connect_to(const struct sockaddr_un *address)
-{
-	int fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
-						  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	int err;
-
-	if (fd < 0 || connect_now(fd, address) ||
-	    (errno == EAGAIN && tries->pause < ABSENT_NS && connect_in_turn(fd, address)))
-		return fd;
-	err = errno;
-	syscall(SYS_close, fd);
-	errno = err;
-	return -1;
-}
-
-static enum obstacle obstacle_of(int err)
-{
-	switch (err) {
-	case EAGAIN:
-	case EINTR:
-		return OBSTACLE_BUSY;
-	case ENOENT:
-	case ECONNREFUSED:
-	case EMFILE:
-	case ENFILE:
-		return settings.has_secret ? OBSTACLE_LASTS : OBSTACLE_ABSENT;
-	default:
-		return OBSTACLE_LASTS;
-	}
-}
-
-static int connect_socket(enum obstacle *obstacle)
-{
-	struct sockaddr_un own;
-	int fd = -1;
-
-	if (address_of_user(&own))
-		fd = connect_to(&own);
-	if (fd >= 0 && !is_roots(fd)) {
-		syscall(SYS_close, fd);
-		fd = -1;
-	}
-	if (fd < 0)
-		fd = connect_to(&settings.address);
-	if (fd < 0) {
-		*obstacle = obstacle_of(errno);
-	} else if (!is_trusted(fd)) {
-		/* It may go again. */
-		*obstacle = OBSTACLE_ABSENT;
-		syscall(SYS_close, fd);
-		fd = -1;
-	}
-	return fd;
-}
-
-static bool may_write_file(void)
-{
-	struct rlimit limit;
-
-	/* Beyond its limit of file sizes a process gets SIGXFSZ. */
-	return !getrlimit(RLIMIT_FSIZE, &limit) &&
-	       (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= HAB_CHANNEL_BYTES);
-}
-
-static struct hab_channel *make_channel(int *fd)
-{
-	struct hab_channel *channel;
-	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-	*fd = hab_descriptor_move(
-		(int)syscall(SYS_memfd_create, HAB_CHANNEL_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-	if (*fd < 0)
-		return NULL;
-	if (syscall(SYS_ftruncate, *fd, HAB_CHANNEL_BYTES) ||
-	    syscall(SYS_fcntl, *fd, F_ADD_SEALS, seals))
-		return NULL;
-	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-	if (channel == MAP_FAILED)
-		return NULL;
-	channel->magic = HAB_CHANNEL_MAGIC;
-	channel->version = HAB_CHANNEL_VERSION;
-	channel->live_step = hab_client_has_live;
-	if (hab_client && hab_client->channel) {
-		if (hab_client_has_live)
-			channel->live_step = READ_ONCE(hab_client->live.step);
-		/* What the collector before was told counts for nothing. */
-		channel->maps_wanted = READ_ONCE(hab_client->maps.wanted) + 1;
-	}
-	channel->share = settings.share;
-	channel->interval_least = settings.interval_least;
-	channel->interval_begin = settings.interval_begin;
-	return channel;
-}
-
-static bool send_channel(int socket, int fd)
-{
-	struct hab_channel_hello hello = { HAB_CHANNEL_MAGIC,
-					   HAB_CHANNEL_VERSION,
-					   { settings.secret[0], settings.secret[1] } };
-	struct iovec part = { &hello, sizeof(hello) };
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct msghdr message = { .msg_iov = &part,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control) };
-
-	control.head.cmsg_len = CMSG_LEN(sizeof(int));
-	control.head.cmsg_level = SOL_SOCKET;
-	control.head.cmsg_type = SCM_RIGHTS;
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	return syscall(SYS_sendmsg, socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(hello);
-}
-
-bool hab_client_has_filter(void)
-{
-	return hab_sandbox_has_filter(settings.filters, hab_client_has_live);
-}
-
-static struct hab_channel *connect_channel(enum obstacle *obstacle)
-{
-	struct hab_channel *channel;
-	int fd = -1, socket;
-
-	if (!is_in_first_root() && is_later)
-		return NULL;
-	if (!is_itself() && is_later) {
-		*obstacle = OBSTACLE_ABSENT;
-		return NULL;
-	}
-	if (!settings.address.sun_path[0] || hab_client_has_filter() || !may_write_file())
-		return NULL;
-	socket = connect_socket(obstacle);
-	if (socket < 0)
-		return NULL;
-	channel = make_channel(&fd);
-	if (channel && !send_channel(socket, fd)) {
-		munmap(channel, HAB_CHANNEL_BYTES);
-		channel = NULL;
-	}
-	if (fd >= 0)
-		syscall(SYS_close, fd);
-	syscall(SYS_close, socket);
-	return channel;
-}
 
 /* Zeroed, and again in a child by fork(). */
 static void *map_own(size_t bytes)
@@ -379,6 +82,64 @@ static void *map_own(size_t bytes)
 		return NULL;
 	}
 	return memory;
+}
+
+bool hab_client_has_filter(void)
+{
+	return hab_sandbox_has_filter(hab_connect_filters(), hab_client_has_live);
+}
+
+/* No child by vfork(), and not with another user's rights for a while. */
+static bool is_itself(void)
+{
+	u32 pid = (u32)syscall(SYS_getpid);
+
+	if (!tries->pid)
+		tries->pid = pid;
+	return pid == tries->pid && hab_connect_has_one_user();
+}
+
+static struct hab_channel *make_channel(int *fd)
+{
+	struct hab_channel *channel = hab_connect_make_channel(fd);
+
+	if (!channel)
+		return NULL;
+	channel->live_step = hab_client_has_live;
+	if (hab_client && hab_client->channel) {
+		if (hab_client_has_live)
+			channel->live_step = READ_ONCE(hab_client->live.step);
+		/* What the collector before was told counts for nothing. */
+		channel->maps_wanted = READ_ONCE(hab_client->maps.wanted) + 1;
+	}
+	return channel;
+}
+
+static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
+{
+	struct hab_channel *channel;
+	int fd = -1, socket;
+
+	if (!hab_connect_is_in_first_root() && is_later)
+		return NULL;
+	if (!is_itself() && is_later) {
+		*obstacle = HAB_OBSTACLE_ABSENT;
+		return NULL;
+	}
+	if (!hab_connect_has_address() || hab_client_has_filter() || !hab_connect_may_write_file())
+		return NULL;
+	socket = hab_connect(is_later, tries->pause < ABSENT_NS, obstacle);
+	if (socket < 0)
+		return NULL;
+	channel = make_channel(&fd);
+	if (channel && !hab_connect_send_channel(socket, fd)) {
+		munmap(channel, HAB_CHANNEL_BYTES);
+		channel = NULL;
+	}
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	syscall(SYS_close, socket);
+	return channel;
 }
 
 static bool make_tries(void)
@@ -443,14 +204,14 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 }
 
 /* Not connected: for ever, or until a try later. @started: the word that stops further tries. */
-static void give_up(u32 *started, enum obstacle obstacle)
+static void give_up(u32 *started, enum hab_obstacle obstacle)
 {
-	if (obstacle == OBSTACLE_LASTS) {
+	if (obstacle == HAB_OBSTACLE_LASTS) {
 		WRITE_ONCE(hab_client_is_idle, true);
 		return;
 	}
 	is_later = true;
-	if (obstacle == OBSTACLE_ABSENT)
+	if (obstacle == HAB_OBSTACLE_ABSENT)
 		tries->pause = ABSENT_NS;
 	else
 		tries->pause = tries->pause ? min(tries->pause * 2, PAUSE_MAX_NS) : PAUSE_NS;
@@ -464,11 +225,11 @@ static void start_first(void)
 {
 	struct hab_channel *channel = NULL;
 	struct hab_client *client;
-	enum obstacle obstacle = OBSTACLE_LASTS;
+	enum hab_obstacle obstacle = HAB_OBSTACLE_LASTS;
 
 	if (!hab_sandbox_is_entered()) {
-		if (!settings.address.sun_family)
-			read_settings();
+		if (!hab_connect_has_settings())
+			hab_connect_read_settings();
 		channel = connect_channel(&obstacle);
 	}
 	client = channel ? map_own(sizeof(*client)) : NULL;
@@ -488,7 +249,7 @@ static void start_first(void)
 static void start_child(struct hab_client *client)
 {
 	struct hab_channel *channel = NULL;
-	enum obstacle obstacle = OBSTACLE_LASTS;
+	enum hab_obstacle obstacle = HAB_OBSTACLE_LASTS;
 
 	/* In a sandbox even the parent's channel stays mapped. */
 	if (!hab_sandbox_is_entered()) {
@@ -505,7 +266,7 @@ static void start_child(struct hab_client *client)
 
 bool hab_client_may_look(void)
 {
-	return tries && !settings.has_secret && !hab_sandbox_is_entered();
+	return tries && !hab_connect_has_secret() && !hab_sandbox_is_entered();
 }
 
 bool hab_client_is_left(const struct hab_client *client)
@@ -538,7 +299,7 @@ bool hab_client_is_left(const struct hab_client *client)
 static void replace_channel(struct hab_client *client)
 {
 	struct hab_channel *channel, *before = READ_ONCE(client->channel), *found = before;
-	enum obstacle obstacle = OBSTACLE_LASTS;
+	enum hab_obstacle obstacle = HAB_OBSTACLE_LASTS;
 	u64 now = hab_clock_ns();
 
 	is_later = true;
