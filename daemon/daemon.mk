@@ -22,6 +22,7 @@
 #   broker/    starts the parts, and passes connections and records on to them
 #   habd/      the daemon's main program
 #   habctl/    the command; of the others it includes shared/, profile/ and history/
+#   attach/    starts a thread in a process that runs, which loads the preload library
 #   habrun/    the command that profiles one process tree; it includes those up to channels/
 
 BUILD ?= build
@@ -30,10 +31,12 @@ PKG_CONFIG ?= pkg-config
 PROTOC_C ?= protoc-c
 
 HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap jansson zlib
+# What attaching knows of the architecture.
+MACHINE := $(shell uname -m)
 HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c zlib
 HABCTL_LIBS := libcurl libelf jansson ncursesw libprotobuf-c zlib
 
-DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker habd habctl habrun
+DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker attach habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments child elf_reader human kinds limits module_files output_files program string_table util
@@ -53,7 +56,8 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	http_client filter_options live_profile span_options report_table $(READER_SOURCES)
-HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun collector command preload unseen
+HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun attached collector command preload result unseen \
+	attach borrow safe_point stub target $(MACHINE)
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web_graph.o web_page.o)
 HABRUN_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABRUN_SOURCES:=.o) profile.pb-c.o web_graph.o)
@@ -108,6 +112,10 @@ $(DAEMON_BUILD)/%.o: daemon/$(1)/%.c daemon/daemon.mk | $(DAEMON_BUILD)
 	@sed -i 's| $$<||' $$(@:.o=.d)
 endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
+
+# Copied into other programs: it must call nothing.
+$(DAEMON_BUILD)/stub.o: DAEMON_CFLAGS += -ffreestanding -fno-stack-protector -fno-jump-tables \
+	-fno-sanitize=all -mgeneral-regs-only -fno-tree-loop-distribute-patterns
 
 $(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
 $(DAEMON_BUILD)/profile.o: $(DAEMON_BUILD)/entries.h

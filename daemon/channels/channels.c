@@ -268,7 +268,7 @@ static void read_rings(struct channels *channels)
 		pthread_mutex_lock(lock);
 		count = session_read(session, &channels->config.sink, RECORDS_MAX);
 		most = max(most, count);
-		if (session->pidfd < 0)
+		if (session->pidfd < 0 || !hab_channel_is_open(session->channel))
 			end_locked(channels, session, false);
 		else if (looks && !process_has_ended(session->pidfd))
 			session_see_exec(session);
@@ -376,15 +376,16 @@ void channels_add(struct channels *channels, int fd)
 	channels->timeout_ms = POLL_MIN_MS;
 }
 
-void channels_add_given(struct channels *channels, uint32_t pid, uid_t user, const int files[2])
+bool channels_add_given(struct channels *channels, uint32_t pid, uid_t user, const int files[2])
 {
 	struct hello hello;
 
 	if (!hello_take_over(pid, user, files, &hello))
-		return;
+		return false;
 	pthread_mutex_lock(channels->config.lock);
 	begin_locked(channels, &hello);
 	pthread_mutex_unlock(channels->config.lock);
+	return true;
 }
 
 static void accept_connections(struct channels *channels)

@@ -55,8 +55,11 @@ int channels_fd(const struct channels *channels);
 int channels_timeout_ms(const struct channels *channels);
 /* Takes a connection that another process has accepted over. As channels_poll(). */
 void channels_add(struct channels *channels, int fd);
-/* Takes a channel over that another collector has given; see hello_take_over(). */
-void channels_add_given(struct channels *channels, uint32_t pid, uid_t user, const int files[2]);
+/*
+ * Takes a channel over that another collector has given, or that was opened; see hello_take_over().
+ * False: it is none.
+ */
+bool channels_add_given(struct channels *channels, uint32_t pid, uid_t user, const int files[2]);
 /* The rate of all sessions together. The caller of this and the next holds the lock. */
 void channels_set_rate(struct channels *channels, uint64_t rate);
 /* True if a session had samples in the last second. */

@@ -6,6 +6,7 @@
 #include "daemon/habrun/collector.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "daemon/profile/collect.h"
 #include "daemon/symbols/symbols.h"
@@ -53,6 +54,20 @@ struct collector *collector_new(const struct preload_socket *socket,
 		return collector;
 	collector_free(collector);
 	return NULL;
+}
+
+bool collector_add(struct collector *collector, uint32_t pid, uid_t user, const int files[2])
+{
+	return channels_add_given(collector->channels, pid, user, files);
+}
+
+void collector_raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int collector_fd(const struct collector *collector)

@@ -26,6 +26,13 @@ struct collector_result {
 /* @socket's descriptor is taken over; its secret is used. NULL after a sentence. */
 struct collector *collector_new(const struct preload_socket *socket,
 				const struct preload_sampling *sampling);
+/*
+ * Takes the channel of a process over: its memfd, and the pidfd of the process. False: it is none,
+ * and they are closed.
+ */
+bool collector_add(struct collector *collector, uint32_t pid, uid_t user, const int files[2]);
+/* Each binary has a descriptor. */
+void collector_raise_file_limit(void);
 /* collector_poll() is due when the descriptor is readable, or after the timeout; -1: none. */
 int collector_fd(const struct collector *collector);
 int collector_timeout_ms(const struct collector *collector);

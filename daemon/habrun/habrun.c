@@ -12,22 +12,22 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/habrun/attached.h"
 #include "daemon/habrun/collector.h"
 #include "daemon/habrun/command.h"
+#include "daemon/habrun/options.h"
 #include "daemon/habrun/preload.h"
+#include "daemon/habrun/result.h"
 #include "daemon/habrun/unseen.h"
 #include "daemon/shared/arguments.h"
-#include "daemon/shared/human.h"
-#include "daemon/shared/limits.h"
 #include "daemon/shared/output_files.h"
-#include "daemon/shared/program.h"
 #include "daemon/shared/typed_rate.h"
 
 #define INTERVAL_MAX	((uint64_t)1 << 40)
+#define SECONDS_MAX	((uint64_t)86400 * 365)
 #define PROFILE_SECONDS 20u /* that the profile may take, once the command has ended */
 
 /*
@@ -39,18 +39,7 @@
 #define INTERVAL_BEGIN (64u << 10)
 #define INTERVAL_LEAST (512u << 10)
 
-enum { RATE = 256, LIVE, INTERVAL, UNIT };
-
-struct options {
-	const char *file;
-	const struct output_format *format; /* of the file */
-	uint64_t rate;			    /* this and the next: 0: not given */
-	uint64_t interval;
-	bool live;
-	const char *of_file; /* an option that was given and needs @file; NULL: none */
-	const char *unit;
-	char **command;
-};
+enum { RATE = 256, LIVE, INTERVAL, UNIT, DETACH };
 
 static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
@@ -63,6 +52,11 @@ static const struct argp_option table[] = {
 	{ "live", LIVE, NULL, 0,
 	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
 	  "always in .pb.gz and .html" },
+	{ "pid", 'p', "PID", 0,
+	  "attach to a process that runs, instead of running a command; may be given several times" },
+	{ "duration", 'd', "SECONDS", 0,
+	  "with -p and -o: detach after so long (default: at Ctrl-C, or when it ends)" },
+	{ "detach", DETACH, NULL, 0, "with -p: detach from a process that habd follows since -p" },
 	{ "unit", UNIT, "NAME", 0, "print the drop-in by which habd follows a systemd unit" },
 	{ 0 },
 };
@@ -75,15 +69,44 @@ static bool parse_rate(struct options *options, const char *value)
 	return false;
 }
 
+static bool parse_pid(struct options *options, const char *value)
+{
+	uint64_t pid;
+
+	if (options->nr_pids == OPTIONS_PIDS_MAX) {
+		say("-p %s: there are %u already", value, OPTIONS_PIDS_MAX);
+		return false;
+	}
+	if (!arguments_number("-p", value, 1, INT32_MAX, &pid))
+		return false;
+	options->pids[options->nr_pids++] = (pid_t)pid;
+	return true;
+}
+
 /* What the options must be together. */
 static bool check(struct options *options)
 {
-	if (options->unit && (options->command || options->file || options->of_file)) {
+	bool attaches = options->nr_pids;
+
+	if (options->unit && (options->command || options->file || options->of_file || attaches)) {
 		say("--unit prints a drop-in and takes no command and no other option");
 		return false;
 	}
-	if (!options->unit && !options->command) {
-		say("give the command to run: habrun -o profile.html -- COMMAND...");
+	if (!options->unit && !options->command && !attaches) {
+		say("give the command to run: habrun -o profile.html -- COMMAND..., or a process: "
+		    "habrun -p PID -o profile.html");
+		return false;
+	}
+	if (attaches && options->command) {
+		say("-p is for a process that runs already, and takes no command");
+		return false;
+	}
+	if ((options->detaches || options->seconds) && !attaches) {
+		say("%s needs -p PID", options->detaches ? "--detach" : "-d");
+		return false;
+	}
+	if (options->detaches && (options->file || options->of_file || options->seconds)) {
+		say("--detach takes -p alone: a profile of habd is written by habctl record");
 		return false;
 	}
 	if (options->of_file && !options->file) {
@@ -126,6 +149,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		options->of_file = "--interval";
 		good = arguments_number("--interval", value, 1, INTERVAL_MAX, &options->interval);
 		break;
+	case 'p':
+		good = parse_pid(options, value);
+		break;
+	case 'd':
+		options->of_file = "-d";
+		good = arguments_number("-d", value, 1, SECONDS_MAX, &options->seconds);
+		break;
+	case DETACH:
+		options->detaches = true;
+		break;
 	case UNIT:
 		options->unit = value;
 		break;
@@ -133,65 +166,6 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 	return arguments_result(good);
-}
-
-/* "145.0 MiB never freed (95 %: 131 to 160 MiB)"; an exact figure has no interval. */
-static void put_in_use(const struct collector_result *result, char *out, size_t size)
-{
-	const struct interval *interval = &result->in_use_interval;
-	char bytes[32], range[96];
-
-	human_bytes(result->in_use.bytes, bytes, sizeof(bytes));
-	human_range(interval->low, interval->high, HUMAN_BYTES, range, sizeof(range));
-	if (interval->high > interval->low)
-		snprintf(out, size, "%s never freed (95 %%: %s)", bytes, range);
-	else
-		snprintf(out, size, "%s never freed", bytes);
-}
-
-/* A profile of @options->format is in @data. */
-static void say_result(const struct options *options, const struct collector_result *result,
-		       int program, const struct unseen *unseen)
-{
-	const struct channels_counts *counts = &result->counts;
-	enum program_kind kind = program_kind(program);
-	char allocated[32], in_use[160];
-
-	if (!counts->begun) {
-		say("%s: no process was seen: %s", options->file,
-		    kind == PROGRAM_LOADS || kind == PROGRAM_UNKNOWN ?
-			    "none has loaded the preload library, or each has set a filter of "
-			    "system calls" :
-			    program_why(kind));
-		return;
-	}
-	unseen_say(unseen);
-	human_bytes(counts->allocated, allocated, sizeof(allocated));
-	put_in_use(result, in_use, sizeof(in_use));
-	say("%s: %s allocated, %s, by %" PRIu64 " process%s in %.1f s; what was "
-	    "allocated is counted, the rest is estimated from %" PRIu64 " samples; see it with: "
-	    "%s %s",
-	    options->file, allocated, in_use, counts->begun, counts->begun == 1 ? "" : "es",
-	    (double)result->duration_ns / 1e9, counts->samples, options->format->next,
-	    options->file);
-	if (counts->lost)
-		say("%" PRIu64
-		    " samples were lost, because their program was faster than habrun; the "
-		    "others stand for them. For fewer losses %s",
-		    counts->lost, options->interval ? "raise --interval" : "lower --rate");
-	if (limits_own.refused[LIMITED_CHANNELS])
-		say("%" PRIu64 " processes were not followed: there were more than %" PRIu64
-		    " at the same time",
-		    limits_own.refused[LIMITED_CHANNELS], limits[LIMITED_CHANNELS].most);
-	if (counts->malformed)
-		say("%" PRIu64 " records were malformed and are left out", counts->malformed);
-	if (counts->not_interpreted)
-		say("of %" PRIu64 " process%s the functions of Python are not shown: usual builds of "
-		    "CPython 3.8 to 3.13 are known",
-		    counts->not_interpreted, counts->not_interpreted == 1 ? "" : "es");
-	if (result->late_names)
-		say("%" PRIu64 " functions are addresses: their names did not come in time",
-		    result->late_names);
 }
 
 /* Until the pipe says that the command has ended: all its writing ends are closed then. */
@@ -208,27 +182,6 @@ static void collect(struct collector *collector, struct unseen *unseen, int pipe
 		     timeout_ms < 0 || timeout_ms > due_ms ? due_ms : timeout_ms);
 		collector_poll(collector);
 	}
-}
-
-/* False after a sentence. */
-static bool write_profile(const struct options *options, struct collector *collector,
-			  struct output_file *output, int program, const struct unseen *unseen)
-{
-	struct collector_result result;
-	enum profile_view view;
-	size_t length;
-	char *data;
-	FILE *text = text_open(&data, &length);
-	bool good;
-
-	profile_view_of(options->format->views[options->live], &view);
-	collector_write(collector, profile_format(options->format->name), view, text, &result);
-	text_close(text);
-	good = output_file_write(output, data, length);
-	free(data);
-	if (good)
-		say_result(options, &result, program, unseen);
-	return good;
 }
 
 /* The program of a process that runs, or that has ended already: then by its name. */
@@ -250,16 +203,6 @@ static int open_program(pid_t pid, const char *name)
 		free(folders);
 	}
 	return fd;
-}
-
-/* Each binary has a descriptor. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static struct preload_sampling sampling_of(const struct options *options)
@@ -289,7 +232,7 @@ static int run_collector(const struct options *options, const struct preload_sam
 
 	for (i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	raise_file_limit();
+	collector_raise_file_limit();
 	collector = collector_new(socket, sampling);
 	if (!collector)
 		return EXIT_CANNOT_RUN;
@@ -299,7 +242,7 @@ static int run_collector(const struct options *options, const struct preload_sam
 	program = open_program(command, options->command[0]);
 	unseen = unseen_new(command);
 	collect(collector, unseen, pipe);
-	code = write_profile(options, collector, output, program, unseen) ? 0 : EXIT_FAILED;
+	code = result_write(options, collector, output, program, unseen) ? 0 : EXIT_FAILED;
 	unseen_free(unseen);
 	collector_free(collector);
 	return code;
@@ -367,9 +310,9 @@ static int run(const struct options *options, const struct preload_sampling *sam
 }
 
 /* Takes @library over. */
-static int record(const struct options *options, char *library)
+static int record(const struct options *options, const struct preload_sampling *sampling,
+		  char *library)
 {
-	const struct preload_sampling sampling = sampling_of(options);
 	struct output_file output = { .fd = -1 };
 	struct preload_socket socket;
 	int code;
@@ -384,9 +327,9 @@ static int record(const struct options *options, char *library)
 		output_file_drop(&output);
 		return EXIT_CANNOT_RUN;
 	}
-	preload_set_environment(library, &socket, &sampling);
+	preload_set_environment(library, &socket, sampling);
 	free(library);
-	code = run(options, &sampling, &socket, &output);
+	code = run(options, sampling, &socket, &output);
 	preload_socket_close(&socket);
 	output_file_drop(&output);
 	return code;
@@ -395,26 +338,33 @@ static int record(const struct options *options, char *library)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		table, parse, "[-o FILE] COMMAND...",
-		"Run COMMAND and write a profile of its allocations, and of what it has not freed. "
-		"Without -o it becomes part of the machine's profile, which habd makes."
+		table, parse, "[-o FILE] COMMAND...\n-p PID [-d SECONDS] [-o FILE]\n-p PID --detach",
+		"Run COMMAND, or attach to a process that runs, and write a profile of its "
+		"allocations, and of what it has not freed. Without -o it becomes part of the "
+		"machine's profile, which habd makes."
 	};
 	struct options options = { 0 };
+	struct preload_sampling sampling;
 	struct command command;
 	char *library;
 
 	say_set("habrun", false);
 	arguments_parse(&argp, ARGP_IN_ORDER, argc, argv, &options);
+	if (options.detaches)
+		return attached_detach(&options);
 	library = preload_library();
 	if (!library)
 		return EXIT_CANNOT_RUN;
+	sampling = sampling_of(&options);
 	if (options.unit) {
 		preload_print_unit(library, options.unit);
 		free(library);
 		return 0;
 	}
+	if (options.nr_pids)
+		return attached_run(&options, library, &sampling);
 	if (options.file)
-		return record(&options, library);
+		return record(&options, &sampling, library);
 	command_begin(&command);
 	preload_check_habd();
 	preload_set_environment(library, NULL, NULL);

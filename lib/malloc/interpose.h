@@ -32,6 +32,9 @@ bool hab_forget(void *p);
  */
 bool hab_is_live(void *p, struct hab_live_object *object);
 
+/* Looks which operators of C++ are counted where they are called, see operators.c. */
+void hab_try_operators(void);
+
 /* As memset() to 0, of a new object. The pages of a large one stay untouched. */
 void hab_zero(void *p, size_t size);
 

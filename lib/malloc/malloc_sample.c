@@ -163,7 +163,8 @@ static void pause_thread(struct hab_malloc_thread *thread)
 	bool had_channel = client && READ_ONCE(client->channel);
 
 	if (READ_ONCE(hab_client_is_idle) || (had_channel && !hab_client_may_look()))
-		set_left(thread, IDLE_BYTES);
+		/* The process may be attached to again. */
+		set_left(thread, hab_real.is_late ? LOOK_BYTES : IDLE_BYTES);
 	else if (had_channel || READ_ONCE(hab_client_waits)) {
 		/* What is allocated until then is not seen, so the draw is made then. */
 		thread->sampling.interval = 0;

@@ -107,7 +107,12 @@ NEW_ALIGNED_NOTHROW("_ZnamSt11align_val_tRKSt9nothrow_t", new_array_aligned_noth
 		hab_real.free(p);                                               \
 	} while (0)
 
-__attribute__((constructor)) static void try_operators(void)
+__attribute__((constructor)) static void start(void)
+{
+	hab_try_operators();
+}
+
+void hab_try_operators(void)
 {
 	u64 left = hab_malloc_thread.left;
 

@@ -14,6 +14,9 @@
  * them while it waits for another thread, which may allocate. So all functions are looked up at
  * once, and operators of C++ that no allocator has are hidden from the dynamic linker then: code
  * that is loaded later is bound to the operators that it would have without this library.
+ *
+ * A library that is loaded into a program that runs comes last in that order. Its functions are the
+ * first ones then: those that the program was bound to.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -23,6 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/malloc/own_symbols.h"
 #include "lib/malloc/real.h"
 
 /* The oldest versions, so that a program with an older C library than that of the build starts. */
@@ -30,6 +34,8 @@
 __asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
 __asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
 __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
+__asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
+__asm__(".symver dlclose, dlclose@GLIBC_2.2.5");
 #endif
 
 /* The C library may be another than glibc. */
@@ -225,6 +231,67 @@ static void *binary_of(void *function)
 	return function && dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
+static struct link_map *map_of(void *function)
+{
+	struct link_map *map = NULL;
+	Dl_info info;
+
+	return function && dladdr1 && dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) ?
+		       map :
+		       NULL;
+}
+
+/* The executable has a function at a fixed address that only jumps to the one of a library. */
+static bool is_jump(void *function)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	return function && dladdr1 &&
+	       dladdr1(function, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+	       symbol->st_shndx == SHN_UNDEF;
+}
+
+/* Other libraries that the program was started with come before this one. */
+static bool is_loaded_late(void)
+{
+	struct link_map *next = map_of(hab_real_next("malloc")),
+			*map = map_of((void *)hab_real_find);
+
+	if (!next || !map)
+		return false;
+	while (map && map != next)
+		map = map->l_next;
+	return !map;
+}
+
+/* The definition of a function in the library of @map; NULL: it has none. */
+static void *definition_in(const struct link_map *map, const char *symbol)
+{
+	void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+	void *found = handle ? dlsym(handle, symbol) : NULL;
+
+	/* The handle stands for the libraries that it needs, too. */
+	if (handle)
+		dlclose(handle);
+	return map_of(found) == map ? found : NULL;
+}
+
+void *hab_real_first(const char *symbol)
+{
+	void *program = dlopen(NULL, RTLD_LAZY), *found = program ? dlsym(program, symbol) : NULL;
+	const struct link_map *map;
+
+	if (!is_jump(found))
+		return found;
+	found = NULL;
+	for (map = map_of((void *)hab_real_find); map->l_prev;)
+		map = map->l_prev;
+	for (map = map->l_next; map && !found; map = map->l_next)
+		found = *map->l_name ? definition_in(map, symbol) : NULL;
+	return found;
+}
+
 static bool all_of(void *binary, void **functions, size_t count)
 {
 	size_t i;
@@ -236,20 +303,16 @@ static bool all_of(void *binary, void **functions, size_t count)
 }
 
 /*
- * true if the program calls this library, and not an allocator in the executable itself. An
- * executable at a fixed address has an entry of its own that jumps to the library: it then has the
- * symbol's address, and no section.
+ * true if the program calls this library, or would once its references lead to it, and not an
+ * allocator in the executable itself.
  */
 static bool is_called(void)
 {
 	void *program = dlsym(RTLD_DEFAULT, "malloc");
-	const ElfW(Sym) *symbol = NULL;
-	Dl_info info;
 
-	if (binary_of(program) == binary_of((void *)hab_real_find))
-		return true;
-	return program && dladdr1 && dladdr1(program, &info, (void **)&symbol, RTLD_DL_SYMENT) &&
-	       symbol && symbol->st_shndx == SHN_UNDEF;
+	if (hab_real.is_late)
+		return map_of((void *)hab_real.malloc) && *map_of((void *)hab_real.malloc)->l_name;
+	return binary_of(program) == binary_of((void *)hab_real_find) || is_jump(program);
 }
 
 /* Of the allocator's binary. */
@@ -299,6 +362,8 @@ static void judge(void)
 			      real.usable_size && real.memalign && is_called() &&
 			      all_of(binary, needed, sizeof(needed) / sizeof(*needed));
 	find_code(binary);
+	hab_real.may_be_attached = hab_real.is_late && hab_real.may_sample;
+	hab_real.may_sample = hab_real.may_sample && !hab_real.is_late;
 	hab_real.own_operators = real.new &&all_of(binary, operators, 3);
 	if (!real.mallocx || binary_of((void *)real.mallocx) != binary)
 		hab_real.mallocx = NULL;
@@ -312,19 +377,6 @@ const char *__asan_default_options(void)
 }
 
 /* --- hiding operators ------------------------------------------------------------------- */
-
-extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
-
-/* What an entry of the dynamic section points to; glibc has added @base to it, and musl has not. */
-static uintptr_t dynamic_address(ElfW(Sxword) tag, uintptr_t base)
-{
-	const ElfW(Dyn) * entry;
-
-	for (entry = _DYNAMIC; entry->d_tag != DT_NULL; entry++)
-		if (entry->d_tag == tag)
-			return entry->d_un.d_ptr + (entry->d_un.d_ptr < base ? base : 0);
-	return 0;
-}
 
 static int protection_of(const ElfW(Ehdr) * head, uintptr_t address)
 {
@@ -351,21 +403,19 @@ static bool is_needed(const char *symbol)
 }
 
 /*
- * Hides them in this library's table of dynamic symbols; the table of hashes (DT_HASH) says how
- * many there are. Where it cannot be written, operators stay, and pass calls on.
+ * Hides them in this library's table of dynamic symbols. Where it cannot be written, operators
+ * stay, and pass calls on.
  */
 static void hide_operators(void)
 {
-	uintptr_t base = (uintptr_t)binary_of((void *)hab_real_find);
-	ElfW(Sym) *symbol = (void *)dynamic_address(DT_SYMTAB, base), *end;
-	const uint32_t *hashes = (void *)dynamic_address(DT_HASH, base);
-	const char *names = (void *)dynamic_address(DT_STRTAB, base);
-	uintptr_t page = (uintptr_t)symbol & -(uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t base = (uintptr_t)binary_of((void *)hab_real_find), page;
+	ElfW(Sym) *symbol, *end;
+	const char *names;
 	int protection;
 
-	if (!base || !symbol || !hashes || !names)
+	if (!base || !hab_own_symbols(base, &symbol, &end, &names))
 		return;
-	end = symbol + hashes[1];
+	page = (uintptr_t)symbol & -(uintptr_t)sysconf(_SC_PAGESIZE);
 	protection = protection_of((const void *)base, (uintptr_t)symbol);
 	if (mprotect((void *)page, (uintptr_t)end - page, protection | PROT_WRITE))
 		return;
@@ -381,14 +431,18 @@ void hab_real_find(void)
 {
 	static bool began;
 	struct hab_real real = { .may_sample = false };
+	void *(*find)(const char *);
 	bool is_sanitized;
 
 	if (__atomic_exchange_n(&began, true, __ATOMIC_RELAXED))
 		return;
-		/* All at once, as an allocation within dlsym() must not mix the arena with the
-		 * allocator. */
+	real.is_late = is_loaded_late();
+	find = real.is_late ? hab_real_first : hab_real_next;
+	/*
+	 * All at once, as an allocation within dlsym() must not mix the arena with the allocator.
+	 */
 #define FIND(member, symbol, result, parameters) \
-	real.member = (__typeof__(real.member))hab_real_next(symbol);
+	real.member = (__typeof__(real.member))find(symbol);
 	HAB_REAL_C(FIND)
 	if (arena_used) {
 		behind_arena.free = real.free;
@@ -403,7 +457,7 @@ void hab_real_find(void)
 	 * A sanitizer stands before functions of libc. Until it has begun, they are not to be
 	 * called, and no symbol is to be looked for in vain.
 	 */
-	is_sanitized = hab_real_next("__interceptor_malloc");
+	is_sanitized = find("__interceptor_malloc");
 	/* Now dlsym() may allocate: the message for each symbol that is missing. */
 	if (!is_sanitized) {
 		HAB_REAL_EXTENDED(FIND)

@@ -76,6 +76,9 @@
  * @may_sample: all functions that sampled objects need are of the binary that has malloc()
  * @own_operators: operator new and delete are of that binary too. If not, they call malloc() and
  *	free()
+ * @is_late: the library was loaded into a program that ran: nothing comes here, and @may_sample is
+ *	false, until hab_attach_main() has changed its references
+ * @may_be_attached: @may_sample may become true then
  *
  * Before hab_real_find() was called, malloc() and the other functions of HAB_REAL_C call it.
  */
@@ -87,6 +90,8 @@ struct hab_real {
 	bool found;
 	bool may_sample;
 	bool own_operators;
+	bool is_late;
+	bool may_be_attached;
 };
 
 extern struct hab_real hab_real __attribute__((visibility("hidden")));
@@ -101,6 +106,9 @@ void hab_real_find(void);
 
 /* The function that follows in the order of the dynamic linker. It may take its locks. */
 void *hab_real_next(const char *symbol);
+
+/* The first one in that order, without those of this library. Likewise. */
+void *hab_real_first(const char *symbol);
 
 /* true if @address is in the code of the allocator. */
 bool hab_real_has_code(const void *address);

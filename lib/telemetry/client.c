@@ -12,7 +12,9 @@
  * secret, and not in a child by vfork().
  *
  * A channel that is replaced stays mapped without its memory, since other threads may write to it.
- * Its live samples keep their slots, and are none of the new collector's.
+ * Its live samples keep their slots, and are none of the new collector's. After FORMER_MAX of them
+ * the next channel takes the place of the first: a thread that writes there since then harms the
+ * samples, and nothing else.
  *
  * System calls are made directly: the C library's functions may be interposed by the program, and
  * end a thread that is to be cancelled.
@@ -38,7 +40,9 @@
 #define ABSENT_NS      1000000000ull
 #define ABSENT_DOUBLED 10u
 #define HOUR_NS	       3600000000000ull
-#define REPLACED_MAX   100u /* each stays mapped */
+
+/* So many channels that were replaced stay mapped. */
+#define FORMER_MAX 100u
 
 /* A collector that has read nothing for so long has ended, if there was something to read. */
 #define LEFT_NS 30000000000ull
@@ -62,6 +66,7 @@ static struct tries {
 /* Children by fork() have these, too. */
 static bool is_later; /* than a first try */
 static u32 replaced;  /* channels */
+static struct hab_channel *former[FORMER_MAX];
 
 /* Of this process or of a parent. */
 static struct hab_channel *mapped;
@@ -99,7 +104,7 @@ static bool is_itself(void)
 	return pid == tries->pid && hab_connect_has_one_user();
 }
 
-static struct hab_channel *make_channel(int *fd)
+struct hab_channel *hab_client_make_channel(int *fd)
 {
 	struct hab_channel *channel = hab_connect_make_channel(fd);
 
@@ -131,7 +136,7 @@ static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
 	socket = hab_connect(is_later, tries->pause < ABSENT_NS, obstacle);
 	if (socket < 0)
 		return NULL;
-	channel = make_channel(&fd);
+	channel = hab_client_make_channel(&fd);
 	if (channel && !hab_connect_send_channel(socket, fd)) {
 		munmap(channel, HAB_CHANNEL_BYTES);
 		channel = NULL;
@@ -295,10 +300,46 @@ bool hab_client_is_left(const struct hab_client *client)
 	return false;
 }
 
+/* Where a channel is that replaces @before; it may move. */
+static struct hab_channel *place(struct hab_channel *channel, struct hab_channel *before)
+{
+	struct hab_channel **first = &former[replaced++ % FORMER_MAX];
+	void *moved = MAP_FAILED;
+
+	if (*first)
+		moved = (void *)syscall(SYS_mremap, channel, HAB_CHANNEL_BYTES, HAB_CHANNEL_BYTES,
+					MREMAP_MAYMOVE | MREMAP_FIXED, *first);
+	*first = before;
+	return moved == MAP_FAILED ? channel : moved;
+}
+
+/* Other threads find the channel with all that is of it. */
+static void replace(struct hab_client *client, struct hab_channel *before,
+		    struct hab_channel *channel)
+{
+	struct hab_channel *found = before;
+
+	WRITE_ONCE(tries->read_ns, 0);
+	channel = place(channel, before);
+	WRITE_ONCE(client->number, ++connections);
+	WRITE_ONCE(client->live.channel, channel);
+	mapped = channel;
+	/* NULL in a child by fork() meanwhile. */
+	if (!__atomic_compare_exchange_n(&client->channel, &found, channel, false, __ATOMIC_RELEASE,
+					 __ATOMIC_RELAXED))
+		return;
+	/* Another thread may have doubled it in the channel before. */
+	if (hab_client_has_live)
+		WRITE_ONCE(channel->live_step, READ_ONCE(client->live.step));
+	/* A collector that reads no more, and has not closed it, may still read what is there. */
+	if (!hab_channel_is_open(before))
+		madvise(before, HAB_CHANNEL_BYTES, MADV_REMOVE);
+}
+
 /* The collector has ended. One thread at a time. */
 static void replace_channel(struct hab_client *client)
 {
-	struct hab_channel *channel, *before = READ_ONCE(client->channel), *found = before;
+	struct hab_channel *channel, *before = READ_ONCE(client->channel);
 	enum hab_obstacle obstacle = HAB_OBSTACLE_LASTS;
 	u64 now = hab_clock_ns();
 
@@ -312,27 +353,12 @@ static void replace_channel(struct hab_client *client)
 		return;
 	tries->replaced++;
 	tries->replaced_ns = now;
-	replaced++;
-	WRITE_ONCE(tries->read_ns, 0);
-	WRITE_ONCE(client->number, ++connections);
-	WRITE_ONCE(client->live.channel, channel);
-	mapped = channel;
-	/* Other threads find the channel with all above. NULL in a child by fork() meanwhile. */
-	if (!__atomic_compare_exchange_n(&client->channel, &found, channel, false, __ATOMIC_RELEASE,
-					 __ATOMIC_RELAXED))
-		return;
-	/* Another thread may have doubled it in the channel before. */
-	if (hab_client_has_live)
-		WRITE_ONCE(channel->live_step, READ_ONCE(client->live.step));
-	/* A collector that reads no more, and has not closed it, may still read what is there. */
-	if (!hab_channel_is_open(before))
-		madvise(before, HAB_CHANNEL_BYTES, MADV_REMOVE);
+	replace(client, before, channel);
 }
 
 static void start_again(struct hab_client *client)
 {
-	if (!hab_client_is_left(client) || READ_ONCE(replaced) >= REPLACED_MAX ||
-	    hab_clock_ns() < READ_ONCE(tries->at) ||
+	if (!hab_client_is_left(client) || hab_clock_ns() < READ_ONCE(tries->at) ||
 	    __atomic_exchange_n(&tries->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	/* Another thread may have done it. */
@@ -373,6 +399,71 @@ void hab_client_start(void)
 		start_child(client);
 	}
 	errno = err;
+}
+
+static bool attach_first(struct hab_channel *channel)
+{
+	struct hab_client *client;
+
+	if (!channel) {
+		hab_client_start();
+		return hab_client_channel();
+	}
+	client = map_own(sizeof(*client));
+	if (!client)
+		return false;
+	client->began = 1;
+	fill_client(client, channel);
+	return true;
+}
+
+/* In a child by fork(), which is attached to by itself. */
+static bool attach_child(struct hab_client *client, struct hab_channel *channel)
+{
+	if (mapped)
+		munmap(mapped, HAB_CHANNEL_BYTES);
+	mapped = NULL;
+	if (channel)
+		fill_client(client, channel);
+	else
+		hab_client_start();
+	return hab_client_channel();
+}
+
+bool hab_client_attach(struct hab_channel *channel)
+{
+	struct hab_client *client = READ_ONCE(hab_client);
+	struct hab_channel *before = client ? READ_ONCE(client->channel) : NULL;
+
+	WRITE_ONCE(hab_client_is_idle, false);
+	WRITE_ONCE(hab_client_has_live, true);
+	if (!make_tries())
+		return false;
+	tries->pause = 0;
+	tries->began = 0;
+	WRITE_ONCE(tries->at, 0);
+	if (!client)
+		return attach_first(channel);
+	if (!before) {
+		client->began = 0;
+		return attach_child(client, channel);
+	}
+	hab_live_drop_all(&client->live, before);
+	WRITE_ONCE(client->live.step, 1);
+	if (channel)
+		replace(client, before, channel);
+	else
+		hab_client_start();
+	return hab_client_channel();
+}
+
+void hab_client_detach(void)
+{
+	struct hab_channel *channel = hab_client_channel();
+
+	if (channel)
+		WRITE_ONCE(channel->magic, 0);
+	WRITE_ONCE(hab_client_is_idle, true);
 }
 
 void hab_client_forget_end(void)

@@ -50,6 +50,28 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  */
 void hab_client_start(void);
 
+/**
+ * hab_client_make_channel - make the channel that a collector opens by itself
+ * @fd: its memfd, which the caller closes; or -1
+ *
+ * Return: mapped, or NULL.
+ */
+struct hab_channel *hab_client_make_channel(int *fd);
+
+/**
+ * hab_client_attach - begin anew with a collector, in a program that ran before
+ * @channel: which the collector has; NULL: it is looked for, as by hab_client_start()
+ *
+ * What was live is live no more. One thread at a time calls this, hab_client_detach(), and no other
+ * of these functions; all others may allocate.
+ *
+ * Return: false: no memory, or no collector.
+ */
+bool hab_client_attach(struct hab_channel *channel);
+
+/* Closes the channel: the collector ends its session. */
+void hab_client_detach(void);
+
 /*
  * true if the collector has closed the channel, or has not read it for half a minute: then
  * hab_client_start() looks for another one.

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -81,6 +82,19 @@ void hab_connect_read_settings(void)
 	read_interval();
 	settings.has_secret = secret;
 	hab_channel_read_secret(secret, settings.secret);
+}
+
+void hab_connect_use_settings(bool joins, u64 interval_least, u64 interval_begin, u32 share)
+{
+	memset(&settings, 0, sizeof(settings));
+	settings.address.sun_family = AF_UNIX;
+	settings.is_default = joins;
+	settings.has_secret = !joins;
+	if (joins)
+		memcpy(settings.address.sun_path, HAB_CHANNEL_SOCKET, sizeof(HAB_CHANNEL_SOCKET));
+	settings.interval_least = interval_least;
+	settings.interval_begin = interval_begin;
+	settings.share = share;
 }
 
 /* HAB_CHANNEL_OF_USER. False: there is no room for it. */

@@ -20,6 +20,11 @@ enum hab_obstacle {
 /* Reads the environment: once, since a program may clear it before it forks. */
 void hab_connect_read_settings(void);
 bool hab_connect_has_settings(void);
+/*
+ * What habrun says instead, which attaches to the process. @joins: the collector is habd; false: it
+ * opens the channel by itself. Else as in struct hab_channel.
+ */
+void hab_connect_use_settings(bool joins, u64 interval_least, u64 interval_begin, u32 share);
 /* false: the environment says that there is no collector. */
 bool hab_connect_has_address(void);
 /* The collector is habrun, and there will be no other. */

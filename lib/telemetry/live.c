@@ -49,22 +49,25 @@ static bool take_entry(struct hab_live_table *table, u32 at, u64 entry)
 	return true;
 }
 
-/* Doubles the step from @step, and drops the live samples that are between. */
-static void drop_half(struct hab_live_table *table, struct hab_channel *channel, u64 step)
+/* Drops the live samples whose sample_id is no multiple of @step; 0: all. */
+static void drop(struct hab_live_table *table, struct hab_channel *channel, u64 step)
 {
 	u64 entry;
 	int slot;
 	u32 at;
 
-	WRITE_ONCE(table->step, step * 2);
-	WRITE_ONCE(channel->live_step, step * 2);
 	for (at = 0; at < HAB_LIVE_BUCKETS * HAB_LIVE_WAYS; at++) {
 		entry = READ_ONCE(table->entries[at]);
 		slot = (int)(entry & SLOT_MASK);
-		if (entry && READ_ONCE(table->objects[slot].sample_id) % (step * 2) &&
+		if (entry && (!step || READ_ONCE(table->objects[slot].sample_id) % step) &&
 		    take_entry(table, at, entry))
 			hab_live_release(table, channel, slot);
 	}
+}
+
+void hab_live_drop_all(struct hab_live_table *table, struct hab_channel *channel)
+{
+	drop(table, channel, 0);
 }
 
 /* Returns false if another thread is about to do it. */
@@ -72,8 +75,11 @@ static bool double_step(struct hab_live_table *table, struct hab_channel *channe
 {
 	if (__atomic_exchange_n(&table->scanning, 1, __ATOMIC_ACQUIRE))
 		return false;
-	if (READ_ONCE(table->step) == step)
-		drop_half(table, channel, step);
+	if (READ_ONCE(table->step) == step) {
+		WRITE_ONCE(table->step, step * 2);
+		WRITE_ONCE(channel->live_step, step * 2);
+		drop(table, channel, step * 2);
+	}
 	/* Pairs with the exchange above: the next finds the step that is in the channel. */
 	hab_store_release(&table->scanning, 0);
 	return true;

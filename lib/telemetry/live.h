@@ -167,4 +167,7 @@ int hab_live_take(struct hab_live_table *table, const void *p);
 int hab_live_find_mapping(const struct hab_live_table *table, int slot, u64 first, u64 end,
 			  struct hab_live_object *object);
 
+/* Takes all entries out: frees were not seen for a while. @channel: mapped. */
+void hab_live_drop_all(struct hab_live_table *table, struct hab_channel *channel);
+
 #endif /* HAB_LIB_LIVE_H */

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "daemon/attach/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+
+#define LIBRARY_MAX (16u << 20)
+#define BEGIN_NS    15000000000ull /* until the library is in use */
+#define END_NS	    10000000000ull
+#define LOOK_US	    100
+
+#ifndef PIPEFS_MAGIC
+#define PIPEFS_MAGIC 0x50495045
+#endif
+
+static bool fail(const struct attached *attached, const char *why)
+{
+	say("process %d is not attached to: %s", attached->target.pid, why);
+	return false;
+}
+
+static uint64_t page_address(const struct attached *attached)
+{
+	return attached->memory + HAB_ATTACH_PAGE_OFFSET;
+}
+
+static bool read_page(const struct attached *attached, struct hab_attach_page *page)
+{
+	return target_read(&attached->target, page_address(attached), page, sizeof(*page)) &&
+	       page->magic == HAB_ATTACH_MAGIC;
+}
+
+static bool answer(const struct attached *attached, uint32_t answer)
+{
+	return target_write(&attached->target,
+			    page_address(attached) + offsetof(struct hab_attach_page, answer),
+			    &answer, sizeof(answer));
+}
+
+/* --- before ------------------------------------------------------------------------------- */
+
+static bool set_functions(struct attached *attached, struct hab_attach_page *page)
+{
+	struct target *target = &attached->target;
+	const struct {
+		const char *name;
+		u64 *address;
+	} functions[] = {
+		{ "pthread_create", &page->pthread_create },
+		{ "pthread_self", &page->pthread_self },
+		{ "pthread_detach", &page->pthread_detach },
+		{ "__register_atfork", &page->register_atfork },
+		{ "__errno_location", &page->errno_location },
+		{ "dlopen", &page->dlopen },
+		{ "dlsym", &page->dlsym },
+		{ "dlerror", &page->dlerror },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(functions); i++) {
+		*functions[i].address = target_symbol(target, target->libc, functions[i].name);
+		if (!*functions[i].address)
+			return fail(attached, "its C library has other functions than are known");
+	}
+	return true;
+}
+
+/* What an attaching before has left in the process, or in its parent. */
+static bool find_former(struct attached *attached, struct hab_attach_page *page)
+{
+	struct target *target = &attached->target;
+	struct hab_attach_page before;
+	uint64_t at;
+
+	if (!target->library)
+		return true;
+	page->main = target_symbol(target, target->library, HAB_ATTACH_MAIN);
+	at = target_symbol(target, target->library, HAB_ATTACH_MEMORY);
+	if (!page->main || !at || !target_read(target, at, &at, sizeof(at)))
+		return fail(attached, "another version of the library is loaded in it: start it again");
+	if (!at)
+		return fail(attached,
+			    "it was started with the library, so habd follows it: see it with "
+			    "habctl top, or habctl record");
+	attached->memory = at - HAB_ATTACH_PAGE_OFFSET;
+	if (!read_page(attached, &before) || before.version != HAB_ATTACH_VERSION)
+		return fail(attached, "another version of the library is loaded in it: start it again");
+	if (before.pid == target->own_pid && before.state != HAB_ATTACH_OFF &&
+	    before.state != HAB_ATTACH_FAILED)
+		return fail(attached, before.joins ?
+					      "it is attached to already, and joins habd: end that "
+					      "with --detach" :
+					      "another habrun is attached to it");
+	return true;
+}
+
+static bool read_library(const struct attached *attached, const char *path, char **bytes,
+			 size_t *size)
+{
+	struct stat status;
+	int fd = open_regular(path, O_RDONLY, &status);
+	bool good;
+
+	if (fd < 0 || status.st_size <= 0 || status.st_size > LIBRARY_MAX) {
+		if (fd >= 0)
+			close(fd);
+		return fail(attached, "the preload library cannot be read: install hab again");
+	}
+	*size = (size_t)status.st_size;
+	*bytes = xcalloc(1, *size);
+	good = read(fd, *bytes, *size) == (ssize_t)*size;
+	close(fd);
+	return good || fail(attached, "the preload library cannot be read");
+}
+
+/* --- the descriptors of the helper ---------------------------------------------------------- */
+
+/*
+ * A number of the process's may be any file of it: a device, say, whose open does something. So it
+ * is looked at before it is opened. -1: it is not of this type.
+ */
+static int open_of_helper(const struct attached *attached, const struct hab_attach_page *page,
+			  int fd, mode_t type, long file_system, int flags)
+{
+	pid_t pid = attached->target.pid, thread = target_thread_of(pid, page->tid);
+	char *path = xformat("/proc/%d/task/%d/fd/%d", pid, thread, fd);
+	int place = thread ? open(path, O_PATH | O_CLOEXEC) : -1, opened = -1;
+	struct statfs system;
+	struct stat status;
+
+	free(path);
+	if (place < 0)
+		return -1;
+	if (!fstat(place, &status) && (status.st_mode & S_IFMT) == type &&
+	    !fstatfs(place, &system) && system.f_type == file_system) {
+		path = xformat("/proc/self/fd/%d", place);
+		opened = open(path, flags | O_CLOEXEC | O_NONBLOCK);
+		free(path);
+	}
+	close(place);
+	return opened;
+}
+
+/* hello.c looks at the seals of the memory. */
+static bool open_channel(struct attached *attached, const struct hab_attach_page *page)
+{
+	attached->channel = open_of_helper(attached, page, page->channel, S_IFREG, TMPFS_MAGIC,
+					   O_RDWR);
+	attached->control = open_of_helper(attached, page, page->control, S_IFIFO, PIPEFS_MAGIC,
+					   O_WRONLY);
+	return (attached->channel >= 0 && attached->control >= 0 &&
+		write(attached->control, "g", 1) == 1) ||
+	       fail(attached, "its channel cannot be opened");
+}
+
+/* --- the steps of the helper ----------------------------------------------------------------- */
+
+static bool give_library(struct attached *attached, const struct hab_attach_page *page,
+			 const char *bytes, size_t size)
+{
+	return (target_write(&attached->target, page->library, bytes, size) &&
+		answer(attached, HAB_ATTACH_GO_ON)) ||
+	       fail(attached, "its memory cannot be written");
+}
+
+static bool fail_as_helper_says(struct attached *attached, struct hab_attach_page *page)
+{
+	char why[sizeof(page->text)] = "";
+	ssize_t length;
+
+	if (page->result) {
+		snprintf(why, sizeof(why), "no thread can be started in it: %s",
+			 strerror(page->result));
+	} else if (page->error) {
+		length = pread(attached->target.memory, why, sizeof(why) - 1, (off_t)page->error);
+		why[length > 0 ? length : 0] = 0;
+	} else {
+		memcpy(why, page->text, sizeof(why));
+		why[sizeof(why) - 1] = 0;
+	}
+	answer(attached, HAB_ATTACH_GIVE_UP);
+	clean_string(why);
+	return fail(attached, *why ? why : "the library could not be loaded in it");
+}
+
+static bool follow_helper(struct attached *attached, const char *bytes, size_t size)
+{
+	uint64_t end_ns = clock_monotonic_ns() + BEGIN_NS;
+	struct hab_attach_page page;
+	bool gave_library = false;
+
+	while (clock_monotonic_ns() < end_ns) {
+		if (!read_page(attached, &page))
+			return fail(attached, "it has ended");
+		if (page.result || page.state == HAB_ATTACH_FAILED)
+			return fail_as_helper_says(attached, &page);
+		if (page.state == HAB_ATTACH_WANTS_LIBRARY && !gave_library) {
+			gave_library = true;
+			if (!give_library(attached, &page, bytes, size))
+				return false;
+		}
+		if (page.state == HAB_ATTACH_HAS_CHANNEL && attached->channel < 0 &&
+		    !open_channel(attached, &page))
+			return false;
+		if (page.state == HAB_ATTACH_ON) {
+			attached->patched = page.patched;
+			attached->elsewhere = page.elsewhere;
+			return true;
+		}
+		usleep(LOOK_US);
+	}
+	answer(attached, HAB_ATTACH_GIVE_UP);
+	return fail(attached, "it loads nothing: the dynamic linker waits, or it has no processor");
+}
+
+static void close_all(struct attached *attached)
+{
+	if (attached->control >= 0)
+		close(attached->control);
+	if (attached->pidfd >= 0)
+		close(attached->pidfd);
+	attached->control = attached->pidfd = -1;
+	target_close(&attached->target);
+}
+
+static bool start(struct attached *attached, const struct attach_options *options,
+		  struct hab_attach_page *page)
+{
+	struct safe_point *safe_point;
+	char *bytes = NULL;
+	size_t size = 0;
+	bool good;
+
+	good = set_functions(attached, page) && find_former(attached, page) &&
+	       read_library(attached, options->library, &bytes, &size);
+	page->library_bytes = size;
+	safe_point = good ? safe_point_new(&attached->target) : NULL;
+	attached->borrowed.memory = attached->memory;
+	good = safe_point && borrow(&attached->target, safe_point, page, &attached->borrowed);
+	attached->memory = attached->borrowed.memory;
+	safe_point_free(safe_point);
+	good = good && follow_helper(attached, bytes, size);
+	free(bytes);
+	return good;
+}
+
+bool attach(pid_t pid, const struct attach_options *options, struct attached *attached)
+{
+	uint64_t begin_ns = clock_monotonic_ns();
+	/* The table of the helper is empty, so the library is its first file. */
+	struct hab_attach_page page = {
+		.magic = HAB_ATTACH_MAGIC,
+		.version = HAB_ATTACH_VERSION,
+		.library_name = "libhab-malloc.so",
+		.library_path = "/proc/thread-self/fd/0",
+		.library_main = HAB_ATTACH_MAIN,
+		.joins = options->joins,
+		.interval_least = options->interval_least,
+		.interval_begin = options->interval_begin,
+		.share = options->share,
+	};
+
+	*attached = (struct attached){ .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
+				       .channel = -1,
+				       .control = -1,
+				       .target.memory = -1 };
+	if (target_open(&attached->target, pid) && start(attached, options, &page)) {
+		attached->took_ns = clock_monotonic_ns() - begin_ns;
+		return true;
+	}
+	close_all(attached);
+	if (attached->channel >= 0)
+		close(attached->channel);
+	return false;
+}
+
+/* Until the references of the process lead back. */
+static bool wait_for_end(struct attached *attached)
+{
+	uint64_t end_ns = clock_monotonic_ns() + END_NS;
+	struct hab_attach_page page;
+
+	while (clock_monotonic_ns() < end_ns) {
+		if (!read_page(attached, &page) || process_has_ended(attached->pidfd)) {
+			say("process %d has ended", attached->target.pid);
+			return false;
+		}
+		if (page.state == HAB_ATTACH_OFF)
+			return true;
+		usleep(LOOK_US);
+	}
+	say("process %d is not detached from after %llu s: it will be, once it runs",
+	    attached->target.pid, END_NS / 1000000000ull);
+	return false;
+}
+
+bool attach_end(struct attached *attached)
+{
+	bool good;
+
+	close(attached->control);
+	attached->control = -1;
+	good = wait_for_end(attached);
+	close_all(attached);
+	return good;
+}
+
+bool attach_detach(pid_t pid)
+{
+	struct attached attached = { .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .control = -1 };
+	struct hab_attach_page page = { 0 };
+	struct target *target = &attached.target;
+	bool good = false;
+	uint64_t at = 0;
+
+	if (!target_open(target, pid)) {
+		close_all(&attached);
+		return false;
+	}
+	if (target->library)
+		at = target_symbol(target, target->library, HAB_ATTACH_MEMORY);
+	if (at && target_read(target, at, &at, sizeof(at)) && at) {
+		attached.memory = at - HAB_ATTACH_PAGE_OFFSET;
+		good = read_page(&attached, &page) && page.version == HAB_ATTACH_VERSION &&
+		       page.pid == target->own_pid && page.state == HAB_ATTACH_ON &&
+		       answer(&attached, HAB_ATTACH_GIVE_UP);
+	}
+	if (!good)
+		say("process %d is not attached to", pid);
+	good = good && wait_for_end(&attached);
+	close_all(&attached);
+	return good;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Attaching to a process that runs: a thread is started in it, which loads the preload library. For
+ * the way of it see Documentation/attach.rst.
+ */
+#ifndef HABRUN_ATTACH_H
+#define HABRUN_ATTACH_H
+
+#include "daemon/attach/borrow.h"
+#include "daemon/attach/target.h"
+
+struct attach_options {
+	const char *library; /* path of the preload library */
+	bool joins;	     /* the collector is habd; false: the caller opens the channel */
+	uint64_t interval_least; /* this and the next two as in struct hab_channel */
+	uint64_t interval_begin;
+	uint32_t share;
+};
+
+struct attached {
+	struct target target;
+	int pidfd;
+	int channel; /* the memfd; -1: it has joined habd */
+	int control; /* the writing end of the pipe: its close detaches */
+	uint64_t memory;
+	uint64_t took_ns;
+	uint32_t patched;
+	uint32_t elsewhere;
+	struct borrow_result borrowed;
+};
+
+/* False after a sentence. The process goes on in any case. */
+bool attach(pid_t pid, const struct attach_options *options, struct attached *attached);
+
+/* Detaches, and closes all but @channel. False after a sentence: it has ended, or is slow. */
+bool attach_end(struct attached *attached);
+
+/* Detaches from a process that has joined habd. False after a sentence. */
+bool attach_detach(pid_t pid);
+
+#endif /* HABRUN_ATTACH_H */

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Borrowing a thread.
+ *
+ * It is stopped, and must be at a safe point. Its registers and its signal mask are kept, all
+ * signals are blocked, and it begins in stub.c with a stack of its own. There it calls
+ * pthread_create(), and says so by a signal to itself that the program does not see. Then all is
+ * set as it was, in one stop: so the kernel goes on with the system call that was interrupted.
+ *
+ * Between two steps the thread has registers that are not its own. So a process does this that
+ * nobody kills by the way, in a session of its own. When it ends, the kernel lets all threads go; a
+ * thread in stub.c then sets its registers by itself.
+ *
+ * A wait for events with a time (epoll_wait and some others, see signal(7)) returns EINTR, as it
+ * does when a process is stopped and continued. Threads in one are tried last.
+ */
+#include "daemon/attach/borrow.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/attach/stub.h"
+#include "daemon/shared/util.h"
+
+#define LIMIT_NS    5000000000ull /* for all tries */
+#define STOP_NS	    20000000ull	  /* until a thread has stopped */
+#define CALL_NS	    2000000000ull /* for a system call of the thread */
+#define CREATE_NS   300000000ull  /* for pthread_create() */
+#define PENDING_MAX 64u
+#define TRIED_MAX   32u /* threads in one round */
+
+enum outcome {
+	OUTCOME_BORROWED,
+	OUTCOME_NEXT, /* another thread, or this one later */
+	OUTCOME_FAILED,
+};
+
+struct borrower {
+	struct target *target;
+	struct safe_point *safe_point;
+	struct hab_attach_page *page;
+	struct borrow_result *result;
+	/* Threads that were told to stop, and have not yet. */
+	pid_t pending[PENDING_MAX];
+	unsigned int nr_pending;
+	uint64_t call; /* address of a system call in the process */
+};
+
+static enum outcome fail(const struct borrower *borrower, const char *what)
+{
+	say("process %d is not attached to: %s: %s", borrower->target->pid, what, strerror(errno));
+	return OUTCOME_FAILED;
+}
+
+/* --- stops ------------------------------------------------------------------------------ */
+
+/* The status of the thread's next stop; 0: none in time; -1: it has ended. SIGCHLD is blocked. */
+static int wait_for_stop(pid_t thread, uint64_t limit_ns)
+{
+	uint64_t end_ns = clock_monotonic_ns() + limit_ns, now_ns;
+	struct timespec left;
+	sigset_t child;
+	int status;
+	pid_t got;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		got = waitpid(thread, &status, __WALL | WNOHANG);
+		if (got == thread)
+			return WIFSTOPPED(status) ? status : -1;
+		now_ns = clock_monotonic_ns();
+		if (got < 0)
+			return -1;
+		if (now_ns >= end_ns)
+			return 0;
+		left.tv_sec = (time_t)((end_ns - now_ns) / 1000000000);
+		left.tv_nsec = (long)((end_ns - now_ns) % 1000000000);
+		sigtimedwait(&child, NULL, &left);
+	}
+}
+
+static bool is_interruption(int status)
+{
+	return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) == SIGTRAP;
+}
+
+/* A signal that the thread was stopped for is given to it. */
+static void let_go(pid_t thread, int status)
+{
+	struct user_regs_struct general;
+
+	if (is_interruption(status) && machine_read_general(thread, &general) &&
+	    machine_wait_again(&general))
+		machine_write_general(thread, &general);
+	ptrace(PTRACE_DETACH, thread, 0, status >> 16 ? 0 : WSTOPSIG(status));
+}
+
+static bool is_pending(const struct borrower *borrower, pid_t thread)
+{
+	unsigned int i;
+
+	for (i = 0; i < borrower->nr_pending; i++)
+		if (borrower->pending[i] == thread)
+			return true;
+	return false;
+}
+
+static void let_pending_go(struct borrower *borrower, uint64_t limit_ns)
+{
+	uint64_t end_ns = clock_monotonic_ns() + limit_ns;
+	unsigned int i;
+	int status;
+	pid_t got;
+
+	do {
+		for (i = 0; i < borrower->nr_pending;) {
+			got = waitpid(borrower->pending[i], &status, __WALL | WNOHANG);
+			if (!got) {
+				i++;
+				continue;
+			}
+			if (got > 0 && WIFSTOPPED(status))
+				let_go(borrower->pending[i], status);
+			borrower->pending[i] = borrower->pending[--borrower->nr_pending];
+		}
+		if (borrower->nr_pending && limit_ns)
+			usleep(100);
+	} while (borrower->nr_pending && clock_monotonic_ns() < end_ns);
+}
+
+/* OUTCOME_BORROWED: the thread is stopped, and by nothing else. */
+static enum outcome stop(struct borrower *borrower, pid_t thread)
+{
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD)) {
+		if (errno != EPERM)
+			return OUTCOME_NEXT;
+		return fail(borrower,
+			    "the kernel does not let you trace it; as root, or with "
+			    "/proc/sys/kernel/yama/ptrace_scope at 0, it does");
+	}
+	if (ptrace(PTRACE_INTERRUPT, thread, 0, 0))
+		return OUTCOME_NEXT;
+	status = wait_for_stop(thread, STOP_NS);
+	if (!status && borrower->nr_pending < PENDING_MAX)
+		borrower->pending[borrower->nr_pending++] = thread;
+	if (status <= 0)
+		return OUTCOME_NEXT;
+	if (is_interruption(status))
+		return OUTCOME_BORROWED;
+	let_go(thread, status);
+	return OUTCOME_NEXT;
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+/* Makes a system call in the stopped thread. False: it has ended, or does not come back. */
+static bool call(struct borrower *borrower, pid_t thread, const struct user_regs_struct *before,
+		 long number, const uint64_t arguments[6], int64_t *result)
+{
+	struct user_regs_struct general = *before;
+	unsigned int stops = 0;
+	int status;
+
+	machine_set_call(&general, borrower->call, number, arguments);
+	if (!machine_write_general(thread, &general))
+		return false;
+	/* Its entry and its end. No signal is used, so none of the program's changes. */
+	while (stops < 2) {
+		if (ptrace(PTRACE_SYSCALL, thread, 0, 0))
+			return false;
+		status = wait_for_stop(thread, CALL_NS);
+		if (status <= 0)
+			return false;
+		stops += WSTOPSIG(status) == (SIGTRAP | 0x80);
+	}
+	if (!machine_read_general(thread, &general))
+		return false;
+	*result = machine_result(&general);
+	return true;
+}
+
+/* Memory that is written as data, and then runs: never both. False: the thread is as before. */
+static bool map_memory(struct borrower *borrower, pid_t thread,
+		       const struct user_regs_struct *before)
+{
+	uint64_t map[6] = { 0, HAB_ATTACH_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 };
+	uint64_t protect[6] = { 0, HAB_ATTACH_PAGE_OFFSET, PROT_READ | PROT_EXEC };
+	int64_t result = -ESRCH;
+
+	if (!call(borrower, thread, before, SYS_mmap, map, &result) || result < 0) {
+		errno = (int)-result;
+		return false;
+	}
+	protect[0] = (uint64_t)result;
+	borrower->result->memory = (uint64_t)result;
+	if (call(borrower, thread, before, SYS_mprotect, protect, &result) && !result)
+		return true;
+	errno = result < 0 ? (int)-result : ESRCH;
+	borrower->result->memory = 0;
+	return false;
+}
+
+static bool write_stub(struct borrower *borrower)
+{
+	uint64_t memory = borrower->result->memory;
+
+	/* What is behind @forking is the helper's. */
+	return target_write(borrower->target, memory, __start_hab_stub,
+			    (size_t)(__stop_hab_stub - __start_hab_stub)) &&
+	       target_write(borrower->target, memory + HAB_ATTACH_PAGE_OFFSET, borrower->page,
+			    offsetof(struct hab_attach_page, forking));
+}
+
+/* A thread in a restartable sequence must not go on elsewhere. */
+static bool is_in_sequence(const struct borrower *borrower, pid_t thread)
+{
+	struct __ptrace_rseq_configuration rseq;
+	uint64_t sequence = 0;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread, sizeof(rseq), &rseq) != sizeof(rseq) ||
+	    !rseq.rseq_abi_pointer)
+		return false;
+	return !target_read(borrower->target, rseq.rseq_abi_pointer + 8, &sequence,
+			    sizeof(sequence)) ||
+	       sequence;
+}
+
+static uint32_t read_word(const struct borrower *borrower, size_t offset)
+{
+	uint32_t word = 0;
+
+	target_read(borrower->target, borrower->result->memory + HAB_ATTACH_PAGE_OFFSET + offset,
+		    &word, sizeof(word));
+	return word;
+}
+
+/*
+ * Until the thread has called pthread_create(). *urgent: a SIGURG of others has come meanwhile.
+ * False: the thread has ended, or is not to be stopped again.
+ */
+static bool wait_until_done(pid_t thread, bool *urgent)
+{
+	bool is_interrupted = false;
+	siginfo_t signal;
+	int status;
+
+	for (;;) {
+		status = wait_for_stop(thread, is_interrupted ? CALL_NS : CREATE_NS);
+		if (status < 0 || (!status && is_interrupted))
+			return false;
+		if (!status) {
+			ptrace(PTRACE_INTERRUPT, thread, 0, 0);
+			is_interrupted = true;
+			continue;
+		}
+		if (status >> 16 == PTRACE_EVENT_STOP)
+			return true;
+		if (WSTOPSIG(status) == SIGURG) {
+			if (!ptrace(PTRACE_GETSIGINFO, thread, 0, &signal) &&
+			    signal.si_code == SI_TKILL)
+				return true;
+			*urgent = true;
+		}
+		ptrace(PTRACE_CONT, thread, 0, WSTOPSIG(status) == SIGURG ? 0 : WSTOPSIG(status));
+	}
+}
+
+/* The thread goes on by itself, when pthread_create() has returned. */
+static void leave_alone(const struct borrower *borrower, pid_t thread)
+{
+	static const uint32_t no;
+
+	target_write(borrower->target,
+		     borrower->result->memory + HAB_ATTACH_PAGE_OFFSET +
+			     offsetof(struct hab_attach_page, waits),
+		     &no, sizeof(no));
+	ptrace(PTRACE_DETACH, thread, 0, 0);
+}
+
+/* The thread is stopped, at a safe point, and all of it is kept in @registers and @mask. */
+static enum outcome run_stub(struct borrower *borrower, pid_t thread,
+			     struct machine_registers *registers, uint64_t mask)
+{
+	/* Its own signal must reach the tracer. */
+	uint64_t blocked = ~(1ull << (SIGURG - 1));
+	struct user_regs_struct general = registers->general;
+	bool urgent = false;
+
+	if (ptrace(PTRACE_SETSIGMASK, thread, sizeof(blocked), &blocked))
+		return OUTCOME_NEXT;
+	if (!borrower->result->memory && !map_memory(borrower, thread, &registers->general)) {
+		fail(borrower, "no memory for code can be mapped in it");
+		goto failed;
+	}
+	machine_keep(&registers->general, borrower->page->registers);
+	borrower->page->mask = mask;
+	borrower->page->waits = 1;
+	if (!write_stub(borrower)) {
+		fail(borrower, "its memory cannot be written");
+		goto failed;
+	}
+	machine_set_start(&general,
+			  borrower->result->memory + (uint64_t)((const char *)stub_entry - __start_hab_stub),
+			  borrower->result->memory + HAB_ATTACH_BYTES - 64);
+	if (!machine_write_general(thread, &general)) {
+		fail(borrower, "its registers cannot be set");
+		goto failed;
+	}
+	ptrace(PTRACE_CONT, thread, 0, 0);
+	if (!wait_until_done(thread, &urgent)) {
+		errno = ESRCH;
+		return fail(borrower, "the thread that was borrowed does not come back");
+	}
+	if (!read_word(borrower, offsetof(struct hab_attach_page, done)) ||
+	    read_word(borrower, offsetof(struct hab_attach_page, is_set))) {
+		leave_alone(borrower, thread);
+		return OUTCOME_BORROWED;
+	}
+	machine_wait_again(&registers->general);
+	machine_write(thread, registers);
+	ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
+	ptrace(PTRACE_DETACH, thread, 0, urgent ? SIGURG : 0);
+	return OUTCOME_BORROWED;
+failed:
+	machine_write(thread, registers);
+	ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
+	ptrace(PTRACE_DETACH, thread, 0, 0);
+	return OUTCOME_FAILED;
+}
+
+static enum outcome try_thread(struct borrower *borrower, pid_t thread)
+{
+	static struct machine_registers registers;
+	struct borrow_result *result = borrower->result;
+	uint64_t begin_ns = clock_monotonic_ns(), spent_ns, mask;
+	enum outcome outcome = stop(borrower, thread);
+
+	result->tries++;
+	if (outcome != OUTCOME_BORROWED)
+		return outcome;
+	if (!is_in_sequence(borrower, thread) && machine_read(thread, &registers) &&
+	    !ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask) &&
+	    safe_point_is_here(borrower->safe_point, thread, &registers.general)) {
+		outcome = run_stub(borrower, thread, &registers, mask);
+		spent_ns = clock_monotonic_ns() - begin_ns;
+		if (outcome == OUTCOME_BORROWED)
+			result->held_ns = spent_ns;
+		if (outcome != OUTCOME_NEXT)
+			return outcome;
+	}
+	let_go(thread, PTRACE_EVENT_STOP << 16 | SIGTRAP << 8 | 0x7f);
+	spent_ns = clock_monotonic_ns() - begin_ns;
+	result->longest_other_ns = max(result->longest_other_ns, spent_ns);
+	return OUTCOME_NEXT;
+}
+
+/* --- the order of threads ------------------------------------------------------------------ */
+
+/* 0: best: most such threads hold no lock. */
+static int rank(long number, const uint64_t *arguments)
+{
+	switch (number) {
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_pause:
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_rt_sigsuspend:
+		return 0;
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		return (int32_t)arguments[3] == -1 ? 0 : 4;
+	case SYS_read:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+		return 1;
+	case SYS_futex:
+		return 2;
+	case -1:
+		return 3;
+	default:
+		return 5;
+	}
+}
+
+struct candidate {
+	pid_t thread;
+	int rank;
+	int order; /* among those of one rank: another one each time */
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct candidate *first = a, *second = b;
+
+	return first->rank != second->rank ? first->rank - second->rank :
+					     (first->order > second->order) -
+						     (first->order < second->order);
+}
+
+/* Returns their number; 0: the process has ended. */
+static unsigned int list_candidates(const struct borrower *borrower, struct candidate *candidates)
+{
+	static pid_t threads[TARGET_THREADS_MAX];
+	pid_t pid = borrower->target->pid;
+	unsigned int count = target_threads(pid, threads), used = 0, i;
+	uint64_t arguments[6];
+	char state;
+
+	for (i = 0; i < count; i++) {
+		state = target_thread_state(pid, threads[i]);
+		if ((state != 'R' && state != 'S') || is_pending(borrower, threads[i]))
+			continue;
+		candidates[used].thread = threads[i];
+		candidates[used].order = rand();
+		candidates[used++].rank =
+			rank(target_thread_call(pid, threads[i], arguments), arguments);
+	}
+	qsort(candidates, used, sizeof(*candidates), compare);
+	return used;
+}
+
+static bool process_ended(const struct borrower *borrower)
+{
+	char state = target_thread_state(borrower->target->pid, borrower->target->pid);
+
+	return !state || state == 'X';
+}
+
+static bool try_threads(struct borrower *borrower)
+{
+	static struct candidate candidates[TARGET_THREADS_MAX];
+	uint64_t end_ns = clock_monotonic_ns() + LIMIT_NS;
+	enum outcome outcome;
+	unsigned int count, i;
+
+	do {
+		count = list_candidates(borrower, candidates);
+		for (i = 0; i < count && i < TRIED_MAX; i++) {
+			let_pending_go(borrower, 0);
+			outcome = try_thread(borrower, candidates[i].thread);
+			if (outcome != OUTCOME_NEXT)
+				return outcome == OUTCOME_BORROWED;
+			/* Those that run are tried at random times. */
+			usleep((useconds_t)(rand() % 300));
+		}
+		if (process_ended(borrower)) {
+			say("process %d is not attached to: it has ended", borrower->target->pid);
+			return false;
+		}
+		usleep(200);
+	} while (clock_monotonic_ns() < end_ns);
+	say("process %d is not attached to: none of its threads came to a point within %llu s where "
+	    "one can be borrowed (%u tries): each was in the allocator or in the dynamic linker, or "
+	    "in code without tables for unwinding: try again",
+	    borrower->target->pid, LIMIT_NS / 1000000000ull, borrower->result->tries);
+	return false;
+}
+
+/* --- the process that borrows --------------------------------------------------------------- */
+
+static bool find_call(struct borrower *borrower)
+{
+	uint64_t function = target_symbol(borrower->target, borrower->target->libc, "syscall");
+	unsigned char code[64];
+	int at;
+
+	if (!function || !target_read(borrower->target, function, code, sizeof(code)))
+		return false;
+	at = machine_find_call(code, sizeof(code));
+	borrower->call = function + (uint64_t)at;
+	return at >= 0;
+}
+
+static void run(struct borrower *borrower, bool *done)
+{
+	sigset_t all;
+
+	setsid();
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	srand((unsigned int)clock_monotonic_ns());
+	*done = try_threads(borrower);
+	let_pending_go(borrower, CALL_NS);
+	_exit(0);
+}
+
+bool borrow(struct target *target, struct safe_point *safe_point, struct hab_attach_page *page,
+	    struct borrow_result *result)
+{
+	struct shared {
+		struct borrow_result result;
+		bool done;
+	} *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			 -1, 0);
+	struct borrower borrower = {
+		.target = target, .safe_point = safe_point, .page = page, .result = &shared->result
+	};
+	bool done;
+	pid_t child;
+
+	if (shared == MAP_FAILED || !find_call(&borrower)) {
+		say("process %d is not attached to: its C library is not known", target->pid);
+		return false;
+	}
+	shared->result = *result;
+	child = fork();
+	if (!child)
+		run(&borrower, &shared->done);
+	if (child < 0)
+		fail(&borrower, "fork()");
+	else
+		TEMP_FAILURE_RETRY(waitpid(child, NULL, 0));
+	*result = shared->result;
+	done = shared->done;
+	munmap(shared, sizeof(*shared));
+	return done;
+}

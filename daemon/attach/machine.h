@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What attaching has to know of an architecture. Another one is another file like x86_64.c, and
+ * another part of this one.
+ */
+#ifndef HABRUN_MACHINE_H
+#define HABRUN_MACHINE_H
+
+#include <elfutils/libdwfl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "core/channel/attach_page.h"
+
+/* All that a thread has in registers. */
+struct machine_registers {
+	struct user_regs_struct general;
+	unsigned char vectors[HAB_ATTACH_STATE_BYTES];
+	size_t vector_bytes;
+};
+
+/* Of a stopped thread. False: it has ended, or has more than fits. */
+bool machine_read(pid_t tid, struct machine_registers *registers);
+bool machine_write(pid_t tid, const struct machine_registers *registers);
+bool machine_write_general(pid_t tid, const struct user_regs_struct *general);
+bool machine_read_general(pid_t tid, struct user_regs_struct *general);
+
+/* The thread is in a system call, and the kernel goes on with it. */
+bool machine_is_in_call(const struct user_regs_struct *general);
+uint64_t machine_pc(const struct user_regs_struct *general);
+int64_t machine_result(const struct user_regs_struct *general);
+
+/* The next instruction, at @at, is a system call. */
+void machine_set_call(struct user_regs_struct *general, uint64_t at, long number,
+		      const uint64_t arguments[6]);
+/* The thread goes on at @at, on the stack that ends at @stack, in no system call. */
+void machine_set_start(struct user_regs_struct *general, uint64_t at, uint64_t stack);
+/*
+ * A wait for events without end has been interrupted, which no program expects without a signal:
+ * it is made again. True if it was one.
+ */
+bool machine_wait_again(struct user_regs_struct *general);
+/* As stub_entry needs them; an interrupted system call is made again. */
+void machine_keep(const struct user_regs_struct *general, uint64_t *registers);
+/* For libdw. */
+bool machine_set_frame(const struct user_regs_struct *general, Dwfl_Thread *thread);
+/* Offset of the first instruction for a system call in @code, or -1. */
+int machine_find_call(const unsigned char *code, int bytes);
+/* The vector registers fit into HAB_ATTACH_STATE_BYTES. */
+bool machine_fits(void);
+
+#if defined(__x86_64__)
+
+/* For code that calls nothing else. The sixth argument is 0. */
+static inline __attribute__((always_inline)) long machine_call(long number, long a, long b, long c,
+								long d, long e)
+{
+	register long fourth __asm__("r10") = d, fifth __asm__("r8") = e, sixth __asm__("r9") = 0;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+#endif
+
+#endif /* HABRUN_MACHINE_H */

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Code that runs in the program that is attached to, in memory of its own there, page-aligned. It
+ * refers to nothing outside of it but by the addresses in the page behind it. It is compiled so
+ * that the compiler calls nothing either.
+ *
+ * The borrowed thread holds no lock of the C library. It calls pthread_create(), and then waits for
+ * habrun to set its registers as they were. Should habrun end, it sets them itself.
+ *
+ * The helper thread is an ordinary one, with all signals blocked, and a table of descriptors of its
+ * own, which is empty: so nothing of it is seen in the program's, and the first number is 0.
+ */
+#include <linux/close_range.h>
+#include <linux/memfd.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "daemon/attach/machine.h"
+#include "daemon/attach/stub.h"
+
+#define STUB __attribute__((section("hab_stub"), noinline))
+
+/* That the borrowed thread waits for habrun: far longer than habrun takes. */
+#define WAIT_SECONDS 2
+
+/* Both in turns of TURN_NS: that the helper waits for the library, and that a fork() waits for it. */
+#define TURN_NS	      200000
+#define LIBRARY_TURNS 50000
+#define FORK_TURNS    5000
+
+/* A fifth argument is -1: no file, for mmap(). */
+#define CALL(number, a, b, c, d) \
+	machine_call(number, (long)(a), (long)(b), (long)(c), (long)(d), -1)
+
+/* Behind the code. */
+static inline struct hab_attach_page *own_page(void)
+{
+	return (struct hab_attach_page *)(__start_hab_stub + HAB_ATTACH_PAGE_OFFSET);
+}
+
+static inline void pause_ns(long ns)
+{
+	struct timespec time = { 0, ns };
+
+	CALL(SYS_nanosleep, &time, 0, 0, 0);
+}
+
+static inline void set_state(struct hab_attach_page *page, enum hab_attach_state state)
+{
+	__atomic_store_n(&page->state, state, __ATOMIC_RELEASE);
+}
+
+/* --- fork(): not while the helper is in the dynamic linker ------------------------------ */
+
+STUB static void before_fork(void)
+{
+	struct hab_attach_page *page = own_page();
+	unsigned int turn;
+
+	for (turn = 0; turn < FORK_TURNS; turn++) {
+		__atomic_fetch_add(&page->forking, 1, __ATOMIC_SEQ_CST);
+		if (!__atomic_load_n(&page->busy, __ATOMIC_SEQ_CST))
+			return;
+		__atomic_fetch_sub(&page->forking, 1, __ATOMIC_SEQ_CST);
+		pause_ns(TURN_NS);
+	}
+	/* A child that hangs is better than a parent that does. */
+	__atomic_fetch_add(&page->forking, 1, __ATOMIC_SEQ_CST);
+}
+
+STUB static void after_fork(void)
+{
+	__atomic_fetch_sub(&own_page()->forking, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The helper is not in the child. */
+STUB static void in_child(void)
+{
+	struct hab_attach_page *page = own_page();
+
+	page->forking = 0;
+	page->busy = 0;
+}
+
+static inline void begin_linking(struct hab_attach_page *page)
+{
+	__atomic_store_n(&page->busy, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&page->forking, __ATOMIC_SEQ_CST))
+		pause_ns(TURN_NS);
+}
+
+/* --- the helper thread ------------------------------------------------------------------ */
+
+/* False: habrun has ended, or there is no memory. */
+static inline bool get_library(struct hab_attach_page *page)
+{
+	unsigned int turn;
+	long at, fd;
+	bool good;
+
+	at = CALL(SYS_mmap, 0, page->library_bytes, PROT_READ | PROT_WRITE,
+		  MAP_PRIVATE | MAP_ANONYMOUS);
+	if (at < 0 && at > -4096)
+		return false;
+	page->library = (uint64_t)at;
+	set_state(page, HAB_ATTACH_WANTS_LIBRARY);
+	for (turn = 0; turn < LIBRARY_TURNS; turn++) {
+		if (__atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) != HAB_ATTACH_WAIT)
+			break;
+		pause_ns(TURN_NS);
+	}
+	good = page->answer == HAB_ATTACH_GO_ON;
+	if (good) {
+		fd = CALL(SYS_memfd_create, page->library_name, MFD_CLOEXEC, 0, 0);
+		good = !fd && CALL(SYS_write, fd, at, page->library_bytes, 0) ==
+				      (long)page->library_bytes;
+	}
+	CALL(SYS_munmap, at, page->library_bytes, 0, 0);
+	return good;
+}
+
+static inline void *load(struct hab_attach_page *page)
+{
+	void *(*open)(const char *, int) = (void *)page->dlopen;
+	void *(*find)(void *, const char *) = (void *)page->dlsym;
+	const char *(*error)(void) = (void *)page->dlerror;
+	void *handle, *function = NULL;
+	unsigned int turn;
+
+	if (!get_library(page))
+		return NULL;
+	set_state(page, HAB_ATTACH_LOADING);
+	begin_linking(page);
+	handle = open(page->library_path, 2 /* RTLD_NOW */);
+	if (handle)
+		function = find(handle, page->library_main);
+	if (!function)
+		page->error = (uint64_t)(uintptr_t)error();
+	__atomic_store_n(&page->busy, 0, __ATOMIC_SEQ_CST);
+	if (function)
+		return function;
+	/* The text is this thread's: until habrun has read it. */
+	set_state(page, HAB_ATTACH_FAILED);
+	for (turn = 0; turn < LIBRARY_TURNS && page->answer != HAB_ATTACH_GIVE_UP; turn++)
+		pause_ns(TURN_NS);
+	return NULL;
+}
+
+STUB static void *help(void *context)
+{
+	struct hab_attach_page *page = context;
+	unsigned long (*self)(void) = (void *)page->pthread_self;
+	int (*detach)(unsigned long) = (void *)page->pthread_detach;
+	int (*at_fork)(void (*)(void), void (*)(void), void (*)(void), void *) =
+		(void *)page->register_atfork;
+	void (*run)(struct hab_attach_page *) = (void *)page->main;
+
+	detach(self());
+	page->tid = (int)CALL(SYS_gettid, 0, 0, 0, 0);
+	if (CALL(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE, 0) < 0) {
+		set_state(page, HAB_ATTACH_FAILED);
+		return NULL;
+	}
+	if (!page->registered) {
+		page->registered = 1;
+		at_fork(before_fork, after_fork, in_child, NULL);
+	}
+	if (!run)
+		run = load(page);
+	if (run)
+		run(page);
+	else
+		set_state(page, HAB_ATTACH_FAILED);
+	return NULL;
+}
+
+/* --- the borrowed thread ---------------------------------------------------------------- */
+
+static inline long seconds(void)
+{
+	struct timespec now = { 0 };
+
+	CALL(SYS_clock_gettime, CLOCK_MONOTONIC, &now, 0, 0);
+	return now.tv_sec;
+}
+
+STUB void stub_borrow(struct hab_attach_page *page)
+{
+	int *(*location)(void) = (void *)page->errno_location;
+	int (*create)(uint64_t *, const void *, void *(*)(void *), void *) =
+		(void *)page->pthread_create;
+	int *error = location(), before = *error;
+	long end;
+
+	page->result = create(&page->thread, NULL, help, page);
+	*error = before;
+	__atomic_store_n(&page->done, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&page->waits, __ATOMIC_SEQ_CST)) {
+		/* A signal that nobody has to handle: habrun, which traces this thread, sees it. */
+		CALL(SYS_tgkill, CALL(SYS_getpid, 0, 0, 0, 0), CALL(SYS_gettid, 0, 0, 0, 0),
+		     SIGURG, 0);
+		for (end = seconds() + WAIT_SECONDS; seconds() < end;)
+			CALL(SYS_sched_yield, 0, 0, 0, 0);
+	}
+	__atomic_store_n(&page->is_set, 1, __ATOMIC_SEQ_CST);
+	CALL(SYS_rt_sigprocmask, SIG_SETMASK, &page->mask, 0, sizeof(page->mask));
+}

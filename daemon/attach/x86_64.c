@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Attaching on x86-64: registers, the entry of the borrowed thread, and system calls. */
+#include <cpuid.h>
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "daemon/attach/machine.h"
+#include "daemon/attach/stub.h"
+
+/* In the kernel's results of interrupted system calls, which no program sees. */
+#define ERESTART_FIRST 512
+#define ERESTART_LAST  516
+
+#define TRAP_FLAG	0x100u
+#define DIRECTION_FLAG	0x400u
+#define CALL_BYTES	2 /* of the instruction */
+
+/* In the order of struct hab_attach_page. */
+enum {
+	KEPT_RAX,
+	KEPT_RBX,
+	KEPT_RCX,
+	KEPT_RDX,
+	KEPT_RSI,
+	KEPT_RDI,
+	KEPT_RBP,
+	KEPT_RSP,
+	KEPT_R8,
+	KEPT_R9,
+	KEPT_R10,
+	KEPT_R11,
+	KEPT_R12,
+	KEPT_R13,
+	KEPT_R14,
+	KEPT_R15,
+	KEPT_RIP,
+	KEPT_FLAGS,
+};
+
+#define OFFSET(member) (HAB_ATTACH_PAGE_OFFSET + offsetof(struct hab_attach_page, member))
+
+/* The last jump is by memory, since all registers have the thread's values then. */
+__attribute__((naked, used, section("hab_stub"))) void stub_entry(void)
+{
+	__asm__("endbr64\n"
+		"cld\n"
+		"lea __start_hab_stub(%%rip), %%r12\n"
+		"mov $-1, %%eax\n"
+		"mov $-1, %%edx\n"
+		"xsave64 %c1(%%r12)\n"
+		"fninit\n"
+		"movl $0x1f80, -8(%%rsp)\n"
+		"ldmxcsr -8(%%rsp)\n"
+		"lea %c2(%%r12), %%rdi\n"
+		"call stub_borrow\n"
+		"mov $-1, %%eax\n"
+		"mov $-1, %%edx\n"
+		"xrstor64 %c1(%%r12)\n"
+		"lea %c0(%%r12), %%rdi\n"
+		"push 8*17(%%rdi)\n"
+		"popf\n"
+		"mov 8*0(%%rdi), %%rax\n"
+		"mov 8*1(%%rdi), %%rbx\n"
+		"mov 8*2(%%rdi), %%rcx\n"
+		"mov 8*3(%%rdi), %%rdx\n"
+		"mov 8*4(%%rdi), %%rsi\n"
+		"mov 8*6(%%rdi), %%rbp\n"
+		"mov 8*7(%%rdi), %%rsp\n"
+		"mov 8*8(%%rdi), %%r8\n"
+		"mov 8*9(%%rdi), %%r9\n"
+		"mov 8*10(%%rdi), %%r10\n"
+		"mov 8*11(%%rdi), %%r11\n"
+		"mov 8*12(%%rdi), %%r12\n"
+		"mov 8*13(%%rdi), %%r13\n"
+		"mov 8*14(%%rdi), %%r14\n"
+		"mov 8*15(%%rdi), %%r15\n"
+		"mov 8*5(%%rdi), %%rdi\n"
+		"jmp *__start_hab_stub+%c0+8*16(%%rip)\n"
+		:
+		: "i"(OFFSET(registers)), "i"(HAB_ATTACH_STATE_OFFSET),
+		  "i"(HAB_ATTACH_PAGE_OFFSET));
+}
+
+bool machine_read_general(pid_t tid, struct user_regs_struct *general)
+{
+	return !ptrace(PTRACE_GETREGS, tid, 0, general);
+}
+
+bool machine_write_general(pid_t tid, const struct user_regs_struct *general)
+{
+	return !ptrace(PTRACE_SETREGS, tid, 0, general);
+}
+
+bool machine_read(pid_t tid, struct machine_registers *registers)
+{
+	struct iovec vectors = { registers->vectors, sizeof(registers->vectors) };
+
+	if (!machine_read_general(tid, &registers->general) ||
+	    ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &vectors))
+		return false;
+	registers->vector_bytes = vectors.iov_len;
+	return true;
+}
+
+bool machine_write(pid_t tid, const struct machine_registers *registers)
+{
+	struct iovec vectors = { (void *)registers->vectors, registers->vector_bytes };
+
+	return !ptrace(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &vectors) &&
+	       machine_write_general(tid, &registers->general);
+}
+
+bool machine_fits(void)
+{
+	unsigned int a, enabled, all, d;
+
+	/* Bytes of the features that the kernel has enabled. */
+	return __get_cpuid_count(0xd, 0, &a, &enabled, &all, &d) &&
+	       enabled <= HAB_ATTACH_STATE_BYTES;
+}
+
+bool machine_is_in_call(const struct user_regs_struct *general)
+{
+	return (int64_t)general->orig_rax >= 0;
+}
+
+uint64_t machine_pc(const struct user_regs_struct *general)
+{
+	return general->rip;
+}
+
+int64_t machine_result(const struct user_regs_struct *general)
+{
+	return (int64_t)general->rax;
+}
+
+void machine_set_call(struct user_regs_struct *general, uint64_t at, long number,
+		      const uint64_t arguments[6])
+{
+	general->rip = at;
+	general->rax = (uint64_t)number;
+	general->orig_rax = (uint64_t)-1;
+	general->rdi = arguments[0];
+	general->rsi = arguments[1];
+	general->rdx = arguments[2];
+	general->r10 = arguments[3];
+	general->r8 = arguments[4];
+	general->r9 = arguments[5];
+}
+
+void machine_set_start(struct user_regs_struct *general, uint64_t at, uint64_t stack)
+{
+	general->rip = at;
+	general->rsp = stack;
+	general->orig_rax = (uint64_t)-1;
+	general->eflags &= ~(uint64_t)(TRAP_FLAG | DIRECTION_FLAG);
+}
+
+static void make_again(struct user_regs_struct *general)
+{
+	general->rax = general->orig_rax;
+	general->rip -= CALL_BYTES;
+	general->orig_rax = (uint64_t)-1;
+}
+
+bool machine_wait_again(struct user_regs_struct *general)
+{
+	if (general->rax != (uint64_t)-EINTR || (int32_t)general->r10 != -1 ||
+	    (general->orig_rax != SYS_epoll_wait && general->orig_rax != SYS_epoll_pwait))
+		return false;
+	make_again(general);
+	return true;
+}
+
+void machine_keep(const struct user_regs_struct *general, uint64_t *registers)
+{
+	struct user_regs_struct now = *general;
+	int64_t result = machine_result(general);
+
+	if (machine_is_in_call(general) && result <= -ERESTART_FIRST && result >= -ERESTART_LAST)
+		make_again(&now);
+	registers[KEPT_RAX] = now.rax;
+	registers[KEPT_RBX] = now.rbx;
+	registers[KEPT_RCX] = now.rcx;
+	registers[KEPT_RDX] = now.rdx;
+	registers[KEPT_RSI] = now.rsi;
+	registers[KEPT_RDI] = now.rdi;
+	registers[KEPT_RBP] = now.rbp;
+	registers[KEPT_RSP] = now.rsp;
+	registers[KEPT_R8] = now.r8;
+	registers[KEPT_R9] = now.r9;
+	registers[KEPT_R10] = now.r10;
+	registers[KEPT_R11] = now.r11;
+	registers[KEPT_R12] = now.r12;
+	registers[KEPT_R13] = now.r13;
+	registers[KEPT_R14] = now.r14;
+	registers[KEPT_R15] = now.r15;
+	registers[KEPT_RIP] = now.rip;
+	registers[KEPT_FLAGS] = now.eflags;
+}
+
+bool machine_set_frame(const struct user_regs_struct *general, Dwfl_Thread *thread)
+{
+	/* By their DWARF numbers. */
+	const Dwarf_Word words[] = {
+		general->rax, general->rdx, general->rcx, general->rbx, general->rsi, general->rdi,
+		general->rbp, general->rsp, general->r8,  general->r9,	general->r10, general->r11,
+		general->r12, general->r13, general->r14, general->r15, general->rip,
+	};
+
+	return dwfl_thread_state_registers(thread, 0, sizeof(words) / sizeof(*words), words);
+}
+
+int machine_find_call(const unsigned char *code, int bytes)
+{
+	int at;
+
+	for (at = 0; at + 1 < bytes; at++)
+		if (code[at] == 0x0f && code[at + 1] == 0x05)
+			return at;
+	return -1;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Processes that habrun attaches to. Each is detached from when habrun ends, however that is: the
+ * kernel closes the pipe by which the process sees it.
+ */
+#include "daemon/habrun/attached.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "daemon/attach/attach.h"
+#include "daemon/habrun/collector.h"
+#include "daemon/habrun/result.h"
+#include "daemon/shared/child.h"
+#include "daemon/shared/output_files.h"
+#include "daemon/shared/util.h"
+
+#define LOOK_MS 50 /* whether the processes have ended */
+
+struct run {
+	const struct options *options;
+	struct attach_options attaching;
+	struct attached attached[OPTIONS_PIDS_MAX];
+	unsigned int nr_attached;
+	struct collector *collector;
+	int signals;
+};
+
+/* Blocks those that end habrun: they end the recording instead. */
+static int open_signals(void)
+{
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	sigset_t set;
+	unsigned int i;
+
+	sigemptyset(&set);
+	for (i = 0; i < ARRAY_SIZE(ending); i++)
+		sigaddset(&set, ending[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void say_begin(const struct run *run, const struct attached *attached)
+{
+	char comm[32];
+
+	process_comm((uint32_t)attached->target.pid, comm, sizeof(comm));
+	say("attached to process %d (%s): one of its threads was held for %.2f ms, %s%u references "
+	    "lead to the library%s",
+	    attached->target.pid, comm, (double)attached->borrowed.held_ns / 1e6,
+	    attached->borrowed.longest_other_ns ? "others for less, " : "", attached->patched,
+	    run->attaching.joins ?
+		    "; habd follows it until habrun -p PID --detach, or its end" :
+		    "; objects from before are not seen, so what is in use counts from now on");
+}
+
+/* The collector takes the channel over. */
+static bool add_channel(struct run *run, struct attached *attached)
+{
+	int files[2] = { attached->channel, dup(attached->pidfd) };
+
+	attached->channel = -1;
+	return collector_add(run->collector, (uint32_t)attached->target.pid, attached->target.user,
+			     files);
+}
+
+static bool attach_all(struct run *run)
+{
+	const struct options *options = run->options;
+	struct attached *attached;
+	unsigned int i;
+
+	for (i = 0; i < options->nr_pids; i++) {
+		attached = &run->attached[run->nr_attached];
+		if (!attach(options->pids[i], &run->attaching, attached))
+			continue;
+		say_begin(run, attached);
+		run->nr_attached++;
+		if (run->collector && !add_channel(run, attached))
+			say("process %d shares no memory that can be read", options->pids[i]);
+	}
+	return run->nr_attached;
+}
+
+static bool all_have_ended(const struct run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_attached; i++)
+		if (!process_has_ended(run->attached[i].pidfd))
+			return false;
+	return true;
+}
+
+static void collect(struct run *run)
+{
+	uint64_t end_ns = run->options->seconds ?
+				  clock_monotonic_ns() + run->options->seconds * 1000000000ull :
+				  UINT64_MAX;
+	struct pollfd ready[] = { { .fd = run->signals, .events = POLLIN },
+				  { .fd = collector_fd(run->collector), .events = POLLIN } };
+	int timeout_ms;
+
+	while (!ready[0].revents && !all_have_ended(run) && clock_monotonic_ns() < end_ns) {
+		timeout_ms = collector_timeout_ms(run->collector);
+		poll(ready, ARRAY_SIZE(ready),
+		     timeout_ms < 0 || timeout_ms > LOOK_MS ? LOOK_MS : timeout_ms);
+		collector_poll(run->collector);
+	}
+}
+
+static void detach_all(struct run *run)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_attached; i++)
+		attach_end(&run->attached[i]);
+}
+
+static int record(struct run *run, const struct preload_sampling *sampling)
+{
+	struct output_file output = { .fd = -1 };
+	struct preload_socket none = { .fd = -1 };
+	int code = EXIT_CANNOT_RUN;
+
+	if (!output_file_open(&output, run->options->file))
+		return EXIT_CANNOT_RUN;
+	collector_raise_file_limit();
+	run->collector = collector_new(&none, sampling);
+	if (run->collector && attach_all(run)) {
+		collect(run);
+		detach_all(run);
+		code = result_write(run->options, run->collector, &output, -1, NULL) ? 0 :
+										       EXIT_FAILED;
+	}
+	if (run->collector)
+		collector_free(run->collector);
+	output_file_drop(&output);
+	return code;
+}
+
+int attached_run(const struct options *options, char *library,
+		 const struct preload_sampling *sampling)
+{
+	static struct run run;
+	int code;
+
+	run = (struct run){ .options = options,
+			    .attaching = { .library = library,
+					   .joins = !options->file,
+					   .interval_least = sampling->interval_least,
+					   .interval_begin = sampling->interval_begin } };
+	run.signals = open_signals();
+	if (options->file) {
+		code = record(&run, sampling);
+	} else {
+		run.attaching.interval_least = run.attaching.interval_begin = 0;
+		code = attach_all(&run) ? 0 : EXIT_CANNOT_RUN;
+	}
+	free(library);
+	return code;
+}
+
+int attached_detach(const struct options *options)
+{
+	unsigned int i;
+	int code = 0;
+
+	for (i = 0; i < options->nr_pids; i++)
+		if (!attach_detach(options->pids[i]))
+			code = EXIT_FAILED;
+	return code;
+}

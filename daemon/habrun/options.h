@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What habrun was asked for. */
+#ifndef HABRUN_OPTIONS_H
+#define HABRUN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/shared/output_files.h"
+
+#define OPTIONS_PIDS_MAX 64u
+
+struct options {
+	const char *file;
+	const struct output_format *format; /* of the file */
+	uint64_t rate;			    /* this and the next: 0: not given */
+	uint64_t interval;
+	bool live;
+	const char *of_file; /* an option that was given and needs @file; NULL: none */
+	const char *unit;
+	char **command;
+	pid_t pids[OPTIONS_PIDS_MAX]; /* to attach to */
+	unsigned int nr_pids;
+	uint64_t seconds; /* 0: not given */
+	bool detaches;
+};
+
+#endif /* HABRUN_OPTIONS_H */
