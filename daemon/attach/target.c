@@ -24,6 +24,7 @@
 #define HEADERS_MAX 64u
 #define DYNAMIC_MAX 256u
 #define LINE_BYTES  8192
+#define LISTS_MAX   10u
 
 /* --- threads --------------------------------------------------------------------------- */
 
@@ -117,12 +118,16 @@ static pid_t own_number(pid_t pid, pid_t thread)
 pid_t target_thread_of(pid_t pid, pid_t own)
 {
 	static pid_t threads[TARGET_THREADS_MAX];
-	unsigned int i = target_threads(pid, threads);
+	unsigned int i, tries;
 
-	/* A new one is among the last. */
-	while (i-- > 0)
-		if (own_number(pid, threads[i]) == own)
-			return threads[i];
+	/* Most often in one namespace with this process. */
+	if (own_number(pid, own) == own)
+		return own;
+	/* A list of threads that begin and end meanwhile may leave some out. */
+	for (tries = 0; tries < LISTS_MAX; tries++)
+		for (i = target_threads(pid, threads); i-- > 0;)
+			if (own_number(pid, threads[i]) == own)
+				return threads[i];
 	return 0;
 }
 
