@@ -71,8 +71,8 @@ enum hab_attach_answer {
  * @control: the writing end of a pipe. When nobody has it any more, the process is detached from
  * @patched: references that lead to the library
  * @elsewhere: references that lead to neither the allocator nor the library: not seen
- * @joins: the process looks for habd; no @channel, no @control
- * @interval_least: this and the next two as in struct hab_channel
+ * @joins: the process connects to habd at @socket; no @channel, no @control
+ * @interval_least: this and the next as in struct hab_channel
  * @forking: not to be written by habrun once @registered is set: threads that are in fork()
  * @busy: the helper is in the dynamic linker, whose locks fork() does not make anew in the child
  * @registered: the handlers of fork() are
@@ -97,7 +97,6 @@ struct hab_attach_page {
 	u64 error;
 	u64 interval_least;
 	u64 interval_begin;
-	u32 share;
 	u32 joins;
 	u32 waits;
 	u32 done;
@@ -112,6 +111,7 @@ struct hab_attach_page {
 	u32 patched;
 	u32 elsewhere;
 	char text[256];
+	char socket[108];
 	char library_name[24];
 	char library_path[40];
 	char library_main[24];

@@ -74,6 +74,24 @@ static bool set_functions(struct attached *attached, struct hab_attach_page *pag
 	return true;
 }
 
+/*
+ * A habrun that was killed while it attached is missed by its helper after some seconds. The page
+ * of a parent has no helper.
+ */
+static bool wait_for_former(const struct attached *attached, struct hab_attach_page *page)
+{
+	uint64_t end_ns = clock_monotonic_ns() + BEGIN_NS;
+
+	while (read_page(attached, page)) {
+		if (page->pid != attached->target.own_pid || page->result ||
+		    page->state == HAB_ATTACH_ON || page->state == HAB_ATTACH_OFF ||
+		    page->state == HAB_ATTACH_FAILED || clock_monotonic_ns() > end_ns)
+			return true;
+		usleep(LOOK_US);
+	}
+	return false;
+}
+
 /* What an attaching before has left in the process, or in its parent. */
 static bool find_former(struct attached *attached, struct hab_attach_page *page)
 {
@@ -92,10 +110,9 @@ static bool find_former(struct attached *attached, struct hab_attach_page *page)
 			    "it was started with the library, so habd follows it: see it with "
 			    "habctl top, or habctl record");
 	attached->memory = at - HAB_ATTACH_PAGE_OFFSET;
-	if (!read_page(attached, &before) || before.version != HAB_ATTACH_VERSION)
+	if (!wait_for_former(attached, &before) || before.version != HAB_ATTACH_VERSION)
 		return fail(attached, "another version of the library is loaded in it: start it again");
-	if (before.pid == target->own_pid && before.state != HAB_ATTACH_OFF &&
-	    before.state != HAB_ATTACH_FAILED)
+	if (before.pid == target->own_pid && before.state == HAB_ATTACH_ON)
 		return fail(attached, before.joins ?
 					      "it is attached to already, and joins habd: end that "
 					      "with --detach" :
@@ -263,16 +280,17 @@ bool attach(pid_t pid, const struct attach_options *options, struct attached *at
 		.library_name = "libhab-malloc.so",
 		.library_path = "/proc/thread-self/fd/0",
 		.library_main = HAB_ATTACH_MAIN,
-		.joins = options->joins,
+		.joins = options->socket != NULL,
 		.interval_least = options->interval_least,
 		.interval_begin = options->interval_begin,
-		.share = options->share,
 	};
 
 	*attached = (struct attached){ .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
 				       .channel = -1,
 				       .control = -1,
 				       .target.memory = -1 };
+	if (options->socket)
+		snprintf(page.socket, sizeof(page.socket), "%s", options->socket);
 	if (target_open(&attached->target, pid) && start(attached, options, &page)) {
 		attached->took_ns = clock_monotonic_ns() - begin_ns;
 		return true;

@@ -11,10 +11,9 @@
 
 struct attach_options {
 	const char *library; /* path of the preload library */
-	bool joins;	     /* the collector is habd; false: the caller opens the channel */
-	uint64_t interval_least; /* this and the next two as in struct hab_channel */
+	const char *socket;  /* of habd, which is joined; NULL: the caller opens the channel */
+	uint64_t interval_least; /* this and the next as in struct hab_channel */
 	uint64_t interval_begin;
-	uint32_t share;
 };
 
 struct attached {

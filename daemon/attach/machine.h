@@ -30,7 +30,8 @@ bool machine_read_general(pid_t tid, struct user_regs_struct *general);
 
 /* The thread is in a system call, and the kernel goes on with it. */
 bool machine_is_in_call(const struct user_regs_struct *general);
-uint64_t machine_pc(const struct user_regs_struct *general);
+/* In one that waits for time, descriptors, processes or signals. */
+bool machine_waits(const struct user_regs_struct *general);
 int64_t machine_result(const struct user_regs_struct *general);
 
 /* The next instruction, at @at, is a system call. */

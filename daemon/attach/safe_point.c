@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A thread is at a safe point if each frame of its stack is known, and
+ * A thread is at a safe point if each frame of its stack is known, none is a signal's (a handler may
+ * have interrupted anything), none is of the dynamic linker, the allocator or its functions in the
+ * C library, and
  *
- * - none is of the dynamic linker or of the allocator, and none a signal's: a handler may have
- *   interrupted one of these;
- * - each function of the C library that other code has called is in a list of those that hold no
- *   lock while they call or wait. What such a function calls within the library is its own.
+ * - it waits in a system call for time, descriptors, processes or signals. Neither the allocator nor
+ *   the dynamic linker nor pthread_create() does so with a lock; or
+ * - each function of the C library that other code has called is in a list of those that take none
+ *   of these locks. What such a function calls within the library is its own.
  *
  * A stack that does not end at a frame without a caller is not known. All is read from the memory
  * of the process: its files may have been replaced since it started, or be out of sight.
@@ -28,26 +30,36 @@
 #define HEADERS_MAX   64u
 #define HEADER_BYTES  ((uint64_t)4096)
 
-/* The functions of the C library that a thread may be in. */
+/* The functions of the C library that a thread may be in, wherever it is in them. */
 static const char *const harmless[] = {
-	/* its start */
 	"__libc_start_main",
-	/* waiting for time, descriptors, processes and signals */
-	"nanosleep", "clock_nanosleep", "usleep", "sleep", "poll", "ppoll", "select", "pselect",
-	"epoll_wait", "epoll_pwait", "epoll_pwait2", "pause", "sigsuspend", "sigwait",
-	"sigwaitinfo", "sigtimedwait", "wait", "waitpid", "wait3", "wait4", "waitid", "read",
-	"__read", "readv", "pread", "pread64", "write", "__write", "writev", "pwrite", "pwrite64",
-	"recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto", "sendmsg", "sendmmsg",
-	"accept", "accept4", "connect", "__connect", "__send", "ioctl", "fcntl", "fcntl64",
-	"flock", "fsync", "fdatasync", "msgrcv", "msgsnd", "semop", "semtimedop", "syscall",
-	"sched_yield", "__sched_yield", "splice", "sendfile", "sendfile64",
-	/* waiting for other threads */
-	"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait",
-	"pthread_mutex_lock", "__pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_join",
-	"pthread_timedjoin_np", "pthread_barrier_wait", "pthread_rwlock_rdlock",
-	"pthread_rwlock_wrlock", "sem_wait", "sem_timedwait", "sem_clockwait",
-	/* calling back */
-	"qsort", "qsort_r", "bsearch",
+	"pthread_cond_wait",
+	"pthread_cond_timedwait",
+	"pthread_cond_clockwait",
+	"pthread_mutex_lock",
+	"__pthread_mutex_lock",
+	"pthread_mutex_timedlock",
+	"pthread_barrier_wait",
+	"pthread_rwlock_rdlock",
+	"pthread_rwlock_wrlock",
+	"sem_wait",
+	"sem_timedwait",
+	"sem_clockwait",
+	"syscall",
+	"sched_yield",
+	"__sched_yield",
+};
+
+/* Those that it must not be in, whoever has called them. */
+static const char *const harmful[] = {
+	"malloc",     "free",	       "calloc",     "realloc",	    "memalign",
+	"valloc",     "pvalloc",       "reallocarray", "posix_memalign", "aligned_alloc",
+	"malloc_trim", "malloc_usable_size", "mallinfo",   "mallinfo2",	    "malloc_info",
+	"malloc_stats", "mallopt",     "fork",	     "__fork",	    "_Fork",
+	"vfork",      "__vfork",       "clone",	     "__clone",	    "posix_spawn",
+	"posix_spawnp", "system",      "popen",	     "dlopen",	    "dlclose",
+	"dlsym",      "dl_iterate_phdr", "pthread_create", "pthread_exit", "exit",
+	"__cxa_finalize",
 };
 
 struct frame {
@@ -55,13 +67,19 @@ struct frame {
 	bool is_interrupted; /* the thread was stopped here, and not in a call */
 };
 
+/* Functions of the C library, under all of their versions. */
+struct functions {
+	struct {
+		uint64_t first, bytes;
+	} all[FUNCTIONS_MAX];
+	unsigned int count;
+};
+
 struct safe_point {
 	struct target *target;
 	Dwfl *dwfl;
-	struct {
-		uint64_t first, bytes;
-	} functions[FUNCTIONS_MAX]; /* the harmless ones, under all versions */
-	unsigned int nr_functions;
+	struct functions harmless;
+	struct functions harmful;
 	/* The thread that is being looked at. */
 	pid_t thread;
 	const struct user_regs_struct *registers;
@@ -283,35 +301,44 @@ static bool is_in(const struct module *module, uint64_t address)
 	return address - module->base < module->end - module->base;
 }
 
-static bool is_harmless(const struct safe_point *safe_point, uint64_t address)
+static bool is_of(const struct functions *functions, uint64_t address)
 {
 	unsigned int i;
 
-	for (i = 0; i < safe_point->nr_functions; i++)
-		if (address - safe_point->functions[i].first < safe_point->functions[i].bytes)
+	for (i = 0; i < functions->count; i++)
+		if (address - functions->all[i].first < functions->all[i].bytes)
 			return true;
 	return false;
 }
 
-/* From the thread's start to where it is. */
-static bool frames_are_safe(struct safe_point *safe_point)
+static bool is_unsafe(const struct safe_point *safe_point, uint64_t address)
 {
 	const struct target *target = safe_point->target;
+	unsigned int i;
+
+	for (i = 0; i < target->nr_modules; i++)
+		if (target->modules[i].is_unsafe && is_in(&target->modules[i], address))
+			return true;
+	return is_of(&safe_point->harmful, address);
+}
+
+/* From the thread's start to where it is. */
+static bool frames_are_safe(const struct safe_point *safe_point, bool waits)
+{
 	bool was_in_libc = true, left_libc = false;
-	unsigned int i = safe_point->nr_frames, j;
+	unsigned int i = safe_point->nr_frames;
 	uint64_t address;
 
 	while (i-- > 0) {
 		address = address_in(&safe_point->frames[i]);
-		for (j = 0; j < target->nr_modules; j++)
-			if (target->modules[j].is_unsafe && is_in(&target->modules[j], address))
-				return false;
-		if (!is_in(target->libc, address)) {
+		if (is_unsafe(safe_point, address))
+			return false;
+		if (!is_in(safe_point->target->libc, address)) {
 			was_in_libc = false;
 			left_libc = true;
 			continue;
 		}
-		if (!was_in_libc && !is_harmless(safe_point, address))
+		if (!waits && !was_in_libc && !is_of(&safe_point->harmless, address))
 			return false;
 		was_in_libc = true;
 	}
@@ -327,22 +354,31 @@ bool safe_point_is_here(struct safe_point *safe_point, pid_t thread,
 	safe_point->nr_frames = 0;
 	safe_point->has_signal = false;
 	return !dwfl_getthread_frames(safe_point->dwfl, thread, see_frame, safe_point) &&
-	       safe_point->nr_frames && !safe_point->has_signal && frames_are_safe(safe_point);
+	       safe_point->nr_frames && !safe_point->has_signal &&
+	       frames_are_safe(safe_point, machine_waits(registers));
 }
 
 /* --- beginning ------------------------------------------------------------------------------ */
 
+static void add_if_in(const char *const *names, size_t count, const char *name, uint64_t address,
+		      uint64_t bytes, struct functions *functions)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (strcmp(names[i], name) != 0 || functions->count == FUNCTIONS_MAX)
+			continue;
+		functions->all[functions->count].first = address;
+		functions->all[functions->count++].bytes = bytes;
+	}
+}
+
 static void see_function(const char *name, uint64_t address, uint64_t bytes, void *context)
 {
 	struct safe_point *safe_point = context;
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(harmless); i++) {
-		if (strcmp(harmless[i], name) != 0 || safe_point->nr_functions == FUNCTIONS_MAX)
-			continue;
-		safe_point->functions[safe_point->nr_functions].first = address;
-		safe_point->functions[safe_point->nr_functions++].bytes = bytes;
-	}
+	add_if_in(harmless, ARRAY_SIZE(harmless), name, address, bytes, &safe_point->harmless);
+	add_if_in(harmful, ARRAY_SIZE(harmful), name, address, bytes, &safe_point->harmful);
 }
 
 /* The dynamic linker, the allocator if it is not the C library's, and the preload library. */

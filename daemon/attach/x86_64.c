@@ -128,9 +128,39 @@ bool machine_is_in_call(const struct user_regs_struct *general)
 	return (int64_t)general->orig_rax >= 0;
 }
 
-uint64_t machine_pc(const struct user_regs_struct *general)
+bool machine_waits(const struct user_regs_struct *general)
 {
-	return general->rip;
+	switch ((int64_t)general->orig_rax) {
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_pause:
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_read:
+	case SYS_readv:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_connect:
+	case SYS_flock:
+		return true;
+	default:
+		return false;
+	}
 }
 
 int64_t machine_result(const struct user_regs_struct *general)

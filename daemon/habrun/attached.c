@@ -54,7 +54,7 @@ static void say_begin(const struct run *run, const struct attached *attached)
 	    "lead to the library%s",
 	    attached->target.pid, comm, (double)attached->borrowed.held_ns / 1e6,
 	    attached->borrowed.longest_other_ns ? "others for less, " : "", attached->patched,
-	    run->attaching.joins ?
+	    run->attaching.socket ?
 		    "; habd follows it until habrun -p PID --detach, or its end" :
 		    "; objects from before are not seen, so what is in use counts from now on");
 }
@@ -152,14 +152,14 @@ int attached_run(const struct options *options, char *library,
 
 	run = (struct run){ .options = options,
 			    .attaching = { .library = library,
-					   .joins = !options->file,
 					   .interval_least = sampling->interval_least,
 					   .interval_begin = sampling->interval_begin } };
 	run.signals = open_signals();
 	if (options->file) {
 		code = record(&run, sampling);
 	} else {
-		run.attaching.interval_least = run.attaching.interval_begin = 0;
+		run.attaching = (struct attach_options){ .library = library,
+							 .socket = preload_habd_socket() };
 		code = attach_all(&run) ? 0 : EXIT_CANNOT_RUN;
 	}
 	free(library);

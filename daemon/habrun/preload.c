@@ -167,14 +167,19 @@ void preload_set_environment(const char *library, const struct preload_socket *s
 	set_filters();
 }
 
-bool preload_check_habd(void)
+const char *preload_habd_socket(void)
 {
 	const char *path = getenv("HAB_CHANNEL");
+
+	return path ? path : HAB_CHANNEL_SOCKET;
+}
+
+bool preload_check_habd(void)
+{
+	const char *path = preload_habd_socket();
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd, error = ENAMETOOLONG;
 
-	if (!path)
-		path = HAB_CHANNEL_SOCKET;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd >= 0 && strlen(path) < sizeof(address.sun_path)) {
 		strcpy(address.sun_path, path);

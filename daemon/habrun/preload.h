@@ -35,6 +35,8 @@ void preload_socket_close(struct preload_socket *socket);
  */
 void preload_set_environment(const char *library, const struct preload_socket *socket,
 			     const struct preload_sampling *sampling);
+/* Where habd listens. */
+const char *preload_habd_socket(void);
 /* False after a sentence: no collector listens where habd does. */
 bool preload_check_habd(void);
 /* Writes the drop-in of a systemd unit to standard output. */

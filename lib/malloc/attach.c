@@ -451,7 +451,9 @@ static struct hab_channel *give_channel(struct hab_attach_page *page, int *contr
 		set_state(page, HAB_ATTACH_HAS_CHANNEL);
 		ready.fd = ends[0];
 		if (poll(&ready, 1, HABRUN_MS) <= 0 || syscall(SYS_read, ends[0], &byte, 1) != 1)
-			byte = 0;
+			fail(page, "habrun has ended");
+	} else {
+		fail(page, "it can share no memory, as with a low limit of its memory or files");
 	}
 	if (fd >= 0)
 		syscall(SYS_close, fd);
@@ -462,7 +464,6 @@ static struct hab_channel *give_channel(struct hab_attach_page *page, int *contr
 		return channel;
 	if (channel)
 		munmap(channel, HAB_CHANNEL_BYTES);
-	fail(page, "habrun has ended, or no memory can be shared with it");
 	return NULL;
 }
 
@@ -472,17 +473,17 @@ static bool begin(struct hab_attach_page *page, int *control)
 
 	if (!find_allocator(page))
 		return false;
-	hab_connect_use_settings(page->joins, page->interval_least, page->interval_begin,
-				 page->share);
+	page->socket[sizeof(page->socket) - 1] = 0;
+	hab_connect_use_settings(page->joins ? page->socket : NULL, page->interval_least,
+				 page->interval_begin);
 	if (!page->joins) {
 		channel = give_channel(page, control);
 		if (!channel)
 			return false;
 	}
 	if (!hab_client_attach(channel))
-		return fail(page, page->joins ?
-					  "it finds no habd at " HAB_CHANNEL_SOCKET " in its root" :
-					  "it has no memory left");
+		return fail(page, page->joins ? "it finds no habd in its root" :
+						"it has no memory left");
 	if (!linker_begin(page))
 		return fail(page, "a fork() of it does not end");
 	WRITE_ONCE(hab_real.may_sample, true);

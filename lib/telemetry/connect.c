@@ -49,6 +49,14 @@ static struct {
 	bool is_default; /* the address is */
 } settings;
 
+static void set_path(const char *path)
+{
+	settings.address.sun_family = AF_UNIX;
+	if (strlen(path) < sizeof(settings.address.sun_path))
+		memcpy(settings.address.sun_path, path, strlen(path));
+	settings.is_default = !strcmp(path, HAB_CHANNEL_SOCKET);
+}
+
 /* Of habrun, for samples before the collector has taken the channel. */
 static void read_interval(void)
 {
@@ -72,29 +80,20 @@ void hab_connect_read_settings(void)
 	const char *path = secure_getenv("HAB_CHANNEL"), *filters = secure_getenv("HAB_FILTERS");
 	const char *secret = secure_getenv(HAB_CHANNEL_SECRET);
 
-	settings.is_default = !path;
-	if (!path)
-		path = HAB_CHANNEL_SOCKET;
-	settings.address.sun_family = AF_UNIX;
-	if (strlen(path) < sizeof(settings.address.sun_path))
-		memcpy(settings.address.sun_path, path, strlen(path));
+	set_path(path ? path : HAB_CHANNEL_SOCKET);
 	settings.filters = filters ? atol(filters) : 0;
 	read_interval();
 	settings.has_secret = secret;
 	hab_channel_read_secret(secret, settings.secret);
 }
 
-void hab_connect_use_settings(bool joins, u64 interval_least, u64 interval_begin, u32 share)
+void hab_connect_use_settings(const char *path, u64 interval_least, u64 interval_begin)
 {
 	memset(&settings, 0, sizeof(settings));
-	settings.address.sun_family = AF_UNIX;
-	settings.is_default = joins;
-	settings.has_secret = !joins;
-	if (joins)
-		memcpy(settings.address.sun_path, HAB_CHANNEL_SOCKET, sizeof(HAB_CHANNEL_SOCKET));
+	set_path(path ? path : "");
+	settings.has_secret = !path;
 	settings.interval_least = interval_least;
 	settings.interval_begin = interval_begin;
-	settings.share = share;
 }
 
 /* HAB_CHANNEL_OF_USER. False: there is no room for it. */

@@ -21,10 +21,10 @@ enum hab_obstacle {
 void hab_connect_read_settings(void);
 bool hab_connect_has_settings(void);
 /*
- * What habrun says instead, which attaches to the process. @joins: the collector is habd; false: it
- * opens the channel by itself. Else as in struct hab_channel.
+ * What habrun says instead, which attaches to the process. @path: of habd's socket; NULL: habrun is
+ * the collector, and opens the channel by itself. Else as in struct hab_channel.
  */
-void hab_connect_use_settings(bool joins, u64 interval_least, u64 interval_begin, u32 share);
+void hab_connect_use_settings(const char *path, u64 interval_least, u64 interval_begin);
 /* false: the environment says that there is no collector. */
 bool hab_connect_has_address(void);
 /* The collector is habrun, and there will be no other. */
