@@ -17,7 +17,7 @@
 #include "core/os.h"
 
 #define HAB_ATTACH_MAGIC	0x6b636168747461ull
-#define HAB_ATTACH_VERSION	1u
+#define HAB_ATTACH_VERSION	2u /* another one after each change here */
 #define HAB_ATTACH_PAGE_OFFSET	4096u
 #define HAB_ATTACH_STATE_OFFSET 8192u
 #define HAB_ATTACH_STATE_BYTES	16384u
@@ -28,7 +28,7 @@
 #define HAB_ATTACH_MAIN	  "hab_attach_main"
 #define HAB_ATTACH_MEMORY "hab_attach_page"
 
-/* What the helper thread does. */
+/* What the worker thread does. */
 enum hab_attach_state {
 	HAB_ATTACH_NONE,
 	HAB_ATTACH_WANTS_LIBRARY, /* habrun writes it to @library, then sets @answer */
@@ -50,31 +50,38 @@ enum hab_attach_answer {
  * struct hab_attach_page - one attaching
  * @magic: HAB_ATTACH_MAGIC
  * @version: HAB_ATTACH_VERSION
- * @pthread_create: this and the next seven: addresses of functions of the C library
+ * @pthread_create: this and the next eight: addresses of functions of the C library
  * @main: HAB_ATTACH_MAIN of the library, if it is loaded already; else 0
- * @thread: the helper's pthread_t
+ * @keep: function of the library that the keeper runs; 0 until there is one
+ * @keeper: the pthread_t of the thread that the borrowed one starts
+ * @worker: of the one that this one starts
  * @mask: signal mask of the borrowed thread, when it was borrowed
  * @registers: its registers, in the order of the architecture's file
+ * @library: memory for the library; @library_bytes: of it
+ * @error: address of a string of dlerror(); 0: see @text
+ * @interval_least: this and the next as in struct hab_channel
+ * @joins: the process connects to habd at @socket; no @channel, no @control
  * @waits: the borrowed thread stops itself when it is done, for habrun to set its registers
  * @done: it has called pthread_create()
- * @result: of pthread_create()
  * @is_set: it has set its registers itself, or is about to: habrun has ended
+ * @result: of pthread_create(); @worker_result: of the keeper's
  * @state: enum hab_attach_state
  * @answer: enum hab_attach_answer, of habrun
- * @pid: of the process, as it sees itself; 0: the helper has not begun. Another number than the
- *	process has: it is a child by fork() of one that was attached to, and has no helper
- * @tid: the helper's number, likewise
- * @library: memory for the library; @library_bytes: of it
- * @library_name: this and the next two: of the memfd; its path; HAB_ATTACH_MAIN
- * @error: address of a string of dlerror(); 0: see @text
- * @channel: this and the next: the helper's descriptors, in a table of its own
+ * @pid: of the process, as it sees itself; 0: the worker has not begun. Another number than the
+ *	process has: it is a child by fork() of one that was attached to, and has no worker
+ * @keeper_tid: the keeper's number, likewise
+ * @tid: the worker's
+ * @channel: this and the next: the worker's descriptors, in a table of its own
  * @control: the writing end of a pipe. When nobody has it any more, the process is detached from
  * @patched: references that lead to the library
  * @elsewhere: references that lead to neither the allocator nor the library: not seen
- * @joins: the process connects to habd at @socket; no @channel, no @control
- * @interval_least: this and the next as in struct hab_channel
- * @forking: not to be written by habrun once @registered is set: threads that are in fork()
- * @busy: the helper is in the dynamic linker, whose locks fork() does not make anew in the child
+ * @ended: not 0: the worker has, or could not be started
+ * @gone: so has the keeper, and the page may be used again
+ * @text: why it failed
+ * @library_name: this and the next two: of the memfd; its path; HAB_ATTACH_MAIN
+ * @forking: threads that are in fork()
+ * @busy: the worker or the keeper is in the dynamic linker, whose locks fork() does not make anew in
+ *	the child
  * @registered: the handlers of fork() are
  */
 struct hab_attach_page {
@@ -83,13 +90,16 @@ struct hab_attach_page {
 	u64 pthread_create;
 	u64 pthread_self;
 	u64 pthread_detach;
+	u64 pthread_join;
 	u64 register_atfork;
 	u64 errno_location;
 	u64 dlopen;
 	u64 dlsym;
 	u64 dlerror;
 	u64 main;
-	u64 thread;
+	u64 keep;
+	u64 keeper;
+	u64 worker;
 	u64 mask;
 	u64 registers[HAB_ATTACH_REGISTERS];
 	u64 library;
@@ -102,14 +112,18 @@ struct hab_attach_page {
 	u32 done;
 	u32 is_set;
 	int result;
+	int worker_result;
 	u32 state;
 	u32 answer;
 	int pid;
+	int keeper_tid;
 	int tid;
 	int channel;
 	int control;
 	u32 patched;
 	u32 elsewhere;
+	u32 ended;
+	u32 gone;
 	char text[256];
 	char socket[108];
 	char library_name[24];

@@ -11,10 +11,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "daemon/attach/stub.h"
 #include "daemon/shared/util.h"
 
 #define LIBRARY_MAX (16u << 20)
 #define BEGIN_NS    15000000000ull /* until the library is in use */
+#define ON_NS	    1000000000ull  /* until the end of a habrun that was killed is seen */
 #define END_NS	    10000000000ull
 #define LOOK_US	    100
 
@@ -58,6 +60,7 @@ static bool set_functions(struct attached *attached, struct hab_attach_page *pag
 		{ "pthread_create", &page->pthread_create },
 		{ "pthread_self", &page->pthread_self },
 		{ "pthread_detach", &page->pthread_detach },
+		{ "pthread_join", &page->pthread_join },
 		{ "__register_atfork", &page->register_atfork },
 		{ "__errno_location", &page->errno_location },
 		{ "dlopen", &page->dlopen },
@@ -74,18 +77,27 @@ static bool set_functions(struct attached *attached, struct hab_attach_page *pag
 	return true;
 }
 
+static bool has_same_code(const struct attached *attached)
+{
+	char code[HAB_ATTACH_PAGE_OFFSET];
+	size_t bytes = (size_t)(__stop_hab_stub - __start_hab_stub);
+
+	return target_read(&attached->target, attached->memory, code, bytes) &&
+	       !memcmp(code, __start_hab_stub, bytes);
+}
+
 /*
- * A habrun that was killed while it attached is missed by its helper after some seconds. The page
- * of a parent has no helper.
+ * A habrun that was killed while it attached is missed by its worker after some seconds. The page
+ * of a parent has no worker.
  */
 static bool wait_for_former(const struct attached *attached, struct hab_attach_page *page)
 {
-	uint64_t end_ns = clock_monotonic_ns() + BEGIN_NS;
+	uint64_t now_ns, begin_ns = clock_monotonic_ns();
 
 	while (read_page(attached, page)) {
-		if (page->pid != attached->target.own_pid || page->result ||
-		    page->state == HAB_ATTACH_ON || page->state == HAB_ATTACH_OFF ||
-		    page->state == HAB_ATTACH_FAILED || clock_monotonic_ns() > end_ns)
+		now_ns = clock_monotonic_ns();
+		if (page->pid != attached->target.own_pid || page->gone ||
+		    now_ns - begin_ns > (page->state == HAB_ATTACH_ON ? ON_NS : BEGIN_NS))
 			return true;
 		usleep(LOOK_US);
 	}
@@ -112,7 +124,10 @@ static bool find_former(struct attached *attached, struct hab_attach_page *page)
 	attached->memory = at - HAB_ATTACH_PAGE_OFFSET;
 	if (!wait_for_former(attached, &before) || before.version != HAB_ATTACH_VERSION)
 		return fail(attached, "another version of the library is loaded in it: start it again");
-	if (before.pid == target->own_pid && before.state == HAB_ATTACH_ON)
+	/* The C library keeps the addresses of handlers in it. */
+	if (!has_same_code(attached))
+		attached->memory = 0;
+	if (before.pid == target->own_pid && !before.gone)
 		return fail(attached, before.joins ?
 					      "it is attached to already, and joins habd: end that "
 					      "with --detach" :
@@ -139,13 +154,13 @@ static bool read_library(const struct attached *attached, const char *path, char
 	return good || fail(attached, "the preload library cannot be read");
 }
 
-/* --- the descriptors of the helper ---------------------------------------------------------- */
+/* --- the descriptors of the worker ---------------------------------------------------------- */
 
 /*
  * A number of the process's may be any file of it: a device, say, whose open does something. So it
  * is looked at before it is opened. -1: it is not of this type.
  */
-static int open_of_helper(const struct attached *attached, const struct hab_attach_page *page,
+static int open_of_worker(const struct attached *attached, const struct hab_attach_page *page,
 			  int fd, mode_t type, long file_system, int flags)
 {
 	pid_t pid = attached->target.pid, thread = target_thread_of(pid, page->tid);
@@ -170,16 +185,16 @@ static int open_of_helper(const struct attached *attached, const struct hab_atta
 /* hello.c looks at the seals of the memory. */
 static bool open_channel(struct attached *attached, const struct hab_attach_page *page)
 {
-	attached->channel = open_of_helper(attached, page, page->channel, S_IFREG, TMPFS_MAGIC,
+	attached->channel = open_of_worker(attached, page, page->channel, S_IFREG, TMPFS_MAGIC,
 					   O_RDWR);
-	attached->control = open_of_helper(attached, page, page->control, S_IFIFO, PIPEFS_MAGIC,
+	attached->control = open_of_worker(attached, page, page->control, S_IFIFO, PIPEFS_MAGIC,
 					   O_WRONLY);
 	return (attached->channel >= 0 && attached->control >= 0 &&
 		write(attached->control, "g", 1) == 1) ||
 	       fail(attached, "its channel cannot be opened");
 }
 
-/* --- the steps of the helper ----------------------------------------------------------------- */
+/* --- the steps of the worker ----------------------------------------------------------------- */
 
 static bool give_library(struct attached *attached, const struct hab_attach_page *page,
 			 const char *bytes, size_t size)
@@ -189,14 +204,14 @@ static bool give_library(struct attached *attached, const struct hab_attach_page
 	       fail(attached, "its memory cannot be written");
 }
 
-static bool fail_as_helper_says(struct attached *attached, struct hab_attach_page *page)
+static bool fail_as_worker_says(struct attached *attached, struct hab_attach_page *page)
 {
 	char why[sizeof(page->text)] = "";
 	ssize_t length;
 
-	if (page->result) {
+	if (page->result || page->worker_result) {
 		snprintf(why, sizeof(why), "no thread can be started in it: %s",
-			 strerror(page->result));
+			 strerror(page->result ? page->result : page->worker_result));
 	} else if (page->error) {
 		length = pread(attached->target.memory, why, sizeof(why) - 1, (off_t)page->error);
 		why[length > 0 ? length : 0] = 0;
@@ -209,7 +224,7 @@ static bool fail_as_helper_says(struct attached *attached, struct hab_attach_pag
 	return fail(attached, *why ? why : "the library could not be loaded in it");
 }
 
-static bool follow_helper(struct attached *attached, const char *bytes, size_t size)
+static bool follow_worker(struct attached *attached, const char *bytes, size_t size)
 {
 	uint64_t end_ns = clock_monotonic_ns() + BEGIN_NS;
 	struct hab_attach_page page;
@@ -218,8 +233,8 @@ static bool follow_helper(struct attached *attached, const char *bytes, size_t s
 	while (clock_monotonic_ns() < end_ns) {
 		if (!read_page(attached, &page))
 			return fail(attached, "it has ended");
-		if (page.result || page.state == HAB_ATTACH_FAILED)
-			return fail_as_helper_says(attached, &page);
+		if (page.result || page.worker_result || page.state == HAB_ATTACH_FAILED)
+			return fail_as_worker_says(attached, &page);
 		if (page.state == HAB_ATTACH_WANTS_LIBRARY && !gave_library) {
 			gave_library = true;
 			if (!give_library(attached, &page, bytes, size))
@@ -265,7 +280,7 @@ static bool start(struct attached *attached, const struct attach_options *option
 	good = safe_point && borrow(&attached->target, safe_point, page, &attached->borrowed);
 	attached->memory = attached->borrowed.memory;
 	safe_point_free(safe_point);
-	good = good && follow_helper(attached, bytes, size);
+	good = good && follow_worker(attached, bytes, size);
 	free(bytes);
 	return good;
 }
@@ -312,7 +327,7 @@ static bool wait_for_end(struct attached *attached)
 			say("process %d has ended", attached->target.pid);
 			return false;
 		}
-		if (page.state == HAB_ATTACH_OFF)
+		if (page.gone)
 			return true;
 		usleep(LOOK_US);
 	}

@@ -8,8 +8,10 @@
  * set as it was, in one stop: so the kernel goes on with the system call that was interrupted.
  *
  * Between two steps the thread has registers that are not its own. So a process does this that
- * nobody kills by the way, in a session of its own. When it ends, the kernel lets all threads go; a
- * thread in stub.c then sets its registers by itself.
+ * nobody kills by the way, in a session of its own. When it ends, the kernel lets all threads go.
+ * Whatever the thread runs then sets its registers as they were: stub.c; and before that, where
+ * the memory for it is mapped, the return from a signal's handler, whose frame is on its stack.
+ * Registers are set before the mask is, and the mask before they are set back.
  *
  * A wait for events with a time (epoll_wait and some others, see signal(7)) returns EINTR, as it
  * does when a process is stopped and continued. Threads in one are tried last.
@@ -36,6 +38,9 @@
 #define CREATE_NS   300000000ull  /* for pthread_create() */
 #define PENDING_MAX 64u
 #define TRIED_MAX   32u /* threads in one round */
+#define FRAME_MAX   1024u
+#define CODE_BYTES  8192u /* read at once */
+#define CALL_CODE   64u	  /* of a function with a system call */
 
 enum outcome {
 	OUTCOME_BORROWED,
@@ -51,7 +56,9 @@ struct borrower {
 	/* Threads that were told to stop, and have not yet. */
 	pid_t pending[PENDING_MAX];
 	unsigned int nr_pending;
-	uint64_t call; /* address of a system call in the process */
+	uint64_t call;	  /* address of a system call in the process */
+	uint64_t returns; /* see machine_find_return() */
+	bool was_stopped; /* a SIGSTOP came meanwhile */
 };
 
 static enum outcome fail(const struct borrower *borrower, const char *what)
@@ -61,32 +68,6 @@ static enum outcome fail(const struct borrower *borrower, const char *what)
 }
 
 /* --- stops ------------------------------------------------------------------------------ */
-
-/* The status of the thread's next stop; 0: none in time; -1: it has ended. SIGCHLD is blocked. */
-static int wait_for_stop(pid_t thread, uint64_t limit_ns)
-{
-	uint64_t end_ns = clock_monotonic_ns() + limit_ns, now_ns;
-	struct timespec left;
-	sigset_t child;
-	int status;
-	pid_t got;
-
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	for (;;) {
-		got = waitpid(thread, &status, __WALL | WNOHANG);
-		if (got == thread)
-			return WIFSTOPPED(status) ? status : -1;
-		now_ns = clock_monotonic_ns();
-		if (got < 0)
-			return -1;
-		if (now_ns >= end_ns)
-			return 0;
-		left.tv_sec = (time_t)((end_ns - now_ns) / 1000000000);
-		left.tv_nsec = (long)((end_ns - now_ns) % 1000000000);
-		sigtimedwait(&child, NULL, &left);
-	}
-}
 
 static bool is_interruption(int status)
 {
@@ -98,9 +79,10 @@ static void let_go(pid_t thread, int status)
 {
 	struct user_regs_struct general;
 
-	if (is_interruption(status) && machine_read_general(thread, &general) &&
-	    machine_wait_again(&general))
+	if (is_interruption(status) && machine_read_general(thread, &general)) {
+		machine_wait_again(&general);
 		machine_write_general(thread, &general);
+	}
 	ptrace(PTRACE_DETACH, thread, 0, status >> 16 ? 0 : WSTOPSIG(status));
 }
 
@@ -137,26 +119,65 @@ static void let_pending_go(struct borrower *borrower, uint64_t limit_ns)
 	} while (borrower->nr_pending && clock_monotonic_ns() < end_ns);
 }
 
+/*
+ * The status of the thread's next stop; 0: none in time; -1: it has ended. SIGCHLD is blocked. Other
+ * threads that stop meanwhile go on: this one may wait for what they hold.
+ */
+static int wait_for_stop(struct borrower *borrower, pid_t thread, uint64_t limit_ns)
+{
+	uint64_t end_ns = clock_monotonic_ns() + limit_ns, now_ns;
+	struct timespec left;
+	sigset_t child;
+	int status;
+	pid_t got;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	for (;;) {
+		let_pending_go(borrower, 0);
+		got = waitpid(thread, &status, __WALL | WNOHANG);
+		if (got == thread)
+			return WIFSTOPPED(status) ? status : -1;
+		now_ns = clock_monotonic_ns();
+		if (got < 0)
+			return -1;
+		if (now_ns >= end_ns)
+			return 0;
+		left.tv_sec = (time_t)((end_ns - now_ns) / 1000000000);
+		left.tv_nsec = (long)((end_ns - now_ns) % 1000000000);
+		sigtimedwait(&child, NULL, &left);
+	}
+}
+
 /* OUTCOME_BORROWED: the thread is stopped, and by nothing else. */
 static enum outcome stop(struct borrower *borrower, pid_t thread)
 {
 	int status;
 
+	char state;
+
+	if (borrower->nr_pending == PENDING_MAX)
+		return OUTCOME_NEXT;
 	if (ptrace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD)) {
-		if (errno != EPERM)
+		state = errno == EPERM ? target_thread_state(borrower->target->pid, thread) : 0;
+		/* One that is ending is not to be traced either. */
+		if (!state || state == 'Z' || state == 'X')
 			return OUTCOME_NEXT;
+		errno = EPERM;
 		return fail(borrower,
 			    "the kernel does not let you trace it; as root, or with "
 			    "/proc/sys/kernel/yama/ptrace_scope at 0, it does");
 	}
 	if (ptrace(PTRACE_INTERRUPT, thread, 0, 0))
 		return OUTCOME_NEXT;
-	status = wait_for_stop(thread, STOP_NS);
-	if (!status && borrower->nr_pending < PENDING_MAX)
+	status = wait_for_stop(borrower, thread, STOP_NS);
+	if (!status)
 		borrower->pending[borrower->nr_pending++] = thread;
 	if (status <= 0)
 		return OUTCOME_NEXT;
-	if (is_interruption(status))
+	/* The number may be another process's by now. */
+	if (is_interruption(status) &&
+	    !syscall(SYS_tgkill, borrower->target->pid, thread, 0))
 		return OUTCOME_BORROWED;
 	let_go(thread, status);
 	return OUTCOME_NEXT;
@@ -164,25 +185,37 @@ static enum outcome stop(struct borrower *borrower, pid_t thread)
 
 /* --- steps -------------------------------------------------------------------------------- */
 
-/* Makes a system call in the stopped thread. False: it has ended, or does not come back. */
+/*
+ * Makes a system call in the stopped thread, which sets its registers back by itself should this
+ * process end. False: it has ended, or does not come back in time: it does so, too.
+ */
 static bool call(struct borrower *borrower, pid_t thread, const struct user_regs_struct *before,
-		 long number, const uint64_t arguments[6], int64_t *result)
+		 uint64_t mask, long number, const uint64_t arguments[6], int64_t *result)
 {
+	static const uint64_t all = ~0ull;
 	struct user_regs_struct general = *before;
+	unsigned char frame[FRAME_MAX];
 	unsigned int stops = 0;
+	uint64_t at = 0;
+	size_t bytes = machine_make_frame(before, mask, borrower->returns, frame, sizeof(frame), &at);
 	int status;
 
+	if (!bytes || !target_write(borrower->target, at, frame, bytes))
+		return false;
 	machine_set_call(&general, borrower->call, number, arguments);
-	if (!machine_write_general(thread, &general))
+	machine_set_stack(&general, at);
+	if (!machine_write_general(thread, &general) ||
+	    ptrace(PTRACE_SETSIGMASK, thread, sizeof(all), &all))
 		return false;
 	/* Its entry and its end. No signal is used, so none of the program's changes. */
 	while (stops < 2) {
 		if (ptrace(PTRACE_SYSCALL, thread, 0, 0))
 			return false;
-		status = wait_for_stop(thread, CALL_NS);
+		status = wait_for_stop(borrower, thread, CALL_NS);
 		if (status <= 0)
 			return false;
 		stops += WSTOPSIG(status) == (SIGTRAP | 0x80);
+		borrower->was_stopped |= !(status >> 16) && WSTOPSIG(status) == SIGSTOP;
 	}
 	if (!machine_read_general(thread, &general))
 		return false;
@@ -190,22 +223,22 @@ static bool call(struct borrower *borrower, pid_t thread, const struct user_regs
 	return true;
 }
 
-/* Memory that is written as data, and then runs: never both. False: the thread is as before. */
+/* Memory that is written as data, and then runs: never both. */
 static bool map_memory(struct borrower *borrower, pid_t thread,
-		       const struct user_regs_struct *before)
+		       const struct user_regs_struct *before, uint64_t mask)
 {
 	uint64_t map[6] = { 0, HAB_ATTACH_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 };
 	uint64_t protect[6] = { 0, HAB_ATTACH_PAGE_OFFSET, PROT_READ | PROT_EXEC };
 	int64_t result = -ESRCH;
 
-	if (!call(borrower, thread, before, SYS_mmap, map, &result) || result < 0) {
+	if (!call(borrower, thread, before, mask, SYS_mmap, map, &result) || result < 0) {
 		errno = (int)-result;
 		return false;
 	}
 	protect[0] = (uint64_t)result;
 	borrower->result->memory = (uint64_t)result;
-	if (call(borrower, thread, before, SYS_mprotect, protect, &result) && !result)
+	if (call(borrower, thread, before, mask, SYS_mprotect, protect, &result) && !result)
 		return true;
 	errno = result < 0 ? (int)-result : ESRCH;
 	borrower->result->memory = 0;
@@ -246,18 +279,22 @@ static uint32_t read_word(const struct borrower *borrower, size_t offset)
 	return word;
 }
 
+static bool is_done(const struct borrower *borrower)
+{
+	return read_word(borrower, offsetof(struct hab_attach_page, done));
+}
+
 /*
  * Until the thread has called pthread_create(). *urgent: a SIGURG of others has come meanwhile.
  * False: the thread has ended, or is not to be stopped again.
  */
-static bool wait_until_done(pid_t thread, bool *urgent)
+static bool wait_until_done(struct borrower *borrower, pid_t thread, bool *urgent)
 {
 	bool is_interrupted = false;
-	siginfo_t signal;
 	int status;
 
 	for (;;) {
-		status = wait_for_stop(thread, is_interrupted ? CALL_NS : CREATE_NS);
+		status = wait_for_stop(borrower, thread, is_interrupted ? CALL_NS : CREATE_NS);
 		if (status < 0 || (!status && is_interrupted))
 			return false;
 		if (!status) {
@@ -268,8 +305,8 @@ static bool wait_until_done(pid_t thread, bool *urgent)
 		if (status >> 16 == PTRACE_EVENT_STOP)
 			return true;
 		if (WSTOPSIG(status) == SIGURG) {
-			if (!ptrace(PTRACE_GETSIGINFO, thread, 0, &signal) &&
-			    signal.si_code == SI_TKILL)
+			/* Its own is the one that comes when it is done. */
+			if (is_done(borrower))
 				return true;
 			*urgent = true;
 		}
@@ -289,6 +326,21 @@ static void leave_alone(const struct borrower *borrower, pid_t thread)
 	ptrace(PTRACE_DETACH, thread, 0, 0);
 }
 
+/* The thread is as it was before. */
+static void put_back(const struct borrower *borrower, pid_t thread,
+		     struct machine_registers *registers, uint64_t mask, bool urgent)
+{
+	machine_wait_again(&registers->general);
+	ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
+	machine_write(thread, registers);
+	ptrace(PTRACE_DETACH, thread, 0, 0);
+	/* Signals that the program was to get meanwhile. */
+	if (urgent)
+		syscall(SYS_tgkill, borrower->target->pid, thread, SIGURG);
+	if (borrower->was_stopped)
+		kill(borrower->target->pid, SIGSTOP);
+}
+
 /* The thread is stopped, at a safe point, and all of it is kept in @registers and @mask. */
 static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 			     struct machine_registers *registers, uint64_t mask)
@@ -298,9 +350,8 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 	struct user_regs_struct general = registers->general;
 	bool urgent = false;
 
-	if (ptrace(PTRACE_SETSIGMASK, thread, sizeof(blocked), &blocked))
-		return OUTCOME_NEXT;
-	if (!borrower->result->memory && !map_memory(borrower, thread, &registers->general)) {
+	if (!borrower->result->memory &&
+	    !map_memory(borrower, thread, &registers->general, mask)) {
 		fail(borrower, "no memory for code can be mapped in it");
 		goto failed;
 	}
@@ -312,31 +363,27 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 		goto failed;
 	}
 	machine_set_start(&general,
-			  borrower->result->memory + (uint64_t)((const char *)stub_entry - __start_hab_stub),
+			  borrower->result->memory +
+				  (uint64_t)((const char *)stub_entry - __start_hab_stub),
 			  borrower->result->memory + HAB_ATTACH_BYTES - 64);
-	if (!machine_write_general(thread, &general)) {
+	if (!machine_write_general(thread, &general) ||
+	    ptrace(PTRACE_SETSIGMASK, thread, sizeof(blocked), &blocked)) {
 		fail(borrower, "its registers cannot be set");
 		goto failed;
 	}
 	ptrace(PTRACE_CONT, thread, 0, 0);
-	if (!wait_until_done(thread, &urgent)) {
+	if (!wait_until_done(borrower, thread, &urgent)) {
 		errno = ESRCH;
 		return fail(borrower, "the thread that was borrowed does not come back");
 	}
-	if (!read_word(borrower, offsetof(struct hab_attach_page, done)) ||
-	    read_word(borrower, offsetof(struct hab_attach_page, is_set))) {
+	if (!is_done(borrower) || read_word(borrower, offsetof(struct hab_attach_page, is_set))) {
 		leave_alone(borrower, thread);
 		return OUTCOME_BORROWED;
 	}
-	machine_wait_again(&registers->general);
-	machine_write(thread, registers);
-	ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
-	ptrace(PTRACE_DETACH, thread, 0, urgent ? SIGURG : 0);
+	put_back(borrower, thread, registers, mask, urgent);
 	return OUTCOME_BORROWED;
 failed:
-	machine_write(thread, registers);
-	ptrace(PTRACE_SETSIGMASK, thread, sizeof(mask), &mask);
-	ptrace(PTRACE_DETACH, thread, 0, 0);
+	put_back(borrower, thread, registers, mask, urgent);
 	return OUTCOME_FAILED;
 }
 
@@ -477,17 +524,30 @@ static bool try_threads(struct borrower *borrower)
 
 /* --- the process that borrows --------------------------------------------------------------- */
 
-static bool find_call(struct borrower *borrower)
+/* In the code of the C library: its functions are in one range. */
+static bool find_code(struct borrower *borrower)
 {
-	uint64_t function = target_symbol(borrower->target, borrower->target->libc, "syscall");
-	unsigned char code[64];
-	int at;
+	const struct module *libc = borrower->target->libc;
+	uint64_t function = target_symbol(borrower->target, borrower->target->libc, "syscall"), at;
+	unsigned char code[CODE_BYTES];
+	int found = -1;
 
-	if (!function || !target_read(borrower->target, function, code, sizeof(code)))
+	if (!function || !target_read(borrower->target, function, code, CALL_CODE))
 		return false;
-	at = machine_find_call(code, sizeof(code));
-	borrower->call = function + (uint64_t)at;
-	return at >= 0;
+	found = machine_find_call(code, CALL_CODE);
+	if (found < 0)
+		return false;
+	borrower->call = function + (uint64_t)found;
+	for (at = libc->base; at < libc->end; at += CODE_BYTES / 2) {
+		if (!target_read(borrower->target, at, code, sizeof(code)))
+			continue;
+		found = machine_find_return(code, sizeof(code));
+		if (found >= 0) {
+			borrower->returns = at + (uint64_t)found;
+			return true;
+		}
+	}
+	return false;
 }
 
 static void run(struct borrower *borrower, bool *done)
@@ -515,10 +575,11 @@ bool borrow(struct target *target, struct safe_point *safe_point, struct hab_att
 	struct borrower borrower = {
 		.target = target, .safe_point = safe_point, .page = page, .result = &shared->result
 	};
+	int status = 0;
 	bool done;
 	pid_t child;
 
-	if (shared == MAP_FAILED || !find_call(&borrower)) {
+	if (shared == MAP_FAILED || !find_code(&borrower)) {
 		say("process %d is not attached to: its C library is not known", target->pid);
 		return false;
 	}
@@ -529,9 +590,12 @@ bool borrow(struct target *target, struct safe_point *safe_point, struct hab_att
 	if (child < 0)
 		fail(&borrower, "fork()");
 	else
-		TEMP_FAILURE_RETRY(waitpid(child, NULL, 0));
+		TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
 	*result = shared->result;
 	done = shared->done;
+	if (child > 0 && !WIFEXITED(status))
+		say("process %d is not attached to: the process that attaches was killed",
+		    target->pid);
 	munmap(shared, sizeof(*shared));
 	return done;
 }

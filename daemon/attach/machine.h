@@ -40,10 +40,20 @@ void machine_set_call(struct user_regs_struct *general, uint64_t at, long number
 /* The thread goes on at @at, on the stack that ends at @stack, in no system call. */
 void machine_set_start(struct user_regs_struct *general, uint64_t at, uint64_t stack);
 /*
- * A wait for events without end has been interrupted, which no program expects without a signal:
- * it is made again. True if it was one.
+ * A wait for events without end has been interrupted, which no program expects without a signal: the
+ * kernel makes it again, unless a signal's handler is run.
  */
-bool machine_wait_again(struct user_regs_struct *general);
+void machine_wait_again(struct user_regs_struct *general);
+/*
+ * Where a signal's handler returns to, in the C library: the kernel then sets all registers as the
+ * frame says that machine_make_frame() makes. 0: it is not in @code.
+ */
+int machine_find_return(const unsigned char *code, int bytes);
+/* A frame for the registers and the mask; *at: its address, below the thread's stack. */
+size_t machine_make_frame(const struct user_regs_struct *general, uint64_t mask, uint64_t returns,
+			  unsigned char *frame, size_t size, uint64_t *at);
+/* The thread's stack begins with the frame. */
+void machine_set_stack(struct user_regs_struct *general, uint64_t at);
 /* As stub_entry needs them; an interrupted system call is made again. */
 void machine_keep(const struct user_regs_struct *general, uint64_t *registers);
 /* For libdw. */

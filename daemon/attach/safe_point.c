@@ -26,7 +26,7 @@
 #define FRAMES_MAX    256u
 #define FUNCTIONS_MAX 512u
 #define IMAGE_MAX     ((uint64_t)1 << 32) /* addresses of a binary */
-#define TABLES_MAX    ((uint64_t)256 << 20)
+#define TABLES_MAX    ((uint64_t)256 << 20) /* of all binaries */
 #define HEADERS_MAX   64u
 #define HEADER_BYTES  ((uint64_t)4096)
 
@@ -78,6 +78,7 @@ struct functions {
 struct safe_point {
 	struct target *target;
 	Dwfl *dwfl;
+	uint64_t tables_bytes;
 	struct functions harmless;
 	struct functions harmful;
 	/* The thread that is being looked at. */
@@ -95,6 +96,7 @@ struct image {
 	char *bytes;
 	uint64_t size;
 	Elf *elf;
+	char header[HEADER_BYTES]; /* as it was read: another binary may lie there later */
 };
 
 static uint64_t end_of_segment(const Elf64_Phdr *segments, unsigned int count, uint64_t address)
@@ -128,12 +130,13 @@ static bool find_tables(const struct target *target, uint64_t bias, const Elf64_
 	frames = at + 4 + (uint64_t)(int64_t)index.frames;
 	*first = min(at, frames);
 	*end = max(end_of_segment(segments, count, at), end_of_segment(segments, count, frames));
-	return *end > *first && *end - *first <= TABLES_MAX;
+	return *end > *first;
 }
 
-static bool read_image(const struct target *target, const struct module *module,
+static bool read_image(struct safe_point *safe_point, const struct module *module,
 		       struct image *image)
 {
+	const struct target *target = safe_point->target;
 	uint64_t span = 0, low = UINT64_MAX, first = 0, end = 0;
 	Elf64_Phdr *segments;
 	Elf64_Ehdr *head;
@@ -146,6 +149,7 @@ static bool read_image(const struct target *target, const struct module *module,
 	    memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_phnum > HEADERS_MAX ||
 	    head->e_phoff > HEADER_BYTES - head->e_phnum * sizeof(*segments))
 		goto failed;
+	memcpy(image->header, bytes, HEADER_BYTES);
 	count = head->e_phnum;
 	segments = (Elf64_Phdr *)(bytes + head->e_phoff);
 	for (i = 0; i < count; i++)
@@ -155,8 +159,9 @@ static bool read_image(const struct target *target, const struct module *module,
 		}
 	if (low >= span || span - low > IMAGE_MAX ||
 	    !find_tables(target, module->base - low, segments, count, &first, &end) ||
-	    first < low || end > span)
+	    first < low || end > span || end - first > TABLES_MAX - safe_point->tables_bytes)
 		goto failed;
+	safe_point->tables_bytes += end - first;
 	image->size = span - low;
 	image->bytes = mmap(NULL, image->size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -227,7 +232,7 @@ static void report_module(struct safe_point *safe_point, const struct module *mo
 	Dwfl_Module *dwfl_module;
 	void **context;
 
-	if (!read_image(safe_point->target, module, image)) {
+	if (!read_image(safe_point, module, image)) {
 		free(image);
 		return;
 	}
@@ -301,6 +306,23 @@ static bool is_in(const struct module *module, uint64_t address)
 	return address - module->base < module->end - module->base;
 }
 
+/* The tables that were read are of the code that is there now. */
+static bool is_known(const struct safe_point *safe_point, uint64_t address)
+{
+	Dwfl_Module *module = dwfl_addrmodule(safe_point->dwfl, address);
+	char header[HEADER_BYTES];
+	const struct image *image;
+	Dwarf_Addr base;
+	void **context;
+
+	if (!module)
+		return false;
+	dwfl_module_info(module, &context, &base, NULL, NULL, NULL, NULL, NULL);
+	image = *context;
+	return image && target_read(safe_point->target, base, header, sizeof(header)) &&
+	       !memcmp(header, image->header, sizeof(header));
+}
+
 static bool is_of(const struct functions *functions, uint64_t address)
 {
 	unsigned int i;
@@ -331,7 +353,7 @@ static bool frames_are_safe(const struct safe_point *safe_point, bool waits)
 
 	while (i-- > 0) {
 		address = address_in(&safe_point->frames[i]);
-		if (is_unsafe(safe_point, address))
+		if (!is_known(safe_point, address) || is_unsafe(safe_point, address))
 			return false;
 		if (!is_in(safe_point->target->libc, address)) {
 			was_in_libc = false;
@@ -389,9 +411,14 @@ static void mark_modules(struct target *target)
 
 	for (i = 0; i < target->nr_modules; i++) {
 		module = &target->modules[i];
-		module->is_unsafe =
-			module == target->linker || module == target->library ||
-			(module != target->libc && target_symbol(target, module, "malloc"));
+		if (module == target->libc)
+			continue;
+		/* One whose functions are not known may be the allocator. */
+		module->is_unsafe = module == target->linker || module == target->library ||
+				    target_symbol(target, module, "malloc") ||
+				    (i && !target_has_symbols(target, module));
+		if (module != target->library)
+			target_forget_symbols(target, module);
 	}
 }
 

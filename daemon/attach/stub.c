@@ -7,8 +7,11 @@
  * The borrowed thread holds no lock of the C library. It calls pthread_create(), and then waits for
  * habrun to set its registers as they were. Should habrun end, it sets them itself.
  *
- * The helper thread is an ordinary one, with all signals blocked, and a table of descriptors of its
- * own, which is empty: so nothing of it is seen in the program's, and the first number is 0.
+ * It starts the keeper, which starts the worker and waits for its end. Both are ordinary threads
+ * with all signals blocked. The worker has a table of descriptors of its own, which is empty: so
+ * nothing of it is seen in the program's, and the first number is 0. The keeper has that of the
+ * program: should all other threads have ended, it is the last one, and ends the program as any
+ * thread would.
  */
 #include <linux/close_range.h>
 #include <linux/memfd.h>
@@ -27,7 +30,7 @@
 /* That the borrowed thread waits for habrun: far longer than habrun takes. */
 #define WAIT_SECONDS 2
 
-/* Both in turns of TURN_NS: that the helper waits for the library, and that a fork() waits for it. */
+/* In turns of TURN_NS: that the worker waits for the library, and that a fork() waits for it. */
 #define TURN_NS	      200000
 #define LIBRARY_TURNS 50000
 #define FORK_TURNS    5000
@@ -54,7 +57,7 @@ static inline void set_state(struct hab_attach_page *page, enum hab_attach_state
 	__atomic_store_n(&page->state, state, __ATOMIC_RELEASE);
 }
 
-/* --- fork(): not while the helper is in the dynamic linker ------------------------------ */
+/* --- fork(): not while the dynamic linker is in use ------------------------------------- */
 
 STUB static void before_fork(void)
 {
@@ -77,7 +80,7 @@ STUB static void after_fork(void)
 	__atomic_fetch_sub(&own_page()->forking, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The helper is not in the child. */
+/* Neither thread is in the child. */
 STUB static void in_child(void)
 {
 	struct hab_attach_page *page = own_page();
@@ -93,7 +96,7 @@ static inline void begin_linking(struct hab_attach_page *page)
 		pause_ns(TURN_NS);
 }
 
-/* --- the helper thread ------------------------------------------------------------------ */
+/* --- the worker -------------------------------------------------------------------------- */
 
 /* False: habrun has ended, or there is no memory. */
 static inline bool get_library(struct hab_attach_page *page)
@@ -150,31 +153,77 @@ static inline void *load(struct hab_attach_page *page)
 	return NULL;
 }
 
-STUB static void *help(void *context)
+/* What the thread has of the one that was borrowed, and what hinders the program. */
+static inline void begin_thread(void)
+{
+	/* But for those of the C library itself, by which it changes the user of all threads. */
+	uint64_t blocked = ~(3ull << 31);
+	unsigned long processors[16];
+	int priority = 0;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(processors) / sizeof(*processors); i++)
+		processors[i] = ~0ul;
+	CALL(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, 0, sizeof(blocked));
+	CALL(SYS_sched_setscheduler, 0, 0 /* SCHED_OTHER */, &priority, 0);
+	CALL(SYS_sched_setaffinity, 0, sizeof(processors), processors, 0);
+	/* A process of one thread may enter a namespace. */
+	CALL(SYS_unshare, 0x200 /* CLONE_FS */, 0, 0, 0);
+}
+
+STUB static void *work(void *context)
+{
+	struct hab_attach_page *page = context;
+	void (*run)(struct hab_attach_page *) = (void *)page->main;
+
+	begin_thread();
+	page->tid = (int)CALL(SYS_gettid, 0, 0, 0, 0);
+	if (CALL(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE, 0) < 0) {
+		set_state(page, HAB_ATTACH_FAILED);
+	} else {
+		if (!run)
+			run = load(page);
+		if (run)
+			run(page);
+		else
+			set_state(page, HAB_ATTACH_FAILED);
+	}
+	__atomic_store_n(&page->ended, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* --- the keeper -------------------------------------------------------------------------- */
+
+STUB static void *keep(void *context)
 {
 	struct hab_attach_page *page = context;
 	unsigned long (*self)(void) = (void *)page->pthread_self;
 	int (*detach)(unsigned long) = (void *)page->pthread_detach;
+	int (*join)(unsigned long, void **) = (void *)page->pthread_join;
+	int (*create)(uint64_t *, const void *, void *(*)(void *), void *) =
+		(void *)page->pthread_create;
 	int (*at_fork)(void (*)(void), void (*)(void), void (*)(void), void *) =
 		(void *)page->register_atfork;
-	void (*run)(struct hab_attach_page *) = (void *)page->main;
+	void (*run)(struct hab_attach_page *) = NULL;
 
+	begin_thread();
 	detach(self());
-	page->tid = (int)CALL(SYS_gettid, 0, 0, 0, 0);
-	if (CALL(SYS_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE, 0) < 0) {
-		set_state(page, HAB_ATTACH_FAILED);
-		return NULL;
-	}
+	page->keeper_tid = (int)CALL(SYS_gettid, 0, 0, 0, 0);
 	if (!page->registered) {
 		page->registered = 1;
 		at_fork(before_fork, after_fork, in_child, NULL);
 	}
-	if (!run)
-		run = load(page);
+	page->worker_result = create(&page->worker, NULL, work, page);
+	page->ended = page->worker_result != 0;
+	while (!run && !__atomic_load_n(&page->ended, __ATOMIC_ACQUIRE)) {
+		run = (void *)__atomic_load_n(&page->keep, __ATOMIC_ACQUIRE);
+		pause_ns(TURN_NS);
+	}
 	if (run)
 		run(page);
-	else
-		set_state(page, HAB_ATTACH_FAILED);
+	if (!page->worker_result)
+		join(page->worker, NULL);
+	__atomic_store_n(&page->gone, 1, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -196,7 +245,7 @@ STUB void stub_borrow(struct hab_attach_page *page)
 	int *error = location(), before = *error;
 	long end;
 
-	page->result = create(&page->thread, NULL, help, page);
+	page->result = create(&page->keeper, NULL, keep, page);
 	*error = before;
 	__atomic_store_n(&page->done, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&page->waits, __ATOMIC_SEQ_CST)) {

@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/kcmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/arithmetic.h"
@@ -25,6 +27,8 @@
 #define DYNAMIC_MAX 256u
 #define LINE_BYTES  8192
 #define LISTS_MAX   10u
+#define STATUS_BYTES (2u << 20) /* with 65,536 groups, the most */
+#define BUDGET	    ((size_t)256 << 20) /* of tables of symbols, of all modules */
 
 /* --- threads --------------------------------------------------------------------------- */
 
@@ -44,7 +48,7 @@ unsigned int target_threads(pid_t pid, pid_t *threads)
 	return count;
 }
 
-/* False: the thread has ended, or its file is not to be read. */
+/* A process in many groups has a long status. False: the thread has ended. */
 static bool read_thread_file(pid_t pid, pid_t thread, const char *name, char *text, size_t size)
 {
 	char *file = xformat("task/%d/%s", thread, name);
@@ -74,7 +78,7 @@ static const char *status_value(const char *text, const char *key)
 
 static long status_number(pid_t pid, pid_t thread, const char *key)
 {
-	char text[4096];
+	static char text[STATUS_BYTES];
 	const char *value;
 
 	if (!read_thread_file(pid, thread, "status", text, sizeof(text)))
@@ -100,7 +104,8 @@ long target_thread_call(pid_t pid, pid_t thread, uint64_t arguments[6])
 /* The last of the numbers that the thread has, in the innermost namespace. */
 static pid_t own_number(pid_t pid, pid_t thread)
 {
-	char text[4096], *end;
+	static char text[STATUS_BYTES];
+	char *end;
 	const char *value;
 
 	if (!read_thread_file(pid, thread, "status", text, sizeof(text)))
@@ -213,10 +218,10 @@ static bool read_headers(const struct target *target, struct module *module, uin
 	return has_bias && has_dynamic;
 }
 
-/* How many symbols there are: behind the last one of the last bucket. */
-static size_t count_symbols(const struct target *target, uint64_t hashes)
+/* Behind the last symbol of the last bucket. */
+static size_t count_by_gnu_hash(const struct target *target, uint64_t hashes)
 {
-	uint32_t head[4], *buckets, hash, most = 0, i;
+	uint32_t head[4], *buckets, chain[256], most = 0, i;
 	uint64_t chains;
 
 	if (!target_read(target, hashes, head, sizeof(head)) || head[0] > SYMBOLS_MAX)
@@ -227,36 +232,55 @@ static size_t count_symbols(const struct target *target, uint64_t hashes)
 		for (i = 0; i < head[0]; i++)
 			most = max(most, buckets[i]);
 	free(buckets);
-	chains = hashes + head[0] * sizeof(hash);
+	chains = hashes + head[0] * sizeof(*chain);
 	if (most < head[1])
 		return 0;
-	do {
-		if (most > SYMBOLS_MAX ||
-		    !target_read(target, chains + (uint64_t)(most - head[1]) * sizeof(hash), &hash,
-				 sizeof(hash)))
+	for (; most < SYMBOLS_MAX; most += i) {
+		ssize_t got = pread(target->memory, chain, sizeof(chain),
+				    (off_t)(chains + (most - head[1]) * sizeof(*chain)));
+
+		if (got < (ssize_t)sizeof(*chain))
 			return 0;
-		most++;
-	} while (!(hash & 1));
-	return most;
+		for (i = 0; i < (size_t)got / sizeof(*chain); i++)
+			if (chain[i] & 1)
+				return most + i + 1;
+	}
+	return 0;
 }
 
-static bool read_symbols(const struct target *target, struct module *module)
+static size_t count_by_hash(const struct target *target, uint64_t hashes)
 {
-	uint64_t at = 0, symbols = 0, names = 0, hashes = 0;
+	uint32_t head[2];
+
+	return target_read(target, hashes, head, sizeof(head)) && head[1] <= SYMBOLS_MAX ? head[1] : 0;
+}
+
+static bool take_budget(struct target *target, size_t bytes)
+{
+	if (bytes > BUDGET - target->spent)
+		return false;
+	target->spent += bytes;
+	return true;
+}
+
+/* False: the module has no such table, or none that can be read. */
+static bool read_symbols(struct target *target, struct module *module)
+{
+	uint64_t at = 0, symbols = 0, names = 0, gnu_hash = 0, hash = 0;
 	unsigned int i;
 	Elf64_Dyn entry;
 
 	if (module->is_read)
-		return module->symbols;
+		return module->nr_symbols;
 	module->is_read = true;
 	if (!read_headers(target, module, &at))
 		return false;
 	for (i = 0; i < DYNAMIC_MAX; i++, at += sizeof(entry)) {
 		if (!target_read(target, at, &entry, sizeof(entry)) || entry.d_tag == DT_NULL)
 			break;
-		/* The dynamic linker has added the bias, but not for the vDSO. */
 		if (entry.d_tag == DT_STRSZ)
 			module->names_bytes = min(entry.d_un.d_val, (uint64_t)NAMES_MAX);
+		/* The dynamic linker has added the bias, but not for the vDSO. */
 		if (entry.d_un.d_ptr < module->bias)
 			entry.d_un.d_ptr += module->bias;
 		if (entry.d_tag == DT_SYMTAB)
@@ -264,19 +288,41 @@ static bool read_symbols(const struct target *target, struct module *module)
 		if (entry.d_tag == DT_STRTAB)
 			names = entry.d_un.d_ptr;
 		if (entry.d_tag == DT_GNU_HASH)
-			hashes = entry.d_un.d_ptr;
+			gnu_hash = entry.d_un.d_ptr;
+		if (entry.d_tag == DT_HASH)
+			hash = entry.d_un.d_ptr;
 	}
-	module->nr_symbols = hashes ? count_symbols(target, hashes) : 0;
-	if (!symbols || !names || !module->nr_symbols)
+	if (gnu_hash)
+		module->nr_symbols = count_by_gnu_hash(target, gnu_hash);
+	if (!module->nr_symbols && hash)
+		module->nr_symbols = count_by_hash(target, hash);
+	if (!symbols || !names ||
+	    !take_budget(target, module->nr_symbols * sizeof(*module->symbols) + module->names_bytes))
+		module->nr_symbols = 0;
+	if (!module->nr_symbols)
 		return false;
 	module->symbols = xcalloc(module->nr_symbols, sizeof(*module->symbols));
 	module->names = xcalloc(module->names_bytes + 1, 1);
-	if (target_read(target, symbols, module->symbols,
-			module->nr_symbols * sizeof(*module->symbols)) &&
-	    target_read(target, names, module->names, module->names_bytes))
-		return true;
-	module->nr_symbols = 0;
-	return true;
+	if (!target_read(target, symbols, module->symbols,
+			 module->nr_symbols * sizeof(*module->symbols)) ||
+	    !target_read(target, names, module->names, module->names_bytes))
+		target_forget_symbols(target, module);
+	return module->nr_symbols;
+}
+
+void target_forget_symbols(struct target *target, struct module *module)
+{
+	target->spent -= module->nr_symbols * sizeof(*module->symbols) + module->names_bytes;
+	free(module->symbols);
+	free(module->names);
+	module->symbols = NULL;
+	module->names = NULL;
+	module->nr_symbols = module->names_bytes = 0;
+}
+
+bool target_has_symbols(struct target *target, struct module *module)
+{
+	return read_symbols(target, module);
 }
 
 /* The symbol's name if it is defined in the module. */
@@ -287,7 +333,7 @@ static const char *defined_name(const struct module *module, const Elf64_Sym *sy
 	return module->names + symbol->st_name;
 }
 
-uint64_t target_symbol(const struct target *target, struct module *module, const char *name)
+uint64_t target_symbol(struct target *target, struct module *module, const char *name)
 {
 	const char *defined;
 	size_t i;
@@ -302,7 +348,7 @@ uint64_t target_symbol(const struct target *target, struct module *module, const
 	return 0;
 }
 
-void target_each_function(const struct target *target, struct module *module,
+void target_each_function(struct target *target, struct module *module,
 			  void (*see)(const char *name, uint64_t address, uint64_t bytes,
 				      void *context),
 			  void *context)
@@ -370,7 +416,12 @@ static bool check_threads(const struct target *target, const pid_t *threads, uns
 	char state;
 
 	for (i = 0; i < count; i++) {
-		if (status_number(target->pid, threads[i], "\nSeccomp:") > 0)
+		state = target_thread_state(target->pid, threads[i]);
+		if (!state || state == 'Z' || state == 'X')
+			continue;
+		/* What the kernel does not say is taken for a filter. */
+		if (status_number(target->pid, threads[i], "\nSeccomp:") &&
+		    target_thread_state(target->pid, threads[i]))
 			return refuse(target,
 				      "it has a filter of system calls (seccomp), which may end it "
 				      "for a call that attaching makes: start it with the library "
@@ -379,7 +430,6 @@ static bool check_threads(const struct target *target, const pid_t *threads, uns
 		if (tracer > 0)
 			return refuse(target, "process %ld traces it, as a debugger does: end that first",
 				      tracer);
-		state = target_thread_state(target->pid, threads[i]);
 		if (state == 'T' || state == 't')
 			return refuse(target, "it is stopped: continue it first: kill -CONT %d",
 				      target->pid);
@@ -404,6 +454,17 @@ static bool check_program(const struct target *target)
 	if (kind != PROGRAM_LOADS && kind != PROGRAM_SETUID)
 		return refuse(target, "%s", kind == PROGRAM_UNKNOWN ? "its program cannot be read" :
 								       program_why(kind));
+	return true;
+}
+
+/* A child by vfork() has the memory of its parent, for which the library would stay. */
+static bool check_memory(const struct target *target)
+{
+	long parent = status_number(target->pid, target->thread, "\nPPid:");
+
+	if (parent > 0 && !syscall(SYS_kcmp, target->pid, (pid_t)parent, KCMP_VM, 0, 0))
+		return refuse(target, "it shares its memory with its parent, as a child by vfork() "
+				      "does until it runs its program: try again");
 	return true;
 }
 
@@ -472,11 +533,8 @@ bool target_open(struct target *target, pid_t pid)
 		return refuse(target, "it has ended");
 	user = status_number(pid, target->thread, "\nUid:");
 	target->user = (uid_t)user;
-	target->own_pid = own_number(pid, target->thread);
-	/* Of the process, not of the thread. */
-	if (target->thread != pid && count)
-		target->own_pid = own_number(pid, pid);
-	if (check_program(target) && check_threads(target, threads, count) && open_memory(target) &&
+	target->own_pid = own_number(pid, pid);
+	if (check_program(target) && check_memory(target) && check_threads(target, threads, count) && open_memory(target) &&
 	    check_modules(target))
 		return true;
 	target_close(target);

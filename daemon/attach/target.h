@@ -37,6 +37,7 @@ struct target {
 	int memory; /* /proc/PID/mem */
 	struct module *modules;
 	unsigned int nr_modules;
+	size_t spent; /* on tables of symbols, in bytes */
 	struct module *libc;
 	struct module *linker;
 	struct module *library; /* libhab-malloc.so; NULL: it is not loaded */
@@ -51,10 +52,14 @@ void target_close(struct target *target);
 bool target_read(const struct target *target, uint64_t at, void *to, size_t bytes);
 bool target_write(const struct target *target, uint64_t at, const void *from, size_t bytes);
 
+/* False: the module has no table of dynamic symbols, or none that can be read. */
+bool target_has_symbols(struct target *target, struct module *module);
+/* Its table is not needed any more. */
+void target_forget_symbols(struct target *target, struct module *module);
 /* Address of a symbol's first definition in the module; 0: it has none. */
-uint64_t target_symbol(const struct target *target, struct module *module, const char *name);
+uint64_t target_symbol(struct target *target, struct module *module, const char *name);
 /* Calls @see with each function that it defines, under each of its versions. */
-void target_each_function(const struct target *target, struct module *module,
+void target_each_function(struct target *target, struct module *module,
 			  void (*see)(const char *name, uint64_t address, uint64_t bytes,
 				      void *context),
 			  void *context);

@@ -13,11 +13,16 @@
 
 /* In the kernel's results of interrupted system calls, which no program sees. */
 #define ERESTART_FIRST 512
+#define ERESTARTNOHAND 514
 #define ERESTART_LAST  516
 
 #define TRAP_FLAG	0x100u
 #define DIRECTION_FLAG	0x400u
 #define CALL_BYTES	2 /* of the instruction */
+#define RED_ZONE	128
+
+/* UC_STRICT_RESTORE_SS and UC_SIGCONTEXT_SS of the kernel: the segment is the frame's. */
+#define STRICT_STACK_SEGMENT 6
 
 /* In the order of struct hab_attach_page. */
 enum {
@@ -197,22 +202,83 @@ static void make_again(struct user_regs_struct *general)
 	general->orig_rax = (uint64_t)-1;
 }
 
-bool machine_wait_again(struct user_regs_struct *general)
+static void make_again_if_interrupted(struct user_regs_struct *general)
 {
-	if (general->rax != (uint64_t)-EINTR || (int32_t)general->r10 != -1 ||
-	    (general->orig_rax != SYS_epoll_wait && general->orig_rax != SYS_epoll_pwait))
-		return false;
-	make_again(general);
-	return true;
+	int64_t result = machine_result(general);
+
+	if (machine_is_in_call(general) && result <= -ERESTART_FIRST && result >= -ERESTART_LAST)
+		make_again(general);
+}
+
+void machine_wait_again(struct user_regs_struct *general)
+{
+	if (general->rax == (uint64_t)-EINTR && (int32_t)general->r10 == -1 &&
+	    (general->orig_rax == SYS_epoll_wait || general->orig_rax == SYS_epoll_pwait))
+		general->rax = (uint64_t)-ERESTARTNOHAND;
+}
+
+int machine_find_return(const unsigned char *code, int bytes)
+{
+	/* mov $15, %rax; syscall */
+	static const unsigned char returns[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	const unsigned char *found = memmem(code, (size_t)bytes, returns, sizeof(returns));
+
+	return found ? (int)(found - code) : -1;
+}
+
+size_t machine_make_frame(const struct user_regs_struct *general, uint64_t mask, uint64_t returns,
+			  unsigned char *frame, size_t size, uint64_t *at)
+{
+	struct user_regs_struct now = *general;
+	/* As the kernel's: the address to return to is in front. */
+	struct {
+		uint64_t returns;
+		uint64_t flags, link;
+		uint64_t stack[3];
+		uint64_t registers[23];
+		uint64_t vectors; /* none: those of a call, which need not be kept */
+		uint64_t reserved[8];
+		uint64_t mask;
+	} made = { .returns = returns, .mask = mask };
+
+	if (size < sizeof(made))
+		return 0;
+	make_again_if_interrupted(&now);
+	made.registers[0] = now.r8;
+	made.registers[1] = now.r9;
+	made.registers[2] = now.r10;
+	made.registers[3] = now.r11;
+	made.registers[4] = now.r12;
+	made.registers[5] = now.r13;
+	made.registers[6] = now.r14;
+	made.registers[7] = now.r15;
+	made.registers[8] = now.rdi;
+	made.registers[9] = now.rsi;
+	made.registers[10] = now.rbp;
+	made.registers[11] = now.rbx;
+	made.registers[12] = now.rdx;
+	made.registers[13] = now.rax;
+	made.registers[14] = now.rcx;
+	made.registers[15] = now.rsp;
+	made.registers[16] = now.rip;
+	made.registers[17] = now.eflags;
+	made.registers[18] = (now.cs & 0xffff) | (uint64_t)(now.ss & 0xffff) << 48;
+	made.flags = STRICT_STACK_SEGMENT;
+	memcpy(frame, &made, sizeof(made));
+	*at = ((now.rsp - RED_ZONE - sizeof(made)) & -(uint64_t)16) - sizeof(made.returns);
+	return sizeof(made);
+}
+
+void machine_set_stack(struct user_regs_struct *general, uint64_t at)
+{
+	general->rsp = at;
 }
 
 void machine_keep(const struct user_regs_struct *general, uint64_t *registers)
 {
 	struct user_regs_struct now = *general;
-	int64_t result = machine_result(general);
 
-	if (machine_is_in_call(general) && result <= -ERESTART_FIRST && result >= -ERESTART_LAST)
-		make_again(&now);
+	make_again_if_interrupted(&now);
 	registers[KEPT_RAX] = now.rax;
 	registers[KEPT_RBX] = now.rbx;
 	registers[KEPT_RCX] = now.rcx;

@@ -133,6 +133,8 @@ static int record(struct run *run, const struct preload_sampling *sampling)
 	collector_raise_file_limit();
 	run->collector = collector_new(&none, sampling);
 	if (run->collector && attach_all(run)) {
+		/* Before, they end habrun at once. */
+		run->signals = open_signals();
 		collect(run);
 		detach_all(run);
 		code = result_write(run->options, run->collector, &output, -1, NULL) ? 0 :
@@ -154,7 +156,8 @@ int attached_run(const struct options *options, char *library,
 			    .attaching = { .library = library,
 					   .interval_least = sampling->interval_least,
 					   .interval_begin = sampling->interval_begin } };
-	run.signals = open_signals();
+	/* A process may end before it is told something. */
+	signal(SIGPIPE, SIG_IGN);
 	if (options->file) {
 		code = record(&run, sampling);
 	} else {

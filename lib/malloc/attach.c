@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Attaching: a thread that habrun starts in a program that runs. It makes the references of all
+ * Attaching: a thread that habrun starts in a program that runs. This worker makes the references of all
  * loaded libraries to the allocator lead to this library, waits for habrun's end, and makes them
  * lead back.
  *
@@ -11,19 +11,27 @@
  * A reference changes only if it leads to the function that the program was bound to, or is not
  * bound yet. It leads back to the same one.
  *
+ * The last handle that is closed unloads a library, whose destructors may use descriptors of the
+ * program. The worker has a table of its own, so another thread closes handles: the keeper.
+ *
  * glibc's fork() does not make the locks of the dynamic linker anew in the child. So no thread is
- * in fork() while this one is in the linker; see daemon/attach/stub.c.
+ * in fork() while these two are in the linker; see daemon/attach/stub.c.
+ *
+ * A filter of system calls that a program sets for all of its threads would end it for what these
+ * threads call. So it is detached from before.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +58,8 @@ __asm__(".symver dlinfo, dlinfo@GLIBC_2.3.3");
 #define LOOK_MS	       100   /* between two looks for new libraries */
 #define HABRUN_MS      10000 /* that habrun may take to open the channel */
 #define FORK_US	       2000000u
+#define HANDLES_MAX    256u
+#define LEAVE_US       2000000u
 
 /* habrun finds both by their names. */
 HAB_INTERPOSED struct hab_attach_page *hab_attach_page;
@@ -98,20 +108,6 @@ static const struct reference *find_reference(const char *name)
 		if (!strcmp(references[i].name, name))
 			return &references[i];
 	return NULL;
-}
-
-/*
- * An object that was sampled has not the size class of its size. So where the allocator trusts the
- * size of a delete, that goes on to come here.
- */
-static bool stays(const struct reference *reference)
-{
-	const char *name = reference->name;
-
-	return hab_real.own_operators &&
-	       (!strncmp(name, "_ZdlPvm", 7) || !strncmp(name, "_ZdaPvm", 7) ||
-		!strcmp(name, "sdallocx") || !strcmp(name, "free_sized") ||
-		!strcmp(name, "free_aligned_sized"));
 }
 
 /* --- the protection of pages ----------------------------------------------------------- */
@@ -274,7 +270,7 @@ static void attach_reference(struct hab_attach_page *page, const struct link_map
 
 static void detach_reference(const struct reference *reference, void **word)
 {
-	if (__atomic_load_n(word, __ATOMIC_RELAXED) == reference->own && !stays(reference))
+	if (__atomic_load_n(word, __ATOMIC_RELAXED) == reference->own)
 		write_word(word, reference->real);
 }
 
@@ -309,6 +305,24 @@ static bool is_left_out(const struct link_map *map)
 	       strstr(map->l_name, "linux-vdso");
 }
 
+/* Handles that the keeper is to close. */
+static struct {
+	void *all[HANDLES_MAX];
+	unsigned int count;
+	u32 bell; /* a futex: not 0: the keeper closes them, then sets it to 0 */
+} handles;
+
+static void close_handles(void)
+{
+	if (!handles.count)
+		return;
+	hab_store_release(&handles.bell, 1);
+	syscall(SYS_futex, &handles.bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+	while (hab_load_acquire(&handles.bell))
+		usleep(100);
+	handles.count = 0;
+}
+
 static void change_library(struct hab_attach_page *page, const char *name, ElfW(Addr) base,
 			   bool attaches)
 {
@@ -324,7 +338,9 @@ static void change_library(struct hab_attach_page *page, const char *name, ElfW(
 	    read_dynamic(map, &library))
 		for (table = 0; table < 2; table++)
 			change_table(page, map, &library, table, attaches);
-	dlclose(handle);
+	handles.all[handles.count++] = handle;
+	if (handles.count == HANDLES_MAX)
+		close_handles();
 }
 
 /* The names of all libraries, one after the other, each with its base before it. */
@@ -380,6 +396,7 @@ static void change_all(struct hab_attach_page *page, bool attaches)
 			at += sizeof(base);
 			change_library(page, at, base, attaches);
 		}
+		close_handles();
 		adds_seen = names.adds;
 		free_maps();
 	}
@@ -391,8 +408,12 @@ static void change_all(struct hab_attach_page *page, bool attaches)
 /* false: a thread does not come back from fork(). */
 static bool linker_begin(struct hab_attach_page *page)
 {
+	void *program = dlopen(NULL, RTLD_LAZY);
 	unsigned int waited_us;
 
+	/* Another thread may have been in the linker for long: no fork() has waited for that. */
+	if (program)
+		dlclose(program);
 	__atomic_store_n(&page->busy, 1, __ATOMIC_SEQ_CST);
 	for (waited_us = 0; __atomic_load_n(&page->forking, __ATOMIC_SEQ_CST); waited_us += 100) {
 		if (waited_us >= FORK_US) {
@@ -422,6 +443,14 @@ static bool fail(struct hab_attach_page *page, const char *why)
 	return false;
 }
 
+/* tcmalloc's for debugging, by its name. */
+static bool checks_frees(void)
+{
+	Dl_info info;
+
+	return dladdr((void *)hab_real.malloc, &info) && strstr(info.dli_fname, "_debug.so");
+}
+
 static bool find_allocator(struct hab_attach_page *page)
 {
 	if (!linker_begin(page))
@@ -431,6 +460,9 @@ static bool find_allocator(struct hab_attach_page *page)
 	linker_end(page);
 	if (!hab_real.is_late)
 		return fail(page, "it was started with the library");
+	if (checks_frees())
+		return fail(page, "its allocator checks that an object is freed as it was allocated, "
+				  "and a sampled one is not");
 	return hab_real.may_be_attached ||
 	       fail(page, "its allocator is not one library: its functions are of several, or it is "
 			  "in the executable, whose own calls cannot be led elsewhere");
@@ -495,12 +527,34 @@ static bool begin(struct hab_attach_page *page, int *control)
 	return true;
 }
 
+/*
+ * The first thread and all others have ended, but for the worker and the keeper: then so does the
+ * program, once they have. The folder has a link for each thread and two more.
+ */
+static bool is_alone(void)
+{
+	char text[512] = "", *at;
+	struct stat folder;
+	ssize_t length;
+	int fd;
+
+	if (stat("/proc/self/task", &folder) || folder.st_nlink > 2 + 3)
+		return false;
+	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	length = fd >= 0 ? syscall(SYS_read, fd, text, sizeof(text) - 1) : 0;
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	text[length > 0 ? length : 0] = 0;
+	at = strrchr(text, ')');
+	return at && !strncmp(at, ") Z", 3);
+}
+
 static bool is_to_end(struct hab_attach_page *page, int control)
 {
 	struct pollfd ready = { .fd = control, .events = POLLIN };
 
 	return poll(&ready, 1, LOOK_MS) > 0 ||
-	       __atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) == HAB_ATTACH_GIVE_UP;
+	       __atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) == HAB_ATTACH_GIVE_UP || is_alone();
 }
 
 static void wait_for_end(struct hab_attach_page *page, int control)
@@ -528,20 +582,43 @@ static void end(struct hab_attach_page *page)
 		hab_client_detach();
 }
 
-/* The main function of the helper thread. Its table of descriptors is its own. */
-void hab_attach_main(struct hab_attach_page *page)
+/* The process that is attached to, or is being so; a child by fork() is another. 0: none. */
+static u32 attached_pid;
+
+static bool claim(void)
+{
+	u32 pid = (u32)getpid(), before = __atomic_load_n(&attached_pid, __ATOMIC_RELAXED);
+
+	return before != pid && __atomic_compare_exchange_n(&attached_pid, &before, pid, false,
+							    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* In the keeper, until the worker ends. */
+static void keep(struct hab_attach_page *page)
+{
+	static const struct timespec look = { .tv_nsec = LOOK_MS * 1000000 };
+	unsigned int i;
+
+	hab_malloc_thread.inside = true;
+	prctl(PR_SET_NAME, "hab-keep");
+	while (!__atomic_load_n(&page->ended, __ATOMIC_ACQUIRE)) {
+		syscall(SYS_futex, &handles.bell, FUTEX_WAIT, 0, &look, NULL, 0);
+		if (!hab_load_acquire(&handles.bell))
+			continue;
+		for (i = 0; i < handles.count; i++)
+			dlclose(handles.all[i]);
+		hab_store_release(&handles.bell, 0);
+	}
+}
+
+static void run(struct hab_attach_page *page)
 {
 	int control = -1;
 
-	if (!page->main)
-		syscall(SYS_close, 0); /* of the library */
 	hab_attach_page = page;
-	page->pid = (int)getpid();
 	page->patched = 0;
-	page->text[0] = 0;
-	prctl(PR_SET_NAME, "hab-attach");
-	/* This thread is in no profile. */
-	hab_malloc_thread.inside = true;
+	page->pid = (int)getpid();
+	__atomic_store_n(&page->keep, (u64)(uintptr_t)keep, __ATOMIC_RELEASE);
 	if (begin(page, &control)) {
 		set_state(page, HAB_ATTACH_ON);
 		wait_for_end(page, control);
@@ -552,4 +629,42 @@ void hab_attach_main(struct hab_attach_page *page)
 	}
 	if (control >= 0)
 		syscall(SYS_close, control);
+	__atomic_store_n(&attached_pid, 0, __ATOMIC_RELEASE);
+}
+
+/* The main function of the worker. Its table of descriptors is its own. */
+void hab_attach_main(struct hab_attach_page *page)
+{
+	if (!page->main)
+		syscall(SYS_close, 0); /* of the library */
+	prctl(PR_SET_NAME, "hab-attach");
+	/* This thread is in no profile. */
+	hab_malloc_thread.inside = true;
+	page->text[0] = 0;
+	if (claim()) {
+		run(page);
+	} else {
+		fail(page, "another habrun is attached to it");
+		set_state(page, HAB_ATTACH_FAILED);
+	}
+}
+
+static bool has_ended(int tid)
+{
+	return tid <= 0 || syscall(SYS_tgkill, getpid(), tid, 0);
+}
+
+void hab_attach_leave(void)
+{
+	struct hab_attach_page *page = READ_ONCE(hab_attach_page);
+	unsigned int waited_us;
+
+	if (!page || __atomic_load_n(&attached_pid, __ATOMIC_ACQUIRE) != (u32)getpid())
+		return;
+	__atomic_store_n(&page->answer, HAB_ATTACH_GIVE_UP, __ATOMIC_RELEASE);
+	for (waited_us = 0; waited_us < LEAVE_US; waited_us += 1000) {
+		if (has_ended(page->tid) && has_ended(page->keeper_tid))
+			return;
+		usleep(1000);
+	}
 }

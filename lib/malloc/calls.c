@@ -10,20 +10,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/malloc/interpose.h"
 #include "lib/malloc/real.h"
 #include "lib/telemetry/sandbox.h"
 
 static void look_at_prctl(int option, unsigned long argument)
 {
-	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
-		hab_sandbox_enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
+	if (option != PR_SET_NO_NEW_PRIVS && option != PR_SET_SECCOMP)
+		return;
+	hab_attach_leave();
+	hab_sandbox_enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
 }
 
 /* Libraries ask for features by calls that fail, with arguments that are wrong. */
 static void look_at_seccomp(long operation, long flags, long filter)
 {
-	if (operation == SECCOMP_SET_MODE_FILTER && filter)
+	if (operation == SECCOMP_SET_MODE_FILTER && filter) {
+		hab_attach_leave();
 		hab_sandbox_enter(false);
+	}
 	if (operation == SECCOMP_SET_MODE_STRICT && !flags && !filter)
 		hab_sandbox_enter(true);
 }

@@ -32,6 +32,12 @@ bool hab_forget(void *p);
  */
 bool hab_is_live(void *p, struct hab_live_object *object);
 
+/*
+ * A filter of system calls is about to be set: detaches, if the process is attached to, and waits
+ * for the end of the threads that do that, for two seconds at most.
+ */
+void hab_attach_leave(void);
+
 /* Looks which operators of C++ are counted where they are called, see operators.c. */
 void hab_try_operators(void);
 

@@ -250,7 +250,11 @@ void *hab_sample_allocate(struct hab_malloc_sample *sample, size_t alignment, si
 	struct hab_channel *channel = hab_client_channel();
 	void *p;
 
-	if (!channel)
+	/*
+	 * It has not the size class of its size. Once the process is detached from, an allocator
+	 * that trusts the size of a delete would put it among others.
+	 */
+	if (!channel || (hab_real.is_late && hab_real.own_operators))
 		return NULL;
 	sample->slot = hab_live_claim(&hab_client->live, channel, sample->id);
 	if (sample->slot < 0)
