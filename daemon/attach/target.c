@@ -27,6 +27,8 @@
 #define DYNAMIC_MAX 256u
 #define LINE_BYTES  8192
 #define LISTS_MAX   10u
+#define STARTS_MAX  20u
+#define START_US    50000
 #define STATUS_BYTES (2u << 20) /* with 65,536 groups, the most */
 #define BUDGET	    ((size_t)256 << 20) /* of tables of symbols, of all modules */
 
@@ -495,13 +497,33 @@ static bool open_memory(struct target *target)
 		      errno == EACCES || errno == EPERM ? ": use sudo" : "");
 }
 
+static void forget_modules(struct target *target)
+{
+	unsigned int i;
+
+	for (i = 0; i < target->nr_modules; i++) {
+		free(target->modules[i].name);
+		free(target->modules[i].symbols);
+		free(target->modules[i].names);
+	}
+	free(target->modules);
+	target->modules = NULL;
+	target->nr_modules = 0;
+	target->libc = target->linker = target->library = NULL;
+}
+
 /* Sanitizers stand before the allocator, and look at all that a thread does. */
 static bool check_modules(struct target *target)
 {
 	unsigned int i;
 
-	if (!read_modules(target) || !find_modules(target))
-		return refuse(target, "glibc is not found in its memory");
+	/* It may have just been started. */
+	for (i = 0; !read_modules(target) || !find_modules(target); i++) {
+		if (i == STARTS_MAX)
+			return refuse(target, "glibc is not found in its memory");
+		forget_modules(target);
+		usleep(START_US);
+	}
 	for (i = 0; i < target->nr_modules; i++)
 		if (has_name(&target->modules[i], "libasan") ||
 		    has_name(&target->modules[i], "libtsan") ||
@@ -543,14 +565,7 @@ bool target_open(struct target *target, pid_t pid)
 
 void target_close(struct target *target)
 {
-	unsigned int i;
-
-	for (i = 0; i < target->nr_modules; i++) {
-		free(target->modules[i].name);
-		free(target->modules[i].symbols);
-		free(target->modules[i].names);
-	}
-	free(target->modules);
+	forget_modules(target);
 	if (target->memory >= 0)
 		close(target->memory);
 	*target = (struct target){ .memory = -1 };

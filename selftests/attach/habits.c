@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs with habits that attaching could break: habits NAME. Each ends with 0 if all was as it is
+ * without.
+ *
+ *	naps	sleeps, with errno and the mask of signals checked, until SIGTERM
+ *	polls	the same with poll()
+ *	events	waits for events without end, until a handler has seen SIGTERM
+ *	last	its first thread ends; the other one prints, and the program ends by itself
+ *	sandbox	at SIGUSR1 it sets a filter for all of its threads, which forbids most calls
+ *	urgent	counts 3 of SIGURG, which it blocks
+ *	groups	has 400 groups and a filter
+ *	vfork	has a child by vfork(), which runs for a second
+ */
+#include <errno.h>
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t seen;
+
+static void see(int signal)
+{
+	(void)signal;
+	seen = 1;
+}
+
+static void handle(int signal)
+{
+	struct sigaction action = { .sa_handler = see };
+
+	sigaction(signal, &action, NULL);
+}
+
+static int nap(int by_poll)
+{
+	struct timespec time = { 0, 20000000 };
+	sigset_t mask, none;
+	int result;
+
+	sigemptyset(&none);
+	handle(SIGTERM);
+	while (!seen) {
+		errno = 77;
+		result = by_poll ? poll(NULL, 0, 20) : nanosleep(&time, NULL);
+		if (seen)
+			break;
+		sigprocmask(SIG_BLOCK, NULL, &mask);
+		if (result || errno != 77 || memcmp(&mask, &none, 8) != 0) {
+			printf("result %d, errno %d\n", result, errno);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int wait_for_events(void)
+{
+	struct epoll_event event;
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	handle(SIGTERM);
+	while (!seen)
+		if (epoll_wait(epoll, &event, 1, -1) < 0 && errno != EINTR)
+			return 1;
+	return 0;
+}
+
+static void *print_late(void *context)
+{
+	usleep(1000000);
+	printf("the last line\n");
+	return context;
+}
+
+static int end_first(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, print_late, NULL))
+		return 1;
+	pthread_exit(NULL);
+}
+
+#define ALLOW(call)                                          \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static struct sock_filter few_calls[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	ALLOW(epoll_wait),
+	ALLOW(write),
+	ALLOW(exit_group),
+	ALLOW(brk),
+	ALLOW(mmap),
+	ALLOW(munmap),
+	ALLOW(madvise),
+	ALLOW(rt_sigreturn),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+};
+
+static int enter_sandbox(void)
+{
+	struct sock_fprog program = { sizeof(few_calls) / sizeof(*few_calls), few_calls };
+	struct epoll_event event;
+	int epoll = epoll_create1(EPOLL_CLOEXEC), i;
+
+	handle(SIGUSR1);
+	while (!seen)
+		epoll_wait(epoll, &event, 1, 20);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
+		return 1;
+	for (i = 0; i < 50; i++) {
+		free(malloc(30000));
+		epoll_wait(epoll, &event, 1, 20);
+	}
+	_exit(0);
+}
+
+static int count_urgent(void)
+{
+	struct signalfd_siginfo signal;
+	struct pollfd ready = { .events = POLLIN };
+	int count = 0;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGURG);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	ready.fd = signalfd(-1, &set, SFD_CLOEXEC);
+	while (count < 3 && poll(&ready, 1, 5000) > 0)
+		count += read(ready.fd, &signal, sizeof(signal)) == sizeof(signal);
+	return count != 3;
+}
+
+static int have_groups(void)
+{
+	struct sock_filter all[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+	struct sock_fprog program = { 1, all };
+	gid_t groups[400];
+	int i;
+
+	for (i = 0; i < 400; i++)
+		groups[i] = 1000000000u + (gid_t)i;
+	if (setgroups(400, groups) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 1;
+	sleep(60);
+	return 0;
+}
+
+static int have_child(void)
+{
+	int status = 1;
+	pid_t child = vfork();
+
+	if (!child) {
+		sleep(1);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(name, "naps"))
+		return nap(0);
+	if (!strcmp(name, "polls"))
+		return nap(1);
+	if (!strcmp(name, "events"))
+		return wait_for_events();
+	if (!strcmp(name, "last"))
+		return end_first();
+	if (!strcmp(name, "sandbox"))
+		return enter_sandbox();
+	if (!strcmp(name, "urgent"))
+		return count_urgent();
+	if (!strcmp(name, "groups"))
+		return have_groups();
+	if (!strcmp(name, "vfork"))
+		return have_child();
+	return 2;
+}
