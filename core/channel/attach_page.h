@@ -80,8 +80,8 @@ enum hab_attach_answer {
  * @text: why it failed
  * @library_name: this and the next two: of the memfd; its path; HAB_ATTACH_MAIN
  * @forking: threads that are in fork()
- * @busy: the worker or the keeper is in the dynamic linker, whose locks fork() does not make anew in
- *	the child
+ * @busy: the worker or the keeper is in the dynamic linker, whose locks fork() does not make anew
+ *	in the child
  * @registered: the handlers of fork() are
  */
 struct hab_attach_page {

@@ -120,8 +120,8 @@ static void let_pending_go(struct borrower *borrower, uint64_t limit_ns)
 }
 
 /*
- * The status of the thread's next stop; 0: none in time; -1: it has ended. SIGCHLD is blocked. Other
- * threads that stop meanwhile go on: this one may wait for what they hold.
+ * The status of the thread's next stop; 0: none in time; -1: it has ended. SIGCHLD is blocked.
+ * Other threads that stop meanwhile go on: this one may wait for what they hold.
  */
 static int wait_for_stop(struct borrower *borrower, pid_t thread, uint64_t limit_ns)
 {

@@ -40,8 +40,8 @@ void machine_set_call(struct user_regs_struct *general, uint64_t at, long number
 /* The thread goes on at @at, on the stack that ends at @stack, in no system call. */
 void machine_set_start(struct user_regs_struct *general, uint64_t at, uint64_t stack);
 /*
- * A wait for events without end has been interrupted, which no program expects without a signal: the
- * kernel makes it again, unless a signal's handler is run.
+ * A wait for events without end has been interrupted, which no program expects without a signal:
+ * the kernel makes it again, unless a signal's handler is run.
  */
 void machine_wait_again(struct user_regs_struct *general);
 /*
@@ -60,8 +60,8 @@ void machine_keep(const struct user_regs_struct *general, uint64_t *registers);
 bool machine_set_frame(const struct user_regs_struct *general, Dwfl_Thread *thread);
 /* Offset of the first instruction for a system call in @code, or -1. */
 int machine_find_call(const unsigned char *code, int bytes);
-/* The vector registers fit into HAB_ATTACH_STATE_BYTES. */
-bool machine_fits(void);
+/* Its registers are known, and fit into HAB_ATTACH_STATE_BYTES. */
+bool machine_is_known(void);
 
 #if defined(__x86_64__)
 
@@ -77,6 +77,13 @@ static inline __attribute__((always_inline)) long machine_call(long number, long
 			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(fourth), "r"(fifth), "r"(sixth)
 			 : "rcx", "r11", "memory");
 	return result;
+}
+
+#else
+
+static inline long machine_call(long number, long a, long b, long c, long d, long e)
+{
+	return -1;
 }
 
 #endif

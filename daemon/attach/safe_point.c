@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A thread is at a safe point if each frame of its stack is known, none is a signal's (a handler may
- * have interrupted anything), none is of the dynamic linker, the allocator or its functions in the
- * C library, and
+ * A thread is at a safe point if each frame of its stack is known, none is a signal's (a handler
+ * may have interrupted anything), none is of the dynamic linker, the allocator or its functions in
+ * the C library, and
  *
- * - it waits in a system call for time, descriptors, processes or signals. Neither the allocator nor
- *   the dynamic linker nor pthread_create() does so with a lock; or
+ * - it waits in a system call for time, descriptors, processes or signals. Neither the allocator
+ *   nor the dynamic linker nor pthread_create() does so with a lock; or
  * - each function of the C library that other code has called is in a list of those that take none
  *   of these locks. What such a function calls within the library is its own.
  *

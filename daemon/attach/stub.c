@@ -39,10 +39,10 @@
 #define CALL(number, a, b, c, d) \
 	machine_call(number, (long)(a), (long)(b), (long)(c), (long)(d), -1)
 
-/* Behind the code. */
+/* Behind the copy of the code, which is to be written. */
 static inline struct hab_attach_page *own_page(void)
 {
-	return (struct hab_attach_page *)(__start_hab_stub + HAB_ATTACH_PAGE_OFFSET);
+	return (struct hab_attach_page *)((uintptr_t)__start_hab_stub + HAB_ATTACH_PAGE_OFFSET);
 }
 
 static inline void pause_ns(long ns)

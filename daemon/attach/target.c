@@ -549,8 +549,8 @@ bool target_open(struct target *target, pid_t pid)
 		return refuse(target, "there is no such process");
 	if (pid == getpid())
 		return refuse(target, "this is habrun itself");
-	if (!machine_fits())
-		return refuse(target, "this processor has more registers than is known");
+	if (!machine_is_known())
+		return refuse(target, "that is for x86-64, with the registers that are known");
 	if (!find_living_thread(target, threads, count))
 		return refuse(target, "it has ended");
 	user = status_number(pid, target->thread, "\nUid:");

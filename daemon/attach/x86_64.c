@@ -119,7 +119,7 @@ bool machine_write(pid_t tid, const struct machine_registers *registers)
 	       machine_write_general(tid, &registers->general);
 }
 
-bool machine_fits(void)
+bool machine_is_known(void)
 {
 	unsigned int a, enabled, all, d;
 

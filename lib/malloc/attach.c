@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Attaching: a thread that habrun starts in a program that runs. This worker makes the references of all
- * loaded libraries to the allocator lead to this library, waits for habrun's end, and makes them
- * lead back.
+ * Attaching: a thread that habrun starts in a program that runs. This worker makes the references
+ * of all loaded libraries to the allocator lead to this library, waits for habrun's end, and makes
+ * them lead back.
  *
  * A library that the dynamic linker is just loading must not be touched: the linker writes to the
  * same words, and then protects them. dlopen() with RTLD_NOLOAD waits for the linker's lock, so a

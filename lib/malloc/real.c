@@ -280,12 +280,12 @@ static void *definition_in(const struct link_map *map, const char *symbol)
 void *hab_real_first(const char *symbol)
 {
 	void *program = dlopen(NULL, RTLD_LAZY), *found = program ? dlsym(program, symbol) : NULL;
-	const struct link_map *map;
+	const struct link_map *map = map_of((void *)hab_real_find);
 
-	if (!is_jump(found))
+	if (!is_jump(found) || !map)
 		return found;
 	found = NULL;
-	for (map = map_of((void *)hab_real_find); map->l_prev;)
+	while (map->l_prev)
 		map = map->l_prev;
 	for (map = map->l_next; map && !found; map = map->l_next)
 		found = *map->l_name ? definition_in(map, symbol) : NULL;
@@ -309,9 +309,12 @@ static bool all_of(void *binary, void **functions, size_t count)
 static bool is_called(void)
 {
 	void *program = dlsym(RTLD_DEFAULT, "malloc");
+	const struct link_map *map;
 
-	if (hab_real.is_late)
-		return map_of((void *)hab_real.malloc) && *map_of((void *)hab_real.malloc)->l_name;
+	if (hab_real.is_late) {
+		map = map_of((void *)hab_real.malloc);
+		return map && *map->l_name;
+	}
 	return binary_of(program) == binary_of((void *)hab_real_find) || is_jump(program);
 }
 
