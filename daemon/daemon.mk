@@ -56,7 +56,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	http_client filter_options live_profile span_options report_table $(READER_SOURCES)
-HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun attached collector command preload result unseen \
+HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun attached chosen collector command preload result unseen \
 	attach borrow safe_point stub target $(MACHINE)
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web_graph.o web_page.o)

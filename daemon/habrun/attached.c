@@ -14,19 +14,23 @@
 #include <unistd.h>
 
 #include "daemon/attach/attach.h"
+#include "daemon/habrun/chosen.h"
 #include "daemon/habrun/collector.h"
 #include "daemon/habrun/result.h"
 #include "daemon/shared/child.h"
 #include "daemon/shared/output_files.h"
 #include "daemon/shared/util.h"
 
-#define LOOK_MS 50 /* whether the processes have ended */
+#define LOOK_MS 50	    /* whether the processes have ended */
+#define NEW_NS	200000000ull /* between two looks for new ones */
 
 struct run {
 	const struct options *options;
 	struct attach_options attaching;
-	struct attached attached[OPTIONS_PIDS_MAX];
-	unsigned int nr_attached;
+	struct chosen *chosen;
+	uint64_t looked_ns; /* for new processes */
+	struct attached *attached;
+	unsigned int nr_attached, room;
 	struct collector *collector;
 	int signals;
 };
@@ -69,22 +73,45 @@ static bool add_channel(struct run *run, struct attached *attached)
 			     files);
 }
 
+static void attach_one(struct run *run, pid_t pid)
+{
+	struct attached *attached;
+
+	run->attached = xgrow(run->attached, run->nr_attached, &run->room, sizeof(*run->attached));
+	attached = &run->attached[run->nr_attached];
+	if (!attach(pid, &run->attaching, attached))
+		return;
+	say_begin(run, attached);
+	run->nr_attached++;
+	if (run->collector && !add_channel(run, attached))
+		say("process %d shares no memory that can be read", pid);
+}
+
 static bool attach_all(struct run *run)
 {
-	const struct options *options = run->options;
-	struct attached *attached;
-	unsigned int i;
+	unsigned int count = 0;
+	pid_t pid;
 
-	for (i = 0; i < options->nr_pids; i++) {
-		attached = &run->attached[run->nr_attached];
-		if (!attach(options->pids[i], &run->attaching, attached))
-			continue;
-		say_begin(run, attached);
-		run->nr_attached++;
-		if (run->collector && !add_channel(run, attached))
-			say("process %d shares no memory that can be read", options->pids[i]);
-	}
+	for (; (pid = chosen_next(run->chosen)); count++)
+		attach_one(run, pid);
+	if (!count)
+		say("the unit %s has no process: see systemctl status %s", run->options->unit,
+		    run->options->unit);
 	return run->nr_attached;
+}
+
+/* Processes that began meanwhile. */
+static void attach_new(struct run *run)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	pid_t pid;
+
+	if (now_ns - run->looked_ns < NEW_NS)
+		return;
+	run->looked_ns = now_ns;
+	/* One at a time: the channels of the others are read in between. */
+	if (chosen_look(run->chosen) && (pid = chosen_next(run->chosen)))
+		attach_one(run, pid);
 }
 
 static bool all_have_ended(const struct run *run)
@@ -111,6 +138,7 @@ static void collect(struct run *run)
 		poll(ready, ARRAY_SIZE(ready),
 		     timeout_ms < 0 || timeout_ms > LOOK_MS ? LOOK_MS : timeout_ms);
 		collector_poll(run->collector);
+		attach_new(run);
 	}
 }
 
@@ -153,6 +181,7 @@ int attached_run(const struct options *options, char *library,
 	int code;
 
 	run = (struct run){ .options = options,
+			    .chosen = chosen_new(options),
 			    .attaching = { .library = library,
 					   .interval_least = sampling->interval_least,
 					   .interval_begin = sampling->interval_begin } };
@@ -165,17 +194,21 @@ int attached_run(const struct options *options, char *library,
 							 .socket = preload_habd_socket() };
 		code = attach_all(&run) ? 0 : EXIT_CANNOT_RUN;
 	}
+	chosen_free(run.chosen);
+	free(run.attached);
 	free(library);
 	return code;
 }
 
 int attached_detach(const struct options *options)
 {
-	unsigned int i;
+	struct chosen *chosen = chosen_new(options);
 	int code = 0;
+	pid_t pid;
 
-	for (i = 0; i < options->nr_pids; i++)
-		if (!attach_detach(options->pids[i]))
+	while ((pid = chosen_next(chosen)))
+		if (!attach_detach(pid))
 			code = EXIT_FAILED;
+	chosen_free(chosen);
 	return code;
 }

@@ -39,7 +39,7 @@
 #define INTERVAL_BEGIN (64u << 10)
 #define INTERVAL_LEAST (512u << 10)
 
-enum { RATE = 256, LIVE, INTERVAL, UNIT, DETACH };
+enum { RATE = 256, LIVE, INTERVAL, UNIT, DETACH, CHILDREN };
 
 static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
@@ -56,8 +56,11 @@ static const struct argp_option table[] = {
 	  "attach to a process that runs, instead of running a command; may be given several times" },
 	{ "duration", 'd', "SECONDS", 0,
 	  "with -p and -o: detach after so long (default: at Ctrl-C, or when it ends)" },
+	{ "children", CHILDREN, NULL, 0, "with -p: and to all processes below it, now and later" },
 	{ "detach", DETACH, NULL, 0, "with -p: detach from a process that habd follows since -p" },
-	{ "unit", UNIT, "NAME", 0, "print the drop-in by which habd follows a systemd unit" },
+	{ "unit", UNIT, "NAME", 0,
+	  "print the drop-in by which habd follows a systemd unit; with -o: attach to its "
+	  "processes" },
 	{ 0 },
 };
 
@@ -86,10 +89,14 @@ static bool parse_pid(struct options *options, const char *value)
 /* What the options must be together. */
 static bool check(struct options *options)
 {
-	bool attaches = options->nr_pids;
+	bool attaches;
 
-	if (options->unit && (options->command || options->file || options->of_file || attaches)) {
-		say("--unit prints a drop-in and takes no command and no other option");
+	/* Alone it prints. */
+	options->attaches = options->nr_pids ||
+			    (options->unit && options->file);
+	attaches = options->attaches;
+	if (options->unit && (options->command || (options->of_file && !options->file))) {
+		say("--unit takes no command; with -o it attaches to the processes of the unit");
 		return false;
 	}
 	if (!options->unit && !options->command && !attaches) {
@@ -101,8 +108,9 @@ static bool check(struct options *options)
 		say("-p is for a process that runs already, and takes no command");
 		return false;
 	}
-	if ((options->detaches || options->seconds) && !attaches) {
-		say("%s needs -p PID", options->detaches ? "--detach" : "-d");
+	if ((options->detaches || options->seconds || options->children) && !attaches) {
+		say("%s needs -p PID",
+		    options->detaches ? "--detach" : options->seconds ? "-d" : "--children");
 		return false;
 	}
 	if (options->detaches && (options->file || options->of_file || options->seconds)) {
@@ -155,6 +163,9 @@ static error_t parse(int key, char *value, struct argp_state *state)
 	case 'd':
 		options->of_file = "-d";
 		good = arguments_number("-d", value, 1, SECONDS_MAX, &options->seconds);
+		break;
+	case CHILDREN:
+		options->children = true;
 		break;
 	case DETACH:
 		options->detaches = true;
@@ -338,7 +349,8 @@ static int record(const struct options *options, const struct preload_sampling *
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		table, parse, "[-o FILE] COMMAND...\n-p PID [-d SECONDS] [-o FILE]\n-p PID --detach",
+		table, parse, "[-o FILE] COMMAND...\n-p PID [--children] [-d SECONDS] [-o FILE]\n"
+		"-p PID --detach\n--unit NAME [-o FILE]",
 		"Run COMMAND, or attach to a process that runs, and write a profile of its "
 		"allocations, and of what it has not freed. Without -o it becomes part of the "
 		"machine's profile, which habd makes."
@@ -361,7 +373,7 @@ int main(int argc, char **argv)
 		free(library);
 		return 0;
 	}
-	if (options.nr_pids)
+	if (options.attaches)
 		return attached_run(&options, library, &sampling);
 	if (options.file)
 		return record(&options, &sampling, library);

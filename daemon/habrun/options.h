@@ -22,6 +22,8 @@ struct options {
 	char **command;
 	pid_t pids[OPTIONS_PIDS_MAX]; /* to attach to */
 	unsigned int nr_pids;
+	bool children;	  /* and to those below them */
+	bool attaches;	  /* also: to those of @unit */
 	uint64_t seconds; /* 0: not given */
 	bool detaches;
 };

@@ -16,7 +16,7 @@
 static void put_in_use(const struct options *options, const struct collector_result *result,
 		       char *out, size_t size)
 {
-	const char *what = options->nr_pids ? "of it still in use" : "never freed";
+	const char *what = options->attaches ? "of it still in use" : "never freed";
 	const struct interval *interval = &result->in_use_interval;
 	char bytes[32], range[96];
 

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "daemon/habrun/chosen.h"
+
+#include <dirent.h>
+#include <ftw.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/arithmetic.h"
+#include "daemon/shared/util.h"
+
+#define CGROUPS	   "/sys/fs/cgroup"
+#define PROCS	   "/cgroup.procs"
+#define SUFFIX	   ".service"
+#define FOLDERS	   16 /* open at once */
+#define DEPTH_MAX  64u /* of processes below each other */
+#define CHOSEN_MAX 65536u
+
+struct chosen {
+	const struct options *options;
+	pid_t *pids;
+	unsigned int nr, room;
+	unsigned int given;
+};
+
+static void add(struct chosen *chosen, pid_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < chosen->nr; i++)
+		if (chosen->pids[i] == pid)
+			return;
+	if (pid <= 0 || pid == getpid() || chosen->nr == CHOSEN_MAX)
+		return;
+	chosen->pids = xgrow(chosen->pids, chosen->nr, &chosen->room, sizeof(*chosen->pids));
+	chosen->pids[chosen->nr++] = pid;
+}
+
+/* --- below others ----------------------------------------------------------------------- */
+
+static bool is_below(const struct options *options, pid_t pid)
+{
+	struct process_stat stat;
+	unsigned int depth, i;
+
+	for (depth = 0; pid > 1 && depth < DEPTH_MAX; depth++) {
+		for (i = 0; i < options->nr_pids; i++)
+			if (options->pids[i] == pid)
+				return true;
+		if (!process_stat((uint32_t)pid, &stat))
+			return false;
+		pid = (pid_t)stat.parent;
+	}
+	return false;
+}
+
+static void add_children(struct chosen *chosen)
+{
+	DIR *folder = opendir("/proc");
+	struct dirent *entry;
+	pid_t pid;
+
+	while (folder && (entry = readdir(folder))) {
+		pid = atoi(entry->d_name);
+		if (pid > 0 && is_below(chosen->options, pid))
+			add(chosen, pid);
+	}
+	if (folder)
+		closedir(folder);
+}
+
+/* --- of a unit --------------------------------------------------------------------------- */
+
+/* Of the walk, which takes no context. */
+static struct chosen *walking;
+static char *unit_folder;
+
+static void add_of_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int pid;
+
+	while (file && fscanf(file, "%d", &pid) == 1)
+		add(walking, pid);
+	if (file)
+		fclose(file);
+}
+
+/* All that is in a folder of the unit's name, at whatever depth. */
+static int see_file(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+	const char *end = path + strlen(path) - strlen(PROCS);
+
+	if (type == FTW_F && end > path && !strcmp(end, PROCS) && strstr(path, unit_folder))
+		add_of_file(path);
+	return 0;
+}
+
+static void add_unit(struct chosen *chosen)
+{
+	const char *unit = chosen->options->unit;
+	size_t length = strlen(unit), suffix = strlen(SUFFIX);
+	bool has_suffix = length > suffix && !strcmp(unit + length - suffix, SUFFIX);
+
+	unit_folder = xformat("/%s%s/", unit, has_suffix ? "" : SUFFIX);
+	walking = chosen;
+	nftw(CGROUPS, see_file, FOLDERS, FTW_PHYS);
+	free(unit_folder);
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
+struct chosen *chosen_new(const struct options *options)
+{
+	struct chosen *chosen = xcalloc(1, sizeof(*chosen));
+	unsigned int i;
+
+	chosen->options = options;
+	for (i = 0; i < options->nr_pids; i++)
+		add(chosen, options->pids[i]);
+	chosen_look(chosen);
+	return chosen;
+}
+
+void chosen_free(struct chosen *chosen)
+{
+	if (!chosen)
+		return;
+	free(chosen->pids);
+	free(chosen);
+}
+
+bool chosen_look(struct chosen *chosen)
+{
+	if (chosen->options->unit)
+		add_unit(chosen);
+	if (chosen->options->children)
+		add_children(chosen);
+	return chosen->options->unit || chosen->options->children;
+}
+
+pid_t chosen_next(struct chosen *chosen)
+{
+	return chosen->given < chosen->nr ? chosen->pids[chosen->given++] : 0;
+}
