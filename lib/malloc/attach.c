@@ -53,6 +53,9 @@ __asm__(".symver dlclose, dlclose@GLIBC_2.2.5");
 __asm__(".symver dlinfo, dlinfo@GLIBC_2.3.3");
 #endif
 
+/* The C library may be another than glibc. */
+#pragma weak dladdr1
+
 #define REFERENCES_MAX 96u
 #define NAME_MAX_BYTES 4096u
 #define LOOK_MS	       100   /* between two looks for new libraries */
@@ -538,7 +541,8 @@ static bool is_alone(void)
 	ssize_t length;
 	int fd;
 
-	if (stat("/proc/self/task", &folder) || folder.st_nlink > 2 + 3)
+	if (syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &folder, 0) ||
+	    folder.st_nlink > 2 + 3)
 		return false;
 	fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC);
 	length = fd >= 0 ? syscall(SYS_read, fd, text, sizeof(text) - 1) : 0;
