@@ -17,7 +17,7 @@
 #include "core/os.h"
 
 #define HAB_ATTACH_MAGIC	0x6b636168747461ull
-#define HAB_ATTACH_VERSION	2u /* another one after each change here */
+#define HAB_ATTACH_VERSION	3u /* another one after each change here */
 #define HAB_ATTACH_PAGE_OFFSET	4096u
 #define HAB_ATTACH_STATE_OFFSET 8192u
 #define HAB_ATTACH_STATE_BYTES	16384u
@@ -67,14 +67,16 @@ enum hab_attach_answer {
  * @result: of pthread_create(); @worker_result: of the keeper's
  * @state: enum hab_attach_state
  * @answer: enum hab_attach_answer, of habrun
- * @pid: of the process, as it sees itself; 0: the worker has not begun. Another number than the
- *	process has: it is a child by fork() of one that was attached to, and has no worker
+ * @pid: of the process, as it sees itself. Another number than it has: it is a child by fork() of
+ *	one that was attached to, and has no worker
  * @keeper_tid: the keeper's number, likewise
  * @tid: the worker's
  * @channel: this and the next: the worker's descriptors, in a table of its own
  * @control: the writing end of a pipe. When nobody has it any more, the process is detached from
  * @patched: references that lead to the library
+ * @knows_in_use: the process tells what is in use
  * @elsewhere: references that lead to neither the allocator nor the library: not seen
+ * @bell: a futex on which the keeper waits: it counts what the worker tells it
  * @ended: not 0: the worker has, or could not be started
  * @gone: so has the keeper, and the page may be used again
  * @text: why it failed
@@ -122,6 +124,8 @@ struct hab_attach_page {
 	int control;
 	u32 patched;
 	u32 elsewhere;
+	u32 knows_in_use;
+	u32 bell;
 	u32 ended;
 	u32 gone;
 	char text[256];

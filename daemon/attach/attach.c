@@ -96,7 +96,7 @@ static bool wait_for_former(const struct attached *attached, struct hab_attach_p
 
 	while (read_page(attached, page)) {
 		now_ns = clock_monotonic_ns();
-		if (page->pid != attached->target.own_pid || page->gone ||
+		if (page->pid != attached->target.own_pid || page->gone || page->result ||
 		    now_ns - begin_ns > (page->state == HAB_ATTACH_ON ? ON_NS : BEGIN_NS))
 			return true;
 		usleep(LOOK_US);
@@ -127,7 +127,7 @@ static bool find_former(struct attached *attached, struct hab_attach_page *page)
 	/* The C library keeps the addresses of handlers in it. */
 	if (!has_same_code(attached))
 		attached->memory = 0;
-	if (before.pid == target->own_pid && !before.gone)
+	if (before.pid == target->own_pid && !before.gone && !before.result)
 		return fail(attached, before.joins ?
 					      "it is attached to already, and joins habd: end that "
 					      "with --detach" :
@@ -246,6 +246,7 @@ static bool follow_worker(struct attached *attached, const char *bytes, size_t s
 		if (page.state == HAB_ATTACH_ON) {
 			attached->patched = page.patched;
 			attached->elsewhere = page.elsewhere;
+			attached->knows_in_use = page.knows_in_use;
 			return true;
 		}
 		usleep(LOOK_US);
@@ -272,6 +273,7 @@ static bool start(struct attached *attached, const struct attach_options *option
 	size_t size = 0;
 	bool good;
 
+	page->pid = attached->target.own_pid;
 	good = set_functions(attached, page) && find_former(attached, page) &&
 	       read_library(attached, options->library, &bytes, &size);
 	page->library_bytes = size;

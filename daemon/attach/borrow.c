@@ -24,7 +24,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +41,7 @@
 #define PENDING_MAX 64u
 #define TRIED_MAX   32u /* threads in one round */
 #define FRAME_MAX   1024u
+#define SIGNAL_OF_USERS 33 /* glibc's SIGSETXID */
 #define CODE_BYTES  8192u /* read at once */
 #define CALL_CODE   64u	  /* of a function with a system call */
 
@@ -200,7 +203,9 @@ static bool call(struct borrower *borrower, pid_t thread, const struct user_regs
 	size_t bytes = machine_make_frame(before, mask, borrower->returns, frame, sizeof(frame), &at);
 	int status;
 
-	if (!bytes || !target_write(borrower->target, at, frame, bytes))
+	/* Not by /proc/PID/mem, which writes to guard pages as well. */
+	if (!bytes || process_vm_writev(borrower->target->pid, &(struct iovec){ frame, bytes }, 1,
+					&(struct iovec){ (void *)at, bytes }, 1, 0) != (ssize_t)bytes)
 		return false;
 	machine_set_call(&general, borrower->call, number, arguments);
 	machine_set_stack(&general, at);
@@ -345,8 +350,11 @@ static void put_back(const struct borrower *borrower, pid_t thread,
 static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 			     struct machine_registers *registers, uint64_t mask)
 {
-	/* Its own signal must reach the tracer. */
-	uint64_t blocked = ~(1ull << (SIGURG - 1));
+	/*
+	 * Its own signal must reach the tracer. And pthread_create() may wait for a thread that
+	 * changes the user of all threads, by a signal of the C library.
+	 */
+	uint64_t blocked = ~(1ull << (SIGURG - 1) | 1ull << (SIGNAL_OF_USERS - 1));
 	struct user_regs_struct general = registers->general;
 	bool urgent = false;
 
@@ -436,9 +444,12 @@ static int rank(long number, const uint64_t *arguments)
 	case SYS_read:
 	case SYS_accept:
 	case SYS_accept4:
-	case SYS_recvfrom:
-	case SYS_recvmsg:
 		return 1;
+	/* One that waits for all of its bytes would return with less. */
+	case SYS_recvfrom:
+		return arguments[3] & MSG_WAITALL ? 5 : 1;
+	case SYS_recvmsg:
+		return arguments[2] & MSG_WAITALL ? 5 : 1;
 	case SYS_futex:
 		return 2;
 	case -1:

@@ -40,8 +40,8 @@ void machine_set_call(struct user_regs_struct *general, uint64_t at, long number
 /* The thread goes on at @at, on the stack that ends at @stack, in no system call. */
 void machine_set_start(struct user_regs_struct *general, uint64_t at, uint64_t stack);
 /*
- * A wait for events without end has been interrupted, which no program expects without a signal:
- * the kernel makes it again, unless a signal's handler is run.
+ * A wait for events without end, or for data, has been interrupted, which no program expects
+ * without a signal: the kernel makes it again, unless a signal's handler is run.
  */
 void machine_wait_again(struct user_regs_struct *general);
 /*

@@ -30,10 +30,12 @@
 /* That the borrowed thread waits for habrun: far longer than habrun takes. */
 #define WAIT_SECONDS 2
 
-/* In turns of TURN_NS: that the worker waits for the library, and that a fork() waits for it. */
+/* That a fork() waits for the dynamic linker; less by up to one. */
+#define FORK_SECONDS 2
+
+/* In turns of TURN_NS: that the worker waits for the library. */
 #define TURN_NS	      200000
 #define LIBRARY_TURNS 50000
-#define FORK_TURNS    5000
 
 /* A fifth argument is -1: no file, for mmap(). */
 #define CALL(number, a, b, c, d) \
@@ -57,14 +59,22 @@ static inline void set_state(struct hab_attach_page *page, enum hab_attach_state
 	__atomic_store_n(&page->state, state, __ATOMIC_RELEASE);
 }
 
+static inline long seconds(void)
+{
+	struct timespec now = { 0 };
+
+	CALL(SYS_clock_gettime, CLOCK_MONOTONIC, &now, 0, 0);
+	return now.tv_sec;
+}
+
 /* --- fork(): not while the dynamic linker is in use ------------------------------------- */
 
 STUB static void before_fork(void)
 {
 	struct hab_attach_page *page = own_page();
-	unsigned int turn;
+	long end = seconds() + FORK_SECONDS;
 
-	for (turn = 0; turn < FORK_TURNS; turn++) {
+	while (seconds() < end) {
 		__atomic_fetch_add(&page->forking, 1, __ATOMIC_SEQ_CST);
 		if (!__atomic_load_n(&page->busy, __ATOMIC_SEQ_CST))
 			return;
@@ -137,6 +147,10 @@ static inline void *load(struct hab_attach_page *page)
 	if (!get_library(page))
 		return NULL;
 	set_state(page, HAB_ATTACH_LOADING);
+	/* Another thread may be in the linker for long: no fork() waits for that. */
+	open(NULL, 1 /* RTLD_LAZY */);
+	if (__atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) == HAB_ATTACH_GIVE_UP)
+		return NULL;
 	begin_linking(page);
 	handle = open(page->library_path, 2 /* RTLD_NOW */);
 	if (handle)
@@ -189,6 +203,8 @@ STUB static void *work(void *context)
 			set_state(page, HAB_ATTACH_FAILED);
 	}
 	__atomic_store_n(&page->ended, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&page->bell, 1, __ATOMIC_SEQ_CST);
+	CALL(SYS_futex, &page->bell, 1 /* FUTEX_WAKE */, 1, 0);
 	return NULL;
 }
 
@@ -214,7 +230,8 @@ STUB static void *keep(void *context)
 		at_fork(before_fork, after_fork, in_child, NULL);
 	}
 	page->worker_result = create(&page->worker, NULL, work, page);
-	page->ended = page->worker_result != 0;
+	if (page->worker_result)
+		page->ended = 1;
 	while (!run && !__atomic_load_n(&page->ended, __ATOMIC_ACQUIRE)) {
 		run = (void *)__atomic_load_n(&page->keep, __ATOMIC_ACQUIRE);
 		pause_ns(TURN_NS);
@@ -228,14 +245,6 @@ STUB static void *keep(void *context)
 }
 
 /* --- the borrowed thread ---------------------------------------------------------------- */
-
-static inline long seconds(void)
-{
-	struct timespec now = { 0 };
-
-	CALL(SYS_clock_gettime, CLOCK_MONOTONIC, &now, 0, 0);
-	return now.tv_sec;
-}
 
 STUB void stub_borrow(struct hab_attach_page *page)
 {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -298,9 +299,9 @@ static bool read_symbols(struct target *target, struct module *module)
 		module->nr_symbols = count_by_gnu_hash(target, gnu_hash);
 	if (!module->nr_symbols && hash)
 		module->nr_symbols = count_by_hash(target, hash);
-	if (!symbols || !names ||
+	if (!symbols || !names || !module->nr_symbols ||
 	    !take_budget(target, module->nr_symbols * sizeof(*module->symbols) + module->names_bytes))
-		module->nr_symbols = 0;
+		module->nr_symbols = module->names_bytes = 0;
 	if (!module->nr_symbols)
 		return false;
 	module->symbols = xcalloc(module->nr_symbols, sizeof(*module->symbols));
@@ -485,6 +486,19 @@ static bool find_living_thread(struct target *target, const pid_t *threads, unsi
 	return false;
 }
 
+/* One at a time. The process that borrows has the file, too, and so the lock until its end. */
+static bool lock(const struct target *target)
+{
+	unsigned int i;
+
+	for (i = 0; flock(target->memory, LOCK_EX | LOCK_NB); i++) {
+		if (i == STARTS_MAX)
+			return refuse(target, "another habrun is attached to it");
+		usleep(START_US);
+	}
+	return true;
+}
+
 static bool open_memory(struct target *target)
 {
 	char *path = xformat("/proc/%d/task/%d/mem", target->pid, target->thread);
@@ -492,7 +506,7 @@ static bool open_memory(struct target *target)
 	target->memory = open(path, O_RDWR | O_CLOEXEC);
 	free(path);
 	if (target->memory >= 0)
-		return true;
+		return lock(target);
 	return refuse(target, "its memory cannot be opened: %s%s", strerror(errno),
 		      errno == EACCES || errno == EPERM ? ": use sudo" : "");
 }

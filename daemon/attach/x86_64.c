@@ -212,9 +212,22 @@ static void make_again_if_interrupted(struct user_regs_struct *general)
 
 void machine_wait_again(struct user_regs_struct *general)
 {
-	if (general->rax == (uint64_t)-EINTR && (int32_t)general->r10 == -1 &&
-	    (general->orig_rax == SYS_epoll_wait || general->orig_rax == SYS_epoll_pwait))
+	if (general->rax != (uint64_t)-EINTR)
+		return;
+	switch ((int64_t)general->orig_rax) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		if ((int32_t)general->r10 != -1)
+			break;
+		__attribute__((fallthrough));
+	/* Of a socket with a time. */
+	case SYS_read:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_accept:
+	case SYS_accept4:
 		general->rax = (uint64_t)-ERESTARTNOHAND;
+	}
 }
 
 int machine_find_return(const unsigned char *code, int bytes)

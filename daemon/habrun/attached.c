@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/attach/attach.h"
@@ -51,22 +52,26 @@ static int open_signals(void)
 
 static void say_begin(const struct run *run, const struct attached *attached)
 {
+	const char *more = "objects from before are not seen, so what is in use counts from now on";
 	char comm[32];
 
+	if (!attached->knows_in_use)
+		more = "what is in use is not known with its allocator: start it by habrun for that";
 	process_comm((uint32_t)attached->target.pid, comm, sizeof(comm));
-	say("attached to process %d (%s): one of its threads was held for %.2f ms, %s%u references "
-	    "lead to the library%s",
+	say("attached to process %d (%s): one of its threads was held for %.2f ms, %u references "
+	    "lead to the library; %s%s",
 	    attached->target.pid, comm, (double)attached->borrowed.held_ns / 1e6,
-	    attached->borrowed.longest_other_ns ? "others for less, " : "", attached->patched,
-	    run->attaching.socket ?
-		    "; habd follows it until habrun -p PID --detach, or its end" :
-		    "; objects from before are not seen, so what is in use counts from now on");
+	    attached->patched, more,
+	    run->attaching.socket ? "; habd follows it until habrun -p PID --detach, or its end" :
+				    "");
 }
 
 /* The collector takes the channel over. */
 static bool add_channel(struct run *run, struct attached *attached)
 {
-	int files[2] = { attached->channel, dup(attached->pidfd) };
+	/* Not a copy: the collector waits for the end of its own. */
+	int files[2] = { attached->channel,
+			 (int)syscall(SYS_pidfd_open, attached->target.pid, 0) };
 
 	attached->channel = -1;
 	return collector_add(run->collector, (uint32_t)attached->target.pid, attached->target.user,

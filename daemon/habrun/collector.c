@@ -115,6 +115,7 @@ void collector_write(struct collector *collector, const struct profile_format *f
 	format->write(profile, out);
 	*result = (struct collector_result){
 		.counts = channels_counts(collector->channels),
+		.knows_in_use = profile->knows_in_use,
 		.in_use = profile->total_in_use,
 		.in_use_interval = interval_of_in_use(&profile->total_in_use, &profile->total,
 						      &profile->total_in_use),

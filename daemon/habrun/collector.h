@@ -17,6 +17,7 @@ struct collector;
 /* What a profile has in it. */
 struct collector_result {
 	struct channels_counts counts;
+	bool knows_in_use; /* else the next two are nothing */
 	struct in_use in_use;
 	struct interval in_use_interval;
 	uint64_t duration_ns;

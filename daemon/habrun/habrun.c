@@ -368,7 +368,7 @@ int main(int argc, char **argv)
 	if (!library)
 		return EXIT_CANNOT_RUN;
 	sampling = sampling_of(&options);
-	if (options.unit) {
+	if (options.unit && !options.attaches) {
 		preload_print_unit(library, options.unit);
 		free(library);
 		return 0;

@@ -20,6 +20,10 @@ static void put_in_use(const struct options *options, const struct collector_res
 	const struct interval *interval = &result->in_use_interval;
 	char bytes[32], range[96];
 
+	if (!result->knows_in_use) {
+		snprintf(out, size, "what is in use is not known");
+		return;
+	}
 	human_bytes(result->in_use.bytes, bytes, sizeof(bytes));
 	human_range(interval->low, interval->high, HUMAN_BYTES, range, sizeof(range));
 	if (interval->high > interval->low)

@@ -271,9 +271,15 @@ static void attach_reference(struct hab_attach_page *page, const struct link_map
 		page->patched++;
 }
 
+/* By these a program sets a filter of system calls: while it does so the worker may still run. */
+static bool stays(const struct reference *reference)
+{
+	return !strcmp(reference->name, "prctl") || !strcmp(reference->name, "syscall");
+}
+
 static void detach_reference(const struct reference *reference, void **word)
 {
-	if (__atomic_load_n(word, __ATOMIC_RELAXED) == reference->own)
+	if (__atomic_load_n(word, __ATOMIC_RELAXED) == reference->own && !stays(reference))
 		write_word(word, reference->real);
 }
 
@@ -312,16 +318,17 @@ static bool is_left_out(const struct link_map *map)
 static struct {
 	void *all[HANDLES_MAX];
 	unsigned int count;
-	u32 bell; /* a futex: not 0: the keeper closes them, then sets it to 0 */
+	u32 wanted; /* not 0: the keeper closes them, then sets it to 0 */
 } handles;
 
-static void close_handles(void)
+static void close_handles(struct hab_attach_page *page)
 {
 	if (!handles.count)
 		return;
-	hab_store_release(&handles.bell, 1);
-	syscall(SYS_futex, &handles.bell, FUTEX_WAKE, 1, NULL, NULL, 0);
-	while (hab_load_acquire(&handles.bell))
+	hab_store_release(&handles.wanted, 1);
+	__atomic_fetch_add(&page->bell, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &page->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+	while (hab_load_acquire(&handles.wanted))
 		usleep(100);
 	handles.count = 0;
 }
@@ -343,7 +350,7 @@ static void change_library(struct hab_attach_page *page, const char *name, ElfW(
 			change_table(page, map, &library, table, attaches);
 	handles.all[handles.count++] = handle;
 	if (handles.count == HANDLES_MAX)
-		close_handles();
+		close_handles(page);
 }
 
 /* The names of all libraries, one after the other, each with its base before it. */
@@ -399,7 +406,7 @@ static void change_all(struct hab_attach_page *page, bool attaches)
 			at += sizeof(base);
 			change_library(page, at, base, attaches);
 		}
-		close_handles();
+		close_handles(page);
 		adds_seen = names.adds;
 		free_maps();
 	}
@@ -485,7 +492,10 @@ static struct hab_channel *give_channel(struct hab_attach_page *page, int *contr
 		page->control = ends[1];
 		set_state(page, HAB_ATTACH_HAS_CHANNEL);
 		ready.fd = ends[0];
-		if (poll(&ready, 1, HABRUN_MS) <= 0 || syscall(SYS_read, ends[0], &byte, 1) != 1)
+		/* A thread that changes the user of all threads interrupts this one. */
+		while (poll(&ready, 1, HABRUN_MS) < 0 && errno == EINTR)
+			;
+		if (!ready.revents || syscall(SYS_read, ends[0], &byte, 1) != 1)
 			fail(page, "habrun has ended");
 	} else {
 		fail(page, "it can share no memory, as with a low limit of its memory or files");
@@ -508,6 +518,8 @@ static bool begin(struct hab_attach_page *page, int *control)
 
 	if (!find_allocator(page))
 		return false;
+	page->knows_in_use = !hab_real.has_no_live;
+	WRITE_ONCE(hab_client_has_live, !hab_real.has_no_live);
 	page->socket[sizeof(page->socket) - 1] = 0;
 	hab_connect_use_settings(page->joins ? page->socket : NULL, page->interval_least,
 				 page->interval_begin);
@@ -600,18 +612,21 @@ static bool claim(void)
 /* In the keeper, until the worker ends. */
 static void keep(struct hab_attach_page *page)
 {
-	static const struct timespec look = { .tv_nsec = LOOK_MS * 1000000 };
 	unsigned int i;
+	u32 bell;
 
 	hab_malloc_thread.inside = true;
 	prctl(PR_SET_NAME, "hab-keep");
-	while (!__atomic_load_n(&page->ended, __ATOMIC_ACQUIRE)) {
-		syscall(SYS_futex, &handles.bell, FUTEX_WAIT, 0, &look, NULL, 0);
-		if (!hab_load_acquire(&handles.bell))
-			continue;
-		for (i = 0; i < handles.count; i++)
-			dlclose(handles.all[i]);
-		hab_store_release(&handles.bell, 0);
+	for (;;) {
+		bell = __atomic_load_n(&page->bell, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&page->ended, __ATOMIC_ACQUIRE))
+			return;
+		if (hab_load_acquire(&handles.wanted)) {
+			for (i = 0; i < handles.count; i++)
+				dlclose(handles.all[i]);
+			hab_store_release(&handles.wanted, 0);
+		}
+		syscall(SYS_futex, &page->bell, FUTEX_WAIT, bell, NULL, NULL, 0);
 	}
 }
 
@@ -621,7 +636,9 @@ static void run(struct hab_attach_page *page)
 
 	hab_attach_page = page;
 	page->patched = 0;
-	page->pid = (int)getpid();
+	/* Of a child by fork() of one that was attached to. */
+	handles.count = 0;
+	handles.wanted = 0;
 	__atomic_store_n(&page->keep, (u64)(uintptr_t)keep, __ATOMIC_RELEASE);
 	if (begin(page, &control)) {
 		set_state(page, HAB_ATTACH_ON);
@@ -663,7 +680,7 @@ void hab_attach_leave(void)
 	struct hab_attach_page *page = READ_ONCE(hab_attach_page);
 	unsigned int waited_us;
 
-	if (!page || __atomic_load_n(&attached_pid, __ATOMIC_ACQUIRE) != (u32)getpid())
+	if (!page || page->pid != (int)getpid() || page->gone)
 		return;
 	__atomic_store_n(&page->answer, HAB_ATTACH_GIVE_UP, __ATOMIC_RELEASE);
 	for (waited_us = 0; waited_us < LEAVE_US; waited_us += 1000) {

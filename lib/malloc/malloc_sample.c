@@ -138,7 +138,7 @@ static struct hab_channel *channel_or_start(void)
 		return NULL;
 	if (!hab_real.may_sample)
 		WRITE_ONCE(hab_client_is_idle, true);
-	WRITE_ONCE(hab_client_has_live, true);
+	WRITE_ONCE(hab_client_has_live, !hab_real.has_no_live);
 	hab_client_start();
 	errno = err;
 	return hab_client_channel();
@@ -250,11 +250,7 @@ void *hab_sample_allocate(struct hab_malloc_sample *sample, size_t alignment, si
 	struct hab_channel *channel = hab_client_channel();
 	void *p;
 
-	/*
-	 * It has not the size class of its size. Once the process is detached from, an allocator
-	 * that trusts the size of a delete would put it among others.
-	 */
-	if (!channel || (hab_real.is_late && hab_real.own_operators))
+	if (!channel || hab_real.has_no_live)
 		return NULL;
 	sample->slot = hab_live_claim(&hab_client->live, channel, sample->id);
 	if (sample->slot < 0)
@@ -277,7 +273,7 @@ void hab_sample_mapping(struct hab_malloc_sample *sample)
 	struct hab_channel *channel = hab_client_channel();
 
 	sample->mapped = true;
-	if (channel)
+	if (channel && !hab_real.has_no_live)
 		sample->slot = hab_live_claim(&hab_client->live, channel, sample->id);
 }
 

@@ -368,6 +368,7 @@ static void judge(void)
 	hab_real.may_be_attached = hab_real.is_late && hab_real.may_sample;
 	hab_real.may_sample = hab_real.may_sample && !hab_real.is_late;
 	hab_real.own_operators = real.new &&all_of(binary, operators, 3);
+	hab_real.has_no_live = hab_real.is_late && (hab_real.own_operators || real.sdallocx);
 	if (!real.mallocx || binary_of((void *)real.mallocx) != binary)
 		hab_real.mallocx = NULL;
 }

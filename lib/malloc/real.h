@@ -79,6 +79,9 @@
  * @is_late: the library was loaded into a program that ran: nothing comes here, and @may_sample is
  *	false, until hab_attach_main() has changed its references
  * @may_be_attached: @may_sample may become true then
+ * @has_no_live: samples are not live then: a live one has not the size class of its size, and once
+ *	the process is detached from, an allocator that trusts the size of a delete would put it among
+ *	others
  *
  * Before hab_real_find() was called, malloc() and the other functions of HAB_REAL_C call it.
  */
@@ -92,6 +95,7 @@ struct hab_real {
 	bool own_operators;
 	bool is_late;
 	bool may_be_attached;
+	bool has_no_live;
 };
 
 extern struct hab_real hab_real __attribute__((visibility("hidden")));

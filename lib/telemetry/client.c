@@ -436,7 +436,6 @@ bool hab_client_attach(struct hab_channel *channel)
 	struct hab_channel *before = client ? READ_ONCE(client->channel) : NULL;
 
 	WRITE_ONCE(hab_client_is_idle, false);
-	WRITE_ONCE(hab_client_has_live, true);
 	if (!make_tries())
 		return false;
 	tries->pause = 0;
@@ -450,10 +449,13 @@ bool hab_client_attach(struct hab_channel *channel)
 	}
 	hab_live_drop_all(&client->live, before);
 	WRITE_ONCE(client->live.step, 1);
-	if (channel)
+	if (channel) {
 		replace(client, before, channel);
-	else
+	} else {
+		/* habrun may have been killed, and have closed nothing. */
+		WRITE_ONCE(before->magic, 0);
 		hab_client_start();
+	}
 	return hab_client_channel();
 }
 

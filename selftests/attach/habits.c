@@ -6,6 +6,7 @@
  *	naps	sleeps, with errno and the mask of signals checked, until SIGTERM
  *	polls	the same with poll()
  *	events	waits for events without end, until a handler has seen SIGTERM
+ *	data	waits for all bytes of a peer, and for some with a time, until SIGTERM
  *	last	its first thread ends; the other one prints, and the program ends by itself
  *	sandbox	at SIGUSR1 it sets a filter for all of its threads, which forbids most calls
  *	urgent	counts 3 of SIGURG, which it blocks
@@ -26,6 +27,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -77,6 +79,45 @@ static int wait_for_events(void)
 	while (!seen)
 		if (epoll_wait(epoll, &event, 1, -1) < 0 && errno != EINTR)
 			return 1;
+	return 0;
+}
+
+static int peer[2];
+
+static void *send_slowly(void *context)
+{
+	char bytes[10] = { 0 };
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		usleep(20000);
+		if (write(peer[1], bytes, sizeof(bytes)) != sizeof(bytes))
+			abort();
+	}
+	return context;
+}
+
+static int wait_for_data(void)
+{
+	struct timeval time = { .tv_sec = 20 };
+	pthread_t thread;
+	char bytes[100];
+	int i;
+
+	handle(SIGTERM);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, peer) ||
+	    setsockopt(peer[0], SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)))
+		return 1;
+	while (!seen) {
+		if (pthread_create(&thread, NULL, send_slowly, NULL))
+			return 1;
+		for (i = 0; i < 5; i++)
+			if (recv(peer[0], bytes, 10, 0) != 10)
+				return !seen;
+		if (recv(peer[0], bytes, 50, MSG_WAITALL) != 50)
+			return !seen;
+		pthread_join(thread, NULL);
+	}
 	return 0;
 }
 
@@ -187,6 +228,8 @@ int main(int argc, char **argv)
 		return nap(1);
 	if (!strcmp(name, "events"))
 		return wait_for_events();
+	if (!strcmp(name, "data"))
+		return wait_for_data();
 	if (!strcmp(name, "last"))
 		return end_first();
 	if (!strcmp(name, "sandbox"))

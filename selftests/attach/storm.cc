@@ -191,6 +191,14 @@ void start_thread(random_numbers &random)
 		fail("a thread could not be started");
 }
 
+/* glibc stops all threads for it by a signal, with a lock that pthread_create() takes. */
+void change_user(random_numbers &random)
+{
+	if (setegid(getegid()))
+		fail("setegid");
+	allocate(random);
+}
+
 volatile uint64_t handled;
 
 void handle(int)
@@ -316,7 +324,7 @@ struct kind {
 const kind kinds[] = {
 	{ "malloc", allocate },	     { "dlopen", load },	  { "fork", fork_once },
 	{ "threads", start_thread }, { "signals", be_signalled }, { "exceptions", catch_one },
-	{ "openmp", compute_in_team }, { "calls", use_calls },	  { "waits", nullptr },
+	{ "users", change_user },    { "openmp", compute_in_team }, { "calls", use_calls },	  { "waits", nullptr },
 };
 
 const kind *chosen;
