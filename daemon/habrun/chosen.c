@@ -3,13 +3,11 @@
 
 #include <dirent.h>
 #include <ftw.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
 #define CGROUPS	   "/sys/fs/cgroup"

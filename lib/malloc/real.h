@@ -80,8 +80,8 @@
  *	false, until hab_attach_main() has changed its references
  * @may_be_attached: @may_sample may become true then
  * @has_no_live: samples are not live then: a live one has not the size class of its size, and once
- *	the process is detached from, an allocator that trusts the size of a delete would put it among
- *	others
+ *	the process is detached from, an allocator that trusts the size of a delete would put it
+ *	among others
  *
  * Before hab_real_find() was called, malloc() and the other functions of HAB_REAL_C call it.
  */
