@@ -115,7 +115,11 @@ static const struct reference *find_reference(const char *name)
 
 /* --- the protection of pages ----------------------------------------------------------- */
 
-/* /proc/thread-self/maps: the descriptors of "self" are others. */
+/*
+ * /proc/thread-self/maps: the descriptors of "self" are others. It is read for each library that
+ * changes, while its handle is held: another one may have been there a moment before, or this one
+ * half loaded, with other protections.
+ */
 static struct {
 	char *text;
 	size_t size;
@@ -187,8 +191,11 @@ static int protection_of(uintptr_t address)
 static bool write_word(void **word, void *value)
 {
 	uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), page = (uintptr_t)word & -size;
-	int protection = protection_of((uintptr_t)word);
+	int protection;
 
+	if (!maps.text && !read_maps())
+		return false;
+	protection = protection_of((uintptr_t)word);
 	if (protection < 0)
 		return false;
 	if (!(protection & PROT_WRITE) &&
@@ -348,6 +355,7 @@ static void change_library(struct hab_attach_page *page, const char *name, ElfW(
 	    read_dynamic(map, &library))
 		for (table = 0; table < 2; table++)
 			change_table(page, map, &library, table, attaches);
+	free_maps();
 	handles.all[handles.count++] = handle;
 	if (handles.count == HANDLES_MAX)
 		close_handles(page);
@@ -398,18 +406,15 @@ static void change_all(struct hab_attach_page *page, bool attaches)
 
 	if (first == MAP_FAILED)
 		return;
-	if (read_maps()) {
-		page->elsewhere = 0;
-		dl_iterate_phdr(add_name, &names);
-		for (at = first; at < names.at; at += strlen(at) + 1) {
-			memcpy(&base, at, sizeof(base));
-			at += sizeof(base);
-			change_library(page, at, base, attaches);
-		}
-		close_handles(page);
-		adds_seen = names.adds;
-		free_maps();
+	page->elsewhere = 0;
+	dl_iterate_phdr(add_name, &names);
+	for (at = first; at < names.at; at += strlen(at) + 1) {
+		memcpy(&base, at, sizeof(base));
+		at += sizeof(base);
+		change_library(page, at, base, attaches);
 	}
+	close_handles(page);
+	adds_seen = names.adds;
 	syscall(SYS_munmap, first, NAMES_BYTES);
 }
 
