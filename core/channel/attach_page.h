@@ -17,7 +17,7 @@
 #include "core/os.h"
 
 #define HAB_ATTACH_MAGIC	0x6b636168747461ull
-#define HAB_ATTACH_VERSION	3u /* another one after each change here */
+#define HAB_ATTACH_VERSION	4u /* another one after each change here */
 #define HAB_ATTACH_PAGE_OFFSET	4096u
 #define HAB_ATTACH_STATE_OFFSET 8192u
 #define HAB_ATTACH_STATE_BYTES	16384u
@@ -75,7 +75,6 @@ enum hab_attach_answer {
  * @control: the writing end of a pipe. When nobody has it any more, the process is detached from
  * @patched: references that lead to the library
  * @knows_in_use: the process tells what is in use
- * @elsewhere: references that lead to neither the allocator nor the library: not seen
  * @bell: a futex on which the keeper waits: it counts what the worker tells it
  * @ended: not 0: the worker has, or could not be started
  * @gone: so has the keeper, and the page may be used again
@@ -123,7 +122,6 @@ struct hab_attach_page {
 	int channel;
 	int control;
 	u32 patched;
-	u32 elsewhere;
 	u32 knows_in_use;
 	u32 bell;
 	u32 ended;

@@ -245,7 +245,6 @@ static bool follow_worker(struct attached *attached, const char *bytes, size_t s
 			return false;
 		if (page.state == HAB_ATTACH_ON) {
 			attached->patched = page.patched;
-			attached->elsewhere = page.elsewhere;
 			attached->knows_in_use = page.knows_in_use;
 			return true;
 		}
@@ -290,7 +289,7 @@ static bool start(struct attached *attached, const struct attach_options *option
 bool attach(pid_t pid, const struct attach_options *options, struct attached *attached)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
-	/* The table of the helper is empty, so the library is its first file. */
+	/* The table of the worker is empty, so the library is its first file. */
 	struct hab_attach_page page = {
 		.magic = HAB_ATTACH_MAGIC,
 		.version = HAB_ATTACH_VERSION,

@@ -24,7 +24,6 @@ struct attached {
 	uint64_t memory;
 	uint64_t took_ns;
 	uint32_t patched;
-	uint32_t elsewhere;
 	bool knows_in_use;
 	struct borrow_result borrowed;
 };

@@ -24,7 +24,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -156,7 +155,6 @@ static int wait_for_stop(struct borrower *borrower, pid_t thread, uint64_t limit
 static enum outcome stop(struct borrower *borrower, pid_t thread)
 {
 	int status;
-
 	char state;
 
 	if (borrower->nr_pending == PENDING_MAX)
@@ -254,7 +252,7 @@ static bool write_stub(struct borrower *borrower)
 {
 	uint64_t memory = borrower->result->memory;
 
-	/* What is behind @forking is the helper's. */
+	/* What is behind @forking is the process's. */
 	return target_write(borrower->target, memory, __start_hab_stub,
 			    (size_t)(__stop_hab_stub - __start_hab_stub)) &&
 	       target_write(borrower->target, memory + HAB_ATTACH_PAGE_OFFSET, borrower->page,
@@ -399,7 +397,7 @@ static enum outcome try_thread(struct borrower *borrower, pid_t thread)
 {
 	static struct machine_registers registers;
 	struct borrow_result *result = borrower->result;
-	uint64_t begin_ns = clock_monotonic_ns(), spent_ns, mask;
+	uint64_t begin_ns = clock_monotonic_ns(), mask;
 	enum outcome outcome = stop(borrower, thread);
 
 	result->tries++;
@@ -409,55 +407,16 @@ static enum outcome try_thread(struct borrower *borrower, pid_t thread)
 	    !ptrace(PTRACE_GETSIGMASK, thread, sizeof(mask), &mask) &&
 	    safe_point_is_here(borrower->safe_point, thread, &registers.general)) {
 		outcome = run_stub(borrower, thread, &registers, mask);
-		spent_ns = clock_monotonic_ns() - begin_ns;
 		if (outcome == OUTCOME_BORROWED)
-			result->held_ns = spent_ns;
+			result->held_ns = clock_monotonic_ns() - begin_ns;
 		if (outcome != OUTCOME_NEXT)
 			return outcome;
 	}
 	let_go(thread, PTRACE_EVENT_STOP << 16 | SIGTRAP << 8 | 0x7f);
-	spent_ns = clock_monotonic_ns() - begin_ns;
-	result->longest_other_ns = max(result->longest_other_ns, spent_ns);
 	return OUTCOME_NEXT;
 }
 
 /* --- the order of threads ------------------------------------------------------------------ */
-
-/* 0: best: most such threads hold no lock. */
-static int rank(long number, const uint64_t *arguments)
-{
-	switch (number) {
-	case SYS_nanosleep:
-	case SYS_clock_nanosleep:
-	case SYS_poll:
-	case SYS_ppoll:
-	case SYS_select:
-	case SYS_pselect6:
-	case SYS_pause:
-	case SYS_wait4:
-	case SYS_waitid:
-	case SYS_rt_sigsuspend:
-		return 0;
-	case SYS_epoll_wait:
-	case SYS_epoll_pwait:
-		return (int32_t)arguments[3] == -1 ? 0 : 4;
-	case SYS_read:
-	case SYS_accept:
-	case SYS_accept4:
-		return 1;
-	/* One that waits for all of its bytes would return with less. */
-	case SYS_recvfrom:
-		return arguments[3] & MSG_WAITALL ? 5 : 1;
-	case SYS_recvmsg:
-		return arguments[2] & MSG_WAITALL ? 5 : 1;
-	case SYS_futex:
-		return 2;
-	case -1:
-		return 3;
-	default:
-		return 5;
-	}
-}
 
 struct candidate {
 	pid_t thread;
@@ -490,7 +449,7 @@ static unsigned int list_candidates(const struct borrower *borrower, struct cand
 		candidates[used].thread = threads[i];
 		candidates[used].order = rand();
 		candidates[used++].rank =
-			rank(target_thread_call(pid, threads[i], arguments), arguments);
+			machine_rank(target_thread_call(pid, threads[i], arguments), arguments);
 	}
 	qsort(candidates, used, sizeof(*candidates), compare);
 	return used;

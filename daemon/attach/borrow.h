@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Borrows a thread of a process to start another one there: stub.c's helper. All other threads run
+ * Borrows a thread of a process to start another one there: stub.c's keeper. All other threads run
  * on meanwhile.
  */
 #ifndef HABRUN_BORROW_H
@@ -12,12 +12,11 @@
 struct borrow_result {
 	uint64_t memory;  /* of HAB_ATTACH_BYTES in the process; 0 before it is mapped */
 	uint64_t held_ns; /* the thread that was borrowed */
-	uint64_t longest_other_ns; /* a thread that was stopped, and not borrowed */
 	unsigned int tries;
 };
 
 /*
- * Starts the helper with @page; @result->memory is used if it is not 0. A process of its own does
+ * Starts the keeper with @page; @result->memory is used if it is not 0. A process of its own does
  * it, which goes on should this one be killed. False after a sentence.
  */
 bool borrow(struct target *target, struct safe_point *safe_point, struct hab_attach_page *page,

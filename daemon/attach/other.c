@@ -37,6 +37,11 @@ bool machine_is_in_call(const struct user_regs_struct *general)
 	return false;
 }
 
+int machine_rank(long number, const uint64_t arguments[6])
+{
+	return 0;
+}
+
 bool machine_waits(const struct user_regs_struct *general)
 {
 	return false;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -20,6 +21,7 @@
 #define DIRECTION_FLAG	0x400u
 #define CALL_BYTES	2 /* of the instruction */
 #define RED_ZONE	128
+#define WORST		5 /* see machine_rank() */
 
 /* UC_STRICT_RESTORE_SS and UC_SIGCONTEXT_SS of the kernel: the segment is the frame's. */
 #define STRICT_STACK_SEGMENT 6
@@ -133,39 +135,62 @@ bool machine_is_in_call(const struct user_regs_struct *general)
 	return (int64_t)general->orig_rax >= 0;
 }
 
-bool machine_waits(const struct user_regs_struct *general)
+/* Calls that wait, which neither the allocator nor the dynamic linker makes with a lock. */
+static const struct {
+	int number;
+	int rank;
+} waits[] = {
+	{ SYS_nanosleep, 0 },	      { SYS_clock_nanosleep, 0 }, { SYS_poll, 0 },
+	{ SYS_ppoll, 0 },	      { SYS_select, 0 },	  { SYS_pselect6, 0 },
+	{ SYS_epoll_wait, 0 },	      { SYS_epoll_pwait, 0 },	  { SYS_pause, 0 },
+	{ SYS_rt_sigsuspend, 0 },     { SYS_wait4, 0 },		  { SYS_waitid, 0 },
+	{ SYS_read, 1 },	      { SYS_recvfrom, 1 },	  { SYS_recvmsg, 1 },
+	{ SYS_accept, 1 },	      { SYS_accept4, 1 },	  { SYS_epoll_pwait2, WORST },
+	{ SYS_rt_sigtimedwait, WORST }, { SYS_readv, WORST },	  { SYS_write, WORST },
+	{ SYS_writev, WORST },	      { SYS_sendto, WORST },	  { SYS_sendmsg, WORST },
+	{ SYS_connect, WORST },	      { SYS_flock, WORST },
+};
+
+static int rank_of_wait(int64_t number)
 {
-	switch ((int64_t)general->orig_rax) {
-	case SYS_nanosleep:
-	case SYS_clock_nanosleep:
-	case SYS_poll:
-	case SYS_ppoll:
-	case SYS_select:
-	case SYS_pselect6:
+	unsigned int i;
+
+	for (i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+		if (waits[i].number == number)
+			return waits[i].rank;
+	return -1;
+}
+
+/* Interrupted, it would return before its time, or with less than all data. */
+static bool is_cut_short(long number, const uint64_t arguments[6])
+{
+	switch (number) {
 	case SYS_epoll_wait:
 	case SYS_epoll_pwait:
-	case SYS_epoll_pwait2:
-	case SYS_pause:
-	case SYS_rt_sigsuspend:
-	case SYS_rt_sigtimedwait:
-	case SYS_wait4:
-	case SYS_waitid:
-	case SYS_read:
-	case SYS_readv:
-	case SYS_write:
-	case SYS_writev:
+		return (int32_t)arguments[3] != -1;
 	case SYS_recvfrom:
+		return arguments[3] & MSG_WAITALL;
 	case SYS_recvmsg:
-	case SYS_sendto:
-	case SYS_sendmsg:
-	case SYS_accept:
-	case SYS_accept4:
-	case SYS_connect:
-	case SYS_flock:
-		return true;
+		return arguments[2] & MSG_WAITALL;
 	default:
 		return false;
 	}
+}
+
+int machine_rank(long number, const uint64_t arguments[6])
+{
+	int rank = rank_of_wait(number);
+
+	if (is_cut_short(number, arguments))
+		return WORST;
+	if (rank >= 0)
+		return rank;
+	return number == SYS_futex ? 2 : number == -1 ? 3 : WORST;
+}
+
+bool machine_waits(const struct user_regs_struct *general)
+{
+	return rank_of_wait((int64_t)general->orig_rax) >= 0;
 }
 
 int64_t machine_result(const struct user_regs_struct *general)

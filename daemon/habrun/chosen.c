@@ -13,6 +13,7 @@
 #define CGROUPS	   "/sys/fs/cgroup"
 #define PROCS	   "/cgroup.procs"
 #define SUFFIX	   ".service"
+#define SLICE	   ".slice"
 #define FOLDERS	   16 /* open at once */
 #define DEPTH_MAX  64u /* of processes below each other */
 #define CHOSEN_MAX 65536u
@@ -87,12 +88,34 @@ static void add_of_file(const char *path)
 		fclose(file);
 }
 
-/* All that is in a folder of the unit's name, at whatever depth. */
+/*
+ * Units of the system are below slices alone, or below a controller's folder and slices. A user, or
+ * a container, can make folders of any name within its own service or scope.
+ */
+static bool is_below_slices(const char *folders, const char *end)
+{
+	size_t suffix = strlen(SLICE);
+	bool is_first = true;
+	const char *next;
+
+	for (; folders < end; folders = next, is_first = false) {
+		next = memchr(folders + 1, '/', (size_t)(end - folders - 1));
+		if (!next)
+			next = end;
+		if (!is_first && ((size_t)(next - folders) < suffix ||
+				  strncmp(next - suffix, SLICE, suffix) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* All that is in the folder of the unit, at whatever depth. */
 static int see_file(const char *path, const struct stat *status, int type, struct FTW *place)
 {
-	const char *end = path + strlen(path) - strlen(PROCS);
+	const char *name = strrchr(path, '/'), *unit = strstr(path, unit_folder);
 
-	if (type == FTW_F && end > path && !strcmp(end, PROCS) && strstr(path, unit_folder))
+	if (type == FTW_F && unit && !strcmp(name, PROCS) &&
+	    is_below_slices(path + strlen(CGROUPS), unit))
 		add_of_file(path);
 	return 0;
 }
