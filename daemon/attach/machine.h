@@ -31,8 +31,8 @@ bool machine_read_general(pid_t tid, struct user_regs_struct *general);
 /* The thread is in a system call, and the kernel goes on with it. */
 bool machine_is_in_call(const struct user_regs_struct *general);
 /*
- * How well a thread can be borrowed that waits in the system call; -1: that runs. 0: best: most such
- * threads hold no lock. The worst ones may return with less than without attaching.
+ * How well a thread can be borrowed that waits in the system call; -1: that runs. 0: best: most
+ * such threads hold no lock. The worst ones may return with less than without attaching.
  */
 int machine_rank(long number, const uint64_t arguments[6]);
 /* In one that waits for time, descriptors, processes or signals. */
