@@ -4,7 +4,7 @@
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
 BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
-	librecord.so)
+	librecord.so attach-count.so)
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS) $(BUILD)/tests/malloc_collect
@@ -62,6 +62,10 @@ $(BUILD)/bench/librecord.so: bench/programs/record.c bench/programs/trace.h
 # The recorder of Java's objects; only where there is a JDK.
 JDK := $(patsubst %/bin/javac,%,$(realpath $(shell command -v javac)))
 ifneq ($(wildcard $(JDK)/include/jvmti.h),)
+$(BUILD)/bench/attach-count.so: bench/programs/attach_count.c
+	@mkdir -p $(@D)
+	$(CC) $(HAB_CFLAGS) -O2 -fno-builtin -shared -o $@ $<
+
 bench-programs: $(BUILD)/bench/librecord-java.so $(BUILD)/bench/java/RecordJavac.class
 endif
 

@@ -19,6 +19,7 @@
 #define ON_NS	    1000000000ull  /* until the end of a habrun that was killed is seen */
 #define END_NS	    10000000000ull
 #define LOOK_US	    100
+#define LOOKS	    3 /* at a process without a safe point; each takes LIMIT_NS in borrow.c */
 
 #ifndef PIPEFS_MAGIC
 #define PIPEFS_MAGIC 0x50495045
@@ -286,6 +287,29 @@ static bool start(struct attached *attached, const struct attach_options *option
 	return good;
 }
 
+/* It may load libraries meanwhile, whose code is then not known: it is looked at anew. */
+static bool open_and_start(struct attached *attached, pid_t pid,
+			   const struct attach_options *options, struct hab_attach_page *page)
+{
+	unsigned int i;
+
+	for (i = 0; i < LOOKS; i++) {
+		attached->borrowed.found_none = false;
+		if (!target_open(&attached->target, pid))
+			return false;
+		if (start(attached, options, page))
+			return true;
+		if (!attached->borrowed.found_none)
+			return false;
+		target_close(&attached->target);
+	}
+	say("process %d is not attached to: none of its threads came to a point within 5 s where "
+	    "one can be borrowed (%u tries): each was in the allocator or in the dynamic linker, or "
+	    "in code without tables for unwinding: try again",
+	    pid, attached->borrowed.tries);
+	return false;
+}
+
 bool attach(pid_t pid, const struct attach_options *options, struct attached *attached)
 {
 	uint64_t begin_ns = clock_monotonic_ns();
@@ -307,7 +331,7 @@ bool attach(pid_t pid, const struct attach_options *options, struct attached *at
 				       .target.memory = -1 };
 	if (options->socket)
 		snprintf(page.socket, sizeof(page.socket), "%s", options->socket);
-	if (target_open(&attached->target, pid) && start(attached, options, &page)) {
+	if (open_and_start(attached, pid, options, &page)) {
 		attached->took_ns = clock_monotonic_ns() - begin_ns;
 		return true;
 	}

@@ -33,7 +33,7 @@
 #include "daemon/attach/stub.h"
 #include "daemon/shared/util.h"
 
-#define LIMIT_NS    5000000000ull /* for all tries */
+#define LIMIT_NS    1700000000ull /* for all tries */
 #define STOP_NS	    20000000ull	  /* until a thread has stopped */
 #define CALL_NS	    2000000000ull /* for a system call of the thread */
 #define CREATE_NS   300000000ull  /* for pthread_create() */
@@ -485,10 +485,7 @@ static bool try_threads(struct borrower *borrower)
 		}
 		usleep(200);
 	} while (clock_monotonic_ns() < end_ns);
-	say("process %d is not attached to: none of its threads came to a point within %llu s where "
-	    "one can be borrowed (%u tries): each was in the allocator or in the dynamic linker, or "
-	    "in code without tables for unwinding: try again",
-	    borrower->target->pid, LIMIT_NS / 1000000000ull, borrower->result->tries);
+	borrower->result->found_none = true;
 	return false;
 }
 

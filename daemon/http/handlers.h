@@ -32,6 +32,10 @@ void reply_json(struct reply *reply, json_t *object, bool compact);
 json_t *reply_interval(struct interval interval);
 /* A list of the names of kinds of events. */
 json_t *reply_kinds(uint32_t kinds);
+/* The exact counts of the machine. */
+json_t *reply_totals(const struct numbers *numbers);
+/* Those of programs with a channel; null: habd takes none. */
+json_t *reply_channels(const struct state *state, const struct numbers *numbers);
 
 /*
  * A counter of /metrics and /v1/status. Its number is in struct numbers, or for those of the

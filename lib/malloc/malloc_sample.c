@@ -5,6 +5,10 @@
  * The thread looks at the interval at each sample, and LOOK_BYTES after it has drawn or looked:
  * after a burst the interval has to fall while the thread allocates little. hab_sampling_draw() has
  * the rule.
+ *
+ * What a thread has allocated since it looked is in no total, and is lost if the process ends. So it
+ * looks after a sixteenth of what it has allocated: a program may have thousands of threads, each
+ * of which allocates little.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,6 +26,8 @@
 #include "lib/telemetry/sandbox.h"
 
 #define LOOK_BYTES (512ull << 10)
+#define LOOK_LEAST (1ull << 10)
+#define LOOK_PART  16
 #define IDLE_BYTES (1ull << 62)
 
 /* Tests break the rule of draws here. */
@@ -209,7 +215,9 @@ static bool look(struct hab_malloc_thread *thread, struct hab_client *client,
 /* An object that the fast path counts does not reach the sample point. */
 static void go_on(struct hab_malloc_thread *thread)
 {
-	set_left(thread, min(hab_sampling_until(&thread->sampling) - 1, LOOK_BYTES));
+	u64 part = max(thread->allocated / LOOK_PART, LOOK_LEAST);
+
+	set_left(thread, min(hab_sampling_until(&thread->sampling) - 1, min(part, LOOK_BYTES)));
 	thread->inside = false;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs with habits that attaching could break: habits NAME. Each ends with 0 if all was as it
+ * Programs with habits that attaching could break: habits NAME [PLUGIN]. Each ends with 0 if all was as it
  * is without.
  *
  *	naps	sleeps, with errno and the mask of signals checked, until SIGTERM
@@ -12,7 +12,9 @@
  *	urgent	counts 3 of SIGURG, which it blocks
  *	groups	has 400 groups and a filter
  *	vfork	has a child by vfork(), which runs for a second
+ *	loads	is in a handler for two seconds, and from then on in PLUGIN, which it loads then
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
 #include <linux/filter.h>
@@ -218,10 +220,34 @@ static int have_child(void)
 	return status;
 }
 
+static void take_long(int signal)
+{
+	(void)signal;
+	usleep(2000000);
+}
+
+static int load_late(const char *plugin)
+{
+	void (*wait)(const volatile sig_atomic_t *end);
+	void *library;
+
+	handle(SIGTERM);
+	signal(SIGUSR1, take_long);
+	raise(SIGUSR1);
+	library = dlopen(plugin, RTLD_NOW);
+	wait = library ? dlsym(library, "plugin_waits") : NULL;
+	if (!wait)
+		return 1;
+	wait(&seen);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
 
+	if (!strcmp(name, "loads") && argc > 2)
+		return load_late(argv[2]);
 	if (!strcmp(name, "naps"))
 		return nap(0);
 	if (!strcmp(name, "polls"))

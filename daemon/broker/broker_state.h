@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files of the broker share. Only its one thread uses it.
+ *
+ * collectors.c   owners and their collectors, and what is closed elsewhere
+ * connections.c  accepts connections, and hands them over to the parts of their owners
+ * routes.c       records and totals of the kernel, to the parts that may know them
+ * broker.c       the viewer, and the turns of the loop
+ */
+#ifndef HABD_BROKER_STATE_H
+#define HABD_BROKER_STATE_H
+
+#include "daemon/broker/broker.h"
+#include "daemon/broker/owner_lookup.h"
+#include "daemon/broker/part_process.h"
+#include "daemon/shared/hash.h"
+#include "daemon/shared/limits.h"
+
+/* From one start of a collector to the next; the second if its collectors end again and again. */
+#define PAUSE_NS     100000000ull
+#define PAUSE_MAX_NS (60 * 1000000000ull)
+
+/* A connection that its part has not taken yet. */
+struct held {
+	int fd;
+	struct part_message message;
+};
+
+struct owner {
+	UT_hash_handle hh;
+	uint64_t number;
+	struct owner_id id;
+	struct part part;
+	int listen_fd; /* HAB_CHANNEL_OF_USER; -1: none */
+	uint64_t begun_ns;
+	uint64_t pause_ns;	/* after its last end; 0: it has not failed */
+	uint64_t due_ns;	/* it is not started before */
+	uint64_t failures;	/* ends of its collectors that nobody had asked for */
+	uint64_t lost, refused; /* of earlier collectors, as in struct part_page */
+	uint64_t busy_ns;	/* when it last had something to do */
+	uint64_t received;	/* messages, and when there were last more */
+	uint64_t took_ns;
+	struct held held[LIMIT_UNTAKEN];
+	unsigned int nr_held;
+};
+
+/* A process of the feed, as its parts have been told of it. */
+struct told {
+	UT_hash_handle hh;
+	uint32_t pid;
+	bool seen;
+	uint64_t owner;
+	struct hab_process_totals of_owner, of_viewer; /* 0: they have been told nothing */
+};
+
+struct broker {
+	struct broker_config config;
+	struct feed *feed;
+	struct totals *totals;
+	struct missed *missed;
+	struct windows *windows;
+	struct owner *owners;
+	struct told *told;
+	struct part viewer;
+	int viewer_code; /* of the viewer's end; -1: it runs */
+	uint64_t viewer_due_ns;
+	int epoll;
+	uint64_t totals_ns, fold_ns, shares_ns;
+	uint64_t asked, answered;      /* of the viewer */
+	int strays[PART_DISPOSED_MAX]; /* to be closed, see close_elsewhere() */
+	unsigned int nr_strays;
+	bool behind;	  /* the viewer has not been told all */
+	uint64_t unknown; /* connections of processes that had ended */
+};
+
+/* EVENT_OWNER and above: the owner's number is added. */
+enum event { EVENT_CHANNEL, EVENT_UNIX, EVENT_TCP, EVENT_FEED, EVENT_VIEWER, EVENT_OWNER };
+
+/* --- collectors.c ---------------------------------------------------------------------- */
+
+/* Nothing is to be watched if @fd is -1. */
+bool broker_watch(struct broker *broker, int fd, uint64_t event);
+/* With a collector, if one may be started now. NULL: too many, or its rights are unknown. */
+struct owner *broker_owner(struct broker *broker, uint64_t number, uint32_t pid);
+void broker_end_owner(struct broker *broker, struct owner *owner);
+void broker_tell_viewer(struct broker *broker, const struct owner *owner, bool begun);
+void broker_pass_given(struct broker *broker);
+void broker_close_elsewhere(struct broker *broker, int fd);
+void broker_close_strays(struct broker *broker);
+void collector_start(struct broker *broker, struct owner *owner);
+void collector_end(struct owner *owner);
+void collector_failed(struct owner *owner);
+/* Takes @fd over. */
+void collector_hand_over(struct broker *broker, struct owner *owner,
+			 const struct part_message *message, int fd);
+void collector_pass_held(struct broker *broker, struct owner *owner);
+void collector_drop_held(struct broker *broker, struct owner *owner);
+
+/* --- connections.c --------------------------------------------------------------------- */
+
+void broker_accept_channels(struct broker *broker, int listen_fd);
+void broker_accept_of_owner(struct broker *broker, uint64_t number);
+void broker_accept_clients(struct broker *broker, int listen_fd, bool local);
+
+/* --- routes.c -------------------------------------------------------------------------- */
+
+void broker_wake(struct part *part);
+void broker_tell_totals(struct broker *broker, uint64_t now);
+
+#endif /* HABD_BROKER_STATE_H */

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the kernel reports goes to the collector of its owner: records as they come, and what the
+ * totals of a process have become once a second. The viewer is told the totals of all.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/broker/broker_state.h"
+#include "daemon/broker/windows.h"
+#include "daemon/state/missed.h"
+#include "daemon/state/totals.h"
+
+#define FOLD_NS	   (3 * 1000000000ull)
+#define WAKE_BYTES (32u << 10)
+
+static void send_record(struct broker *broker, uint64_t number, uint32_t pid, const void *record,
+			uint32_t bytes)
+{
+	struct owner *owner = broker_owner(broker, number, pid);
+
+	if (!owner)
+		return;
+	if (!owner->part.pid) {
+		owner->lost++;
+		return;
+	}
+	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
+	if (!part_write(&owner->part, record, (bytes + 7) & ~7u))
+		part_page(owner->part.memory)->lost++;
+}
+
+struct window_end {
+	struct broker *broker;
+	const struct hab_record_window *record;
+};
+
+static void send_end(void *context, uint64_t owner)
+{
+	const struct window_end *end = context;
+
+	send_record(end->broker, owner, 0, end->record, sizeof(*end->record));
+}
+
+static void route_sample(struct broker *broker, const struct hab_record_sample *sample, size_t size)
+{
+	struct hab_record_sample replaced;
+	uint64_t before;
+
+	if (windows_add(broker->windows, sample, sample->owner, &before)) {
+		/* Its collector is told the place alone: all else is another owner's. */
+		replaced = (struct hab_record_sample){
+			.head = { .type = HAB_RECORD_REPLACED,
+				  .size = offsetof(struct hab_record_sample, frames) },
+			.window = sample->window,
+			.candidate = sample->candidate,
+			.slot = sample->slot,
+			.quota = sample->quota,
+			.window_ms = sample->window_ms,
+		};
+		send_record(broker, before, 0, &replaced, replaced.head.size);
+	}
+	send_record(broker, sample->owner, sample->head.pid, sample, (uint32_t)size);
+}
+
+static void take_record(void *context, const void *record, size_t size)
+{
+	const struct hab_record_head *head = record;
+	const struct hab_record_sample *sample = record;
+	const struct hab_record_stack *stack = record;
+	const struct hab_record_heap *heap = record;
+	struct window_end end = { context, record };
+
+	size = min(size, (size_t)head->size);
+	switch (head->type) {
+	case HAB_RECORD_SAMPLE:
+		route_sample(context, sample, size);
+		break;
+	case HAB_RECORD_STACK:
+		send_record(context, stack->owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_HEAP:
+		send_record(context, heap->owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_WINDOW:
+		windows_end(end.broker->windows, end.record->event.window, send_end, &end);
+		break;
+	}
+}
+
+struct feed_sink broker_sink(struct broker *broker)
+{
+	return (struct feed_sink){ take_record, broker };
+}
+
+static bool send_wake(struct part *part)
+{
+	static const struct part_message message = { .type = PART_WAKE };
+
+	return part_send(part->control, &message, NULL, 0) &&
+	       __atomic_add_fetch(&part_page(part->memory)->sent, 1, __ATOMIC_RELAXED);
+}
+
+/* What came cannot wait for the part's next turn. */
+void broker_wake(struct part *part)
+{
+	if (!part->pid)
+		return;
+	if (part->memory->head - READ_ONCE(part->memory->tail) < WAKE_BYTES)
+		part->behind = false;
+	else if (!part->behind)
+		part->behind = send_wake(part);
+	if (part->hurries && !part->behind)
+		send_wake(part);
+	part->hurries = false;
+}
+
+static struct told *told_of(struct broker *broker, uint32_t pid)
+{
+	struct told *told;
+
+	HASH_FIND(hh, broker->told, &pid, sizeof(pid), told);
+	if (!told) {
+		told = xcalloc(1, sizeof(*told));
+		told->pid = pid;
+		HASH_ADD(hh, broker->told, pid, sizeof(told->pid), told);
+	}
+	return told;
+}
+
+static bool write_totals(struct part *part, uint32_t pid, const struct hab_process_totals *totals,
+			 bool ended)
+{
+	const struct part_record_totals record = {
+		.head = { .type = PART_RECORD_TOTALS, .pid = pid, .size = sizeof(record) },
+		.ended = ended,
+		.totals = *totals,
+	};
+
+	return part_write(part, &record, sizeof(record));
+}
+
+static void tell_process(struct broker *broker, const struct feed_process *process)
+{
+	struct told *told = told_of(broker, process->pid);
+	struct owner *owner;
+
+	told->seen = true;
+	told->owner = process->totals.owner;
+	HASH_FIND(hh, broker->owners, &told->owner, sizeof(told->owner), owner);
+	if (owner && owner->part.pid &&
+	    memcmp(&told->of_owner, &process->totals, sizeof(process->totals)) != 0 &&
+	    write_totals(&owner->part, process->pid, &process->totals, false))
+		told->of_owner = process->totals;
+	if (!broker->viewer.pid ||
+	    !memcmp(&told->of_viewer, &process->totals, sizeof(process->totals)))
+		return;
+	if (write_totals(&broker->viewer, process->pid, &process->totals, false))
+		told->of_viewer = process->totals;
+	else
+		broker->behind = true;
+}
+
+static void tell_ends(struct broker *broker)
+{
+	struct told *told, *next;
+	struct owner *owner;
+
+	HASH_ITER(hh, broker->told, told, next)
+	{
+		if (told->seen) {
+			told->seen = false;
+			continue;
+		}
+		HASH_FIND(hh, broker->owners, &told->owner, sizeof(told->owner), owner);
+		if (owner && owner->part.pid)
+			write_totals(&owner->part, told->pid, &told->of_owner, true);
+		if (broker->viewer.pid &&
+		    !write_totals(&broker->viewer, told->pid, &told->of_viewer, true)) {
+			broker->behind = true;
+			continue;
+		}
+		HASH_DELETE(hh, broker->told, told);
+		free(told);
+	}
+}
+
+static void tell_machine(struct broker *broker)
+{
+	struct part_record_machine record = {
+		.head = { .type = PART_RECORD_MACHINE, .size = sizeof(record) },
+		.asked = broker->asked,
+		.machine = broker->totals->now.of,
+	};
+	struct owner *owner;
+
+	record.machine.unknown = broker->unknown;
+	if (broker->viewer.pid && !broker->behind)
+		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
+	for (owner = broker->owners; owner; owner = owner->hh.next)
+		if (owner->part.pid)
+			part_write(&owner->part, &record, sizeof(record));
+}
+
+void broker_tell_totals(struct broker *broker, uint64_t now)
+{
+	struct totals *totals = broker->totals;
+	unsigned int i;
+
+	totals_read(totals, broker->feed, NULL, NULL, now);
+	if (now - broker->fold_ns >= FOLD_NS) {
+		totals_fold(totals, broker->feed);
+		totals_read(totals, broker->feed, NULL, NULL, now);
+		broker->fold_ns = now;
+	}
+	missed_update(broker->missed, &totals->now);
+	totals->now.of.missed = missed_counts(broker->missed);
+	broker->behind = false;
+	for (i = 0; i < totals->now.nr_processes; i++)
+		tell_process(broker, &totals->now.processes[i]);
+	tell_ends(broker);
+	tell_machine(broker);
+	broker->totals_ns = now;
+	broker_wake(&broker->viewer);
+	if (!broker->behind && broker->answered != broker->asked && broker->viewer.pid)
+		send_wake(&broker->viewer);
+	if (!broker->behind)
+		broker->answered = broker->asked;
+}
