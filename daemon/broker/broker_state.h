@@ -10,9 +10,10 @@
 #ifndef HABD_BROKER_STATE_H
 #define HABD_BROKER_STATE_H
 
-#include "daemon/broker/broker.h"
+#include "daemon/broker/broker_config.h"
 #include "daemon/broker/owner_lookup.h"
 #include "daemon/broker/part_process.h"
+#include "daemon/feeds/feed.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/limits.h"
 

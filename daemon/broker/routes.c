@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/broker/broker.h"
 #include "daemon/broker/broker_state.h"
 #include "daemon/broker/windows.h"
 #include "daemon/state/missed.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cycles PID COUNT [PROGRESS THREADS]: attaches to a process and detaches from it so many times. All
- * its threads must go on after each: the counters in the file PROGRESS grow. Prints how long the
- * borrowed thread was held. Ends with 1 if a cycle failed, after a sentence.
+ * cycles PID COUNT [PROGRESS THREADS]: attaches to a process and detaches from it so many times.
+ * All its threads must go on after each: the counters in the file PROGRESS grow. Prints how long
+ * the borrowed thread was held. Ends with 1 if a cycle failed, after a sentence.
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs with habits that attaching could break: habits NAME [PLUGIN]. Each ends with 0 if all was as it
- * is without.
+ * Programs with habits that attaching could break: habits NAME [PLUGIN]. Each ends with 0 if all
+ * was as it is without.
  *
  *	naps	sleeps, with errno and the mask of signals checked, until SIGTERM
  *	polls	the same with poll()
