@@ -6,9 +6,9 @@
  * after a burst the interval has to fall while the thread allocates little. hab_sampling_draw() has
  * the rule.
  *
- * What a thread has allocated since it looked is in no total, and is lost if the process ends. So it
- * looks after a sixteenth of what it has allocated: a program may have thousands of threads, each
- * of which allocates little.
+ * What a thread has allocated since it looked is in no total, and is lost if the process ends. So
+ * it looks after a sixteenth of what it has allocated: a program may have thousands of threads,
+ * each of which allocates little.
  */
 #include <errno.h>
 #include <pthread.h>
