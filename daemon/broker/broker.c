@@ -52,6 +52,11 @@ struct broker *broker_new(const struct broker_config *config)
 	return broker;
 }
 
+struct feed_sink broker_sink(struct broker *broker)
+{
+	return (struct feed_sink){ broker_take_record, broker };
+}
+
 static void reap(struct broker *broker)
 {
 	struct owner *owner, *next;

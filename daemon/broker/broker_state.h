@@ -105,6 +105,8 @@ void broker_accept_clients(struct broker *broker, int listen_fd, bool local);
 
 /* --- routes.c -------------------------------------------------------------------------- */
 
+/* Of the feed; @context is the broker. */
+void broker_take_record(void *context, const void *record, size_t size);
 void broker_wake(struct part *part);
 void broker_tell_totals(struct broker *broker, uint64_t now);
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/broker/broker.h"
 #include "daemon/broker/broker_state.h"
 #include "daemon/broker/windows.h"
 #include "daemon/state/missed.h"
@@ -65,7 +64,7 @@ static void route_sample(struct broker *broker, const struct hab_record_sample *
 	send_record(broker, sample->owner, sample->head.pid, sample, (uint32_t)size);
 }
 
-static void take_record(void *context, const void *record, size_t size)
+void broker_take_record(void *context, const void *record, size_t size)
 {
 	const struct hab_record_head *head = record;
 	const struct hab_record_sample *sample = record;
@@ -88,11 +87,6 @@ static void take_record(void *context, const void *record, size_t size)
 		windows_end(end.broker->windows, end.record->event.window, send_end, &end);
 		break;
 	}
-}
-
-struct feed_sink broker_sink(struct broker *broker)
-{
-	return (struct feed_sink){ take_record, broker };
 }
 
 static bool send_wake(struct part *part)
