@@ -109,7 +109,7 @@ $(DAEMON_BUILD)/profile.pb-c.o $(DAEMON_BUILD)/web_graph.o $(DAEMON_BUILD)/web_p
 define daemon_rule
 $(DAEMON_BUILD)/%.o: daemon/$(1)/%.c daemon/daemon.mk | $(DAEMON_BUILD)
 	$$(CC) $$(CFLAGS) $$(DAEMON_CFLAGS) -MMD -MP -c -o $$@ $$<
-	@sed -i 's| $$<||' $$(@:.o=.d)
+	@sed -i 's| $$(subst .,[.],$$<)||' $$(@:.o=.d)
 endef
 $(foreach folder,$(DAEMON_FOLDERS),$(eval $(call daemon_rule,$(folder))))
 

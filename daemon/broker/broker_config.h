@@ -8,11 +8,11 @@
 struct broker_config {
 	/* Listening sockets; -1: none. broker_free() closes the first two. */
 	int unix_fd, channel_fd, tcp_fd;
-	char **argv;			 /* of this program: a part gets the same */
-	uint64_t rate;			 /* samples a second of all channels */
-	struct part_config part;	 /* for all parts but for their owner and rights */
-	const char *socket;		 /* for struct missed */
-	const char *channel;		 /* the name of channel_fd; users have their own beside it */
+	char **argv;		 /* of this program: a part gets the same */
+	uint64_t rate;		 /* samples a second of all channels */
+	struct part_config part; /* for all parts but for their owner and rights */
+	const char *socket;	 /* for struct missed */
+	const char *channel;	 /* the name of channel_fd; users have their own beside it */
 };
 
 #endif /* HABD_BROKER_CONFIG_H */
