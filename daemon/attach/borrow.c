@@ -154,20 +154,24 @@ static int wait_for_stop(struct borrower *borrower, pid_t thread, uint64_t limit
 /* OUTCOME_BORROWED: the thread is stopped, and by nothing else. */
 static enum outcome stop(struct borrower *borrower, pid_t thread)
 {
-	int status;
+	int status, error;
 	char state;
 
 	if (borrower->nr_pending == PENDING_MAX)
 		return OUTCOME_NEXT;
 	if (ptrace(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD)) {
-		state = errno == EPERM ? target_thread_state(borrower->target->pid, thread) : 0;
+		error = errno;
+		state = error == ESRCH ? 0 : target_thread_state(borrower->target->pid, thread);
 		/* One that is ending is not to be traced either. */
 		if (!state || state == 'Z' || state == 'X')
 			return OUTCOME_NEXT;
-		errno = EPERM;
+		errno = error;
 		return fail(borrower,
-			    "the kernel does not let you trace it; as root, or with "
-			    "/proc/sys/kernel/yama/ptrace_scope at 0, it does");
+			    error == EACCES ?
+				    "a security module does not let you trace it: a profile of AppArmor "
+				    "needs `ptrace (readby, tracedby),`" :
+				    "the kernel does not let you trace it; as root, or with "
+				    "/proc/sys/kernel/yama/ptrace_scope at 0, it does");
 	}
 	if (ptrace(PTRACE_INTERRUPT, thread, 0, 0))
 		return OUTCOME_NEXT;
@@ -177,8 +181,7 @@ static enum outcome stop(struct borrower *borrower, pid_t thread)
 	if (status <= 0)
 		return OUTCOME_NEXT;
 	/* The number may be another process's by now. */
-	if (is_interruption(status) &&
-	    !syscall(SYS_tgkill, borrower->target->pid, thread, 0))
+	if (is_interruption(status) && target_thread_state(borrower->target->pid, thread))
 		return OUTCOME_BORROWED;
 	let_go(thread, status);
 	return OUTCOME_NEXT;

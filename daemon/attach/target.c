@@ -507,8 +507,12 @@ static bool open_memory(struct target *target)
 	free(path);
 	if (target->memory >= 0)
 		return lock(target);
-	return refuse(target, "its memory cannot be opened: %s%s", strerror(errno),
-		      errno == EACCES || errno == EPERM ? ": use sudo" : "");
+	if (errno != EACCES && errno != EPERM)
+		return refuse(target, "its memory cannot be opened: %s", strerror(errno));
+	return refuse(target, "its memory cannot be opened: %s: %s", strerror(errno),
+		      geteuid() ? "use sudo" :
+				  "see /proc/sys/kernel/yama/ptrace_scope, and its profile of "
+				  "AppArmor or SELinux");
 }
 
 static void forget_modules(struct target *target)

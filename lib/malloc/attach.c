@@ -212,6 +212,9 @@ static bool find_allocator(struct hab_attach_page *page)
 	linker_end(page);
 	if (!hab_real.is_late)
 		return fail(page, "it was started with the library");
+	if (!hab_references_may_change())
+		return fail(page, "it may not read its own /proc/PID/task/*/maps: its profile of "
+				  "AppArmor has to allow that");
 	if (checks_frees())
 		return fail(page, "its allocator checks that an object is freed as it was allocated, "
 				  "and a sampled one is not");

@@ -128,6 +128,14 @@ static bool read_maps(void)
 	return false;
 }
 
+bool hab_references_may_change(void)
+{
+	bool may = read_maps();
+
+	free_maps();
+	return may;
+}
+
 /* -1: nothing is mapped there. */
 static int protection_of(uintptr_t address)
 {

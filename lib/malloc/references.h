@@ -12,6 +12,8 @@
  * one thread, while no other is in fork().
  */
 void hab_references_find(void);
+/* false: the process may not read its own mappings, which is needed for each change. */
+bool hab_references_may_change(void);
 
 /**
  * hab_references_change - make the references of a library lead here, or back
