@@ -45,7 +45,7 @@ FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web_graph
 FUZZ_RECORDING := profile_read merge report report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web_graph
 FUZZ_ELF := elf_reader symbol_file perf_map demangle program util
 FUZZ_HTTP := $(sort $(FUZZ_TABLES) $(READER_SOURCES) reduce history_writer history_points state spans timeline \
-	missed part part_feed snapshots access clients counters request response http_history http_json http_metrics \
+	missed part part_feed snapshots access clients counters request response http_history http_json http_status http_top http_metrics \
 	http_part http_profile http_record http_sites http_timeline growth web_page)
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 
