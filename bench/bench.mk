@@ -59,13 +59,13 @@ $(BUILD)/bench/librecord.so: bench/programs/record.c bench/programs/trace.h
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) -O2 -g -fno-builtin -iquote . -shared -Wl,-soname,librecord.so -o $@ $<
 
-# The recorder of Java's objects; only where there is a JDK.
-JDK := $(patsubst %/bin/javac,%,$(realpath $(shell command -v javac)))
-ifneq ($(wildcard $(JDK)/include/jvmti.h),)
 $(BUILD)/bench/attach-count.so: bench/programs/attach_count.c
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) -O2 -fno-builtin -shared -o $@ $<
 
+# The recorder of Java's objects; only where there is a JDK.
+JDK := $(patsubst %/bin/javac,%,$(realpath $(shell command -v javac)))
+ifneq ($(wildcard $(JDK)/include/jvmti.h),)
 bench-programs: $(BUILD)/bench/librecord-java.so $(BUILD)/bench/java/RecordJavac.class
 endif
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Preloaded: counts the bytes that all calls of the allocator's functions ask for, by whatever way
- * they come, in the file HAB_COUNTED, an array of 64-bit numbers by process. Of realloc() the
- * growth.
+ * Preloaded: counts the bytes of all calls of the allocator's functions, by whatever way they come,
+ * in the file HAB_COUNTED, an array of 64-bit numbers by process: what was asked for, of realloc()
+ * the growth in usable bytes, and of mmap() private memory that can be written.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -63,7 +63,9 @@ void *calloc(size_t number, size_t bytes)
 void *realloc(void *p, size_t bytes)
 {
 	NEXT(realloc);
-	size_t before = p ? malloc_usable_size(p) : 0, after;
+	if (!p)
+		return malloc(bytes);
+	size_t before = malloc_usable_size(p), after;
 
 	p = next_realloc(p, bytes);
 	after = p ? malloc_usable_size(p) : 0;
@@ -116,4 +118,15 @@ size_t malloc_usable_size(void *p)
 {
 	NEXT(malloc_usable_size);
 	return next_malloc_usable_size(p);
+}
+
+void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	const int memory = MAP_PRIVATE | MAP_ANONYMOUS;
+
+	NEXT(mmap);
+	if ((flags & (memory | MAP_STACK | MAP_GROWSDOWN)) == memory && protection & PROT_WRITE &&
+	    (!(flags & MAP_NORESERVE) || flags & MAP_FIXED))
+		count(bytes);
+	return next_mmap(address, bytes, protection, flags, fd, offset);
 }

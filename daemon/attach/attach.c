@@ -287,7 +287,9 @@ static bool start(struct attached *attached, const struct attach_options *option
 	return good;
 }
 
-/* It may load libraries meanwhile, whose code is then not known: it is looked at anew. */
+/*
+ * The process may load libraries meanwhile. Their code is not known then, so all is read anew.
+ */
 static bool open_and_start(struct attached *attached, pid_t pid,
 			   const struct attach_options *options, struct hab_attach_page *page)
 {
@@ -295,6 +297,9 @@ static bool open_and_start(struct attached *attached, pid_t pid,
 
 	for (i = 0; i < LOOKS; i++) {
 		attached->borrowed.found_none = false;
+		/* Of the program before an exec. */
+		attached->memory = 0;
+		page->main = 0;
 		if (!target_open(&attached->target, pid))
 			return false;
 		if (start(attached, options, page))

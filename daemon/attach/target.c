@@ -440,6 +440,13 @@ static bool check_threads(const struct target *target, const pid_t *threads, uns
 	return true;
 }
 
+static const char *how_to_get_rights(void)
+{
+	return geteuid() ? "use sudo" :
+			   "see /proc/sys/kernel/yama/ptrace_scope, and its profile of AppArmor or "
+			   "SELinux";
+}
+
 static bool check_program(const struct target *target)
 {
 	char *path = xformat("/proc/%d/task/%d/exe", target->pid, target->thread);
@@ -448,7 +455,8 @@ static bool check_program(const struct target *target)
 
 	free(path);
 	if (fd < 0 && (error == EACCES || error == EPERM))
-		return refuse(target, "it is another user's, or has other rights than you: use sudo");
+		return refuse(target, "it is another user's, or has other rights than you: %s",
+			      how_to_get_rights());
 	if (fd < 0)
 		return refuse(target, "it has no program: it is a thread of the kernel, or has ended");
 	kind = program_kind_as_run(program_kind(fd), (uint32_t)target->pid);
@@ -510,9 +518,7 @@ static bool open_memory(struct target *target)
 	if (errno != EACCES && errno != EPERM)
 		return refuse(target, "its memory cannot be opened: %s", strerror(errno));
 	return refuse(target, "its memory cannot be opened: %s: %s", strerror(errno),
-		      geteuid() ? "use sudo" :
-				  "see /proc/sys/kernel/yama/ptrace_scope, and its profile of "
-				  "AppArmor or SELinux");
+		      how_to_get_rights());
 }
 
 static void forget_modules(struct target *target)

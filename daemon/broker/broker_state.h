@@ -68,7 +68,7 @@ struct broker {
 	int epoll;
 	uint64_t totals_ns, fold_ns, shares_ns;
 	uint64_t asked, answered;      /* of the viewer */
-	int strays[PART_DISPOSED_MAX]; /* to be closed, see close_elsewhere() */
+	int strays[PART_DISPOSED_MAX]; /* to be closed, see broker_close_elsewhere() */
 	unsigned int nr_strays;
 	bool behind;	  /* the viewer has not been told all */
 	uint64_t unknown; /* connections of processes that had ended */

@@ -110,7 +110,7 @@ static bool is_listed(const struct filter *filter, const struct totals_process *
 	return filter_matches(filter, &key);
 }
 
-static json_t *process_reply_totals(const struct hab_process_totals *totals)
+static json_t *process_totals_json(const struct hab_process_totals *totals)
 {
 	/* clang-format off */
 	return json_pack("{sI sI sI sI sI sI sI}",
@@ -126,7 +126,7 @@ static json_t *process_reply_totals(const struct hab_process_totals *totals)
 
 static json_t *process_json(const struct totals_process *process)
 {
-	json_t *object = process_reply_totals(&process->totals);
+	json_t *object = process_totals_json(&process->totals);
 
 	/* clang-format off */
 	json_object_update_new(object, json_pack("{sI sI ss sf sf sf}",
@@ -271,7 +271,7 @@ void http_top(struct request *request, struct reply *reply)
 	view_begin(request->state, &filter, &view);
 	numbers_begin(&numbers, request->state);
 	object = view_json(&filter, &view);
-	exited = process_reply_totals(&numbers.totals.now.of.exited);
+	exited = process_totals_json(&numbers.totals.now.of.exited);
 	json_object_set_new(exited, "processes",
 			    json_integer((json_int_t)numbers.totals.now.of.nr_exited));
 	/* clang-format off */

@@ -205,16 +205,19 @@ static bool checks_frees(void)
 
 static bool find_allocator(struct hab_attach_page *page)
 {
+	bool may_change;
+
 	if (!linker_begin(page))
 		return fail(page, "a fork() of it does not end");
 	hab_real_find();
 	hab_references_find();
+	may_change = hab_references_may_change();
 	linker_end(page);
 	if (!hab_real.is_late)
 		return fail(page, "it was started with the library");
-	if (!hab_references_may_change())
-		return fail(page, "it may not read its own /proc/PID/task/*/maps: its profile of "
-				  "AppArmor has to allow that");
+	if (!may_change)
+		return fail(page, "it cannot read its own /proc/PID/task/*/maps: a profile of "
+				  "AppArmor has to allow that, or it has too little memory left");
 	if (checks_frees())
 		return fail(page, "its allocator checks that an object is freed as it was allocated, "
 				  "and a sampled one is not");
@@ -417,7 +420,11 @@ void hab_attach_main(struct hab_attach_page *page)
 
 static bool has_ended(int tid)
 {
-	return tid <= 0 || syscall(SYS_tgkill, getpid(), tid, 0);
+	int err = errno;
+	bool ended = tid <= 0 || (syscall(SYS_tgkill, getpid(), tid, 0) && errno == ESRCH);
+
+	errno = err;
+	return ended;
 }
 
 void hab_attach_leave(void)

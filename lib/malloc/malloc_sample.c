@@ -2,9 +2,9 @@
 /*
  * Drawing samples and sending them to the collector.
  *
- * The thread looks at the interval at each sample, and LOOK_BYTES after it has drawn or looked:
- * after a burst the interval has to fall while the thread allocates little. hab_sampling_draw() has
- * the rule.
+ * The thread looks at the interval at each sample, and at most LOOK_BYTES after it has drawn or
+ * looked: after a burst the interval has to fall while the thread allocates little.
+ * hab_sampling_draw() has the rule.
  *
  * What a thread has allocated since it looked is in no total, and is lost if the process ends. So
  * it looks after a sixteenth of what it has allocated: a program may have thousands of threads,

@@ -8,8 +8,8 @@
 #include "core/os.h"
 
 /*
- * Finds the functions of this library that stand before others, and those. This and the next: in
- * one thread, while no other is in fork().
+ * Finds the functions of this library that stand before others, and those. This and the next two:
+ * in one thread, while no other is in fork().
  */
 void hab_references_find(void);
 /* false: the process may not read its own mappings, which is needed for each change. */
