@@ -416,6 +416,8 @@ static void mark_modules(struct target *target)
 		/* One whose functions are not known may be the allocator. */
 		module->is_unsafe = module == target->linker || module == target->library ||
 				    target_symbol(target, module, "malloc") ||
+				    /* TBB's has its malloc() in another library. */
+				    target_symbol(target, module, "scalable_malloc") ||
 				    (i && !target_has_symbols(target, module));
 		if (module != target->library)
 			target_forget_symbols(target, module);
