@@ -17,7 +17,7 @@
 #include "core/os.h"
 
 #define HAB_ATTACH_MAGIC	0x6b636168747461ull
-#define HAB_ATTACH_VERSION	4u /* another one after each change here */
+#define HAB_ATTACH_VERSION	5u /* another one after each change here */
 #define HAB_ATTACH_PAGE_OFFSET	4096u
 #define HAB_ATTACH_STATE_OFFSET 8192u
 #define HAB_ATTACH_STATE_BYTES	16384u
@@ -50,7 +50,7 @@ enum hab_attach_answer {
  * struct hab_attach_page - one attaching
  * @magic: HAB_ATTACH_MAGIC
  * @version: HAB_ATTACH_VERSION
- * @pthread_create: this and the next eight: addresses of functions of the C library
+ * @pthread_create: this and the next nine: addresses of functions of the C library
  * @main: HAB_ATTACH_MAIN of the library, if it is loaded already; else 0
  * @keep: function of the library that the keeper runs; 0 until there is one
  * @keeper: the pthread_t of the thread that the borrowed one starts
@@ -97,6 +97,7 @@ struct hab_attach_page {
 	u64 dlopen;
 	u64 dlsym;
 	u64 dlerror;
+	u64 dl_iterate_phdr;
 	u64 main;
 	u64 keep;
 	u64 keeper;

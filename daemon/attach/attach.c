@@ -67,6 +67,7 @@ static bool set_functions(struct attached *attached, struct hab_attach_page *pag
 		{ "dlopen", &page->dlopen },
 		{ "dlsym", &page->dlsym },
 		{ "dlerror", &page->dlerror },
+		{ "dl_iterate_phdr", &page->dl_iterate_phdr },
 	};
 	unsigned int i;
 

@@ -136,11 +136,20 @@ static inline bool get_library(struct hab_attach_page *page)
 	return good;
 }
 
+STUB static int end_list(void *info, size_t size, void *context)
+{
+	(void)info;
+	(void)size;
+	(void)context;
+	return 1;
+}
+
 static inline void *load(struct hab_attach_page *page)
 {
 	void *(*open)(const char *, int) = (void *)page->dlopen;
 	void *(*find)(void *, const char *) = (void *)page->dlsym;
 	const char *(*error)(void) = (void *)page->dlerror;
+	int (*list)(int (*)(void *, size_t, void *), void *) = (void *)page->dl_iterate_phdr;
 	void *handle, *function = NULL;
 	unsigned int turn;
 
@@ -149,6 +158,11 @@ static inline void *load(struct hab_attach_page *page)
 	set_state(page, HAB_ATTACH_LOADING);
 	/* Another thread may be in the linker for long: no fork() waits for that. */
 	open(NULL, 1 /* RTLD_LAZY */);
+	/*
+	 * In a child by fork() the lock of the list may be held by a thread of the parent for ever.
+	 * dlopen() would wait for it with locks that the program needs.
+	 */
+	list(end_list, NULL);
 	if (__atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) == HAB_ATTACH_GIVE_UP)
 		return NULL;
 	begin_linking(page);

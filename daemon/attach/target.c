@@ -580,8 +580,8 @@ bool target_open(struct target *target, pid_t pid)
 	user = status_number(pid, target->thread, "\nUid:");
 	target->user = (uid_t)user;
 	target->own_pid = own_number(pid, pid);
-	if (check_program(target) && check_memory(target) && check_threads(target, threads, count) && open_memory(target) &&
-	    check_modules(target))
+	if (check_program(target) && check_memory(target) && check_threads(target, threads, count) &&
+	    open_memory(target) && check_modules(target))
 		return true;
 	target_close(target);
 	return false;

@@ -157,6 +157,14 @@ static void change_all(struct hab_attach_page *page, bool attaches)
 
 /* --- fork() ---------------------------------------------------------------------------- */
 
+static int end_list(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)info;
+	(void)size;
+	(void)context;
+	return 1;
+}
+
 /* false: a thread does not come back from fork(). */
 static bool linker_begin(struct hab_attach_page *page)
 {
@@ -166,6 +174,8 @@ static bool linker_begin(struct hab_attach_page *page)
 	/* Another thread may have been in the linker for long: no fork() has waited for that. */
 	if (program)
 		dlclose(program);
+	/* In a child by fork() the list may be locked for ever: see load() in stub.c. */
+	dl_iterate_phdr(end_list, NULL);
 	__atomic_store_n(&page->busy, 1, __ATOMIC_SEQ_CST);
 	for (waited_us = 0; __atomic_load_n(&page->forking, __ATOMIC_SEQ_CST); waited_us += 100) {
 		if (waited_us >= FORK_US) {

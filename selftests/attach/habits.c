@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs with habits that attaching could break: habits NAME [PLUGIN]. Each ends with 0 if all
+ * Programs with habits that attaching could break: habits NAME [FILE]. Each ends with 0 if all
  * was as it is without.
  *
  *	naps	sleeps, with errno and the mask of signals checked, until SIGTERM
@@ -12,11 +12,14 @@
  *	urgent	counts 3 of SIGURG, which it blocks
  *	groups	has 400 groups and a filter
  *	vfork	has a child by vfork(), which runs for a second
- *	loads	is in a handler for two seconds, and from then on in PLUGIN, which it loads then
+ *	loads	is in a handler for two seconds, then in FILE, a library that it loads then
+ *	lists	forks while another thread lists the libraries. The child, whose number it writes to
+ *		FILE, starts a thread at SIGTERM
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <grp.h>
+#include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -242,12 +245,58 @@ static int load_late(const char *plugin)
 	return 0;
 }
 
+static int list_for_long(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)info;
+	(void)size;
+	(void)context;
+	return sleep(60) == 0;
+}
+
+static void *list(void *context)
+{
+	dl_iterate_phdr(list_for_long, NULL);
+	return context;
+}
+
+static void *do_nothing(void *context)
+{
+	return context;
+}
+
+static int fork_while_listing(const char *path)
+{
+	int status = 1;
+	FILE *file = fopen(path, "w");
+	pthread_t thread;
+	pid_t child;
+
+	handle(SIGTERM);
+	if (!file || pthread_create(&thread, NULL, list, NULL))
+		return 1;
+	usleep(200000);
+	child = fork();
+	if (!child) {
+		/* It may hang. */
+		alarm(30);
+		while (!seen)
+			usleep(10000);
+		_exit(pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL));
+	}
+	fprintf(file, "%d\n", (int)child);
+	fclose(file);
+	waitpid(child, &status, 0);
+	_exit(status != 0);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
 
 	if (!strcmp(name, "loads") && argc > 2)
 		return load_late(argv[2]);
+	if (!strcmp(name, "lists") && argc > 2)
+		return fork_while_listing(argv[2]);
 	if (!strcmp(name, "naps"))
 		return nap(0);
 	if (!strcmp(name, "polls"))
