@@ -288,9 +288,7 @@ static bool start(struct attached *attached, const struct attach_options *option
 	return good;
 }
 
-/*
- * The process may load libraries meanwhile. Their code is not known then, so all is read anew.
- */
+/* The process may load libraries meanwhile. Their code is not known then: all is read anew. */
 static bool open_and_start(struct attached *attached, pid_t pid,
 			   const struct attach_options *options, struct hab_attach_page *page)
 {
