@@ -35,7 +35,7 @@ bool machine_is_in_call(const struct user_regs_struct *general);
  * such threads hold no lock. The worst ones may return with less than without attaching.
  */
 int machine_rank(long number, const uint64_t arguments[6]);
-/* In one that waits for time, descriptors, processes or signals. */
+/* In one that waits for time, descriptors, processes, signals, or a futex by its bits. */
 bool machine_waits(const struct user_regs_struct *general);
 int64_t machine_result(const struct user_regs_struct *general);
 

@@ -4,8 +4,9 @@
  * may have interrupted anything), none is of the dynamic linker, the allocator or its functions in
  * the C library, and
  *
- * - it waits in a system call for time, descriptors, processes or signals. Neither the allocator
- *   nor the dynamic linker nor pthread_create() does so with a lock; or
+ * - it waits in a system call for time, descriptors, processes or signals, or for a futex by its
+ *   bits, as sem_wait() and pthread_join() do. Neither the allocator nor the dynamic linker nor
+ *   pthread_create() does so with a lock; or
  * - each function of the C library that other code has called is in a list of those that take none
  *   of these locks. What such a function calls within the library is its own.
  *

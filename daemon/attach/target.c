@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <linux/kcmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -385,8 +386,10 @@ static bool find_modules(struct target *target)
 	for (i = 0; i < target->nr_modules; i++) {
 		struct module *module = &target->modules[i];
 
-		if (has_name(module, "libc.so.6"))
+		if (has_name(module, "libc.so.6")) {
+			target->nr_libcs++;
 			target->libc = module;
+		}
 		else if (has_name(module, "ld-linux"))
 			target->linker = module;
 		else if (has_name(module, "libhab-malloc.so"))
@@ -468,6 +471,42 @@ static bool check_program(const struct target *target)
 	return true;
 }
 
+/* It has a right to change its user that it can raise, and not by becoming root again. */
+static bool raises_rights(pid_t pid, pid_t thread)
+{
+	static const uint64_t of_users = 1ull << CAP_SETUID | 1ull << CAP_SETGID;
+	const char *user, *permitted, *effective;
+	static char text[STATUS_BYTES];
+	unsigned int real, used, saved;
+
+	if (!read_thread_file(pid, thread, "status", text, sizeof(text)))
+		return false;
+	user = status_value(text, "\nUid:");
+	permitted = status_value(text, "\nCapPrm:");
+	effective = status_value(text, "\nCapEff:");
+	if (!user || !permitted || !effective ||
+	    sscanf(user, "%u %u %u", &real, &used, &saved) != 3 || (used && (!real || !saved)))
+		return false;
+	return strtoull(permitted, NULL, 16) & ~strtoull(effective, NULL, 16) & of_users;
+}
+
+/*
+ * The kernel raises capabilities of one thread. The C library changes the user of all threads, and
+ * ends a program in which one has no right to: it must have no others.
+ */
+static bool check_rights(const struct target *target, const pid_t *threads, unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		if (raises_rights(target->pid, threads[i]))
+			return refuse(target,
+				      "it has capabilities to change its user that it has not "
+				      "raised: where it does, the C library would end it for having "
+				      "other threads");
+	return true;
+}
+
 /* A child by vfork() has the memory of its parent, for which the library would stay. */
 static bool check_memory(const struct target *target)
 {
@@ -532,7 +571,7 @@ static void forget_modules(struct target *target)
 	}
 	free(target->modules);
 	target->modules = NULL;
-	target->nr_modules = 0;
+	target->nr_modules = target->nr_libcs = 0;
 	target->libc = target->linker = target->library = NULL;
 }
 
@@ -548,6 +587,8 @@ static bool check_modules(struct target *target)
 		forget_modules(target);
 		usleep(START_US);
 	}
+	if (target->nr_libcs > 1)
+		return refuse(target, "it has two C libraries in its memory, as by dlmopen()");
 	for (i = 0; i < target->nr_modules; i++)
 		if (has_name(&target->modules[i], "libasan") ||
 		    has_name(&target->modules[i], "libtsan") ||
@@ -581,7 +622,7 @@ bool target_open(struct target *target, pid_t pid)
 	target->user = (uid_t)user;
 	target->own_pid = own_number(pid, pid);
 	if (check_program(target) && check_memory(target) && check_threads(target, threads, count) &&
-	    open_memory(target) && check_modules(target))
+	    check_rights(target, threads, count) && open_memory(target) && check_modules(target))
 		return true;
 	target_close(target);
 	return false;

@@ -37,6 +37,7 @@ struct target {
 	int memory; /* /proc/PID/mem */
 	struct module *modules;
 	unsigned int nr_modules;
+	unsigned int nr_libcs;
 	size_t spent; /* on tables of symbols, in bytes */
 	struct module *libc;
 	struct module *linker;

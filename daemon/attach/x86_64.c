@@ -3,6 +3,7 @@
 #include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -188,9 +189,16 @@ int machine_rank(long number, const uint64_t arguments[6])
 	return number == SYS_futex ? 2 : number == -1 ? 3 : WORST;
 }
 
+/* For a semaphore, a condition or the end of a thread. Locks that have no time limit use no bits. */
+static bool is_futex_of_bits(const struct user_regs_struct *general)
+{
+	return (int64_t)general->orig_rax == SYS_futex &&
+	       (general->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+}
+
 bool machine_waits(const struct user_regs_struct *general)
 {
-	return rank_of_wait((int64_t)general->orig_rax) >= 0;
+	return rank_of_wait((int64_t)general->orig_rax) >= 0 || is_futex_of_bits(general);
 }
 
 int64_t machine_result(const struct user_regs_struct *general)

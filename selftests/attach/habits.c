@@ -13,6 +13,9 @@
  *	groups	has 400 groups and a filter
  *	vfork	has a child by vfork(), which runs for a second
  *	loads	is in a handler for two seconds, then in FILE, a library that it loads then
+ *	semaphores	two threads wait for semaphores, until SIGTERM
+ *	copies	loads the plugin FILE, and so another C library, in a namespace of its own
+ *	raises	has a capability to change its user, but has not raised it
  *	lists	forks while another thread lists the libraries. The child, whose number it writes to
  *		FILE, starts a thread at SIGTERM
  */
@@ -22,8 +25,10 @@
 #include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -289,6 +294,58 @@ static int fork_while_listing(const char *path)
 	_exit(status != 0);
 }
 
+static sem_t of_main, of_thread;
+
+static void post(int signal)
+{
+	(void)signal;
+	sem_post(&of_main);
+}
+
+static void *wait_for_semaphore(void *context)
+{
+	while (sem_wait(&of_thread))
+		;
+	return context;
+}
+
+static int wait_for_semaphores(void)
+{
+	struct sigaction action = { .sa_handler = post };
+	pthread_t thread;
+
+	sigaction(SIGTERM, &action, NULL);
+	if (pthread_create(&thread, NULL, wait_for_semaphore, NULL))
+		return 1;
+	while (sem_wait(&of_main))
+		if (errno != EINTR)
+			return 1;
+	sem_post(&of_thread);
+	return pthread_join(thread, NULL);
+}
+
+static int load_copy(const char *plugin)
+{
+	if (!dlmopen(LM_ID_NEWLM, plugin, RTLD_NOW))
+		return 1;
+	sleep(60);
+	return 0;
+}
+
+static int have_right(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[2];
+
+	if (syscall(SYS_capget, &head, sets))
+		return 1;
+	sets[0].effective &= ~(1u << CAP_SETUID);
+	if (syscall(SYS_capset, &head, sets))
+		return 1;
+	sleep(60);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
@@ -297,6 +354,12 @@ int main(int argc, char **argv)
 		return load_late(argv[2]);
 	if (!strcmp(name, "lists") && argc > 2)
 		return fork_while_listing(argv[2]);
+	if (!strcmp(name, "copies") && argc > 2)
+		return load_copy(argv[2]);
+	if (!strcmp(name, "semaphores"))
+		return wait_for_semaphores();
+	if (!strcmp(name, "raises"))
+		return have_right();
 	if (!strcmp(name, "naps"))
 		return nap(0);
 	if (!strcmp(name, "polls"))
