@@ -7,7 +7,7 @@
  * Each event is counted once as sampled, throttled or lost. Hits that the kernel drops before this
  * program runs (recursion_misses) are added to the losses by habd.
  *
- * The kernel's types are declared in bpf/counts.h as far as they are used. CO-RE finds them in the
+ * The kernel's types are declared in bpf/current.h as far as they are used. CO-RE finds them in the
  * running kernel, so building needs no kernel.
  */
 #include <linux/bpf.h>

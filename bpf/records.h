@@ -27,6 +27,12 @@
 #define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
 #define HAB_RECORDS_VERSION 4
 
+/* Kinds of samples: those of enum hab_event_kind, and pages that a process has touched first. */
+#define HAB_KIND_GROWTH	    HAB_EVENT_KINDS
+#define HAB_KINDS	    (HAB_KIND_GROWTH + 1)
+
+#define HAB_FAULTS_PERIOD   61 /* of page faults: half of a random choice of these, or less */
+
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
 
@@ -87,7 +93,7 @@ struct hab_record_sample {
 	__u32 cpu;
 	__u32 domain;
 	__u32 level;
-	__u32 kind;	 /* enum hab_event_kind */
+	__u32 kind;	 /* enum hab_event_kind, or HAB_KIND_GROWTH */
 	__u32 parts;	 /* of the event: it is offered to the throttler that many times */
 	__u32 uid;	 /* in the initial user namespace */
 	__u32 nr_frames; /* 0: no stack could be read, or it is in @addresses */
@@ -209,6 +215,13 @@ struct hab_machine_totals {
 	__u64 heaps_lost;  /* or of an owner with too many, see may_announce() in bpf/counts.h */
 	__u64 windows_lost;
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
+};
+
+/* Sums of the page faults that are followed. Variable "growth" of bpf/page_faults.bpf.c. */
+struct hab_growth {
+	__u64 bytes;   /* that all of them stand for, sampled or not */
+	__u64 sampled;
+	__u64 lost; /* samples that found no room in the ring buffer */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -189,6 +189,17 @@ $(BUILD)/tests/probed: selftests/telemetry/probed.c $(LIB_SHARED) | $(BUILD)/tes
 $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
+# Programs whose growth is known.
+GROWERS := $(addprefix $(BUILD)/tests/,grower grower_static $(if $(shell command -v musl-gcc),grower_musl) $(if $(shell command -v go),grower_go))
+tests host-tests: $(GROWERS)
+GROWER_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror
+$(BUILD)/tests/grower $(BUILD)/tests/grower_static: selftests/telemetry/grower.c | $(BUILD)/tests
+	$(CC) $(GROWER_CFLAGS) $(if $(findstring static,$@),-static) -o $@ $<
+$(BUILD)/tests/grower_musl: selftests/telemetry/grower.c | $(BUILD)/tests
+	musl-gcc $(GROWER_CFLAGS) -o $@ $<
+$(BUILD)/tests/grower_go: selftests/telemetry/grower.go | $(BUILD)/tests
+	CGO_ENABLED=0 GOCACHE=$(abspath $(BUILD))/go-cache go build -o $@ $<
+
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 

@@ -36,6 +36,9 @@
 #define READY_MS      20000
 #define PRIORITY      (-10)
 #define REAP_MS	      300
+/* Page faults that are sampled in a second, of an owner: that part of the rate, and at most so many. */
+#define FAULTS_PART 4
+#define FAULTS_MAX  200
 
 struct broker *broker_new(const struct broker_config *config)
 {
@@ -125,6 +128,9 @@ static void tidy(struct broker *broker, uint64_t now)
 				   broker->config.rate == CHANNELS_RATE_OFF ?
 					   CHANNELS_RATE_OFF :
 					   broker->config.rate / max(active, 1u));
+	if (broker->faults)
+		page_faults_set_quota(broker->faults,
+				      (uint32_t)max(min(broker->config.rate / FAULTS_PART, FAULTS_MAX), 1u));
 }
 
 static bool start_viewer(struct broker *broker)
@@ -159,13 +165,16 @@ static void read_viewer(struct broker *broker)
 	}
 }
 
-int broker_start(struct broker *broker, struct feed *feed)
+int broker_start(struct broker *broker, struct feed *feed, struct page_faults *faults)
 {
 	uint64_t end_ns = clock_monotonic_ns() + READY_MS * 1000000ull;
 	struct part_config *part = &broker->config.part;
 	struct epoll_event event;
 
 	broker->feed = feed;
+	broker->faults = faults;
+	if (!faults)
+		part->kinds &= ~(1u << HAB_KIND_GROWTH);
 	part->is_module = feed->ops->module;
 	snprintf(part->feed, sizeof(part->feed), "%s", feed->ops->name);
 	totals_read(broker->totals, feed, NULL, NULL, clock_monotonic_ns());
@@ -191,6 +200,8 @@ int broker_start(struct broker *broker, struct feed *feed)
 	broker_watch(broker, broker->config.unix_fd, EVENT_UNIX);
 	broker_watch(broker, broker->config.tcp_fd, EVENT_TCP);
 	broker_watch(broker, feed->fd, EVENT_FEED);
+	if (faults)
+		broker_watch(broker, page_faults_fd(faults), EVENT_FAULTS);
 	/* There always are programs of root's, and the first may end soon. */
 	broker_owner(broker, HAB_OWNER_ROOT, 0);
 	return 0;
@@ -252,6 +263,7 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 				read_viewer(broker);
 				break;
 			case EVENT_FEED:
+			case EVENT_FAULTS:
 				break;
 			default:
 				broker_accept_of_owner(broker, events[i].data.u64 - EVENT_OWNER);
@@ -259,6 +271,8 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 		}
 		if (broker->feed->fd >= 0 && broker->feed->ops->poll(broker->feed, 0) < 0)
 			return EXIT_FAILED;
+		if (broker->faults)
+			page_faults_poll(broker->faults);
 		turn(broker);
 	}
 	return 0;

@@ -39,6 +39,7 @@ struct feed_machine {
 	struct missed_counts missed;	  /* since the module was loaded */
 	struct hab_process_totals exited; /* sum over the processes that have exited */
 	uint64_t nr_exited;
+	struct hab_growth growth;
 	uint64_t unknown; /* connections whose process ended before its owner was known */
 };
 

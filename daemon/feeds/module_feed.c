@@ -9,17 +9,15 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/owner.h"
+#include "daemon/feeds/bpf_log.h"
 #include "daemon/feeds/feed.h"
 #include "daemon/shared/module_files.h"
 #include "hab.skel.h"
 
-#define LOG_LINES 8
-#define LOG_WIDTH 400
 /* Of a poll: libbpf goes on as long as records come, and users can see to it that they do. */
 #define POLL_RECORDS 4096
 
@@ -35,36 +33,13 @@ struct module_feed {
 	struct hab_machine_totals *per_cpu;
 };
 
-static char log_lines[LOG_LINES][LOG_WIDTH];
-static unsigned int log_count;
-
-static int keep_message(enum libbpf_print_level level, const char *format, va_list list)
-{
-	char message[8192], *line, *rest = message;
-
-	if (level == LIBBPF_DEBUG)
-		return 0;
-	vsnprintf(message, sizeof(message), format, list);
-	if (say_is_verbose()) {
-		fputs(message, stderr);
-		return 0;
-	}
-	while ((line = strsep(&rest, "\n")))
-		if (*line)
-			snprintf(log_lines[log_count++ % LOG_LINES], LOG_WIDTH, "%s", line);
-	return 0;
-}
-
-/* An exit status, after the last lines of libbpf's messages: the reason is in them. */
+/* An exit status. */
 static int refuse(const char *done, int error)
 {
-	unsigned int i = log_count > LOG_LINES ? log_count - LOG_LINES : 0;
-
 	say("the BPF program could not be %s (%s): module and habd must be from the same release; "
 	    "--verbose shows the kernel's whole answer, its end is:",
 	    done, strerror(-error));
-	for (; i < log_count; i++)
-		say("  %s", log_lines[i % LOG_LINES]);
+	bpf_log_say();
 	return EXIT_BPF;
 }
 
@@ -306,7 +281,7 @@ struct feed *feed_open_module(const struct feed_sink *sink, unsigned int kinds, 
 	if (feed->nr_cpus < 1)
 		feed->nr_cpus = 1;
 	feed->per_cpu = xcalloc((size_t)feed->nr_cpus, sizeof(*feed->per_cpu));
-	libbpf_set_print(keep_message);
+	bpf_log_begin();
 	*code = start(feed);
 	if (!*code)
 		return &feed->feed;

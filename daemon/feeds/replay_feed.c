@@ -92,7 +92,7 @@ static bool is_left_out(const struct replay *replay, const struct hab_record_hea
 
 	return record->type == HAB_RECORD_SAMPLE &&
 	       record->size >= sizeof(*sample) - sizeof(sample->frames) &&
-	       sample->kind < HAB_EVENT_KINDS && !(replay->kinds & 1u << sample->kind);
+	       sample->kind < HAB_KINDS && !(replay->kinds & 1u << sample->kind);
 }
 
 static void take(struct replay *replay, const struct hab_record_head *record)

@@ -227,6 +227,17 @@ static void show_owners(const json_t *owners)
 	}
 }
 
+static void show_growth(const json_t *growth)
+{
+	char human[32];
+
+	if (!json_is_object(growth))
+		return;
+	human_bytes(json_get_integer(growth, "bytes"), human, sizeof(human));
+	printf("growth      %s touched first; %" PRIu64 " samples, lost %" PRIu64 "\n", human,
+	       json_get_integer(growth, "sampled"), json_get_integer(growth, "lost"));
+}
+
 static void show_habd(const json_t *status, const char *socket, bool only_own)
 {
 	const json_t *totals = json_object_get(status, "totals"), *channels;
@@ -257,6 +268,7 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 		       json_get_integer(channels, "processes"),
 		       json_get_integer(channels, "processes_ever"),
 		       json_get_integer(channels, "samples"), json_get_integer(channels, "lost"));
+	show_growth(json_object_get(status, "growth"));
 	show_refused(json_object_get(status, "limits"));
 	show_owners(json_object_get(status, "owners"));
 	printf("stacks      %" PRIu64 "; unwound by the thread %" PRIu64 ", by the kernel %" PRIu64

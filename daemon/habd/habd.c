@@ -23,6 +23,7 @@
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
+#include "daemon/feeds/page_faults.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/http.h"
 #include "daemon/parts/access.h"
@@ -117,8 +118,14 @@ static void say_ready(const struct options *options)
 /* Decides on the source of records. 0, or the exit code after a sentence. */
 static int choose_source(struct options *options)
 {
+	const uint32_t growth = 1u << HAB_KIND_GROWTH;
 	struct module_state module;
 
+	if (options->events & growth && options->source != SOURCE_REPLAY &&
+	    (options->source == SOURCE_CHANNELS || geteuid())) {
+		say("--events growth: it takes root, and another source than channels alone");
+		return EXIT_USAGE;
+	}
 	if (options->source == SOURCE_AUTO) {
 		module_state_read(&module);
 		options->source = module.device || module.loaded ? SOURCE_MODULE : SOURCE_CHANNELS;
@@ -126,8 +133,9 @@ static int choose_source(struct options *options)
 			say("the module hab is not loaded: habd follows programs by their channels "
 			    "alone");
 	}
-	if (options->source == SOURCE_CHANNELS && options->events != 1u << HAB_EVENT_SAMPLE) {
-		say("--events: without the module there is only sample");
+	if (options->source == SOURCE_CHANNELS &&
+	    options->events & ~(1u << HAB_EVENT_SAMPLE | growth)) {
+		say("--events: without the module there are only sample and growth");
 		return EXIT_USAGE;
 	}
 	if (options->source == SOURCE_REPLAY || options->source == SOURCE_CHANNELS)
@@ -382,6 +390,7 @@ static int run_part(struct options *options)
 	strcpy(state.address, config.address);
 	state.port = (uint16_t)config.port;
 	state.has_channels = config.has_channels;
+	state.kinds = config.kinds;
 	state.pid = getppid();
 	if (viewer) {
 		state.snapshots = snapshots_new();
@@ -437,7 +446,9 @@ static struct broker *make_broker(const struct options *options, const struct so
 		.rate = rate_of_channels(options),
 		.socket = options->socket,
 		.channel = options->channel,
-		.part = { .port = options->port, .has_channels = sockets->channel_fd >= 0 },
+		.part = { .port = options->port,
+			  .has_channels = sockets->channel_fd >= 0,
+			  .kinds = options->events },
 	};
 
 	snprintf(config.part.socket, sizeof(config.part.socket), "%s", options->socket);
@@ -447,6 +458,7 @@ static struct broker *make_broker(const struct options *options, const struct so
 
 static int run_machine(struct options *options, char **argv)
 {
+	struct page_faults *faults = NULL;
 	struct feed_sink sink;
 	struct broker *broker = NULL;
 	struct feed *feed = NULL;
@@ -466,9 +478,11 @@ static int run_machine(struct options *options, char **argv)
 	feed = open_feed(&sink, options, &code);
 	if (!feed)
 		goto end;
+	if (options->events & 1u << HAB_KIND_GROWTH)
+		faults = page_faults_open(&sink);
 	/* Loading and attaching need more. */
 	privilege_drop();
-	code = broker_start(broker, feed);
+	code = broker_start(broker, feed, faults);
 	if (code)
 		goto end;
 	say_ready(options);
@@ -478,6 +492,7 @@ end:
 	broker_free(broker);
 	if (feed)
 		feed->ops->close(feed);
+	page_faults_close(faults);
 	sockets_end(&sockets);
 	return code;
 }

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/channel/channel.h"
 #include "daemon/shared/arguments.h"
@@ -46,15 +47,15 @@ static const struct argp_option table[] = {
 	  "as it is)" },
 	{ "events", EVENTS, "LIST", 0,
 	  "follow these kinds of events: " KINDS_HELP
-	  " (default sample). Each costs programs time. With the module refills are always "
-	  "counted; without it there is only sample" },
+	  " (default sample, and growth for root). Each costs programs time. With the module refills "
+	  "are always counted; without it there are only sample and growth" },
 	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
 	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
 	  "long for each profile (1 to 60, default 5)" },
 	{ "source", SOURCE, "SOURCE", 0,
 	  "module, channels (these alone: any user can start such a habd) or auto (default: the "
-	  "module if it is loaded, else channels)" },
+	  "module if it is loaded, else channels, and the growth of all processes)" },
 	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel" },
 	{ "history", HISTORY, "DIR", 0,
 	  "keep a profile of each minute in this directory, for `habctl report --since`" },
@@ -186,8 +187,12 @@ static bool parse_history_age(struct options *options, const char *value)
 /* Defaults, and options that depend on each other. */
 static void check(struct options *options)
 {
+	if (!options->events && options->replay)
+		options->events = KINDS_ALL;
 	if (!options->events)
-		options->events = options->replay ? KINDS_ALL : 1u << HAB_EVENT_SAMPLE;
+		options->events = 1u << HAB_EVENT_SAMPLE |
+				  (options->source != SOURCE_CHANNELS && !geteuid())
+					  << HAB_KIND_GROWTH;
 	if (!options->channel)
 		options->channel = options->replay || strcmp(options->socket, HABD_SOCKET) != 0 ?
 					   "" :

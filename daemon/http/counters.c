@@ -80,6 +80,16 @@ const struct counter counters_channels[] = {
 	{ 0 },
 };
 
+const struct counter counters_growth[] = {
+	{ "bytes", EVENTS(totals.now.of.growth.bytes), "hab_growth_bytes_total",
+	  "Bytes of pages that processes have touched first, and of copies after fork()." },
+	{ "sampled", EVENTS(totals.now.of.growth.sampled), "hab_growth_samples_total",
+	  "Page faults that were kept as samples." },
+	{ "lost", EVENTS(totals.now.of.growth.lost), "hab_growth_lost_total",
+	  "Samples of page faults that are in no profile, since habd was too slow." },
+	{ 0 },
+};
+
 const struct counter counters_history[] = {
 	{ "files", HISTORY(files), "hab_history_files", "Profiles of the history on the disk." },
 	{ "bytes", HISTORY(bytes), "hab_history_bytes", "Their bytes, in blocks of 4 KiB." },

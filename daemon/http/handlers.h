@@ -51,7 +51,7 @@ struct counter {
 };
 
 extern const struct counter counters_events[], counters_module[], counters_channels[],
-	counters_history[], counters_stacks[];
+	counters_growth[], counters_history[], counters_stacks[];
 void counters_write(FILE *out, const struct counter *counter, const void *numbers);
 /* Sets them in a JSON object. */
 void counters_put(json_t *object, const struct counter *counter, const void *numbers);

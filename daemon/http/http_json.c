@@ -16,7 +16,7 @@ json_t *reply_kinds(uint32_t kinds)
 	json_t *list = json_array();
 	uint32_t kind;
 
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+	for (kind = 0; kind < HAB_KINDS; kind++)
 		if (kinds & 1u << kind)
 			json_array_append_new(list, json_string(kind_name(kind)));
 	return list;

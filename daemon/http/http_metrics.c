@@ -223,6 +223,8 @@ void http_metrics(struct request *request, struct reply *reply)
 		counters_write(reply->body, counters_channels, &numbers);
 		write_allocated(reply->body, request->state, &numbers.counts.channels);
 	}
+	if (request->state->kinds & 1u << HAB_KIND_GROWTH)
+		counters_write(reply->body, counters_growth, &numbers);
 	if (request->history)
 		write_history(reply->body, request->history);
 	write_processes(reply->body, &numbers);

@@ -57,6 +57,18 @@ static json_t *owners_json(struct snapshots *snapshots)
 	return array;
 }
 
+/* null: it is not followed. */
+static json_t *growth_json(const struct state *state, const struct numbers *numbers)
+{
+	json_t *object;
+
+	if (!(state->kinds & 1u << HAB_KIND_GROWTH))
+		return json_null();
+	object = json_object();
+	counters_put(object, counters_growth, numbers);
+	return object;
+}
+
 /* null: none is kept. */
 static json_t *history_json(struct history *history)
 {
@@ -239,7 +251,7 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss ss ss sb ss sI sb sb ss sI so so so so so so so so}",
+	object = json_pack("{ss sI sI sf ss ss ss sb ss sI sb sb ss sI so so so so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
@@ -257,6 +269,7 @@ void http_status(struct request *request, struct reply *reply)
 		"socket", clean_json(state->socket),
 		"totals", reply_totals(&numbers),
 		"channels", reply_channels(state, &numbers),
+		"growth", growth_json(state, &numbers),
 		"owners", owners_json(state->snapshots),
 		"limits", limits_json(&numbers.counts.limits),
 		"not_interpreted", not_interpreted_json(&numbers.totals),

@@ -314,7 +314,7 @@ static void merge_point(struct merging *merging, uint64_t owner, const uint64_t 
 		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
 		entry.owner = owner;
 		entry.uid = hab_owner_uid(owner, entry.uid);
-		entry.kind = min(entry.kind, HAB_EVENT_KINDS - 1);
+		entry.kind = min(entry.kind, HAB_KINDS - 1);
 		clean_copy(entry.comm, sizeof(entry.comm), entry.comm, sizeof(entry.comm));
 		if (is_selected(merging->filter, &entry))
 			point->entries[point->count++] = entry;

@@ -135,6 +135,7 @@ struct part_config {
 	gid_t gid;
 	uint32_t is_module; /* of the feed */
 	uint32_t has_channels;
+	uint32_t kinds; /* of events that are followed, a bit each */
 	uint32_t port;
 	char feed[16];
 	char address[64];

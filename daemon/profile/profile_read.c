@@ -176,7 +176,7 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 		clean_copy(key->heap, sizeof(key->heap), text, strlen(text));
 	else if (!strcmp(name, "tag"))
 		clean_copy(key->tag, sizeof(key->tag), text, strlen(text));
-	else if (!strcmp(name, "kind") && kind_number(text) != HAB_EVENT_KINDS)
+	else if (!strcmp(name, "kind") && kind_number(text) != HAB_KINDS)
 		key->kind = kind_number(text);
 	return true;
 }

@@ -23,8 +23,8 @@ enum report_by {
 struct report_user {
 	UT_hash_handle hh;
 	uint32_t uid;
-	struct stack_counts totals[2][HAB_EVENT_KINDS];
-	struct in_use in_use[2][HAB_EVENT_KINDS];
+	struct stack_counts totals[2][HAB_KINDS];
+	struct in_use in_use[2][HAB_KINDS];
 };
 
 struct report_row {

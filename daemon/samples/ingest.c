@@ -19,6 +19,7 @@
 #include "daemon/shared/util.h"
 
 #define CERTAIN	       (1ull << 32) /* a probability of 1, see bpf/records.h */
+#define USER_BITS      48
 #define WAITING_MAX    1024u	    /* a power of two */
 #define WAIT_NS	       400000000ull
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
@@ -191,7 +192,10 @@ void ingest_flush_all(struct ingest *ingest)
 	name_code(ingest);
 }
 
-/* Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. */
+/*
+ * Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. What is
+ * no address of a program comes from code without frame pointers: no caller is known from there on.
+ */
 static void make_calls(struct hab_record_sample *record)
 {
 	unsigned int i, nr = 0;
@@ -199,6 +203,8 @@ static void make_calls(struct hab_record_sample *record)
 
 	for (i = 0; i < record->nr_frames; i++) {
 		frame = record->frames[i];
+		if (frame.status != HAB_FRAME_FILE && frame.offset >> USER_BITS)
+			break;
 		if (frame.status != HAB_FRAME_FILE && !frame.offset)
 			continue;
 		frame.offset -= i && frame.offset ? 1 : 0;
@@ -285,7 +291,7 @@ static bool has_stack(const struct hab_record_sample *sample, size_t size)
 static bool is_sample(const struct hab_record_sample *sample, size_t size)
 {
 	return size >= SAMPLE_SIZE(0) && has_stack(sample, size) &&
-	       sample->kind < HAB_EVENT_KINDS && sample->probability &&
+	       sample->kind < HAB_KINDS && sample->probability &&
 	       sample->probability <= CERTAIN && sample->parts && sample->parts <= HAB_PARTS_MAX &&
 	       (sample->kind != HAB_EVENT_SAMPLE || sample->chunk_bytes) &&
 	       (!sample->window || sample->slot < sample->quota);

@@ -18,7 +18,7 @@
  */
 struct stack_key {
 	uint32_t pid;
-	uint32_t kind; /* enum hab_event_kind */
+	uint32_t kind; /* enum hab_event_kind, or HAB_KIND_GROWTH */
 	uint64_t cgroup_id;
 	char comm[HAB_COMM_LEN]; /* this and the next two: clean */
 	char heap[HAB_NAME_LEN];

@@ -70,10 +70,10 @@ struct stack_table *stacks_new(unsigned int cap)
 
 	table->cap = cap;
 	table->live = live_new();
-	table->entries = xcalloc(cap + HAB_EVENT_KINDS, sizeof(*table->entries));
+	table->entries = xcalloc(cap + HAB_KINDS, sizeof(*table->entries));
 	table->free = NONE;
-	table->count = HAB_EVENT_KINDS;
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
+	table->count = HAB_KINDS;
+	for (kind = 0; kind < HAB_KINDS; kind++) {
 		key = table->entries[kind].key = xcalloc(1, sizeof(*key));
 		key->kind = kind;
 		strcpy(key->comm, "[other stacks]");
@@ -136,7 +136,7 @@ static struct entry *new_entry(struct stack_table *table, const struct stack_key
 {
 	struct entry *entry;
 
-	if (table->free == NONE && table->count >= table->cap + HAB_EVENT_KINDS)
+	if (table->free == NONE && table->count >= table->cap + HAB_KINDS)
 		fold_oldest(table);
 	if (table->free == NONE) {
 		entry = &table->entries[table->count++];
@@ -228,7 +228,7 @@ void stacks_name_code(struct stack_table *table, struct process_code *code, unsi
 	unsigned int i;
 
 	qsort(code, nr, sizeof(*code), compare_code);
-	for (i = HAB_EVENT_KINDS; i < table->count; i++) {
+	for (i = HAB_KINDS; i < table->count; i++) {
 		key = table->entries[i].key;
 		if (!key)
 			continue;

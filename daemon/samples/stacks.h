@@ -43,7 +43,7 @@ typedef void (*stack_log_visit)(void *context, const struct logged_sample *sampl
 #define STACK_PENDING UINT32_MAX
 
 /* Entries "[other stacks]", one of each kind, have only sums. */
-#define STACK_IS_OTHER(number) ((number) < HAB_EVENT_KINDS)
+#define STACK_IS_OTHER(number) ((number) < HAB_KINDS)
 
 /* Visits the pending samples. */
 typedef void (*stack_pending_visit)(void *pending, stack_visit visit, void *context);

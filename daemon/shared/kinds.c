@@ -8,27 +8,28 @@
 
 #include "daemon/shared/util.h"
 
-static const char *const names[HAB_EVENT_KINDS] = {
+static const char *const names[HAB_KINDS] = {
 	[HAB_EVENT_REFILL] = "refill",
 	[HAB_EVENT_TLAB] = "tlab",
 	[HAB_EVENT_OUTSIDE] = "outside",
 	[HAB_EVENT_SAMPLE] = "sample",
+	[HAB_KIND_GROWTH] = "growth",
 };
 
-/* The kind of default profiles is the first of these that is present. */
-static const enum hab_event_kind order[HAB_EVENT_KINDS] = { HAB_EVENT_SAMPLE, HAB_EVENT_REFILL,
-							    HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE };
+/* The kind of default profiles is the first of these that is present, but for the last. */
+static const uint32_t order[HAB_KINDS] = { HAB_EVENT_SAMPLE, HAB_EVENT_REFILL, HAB_EVENT_TLAB,
+					   HAB_EVENT_OUTSIDE, HAB_KIND_GROWTH };
 
 const char *kind_name(uint32_t kind)
 {
-	return kind < HAB_EVENT_KINDS ? names[kind] : "";
+	return kind < HAB_KINDS ? names[kind] : "";
 }
 
-enum hab_event_kind kind_number(const char *name)
+uint32_t kind_number(const char *name)
 {
-	enum hab_event_kind kind = HAB_EVENT_REFILL;
+	uint32_t kind = HAB_EVENT_REFILL;
 
-	while (kind < HAB_EVENT_KINDS && strcmp(names[kind], name) != 0)
+	while (kind < HAB_KINDS && strcmp(names[kind], name) != 0)
 		kind++;
 	return kind;
 }
@@ -36,14 +37,14 @@ enum hab_event_kind kind_number(const char *name)
 bool kinds_add(uint32_t *kinds, const char *list)
 {
 	char *copy = xstrdup(list), *rest = copy, *name;
-	enum hab_event_kind kind = HAB_EVENT_REFILL;
+	uint32_t kind = HAB_EVENT_REFILL;
 
-	while (kind != HAB_EVENT_KINDS && (name = strsep(&rest, ","))) {
+	while (kind != HAB_KINDS && (name = strsep(&rest, ","))) {
 		kind = kind_number(name);
-		*kinds |= kind < HAB_EVENT_KINDS ? 1u << kind : 0;
+		*kinds |= kind < HAB_KINDS ? 1u << kind : 0;
 	}
 	free(copy);
-	return kind != HAB_EVENT_KINDS;
+	return kind != HAB_KINDS;
 }
 
 void kinds_text(uint32_t kinds, char *text, size_t size)
@@ -52,7 +53,7 @@ void kinds_text(uint32_t kinds, char *text, size_t size)
 	unsigned int i;
 
 	*text = 0;
-	for (i = 0; i < HAB_EVENT_KINDS && length < size; i++)
+	for (i = 0; i < HAB_KINDS && length < size; i++)
 		if (kinds & 1u << order[i])
 			length += (size_t)snprintf(text + length, size - length, "%s%s",
 						   length ? "," : "", names[order[i]]);

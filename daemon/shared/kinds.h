@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kinds of events and their names. A set of kinds is a bit 1 << kind for each. */
+/*
+ * The kinds of events and their names. A set of kinds is a bit 1 << kind for each. All but growth
+ * are views of what is allocated; growth is pages, whoever has touched them.
+ */
 #ifndef HABD_KINDS_H
 #define HABD_KINDS_H
 
@@ -7,21 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "uapi/hab.h"
+#include "bpf/records.h"
 
-#define KINDS_ALL  ((1u << HAB_EVENT_KINDS) - 1)
-#define KINDS_HELP "sample, refill, tlab, outside"
+#define KINDS_ALL  ((1u << HAB_KINDS) - 1)
+#define KINDS_HELP "sample, refill, tlab, outside, growth"
 
 /* "" if there is no such kind. */
 const char *kind_name(uint32_t kind);
-/* HAB_EVENT_KINDS if there is none of that name. */
-enum hab_event_kind kind_number(const char *name);
+/* HAB_KINDS if there is none of that name. */
+uint32_t kind_number(const char *name);
 
 /* Adds the kinds of a list with commas. False if a name in it is unknown. */
 bool kinds_add(uint32_t *kinds, const char *list);
 /* Writes "sample,refill", a list that kinds_add() reads. */
 void kinds_text(uint32_t kinds, char *text, size_t size);
-/* The kind of these that a profile without a choice of kinds has; sample if there are none. */
+/*
+ * The kind of these that a profile without a choice of kinds has: what is allocated, so not growth.
+ * It is sample if there are none.
+ */
 uint32_t kinds_first(uint32_t kinds);
 
 #endif /* HABD_KINDS_H */

@@ -19,28 +19,11 @@ static const char *const paths[MODULE_FILES] = {
 	[MODULE_THROTTLED] = CLASS "throttled", [MODULE_HEAPS] = CLASS "heaps",
 };
 
-static bool read_line(const char *path, char *line, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length;
-
-	if (fd < 0)
-		return false;
-	length = read(fd, line, size - 1);
-	close(fd);
-	if (length < 0)
-		return false;
-	line[length] = 0;
-	line[strcspn(line, "\n")] = 0;
-	clean_string(line);
-	return true;
-}
-
 bool module_number_read(enum module_file file, uint64_t *value)
 {
 	char line[32], *period;
 
-	if (!read_line(paths[file], line, sizeof(line)))
+	if (!file_line(paths[file], line, sizeof(line)))
 		return false;
 	/* Only a rate has a period; one of another period is no whole number a second. */
 	period = strstr(line, "/s");
@@ -78,7 +61,7 @@ void module_state_read(struct module_state *state)
 	state->kernel_btf = !access("/sys/kernel/btf/vmlinux", R_OK);
 	state->module_btf = !access("/sys/kernel/btf/hab", R_OK);
 	read_device(state);
-	read_line("/sys/module/hab/version", state->version, sizeof(state->version));
+	file_line("/sys/module/hab/version", state->version, sizeof(state->version));
 	module_numbers_read(state);
 }
 
@@ -89,7 +72,7 @@ const char *module_rate_path(void)
 
 int module_rate_read(char rate[MODULE_TEXT])
 {
-	return read_line(paths[MODULE_RATE], rate, MODULE_TEXT) ? 0 : -errno;
+	return file_line(paths[MODULE_RATE], rate, MODULE_TEXT) ? 0 : -errno;
 }
 
 int module_rate_write(const char *rate)

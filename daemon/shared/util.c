@@ -136,6 +136,23 @@ bool write_all(int fd, const void *data, size_t length)
 	return true;
 }
 
+bool file_line(const char *path, char *line, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	if (fd < 0)
+		return false;
+	length = read(fd, line, size - 1);
+	close(fd);
+	if (length < 0)
+		return false;
+	line[length] = 0;
+	line[strcspn(line, "\n")] = 0;
+	clean_string(line);
+	return true;
+}
+
 uint64_t clock_monotonic_ns(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);

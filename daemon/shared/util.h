@@ -51,6 +51,9 @@ int open_regular(const char *path, int flags, struct stat *status);
 /* False, with errno: part of it may be written. */
 bool write_all(int fd, const void *data, size_t length);
 
+/* The first line of a file, clean. False: it cannot be read. */
+bool file_line(const char *path, char *line, size_t size);
+
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_realtime_ns(void);
 

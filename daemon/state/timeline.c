@@ -147,7 +147,7 @@ static unsigned int rank_processes(struct timeline_entry *entries, unsigned int 
  */
 static unsigned int limit(struct timeline_entry *entries, unsigned int count)
 {
-	unsigned int room = TIMELINE_ENTRIES - HAB_EVENT_KINDS, kept = 0, i;
+	unsigned int room = TIMELINE_ENTRIES - HAB_KINDS, kept = 0, i;
 	unsigned int owners = rank_processes(entries, count);
 	bool of_owners = owners <= room / 2;
 	uint32_t owner;

@@ -199,7 +199,7 @@ void change_user(random_numbers &random)
 	allocate(random);
 }
 
-volatile uint64_t handled;
+thread_local volatile uint64_t handled;
 
 void handle(int)
 {

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Samples the page faults of the whole machine: each sample says that a process has touched pages of
+ * its own, how many bytes it stands for, and from where. It needs no module.
+ *
+ * habd attaches on_fault() to the software event of minor faults on each CPU, at each
+ * HAB_FAULTS_PERIOD-th of them. Of these a random part is kept, so that no pattern of a program
+ * coincides with the period. A huge page is one fault too, and would count as one page:
+ * on_huge_fault() sees each by itself, which costs nothing beside filling it.
+ *
+ * Each owner has a pace of its own, so nobody's faults crowd out another's. The part that is kept
+ * is halved while an owner has too many, before the next draw: what a sample stands for is right
+ * whatever the pace.
+ *
+ * Memory that is shared or of files is left out, but for private mappings that are to be written:
+ * these get pages of their own.
+ */
+#include <linux/bpf.h>
+#include <linux/bpf_perf_event.h>
+#include <linux/errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/records.h"
+#include "bpf/current.h"
+
+#define AREA_WRITE  0x2ul /* VM_WRITE and VM_SHARED of the kernel */
+#define AREA_SHARED 0x8ul
+/* VM_FAULT_ERROR, VM_FAULT_RETRY and VM_FAULT_FALLBACK of the kernel: there is no huge page. */
+#define HUGE_FAILED 0xc73ul
+
+#define WINDOW_SHIFT 30 /* 2^30 ns */
+#define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
+#define OWNERS_MAX   1024
+#define OTHERS	     (~0ull) /* owners without room share a pace */
+#define WAKE_BYTES   (256 << 10)
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* habd sets these before it loads the program. */
+const volatile __u64 page_bytes = 4096;
+const volatile __u64 huge_bytes = 2097152;
+
+/* Samples of an owner in a window; habd changes it. */
+__u32 quota = 32;
+
+enum fault_flag {
+	FAULT_FLAG_WRITE = 1,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct vm_area_struct {
+	void *vm_file;
+	unsigned long vm_flags;
+};
+
+struct vm_fault {
+	enum fault_flag flags;
+};
+#pragma clang attribute pop
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 2 << 20);
+} faults SEC(".maps");
+
+struct pace {
+	__u64 window;
+	__u32 offered; /* in this window */
+	__u32 shift;   /* 1 of 2^shift is kept */
+};
+
+struct pace_key {
+	__u64 owner;
+	__u64 is_huge;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 2 * OWNERS_MAX);
+	__type(key, struct pace_key);
+	__type(value, struct pace);
+} paces SEC(".maps");
+
+struct hab_growth growth;
+
+static struct pace *find_pace(__u64 owner, bool is_huge)
+{
+	struct pace_key key = { owner, is_huge };
+	struct pace fresh = {};
+	struct pace *pace = bpf_map_lookup_elem(&paces, &key);
+
+	if (pace)
+		return pace;
+	if (bpf_map_update_elem(&paces, &key, &fresh, BPF_NOEXIST) == -E2BIG) {
+		key.owner = OTHERS;
+		bpf_map_update_elem(&paces, &key, &fresh, BPF_NOEXIST);
+	}
+	return bpf_map_lookup_elem(&paces, &key);
+}
+
+/*
+ * Returns the shift with which this one is drawn. CPUs that change it at once do so in the same
+ * way, or one step more.
+ */
+static __u32 next_shift(struct pace *pace, __u32 least)
+{
+	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
+	__u32 shift = pace->shift, offered;
+	int i;
+
+	if (pace->window != window) {
+		offered = pace->window + 1 == window ? pace->offered : 0;
+		pace->window = window;
+		pace->offered = 0;
+		shift = least;
+		for (i = 0; i < SHIFT_MAX; i++)
+			if (offered >> shift > quota && shift < SHIFT_MAX)
+				shift++;
+		pace->shift = shift;
+	}
+	offered = __sync_fetch_and_add(&pace->offered, 1);
+	if (offered >> shift > 2 * quota && shift < SHIFT_MAX)
+		pace->shift = shift + 1;
+	return shift < least ? least : shift > SHIFT_MAX ? SHIFT_MAX : shift;
+}
+
+static __always_inline void send(void *ctx, __u64 owner, __u64 bytes, __u64 probability)
+{
+	struct hab_record_sample *sample = bpf_ringbuf_reserve(&faults, sizeof(*sample), 0);
+	__u64 flags;
+	long size;
+
+	if (!sample) {
+		__sync_fetch_and_add(&growth.lost, 1);
+		return;
+	}
+	__sync_fetch_and_add(&growth.sampled, 1);
+	__builtin_memset(sample, 0, offsetof(struct hab_record_sample, frames));
+	sample->bytes = bytes;
+	sample->probability = probability;
+	sample->cgroup_id = bpf_get_current_cgroup_id();
+	sample->cpu = bpf_get_smp_processor_id();
+	sample->kind = HAB_KIND_GROWTH;
+	sample->parts = 1;
+	sample->uid = (__u32)bpf_get_current_uid_gid();
+	sample->owner = owner;
+	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
+	size = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
+			     BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	if (size < 0)
+		size = 0;
+	sample->nr_frames = size / sizeof(struct hab_frame);
+	fill_head(&sample->head, HAB_RECORD_SAMPLE,
+		  offsetof(struct hab_record_sample, frames) + size);
+	flags = bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) < WAKE_BYTES ? BPF_RB_NO_WAKEUP :
+									     BPF_RB_FORCE_WAKEUP;
+	bpf_ringbuf_submit(sample, flags);
+}
+
+/* Each is of @period faults; @least: the part that is kept is at most 1 of 2^least. */
+static __always_inline void offer(void *ctx, __u64 bytes, __u32 period, __u32 least)
+{
+	__u64 owner = current_owner();
+	struct pace *pace = find_pace(owner, period == 1);
+	__u32 shift;
+
+	__sync_fetch_and_add(&growth.bytes, bytes * period);
+	if (!pace)
+		return;
+	shift = next_shift(pace, least);
+	if (bpf_get_prandom_u32() & ((1u << shift) - 1))
+		return;
+	send(ctx, owner, bytes, ((1ull << 32) / period) >> shift);
+}
+
+static long see_area(struct task_struct *task, struct vm_area_struct *area, void *context)
+{
+	bool *is_own = context;
+
+	*is_own = !BPF_CORE_READ(area, vm_file) ||
+		  (BPF_CORE_READ(area, vm_flags) & (AREA_WRITE | AREA_SHARED)) == AREA_WRITE;
+	return 0;
+}
+
+SEC("perf_event")
+int on_fault(struct bpf_perf_event_data *ctx)
+{
+	bool is_own = true;
+
+	/* Another thread may be changing the mappings: most faults are of memory of its own. */
+	bpf_find_vma((struct task_struct *)bpf_get_current_task_btf(), ctx->addr, see_area, &is_own, 0);
+	if (is_own)
+		offer(ctx, page_bytes, HAB_FAULTS_PERIOD, 1);
+	return 0;
+}
+
+SEC("fexit/do_huge_pmd_anonymous_page")
+int BPF_PROG(on_huge_fault, struct vm_fault *fault, unsigned int result)
+{
+	if (!(result & HUGE_FAILED) && BPF_CORE_READ(fault, flags) & FAULT_FLAG_WRITE)
+		offer(ctx, huge_bytes, 1, 0);
+	return 0;
+}
