@@ -49,10 +49,10 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	collect \
 	channels hello session
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
-	habd options sockets privilege state spans timeline totals missed history_points growth reduce \
+	habd options sockets privilege state rss spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker collectors connections routes part_process windows owner_lookup \
 	module_feed replay_feed no_feed page_faults bpf_log \
-	http clients counters request response http_json http_status http_top http_history http_metrics http_part http_profile http_record http_sites http_timeline
+	http clients counters request response http_json http_status http_machine http_top http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status seen \
 	http_client filter_options live_profile span_options report_table $(READER_SOURCES)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
@@ -19,6 +20,7 @@
 
 #define HEADER_LINES  7u
 #define BATCH_COLUMNS 200u
+#define BATCH_GROWING 20u
 
 struct top {
 	const char *socket;
@@ -167,6 +169,73 @@ static void processes(const json_t *array, size_t rows, FILE *out)
 	}
 }
 
+static void human_seconds(double seconds, char *out, size_t size)
+{
+	if (seconds < 120)
+		snprintf(out, size, "%.0f s", seconds);
+	else if (seconds < 7200)
+		snprintf(out, size, "%.0f min", seconds / 60);
+	else
+		snprintf(out, size, "%.0f h", seconds / 3600);
+}
+
+/* "-" where it is not known. */
+static void human_member(const json_t *object, const char *member, char *out, size_t size)
+{
+	snprintf(out, size, "-");
+	if (json_object_get(object, member))
+		human_bytes(json_get_integer(object, member), out, size);
+}
+
+/* Signed, with the time that it is of, where that is less than a minute. */
+static void human_change(const json_t *process, char *out, size_t size)
+{
+	double seconds = json_get_real(process, "change_seconds");
+	json_int_t change = json_integer_value(json_object_get(process, "change_bytes"));
+	char bytes[32], time[32] = "";
+
+	snprintf(out, size, "-");
+	if (seconds <= 0)
+		return;
+	human_bytes((uint64_t)(change < 0 ? -change : change), bytes, sizeof(bytes));
+	if (seconds < 59)
+		snprintf(time, sizeof(time), " in %.0f s", seconds);
+	snprintf(out, size, "%s%s%s", change < 0 ? "-" : "+", bytes, time);
+}
+
+/* Every process of the machine, whether or not anything of it is sampled. */
+static void machine(const json_t *machine, size_t rows, FILE *out)
+{
+	char anonymous[32], change[64], grows[32], touched[32], allocated[32], used[32];
+	const json_t *process;
+	double seconds;
+	size_t i;
+
+	human_member(machine, "anonymous_bytes", anonymous, sizeof(anonymous));
+	fprintf(out, "%8s %-15s %12s %18s %9s %12s %12s %12s  %s\n", "PID", "COMMAND", "ANONYMOUS",
+		"CHANGE A MINUTE", "GROWS FOR", "TOUCHED", "ALLOCATED", "IN USE",
+		"TOP STACK THAT TOUCHES (share)");
+	fprintf(out, "%8s %-15s %12s\n", "", "all", anonymous);
+	json_array_foreach(json_object_get(machine, "processes"), i, process) {
+		if (i == rows)
+			break;
+		human_member(process, "anonymous_bytes", anonymous, sizeof(anonymous));
+		human_change(process, change, sizeof(change));
+		seconds = json_get_real(process, "grows_seconds");
+		snprintf(grows, sizeof(grows), "-");
+		if (seconds > 0)
+			human_seconds(seconds, grows, sizeof(grows));
+		human_member(process, "touched_bytes", touched, sizeof(touched));
+		human_member(process, "allocated_bytes", allocated, sizeof(allocated));
+		human_member(process, "in_use_bytes", used, sizeof(used));
+		fprintf(out, "%8" PRIu64 " %-15s %12s %18s %9s %12s %12s %12s",
+			json_get_integer(process, "pid"), json_get_string(process, "comm"),
+			anonymous, change, grows, touched, allocated, used);
+		stack(process, out);
+		fputc('\n', out);
+	}
+}
+
 static void sites(const json_t *top, size_t rows, FILE *out)
 {
 	double seconds = json_get_real(top, "recent_seconds");
@@ -199,11 +268,16 @@ static void put_lines(const json_t *top, bool only_own, unsigned int rows, unsig
 		      FILE *out)
 {
 	const json_t *array = json_object_get(top, "processes");
-	size_t some = SIZE_MAX, others = SIZE_MAX, count = json_array_size(array), length;
+	const json_t *all = json_object_get(top, "machine");
+	size_t some = SIZE_MAX, others = SIZE_MAX, growing = BATCH_GROWING;
+	size_t count = json_array_size(array), length;
 	FILE *text;
 	char *lines;
 
-	/* Processes take half of the screen or less, sites what is free then. */
+	/* The machine takes a third of the screen, processes half of the rest or less, sites all else. */
+	growing = !rows ? growing : rows / 3 > 3 ? rows / 3 - 3 : 1;
+	if (rows && all)
+		rows -= min(growing + 3, rows - 1);
 	if (rows) {
 		some = rows > HEADER_LINES + 2 ? (rows - HEADER_LINES) / 2 : 1;
 		some = count < some ? count : some;
@@ -214,6 +288,10 @@ static void put_lines(const json_t *top, bool only_own, unsigned int rows, unsig
 	if (only_own)
 		fputs("rights  " ONLY_OWN "\n", text);
 	fputc('\n', text);
+	if (all) {
+		machine(all, growing, text);
+		fputc('\n', text);
+	}
 	processes(array, some, text);
 	fputc('\n', text);
 	sites(top, others, text);

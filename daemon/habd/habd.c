@@ -394,6 +394,7 @@ static int run_part(struct options *options)
 	state.pid = getppid();
 	if (viewer) {
 		state.snapshots = snapshots_new();
+		state.rss = rss_new();
 		code = EXIT_USAGE;
 		if (!open_history(options, &history))
 			goto end;

@@ -36,6 +36,13 @@ json_t *reply_kinds(uint32_t kinds);
 json_t *reply_totals(const struct numbers *numbers);
 /* Those of programs with a channel; null: habd takes none. */
 json_t *reply_channels(const struct state *state, const struct numbers *numbers);
+/* Samples are sorted, the largest first: the first of the process. NULL: it has none. */
+const struct profile_sample *reply_top_sample(const struct profile *profile, uint32_t pid);
+/* The stack from the program's own function to the root, and its share of the process. */
+void reply_put_stack(json_t *object, const struct profile *profile,
+		     const struct profile_sample *sample);
+/* The processes of the machine, in /v1/top. The caller has a turn, and no lock. */
+json_t *machine_json(struct state *state, const struct totals *totals);
 
 /*
  * A counter of /metrics and /v1/status. Its number is in struct numbers, or for those of the

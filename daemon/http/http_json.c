@@ -6,6 +6,8 @@
 #include "daemon/shared/kinds.h"
 #include "daemon/state/state.h"
 
+#define STACK_FRAMES 16u
+
 json_t *reply_interval(struct interval interval)
 {
 	return json_pack("[ff]", interval.low, interval.high);
@@ -64,4 +66,37 @@ json_t *reply_channels(const struct state *state, const struct numbers *numbers)
 		json_object_set_new(object, "allocated_bytes",
 				    json_integer((json_int_t)numbers->counts.channels.allocated));
 	return object;
+}
+
+const struct profile_sample *reply_top_sample(const struct profile *profile, uint32_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].key.pid == pid)
+			return &profile->samples[i];
+	return NULL;
+}
+
+void reply_put_stack(json_t *object, const struct profile *profile,
+		     const struct profile_sample *sample)
+{
+	const struct profile_frame *site = profile_site(profile, sample), *frame;
+	json_t *array = json_array();
+	uint64_t total = 0;
+	unsigned int i;
+
+	for (i = 0; i < sample->key.nr_frames && json_array_size(array) < STACK_FRAMES; i++) {
+		frame = &profile->frames[sample->frames[i]];
+		if (frame == site)
+			site = NULL;
+		if (!site)
+			json_array_append_new(array, json_string(frame->function));
+	}
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->samples[i].key.pid == sample->key.pid)
+			total += profile->samples[i].counts.estimate;
+	json_object_set_new(object, "top_stack", array);
+	json_object_set_new(object, "top_stack_share",
+			    json_real(total ? (double)sample->counts.estimate / (double)total : 0));
 }

@@ -16,7 +16,6 @@
 
 #define TOP_PROCESSES 50u
 #define TOP_SITES     50u
-#define STACK_FRAMES  16u
 
 /* What /v1/top shows of samples: since the start, and recently. */
 struct view {
@@ -58,41 +57,6 @@ static void view_end(struct view *view)
 	report_end(&view->sites);
 	profile_free(view->all);
 	profile_free(view->recent);
-}
-
-/* Samples are sorted, the largest first: the first of the process is its top one. */
-static const struct profile_sample *top_sample(const struct profile *profile, uint32_t pid)
-{
-	unsigned int i;
-
-	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].key.pid == pid)
-			return &profile->samples[i];
-	return NULL;
-}
-
-/* The stack from the program's own function that allocates to the root. */
-static void put_stack(json_t *object, const struct profile *profile,
-		      const struct profile_sample *sample)
-{
-	const struct profile_frame *site = profile_site(profile, sample), *frame;
-	json_t *array = json_array();
-	uint64_t total = 0;
-	unsigned int i;
-
-	for (i = 0; i < sample->key.nr_frames && json_array_size(array) < STACK_FRAMES; i++) {
-		frame = &profile->frames[sample->frames[i]];
-		if (frame == site)
-			site = NULL;
-		if (!site)
-			json_array_append_new(array, json_string(frame->function));
-	}
-	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].key.pid == sample->key.pid)
-			total += profile->samples[i].counts.estimate;
-	json_object_set_new(object, "top_stack", array);
-	json_object_set_new(object, "top_stack_share",
-			    json_real(total ? (double)sample->counts.estimate / (double)total : 0));
 }
 
 static bool is_listed(const struct filter *filter, const struct totals_process *process,
@@ -168,10 +132,10 @@ static void put_in_use_of(json_t *object, const struct profile *profile, uint32_
 static const struct profile_sample *shown_sample(const struct view *view, uint32_t pid,
 						 const struct profile **profile)
 {
-	const struct profile_sample *sample = top_sample(view->recent, pid);
+	const struct profile_sample *sample = reply_top_sample(view->recent, pid);
 
 	*profile = sample ? view->recent : view->all;
-	return sample ? sample : top_sample(view->all, pid);
+	return sample ? sample : reply_top_sample(view->all, pid);
 }
 
 struct wanted {
@@ -203,7 +167,7 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 		sample = shown_sample(view, chosen[i]->pid, &profile);
 		object = process_json(chosen[i]);
 		if (sample)
-			put_stack(object, profile, sample);
+			reply_put_stack(object, profile, sample);
 		put_in_use_of(object, view->all, chosen[i]->pid);
 		json_array_append_new(array, object);
 	}
@@ -283,6 +247,9 @@ void http_top(struct request *request, struct reply *reply)
 		"nr_processes", (json_int_t)numbers.totals.nr_processes,
 		"exited", exited));
 	/* clang-format on */
+	if (request->state->rss && !filter_selects(&filter))
+		json_object_set_new(object, "machine",
+				    machine_json(request->state, &numbers.totals));
 	numbers_end(&numbers);
 	view_end(&view);
 	state_turn_end(request->state);

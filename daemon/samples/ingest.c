@@ -19,7 +19,8 @@
 #include "daemon/shared/util.h"
 
 #define CERTAIN	       (1ull << 32) /* a probability of 1, see bpf/records.h */
-#define USER_BITS      48
+#define LEAST_ADDRESS  4096 /* of a program */
+#define ADDRESS_BITS   48   /* likewise */
 #define WAITING_MAX    1024u	    /* a power of two */
 #define WAIT_NS	       400000000ull
 #define SAMPLE_SIZE(n) (offsetof(struct hab_record_sample, frames) + (n) * sizeof(struct hab_frame))
@@ -203,10 +204,9 @@ static void make_calls(struct hab_record_sample *record)
 
 	for (i = 0; i < record->nr_frames; i++) {
 		frame = record->frames[i];
-		if (frame.status != HAB_FRAME_FILE && frame.offset >> USER_BITS)
+		if (frame.status != HAB_FRAME_FILE &&
+		    (frame.offset < LEAST_ADDRESS || frame.offset >> ADDRESS_BITS))
 			break;
-		if (frame.status != HAB_FRAME_FILE && !frame.offset)
-			continue;
 		frame.offset -= i && frame.offset ? 1 : 0;
 		record->frames[nr++] = frame;
 	}

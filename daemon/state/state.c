@@ -47,6 +47,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 
 void state_end(struct state *state)
 {
+	rss_free(state->rss);
 	totals_free(state->totals);
 	timeline_free(state->timeline, state->stacks);
 	symbols_free(state->symbols);
@@ -331,6 +332,8 @@ void state_tick(struct state *state)
 	move_recent_locked(state, now);
 	if (state->memory)
 		publish_locked(state, now);
+	if (state->rss)
+		rss_read(state->rss, now);
 	has_point = timeline_copy(state->timeline, state->stacks, timeline_now(), &copy);
 	pthread_mutex_unlock(&state->lock);
 	if (!has_point)

@@ -13,6 +13,7 @@
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/shared/module_files.h"
+#include "daemon/state/rss.h"
 #include "daemon/state/timeline.h"
 #include "daemon/state/totals.h"
 #include "daemon/symbols/binaries.h"
@@ -30,7 +31,7 @@
  * thread of their own. So has each HTTP connection, and the history.
  *
  * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
- * recent_ns, evict_ns, in_use_ns and in_use_bytes.
+ * recent_ns, evict_ns, in_use_ns, in_use_bytes and rss.
  * A turn limits the memory of profiles, see state_turn_begin(); turns guards its numbers. No lock
  * is held while a profile is named. render is held while the stacks of a profile are copied and
  * sorted, and while its text is made: each takes as much memory again. A thread takes them in this
@@ -59,6 +60,7 @@ struct state {
 	/* A collector of the machine has the first two, the viewer the third; else NULL and 0. */
 	struct hab_channel *memory;
 	uint64_t owner;
+	struct rss *rss; /* of all processes; with snapshots only, else NULL */
 	struct snapshots *snapshots; /* its own tables are empty: the collectors have them */
 	bool has_channels;	     /* of the machine: to be shown */
 	pid_t pid;		     /* of habd, to be shown */

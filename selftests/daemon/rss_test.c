@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The anonymous memory of processes. The clock is the test's. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/shared/util.h"
+#include "daemon/state/rss.h"
+
+#include "kselftest_harness.h"
+
+#define SECOND_NS 1000000000ull
+#define ROUND_NS  (16 * SECOND_NS)
+#define MIB	  ((uint64_t)1 << 20)
+#define USER	  61001u
+
+/* Touches so many MiB for each byte that it reads, and answers. */
+static void grow(int in, int out, uint64_t bytes)
+{
+	char *memory, byte;
+
+	while (read(in, &byte, 1) == 1) {
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED)
+			_exit(1);
+		memset(memory, 1, bytes);
+		if (write(out, &byte, 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+FIXTURE(process)
+{
+	struct rss *rss;
+	pid_t pid;
+	int ask, answer;
+	uint64_t now_ns;
+};
+
+FIXTURE_SETUP(process)
+{
+	int to[2], from[2];
+
+	ASSERT_EQ(0, pipe(to));
+	ASSERT_EQ(0, pipe(from));
+	self->now_ns = 1000 * SECOND_NS;
+	self->rss = rss_new();
+	self->pid = fork();
+	ASSERT_GE(self->pid, 0);
+	if (!self->pid) {
+		close(to[1]);
+		grow(to[0], from[1], 32 * MIB);
+	}
+	close(to[0]);
+	self->ask = to[1];
+	self->answer = from[0];
+}
+
+FIXTURE_TEARDOWN(process)
+{
+	close(self->ask);
+	kill(self->pid, SIGKILL);
+	waitpid(self->pid, NULL, 0);
+	rss_free(self->rss);
+}
+
+static bool grow_once(int ask, int answer)
+{
+	char byte = 0;
+
+	return write(ask, &byte, 1) == 1 && read(answer, &byte, 1) == 1;
+}
+
+/* A whole round. */
+static void read_all(struct rss *rss, uint64_t *now_ns)
+{
+	unsigned int i;
+
+	*now_ns += ROUND_NS;
+	for (i = 0; i < 1000; i++)
+		rss_read(rss, *now_ns);
+}
+
+static bool find(const struct rss *rss, pid_t pid, uint64_t now_ns, struct rss_process *found)
+{
+	struct rss_process *list;
+	unsigned int i, nr = rss_choose(rss, 100000, now_ns, &list);
+	bool is_there = false;
+
+	for (i = 0; i < nr; i++)
+		if (list[i].pid == (uint32_t)pid) {
+			*found = list[i];
+			is_there = true;
+		}
+	free(list);
+	return is_there;
+}
+
+TEST_F(process, it_has_its_anonymous_memory_as_the_kernel_counts_it)
+{
+	struct rss_process found;
+	char text[64];
+	uint64_t true_bytes;
+
+	ASSERT_TRUE(grow_once(self->ask, self->answer));
+	read_all(self->rss, &self->now_ns);
+	ASSERT_TRUE(process_status((uint32_t)self->pid, "RssAnon", text, sizeof(text)));
+	true_bytes = strtoull(text, NULL, 10) << 10;
+	ASSERT_TRUE(find(self->rss, self->pid, self->now_ns, &found));
+	EXPECT_GE(found.bytes, 32 * MIB);
+	/* The kernel counts in batches. */
+	EXPECT_LE(llabs((long long)(found.bytes - true_bytes)), MIB);
+	EXPECT_EQ(0, found.change_ns);
+	EXPECT_GE(rss_sum(self->rss), found.bytes);
+}
+
+TEST_F(process, its_change_is_that_of_the_last_minute)
+{
+	struct rss_process found;
+	unsigned int i;
+
+	for (i = 0; i < 8; i++) {
+		ASSERT_TRUE(grow_once(self->ask, self->answer));
+		read_all(self->rss, &self->now_ns);
+	}
+	ASSERT_TRUE(find(self->rss, self->pid, self->now_ns, &found));
+	EXPECT_EQ(4 * ROUND_NS, found.change_ns);
+	EXPECT_LE(llabs((long long)found.change - (long long)(4 * 32 * MIB)), MIB);
+}
+
+TEST_F(process, it_grows_since_it_began_to_and_until_it_stops)
+{
+	struct rss_process found;
+	unsigned int i;
+
+	read_all(self->rss, &self->now_ns);
+	for (i = 1; i <= 8; i++) {
+		ASSERT_TRUE(grow_once(self->ask, self->answer));
+		read_all(self->rss, &self->now_ns);
+		ASSERT_TRUE(find(self->rss, self->pid, self->now_ns, &found));
+		EXPECT_EQ(i * ROUND_NS, found.grows_ns);
+	}
+	for (i = 0; i < 4; i++)
+		read_all(self->rss, &self->now_ns);
+	ASSERT_TRUE(find(self->rss, self->pid, self->now_ns, &found));
+	EXPECT_EQ(0, found.grows_ns);
+	EXPECT_EQ(0, found.change);
+}
+
+TEST_F(process, one_that_has_ended_is_forgotten)
+{
+	struct rss_process found;
+
+	read_all(self->rss, &self->now_ns);
+	ASSERT_TRUE(find(self->rss, self->pid, self->now_ns, &found));
+	kill(self->pid, SIGKILL);
+	waitpid(self->pid, NULL, 0);
+	read_all(self->rss, &self->now_ns);
+	EXPECT_FALSE(find(self->rss, self->pid, self->now_ns, &found));
+}
+
+TEST_F(process, what_grows_comes_first)
+{
+	struct rss_process *list;
+
+	read_all(self->rss, &self->now_ns);
+	ASSERT_TRUE(grow_once(self->ask, self->answer));
+	ASSERT_TRUE(grow_once(self->ask, self->answer));
+	read_all(self->rss, &self->now_ns);
+	ASSERT_EQ(1, rss_choose(self->rss, 1, self->now_ns, &list));
+	EXPECT_EQ(self->pid, list[0].pid);
+	free(list);
+}
+
+/* 20 of one user are larger than this one, which is another's. */
+TEST_F(process, a_user_with_many_leaves_room_for_others)
+{
+	unsigned int i, nr, of_user = 0, own = 0;
+	struct rss_process *list;
+	pid_t others[20];
+	char byte;
+	int fds[2];
+
+	if (geteuid())
+		SKIP(return, "needs root");
+	ASSERT_EQ(0, pipe(fds));
+	ASSERT_TRUE(grow_once(self->ask, self->answer));
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		others[i] = fork();
+		if (others[i])
+			continue;
+		if (setuid(USER))
+			_exit(1);
+		memset(malloc(40 * MIB), 1, 40 * MIB);
+		if (write(fds[1], "", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	for (i = 0; i < ARRAY_SIZE(others); i++)
+		ASSERT_EQ(1, read(fds[0], &byte, 1));
+	read_all(self->rss, &self->now_ns);
+	nr = rss_choose(self->rss, 12, self->now_ns, &list);
+	for (i = 0; i < nr; i++) {
+		of_user += list[i].uid == USER;
+		own += list[i].pid == (uint32_t)self->pid;
+	}
+	free(list);
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		kill(others[i], SIGKILL);
+		waitpid(others[i], NULL, 0);
+	}
+	EXPECT_EQ(1, own);
+	EXPECT_LE(of_user, nr - 1);
+}
+
+TEST_HARNESS_MAIN
