@@ -257,11 +257,8 @@ static __always_inline long read_addresses(struct hab_record_sample *sample,
 /* Has the kernel walk the stack. Returns the bytes of its frames. */
 static __always_inline long walk_stack(void *ctx, struct hab_record_sample *sample)
 {
-	long bytes = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-				   BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	long bytes = walk_user_stack(ctx, sample->frames);
 
-	if (bytes < 0)
-		bytes = 0;
 	sample->nr_frames = bytes / sizeof(struct hab_frame);
 	return bytes;
 }

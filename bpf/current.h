@@ -29,8 +29,22 @@ struct cred {
 struct task_struct {
 	int pid;
 	const struct cred *cred;
+	struct mm_struct *mm;
+};
+
+/* Up to Linux 6.17, and later. */
+struct mm_struct___word {
+	unsigned long flags;
+};
+
+struct mm_struct___bits {
+	struct {
+	} flags;
 };
 #pragma clang attribute pop
+
+#define DUMPABLE_MASK 3ul /* MMF_DUMPABLE_MASK of the kernel */
+#define DUMPABLE      1ul /* SUID_DUMP_USER */
 
 #define NAMESPACES_MAX 33 /* inside each other, of the kernel */
 
@@ -57,6 +71,42 @@ static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 	head->tid = (__u32)id;
 	head->size = size;
 	head->time_ns = bpf_ktime_get_ns();
+}
+
+/* The process's own user may look into it: it is no set-uid one, and has not given up root's rights. */
+static bool is_dumpable(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	char *mm = (char *)BPF_CORE_READ(task, mm);
+	unsigned long flags = 0;
+	size_t offset;
+
+	if (bpf_core_field_exists(((struct mm_struct___word *)0)->flags))
+		offset = bpf_core_field_offset(struct mm_struct___word, flags);
+	else
+		offset = bpf_core_field_offset(struct mm_struct___bits, flags);
+	bpf_probe_read_kernel(&flags, sizeof(flags), mm + offset);
+	return (flags & DUMPABLE_MASK) == DUMPABLE;
+}
+
+/*
+ * Has the kernel walk the stack by frame pointers. Returns the bytes of its frames. Offsets in files
+ * tell nothing of a process; addresses do, and go to nobody who may not look into it.
+ */
+static __always_inline long walk_user_stack(void *ctx, struct hab_frame frames[HAB_STACK_DEPTH])
+{
+	long bytes = bpf_get_stack(ctx, frames, HAB_STACK_DEPTH * sizeof(*frames),
+				   BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	unsigned int i;
+
+	if (bytes < 0)
+		return 0;
+	if (is_dumpable())
+		return bytes;
+	for (i = 0; i < HAB_STACK_DEPTH; i++)
+		if (frames[i].status != HAB_FRAME_FILE)
+			frames[i].offset = 0;
+	return bytes;
 }
 
 #endif /* HAB_BPF_CURRENT_H */

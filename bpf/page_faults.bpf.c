@@ -149,10 +149,7 @@ static __always_inline void send(void *ctx, __u64 owner, __u64 bytes, __u64 prob
 	sample->uid = (__u32)bpf_get_current_uid_gid();
 	sample->owner = owner;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
-	size = bpf_get_stack(ctx, sample->frames, sizeof(sample->frames),
-			     BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	if (size < 0)
-		size = 0;
+	size = walk_user_stack(ctx, sample->frames);
 	sample->nr_frames = size / sizeof(struct hab_frame);
 	fill_head(&sample->head, HAB_RECORD_SAMPLE,
 		  offsetof(struct hab_record_sample, frames) + size);

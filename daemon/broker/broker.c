@@ -36,7 +36,7 @@
 #define READY_MS      20000
 #define PRIORITY      (-10)
 #define REAP_MS	      300
-/* Page faults that are sampled in a second, of an owner: that part of the rate, and at most so many. */
+/* Samples of growth in a second, of an owner: that part of the rate, and at most so many. */
 #define FAULTS_PART 4
 #define FAULTS_MAX  200
 

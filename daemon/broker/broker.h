@@ -19,7 +19,10 @@ struct broker;
 /* Where the feed's records go. Before the feed is opened. */
 struct broker *broker_new(const struct broker_config *config);
 struct feed_sink broker_sink(struct broker *broker);
-/* @faults: NULL without growth. Starts the viewer and waits until it serves. 0, or the exit code after a sentence. */
+/*
+ * @faults: NULL without growth. Starts the viewer and waits until it serves. 0, or the exit code
+ * after a sentence.
+ */
 int broker_start(struct broker *broker, struct feed *feed, struct page_faults *faults);
 /* Runs until *ending. The exit code. */
 int broker_run(struct broker *broker, const volatile sig_atomic_t *ending);

@@ -274,7 +274,7 @@ static void put_lines(const json_t *top, bool only_own, unsigned int rows, unsig
 	FILE *text;
 	char *lines;
 
-	/* The machine takes a third of the screen, processes half of the rest or less, sites all else. */
+	/* The machine takes a third of the screen, processes half of the rest at most. */
 	growing = !rows ? growing : rows / 3 > 3 ? rows / 3 - 3 : 1;
 	if (rows && all)
 		rows -= min(growing + 3, rows - 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The machine's processes in /v1/top: the anonymous memory of each as the kernel counts it, and
- * beside that what is known of some: what they have touched first, allocated, and have in use. These
- * are different things, and are never added up.
+ * beside that what is known of some: what they have touched first, allocated, and have in use.
+ * These are different things, and are never added up.
  */
 #include <jansson.h>
 #include <stdlib.h>

@@ -194,8 +194,8 @@ void ingest_flush_all(struct ingest *ingest)
 }
 
 /*
- * Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. What is
- * no address of a program comes from code without frame pointers: no caller is known from there on.
+ * Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. What
+ * is no address of a program comes from code without frame pointers: no caller is known from there.
  */
 static void make_calls(struct hab_record_sample *record)
 {

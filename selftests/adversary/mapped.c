@@ -147,3 +147,58 @@ void strategy_bound_files(void)
 	while (wait(NULL) > 0)
 		;
 }
+
+/* --- page faults -------------------------------------------------------------------------- */
+
+#define FAULTING 4
+#define CHAIN	 60u /* frames */
+
+/* A frame as code with frame pointers has it. */
+struct fake_frame {
+	struct fake_frame *next;
+	uint64_t returns;
+};
+
+/* The stack that the kernel walks then is the fake one. */
+static void touch_from(const struct fake_frame *chain, volatile char *page)
+{
+#ifdef __x86_64__
+	__asm__ volatile("push %%rbp\n"
+			 "mov %0, %%rbp\n"
+			 "movb $1, (%1)\n"
+			 "pop %%rbp\n"
+			 :
+			 : "r"(chain), "r"(page)
+			 : "memory");
+#else
+	(void)chain;
+	*page = 1;
+#endif
+}
+
+/* Pages that are touched, each from a stack of its own, and given back. */
+static void fault(unsigned int child)
+{
+	struct fake_frame chain[CHAIN] = { 0 };
+	char *memory = mmap(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+	unsigned int i;
+	size_t at;
+
+	(void)child;
+	for (i = 0; i + 1 < CHAIN; i++)
+		chain[i].next = &chain[i + 1];
+	while (memory != MAP_FAILED && adversary_runs()) {
+		for (i = 0; i < CHAIN; i++)
+			chain[i].returns = adversary_random() >> 17;
+		for (at = 0; at < LARGE_BYTES; at += PAGE)
+			touch_from(chain, memory + at);
+		madvise(memory, LARGE_BYTES, MADV_DONTNEED);
+		adversary_add(COUNT_OPERATIONS, LARGE_BYTES / PAGE);
+	}
+}
+
+void strategy_faults(void)
+{
+	adversary_fork(FAULTING, fault);
+}

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A program whose growth is known: grower MEGABYTES SECONDS [huge|again|stays]. It touches three quarters
- * of these in touch_most() and a quarter in touch_some(), in turns of 8 MiB, and prints by how much
- * its anonymous memory has grown, as the kernel counts it. huge: in huge pages. again: it gives the
- * memory back and touches it again for so many seconds, as fast as it can. stays: it does not end.
+ * A program whose growth is known: grower MEGABYTES SECONDS [huge|again|stays]. It touches three
+ * quarters of these in touch_most() and a quarter in touch_some(), in turns of 8 MiB, and prints by
+ * how much its anonymous memory has grown, as the kernel counts it. huge: in huge pages. again: it
+ * gives the memory back and touches it again for so many seconds, as fast as it can. stays: it does
+ * not end.
  */
 #include <stdio.h>
 #include <stdlib.h>
