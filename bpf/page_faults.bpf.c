@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Samples the page faults of the whole machine: each sample says that a process has touched pages of
- * its own, how many bytes it stands for, and from where. It needs no module.
+ * Samples the page faults of the whole machine: each sample says that a process has touched pages
+ * of its own, how many bytes it stands for, and from where. It needs no module.
  *
  * habd attaches on_fault() to the software event of minor faults on each CPU, at each
  * HAB_FAULTS_PERIOD-th of them. Of these a random part is kept, so that no pattern of a program

@@ -177,7 +177,7 @@ static void touch_from(const struct fake_frame *chain, volatile char *page)
 }
 
 /* Pages that are touched, each from a stack of its own, and given back. */
-static void fault(unsigned int child)
+static void fault(void)
 {
 	struct fake_frame chain[CHAIN] = { 0 };
 	char *memory = mmap(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -185,7 +185,6 @@ static void fault(unsigned int child)
 	unsigned int i;
 	size_t at;
 
-	(void)child;
 	for (i = 0; i + 1 < CHAIN; i++)
 		chain[i].next = &chain[i + 1];
 	while (memory != MAP_FAILED && adversary_runs()) {
