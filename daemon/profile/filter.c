@@ -203,7 +203,8 @@ uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 {
 	if (!filter || filter->each_kind)
 		return present;
-	return filter->kinds ? filter->kinds : kinds_first(present);
+	/* What is allocated. */
+	return filter->kinds ? filter->kinds : kinds_first(present & ~(1u << HAB_KIND_GROWTH));
 }
 
 void filter_keep_kinds(const struct filter *filter, struct profile *profile)

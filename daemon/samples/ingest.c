@@ -237,6 +237,11 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 		return;
 	}
 	make_calls(&sample->record);
+	/* Of growth no thread sends its stack. */
+	if (record->kind == HAB_KIND_GROWTH) {
+		finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
+		return;
+	}
 	if (ingest->last - ingest->first == WAITING_MAX)
 		give_up_first(ingest);
 	*place(ingest, ingest->last++) = sample;

@@ -16,7 +16,7 @@ static const char *const names[HAB_KINDS] = {
 	[HAB_KIND_GROWTH] = "growth",
 };
 
-/* The kind of default profiles is the first of these that is present, but for the last. */
+/* The kind of default profiles is the first of these that is present, but for growth. */
 static const uint32_t order[HAB_KINDS] = { HAB_EVENT_SAMPLE, HAB_EVENT_REFILL, HAB_EVENT_TLAB,
 					   HAB_EVENT_OUTSIDE, HAB_KIND_GROWTH };
 
@@ -63,7 +63,7 @@ uint32_t kinds_first(uint32_t kinds)
 {
 	unsigned int i;
 
-	for (i = 0; i < HAB_EVENT_KINDS; i++)
+	for (i = 0; i < HAB_KINDS; i++)
 		if (kinds & 1u << order[i])
 			return 1u << order[i];
 	return 1u << order[0];

@@ -24,10 +24,7 @@ uint32_t kind_number(const char *name);
 bool kinds_add(uint32_t *kinds, const char *list);
 /* Writes "sample,refill", a list that kinds_add() reads. */
 void kinds_text(uint32_t kinds, char *text, size_t size);
-/*
- * The kind of these that a profile without a choice of kinds has: what is allocated, so not growth.
- * It is sample if there are none.
- */
+/* The first of these, in the order of what says most of allocations; sample if there are none. */
 uint32_t kinds_first(uint32_t kinds);
 
 #endif /* HABD_KINDS_H */

@@ -50,6 +50,22 @@ function say(text) {
 	by('state').textContent = (by('state').dataset.only || '') + text;
 }
 
+const is_growth = () => latest.event === 'growth';
+
+/* The kinds of events that there are, if it is not one. */
+function showKinds(answer) {
+	const kinds = [answer.event, ...answer.other_events].sort();
+	by('event').replaceChildren(...kinds.map(kind =>
+		new Option(kind, kind, false, kind === answer.event)));
+	by('event').parentElement.hidden = kinds.length < 2;
+	by('rate_of').textContent =
+		(is_growth() ? 'touched first' : 'allocated') + ', bytes a second';
+	for (const input of document.querySelectorAll('input[name=view]'))
+		input.disabled = is_growth() && input.id !== 'allocated';
+	if (is_growth())
+		by('allocated').checked = true;
+}
+
 /* What the timeline lacks. */
 function remarks(answer) {
 	const list = ['Estimated from samples (' + answer.event + ').'];
@@ -70,13 +86,16 @@ async function readTimeline() {
 	reading.abort();
 	reading = new AbortController();
 	try {
-		const path = '/v1/timeline?since=' + by('range').value + 's';
+		const kind = by('event').value;
+		const path = '/v1/timeline?since=' + by('range').value + 's' +
+			(kind ? '&event=' + kind : '');
 		const answer = await (await request(path, reading.signal)).json();
 		latest = answer;
 		history_seconds = answer.history_seconds;
 		whole = {since: answer.since, until: Math.min(answer.until, Date.now() / 1000)};
 		/* A week of files is drawn only on request. */
 		shown = {since: Math.max(whole.since, whole.until - HOUR), until: whole.until};
+		showKinds(answer);
 		/* A new drawing would end a drag. */
 		if (!timeline.pressed) {
 			timeline.set(answer);
@@ -145,7 +164,7 @@ function timeText() {
 function title() {
 	const {process} = chosen;
 	return (process ? nameOf(process) + ' (' + pidsOf(process) + ')' : 'all processes') + ', ' +
-		views[value('view')] + ', ' + timeText();
+		(is_growth() ? 'touched first' : views[value('view')]) + ', ' + timeText();
 }
 
 function showChoice() {
@@ -154,7 +173,7 @@ function showChoice() {
 	by('until').value = forField(span.until);
 	for (const id of ['since', 'until', 'whole', 'compare', 'span'])
 		by(id).disabled = !history_seconds;
-	by('growth').disabled = !history_seconds || of !== 'span';
+	by('growth').disabled = !history_seconds || of !== 'span' || is_growth();
 	by('old').textContent = !chosen.old ? '' : spanText(chosen.old) +
 		(chosen.span ? '' : ': now choose the other span');
 	by('alone').hidden = !chosen.old;
@@ -284,6 +303,10 @@ by('range').addEventListener('change', async () => {
 	await readTimeline();
 	if (!chosen.span)
 		apply();
+});
+by('event').addEventListener('change', async () => {
+	await readTimeline();
+	apply();
 });
 for (const input of document.querySelectorAll('input[name=view], input[name=of], #seconds'))
 	input.addEventListener('change', apply);

@@ -19,7 +19,7 @@
  *			commas; of a living process, see --pid. Overrides --stacks
  *	--thread-stacks	stacks are sent by the threads (HAB_RECORD_STACK), not by the kernel
  *	--attached	stacks are the threads', in the record of the sample
- *	--kinds LIST	of refill, tlab, outside, sample; in turn (default sample)
+ *	--kinds LIST	of refill, tlab, outside, sample, growth; in turn (default sample)
  *	--tags LIST	the objects' types, in turn (default: none)
  *	--heaps LIST	names of heaps, by process (default main)
  *	--bytes N	of an event: stack s has N * (1 + s % 7) (default 4096)
@@ -88,7 +88,7 @@ static struct {
 
 static FILE *output;
 static uint64_t sums[4]; /* bytes, estimate, weight, objects */
-static uint64_t kind_samples[HAB_EVENT_KINDS];
+static uint64_t kind_samples[HAB_KINDS];
 static pid_t live_pid;
 
 static void __attribute__((noreturn)) refuse(const char *what, const char *value)
@@ -139,9 +139,9 @@ static void split_addresses(char *value)
 static unsigned int kind_of(uint64_t i)
 {
 	const char *name = set.kinds.count ? set.kinds.items[i % set.kinds.count] : "sample";
-	enum hab_event_kind kind = kind_number(name);
+	uint32_t kind = kind_number(name);
 
-	if (kind == HAB_EVENT_KINDS)
+	if (kind == HAB_KINDS)
 		refuse("no kind of event", name);
 	return kind;
 }
@@ -344,7 +344,7 @@ static void print_sums(void)
 		"samples=%" PRIu64 "\nbytes=%" PRIu64 "\nestimate=%" PRIu64 "\nweight=%" PRIu64
 		"\nobjects=%" PRIu64 "\n",
 		set.samples, sums[0], sums[1], sums[2], sums[3]);
-	for (kind = 0; kind < HAB_EVENT_KINDS && set.kinds.count > 1; kind++)
+	for (kind = 0; kind < HAB_KINDS && set.kinds.count > 1; kind++)
 		fprintf(stderr, "kind_%s=%" PRIu64 "\n", kind_name(kind), kind_samples[kind]);
 }
 

@@ -79,7 +79,7 @@ struct seen {
 	const struct model *model;
 	bool folded; /* entries may have less than the model */
 	uint64_t samples, estimate, logged, logged_estimate, wrong;
-	uint32_t pids[STACKS + HAB_EVENT_KINDS]; /* of the stacks, by number */
+	uint32_t pids[STACKS + HAB_KINDS]; /* of the stacks, by number */
 };
 
 static void see(void *context, uint32_t number, const struct stack_key *key,
@@ -181,7 +181,7 @@ static void see_kind(void *context, uint32_t number, const struct stack_key *key
 
 TEST_F(table, folded_stacks_keep_their_kind_of_event)
 {
-	uint64_t before[HAB_EVENT_KINDS] = { 0 }, after[HAB_EVENT_KINDS] = { 0 };
+	uint64_t before[HAB_KINDS] = { 0 }, after[HAB_KINDS] = { 0 };
 	const struct hab_record_sample sample = { .bytes = 1, .probability = CERTAIN, .parts = 1 };
 	struct stack_key key = { 0 };
 	struct stack_mark *mark = NULL;

@@ -35,7 +35,7 @@ static void set_stacks(void)
 	strcpy(sample.heap_name, "heap");
 	strcpy(sample.tag, "node");
 	for (i = 0; i < 8; i++) {
-		sample.kind = i % HAB_EVENT_KINDS;
+		sample.kind = i % HAB_KINDS;
 		sample.sample_id = i + 1;
 		ingest_record(state.ingest, &sample, sizeof(sample), 0);
 	}
