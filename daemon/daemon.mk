@@ -54,7 +54,7 @@ HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	module_feed replay_feed no_feed page_faults bpf_log \
 	http clients counters request response http_json http_status http_machine http_top http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
-	habctl habctl_record habctl_report habctl_top habctl_status seen \
+	habctl habctl_record habctl_report habctl_top habctl_status rss_parts seen \
 	http_client filter_options live_profile span_options report_table $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun attached chosen collector command preload result unseen \
 	attach borrow safe_point stub target $(MACHINE)

@@ -20,6 +20,7 @@
 
 #include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
+#include "daemon/habctl/rss_parts.h"
 #include "daemon/habctl/seen.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/module_files.h"
@@ -348,12 +349,20 @@ static json_t *status_json(const char *socket, const struct module_state *module
 
 struct options {
 	bool json, processes;
+	uint32_t pid; /* 0: the machine */
 };
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
 	struct options *options = state->input;
+	uint64_t pid = 0;
 
+	if (key == ARGP_KEY_ARG) {
+		if (!arguments_number("PID", value, 1, UINT32_MAX, &pid))
+			return arguments_result(false);
+		options->pid = (uint32_t)pid;
+		return 0;
+	}
 	if (key == 'j')
 		options->json = true;
 	else if (key == 'p')
@@ -374,7 +383,9 @@ int habctl_status(const char *socket, int argc, char **argv)
 	static const struct argp argp = {
 		.options = table,
 		.parser = parse,
-		.doc = "Show what works, and what to do about what does not.",
+		.args_doc = "[PID]",
+		.doc = "Show what works, and what to do about what does not; or what the resident "
+		       "memory of a process is made of.",
 	};
 	struct module_state module;
 	struct answer answer;
@@ -383,6 +394,8 @@ int habctl_status(const char *socket, int argc, char **argv)
 	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &options);
+	if (options.pid)
+		return rss_parts_show(socket, options.pid);
 	module_state_read(&module);
 	status = status_json(socket, &module, &answer);
 	code = answer.error ? EXIT_FAILED : 0;
