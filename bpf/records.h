@@ -217,7 +217,7 @@ struct hab_machine_totals {
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };
 
-/* Sums of the page faults that are followed. Variable "growth" of bpf/page_faults.bpf.c. */
+/* Sums of the page faults that are followed. Variable "growth" of bpf/every_process.bpf.c. */
 struct hab_growth {
 	__u64 bytes;   /* that all of them stand for, sampled or not */
 	__u64 sampled;

@@ -51,7 +51,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
 	habd options sockets privilege state rss spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker collectors connections routes part_process windows owner_lookup \
-	module_feed replay_feed no_feed page_faults bpf_log \
+	module_feed replay_feed no_feed every_process bpf_log \
 	http clients counters request response http_json http_status http_machine http_top http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status rss_parts seen \
@@ -118,7 +118,7 @@ $(DAEMON_BUILD)/stub.o: DAEMON_CFLAGS += -ffreestanding -fno-stack-protector -fn
 	-fno-sanitize=all -mgeneral-regs-only -fno-tree-loop-distribute-patterns
 
 $(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
-$(DAEMON_BUILD)/page_faults.o: $(BUILD)/page_faults.skel.h
+$(DAEMON_BUILD)/every_process.o: $(BUILD)/every_process.skel.h
 $(DAEMON_BUILD)/profile.o: $(DAEMON_BUILD)/entries.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 

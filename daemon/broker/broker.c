@@ -128,8 +128,8 @@ static void tidy(struct broker *broker, uint64_t now)
 				   broker->config.rate == CHANNELS_RATE_OFF ?
 					   CHANNELS_RATE_OFF :
 					   broker->config.rate / max(active, 1u));
-	if (broker->faults)
-		page_faults_set_quota(broker->faults,
+	if (broker->every)
+		every_process_set_quota(broker->every,
 				      (uint32_t)max(min(broker->config.rate / FAULTS_PART, FAULTS_MAX), 1u));
 }
 
@@ -165,15 +165,15 @@ static void read_viewer(struct broker *broker)
 	}
 }
 
-int broker_start(struct broker *broker, struct feed *feed, struct page_faults *faults)
+int broker_start(struct broker *broker, struct feed *feed, struct every_process *every)
 {
 	uint64_t end_ns = clock_monotonic_ns() + READY_MS * 1000000ull;
 	struct part_config *part = &broker->config.part;
 	struct epoll_event event;
 
 	broker->feed = feed;
-	broker->faults = faults;
-	if (!faults)
+	broker->every = every;
+	if (!every)
 		part->kinds &= ~(1u << HAB_KIND_GROWTH);
 	part->is_module = feed->ops->module;
 	snprintf(part->feed, sizeof(part->feed), "%s", feed->ops->name);
@@ -200,8 +200,8 @@ int broker_start(struct broker *broker, struct feed *feed, struct page_faults *f
 	broker_watch(broker, broker->config.unix_fd, EVENT_UNIX);
 	broker_watch(broker, broker->config.tcp_fd, EVENT_TCP);
 	broker_watch(broker, feed->fd, EVENT_FEED);
-	if (faults)
-		broker_watch(broker, page_faults_fd(faults), EVENT_FAULTS);
+	if (every)
+		broker_watch(broker, every_process_fd(every), EVENT_EVERY);
 	/* There always are programs of root's, and the first may end soon. */
 	broker_owner(broker, HAB_OWNER_ROOT, 0);
 	return 0;
@@ -263,7 +263,7 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 				read_viewer(broker);
 				break;
 			case EVENT_FEED:
-			case EVENT_FAULTS:
+			case EVENT_EVERY:
 				break;
 			default:
 				broker_accept_of_owner(broker, events[i].data.u64 - EVENT_OWNER);
@@ -271,8 +271,8 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 		}
 		if (broker->feed->fd >= 0 && broker->feed->ops->poll(broker->feed, 0) < 0)
 			return EXIT_FAILED;
-		if (broker->faults)
-			page_faults_poll(broker->faults);
+		if (broker->every)
+			every_process_poll(broker->every);
 		turn(broker);
 	}
 	return 0;

@@ -12,7 +12,7 @@
 
 #include "daemon/broker/broker_config.h"
 #include "daemon/feeds/feed.h"
-#include "daemon/feeds/page_faults.h"
+#include "daemon/feeds/every_process.h"
 
 struct broker;
 
@@ -20,10 +20,10 @@ struct broker;
 struct broker *broker_new(const struct broker_config *config);
 struct feed_sink broker_sink(struct broker *broker);
 /*
- * @faults: NULL without growth. Starts the viewer and waits until it serves. 0, or the exit code
+ * @every: NULL without growth. Starts the viewer and waits until it serves. 0, or the exit code
  * after a sentence.
  */
-int broker_start(struct broker *broker, struct feed *feed, struct page_faults *faults);
+int broker_start(struct broker *broker, struct feed *feed, struct every_process *every);
 /* Runs until *ending. The exit code. */
 int broker_run(struct broker *broker, const volatile sig_atomic_t *ending);
 /* Ends the viewer, which asks the collectors a last time, then these; it does not wait for long. */

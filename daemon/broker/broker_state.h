@@ -14,7 +14,7 @@
 #include "daemon/broker/owner_lookup.h"
 #include "daemon/broker/part_process.h"
 #include "daemon/feeds/feed.h"
-#include "daemon/feeds/page_faults.h"
+#include "daemon/feeds/every_process.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/limits.h"
 
@@ -58,7 +58,7 @@ struct told {
 struct broker {
 	struct broker_config config;
 	struct feed *feed;
-	struct page_faults *faults; /* NULL: growth is not followed */
+	struct every_process *every; /* NULL: growth is not followed */
 	struct totals *totals;
 	struct missed *missed;
 	struct windows *windows;
@@ -77,7 +77,7 @@ struct broker {
 };
 
 /* EVENT_OWNER and above: the owner's number is added. */
-enum event { EVENT_CHANNEL, EVENT_UNIX, EVENT_TCP, EVENT_FEED, EVENT_FAULTS, EVENT_VIEWER, EVENT_OWNER };
+enum event { EVENT_CHANNEL, EVENT_UNIX, EVENT_TCP, EVENT_FEED, EVENT_EVERY, EVENT_VIEWER, EVENT_OWNER };
 
 /* --- collectors.c ---------------------------------------------------------------------- */
 

@@ -191,8 +191,8 @@ static void tell_machine(struct broker *broker)
 	struct owner *owner;
 
 	record.machine.unknown = broker->unknown;
-	if (broker->faults)
-		record.machine.growth = page_faults_sums(broker->faults);
+	if (broker->every)
+		record.machine.growth = every_process_sums(broker->every);
 	if (broker->viewer.pid && !broker->behind)
 		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
 	for (owner = broker->owners; owner; owner = owner->hh.next)

@@ -23,7 +23,7 @@
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
-#include "daemon/feeds/page_faults.h"
+#include "daemon/feeds/every_process.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/http.h"
 #include "daemon/parts/access.h"
@@ -459,7 +459,7 @@ static struct broker *make_broker(const struct options *options, const struct so
 
 static int run_machine(struct options *options, char **argv)
 {
-	struct page_faults *faults = NULL;
+	struct every_process *every = NULL;
 	struct feed_sink sink;
 	struct broker *broker = NULL;
 	struct feed *feed = NULL;
@@ -480,10 +480,10 @@ static int run_machine(struct options *options, char **argv)
 	if (!feed)
 		goto end;
 	if (options->events & 1u << HAB_KIND_GROWTH)
-		faults = page_faults_open(&sink);
+		every = every_process_open(&sink);
 	/* Loading and attaching need more. */
 	privilege_drop();
-	code = broker_start(broker, feed, faults);
+	code = broker_start(broker, feed, every);
 	if (code)
 		goto end;
 	say_ready(options);
@@ -493,7 +493,7 @@ end:
 	broker_free(broker);
 	if (feed)
 		feed->ops->close(feed);
-	page_faults_close(faults);
+	every_process_close(every);
 	sockets_end(&sockets);
 	return code;
 }

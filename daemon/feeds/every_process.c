@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "daemon/feeds/page_faults.h"
+#include "daemon/feeds/every_process.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -12,7 +12,7 @@
 
 #include "core/arithmetic.h"
 #include "daemon/feeds/bpf_log.h"
-#include "page_faults.skel.h"
+#include "every_process.skel.h"
 
 #define HUGE_BYTES   "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 #define HUGE_FAULT   "do_huge_pmd_anonymous_page" /* of the kernel */
@@ -20,8 +20,8 @@
 #define LOOK_NS	     1000000000ull /* for CPUs that came or went */
 #define POLL_RECORDS 1024
 
-struct page_faults {
-	struct page_faults_bpf *skeleton;
+struct every_process {
+	struct every_process_bpf *skeleton;
 	struct feed_sink sink;
 	struct ring_buffer *ring;
 	unsigned int polled; /* records of this poll */
@@ -34,14 +34,14 @@ struct page_faults {
 /* A negative value ends the poll. */
 static int take(void *context, void *record, size_t size)
 {
-	struct page_faults *faults = context;
+	struct every_process *every = context;
 
-	faults->sink.take(faults->sink.context, record, size);
-	return ++faults->polled < POLL_RECORDS ? 0 : -ECANCELED;
+	every->sink.take(every->sink.context, record, size);
+	return ++every->polled < POLL_RECORDS ? 0 : -ECANCELED;
 }
 
 /* 0, or a negative errno. */
-static int follow_cpu(struct page_faults *faults, int cpu)
+static int follow_cpu(struct every_process *every, int cpu)
 {
 	struct perf_event_attr wanted = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -54,19 +54,19 @@ static int follow_cpu(struct page_faults *faults, int cpu)
 
 	if (fd < 0)
 		return -errno;
-	faults->links[cpu] =
-		bpf_program__attach_perf_event(faults->skeleton->progs.on_fault, fd);
-	if (faults->links[cpu])
+	every->links[cpu] =
+		bpf_program__attach_perf_event(every->skeleton->progs.on_fault, fd);
+	if (every->links[cpu])
 		return 0;
 	error = -errno;
 	close(fd);
 	return error;
 }
 
-static void leave_cpu(struct page_faults *faults, int cpu)
+static void leave_cpu(struct every_process *every, int cpu)
 {
-	bpf_link__destroy(faults->links[cpu]);
-	faults->links[cpu] = NULL;
+	bpf_link__destroy(every->links[cpu]);
+	every->links[cpu] = NULL;
 }
 
 static bool is_in(const char *list, int cpu)
@@ -86,78 +86,78 @@ static bool is_in(const char *list, int cpu)
 }
 
 /* A CPU that has gone has no event when it comes again. 0, or the first error. */
-static int follow_cpus(struct page_faults *faults)
+static int follow_cpus(struct every_process *every)
 {
-	char online[sizeof(faults->online)];
+	char online[sizeof(every->online)];
 	int cpu, error = 0, result;
 	bool is_here, was_here;
 
-	if (!file_line(ONLINE, online, sizeof(online)) || !strcmp(online, faults->online))
+	if (!file_line(ONLINE, online, sizeof(online)) || !strcmp(online, every->online))
 		return 0;
-	for (cpu = 0; cpu < faults->nr_cpus; cpu++) {
+	for (cpu = 0; cpu < every->nr_cpus; cpu++) {
 		is_here = is_in(online, cpu);
-		was_here = is_in(faults->online, cpu);
+		was_here = is_in(every->online, cpu);
 		if (was_here && !is_here)
-			leave_cpu(faults, cpu);
-		result = is_here && !was_here ? follow_cpu(faults, cpu) : 0;
+			leave_cpu(every, cpu);
+		result = is_here && !was_here ? follow_cpu(every, cpu) : 0;
 		/* It may have gone meanwhile. */
 		if (result && result != -ENODEV && result != -ENXIO)
 			error = error ? error : result;
 	}
-	strcpy(faults->online, online);
+	strcpy(every->online, online);
 	return error;
 }
 
-void page_faults_poll(struct page_faults *faults)
+void every_process_poll(struct every_process *every)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	faults->polled = 0;
-	ring_buffer__consume(faults->ring);
-	if (now - faults->looked_ns < LOOK_NS)
+	every->polled = 0;
+	ring_buffer__consume(every->ring);
+	if (now - every->looked_ns < LOOK_NS)
 		return;
-	faults->looked_ns = now;
-	follow_cpus(faults);
+	every->looked_ns = now;
+	follow_cpus(every);
 }
 
-int page_faults_fd(const struct page_faults *faults)
+int every_process_fd(const struct every_process *every)
 {
-	return ring_buffer__epoll_fd(faults->ring);
+	return ring_buffer__epoll_fd(every->ring);
 }
 
-void page_faults_set_quota(struct page_faults *faults, uint32_t quota)
+void every_process_set_quota(struct every_process *every, uint32_t quota)
 {
-	__atomic_store_n(&faults->skeleton->data->quota, quota, __ATOMIC_RELAXED);
+	__atomic_store_n(&every->skeleton->data->quota, quota, __ATOMIC_RELAXED);
 }
 
-struct hab_growth page_faults_sums(const struct page_faults *faults)
+struct hab_growth every_process_sums(const struct every_process *every)
 {
-	return faults->skeleton->bss->growth;
+	return every->skeleton->bss->growth;
 }
 
-void page_faults_close(struct page_faults *faults)
+void every_process_close(struct every_process *every)
 {
 	int cpu;
 
-	if (!faults)
+	if (!every)
 		return;
-	for (cpu = 0; cpu < faults->nr_cpus; cpu++)
-		leave_cpu(faults, cpu);
-	free(faults->links);
-	ring_buffer__free(faults->ring);
-	page_faults_bpf__destroy(faults->skeleton);
-	free(faults);
+	for (cpu = 0; cpu < every->nr_cpus; cpu++)
+		leave_cpu(every, cpu);
+	free(every->links);
+	ring_buffer__free(every->ring);
+	every_process_bpf__destroy(every->skeleton);
+	free(every);
 }
 
 /* 0, or a negative errno. *what: what was tried last. */
-static int start(struct page_faults *faults, const char **what)
+static int start(struct every_process *every, const char **what)
 {
-	struct page_faults_bpf *skeleton;
+	struct every_process_bpf *skeleton;
 	char huge[32];
 	int error;
 
 	*what = "opened";
-	skeleton = faults->skeleton = page_faults_bpf__open();
+	skeleton = every->skeleton = every_process_bpf__open();
 	if (!skeleton)
 		return -errno;
 	skeleton->rodata->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -167,34 +167,34 @@ static int start(struct page_faults *faults, const char **what)
 	else
 		bpf_program__set_autoload(skeleton->progs.on_huge_fault, false);
 	*what = "loaded";
-	error = page_faults_bpf__load(skeleton);
+	error = every_process_bpf__load(skeleton);
 	if (error)
 		return error;
-	faults->ring = ring_buffer__new(bpf_map__fd(skeleton->maps.faults), take, faults, NULL);
-	if (!faults->ring)
+	every->ring = ring_buffer__new(bpf_map__fd(skeleton->maps.faults), take, every, NULL);
+	if (!every->ring)
 		return -errno;
 	*what = "attached";
-	error = page_faults_bpf__attach(skeleton);
-	return error ? error : follow_cpus(faults);
+	error = every_process_bpf__attach(skeleton);
+	return error ? error : follow_cpus(every);
 }
 
-struct page_faults *page_faults_open(const struct feed_sink *sink)
+struct every_process *every_process_open(const struct feed_sink *sink)
 {
-	struct page_faults *faults = xcalloc(1, sizeof(*faults));
+	struct every_process *every = xcalloc(1, sizeof(*every));
 	const char *what;
 	int error;
 
-	faults->sink = *sink;
-	faults->nr_cpus = max(libbpf_num_possible_cpus(), 1);
-	faults->links = xcalloc((size_t)faults->nr_cpus, sizeof(*faults->links));
+	every->sink = *sink;
+	every->nr_cpus = max(libbpf_num_possible_cpus(), 1);
+	every->links = xcalloc((size_t)every->nr_cpus, sizeof(*every->links));
 	bpf_log_begin();
-	error = start(faults, &what);
+	error = start(every, &what);
 	if (!error)
-		return faults;
+		return every;
 	say("the growth of processes is not followed: the BPF program for page faults could not be "
 	    "%s (%s): it takes root, and a kernel with BTF and software events (perf); --verbose shows "
 	    "the kernel's whole answer",
 	    what, strerror(-error));
-	page_faults_close(faults);
+	every_process_close(every);
 	return NULL;
 }

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Growth: samples of the page faults of all processes (bpf/every_process.bpf.c). They come beside the
+ * records of any feed, with or without the module.
+ */
+#ifndef HABD_EVERY_PROCESS_H
+#define HABD_EVERY_PROCESS_H
+
+#include <stdint.h>
+
+#include "daemon/feeds/feed.h"
+
+struct every_process;
+
+/* NULL after a sentence: habd goes on without growth. Needs CAP_BPF and CAP_PERFMON. */
+struct every_process *every_process_open(const struct feed_sink *sink);
+/* Readable when many records wait. */
+int every_process_fd(const struct every_process *every);
+/* Passes the records on that have come, and follows CPUs that have come since. Does not wait. */
+void every_process_poll(struct every_process *every);
+/* Samples that an owner may have in a second, about. */
+void every_process_set_quota(struct every_process *every, uint32_t quota);
+/* Sums since it was opened. */
+struct hab_growth every_process_sums(const struct every_process *every);
+void every_process_close(struct every_process *every);
+
+#endif /* HABD_EVERY_PROCESS_H */
