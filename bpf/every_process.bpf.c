@@ -12,6 +12,9 @@
  * is halved while an owner has too many, before the next draw: what a sample stands for is right
  * whatever the pace.
  *
+ * on_exit() says which processes are ended by a signal as programs that fail are, or for want of
+ * memory, so that habd keeps what it knows of them.
+ *
  * Memory that is shared or of files is left out, but for private mappings that are to be written:
  * these get pages of their own.
  */
@@ -31,6 +34,11 @@
 #define AREA_SHARED 0x8ul
 /* VM_FAULT_ERROR, VM_FAULT_RETRY and VM_FAULT_FALLBACK of the kernel: there is no huge page. */
 #define HUGE_FAILED 0xc73ul
+
+/* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: 1 << number. */
+#define SIGNALS_OF_FAULTS (1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 11 | 1u << 31)
+#define SIGNAL_MASK	  0x7f
+#define ENDS_MAX	  20 /* of an owner, in a window */
 
 #define WINDOW_SHIFT 30 /* 2^30 ns */
 #define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
@@ -60,6 +68,18 @@ struct vm_area_struct {
 struct vm_fault {
 	enum fault_flag flags;
 };
+
+struct signal_struct {
+	int group_exit_code;
+	unsigned long maxrss;
+	struct mm_struct *oom_mm;
+};
+
+struct task_struct___end {
+	int exit_code;
+	struct signal_struct *signal;
+	struct task_struct *group_leader;
+};
 #pragma clang attribute pop
 
 struct {
@@ -73,23 +93,26 @@ struct pace {
 	__u32 shift;   /* 1 of 2^shift is kept */
 };
 
+/* Of what a pace is. */
+enum paced { PACED_PAGES, PACED_HUGE, PACED_ENDS, PACED_KINDS };
+
 struct pace_key {
 	__u64 owner;
-	__u64 is_huge;
+	__u64 of; /* enum paced */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2 * OWNERS_MAX);
+	__uint(max_entries, PACED_KINDS * OWNERS_MAX);
 	__type(key, struct pace_key);
 	__type(value, struct pace);
 } paces SEC(".maps");
 
 struct hab_growth growth;
 
-static struct pace *find_pace(__u64 owner, bool is_huge)
+static struct pace *find_pace(__u64 owner, enum paced of)
 {
-	struct pace_key key = { owner, is_huge };
+	struct pace_key key = { owner, of };
 	struct pace fresh = {};
 	struct pace *pace = bpf_map_lookup_elem(&paces, &key);
 
@@ -162,7 +185,7 @@ static __always_inline void send(void *ctx, __u64 owner, __u64 bytes, __u64 prob
 static __always_inline void offer(void *ctx, __u64 bytes, __u32 period, __u32 least)
 {
 	__u64 owner = current_owner();
-	struct pace *pace = find_pace(owner, period == 1);
+	struct pace *pace = find_pace(owner, period == 1 ? PACED_HUGE : PACED_PAGES);
 	__u32 shift;
 
 	__sync_fetch_and_add(&growth.bytes, bytes * period);
@@ -200,5 +223,57 @@ int BPF_PROG(on_huge_fault, struct vm_fault *fault, unsigned int result)
 {
 	if (!(result & HUGE_FAILED) && BPF_CORE_READ(fault, flags) & FAULT_FLAG_WRITE)
 		offer(ctx, huge_bytes, 1, 0);
+	return 0;
+}
+
+/* Of an owner whose processes fail all the time only some are told of. */
+static bool may_tell_end(__u64 owner)
+{
+	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
+	struct pace *pace = find_pace(owner, PACED_ENDS);
+
+	if (!pace)
+		return false;
+	if (pace->window != window) {
+		pace->window = window;
+		pace->offered = 0;
+	}
+	return __sync_fetch_and_add(&pace->offered, 1) < ENDS_MAX;
+}
+
+/* By the thread that has the process's number, which may end before others do. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit)
+{
+	struct task_struct___end *task = (void *)bpf_get_current_task();
+	struct signal_struct *group = BPF_CORE_READ(task, signal);
+	__u32 code = BPF_CORE_READ(group, group_exit_code);
+	bool is_oom = BPF_CORE_READ(group, oom_mm);
+	struct hab_record_end *end;
+	__u64 owner;
+
+	if (!code)
+		code = BPF_CORE_READ(task, exit_code);
+	code &= SIGNAL_MASK;
+	/* Once for a process. */
+	if ((!is_oom && !(code < 32 && SIGNALS_OF_FAULTS >> code & 1)) ||
+	    (void *)BPF_CORE_READ(task, group_leader) != (void *)task)
+		return 0;
+	owner = current_owner();
+	if (!may_tell_end(owner))
+		return 0;
+	end = bpf_ringbuf_reserve(&faults, sizeof(*end), 0);
+	if (!end)
+		return 0;
+	__builtin_memset(end, 0, sizeof(*end));
+	fill_head(&end->head, HAB_RECORD_END, sizeof(*end));
+	end->owner = owner;
+	end->cgroup_id = bpf_get_current_cgroup_id();
+	end->peak_pages = BPF_CORE_READ(group, maxrss);
+	end->uid = (__u32)bpf_get_current_uid_gid();
+	end->signal = code;
+	end->is_oom = is_oom;
+	bpf_get_current_comm(end->comm, sizeof(end->comm));
+	bpf_ringbuf_submit(end, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

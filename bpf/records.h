@@ -50,6 +50,7 @@ enum hab_record_type {
 	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
 	HAB_RECORD_REPLACED = 6,
 	HAB_RECORD_NAME = 7, /* of a channel: what an address of later samples stands for */
+	HAB_RECORD_END = 8,  /* a process was ended by a signal, or for want of memory */
 };
 
 struct hab_record_head {
@@ -159,6 +160,19 @@ struct hab_record_name {
 #define HAB_NAMES_MAX		   32768u
 #define HAB_ADDRESS_OF_NAME(id)	   (0xabull << 56 | (id)) /* no address of user space */
 #define HAB_ADDRESS_IS_NAME(value) ((value) >> 32 == 0xab000000)
+
+/* It still has its descriptors and its number. */
+struct hab_record_end {
+	struct hab_record_head head;
+	__u64 owner;
+	__u64 cgroup_id;
+	__u64 peak_pages; /* that were resident at most */
+	__u32 uid;	  /* in the initial user namespace */
+	__u32 signal;
+	__u32 is_oom; /* not 0: the kernel has chosen it for want of memory */
+	__u32 reserved;
+	char comm[HAB_COMM_LEN];
+};
 
 struct hab_record_window {
 	struct hab_record_head head; /* without pid and tid */

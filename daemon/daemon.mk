@@ -41,20 +41,20 @@ DAEMON_INCLUDES := -iquote .
 
 SHARED_SOURCES := arguments child elf_reader human kinds limits module_files output_files program string_table util
 PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
-READER_SOURCES := profile_read merge report history_files history_reader history_time
+READER_SOURCES := profile_read merge report history_files end_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest in_use pending stacks \
 	binaries names mappings maps_reader process_maps \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session
-HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer \
+HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer ends \
 	habd options sockets privilege state rss spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker collectors connections routes part_process windows owner_lookup \
 	module_feed replay_feed no_feed every_process bpf_log \
 	http clients counters request response http_json http_status http_machine http_top http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
-	habctl habctl_record habctl_report habctl_top habctl_status rss_parts seen \
+	habctl habctl_record habctl_report habctl_top habctl_status rss_parts end_list seen \
 	http_client filter_options live_profile span_options report_table $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun attached chosen collector command preload result unseen \
 	attach borrow safe_point stub target $(MACHINE)

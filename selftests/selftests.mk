@@ -193,9 +193,11 @@ $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
 # Programs whose growth is known.
-GROWERS := $(addprefix $(BUILD)/tests/,grower grower_static $(if $(shell command -v musl-gcc),grower_musl) $(if $(shell command -v go),grower_go))
+GROWERS := $(addprefix $(BUILD)/tests/,leaker grower grower_static $(if $(shell command -v musl-gcc),grower_musl) $(if $(shell command -v go),grower_go))
 tests host-tests: $(GROWERS)
 GROWER_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror
+$(BUILD)/tests/leaker: selftests/telemetry/leaker.c | $(BUILD)/tests
+	$(CC) $(GROWER_CFLAGS) -o $@ $<
 $(BUILD)/tests/grower $(BUILD)/tests/grower_static: selftests/telemetry/grower.c | $(BUILD)/tests
 	$(CC) $(GROWER_CFLAGS) $(if $(findstring static,$@),-static) -o $@ $<
 $(BUILD)/tests/grower_musl: selftests/telemetry/grower.c | $(BUILD)/tests

@@ -64,6 +64,16 @@ static void route_sample(struct broker *broker, const struct hab_record_sample *
 	send_record(broker, sample->owner, sample->head.pid, sample, (uint32_t)size);
 }
 
+/* The viewer asks its collector for what that knows of it. */
+static void tell_end(struct broker *broker, const struct hab_record_end *end)
+{
+	if (!broker->viewer.pid)
+		return;
+	part_write(&broker->viewer, end, sizeof(*end));
+	broker->viewer.hurries = true;
+	broker_wake(&broker->viewer);
+}
+
 void broker_take_record(void *context, const void *record, size_t size)
 {
 	const struct hab_record_head *head = record;
@@ -82,6 +92,9 @@ void broker_take_record(void *context, const void *record, size_t size)
 		break;
 	case HAB_RECORD_HEAP:
 		send_record(context, heap->owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_END:
+		tell_end(context, record);
 		break;
 	case HAB_RECORD_WINDOW:
 		windows_end(end.broker->windows, end.record->event.window, send_end, &end);

@@ -51,6 +51,7 @@ struct channels {
 	struct connection *connections; /* the oldest first */
 	uint64_t listens_ns; /* connections are accepted from then on; 0: now */
 	struct session *by_pid;
+	unsigned int nr_ended;	/* sessions whose process has ended */
 	unsigned int nr_active; /* sessions with samples in the last second */
 	struct channels_counts counts; /* of ended sessions; samples and malformed of all */
 	int timeout_ms;
@@ -117,6 +118,7 @@ static void add_counts(struct channels_counts *counts, struct session *session)
 static void take_out(struct channels *channels, struct session *session)
 {
 	HASH_DELETE(hh, channels->by_pid, session);
+	channels->nr_ended -= session->ended_ns != 0;
 	limits_give_back(LIMITED_CHANNELS, 1);
 }
 
@@ -407,6 +409,14 @@ static void accept_connections(struct channels *channels)
 
 /* --- polls ---------------------------------------------------------------------------- */
 
+/* What it had in use can be asked for as long as it lingers. */
+static void linger_locked(struct channels *channels, struct session *session)
+{
+	session->ended_ns = clock_monotonic_ns();
+	channels->nr_ended++;
+	epoll_ctl(channels->epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
+}
+
 static void take_end(struct channels *channels, uint32_t pid)
 {
 	struct session *session;
@@ -414,8 +424,29 @@ static void take_end(struct channels *channels, uint32_t pid)
 	pthread_mutex_lock(channels->config.lock);
 	HASH_FIND(hh, channels->by_pid, &pid, sizeof(pid), session);
 	/* The event may be of the process before, whose number this one has. */
-	if (session && process_has_ended(session->pidfd))
-		end_locked(channels, session, false);
+	if (session && !session->ended_ns && process_has_ended(session->pidfd)) {
+		if (channels->config.linger_ms)
+			linger_locked(channels, session);
+		else
+			end_locked(channels, session, false);
+	}
+	pthread_mutex_unlock(channels->config.lock);
+}
+
+static void end_those_that_lingered(struct channels *channels)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct session *session, *next;
+
+	if (!channels->nr_ended)
+		return;
+	pthread_mutex_lock(channels->config.lock);
+	HASH_ITER(hh, channels->by_pid, session, next)
+	{
+		if (session->ended_ns &&
+		    now_ns - session->ended_ns > channels->config.linger_ms * 1000000ull)
+			end_locked(channels, session, false);
+	}
 	pthread_mutex_unlock(channels->config.lock);
 }
 
@@ -431,6 +462,7 @@ void channels_poll(struct channels *channels)
 	for (i = 0; i < count; i++)
 		if (events[i].data.u64 >> SOURCE_BITS == SOURCE_SESSION)
 			take_end(channels, (uint32_t)events[i].data.u64);
+	end_those_that_lingered(channels);
 	read_rings(channels);
 	listen_again(channels);
 	if (channels->listens_ns)

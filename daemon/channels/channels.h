@@ -21,6 +21,7 @@ struct channels_config {
 	pthread_mutex_t *lock;
 	struct session_sink sink;
 	bool keeps_in_use;	   /* what a process has in use at its end stays in use */
+	unsigned int linger_ms;	   /* that a process is known after its end, with what it had in use */
 	int quiet_ms;		   /* between two readings of rings that were empty */
 	uint64_t rate;		   /* samples a second, of all sessions; CHANNELS_RATE_OFF: no limit */
 	uint64_t interval_least;   /* this and the next as in struct hab_channel; 0: */

@@ -38,6 +38,7 @@ struct session {
 	uint64_t started; /* when the process was, as in /proc/PID/stat; 0: not known */
 	struct hab_channel *channel;
 	uint64_t since_ns;	 /* CLOCK_MONOTONIC */
+	uint64_t ended_ns;	 /* when the process was found to have ended; 0: it runs. Likewise */
 	uint64_t position;	 /* of the next record in the ring */
 	uint64_t stuck_position; /* @position when it last was at an unfinished record */
 	uint64_t stuck_ns;	 /* since then; CLOCK_MONOTONIC */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/habctl/commands.h"
+#include "daemon/habctl/end_list.h"
 #include "daemon/habctl/filter_options.h"
 #include "daemon/habctl/live_profile.h"
 #include "daemon/shared/output_files.h"
@@ -24,13 +25,13 @@
 
 #define LIMIT_DEFAULT 30
 
-enum { LIVE = 256, IN_USE, DIFF, BY, FORMAT, LIMIT };
+enum { LIVE = 256, OOM, CRASHED, IN_USE, DIFF, BY, FORMAT, LIMIT };
 
 struct report_request {
 	const char *socket;
 	struct filter_options filter;
 	struct span_options history;
-	bool live, in_use, diff;
+	bool live, in_use, diff, oom, crashed;
 	uint64_t seconds; /* with --live; 0: since habd was started */
 	enum report_by by;
 	bool by_given;
@@ -228,6 +229,10 @@ static int report(struct report_request *request, const struct filter *filter)
 static const struct argp_option table[] = {
 	{ "live", LIVE, NULL, 0, "of habd's tables instead of a file" },
 	{ "duration", 'd', "SECONDS", 0, "with --live: of the next seconds (1 to 3600)" },
+	{ "oom", OOM, NULL, 0,
+	  "list the profiles of processes that the kernel ended for want of memory, in the "
+	  "directory of the history" },
+	{ "crashed", CRASHED, NULL, 0, "list those of processes that a signal ended" },
 	{ "in-use", IN_USE, NULL, 0,
 	  "what is in use instead of what was allocated; with --diff: what has grown" },
 	{ "diff", DIFF, NULL, 0, "the difference of two files, or of two spans" },
@@ -263,6 +268,8 @@ static bool check(const struct report_request *request)
 	bool table_format = !strcmp(request->format, "table");
 	unsigned int nr_spans = request->history.count, wanted = request->diff ? 2 : 1;
 
+	if ((request->oom || request->crashed) && nr_spans + request->nr_files + request->live == 0)
+		return true;
 	if ((request->live ? 1 : 0) + nr_spans + request->nr_files != wanted ||
 	    (request->diff && nr_spans != wanted && request->nr_files != wanted)) {
 		say("report: give one FILE.pb.gz, or --since TIME, or --live, or --diff OLD.pb.gz "
@@ -303,6 +310,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
 	case ARGP_KEY_END:
 		good = check(request);
 		break;
+	case OOM:
+		request->oom = request->history.no_span = true;
+		break;
+	case CRASHED:
+		request->crashed = request->history.no_span = true;
+		break;
 	case LIVE:
 		request->live = true;
 		break;
@@ -339,7 +352,8 @@ int habctl_report(const char *socket, int argc, char **argv)
 	static const struct argp argp = { table, parse,
 					  "FILE.pb.gz\n--since TIME [--until TIME]\n--live\n"
 					  "--diff OLD.pb.gz NEW.pb.gz\n"
-					  "--diff --since TIME --until TIME --since TIME",
+					  "--diff --since TIME --until TIME --since TIME\n"
+					  "--oom --crashed",
 					  "Show a recording, with the interval of each estimate.",
 					  children };
 	struct report_request request = {
@@ -349,6 +363,8 @@ int habctl_report(const char *socket, int argc, char **argv)
 	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &request);
+	if (request.oom || request.crashed)
+		return end_list_show(request.history.directory, request.oom, request.crashed);
 	if (!filter_options_filter(&request.filter, &filter))
 		return EXIT_USAGE;
 	code = report(&request, &filter);

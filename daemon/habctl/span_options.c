@@ -63,7 +63,7 @@ static bool check(const struct span_options *options)
 {
 	unsigned int i;
 
-	if (options->directory && !options->count) {
+	if (options->directory && !options->count && !options->no_span) {
 		say("--history: say which span to read with --since");
 		return false;
 	}

@@ -16,6 +16,7 @@ struct span_options {
 	int64_t now;	       /* when the command was started; 0: no option was given */
 	struct history_span spans[SPANS_MAX];
 	unsigned int count;
+	bool no_span; /* the directory is enough */
 };
 
 /* For the children of a command's argp; its input is a struct span_options. */

@@ -24,6 +24,7 @@
 #include "daemon/habd/privilege.h"
 #include "daemon/habd/sockets.h"
 #include "daemon/feeds/every_process.h"
+#include "daemon/history/ends.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/http.h"
 #include "daemon/parts/access.h"
@@ -185,6 +186,7 @@ static bool open_channels(struct state *state, const struct options *options, in
 		.sink = { state->ingest, state->processes, state->stacks, true },
 		.quiet_ms = QUIET_MS,
 		.rate = rate_of_channels(options),
+		.linger_ms = state->kinds & 1u << HAB_KIND_GROWTH ? ENDS_KEPT_MS : 0,
 		.give = state->memory && state->owner == HAB_OWNER_ROOT ? give_channel : NULL,
 	};
 
@@ -293,7 +295,16 @@ static int run_alone(struct options *options)
 struct part_context {
 	struct state *state;
 	struct http *http;
+	struct ends *ends; /* of the viewer with a history */
 };
+
+static void take_end(void *context, const struct hab_record_end *end)
+{
+	struct part_context *part = context;
+
+	if (part->ends)
+		ends_add(part->ends, end);
+}
 
 static void take_message(void *context, const struct part_message *message,
 			 int files[PART_MESSAGE_FILES])
@@ -368,7 +379,10 @@ static int run_part(struct options *options)
 	const struct part_message ready = { .type = PART_READY };
 	bool viewer = !strcmp(options->part, "viewer");
 	struct part_context context;
-	struct part_feed_config feed = { .take = take_message, .context = &context, .wake_fd = -1 };
+	struct part_feed_config feed = { .take = take_message,
+					 .take_end = take_end,
+					 .context = &context,
+					 .wake_fd = -1 };
 	struct history *history = NULL;
 	struct part_config config;
 	struct state state;
@@ -413,6 +427,8 @@ static int run_part(struct options *options)
 	code = EXIT_FAILED;
 	if (!context.http || (history && !history_start(history, &state)))
 		goto end;
+	if (history && state.kinds & 1u << HAB_KIND_GROWTH)
+		context.ends = ends_start(&state, history);
 	if (viewer && !part_send(PART_CONTROL_FD, &ready, NULL, 0))
 		goto end;
 	poll_part(&state, context.http);
@@ -424,6 +440,7 @@ end:
 	if (eventfd_write(state.stop_fd, 1))
 		say_verbose("eventfd: %s", strerror(errno));
 	http_stop(context.http);
+	ends_stop(context.ends);
 	history_stop(history);
 	/* What its owner's programs have sent may wait to be closed: its end does that. */
 	if (!viewer)

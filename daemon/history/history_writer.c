@@ -23,12 +23,14 @@
 #include <unistd.h>
 
 #include "core/arithmetic.h"
+#include "daemon/history/end_files.h"
 #include "daemon/history/history_files.h"
 #include "daemon/shared/util.h"
 #include "daemon/state/spans.h"
 
 #define SECOND_NS 1000000000ull
 #define TEMPORARY ".new"
+#define TEMPORARY_END ".new-end"
 #define FILE_MODE 0640
 #define LOCK_MS	  5000 /* for an earlier habd's viewer, which may be gone after its broker */
 /*
@@ -174,9 +176,11 @@ struct history *history_open(const struct history_config *config)
 	return history;
 }
 
-static bool write_file(struct history *history, const char *name, const char *data, size_t length)
+/* @temporary: its name until it is whole. */
+static bool write_file(struct history *history, const char *temporary, const char *name,
+		       const char *data, size_t length)
 {
-	int fd = openat(history->directory, TEMPORARY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+	int fd = openat(history->directory, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 			FILE_MODE);
 	/* The unit's umask keeps the group out. */
 	bool good = fd >= 0 && write_all(fd, data, length) && !fchmod(fd, FILE_MODE) && !fsync(fd);
@@ -186,13 +190,13 @@ static bool write_file(struct history *history, const char *name, const char *da
 		good = false;
 		error = errno;
 	}
-	if (good && renameat(history->directory, TEMPORARY, history->directory, name)) {
+	if (good && renameat(history->directory, temporary, history->directory, name)) {
 		good = false;
 		error = errno;
 	}
 	if (!good) {
 		/* A full disk gets back what was written. */
-		unlinkat(history->directory, TEMPORARY, 0);
+		unlinkat(history->directory, temporary, 0);
 		errno = error;
 		return false;
 	}
@@ -231,13 +235,22 @@ static void keep(struct history *history, struct history_file *file, const char 
 	file->number = history->next_number++;
 	file->size = history_rounded(length);
 	history_name(file, name);
-	good = make_room(history, file->size) && write_file(history, name, data, length);
+	good = make_room(history, file->size) && write_file(history, TEMPORARY, name, data, length);
 	if (good) {
 		list->files = xgrow(list->files, list->count, &list->room, sizeof(*list->files));
 		list->files[list->count++] = *file;
 	}
 	say_result(history, good, length);
 	set_counts(history, good, !good, 0);
+}
+
+void history_write_end(struct history *history, const char *name, uint32_t uid, const char *data,
+		       size_t length)
+{
+	end_files_make_room(history->directory, uid);
+	if (!write_file(history, TEMPORARY_END, name, data, length))
+		say("--history %s: %s is not written: %s", history->config.directory, name,
+		    strerror(errno));
 }
 
 static uint64_t rounded_seconds(uint64_t ns)

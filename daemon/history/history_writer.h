@@ -4,6 +4,7 @@
 #define HABD_HISTORY_WRITER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define HISTORY_SIZE_DEFAULT   (256ull << 20)
@@ -36,6 +37,9 @@ bool history_start(struct history *history, struct state *state);
 /* Writes the last file and frees all. The state's stop_fd is readable. NULL: does nothing. */
 void history_stop(struct history *history);
 
+/* A file of its own, beside the minutes; see end_files.h. Of one thread. */
+void history_write_end(struct history *history, const char *name, uint32_t uid, const char *data,
+		       size_t length);
 const char *history_directory(const struct history *history);
 /* How many seconds a file has. */
 unsigned int history_seconds(const struct history *history);

@@ -59,6 +59,11 @@ static void take_record(struct part_feed *feed, const void *record, uint32_t byt
 	const struct hab_record_head *head = record;
 	const struct part_record_machine *machine = record;
 
+	if (head->type == HAB_RECORD_END) {
+		if (feed->config.take_end && bytes >= sizeof(struct hab_record_end))
+			feed->config.take_end(feed->config.context, record);
+		return;
+	}
 	pthread_mutex_lock(feed->config.lock);
 	switch (head->type) {
 	case PART_RECORD_TOTALS:

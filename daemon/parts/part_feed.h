@@ -14,6 +14,8 @@ struct part_feed_config {
 	/* Takes @files over. Called without the lock, in the thread that polls. */
 	void (*take)(void *context, const struct part_message *message,
 		     int files[PART_MESSAGE_FILES]);
+	/* Of the viewer: a process was ended. NULL: nobody wants to know. Likewise. */
+	void (*take_end)(void *context, const struct hab_record_end *end);
 	void *context;
 	int wake_fd; /* a poll ends when it is readable; -1: none */
 };

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* habctl report --oom, --crashed: the profiles of processes that were ended. */
+#ifndef HABCTL_END_LIST_H
+#define HABCTL_END_LIST_H
+
+#include <stdbool.h>
+
+/* Of both kinds if both are wanted. @path: NULL: the packaged habd's. An exit status. */
+int end_list_show(const char *path, bool oom, bool crashed);
+
+#endif /* HABCTL_END_LIST_H */
