@@ -69,19 +69,18 @@ static void write_end(struct ends *ends, const struct hab_record_end *end)
 {
 	struct end_file file = file_of(end);
 	struct profile *profile;
-	char name[END_NAME_SIZE], *data;
 	size_t length;
+	char *data;
 	FILE *out;
 
 	usleep(DRAIN_US);
 	profile = ask(ends->state, &file);
 	/* Of most processes that fail nothing is known. */
 	if (profile->nr_samples || end->is_oom) {
-		end_file_name(&file, name);
 		out = text_open(&data, &length);
 		profile_write_pprof(profile, out);
 		text_close(out);
-		history_write_end(ends->history, name, file.uid, data, length);
+		history_write_end(ends->history, &file, data, length);
 		free(data);
 	}
 	profile_free(profile);

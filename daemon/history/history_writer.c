@@ -244,13 +244,23 @@ static void keep(struct history *history, struct history_file *file, const char 
 	set_counts(history, good, !good, 0);
 }
 
-void history_write_end(struct history *history, const char *name, uint32_t uid, const char *data,
+void history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length)
 {
-	end_files_make_room(history->directory, uid);
-	if (!write_file(history, TEMPORARY_END, name, data, length))
+	bool is_oom = !strcmp(file->why, END_OOM);
+	char name[END_NAME_SIZE];
+
+	end_file_name(file, name);
+	end_files_make_room(history->directory, file->uid);
+	if (!write_file(history, TEMPORARY_END, name, data, length)) {
 		say("--history %s: %s is not written: %s", history->config.directory, name,
 		    strerror(errno));
+		return;
+	}
+	pthread_mutex_lock(&history->lock);
+	history->counts.ended_oom += is_oom;
+	history->counts.ended_signal += !is_oom;
+	pthread_mutex_unlock(&history->lock);
 }
 
 static uint64_t rounded_seconds(uint64_t ns)

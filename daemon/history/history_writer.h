@@ -12,6 +12,7 @@
 #define HISTORY_PERIOD_DEFAULT 60u
 
 struct state;
+struct end_file;
 struct history;
 
 struct history_config {
@@ -25,6 +26,7 @@ struct history_counts {
 	uint64_t files, bytes; /* now */
 	uint64_t oldest;       /* its start in seconds since 1970; 0: there is no file */
 	uint64_t written, failed, removed;
+	uint64_t ended_oom, ended_signal; /* profiles of processes that were ended */
 };
 
 /*
@@ -38,7 +40,7 @@ bool history_start(struct history *history, struct state *state);
 void history_stop(struct history *history);
 
 /* A file of its own, beside the minutes; see end_files.h. Of one thread. */
-void history_write_end(struct history *history, const char *name, uint32_t uid, const char *data,
+void history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length);
 const char *history_directory(const struct history *history);
 /* How many seconds a file has. */

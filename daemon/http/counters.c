@@ -100,6 +100,10 @@ const struct counter counters_history[] = {
 	  "Profiles that could not be written, as on a full disk: they are in no file." },
 	{ NULL, HISTORY(removed), "hab_history_removed_total",
 	  "Profiles that were removed by the limits of size and age." },
+	{ NULL, HISTORY(ended_oom), "hab_ended_total",
+	  "Profiles of processes that were ended, for want of memory or by a signal.",
+	  "{reason=\"oom\"}" },
+	{ NULL, HISTORY(ended_signal), "hab_ended_total", NULL, "{reason=\"signal\"}" },
 	{ 0 },
 };
 
