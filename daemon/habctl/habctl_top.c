@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/arithmetic.h"
 #include "daemon/habctl/http_client.h"
 #include "daemon/habctl/commands.h"
 #include "daemon/habctl/filter_options.h"
@@ -277,7 +276,7 @@ static void put_lines(const json_t *top, bool only_own, unsigned int rows, unsig
 	/* The machine takes a third of the screen, processes half of the rest at most. */
 	growing = !rows ? growing : rows / 3 > 3 ? rows / 3 - 3 : 1;
 	if (rows && all)
-		rows -= min(growing + 3, rows - 1);
+		rows -= growing + 3 < rows ? (unsigned int)growing + 3 : rows - 1;
 	if (rows) {
 		some = rows > HEADER_LINES + 2 ? (rows - HEADER_LINES) / 2 : 1;
 		some = count < some ? count : some;

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/arithmetic.h"
 #include "daemon/habctl/http_client.h"
 #include "daemon/shared/human.h"
 #include "daemon/shared/util.h"
@@ -120,8 +119,9 @@ static bool read_mappings(uint32_t pid, struct memory *memory)
 /* Moves what is in use from what is retained. What was never touched is in use, but not resident. */
 static void set_in_use(struct memory *memory, const json_t *process)
 {
-	memory->bytes[IN_USE] =
-		min(json_get_integer(process, "in_use_bytes"), memory->bytes[RETAINED]);
+	uint64_t in_use = json_get_integer(process, "in_use_bytes");
+
+	memory->bytes[IN_USE] = in_use < memory->bytes[RETAINED] ? in_use : memory->bytes[RETAINED];
 	memory->bytes[RETAINED] -= memory->bytes[IN_USE];
 }
 
