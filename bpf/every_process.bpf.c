@@ -4,8 +4,8 @@
  * of its own, how many bytes it stands for, and from where. It needs no module.
  *
  * habd attaches on_fault() to the software event of minor faults on each CPU, at each
- * HAB_FAULTS_PERIOD-th of them. Of these a random part is kept, so that no pattern of a program
- * coincides with the period. A huge page is one fault too, and would count as one page:
+ * HAB_FAULTS_PERIOD-th of them. Of these a random part is kept. The period is a prime, so few
+ * programs have a pattern that coincides with it. A huge page is one fault too, and would count as one page:
  * on_huge_fault() sees each by itself, which costs nothing beside filling it.
  *
  * Each owner has a pace of its own, so nobody's faults crowd out another's. The part that is kept
@@ -38,12 +38,11 @@
 /* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: 1 << number. */
 #define SIGNALS_OF_FAULTS (1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 11 | 1u << 31)
 #define SIGNAL_MASK	  0x7f
-#define ENDS_MAX	  20 /* of an owner, in a window */
+#define ENDS_MAX	  3 /* of an owner, in a window */
 
 #define WINDOW_SHIFT 30 /* 2^30 ns */
 #define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
 #define OWNERS_MAX   1024
-#define OTHERS	     (~0ull) /* owners without room share a pace */
 #define WAKE_BYTES   (256 << 10)
 
 char LICENSE[] SEC("license") = "GPL";
@@ -69,7 +68,12 @@ struct vm_fault {
 	enum fault_flag flags;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct signal_struct {
+	atomic_t live;
 	int group_exit_code;
 	unsigned long maxrss;
 	struct mm_struct *oom_mm;
@@ -78,50 +82,37 @@ struct signal_struct {
 struct task_struct___end {
 	int exit_code;
 	struct signal_struct *signal;
-	struct task_struct *group_leader;
+	struct task_struct___end *group_leader;
+	char comm[HAB_COMM_LEN];
 };
 #pragma clang attribute pop
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 2 << 20);
+	__uint(max_entries, 4 << 20);
 } faults SEC(".maps");
 
-struct pace {
-	__u64 window;
-	__u32 offered; /* in this window */
-	__u32 shift;   /* 1 of 2^shift is kept */
-};
-
-/* Of what a pace is. */
-enum paced { PACED_PAGES, PACED_HUGE, PACED_ENDS, PACED_KINDS };
-
-struct pace_key {
-	__u64 owner;
-	__u64 of; /* enum paced */
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PACED_KINDS * OWNERS_MAX);
-	__type(key, struct pace_key);
-	__type(value, struct pace);
+	/* habd adds those of HAB_PACE_OF_OTHERS before it attaches the programs. */
+	__uint(max_entries, HAB_PACED_KINDS * (OWNERS_MAX + 1));
+	__type(key, struct hab_pace_key);
+	__type(value, struct hab_pace);
 } paces SEC(".maps");
 
 struct hab_growth growth;
 
-static struct pace *find_pace(__u64 owner, enum paced of)
+static struct hab_pace *find_pace(__u64 owner, enum hab_paced of)
 {
-	struct pace_key key = { owner, of };
-	struct pace fresh = {};
-	struct pace *pace = bpf_map_lookup_elem(&paces, &key);
+	struct hab_pace_key key = { owner, of };
+	struct hab_pace fresh = {};
+	struct hab_pace *pace = bpf_map_lookup_elem(&paces, &key);
 
 	if (pace)
 		return pace;
-	if (bpf_map_update_elem(&paces, &key, &fresh, BPF_NOEXIST) == -E2BIG) {
-		key.owner = OTHERS;
-		bpf_map_update_elem(&paces, &key, &fresh, BPF_NOEXIST);
-	}
+	if (bpf_map_update_elem(&paces, &key, &fresh, BPF_NOEXIST) == -E2BIG)
+		key.owner = HAB_PACE_OF_OTHERS;
 	return bpf_map_lookup_elem(&paces, &key);
 }
 
@@ -129,7 +120,7 @@ static struct pace *find_pace(__u64 owner, enum paced of)
  * Returns the shift with which this one is drawn. CPUs that change it at once do so in the same
  * way, or one step more.
  */
-static __u32 next_shift(struct pace *pace, __u32 least)
+static __u32 next_shift(struct hab_pace *pace, __u32 least)
 {
 	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
 	__u32 shift = pace->shift, offered;
@@ -185,7 +176,7 @@ static __always_inline void send(void *ctx, __u64 owner, __u64 bytes, __u64 prob
 static __always_inline void offer(void *ctx, __u64 bytes, __u32 period, __u32 least)
 {
 	__u64 owner = current_owner();
-	struct pace *pace = find_pace(owner, period == 1 ? PACED_HUGE : PACED_PAGES);
+	struct hab_pace *pace = find_pace(owner, period == 1 ? HAB_PACED_HUGE : HAB_PACED_PAGES);
 	__u32 shift;
 
 	__sync_fetch_and_add(&growth.bytes, bytes * period);
@@ -230,7 +221,7 @@ int BPF_PROG(on_huge_fault, struct vm_fault *fault, unsigned int result)
 static bool may_tell_end(__u64 owner)
 {
 	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
-	struct pace *pace = find_pace(owner, PACED_ENDS);
+	struct hab_pace *pace = find_pace(owner, HAB_PACED_ENDS);
 
 	if (!pace)
 		return false;
@@ -241,7 +232,7 @@ static bool may_tell_end(__u64 owner)
 	return __sync_fetch_and_add(&pace->offered, 1) < ENDS_MAX;
 }
 
-/* By the thread that has the process's number, which may end before others do. */
+/* By the last thread: the process still has its descriptors, and its number. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit)
 {
@@ -255,16 +246,17 @@ int BPF_PROG(on_exit)
 	if (!code)
 		code = BPF_CORE_READ(task, exit_code);
 	code &= SIGNAL_MASK;
-	/* Once for a process. */
-	if ((!is_oom && !(code < 32 && SIGNALS_OF_FAULTS >> code & 1)) ||
-	    (void *)BPF_CORE_READ(task, group_leader) != (void *)task)
+	if (BPF_CORE_READ(group, live.counter) ||
+	    (!is_oom && !(code < 32 && SIGNALS_OF_FAULTS >> code & 1)))
 		return 0;
 	owner = current_owner();
 	if (!may_tell_end(owner))
 		return 0;
 	end = bpf_ringbuf_reserve(&faults, sizeof(*end), 0);
-	if (!end)
+	if (!end) {
+		__sync_fetch_and_add(&growth.lost, 1);
 		return 0;
+	}
 	__builtin_memset(end, 0, sizeof(*end));
 	fill_head(&end->head, HAB_RECORD_END, sizeof(*end));
 	end->owner = owner;
@@ -273,7 +265,7 @@ int BPF_PROG(on_exit)
 	end->uid = (__u32)bpf_get_current_uid_gid();
 	end->signal = code;
 	end->is_oom = is_oom;
-	bpf_get_current_comm(end->comm, sizeof(end->comm));
+	BPF_CORE_READ_STR_INTO(&end->comm, task, group_leader, comm);
 	bpf_ringbuf_submit(end, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

@@ -231,6 +231,22 @@ struct hab_machine_totals {
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };
 
+/* Of what a pace is: how many samples or records an owner has in a window. */
+enum hab_paced { HAB_PACED_PAGES, HAB_PACED_HUGE, HAB_PACED_ENDS, HAB_PACED_KINDS };
+
+#define HAB_PACE_OF_OTHERS (~0ull) /* owners without room share one */
+
+struct hab_pace_key {
+	__u64 owner;
+	__u64 of; /* enum hab_paced */
+};
+
+struct hab_pace {
+	__u64 window;
+	__u32 offered; /* in this window */
+	__u32 shift;   /* 1 of 2^shift is kept */
+};
+
 /* Sums of the page faults that are followed. Variable "growth" of bpf/every_process.bpf.c. */
 struct hab_growth {
 	__u64 bytes;   /* that all of them stand for, sampled or not */

@@ -189,7 +189,7 @@ int machine_rank(long number, const uint64_t arguments[6])
 	return number == SYS_futex ? 2 : number == -1 ? 3 : WORST;
 }
 
-/* For a semaphore, a condition or the end of a thread. Locks without a time limit use no bits. */
+/* For a semaphore, a condition or the end of a thread; of locks only rwlocks without a limit. */
 static bool is_futex_of_bits(const struct user_regs_struct *general)
 {
 	return (int64_t)general->orig_rax == SYS_futex &&

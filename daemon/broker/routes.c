@@ -15,19 +15,37 @@
 #define FOLD_NS	   (3 * 1000000000ull)
 #define WAKE_BYTES (32u << 10)
 
+static bool is_of_growth(const void *record)
+{
+	const struct hab_record_sample *sample = record;
+
+	return sample->head.type == HAB_RECORD_SAMPLE && sample->kind == HAB_KIND_GROWTH;
+}
+
 static void send_record(struct broker *broker, uint64_t number, uint32_t pid, const void *record,
 			uint32_t bytes)
 {
+	uint64_t unknown = broker->unknown;
 	struct owner *owner = broker_owner(broker, number, pid);
+	bool is_growth = is_of_growth(record);
 
-	if (!owner)
+	if (!owner) {
+		/* Of programs that use hab it is told apart. */
+		broker->unknown = is_growth ? unknown : broker->unknown;
+		broker->growth_lost += is_growth;
 		return;
+	}
 	if (!owner->part.pid) {
-		owner->lost++;
+		owner->lost += !is_growth;
+		broker->growth_lost += is_growth;
 		return;
 	}
 	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
-	if (!part_write(&owner->part, record, (bytes + 7) & ~7u))
+	if (part_write(&owner->part, record, (bytes + 7) & ~7u))
+		return;
+	if (is_growth)
+		broker->growth_lost++;
+	else
 		part_page(owner->part.memory)->lost++;
 }
 
@@ -206,6 +224,7 @@ static void tell_machine(struct broker *broker)
 	record.machine.unknown = broker->unknown;
 	if (broker->every)
 		record.machine.growth = every_process_sums(broker->every);
+	record.machine.growth.lost += broker->growth_lost;
 	if (broker->viewer.pid && !broker->behind)
 		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
 	for (owner = broker->owners; owner; owner = owner->hh.next)

@@ -213,6 +213,20 @@ static void refuse(const struct hello *hello)
 	close(hello->memory_fd);
 }
 
+/* Those that have ended make room for those that run. False: there is none. */
+static bool end_lingering_locked(struct channels *channels)
+{
+	struct session *session, *next;
+	bool any = channels->nr_ended;
+
+	HASH_ITER(hh, channels->by_pid, session, next)
+	{
+		if (session->ended_ns)
+			end_locked(channels, session, false);
+	}
+	return any;
+}
+
 static void begin_locked(struct channels *channels, const struct hello *hello)
 {
 	struct session *session;
@@ -232,7 +246,8 @@ static void begin_locked(struct channels *channels, const struct hello *hello)
 		channels->counts.not_interpreted -= exec && session_was_not_interpreted(session);
 		end_locked(channels, session, exec);
 	}
-	if (!limits_take(LIMITED_CHANNELS, 1)) {
+	if (!limits_take(LIMITED_CHANNELS, 1) &&
+	    (!end_lingering_locked(channels) || !limits_take(LIMITED_CHANNELS, 1))) {
 		refuse(hello);
 		return;
 	}

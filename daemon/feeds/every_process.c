@@ -18,6 +18,8 @@
 #define HUGE_FAULT   "do_huge_pmd_anonymous_page" /* of the kernel */
 #define ONLINE	     "/sys/devices/system/cpu/online"
 #define LOOK_NS	     1000000000ull /* for CPUs that came or went */
+/* All are followed anew: one that was away for less, as all are in a suspend, has lost its event. */
+#define AGAIN_NS     60000000000ull
 #define POLL_RECORDS 1024
 
 struct every_process {
@@ -25,8 +27,7 @@ struct every_process {
 	struct feed_sink sink;
 	struct ring_buffer *ring;
 	unsigned int polled; /* records of this poll */
-	uint64_t looked_ns;
-	char online[256]; /* the CPUs that are followed, as the kernel writes them */
+	uint64_t looked_ns, again_ns;
 	int nr_cpus;
 	struct bpf_link **links; /* of each CPU; NULL: it is not followed */
 };
@@ -85,26 +86,24 @@ static bool is_in(const char *list, int cpu)
 	return false;
 }
 
-/* A CPU that has gone has no event when it comes again. 0, or the first error. */
-static int follow_cpus(struct every_process *every)
+/* 0, or the first error. */
+static int follow_cpus(struct every_process *every, bool again)
 {
-	char online[sizeof(every->online)];
+	char online[4096];
 	int cpu, error = 0, result;
-	bool is_here, was_here;
+	bool is_here;
 
-	if (!file_line(ONLINE, online, sizeof(online)) || !strcmp(online, every->online))
-		return 0;
+	if (!file_line(ONLINE, online, sizeof(online)))
+		return -errno;
 	for (cpu = 0; cpu < every->nr_cpus; cpu++) {
 		is_here = is_in(online, cpu);
-		was_here = is_in(every->online, cpu);
-		if (was_here && !is_here)
+		if (!is_here || again)
 			leave_cpu(every, cpu);
-		result = is_here && !was_here ? follow_cpu(every, cpu) : 0;
+		result = is_here && !every->links[cpu] ? follow_cpu(every, cpu) : 0;
 		/* It may have gone meanwhile. */
 		if (result && result != -ENODEV && result != -ENXIO)
 			error = error ? error : result;
 	}
-	strcpy(every->online, online);
 	return error;
 }
 
@@ -117,7 +116,9 @@ void every_process_poll(struct every_process *every)
 	if (now - every->looked_ns < LOOK_NS)
 		return;
 	every->looked_ns = now;
-	follow_cpus(every);
+	follow_cpus(every, now - every->again_ns > AGAIN_NS);
+	if (now - every->again_ns > AGAIN_NS)
+		every->again_ns = now;
 }
 
 int every_process_fd(const struct every_process *every)
@@ -149,6 +150,25 @@ void every_process_close(struct every_process *every)
 	free(every);
 }
 
+static void leave_out_huge(const struct every_process_bpf *skeleton)
+{
+	bpf_program__set_autoload(skeleton->progs.on_huge_fault, false);
+	bpf_program__set_autoattach(skeleton->progs.on_huge_fault, false);
+	say("huge pages are not followed: %s is not to be traced here: the growth of processes with "
+	    "huge pages is too low",
+	    HUGE_FAULT);
+}
+
+/* There is room for them now. */
+static void share_paces(const struct every_process_bpf *skeleton)
+{
+	struct hab_pace_key key = { .owner = HAB_PACE_OF_OTHERS };
+	const struct hab_pace fresh = { 0 };
+
+	for (key.of = 0; key.of < HAB_PACED_KINDS; key.of++)
+		bpf_map_update_elem(bpf_map__fd(skeleton->maps.paces), &key, &fresh, BPF_ANY);
+}
+
 /* 0, or a negative errno. *what: what was tried last. */
 static int start(struct every_process *every, const char **what)
 {
@@ -165,17 +185,27 @@ static int start(struct every_process *every, const char **what)
 	    libbpf_find_vmlinux_btf_id(HUGE_FAULT, BPF_TRACE_FEXIT) > 0)
 		skeleton->rodata->huge_bytes = strtoull(huge, NULL, 10);
 	else
-		bpf_program__set_autoload(skeleton->progs.on_huge_fault, false);
+		leave_out_huge(skeleton);
 	*what = "loaded";
 	error = every_process_bpf__load(skeleton);
 	if (error)
 		return error;
+	/* The kernel may not be able to, or that function may be patched. */
+	if (bpf_program__autoload(skeleton->progs.on_huge_fault)) {
+		skeleton->links.on_huge_fault = bpf_program__attach(skeleton->progs.on_huge_fault);
+		if (!skeleton->links.on_huge_fault)
+			leave_out_huge(skeleton);
+	}
 	every->ring = ring_buffer__new(bpf_map__fd(skeleton->maps.faults), take, every, NULL);
 	if (!every->ring)
 		return -errno;
 	*what = "attached";
 	error = every_process_bpf__attach(skeleton);
-	return error ? error : follow_cpus(every);
+	if (error)
+		return error;
+	share_paces(skeleton);
+	every->again_ns = clock_monotonic_ns();
+	return follow_cpus(every, false);
 }
 
 struct every_process *every_process_open(const struct feed_sink *sink)

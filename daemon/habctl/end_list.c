@@ -19,8 +19,8 @@ static void show(const char *path, const struct end_file *file)
 	history_time_print(file->time, time, sizeof(time));
 	human_bytes(file->peak, peak, sizeof(peak));
 	end_file_name(file, name);
-	printf("%-19s %-5s %8u %-15s %6u %10s  %s/%s\n", time, file->why, file->pid, file->comm,
-	       file->uid, peak, path, name);
+	printf("%-19s %-5s %8u %-15s %10u %10s  %s/%s\n", time, file->why, file->pid, file->comm,
+	       file->owner, peak, path, name);
 }
 
 int end_list_show(const char *path, bool oom, bool crashed)
@@ -43,8 +43,8 @@ int end_list_show(const char *path, bool oom, bool crashed)
 		if (strcmp(list.files[i].why, END_OOM) ? !crashed : !oom)
 			continue;
 		if (!nr++)
-			printf("%-19s %-5s %8s %-15s %6s %10s  %s\n", "TIME", "WHY", "PID", "COMMAND",
-			       "USER", "PEAK RSS", "FILE, FOR habctl report");
+			printf("%-19s %-5s %8s %-15s %10s %10s  %s\n", "TIME", "WHY", "PID", "COMMAND",
+			       "OWNER", "PEAK RSS", "FILE, FOR habctl report");
 		show(path, &list.files[i]);
 	}
 	if (!nr)

@@ -186,7 +186,7 @@ static void human_member(const json_t *object, const char *member, char *out, si
 		human_bytes(json_get_integer(object, member), out, size);
 }
 
-/* Signed, with the time that it is of, where that is less than a minute. */
+/* Signed, with the time that it is of, unless that is a minute. */
 static void human_change(const json_t *process, char *out, size_t size)
 {
 	double seconds = json_get_real(process, "change_seconds");
@@ -197,7 +197,7 @@ static void human_change(const json_t *process, char *out, size_t size)
 	if (seconds <= 0)
 		return;
 	human_bytes((uint64_t)(change < 0 ? -change : change), bytes, sizeof(bytes));
-	if (seconds < 59)
+	if (seconds < 55 || seconds > 80)
 		snprintf(time, sizeof(time), " in %.0f s", seconds);
 	snprintf(out, size, "%s%s%s", change < 0 ? "-" : "+", bytes, time);
 }

@@ -12,8 +12,8 @@
 
 #include "daemon/shared/util.h"
 
-#define OF_USER_MAX 20u
-#define OF_ALL_MAX  200u
+#define OF_OWNER_MAX 20u /* for want of memory, and as many by a signal */
+#define OF_ALL_MAX   1000u
 
 void end_file_name(const struct end_file *file, char name[END_NAME_SIZE])
 {
@@ -30,7 +30,7 @@ void end_file_name(const struct end_file *file, char name[END_NAME_SIZE])
 				  file->comm[i] :
 				  '_';
 	snprintf(name, END_NAME_SIZE, "end-%s-%s-%u-%u-%" PRIu64 "-%s.pb.gz", text, file->why,
-		 file->uid, file->pid, file->peak, comm);
+		 file->owner, file->pid, file->peak, comm);
 }
 
 /* False: the file is none of these. */
@@ -42,7 +42,7 @@ static bool parse_name(const char *name, struct end_file *file)
 	memset(file, 0, sizeof(*file));
 	if (sscanf(name, "end-%4d%2d%2dT%2d%2d%2dZ-%11[A-Za-z0-9]-%10u-%10u-%20" SCNu64 "-%15[^.]",
 		   &parts.tm_year, &parts.tm_mon, &parts.tm_mday, &parts.tm_hour, &parts.tm_min,
-		   &parts.tm_sec, file->why, &file->uid, &file->pid, &file->peak, file->comm) != 11)
+		   &parts.tm_sec, file->why, &file->owner, &file->pid, &file->peak, file->comm) != 11)
 		return false;
 	parts.tm_year -= 1900;
 	parts.tm_mon--;
@@ -90,26 +90,29 @@ void end_files_end(struct end_files *list)
 	free(list->files);
 }
 
-void end_files_make_room(int directory, uint32_t uid)
+static bool are_alike(const struct end_file *one, const struct end_file *two)
 {
-	unsigned int of_user = 0, left, i;
+	return one->owner == two->owner && !strcmp(one->why, END_OOM) == !strcmp(two->why, END_OOM);
+}
+
+void end_files_limit(int directory, const struct end_file *last)
+{
+	unsigned int alike = 0, left, i;
 	char name[END_NAME_SIZE];
 	struct end_files list;
-	bool too_many;
 
 	if (end_files_list(directory, &list))
 		return;
 	for (i = 0; i < list.count; i++)
-		of_user += list.files[i].uid == uid;
+		alike += are_alike(&list.files[i], last);
 	left = list.count;
 	for (i = 0; i < list.count; i++) {
-		too_many = list.files[i].uid == uid && of_user >= OF_USER_MAX;
-		if (!too_many && left < OF_ALL_MAX)
+		if (!(alike > OF_OWNER_MAX && are_alike(&list.files[i], last)) && left <= OF_ALL_MAX)
 			continue;
 		end_file_name(&list.files[i], name);
 		unlinkat(directory, name, 0);
 		left--;
-		of_user -= list.files[i].uid == uid;
+		alike -= are_alike(&list.files[i], last);
 	}
 	end_files_end(&list);
 }

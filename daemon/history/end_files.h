@@ -9,10 +9,10 @@
 #define END_NAME_SIZE 128
 #define END_OOM	      "oom"
 
-/* end-TIME-WHY-UID-PID-PEAK-COMM.pb.gz, as end-20261126T021500Z-oom-1000-4711-419430400-app.pb.gz */
+/* end-TIME-WHY-OWNER-PID-PEAK-COMM.pb.gz, as end-20261126T021500Z-oom-1000-4711-419430400-app.pb.gz */
 struct end_file {
 	int64_t time; /* seconds since 1970 */
-	uint32_t uid;
+	uint32_t owner; /* a user, or the number of a user namespace of root's */
 	uint32_t pid;
 	uint64_t peak;	/* bytes that were resident at most */
 	char why[12];	/* END_OOM, or the signal without SIG */
@@ -29,7 +29,7 @@ void end_file_name(const struct end_file *file, char name[END_NAME_SIZE]);
 /* -1 with errno set: the directory cannot be read. */
 int end_files_list(int directory, struct end_files *list);
 void end_files_end(struct end_files *list);
-/* Removes the oldest of the user, and of all, until one more is within the limits. */
-void end_files_make_room(int directory, uint32_t uid);
+/* Removes the oldest like @last, and of all, beyond the limits. */
+void end_files_limit(int directory, const struct end_file *last);
 
 #endif /* HABD_END_FILES_H */

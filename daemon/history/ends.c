@@ -10,12 +10,15 @@
 
 #include "core/owner.h"
 #include "daemon/history/end_files.h"
+#include "daemon/profile/reduce.h"
 #include "daemon/state/spans.h"
 
 #define QUEUE_MAX      64u
+#define OF_OWNER_MAX   4u /* in the queue */
 #define BYTES_OF_OWNER (64u << 10)
+#define STACKS_MAX     500u
 /* Its last samples are in a ring, which its collector reads within this time. */
-#define DRAIN_US 100000
+#define DRAIN_NS 100000000ull
 
 struct ends {
 	struct state *state;
@@ -24,8 +27,8 @@ struct ends {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
 	bool stopping;
-	struct hab_record_end queue[QUEUE_MAX];
-	unsigned int first, count;
+	struct hab_record_end queue[QUEUE_MAX]; /* the oldest first */
+	unsigned int count;
 };
 
 static struct end_file file_of(const struct hab_record_end *end)
@@ -33,7 +36,7 @@ static struct end_file file_of(const struct hab_record_end *end)
 	const char *name = sigabbrev_np((int)end->signal);
 	struct end_file file = {
 		.time = (int64_t)(clock_realtime_ns() / 1000000000),
-		.uid = hab_owner_uid(end->owner, end->uid),
+		.owner = hab_owner_is_namespace(end->owner) ? (uint32_t)end->owner : end->uid,
 		.pid = end->head.pid,
 		.peak = end->peak_pages * (uint64_t)sysconf(_SC_PAGESIZE),
 	};
@@ -46,18 +49,20 @@ static struct end_file file_of(const struct hab_record_end *end)
 }
 
 /* Of that process of that user, with all kinds of events. */
-static struct profile *ask(struct state *state, const struct end_file *file)
+static struct profile *ask(struct state *state, const struct hab_record_end *end)
 {
 	struct filter filter = { .each_kind = true };
 	struct span all = span_all(state);
+	uint64_t owner = end->owner;
 	struct profile *profile;
 	char number[16];
 
-	snprintf(number, sizeof(number), "%u", file->pid);
+	snprintf(number, sizeof(number), "%u", end->head.pid);
 	filter_add(&filter, "pid", number);
-	snprintf(number, sizeof(number), "%u", file->uid);
+	snprintf(number, sizeof(number), "%u", hab_owner_uid(end->owner, end->uid));
 	filter_add(&filter, "uid", number);
 	all.bytes_of_owner = BYTES_OF_OWNER;
+	all.of_owner = &owner;
 	state_turn_begin(state);
 	profile = span_profile(state, &all, &filter);
 	state_turn_end(state);
@@ -67,14 +72,17 @@ static struct profile *ask(struct state *state, const struct end_file *file)
 
 static void write_end(struct ends *ends, const struct hab_record_end *end)
 {
+	uint64_t now = clock_monotonic_ns();
 	struct end_file file = file_of(end);
 	struct profile *profile;
 	size_t length;
 	char *data;
 	FILE *out;
 
-	usleep(DRAIN_US);
-	profile = ask(ends->state, &file);
+	if (now < end->head.time_ns + DRAIN_NS)
+		usleep((useconds_t)((end->head.time_ns + DRAIN_NS - now) / 1000));
+	profile = ask(ends->state, end);
+	profile_reduce(profile, STACKS_MAX);
 	/* Of most processes that fail nothing is known. */
 	if (profile->nr_samples || end->is_oom) {
 		out = text_open(&data, &length);
@@ -84,6 +92,29 @@ static void write_end(struct ends *ends, const struct hab_record_end *end)
 		free(data);
 	}
 	profile_free(profile);
+}
+
+/* What was chosen for want of memory comes first. */
+static void take_first_locked(struct ends *ends, struct hab_record_end *end)
+{
+	unsigned int i = 0;
+
+	while (i < ends->count && !ends->queue[i].is_oom)
+		i++;
+	i = i < ends->count ? i : 0;
+	*end = ends->queue[i];
+	ends->count--;
+	memmove(ends->queue + i, ends->queue + i + 1,
+		(ends->count - i) * sizeof(ends->queue[0]));
+}
+
+static unsigned int count_of_owner_locked(const struct ends *ends, uint64_t owner)
+{
+	unsigned int i, count = 0;
+
+	for (i = 0; i < ends->count; i++)
+		count += ends->queue[i].owner == owner;
+	return count;
 }
 
 static void *run(void *context)
@@ -97,9 +128,7 @@ static void *run(void *context)
 			pthread_cond_wait(&ends->changed, &ends->lock);
 			continue;
 		}
-		end = ends->queue[ends->first];
-		ends->first = (ends->first + 1) % QUEUE_MAX;
-		ends->count--;
+		take_first_locked(ends, &end);
 		pthread_mutex_unlock(&ends->lock);
 		write_end(ends, &end);
 		pthread_mutex_lock(&ends->lock);
@@ -126,8 +155,10 @@ struct ends *ends_start(struct state *state, struct history *history)
 void ends_add(struct ends *ends, const struct hab_record_end *end)
 {
 	pthread_mutex_lock(&ends->lock);
-	if (ends->count < QUEUE_MAX)
-		ends->queue[(ends->first + ends->count++) % QUEUE_MAX] = *end;
+	if (ends->count < QUEUE_MAX && count_of_owner_locked(ends, end->owner) < OF_OWNER_MAX)
+		ends->queue[ends->count++] = *end;
+	else
+		history_count_unwritten(ends->history);
 	pthread_cond_signal(&ends->changed);
 	pthread_mutex_unlock(&ends->lock);
 }

@@ -244,6 +244,13 @@ static void keep(struct history *history, struct history_file *file, const char 
 	set_counts(history, good, !good, 0);
 }
 
+void history_count_unwritten(struct history *history)
+{
+	pthread_mutex_lock(&history->lock);
+	history->counts.ended_unwritten++;
+	pthread_mutex_unlock(&history->lock);
+}
+
 void history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length)
 {
@@ -251,12 +258,13 @@ void history_write_end(struct history *history, const struct end_file *file, con
 	char name[END_NAME_SIZE];
 
 	end_file_name(file, name);
-	end_files_make_room(history->directory, file->uid);
 	if (!write_file(history, TEMPORARY_END, name, data, length)) {
 		say("--history %s: %s is not written: %s", history->config.directory, name,
 		    strerror(errno));
+		history_count_unwritten(history);
 		return;
 	}
+	end_files_limit(history->directory, file);
 	pthread_mutex_lock(&history->lock);
 	history->counts.ended_oom += is_oom;
 	history->counts.ended_signal += !is_oom;

@@ -27,6 +27,7 @@ struct history_counts {
 	uint64_t oldest;       /* its start in seconds since 1970; 0: there is no file */
 	uint64_t written, failed, removed;
 	uint64_t ended_oom, ended_signal; /* profiles of processes that were ended */
+	uint64_t ended_unwritten;
 };
 
 /*
@@ -42,6 +43,8 @@ void history_stop(struct history *history);
 /* A file of its own, beside the minutes; see end_files.h. Of one thread. */
 void history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length);
+/* Such a profile is not written: there are too many. */
+void history_count_unwritten(struct history *history);
 const char *history_directory(const struct history *history);
 /* How many seconds a file has. */
 unsigned int history_seconds(const struct history *history);

@@ -104,6 +104,8 @@ const struct counter counters_history[] = {
 	  "Profiles of processes that were ended, for want of memory or by a signal.",
 	  "{reason=\"oom\"}" },
 	{ NULL, HISTORY(ended_signal), "hab_ended_total", NULL, "{reason=\"signal\"}" },
+	{ NULL, HISTORY(ended_unwritten), "hab_ended_unwritten_total",
+	  "Such profiles that were not written, as of an owner with too many at once." },
 	{ 0 },
 };
 

@@ -12,13 +12,21 @@
 
 #define PROCESSES 50u
 
-static void put_growth(json_t *object, const struct profile *growth, uint32_t pid)
+/* Of root's processes nobody else says anything. */
+static bool may_tell(uint32_t uid, const struct rss_process *process)
 {
-	const struct profile_sample *sample = reply_top_sample(growth, pid);
+	return process->uid || !uid;
+}
+
+static void put_growth(json_t *object, const struct profile *growth,
+		       const struct rss_process *process)
+{
+	const struct profile_sample *sample = reply_top_sample(growth, process->pid);
+	uint32_t pid = process->pid;
 	uint64_t sum = 0;
 	unsigned int i;
 
-	if (!sample)
+	if (!sample || !may_tell(sample->key.uid, process))
 		return;
 	for (i = 0; i < growth->nr_samples; i++)
 		if (growth->samples[i].key.pid == pid)
@@ -27,13 +35,14 @@ static void put_growth(json_t *object, const struct profile *growth, uint32_t pi
 	reply_put_stack(object, growth, sample);
 }
 
-static void put_totals(json_t *object, const struct totals *totals, uint32_t pid)
+static void put_totals(json_t *object, const struct totals *totals,
+		       const struct rss_process *shown)
 {
 	const struct totals_process *process = totals->processes;
 	unsigned int i;
 
 	for (i = 0; i < totals->nr_processes; i++, process++) {
-		if (process->pid != pid)
+		if (process->pid != shown->pid || !may_tell(process->totals.uid, shown))
 			continue;
 		json_object_set_new(object, "allocated_bytes",
 				    json_integer((json_int_t)process->totals.bytes));
@@ -73,8 +82,8 @@ json_t *machine_json(struct state *state, const struct totals *totals)
 	pthread_mutex_unlock(&state->lock);
 	for (i = 0; i < nr; i++) {
 		object = process_json(&list[i]);
-		put_growth(object, growth, list[i].pid);
-		put_totals(object, totals, list[i].pid);
+		put_growth(object, growth, &list[i]);
+		put_totals(object, totals, &list[i]);
 		json_array_append_new(array, object);
 	}
 	free(list);

@@ -228,10 +228,11 @@ static bool stands_still(const struct member *member, uint64_t now)
 }
 
 /*
- * Asks all, and waits for the answers. One that stands still is not asked, so no answer waits for
+ * Asks all, or that of @of_owner, and waits for the answers. One that stands still is not asked, so no answer waits for
  * it. Returns how many there are.
  */
-static unsigned int ask_all(struct snapshots *snapshots, const char *path, struct ask **asks)
+static unsigned int ask_all(struct snapshots *snapshots, const char *path, const uint64_t *of_owner,
+			    struct ask **asks)
 {
 	char *request = xformat("GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
 				path);
@@ -241,10 +242,13 @@ static unsigned int ask_all(struct snapshots *snapshots, const char *path, struc
 
 	pthread_mutex_lock(&snapshots->lock);
 	*asks = xcalloc(HASH_COUNT(snapshots->members), sizeof(**asks));
-	for (member = snapshots->members; member; member = member->hh.next, nr++) {
+	for (member = snapshots->members; member; member = member->hh.next) {
+		if (of_owner && member->owner != *of_owner)
+			continue;
 		(*asks)[nr] = (struct ask){ .owner = member->owner, .uid = member->uid, .fd = -1 };
 		if (!stands_still(member, now))
 			begin_ask(member, request, &(*asks)[nr]);
+		nr++;
 	}
 	pthread_mutex_unlock(&snapshots->lock);
 	free(request);
@@ -261,11 +265,11 @@ static unsigned int ask_all(struct snapshots *snapshots, const char *path, struc
 	return nr;
 }
 
-void snapshots_ask(struct snapshots *snapshots, const char *path, snapshot_visit visit,
-		   void *context)
+static void ask_and_visit(struct snapshots *snapshots, const char *path, const uint64_t *of_owner,
+			  snapshot_visit visit, void *context)
 {
 	struct ask *asks;
-	unsigned int nr = ask_all(snapshots, path, &asks), i;
+	unsigned int nr = ask_all(snapshots, path, of_owner, &asks), i;
 	const char *body;
 	size_t length;
 
@@ -276,6 +280,12 @@ void snapshots_ask(struct snapshots *snapshots, const char *path, snapshot_visit
 		free(asks[i].data);
 	}
 	free(asks);
+}
+
+void snapshots_ask(struct snapshots *snapshots, const char *path, snapshot_visit visit,
+		   void *context)
+{
+	ask_and_visit(snapshots, path, NULL, visit, context);
 }
 
 void snapshots_tell(struct snapshots *snapshots, const char *path)
@@ -400,7 +410,7 @@ struct profile *snapshots_profile(struct snapshots *snapshots,
 		bytes_of_owner = min(SNAPSHOT_BYTES_MAX, SNAPSHOTS_BYTES / max(nr, 1u));
 	path = path_of(request, bytes_of_owner);
 
-	snapshots_ask(snapshots, path, take_profile, &collecting);
+	ask_and_visit(snapshots, path, request->of_owner, take_profile, &collecting);
 	free(path);
 	profile = merge_end(collecting.merge);
 	profile->folded = collecting.folded;

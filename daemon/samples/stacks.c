@@ -22,6 +22,7 @@
 #include "daemon/symbols/process_maps.h"
 
 #define NONE UINT32_MAX
+#define GROWTH_PART 4 /* of the table may be stacks of growth */
 
 struct stack_mark {
 	struct stack_mark *next; /* an older one */
@@ -52,7 +53,8 @@ struct stack_table {
 	uint32_t free;
 	uint64_t folded;
 	struct entry *entries;
-	struct entry *by_key;	  /* but for the first entries; that not seen for longest first */
+	/* But for the first entries; those of growth apart. That not seen for longest first. */
+	struct entry *by_key[2];
 	struct stack_mark *marks; /* the newest first */
 	stack_pending_visit visit_pending;
 	void *pending;
@@ -87,7 +89,8 @@ void stacks_free(struct stack_table *table)
 
 	if (!table)
 		return;
-	HASH_CLEAR(hh, table->by_key);
+	HASH_CLEAR(hh, table->by_key[false]);
+	HASH_CLEAR(hh, table->by_key[true]);
 	for (i = 0; i < table->count; i++) {
 		free(table->entries[i].key);
 		free(table->entries[i].use);
@@ -99,6 +102,11 @@ void stacks_free(struct stack_table *table)
 	free(table);
 }
 
+static bool is_growth(const struct stack_key *key)
+{
+	return key->kind == HAB_KIND_GROWTH;
+}
+
 static struct entry_use *use_of(struct entry *entry)
 {
 	if (!entry->use)
@@ -106,15 +114,15 @@ static struct entry_use *use_of(struct entry *entry)
 	return entry->use;
 }
 
-/* Moves the counts of the stack not seen for longest into "[other stacks]". */
-static void fold_oldest(struct stack_table *table)
+/* Moves the counts of the stack not seen for longest, of the two tables, into "[other stacks]". */
+static void fold_oldest(struct stack_table *table, bool of_growth)
 {
-	struct entry *entry = table->by_key;
+	struct entry *entry = table->by_key[of_growth];
 	uint32_t generation = entry->generation, kind = entry->key->kind;
 	uint32_t number = (uint32_t)(entry - table->entries);
 	struct stack_mark *mark;
 
-	HASH_DELETE(hh, table->by_key, entry);
+	HASH_DELETE(hh, table->by_key[of_growth], entry);
 	counts_add(&table->entries[kind].counts, &entry->counts);
 	if (entry->use)
 		in_use_add(&use_of(&table->entries[kind])->kept, &entry->use->kept);
@@ -134,10 +142,14 @@ static void fold_oldest(struct stack_table *table)
 
 static struct entry *new_entry(struct stack_table *table, const struct stack_key *key)
 {
+	unsigned int nr_growth = HASH_COUNT(table->by_key[true]);
 	struct entry *entry;
 
-	if (table->free == NONE && table->count >= table->cap + HAB_KINDS)
-		fold_oldest(table);
+	/* Every short process has stacks of growth: those of what is allocated have room left. */
+	if (is_growth(key) && nr_growth >= table->cap / GROWTH_PART)
+		fold_oldest(table, true);
+	else if (table->free == NONE && table->count >= table->cap + HAB_KINDS)
+		fold_oldest(table, !table->by_key[false]);
 	if (table->free == NONE) {
 		entry = &table->entries[table->count++];
 	} else {
@@ -152,19 +164,20 @@ static struct entry *new_entry(struct stack_table *table, const struct stack_key
 /* The entry of @key, which is now the one seen last. */
 static struct entry *find_entry(struct stack_table *table, const struct stack_key *key)
 {
+	struct entry **by_key = &table->by_key[is_growth(key)];
 	size_t size = stack_key_size(key);
 	struct entry *entry;
 	unsigned int hash;
 
 	HASH_VALUE(key, size, hash);
-	HASH_FIND_BYHASHVALUE(hh, table->by_key, key, size, hash, entry);
+	HASH_FIND_BYHASHVALUE(hh, *by_key, key, size, hash, entry);
 	if (entry && !entry->hh.next)
 		return entry;
 	if (entry)
-		HASH_DELETE(hh, table->by_key, entry);
+		HASH_DELETE(hh, *by_key, entry);
 	else
 		entry = new_entry(table, key);
-	HASH_ADD_KEYPTR_BYHASHVALUE(hh, table->by_key, entry->key, size, hash, entry);
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, *by_key, entry->key, size, hash, entry);
 	return entry;
 }
 
@@ -214,11 +227,11 @@ static void name_frames(struct stack_table *table, struct entry *entry, unsigned
 	struct stack_key *key = entry->key;
 	uint32_t i;
 
-	HASH_DELETE(hh, table->by_key, entry);
+	HASH_DELETE(hh, table->by_key[is_growth(key)], entry);
 	for (i = 0; i < key->nr_frames; i++)
 		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
 			key->frames[i] = FRAME(binary, FRAME_OFFSET(key->frames[i]));
-	HASH_ADD_KEYPTR(hh, table->by_key, key, stack_key_size(key), entry);
+	HASH_ADD_KEYPTR(hh, table->by_key[is_growth(key)], key, stack_key_size(key), entry);
 }
 
 void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr)
@@ -299,7 +312,7 @@ void stacks_keep_in_use(struct stack_table *table, const struct live_process *pr
 
 unsigned int stacks_count(const struct stack_table *table)
 {
-	return HASH_COUNT(table->by_key);
+	return HASH_COUNT(table->by_key[false]) + HASH_COUNT(table->by_key[true]);
 }
 
 uint64_t stacks_folded(const struct stack_table *table)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/arithmetic.h"
@@ -78,14 +77,13 @@ static bool read_anonymous(const struct rss *rss, uint32_t pid, uint64_t *bytes)
 	return true;
 }
 
+/* Its real one, which it counts for. */
 static uint32_t user_of(uint32_t pid)
 {
-	struct stat stat_of = { 0 };
-	char path[32];
+	char text[64] = "";
 
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	stat(path, &stat_of);
-	return stat_of.st_uid;
+	process_status(pid, "Uid", text, sizeof(text));
+	return (uint32_t)strtoul(text, NULL, 10);
 }
 
 static int64_t change_of(const struct process *process)
@@ -187,14 +185,14 @@ static unsigned int count_of(const struct rss_process *list, unsigned int nr, ui
 	return count;
 }
 
-/* The list is sorted: the first of each user stay first, and the others follow. */
+/* The list is sorted: the first six or so of each user come first, then all others. */
 static unsigned int limit_users(struct rss_process *list, unsigned int nr, unsigned int most)
 {
 	struct rss_process *others = xcalloc(nr, sizeof(*others));
 	unsigned int i, kept = 0, left = 0;
 
 	for (i = 0; i < nr && kept < most; i++) {
-		if (count_of(list, kept, list[i].uid) < (most + 3) / 4)
+		if (count_of(list, kept, list[i].uid) < (most + 7) / 8)
 			list[kept++] = list[i];
 		else if (left < most)
 			others[left++] = list[i];
@@ -202,7 +200,6 @@ static unsigned int limit_users(struct rss_process *list, unsigned int nr, unsig
 	for (i = 0; i < left && kept < most; i++)
 		list[kept++] = others[i];
 	free(others);
-	qsort(list, kept, sizeof(*list), compare);
 	return kept;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include "daemon/profile/collect.h"
+#include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 
 static void set_start(struct span *span)
@@ -141,6 +142,7 @@ static struct profile *collect_of_owners(struct state *state, struct span *span,
 								span->start_monotonic_ns :
 								0,
 					    .filter = filter,
+					    .of_owner = span->of_owner,
 					    .restart = restart,
 					    .events = has_events };
 
@@ -185,9 +187,9 @@ void span_write(struct state *state, struct span *span, const struct filter *fil
 	struct filter wanted = *filter;
 	struct profile *profile;
 
-	/* JFR has a type for each kind, so that kinds are never summed up. */
-	if (format->has_events && !filter->kinds)
-		wanted.each_kind = true;
+	/* JFR has a type for each kind of what is allocated, so that they are never summed up. */
+	if (format->has_events && !filter->kinds && !filter->each_kind)
+		wanted.kinds = KINDS_ALL & ~(1u << HAB_KIND_GROWTH);
 	profile = span_collect(state, span, &wanted, format->has_events, restart);
 	profile->view = view;
 	pthread_mutex_lock(&state->render);

@@ -19,6 +19,7 @@ struct span {
 	uint64_t start_monotonic_ns;
 	uint64_t duration_ns;	     /* of its last profile */
 	bool is_of_viewer;	     /* in a collector */
+	const uint64_t *of_owner;    /* its profiles are of that one's collector alone; NULL: of all */
 	unsigned int bytes_of_owner; /* of its profiles, see snapshots_profile() */
 	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
 };
