@@ -32,7 +32,7 @@ struct task_struct {
 	struct mm_struct *mm;
 };
 
-/* Up to Linux 6.17, and later. */
+/* Where the right to look into a process is: up to Linux 6.17, up to 7.0 or so, and later. */
 struct mm_struct___word {
 	unsigned long flags;
 };
@@ -40,6 +40,18 @@ struct mm_struct___word {
 struct mm_struct___bits {
 	struct {
 	} flags;
+};
+
+enum task_dumpable {
+	DUMPABLE_OF_LATER,
+};
+
+struct task_exec_state {
+	enum task_dumpable dumpable;
+};
+
+struct task_struct___later {
+	struct task_exec_state *exec_state;
 };
 #pragma clang attribute pop
 
@@ -78,9 +90,12 @@ static bool is_dumpable(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	char *mm = (char *)BPF_CORE_READ(task, mm);
+	struct task_struct___later *later = (void *)task;
 	unsigned long flags = 0;
 	size_t offset;
 
+	if (bpf_core_field_exists(later->exec_state))
+		return (unsigned long)BPF_CORE_READ(later, exec_state, dumpable) == DUMPABLE;
 	if (bpf_core_field_exists(((struct mm_struct___word *)0)->flags))
 		offset = bpf_core_field_offset(struct mm_struct___word, flags);
 	else
