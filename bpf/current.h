@@ -85,7 +85,10 @@ static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)
 	head->time_ns = bpf_ktime_get_ns();
 }
 
-/* The process's own user may look into it: it is no set-uid one, and has not given up root's rights. */
+/*
+ * The process's own user may look into it: it is no set-uid one, and has not given up root's
+ * rights.
+ */
 static bool is_dumpable(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -105,8 +108,8 @@ static bool is_dumpable(void)
 }
 
 /*
- * Has the kernel walk the stack by frame pointers. Returns the bytes of its frames. Offsets in files
- * tell nothing of a process; addresses do, and go to nobody who may not look into it.
+ * Has the kernel walk the stack by frame pointers. Returns the bytes of its frames. Offsets in
+ * files tell nothing of a process; addresses do, and go to nobody who may not look into it.
  */
 static __always_inline long walk_user_stack(void *ctx, struct hab_frame frames[HAB_STACK_DEPTH])
 {

@@ -5,8 +5,8 @@
  *
  * habd attaches on_fault() to the software event of minor faults on each CPU, at each
  * HAB_FAULTS_PERIOD-th of them. Of these a random part is kept. The period is a prime, so few
- * programs have a pattern that coincides with it. A huge page is one fault too, and would count as one page:
- * on_huge_fault() sees each by itself, which costs nothing beside filling it.
+ * programs have a pattern that coincides with it. A huge page is one fault too, and would count as
+ * one page: on_huge_fault() sees each by itself, which costs nothing beside filling it.
  *
  * Each owner has a pace of its own, so nobody's faults crowd out another's. The part that is kept
  * is halved while an owner has too many, before the next draw: what a sample stands for is right

@@ -18,7 +18,7 @@
 #define HUGE_FAULT   "do_huge_pmd_anonymous_page" /* of the kernel */
 #define ONLINE	     "/sys/devices/system/cpu/online"
 #define LOOK_NS	     1000000000ull /* for CPUs that came or went */
-/* All are followed anew: one that was away for less, as all are in a suspend, has lost its event. */
+/* All are followed anew: one that was away for less, as in a suspend, has lost its event. */
 #define AGAIN_NS     60000000000ull
 #define POLL_RECORDS 1024
 

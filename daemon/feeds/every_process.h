@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Growth: samples of the page faults of all processes (bpf/every_process.bpf.c). They come beside the
- * records of any feed, with or without the module.
+ * Growth: samples of the page faults of all processes, and those that are ended
+ * (bpf/every_process.bpf.c). They come beside the records of any feed, with or without the module.
  */
 #ifndef HABD_EVERY_PROCESS_H
 #define HABD_EVERY_PROCESS_H

@@ -3,8 +3,8 @@
  * habctl status PID: the resident memory of a process, in parts that add up to it.
  *
  * The kernel tells what each mapping has in memory (/proc/PID/smaps), and where the stacks of
- * threads are (/proc/PID/task/TID/syscall, of those that wait). habd tells what is in use by malloc,
- * estimated. What is neither in a stack nor in use, of the anonymous memory, is retained: by the
+ * threads are (/proc/PID/task/TID/syscall, of those that wait). habd tells what is in use by
+ * malloc, estimated. What is neither in a stack nor in use, of the anonymous memory, is retained: by the
  * allocator, or by what the program maps itself.
  */
 #include "daemon/habctl/rss_parts.h"
@@ -116,7 +116,7 @@ static bool read_mappings(uint32_t pid, struct memory *memory)
 	return true;
 }
 
-/* Moves what is in use from what is retained. What was never touched is in use, but not resident. */
+/* Moves what is in use from what is retained. What was never touched is not resident. */
 static void set_in_use(struct memory *memory, const json_t *process)
 {
 	uint64_t in_use = json_get_integer(process, "in_use_bytes");

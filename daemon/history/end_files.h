@@ -9,7 +9,10 @@
 #define END_NAME_SIZE 128
 #define END_OOM	      "oom"
 
-/* end-TIME-WHY-OWNER-PID-PEAK-COMM.pb.gz, as end-20261126T021500Z-oom-1000-4711-419430400-app.pb.gz */
+/*
+ * end-TIME-WHY-OWNER-PID-PEAK-COMM.pb.gz, as
+ * end-20261126T021500Z-oom-1000-4711-419430400-app.pb.gz
+ */
 struct end_file {
 	int64_t time; /* seconds since 1970 */
 	uint32_t owner; /* a user, or the number of a user namespace of root's */

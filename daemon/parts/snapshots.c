@@ -228,8 +228,8 @@ static bool stands_still(const struct member *member, uint64_t now)
 }
 
 /*
- * Asks all, or that of @of_owner, and waits for the answers. One that stands still is not asked, so no answer waits for
- * it. Returns how many there are.
+ * Asks all, or that of @of_owner, and waits for the answers. One that stands still is not asked, so
+ * no answer waits for it. Returns how many there are.
  */
 static unsigned int ask_all(struct snapshots *snapshots, const char *path, const uint64_t *of_owner,
 			    struct ask **asks)
