@@ -4,8 +4,8 @@
  *
  * The kernel tells what each mapping has in memory (/proc/PID/smaps), and where the stacks of
  * threads are (/proc/PID/task/TID/syscall, of those that wait). habd tells what is in use by
- * malloc, estimated. What is neither in a stack nor in use, of the anonymous memory, is retained: by the
- * allocator, or by what the program maps itself.
+ * malloc, estimated. What is neither in a stack nor in use, of the anonymous memory, is retained:
+ * by the allocator, or by what the program maps itself.
  */
 #include "daemon/habctl/rss_parts.h"
 
