@@ -8,7 +8,8 @@
  * programs have a pattern that coincides with it. A huge page is one fault too, and would count as
  * one page: on_huge_fault() sees each by itself, which costs nothing beside filling it.
  *
- * Each owner has a pace of its own, so nobody's faults crowd out another's. The part that is kept
+ * Each of the first OWNERS_MAX owners has a pace of its own, so no owner's faults crowd out
+ * another's; later ones share one. The part that is kept
  * is halved while an owner has too many, before the next draw: what a sample stands for is right
  * whatever the pace.
  *
@@ -36,7 +37,7 @@
 #define HUGE_FAILED 0xc73ul
 
 /* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: 1 << number. */
-#define SIGNALS_OF_FAULTS (1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 11 | 1u << 31)
+#define SIGNALS_OF_CRASHES (1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 11 | 1u << 31)
 #define SIGNAL_MASK	  0x7f
 #define ENDS_MAX	  3 /* of an owner, in a window */
 
@@ -117,8 +118,8 @@ static struct hab_pace *find_pace(__u64 owner, enum hab_paced of)
 }
 
 /*
- * Returns the shift with which this one is drawn. CPUs that change it at once do so in the same
- * way, or one step more.
+ * Returns the shift with which this one is drawn. CPUs may change it at once: the next one is then
+ * one too large at most.
  */
 static __u32 next_shift(struct hab_pace *pace, __u32 least)
 {
@@ -202,7 +203,7 @@ int on_fault(struct bpf_perf_event_data *ctx)
 {
 	bool is_own = true;
 
-	/* Another thread may be changing the mappings: most faults are of memory of its own. */
+	/* Without an answer (another thread has the mappings locked) it counts as own: most are. */
 	bpf_find_vma((struct task_struct *)bpf_get_current_task_btf(), ctx->addr, see_area, &is_own, 0);
 	if (is_own)
 		offer(ctx, page_bytes, HAB_FAULTS_PERIOD, 1);
@@ -232,7 +233,10 @@ static bool may_tell_end(__u64 owner)
 	return __sync_fetch_and_add(&pace->offered, 1) < ENDS_MAX;
 }
 
-/* By the last thread: the process still has its descriptors, and its number. */
+/*
+ * All threads have begun to exit, and several may come here: ends_add() takes one. The process
+ * still has its descriptors and its number.
+ */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit)
 {
@@ -247,7 +251,7 @@ int BPF_PROG(on_exit)
 		code = BPF_CORE_READ(task, exit_code);
 	code &= SIGNAL_MASK;
 	if (BPF_CORE_READ(group, live.counter) ||
-	    (!is_oom && !(code < 32 && SIGNALS_OF_FAULTS >> code & 1)))
+	    (!is_oom && !(code < 32 && SIGNALS_OF_CRASHES >> code & 1)))
 		return 0;
 	owner = current_owner();
 	if (!may_tell_end(owner))
@@ -260,7 +264,6 @@ int BPF_PROG(on_exit)
 	__builtin_memset(end, 0, sizeof(*end));
 	fill_head(&end->head, HAB_RECORD_END, sizeof(*end));
 	end->owner = owner;
-	end->cgroup_id = bpf_get_current_cgroup_id();
 	end->peak_pages = BPF_CORE_READ(group, maxrss);
 	end->uid = (__u32)bpf_get_current_uid_gid();
 	end->signal = code;

@@ -31,7 +31,7 @@
 #define HAB_KIND_GROWTH	    HAB_EVENT_KINDS
 #define HAB_KINDS	    (HAB_KIND_GROWTH + 1)
 
-#define HAB_FAULTS_PERIOD   61 /* of page faults: half of a random choice of these, or less */
+#define HAB_FAULTS_PERIOD   61 /* page faults: of each 61st a random half or less is kept */
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
@@ -50,7 +50,7 @@ enum hab_record_type {
 	HAB_RECORD_MAPS = 5,   /* of a channel: the program's executable mappings */
 	HAB_RECORD_REPLACED = 6,
 	HAB_RECORD_NAME = 7, /* of a channel: what an address of later samples stands for */
-	HAB_RECORD_END = 8,  /* a process was ended by a signal, or for want of memory */
+	HAB_RECORD_END = 8,  /* a process crashed, or was ended for want of memory */
 };
 
 struct hab_record_head {
@@ -161,11 +161,10 @@ struct hab_record_name {
 #define HAB_ADDRESS_OF_NAME(id)	   (0xabull << 56 | (id)) /* no address of user space */
 #define HAB_ADDRESS_IS_NAME(value) ((value) >> 32 == 0xab000000)
 
-/* It still has its descriptors and its number. */
+/* The end of a process, written while it exits. */
 struct hab_record_end {
 	struct hab_record_head head;
 	__u64 owner;
-	__u64 cgroup_id;
 	__u64 peak_pages; /* that were resident at most */
 	__u32 uid;	  /* in the initial user namespace */
 	__u32 signal;
@@ -231,7 +230,7 @@ struct hab_machine_totals {
 	__u64 replaced; /* part of throttled: samples that were sent and replaced later */
 };
 
-/* Of what a pace is: how many samples or records an owner has in a window. */
+/* What is limited for each owner, in a window of 2^30 ns. */
 enum hab_paced { HAB_PACED_PAGES, HAB_PACED_HUGE, HAB_PACED_ENDS, HAB_PACED_KINDS };
 
 #define HAB_PACE_OF_OTHERS (~0ull) /* owners without room share one */
@@ -251,7 +250,7 @@ struct hab_pace {
 struct hab_growth {
 	__u64 bytes;   /* that all of them stand for, sampled or not */
 	__u64 sampled;
-	__u64 lost; /* samples that found no room in the ring buffer */
+	__u64 lost; /* samples and ends that found no room in the ring buffer */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -17,7 +17,7 @@
 #   channels/  the server of channels
 #   parts/     what the processes of habd have in common: memory, messages, snapshots
 #   state/     the tables of habd and their locks
-#   history/   a profile a minute, on disk
+#   history/   a profile a minute, and of each process that was ended, on disk
 #   http/      the HTTP server
 #   broker/    starts the parts, and passes connections and records on to them
 #   habd/      the daemon's main program

@@ -389,11 +389,11 @@ static bool find_modules(struct target *target)
 		if (has_name(module, "libc.so.6")) {
 			target->nr_libcs++;
 			target->libc = module;
-		}
-		else if (has_name(module, "ld-linux"))
+		} else if (has_name(module, "ld-linux")) {
 			target->linker = module;
-		else if (has_name(module, "libhab-malloc.so"))
+		} else if (has_name(module, "libhab-malloc.so")) {
 			target->library = module;
+		}
 	}
 	return target->libc && target->linker;
 }
@@ -502,8 +502,8 @@ static bool check_rights(const struct target *target, const pid_t *threads, unsi
 		if (raises_rights(target->pid, threads[i]))
 			return refuse(target,
 				      "it has capabilities to change its user that it has not "
-				      "raised: where it does, the C library would end it for having "
-				      "other threads");
+				      "raised: once it raises them in one thread and changes its "
+				      "user, the C library would end it");
 	return true;
 }
 

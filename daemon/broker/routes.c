@@ -30,7 +30,7 @@ static void send_record(struct broker *broker, uint64_t number, uint32_t pid, co
 	bool is_growth = is_of_growth(record);
 
 	if (!owner) {
-		/* Of programs that use hab it is told apart. */
+		/* @unknown counts programs that use hab only. */
 		broker->unknown = is_growth ? unknown : broker->unknown;
 		broker->growth_lost += is_growth;
 		return;

@@ -213,7 +213,7 @@ static void refuse(const struct hello *hello)
 	close(hello->memory_fd);
 }
 
-/* Those that have ended make room for those that run. False: there is none. */
+/* Ends all sessions whose process has ended. False: there were none. */
 static bool end_lingering_locked(struct channels *channels)
 {
 	struct session *session, *next;

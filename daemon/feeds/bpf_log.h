@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* libbpf's messages: kept until they are the reason for something, or shown at once if verbose. */
+/* The messages of libbpf. Not thread-safe. */
 #ifndef HABD_BPF_LOG_H
 #define HABD_BPF_LOG_H
 
+/* Takes them from now on: with --verbose they are printed, else the last eight are kept. */
 void bpf_log_begin(void);
-/* Says the last of them. */
+/* Says those that were kept. */
 void bpf_log_say(void);
 
 #endif /* HABD_BPF_LOG_H */

@@ -18,7 +18,7 @@
 #define HUGE_FAULT   "do_huge_pmd_anonymous_page" /* of the kernel */
 #define ONLINE	     "/sys/devices/system/cpu/online"
 #define LOOK_NS	     1000000000ull /* for CPUs that came or went */
-/* All are followed anew: one that was away for less, as in a suspend, has lost its event. */
+/* Each CPU is followed anew: one that was offline for less than LOOK_NS has lost its event. */
 #define AGAIN_NS     60000000000ull
 #define POLL_RECORDS 1024
 
@@ -159,7 +159,7 @@ static void leave_out_huge(const struct every_process_bpf *skeleton)
 	    HUGE_FAULT);
 }
 
-/* There is room for them now. */
+/* Before page faults are followed, so that there is room. */
 static void share_paces(const struct every_process_bpf *skeleton)
 {
 	struct hab_pace_key key = { .owner = HAB_PACE_OF_OTHERS };

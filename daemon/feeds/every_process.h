@@ -14,7 +14,7 @@ struct every_process;
 
 /* NULL after a sentence: habd goes on without growth. Needs CAP_BPF and CAP_PERFMON. */
 struct every_process *every_process_open(const struct feed_sink *sink);
-/* Readable when many records wait. */
+/* Readable when many samples wait, or an end. */
 int every_process_fd(const struct every_process *every);
 /* Passes the records on that have come, and follows CPUs that have come since. Does not wait. */
 void every_process_poll(struct every_process *every);
@@ -22,6 +22,7 @@ void every_process_poll(struct every_process *every);
 void every_process_set_quota(struct every_process *every, uint32_t quota);
 /* Sums since it was opened. */
 struct hab_growth every_process_sums(const struct every_process *every);
+/* NULL: does nothing. */
 void every_process_close(struct every_process *every);
 
 #endif /* HABD_EVERY_PROCESS_H */

@@ -32,9 +32,12 @@ int end_list_show(const char *path, bool oom, bool crashed)
 	path = path ? path : HISTORY_DIRECTORY;
 	directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0 || end_files_list(directory, &list)) {
-		say("%s: %s: habd --history DIR keeps such profiles; --history names another "
-		    "directory",
-		    path, strerror(errno));
+		if (errno == EACCES)
+			say("%s: you may not read it: root and members of group hab-read may", path);
+		else
+			say("%s: %s: habd --history DIR keeps such profiles; --history names another "
+			    "directory",
+			    path, strerror(errno));
 		if (directory >= 0)
 			close(directory);
 		return EXIT_FAILED;

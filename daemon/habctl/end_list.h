@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Of both kinds if both are wanted. @path: NULL: the packaged habd's. An exit status. */
+/* Both if both are wanted. @path: NULL: /var/lib/hab. An exit status, after a sentence. */
 int end_list_show(const char *path, bool oom, bool crashed);
 
 #endif /* HABCTL_END_LIST_H */

@@ -232,7 +232,7 @@ static const struct argp_option table[] = {
 	{ "oom", OOM, NULL, 0,
 	  "list the profiles of processes that the kernel ended for want of memory, in the "
 	  "directory of the history" },
-	{ "crashed", CRASHED, NULL, 0, "list those of processes that a signal ended" },
+	{ "crashed", CRASHED, NULL, 0, "list those of processes that crashed (SIGSEGV, SIGABRT and the like)" },
 	{ "in-use", IN_USE, NULL, 0,
 	  "what is in use instead of what was allocated; with --diff: what has grown" },
 	{ "diff", DIFF, NULL, 0, "the difference of two files, or of two spans" },
@@ -268,8 +268,13 @@ static bool check(const struct report_request *request)
 	bool table_format = !strcmp(request->format, "table");
 	unsigned int nr_spans = request->history.count, wanted = request->diff ? 2 : 1;
 
-	if ((request->oom || request->crashed) && nr_spans + request->nr_files + request->live == 0)
-		return true;
+	if (request->oom || request->crashed) {
+		if (nr_spans + request->nr_files + request->live + request->diff + request->in_use == 0)
+			return true;
+		say("report: --oom and --crashed list files: give no FILE, span or other option with "
+		    "them");
+		return false;
+	}
 	if ((request->live ? 1 : 0) + nr_spans + request->nr_files != wanted ||
 	    (request->diff && nr_spans != wanted && request->nr_files != wanted)) {
 		say("report: give one FILE.pb.gz, or --since TIME, or --live, or --diff OLD.pb.gz "

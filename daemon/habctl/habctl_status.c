@@ -394,6 +394,10 @@ int habctl_status(const char *socket, int argc, char **argv)
 	int code;
 
 	arguments_parse(&argp, 0, argc, argv, &options);
+	if (options.pid && (options.json || options.processes)) {
+		say("status: PID goes with neither --json nor --processes");
+		return EXIT_USAGE;
+	}
 	if (options.pid)
 		return rss_parts_show(socket, options.pid);
 	module_state_read(&module);

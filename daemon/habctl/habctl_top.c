@@ -212,7 +212,7 @@ static void machine(const json_t *machine, size_t rows, FILE *out)
 
 	human_member(machine, "anonymous_bytes", anonymous, sizeof(anonymous));
 	fprintf(out, "%8s %-15s %12s %18s %9s %12s %12s %12s  %s\n", "PID", "COMMAND", "ANONYMOUS",
-		"CHANGE A MINUTE", "GROWS FOR", "TOUCHED", "ALLOCATED", "IN USE",
+		"CHANGE (1 MIN)", "GROWS FOR", "TOUCHED", "ALLOCATED", "IN USE",
 		"TOP STACK THAT TOUCHES (share)");
 	fprintf(out, "%8s %-15s %12s\n", "", "all", anonymous);
 	json_array_foreach(json_object_get(machine, "processes"), i, process) {

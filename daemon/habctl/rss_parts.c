@@ -27,9 +27,9 @@ enum part { IN_USE, RETAINED, STACKS, FILES, SHARED, PARTS };
 static const struct {
 	const char *name, *what;
 } parts[PARTS] = {
-	[IN_USE] = { "in use", "of what malloc has in use" },
-	[RETAINED] = { "retained", "by the allocator, or mapped by the program itself" },
-	[STACKS] = { "stacks", "of threads that wait" },
+	[IN_USE] = { "in use", "by malloc" },
+	[RETAINED] = { "other", "retained by the allocator, or mapped by the program itself" },
+	[STACKS] = { "stacks", "of the first thread, and of others that wait" },
 	[FILES] = { "files", "programs, libraries and other files" },
 	[SHARED] = { "shared", "memory shared with others" },
 };
@@ -125,16 +125,21 @@ static void set_in_use(struct memory *memory, const json_t *process)
 	memory->bytes[RETAINED] -= memory->bytes[IN_USE];
 }
 
-static void show_part(const struct memory *memory, enum part part, uint64_t sum, const char *more)
+static void show_part(const struct memory *memory, enum part part, uint64_t sum, bool knows_in_use,
+		      const char *more)
 {
+	bool is_all = part == RETAINED && !knows_in_use;
+	const char *name = is_all ? "anonymous" : parts[part].name;
+	const char *what = is_all ? "in use, retained, or mapped by the program itself" :
+				    parts[part].what;
 	char size[32];
 	unsigned int i;
 
 	human_bytes(memory->bytes[part], size, sizeof(size));
-	printf("  %-10s%12s  ", parts[part].name, size);
+	printf("  %-10s%12s  ", name, size);
 	for (i = 0; sum && i < (memory->bytes[part] * BAR_CELLS + sum / 2) / sum; i++)
 		putchar('#');
-	printf("%s%s%s\n", i ? "  " : "", parts[part].what, more);
+	printf("%s%s%s\n", i ? "  " : "", what, more);
 }
 
 static void show(uint32_t pid, const struct memory *memory, const json_t *process)
@@ -155,17 +160,12 @@ static void show(uint32_t pid, const struct memory *memory, const json_t *proces
 			    json_number_value(json_array_get(ends, 1)), HUMAN_BYTES, range,
 			    sizeof(range));
 		human_bytes(in_use, size, sizeof(size));
-		snprintf(more, sizeof(more), ": %s (95 %%: %s)%s", size, range,
-			 in_use > memory->bytes[IN_USE] ?
-				 "; the rest was never touched, or is swapped" :
-				 "");
+		snprintf(more, sizeof(more), ": %s, estimated (95 %%: %s)%s", size, range,
+			 in_use > memory->bytes[IN_USE] ? "; some of it is not resident" : "");
 	}
 	for (part = 0; part < PARTS; part++)
 		if (part != IN_USE || ends)
-			show_part(memory, part, sum, part == IN_USE ? more : "");
-	if (!ends)
-		say("what is in use is not known: habd has no samples of the process: see habctl "
-		    "status --processes");
+			show_part(memory, part, sum, ends, part == IN_USE ? more : "");
 }
 
 int rss_parts_show(const char *socket, uint32_t pid)
@@ -189,10 +189,13 @@ int rss_parts_show(const char *socket, uint32_t pid)
 	}
 	top = client_json(socket, path, &answer);
 	free(path);
-	if (!top)
-		say("%s", answer.error);
 	set_in_use(&memory, json_array_get(json_object_get(top, "processes"), 0));
 	show(pid, &memory, json_array_get(json_object_get(top, "processes"), 0));
+	if (!top)
+		say("what is in use is not known: %s", answer.error);
+	else if (!json_object_get(json_array_get(json_object_get(top, "processes"), 0), "in_use_interval"))
+		say("what is in use is not known: habd has no samples of the process: see habctl "
+		    "status --processes");
 	json_decref(top);
 	answer_end(&answer);
 	return 0;

@@ -124,7 +124,8 @@ static int choose_source(struct options *options)
 
 	if (options->events & growth && options->source != SOURCE_REPLAY &&
 	    (options->source == SOURCE_CHANNELS || geteuid())) {
-		say("--events growth: it takes root, and another source than channels alone");
+		say("--events growth: %s", geteuid() ? "only root may follow it" :
+						       "not with --source channels");
 		return EXIT_USAGE;
 	}
 	if (options->source == SOURCE_AUTO) {
@@ -132,7 +133,8 @@ static int choose_source(struct options *options)
 		options->source = module.device || module.loaded ? SOURCE_MODULE : SOURCE_CHANNELS;
 		if (options->source == SOURCE_CHANNELS)
 			say("the module hab is not loaded: habd follows programs by their channels "
-			    "alone");
+			    "alone%s",
+			    options->events & growth ? ", and the growth of all processes" : "");
 	}
 	if (options->source == SOURCE_CHANNELS &&
 	    options->events & ~(1u << HAB_EVENT_SAMPLE | growth)) {

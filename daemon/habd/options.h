@@ -10,7 +10,7 @@
 #include "daemon/shared/typed_rate.h"
 
 enum source {
-	SOURCE_AUTO, /* the module if it is loaded, else channels alone */
+	SOURCE_AUTO, /* the module if it is loaded, else channels; and growth, for root */
 	SOURCE_MODULE,
 	SOURCE_CHANNELS, /* these alone: no privilege is needed */
 	SOURCE_REPLAY,

@@ -32,7 +32,7 @@ void end_file_name(const struct end_file *file, char name[END_NAME_SIZE]);
 /* -1 with errno set: the directory cannot be read. */
 int end_files_list(int directory, struct end_files *list);
 void end_files_end(struct end_files *list);
-/* Removes the oldest like @last, and of all, beyond the limits. */
+/* Removes the oldest beyond 20 of the owner of @last (those by OOM apart), and beyond 1,000. */
 void end_files_limit(int directory, const struct end_file *last);
 
 #endif /* HABD_END_FILES_H */

@@ -43,7 +43,7 @@ void history_stop(struct history *history);
 /* A file of its own, beside the minutes; see end_files.h. Of one thread. */
 void history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length);
-/* Such a profile is not written: there are too many. */
+/* Counts such a profile that is not written: too many wait, or writing failed. Any thread. */
 void history_count_unwritten(struct history *history);
 const char *history_directory(const struct history *history);
 /* How many seconds a file has. */

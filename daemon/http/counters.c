@@ -84,9 +84,9 @@ const struct counter counters_growth[] = {
 	{ "bytes", EVENTS(totals.now.of.growth.bytes), "hab_growth_bytes_total",
 	  "Bytes of pages that processes have touched first, and of copies after fork()." },
 	{ "sampled", EVENTS(totals.now.of.growth.sampled), "hab_growth_samples_total",
-	  "Page faults that were kept as samples." },
+	  "Page faults that the kernel made samples of." },
 	{ "lost", EVENTS(totals.now.of.growth.lost), "hab_growth_lost_total",
-	  "Samples of page faults that are in no profile, since habd was too slow." },
+	  "Samples of page faults, and ends of processes, that were lost: they are in no profile." },
 	{ 0 },
 };
 

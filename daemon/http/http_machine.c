@@ -12,8 +12,8 @@
 
 #define PROCESSES 50u
 
-/* Of root's processes nobody else says anything. */
-static bool may_tell(uint32_t uid, const struct rss_process *process)
+/* What another user's collector claims of a process of root's is not shown. */
+static bool is_credible(uint32_t uid, const struct rss_process *process)
 {
 	return process->uid || !uid;
 }
@@ -21,18 +21,21 @@ static bool may_tell(uint32_t uid, const struct rss_process *process)
 static void put_growth(json_t *object, const struct profile *growth,
 		       const struct rss_process *process)
 {
-	const struct profile_sample *sample = reply_top_sample(growth, process->pid);
-	uint32_t pid = process->pid;
+	const struct profile_sample *sample, *first = NULL;
 	uint64_t sum = 0;
 	unsigned int i;
 
-	if (!sample || !may_tell(sample->key.uid, process))
+	for (i = 0; i < growth->nr_samples; i++) {
+		sample = &growth->samples[i];
+		if (sample->key.pid != process->pid || !is_credible(sample->key.uid, process))
+			continue;
+		first = first ? first : sample;
+		sum += sample->counts.estimate;
+	}
+	if (!first)
 		return;
-	for (i = 0; i < growth->nr_samples; i++)
-		if (growth->samples[i].key.pid == pid)
-			sum += growth->samples[i].counts.estimate;
 	json_object_set_new(object, "touched_bytes", json_integer((json_int_t)sum));
-	reply_put_stack(object, growth, sample);
+	reply_put_stack(object, growth, first);
 }
 
 static void put_totals(json_t *object, const struct totals *totals,
@@ -42,7 +45,7 @@ static void put_totals(json_t *object, const struct totals *totals,
 	unsigned int i;
 
 	for (i = 0; i < totals->nr_processes; i++, process++) {
-		if (process->pid != shown->pid || !may_tell(process->totals.uid, shown))
+		if (process->pid != shown->pid || !is_credible(process->totals.uid, shown))
 			continue;
 		json_object_set_new(object, "allocated_bytes",
 				    json_integer((json_int_t)process->totals.bytes));

@@ -194,8 +194,9 @@ void ingest_flush_all(struct ingest *ingest)
 }
 
 /*
- * Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. What
- * is no address of a program comes from code without frame pointers: no caller is known from there.
+ * Frame 0 of the kernel's stack is an instruction, all others are return addresses of calls. The
+ * stack ends at what is no address of a program: that comes from code without frame pointers, or is
+ * hidden (walk_user_stack() in bpf/current.h).
  */
 static void make_calls(struct hab_record_sample *record)
 {

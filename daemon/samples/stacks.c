@@ -22,7 +22,7 @@
 #include "daemon/symbols/process_maps.h"
 
 #define NONE UINT32_MAX
-#define GROWTH_PART 4 /* of the table may be stacks of growth */
+#define GROWTH_PART 4 /* a quarter of the table, at most, is stacks of growth */
 
 struct stack_mark {
 	struct stack_mark *next; /* an older one */
@@ -53,7 +53,7 @@ struct stack_table {
 	uint32_t free;
 	uint64_t folded;
 	struct entry *entries;
-	/* But for the first entries; those of growth apart. That not seen for longest first. */
+	/* By is_growth(). Without "[other stacks]"; the stack not seen for longest first. */
 	struct entry *by_key[2];
 	struct stack_mark *marks; /* the newest first */
 	stack_pending_visit visit_pending;
@@ -114,7 +114,7 @@ static struct entry_use *use_of(struct entry *entry)
 	return entry->use;
 }
 
-/* Moves the counts of the stack not seen for longest, of the two tables, into "[other stacks]". */
+/* Moves the counts of the stack not seen for longest, of growth or not, into "[other stacks]". */
 static void fold_oldest(struct stack_table *table, bool of_growth)
 {
 	struct entry *entry = table->by_key[of_growth];

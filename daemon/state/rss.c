@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Anonymous memory is what is resident and not shared, both from /proc/PID/statm, which costs less
- * than any other file there. So many processes are read at a time, that a user with many of them
- * makes a round longer, and nothing else.
+ * than any other file there. A call reads AT_A_TIME processes at most: many processes make a round
+ * longer, and no call.
  */
 #include "daemon/state/rss.h"
 
@@ -185,7 +185,7 @@ static unsigned int count_of(const struct rss_process *list, unsigned int nr, ui
 	return count;
 }
 
-/* The list is sorted: the first six or so of each user come first, then all others. */
+/* @list is sorted. The first of each user, an eighth of @most, come first, then all others. */
 static unsigned int limit_users(struct rss_process *list, unsigned int nr, unsigned int most)
 {
 	struct rss_process *others = xcalloc(nr, sizeof(*others));

@@ -2,7 +2,7 @@
 /*
  * The anonymous memory of each process of the machine as the kernel counts it, and how that has
  * changed within a minute. It is read of all processes, whoever they belong to, and whether or not
- * anything of them is sampled.
+ * anything of them is sampled. Bytes, and nanoseconds of CLOCK_MONOTONIC. Not thread-safe.
  */
 #ifndef HABD_RSS_H
 #define HABD_RSS_H
@@ -14,8 +14,8 @@ struct rss_process {
 	uint32_t uid;
 	uint64_t bytes;
 	int64_t change;	       /* of @bytes, in the last minute or since it was first seen */
-	uint64_t change_ns;    /* that this is of */
-	uint64_t grows_ns;     /* for so long it has had 1 MiB more than a minute before; or 0 */
+	uint64_t change_ns;    /* between the two readings of @change */
+	uint64_t grows_ns;     /* so long it has had 1 MiB more than a minute before; 0: not now */
 	char comm[16];	       /* clean */
 };
 
@@ -31,7 +31,7 @@ void rss_read(struct rss *rss, uint64_t now_ns);
  */
 unsigned int rss_choose(const struct rss *rss, unsigned int most, uint64_t now_ns,
 			struct rss_process **list);
-/* The sum of all processes. */
+/* Bytes of all processes. */
 uint64_t rss_sum(const struct rss *rss);
 
 #endif /* HABD_RSS_H */

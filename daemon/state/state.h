@@ -57,10 +57,10 @@ struct state {
 	struct timeline *timeline;
 	struct feed *feed;
 	struct channels *channels; /* NULL: none are taken */
-	/* A collector of the machine has the first two, the viewer the third; else NULL and 0. */
+	/* A collector of the machine has @memory and @owner, the viewer @rss and @snapshots. */
 	struct hab_channel *memory;
 	uint64_t owner;
-	struct rss *rss; /* of all processes; with snapshots only, else NULL */
+	struct rss *rss; /* of all processes */
 	struct snapshots *snapshots; /* its own tables are empty: the collectors have them */
 	bool has_channels;	     /* of the machine: to be shown */
 	pid_t pid;		     /* of habd, to be shown */

@@ -52,7 +52,7 @@ function say(text) {
 
 const is_growth = () => latest.event === 'growth';
 
-/* The kinds of events that there are, if it is not one. */
+/* Lets the user choose a kind of events, if there are several. */
 function showKinds(answer) {
 	const kinds = [answer.event, ...answer.other_events].sort();
 	by('event').replaceChildren(...kinds.map(kind =>

@@ -44,9 +44,10 @@ $(FUZZ)/profile.pb-c.o $(FUZZ)/web_graph.o $(FUZZ)/web_page.o: $(FUZZ)/%.o: $(DA
 FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web_graph
 FUZZ_RECORDING := profile_read merge report report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web_graph
 FUZZ_ELF := elf_reader symbol_file perf_map demangle program util
-FUZZ_HTTP := $(sort $(FUZZ_TABLES) $(READER_SOURCES) reduce history_writer history_points state spans timeline \
-	missed part part_feed snapshots access clients counters request response http_history http_json http_status http_top http_metrics \
-	http_part http_profile http_record http_sites http_timeline growth web_page)
+# All of habd but what starts it, and what talks to the kernel and to other processes.
+NOT_IN_HTTP := habd options sockets privilege http broker collectors connections routes part_process windows \
+	owner_lookup module_feed every_process bpf_log no_feed
+FUZZ_HTTP := $(sort $(filter-out $(NOT_IN_HTTP),$(HABD_SOURCES)) profile.pb-c web_graph web_page)
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 
 fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))
