@@ -240,6 +240,7 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	make_calls(&sample->record);
 	/* Of growth no thread sends its stack. */
 	if (record->kind == HAB_KIND_GROWTH) {
+		ingest->counts.growth += !replaces(sample);
 		finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
 		return;
 	}

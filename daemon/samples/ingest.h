@@ -13,7 +13,8 @@
 struct ingest_counts {
 	uint64_t samples;   /* well-formed samples that replace no other one */
 	uint64_t joined;    /* of these: with the stack that their thread sent */
-	uint64_t alone;	    /* of these: with the kernel's stack */
+	uint64_t alone;	    /* of these: with the kernel's stack, since no other came */
+	uint64_t growth;    /* of these: of growth, with the kernel's stack */
 	uint64_t late;	    /* stacks whose sample does not wait any more */
 	uint64_t malformed; /* records of a wrong type or size */
 	uint64_t heaps;	    /* HAB_RECORD_HEAP */

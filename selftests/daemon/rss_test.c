@@ -177,42 +177,48 @@ TEST_F(process, what_grows_comes_first)
 	free(list);
 }
 
-/* 20 of one user are larger than this one, which is another's. */
+/* A process of that user, with so many bytes. It tells of itself when it has them. */
+static pid_t start_holder(uid_t user, size_t bytes, int out)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	if (setuid(user))
+		_exit(1);
+	memset(malloc(bytes), 1, bytes);
+	if (write(out, "", 1) != 1)
+		_exit(1);
+	pause();
+	_exit(0);
+}
+
+/* 20 of one user are larger than the one of another. */
 TEST_F(process, a_user_with_many_leaves_room_for_others)
 {
-	unsigned int i, nr, own = 0;
+	unsigned int i, nr, found = 0;
 	struct rss_process *list;
-	pid_t others[20];
+	pid_t pids[21];
 	char byte;
 	int fds[2];
 
 	if (geteuid())
 		SKIP(return, "needs root");
 	ASSERT_EQ(0, pipe(fds));
-	ASSERT_TRUE(grow_once(self->ask, self->answer));
-	for (i = 0; i < ARRAY_SIZE(others); i++) {
-		others[i] = fork();
-		if (others[i])
-			continue;
-		if (setuid(USER))
-			_exit(1);
-		memset(malloc(40 * MIB), 1, 40 * MIB);
-		if (write(fds[1], "", 1) != 1)
-			_exit(1);
-		pause();
-	}
-	for (i = 0; i < ARRAY_SIZE(others); i++)
+	for (i = 0; i < ARRAY_SIZE(pids); i++)
+		pids[i] = start_holder(i ? USER : USER + 1, i ? 40 * MIB : 30 * MIB, fds[1]);
+	for (i = 0; i < ARRAY_SIZE(pids); i++)
 		ASSERT_EQ(1, read(fds[0], &byte, 1));
 	read_all(self->rss, &self->now_ns);
-	nr = rss_choose(self->rss, 12, self->now_ns, &list);
+	nr = rss_choose(self->rss, 20, self->now_ns, &list);
 	for (i = 0; i < nr; i++)
-		own += list[i].pid == (uint32_t)self->pid;
+		found += list[i].pid == (uint32_t)pids[0];
 	free(list);
-	for (i = 0; i < ARRAY_SIZE(others); i++) {
-		kill(others[i], SIGKILL);
-		waitpid(others[i], NULL, 0);
+	for (i = 0; i < ARRAY_SIZE(pids); i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
 	}
-	EXPECT_EQ(1, own);
+	EXPECT_EQ(1, found);
 }
 
 TEST_HARNESS_MAIN
