@@ -12,17 +12,27 @@
 
 static void *volatile last;
 
+/* In the function that has allocated: the C library's have no frame pointers. */
+static inline __attribute__((always_inline)) void touch(volatile char *piece)
+{
+	unsigned int i;
+
+	for (i = 0; i < PIECE; i += 1000)
+		piece[i] = 1;
+	last = (void *)piece;
+}
+
 __attribute__((noinline)) void keep(void)
 {
 	unsigned int i;
 
 	for (i = 0; i < (4 << 20) / PIECE; i++)
-		last = memset(malloc(PIECE), 1, PIECE);
+		touch(malloc(PIECE));
 }
 
 __attribute__((noinline)) void leak(void)
 {
-	last = memset(malloc(PIECE), 1, PIECE);
+	touch(malloc(PIECE));
 	__asm__ volatile("");
 }
 
