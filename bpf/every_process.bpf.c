@@ -9,9 +9,8 @@
  * one page: on_huge_fault() sees each by itself, which costs nothing beside filling it.
  *
  * Each of the first OWNERS_MAX owners has a pace of its own, so no owner's faults crowd out
- * another's; later ones share one. The part that is kept
- * is halved while an owner has too many, before the next draw: what a sample stands for is right
- * whatever the pace.
+ * another's; later ones share one. The part that is kept is halved while an owner has too many,
+ * before the next draw: what a sample stands for is right whatever the pace.
  *
  * on_exit() says which processes are ended by a signal as programs that fail are, or for want of
  * memory, so that habd keeps what it knows of them.
@@ -92,7 +91,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } faults SEC(".maps");
-
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -7,7 +7,8 @@ import {by, clock, forField, forHabd, spanText} from '/text.js';
 import {Timeline, nameOf, pidsOf} from '/timeline.js';
 import {clearSites, showSites} from '/sites.js';
 
-const chosen = {process: null, span: null, old: null};
+/* event: '' unless the user has chosen one: what there is first may not be what comes. */
+const chosen = {process: null, span: null, old: null, event: ''};
 const HOUR = 3600;
 /* The latest timeline, what it covers, and what is drawn of it unless a span is chosen. */
 let latest = null, whole = null, shown = null;
@@ -86,9 +87,8 @@ async function readTimeline() {
 	reading.abort();
 	reading = new AbortController();
 	try {
-		const kind = by('event').value;
 		const path = '/v1/timeline?since=' + by('range').value + 's' +
-			(kind ? '&event=' + kind : '');
+			(chosen.event ? '&event=' + chosen.event : '');
 		const answer = await (await request(path, reading.signal)).json();
 		latest = answer;
 		history_seconds = answer.history_seconds;
@@ -305,6 +305,7 @@ by('range').addEventListener('change', async () => {
 		apply();
 });
 by('event').addEventListener('change', async () => {
+	chosen.event = by('event').value;
 	await readTimeline();
 	apply();
 });
