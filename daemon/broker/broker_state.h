@@ -73,7 +73,7 @@ struct broker {
 	int strays[PART_DISPOSED_MAX]; /* to be closed, see broker_close_elsewhere() */
 	unsigned int nr_strays;
 	bool behind;	  /* the viewer has not been told all */
-	uint64_t growth_lost; /* samples that no collector got */
+	uint64_t growth_lost; /* samples that no collector got, and ends that the viewer did not */
 	uint64_t unknown; /* connections of processes that had ended */
 };
 

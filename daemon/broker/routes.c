@@ -85,9 +85,10 @@ static void route_sample(struct broker *broker, const struct hab_record_sample *
 /* The viewer asks its collector for what that knows of it. */
 static void tell_end(struct broker *broker, const struct hab_record_end *end)
 {
-	if (!broker->viewer.pid)
+	if (!broker->viewer.pid || !part_write(&broker->viewer, end, sizeof(*end))) {
+		broker->growth_lost++;
 		return;
-	part_write(&broker->viewer, end, sizeof(*end));
+	}
 	broker->viewer.hurries = true;
 	broker_wake(&broker->viewer);
 }
