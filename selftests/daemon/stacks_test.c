@@ -372,4 +372,33 @@ TEST_F(table, a_perf_map_names_the_code_of_its_process_and_user_alone)
 	EXPECT_EQ(2, stacks_count(self->table));
 }
 
+/* Stacks of allocations that were not folded. */
+static void count_allocated(void *context, uint32_t number, const struct stack_key *key,
+			    const struct stack_counts *counts, const struct in_use *in_use)
+{
+	unsigned int *count = context;
+
+	(void)number;
+	(void)counts;
+	(void)in_use;
+	*count += key->kind == HAB_EVENT_SAMPLE && key->pid;
+}
+
+TEST_F(table, many_stacks_of_growth_fold_none_of_what_is_allocated)
+{
+	struct hab_record_sample sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 };
+	struct stack_key key = { .kind = HAB_EVENT_SAMPLE };
+	unsigned int count = 0;
+
+	self->table = stacks_new(STACKS);
+	for (key.pid = 1; key.pid <= STACKS / 2; key.pid++)
+		stacks_add(self->table, &sample, &key);
+	key.kind = sample.kind = HAB_KIND_GROWTH;
+	for (key.pid = 1; key.pid <= 10 * STACKS; key.pid++)
+		stacks_add(self->table, &sample, &key);
+	stacks_visit(self->table, NULL, count_allocated, &count);
+	EXPECT_EQ(STACKS / 2, count);
+	EXPECT_LE(stacks_count(self->table), STACKS);
+}
+
 TEST_HARNESS_MAIN
