@@ -231,6 +231,7 @@ void filter_keep_kinds(const struct filter *filter, struct profile *profile)
 	profile->nr_samples = kept;
 	profile_place_events(profile, places, nr);
 	free(places);
-	profile->kinds = wanted;
+	/* Of several those that there are. */
+	profile->kinds = wanted & present ? wanted & present : wanted;
 	profile->other_kinds = present & ~wanted;
 }
