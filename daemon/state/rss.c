@@ -43,6 +43,7 @@ struct rss {
 	DIR *directory; /* of the round that is under way */
 	uint64_t round;
 	uint64_t begun_ns; /* of the round */
+	uint64_t previous_ns; /* when the round before began */
 	uint64_t page_bytes;
 };
 
@@ -117,8 +118,12 @@ static void read_process(struct rss *rss, uint32_t pid, uint64_t now_ns)
 		process->pid = pid;
 		HASH_ADD(hh, rss->processes, pid, sizeof(process->pid), process);
 	}
-	if (process->start != stat.start)
+	if (process->start != stat.start) {
 		process->count = process->grows_ns = 0;
+		/* It has begun since the round before, in which it had nothing. */
+		if (rss->round > 1)
+			add_reading(process, 0, rss->previous_ns);
+	}
 	process->start = stat.start;
 	process->round = rss->round;
 	process->uid = user_of(pid);
@@ -150,6 +155,7 @@ void rss_read(struct rss *rss, uint64_t now_ns)
 	if (!rss->directory) {
 		rss->directory = opendir("/proc");
 		rss->round++;
+		rss->previous_ns = rss->begun_ns;
 		rss->begun_ns = now_ns;
 	}
 	while (rss->directory && i < AT_A_TIME) {

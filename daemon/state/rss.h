@@ -13,7 +13,7 @@ struct rss_process {
 	uint32_t pid;
 	uint32_t uid;
 	uint64_t bytes;
-	int64_t change;	       /* of @bytes, in the last minute or since it was first seen */
+	int64_t change;	       /* of @bytes, in the last minute, or since it was first seen or began */
 	uint64_t change_ns;    /* between the two readings of @change */
 	uint64_t grows_ns;     /* so long it has had 1 MiB more than a minute before; 0: not now */
 	char comm[16];	       /* clean */

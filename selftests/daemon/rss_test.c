@@ -133,6 +133,35 @@ TEST_F(process, its_change_is_that_of_the_last_minute)
 	EXPECT_LE(llabs((long long)found.change - (long long)(4 * 32 * MIB)), MIB);
 }
 
+/* All that a process has it has got since it began: a new one is at the head. */
+TEST_F(process, one_that_has_begun_since_the_round_before_has_grown_by_all_that_it_has)
+{
+	struct rss_process found;
+	int to[2], from[2];
+	pid_t pid;
+
+	read_all(self->rss, &self->now_ns);
+	ASSERT_EQ(0, pipe(to));
+	ASSERT_EQ(0, pipe(from));
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (!pid) {
+		close(to[1]);
+		grow(to[0], from[1], 32 * MIB);
+	}
+	close(to[0]);
+	EXPECT_TRUE(grow_once(to[1], from[0]));
+	read_all(self->rss, &self->now_ns);
+	EXPECT_TRUE(find(self->rss, pid, self->now_ns, &found));
+	EXPECT_EQ((int64_t)found.bytes, found.change);
+	EXPECT_GE(found.change, (int64_t)(32 * MIB));
+	EXPECT_EQ(ROUND_NS, found.change_ns);
+	EXPECT_EQ(ROUND_NS, found.grows_ns);
+	close(to[1]);
+	close(from[0]);
+	waitpid(pid, NULL, 0);
+}
+
 TEST_F(process, it_grows_since_it_began_to_and_until_it_stops)
 {
 	struct rss_process found;
