@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/shared/string_table.h"
 #include "daemon/symbols/names.h"
@@ -256,9 +257,22 @@ static void release_files(struct profile *profile)
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_binaries; i++) {
+		if (profile->binaries[i].fd >= 0 &&
+		    profile->binaries[i].fd != profile->binaries[i].file->file.fd)
+			close(profile->binaries[i].fd);
 		binary_unref(profile->binaries[i].file);
 		profile->binaries[i].file = NULL;
 	}
+}
+
+/* Those that are closed since no process has them mapped. */
+static void open_files(struct profile *profile)
+{
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_binaries; i++)
+		if (profile->binaries[i].file->closed)
+			profile->binaries[i].fd = binary_open(profile->binaries[i].file);
 }
 
 void profile_name(struct profile *profile, struct symbols *symbols)
@@ -269,6 +283,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 	size_t bytes = 0;
 	unsigned int i;
 
+	open_files(profile);
 	naming_begin(&naming, symbols);
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];

@@ -14,7 +14,7 @@
 struct profile_binary {
 	unsigned int number; /* BINARY_UNKNOWN: no file is known */
 	struct binary *file; /* a reference until the names are known; then NULL */
-	int fd;		     /* its descriptor: open as long as that */
+	int fd;		     /* open as long as that; -1: there is no file */
 	char *path;
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];

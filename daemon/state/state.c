@@ -15,6 +15,7 @@
 #define EVICT_NS      1000000000ull
 #define EVICT_SLOW_NS 10000000000ull
 #define EVICTED_MIN   64
+#define CLOSE_NS      5000000000ull
 #define IN_USE_NS     1000000000ull
 #define PUBLISH_NS    500000000ull
 #define KEPT_NS	      3600000000000ull /* what an owner's programs have done can be seen so long */
@@ -174,6 +175,18 @@ static void evict_locked(struct state *state, uint64_t now)
 	state->evict_ns = now + (evicted < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
 }
 
+static void close_files_locked(struct state *state, uint64_t now)
+{
+	bool mapped[BINARIES_MAX] = { false };
+
+	if (now - state->close_ns < CLOSE_NS)
+		return;
+	state->close_ns = now;
+	processes_mark_mapped(state->processes, mapped);
+	binaries_close_unmapped(state->binaries, mapped);
+	symbols_tidy(state->symbols);
+}
+
 struct in_use_sums {
 	uint64_t all;
 	struct totals_process **processes; /* sorted by pid */
@@ -328,6 +341,7 @@ void state_tick(struct state *state)
 	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
 	processes_tidy(state->processes);
 	evict_locked(state, now);
+	close_files_locked(state, now);
 	update_totals_locked(state, now);
 	move_recent_locked(state, now);
 	if (state->memory)

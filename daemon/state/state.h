@@ -31,7 +31,7 @@
  * thread of their own. So has each HTTP connection, and the history.
  *
  * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
- * recent_ns, evict_ns, in_use_ns, in_use_bytes and rss.
+ * recent_ns, evict_ns, close_ns, in_use_ns, in_use_bytes and rss.
  * A turn limits the memory of profiles, see state_turn_begin(); turns guards its numbers. No lock
  * is held while a profile is named. render is held while the stacks of a profile are copied and
  * sorted, and while its text is made: each takes as much memory again. A thread takes them in this
@@ -67,6 +67,7 @@ struct state {
 	uint64_t start_ns;	   /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;
 	uint64_t evict_ns;  /* no binary is evicted before */
+	uint64_t close_ns;  /* when files were last closed */
 	uint64_t busy_ns;      /* when this collector last had sessions or samples */
 	uint64_t busy_samples; /* how many it had had then */
 	uint64_t published_ns; /* when the viewer was last shown this collector's processes */

@@ -3,14 +3,17 @@
  * The binaries that stacks run through.
  *
  * Symbols can be read after both the process and the file's name are gone: a file is opened at
- * first sight, and stays open until its binary is dropped. Files without a build id are
- * distinguished by device, inode and time of change.
+ * first sight. It is closed when no process has it mapped and a path leads to it, and opened by
+ * that when names are wanted. Files without a build id are distinguished by device, inode and time
+ * of change.
  */
 #include "daemon/symbols/binaries.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
@@ -56,6 +59,7 @@ void binary_unref(struct binary *binary)
 	if (binary->file.fd >= 0)
 		close(binary->file.fd);
 	free(binary->path);
+	free(binary->closed);
 	free(binary);
 }
 
@@ -72,30 +76,47 @@ void binaries_free(struct binaries *binaries)
 	free(binaries);
 }
 
-static void set_path(struct binary *binary, const char *path)
+static struct binary *new_binary(const char *path, uint64_t serial)
 {
-	free(binary->path);
+	struct binary *binary = xcalloc(1, sizeof(*binary));
+
+	binary->file.fd = -1;
+	binary->serial = serial;
+	binary->references = 1;
 	binary->path = xstrdup(path);
 	clean_string(binary->path);
 	binary->name = basename(binary->path);
+	return binary;
+}
+
+/* The same binary with that file, which is taken over. */
+static struct binary *same_binary(const struct binary *old, const struct binary_file *file,
+				  const char *path)
+{
+	struct binary *binary = new_binary(path, old->serial);
+
+	binary->file = *file;
+	binary->file.executable |= old->file.executable;
+	return binary;
+}
+
+/* The old one is left to those that have a reference. */
+static void replace(struct binaries *binaries, unsigned int number, struct binary *binary)
+{
+	binary_unref(binaries->table[number]);
+	binaries->table[number] = binary;
 }
 
 /* The number of a new binary; BINARIES_MAX if there is no room for it. */
 static unsigned int add(struct binaries *binaries, const char *path)
 {
-	struct binary *binary;
 	unsigned int number = 0;
 
 	if (!limits_take(LIMITED_BINARIES, 1))
 		return BINARIES_MAX;
 	while (binaries->table[number])
 		number++;
-	binary = xcalloc(1, sizeof(*binary));
-	binary->file.fd = -1;
-	binary->serial = ++binaries->serial;
-	binary->references = 1;
-	set_path(binary, path);
-	binaries->table[number] = binary;
+	binaries->table[number] = new_binary(path, ++binaries->serial);
 	if (number >= binaries->nr_numbers)
 		binaries->nr_numbers = number + 1;
 	return number;
@@ -108,7 +129,8 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name)
 
 	for (i = 0; i < binaries->nr_numbers; i++) {
 		binary = binaries->table[i];
-		if (binary && binary->file.fd < 0 && !strcmp(binary->path, name))
+		if (binary && binary->file.fd < 0 && !binary->file.inode &&
+		    !strcmp(binary->path, name))
 			return i;
 	}
 	i = add(binaries, name);
@@ -117,7 +139,7 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name)
 
 static bool same_file(const struct binary_file *one, const struct binary_file *other)
 {
-	return one->fd >= 0 && one->device == other->device && one->inode == other->inode &&
+	return one->inode && one->device == other->device && one->inode == other->inode &&
 	       one->changed.tv_sec == other->changed.tv_sec &&
 	       one->changed.tv_nsec == other->changed.tv_nsec;
 }
@@ -179,9 +201,8 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 		close(file->fd);
 		return number;
 	}
-	/* It was known by its build id only. */
-	binary->file = *file;
-	set_path(binary, path);
+	/* It was known by its build id only, or was closed. */
+	replace(binaries, number, same_binary(binary, file, path));
 	return number;
 }
 
@@ -212,6 +233,72 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number)
 	struct binary *binary = number < BINARIES_MAX ? binaries->table[number] : NULL;
 
 	return binary ? binary : binaries->table[BINARY_UNKNOWN];
+}
+
+int binary_open(const struct binary *binary)
+{
+	const struct binary_file *file = &binary->file;
+	struct binary_file found = *file;
+	struct stat status;
+	int fd;
+
+	fd = binary->closed ? open_regular(binary->closed, 0, &status) : -1;
+	if (fd < 0)
+		return -1;
+	found.device = status.st_dev;
+	found.inode = status.st_ino;
+	/* A perf map has no time of change. */
+	if (file->changed.tv_sec || file->changed.tv_nsec)
+		found.changed = status.st_mtim;
+	if (same_file(file, &found))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Where this process finds a file that it has open. NULL: not known. free() it. */
+static char *path_of(int fd)
+{
+	char *link = xformat("/proc/self/fd/%d", fd), path[PATH_MAX];
+	ssize_t length = readlink(link, path, sizeof(path));
+
+	free(link);
+	return length > 0 && (size_t)length < sizeof(path) ? xstrndup(path, (size_t)length) : NULL;
+}
+
+static void close_file(struct binaries *binaries, unsigned int number)
+{
+	const struct binary *old = binaries->table[number];
+	struct binary_file file = old->file;
+	struct binary *binary;
+	int fd;
+
+	file.fd = -1;
+	binary = same_binary(old, &file, old->path);
+	binary->closed = path_of(old->file.fd);
+	fd = binary_open(binary);
+	if (fd < 0) {
+		binary_unref(binary);
+		return;
+	}
+	close(fd);
+	replace(binaries, number, binary);
+}
+
+void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARIES_MAX])
+{
+	struct binary *binary;
+	unsigned int i;
+
+	for (i = 0; i < binaries->nr_numbers; i++) {
+		binary = binaries->table[i];
+		if (!binary || binary->file.fd < 0 || !binary->file.inode)
+			continue;
+		if (binary->unmapped && !mapped[i])
+			close_file(binaries, i);
+		else
+			binary->unmapped = !mapped[i];
+	}
 }
 
 bool binaries_are_crowded(void)

@@ -48,6 +48,8 @@ struct binary_file {
 
 struct binary {
 	struct binary_file file;
+	char *closed; /* where the file is, since it was closed; NULL: it was not */
+	bool unmapped; /* no process had it mapped at the last binaries_close_unmapped() */
 	uint64_t serial; /* of no other binary, ever: numbers are used again */
 	char *path;
 	const char *name; /* last part of path */
@@ -75,8 +77,20 @@ unsigned int binaries_add_name(struct binaries *binaries, const char *name);
  */
 unsigned int binaries_find_id(struct binaries *binaries, const uint8_t *build_id,
 			      unsigned int length, const char *path);
-/* Valid until the next binaries_evict(), or with a reference until that is given back. */
+/*
+ * Valid until the next call of these, or with a reference until that is given back. Then it does
+ * not change: what is new of it is in another one with its number and serial number.
+ */
 struct binary *binaries_get(struct binaries *binaries, unsigned int number);
+
+/*
+ * Closes the files that no process has mapped, now and at the call before, so that their file
+ * systems can be unmounted. @mapped: those that one has. What no path leads to any more stays open:
+ * a deleted file.
+ */
+void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARIES_MAX]);
+/* Opens the file of a binary that was closed. -1: another file is there now. Any thread. */
+int binary_open(const struct binary *binary);
 
 /* True if binaries_evict() should be called: the table is nearly full. */
 bool binaries_are_crowded(void);

@@ -10,6 +10,8 @@
  */
 #include "daemon/symbols/process_maps.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -396,14 +398,30 @@ void processes_tidy(struct processes *processes)
 	}
 }
 
+static void mark_mapped(const struct process *process, bool mapped[BINARIES_MAX])
+{
+	unsigned int i;
+
+	for (i = 0; i < process->mappings.nr; i++)
+		mapped[process->mappings.all[i].binary] = true;
+}
+
+void processes_mark_mapped(const struct processes *processes, bool mapped[BINARIES_MAX])
+{
+	const struct process *process;
+
+	for (process = processes->by_pid; process; process = process->hh.next)
+		if (!process->has_ended && (!kill((pid_t)process->pid, 0) || errno != ESRCH))
+			mark_mapped(process, mapped);
+}
+
 void processes_mark(const struct processes *processes, struct frames_used *used)
 {
 	const struct process *process;
 	unsigned int i;
 
 	for (process = processes->by_pid; process; process = process->hh.next) {
-		for (i = 0; i < process->mappings.nr; i++)
-			used->binaries[process->mappings.all[i].binary] = true;
+		mark_mapped(process, used->binaries);
 		for (i = 0; i < process->nr_names; i++)
 			used->names[process->names[i].number] = true;
 	}

@@ -71,5 +71,7 @@ unsigned int processes_take_code(struct processes *processes, struct process_cod
 void processes_tidy(struct processes *processes);
 /* Sets @used for each binary that a process has mapped, and each name that it may use again. */
 void processes_mark(const struct processes *processes, struct frames_used *used);
+/* Sets @mapped for each binary that a process has mapped that still runs. */
+void processes_mark_mapped(const struct processes *processes, bool mapped[BINARIES_MAX]);
 
 #endif /* HABD_PROCESSES_H */

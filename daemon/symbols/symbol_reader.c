@@ -18,6 +18,7 @@
 #include "daemon/symbols/symbol_file.h"
 
 #define FILES_MAX 256
+#define IDLE_NS	  10000000000ull
 /* Limits of all open files: of their size, since they are mapped, and of their symbols' memory. */
 #define ALL_BYTES  (UINT64_C(2) << 30)
 #define ALL_MEMORY (UINT64_C(256) << 20)
@@ -25,6 +26,7 @@
 struct open_file {
 	uint64_t number;
 	uint64_t used; /* ordinal of its last use; 0: free */
+	uint64_t used_ns; /* when that was */
 	uint64_t size; /* in bytes, of its debug file, too */
 	uint64_t memory;
 	struct symbol_file *file;
@@ -150,7 +152,18 @@ static struct open_file *open_file(struct symbol_reader *reader,
 		reader->memory += file->memory;
 	}
 	file->used = ++reader->uses;
+	file->used_ns = clock_monotonic_ns();
 	return file;
+}
+
+void symbol_reader_tidy(struct symbol_reader *reader)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct open_file *file;
+
+	for (file = reader->files; file < reader->files + FILES_MAX; file++)
+		if (file->used && now - file->used_ns >= IDLE_NS)
+			drop(reader, file);
 }
 
 void symbol_reader_free(struct symbol_reader *reader)

@@ -9,7 +9,7 @@
 /* A file with functions. */
 struct symbol_source {
 	uint64_t id; /* no two files have the same */
-	int fd;	     /* -1: it has no names */
+	int fd;	     /* -1: it has no names but those that were found before */
 	const char *path;
 	const uint8_t *build_id;
 	unsigned int build_id_length;
@@ -32,6 +32,8 @@ struct symbol_reader;
 /* A program has one at most. */
 struct symbol_reader *symbol_reader_new(void);
 void symbol_reader_free(struct symbol_reader *reader);
+/* Closes the files that no name was asked of for a while. One thread at a time. */
+void symbol_reader_tidy(struct symbol_reader *reader);
 /*
  * One thread at a time. @debug_fd: the file's separate debug file, -1: none. @reply is set only
  * with SYMBOL_ANSWERED.

@@ -80,6 +80,15 @@ void symbols_free(struct symbols *symbols)
 	free(symbols);
 }
 
+void symbols_tidy(struct symbols *symbols)
+{
+	/* Names are being read: the next time will do. */
+	if (pthread_mutex_trylock(&symbols->lock))
+		return;
+	symbol_reader_tidy(symbols->reader);
+	pthread_mutex_unlock(&symbols->lock);
+}
+
 unsigned long symbols_unreadable(const struct symbols *symbols)
 {
 	return atomic_load(&symbols->nr_unreadable);
@@ -217,7 +226,7 @@ static char *find_locked(struct naming *naming, const struct symbol_source *sour
 	HASH_FIND(hh, symbols->cache, &place, sizeof(place), cached);
 	if (cached)
 		return *cached->name ? xstrdup(cached->name) : NULL;
-	if (file_get(symbols, source->id)->unreadable)
+	if (source->fd < 0 || file_get(symbols, source->id)->unreadable)
 		return NULL;
 	if (clock_monotonic_ns() < naming->deadline_ns &&
 	    look_up(naming, source, offset, &reply, &late)) {
@@ -252,8 +261,6 @@ char *naming_find(struct naming *naming, const struct symbol_source *source, uin
 {
 	char *name;
 
-	if (source->fd < 0)
-		return NULL;
 	pthread_mutex_lock(&naming->symbols->lock);
 	name = find_locked(naming, source, offset);
 	pthread_mutex_unlock(&naming->symbols->lock);

@@ -23,6 +23,8 @@ struct naming {
  */
 struct symbols *symbols_new(unsigned int debuginfod_seconds);
 void symbols_free(struct symbols *symbols);
+/* Closes files, and gives memory back, that no name was asked of for a while. Any thread. */
+void symbols_tidy(struct symbols *symbols);
 /* Files whose symbols could not be read. Any thread may call it. */
 unsigned long symbols_unreadable(const struct symbols *symbols);
 /* Names that did not come in time, of all profiles. Any thread may call it. */

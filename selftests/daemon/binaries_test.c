@@ -3,7 +3,9 @@
 #include "kselftest_harness.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/symbols/binaries.h"
@@ -131,6 +133,101 @@ TEST_F(binaries, a_binary_with_a_reference_keeps_its_file_open)
 	EXPECT_NE(serial, binaries_get(self->binaries, number)->serial);
 	binary_unref(binary);
 	EXPECT_EQ(-1, fcntl(fd, F_GETFD));
+}
+
+/* --- files that are closed -------------------------------------------------------------- */
+
+/* A file at @path, which is given a name, and its number. */
+static unsigned int add_path(struct _test_data_binaries *self, char *path, unsigned char id)
+{
+	struct binary_file file = { .build_id_length = id ? HAB_BUILD_ID_LEN : 0 };
+	struct stat status;
+
+	memset(file.build_id, id, sizeof(file.build_id));
+	file.fd = *path == '/' ? open(path, O_RDONLY) : -1;
+	if (file.fd < 0) {
+		strcpy(path, "/tmp/binaries_test.XXXXXX");
+		file.fd = mkstemp(path);
+	}
+	if (file.fd < 0 || fstat(file.fd, &status))
+		return BINARY_UNKNOWN;
+	file.device = status.st_dev;
+	file.inode = status.st_ino;
+	file.changed = status.st_mtim;
+	return binaries_add_file(self->binaries, &file, path);
+}
+
+static void close_all(struct _test_data_binaries *self)
+{
+	static const bool none[BINARIES_MAX];
+
+	binaries_close_unmapped(self->binaries, none);
+	binaries_close_unmapped(self->binaries, none);
+}
+
+TEST_F(binaries, a_file_that_no_process_has_mapped_is_closed_and_stays_the_same_binary)
+{
+	static bool mapped[BINARIES_MAX];
+	char path[64] = "";
+	unsigned int number = add_path(self, path, 0);
+	struct binary *binary = binaries_get(self->binaries, number);
+	uint64_t serial = binary->serial;
+	int fd = binary->file.fd, again;
+
+	ASSERT_NE(BINARY_UNKNOWN, number);
+	mapped[number] = true;
+	binaries_close_unmapped(self->binaries, mapped);
+	binaries_close_unmapped(self->binaries, mapped);
+	EXPECT_LE(0, fcntl(fd, F_GETFD));
+	close_all(self);
+	EXPECT_EQ(-1, fcntl(fd, F_GETFD));
+	binary = binaries_get(self->binaries, number);
+	EXPECT_EQ(serial, binary->serial);
+	EXPECT_STREQ(path, binary->path);
+	again = binary_open(binary);
+	EXPECT_LE(0, again);
+	close(again);
+	EXPECT_EQ(number, add_path(self, path, 0));
+	EXPECT_LE(0, binaries_get(self->binaries, number)->file.fd);
+	EXPECT_EQ(serial, binaries_get(self->binaries, number)->serial);
+	unlink(path);
+}
+
+TEST_F(binaries, another_file_at_the_path_of_a_closed_one_is_not_opened)
+{
+	char path[64] = "", other[64] = "";
+	unsigned int number = add_path(self, path, 7);
+
+	close_all(self);
+	EXPECT_NE(number, add_path(self, other, 8));
+	ASSERT_EQ(0, rename(other, path));
+	EXPECT_EQ(-1, binary_open(binaries_get(self->binaries, number)));
+	unlink(path);
+}
+
+TEST_F(binaries, a_file_without_a_path_stays_open)
+{
+	char path[64] = "";
+	unsigned int number = add_path(self, path, 7);
+
+	unlink(path);
+	close_all(self);
+	EXPECT_LE(0, binaries_get(self->binaries, number)->file.fd);
+}
+
+TEST_F(binaries, a_file_stays_open_for_those_that_have_a_reference)
+{
+	char path[64] = "";
+	struct binary *binary = binaries_get(self->binaries, add_path(self, path, 7));
+	int fd = binary->file.fd;
+
+	binary_ref(binary);
+	close_all(self);
+	EXPECT_LE(0, fcntl(fd, F_GETFD));
+	EXPECT_STREQ(path, binary->path);
+	binary_unref(binary);
+	EXPECT_EQ(-1, fcntl(fd, F_GETFD));
+	unlink(path);
 }
 
 TEST_HARNESS_MAIN
