@@ -320,6 +320,7 @@ $(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test 
 # Attaching to programs that run.
 ATTACH_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,attach borrow safe_point stub target $(MACHINE) program elf_reader util))
 ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so) \
+	$(if $(filter x86_64,$(MACHINE)),$(BUILD)/tests/attach_steps) \
 	$(if $(shell command -v musl-gcc),$(BUILD)/tests/attach_musl)
 HOST_TESTS += $(ATTACH_TESTS)
 host-tests: $(ATTACH_TESTS)
@@ -329,7 +330,7 @@ $(BUILD)/tests/attach_plugin.so $(BUILD)/tests/attach_ptrace_shim.so: $(BUILD)/t
 	$(CC) -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -fPIC -shared -o $@ $<
 $(BUILD)/tests/attach_cycles: selftests/attach/cycles.c $(ATTACH_OBJECTS) $(DAEMON_HEADERS)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -iquote . -o $@ $< $(ATTACH_OBJECTS) -ldw -lelf -pthread
-$(BUILD)/tests/attach_known $(BUILD)/tests/attach_filtered $(BUILD)/tests/attach_traced $(BUILD)/tests/attach_habits: $(BUILD)/tests/attach_%: selftests/attach/%.c | $(BUILD)/tests
+$(BUILD)/tests/attach_known $(BUILD)/tests/attach_filtered $(BUILD)/tests/attach_traced $(BUILD)/tests/attach_habits $(BUILD)/tests/attach_steps: $(BUILD)/tests/attach_%: selftests/attach/%.c selftests/attach/steps.h | $(BUILD)/tests
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -fno-builtin -o $@ $< -pthread -ldl
 $(BUILD)/tests/attach_static: selftests/attach/traced.c | $(BUILD)/tests
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -static -o $@ $<

@@ -7,6 +7,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/capability.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #define HUGE_BYTES   "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 #define HUGE_FAULT   "do_huge_pmd_anonymous_page" /* of the kernel */
+#define PARANOID     "/proc/sys/kernel/perf_event_paranoid"
 #define ONLINE	     "/sys/devices/system/cpu/online"
 #define LOOK_NS	     1000000000ull /* for CPUs that came or went */
 /* Each CPU is followed anew: one that was offline for less than LOOK_NS has lost its event. */
@@ -30,6 +32,7 @@ struct every_process {
 	uint64_t looked_ns, again_ns;
 	int nr_cpus;
 	struct bpf_link **links; /* of each CPU; NULL: it is not followed */
+	bool has_said;		 /* that a CPU is not followed */
 };
 
 /* A negative value ends the poll. */
@@ -41,7 +44,39 @@ static int take(void *context, void *record, size_t size)
 	return ++every->polled < POLL_RECORDS ? 0 : -ECANCELED;
 }
 
-/* 0, or a negative errno. */
+/* CAP_PERFMON is enough for the kernel itself, up to a value of 2. */
+bool every_process_needs_admin(void)
+{
+	char line[32];
+
+	return file_line(PARANOID, line, sizeof(line)) && atoi(line) > 2;
+}
+
+/* With CAP_SYS_ADMIN, if it is permitted. */
+static int open_event_as_admin(struct perf_event_attr *wanted, int cpu)
+{
+	const cap_value_t admin = CAP_SYS_ADMIN;
+	cap_t before = cap_get_proc(), with = before ? cap_dup(before) : NULL;
+	int fd = -1, error = EACCES;
+
+	if (with && !cap_set_flag(with, CAP_EFFECTIVE, 1, &admin, CAP_SET) && !cap_set_proc(with)) {
+		fd = (int)syscall(SYS_perf_event_open, wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+		error = errno;
+		cap_set_proc(before);
+	}
+	cap_free(before);
+	cap_free(with);
+	errno = error;
+	return fd;
+}
+
+static void leave_cpu(struct every_process *every, int cpu)
+{
+	bpf_link__destroy(every->links[cpu]);
+	every->links[cpu] = NULL;
+}
+
+/* 0, or a negative errno: it is followed as it was. */
 static int follow_cpu(struct every_process *every, int cpu)
 {
 	struct perf_event_attr wanted = {
@@ -51,23 +86,22 @@ static int follow_cpu(struct every_process *every, int cpu)
 		.sample_period = HAB_FAULTS_PERIOD,
 	};
 	int fd = (int)syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	struct bpf_link *link;
 	int error;
 
+	if (fd < 0 && errno == EACCES)
+		fd = open_event_as_admin(&wanted, cpu);
 	if (fd < 0)
 		return -errno;
-	every->links[cpu] =
-		bpf_program__attach_perf_event(every->skeleton->progs.on_fault, fd);
-	if (every->links[cpu])
-		return 0;
-	error = -errno;
-	close(fd);
-	return error;
-}
-
-static void leave_cpu(struct every_process *every, int cpu)
-{
-	bpf_link__destroy(every->links[cpu]);
-	every->links[cpu] = NULL;
+	link = bpf_program__attach_perf_event(every->skeleton->progs.on_fault, fd);
+	if (!link) {
+		error = -errno;
+		close(fd);
+		return error;
+	}
+	leave_cpu(every, cpu);
+	every->links[cpu] = link;
+	return 0;
 }
 
 static bool is_in(const char *list, int cpu)
@@ -97,9 +131,9 @@ static int follow_cpus(struct every_process *every, bool again)
 		return -errno;
 	for (cpu = 0; cpu < every->nr_cpus; cpu++) {
 		is_here = is_in(online, cpu);
-		if (!is_here || again)
+		if (!is_here)
 			leave_cpu(every, cpu);
-		result = is_here && !every->links[cpu] ? follow_cpu(every, cpu) : 0;
+		result = is_here && (again || !every->links[cpu]) ? follow_cpu(every, cpu) : 0;
 		/* It may have gone meanwhile. */
 		if (result && result != -ENODEV && result != -ENXIO)
 			error = error ? error : result;
@@ -110,13 +144,17 @@ static int follow_cpus(struct every_process *every, bool again)
 void every_process_poll(struct every_process *every)
 {
 	uint64_t now = clock_monotonic_ns();
+	int error;
 
 	every->polled = 0;
 	ring_buffer__consume(every->ring);
 	if (now - every->looked_ns < LOOK_NS)
 		return;
 	every->looked_ns = now;
-	follow_cpus(every, now - every->again_ns > AGAIN_NS);
+	error = follow_cpus(every, now - every->again_ns > AGAIN_NS);
+	if (error && !every->has_said)
+		say("the growth on CPUs that were offline is not followed: %s", strerror(-error));
+	every->has_said |= error != 0;
 	if (now - every->again_ns > AGAIN_NS)
 		every->again_ns = now;
 }

@@ -6,14 +6,20 @@
 #ifndef HABD_EVERY_PROCESS_H
 #define HABD_EVERY_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/feeds/feed.h"
 
 struct every_process;
 
-/* NULL after a sentence: habd goes on without growth. Needs CAP_BPF and CAP_PERFMON. */
+/*
+ * NULL after a sentence: habd goes on without growth. Needs CAP_BPF and CAP_PERFMON, and with
+ * every_process_needs_admin() CAP_SYS_ADMIN.
+ */
 struct every_process *every_process_open(const struct feed_sink *sink);
+/* For a CPU that comes later CAP_SYS_ADMIN has to be permitted then, as Debian's kernels want it. */
+bool every_process_needs_admin(void);
 /* Readable when many samples wait, or an end. */
 int every_process_fd(const struct every_process *every);
 /* Passes the records on that have come, and follows CPUs that have come since. Does not wait. */

@@ -225,7 +225,7 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	if (!state->feed)
 		return code;
 	/* Each thread has its own rights: so no thread runs yet. */
-	privilege_drop();
+	privilege_drop(false);
 	return 0;
 }
 
@@ -501,7 +501,7 @@ static int run_machine(struct options *options, char **argv)
 	if (options->events & 1u << HAB_KIND_GROWTH)
 		every = every_process_open(&sink);
 	/* Loading and attaching need more. */
-	privilege_drop();
+	privilege_drop(every && every_process_needs_admin());
 	code = broker_start(broker, feed, every);
 	if (code)
 		goto end;

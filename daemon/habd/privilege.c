@@ -66,8 +66,9 @@ bool privilege_check(void)
 	return good;
 }
 
-void privilege_drop(void)
+void privilege_drop(bool opens_events)
 {
+	const cap_value_t admin = CAP_SYS_ADMIN;
 	cap_t now = cap_get_proc(), less = cap_init();
 	unsigned int i;
 
@@ -79,6 +80,8 @@ void privilege_drop(void)
 		cap_set_flag(less, CAP_EFFECTIVE, 1, &capabilities[i].capability, CAP_SET);
 		cap_set_flag(less, CAP_PERMITTED, 1, &capabilities[i].capability, CAP_SET);
 	}
+	if (opens_events && has_capability(now, admin))
+		cap_set_flag(less, CAP_PERMITTED, 1, &admin, CAP_SET);
 	if (cap_set_proc(less))
 		say("could not drop privileges: %s; going on with them", strerror(errno));
 end:

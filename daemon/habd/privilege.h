@@ -7,7 +7,10 @@
 
 /* False after a sentence that names the missing ones: those to follow the module. */
 bool privilege_check(void);
-/* Drops all capabilities that are not needed while habd runs. */
-void privilege_drop(void);
+/*
+ * Drops all capabilities that are not needed while habd runs. @opens_events: CAP_SYS_ADMIN stays
+ * permitted, but has no effect until a thread raises it.
+ */
+void privilege_drop(bool opens_events);
 
 #endif /* HABD_PRIVILEGE_H */

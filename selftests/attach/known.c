@@ -8,6 +8,7 @@
  *	free		frees all that it has kept
  *	where		"own" if its reference to malloc() leads to the C library, or else "other"
  *	fork		a child does "alloc 1" and ends; its status
+ *	pairs		allocates and frees 1,000 times; "done". steps.c counts the instructions
  *	exec		runs itself again
  *	end		ends by exit()
  */
@@ -18,6 +19,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "steps.h"
 
 #define PIECE 1000
 
@@ -86,6 +89,19 @@ static int fork_one(void)
 	return status;
 }
 
+static void count_pairs(void)
+{
+	int i;
+
+	/* All that comes only once has come. */
+	for (i = 0; i < 1000; i++)
+		site_freed();
+	getpgid(PART);
+	for (i = 0; i < 1000; i++)
+		site_freed();
+	getpgid(PART);
+}
+
 /* A word that the dynamic linker has set: only the address of a function that is not inlined. */
 static const char *where(void)
 {
@@ -116,6 +132,9 @@ int main(int argc, char **argv)
 			puts("done");
 		} else if (!strcmp(line, "where\n")) {
 			puts(where());
+		} else if (!strcmp(line, "pairs\n")) {
+			count_pairs();
+			puts("done");
 		} else if (!strcmp(line, "fork\n")) {
 			printf("%d\n", fork_one());
 		} else if (!strcmp(line, "exec\n")) {
