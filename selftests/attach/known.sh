@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154
 # The known program, which answers, and habrun that attaches to it. $build, $work, $habrun and the
 # list $started are the caller's.
 
