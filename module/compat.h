@@ -43,4 +43,11 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 #define BTF_KFUNCS_END(name)   BTF_SET8_END(name)
 #endif
 
+/* 6.2: a tracepoint's arguments are trusted pointers. From 7.0 on kfuncs take no others. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0) || !defined(KF_TRUSTED_ARGS)
+#define HAB_KF_TRUSTED_ARGS 0
+#else
+#define HAB_KF_TRUSTED_ARGS KF_TRUSTED_ARGS
+#endif
+
 #endif /* HAB_COMPAT_H */

@@ -218,7 +218,7 @@ static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 	size_t first = offsetofend(struct hab_ioc_report, tag);
 	struct hab_ioc_report report;
 	u64 frames[HAB_STACK_DEPTH];
-	bool next_is_kept;
+	bool is_offered, next_is_kept;
 	u32 usize;
 	int err;
 
@@ -233,10 +233,10 @@ static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 	if (copy_from_user(frames, u64_to_user_ptr(report.frames),
 			   report.nr_frames * sizeof(frames[0])))
 		return -EFAULT;
-	err = hab_listeners_report(heap, &report, frames, &next_is_kept);
+	err = hab_listeners_report(heap, &report, frames, &is_offered, &next_is_kept);
 	if (err)
 		return err;
-	if (report.kind == HAB_EVENT_SAMPLE) {
+	if (report.kind == HAB_EVENT_SAMPLE && is_offered) {
 		hab_telemetry_sample(heap->process,
 				     min(report.interval, HAB_SAMPLING_INTERVAL_MAX));
 		hab_dev_heap_show_sampling(heap, next_is_kept);
@@ -275,7 +275,6 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 	case HAB_IOC_VERSION:
 		return ioctl_version(arg);
 	case HAB_IOC_CREATE:
-		return ioctl_create(filp->private_data, arg);
 	case HAB_IOC_REFILL:
 	case HAB_IOC_RESET:
 	case HAB_IOC_STATS:
@@ -286,6 +285,11 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 	default:
 		return -ENOTTY;
 	}
+	/* So a file that is open for reading only never has a heap. */
+	if (!(filp->f_mode & FMODE_WRITE))
+		return -EBADF;
+	if (command == HAB_IOC_CREATE)
+		return ioctl_create(filp->private_data, arg);
 	if (!heap)
 		return -EOPNOTSUPP;
 	switch (command) {

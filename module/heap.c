@@ -259,7 +259,7 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 	raw_spin_lock_init(&heap->lock);
 	mutex_init(&heap->reset_lock);
 	heap->id = atomic64_inc_return(&last_id);
-	memcpy(heap->name, create->name, sizeof(heap->name));
+	strscpy_pad(heap->name, create->name, sizeof(heap->name));
 	err = alloc_areas(heap, create->nr_levels);
 	if (err) {
 		hab_dev_heap_destroy(heap);

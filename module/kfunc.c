@@ -34,7 +34,7 @@ __bpf_kfunc u64 hab_throttle_event(struct hab_event *event)
 __bpf_kfunc_end_defs();
 
 BTF_KFUNCS_START(hab_kfunc_ids)
-BTF_ID_FLAGS(func, hab_throttle_event)
+BTF_ID_FLAGS(func, hab_throttle_event, HAB_KF_TRUSTED_ARGS)
 BTF_KFUNCS_END(hab_kfunc_ids)
 
 static const struct btf_kfunc_id_set kfunc_set = {

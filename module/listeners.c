@@ -108,7 +108,7 @@ static void set_bytes(struct hab_event *event, struct hab_owner *owner,
 }
 
 int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report,
-			 const u64 *frames, bool *next_is_kept)
+			 const u64 *frames, bool *is_offered, bool *next_is_kept)
 {
 	u32 lowest = heap->books.nr_levels - 1;
 	struct hab_event event;
@@ -117,7 +117,8 @@ int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *repor
 		return -EINVAL;
 	report->sample_id = 0;
 	*next_is_kept = false;
-	if (!(READ_ONCE(listeners) & HAB_LISTENER(report->kind)))
+	*is_offered = READ_ONCE(listeners) & HAB_LISTENER(report->kind);
+	if (!*is_offered)
 		return 0;
 	memset(&event, 0, sizeof(event));
 	event.heap_id = heap->id;

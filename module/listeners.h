@@ -16,12 +16,13 @@ struct hab_dev_heap;
  * @heap: the heap
  * @report: in and out, checked here
  * @frames: its frames, HAB_STACK_DEPTH at most
+ * @is_offered: somebody listens to that kind
  * @next_is_kept: as in struct hab_event
  *
  * Context: process.
  * Return: 0 or -EINVAL.
  */
 int hab_listeners_report(struct hab_dev_heap *heap, struct hab_ioc_report *report,
-			 const u64 *frames, bool *next_is_kept);
+			 const u64 *frames, bool *is_offered, bool *next_is_kept);
 
 #endif /* HAB_LISTENERS_H */

@@ -18,6 +18,11 @@
 #include "module/topology.h"
 #include "module/owners.h"
 
+/* Words and counts of 64 bits are read and written in one step. */
+#ifndef CONFIG_64BIT
+#error "hab is for 64-bit kernels"
+#endif
+
 static int __init hab_init(void)
 {
 	int err;

@@ -181,15 +181,6 @@ void hab_process_offer(struct hab_process *process, u64 key, u64 interval)
 	hab_interval_offer(&process->interval, hab_owners_interval(process->owner), interval);
 }
 
-/*
- * What a window may keep of all processes, with HAB_SHARE_SHIFT bits of fraction. Without what
- * earlier windows left unused: after a pause that is several times as much.
- */
-static u64 quota_of_window(const struct hab_throttle *throttle)
-{
-	return div_u64((u64)throttle->shape.rate << HAB_SHARE_SHIFT, throttle->shape.windows);
-}
-
 /* Of the next window, with HAB_SHARE_SHIFT bits of fraction; without what was rounded up. */
 static u64 quota_of(const struct hab_process *process, struct hab_throttle *throttle)
 {
@@ -199,7 +190,7 @@ static u64 quota_of(const struct hab_process *process, struct hab_throttle *thro
 	return (u64)(quota ? quota - 1 : 0) << HAB_SHARE_SHIFT;
 }
 
-void hab_processes_turn(struct hab_throttle *throttle)
+void hab_processes_turn(struct hab_throttle *throttle, u64 quota)
 {
 	struct hab_process *process;
 	unsigned long key;
@@ -208,9 +199,9 @@ void hab_processes_turn(struct hab_throttle *throttle)
 	mutex_lock(&processes_lock);
 	xa_for_each(&processes, key, process)
 		hab_owners_add_quota(process->owner, quota_of(process, throttle));
-	hab_owners_turn(quota_of_window(throttle));
+	hab_owners_turn(quota);
 	xa_for_each(&processes, key, process) active += hab_interval_is_active(&process->interval);
-	fair_share = max(div_u64(quota_of_window(throttle), max(active, 1u)), 1ull);
+	fair_share = max(div_u64(quota, max(active, 1u)), 1ull);
 	xa_for_each(&processes, key, process)
 	{
 		/* All are kept: with the default interval. */
@@ -218,21 +209,20 @@ void hab_processes_turn(struct hab_throttle *throttle)
 			hab_interval_begin(&process->interval, NULL, ~0ull);
 		else
 			hab_interval_turn(&process->interval,
-					  clamp(quota_of(process, throttle), fair_share,
-						quota_of_window(throttle)),
+					  clamp(quota_of(process, throttle), fair_share, quota),
 					  get_random_u32());
 	}
 	mutex_unlock(&processes_lock);
 }
 
-void hab_processes_begin(const struct hab_throttle *throttle)
+void hab_processes_begin(u64 quota)
 {
 	struct hab_process *process;
 	unsigned long key;
 
 	mutex_lock(&processes_lock);
-	hab_owners_begin(quota_of_window(throttle));
-	fair_share = max(quota_of_window(throttle), 1ull);
+	hab_owners_begin(quota);
+	fair_share = max(quota, 1ull);
 	xa_for_each(&processes, key, process)
 		hab_interval_begin(&process->interval, NULL, fair_share);
 	mutex_unlock(&processes_lock);

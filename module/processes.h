@@ -61,17 +61,19 @@ void hab_processes_take_refills(hab_fire_refills fire);
 /**
  * hab_processes_turn - a window is over: correct all intervals
  * @throttle: of samples
+ * @quota: what the next window may keep of all processes, with HAB_SHARE_SHIFT bits of fraction.
+ *	Without what earlier windows left unused: after a pause that is several times as much
  *
  * Context: process, may sleep.
  */
-void hab_processes_turn(struct hab_throttle *throttle);
+void hab_processes_turn(struct hab_throttle *throttle, u64 quota);
 
 /**
  * hab_processes_begin - the rate has changed: all intervals begin anew
- * @throttle: of samples
+ * @quota: as before
  *
  * Context: process, may sleep.
  */
-void hab_processes_begin(const struct hab_throttle *throttle);
+void hab_processes_begin(u64 quota);
 
 #endif /* HAB_PROCESSES_H */

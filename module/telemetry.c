@@ -118,10 +118,19 @@ static u64 rotate_all(void)
 	return measured;
 }
 
+/* Of samples. The rate and the windows of a second change together. */
+static u64 window_quota_locked(void)
+{
+	const struct hab_throttle_shape *shape = &throttles[HAB_EVENT_SAMPLE].shape;
+
+	lockdep_assert_held(&throttle_lock);
+	return div_u64((u64)shape->rate << HAB_SHARE_SHIFT, shape->windows);
+}
+
 static void rotate_windows(struct work_struct *work)
 {
 	unsigned long wait;
-	u64 measured = 0;
+	u64 measured = 0, quota;
 	bool go_on;
 	u32 due;
 
@@ -141,8 +150,9 @@ static void rotate_windows(struct work_struct *work)
 	 * window; the next event starts the timer.
 	 */
 	WRITE_ONCE(rotating, go_on);
+	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
-	hab_processes_turn(&throttles[HAB_EVENT_SAMPLE]);
+	hab_processes_turn(&throttles[HAB_EVENT_SAMPLE], quota);
 	hab_dev_heaps_show_sampling();
 	if (go_on)
 		queue_delayed_work(system_highpri_wq, &rotate_work, (long)wait > 0 ? wait : 0);
@@ -298,6 +308,7 @@ void hab_telemetry_rate(u32 *rate, u32 *period_ms)
 
 int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 {
+	u64 quota;
 	int err = 0;
 	u32 kind;
 
@@ -307,9 +318,10 @@ int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 					    &throttles[kind]);
 	if (!err)
 		start_timetable(hab_throttle_window_ms(&throttles[0]));
+	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
 	if (!err)
-		hab_processes_begin(&throttles[HAB_EVENT_SAMPLE]);
+		hab_processes_begin(quota);
 	/* The current window is new: its rotation is one window from now. */
 	if (!err && READ_ONCE(rotating))
 		mod_delayed_work(system_highpri_wq, &rotate_work, window_jiffies());

@@ -47,21 +47,34 @@ static enum hab_rseq_owner owner;
 static char why_not[80];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int call_rseq(int flags)
-{
-	unsigned int size = getauxval(AT_RSEQ_FEATURE_SIZE) > OLD_SIZE ? OWN_ROOM : OLD_SIZE;
+static unsigned int own_size; /* of this process's registrations; 0: none so far */
 
+static int call_rseq(unsigned int size, int flags)
+{
 	return syscall(SYS_rseq, &own, size, flags, HAB_RSEQ_SIGNATURE) ? -errno : 0;
 }
 
 /* EBUSY: the thread has another registration that this library cannot see. */
 static int register_own(void)
 {
-	int err = call_rseq(0);
+	unsigned int size = own_size;
+	int err;
 
-	if (!err)
-		own_registered = 1;
-	return err;
+	if (!size)
+		size = getauxval(AT_RSEQ_FEATURE_SIZE) > OLD_SIZE ? OWN_ROOM : OLD_SIZE;
+	err = call_rseq(size, 0);
+	/* Some kernels take no other size than that of the first version. */
+	if (err == -EINVAL && size != OLD_SIZE) {
+		size = OLD_SIZE;
+		err = call_rseq(size, 0);
+	}
+	if (err)
+		return err;
+	/* By the first thread of all, before any other can be here. */
+	if (!own_size)
+		own_size = size;
+	own_registered = 1;
+	return 0;
 }
 
 static void decide(void)
@@ -110,6 +123,6 @@ void hab_rseq_detach(void)
 {
 	if (!own_registered)
 		return;
-	call_rseq(RSEQ_FLAG_UNREGISTER);
+	call_rseq(own_size, RSEQ_FLAG_UNREGISTER);
 	own_registered = 0;
 }

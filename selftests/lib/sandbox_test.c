@@ -35,21 +35,25 @@
 /* Exit statuses of a sandboxed process. */
 enum { WELL, NO_HEAP, NO_MEMORY, OVERLAP, LOST, FOREIGN, WRONG_REASON, NO_FILTER };
 
-/* System call @number returns @action from now on; if @first is not -1, only with that argument. */
-static int filter(int number, int first, uint32_t action, unsigned int flags)
+/*
+ * System call @number returns @action from now on; if @argument is not -1, only where that one of
+ * its arguments is @value.
+ */
+static int filter(int number, int argument, uint32_t value, uint32_t action, unsigned int flags)
 {
 	struct sock_filter program[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 0, 1),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]) +
+								8 * (argument < 0 ? 0 : argument)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog whole = { sizeof(program) / sizeof(program[0]), program };
 
 	/* For any argument: both jumps go to the same place. */
-	if (first < 0)
+	if (argument < 0)
 		program[3].jf = 0;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -1;
@@ -213,7 +217,7 @@ static int mixed(void)
 		return NO_HEAP;
 	if (!strstr(hab_heap_backend_reason(heap), "by restartable sequences"))
 		return WRONG_REASON;
-	if (filter(SYS_rseq, -1, SECCOMP_RET_ERRNO | EPERM, 0))
+	if (filter(SYS_rseq, -1, 0, SECCOMP_RET_ERRNO | EPERM, 0))
 		return NO_FILTER;
 	pthread_create(&thread, NULL, take_all, heap);
 	pthread_join(thread, &sum);
@@ -242,7 +246,8 @@ FIXTURE_VARIANT(sandbox)
 	uint32_t action;
 	const char *environment[2];
 	const char *reason;
-	int signal; /* that ends the process */
+	int signal;	/* that ends the process */
+	uint32_t value; /* not 0: only where the second argument is this */
 };
 
 #define FAILS(error) (SECCOMP_RET_ERRNO | (error))
@@ -264,6 +269,9 @@ BEHIND(rseq_kills, SYS_rseq, KILLS, { UNREGISTERED }, "", SIGSYS);
 BEHIND(libc_does_not_register, -1, 0, { UNREGISTERED }, "by restartable sequences", 0);
 BEHIND(libc_does_not_register_and_rseq_eperm, SYS_rseq, FAILS(EPERM), { UNREGISTERED },
        "Operation not permitted", 0);
+/* A kernel that takes only the size of the first version. */
+BEHIND(rseq_of_that_size_einval, SYS_rseq, FAILS(EINVAL), { UNREGISTERED },
+       "by restartable sequences", 0, 64);
 BEHIND(membarrier_eperm, SYS_membarrier, FAILS(EPERM), { PROCESS }, "membarrier() is refused", 0);
 BEHIND(membarrier_enosys, SYS_membarrier, FAILS(ENOSYS), { PROCESS }, "membarrier() is refused", 0);
 BEHIND(membarrier_kills_and_is_not_called, SYS_membarrier, KILLS, { PROCESS, NO_SECTIONS },
@@ -291,7 +299,8 @@ static void start_sandboxed(const struct _fixture_variant_sandbox *variant)
 	setenv("HAB_SANDBOXED", variant->reason, 1);
 	for (i = 0; i < 2 && variant->environment[i]; i++)
 		putenv((char *)variant->environment[i]);
-	if (variant->number >= 0 && filter(variant->number, -1, variant->action, 0))
+	if (variant->number >= 0 && filter(variant->number, variant->value ? 1 : -1, variant->value,
+					   variant->action, 0))
 		_exit(NO_FILTER);
 	execl("/proc/self/exe", "sandboxed", NULL);
 	_exit(NO_FILTER);
@@ -356,7 +365,7 @@ TEST(a_membarrier_that_fails_half_way_leaves_each_cpu_its_buffer)
 	ASSERT_NE(NULL, heap);
 	if (!strstr(hab_heap_backend_reason(heap), "by restartable sequences"))
 		SKIP(return, "no restartable sequences here");
-	supervisor.fd = filter(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
+	supervisor.fd = filter(SYS_membarrier, 0, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ,
 			       SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
 	if (supervisor.fd < 0)
 		SKIP(return, "no filter can be watched here: %s", strerror(errno));

@@ -38,6 +38,19 @@ TEST_F(device, commands_before_create_are_eopnotsupp)
 	EXPECT_EQ(-EOPNOTSUPP, map_errno(self->fd, 4096, PROT_READ, MAP_SHARED, HAB_MAP_INFO));
 }
 
+TEST_F(device, a_file_that_is_open_for_reading_only_has_no_heap)
+{
+	struct hab_ioc_version version = { .size = sizeof(version) };
+	int fd = open("/dev/hab", O_RDONLY | O_CLOEXEC);
+
+	ASSERT_GE(fd, 0);
+	EXPECT_EQ(0, call(fd, HAB_IOC_VERSION, &version));
+	EXPECT_EQ(-EBADF, call(fd, HAB_IOC_CREATE, &self->create));
+	EXPECT_EQ(-EBADF, call(fd, HAB_IOC_RESET, NULL));
+	EXPECT_EQ(-ENOTTY, call(fd, _IO(HAB_IOC_TYPE, 0x7f), NULL));
+	close(fd);
+}
+
 TEST_F(device, a_struct_that_is_too_small_is_einval)
 {
 	self->create.size = sizeof(self->create) - 1;
@@ -340,6 +353,30 @@ TEST_F(device, returned_memory_is_free_and_is_granted_again)
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_RESET, NULL));
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_STATS, &stats));
 	EXPECT_EQ(0, stats.returned_bytes);
+}
+
+/* Each would make the interval longer. */
+TEST_F(device, samples_that_nobody_listens_to_leave_the_interval)
+{
+	struct hab_ioc_report report = { .size = sizeof(report),
+					 .kind = HAB_EVENT_SAMPLE,
+					 .bytes = 64,
+					 .chunk_bytes = 64,
+					 .parts = 1,
+					 .interval = 64 };
+	const volatile struct hab_info *info;
+	__u64 before;
+	int i;
+
+	ASSERT_EQ(0, created(self));
+	info = mmap(NULL, self->create.info_bytes, PROT_READ, MAP_SHARED, self->fd, HAB_MAP_INFO);
+	ASSERT_NE(MAP_FAILED, info);
+	before = info->sampling_interval;
+	for (i = 0; i < 20000; i++)
+		ASSERT_EQ(0, call(self->fd, HAB_IOC_REPORT, &report));
+	/* Windows are of 10 to 200 ms. */
+	usleep(500000);
+	EXPECT_EQ(before, info->sampling_interval);
 }
 
 TEST_F(device, every_kind_of_domain_is_accepted)
