@@ -20,7 +20,7 @@
 #include "lib/backend/backend.h"
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
-#include "lib/telemetry/usdt.h"
+#include "lib/telemetry/usdt_objects.h"
 
 static void apply_settings(struct hab_heap *heap, const struct hab_settings *settings)
 {

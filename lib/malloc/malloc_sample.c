@@ -24,6 +24,7 @@
 #include "lib/malloc/real.h"
 #include "lib/malloc/malloc_sample.h"
 #include "lib/telemetry/sandbox.h"
+#include "lib/telemetry/usdt.h"
 
 #define LOOK_BYTES (512ull << 10)
 #define LOOK_LEAST (1ull << 10)
@@ -326,6 +327,15 @@ static bool send_sample(struct hab_client *client, struct hab_channel *channel,
 	return true;
 }
 
+/* One whose free will not be seen: as if it came at once. */
+static void report_short_lived(void *p, size_t asked, u64 weight)
+{
+	if (!weight)
+		return;
+	hab_usdt_alloc(p, asked, weight);
+	hab_usdt_free(p);
+}
+
 static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channel *channel, void *p,
 			     size_t asked, u64 all)
 {
@@ -343,6 +353,8 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 	}
 	if (p && send_sample(client, channel, sample, asked)) {
 		hab_sampling_set_since(&hab_malloc_thread.sampling, 0);
+		if (hab_usdt_has_tracer())
+			object.reported = hab_sampling_stands_for(sample->drawn, sample->interval);
 		if (sample->slot >= 0) {
 			object.usable = sample->mapped ? asked : hab_sample_usable(p, asked);
 			object.room = sample->mapped ? 0 : hab_real.usable_size(p);
@@ -350,6 +362,9 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 			object.before = hab_mul_div(all - sample->drawn, object.usable, all);
 			object.piece = object.usable - object.before;
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);
+		} else if (!hab_live_may_have(p)) {
+			/* The growth of a live one is not reported: it has its address. */
+			report_short_lived(p, asked, object.reported);
 		}
 	} else if (sample->slot >= 0) {
 		hab_live_release(&client->live, channel, sample->slot);

@@ -6,6 +6,7 @@
  * object is in @objects, which belongs to the thread that has claimed the slot or taken the entry.
  */
 #include "lib/telemetry/live.h"
+#include "lib/telemetry/usdt.h"
 
 #define SLOT_MASK (HAB_LIVE_PAGE - 1)
 
@@ -46,6 +47,9 @@ static bool take_entry(struct hab_live_table *table, u32 at, u64 entry)
 	if (hab_word_cmpxchg(&table->entries[at], entry, 0) != entry)
 		return false;
 	__atomic_fetch_sub(&table->used[at / HAB_LIVE_WAYS], 1, __ATOMIC_RELAXED);
+	/* Before the allocator can give the address to another object. */
+	if (table->objects[entry & SLOT_MASK].reported)
+		hab_usdt_free((void *)(entry & ~SLOT_MASK));
 	return true;
 }
 
@@ -219,9 +223,13 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	if (object->mapped)
 		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
 	write_sizes(live, object);
+	if (object->reported)
+		hab_usdt_alloc((void *)p, object->asked, object->reported);
 	/* Pairs with the collector's acquire: the sizes are of this sample. */
 	hab_store_release(&live->sample_id, object->sample_id);
 	if (!enter(table, p, slot)) {
+		if (object->reported)
+			hab_usdt_free((void *)p);
 		hab_live_release(table, channel, slot);
 		return;
 	}

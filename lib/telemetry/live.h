@@ -41,6 +41,7 @@
  * @point: which of @drawn is the sample point, from 1. The sample is live as long as the object has
  *	that byte: then a piece of n bytes is live with the probability of a new one of n bytes
  * @added_steps: as in its slot, in usable bytes
+ * @reported: bytes that otel_memory:alloc says that it stands for; 0: it was not reported
  * @mapped: it is memory that the program has mapped, and none of the allocator's
  */
 struct hab_live_object {
@@ -54,6 +55,7 @@ struct hab_live_object {
 	u64 drawn;
 	u64 point;
 	u64 added_steps;
+	u64 reported;
 	bool mapped;
 };
 
@@ -111,7 +113,7 @@ int hab_live_claim(struct hab_live_table *table, struct hab_channel *channel, u6
 void hab_live_release(struct hab_live_table *table, struct hab_channel *channel, int slot);
 
 /**
- * hab_live_enter - make a sample live, or live again at a new address
+ * hab_live_enter - make a sample live, or live again at a new address; report it
  * @table: the process's
  * @channel: mapped
  * @slot: claimed
@@ -146,7 +148,7 @@ int hab_live_find(const struct hab_live_table *table, const void *p,
 		  struct hab_live_object *object);
 
 /**
- * hab_live_take - take the entry of an object out
+ * hab_live_take - take the entry of an object out; report its end
  * @table: the process's
  * @p: an object of the caller's, which is going to be freed or moved
  *

@@ -9,6 +9,7 @@
 
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
+#include "lib/telemetry/usdt_objects.h"
 
 /*
  * So many bytes of a thread after it has drawn or looked, the sampler looks again. On a channel the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A tracer of this program's own static probes, without privilege: it finds them in the notes of
- * its own file, replaces their nops by breakpoints, and counts in the signal handler.
+ * A tracer of static probes of this program or its libraries, without privilege: it finds them in
+ * the notes of the file, replaces their nops by breakpoints, and counts in the signal handler.
  *
  * It reads only the forms of arguments that all tracers read: a register, a constant, and memory at
  * a constant distance from one register. A probe with another form is an error of the library,
@@ -51,6 +51,7 @@ struct probe {
 struct probes {
 	int nr;
 	uint64_t bias; /* of the running program */
+	void (*seen)(const struct probe *probe); /* if it is set: after each hit */
 	struct probe all[PROBES_MAX];
 };
 
@@ -247,24 +248,23 @@ static void probes_hit(int signal, siginfo_t *info, void *context)
 		if (probe->hits < PROBES_KEPT)
 			probe->first_arguments[probe->hits] = probe->last[0];
 		probe->hits++;
+		if (probes_running->seen)
+			probes_running->seen(probe);
 		return;
 	}
 	abort();
 }
 
-/* Sets breakpoints on all probes of this program. False on an error. */
-static bool probes_trace(struct probes *probes)
+/* Sets breakpoints on all probes of a file that is loaded with @bias. False on an error. */
+static bool probes_trace_file(struct probes *probes, const char *path, uint64_t bias)
 {
 	struct sigaction action = { .sa_sigaction = probes_hit, .sa_flags = SA_SIGINFO };
 	uint64_t page = sysconf(_SC_PAGESIZE), start;
 	unsigned char *code;
 	int i;
 
-	extern const Elf64_Ehdr __ehdr_start;
-
-	probes_read(probes, "/proc/self/exe");
-	/* A program that is linked to fixed addresses has bias 0. */
-	probes->bias = __ehdr_start.e_type == ET_DYN ? (uint64_t)&__ehdr_start : 0;
+	probes_read(probes, path);
+	probes->bias = bias;
 	probes_running = probes;
 	if (sigaction(SIGTRAP, &action, NULL))
 		return false;
@@ -281,11 +281,21 @@ static bool probes_trace(struct probes *probes)
 	return true;
 }
 #else
-static bool probes_trace(struct probes *probes)
+static bool probes_trace_file(struct probes *probes, const char *path, uint64_t bias)
 {
-	probes_read(probes, "/proc/self/exe");
+	(void)bias;
+	probes_read(probes, path);
 	return false;
 }
 #endif
+
+/* The same of this program. One that is linked to fixed addresses has bias 0. */
+static inline bool probes_trace(struct probes *probes)
+{
+	extern const Elf64_Ehdr __ehdr_start;
+
+	return probes_trace_file(probes, "/proc/self/exe",
+				 __ehdr_start.e_type == ET_DYN ? (uint64_t)&__ehdr_start : 0);
+}
 
 #endif /* SELFTESTS_PROBES_H */

@@ -9,7 +9,7 @@
 #include "kselftest_harness.h"
 #include "lib/hab.h"
 #include "probes.h"
-#include "lib/telemetry/usdt.h"
+#include "lib/telemetry/usdt_objects.h"
 
 #define TLAB   4096
 #define OBJECT 48
