@@ -17,7 +17,6 @@
 
 #define HUGE_BYTES   "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 #define HUGE_FAULT   "do_huge_pmd_anonymous_page" /* of the kernel */
-#define PARANOID     "/proc/sys/kernel/perf_event_paranoid"
 #define ONLINE	     "/sys/devices/system/cpu/online"
 #define LOOK_NS	     1000000000ull /* for CPUs that came or went */
 /* Each CPU is followed anew: one that was offline for less than LOOK_NS has lost its event. */
@@ -44,23 +43,28 @@ static int take(void *context, void *record, size_t size)
 	return ++every->polled < POLL_RECORDS ? 0 : -ECANCELED;
 }
 
-/* CAP_PERFMON is enough for the kernel itself, up to a value of 2. */
-bool every_process_needs_admin(void)
+static int open_event(int cpu)
 {
-	char line[32];
+	struct perf_event_attr wanted = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(wanted),
+		.config = PERF_COUNT_SW_PAGE_FAULTS_MIN,
+		.sample_period = HAB_FAULTS_PERIOD,
+	};
 
-	return file_line(PARANOID, line, sizeof(line)) && atoi(line) > 2;
+	return (int)syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* With CAP_SYS_ADMIN, if it is permitted. */
-static int open_event_as_admin(struct perf_event_attr *wanted, int cpu)
+/* Opens it with CAP_SYS_ADMIN, if that is permitted, or without. */
+static int open_event_with(int cpu, cap_flag_value_t admin)
 {
-	const cap_value_t admin = CAP_SYS_ADMIN;
+	const cap_value_t capability = CAP_SYS_ADMIN;
 	cap_t before = cap_get_proc(), with = before ? cap_dup(before) : NULL;
 	int fd = -1, error = EACCES;
 
-	if (with && !cap_set_flag(with, CAP_EFFECTIVE, 1, &admin, CAP_SET) && !cap_set_proc(with)) {
-		fd = (int)syscall(SYS_perf_event_open, wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (with && !cap_set_flag(with, CAP_EFFECTIVE, 1, &capability, admin) &&
+	    !cap_set_proc(with)) {
+		fd = open_event(cpu);
 		error = errno;
 		cap_set_proc(before);
 	}
@@ -68,6 +72,15 @@ static int open_event_as_admin(struct perf_event_attr *wanted, int cpu)
 	cap_free(with);
 	errno = error;
 	return fd;
+}
+
+bool every_process_needs_admin(void)
+{
+	int fd = open_event_with(0, CAP_CLEAR);
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && errno == EACCES;
 }
 
 static void leave_cpu(struct every_process *every, int cpu)
@@ -79,18 +92,12 @@ static void leave_cpu(struct every_process *every, int cpu)
 /* 0, or a negative errno: it is followed as it was. */
 static int follow_cpu(struct every_process *every, int cpu)
 {
-	struct perf_event_attr wanted = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(wanted),
-		.config = PERF_COUNT_SW_PAGE_FAULTS_MIN,
-		.sample_period = HAB_FAULTS_PERIOD,
-	};
-	int fd = (int)syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	int fd = open_event(cpu);
 	struct bpf_link *link;
 	int error;
 
 	if (fd < 0 && errno == EACCES)
-		fd = open_event_as_admin(&wanted, cpu);
+		fd = open_event_with(cpu, CAP_SET);
 	if (fd < 0)
 		return -errno;
 	link = bpf_program__attach_perf_event(every->skeleton->progs.on_fault, fd);
@@ -134,8 +141,8 @@ static int follow_cpus(struct every_process *every, bool again)
 		if (!is_here)
 			leave_cpu(every, cpu);
 		result = is_here && (again || !every->links[cpu]) ? follow_cpu(every, cpu) : 0;
-		/* It may have gone meanwhile. */
-		if (result && result != -ENODEV && result != -ENXIO)
+		/* It may have gone meanwhile, or is followed as it was. */
+		if (result && result != -ENODEV && result != -ENXIO && !every->links[cpu])
 			error = error ? error : result;
 	}
 	return error;
@@ -154,7 +161,7 @@ void every_process_poll(struct every_process *every)
 	error = follow_cpus(every, now - every->again_ns > AGAIN_NS);
 	if (error && !every->has_said)
 		say("the growth on CPUs that were offline is not followed: %s", strerror(-error));
-	every->has_said |= error != 0;
+	every->has_said = error;
 	if (now - every->again_ns > AGAIN_NS)
 		every->again_ns = now;
 }

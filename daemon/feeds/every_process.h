@@ -18,7 +18,10 @@ struct every_process;
  * every_process_needs_admin() CAP_SYS_ADMIN.
  */
 struct every_process *every_process_open(const struct feed_sink *sink);
-/* For a CPU that comes later CAP_SYS_ADMIN has to be permitted then, as Debian's kernels want it. */
+/*
+ * For a CPU that comes later CAP_SYS_ADMIN has to be permitted: some kernels want it for page faults
+ * of others, as Debian's with kernel.perf_event_paranoid at 3.
+ */
 bool every_process_needs_admin(void);
 /* Readable when many samples wait, or an end. */
 int every_process_fd(const struct every_process *every);

@@ -18,7 +18,7 @@ static const struct {
 } capabilities[] = {
 	{ CAP_BPF, "CAP_BPF", "to load BPF programs and read their maps", true, true },
 	{ CAP_PERFMON, "CAP_PERFMON", "to attach to tracepoints", true, true },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF; dropped after that", true,
+	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "to find the module's BTF and to follow page faults", true,
 	  false },
 	{ CAP_SETUID, "CAP_SETUID", "to give each collector its owner's rights", true, true },
 	{ CAP_SETGID, "CAP_SETGID", "to give each collector its owner's rights", true, true },

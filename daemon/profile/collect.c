@@ -238,8 +238,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	return profile;
 }
 
-/* NULL: it has none, or it did not come in time. */
-static char *name_of(struct naming *naming, const struct profile_binary *binary, uint64_t key)
+static char *find_name(struct naming *naming, const struct profile_binary *binary, uint64_t key)
 {
 	const struct symbol_source source = {
 		.id = binary->file->serial,
@@ -252,38 +251,38 @@ static char *name_of(struct naming *naming, const struct profile_binary *binary,
 	return naming_find(naming, &source, FRAME_OFFSET(key));
 }
 
+/* NULL: it has none, or it did not come in time. A closed file is opened if its name is not cached. */
+static char *name_of(struct naming *naming, struct profile_binary *binary, uint64_t key)
+{
+	char *name = find_name(naming, binary, key);
+
+	if (name || !binary->file->closed || binary->reopened)
+		return name;
+	binary->reopened = true;
+	binary->fd = binary_open(binary->file);
+	return find_name(naming, binary, key);
+}
+
 static void release_files(struct profile *profile)
 {
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_binaries; i++) {
-		if (profile->binaries[i].fd >= 0 &&
-		    profile->binaries[i].fd != profile->binaries[i].file->file.fd)
+		if (profile->binaries[i].reopened && profile->binaries[i].fd >= 0)
 			close(profile->binaries[i].fd);
 		binary_unref(profile->binaries[i].file);
 		profile->binaries[i].file = NULL;
 	}
 }
 
-/* Those that are closed since no process has them mapped. */
-static void open_files(struct profile *profile)
-{
-	unsigned int i;
-
-	for (i = 0; i < profile->nr_binaries; i++)
-		if (profile->binaries[i].file->closed)
-			profile->binaries[i].fd = binary_open(profile->binaries[i].file);
-}
-
 void profile_name(struct profile *profile, struct symbols *symbols)
 {
-	const struct profile_binary *binary;
+	struct profile_binary *binary;
 	struct profile_frame *frame;
 	struct naming naming;
 	size_t bytes = 0;
 	unsigned int i;
 
-	open_files(profile);
 	naming_begin(&naming, symbols);
 	for (i = 0; i < profile->nr_frames; i++) {
 		frame = &profile->frames[i];

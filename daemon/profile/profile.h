@@ -15,6 +15,7 @@ struct profile_binary {
 	unsigned int number; /* BINARY_UNKNOWN: no file is known */
 	struct binary *file; /* a reference until the names are known; then NULL */
 	int fd;		     /* open as long as that; -1: there is no file */
+	bool reopened;	     /* it was closed, and was looked for again */
 	char *path;
 	char *name;
 	uint8_t build_id[HAB_BUILD_ID_LEN];

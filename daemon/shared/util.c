@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define FORKED_ONLY 0x40ul /* PF_FORKNOEXEC of the kernel */
+
 static const char *program_name = "hab";
 static bool verbose_messages;
 
@@ -219,6 +221,8 @@ bool process_stat(uint32_t pid, struct process_stat *stat)
 		at = strchr(at + 1, ' ');
 		if (at && field == 4)
 			stat->parent = (uint32_t)strtoul(at + 1, NULL, 10);
+		else if (at && field == 9)
+			stat->has_forked = strtoul(at + 1, NULL, 10) & FORKED_ONLY;
 		else if (at && field == 22)
 			stat->start = strtoull(at + 1, NULL, 10);
 		else if (at && field == 23)

@@ -69,6 +69,7 @@ struct process_stat {
 	uint32_t parent;
 	uint64_t start;	 /* in ticks of the clock since boot */
 	uint64_t memory; /* its address space in bytes */
+	bool has_forked; /* and runs no program of its own: its memory is its parent's */
 };
 
 /* False, and all is 0: not known. */

@@ -120,8 +120,8 @@ static void read_process(struct rss *rss, uint32_t pid, uint64_t now_ns)
 	}
 	if (process->start != stat.start) {
 		process->count = process->grows_ns = 0;
-		/* It has begun since the round before, in which it had nothing. */
-		if (rss->round > 1)
+		/* It has begun since the round before. A child by fork() shares its parent's memory. */
+		if (rss->round > 1 && !stat.has_forked)
 			add_reading(process, 0, rss->previous_ns);
 	}
 	process->start = stat.start;

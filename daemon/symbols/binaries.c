@@ -9,11 +9,14 @@
  */
 #include "daemon/symbols/binaries.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
@@ -141,7 +144,9 @@ static bool same_file(const struct binary_file *one, const struct binary_file *o
 {
 	return one->inode && one->device == other->device && one->inode == other->inode &&
 	       one->changed.tv_sec == other->changed.tv_sec &&
-	       one->changed.tv_nsec == other->changed.tv_nsec;
+	       one->changed.tv_nsec == other->changed.tv_nsec &&
+	       one->build_id_length == other->build_id_length &&
+	       !memcmp(one->build_id, other->build_id, sizeof(one->build_id));
 }
 
 /*
@@ -196,12 +201,11 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 		return BINARY_UNKNOWN;
 	}
 	binary = binaries->table[number];
-	if (binary->file.fd >= 0) {
-		binary->file.executable |= file->executable;
+	if (binary->file.fd >= 0 && (binary->file.executable || !file->executable)) {
 		close(file->fd);
 		return number;
 	}
-	/* It was known by its build id only, or was closed. */
+	/* It was known by its build id only, or was closed, or is a program, too. */
 	replace(binaries, number, same_binary(binary, file, path));
 	return number;
 }
@@ -235,25 +239,37 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number)
 	return binary ? binary : binaries->table[BINARY_UNKNOWN];
 }
 
-int binary_open(const struct binary *binary)
+/*
+ * Opens a path that has no link in it: another user who owns a folder of it cannot lead it to a
+ * place that makes this process wait. -1: another file is there.
+ */
+static int open_same(const struct binary_file *file, const char *path, uint64_t flags,
+		     uint64_t resolve)
 {
-	const struct binary_file *file = &binary->file;
+	struct open_how how = { .flags = flags | O_CLOEXEC,
+				.resolve = resolve | RESOLVE_NO_SYMLINKS };
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 	struct binary_file found = *file;
 	struct stat status;
-	int fd;
 
-	fd = binary->closed ? open_regular(binary->closed, 0, &status) : -1;
 	if (fd < 0)
 		return -1;
-	found.device = status.st_dev;
-	found.inode = status.st_ino;
-	/* A perf map has no time of change. */
-	if (file->changed.tv_sec || file->changed.tv_nsec)
+	if (!fstat(fd, &status) && S_ISREG(status.st_mode)) {
+		found.device = status.st_dev;
+		found.inode = status.st_ino;
 		found.changed = status.st_mtim;
-	if (same_file(file, &found))
-		return fd;
+		if (same_file(file, &found))
+			return fd;
+	}
 	close(fd);
 	return -1;
+}
+
+int binary_open(const struct binary *binary)
+{
+	if (!binary->closed)
+		return -1;
+	return open_same(&binary->file, binary->closed, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
 }
 
 /* Where this process finds a file that it has open. NULL: not known. free() it. */
@@ -270,18 +286,18 @@ static void close_file(struct binaries *binaries, unsigned int number)
 {
 	const struct binary *old = binaries->table[number];
 	struct binary_file file = old->file;
+	char *path = path_of(file.fd);
 	struct binary *binary;
-	int fd;
+	int fd = path ? open_same(&file, path, O_PATH, RESOLVE_CACHED) : -1;
 
-	file.fd = -1;
-	binary = same_binary(old, &file, old->path);
-	binary->closed = path_of(old->file.fd);
-	fd = binary_open(binary);
 	if (fd < 0) {
-		binary_unref(binary);
+		free(path);
 		return;
 	}
 	close(fd);
+	file.fd = -1;
+	binary = same_binary(old, &file, old->path);
+	binary->closed = path;
 	replace(binaries, number, binary);
 }
 
@@ -292,7 +308,7 @@ void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARI
 
 	for (i = 0; i < binaries->nr_numbers; i++) {
 		binary = binaries->table[i];
-		if (!binary || binary->file.fd < 0 || !binary->file.inode)
+		if (!binary || binary->file.fd < 0 || !binary->file.changed.tv_sec)
 			continue;
 		if (binary->unmapped && !mapped[i])
 			close_file(binaries, i);

@@ -49,7 +49,8 @@ struct binary_file {
 struct binary {
 	struct binary_file file;
 	char *closed; /* where the file is, since it was closed; NULL: it was not */
-	bool unmapped; /* no process had it mapped at the last binaries_close_unmapped() */
+	/* No process had it mapped at the last binaries_close_unmapped(); under the lock. */
+	bool unmapped;
 	uint64_t serial; /* of no other binary, ever: numbers are used again */
 	char *path;
 	const char *name; /* last part of path */
@@ -85,8 +86,8 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number);
 
 /*
  * Closes the files that no process has mapped, now and at the call before, so that their file
- * systems can be unmounted. @mapped: those that one has. What no path leads to any more stays open:
- * a deleted file.
+ * systems can be unmounted. @mapped: those that one has. What no path leads to any more stays open: a
+ * deleted file. So does a perf map, which has no time of change to know it by. Does not wait.
  */
 void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARIES_MAX]);
 /* Opens the file of a binary that was closed. -1: another file is there now. Any thread. */

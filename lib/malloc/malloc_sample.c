@@ -345,6 +345,7 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 					  .drawn = sample->drawn,
 					  .point = sample->point,
 					  .mapped = sample->mapped };
+	struct hab_live_object live;
 
 	if (p) {
 		count_allocated(&hab_malloc_thread, channel, sample->drawn);
@@ -362,7 +363,7 @@ static void end_with_channel(struct hab_malloc_sample *sample, struct hab_channe
 			object.before = hab_mul_div(all - sample->drawn, object.usable, all);
 			object.piece = object.usable - object.before;
 			hab_live_enter(&client->live, channel, sample->slot, p, &object);
-		} else if (!hab_live_may_have(p)) {
+		} else if (hab_live_find(&client->live, p, &live) < 0) {
 			/* The growth of a live one is not reported: it has its address. */
 			report_short_lived(p, asked, object.reported);
 		}

@@ -133,6 +133,13 @@ TEST_F(process, its_change_is_that_of_the_last_minute)
 	EXPECT_LE(llabs((long long)found.change - (long long)(4 * 32 * MIB)), MIB);
 }
 
+/* It runs this program anew, with what it reads and answers as standard input and output. */
+__attribute__((constructor)) static void grow_as_program(void)
+{
+	if (getenv("HAB_RSS_GROW"))
+		grow(0, 1, 32 * MIB);
+}
+
 /* All that a process has it has got since it began: a new one is at the head. */
 TEST_F(process, one_that_has_begun_since_the_round_before_has_grown_by_all_that_it_has)
 {
@@ -146,8 +153,12 @@ TEST_F(process, one_that_has_begun_since_the_round_before_has_grown_by_all_that_
 	pid = fork();
 	ASSERT_GE(pid, 0);
 	if (!pid) {
+		dup2(to[0], 0);
+		dup2(from[1], 1);
 		close(to[1]);
-		grow(to[0], from[1], 32 * MIB);
+		setenv("HAB_RSS_GROW", "1", 1);
+		execl("/proc/self/exe", "grow", NULL);
+		_exit(1);
 	}
 	close(to[0]);
 	EXPECT_TRUE(grow_once(to[1], from[0]));
@@ -159,6 +170,30 @@ TEST_F(process, one_that_has_begun_since_the_round_before_has_grown_by_all_that_
 	EXPECT_EQ(ROUND_NS, found.grows_ns);
 	close(to[1]);
 	close(from[0]);
+	waitpid(pid, NULL, 0);
+}
+
+TEST_F(process, a_child_by_fork_has_not_grown_by_its_parents_memory)
+{
+	char *memory = mmap(NULL, 32 * MIB, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	struct rss_process found;
+	pid_t pid;
+
+	ASSERT_NE(MAP_FAILED, memory);
+	read_all(self->rss, &self->now_ns);
+	pid = fork();
+	ASSERT_GE(pid, 0);
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	read_all(self->rss, &self->now_ns);
+	EXPECT_TRUE(find(self->rss, pid, self->now_ns, &found));
+	EXPECT_GE(found.bytes, 32 * MIB);
+	EXPECT_EQ(0, found.change);
+	EXPECT_EQ(0, found.grows_ns);
+	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
 
