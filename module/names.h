@@ -6,8 +6,10 @@
 #include <linux/string.h>
 #include <linux/types.h>
 
-/* true if it is terminated and printable, so that it is safe in logs and labels. Bytes behind the
- * NUL are the user's, and go to nobody: copy it with strscpy_pad(). */
+/*
+ * true if it is terminated and printable, so that it is safe in logs and labels. Bytes behind the
+ * NUL are the user's, and go to nobody: copy it with strscpy_pad().
+ */
 static inline bool hab_name_ok(const char *name, size_t room)
 {
 	size_t i, len = strnlen(name, room);

@@ -23,7 +23,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throt
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test rss_test binaries_test names_test processes_test perf_map_test \
-	malloc_channel_test malloc_probes_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
+	malloc_channel_test preload_probes_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
 	fake_python_13 fake_python_13_free fake_python_14) \
 	$(if $(shell pkg-config --exists python3-embed && echo yes),$(BUILD)/tests/embedded)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -129,7 +129,7 @@ $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/toler
 $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftests/lib/%.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf -lm
 
-$(BUILD)/tests/malloc_probes_test: selftests/malloc/probes_test.c selftests/lib/probes.h $(TEST_DEPS)
+$(BUILD)/tests/preload_probes_test: selftests/lib/preload_probes_test.c selftests/lib/probes.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -O1 -fno-builtin $(CFLAGS) -o $@ $< -lelf -lm
 
 $(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)

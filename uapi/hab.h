@@ -17,8 +17,8 @@
  * Errors of all commands: ENOTTY for an unknown command; EINVAL for a struct whose size field is
  * smaller than its first version, for unknown flags and for non-zero reserved fields; E2BIG for a
  * larger struct whose tail is not zero, and for one above a page; EFAULT for memory that cannot be
- * read or written; EBADF for a file that is not open for writing. All but HAB_IOC_VERSION, which any
- * open file has, and HAB_IOC_CREATE are EOPNOTSUPP until the file has a heap.
+ * read or written; EBADF for a file that is not open for writing, but for HAB_IOC_VERSION. All but
+ * that and HAB_IOC_CREATE are EOPNOTSUPP until the file has a heap.
  */
 #ifndef _UAPI_HAB_H
 #define _UAPI_HAB_H

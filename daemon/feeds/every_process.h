@@ -19,8 +19,8 @@ struct every_process;
  */
 struct every_process *every_process_open(const struct feed_sink *sink);
 /*
- * For a CPU that comes later CAP_SYS_ADMIN has to be permitted: some kernels want it for page faults
- * of others, as Debian's with kernel.perf_event_paranoid at 3.
+ * For a CPU that comes later CAP_SYS_ADMIN has to be permitted: some kernels want it for faults of
+ * others, as Debian's with kernel.perf_event_paranoid at 3.
  */
 bool every_process_needs_admin(void);
 /* Readable when many samples wait, or an end. */

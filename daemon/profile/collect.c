@@ -251,7 +251,7 @@ static char *find_name(struct naming *naming, const struct profile_binary *binar
 	return naming_find(naming, &source, FRAME_OFFSET(key));
 }
 
-/* NULL: it has none, or it did not come in time. A closed file is opened if its name is not cached. */
+/* NULL: it has none, or it did not come in time. A closed file is opened if that is not cached. */
 static char *name_of(struct naming *naming, struct profile_binary *binary, uint64_t key)
 {
 	char *name = find_name(naming, binary, key);

@@ -120,7 +120,7 @@ static void read_process(struct rss *rss, uint32_t pid, uint64_t now_ns)
 	}
 	if (process->start != stat.start) {
 		process->count = process->grows_ns = 0;
-		/* It has begun since the round before. A child by fork() shares its parent's memory. */
+		/* It has begun since the round before. A child by fork() has its parent's. */
 		if (rss->round > 1 && !stat.has_forked)
 			add_reading(process, 0, rss->previous_ns);
 	}

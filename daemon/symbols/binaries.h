@@ -86,8 +86,8 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number);
 
 /*
  * Closes the files that no process has mapped, now and at the call before, so that their file
- * systems can be unmounted. @mapped: those that one has. What no path leads to any more stays open: a
- * deleted file. So does a perf map, which has no time of change to know it by. Does not wait.
+ * systems can be unmounted. @mapped: those that one has. What no path leads to any more stays open,
+ * as a deleted file; so does a perf map, which has no time of change to know it by. Does not wait.
  */
 void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARIES_MAX]);
 /* Opens the file of a binary that was closed. -1: another file is there now. Any thread. */

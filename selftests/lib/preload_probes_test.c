@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * OpenTelemetry's probes in the preload library: habrun runs this program. Each test follows them as
- * a profiler does, by the address of each object, and knows what it has allocated and freed.
+ * OpenTelemetry's probes in the preload library: habrun runs this program. Each test follows them
+ * as a profiler does, by the address of each object, and knows what it has allocated and freed.
  */
 #include <dlfcn.h>
 #include <link.h>
 #include <math.h>
 
 #include "kselftest_harness.h"
-#include "selftests/lib/probes.h"
+#include "probes.h"
 
 #define OBJECTS	 200000
 #define SIZE	 1000
