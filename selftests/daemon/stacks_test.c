@@ -345,6 +345,7 @@ TEST(what_is_in_memory_of_an_object_is_the_part_that_was_touched)
 	struct hab_channel *channel = calloc(1, HAB_CHANNEL_BYTES);
 	struct live *live = live_new();
 	struct live_process *process = live_add(live, 0, channel);
+	struct live_reading *reading;
 	struct in_use in_use = { 0 };
 
 	ASSERT_TRUE(channel && memory != MAP_FAILED && pagemap >= 0);
@@ -381,11 +382,15 @@ TEST(what_is_in_memory_of_an_object_is_the_part_that_was_touched)
 	EXPECT_EQ(OBJECTS * bytes + page + page / 2, in_use.bytes);
 	EXPECT_EQ(in_use.bytes, in_use.looked_at);
 	EXPECT_EQ(OBJECTS * bytes / 4 + page, in_use.resident);
-	/* One that has ended keeps what was read, and another one in its slot has nothing of it. */
+	/* What ends keeps what was read. One that comes while it is read has nothing of that. */
 	read_pages(live, process, -1);
+	reading = live_reading_begin(process);
+	ASSERT_NE(NULL, reading);
+	live_reading_read(reading, pagemap);
 	sample.sample_id = hab_channel_live(channel)[0].sample_id = 4711;
 	sample.live_slot = 1;
 	live_place(live, &sample, 1, 0);
+	live_reading_end(live, reading);
 	memset(&in_use, 0, sizeof(in_use));
 	live_visit_process(process, sum_in_use, &in_use);
 	EXPECT_EQ(OBJECTS * bytes + page + page / 2, in_use.bytes);
