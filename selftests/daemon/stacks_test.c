@@ -353,7 +353,10 @@ TEST(what_is_in_memory_of_an_object_is_the_part_that_was_touched)
 	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
 	memset(memory, 1, bytes / 4);
 	EXPECT_EQ(NULL, live_reading_begin(process));
-	/* Each object is all of the memory. Of the last the first page is touched, and half a page not. */
+	/*
+	 * Each object is all of the memory, but the last: its first page is touched, and the half
+	 * of a page behind that is not.
+	 */
 	for (i = 0; i <= OBJECTS; i++) {
 		sample.sample_id = hab_mix(i + 1);
 		sample.live_slot = (uint32_t)i + 1;
