@@ -40,7 +40,7 @@
  */
 #define HAB_CHANNEL_OF_USER	".%u"
 #define HAB_CHANNEL_MAGIC	0x6c6e6863u	   /* "chnl" in memory */
-#define HAB_CHANNEL_VERSION	8
+#define HAB_CHANNEL_VERSION	9
 #define HAB_CHANNEL_FILE	"hab-channel"	     /* name of the memfd */
 #define HAB_CHANNEL_SECRET	"HAB_CHANNEL_SECRET" /* environment variable */
 #define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
@@ -93,6 +93,7 @@ static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
  * @added: bytes by which the object has grown since, as the program asked for
  * @added_steps: the same, each growth divided by the @live_step of its time, with
  *	HAB_CHANNEL_ADDED_SHIFT bits of fraction. It stands for @added_steps times @live_step
+ * @address: where the object is
  */
 struct hab_channel_live {
 	u64 sample_id;
@@ -100,6 +101,7 @@ struct hab_channel_live {
 	u64 drawn;
 	u64 added;
 	u64 added_steps;
+	u64 address;
 };
 
 /**

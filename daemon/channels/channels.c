@@ -13,6 +13,7 @@
 #include "daemon/channels/channels.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include <utlist.h>
 
 #include "core/throttle/interval.h"
+#include "daemon/samples/stacks.h"
 #include "daemon/shared/limits.h"
 #include "daemon/shared/util.h"
 
@@ -37,6 +39,8 @@
 #define RECORDS_MAX	512u /* of a session in one poll */
 #define SHARES_NS	SECOND_NS
 #define LOOK_NS		20000000ull /* two system calls for each session take time */
+#define PAGES_NS	(59 * SECOND_NS) /* the history asks each minute */
+#define PAGES_LOOKS	16384u /* then other processes wait for the next profile */
 
 /* A connection whose channel has not come yet. */
 struct connection {
@@ -539,6 +543,59 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 		process->totals.owner = process->totals.uid = session->user;
 		memcpy(process->totals.comm, session->comm, sizeof(session->comm));
 	}
+}
+
+/* The session whose objects were looked at longest ago; NULL: none is due. */
+static struct session *next_of_pages(const struct channels *channels, uint64_t now_ns)
+{
+	struct session *session, *next = NULL;
+
+	for (session = channels->by_pid; session; session = session->hh.next)
+		if (session->pagemap >= 0 && !session->ended_ns && !session->has_exec &&
+		    session->pages_due_ns < (next ? next->pages_due_ns : now_ns + 1))
+			next = session;
+	return next;
+}
+
+/* *pagemap is the caller's own. NULL: none is due. */
+static struct live_reading *begin_pages_locked(struct channels *channels, uint64_t now_ns,
+					       int *pagemap)
+{
+	struct live_reading *reading;
+	struct session *session;
+
+	while ((session = next_of_pages(channels, now_ns))) {
+		reading = live_reading_begin(session->live);
+		session->pages_due_ns = now_ns + (reading ? PAGES_NS : SECOND_NS);
+		if (!reading)
+			continue;
+		*pagemap = fcntl(session->pagemap, F_DUPFD_CLOEXEC, 0);
+		return reading;
+	}
+	return NULL;
+}
+
+void channels_read_pages(struct channels *channels)
+{
+	struct live *live = stacks_live(channels->config.sink.stacks);
+	uint64_t now_ns = clock_monotonic_ns();
+	struct live_reading *reading;
+	unsigned int looks = 0;
+	int pagemap;
+
+	do {
+		pthread_mutex_lock(channels->config.lock);
+		reading = begin_pages_locked(channels, now_ns, &pagemap);
+		pthread_mutex_unlock(channels->config.lock);
+		if (!reading)
+			return;
+		looks += live_reading_read(reading, pagemap);
+		if (pagemap >= 0)
+			close(pagemap);
+		pthread_mutex_lock(channels->config.lock);
+		live_reading_end(live, reading);
+		pthread_mutex_unlock(channels->config.lock);
+	} while (looks < PAGES_LOOKS);
 }
 
 struct channels_counts channels_counts(const struct channels *channels)

@@ -82,6 +82,12 @@ void channels_stop(struct channels *channels);
  * sessions know. The caller holds the lock.
  */
 void channels_add_processes(const struct channels *channels, struct feed_totals *totals);
+/*
+ * Reads what live samples have in memory, for the profile that is made next: of each process once a
+ * minute at most, and of so many that it ends within a second or so. Any thread, without the lock,
+ * but one at a time.
+ */
+void channels_read_pages(struct channels *channels);
 /* The caller holds the lock. */
 struct channels_counts channels_counts(const struct channels *channels);
 

@@ -51,6 +51,7 @@ struct session {
 	uint64_t probability;	  /* of the samples of this reading, see bpf/records.h */
 	unsigned int nr_weighted; /* samples that still get @probability in this reading */
 	uint64_t asked_ns;	  /* when it was asked for its names again; CLOCK_MONOTONIC */
+	uint64_t pages_due_ns;	  /* what its objects have in memory is not read before. Likewise */
 	uint64_t cgroup_id;	  /* 0: not known */
 	char comm[HAB_COMM_LEN];  /* of the last sample; before the first of the process */
 	uint64_t samples_before;  /* counts.samples when the shares were set last */

@@ -133,13 +133,16 @@ static double waste_percent(const json_t *process)
 static void in_use(const json_t *object, FILE *out)
 {
 	uint64_t bytes = json_get_integer(object, "in_use_bytes");
-	char human[32] = "-", range[96] = "-";
+	char human[32] = "-", range[96] = "-", resident[32] = "-";
 
 	if (bytes) {
 		human_bytes(bytes, human, sizeof(human));
 		human_in_use_range(object, range, sizeof(range));
 	}
-	fprintf(out, " %12s %17s", human, range);
+	if (json_object_get(object, "in_use_resident"))
+		snprintf(resident, sizeof(resident), "%.0f %%",
+			 100 * json_get_real(object, "in_use_resident"));
+	fprintf(out, " %12s %17s %8s", human, range, resident);
 }
 
 static void processes(const json_t *array, size_t rows, FILE *out)
@@ -148,9 +151,9 @@ static void processes(const json_t *array, size_t rows, FILE *out)
 	const json_t *process;
 	size_t i;
 
-	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %12s %17s %9s  %s\n", "PID", "COMMAND",
+	fprintf(out, "%8s %-15s %14s %10s %10s %6s %12s %12s %17s %8s %9s  %s\n", "PID", "COMMAND",
 		"BYTES/S", "REFILLS/S", "RESTARTS/S", "WASTE", "BYTES", "IN USE", "95 % INTERVAL",
-		"SAMPLES", "TOP STACK (share of its samples' bytes)");
+		"RESIDENT", "SAMPLES", "TOP STACK (share of its samples' bytes)");
 	json_array_foreach(array, i, process) {
 		if (i == rows)
 			break;
@@ -242,8 +245,8 @@ static void sites(const json_t *top, size_t rows, FILE *out)
 	const json_t *site;
 	size_t i;
 
-	fprintf(out, "%14s %12s %12s %17s %9s  SITE (estimated from samples, event %s)\n",
-		"BYTES/S", "BYTES", "IN USE", "95 % INTERVAL", "SAMPLES",
+	fprintf(out, "%14s %12s %12s %17s %8s %9s  SITE (estimated from samples, event %s)\n",
+		"BYTES/S", "BYTES", "IN USE", "95 % INTERVAL", "RESIDENT", "SAMPLES",
 		json_get_string(top, "event"));
 	json_array_foreach(json_object_get(top, "sites"), i, site) {
 		if (i == rows)

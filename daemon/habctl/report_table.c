@@ -40,6 +40,17 @@ static bool has_in_use_column(const struct report *report)
 	return report->profiles[0]->knows_in_use && !report->in_use;
 }
 
+/* What of it is in memory. */
+static void add_resident(const struct report_row *row, FILE *out)
+{
+	double resident = in_use_resident(&row->in_use[0]);
+
+	if (resident < 0)
+		fprintf(out, "%9s ", "-");
+	else
+		fprintf(out, "%7.0f %% ", resident * 100);
+}
+
 static void add_row(const struct report *report, const struct report_row *row, bool intervals,
 		    FILE *out)
 {
@@ -47,6 +58,8 @@ static void add_row(const struct report *report, const struct report_row *row, b
 	double total = (double)report->all.totals[0][row->kind].estimate;
 
 	add_sum(report, row, REPORT_BYTES, intervals, out);
+	if (report->in_use)
+		add_resident(row, out);
 	add_sum(report, row, REPORT_EVENTS, intervals, out);
 	if (has_in_use_column(report))
 		add_sum(report, row, REPORT_IN_USE,
@@ -83,8 +96,9 @@ static void begin_kind(const struct report *report, unsigned int i, FILE *out)
 			report->in_use ? "NEW" : "NEW/S", report->in_use ? "GROWTH" : "CHANGE/S",
 			"95 % INTERVAL", heading);
 	else
-		fprintf(out, "%9s %17s %9s %17s %s%8s %8s  %s\n",
+		fprintf(out, "%9s %17s %s%9s %17s %s%8s %8s  %s\n",
 			report->in_use ? "IN USE" : "BYTES", "95 % INTERVAL",
+			report->in_use ? " RESIDENT " : "",
 			report->rows[i].kind == HAB_EVENT_SAMPLE ? "OBJECTS" : "EVENTS",
 			"95 % INTERVAL",
 			has_in_use_column(report) ? "   IN USE     95 % INTERVAL " : "", "SAMPLES",

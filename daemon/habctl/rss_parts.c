@@ -116,11 +116,13 @@ static bool read_mappings(uint32_t pid, struct memory *memory)
 	return true;
 }
 
-/* Moves what is in use from what is retained. What was never touched is not resident. */
+/* Moves what is in use and resident from what is retained. */
 static void set_in_use(struct memory *memory, const json_t *process)
 {
 	uint64_t in_use = json_get_integer(process, "in_use_bytes");
 
+	if (json_object_get(process, "in_use_resident"))
+		in_use = (uint64_t)((double)in_use * json_get_real(process, "in_use_resident"));
 	memory->bytes[IN_USE] = in_use < memory->bytes[RETAINED] ? in_use : memory->bytes[RETAINED];
 	memory->bytes[RETAINED] -= memory->bytes[IN_USE];
 }

@@ -30,6 +30,8 @@ void http_record_stop(struct request *request, struct reply *reply);
 void reply_json(struct reply *reply, json_t *object, bool compact);
 /* Both ends. */
 json_t *reply_interval(struct interval interval);
+/* Sets in_use_resident, the part of it that is in memory; it is left out where it is not known. */
+void reply_put_resident(json_t *object, const struct in_use *in_use);
 /* A list of the names of kinds of events. */
 json_t *reply_kinds(uint32_t kinds);
 /* The exact counts of the machine. */

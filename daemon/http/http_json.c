@@ -13,6 +13,14 @@ json_t *reply_interval(struct interval interval)
 	return json_pack("[ff]", interval.low, interval.high);
 }
 
+void reply_put_resident(json_t *object, const struct in_use *in_use)
+{
+	double resident = in_use_resident(in_use);
+
+	if (resident >= 0)
+		json_object_set_new(object, "in_use_resident", json_real(resident));
+}
+
 json_t *reply_kinds(uint32_t kinds)
 {
 	json_t *list = json_array();

@@ -38,6 +38,7 @@ static void put_row(json_t *object, const struct sites *sites, const struct repo
 			"objects_interval",
 			reply_interval(report_interval(report, row, REPORT_EVENTS))));
 	/* clang-format on */
+	reply_put_resident(object, &row->in_use[0]);
 	if (sites->has_errors && sites->profile->in_use_has_errors)
 		json_object_set_new(object, "in_use_interval",
 				    reply_interval(report_interval(report, row, REPORT_IN_USE)));

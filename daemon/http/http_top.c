@@ -114,6 +114,7 @@ static void put_in_use(json_t *object, const struct profile *profile, const stru
 		return;
 	json_object_set_new(object, "in_use_bytes", json_integer((json_int_t)in_use->bytes));
 	json_object_set_new(object, "in_use_interval", reply_interval(interval));
+	reply_put_resident(object, in_use);
 }
 
 static void put_in_use_of(json_t *object, const struct profile *profile, uint32_t pid)

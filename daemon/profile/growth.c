@@ -119,6 +119,8 @@ static void subtract(struct profile *profile, const struct old_sum *old)
 		sample = &profile->samples[i];
 		sample->counts.estimate = less(sample->counts.estimate, old[i].bytes);
 		sample->in_use.bytes = less(sample->in_use.bytes, old[i].in_use);
+		/* Which of them are new is not known. */
+		sample->in_use.looked_at = sample->in_use.resident = 0;
 		if (!sample->in_use.bytes)
 			memset(&sample->in_use, 0, sizeof(sample->in_use));
 	}

@@ -19,7 +19,7 @@
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
-#define VALUES_MAX   11
+#define VALUES_MAX   13
 #define NR_LABELS    7
 #define SMALL	     16 /* from here on rounding to the nearest is right enough */
 #define NEARLY_WHOLE 0.001
@@ -94,8 +94,9 @@ static Pprof__ValueType value_type(struct pprof *pprof, const char *type, const 
 }
 
 /*
- * Go's, in Go's order; what is in use only where it is known. The others are for the intervals of
- * habctl report: number of samples, standard errors, and what of it is no estimate.
+ * Go's, in Go's order; what is in use only where it is known. The others are for habctl report:
+ * number of samples, standard errors, what of it is no estimate, of how many bytes it is known
+ * whether they are in memory, and how many of these are.
  */
 static size_t value_types(struct pprof *pprof, Pprof__ValueType types[VALUES_MAX])
 {
@@ -108,7 +109,8 @@ static size_t value_types(struct pprof *pprof, Pprof__ValueType types[VALUES_MAX
 		{ "alloc_samples", "count", false },	   { "alloc_space_error", "bytes", false },
 		{ "alloc_objects_error", "count", false }, { "inuse_samples", "count", true },
 		{ "inuse_space_error", "bytes", true },	   { "inuse_objects_error", "count", true },
-		{ "inuse_space_exact", "bytes", true },
+		{ "inuse_space_exact", "bytes", true },	   { "inuse_space_looked_at", "bytes", true },
+		{ "inuse_space_resident", "bytes", true },
 	};
 	size_t i, nr = 0;
 
@@ -230,6 +232,8 @@ static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 		values[nr++] = standard_error(in_use->variance);
 		values[nr++] = standard_error(in_use->objects_variance);
 		values[nr++] = (int64_t)min(in_use->exact, in_use->bytes);
+		values[nr++] = (int64_t)min(in_use->looked_at, in_use->bytes);
+		values[nr++] = (int64_t)min(in_use->resident, in_use->bytes);
 	}
 	return nr;
 }

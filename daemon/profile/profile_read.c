@@ -30,7 +30,7 @@ struct reading {
 	/* Indices of values; -1: absent. */
 	int objects, space, samples, space_error, objects_error;
 	int in_use_objects, in_use_space, in_use_samples, in_use_error, in_use_objects_error;
-	int in_use_exact;
+	int in_use_exact, in_use_looked_at, in_use_resident;
 	struct stack_counts all;
 	char *why;
 	size_t why_size;
@@ -232,6 +232,8 @@ static bool read_in_use(struct reading *reading, const Pprof__Sample *from,
 	    !value_of(from, reading->in_use_space, &in_use->bytes) ||
 	    !value_of(from, reading->in_use_samples, &in_use->samples) ||
 	    !value_of(from, reading->in_use_exact, &in_use->exact) ||
+	    !value_of(from, reading->in_use_looked_at, &in_use->looked_at) ||
+	    !value_of(from, reading->in_use_resident, &in_use->resident) ||
 	    !value_of(from, reading->in_use_error, &space_error) ||
 	    !value_of(from, reading->in_use_objects_error, &objects_error))
 		return bad(reading, "a sample has too few numbers, or one below 0");
@@ -306,6 +308,8 @@ static bool read_all(struct reading *reading)
 	reading->in_use_error = find_type(reading, "inuse_space_error");
 	reading->in_use_objects_error = find_type(reading, "inuse_objects_error");
 	reading->in_use_exact = find_type(reading, "inuse_space_exact");
+	reading->in_use_looked_at = find_type(reading, "inuse_space_looked_at");
+	reading->in_use_resident = find_type(reading, "inuse_space_resident");
 	if (reading->space < 0)
 		return bad(reading, "it has no allocated bytes");
 	if (reading->from->n_sample > COUNT_MAX || reading->from->n_location > COUNT_MAX ||

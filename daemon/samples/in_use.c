@@ -13,10 +13,15 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "daemon/shared/hash.h"
 
-#define STEP_MAX (1ull << 32)
+#define STEP_MAX	(1ull << 32)
+#define ADDRESS_MAX	(1ull << 62)
+#define PAGES_AT_ONCE	512u	     /* the kernel looks at as many to answer for one */
+#define LARGE_LOOKS	16u	     /* at an object of more pages */
+#define PAGE_IS_PRESENT (1ull << 63) /* in an entry of /proc/PID/pagemap */
 
 struct object {
 	uint64_t sample_id;
@@ -27,6 +32,22 @@ struct object {
 	uint32_t slot;
 	uint32_t stack;
 	uint32_t generation;
+	float resident; /* the part of it that was in memory when it was read; below 0: not known */
+};
+
+/* What a reading knows of an object, so that it needs no lock. */
+struct object_pages {
+	uint64_t sample_id;
+	uint64_t address;
+	uint64_t bytes;
+	uint32_t slot;
+	float resident; /* as in struct object */
+};
+
+struct live_reading {
+	uint32_t pid;
+	unsigned int nr;
+	struct object_pages objects[];
 };
 
 struct live_process {
@@ -94,6 +115,7 @@ void live_place(struct live *live, const struct hab_record_sample *sample, uint3
 		.slot = sample->live_slot - 1,
 		.stack = stack,
 		.generation = generation,
+		.resident = -1,
 	};
 	uint32_t pid = sample->head.pid;
 	struct live_process *process;
@@ -152,6 +174,8 @@ static struct in_use stands_for(const struct object *object, const struct hab_ch
 	return (struct in_use){
 		.samples = 1,
 		.bytes = sample_sum(bytes),
+		.looked_at = object->resident < 0 ? 0 : sample_sum(bytes),
+		.resident = object->resident < 0 ? 0 : sample_sum(bytes * object->resident),
 		.exact = doubled > 1 ? 0 : slot->added,
 		.objects = sample_sum((1 << STACKS_EVENT_SHIFT) / p_whole),
 		.variance = piece * piece * (1 / doubled - p) + bytes * bytes * (1 - 1 / doubled),
@@ -160,22 +184,30 @@ static struct in_use stands_for(const struct object *object, const struct hab_ch
 }
 
 /* False: the object is freed. */
-static bool read_object(const struct live_process *process, const struct object *object,
-			uint64_t step, struct in_use *in_use)
+static bool read_slot(const struct live_process *process, const struct object *object,
+		      uint64_t step, struct hab_channel_live *now)
 {
 	const struct hab_channel_live *slot = hab_channel_live(process->channel) + object->slot;
-	struct hab_channel_live now;
 
 	/* Pairs with the store of @sample_id when the slot is taken. */
 	if (hab_load_acquire(&slot->sample_id) != object->sample_id || object->sample_id % step)
 		return false;
-	now.asked = limited(READ_ONCE(slot->asked));
-	now.drawn = limited(READ_ONCE(slot->drawn));
-	now.drawn = max(now.drawn, 1ull);
-	now.added = limited(READ_ONCE(slot->added));
-	now.added_steps = READ_ONCE(slot->added_steps);
+	now->asked = limited(READ_ONCE(slot->asked));
+	now->drawn = limited(READ_ONCE(slot->drawn));
+	now->drawn = max(now->drawn, 1ull);
+	now->added = limited(READ_ONCE(slot->added));
+	now->added_steps = READ_ONCE(slot->added_steps);
+	now->address = READ_ONCE(slot->address);
 	/* It may have been freed, and the slot taken by another one, meanwhile. */
-	if (hab_load_acquire(&slot->sample_id) != object->sample_id)
+	return hab_load_acquire(&slot->sample_id) == object->sample_id;
+}
+
+static bool read_object(const struct live_process *process, const struct object *object,
+			uint64_t step, struct in_use *in_use)
+{
+	struct hab_channel_live now;
+
+	if (!read_slot(process, object, step, &now))
 		return false;
 	*in_use = stands_for(object, &now, step);
 	return true;
@@ -219,4 +251,102 @@ void live_visit_processes(const struct live *live, live_process_visit visit, voi
 	for (process = live->by_pid; process; process = process->hh.next)
 		if (READ_ONCE(process->channel->live_step))
 			visit(context, process->pid, bytes_of(process));
+}
+
+struct live_reading *live_reading_begin(const struct live_process *process)
+{
+	uint64_t step = step_of(process);
+	struct live_reading *reading;
+	const struct object *object;
+	struct hab_channel_live now;
+
+	reading = xcalloc(1, sizeof(*reading) + process->nr * sizeof(reading->objects[0]));
+	reading->pid = process->pid;
+	for (object = process->objects; object < process->objects + process->nr; object++)
+		if (read_slot(process, object, step, &now))
+			reading->objects[reading->nr++] = (struct object_pages){
+				.sample_id = object->sample_id,
+				/* No process has a higher one, and sums have room. */
+				.address = min(now.address, ADDRESS_MAX),
+				.bytes = object->before + now.drawn + now.added,
+				.slot = object->slot,
+				.resident = -1,
+			};
+	if (reading->nr)
+		return reading;
+	free(reading);
+	return NULL;
+}
+
+/* The bytes that the object has in the page. */
+static double bytes_in(const struct object_pages *object, uint64_t page, uint64_t page_bytes)
+{
+	uint64_t end = min(object->address + object->bytes, (page + 1) * page_bytes);
+
+	return (double)(end - max(object->address, page * page_bytes));
+}
+
+/*
+ * Looks at all pages of an object, and at one in each of LARGE_LOOKS equal parts of a large one.
+ * Which one is by chance: a program may have touched every second page. Returns how often it asked
+ * the kernel; 0: the memory may not be read, or is gone.
+ */
+static unsigned int look_at(struct object_pages *object, int pagemap, uint64_t page_bytes)
+{
+	uint64_t page = object->address / page_bytes, entries[PAGES_AT_ONCE], from, nr, i;
+	uint64_t pages = (object->address + object->bytes - 1) / page_bytes - page + 1;
+	unsigned int parts = pages > PAGES_AT_ONCE ? LARGE_LOOKS : 1, part;
+	double bytes = 0, resident = 0;
+
+	for (part = 0; part < parts; part++) {
+		from = page + pages * part / parts;
+		nr = page + pages * (part + 1) / parts - from;
+		if (parts > 1) {
+			from += hab_mix(object->sample_id + part) % nr;
+			nr = 1;
+		}
+		if (pread(pagemap, entries, nr * sizeof(entries[0]),
+			  (off_t)(from * sizeof(entries[0]))) != (ssize_t)(nr * sizeof(entries[0])))
+			return 0;
+		for (i = 0; i < nr; i++) {
+			bytes += bytes_in(object, from + i, page_bytes);
+			if (entries[i] & PAGE_IS_PRESENT)
+				resident += bytes_in(object, from + i, page_bytes);
+		}
+	}
+	object->resident = (float)(resident / bytes);
+	return parts;
+}
+
+unsigned int live_reading_read(struct live_reading *reading, int pagemap)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned int i, looks, all = 0;
+
+	for (i = 0; i < reading->nr; i++) {
+		looks = look_at(&reading->objects[i], pagemap, page_bytes);
+		if (!looks)
+			break;
+		all += looks;
+	}
+	return all;
+}
+
+void live_reading_end(struct live *live, struct live_reading *reading)
+{
+	const struct object_pages *pages;
+	struct live_process *process;
+	struct object *object;
+
+	HASH_FIND(hh, live->by_pid, &reading->pid, sizeof(reading->pid), process);
+	for (pages = reading->objects; process && pages < reading->objects + reading->nr; pages++) {
+		if (pages->resident < 0 || !process->at[pages->slot])
+			continue;
+		object = &process->objects[process->at[pages->slot] - 1];
+		/* Ids are random: so it is not of another process with the same pid. */
+		if (object->sample_id != pages->sample_id)
+			continue;
+		object->resident = pages->resident;
+	}
+	free(reading);
 }

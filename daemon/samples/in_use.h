@@ -8,6 +8,7 @@
 
 struct live;
 struct live_process;
+struct live_reading;
 
 /* One live sample: @stack and @generation as in struct logged_sample. */
 typedef void (*live_visit)(void *context, uint32_t stack, uint32_t generation,
@@ -35,5 +36,18 @@ void live_visit_process(const struct live_process *process, live_visit visit, vo
 void live_visit_all(const struct live *live, live_visit visit, void *context);
 /* Visits the processes, also those whose objects are in stacks that were folded. */
 void live_visit_processes(const struct live *live, live_process_visit visit, void *context);
+
+/*
+ * A reading of what live objects have in memory. The begin copies where the objects of the process
+ * are; NULL: it has none. The end keeps what was read, for the objects that are still there, and
+ * frees.
+ */
+struct live_reading *live_reading_begin(const struct live_process *process);
+void live_reading_end(struct live *live, struct live_reading *reading);
+/*
+ * Reads them. @pagemap: of the process's memory; if that is gone, nothing is known of the rest. The
+ * caller holds no lock. Returns how often it asked the kernel: 16 times an object at most.
+ */
+unsigned int live_reading_read(struct live_reading *reading, int pagemap);
 
 #endif /* HABD_LIVE_H */

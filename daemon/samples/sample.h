@@ -56,6 +56,8 @@ struct in_use {
 	uint64_t bytes;
 	uint64_t exact;		 /* bytes of these that are no estimate: @variance is of the rest */
 	uint64_t objects;	 /* in 2^-STACKS_EVENT_SHIFT */
+	uint64_t looked_at;	 /* bytes of these of which it is known what is in memory; 0: none */
+	uint64_t resident;	 /* bytes of @looked_at that are in memory */
 	double variance;	 /* of bytes, itself estimated */
 	double objects_variance; /* of the number of objects */
 };
@@ -94,12 +96,22 @@ static inline bool in_use_any(const struct in_use *in_use)
 	return in_use->objects || in_use->bytes;
 }
 
+/* The part of the bytes that is in memory; below 0: it is not known. */
+static inline double in_use_resident(const struct in_use *in_use)
+{
+	if (!in_use->looked_at)
+		return -1;
+	return (double)min(in_use->resident, in_use->looked_at) / (double)in_use->looked_at;
+}
+
 static inline void in_use_add(struct in_use *sum, const struct in_use *more)
 {
 	sum->samples += more->samples;
 	sum->bytes = hab_add_saturated(sum->bytes, more->bytes);
 	sum->exact = hab_add_saturated(sum->exact, more->exact);
 	sum->objects = hab_add_saturated(sum->objects, more->objects);
+	sum->looked_at = hab_add_saturated(sum->looked_at, more->looked_at);
+	sum->resident = hab_add_saturated(sum->resident, more->resident);
 	sum->variance += more->variance;
 	sum->objects_variance += more->objects_variance;
 }

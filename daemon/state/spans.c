@@ -115,6 +115,8 @@ static struct profile *collect_own(struct state *state, struct span *span,
 	struct profile *profile;
 
 	pthread_mutex_lock(&state->render);
+	if (state->channels)
+		channels_read_pages(state->channels);
 	pthread_mutex_lock(&state->lock);
 	mark = is_recent(span) ? state->recent[0] : span->mark;
 	copy = profile_copy(state->stacks, mark, state->binaries, filter, restart);

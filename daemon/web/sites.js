@@ -19,6 +19,7 @@ function heads(titles) {
 }
 
 const percent = share => (share * 100).toFixed(2) + ' %';
+const resident = part => part === undefined ? '' : (part * 100).toFixed(0) + ' %';
 
 const columns = {
 	allocated: {
@@ -29,9 +30,11 @@ const columns = {
 			countRange(site.objects_interval)]
 	},
 	'in-use': {
-		titles: ['site', 'in use', '95 % interval', 'share', 'objects', '95 % interval'],
-		row: site => [bytes(site.bytes), bytesRange(site.interval), percent(site.share),
-			count(site.objects), countRange(site.objects_interval)]
+		titles: ['site', 'in use', '95 % interval', 'resident', 'share', 'objects',
+			'95 % interval'],
+		row: site => [bytes(site.bytes), bytesRange(site.interval),
+			resident(site.in_use_resident), percent(site.share), count(site.objects),
+			countRange(site.objects_interval)]
 	},
 	change: {
 		titles: ['site', 'before', 'after', 'change', '95 % interval', ''],

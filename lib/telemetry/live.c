@@ -198,7 +198,7 @@ bool hab_live_resize(struct hab_live_object *object, u64 asked, u64 usable, u64 
  * The pieces are known in usable sizes, since the size that was asked for before is not known when
  * an object without a sample grows. So each has its part of what the program asked for last.
  */
-static void write_sizes(struct hab_channel_live *live, const struct hab_live_object *object)
+static void write_object(struct hab_channel_live *live, const struct hab_live_object *object)
 {
 	u64 all = max(object->usable, 1ull), added = all - object->before - object->piece;
 
@@ -206,6 +206,7 @@ static void write_sizes(struct hab_channel_live *live, const struct hab_live_obj
 	WRITE_ONCE(live->drawn, object->drawn);
 	WRITE_ONCE(live->added, hab_mul_div(object->asked, added, all));
 	WRITE_ONCE(live->added_steps, hab_mul_div(object->asked, object->added_steps, all));
+	WRITE_ONCE(live->address, object->address);
 }
 
 void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
@@ -222,10 +223,10 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	table->objects[slot].address = (uintptr_t)p;
 	if (object->mapped)
 		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
-	write_sizes(live, object);
+	write_object(live, &table->objects[slot]);
 	if (object->reported)
 		hab_usdt_alloc((void *)p, object->asked, object->reported);
-	/* Pairs with the collector's acquire: the sizes are of this sample. */
+	/* Pairs with the collector's acquire: what was written is of this sample. */
 	hab_store_release(&live->sample_id, object->sample_id);
 	if (!enter(table, p, slot)) {
 		if (object->reported)

@@ -394,6 +394,7 @@ static void put_bad(const char *what)
 		for (i = 0; i < HAB_CHANNEL_LIVE_SLOTS; i++)
 			hab_channel_live(channel)[i] = (struct hab_channel_live){ i, UINT64_MAX, 0,
 										  UINT64_MAX,
+										  UINT64_MAX,
 										  UINT64_MAX };
 		channel->live_step = 3;
 		channel->lost = channel->allocated = UINT64_MAX;

@@ -3,6 +3,11 @@
  * Tests the stack table against a plain model: the samples that were added since each mark. Marks
  * come and go while stacks are folded, and no sum may change by that.
  */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
 #include "kselftest_harness.h"
 
 #include "daemon/samples/in_use.h"
@@ -277,6 +282,14 @@ static void keep_in_use(void *context, uint32_t stack, uint32_t generation,
 	*(struct in_use *)context = *in_use;
 }
 
+static void sum_in_use(void *context, uint32_t stack, uint32_t generation,
+		       const struct in_use *in_use)
+{
+	(void)stack;
+	(void)generation;
+	in_use_add(context, in_use);
+}
+
 TEST(a_live_sample_stands_for_its_piece_and_for_what_was_added_since)
 {
 	const struct hab_record_sample sample = { .sample_id = 8,
@@ -309,6 +322,86 @@ TEST(a_live_sample_stands_for_its_piece_and_for_what_was_added_since)
 	EXPECT_EQ(2000. * 2000 * 2 * (1 - 0.5) + 2300. * 2300 * 2, in_use.variance);
 	live_free(live);
 	free(channel);
+}
+
+/* Reads what the live samples of this process have in memory. */
+static void read_pages(struct live *live, struct live_process *process, int pagemap)
+{
+	struct live_reading *reading = live_reading_begin(process);
+
+	if (!reading)
+		return;
+	live_reading_read(reading, pagemap);
+	live_reading_end(live, reading);
+}
+
+TEST(what_is_in_memory_of_an_object_is_the_part_that_was_touched)
+{
+	enum { PAGES = 1024, OBJECTS = 64 };
+	struct hab_record_sample sample = { .probability = CERTAIN };
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = PAGES * page, i;
+	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	struct hab_channel *channel = calloc(1, HAB_CHANNEL_BYTES);
+	struct live *live = live_new();
+	struct live_process *process = live_add(live, 0, channel);
+	struct live_reading *reading;
+	struct in_use in_use = { 0 };
+
+	ASSERT_TRUE(channel && memory != MAP_FAILED && pagemap >= 0);
+	/* A huge page would be touched as a whole. */
+	ASSERT_EQ(0, prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+	memset(memory, 1, bytes / 4);
+	EXPECT_EQ(NULL, live_reading_begin(process));
+	/*
+	 * Each object is all of the memory, but the last: its first page is touched, and the half
+	 * of a page behind that is not.
+	 */
+	for (i = 0; i <= OBJECTS; i++) {
+		sample.sample_id = hab_mix(i + 1);
+		sample.live_slot = (uint32_t)i + 1;
+		hab_channel_live(channel)[i] =
+			(struct hab_channel_live){ .sample_id = sample.sample_id,
+						   .asked = bytes,
+						   .drawn = bytes,
+						   .address = (uintptr_t)memory };
+		if (i == OBJECTS)
+			hab_channel_live(channel)[i] =
+				(struct hab_channel_live){ .sample_id = sample.sample_id,
+							   .asked = page + page / 2,
+							   .drawn = page + page / 2,
+							   .address = (uintptr_t)memory +
+								      bytes / 4 - page };
+		live_place(live, &sample, 1, 0);
+	}
+	/* The memory may not be read, or is gone. */
+	read_pages(live, process, -1);
+	live_visit_process(process, sum_in_use, &in_use);
+	EXPECT_EQ(0, in_use.looked_at);
+	EXPECT_GT(0, in_use_resident(&in_use));
+	read_pages(live, process, pagemap);
+	memset(&in_use, 0, sizeof(in_use));
+	live_visit_process(process, sum_in_use, &in_use);
+	EXPECT_EQ(OBJECTS * bytes + page + page / 2, in_use.bytes);
+	EXPECT_EQ(in_use.bytes, in_use.looked_at);
+	EXPECT_EQ(OBJECTS * bytes / 4 + page, in_use.resident);
+	/* What ends keeps what was read. One that comes while it is read has nothing of that. */
+	read_pages(live, process, -1);
+	reading = live_reading_begin(process);
+	ASSERT_NE(NULL, reading);
+	live_reading_read(reading, pagemap);
+	sample.sample_id = hab_channel_live(channel)[0].sample_id = 4711;
+	sample.live_slot = 1;
+	live_place(live, &sample, 1, 0);
+	live_reading_end(live, reading);
+	memset(&in_use, 0, sizeof(in_use));
+	live_visit_process(process, sum_in_use, &in_use);
+	EXPECT_EQ(OBJECTS * bytes + page + page / 2, in_use.bytes);
+	EXPECT_EQ(in_use.bytes - bytes, in_use.looked_at);
+	live_free(live);
+	free(channel);
+	munmap(memory, bytes);
+	close(pagemap);
 }
 
 TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)

@@ -390,6 +390,7 @@ static const struct {
 	{ "growth", run_growth },
 	{ "much_growth", run_much_growth },
 	{ "growth_at_once", run_growth_at_once },
+	{ "pages", run_pages },
 	{ "threads", run_threads },
 	{ "fork", run_fork },
 	{ "signals", run_signals },
@@ -422,7 +423,7 @@ int main(int argc, char **argv)
 		modes[i].run();
 		print_sites();
 		fflush(stdout);
-		if (argc > 2)
+		while (argc > 2)
 			pause();
 		return 0;
 	}

@@ -29,5 +29,6 @@ void run_ways_of_threads(void);
 void run_growth(void);
 void run_much_growth(void);
 void run_growth_at_once(void);
+void run_pages(void);
 
 #endif /* SELFTESTS_TARGET_SITES_H */
