@@ -39,6 +39,7 @@
 #define SIGNALS_OF_CRASHES (1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 11 | 1u << 31)
 #define SIGNAL_MASK	  0x7f
 #define ENDS_MAX	  3 /* of an owner, in a window */
+#define TOLD_MAX	  1024
 
 #define WINDOW_SHIFT 30 /* 2^30 ns */
 #define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
@@ -72,10 +73,15 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct pacct_struct {
+	unsigned long ac_mem;
+};
+
 struct signal_struct {
 	atomic_t live;
 	int group_exit_code;
 	unsigned long maxrss;
+	struct pacct_struct pacct;
 	struct mm_struct *oom_mm;
 };
 
@@ -83,6 +89,7 @@ struct task_struct___end {
 	int exit_code;
 	struct signal_struct *signal;
 	struct task_struct___end *group_leader;
+	__u64 start_time;
 	char comm[HAB_COMM_LEN];
 };
 #pragma clang attribute pop
@@ -101,6 +108,9 @@ struct {
 } paces SEC(".maps");
 
 struct hab_growth growth;
+
+/* When the process has begun whose end was told last, by its pid modulo TOLD_MAX. */
+__u64 told[TOLD_MAX];
 
 static struct hab_pace *find_pace(__u64 owner, enum hab_paced of)
 {
@@ -216,7 +226,7 @@ int BPF_PROG(on_huge_fault, struct vm_fault *fault, unsigned int result)
 	return 0;
 }
 
-/* Of an owner whose processes fail all the time only some are told of. */
+/* Of an owner whose processes fail all the time only some are told of; the others are lost. */
 static bool may_tell_end(__u64 owner)
 {
 	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
@@ -232,9 +242,26 @@ static bool may_tell_end(__u64 owner)
 }
 
 /*
- * All threads have begun to exit, and several may come here: ends_add() takes one. The process
- * still has its descriptors and its number.
+ * All threads have begun to exit, and the last of them has noted the peak: it does that before it
+ * notes ac_mem.
  */
+static bool is_over(struct signal_struct *group)
+{
+	if (BPF_CORE_READ(group, live.counter))
+		return false;
+	return !bpf_core_field_exists(group->pacct) || BPF_CORE_READ(group, pacct.ac_mem);
+}
+
+/* Several threads may find that their process is over, at once: one of them tells. */
+static bool is_first(struct task_struct___end *leader)
+{
+	__u64 began = BPF_CORE_READ(leader, start_time);
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	return __sync_lock_test_and_set(&told[pid % TOLD_MAX], began) != began;
+}
+
+/* The process still has its descriptors and its number. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit)
 {
@@ -248,13 +275,11 @@ int BPF_PROG(on_exit)
 	if (!code)
 		code = BPF_CORE_READ(task, exit_code);
 	code &= SIGNAL_MASK;
-	if (BPF_CORE_READ(group, live.counter) ||
-	    (!is_oom && !(code < 32 && SIGNALS_OF_CRASHES >> code & 1)))
+	if ((!is_oom && !(code < 32 && SIGNALS_OF_CRASHES >> code & 1)) || !is_over(group) ||
+	    !is_first(BPF_CORE_READ(task, group_leader)))
 		return 0;
 	owner = current_owner();
-	if (!may_tell_end(owner))
-		return 0;
-	end = bpf_ringbuf_reserve(&faults, sizeof(*end), 0);
+	end = may_tell_end(owner) ? bpf_ringbuf_reserve(&faults, sizeof(*end), 0) : NULL;
 	if (!end) {
 		__sync_fetch_and_add(&growth.lost, 1);
 		return 0;

@@ -250,7 +250,7 @@ struct hab_pace {
 struct hab_growth {
 	__u64 bytes;   /* that all of them stand for, sampled or not */
 	__u64 sampled;
-	__u64 lost; /* samples and ends that found no room in the ring buffer */
+	__u64 lost; /* samples and ends without room in the ring buffer, and ends beyond the pace */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -19,7 +19,6 @@
 #define STACKS_MAX     500u
 /* Its last samples are in a ring, which its collector reads within this time. */
 #define DRAIN_NS 100000000ull
-#define SAME_NS	 1000000000ull
 
 struct ends {
 	struct state *state;
@@ -28,7 +27,6 @@ struct ends {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
 	bool stopping;
-	struct hab_record_end last; /* that was added */
 	struct hab_record_end queue[QUEUE_MAX]; /* the oldest first */
 	unsigned int count;
 };
@@ -155,26 +153,9 @@ struct ends *ends_start(struct state *state, struct history *history)
 	return NULL;
 }
 
-/* Several threads of a process may tell of its end, one right after the other. */
-static bool is_known_locked(const struct ends *ends, const struct hab_record_end *end)
-{
-	unsigned int i;
-
-	for (i = 0; i < ends->count; i++)
-		if (ends->queue[i].head.pid == end->head.pid)
-			return true;
-	return ends->last.head.pid == end->head.pid &&
-	       end->head.time_ns - ends->last.head.time_ns < SAME_NS;
-}
-
 void ends_add(struct ends *ends, const struct hab_record_end *end)
 {
 	pthread_mutex_lock(&ends->lock);
-	if (is_known_locked(ends, end)) {
-		pthread_mutex_unlock(&ends->lock);
-		return;
-	}
-	ends->last = *end;
 	if (ends->count < QUEUE_MAX && count_of_owner_locked(ends, end->owner) < OF_OWNER_MAX)
 		ends->queue[ends->count++] = *end;
 	else
