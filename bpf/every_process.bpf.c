@@ -40,6 +40,7 @@
 #define SIGNAL_MASK	  0x7f
 #define ENDS_MAX	  3 /* of an owner, in a window */
 #define TOLD_MAX	  1024
+#define CGROUPS_MAX	  64 /* inside each other */
 
 #define WINDOW_SHIFT 30 /* 2^30 ns */
 #define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
@@ -85,14 +86,34 @@ struct signal_struct {
 	struct mm_struct *oom_mm;
 };
 
+struct cgroup_subsys_state;
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+};
+
+struct page_counter {
+	unsigned long max;
+	struct page_counter *parent;
+};
+
+struct mem_cgroup {
+	struct page_counter memory;
+};
+
 struct task_struct___end {
 	int exit_code;
 	struct signal_struct *signal;
 	struct task_struct___end *group_leader;
+	struct css_set *cgroups;
 	__u64 start_time;
 	char comm[HAB_COMM_LEN];
 };
 #pragma clang attribute pop
+
+enum cgroup_subsys_id___own {
+	memory_cgrp_id,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -261,7 +282,34 @@ static bool is_first(struct task_struct___end *leader)
 	return __sync_lock_test_and_set(&told[pid % TOLD_MAX], began) != began;
 }
 
-/* The process still has its descriptors and its number. */
+/* In pages; 0: there is none. The kernel's own numbers: no file of the cgroup is opened. */
+static __u64 memory_limit(struct task_struct___end *task)
+{
+	char *set = (char *)BPF_CORE_READ(task, cgroups);
+	const __u64 none = (~0ull >> 1) / page_bytes; /* PAGE_COUNTER_MAX of the kernel */
+	struct page_counter *counter;
+	char *group = NULL;
+	__u64 limit;
+	int i;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id___own, memory_cgrp_id))
+		return 0;
+	set += bpf_core_field_offset(struct css_set, subsys) +
+	       bpf_core_enum_value(enum cgroup_subsys_id___own, memory_cgrp_id) * sizeof(group);
+	/* Its state of cgroups is the first of a struct mem_cgroup. */
+	if (bpf_probe_read_kernel(&group, sizeof(group), set) || !group)
+		return 0;
+	counter = (void *)(group + bpf_core_field_offset(struct mem_cgroup, memory));
+	for (i = 0; i < CGROUPS_MAX && counter; i++) {
+		limit = BPF_CORE_READ(counter, max);
+		if (limit < none)
+			return limit;
+		counter = BPF_CORE_READ(counter, parent);
+	}
+	return 0;
+}
+
+/* The process still has its descriptors, its number and its cgroup. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit)
 {
@@ -288,6 +336,7 @@ int BPF_PROG(on_exit)
 	fill_head(&end->head, HAB_RECORD_END, sizeof(*end));
 	end->owner = owner;
 	end->peak_pages = BPF_CORE_READ(group, maxrss);
+	end->limit_pages = memory_limit(task);
 	end->uid = (__u32)bpf_get_current_uid_gid();
 	end->signal = code;
 	end->is_oom = is_oom;

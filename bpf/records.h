@@ -166,6 +166,8 @@ struct hab_record_end {
 	struct hab_record_head head;
 	__u64 owner;
 	__u64 peak_pages; /* that were resident at most */
+	/* What its memory cgroup may have, or the nearest above that has a limit; 0: none has. */
+	__u64 limit_pages;
 	__u32 uid;	  /* in the initial user namespace */
 	__u32 signal;
 	__u32 is_oom; /* not 0: the kernel has chosen it for want of memory */

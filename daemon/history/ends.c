@@ -34,11 +34,13 @@ struct ends {
 static struct end_file file_of(const struct hab_record_end *end)
 {
 	const char *name = sigabbrev_np((int)end->signal);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct end_file file = {
 		.time = (int64_t)(clock_realtime_ns() / 1000000000),
 		.owner = hab_owner_is_namespace(end->owner) ? (uint32_t)end->owner : end->uid,
 		.pid = end->head.pid,
-		.peak = end->peak_pages * (uint64_t)sysconf(_SC_PAGESIZE),
+		.peak = end->peak_pages * page,
+		.limit = end->limit_pages * page,
 	};
 
 	snprintf(file.why, sizeof(file.why), "%s", end->is_oom ? END_OOM : name ? name : "unknown");
