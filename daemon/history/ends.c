@@ -72,6 +72,14 @@ static struct profile *ask(struct state *state, const struct hab_record_end *end
 	return profile;
 }
 
+static void say_written(const struct end_file *file, const struct hab_record_end *end)
+{
+	uint64_t ns = clock_monotonic_ns() - end->head.time_ns;
+
+	say_verbose("%s (%u): its profile was written %" PRIu64 " ms after its end", file->comm,
+		    file->pid, ns / 1000000);
+}
+
 static void write_end(struct ends *ends, const struct hab_record_end *end)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -90,8 +98,11 @@ static void write_end(struct ends *ends, const struct hab_record_end *end)
 		out = text_open(&data, &length);
 		profile_write_pprof(profile, out);
 		text_close(out);
-		history_write_end(ends->history, &file, data, length);
+		if (history_write_end(ends->history, &file, data, length))
+			say_written(&file, end);
 		free(data);
+	} else {
+		say_verbose("%s (%u): nothing is known of it", file.comm, file.pid);
 	}
 	profile_free(profile);
 }
