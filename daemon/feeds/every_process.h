@@ -18,7 +18,7 @@ struct every_process;
  * every_process_needs_admin() CAP_SYS_ADMIN.
  */
 struct every_process *every_process_open(const struct feed_sink *sink);
-/* For a CPU that comes later CAP_SYS_ADMIN has to be permitted then, as Debian's kernels want it. */
+/* For a CPU that comes later CAP_SYS_ADMIN has to be permitted, as Debian's kernels want it. */
 bool every_process_needs_admin(void);
 /* Readable when many samples wait, or an end. */
 int every_process_fd(const struct every_process *every);
