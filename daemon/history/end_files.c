@@ -33,8 +33,7 @@ void end_file_name(const struct end_file *file, char name[END_NAME_SIZE])
 		 file->why, file->owner, file->pid, file->peak, file->limit, comm);
 }
 
-/* False: the file is none of these. */
-static bool parse_name(const char *name, struct end_file *file)
+bool end_file_parse(const char *name, struct end_file *file)
 {
 	char again[END_NAME_SIZE];
 	struct tm parts = { 0 };
@@ -76,7 +75,7 @@ int end_files_list(int directory, struct end_files *list)
 		return -1;
 	}
 	while ((entry = readdir(stream))) {
-		if (!parse_name(entry->d_name, &file))
+		if (!end_file_parse(entry->d_name, &file))
 			continue;
 		list->files = xgrow(list->files, list->count, &list->room, sizeof(*list->files));
 		list->files[list->count++] = file;

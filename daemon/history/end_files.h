@@ -31,6 +31,8 @@ struct end_files {
 };
 
 void end_file_name(const struct end_file *file, char name[END_NAME_SIZE]);
+/* False: it is no such name. One that is has no slash. */
+bool end_file_parse(const char *name, struct end_file *file);
 /* -1 with errno set: the directory cannot be read. */
 int end_files_list(int directory, struct end_files *list);
 void end_files_end(struct end_files *list);
