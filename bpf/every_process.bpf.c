@@ -39,6 +39,8 @@
 #define SIGNALS_OF_CRASHES (1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 11 | 1u << 31)
 #define SIGNAL_MASK	  0x7f
 #define ENDS_MAX	  3 /* of an owner, in a window */
+#define TOLD_MAX	  1024
+#define CGROUPS_MAX	  64 /* inside each other */
 
 #define WINDOW_SHIFT 30 /* 2^30 ns */
 #define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
@@ -72,20 +74,46 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct pacct_struct {
+	unsigned long ac_mem;
+};
+
 struct signal_struct {
 	atomic_t live;
 	int group_exit_code;
 	unsigned long maxrss;
+	struct pacct_struct pacct;
 	struct mm_struct *oom_mm;
+};
+
+struct cgroup_subsys_state;
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+};
+
+struct page_counter {
+	unsigned long max;
+	struct page_counter *parent;
+};
+
+struct mem_cgroup {
+	struct page_counter memory;
 };
 
 struct task_struct___end {
 	int exit_code;
 	struct signal_struct *signal;
 	struct task_struct___end *group_leader;
+	struct css_set *cgroups;
+	__u64 start_time;
 	char comm[HAB_COMM_LEN];
 };
 #pragma clang attribute pop
+
+enum cgroup_subsys_id___own {
+	memory_cgrp_id,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -101,6 +129,9 @@ struct {
 } paces SEC(".maps");
 
 struct hab_growth growth;
+
+/* When the process has begun whose end was told last, by its pid modulo TOLD_MAX. */
+__u64 told[TOLD_MAX];
 
 static struct hab_pace *find_pace(__u64 owner, enum hab_paced of)
 {
@@ -216,7 +247,7 @@ int BPF_PROG(on_huge_fault, struct vm_fault *fault, unsigned int result)
 	return 0;
 }
 
-/* Of an owner whose processes fail all the time only some are told of. */
+/* Of an owner whose processes fail all the time only some are told of; the others are lost. */
 static bool may_tell_end(__u64 owner)
 {
 	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
@@ -232,9 +263,53 @@ static bool may_tell_end(__u64 owner)
 }
 
 /*
- * All threads have begun to exit, and several may come here: ends_add() takes one. The process
- * still has its descriptors and its number.
+ * All threads have begun to exit, and the last of them has noted the peak: it does that before it
+ * notes ac_mem.
  */
+static bool is_over(struct signal_struct *group)
+{
+	if (BPF_CORE_READ(group, live.counter))
+		return false;
+	return !bpf_core_field_exists(group->pacct) || BPF_CORE_READ(group, pacct.ac_mem);
+}
+
+/* Several threads may find that their process is over, at once: one of them tells. */
+static bool is_first(struct task_struct___end *leader)
+{
+	__u64 began = BPF_CORE_READ(leader, start_time);
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	return __sync_lock_test_and_set(&told[pid % TOLD_MAX], began) != began;
+}
+
+/* In pages; 0: there is none. The kernel's own numbers: no file of the cgroup is opened. */
+static __u64 memory_limit(struct task_struct___end *task)
+{
+	char *set = (char *)BPF_CORE_READ(task, cgroups);
+	const __u64 none = (~0ull >> 1) / page_bytes; /* PAGE_COUNTER_MAX of the kernel */
+	struct page_counter *counter;
+	char *group = NULL;
+	__u64 limit;
+	int i;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id___own, memory_cgrp_id))
+		return 0;
+	set += bpf_core_field_offset(struct css_set, subsys) +
+	       bpf_core_enum_value(enum cgroup_subsys_id___own, memory_cgrp_id) * sizeof(group);
+	/* Its state of cgroups is the first of a struct mem_cgroup. */
+	if (bpf_probe_read_kernel(&group, sizeof(group), set) || !group)
+		return 0;
+	counter = (void *)(group + bpf_core_field_offset(struct mem_cgroup, memory));
+	for (i = 0; i < CGROUPS_MAX && counter; i++) {
+		limit = BPF_CORE_READ(counter, max);
+		if (limit < none)
+			return limit;
+		counter = BPF_CORE_READ(counter, parent);
+	}
+	return 0;
+}
+
+/* The process still has its descriptors, its number and its cgroup. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit)
 {
@@ -248,13 +323,11 @@ int BPF_PROG(on_exit)
 	if (!code)
 		code = BPF_CORE_READ(task, exit_code);
 	code &= SIGNAL_MASK;
-	if (BPF_CORE_READ(group, live.counter) ||
-	    (!is_oom && !(code < 32 && SIGNALS_OF_CRASHES >> code & 1)))
+	if ((!is_oom && !(code < 32 && SIGNALS_OF_CRASHES >> code & 1)) || !is_over(group) ||
+	    !is_first(BPF_CORE_READ(task, group_leader)))
 		return 0;
 	owner = current_owner();
-	if (!may_tell_end(owner))
-		return 0;
-	end = bpf_ringbuf_reserve(&faults, sizeof(*end), 0);
+	end = may_tell_end(owner) ? bpf_ringbuf_reserve(&faults, sizeof(*end), 0) : NULL;
 	if (!end) {
 		__sync_fetch_and_add(&growth.lost, 1);
 		return 0;
@@ -263,6 +336,7 @@ int BPF_PROG(on_exit)
 	fill_head(&end->head, HAB_RECORD_END, sizeof(*end));
 	end->owner = owner;
 	end->peak_pages = BPF_CORE_READ(group, maxrss);
+	end->limit_pages = memory_limit(task);
 	end->uid = (__u32)bpf_get_current_uid_gid();
 	end->signal = code;
 	end->is_oom = is_oom;

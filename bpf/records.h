@@ -166,6 +166,8 @@ struct hab_record_end {
 	struct hab_record_head head;
 	__u64 owner;
 	__u64 peak_pages; /* that were resident at most */
+	/* What its memory cgroup may have, or the nearest above that has a limit; 0: none has. */
+	__u64 limit_pages;
 	__u32 uid;	  /* in the initial user namespace */
 	__u32 signal;
 	__u32 is_oom; /* not 0: the kernel has chosen it for want of memory */
@@ -250,7 +252,7 @@ struct hab_pace {
 struct hab_growth {
 	__u64 bytes;   /* that all of them stand for, sampled or not */
 	__u64 sampled;
-	__u64 lost; /* samples and ends that found no room in the ring buffer */
+	__u64 lost; /* samples and ends without room in the ring buffer, and ends beyond the pace */
 };
 
 #endif /* HAB_RECORDS_H */

@@ -14,13 +14,15 @@
 
 static void show(const char *path, const struct end_file *file)
 {
-	char name[END_NAME_SIZE], time[32], peak[32];
+	char name[END_NAME_SIZE], time[32], peak[32], limit[32] = "none";
 
 	history_time_print(file->time, time, sizeof(time));
 	human_bytes(file->peak, peak, sizeof(peak));
+	if (file->limit)
+		human_bytes(file->limit, limit, sizeof(limit));
 	end_file_name(file, name);
-	printf("%-19s %-5s %8u %-15s %10u %10s  %s/%s\n", time, file->why, file->pid, file->comm,
-	       file->owner, peak, path, name);
+	printf("%-19s %-5s %8u %-15s %10u %10s %10s  %s/%s\n", time, file->why, file->pid,
+	       file->comm, file->owner, peak, limit, path, name);
 }
 
 int end_list_show(const char *path, bool oom, bool crashed)
@@ -46,8 +48,8 @@ int end_list_show(const char *path, bool oom, bool crashed)
 		if (strcmp(list.files[i].why, END_OOM) ? !crashed : !oom)
 			continue;
 		if (!nr++)
-			printf("%-19s %-5s %8s %-15s %10s %10s  %s\n", "TIME", "WHY", "PID", "COMMAND",
-			       "OWNER", "PEAK RSS", "FILE, FOR habctl report");
+			printf("%-19s %-5s %8s %-15s %10s %10s %10s  %s\n", "TIME", "WHY", "PID",
+			       "COMMAND", "OWNER", "PEAK RSS", "LIMIT", "FILE, FOR habctl report");
 		show(path, &list.files[i]);
 	}
 	if (!nr)

@@ -29,20 +29,21 @@ void end_file_name(const struct end_file *file, char name[END_NAME_SIZE])
 				 file->comm[i]) ?
 				  file->comm[i] :
 				  '_';
-	snprintf(name, END_NAME_SIZE, "end-%s-%s-%u-%u-%" PRIu64 "-%s.pb.gz", text, file->why,
-		 file->owner, file->pid, file->peak, comm);
+	snprintf(name, END_NAME_SIZE, "end-%s-%s-%u-%u-%" PRIu64 "-%" PRIu64 "-%s.pb.gz", text,
+		 file->why, file->owner, file->pid, file->peak, file->limit, comm);
 }
 
-/* False: the file is none of these. */
-static bool parse_name(const char *name, struct end_file *file)
+bool end_file_parse(const char *name, struct end_file *file)
 {
 	char again[END_NAME_SIZE];
 	struct tm parts = { 0 };
 
 	memset(file, 0, sizeof(*file));
-	if (sscanf(name, "end-%4d%2d%2dT%2d%2d%2dZ-%11[A-Za-z0-9]-%10u-%10u-%20" SCNu64 "-%15[^.]",
+	if (sscanf(name, "end-%4d%2d%2dT%2d%2d%2dZ-%11[A-Za-z0-9]-%10u-%10u-%20" SCNu64 "-%20" SCNu64
+		   "-%15[^.]",
 		   &parts.tm_year, &parts.tm_mon, &parts.tm_mday, &parts.tm_hour, &parts.tm_min,
-		   &parts.tm_sec, file->why, &file->owner, &file->pid, &file->peak, file->comm) != 11)
+		   &parts.tm_sec, file->why, &file->owner, &file->pid, &file->peak, &file->limit,
+		   file->comm) != 12)
 		return false;
 	parts.tm_year -= 1900;
 	parts.tm_mon--;
@@ -74,7 +75,7 @@ int end_files_list(int directory, struct end_files *list)
 		return -1;
 	}
 	while ((entry = readdir(stream))) {
-		if (!parse_name(entry->d_name, &file))
+		if (!end_file_parse(entry->d_name, &file))
 			continue;
 		list->files = xgrow(list->files, list->count, &list->room, sizeof(*list->files));
 		list->files[list->count++] = file;

@@ -19,7 +19,6 @@
 #define STACKS_MAX     500u
 /* Its last samples are in a ring, which its collector reads within this time. */
 #define DRAIN_NS 100000000ull
-#define SAME_NS	 1000000000ull
 
 struct ends {
 	struct state *state;
@@ -28,7 +27,6 @@ struct ends {
 	pthread_mutex_t lock; /* guards what follows */
 	pthread_cond_t changed;
 	bool stopping;
-	struct hab_record_end last; /* that was added */
 	struct hab_record_end queue[QUEUE_MAX]; /* the oldest first */
 	unsigned int count;
 };
@@ -36,11 +34,13 @@ struct ends {
 static struct end_file file_of(const struct hab_record_end *end)
 {
 	const char *name = sigabbrev_np((int)end->signal);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct end_file file = {
 		.time = (int64_t)(clock_realtime_ns() / 1000000000),
 		.owner = hab_owner_is_namespace(end->owner) ? (uint32_t)end->owner : end->uid,
 		.pid = end->head.pid,
-		.peak = end->peak_pages * (uint64_t)sysconf(_SC_PAGESIZE),
+		.peak = end->peak_pages * page,
+		.limit = end->limit_pages * page,
 	};
 
 	snprintf(file.why, sizeof(file.why), "%s", end->is_oom ? END_OOM : name ? name : "unknown");
@@ -72,6 +72,14 @@ static struct profile *ask(struct state *state, const struct hab_record_end *end
 	return profile;
 }
 
+static void say_written(const struct end_file *file, const struct hab_record_end *end)
+{
+	uint64_t ns = clock_monotonic_ns() - end->head.time_ns;
+
+	say_verbose("%s (%u): its profile was written %" PRIu64 " ms after its end", file->comm,
+		    file->pid, ns / 1000000);
+}
+
 static void write_end(struct ends *ends, const struct hab_record_end *end)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -90,8 +98,11 @@ static void write_end(struct ends *ends, const struct hab_record_end *end)
 		out = text_open(&data, &length);
 		profile_write_pprof(profile, out);
 		text_close(out);
-		history_write_end(ends->history, &file, data, length);
+		if (history_write_end(ends->history, &file, data, length))
+			say_written(&file, end);
 		free(data);
+	} else {
+		say_verbose("%s (%u): nothing is known of it", file.comm, file.pid);
 	}
 	profile_free(profile);
 }
@@ -155,26 +166,9 @@ struct ends *ends_start(struct state *state, struct history *history)
 	return NULL;
 }
 
-/* Several threads of a process may tell of its end, one right after the other. */
-static bool is_known_locked(const struct ends *ends, const struct hab_record_end *end)
-{
-	unsigned int i;
-
-	for (i = 0; i < ends->count; i++)
-		if (ends->queue[i].head.pid == end->head.pid)
-			return true;
-	return ends->last.head.pid == end->head.pid &&
-	       end->head.time_ns - ends->last.head.time_ns < SAME_NS;
-}
-
 void ends_add(struct ends *ends, const struct hab_record_end *end)
 {
 	pthread_mutex_lock(&ends->lock);
-	if (is_known_locked(ends, end)) {
-		pthread_mutex_unlock(&ends->lock);
-		return;
-	}
-	ends->last = *end;
 	if (ends->count < QUEUE_MAX && count_of_owner_locked(ends, end->owner) < OF_OWNER_MAX)
 		ends->queue[ends->count++] = *end;
 	else

@@ -251,7 +251,7 @@ void history_count_unwritten(struct history *history)
 	pthread_mutex_unlock(&history->lock);
 }
 
-void history_write_end(struct history *history, const struct end_file *file, const char *data,
+bool history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length)
 {
 	bool is_oom = !strcmp(file->why, END_OOM);
@@ -262,13 +262,14 @@ void history_write_end(struct history *history, const struct end_file *file, con
 		say("--history %s: %s is not written: %s", history->config.directory, name,
 		    strerror(errno));
 		history_count_unwritten(history);
-		return;
+		return false;
 	}
 	end_files_limit(history->directory, file);
 	pthread_mutex_lock(&history->lock);
 	history->counts.ended_oom += is_oom;
 	history->counts.ended_signal += !is_oom;
 	pthread_mutex_unlock(&history->lock);
+	return true;
 }
 
 static uint64_t rounded_seconds(uint64_t ns)

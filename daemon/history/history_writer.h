@@ -40,8 +40,8 @@ bool history_start(struct history *history, struct state *state);
 /* Writes the last file and frees all. The state's stop_fd is readable. NULL: does nothing. */
 void history_stop(struct history *history);
 
-/* A file of its own, beside the minutes; see end_files.h. Of one thread. */
-void history_write_end(struct history *history, const struct end_file *file, const char *data,
+/* A file of its own, beside the minutes; see end_files.h. Of one thread. False after a sentence. */
+bool history_write_end(struct history *history, const struct end_file *file, const char *data,
 		       size_t length);
 /* Counts such a profile that is not written: too many wait, or writing failed. Any thread. */
 void history_count_unwritten(struct history *history);

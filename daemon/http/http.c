@@ -71,7 +71,7 @@ static const struct route {
 	{ .path = "/v1/profile",
 	  .handler = http_profile,
 	  .filter = true,
-	  .parameters = { "seconds", "format", "view", SPANS } },
+	  .parameters = { "seconds", "format", "view", "ended", SPANS } },
 	{ .path = "/v1/sites",
 	  .handler = http_sites,
 	  .filter = true,

@@ -2,14 +2,17 @@
 /*
  * Profiles of spans of the history, for clients that could read its files, too.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/history/end_files.h"
 #include "daemon/history/history_reader.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/http/handlers.h"
 #include "daemon/http/response.h"
 #include "daemon/profile/growth.h"
+#include "daemon/profile/profile_read.h"
 #include "daemon/samples/stacks.h"
 
 #define SECONDS_MAX 30 /* for a span: habctl waits for 60 */
@@ -20,9 +23,7 @@ static bool parse_span(const struct request *request, struct reply *reply, const
 {
 	int64_t now = (int64_t)time(NULL);
 
-	if (!request->history)
-		reply_error(reply, 400, "This habd keeps no history: start it with --history DIR.");
-	else if (request_parameter(request, "seconds") || !request_parameter(request, since))
+	if (request_parameter(request, "seconds") || !request_parameter(request, since))
 		reply_error(reply, 400, "A span has %s, and may have %s, but no seconds.", since,
 			    until);
 	else if (request_time(request, reply, since, now, &span->since) &&
@@ -49,16 +50,52 @@ static struct profile *read_span(const struct request *request, struct reply *re
 	return profile;
 }
 
+/* The profile of a process that was ended. NULL after reply_error(). */
+static struct profile *read_end(const struct request *request, struct reply *reply,
+				const char *name, const struct filter *filter,
+				struct history_found *found)
+{
+	struct profile *profile;
+	struct end_file file;
+	char *path;
+
+	memset(found, 0, sizeof(*found));
+	if (request_parameter(request, "seconds") || request_parameter(request, "since") ||
+	    request_parameter(request, "until") || request_has_old(request)) {
+		reply_error(reply, 400, "A process that was ended has no seconds and no span.");
+		return NULL;
+	}
+	if (!end_file_parse(name, &file)) {
+		reply_error(reply, 404, "ended=%.200s is no name that /v1/timeline has in ended.",
+			    name);
+		return NULL;
+	}
+	path = xformat("%s/%s", history_directory(request->history), name);
+	profile = profile_read_file(path, filter, &found->has_errors, found->why,
+				    sizeof(found->why));
+	free(path);
+	if (!profile)
+		reply_error(reply, 404, "%s: %s.", name, found->why);
+	return profile;
+}
+
 struct profile *history_profile(const struct request *request, struct reply *reply,
 				const struct filter *filter, struct profile **old,
 				struct history_found *found)
 {
+	const char *ended = request_parameter(request, "ended");
 	struct history_span span, old_span;
 	struct filter same = *filter;
 	struct history_found old_found;
 	struct profile *profile;
 
 	*old = NULL;
+	if (!request->history) {
+		reply_error(reply, 400, "This habd keeps no history: start it with --history DIR.");
+		return NULL;
+	}
+	if (ended)
+		return read_end(request, reply, ended, filter, found);
 	if (!parse_span(request, reply, "since", "until", &span) ||
 	    (request_has_old(request) &&
 	     !parse_span(request, reply, "old-since", "old-until", &old_span)))

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * /v1/timeline, as JSON: bytes a second and bytes in use of the processes that have most of them,
- * from the history and from memory, and the sums of all others.
+ * from the history and from memory, and the sums of all others; and the processes that were ended.
  *
  * An owner has at most a quarter of the lines while processes of others remain, however large its
  * own are. Its others are one sum, and so is what remains beyond OWNER_LINES such sums.
  *
  * Bytes of two kinds of events are never summed up: an answer has one kind, the same at all times.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/owner.h"
+#include "daemon/history/end_files.h"
 #include "daemon/history/history_points.h"
 #include "daemon/history/history_time.h"
 #include "daemon/history/history_writer.h"
@@ -427,8 +430,56 @@ static void sort_points(struct answer *answer)
 	answer->count = kept;
 }
 
+static json_t *end_json(const struct end_file *file)
+{
+	char name[END_NAME_SIZE];
+
+	end_file_name(file, name);
+	/* clang-format off */
+	return json_pack("{sI ss sI sI ss sI sI ss}",
+		"time", (json_int_t)file->time,
+		"why", file->why,
+		"pid", (json_int_t)file->pid,
+		"owner", (json_int_t)file->owner,
+		"comm", file->comm,
+		"peak", (json_int_t)file->peak,
+		"limit", (json_int_t)file->limit,
+		"file", name);
+	/* clang-format on */
+}
+
+/* The profiles of processes that were ended in the span. */
+static json_t *ended_json(const struct request *request, const struct history_span *span,
+			  const struct filter *filter)
+{
+	struct end_files list = { 0 };
+	json_t *array = json_array();
+	const struct end_file *file;
+	struct timeline_entry entry;
+	unsigned int i;
+	int directory;
+
+	if (!request->history)
+		return array;
+	directory = open(history_directory(request->history), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0)
+		return array;
+	end_files_list(directory, &list);
+	close(directory);
+	for (i = 0; i < list.count; i++) {
+		file = &list.files[i];
+		entry = (struct timeline_entry){ .pid = file->pid, .uid = file->owner };
+		memcpy(entry.comm, file->comm, sizeof(entry.comm));
+		if (file->time >= span->since && file->time < span->until &&
+		    is_selected(filter, &entry))
+			json_array_append_new(array, end_json(file));
+	}
+	end_files_end(&list);
+	return array;
+}
+
 static json_t *answer_json(const struct request *request, const struct history_span *span,
-			   struct answer *answer)
+			   const struct filter *filter, struct answer *answer)
 {
 	struct history_counts counts = { 0 };
 	char kind[32];
@@ -437,7 +488,7 @@ static json_t *answer_json(const struct request *request, const struct history_s
 		history_counts(request->history, &counts);
 	kinds_text(answer->kinds, kind, sizeof(kind));
 	/* clang-format off */
-	return json_pack("{sI sI ss so sI sI sI sI so so so}",
+	return json_pack("{sI sI ss so sI sI sI sI so so so so}",
 		"since", (json_int_t)span->since,
 		"until", (json_int_t)span->until,
 		"event", kind,
@@ -449,7 +500,8 @@ static json_t *answer_json(const struct request *request, const struct history_s
 		"files_read", (json_int_t)answer->history.count + answer->history.unread,
 		"starts", times_json(answer, false),
 		"ends", times_json(answer, true),
-		"processes", lines_json(answer));
+		"processes", lines_json(answer),
+		"ended", ended_json(request, span, filter));
 	/* clang-format on */
 }
 
@@ -469,7 +521,7 @@ static void reply_timeline(struct request *request, struct reply *reply,
 	sort_points(&answer);
 	keep_kinds(filter, &answer);
 	make_lines(&answer);
-	reply_json(reply, answer_json(request, span, &answer), true);
+	reply_json(reply, answer_json(request, span, filter, &answer), true);
 	HASH_FREE(answer.lines);
 	timeline_points_free(answer.points, answer.count);
 	state_turn_end(request->state);

@@ -34,7 +34,7 @@ bool request_has_old(const struct request *request)
 bool request_has_span(const struct request *request)
 {
 	return request_parameter(request, "since") || request_parameter(request, "until") ||
-	       request_has_old(request);
+	       request_parameter(request, "ended") || request_has_old(request);
 }
 
 /* A kind that is not followed has no samples. False after reply_error(). */

@@ -62,12 +62,13 @@ void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
 		enum profile_view view, bool restart);
 
-/* True if the parameters name a span of the history, or one to compare with. */
+/* True if the parameters name a span of the history, one to compare with, or an end. */
 bool request_has_span(const struct request *request);
 /* True if the parameters name an earlier span to compare with: old-since and old-until. */
 bool request_has_old(const struct request *request);
 /*
- * The profile of the history from since until until. *old: that of the earlier span, else NULL.
+ * The profile of the history from since until until, or the file ended. *old: that of the earlier
+ * span, else NULL.
  * profile_free() frees both. NULL after reply_error(). The caller has a turn.
  */
 struct profile *history_profile(const struct request *request, struct reply *reply,

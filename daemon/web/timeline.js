@@ -48,6 +48,26 @@ const byProcess = lines => sums(lines, ({pid, uid, comm}) => [pid, uid, pid ? ''
 const byCommand = lines => sums(lines, ({pid, uid, comm}) => [Boolean(pid), uid, comm])
 	.map(sum => sum.members.length > 1 ? sum : sum.members[0]);
 
+/* "app (4711) was ended for want of memory, 12:03:04; at most 400 MiB resident, limit 512 MiB" */
+const endText = ({comm, pid, why, time, peak, limit}) => comm + ' (' + pid + ') ' +
+	(why === 'oom' ? 'was ended for want of memory' : 'crashed by SIG' + why) + ', ' +
+	clock(time) + '; at most ' + bytes(peak) + ' resident, ' +
+	(limit ? 'limit ' + bytes(limit) : 'no limit');
+
+/* The mark of a process that was ended: a link to its profile. */
+function endMark(end) {
+	const mark = element('a', '\u25bc', {
+		className: 'end', target: '_blank', title: endText(end),
+		href: '/v1/profile?' + new URLSearchParams(
+			{format: 'html', view: 'both', ended: end.file})
+	});
+	mark.setAttribute('aria-label', endText(end));
+	/* The chart would begin a span, or choose a line. */
+	for (const type of ['mousedown', 'click'])
+		mark.addEventListener(type, event => event.stopPropagation());
+	return mark;
+}
+
 /* A piece of a line as the charts have it. */
 function colourKey({stroke, dash}) {
 	const key = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
@@ -66,6 +86,7 @@ export class Timeline {
 	constructor(choose) {
 		this.choose = choose;
 		this.charts = [];
+		this.marks = new Map(); /* of processes that were ended, by their files */
 		this.open = new Set(); /* keys of the commands whose processes are apart */
 		this.chosen = {process: null, span: null, old: null};
 		for (const kind of kinds)
@@ -79,6 +100,7 @@ export class Timeline {
 	set(answer) {
 		const keys = this.lines?.map(line => line.key).join();
 		this.answer = answer;
+		this.setMarks();
 		this.commands = byCommand(byProcess(answer.processes));
 		this.setLines();
 		/* A chosen command may have other processes now. */
@@ -104,6 +126,27 @@ export class Timeline {
 		if (this.at !== undefined && kinds.includes(document.activeElement.id))
 			this.point();
 		this.list();
+	}
+
+	/* Those that stay keep the focus. */
+	setMarks() {
+		const before = this.marks;
+		this.marks = new Map(this.answer.ended.map(end =>
+			[end.file, before.get(end.file) || endMark(end)]));
+		for (const [file, mark] of before)
+			if (!this.marks.has(file))
+				mark.remove();
+	}
+
+	/* Side by side in time they would hide each other: so they are in eight rows. */
+	placeMarks(chart) {
+		this.answer.ended.forEach(({file, time}, i) => {
+			const mark = this.marks.get(file);
+			if (mark.parentNode !== chart.over)
+				chart.over.append(mark);
+			mark.style.left = chart.valToPos(time, 'x') + 'px';
+			mark.style.top = i % 8 * 15 + 'px';
+		});
 	}
 
 	isOpen(command) {
@@ -188,6 +231,7 @@ export class Timeline {
 				paths: kind === 'rate' && uPlot.paths.stepped({align: -1})
 			}))],
 			hooks: {
+				draw: [chart => kind === 'in_use' && this.placeMarks(chart)],
 				drawClear: [chart => this.bands(chart, of('--span'), of('--old'))],
 				setSeries: [(chart, number) => { chart.pointed = number; }],
 				setSelect: [chart => this.dragged(chart)],

@@ -8,6 +8,8 @@ Writes a history of made-up processes, as habd does: a file of pprof a minute.
            worker-io allocates 10 MiB a minute and keeps 1 MiB
   batch    pid 4003: sort_all allocates 1200 MiB a minute, from the 10th to the 15th
   <b>x</b> pids 4004 and 4005, in turn: names that would be elements of a page
+  leaker   pid 4006, ended for want of memory in the 45th minute: leak had 48 of its 64 MiB in use
+  <b>x</b> pid 4007, crashed a second later
   jq       pids 5001 to 5006, one a minute from the 40th on: parse allocates 60 MiB, 120 and so on;
            and pid 5007 of user 1000 in the 46th, 60 MiB
 """
@@ -110,6 +112,18 @@ def minute_of(number):
     if number == 46:
         profile.add((5007, 1000, "jq"), ["main", "parse"], 60 * MIB)
     return profile
+
+
+def ended(folder, start):
+    """The profiles of processes that were ended."""
+    for pid, comm, why, limit in (4006, "leaker", "oom", 64 * MIB), (4007, "_b_x__b_", "SEGV", 0):
+        profile = Profile()
+        profile.add((pid, 1000, comm), ["main", "leak"], 60 * MIB, 48 * MIB)
+        profile.add((pid, 1000, comm), ["main", "keep"], 4 * MIB, 4 * MIB)
+        name = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(start))
+        profile.write(os.path.join(folder, f"end-{name}-{why}-1000-{pid}-{66 * MIB}-{limit}-{comm}"
+                                   ".pb.gz"), start, 60)
+        start += 1
 
 
 def narrow(_):
