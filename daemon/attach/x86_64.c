@@ -150,6 +150,8 @@ static const struct {
 	{ SYS_rt_sigtimedwait, WORST }, { SYS_readv, WORST },	  { SYS_write, WORST },
 	{ SYS_writev, WORST },	      { SYS_sendto, WORST },	  { SYS_sendmsg, WORST },
 	{ SYS_connect, WORST },	      { SYS_flock, WORST },
+	/* For a time, once interrupted: nanosleep(), poll() or a futex with a limit. */
+	{ SYS_restart_syscall, WORST },
 };
 
 static int rank_of_wait(int64_t number)
