@@ -175,6 +175,11 @@ static void evict_locked(struct state *state, uint64_t now)
 	state->evict_ns = now + (evicted < EVICTED_MIN ? EVICT_SLOW_NS : EVICT_NS);
 }
 
+static bool is_open(void *context, uint64_t id)
+{
+	return binaries_have_open(context, id);
+}
+
 static void close_files_locked(struct state *state, uint64_t now)
 {
 	bool mapped[BINARIES_MAX] = { false };
@@ -184,7 +189,7 @@ static void close_files_locked(struct state *state, uint64_t now)
 	state->close_ns = now;
 	processes_mark_mapped(state->processes, mapped);
 	binaries_close_unmapped(state->binaries, mapped);
-	symbols_tidy(state->symbols);
+	symbols_tidy(state->symbols, is_open, state->binaries);
 }
 
 struct in_use_sums {

@@ -317,6 +317,16 @@ void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARI
 	}
 }
 
+bool binaries_have_open(const struct binaries *binaries, uint64_t serial)
+{
+	unsigned int i;
+
+	for (i = 0; i < binaries->nr_numbers; i++)
+		if (binaries->table[i] && binaries->table[i]->serial == serial)
+			return binaries->table[i]->file.fd >= 0;
+	return false;
+}
+
 bool binaries_are_crowded(void)
 {
 	return limits_own.used[LIMITED_BINARIES] >= BINARIES_MAX * 7 / 8;

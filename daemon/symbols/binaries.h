@@ -90,6 +90,8 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number);
  * as a deleted file; so does a perf map, which has no time of change to know it by. Does not wait.
  */
 void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARIES_MAX]);
+/* True if the binary with that serial number has its file open. */
+bool binaries_have_open(const struct binaries *binaries, uint64_t serial);
 /* Opens the file of a binary that was closed. -1: another file is there now. Any thread. */
 int binary_open(const struct binary *binary);
 

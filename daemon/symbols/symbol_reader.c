@@ -156,13 +156,13 @@ static struct open_file *open_file(struct symbol_reader *reader,
 	return file;
 }
 
-void symbol_reader_tidy(struct symbol_reader *reader)
+void symbol_reader_tidy(struct symbol_reader *reader, symbol_file_stays stays, void *context)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct open_file *file;
 
 	for (file = reader->files; file < reader->files + FILES_MAX; file++)
-		if (file->used && now - file->used_ns >= IDLE_NS)
+		if (file->used && now - file->used_ns >= IDLE_NS && !stays(context, file->number))
 			drop(reader, file);
 }
 

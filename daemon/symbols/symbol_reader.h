@@ -32,8 +32,11 @@ struct symbol_reader;
 /* A program has one at most. */
 struct symbol_reader *symbol_reader_new(void);
 void symbol_reader_free(struct symbol_reader *reader);
-/* Closes the files that no name was asked of for a while. One thread at a time. */
-void symbol_reader_tidy(struct symbol_reader *reader);
+/* True: a file with that id stays open. */
+typedef bool (*symbol_file_stays)(void *context, uint64_t id);
+
+/* Closes the files that do not stay and no name was asked of for a while. One thread at a time. */
+void symbol_reader_tidy(struct symbol_reader *reader, symbol_file_stays stays, void *context);
 /*
  * One thread at a time. @debug_fd: the file's separate debug file, -1: none. @reply is set only
  * with SYMBOL_ANSWERED.

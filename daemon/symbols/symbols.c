@@ -80,12 +80,12 @@ void symbols_free(struct symbols *symbols)
 	free(symbols);
 }
 
-void symbols_tidy(struct symbols *symbols)
+void symbols_tidy(struct symbols *symbols, symbol_file_stays stays, void *context)
 {
 	/* Names are being read: the next time will do. */
 	if (pthread_mutex_trylock(&symbols->lock))
 		return;
-	symbol_reader_tidy(symbols->reader);
+	symbol_reader_tidy(symbols->reader, stays, context);
 	pthread_mutex_unlock(&symbols->lock);
 }
 

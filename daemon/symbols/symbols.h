@@ -23,8 +23,8 @@ struct naming {
  */
 struct symbols *symbols_new(unsigned int debuginfod_seconds);
 void symbols_free(struct symbols *symbols);
-/* Closes files, and gives memory back, that no name was asked of for a while. Any thread. */
-void symbols_tidy(struct symbols *symbols);
+/* Closes the files that do not stay, and no name was asked of for a while. Any thread. */
+void symbols_tidy(struct symbols *symbols, symbol_file_stays stays, void *context);
 /* Files whose symbols could not be read. Any thread may call it. */
 unsigned long symbols_unreadable(const struct symbols *symbols);
 /* Names that did not come in time, of all profiles. Any thread may call it. */
