@@ -160,7 +160,8 @@ void every_process_poll(struct every_process *every)
 	every->looked_ns = now;
 	error = follow_cpus(every, now - every->again_ns > AGAIN_NS);
 	if (error && !every->has_said)
-		say("the growth on CPUs that were offline is not followed: %s", strerror(-error));
+		say("the growth on CPUs that were offline is not followed: %s: restart habd",
+		    strerror(-error));
 	every->has_said = error;
 	if (now - every->again_ns > AGAIN_NS)
 		every->again_ns = now;
