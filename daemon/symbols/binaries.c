@@ -288,7 +288,7 @@ static void close_file(struct binaries *binaries, unsigned int number)
 	struct binary_file file = old->file;
 	char *path = path_of(file.fd);
 	struct binary *binary;
-	int fd = path ? open_same(&file, path, O_PATH, RESOLVE_CACHED) : -1;
+	int fd = path ? open_same(&file, path, O_PATH, file.remote ? RESOLVE_CACHED : 0) : -1;
 
 	if (fd < 0) {
 		free(path);

@@ -44,6 +44,7 @@ struct binary_file {
 	ino_t inode;
 	struct timespec changed;
 	bool executable; /* the main program of a process */
+	bool remote;	 /* a server answers for its file system, and may not */
 };
 
 struct binary {
@@ -87,7 +88,8 @@ struct binary *binaries_get(struct binaries *binaries, unsigned int number);
 /*
  * Closes the files that no process has mapped, now and at the call before, so that their file
  * systems can be unmounted. @mapped: those that one has. What no path leads to any more stays open,
- * as a deleted file; so does a perf map, which has no time of change to know it by. Does not wait.
+ * as a deleted file; so does a perf map, which has no time of change to know it by. It waits for no
+ * server: so most files on network file systems stay open, too.
  */
 void binaries_close_unmapped(struct binaries *binaries, const bool mapped[BINARIES_MAX]);
 /* True if the binary with that serial number has its file open. */
