@@ -367,9 +367,14 @@ HAB_INTERPOSED void *pvalloc(size_t size)
 
 HAB_INTERPOSED size_t malloc_usable_size(void *p)
 {
+	size_t real = hab_real.usable_size(p);
 	struct hab_live_object object;
 
-	if (hab_is_live(p, &object))
-		return min(object.usable, hab_real.usable_size(p));
-	return hab_real.usable_size(p);
+	/*
+	 * Only where the allocator rounds up to pages. With glibc the object may be another one, with
+	 * more bytes than this had: see live.h.
+	 */
+	if (hab_is_live(p, &object) && real - min(object.usable, real) >= HAB_SPARE_BYTES)
+		return object.usable;
+	return real;
 }

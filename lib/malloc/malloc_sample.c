@@ -39,9 +39,6 @@
 /* From here on the page that a sampled object may waste changes its usable size little. */
 #define LARGE_OBJECT (64u << 10)
 
-/* What glibc may add to any object. */
-#define SPARE_BYTES 64
-
 __thread struct hab_malloc_thread hab_malloc_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -291,7 +288,7 @@ size_t hab_sample_usable(void *p, size_t size)
 	size_t real = hab_real.usable_size(p), usual;
 	void *other;
 
-	if (size >= LARGE_OBJECT || real - size < SPARE_BYTES)
+	if (size >= LARGE_OBJECT || real - size < HAB_SPARE_BYTES)
 		return real;
 	other = hab_real.malloc(size);
 	if (!other)

@@ -113,6 +113,9 @@ void hab_sample_mapping(struct hab_malloc_sample *sample);
  */
 void *hab_sample_end(struct hab_malloc_sample *sample, void *p, size_t asked, u64 all);
 
+/* What glibc may add to any object. */
+#define HAB_SPARE_BYTES 64
+
 /*
  * What malloc_usable_size() would be if the object of @size bytes at @p were no sample; or what it
  * is, if that differs little.

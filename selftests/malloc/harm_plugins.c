@@ -52,7 +52,7 @@ static void check(const struct object *object, size_t size)
 }
 
 /* Each step is of a side that is chosen at random, so objects come and go across. */
-static void step(struct object *object, const struct family *family)
+static void step(struct object *object, const struct family *family, const struct family *other)
 {
 	uint64_t random = harm_random();
 	size_t size = 1 + harm_random() % (harm_random() % 20 ? 600 : 40000);
@@ -73,6 +73,9 @@ static void step(struct object *object, const struct family *family)
 		harmed("there is no memory");
 	if (family->usable(object->p) < size)
 		harmed("an object is smaller than asked for");
+	/* What an earlier object at the address was said to have is not said of this one. */
+	if (family->usable(object->p) != other->usable(object->p))
+		harmed("an object has two sizes");
 	object->size = size;
 	object->mark = (unsigned char)(random >> 16);
 	for (size = 0; size < object->size; size++)
@@ -91,7 +94,10 @@ void run_deepbind(void)
 	family.release = (__typeof__(family.release))find(plugin, "family_free");
 	family.usable = (__typeof__(family.usable))find(plugin, "family_usable");
 	for (i = 0; i < 400000; i++)
-		step(&kept[harm_random() % KEPT], harm_random() % 3 ? &own : &family);
+		if (harm_random() % 3)
+			step(&kept[harm_random() % KEPT], &own, &family);
+		else
+			step(&kept[harm_random() % KEPT], &family, &own);
 	printf("%d steps\n", i);
 }
 
