@@ -3,7 +3,7 @@
 
 BPFTOOL ?= $(or $(shell PATH=$$PATH:/usr/sbin command -v bpftool),/usr/sbin/bpftool)
 BPF_INCLUDES := -iquote . -I/usr/include/$(shell $(CC) -dumpmachine)
-BPF_HEADERS := bpf/records.h bpf/counts.h bpf/current.h uapi/hab.h core/arithmetic.h core/owner.h
+BPF_HEADERS := bpf/records.h bpf/counts.h bpf/current.h bpf/paced.h uapi/hab.h core/arithmetic.h core/owner.h
 BPF_ARCH := $(patsubst aarch64%,arm64,$(patsubst x86_64%,x86,$(shell $(CC) -dumpmachine)))
 
 $(BUILD)/%.bpf.o: bpf/%.bpf.c $(BPF_HEADERS)

@@ -8,10 +8,6 @@
  * programs have a pattern that coincides with it. A huge page is one fault too, and would count as
  * one page: on_huge_fault() sees each by itself, which costs nothing beside filling it.
  *
- * Each of the first OWNERS_MAX owners has a pace of its own, so no owner's faults crowd out
- * another's; later ones share one. The part that is kept is halved while an owner has too many,
- * before the next draw: what a sample stands for is right whatever the pace.
- *
  * on_exit() says which processes are ended by a signal as programs that fail are, or for want of
  * memory, so that habd keeps what it knows of them.
  *
@@ -29,6 +25,7 @@
 
 #include "bpf/records.h"
 #include "bpf/current.h"
+#include "bpf/paced.h"
 
 #define AREA_WRITE  0x2ul /* VM_WRITE and VM_SHARED of the kernel */
 #define AREA_SHARED 0x8ul
@@ -42,19 +39,11 @@
 #define TOLD_MAX	  1024
 #define CGROUPS_MAX	  64 /* inside each other */
 
-#define WINDOW_SHIFT 30 /* 2^30 ns */
-#define SHIFT_MAX    14 /* 1 of 2^14 is kept at least */
-#define OWNERS_MAX   1024
-#define WAKE_BYTES   (256 << 10)
-
 char LICENSE[] SEC("license") = "GPL";
 
 /* habd sets these before it loads the program. */
 const volatile __u64 page_bytes = 4096;
 const volatile __u64 huge_bytes = 2097152;
-
-/* Samples of an owner in a window; habd changes it. */
-__u32 quota = 32;
 
 enum fault_flag {
 	FAULT_FLAG_WRITE = 1,
@@ -115,91 +104,23 @@ enum cgroup_subsys_id___own {
 	memory_cgrp_id,
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
-} faults SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	/* habd adds those of HAB_PACE_OF_OTHERS before it attaches the programs. */
-	__uint(max_entries, HAB_PACED_KINDS * (OWNERS_MAX + 1));
-	__type(key, struct hab_pace_key);
-	__type(value, struct hab_pace);
-} paces SEC(".maps");
-
 struct hab_growth growth;
 
 /* When the process has begun whose end was told last, by its pid modulo TOLD_MAX. */
 __u64 told[TOLD_MAX];
 
-static struct hab_pace *find_pace(__u64 owner, enum hab_paced of)
-{
-	struct hab_pace_key key = { owner, of };
-	struct hab_pace fresh = {};
-	struct hab_pace *pace = bpf_map_lookup_elem(&paces, &key);
-
-	if (pace)
-		return pace;
-	if (bpf_map_update_elem(&paces, &key, &fresh, BPF_NOEXIST) == -E2BIG)
-		key.owner = HAB_PACE_OF_OTHERS;
-	return bpf_map_lookup_elem(&paces, &key);
-}
-
-/*
- * Returns the shift with which this one is drawn. CPUs may change it at once: the next one is then
- * one too large at most.
- */
-static __u32 next_shift(struct hab_pace *pace, __u32 least)
-{
-	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
-	__u32 shift = pace->shift, offered;
-	int i;
-
-	if (pace->window != window) {
-		offered = pace->window + 1 == window ? pace->offered : 0;
-		pace->window = window;
-		pace->offered = 0;
-		shift = least;
-		for (i = 0; i < SHIFT_MAX; i++)
-			if (offered >> shift > quota && shift < SHIFT_MAX)
-				shift++;
-		pace->shift = shift;
-	}
-	offered = __sync_fetch_and_add(&pace->offered, 1);
-	if (offered >> shift > 2 * quota && shift < SHIFT_MAX)
-		pace->shift = shift + 1;
-	return shift < least ? least : shift > SHIFT_MAX ? SHIFT_MAX : shift;
-}
-
 static __always_inline void send(void *ctx, __u64 owner, __u64 bytes, __u64 probability)
 {
 	struct hab_record_sample *sample = bpf_ringbuf_reserve(&faults, sizeof(*sample), 0);
-	__u64 flags;
-	long size;
 
 	if (!sample) {
 		__sync_fetch_and_add(&growth.lost, 1);
 		return;
 	}
 	__sync_fetch_and_add(&growth.sampled, 1);
-	__builtin_memset(sample, 0, offsetof(struct hab_record_sample, frames));
+	fill_paced(ctx, sample, owner, HAB_KIND_GROWTH, probability);
 	sample->bytes = bytes;
-	sample->probability = probability;
-	sample->cgroup_id = bpf_get_current_cgroup_id();
-	sample->cpu = bpf_get_smp_processor_id();
-	sample->kind = HAB_KIND_GROWTH;
-	sample->parts = 1;
-	sample->uid = (__u32)bpf_get_current_uid_gid();
-	sample->owner = owner;
-	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
-	size = walk_user_stack(ctx, sample->frames);
-	sample->nr_frames = size / sizeof(struct hab_frame);
-	fill_head(&sample->head, HAB_RECORD_SAMPLE,
-		  offsetof(struct hab_record_sample, frames) + size);
-	flags = bpf_ringbuf_query(&faults, BPF_RB_AVAIL_DATA) < WAKE_BYTES ? BPF_RB_NO_WAKEUP :
-									     BPF_RB_FORCE_WAKEUP;
-	bpf_ringbuf_submit(sample, flags);
+	submit(sample);
 }
 
 /* Each is of @period faults; @least: the part that is kept is at most 1 of 2^least. */
@@ -250,16 +171,9 @@ int BPF_PROG(on_huge_fault, struct vm_fault *fault, unsigned int result)
 /* Of an owner whose processes fail all the time only some are told of; the others are lost. */
 static bool may_tell_end(__u64 owner)
 {
-	__u64 window = bpf_ktime_get_ns() >> WINDOW_SHIFT;
 	struct hab_pace *pace = find_pace(owner, HAB_PACED_ENDS);
 
-	if (!pace)
-		return false;
-	if (pace->window != window) {
-		pace->window = window;
-		pace->offered = 0;
-	}
-	return __sync_fetch_and_add(&pace->offered, 1) < ENDS_MAX;
+	return pace && is_within(pace, ENDS_MAX);
 }
 
 /*

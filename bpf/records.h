@@ -51,6 +51,8 @@ enum hab_record_type {
 	HAB_RECORD_REPLACED = 6,
 	HAB_RECORD_NAME = 7, /* of a channel: what an address of later samples stands for */
 	HAB_RECORD_END = 8,  /* a process crashed, or was ended for want of memory */
+	HAB_RECORD_ALLOC = 9, /* this and the next: a probe of otel_memory was reached */
+	HAB_RECORD_FREE = 10,
 };
 
 struct hab_record_head {
@@ -175,6 +177,26 @@ struct hab_record_end {
 	char comm[HAB_COMM_LEN];
 };
 
+/*
+ * An object that a program has reported by its probe otel_memory:alloc. @program changes when the
+ * process runs another program: the objects are gone then.
+ */
+struct hab_record_alloc {
+	struct hab_record_head head;
+	__u64 address;
+	__u64 program;
+	__u64 weighted; /* bytes that the object stands for, as the program says */
+	struct hab_record_sample sample; /* @chunk_bytes: of the object */
+};
+
+/* Its probe otel_memory:free. @address 0: some were lost, of any object of the owner's. */
+struct hab_record_free {
+	struct hab_record_head head;
+	__u64 address;
+	__u64 program;
+	__u64 owner;
+};
+
 struct hab_record_window {
 	struct hab_record_head head; /* without pid and tid */
 	struct hab_window_event event;
@@ -233,7 +255,14 @@ struct hab_machine_totals {
 };
 
 /* What is limited for each owner, in a window of 2^30 ns. */
-enum hab_paced { HAB_PACED_PAGES, HAB_PACED_HUGE, HAB_PACED_ENDS, HAB_PACED_KINDS };
+enum hab_paced {
+	HAB_PACED_PAGES,
+	HAB_PACED_HUGE,
+	HAB_PACED_ENDS,
+	HAB_PACED_ALLOCS,
+	HAB_PACED_FREES, /* @shift: not 0: one was lost, and habd does not know it yet */
+	HAB_PACED_KINDS
+};
 
 #define HAB_PACE_OF_OTHERS (~0ull) /* owners without room share one */
 

@@ -43,7 +43,7 @@ SHARED_SOURCES := arguments child elf_reader human kinds limits module_files out
 PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files end_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
-	ingest in_use pending stacks \
+	ingest in_use pending probe_objects stacks \
 	binaries names mappings maps_reader process_maps \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
@@ -51,6 +51,7 @@ COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 HABD_SOURCES := $(COLLECTOR_SOURCES) $(READER_SOURCES) history_writer ends \
 	habd options sockets privilege state rss spans timeline totals missed history_points growth reduce \
 	part part_feed snapshots access broker collectors connections routes part_process windows owner_lookup \
+	probers prober probe_files \
 	module_feed replay_feed no_feed every_process bpf_log \
 	http clients counters request response http_json http_status http_machine http_top http_history http_metrics http_part http_profile http_record http_sites http_timeline
 HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
@@ -119,6 +120,7 @@ $(DAEMON_BUILD)/stub.o: DAEMON_CFLAGS += -ffreestanding -fno-stack-protector -fn
 
 $(DAEMON_BUILD)/module_feed.o: $(BUILD)/hab.skel.h
 $(DAEMON_BUILD)/every_process.o: $(BUILD)/every_process.skel.h
+$(DAEMON_BUILD)/prober.o: $(BUILD)/probes.skel.h
 $(DAEMON_BUILD)/profile.o: $(DAEMON_BUILD)/entries.h
 $(DAEMON_BUILD)/profile_pprof.o $(DAEMON_BUILD)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
 

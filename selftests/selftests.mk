@@ -195,6 +195,11 @@ $(BUILD)/tests/probed: selftests/telemetry/probed.c $(LIB_SHARED) | $(BUILD)/tes
 $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
+# A program whose own allocator has probes, and nothing of hab.
+tests host-tests: $(BUILD)/tests/sdt_program
+$(BUILD)/tests/sdt_program: selftests/telemetry/sdt_program.c | $(BUILD)/tests
+	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -static -o $@ $< -lm
+
 # Programs whose growth is known.
 GROWERS := $(addprefix $(BUILD)/tests/,leaker grower grower_static $(if $(shell command -v musl-gcc),grower_musl) $(if $(shell command -v go),grower_go))
 tests host-tests: $(GROWERS)

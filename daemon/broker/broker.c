@@ -36,9 +36,12 @@
 #define READY_MS      20000
 #define PRIORITY      (-10)
 #define REAP_MS	      300
-/* Samples of growth in a second, of an owner: that part of the rate, and at most so many. */
-#define FAULTS_PART 4
-#define FAULTS_MAX  200
+/*
+ * Samples of growth in a second, of an owner, and as many of probes: that part of the rate, and at
+ * most so many.
+ */
+#define PACED_PART 4
+#define PACED_MAX  200
 
 struct broker *broker_new(const struct broker_config *config)
 {
@@ -74,6 +77,13 @@ static void reap(struct broker *broker)
 		}
 		HASH_ITER(hh, broker->owners, owner, next)
 		{
+			if (owner->prober.pid == pid) {
+				say("the probes of user %u are followed no more: the part that does it "
+				    "has ended: restart habd, and see its messages before",
+				    owner->id.uid);
+				prober_end(broker, owner);
+				owner->prober_tried = true;
+			}
 			if (owner->part.pid != pid)
 				continue;
 			say("the collector of user %u has ended (%s %d): another is started, which "
@@ -95,6 +105,11 @@ static bool is_idle(struct owner *owner, uint64_t now)
 	    READ_ONCE(ring->head) != READ_ONCE(ring->tail))
 		owner->busy_ns = now;
 	return now - owner->busy_ns > IDLE_NS;
+}
+
+static uint32_t paced_rate(const struct broker *broker)
+{
+	return (uint32_t)max(min(broker->config.rate / PACED_PART, PACED_MAX), 1u);
 }
 
 static void tidy(struct broker *broker, uint64_t now)
@@ -122,15 +137,17 @@ static void tidy(struct broker *broker, uint64_t now)
 			broker_end_owner(broker, owner);
 	}
 	broker_close_strays(broker);
-	for (owner = broker->owners; owner; owner = owner->hh.next)
+	for (owner = broker->owners; owner; owner = owner->hh.next) {
+		if (owner->prober.pid)
+			WRITE_ONCE(part_page(owner->prober.memory)->rate, paced_rate(broker));
 		if (owner->part.pid)
 			WRITE_ONCE(part_page(owner->part.memory)->rate,
 				   broker->config.rate == CHANNELS_RATE_OFF ?
 					   CHANNELS_RATE_OFF :
 					   broker->config.rate / max(active, 1u));
+	}
 	if (broker->every)
-		every_process_set_quota(broker->every,
-				      (uint32_t)max(min(broker->config.rate / FAULTS_PART, FAULTS_MAX), 1u));
+		every_process_set_quota(broker->every, paced_rate(broker));
 }
 
 static bool start_viewer(struct broker *broker)
@@ -234,7 +251,7 @@ static void turn(struct broker *broker)
 	if (now - broker->shares_ns < SECOND_NS / 5)
 		return;
 	reap(broker);
-	broker_pass_given(broker);
+	broker_read_collectors(broker);
 	revive_viewer(broker, now);
 	tidy(broker, now);
 	broker->shares_ns = now;

@@ -9,6 +9,7 @@ struct broker_config {
 	/* Listening sockets; -1: none. broker_free() closes the first two. */
 	int unix_fd, channel_fd, tcp_fd;
 	char **argv;		 /* of this program: a part gets the same */
+	bool follows_probes;	 /* of otel_memory */
 	uint64_t rate;		 /* samples a second of all channels */
 	struct part_config part; /* for all parts but for their owner and rights */
 	const char *socket;	 /* for struct missed */

@@ -4,6 +4,7 @@
  *
  * collectors.c   owners and their collectors, and what is closed elsewhere
  * connections.c  accepts connections, and hands them over to the parts of their owners
+ * probers.c      the probers of owners
  * routes.c       records and totals of the kernel, to the parts that may know them
  * broker.c       the viewer, and the turns of the loop
  */
@@ -33,6 +34,9 @@ struct owner {
 	uint64_t number;
 	struct owner_id id;
 	struct part part;
+	struct part prober; /* if processes of the owner have probes that are followed */
+	bool prober_tried;  /* it was started, and may have ended */
+	bool frees_lost;    /* records of these, and the collector does not know it yet */
 	int listen_fd; /* HAB_CHANNEL_OF_USER; -1: none */
 	uint64_t begun_ns;
 	uint64_t pause_ns;	/* after its last end; 0: it has not failed */
@@ -74,7 +78,8 @@ struct broker {
 	unsigned int nr_strays;
 	bool behind;	  /* the viewer has not been told all */
 	uint64_t growth_lost; /* samples that no collector got, and ends that the viewer did not */
-	uint64_t unknown; /* connections of processes that had ended */
+	uint64_t unknown;     /* connections of processes that had ended */
+	uint64_t probes_lost; /* of probers that have ended */
 };
 
 /* EVENT_OWNER and above: the owner's number is added. */
@@ -88,7 +93,7 @@ bool broker_watch(struct broker *broker, int fd, uint64_t event);
 struct owner *broker_owner(struct broker *broker, uint64_t number, uint32_t pid);
 void broker_end_owner(struct broker *broker, struct owner *owner);
 void broker_tell_viewer(struct broker *broker, const struct owner *owner, bool begun);
-void broker_pass_given(struct broker *broker);
+void broker_read_collectors(struct broker *broker);
 void broker_close_elsewhere(struct broker *broker, int fd);
 void broker_close_strays(struct broker *broker);
 void collector_start(struct broker *broker, struct owner *owner);
@@ -99,6 +104,14 @@ void collector_hand_over(struct broker *broker, struct owner *owner,
 			 const struct part_message *message, int fd);
 void collector_pass_held(struct broker *broker, struct owner *owner);
 void collector_drop_held(struct broker *broker, struct owner *owner);
+
+/* --- probers.c ------------------------------------------------------------------------- */
+
+/* The collector has sent a file with probes, or says that none has it mapped any more. */
+void prober_pass(struct broker *broker, struct owner *owner, const struct part_message *message,
+		 int fd);
+void prober_end(struct broker *broker, struct owner *owner);
+uint64_t probers_lost(const struct broker *broker);
 
 /* --- connections.c --------------------------------------------------------------------- */
 

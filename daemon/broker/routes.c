@@ -22,6 +22,26 @@ static bool is_of_growth(const void *record)
 	return sample->head.type == HAB_RECORD_SAMPLE && sample->kind == HAB_KIND_GROWTH;
 }
 
+/* A collector that has missed a free is told so first. */
+static bool write_record(struct owner *owner, const void *record, uint32_t bytes)
+{
+	const uint32_t type = ((const struct hab_record_head *)record)->type;
+	const struct hab_record_free all = {
+		.head = { .type = HAB_RECORD_FREE, .size = sizeof(all) },
+		.owner = owner->number,
+	};
+
+	if (owner->frees_lost && (type == HAB_RECORD_ALLOC || type == HAB_RECORD_FREE)) {
+		if (!part_write(&owner->part, &all, sizeof(all)))
+			return false;
+		owner->frees_lost = false;
+	}
+	if (part_write(&owner->part, record, bytes))
+		return true;
+	owner->frees_lost |= type == HAB_RECORD_FREE;
+	return false;
+}
+
 static void send_record(struct broker *broker, uint64_t number, uint32_t pid, const void *record,
 			uint32_t bytes)
 {
@@ -41,7 +61,7 @@ static void send_record(struct broker *broker, uint64_t number, uint32_t pid, co
 		return;
 	}
 	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
-	if (part_write(&owner->part, record, (bytes + 7) & ~7u))
+	if (write_record(owner, record, (bytes + 7) & ~7u))
 		return;
 	if (is_growth)
 		broker->growth_lost++;
@@ -99,6 +119,8 @@ void broker_take_record(void *context, const void *record, size_t size)
 	const struct hab_record_sample *sample = record;
 	const struct hab_record_stack *stack = record;
 	const struct hab_record_heap *heap = record;
+	const struct hab_record_alloc *alloc = record;
+	const struct hab_record_free *object = record;
 	struct window_end end = { context, record };
 
 	size = min(size, (size_t)head->size);
@@ -111,6 +133,12 @@ void broker_take_record(void *context, const void *record, size_t size)
 		break;
 	case HAB_RECORD_HEAP:
 		send_record(context, heap->owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_ALLOC:
+		send_record(context, alloc->sample.owner, head->pid, record, (uint32_t)size);
+		break;
+	case HAB_RECORD_FREE:
+		send_record(context, object->owner, head->pid, record, (uint32_t)size);
 		break;
 	case HAB_RECORD_END:
 		tell_end(context, record);
@@ -226,6 +254,7 @@ static void tell_machine(struct broker *broker)
 	if (broker->every)
 		record.machine.growth = every_process_sums(broker->every);
 	record.machine.growth.lost += broker->growth_lost;
+	record.machine.probes_lost = probers_lost(broker);
 	if (broker->viewer.pid && !broker->behind)
 		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
 	for (owner = broker->owners; owner; owner = owner->hh.next)

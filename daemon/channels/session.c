@@ -108,6 +108,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 		session->cgroup_id = cgroup_of(hello->pid);
 	if (READ_ONCE(session->channel->live_step))
 		stacks_set_in_use_known(sink->stacks);
+	probed_end(ingest_probed(sink->ingest), session->pid);
 	session->live = live_add(stacks_live(sink->stacks), session->pid, session->channel);
 	return session;
 }

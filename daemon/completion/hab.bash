@@ -41,8 +41,8 @@ _hab() {
 	--by) words='site stack process comm heap tag cgroup' ;;
 	--format) words='table folded svg html' ;;
 	--source) words='module channels auto' ;;
-	--event) words='sample refill tlab outside all' ;;
-	--events) words='sample refill tlab outside' ;;
+	--event) words='sample refill tlab outside growth all' ;;
+	--events) words='sample refill tlab outside growth' ;;
 	--user)
 		mapfile -t COMPREPLY < <(compgen -u -- "$word")
 		return

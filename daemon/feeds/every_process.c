@@ -177,6 +177,12 @@ void every_process_set_quota(struct every_process *every, uint32_t quota)
 	__atomic_store_n(&every->skeleton->data->quota, quota, __ATOMIC_RELAXED);
 }
 
+void every_process_maps(const struct every_process *every, int maps[2])
+{
+	maps[0] = bpf_map__fd(every->skeleton->maps.faults);
+	maps[1] = bpf_map__fd(every->skeleton->maps.paces);
+}
+
 struct hab_growth every_process_sums(const struct every_process *every)
 {
 	return every->skeleton->bss->growth;

@@ -29,6 +29,8 @@ int every_process_fd(const struct every_process *every);
 void every_process_poll(struct every_process *every);
 /* Samples that an owner may have in a second, about. */
 void every_process_set_quota(struct every_process *every, uint32_t quota);
+/* The ring and the paces of bpf/paced.h, for a prober. They stay open here. */
+void every_process_maps(const struct every_process *every, int maps[2]);
 /* Sums since it was opened. */
 struct hab_growth every_process_sums(const struct every_process *every);
 /* NULL: does nothing. */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/habctl/http_client.h"
+#include "daemon/shared/elf_reader.h"
 #include "daemon/shared/program.h"
 #include "daemon/shared/util.h"
 
@@ -24,6 +25,7 @@ static const struct {
 } states[] = {
 	{ "preloaded", "" },
 	{ "linked", "" },
+	{ "probes", "" },
 	{ "not started with it", "start it by habrun, or its unit with `habrun --unit NAME`" },
 	{ "static", NULL },
 	{ "setuid", NULL },
@@ -34,7 +36,7 @@ static const struct {
 	{ "unknown", NULL },
 };
 
-enum { PRELOADED, LINKED, FIRST_KIND };
+enum { PRELOADED, LINKED, PROBES, FIRST_KIND };
 
 /* FIRST_KIND: none of hab's libraries is mapped, or the maps cannot be read. */
 static unsigned int find_library(uint32_t pid)
@@ -80,11 +82,13 @@ static uint32_t habd_here(uint32_t pid)
 	return strcmp(comm, "habd") ? 0 : pid;
 }
 
-static enum program_kind kind_of(uint32_t pid)
+/* *probes: whether it has those of otel_memory. */
+static enum program_kind kind_of(uint32_t pid, bool *probes)
 {
 	int fd = program_open(pid);
 	enum program_kind kind = program_kind_as_run(program_kind(fd), pid);
 
+	*probes = fd >= 0 && probe_places_count(fd);
 	if (fd >= 0)
 		close(fd);
 	return kind;
@@ -126,15 +130,22 @@ static json_t *process_json(uint32_t pid, const json_t *status)
 	unsigned int state = find_library(pid);
 	const char *next = states[state].next, *why = "";
 	enum program_kind kind = PROGRAM_UNKNOWN;
+	bool probes = false;
 	char comm[64];
 	json_t *object;
 
 	if (state == FIRST_KIND || state == PRELOADED)
-		kind = kind_of(pid);
+		kind = kind_of(pid, &probes);
 	if (state == FIRST_KIND || kind == PROGRAM_OWN_ALLOCATOR || kind == PROGRAM_OTHER_LIBC) {
 		state = FIRST_KIND + kind;
 		next = states[state].next ? states[state].next : program_next(kind);
 		why = program_why(kind);
+	}
+	if (state >= FIRST_KIND && probes) {
+		if (json_is_true(json_object_get(status, "follows_probes")))
+			state = PROBES;
+		why = "";
+		next = state == PROBES ? "" : "it has probes of its own: start habd with --otel";
 	}
 	process_comm(pid, comm, sizeof(comm));
 	object = json_pack("{sI ss ss ss ss}", "pid", (json_int_t)pid, "comm", comm, "seen",

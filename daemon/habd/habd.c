@@ -22,6 +22,7 @@
 #include "daemon/broker/broker.h"
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
+#include "daemon/habd/prober.h"
 #include "daemon/habd/sockets.h"
 #include "daemon/feeds/every_process.h"
 #include "daemon/history/ends.h"
@@ -128,6 +129,12 @@ static int choose_source(struct options *options)
 						       "not with --source channels");
 		return EXIT_USAGE;
 	}
+	if (options->otel && (options->source == SOURCE_REPLAY || geteuid() ||
+			      !(options->events & growth))) {
+		say("--otel: only root's habd follows probes, and it finds programs by their growth: "
+		    "start it as root, with growth among --events");
+		return EXIT_USAGE;
+	}
 	if (options->source == SOURCE_AUTO) {
 		module_state_read(&module);
 		options->source = module.device || module.loaded ? SOURCE_MODULE : SOURCE_CHANNELS;
@@ -203,6 +210,7 @@ static void describe_sockets(struct state *state, const struct options *options)
 	state->port = options->port;
 	state->kinds = options->events;
 	state->has_channels = *options->channel;
+	state->follows_probes = options->otel;
 }
 
 /* 0, or the exit code after a sentence. */
@@ -379,7 +387,7 @@ static void poll_part(struct state *state, struct http *http)
 static int run_part(struct options *options)
 {
 	const struct part_message ready = { .type = PART_READY };
-	bool viewer = !strcmp(options->part, "viewer");
+	bool viewer = !strcmp(options->part, "viewer"), prober = !strcmp(options->part, "prober");
 	struct part_context context;
 	struct part_feed_config feed = { .take = take_message,
 					 .take_end = take_end,
@@ -397,8 +405,10 @@ static int run_part(struct options *options)
 	if (!feed.memory || !receive_config(&config))
 		return EXIT_USAGE;
 	part_page(feed.memory)->received = 1;
-	if (!part_take_rights(&config, viewer))
+	if (!part_take_rights(&config, viewer ? PART_VIEWER : prober ? PART_PROBER : PART_COLLECTOR))
 		return EXIT_PRIVILEGE;
+	if (prober)
+		return prober_run(&config, feed.memory);
 	state_begin(&state, options->stacks, options->debuginfod_seconds);
 	context = (struct part_context){ .state = &state };
 	describe_sockets(&state, options);
@@ -417,6 +427,8 @@ static int run_part(struct options *options)
 	} else {
 		state.memory = feed.memory;
 		state.owner = config.owner;
+		if (options->otel)
+			state.probe_files = probe_files_new();
 		if (!open_channels(&state, options, -1))
 			goto end;
 		feed.wake_fd = channels_fd(state.channels);
@@ -463,6 +475,7 @@ static struct broker *make_broker(const struct options *options, const struct so
 		.tcp_fd = sockets->tcp_fd,
 		.channel_fd = sockets->channel_fd,
 		.argv = argv,
+		.follows_probes = options->otel,
 		.rate = rate_of_channels(options),
 		.socket = options->socket,
 		.channel = options->channel,

@@ -31,7 +31,8 @@ enum {
 	HISTORY_AGE,
 	HISTORY_PERIOD,
 	PART,
-	FOREGROUND
+	FOREGROUND,
+	OTEL
 };
 
 static const struct argp_option table[] = {
@@ -49,6 +50,9 @@ static const struct argp_option table[] = {
 	  "follow these kinds of events: " KINDS_HELP
 	  " (default sample, and growth for root). Each costs programs time. With the module refills "
 	  "are always counted; without it there are only sample and growth" },
+	{ "otel", OTEL, NULL, 0,
+	  "follow the probes otel_memory:alloc and free (SDT notes) of programs and libraries that "
+	  "have them, statically linked ones too. Only root's habd, with the event growth" },
 	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
 	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
@@ -246,6 +250,9 @@ static bool parse_value(struct options *options, int key, const char *value)
 		if (!arguments_number("--history-period", value, 1, 3600, &number))
 			return false;
 		options->history.seconds = (unsigned int)number;
+		return true;
+	case OTEL:
+		options->otel = true;
 		return true;
 	case PART:
 		options->part = value;

@@ -29,7 +29,8 @@ struct options {
 	unsigned int debuginfod_seconds; /* 0: not used */
 	struct history_config history;	 /* directory NULL: none is kept */
 	bool verbose;
-	const char *part; /* "collector" or "viewer": of a broker. NULL: none */
+	bool otel;	  /* the probes of otel_memory are followed */
+	const char *part; /* "collector", "viewer" or "prober": of a broker. NULL: none */
 };
 
 /* Ends the program with EXIT_USAGE, after a sentence, if an option is wrong. */

@@ -124,20 +124,22 @@ static void limit(int resource, rlim_t value)
 /* What root's collector needs to read maps and files of root's programs. */
 static const cap_value_t readers_rights[] = { CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
 					      CAP_CHECKPOINT_RESTORE };
+/* To attach a BPF program; some kernels want the last one for that. */
+static const cap_value_t probers_rights[] = { CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN };
 
-/* Drops all rights; with @reads those above stay, if there are any. */
-static bool keep_rights(bool reads)
+/* Drops all rights but @kept, of which it may not have all. */
+static bool keep_rights(const cap_value_t *kept, unsigned int nr)
 {
 	cap_t now = cap_get_proc(), less = cap_init();
 	cap_flag_value_t has;
 	bool good = now && less;
 	unsigned int i;
 
-	for (i = 0; good && reads && i < ARRAY_SIZE(readers_rights); i++) {
-		if (cap_get_flag(now, readers_rights[i], CAP_PERMITTED, &has) || has != CAP_SET)
+	for (i = 0; good && i < nr; i++) {
+		if (cap_get_flag(now, kept[i], CAP_PERMITTED, &has) || has != CAP_SET)
 			continue;
-		cap_set_flag(less, CAP_PERMITTED, 1, &readers_rights[i], CAP_SET);
-		cap_set_flag(less, CAP_EFFECTIVE, 1, &readers_rights[i], CAP_SET);
+		cap_set_flag(less, CAP_PERMITTED, 1, &kept[i], CAP_SET);
+		cap_set_flag(less, CAP_EFFECTIVE, 1, &kept[i], CAP_SET);
 	}
 	good = good && !cap_set_proc(less);
 	cap_free(now);
@@ -158,24 +160,31 @@ static bool become(uid_t uid, gid_t gid)
 	       !setresuid(uid, uid, uid);
 }
 
-bool part_take_rights(const struct part_config *config, bool viewer)
+static bool keep_rights_of(const struct part_config *config, enum part_kind kind)
 {
-	bool reads = !viewer && !config->owner;
+	if (kind == PART_PROBER)
+		return keep_rights(probers_rights, ARRAY_SIZE(probers_rights));
+	if (kind == PART_COLLECTOR && !config->owner)
+		return keep_rights(readers_rights, ARRAY_SIZE(readers_rights));
+	return keep_rights(NULL, 0);
+}
 
+bool part_take_rights(const struct part_config *config, enum part_kind kind)
+{
 	limit(RLIMIT_CORE, 0);
-	if (!viewer) {
+	if (kind != PART_VIEWER) {
 		setpriority(PRIO_PROCESS, 0, 0);
 		limit(RLIMIT_NOFILE, COLLECTOR_FILES);
 		limit(RLIMIT_DATA, COLLECTOR_MEMORY);
 	}
 	/* The viewer writes the history, which is root's. */
-	if (!viewer && !geteuid() && !become(config->uid, config->gid)) {
+	if (kind == PART_COLLECTOR && !geteuid() && !become(config->uid, config->gid)) {
 		say("a part of habd cannot take the rights of user %u: %s", config->uid,
 		    strerror(errno));
 		return false;
 	}
 	/* Its owner has the same number, and must not look into it: /proc names addresses. */
-	if (!keep_rights(reads) || prctl(PR_SET_DUMPABLE, 0) ||
+	if (!keep_rights_of(config, kind) || prctl(PR_SET_DUMPABLE, 0) ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) {
 		say("a part of habd cannot drop its rights: %s", strerror(errno));
 		return false;

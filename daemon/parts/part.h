@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Parts: the processes of the machine's habd besides the broker. Each owner of programs has a
- * collector, and root and the group hab-read have a viewer. The broker starts them as this program
- * with option --part.
+ * collector, and with --otel a prober if some have probes; root and the group hab-read have a
+ * viewer. The broker starts them as this program with option --part.
  */
 #ifndef HABD_PART_H
 #define HABD_PART_H
@@ -55,9 +55,10 @@ struct part_counts {
  * may write anything, and harms its owner alone.
  */
 struct part_page {
-	uint64_t rate;	   /* of the broker: samples a second that its channels may have */
+	uint64_t rate;	   /* of the broker: samples a second that its channels or probes may have */
 	uint64_t sent;	   /* messages over the control socket */
-	uint64_t lost;	   /* of the broker: samples that found no room in the ring */
+	/* Of the broker: samples that found no room in the ring. Of a prober: events without room. */
+	uint64_t lost;
 	uint64_t refused;  /* likewise: connections that the part did not take in time */
 	uint64_t failures; /* likewise: collectors of the owner that have ended unasked */
 	uint64_t alive_ns; /* this and what follows: of the part. CLOCK_MONOTONIC of its last tick */
@@ -97,6 +98,9 @@ enum part_message_type {
 	PART_ASK,     /* of the viewer: the totals of this moment are wanted */
 	PART_WAKE,    /* the ring has many records */
 	PART_READY,   /* of the viewer: it serves; @value is 0, or its exit code */
+	PART_MAPS,    /* to a prober: the ring and the paces of bpf/paced.h */
+	PART_PROBES,  /* of a collector, to its prober: a file with probes, and its @serial */
+	PART_PROBES_END, /* likewise: no process has it mapped any more */
 };
 
 struct part_message {
@@ -105,6 +109,7 @@ struct part_message {
 	uint64_t owner;
 	uint32_t value; /* of PART_HTTP: enum part_client; of PART_GIVEN: the process */
 	uint32_t reserved;
+	uint64_t serial; /* of a struct binary */
 };
 
 enum part_client { PART_CLIENT_TCP, PART_CLIENT_LOCAL, PART_CLIENT_VIEWER };
@@ -155,10 +160,12 @@ int part_receive(int control, struct part_message *message, struct part_config *
 		 int files[PART_MESSAGE_FILES]);
 bool part_send_config(int control, const struct part_config *config);
 
+enum part_kind { PART_COLLECTOR, PART_VIEWER, PART_PROBER };
+
 /*
- * Takes the rights of the owner, for good, and what bounds a collector. Before the program has
- * threads. False after a sentence.
+ * Takes the rights that such a part has, for good, and what bounds it: a collector those of its
+ * owner. Before the program has threads. False after a sentence.
  */
-bool part_take_rights(const struct part_config *config, bool viewer);
+bool part_take_rights(const struct part_config *config, enum part_kind kind);
 
 #endif /* HABD_PART_H */

@@ -97,6 +97,14 @@ void live_remove(struct live *live, struct live_process *process)
 	free(process);
 }
 
+bool live_has(const struct live *live, uint32_t pid)
+{
+	struct live_process *process;
+
+	HASH_FIND(hh, live->by_pid, &pid, sizeof(pid), process);
+	return process;
+}
+
 /* A size that the program has said. */
 static uint64_t limited(uint64_t size)
 {

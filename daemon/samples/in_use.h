@@ -27,6 +27,7 @@ void live_free(struct live *live);
  */
 struct live_process *live_add(struct live *live, uint32_t pid, struct hab_channel *channel);
 void live_remove(struct live *live, struct live_process *process);
+bool live_has(const struct live *live, uint32_t pid);
 
 /* The sample is in the entry @stack. It has no effect if its process has no channel any more. */
 void live_place(struct live *live, const struct hab_record_sample *sample, uint32_t stack,

@@ -30,6 +30,7 @@ struct ingest {
 	struct processes *processes;
 	struct stack_table *stacks;
 	struct pending *pending;
+	struct probed *probed;
 	struct ingest_counts counts;
 	/* A queue, [first, last), numbers modulo WAITING_MAX. NULL: does not wait any more. */
 	unsigned int first;
@@ -44,6 +45,7 @@ struct ingest *ingest_new(struct processes *processes, struct stack_table *stack
 	ingest->processes = processes;
 	ingest->stacks = stacks;
 	ingest->pending = pending_new(stacks);
+	ingest->probed = probed_new(stacks_live(stacks));
 	return ingest;
 }
 
@@ -57,12 +59,18 @@ void ingest_free(struct ingest *ingest)
 		if (ingest->queue[i])
 			sample_free(ingest->queue[i]);
 	pending_free(ingest->pending);
+	probed_free(ingest->probed);
 	free(ingest);
 }
 
 const struct pending_counts *ingest_pending_counts(const struct ingest *ingest)
 {
 	return pending_counts(ingest->pending);
+}
+
+struct probed *ingest_probed(const struct ingest *ingest)
+{
+	return ingest->probed;
 }
 
 const struct ingest_counts *ingest_counts(const struct ingest *ingest)
@@ -182,6 +190,7 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 			break;
 	}
 	pending_flush(ingest->pending, now_ns);
+	probed_tidy(ingest->probed, now_ns);
 	name_code(ingest);
 }
 
@@ -221,8 +230,9 @@ static void set_object(struct hab_record_sample *record)
 	record->interval = min(record->interval, HAB_SAMPLING_INTERVAL_MAX);
 }
 
+/* @is_probed: it came with a HAB_RECORD_ALLOC. */
 static void take_sample(struct ingest *ingest, const struct hab_record_sample *record,
-			uint64_t now_ns)
+			bool is_probed, uint64_t now_ns)
 {
 	struct sample *sample = new_sample(record, record->nr_frames, now_ns);
 
@@ -238,9 +248,9 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 		return;
 	}
 	make_calls(&sample->record);
-	/* Of growth no thread sends its stack. */
-	if (record->kind == HAB_KIND_GROWTH) {
-		ingest->counts.growth += !replaces(sample);
+	/* Of these no thread sends its stack. */
+	if (record->kind == HAB_KIND_GROWTH || is_probed) {
+		*(is_probed ? &ingest->counts.probed : &ingest->counts.growth) += !replaces(sample);
 		finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
 		return;
 	}
@@ -310,6 +320,28 @@ static bool is_stack(const struct hab_record_stack *stack, size_t size)
 	       size >= STACK_SIZE(stack->nr_frames);
 }
 
+/* True if it is a sample that counts. */
+static bool take_alloc(struct ingest *ingest, const struct hab_record_alloc *record, size_t size,
+		       uint64_t now_ns)
+{
+	struct hab_record_alloc copy;
+
+	memcpy(&copy, record, min(size, sizeof(copy)));
+	if (!probed_alloc(ingest->probed, &copy))
+		return false;
+	stacks_set_in_use_known(ingest->stacks);
+	take_sample(ingest, &copy.sample, true, now_ns);
+	return true;
+}
+
+static bool is_alloc(const struct hab_record_alloc *record, size_t size)
+{
+	const size_t head = offsetof(struct hab_record_alloc, sample);
+
+	return size >= head && is_sample(&record->sample, size - head) && !record->sample.window &&
+	       record->sample.kind == HAB_EVENT_SAMPLE;
+}
+
 bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_t now_ns)
 {
 	const struct hab_record_sample *sample = data;
@@ -324,8 +356,17 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 	case HAB_RECORD_SAMPLE:
 		if (!is_sample(sample, size))
 			break;
-		take_sample(ingest, sample, now_ns);
+		take_sample(ingest, sample, false, now_ns);
 		return !HAB_REPLACES(sample->candidate, sample->quota);
+	case HAB_RECORD_ALLOC:
+		if (!is_alloc(data, size))
+			break;
+		return take_alloc(ingest, data, size, now_ns);
+	case HAB_RECORD_FREE:
+		if (size < sizeof(struct hab_record_free))
+			break;
+		probed_free_object(ingest->probed, data);
+		return false;
 	case HAB_RECORD_STACK:
 		if (!is_stack(data, size))
 			break;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/samples/pending.h"
+#include "daemon/samples/probe_objects.h"
 #include "daemon/symbols/process_maps.h"
 
 struct ingest_counts {
@@ -15,6 +16,7 @@ struct ingest_counts {
 	uint64_t joined;    /* of these: with the stack that their thread sent */
 	uint64_t alone;	    /* of these: with the kernel's stack, since no other came */
 	uint64_t growth;    /* of these: of growth, with the kernel's stack */
+	uint64_t probed;    /* of these: of the probes of otel_memory, likewise */
 	uint64_t late;	    /* stacks whose sample does not wait any more */
 	uint64_t malformed; /* records of a wrong type or size */
 	uint64_t heaps;	    /* HAB_RECORD_HEAP */
@@ -31,6 +33,8 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 void ingest_flush(struct ingest *ingest, uint64_t now_ns);
 /* No record follows. */
 void ingest_flush_all(struct ingest *ingest);
+/* Processes with the probes of otel_memory, whose records come here. */
+struct probed *ingest_probed(const struct ingest *ingest);
 const struct ingest_counts *ingest_counts(const struct ingest *ingest);
 const struct pending_counts *ingest_pending_counts(const struct ingest *ingest);
 

@@ -20,6 +20,10 @@
 #define SECTIONS_MAX 4096u
 #define NOTES_MAX    4096u
 
+#define SDT_NAME      "stapsdt"
+#define SDT_NOTE      3
+#define SDT_BYTES_MAX (1u << 20)
+
 /* Where a number is 0 or the highest, the first section may have the real one. */
 static bool is_small(unsigned int segments, unsigned int sections, uint64_t table)
 {
@@ -98,6 +102,48 @@ int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 		memcpy(build_id, content, size);
 	elf_end(elf);
 	return (int)size;
+}
+
+/* @text: where it is loaded, where its semaphore is, and three strings. */
+static bool is_of_memory(const char *text, size_t size)
+{
+	const size_t head = 3 * sizeof(uint64_t), provider = sizeof(PROBES_PROVIDER);
+
+	return size > head + provider && text[size - 1] == 0 &&
+	       !memcmp(text + head, PROBES_PROVIDER, provider) &&
+	       (!strcmp(text + head + provider, "alloc") || !strcmp(text + head + provider, "free"));
+}
+
+static unsigned int count_places(Elf_Data *notes)
+{
+	size_t at = 0, name_at, content_at;
+	const char *text;
+	unsigned int nr = 0;
+	GElf_Nhdr note;
+
+	while (notes && (at = gelf_getnote(notes, at, &note, &name_at, &content_at))) {
+		text = notes->d_buf;
+		nr += note.n_type == SDT_NOTE && note.n_namesz == sizeof(SDT_NAME) &&
+		      !memcmp(text + name_at, SDT_NAME, sizeof(SDT_NAME)) &&
+		      is_of_memory(text + content_at, note.n_descsz);
+	}
+	return nr;
+}
+
+unsigned int probe_places_count(int fd)
+{
+	Elf *elf = elf_reader_open(fd);
+	Elf_Scn *section = NULL;
+	unsigned int nr = 0;
+	GElf_Shdr head;
+
+	/* Their section is not loaded: so no segment has it. */
+	while (elf && (section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, &head) && head.sh_type == SHT_NOTE &&
+		    !(head.sh_flags & SHF_ALLOC) && head.sh_size <= SDT_BYTES_MAX)
+			nr += count_places(elf_getdata(section, NULL));
+	elf_end(elf);
+	return nr <= PROBE_PLACES_MAX ? nr : 0;
 }
 
 int build_id_open_debug(const uint8_t *build_id, unsigned int length)

@@ -22,6 +22,14 @@ const uint8_t *elf_reader_note(Elf *elf, const char *name, uint32_t type, size_t
 int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN]);
 
 /*
+ * How many places of the probes otel_memory:alloc and free the file has, as its SDT notes say; 0 if
+ * they are more than PROBE_PLACES_MAX. @fd stays open. Any thread.
+ */
+#define PROBE_PLACES_MAX 64
+#define PROBES_PROVIDER "otel_memory"
+unsigned int probe_places_count(int fd);
+
+/*
  * Opens the debug file of that build id below /usr/lib/debug: a file of root that no other user can
  * write. -1: there is none.
  */

@@ -48,6 +48,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 
 void state_end(struct state *state)
 {
+	probe_files_free(state->probe_files);
 	rss_free(state->rss);
 	totals_free(state->totals);
 	timeline_free(state->timeline, state->stacks);
@@ -283,6 +284,18 @@ static uint64_t in_use_of(const struct state *state, uint32_t pid)
 	return 0;
 }
 
+static void add_probed(void *context, const struct probed_process *process)
+{
+	struct feed_process *to = feed_totals_add(context);
+
+	*to = (struct feed_process){ .pid = process->pid };
+	to->totals.bytes = process->bytes;
+	to->totals.sampled = process->samples;
+	to->totals.owner = process->owner;
+	to->totals.uid = process->uid;
+	memcpy(to->totals.comm, process->comm, sizeof(to->totals.comm));
+}
+
 static void publish_processes_locked(struct state *state, struct part_page *page)
 {
 	struct feed_totals own = { 0 };
@@ -291,6 +304,7 @@ static void publish_processes_locked(struct state *state, struct part_page *page
 	unsigned int i, nr;
 
 	channels_add_processes(state->channels, &own);
+	probed_visit_processes(ingest_probed(state->ingest), add_probed, &own);
 	if (own.nr_processes > PART_PROCESSES)
 		qsort(own.processes, own.nr_processes, sizeof(*own.processes), compare_bytes);
 	nr = min(own.nr_processes, PART_PROCESSES);
@@ -355,6 +369,8 @@ void state_tick(struct state *state)
 		rss_read(state->rss, now);
 	has_point = timeline_copy(state->timeline, state->stacks, timeline_now(), &copy);
 	pthread_mutex_unlock(&state->lock);
+	if (state->probe_files)
+		probe_files_tick(state->probe_files, state->binaries, &state->lock);
 	if (!has_point)
 		return;
 	point = timeline_sum_up(&copy);
@@ -368,7 +384,8 @@ static void count_refills(struct numbers *numbers)
 	const struct module_state *module = &numbers->module;
 	const struct feed_totals *now = &numbers->totals.now;
 
-	numbers->lost = now->of.machine.lost + now->of.missed_events + numbers->lost_of_owners;
+	numbers->lost = now->of.machine.lost + now->of.missed_events + now->of.probes_lost +
+			numbers->lost_of_owners;
 	numbers->counts.limits.refused[LIMITED_OWNERS] = now->of.unknown;
 	numbers->counts.limits.refused[LIMITED_PROCESSES] = now->of.machine.table_full;
 	numbers->refills = module->known[MODULE_REFILLS] ?

@@ -9,6 +9,7 @@
 
 #include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
+#include "daemon/parts/probe_files.h"
 #include "daemon/parts/snapshots.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"
@@ -61,8 +62,10 @@ struct state {
 	struct hab_channel *memory;
 	uint64_t owner;
 	struct rss *rss; /* of all processes */
+	struct probe_files *probe_files; /* of a collector with --otel */
 	struct snapshots *snapshots; /* its own tables are empty: the collectors have them */
-	bool has_channels;	     /* of the machine: to be shown */
+	bool has_channels;	     /* of the machine: to be shown, as the next */
+	bool follows_probes;
 	pid_t pid;		     /* of habd, to be shown */
 	uint64_t start_ns;	   /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;

@@ -46,7 +46,7 @@ FUZZ_RECORDING := profile_read merge report report_table $(PROFILE_SOURCES) $(SH
 FUZZ_ELF := elf_reader symbol_file perf_map demangle program util
 # All of habd but what starts it, and what talks to the kernel and to other processes.
 NOT_IN_HTTP := habd options sockets privilege http broker collectors connections routes part_process windows \
-	owner_lookup module_feed every_process bpf_log no_feed
+	owner_lookup module_feed every_process bpf_log no_feed probers prober
 FUZZ_HTTP := $(sort $(filter-out $(NOT_IN_HTTP),$(HABD_SOURCES)) profile.pb-c web_graph web_page)
 FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
 

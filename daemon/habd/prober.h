@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A prober: attaches BPF programs to the probes of otel_memory in files that one owner's processes
+ * have mapped. Its records go into the ring of the broker.
+ */
+#ifndef HABD_PROBER_H
+#define HABD_PROBER_H
+
+#include "daemon/parts/part.h"
+
+/* Until the control socket ends. Returns the exit code. */
+int prober_run(const struct part_config *config, struct hab_channel *memory);
+
+#endif /* HABD_PROBER_H */
