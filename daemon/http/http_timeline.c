@@ -250,8 +250,29 @@ static void put_point(json_t *lines, struct answer *answer, const struct timelin
 	}
 }
 
+/* What is resident now of the processes that still run. */
+static void put_memory(struct state *state, json_t *lines)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	struct rss_process is;
+	json_t *line;
+	size_t i;
+
+	if (!state->rss)
+		return;
+	pthread_mutex_lock(&state->lock);
+	json_array_foreach(lines, i, line)
+		if (rss_find(state->rss,
+			     (uint32_t)json_integer_value(json_object_get(line, "pid")),
+			     (uint32_t)json_integer_value(json_object_get(line, "uid")), now_ns, &is))
+			json_object_update_new(line, json_pack("{sI sI}", "anonymous_bytes",
+							       (json_int_t)is.bytes, "shared_bytes",
+							       (json_int_t)is.shared_bytes));
+	pthread_mutex_unlock(&state->lock);
+}
+
 /* The last line is the sum of all that have no other. */
-static json_t *lines_json(struct answer *answer)
+static json_t *lines_json(struct state *state, struct answer *answer)
 {
 	static const struct line others;
 	json_t *lines = json_array();
@@ -264,6 +285,7 @@ static json_t *lines_json(struct answer *answer)
 	json_array_append_new(lines, line_json(&others));
 	for (i = 0; i < answer->count; i++)
 		put_point(lines, answer, &answer->points[i]);
+	put_memory(state, lines);
 	return lines;
 }
 
@@ -500,7 +522,7 @@ static json_t *answer_json(const struct request *request, const struct history_s
 		"files_read", (json_int_t)answer->history.count + answer->history.unread,
 		"starts", times_json(answer, false),
 		"ends", times_json(answer, true),
-		"processes", lines_json(answer),
+		"processes", lines_json(request->state, answer),
 		"ended", ended_json(request, span, filter));
 	/* clang-format on */
 }

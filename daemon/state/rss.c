@@ -32,6 +32,7 @@ struct process {
 	uint32_t uid;
 	uint64_t start;	    /* as /proc says: a number may be another process's later */
 	uint64_t round;	    /* in which it was last there */
+	uint64_t shared_bytes;
 	uint64_t grows_ns; /* when it began to grow, CLOCK_MONOTONIC; 0: it does not */
 	unsigned int count;
 	struct reading readings[READINGS]; /* the newest first */
@@ -66,7 +67,8 @@ void rss_free(struct rss *rss)
 }
 
 /* False: it is a thread of the kernel, or has ended. */
-static bool read_anonymous(const struct rss *rss, uint32_t pid, uint64_t *bytes)
+static bool read_memory(const struct rss *rss, uint32_t pid, uint64_t *anonymous,
+			uint64_t *shared_bytes)
 {
 	unsigned long long size, resident, shared;
 	char text[128];
@@ -74,7 +76,8 @@ static bool read_anonymous(const struct rss *rss, uint32_t pid, uint64_t *bytes)
 	process_file(pid, "statm", text, sizeof(text));
 	if (sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3 || !size)
 		return false;
-	*bytes = resident > shared ? (resident - shared) * rss->page_bytes : 0;
+	*anonymous = resident > shared ? (resident - shared) * rss->page_bytes : 0;
+	*shared_bytes = min(resident, shared) * rss->page_bytes;
 	return true;
 }
 
@@ -108,9 +111,9 @@ static void read_process(struct rss *rss, uint32_t pid, uint64_t now_ns)
 {
 	struct process_stat stat;
 	struct process *process;
-	uint64_t bytes;
+	uint64_t bytes, shared_bytes;
 
-	if (!read_anonymous(rss, pid, &bytes) || !process_stat(pid, &stat))
+	if (!read_memory(rss, pid, &bytes, &shared_bytes) || !process_stat(pid, &stat))
 		return;
 	HASH_FIND(hh, rss->processes, &pid, sizeof(pid), process);
 	if (!process) {
@@ -126,6 +129,7 @@ static void read_process(struct rss *rss, uint32_t pid, uint64_t now_ns)
 	}
 	process->start = stat.start;
 	process->round = rss->round;
+	process->shared_bytes = shared_bytes;
 	process->uid = user_of(pid);
 	process_comm(pid, process->comm, sizeof(process->comm));
 	add_reading(process, bytes, now_ns);
@@ -209,31 +213,44 @@ static unsigned int limit_users(struct rss_process *list, unsigned int nr, unsig
 	return kept;
 }
 
+static void describe(const struct process *process, uint64_t now_ns, struct rss_process *is)
+{
+	*is = (struct rss_process){
+		.pid = process->pid,
+		.uid = process->uid,
+		.bytes = process->readings[0].bytes,
+		.shared_bytes = process->shared_bytes,
+		.change = change_of(process),
+		.change_ns = process->readings[0].ns - process->readings[process->count - 1].ns,
+		.grows_ns = process->grows_ns ? now_ns - process->grows_ns : 0,
+	};
+	memcpy(is->comm, process->comm, sizeof(is->comm));
+}
+
 unsigned int rss_choose(const struct rss *rss, unsigned int most, uint64_t now_ns,
 			struct rss_process **list)
 {
 	unsigned int nr = 0, count = HASH_COUNT(rss->processes);
 	const struct process *process;
-	const struct reading *last;
-	struct rss_process *to;
 
 	*list = xcalloc(count, sizeof(**list));
-	for (process = rss->processes; process; process = process->hh.next) {
-		last = &process->readings[process->count - 1];
-		to = &(*list)[nr++];
-		*to = (struct rss_process){
-			.pid = process->pid,
-			.uid = process->uid,
-			.bytes = process->readings[0].bytes,
-			.change = change_of(process),
-			.change_ns = process->readings[0].ns - last->ns,
-			.grows_ns = process->grows_ns ? now_ns - process->grows_ns : 0,
-		};
-		memcpy(to->comm, process->comm, sizeof(to->comm));
-	}
+	for (process = rss->processes; process; process = process->hh.next)
+		describe(process, now_ns, &(*list)[nr++]);
 	if (nr)
 		qsort(*list, nr, sizeof(**list), compare);
 	return limit_users(*list, nr, most);
+}
+
+bool rss_find(const struct rss *rss, uint32_t pid, uint32_t uid, uint64_t now_ns,
+	      struct rss_process *is)
+{
+	const struct process *process;
+
+	HASH_FIND(hh, rss->processes, &pid, sizeof(pid), process);
+	if (!process || process->uid != uid)
+		return false;
+	describe(process, now_ns, is);
+	return true;
 }
 
 uint64_t rss_sum(const struct rss *rss)

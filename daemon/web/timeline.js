@@ -26,15 +26,52 @@ export const nameOf = line => line.comm || (line.pid ? '[no name]' : 'all others
 export const pidsOf = line =>
 	line.pids.size > 1 ? line.pids.size + ' processes' : String(line.pid || '');
 
+/*
+ * What is resident of a line's processes: in use, as far as that can be resident; the rest of the
+ * anonymous memory; files and shared memory. null: none of them runs, or they are another user's.
+ */
+function residentOf(line) {
+	const processes = [...line.memory.values()];
+	if (!processes.length)
+		return null;
+	const sum = name => processes.reduce((all, one) => all + one[name], 0);
+	const anonymous = sum('anonymous_bytes'), shared = sum('shared_bytes');
+	const used = Math.min(line.in_use.at(-1) || 0, anonymous);
+	return {used, other: anonymous - used, shared, all: anonymous + shared};
+}
+
+/* A bar of these, as long as its part of the largest. */
+function residentBar(resident, largest) {
+	const bar = element('span', '', {className: 'bar'});
+	const names = {used: 'in use', other: 'other anonymous memory', shared: 'files and shared'};
+	for (const part in names) {
+		const piece = element('span', '', {className: part});
+		piece.style.width = 100 * resident[part] / (largest || 1) + '%';
+		bar.append(piece);
+	}
+	bar.title = Object.entries(names)
+		.map(([part, name]) => bytes(resident[part]) + ' ' + name).join(', ');
+	bar.setAttribute('role', 'img');
+	bar.setAttribute('aria-label', bar.title);
+	return bar;
+}
+
+/* By pid: a process with several lines counts once. */
+const memoryOf = line => line.memory ||
+	(line.anonymous_bytes === undefined ? [] : [[line.pid, line]]);
+
 /* The sums of lines with the same key; the name is that of the largest, the first. */
 function sums(lines, keyOf) {
 	const found = new Map();
 	for (const line of lines) {
 		const key = JSON.stringify(keyOf(line)), sum = found.get(key);
 		if (!sum) {
-			found.set(key, {...line, key, pids: new Set([line.pid]), members: [line]});
+			found.set(key, {...line, key, pids: new Set([line.pid]), members: [line],
+				memory: new Map(memoryOf(line))});
 			continue;
 		}
+		for (const [pid, memory] of memoryOf(line))
+			sum.memory.set(pid, memory);
 		sum.pids.add(line.pid);
 		sum.members.push(line);
 		for (const kind of kinds)
@@ -332,9 +369,10 @@ export class Timeline {
 		const mean = rates =>
 			rates.reduce((all, rate, i) => all + rate * seconds[i], 0) / whole;
 		const has_some = line => line.pid || kinds.some(kind => line[kind].some(Boolean));
-		const rows = this.commands.filter(has_some).flatMap(command =>
-			[command, ...(this.isOpen(command) ? command.members : [])])
-			.map(line => this.row(line, mean(line.rate)));
+		const lines = this.commands.filter(has_some).flatMap(command =>
+			[command, ...(this.isOpen(command) ? command.members : [])]);
+		const largest = Math.max(...lines.map(line => residentOf(line)?.all || 0));
+		const rows = lines.map(line => this.row(line, mean(line.rate), largest));
 		const focused = document.activeElement.dataset.key;
 		by('processes').replaceChildren(...rows);
 		for (const button of by('processes').querySelectorAll('button'))
@@ -342,7 +380,7 @@ export class Timeline {
 				button.focus();
 	}
 
-	row(line, rate) {
+	row(line, rate, largest) {
 		const row = element('tr'), chosen = this.chosen.process?.key === line.key;
 		const is_drawn = this.lines.includes(line);
 		row.classList.toggle('chosen', chosen);
@@ -371,6 +409,9 @@ export class Timeline {
 		}
 		row.insertCell().textContent = bytes(rate) + '/s';
 		row.insertCell().textContent = bytes(line.in_use.at(-1) || 0);
+		const cell = row.insertCell(), resident = residentOf(line);
+		if (resident)
+			cell.append(bytes(resident.all), residentBar(resident, largest));
 		return row;
 	}
 

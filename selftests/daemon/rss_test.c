@@ -119,6 +119,26 @@ TEST_F(process, it_has_its_anonymous_memory_as_the_kernel_counts_it)
 	EXPECT_GE(rss_sum(self->rss), found.bytes);
 }
 
+TEST_F(process, what_it_shares_is_apart_and_it_is_found_as_its_users)
+{
+	struct rss_process found;
+	char text[64];
+	uint64_t shared;
+
+	ASSERT_TRUE(grow_once(self->ask, self->answer));
+	read_all(self->rss, &self->now_ns);
+	ASSERT_TRUE(rss_find(self->rss, (uint32_t)self->pid, getuid(), self->now_ns, &found));
+	ASSERT_TRUE(process_status((uint32_t)self->pid, "RssFile", text, sizeof(text)));
+	shared = strtoull(text, NULL, 10) << 10;
+	ASSERT_TRUE(process_status((uint32_t)self->pid, "RssShmem", text, sizeof(text)));
+	shared += strtoull(text, NULL, 10) << 10;
+	EXPECT_GT(found.shared_bytes, 0);
+	EXPECT_LE(llabs((long long)(found.shared_bytes - shared)), MIB);
+	EXPECT_GE(found.bytes, 32 * MIB);
+	EXPECT_FALSE(
+		rss_find(self->rss, (uint32_t)self->pid, getuid() + 1, self->now_ns, &found));
+}
+
 TEST_F(process, its_change_is_that_of_the_last_minute)
 {
 	struct rss_process found;
