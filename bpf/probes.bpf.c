@@ -8,8 +8,8 @@
  * file are not seen by this attachment, but by one of their own. So an object is told once, and
  * what an owner asks for changes no figure of another's.
  *
- * A free that is lost would leave its object in use for ever. So habd is told that one was lost,
- * and forgets the objects of that owner.
+ * A free that is lost would leave its object in use for ever. So those are counted apart, and the
+ * owner's collector forgets its objects when there are more.
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
@@ -19,6 +19,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#define BPF_USDT_MAX_SPEC_CNT 1024 /* PROBE_PLACES_MAX places of each of FILES_MAX files */
 #include <bpf/usdt.bpf.h>
 
 #include "bpf/records.h"
@@ -29,7 +30,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-__u64 lost; /* samples and frees */
+/* Without room in the ring, or of frees beyond FREES_MAX. */
+__u64 lost, frees_lost;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct task_struct___program {
@@ -46,40 +48,12 @@ static __u64 current_program(void)
 	return BPF_CORE_READ(task, group_leader, start_time) ^ BPF_CORE_READ(task, self_exec_id) << 56;
 }
 
-/* False: it is lost. */
-static bool send_free(__u64 owner, __u64 address)
-{
-	struct hab_record_free *record = bpf_ringbuf_reserve(&faults, sizeof(*record), 0);
-
-	if (!record)
-		return false;
-	fill_head(&record->head, HAB_RECORD_FREE, sizeof(*record));
-	record->address = address;
-	record->program = current_program();
-	record->owner = owner;
-	submit(record);
-	return true;
-}
-
-/* True if habd knows all that was lost until now. */
-static bool tell_lost(struct hab_pace *frees, __u64 owner)
-{
-	if (!frees->shift)
-		return true;
-	/* Before the record is sent: what is lost from now on is told again. */
-	frees->shift = 0;
-	if (send_free(owner, 0))
-		return true;
-	frees->shift = 1;
-	return false;
-}
-
 SEC("usdt")
 int on_alloc(struct pt_regs *ctx)
 {
 	__u64 owner = current_owner();
 	struct hab_record_alloc *record;
-	struct hab_pace *pace, *frees;
+	struct hab_pace *pace;
 	long address, bytes, weighted;
 	__u32 shift, size;
 
@@ -87,8 +61,7 @@ int on_alloc(struct pt_regs *ctx)
 	    bpf_usdt_arg(ctx, 1, &bytes) || bpf_usdt_arg(ctx, 2, &weighted))
 		return 0;
 	pace = find_pace(owner, HAB_PACED_ALLOCS);
-	frees = find_pace(owner, HAB_PACED_FREES);
-	if (!pace || !frees || !tell_lost(frees, owner))
+	if (!pace)
 		goto lost;
 	shift = next_shift(pace, 0);
 	if (bpf_get_prandom_u32() & ((1u << shift) - 1))
@@ -114,17 +87,23 @@ SEC("usdt")
 int on_free(struct pt_regs *ctx)
 {
 	__u64 owner = current_owner();
-	struct hab_pace *frees;
+	struct hab_record_free *record = NULL;
+	struct hab_pace *pace;
 	long address;
 
 	if (bpf_usdt_cookie(ctx) != (long)owner || bpf_usdt_arg(ctx, 0, &address) || !address)
 		return 0;
-	frees = find_pace(owner, HAB_PACED_FREES);
-	if (frees && is_within(frees, FREES_MAX) && tell_lost(frees, owner) &&
-	    send_free(owner, address))
+	pace = find_pace(owner, HAB_PACED_FREES);
+	if (pace && is_within(pace, FREES_MAX))
+		record = bpf_ringbuf_reserve(&faults, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&frees_lost, 1);
 		return 0;
-	if (frees)
-		frees->shift = 1;
-	__sync_fetch_and_add(&lost, 1);
+	}
+	fill_head(&record->head, HAB_RECORD_FREE, sizeof(*record));
+	record->address = address;
+	record->program = current_program();
+	record->owner = owner;
+	submit(record);
 	return 0;
 }

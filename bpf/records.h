@@ -189,7 +189,7 @@ struct hab_record_alloc {
 	struct hab_record_sample sample; /* @chunk_bytes: of the object */
 };
 
-/* Its probe otel_memory:free. @address 0: some were lost, of any object of the owner's. */
+/* Its probe otel_memory:free. @address 0, by the broker: some were lost, of any of the owner's. */
 struct hab_record_free {
 	struct hab_record_head head;
 	__u64 address;
@@ -260,7 +260,7 @@ enum hab_paced {
 	HAB_PACED_HUGE,
 	HAB_PACED_ENDS,
 	HAB_PACED_ALLOCS,
-	HAB_PACED_FREES, /* @shift: not 0: one was lost, and habd does not know it yet */
+	HAB_PACED_FREES,
 	HAB_PACED_KINDS
 };
 

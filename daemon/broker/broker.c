@@ -77,13 +77,8 @@ static void reap(struct broker *broker)
 		}
 		HASH_ITER(hh, broker->owners, owner, next)
 		{
-			if (owner->prober.pid == pid) {
-				say("the probes of user %u are followed no more: the part that does it "
-				    "has ended: restart habd, and see its messages before",
-				    owner->id.uid);
-				prober_end(broker, owner);
-				owner->prober_tried = true;
-			}
+			if (owner->prober.pid == pid)
+				prober_ended(broker, owner, status);
 			if (owner->part.pid != pid)
 				continue;
 			say("the collector of user %u has ended (%s %d): another is started, which "
@@ -251,7 +246,8 @@ static void turn(struct broker *broker)
 	if (now - broker->shares_ns < SECOND_NS / 5)
 		return;
 	reap(broker);
-	broker_read_collectors(broker);
+	broker_pass_given(broker);
+	probers_tidy(broker);
 	revive_viewer(broker, now);
 	tidy(broker, now);
 	broker->shares_ns = now;

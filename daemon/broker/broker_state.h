@@ -35,8 +35,9 @@ struct owner {
 	struct owner_id id;
 	struct part part;
 	struct part prober; /* if processes of the owner have probes that are followed */
-	bool prober_tried;  /* it was started, and may have ended */
-	bool frees_lost;    /* records of these, and the collector does not know it yet */
+	bool prober_failed; /* it has ended by itself: no other one is started */
+	uint64_t frees_known; /* of those that the prober has lost */
+	bool frees_lost;      /* records of these, and the collector does not know it yet */
 	int listen_fd; /* HAB_CHANNEL_OF_USER; -1: none */
 	uint64_t begun_ns;
 	uint64_t pause_ns;	/* after its last end; 0: it has not failed */
@@ -93,7 +94,7 @@ bool broker_watch(struct broker *broker, int fd, uint64_t event);
 struct owner *broker_owner(struct broker *broker, uint64_t number, uint32_t pid);
 void broker_end_owner(struct broker *broker, struct owner *owner);
 void broker_tell_viewer(struct broker *broker, const struct owner *owner, bool begun);
-void broker_read_collectors(struct broker *broker);
+void broker_pass_given(struct broker *broker);
 void broker_close_elsewhere(struct broker *broker, int fd);
 void broker_close_strays(struct broker *broker);
 void collector_start(struct broker *broker, struct owner *owner);
@@ -107,10 +108,11 @@ void collector_drop_held(struct broker *broker, struct owner *owner);
 
 /* --- probers.c ------------------------------------------------------------------------- */
 
-/* The collector has sent a file with probes, or says that none has it mapped any more. */
-void prober_pass(struct broker *broker, struct owner *owner, const struct part_message *message,
-		 int fd);
-void prober_end(struct broker *broker, struct owner *owner);
+/* Starts those that collectors want, and passes on what was lost. */
+void probers_tidy(struct broker *broker);
+/* Its process is killed. prober_ended() follows, when it is gone; @status: as of waitpid(). */
+void prober_kill(struct owner *owner);
+void prober_ended(struct broker *broker, struct owner *owner, int status);
 uint64_t probers_lost(const struct broker *broker);
 
 /* --- connections.c --------------------------------------------------------------------- */
@@ -121,6 +123,8 @@ void broker_accept_clients(struct broker *broker, int listen_fd, bool local);
 
 /* --- routes.c -------------------------------------------------------------------------- */
 
+/* Frees of the owner's objects were lost: its collector is told, now or before the next record. */
+void broker_lose_frees(struct owner *owner);
 /* Of the feed; @context is the broker. */
 void broker_take_record(void *context, const void *record, size_t size);
 void broker_wake(struct part *part);

@@ -19,7 +19,6 @@
 #define SECOND_NS (1000000000ull)
 #define STEADY_NS (10 * SECOND_NS) /* a collector that has run so long has not failed */
 #define STUCK_NS  (3 * SECOND_NS)
-#define READ_MAX  32 /* messages of a collector, in a turn */
 
 bool broker_watch(struct broker *broker, int fd, uint64_t event)
 {
@@ -50,7 +49,7 @@ void collector_start(struct broker *broker, struct owner *owner)
 	if (owner->part.pid || now < owner->due_ns)
 		return;
 	/* The new one finds the files anew. */
-	prober_end(broker, owner);
+	prober_kill(owner);
 	config.owner = owner->number;
 	config.uid = owner->id.uid;
 	config.gid = owner->id.gid;
@@ -144,7 +143,8 @@ static void stop_listening(struct broker *broker, struct owner *owner)
 void broker_end_owner(struct broker *broker, struct owner *owner)
 {
 	stop_listening(broker, owner);
-	prober_end(broker, owner);
+	prober_kill(owner);
+	prober_ended(broker, owner, 0);
 	broker_tell_viewer(broker, owner, false);
 	HASH_DELETE(hh, broker->owners, owner);
 	limits_give_back(LIMITED_OWNERS, 1);
@@ -280,48 +280,32 @@ void collector_failed(struct owner *owner)
 	collector_end(owner);
 }
 
-/* Root's collector gives away the channel of a process that has given up root's rights. */
-static void pass_given(struct broker *broker, const struct part_message *message,
-		       const int files[PART_MESSAGE_FILES])
+/*
+ * Root's collector gives away the channels of processes that have given up root's rights. Of these
+ * descriptors it knows that their close waits for nobody.
+ */
+void broker_pass_given(struct broker *broker)
 {
-	struct owner *to = broker_owner(broker, message->uid, message->value);
-
-	if (to && to->part.pid && part_send(to->part.control, message, files, PART_MESSAGE_FILES))
-		__atomic_add_fetch(&part_page(to->part.memory)->sent, 1, __ATOMIC_RELAXED);
-	else
-		broker->unknown++;
-}
-
-static void read_collector(struct broker *broker, struct owner *owner)
-{
-	bool is_root = owner->number == HAB_OWNER_ROOT;
+	const uint64_t root = HAB_OWNER_ROOT;
 	int files[PART_MESSAGE_FILES];
 	struct part_message message;
-	unsigned int nr, i;
+	struct owner *from, *to;
+	unsigned int i;
 
-	for (nr = 0; nr < READ_MAX && owner->part.pid; nr++) {
-		if (part_receive(owner->part.control, &message, NULL, files) <= 0)
-			return;
-		if (message.type == PART_GIVEN && is_root && message.uid)
-			pass_given(broker, &message, files);
-		else if (message.type == PART_PROBES || message.type == PART_PROBES_END)
-			prober_pass(broker, owner, &message, files[0]);
-		for (i = 0; i < PART_MESSAGE_FILES; i++) {
-			/* Of its own descriptors root's collector knows that no close waits. */
-			if (files[i] >= 0 && is_root)
-				close(files[i]);
-			else if (files[i] >= 0)
-				broker_close_elsewhere(broker, files[i]);
+	HASH_FIND(hh, broker->owners, &root, sizeof(root), from);
+	while (from && from->part.pid &&
+	       part_receive(from->part.control, &message, NULL, files) > 0) {
+		if (message.type == PART_GIVEN && message.uid) {
+			to = broker_owner(broker, message.uid, message.value);
+			if (to && to->part.pid &&
+			    part_send(to->part.control, &message, files, PART_MESSAGE_FILES))
+				__atomic_add_fetch(&part_page(to->part.memory)->sent, 1,
+						   __ATOMIC_RELAXED);
+			else
+				broker->unknown++;
 		}
-	}
-}
-
-void broker_read_collectors(struct broker *broker)
-{
-	struct owner *owner, *next;
-
-	HASH_ITER(hh, broker->owners, owner, next)
-	{
-		read_collector(broker, owner);
+		for (i = 0; i < PART_MESSAGE_FILES; i++)
+			if (files[i] >= 0)
+				close(files[i]);
 	}
 }

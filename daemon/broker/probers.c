@@ -1,48 +1,98 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The probers of owners. A prober reads files that its owner may have made, and has more rights
- * than its owner: so each owner has one of its own, which harms nobody else when it ends or waits.
- * It ends with the collector that has asked for it.
+ * The probers of owners. A prober reads files that its owner has found, and has more rights than
+ * its owner: so each owner has one of its own, which is of no use to others and keeps none of them
+ * waiting. The broker starts it when the owner's collector wants one, and gives both an end of a
+ * socket. It takes nothing from them but numbers in memory.
  */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "daemon/broker/broker_state.h"
 
-static bool start(struct broker *broker, struct owner *owner)
+static void connect_to_collector(struct broker *broker, struct owner *owner)
+{
+	const struct part_message peer = { .type = PART_PEER };
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return;
+	if (part_send(owner->prober.control, &peer, &pair[0], 1) &&
+	    part_send(owner->part.control, &peer, &pair[1], 1))
+		__atomic_add_fetch(&part_page(owner->part.memory)->sent, 1, __ATOMIC_RELAXED);
+	/* Descriptors may be queued in it by now. */
+	broker_close_elsewhere(broker, pair[0]);
+	broker_close_elsewhere(broker, pair[1]);
+}
+
+static void start(struct broker *broker, struct owner *owner)
 {
 	const struct part_message message = { .type = PART_MAPS };
 	struct part_config config = broker->config.part;
 	int maps[2];
 
-	if (!broker->every || !broker->config.follows_probes)
-		return false;
 	config.owner = owner->number;
 	config.uid = owner->id.uid;
 	every_process_maps(broker->every, maps);
-	return part_start(&owner->prober, broker->config.argv, "prober", &config) &&
-	       part_send(owner->prober.control, &message, maps, 2);
-}
-
-void prober_pass(struct broker *broker, struct owner *owner, const struct part_message *message,
-		 int fd)
-{
-	if (owner->prober_tried ? !owner->prober.pid : !start(broker, owner))
-		fd = -1;
-	owner->prober_tried = true;
-	if (!owner->prober.pid || (message->type == PART_PROBES && fd < 0))
+	if (!part_start(&owner->prober, broker->config.argv, "prober", &config)) {
+		owner->prober_failed = true;
 		return;
-	if (!part_send(owner->prober.control, message, &fd, fd >= 0))
-		say_verbose("the probes of a file of user %u are not followed: %s", owner->id.uid,
-			    strerror(errno));
+	}
+	owner->frees_known = 0;
+	/* One before it may have left objects. */
+	broker_lose_frees(owner);
+	part_send(owner->prober.control, &message, maps, 2);
+	connect_to_collector(broker, owner);
 }
 
-void prober_end(struct broker *broker, struct owner *owner)
+void probers_tidy(struct broker *broker)
+{
+	const struct part_page *page;
+	struct owner *owner;
+	uint64_t lost;
+
+	for (owner = broker->owners; owner && broker->every && broker->config.follows_probes;
+	     owner = owner->hh.next) {
+		if (owner->prober.pid) {
+			page = part_page(owner->prober.memory);
+			lost = READ_ONCE(page->frees_lost);
+			if (lost != owner->frees_known)
+				broker_lose_frees(owner);
+			owner->frees_known = lost;
+		} else if (owner->part.pid && !owner->prober_failed &&
+			   READ_ONCE(part_page(owner->part.memory)->has_probes)) {
+			start(broker, owner);
+		}
+	}
+}
+
+void prober_kill(struct owner *owner)
+{
+	if (owner->prober.pid)
+		kill(owner->prober.pid, SIGKILL);
+}
+
+static uint64_t lost_by(const struct owner *owner)
+{
+	const struct part_page *page = part_page(owner->prober.memory);
+
+	return READ_ONCE(page->probes_lost) + READ_ONCE(page->frees_lost);
+}
+
+void prober_ended(struct broker *broker, struct owner *owner, int status)
 {
 	if (owner->prober.memory)
-		broker->probes_lost += READ_ONCE(part_page(owner->prober.memory)->lost);
+		broker->probes_lost += lost_by(owner);
 	part_forget(&owner->prober);
-	owner->prober_tried = false;
+	broker_lose_frees(owner);
+	/* It ends with its collector. */
+	if (!status || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
+		return;
+	owner->prober_failed = true;
+	say("the probes of user %u are followed no more: its prober has ended", owner->id.uid);
 }
 
 uint64_t probers_lost(const struct broker *broker)
@@ -52,6 +102,6 @@ uint64_t probers_lost(const struct broker *broker)
 
 	for (owner = broker->owners; owner; owner = owner->hh.next)
 		if (owner->prober.memory)
-			lost += READ_ONCE(part_page(owner->prober.memory)->lost);
+			lost += lost_by(owner);
 	return lost;
 }

@@ -22,20 +22,32 @@ static bool is_of_growth(const void *record)
 	return sample->head.type == HAB_RECORD_SAMPLE && sample->kind == HAB_KIND_GROWTH;
 }
 
-/* A collector that has missed a free is told so first. */
-static bool write_record(struct owner *owner, const void *record, uint32_t bytes)
+/* False: the collector does not know it yet. */
+static bool tell_lost_frees(struct owner *owner)
 {
-	const uint32_t type = ((const struct hab_record_head *)record)->type;
 	const struct hab_record_free all = {
 		.head = { .type = HAB_RECORD_FREE, .size = sizeof(all) },
 		.owner = owner->number,
 	};
 
-	if (owner->frees_lost && (type == HAB_RECORD_ALLOC || type == HAB_RECORD_FREE)) {
-		if (!part_write(&owner->part, &all, sizeof(all)))
-			return false;
+	if (owner->frees_lost && part_write(&owner->part, &all, sizeof(all)))
 		owner->frees_lost = false;
-	}
+	return !owner->frees_lost;
+}
+
+void broker_lose_frees(struct owner *owner)
+{
+	owner->frees_lost = true;
+	if (owner->part.pid)
+		tell_lost_frees(owner);
+}
+
+static bool write_record(struct owner *owner, const void *record, uint32_t bytes)
+{
+	const uint32_t type = ((const struct hab_record_head *)record)->type;
+
+	if ((type == HAB_RECORD_ALLOC || type == HAB_RECORD_FREE) && !tell_lost_frees(owner))
+		return false;
 	if (part_write(&owner->part, record, bytes))
 		return true;
 	owner->frees_lost |= type == HAB_RECORD_FREE;

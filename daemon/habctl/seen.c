@@ -82,13 +82,15 @@ static uint32_t habd_here(uint32_t pid)
 	return strcmp(comm, "habd") ? 0 : pid;
 }
 
-/* *probes: whether it has those of otel_memory. */
-static enum program_kind kind_of(uint32_t pid, bool *probes)
+/* *probes: it has those of otel_memory; *followed: and @followers follow them. */
+static enum program_kind kind_of(uint32_t pid, enum probe_owners followers, bool *probes,
+				 bool *followed)
 {
 	int fd = program_open(pid);
 	enum program_kind kind = program_kind_as_run(program_kind(fd), pid);
 
-	*probes = fd >= 0 && probe_places_count(fd);
+	*probes = fd >= 0 && probe_places_count(fd, PROBES_OF_ALL);
+	*followed = *probes && probe_places_count(fd, followers);
 	if (fd >= 0)
 		close(fd);
 	return kind;
@@ -124,28 +126,36 @@ static void put_interpreter(json_t *object, const json_t *interpreter)
 					"CPython 3.8 to 3.13"));
 }
 
+static enum probe_owners followers(const json_t *status)
+{
+	const char *text = json_get_string(status, "follows_probes");
+
+	if (!strcmp(text, "all"))
+		return PROBES_OF_ALL;
+	return *text ? PROBES_OF_ROOT : PROBES_OF_NONE;
+}
+
 static json_t *process_json(uint32_t pid, const json_t *status)
 {
 	const json_t *interpreter = find_interpreter(status, pid);
 	unsigned int state = find_library(pid);
 	const char *next = states[state].next, *why = "";
 	enum program_kind kind = PROGRAM_UNKNOWN;
-	bool probes = false;
+	bool probes = false, followed = false;
 	char comm[64];
 	json_t *object;
 
 	if (state == FIRST_KIND || state == PRELOADED)
-		kind = kind_of(pid, &probes);
+		kind = kind_of(pid, followers(status), &probes, &followed);
 	if (state == FIRST_KIND || kind == PROGRAM_OWN_ALLOCATOR || kind == PROGRAM_OTHER_LIBC) {
 		state = FIRST_KIND + kind;
 		next = states[state].next ? states[state].next : program_next(kind);
 		why = program_why(kind);
 	}
 	if (state >= FIRST_KIND && probes) {
-		if (json_is_true(json_object_get(status, "follows_probes")))
-			state = PROBES;
-		why = "";
-		next = state == PROBES ? "" : "it has probes of its own: start habd with --otel";
+		state = followed ? PROBES : state;
+		why = followed ? "" : "it has probes of its own";
+		next = followed ? "" : "start habd with --otel, or --otel=all for files of users";
 	}
 	process_comm(pid, comm, sizeof(comm));
 	object = json_pack("{sI ss ss ss ss}", "pid", (json_int_t)pid, "comm", comm, "seen",

@@ -332,6 +332,11 @@ static void take_message(void *context, const struct part_message *message,
 		if (files[0] >= 0 && state->channels)
 			channels_add_given(state->channels, message->value, message->uid, files);
 		return;
+	case PART_PEER:
+		if (files[0] < 0 || !state->probe_files)
+			break;
+		probe_files_connect(state->probe_files, files[0]);
+		return;
 	case PART_HTTP:
 		if (files[0] >= 0 && part->http)
 			http_add(part->http, files[0], message->value);
@@ -408,7 +413,7 @@ static int run_part(struct options *options)
 	if (!part_take_rights(&config, viewer ? PART_VIEWER : prober ? PART_PROBER : PART_COLLECTOR))
 		return EXIT_PRIVILEGE;
 	if (prober)
-		return prober_run(&config, feed.memory);
+		return prober_run(&config, options->otel, feed.memory);
 	state_begin(&state, options->stacks, options->debuginfod_seconds);
 	context = (struct part_context){ .state = &state };
 	describe_sockets(&state, options);
@@ -417,6 +422,8 @@ static int run_part(struct options *options)
 	state.port = (uint16_t)config.port;
 	state.has_channels = config.has_channels;
 	state.kinds = config.kinds;
+	if (!(state.kinds & 1u << HAB_KIND_GROWTH))
+		state.follows_probes = PROBES_OF_NONE;
 	state.pid = getppid();
 	if (viewer) {
 		state.snapshots = snapshots_new();
@@ -428,7 +435,7 @@ static int run_part(struct options *options)
 		state.memory = feed.memory;
 		state.owner = config.owner;
 		if (options->otel)
-			state.probe_files = probe_files_new();
+			state.probe_files = probe_files_new(options->otel);
 		if (!open_channels(&state, options, -1))
 			goto end;
 		feed.wake_fd = channels_fd(state.channels);
@@ -513,6 +520,8 @@ static int run_machine(struct options *options, char **argv)
 		goto end;
 	if (options->events & 1u << HAB_KIND_GROWTH)
 		every = every_process_open(&sink);
+	if (!every && options->otel)
+		say("--otel: probes are not followed either");
 	/* Loading and attaching need more. */
 	privilege_drop(every && every_process_needs_admin());
 	code = broker_start(broker, feed, every);

@@ -50,9 +50,10 @@ static const struct argp_option table[] = {
 	  "follow these kinds of events: " KINDS_HELP
 	  " (default sample, and growth for root). Each costs programs time. With the module refills "
 	  "are always counted; without it there are only sample and growth" },
-	{ "otel", OTEL, NULL, 0,
+	{ "otel", OTEL, "FILES", OPTION_ARG_OPTIONAL,
 	  "follow the probes otel_memory:alloc and free (SDT notes) of programs and libraries that "
-	  "have them, statically linked ones too. Only root's habd, with the event growth" },
+	  "have them, statically linked ones too: of those files that root alone may change "
+	  "(installed, the default), or of all. Only root's habd, with the event growth" },
 	{ "stacks", STACKS, "N", 0, "keep at most N stacks (256 to 1048576, default 65536)" },
 	{ "debuginfod", DEBUGINFOD, "SECONDS", OPTION_ARG_OPTIONAL,
 	  "fetch missing debug files from the servers in DEBUGINFOD_URLS, and wait at most this "
@@ -205,6 +206,16 @@ static void check(struct options *options)
 		options->source = SOURCE_REPLAY;
 }
 
+static bool parse_otel(struct options *options, const char *value)
+{
+	if (value && strcmp(value, "all") != 0 && strcmp(value, "installed") != 0) {
+		say("--otel %s: it must be installed (files that root alone may change) or all", value);
+		return false;
+	}
+	options->otel = value && !strcmp(value, "all") ? PROBES_OF_ALL : PROBES_OF_ROOT;
+	return true;
+}
+
 static bool parse_value(struct options *options, int key, const char *value)
 {
 	uint64_t number;
@@ -252,8 +263,7 @@ static bool parse_value(struct options *options, int key, const char *value)
 		options->history.seconds = (unsigned int)number;
 		return true;
 	case OTEL:
-		options->otel = true;
-		return true;
+		return parse_otel(options, value);
 	case PART:
 		options->part = value;
 		return true;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/history/history_writer.h"
+#include "daemon/shared/elf_reader.h"
 #include "daemon/shared/typed_rate.h"
 
 enum source {
@@ -29,7 +30,7 @@ struct options {
 	unsigned int debuginfod_seconds; /* 0: not used */
 	struct history_config history;	 /* directory NULL: none is kept */
 	bool verbose;
-	bool otel;	  /* the probes of otel_memory are followed */
+	enum probe_owners otel; /* in whose files probes of otel_memory are followed */
 	const char *part; /* "collector", "viewer" or "prober": of a broker. NULL: none */
 };
 

@@ -23,14 +23,16 @@
 #include <unistd.h>
 
 #include "daemon/feeds/bpf_log.h"
-#include "daemon/shared/elf_reader.h"
+#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 #include "probes.skel.h"
 
 #define FILES_MAX 64
 #define TURN_MS	  200
 #define MAPS_MS	  5000
-#define ZFS_MAGIC 0x2fc12fc1 /* of OpenZFS */
+/* After attaching, as many times as long as it took: so others can fork nearly all the time. */
+#define PAUSE_FACTOR 20
+#define PAUSE_MAX_US 10000000ull
 
 struct followed_file {
 	uint64_t serial;	   /* 0: none */
@@ -39,13 +41,15 @@ struct followed_file {
 
 struct prober {
 	const struct part_config *config;
+	enum probe_owners owners;
 	struct part_page *page;
+	int collector; /* a socket; -1: it is not there yet */
 	struct probes_bpf *skeleton;
 	struct followed_file files[FILES_MAX];
 	bool has_said; /* that there are too many */
 };
 
-/* True if the machine itself has that overlay mounted. */
+/* True if the machine itself has that overlay mounted: any user can mount one over FUSE. */
 static bool is_own_overlay(int fd)
 {
 	char line[4096], device[32];
@@ -64,21 +68,14 @@ static bool is_own_overlay(int fd)
 	return found;
 }
 
-static bool is_local(int fd)
+static bool may_follow(const struct prober *prober, int fd)
 {
-	static const unsigned long kinds[] = { EXT4_SUPER_MAGIC,     XFS_SUPER_MAGIC,
-					       BTRFS_SUPER_MAGIC,    F2FS_SUPER_MAGIC,
-					       EROFS_SUPER_MAGIC_V1, SQUASHFS_MAGIC,
-					       TMPFS_MAGIC,	     ZFS_MAGIC };
 	struct statfs status;
-	unsigned int i;
 
-	if (fstatfs(fd, &status))
+	if (fstatfs(fd, &status) || !file_system_is_local(&status) ||
+	    (status.f_type == OVERLAYFS_SUPER_MAGIC && !is_own_overlay(fd)))
 		return false;
-	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		if ((unsigned long)status.f_type == kinds[i])
-			return true;
-	return status.f_type == OVERLAYFS_SUPER_MAGIC && is_own_overlay(fd);
+	return probe_places_count(fd, prober->owners);
 }
 
 static struct followed_file *find(struct prober *prober, uint64_t serial)
@@ -124,10 +121,9 @@ static void follow(struct prober *prober, struct followed_file *file, int fd)
 static void take_file(struct prober *prober, uint64_t serial, int fd)
 {
 	struct followed_file *file = find(prober, 0);
-	struct stat status;
+	uint64_t began_ns;
 
-	if (!serial || !is_local(fd) || fstat(fd, &status) || !S_ISREG(status.st_mode) ||
-	    !probe_places_count(fd))
+	if (!serial || !may_follow(prober, fd))
 		return;
 	if (!file && !prober->has_said)
 		say("user %u runs more than %u files with probes: those of later ones are not followed",
@@ -136,26 +132,52 @@ static void take_file(struct prober *prober, uint64_t serial, int fd)
 	if (!file)
 		return;
 	file->serial = serial;
+	began_ns = clock_monotonic_ns();
 	follow(prober, file, fd);
+	/* Others get their turn to fork. */
+	usleep((useconds_t)min((clock_monotonic_ns() - began_ns) / 1000 * PAUSE_FACTOR, PAUSE_MAX_US));
+}
+
+static void close_files(const int files[PART_MESSAGE_FILES])
+{
+	unsigned int i;
+
+	for (i = 0; i < PART_MESSAGE_FILES; i++)
+		if (files[i] >= 0)
+			close(files[i]);
+}
+
+/* One of the collector's. False: the collector has ended. */
+static bool read_collector(struct prober *prober)
+{
+	int files[PART_MESSAGE_FILES];
+	struct followed_file *file;
+	struct part_message message;
+	int result = part_receive(prober->collector, &message, NULL, files);
+
+	if (result <= 0)
+		return !result;
+	file = message.serial ? find(prober, message.serial) : NULL;
+	if (file)
+		leave(file);
+	if (message.type == PART_PROBES && files[0] >= 0)
+		take_file(prober, message.serial, files[0]);
+	close_files(files);
+	return true;
 }
 
 /* False: the broker has ended. */
-static bool read_messages(struct prober *prober)
+static bool read_broker(struct prober *prober)
 {
 	int files[PART_MESSAGE_FILES], result;
-	struct followed_file *file;
 	struct part_message message;
-	unsigned int i;
 
 	while ((result = part_receive(PART_CONTROL_FD, &message, NULL, files)) > 0) {
-		file = message.serial ? find(prober, message.serial) : NULL;
-		if (file)
-			leave(file);
-		if (message.type == PART_PROBES && files[0] >= 0)
-			take_file(prober, message.serial, files[0]);
-		for (i = 0; i < PART_MESSAGE_FILES; i++)
-			if (files[i] >= 0)
-				close(files[i]);
+		if (message.type == PART_PEER && prober->collector < 0) {
+			prober->collector = files[0];
+			files[0] = -1;
+		}
+		close_files(files);
 	}
 	return !result;
 }
@@ -190,26 +212,42 @@ static bool receive_maps(int maps[PART_MESSAGE_FILES])
 	       message.type == PART_MAPS && maps[0] >= 0 && maps[1] >= 0;
 }
 
-int prober_run(const struct part_config *config, struct hab_channel *memory)
+static void run(struct prober *prober)
 {
-	struct pollfd ready = { .fd = PART_CONTROL_FD, .events = POLLIN };
-	struct prober prober = { .config = config, .page = part_page(memory) };
-	int maps[PART_MESSAGE_FILES], error = -EPROTO;
+	struct probes_bpf *skeleton = prober->skeleton;
 
-	if (receive_maps(maps))
-		error = load(&prober, maps);
+	while (read_broker(prober)) {
+		struct pollfd ready[] = { { .fd = PART_CONTROL_FD, .events = POLLIN },
+					  { .fd = prober->collector, .events = POLLIN } };
+
+		WRITE_ONCE(skeleton->data->quota, (uint32_t)READ_ONCE(prober->page->rate));
+		WRITE_ONCE(prober->page->probes_lost, READ_ONCE(skeleton->bss->lost));
+		WRITE_ONCE(prober->page->frees_lost, READ_ONCE(skeleton->bss->frees_lost));
+		poll(ready, ARRAY_SIZE(ready), TURN_MS);
+		if (ready[1].revents && !read_collector(prober))
+			return;
+	}
+}
+
+int prober_run(const struct part_config *config, enum probe_owners owners,
+	       struct hab_channel *memory)
+{
+	struct prober prober = { .config = config,
+				 .owners = owners,
+				 .page = part_page(memory),
+				 .collector = -1 };
+	int maps[PART_MESSAGE_FILES], error;
+
+	if (!receive_maps(maps))
+		return EXIT_USAGE;
+	error = load(&prober, maps);
 	if (error) {
 		say("the probes of user %u are not followed: the BPF program for them could not be "
 		    "loaded: %s: it takes Linux 5.15 or later; --verbose shows the kernel's answer",
 		    config->uid, strerror(-error));
-		probes_bpf__destroy(prober.skeleton);
 		return EXIT_BPF;
 	}
-	while (read_messages(&prober)) {
-		WRITE_ONCE(prober.skeleton->data->quota, (uint32_t)READ_ONCE(prober.page->rate));
-		WRITE_ONCE(prober.page->lost, READ_ONCE(prober.skeleton->bss->lost));
-		poll(&ready, 1, TURN_MS);
-	}
+	run(&prober);
 	/* Its end closes all links. */
 	return 0;
 }

@@ -7,8 +7,10 @@
 #define HABD_PROBER_H
 
 #include "daemon/parts/part.h"
+#include "daemon/shared/elf_reader.h"
 
-/* Until the control socket ends. Returns the exit code. */
-int prober_run(const struct part_config *config, struct hab_channel *memory);
+/* Until the control socket ends. @owners: whose files it follows. Returns the exit code. */
+int prober_run(const struct part_config *config, enum probe_owners owners,
+	       struct hab_channel *memory);
 
 #endif /* HABD_PROBER_H */

@@ -237,6 +237,8 @@ static json_t *problems_json(const struct request *request, const struct module_
 	return array;
 }
 
+static const char *const probes_of[] = { "", "installed", "all" };
+
 void http_status(struct request *request, struct reply *reply)
 {
 	const struct state *state = request->state;
@@ -251,14 +253,14 @@ void http_status(struct request *request, struct reply *reply)
 	uname(&kernel);
 	numbers_begin(&numbers, request->state);
 	/* clang-format off */
-	object = json_pack("{ss sI sI sf ss ss sb ss sb ss sI sb sb ss sI so so so so so so so so so}",
+	object = json_pack("{ss sI sI sf ss ss ss ss sb ss sI sb sb ss sI so so so so so so so so so}",
 		"version", HAB_VERSION,
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
 		"uptime_seconds", numbers.uptime_seconds,
 		"feed", state->feed->ops->name,
 		"events", kinds,
-		"follows_probes", state->follows_probes,
+		"follows_probes", probes_of[state->follows_probes],
 		"kernel", kernel.release,
 		"module_loaded", module.loaded || module.device,
 		"module_version", module.version,

@@ -124,8 +124,9 @@ static void limit(int resource, rlim_t value)
 /* What root's collector needs to read maps and files of root's programs. */
 static const cap_value_t readers_rights[] = { CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
 					      CAP_CHECKPOINT_RESTORE };
-/* To attach a BPF program; some kernels want the last one for that. */
-static const cap_value_t probers_rights[] = { CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN };
+/* To attach a BPF program to any file; some kernels want the last one for that. */
+static const cap_value_t probers_rights[] = { CAP_BPF, CAP_PERFMON, CAP_DAC_READ_SEARCH,
+					      CAP_SYS_ADMIN };
 
 /* Drops all rights but @kept, of which it may not have all. */
 static bool keep_rights(const cap_value_t *kept, unsigned int nr)

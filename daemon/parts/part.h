@@ -57,14 +57,15 @@ struct part_counts {
 struct part_page {
 	uint64_t rate;	   /* of the broker: samples a second that its channels or probes may have */
 	uint64_t sent;	   /* messages over the control socket */
-	/* Of the broker: samples that found no room in the ring. Of a prober: events without room. */
-	uint64_t lost;
+	uint64_t lost;	   /* of the broker: samples that found no room in the ring */
 	uint64_t refused;  /* likewise: connections that the part did not take in time */
 	uint64_t failures; /* likewise: collectors of the owner that have ended unasked */
 	uint64_t alive_ns; /* this and what follows: of the part. CLOCK_MONOTONIC of its last tick */
 	uint64_t received; /* messages */
 	uint64_t idle;	   /* not 0: it has nothing to do, and nothing to keep */
 	uint64_t active;   /* not 0: its channels had samples in the last second */
+	uint64_t has_probes; /* not 0: it has found files for a prober */
+	uint64_t probes_lost, frees_lost; /* of a prober: as in bpf/probes.bpf.c */
 	struct part_counts counts;
 	uint32_t nr_processes;
 	uint32_t reserved;
@@ -99,7 +100,8 @@ enum part_message_type {
 	PART_WAKE,    /* the ring has many records */
 	PART_READY,   /* of the viewer: it serves; @value is 0, or its exit code */
 	PART_MAPS,    /* to a prober: the ring and the paces of bpf/paced.h */
-	PART_PROBES,  /* of a collector, to its prober: a file with probes, and its @serial */
+	PART_PEER,    /* to a prober and its collector: the ends of a socket between them */
+	PART_PROBES,  /* over that, to the prober: a file with probes, and its @serial */
 	PART_PROBES_END, /* likewise: no process has it mapped any more */
 };
 

@@ -8,14 +8,19 @@
 
 #include <pthread.h>
 
+#include "daemon/shared/elf_reader.h"
 #include "daemon/symbols/binaries.h"
 
 struct probe_files;
 
-struct probe_files *probe_files_new(void);
+struct probe_files *probe_files_new(enum probe_owners owners);
 void probe_files_free(struct probe_files *files);
-/* Looks at some of those that are new, and at those that no process has mapped any more. The caller
- * holds no lock; @lock guards @binaries. One thread. */
-void probe_files_tick(struct probe_files *files, struct binaries *binaries, pthread_mutex_t *lock);
+/* The socket of the prober, taken over. */
+void probe_files_connect(struct probe_files *files, int socket);
+/*
+ * Looks at some of those that are new, and at those that no process has mapped any more. The caller
+ * holds no lock; @lock guards @binaries. True: there are some, and a prober is wanted. One thread.
+ */
+bool probe_files_tick(struct probe_files *files, struct binaries *binaries, pthread_mutex_t *lock);
 
 #endif /* HABD_PROBE_FILES_H */

@@ -250,7 +250,7 @@ static void take_sample(struct ingest *ingest, const struct hab_record_sample *r
 	make_calls(&sample->record);
 	/* Of these no thread sends its stack. */
 	if (record->kind == HAB_KIND_GROWTH || is_probed) {
-		*(is_probed ? &ingest->counts.probed : &ingest->counts.growth) += !replaces(sample);
+		*(is_probed ? &ingest->counts.alone : &ingest->counts.growth) += !replaces(sample);
 		finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
 		return;
 	}

@@ -16,7 +16,6 @@ struct ingest_counts {
 	uint64_t joined;    /* of these: with the stack that their thread sent */
 	uint64_t alone;	    /* of these: with the kernel's stack, since no other came */
 	uint64_t growth;    /* of these: of growth, with the kernel's stack */
-	uint64_t probed;    /* of these: of the probes of otel_memory, likewise */
 	uint64_t late;	    /* stacks whose sample does not wait any more */
 	uint64_t malformed; /* records of a wrong type or size */
 	uint64_t heaps;	    /* HAB_RECORD_HEAP */

@@ -119,8 +119,9 @@ static struct process *begin(struct probed *probed, uint32_t pid)
 
 	if (live_has(probed->live, pid) || !limits_take(LIMITED_CHANNELS, 1))
 		return NULL;
+	/* Not private: so what is untouched does not count for this process's limit of data. */
 	memory = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) {
 		limits_give_back(LIMITED_CHANNELS, 1);
 		limits_refuse(LIMITED_CHANNELS);

@@ -104,44 +104,72 @@ int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN])
 	return (int)size;
 }
 
-/* @text: where it is loaded, where its semaphore is, and three strings. */
-static bool is_of_memory(const char *text, size_t size)
-{
-	const size_t head = 3 * sizeof(uint64_t), provider = sizeof(PROBES_PROVIDER);
+/* What an SDT note says behind three addresses: "provider\0name\0arguments\0". */
+struct probe_note {
+	const char *provider, *name;
+};
 
-	return size > head + provider && text[size - 1] == 0 &&
-	       !memcmp(text + head, PROBES_PROVIDER, provider) &&
-	       (!strcmp(text + head + provider, "alloc") || !strcmp(text + head + provider, "free"));
+static bool read_note(const char *text, size_t size, struct probe_note *note)
+{
+	const size_t head = 3 * sizeof(uint64_t);
+
+	if (size <= head || text[size - 1])
+		return false;
+	note->provider = text + head;
+	note->name = note->provider + strlen(note->provider) + 1;
+	return note->name < text + size;
 }
 
-static unsigned int count_places(Elf_Data *notes)
+/* Adds to *nr. False: the file is hab's own, whose processes tell the same otherwise. */
+static bool count_places(Elf_Data *notes, unsigned int *nr)
 {
 	size_t at = 0, name_at, content_at;
+	struct probe_note probe;
 	const char *text;
-	unsigned int nr = 0;
 	GElf_Nhdr note;
 
 	while (notes && (at = gelf_getnote(notes, at, &note, &name_at, &content_at))) {
 		text = notes->d_buf;
-		nr += note.n_type == SDT_NOTE && note.n_namesz == sizeof(SDT_NAME) &&
-		      !memcmp(text + name_at, SDT_NAME, sizeof(SDT_NAME)) &&
-		      is_of_memory(text + content_at, note.n_descsz);
+		if (note.n_type != SDT_NOTE || note.n_namesz != sizeof(SDT_NAME) ||
+		    memcmp(text + name_at, SDT_NAME, sizeof(SDT_NAME)) != 0 ||
+		    !read_note(text + content_at, note.n_descsz, &probe))
+			continue;
+		if (!strcmp(probe.provider, "hab"))
+			return false;
+		*nr += !strcmp(probe.provider, PROBES_PROVIDER) &&
+		       (!strcmp(probe.name, "alloc") || !strcmp(probe.name, "free"));
 	}
-	return nr;
+	return true;
 }
 
-unsigned int probe_places_count(int fd)
+static bool is_of(int fd, enum probe_owners owners)
 {
-	Elf *elf = elf_reader_open(fd);
+	struct stat status;
+
+	return owners == PROBES_OF_ALL ||
+	       (owners == PROBES_OF_ROOT && !fstat(fd, &status) && !status.st_uid &&
+		!(status.st_mode & (S_IWGRP | S_IWOTH)));
+}
+
+unsigned int probe_places_count(int fd, enum probe_owners owners)
+{
+	Elf *elf = is_of(fd, owners) ? elf_reader_open(fd) : NULL;
 	Elf_Scn *section = NULL;
 	unsigned int nr = 0;
+	uint64_t left = SDT_BYTES_MAX;
 	GElf_Shdr head;
 
-	/* Their section is not loaded: so no segment has it. */
-	while (elf && (section = elf_nextscn(elf, section)))
-		if (gelf_getshdr(section, &head) && head.sh_type == SHT_NOTE &&
-		    !(head.sh_flags & SHF_ALLOC) && head.sh_size <= SDT_BYTES_MAX)
-			nr += count_places(elf_getdata(section, NULL));
+	/* Their section is not loaded: so no segment has it. Sections may overlap. */
+	while (elf && (section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &head) || head.sh_type != SHT_NOTE ||
+		    head.sh_flags & SHF_ALLOC || head.sh_size > left)
+			continue;
+		left -= head.sh_size;
+		if (!count_places(elf_getdata(section, NULL), &nr)) {
+			nr = 0;
+			break;
+		}
+	}
 	elf_end(elf);
 	return nr <= PROBE_PLACES_MAX ? nr : 0;
 }

@@ -21,13 +21,17 @@ const uint8_t *elf_reader_note(Elf *elf, const char *name, uint32_t type, size_t
  * with zeros. */
 int build_id_read(int fd, uint8_t build_id[HAB_BUILD_ID_LEN]);
 
+/* Whose files with probes are followed: those that root alone may change, or all. */
+enum probe_owners { PROBES_OF_NONE, PROBES_OF_ROOT, PROBES_OF_ALL };
+
 /*
  * How many places of the probes otel_memory:alloc and free the file has, as its SDT notes say; 0 if
- * they are more than PROBE_PLACES_MAX. @fd stays open. Any thread.
+ * they are more than PROBE_PLACES_MAX, if it is hab's own, or if its owner is none of @owners. @fd
+ * stays open. Any thread.
  */
-#define PROBE_PLACES_MAX 64
-#define PROBES_PROVIDER "otel_memory"
-unsigned int probe_places_count(int fd);
+#define PROBE_PLACES_MAX 16
+#define PROBES_PROVIDER	 "otel_memory"
+unsigned int probe_places_count(int fd, enum probe_owners owners);
 
 /*
  * Opens the debug file of that build id below /usr/lib/debug: a file of root that no other user can

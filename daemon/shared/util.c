@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdio_ext.h>
@@ -17,6 +18,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -351,6 +353,23 @@ void human_bytes(uint64_t bytes, char *out, size_t size)
 }
 
 uint64_t hash_seed;
+
+#define ZFS_MAGIC 0x2fc12fc1 /* of OpenZFS */
+
+bool file_system_is_local(const struct statfs *status)
+{
+	static const unsigned long kinds[] = {
+		EXT4_SUPER_MAGIC,     XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,     F2FS_SUPER_MAGIC,
+		EROFS_SUPER_MAGIC_V1, SQUASHFS_MAGIC,  OVERLAYFS_SUPER_MAGIC, MSDOS_SUPER_MAGIC,
+		ISOFS_SUPER_MAGIC,    TMPFS_MAGIC,     RAMFS_MAGIC,	      ZFS_MAGIC,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++)
+		if ((unsigned long)status->f_type == kinds[i])
+			return true;
+	return false;
+}
 
 /* Without random bytes (a kernel that has just booted) the seed stays 0. */
 __attribute__((constructor)) static void draw_hash_seed(void)

@@ -48,6 +48,13 @@ bool say_is_verbose(void);
  */
 int open_regular(const char *path, int flags, struct stat *status);
 
+/*
+ * True if no server, and no program of another user, answers for the file system; an overlay is as
+ * local as what it is made of, which is not looked at.
+ */
+struct statfs;
+bool file_system_is_local(const struct statfs *status);
+
 /* False, with errno: part of it may be written. */
 bool write_all(int fd, const void *data, size_t length);
 

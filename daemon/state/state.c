@@ -369,8 +369,9 @@ void state_tick(struct state *state)
 		rss_read(state->rss, now);
 	has_point = timeline_copy(state->timeline, state->stacks, timeline_now(), &copy);
 	pthread_mutex_unlock(&state->lock);
-	if (state->probe_files)
-		probe_files_tick(state->probe_files, state->binaries, &state->lock);
+	if (state->probe_files &&
+	    probe_files_tick(state->probe_files, state->binaries, &state->lock))
+		WRITE_ONCE(part_page(state->memory)->has_probes, 1);
 	if (!has_point)
 		return;
 	point = timeline_sum_up(&copy);

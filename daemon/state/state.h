@@ -65,7 +65,7 @@ struct state {
 	struct probe_files *probe_files; /* of a collector with --otel */
 	struct snapshots *snapshots; /* its own tables are empty: the collectors have them */
 	bool has_channels;	     /* of the machine: to be shown, as the next */
-	bool follows_probes;
+	enum probe_owners follows_probes;
 	pid_t pid;		     /* of habd, to be shown */
 	uint64_t start_ns;	   /* CLOCK_REALTIME */
 	uint64_t start_monotonic_ns;

@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,27 +121,11 @@ static void set_said_id(const struct reading *reading, struct binary_file *file)
 	memcpy(file->build_id, reading->build_id, sizeof(file->build_id));
 }
 
-/* Its file system is a server's, or another user's program. It answers now. */
-static bool is_remote(int fd)
-{
-	static const unsigned long kinds[] = { NFS_SUPER_MAGIC,	 SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC,
-					       FUSE_SUPER_MAGIC, V9FS_MAGIC,	   CEPH_SUPER_MAGIC,
-					       AFS_SUPER_MAGIC };
-	struct statfs status;
-	unsigned int i;
-
-	if (fstatfs(fd, &status))
-		return true;
-	for (i = 0; i < ARRAY_SIZE(kinds); i++)
-		if ((unsigned long)status.f_type == kinds[i])
-			return true;
-	return false;
-}
-
 static void describe_file(struct reading *reading, const struct line *line,
 			  struct binary_file *file, const char **name)
 {
 	bool is_first = !reading->has_file;
+	struct statfs file_system;
 	struct stat status;
 	int length;
 
@@ -168,7 +151,7 @@ static void describe_file(struct reading *reading, const struct line *line,
 	file->device = status.st_dev;
 	file->inode = status.st_ino;
 	file->changed = status.st_mtim;
-	file->remote = is_remote(file->fd);
+	file->remote = fstatfs(file->fd, &file_system) || !file_system_is_local(&file_system);
 	/* If the program is not known, it is the lowest: libraries are mapped above it. */
 	file->executable = reading->program.st_ino ?
 				   status.st_ino == reading->program.st_ino &&
