@@ -102,6 +102,12 @@ static bool is_idle(struct owner *owner, uint64_t now)
 	return now - owner->busy_ns > IDLE_NS;
 }
 
+static void end_owner(struct broker *broker, struct owner *owner)
+{
+	prober_ended(broker, owner, 0);
+	broker_end_owner(broker, owner);
+}
+
 static uint32_t paced_rate(const struct broker *broker)
 {
 	return (uint32_t)max(min(broker->config.rate / PACED_PART, PACED_MAX), 1u);
@@ -129,7 +135,7 @@ static void tidy(struct broker *broker, uint64_t now)
 		/* One that has just connected starts its collector again. */
 		broker_accept_channels(broker, owner->listen_fd);
 		if (!owner->part.pid && !owner->nr_held)
-			broker_end_owner(broker, owner);
+			end_owner(broker, owner);
 	}
 	broker_close_strays(broker);
 	for (owner = broker->owners; owner; owner = owner->hh.next) {
@@ -362,7 +368,7 @@ void broker_free(struct broker *broker)
 		if (owner->part.pid)
 			kill(owner->part.pid, SIGKILL);
 		part_forget(&owner->part);
-		broker_end_owner(broker, owner);
+		end_owner(broker, owner);
 	}
 	HASH_ITER(hh, broker->told, told, next_told)
 	{

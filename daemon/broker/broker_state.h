@@ -35,6 +35,7 @@ struct owner {
 	struct owner_id id;
 	struct part part;
 	struct part prober; /* if processes of the owner have probes that are followed */
+	pid_t prober_of;    /* its collector */
 	bool prober_failed; /* it has ended by itself: no other one is started */
 	uint64_t frees_known; /* of those that the prober has lost */
 	bool frees_lost;      /* records of these, and the collector does not know it yet */
@@ -80,7 +81,8 @@ struct broker {
 	bool behind;	  /* the viewer has not been told all */
 	uint64_t growth_lost; /* samples that no collector got, and ends that the viewer did not */
 	uint64_t unknown;     /* connections of processes that had ended */
-	uint64_t probes_lost; /* of probers that have ended */
+	uint64_t probes_lost; /* by all probers, and by those that have ended: */
+	uint64_t probes_lost_before;
 };
 
 /* EVENT_OWNER and above: the owner's number is added. */
@@ -110,10 +112,8 @@ void collector_drop_held(struct broker *broker, struct owner *owner);
 
 /* Starts those that collectors want, and passes on what was lost. */
 void probers_tidy(struct broker *broker);
-/* Its process is killed. prober_ended() follows, when it is gone; @status: as of waitpid(). */
-void prober_kill(struct owner *owner);
+/* Its process has ended, or is to end; @status: as of waitpid(). */
 void prober_ended(struct broker *broker, struct owner *owner, int status);
-uint64_t probers_lost(const struct broker *broker);
 
 /* --- connections.c --------------------------------------------------------------------- */
 

@@ -48,8 +48,6 @@ void collector_start(struct broker *broker, struct owner *owner)
 
 	if (owner->part.pid || now < owner->due_ns)
 		return;
-	/* The new one finds the files anew. */
-	prober_kill(owner);
 	config.owner = owner->number;
 	config.uid = owner->id.uid;
 	config.gid = owner->id.gid;
@@ -143,8 +141,6 @@ static void stop_listening(struct broker *broker, struct owner *owner)
 void broker_end_owner(struct broker *broker, struct owner *owner)
 {
 	stop_listening(broker, owner);
-	prober_kill(owner);
-	prober_ended(broker, owner, 0);
 	broker_tell_viewer(broker, owner, false);
 	HASH_DELETE(hh, broker->owners, owner);
 	limits_give_back(LIMITED_OWNERS, 1);

@@ -41,38 +41,12 @@ static void start(struct broker *broker, struct owner *owner)
 		owner->prober_failed = true;
 		return;
 	}
+	owner->prober_of = owner->part.pid;
 	owner->frees_known = 0;
 	/* One before it may have left objects. */
 	broker_lose_frees(owner);
 	part_send(owner->prober.control, &message, maps, 2);
 	connect_to_collector(broker, owner);
-}
-
-void probers_tidy(struct broker *broker)
-{
-	const struct part_page *page;
-	struct owner *owner;
-	uint64_t lost;
-
-	for (owner = broker->owners; owner && broker->every && broker->config.follows_probes;
-	     owner = owner->hh.next) {
-		if (owner->prober.pid) {
-			page = part_page(owner->prober.memory);
-			lost = READ_ONCE(page->frees_lost);
-			if (lost != owner->frees_known)
-				broker_lose_frees(owner);
-			owner->frees_known = lost;
-		} else if (owner->part.pid && !owner->prober_failed &&
-			   READ_ONCE(part_page(owner->part.memory)->has_probes)) {
-			start(broker, owner);
-		}
-	}
-}
-
-void prober_kill(struct owner *owner)
-{
-	if (owner->prober.pid)
-		kill(owner->prober.pid, SIGKILL);
 }
 
 static uint64_t lost_by(const struct owner *owner)
@@ -82,10 +56,44 @@ static uint64_t lost_by(const struct owner *owner)
 	return READ_ONCE(page->probes_lost) + READ_ONCE(page->frees_lost);
 }
 
+static void tidy(struct broker *broker, struct owner *owner)
+{
+	bool is_wanted = owner->part.pid && READ_ONCE(part_page(owner->part.memory)->has_probes);
+	uint64_t lost;
+
+	if (!owner->prober.pid) {
+		if (is_wanted && !owner->prober_failed)
+			start(broker, owner);
+		return;
+	}
+	/* The next collector finds the files anew. */
+	if (owner->prober_of != owner->part.pid)
+		kill(owner->prober.pid, SIGKILL);
+	lost = READ_ONCE(part_page(owner->prober.memory)->frees_lost);
+	if (lost != owner->frees_known)
+		broker_lose_frees(owner);
+	owner->frees_known = lost;
+}
+
+void probers_tidy(struct broker *broker)
+{
+	struct owner *owner;
+
+	if (!broker->every || !broker->config.follows_probes)
+		return;
+	broker->probes_lost = broker->probes_lost_before;
+	for (owner = broker->owners; owner; owner = owner->hh.next) {
+		tidy(broker, owner);
+		if (owner->prober.memory)
+			broker->probes_lost += lost_by(owner);
+	}
+}
+
 void prober_ended(struct broker *broker, struct owner *owner, int status)
 {
-	if (owner->prober.memory)
-		broker->probes_lost += lost_by(owner);
+	if (!owner->prober.pid)
+		return;
+	broker->probes_lost_before += lost_by(owner);
 	part_forget(&owner->prober);
 	broker_lose_frees(owner);
 	/* It ends with its collector. */
@@ -93,15 +101,4 @@ void prober_ended(struct broker *broker, struct owner *owner, int status)
 		return;
 	owner->prober_failed = true;
 	say("the probes of user %u are followed no more: its prober has ended", owner->id.uid);
-}
-
-uint64_t probers_lost(const struct broker *broker)
-{
-	uint64_t lost = broker->probes_lost;
-	const struct owner *owner;
-
-	for (owner = broker->owners; owner; owner = owner->hh.next)
-		if (owner->prober.memory)
-			lost += lost_by(owner);
-	return lost;
 }

@@ -266,7 +266,7 @@ static void tell_machine(struct broker *broker)
 	if (broker->every)
 		record.machine.growth = every_process_sums(broker->every);
 	record.machine.growth.lost += broker->growth_lost;
-	record.machine.probes_lost = probers_lost(broker);
+	record.machine.probes_lost = broker->probes_lost;
 	if (broker->viewer.pid && !broker->behind)
 		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
 	for (owner = broker->owners; owner; owner = owner->hh.next)

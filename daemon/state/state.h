@@ -9,7 +9,7 @@
 
 #include "daemon/channels/channels.h"
 #include "daemon/feeds/feed.h"
-#include "daemon/parts/probe_files.h"
+#include "daemon/state/probe_files.h"
 #include "daemon/parts/snapshots.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/samples/stacks.h"

@@ -371,8 +371,8 @@ HAB_INTERPOSED size_t malloc_usable_size(void *p)
 	struct hab_live_object object;
 
 	/*
-	 * Only where the allocator rounds up to pages. With glibc the object may be another one, with
-	 * more bytes than this had: see live.h.
+	 * Only where the allocator rounds up to pages. With glibc the object may be another one,
+	 * with more bytes than this had: see live.h.
 	 */
 	if (hab_is_live(p, &object) && real - min(object.usable, real) >= HAB_SPARE_BYTES)
 		return object.usable;

@@ -3,7 +3,7 @@
  * Finds the files with probes among the binaries. A file is followed as long as the table of
  * binaries has it open: then a process has it mapped, or had a moment ago.
  */
-#include "daemon/parts/probe_files.h"
+#include "daemon/state/probe_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
