@@ -20,6 +20,7 @@
 #define SECTIONS_MAX 4096u
 #define NOTES_MAX    4096u
 
+#define HAB_NOTE      "hab" /* see lib/telemetry/usdt.c */
 #define SDT_NAME      "stapsdt"
 #define SDT_NOTE      3
 #define SDT_BYTES_MAX (1u << 20)
@@ -130,12 +131,13 @@ static bool count_places(Elf_Data *notes, unsigned int *nr)
 
 	while (notes && (at = gelf_getnote(notes, at, &note, &name_at, &content_at))) {
 		text = notes->d_buf;
+		if (note.n_namesz == sizeof(HAB_NOTE) &&
+		    !memcmp(text + name_at, HAB_NOTE, sizeof(HAB_NOTE)))
+			return false;
 		if (note.n_type != SDT_NOTE || note.n_namesz != sizeof(SDT_NAME) ||
 		    memcmp(text + name_at, SDT_NAME, sizeof(SDT_NAME)) != 0 ||
 		    !read_note(text + content_at, note.n_descsz, &probe))
 			continue;
-		if (!strcmp(probe.provider, "hab"))
-			return false;
 		*nr += !strcmp(probe.provider, PROBES_PROVIDER) &&
 		       (!strcmp(probe.name, "alloc") || !strcmp(probe.name, "free"));
 	}

@@ -9,25 +9,30 @@
 #include <sys/sdt.h>
 #else
 /* Built without probes: no tracer can raise a semaphore either. */
-#define DTRACE_PROBE(provider, probe)		((void)0)
 #define DTRACE_PROBE1(provider, probe, a)	((void)(a))
 #define DTRACE_PROBE3(provider, probe, a, b, c) ((void)(a), (void)(b), (void)(c))
 #endif
 
+/*
+ * A note "hab" beside those of the probes, with nothing in it. By this habd knows a file whose
+ * processes tell it their samples otherwise, and does not follow its probes.
+ */
+__asm__(".pushsection .note.hab, \"\", %note\n"
+	".balign 4\n"
+	".4byte 4, 0, 1\n"
+	".asciz \"hab\"\n"
+	".popsection\n");
+
 #define SEMAPHORE __attribute__((section(".probes")))
 
-volatile unsigned short hab_sample_semaphore SEMAPHORE __attribute__((visibility("hidden")));
 volatile unsigned short otel_memory_alloc_semaphore SEMAPHORE;
 volatile unsigned short otel_memory_free_semaphore SEMAPHORE;
 
 /* These are not inline, so that each probe has one site. */
 __attribute__((noinline)) void hab_usdt_alloc(void *address, size_t size, uint64_t weight)
 {
-	if (!otel_memory_alloc_semaphore)
-		return;
-	/* By this provider habd knows a file whose processes tell their samples otherwise, too. */
-	DTRACE_PROBE(hab, sample);
-	DTRACE_PROBE3(otel_memory, alloc, address, size, weight);
+	if (otel_memory_alloc_semaphore)
+		DTRACE_PROBE3(otel_memory, alloc, address, size, weight);
 }
 
 __attribute__((noinline)) void hab_usdt_free(void *address)
