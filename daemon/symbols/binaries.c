@@ -201,11 +201,12 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 		return BINARY_UNKNOWN;
 	}
 	binary = binaries->table[number];
-	if (binary->file.fd >= 0 && (binary->file.executable || !file->executable)) {
+	if (binary->file.fd >= 0 && (binary->file.executable || !file->executable) &&
+	    (!binary->file.remote || file->remote)) {
 		close(file->fd);
 		return number;
 	}
-	/* It was known by its build id only, or was closed, or is a program, too. */
+	/* It was known by its build id or a server's file only, or was closed, or is a program, too. */
 	replace(binaries, number, same_binary(binary, file, path));
 	return number;
 }
