@@ -182,7 +182,7 @@ static bool read_broker(struct prober *prober)
 	return !result;
 }
 
-/* 0, or a negative errno. The two descriptors are closed. */
+/* 0, or a negative errno. */
 static int load(struct prober *prober, const int maps[PART_MESSAGE_FILES])
 {
 	struct probes_bpf *skeleton;
@@ -190,15 +190,13 @@ static int load(struct prober *prober, const int maps[PART_MESSAGE_FILES])
 
 	bpf_log_begin();
 	skeleton = prober->skeleton = probes_bpf__open();
-	error = skeleton ? 0 : -errno;
-	if (!error)
-		error = bpf_map__reuse_fd(skeleton->maps.faults, maps[0]);
+	if (!skeleton)
+		return -errno;
+	error = bpf_map__reuse_fd(skeleton->maps.faults, maps[0]);
 	if (!error)
 		error = bpf_map__reuse_fd(skeleton->maps.paces, maps[1]);
 	if (!error)
 		error = probes_bpf__load(skeleton);
-	close(maps[0]);
-	close(maps[1]);
 	return error;
 }
 
@@ -241,6 +239,7 @@ int prober_run(const struct part_config *config, enum probe_owners owners,
 	if (!receive_maps(maps))
 		return EXIT_USAGE;
 	error = load(&prober, maps);
+	close_files(maps);
 	if (error) {
 		say("the probes of user %u are not followed: the BPF program for them could not be "
 		    "loaded: %s: it takes Linux 5.15 or later; --verbose shows the kernel's answer",

@@ -206,7 +206,7 @@ unsigned int binaries_add_file(struct binaries *binaries, const struct binary_fi
 		close(file->fd);
 		return number;
 	}
-	/* It was known by its build id or a server's file only, or was closed, or is a program, too. */
+	/* It was closed, or known by its build id or a server's file, or is a program, too. */
 	replace(binaries, number, same_binary(binary, file, path));
 	return number;
 }
