@@ -2,7 +2,7 @@
 /*
  * Follows the probes otel_memory:alloc and free, which programs and libraries fire for a sample of
  * their objects (SDT notes). The prober of habd attaches these programs to the files that a
- * collector has found; libbpf finds the arguments of each site.
+ * collector has found; libbpf finds the arguments of each place.
  *
  * The cookie is the owner whose collector has found the file. Other owners' processes with that
  * file are not seen by this attachment, but by one of their own. So an object is told once, and

@@ -35,8 +35,7 @@ struct owner {
 	struct owner_id id;
 	struct part part;
 	struct part prober; /* if processes of the owner have probes that are followed */
-	pid_t prober_of;    /* its collector */
-	bool prober_failed; /* it has ended by itself: no other one is started */
+	pid_t prober_of;      /* the collector that has or had it: each has one at most */
 	uint64_t frees_known; /* of those that the prober has lost */
 	bool frees_lost;      /* records of these, and the collector does not know it yet */
 	int listen_fd; /* HAB_CHANNEL_OF_USER; -1: none */

@@ -36,13 +36,11 @@ static void start(struct broker *broker, struct owner *owner)
 
 	config.owner = owner->number;
 	config.uid = owner->id.uid;
-	every_process_maps(broker->every, maps);
-	if (!part_start(&owner->prober, broker->config.argv, "prober", &config)) {
-		owner->prober_failed = true;
-		return;
-	}
 	owner->prober_of = owner->part.pid;
 	owner->frees_known = 0;
+	every_process_maps(broker->every, maps);
+	if (!part_start(&owner->prober, broker->config.argv, "prober", &config))
+		return;
 	/* One before it may have left objects. */
 	broker_lose_frees(owner);
 	part_send(owner->prober.control, &message, maps, 2);
@@ -62,7 +60,7 @@ static void tidy(struct broker *broker, struct owner *owner)
 	uint64_t lost;
 
 	if (!owner->prober.pid) {
-		if (is_wanted && !owner->prober_failed)
+		if (is_wanted && owner->prober_of != owner->part.pid)
 			start(broker, owner);
 		return;
 	}
@@ -97,8 +95,9 @@ void prober_ended(struct broker *broker, struct owner *owner, int status)
 	part_forget(&owner->prober);
 	broker_lose_frees(owner);
 	/* It ends with its collector. */
-	if (!status || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL))
-		return;
-	owner->prober_failed = true;
-	say("the probes of user %u are followed no more: its prober has ended", owner->id.uid);
+	if (status && owner->prober_of == owner->part.pid)
+		say("the probes of user %u are followed no more until its collector starts again: its "
+		    "prober has ended (%s %d)",
+		    owner->id.uid, WIFSIGNALED(status) ? "signal" : "status",
+		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }

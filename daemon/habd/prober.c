@@ -22,8 +22,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "daemon/feeds/bpf_log.h"
 #include "core/arithmetic.h"
+#include "daemon/feeds/bpf_log.h"
 #include "daemon/shared/util.h"
 #include "probes.skel.h"
 
@@ -32,7 +32,7 @@
 #define MAPS_MS	  5000
 /* After attaching, as many times as long as it took: so others can fork nearly all the time. */
 #define PAUSE_FACTOR 20
-#define PAUSE_MAX_US 10000000ull
+#define PAUSE_MAX_NS 10000000000ull
 
 struct followed_file {
 	uint64_t serial;	   /* 0: none */
@@ -46,7 +46,8 @@ struct prober {
 	int collector; /* a socket; -1: it is not there yet */
 	struct probes_bpf *skeleton;
 	struct followed_file files[FILES_MAX];
-	bool has_said; /* that there are too many */
+	uint64_t resume_ns; /* no file is taken before */
+	bool has_said;	    /* that a file is not followed */
 };
 
 /* True if the machine itself has that overlay mounted: any user can mount one over FUSE. */
@@ -103,6 +104,15 @@ static struct bpf_link *attach(const struct prober *prober, const struct bpf_pro
 	return bpf_program__attach_usdt(program, -1, path, PROBES_PROVIDER, name, &options);
 }
 
+static void say_once(struct prober *prober, const char *why)
+{
+	if (!prober->has_said)
+		say("the probes of a file that user %u runs are not followed: %s; of others this is "
+		    "not said again: --verbose shows more",
+		    prober->config->uid, why);
+	prober->has_said = true;
+}
+
 static void follow(struct prober *prober, struct followed_file *file, int fd)
 {
 	char path[32];
@@ -113,29 +123,26 @@ static void follow(struct prober *prober, struct followed_file *file, int fd)
 		file->links[1] = attach(prober, prober->skeleton->progs.on_alloc, path, "alloc");
 	if (file->links[1])
 		return;
-	say_verbose("the probes of a file of user %u are not followed: %s", prober->config->uid,
-		    strerror(errno));
+	say_once(prober, strerror(errno));
 	leave(file);
 }
 
 static void take_file(struct prober *prober, uint64_t serial, int fd)
 {
 	struct followed_file *file = find(prober, 0);
-	uint64_t began_ns;
+	uint64_t began_ns, now_ns;
 
 	if (!serial || !may_follow(prober, fd))
 		return;
-	if (!file && !prober->has_said)
-		say("user %u runs more than %u files with probes: those of later ones are not followed",
-		    prober->config->uid, FILES_MAX);
-	prober->has_said |= !file;
-	if (!file)
+	if (!file) {
+		say_once(prober, "there are too many: run fewer different ones");
 		return;
+	}
 	file->serial = serial;
 	began_ns = clock_monotonic_ns();
 	follow(prober, file, fd);
-	/* Others get their turn to fork. */
-	usleep((useconds_t)min((clock_monotonic_ns() - began_ns) / 1000 * PAUSE_FACTOR, PAUSE_MAX_US));
+	now_ns = clock_monotonic_ns();
+	prober->resume_ns = now_ns + min((now_ns - began_ns) * PAUSE_FACTOR, PAUSE_MAX_NS);
 }
 
 static void close_files(const int files[PART_MESSAGE_FILES])
@@ -215,8 +222,11 @@ static void run(struct prober *prober)
 	struct probes_bpf *skeleton = prober->skeleton;
 
 	while (read_broker(prober)) {
-		struct pollfd ready[] = { { .fd = PART_CONTROL_FD, .events = POLLIN },
-					  { .fd = prober->collector, .events = POLLIN } };
+		bool pauses = clock_monotonic_ns() < prober->resume_ns;
+		struct pollfd ready[] = {
+			{ .fd = PART_CONTROL_FD, .events = POLLIN },
+			{ .fd = pauses ? -1 : prober->collector, .events = POLLIN },
+		};
 
 		WRITE_ONCE(skeleton->data->quota, (uint32_t)READ_ONCE(prober->page->rate));
 		WRITE_ONCE(prober->page->probes_lost, READ_ONCE(skeleton->bss->lost));
