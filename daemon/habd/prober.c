@@ -198,7 +198,7 @@ static int load(struct prober *prober, const int maps[PART_MESSAGE_FILES])
 	bpf_log_begin();
 	skeleton = prober->skeleton = probes_bpf__open();
 	if (!skeleton)
-		return -errno;
+		return errno ? -errno : -EINVAL;
 	error = bpf_map__reuse_fd(skeleton->maps.faults, maps[0]);
 	if (!error)
 		error = bpf_map__reuse_fd(skeleton->maps.paces, maps[1]);
