@@ -198,7 +198,7 @@ static int load(struct prober *prober, const int maps[PART_MESSAGE_FILES])
 	bpf_log_begin();
 	skeleton = prober->skeleton = probes_bpf__open();
 	if (!skeleton)
-		return errno ? -errno : -EINVAL;
+		return -errno;
 	error = bpf_map__reuse_fd(skeleton->maps.faults, maps[0]);
 	if (!error)
 		error = bpf_map__reuse_fd(skeleton->maps.paces, maps[1]);
@@ -250,7 +250,7 @@ int prober_run(const struct part_config *config, enum probe_owners owners,
 		return EXIT_USAGE;
 	error = load(&prober, maps);
 	close_files(maps);
-	if (error) {
+	if (error || !prober.skeleton) {
 		say("the probes of user %u are not followed: the BPF program for them could not be "
 		    "loaded: %s: it takes Linux 5.15 or later; --verbose shows the kernel's answer",
 		    config->uid, strerror(-error));
