@@ -44,8 +44,13 @@
 /* So many channels that were replaced stay mapped. */
 #define FORMER_MAX 100u
 
-/* A collector that has read nothing for so long has ended, if there was something to read. */
-#define LEFT_NS 30000000000ull
+/*
+ * A collector that has read nothing for so long has ended, if there was something to read. It is
+ * seen twice, so far apart: after a halt of the whole machine a program may run before its
+ * collector does.
+ */
+#define LEFT_NS	    30000000000ull
+#define LEFT_FOR_NS 5000000000ull
 
 struct hab_client *hab_client;
 bool hab_client_is_idle, hab_client_waits, hab_client_has_live;
@@ -61,6 +66,7 @@ static struct tries {
 	u64 replaced_ns;
 	u64 tail;    /* this and the next: of the channel, when it was read last */
 	u64 read_ns; /* by the coarse clock; 0: nothing was to be read */
+	u64 left_ns; /* when LEFT_NS had passed first; 0: they have not */
 } *tries;
 
 /* Children by fork() have these, too. */
@@ -274,6 +280,15 @@ bool hab_client_may_look(void)
 	return tries && !hab_connect_has_secret() && !hab_sandbox_is_entered();
 }
 
+static bool is_left_for_long(u64 now)
+{
+	u64 since = READ_ONCE(tries->left_ns);
+
+	if (!since)
+		WRITE_ONCE(tries->left_ns, now);
+	return since && now > since && now - since > LEFT_FOR_NS;
+}
+
 bool hab_client_is_left(const struct hab_client *client)
 {
 	const struct hab_channel *channel = READ_ONCE(client->channel);
@@ -294,8 +309,9 @@ bool hab_client_is_left(const struct hab_client *client)
 	before = hab_load_acquire(&tries->tail);
 	since = READ_ONCE(tries->read_ns);
 	if (since && before == tail)
-		return now > since && now - since > LEFT_NS;
+		return now > since && now - since > LEFT_NS && is_left_for_long(now);
 	WRITE_ONCE(tries->read_ns, now);
+	WRITE_ONCE(tries->left_ns, 0);
 	hab_store_release(&tries->tail, tail);
 	return false;
 }
