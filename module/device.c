@@ -22,7 +22,6 @@
 #include "module/listeners.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
-#include "module/owners.h"
 
 /**
  * struct hab_file - an open file
@@ -154,8 +153,7 @@ static int refill_step(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
 	/* Still on that CPU: the event's CPU is the refill's. */
 	if (!err && refill->granted_bytes)
 		hab_telemetry_refill(heap->process, heap->id, heap->name,
-				     hab_owners_spend(heap->owner, refill->granted_bytes), refill,
-				     steps->dropped_bytes);
+				     steps->counted_bytes, refill, steps->dropped_bytes);
 	preempt_enable();
 	return err;
 }
@@ -172,8 +170,10 @@ static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 	err = read_struct(&refill, sizeof(refill), first, arg, &usize);
 	if (err)
 		return err;
-	while ((err = refill_step(heap, &refill, &steps)) > 0)
-		cond_resched();
+	do
+		err = refill_step(heap, &refill, &steps);
+	while (err == -ENOMEM && hab_dev_heap_collect(heap, &steps));
+	hab_dev_heap_end_collect(heap, &steps);
 	if (err)
 		return err;
 	err = write_struct(arg, &refill, sizeof(refill), usize);

@@ -10,13 +10,14 @@
  * or access other memory.
  *
  * The lock is a raw spinlock, so it is held for a bounded number of buffers on a machine of any
- * size. What concerns all domains is done in steps, between which other threads run.
+ * size. What concerns all domains is done in steps, between which other threads run: by one thread
+ * at a time, for which the others wait asleep.
  *
  * A heap that is made while listeners change misses no change: it joins the list and gets the
  * current state under the lock under which all heaps in the list are changed.
  *
  * Locks: CPU hotplug's own, or that of the tracepoints; then heaps_lock; then a heap's @lock.
- * Inside heaps_lock no memory is allocated and no CPU is waited for. A heap's @reset_lock is taken
+ * Inside heaps_lock no memory is allocated and no CPU is waited for. A heap's @steps_lock is taken
  * while no other lock is held, and its @lock inside.
  */
 #include <linux/err.h>
@@ -37,11 +38,7 @@
 /* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */
 #define QUIETLY (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
 
-static unsigned int max_heaps = 4096;
-module_param(max_heaps, uint, 0644);
-MODULE_PARM_DESC(max_heaps, "How many heaps may exist at once, machine-wide (default 4096)");
-
-/* The list of heaps, and the state that all of them show to their users. */
+/* The lists of heaps, of all and of each process, and what all of them show to their users. */
 static DEFINE_MUTEX(heaps_lock);
 static LIST_HEAD(heaps);
 static u32 shown_listeners;
@@ -162,6 +159,8 @@ static void join_list(struct hab_dev_heap *heap)
 {
 	mutex_lock(&heaps_lock);
 	list_add_tail(&heap->link, &heaps);
+	list_add_tail(&heap->of_process, hab_process_heaps(heap->process));
+	atomic_inc(&nr_heaps);
 	show_locked(heap);
 	mutex_unlock(&heaps_lock);
 }
@@ -170,7 +169,10 @@ static void join_list(struct hab_dev_heap *heap)
 static void leave_list(struct hab_dev_heap *heap)
 {
 	mutex_lock(&heaps_lock);
+	if (!list_empty(&heap->link))
+		atomic_dec(&nr_heaps);
 	list_del_init(&heap->link);
+	list_del_init(&heap->of_process);
 	mutex_unlock(&heaps_lock);
 }
 
@@ -197,6 +199,16 @@ void hab_dev_heaps_show_sampling(void)
 	mutex_unlock(&heaps_lock);
 }
 
+void hab_dev_heaps_show_process(struct list_head *of_process)
+{
+	struct hab_dev_heap *heap;
+
+	mutex_lock(&heaps_lock);
+	list_for_each_entry(heap, of_process, of_process)
+		show_interval(heap);
+	mutex_unlock(&heaps_lock);
+}
+
 u64 hab_dev_heaps_interval(void)
 {
 	return READ_ONCE(shown_interval);
@@ -213,23 +225,6 @@ int hab_dev_heaps_set_interval(u64 mean_bytes)
 	return 0;
 }
 
-static struct hab_owner *count_heap(void)
-{
-	struct hab_owner *owner = ERR_PTR(-ENOSPC);
-
-	if (atomic_inc_return(&nr_heaps) <= READ_ONCE(max_heaps))
-		owner = hab_owners_add_heap();
-	if (IS_ERR(owner))
-		atomic_dec(&nr_heaps);
-	return owner;
-}
-
-static void uncount_heap(struct hab_owner *owner)
-{
-	hab_owners_remove_heap(owner);
-	atomic_dec(&nr_heaps);
-}
-
 struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 {
 	struct hab_dev_heap *heap;
@@ -239,12 +234,12 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 	err = check_create(create);
 	if (err)
 		return ERR_PTR(err);
-	owner = count_heap();
+	owner = hab_owners_add_heap();
 	if (IS_ERR(owner))
 		return ERR_CAST(owner);
 	heap = kzalloc(sizeof(*heap), GFP_KERNEL_ACCOUNT);
 	if (!heap) {
-		uncount_heap(owner);
+		hab_owners_remove_heap(owner, 0);
 		return ERR_PTR(-ENOMEM);
 	}
 	heap->owner = owner;
@@ -252,12 +247,13 @@ struct hab_dev_heap *hab_dev_heap_create(struct hab_ioc_create *create)
 	if (IS_ERR(heap->process)) {
 		err = PTR_ERR(heap->process);
 		kfree(heap);
-		uncount_heap(owner);
+		hab_owners_remove_heap(owner, 0);
 		return ERR_PTR(err);
 	}
 	INIT_LIST_HEAD(&heap->link);
+	INIT_LIST_HEAD(&heap->of_process);
 	raw_spin_lock_init(&heap->lock);
-	mutex_init(&heap->reset_lock);
+	mutex_init(&heap->steps_lock);
 	heap->id = atomic64_inc_return(&last_id);
 	strscpy_pad(heap->name, create->name, sizeof(heap->name));
 	err = alloc_areas(heap, create->nr_levels);
@@ -286,9 +282,9 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap)
 		kvfree(heap->books.levels[l].buffers);
 	vfree(heap->books.words);
 	vfree(heap->info);
-	mutex_destroy(&heap->reset_lock);
+	mutex_destroy(&heap->steps_lock);
 	hab_processes_remove_heap(heap->process);
-	uncount_heap(heap->owner);
+	hab_owners_remove_heap(heap->owner, heap->budget);
 	kfree(heap);
 }
 
@@ -343,12 +339,56 @@ int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill
 	raw_spin_lock(&heap->lock);
 	dropped = heap->books.dropped;
 	err = refill_locked(heap, smp_processor_id(), steps->entered, least, want, refill);
-	if (err == -ENOMEM && hab_hierarchy_collect(&heap->books, &steps->collected))
-		err = 1;
+	if (!err)
+		steps->counted_bytes =
+			hab_owners_spend(heap->owner, &heap->budget, refill->granted_bytes);
 	dropped = heap->books.dropped - dropped;
 	raw_spin_unlock(&heap->lock);
 	steps->dropped_bytes += dropped << HAB_GRANULE_SHIFT;
 	return err;
+}
+
+static bool collect_step(struct hab_dev_heap *heap, struct hab_dev_refill *steps)
+{
+	u64 dropped;
+	bool more;
+
+	raw_spin_lock(&heap->lock);
+	dropped = heap->books.dropped;
+	more = hab_hierarchy_collect(&heap->books, &steps->collected);
+	dropped = heap->books.dropped - dropped;
+	raw_spin_unlock(&heap->lock);
+	steps->dropped_bytes += dropped << HAB_GRANULE_SHIFT;
+	return more;
+}
+
+bool hab_dev_heap_collect(struct hab_dev_heap *heap, struct hab_dev_refill *steps)
+{
+	if (!steps->is_collecting) {
+		steps->begun = READ_ONCE(heap->collections);
+		mutex_lock(&heap->steps_lock);
+		steps->is_collecting = true;
+		return true;
+	}
+	if (!steps->collection) {
+		if (heap->in_vain > steps->begun)
+			return false;
+		steps->collection = heap->collections + 1;
+		WRITE_ONCE(heap->collections, steps->collection);
+	}
+	if (!collect_step(heap, steps)) {
+		heap->in_vain = steps->collection;
+		return false;
+	}
+	cond_resched();
+	return true;
+}
+
+void hab_dev_heap_end_collect(struct hab_dev_heap *heap, struct hab_dev_refill *steps)
+{
+	if (steps->is_collecting)
+		mutex_unlock(&heap->steps_lock);
+	steps->is_collecting = false;
 }
 
 int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give)
@@ -398,14 +438,14 @@ void hab_dev_heap_reset(struct hab_dev_heap *heap)
 	bool more;
 	u32 at = 0;
 
-	mutex_lock(&heap->reset_lock);
+	mutex_lock(&heap->steps_lock);
 	do {
 		raw_spin_lock(&heap->lock);
 		more = hab_hierarchy_reset(&heap->books, &at);
 		raw_spin_unlock(&heap->lock);
 		cond_resched();
 	} while (more);
-	mutex_unlock(&heap->reset_lock);
+	mutex_unlock(&heap->steps_lock);
 }
 
 void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats)

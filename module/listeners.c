@@ -99,7 +99,7 @@ static void set_bytes(struct hab_event *event, struct hab_owner *owner,
 {
 	u64 interval = report->kind == HAB_EVENT_SAMPLE ? report->interval : 0;
 	u64 most = max(report->bytes, hab_add_saturated(report->chunk_bytes, interval));
-	u64 counted = hab_owners_spend(owner, most);
+	u64 counted = hab_owners_spend(owner, NULL, most);
 
 	event->bytes = min(report->bytes, counted);
 	/* A sample has an object, even if none of it counts. */

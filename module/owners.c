@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The table of owners. An entry stays when the owner's last heap is gone: with a new entry the
- * owner would have a full budget for each heap that is made and closed. A later namespace with the
- * same inode number goes on with the entry.
+ * The table of owners. An entry stays after the owner's last heap is gone until its budget is full
+ * again: with a new entry the owner would have a full budget for each heap that is made and closed.
+ * Entries are charged to the memory cgroup of the process that makes them: root in a container may
+ * make one for each uid.
+ *
+ * At the end of a window only the owners are looked at that have offered samples lately.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -13,6 +16,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "core/owner.h"
@@ -28,24 +32,36 @@ MODULE_PARM_DESC(
 
 /**
  * struct hab_owner - an owner that has made a heap
- * @nr_heaps: that exist now, under owners_lock
- * @lock: of the next two; innermost
- * @budget: of bytes that count
- * @uncounted: bytes beyond it
- * @interval: of the samples of all processes together
+ * @number: see core/owner.h
+ * @nr_heaps: that exist now; this and the next four under owners_lock
+ * @idle: in the list of owners without heaps, in the order of @idle_since
+ * @idle_since: in nanoseconds
+ * @active: in the list of owners whose intervals are corrected
  * @quota: that the owner's processes have in the next window; while intervals are corrected
+ * @interval: of the samples of all processes together
+ * @lock: of the budget; innermost
+ * @budget: of bytes that count
  */
 struct hab_owner {
+	u64 number;
 	unsigned int nr_heaps;
+	struct list_head idle;
+	u64 idle_since;
+	struct list_head active;
+	u64 quota;
+	struct hab_interval interval;
 	raw_spinlock_t lock;
 	struct hab_budget budget;
-	u64 uncounted;
-	struct hab_interval interval;
-	u64 quota;
 };
 
 static DEFINE_MUTEX(owners_lock);
-static DEFINE_XARRAY(owners); /* by number, see core/owner.h */
+static DEFINE_XARRAY_FLAGS(owners, XA_FLAGS_ACCOUNT); /* by number */
+static LIST_HEAD(idle_owners);
+static LIST_HEAD(active_owners);
+static atomic64_t uncounted = ATOMIC64_INIT(0);
+
+static void forget_owners(struct work_struct *work);
+static DECLARE_DELAYED_WORK(forget_work, forget_owners);
 
 u64 hab_owners_current(void)
 {
@@ -67,13 +83,16 @@ static struct hab_owner *find_owner_locked(u64 number)
 	lockdep_assert_held(&owners_lock);
 	if (owner)
 		return owner;
-	owner = kzalloc(sizeof(*owner), GFP_KERNEL);
+	owner = kzalloc(sizeof(*owner), GFP_KERNEL_ACCOUNT);
 	if (!owner)
 		return ERR_PTR(-ENOMEM);
+	owner->number = number;
+	INIT_LIST_HEAD(&owner->idle);
+	INIT_LIST_HEAD(&owner->active);
 	raw_spin_lock_init(&owner->lock);
 	owner->budget.at = ktime_get_mono_fast_ns();
 	hab_interval_begin(&owner->interval, NULL, HAB_SHARE_DEFAULT);
-	err = xa_err(xa_store(&owners, number, owner, GFP_KERNEL));
+	err = xa_err(xa_store(&owners, number, owner, GFP_KERNEL_ACCOUNT));
 	if (err) {
 		kfree(owner);
 		return ERR_PTR(err);
@@ -81,39 +100,101 @@ static struct hab_owner *find_owner_locked(u64 number)
 	return owner;
 }
 
-struct hab_owner *hab_owners_add_heap(void)
+static void drop_owner_locked(struct hab_owner *owner)
+{
+	lockdep_assert_held(&owners_lock);
+	list_del(&owner->idle);
+	list_del(&owner->active);
+	xa_erase(&owners, owner->number);
+	kfree(owner);
+}
+
+/* The budgets of those that are idle for long enough are full. */
+static void forget_owners(struct work_struct *work)
 {
 	struct hab_owner *owner;
+	u64 now = ktime_get_mono_fast_ns();
+	bool is_full = true;
+
+	while (is_full) {
+		mutex_lock(&owners_lock);
+		owner = list_first_entry_or_null(&idle_owners, struct hab_owner, idle);
+		is_full = owner && now > owner->idle_since + HAB_BUDGET_FULL_NS;
+		if (is_full)
+			drop_owner_locked(owner);
+		else if (owner)
+			queue_delayed_work(system_wq, &forget_work, HZ);
+		mutex_unlock(&owners_lock);
+		cond_resched();
+	}
+}
+
+/* One that has no heap is idle from now on. */
+static void set_idle_locked(struct hab_owner *owner)
+{
+	lockdep_assert_held(&owners_lock);
+	list_del_init(&owner->idle);
+	if (owner->nr_heaps)
+		return;
+	owner->idle_since = ktime_get_mono_fast_ns();
+	list_add_tail(&owner->idle, &idle_owners);
+	queue_delayed_work(system_wq, &forget_work, HZ);
+}
+
+struct hab_owner *hab_owners_add_heap(void)
+{
+	struct hab_owner *owner, *found;
 
 	mutex_lock(&owners_lock);
-	owner = find_owner_locked(hab_owners_current());
-	if (!IS_ERR(owner)) {
-		if (owner->nr_heaps >= READ_ONCE(max_heaps_per_user) && !capable(CAP_SYS_RESOURCE))
+	owner = found = find_owner_locked(hab_owners_current());
+	if (!IS_ERR(found)) {
+		if (found->nr_heaps >= READ_ONCE(max_heaps_per_user) && !capable(CAP_SYS_RESOURCE))
 			owner = ERR_PTR(-ENOSPC);
 		else
-			owner->nr_heaps++;
+			found->nr_heaps++;
+		set_idle_locked(found);
 	}
 	mutex_unlock(&owners_lock);
 	return owner;
 }
 
-void hab_owners_remove_heap(struct hab_owner *owner)
+void hab_owners_remove_heap(struct hab_owner *owner, u64 batch)
 {
+	raw_spin_lock(&owner->lock);
+	hab_budget_give_back(&owner->budget, batch);
+	raw_spin_unlock(&owner->lock);
 	mutex_lock(&owners_lock);
 	owner->nr_heaps--;
+	set_idle_locked(owner);
 	mutex_unlock(&owners_lock);
 }
 
-u64 hab_owners_spend(struct hab_owner *owner, u64 bytes)
+static noinline void add_uncounted(u64 bytes)
 {
-	u64 counted;
+	s64 old = atomic64_read(&uncounted);
 
-	raw_spin_lock(&owner->lock);
-	if (hab_budget_short(&owner->budget, bytes))
-		hab_budget_grow(&owner->budget, ktime_get_mono_fast_ns());
-	counted = hab_budget_spend(&owner->budget, bytes);
-	WRITE_ONCE(owner->uncounted, hab_add_saturated(owner->uncounted, bytes - counted));
-	raw_spin_unlock(&owner->lock);
+	while (!atomic64_try_cmpxchg(&uncounted, &old, hab_add_saturated(old, bytes)))
+		;
+}
+
+u64 hab_owners_spend(struct hab_owner *owner, u64 *batch, u64 bytes)
+{
+	u64 has = batch ? *batch : 0, more = bytes - min(bytes, has), counted;
+
+	if (more) {
+		/* The sum does not wrap: a refill has at most the largest arena. */
+		more = batch ? more + HAB_BUDGET_BATCH : more;
+		raw_spin_lock(&owner->lock);
+		if (hab_budget_short(&owner->budget, more))
+			hab_budget_grow(&owner->budget, ktime_get_mono_fast_ns());
+		has += hab_budget_spend(&owner->budget, more);
+		raw_spin_unlock(&owner->lock);
+	}
+	counted = min(bytes, has);
+	if (batch)
+		*batch = has - counted;
+	if (unlikely(counted < bytes))
+		add_uncounted(bytes - counted);
 	return counted;
 }
 
@@ -124,24 +205,29 @@ struct hab_interval *hab_owners_interval(struct hab_owner *owner)
 
 void hab_owners_add_quota(struct hab_owner *owner, u64 quota)
 {
+	mutex_lock(&owners_lock);
 	owner->quota += quota;
+	if (list_empty(&owner->active))
+		list_add_tail(&owner->active, &active_owners);
+	mutex_unlock(&owners_lock);
 }
 
 void hab_owners_turn(u64 quota)
 {
-	struct hab_owner *owner;
-	unsigned long number;
+	struct hab_owner *owner, *next;
 	u32 active = 0;
 	u64 fair;
 
 	mutex_lock(&owners_lock);
-	xa_for_each(&owners, number, owner) active += hab_interval_is_active(&owner->interval);
+	list_for_each_entry(owner, &active_owners, active)
+		active += hab_interval_is_active(&owner->interval);
 	fair = div_u64(quota, max(active, 1u));
-	xa_for_each(&owners, number, owner)
-	{
+	list_for_each_entry_safe(owner, next, &active_owners, active) {
 		hab_interval_turn(&owner->interval, clamp(owner->quota, fair, quota),
 				  get_random_u32());
 		owner->quota = 0;
+		if (!hab_interval_is_active(&owner->interval))
+			list_del_init(&owner->active);
 	}
 	mutex_unlock(&owners_lock);
 }
@@ -158,22 +244,16 @@ void hab_owners_begin(u64 quota)
 
 u64 hab_owners_uncounted(void)
 {
-	struct hab_owner *owner;
-	unsigned long number;
-	u64 sum = 0;
-
-	mutex_lock(&owners_lock);
-	xa_for_each(&owners, number, owner)
-		sum = hab_add_saturated(sum, READ_ONCE(owner->uncounted));
-	mutex_unlock(&owners_lock);
-	return sum;
+	return atomic64_read(&uncounted);
 }
 
 void hab_owners_exit(void)
 {
-	struct hab_owner *owner;
-	unsigned long number;
+	struct hab_owner *owner, *next;
 
-	xa_for_each(&owners, number, owner) kfree(owner);
-	xa_destroy(&owners);
+	cancel_delayed_work_sync(&forget_work);
+	mutex_lock(&owners_lock);
+	list_for_each_entry_safe(owner, next, &idle_owners, idle)
+		drop_owner_locked(owner);
+	mutex_unlock(&owners_lock);
 }

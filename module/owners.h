@@ -17,24 +17,25 @@ u64 hab_owners_current(void);
  * hab_owners_add_heap - count a heap for the current owner
  *
  * Context: process, may sleep.
- * Return: the owner, valid until the module is unloaded, or an ERR_PTR: -ENOSPC at the limit of
+ * Return: the owner, valid until hab_owners_remove_heap(), or an ERR_PTR: -ENOSPC at the limit of
  * module parameter max_heaps_per_user, which CAP_SYS_RESOURCE exceeds; -ENOMEM.
  */
 struct hab_owner *hab_owners_add_heap(void);
 
-/* The heap is gone. */
-void hab_owners_remove_heap(struct hab_owner *owner);
+/* The heap is gone, and has not spent @batch bytes of its last batch. May sleep. */
+void hab_owners_remove_heap(struct hab_owner *owner, u64 batch);
 
 /**
  * hab_owners_spend - the part of @bytes that counts in totals and profiles
  * @owner: whose heap it is
+ * @batch: bytes of the budget that the caller has already, under a lock of the caller's; NULL: none
  * @bytes: of a refill or a report
  *
  * By the owner's budget, see core/throttle/budget.h. The rest is counted as uncounted.
  *
  * Context: any of a process.
  */
-u64 hab_owners_spend(struct hab_owner *owner, u64 bytes);
+u64 hab_owners_spend(struct hab_owner *owner, u64 *batch, u64 bytes);
 
 /* The interval of the owner's new processes, and of all if they offer too many samples. */
 struct hab_interval *hab_owners_interval(struct hab_owner *owner);
@@ -50,13 +51,13 @@ void hab_owners_turn(u64 quota);
 /* The rate has changed: the intervals begin anew, with @quota of the machine. May sleep. */
 void hab_owners_begin(u64 quota);
 
-/* Bytes of all owners that exceeded their budgets. It saturates. May sleep. */
+/* Bytes of all owners that exceeded their budgets. It saturates. */
 u64 hab_owners_uncounted(void);
 
 /* No heap exists. */
 void hab_owners_exit(void);
 
-/* Before hab_owners_turn(): @quota of the next window is one of the owner's processes'. */
+/* Before hab_owners_turn(): @quota of the next window is of one of its processes. May sleep. */
 void hab_owners_add_quota(struct hab_owner *owner, u64 quota);
 
 #endif /* HAB_OWNERS_H */

@@ -3,6 +3,8 @@
  * The table of processes that have heaps. All heaps of a process have one sampling interval, so the
  * number of its heaps does not change what it may keep. Samples of a heap that a child uses count
  * for the process that made it, refills for the child.
+ *
+ * At the end of a window only the processes are looked at that have offered samples lately.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -16,12 +18,16 @@
 
 #include "core/throttle/interval.h"
 #include "core/throttle/throttle.h"
+#include "module/heap.h"
 #include "module/processes.h"
 #include "module/owners.h"
 
 /**
  * struct hab_process - a process that has heaps
  * @nr_heaps: under processes_lock
+ * @heaps: list of them, see module/heap.c
+ * @active: in the list of processes whose intervals are corrected, if @is_active
+ * @is_active: it has offered samples lately
  * @pid: a reference: another process with that number has another one
  * @key: of the share in which its last sample counted; 0: none so far
  * @interval: of its samples
@@ -34,6 +40,9 @@
  */
 struct hab_process {
 	unsigned int nr_heaps;
+	struct list_head heaps;
+	struct list_head active;
+	bool is_active;
 	struct pid *pid;
 	u64 key;
 	struct hab_interval interval;
@@ -50,7 +59,10 @@ static DEFINE_MUTEX(processes_lock);
  * and ended loses its place to the next one with its number: then its interval is corrected no
  * more.
  */
-static DEFINE_XARRAY(processes);
+static DEFINE_XARRAY_FLAGS(processes, XA_FLAGS_ACCOUNT);
+/* Innermost. Processes leave the list under processes_lock, too. */
+static DEFINE_SPINLOCK(active_lock);
+static LIST_HEAD(active_processes);
 /* Samples of a window for each active process; under processes_lock. */
 static u64 fair_share = HAB_SHARE_DEFAULT;
 
@@ -66,6 +78,8 @@ static struct hab_process *find_process_locked(struct pid *pid, struct hab_owner
 	if (!process)
 		return ERR_PTR(-ENOMEM);
 	process->owner = owner;
+	INIT_LIST_HEAD(&process->heaps);
+	INIT_LIST_HEAD(&process->active);
 	raw_spin_lock_init(&process->lock);
 	process->refills.pid = pid_nr(pid);
 	process->next_report = jiffies;
@@ -89,6 +103,22 @@ struct hab_process *hab_processes_add_heap(struct hab_owner *owner)
 		process->nr_heaps++;
 	mutex_unlock(&processes_lock);
 	return process;
+}
+
+struct list_head *hab_process_heaps(struct hab_process *process)
+{
+	return &process->heaps;
+}
+
+static void set_active(struct hab_process *process, bool is_active)
+{
+	spin_lock(&active_lock);
+	if (is_active && !process->is_active)
+		list_add_tail(&process->active, &active_processes);
+	else if (!is_active && process->is_active)
+		list_del(&process->active);
+	WRITE_ONCE(process->is_active, is_active);
+	spin_unlock(&active_lock);
 }
 
 /* Without delay; then the process is known, if it is the current one. */
@@ -162,6 +192,7 @@ void hab_processes_remove_heap(struct hab_process *process)
 {
 	mutex_lock(&processes_lock);
 	if (!--process->nr_heaps) {
+		set_active(process, false);
 		if (xa_load(&processes, pid_nr(process->pid)) == process)
 			xa_erase(&processes, pid_nr(process->pid));
 		put_pid(process->pid);
@@ -179,6 +210,8 @@ void hab_process_offer(struct hab_process *process, u64 key, u64 interval)
 {
 	WRITE_ONCE(process->key, key);
 	hab_interval_offer(&process->interval, hab_owners_interval(process->owner), interval);
+	if (unlikely(!READ_ONCE(process->is_active)))
+		set_active(process, true);
 }
 
 /* Of the next window, with HAB_SHARE_SHIFT bits of fraction; without what was rounded up. */
@@ -190,27 +223,49 @@ static u64 quota_of(const struct hab_process *process, struct hab_throttle *thro
 	return (u64)(quota ? quota - 1 : 0) << HAB_SHARE_SHIFT;
 }
 
+/* After @process in the list, NULL: the first; processes_lock keeps those that are in it. */
+static struct hab_process *next_active_locked(struct hab_process *process)
+{
+	struct list_head *next;
+
+	lockdep_assert_held(&processes_lock);
+	spin_lock(&active_lock);
+	next = process ? process->active.next : active_processes.next;
+	spin_unlock(&active_lock);
+	return next == &active_processes ? NULL : list_entry(next, struct hab_process, active);
+}
+
+/* All samples are kept if @throttle is off: with the default interval. */
+static void turn_locked(struct hab_process *process, struct hab_throttle *throttle, u64 quota)
+{
+	if (READ_ONCE(throttle->off))
+		hab_interval_begin(&process->interval, NULL, ~0ull);
+	else
+		hab_interval_turn(&process->interval,
+				  clamp(quota_of(process, throttle), fair_share, quota),
+				  get_random_u32());
+	hab_dev_heaps_show_process(&process->heaps);
+}
+
 void hab_processes_turn(struct hab_throttle *throttle, u64 quota)
 {
-	struct hab_process *process;
-	unsigned long key;
+	struct hab_process *process = NULL, *next;
 	u32 active = 0;
 
 	mutex_lock(&processes_lock);
-	xa_for_each(&processes, key, process)
+	while ((process = next_active_locked(process))) {
 		hab_owners_add_quota(process->owner, quota_of(process, throttle));
+		active += hab_interval_is_active(&process->interval);
+		cond_resched();
+	}
 	hab_owners_turn(quota);
-	xa_for_each(&processes, key, process) active += hab_interval_is_active(&process->interval);
 	fair_share = max(div_u64(quota, max(active, 1u)), 1ull);
-	xa_for_each(&processes, key, process)
-	{
-		/* All are kept: with the default interval. */
-		if (READ_ONCE(throttle->off))
-			hab_interval_begin(&process->interval, NULL, ~0ull);
-		else
-			hab_interval_turn(&process->interval,
-					  clamp(quota_of(process, throttle), fair_share, quota),
-					  get_random_u32());
+	for (process = next_active_locked(NULL); process; process = next) {
+		next = next_active_locked(process);
+		turn_locked(process, throttle, quota);
+		if (!hab_interval_is_active(&process->interval))
+			set_active(process, false);
+		cond_resched();
 	}
 	mutex_unlock(&processes_lock);
 }
@@ -226,4 +281,5 @@ void hab_processes_begin(u64 quota)
 	xa_for_each(&processes, key, process)
 		hab_interval_begin(&process->interval, NULL, fair_share);
 	mutex_unlock(&processes_lock);
+	hab_dev_heaps_show_sampling();
 }

@@ -7,6 +7,7 @@
 
 #include <linux/types.h>
 
+struct list_head;
 struct hab_process;
 struct hab_refills_event;
 struct hab_throttle;
@@ -23,6 +24,9 @@ struct hab_process *hab_processes_add_heap(struct hab_owner *owner);
 
 /* The heap is gone. May sleep. */
 void hab_processes_remove_heap(struct hab_process *process);
+
+/* List of the process's heaps, for module/heap.c. */
+struct list_head *hab_process_heaps(struct hab_process *process);
 
 /* Mean distance of the process's samples in bytes. Any context. */
 u64 hab_process_interval(const struct hab_process *process);
@@ -59,7 +63,7 @@ void hab_process_take_refills(struct hab_process *process, hab_fire_refills fire
 void hab_processes_take_refills(hab_fire_refills fire);
 
 /**
- * hab_processes_turn - a window is over: correct all intervals
+ * hab_processes_turn - a window is over: correct the intervals, and show them to the heaps
  * @throttle: of samples
  * @quota: what the next window may keep of all processes, with HAB_SHARE_SHIFT bits of fraction.
  *	Without what earlier windows left unused: after a pause that is several times as much
@@ -69,7 +73,7 @@ void hab_processes_take_refills(hab_fire_refills fire);
 void hab_processes_turn(struct hab_throttle *throttle, u64 quota);
 
 /**
- * hab_processes_begin - the rate has changed: all intervals begin anew
+ * hab_processes_begin - the rate has changed: all intervals begin anew, and heaps see them
  * @quota: as before
  *
  * Context: process, may sleep.

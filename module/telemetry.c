@@ -154,7 +154,6 @@ static void rotate_windows(struct work_struct *work)
 	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
 	hab_processes_turn(&throttles[HAB_EVENT_SAMPLE], quota);
-	hab_dev_heaps_show_sampling();
 	if (go_on)
 		queue_delayed_work(system_highpri_wq, &rotate_work, (long)wait > 0 ? wait : 0);
 }

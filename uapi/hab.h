@@ -136,9 +136,9 @@ struct hab_ioc_version {
  *
  * EBUSY if this file has a heap already; EINVAL for sizes, kinds of domains, a number of levels or
  * a name other than described; ENOMEM if there is no memory or the arena is above HAB_ARENA_MAX;
- * ENOSPC if the machine (module parameter max_heaps) or the caller's owner (max_heaps_per_user) has
- * too many heaps. CAP_SYS_RESOURCE exceeds the owner's limit. The owner is the user; in a user
- * namespace the user who made the outermost one, or if root made it, that namespace as a whole.
+ * ENOSPC if the caller's owner has too many heaps (module parameter max_heaps_per_user), which is
+ * never so with CAP_SYS_RESOURCE. The owner is the user; in a user namespace the user who made the
+ * outermost one, or if root made it, that namespace as a whole.
  */
 struct hab_ioc_create {
 	__u32 size;

@@ -161,10 +161,15 @@ static void make_whole(struct hab_free_extents *set, u32 i)
 		drop(set, &whole);
 }
 
-void hab_free_extents_recover(struct hab_free_extents *set, u32 from, u32 to)
+u32 hab_free_extents_recover(struct hab_free_extents *set, u32 from, u32 to)
 {
-	for (; from < to && set->lost; from++)
-		make_whole(set, from);
+	while (from < to) {
+		if (set->dropped[from++]) {
+			make_whole(set, from - 1);
+			break;
+		}
+	}
+	return from;
 }
 
 struct hab_extent hab_free_extents_add(struct hab_free_extents *set, struct hab_extent extent)

@@ -74,14 +74,16 @@ struct hab_extent hab_free_extents_add(struct hab_free_extents *set, struct hab_
 int hab_free_extents_largest(struct hab_free_extents *set, u64 least);
 
 /**
- * hab_free_extents_recover - make segments free again that are all dropped
+ * hab_free_extents_recover - look for a segment that has dropped memory
  * @set: the set
  * @from: first segment
  * @to: segment behind the last one
  *
- * @lost falls by what is free now.
+ * If all of the first such segment is dropped or free it becomes free, and @lost falls by that.
+ *
+ * Return: the segment behind it, or @to.
  */
-void hab_free_extents_recover(struct hab_free_extents *set, u32 from, u32 to);
+u32 hab_free_extents_recover(struct hab_free_extents *set, u32 from, u32 to);
 
 /* Takes @size granules, at most all, from the beginning of extent @index. */
 void hab_free_extents_take(struct hab_free_extents *set, u32 index, u64 size);

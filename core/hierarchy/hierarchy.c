@@ -272,10 +272,10 @@ bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at)
 	u32 levels = h->nr_levels - (h->levels[h->nr_levels - 1].kind == HAB_DOMAIN_CPU);
 	u32 buffers = levels * h->nr_domains, from;
 	u32 end = min(*at + HAB_STEP_BUFFERS, buffers);
-	u64 lost = h->free_extents.lost;
+	u64 lost = h->free_extents.lost, before = h->free_extents.sum + lost;
 
 	if (*at < end) {
-		for (; *at < end; ++*at)
+		for (; *at < end && h->free_extents.sum + h->free_extents.lost == before; ++*at)
 			hab_hierarchy_retire(h, *at / h->nr_domains, *at % h->nr_domains);
 		return true;
 	}
@@ -283,9 +283,8 @@ bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at)
 	end = min(from + HAB_STEP_BUFFERS, HAB_SEGMENTS);
 	if (from >= end || !lost)
 		return false;
-	hab_free_extents_recover(&h->free_extents, from, end);
+	*at = buffers + hab_free_extents_recover(&h->free_extents, from, end);
 	set_waste(h, lost);
-	*at = buffers + end;
 	return true;
 }
 

@@ -18,8 +18,10 @@
 #include "uapi/hab.h"
 
 /*
- * Work on all domains has steps of so many buffers, so that the lock is held for a bounded time on
- * a machine of any size. Between the steps of one such function the caller may release the lock.
+ * Work on all domains has steps, so that the lock is held for a bounded time on a machine of any
+ * size. A step looks at so many buffers or segments at most, and ends at the first one whose memory
+ * becomes free, which walks the free extents. Between the steps of one such function the caller may
+ * release the lock.
  */
 #ifndef HAB_STEP_BUFFERS /* explored tests have fewer */
 #define HAB_STEP_BUFFERS 64u

@@ -8,6 +8,8 @@
  * takes, and holds HAB_BUDGET_MAX, the largest arena, at most and at first. So the events of
  * programs that use their memory count in full.
  *
+ * Heaps take it in batches, so that the refills of an owner's many heaps rarely meet at his budget.
+ *
  * An owner who does nothing else adds 1.1e12 bytes a second: a sum passes 2^63 after 97 days.
  * So all sums also saturate.
  */
@@ -19,6 +21,9 @@
 
 #define HAB_BUDGET_RATE 1024ull
 #define HAB_BUDGET_MAX	HAB_ARENA_MAX
+#define HAB_BUDGET_BATCH (64ull << 20)
+/* An empty one is full after so many nanoseconds. */
+#define HAB_BUDGET_FULL_NS (HAB_BUDGET_MAX / HAB_BUDGET_RATE)
 
 /**
  * struct hab_budget - an owner's budget; full if @spent is 0
@@ -41,7 +46,7 @@ static inline void hab_budget_grow(struct hab_budget *budget, u64 now)
 	u64 elapsed = now > budget->at ? now - budget->at : 0;
 
 	/* More than fills it; the product must not wrap. */
-	elapsed = min(elapsed, HAB_BUDGET_MAX / HAB_BUDGET_RATE);
+	elapsed = min(elapsed, HAB_BUDGET_FULL_NS);
 	budget->spent -= min(budget->spent, elapsed * HAB_BUDGET_RATE);
 	budget->at = now;
 }
@@ -53,6 +58,12 @@ static inline u64 hab_budget_spend(struct hab_budget *budget, u64 bytes)
 
 	budget->spent += counted;
 	return counted;
+}
+
+/* Gives back what was spent and did not count. */
+static inline void hab_budget_give_back(struct hab_budget *budget, u64 bytes)
+{
+	budget->spent -= min(budget->spent, bytes);
 }
 
 #endif /* HAB_CORE_BUDGET_H */

@@ -33,7 +33,7 @@ static struct hab_buffer buffers[CPUS];
 static u64 words[CPUS * HAB_WORD_STRIDE / sizeof(u64)];
 static u64 emptied[CPUS];
 static unsigned char handed[ARENA];
-static struct explore_lock lock;
+static struct explore_lock lock, steps_lock;
 static bool shared;	/* one word for both CPUs */
 static bool in_process; /* refills without a kernel */
 static bool retires;	/* thread 2 retires buffers instead */
@@ -55,7 +55,7 @@ static void begin_heap(u64 granules)
 	memset(buffers, 0, sizeof(buffers));
 	memset(words, 0, sizeof(words));
 	memset(handed, 0, sizeof(handed));
-	lock.held = false;
+	lock.held = steps_lock.held = false;
 	books.words = words;
 	books.levels[0].buffers = buffers;
 	hab_hierarchy_init(&books, granules * HAB_GRANULE, 1, &level, CPUS);
@@ -124,8 +124,8 @@ static enum section take_in_section(unsigned int cpu, u64 size)
 	return DONE;
 }
 
-/* As module/heap.c: 1 if there are more steps. */
-static int refill_step(u64 size, u32 *collected)
+/* As module/device.c. */
+static int refill_step(u64 size)
 {
 	struct hab_plan plan;
 	unsigned int cpu;
@@ -138,8 +138,6 @@ static int refill_step(u64 size, u32 *collected)
 	cpu = explore_cpu();
 	domain = domain_of(cpu);
 	err = hab_hierarchy_refill(&books, &domain, size, size, 0, no_clock, &plan);
-	if (err == -ENOMEM && hab_hierarchy_collect(&books, collected))
-		err = 1;
 	if (!err) {
 		if (plan.level && plan.domain != domain_of(explore_cpu()))
 			explore_fail("a refill is of another CPU's buffer");
@@ -150,14 +148,30 @@ static int refill_step(u64 size, u32 *collected)
 	return err;
 }
 
+static bool collect_step(u32 *collected)
+{
+	bool more;
+
+	explore_pin(true);
+	explore_acquire(&lock);
+	more = hab_hierarchy_collect(&books, collected);
+	explore_release(&lock);
+	explore_pin(false);
+	return more;
+}
+
 static int refill_in_kernel(u64 size)
 {
+	int err = refill_step(size);
 	u32 collected = 0;
-	int err;
 
+	if (err != -ENOMEM)
+		return err;
+	explore_acquire(&steps_lock);
 	do
-		err = refill_step(size, &collected);
-	while (err > 0);
+		err = refill_step(size);
+	while (err == -ENOMEM && collect_step(&collected));
+	explore_release(&steps_lock);
 	return err;
 }
 
@@ -247,6 +261,7 @@ static void reset(void)
 	bool more;
 	u32 at = 0;
 
+	explore_acquire(&steps_lock);
 	do {
 		explore_pin(true);
 		explore_acquire(&lock);
@@ -258,6 +273,7 @@ static void reset(void)
 		explore_release(&lock);
 		explore_pin(false);
 	} while (more);
+	explore_release(&steps_lock);
 }
 
 static void run(unsigned int number)

@@ -195,14 +195,14 @@ TEST_F(books, a_step_works_on_few_buffers_of_a_machine_of_any_size)
 	/* More than any buffer has left. */
 	ASSERT_EQ(-ENOMEM, hab_hierarchy_plan(&self->h, domains, 60, 60, 0, &plan));
 	EXPECT_EQ(2 * MANY, count_filled(&self->h));
-	for (before = 2 * MANY; before > MANY; before -= HAB_STEP_BUFFERS) {
+	for (before = 2 * MANY; before > MANY; before--) {
 		EXPECT_EQ(true, hab_hierarchy_collect(&self->h, &at));
-		EXPECT_EQ(before - HAB_STEP_BUFFERS, count_filled(&self->h));
+		EXPECT_EQ(before - 1, count_filled(&self->h));
 	}
 	/* Then the segments. */
 	for (steps = 0; hab_hierarchy_collect(&self->h, &at); steps++)
 		;
-	EXPECT_GE(HAB_SEGMENTS / HAB_STEP_BUFFERS, steps);
+	EXPECT_GE(HAB_SEGMENTS, steps);
 	EXPECT_EQ(MANY, count_filled(&self->h));
 
 	for (at = 0, steps = 1; hab_hierarchy_stats(&self->h, &at, &stats); steps++)

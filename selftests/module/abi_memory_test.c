@@ -183,4 +183,86 @@ TEST_F(device, a_close_while_other_threads_refill_does_no_harm)
 	}
 }
 
+#define SEEKERS 8
+
+struct seekers {
+	int fd;
+	int owner;	/* number of the thread that has the only free chunk, or -1 */
+	long found[SEEKERS];
+	int twice, errors;
+};
+
+struct seeker {
+	struct seekers *all;
+	int number;
+};
+
+static int seek(struct seeker *seeker)
+{
+	struct hab_ioc_refill refill = {
+		.size = sizeof(refill), .min_bytes = 4096, .want_bytes = 4096
+	};
+	struct hab_ioc_return give = { .size = sizeof(give) };
+	struct seekers *all = seeker->all;
+	int err, none = -1;
+
+	err = call(all->fd, HAB_IOC_REFILL, &refill);
+	if (err)
+		return err;
+	if (!__atomic_compare_exchange_n(&all->owner, &none, seeker->number, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		__atomic_add_fetch(&all->twice, 1, __ATOMIC_RELAXED);
+	sched_yield();
+	__atomic_store_n(&all->owner, -1, __ATOMIC_RELEASE);
+	give.offset = refill.chunk_offset;
+	give.bytes = refill.chunk_bytes;
+	return call(all->fd, HAB_IOC_RETURN, &give) ? -EIO : 0;
+}
+
+static void *seek_often(void *argument)
+{
+	struct seeker *seeker = argument;
+	int i, err;
+
+	for (i = 0; i < 2000; i++) {
+		err = seek(seeker);
+		if (!err)
+			seeker->all->found[seeker->number]++;
+		else if (err != -ENOMEM && err != -EAGAIN)
+			__atomic_add_fetch(&seeker->all->errors, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* Each of them collects, or waits for another one that does. */
+TEST_F(device, threads_that_find_a_heap_full_at_once_get_its_last_chunk_one_by_one)
+{
+	struct hab_ioc_create create = usual();
+	struct hab_ioc_refill refill = { .size = sizeof(refill) };
+	struct hab_ioc_return give = { .size = sizeof(give), .bytes = 4096 };
+	struct seekers all = { .fd = self->fd, .owner = -1 };
+	struct seeker seekers[SEEKERS];
+	pthread_t threads[SEEKERS];
+	long found = 0;
+	int i;
+
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_CREATE, &create));
+	refill.min_bytes = refill.want_bytes = create.arena_bytes;
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_RETURN, &give));
+	for (i = 0; i < SEEKERS; i++) {
+		seekers[i] = (struct seeker){ &all, i };
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, seek_often, &seekers[i]));
+	}
+	for (i = 0; i < SEEKERS; i++) {
+		pthread_join(threads[i], NULL);
+		found += all.found[i];
+	}
+	EXPECT_EQ(0, all.twice);
+	EXPECT_EQ(0, all.errors);
+	EXPECT_LT(0, found);
+	refill.min_bytes = refill.want_bytes = 4096;
+	EXPECT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+}
+
 TEST_HARNESS_MAIN

@@ -425,7 +425,7 @@ const size_t fail_nr_steps = sizeof(fail_steps) / sizeof(fail_steps[0]);
 
 static int act_load(struct state *state)
 {
-	return or_errno(syscall(SYS_finit_module, state->target, "max_heaps=100", 0));
+	return or_errno(syscall(SYS_finit_module, state->target, "max_heaps_per_user=100", 0));
 }
 
 /* A process that reads one of its files just now keeps the module busy. */

@@ -20,7 +20,7 @@
 
 #define SYSFS	"/sys/class/misc/hab/"
 #define TRACING "/sys/kernel/tracing/events/hab/"
-#define LIMIT	"/sys/module/hab/parameters/max_heaps"
+#define LIMIT	"/sys/module/hab/parameters/max_heaps_per_user"
 
 static bool stopping(void)
 {
@@ -137,7 +137,7 @@ static const struct {
 	{ SYSFS "rate", { "300", "off", "0", "7/m", "5000/s", "99999999999/x" } },
 	{ SYSFS "share_by", { "process", "cgroup", "nobody", "", "process", "cgroup" } },
 	{ SYSFS "sampling_interval", { "524288", "0", "1", "-1", "18446744073709551615", "4096" } },
-	{ LIMIT, { "4096", "12", "4096", "4096", "4096", "x" } },
+	{ LIMIT, { "1024", "12", "1024", "1024", "1024", "x" } },
 	{ TRACING "enable", { "0", "1", "0", "1", "0", "1" } },
 	{ TRACING "hab_tlab/enable", { "0", "1", "0", "1", "0", "1" } },
 };

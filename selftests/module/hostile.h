@@ -21,8 +21,7 @@
 
 #define MiB	   (1ul << 20)
 #define DEVICE	   "/dev/hab"
-#define LIMIT	   "/sys/module/hab/parameters/max_heaps"
-#define USER_LIMIT "/sys/module/hab/parameters/max_heaps_per_user"
+#define LIMIT	   "/sys/module/hab/parameters/max_heaps_per_user"
 #define OVERCOMMIT "/proc/sys/vm/overcommit_memory"
 #define LOOKS	   200
 
@@ -91,8 +90,7 @@ FIXTURE_TEARDOWN(hostile)
 {
 	if (!self->fit)
 		return;
-	write_text(LIMIT, "4096");
-	write_text(USER_LIMIT, "1024");
+	write_text(LIMIT, "1024");
 	write_text(OVERCOMMIT, "0");
 	chmod(DEVICE, 0660);
 	EXPECT_TRUE(heaps_are(self->heaps))

@@ -12,26 +12,9 @@
 #define CGROUPS "/sys/fs/cgroup/"
 #define CGROUP	CGROUPS "hab-hostile"
 
-TEST_F(hostile, heaps_beyond_the_machines_limit_use_the_process_backend)
-{
-	struct hab_heap *heap = NULL;
-	char limit[16];
-
-	NEEDS_MODULE();
-	snprintf(limit, sizeof(limit), "%ld", self->heaps);
-	ASSERT_EQ(0, write_text(LIMIT, limit));
-	EXPECT_EQ(-ENOSPC, create_heap(&heap, MiB, HAB_HEAP_DEVICE));
-	ASSERT_EQ(0, create_heap(&heap, MiB, 0));
-	EXPECT_STREQ("process", hab_heap_backend(heap));
-	EXPECT_NE(NULL, strstr(hab_heap_backend_reason(heap), "No space left"));
-	EXPECT_NE(NULL, hab_alloc(heap, 100));
-	hab_heap_destroy(heap);
-}
-
 #define GREEDY	  1001 /* uids */
 #define OTHER	  1002
 #define OF_USER	  8 /* heaps */
-#define OF_OTHERS 8
 
 /* Makes heaps until that fails, and keeps them. The number of heaps, or -errno. */
 static int make_heaps(struct who who, int most)
@@ -93,13 +76,9 @@ TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 {
 	int greedy_made, other_made, again_made;
 	pid_t greedy, other, again;
-	char limit[32];
 
 	NEEDS_MODULE();
-	snprintf(limit, sizeof(limit), "%ld", self->heaps + OF_USER + OF_OTHERS);
-	ASSERT_EQ(0, write_text(LIMIT, limit));
-	snprintf(limit, sizeof(limit), "%d", OF_USER);
-	EXPECT_EQ(0, write_text(USER_LIMIT, limit));
+	EXPECT_EQ(0, write_text(LIMIT, "8"));
 	chmod(DEVICE, 0666);
 	greedy = hold_heaps((struct who){ .uid = GREEDY }, 100, &greedy_made);
 	again = hold_heaps((struct who){ .uid = GREEDY }, 100, &again_made);
@@ -118,8 +97,33 @@ TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 	/* Root is not limited. */
 	ASSERT_TRUE(heaps_are(self->heaps));
 	greedy = hold_heaps((struct who){ .uid = 0 }, 100, &greedy_made);
-	EXPECT_EQ(OF_USER + OF_OTHERS, greedy_made);
+	EXPECT_EQ(100, greedy_made);
 	end(greedy);
+}
+
+/* 0: a heap of any backend is of the process, and says why. */
+static int uses_the_process_backend(void)
+{
+	struct hab_heap *heap;
+
+	if (become((struct who){ .uid = GREEDY }) ||
+	    create_heap(&heap, MiB, HAB_HEAP_DEVICE) != -ENOSPC || create_heap(&heap, MiB, 0))
+		return 1;
+	return strcmp(hab_heap_backend(heap), "process") ||
+	       !strstr(hab_heap_backend_reason(heap), "No space left") || !hab_alloc(heap, 100);
+}
+
+TEST_F(hostile, heaps_beyond_the_owners_limit_use_the_process_backend)
+{
+	pid_t child;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, write_text(LIMIT, "0"));
+	chmod(DEVICE, 0666);
+	child = fork();
+	if (!child)
+		_exit(uses_the_process_backend());
+	EXPECT_EQ(0, status_of(child));
 }
 
 TEST_F(hostile, a_user_with_nested_namespaces_and_subordinate_uids_has_one_limit)
@@ -128,7 +132,7 @@ TEST_F(hostile, a_user_with_nested_namespaces_and_subordinate_uids_has_one_limit
 	int made;
 
 	NEEDS_MODULE();
-	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
+	EXPECT_EQ(0, write_text(LIMIT, "8"));
 	chmod(DEVICE, 0666);
 	first = hold_namespace(GREEDY);
 	second = hold_namespace(GREEDY);
@@ -154,7 +158,7 @@ TEST_F(hostile, a_namespace_that_root_made_has_one_limit_whatever_uids_are_in_it
 	int made;
 
 	NEEDS_MODULE();
-	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
+	EXPECT_EQ(0, write_text(LIMIT, "8"));
 	chmod(DEVICE, 0666);
 	container = hold_namespace(0);
 	other = hold_namespace(0);
@@ -183,7 +187,7 @@ TEST_F(hostile, two_namespaces_that_root_made_have_two_limits)
 	pid_t one, other, greedy, others;
 
 	NEEDS_MODULE();
-	EXPECT_EQ(0, write_text(USER_LIMIT, "8"));
+	EXPECT_EQ(0, write_text(LIMIT, "8"));
 	chmod(DEVICE, 0666);
 	one = hold_namespace(0);
 	other = hold_namespace(0);
@@ -263,6 +267,56 @@ static void use_up(void)
 	while ((object = hab_alloc(heap, 4096)))
 		memset(object, 1, 4096);
 	_exit(2);
+}
+
+#define OWNERS	  5000
+#define AN_OWNERS 128 /* bytes, and less than it takes */
+
+/* In the cgroup: root's process makes and closes a heap as each of many users. */
+static int be_many_owners(void)
+{
+	struct hab_ioc_create create;
+	uid_t i;
+	int fd, err = join_cgroup();
+
+	for (i = 0; i < OWNERS && !err; i++) {
+		if (setresuid(100000 + i, 0, 0))
+			return -errno;
+		fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+		err = create_raw(fd, MiB, &create);
+		close(fd);
+	}
+	return err;
+}
+
+static long slab(void)
+{
+	return read_number(CGROUP "/memory.stat", "slab ");
+}
+
+TEST_F_TIMEOUT(hostile, owners_without_heaps_are_charged_to_their_cgroup_and_forgotten, 120)
+{
+	long before, charged;
+	pid_t child;
+	int i;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, make_cgroup("max"));
+	before = slab();
+	child = fork();
+	if (!child)
+		_exit(be_many_owners() != 0);
+	EXPECT_EQ(0, status_of(child));
+	charged = slab();
+	EXPECT_LT(before + OWNERS * AN_OWNERS, charged);
+	/* Their budgets are full after 9 s. */
+	for (i = 0; i < 60 && slab() >= before + OWNERS * AN_OWNERS / 2; i++)
+		sleep(1);
+	EXPECT_GT(before + OWNERS * AN_OWNERS / 2, slab())
+	TH_LOG("slab: %ld before, %ld with all owners, %ld in the end", before, charged, slab());
+	remove_cgroup();
 }
 
 static pid_t hold_one(int ready)

@@ -287,7 +287,7 @@ TEST_F(hostile, root_of_a_user_namespace_has_no_more_rights_than_its_user)
 		_exit(in_a_namespace(true));
 	EXPECT_EQ(FINE, WEXITSTATUS(status_of(child)));
 	EXPECT_EQ(300, read_number("/sys/class/misc/hab/rate", ""));
-	EXPECT_EQ(4096, read_number(LIMIT, ""));
+	EXPECT_EQ(1024, read_number(LIMIT, ""));
 }
 
 TEST_HARNESS_MAIN
