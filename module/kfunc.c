@@ -33,6 +33,9 @@ __bpf_kfunc u64 hab_throttle_event(struct hab_event *event)
 
 __bpf_kfunc_end_defs();
 
+/* The kernel reads the ids as words, and its macros do not align the section in each version. */
+asm(".pushsection .BTF_ids, \"a\"\n\t.balign 4\n\t.popsection");
+
 BTF_KFUNCS_START(hab_kfunc_ids)
 BTF_ID_FLAGS(func, hab_throttle_event, HAB_KF_TRUSTED_ARGS)
 BTF_KFUNCS_END(hab_kfunc_ids)

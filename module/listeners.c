@@ -16,6 +16,7 @@
 #include "module/heap.h"
 #include "module/listeners.h"
 #include "module/names.h"
+#include "module/telemetry.h"
 
 #define CREATE_TRACE_POINTS
 #include "module/trace.h"
@@ -25,6 +26,10 @@ static u32 listeners; /* bits HAB_LISTENER(); written under the tracepoints' loc
 
 static int add_listener(u32 kind)
 {
+	int err = hab_telemetry_listen(kind);
+
+	if (err)
+		return err;
 	WRITE_ONCE(listeners, listeners | HAB_LISTENER(kind));
 	hab_dev_heaps_set_listeners(listeners);
 	return 0;
@@ -34,6 +39,16 @@ static void remove_listener(u32 kind)
 {
 	WRITE_ONCE(listeners, listeners & ~HAB_LISTENER(kind));
 	hab_dev_heaps_set_listeners(listeners);
+}
+
+/* Programs see no bit of it: the kernel knows each refill itself. */
+int hab_listeners_add_refill(void)
+{
+	return hab_telemetry_listen(HAB_EVENT_REFILL);
+}
+
+void hab_listeners_remove_refill(void)
+{
 }
 
 int hab_listeners_add_tlab(void)

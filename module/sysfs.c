@@ -5,6 +5,7 @@
  * The lists in domains/ may be longer than the page that a file may have, on machines with many
  * CPUs. Such a list is cut, and ends in " ...".
  */
+#include <linux/capability.h>
 #include <linux/cpumask.h>
 #include <linux/device.h>
 #include <linux/kstrtox.h>
@@ -87,29 +88,38 @@ static ssize_t sampling_interval_store(struct device *dev, struct device_attribu
 }
 static DEVICE_ATTR_RW(sampling_interval);
 
+/*
+ * Exact sums of what others do are for those that may follow the tracepoints: not for root of a
+ * container either.
+ */
+static ssize_t show_sum(char *buf, u64 sum)
+{
+	return perfmon_capable() ? sysfs_emit(buf, "%llu\n", sum) : -EPERM;
+}
+
 static ssize_t refills_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	u64 refills, bytes;
 
 	hab_telemetry_totals(&refills, &bytes);
-	return sysfs_emit(buf, "%llu\n", refills);
+	return show_sum(buf, refills);
 }
-static DEVICE_ATTR_RO(refills);
+static DEVICE_ATTR_ADMIN_RO(refills);
 
 static ssize_t refill_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	u64 refills, bytes;
 
 	hab_telemetry_totals(&refills, &bytes);
-	return sysfs_emit(buf, "%llu\n", bytes);
+	return show_sum(buf, bytes);
 }
-static DEVICE_ATTR_RO(refill_bytes);
+static DEVICE_ATTR_ADMIN_RO(refill_bytes);
 
 static ssize_t uncounted_bytes_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", hab_owners_uncounted());
+	return show_sum(buf, hab_owners_uncounted());
 }
-static DEVICE_ATTR_RO(uncounted_bytes);
+static DEVICE_ATTR_ADMIN_RO(uncounted_bytes);
 
 static ssize_t sampled_show(struct device *dev, struct device_attribute *attr, char *buf)
 {

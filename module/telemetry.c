@@ -10,6 +10,7 @@
 #include <linux/cgroup.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
+#include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/random.h>
 #include <linux/spinlock.h>
@@ -33,8 +34,10 @@ struct totals {
 };
 
 static DEFINE_PER_CPU(struct totals, totals);
-static struct hab_throttle throttles[HAB_EVENT_KINDS]; /* all of the same rate */
-static DEFINE_SPINLOCK(throttle_lock);		       /* rotations and rate changes */
+/* All of one shape; NULL until the kind has a listener. */
+static struct hab_throttle *throttles[HAB_EVENT_KINDS];
+static DEFINE_SPINLOCK(throttle_lock); /* rotations, rate changes, new throttlers */
+static struct hab_throttle_shape shape; /* under throttle_lock */
 static u32 window_ms;
 static u32 share_by;
 static unsigned int quiet_windows;  /* this and the next under throttle_lock */
@@ -61,9 +64,15 @@ static u64 window_id(u32 kind, u32 share, u64 number)
 	return number << 16 | kind << 12 | share;
 }
 
+static struct hab_throttle *throttle_of(u32 kind)
+{
+	/* Pairs with the release in hab_telemetry_listen(). */
+	return smp_load_acquire(&throttles[kind]);
+}
+
 static void report_window(void *context, const struct hab_window_end *end)
 {
-	struct hab_throttle *throttle = context;
+	struct hab_throttle **throttle = context;
 	struct hab_window_event event = {
 		.window = window_id(throttle - throttles, end->share, end->number),
 		.candidates = end->candidates,
@@ -111,21 +120,19 @@ static u64 rotate_all(void)
 
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
 		/* No event of that kind ever: nothing to rotate. */
-		if (!hab_counter_read(&throttles[kind].offered))
+		if (!throttles[kind] || !hab_counter_read(&throttles[kind]->offered))
 			continue;
-		measured += hab_throttle_rotate(&throttles[kind], get_random_u64(), report_window,
+		measured += hab_throttle_rotate(throttles[kind], get_random_u64(), report_window,
 						&throttles[kind]);
 	}
 	return measured;
 }
 
-/* Of samples. The rate and the windows of a second change together. */
+/* The rate and the windows of a second change together. */
 static u64 window_quota_locked(void)
 {
-	const struct hab_throttle_shape *shape = &throttles[HAB_EVENT_SAMPLE].shape;
-
 	lockdep_assert_held(&throttle_lock);
-	return div_u64((u64)shape->rate << HAB_SHARE_SHIFT, shape->windows);
+	return div_u64((u64)shape.rate << HAB_SHARE_SHIFT, shape.windows);
 }
 
 static void rotate_windows(struct work_struct *work)
@@ -153,7 +160,8 @@ static void rotate_windows(struct work_struct *work)
 	WRITE_ONCE(rotating, go_on);
 	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
-	hab_processes_turn(&throttles[HAB_EVENT_SAMPLE], quota);
+	if (throttle_of(HAB_EVENT_SAMPLE))
+		hab_processes_turn(throttle_of(HAB_EVENT_SAMPLE), quota);
 	if (go_on)
 		queue_delayed_work(system_highpri_wq, &rotate_work, (long)wait > 0 ? wait : 0);
 }
@@ -197,10 +205,13 @@ void hab_telemetry_sample(struct hab_process *process, u64 interval)
 u64 hab_telemetry_offer(struct hab_event *event)
 {
 	u32 kind = min_t(u32, event->kind, HAB_EVENT_KINDS - 1);
+	struct hab_throttle *throttle = throttle_of(kind);
 	struct hab_kept kept;
 	bool keep;
 
-	keep = hab_throttle_offer(&throttles[kind], current_key(), &kept);
+	if (!throttle)
+		return 0;
+	keep = hab_throttle_offer(throttle, current_key(), &kept);
 	go_on_rotating();
 	event->next_is_kept = kept.next;
 	if (!keep)
@@ -301,31 +312,56 @@ void hab_telemetry_totals(u64 *refills, u64 *bytes)
 void hab_telemetry_rate(u32 *rate, u32 *period_ms)
 {
 	spin_lock(&throttle_lock);
-	*rate = throttles[0].shape.rate;
-	*period_ms = throttles[0].shape.period_ms;
+	*rate = shape.rate;
+	*period_ms = shape.period_ms;
 	spin_unlock(&throttle_lock);
 }
 
 int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 {
 	u64 quota;
-	int err = 0;
 	u32 kind;
 
+	if (rate > HAB_RATE_OFF || period_ms < HAB_SECOND_MS || period_ms > HAB_DAY_MS)
+		return -EINVAL;
 	spin_lock(&throttle_lock);
-	for (kind = 0; kind < HAB_EVENT_KINDS && !err; kind++)
-		err = hab_throttle_set_rate(&throttles[kind], rate, period_ms, report_window,
-					    &throttles[kind]);
-	if (!err)
-		start_timetable(hab_throttle_window_ms(&throttles[0]));
+	shape = hab_throttle_shape(rate, period_ms);
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
+		if (throttles[kind])
+			hab_throttle_set_shape(throttles[kind], &shape, report_window,
+					       &throttles[kind]);
+	}
+	start_timetable(hab_shape_window_ms(&shape));
 	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
-	if (!err)
-		hab_processes_begin(quota);
+	hab_processes_begin(quota);
 	/* The current window is new: its rotation is one window from now. */
-	if (!err && READ_ONCE(rotating))
+	if (READ_ONCE(rotating))
 		mod_delayed_work(system_highpri_wq, &rotate_work, window_jiffies());
-	return err;
+	return 0;
+}
+
+int hab_telemetry_listen(u32 kind)
+{
+	struct hab_throttle *throttle;
+
+	if (throttle_of(kind))
+		return 0;
+	throttle = kvzalloc(sizeof(*throttle), GFP_KERNEL);
+	if (!throttle)
+		return -ENOMEM;
+	/* Random, so that each load of the module draws other events. */
+	throttle->seeds[0] = get_random_u64();
+	throttle->hash_seed = get_random_u64();
+	spin_lock(&throttle_lock);
+	hab_throttle_set_shape(throttle, &shape, NULL, NULL);
+	if (!throttles[kind]) {
+		smp_store_release(&throttles[kind], throttle); /* pairs with throttle_of() */
+		throttle = NULL;
+	}
+	spin_unlock(&throttle_lock);
+	kvfree(throttle);
+	return 0;
 }
 
 u32 hab_telemetry_share_by(void)
@@ -347,8 +383,10 @@ u64 hab_telemetry_sampled(void)
 	u64 sum = 0;
 	u32 kind;
 
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		sum += hab_counter_read(&throttles[kind].sampled);
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
+		if (throttle_of(kind))
+			sum += hab_counter_read(&throttle_of(kind)->sampled);
+	}
 	return sum;
 }
 
@@ -357,25 +395,22 @@ u64 hab_telemetry_throttled(void)
 	u64 sum = 0;
 	u32 kind;
 
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		sum += hab_throttle_throttled(&throttles[kind]);
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
+		if (throttle_of(kind))
+			sum += hab_throttle_throttled(throttle_of(kind));
+	}
 	return sum;
 }
 
 int hab_telemetry_init(void)
 {
-	u32 kind;
-
-	/* Random, so that each load of the module draws other events. */
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		throttles[kind].seeds[0] = get_random_u64();
-		throttles[kind].hash_seed = get_random_u64();
-	}
 	return hab_telemetry_set_rate(hab_rate_default(num_online_cpus()), HAB_SECOND_MS);
 }
 
 void hab_telemetry_exit(void)
 {
+	u32 kind;
+
 	/*
 	 * The device is gone and no BPF program holds the module, so nothing offers events. A
 	 * queued irq_work may start the work once more, and the work queues itself: so it is
@@ -383,4 +418,6 @@ void hab_telemetry_exit(void)
 	 */
 	irq_work_sync(&start_work);
 	cancel_delayed_work_sync(&rotate_work);
+	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
+		kvfree(throttles[kind]);
 }

@@ -17,6 +17,8 @@
 #ifndef HAB_TRACE_LISTENERS
 #define HAB_TRACE_LISTENERS
 /* In listeners.c: the first listener was attached, the last one was detached. */
+int hab_listeners_add_refill(void);
+void hab_listeners_remove_refill(void);
 int hab_listeners_add_tlab(void);
 void hab_listeners_remove_tlab(void);
 int hab_listeners_add_outside(void);
@@ -26,7 +28,7 @@ void hab_listeners_remove_sample(void);
 #endif
 
 /* A lowest-level buffer, or the caller itself, got memory. */
-TRACE_EVENT(hab_refill,
+TRACE_EVENT_FN(hab_refill,
 	TP_PROTO(struct hab_event *event),
 	TP_ARGS(event),
 	TP_STRUCT__entry(
@@ -47,7 +49,8 @@ TRACE_EVENT(hab_refill,
 	),
 	TP_printk("heap=%llu name=%s bytes=%llu chunk=%llu domain=%u level=%u",
 		  __entry->heap_id, __get_str(heap_name), __entry->bytes,
-		  __entry->chunk_bytes, __entry->domain, __entry->level)
+		  __entry->chunk_bytes, __entry->domain, __entry->level),
+	hab_listeners_add_refill, hab_listeners_remove_refill
 );
 
 /* The refills of a process since the last of these events, for exact totals. */

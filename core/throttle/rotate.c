@@ -392,8 +392,7 @@ int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throt
 	return 0;
 }
 
-int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
-			  hab_window_end_fn ended, void *context)
+struct hab_throttle_shape hab_throttle_shape(u32 rate, u32 period_ms)
 {
 	/* The JDK's rules: a period with few samples is one window. */
 	struct hab_throttle_shape shape = {
@@ -402,8 +401,16 @@ int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms
 		.windows = rate <= 9 ? 1 : 5,
 		.fill = 1,
 	};
-	u32 ms = period_ms / shape.windows;
+	u32 ms = hab_shape_window_ms(&shape);
 
 	shape.lookback = ms <= HAB_SECOND_MS ? 25 : ms == HAB_MINUTE_MS ? 5 : 1;
+	return shape;
+}
+
+int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
+			  hab_window_end_fn ended, void *context)
+{
+	struct hab_throttle_shape shape = hab_throttle_shape(rate, period_ms);
+
 	return hab_throttle_set_shape(throttle, &shape, ended, context);
 }

@@ -228,14 +228,22 @@ typedef void (*hab_window_end_fn)(void *context, const struct hab_window_end *en
 int hab_throttle_set_rate(struct hab_throttle *throttle, u32 rate, u32 period_ms,
 			  hab_window_end_fn ended, void *context);
 
+/* The shape that it gives to the throttle. */
+struct hab_throttle_shape hab_throttle_shape(u32 rate, u32 period_ms);
+
 /* The same with windows of the caller's choice. */
 int hab_throttle_set_shape(struct hab_throttle *throttle, const struct hab_throttle_shape *shape,
 			   hab_window_end_fn ended, void *context);
 
 /* How long a window lasts, in milliseconds. */
+static inline u32 hab_shape_window_ms(const struct hab_throttle_shape *shape)
+{
+	return shape->period_ms / shape->windows;
+}
+
 static inline u32 hab_throttle_window_ms(const struct hab_throttle *throttle)
 {
-	return throttle->shape.period_ms / throttle->shape.windows;
+	return hab_shape_window_ms(&throttle->shape);
 }
 
 /**

@@ -37,6 +37,8 @@ struct feed_machine {
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
 	struct missed_counts missed;	  /* since the module was loaded */
+	uint64_t module_refills;	  /* the same, by its own count; 0: not known */
+	uint64_t module_bytes;
 	struct hab_process_totals exited; /* sum over the processes that have exited */
 	uint64_t nr_exited;
 	struct hab_growth growth;

@@ -171,10 +171,10 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 {
 	const struct module_feed *feed = (struct module_feed *)base;
 	unsigned int kind;
-	uint64_t refills;
 
-	/* The module reports the refills so far when this is read. */
-	module_number_read(MODULE_REFILLS, &refills);
+	/* The module reports the refills so far when these are read. */
+	module_number_read(MODULE_REFILL_BYTES, &totals->of.module_bytes);
+	module_number_read(MODULE_REFILLS, &totals->of.module_refills);
 	read_machine(feed, &totals->of.machine);
 	read_processes(feed, totals);
 	totals->of.missed_refills = missed(feed->skeleton->progs.on_refills);

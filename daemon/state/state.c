@@ -382,19 +382,15 @@ void state_tick(struct state *state)
 
 static void count_refills(struct numbers *numbers)
 {
-	const struct module_state *module = &numbers->module;
 	const struct feed_totals *now = &numbers->totals.now;
 
 	numbers->lost = now->of.machine.lost + now->of.missed_events + now->of.probes_lost +
 			numbers->lost_of_owners;
 	numbers->counts.limits.refused[LIMITED_OWNERS] = now->of.unknown;
 	numbers->counts.limits.refused[LIMITED_PROCESSES] = now->of.machine.table_full;
-	numbers->refills = module->known[MODULE_REFILLS] ?
-				   module->value[MODULE_REFILLS] :
+	numbers->refills = now->of.module_refills ?:
 				   now->of.machine.refills + now->of.missed_refills;
-	numbers->refill_bytes = module->known[MODULE_REFILL_BYTES] ?
-					module->value[MODULE_REFILL_BYTES] :
-					now->of.machine.bytes;
+	numbers->refill_bytes = now->of.module_bytes ?: now->of.machine.bytes;
 }
 
 /* What the broker has counted for each owner, and what this viewer has refused itself. */

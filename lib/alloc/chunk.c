@@ -144,15 +144,19 @@ static uint64_t free_in_word(const struct hab_heap *heap)
 	return HAB_WORD_FREE(__atomic_load_n(hab_heap_word(heap, domain), __ATOMIC_RELAXED));
 }
 
-/* From @least to @want granules. true if @chunk was filled in, false if a refill is needed. */
+/*
+ * From @least to @want granules. true if @chunk was filled in, false if a refill is needed: also if
+ * no section ends, and then the thread has no sections.
+ */
 static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
 			   uint64_t want, struct hab_chunk *chunk)
 {
 	uint64_t n = want < HAB_WORD_FREE_MAX ? want : HAB_WORD_FREE_MAX, left;
 	enum hab_rseq_result result;
 	struct taken taken;
+	int tries;
 
-	for (;;) {
+	for (tries = 0; tries < HAB_RSEQ_TRIES; tries++) {
 		result = take_once(heap, n, heap->shared, heap->verify, &taken);
 		switch (result) {
 		case HAB_RSEQ_DONE:
@@ -173,6 +177,8 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 			break;
 		}
 	}
+	thread->sections = false;
+	return false;
 }
 
 static int take_by_refill(struct hab_heap *heap, struct hab_thread *thread, uint64_t least,
@@ -213,7 +219,7 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 						 uint64_t least, uint64_t want,
 						 struct hab_chunk *chunk)
 {
-	bool small = least <= heap->lowest_bytes;
+	bool small = least <= heap->lowest_bytes, sections = thread->sections;
 	int err;
 
 	/* No buffer is that large, and the granules of a larger size would not fit their bits. */
@@ -226,6 +232,7 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 		else
 			err = take_by_refill(heap, thread, least, want, chunk);
 	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least)));
+	thread->sections = sections;
 	if (!err)
 		count_chunk(thread, chunk->size);
 	return err;

@@ -124,7 +124,7 @@ static struct hab_free_chunk *pop_own(struct hab_heap *heap, struct hab_thread *
 	enum hab_rseq_result result;
 	struct hab_rseq_out out;
 	u64 *word;
-	u32 cpu;
+	u32 cpu, tries = 0;
 
 	do {
 		cpu = hab_rseq_cpu(area);
@@ -136,7 +136,8 @@ static struct hab_free_chunk *pop_own(struct hab_heap *heap, struct hab_thread *
 					hab_rseq_list_pop(area, cpu, word, 0, &out);
 		thread->counters.restarts += result == HAB_RSEQ_RESTART;
 		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
-	} while (result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT);
+	} while ((result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT) &&
+		 ++tries < HAB_RSEQ_TRIES);
 	if (result != HAB_RSEQ_DONE)
 		return NULL;
 	chunk = hab_free_chunk_at(out.old);

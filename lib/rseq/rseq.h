@@ -49,6 +49,12 @@ enum hab_rseq_result {
 	HAB_RSEQ_NOT_TRIED,
 };
 
+/*
+ * A section that has failed so often may never end: a debugger that steps through it interrupts it
+ * each time. Then the caller does without.
+ */
+#define HAB_RSEQ_TRIES 64
+
 /**
  * struct hab_rseq_out - the outcome of a section that committed
  * @old: the word before

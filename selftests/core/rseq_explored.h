@@ -18,6 +18,8 @@ enum hab_rseq_result {
 	HAB_RSEQ_NOT_TRIED,
 };
 
+#define HAB_RSEQ_TRIES 64
+
 struct hab_rseq_out {
 	uint64_t old;
 	uint32_t hardware_cpu;

@@ -3,8 +3,10 @@
  * libhab by its public header: the promises of hab.h on every backend that the machine has.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -556,6 +558,54 @@ TEST_F(heap, a_heap_in_the_slot_of_a_destroyed_one_counts_its_own_chunks)
 	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
 	EXPECT_EQ(2, stats.chunks);
 	EXPECT_EQ(128, stats.chunk_bytes);
+}
+
+/* 0: chunks and closed regions' chunks were taken. */
+static int take_stepped(struct hab_heap *heap)
+{
+	struct hab_region region;
+	struct hab_chunk chunk;
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		if (hab_chunk_take(heap, 64 * KiB, &chunk))
+			return 1;
+		*(char *)chunk.base = 1;
+		hab_region_open(&region, heap);
+		if (!hab_region_alloc(&region, 100))
+			return 2;
+		hab_region_close(&region);
+	}
+	return 0;
+}
+
+/* Steps a child to its end; its wait status. */
+static int step_to_end(pid_t child)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) == child && WIFSTOPPED(status))
+		ptrace(PTRACE_SINGLESTEP, child, NULL, NULL);
+	return status;
+}
+
+/* Each step interrupts a section, so none ever ends. */
+TEST_F_TIMEOUT(heap, a_thread_that_is_stepped_instruction_by_instruction_gets_memory, 120)
+{
+	pid_t child;
+
+	/* All that is made at the first use is there. */
+	ASSERT_EQ(0, take_stepped(self->heap));
+	child = fork();
+	if (!child) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		hab_heap_destroy(self->heap);
+		if (hab_heap_create(&self->heap, &self->config))
+			_exit(3);
+		raise(SIGSTOP);
+		_exit(take_stepped(self->heap));
+	}
+	EXPECT_EQ(0, step_to_end(child));
 }
 
 TEST(a_heap_works_without_restartable_sequences)
