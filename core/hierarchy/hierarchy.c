@@ -363,6 +363,7 @@ int hab_hierarchy_plan(struct hab_hierarchy *h, const u32 *domains, u64 least, u
 	give_block(plan, nr - 1, plan->chunk, size);
 	plan->chunk_size = min(want, size);
 	plan->granted = size;
+	plan->buffers[nr - 1].top += plan->chunk_size;
 	plan->word = HAB_WORD(plan->chunk + plan->chunk_size, size - plan->chunk_size);
 	return 0;
 }

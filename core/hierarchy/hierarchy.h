@@ -29,8 +29,8 @@
 
 /**
  * struct hab_buffer - a buffer's block
- * @top: where its free memory begins; for the lowest level where the block began, because its word
- *	has the top
+ * @top: where its free memory begins; for the lowest level, whose word has that, behind the last
+ *	chunk of the block that a refill has granted
  * @end: where it ends
  * @size: nominal size of the last block; this and the next two for growing levels only
  * @filled_at: when it was granted

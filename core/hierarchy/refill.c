@@ -31,6 +31,7 @@ static int take_left(struct hab_hierarchy *h, u32 domain, u64 least, u64 want,
 		n = min(want, left);
 		found = hab_word_cmpxchg(word, old, old - n * HAB_WORD_STEP);
 		if (found == old) {
+			h->levels[h->nr_levels - 1].buffers[domain].top = HAB_WORD_TOP(old) + n;
 			plan->chunk = HAB_WORD_TOP(old);
 			plan->chunk_size = n;
 			plan->granted = 0;

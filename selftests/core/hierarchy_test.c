@@ -4,6 +4,7 @@
  */
 #include "books.h"
 #include "core/hierarchy/block_size.h"
+#include "core/hierarchy/refill.h"
 
 /* Random takes on random CPUs until the arena is used up. */
 static void run_out(struct __test_metadata *_metadata, struct _test_data_books *self,
@@ -220,6 +221,41 @@ TEST_F(books, a_step_works_on_few_buffers_of_a_machine_of_any_size)
 }
 
 #define TOOK 1000 /* ns, each refill of the test below */
+
+static u64 no_clock(const struct hab_hierarchy *h)
+{
+	(void)h;
+	return 0;
+}
+
+/* By the kernel, of one granule: the chunk. */
+static u64 refill_of(struct hab_hierarchy *h, const u32 *domains)
+{
+	struct hab_plan plan;
+
+	return hab_hierarchy_refill(h, domains, 1, 1, 0, no_clock, &plan) ? ~0ull : plan.chunk;
+}
+
+TEST_F(books, a_block_that_is_written_back_whole_has_no_chunk_that_refills_have_granted)
+{
+	u64 *word, chunk[3], size;
+	u32 i;
+
+	start(self, 32 * MiB, 1, clab);
+	size = clab[0].bytes / HAB_GRANULE;
+	word = hab_hierarchy_word(&self->h, self->domains[0][0]);
+	/* The first one is of a fresh block, the second one of what that has left. */
+	for (i = 0; i < 3; i++) {
+		chunk[i] = refill_of(&self->h, self->domains[0]);
+		if (i)
+			*word = HAB_WORD(chunk[0], size);
+	}
+	EXPECT_EQ(chunk[0] + 1, chunk[1]);
+	EXPECT_LE(chunk[0] + size, chunk[2]);
+	EXPECT_EQ(1, self->h.invalid_words);
+	*word = HAB_WORD(chunk[2], size);
+	EXPECT_NE(chunk[2], refill_of(&self->h, self->domains[0]));
+}
 
 /* The size of the next block of CPU 0, at time @now. */
 static u64 next_block(struct _test_data_books *self, u64 now)
