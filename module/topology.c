@@ -11,101 +11,49 @@
 #include <linux/slab.h>
 #include <linux/topology.h>
 
-#include "uapi/hab.h"
+#include "core/topology.h"
 #include "module/llc.h"
 #include "module/topology.h"
 
 /* In @llc: it is a package's number, because the CPU does not describe its caches. */
 #define LLC_IS_PACKAGE BIT_ULL(63)
 
-/**
- * struct place - a CPU's place
- * @ids: of its domains. Written by hotplug callbacks, one at a time; each is valid by itself and
- *	read at any time
- * @package: the kernel's number, negative if it has none
- * @die: likewise, within the package
- * @core: likewise, within the die
- * @node: likewise
- * @llc: key of the last-level cache
- */
-struct place {
-	u32 ids[HAB_DOMAIN_KINDS];
-	int package;
-	int die;
-	int core;
-	int node;
-	u64 llc;
-};
-
-static struct place *places; /* nr_cpu_ids of them */
-static u32 nr_ids[HAB_DOMAIN_KINDS];
-
-/*
- * The kernel's mask is right for unusual processors but has only online siblings. The numbers, if
- * there are any, include offline siblings.
- */
-static bool same_core(unsigned int a, unsigned int b)
+static bool are_siblings(u32 a, u32 b)
 {
-	const struct place *place = &places[a], *other = &places[b];
-
-	if (cpumask_test_cpu(b, topology_sibling_cpumask(a)))
-		return true;
-	return place->package >= 0 && place->package == other->package &&
-	       place->die == other->die && place->core == other->core;
+	return cpumask_test_cpu(b, topology_sibling_cpumask(a));
 }
 
-static bool same_domain(u32 kind, unsigned int a, unsigned int b)
-{
-	switch (kind) {
-	case HAB_DOMAIN_CORE:
-		return same_core(a, b);
-	case HAB_DOMAIN_LLC:
-		return places[a].llc == places[b].llc;
-	case HAB_DOMAIN_PACKAGE:
-		return places[a].package == places[b].package;
-	case HAB_DOMAIN_NODE:
-		return places[a].node == places[b].node;
-	default:
-		return kind == HAB_DOMAIN_GLOBAL;
-	}
-}
+/* Written by hotplug callbacks, one at a time. */
+static struct hab_topology topology = { .are_siblings = are_siblings };
 
-static u32 assign(u32 kind, unsigned int cpu)
+/* On x86 cores have different numbers in each cluster, and 6.1 does not export the cluster's. */
+static int cluster_of(unsigned int cpu)
 {
-	unsigned int other;
-
-	if (kind == HAB_DOMAIN_CPU)
-		return cpu;
-	for_each_possible_cpu(other) {
-		if (places[other].ids[kind] != HAB_DOMAIN_NONE && same_domain(kind, cpu, other))
-			return places[other].ids[kind];
-	}
-	return nr_ids[kind]++;
+	return IS_ENABLED(CONFIG_X86) ? -1 : topology_cluster_id(cpu);
 }
 
 void hab_topology_place(unsigned int cpu)
 {
-	struct place *place = &places[cpu];
-	u32 kind;
+	struct hab_place *place = &topology.places[cpu];
 
 	if (place->ids[HAB_DOMAIN_CPU] != HAB_DOMAIN_NONE)
 		return;
 	place->package = topology_physical_package_id(cpu);
 	place->die = topology_die_id(cpu);
+	place->cluster = cluster_of(cpu);
 	place->core = topology_core_id(cpu);
 	place->node = cpu_to_node(cpu);
 	/* As the kernel's scheduler does. */
 	if (!hab_llc_key(&place->llc))
 		place->llc = LLC_IS_PACKAGE | (u32)place->package;
-	for (kind = 0; kind < HAB_DOMAIN_KINDS; kind++)
-		WRITE_ONCE(place->ids[kind], assign(kind, cpu));
+	hab_topology_add(&topology, cpu);
 }
 
 u32 hab_topology_domain(u32 kind, unsigned int cpu)
 {
 	/* The kind is from the user, checked when the heap was made. */
 	kind = array_index_nospec(kind, HAB_DOMAIN_KINDS);
-	return READ_ONCE(places[cpu].ids[kind]);
+	return READ_ONCE(topology.places[cpu].ids[kind]);
 }
 
 bool hab_topology_was_last(u32 kind, unsigned int cpu)
@@ -137,16 +85,17 @@ int hab_topology_init(void)
 {
 	unsigned int cpu;
 
-	places = kvcalloc(nr_cpu_ids, sizeof(*places), GFP_KERNEL);
-	if (!places)
+	topology.places = kvcalloc(nr_cpu_ids, sizeof(*topology.places), GFP_KERNEL);
+	if (!topology.places)
 		return -ENOMEM;
+	topology.nr_cpus = nr_cpu_ids;
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-		memset(places[cpu].ids, 0xff, sizeof(places[cpu].ids));
+		memset(topology.places[cpu].ids, 0xff, sizeof(topology.places[cpu].ids));
 	return 0;
 }
 
 void hab_topology_exit(void)
 {
-	kvfree(places);
-	places = NULL;
+	kvfree(topology.places);
+	topology.places = NULL;
 }

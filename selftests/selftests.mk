@@ -18,7 +18,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_t
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
-HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test throttle_test shares_test \
+HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topology_test throttle_test shares_test \
 	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
@@ -45,6 +45,9 @@ STACKS_SOURCES := $(addprefix daemon/,samples/in_use.c samples/stacks.c shared/l
 DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
+
+$(BUILD)/tests/topology_test: selftests/core/topology_test.c core/topology.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $<
 
 $(BUILD)/tests/hierarchy_test $(BUILD)/tests/free_extents_test: $(BUILD)/tests/%: selftests/core/%.c selftests/core/books.h core/hierarchy/hierarchy.c core/hierarchy/free_extents.c core/hierarchy/refill.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
