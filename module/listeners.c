@@ -16,7 +16,7 @@
 #include "module/heap.h"
 #include "module/listeners.h"
 #include "module/names.h"
-#include "module/telemetry.h"
+#include "module/throttlers.h"
 
 #define CREATE_TRACE_POINTS
 #include "module/trace.h"
@@ -26,7 +26,7 @@ static u32 listeners; /* bits HAB_LISTENER(); written under the tracepoints' loc
 
 static int add_listener(u32 kind)
 {
-	int err = hab_telemetry_listen(kind);
+	int err = hab_throttlers_add(kind);
 
 	if (err)
 		return err;
@@ -44,7 +44,7 @@ static void remove_listener(u32 kind)
 /* Programs see no bit of it: the kernel knows each refill itself. */
 int hab_listeners_add_refill(void)
 {
-	return hab_telemetry_listen(HAB_EVENT_REFILL);
+	return hab_throttlers_add(HAB_EVENT_REFILL);
 }
 
 void hab_listeners_remove_refill(void)

@@ -18,7 +18,6 @@
 
 #include "core/throttle/interval.h"
 #include "core/throttle/throttle.h"
-#include "module/heap.h"
 #include "module/processes.h"
 #include "module/owners.h"
 
@@ -236,7 +235,8 @@ static struct hab_process *next_active_locked(struct hab_process *process)
 }
 
 /* All samples are kept if @throttle is off: with the default interval. */
-static void turn_locked(struct hab_process *process, struct hab_throttle *throttle, u64 quota)
+static void turn_locked(struct hab_process *process, struct hab_throttle *throttle, u64 quota,
+			hab_show_heaps show)
 {
 	if (READ_ONCE(throttle->off))
 		hab_interval_begin(&process->interval, NULL, ~0ull);
@@ -244,10 +244,10 @@ static void turn_locked(struct hab_process *process, struct hab_throttle *thrott
 		hab_interval_turn(&process->interval,
 				  clamp(quota_of(process, throttle), fair_share, quota),
 				  get_random_u32());
-	hab_dev_heaps_show_process(&process->heaps);
+	show(&process->heaps);
 }
 
-void hab_processes_turn(struct hab_throttle *throttle, u64 quota)
+void hab_processes_turn(struct hab_throttle *throttle, u64 quota, hab_show_heaps show)
 {
 	struct hab_process *process = NULL, *next;
 	u32 active = 0;
@@ -262,7 +262,7 @@ void hab_processes_turn(struct hab_throttle *throttle, u64 quota)
 	fair_share = max(div_u64(quota, max(active, 1u)), 1ull);
 	for (process = next_active_locked(NULL); process; process = next) {
 		next = next_active_locked(process);
-		turn_locked(process, throttle, quota);
+		turn_locked(process, throttle, quota, show);
 		if (!hab_interval_is_active(&process->interval))
 			set_active(process, false);
 		cond_resched();
@@ -281,5 +281,4 @@ void hab_processes_begin(u64 quota)
 	xa_for_each(&processes, key, process)
 		hab_interval_begin(&process->interval, NULL, fair_share);
 	mutex_unlock(&processes_lock);
-	hab_dev_heaps_show_sampling();
 }

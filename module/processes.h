@@ -62,18 +62,22 @@ void hab_process_take_refills(struct hab_process *process, hab_fire_refills fire
 /* The same for each process. May sleep. */
 void hab_processes_take_refills(hab_fire_refills fire);
 
+/* Shows the heaps of a list the interval of their process. */
+typedef void (*hab_show_heaps)(struct list_head *heaps);
+
 /**
- * hab_processes_turn - a window is over: correct the intervals, and show them to the heaps
+ * hab_processes_turn - a window is over: correct the intervals of processes that offer samples
  * @throttle: of samples
  * @quota: what the next window may keep of all processes, with HAB_SHARE_SHIFT bits of fraction.
  *	Without what earlier windows left unused: after a pause that is several times as much
+ * @show: called for the heaps of each such process
  *
  * Context: process, may sleep.
  */
-void hab_processes_turn(struct hab_throttle *throttle, u64 quota);
+void hab_processes_turn(struct hab_throttle *throttle, u64 quota, hab_show_heaps show);
 
 /**
- * hab_processes_begin - the rate has changed: all intervals begin anew, and heaps see them
+ * hab_processes_begin - the rate has changed: all intervals begin anew
  * @quota: as before
  *
  * Context: process, may sleep.

@@ -10,7 +10,6 @@
 #include <linux/cgroup.h>
 #include <linux/irq_work.h>
 #include <linux/jiffies.h>
-#include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/random.h>
 #include <linux/spinlock.h>
@@ -22,6 +21,7 @@
 #include "module/heap.h"
 #include "module/processes.h"
 #include "module/telemetry.h"
+#include "module/throttlers.h"
 #include "module/trace.h"
 #include "module/owners.h"
 
@@ -34,9 +34,7 @@ struct totals {
 };
 
 static DEFINE_PER_CPU(struct totals, totals);
-/* All of one shape; NULL until the kind has a listener. */
-static struct hab_throttle *throttles[HAB_EVENT_KINDS];
-static DEFINE_SPINLOCK(throttle_lock); /* rotations, rate changes, new throttlers */
+static DEFINE_SPINLOCK(throttle_lock);	/* rotations and rate changes */
 static struct hab_throttle_shape shape; /* under throttle_lock */
 static u32 window_ms;
 static u32 share_by;
@@ -64,17 +62,10 @@ static u64 window_id(u32 kind, u32 share, u64 number)
 	return number << 16 | kind << 12 | share;
 }
 
-static struct hab_throttle *throttle_of(u32 kind)
-{
-	/* Pairs with the release in hab_telemetry_listen(). */
-	return smp_load_acquire(&throttles[kind]);
-}
-
 static void report_window(void *context, const struct hab_window_end *end)
 {
-	struct hab_throttle **throttle = context;
 	struct hab_window_event event = {
-		.window = window_id(throttle - throttles, end->share, end->number),
+		.window = window_id((uintptr_t)context, end->share, end->number),
 		.candidates = end->candidates,
 		.quota = end->quota,
 	};
@@ -113,21 +104,6 @@ static u32 due_rotations(void)
 	return due;
 }
 
-static u64 rotate_all(void)
-{
-	u64 measured = 0;
-	u32 kind;
-
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		/* No event of that kind ever: nothing to rotate. */
-		if (!throttles[kind] || !hab_counter_read(&throttles[kind]->offered))
-			continue;
-		measured += hab_throttle_rotate(throttles[kind], get_random_u64(), report_window,
-						&throttles[kind]);
-	}
-	return measured;
-}
-
 /* The rate and the windows of a second change together. */
 static u64 window_quota_locked(void)
 {
@@ -149,7 +125,7 @@ static void rotate_windows(struct work_struct *work)
 		next_rotation = READ_ONCE(first_rotation);
 	}
 	for (due = due_rotations(); due; due--)
-		measured += rotate_all();
+		measured += hab_throttlers_rotate(report_window);
 	wait = next_rotation - jiffies;
 	quiet_windows = measured ? 0 : quiet_windows + 1;
 	go_on = quiet_windows * (u64)window_ms <= QUIET_SECONDS * HAB_SECOND_MS;
@@ -160,8 +136,9 @@ static void rotate_windows(struct work_struct *work)
 	WRITE_ONCE(rotating, go_on);
 	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
-	if (throttle_of(HAB_EVENT_SAMPLE))
-		hab_processes_turn(throttle_of(HAB_EVENT_SAMPLE), quota);
+	if (hab_throttlers_of(HAB_EVENT_SAMPLE))
+		hab_processes_turn(hab_throttlers_of(HAB_EVENT_SAMPLE), quota,
+				   hab_dev_heaps_show_process);
 	if (go_on)
 		queue_delayed_work(system_highpri_wq, &rotate_work, (long)wait > 0 ? wait : 0);
 }
@@ -205,7 +182,7 @@ void hab_telemetry_sample(struct hab_process *process, u64 interval)
 u64 hab_telemetry_offer(struct hab_event *event)
 {
 	u32 kind = min_t(u32, event->kind, HAB_EVENT_KINDS - 1);
-	struct hab_throttle *throttle = throttle_of(kind);
+	struct hab_throttle *throttle = hab_throttlers_of(kind);
 	struct hab_kept kept;
 	bool keep;
 
@@ -320,47 +297,20 @@ void hab_telemetry_rate(u32 *rate, u32 *period_ms)
 int hab_telemetry_set_rate(u32 rate, u32 period_ms)
 {
 	u64 quota;
-	u32 kind;
 
 	if (rate > HAB_RATE_OFF || period_ms < HAB_SECOND_MS || period_ms > HAB_DAY_MS)
 		return -EINVAL;
 	spin_lock(&throttle_lock);
 	shape = hab_throttle_shape(rate, period_ms);
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		if (throttles[kind])
-			hab_throttle_set_shape(throttles[kind], &shape, report_window,
-					       &throttles[kind]);
-	}
+	hab_throttlers_set_shape(&shape, report_window);
 	start_timetable(hab_shape_window_ms(&shape));
 	quota = window_quota_locked();
 	spin_unlock(&throttle_lock);
 	hab_processes_begin(quota);
+	hab_dev_heaps_show_sampling();
 	/* The current window is new: its rotation is one window from now. */
 	if (READ_ONCE(rotating))
 		mod_delayed_work(system_highpri_wq, &rotate_work, window_jiffies());
-	return 0;
-}
-
-int hab_telemetry_listen(u32 kind)
-{
-	struct hab_throttle *throttle;
-
-	if (throttle_of(kind))
-		return 0;
-	throttle = kvzalloc(sizeof(*throttle), GFP_KERNEL);
-	if (!throttle)
-		return -ENOMEM;
-	/* Random, so that each load of the module draws other events. */
-	throttle->seeds[0] = get_random_u64();
-	throttle->hash_seed = get_random_u64();
-	spin_lock(&throttle_lock);
-	hab_throttle_set_shape(throttle, &shape, NULL, NULL);
-	if (!throttles[kind]) {
-		smp_store_release(&throttles[kind], throttle); /* pairs with throttle_of() */
-		throttle = NULL;
-	}
-	spin_unlock(&throttle_lock);
-	kvfree(throttle);
 	return 0;
 }
 
@@ -384,8 +334,8 @@ u64 hab_telemetry_sampled(void)
 	u32 kind;
 
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		if (throttle_of(kind))
-			sum += hab_counter_read(&throttle_of(kind)->sampled);
+		if (hab_throttlers_of(kind))
+			sum += hab_counter_read(&hab_throttlers_of(kind)->sampled);
 	}
 	return sum;
 }
@@ -396,8 +346,8 @@ u64 hab_telemetry_throttled(void)
 	u32 kind;
 
 	for (kind = 0; kind < HAB_EVENT_KINDS; kind++) {
-		if (throttle_of(kind))
-			sum += hab_throttle_throttled(throttle_of(kind));
+		if (hab_throttlers_of(kind))
+			sum += hab_throttle_throttled(hab_throttlers_of(kind));
 	}
 	return sum;
 }
@@ -409,8 +359,6 @@ int hab_telemetry_init(void)
 
 void hab_telemetry_exit(void)
 {
-	u32 kind;
-
 	/*
 	 * The device is gone and no BPF program holds the module, so nothing offers events. A
 	 * queued irq_work may start the work once more, and the work queues itself: so it is
@@ -418,6 +366,5 @@ void hab_telemetry_exit(void)
 	 */
 	irq_work_sync(&start_work);
 	cancel_delayed_work_sync(&rotate_work);
-	for (kind = 0; kind < HAB_EVENT_KINDS; kind++)
-		kvfree(throttles[kind]);
+	hab_throttlers_exit();
 }

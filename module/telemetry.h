@@ -43,18 +43,10 @@ void hab_telemetry_heap(u64 heap_id, const char *name);
 void hab_telemetry_end_heap(struct hab_process *process);
 void hab_telemetry_stack(struct hab_stack_event *event);
 
-/**
- * hab_telemetry_listen - an event has its first listener
- * @kind: of the event
- *
- * Before that the kind has no throttler, which takes 64 KiB: hab_telemetry_offer() keeps nothing.
- *
- * Context: process, may sleep.
- * Return: 0 or -ENOMEM.
+/*
+ * Offers one event to its throttler. 0: it is dropped, as without a listener; else the probability
+ * with which it is kept.
  */
-int hab_telemetry_listen(u32 kind);
-
-/* Offers one event to the throttler: 0, or the probability with which it is kept. */
 u64 hab_telemetry_offer(struct hab_event *event);
 
 /*

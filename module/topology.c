@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 #include <linux/topology.h>
 
-#include "core/topology.h"
+#include "core/hierarchy/topology.h"
 #include "module/llc.h"
 #include "module/topology.h"
 

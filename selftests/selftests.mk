@@ -46,7 +46,7 @@ DAEMON_HEADERS := $(wildcard daemon/*/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
 LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
 
-$(BUILD)/tests/topology_test: selftests/core/topology_test.c core/topology.h $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/topology_test: selftests/core/topology_test.c core/hierarchy/topology.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $<
 
 $(BUILD)/tests/hierarchy_test $(BUILD)/tests/free_extents_test: $(BUILD)/tests/%: selftests/core/%.c selftests/core/books.h core/hierarchy/hierarchy.c core/hierarchy/free_extents.c core/hierarchy/refill.c $(LIB_HEADERS) $(TEST_DEPS)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/topology.h"
+#include "core/hierarchy/topology.h"
 #include "kselftest_harness.h"
 
 #define CPUS 16

@@ -165,18 +165,45 @@ TEST_F(hostile, a_read_only_descriptor_has_no_heap_and_maps_nothing)
 
 struct mover {
 	uint64_t *word;
-	volatile int stop;
+	uint64_t from;
+	volatile int stop, ended;
 };
 
-/* Always to valid values. */
+/* Always to valid values: a refill's chunk is smaller than a step, so its end is never passed. */
+#define MOVER_GRANULES 16
+
+/* To the end of the block. */
 static void *move_word(void *argument)
 {
 	struct mover *mover = argument;
-	uint64_t old = *mover->word, i;
+	uint64_t word = mover->from;
 
-	for (i = 0; !mover->stop; i++)
-		__atomic_store_n(mover->word, old - i % 16 * HAB_WORD_STEP, __ATOMIC_RELAXED);
+	while (!mover->stop && HAB_WORD_FREE(word) > MOVER_GRANULES) {
+		word -= MOVER_GRANULES * HAB_WORD_STEP;
+		__atomic_store_n(mover->word, word, __ATOMIC_RELAXED);
+	}
+	mover->ended = 1;
 	return NULL;
+}
+
+/* Refills until one fails, while another thread moves the word. What it failed with, or 0. */
+static int refill_while_moving(int fd, struct mover *mover, struct hab_ioc_refill *refill)
+{
+	pthread_t thread;
+	int err;
+
+	err = call(fd, HAB_IOC_REFILL, refill);
+	if (err)
+		return err;
+	mover->from = *mover->word;
+	mover->stop = mover->ended = 0;
+	if (pthread_create(&thread, NULL, move_word, mover))
+		return -EIO;
+	while (!err && !mover->ended)
+		err = call(fd, HAB_IOC_REFILL, refill);
+	mover->stop = 1;
+	pthread_join(thread, NULL);
+	return err;
 }
 
 TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_is_eagain, 120)
@@ -186,28 +213,25 @@ TEST_F_TIMEOUT(hostile, a_refill_whose_shared_word_others_keep_moving_is_eagain,
 					 .want_bytes = 64 };
 	struct hab_ioc_create create = {
 		.size = sizeof(create),
-		.arena_bytes = MiB,
+		.arena_bytes = 2 * HAB_BUFFER_MAX,
 		.nr_levels = 1,
-		.levels = { { MiB, HAB_DOMAIN_GLOBAL, 0 } },
+		.levels = { { HAB_BUFFER_MAX, HAB_DOMAIN_GLOBAL, 0 } },
 		.name = "hostile",
 	};
 	struct mover mover = { 0 };
-	pthread_t thread;
-	int fd, err = 0;
-	long tries;
+	int fd, err = 0, round;
 
 	NEEDS_MODULE();
 	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	ASSERT_EQ(0, call(fd, HAB_IOC_CREATE, &create));
-	ASSERT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));
 	mover.word = mmap(NULL, create.words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			  HAB_MAP_WORDS);
 	ASSERT_NE(MAP_FAILED, mover.word);
-	ASSERT_EQ(0, pthread_create(&thread, NULL, move_word, &mover));
-	for (tries = 0; tries < 1000000 && !err; tries++)
-		err = call(fd, HAB_IOC_REFILL, &refill);
-	mover.stop = 1;
-	pthread_join(thread, NULL);
+	for (round = 0; round < 1000 && !err; round++) {
+		err = refill_while_moving(fd, &mover, &refill);
+		/* A block was moved to its end in each. */
+		ASSERT_EQ(0, call(fd, HAB_IOC_RESET, NULL));
+	}
 	EXPECT_EQ(-EAGAIN, err);
 	/* When the word no longer moves, a refill works again. */
 	EXPECT_EQ(0, call(fd, HAB_IOC_REFILL, &refill));

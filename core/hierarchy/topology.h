@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * From the kernel's numbers of packages, dies, clusters, cores, nodes and caches to domains: a dense
- * id for each of them.
+ * From the kernel's numbers of packages, dies, clusters, cores, nodes and caches to domains: a
+ * dense id for each of them.
  *
  * A CPU keeps its domains, whether or not it is online, and gets them when its numbers are known.
  */
