@@ -9,6 +9,8 @@
  *   HAB_MAP_WORDS  PROT_READ|PROT_WRITE, MAP_SHARED    one word per domain
  *   HAB_MAP_ARENA  PROT_READ|PROT_WRITE, MAP_PRIVATE   the heap's memory
  *
+ * The device deals in offsets and never touches the arena: other memory of that length serves, too.
+ *
  * A word is the whole state of a lowest-level buffer (see HAB_WORD()). User code takes a chunk by
  * moving the word of its own domain inside a restartable sequence. When the word has too little
  * left, user code calls HAB_IOC_REFILL. The kernel trusts no word: its own books record what was

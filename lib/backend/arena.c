@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Address space for arenas, and the arenas that a forked child keeps for the objects from before
- * the fork.
+ * Memory for arenas, and the arenas that a forked child keeps for the objects from before the fork.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "lib/backend/arena.h"
 
+#ifndef PR_SET_VMA
+#define PR_SET_VMA	     0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
+
 #define HUGE_PAGE	     (2ul << 20)
 #define HUGE_PAGES_MIN_BYTES (4ul << 20)
 
-void *hab_arena_reserve(size_t bytes)
+/* Address space, aligned for huge pages; MAP_FAILED on error. */
+static void *reserve(size_t bytes)
 {
 	size_t slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -29,6 +37,30 @@ void *hab_arena_reserve(size_t bytes)
 	if (start + bytes + slack > end)
 		munmap(end, start + bytes + slack - end);
 	return aligned;
+}
+
+/* For /proc/PID/maps: "[anon:hab:NAME]". Kernels before 5.17, or without it, have no names. */
+static void name_arena(const struct hab_heap *heap)
+{
+	char name[sizeof("hab:") + HAB_NAME_LEN];
+
+	snprintf(name, sizeof(name), "hab:%s", heap->name);
+	prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, heap->arena, heap->arena_bytes, name);
+}
+
+int hab_arena_map(struct hab_heap *heap)
+{
+	void *arena = reserve(heap->arena_bytes);
+
+	if (arena == MAP_FAILED)
+		return -ENOMEM;
+	if (mprotect(arena, heap->arena_bytes, PROT_READ | PROT_WRITE)) {
+		munmap(arena, heap->arena_bytes);
+		return -ENOMEM;
+	}
+	heap->arena = arena;
+	name_arena(heap);
+	return 0;
 }
 
 void hab_arena_ask_huge_pages(const struct hab_heap *heap)

@@ -4,8 +4,11 @@
 
 #include "lib/heap.h"
 
-/* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
-void *hab_arena_reserve(size_t bytes);
+/*
+ * Maps @heap->arena: anonymous memory, aligned for huge pages, that is named after the heap where
+ * the kernel has such names. 0 or -ENOMEM.
+ */
+int hab_arena_map(struct hab_heap *heap);
 
 /*
  * Asks for huge pages, unless the heap has HAB_HEAP_SMALL_PAGES or its arena is small. Without

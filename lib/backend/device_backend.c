@@ -19,7 +19,6 @@
 #include "lib/rseq/rseq.h"
 
 #define DEVICE_PATH "/dev/hab"
-#define PLACE_TRIES 3
 
 struct device {
 	int fd;
@@ -98,54 +97,30 @@ static int create_heap(struct hab_heap *heap, struct device *device)
 	return 0;
 }
 
-/*
- * Aligned for huge pages if possible, but never over a mapping that another thread has made there
- * meanwhile; after some tries at any address.
- */
-static void *map_arena(size_t bytes, int fd)
-{
-	const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_NORESERVE;
-	void *place, *arena;
-	int tries;
-
-	for (tries = 0; tries < PLACE_TRIES; tries++) {
-		place = hab_arena_reserve(bytes);
-		if (place == MAP_FAILED)
-			return MAP_FAILED;
-		munmap(place, bytes);
-		arena = mmap(place, bytes, prot, flags | MAP_FIXED_NOREPLACE, fd, HAB_MAP_ARENA);
-		if (arena != MAP_FAILED || errno != EEXIST)
-			return arena;
-	}
-	return mmap(NULL, bytes, prot, flags, fd, HAB_MAP_ARENA);
-}
-
+/* The arena is memory of the process: the device needs to know only how much there is. */
 static int map_areas(struct hab_heap *heap, struct device *device)
 {
-	const int rw = PROT_READ | PROT_WRITE;
-	void *info, *words = MAP_FAILED, *arena = MAP_FAILED;
+	void *info, *words = MAP_FAILED;
 	int err;
 
 	info = mmap(NULL, device->info_bytes, PROT_READ, MAP_SHARED, device->fd, HAB_MAP_INFO);
 	if (info != MAP_FAILED)
-		words = mmap(NULL, device->words_bytes, rw, MAP_SHARED, device->fd, HAB_MAP_WORDS);
-	if (words != MAP_FAILED)
-		arena = map_arena(heap->arena_bytes, device->fd);
-	if (arena != MAP_FAILED) {
+		words = mmap(NULL, device->words_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			     device->fd, HAB_MAP_WORDS);
+	err = words == MAP_FAILED ? -errno : hab_arena_map(heap);
+	if (!err) {
 		device->info = info;
 		heap->words = words;
-		heap->arena = arena;
 		return 0;
 	}
-	err = errno;
 	snprintf(heap->reason, sizeof(heap->reason), "cannot map the heap of " DEVICE_PATH ": %s",
-		 strerror(err));
+		 strerror(-err));
 	if (words != MAP_FAILED)
 		munmap(words, device->words_bytes);
 	if (info != MAP_FAILED)
 		munmap(info, device->info_bytes);
 	/* EAGAIN: the limit of locked memory. */
-	return err == EAGAIN ? -ENOMEM : -err;
+	return err == -EAGAIN ? -ENOMEM : err;
 }
 
 static int device_open(struct hab_heap *heap)

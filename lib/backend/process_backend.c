@@ -86,16 +86,12 @@ static int process_open(struct hab_heap *heap)
 {
 	uint32_t nr_cpus = hab_topology_nr_cpus();
 	struct process_books *process;
-	void *arena;
 	int l;
 
 	process = alloc_process(heap->nr_levels, nr_cpus);
 	if (!process)
 		return -ENOMEM;
-	arena = hab_arena_reserve(heap->arena_bytes);
-	if (arena == MAP_FAILED || mprotect(arena, heap->arena_bytes, PROT_READ | PROT_WRITE)) {
-		if (arena != MAP_FAILED)
-			munmap(arena, heap->arena_bytes);
+	if (hab_arena_map(heap)) {
 		free_process(process);
 		return -ENOMEM;
 	}
@@ -108,7 +104,6 @@ static int process_open(struct hab_heap *heap)
 	heap->nr_cpus = nr_cpus;
 	heap->words = process->books.words;
 	heap->domains = process->domains + (size_t)(heap->nr_levels - 1) * nr_cpus;
-	heap->arena = arena;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	if (heap->sections && !heap->shared &&
 	    !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ))

@@ -2,10 +2,14 @@
 /*
  * libhab by its public header: the promises of hab.h on every backend that the machine has.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -252,6 +256,38 @@ TEST_F(heap, an_arena_asks_for_huge_pages_unless_the_program_or_the_user_refuses
 	EXPECT_FALSE(asks_for_huge_pages(other));
 	hab_heap_destroy(other);
 	unsetenv("HAB_HUGE_PAGES");
+}
+
+/* true if a mapping of @address has that name in /proc/self/maps. */
+static bool is_named(const void *address, const char *name)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long start, end;
+	bool found = false;
+	char line[256];
+
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2)
+			found = (uintptr_t)address - start < end - start && strstr(line, name);
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+TEST_F(heap, an_arena_is_anonymous_memory_with_the_heaps_name)
+{
+	struct hab_heap *named;
+	char *object;
+
+	if (prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, NULL, 0, "hab") && errno == EINVAL)
+		SKIP(return, "this kernel has no names of anonymous memory");
+	self->config.name = "orders of today";
+	ASSERT_EQ(0, hab_heap_create(&named, &self->config));
+	object = hab_alloc(named, 100);
+	ASSERT_NE(NULL, object);
+	EXPECT_TRUE(is_named(object, "[anon:hab:orders of today]"));
+	hab_heap_destroy(named);
 }
 
 TEST_F(heap, a_heap_has_a_backend_and_a_reason)

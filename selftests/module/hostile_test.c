@@ -145,6 +145,46 @@ TEST_F(hostile, a_heap_serves_its_users_after_its_creator_exited)
 	close(bus[1]);
 }
 
+#define GENERATIONS 100
+
+/* Takes memory in the heap and begins the next generation; the last one says how it went. */
+static void live(struct hab_heap *heap, int generation, int answer, long heaps_before)
+{
+	bool good;
+
+	while (generation++ < GENERATIONS && hab_alloc(heap, 100)) {
+		if (fork())
+			_exit(0);
+	}
+	/* Its own, and those of the test and of an ancestor that has not ended so far. */
+	good = generation > GENERATIONS && heaps_are(heaps_before + 2);
+	if (write(answer, &good, sizeof(good)) != sizeof(good))
+		_exit(1);
+	_exit(0);
+}
+
+TEST_F(hostile, generations_of_forked_children_keep_no_heap_of_their_ancestors)
+{
+	struct hab_heap *heap;
+	bool good = false;
+	int answer[2];
+	pid_t child;
+
+	NEEDS_MODULE();
+	ASSERT_EQ(0, create_heap(&heap, MiB, HAB_HEAP_DEVICE));
+	ASSERT_EQ(0, pipe2(answer, O_CLOEXEC));
+	child = fork();
+	if (!child)
+		live(heap, 0, answer[1], self->heaps);
+	close(answer[1]);
+	EXPECT_EQ(0, status_of(child));
+	EXPECT_EQ(sizeof(good), read(answer[0], &good, sizeof(good)));
+	EXPECT_TRUE(good)
+	TH_LOG("%ld heaps, and %ld before", heaps(), self->heaps);
+	close(answer[0]);
+	hab_heap_destroy(heap);
+}
+
 TEST_F(hostile, a_read_only_descriptor_has_no_heap_and_maps_nothing)
 {
 	struct hab_ioc_create create;
