@@ -100,7 +100,7 @@ static long ioctl_version(void __user *arg)
 		return err;
 	version.abi = HAB_ABI_VERSION;
 	version.nr_cpus = nr_cpu_ids;
-	version.features = HAB_FEATURE_REFILL2 | HAB_FEATURE_REPORT2 |
+	version.features = HAB_FEATURE_REFILL2 | HAB_FEATURE_REPORT2 | HAB_FEATURE_WIPED |
 			   (hab_kfunc_ready() ? HAB_FEATURE_BTF : 0);
 	return write_struct(arg, &version, sizeof(version), usize);
 }
@@ -312,8 +312,20 @@ static long hab_ioctl(struct file *filp, unsigned int command, unsigned long arg
 }
 
 /*
- * Kernel memory: shared, never executable, not inherited by a child. MAP_SHARED sets VM_MAYSHARE on
- * a file that is open for reading only, too.
+ * The words in a child by fork(), which the kernel wipes there: zeros, that are no heap's. So the
+ * child takes no chunk of its parent's, and does not fault.
+ */
+static vm_fault_t wiped_fault(struct vm_fault *vmf)
+{
+	vmf->page = alloc_page(GFP_HIGHUSER | __GFP_ACCOUNT | __GFP_ZERO);
+	return vmf->page ? 0 : VM_FAULT_OOM;
+}
+
+static const struct vm_operations_struct wiped_ops = { .fault = wiped_fault };
+
+/*
+ * Kernel memory: shared, never executable. MAP_SHARED sets VM_MAYSHARE on a file that is open for
+ * reading only, too.
  */
 static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool writable)
 {
@@ -325,8 +337,10 @@ static int map_kernel(struct vm_area_struct *vma, void *area, size_t bytes, bool
 		return -EINVAL;
 	if (!writable && (vma->vm_flags & VM_WRITE))
 		return -EACCES;
-	vm_flags_mod(vma, VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+	vm_flags_mod(vma, VM_DONTEXPAND | VM_DONTDUMP | (writable ? VM_WIPEONFORK : 0),
 		     VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
+	if (writable)
+		vma->vm_ops = &wiped_ops;
 	/* remap_vmalloc_range() refuses memory that a cgroup is charged for. */
 	for (offset = 0; offset < bytes && !err; offset += PAGE_SIZE)
 		err = vm_insert_page(vma, vma->vm_start + offset, vmalloc_to_page(area + offset));

@@ -121,6 +121,7 @@ struct hab_ioc_version {
 #define HAB_FEATURE_BTF	    0x1u /* BPF programs can call the throttler */
 #define HAB_FEATURE_REFILL2 0x2u /* struct hab_ioc_refill has @restarts and @waste_bytes */
 #define HAB_FEATURE_REPORT2 0x4u /* struct hab_ioc_report has @interval to @nr_frames */
+#define HAB_FEATURE_WIPED   0x8u /* a child by fork() inherits both areas, the words as zeros */
 
 /**
  * struct hab_ioc_create - argument of HAB_IOC_CREATE

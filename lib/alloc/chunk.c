@@ -13,6 +13,7 @@
 
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/lists.h"
+#include "lib/alloc/registry.h"
 #include "lib/thread.h"
 #include "lib/rseq/rseq.h"
 #include "lib/telemetry/sampler.h"
@@ -219,9 +220,11 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 						 uint64_t least, uint64_t want,
 						 struct hab_chunk *chunk)
 {
-	bool small = least <= heap->lowest_bytes, sections = thread->sections;
+	bool small = least <= heap->lowest_bytes, sections;
 	int err;
 
+	hab_registry_notice_child();
+	sections = thread->sections;
 	/* No buffer is that large, and the granules of a larger size would not fit their bits. */
 	if (least > heap->arena_bytes)
 		return -ENOMEM;

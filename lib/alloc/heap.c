@@ -57,6 +57,7 @@ int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *c
 		err = hab_registry_init();
 	if (err)
 		return err;
+	hab_registry_notice_child();
 	heap = aligned_alloc(64, sizeof(*heap));
 	if (!heap)
 		return -ENOMEM;
@@ -98,6 +99,7 @@ void hab_heap_destroy(struct hab_heap *heap)
 {
 	if (!heap)
 		return;
+	hab_registry_notice_child();
 	hab_thread_lock();
 	hab_registry_remove_locked(heap);
 	hab_thread_remove_heap_locked(heap);
@@ -114,6 +116,7 @@ int hab_heap_reset(struct hab_heap *heap)
 	struct hab_thread *thread;
 	int err;
 
+	hab_registry_notice_child();
 	hab_thread_lock();
 	for (thread = heap->threads; thread; thread = thread->next) {
 		/* Else these bytes were in no sample's distance. */
@@ -190,6 +193,7 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 	int err;
 
 	memset(stats, 0, sizeof(*stats));
+	hab_registry_notice_child();
 	hab_thread_lock();
 	add_thread(stats, &heap->exited);
 	for (thread = heap->threads; thread; thread = thread->next) {

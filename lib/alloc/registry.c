@@ -3,9 +3,12 @@
  * The list of the process's heaps, and what fork() does to them.
  *
  * The child keeps its parent's objects and gets buffers of its own. All memory of the process
- * backend is private, so copy on write is enough. The device's words are not inherited: the child
+ * backend is private, so copy on write is enough. The device's words are wiped in it: the child
  * opens a heap of its own with a new arena, and the old arena stays mapped until the heap is
  * destroyed.
+ *
+ * A child by _Fork() or clone() does the same in its first slow path. If another thread of its
+ * parent had a lock then, the child waits for ever, as for those of the C library.
  */
 #include <pthread.h>
 
@@ -61,11 +64,10 @@ static void after_in_parent(void)
 	hab_thread_unlock();
 }
 
-static void after_in_child(void)
+static void begin_child_locked(void)
 {
 	struct hab_heap *heap;
 
-	unlock_backends();
 	hab_heap_channel_after_fork();
 	for (heap = heaps; heap; heap = heap->next) {
 		hab_thread_remove_others_locked(heap);
@@ -76,11 +78,27 @@ static void after_in_child(void)
 		}
 		hab_thread_draw_anew(heap);
 	}
+	hab_forked_seen();
+}
+
+static void after_in_child(void)
+{
+	unlock_backends();
+	begin_child_locked();
+	hab_thread_unlock();
+}
+
+void hab_registry_begin_child(void)
+{
+	hab_thread_lock();
+	if (hab_forked())
+		begin_child_locked();
 	hab_thread_unlock();
 }
 
 static void set_handlers(void)
 {
+	hab_forked_init();
 	handlers_error = -pthread_atfork(before_fork, after_in_parent, after_in_child);
 }
 

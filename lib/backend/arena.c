@@ -19,8 +19,7 @@
 #define HUGE_PAGE	     (2ul << 20)
 #define HUGE_PAGES_MIN_BYTES (4ul << 20)
 
-/* Address space, aligned for huge pages; MAP_FAILED on error. */
-static void *reserve(size_t bytes)
+void *hab_arena_reserve(size_t bytes)
 {
 	size_t slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -50,7 +49,7 @@ static void name_arena(const struct hab_heap *heap)
 
 int hab_arena_map(struct hab_heap *heap)
 {
-	void *arena = reserve(heap->arena_bytes);
+	void *arena = hab_arena_reserve(heap->arena_bytes);
 
 	if (arena == MAP_FAILED)
 		return -ENOMEM;

@@ -4,6 +4,9 @@
 
 #include "lib/heap.h"
 
+/* Reserves @bytes of address space, aligned for huge pages; MAP_FAILED on error. */
+void *hab_arena_reserve(size_t bytes);
+
 /*
  * Maps @heap->arena: anonymous memory, aligned for huge pages, that is named after the heap where
  * the kernel has such names. 0 or -ENOMEM.

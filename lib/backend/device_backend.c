@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "lib/backend/arena.h"
+#include "lib/backend/forked.h"
 #include "lib/heap.h"
 #include "lib/rseq/rseq.h"
 
@@ -25,6 +26,7 @@ struct device {
 	struct hab_info *info;
 	size_t info_bytes;
 	size_t words_bytes;
+	bool is_inherited; /* the areas, by a child */
 	uint32_t refill_size;
 	uint32_t report_size;
 };
@@ -65,6 +67,7 @@ static int check_version(struct hab_heap *heap, struct device *device)
 			version.abi, HAB_ABI_VERSION);
 		return -ENODEV;
 	}
+	device->is_inherited = version.features & HAB_FEATURE_WIPED;
 	/* An older module would refuse the larger struct. */
 	device->refill_size = version.features & HAB_FEATURE_REFILL2 ?
 				      sizeof(struct hab_ioc_refill) :
@@ -183,6 +186,9 @@ static int call(struct hab_heap *heap, unsigned long command, void *argument)
 {
 	const struct device *device = heap->backend_data;
 
+	/* The heap is the parent's. */
+	if (hab_forked())
+		return -EIO;
 	return ioctl(device->fd, command, argument) ? -errno : 0;
 }
 
@@ -227,14 +233,17 @@ static int device_report(struct hab_heap *heap, struct hab_ioc_report *report)
 }
 
 /*
- * This runs in a forked child. The parent's words were not inherited. Its arena was, and stays
- * mapped for the objects in it.
+ * This runs in a forked child. The parent's arena stays mapped for the objects in it.
  */
 static void device_leave(struct hab_heap *heap)
 {
 	struct device *device = heap->backend_data;
 
 	hab_arena_inherit(heap);
+	if (device->is_inherited) {
+		munmap(heap->words, device->words_bytes);
+		munmap(device->info, device->info_bytes);
+	}
 	close(device->fd);
 	free(device);
 }

@@ -3,6 +3,7 @@
  * libhab by its public header: the promises of hab.h on every backend that the machine has.
  */
 #include <errno.h>
+#include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -405,6 +407,94 @@ static void *stand_by(void *argument)
 	return NULL;
 }
 
+#define TAKEN 200
+
+/* Chunks and regions, each filled with @letter; 0 if all have it in the end. */
+static int fill(struct hab_heap *heap, char letter)
+{
+	struct hab_region region[TAKEN];
+	char *objects[2 * TAKEN];
+	int i, j;
+
+	for (i = 0; i < TAKEN; i++) {
+		hab_region_open(&region[i], heap);
+		objects[2 * i] = hab_alloc(heap, 1000);
+		objects[2 * i + 1] = hab_region_alloc(&region[i], 20000);
+		if (!objects[2 * i] || !objects[2 * i + 1])
+			return 1;
+		memset(objects[2 * i], letter, 1000);
+		memset(objects[2 * i + 1], letter, 20000);
+	}
+	for (i = 0; i < 2 * TAKEN; i++) {
+		for (j = 0; j < (i & 1 ? 20000 : 1000); j++) {
+			if (objects[i][j] != letter)
+				return 2;
+		}
+	}
+	for (i = 0; i < TAKEN; i++)
+		hab_region_close(&region[i]);
+	return 0;
+}
+
+/* A child that no handler of fork() has seen. */
+static pid_t clone_raw(void)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+
+	return syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static int use_as_clone(struct hab_heap *heap, const char *object, struct hab_region *open)
+{
+	struct hab_heap_stats stats;
+
+	if (strcmp(object, "parent's"))
+		return 10;
+	/* These give memory back that is the parent's, too. */
+	hab_region_close(open);
+	if (fill(heap, 'c') || strcmp(object, "parent's"))
+		return 11;
+	if (hab_heap_reset(heap) || fill(heap, 'd') || hab_heap_stats(heap, &stats))
+		return 12;
+	hab_heap_destroy(heap);
+	return 0;
+}
+
+TEST_F(heap, a_child_by_clone_takes_its_own_memory_and_leaves_its_parents)
+{
+	struct hab_heap_stats stats;
+	struct hab_region region;
+	char *object, *large;
+	int status, round;
+	pid_t child;
+
+	object = hab_alloc(self->heap, 100);
+	ASSERT_NE(NULL, object);
+	strcpy(object, "parent's");
+	hab_region_open(&region, self->heap);
+	/* Larger than what lists keep: it goes back to the books at once. */
+	large = hab_region_alloc(&region, 3 * MiB);
+	ASSERT_NE(NULL, large);
+	memset(large, 'l', 3 * MiB);
+	for (round = 0; round < 5; round++) {
+		child = clone_raw();
+		ASSERT_LE(0, child);
+		if (!child)
+			_exit(use_as_clone(self->heap, object, &region));
+		EXPECT_EQ(0, fill(self->heap, 'p'));
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		EXPECT_EQ(0, status);
+		EXPECT_EQ(0, fill(self->heap, 'q'));
+	}
+	for (round = 0; round < (int)(3 * MiB); round += 4096)
+		EXPECT_EQ('l', large[round]);
+	EXPECT_STREQ("parent's", object);
+	hab_region_close(&region);
+	ASSERT_EQ(0, hab_heap_stats(self->heap, &stats));
+	EXPECT_EQ(0, stats.resets);
+	EXPECT_EQ(0, stats.foreign);
+}
+
 TEST_F(heap, a_forked_child_has_only_its_own_thread_in_the_heap)
 {
 	struct bystander bystander = { .heap = self->heap };
@@ -596,22 +686,19 @@ TEST_F(heap, a_heap_in_the_slot_of_a_destroyed_one_counts_its_own_chunks)
 	EXPECT_EQ(128, stats.chunk_bytes);
 }
 
-/* 0: chunks and closed regions' chunks were taken. */
+/* 0: a chunk and a region's chunk were taken. */
 static int take_stepped(struct hab_heap *heap)
 {
 	struct hab_region region;
 	struct hab_chunk chunk;
-	int i;
 
-	for (i = 0; i < 10; i++) {
-		if (hab_chunk_take(heap, 64 * KiB, &chunk))
-			return 1;
-		*(char *)chunk.base = 1;
-		hab_region_open(&region, heap);
-		if (!hab_region_alloc(&region, 100))
-			return 2;
-		hab_region_close(&region);
-	}
+	if (hab_chunk_take(heap, 64 * KiB, &chunk))
+		return 1;
+	*(char *)chunk.base = 1;
+	hab_region_open(&region, heap);
+	if (!hab_region_alloc(&region, 100))
+		return 2;
+	hab_region_close(&region);
 	return 0;
 }
 

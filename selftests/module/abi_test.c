@@ -14,7 +14,9 @@ TEST_F(device, version_has_the_abi_and_whether_bpf_programs_can_attach)
 
 	ASSERT_EQ(0, call(self->fd, HAB_IOC_VERSION, &version));
 	EXPECT_EQ(HAB_ABI_VERSION, version.abi);
-	EXPECT_EQ(HAB_FEATURE_BTF | HAB_FEATURE_REFILL2 | HAB_FEATURE_REPORT2, version.features);
+	EXPECT_EQ(HAB_FEATURE_BTF | HAB_FEATURE_REFILL2 | HAB_FEATURE_REPORT2 |
+			  HAB_FEATURE_WIPED,
+		  version.features);
 	EXPECT_GE(version.nr_cpus, sysconf(_SC_NPROCESSORS_ONLN));
 }
 
