@@ -33,8 +33,9 @@ MODULE_PARM_DESC(
 /**
  * struct hab_owner - an owner that has made a heap
  * @number: see core/owner.h
- * @nr_heaps: that exist now; this and the next four under owners_lock
- * @idle: in the list of owners without heaps, in the order of @idle_since
+ * @nr_heaps: that exist now; this and the next five under owners_lock
+ * @nr_processes: whose first heap was this owner's; it may be gone, and others be another owner's
+ * @idle: in the list of owners without either, in the order of @idle_since
  * @idle_since: in nanoseconds
  * @active: in the list of owners whose intervals are corrected
  * @quota: that the owner's processes have in the next window; while intervals are corrected
@@ -45,6 +46,7 @@ MODULE_PARM_DESC(
 struct hab_owner {
 	u64 number;
 	unsigned int nr_heaps;
+	unsigned int nr_processes;
 	struct list_head idle;
 	u64 idle_since;
 	struct list_head active;
@@ -129,12 +131,12 @@ static void forget_owners(struct work_struct *work)
 	}
 }
 
-/* One that has no heap is idle from now on. */
+/* One that has neither heaps nor processes is idle from now on. */
 static void set_idle_locked(struct hab_owner *owner)
 {
 	lockdep_assert_held(&owners_lock);
 	list_del_init(&owner->idle);
-	if (owner->nr_heaps)
+	if (owner->nr_heaps || owner->nr_processes)
 		return;
 	owner->idle_since = ktime_get_mono_fast_ns();
 	list_add_tail(&owner->idle, &idle_owners);
@@ -165,6 +167,21 @@ void hab_owners_remove_heap(struct hab_owner *owner, u64 batch)
 	raw_spin_unlock(&owner->lock);
 	mutex_lock(&owners_lock);
 	owner->nr_heaps--;
+	set_idle_locked(owner);
+	mutex_unlock(&owners_lock);
+}
+
+void hab_owners_add_process(struct hab_owner *owner)
+{
+	mutex_lock(&owners_lock);
+	owner->nr_processes++;
+	mutex_unlock(&owners_lock);
+}
+
+void hab_owners_remove_process(struct hab_owner *owner)
+{
+	mutex_lock(&owners_lock);
+	owner->nr_processes--;
 	set_idle_locked(owner);
 	mutex_unlock(&owners_lock);
 }

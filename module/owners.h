@@ -17,13 +17,17 @@ u64 hab_owners_current(void);
  * hab_owners_add_heap - count a heap for the current owner
  *
  * Context: process, may sleep.
- * Return: the owner, valid until hab_owners_remove_heap(), or an ERR_PTR: -ENOSPC at the limit of
- * module parameter max_heaps_per_user, which CAP_SYS_RESOURCE exceeds; -ENOMEM.
+ * Return: the owner, valid until hab_owners_remove_heap() of its last heap, or an ERR_PTR: -ENOSPC
+ * at the limit of module parameter max_heaps_per_user, which CAP_SYS_RESOURCE exceeds; -ENOMEM.
  */
 struct hab_owner *hab_owners_add_heap(void);
 
 /* The heap is gone, and has not spent @batch bytes of its last batch. May sleep. */
 void hab_owners_remove_heap(struct hab_owner *owner, u64 batch);
+
+/* A process has its first heap: the owner is valid until the process has none. May sleep. */
+void hab_owners_add_process(struct hab_owner *owner);
+void hab_owners_remove_process(struct hab_owner *owner);
 
 /**
  * hab_owners_spend - the part of @bytes that counts in totals and profiles

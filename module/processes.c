@@ -89,6 +89,7 @@ static struct hab_process *find_process_locked(struct pid *pid, struct hab_owner
 		return ERR_PTR(err);
 	}
 	process->pid = get_pid(pid);
+	hab_owners_add_process(owner);
 	return process;
 }
 
@@ -195,6 +196,7 @@ void hab_processes_remove_heap(struct hab_process *process)
 		if (xa_load(&processes, pid_nr(process->pid)) == process)
 			xa_erase(&processes, pid_nr(process->pid));
 		put_pid(process->pid);
+		hab_owners_remove_process(process->owner);
 		kfree(process);
 	}
 	mutex_unlock(&processes_lock);

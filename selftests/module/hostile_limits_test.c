@@ -4,6 +4,7 @@
  * an errno or in the other backend, and an OOM kill stays in its cgroup.
  */
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 #include "hostile.h"
@@ -373,6 +374,64 @@ TEST_F(hostile, an_oom_kill_frees_the_heaps_of_its_cgroup_and_no_others)
 	EXPECT_NE(NULL, hab_alloc(mine, 100));
 	hab_heap_destroy(mine);
 	remove_cgroup();
+}
+
+#define SAMPLE_ENABLE "/sys/kernel/tracing/events/hab/hab_sample/enable"
+
+/* A heap of user @uid by a process of root's; its descriptor. */
+static int heap_as(uid_t uid)
+{
+	struct hab_ioc_create create;
+	int fd;
+
+	if (setresuid(uid, 0, 0))
+		return -1;
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	return fd < 0 || create_raw(fd, MiB, &create) ? -1 : fd;
+}
+
+static int report_sample(int fd)
+{
+	struct hab_ioc_report report = {
+		.size = sizeof(report),
+		.kind = HAB_EVENT_SAMPLE,
+		.bytes = 4096,
+		.chunk_bytes = 4096,
+		.parts = 1,
+		.interval = MiB,
+	};
+
+	return call(fd, HAB_IOC_REPORT, &report);
+}
+
+/* For kernels that check memory: the process's samples are its first owner's. */
+static int outlive_first_owner(void)
+{
+	int first = heap_as(GREEDY), second = heap_as(OTHER), i;
+
+	if (first < 0 || second < 0 || close(first))
+		return 1;
+	/* An owner without heaps is forgotten after 9 s. */
+	for (i = 0; i < 120; i++) {
+		if (report_sample(second))
+			return 2;
+		usleep(100000);
+	}
+	return 0;
+}
+
+TEST_F_TIMEOUT(hostile, a_process_outlives_the_heaps_of_its_first_owner, 120)
+{
+	pid_t child;
+
+	NEEDS_MODULE();
+	mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL);
+	ASSERT_EQ(0, write_text(SAMPLE_ENABLE, "1"));
+	child = fork();
+	if (!child)
+		_exit(outlive_first_owner());
+	EXPECT_EQ(0, status_of(child));
+	EXPECT_EQ(0, write_text(SAMPLE_ENABLE, "0"));
 }
 
 TEST_HARNESS_MAIN
