@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The throttlers of all kinds of events. They know nothing of tracepoints: listeners.c has these
+ * and makes the throttlers, and telemetry.c says when a window ends.
+ */
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/spinlock.h>

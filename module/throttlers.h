@@ -23,7 +23,7 @@ int hab_throttlers_add(u32 kind);
 /* The throttler of a kind; NULL: none so far. Any context. */
 struct hab_throttle *hab_throttlers_of(u32 kind);
 
-/* Gives all a shape, which is valid. @ended: as below. May sleep. */
+/* Gives all a shape, which is valid. @ended: as below. Context: process. */
 void hab_throttlers_set_shape(const struct hab_throttle_shape *shape, hab_window_end_fn ended);
 
 /**

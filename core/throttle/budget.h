@@ -8,7 +8,7 @@
  * takes, and holds HAB_BUDGET_MAX, the largest arena, at most and at first. So the events of
  * programs that use their memory count in full.
  *
- * Heaps take it in batches, so that the refills of an owner's many heaps rarely meet at his budget.
+ * Heaps take it in batches, so that the refills of an owner's many heaps rarely meet at its budget.
  *
  * An owner who does nothing else adds 1.1e12 bytes a second: a sum passes 2^63 after 97 days.
  * So all sums also saturate.

@@ -36,13 +36,6 @@
 #define PAUSE_NS     1000000ull
 #define PAUSE_MAX_NS (PAUSE_NS << 10)
 
-/*
- * A collector may have more programs than it has accepted. A try then waits in the kernel's queue
- * for its turn, since others may connect in a loop, and a short program has no later try.
- */
-#define FIRST_WAIT_US 100000u
-#define WAIT_US	      10000u
-
 /* Between two tries where there is none; doubled for each that was found within an hour. */
 #define ABSENT_NS      1000000000ull
 #define ABSENT_DOUBLED 10u
@@ -133,14 +126,6 @@ struct hab_channel *hab_client_make_channel(int *fd)
 	return channel;
 }
 
-/* What a program allocates before it is connected is not seen: the first try may take longer. */
-static u32 wait_us(void)
-{
-	if (!tries->pause)
-		return FIRST_WAIT_US;
-	return tries->pause < ABSENT_NS ? WAIT_US : 0;
-}
-
 static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
 {
 	struct hab_channel *channel;
@@ -154,7 +139,7 @@ static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
 	}
 	if (!hab_connect_has_address() || hab_client_has_filter() || !hab_connect_may_write_file())
 		return NULL;
-	socket = hab_connect(is_later, wait_us(), obstacle);
+	socket = hab_connect(is_later, tries->pause < ABSENT_NS, obstacle);
 	if (socket < 0)
 		return NULL;
 	channel = hab_client_make_channel(&fd);

@@ -26,6 +26,12 @@
 #include "lib/telemetry/connect.h"
 #include "lib/telemetry/descriptor.h"
 
+/*
+ * A collector may have more programs than it has accepted. A try then waits in the kernel's queue
+ * for its turn, since others may connect in a loop, and a short program has no later try.
+ */
+#define WAIT_US 10000
+
 /* At the first try. Children by fork() have it, too. */
 static struct {
 	u64 device, inode;
@@ -155,23 +161,23 @@ bool hab_connect_has_one_user(void)
 	       effective == saved;
 }
 
-static bool connect_in_turn(int fd, const struct sockaddr_un *address, uint32_t wait_us)
+static bool connect_in_turn(int fd, const struct sockaddr_un *address)
 {
-	const struct timeval wait = { .tv_usec = wait_us };
+	static const struct timeval wait = { .tv_usec = WAIT_US };
 
 	return !syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) &&
 	       !syscall(SYS_fcntl, fd, F_SETFL, 0) && connect_now(fd, address);
 }
 
 /* -1: errno says why. */
-static int connect_to(const struct sockaddr_un *address, uint32_t wait_us)
+static int connect_to(const struct sockaddr_un *address, bool waits)
 {
 	int fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
 						  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	int err;
 
 	if (fd < 0 || connect_now(fd, address) ||
-	    (errno == EAGAIN && wait_us && connect_in_turn(fd, address, wait_us)))
+	    (errno == EAGAIN && waits && connect_in_turn(fd, address)))
 		return fd;
 	err = errno;
 	syscall(SYS_close, fd);
@@ -195,19 +201,19 @@ static enum hab_obstacle obstacle_of(int err)
 	}
 }
 
-int hab_connect(bool is_later, uint32_t wait_us, enum hab_obstacle *obstacle)
+int hab_connect(bool is_later, bool waits, enum hab_obstacle *obstacle)
 {
 	struct sockaddr_un own;
 	int fd = -1;
 
 	if (address_of_user(&own))
-		fd = connect_to(&own, wait_us);
+		fd = connect_to(&own, waits);
 	if (fd >= 0 && !is_roots(fd)) {
 		syscall(SYS_close, fd);
 		fd = -1;
 	}
 	if (fd < 0)
-		fd = connect_to(&settings.address, wait_us);
+		fd = connect_to(&settings.address, waits);
 	if (fd < 0) {
 		*obstacle = obstacle_of(errno);
 	} else if (!is_trusted(fd, is_later)) {
