@@ -348,49 +348,6 @@ int hab_dev_heap_refill(struct hab_dev_heap *heap, struct hab_ioc_refill *refill
 	return err;
 }
 
-static bool collect_step(struct hab_dev_heap *heap, struct hab_dev_refill *steps)
-{
-	u64 dropped;
-	bool more;
-
-	raw_spin_lock(&heap->lock);
-	dropped = heap->books.dropped;
-	more = hab_hierarchy_collect(&heap->books, &steps->collected);
-	dropped = heap->books.dropped - dropped;
-	raw_spin_unlock(&heap->lock);
-	steps->dropped_bytes += dropped << HAB_GRANULE_SHIFT;
-	return more;
-}
-
-bool hab_dev_heap_collect(struct hab_dev_heap *heap, struct hab_dev_refill *steps)
-{
-	if (!steps->is_collecting) {
-		steps->begun = READ_ONCE(heap->collections);
-		mutex_lock(&heap->steps_lock);
-		steps->is_collecting = true;
-		return true;
-	}
-	if (!steps->collection) {
-		if (heap->in_vain > steps->begun)
-			return false;
-		steps->collection = heap->collections + 1;
-		WRITE_ONCE(heap->collections, steps->collection);
-	}
-	if (!collect_step(heap, steps)) {
-		heap->in_vain = steps->collection;
-		return false;
-	}
-	cond_resched();
-	return true;
-}
-
-void hab_dev_heap_end_collect(struct hab_dev_heap *heap, struct hab_dev_refill *steps)
-{
-	if (steps->is_collecting)
-		mutex_unlock(&heap->steps_lock);
-	steps->is_collecting = false;
-}
-
 int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *give)
 {
 	int err;

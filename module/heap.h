@@ -75,6 +75,9 @@ void hab_dev_heap_destroy(struct hab_dev_heap *heap);
  * @begun: collections of the heap that had begun when it was found full
  * @collection: number of this refill's own, 0: none
  * @collected: see hab_hierarchy_collect()
+ * @cpu: the next CPU whose word is to be emptied by work there
+ * @waited: jiffies that it has waited for such work
+ * @again: it has dropped free extents, so all segments have to be looked at again
  */
 struct hab_dev_refill {
 	u64 entered;
@@ -84,6 +87,9 @@ struct hab_dev_refill {
 	u64 begun;
 	u64 collection;
 	u32 collected;
+	unsigned int cpu;
+	long waited;
+	bool again;
 };
 
 /**

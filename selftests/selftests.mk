@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test region_stress_test stress_test stress_blind abi_test abi_memory_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test region_stress_test stress_test stress_blind abi_test abi_memory_test full_heap_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -171,7 +171,7 @@ $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEAD
 $(addprefix $(BUILD)/tests/,hotplug_test churn_stop_test churn_move_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/churn.h lib/alloc/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/alloc/chunk.c $(INJECTED)
 
-$(addprefix $(BUILD)/tests/,abi_test abi_memory_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/abi.h selftests/module/raw.h uapi/hab.h $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,abi_test abi_memory_test full_heap_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/abi.h selftests/module/raw.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/fail_test: selftests/module/fail_test.c selftests/module/fail_steps.c selftests/module/fail_steps.h uapi/hab.h $(TEST_DEPS)

@@ -217,8 +217,8 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
  * @h: the books
  * @at: 0 for the first step, then as the step before left it
  *
- * What the buffers had left becomes free extents. The buffers of a single CPU stay as they are:
- * their words can only be emptied on that CPU. Then each segment of the arena of which all is waste
+ * What the buffers had left becomes free extents. The lowest buffers of a single CPU stay as they
+ * are: their words can only be emptied on that CPU, see hab_hierarchy_retire(). Then each segment of the arena of which all is waste
  * or free becomes free. After each step a refill may succeed.
  *
  * Return: true if a step was done; false if there is none left: the heap is full.
@@ -240,13 +240,14 @@ bool hab_hierarchy_collect(struct hab_hierarchy *h, u32 *at);
 int hab_hierarchy_return(struct hab_hierarchy *h, u64 start, u64 size);
 
 /**
- * hab_hierarchy_retire - retire a buffer whose CPUs are offline
+ * hab_hierarchy_retire - retire a buffer that no CPU takes from now
  * @h: the books
  * @level: index of the level
  * @domain: the buffer's domain
  *
  * Its unused memory becomes a free extent. For the lowest level the caller makes sure that
- * meanwhile the word is moved only by cmpxchg, which then fails.
+ * meanwhile the word is moved only by cmpxchg, which then fails: the buffer is shared, its CPUs are
+ * offline, or the caller runs on its CPU and cannot be preempted.
  */
 void hab_hierarchy_retire(struct hab_hierarchy *h, u32 level, u32 domain);
 

@@ -176,6 +176,19 @@ void explore_pin(bool pinned)
 	threads[running].pinned = pinned;
 }
 
+void explore_move(unsigned int cpu)
+{
+	explore_point();
+	if (threads[running].cpu == cpu)
+		return;
+	displace(threads[running].cpu);
+	threads[running].cpu = cpu;
+	if (cpu_is_pinned(cpu))
+		go_on_with_any();
+	else
+		take_cpu(running);
+}
+
 void explore_acquire(struct explore_lock *lock)
 {
 	explore_point();

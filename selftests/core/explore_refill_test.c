@@ -25,6 +25,7 @@ static struct {
 	bool no_cpu_check; /* a section commits on any CPU */
 	bool no_pin;	   /* a refill may be moved to another CPU */
 	bool no_stop;	   /* membarrier() does nothing */
+	bool no_move;	   /* the kernel empties a CPU's word from another CPU */
 	bool no_resetting; /* refills go on between two steps of a reset */
 } bugs;
 
@@ -160,9 +161,35 @@ static bool collect_step(u32 *collected)
 	return more;
 }
 
+/* The last CPU of a shared domain went offline: as module/hotplug.c. Or work on the CPU itself. */
+static void retire(u32 domain)
+{
+	/* A kernel's spinlock pins the thread. */
+	explore_pin(true);
+	explore_acquire(&lock);
+	hab_hierarchy_retire(&books, 0, domain);
+	explore_release(&lock);
+	explore_pin(false);
+}
+
+/* As module/collect.c: the refill waits for work on the CPU. */
+static bool collect_cpu(unsigned int *at)
+{
+	unsigned int before = explore_cpu();
+
+	if (shared || *at == CPUS)
+		return false;
+	if (!bugs.no_move)
+		explore_move(*at);
+	retire((*at)++);
+	explore_move(before);
+	return true;
+}
+
 static int refill_in_kernel(u64 size)
 {
 	int err = refill_step(size);
+	unsigned int cpu = 0;
 	u32 collected = 0;
 
 	if (err != -ENOMEM)
@@ -170,7 +197,7 @@ static int refill_in_kernel(u64 size)
 	explore_acquire(&steps_lock);
 	do
 		err = refill_step(size);
-	while (err == -ENOMEM && collect_step(&collected));
+	while (err == -ENOMEM && (collect_step(&collected) || collect_cpu(&cpu)));
 	explore_release(&steps_lock);
 	return err;
 }
@@ -244,17 +271,6 @@ static void take(u64 size)
 	}
 }
 
-/* The last CPU of a shared domain went offline: as module/hotplug.c. */
-static void retire(void)
-{
-	/* A kernel's spinlock pins the thread. */
-	explore_pin(true);
-	explore_acquire(&lock);
-	hab_hierarchy_retire(&books, 0, 0);
-	explore_release(&lock);
-	explore_pin(false);
-}
-
 /* As module/heap.c: all that was handed out before is free again. */
 static void reset(void)
 {
@@ -286,7 +302,7 @@ static void run(unsigned int number)
 		else if (resets)
 			refill_in_kernel(TAKE);
 		else if (number == 2 && retires)
-			retire();
+			retire(0);
 		else
 			take(TAKE);
 	}
@@ -362,6 +378,13 @@ TEST_F(refill, a_full_heap_takes_what_other_cpus_have_left)
 	HOLDS(explore(&self->model));
 }
 
+TEST_F(refill, the_kernel_empties_the_word_of_a_cpu_on_that_cpu)
+{
+	self->model.preemptions = 2;
+	self->model.begin = begin_small;
+	HOLDS(explore(&self->model));
+}
+
 TEST_F(refill, a_full_heap_collects_shared_buffers_in_steps_while_cpus_take)
 {
 	shared = true;
@@ -411,6 +434,13 @@ TEST_F(refill, a_refill_that_does_not_wait_for_the_end_of_a_reset_is_found)
 TEST_F(refill, words_emptied_without_stopping_sections_are_found)
 {
 	bugs.no_stop = in_process = true;
+	self->model.begin = begin_small;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, a_word_that_the_kernel_empties_from_another_cpu_is_found)
+{
+	bugs.no_move = true;
 	self->model.begin = begin_small;
 	FINDS(explore(&self->model));
 }
