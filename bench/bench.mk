@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,books faults mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,arenas books faults mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
 	librecord.so attach-count.so)
 
 .PHONY: bench-programs
@@ -21,6 +21,9 @@ $(BUILD)/bench/mechanisms: $(MECHANISMS) $(BUILD)/libhab.a
 # Runs the library's sections without the kernel's help: for valgrind.
 $(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUILD)/libhab.a
 	$(CC) -pthread -Wl,--wrap=hab_rseq_attach -o $@ $^
+
+$(BUILD)/bench/arenas: $(addprefix $(BUILD)/bench/,arenas.o statistics.o)
+	$(CC) -pthread -o $@ $^
 
 $(BUILD)/bench/books: $(addprefix $(BUILD)/bench/,books.o statistics.o) $(BUILD)/libhab.a
 	$(CC) -o $@ $^
