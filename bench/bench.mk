@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,arenas books faults mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,arenas books burst faults mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
 	librecord.so attach-count.so)
 
 .PHONY: bench-programs
@@ -44,6 +44,9 @@ $(BUILD)/bench/request-work: $(BUILD)/bench/request_work.o
 	$(CC) -o $@ $^ -ljansson -lexpat -lsqlite3
 
 $(BUILD)/bench/paced: $(BUILD)/bench/paced.o $(BUILD)/libhab.a
+	$(CC) -pthread -o $@ $^
+
+$(BUILD)/bench/burst: $(addprefix $(BUILD)/bench/,burst.o statistics.o) $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
 $(BUILD)/bench/faults: $(BUILD)/bench/faults.o

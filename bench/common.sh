@@ -101,3 +101,18 @@ alone() {
 }
 
 replay_alone() { alone replay "$@"; }
+
+# Sets malloc_peers to NAME=LIBRARY for each malloc that the linker finds; glibc's has no library.
+find_malloc_peers() {
+	local peer libraries
+	libraries=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p)
+	malloc_peers=(glibc=)
+	for peer in jemalloc=libjemalloc.so.2 tcmalloc=libtcmalloc_minimal.so.4 \
+		mimalloc=libmimalloc.so.2; do
+		if [[ $libraries == *"${peer#*=} "* ]]; then
+			malloc_peers+=("$peer")
+		else
+			say "no ${peer#*=} here, so ${peer%%=*} is left out; scripts/deps bench installs it."
+		fi
+	done
+}

@@ -41,6 +41,8 @@ struct hab_heap;
 #define HAB_HEAP_DEVICE	     0x2u /* fail without the device instead of falling back */
 #define HAB_HEAP_VERIFY	     0x4u /* check each chunk by the hardware's CPU number; slower */
 #define HAB_HEAP_SMALL_PAGES 0x8u /* no huge pages */
+#define HAB_HEAP_TRIM_THREAD 0x10u /* a thread of the library's trims, once a second */
+#define HAB_HEAP_NO_TRIM     0x20u /* only hab_heap_trim() trims */
 
 /* Instead of a size in tlab_bytes. */
 #define HAB_TLAB_NONE	 ((size_t)1) /* each object is a chunk of its own */
@@ -71,7 +73,8 @@ struct hab_heap;
  *
  * Environment variables override these: HAB_LEVELS @levels; HAB_TLAB (a size, "none", "growing" or
  * "auto") @tlab_bytes; HAB_BACKEND=device or process the choice of backend; HAB_VERIFY=1 sets
- * HAB_HEAP_VERIFY; HAB_HUGE_PAGES=0 sets HAB_HEAP_SMALL_PAGES.
+ * HAB_HEAP_VERIFY; HAB_HUGE_PAGES=0 sets HAB_HEAP_SMALL_PAGES; HAB_TRIM=thread or none sets
+ * HAB_HEAP_TRIM_THREAD or HAB_HEAP_NO_TRIM.
  */
 struct hab_heap_config {
 	size_t struct_size;
@@ -136,6 +139,7 @@ struct hab_chunk {
  * @open_chunks: chunks of regions that are open
  * @collections: times that a full heap collected the free chunks
  * @free_chunk_bytes: free chunks in lists, by the level that they are from
+ * @trimmed_bytes: returned to the system by trims, those that had no memory included
  */
 struct hab_heap_stats {
 	uint64_t allocated_bytes;
@@ -170,7 +174,8 @@ struct hab_heap_stats {
 	uint64_t open_chunks;
 	uint64_t collections;
 	uint64_t free_chunk_bytes[HAB_STATS_LEVELS];
-	uint64_t reserved_tail[4];
+	uint64_t trimmed_bytes;
+	uint64_t reserved_tail[3];
 };
 
 /**
@@ -215,6 +220,20 @@ void hab_heap_destroy(struct hab_heap *heap);
  * Return: 0, or a negative errno.
  */
 int hab_heap_reset(struct hab_heap *heap);
+
+/**
+ * hab_heap_trim - return free memory to the system
+ * @heap: a heap
+ *
+ * Returns the memory of closed regions that was not used for a second: of chunks at home on the
+ * calling thread's CPU or in the heap, and of those of other CPUs whose lists were not used at all.
+ * Closes of regions do that by themselves once a second, and a reset returns what the resets of the
+ * second before did not need. So this is for a program that falls silent and has no
+ * HAB_HEAP_TRIM_THREAD. Unused parts of TLABs and buffers stay.
+ *
+ * Return: 0, or -EINVAL if @heap is NULL.
+ */
+int hab_heap_trim(struct hab_heap *heap);
 
 /**
  * hab_alloc - memory for an object

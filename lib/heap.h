@@ -113,6 +113,8 @@ struct hab_counters {
  * @level_names: their names
  * @name: of the heap
  * @lists: free chunks of regions
+ * @now: the tick when a thread last looked, see lib/alloc/trim.c; written rarely
+ * @trim_round: the last round of the thread that trims
  * @lives: grows whenever all chunks of regions die, so that no region closes them after that
  * @resets: calls of hab_heap_reset()
  * @inherited: arenas of the heap before fork(), which hold the objects of that time
@@ -159,6 +161,8 @@ struct hab_heap {
 	char level_names[HAB_MAX_LEVELS][HAB_LEVEL_NAME_LEN];
 	char name[HAB_NAME_LEN];
 	struct hab_lists *lists;
+	uint32_t now;
+	uint32_t trim_round;
 	uint64_t lives;
 	uint64_t resets;
 	struct hab_inherited *inherited;

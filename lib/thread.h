@@ -59,6 +59,7 @@ struct hab_sizing {
  *	its own
  * @entry: the caller's stack pointer at its call of the library
  * @tlab_bytes: size of the next TLAB, a multiple of HAB_GRANULE; 0 without TLABs
+ * @closes: closes of regions
  * @sampling: inside a sample handler
  * @sections: the thread takes chunks by rseq sections
  * @counters: written by the thread only
@@ -87,6 +88,7 @@ struct hab_thread {
 	size_t waste_limit;
 	uintptr_t entry;
 	size_t tlab_bytes;
+	uint32_t closes;
 	bool sampling;
 	bool sections;
 	struct hab_counters counters __attribute__((aligned(64)));
@@ -134,6 +136,14 @@ static inline void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t
  */
 void hab_thread_lock(void);
 void hab_thread_unlock(void);
+
+/*
+ * The lock of those that take whole lists of free chunks: collections, trims, resets. It is taken
+ * before the one above.
+ */
+void hab_collect_lock(void);
+bool hab_collect_trylock(void);
+void hab_collect_unlock(void);
 
 /**
  * hab_thread_get - the calling thread in @heap, made at the first call

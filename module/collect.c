@@ -3,12 +3,13 @@
  * Collecting in a full heap: what buffers have left becomes free extents.
  *
  * The words of all buffers but those of single CPUs are emptied from here, see core/. The word of a
- * single CPU is moved by plain stores in sections on that CPU, so it is emptied by work there: while
- * the worker runs, a thread in a section on that CPU is switched out, and will restart the section.
+ * single CPU is moved by plain stores in sections on that CPU, so it is emptied by work there:
+ * while the worker runs, a thread in a section on that CPU is switched out, and will restart the
+ * section.
  *
- * So a full heap can make other CPUs work. It is one switch of threads for each block of memory that
- * a thread of the heap's program got there by a refill, so whoever causes it has done more on that
- * CPU before.
+ * So a full heap can make other CPUs work. It is one switch of threads for each block of memory
+ * that a thread of the heap's program got there by a refill, so whoever causes it has done more on
+ * that CPU before.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -43,7 +44,7 @@ static void retire_here(struct work_struct *work)
 
 	raw_spin_lock(&retire->heap->lock);
 	dropped = books->dropped;
-	/* Workers of a CPU that has just gone offline run elsewhere; hotplug retires its buffers. */
+	/* Workers of a CPU that went offline run elsewhere; hotplug.c retires its buffers. */
 	if (smp_processor_id() == retire->cpu)
 		hab_hierarchy_retire(books, books->nr_levels - 1, retire->cpu);
 	retire->dropped = books->dropped - dropped;

@@ -14,7 +14,10 @@
 #include "lib/alloc/config.h"
 #include "lib/alloc/levels.h"
 
-#define ALL_FLAGS	  (HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY | HAB_HEAP_SMALL_PAGES)
+#define ALL_FLAGS                                                                  \
+	(HAB_HEAP_PROCESS | HAB_HEAP_DEVICE | HAB_HEAP_VERIFY | HAB_HEAP_SMALL_PAGES | \
+	 HAB_HEAP_TRIM_THREAD | HAB_HEAP_NO_TRIM)
+#define BOTH_TRIMS	  (HAB_HEAP_TRIM_THREAD | HAB_HEAP_NO_TRIM)
 #define TLAB_MIN	  256
 #define WASTE_DEFAULT	  5
 #define WASTE_MOST	  50
@@ -76,6 +79,7 @@ static int apply_environment(struct hab_heap_config *config)
 	const char *backend = getenv("HAB_BACKEND");
 	const char *verify = getenv("HAB_VERIFY");
 	const char *huge_pages = getenv("HAB_HUGE_PAGES");
+	const char *trim = getenv("HAB_TRIM");
 
 	if (levels)
 		config->levels = levels;
@@ -94,6 +98,15 @@ static int apply_environment(struct hab_heap_config *config)
 		config->flags |= HAB_HEAP_VERIFY;
 	if (huge_pages && *huge_pages == '0')
 		config->flags |= HAB_HEAP_SMALL_PAGES;
+	if (trim) {
+		config->flags &= ~BOTH_TRIMS;
+		if (!strcmp(trim, "thread"))
+			config->flags |= HAB_HEAP_TRIM_THREAD;
+		else if (!strcmp(trim, "none"))
+			config->flags |= HAB_HEAP_NO_TRIM;
+		else
+			return -EINVAL;
+	}
 	return 0;
 }
 
@@ -102,6 +115,7 @@ static int check_flags(const struct hab_heap_config *config)
 	uint32_t both = HAB_HEAP_PROCESS | HAB_HEAP_DEVICE;
 
 	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both ||
+	    (config->flags & BOTH_TRIMS) == BOTH_TRIMS ||
 	    config->waste_percent > WASTE_MOST || config->reserved ||
 	    (config->alignment && config->alignment != 8 && config->alignment != 16))
 		return -EINVAL;

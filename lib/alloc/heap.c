@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arithmetic.h"
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/config.h"
 #include "lib/heap.h"
 #include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/sizing.h"
+#include "lib/alloc/trim.h"
 #include "lib/thread.h"
 #include "lib/backend/arena.h"
 #include "lib/backend/backend.h"
@@ -100,10 +102,13 @@ void hab_heap_destroy(struct hab_heap *heap)
 	if (!heap)
 		return;
 	hab_registry_notice_child();
+	/* The thread that trims may use the heap until now. */
+	hab_collect_lock();
 	hab_thread_lock();
 	hab_registry_remove_locked(heap);
 	hab_thread_remove_heap_locked(heap);
 	hab_thread_unlock();
+	hab_collect_unlock();
 	hab_usdt_free_objects(heap);
 	hab_lists_destroy(heap);
 	heap->backend->close(heap);
@@ -111,12 +116,26 @@ void hab_heap_destroy(struct hab_heap *heap)
 	free(heap);
 }
 
+/* Bytes from the beginning of the arena that the books have handed out, or more. */
+static uint64_t used_bytes(struct hab_heap *heap)
+{
+	struct hab_ioc_stats books = { .size = sizeof(books) };
+	uint64_t bytes;
+
+	if (heap->backend->stats(heap, &books))
+		return heap->arena_bytes;
+	bytes = hab_add_saturated(books.levels[0].granted_bytes, books.levels[1].granted_bytes);
+	return min(bytes, heap->arena_bytes);
+}
+
 int hab_heap_reset(struct hab_heap *heap)
 {
 	struct hab_thread *thread;
+	uint64_t used;
 	int err;
 
 	hab_registry_notice_child();
+	hab_collect_lock();
 	hab_thread_lock();
 	for (thread = heap->threads; thread; thread = thread->next) {
 		/* Else these bytes were in no sample's distance. */
@@ -125,13 +144,16 @@ int hab_heap_reset(struct hab_heap *heap)
 	}
 	hab_sizing_collect(heap);
 	hab_usdt_free_objects(heap);
+	used = used_bytes(heap);
 	err = heap->backend->reset(heap);
 	if (!err) {
 		hab_lists_reset_locked(heap);
+		hab_trim_reset_locked(heap, used);
 		heap->lives++;
 		heap->resets++;
 	}
 	hab_thread_unlock();
+	hab_collect_unlock();
 	return err;
 }
 

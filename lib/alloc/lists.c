@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "lib/alloc/lists.h"
+#include "lib/alloc/lists_state.h"
 #include "lib/thread.h"
 #include "lib/rseq/rseq.h"
 
@@ -21,37 +22,11 @@
 
 #define CACHE_LINE	 64
 
-/* The most extents that one collection returns while regions are open. */
-#define EXTENTS_AT_ONCE 32
+/* So many extents are looked at for one that is large enough. */
+#define LOOKS		 16
 
 _Static_assert(offsetof(struct hab_free_chunk, next) == 0, "sections follow the first 8 bytes");
 _Static_assert(sizeof(struct hab_free_chunk) % 16 == 0, "objects begin aligned behind it");
-
-/**
- * struct hab_lists - the free chunks of a heap
- * @words: first chunks, by home and class; the last home is the heap
- * @memory: in which @words is
- * @nr_cpus: of the heap when they were made
- * @used: a chunk was put into a list
- * @moved: bytes that collections have taken from a level's lists; this and the next under the lock
- *	of the threads
- * @collections: their number
- * @returns: collections that have returned memory to the books
- */
-struct hab_lists {
-	u64 *words;
-	void *memory;
-	u32 nr_cpus;
-	bool used;
-	u64 moved[HAB_STATS_LEVELS];
-	u64 collections;
-	u64 returns;
-};
-
-static u64 *word_of(const struct hab_lists *lists, u32 home, u32 class)
-{
-	return &lists->words[(size_t)home * HAB_CLASSES + class];
-}
 
 u32 hab_lists_heap_home(const struct hab_heap *heap)
 {
@@ -84,9 +59,18 @@ u32 hab_class_of(u64 bytes)
 	return hab_class_bytes(class) == HAB_NEXT_CHUNK_BYTES ? HAB_CLASS_NEXT : class;
 }
 
+u32 hab_class_within(u64 bytes)
+{
+	u32 class = 2;
+
+	while (class + 1 < HAB_CLASSES && hab_class_bytes(class + 1) <= bytes)
+		class++;
+	return class;
+}
+
 /* --- put and take --------------------------------------------------------------------- */
 
-static void push(u64 *word, struct hab_free_chunk *first, struct hab_free_chunk *last)
+void hab_lists_push(u64 *word, struct hab_free_chunk *first, struct hab_free_chunk *last)
 {
 	u64 old = READ_ONCE(*word), found;
 
@@ -106,7 +90,7 @@ void hab_lists_put(struct hab_heap *heap, struct hab_free_chunk *first, struct h
 
 	if (!READ_ONCE(lists->used))
 		WRITE_ONCE(lists->used, true);
-	push(word_of(lists, first->home, first->class), first, last);
+	hab_lists_push(hab_lists_word(lists, first->home, first->class), first, last);
 }
 
 /* Not inline: gcc 12 mixes up the outputs of two sections in one function. */
@@ -116,8 +100,8 @@ pop_verify(hab_tls_rseq *area, u32 cpu, u64 *word, struct hab_rseq_out *out)
 	return hab_rseq_list_pop_verify(area, cpu, word, 0, out);
 }
 
-/* From the list of the CPU that the thread is on. */
-static struct hab_free_chunk *pop_own(struct hab_heap *heap, struct hab_thread *thread, u32 class)
+struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_thread *thread,
+					 u32 class)
 {
 	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
 	struct hab_free_chunk *chunk;
@@ -130,7 +114,7 @@ static struct hab_free_chunk *pop_own(struct hab_heap *heap, struct hab_thread *
 		cpu = hab_rseq_cpu(area);
 		if (cpu >= heap->nr_cpus)
 			return NULL;
-		word = word_of(heap->lists, cpu, class);
+		word = hab_lists_word(heap->lists, cpu, class);
 		HAB_INJECT_BEFORE_SECTION();
 		result = heap->verify ? pop_verify(area, cpu, word, &out) :
 					hab_rseq_list_pop(area, cpu, word, 0, &out);
@@ -151,7 +135,7 @@ static struct hab_free_chunk *pop_own(struct hab_heap *heap, struct hab_thread *
 /* All that pop from the heap's lists hold the lock, so there is no ABA. */
 static struct hab_free_chunk *pop_from_heap(struct hab_lists *lists, u32 class)
 {
-	u64 *word = word_of(lists, lists->nr_cpus, class), old, found;
+	u64 *word = hab_lists_word(lists, lists->nr_cpus, class), old, found;
 
 	if (!READ_ONCE(*word))
 		return NULL;
@@ -171,202 +155,61 @@ struct hab_free_chunk *hab_lists_take(struct hab_heap *heap, struct hab_thread *
 	struct hab_free_chunk *chunk = NULL;
 
 	if (thread->sections)
-		chunk = pop_own(heap, thread, class);
+		chunk = hab_lists_pop_own(heap, thread, class);
 	if (!chunk)
 		chunk = pop_from_heap(heap->lists, class);
 	return chunk;
 }
 
-/* --- collection ----------------------------------------------------------------------- */
-
-/* Empties all lists: a chain of their chunks, or 0. */
-static u64 take_all(struct hab_lists *lists)
+/* Takes the chunk that @link points to out of its list; lock of the threads held. */
+static bool unlink_locked(u64 *link, struct hab_free_chunk *chunk)
 {
-	size_t i, nr = (size_t)(lists->nr_cpus + 1) * HAB_CLASSES;
-	struct hab_free_chunk *last;
-	u64 first, all = 0;
-
-	for (i = 0; i < nr; i++) {
-		/* Most are empty, and a load leaves the cache line shared. */
-		first = READ_ONCE(lists->words[i]);
-		if (first)
-			/* Pairs with the cmpxchg in push(). */
-			first = hab_word_exchange(&lists->words[i], 0);
-		if (!first)
-			continue;
-		for (last = hab_free_chunk_at(first); last->next;
-		     last = hab_free_chunk_at(last->next))
-			;
-		last->next = all;
-		all = first;
-	}
-	return all;
+	/* The first chunk: others push meanwhile. */
+	return hab_word_cmpxchg(link, (uintptr_t)chunk, READ_ONCE(chunk->next)) ==
+	       (uintptr_t)chunk;
 }
 
-static u64 merge(u64 a, u64 b)
+/* What is left of an extent of which @bytes are taken is an extent. */
+static void split(struct hab_lists *lists, struct hab_free_chunk *chunk, u64 bytes)
 {
-	u64 first = 0, *link = &first;
+	struct hab_free_chunk *rest = (struct hab_free_chunk *)((char *)chunk + bytes);
 
-	while (a && b) {
-		u64 *lower = a < b ? &a : &b;
-
-		*link = *lower;
-		link = &hab_free_chunk_at(*lower)->next;
-		*lower = *link;
-	}
-	*link = a ? a : b;
-	return first;
+	if (chunk->bytes - bytes < HAB_LEAST_EXTENT)
+		return;
+	*rest = *chunk;
+	rest->bytes -= bytes;
+	chunk->bytes = bytes;
+	hab_lists_push(hab_lists_word(lists, 0, HAB_CLASS_NONE), rest, rest);
 }
 
-/* The chain in the order of addresses. Merge sort: sorted[i] has 2^i chunks, or none. */
-static u64 sort(u64 first)
+struct hab_free_chunk *hab_lists_take_extent(struct hab_heap *heap, u64 bytes)
 {
-	u64 sorted[48] = { 0 };
-	u64 all = 0, chain;
-	u32 i;
+	u64 *link = hab_lists_word(heap->lists, 0, HAB_CLASS_NONE), at;
+	struct hab_free_chunk *chunk, *found = NULL;
+	int looks;
 
-	while (first) {
-		chain = first;
-		first = hab_free_chunk_at(chain)->next;
-		hab_free_chunk_at(chain)->next = 0;
-		for (i = 0; sorted[i]; i++) {
-			chain = merge(sorted[i], chain);
-			sorted[i] = 0;
-		}
-		sorted[i] = chain;
-	}
-	for (i = 0; i < sizeof(sorted) / sizeof(sorted[0]); i++)
-		all = merge(sorted[i], all);
-	return all;
-}
-
-/* The size of the extent that begins at @chunk; @last is set to its last chunk. */
-static u64 extent_at(struct hab_free_chunk *chunk, struct hab_free_chunk **last)
-{
-	u64 bytes = chunk->bytes;
-
-	while (chunk->next == (uintptr_t)chunk + chunk->bytes) {
-		chunk = hab_free_chunk_at(chunk->next);
-		bytes += chunk->bytes;
-	}
-	*last = chunk;
-	return bytes;
-}
-
-static u64 largest_extent(u64 chain)
-{
-	struct hab_free_chunk *last;
-	u64 bytes, most = 0;
-
-	for (; chain; chain = last->next) {
-		bytes = extent_at(hab_free_chunk_at(chain), &last);
-		most = bytes > most ? bytes : most;
-	}
-	return most;
-}
-
-/* The chunks from @first to @last leave their lists. */
-static void count_moved(struct hab_lists *lists, const struct hab_free_chunk *first,
-			const struct hab_free_chunk *last)
-{
-	lists->moved[first->level] += first->bytes;
-	while (first != last) {
-		first = hab_free_chunk_at(first->next);
-		lists->moved[first->level] += first->bytes;
-	}
-}
-
-/* The chunks from @first to @last, and no other, go to the heap's lists. */
-static void put_in_heap(struct hab_lists *lists, struct hab_free_chunk *first,
-			const struct hab_free_chunk *last)
-{
-	u64 next;
-	bool end = false;
-
-	for (; !end; first = hab_free_chunk_at(next)) {
-		end = first == last;
-		next = first->next;
-		lists->moved[0] -= first->bytes;
-		first->home = lists->nr_cpus;
-		first->level = 0;
-		push(word_of(lists, lists->nr_cpus, first->class), first, first);
-	}
-}
-
-/* true if all regions are closed; lock of the threads held. */
-static bool all_closed_locked(const struct hab_heap *heap)
-{
-	const struct hab_thread *thread;
-	u64 open = heap->exited.open_chunks;
-
-	for (thread = heap->threads; thread; thread = thread->next)
-		open += READ_ONCE(thread->counters.open_chunks);
-	return !open;
-}
-
-/* Returns extents of at least @least bytes, at most @most of them, to the books. */
-static bool return_extents(struct hab_heap *heap, u64 chain, u64 least, u32 most)
-{
-	struct hab_free_chunk *first, *last;
-	bool returned = false;
-	u64 bytes, next;
-
-	for (; chain; chain = next) {
-		first = hab_free_chunk_at(chain);
-		bytes = extent_at(first, &last);
-		next = last->next;
-		count_moved(heap->lists, first, last);
-		if (bytes < least || !most ||
-		    heap->backend->give_back(heap, chain - (uintptr_t)heap->arena, bytes)) {
-			put_in_heap(heap->lists, first, last);
-			continue;
-		}
-		returned = true;
-		most--;
-	}
-	return returned;
-}
-
-/* Lock of the threads held. */
-static bool collect_locked(struct hab_heap *heap, u64 least)
-{
-	struct hab_lists *lists = heap->lists;
-	u64 chain = sort(take_all(lists)), half;
-	bool returned;
-
-	if (!chain)
-		return false;
-	lists->collections++;
-	if (all_closed_locked(heap)) {
-		returned = return_extents(heap, chain, 0, UINT32_MAX);
-	} else {
-		half = largest_extent(chain) / 2;
-		returned = return_extents(heap, chain, max(least, half), EXTENTS_AT_ONCE);
-	}
-	WRITE_ONCE(lists->returns, lists->returns + returned);
-	return returned;
-}
-
-bool hab_lists_collect(struct hab_heap *heap, u64 least)
-{
-	struct hab_lists *lists = heap->lists;
-	u64 before = READ_ONCE(lists->returns);
-	bool returned;
-
-	if (!READ_ONCE(lists->used))
-		return false;
+	if (!READ_ONCE(*link))
+		return NULL;
+	bytes = (bytes + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
 	hab_thread_lock();
-	/* Another thread may have returned memory while this one waited. */
-	returned = lists->returns != before || collect_locked(heap, least);
+	/* Pairs with the cmpxchg in hab_lists_push(). */
+	for (looks = 0; looks < LOOKS && !found && (at = hab_load_acquire(link)); looks++) {
+		chunk = hab_free_chunk_at(at);
+		if (chunk->bytes >= bytes && unlink_locked(link, chunk))
+			found = chunk;
+		link = &chunk->next;
+	}
+	if (found)
+		split(heap->lists, found, bytes);
 	hab_thread_unlock();
-	return returned;
+	return found;
 }
 
 /* --- creation and reset --------------------------------------------------------------- */
 
 int hab_lists_create(struct hab_heap *heap)
 {
-	size_t nr = ((size_t)heap->nr_cpus + 1) * HAB_CLASSES;
+	size_t nr = hab_lists_words(heap->nr_cpus);
 	struct hab_lists *lists = calloc(1, sizeof(*lists));
 
 	if (!lists)
@@ -403,7 +246,7 @@ void hab_lists_reset_locked(struct hab_heap *heap)
 
 	heap->lives++;
 	if (lists->used)
-		memset(lists->words, 0, (lists->nr_cpus + 1ul) * HAB_CLASSES * sizeof(u64));
+		memset(lists->words, 0, hab_lists_words(lists->nr_cpus) * sizeof(u64));
 	heap->exited.open_chunks = 0;
 	for (thread = heap->threads; thread; thread = thread->next)
 		thread->counters.open_chunks = 0;
@@ -435,6 +278,7 @@ void hab_lists_stats_locked(const struct hab_heap *heap, struct hab_heap_stats *
 	u32 level;
 
 	stats->collections = heap->lists->collections;
+	stats->trimmed_bytes = heap->lists->trimmed;
 	for (level = 0; level < HAB_STATS_LEVELS; level++)
 		stats->free_chunk_bytes[level] -= heap->lists->moved[level];
 }

@@ -6,11 +6,13 @@
  * closed region's chunks go to the lists of their homes, and only the home CPU takes them from
  * there, newest first: so a chunk is only handed out on its home, or through the heap. When the
  * heap is full all lists are collected: their chunks go back to the heap's books, or to the heap's
- * own lists, from which all CPUs take.
+ * own lists, from which all CPUs take. Chunks that were not used for a second are joined to
+ * extents, whose memory goes back to the system (trim.h).
  *
  * No pop commits a link that is out of date (ABA), even if the first chunk was popped and pushed
  * again between the load of its link and the commit. Any CPU pushes, by cmpxchg. Only the home CPU
- * pops, in an rseq section that commits by cmpxchg. A collection takes whole lists by an exchange.
+ * pops, in an rseq section that commits by cmpxchg. Collections and trims take whole lists by an
+ * exchange, and put their chunks elsewhere.
  * So a chunk that was first when the section began, and was removed since, can only be first again
  * after it was taken on that CPU; and that has interrupted the section.
  *
@@ -24,8 +26,8 @@
 
 /*
  * Size classes: 0 is a region's first chunk, 1 the others, and from 2 on objects that are too large
- * for these, four classes for each doubling. Larger chunks have no class, and go back to the heap's
- * books when their region is closed.
+ * for these, four classes for each doubling. Larger chunks have no class, and are extents when they
+ * are free.
  */
 #define HAB_CLASS_FIRST 0u
 #define HAB_CLASS_NEXT	1u
@@ -43,6 +45,8 @@
  * @home: a CPU; or hab_lists_heap_home()
  * @class: its size class
  * @level: as in struct hab_chunk, 0 if its home is the heap
+ * @freed_at: tick in which it was freed; or HAB_TRIMMED: its whole pages have no memory, but for
+ *	the one with this head
  * @bytes: its size, with this head
  */
 struct hab_free_chunk {
@@ -50,9 +54,16 @@ struct hab_free_chunk {
 	u32 home;
 	u32 class;
 	u32 level;
-	u32 reserved;
+	u32 freed_at;
 	u64 bytes;
 };
+
+#define HAB_TRIMMED 0u
+
+/* No smaller extent is made. */
+#ifndef HAB_LEAST_EXTENT /* explored tests have smaller ones */
+#define HAB_LEAST_EXTENT (64ul << 10)
+#endif
 
 static inline struct hab_free_chunk *hab_free_chunk_at(u64 address)
 {
@@ -61,6 +72,9 @@ static inline struct hab_free_chunk *hab_free_chunk_at(u64 address)
 
 /* The smallest class from 2 on, or 1, whose chunks hold @bytes; or HAB_CLASS_NONE. */
 u32 hab_class_of(u64 bytes);
+
+/* The largest class from 2 on whose chunks have no more than @bytes, which are more than 8 KiB. */
+u32 hab_class_within(u64 bytes);
 
 /* The size of the class's chunks. */
 u64 hab_class_bytes(u32 class);
@@ -91,6 +105,15 @@ u32 hab_lists_heap_home(const struct hab_heap *heap);
  * Return: NULL if neither this CPU's list nor the heap's has one.
  */
 struct hab_free_chunk *hab_lists_take(struct hab_heap *heap, struct hab_thread *thread, u32 class);
+
+/**
+ * hab_lists_take_extent - a free chunk for an object that is too large for all size classes
+ * @heap: the heap
+ * @bytes: of the chunk
+ *
+ * Return: NULL if the first few extents are all smaller.
+ */
+struct hab_free_chunk *hab_lists_take_extent(struct hab_heap *heap, u64 bytes);
 
 /**
  * hab_lists_put - chunks go home

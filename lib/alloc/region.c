@@ -14,6 +14,7 @@
 
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/lists.h"
+#include "lib/alloc/trim.h"
 #include "lib/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
@@ -91,19 +92,20 @@ static void count_open(struct hab_thread *thread, int chunks)
 	WRITE_ONCE(thread->counters.open_chunks, thread->counters.open_chunks + chunks);
 }
 
+/* From @least to @bytes. */
 static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_thread *thread,
-					 u32 class, u64 bytes)
+					 u32 class, u64 least, u64 bytes)
 {
 	struct hab_free_chunk *chunk;
 	struct hab_chunk taken;
 
-	if (hab_take(heap, thread, bytes, bytes, &taken))
+	if (hab_take(heap, thread, least, bytes, &taken))
 		return NULL;
 	chunk = taken.base;
 	/* A thread without sections could not take it again from a CPU's list. */
 	chunk->home = thread->sections ? (u32)taken.cpu : hab_lists_heap_home(heap);
 	chunk->level = thread->sections ? taken.level : 0;
-	chunk->class = class;
+	chunk->class = taken.size < bytes ? hab_class_within(taken.size) : class;
 	chunk->bytes = taken.size;
 	thread->counters.region_chunks++;
 	count_open(thread, 1);
@@ -111,9 +113,11 @@ static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_threa
 }
 
 static struct hab_free_chunk *take_listed(struct hab_heap *heap, struct hab_thread *thread,
-					  u32 class)
+					  u32 class, u64 bytes)
 {
-	struct hab_free_chunk *chunk = hab_lists_take(heap, thread, class);
+	struct hab_free_chunk *chunk = class == HAB_CLASS_NONE ?
+					       hab_lists_take_extent(heap, bytes) :
+					       hab_lists_take(heap, thread, class);
 
 	if (!chunk)
 		return NULL;
@@ -124,25 +128,25 @@ static struct hab_free_chunk *take_listed(struct hab_heap *heap, struct hab_thre
 	return chunk;
 }
 
+/* Of the class's size, or of @bytes without a class; a fresh one may have @least bytes. */
 static struct hab_free_chunk *take_chunk(struct hab_heap *heap, struct hab_thread *thread,
-					 u32 class, u64 bytes)
+					 u32 class, u64 least, u64 bytes)
 {
-	struct hab_free_chunk *chunk;
+	struct hab_free_chunk *chunk = take_listed(heap, thread, class, bytes);
 
-	if (class == HAB_CLASS_NONE)
-		return take_fresh(heap, thread, class, bytes);
-	chunk = take_listed(heap, thread, class);
+	if (class != HAB_CLASS_NONE)
+		bytes = hab_class_bytes(class);
 	if (!chunk)
-		chunk = take_fresh(heap, thread, class, hab_class_bytes(class));
+		chunk = take_fresh(heap, thread, class, min(least, bytes), bytes);
 	/* The heap is full, its lists were collected, and some chunks stay in the heap's. */
-	return chunk ? chunk : take_listed(heap, thread, class);
+	return chunk ? chunk : take_listed(heap, thread, class, bytes);
 }
 
 static struct hab_free_chunk *take_large(struct hab_region *region, struct hab_thread *thread,
 					 size_t bytes)
 {
 	u32 class = hab_class_of(bytes + HEAD);
-	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, bytes + HEAD);
+	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, UINT64_MAX, bytes + HEAD);
 
 	if (!chunk)
 		return NULL;
@@ -164,11 +168,13 @@ static bool next_chunk(struct hab_region *region, struct hab_thread *thread, siz
 {
 	bool first = !region->chunks && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD;
 	u32 class = first ? HAB_CLASS_FIRST : HAB_CLASS_NEXT;
-	struct hab_free_chunk *chunk = take_chunk(region->heap, thread, class, 0);
+	/* The end of a buffer serves, too: else it would be in no extent. */
+	struct hab_free_chunk *chunk =
+		take_chunk(region->heap, thread, class, LARGEST_SHARED + HEAD, 0);
 
 	/* A full heap may have room for a small one. */
 	if (!chunk && !first && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD)
-		chunk = take_chunk(region->heap, thread, HAB_CLASS_FIRST, 0);
+		chunk = take_chunk(region->heap, thread, HAB_CLASS_FIRST, UINT64_MAX, 0);
 	if (!chunk)
 		return false;
 	leave_chunk(region, thread);
@@ -268,23 +274,11 @@ __attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *region,
 
 /* --- close ---------------------------------------------------------------------------- */
 
-/* Chunks without a class: each is larger than those of any class, so they are few. */
-static void return_chunks(struct hab_heap *heap, struct hab_free_chunk *first,
-			  struct hab_free_chunk *last)
-{
-	struct hab_free_chunk *next;
-
-	for (last->next = 0; first; first = next) {
-		next = hab_free_chunk_at(first->next);
-		heap->backend->give_back(heap, (char *)first - heap->arena, first->bytes);
-	}
-}
-
-static void count_closed(struct hab_thread *thread, const struct hab_free_chunk *chunk)
+static void count_closed(struct hab_thread *thread, struct hab_free_chunk *chunk)
 {
 	count_open(thread, -1);
-	if (chunk->class != HAB_CLASS_NONE)
-		thread->counters.free_bytes[chunk->level] += chunk->bytes;
+	chunk->freed_at = thread->heap->now;
+	thread->counters.free_bytes[chunk->level] += chunk->bytes;
 }
 
 /* The chunks go home, as many at once as have the same home and class. */
@@ -300,11 +294,16 @@ static void close_chunks(struct hab_heap *heap, struct hab_thread *thread,
 				break;
 			count_closed(thread, next);
 		}
-		if (first->class == HAB_CLASS_NONE)
-			return_chunks(heap, first, last);
-		else
-			hab_lists_put(heap, first, last);
+		hab_lists_put(heap, first, last);
 	}
+}
+
+/* Regions of one chunk are so short that only some of them look at the clock. */
+static bool looks_at_clock(struct hab_thread *thread, const struct hab_region *region)
+{
+	const struct hab_free_chunk *chunk = region->chunks;
+
+	return ++thread->closes % 16 == 0 || region->large || (chunk && chunk->next);
 }
 
 void hab_region_close(struct hab_region *region)
@@ -318,6 +317,8 @@ void hab_region_close(struct hab_region *region)
 					  top_of(region) - region->counted);
 		free_sampled(region);
 		leave_chunk(region, thread);
+		if (looks_at_clock(thread, region))
+			hab_trim_look(heap, thread);
 		close_chunks(heap, thread, region->chunks);
 		close_chunks(heap, thread, region->large);
 	}

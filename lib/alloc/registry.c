@@ -14,6 +14,7 @@
 
 #include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
+#include "lib/alloc/trim.h"
 #include "lib/thread.h"
 #include "lib/backend/backend.h"
 #include "lib/telemetry/heap_channel.h"
@@ -37,10 +38,20 @@ void hab_registry_remove_locked(struct hab_heap *heap)
 	*link = heap->next;
 }
 
+struct hab_heap *hab_registry_find_locked(bool (*fits)(const struct hab_heap *heap))
+{
+	struct hab_heap *heap = heaps;
+
+	while (heap && !fits(heap))
+		heap = heap->next;
+	return heap;
+}
+
 static void before_fork(void)
 {
 	struct hab_heap *heap;
 
+	hab_collect_lock();
 	hab_thread_lock();
 	for (heap = heaps; heap; heap = heap->next) {
 		if (heap->backend->lock)
@@ -62,6 +73,7 @@ static void after_in_parent(void)
 {
 	unlock_backends();
 	hab_thread_unlock();
+	hab_collect_unlock();
 }
 
 static void begin_child_locked(void)
@@ -69,6 +81,7 @@ static void begin_child_locked(void)
 	struct hab_heap *heap;
 
 	hab_heap_channel_after_fork();
+	hab_trim_thread_forked();
 	for (heap = heaps; heap; heap = heap->next) {
 		hab_thread_remove_others_locked(heap);
 		if (heap->backend->leave) {
@@ -86,6 +99,7 @@ static void after_in_child(void)
 	unlock_backends();
 	begin_child_locked();
 	hab_thread_unlock();
+	hab_collect_unlock();
 }
 
 void hab_registry_begin_child(void)

@@ -15,6 +15,9 @@ int hab_registry_init(void);
 void hab_registry_add_locked(struct hab_heap *heap);
 void hab_registry_remove_locked(struct hab_heap *heap);
 
+/* The first heap that @fits, or NULL. */
+struct hab_heap *hab_registry_find_locked(bool (*fits)(const struct hab_heap *heap));
+
 /* In a child that no handler of fork() has seen: what that would have done. */
 void hab_registry_begin_child(void);
 

@@ -56,6 +56,23 @@ void hab_thread_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static pthread_mutex_t collections = PTHREAD_MUTEX_INITIALIZER;
+
+void hab_collect_lock(void)
+{
+	pthread_mutex_lock(&collections);
+}
+
+bool hab_collect_trylock(void)
+{
+	return !pthread_mutex_trylock(&collections);
+}
+
+void hab_collect_unlock(void)
+{
+	pthread_mutex_unlock(&collections);
+}
+
 static void close_tlab(struct hab_tlab *tlab)
 {
 	hab_tlab_open(tlab, (uintptr_t)no_bytes, (uintptr_t)no_bytes);

@@ -68,6 +68,16 @@ void hab_arena_ask_huge_pages(const struct hab_heap *heap)
 		madvise(heap->arena, heap->arena_bytes, MADV_HUGEPAGE);
 }
 
+uint64_t hab_arena_trim(void *from, void *to)
+{
+	uintptr_t page = sysconf(_SC_PAGESIZE);
+	uintptr_t start = ((uintptr_t)from + page - 1) & -page, end = (uintptr_t)to & -page;
+
+	if (start >= end || madvise((void *)start, end - start, MADV_DONTNEED))
+		return 0;
+	return end - start;
+}
+
 struct hab_inherited {
 	void *arena;
 	size_t bytes;

@@ -19,6 +19,12 @@ int hab_arena_map(struct hab_heap *heap);
  */
 void hab_arena_ask_huge_pages(const struct hab_heap *heap);
 
+/*
+ * Gives the memory of the whole pages in [from, to) back to the system; they read as zeros then.
+ * Returns their bytes, whether or not they had memory; 0 if the kernel refuses.
+ */
+uint64_t hab_arena_trim(void *from, void *to);
+
 /* In a forked child: the heap's arena stays mapped until the heap is destroyed. */
 void hab_arena_inherit(struct hab_heap *heap);
 

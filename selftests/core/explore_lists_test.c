@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Free chunks in all interleavings: no chunk is handed out twice, none is lost, and none is handed
- * out on a CPU that is not of its home.
+ * Free chunks in all interleavings: no chunk is handed out twice, none is lost, none is handed out
+ * on a CPU that is not of its home, and no memory that is in use goes back to the system.
  *
- * The code is the real lib/alloc/lists.c and core/. Only the sections, which are assembly, and the
- * buffers and books around them are modelled here. Each bug that this test is for can be switched
- * on, and is then found.
+ * The code is the real lists.c, collect.c and trim.c of lib/alloc/, and core/. Only the sections,
+ * which are assembly, and the buffers and books around them are modelled here. Each bug that this
+ * test is for can be switched on, and is then found.
  */
 #include "explore.h"
 #include "kselftest_harness.h"
-#include "lib/alloc/lists.h"
-#include "lib/thread.h"
+#include "lib/alloc/lists_state.h"
+#include "lib/alloc/trim.h"
+#include "lib/backend/arena.h"
+#include "lib/backend/forked.h"
 #include "lib/rseq/rseq.h"
 
 bool explore_torn;
@@ -25,6 +27,7 @@ static struct {
 	bool no_cpu_check; /* a section commits on any CPU */
 	bool plain_commit; /* a section commits by a store */
 	bool wrong_home;   /* a fresh chunk's home is not the CPU on which it was taken */
+	bool other_cpu;	   /* a trim cuts the list of another CPU */
 } bugs;
 
 static struct hab_free_chunk chunks[CHUNKS];
@@ -33,11 +36,18 @@ static bool in_books[CHUNKS];
 static unsigned int fresh;
 static struct hab_heap heap;
 static struct hab_thread threads[THREADS];
-static struct explore_lock lock;
+static struct explore_lock lock, collections;
 static int rounds;
 static bool full;     /* no chunks beyond the first four */
 static bool collects; /* thread 2 collects */
 static bool mixed;    /* thread 1 cannot run sections */
+static bool trims;    /* thread 2 trims; the second chunk of each region is old then */
+static bool trimming;
+static bool cut[CHUNKS]; /* a trim has popped it, and no thread has had it since */
+static uint64_t trimmed;
+
+#define OLD    1u
+#define RECENT 99u
 
 /* --- the modelled parts --------------------------------------------------------------- */
 
@@ -50,7 +60,7 @@ hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset)
 uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
 {
 	(void)area;
-	return explore_cpu();
+	return bugs.other_cpu && trimming ? 1 : explore_cpu();
 }
 
 void hab_thread_lock(void)
@@ -63,6 +73,57 @@ void hab_thread_unlock(void)
 	explore_release(&lock);
 }
 
+void hab_collect_lock(void)
+{
+	explore_acquire(&collections);
+}
+
+bool hab_collect_trylock(void)
+{
+	return false;
+}
+
+void hab_collect_unlock(void)
+{
+	explore_release(&collections);
+}
+
+uint64_t explored_clock(void)
+{
+	return (uint64_t)RECENT << 24;
+}
+
+bool hab_forked(void)
+{
+	return false;
+}
+
+void hab_registry_begin_child(void)
+{
+}
+
+void hab_trim_thread_start(void)
+{
+}
+
+struct hab_thread *hab_thread_get(struct hab_heap *unused)
+{
+	(void)unused;
+	return NULL;
+}
+
+uint64_t hab_arena_trim(void *from, void *to)
+{
+	const struct hab_free_chunk *chunk = (struct hab_free_chunk *)from - 1;
+
+	for (; (void *)chunk < to; chunk++) {
+		if (handed[chunk - chunks] || in_books[chunk - chunks])
+			explore_fail("memory in use goes back to the system");
+		trimmed += sizeof(*chunk);
+	}
+	return 0;
+}
+
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
 {
 	uint64_t old, next;
@@ -71,6 +132,17 @@ HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
 	(void)area, (void)operand;
 	/* @cpu was read before the section. */
 	explore_point();
+	if (bugs.other_cpu && trimming) {
+		old = *word;
+		if (!old)
+			return HAB_RSEQ_EMPTY;
+		if (cut[hab_free_chunk_at(old) - chunks])
+			explore_fail("a chunk is cut off twice");
+		cut[hab_free_chunk_at(old) - chunks] = true;
+		*word = hab_free_chunk_at(old)->next;
+		out->old = old;
+		return HAB_RSEQ_DONE;
+	}
 	explore_enter_section();
 	explore_point();
 	if (!bugs.no_cpu_check && explore_cpu() != cpu) {
@@ -134,7 +206,8 @@ static void begin(void)
 	heap.arena = (char *)chunks;
 	heap.arena_bytes = sizeof(chunks);
 	fresh = 0;
-	lock.held = false;
+	lock.held = collections.held = trimming = false;
+	memset(cut, 0, sizeof(cut));
 	if (hab_lists_create(&heap))
 		explore_fail("no memory for lists");
 }
@@ -151,6 +224,7 @@ static void hand_out(struct hab_free_chunk *chunk)
 	if (i >= CHUNKS || handed[i] || in_books[i])
 		explore_fail("a chunk is handed out twice");
 	handed[i] = true;
+	cut[i] = false;
 }
 
 /* From the books or never used; without an interruption, because a buffer is explored elsewhere. */
@@ -197,6 +271,9 @@ static struct hab_free_chunk *take(struct hab_thread *thread)
 /* A region of two chunks is closed: as one chain if they have one home. */
 static void put(struct hab_thread *thread, struct hab_free_chunk *a, struct hab_free_chunk *b)
 {
+	a->freed_at = RECENT;
+	if (b)
+		b->freed_at = OLD;
 	thread->counters.open_chunks -= b ? 2 : 1;
 	handed[index_of(a)] = false;
 	if (b)
@@ -221,6 +298,13 @@ static void run(unsigned int number)
 	thread->sections = !(mixed && number == 1);
 	if (number == 2 && collects)
 		hab_lists_collect(&heap, sizeof(*a));
+	if (number == 2 && trims) {
+		hab_collect_lock();
+		trimming = true;
+		hab_trim(&heap, thread, 1);
+		trimming = false;
+		hab_collect_unlock();
+	}
 	for (i = 0; i < rounds; i++) {
 		a = take(thread);
 		b = a ? take(thread) : NULL;
@@ -232,21 +316,23 @@ static void run(unsigned int number)
 static void find_chain(uint64_t first, unsigned int *found)
 {
 	for (; first; first = hab_free_chunk_at(first)->next) {
-		unsigned int i = index_of(hab_free_chunk_at(first));
+		unsigned int i = index_of(hab_free_chunk_at(first)), end;
 
-		if (i >= CHUNKS || handed[i] || in_books[i])
-			explore_fail("a chunk is in a list that is not free");
-		if (++*found > fresh)
-			explore_fail("a chunk is in two lists");
+		for (end = i + chunks[i].bytes / sizeof(chunks[0]); i < end; i++) {
+			if (i >= CHUNKS || handed[i] || in_books[i])
+				explore_fail("a chunk is in a list that is not free");
+			if (++*found > fresh)
+				explore_fail("a chunk is in two lists");
+		}
 	}
 }
 
 static void check(void)
 {
-	const u64 *words = *(u64 **)heap.lists; /* its first member */
+	const u64 *words = heap.lists->words;
 	unsigned int found = 0, i;
 
-	for (i = 0; i < (CPUS + 1) * HAB_CLASSES; i++)
+	for (i = 0; i < hab_lists_words(CPUS); i++)
 		find_chain(words[i], &found);
 	for (i = 0; i < CHUNKS; i++)
 		found += handed[i] || in_books[i];
@@ -270,7 +356,8 @@ FIXTURE_SETUP(lists)
 		.check = check,
 	};
 	memset(&bugs, 0, sizeof(bugs));
-	explore_torn = full = collects = mixed = false;
+	explore_torn = full = collects = mixed = trims = false;
+	trimmed = 0;
 	rounds = 2;
 }
 
@@ -306,6 +393,21 @@ TEST_F(lists, a_thread_without_sections_passes_chunks_through_the_heap)
 	HOLDS(explore(&self->model));
 }
 
+TEST_F(lists, a_trim_cuts_lists_while_threads_use_them)
+{
+	trims = true;
+	self->model.preemptions = 2;
+	HOLDS(explore(&self->model));
+	EXPECT_LT(0, trimmed);
+}
+
+TEST_F(lists, a_full_heap_waits_for_a_trim_and_is_collected)
+{
+	trims = full = true;
+	self->model.preemptions = 2;
+	HOLDS(explore(&self->model));
+}
+
 /* Each of the following has one bug, which has to be found. */
 TEST_F(lists, a_section_that_does_not_restart_is_found)
 {
@@ -335,6 +437,13 @@ TEST_F(lists, a_push_that_is_not_atomic_is_found)
 TEST_F(lists, a_chunk_whose_home_is_another_cpu_than_took_it_is_found)
 {
 	bugs.wrong_home = collects = true;
+	FINDS(explore(&self->model));
+}
+
+TEST_F(lists, a_trim_that_cuts_the_list_of_another_cpu_is_found)
+{
+	trims = bugs.other_cpu = true;
+	self->model.preemptions = 2;
 	FINDS(explore(&self->model));
 }
 

@@ -36,4 +36,7 @@ uint32_t hab_rseq_cpu(const hab_tls_rseq *area);
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop);
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify);
 
+/* Of trim.c. */
+uint64_t explored_clock(void);
+
 #endif /* HAB_LIB_RSEQ_H */

@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,16 +40,6 @@ static uint64_t accounted(struct hab_heap *heap)
 		sum += stats.levels[l].free_bytes + stats.levels[l].waste_bytes +
 		       stats.free_chunk_bytes[l];
 	return sum;
-}
-
-/* On the device the words of other CPUs keep what they have. */
-static void stay_on_one_cpu(void)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(sched_getcpu(), &one);
-	sched_setaffinity(0, sizeof(one), &one);
 }
 
 FIXTURE(region)
@@ -185,7 +174,6 @@ TEST_F(region, a_full_heap_gives_again_what_was_closed_whatever_its_sizes_were)
 	uint64_t bytes;
 	size_t i;
 
-	stay_on_one_cpu();
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		for (bytes = 0; hab_region_alloc(&self->region, sizes[i]);)
 			bytes += sizes[i];
@@ -205,7 +193,6 @@ TEST_F(region, after_any_history_99_percent_of_the_arena_can_be_handed_out_again
 	uint64_t bytes = 0;
 	int i, step;
 
-	stay_on_one_cpu();
 	for (i = 0; i < 40; i++)
 		ASSERT_EQ(0, hab_region_open(&regions[i], self->heap));
 	for (step = 0; step < 200000; step++) {
@@ -226,7 +213,6 @@ TEST_F(region, objects_in_tlabs_use_what_regions_have_closed)
 {
 	uint64_t bytes = 0;
 
-	stay_on_one_cpu();
 	while (hab_region_alloc(&self->region, 1000))
 		;
 	hab_region_close(&self->region);

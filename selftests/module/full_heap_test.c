@@ -13,7 +13,7 @@
 
 struct seekers {
 	int fd;
-	int owner;	/* number of the thread that has the only free chunk, or -1 */
+	int owner; /* number of the thread that has the only free chunk, or -1 */
 	long found[SEEKERS];
 	int twice, errors;
 };
@@ -25,9 +25,9 @@ struct seeker {
 
 static int seek(struct seeker *seeker)
 {
-	struct hab_ioc_refill refill = {
-		.size = sizeof(refill), .min_bytes = 4096, .want_bytes = 4096
-	};
+	struct hab_ioc_refill refill = { .size = sizeof(refill),
+					 .min_bytes = 4096,
+					 .want_bytes = 4096 };
 	struct hab_ioc_return give = { .size = sizeof(give) };
 	struct seekers *all = seeker->all;
 	int err, none = -1;
@@ -102,9 +102,9 @@ static int pin(int cpu)
 
 static int refill(int fd, __u64 bytes)
 {
-	struct hab_ioc_refill refill = {
-		.size = sizeof(refill), .min_bytes = bytes, .want_bytes = bytes
-	};
+	struct hab_ioc_refill refill = { .size = sizeof(refill),
+					 .min_bytes = bytes,
+					 .want_bytes = bytes };
 
 	return call(fd, HAB_IOC_REFILL, &refill);
 }
