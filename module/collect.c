@@ -15,7 +15,7 @@
 #include <linux/cpumask.h>
 #include <linux/jiffies.h>
 #include <linux/mutex.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -24,7 +24,7 @@
 
 /*
  * A refill waits for work on other CPUs for so long at most, all in all: real-time threads may keep
- * the worker of their CPU from running.
+ * the worker of their CPU from running. It waits longer for a worker that they have interrupted.
  */
 #define PATIENCE HZ
 
@@ -138,7 +138,9 @@ bool hab_dev_heap_collect(struct hab_dev_heap *heap, struct hab_dev_refill *step
 		WRITE_ONCE(heap->collections, steps->collection);
 	}
 	if (!collect_step(heap, steps)) {
-		heap->in_vain = steps->collection;
+		/* A killed thread does not wait for other CPUs. */
+		if (!fatal_signal_pending(current))
+			heap->in_vain = steps->collection;
 		return false;
 	}
 	cond_resched();

@@ -218,8 +218,8 @@ void hab_hierarchy_commit(struct hab_hierarchy *h, const struct hab_plan *plan, 
  * @at: 0 for the first step, then as the step before left it
  *
  * What the buffers had left becomes free extents. The lowest buffers of a single CPU stay as they
- * are: their words can only be emptied on that CPU, see hab_hierarchy_retire(). Then each segment of
- * the arena of which all is waste or free becomes free. After each step a refill may succeed.
+ * are: their words can only be emptied on that CPU, see hab_hierarchy_retire(). Then each segment
+ * of the arena of which all is waste or free becomes free. After each step a refill may succeed.
  *
  * Return: true if a step was done; false if there is none left: the heap is full.
  */

@@ -221,6 +221,7 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 						 struct hab_chunk *chunk)
 {
 	bool small = least <= heap->lowest_bytes, sections;
+	uint64_t returns;
 	int err;
 
 	hab_registry_notice_child();
@@ -229,12 +230,13 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 	if (least > heap->arena_bytes)
 		return -ENOMEM;
 	do {
+		returns = hab_lists_returns(heap);
 		if (small && thread->sections &&
 		    take_from_word(heap, thread, granules(least), granules(want), chunk))
 			err = 0;
 		else
 			err = take_by_refill(heap, thread, least, want, chunk);
-	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least)));
+	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least, returns)));
 	thread->sections = sections;
 	if (!err)
 		count_chunk(thread, chunk->size);

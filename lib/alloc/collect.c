@@ -170,10 +170,14 @@ static bool collect_locked(struct hab_heap *heap, u64 least)
 	return returned;
 }
 
-bool hab_lists_collect(struct hab_heap *heap, u64 least)
+u64 hab_lists_returns(const struct hab_heap *heap)
+{
+	return READ_ONCE(heap->lists->returns);
+}
+
+bool hab_lists_collect(struct hab_heap *heap, u64 least, u64 before)
 {
 	struct hab_lists *lists = heap->lists;
-	u64 before = READ_ONCE(lists->returns);
 	bool returned;
 
 	if (!READ_ONCE(lists->used))

@@ -122,8 +122,8 @@ static uint64_t used_bytes(struct hab_heap *heap)
 	struct hab_ioc_stats books = { .size = sizeof(books) };
 	uint64_t bytes;
 
-	if (heap->backend->stats(heap, &books))
-		return heap->arena_bytes;
+	if ((heap->flags & HAB_HEAP_NO_TRIM) || heap->backend->stats(heap, &books))
+		return 0;
 	bytes = hab_add_saturated(books.levels[0].granted_bytes, books.levels[1].granted_bytes);
 	return min(bytes, heap->arena_bytes);
 }
@@ -131,7 +131,7 @@ static uint64_t used_bytes(struct hab_heap *heap)
 int hab_heap_reset(struct hab_heap *heap)
 {
 	struct hab_thread *thread;
-	uint64_t used;
+	uint64_t used, from = 0, to = 0;
 	int err;
 
 	hab_registry_notice_child();
@@ -148,12 +148,14 @@ int hab_heap_reset(struct hab_heap *heap)
 	err = heap->backend->reset(heap);
 	if (!err) {
 		hab_lists_reset_locked(heap);
-		hab_trim_reset_locked(heap, used);
+		if (used)
+			to = hab_trim_reset_locked(heap, used, &from);
 		heap->lives++;
 		heap->resets++;
 	}
 	hab_thread_unlock();
 	hab_collect_unlock();
+	hab_arena_trim(heap->arena + from, heap->arena + to);
 	return err;
 }
 

@@ -46,6 +46,8 @@ u64 hab_class_bytes(u32 class)
 	return (4ull + step % 4) << (CLASS_BASE_SHIFT - 2 + step / 4);
 }
 
+_Static_assert(HAB_LEAST_CLASS_BYTES == 5 << (CLASS_BASE_SHIFT - 2), "class 2 is the smallest");
+
 u32 hab_class_of(u64 bytes)
 {
 	u32 shift, class;
@@ -150,14 +152,30 @@ static struct hab_free_chunk *pop_from_heap(struct hab_lists *lists, u32 class)
 	return hab_free_chunk_at(old);
 }
 
+/*
+ * The CPU that the thread is on becomes the home of a chunk of the heap's. The thread is there after
+ * the chunk was popped: so a section there that has read the chunk in that CPU's list, before it was
+ * the heap's, is interrupted (lists.h).
+ */
+static void take_home(const struct hab_heap *heap, struct hab_free_chunk *chunk)
+{
+	u32 cpu = hab_rseq_cpu(hab_tls_rseq_at(heap->rseq_offset));
+
+	if (cpu < heap->nr_cpus)
+		chunk->home = cpu;
+}
+
 struct hab_free_chunk *hab_lists_take(struct hab_heap *heap, struct hab_thread *thread, u32 class)
 {
 	struct hab_free_chunk *chunk = NULL;
 
 	if (thread->sections)
 		chunk = hab_lists_pop_own(heap, thread, class);
-	if (!chunk)
-		chunk = pop_from_heap(heap->lists, class);
+	if (chunk)
+		return chunk;
+	chunk = pop_from_heap(heap->lists, class);
+	if (chunk && thread->sections)
+		take_home(heap, chunk);
 	return chunk;
 }
 

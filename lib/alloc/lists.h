@@ -73,7 +73,9 @@ static inline struct hab_free_chunk *hab_free_chunk_at(u64 address)
 /* The smallest class from 2 on, or 1, whose chunks hold @bytes; or HAB_CLASS_NONE. */
 u32 hab_class_of(u64 bytes);
 
-/* The largest class from 2 on whose chunks have no more than @bytes, which are more than 8 KiB. */
+#define HAB_LEAST_CLASS_BYTES (10ul << 10) /* of class 2 */
+
+/* The largest class from 2 on whose chunks have at most @bytes, HAB_LEAST_CLASS_BYTES or more. */
 u32 hab_class_within(u64 bytes);
 
 /* The size of the class's chunks. */
@@ -126,10 +128,14 @@ struct hab_free_chunk *hab_lists_take_extent(struct hab_heap *heap, u64 bytes);
 void hab_lists_put(struct hab_heap *heap, struct hab_free_chunk *first,
 		   struct hab_free_chunk *last);
 
+/* Grows whenever memory was returned to the books. */
+u64 hab_lists_returns(const struct hab_heap *heap);
+
 /**
  * hab_lists_collect - the heap is full: return free chunks to its books
  * @heap: the heap
  * @least: bytes that a caller needs
+ * @before: hab_lists_returns() before the heap was found full
  *
  * Adjacent chunks are joined first. Of what is left some of the largest extents of at least @least
  * bytes are returned, because the books keep few; if all regions are closed, all of them. The other
@@ -137,6 +143,6 @@ void hab_lists_put(struct hab_heap *heap, struct hab_free_chunk *first,
  *
  * Return: true if there may be more free memory in the books now.
  */
-bool hab_lists_collect(struct hab_heap *heap, u64 least);
+bool hab_lists_collect(struct hab_heap *heap, u64 least, u64 before);
 
 #endif /* HAB_LIB_ALLOC_LISTS_H */

@@ -5,14 +5,15 @@
 #ifndef HAB_LIB_ALLOC_LISTS_STATE_H
 #define HAB_LIB_ALLOC_LISTS_STATE_H
 
+#include "core/hierarchy/free_extents.h"
 #include "lib/alloc/lists.h"
 
 /* The most extents that are returned to the books at once while regions are open: they keep few. */
 #define HAB_RETURNS_AT_ONCE 32
 
-/* A trim returns no smaller ones, so they are whole segments of the usual arenas. */
+/* A trim returns no smaller ones: each of them has a whole segment. */
 #ifndef HAB_LEAST_RETURN /* explored tests return smaller ones */
-#define HAB_LEAST_RETURN (2ul << 20)
+#define HAB_LEAST_RETURN(arena_bytes) max(2ul << 20, (arena_bytes) / (HAB_SEGMENTS / 2))
 #endif
 
 /**

@@ -29,6 +29,10 @@
  */
 #define LARGEST_SHARED (HAB_NEXT_CHUNK_BYTES / 4)
 
+/* The smallest chunk for such objects: it has a size class, and room for one. */
+#define LEAST_SHARED HAB_LEAST_CLASS_BYTES
+
+_Static_assert(LEAST_SHARED >= LARGEST_SHARED + HEAD, "the end of a buffer has room for any object");
 _Static_assert(sizeof(((struct hab_region *)0)->sampling) == sizeof(struct hab_sampling),
 	       "a region has room for its sampling");
 
@@ -170,7 +174,7 @@ static bool next_chunk(struct hab_region *region, struct hab_thread *thread, siz
 	u32 class = first ? HAB_CLASS_FIRST : HAB_CLASS_NEXT;
 	/* The end of a buffer serves, too: else it would be in no extent. */
 	struct hab_free_chunk *chunk =
-		take_chunk(region->heap, thread, class, LARGEST_SHARED + HEAD, 0);
+		take_chunk(region->heap, thread, class, LEAST_SHARED, 0);
 
 	/* A full heap may have room for a small one. */
 	if (!chunk && !first && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD)

@@ -104,10 +104,12 @@ static void after_in_child(void)
 
 void hab_registry_begin_child(void)
 {
+	hab_collect_lock();
 	hab_thread_lock();
 	if (hab_forked())
 		begin_child_locked();
 	hab_thread_unlock();
+	hab_collect_unlock();
 }
 
 static void set_handlers(void)

@@ -9,6 +9,7 @@
 #include "lib/alloc/trim.h"
 #include "lib/backend/arena.h"
 #include "lib/clock.h"
+#include "lib/telemetry/sandbox.h"
 
 /* A reset returns no less, because one use is not as large as the other. */
 #define RESET_LEAST (2ul << 20)
@@ -22,9 +23,17 @@
 #define HAB_TRIM_CLOCK hab_clock_coarse_ns
 #endif
 
-static u32 this_tick(void)
+u32 hab_trim_now(void)
 {
-	return HAB_TRIM_CLOCK() >> TICK_SHIFT;
+	u32 tick = HAB_TRIM_CLOCK() >> TICK_SHIFT;
+
+	return tick ? tick : 1;
+}
+
+/* Others may have written @then since @now was read. */
+static bool is_second_before(u32 then, u32 now)
+{
+	return (int32_t)(now - then) >= TICKS;
 }
 
 /* Not used for a second, or longer. */
@@ -32,7 +41,7 @@ static bool is_old(const struct hab_free_chunk *chunk, u32 now)
 {
 	u32 freed_at = READ_ONCE(chunk->freed_at);
 
-	return freed_at == HAB_TRIMMED || now - freed_at >= TICKS;
+	return freed_at == HAB_TRIMMED || is_second_before(freed_at, now);
 }
 
 /* --- chunks that were not used -------------------------------------------------------- */
@@ -144,21 +153,46 @@ struct made {
 	u64 moved[HAB_STATS_LEVELS]; /* as in struct hab_lists */
 	u64 trimmed;
 	u32 returns;
+	struct hab_free_chunk *first, *last; /* extents for their list */
 };
 
-/* Large extents go back to the books, which keep few; the others into their list. */
-static void store_extent(struct hab_heap *heap, struct hab_free_chunk *extent, struct made *made)
+/*
+ * An extent goes back to the books if it is large: they keep few, and what they drop is waste until
+ * all of its segment is free.
+ */
+static bool return_extent(struct hab_heap *heap, struct hab_free_chunk *extent, struct made *made)
 {
 	u64 offset = (char *)extent - heap->arena, bytes = extent->bytes;
 	u32 level = extent->level;
 
-	if (extent->freed_at == HAB_TRIMMED && bytes >= HAB_LEAST_RETURN &&
-	    made->returns < HAB_RETURNS_AT_ONCE && !heap->backend->give_back(heap, offset, bytes)) {
-		made->moved[level] += bytes;
-		made->returns++;
-		return;
-	}
-	hab_lists_push(hab_lists_word(heap->lists, 0, HAB_CLASS_NONE), extent, extent);
+	if (extent->freed_at != HAB_TRIMMED || made->returns == HAB_RETURNS_AT_ONCE ||
+	    bytes < HAB_LEAST_RETURN(heap->arena_bytes) ||
+	    heap->backend->give_back(heap, offset, bytes))
+		return false;
+	made->moved[level] += bytes;
+	made->returns++;
+	return true;
+}
+
+static void keep_extent(struct hab_free_chunk *extent, struct made *made)
+{
+	extent->next = (uintptr_t)made->first;
+	made->first = extent;
+	if (!made->last)
+		made->last = extent;
+}
+
+/* Before the extents are in the list, so that the statistics never have more than there is. */
+static void count_made(struct hab_lists *lists, const struct made *made)
+{
+	u32 level;
+
+	hab_thread_lock();
+	for (level = 0; level < HAB_STATS_LEVELS; level++)
+		lists->moved[level] += made->moved[level];
+	lists->trimmed += made->trimmed;
+	WRITE_ONCE(lists->returns, lists->returns + made->returns);
+	hab_thread_unlock();
 }
 
 /*
@@ -169,8 +203,7 @@ static void make_extents(struct hab_heap *heap, u64 chain, u32 calls, u32 now)
 {
 	struct hab_free_chunk *first, *last;
 	struct made made = { 0 };
-	u64 bytes, next;
-	u32 level;
+	u64 bytes, next, trimmed;
 
 	for (; chain; chain = next) {
 		first = hab_free_chunk_at(chain);
@@ -183,28 +216,22 @@ static void make_extents(struct hab_heap *heap, u64 chain, u32 calls, u32 now)
 		}
 		if (first != last || first->freed_at != HAB_TRIMMED) {
 			join(heap->lists, first, last, bytes, made.moved);
-			first->freed_at = now - TICKS;
-			if (calls) {
-				calls--;
-				made.trimmed += hab_arena_trim(first + 1, (char *)first + bytes);
-				first->freed_at = HAB_TRIMMED;
-			}
+			trimmed = calls ? hab_arena_trim(first + 1, (char *)first + bytes) : 0;
+			calls -= !!calls;
+			made.trimmed += trimmed;
+			first->freed_at = trimmed ? HAB_TRIMMED : now - TICKS;
 		}
-		store_extent(heap, first, &made);
+		if (!return_extent(heap, first, &made))
+			keep_extent(first, &made);
 	}
-	hab_thread_lock();
-	for (level = 0; level < HAB_STATS_LEVELS; level++)
-		heap->lists->moved[level] += made.moved[level];
-	heap->lists->trimmed += made.trimmed;
-	WRITE_ONCE(heap->lists->returns, heap->lists->returns + made.returns);
-	hab_thread_unlock();
+	count_made(heap->lists, &made);
+	if (made.first)
+		hab_lists_push(hab_lists_word(heap->lists, 0, HAB_CLASS_NONE), made.first,
+			       made.last);
 }
 
-void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 calls)
+void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 now, u32 calls)
 {
-	u32 now = this_tick();
-
-	WRITE_ONCE(heap->now, now);
 	make_extents(heap, hab_chain_sort(cut_lists(heap, thread, now)), calls, now);
 }
 
@@ -213,61 +240,65 @@ void hab_trim_look(struct hab_heap *heap, struct hab_thread *thread)
 	struct hab_lists *lists = heap->lists;
 	u32 now;
 
-	if (heap->flags & HAB_HEAP_NO_TRIM)
-		return;
-	if (heap->flags & HAB_HEAP_TRIM_THREAD)
-		hab_trim_thread_start();
-	now = this_tick();
+	now = hab_trim_now();
 	if (READ_ONCE(heap->now) != now)
 		WRITE_ONCE(heap->now, now);
-	if (now - READ_ONCE(lists->trimmed_at) < TICKS || !hab_collect_trylock())
+	/* A filter of system calls may end the process. A child has lists of its own soon. */
+	if (!is_second_before(READ_ONCE(lists->trimmed_at), now) ||
+	    (heap->flags & HAB_HEAP_NO_TRIM) || hab_sandbox_is_entered() || hab_forked() ||
+	    !hab_collect_trylock())
 		return;
-	if (now - lists->trimmed_at >= TICKS) {
+	if (is_second_before(lists->trimmed_at, now)) {
 		WRITE_ONCE(lists->trimmed_at, now);
-		hab_trim(heap, thread, HAB_TRIM_CALLS);
+		hab_trim(heap, thread, now, HAB_TRIM_CALLS);
 	}
 	hab_collect_unlock();
+	if (heap->flags & HAB_HEAP_TRIM_THREAD)
+		hab_trim_thread_start();
 }
 
 int hab_heap_trim(struct hab_heap *heap)
 {
 	struct hab_thread *thread;
+	u32 now;
 
 	if (!heap)
 		return -EINVAL;
 	hab_registry_notice_child();
 	thread = hab_thread_get(heap);
 	hab_collect_lock();
-	hab_trim(heap, thread, UINT32_MAX);
+	now = hab_trim_now();
+	WRITE_ONCE(heap->now, now);
+	hab_trim(heap, thread, now, UINT32_MAX);
 	hab_collect_unlock();
 	return 0;
 }
 
 /* --- resets --------------------------------------------------------------------------- */
 
-void hab_trim_reset_locked(struct hab_heap *heap, u64 used)
+u64 hab_trim_reset_locked(struct hab_heap *heap, u64 used, u64 *from)
 {
 	struct hab_lists *lists = heap->lists;
-	u32 now = this_tick();
-	u64 needed;
+	u32 now = hab_trim_now();
+	u64 end;
 
 	/* The last reset counts from now on; at the first one nothing is known. */
 	lists->resets.most = max(lists->resets.most, lists->resets.last);
 	if (!lists->resets.touched)
 		lists->resets.most = used;
-	if (now - lists->resets.since >= TICKS) {
+	if (is_second_before(lists->resets.since, now)) {
 		lists->resets.since = now;
 		lists->resets.before = lists->resets.most;
 		lists->resets.most = 0;
 	}
 	lists->resets.last = used;
-	lists->resets.touched = max(lists->resets.touched, used);
-	needed = max(lists->resets.before, lists->resets.most) + RESET_LEAST;
-	if ((heap->flags & HAB_HEAP_NO_TRIM) || lists->resets.touched <= needed ||
-	    now - lists->resets.returned < TICKS)
-		return;
+	end = lists->resets.touched = max(lists->resets.touched, used);
+	*from = max(lists->resets.before, lists->resets.most) + RESET_LEAST;
+	if (end <= *from || !is_second_before(lists->resets.returned, now) ||
+	    hab_sandbox_is_entered())
+		return *from;
 	lists->resets.returned = now;
-	lists->trimmed +=
-		hab_arena_trim(heap->arena + needed, heap->arena + lists->resets.touched);
-	lists->resets.touched = needed;
+	lists->resets.touched = *from;
+	lists->trimmed += end - *from;
+	return end;
 }

@@ -25,6 +25,9 @@
 /* So many extents at most are returned to the system by one trim that nobody has asked for. */
 #define HAB_TRIM_CALLS 512u
 
+/* The time in ticks of 17 ms; never HAB_TRIMMED. */
+u32 hab_trim_now(void);
+
 /*
  * Before @thread closes a region: the time for chunks that are freed from now on. Trims if no close
  * has done so in this second.
@@ -35,20 +38,24 @@ void hab_trim_look(struct hab_heap *heap, struct hab_thread *thread);
  * hab_trim - return what was not used for a second
  * @heap: the heap
  * @thread: the calling thread in it; NULL: lists of which a part was used stay whole
+ * @now: hab_trim_now()
  * @calls: the most extents that are returned to the system
  *
  * hab_collect_lock() is held. Threads allocate and close regions meanwhile.
  */
-void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 calls);
+void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 now, u32 calls);
 
 /**
- * hab_trim_reset_locked - a reset has freed all objects
- * @heap: the heap; its books are empty
+ * hab_trim_reset_locked - what a reset returns
+ * @heap: the heap; its books are empty, and no thread uses it
  * @used: bytes from the beginning of the arena that were handed out before the reset
+ * @from: set to the offset in the arena from which memory goes back
  *
- * Both locks are held.
+ * Both locks are held. The caller returns the memory to the system when they are not.
+ *
+ * Return: the offset to which, @from if there is nothing.
  */
-void hab_trim_reset_locked(struct hab_heap *heap, u64 used);
+u64 hab_trim_reset_locked(struct hab_heap *heap, u64 used, u64 *from);
 
 /* Starts the thread of HAB_HEAP_TRIM_THREAD if it does not run. Without memory there is none. */
 void hab_trim_thread_start(void);

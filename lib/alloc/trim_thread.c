@@ -45,7 +45,7 @@ static void trim_all(void)
 		hab_collect_lock();
 		heap = next_heap();
 		if (heap)
-			hab_trim(heap, NULL, UINT32_MAX);
+			hab_trim(heap, NULL, hab_trim_now(), UINT32_MAX);
 		hab_collect_unlock();
 	} while (heap);
 }
@@ -92,11 +92,19 @@ static int start(void)
 
 void hab_trim_thread_start(void)
 {
+	bool starts;
+
 	if (__atomic_load_n(&runs, __ATOMIC_RELAXED))
 		return;
 	hab_thread_lock();
-	if (!runs)
-		runs = !start();
+	starts = !runs;
+	runs = true;
+	hab_thread_unlock();
+	/* Without the lock: it takes memory, which may be a heap's. */
+	if (!starts || !start())
+		return;
+	hab_thread_lock();
+	runs = false;
 	hab_thread_unlock();
 }
 

@@ -187,6 +187,7 @@ void explore_move(unsigned int cpu)
 		go_on_with_any();
 	else
 		take_cpu(running);
+	threads[running].pinned = true;
 }
 
 void explore_acquire(struct explore_lock *lock)

@@ -85,7 +85,7 @@ unsigned int explore_cpu(void);
 /* A pinned thread keeps its CPU and is current on it, even while it waits for a lock. */
 void explore_pin(bool pinned);
 
-/* The thread goes on on @cpu, and is current there: one that was in a section has to restart it. */
+/* The thread goes on on @cpu, pinned. Another one that was in a section there has to restart it. */
 void explore_move(unsigned int cpu);
 
 void explore_acquire(struct explore_lock *lock);

@@ -60,7 +60,9 @@ hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset)
 uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
 {
 	(void)area;
-	return bugs.other_cpu && trimming ? 1 : explore_cpu();
+	if (bugs.other_cpu && trimming)
+		return 1;
+	return explore_cpu();
 }
 
 void hab_thread_lock(void)
@@ -100,6 +102,11 @@ bool hab_forked(void)
 
 void hab_registry_begin_child(void)
 {
+}
+
+bool hab_sandbox_is_entered(void)
+{
+	return false;
 }
 
 void hab_trim_thread_start(void)
@@ -161,6 +168,9 @@ HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
 		return HAB_RSEQ_CONFLICT;
 	*word = next;
 	out->old = old;
+	/* Else lists may have circles, in which a run does not end. */
+	if (next && handed[hab_free_chunk_at(next) - chunks])
+		explore_fail("a list leads to a chunk that is handed out");
 	if (hab_free_chunk_at(old)->home != explore_cpu())
 		explore_fail("a chunk is handed out outside of its home");
 	return HAB_RSEQ_DONE;
@@ -254,10 +264,11 @@ static struct hab_free_chunk *take_fresh(bool sections)
 static struct hab_free_chunk *take(struct hab_thread *thread)
 {
 	struct hab_free_chunk *chunk = hab_lists_take(&heap, thread, HAB_CLASS_FIRST);
+	u64 returns = hab_lists_returns(&heap);
 
 	if (!chunk)
 		chunk = take_fresh(thread->sections);
-	if (!chunk && hab_lists_collect(&heap, sizeof(*chunk)))
+	if (!chunk && hab_lists_collect(&heap, sizeof(*chunk), returns))
 		chunk = take_fresh(thread->sections);
 	if (!chunk)
 		chunk = hab_lists_take(&heap, thread, HAB_CLASS_FIRST);
@@ -297,11 +308,11 @@ static void run(unsigned int number)
 	thread->heap = &heap;
 	thread->sections = !(mixed && number == 1);
 	if (number == 2 && collects)
-		hab_lists_collect(&heap, sizeof(*a));
+		hab_lists_collect(&heap, sizeof(*a), hab_lists_returns(&heap));
 	if (number == 2 && trims) {
 		hab_collect_lock();
 		trimming = true;
-		hab_trim(&heap, thread, 1);
+		hab_trim(&heap, thread, RECENT, 1);
 		trimming = false;
 		hab_collect_unlock();
 	}

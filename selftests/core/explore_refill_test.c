@@ -161,15 +161,20 @@ static bool collect_step(u32 *collected)
 	return more;
 }
 
-/* The last CPU of a shared domain went offline: as module/hotplug.c. Or work on the CPU itself. */
+/* The thread is pinned: a kernel's spinlock does that. */
 static void retire(u32 domain)
 {
-	/* A kernel's spinlock pins the thread. */
-	explore_pin(true);
 	explore_acquire(&lock);
 	hab_hierarchy_retire(&books, 0, domain);
 	explore_release(&lock);
 	explore_pin(false);
+}
+
+/* The last CPU of a shared domain went offline: as module/hotplug.c. */
+static void retire_dead(void)
+{
+	explore_pin(true);
+	retire(0);
 }
 
 /* As module/collect.c: the refill waits for work on the CPU. */
@@ -183,6 +188,7 @@ static bool collect_cpu(unsigned int *at)
 		explore_move(*at);
 	retire((*at)++);
 	explore_move(before);
+	explore_pin(false);
 	return true;
 }
 
@@ -302,7 +308,7 @@ static void run(unsigned int number)
 		else if (resets)
 			refill_in_kernel(TAKE);
 		else if (number == 2 && retires)
-			retire(0);
+			retire_dead();
 		else
 			take(TAKE);
 	}

@@ -10,10 +10,14 @@
 #include "disturb.h"
 #include "kselftest_harness.h"
 #include "lib/alloc/lists.h"
+#include "lib/alloc/trim.h"
 #include "lib/heap.h"
 
 #define SLOTS  24
 #define ROUNDS 4
+
+/* All that is free is old then. */
+#define LATER 1000
 
 /* Objects of a region are linked, so that any thread can check them. */
 struct object {
@@ -71,6 +75,20 @@ static void flag_new_chunks(struct stress *stress, struct request *request)
 	request->seen_large = request->region.large;
 }
 
+/* The newest chunks of the region hold the object, which was just allocated. */
+static bool lies_within(const struct request *request, uintptr_t object, size_t size)
+{
+	const struct hab_free_chunk *chunks[] = { request->region.chunks, request->region.large };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (chunks[i] && object >= (uintptr_t)(chunks[i] + 1) &&
+		    object + size <= (uintptr_t)chunks[i] + chunks[i]->bytes)
+			return true;
+	}
+	return false;
+}
+
 static bool add_objects(struct stress *stress, struct request *request, int nr)
 {
 	struct object *object;
@@ -84,6 +102,8 @@ static bool add_objects(struct stress *stress, struct request *request, int nr)
 			return false;
 		}
 		flag_new_chunks(stress, request);
+		if (!lies_within(request, (uintptr_t)object, sizeof(*object) + size))
+			__atomic_add_fetch(&stress->overlaps, 1, __ATOMIC_RELAXED);
 		object->next = request->objects;
 		object->self = object;
 		object->size = size;
@@ -150,9 +170,10 @@ static void *serve(void *argument)
 		if (request)
 			close_request(stress, request);
 		if (stress->trims && roll() % 64 == 0) {
-			/* What is freed from now on is old at once. */
-			__atomic_store_n(&stress->heap->now, 1, __ATOMIC_RELAXED);
-			hab_heap_trim(stress->heap);
+			hab_collect_lock();
+			hab_trim(stress->heap, hab_thread_get(stress->heap), hab_trim_now() + LATER,
+				 UINT32_MAX);
+			hab_collect_unlock();
 		}
 	}
 	return NULL;

@@ -4,11 +4,13 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include "lib/alloc/lists.h"
 #include "lib/heap.h"
 #include "selftests/lib/roll.h"
 
@@ -362,6 +364,44 @@ TEST_F(region, samples_weigh_as_much_as_was_allocated)
 __attribute__((noinline, used)) void *region_alloc_alone(struct hab_region *region, size_t size)
 {
 	return hab_region_alloc(region, size);
+}
+
+/* Of each size that the end of a buffer may have. */
+TEST(the_end_of_a_buffer_serves_regions_and_then_only_objects_that_fit)
+{
+	const size_t buffer = 512 << 10;
+	const struct hab_free_chunk *chunk;
+	struct hab_region first, second;
+	struct hab_chunk most;
+	struct hab_heap *heap;
+	cpu_set_t one, all;
+	uintptr_t object;
+	size_t end, size;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	for (end = 4096; end < 40000; end += 192) {
+		heap = make_heap("clab=512K@cpu", ARENA);
+		ASSERT_NE(NULL, heap);
+		ASSERT_EQ(0, hab_chunk_take(heap, buffer - end, &most));
+		hab_region_open(&first, heap);
+		hab_region_open(&second, heap);
+		ASSERT_NE(NULL, hab_region_alloc(&first, 5000));
+		hab_region_close(&first);
+		for (size = 8000; size < 40000; size += 500) {
+			object = (uintptr_t)hab_region_alloc(&second, size);
+			ASSERT_NE(0, object);
+			chunk = second.large;
+			if (!chunk || object != (uintptr_t)(chunk + 1))
+				chunk = second.chunks;
+			EXPECT_LE(object + size, (uintptr_t)chunk + chunk->bytes);
+			hab_region_close(&second);
+		}
+		hab_heap_destroy(heap);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
 }
 
 TEST(an_allocation_has_at_most_8_instructions_and_no_call)
