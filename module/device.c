@@ -95,7 +95,7 @@ static long ioctl_version(void __user *arg)
 	u32 usize;
 	int err;
 
-	err = read_struct(&version, sizeof(version), sizeof(version), arg, &usize);
+	err = read_struct(&version, sizeof(version), HAB_VERSION_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	version.abi = HAB_ABI_VERSION;
@@ -116,7 +116,7 @@ static long ioctl_create(struct hab_file *file, void __user *arg)
 	u32 usize;
 	int err;
 
-	err = read_struct(&create, sizeof(create), sizeof(create), arg, &usize);
+	err = read_struct(&create, sizeof(create), HAB_CREATE_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	if (READ_ONCE(file->heap))
@@ -161,13 +161,12 @@ static int refill_step(struct hab_dev_heap *heap, struct hab_ioc_refill *refill,
 static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 {
 	struct hab_ioc_return give = { .size = sizeof(give) };
-	size_t first = offsetofend(struct hab_ioc_refill, reserved);
 	struct hab_dev_refill steps = { 0 };
 	struct hab_ioc_refill refill;
 	u32 usize;
 	int err;
 
-	err = read_struct(&refill, sizeof(refill), first, arg, &usize);
+	err = read_struct(&refill, sizeof(refill), HAB_REFILL_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	do
@@ -192,7 +191,7 @@ static long ioctl_stats(struct hab_dev_heap *heap, void __user *arg)
 	u32 usize;
 	int err;
 
-	err = read_struct(&stats, sizeof(stats), sizeof(stats), arg, &usize);
+	err = read_struct(&stats, sizeof(stats), HAB_STATS_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	if (stats.flags)
@@ -207,7 +206,7 @@ static long ioctl_return(struct hab_dev_heap *heap, void __user *arg)
 	u32 usize;
 	int err;
 
-	err = read_struct(&give, sizeof(give), sizeof(give), arg, &usize);
+	err = read_struct(&give, sizeof(give), HAB_RETURN_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	return hab_dev_heap_return(heap, &give);
@@ -215,18 +214,17 @@ static long ioctl_return(struct hab_dev_heap *heap, void __user *arg)
 
 static long ioctl_report(struct hab_dev_heap *heap, void __user *arg)
 {
-	size_t first = offsetofend(struct hab_ioc_report, tag);
 	struct hab_ioc_report report;
 	u64 frames[HAB_STACK_DEPTH];
 	bool is_offered, next_is_kept;
 	u32 usize;
 	int err;
 
-	err = read_struct(&report, sizeof(report), first, arg, &usize);
+	err = read_struct(&report, sizeof(report), HAB_REPORT_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	/* An older library: most likely it has drawn with the interval that it sees. */
-	if (usize == first && report.kind == HAB_EVENT_SAMPLE)
+	if (usize == HAB_REPORT_SIZE_VER0 && report.kind == HAB_EVENT_SAMPLE)
 		report.interval = READ_ONCE(heap->info->sampling_interval);
 	if (report.nr_frames > HAB_STACK_DEPTH)
 		return -EINVAL;
@@ -251,7 +249,7 @@ static long ioctl_stack(void __user *arg)
 	u32 usize;
 	int err;
 
-	err = read_struct(&stack, sizeof(stack), sizeof(stack), arg, &usize);
+	err = read_struct(&stack, sizeof(stack), HAB_STACK_SIZE_VER0, arg, &usize);
 	if (err)
 		return err;
 	if (!stack.sample_id || !stack.nr_frames || stack.nr_frames > HAB_STACK_DEPTH)
@@ -393,6 +391,15 @@ static int hab_mmap(struct file *filp, struct vm_area_struct *vma)
 	return err;
 }
 
+/* The kernel asks whoever reads it for the right to look into the process. */
+static void hab_show_fdinfo(struct seq_file *seq, struct file *filp)
+{
+	struct hab_dev_heap *heap = file_heap(filp);
+
+	if (heap)
+		hab_dev_heap_show(heap, seq);
+}
+
 static const struct file_operations hab_fops = {
 	.owner = THIS_MODULE,
 	.open = hab_open,
@@ -400,6 +407,7 @@ static const struct file_operations hab_fops = {
 	.unlocked_ioctl = hab_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = hab_mmap,
+	.show_fdinfo = hab_show_fdinfo,
 };
 
 static struct miscdevice hab_misc = {
@@ -410,8 +418,23 @@ static struct miscdevice hab_misc = {
 	.mode = 0660,
 };
 
+/* Programs are built with these sizes: a new field is a new version. */
+static void check_sizes(void)
+{
+	BUILD_BUG_ON(sizeof(struct hab_ioc_version) != HAB_VERSION_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct hab_ioc_create) != HAB_CREATE_SIZE_VER0);
+	BUILD_BUG_ON(offsetofend(struct hab_ioc_refill, reserved) != HAB_REFILL_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct hab_ioc_refill) != HAB_REFILL_SIZE_VER1);
+	BUILD_BUG_ON(sizeof(struct hab_ioc_stack) != HAB_STACK_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct hab_ioc_stats) != HAB_STATS_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct hab_ioc_return) != HAB_RETURN_SIZE_VER0);
+	BUILD_BUG_ON(offsetofend(struct hab_ioc_report, tag) != HAB_REPORT_SIZE_VER0);
+	BUILD_BUG_ON(sizeof(struct hab_ioc_report) != HAB_REPORT_SIZE_VER1);
+}
+
 int hab_device_init(void)
 {
+	check_sizes();
 	return misc_register(&hab_misc);
 }
 

@@ -25,6 +25,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/vmalloc.h>
@@ -403,6 +404,31 @@ void hab_dev_heap_reset(struct hab_dev_heap *heap)
 		cond_resched();
 	} while (more);
 	mutex_unlock(&heap->steps_lock);
+}
+
+void hab_dev_heap_show(struct hab_dev_heap *heap, struct seq_file *file)
+{
+	static const char *const kinds[HAB_DOMAIN_KINDS] = {
+		[HAB_DOMAIN_CPU] = "cpu",   [HAB_DOMAIN_CORE] = "core",
+		[HAB_DOMAIN_LLC] = "llc",   [HAB_DOMAIN_PACKAGE] = "package",
+		[HAB_DOMAIN_NODE] = "node", [HAB_DOMAIN_GLOBAL] = "global",
+	};
+	const struct hab_info *info = heap->info;
+	u64 refills, refilled;
+	u32 l;
+
+	raw_spin_lock(&heap->lock);
+	refills = heap->books.refills;
+	refilled = heap->books.refilled;
+	raw_spin_unlock(&heap->lock);
+	seq_printf(file, "hab-heap:\t%llu\n", heap->id);
+	seq_printf(file, "hab-name:\t%s\n", heap->name);
+	seq_printf(file, "hab-arena-bytes:\t%llu\n", info->arena_bytes);
+	for (l = 0; l < info->nr_levels; l++)
+		seq_printf(file, "%s%llu@%s", l ? "," : "hab-levels:\t", info->levels[l].bytes,
+			   kinds[info->levels[l].kind]);
+	seq_printf(file, "\nhab-refills:\t%llu\n", refills);
+	seq_printf(file, "hab-refill-bytes:\t%llu\n", hab_hierarchy_bytes(refilled));
 }
 
 void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats)

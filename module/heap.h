@@ -12,6 +12,7 @@
 
 #include "core/hierarchy/refill.h"
 
+struct seq_file;
 struct hab_process;
 struct hab_owner;
 
@@ -127,6 +128,9 @@ int hab_dev_heap_return(struct hab_dev_heap *heap, const struct hab_ioc_return *
 /* Context for both: process, may sleep. */
 void hab_dev_heap_reset(struct hab_dev_heap *heap);
 void hab_dev_heap_stats(struct hab_dev_heap *heap, struct hab_ioc_stats *stats);
+
+/* For /proc/PID/fdinfo: what it is, and its refills. */
+void hab_dev_heap_show(struct hab_dev_heap *heap, struct seq_file *file);
 
 /**
  * hab_dev_heaps_retire - retire the buffers whose CPUs are offline, in all heaps

@@ -276,6 +276,17 @@ struct hab_ioc_return {
 	__u64 bytes;
 };
 
+/* The sizes of the structs, version by version. */
+#define HAB_VERSION_SIZE_VER0 16
+#define HAB_CREATE_SIZE_VER0  144
+#define HAB_REFILL_SIZE_VER0  72
+#define HAB_REFILL_SIZE_VER1  88 /* @restarts, @waste_bytes */
+#define HAB_STACK_SIZE_VER0   24
+#define HAB_STATS_SIZE_VER0   208
+#define HAB_RETURN_SIZE_VER0  24
+#define HAB_REPORT_SIZE_VER0  88
+#define HAB_REPORT_SIZE_VER1  112 /* @interval to @reserved2 */
+
 #define HAB_IOC_TYPE 0xBB
 
 /* Each struct has a size field, so the command numbers have no size. */

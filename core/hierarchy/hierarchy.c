@@ -466,12 +466,6 @@ static u64 buffer_free(const struct hab_hierarchy *h, u32 l, u32 domain)
 	return left;
 }
 
-/* Sums of what was granted have no bound: bytes end at the largest value, as granules do. */
-static u64 sum_bytes(u64 granules)
-{
-	return granules > GRANULES(~0ull) ? ~0ull : BYTES(granules);
-}
-
 /* Everything but the free bytes of the buffers. */
 static void begin_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *stats)
 {
@@ -479,19 +473,19 @@ static void begin_stats(const struct hab_hierarchy *h, struct hab_ioc_stats *sta
 
 	memset(stats->levels, 0, sizeof(stats->levels));
 	stats->refills = h->refills;
-	stats->refill_bytes = sum_bytes(h->refilled);
+	stats->refill_bytes = hab_hierarchy_bytes(h->refilled);
 	stats->resets = h->resets;
 	stats->invalid_words = h->invalid_words;
 	stats->levels[0].refills = h->direct_grants;
-	stats->levels[0].granted_bytes = sum_bytes(h->direct);
+	stats->levels[0].granted_bytes = hab_hierarchy_bytes(h->direct);
 	stats->levels[0].waste_bytes = BYTES(h->waste);
 	stats->levels[0].free_bytes = BYTES(h->arena - h->next + h->free_extents.sum);
-	stats->returned_bytes = sum_bytes(h->returned);
+	stats->returned_bytes = hab_hierarchy_bytes(h->returned);
 	for (l = 0; l < h->nr_levels; l++) {
 		const struct hab_hierarchy_level *level = &h->levels[l];
 
 		stats->levels[l + 1].refills = level->refills;
-		stats->levels[l + 1].granted_bytes = sum_bytes(level->granted);
+		stats->levels[l + 1].granted_bytes = hab_hierarchy_bytes(level->granted);
 		stats->levels[l + 1].waste_bytes = BYTES(level->waste);
 		stats->levels[l + 1].free_bytes = 0;
 	}

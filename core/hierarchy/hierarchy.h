@@ -158,6 +158,12 @@ int hab_hierarchy_check(u64 arena_bytes, u32 nr_levels, const struct hab_level *
 void hab_hierarchy_init(struct hab_hierarchy *h, u64 arena_bytes, u32 nr_levels,
 			const struct hab_level *levels, u32 nr_domains);
 
+/* Sums of what was granted have no bound: bytes end at the largest value, as granules do. */
+static inline u64 hab_hierarchy_bytes(u64 granules)
+{
+	return granules > ~0ull >> HAB_GRANULE_SHIFT ? ~0ull : granules << HAB_GRANULE_SHIFT;
+}
+
 /* The word of a domain of the lowest level. */
 static inline u64 *hab_hierarchy_word(const struct hab_hierarchy *h, u32 domain)
 {

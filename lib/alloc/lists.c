@@ -153,9 +153,9 @@ static struct hab_free_chunk *pop_from_heap(struct hab_lists *lists, u32 class)
 }
 
 /*
- * The CPU that the thread is on becomes the home of a chunk of the heap's. The thread is there after
- * the chunk was popped: so a section there that has read the chunk in that CPU's list, before it was
- * the heap's, is interrupted (lists.h).
+ * The CPU that the thread is on becomes the home of a chunk of the heap's. The thread is there
+ * after the chunk was popped: so a section there that has read the chunk in that CPU's list, before
+ * it was the heap's, is interrupted (lists.h).
  */
 static void take_home(const struct hab_heap *heap, struct hab_free_chunk *chunk)
 {

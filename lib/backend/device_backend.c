@@ -70,11 +70,11 @@ static int check_version(struct hab_heap *heap, struct device *device)
 	device->is_inherited = version.features & HAB_FEATURE_WIPED;
 	/* An older module would refuse the larger struct. */
 	device->refill_size = version.features & HAB_FEATURE_REFILL2 ?
-				      sizeof(struct hab_ioc_refill) :
-				      offsetof(struct hab_ioc_refill, restarts);
+				      HAB_REFILL_SIZE_VER1 :
+				      HAB_REFILL_SIZE_VER0;
 	device->report_size = version.features & HAB_FEATURE_REPORT2 ?
-				      sizeof(struct hab_ioc_report) :
-				      offsetof(struct hab_ioc_report, interval);
+				      HAB_REPORT_SIZE_VER1 :
+				      HAB_REPORT_SIZE_VER0;
 	return 0;
 }
 
@@ -151,7 +151,7 @@ static int device_open(struct hab_heap *heap)
 	heap->listeners = &device->info->listeners;
 	heap->default_interval = (const uint64_t *)&device->info->sampling_interval;
 	/* The control area of an older module has something else there. */
-	if (device->report_size == sizeof(struct hab_ioc_report))
+	if (device->report_size == HAB_REPORT_SIZE_VER1)
 		heap->next_is_kept = &device->info->next_is_kept;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	if (heap->sections)

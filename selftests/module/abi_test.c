@@ -400,6 +400,31 @@ TEST_F(device, samples_that_nobody_listens_to_leave_the_interval)
 	EXPECT_EQ(before, info->sampling_interval);
 }
 
+TEST_F(device, its_fdinfo_says_what_the_heap_is)
+{
+	struct hab_ioc_refill refill = {
+		.size = sizeof(refill), .min_bytes = 4096, .want_bytes = 4096
+	};
+	char path[64], text[1024], expected[512];
+	ssize_t length;
+	int fd;
+
+	ASSERT_EQ(0, created(self));
+	ASSERT_EQ(0, call(self->fd, HAB_IOC_REFILL, &refill));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_GE(fd, 0);
+	length = read(fd, text, sizeof(text) - 1);
+	ASSERT_LT(0, length);
+	text[length] = 0;
+	close(fd);
+	snprintf(expected, sizeof(expected),
+		 "hab-heap:\t%llu\nhab-name:\tabi\nhab-arena-bytes:\t%llu\n"
+		 "hab-levels:\t65536@cpu\nhab-refills:\t1\nhab-refill-bytes:\t65536\n",
+		 (unsigned long long)self->create.heap_id, (unsigned long long)ARENA);
+	EXPECT_NE(NULL, strstr(text, expected)) TH_LOG("%s", text);
+}
+
 TEST_F(device, every_kind_of_domain_is_accepted)
 {
 	__u32 kind;
