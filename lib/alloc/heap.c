@@ -71,6 +71,7 @@ int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *c
 	err = hab_lists_create(heap);
 	if (err)
 		goto close_backend;
+	heap->now = hab_trim_now();
 	err = hab_thread_add_heap(heap);
 	if (err)
 		goto destroy_lists;
