@@ -54,7 +54,7 @@ struct hab_heap;
  * @struct_size: sizeof(struct hab_heap_config), set by hab_heap_config_init()
  * @arena_bytes: size of the arena, reserved at once and touched as it is used; 64 KiB to 8 TiB,
  *	rounded up to whole pages; default 1 GiB. From 4 MiB on it asks the kernel for huge pages,
- *	so memory becomes resident 2 MiB at a time
+ *	so memory becomes resident 2 MiB at a time; but for the first 64th, of at most 16 MiB
  * @tlab_bytes: size of a TLAB, 256 bytes to @arena_bytes, or HAB_TLAB_*; default 32 KiB. A TLAB
  *	larger than a level's buffers is taken from the next level up
  * @flags: HAB_HEAP_*

@@ -19,6 +19,13 @@
 #define HUGE_PAGE	     (2ul << 20)
 #define HUGE_PAGES_MIN_BYTES (4ul << 20)
 
+/*
+ * The beginning of a large arena has small pages, so that a program that needs little has no huge
+ * page for each of its CPUs.
+ */
+#define SMALL_PAGES_PART      64
+#define SMALL_PAGES_MAX_BYTES (16ul << 20)
+
 void *hab_arena_reserve(size_t bytes)
 {
 	size_t slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
@@ -64,8 +71,12 @@ int hab_arena_map(struct hab_heap *heap)
 
 void hab_arena_ask_huge_pages(const struct hab_heap *heap)
 {
+	size_t small = heap->arena_bytes / SMALL_PAGES_PART & -HUGE_PAGE;
+
+	if (small > SMALL_PAGES_MAX_BYTES)
+		small = SMALL_PAGES_MAX_BYTES;
 	if (!(heap->flags & HAB_HEAP_SMALL_PAGES) && heap->arena_bytes >= HUGE_PAGES_MIN_BYTES)
-		madvise(heap->arena, heap->arena_bytes, MADV_HUGEPAGE);
+		madvise(heap->arena + small, heap->arena_bytes - small, MADV_HUGEPAGE);
 }
 
 uint64_t hab_arena_trim(void *from, void *to)

@@ -225,12 +225,17 @@ static void read_smaps(const void *address, const char *key, char *line, int len
 		fclose(file);
 }
 
-static bool asks_for_huge_pages(struct hab_heap *heap)
+static bool asks_for_huge_pages_at(const void *address)
 {
 	char line[256] = "";
 
-	read_smaps(hab_alloc(heap, 16), "VmFlags:", line, sizeof(line));
+	read_smaps(address, "VmFlags:", line, sizeof(line));
 	return strstr(line, " hg");
+}
+
+static bool asks_for_huge_pages(struct hab_heap *heap)
+{
+	return asks_for_huge_pages_at(hab_alloc(heap, 16));
 }
 
 TEST_F(heap, an_arena_asks_for_huge_pages_unless_the_program_or_the_user_refuses)
@@ -259,6 +264,20 @@ TEST_F(heap, an_arena_asks_for_huge_pages_unless_the_program_or_the_user_refuses
 	EXPECT_FALSE(asks_for_huge_pages(other));
 	hab_heap_destroy(other);
 	unsetenv("HAB_HUGE_PAGES");
+}
+
+TEST_F(heap, the_beginning_of_a_large_arena_has_small_pages)
+{
+	struct hab_heap *large;
+
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK))
+		SKIP(return, "this kernel has no huge pages for anonymous memory");
+	self->config.arena_bytes = 1024 * MiB;
+	ASSERT_EQ(0, hab_heap_create(&large, &self->config));
+	EXPECT_FALSE(asks_for_huge_pages(large));
+	ASSERT_NE(NULL, hab_alloc(large, 40 * MiB));
+	EXPECT_TRUE(asks_for_huge_pages_at(hab_alloc(large, 2 * MiB)));
+	hab_heap_destroy(large);
 }
 
 /* true if a mapping of @address has that name in /proc/self/maps. */
