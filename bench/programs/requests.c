@@ -6,8 +6,8 @@
  *
  * WORKLOAD replay: each FILE is a trace with marks (request_work.c under record.c); what was
  * allocated between two marks is one request. WORKLOAD jansson: each FILE is a JSON document, and a
- * request parses it. ALLOCATOR: malloc (LD_PRELOAD chooses which), mimalloc-heap, pmr, hab-region.
- * Malloc frees objects as the program did; the others free all of a request at its end.
+ * request parses it. ALLOCATOR: malloc (LD_PRELOAD chooses which), mimalloc-heap, pmr, hab-region,
+ * bump (the least that an allocator can do). Malloc frees objects as the program did; the others free all of a request at its end.
  *
  * Prints a line of CSV: workload, label, threads, requests a second, and the growth of resident
  * memory from the begin to its peak.
@@ -289,8 +289,51 @@ static const struct request_allocator by_hab = {
 	.close = close_hab,
 };
 
-static const struct request_allocator *const allocators[] = { &by_malloc, &by_mimalloc,
-							      &request_pmr, &by_hab };
+/* No allocator can do less: it adds, in memory that has been touched. Nothing checks the end. */
+#define BUMP_BYTES (256ul << 20)
+
+static __thread char *bump_start, *bump_at;
+
+static void open_bump(void)
+{
+	if (!bump_start)
+		bump_start = map(BUMP_BYTES);
+	bump_at = bump_start;
+}
+
+static inline void *alloc_bump(size_t size)
+{
+	char *object = bump_at;
+
+	bump_at += (size + 15) & ~15ul;
+	return object;
+}
+
+static void close_bump(void)
+{
+}
+
+static int replay_bump(const struct request *request, void **slots)
+{
+	size_t i;
+
+	(void)slots;
+	open_bump();
+	for (i = 0; i < request->nr_sizes; i++)
+		request_touch(alloc_bump(request->sizes[i]), i);
+	return 0;
+}
+
+static const struct request_allocator by_bump = {
+	.name = "bump",
+	.replay = replay_bump,
+	.open = open_bump,
+	.alloc = alloc_bump,
+	.close = close_bump,
+};
+
+static const struct request_allocator *const allocators[] = { &by_malloc, &by_mimalloc, &request_pmr,
+							      &by_hab, &by_bump };
 
 /* --- the runs ------------------------------------------------------------------------- */
 
@@ -448,7 +491,7 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind < 3 || threads < 1) {
 		fprintf(stderr, "usage: requests [--threads N] [--seconds S] [--label NAME] "
-				"replay|jansson malloc|mimalloc-heap|pmr|hab-region FILE...\n");
+				"replay|jansson malloc|mimalloc-heap|pmr|hab-region|bump FILE...\n");
 		return 2;
 	}
 	load(argv[optind], argv + optind + 2);
