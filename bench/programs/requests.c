@@ -7,7 +7,8 @@
  * WORKLOAD replay: each FILE is a trace with marks (request_work.c under record.c); what was
  * allocated between two marks is one request. WORKLOAD jansson: each FILE is a JSON document, and a
  * request parses it. ALLOCATOR: malloc (LD_PRELOAD chooses which), mimalloc-heap, pmr, hab-region,
- * bump (the least that an allocator can do). Malloc frees objects as the program did; the others free all of a request at its end.
+ * bump (the least that an allocator can do). Malloc frees objects as the program did; the others
+ * free all of a request at its end.
  *
  * Prints a line of CSV: workload, label, threads, requests a second, and the growth of resident
  * memory from the begin to its peak.
