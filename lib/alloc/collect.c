@@ -2,6 +2,7 @@
 /*
  * Collection of a full heap's free chunks, see lists.h.
  */
+#include "lib/alloc/lists.h"
 #include "lib/alloc/lists_state.h"
 
 /* Empties all lists: a chain of their chunks, or 0. */

@@ -6,7 +6,8 @@
 #define HAB_LIB_ALLOC_LISTS_STATE_H
 
 #include "core/hierarchy/free_extents.h"
-#include "lib/alloc/lists.h"
+#include "lib/alloc/free_chunk.h"
+#include "lib/thread.h"
 
 /* The most extents that are returned to the books at once while regions are open: they keep few. */
 #define HAB_RETURNS_AT_ONCE 32

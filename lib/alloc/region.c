@@ -15,6 +15,7 @@
 #include "lib/alloc/chunk.h"
 #include "lib/alloc/lists.h"
 #include "lib/alloc/trim.h"
+#include "lib/alloc/trim_thread.h"
 #include "lib/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
@@ -281,7 +282,8 @@ __attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *region,
 static void count_closed(struct hab_thread *thread, struct hab_free_chunk *chunk)
 {
 	count_open(thread, -1);
-	chunk->freed_at = thread->heap->now;
+	/* A trim may look at a chunk that it takes for a free one. */
+	WRITE_ONCE(chunk->freed_at, READ_ONCE(thread->heap->now));
 	thread->counters.free_bytes[chunk->level] += chunk->bytes;
 }
 
@@ -321,8 +323,9 @@ void hab_region_close(struct hab_region *region)
 					  top_of(region) - region->counted);
 		free_sampled(region);
 		leave_chunk(region, thread);
-		if (looks_at_clock(thread, region))
-			hab_trim_look(heap, thread);
+		if (looks_at_clock(thread, region) && hab_trim_look(heap, thread) &&
+		    (heap->flags & HAB_HEAP_TRIM_THREAD))
+			hab_trim_thread_start();
 		close_chunks(heap, thread, region->chunks);
 		close_chunks(heap, thread, region->large);
 	}

@@ -14,7 +14,6 @@
 
 #include "lib/alloc/lists.h"
 #include "lib/alloc/registry.h"
-#include "lib/alloc/trim.h"
 #include "lib/thread.h"
 #include "lib/backend/backend.h"
 #include "lib/telemetry/heap_channel.h"
@@ -81,7 +80,6 @@ static void begin_child_locked(void)
 	struct hab_heap *heap;
 
 	hab_heap_channel_after_fork();
-	hab_trim_thread_forked();
 	for (heap = heaps; heap; heap = heap->next) {
 		hab_thread_remove_others_locked(heap);
 		if (heap->backend->leave) {

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "lib/alloc/lists.h"
 #include "lib/alloc/lists_state.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/trim.h"
@@ -235,7 +236,7 @@ void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 now, u32 cal
 	make_extents(heap, hab_chain_sort(cut_lists(heap, thread, now)), calls, now);
 }
 
-void hab_trim_look(struct hab_heap *heap, struct hab_thread *thread)
+bool hab_trim_look(struct hab_heap *heap, struct hab_thread *thread)
 {
 	struct hab_lists *lists = heap->lists;
 	u32 now;
@@ -247,14 +248,13 @@ void hab_trim_look(struct hab_heap *heap, struct hab_thread *thread)
 	if (!is_second_before(READ_ONCE(lists->trimmed_at), now) ||
 	    (heap->flags & HAB_HEAP_NO_TRIM) || hab_sandbox_is_entered() || hab_forked() ||
 	    !hab_collect_trylock())
-		return;
+		return false;
 	if (is_second_before(lists->trimmed_at, now)) {
 		WRITE_ONCE(lists->trimmed_at, now);
 		hab_trim(heap, thread, now, HAB_TRIM_CALLS);
 	}
 	hab_collect_unlock();
-	if (heap->flags & HAB_HEAP_TRIM_THREAD)
-		hab_trim_thread_start();
+	return true;
 }
 
 int hab_heap_trim(struct hab_heap *heap)

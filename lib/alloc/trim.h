@@ -30,9 +30,9 @@ u32 hab_trim_now(void);
 
 /*
  * Before @thread closes a region: the time for chunks that are freed from now on. Trims if no close
- * has done so in this second.
+ * has done so within a second: true then.
  */
-void hab_trim_look(struct hab_heap *heap, struct hab_thread *thread);
+bool hab_trim_look(struct hab_heap *heap, struct hab_thread *thread);
 
 /**
  * hab_trim - return what was not used for a second
@@ -56,11 +56,5 @@ void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 now, u32 cal
  * Return: the offset to which, @from if there is nothing.
  */
 u64 hab_trim_reset_locked(struct hab_heap *heap, u64 used, u64 *from);
-
-/* Starts the thread of HAB_HEAP_TRIM_THREAD if it does not run. Without memory there is none. */
-void hab_trim_thread_start(void);
-
-/* In a forked child: the thread is the parent's. */
-void hab_trim_thread_forked(void);
 
 #endif /* HAB_LIB_ALLOC_TRIM_H */

@@ -9,6 +9,7 @@
 
 #include "lib/alloc/registry.h"
 #include "lib/alloc/trim.h"
+#include "lib/alloc/trim_thread.h"
 
 static bool runs; /* under the lock of the threads */
 static uint32_t round_of_trims;
@@ -90,12 +91,25 @@ static int start(void)
 	return err;
 }
 
+/* The thread is the parent's. */
+static void after_in_child(void)
+{
+	runs = false;
+}
+
+static void set_handler(void)
+{
+	pthread_atfork(NULL, NULL, after_in_child);
+}
+
 void hab_trim_thread_start(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	bool starts;
 
 	if (__atomic_load_n(&runs, __ATOMIC_RELAXED))
 		return;
+	pthread_once(&once, set_handler);
 	hab_thread_lock();
 	starts = !runs;
 	runs = true;
@@ -106,9 +120,4 @@ void hab_trim_thread_start(void)
 	hab_thread_lock();
 	runs = false;
 	hab_thread_unlock();
-}
-
-void hab_trim_thread_forked(void)
-{
-	runs = false;
 }

@@ -9,6 +9,7 @@
  */
 #include "explore.h"
 #include "kselftest_harness.h"
+#include "lib/alloc/lists.h"
 #include "lib/alloc/lists_state.h"
 #include "lib/alloc/trim.h"
 #include "lib/backend/arena.h"
@@ -107,10 +108,6 @@ void hab_registry_begin_child(void)
 bool hab_sandbox_is_entered(void)
 {
 	return false;
-}
-
-void hab_trim_thread_start(void)
-{
 }
 
 struct hab_thread *hab_thread_get(struct hab_heap *unused)
