@@ -12,6 +12,7 @@
 #include "kselftest_harness.h"
 #include "lib/alloc/lists.h"
 #include "lib/heap.h"
+#include "selftests/lib/accounted.h"
 #include "selftests/lib/roll.h"
 
 #define ARENA (8ull << 20)
@@ -27,21 +28,6 @@ static struct hab_heap *make_heap(const char *levels, size_t arena)
 	config.flags = HAB_HEAP_VERIFY | (access("/dev/hab", F_OK) ? HAB_HEAP_PROCESS : 0);
 	hab_heap_create(&heap, &config);
 	return heap;
-}
-
-/* The bytes of the arena that the statistics account for, less chunks of open regions. */
-static uint64_t accounted(struct hab_heap *heap)
-{
-	struct hab_heap_stats stats;
-	uint64_t sum = 0;
-	uint32_t l;
-
-	if (hab_heap_stats(heap, &stats))
-		return 0;
-	for (l = 0; l <= stats.nr_levels; l++)
-		sum += stats.levels[l].free_bytes + stats.levels[l].waste_bytes +
-		       stats.free_chunk_bytes[l];
-	return sum;
 }
 
 FIXTURE(region)

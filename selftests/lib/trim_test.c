@@ -16,6 +16,7 @@
 #include "kselftest_harness.h"
 #include "lib/alloc/trim.h"
 #include "lib/heap.h"
+#include "selftests/lib/accounted.h"
 
 #define MiB   (1ul << 20)
 #define ARENA (128 * MiB)
@@ -96,21 +97,6 @@ static bool fill(struct hab_region *region, size_t bytes, int value)
 static void wait_seconds(double seconds)
 {
 	usleep(seconds * 1e6);
-}
-
-/* The bytes of the arena that the statistics account for; no region is open. */
-static uint64_t accounted(struct hab_heap *heap)
-{
-	struct hab_heap_stats stats;
-	uint64_t sum = 0;
-	uint32_t l;
-
-	if (hab_heap_stats(heap, &stats))
-		return 0;
-	for (l = 0; l <= stats.nr_levels; l++)
-		sum += stats.levels[l].free_bytes + stats.levels[l].waste_bytes +
-		       stats.free_chunk_bytes[l];
-	return sum;
 }
 
 TEST_F(trim, closed_regions_that_were_not_used_for_a_second_go_back)
