@@ -156,7 +156,7 @@ int hab_heap_reset(struct hab_heap *heap)
 	}
 	hab_thread_unlock();
 	hab_collect_unlock();
-	hab_arena_trim(heap->arena + from, heap->arena + to);
+	hab_trim_range(heap, from, to);
 	return err;
 }
 

@@ -299,6 +299,16 @@ u64 hab_trim_reset_locked(struct hab_heap *heap, u64 used, u64 *from)
 		return *from;
 	lists->resets.returned = now;
 	lists->resets.touched = *from;
-	lists->trimmed += end - *from;
 	return end;
+}
+
+void hab_trim_range(struct hab_heap *heap, u64 from, u64 to)
+{
+	u64 trimmed = hab_arena_trim(heap->arena + from, heap->arena + to);
+
+	if (!trimmed)
+		return;
+	hab_thread_lock();
+	heap->lists->trimmed += trimmed;
+	hab_thread_unlock();
 }

@@ -51,10 +51,13 @@ void hab_trim(struct hab_heap *heap, struct hab_thread *thread, u32 now, u32 cal
  * @used: bytes from the beginning of the arena that were handed out before the reset
  * @from: set to the offset in the arena from which memory goes back
  *
- * Both locks are held. The caller returns the memory to the system when they are not.
+ * Both locks are held. hab_trim_range() returns the memory when they are not.
  *
  * Return: the offset to which, @from if there is nothing.
  */
 u64 hab_trim_reset_locked(struct hab_heap *heap, u64 used, u64 *from);
+
+/* Returns memory of the arena to the system, and counts it if the system has taken it. */
+void hab_trim_range(struct hab_heap *heap, u64 from, u64 to);
 
 #endif /* HAB_LIB_ALLOC_TRIM_H */

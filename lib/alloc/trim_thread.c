@@ -64,6 +64,7 @@ static void *run(void *unused)
 	const struct timespec second = { .tv_sec = 1 };
 
 	(void)unused;
+	pthread_setname_np(pthread_self(), "hab-trim");
 	while (goes_on()) {
 		nanosleep(&second, NULL);
 		trim_all();
@@ -85,8 +86,6 @@ static int start(void)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&thread, &attributes, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!err)
-		pthread_setname_np(thread, "hab-trim");
 	pthread_attr_destroy(&attributes);
 	return err;
 }
