@@ -78,7 +78,7 @@ $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLO
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
 # Also the library's lists of free chunks, with modelled sections.
-$(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c lib/alloc/collect.c lib/alloc/trim.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c lib/alloc/lists_collect.c lib/alloc/trim.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/rseq_explored.h -DHAB_CLASSES=2u -DHAB_LEAST_EXTENT=80u -D'HAB_LEAST_RETURN(arena)=140u' -DHAB_TRIM_CLOCK=explored_clock -o $@ $(filter %.c,$^)
 
 PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)

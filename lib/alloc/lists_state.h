@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What lists.c, collect.c and trim.c share; lists.h is for all others.
+ * What lists.c, lists_collect.c and trim.c share; lists.h is for all others.
  */
 #ifndef HAB_LIB_ALLOC_LISTS_STATE_H
 #define HAB_LIB_ALLOC_LISTS_STATE_H

@@ -3,7 +3,7 @@
  * Free chunks in all interleavings: no chunk is handed out twice, none is lost, none is handed out
  * on a CPU that is not of its home, and no memory that is in use goes back to the system.
  *
- * The code is the real lists.c, collect.c and trim.c of lib/alloc/, and core/. Only the sections,
+ * The code is the real lists.c, lists_collect.c and trim.c of lib/alloc/, and core/. Only the sections,
  * which are assembly, and the buffers and books around them are modelled here. Each bug that this
  * test is for can be switched on, and is then found.
  */

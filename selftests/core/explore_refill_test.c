@@ -177,7 +177,7 @@ static void retire_dead(void)
 	retire(0);
 }
 
-/* As module/collect.c: the refill waits for work on the CPU. */
+/* As module/heap_collect.c: the refill waits for work on the CPU. */
 static bool collect_cpu(unsigned int *at)
 {
 	unsigned int before = explore_cpu();
