@@ -73,20 +73,27 @@ struct hab_counters {
 	uint64_t free_bytes[HAB_STATS_LEVELS]; /* put into lists less taken, by level */
 };
 
+/* What a word of the lowest level, and a list of free chunks, belongs to. */
+enum hab_owner {
+	HAB_OWNER_CPU,
+	HAB_OWNER_CID, /* the thread with a concurrency id, see lib/rseq/rseq.h */
+	HAB_OWNER_NONE, /* several CPUs share a word, so it is moved by cmpxchg; lists are of CPUs */
+};
+
 /**
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because hab_alloc() reads
  *	nothing else
  * @take: hab_chunk_take() for this heap's kind of words
  * @rseq_offset: of the thread's rseq area from the thread pointer. A take reads this and what
- *	follows up to @shared
+ *	follows up to @owner
  * @nr_cpus: CPU numbers are below this
  * @nr_levels: configured levels
  * @words: the lowest level's words
  * @arena: its memory
  * @domains: of the lowest level, by CPU
- * @shared: several CPUs share a word, so it is moved by cmpxchg; otherwise domain ids are CPU
- *	numbers
+ * @owner: of words and lists. The domain ids of the lowest level are CPU numbers, or cids, or
+ *	those in @domains
  * @sections: rseq sections move the words; otherwise each chunk is a refill
  * @verify: sections also read the hardware's CPU number
  * @tlab_mode: how TLABs are sized
@@ -109,6 +116,7 @@ struct hab_counters {
  * @backend_data: the backend's
  * @reason: why that backend, in a sentence
  * @flags: HAB_HEAP_*
+ * @cids: the lowest level has the domain cid
  * @levels: from the one next to the heap down
  * @level_names: their names
  * @name: of the heap
@@ -132,7 +140,7 @@ struct hab_heap {
 	uint64_t *words;
 	char *arena;
 	const uint32_t *domains;
-	bool shared;
+	enum hab_owner owner;
 	bool sections;
 	bool verify;
 	enum hab_tlab_mode tlab_mode;
@@ -157,6 +165,7 @@ struct hab_heap {
 	void *backend_data;
 	char reason[384];
 	uint32_t flags;
+	bool cids;
 	struct hab_level levels[HAB_MAX_LEVELS];
 	char level_names[HAB_MAX_LEVELS][HAB_LEVEL_NAME_LEN];
 	char name[HAB_NAME_LEN];

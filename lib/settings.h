@@ -5,6 +5,7 @@
 #ifndef HAB_LIB_SETTINGS_H
 #define HAB_LIB_SETTINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,7 @@ enum hab_tlab_mode {
  *	together for HAB_TLABS_AUTO
  * @alignment: of objects in TLABs
  * @flags: HAB_HEAP_*
+ * @cids: the lowest level has the domain cid; its kind is HAB_DOMAIN_CPU, for heaps without it
  * @name: of the heap
  */
 struct hab_settings {
@@ -44,6 +46,7 @@ struct hab_settings {
 	size_t tlab_limit;
 	uint32_t alignment;
 	uint32_t flags;
+	bool cids;
 	char name[HAB_NAME_LEN];
 };
 

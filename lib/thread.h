@@ -15,9 +15,9 @@
  *	moves it, and its carry shows that the object does not fit
  * @limit: first address behind the TLAB, plus 1
  * @mask: the alignment of objects, minus 1
- * @thread: the thread in this heap, if it takes chunks by the sections of the fast path; NULL
- *	before its first use of the heap, and in the TLAB that stands for all heaps without a
- *	TLAB in thread-local storage
+ * @thread: the thread in this heap, if it takes chunks by the sections of the fast path;
+ *	&hab_no_thread before its first use of the heap, and in the TLAB that stands for all heaps
+ *	without a TLAB in thread-local storage
  *
  * @position + @limit is the address of the next object. An empty TLAB has position -1 and a
  * limit that makes the address of 0 bytes a valid one.
@@ -62,7 +62,7 @@ struct hab_sizing {
  * @closes: closes of regions
  * @sampling: inside a sample handler
  * @sections: the thread takes chunks by rseq sections
- * @counters: written by the thread only
+ * @counters: written by the thread only; @counters.chunk_bytes lacks what @chunk_bytes_left counts
  * @sizing: see there
  * @own_tlab: for heaps beyond those with a TLAB in thread-local storage
  * @objects: samples of objects
@@ -71,6 +71,7 @@ struct hab_sizing {
  * @look_at: before @objects.counted reaches this the sampler looks whether the interval has changed
  * @chunks: samples of chunks of hab_chunk_take()
  * @chunk_bytes_left: counted down by its fast path; below 0 the sampler looks at the chunk
+ * @nr_domains: the fast path takes from words of lower domain ids; 0 in &hab_no_thread
  * @chunk_bytes_set: value of @chunk_bytes_left when it was last set
  * @counted: address in the TLAB up to which @objects is counted
  * @random: state of the sampler's generator
@@ -93,6 +94,7 @@ struct hab_thread {
 	bool sections;
 	struct hab_counters counters __attribute__((aligned(64)));
 	int64_t chunk_bytes_left;
+	uint32_t nr_domains;
 	struct hab_sizing sizing;
 	struct hab_tlab own_tlab;
 	struct hab_sampling objects;
@@ -109,6 +111,14 @@ struct hab_thread {
 	struct hab_thread *next;
 	struct hab_thread **previous;
 };
+
+extern struct hab_thread hab_no_thread;
+
+/* Bytes of chunks that @counters lacks. */
+static inline uint64_t hab_thread_counted_down(const struct hab_thread *thread)
+{
+	return thread->chunk_bytes_set - thread->chunk_bytes_left;
+}
 
 /* Address of the thread's next object; meaningless if the TLAB is empty. */
 static inline uintptr_t hab_thread_top(const struct hab_thread *thread)

@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind abi_test abi_memory_test full_heap_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind abi_test abi_memory_test full_heap_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -123,7 +123,7 @@ $(BUILD)/tests/lib_test_clang $(BUILD)/tests/region_test_clang: $(BUILD)/tests/%
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 
-$(addprefix $(BUILD)/tests/,lib_test config_test layouts_test sandbox_test unwind_test region_test trim_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,lib_test cid_test config_test layouts_test sandbox_test unwind_test region_test trim_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
 
 $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)

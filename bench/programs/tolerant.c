@@ -190,8 +190,8 @@ static int64_t allocate_in_section(struct hab_heap *heap, struct hab_thread *thr
 		if (*cpu >= heap->nr_cpus || (int32_t)area->cpu_id < 0)
 			return -1;
 		*domain = heap->domains[*cpu];
-		result = hab_rseq_take_cmpxchg_verify(area, *cpu, hab_heap_word(heap, *domain),
-						      size * HAB_WORD_STEP, &out);
+		result = hab_rseq_take_cmpxchg_verify(area, *cpu, 0, hab_heap_word(heap, *domain),
+						      -(size * HAB_WORD_STEP), &out);
 		thread->counters.restarts += result == HAB_RSEQ_RESTART;
 		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 	} while (result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT);

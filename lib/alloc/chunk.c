@@ -27,69 +27,81 @@ _Static_assert(HAB_WORD_TOP_BITS + HAB_GRANULE_SHIFT <= 64, "a word's top in byt
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The one choice of a section. On the fast path @shared and @verify are constants. */
-INLINE enum hab_rseq_result run_section(hab_tls_rseq *area, uint32_t cpu, uint64_t *word,
-					uint64_t step, bool shared, bool verify,
-					struct hab_rseq_out *out)
+/* The one choice of a section. On the fast path @owner and @verify are constants. */
+INLINE enum hab_rseq_result run_section(hab_tls_rseq *area, uint32_t cpu, uint32_t cid,
+					uint64_t *word, uint64_t operand, enum hab_owner owner,
+					bool verify, struct hab_rseq_out *out)
 {
-	if (verify)
-		return shared ? hab_rseq_take_cmpxchg_verify(area, cpu, word, step, out) :
-				hab_rseq_take_store_verify(area, cpu, word, step, out);
-	return shared ? hab_rseq_take_cmpxchg(area, cpu, word, step, out) :
-			hab_rseq_take_store(area, cpu, word, step, out);
+	if (owner == HAB_OWNER_CID)
+		return verify ? hab_rseq_take_store_cid_verify(area, cpu, cid, word, operand, out) :
+				hab_rseq_take_store_cid(area, cpu, cid, word, operand, out);
+	if (owner == HAB_OWNER_CPU)
+		return verify ? hab_rseq_take_store_verify(area, cpu, 0, word, operand, out) :
+				hab_rseq_take_store(area, cpu, 0, word, operand, out);
+	return verify ? hab_rseq_take_cmpxchg_verify(area, cpu, 0, word, operand, out) :
+			hab_rseq_take_cmpxchg(area, cpu, 0, word, operand, out);
 }
 
-/* The domain of a buffer that is not shared has its CPU's number. */
-INLINE uint32_t domain_of(const struct hab_heap *heap, uint32_t cpu, bool shared)
+/* The domain of the word that a thread on @cpu takes from; @nr or more if there is none. */
+INLINE uint32_t domain_of(const struct hab_heap *heap, const hab_tls_rseq *area, uint32_t cpu,
+			  uint32_t nr, enum hab_owner owner)
 {
-	return shared ? __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED) : cpu;
+	if (owner == HAB_OWNER_CID)
+		return hab_rseq_cid(area);
+	if (owner == HAB_OWNER_CPU || cpu >= nr)
+		return cpu;
+	return __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED);
 }
-
-/* Where a section took a chunk. */
-struct taken {
-	struct hab_rseq_out out;
-	uint32_t cpu;
-	uint32_t domain;
-};
 
 /*
- * One try to take @n granules. @taken is set if the result is HAB_RSEQ_DONE. Few registers and
- * instructions, because this is the most frequent code.
+ * The operand of sections. The compiler would multiply by shifts, which are two instructions more,
+ * and later, which takes a register more.
  */
-INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, bool shared,
-				      bool verify, struct taken *taken)
+INLINE uint64_t negated_steps(uint64_t n)
 {
+	uint64_t product = -HAB_WORD_STEP;
+
+	__asm__("" : "+r"(product));
+	product *= n;
+	__asm__ volatile("" : "+r"(product));
+	return product;
+}
+
+/*
+ * One try to take @n granules from a word of a domain below @nr. If the result is HAB_RSEQ_DONE
+ * @out is set, and all of @chunk but what fill_in() sets. Few registers and instructions, because
+ * this is the most frequent code: what is set before the section needs no register in it.
+ */
+INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, uint32_t nr,
+				      enum hab_owner owner, bool verify, struct hab_chunk *chunk,
+				      struct hab_rseq_out *out)
+{
+	uint64_t operand = negated_steps(n);
 	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
 	uint32_t cpu = hab_rseq_cpu(area);
-	uint32_t domain;
+	uint32_t domain = domain_of(heap, area, cpu, nr, owner);
 
-	if (__builtin_expect(n - 1 >= HAB_WORD_FREE_MAX || cpu >= heap->nr_cpus, 0))
-		return HAB_RSEQ_NOT_TRIED;
-	domain = domain_of(heap, cpu, shared);
-	if (shared && __builtin_expect(domain == HAB_DOMAIN_NONE, 0))
+	if (__builtin_expect(domain >= nr, 0))
 		return HAB_RSEQ_NOT_TRIED;
 	HAB_INJECT_BEFORE_SECTION();
-	taken->cpu = cpu;
-	taken->domain = domain;
-	return run_section(area, cpu, hab_heap_word(heap, domain), n * HAB_WORD_STEP, shared,
-			   verify, &taken->out);
+	chunk->cpu = cpu;
+	chunk->domain = domain;
+	chunk->level = heap->nr_levels;
+	return run_section(area, cpu, domain, hab_heap_word(heap, domain), operand, owner, verify,
+			   out);
 }
 
 /* The word's lower bits, in bytes, are the chunk's place in the arena. */
-INLINE void *base_of(const struct hab_heap *heap, const struct taken *taken)
+INLINE void *base_of(const struct hab_heap *heap, uint64_t word)
 {
-	return heap->arena + (taken->out.old << (64 - HAB_WORD_TOP_BITS) >>
+	return heap->arena + (word << (64 - HAB_WORD_TOP_BITS) >>
 			      (64 - HAB_WORD_TOP_BITS - HAB_GRANULE_SHIFT));
 }
 
-INLINE void fill_in(struct hab_chunk *chunk, const struct hab_heap *heap, const struct taken *taken,
-		    uint64_t n)
+INLINE void fill_in(struct hab_chunk *chunk, const struct hab_heap *heap, uint64_t word, uint64_t n)
 {
-	chunk->base = base_of(heap, taken);
+	chunk->base = base_of(heap, word);
 	chunk->size = n << HAB_GRANULE_SHIFT;
-	chunk->cpu = taken->cpu;
-	chunk->domain = taken->domain;
-	chunk->level = heap->nr_levels;
 }
 
 static uint64_t granules(uint64_t bytes)
@@ -97,23 +109,25 @@ static uint64_t granules(uint64_t bytes)
 	return (bytes >> HAB_GRANULE_SHIFT) + !!(bytes & (HAB_GRANULE - 1));
 }
 
-/* For the fast path: 0, which take_once() refuses, for sizes whose sum overflows. */
-INLINE uint64_t granules_fast(uint64_t bytes)
+/* One granule less than hold @bytes; more than a word can have for 0 bytes. */
+INLINE uint64_t further_granules(uint64_t bytes)
 {
-	return (bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
+	return (bytes - 1) >> HAB_GRANULE_SHIFT;
 }
 
-INLINE void count_chunk(struct hab_thread *thread, uint64_t bytes)
+/* Counts a chunk of hab_chunk_take(). true if the sampler has to look at it. */
+INLINE bool count_chunk(struct hab_thread *thread, uint64_t bytes)
+{
+	thread->counters.chunks++;
+	thread->chunk_bytes_left -= bytes;
+	return thread->chunk_bytes_left < 0;
+}
+
+/* A chunk that the sampler does not look at. */
+INLINE void count_inner_chunk(struct hab_thread *thread, uint64_t bytes)
 {
 	thread->counters.chunks++;
 	thread->counters.chunk_bytes += bytes;
-}
-
-/* true if the sampler has to look at the chunk. */
-INLINE bool count_down(struct hab_thread *thread, uint64_t bytes)
-{
-	thread->chunk_bytes_left -= bytes;
-	return thread->chunk_bytes_left < 0;
 }
 
 static void count_failure(struct hab_thread *thread, enum hab_rseq_result result)
@@ -122,25 +136,29 @@ static void count_failure(struct hab_thread *thread, enum hab_rseq_result result
 	thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 }
 
-/* Compares the hardware's CPU number with the buffer's domain. */
+/*
+ * Compares the hardware's CPU number with the buffer's domain. No hardware knows a cid: then with
+ * the CPU that the section has compared.
+ */
 static void verify_domain(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
 			  struct hab_chunk *chunk)
 {
 	thread->counters.verified++;
-	if (cpu >= heap->nr_cpus || heap->domains[cpu] != (uint32_t)chunk->domain)
+	if (cpu >= heap->nr_cpus || (heap->owner == HAB_OWNER_CID ?
+					     cpu != (uint32_t)chunk->cpu :
+					     heap->domains[cpu] != (uint32_t)chunk->domain))
 		thread->counters.foreign++;
 	chunk->cpu = cpu;
 }
 
-/* Free granules in the word of the CPU that the thread seems to be on. */
+/* Free granules in the word that the thread seems to take from. */
 static uint64_t free_in_word(const struct hab_heap *heap)
 {
-	uint32_t cpu = hab_rseq_cpu(hab_rseq_area()), domain;
+	hab_tls_rseq *area = hab_rseq_area();
+	uint32_t domain =
+		domain_of(heap, area, hab_rseq_cpu(area), heap->nr_cpus, heap->owner);
 
-	if (cpu >= heap->nr_cpus)
-		return 0;
-	domain = domain_of(heap, cpu, heap->shared);
-	if (domain == HAB_DOMAIN_NONE)
+	if (domain >= heap->nr_cpus)
 		return 0;
 	return HAB_WORD_FREE(__atomic_load_n(hab_heap_word(heap, domain), __ATOMIC_RELAXED));
 }
@@ -154,16 +172,16 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 {
 	uint64_t n = want < HAB_WORD_FREE_MAX ? want : HAB_WORD_FREE_MAX, left;
 	enum hab_rseq_result result;
-	struct taken taken;
+	struct hab_rseq_out out;
 	int tries;
 
 	for (tries = 0; tries < HAB_RSEQ_TRIES; tries++) {
-		result = take_once(heap, n, heap->shared, heap->verify, &taken);
+		result = take_once(heap, n, heap->nr_cpus, heap->owner, heap->verify, chunk, &out);
 		switch (result) {
 		case HAB_RSEQ_DONE:
-			fill_in(chunk, heap, &taken, n);
+			fill_in(chunk, heap, out.old, n);
 			if (heap->verify)
-				verify_domain(heap, thread, taken.out.hardware_cpu, chunk);
+				verify_domain(heap, thread, out.hardware_cpu, chunk);
 			return true;
 		case HAB_RSEQ_NOT_TRIED:
 			return false;
@@ -238,42 +256,59 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 			err = take_by_refill(heap, thread, least, want, chunk);
 	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least, returns)));
 	thread->sections = sections;
-	if (!err)
-		count_chunk(thread, chunk->size);
 	return err;
 }
 
 /*
- * The fast path: exactly @n granules. The thread of the TLAB is set if both thread and heap take by
- * plain sections. It is read again after the section, which saves a register.
+ * The fast path: exactly @further granules and one. @thread is the thread of the TLAB, which has
+ * domains if both thread and heap take by plain sections.
  */
-INLINE enum hab_rseq_result take_fast(const struct hab_heap *heap, uint64_t n, bool shared,
-				      struct taken *taken)
+INLINE enum hab_rseq_result take_fast(const struct hab_heap *heap, const struct hab_thread *thread,
+				      uint64_t further, enum hab_owner owner,
+				      struct hab_chunk *chunk, struct hab_rseq_out *out)
 {
-	enum hab_rseq_result result;
-
-	if (__builtin_expect(!hab_tls_at(heap->tlab_offset)->thread, 0))
+	if (__builtin_expect(further >= HAB_WORD_FREE_MAX, 0))
 		return HAB_RSEQ_NOT_TRIED;
-	result = take_once(heap, n, shared, false, taken);
-	if (result == HAB_RSEQ_DONE)
-		count_chunk(hab_tls_at(heap->tlab_offset)->thread, n << HAB_GRANULE_SHIFT);
+	return take_once(heap, further + 1, thread->nr_domains, owner, false, chunk, out);
+}
+
+INLINE struct hab_thread *fast_thread(const struct hab_heap *heap)
+{
+	return hab_tls_at(heap->tlab_offset)->thread;
+}
+
+INLINE enum hab_rseq_result take_inner(struct hab_heap *heap, struct hab_thread *thread,
+				       uint64_t further, enum hab_owner owner,
+				       struct hab_chunk *chunk)
+{
+	struct hab_rseq_out out;
+	enum hab_rseq_result result =
+		take_fast(heap, fast_thread(heap), further, owner, chunk, &out);
+
+	if (result == HAB_RSEQ_DONE) {
+		fill_in(chunk, heap, out.old, further + 1);
+		count_inner_chunk(thread, chunk->size);
+	}
 	return result;
 }
 
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk)
 {
-	uint64_t n = granules_fast(want);
-	struct taken taken;
-	enum hab_rseq_result result = heap->shared ? take_fast(heap, n, true, &taken) :
-						     take_fast(heap, n, false, &taken);
+	uint64_t further = further_granules(want);
+	enum hab_rseq_result result =
+		heap->owner == HAB_OWNER_CPU ? take_inner(heap, thread, further, HAB_OWNER_CPU, chunk) :
+		heap->owner == HAB_OWNER_CID ? take_inner(heap, thread, further, HAB_OWNER_CID, chunk) :
+					       take_inner(heap, thread, further, HAB_OWNER_NONE, chunk);
+	int err;
 
-	if (result == HAB_RSEQ_DONE) {
-		fill_in(chunk, heap, &taken, n);
+	if (result == HAB_RSEQ_DONE)
 		return 0;
-	}
 	count_failure(thread, result);
-	return take_slowly(heap, thread, least, want, chunk);
+	err = take_slowly(heap, thread, least, want, chunk);
+	if (!err)
+		count_inner_chunk(thread, chunk->size);
+	return err;
 }
 
 INLINE int take_in_slow_path(struct hab_heap *heap, size_t size, struct hab_chunk *chunk,
@@ -292,7 +327,7 @@ INLINE int take_in_slow_path(struct hab_heap *heap, size_t size, struct hab_chun
 	if (__builtin_expect(hab_sampler_needed(thread), 0))
 		hab_sampler_look(thread);
 	err = take_slowly(heap, thread, size, size, chunk);
-	if (!err && count_down(thread, chunk->size))
+	if (!err && count_chunk(thread, chunk->size))
 		hab_sampler_chunk(thread, chunk);
 	return err;
 }
@@ -343,28 +378,45 @@ SLOW_PATH void *base_taken(struct hab_heap *heap, void *base, uint64_t n)
 	return base;
 }
 
-INLINE int chunk_take(struct hab_heap *heap, size_t size, bool shared, struct hab_chunk *chunk)
+INLINE int chunk_take(struct hab_heap *heap, size_t size, enum hab_owner owner,
+		      struct hab_chunk *chunk)
 {
-	uint64_t n = granules_fast(size);
-	struct taken taken;
-	enum hab_rseq_result result = take_fast(heap, n, shared, &taken);
+	struct hab_thread *thread = fast_thread(heap);
+	uint64_t further = further_granules(size), bytes = (further + 1) << HAB_GRANULE_SHIFT;
+	struct hab_rseq_out out;
+	enum hab_rseq_result result = take_fast(heap, thread, further, owner, chunk, &out);
 
-	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
+	if (__builtin_expect(result == HAB_RSEQ_NOT_TRIED, 0))
 		return chunk_take_slowly(heap, size, chunk, result);
-	fill_in(chunk, heap, &taken, n);
-	if (__builtin_expect(count_down(hab_tls_at(heap->tlab_offset)->thread, chunk->size), 0))
+	/* @bytes, so that @size needs no register until here. */
+	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
+		return chunk_take_slowly(heap, bytes, chunk, result);
+	fill_in(chunk, heap, out.old, further + 1);
+	if (__builtin_expect(count_chunk(thread, bytes), 0))
 		return chunk_taken(heap, chunk);
 	return 0;
 }
 
-int hab_chunk_take_own(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+static int chunk_take_of_cpu(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
-	return chunk_take(heap, size, false, chunk);
+	return chunk_take(heap, size, HAB_OWNER_CPU, chunk);
 }
 
-int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+static int chunk_take_of_cid(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
-	return chunk_take(heap, size, true, chunk);
+	return chunk_take(heap, size, HAB_OWNER_CID, chunk);
+}
+
+static int chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+{
+	return chunk_take(heap, size, HAB_OWNER_NONE, chunk);
+}
+
+void hab_take_choose(struct hab_heap *heap)
+{
+	heap->take = heap->owner == HAB_OWNER_CPU ? chunk_take_of_cpu :
+		     heap->owner == HAB_OWNER_CID ? chunk_take_of_cid :
+						    chunk_take_shared;
 }
 
 int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
@@ -372,23 +424,28 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 	return heap->take(heap, size, chunk);
 }
 
-INLINE void *base_take(struct hab_heap *heap, size_t size, bool shared)
+INLINE void *base_take(struct hab_heap *heap, size_t size, enum hab_owner owner)
 {
-	uint64_t n = granules_fast(size);
-	struct taken taken;
-	enum hab_rseq_result result = take_fast(heap, n, shared, &taken);
+	struct hab_thread *thread = fast_thread(heap);
+	uint64_t further = further_granules(size), bytes = (further + 1) << HAB_GRANULE_SHIFT;
+	struct hab_chunk chunk;
+	struct hab_rseq_out out;
+	enum hab_rseq_result result = take_fast(heap, thread, further, owner, &chunk, &out);
 	void *base;
 
-	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
+	if (__builtin_expect(result == HAB_RSEQ_NOT_TRIED, 0))
 		return base_take_slowly(heap, size, result);
-	base = base_of(heap, &taken);
-	if (__builtin_expect(
-		    count_down(hab_tls_at(heap->tlab_offset)->thread, n << HAB_GRANULE_SHIFT), 0))
-		return base_taken(heap, base, n);
+	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
+		return base_take_slowly(heap, bytes, result);
+	base = base_of(heap, out.old);
+	if (__builtin_expect(count_chunk(thread, bytes), 0))
+		return base_taken(heap, base, further + 1);
 	return base;
 }
 
 void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
 {
-	return heap->shared ? base_take(heap, size, true) : base_take(heap, size, false);
+	return heap->owner == HAB_OWNER_CPU ? base_take(heap, size, HAB_OWNER_CPU) :
+	       heap->owner == HAB_OWNER_CID ? base_take(heap, size, HAB_OWNER_CID) :
+					      base_take(heap, size, HAB_OWNER_NONE);
 }

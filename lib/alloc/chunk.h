@@ -17,8 +17,7 @@
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk);
 
-/* hab_chunk_take() for heaps whose lowest buffers each belong to one CPU, or to several. */
-int hab_chunk_take_own(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
-int hab_chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+/* Chooses hab_chunk_take() for the owner of the heap's words. */
+void hab_take_choose(struct hab_heap *heap);
 
 #endif /* HAB_LIB_CHUNK_H */

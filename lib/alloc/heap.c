@@ -32,15 +32,14 @@ static void apply_settings(struct hab_heap *heap, const struct hab_settings *set
 	memcpy(heap->level_names, settings->level_names, sizeof(heap->level_names));
 	memcpy(heap->name, settings->name, sizeof(heap->name));
 	heap->flags = settings->flags;
+	heap->cids = settings->cids;
 	heap->tlab_mode = settings->tlab_mode;
 	heap->tlab_bytes = settings->tlab_bytes;
 	heap->tlab_limit = settings->tlab_limit;
 	heap->alignment = settings->alignment;
 	heap->largest_in_tlab = settings->tlab_mode == HAB_TLABS_AUTO ? HAB_TLAB_DEFAULT : 0;
 	heap->verify = settings->flags & HAB_HEAP_VERIFY;
-	heap->shared = hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU;
 	heap->lowest_bytes = hab_heap_lowest(heap)->bytes;
-	heap->take = heap->shared ? hab_chunk_take_shared : hab_chunk_take_own;
 	heap->sampling_interval = -1;
 }
 
@@ -71,6 +70,7 @@ int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *c
 	err = hab_lists_create(heap);
 	if (err)
 		goto close_backend;
+	hab_take_choose(heap);
 	heap->now = hab_trim_now();
 	err = hab_thread_add_heap(heap);
 	if (err)
@@ -223,6 +223,7 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 	add_thread(stats, &heap->exited);
 	for (thread = heap->threads; thread; thread = thread->next) {
 		add_thread(stats, &thread->counters);
+		stats->chunk_bytes += hab_thread_counted_down(thread);
 		if (thread->end)
 			stats->allocated_bytes += hab_thread_top(thread) - thread->start;
 	}

@@ -60,11 +60,17 @@ static const char *parse_name(const char *text, char *name)
 	return text + length + 1;
 }
 
-static const char *parse_domain(const char *text, uint32_t *kind)
+/* A concurrency id is a CPU number to the books. */
+static const char *parse_domain(const char *text, uint32_t *kind, bool *cids)
 {
 	size_t length = strcspn(text, ",");
 	uint32_t k;
 
+	if (length == 3 && !memcmp("cid", text, length)) {
+		*kind = HAB_DOMAIN_CPU;
+		*cids = true;
+		return text + length;
+	}
 	for (k = 0; k < HAB_DOMAIN_KINDS; k++) {
 		if (strlen(domain_names[k]) == length && !memcmp(domain_names[k], text, length)) {
 			*kind = k;
@@ -104,13 +110,14 @@ int hab_levels_parse(struct hab_settings *settings, const char *text)
 	do {
 		struct hab_level *level = &settings->levels[nr];
 
-		if (nr == HAB_MAX_LEVELS)
+		/* A thread with a cid has no CPU, so there is no level below. */
+		if (nr == HAB_MAX_LEVELS || settings->cids)
 			return -EINVAL;
 		text = parse_name(text, settings->level_names[nr]);
 		text = text ? parse_level_size(text, level) : NULL;
 		if (!text || *text != '@')
 			return -EINVAL;
-		text = parse_domain(text + 1, &level->kind);
+		text = parse_domain(text + 1, &level->kind, &settings->cids);
 		if (!text)
 			return -EINVAL;
 		nr++;

@@ -33,6 +33,18 @@ u32 hab_lists_heap_home(const struct hab_heap *heap)
 	return heap->lists->nr_cpus;
 }
 
+static u32 own_id(const struct hab_heap *heap, const hab_tls_rseq *area)
+{
+	return heap->owner == HAB_OWNER_CID ? hab_rseq_cid(area) : hab_rseq_cpu(area);
+}
+
+u32 hab_lists_own_home(const struct hab_heap *heap)
+{
+	u32 id = own_id(heap, hab_tls_rseq_at(heap->rseq_offset));
+
+	return id < heap->nr_cpus ? id : hab_lists_heap_home(heap);
+}
+
 /* --- size classes --------------------------------------------------------------------- */
 
 u64 hab_class_bytes(u32 class)
@@ -99,7 +111,29 @@ void hab_lists_put(struct hab_heap *heap, struct hab_free_chunk *first, struct h
 __attribute__((noinline)) static enum hab_rseq_result
 pop_verify(hab_tls_rseq *area, u32 cpu, u64 *word, struct hab_rseq_out *out)
 {
-	return hab_rseq_list_pop_verify(area, cpu, word, 0, out);
+	return hab_rseq_list_pop_verify(area, cpu, 0, word, 0, out);
+}
+
+__attribute__((noinline)) static enum hab_rseq_result
+pop_cid(hab_tls_rseq *area, u32 cpu, u32 cid, u64 *word, struct hab_rseq_out *out)
+{
+	return hab_rseq_list_pop_cid(area, cpu, cid, word, 0, out);
+}
+
+__attribute__((noinline)) static enum hab_rseq_result
+pop_cid_verify(hab_tls_rseq *area, u32 cpu, u32 cid, u64 *word, struct hab_rseq_out *out)
+{
+	return hab_rseq_list_pop_cid_verify(area, cpu, cid, word, 0, out);
+}
+
+static enum hab_rseq_result pop(const struct hab_heap *heap, hab_tls_rseq *area, u32 cpu, u32 id,
+				u64 *word, struct hab_rseq_out *out)
+{
+	if (heap->owner == HAB_OWNER_CID)
+		return heap->verify ? pop_cid_verify(area, cpu, id, word, out) :
+				      pop_cid(area, cpu, id, word, out);
+	return heap->verify ? pop_verify(area, cpu, word, out) :
+			      hab_rseq_list_pop(area, cpu, 0, word, 0, out);
 }
 
 struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_thread *thread,
@@ -110,16 +144,16 @@ struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_threa
 	enum hab_rseq_result result;
 	struct hab_rseq_out out;
 	u64 *word;
-	u32 cpu, tries = 0;
+	u32 cpu, id, tries = 0;
 
 	do {
 		cpu = hab_rseq_cpu(area);
-		if (cpu >= heap->nr_cpus)
+		id = own_id(heap, area);
+		if (id >= heap->nr_cpus)
 			return NULL;
-		word = hab_lists_word(heap->lists, cpu, class);
+		word = hab_lists_word(heap->lists, id, class);
 		HAB_INJECT_BEFORE_SECTION();
-		result = heap->verify ? pop_verify(area, cpu, word, &out) :
-					hab_rseq_list_pop(area, cpu, word, 0, &out);
+		result = pop(heap, area, cpu, id, word, &out);
 		thread->counters.restarts += result == HAB_RSEQ_RESTART;
 		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 	} while ((result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT) &&
@@ -129,7 +163,7 @@ struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_threa
 	chunk = hab_free_chunk_at(out.old);
 	if (heap->verify) {
 		thread->counters.verified++;
-		thread->counters.foreign += out.hardware_cpu != chunk->home;
+		thread->counters.foreign += chunk->home != id || out.hardware_cpu != cpu;
 	}
 	return chunk;
 }
@@ -152,19 +186,6 @@ static struct hab_free_chunk *pop_from_heap(struct hab_lists *lists, u32 class)
 	return hab_free_chunk_at(old);
 }
 
-/*
- * The CPU that the thread is on becomes the home of a chunk of the heap's. The thread is there
- * after the chunk was popped: so a section there that has read the chunk in that CPU's list, before
- * it was the heap's, is interrupted (lists.h).
- */
-static void take_home(const struct hab_heap *heap, struct hab_free_chunk *chunk)
-{
-	u32 cpu = hab_rseq_cpu(hab_tls_rseq_at(heap->rseq_offset));
-
-	if (cpu < heap->nr_cpus)
-		chunk->home = cpu;
-}
-
 struct hab_free_chunk *hab_lists_take(struct hab_heap *heap, struct hab_thread *thread, u32 class)
 {
 	struct hab_free_chunk *chunk = NULL;
@@ -175,7 +196,7 @@ struct hab_free_chunk *hab_lists_take(struct hab_heap *heap, struct hab_thread *
 		return chunk;
 	chunk = pop_from_heap(heap->lists, class);
 	if (chunk && thread->sections)
-		take_home(heap, chunk);
+		chunk->home = hab_lists_own_home(heap);
 	return chunk;
 }
 

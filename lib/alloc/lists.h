@@ -4,7 +4,8 @@
  *
  * A chunk's home is the CPU on which it was taken, which is of its buffer's domain, or the heap. A
  * closed region's chunks go to the lists of their homes, and only the home CPU takes them from
- * there, newest first: so a chunk is only handed out on its home, or through the heap. When the
+ * there, newest first: so a chunk is only handed out on its home, or through the heap. With the
+ * domain cid all this is said of concurrency ids instead of CPUs. When the
  * heap is full all lists are collected: their chunks go back to the heap's books, or to the heap's
  * own lists, from which all CPUs take. Chunks that were not used for a second are joined to
  * extents, whose memory goes back to the system (trim.h).
@@ -51,6 +52,12 @@ void hab_lists_stats_locked(const struct hab_heap *heap, struct hab_heap_stats *
 
 /* The home of chunks that any CPU may hand out. */
 u32 hab_lists_heap_home(const struct hab_heap *heap);
+
+/*
+ * The home of the calling thread: its CPU or cid. For a chunk that the thread has taken just now: a
+ * section of that CPU or cid that has read the chunk before, in the list there, is interrupted.
+ */
+u32 hab_lists_own_home(const struct hab_heap *heap);
 
 /**
  * hab_lists_take - a free chunk for the calling thread

@@ -77,13 +77,6 @@ int hab_region_open(struct hab_region *region, struct hab_heap *heap)
 	return 0;
 }
 
-static struct hab_thread *calling_thread(struct hab_heap *heap)
-{
-	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
-
-	return thread ? thread : hab_thread_get(heap);
-}
-
 static bool sampler_needed(const struct hab_thread *thread, struct hab_region *region)
 {
 	return sampling_of(region)->on || hab_sampler_needed(thread);
@@ -97,6 +90,14 @@ static void count_open(struct hab_thread *thread, int chunks)
 	WRITE_ONCE(thread->counters.open_chunks, thread->counters.open_chunks + chunks);
 }
 
+/* A thread without sections could not take it again from a list of one owner. */
+static u32 home_of(struct hab_heap *heap, struct hab_thread *thread, const struct hab_chunk *taken)
+{
+	if (!thread->sections)
+		return hab_lists_heap_home(heap);
+	return heap->owner == HAB_OWNER_CID ? hab_lists_own_home(heap) : (u32)taken->cpu;
+}
+
 /* From @least to @bytes. */
 static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_thread *thread,
 					 u32 class, u64 least, u64 bytes)
@@ -107,8 +108,7 @@ static struct hab_free_chunk *take_fresh(struct hab_heap *heap, struct hab_threa
 	if (hab_take(heap, thread, least, bytes, &taken))
 		return NULL;
 	chunk = taken.base;
-	/* A thread without sections could not take it again from a CPU's list. */
-	chunk->home = thread->sections ? (u32)taken.cpu : hab_lists_heap_home(heap);
+	chunk->home = home_of(heap, thread, &taken);
 	chunk->level = thread->sections ? taken.level : 0;
 	chunk->class = taken.size < bytes ? hab_class_within(taken.size) : class;
 	chunk->bytes = taken.size;
@@ -248,7 +248,7 @@ static void sample(struct hab_region *region, struct hab_thread *thread, u64 bef
 
 __attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *region, size_t size)
 {
-	struct hab_thread *thread = calling_thread(region->heap);
+	struct hab_thread *thread = hab_thread_calling(region->heap);
 	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 	struct hab_free_chunk *chunk;
 	u64 before;
@@ -315,7 +315,7 @@ static bool looks_at_clock(struct hab_thread *thread, const struct hab_region *r
 void hab_region_close(struct hab_region *region)
 {
 	struct hab_heap *heap = region->heap;
-	struct hab_thread *thread = calling_thread(heap);
+	struct hab_thread *thread = hab_thread_calling(heap);
 
 	/* Without memory for the thread's state the chunks stay taken until the reset. */
 	if (thread && region->lives == heap->lives && (region->chunks || region->large)) {

@@ -28,12 +28,15 @@
 /* The address of an object of 0 bytes in an empty TLAB, see struct hab_tlab. */
 static char no_bytes[16] __attribute__((aligned(16)));
 
+struct hab_thread hab_no_thread;
+
 /* The last one stays empty: heaps beyond the fast slots point to it. */
 static __thread struct hab_tlab tlabs[FAST_SLOTS + 1]
 	__attribute__((tls_model("initial-exec"), aligned(64))) = {
 		[0 ... FAST_SLOTS] = { .position = UINT64_MAX,
 				       .limit = (uintptr_t)no_bytes + 1,
-				       .mask = 15 },
+				       .mask = 15,
+				       .thread = &hab_no_thread },
 	};
 
 /* The calling thread in each heap, by the heap's slot, and the table's length. */
@@ -86,14 +89,15 @@ static void unlink_thread(struct hab_thread *thread)
 	thread->heap->nr_threads--;
 }
 
-static void add_counters(struct hab_counters *sum, const struct hab_counters *more)
+static void add_counters(struct hab_counters *sum, const struct hab_thread *thread)
 {
 	uint64_t *to = (uint64_t *)sum;
-	const uint64_t *from = (const uint64_t *)more;
+	const uint64_t *from = (const uint64_t *)&thread->counters;
 	size_t i;
 
 	for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
 		to[i] += from[i];
+	sum->chunk_bytes += hab_thread_counted_down(thread);
 }
 
 void hab_thread_retire(struct hab_thread *thread)
@@ -141,8 +145,8 @@ static void on_thread_exit(void *unused)
 			hab_sampler_leave(thread);
 			give_back_unused(thread);
 			hab_thread_retire(thread);
-			thread->tlab->thread = NULL;
-			add_counters(&thread->heap->exited, &thread->counters);
+			thread->tlab->thread = &hab_no_thread;
+			add_counters(&thread->heap->exited, thread);
 			unlink_thread(thread);
 		}
 		free(thread);
@@ -189,7 +193,7 @@ void hab_thread_remove_heap_locked(struct hab_heap *heap)
 		next = thread->next;
 		hab_sampler_leave(thread);
 		close_tlab(thread->tlab);
-		thread->tlab->thread = NULL;
+		thread->tlab->thread = &hab_no_thread;
 		/* Pairs with the acquire load in find_thread(). */
 		__atomic_store_n(&thread->heap, NULL, __ATOMIC_RELEASE);
 	}
@@ -222,7 +226,7 @@ void hab_thread_remove_others_locked(struct hab_heap *heap)
 		if (thread == mine)
 			continue;
 		/* The TLAB may be in another thread's storage, which the child does not have. */
-		add_counters(&heap->exited, &thread->counters);
+		add_counters(&heap->exited, thread);
 		unlink_thread(thread);
 		free(thread);
 	}
@@ -238,7 +242,10 @@ void hab_thread_draw_anew(struct hab_heap *heap)
 	mine->objects.on = false;
 	mine->pass_end = 0;
 	mine->chunks.on = false;
-	mine->chunk_bytes_left = 0;
+	mine->counters.chunk_bytes += hab_thread_counted_down(mine);
+	mine->chunk_bytes_left = mine->chunk_bytes_set = 0;
+	if (mine->nr_domains)
+		mine->nr_domains = heap->nr_cpus;
 	if (mine->end)
 		hab_sampler_open(mine, hab_thread_top(mine));
 }
@@ -293,8 +300,10 @@ static struct hab_thread *make_thread(struct hab_heap *heap)
 	thread->sections = hab_rseq_attach() != HAB_RSEQ_NONE && heap->sections;
 	seed(thread);
 	close_tlab(thread->tlab);
-	if (thread->sections && !heap->verify)
+	if (thread->sections && !heap->verify) {
+		thread->nr_domains = heap->nr_cpus;
 		thread->tlab->thread = thread;
+	}
 	table[heap->slot] = thread;
 
 	hab_thread_lock();

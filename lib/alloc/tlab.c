@@ -98,14 +98,12 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 
 __attribute__((noinline)) static void *alloc_slow(struct hab_heap *heap, size_t size)
 {
-	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
+	struct hab_thread *thread = hab_thread_calling(heap);
 	size_t mask = heap->alignment - 1, bytes = (size + mask) & ~mask;
 	bool refilled = false;
 	uintptr_t top;
 	int err;
 
-	if (!thread)
-		thread = hab_thread_get(heap);
 	if (!thread || bytes < size)
 		return fail(ENOMEM);
 	thread->entry = (uintptr_t)__builtin_dwarf_cfa();

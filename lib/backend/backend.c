@@ -23,9 +23,20 @@ static bool may_fall_back(int err)
 	       err == -ENFILE;
 }
 
+/* The module's words are of CPUs: it cannot interrupt sections of a cid that run elsewhere. */
+static enum hab_owner owner_of_words(const struct hab_heap *heap)
+{
+	if (hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU)
+		return HAB_OWNER_NONE;
+	return heap->cids && heap->backend == &hab_process_backend && hab_rseq_has_cids() ?
+		       HAB_OWNER_CID :
+		       HAB_OWNER_CPU;
+}
+
 static int open_backend(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	heap->backend = backend;
+	heap->owner = owner_of_words(heap);
 	/* The device backend points these to the fields that the kernel writes. */
 	heap->listeners = &hab_heap_channel_listeners;
 	/* A channel keeps each sample: not 0 as long as there is one. */
@@ -71,13 +82,29 @@ static int open_chosen(struct hab_heap *heap, const struct hab_backend *backend)
 	return open_process(heap, why);
 }
 
+static void explain_cpus(struct hab_heap *heap)
+{
+	size_t length = strlen(heap->reason);
+
+	snprintf(heap->reason + length, sizeof(heap->reason) - length,
+		 "; the domain cid is cpu here, because %s",
+		 hab_rseq_has_cids() ? "only the process backend has it" :
+				       "the kernel has no concurrency ids before Linux 6.3");
+}
+
 int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	int err = open_chosen(heap, backend);
 
-	if (!err)
-		hab_arena_ask_huge_pages(heap);
-	return err;
+	if (err)
+		return err;
+	if (heap->cids && heap->owner != HAB_OWNER_CID) {
+		explain_cpus(heap);
+		/* Nor in children, whose backend may be another: takes were chosen for CPUs. */
+		heap->cids = false;
+	}
+	hab_arena_ask_huge_pages(heap);
+	return 0;
 }
 
 static int empty_open(struct hab_heap *heap)

@@ -2,10 +2,10 @@
 /*
  * The backend in the process: the same books on plain memory, for machines without the module.
  *
- * A refill serves the CPU that its plan was made for, though no kernel keeps the thread there. The
- * plan changes nothing. A restartable sequence exchanges the word on that CPU, and only then the
- * books are written. A thread that was moved in between makes another plan. The mutex excludes
- * other refills, so the plan stays valid.
+ * A refill serves the CPU, or the concurrency id, that its plan was made for, though no kernel
+ * keeps the thread there. The plan changes nothing. A restartable sequence exchanges the word on
+ * that CPU, and only then the books are written. A thread that was moved in between makes another
+ * plan. The mutex excludes other refills, so the plan stays valid.
  *
  * If the heap is full, the buffers of other CPUs may still have free memory. Sections move their
  * words by plain stores, so the words are emptied, membarrier() restarts the sections that run, and
@@ -105,7 +105,7 @@ static int process_open(struct hab_heap *heap)
 	heap->words = process->books.words;
 	heap->domains = process->domains + (size_t)(heap->nr_levels - 1) * nr_cpus;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
-	if (heap->sections && !heap->shared &&
+	if (heap->sections && heap->owner != HAB_OWNER_NONE &&
 	    !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ))
 		process->emptied = calloc(nr_cpus, sizeof(uint64_t));
 	return 0;
@@ -130,7 +130,7 @@ static bool collect_locked(struct process_books *process)
 
 bool hab_process_collects(const struct hab_heap *heap)
 {
-	return heap->shared || ((struct process_books *)heap->backend_data)->emptied;
+	return heap->owner == HAB_OWNER_NONE || ((struct process_books *)heap->backend_data)->emptied;
 }
 
 /* Only growing levels need the time. */
@@ -139,16 +139,23 @@ static uint64_t now_ns(const struct process_books *process)
 	return hab_hierarchy_growing(&process->books) ? hab_clock_ns() : 0;
 }
 
-/* Compares the hardware's CPU number with the domain of the buffer that serves. */
-static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
-			const struct hab_plan *plan, uint32_t hardware)
+/* The domain of a level for a thread with that CPU and cid. */
+static uint32_t domain_of(const struct hab_heap *heap, int level, uint32_t cpu, uint32_t cid)
 {
 	const struct process_books *process = heap->backend_data;
-	size_t row = (size_t)(plan->level - 1) * heap->nr_cpus;
 
+	if (heap->owner == HAB_OWNER_CID && level == heap->nr_levels)
+		return cid;
+	return process->domains[(size_t)(level - 1) * heap->nr_cpus + cpu];
+}
+
+/* Compares the hardware's CPU number with the domain of the buffer that serves. */
+static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
+			const struct hab_plan *plan, uint32_t cid, uint32_t hardware)
+{
 	thread->counters.verified++;
 	if (hardware >= heap->nr_cpus ||
-	    (plan->level && plan->domain != process->domains[row + hardware]))
+	    (plan->level && plan->domain != domain_of(heap, plan->level, hardware, cid)))
 		thread->counters.foreign++;
 }
 
@@ -164,9 +171,19 @@ static int plan_locked(struct process_books *process, const uint32_t *domains, u
 	return err;
 }
 
-/* 0, -ENOMEM, or -EAGAIN if the thread has left the plan's CPU. */
+static enum hab_rseq_result exchange(const struct hab_heap *heap, uint32_t cpu, uint32_t cid,
+				     uint64_t *word, uint64_t next, struct hab_rseq_out *out)
+{
+	hab_tls_rseq *area = hab_rseq_area();
+
+	if (heap->owner == HAB_OWNER_CID)
+		return hab_rseq_exchange_cid_verify(area, cpu, cid, word, next, out);
+	return hab_rseq_exchange_verify(area, cpu, cid, word, next, out);
+}
+
+/* 0, -ENOMEM, or -EAGAIN if the thread has left the plan's CPU, or lost its cid. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
-				uint64_t entered, uint64_t least, uint64_t want,
+				uint32_t cid, uint64_t entered, uint64_t least, uint64_t want,
 				struct hab_ioc_refill *refill)
 {
 	struct process_books *process = heap->backend_data;
@@ -177,7 +194,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 	int l, err;
 
 	for (l = 0; l < heap->nr_levels; l++)
-		domains[l] = process->domains[(size_t)l * heap->nr_cpus + cpu];
+		domains[l] = domain_of(heap, l + 1, cpu, cid);
 	word = hab_heap_word(heap, domains[heap->nr_levels - 1]);
 	/* Another thread of the CPU may have refilled it while this one waited. */
 	if (least <= process->books.levels[heap->nr_levels - 1].size &&
@@ -190,13 +207,12 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 		return err;
 	if (!plan.replaces_word)
 		word = &process->direct_word;
-	if (hab_rseq_exchange_verify(hab_rseq_area(), cpu, word, plan.word, &out) !=
-	    HAB_RSEQ_DONE) {
+	if (exchange(heap, cpu, cid, word, plan.word, &out) != HAB_RSEQ_DONE) {
 		thread->counters.restarts++;
 		return -EAGAIN;
 	}
 	if (heap->verify)
-		verify_plan(heap, thread, &plan, out.hardware_cpu);
+		verify_plan(heap, thread, &plan, cid, out.hardware_cpu);
 	hab_hierarchy_commit(&process->books, &plan, out.old, now_ns(process));
 	hab_plan_answer(&plan, heap->verify ? out.hardware_cpu : cpu, refill);
 	return 0;
@@ -226,14 +242,15 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 	uint64_t least = (refill->min_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	uint64_t want = (refill->want_bytes + HAB_GRANULE - 1) >> HAB_GRANULE_SHIFT;
 	uint64_t entered = now_ns(process), dropped;
-	uint32_t cpu;
+	uint32_t cpu, cid;
 	int err;
 
 	pthread_mutex_lock(&process->lock);
 	dropped = process->books.dropped;
 	cpu = thread->sections ? hab_rseq_cpu(hab_rseq_area()) : UINT32_MAX;
-	if (cpu < heap->nr_cpus)
-		err = refill_on_cpu_locked(heap, thread, cpu, entered, least, want, refill);
+	cid = heap->owner == HAB_OWNER_CID ? hab_rseq_cid(hab_rseq_area()) : 0;
+	if (cpu < heap->nr_cpus && cid < heap->nr_cpus)
+		err = refill_on_cpu_locked(heap, thread, cpu, cid, entered, least, want, refill);
 	else
 		err = refill_from_heap_locked(process, least, want, refill);
 	refill->waste_bytes += (process->books.dropped - dropped) << HAB_GRANULE_SHIFT;

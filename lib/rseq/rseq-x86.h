@@ -5,15 +5,17 @@
  *	area->rseq_cs = &descriptor
  *   start:
  *	if (area->cpu_id != cpu) goto restart
+ *	[if (area->mm_cid != cid) goto restart]	the sections of cids
  *	[hardware_cpu = TSC_AUX]	the verifying sections
  *	take:				exchange:
  *	old = *word
- *	next = old - operand
- *	if (borrow) goto empty
+ *	next = old + operand
+ *	if (no carry) goto empty
  *	*word = next			old = xchg(word, operand)	commit
  *   end:
  *
- * The borrow of the subtraction is the check that enough is free, see HAB_WORD().
+ * The operand is negated, so a sum without a carry is a subtraction that borrows: the check that
+ * enough is free, see HAB_WORD(). @operand and @next are one register.
  *
  *	pop:
  *	old = *word
@@ -52,9 +54,14 @@
 
 #ifdef HAB_RSEQ_NO_CPU_CHECK
 #define HAB_RSEQ_CHECK_CPU ""
+#define HAB_RSEQ_CHECK_CID ""
 #else
 #define HAB_RSEQ_CHECK_CPU					\
 	"cmpl	%[cpu], %[cpu_id]\n\t"				\
+	"jne	%l[restart]\n\t"
+#define HAB_RSEQ_CHECK_CID					\
+	HAB_RSEQ_CHECK_CPU					\
+	"cmpl	%[cid], %[mm_cid]\n\t"				\
 	"jne	%l[restart]\n\t"
 #endif
 
@@ -62,7 +69,7 @@
  * Opens a section. Local labels: 1 start, 2 end, 3 descriptor, 4 abort. Its exits other than the
  * commit are listed for debuggers, which cannot step through a section.
  */
-#define HAB_RSEQ_BEGIN							\
+#define HAB_RSEQ_BEGIN(OWNER)						\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
 	".balign 32\n"							\
 	"3:\n\t"							\
@@ -75,11 +82,11 @@
 	".pushsection __rseq_exit_point_array, \"aw\"\n\t"		\
 	".quad	1f, %l[restart]\n\t"					\
 	".popsection\n\t"						\
-	"leaq	3b(%%rip), %[next]\n\t"					\
-	"movq	%[next], %[rseq_cs]\n"					\
+	"leaq	3b(%%rip), %%rax\n\t"					\
+	"movq	%%rax, %[rseq_cs]\n"					\
 	"1:\n\t"							\
 	HAB_RSEQ_INJECT(1)						\
-	HAB_RSEQ_CHECK_CPU
+	HAB_RSEQ_CHECK_##OWNER
 
 /* Closes it, right behind the commit. */
 #define HAB_RSEQ_END							\
@@ -106,9 +113,8 @@
 
 #define HAB_RSEQ_SUBTRACT						\
 	HAB_RSEQ_READ_WORD						\
-	"movq	%%rax, %[next]\n\t"					\
-	"subq	%[operand], %[next]\n\t"				\
-	"jb	%l[empty]\n\t"						\
+	"addq	%%rax, %[next]\n\t"					\
+	"jnc	%l[empty]\n\t"						\
 	HAB_RSEQ_INJECT(3)
 
 #define HAB_RSEQ_TAKE_STORE						\
@@ -134,7 +140,7 @@
 
 #define HAB_RSEQ_EXCHANGE						\
 	HAB_RSEQ_INJECT(3)						\
-	"movq	%[operand], %%rax\n\t"					\
+	"movq	%[next], %%rax\n\t"					\
 	"xchgq	%%rax, %[word]\n"		/* commit */		\
 	HAB_RSEQ_END
 
@@ -146,23 +152,29 @@
 #define HAB_RSEQ_VERIFY_OUTPUT	[hardware] "=&c" (hardware),
 #define HAB_RSEQ_VERIFY_CLOBBER	"rdx",
 
-#define HAB_RSEQ_SECTION(name, BODY, CHECK)				\
+/* What a word belongs to. */
+#define HAB_RSEQ_CPU_INPUT	[cpu_id] "m" (area->cpu_id), [cpu] "r" (cpu)
+#define HAB_RSEQ_CID_INPUT	HAB_RSEQ_CPU_INPUT, [cid] "r" (cid), [mm_cid] "m" \
+	(*(const uint32_t HAB_TLS_RSEQ *)((const char HAB_TLS_RSEQ *)area + HAB_RSEQ_CID_AT))
+
+#define HAB_RSEQ_SECTION(name, BODY, OWNER, CHECK)			\
 static inline __attribute__((always_inline)) enum hab_rseq_result	\
-name(hab_tls_rseq *area, uint32_t cpu, uint64_t *word, uint64_t operand, struct hab_rseq_out *out) \
+name(hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t operand, \
+     struct hab_rseq_out *out)						\
 {									\
-	uint64_t old, next;						\
+	uint64_t old;							\
 	uint32_t hardware = cpu;					\
 									\
 	/* volatile: gcc 12 removes an asm goto whose outputs are not used. */ \
 	__asm__ volatile goto (						\
-		HAB_RSEQ_BEGIN						\
+		HAB_RSEQ_BEGIN(OWNER)					\
 		HAB_RSEQ_##CHECK##_READ					\
 		BODY							\
-		: HAB_RSEQ_##CHECK##_OUTPUT [old] "=&a" (old), [next] "=&r" (next)		\
-		: [cpu_id] "m" (area->cpu_id), [rseq_cs] "m" (area->rseq_cs), \
-		  [cpu] "r" (cpu), [operand] "r" (operand), [word] "m" (*word) \
+		: HAB_RSEQ_##CHECK##_OUTPUT [old] "=&a" (old), [next] "+&r" (operand) \
+		: HAB_RSEQ_##OWNER##_INPUT, [rseq_cs] "m" (area->rseq_cs), [word] "m" (*word) \
 		: HAB_RSEQ_INJECT_CLOBBERS HAB_RSEQ_##CHECK##_CLOBBER "memory", "cc" \
 		: restart, empty, conflict);				\
+	(void)cid;							\
 	out->old = old;							\
 	out->hardware_cpu = hardware;					\
 	return HAB_RSEQ_DONE;						\
@@ -174,12 +186,17 @@ conflict:								\
 	return HAB_RSEQ_CONFLICT;					\
 }
 
-HAB_RSEQ_SECTION(hab_rseq_take_store, HAB_RSEQ_TAKE_STORE, PLAIN)
-HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg, HAB_RSEQ_TAKE_CMPXCHG, PLAIN)
-HAB_RSEQ_SECTION(hab_rseq_take_store_verify, HAB_RSEQ_TAKE_STORE, VERIFY)
-HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg_verify, HAB_RSEQ_TAKE_CMPXCHG, VERIFY)
-HAB_RSEQ_SECTION(hab_rseq_list_pop, HAB_RSEQ_LIST_POP, PLAIN)
-HAB_RSEQ_SECTION(hab_rseq_list_pop_verify, HAB_RSEQ_LIST_POP, VERIFY)
-HAB_RSEQ_SECTION(hab_rseq_exchange_verify, HAB_RSEQ_EXCHANGE, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_take_store, HAB_RSEQ_TAKE_STORE, CPU, PLAIN)
+HAB_RSEQ_SECTION(hab_rseq_take_store_verify, HAB_RSEQ_TAKE_STORE, CPU, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_take_store_cid, HAB_RSEQ_TAKE_STORE, CID, PLAIN)
+HAB_RSEQ_SECTION(hab_rseq_take_store_cid_verify, HAB_RSEQ_TAKE_STORE, CID, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg, HAB_RSEQ_TAKE_CMPXCHG, CPU, PLAIN)
+HAB_RSEQ_SECTION(hab_rseq_take_cmpxchg_verify, HAB_RSEQ_TAKE_CMPXCHG, CPU, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_list_pop, HAB_RSEQ_LIST_POP, CPU, PLAIN)
+HAB_RSEQ_SECTION(hab_rseq_list_pop_verify, HAB_RSEQ_LIST_POP, CPU, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_list_pop_cid, HAB_RSEQ_LIST_POP, CID, PLAIN)
+HAB_RSEQ_SECTION(hab_rseq_list_pop_cid_verify, HAB_RSEQ_LIST_POP, CID, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_exchange_verify, HAB_RSEQ_EXCHANGE, CPU, VERIFY)
+HAB_RSEQ_SECTION(hab_rseq_exchange_cid_verify, HAB_RSEQ_EXCHANGE, CID, VERIFY)
 
 #endif /* HAB_LIB_RSEQ_X86_H */

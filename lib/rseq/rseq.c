@@ -103,6 +103,11 @@ static void decide(void)
 	}
 }
 
+bool hab_rseq_has_cids(void)
+{
+	return getauxval(AT_RSEQ_FEATURE_SIZE) >= HAB_RSEQ_CID_AT + sizeof(uint32_t);
+}
+
 const char *hab_rseq_reason(void)
 {
 	pthread_once(&once, decide);

@@ -4,23 +4,26 @@
  *
  *	hab_rseq_take_store		take from a word of one CPU
  *	hab_rseq_take_cmpxchg		take from a word that several CPUs share
- *	hab_rseq_take_store_verify	the same two, which also read the hardware's CPU number
- *	hab_rseq_take_cmpxchg_verify
- *	hab_rseq_exchange_verify	put a new word in place, for the process backend's refill
+ *	hab_rseq_exchange		put a new word in place, for the process backend's refill
  *	hab_rseq_list_pop		pop a chunk from a list of free chunks of one CPU
- *	hab_rseq_list_pop_verify	the same, which also reads the hardware's CPU number
+ *
+ * Names with _cid are of the same sections for words and lists of one concurrency id (cid): the
+ * kernel gives each thread that runs one that no other running thread of the process has. Names
+ * with _verify are of sections that also read the hardware's CPU number.
  *
  * One header per architecture has them (rseq-x86.h). Without one, or if the kernel refuses, callers
  * use refills instead, which are slower and just as exact.
  *
  * All sections have the same arguments and results. The caller reads @cpu with hab_rseq_cpu(),
  * chooses the word of that CPU, and calls. The section commits in one instruction, and only if the
- * thread is still on @cpu and was neither preempted nor signalled since the section began.
+ * thread is still on @cpu and was neither preempted nor signalled since the section began. Nor can
+ * its cid have changed then: the kernel gives a thread another one only while it does not run.
  *
  *	area	the thread's rseq area
- *	cpu	the CPU that the word belongs to
+ *	cpu	the CPU that the thread is on, to which the word belongs
+ *	cid	the thread's cid, to which the word belongs; only sections of cids read it
  *	word	the word
- *	operand	take: granules * HAB_WORD_STEP; exchange: the new word; pop: not used
+ *	operand	take: granules * HAB_WORD_STEP, negated; exchange: the new word; pop: not used
  *	out	set if the result is HAB_RSEQ_DONE
  *
  *	HAB_RSEQ_DONE		committed on @cpu
@@ -84,6 +87,9 @@ extern ptrdiff_t hab_rseq_offset; /* from the thread pointer, the same for all t
  */
 enum hab_rseq_owner hab_rseq_attach(void);
 
+/* Whether the kernel writes the cids of threads: from Linux 6.3 on. */
+bool hab_rseq_has_cids(void);
+
 /* The reason for HAB_RSEQ_NONE, in a few words. */
 const char *hab_rseq_reason(void);
 
@@ -98,6 +104,15 @@ static inline hab_tls_rseq *hab_rseq_area(void)
 static inline uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
 {
 	return *(const volatile uint32_t HAB_TLS_RSEQ *)&area->cpu_id_start;
+}
+
+/* Behind the fields that older headers of the kernel have, in the same 32 bytes. */
+#define HAB_RSEQ_CID_AT 24
+
+static inline uint32_t hab_rseq_cid(const hab_tls_rseq *area)
+{
+	return *(const volatile uint32_t HAB_TLS_RSEQ *)((const char HAB_TLS_RSEQ *)area +
+							 HAB_RSEQ_CID_AT);
 }
 
 #if defined(__x86_64__) && !defined(HAB_NO_RSEQ)

@@ -37,6 +37,14 @@ static inline hab_tls_tlab *hab_tls_at(ptrdiff_t offset)
 	return (hab_tls_tlab *)HAB_TLS_AT(offset);
 }
 
+/* hab_thread_get(), without a call for most threads. */
+static inline struct hab_thread *hab_thread_calling(struct hab_heap *heap)
+{
+	struct hab_thread *thread = hab_tls_at(heap->tlab_offset)->thread;
+
+	return thread != &hab_no_thread ? thread : hab_thread_get(heap);
+}
+
 static inline hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset)
 {
 	return (hab_tls_rseq *)HAB_TLS_RSEQ_AT(offset);

@@ -3,9 +3,9 @@
  * Free chunks in all interleavings: no chunk is handed out twice, none is lost, none is handed out
  * on a CPU that is not of its home, and no memory that is in use goes back to the system.
  *
- * The code is the real lists.c, lists_collect.c and trim.c of lib/alloc/, and core/. Only the sections,
- * which are assembly, and the buffers and books around them are modelled here. Each bug that this
- * test is for can be switched on, and is then found.
+ * The code is the real lists.c, lists_collect.c and trim.c of lib/alloc/, and core/. Only the
+ * sections, which are assembly, and the buffers and books around them are modelled here. Each bug
+ * that this test is for can be switched on, and is then found.
  */
 #include "explore.h"
 #include "kselftest_harness.h"
@@ -64,6 +64,11 @@ uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
 	if (bugs.other_cpu && trimming)
 		return 1;
 	return explore_cpu();
+}
+
+uint32_t hab_rseq_cid(const hab_tls_rseq *area)
+{
+	return hab_rseq_cpu(area);
 }
 
 void hab_thread_lock(void)
@@ -133,7 +138,7 @@ HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
 	uint64_t old, next;
 	bool whole;
 
-	(void)area, (void)operand;
+	(void)area, (void)cid, (void)operand;
 	/* @cpu was read before the section. */
 	explore_point();
 	if (bugs.other_cpu && trimming) {
@@ -175,7 +180,18 @@ HAB_RSEQ_EXPLORED(hab_rseq_list_pop)
 
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify)
 {
-	return hab_rseq_list_pop(area, cpu, word, operand, out);
+	return hab_rseq_list_pop(area, cpu, cid, word, operand, out);
+}
+
+/* To the lists a cid is a CPU number: the explored heap has none. */
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop_cid)
+{
+	return hab_rseq_list_pop(area, cpu, cid, word, operand, out);
+}
+
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop_cid_verify)
+{
+	return hab_rseq_list_pop(area, cpu, cid, word, operand, out);
 }
 
 /* The books: a chunk is free in them, or not. */

@@ -29,12 +29,15 @@ typedef int hab_tls_rseq;
 
 hab_tls_rseq *hab_tls_rseq_at(ptrdiff_t offset);
 uint32_t hab_rseq_cpu(const hab_tls_rseq *area);
+uint32_t hab_rseq_cid(const hab_tls_rseq *area);
 
 #define HAB_RSEQ_EXPLORED(name)                                                     \
-	enum hab_rseq_result name(hab_tls_rseq *area, uint32_t cpu, uint64_t *word, \
+	enum hab_rseq_result name(hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, \
 				  uint64_t operand, struct hab_rseq_out *out)
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop);
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify);
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop_cid);
+HAB_RSEQ_EXPLORED(hab_rseq_list_pop_cid_verify);
 
 /* Of trim.c. */
 uint64_t explored_clock(void);

@@ -26,8 +26,8 @@ fuzz-corpus: $(BUILD)/tests/make_inputs
 $(FUZZ):
 	mkdir -p $@
 
-# The programs' own sources, once more, with sanitizers and counters of what was reached. Objects lie
-# in one folder, so no two of them may have the same name.
+# The programs' own sources, once more, with sanitizers and counters of what was reached. Objects
+# lie in one folder, so no two of them may have the same name.
 FUZZ_NAMES := $(notdir $(wildcard $(DAEMON_FOLDERS:%=daemon/%/*.c)) $(LIB_SOURCES))
 ifneq ($(words $(FUZZ_NAMES)),$(words $(sort $(FUZZ_NAMES))))
 $(error two sources of the daemon or the library have the same name; rename one of them)

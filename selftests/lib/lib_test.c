@@ -45,10 +45,12 @@ FIXTURE_VARIANT(heap)
 
 VARIANT(process_clab, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "clab=256K@cpu");
 VARIANT(process_plab, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "plab=1M@package");
+VARIANT(process_cid, HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, "clab=256K@cid");
 VARIANT(device_clab, HAB_HEAP_DEVICE | HAB_HEAP_VERIFY, "clab=256K@cpu");
 VARIANT(device_plab, HAB_HEAP_DEVICE | HAB_HEAP_VERIFY, "plab=1M@package");
 /* Without verification the sections of the fast path take the chunks. */
 VARIANT(plain_clab, HAB_HEAP_PROCESS, "clab=256K@cpu");
+VARIANT(plain_cid, HAB_HEAP_PROCESS, "clab=256K@cid");
 VARIANT(plain_plab, HAB_HEAP_PROCESS, "plab=1M@package");
 
 FIXTURE_SETUP(heap)
