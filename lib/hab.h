@@ -64,7 +64,8 @@ struct hab_heap;
  *	down, for example "plab=32M@package,clab=512K@cpu"; NULL: "clab=512K@cpu".
  *	NAME: at most 15 letters, digits, "_" or "-"; hab_heap_stats() shows it.
  *	SIZE: a number with K, M or G, or "auto": by the rate of refills, within @waste_percent.
- *	DOMAIN: cpu, core, llc, package, node or global.
+ *	DOMAIN: cpu, core, llc, package, node or global; and cid for the lowest level, which is cpu
+ *	with the module and before Linux 6.3.
  *	"none": TLABs straight from the heap. "auto": "none" for automatic TLABs, which need few
  *	refills, else "clab=auto@cpu"
  * @name: for telemetry, at most 31 printable characters; NULL: "heap"

@@ -26,9 +26,8 @@
 
 static unsigned int max_heaps_per_user = 1024;
 module_param(max_heaps_per_user, uint, 0644);
-MODULE_PARM_DESC(
-	max_heaps_per_user,
-	"How many heaps each owner may have at once (default 1024; not for CAP_SYS_RESOURCE)");
+MODULE_PARM_DESC(max_heaps_per_user,
+		 "Heaps an owner may have at once (default 1024; not for CAP_SYS_RESOURCE)");
 
 /**
  * struct hab_owner - an owner that has made a heap
@@ -148,7 +147,8 @@ struct hab_owner *hab_owners_add_heap(void)
 	struct hab_owner *owner, *found;
 
 	mutex_lock(&owners_lock);
-	owner = found = find_owner_locked(hab_owners_current());
+	found = find_owner_locked(hab_owners_current());
+	owner = found;
 	if (!IS_ERR(found)) {
 		if (found->nr_heaps >= READ_ONCE(max_heaps_per_user) && !capable(CAP_SYS_RESOURCE))
 			owner = ERR_PTR(-ENOSPC);

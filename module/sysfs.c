@@ -166,6 +166,7 @@ static struct attribute *hab_attrs[] = {
 	&dev_attr_uncounted_bytes.attr,
 	NULL,
 };
+
 /* clang-format on */
 
 static const struct attribute_group hab_group = { .attrs = hab_attrs };
@@ -232,6 +233,7 @@ static struct attribute *domains_attrs[] = {
 	&domains_global.attr.attr,
 	NULL,
 };
+
 /* clang-format on */
 
 static const struct attribute_group domains_group = {

@@ -75,7 +75,8 @@ static inline void hab_channel_read_secret(const char *digits, u64 secret[2])
 	unsigned int i;
 	u64 digit;
 
-	secret[0] = secret[1] = 0;
+	secret[0] = 0;
+	secret[1] = 0;
 	for (i = 0; digits && digits[i] && i < 32; i++) {
 		digit = (u64)(digits[i] <= '9' ? digits[i] - '0' : digits[i] - 'a' + 10);
 		secret[i / 16] = secret[i / 16] << 4 | (digit & 15);

@@ -47,9 +47,9 @@ static void join_adjacent(struct hab_free_extents *set, struct hab_extent *exten
 	while (i < set->nr) {
 		struct hab_extent *other = &set->extents[i];
 
-		if (other->start + other->size == extent->start)
+		if (other->start + other->size == extent->start) {
 			extent->start = other->start;
-		else if (extent->start + extent->size != other->start) {
+		} else if (extent->start + extent->size != other->start) {
 			i++;
 			continue;
 		}

@@ -54,7 +54,7 @@ TEST_F(books, chunks_never_overlap_and_no_byte_is_lost_with_three_levels)
 
 TEST_F(books, a_plan_that_is_dropped_changes_nothing)
 {
-	struct hab_hierarchy before;
+	static struct hab_hierarchy before;
 	struct hab_plan plan;
 	u64 chunk, size;
 

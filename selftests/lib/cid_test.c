@@ -158,6 +158,7 @@ TEST(levels_above_a_level_of_cids_are_of_cpus_and_none_is_below)
 	struct hab_chunk chunk;
 
 	ASSERT_NE(NULL, heap);
+	ASSERT_TRUE(move_to(0));
 	/* Too large for the lowest level. */
 	ASSERT_EQ(0, hab_chunk_take(heap, 128 << 10, &chunk));
 	EXPECT_EQ(1, chunk.level);

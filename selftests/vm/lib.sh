@@ -13,7 +13,7 @@ me=$(basename "$0")
 # take long, so they have a number of their own.
 recipe=2 build_recipe=1
 # Sources of the module; if one is newer than hab.ko, the module is built again.
-module_sources=(Kbuild module core uapi)
+module_sources=(Kbuild module core uapi selftests/core selftests/module/kunit)
 
 step() { printf '%s: %s\n' "$me" "$*" >&2; }
 
