@@ -7,7 +7,8 @@
  *
  * Walk: 4 threads take a chunk on each CPU, one CPU after the other. Refills: a thread for each CPU
  * takes chunks of more than half a buffer, so each is a refill. Offline: what the buffer of a CPU
- * still holds after the CPU went; by root, and only with --offline, because it switches a CPU off. Takes: one thread, chunks of 64 bytes, all ways in turns.
+ * still holds after the CPU went; by root, and only with --offline, because it switches a CPU off.
+ * Takes: one thread, chunks of 64 bytes, all ways in turns.
  */
 #include <errno.h>
 #include <fcntl.h>
