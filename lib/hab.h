@@ -90,7 +90,7 @@ struct hab_heap_config {
 };
 
 /**
- * struct hab_chunk - a chunk, for the caller's own use
+ * struct hab_chunk - a chunk, for the caller's own use; not defined if the take failed
  * @base: where it begins, aligned to 64 bytes
  * @size: its size, a multiple of 64 bytes
  * @cpu: the CPU on which the take committed
@@ -115,7 +115,8 @@ struct hab_chunk {
  *	hab_chunk_take())
  * @chunk_bytes: their sum
  * @foreign: chunks from a buffer that is not of the committing CPU's domain, by the hardware's CPU
- *	number; counted only with HAB_HEAP_VERIFY, and always 0
+ *	number; counted only with HAB_HEAP_VERIFY, and always 0. No hardware knows a cid: with that
+ *	domain only the CPU of the take is compared
  * @verified: chunks that were checked for that
  * @restarts: rseq sections that were interrupted and restarted
  * @conflicts: cmpxchg that failed because another CPU of the domain moved the word

@@ -84,7 +84,8 @@ enum hab_owner {
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because hab_alloc() reads
  *	nothing else
- * @take: hab_chunk_take() for this heap's kind of words
+ * @take: hab_chunk_take() for the owner of this heap's words
+ * @take_base: hab_chunk_take_base(), likewise
  * @rseq_offset: of the thread's rseq area from the thread pointer. A take reads this and what
  *	follows up to @owner
  * @nr_cpus: CPU numbers are below this
@@ -140,6 +141,7 @@ struct hab_heap {
 	uint64_t *words;
 	char *arena;
 	const uint32_t *domains;
+	void *(*take_base)(struct hab_heap *heap, size_t size);
 	enum hab_owner owner;
 	bool sections;
 	bool verify;

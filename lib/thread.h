@@ -62,7 +62,7 @@ struct hab_sizing {
  * @closes: closes of regions
  * @sampling: inside a sample handler
  * @sections: the thread takes chunks by rseq sections
- * @counters: written by the thread only; @counters.chunk_bytes lacks what @chunk_bytes_left counts
+ * @counters: written by the thread only
  * @sizing: see there
  * @own_tlab: for heaps beyond those with a TLAB in thread-local storage
  * @objects: samples of objects
@@ -113,12 +113,6 @@ struct hab_thread {
 };
 
 extern struct hab_thread hab_no_thread;
-
-/* Bytes of chunks that @counters lacks. */
-static inline uint64_t hab_thread_counted_down(const struct hab_thread *thread)
-{
-	return thread->chunk_bytes_set - thread->chunk_bytes_left;
-}
 
 /* Address of the thread's next object; meaningless if the TLAB is empty. */
 static inline uintptr_t hab_thread_top(const struct hab_thread *thread)

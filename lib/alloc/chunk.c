@@ -27,19 +27,32 @@ _Static_assert(HAB_WORD_TOP_BITS + HAB_GRANULE_SHIFT <= 64, "a word's top in byt
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The one choice of a section. On the fast path @owner and @verify are constants. */
-INLINE enum hab_rseq_result run_section(hab_tls_rseq *area, uint32_t cpu, uint32_t cid,
-					uint64_t *word, uint64_t operand, enum hab_owner owner,
-					bool verify, struct hab_rseq_out *out)
+/* The sections of the slow path, in functions of their own (rseq.h). */
+HAB_RSEQ_FUNCTION(take_store, hab_rseq_take_store)
+HAB_RSEQ_FUNCTION(take_store_verify, hab_rseq_take_store_verify)
+HAB_RSEQ_FUNCTION(take_store_cid, hab_rseq_take_store_cid)
+HAB_RSEQ_FUNCTION(take_store_cid_verify, hab_rseq_take_store_cid_verify)
+HAB_RSEQ_FUNCTION(take_cmpxchg, hab_rseq_take_cmpxchg)
+HAB_RSEQ_FUNCTION(take_cmpxchg_verify, hab_rseq_take_cmpxchg_verify)
+
+typedef enum hab_rseq_result section(hab_tls_rseq *area, uint32_t cpu, uint32_t cid,
+				     uint64_t *word, uint64_t operand, struct hab_rseq_out *out);
+
+static section *section_of(enum hab_owner owner, bool verify)
 {
 	if (owner == HAB_OWNER_CID)
-		return verify ? hab_rseq_take_store_cid_verify(area, cpu, cid, word, operand, out) :
-				hab_rseq_take_store_cid(area, cpu, cid, word, operand, out);
+		return verify ? take_store_cid_verify : take_store_cid;
 	if (owner == HAB_OWNER_CPU)
-		return verify ? hab_rseq_take_store_verify(area, cpu, 0, word, operand, out) :
-				hab_rseq_take_store(area, cpu, 0, word, operand, out);
-	return verify ? hab_rseq_take_cmpxchg_verify(area, cpu, 0, word, operand, out) :
-			hab_rseq_take_cmpxchg(area, cpu, 0, word, operand, out);
+		return verify ? take_store_verify : take_store;
+	return verify ? take_cmpxchg_verify : take_cmpxchg;
+}
+
+/* On the fast path @owner is a constant. */
+INLINE section *fast_section_of(enum hab_owner owner)
+{
+	return owner == HAB_OWNER_CID ? hab_rseq_take_store_cid :
+	       owner == HAB_OWNER_CPU ? hab_rseq_take_store :
+					hab_rseq_take_cmpxchg;
 }
 
 /* The domain of the word that a thread on @cpu takes from; @nr or more if there is none. */
@@ -73,8 +86,8 @@ INLINE uint64_t negated_steps(uint64_t n)
  * this is the most frequent code: what is set before the section needs no register in it.
  */
 INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, uint32_t nr,
-				      enum hab_owner owner, bool verify, struct hab_chunk *chunk,
-				      struct hab_rseq_out *out)
+				      enum hab_owner owner, section *section,
+				      struct hab_chunk *chunk, struct hab_rseq_out *out)
 {
 	uint64_t operand = negated_steps(n);
 	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
@@ -87,8 +100,7 @@ INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, u
 	chunk->cpu = cpu;
 	chunk->domain = domain;
 	chunk->level = heap->nr_levels;
-	return run_section(area, cpu, domain, hab_heap_word(heap, domain), operand, owner, verify,
-			   out);
+	return section(area, cpu, domain, hab_heap_word(heap, domain), operand, out);
 }
 
 /* The word's lower bits, in bytes, are the chunk's place in the arena. */
@@ -115,19 +127,17 @@ INLINE uint64_t further_granules(uint64_t bytes)
 	return (bytes - 1) >> HAB_GRANULE_SHIFT;
 }
 
-/* Counts a chunk of hab_chunk_take(). true if the sampler has to look at it. */
-INLINE bool count_chunk(struct hab_thread *thread, uint64_t bytes)
-{
-	thread->counters.chunks++;
-	thread->chunk_bytes_left -= bytes;
-	return thread->chunk_bytes_left < 0;
-}
-
-/* A chunk that the sampler does not look at. */
-INLINE void count_inner_chunk(struct hab_thread *thread, uint64_t bytes)
+INLINE void count_chunk(struct hab_thread *thread, uint64_t bytes)
 {
 	thread->counters.chunks++;
 	thread->counters.chunk_bytes += bytes;
+}
+
+/* true if the sampler has to look at the chunk. */
+INLINE bool count_down(struct hab_thread *thread, uint64_t bytes)
+{
+	thread->chunk_bytes_left -= bytes;
+	return thread->chunk_bytes_left < 0;
 }
 
 static void count_failure(struct hab_thread *thread, enum hab_rseq_result result)
@@ -144,9 +154,9 @@ static void verify_domain(struct hab_heap *heap, struct hab_thread *thread, uint
 			  struct hab_chunk *chunk)
 {
 	thread->counters.verified++;
-	if (cpu >= heap->nr_cpus || (heap->owner == HAB_OWNER_CID ?
-					     cpu != (uint32_t)chunk->cpu :
-					     heap->domains[cpu] != (uint32_t)chunk->domain))
+	if (heap->owner == HAB_OWNER_CID)
+		thread->counters.foreign += cpu != (uint32_t)chunk->cpu;
+	else if (cpu >= heap->nr_cpus || heap->domains[cpu] != (uint32_t)chunk->domain)
 		thread->counters.foreign++;
 	chunk->cpu = cpu;
 }
@@ -171,12 +181,13 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 			   uint64_t want, struct hab_chunk *chunk)
 {
 	uint64_t n = want < HAB_WORD_FREE_MAX ? want : HAB_WORD_FREE_MAX, left;
+	section *section = section_of(heap->owner, heap->verify);
 	enum hab_rseq_result result;
 	struct hab_rseq_out out;
 	int tries;
 
 	for (tries = 0; tries < HAB_RSEQ_TRIES; tries++) {
-		result = take_once(heap, n, heap->nr_cpus, heap->owner, heap->verify, chunk, &out);
+		result = take_once(heap, n, heap->nr_cpus, heap->owner, section, chunk, &out);
 		switch (result) {
 		case HAB_RSEQ_DONE:
 			fill_in(chunk, heap, out.old, n);
@@ -256,6 +267,8 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
 			err = take_by_refill(heap, thread, least, want, chunk);
 	} while (err == -EAGAIN || (err == -ENOMEM && hab_lists_collect(heap, least, returns)));
 	thread->sections = sections;
+	if (!err)
+		count_chunk(thread, chunk->size);
 	return err;
 }
 
@@ -269,7 +282,8 @@ INLINE enum hab_rseq_result take_fast(const struct hab_heap *heap, const struct 
 {
 	if (__builtin_expect(further >= HAB_WORD_FREE_MAX, 0))
 		return HAB_RSEQ_NOT_TRIED;
-	return take_once(heap, further + 1, thread->nr_domains, owner, false, chunk, out);
+	return take_once(heap, further + 1, thread->nr_domains, owner, fast_section_of(owner),
+			 chunk, out);
 }
 
 INLINE struct hab_thread *fast_thread(const struct hab_heap *heap)
@@ -277,38 +291,45 @@ INLINE struct hab_thread *fast_thread(const struct hab_heap *heap)
 	return hab_tls_at(heap->tlab_offset)->thread;
 }
 
-INLINE enum hab_rseq_result take_inner(struct hab_heap *heap, struct hab_thread *thread,
-				       uint64_t further, enum hab_owner owner,
-				       struct hab_chunk *chunk)
+/* For TLABs and regions, whose objects the sampler counts. */
+INLINE enum hab_rseq_result take_inner(struct hab_heap *heap, uint64_t further,
+				       enum hab_owner owner, struct hab_chunk *chunk)
 {
+	struct hab_thread *thread = fast_thread(heap);
 	struct hab_rseq_out out;
-	enum hab_rseq_result result =
-		take_fast(heap, fast_thread(heap), further, owner, chunk, &out);
+	enum hab_rseq_result result = take_fast(heap, thread, further, owner, chunk, &out);
 
 	if (result == HAB_RSEQ_DONE) {
 		fill_in(chunk, heap, out.old, further + 1);
-		count_inner_chunk(thread, chunk->size);
+		count_chunk(thread, chunk->size);
 	}
 	return result;
 }
+
+/* Functions, as those of the slow path; and with three sections in one it had a larger frame. */
+#define TAKE_INNER(name, owner)                                                              \
+	__attribute__((noinline)) static enum hab_rseq_result name(                          \
+		struct hab_heap *heap, uint64_t further, struct hab_chunk *chunk)            \
+	{                                                                                    \
+		return take_inner(heap, further, owner, chunk);                              \
+	}
+TAKE_INNER(take_inner_of_cpu, HAB_OWNER_CPU)
+TAKE_INNER(take_inner_of_cid, HAB_OWNER_CID)
+TAKE_INNER(take_inner_shared, HAB_OWNER_NONE)
 
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk)
 {
 	uint64_t further = further_granules(want);
 	enum hab_rseq_result result =
-		heap->owner == HAB_OWNER_CPU ? take_inner(heap, thread, further, HAB_OWNER_CPU, chunk) :
-		heap->owner == HAB_OWNER_CID ? take_inner(heap, thread, further, HAB_OWNER_CID, chunk) :
-					       take_inner(heap, thread, further, HAB_OWNER_NONE, chunk);
-	int err;
+		heap->owner == HAB_OWNER_CPU ? take_inner_of_cpu(heap, further, chunk) :
+		heap->owner == HAB_OWNER_CID ? take_inner_of_cid(heap, further, chunk) :
+					       take_inner_shared(heap, further, chunk);
 
 	if (result == HAB_RSEQ_DONE)
 		return 0;
 	count_failure(thread, result);
-	err = take_slowly(heap, thread, least, want, chunk);
-	if (!err)
-		count_inner_chunk(thread, chunk->size);
-	return err;
+	return take_slowly(heap, thread, least, want, chunk);
 }
 
 INLINE int take_in_slow_path(struct hab_heap *heap, size_t size, struct hab_chunk *chunk,
@@ -327,7 +348,7 @@ INLINE int take_in_slow_path(struct hab_heap *heap, size_t size, struct hab_chun
 	if (__builtin_expect(hab_sampler_needed(thread), 0))
 		hab_sampler_look(thread);
 	err = take_slowly(heap, thread, size, size, chunk);
-	if (!err && count_chunk(thread, chunk->size))
+	if (!err && count_down(thread, chunk->size))
 		hab_sampler_chunk(thread, chunk);
 	return err;
 }
@@ -392,7 +413,8 @@ INLINE int chunk_take(struct hab_heap *heap, size_t size, enum hab_owner owner,
 	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
 		return chunk_take_slowly(heap, bytes, chunk, result);
 	fill_in(chunk, heap, out.old, further + 1);
-	if (__builtin_expect(count_chunk(thread, bytes), 0))
+	count_chunk(thread, bytes);
+	if (__builtin_expect(count_down(thread, bytes), 0))
 		return chunk_taken(heap, chunk);
 	return 0;
 }
@@ -410,13 +432,6 @@ static int chunk_take_of_cid(struct hab_heap *heap, size_t size, struct hab_chun
 static int chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
 	return chunk_take(heap, size, HAB_OWNER_NONE, chunk);
-}
-
-void hab_take_choose(struct hab_heap *heap)
-{
-	heap->take = heap->owner == HAB_OWNER_CPU ? chunk_take_of_cpu :
-		     heap->owner == HAB_OWNER_CID ? chunk_take_of_cid :
-						    chunk_take_shared;
 }
 
 int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
@@ -438,14 +453,46 @@ INLINE void *base_take(struct hab_heap *heap, size_t size, enum hab_owner owner)
 	if (__builtin_expect(result != HAB_RSEQ_DONE, 0))
 		return base_take_slowly(heap, bytes, result);
 	base = base_of(heap, out.old);
-	if (__builtin_expect(count_chunk(thread, bytes), 0))
+	count_chunk(thread, bytes);
+	if (__builtin_expect(count_down(thread, bytes), 0))
 		return base_taken(heap, base, further + 1);
 	return base;
 }
 
+static void *base_take_of_cpu(struct hab_heap *heap, size_t size)
+{
+	return base_take(heap, size, HAB_OWNER_CPU);
+}
+
+static void *base_take_of_cid(struct hab_heap *heap, size_t size)
+{
+	return base_take(heap, size, HAB_OWNER_CID);
+}
+
+static void *base_take_shared(struct hab_heap *heap, size_t size)
+{
+	return base_take(heap, size, HAB_OWNER_NONE);
+}
+
 void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
 {
-	return heap->owner == HAB_OWNER_CPU ? base_take(heap, size, HAB_OWNER_CPU) :
-	       heap->owner == HAB_OWNER_CID ? base_take(heap, size, HAB_OWNER_CID) :
-					      base_take(heap, size, HAB_OWNER_NONE);
+	return heap->take_base(heap, size);
+}
+
+void hab_take_choose(struct hab_heap *heap)
+{
+	switch (heap->owner) {
+	case HAB_OWNER_CPU:
+		heap->take = chunk_take_of_cpu;
+		heap->take_base = base_take_of_cpu;
+		break;
+	case HAB_OWNER_CID:
+		heap->take = chunk_take_of_cid;
+		heap->take_base = base_take_of_cid;
+		break;
+	case HAB_OWNER_NONE:
+		heap->take = chunk_take_shared;
+		heap->take_base = base_take_shared;
+		break;
+	}
 }

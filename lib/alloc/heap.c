@@ -223,7 +223,6 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 	add_thread(stats, &heap->exited);
 	for (thread = heap->threads; thread; thread = thread->next) {
 		add_thread(stats, &thread->counters);
-		stats->chunk_bytes += hab_thread_counted_down(thread);
 		if (thread->end)
 			stats->allocated_bytes += hab_thread_top(thread) - thread->start;
 	}

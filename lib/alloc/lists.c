@@ -107,33 +107,19 @@ void hab_lists_put(struct hab_heap *heap, struct hab_free_chunk *first, struct h
 	hab_lists_push(hab_lists_word(lists, first->home, first->class), first, last);
 }
 
-/* Not inline: gcc 12 mixes up the outputs of two sections in one function. */
-__attribute__((noinline)) static enum hab_rseq_result
-pop_verify(hab_tls_rseq *area, u32 cpu, u64 *word, struct hab_rseq_out *out)
-{
-	return hab_rseq_list_pop_verify(area, cpu, 0, word, 0, out);
-}
+HAB_RSEQ_FUNCTION(pop, hab_rseq_list_pop)
+HAB_RSEQ_FUNCTION(pop_verify, hab_rseq_list_pop_verify)
+HAB_RSEQ_FUNCTION(pop_cid, hab_rseq_list_pop_cid)
+HAB_RSEQ_FUNCTION(pop_cid_verify, hab_rseq_list_pop_cid_verify)
 
-__attribute__((noinline)) static enum hab_rseq_result
-pop_cid(hab_tls_rseq *area, u32 cpu, u32 cid, u64 *word, struct hab_rseq_out *out)
-{
-	return hab_rseq_list_pop_cid(area, cpu, cid, word, 0, out);
-}
-
-__attribute__((noinline)) static enum hab_rseq_result
-pop_cid_verify(hab_tls_rseq *area, u32 cpu, u32 cid, u64 *word, struct hab_rseq_out *out)
-{
-	return hab_rseq_list_pop_cid_verify(area, cpu, cid, word, 0, out);
-}
-
-static enum hab_rseq_result pop(const struct hab_heap *heap, hab_tls_rseq *area, u32 cpu, u32 id,
-				u64 *word, struct hab_rseq_out *out)
+static enum hab_rseq_result pop_once(const struct hab_heap *heap, hab_tls_rseq *area, u32 cpu,
+				     u32 id, u64 *word, struct hab_rseq_out *out)
 {
 	if (heap->owner == HAB_OWNER_CID)
-		return heap->verify ? pop_cid_verify(area, cpu, id, word, out) :
-				      pop_cid(area, cpu, id, word, out);
-	return heap->verify ? pop_verify(area, cpu, word, out) :
-			      hab_rseq_list_pop(area, cpu, 0, word, 0, out);
+		return heap->verify ? pop_cid_verify(area, cpu, id, word, 0, out) :
+				      pop_cid(area, cpu, id, word, 0, out);
+	return heap->verify ? pop_verify(area, cpu, 0, word, 0, out) :
+			      pop(area, cpu, 0, word, 0, out);
 }
 
 struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_thread *thread,
@@ -153,7 +139,7 @@ struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_threa
 			return NULL;
 		word = hab_lists_word(heap->lists, id, class);
 		HAB_INJECT_BEFORE_SECTION();
-		result = pop(heap, area, cpu, id, word, &out);
+		result = pop_once(heap, area, cpu, id, word, &out);
 		thread->counters.restarts += result == HAB_RSEQ_RESTART;
 		thread->counters.conflicts += result == HAB_RSEQ_CONFLICT;
 	} while ((result == HAB_RSEQ_RESTART || result == HAB_RSEQ_CONFLICT) &&

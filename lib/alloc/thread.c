@@ -89,15 +89,14 @@ static void unlink_thread(struct hab_thread *thread)
 	thread->heap->nr_threads--;
 }
 
-static void add_counters(struct hab_counters *sum, const struct hab_thread *thread)
+static void add_counters(struct hab_counters *sum, const struct hab_counters *more)
 {
 	uint64_t *to = (uint64_t *)sum;
-	const uint64_t *from = (const uint64_t *)&thread->counters;
+	const uint64_t *from = (const uint64_t *)more;
 	size_t i;
 
 	for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
 		to[i] += from[i];
-	sum->chunk_bytes += hab_thread_counted_down(thread);
 }
 
 void hab_thread_retire(struct hab_thread *thread)
@@ -146,7 +145,7 @@ static void on_thread_exit(void *unused)
 			give_back_unused(thread);
 			hab_thread_retire(thread);
 			thread->tlab->thread = &hab_no_thread;
-			add_counters(&thread->heap->exited, thread);
+			add_counters(&thread->heap->exited, &thread->counters);
 			unlink_thread(thread);
 		}
 		free(thread);
@@ -226,7 +225,7 @@ void hab_thread_remove_others_locked(struct hab_heap *heap)
 		if (thread == mine)
 			continue;
 		/* The TLAB may be in another thread's storage, which the child does not have. */
-		add_counters(&heap->exited, thread);
+		add_counters(&heap->exited, &thread->counters);
 		unlink_thread(thread);
 		free(thread);
 	}
@@ -242,8 +241,7 @@ void hab_thread_draw_anew(struct hab_heap *heap)
 	mine->objects.on = false;
 	mine->pass_end = 0;
 	mine->chunks.on = false;
-	mine->counters.chunk_bytes += hab_thread_counted_down(mine);
-	mine->chunk_bytes_left = mine->chunk_bytes_set = 0;
+	mine->chunk_bytes_left = 0;
 	if (mine->nr_domains)
 		mine->nr_domains = heap->nr_cpus;
 	if (mine->end)

@@ -146,7 +146,15 @@ static uint32_t domain_of(const struct hab_heap *heap, int level, uint32_t cpu, 
 
 	if (heap->owner == HAB_OWNER_CID && level == heap->nr_levels)
 		return cid;
-	return process->domains[(size_t)(level - 1) * heap->nr_cpus + cpu];
+	return process->domains[(size_t)(level - 1) * process->books.nr_domains + cpu];
+}
+
+/* Without sysfs there may be CPUs of higher numbers, which cids alone do without. */
+static bool has_domains(const struct hab_heap *heap, uint32_t cpu, uint32_t cid)
+{
+	if (heap->owner == HAB_OWNER_CID && heap->nr_levels == 1)
+		return cid < heap->nr_cpus;
+	return cpu < heap->nr_cpus && cid < heap->nr_cpus;
 }
 
 /* Compares the hardware's CPU number with the domain of the buffer that serves. */
@@ -154,7 +162,7 @@ static void verify_plan(struct hab_heap *heap, struct hab_thread *thread,
 			const struct hab_plan *plan, uint32_t cid, uint32_t hardware)
 {
 	thread->counters.verified++;
-	if (hardware >= heap->nr_cpus ||
+	if (!has_domains(heap, hardware, cid) ||
 	    (plan->level && plan->domain != domain_of(heap, plan->level, hardware, cid)))
 		thread->counters.foreign++;
 }
@@ -171,15 +179,8 @@ static int plan_locked(struct process_books *process, const uint32_t *domains, u
 	return err;
 }
 
-static enum hab_rseq_result exchange(const struct hab_heap *heap, uint32_t cpu, uint32_t cid,
-				     uint64_t *word, uint64_t next, struct hab_rseq_out *out)
-{
-	hab_tls_rseq *area = hab_rseq_area();
-
-	if (heap->owner == HAB_OWNER_CID)
-		return hab_rseq_exchange_cid_verify(area, cpu, cid, word, next, out);
-	return hab_rseq_exchange_verify(area, cpu, cid, word, next, out);
-}
+HAB_RSEQ_FUNCTION(exchange, hab_rseq_exchange_verify)
+HAB_RSEQ_FUNCTION(exchange_cid, hab_rseq_exchange_cid_verify)
 
 /* 0, -ENOMEM, or -EAGAIN if the thread has left the plan's CPU, or lost its cid. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
@@ -207,7 +208,8 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 		return err;
 	if (!plan.replaces_word)
 		word = &process->direct_word;
-	if (exchange(heap, cpu, cid, word, plan.word, &out) != HAB_RSEQ_DONE) {
+	if ((heap->owner == HAB_OWNER_CID ? exchange_cid : exchange)(
+		    hab_rseq_area(), cpu, cid, word, plan.word, &out) != HAB_RSEQ_DONE) {
 		thread->counters.restarts++;
 		return -EAGAIN;
 	}
@@ -247,9 +249,9 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 
 	pthread_mutex_lock(&process->lock);
 	dropped = process->books.dropped;
-	cpu = thread->sections ? hab_rseq_cpu(hab_rseq_area()) : UINT32_MAX;
+	cpu = hab_rseq_cpu(hab_rseq_area());
 	cid = heap->owner == HAB_OWNER_CID ? hab_rseq_cid(hab_rseq_area()) : 0;
-	if (cpu < heap->nr_cpus && cid < heap->nr_cpus)
+	if (thread->sections && has_domains(heap, cpu, cid))
 		err = refill_on_cpu_locked(heap, thread, cpu, cid, entered, least, want, refill);
 	else
 		err = refill_from_heap_locked(process, least, want, refill);

@@ -121,4 +121,16 @@ static inline uint32_t hab_rseq_cid(const hab_tls_rseq *area)
 #include "lib/rseq/rseq-none.h"
 #endif
 
+/*
+ * A section as a function, for callers with several: gcc before 12.4 and 13.3 mixes up the outputs
+ * of two sections in one function (its bug 113921).
+ */
+#define HAB_RSEQ_FUNCTION(name, section)                                                         \
+	__attribute__((noinline)) static enum hab_rseq_result name(                              \
+		hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t operand, \
+		struct hab_rseq_out *out)                                                        \
+	{                                                                                        \
+		return section(area, cpu, cid, word, operand, out);                              \
+	}
+
 #endif /* HAB_LIB_RSEQ_H */

@@ -185,11 +185,15 @@ void hab_sampler_region_closed(struct hab_thread *thread, const struct hab_sampl
 
 /* --- chunks of hab_chunk_take() ------------------------------------------------------- */
 
+static uint64_t counted_chunk_bytes(const struct hab_thread *thread)
+{
+	return thread->chunk_bytes_set - thread->chunk_bytes_left;
+}
+
 static void open_chunks(struct hab_thread *thread)
 {
 	const struct hab_sampling *chunks = &thread->chunks;
 
-	thread->counters.chunk_bytes += hab_thread_counted_down(thread);
 	thread->chunk_bytes_set = chunks->on ? (int64_t)hab_sampling_until(chunks) - 1 :
 					       (int64_t)look_bytes(thread);
 	thread->chunk_bytes_left = thread->chunk_bytes_set;
@@ -205,7 +209,7 @@ void hab_sampler_leave(struct hab_thread *thread)
 		hab_sampling_set_since(&thread->objects, 0);
 	}
 	if (thread->chunks.on) {
-		hab_sampling_count(&thread->chunks, hab_thread_counted_down(thread));
+		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread));
 		open_chunks(thread);
 		bytes += hab_sampling_since(&thread->chunks);
 		hab_sampling_set_since(&thread->chunks, 0);
@@ -216,7 +220,7 @@ void hab_sampler_leave(struct hab_thread *thread)
 void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
 {
 	if (thread->chunks.on)
-		hab_sampling_count(&thread->chunks, hab_thread_counted_down(thread) - chunk->size);
+		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread) - chunk->size);
 	allocated(thread, &thread->chunks, chunk->base, chunk->size, chunk->size);
 	open_chunks(thread);
 	reopen_tlab(thread);
@@ -225,7 +229,7 @@ void hab_sampler_chunk(struct hab_thread *thread, const struct hab_chunk *chunk)
 void hab_sampler_look(struct hab_thread *thread)
 {
 	if (thread->chunks.on)
-		hab_sampling_count(&thread->chunks, hab_thread_counted_down(thread));
+		hab_sampling_count(&thread->chunks, counted_chunk_bytes(thread));
 	if (is_on(thread, &thread->chunks))
 		follow_interval(thread, &thread->chunks);
 	open_chunks(thread);

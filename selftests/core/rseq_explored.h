@@ -39,6 +39,13 @@ HAB_RSEQ_EXPLORED(hab_rseq_list_pop_verify);
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_cid);
 HAB_RSEQ_EXPLORED(hab_rseq_list_pop_cid_verify);
 
+#define HAB_RSEQ_FUNCTION(name, section)                                                         \
+	static enum hab_rseq_result name(hab_tls_rseq *area, uint32_t cpu, uint32_t cid,         \
+					 uint64_t *word, uint64_t operand, struct hab_rseq_out *out) \
+	{                                                                                        \
+		return section(area, cpu, cid, word, operand, out);                              \
+	}
+
 /* Of trim.c. */
 uint64_t explored_clock(void);
 
