@@ -61,9 +61,9 @@ INLINE uint32_t domain_of(const struct hab_heap *heap, const hab_tls_rseq *area,
 {
 	if (owner == HAB_OWNER_CID)
 		return hab_rseq_cid(area);
-	if (owner == HAB_OWNER_CPU || cpu >= nr)
+	if (owner == HAB_OWNER_CPU)
 		return cpu;
-	return __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED);
+	return cpu < nr ? __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED) : HAB_DOMAIN_NONE;
 }
 
 /*
@@ -94,7 +94,8 @@ INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, u
 	uint32_t cpu = hab_rseq_cpu(area);
 	uint32_t domain = domain_of(heap, area, cpu, nr, owner);
 
-	if (__builtin_expect(domain >= nr, 0))
+	/* @nr once more would need a register. */
+	if (__builtin_expect(domain >= (owner == HAB_OWNER_NONE ? heap->nr_cpus : nr), 0))
 		return HAB_RSEQ_NOT_TRIED;
 	HAB_INJECT_BEFORE_SECTION();
 	chunk->cpu = cpu;
