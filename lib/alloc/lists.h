@@ -5,11 +5,11 @@
  * A chunk's home is the CPU on which it was taken, which is of its buffer's domain, or the heap. A
  * closed region's chunks go to the lists of their homes, and only the home CPU takes them from
  * there, newest first: so a chunk is only handed out on its home, or through the heap. With the
- * domain cid all this is said of concurrency ids instead of CPUs, and the home of a new chunk is the
- * id that its thread has after it was taken. When the
- * heap is full all lists are collected: their chunks go back to the heap's books, or to the heap's
- * own lists, from which all CPUs take. Chunks that were not used for a second are joined to
- * extents, whose memory goes back to the system (trim.h).
+ * domain cid all this is said of concurrency ids instead of CPUs, and the home of a new chunk is
+ * the id that its thread has after it was taken. When the heap is full all lists are collected:
+ * their chunks go back to the heap's books, or to the heap's own lists, from which all CPUs take.
+ * Chunks that were not used for a second are joined to extents, whose memory goes back to the
+ * system (trim.h).
  *
  * No pop commits a link that is out of date (ABA), even if the first chunk was popped and pushed
  * again between the load of its link and the commit. Any CPU pushes, by cmpxchg. Only the home CPU
