@@ -74,27 +74,27 @@ struct hab_counters {
 };
 
 /* What a word of the lowest level, and a list of free chunks, belongs to. */
-enum hab_owner {
-	HAB_OWNER_CPU,
-	HAB_OWNER_CID, /* the thread with a concurrency id, see lib/rseq/rseq.h */
-	HAB_OWNER_NONE, /* several CPUs share a word, so it is moved by cmpxchg; lists are of CPUs */
+enum hab_word_of {
+	HAB_WORD_OF_CPU,
+	HAB_WORD_OF_CID, /* the thread with a concurrency id, see lib/rseq/rseq.h */
+	HAB_WORD_SHARED, /* several CPUs share a word, so it is moved by cmpxchg; lists are of CPUs */
 };
 
 /**
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because hab_alloc() reads
  *	nothing else
- * @take: hab_chunk_take() for the owner of this heap's words
+ * @take: hab_chunk_take() for what this heap's words belong to
  * @take_base: hab_chunk_take_base(), likewise
  * @rseq_offset: of the thread's rseq area from the thread pointer. A take reads this and what
- *	follows up to @owner
+ *	follows up to @word_of
  * @nr_cpus: CPU numbers are below this
  * @nr_levels: configured levels
  * @words: the lowest level's words
  * @arena: its memory
  * @domains: of the lowest level, by CPU
- * @owner: of words and lists. The domain ids of the lowest level are CPU numbers, or cids, or
- *	those in @domains
+ * @word_of: what words and lists belong to. The domain ids of the lowest level are CPU numbers,
+ *	or cids, or those in @domains
  * @sections: rseq sections move the words; otherwise each chunk is a refill
  * @verify: sections also read the hardware's CPU number
  * @tlab_mode: how TLABs are sized
@@ -142,7 +142,7 @@ struct hab_heap {
 	char *arena;
 	const uint32_t *domains;
 	void *(*take_base)(struct hab_heap *heap, size_t size);
-	enum hab_owner owner;
+	enum hab_word_of word_of;
 	bool sections;
 	bool verify;
 	enum hab_tlab_mode tlab_mode;

@@ -38,30 +38,30 @@ HAB_RSEQ_FUNCTION(take_cmpxchg_verify, hab_rseq_take_cmpxchg_verify)
 typedef enum hab_rseq_result section(hab_tls_rseq *area, uint32_t cpu, uint32_t cid,
 				     uint64_t *word, uint64_t operand, struct hab_rseq_out *out);
 
-static section *section_of(enum hab_owner owner, bool verify)
+static section *section_of(enum hab_word_of word_of, bool verify)
 {
-	if (owner == HAB_OWNER_CID)
+	if (word_of == HAB_WORD_OF_CID)
 		return verify ? take_store_cid_verify : take_store_cid;
-	if (owner == HAB_OWNER_CPU)
+	if (word_of == HAB_WORD_OF_CPU)
 		return verify ? take_store_verify : take_store;
 	return verify ? take_cmpxchg_verify : take_cmpxchg;
 }
 
-/* On the fast path @owner is a constant. */
-INLINE section *fast_section_of(enum hab_owner owner)
+/* On the fast path @word_of is a constant. */
+INLINE section *fast_section_of(enum hab_word_of word_of)
 {
-	return owner == HAB_OWNER_CID ? hab_rseq_take_store_cid :
-	       owner == HAB_OWNER_CPU ? hab_rseq_take_store :
+	return word_of == HAB_WORD_OF_CID ? hab_rseq_take_store_cid :
+	       word_of == HAB_WORD_OF_CPU ? hab_rseq_take_store :
 					hab_rseq_take_cmpxchg;
 }
 
 /* The domain of the word that a thread on @cpu takes from; @nr or more if there is none. */
 INLINE uint32_t domain_of(const struct hab_heap *heap, const hab_tls_rseq *area, uint32_t cpu,
-			  uint32_t nr, enum hab_owner owner)
+			  uint32_t nr, enum hab_word_of word_of)
 {
-	if (owner == HAB_OWNER_CID)
+	if (word_of == HAB_WORD_OF_CID)
 		return hab_rseq_cid(area);
-	if (owner == HAB_OWNER_CPU)
+	if (word_of == HAB_WORD_OF_CPU)
 		return cpu;
 	return cpu < nr ? __atomic_load_n(&heap->domains[cpu], __ATOMIC_RELAXED) : HAB_DOMAIN_NONE;
 }
@@ -86,16 +86,16 @@ INLINE uint64_t negated_steps(uint64_t n)
  * this is the most frequent code: what is set before the section needs no register in it.
  */
 INLINE enum hab_rseq_result take_once(const struct hab_heap *heap, uint64_t n, uint32_t nr,
-				      enum hab_owner owner, section *section,
+				      enum hab_word_of word_of, section *section,
 				      struct hab_chunk *chunk, struct hab_rseq_out *out)
 {
 	uint64_t operand = negated_steps(n);
 	hab_tls_rseq *area = hab_tls_rseq_at(heap->rseq_offset);
 	uint32_t cpu = hab_rseq_cpu(area);
-	uint32_t domain = domain_of(heap, area, cpu, nr, owner);
+	uint32_t domain = domain_of(heap, area, cpu, nr, word_of);
 
 	/* @nr once more would need a register. */
-	if (__builtin_expect(domain >= (owner == HAB_OWNER_NONE ? heap->nr_cpus : nr), 0))
+	if (__builtin_expect(domain >= (word_of == HAB_WORD_SHARED ? heap->nr_cpus : nr), 0))
 		return HAB_RSEQ_NOT_TRIED;
 	HAB_INJECT_BEFORE_SECTION();
 	chunk->cpu = cpu;
@@ -155,7 +155,7 @@ static void verify_domain(struct hab_heap *heap, struct hab_thread *thread, uint
 			  struct hab_chunk *chunk)
 {
 	thread->counters.verified++;
-	if (heap->owner == HAB_OWNER_CID)
+	if (heap->word_of == HAB_WORD_OF_CID)
 		thread->counters.foreign += cpu != (uint32_t)chunk->cpu;
 	else if (cpu >= heap->nr_cpus || heap->domains[cpu] != (uint32_t)chunk->domain)
 		thread->counters.foreign++;
@@ -167,7 +167,7 @@ static uint64_t free_in_word(const struct hab_heap *heap)
 {
 	hab_tls_rseq *area = hab_rseq_area();
 	uint32_t domain =
-		domain_of(heap, area, hab_rseq_cpu(area), heap->nr_cpus, heap->owner);
+		domain_of(heap, area, hab_rseq_cpu(area), heap->nr_cpus, heap->word_of);
 
 	if (domain >= heap->nr_cpus)
 		return 0;
@@ -182,13 +182,13 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 			   uint64_t want, struct hab_chunk *chunk)
 {
 	uint64_t n = want < HAB_WORD_FREE_MAX ? want : HAB_WORD_FREE_MAX, left;
-	section *section = section_of(heap->owner, heap->verify);
+	section *section = section_of(heap->word_of, heap->verify);
 	enum hab_rseq_result result;
 	struct hab_rseq_out out;
 	int tries;
 
 	for (tries = 0; tries < HAB_RSEQ_TRIES; tries++) {
-		result = take_once(heap, n, heap->nr_cpus, heap->owner, section, chunk, &out);
+		result = take_once(heap, n, heap->nr_cpus, heap->word_of, section, chunk, &out);
 		switch (result) {
 		case HAB_RSEQ_DONE:
 			fill_in(chunk, heap, out.old, n);
@@ -278,12 +278,12 @@ __attribute__((noinline)) static int take_slowly(struct hab_heap *heap, struct h
  * domains if both thread and heap take by plain sections.
  */
 INLINE enum hab_rseq_result take_fast(const struct hab_heap *heap, const struct hab_thread *thread,
-				      uint64_t further, enum hab_owner owner,
+				      uint64_t further, enum hab_word_of word_of,
 				      struct hab_chunk *chunk, struct hab_rseq_out *out)
 {
 	if (__builtin_expect(further >= HAB_WORD_FREE_MAX, 0))
 		return HAB_RSEQ_NOT_TRIED;
-	return take_once(heap, further + 1, thread->nr_domains, owner, fast_section_of(owner),
+	return take_once(heap, further + 1, thread->nr_domains, word_of, fast_section_of(word_of),
 			 chunk, out);
 }
 
@@ -294,11 +294,11 @@ INLINE struct hab_thread *fast_thread(const struct hab_heap *heap)
 
 /* For TLABs and regions, whose objects the sampler counts. */
 INLINE enum hab_rseq_result take_inner(struct hab_heap *heap, uint64_t further,
-				       enum hab_owner owner, struct hab_chunk *chunk)
+				       enum hab_word_of word_of, struct hab_chunk *chunk)
 {
 	struct hab_thread *thread = fast_thread(heap);
 	struct hab_rseq_out out;
-	enum hab_rseq_result result = take_fast(heap, thread, further, owner, chunk, &out);
+	enum hab_rseq_result result = take_fast(heap, thread, further, word_of, chunk, &out);
 
 	if (result == HAB_RSEQ_DONE) {
 		fill_in(chunk, heap, out.old, further + 1);
@@ -308,23 +308,23 @@ INLINE enum hab_rseq_result take_inner(struct hab_heap *heap, uint64_t further,
 }
 
 /* Functions, as those of the slow path; and with three sections in one it had a larger frame. */
-#define TAKE_INNER(name, owner)                                                              \
+#define TAKE_INNER(name, word_of)                                                              \
 	__attribute__((noinline)) static enum hab_rseq_result name(                          \
 		struct hab_heap *heap, uint64_t further, struct hab_chunk *chunk)            \
 	{                                                                                    \
-		return take_inner(heap, further, owner, chunk);                              \
+		return take_inner(heap, further, word_of, chunk);                              \
 	}
-TAKE_INNER(take_inner_of_cpu, HAB_OWNER_CPU)
-TAKE_INNER(take_inner_of_cid, HAB_OWNER_CID)
-TAKE_INNER(take_inner_shared, HAB_OWNER_NONE)
+TAKE_INNER(take_inner_of_cpu, HAB_WORD_OF_CPU)
+TAKE_INNER(take_inner_of_cid, HAB_WORD_OF_CID)
+TAKE_INNER(take_inner_shared, HAB_WORD_SHARED)
 
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk)
 {
 	uint64_t further = further_granules(want);
 	enum hab_rseq_result result =
-		heap->owner == HAB_OWNER_CPU ? take_inner_of_cpu(heap, further, chunk) :
-		heap->owner == HAB_OWNER_CID ? take_inner_of_cid(heap, further, chunk) :
+		heap->word_of == HAB_WORD_OF_CPU ? take_inner_of_cpu(heap, further, chunk) :
+		heap->word_of == HAB_WORD_OF_CID ? take_inner_of_cid(heap, further, chunk) :
 					       take_inner_shared(heap, further, chunk);
 
 	if (result == HAB_RSEQ_DONE)
@@ -400,13 +400,13 @@ SLOW_PATH void *base_taken(struct hab_heap *heap, void *base, uint64_t n)
 	return base;
 }
 
-INLINE int chunk_take(struct hab_heap *heap, size_t size, enum hab_owner owner,
+INLINE int chunk_take(struct hab_heap *heap, size_t size, enum hab_word_of word_of,
 		      struct hab_chunk *chunk)
 {
 	struct hab_thread *thread = fast_thread(heap);
 	uint64_t further = further_granules(size), bytes = (further + 1) << HAB_GRANULE_SHIFT;
 	struct hab_rseq_out out;
-	enum hab_rseq_result result = take_fast(heap, thread, further, owner, chunk, &out);
+	enum hab_rseq_result result = take_fast(heap, thread, further, word_of, chunk, &out);
 
 	if (__builtin_expect(result == HAB_RSEQ_NOT_TRIED, 0))
 		return chunk_take_slowly(heap, size, chunk, result);
@@ -422,17 +422,17 @@ INLINE int chunk_take(struct hab_heap *heap, size_t size, enum hab_owner owner,
 
 static int chunk_take_of_cpu(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
-	return chunk_take(heap, size, HAB_OWNER_CPU, chunk);
+	return chunk_take(heap, size, HAB_WORD_OF_CPU, chunk);
 }
 
 static int chunk_take_of_cid(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
-	return chunk_take(heap, size, HAB_OWNER_CID, chunk);
+	return chunk_take(heap, size, HAB_WORD_OF_CID, chunk);
 }
 
 static int chunk_take_shared(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 {
-	return chunk_take(heap, size, HAB_OWNER_NONE, chunk);
+	return chunk_take(heap, size, HAB_WORD_SHARED, chunk);
 }
 
 int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
@@ -440,13 +440,13 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
 	return heap->take(heap, size, chunk);
 }
 
-INLINE void *base_take(struct hab_heap *heap, size_t size, enum hab_owner owner)
+INLINE void *base_take(struct hab_heap *heap, size_t size, enum hab_word_of word_of)
 {
 	struct hab_thread *thread = fast_thread(heap);
 	uint64_t further = further_granules(size), bytes = (further + 1) << HAB_GRANULE_SHIFT;
 	struct hab_chunk chunk;
 	struct hab_rseq_out out;
-	enum hab_rseq_result result = take_fast(heap, thread, further, owner, &chunk, &out);
+	enum hab_rseq_result result = take_fast(heap, thread, further, word_of, &chunk, &out);
 	void *base;
 
 	if (__builtin_expect(result == HAB_RSEQ_NOT_TRIED, 0))
@@ -462,17 +462,17 @@ INLINE void *base_take(struct hab_heap *heap, size_t size, enum hab_owner owner)
 
 static void *base_take_of_cpu(struct hab_heap *heap, size_t size)
 {
-	return base_take(heap, size, HAB_OWNER_CPU);
+	return base_take(heap, size, HAB_WORD_OF_CPU);
 }
 
 static void *base_take_of_cid(struct hab_heap *heap, size_t size)
 {
-	return base_take(heap, size, HAB_OWNER_CID);
+	return base_take(heap, size, HAB_WORD_OF_CID);
 }
 
 static void *base_take_shared(struct hab_heap *heap, size_t size)
 {
-	return base_take(heap, size, HAB_OWNER_NONE);
+	return base_take(heap, size, HAB_WORD_SHARED);
 }
 
 void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
@@ -482,16 +482,16 @@ void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
 
 void hab_take_choose(struct hab_heap *heap)
 {
-	switch (heap->owner) {
-	case HAB_OWNER_CPU:
+	switch (heap->word_of) {
+	case HAB_WORD_OF_CPU:
 		heap->take = chunk_take_of_cpu;
 		heap->take_base = base_take_of_cpu;
 		break;
-	case HAB_OWNER_CID:
+	case HAB_WORD_OF_CID:
 		heap->take = chunk_take_of_cid;
 		heap->take_base = base_take_of_cid;
 		break;
-	case HAB_OWNER_NONE:
+	case HAB_WORD_SHARED:
 		heap->take = chunk_take_shared;
 		heap->take_base = base_take_shared;
 		break;

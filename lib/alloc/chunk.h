@@ -17,7 +17,7 @@
 int hab_take(struct hab_heap *heap, struct hab_thread *thread, uint64_t least, uint64_t want,
 	     struct hab_chunk *chunk);
 
-/* Chooses hab_chunk_take() and hab_chunk_take_base() for the owner of the heap's words. */
+/* Chooses hab_chunk_take() and hab_chunk_take_base() for what the heap's words belong to. */
 void hab_take_choose(struct hab_heap *heap);
 
 #endif /* HAB_LIB_CHUNK_H */

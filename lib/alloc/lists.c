@@ -35,7 +35,7 @@ u32 hab_lists_heap_home(const struct hab_heap *heap)
 
 static u32 own_id(const struct hab_heap *heap, const hab_tls_rseq *area)
 {
-	return heap->owner == HAB_OWNER_CID ? hab_rseq_cid(area) : hab_rseq_cpu(area);
+	return heap->word_of == HAB_WORD_OF_CID ? hab_rseq_cid(area) : hab_rseq_cpu(area);
 }
 
 u32 hab_lists_own_home(const struct hab_heap *heap)
@@ -115,7 +115,7 @@ HAB_RSEQ_FUNCTION(pop_cid_verify, hab_rseq_list_pop_cid_verify)
 static enum hab_rseq_result pop_once(const struct hab_heap *heap, hab_tls_rseq *area, u32 cpu,
 				     u32 id, u64 *word, struct hab_rseq_out *out)
 {
-	if (heap->owner == HAB_OWNER_CID)
+	if (heap->word_of == HAB_WORD_OF_CID)
 		return heap->verify ? pop_cid_verify(area, cpu, id, word, 0, out) :
 				      pop_cid(area, cpu, id, word, 0, out);
 	return heap->verify ? pop_verify(area, cpu, 0, word, 0, out) :

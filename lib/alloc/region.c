@@ -90,12 +90,12 @@ static void count_open(struct hab_thread *thread, int chunks)
 	WRITE_ONCE(thread->counters.open_chunks, thread->counters.open_chunks + chunks);
 }
 
-/* A thread without sections could not take it again from a list of one owner. */
+/* A thread without sections could not take it again from a list of one CPU or cid. */
 static u32 home_of(struct hab_heap *heap, struct hab_thread *thread, const struct hab_chunk *taken)
 {
 	if (!thread->sections)
 		return hab_lists_heap_home(heap);
-	return heap->owner == HAB_OWNER_CID ? hab_lists_own_home(heap) : (u32)taken->cpu;
+	return heap->word_of == HAB_WORD_OF_CID ? hab_lists_own_home(heap) : (u32)taken->cpu;
 }
 
 /* From @least to @bytes. */

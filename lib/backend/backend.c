@@ -24,19 +24,19 @@ static bool may_fall_back(int err)
 }
 
 /* The module's words are of CPUs: it cannot interrupt sections of a cid that run elsewhere. */
-static enum hab_owner owner_of_words(const struct hab_heap *heap)
+static enum hab_word_of kind_of_words(const struct hab_heap *heap)
 {
 	if (hab_heap_lowest(heap)->kind != HAB_DOMAIN_CPU)
-		return HAB_OWNER_NONE;
+		return HAB_WORD_SHARED;
 	return heap->cids && heap->backend == &hab_process_backend && hab_rseq_has_cids() ?
-		       HAB_OWNER_CID :
-		       HAB_OWNER_CPU;
+		       HAB_WORD_OF_CID :
+		       HAB_WORD_OF_CPU;
 }
 
 static int open_backend(struct hab_heap *heap, const struct hab_backend *backend)
 {
 	heap->backend = backend;
-	heap->owner = owner_of_words(heap);
+	heap->word_of = kind_of_words(heap);
 	/* The device backend points these to the fields that the kernel writes. */
 	heap->listeners = &hab_heap_channel_listeners;
 	/* A channel keeps each sample: not 0 as long as there is one. */
@@ -98,7 +98,7 @@ int hab_backend_open(struct hab_heap *heap, const struct hab_backend *backend)
 
 	if (err)
 		return err;
-	if (heap->cids && heap->owner != HAB_OWNER_CID) {
+	if (heap->cids && heap->word_of != HAB_WORD_OF_CID) {
 		explain_cpus(heap);
 		/* Nor in children, whose backend may be another: takes were chosen for CPUs. */
 		heap->cids = false;

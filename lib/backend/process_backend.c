@@ -105,7 +105,7 @@ static int process_open(struct hab_heap *heap)
 	heap->words = process->books.words;
 	heap->domains = process->domains + (size_t)(heap->nr_levels - 1) * nr_cpus;
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
-	if (heap->sections && heap->owner != HAB_OWNER_NONE &&
+	if (heap->sections && heap->word_of != HAB_WORD_SHARED &&
 	    !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ))
 		process->emptied = calloc(nr_cpus, sizeof(uint64_t));
 	return 0;
@@ -130,7 +130,7 @@ static bool collect_locked(struct process_books *process)
 
 bool hab_process_collects(const struct hab_heap *heap)
 {
-	return heap->owner == HAB_OWNER_NONE || ((struct process_books *)heap->backend_data)->emptied;
+	return heap->word_of == HAB_WORD_SHARED || ((struct process_books *)heap->backend_data)->emptied;
 }
 
 /* Only growing levels need the time. */
@@ -144,7 +144,7 @@ static uint32_t domain_of(const struct hab_heap *heap, int level, uint32_t cpu, 
 {
 	const struct process_books *process = heap->backend_data;
 
-	if (heap->owner == HAB_OWNER_CID && level == heap->nr_levels)
+	if (heap->word_of == HAB_WORD_OF_CID && level == heap->nr_levels)
 		return cid;
 	return process->domains[(size_t)(level - 1) * process->books.nr_domains + cpu];
 }
@@ -152,7 +152,7 @@ static uint32_t domain_of(const struct hab_heap *heap, int level, uint32_t cpu, 
 /* Without sysfs there may be CPUs of higher numbers, which cids alone do without. */
 static bool has_domains(const struct hab_heap *heap, uint32_t cpu, uint32_t cid)
 {
-	if (heap->owner == HAB_OWNER_CID && heap->nr_levels == 1)
+	if (heap->word_of == HAB_WORD_OF_CID && heap->nr_levels == 1)
 		return cid < heap->nr_cpus;
 	return cpu < heap->nr_cpus && cid < heap->nr_cpus;
 }
@@ -208,7 +208,7 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 		return err;
 	if (!plan.replaces_word)
 		word = &process->direct_word;
-	if ((heap->owner == HAB_OWNER_CID ? exchange_cid : exchange)(
+	if ((heap->word_of == HAB_WORD_OF_CID ? exchange_cid : exchange)(
 		    hab_rseq_area(), cpu, cid, word, plan.word, &out) != HAB_RSEQ_DONE) {
 		thread->counters.restarts++;
 		return -EAGAIN;
@@ -250,7 +250,7 @@ static int process_refill(struct hab_heap *heap, struct hab_thread *thread,
 	pthread_mutex_lock(&process->lock);
 	dropped = process->books.dropped;
 	cpu = hab_rseq_cpu(hab_rseq_area());
-	cid = heap->owner == HAB_OWNER_CID ? hab_rseq_cid(hab_rseq_area()) : 0;
+	cid = heap->word_of == HAB_WORD_OF_CID ? hab_rseq_cid(hab_rseq_area()) : 0;
 	if (thread->sections && has_domains(heap, cpu, cid))
 		err = refill_on_cpu_locked(heap, thread, cpu, cid, entered, least, want, refill);
 	else

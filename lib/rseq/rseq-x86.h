@@ -69,7 +69,7 @@
  * Opens a section. Local labels: 1 start, 2 end, 3 descriptor, 4 abort. Its exits other than the
  * commit are listed for debuggers, which cannot step through a section.
  */
-#define HAB_RSEQ_BEGIN(OWNER)						\
+#define HAB_RSEQ_BEGIN(WORD_OF)						\
 	".pushsection __rseq_cs, \"aw\"\n\t"				\
 	".balign 32\n"							\
 	"3:\n\t"							\
@@ -86,7 +86,7 @@
 	"movq	%%rax, %[rseq_cs]\n"					\
 	"1:\n\t"							\
 	HAB_RSEQ_INJECT(1)						\
-	HAB_RSEQ_CHECK_##OWNER
+	HAB_RSEQ_CHECK_##WORD_OF
 
 /* Closes it, right behind the commit. */
 #define HAB_RSEQ_END							\
@@ -157,7 +157,7 @@
 #define HAB_RSEQ_CID_INPUT	HAB_RSEQ_CPU_INPUT, [cid] "r" (cid), [mm_cid] "m" \
 	(*(const uint32_t HAB_TLS_RSEQ *)((const char HAB_TLS_RSEQ *)area + HAB_RSEQ_CID_AT))
 
-#define HAB_RSEQ_SECTION(name, BODY, OWNER, CHECK)			\
+#define HAB_RSEQ_SECTION(name, BODY, WORD_OF, CHECK)			\
 static inline __attribute__((always_inline)) enum hab_rseq_result	\
 name(hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t operand, \
      struct hab_rseq_out *out)						\
@@ -167,11 +167,11 @@ name(hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t op
 									\
 	/* volatile: gcc 12 removes an asm goto whose outputs are not used. */ \
 	__asm__ volatile goto (						\
-		HAB_RSEQ_BEGIN(OWNER)					\
+		HAB_RSEQ_BEGIN(WORD_OF)					\
 		HAB_RSEQ_##CHECK##_READ					\
 		BODY							\
 		: HAB_RSEQ_##CHECK##_OUTPUT [old] "=&a" (old), [next] "+&r" (operand) \
-		: HAB_RSEQ_##OWNER##_INPUT, [rseq_cs] "m" (area->rseq_cs), [word] "m" (*word) \
+		: HAB_RSEQ_##WORD_OF##_INPUT, [rseq_cs] "m" (area->rseq_cs), [word] "m" (*word) \
 		: HAB_RSEQ_INJECT_CLOBBERS HAB_RSEQ_##CHECK##_CLOBBER "memory", "cc" \
 		: restart, empty, conflict);				\
 	(void)cid;							\

@@ -45,7 +45,7 @@ static void check_chunk(struct stress *stress, const struct hab_chunk *chunk)
 	}
 	__atomic_add_fetch(&stress->bytes, chunk->size, __ATOMIC_RELAXED);
 	/* Which cid the thread had, no other reader knows: two with one overlap. */
-	if (chunk->level == stress->heap->nr_levels && stress->heap->owner != HAB_OWNER_CID &&
+	if (chunk->level == stress->heap->nr_levels && stress->heap->word_of != HAB_WORD_OF_CID &&
 	    stress->heap->domains[chunk->cpu] != (uint32_t)chunk->domain)
 		__atomic_add_fetch(&stress->wrong_domain, 1, __ATOMIC_RELAXED);
 }
