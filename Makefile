@@ -5,6 +5,7 @@
 #   make          library, BPF program, daemon, test programs
 #   make habrun   what habrun needs, and habctl: nothing is downloaded
 #   make examples the smallest programs that show each use
+#   make ARCH=arm64   the same across, in build/arm64; FOR=arm64 has what that needs
 #   make module   hab.ko for the running kernel, with the BTF that habd needs
 #   make demo     all parts together, in a VM
 #   make check    tests on this host only, two minutes
@@ -16,22 +17,35 @@
 #   make deb      Debian packages, in build/deb
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
+HAB_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hab
+export HAB_CACHE
+CC = gcc
+CXX = g++
+# Across: with the packages that selftests/vm/fetch --arch arm64 root unpacks.
+ifeq ($(ARCH)$(filter aarch64,$(shell uname -m)),arm64)
+BUILD ?= build/arm64
+ROOT := $(HAB_CACHE)/arm64/root/root
+$(if $(wildcard $(ROOT)/usr/lib/aarch64-linux-gnu),,$(error There is nothing to build with for arm64: run scripts/deps arm64 and selftests/vm/fetch --arch arm64 root))
+CC = aarch64-linux-gnu-gcc --sysroot=$(ROOT)
+CXX = aarch64-linux-gnu-g++ --sysroot=$(ROOT)
+AR = aarch64-linux-gnu-ar
+PKG_CONFIG = PKG_CONFIG_SYSROOT_DIR=$(ROOT) \
+	PKG_CONFIG_LIBDIR=$(ROOT)/usr/lib/aarch64-linux-gnu/pkgconfig:$(ROOT)/usr/share/pkgconfig pkg-config
+endif
+MACHINE_TRIPLET := $(shell $(CC) -dumpmachine)
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
-CC = gcc
 CLANG = clang
 CFLAGS ?= -O2 -g
 # The packages' version without its revision.
 VERSION := $(shell head -n 1 debian/changelog | grep -oE '[0-9][^-]*' | head -n 1)
 SOVERSION := 0
-HAB_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hab
-export HAB_CACHE
 
 WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
-.PHONY: all deps demo check test test-all test-debug soak bench module module-install install clean format lint deb
+.PHONY: arm64-tests all deps demo check test test-all test-debug soak bench module module-install install clean format lint deb
 .PHONY: demo-run check-run test-run test-all-run test-debug-run guest-install
 all: lib daemon tests
 
@@ -66,6 +80,9 @@ check-run: all host-tests bench-programs examples
 
 test-run: all host-tests bench-programs examples fuzz-programs
 	selftests/run
+
+# What the suites in VMs of arm64 run.
+arm64-tests: all $(addprefix $(BUILD)/tests/,unwind_test channel_test malloc_channel_test)
 
 # Every suite on every kernel.
 test-all-run: all host-tests bench-programs examples

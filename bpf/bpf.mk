@@ -2,9 +2,9 @@
 # The BPF program and its skeleton. Needs no kernel: CO-RE finds the types at load.
 
 BPFTOOL ?= $(or $(shell PATH=$$PATH:/usr/sbin command -v bpftool),/usr/sbin/bpftool)
-BPF_INCLUDES := -iquote . -I/usr/include/$(shell $(CC) -dumpmachine)
+BPF_INCLUDES := -iquote . $(if $(ROOT),-isystem $(ROOT)/usr/include) -I$(ROOT)/usr/include/$(MACHINE_TRIPLET)
 BPF_HEADERS := bpf/records.h bpf/counts.h bpf/current.h bpf/paced.h uapi/hab.h core/arithmetic.h core/owner.h
-BPF_ARCH := $(patsubst aarch64%,arm64,$(patsubst x86_64%,x86,$(shell $(CC) -dumpmachine)))
+BPF_ARCH := $(patsubst aarch64%,arm64,$(patsubst x86_64%,x86,$(MACHINE_TRIPLET)))
 
 $(BUILD)/%.bpf.o: bpf/%.bpf.c $(BPF_HEADERS)
 	@mkdir -p $(@D)

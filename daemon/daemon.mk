@@ -32,7 +32,7 @@ PROTOC_C ?= protoc-c
 
 HABD_LIBS := libbpf libdw libdebuginfod libelf libprotobuf-c libmicrohttpd libmnl libsystemd libcap jansson zlib
 # What attaching knows of the architecture.
-MACHINE := $(basename $(notdir $(or $(wildcard daemon/attach/$(shell uname -m).c),other.c)))
+MACHINE := $(basename $(notdir $(or $(wildcard daemon/attach/$(firstword $(subst -, ,$(MACHINE_TRIPLET))).c),other.c)))
 HABRUN_LIBS := libdw libdebuginfod libelf libprotobuf-c zlib
 HABCTL_LIBS := libcurl libelf jansson ncursesw libprotobuf-c zlib
 

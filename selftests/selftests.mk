@@ -25,7 +25,7 @@ HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topol
 	interval_test sites_test timeline_test rss_test binaries_test names_test processes_test perf_map_test \
 	malloc_channel_test preload_probes_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
 	fake_python_13 fake_python_13_free fake_python_14) \
-	$(if $(shell pkg-config --exists python3-embed && echo yes),$(BUILD)/tests/embedded)
+	$(if $(shell $(PKG_CONFIG) --exists python3-embed && echo yes),$(BUILD)/tests/embedded)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check copper_owned silver_owned tin_owned hidden opened clock_jump.so)
@@ -241,7 +241,7 @@ $(addprefix $(BUILD)/tests/fake_python_,13 13_free 14): $(BUILD)/tests/fake_pyth
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -rdynamic -DMINOR=$(*:_free=) -DFREE=$(if $(findstring _free,$*),1,0) -o $@ $<
 
 $(BUILD)/tests/embedded: selftests/python/embedded.c | $(BUILD)/tests
-	$(CC) -O1 -g -Wall -Werror $$(pkg-config --cflags python3-embed) -o $@ $< $$(pkg-config --libs python3-embed)
+	$(CC) -O1 -g -Wall -Werror $$($(PKG_CONFIG) --cflags python3-embed) -o $@ $< $$(pkg-config --libs python3-embed)
 
 # The truth test: programs that count what their functions allocate.
 $(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/truth_program.c $(BUILD)/libhab.a | $(BUILD)/tests

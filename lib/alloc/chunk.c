@@ -192,7 +192,7 @@ static bool take_from_word(struct hab_heap *heap, struct hab_thread *thread, uin
 		switch (result) {
 		case HAB_RSEQ_DONE:
 			fill_in(chunk, heap, out.old, n);
-			if (heap->verify)
+			if (heap->verify && out.hardware_cpu != HAB_CPU_UNKNOWN)
 				verify_domain(heap, thread, out.hardware_cpu, chunk);
 			return true;
 		case HAB_RSEQ_NOT_TRIED:

@@ -147,7 +147,7 @@ struct hab_free_chunk *hab_lists_pop_own(struct hab_heap *heap, struct hab_threa
 	if (result != HAB_RSEQ_DONE)
 		return NULL;
 	chunk = hab_free_chunk_at(out.old);
-	if (heap->verify) {
+	if (heap->verify && out.hardware_cpu != HAB_CPU_UNKNOWN) {
 		thread->counters.verified++;
 		thread->counters.foreign += chunk->home != id || out.hardware_cpu != cpu;
 	}

@@ -179,8 +179,22 @@ static int plan_locked(struct process_books *process, const uint32_t *domains, u
 	return err;
 }
 
-HAB_RSEQ_FUNCTION(exchange, hab_rseq_exchange_verify)
-HAB_RSEQ_FUNCTION(exchange_cid, hab_rseq_exchange_cid_verify)
+HAB_RSEQ_FUNCTION(exchange, hab_rseq_exchange)
+HAB_RSEQ_FUNCTION(exchange_verify, hab_rseq_exchange_verify)
+HAB_RSEQ_FUNCTION(exchange_cid, hab_rseq_exchange_cid)
+HAB_RSEQ_FUNCTION(exchange_cid_verify, hab_rseq_exchange_cid_verify)
+
+static enum hab_rseq_result exchange_in_section(const struct hab_heap *heap, uint32_t cpu,
+						uint32_t cid, uint64_t *word, uint64_t new_word,
+						struct hab_rseq_out *out)
+{
+	hab_tls_rseq *area = hab_rseq_area();
+
+	if (heap->word_of == HAB_WORD_OF_CID)
+		return (heap->verify ? exchange_cid_verify :
+				       exchange_cid)(area, cpu, cid, word, new_word, out);
+	return (heap->verify ? exchange_verify : exchange)(area, cpu, cid, word, new_word, out);
+}
 
 /* 0, -ENOMEM, or -EAGAIN if the thread has left the plan's CPU, or lost its cid. */
 static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread, uint32_t cpu,
@@ -208,15 +222,16 @@ static int refill_on_cpu_locked(struct hab_heap *heap, struct hab_thread *thread
 		return err;
 	if (!plan.replaces_word)
 		word = &process->direct_word;
-	if ((heap->word_of == HAB_WORD_OF_CID ? exchange_cid : exchange)(
-		    hab_rseq_area(), cpu, cid, word, plan.word, &out) != HAB_RSEQ_DONE) {
+	if (exchange_in_section(heap, cpu, cid, word, plan.word, &out) != HAB_RSEQ_DONE) {
 		thread->counters.restarts++;
 		return -EAGAIN;
 	}
-	if (heap->verify)
+	if (!heap->verify || out.hardware_cpu == HAB_CPU_UNKNOWN)
+		out.hardware_cpu = cpu;
+	else
 		verify_plan(heap, thread, &plan, cid, out.hardware_cpu);
 	hab_hierarchy_commit(&process->books, &plan, out.old, now_ns(process));
-	hab_plan_answer(&plan, heap->verify ? out.hardware_cpu : cpu, refill);
+	hab_plan_answer(&plan, out.hardware_cpu, refill);
 	return 0;
 }
 

@@ -47,7 +47,7 @@ __attribute__((visibility("default"))) int prctl(int option, ...)
 	return (int)syscall(SYS_prctl, option, argument[0], argument[1], argument[2], argument[3]);
 }
 
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
 
 /* What syscall() is to jump to. */
 __attribute__((used)) static void *pass_on(long number, long a, long b, long c)
@@ -64,6 +64,7 @@ __attribute__((used)) static void *pass_on(long number, long a, long b, long c)
  * syscall() of libc gets the registers and the stack as they are: how many arguments there are only
  * the caller knows, and clone() may return with another stack.
  */
+#ifdef __x86_64__
 __asm__(".pushsection .text\n"
 	".globl syscall\n"
 	".type syscall, @function\n"
@@ -89,5 +90,36 @@ __asm__(".pushsection .text\n"
 	"	.cfi_endproc\n"
 	".size syscall, . - syscall\n"
 	".popsection\n");
+#else
+__asm__(".pushsection .text\n"
+	".globl syscall\n"
+	".type syscall, %function\n"
+	"syscall:\n"
+	"	.cfi_startproc\n"
+	"	hint #34\n" /* bti c */
+	"	stp x29, x30, [sp, #-80]!\n"
+	"	.cfi_def_cfa_offset 80\n"
+	"	.cfi_offset 29, -80\n"
+	"	.cfi_offset 30, -72\n"
+	"	mov x29, sp\n"
+	"	stp x0, x1, [sp, #16]\n"
+	"	stp x2, x3, [sp, #32]\n"
+	"	stp x4, x5, [sp, #48]\n"
+	"	str x6, [sp, #64]\n"
+	"	bl pass_on\n"
+	"	mov x16, x0\n"
+	"	ldp x0, x1, [sp, #16]\n"
+	"	ldp x2, x3, [sp, #32]\n"
+	"	ldp x4, x5, [sp, #48]\n"
+	"	ldr x6, [sp, #64]\n"
+	"	ldp x29, x30, [sp], #80\n"
+	"	.cfi_restore 29\n"
+	"	.cfi_restore 30\n"
+	"	.cfi_def_cfa_offset 0\n"
+	"	br x16\n"
+	"	.cfi_endproc\n"
+	".size syscall, . - syscall\n"
+	".popsection\n");
+#endif
 
 #endif

@@ -108,6 +108,19 @@ static long call_early(long number, long a, long b, long c, long d, long e, long
 		return result;
 	errno = (int)-result;
 	return -1;
+#elif defined(__aarch64__)
+	register long n __asm__("x8") = number, first __asm__("x0") = a, second __asm__("x1") = b;
+	register long third __asm__("x2") = c, fourth __asm__("x3") = d;
+	register long fifth __asm__("x4") = e, sixth __asm__("x5") = f;
+
+	__asm__ volatile("svc #0"
+			 : "+r"(first)
+			 : "r"(n), "r"(second), "r"(third), "r"(fourth), "r"(fifth), "r"(sixth)
+			 : "memory");
+	if ((unsigned long)first < -4095ul)
+		return first;
+	errno = (int)-first;
+	return -1;
 #else
 	return syscall(number, a, b, c, d, e, f);
 #endif

@@ -14,7 +14,8 @@
 static inline enum hab_rseq_result name(hab_tls_rseq *area, uint32_t cpu, uint32_t cid, \
 					uint64_t *word, uint64_t operand, struct hab_rseq_out *out) \
 {										\
-	(void)area, (void)cpu, (void)cid, (void)word, (void)operand, (void)out;		\
+	(void)area, (void)cid, (void)word, (void)operand;			\
+	*out = (struct hab_rseq_out){ .hardware_cpu = cpu };			\
 	return HAB_RSEQ_NOT_TRIED;						\
 }
 
@@ -28,7 +29,9 @@ NO_SECTION(hab_rseq_list_pop)
 NO_SECTION(hab_rseq_list_pop_verify)
 NO_SECTION(hab_rseq_list_pop_cid)
 NO_SECTION(hab_rseq_list_pop_cid_verify)
+NO_SECTION(hab_rseq_exchange)
 NO_SECTION(hab_rseq_exchange_verify)
+NO_SECTION(hab_rseq_exchange_cid)
 NO_SECTION(hab_rseq_exchange_cid_verify)
 #undef NO_SECTION
 

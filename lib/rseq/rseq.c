@@ -77,11 +77,23 @@ static int register_own(void)
 	return 0;
 }
 
+#ifdef __aarch64__
+bool hab_rseq_lse;
+
+static void look_at_cpu(void)
+{
+	hab_rseq_lse = getauxval(AT_HWCAP) & HWCAP_ATOMICS;
+}
+#else
+static void look_at_cpu(void) {}
+#endif
+
 static void decide(void)
 {
 	const char *off = getenv("HAB_RSEQ");
 	int err;
 
+	look_at_cpu();
 	/* An unregistered area has no valid CPU number, so a section that uses it returns. */
 	hab_rseq_offset = (char *)&own - (char *)__builtin_thread_pointer();
 	if (!HAB_RSEQ_SECTIONS) {

@@ -11,8 +11,8 @@
  * kernel gives each thread that runs one that no other running thread of the process has. Names
  * with _verify are of sections that also read the hardware's CPU number.
  *
- * One header per architecture has them (rseq-x86.h). Without one, or if the kernel refuses, callers
- * use refills instead, which are slower and just as exact.
+ * sections.h makes them, from the instructions in one header per architecture. Without one, or if
+ * the kernel refuses, callers use refills instead, which are slower and just as exact.
  *
  * All sections have the same arguments and results. The caller reads @cpu with hab_rseq_cpu(),
  * chooses the word of that CPU, and calls. The section commits in one instruction, and only if the
@@ -41,6 +41,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/rseq/cpu_check.h"
 #include "lib/rseq/tls.h"
 #include "uapi/hab.h"
 
@@ -61,8 +62,8 @@ enum hab_rseq_result {
 /**
  * struct hab_rseq_out - the outcome of a section that committed
  * @old: the word before
- * @hardware_cpu: the CPU number that the hardware gave inside the section; @cpu in sections that
- *	do not read it
+ * @hardware_cpu: the CPU number that the hardware gave inside the section; HAB_CPU_UNKNOWN if it
+ *	has none and the thread was interrupted; @cpu in sections that do not read it
  */
 struct hab_rseq_out {
 	uint64_t old;
@@ -115,22 +116,22 @@ static inline uint32_t hab_rseq_cid(const hab_tls_rseq *area)
 							 HAB_RSEQ_CID_AT);
 }
 
-#if defined(__x86_64__) && !defined(HAB_NO_RSEQ)
-#include "lib/rseq/rseq-x86.h"
-#else
-#include "lib/rseq/rseq-none.h"
-#endif
-
 /*
  * A section as a function, for callers with several: gcc before 12.4 and 13.3 mixes up the outputs
  * of two sections in one function (its bug 113921).
  */
 #define HAB_RSEQ_FUNCTION(name, section)                                                         \
-	__attribute__((noinline)) static enum hab_rseq_result name(                              \
+	__attribute__((noinline, unused)) static enum hab_rseq_result name(                      \
 		hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t operand, \
 		struct hab_rseq_out *out)                                                        \
 	{                                                                                        \
 		return section(area, cpu, cid, word, operand, out);                              \
 	}
+
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(HAB_NO_RSEQ)
+#include "lib/rseq/sections.h"
+#else
+#include "lib/rseq/rseq-none.h"
+#endif
 
 #endif /* HAB_LIB_RSEQ_H */

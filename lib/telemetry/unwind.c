@@ -29,9 +29,10 @@ void hab_unwind_try_no_pages(void)
 	__atomic_store_n(&tries_no_pages, true, __ATOMIC_RELAXED);
 }
 
-#if defined(__x86_64__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 
 #include <dlfcn.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -112,8 +113,9 @@ bool hab_code_is_made(uintptr_t pc)
 
 struct frame {
 	uintptr_t pc;
-	uintptr_t rsp;
-	uintptr_t rbp;
+	uintptr_t sp;
+	uintptr_t fp;
+	uintptr_t lr;	  /* the return address, if a register has it and is known; or 0 */
 	bool interrupted; /* by a signal: pc is the next instruction, and not behind a call */
 	bool is_guessed;  /* by a frame pointer: pc may be any number */
 };
@@ -133,7 +135,7 @@ static bool read_word(uintptr_t address, uintptr_t *value)
 struct cached_row {
 	uint64_t check;
 	uint64_t binary;
-	uint64_t row;
+	uint64_t row[2];
 };
 
 #define CACHE_SLOTS 1024
@@ -141,8 +143,14 @@ static struct cached_row cache[CACHE_SLOTS];
 
 union packed_row {
 	struct hab_unwind_row row;
-	uint64_t bits;
+	uint64_t bits[2];
 };
+
+/* Equal halves of a row must not cancel each other. */
+static uint64_t check_of(uintptr_t pc, uint64_t binary, const union packed_row *packed)
+{
+	return pc ^ binary ^ packed->bits[0] ^ (packed->bits[1] << 1 | packed->bits[1] >> 63);
+}
 
 static struct hab_unwind_row row_of(uintptr_t pc)
 {
@@ -155,17 +163,22 @@ static struct hab_unwind_row row_of(uintptr_t pc)
 		return packed.row;
 	/* A library that is unloaded and loaded again at the same place is the same. */
 	binary = (uintptr_t)found.dlfo_link_map ^ (uintptr_t)found.dlfo_eh_frame << 1;
-	packed.bits = READ_ONCE(slot->row);
+	packed.bits[0] = READ_ONCE(slot->row[0]);
+	packed.bits[1] = READ_ONCE(slot->row[1]);
 	if (READ_ONCE(slot->binary) == binary &&
-	    READ_ONCE(slot->check) == (pc ^ binary ^ packed.bits))
+	    READ_ONCE(slot->check) == check_of(pc, binary, &packed))
 		return packed.row;
-	packed.row = found.dlfo_eh_frame ? hab_unwind_row_find(pc, found.dlfo_eh_frame,
-							       (uintptr_t)found.dlfo_map_start,
-							       (uintptr_t)found.dlfo_map_end) :
-					   (struct hab_unwind_row){ .base = HAB_UNWIND_NONE };
+	memset(&packed, 0, sizeof(packed));
+	if (found.dlfo_eh_frame)
+		packed.row = hab_unwind_row_find(pc, found.dlfo_eh_frame,
+						 (uintptr_t)found.dlfo_map_start,
+						 (uintptr_t)found.dlfo_map_end);
+	else
+		packed.row.base = HAB_UNWIND_NONE;
 	WRITE_ONCE(slot->binary, binary);
-	WRITE_ONCE(slot->row, packed.bits);
-	WRITE_ONCE(slot->check, pc ^ binary ^ packed.bits);
+	WRITE_ONCE(slot->row[0], packed.bits[0]);
+	WRITE_ONCE(slot->row[1], packed.bits[1]);
+	WRITE_ONCE(slot->check, check_of(pc, binary, &packed));
 	return packed.row;
 }
 
@@ -183,64 +196,17 @@ static uint32_t read_code(uintptr_t pc, uint64_t *words, uint32_t nr)
 	return i;
 }
 
-/*
- * A function without a table may end where the one that it called returns to, as trampolines do.
- * Then its last instructions say where its frame ends: "add n,%rsp" and "pop" up to "ret". It runs,
- * so its code stays while it is read; @pc is not guessed.
- */
-static bool find_end(uintptr_t pc, struct hab_unwind_row *row)
-{
-	/* The instructions are of at most four bytes: zeros follow. */
-	uint64_t words[4] = { 0 };
-	const uint8_t *at = (const uint8_t *)words + pc % sizeof(*words);
-	const uint8_t *last = (const uint8_t *)(words + read_code(pc, words, 3));
-	int32_t end = 0, rbp_at = -1;
-
-	while (at < last && *at != 0xc3) {
-		/* pop %rsp */
-		if (at[0] == 0x5c)
-			return false;
-		if (at[0] == 0x48 && at[1] == 0x83 && at[2] == 0xc4 && at[3] < 0x80) {
-			end += at[3];
-			at += 4;
-		} else if ((at[0] & 0xf8) == 0x58 || (at[0] == 0x41 && (at[1] & 0xf8) == 0x58)) {
-			if (at[0] == 0x5d)
-				rbp_at = end;
-			end += (int32_t)sizeof(uintptr_t);
-			at += at[0] == 0x41 ? 2 : 1;
-		} else {
-			return false;
-		}
-	}
-	if (at >= last)
-		return false;
-	end += (int32_t)sizeof(uintptr_t);
-	*row = (struct hab_unwind_row){ .base = HAB_UNWIND_RSP, .end = end };
-	if (rbp_at >= 0) {
-		row->rbp = HAB_UNWIND_RBP_SAVED;
-		row->rbp_offset = (int16_t)(rbp_at - end);
-	}
-	return true;
-}
-
-/* The kernel has put the registers on the stack. */
-static bool leave_signal(struct frame *frame)
-{
-	uintptr_t registers = frame->rsp + offsetof(ucontext_t, uc_mcontext.gregs);
-
-	if (!read_word(registers + REG_RBP * sizeof(greg_t), &frame->rbp) ||
-	    !read_word(registers + REG_RIP * sizeof(greg_t), &frame->pc) ||
-	    !read_word(registers + REG_RSP * sizeof(greg_t), &frame->rsp))
-		return false;
-	frame->interrupted = true;
-	return true;
-}
+#ifdef __aarch64__
+#include "lib/telemetry/unwind-arm64.h"
+#else
+#include "lib/telemetry/unwind-x86.h"
+#endif
 
 /* The caller's frame; false if there is none or it is not found. */
 static bool leave(struct frame *frame)
 {
 	struct hab_unwind_row row = row_of(frame->pc - !frame->interrupted);
-	uintptr_t end, rbp = frame->rbp;
+	uintptr_t end, fp = frame->fp;
 
 	if (row.base == HAB_UNWIND_NONE && !tried.no_others && !frame->is_guessed &&
 	    _dl_find_object)
@@ -254,64 +220,77 @@ static bool leave(struct frame *frame)
 		/* That of a coroutine's end: the register may be of another stack. */
 		if (tried.no_others)
 			return false;
-		row = (struct hab_unwind_row){ HAB_UNWIND_RBP, HAB_UNWIND_RBP_SAVED, -16, 16 };
-		end = rbp + 16;
-		if (end - frame->rsp > FRAME_MAX)
+		/* The caller's frame pointer and the return address are at the frame pointer. */
+		row = (struct hab_unwind_row){ HAB_UNWIND_FP, HAB_UNWIND_SAVED, HAB_UNWIND_SAVED,
+					       -16, -8, 16 };
+		end = fp + 16;
+		if (end - frame->sp > FRAME_MAX)
 			return false;
 		break;
-	case HAB_UNWIND_RSP:
-		end = frame->rsp + (uintptr_t)(intptr_t)row.end;
+	case HAB_UNWIND_SP:
+		end = frame->sp + (uintptr_t)(intptr_t)row.end;
 		break;
-	case HAB_UNWIND_RBP:
-		end = rbp + (uintptr_t)(intptr_t)row.end;
+	case HAB_UNWIND_FP:
+		end = fp + (uintptr_t)(intptr_t)row.end;
 		break;
-	case HAB_UNWIND_AT_RBP:
-		if (!read_word(rbp + (uintptr_t)(intptr_t)row.end, &end))
+	case HAB_UNWIND_AT_FP:
+		if (!read_word(fp + (uintptr_t)(intptr_t)row.end, &end))
 			return false;
 		break;
 	default:
 		return false;
 	}
 	/* Stacks grow downwards. A signal's handler may have one of its own. */
-	if (end <= frame->rsp)
+	if (end <= frame->sp && !(frame->interrupted && end == frame->sp))
 		return false;
-	if (row.rbp == HAB_UNWIND_RBP_SAVED &&
-	    !read_word(end + (uintptr_t)(intptr_t)row.rbp_offset, &frame->rbp))
+	if (row.fp == HAB_UNWIND_SAVED &&
+	    !read_word(end + (uintptr_t)(intptr_t)row.fp_offset, &frame->fp))
 		return false;
-	if (row.rbp == HAB_UNWIND_RBP_SAVED_RBP &&
-	    !read_word(rbp + (uintptr_t)(intptr_t)row.rbp_offset, &frame->rbp))
+	if (row.fp == HAB_UNWIND_SAVED_FP &&
+	    !read_word(fp + (uintptr_t)(intptr_t)row.fp_offset, &frame->fp))
 		return false;
-	if (!read_word(end - sizeof(uintptr_t), &frame->pc))
+	frame->pc = frame->lr;
+	if (row.ra == HAB_UNWIND_SAVED &&
+	    !read_word(end + (uintptr_t)(intptr_t)row.ra_offset, &frame->pc))
 		return false;
-	frame->rsp = end;
+	frame->pc = strip(frame->pc);
+	frame->sp = end;
+	frame->lr = 0;
 	frame->interrupted = false;
 	return frame->pc;
+}
+
+/* From what first_frame() gave to the caller of hab_unwind(). */
+static bool leave_own(struct frame *frame)
+{
+	return FIRST_FRAME_IS_CALLERS || leave(frame);
 }
 
 __attribute__((noinline)) uint32_t hab_unwind(uintptr_t entry, uint64_t *frames,
 					      uint64_t *stacks, uint32_t max, uintptr_t end)
 {
-	/* This function has a frame pointer: the saved one and the return address are at it. */
 	const uintptr_t *here = __builtin_frame_address(0);
-	struct frame frame = { .rbp = here[0], .pc = here[1], .rsp = (uintptr_t)(here + 2) };
+	struct frame frame = first_frame();
 	uint32_t nr = 0, steps = 0;
 	int err = errno;
+	bool more;
 
 	if (!__atomic_load_n(&tries_no_pages, __ATOMIC_RELAXED))
 		tried.low = tried.high = 0;
 	tried.no_others = end;
 	/* The stack has all pages from here to the library's caller. */
-	if (entry >= frame.rsp)
+	if (entry >= frame.sp)
 		add_readable((uintptr_t)here & -PAGE, ((entry - 1) & -PAGE) + PAGE);
 	if (end > entry)
 		add_readable((uintptr_t)here & -PAGE, end);
-	do {
-		if (frame.rsp >= entry && nr < max) {
+	for (more = leave_own(&frame) && max; more && steps < STEPS_MAX; steps++) {
+		if (frame.sp >= entry) {
 			if (stacks)
-				stacks[nr] = frame.rsp;
+				stacks[nr] = frame.sp;
 			frames[nr++] = frame.pc;
 		}
-	} while (nr < max && ++steps < STEPS_MAX && leave(&frame));
+		more = nr < max && leave(&frame);
+	}
 	errno = err;
 	return nr;
 }
@@ -346,11 +325,13 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 
 bool hab_page_is_readable(uintptr_t page)
 {
+	(void)page;
 	return false;
 }
 
 bool hab_code_is_made(uintptr_t pc)
 {
+	(void)pc;
 	return false;
 }
 

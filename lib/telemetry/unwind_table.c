@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Rows of .eh_frame, as the x86-64 ABI, the DWARF standard (call frame information) and the Linux
- * Standard Base (.eh_frame_hdr) define it. Only what decides the stack pointer, rbp and the return
- * address is followed: with them the caller's frame is found.
+ * Rows of .eh_frame, as the ABIs of x86-64 and arm64, the DWARF standard (call frame information)
+ * and the Linux Standard Base (.eh_frame_hdr) define it. Only what decides the stack pointer, the
+ * frame pointer and the return address is followed: with them the caller's frame is found.
  *
  * A table that is damaged gives a wrong row. Nothing outside of the binary is read.
  */
@@ -17,9 +17,15 @@
 #define PE_PCREL_SDATA4	  0x1b
 #define PE_DATAREL_SDATA4 0x3b
 
-#define REG_RBP		  6
-#define REG_RSP		  7
-#define REG_RA		  16
+#ifdef __aarch64__
+#define REG_FP 29
+#define REG_SP 31
+#define REG_RA 30
+#else
+#define REG_FP 6
+#define REG_SP 7
+#define REG_RA 16
+#endif
 
 /* What is left of the binary from a place on. Reading beyond sets @bad. */
 struct reader {
@@ -114,21 +120,28 @@ struct program {
 	uintptr_t location;
 };
 
+/* false: no offset of a row is that large. */
+static bool set_offset(struct program *program, int64_t offset, int32_t *in_row)
+{
+	*in_row = (int32_t)offset;
+	if (offset != *in_row)
+		program->state.unknown = true;
+	return offset == *in_row;
+}
+
 static void set_end(struct program *program, int64_t end)
 {
-	program->state.row.end = (int32_t)end;
-	if (end != (int32_t)end)
-		program->state.unknown = true;
+	set_offset(program, end, &program->state.row.end);
 }
 
 static void set_base(struct program *program, uint64_t reg)
 {
 	switch (reg) {
-	case REG_RSP:
-		program->state.row.base = HAB_UNWIND_RSP;
+	case REG_SP:
+		program->state.row.base = HAB_UNWIND_SP;
 		break;
-	case REG_RBP:
-		program->state.row.base = HAB_UNWIND_RBP;
+	case REG_FP:
+		program->state.row.base = HAB_UNWIND_FP;
 		break;
 	default:
 		program->state.row.base = HAB_UNWIND_UNKNOWN;
@@ -137,43 +150,45 @@ static void set_base(struct program *program, uint64_t reg)
 
 static void set_saved(struct program *program, uint64_t reg, int64_t offset)
 {
-	if (reg == REG_RBP) {
-		program->state.row.rbp = HAB_UNWIND_RBP_SAVED;
-		program->state.row.rbp_offset = (int16_t)offset;
-		if (offset != (int16_t)offset)
-			program->state.unknown = true;
-	}
-	if (reg == REG_RA) {
+	struct hab_unwind_row *row = &program->state.row;
+
+	if (reg == REG_FP && set_offset(program, offset, &row->fp_offset))
+		row->fp = HAB_UNWIND_SAVED;
+	if (reg == REG_RA && set_offset(program, offset, &row->ra_offset)) {
+		row->ra = HAB_UNWIND_SAVED;
 		program->state.ra_undefined = false;
-		if (offset != -8)
-			program->state.unknown = true;
 	}
 }
 
 /* @reg is restored in a way that is not supported. */
 static void set_unknown(struct program *program, uint64_t reg)
 {
-	if (reg == REG_RBP || reg == REG_RA)
+	if (reg == REG_FP || reg == REG_RA)
 		program->state.unknown = true;
 }
 
 static void set_restored(struct program *program, uint64_t reg)
 {
-	if (reg == REG_RBP) {
-		program->state.row.rbp = program->first.row.rbp;
-		program->state.row.rbp_offset = program->first.row.rbp_offset;
+	struct hab_unwind_row *row = &program->state.row;
+
+	if (reg == REG_FP) {
+		row->fp = program->first.row.fp;
+		row->fp_offset = program->first.row.fp_offset;
 	}
-	if (reg == REG_RA)
+	if (reg == REG_RA) {
+		row->ra = program->first.row.ra;
+		row->ra_offset = program->first.row.ra_offset;
 		program->state.ra_undefined = program->first.ra_undefined;
+	}
 }
 
-/* An expression "rbp + offset", or "the word at rbp + offset": compilers realign stacks so. */
-#define OP_BREG_RBP (0x70 + REG_RBP)
+/* Compilers realign stacks by "frame pointer + offset", or "the word at frame pointer + offset". */
+#define OP_BREG_FP (0x70 + REG_FP)
 #define OP_DEREF    0x06
 
-static bool is_at_rbp(struct reader expression, bool dereferenced, int64_t *offset)
+static bool is_at_fp(struct reader expression, bool dereferenced, int64_t *offset)
 {
-	if (read_bytes(&expression, 1) != OP_BREG_RBP)
+	if (read_bytes(&expression, 1) != OP_BREG_FP)
 		return false;
 	*offset = read_sleb(&expression);
 	if (dereferenced && read_bytes(&expression, 1) != OP_DEREF)
@@ -185,21 +200,22 @@ static void set_end_expression(struct program *program, struct reader expression
 {
 	int64_t offset = 0;
 
-	program->state.row.base = is_at_rbp(expression, true, &offset) ? HAB_UNWIND_AT_RBP :
+	program->state.row.base = is_at_fp(expression, true, &offset) ? HAB_UNWIND_AT_FP :
 									 HAB_UNWIND_UNKNOWN;
 	set_end(program, offset);
 }
 
 static void set_saved_expression(struct program *program, uint64_t reg, struct reader expression)
 {
+	struct hab_unwind_row *row = &program->state.row;
 	int64_t offset;
 
-	if (reg != REG_RBP || !is_at_rbp(expression, false, &offset) || offset != (int16_t)offset) {
+	if (reg != REG_FP || !is_at_fp(expression, false, &offset)) {
 		set_unknown(program, reg);
 		return;
 	}
-	program->state.row.rbp = HAB_UNWIND_RBP_SAVED_RBP;
-	program->state.row.rbp_offset = (int16_t)offset;
+	if (set_offset(program, offset, &row->fp_offset))
+		row->fp = HAB_UNWIND_SAVED_FP;
 }
 
 static void restore_state(struct program *program)
@@ -253,8 +269,10 @@ static void run_extended(struct program *program, struct reader *code, uint8_t o
 		break;
 	case 0x08: /* same_value */
 		reg = read_uleb(code);
-		if (reg == REG_RBP)
-			program->state.row.rbp = HAB_UNWIND_RBP_SAME;
+		if (reg == REG_FP)
+			program->state.row.fp = HAB_UNWIND_SAME;
+		if (reg == REG_RA)
+			program->state.row.ra = HAB_UNWIND_SAME;
 		break;
 	case 0x09: /* register */
 		set_unknown(program, read_uleb(code));
@@ -303,6 +321,10 @@ static void run_extended(struct program *program, struct reader *code, uint8_t o
 		set_unknown(program, read_uleb(code));
 		skip(code, read_uleb(code));
 		break;
+#ifdef __aarch64__
+	case 0x2d: /* AARCH64_negate_ra_state: the return address is signed from here on, or is not */
+		break;
+#endif
 	case 0x2e: /* GNU_args_size */
 		read_uleb(code);
 		break;
@@ -369,6 +391,11 @@ static bool read_augmentation(struct cie *cie, const char *letters, struct reade
 		case 'S':
 			cie->is_signal = true;
 			break;
+#ifdef __aarch64__
+		case 'B': /* return addresses are signed with key B */
+		case 'G': /* the stack has tags */
+			break;
+#endif
 		default:
 			return false;
 		}

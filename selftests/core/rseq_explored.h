@@ -19,6 +19,7 @@ enum hab_rseq_result {
 };
 
 #define HAB_RSEQ_TRIES 64
+#define HAB_CPU_UNKNOWN UINT32_MAX
 
 struct hab_rseq_out {
 	uint64_t old;

@@ -15,6 +15,18 @@ void hab_inject_before(void);
 
 #define HAB_INJECT_BEFORE_SECTION() hab_inject_before()
 
+#ifdef __aarch64__
+#define HAB_RSEQ_INJECT_CLOBBERS "x17",
+#define HAB_RSEQ_INJECT(n)						\
+	"adrp	x17, hab_inject_" #n "\n\t"				\
+	"ldr	w17, [x17, :lo12:hab_inject_" #n "]\n\t"		\
+	"cbz	w17, 8f\n"						\
+	"9:\n\t"							\
+	"sub	w17, w17, #1\n\t"					\
+	"cbnz	w17, 9b\n"						\
+	"8:\n\t"
+#else
+#define HAB_RSEQ_INJECT_CLOBBERS "r11",
 #define HAB_RSEQ_INJECT(n)						\
 	"movl	hab_inject_" #n "(%%rip), %%r11d\n\t"			\
 	"testl	%%r11d, %%r11d\n\t"					\
@@ -23,5 +35,6 @@ void hab_inject_before(void);
 	"decl	%%r11d\n\t"						\
 	"jnz	9b\n"							\
 	"8:\n\t"
+#endif
 
 #endif /* HAB_SELFTESTS_INJECT_H */

@@ -23,11 +23,12 @@
 #include "kselftest_harness.h"
 #include "lib/telemetry/unwind.h"
 #include "lib/telemetry/unwind_table.h"
+#include "selftests/lib/registers.h"
 
-#ifndef __x86_64__
+#if !defined(__x86_64__) && !defined(__aarch64__)
 TEST(stack_equals_the_compilers)
 {
-	SKIP(return, "not x86-64: the compiler's unwinder is the only one");
+	SKIP(return, "not x86-64 or arm64: the compiler's unwinder is the only one");
 }
 #else
 
@@ -189,15 +190,22 @@ TEST(stack_in_a_handler_with_a_stack_of_its_own_equals_the_compilers)
 }
 
 /* A function whose first instruction is interrupted; what is before it has no table. */
-__asm__(".text\n\t.byte 0x90, 0x90, 0x90, 0x90\n"
-	"interrupted_at_once:\n\t.cfi_startproc\n\tud2\n\tret\n\t.cfi_endproc\n");
+#ifdef __x86_64__
+#define UNDEFINED "ud2"
+#define UNDEFINED_BYTES 2
+#else
+#define UNDEFINED "udf #0"
+#define UNDEFINED_BYTES 4
+#endif
+__asm__(".text\n\tnop\n\tnop\n\tnop\n\tnop\n"
+	"interrupted_at_once:\n\t.cfi_startproc\n\t" UNDEFINED "\n\tret\n\t.cfi_endproc\n");
 extern void interrupted_at_once(void);
 
 static void leave_instruction(int number __attribute__((unused)),
 			      siginfo_t *info __attribute__((unused)), void *context)
 {
 	look();
-	((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2;
+	PC_OF_CONTEXT((ucontext_t *)context) += UNDEFINED_BYTES;
 }
 
 TEST(stack_of_an_interrupted_first_instruction_equals_the_compilers)
@@ -239,6 +247,7 @@ TEST(no_more_frames_than_there_is_room_for)
 
 /* --- code without tables -------------------------------------------------------------- */
 
+#ifdef __x86_64__
 /* push rbp; mov rbp, rsp; call *rdi; nop; pop rbp; ret */
 static const uint8_t with_pointer[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x90, 0x5d, 0xc3 };
 /* push rbp; mov rbp, rsi; call *rdi; nop; pop rbp; ret: the frame pointer is @garbage */
@@ -255,15 +264,24 @@ static const uint8_t trampolines[][24] = {
 	  0xc3 },
 	{ 0x53, 0x55, 0x41, 0x54, 0x48, 0x89, 0xf5, 0xff, 0xd7, 0x41, 0x5c, 0x5d, 0x5b, 0xc3 },
 };
+#else
+/* stp x29, x30, [sp, #-16]!; mov x29, sp; blr x0; nop; ldp x29, x30, [sp], #16; ret */
+static const uint32_t with_pointer[] = { 0xa9bf7bfd, 0x910003fd, 0xd63f0000,
+					 0xd503201f, 0xa8c17bfd, 0xd65f03c0 };
+/* With mov x29, x1: the frame pointer is @garbage. */
+static const uint32_t with_garbage[] = { 0xa9bf7bfd, 0xaa0103fd, 0xd63f0000,
+					 0xd503201f, 0xa8c17bfd, 0xd65f03c0 };
+#endif
 
 typedef void (*made_code)(void (*leaf)(void), uintptr_t garbage);
 
-static made_code make_code(const uint8_t *bytes, size_t size)
+static made_code make_code(const void *bytes, size_t size)
 {
 	uint8_t *code = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	memcpy(code, bytes, size);
+	__builtin___clear_cache((char *)code, (char *)code + size);
 	return (made_code)code;
 }
 
@@ -296,6 +314,7 @@ TEST(made_code_is_left_by_its_frame_pointer)
 	expect_left(_metadata, make_code(with_pointer, sizeof(with_pointer)));
 }
 
+#ifdef __x86_64__
 TEST(made_code_without_a_frame_pointer_is_left_by_its_last_instructions)
 {
 	uint32_t i;
@@ -326,6 +345,7 @@ TEST(instructions_behind_the_end_of_code_are_not_read)
 		EXPECT_EQ((uintptr_t)code + PAGE - bytes + 6, stacks.ours[1]);
 	}
 }
+#endif
 
 TEST(wrong_frame_pointers_are_not_followed)
 {
@@ -358,6 +378,7 @@ struct binary {
 	const char *name; /* end of its file name */
 	char path[4096];
 	uintptr_t base, low, high;
+	size_t header_bytes; /* up to the end of its segment */
 	const void *header;
 };
 
@@ -375,61 +396,79 @@ static int find_binary(struct dl_phdr_info *info, size_t size __attribute__((unu
 	binary->high = 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
 
 		if (segment->p_type == PT_GNU_EH_FRAME)
-			binary->header = (const void *)start;
+			binary->header = (const void *)(info->dlpi_addr + segment->p_vaddr);
+	}
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+
 		if (segment->p_type != PT_LOAD)
 			continue;
 		if (start < binary->low)
 			binary->low = start & -PAGE;
 		if (start + segment->p_memsz > binary->high)
 			binary->high = start + segment->p_memsz;
+		if (binary->header && (uintptr_t)binary->header - start < segment->p_memsz)
+			binary->header_bytes =
+				start + segment->p_memsz - (uintptr_t)binary->header;
 	}
 	return 1;
 }
 
+#ifdef __x86_64__
+#define SP_NAME "rsp"
+#define FP_NAME "rbp"
+#else
+#define SP_NAME "sp"
+#define FP_NAME "x29"
+#endif
+
 /* Columns of readelf's table of one entry. */
 struct columns {
-	int rbp, ra, nr;
+	int fp, ra, nr;
 };
 
 static void read_columns(char *line, struct columns *columns)
 {
 	char *word, *rest = NULL;
 
-	columns->rbp = columns->ra = -1;
+	columns->fp = columns->ra = -1;
 	columns->nr = 0;
 	for (word = strtok_r(line, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
-		if (!strcmp(word, "rbp"))
-			columns->rbp = columns->nr;
+		if (!strcmp(word, FP_NAME))
+			columns->fp = columns->nr;
 		if (!strcmp(word, "ra"))
 			columns->ra = columns->nr;
 		columns->nr++;
 	}
 }
 
-/* A row as text, like readelf's: the frame's end, and where rbp is. */
-static void print_row(const struct hab_unwind_row *row, char *end, char *rbp)
+/* A row as text, like readelf's: the frame's end, the frame pointer, the return address. */
+static void print_row(const struct hab_unwind_row *row, char *end, char *fp, char *ra)
 {
-	strcpy(rbp, "u");
+	strcpy(fp, "u");
+	strcpy(ra, "u");
 	switch (row->base) {
-	case HAB_UNWIND_RSP:
-		sprintf(end, "rsp%+d", row->end);
+	case HAB_UNWIND_SP:
+		sprintf(end, SP_NAME "%+d", row->end);
 		break;
-	case HAB_UNWIND_RBP:
-		sprintf(end, "rbp%+d", row->end);
+	case HAB_UNWIND_FP:
+		sprintf(end, FP_NAME "%+d", row->end);
 		break;
-	case HAB_UNWIND_AT_RBP:
+	case HAB_UNWIND_AT_FP:
 		strcpy(end, "exp");
 		break;
 	default:
 		sprintf(end, "base %d", row->base);
 	}
-	if (row->rbp == HAB_UNWIND_RBP_SAVED)
-		sprintf(rbp, "c%+d", row->rbp_offset);
-	if (row->rbp == HAB_UNWIND_RBP_SAVED_RBP)
-		strcpy(rbp, "exp");
+	if (row->fp == HAB_UNWIND_SAVED)
+		sprintf(fp, "c%+d", row->fp_offset);
+	if (row->fp == HAB_UNWIND_SAVED_FP)
+		strcpy(fp, "exp");
+	if (row->ra == HAB_UNWIND_SAVED)
+		sprintf(ra, "c%+d", row->ra_offset);
 }
 
 struct comparison {
@@ -439,8 +478,8 @@ struct comparison {
 static void compare_row(const struct binary *binary, const struct columns *columns, char *line,
 			struct comparison *comparison)
 {
-	char *words[32] = {}, *word, *rest = NULL, end[32], rbp[32];
-	const char *wanted_rbp;
+	char *words[32] = {}, *word, *rest = NULL, end[32], fp[32], ra[32];
+	const char *wanted_fp, *wanted_ra;
 	struct hab_unwind_row row;
 	uintptr_t pc;
 	int nr = 0;
@@ -455,31 +494,31 @@ static void compare_row(const struct binary *binary, const struct columns *colum
 	pc = binary->base + strtoull(words[0], NULL, 16);
 	row = hab_unwind_row_find(pc, binary->header, binary->low, binary->high);
 	comparison->rows++;
-	wanted_rbp = columns->rbp > 0 ? words[columns->rbp] : "u";
-	if (columns->ra > 0 && !strcmp(words[columns->ra], "u")) {
-		if (row.base != HAB_UNWIND_END && !comparison->different++)
-			printf("# %s %#lx: base %d, readelf says that there is no caller\n",
-			       binary->name, pc - binary->base, row.base);
+	wanted_fp = columns->fp > 0 ? words[columns->fp] : "u";
+	wanted_ra = columns->ra > 0 ? words[columns->ra] : "u";
+	/* On arm64 readelf prints the same where a register has the return address. */
+	if (row.base == HAB_UNWIND_END && !strcmp(wanted_ra, "u"))
 		return;
-	}
 	if (row.base == HAB_UNWIND_UNKNOWN || row.base == HAB_UNWIND_SIGNAL) {
 		comparison->unknown++;
 		return;
 	}
-	print_row(&row, end, rbp);
-	/* readelf prints s where a function says that rbp is as it was. */
-	if (!strcmp(wanted_rbp, "s"))
-		wanted_rbp = "u";
-	if (!strcmp(end, words[1]) && !strcmp(rbp, wanted_rbp))
+	print_row(&row, end, fp, ra);
+	/* readelf prints s where a function says that the register is as it was. */
+	if (!strcmp(wanted_fp, "s"))
+		wanted_fp = "u";
+	if (!strcmp(wanted_ra, "s"))
+		wanted_ra = "u";
+	if (!strcmp(end, words[1]) && !strcmp(fp, wanted_fp) && !strcmp(ra, wanted_ra))
 		return;
 	/* An expression may say anything. */
-	if (!strcmp(wanted_rbp, "exp") || !strcmp(wanted_rbp, "vexp")) {
+	if (!strcmp(wanted_fp, "exp") || !strcmp(wanted_fp, "vexp")) {
 		comparison->unknown++;
 		return;
 	}
 	if (!comparison->different++)
-		printf("# %s %#lx: end %s rbp %s, readelf says %s and %s\n", binary->name,
-		       pc - binary->base, end, rbp, words[1], wanted_rbp);
+		printf("# %s %#lx: end %s fp %s ra %s, readelf says %s, %s and %s\n", binary->name,
+		       pc - binary->base, end, fp, ra, words[1], wanted_fp, wanted_ra);
 }
 
 static void compare_binary(struct __test_metadata *_metadata, const char *name)
@@ -528,11 +567,13 @@ TEST(rows_of_a_cplusplus_library_are_those_of_readelf)
 TEST(damaged_tables_are_not_read_outside_of_the_binary)
 {
 	struct binary binary = { .name = "/libc.so" };
-	size_t size = 64 * PAGE;
+	size_t size;
 	uint8_t *copy, *room;
 	unsigned int seed = 1, round, i;
 
 	ASSERT_EQ(1, dl_iterate_phdr(find_binary, &binary));
+	size = binary.header_bytes & -PAGE;
+	size = size < 64 * PAGE ? size : 64 * PAGE;
 	room = mmap(NULL, size + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	copy = room + PAGE;
 	ASSERT_EQ(0, mprotect(copy, size, PROT_READ | PROT_WRITE));

@@ -262,8 +262,14 @@ static void *close_and_open(void *argument)
 /* Calls by code that is made just now: the library looks for it in /proc/self/maps. */
 static void run_descriptors(void)
 {
+#ifdef __x86_64__
 	/* push %rbp; mov %rsp, %rbp; call *%rdi; pop %rbp; ret */
 	static const unsigned char code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+#else
+	/* stp x29, x30, [sp, #-16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], #16; ret */
+	static const unsigned int code[] = { 0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd,
+					     0xd65f03c0 };
+#endif
 	pthread_t thread;
 	unsigned char *page;
 	int i;
@@ -276,9 +282,8 @@ static void run_descriptors(void)
 		if (page == MAP_FAILED)
 			harmed("mmap");
 		memcpy(page, code, sizeof(code));
-#ifdef __x86_64__
+		__builtin___clear_cache((char *)page, (char *)page + sizeof(code));
 		((void (*)(void (*)(void)))page)(churn_some);
-#endif
 		/* At most one look in 20 ms. */
 		usleep(25000);
 	}

@@ -15,10 +15,10 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 
 #include "churn.h"
+#include "selftests/lib/registers.h"
 
 #define FOR_EVER 4000000000u
 #define LOOKS	 20000
@@ -142,15 +142,18 @@ static int stop_thread(pid_t thread)
 /* Stops the thread again and again until it is in a section. */
 static int stop_in_a_section(pid_t thread)
 {
-	struct user_regs_struct registers;
+	uintptr_t pc;
 	int tries;
 
 	if (ptrace(PTRACE_SEIZE, thread, NULL, NULL))
 		return -1;
 	for (tries = 0; tries < LOOKS; tries++) {
-		if (stop_thread(thread) || ptrace(PTRACE_GETREGS, thread, NULL, &registers))
+		if (stop_thread(thread))
 			return -1;
-		if (in_a_section(registers.rip))
+		pc = pc_of_stopped(thread);
+		if (!pc)
+			return -1;
+		if (in_a_section(pc))
 			return 0;
 		ptrace(PTRACE_CONT, thread, NULL, NULL);
 		usleep(1000);

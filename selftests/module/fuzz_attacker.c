@@ -14,12 +14,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "uapi/hab.h"
 #include "fuzz.h"
 #include "lib/hab.h"
+#include "selftests/lib/registers.h"
 
 #define NOBODY	     65534
 #define ZONE	     (FUZZ_CELLS * FUZZ_CELL_BYTES)
@@ -59,7 +59,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	    (char *)info->si_addr < zone) {
 		__atomic_add_fetch(&fuzz->crashes, 1, __ATOMIC_RELAXED);
 		fprintf(stderr, "# signal %d at %p, for %p; fuzz_some is at %p\n", number,
-			(void *)machine->uc_mcontext.gregs[REG_RIP], info->si_addr,
+			(void *)PC_OF_CONTEXT(machine), info->si_addr,
 			(void *)fuzz_some);
 		_exit(100 + number);
 	}

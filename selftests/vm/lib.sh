@@ -9,6 +9,23 @@ repo=$(cd "$vm_dir/../.." && pwd -P)
 build=${HAB_BUILD:-$repo/build}
 cache=${HAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hab}
 me=$(basename "$0")
+# The guest's architecture: amd64, or arm64 after --arch arm64 or with HAB_ARCH. What is for arm64
+# has folders of its own.
+arch=${HAB_ARCH:-amd64}
+if [ "${1-}" = --arch ]; then
+	arch=${2-}
+	shift 2 || shift
+fi
+case $arch in
+amd64) qemu_package=qemu-system-x86 qemu_program=qemu-system-x86_64 image_name=vmlinux ;;
+arm64)
+	qemu_package=qemu-system-arm qemu_program=qemu-system-aarch64 image_name=Image
+	cache=$cache/arm64
+	[ -n "${HAB_BUILD:-}" ] || build=$build/arm64
+	;;
+*) echo "$me: there is no architecture \"$arch\" here: use amd64 or arm64." >&2 && exit 2 ;;
+esac
+export HAB_ARCH=$arch
 # Number of the recipe that fills the cache; raise it when the contents change. Kernels built here
 # take long, so they have a number of their own.
 recipe=2 build_recipe=1
@@ -91,10 +108,10 @@ qemu_major() {
 find_qemu() {
 	local at=$cache/qemu/root
 	qemu=(env "LD_LIBRARY_PATH=$at/usr/lib/x86_64-linux-gnu:$at/lib/x86_64-linux-gnu"
-		"$at/usr/bin/qemu-system-x86_64" -L "$at/usr/share/qemu" -L "$at/usr/share/seabios")
+		"$at/usr/bin/$qemu_program" -L "$at/usr/share/qemu" -L "$at/usr/share/seabios")
 	if stamped qemu && [ "$(qemu_major "${qemu[@]}")" != 0 ]; then
 		return 0
 	fi
-	qemu=(qemu-system-x86_64)
-	command -v qemu-system-x86_64 >/dev/null && [ "$(qemu_major "${qemu[@]}")" != 0 ]
+	qemu=("$qemu_program")
+	command -v "$qemu_program" >/dev/null && [ "$(qemu_major "${qemu[@]}")" != 0 ]
 }

@@ -15,7 +15,7 @@ silence_limit=$((30 + cpus / 2))
 [ -z "$root" ] || boot_limit=600 silence_limit=180
 # Lines of a normal boot under emulation that look like complaints.
 harmless='^$'
-complaints='WARNING: |BUG: |BUG at |Oops|Call Trace|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
+complaints='WARNING: |BUG: |BUG at |Oops|Call [Tt]race|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
 complaints+='|possible recursive locking|circular locking|suspicious RCU|inconsistent lock state|detected( expedited)? stalls|soft lockup|hard LOCKUP'
 complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ new|unreferenced object|refcount_t|list_(add|del) corruption|sleeping function called|scheduling while atomic|bad page state|invoked oom-killer'
 
@@ -24,7 +24,7 @@ complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ n
 without_meant_kills() {
 	awk '/hab-vm: an OOM kill is meant from here/ { meant = 1 }
 		/hab-vm: an OOM kill is meant to here/ { meant = 0 }
-		!(meant && /invoked oom-killer|Call Trace/)'
+		!(meant && /invoked oom-killer|Call [Tt]race/)'
 }
 
 # Removes reports from a WARNING that contains $known to the end of the report.
@@ -38,6 +38,7 @@ without_known_warnings() {
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
 	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() node size
+	local cpu=max,vendor=GenuineIntel console=ttyS0
 	# Emulated CPUs that wait for a busy machine are not stalled. And a kernel with page tables
 	# of its own makes the emulator drop all translations at each entry, which takes a third of
 	# the time.
@@ -46,21 +47,27 @@ qemu_options() {
 	# On some machines /dev/kvm opens and kernels hang: their CPUs show no svm or vmx.
 	if [ -n "$icount" ]; then
 		accel=tcg,thread=single clock=(-icount shift=0,sleep=off)
-	elif (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
+	elif [ "$arch" = amd64 ] && (: <>/dev/kvm) 2>/dev/null && grep -qwE 'svm|vmx' /proc/cpuinfo; then
 		accel=kvm emulated=''
 	fi
+	# With several threads CPUs that wait for a lock take the time of the one that has it: there
+	# WFE does nothing.
+	if [ "$arch" = arm64 ]; then
+		machine=virt,gic-version=3 cpu=${HAB_VM_CPU:-max,pauth-impdef=on} console=ttyAMA0 accel=tcg,thread=single
+	fi
+	[ -z "$tree" ] || install+=(-virtfs "local,id=tree,path=${tree//,/,,},mount_tag=tree,security_model=none,readonly=on,multidevs=remap")
 	if [ -z "$root" ] && [ -d "$build/install" ]; then
 		append="$append hab_vm.install"
-		install=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
+		install+=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
 	fi
 	[ "$llc" = socket ] || machine+=",smp-cache.0.cache=l3,smp-cache.0.topology=$llc"
-	options=(-M "$machine" -accel "$accel" "${clock[@]}" -cpu "max,vendor=GenuineIntel" -nodefaults -no-user-config
+	options=(-M "$machine" -accel "$accel" "${clock[@]}" -cpu "$cpu" -nodefaults -no-user-config
 		-nic none -display none -no-reboot -m "${megabytes}M"
 		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads"
 		-kernel "$image" -initrd "$work/initramfs.cpio"
-		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic $emulated$append"
+		-append "console=$console ignore_loglevel panic=-1 oops=panic $emulated$append"
 		-chardev "file,id=log,path=${log//,/,,}" -serial chardev:log
-		-virtfs "local,id=root,path=${root:-/},mount_tag=root,security_model=none,readonly=on,multidevs=remap"
+		-virtfs "local,id=root,path=$guest_root,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
 		-virtfs "local,id=run,path=${run_dir//,/,,},mount_tag=run,security_model=none"
 		"${install[@]}"
 		-device virtio-serial-pci
@@ -68,6 +75,7 @@ qemu_options() {
 		-device virtserialport,chardev=out,name=hab.out
 		-add-fd fd=4,set=2 -chardev file,id=err,path=/dev/fdset/2,append=on
 		-device virtserialport,chardev=err,name=hab.err)
+	[ -z "$modules" ] || options+=(-virtfs "local,id=modules,path=${modules//,/,,},mount_tag=modules,security_model=none,readonly=on,multidevs=remap")
 	[ -z "$shared" ] || options+=(-virtfs "local,id=share,path=${shared//,/,,},mount_tag=share,security_model=none,multidevs=remap")
 	[ "$sockets" -gt 1 ] || return 0
 	for ((node = 0; node < sockets; node++)); do
@@ -179,7 +187,7 @@ idles() {
 # Complaints about waiting for it are no others.
 judge_stopped() {
 	local n
-	! grep -qvE 'rcu: INFO|detected( expedited)? stalls|blocked for more than|Call Trace' <<<"${found:-rcu: INFO}" ||
+	! grep -qvE 'rcu: INFO|detected( expedited)? stalls|blocked for more than|Call [Tt]race' <<<"${found:-rcu: INFO}" ||
 		report 123 "the kernel complained, and lost CPU $2 (the command ended with $1):"
 	for n in $2; do
 		if idles "$n"; then
