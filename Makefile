@@ -78,14 +78,14 @@ demo-run: lib daemon $(BUILD)/tests/json_server
 check-run: all host-tests bench-programs examples
 	selftests/run --host
 
-test-run: all host-tests bench-programs examples fuzz-programs
+test-run: all host-tests bench-programs examples fuzz-programs $(RISCV64_TESTS)
 	selftests/run
 
 # What the suites in VMs of arm64 run.
 arm64-tests: all $(addprefix $(BUILD)/tests/,unwind_test channel_test malloc_channel_test)
 
 # Every suite on every kernel.
-test-all-run: all host-tests bench-programs examples
+test-all-run: all host-tests bench-programs examples $(RISCV64_TESTS)
 	selftests/run --all
 
 test-debug-run: all

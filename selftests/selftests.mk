@@ -120,6 +120,11 @@ $(BUILD)/tests/%_test_asan: selftests/lib/%_test.c $(LIB_SOURCES) $(LIB_HEADERS)
 $(BUILD)/tests/lib_test_clang $(BUILD)/tests/region_test_clang: $(BUILD)/tests/%_clang: selftests/lib/%.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -o $@ $(filter %.c,$^)
 
+# For a processor without sections, by itself: it is run by an emulator.
+RISCV64_TESTS := $(addprefix $(BUILD)/tests/,region_test_riscv64 config_test_riscv64)
+$(RISCV64_TESTS): $(BUILD)/tests/%_riscv64: selftests/lib/%.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	riscv64-linux-gnu-gcc $(TEST_CFLAGS) $(CFLAGS) -static -o $@ $(filter %.c,$^)
+
 $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CLANG) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(STRESS_CFLAGS) -o $@ $(STRESS_SOURCES)
 

@@ -20,7 +20,8 @@
  *
  * The tables are found by _dl_find_object() of glibc 2.35 or newer. With an older C library at run
  * time this follows frame pointers only. With an older one at the build, or for another processor
- * than x86-64, this is the compiler's unwinder, which may take locks of the dynamic linker.
+ * than x86-64 and arm64, this is the compiler's unwinder, which may take locks of the dynamic
+ * linker. Return addresses that pointer authentication has signed are given without the signature.
  *
  * Return: number of addresses.
  */
