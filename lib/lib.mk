@@ -6,7 +6,7 @@ CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c connect.c live.c maps.c ow
 
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c lists_collect.c region.c registry.c) \
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c trim.c trim_thread.c) \
-	lib/rseq/rseq.c \
+	lib/rseq/rseq.c lib/rseq/trial.c \
 	$(addprefix lib/backend/,arena.c backend.c cpu_domains.c device_backend.c forked.c process_backend.c) \
 	$(addprefix lib/telemetry/,heap_channel.c events.c sampler.c usdt_objects.c) $(CLIENT_SOURCES) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)

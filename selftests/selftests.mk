@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind abi_test abi_memory_test full_heap_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind abi_test abi_memory_test full_heap_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -130,6 +130,12 @@ $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB
 
 $(addprefix $(BUILD)/tests/,lib_test cid_test config_test layouts_test sandbox_test unwind_test region_test trim_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+# The trial of sections: as on a kernel that is not known, and with sections that go on.
+TRIAL_CFLAGS := -DHAB_RSEQ_TESTED=0,0
+$(BUILD)/tests/trial_test $(BUILD)/tests/trial_seeded_test: selftests/lib/trial_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(TRIAL_CFLAGS) -o $@ $(filter %.c,$^)
+$(BUILD)/tests/trial_seeded_test: TRIAL_CFLAGS += -DHAB_TRIAL_SEEDED
 
 $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(BUILD)/libhab.a

@@ -105,14 +105,17 @@ static inline bool hab_interval_is_active(const struct hab_interval *interval)
 	return READ_ONCE(interval->average) >= HAB_SAMPLING_INTERVAL_LEAST;
 }
 
-/* Returns true if there are too many in this window. */
+/*
+ * Returns true if there are too many in this window. All is 0 in a child by fork() from a signal
+ * handler.
+ */
 static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 {
 	u64 offered = hab_counter_increment(&interval->offered);
 	u32 limit = READ_ONCE(interval->limit);
 
 	WRITE_ONCE(interval->bytes, hab_add_saturated(READ_ONCE(interval->bytes), bytes));
-	if (offered > limit && !((offered - limit - 1) % READ_ONCE(interval->step)))
+	if (offered > limit && !((offered - limit - 1) % max(READ_ONCE(interval->step), 1u)))
 		hab_interval_set_mean(interval, READ_ONCE(interval->mean) * 2);
 	return offered > limit;
 }

@@ -315,7 +315,10 @@ static void change_windows(struct hab_throttle *throttle, u64 quota, u64 used, u
 	u64 old = throttle->number;
 
 	throttle->quota = quota;
-	/* A full barrier: a reader of what is written below sees this, too; see keep(). */
+	/*
+	 * A full barrier in the kernel: a reader of what is written below sees this, too; see
+	 * keep(). In user space, where only tests are, it is one on x86-64.
+	 */
 	hab_counter_exchange(&throttle->filling, old + 1);
 	WRITE_ONCE(throttle->seeds[(old + 1) % 2], hab_mix(random));
 	open_windows(throttle, old + 1, quota, random, nr_claims);

@@ -269,10 +269,11 @@ u32 hab_throttle_quota(struct hab_throttle *throttle, u64 key);
 /* Events that were offered and not kept. */
 static inline u64 hab_throttle_throttled(const struct hab_throttle *throttle)
 {
-	/* In this order: an event that is kept in between cannot make it negative. */
 	u64 sampled = hab_counter_read(&throttle->sampled);
+	u64 offered = hab_counter_read(&throttle->offered);
 
-	return hab_counter_read(&throttle->offered) - sampled;
+	/* Nothing orders the two: an event that is kept meanwhile may be in @sampled alone. */
+	return offered > sampled ? offered - sampled : 0;
 }
 
 /**

@@ -231,21 +231,26 @@ static bool follow_worker(struct attached *attached, const char *bytes, size_t s
 	uint64_t end_ns = clock_monotonic_ns() + BEGIN_NS;
 	struct hab_attach_page page;
 	bool gave_library = false;
+	uint32_t state;
 
 	while (clock_monotonic_ns() < end_ns) {
 		if (!read_page(attached, &page))
 			return fail(attached, "it has ended");
-		if (page.result || page.worker_result || page.state == HAB_ATTACH_FAILED)
+		state = page.state;
+		/* What a state tells of was written before it, and may be read before it. */
+		if (!read_page(attached, &page))
+			return fail(attached, "it has ended");
+		if (page.result || page.worker_result || state == HAB_ATTACH_FAILED)
 			return fail_as_worker_says(attached, &page);
-		if (page.state == HAB_ATTACH_WANTS_LIBRARY && !gave_library) {
+		if (state == HAB_ATTACH_WANTS_LIBRARY && !gave_library) {
 			gave_library = true;
 			if (!give_library(attached, &page, bytes, size))
 				return false;
 		}
-		if (page.state == HAB_ATTACH_HAS_CHANNEL && attached->channel < 0 &&
+		if (state == HAB_ATTACH_HAS_CHANNEL && attached->channel < 0 &&
 		    !open_channel(attached, &page))
 			return false;
-		if (page.state == HAB_ATTACH_ON) {
+		if (state == HAB_ATTACH_ON) {
 			attached->patched = page.patched;
 			attached->knows_in_use = page.knows_in_use;
 			return true;

@@ -206,8 +206,9 @@ static bool read_slot(const struct live_process *process, const struct object *o
 	now->added = limited(READ_ONCE(slot->added));
 	now->added_steps = READ_ONCE(slot->added_steps);
 	now->address = READ_ONCE(slot->address);
-	/* It may have been freed, and the slot taken by another one, meanwhile. */
-	return hab_load_acquire(&slot->sample_id) == object->sample_id;
+	/* It may have been freed, and the slot taken by another one, before these loads. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return READ_ONCE(slot->sample_id) == object->sample_id;
 }
 
 static bool read_object(const struct live_process *process, const struct object *object,

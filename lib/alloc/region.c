@@ -95,7 +95,10 @@ static u32 home_of(struct hab_heap *heap, struct hab_thread *thread, const struc
 {
 	if (!thread->sections)
 		return hab_lists_heap_home(heap);
-	return heap->word_of == HAB_WORD_OF_CID ? hab_lists_own_home(heap) : (u32)taken->cpu;
+	/* Without sysfs there may be CPUs of higher numbers. */
+	if (heap->word_of == HAB_WORD_OF_CID || (u32)taken->cpu >= heap->nr_cpus)
+		return hab_lists_own_home(heap);
+	return (u32)taken->cpu;
 }
 
 /* From @least to @bytes. */

@@ -2,14 +2,12 @@
 /*
  * The instructions of the sections (sections.h) on arm64.
  *
- * Commits on shared words: CAS and SWP where the CPU has them (LSE, ARMv8.1), which is decided once
- * at the start; else STLXR, which belongs to an LDXR in the section and fails if anything wrote the
- * word since, or for no reason.
+ * Commits on shared words: CASAL and SWPAL where the CPU has them (LSE, ARMv8.1), which is decided
+ * once at the start; else STLXR, which belongs to an LDAXR in the section and fails if anything
+ * wrote the word since, or for no reason. Both pairs are acquire and release.
  *
- * What orders the accesses of several CPUs: a commit on a shared word is a release, so that what
- * the thread wrote to the chunks before is seen with it. The commit of a pop, and of a take from a
- * shared word, is an acquire as well. A take by a plain store is from a word that only threads on
- * its own CPU write; the switch from one to the other is a full barrier.
+ * A take by a plain store needs no order: another CPU writes the word only after membarrier() or an
+ * interrupt has ended the sections of its CPU. Documentation/memory-order.rst has each argument.
  *
  * No register of user space has the CPU number, so verifying sections use cpu_check.h.
  *

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "lib/rseq/rseq.h"
+#include "lib/rseq/trial.h"
 
 /*
  * The only size before Linux 6.3. From 7.0 on the kernel writes the fields of a larger area only
@@ -112,6 +113,10 @@ static void decide(void)
 		} else {
 			snprintf(why_not, sizeof(why_not), "rseq() fails: %s", strerror(-err));
 		}
+	}
+	if (owner != HAB_RSEQ_NONE && hab_rseq_kernel_is_new() && !hab_rseq_trial()) {
+		owner = HAB_RSEQ_NONE;
+		strcpy(why_not, "this kernel did not restart a section that a signal interrupted");
 	}
 }
 

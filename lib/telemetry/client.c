@@ -399,6 +399,7 @@ void hab_client_start(void)
 	int err = errno;
 
 	/* Too early: the C library has not begun. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
 	if (!make_tries()) {
@@ -479,9 +480,10 @@ void hab_client_detach(void)
 {
 	struct hab_channel *channel = hab_client_channel();
 
-	if (channel)
-		WRITE_ONCE(channel->magic, 0);
 	WRITE_ONCE(hab_client_is_idle, true);
+	/* Pairs with the fence in hab_client_start(): the client does not connect anew. */
+	if (channel)
+		hab_store_release(&channel->magic, 0);
 }
 
 void hab_client_forget_end(void)

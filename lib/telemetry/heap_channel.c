@@ -77,6 +77,8 @@ void hab_heap_channel_connect(void)
 		hab_client_start();
 	}
 	client = open_client();
+	/* Pairs with the fence in find_no_channel(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	WRITE_ONCE(hab_heap_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
 	/* There may be a filter by now. */
 	if (client &&
@@ -160,6 +162,18 @@ void hab_heap_channel_count(const struct hab_heap *heap, uint64_t bytes)
 		add_allocated(channel, bytes);
 }
 
+/*
+ * Another thread may have connected since this one looked: of the two, at least one sees what the
+ * other has stored.
+ */
+static void find_no_channel(void)
+{
+	WRITE_ONCE(hab_heap_channel_listeners, 0);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (open_client())
+		WRITE_ONCE(hab_heap_channel_listeners, HAB_LISTENER(HAB_EVENT_SAMPLE));
+}
+
 int hab_heap_channel_report(struct hab_heap *heap, struct hab_ioc_report *report)
 {
 	struct hab_client *client = open_client();
@@ -168,7 +182,7 @@ int hab_heap_channel_report(struct hab_heap *heap, struct hab_ioc_report *report
 	u64 unknown;
 
 	if (!channel) {
-		WRITE_ONCE(hab_heap_channel_listeners, 0);
+		find_no_channel();
 		return 0;
 	}
 	/* With an interval of 0 objects without bytes are sampled, too. They stand for nothing. */

@@ -82,6 +82,8 @@ static bool double_step(struct hab_live_table *table, struct hab_channel *channe
 	if (READ_ONCE(table->step) == step) {
 		WRITE_ONCE(table->step, step * 2);
 		WRITE_ONCE(channel->live_step, step * 2);
+		/* Pairs with the fence in hab_live_enter(): one sees the other's store. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		drop(table, channel, step * 2);
 	}
 	/* Pairs with the exchange above: the next finds the step that is in the channel. */
@@ -222,7 +224,8 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 	table->objects[slot] = *object;
 	table->objects[slot].address = (uintptr_t)p;
 	if (object->mapped)
-		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELAXED);
+		/* Pairs with the acquire in hab_live_find_mapping(): the slot has this object. */
+		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELEASE);
 	write_object(live, &table->objects[slot]);
 	if (object->reported)
 		hab_usdt_alloc((void *)p, object->asked, object->reported);
@@ -235,6 +238,7 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 		return;
 	}
 	/* The step may have been doubled after the slot was claimed. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	step = READ_ONCE(table->step);
 	if (step && object->sample_id % step && hab_live_take(table, p) >= 0)
 		hab_live_release(table, channel, slot);
@@ -246,7 +250,7 @@ int hab_live_find_mapping(const struct hab_live_table *table, int slot, u64 firs
 	u64 word;
 
 	for (; slot < (int)HAB_CHANNEL_LIVE_SLOTS; slot++) {
-		word = READ_ONCE(table->mapped[slot / 64]) >> slot % 64;
+		word = hab_load_acquire(&table->mapped[slot / 64]) >> slot % 64;
 		if (!word) {
 			slot |= 63;
 			continue;
