@@ -70,7 +70,7 @@ $(BUILD)/tests/threads_test: selftests/core/threads_test.c $(THROTTLE_SOURCES) $
 
 # core/ with an os.h of their own, in which threads change at each shared access.
 EXPLORED_CFLAGS := -include selftests/core/os_explored.h -O2
-EXPLORED := selftests/core/explore.c selftests/core/explore.h selftests/core/os_explored.h
+EXPLORED := selftests/core/explore.c selftests/core/weak.c selftests/core/explore.h selftests/core/weak.h selftests/core/os_explored.h
 $(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(EXPLORED) $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 

@@ -112,10 +112,10 @@ static inline bool hab_interval_is_active(const struct hab_interval *interval)
 static inline bool hab_interval_count(struct hab_interval *interval, u64 bytes)
 {
 	u64 offered = hab_counter_increment(&interval->offered);
-	u32 limit = READ_ONCE(interval->limit);
+	u32 limit = READ_ONCE(interval->limit), step = READ_ONCE(interval->step);
 
 	WRITE_ONCE(interval->bytes, hab_add_saturated(READ_ONCE(interval->bytes), bytes));
-	if (offered > limit && !((offered - limit - 1) % max(READ_ONCE(interval->step), 1u)))
+	if (offered > limit && !((offered - limit - 1) % (step ? step : 1)))
 		hab_interval_set_mean(interval, READ_ONCE(interval->mean) * 2);
 	return offered > limit;
 }

@@ -11,7 +11,7 @@
  *
  * No register of user space has the CPU number, so verifying sections use cpu_check.h.
  *
- * Tests' instructions in HAB_RSEQ_INJECT(1..3) may clobber only x17.
+ * Tests' instructions in HAB_RSEQ_INJECT(1..3) may clobber only x16, x17 and the flags.
  */
 /* clang-format off */
 #ifndef HAB_LIB_RSEQ_ARM64_H
@@ -115,7 +115,7 @@
 /* Registers and memory operands of the sections. */
 #define HAB_RSEQ_OLD_IN		"=&r"
 #define HAB_RSEQ_WORD_AT	"Q"
-#define HAB_RSEQ_CLOBBERS	"x16",
+#define HAB_RSEQ_CLOBBERS	"x16", "x17", /* a branch to far code uses both */
 
 #define HAB_RSEQ_PLAIN_READ
 #define HAB_RSEQ_PLAIN_OUTPUT

@@ -89,6 +89,14 @@ static void look_at_cpu(void)
 static void look_at_cpu(void) {}
 #endif
 
+/* Of threads' registrations; glibc says how much of its own has meaning. */
+static unsigned int size_in_use(void)
+{
+	if (owner == HAB_RSEQ_OWN)
+		return own_size;
+	return __rseq_size > OLD_SIZE ? OWN_ROOM : OLD_SIZE;
+}
+
 static void decide(void)
 {
 	const char *off = getenv("HAB_RSEQ");
@@ -114,7 +122,7 @@ static void decide(void)
 			snprintf(why_not, sizeof(why_not), "rseq() fails: %s", strerror(-err));
 		}
 	}
-	if (owner != HAB_RSEQ_NONE && hab_rseq_kernel_is_new() && !hab_rseq_trial()) {
+	if (owner != HAB_RSEQ_NONE && hab_rseq_kernel_is_new() && !hab_rseq_trial(size_in_use())) {
 		owner = HAB_RSEQ_NONE;
 		strcpy(why_not, "this kernel did not restart a section that a signal interrupted");
 	}

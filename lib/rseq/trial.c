@@ -4,6 +4,7 @@
  * it had before.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 #define HAB_RSEQ_INJECT(n) HAB_TRIAL_AT_##n
 #define HAB_TRIAL_AT_2 ""
 #ifdef __aarch64__
-#define HAB_RSEQ_INJECT_CLOBBERS "x17",
+#define HAB_RSEQ_INJECT_CLOBBERS
 #define HAB_TRIAL_AT_1				\
 	"adrp	x17, hab_trial_inside\n\t"	\
 	"mov	w16, #1\n\t"			\
@@ -62,11 +63,20 @@ __attribute__((visibility("hidden"), used)) int hab_trial_inside, hab_trial_left
 
 static volatile bool was_signalled; /* while the section waited */
 
+#define AREA_ROOM 64 /* as rseq.c registers */
+
 struct trial {
-	struct rseq area __attribute__((aligned(32)));
+	union {
+		struct rseq area;
+		char room[AREA_ROOM];
+	} __attribute__((aligned(AREA_ROOM)));
+	unsigned int size;
 	enum hab_rseq_result result;
 	bool signalled;
 };
+
+/* Its functions for signals keep tables in memory, which the process of the trial would change. */
+extern void __tsan_init(void) __attribute__((weak));
 
 static void on_timer(int number)
 {
@@ -84,7 +94,7 @@ static bool begin(struct trial *trial)
 #ifdef HAB_TRIAL_SEEDED
 	trial->area.cpu_id = trial->area.cpu_id_start = 0;
 #else
-	if (syscall(SYS_rseq, &trial->area, sizeof(trial->area), 0, HAB_RSEQ_SIGNATURE))
+	if (syscall(SYS_rseq, &trial->area, trial->size, 0, HAB_RSEQ_SIGNATURE))
 		return false;
 #endif
 	sigemptyset(&timer);
@@ -121,29 +131,44 @@ static int child(void *argument)
 	_exit(0);
 }
 
-bool hab_rseq_trial(void)
+/* No signal tells of its end. */
+static void run_child(struct trial *trial)
 {
 	static char stack[STACK] __attribute__((aligned(64)));
+	pid_t pid = clone(child, stack + STACK, CLONE_VM | CLONE_VFORK, trial);
+	int status;
+
+	while (pid > 0 && waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
+		;
+}
+
+bool hab_rseq_trial(unsigned int size)
+{
 	static struct trial trial;
-	int err = errno, status;
-	pid_t pid;
+	int err = errno, cancel;
+	sigset_t all, before;
 
 	memset(&trial, 0, sizeof(trial));
 	trial.area.cpu_id = (uint32_t)RSEQ_CPU_ID_UNINITIALIZED;
-	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) <= 0) {
-		/* No signal tells of its end. */
-		pid = clone(child, stack + STACK, CLONE_VM | CLONE_VFORK, &trial);
-		while (pid > 0 && waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
-			;
-	}
+	trial.size = size;
+	if (__tsan_init || size > AREA_ROOM || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
+		return true;
+	/* The process has the handlers of this one, and must not run them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	run_child(&trial);
+	pthread_setcancelstate(cancel, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = err;
 	return !trial.signalled || trial.result == HAB_RSEQ_RESTART;
 }
 
 #else
 
-bool hab_rseq_trial(void)
+bool hab_rseq_trial(unsigned int size)
 {
+	(void)size;
 	return true;
 }
 

@@ -7,17 +7,19 @@
 
 /**
  * hab_rseq_trial - run one section that a signal interrupts
+ * @size: of the registration: kernels treat larger ones differently
  *
  * Sections depend on the kernel alone: a change of it that no test here has seen could make two
  * threads take one chunk. So on a kernel that is newer than those that the library was tested on,
  * a process of its own runs a section until a timer's signal, which has to end it. That process
- * shares this one's memory, and has its own signals, timer and registration; the caller waits for
- * it, a tenth of a millisecond mostly. The program gets no signal.
+ * shares this one's memory, and has a timer and a registration of its own; all signals but the
+ * timer's are blocked in it. The caller waits for it, a tenth of a millisecond mostly, with its
+ * signals blocked. The program gets none.
  *
  * Return: false if the section went on after the signal. true if it was restarted, or if that could
  * not be tried: no process may be made, or the program has a filter of system calls.
  */
-bool hab_rseq_trial(void);
+bool hab_rseq_trial(unsigned int size);
 
 /* True if the running kernel is newer than those that the library was tested on. */
 bool hab_rseq_kernel_is_new(void);

@@ -374,7 +374,11 @@ static void replace_channel(struct hab_client *client)
 
 static void start_again(struct hab_client *client)
 {
-	if (!hab_client_is_left(client) || hab_clock_ns() < READ_ONCE(tries->at) ||
+	if (!hab_client_is_left(client))
+		return;
+	/* Pairs with the release in hab_client_detach(). */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (READ_ONCE(hab_client_is_idle) || hab_clock_ns() < READ_ONCE(tries->at) ||
 	    __atomic_exchange_n(&tries->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	/* Another thread may have done it. */
@@ -399,7 +403,6 @@ void hab_client_start(void)
 	int err = errno;
 
 	/* Too early: the C library has not begun. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
 	if (!make_tries()) {
@@ -481,7 +484,7 @@ void hab_client_detach(void)
 	struct hab_channel *channel = hab_client_channel();
 
 	WRITE_ONCE(hab_client_is_idle, true);
-	/* Pairs with the fence in hab_client_start(): the client does not connect anew. */
+	/* Pairs with the fence in start_again(): the client does not connect anew. */
 	if (channel)
 		hab_store_release(&channel->magic, 0);
 }

@@ -16,6 +16,8 @@ static uintptr_t strip(uintptr_t pc)
 }
 
 #define FIRST_FRAME_IS_CALLERS false
+/* The end of a frame is anywhere above its frame pointer, which points to the saved one. */
+#define FP_IS_AT_SAVED_FP true
 
 /* The place in the function that has this inline: its own row leads to the caller. */
 static inline __attribute__((always_inline)) struct frame first_frame(void)

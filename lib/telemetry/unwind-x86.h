@@ -10,6 +10,8 @@ static uintptr_t strip(uintptr_t pc)
 }
 
 #define FIRST_FRAME_IS_CALLERS true
+/* The frame's end is 16 bytes above its frame pointer. */
+#define FP_IS_AT_SAVED_FP false
 
 /* The caller of the function that has this inline: it has a frame pointer. */
 static inline __attribute__((always_inline)) struct frame first_frame(void)

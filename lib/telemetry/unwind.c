@@ -146,10 +146,10 @@ union packed_row {
 	uint64_t bits[2];
 };
 
-/* Equal halves of a row must not cancel each other. */
+/* Multiplied, so that differences in both halves of a row do not cancel each other. */
 static uint64_t check_of(uintptr_t pc, uint64_t binary, const union packed_row *packed)
 {
-	return pc ^ binary ^ packed->bits[0] ^ (packed->bits[1] << 1 | packed->bits[1] >> 63);
+	return pc ^ binary ^ packed->bits[0] ^ packed->bits[1] * 0x9e3779b97f4a7c15;
 }
 
 static struct hab_unwind_row row_of(uintptr_t pc)
@@ -206,6 +206,7 @@ static uint32_t read_code(uintptr_t pc, uint64_t *words, uint32_t nr)
 static bool leave(struct frame *frame)
 {
 	struct hab_unwind_row row = row_of(frame->pc - !frame->interrupted);
+	bool was_guessed = frame->is_guessed;
 	uintptr_t end, fp = frame->fp;
 
 	if (row.base == HAB_UNWIND_NONE && !tried.no_others && !frame->is_guessed &&
@@ -228,6 +229,11 @@ static bool leave(struct frame *frame)
 			return false;
 		break;
 	case HAB_UNWIND_SP:
+		/* The frame pointer is exact then, and is where the function has saved another. */
+		if (was_guessed && FP_IS_AT_SAVED_FP && row.fp == HAB_UNWIND_SAVED) {
+			end = fp - (uintptr_t)(intptr_t)row.fp_offset;
+			break;
+		}
 		end = frame->sp + (uintptr_t)(intptr_t)row.end;
 		break;
 	case HAB_UNWIND_FP:

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "weak.h"
+
 #define STACK_BYTES (256 << 10)
 #define POINTS_MAX  20000u
 #define NO_THREAD   EXPLORE_THREADS
@@ -54,7 +56,7 @@ void explore_fail(const char *what)
 		leave_run();
 }
 
-static unsigned int choose(unsigned int options)
+unsigned int explore_choose(unsigned int options)
 {
 	if (options == 1)
 		return 0;
@@ -80,8 +82,10 @@ static bool next_path(void)
 /* The thread is no longer current on its CPU. */
 static void displace(unsigned int cpu)
 {
-	if (current[cpu] != NO_THREAD)
+	if (current[cpu] != NO_THREAD) {
 		threads[current[cpu]].interrupted |= threads[current[cpu]].in_section;
+		weak_leave_cpu(current[cpu], cpu);
+	}
 	current[cpu] = NO_THREAD;
 }
 
@@ -115,6 +119,7 @@ static void take_cpu(unsigned int t)
 		return;
 	displace(threads[t].cpu);
 	current[threads[t].cpu] = t;
+	weak_take_cpu(t, threads[t].cpu);
 }
 
 static void go_on_with(unsigned int t)
@@ -138,7 +143,7 @@ static void go_on_with_any(void)
 
 	if (!count)
 		explore_fail("all threads are blocked");
-	go_on_with(others[choose(count)]);
+	go_on_with(others[explore_choose(count)]);
 }
 
 void explore_point(void)
@@ -152,7 +157,7 @@ void explore_point(void)
 	for (cpu = 0; cpu < model->nr_cpus && !threads[running].pinned; cpu++)
 		if (cpu != threads[running].cpu && !cpu_is_pinned(cpu))
 			cpus[nr_cpus++] = cpu;
-	taken = choose(1 + count + nr_cpus);
+	taken = explore_choose(1 + count + nr_cpus);
 	if (!taken)
 		return;
 	preemptions++;
@@ -168,6 +173,16 @@ void explore_point(void)
 unsigned int explore_cpu(void)
 {
 	return threads[running].cpu;
+}
+
+unsigned int explore_thread(void)
+{
+	return running;
+}
+
+bool explore_is_running(void)
+{
+	return exploring;
 }
 
 void explore_pin(bool pinned)
@@ -200,12 +215,14 @@ void explore_acquire(struct explore_lock *lock)
 		go_on_with_any();
 	}
 	lock->held = true;
+	weak_acquire_lock(running, lock);
 }
 
 void explore_release(struct explore_lock *lock)
 {
 	unsigned int t;
 
+	weak_release_lock(running, lock);
 	lock->held = false;
 	for (t = 0; t < model->nr_threads; t++)
 		if (threads[t].waits_for == lock)
@@ -230,6 +247,7 @@ void explore_stop_sections(void)
 	unsigned int t;
 
 	explore_point();
+	weak_barrier_of_all();
 	for (t = 0; t < model->nr_threads; t++)
 		threads[t].interrupted |= threads[t].in_section;
 }
@@ -267,13 +285,14 @@ static void prepare_threads(void)
 static void run_once(void)
 {
 	prepare_threads();
+	weak_begin(model->stale, model->exchanges_are_barriers);
 	model->begin();
 	depth = 0;
 	preemptions = 0;
 	if (!sigsetjmp(outside, 0)) {
 		exploring = true;
 		/* Any of them may be the first. */
-		running = choose(model->nr_threads);
+		running = explore_choose(model->nr_threads);
 		threads[running].started = true;
 		take_cpu(running);
 		setcontext(&threads[running].first);

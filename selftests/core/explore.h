@@ -24,6 +24,9 @@
  * @nr_threads: up to EXPLORE_THREADS
  * @nr_cpus: threads begin on CPU number % @nr_cpus, and may be moved to any
  * @preemptions: at most so many in a run
+ * @stale: at most so many loads in a run give an older value (weak.h); 0: memory has one order
+ * @exchanges_are_barriers: as in the kernel; else they are an acquire and a release, as on arm64
+ *	without LSE
  * @begin: initializes everything
  * @thread: runs thread @number
  * @check: called when all threads have ended; calls explore_fail() if something is wrong
@@ -32,6 +35,8 @@ struct explore_model {
 	unsigned int nr_threads;
 	unsigned int nr_cpus;
 	unsigned int preemptions;
+	unsigned int stale;
+	bool exchanges_are_barriers;
 	void (*begin)(void);
 	void (*thread)(unsigned int number);
 	void (*check)(void);
@@ -81,6 +86,13 @@ void explore_point(void);
 void explore_fail(const char *what);
 
 unsigned int explore_cpu(void);
+unsigned int explore_thread(void);
+
+/* False before and after the threads run. */
+bool explore_is_running(void);
+
+/* One of @options, from 0 on: each in a run of its own. */
+unsigned int explore_choose(unsigned int options);
 
 /* A pinned thread keeps its CPU and is current on it, even while it waits for a lock. */
 void explore_pin(bool pinned);

@@ -130,6 +130,28 @@ static struct explore_model model = {
 	.check = check,
 };
 
+/* As on CPUs that order less than x86; the kernel's exchanges are full barriers. */
+static struct explore_result explore_weak(unsigned int preemptions, unsigned int stale,
+					  const char *relaxed_in, bool barriers)
+{
+	struct explore_result found;
+
+	offers = preemptions == 1 ? 2 : 1;
+	rotations = preemptions == 1 ? 2 : 3;
+	new_rate = true;
+	weak_relaxed_in = relaxed_in;
+	model.nr_threads = 2;
+	model.preemptions = preemptions;
+	model.stale = stale;
+	model.exchanges_are_barriers = barriers;
+	found = explore(&model);
+	weak_relaxed_in = NULL;
+	model.stale = 0;
+	model.preemptions = 2;
+	model.nr_threads = 3;
+	return found;
+}
+
 static struct explore_result explore_with(int nr_offers, int nr_rotations, bool rate)
 {
 	offers = nr_offers;
@@ -157,6 +179,23 @@ TEST(a_count_that_is_not_atomic_is_found)
 {
 	explore_torn = true;
 	FINDS(explore_with(2, 1, false));
+}
+
+/* Few preemptions with many old values, and the reverse: both at once are too many runs. */
+TEST(each_event_counts_in_one_window_on_weakly_ordered_cpus)
+{
+	HOLDS(explore_weak(2, 1, NULL, true));
+	HOLDS(explore_weak(1, 6, NULL, true));
+}
+
+/* Not the release in open_windows(): the exchange of @filling before it is enough in the kernel. */
+TEST(a_missing_barrier_is_found)
+{
+	FINDS(explore_weak(2, 1, "keep", true));
+	FINDS(explore_weak(1, 6, "count", true));
+	FINDS(explore_weak(2, 1, "change_windows", true));
+	/* As in user space on arm64 without LSE. */
+	FINDS(explore_weak(2, 1, NULL, false));
 }
 
 TEST_HARNESS_MAIN

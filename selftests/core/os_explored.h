@@ -3,7 +3,7 @@
  * core/os.h for tests that run all interleavings: at each access to shared memory another thread
  * may continue. It is included first and has the include guard of core/os.h, which is then empty.
  *
- * All CPUs see memory in one order: effects of missing barriers are not explored.
+ * Where the model has @stale, loads give older values, too (weak.h).
  */
 #ifndef HAB_CORE_OS_H
 #define HAB_CORE_OS_H
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/arithmetic.h"
+#include "selftests/core/weak.h"
 
 typedef struct {
 	u64 value;
@@ -30,18 +31,22 @@ extern bool explore_torn;
 #define HAB_STEP_BUFFERS 1u
 #define HAB_SEGMENTS	 2u
 
-#define READ_ONCE(x)                             \
-	({                                       \
-		explore_point();                 \
-		*(volatile __typeof__(x) *)&(x); \
+#define HAB_LOAD(x, order)                                                                 \
+	({                                                                                 \
+		explore_point();                                                           \
+		(__typeof__((x) + 0))weak_load((const void *)&(x), sizeof(x), order, __func__); \
 	})
-#define WRITE_ONCE(x, v)                               \
-	do {                                           \
-		explore_point();                       \
-		*(volatile __typeof__(x) *)&(x) = (v); \
+#define HAB_STORE(x, v, order)                                                             \
+	do {                                                                               \
+		__typeof__(x) value_ = (v);                                                \
+                                                                                           \
+		explore_point();                                                           \
+		weak_store((void *)&(x), sizeof(x), (u64)value_, order, __func__);         \
 	} while (0)
-#define hab_load_acquire(p)	READ_ONCE(*(p))
-#define hab_store_release(p, v) WRITE_ONCE(*(p), v)
+#define READ_ONCE(x)		HAB_LOAD(x, WEAK_RELAXED)
+#define WRITE_ONCE(x, v)	HAB_STORE(x, v, WEAK_RELAXED)
+#define hab_load_acquire(p)	HAB_LOAD(*(p), WEAK_ACQUIRE)
+#define hab_store_release(p, v) HAB_STORE(*(p), v, WEAK_RELEASE)
 
 /* Between the load and the store of a seeded bug. */
 static inline void explore_tear(void)
@@ -50,68 +55,55 @@ static inline void explore_tear(void)
 		explore_point();
 }
 
-static inline u64 hab_word_exchange(u64 *word, u64 value)
+static inline u64 explored_exchange(u64 *word, u64 value, const char *function)
 {
 	u64 old;
 
 	explore_point();
+	weak_exchange_begins(word, sizeof(*word), WEAK_BOTH, function);
 	old = *word;
 	explore_tear();
-	*word = value;
+	weak_exchange_stores(word, sizeof(*word), value, WEAK_BOTH, function);
 	return old;
 }
 
-static inline u64 hab_word_cmpxchg(u64 *word, u64 old, u64 value)
+static inline u64 explored_cmpxchg(u64 *word, u64 old, u64 value, const char *function)
 {
 	u64 found;
 
 	explore_point();
 	found = *word;
+	/* One that fails orders nothing in the kernel, and is an acquire in user space. */
+	weak_exchange_begins(word, sizeof(*word), found == old ? WEAK_BOTH : WEAK_FAILED, function);
 	explore_tear();
 	if (found == old)
-		*word = value;
+		weak_exchange_stores(word, sizeof(*word), value, WEAK_BOTH, function);
 	return found;
 }
 
-static inline u64 hab_counter_read(const hab_counter *counter)
-{
-	return READ_ONCE(counter->value);
-}
-
-static inline u64 hab_counter_increment(hab_counter *counter)
+static inline u64 explored_increment(u64 *word, enum weak_order order, const char *function)
 {
 	u64 value;
 
 	explore_point();
-	value = counter->value + 1;
+	weak_exchange_begins(word, sizeof(*word), order, function);
+	value = *word + 1;
 	explore_tear();
-	counter->value = value;
+	weak_exchange_stores(word, sizeof(*word), value, order, function);
 	return value;
 }
 
-static inline u64 hab_counter_increment_acquire(hab_counter *counter)
-{
-	return hab_counter_increment(counter);
-}
+/* Macros, so that the function is that of the code. */
+#define hab_word_exchange(word, value)	   explored_exchange(word, value, __func__)
+#define hab_word_cmpxchg(word, old, value) explored_cmpxchg(word, old, value, __func__)
 
-static inline void hab_counter_set(hab_counter *counter, u64 value)
-{
-	WRITE_ONCE(counter->value, value);
-}
-
-static inline void hab_counter_set_release(hab_counter *counter, u64 value)
-{
-	WRITE_ONCE(counter->value, value);
-}
-
-static inline u64 hab_counter_exchange(hab_counter *counter, u64 value)
-{
-	return hab_word_exchange(&counter->value, value);
-}
-
-static inline u64 hab_counter_cmpxchg(hab_counter *counter, u64 old, u64 value)
-{
-	return hab_word_cmpxchg(&counter->value, old, value);
-}
+#define hab_counter_read(counter)	 READ_ONCE((counter)->value)
+#define hab_counter_set(counter, v)	 WRITE_ONCE((counter)->value, v)
+#define hab_counter_set_release(counter, v) HAB_STORE((counter)->value, v, WEAK_RELEASE)
+#define hab_counter_increment(counter)	 explored_increment(&(counter)->value, WEAK_RELAXED, __func__)
+#define hab_counter_increment_acquire(counter) \
+	explored_increment(&(counter)->value, WEAK_ACQUIRE, __func__)
+#define hab_counter_exchange(counter, v) hab_word_exchange(&(counter)->value, v)
+#define hab_counter_cmpxchg(counter, old, v) hab_word_cmpxchg(&(counter)->value, old, v)
 
 #endif /* HAB_CORE_OS_H */

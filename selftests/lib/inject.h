@@ -16,7 +16,7 @@ void hab_inject_before(void);
 #define HAB_INJECT_BEFORE_SECTION() hab_inject_before()
 
 #ifdef __aarch64__
-#define HAB_RSEQ_INJECT_CLOBBERS "x17",
+#define HAB_RSEQ_INJECT_CLOBBERS
 #define HAB_RSEQ_INJECT(n)						\
 	"adrp	x17, hab_inject_" #n "\n\t"				\
 	"ldr	w17, [x17, :lo12:hab_inject_" #n "]\n\t"		\

@@ -268,6 +268,9 @@ static const uint8_t trampolines[][24] = {
 /* stp x29, x30, [sp, #-16]!; mov x29, sp; blr x0; nop; ldp x29, x30, [sp], #16; ret */
 static const uint32_t with_pointer[] = { 0xa9bf7bfd, 0x910003fd, 0xd63f0000,
 					 0xd503201f, 0xa8c17bfd, 0xd65f03c0 };
+/* The same with a frame of 64 bytes, whose end is not next to the frame pointer. */
+static const uint32_t with_large_frame[] = { 0xa9bc7bfd, 0x910003fd, 0xd63f0000,
+					     0xd503201f, 0xa8c47bfd, 0xd65f03c0 };
 /* With mov x29, x1: the frame pointer is @garbage. */
 static const uint32_t with_garbage[] = { 0xa9bf7bfd, 0xaa0103fd, 0xd63f0000,
 					 0xd503201f, 0xa8c17bfd, 0xd65f03c0 };
@@ -313,6 +316,18 @@ TEST(made_code_is_left_by_its_frame_pointer)
 {
 	expect_left(_metadata, make_code(with_pointer, sizeof(with_pointer)));
 }
+
+#ifdef __aarch64__
+TEST(made_code_with_a_large_frame_is_left_by_its_frame_pointer)
+{
+	uint32_t nr;
+
+	expect_left(_metadata, make_code(with_pointer, sizeof(with_pointer)));
+	nr = stacks.nr_ours;
+	expect_left(_metadata, make_code(with_large_frame, sizeof(with_large_frame)));
+	EXPECT_EQ(nr, stacks.nr_ours);
+}
+#endif
 
 #ifdef __x86_64__
 TEST(made_code_without_a_frame_pointer_is_left_by_its_last_instructions)
