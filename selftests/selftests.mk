@@ -19,7 +19,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_t
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topology_test throttle_test shares_test \
-	threads_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
+	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test rss_test binaries_test names_test processes_test perf_map_test \
@@ -130,6 +130,9 @@ $(BUILD)/tests/stress_test_clang: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB
 
 $(addprefix $(BUILD)/tests/,lib_test cid_test config_test layouts_test sandbox_test unwind_test region_test trim_test): $(BUILD)/tests/%_test: selftests/lib/%_test.c $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a
+
+$(BUILD)/tests/cpu_check_test: selftests/lib/cpu_check_test.c lib/rseq/cpu_check.h $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 # The trial of sections: as on a kernel that is not known, and with sections that go on.
 TRIAL_CFLAGS := -DHAB_RSEQ_TESTED=0,0
