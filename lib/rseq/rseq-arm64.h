@@ -22,10 +22,6 @@
 /* The kernel requires it before each abort handler: a brk, as glibc has it. */
 #define HAB_RSEQ_SIGNATURE 0xd428bc00
 
-#ifdef HAB_RSEQ_NO_CPU_CHECK
-#define HAB_RSEQ_CHECK_CPU ""
-#define HAB_RSEQ_CHECK_CID ""
-#else
 #define HAB_RSEQ_CHECK_CPU						\
 	"ldr	w16, %[cpu_id]\n\t"					\
 	"cmp	w16, %w[cpu]\n\t"					\
@@ -35,7 +31,6 @@
 	"ldr	w16, %[mm_cid]\n\t"					\
 	"cmp	w16, %w[cid]\n\t"					\
 	"b.ne	%l[restart]\n\t"
-#endif
 
 /* Opens a section. */
 #define HAB_RSEQ_BEGIN(WORD_OF)						\
@@ -45,7 +40,7 @@
 	"str	x16, %[rseq_cs]\n"					\
 	"1:\n\t"							\
 	HAB_RSEQ_INJECT(1)						\
-	HAB_RSEQ_CHECK_##WORD_OF
+	HAB_RSEQ_CHECK(WORD_OF)
 
 /* Closes it, right behind the commit. */
 #define HAB_RSEQ_END							\

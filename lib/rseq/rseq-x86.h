@@ -14,10 +14,6 @@
 /* The kernel requires it before each abort handler; ud1 makes it decodable. */
 #define HAB_RSEQ_SIGNATURE 0x53053053
 
-#ifdef HAB_RSEQ_NO_CPU_CHECK
-#define HAB_RSEQ_CHECK_CPU ""
-#define HAB_RSEQ_CHECK_CID ""
-#else
 #define HAB_RSEQ_CHECK_CPU					\
 	"cmpl	%[cpu], %[cpu_id]\n\t"				\
 	"jne	%l[restart]\n\t"
@@ -25,7 +21,6 @@
 	HAB_RSEQ_CHECK_CPU					\
 	"cmpl	%[cid], %[mm_cid]\n\t"				\
 	"jne	%l[restart]\n\t"
-#endif
 
 /* Opens a section. */
 #define HAB_RSEQ_BEGIN(WORD_OF)						\
@@ -34,7 +29,7 @@
 	"movq	%%rax, %[rseq_cs]\n"					\
 	"1:\n\t"							\
 	HAB_RSEQ_INJECT(1)						\
-	HAB_RSEQ_CHECK_##WORD_OF
+	HAB_RSEQ_CHECK(WORD_OF)
 
 /* Closes it, right behind the commit. */
 #define HAB_RSEQ_END							\

@@ -38,7 +38,9 @@
  * An architecture's header defines
  *
  *	HAB_RSEQ_SIGNATURE		what the kernel requires before each abort handler
- *	HAB_RSEQ_BEGIN(WORD_OF)		opens a section of words of a CPU or a CID
+ *	HAB_RSEQ_BEGIN(WORD_OF)		opens a section of words of a CPU or a CID, with
+ *	HAB_RSEQ_CHECK(WORD_OF)
+ *	HAB_RSEQ_CHECK_{CPU,CID}	goes to restart if the thread is elsewhere
  *	HAB_RSEQ_TAKE_STORE, HAB_RSEQ_TAKE_CMPXCHG, HAB_RSEQ_LIST_POP, HAB_RSEQ_EXCHANGE
  *					the rest, with the commit and the section's end
  *	HAB_RSEQ_SHARED()		HAB_RSEQ_SECTION() for commits on shared words
@@ -57,6 +59,12 @@
 #ifndef HAB_RSEQ_INJECT
 #define HAB_RSEQ_INJECT(n) ""
 #define HAB_RSEQ_INJECT_CLOBBERS
+#endif
+
+#ifdef HAB_RSEQ_NO_CPU_CHECK
+#define HAB_RSEQ_CHECK(WORD_OF) ""
+#else
+#define HAB_RSEQ_CHECK(WORD_OF) HAB_RSEQ_CHECK_##WORD_OF
 #endif
 
 /*
