@@ -3,7 +3,7 @@
 
 BENCH_CFLAGS = $(filter-out -fPIC,$(HAB_CFLAGS)) -O2 -g -fPIE
 BENCH_HEADERS := $(wildcard bench/programs/*.h) $(LIB_HEADERS)
-BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,arenas backends books burst faults mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,arenas backends books burst counted faults mechanisms mechanisms-count paced pair replay request-work requests slice trace-summary usage \
 	librecord.so attach-count.so)
 
 .PHONY: bench-programs
@@ -23,6 +23,9 @@ $(BUILD)/bench/mechanisms-count: $(MECHANISMS) $(BUILD)/bench/fake_rseq.o $(BUIL
 	$(CC) -pthread -Wl,--wrap=hab_rseq_attach -o $@ $^
 
 $(BUILD)/bench/arenas: $(addprefix $(BUILD)/bench/,arenas.o statistics.o)
+	$(CC) -pthread -o $@ $^
+
+$(BUILD)/bench/counted: $(BUILD)/bench/counted.o $(BUILD)/libhab.a
 	$(CC) -pthread -o $@ $^
 
 $(BUILD)/bench/backends: $(addprefix $(BUILD)/bench/,backends.o statistics.o) $(BUILD)/libhab.a
