@@ -11,15 +11,12 @@
 #include <time.h>
 
 #include "lib/hab.h"
-#include "lib/telemetry/unwind.h"
 
 #define SHORT	1000
 #define LONG	2000
 #define REPEATS 30
-#define FRAMES	16
 
 static struct hab_heap *heap;
-static uint64_t frames[64];
 
 static void nothing(void)
 {
@@ -41,11 +38,6 @@ static void take_base(void)
 static void alloc(void)
 {
 	hab_alloc(heap, 16);
-}
-
-static void unwind(void)
-{
-	hab_unwind(0, frames, NULL, FRAMES, 0);
 }
 
 static uint64_t now(void)
@@ -78,15 +70,6 @@ static double least(void (*operation)(void))
 	return (double)least / (LONG - SHORT);
 }
 
-/* Below so many frames of its own. */
-__attribute__((noinline)) static double below(int depth)
-{
-	double count = depth ? below(depth - 1) : least(unwind);
-
-	__asm__ volatile("");
-	return count;
-}
-
 static void count_heap(const char *levels, const char *of)
 {
 	struct hab_heap_config config;
@@ -108,6 +91,5 @@ int main(void)
 {
 	count_heap("clab=1M@cpu", "by CPU");
 	count_heap("plab=1M@package", "by package");
-	printf("hab_unwind of %d frames %.1f\n", FRAMES, below(FRAMES) - least(nothing));
 	return 0;
 }

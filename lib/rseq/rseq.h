@@ -41,34 +41,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/rseq/cpu_check.h"
+#include "lib/rseq/sections.h"
 #include "lib/rseq/tls.h"
-#include "uapi/hab.h"
-
-enum hab_rseq_result {
-	HAB_RSEQ_DONE = 0,
-	HAB_RSEQ_EMPTY,
-	HAB_RSEQ_RESTART,
-	HAB_RSEQ_CONFLICT,
-	HAB_RSEQ_NOT_TRIED,
-};
 
 /*
  * A section that has failed so often may never end: a debugger that steps through it interrupts it
  * each time. Then the caller does without.
  */
 #define HAB_RSEQ_TRIES 64
-
-/**
- * struct hab_rseq_out - the outcome of a section that committed
- * @old: the word before
- * @hardware_cpu: the CPU number that the hardware gave inside the section; HAB_CPU_UNKNOWN if it
- *	has none and the thread was interrupted; @cpu in sections that do not read it
- */
-struct hab_rseq_out {
-	uint64_t old;
-	uint32_t hardware_cpu;
-};
 
 /* Which code registered this process's threads. */
 enum hab_rseq_owner {
@@ -101,37 +81,5 @@ static inline hab_tls_rseq *hab_rseq_area(void)
 {
 	return hab_tls_rseq_at(hab_rseq_offset);
 }
-
-static inline uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
-{
-	return *(const volatile uint32_t HAB_TLS_RSEQ *)&area->cpu_id_start;
-}
-
-/* Behind the fields that older headers of the kernel have, in the same 32 bytes. */
-#define HAB_RSEQ_CID_AT 24
-
-static inline uint32_t hab_rseq_cid(const hab_tls_rseq *area)
-{
-	return *(const volatile uint32_t HAB_TLS_RSEQ *)((const char HAB_TLS_RSEQ *)area +
-							 HAB_RSEQ_CID_AT);
-}
-
-/*
- * A section as a function, for callers with several: gcc before 12.4 and 13.3 mixes up the outputs
- * of two sections in one function (its bug 113921).
- */
-#define HAB_RSEQ_FUNCTION(name, section)                                                         \
-	__attribute__((noinline, unused)) static enum hab_rseq_result name(                      \
-		hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t operand, \
-		struct hab_rseq_out *out)                                                        \
-	{                                                                                        \
-		return section(area, cpu, cid, word, operand, out);                              \
-	}
-
-#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(HAB_NO_RSEQ)
-#include "lib/rseq/sections.h"
-#else
-#include "lib/rseq/rseq-none.h"
-#endif
 
 #endif /* HAB_LIB_RSEQ_H */

@@ -47,9 +47,65 @@
  *	HAB_RSEQ_OLD_IN, HAB_RSEQ_WORD_AT, HAB_RSEQ_CLOBBERS	constraints
  *	HAB_RSEQ_{PLAIN,VERIFY}_{READ,OUTPUT,CLOBBER,BEGIN,END}	the hardware's CPU number
  */
-/* clang-format off */
 #ifndef HAB_LIB_SECTIONS_H
 #define HAB_LIB_SECTIONS_H
+
+#include <linux/rseq.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/rseq/cpu_check.h"
+#include "lib/rseq/tls.h"
+#include "uapi/hab.h"
+
+enum hab_rseq_result {
+	HAB_RSEQ_DONE = 0,
+	HAB_RSEQ_EMPTY,
+	HAB_RSEQ_RESTART,
+	HAB_RSEQ_CONFLICT,
+	HAB_RSEQ_NOT_TRIED,
+};
+
+/**
+ * struct hab_rseq_out - the outcome of a section that committed
+ * @old: the word before
+ * @hardware_cpu: the CPU number that the hardware gave inside the section; HAB_CPU_UNKNOWN if it
+ *	has none and the thread was interrupted; @cpu in sections that do not read it
+ */
+struct hab_rseq_out {
+	uint64_t old;
+	uint32_t hardware_cpu;
+};
+
+static inline uint32_t hab_rseq_cpu(const hab_tls_rseq *area)
+{
+	return *(const volatile uint32_t HAB_TLS_RSEQ *)&area->cpu_id_start;
+}
+
+/* Behind the fields that older headers of the kernel have, in the same 32 bytes. */
+#define HAB_RSEQ_CID_AT 24
+
+static inline uint32_t hab_rseq_cid(const hab_tls_rseq *area)
+{
+	return *(const volatile uint32_t HAB_TLS_RSEQ *)((const char HAB_TLS_RSEQ *)area +
+							 HAB_RSEQ_CID_AT);
+}
+
+/*
+ * A section as a function, for callers with several: gcc before 12.4 and 13.3 mixes up the outputs
+ * of two sections in one function (its bug 113921).
+ */
+#define HAB_RSEQ_FUNCTION(name, section)                                                         \
+	__attribute__((noinline, unused)) static enum hab_rseq_result name(                      \
+		hab_tls_rseq *area, uint32_t cpu, uint32_t cid, uint64_t *word, uint64_t operand, \
+		struct hab_rseq_out *out)                                                        \
+	{                                                                                        \
+		return section(area, cpu, cid, word, operand, out);                              \
+	}
+
+/* clang-format off */
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(HAB_NO_RSEQ)
 
 #define HAB_RSEQ_SECTIONS 1
 
@@ -146,5 +202,9 @@ HAB_RSEQ_SHARED(hab_rseq_exchange, HAB_RSEQ_EXCHANGE, CPU, PLAIN)
 HAB_RSEQ_SHARED(hab_rseq_exchange_verify, HAB_RSEQ_EXCHANGE, CPU, VERIFY)
 HAB_RSEQ_SHARED(hab_rseq_exchange_cid, HAB_RSEQ_EXCHANGE, CID, PLAIN)
 HAB_RSEQ_SHARED(hab_rseq_exchange_cid_verify, HAB_RSEQ_EXCHANGE, CID, VERIFY)
+
+#else
+#include "lib/rseq/rseq-none.h"
+#endif
 
 #endif /* HAB_LIB_SECTIONS_H */

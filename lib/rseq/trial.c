@@ -48,7 +48,7 @@
 	"jg	9b\n\t"
 #endif
 
-#include "lib/rseq/rseq.h"
+#include "lib/rseq/sections.h"
 #include "lib/rseq/trial.h"
 
 #if HAB_RSEQ_SECTIONS

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "weak.h"
-
 #define STACK_BYTES (256 << 10)
 #define POINTS_MAX  20000u
 #define NO_THREAD   EXPLORE_THREADS
@@ -56,7 +54,8 @@ void explore_fail(const char *what)
 		leave_run();
 }
 
-unsigned int explore_choose(unsigned int options)
+/* One of @options, from 0 on: each in a run of its own. */
+static unsigned int choose(unsigned int options)
 {
 	if (options == 1)
 		return 0;
@@ -143,7 +142,7 @@ static void go_on_with_any(void)
 
 	if (!count)
 		explore_fail("all threads are blocked");
-	go_on_with(others[explore_choose(count)]);
+	go_on_with(others[choose(count)]);
 }
 
 void explore_point(void)
@@ -157,7 +156,7 @@ void explore_point(void)
 	for (cpu = 0; cpu < model->nr_cpus && !threads[running].pinned; cpu++)
 		if (cpu != threads[running].cpu && !cpu_is_pinned(cpu))
 			cpus[nr_cpus++] = cpu;
-	taken = explore_choose(1 + count + nr_cpus);
+	taken = choose(1 + count + nr_cpus);
 	if (!taken)
 		return;
 	preemptions++;
@@ -173,16 +172,6 @@ void explore_point(void)
 unsigned int explore_cpu(void)
 {
 	return threads[running].cpu;
-}
-
-unsigned int explore_thread(void)
-{
-	return running;
-}
-
-bool explore_is_running(void)
-{
-	return exploring;
 }
 
 void explore_pin(bool pinned)
@@ -266,6 +255,18 @@ static void run_thread(void)
 	go_on_with_any();
 }
 
+static unsigned int running_thread(void)
+{
+	return running;
+}
+
+static bool is_running(void)
+{
+	return exploring;
+}
+
+static const struct weak_explorer explorer = { running_thread, is_running, choose, explore_fail };
+
 static void prepare_threads(void)
 {
 	unsigned int t;
@@ -285,14 +286,14 @@ static void prepare_threads(void)
 static void run_once(void)
 {
 	prepare_threads();
-	weak_begin(model->stale, model->exchanges_are_barriers);
+	weak_begin(&explorer, model->stale, model->exchanges_are_barriers);
 	model->begin();
 	depth = 0;
 	preemptions = 0;
 	if (!sigsetjmp(outside, 0)) {
 		exploring = true;
 		/* Any of them may be the first. */
-		running = explore_choose(model->nr_threads);
+		running = choose(model->nr_threads);
 		threads[running].started = true;
 		take_cpu(running);
 		setcontext(&threads[running].first);

@@ -17,7 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EXPLORE_THREADS 4u
+#include "weak.h"
+
+#define EXPLORE_THREADS WEAK_THREADS
 
 /**
  * struct explore_model - the explored program
@@ -86,13 +88,6 @@ void explore_point(void);
 void explore_fail(const char *what);
 
 unsigned int explore_cpu(void);
-unsigned int explore_thread(void);
-
-/* False before and after the threads run. */
-bool explore_is_running(void);
-
-/* One of @options, from 0 on: each in a run of its own. */
-unsigned int explore_choose(unsigned int options);
 
 /* A pinned thread keeps its CPU and is current on it, even while it waits for a lock. */
 void explore_pin(bool pinned);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "explore.h"
-
 #define LOCATIONS 192u
 #define MESSAGES  1024u
 #define BUCKETS	  512u
@@ -34,6 +32,8 @@ struct noted {
 
 const char *weak_relaxed_in;
 
+static const struct weak_explorer *explorer;
+
 static struct location locations[LOCATIONS];
 static struct message messages[MESSAGES];
 static unsigned int nr_locations, nr_messages, stale_left;
@@ -43,13 +43,13 @@ static struct {
 } buckets[BUCKETS];
 static uint64_t run;
 static bool is_weak, barriers;
-static view seen_by[EXPLORE_THREADS], seen_on[EXPLORE_THREADS], seen_with[LOCKS], seen_by_all;
+static view seen_by[WEAK_THREADS], seen_on[WEAK_THREADS], seen_with[LOCKS], seen_by_all;
 static const void *locks[LOCKS];
 /* What a thread had seen at its last full barrier: any later store of it tells that. */
-static view at_barrier[EXPLORE_THREADS];
-static bool had_barrier[EXPLORE_THREADS];
-static struct noted noted[EXPLORE_THREADS][NOTED];
-static unsigned int nr_noted[EXPLORE_THREADS];
+static view at_barrier[WEAK_THREADS];
+static bool had_barrier[WEAK_THREADS];
+static struct noted noted[WEAK_THREADS][NOTED];
+static unsigned int nr_noted[WEAK_THREADS];
 
 static void join(view into, const view from)
 {
@@ -60,8 +60,9 @@ static void join(view into, const view from)
 			into[i] = from[i];
 }
 
-void weak_begin(unsigned int stale, bool exchanges_are_barriers)
+void weak_begin(const struct weak_explorer *by, unsigned int stale, bool exchanges_are_barriers)
 {
+	explorer = by;
 	is_weak = stale;
 	stale_left = stale;
 	barriers = exchanges_are_barriers;
@@ -90,7 +91,7 @@ static unsigned int add_message(unsigned int location, uint64_t value)
 	struct message *message = &messages[nr_messages];
 
 	if (nr_messages == MESSAGES)
-		explore_fail("too many stores for the model");
+		explorer->fail("too many stores for the model");
 	message->value = value;
 	message->before = at->last;
 	message->number = nr_messages && at->last != MESSAGES ? messages[at->last].number + 1 : 1;
@@ -109,7 +110,7 @@ static unsigned int find_location(const void *address, unsigned int size)
 		bucket = (bucket + 1) % BUCKETS;
 	if (buckets[bucket].run != run) {
 		if (nr_locations == LOCATIONS)
-			explore_fail("too many shared words for the model");
+			explorer->fail("too many shared words for the model");
 		buckets[bucket].run = run;
 		buckets[bucket].location = (uint16_t)nr_locations;
 		locations[nr_locations].address = a;
@@ -119,7 +120,7 @@ static unsigned int find_location(const void *address, unsigned int size)
 	/* A store that is not marked, under a lock: all who come after have its value. */
 	if (messages[locations[buckets[bucket].location].last].value != value) {
 		add_message(buckets[bucket].location, value);
-		for (unsigned int t = 0; t < EXPLORE_THREADS; t++)
+		for (unsigned int t = 0; t < WEAK_THREADS; t++)
 			seen_by[t][buckets[bucket].location] =
 				messages[locations[buckets[bucket].location].last].number;
 	}
@@ -172,17 +173,18 @@ static void see_by_address(unsigned int thread, unsigned int location)
 uint64_t weak_load(const void *address, unsigned int size, enum weak_order order,
 		   const char *function)
 {
-	unsigned int thread = explore_thread(), location, message, back, options = 1;
+	unsigned int thread, location, message, back, options = 1;
 
-	if (!is_weak || !explore_is_running())
+	if (!is_weak || !explorer->is_running())
 		return in_memory(address, size);
+	thread = explorer->thread();
 	location = find_location(address, size);
 	see_by_address(thread, location);
 	message = locations[location].last;
 	if (stale_left)
 		options += messages[message].number -
 			   (seen_by[thread][location] ? seen_by[thread][location] : 1);
-	back = explore_choose(options);
+	back = explorer->choose(options);
 	stale_left -= !!back;
 	while (back--)
 		message = messages[message].before;
@@ -202,7 +204,7 @@ static void tell(struct message *message, const view seen)
 
 static void store(void *address, unsigned int size, uint64_t value, bool releases)
 {
-	unsigned int thread = explore_thread(), location = find_location(address, size);
+	unsigned int thread = explorer->thread(), location = find_location(address, size);
 	uint64_t kept = 0;
 	struct message *message;
 
@@ -218,7 +220,7 @@ static void store(void *address, unsigned int size, uint64_t value, bool release
 void weak_store(void *address, unsigned int size, uint64_t value, enum weak_order order,
 		const char *function)
 {
-	if (is_weak && explore_is_running())
+	if (is_weak && explorer->is_running())
 		store(address, size, value, order == WEAK_RELEASE && !relaxed_in(function));
 	memcpy(address, &value, size);
 }
@@ -226,12 +228,13 @@ void weak_store(void *address, unsigned int size, uint64_t value, enum weak_orde
 void weak_exchange_begins(const void *address, unsigned int size, enum weak_order order,
 			  const char *function)
 {
-	unsigned int thread = explore_thread(), location;
+	unsigned int thread, location;
 	bool is_ordered = order != WEAK_RELAXED && !(order == WEAK_FAILED && barriers) &&
 			  !relaxed_in(function);
 
-	if (!is_weak || !explore_is_running())
+	if (!is_weak || !explorer->is_running())
 		return;
+	thread = explorer->thread();
 	location = find_location(address, size);
 	if (barriers && order == WEAK_BOTH && is_ordered)
 		full_barrier(thread);
@@ -245,7 +248,7 @@ void weak_exchange_stores(void *address, unsigned int size, uint64_t value, enum
 	bool releases = order == WEAK_BOTH && !relaxed_in(function);
 	unsigned int location, before;
 
-	if (is_weak && explore_is_running()) {
+	if (is_weak && explorer->is_running()) {
 		location = find_location(address, size);
 		before = locations[location].last;
 		store(address, size, value, releases);
@@ -253,7 +256,7 @@ void weak_exchange_stores(void *address, unsigned int size, uint64_t value, enum
 		if (messages[before].has_seen)
 			tell(&messages[locations[location].last], messages[before].seen);
 		if (barriers && releases)
-			full_barrier(explore_thread());
+			full_barrier(explorer->thread());
 	}
 	memcpy(address, &value, size);
 }
@@ -292,8 +295,8 @@ void weak_barrier_of_all(void)
 {
 	unsigned int t;
 
-	for (t = 0; t < EXPLORE_THREADS; t++)
+	for (t = 0; t < WEAK_THREADS; t++)
 		join(seen_by_all, seen_by[t]);
-	for (t = 0; t < EXPLORE_THREADS; t++)
+	for (t = 0; t < WEAK_THREADS; t++)
 		full_barrier(t);
 }

@@ -39,8 +39,18 @@ void weak_exchange_stores(void *address, unsigned int size, uint64_t value, enum
 
 /* --- for explore.c ------------------------------------------------------------------------ */
 
+#define WEAK_THREADS 4u
+
+struct weak_explorer {
+	unsigned int (*thread)(void);
+	bool (*is_running)(void);
+	unsigned int (*choose)(unsigned int options);
+	void (*fail)(const char *what);
+};
+
 /* A new run; at most @stale loads of it give an older value. */
-void weak_begin(unsigned int stale, bool exchanges_are_barriers);
+void weak_begin(const struct weak_explorer *explorer, unsigned int stale,
+		bool exchanges_are_barriers);
 
 /* What @thread has seen is seen by what next takes the CPU, or the lock; and the reverse. */
 void weak_leave_cpu(unsigned int thread, unsigned int cpu);
