@@ -57,17 +57,22 @@ static uint64_t run(void (*operation)(void), int times)
 	return now() - began;
 }
 
-static double least(void (*operation)(void))
+static uint64_t least_of(void (*operation)(void), int times)
 {
-	int64_t least = INT64_MAX, difference;
+	uint64_t least = UINT64_MAX, took;
 	int i;
 
 	for (i = 0; i < REPEATS; i++) {
-		difference = (int64_t)(run(operation, LONG) - run(operation, SHORT));
-		if (difference > 0 && difference < least)
-			least = difference;
+		took = run(operation, times);
+		if (took < least)
+			least = took;
 	}
-	return (double)least / (LONG - SHORT);
+	return least;
+}
+
+static double least(void (*operation)(void))
+{
+	return (double)(least_of(operation, LONG) - least_of(operation, SHORT)) / (LONG - SHORT);
 }
 
 static void count_heap(const char *levels, const char *of)
