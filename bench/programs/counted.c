@@ -8,6 +8,8 @@
  */
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "lib/hab.h"
@@ -79,13 +81,17 @@ static void count_heap(const char *levels, const char *of)
 {
 	struct hab_heap_config config;
 	double loop = least(nothing);
+	int err;
 
 	hab_heap_config_init(&config);
 	config.flags = HAB_HEAP_PROCESS;
 	config.levels = levels;
 	config.arena_bytes = 64 << 20;
-	if (hab_heap_create(&heap, &config))
-		return;
+	err = hab_heap_create(&heap, &config);
+	if (err) {
+		fprintf(stderr, "counted: no heap %s: %s.\n", levels, strerror(-err));
+		exit(1);
+	}
 	printf("hab_chunk_take %s %.1f\n", of, least(take) - loop);
 	printf("hab_chunk_take_base %s %.1f\n", of, least(take_base) - loop);
 	printf("hab_alloc of 16 bytes %s %.1f\n", of, least(alloc) - loop);

@@ -126,7 +126,7 @@
 /* Whether the CPUs have LSE. */
 extern _Bool hab_rseq_lse;
 
-/* The second section is a function: see HAB_RSEQ_FUNCTION() in rseq.h. */
+/* The second section is a function: see HAB_RSEQ_FUNCTION(). */
 #define HAB_RSEQ_SHARED(name, BODY, WORD_OF, CHECK)			\
 HAB_RSEQ_SECTION(name##_lse, BODY##_LSE, WORD_OF, CHECK)		\
 HAB_RSEQ_SECTION(name##_llsc, BODY##_LLSC, WORD_OF, CHECK)		\

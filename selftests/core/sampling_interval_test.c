@@ -332,4 +332,13 @@ TEST(offers_are_one_to_three_times_the_quota_however_fast_processes_allocate)
 	}
 }
 
+/* In a child by fork() from a signal handler the interval's memory is zero. */
+TEST(an_interval_of_zeros_counts)
+{
+	struct hab_interval interval = { 0 };
+
+	EXPECT_TRUE(hab_interval_count(&interval, 100));
+	EXPECT_TRUE(hab_interval_count(&interval, 100));
+}
+
 TEST_HARNESS_MAIN

@@ -347,4 +347,16 @@ TEST(refills_of_large_arenas_count_as_far_as_the_users_budget_goes)
 	EXPECT_EQ(HAB_BUDGET_MAX, hab_budget_spend(&budget, ~0ull));
 }
 
+/* As a reader of both sees it that has the increment of the second alone. */
+TEST(fewer_events_than_samples_are_shown_as_none_throttled)
+{
+	static struct hab_throttle throttle;
+
+	hab_counter_set(&throttle.offered, 7);
+	hab_counter_set(&throttle.sampled, 5);
+	EXPECT_EQ(2, hab_throttle_throttled(&throttle));
+	hab_counter_set(&throttle.sampled, 8);
+	EXPECT_EQ(0, hab_throttle_throttled(&throttle));
+}
+
 TEST_HARNESS_MAIN

@@ -68,6 +68,8 @@ void weak_begin(const struct weak_explorer *by, unsigned int stale, bool exchang
 	barriers = exchanges_are_barriers;
 	run++;
 	nr_locations = nr_messages = 0;
+	if (!stale)
+		return;
 	memset(seen_by, 0, sizeof(seen_by));
 	memset(seen_on, 0, sizeof(seen_on));
 	memset(seen_with, 0, sizeof(seen_with));
