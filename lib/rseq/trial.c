@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* The newest kernel that the suites run on. Tests set another. */
@@ -21,31 +21,21 @@
 #define HAB_RSEQ_TESTED 7, 2
 #endif
 
-/* The section waits before it commits, until the signal's handler has run. */
+/* Before it commits, the section runs an instruction that no processor has. */
 #undef HAB_RSEQ_INJECT
 #undef HAB_RSEQ_INJECT_CLOBBERS
 #define HAB_RSEQ_INJECT(n) HAB_TRIAL_AT_##n
+#define HAB_RSEQ_INJECT_CLOBBERS
+#define HAB_TRIAL_AT_1 ""
 #define HAB_TRIAL_AT_2 ""
 #ifdef __aarch64__
-#define HAB_RSEQ_INJECT_CLOBBERS
-#define HAB_TRIAL_AT_1				\
-	"adrp	x17, hab_trial_inside\n\t"	\
-	"mov	w16, #1\n\t"			\
-	"str	w16, [x17, :lo12:hab_trial_inside]\n\t"
-#define HAB_TRIAL_AT_3				\
-	"9:\n\t"				\
-	"adrp	x17, hab_trial_left\n\t"	\
-	"ldr	w16, [x17, :lo12:hab_trial_left]\n\t" \
-	"subs	w16, w16, #1\n\t"		\
-	"str	w16, [x17, :lo12:hab_trial_left]\n\t" \
-	"b.gt	9b\n\t"
+#define HAB_TRIAL_AT_3 ".inst	0\n\t" /* udf #0 */
+#define LENGTH	       4
+#define PC(context)    ((context)->uc_mcontext.pc)
 #else
-#define HAB_RSEQ_INJECT_CLOBBERS
-#define HAB_TRIAL_AT_1 "movl	$1, hab_trial_inside(%%rip)\n\t"
-#define HAB_TRIAL_AT_3				\
-	"9:\n\t"				\
-	"decl	hab_trial_left(%%rip)\n\t"	\
-	"jg	9b\n\t"
+#define HAB_TRIAL_AT_3 "ud2\n\t"
+#define LENGTH	       2
+#define PC(context)    ((context)->uc_mcontext.gregs[REG_RIP])
 #endif
 
 #include "lib/rseq/sections.h"
@@ -53,15 +43,10 @@
 
 #if HAB_RSEQ_SECTIONS
 
-#define TURNS	 2000000 /* of the wait, which the timer ends: some milliseconds, if it is late */
-#define TIMER_US 50
-#define TRIES	 5 /* the timer may end before the section begins */
-#define STACK	 65536 /* frames of signals may be large */
+#define TRIES 5	    /* the section may be restarted before it comes to the instruction */
+#define STACK 65536 /* frames of signals may be large */
 
-/* The section has begun; and the turns that are left, of which the handler leaves none. */
-__attribute__((visibility("hidden"), used)) int hab_trial_inside, hab_trial_left;
-
-static volatile bool was_signalled; /* while the section waited */
+static volatile bool was_signalled;
 
 #define AREA_ROOM 64 /* as rseq.c registers */
 
@@ -78,17 +63,21 @@ struct trial {
 /* Its functions for signals keep tables in memory, which the process of the trial would change. */
 extern void __tsan_init(void) __attribute__((weak));
 
-static void on_timer(int number)
+/* Where the kernel did not move the section to its restart, it goes on behind the instruction. */
+static void on_signal(int number, siginfo_t *info, void *context)
 {
+	ucontext_t *section = context;
+
 	(void)number;
-	was_signalled = hab_trial_inside && hab_trial_left > 0;
-	hab_trial_left = 0;
+	was_signalled = true;
+	if ((uintptr_t)PC(section) == (uintptr_t)info->si_addr)
+		PC(section) += LENGTH;
 }
 
 static bool begin(struct trial *trial)
 {
-	struct sigaction action = { .sa_handler = on_timer };
-	sigset_t timer;
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	sigset_t number;
 
 	/* For tests: without a registration no section is restarted. */
 #ifdef HAB_TRIAL_SEEDED
@@ -97,24 +86,19 @@ static bool begin(struct trial *trial)
 	if (syscall(SYS_rseq, &trial->area, trial->size, 0, HAB_RSEQ_SIGNATURE))
 		return false;
 #endif
-	sigemptyset(&timer);
-	sigaddset(&timer, SIGALRM);
-	return !sigaction(SIGALRM, &action, NULL) && !sigprocmask(SIG_UNBLOCK, &timer, NULL);
+	sigemptyset(&number);
+	sigaddset(&number, SIGILL);
+	return !sigaction(SIGILL, &action, NULL) && !sigprocmask(SIG_UNBLOCK, &number, NULL);
 }
 
 static void run_section(struct trial *trial)
 {
-	struct itimerval once = { .it_value.tv_usec = TIMER_US };
 	ptrdiff_t offset = (char *)&trial->area - (char *)__builtin_thread_pointer();
 	hab_tls_rseq *area = hab_tls_rseq_at(offset);
 	uint64_t word = HAB_WORD_STEP;
 	struct hab_rseq_out out;
 
 	was_signalled = false;
-	hab_trial_inside = 0;
-	hab_trial_left = TURNS;
-	if (setitimer(ITIMER_REAL, &once, NULL))
-		return;
 	trial->result = hab_rseq_take_store(area, hab_rseq_cpu(area), 0, &word, -HAB_WORD_STEP, &out);
 	trial->signalled = was_signalled;
 }

@@ -11,10 +11,11 @@
  *
  * Sections depend on the kernel alone: a change of it that no test here has seen could make two
  * threads take one chunk. So on a kernel that is newer than those that the library was tested on,
- * a process of its own runs a section until a timer's signal, which has to end it. That process
- * shares this one's memory, and has a timer and a registration of its own; all signals but the
- * timer's are blocked in it. The caller waits for it, a tenth of a millisecond mostly, with its
- * signals blocked. The program gets none.
+ * a process of its own runs a section with an instruction that no processor has. The kernel answers
+ * with SIGILL, which has to end the section. No clock is part of it. That process shares this one's
+ * memory, and has a registration and handlers of its own; all signals but that one are blocked in
+ * it. The caller waits for it, a tenth of a millisecond mostly, with its signals blocked. The
+ * program gets none.
  *
  * Return: false if the section went on after the signal. true if it was restarted, or if that could
  * not be tried: no process may be made, or the program has a filter of system calls.

@@ -53,7 +53,7 @@ TEST(a_trial_finds_whether_sections_are_restarted)
 			longest = now() - began;
 	}
 	TH_LOG("the longest of %d trials took %.0f us", i, longest * 1e6);
-	EXPECT_GT(0.1, longest);
+	EXPECT_GT(1, longest);
 }
 
 TEST(the_program_gets_no_signal_and_keeps_its_handlers_and_its_mask)
@@ -62,17 +62,17 @@ TEST(the_program_gets_no_signal_and_keeps_its_handlers_and_its_mask)
 	sigset_t all, mask;
 	int i;
 
-	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
+	ASSERT_EQ(0, sigaction(SIGILL, &action, NULL));
 	ASSERT_EQ(0, sigaction(SIGCHLD, &action, NULL));
 	sigfillset(&all);
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, &all, NULL));
 	for (i = 0; i < 10; i++)
 		EXPECT_EQ(RESTARTS, hab_rseq_trial(SIZE));
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, NULL, &mask));
-	EXPECT_EQ(1, sigismember(&mask, SIGALRM));
+	EXPECT_EQ(1, sigismember(&mask, SIGILL));
 	sigemptyset(&all);
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, &all, NULL));
-	ASSERT_EQ(0, sigaction(SIGALRM, NULL, &after));
+	ASSERT_EQ(0, sigaction(SIGILL, NULL, &after));
 	EXPECT_EQ((void *)count, (void *)after.sa_handler);
 	EXPECT_EQ(0, signals);
 	/* No child is left. */
