@@ -132,7 +132,7 @@ static bool may_read(u64 address, u64 bytes)
 {
 	u64 page, *tried;
 
-	if (address < 65536 || address >> 47 || bytes > TABLE_MAX * 4ull)
+	if (address < 65536 || address >> 48 || bytes > TABLE_MAX * 4ull)
 		return false;
 	if (reader.is_safe)
 		return true;

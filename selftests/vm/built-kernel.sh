@@ -19,18 +19,23 @@ configure_kernel() {
 		die "the kernel dropped these settings, because of others or because this compiler cannot: ${dropped//$'\n'/ }. See $*."
 }
 
-# install_kernel SOURCE OBJECTS: into $work, as fetch_kernel() has it.
+# install_kernel SOURCE OBJECTS: into $work, as fetch_kernel() has it. kbuild's programs are for this
+# machine: with another CC they would be built once more.
 install_kernel() {
 	local source=$1 objects=$2 root=$work/root release headers
 	release=$(cat "$objects/include/config/kernel.release")
 	headers=$root/usr/src/linux-headers-$release
 	mkdir -p "$headers" "$root/lib/modules/$release"
 	make -s -C "$source" O="$objects" "${words[@]}" run-command \
-		KBUILD_RUN_COMMAND="\$(srctree)/scripts/package/install-extmod-build $headers" >&2
+		KBUILD_RUN_COMMAND="env CC=\$(HOSTCC) \$(srctree)/scripts/package/install-extmod-build $headers" >&2
 	cp "$objects"/modules.{builtin,builtin.modinfo,order} "$root/lib/modules/$release/"
 	depmod -b "$root" "$release"
-	objcopy --strip-debug "$objects/vmlinux" "$work/vmlinux"
-	objcopy --dump-section ".BTF=$headers/vmlinux" "$work/vmlinux" "$work/discard"
+	if [ "$arch" = amd64 ]; then
+		objcopy --strip-debug "$objects/vmlinux" "$work/vmlinux"
+	else
+		cp "$objects/arch/$arch/boot/Image" "$work/Image"
+	fi
+	"${compiler}objcopy" --dump-section ".BTF=$headers/vmlinux" "$objects/vmlinux" "$work/discard"
 	rm "$work/discard"
 	cp "$objects/.config" "$work/config"
 	ln -s headers/tools/bpf/resolve_btfids/resolve_btfids "$work/resolve_btfids"
@@ -53,9 +58,10 @@ download_source() {
 
 # build_kernel NAME: fills $work with that kernel.
 build_kernel() {
-	local name=$1 source=$work/source objects=$work/objects program
+	local name=$1 source=$work/source objects=$work/objects program image=vmlinux compiler=
 	local -a settings words
-	for program in flex bison bc pahole gcc clang; do
+	[ "$arch" = amd64 ] || image=Image compiler=aarch64-linux-gnu-
+	for program in flex bison bc pahole "${compiler}gcc" clang; do
 		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps debug."
 	done
 	[[ $cache != *[[:space:]]* ]] ||
@@ -67,7 +73,7 @@ build_kernel() {
 	source_tar "$work"/debs/*.deb | tar -x -C "$source" --strip-components=1
 	configure_kernel "$source" "$objects" "${settings[@]}"
 	step "kernel $name: building it (about 1,500 files; 5 GB of disk meanwhile)"
-	make -s -C "$source" O="$objects" "${words[@]}" -j"$(nproc)" vmlinux modules >"$work/log" 2>&1 || {
+	make -s -C "$source" O="$objects" "${words[@]}" -j"$(nproc)" $image modules >"$work/log" 2>&1 || {
 		tail -n 30 "$work/log" >&2
 		die "kernel $name did not build: see the end of its output above."
 	}

@@ -43,7 +43,8 @@ die() {
 check_kernel() {
 	case $1 in
 	6.1 | 6.12 | 7.2 | 6.12-debug | 6.12-kcsan | 7.2-slice) ;;
-	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug, 6.12-kcsan or 7.2-slice." ;;
+	7.2-16k | 6.12-64k) [ "$arch" = arm64 ] || die "kernel $1 is of arm64 only: say --arch arm64 first." ;;
+	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug, 6.12-kcsan, 7.2-slice or (of arm64) 7.2-16k or 6.12-64k." ;;
 	esac
 }
 
@@ -51,15 +52,17 @@ check_kernel() {
 # other names.
 settings_of() {
 	case $1 in
-	6.12-debug) printf '%s\n' "$vm_dir"/config/{guest,checks,kasan}.config ;;
-	6.12-kcsan) printf '%s\n' "$vm_dir"/config/{guest,checks,kcsan}.config ;;
-	7.2-slice) printf '%s\n' "$vm_dir"/config/{guest,slice}.config ;;
+	6.12-debug) printf '%s\n' "$vm_dir"/config/{guest,$arch,checks,kasan}.config ;;
+	6.12-kcsan) printf '%s\n' "$vm_dir"/config/{guest,$arch,checks,kcsan}.config ;;
+	6.12-64k) printf '%s\n' "$vm_dir"/config/{guest,$arch,pages64}.config ;;
+	7.2-slice) printf '%s\n' "$vm_dir"/config/{guest,$arch,slice}.config ;;
 	esac
 }
 
 # words_of NAME: prints arguments of make for a kernel built here and for its modules, one a line.
 # One is built by clang, so its module is, too; Debian's kernels need gcc.
 words_of() {
+	[ "$arch" = amd64 ] || printf '%s\n' "ARCH=$arch" CROSS_COMPILE=aarch64-linux-gnu-
 	case $1 in
 	6.12-kcsan) echo CC=clang ;;
 	esac
@@ -74,11 +77,22 @@ words_of_kernel() {
 	esac
 }
 
+# What the guest runs, and what programs for it are built with.
+root_packages=(base-files base-passwd bash dash coreutils util-linux mount procps psmisc mawk sed grep
+	findutils diffutils passwd kmod iproute2 busybox-static libc-bin libcap2-bin jq bc bpftool xz-utils curl
+	libc6-dev linux-libc-dev libgcc-12-dev libstdc++-12-dev libasan8 libubsan1 libtsan2
+	libbpf-dev systemtap-sdt-dev libelf-dev libdw-dev libdebuginfod-dev libiberty-dev zlib1g-dev
+	uthash-dev libmnl-dev libprotobuf-c-dev libmicrohttpd-dev libcurl4-openssl-dev libjansson-dev
+	libncurses-dev libsystemd-dev libcap-dev libexpat1-dev libsqlite3-dev liblua5.4-dev
+	binutils python3 iso-codes libxml2-utils libjemalloc2 libjemalloc-dev libtcmalloc-minimal4 libmimalloc2.0)
+
 # stamp_of NAME: prints the stamp of a NAME that is made by this recipe from these settings.
 stamp_of() {
 	local -a settings
 	mapfile -t settings < <(settings_of "$1")
-	if [ ${#settings[@]} = 0 ]; then
+	if [ "$1" = root ]; then
+		echo "$recipe $(cksum <<<"${root_packages[*]}")"
+	elif [ ${#settings[@]} = 0 ]; then
 		echo "$recipe"
 	else
 		echo "$build_recipe $({ cat "${settings[@]}" | grep '^CONFIG' && words_of_kernel "$1"; } | cksum)"
