@@ -32,6 +32,34 @@ static int cluster_of(unsigned int cpu)
 	return IS_ENABLED(CONFIG_X86) ? -1 : topology_cluster_id(cpu);
 }
 
+/*
+ * The key of the cache that @cpu shares with CPUs that have their place; of the first one of them it
+ * is its number. The kernel does not say whether a CPU that shares its cache with none has one of
+ * its own. As long as no CPU shares one, the package takes the cache's place, as in the kernel's
+ * scheduler.
+ */
+static u64 llc_of(unsigned int cpu)
+{
+	const struct cpumask *siblings = hab_llc_siblings(cpu);
+	bool known = siblings && cpumask_weight(siblings) > 1;
+	unsigned int other;
+	u64 key;
+
+	if (hab_llc_key(&key))
+		return key;
+	for_each_possible_cpu(other) {
+		const struct hab_place *place = &topology.places[other];
+
+		if (!siblings || place->ids[HAB_DOMAIN_CPU] == HAB_DOMAIN_NONE ||
+		    place->llc & LLC_IS_PACKAGE)
+			continue;
+		if (cpumask_test_cpu(other, siblings))
+			return place->llc;
+		known = true;
+	}
+	return known ? cpu : LLC_IS_PACKAGE | (u32)topology.places[cpu].package;
+}
+
 void hab_topology_place(unsigned int cpu)
 {
 	struct hab_place *place = &topology.places[cpu];
@@ -43,9 +71,7 @@ void hab_topology_place(unsigned int cpu)
 	place->cluster = cluster_of(cpu);
 	place->core = topology_core_id(cpu);
 	place->node = cpu_to_node(cpu);
-	/* As the kernel's scheduler does. */
-	if (!hab_llc_key(&place->llc))
-		place->llc = LLC_IS_PACKAGE | (u32)place->package;
+	place->llc = llc_of(cpu);
 	hab_topology_add(&topology, cpu);
 }
 

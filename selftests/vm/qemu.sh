@@ -15,6 +15,8 @@ silence_limit=$((30 + cpus / 2))
 [ -z "$root" ] || boot_limit=600 silence_limit=180
 # Lines of a normal boot under emulation that look like complaints.
 harmless='^$'
+# 6.1 says this where cores of the emulated machine have two threads.
+[ "$arch" = amd64 ] || harmless='BUG: arch topology borken'
 complaints='WARNING: |BUG: |BUG at |Oops|Call [Tt]race|general protection|Kernel panic|INFO: (task|rcu|possible|suspicious|trying|recovery|Slab)'
 complaints+='|possible recursive locking|circular locking|suspicious RCU|inconsistent lock state|detected( expedited)? stalls|soft lockup|hard LOCKUP'
 complaints+='|blocked for more than|KASAN|UBSAN|KFENCE:|KCSAN|kmemleak: [0-9]+ new|unreferenced object|refcount_t|list_(add|del) corruption|sleeping function called|scheduling while atomic|bad page state|invoked oom-killer'
@@ -35,9 +37,38 @@ without_known_warnings() {
 		/---\[ end trace/ { skip = 0 }'
 }
 
+# Of arm64 the emulated device tree has no caches, so it is written with a second level of each core
+# and, if a socket shares its last one, a third.
+describe_caches() {
+	local tree=$run_dir/tree.dtb cpu n=0 core socket
+	command -v fdtput >/dev/null || die "fdtput is missing, which describes caches: install device-tree-compiler."
+	"${qemu[@]}" -M "$machine,dumpdtb=$tree" "${options[@]}" >/dev/null 2>&1 ||
+		die "this QEMU did not write its device tree."
+	cache() { # NAME LEVEL PHANDLE
+		fdtput -c "$tree" "/cpus/$1"
+		fdtput -t s "$tree" "/cpus/$1" compatible cache
+		fdtput "$tree" "/cpus/$1" cache-unified
+		fdtput -t x "$tree" "/cpus/$1" cache-level "$2"
+		fdtput -t x "$tree" "/cpus/$1" phandle "$3"
+	}
+	for ((socket = 0; socket < sockets; socket++)); do
+		[ "$llc" = core ] || cache "l3-cache$socket" 3 "$((7000 + socket))"
+	done
+	for ((core = 0; core < sockets * cores; core++)); do
+		cache "l2-cache$core" 2 "$((6000 + core))"
+		[ "$llc" = core ] ||
+			fdtput -t x "$tree" "/cpus/l2-cache$core" next-level-cache "$((7000 + core / cores))"
+	done
+	for cpu in $(fdtget -l "$tree" /cpus | grep '^cpu@'); do
+		fdtput -t x "$tree" "/cpus/$cpu" next-level-cache "$((6000 + n / threads))"
+		n=$((n + 1))
+	done
+	options+=(-dtb "$tree")
+}
+
 # Sets the array `options` to everything after the name of the program.
 qemu_options() {
-	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() node size
+	local machine=q35,smm=off,sata=off,smbus=off,vmport=off,usb=off accel=tcg,thread=multi clock=() install=() nodes=() node size
 	local cpu=max,vendor=GenuineIntel console=ttyS0
 	# Emulated CPUs that wait for a busy machine are not stalled. And a kernel with page tables
 	# of its own makes the emulator drop all translations at each entry, which takes a third of
@@ -60,10 +91,20 @@ qemu_options() {
 		append="$append hab_vm.install"
 		install+=(-virtfs "local,id=install,path=${build//,/,,}/install,mount_tag=install,security_model=none,readonly=on,multidevs=remap")
 	fi
-	[ "$llc" = socket ] || machine+=",smp-cache.0.cache=l3,smp-cache.0.topology=$llc"
-	options=(-M "$machine" -accel "$accel" "${clock[@]}" -cpu "$cpu" -nodefaults -no-user-config
-		-nic none -display none -no-reboot -m "${megabytes}M"
-		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads"
+	for ((node = 0; node < sockets && sockets > 1; node++)); do
+		size=$((megabytes / sockets))
+		[ "$node" != 0 ] || size=$((megabytes - size * (sockets - 1)))
+		nodes+=(-object "memory-backend-ram,id=mem$node,size=${size}M" -numa "node,nodeid=$node,memdev=mem$node"
+			-numa "cpu,node-id=$node,socket-id=$node")
+	done
+	options=(-cpu "$cpu" -nodefaults -no-user-config -nic none -display none -no-reboot -m "${megabytes}M"
+		-smp "$cpus,sockets=$sockets,cores=$cores,threads=$threads" "${nodes[@]}")
+	if [ "$arch" = arm64 ] && [ -n "$llc" ]; then
+		describe_caches
+	elif [ "${llc:-socket}" != socket ]; then
+		machine+=",smp-cache.0.cache=l3,smp-cache.0.topology=$llc"
+	fi
+	options+=(-M "$machine" -accel "$accel" "${clock[@]}"
 		-kernel "$image" -initrd "$work/initramfs.cpio"
 		-append "console=$console ignore_loglevel panic=-1 oops=panic $emulated$append"
 		-chardev "file,id=log,path=${log//,/,,}" -serial chardev:log
@@ -77,13 +118,6 @@ qemu_options() {
 		-device virtserialport,chardev=err,name=hab.err)
 	[ -z "$modules" ] || options+=(-virtfs "local,id=modules,path=${modules//,/,,},mount_tag=modules,security_model=none,readonly=on,multidevs=remap")
 	[ -z "$shared" ] || options+=(-virtfs "local,id=share,path=${shared//,/,,},mount_tag=share,security_model=none,multidevs=remap")
-	[ "$sockets" -gt 1 ] || return 0
-	for ((node = 0; node < sockets; node++)); do
-		size=$((megabytes / sockets))
-		[ "$node" != 0 ] || size=$((megabytes - size * (sockets - 1)))
-		options+=(-object "memory-backend-ram,id=mem$node,size=${size}M" -numa "node,nodeid=$node,memdev=mem$node"
-			-numa "cpu,node-id=$node,socket-id=$node")
-	done
 }
 
 running() { kill -0 "$pid" 2>/dev/null; }
