@@ -13,6 +13,8 @@ silence_limit=$((30 + cpus / 2))
 [[ $kernel != *-* ]] || boot_limit=$((3 * boot_limit)) silence_limit=$((3 * silence_limit))
 # systemd starts services before it starts COMMAND.
 [ -z "$root" ] || boot_limit=600 silence_limit=180
+# It kills a program with a system call in a section, or with a section that is not as it should be.
+declare -A checks=([7.2]=' rseq_debug=on' [7.2-16k]=' rseq_debug=on')
 # Lines of a normal boot under emulation that look like complaints.
 harmless='^$'
 # 6.1 says this where cores of the emulated machine have two threads.
@@ -106,7 +108,7 @@ qemu_options() {
 	fi
 	options+=(-M "$machine" -accel "$accel" "${clock[@]}"
 		-kernel "$image" -initrd "$work/initramfs.cpio"
-		-append "console=$console ignore_loglevel panic=-1 oops=panic $emulated$append"
+		-append "console=$console ignore_loglevel panic=-1 oops=panic $emulated${checks[$kernel]-}$append"
 		-chardev "file,id=log,path=${log//,/,,}" -serial chardev:log
 		-virtfs "local,id=root,path=$guest_root,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
 		-virtfs "local,id=run,path=${run_dir//,/,,},mount_tag=run,security_model=none"
