@@ -14,7 +14,7 @@
 #   make fuzz     readers of outside input, by libFuzzer (ten minutes)
 #   make lint     style and static checks
 #   make bench    the paper's experiments and comparisons; QUICK=1: without the VM
-#   make deb      Debian packages, in build/deb
+#   make deb      Debian packages, in build/deb; as root with ARCH=arm64, in build/arm64/deb
 #   make install  DESTDIR= PREFIX=; make module-install for the module
 
 HAB_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hab
@@ -25,7 +25,7 @@ CXX = g++
 ifeq ($(ARCH)$(filter aarch64,$(shell uname -m)),arm64)
 BUILD ?= build/arm64
 ROOT := $(HAB_CACHE)/arm64/root/root
-$(if $(wildcard $(ROOT)/usr/lib/aarch64-linux-gnu),,$(error There is nothing to build with for arm64: run scripts/deps arm64 and selftests/vm/fetch --arch arm64 root))
+$(if $(filter deb,$(MAKECMDGOALS))$(wildcard $(ROOT)/usr/lib/aarch64-linux-gnu),,$(error There is nothing to build with for arm64: run scripts/deps arm64 and selftests/vm/fetch --arch arm64 root))
 CC = aarch64-linux-gnu-gcc --sysroot=$(ROOT)
 CXX = aarch64-linux-gnu-g++ --sysroot=$(ROOT)
 AR = aarch64-linux-gnu-ar
@@ -146,11 +146,15 @@ install: lib daemon
 DEB := $(BUILD)/deb
 deb:
 	@scripts/deps --missing deb
+ifeq ($(BUILD),build/arm64)
+	scripts/build-deb $$(. /etc/os-release && echo $$VERSION_CODENAME) arm64 $(DEB)
+else
 	rm -rf $(DEB)
 	mkdir -p $(DEB)/hab-$(VERSION)
 	git ls-files -z | tar -c --null -T - | tar -x -C $(DEB)/hab-$(VERSION)
 	cp $$(scripts/npm-package uplot) $(DEB)/hab-$(VERSION)/daemon/web/
 	cd $(DEB)/hab-$(VERSION) && dpkg-buildpackage -us -uc -b
+endif
 
 # selftests/vm/run lays this folder over the guest's root. It is renewed only when something
 # changed, because a running guest must not see its files replaced.

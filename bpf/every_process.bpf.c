@@ -4,9 +4,10 @@
  * of its own, how many bytes it stands for, and from where. It needs no module.
  *
  * habd attaches on_fault() to the software event of minor faults on each CPU, at each
- * HAB_FAULTS_PERIOD-th of them. Of these a random part is kept. The period is a prime, so few
- * programs have a pattern that coincides with it. A huge page is one fault too, and would count as
- * one page: on_huge_fault() sees each by itself, which costs nothing beside filling it.
+ * HAB_FAULTS_PERIOD-th of them, or more often if pages are larger. Of these a random part is kept.
+ * The period is a prime, so few programs have a pattern that coincides with it. A huge page is one
+ * fault too, and would count as one page: on_huge_fault() sees each by itself, which costs nothing
+ * beside filling it.
  *
  * on_exit() says which processes are ended by a signal as programs that fail are, or for want of
  * memory, so that habd keeps what it knows of them.
@@ -42,7 +43,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 /* habd sets these before it loads the program. */
-const volatile __u64 page_bytes = 4096;
+const volatile __u64 page_bytes = 4096, faults_period = HAB_FAULTS_PERIOD;
 const volatile __u64 huge_bytes = 2097152;
 
 enum fault_flag {
@@ -156,7 +157,7 @@ int on_fault(struct bpf_perf_event_data *ctx)
 	/* Without an answer (another thread has the mappings locked) it counts as own: most are. */
 	bpf_find_vma((struct task_struct *)bpf_get_current_task_btf(), ctx->addr, see_area, &is_own, 0);
 	if (is_own)
-		offer(ctx, page_bytes, HAB_FAULTS_PERIOD, 1);
+		offer(ctx, page_bytes, faults_period, 1);
 	return 0;
 }
 

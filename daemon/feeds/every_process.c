@@ -43,13 +43,21 @@ static int take(void *context, void *record, size_t size)
 	return ++every->polled < POLL_RECORDS ? 0 : -ECANCELED;
 }
 
+/* Bytes of touched pages between two samples are about the same for all sizes of pages. */
+static uint64_t faults_period(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+
+	return page <= 4096 ? HAB_FAULTS_PERIOD : page <= 16384 ? 13 : 3;
+}
+
 static int open_event(int cpu)
 {
 	struct perf_event_attr wanted = {
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(wanted),
 		.config = PERF_COUNT_SW_PAGE_FAULTS_MIN,
-		.sample_period = HAB_FAULTS_PERIOD,
+		.sample_period = faults_period(),
 	};
 
 	return (int)syscall(SYS_perf_event_open, &wanted, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
@@ -233,6 +241,7 @@ static int start(struct every_process *every, const char **what)
 	if (!skeleton)
 		return -errno;
 	skeleton->rodata->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	skeleton->rodata->faults_period = faults_period();
 	if (file_line(HUGE_BYTES, huge, sizeof(huge)) &&
 	    libbpf_find_vmlinux_btf_id(HUGE_FAULT, BPF_TRACE_FEXIT) > 0)
 		skeleton->rodata->huge_bytes = strtoull(huge, NULL, 10);

@@ -112,16 +112,19 @@ bool hab_forget(void *p)
 
 void hab_zero(void *p, size_t size)
 {
-	size_t pages = size & -HAB_LIVE_PAGE;
-	volatile char *first = p, *last = first + pages - 1;
+	uintptr_t page = hab_page_bytes(), end = ((uintptr_t)p + size) & -page;
+	char *begin = (char *)(((uintptr_t)p + page - 1) & -page);
+	size_t pages = size >= LARGE_ZERO && (uintptr_t)begin < end ? end - (uintptr_t)begin : 0;
+	volatile char *first = begin, *last = begin + pages - 1;
 
-	if (size >= LARGE_ZERO && (uintptr_t)p % HUGE_PAGE && !hab_sandbox_is_entered()) {
+	if (pages && (uintptr_t)p % HUGE_PAGE && !hab_sandbox_is_entered()) {
 		/* They show whether the kernel drops the pages: it keeps locked ones. */
 		*first = 1;
 		*last = 1;
-		if (!madvise(p, pages, MADV_DONTNEED) && !*first && !*last) {
-			p = (char *)p + pages;
-			size -= pages;
+		if (!madvise(begin, pages, MADV_DONTNEED) && !*first && !*last) {
+			memset(p, 0, begin - (char *)p);
+			size -= begin + pages - (char *)p;
+			p = begin + pages;
 		}
 	}
 	memset(p, 0, size);
@@ -341,7 +344,7 @@ HAB_INTERPOSED int posix_memalign(void **result, size_t alignment, size_t size)
 
 static HAB_SLOW void *valloc_slow(size_t size)
 {
-	ALIGNED_SLOW(HAB_LIVE_PAGE, size, hab_real.valloc(size));
+	ALIGNED_SLOW(hab_page_bytes(), size, hab_real.valloc(size));
 }
 
 HAB_INTERPOSED void *valloc(size_t size)
@@ -353,12 +356,12 @@ HAB_INTERPOSED void *valloc(size_t size)
 
 static HAB_SLOW void *pvalloc_slow(size_t size)
 {
-	ALIGNED_SLOW(HAB_LIVE_PAGE, size, hab_real.pvalloc(size));
+	ALIGNED_SLOW(hab_page_bytes(), size, hab_real.pvalloc(size));
 }
 
 HAB_INTERPOSED void *pvalloc(size_t size)
 {
-	size_t rounded = (size + HAB_LIVE_PAGE - 1) & -HAB_LIVE_PAGE;
+	size_t rounded = (size + hab_page_bytes() - 1) & -hab_page_bytes();
 
 	if (rounded < size || hab_sample_count(rounded))
 		return hab_real.pvalloc(size);

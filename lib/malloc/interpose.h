@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "lib/telemetry/live.h"
 
@@ -40,6 +41,12 @@ void hab_attach_leave(void);
 
 /* Looks which operators of C++ are counted where they are called, see operators.c. */
 void hab_try_operators(void);
+
+/* The system's pages: 4, 16 or 64 KiB on arm64. */
+static inline uintptr_t hab_page_bytes(void)
+{
+	return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
 
 /* As memset() to 0, of a new object. The pages of a large one stay untouched. */
 void hab_zero(void *p, size_t size);

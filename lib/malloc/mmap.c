@@ -59,7 +59,7 @@ static HAB_SLOW void clip(const void *from, size_t length)
 {
 	struct hab_client *client = hab_client;
 	struct hab_channel *channel = READ_ONCE(client->channel);
-	u64 first = (uintptr_t)from, end = (first + length + HAB_LIVE_PAGE - 1) & -HAB_LIVE_PAGE;
+	u64 first = (uintptr_t)from, page = hab_page_bytes(), end = (first + length + page - 1) & -page;
 	struct hab_live_object object;
 	u64 before, behind;
 	int slot;

@@ -21,7 +21,7 @@
 #define MiB   (1ul << 20)
 #define ARENA (128 * MiB)
 #define BURST (40 * MiB)
-#define PAGE  4096ul
+#define PAGE  ((unsigned long)sysconf(_SC_PAGESIZE))
 
 /* Pieces that no extent has, on each CPU; and huge pages that the system gives unasked. */
 #define LITTLE (BURST / 8)
@@ -71,7 +71,7 @@ FIXTURE_TEARDOWN(trim)
 
 static size_t resident(const struct hab_heap *heap)
 {
-	static unsigned char pages[ARENA / PAGE];
+	static unsigned char pages[ARENA / 4096];
 	size_t i, nr = 0;
 
 	if (mincore(heap->arena, ARENA, pages))

@@ -33,7 +33,7 @@ TEST(stack_equals_the_compilers)
 #else
 
 #define DEPTH	 64
-#define PAGE	 4096ul
+#define PAGE	 ((unsigned long)sysconf(_SC_PAGESIZE))
 
 /* What the two unwinders say at the same place. */
 static struct stacks {

@@ -170,7 +170,7 @@ static void allocate(struct object *object)
 			return;
 		}
 		keep(object, no_pvalloc || next_random() % 2 ? valloc(size) : pvalloc(size), size,
-		     4096);
+		     (size_t)sysconf(_SC_PAGESIZE));
 		return;
 	case 5:
 		operation = "realloc of NULL";

@@ -231,7 +231,7 @@ void run_sites(void)
 		if (i % 1000 == 0)
 			mapped(65536);
 		if (i % 1000 == 500)
-			trimmed(65536);
+			trimmed(131072);
 		/* 3,200 steps to 24 MB. */
 		if (i % 18 == 0)
 			vector((i / 18 + 1) * 7680);

@@ -79,7 +79,7 @@ words_of_kernel() {
 
 # What the guest runs, and what programs for it are built with.
 root_packages=(base-files base-passwd bash dash coreutils util-linux mount procps psmisc mawk sed grep
-	findutils diffutils passwd kmod iproute2 busybox-static libc-bin libcap2-bin jq bc bpftool xz-utils curl
+	findutils diffutils passwd dpkg systemd-standalone-sysusers kmod iproute2 busybox-static libc-bin libcap2-bin jq bc bpftool xz-utils curl
 	libc6-dev linux-libc-dev libgcc-12-dev libstdc++-12-dev libasan8 libubsan1 libtsan2
 	libbpf-dev systemtap-sdt-dev libelf-dev libdw-dev libdebuginfod-dev libiberty-dev zlib1g-dev
 	uthash-dev libmnl-dev libprotobuf-c-dev libmicrohttpd-dev libcurl4-openssl-dev libjansson-dev
