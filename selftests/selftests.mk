@@ -19,7 +19,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_t
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topology_test throttle_test shares_test \
-	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test bias_test bytes_bias_test sampling_interval_test \
+	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test explore_live_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
 	interval_test sites_test timeline_test rss_test binaries_test names_test processes_test perf_map_test \
@@ -76,6 +76,10 @@ $(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(E
 
 $(BUILD)/tests/explore_ring_test: selftests/core/explore_ring_test.c $(EXPLORED) core/channel/channel.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
+
+# Also the library's table of live samples, with few slots and buckets.
+$(BUILD)/tests/explore_live_test: selftests/core/explore_live_test.c selftests/core/atomics_explored.h lib/telemetry/live.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/atomics_explored.h -DHAB_CHANNEL_LIVE_SLOTS=64u -DHAB_LIVE_BUCKET_BITS=1 -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)

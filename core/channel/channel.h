@@ -46,7 +46,9 @@
 #define HAB_CHANNEL_RING_BYTES	(256u << 10)	     /* a power of two */
 #define HAB_CHANNEL_RECORD_MAX	(16u << 10)
 #define HAB_CHANNEL_ADDED_SHIFT 16
+#ifndef HAB_CHANNEL_LIVE_SLOTS /* tests have fewer */
 #define HAB_CHANNEL_LIVE_SLOTS	4096u
+#endif
 #define HAB_CHANNEL_RING_OFFSET 4096u
 #define HAB_CHANNEL_LIVE_OFFSET (HAB_CHANNEL_RING_OFFSET + HAB_CHANNEL_RING_BYTES)
 #define HAB_CHANNEL_SHARE_ALL	~0u		     /* of samples, see struct hab_channel */
@@ -167,6 +169,31 @@ static inline bool hab_channel_is_open(const struct hab_channel *channel)
 static inline struct hab_channel_live *hab_channel_live(struct hab_channel *channel)
 {
 	return (void *)((char *)channel + HAB_CHANNEL_LIVE_OFFSET);
+}
+
+/**
+ * hab_channel_read_live - read a slot while the program changes it
+ * @slot: of the collector's mapping
+ * @sample_id: of the sample that had the slot
+ * @now: gets the other fields, as the program has written them
+ *
+ * Return: false if the slot is another sample's by now, or nobody's.
+ */
+static inline bool hab_channel_read_live(const struct hab_channel_live *slot, u64 sample_id,
+					 struct hab_channel_live *now)
+{
+	/* Pairs with the store of @sample_id when the slot is taken. */
+	if (hab_load_acquire(&slot->sample_id) != sample_id)
+		return false;
+	now->sample_id = sample_id;
+	now->asked = READ_ONCE(slot->asked);
+	now->drawn = READ_ONCE(slot->drawn);
+	now->added = READ_ONCE(slot->added);
+	now->added_steps = READ_ONCE(slot->added_steps);
+	now->address = READ_ONCE(slot->address);
+	/* It may have been freed, and the slot taken by another one, before these loads. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return READ_ONCE(slot->sample_id) == sample_id;
 }
 
 /*

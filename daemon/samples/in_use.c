@@ -197,18 +197,12 @@ static bool read_slot(const struct live_process *process, const struct object *o
 {
 	const struct hab_channel_live *slot = hab_channel_live(process->channel) + object->slot;
 
-	/* Pairs with the store of @sample_id when the slot is taken. */
-	if (hab_load_acquire(&slot->sample_id) != object->sample_id || object->sample_id % step)
+	if (object->sample_id % step || !hab_channel_read_live(slot, object->sample_id, now))
 		return false;
-	now->asked = limited(READ_ONCE(slot->asked));
-	now->drawn = limited(READ_ONCE(slot->drawn));
-	now->drawn = max(now->drawn, 1ull);
-	now->added = limited(READ_ONCE(slot->added));
-	now->added_steps = READ_ONCE(slot->added_steps);
-	now->address = READ_ONCE(slot->address);
-	/* It may have been freed, and the slot taken by another one, before these loads. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return READ_ONCE(slot->sample_id) == object->sample_id;
+	now->asked = limited(now->asked);
+	now->drawn = max(limited(now->drawn), 1ull);
+	now->added = limited(now->added);
+	return true;
 }
 
 static bool read_object(const struct live_process *process, const struct object *object,

@@ -164,7 +164,8 @@ static bool enter(struct hab_live_table *table, const void *p, int slot)
 	u32 bucket = hab_live_bucket(p), at = bucket * HAB_LIVE_WAYS;
 	u32 end = at + HAB_LIVE_WAYS;
 
-	__atomic_fetch_add(&table->used[bucket], 1, __ATOMIC_RELAXED);
+	/* Pairs with the fence in hab_live_may_have(). */
+	__atomic_fetch_add(&table->used[bucket], 1, __ATOMIC_RELEASE);
 	for (; at < end; at++)
 		if (!READ_ONCE(table->entries[at]) &&
 		    !hab_word_cmpxchg(&table->entries[at], 0, (uintptr_t)p | (u64)slot))
@@ -204,6 +205,8 @@ static void write_object(struct hab_channel_live *live, const struct hab_live_ob
 {
 	u64 all = max(object->usable, 1ull), added = all - object->before - object->piece;
 
+	/* Pairs with the fence of the collector: with these the last sample_id is gone. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	WRITE_ONCE(live->asked, hab_mul_div(object->asked, object->piece, all));
 	WRITE_ONCE(live->drawn, object->drawn);
 	WRITE_ONCE(live->added, hab_mul_div(object->asked, added, all));

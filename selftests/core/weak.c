@@ -43,9 +43,9 @@ static struct {
 } buckets[BUCKETS];
 static uint64_t run;
 static bool is_weak, barriers;
-static view seen_by[WEAK_THREADS], seen_on[WEAK_THREADS], seen_with[LOCKS], seen_by_all;
+static view seen_by[WEAK_THREADS], by_fence[WEAK_THREADS] /* will see */, seen_on[WEAK_THREADS], seen_with[LOCKS], seen_by_all;
 static const void *locks[LOCKS];
-/* What a thread had seen at its last full barrier: any later store of it tells that. */
+/* What a thread had seen at its last fence for stores: any later store of it tells that. */
 static view at_barrier[WEAK_THREADS];
 static bool had_barrier[WEAK_THREADS];
 static struct noted noted[WEAK_THREADS][NOTED];
@@ -71,6 +71,7 @@ void weak_begin(const struct weak_explorer *by, unsigned int stale, bool exchang
 	if (!stale)
 		return;
 	memset(seen_by, 0, sizeof(seen_by));
+	memset(by_fence, 0, sizeof(by_fence));
 	memset(seen_on, 0, sizeof(seen_on));
 	memset(seen_with, 0, sizeof(seen_with));
 	memset(seen_by_all, 0, sizeof(seen_by_all));
@@ -129,12 +130,17 @@ static unsigned int find_location(const void *address, unsigned int size)
 	return buckets[bucket].location;
 }
 
+static void tell_by_later_stores(unsigned int thread)
+{
+	memcpy(at_barrier[thread], seen_by[thread], sizeof(view));
+	had_barrier[thread] = true;
+}
+
 static void full_barrier(unsigned int thread)
 {
 	join(seen_by_all, seen_by[thread]);
 	join(seen_by[thread], seen_by_all);
-	memcpy(at_barrier[thread], seen_by[thread], sizeof(view));
-	had_barrier[thread] = true;
+	tell_by_later_stores(thread);
 }
 
 static bool relaxed_in(const char *function)
@@ -144,8 +150,8 @@ static bool relaxed_in(const char *function)
 
 static void see(unsigned int thread, unsigned int location, unsigned int message, bool acquires)
 {
-	if (acquires && messages[message].has_seen)
-		join(seen_by[thread], messages[message].seen);
+	if (messages[message].has_seen)
+		join(acquires ? seen_by[thread] : by_fence[thread], messages[message].seen);
 	if (seen_by[thread][location] < messages[message].number)
 		seen_by[thread][location] = messages[message].number;
 }
@@ -231,8 +237,8 @@ void weak_exchange_begins(const void *address, unsigned int size, enum weak_orde
 			  const char *function)
 {
 	unsigned int thread, location;
-	bool is_ordered = order != WEAK_RELAXED && !(order == WEAK_FAILED && barriers) &&
-			  !relaxed_in(function);
+	bool is_ordered = order != WEAK_RELAXED && order != WEAK_RELEASE &&
+			  !(order == WEAK_FAILED && barriers) && !relaxed_in(function);
 
 	if (!is_weak || !explorer->is_running())
 		return;
@@ -247,7 +253,7 @@ void weak_exchange_begins(const void *address, unsigned int size, enum weak_orde
 void weak_exchange_stores(void *address, unsigned int size, uint64_t value, enum weak_order order,
 			  const char *function)
 {
-	bool releases = order == WEAK_BOTH && !relaxed_in(function);
+	bool releases = (order == WEAK_BOTH || order == WEAK_RELEASE) && !relaxed_in(function);
 	unsigned int location, before;
 
 	if (is_weak && explorer->is_running()) {
@@ -257,10 +263,25 @@ void weak_exchange_stores(void *address, unsigned int size, uint64_t value, enum
 		/* An exchange hands on what the value before it was released with. */
 		if (messages[before].has_seen)
 			tell(&messages[locations[location].last], messages[before].seen);
-		if (barriers && releases)
+		if (barriers && releases && order == WEAK_BOTH)
 			full_barrier(explorer->thread());
 	}
 	memcpy(address, &value, size);
+}
+
+void weak_fence(enum weak_order order, const char *function)
+{
+	unsigned int thread;
+
+	if (!is_weak || !explorer->is_running() || relaxed_in(function))
+		return;
+	thread = explorer->thread();
+	if (order != WEAK_RELEASE)
+		join(seen_by[thread], by_fence[thread]);
+	if (order == WEAK_BOTH)
+		full_barrier(thread);
+	if (order != WEAK_ACQUIRE)
+		tell_by_later_stores(thread);
 }
 
 void weak_leave_cpu(unsigned int thread, unsigned int cpu)

@@ -37,6 +37,9 @@ void weak_exchange_begins(const void *address, unsigned int size, enum weak_orde
 void weak_exchange_stores(void *address, unsigned int size, uint64_t value, enum weak_order order,
 			  const char *function);
 
+/* The loads before it acquire, the stores behind it release; or it is a full barrier. */
+void weak_fence(enum weak_order order, const char *function);
+
 /* --- for explore.c ------------------------------------------------------------------------ */
 
 #define WEAK_THREADS 4u
