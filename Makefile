@@ -146,7 +146,7 @@ install: lib daemon
 DEB := $(BUILD)/deb
 deb:
 	@scripts/deps --missing deb
-ifeq ($(BUILD),build/arm64)
+ifdef ROOT
 	scripts/build-deb $$(. /etc/os-release && echo $$VERSION_CODENAME) arm64 $(DEB)
 else
 	rm -rf $(DEB)

@@ -31,7 +31,7 @@
 #define HAB_KIND_GROWTH	    HAB_EVENT_KINDS
 #define HAB_KINDS	    (HAB_KIND_GROWTH + 1)
 
-#define HAB_FAULTS_PERIOD   61 /* page faults: of each 61st a random half or less is kept */
+#define HAB_FAULTS_PERIOD   61 /* page faults of 4 KiB: of each 61st a random half or less is kept */
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20

@@ -122,7 +122,8 @@ static void decide(void)
 			snprintf(why_not, sizeof(why_not), "rseq() fails: %s", strerror(-err));
 		}
 	}
-	if (owner != HAB_RSEQ_NONE && hab_rseq_kernel_is_new() && !hab_rseq_trial(size_in_use())) {
+	if (owner != HAB_RSEQ_NONE && hab_rseq_kernel_is_new() &&
+	    hab_rseq_trial(size_in_use()) == HAB_TRIAL_WENT_ON) {
 		owner = HAB_RSEQ_NONE;
 		strcpy(why_not, "this kernel did not restart a section that a signal interrupted");
 	}

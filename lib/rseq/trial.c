@@ -126,7 +126,7 @@ static void run_child(struct trial *trial)
 		;
 }
 
-bool hab_rseq_trial(unsigned int size)
+enum hab_trial hab_rseq_trial(unsigned int size)
 {
 	static struct trial trial;
 	int err = errno, cancel;
@@ -136,7 +136,7 @@ bool hab_rseq_trial(unsigned int size)
 	trial.area.cpu_id = (uint32_t)RSEQ_CPU_ID_UNINITIALIZED;
 	trial.size = size;
 	if (__tsan_init || size > AREA_ROOM || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
-		return true;
+		return HAB_TRIAL_NONE;
 	/* The process has the handlers of this one, and must not run them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -145,15 +145,17 @@ bool hab_rseq_trial(unsigned int size)
 	pthread_setcancelstate(cancel, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = err;
-	return !trial.signalled || trial.result == HAB_RSEQ_RESTART;
+	if (!trial.signalled)
+		return HAB_TRIAL_NONE;
+	return trial.result == HAB_RSEQ_RESTART ? HAB_TRIAL_RESTARTED : HAB_TRIAL_WENT_ON;
 }
 
 #else
 
-bool hab_rseq_trial(unsigned int size)
+enum hab_trial hab_rseq_trial(unsigned int size)
 {
 	(void)size;
-	return true;
+	return HAB_TRIAL_NONE;
 }
 
 #endif

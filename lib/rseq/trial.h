@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 
+enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON };
+
 /**
  * hab_rseq_trial - run one section that a signal interrupts
  * @size: of the registration: kernels treat larger ones differently
@@ -17,10 +19,10 @@
  * it. The caller waits for it, a tenth of a millisecond mostly, with its signals blocked. The
  * program gets none.
  *
- * Return: false if the section went on after the signal. true if it was restarted, or if that could
- * not be tried: no process may be made, or the program has a filter of system calls.
+ * Return: what the section did. It is not tried if no process may be made, or if the program has a
+ * filter of system calls.
  */
-bool hab_rseq_trial(unsigned int size);
+enum hab_trial hab_rseq_trial(unsigned int size);
 
 /* True if the running kernel is newer than those that the library was tested on. */
 bool hab_rseq_kernel_is_new(void);

@@ -61,6 +61,11 @@ __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 #define FRAMES_MAX   256u /* that are looked at */
 #define PAGE	     4096ul
 #define PAGES	     16u
+#ifdef __x86_64__
+#define ADDRESS_BITS 47
+#else
+#define ADDRESS_BITS 48
+#endif
 #define CAREFUL_READ 64u /* until so many names were as expected all pages are tried */
 #define WRONG_MAX    8u
 #define TABLE_MAX    (1u << 20) /* bytes of a table of lines */
@@ -132,7 +137,7 @@ static bool may_read(u64 address, u64 bytes)
 {
 	u64 page, *tried;
 
-	if (address < 65536 || address >> 48 || bytes > TABLE_MAX * 4ull)
+	if (address < 65536 || address >> ADDRESS_BITS || bytes > TABLE_MAX * 4ull)
 		return false;
 	if (reader.is_safe)
 		return true;

@@ -25,6 +25,14 @@
 /* The only size before Linux 6.3. */
 #define SIZE 32
 
+/* Without registrations nothing can be tried. */
+static enum hab_trial expected(void)
+{
+	if (!RESTARTS)
+		return HAB_TRIAL_WENT_ON;
+	return hab_rseq_attach() == HAB_RSEQ_NONE ? HAB_TRIAL_NONE : HAB_TRIAL_RESTARTED;
+}
+
 static int signals;
 
 static void count(int number)
@@ -48,7 +56,7 @@ TEST(a_trial_finds_whether_sections_are_restarted)
 
 	for (i = 0; i < 100; i++) {
 		began = now();
-		EXPECT_EQ(RESTARTS, hab_rseq_trial(SIZE));
+		EXPECT_EQ(expected(), hab_rseq_trial(SIZE));
 		if (now() - began > longest)
 			longest = now() - began;
 	}
@@ -67,7 +75,7 @@ TEST(the_program_gets_no_signal_and_keeps_its_handlers_and_its_mask)
 	sigfillset(&all);
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, &all, NULL));
 	for (i = 0; i < 10; i++)
-		EXPECT_EQ(RESTARTS, hab_rseq_trial(SIZE));
+		EXPECT_EQ(expected(), hab_rseq_trial(SIZE));
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, NULL, &mask));
 	EXPECT_EQ(1, sigismember(&mask, SIGILL));
 	sigemptyset(&all);

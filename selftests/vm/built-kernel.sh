@@ -62,7 +62,7 @@ build_kernel() {
 	local -a settings words
 	[ "$arch" = amd64 ] || image=Image compiler=aarch64-linux-gnu-
 	for program in flex bison bc pahole "${compiler}gcc" clang; do
-		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps debug."
+		command -v "$program" >/dev/null || die "$program is missing, which building $name needs: run scripts/deps debug, and for arm64 scripts/deps arm64."
 	done
 	[[ $cache != *[[:space:]]* ]] ||
 		die "the cache $cache has a blank in its name, which kbuild cannot take: set HAB_CACHE to another folder."

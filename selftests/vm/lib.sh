@@ -95,7 +95,7 @@ stamp_of() {
 	elif [ ${#settings[@]} = 0 ]; then
 		echo "$recipe"
 	else
-		echo "$build_recipe $({ cat "${settings[@]}" | grep '^CONFIG' && words_of_kernel "$1"; } | cksum)"
+		echo "$build_recipe $({ cat "${settings[@]}" | grep '^CONFIG' | sort && words_of_kernel "$1"; } | cksum)"
 	fi
 }
 
