@@ -6,6 +6,7 @@
  * The difference of two runs of different length, so that what surrounds them drops out; the least
  * of several, because the kernel interrupts some. The loop itself is subtracted.
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <time.h>
 
 #include "lib/hab.h"
+#include "lib/telemetry/unwind.h"
 
 #define SHORT	1000
 #define LONG	2000
@@ -98,9 +100,71 @@ static void count_heap(const char *levels, const char *of)
 	hab_heap_destroy(heap);
 }
 
+#define FRAMES 64
+
+static uint32_t frames;
+static uintptr_t stack_end;
+
+static void walk(void)
+{
+	uint64_t stack[FRAMES];
+
+	frames = hab_unwind(0, stack, NULL, FRAMES, stack_end);
+}
+
+/* The difference of two depths is the cost of frames alone. */
+static __attribute__((noinline)) double walk_at(int depth)
+{
+	double count = depth ? walk_at(depth - 1) : least(walk);
+
+	/* No tail call. */
+	__asm__ volatile("" ::: "memory");
+	return count;
+}
+
+static void count_stacks(void)
+{
+	double loop = least(nothing), shallow, deep;
+	pthread_attr_t attributes;
+	uint32_t less;
+	size_t bytes;
+	void *stack;
+
+	if (pthread_getattr_np(pthread_self(), &attributes))
+		exit(1);
+	pthread_attr_getstack(&attributes, &stack, &bytes);
+	stack_end = (uintptr_t)stack + bytes;
+	shallow = walk_at(4) - loop;
+	less = frames;
+	deep = walk_at(24) - loop;
+	printf("stack of %u frames %.1f\n", less, shallow);
+	printf("each further frame %.1f\n", (deep - shallow) / (frames - less));
+}
+
+static void on_sample(const struct hab_sample *sample, void *context)
+{
+	(void)sample;
+	(void)context;
+}
+
+static void count_samples(void)
+{
+	double loop = least(nothing);
+
+	heap = NULL;
+	if (hab_heap_create(&heap, NULL))
+		exit(1);
+	hab_set_sampling_interval(heap, 0);
+	hab_set_sample_handler(heap, on_sample, NULL);
+	printf("hab_alloc of 16 bytes with a sample for a handler %.1f\n", least(alloc) - loop);
+	hab_heap_destroy(heap);
+}
+
 int main(void)
 {
 	count_heap("clab=1M@cpu", "by CPU");
 	count_heap("plab=1M@package", "by package");
+	count_stacks();
+	count_samples();
 	return 0;
 }
