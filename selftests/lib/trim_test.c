@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,8 +24,14 @@
 #define BURST (40 * MiB)
 #define PAGE  ((unsigned long)sysconf(_SC_PAGESIZE))
 
-/* Pieces that no extent has, on each CPU; and huge pages that the system gives unasked. */
+/* Pieces that no extent has, on each CPU. */
 #define LITTLE (BURST / 8)
+
+/* The system gives none unasked. */
+static __attribute__((constructor)) void refuse_huge_pages(void)
+{
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+}
 
 FIXTURE(trim)
 {
