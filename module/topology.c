@@ -33,9 +33,9 @@ static int cluster_of(unsigned int cpu)
 }
 
 /*
- * The key of the cache that @cpu shares with CPUs that have their place; of the first one of them it
- * is its number. The kernel does not say whether a CPU that shares its cache with none has one of
- * its own. As long as no CPU shares one, the package takes the cache's place, as in the kernel's
+ * The key of the cache that @cpu shares with CPUs that have their place; of the first one of them
+ * it is its number. The kernel does not say whether a CPU that shares its cache with none has one
+ * of its own. As long as no CPU shares one, the package takes the cache's place, as in the kernel's
  * scheduler.
  */
 static u64 llc_of(unsigned int cpu)

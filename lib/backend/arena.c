@@ -75,7 +75,7 @@ void hab_arena_ask_huge_pages(const struct hab_heap *heap)
 
 	if (small > SMALL_PAGES_MAX_BYTES)
 		small = SMALL_PAGES_MAX_BYTES;
-	/* With larger pages a huge one has 32 MiB or more, and the first touch would take all of it. */
+	/* With larger pages a huge one has 32 MiB or more, and the first touch takes all of it. */
 	if (sysconf(_SC_PAGESIZE) > 4096)
 		return;
 	if (!(heap->flags & HAB_HEAP_SMALL_PAGES) && heap->arena_bytes >= HUGE_PAGES_MIN_BYTES)

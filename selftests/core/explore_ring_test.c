@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ring of a channel in all interleavings, with loads that give older values: each record is read
- * once, whole and in its thread's order, and none is lost while there is room.
+ * The ring of a channel in all interleavings, with loads that give older values: each record is
+ * read once, whole and in its thread's order, and none is lost while there is room.
  */
 #include "explore.h"
 #include "kselftest_harness.h"

@@ -19,8 +19,8 @@ configure_kernel() {
 		die "the kernel dropped these settings, because of others or because this compiler cannot: ${dropped//$'\n'/ }. See $*."
 }
 
-# install_kernel SOURCE OBJECTS: into $work, as fetch_kernel() has it. kbuild's programs are for this
-# machine: with another CC they would be built once more.
+# install_kernel SOURCE OBJECTS: into $work, as fetch_kernel() has it. kbuild's programs are for
+# this machine: with another CC they would be built once more.
 install_kernel() {
 	local source=$1 objects=$2 root=$work/root release headers
 	release=$(cat "$objects/include/config/kernel.release")
