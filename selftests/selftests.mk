@@ -141,6 +141,10 @@ $(addprefix $(BUILD)/tests/,lib_test cid_test config_test layouts_test sandbox_t
 $(BUILD)/tests/cpu_check_test: selftests/lib/cpu_check_test.c lib/rseq/cpu_check.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
+# Of arm64: return addresses are signed.
+$(BUILD)/tests/unwind_signed_test: selftests/lib/unwind_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -mbranch-protection=standard -o $@ $(filter %.c,$^)
+
 # The trial of sections: as on a kernel that is not known, and with sections that go on.
 TRIAL_CFLAGS := -DHAB_RSEQ_TESTED=0,0
 $(BUILD)/tests/trial_test $(BUILD)/tests/trial_seeded_test: selftests/lib/trial_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
@@ -349,11 +353,11 @@ $(BUILD)/tests/malloc_in_use_test: daemon/profile/confidence.c
 $(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-# Attaching to programs that run.
+# Attaching to programs that run, which is for x86-64.
 ATTACH_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,attach borrow safe_point stub target $(MACHINE) program elf_reader util))
-ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so) \
-	$(if $(filter x86_64,$(MACHINE)),$(BUILD)/tests/attach_steps) \
-	$(if $(shell command -v musl-gcc),$(BUILD)/tests/attach_musl)
+ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so \
+	attach_steps $(if $(shell command -v musl-gcc),attach_musl))
+ATTACH_TESTS := $(if $(filter x86_64,$(MACHINE)),$(ATTACH_TESTS))
 HOST_TESTS += $(ATTACH_TESTS)
 host-tests: $(ATTACH_TESTS)
 $(BUILD)/tests/attach_storm: selftests/attach/storm.cc | $(BUILD)/tests

@@ -64,7 +64,8 @@ static HAB_SLOW void clip(const void *from, size_t length)
 	u64 before, behind;
 	int slot;
 
-	for (slot = 0; length; slot++) {
+	/* The kernel refuses other addresses. */
+	for (slot = 0; length && !(first % page); slot++) {
 		slot = hab_live_find_mapping(&client->live, slot, first, end, &object);
 		if (slot < 0)
 			return;
