@@ -231,14 +231,19 @@ bool explore_leave_section(void)
 	return !threads[running].interrupted;
 }
 
-void explore_stop_sections(void)
+void explore_restart_sections(void)
 {
 	unsigned int t;
 
 	explore_point();
-	weak_barrier_of_all();
 	for (t = 0; t < model->nr_threads; t++)
 		threads[t].interrupted |= threads[t].in_section;
+}
+
+void explore_stop_sections(void)
+{
+	explore_restart_sections();
+	weak_barrier_of_all();
 }
 
 static void run_thread(void)

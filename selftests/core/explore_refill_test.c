@@ -25,6 +25,7 @@ static struct {
 	bool no_cpu_check; /* a section commits on any CPU */
 	bool no_pin;	   /* a refill may be moved to another CPU */
 	bool no_stop;	   /* membarrier() does nothing */
+	bool no_barrier;   /* membarrier() restarts sections alone */
 	bool no_move;	   /* the kernel empties a CPU's word from another CPU */
 	bool no_resetting; /* refills go on between two steps of a reset */
 } bugs;
@@ -92,11 +93,25 @@ static void hand_out(u64 start, u64 size)
 
 enum section { DONE, RESTART, EMPTY };
 
+/* Nothing comes between the last instruction and the end of the section. */
+static bool commit(u64 *word, u64 old, u64 value)
+{
+	if (!shared) {
+		weak_store(word, sizeof(*word), value, WEAK_RELAXED, __func__);
+		return true;
+	}
+	weak_exchange_begins(word, sizeof(*word), *word == old ? WEAK_BOTH : WEAK_FAILED, __func__);
+	if (*word != old)
+		return false;
+	weak_exchange_stores(word, sizeof(*word), value, WEAK_BOTH, __func__);
+	return true;
+}
+
 /* The section of lib/rseq/rseq-x86.h: the last instruction commits. */
 static enum section take_in_section(unsigned int cpu, u64 size)
 {
 	u64 *word = hab_hierarchy_word(&books, domain_of(cpu)), old;
-	bool whole, same;
+	bool whole;
 
 	/* @cpu was read before the section. */
 	explore_point();
@@ -113,12 +128,8 @@ static enum section take_in_section(unsigned int cpu, u64 size)
 	whole = explore_leave_section();
 	if (!whole && !bugs.no_restart)
 		return RESTART;
-	if (shared) {
-		same = *word == old;
-		if (!same)
-			return RESTART;
-	}
-	*word = old - size * HAB_WORD_STEP;
+	if (!commit(word, old, old - size * HAB_WORD_STEP))
+		return RESTART;
 	if (domain_of(explore_cpu()) != domain_of(cpu))
 		explore_fail("a chunk comes from another CPU's buffer");
 	hand_out(HAB_WORD_TOP(old), size);
@@ -211,7 +222,9 @@ static int refill_in_kernel(u64 size)
 static int stop_sections(void)
 {
 	explore_point();
-	if (!bugs.no_stop)
+	if (bugs.no_barrier)
+		explore_restart_sections();
+	else if (!bugs.no_stop)
 		explore_stop_sections();
 	return 0;
 }
@@ -406,6 +419,27 @@ TEST_F(refill, refills_between_the_steps_of_a_reset_leave_the_books_whole)
 	HOLDS(explore(&self->model));
 }
 
+/* As on arm64 without LSE. */
+static struct explore_result explore_weak(struct explore_model *model)
+{
+	model->preemptions = 2;
+	model->stale = 2;
+	return explore(model);
+}
+
+TEST_F(refill, takes_and_refills_share_a_word_on_weakly_ordered_cpus)
+{
+	shared = retires = true;
+	HOLDS(explore_weak(&self->model));
+}
+
+TEST_F(refill, words_that_are_emptied_stay_empty_on_weakly_ordered_cpus)
+{
+	in_process = true;
+	self->model.begin = begin_small;
+	HOLDS(explore_weak(&self->model));
+}
+
 /* Each of the following has one bug, which has to be found. */
 TEST_F(refill, a_section_that_does_not_restart_is_found)
 {
@@ -442,6 +476,13 @@ TEST_F(refill, words_emptied_without_stopping_sections_are_found)
 	bugs.no_stop = in_process = true;
 	self->model.begin = begin_small;
 	FINDS(explore(&self->model));
+}
+
+TEST_F(refill, words_emptied_without_a_barrier_are_found)
+{
+	bugs.no_barrier = in_process = true;
+	self->model.begin = begin_small;
+	FINDS(explore_weak(&self->model));
 }
 
 TEST_F(refill, a_word_that_the_kernel_empties_from_another_cpu_is_found)
