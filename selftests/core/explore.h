@@ -104,7 +104,7 @@ void explore_enter_section(void);
 /* The next instruction commits. False: the section was interrupted, and has to restart. */
 bool explore_leave_section(void);
 
-/* Every thread in a section has to restart it; and all have seen all stores, as after membarrier(). */
+/* Every thread in a section has to restart it; or also has seen all stores, as by membarrier(). */
 void explore_restart_sections(void);
 void explore_stop_sections(void);
 
