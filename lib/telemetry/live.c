@@ -164,8 +164,7 @@ static bool enter(struct hab_live_table *table, const void *p, int slot)
 	u32 bucket = hab_live_bucket(p), at = bucket * HAB_LIVE_WAYS;
 	u32 end = at + HAB_LIVE_WAYS;
 
-	/* Pairs with the fence in hab_live_may_have(). */
-	__atomic_fetch_add(&table->used[bucket], 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&table->used[bucket], 1, __ATOMIC_RELAXED);
 	for (; at < end; at++)
 		if (!READ_ONCE(table->entries[at]) &&
 		    !hab_word_cmpxchg(&table->entries[at], 0, (uintptr_t)p | (u64)slot))
@@ -205,7 +204,10 @@ static void write_object(struct hab_channel_live *live, const struct hab_live_ob
 {
 	u64 all = max(object->usable, 1ull), added = all - object->before - object->piece;
 
-	/* Pairs with the fence of the collector: with these the last sample_id is gone. */
+	/*
+	 * With the fields the last sample_id is gone for the collector, and with the count of enter()
+	 * the table is there for hab_live_may_have(): pairs with the fences there.
+	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	WRITE_ONCE(live->asked, hab_mul_div(object->asked, object->piece, all));
 	WRITE_ONCE(live->drawn, object->drawn);

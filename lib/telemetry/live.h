@@ -97,7 +97,7 @@ static inline bool hab_live_may_have(const void *p)
 	if (__builtin_expect((uintptr_t)p % HAB_LIVE_PAGE, 1) ||
 	    !READ_ONCE(hab_live_used[hab_live_bucket(p)]))
 		return false;
-	/* Pairs with the release in enter(): there is a table, and hab_client leads to it. */
+	/* Pairs with the fence in write_object(): there is a table, and hab_client leads to it. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return true;
 }

@@ -18,6 +18,7 @@ static union {
 	char bytes[HAB_CHANNEL_BYTES];
 } shared;
 static struct hab_live_table table;
+static struct hab_live_table *client; /* as hab_client, which leads to the table */
 static unsigned int free_slots;
 
 /* No sample here was reported. */
@@ -40,6 +41,8 @@ static void begin(void)
 	table.slots[0] = ~0ull << free_slots;
 	table.step = shared.channel.live_step = 1;
 	table.channel = &shared.channel;
+	hab_live_used = table.used;
+	client = NULL;
 }
 
 /* Its fields say whose they are. */
@@ -99,6 +102,19 @@ static void fill_the_table(unsigned int number)
 	make(number + 1);
 }
 
+/* A thread frees what has the address, or the bucket, of the first live object. */
+static void free_beside_the_first(unsigned int number)
+{
+	if (!number) {
+		if (hab_live_may_have((void *)HAB_LIVE_PAGE) && !READ_ONCE(client))
+			explore_fail("an object may be live, and there is no table");
+		return;
+	}
+	WRITE_ONCE(client, &table);
+	if (READ_ONCE(client))
+		make(1);
+}
+
 static void check(void)
 {
 	const struct hab_channel_live *slots = hab_channel_live(&shared.channel);
@@ -153,8 +169,15 @@ TEST(a_live_sample_is_a_multiple_of_the_step_on_weakly_ordered_cpus)
 	HOLDS(explore_live(fill_the_table, 2, 3, NULL));
 }
 
+TEST(a_thread_that_finds_a_count_finds_the_table_on_weakly_ordered_cpus)
+{
+	HOLDS(explore_live(free_beside_the_first, 2, 2, NULL));
+}
+
 TEST(a_missing_barrier_is_found)
 {
+	FINDS(explore_live(free_beside_the_first, 2, 2, "hab_live_may_have"));
+	FINDS(explore_live(free_beside_the_first, 2, 2, "write_object"));
 	FINDS(explore_live(pass_a_slot_on, 2, 1, "hab_live_enter"));
 	FINDS(explore_live(pass_a_slot_on, 2, 1, "write_object"));
 	FINDS(explore_live(pass_a_slot_on, 2, 1, "hab_channel_read_live"));
