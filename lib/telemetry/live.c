@@ -205,8 +205,8 @@ static void write_object(struct hab_channel_live *live, const struct hab_live_ob
 	u64 all = max(object->usable, 1ull), added = all - object->before - object->piece;
 
 	/*
-	 * With the fields the last sample_id is gone for the collector, and with the count of enter()
-	 * the table is there for hab_live_may_have(): pairs with the fences there.
+	 * With the fields the last sample_id is gone for the collector, and with the count that
+	 * enter() changes the table is there for hab_live_may_have(). Pairs with the fences there.
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	WRITE_ONCE(live->asked, hab_mul_div(object->asked, object->piece, all));
