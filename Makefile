@@ -82,7 +82,7 @@ test-run: all host-tests bench-programs examples fuzz-programs $(RISCV64_TESTS)
 	selftests/run
 
 # What the suites in VMs of arm64 run.
-arm64-tests: all $(addprefix $(BUILD)/tests/,unwind_test unwind_signed_test channel_test malloc_channel_test \
+arm64-tests: all $(addprefix $(BUILD)/tests/,unwind_test unwind_signed_test channel_test malloc_channel_test malloc_calls_test \
 	fake_python_13 fake_python_13_free fake_python_14)
 
 # Every suite on every kernel.

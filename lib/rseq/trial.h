@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+/* NONE: it was not tried. */
 enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON };
 
 /**
