@@ -3,8 +3,8 @@
  * The preload library while its collector changes the sampling interval between samples, at random:
  * what the samples stand for is what each way to allocate has allocated.
  *
- * Limits are those of selftests/lib/draws_test.c: four standard errors and 1 % for the sum, five
- * for each way. A library that draws anew whenever it looks is found by the same sums.
+ * The sum is within four standard errors, of which one is less than 0.5 %, and each way within five.
+ * A library that draws anew whenever it looks is found by the same sums.
  */
 #include "kselftest_harness.h"
 #include "collector.h"
@@ -76,9 +76,14 @@ static void add_samples(struct sum *sum, const struct channel_read *read, const 
 	sum->bytes += site->allocated;
 }
 
+static double standard_error(const struct sum *sum)
+{
+	return sqrt(sum->variance + 1);
+}
+
 static double errors_of(const struct sum *sum)
 {
-	return fabs(sum->estimate - sum->bytes) / sqrt(sum->variance + 1);
+	return fabs(sum->estimate - sum->bytes) / standard_error(sum);
 }
 
 static bool run(FIXTURE_DATA(draws) * self, const char *mode)
@@ -115,7 +120,7 @@ TEST_F_TIMEOUT(draws, samples_stand_for_what_was_allocated_while_the_interval_ch
 	       self->all.estimate / self->all.bytes, self->all.bytes, errors_of(&self->all));
 	EXPECT_GT(self->all.samples, 100000);
 	EXPECT_LT(errors_of(&self->all), 4);
-	EXPECT_LT(fabs(self->all.estimate / self->all.bytes - 1), 0.01);
+	EXPECT_LT(standard_error(&self->all) / self->all.bytes, 0.005);
 	for (way = 0; way < WAYS; way++) {
 		EXPECT_GT(self->ways[way].samples, 3000);
 		EXPECT_LT(errors_of(&self->ways[way]), 5)
