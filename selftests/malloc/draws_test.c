@@ -3,8 +3,8 @@
  * The preload library while its collector changes the sampling interval between samples, at random:
  * what the samples stand for is what each way to allocate has allocated.
  *
- * The sum is within four standard errors, of which one is less than 0.5 %, and each way within five.
- * A library that draws anew whenever it looks is found by the same sums.
+ * The sum is within four standard errors, of which one is less than 0.5 %, and each way within
+ * five. A library that draws anew whenever it looks is found by the same sums.
  */
 #include "kselftest_harness.h"
 #include "collector.h"
