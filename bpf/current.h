@@ -37,8 +37,10 @@ struct mm_struct___word {
 	unsigned long flags;
 };
 
+/* clang 19 crashes on a member without members. Which ones it has is not compared. */
 struct mm_struct___bits {
 	struct {
+		unsigned long first;
 	} flags;
 };
 
