@@ -46,7 +46,7 @@ WARNINGS := -Wall -Wextra -Wmissing-prototypes -Wstrict-prototypes -Werror
 HAB_CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARNINGS) -fPIC -pthread
 
 .PHONY: arm64-tests all deps demo check test test-all test-debug soak bench module module-install install clean format lint deb
-.PHONY: demo-run check-run test-run test-all-run test-debug-run guest-install
+.PHONY: $(foreach kind,demo check test test-all test-debug,$(kind)-build $(kind)-run) guest-install
 all: lib daemon tests
 
 include lib/lib.mk
@@ -70,15 +70,22 @@ test-debug: NEEDS = debug
 demo check test test-all test-debug:
 	@scripts/deps --missing $(NEEDS)
 	@echo "make $@: building" >&2
+	@$(MAKE) --no-print-directory -s $(PARALLEL) $@-build
 	@$(MAKE) --no-print-directory -s $@-run
 
-demo-run: lib daemon $(BUILD)/tests/json_server
+# Unless the user has said how many jobs.
+PARALLEL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+demo-build: lib daemon $(BUILD)/tests/json_server
+demo-run:
 	selftests/demo/run
 
-check-run: all host-tests bench-programs examples
+check-build: all host-tests bench-programs examples
+check-run:
 	selftests/run --host
 
-test-run: all host-tests bench-programs examples fuzz-programs $(RISCV64_TESTS)
+test-build: check-build fuzz-programs $(RISCV64_TESTS)
+test-run:
 	selftests/run
 
 # What the suites in VMs of arm64 run.
@@ -86,10 +93,12 @@ arm64-tests: all $(addprefix $(BUILD)/tests/,unwind_test unwind_signed_test chan
 	fake_python_13 fake_python_13_free fake_python_14)
 
 # Every suite on every kernel.
-test-all-run: all host-tests bench-programs examples $(RISCV64_TESTS)
+test-all-build: test-build
+test-all-run:
 	selftests/run --all
 
-test-debug-run: all
+test-debug-build: all
+test-debug-run:
 	selftests/run --debug
 
 # Half an hour of everything at once, in a VM.
@@ -100,7 +109,7 @@ soak: all host-tests
 bench:
 	@scripts/deps --missing bench
 	@echo "make $@: building" >&2
-	@$(MAKE) --no-print-directory -s all bench-programs
+	@$(MAKE) --no-print-directory -s $(PARALLEL) all bench-programs
 	bench/run $(if $(QUICK),--quick)
 
 # Of another kernel: make module KERNEL=its release, KDIR=its headers, IMAGE=its vmlinuz.

@@ -44,7 +44,7 @@ PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile
 READER_SOURCES := profile_read merge report history_files end_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	ingest in_use pending probe_objects stacks \
-	binaries names mappings maps_reader process_maps \
+	binaries interpreter_names mappings maps_reader process_maps \
 	symbols symbol_reader symbol_file debug_fetcher demangle perf_map \
 	collect \
 	channels hello session

@@ -13,7 +13,7 @@ LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c l
 LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
-MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c attach.c calls.c interpose.c mmap.c operators.c real.c references.c malloc_sample.c python_objects.c) \
+MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c calls.c interpose.c mmap.c operators.c real.c references.c worker.c malloc_sample.c python_objects.c) \
 	$(addprefix lib/telemetry/,python.c python_code.c interpreter.c stack.c) \
 	$(CLIENT_SOURCES)
 MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/lib/%.o)

@@ -33,7 +33,7 @@
 #include "module/heap.h"
 #include "module/names.h"
 #include "module/processes.h"
-#include "module/topology.h"
+#include "module/domains.h"
 #include "module/owners.h"
 
 /* A user at a cgroup's limit gets ENOMEM; users must not fill the log. */

@@ -21,7 +21,7 @@
 
 #include "module/heap.h"
 #include "module/hotplug.h"
-#include "module/topology.h"
+#include "module/domains.h"
 
 static int place_state, retire_state;
 

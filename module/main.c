@@ -15,7 +15,7 @@
 #include "module/hotplug.h"
 #include "module/kfunc.h"
 #include "module/telemetry.h"
-#include "module/topology.h"
+#include "module/domains.h"
 #include "module/owners.h"
 
 /* Words and counts of 64 bits are read and written in one step. */

@@ -60,6 +60,7 @@ static DEFINE_XARRAY_FLAGS(owners, XA_FLAGS_ACCOUNT); /* by number */
 static LIST_HEAD(idle_owners);
 static LIST_HEAD(active_owners);
 static atomic64_t uncounted = ATOMIC64_INIT(0);
+static u64 refused_heaps;
 
 static void forget_owners(struct work_struct *work);
 static DECLARE_DELAYED_WORK(forget_work, forget_owners);
@@ -150,10 +151,13 @@ struct hab_owner *hab_owners_add_heap(void)
 	found = find_owner_locked(hab_owners_current());
 	owner = found;
 	if (!IS_ERR(found)) {
-		if (found->nr_heaps >= READ_ONCE(max_heaps_per_user) && !capable(CAP_SYS_RESOURCE))
+		if (found->nr_heaps >= READ_ONCE(max_heaps_per_user) &&
+		    !capable(CAP_SYS_RESOURCE)) {
 			owner = ERR_PTR(-ENOSPC);
-		else
+			WRITE_ONCE(refused_heaps, refused_heaps + 1);
+		} else {
 			found->nr_heaps++;
+		}
 		set_idle_locked(found);
 	}
 	mutex_unlock(&owners_lock);
@@ -262,6 +266,11 @@ void hab_owners_begin(u64 quota)
 u64 hab_owners_uncounted(void)
 {
 	return atomic64_read(&uncounted);
+}
+
+u64 hab_owners_refused_heaps(void)
+{
+	return READ_ONCE(refused_heaps);
 }
 
 void hab_owners_exit(void)

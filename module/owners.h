@@ -57,6 +57,8 @@ void hab_owners_begin(u64 quota);
 
 /* Bytes of all owners that exceeded their budgets. It saturates. */
 u64 hab_owners_uncounted(void);
+/* Heaps that were refused by max_heaps_per_user. */
+u64 hab_owners_refused_heaps(void);
 
 /* No heap exists. */
 void hab_owners_exit(void);

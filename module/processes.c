@@ -215,7 +215,10 @@ void hab_process_offer(struct hab_process *process, u64 key, u64 interval)
 		set_active(process, true);
 }
 
-/* Of the next window, with HAB_SHARE_SHIFT bits of fraction; without what was rounded up. */
+/*
+ * The quota of the process's key in the next window, with HAB_SHARE_SHIFT bits of fraction. The
+ * throttler rounds a quota up, so one less.
+ */
 static u64 quota_of(const struct hab_process *process, struct hab_throttle *throttle)
 {
 	u64 key = READ_ONCE(process->key);

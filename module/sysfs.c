@@ -15,7 +15,7 @@
 #include "module/kfunc.h"
 #include "module/sysfs.h"
 #include "module/telemetry.h"
-#include "module/topology.h"
+#include "module/domains.h"
 #include "module/owners.h"
 
 static ssize_t rate_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -139,6 +139,12 @@ static ssize_t heaps_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(heaps);
 
+static ssize_t refused_heaps_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", hab_owners_refused_heaps());
+}
+static DEVICE_ATTR_RO(refused_heaps);
+
 static ssize_t abi_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", HAB_ABI_VERSION);
@@ -159,6 +165,7 @@ static struct attribute *hab_attrs[] = {
 	&dev_attr_rate.attr,
 	&dev_attr_refill_bytes.attr,
 	&dev_attr_refills.attr,
+	&dev_attr_refused_heaps.attr,
 	&dev_attr_sampled.attr,
 	&dev_attr_sampling_interval.attr,
 	&dev_attr_share_by.attr,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Included before each test program. Multiplies the harness's time limits: by three, for a machine
+ * Included before each test program. Multiplies the harness's time limits: by five, for a machine
  * that is busy otherwise; by ten on a kernel that checks each access and each lock; by
  * HAB_PATIENCE=N if that is set.
  */
@@ -17,7 +17,7 @@ static inline unsigned int hab_patience(void)
 	/* alarm(0) would be no limit. */
 	if (said && atoi(said) > 0)
 		return (unsigned int)atoi(said);
-	return access("/sys/kernel/debug/fail_usercopy", F_OK) ? 3 : 10;
+	return access("/sys/kernel/debug/fail_usercopy", F_OK) ? 5 : 10;
 }
 
 #define alarm(seconds) alarm((seconds)*hab_patience())

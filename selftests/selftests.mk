@@ -19,10 +19,10 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_t
 	throttle_vm_test events_test keep_heap_open \
 	probed probed_static)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topology_test throttle_test shares_test \
-	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test explore_live_test bias_test bytes_bias_test sampling_interval_test \
+	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test explore_live_test explore_client_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
 	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
-	interval_test sites_test timeline_test rss_test binaries_test names_test processes_test perf_map_test \
+	interval_test sites_test timeline_test rss_test claims_test binaries_test names_test processes_test perf_map_test give_socket_test \
 	malloc_channel_test preload_probes_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
 	fake_python_13 fake_python_13_free fake_python_14) \
 	$(if $(shell $(PKG_CONFIG) --exists python3-embed && echo yes),$(BUILD)/tests/embedded)
@@ -81,6 +81,10 @@ $(BUILD)/tests/explore_ring_test: selftests/core/explore_ring_test.c $(EXPLORED)
 $(BUILD)/tests/explore_live_test: selftests/core/explore_live_test.c selftests/core/atomics_explored.h lib/telemetry/live.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/atomics_explored.h -DHAB_CHANNEL_LIVE_SLOTS=64u -DHAB_LIVE_BUCKET_BITS=1 -o $@ $(filter %.c,$^)
 
+# Also the library's start of a channel, which the test includes.
+$(BUILD)/tests/explore_client_test: selftests/core/explore_client_test.c selftests/core/atomics_explored.h $(EXPLORED) lib/telemetry/client.c lib/telemetry/heap_channel.c $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ selftests/core/explore_client_test.c selftests/core/explore.c selftests/core/weak.c
+
 $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
@@ -95,13 +99,16 @@ $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(D
 $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/confidence.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/names.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
-
-$(BUILD)/tests/names_test: selftests/daemon/names_test.c $(addprefix daemon/,symbols/names.c shared/limits.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/give_socket_test: selftests/daemon/give_socket_test.c daemon/shared/util.c $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/names.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps_reader.c symbols/process_maps.c shared/elf_reader.c shared/util.c)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/interpreter_names.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
+
+$(BUILD)/tests/names_test: selftests/daemon/names_test.c $(addprefix daemon/,symbols/interpreter_names.c shared/limits.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
+
+PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/interpreter_names.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps_reader.c symbols/process_maps.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
@@ -113,6 +120,9 @@ $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.
 
 $(BUILD)/tests/rss_test: selftests/daemon/rss_test.c daemon/state/rss.c daemon/shared/util.c $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+$(BUILD)/tests/claims_test: selftests/daemon/claims_test.c $(filter-out %/habd.o,$(HABD_OBJECTS)) $(DAEMON_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
 
 $(BUILD)/tests/timeline_test: selftests/daemon/timeline_test.c daemon/state/timeline.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
@@ -277,8 +287,8 @@ $(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/
 $(addprefix $(BUILD)/tests/,copper silver tin): $(BUILD)/tests/%: selftests/adversary/honest.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPROGRAM=$* -Wl,--build-id -o $@ $< $(BUILD)/libhab.a
 
-$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c collector.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) selftests/fuzz/elf_file.h selftests/module/raw.h bpf/records.h core/channel/channel.h uapi/hab.h $(TEST_DEPS)
-	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c claiming.c collector.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) $(DAEMON_BUILD)/part.o $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES))) selftests/fuzz/elf_file.h selftests/module/raw.h bpf/records.h core/channel/channel.h uapi/hab.h $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm
 
 # The owners' test: honest programs that are watched by the preload library, what they are watched
 # beside, and a clock that jumps.
@@ -355,14 +365,14 @@ $(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test 
 
 # Attaching to programs that run, which is for x86-64.
 ATTACH_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,attach borrow safe_point stub target $(MACHINE) program elf_reader util))
-ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so \
+ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so attach_slow_list_shim.so \
 	attach_steps $(if $(shell command -v musl-gcc),attach_musl))
 ATTACH_TESTS := $(if $(filter x86_64,$(MACHINE)),$(ATTACH_TESTS))
 HOST_TESTS += $(ATTACH_TESTS)
 host-tests: $(ATTACH_TESTS)
 $(BUILD)/tests/attach_storm: selftests/attach/storm.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -fopenmp -pthread -o $@ $< -ldl
-$(BUILD)/tests/attach_plugin.so $(BUILD)/tests/attach_ptrace_shim.so: $(BUILD)/tests/attach_%.so: selftests/attach/%.c | $(BUILD)/tests
+$(BUILD)/tests/attach_plugin.so $(BUILD)/tests/attach_ptrace_shim.so $(BUILD)/tests/attach_slow_list_shim.so: $(BUILD)/tests/attach_%.so: selftests/attach/%.c | $(BUILD)/tests
 	$(CC) -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -fPIC -shared -o $@ $<
 $(BUILD)/tests/attach_cycles: selftests/attach/cycles.c $(ATTACH_OBJECTS) $(DAEMON_HEADERS)
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -iquote . -o $@ $< $(ATTACH_OBJECTS) -ldw -lelf -pthread

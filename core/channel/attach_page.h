@@ -17,7 +17,7 @@
 #include "core/os.h"
 
 #define HAB_ATTACH_MAGIC	0x6b636168747461ull
-#define HAB_ATTACH_VERSION	5u /* another one after each change here */
+#define HAB_ATTACH_VERSION	6u /* another one after each change here */
 #define HAB_ATTACH_PAGE_OFFSET	4096u
 #define HAB_ATTACH_STATE_OFFSET 8192u
 #define HAB_ATTACH_STATE_BYTES	16384u
@@ -81,9 +81,9 @@ enum hab_attach_answer {
  * @text: why it failed
  * @library_name: this and the next two: of the memfd; its path; HAB_ATTACH_MAIN
  * @forking: threads that are in fork()
- * @busy: the worker or the keeper is in the dynamic linker, whose locks fork() does not make anew
- *	in the child
  * @registered: the handlers of fork() are
+ * @busy_since: since then, in ns of CLOCK_MONOTONIC, the worker or the keeper has been in the
+ *	dynamic linker, whose list fork() does not unlock in the child; 0: neither is
  */
 struct hab_attach_page {
 	u64 magic;
@@ -134,8 +134,8 @@ struct hab_attach_page {
 	char library_main[24];
 	/* Below, habrun writes nothing. */
 	u32 forking;
-	u32 busy;
 	u32 registered;
+	u64 busy_since;
 };
 
 #endif /* HAB_CORE_ATTACH_PAGE_H */

@@ -225,7 +225,10 @@ static void open_window(struct hab_throttle *throttle, u32 i, u64 number, u32 qu
 	struct hab_share *share = &throttle->shares[i];
 	struct hab_window *window = &share->windows[number % 2];
 	u64 interval = 1, probability;
-	/* A number that no stratum has: the choices in strata must not depend on their length. */
+	/*
+	 * The random number is drawn from the window's seed, as the choices within strata are. No
+	 * stratum has the number ~0, so those choices do not depend on the strata's length.
+	 */
 	u64 random = hab_window_hash(share_seed(throttle, i, number), ~0ull);
 
 	if (quota && throttle->shape.fill)

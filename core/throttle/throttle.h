@@ -15,10 +15,10 @@
  * share together, the group's surplus share. So an owner with any number of processes cannot fill
  * the table.
  *
- * Events of a key without a window of its own (it is new, or has few events, or the table is full)
- * count in the common share, which is a group by itself. If no events are expected there, it
- * gets none, and its few events count in the largest share. So a throttler with one process works
- * as the JDK's.
+ * A key may have no window of its own: it is new, or has few events, or the table is full. Its
+ * events count in the common share, which is a group by itself. If no events are expected there,
+ * the common share has no quota, and its few events count in the largest share. So a throttler with
+ * one process works as the JDK's.
  *
  * Five differences from the JDK are intended. A timer rotates the windows, and not an event, so
  * none is dropped uncounted. A period's quota is spread over its windows without a remainder: 14/s

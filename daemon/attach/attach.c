@@ -401,7 +401,10 @@ bool attach_detach(pid_t pid)
 		       page.pid == target->own_pid && page.state == HAB_ATTACH_ON &&
 		       answer(&attached, HAB_ATTACH_GIVE_UP);
 	}
-	if (!good)
+	if (page.magic == HAB_ATTACH_MAGIC && page.version != HAB_ATTACH_VERSION)
+		say("process %d was attached to by another version of habrun: use that one, or start "
+		    "the process again", pid);
+	else if (!good)
 		say("process %d is not attached to", pid);
 	good = good && wait_for_end(&attached);
 	close_all(&attached);

@@ -28,10 +28,14 @@
 #define STUB __attribute__((section("hab_stub"), noinline))
 
 /* That the borrowed thread waits for habrun: far longer than habrun takes. */
-#define WAIT_SECONDS 2
+#define WAIT_NS 2000000000ull
 
-/* That a fork() waits for the dynamic linker; less by up to one. */
-#define FORK_SECONDS 2
+/*
+ * That fork() waits for the worker, from when that went into the dynamic linker: another thread may
+ * be there for long. It waits for some turns at least, since both may have been stopped.
+ */
+#define FORK_NS	   1000000000ull
+#define FORK_TURNS 50
 
 /* In turns of TURN_NS: that the worker waits for the library. */
 #define TURN_NS	      200000
@@ -59,12 +63,12 @@ static inline void set_state(struct hab_attach_page *page, enum hab_attach_state
 	__atomic_store_n(&page->state, state, __ATOMIC_RELEASE);
 }
 
-static inline long seconds(void)
+static inline uint64_t now_ns(void)
 {
 	struct timespec now = { 0 };
 
 	CALL(SYS_clock_gettime, CLOCK_MONOTONIC, &now, 0, 0);
-	return now.tv_sec;
+	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
 /* --- fork(): not while the dynamic linker is in use ------------------------------------- */
@@ -72,17 +76,18 @@ static inline long seconds(void)
 STUB static void before_fork(void)
 {
 	struct hab_attach_page *page = own_page();
-	long end = seconds() + FORK_SECONDS;
+	unsigned int turn;
+	uint64_t since;
 
-	while (seconds() < end) {
+	for (turn = 0;; turn++) {
 		__atomic_fetch_add(&page->forking, 1, __ATOMIC_SEQ_CST);
-		if (!__atomic_load_n(&page->busy, __ATOMIC_SEQ_CST))
+		since = __atomic_load_n(&page->busy_since, __ATOMIC_SEQ_CST);
+		/* A child that hangs is better than a parent that does. */
+		if (!since || (turn > FORK_TURNS && now_ns() - since > FORK_NS))
 			return;
 		__atomic_fetch_sub(&page->forking, 1, __ATOMIC_SEQ_CST);
 		pause_ns(TURN_NS);
 	}
-	/* A child that hangs is better than a parent that does. */
-	__atomic_fetch_add(&page->forking, 1, __ATOMIC_SEQ_CST);
 }
 
 STUB static void after_fork(void)
@@ -96,14 +101,7 @@ STUB static void in_child(void)
 	struct hab_attach_page *page = own_page();
 
 	page->forking = 0;
-	page->busy = 0;
-}
-
-static inline void begin_linking(struct hab_attach_page *page)
-{
-	__atomic_store_n(&page->busy, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&page->forking, __ATOMIC_SEQ_CST))
-		pause_ns(TURN_NS);
+	page->busy_since = 0;
 }
 
 /* --- the worker -------------------------------------------------------------------------- */
@@ -136,6 +134,11 @@ static inline bool get_library(struct hab_attach_page *page)
 	return good;
 }
 
+static inline bool is_given_up(const struct hab_attach_page *page)
+{
+	return __atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) == HAB_ATTACH_GIVE_UP;
+}
+
 STUB static int end_list(void *info, size_t size, void *context)
 {
 	(void)info;
@@ -150,33 +153,45 @@ static inline void *load(struct hab_attach_page *page)
 	void *(*find)(void *, const char *) = (void *)page->dlsym;
 	const char *(*error)(void) = (void *)page->dlerror;
 	int (*list)(int (*)(void *, size_t, void *), void *) = (void *)page->dl_iterate_phdr;
-	void *handle, *function = NULL;
+	void *handle = NULL, *function = NULL;
 	unsigned int turn;
+	uint64_t since;
+	bool given_up;
 
 	if (!get_library(page))
 		return NULL;
 	set_state(page, HAB_ATTACH_LOADING);
-	/* Another thread may be in the linker for long: no fork() waits for that. */
+	/*
+	 * Another thread may be in the linker for long: no fork() waits for that. A child gets the
+	 * lock of dlopen() anew, and that of the list as it is.
+	 */
 	open(NULL, 1 /* RTLD_LAZY */);
+	do {
+		since = now_ns();
+		__atomic_store_n(&page->busy_since, since, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&page->forking, __ATOMIC_SEQ_CST) && !is_given_up(page))
+			pause_ns(TURN_NS);
+		/* Another fork() may have gone on meanwhile. */
+	} while (now_ns() - since > FORK_NS / 2 && !is_given_up(page));
 	/*
 	 * In a child by fork() the lock of the list may be held by a thread of the parent for ever.
 	 * dlopen() would wait for it with locks that the program needs.
 	 */
-	list(end_list, NULL);
-	if (__atomic_load_n(&page->answer, __ATOMIC_ACQUIRE) == HAB_ATTACH_GIVE_UP)
-		return NULL;
-	begin_linking(page);
-	handle = open(page->library_path, 2 /* RTLD_NOW */);
+	if (!is_given_up(page))
+		list(end_list, NULL);
+	given_up = is_given_up(page);
+	if (!given_up)
+		handle = open(page->library_path, 2 /* RTLD_NOW */);
 	if (handle)
 		function = find(handle, page->library_main);
-	if (!function)
+	if (!given_up && !function)
 		page->error = (uint64_t)(uintptr_t)error();
-	__atomic_store_n(&page->busy, 0, __ATOMIC_SEQ_CST);
-	if (function)
+	__atomic_store_n(&page->busy_since, 0, __ATOMIC_SEQ_CST);
+	if (given_up || function)
 		return function;
 	/* The text is this thread's: until habrun has read it. */
 	set_state(page, HAB_ATTACH_FAILED);
-	for (turn = 0; turn < LIBRARY_TURNS && page->answer != HAB_ATTACH_GIVE_UP; turn++)
+	for (turn = 0; turn < LIBRARY_TURNS && !is_given_up(page); turn++)
 		pause_ns(TURN_NS);
 	return NULL;
 }
@@ -239,10 +254,8 @@ STUB static void *keep(void *context)
 	begin_thread();
 	detach(self());
 	page->keeper_tid = (int)CALL(SYS_gettid, 0, 0, 0, 0);
-	if (!page->registered) {
-		page->registered = 1;
-		at_fork(before_fork, after_fork, in_child, NULL);
-	}
+	if (!page->registered)
+		page->registered = !at_fork(before_fork, after_fork, in_child, NULL);
 	page->worker_result = create(&page->worker, NULL, work, page);
 	if (page->worker_result)
 		page->ended = 1;
@@ -266,7 +279,7 @@ STUB void stub_borrow(struct hab_attach_page *page)
 	int (*create)(uint64_t *, const void *, void *(*)(void *), void *) =
 		(void *)page->pthread_create;
 	int *error = location(), before = *error;
-	long end;
+	uint64_t end;
 
 	page->result = create(&page->keeper, NULL, keep, page);
 	*error = before;
@@ -275,7 +288,7 @@ STUB void stub_borrow(struct hab_attach_page *page)
 		/* A signal that nobody has to handle: habrun, which traces this thread, sees it. */
 		CALL(SYS_tgkill, CALL(SYS_getpid, 0, 0, 0, 0), CALL(SYS_gettid, 0, 0, 0, 0),
 		     SIGURG, 0);
-		for (end = seconds() + WAIT_SECONDS; seconds() < end;)
+		for (end = now_ns() + WAIT_NS; now_ns() < end;)
 			CALL(SYS_sched_yield, 0, 0, 0, 0);
 	}
 	__atomic_store_n(&page->is_set, 1, __ATOMIC_SEQ_CST);

@@ -53,7 +53,7 @@ struct broker *broker_new(const struct broker_config *config)
 	/* It does little, and all programs wait for it. */
 	setpriority(PRIO_PROCESS, 0, PRIORITY);
 	broker->viewer_code = -1;
-	broker->viewer.control = broker->viewer.pidfd = broker->viewer.memory_fd = -1;
+	broker->viewer.control = broker->viewer.memory_fd = -1;
 	broker->epoll = epoll_create1(EPOLL_CLOEXEC);
 	return broker;
 }

@@ -79,7 +79,8 @@ struct broker {
 	unsigned int nr_strays;
 	bool behind;	  /* the viewer has not been told all */
 	uint64_t growth_lost; /* samples that no collector got, and ends that the viewer did not */
-	uint64_t unknown;     /* connections of processes that had ended */
+	uint64_t stacks_lost, heaps_lost, replaced_lost; /* records that no collector got */
+	uint64_t unknown;     /* connections and samples of owners that are unknown or too many */
 	uint64_t probes_lost; /* by all probers, and by those that have ended: */
 	uint64_t probes_lost_before;
 };

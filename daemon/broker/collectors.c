@@ -113,7 +113,7 @@ static void listen_for(struct broker *broker, struct owner *owner)
 		bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
 		umask(mask);
 	}
-	if (!bound && !chown(path, owner->id.uid, (gid_t)-1) && !listen(fd, SOMAXCONN) &&
+	if (!bound && give_socket(path, owner->id.uid, (gid_t)-1) && !listen(fd, SOMAXCONN) &&
 	    broker_watch(broker, fd, EVENT_OWNER + owner->number)) {
 		owner->listen_fd = fd;
 	} else {
@@ -159,7 +159,7 @@ static struct owner *broker_owner_of_id(struct broker *broker, const struct owne
 		owner = xcalloc(1, sizeof(*owner));
 		owner->number = id->number;
 		owner->id = *id;
-		owner->part.control = owner->part.pidfd = owner->part.memory_fd = -1;
+		owner->part.control = owner->part.memory_fd = -1;
 		owner->prober = owner->part;
 		listen_for(broker, owner);
 		HASH_ADD(hh, broker->owners, number, sizeof(owner->number), owner);
@@ -179,10 +179,7 @@ struct owner *broker_owner(struct broker *broker, uint64_t number, uint32_t pid)
 		collector_start(broker, owner);
 		return owner;
 	}
-	if (owner_rights(number, pid, &id))
-		return broker_owner_of_id(broker, &id);
-	broker->unknown++;
-	return NULL;
+	return owner_rights(number, pid, &id) ? broker_owner_of_id(broker, &id) : NULL;
 }
 
 void collector_drop_held(struct broker *broker, struct owner *owner)

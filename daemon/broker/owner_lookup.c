@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The owner of a process. The kernel part has the same rule (module/owners.c, bpf/counts.h); here
+ * The owner of a process. The kernel part has the same rule (module/owners.c, bpf/current.h); here
  * the namespaces are asked for their parents, which is done as long as the process surely runs.
  */
 #include "daemon/broker/owner_lookup.h"

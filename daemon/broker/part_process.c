@@ -9,7 +9,6 @@
 #include <sys/capability.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
@@ -64,7 +63,7 @@ bool part_start(struct part *part, char *const argv[], const char *kind,
 	bool good;
 
 	memset(part, 0, sizeof(*part));
-	part->pidfd = part->control = -1;
+	part->control = -1;
 	part->memory_fd = make_memory();
 	if (part->memory_fd >= 0)
 		part->memory = part_memory_map(part->memory_fd);
@@ -76,8 +75,6 @@ bool part_start(struct part *part, char *const argv[], const char *kind,
 		if (!part->pid)
 			run(argv, kind, program, pair[1], part->memory_fd);
 	}
-	if (part->pid > 0)
-		part->pidfd = (int)syscall(SYS_pidfd_open, part->pid, 0);
 	if (pair[1] >= 0)
 		close(pair[1]);
 	if (program >= 0)
@@ -94,13 +91,11 @@ void part_forget(struct part *part)
 {
 	if (part->control >= 0)
 		close(part->control);
-	if (part->pidfd >= 0)
-		close(part->pidfd);
 	if (part->memory_fd >= 0)
 		close(part->memory_fd);
 	part_memory_unmap(part->memory);
 	memset(part, 0, sizeof(*part));
-	part->control = part->pidfd = part->memory_fd = -1;
+	part->control = part->memory_fd = -1;
 }
 
 bool part_write(struct part *part, const void *record, uint32_t bytes)

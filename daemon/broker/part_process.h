@@ -7,7 +7,6 @@
 
 struct part {
 	pid_t pid;  /* 0: it does not run */
-	int pidfd;  /* readable once it has ended */
 	int control;
 	int memory_fd;
 	struct hab_channel *memory;

@@ -54,31 +54,57 @@ static bool write_record(struct owner *owner, const void *record, uint32_t bytes
 	return false;
 }
 
+/* No collector gets the record. @lost: counts samples. */
+static void lose(struct broker *broker, const struct hab_record_head *head, uint64_t *lost)
+{
+	const struct hab_record_sample *sample = (const void *)head;
+
+	if (is_of_growth(head)) {
+		broker->growth_lost++;
+		return;
+	}
+	switch (head->type) {
+	case HAB_RECORD_SAMPLE:
+		/* Collectors count the sample that had its place before. */
+		if (HAB_REPLACES(sample->candidate, sample->quota))
+			broker->replaced_lost++;
+		else
+			(*lost)++;
+		break;
+	case HAB_RECORD_ALLOC:
+		(*lost)++;
+		break;
+	case HAB_RECORD_STACK:
+		broker->stacks_lost++;
+		break;
+	case HAB_RECORD_HEAP:
+		broker->heaps_lost++;
+		break;
+	case HAB_RECORD_REPLACED:
+		broker->replaced_lost++;
+		break;
+	default:
+		/* The collector finds windows without an end, and is told of lost frees. */
+		break;
+	}
+}
+
 static void send_record(struct broker *broker, uint64_t number, uint32_t pid, const void *record,
 			uint32_t bytes)
 {
-	uint64_t unknown = broker->unknown;
 	struct owner *owner = broker_owner(broker, number, pid);
-	bool is_growth = is_of_growth(record);
 
 	if (!owner) {
-		/* @unknown counts programs that use hab only. */
-		broker->unknown = is_growth ? unknown : broker->unknown;
-		broker->growth_lost += is_growth;
+		lose(broker, record, &broker->unknown);
 		return;
 	}
 	if (!owner->part.pid) {
-		owner->lost += !is_growth;
-		broker->growth_lost += is_growth;
+		lose(broker, record, &owner->lost);
 		return;
 	}
 	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
-	if (write_record(owner, record, (bytes + 7) & ~7u))
-		return;
-	if (is_growth)
-		broker->growth_lost++;
-	else
-		part_page(owner->part.memory)->lost++;
+	if (!write_record(owner, record, (bytes + 7) & ~7u))
+		lose(broker, record, &part_page(owner->part.memory)->lost);
 }
 
 struct window_end {
@@ -267,6 +293,9 @@ static void tell_machine(struct broker *broker)
 		record.machine.growth = every_process_sums(broker->every);
 	record.machine.growth.lost += broker->growth_lost;
 	record.machine.probes_lost = broker->probes_lost;
+	record.machine.missed_stacks += broker->stacks_lost;
+	record.machine.missed_heaps += broker->heaps_lost;
+	record.machine.missed_replaced = broker->replaced_lost;
 	if (broker->viewer.pid && !broker->behind)
 		broker->behind = !part_write(&broker->viewer, &record, sizeof(record));
 	for (owner = broker->owners; owner; owner = owner->hh.next)

@@ -540,7 +540,8 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 		process->totals.bytes = session_allocated(session);
 		process->totals.sampled = session->counts.samples;
 		process->totals.lost = session_lost(session);
-		process->totals.owner = process->totals.uid = session->user;
+		process->totals.owner = session->owner;
+		process->totals.uid = session->user;
 		memcpy(process->totals.comm, session->comm, sizeof(session->comm));
 	}
 }

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/owner.h"
 #include "daemon/samples/stacks.h"
 #include "daemon/symbols/maps_reader.h"
 
@@ -94,7 +95,8 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	struct session *session = xcalloc(1, sizeof(*session));
 
 	session->pid = hello->pid;
-	session->user = hello->user;
+	session->user = sink->owner ? hab_owner_uid(*sink->owner, hello->user) : hello->user;
+	session->owner = sink->owner ? *sink->owner : hello->user;
 	session->channel = hello->channel;
 	session->since_ns = session->stuck_ns = clock_monotonic_ns();
 	session->started = start_of(hello->pid);
@@ -125,7 +127,8 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	record->parts = 1;
 	record->window = record->candidate = record->slot = record->quota = record->window_ms = 0;
 	record->weight = min(record->weight, COUNT_MAX);
-	record->owner = record->uid = session->user;
+	record->owner = session->owner;
+	record->uid = session->user;
 	record->cgroup_id = session->cgroup_id;
 	record->heap_id = 0;
 	if (!ingest_record(sink->ingest, record, record->head.size, now_ns))

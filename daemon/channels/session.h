@@ -21,6 +21,7 @@ struct session_sink {
 	struct processes *processes;
 	struct stack_table *stacks;
 	bool reads_cgroups; /* samples have the cgroup of their process */
+	const uint64_t *owner; /* of all processes; NULL: the user of each */
 };
 
 struct session_counts {
@@ -31,7 +32,8 @@ struct session_counts {
 struct session {
 	UT_hash_handle hh;
 	uint32_t pid;
-	uid_t user;
+	uint64_t owner;
+	uid_t user; /* under whom habd shows it */
 	int pidfd;	  /* -1: the process has ended */
 	int memory_fd;	  /* of the channel; -1: it is never left to another collector */
 	int pagemap;	  /* of the memory that has the channel; -1: it was not looked for yet */

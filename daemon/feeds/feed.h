@@ -19,6 +19,8 @@ struct ingest;
 struct feed_process {
 	uint32_t pid;
 	uint32_t interpreter; /* as in struct hab_channel; 0: none */
+	bool claimed;	      /* its collector says so; else the kernel or a session has counted */
+	uint64_t in_use;      /* bytes */
 	struct hab_process_totals totals;
 };
 
@@ -31,14 +33,19 @@ struct missed_counts {
 
 struct feed_machine {
 	struct hab_machine_totals machine;
-	/* Hits of each BPF program that the kernel dropped before the program ran. */
+	/*
+	 * Hits of each BPF program that the kernel dropped before the program ran. Of stacks and
+	 * heaps also what no collector got.
+	 */
 	uint64_t missed_events;	 /* of the kinds that are followed */
 	uint64_t missed_refills; /* hits of the program that counts refills */
 	uint64_t missed_stacks;
 	uint64_t missed_heaps;
+	uint64_t missed_replaced; /* no collector got: samples that replace one, and replacements */
 	struct missed_counts missed;	  /* since the module was loaded */
 	uint64_t module_refills;	  /* the same, by its own count; 0: not known */
 	uint64_t module_bytes;
+	uint64_t module_uncounted;	  /* bytes beyond the budgets of owners */
 	struct hab_process_totals exited; /* sum over the processes that have exited */
 	uint64_t nr_exited;
 	struct hab_growth growth;

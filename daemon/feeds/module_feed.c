@@ -175,6 +175,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 	/* The module reports the refills so far when these are read. */
 	module_number_read(MODULE_REFILL_BYTES, &totals->of.module_bytes);
 	module_number_read(MODULE_REFILLS, &totals->of.module_refills);
+	module_number_read(MODULE_UNCOUNTED, &totals->of.module_uncounted);
 	read_machine(feed, &totals->of.machine);
 	read_processes(feed, totals);
 	totals->of.missed_refills = missed(feed->skeleton->progs.on_refills);

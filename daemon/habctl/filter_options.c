@@ -25,7 +25,7 @@ static const struct argp_option table[] = {
 	{ "heap", FIRST + 3, "NAME", 0, "heaps of this name", 1 },
 	{ "tag", FIRST + 4, "TAG", 0, "objects with this tag", 1 },
 	{ "event", FIRST + 5, "KIND", 0,
-	  "sample, refill, tlab, outside or all; commas separate several", 1 },
+	  "sample, refill, tlab, outside, growth or all; commas separate several", 1 },
 	{ 0 },
 };
 

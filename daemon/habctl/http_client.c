@@ -98,15 +98,15 @@ static char *explain(const char *socket, bool listening, const char *detail)
 {
 	if (client_interrupted)
 		return xstrdup("interrupted");
+	if (access(socket, W_OK) && errno == EACCES)
+		return xformat("you may not use %s: run habctl as the user who has started that "
+			       "habd, as a member of group hab-read, or with sudo",
+			       socket);
 	if (listening)
 		return xformat("the answer of habd at %s broke off (%s): see whether it still "
 			       "runs with `habctl status`; it closes connections while it has "
 			       "too many connections",
 			       socket, detail);
-	if (access(socket, W_OK) && errno == EACCES)
-		return xformat("you may not use %s: run habctl with sudo, or let other users "
-			       "use it (SocketMode= of its unit)",
-			       socket);
 	return xformat("no habd answers at %s: start it with `systemctl start habd` or "
 		       "`sudo habd`, or name its socket with --socket",
 		       socket);
@@ -155,7 +155,8 @@ void client_request(const char *socket, bool post, const char *path, unsigned in
 	free(url);
 	text_close(body);
 	if (result != CURLE_OK) {
-		answer->not_running = result == CURLE_COULDNT_CONNECT && !is_listening(socket);
+		answer->not_running = result == CURLE_COULDNT_CONNECT && !is_listening(socket) &&
+				      errno != EACCES;
 		answer->error = explain(socket, !answer->not_running,
 					*detail ? detail : curl_easy_strerror(result));
 	} else if (answer->status != 200) {

@@ -170,10 +170,27 @@ static void show(uint32_t pid, const struct memory *memory, const json_t *proces
 			show_part(memory, part, sum, ends, part == IN_USE ? more : "");
 }
 
+/* What habd says of the process; NULL: nothing. Other users may claim its number. */
+static const json_t *find_process(const json_t *top, uint32_t pid)
+{
+	uint32_t is = process_uid(pid), uid;
+	bool is_any_users = process_is_any_users(pid, is);
+	const json_t *process, *found = NULL;
+	size_t i;
+
+	json_array_foreach(json_object_get(top, "processes"), i, process) {
+		uid = (uint32_t)json_get_integer(process, "uid");
+		if (uid == is || (!found && uid_may_claim(uid, is, is_any_users)))
+			found = process;
+	}
+	return found;
+}
+
 int rss_parts_show(const char *socket, uint32_t pid)
 {
 	char *path = xformat("/v1/top?pid=%u", pid);
 	struct memory memory = { 0 };
+	const json_t *process;
 	struct answer answer;
 	json_t *top;
 	bool good;
@@ -191,11 +208,12 @@ int rss_parts_show(const char *socket, uint32_t pid)
 	}
 	top = client_json(socket, path, &answer);
 	free(path);
-	set_in_use(&memory, json_array_get(json_object_get(top, "processes"), 0));
-	show(pid, &memory, json_array_get(json_object_get(top, "processes"), 0));
+	process = find_process(top, pid);
+	set_in_use(&memory, process);
+	show(pid, &memory, process);
 	if (!top)
 		say("what is in use is not known: %s", answer.error);
-	else if (!json_object_get(json_array_get(json_object_get(top, "processes"), 0), "in_use_interval"))
+	else if (!json_object_get(process, "in_use_interval"))
 		say("what is in use is not known: habd has no samples of the process: see habctl "
 		    "status --processes");
 	json_decref(top);

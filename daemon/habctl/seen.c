@@ -99,15 +99,14 @@ static enum program_kind kind_of(uint32_t pid, enum probe_owners followers, bool
 /* What habd says of a process whose interpreter's functions are not in its stacks, or NULL. */
 static const json_t *find_interpreter(const json_t *status, uint32_t pid)
 {
+	uint32_t uid = process_uid(pid);
 	const json_t *process;
-	char uid[64];
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "not_interpreted"), i, process)
-		/* A user says nothing of others' processes. */
 		if (json_get_integer(process, "pid") == pid &&
-		    process_status(pid, "Uid", uid, sizeof(uid)) &&
-		    strtoul(uid, NULL, 10) == json_get_integer(process, "uid"))
+		    uid_may_claim((uint32_t)json_get_integer(process, "uid"), uid,
+				  process_is_any_users(pid, uid)))
 			return process;
 	return NULL;
 }

@@ -192,7 +192,8 @@ static bool open_channels(struct state *state, const struct options *options, in
 	struct channels_config config = {
 		.listen_fd = fd,
 		.lock = &state->lock,
-		.sink = { state->ingest, state->processes, state->stacks, true },
+		.sink = { state->ingest, state->processes, state->stacks, true,
+			  state->memory ? &state->owner : NULL },
 		.quiet_ms = QUIET_MS,
 		.rate = rate_of_channels(options),
 		.linger_ms = state->kinds & 1u << HAB_KIND_GROWTH ? ENDS_KEPT_MS : 0,
@@ -216,7 +217,7 @@ static void describe_sockets(struct state *state, const struct options *options)
 /* 0, or the exit code after a sentence. */
 static int open_all(struct options *options, struct sockets *sockets, struct state *state)
 {
-	int code = sockets_open(sockets, options);
+	int code = sockets_open(sockets, options, false);
 
 	if (!code)
 		code = set_rate(options);
@@ -428,6 +429,7 @@ static int run_part(struct options *options)
 	if (viewer) {
 		state.snapshots = snapshots_new();
 		state.rss = rss_new();
+		module_number_read(MODULE_REFUSED_HEAPS, &state.refused_heaps);
 		code = EXIT_USAGE;
 		if (!open_history(options, &history))
 			goto end;
@@ -506,7 +508,7 @@ static int run_machine(struct options *options, char **argv)
 	int code;
 
 	sockets_begin(&sockets);
-	code = sockets_open(&sockets, options);
+	code = sockets_open(&sockets, options, true);
 	if (!code)
 		code = set_rate(options);
 	if (code)

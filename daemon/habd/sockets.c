@@ -22,6 +22,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "daemon/parts/access.h"
 #include "daemon/shared/util.h"
 
 /* Connections that wait to be accepted: more than one user keeps waiting. */
@@ -77,8 +78,14 @@ end:
 	return fd;
 }
 
-/* option: that names the path. */
-static int open_unix(const char *socket_path, int type, const char *option)
+/*
+ * @option: that names the path.
+ *
+ * What a user has sent over a connection may make its close wait. The broker closes none as the
+ * last, so every user may connect, and the broker decides on the part that answers. A habd of one
+ * process admits whom it trusts, so that no thread of it waits for others.
+ */
+static int open_unix(const char *socket_path, int type, const char *option, bool has_broker)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	mode_t mask;
@@ -95,12 +102,15 @@ static int open_unix(const char *socket_path, int type, const char *option)
 		goto failed;
 	/* This process has the lock, so a socket with this name is left over. */
 	unlink(socket_path);
-	/* Every user may connect: by the user of a connection habd decides who answers it. */
-	mask = umask(0111);
+	mask = umask(has_broker ? 0111 : 0177);
 	bound = bind(fd, (struct sockaddr *)&address, sizeof(address));
 	umask(mask);
 	if (bound || listen(fd, BACKLOG))
 		goto failed;
+	/* Members of hab-read may connect, too, if this user may give the socket to that group. */
+	if (!has_broker && type == SOCK_STREAM && access_readers() != (gid_t)-1 &&
+	    !give_socket(socket_path, (uid_t)-1, access_readers()))
+		say_verbose("members of hab-read may not use %s: %s", socket_path, strerror(errno));
 	return fd;
 failed:
 	say("%s cannot be made: %s: choose another place with %s", socket_path, strerror(errno),
@@ -203,21 +213,21 @@ void sockets_begin(struct sockets *sockets)
 	sockets->channel_lock = -1;
 }
 
-static int open_channel(struct sockets *sockets, const char *path)
+static int open_channel(struct sockets *sockets, const char *path, bool has_broker)
 {
 	int code = EXIT_ADDRESS;
 
 	sockets->channel_lock = open_lock(path, "--channel", &code);
 	if (sockets->channel_lock < 0)
 		return code;
-	sockets->channel_fd = open_unix(path, SOCK_SEQPACKET, "--channel");
+	sockets->channel_fd = open_unix(path, SOCK_SEQPACKET, "--channel", has_broker);
 	if (sockets->channel_fd < 0)
 		return EXIT_ADDRESS;
 	sockets->channel = path;
 	return 0;
 }
 
-int sockets_open(struct sockets *sockets, struct options *options)
+int sockets_open(struct sockets *sockets, struct options *options, bool has_broker)
 {
 	int code = EXIT_ADDRESS;
 
@@ -227,14 +237,14 @@ int sockets_open(struct sockets *sockets, struct options *options)
 	if (sockets->lock_fd < 0)
 		return code;
 	if (sockets->unix_fd < 0) {
-		sockets->unix_fd = open_unix(options->socket, SOCK_STREAM, "--socket");
+		sockets->unix_fd = open_unix(options->socket, SOCK_STREAM, "--socket", has_broker);
 		sockets->owned = options->socket;
 	}
 	if (sockets->tcp_fd < 0 && *options->address)
 		sockets->tcp_fd = open_tcp(options->address, &options->port);
 	if (sockets->unix_fd < 0 || (*options->address && sockets->tcp_fd < 0))
 		return EXIT_ADDRESS;
-	return *options->channel ? open_channel(sockets, options->channel) : 0;
+	return *options->channel ? open_channel(sockets, options->channel, has_broker) : 0;
 }
 
 void sockets_end(struct sockets *sockets)

@@ -19,9 +19,10 @@ struct sockets {
 void sockets_begin(struct sockets *sockets);
 /*
  * Opens the lock and the sockets; socket, address and port of @options become those in use. 0, or
- * the exit code after a sentence.
+ * the exit code after a sentence. Without a broker only this user, root and members of hab-read may
+ * connect, and to the channels' socket only the first two.
  */
-int sockets_open(struct sockets *sockets, struct options *options);
+int sockets_open(struct sockets *sockets, struct options *options, bool has_broker);
 /* Closes the descriptors that are not -1. */
 void sockets_end(struct sockets *sockets);
 

@@ -3,7 +3,7 @@
 #ifndef HABRUN_ATTACHED_H
 #define HABRUN_ATTACHED_H
 
-#include "daemon/habrun/options.h"
+#include "daemon/habrun/command_line.h"
 #include "daemon/habrun/preload.h"
 
 /* Attaches, and records until the time is over, or lets the processes join habd. Exit status. */

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/habrun/options.h"
+#include "daemon/habrun/command_line.h"
 
 struct chosen;
 

@@ -18,7 +18,7 @@
 #include "daemon/habrun/attached.h"
 #include "daemon/habrun/collector.h"
 #include "daemon/habrun/command.h"
-#include "daemon/habrun/options.h"
+#include "daemon/habrun/command_line.h"
 #include "daemon/habrun/preload.h"
 #include "daemon/habrun/result.h"
 #include "daemon/habrun/unseen.h"

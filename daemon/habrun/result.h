@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "daemon/habrun/collector.h"
-#include "daemon/habrun/options.h"
+#include "daemon/habrun/command_line.h"
 #include "daemon/habrun/unseen.h"
 #include "daemon/shared/output_files.h"
 

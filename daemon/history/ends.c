@@ -37,7 +37,7 @@ static struct end_file file_of(const struct hab_record_end *end)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	struct end_file file = {
 		.time = (int64_t)(clock_realtime_ns() / 1000000000),
-		.owner = hab_owner_is_namespace(end->owner) ? (uint32_t)end->owner : end->uid,
+		.owner = (uint32_t)end->owner, /* of a container the inode */
 		.pid = end->head.pid,
 		.peak = end->peak_pages * page,
 		.limit = end->limit_pages * page,
@@ -50,7 +50,7 @@ static struct end_file file_of(const struct hab_record_end *end)
 	return file;
 }
 
-/* Of that process of that user, with all kinds of events. */
+/* Of that process of that owner, with all kinds of events. */
 static struct profile *ask(struct state *state, const struct hab_record_end *end)
 {
 	struct filter filter = { .each_kind = true };
@@ -61,8 +61,6 @@ static struct profile *ask(struct state *state, const struct hab_record_end *end
 
 	snprintf(number, sizeof(number), "%u", end->head.pid);
 	filter_add(&filter, "pid", number);
-	snprintf(number, sizeof(number), "%u", hab_owner_uid(end->owner, end->uid));
-	filter_add(&filter, "uid", number);
 	all.bytes_of_owner = BYTES_OF_OWNER;
 	all.of_owner = &owner;
 	state_turn_begin(state);

@@ -173,6 +173,6 @@ struct profile *history_read(const char *directory, const struct history_span *s
 		profile_free(profile);
 		return NULL;
 	}
-	filter_keep_kinds(filter, profile);
+	filter_keep(filter, profile);
 	return profile;
 }

@@ -4,8 +4,8 @@
  *
  * A request must be complete within a time: the idle time-out never ends a client that sends a byte
  * now and then. Connections are limited here, before the server has them: it gives each a thread.
- * The clients that the broker passes on may read. habd of a user accepts connections of every user:
- * other users' clients have places of their own, and so has the viewer in a collector.
+ * The clients that the broker passes on may read. A habd of one process accepts other users' over
+ * TCP: these have places of their own, and so has the viewer in a collector.
  */
 #include "daemon/http/clients.h"
 
@@ -56,7 +56,7 @@ static enum limited limit_of(const struct client *client)
 	if (client->is_part)
 		return LIMITED_VIEWERS;
 	if (client->refusal)
-		return client->clients->local ? LIMITED_STRANGERS : LIMITED_TCP_STRANGERS;
+		return LIMITED_STRANGERS;
 	return client->clients->local ? LIMITED_CLIENTS : LIMITED_TCP_CLIENTS;
 }
 

@@ -22,6 +22,9 @@ const struct counter counters_events[] = {
 	  "Buffer refills of the machine, exact, since the module was loaded." },
 	{ "refill_bytes", EVENTS(refill_bytes), "hab_refill_bytes_total",
 	  "Bytes of those refills, exact." },
+	{ "uncounted_bytes", EVENTS(totals.now.of.module_uncounted), "hab_uncounted_bytes_total",
+	  "Bytes of refills and reports that exceeded the budgets of their owners since the module "
+	  "was loaded: they are in no other total, event or profile." },
 	{ "events", MACHINE(events), "hab_events_total",
 	  "Events of the followed kinds since habd was started: the sum of samples, throttled and "
 	  "lost{ring_full}." },

@@ -38,8 +38,11 @@ json_t *reply_kinds(uint32_t kinds);
 json_t *reply_totals(const struct numbers *numbers);
 /* Those of programs with a channel; null: habd takes none. */
 json_t *reply_channels(const struct state *state, const struct numbers *numbers);
+/* Of the same pid and owner: what another owner claims of the process is none of its samples. */
+bool reply_is_of_process(const struct profile_sample *sample, const struct totals_process *process);
 /* Samples are sorted, the largest first: the first of the process. NULL: it has none. */
-const struct profile_sample *reply_top_sample(const struct profile *profile, uint32_t pid);
+const struct profile_sample *reply_top_sample(const struct profile *profile,
+					      const struct totals_process *process);
 /* The stack from the program's own function to the root, and its share of the process. */
 void reply_put_stack(json_t *object, const struct profile *profile,
 		     const struct profile_sample *sample);

@@ -76,12 +76,18 @@ json_t *reply_channels(const struct state *state, const struct numbers *numbers)
 	return object;
 }
 
-const struct profile_sample *reply_top_sample(const struct profile *profile, uint32_t pid)
+bool reply_is_of_process(const struct profile_sample *sample, const struct totals_process *process)
+{
+	return sample->key.pid == process->pid && sample->key.owner == process->totals.owner;
+}
+
+const struct profile_sample *reply_top_sample(const struct profile *profile,
+					      const struct totals_process *process)
 {
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].key.pid == pid)
+		if (reply_is_of_process(&profile->samples[i], process))
 			return &profile->samples[i];
 	return NULL;
 }
@@ -102,7 +108,8 @@ void reply_put_stack(json_t *object, const struct profile *profile,
 			json_array_append_new(array, json_string(frame->function));
 	}
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].key.pid == sample->key.pid)
+		if (profile->samples[i].key.pid == sample->key.pid &&
+		    profile->samples[i].key.owner == sample->key.owner)
 			total += profile->samples[i].counts.estimate;
 	json_object_set_new(object, "top_stack", array);
 	json_object_set_new(object, "top_stack_share",

@@ -12,14 +12,8 @@
 
 #define PROCESSES 50u
 
-/* What another user's collector claims of a process of root's is not shown. */
-static bool is_credible(uint32_t uid, const struct rss_process *process)
-{
-	return process->uid || !uid;
-}
-
 static void put_growth(json_t *object, const struct profile *growth,
-		       const struct rss_process *process)
+		       const struct rss_process *process, bool is_any_users)
 {
 	const struct profile_sample *sample, *first = NULL;
 	uint64_t sum = 0;
@@ -27,7 +21,8 @@ static void put_growth(json_t *object, const struct profile *growth,
 
 	for (i = 0; i < growth->nr_samples; i++) {
 		sample = &growth->samples[i];
-		if (sample->key.pid != process->pid || !is_credible(sample->key.uid, process))
+		if (sample->key.pid != process->pid ||
+		    !uid_may_claim(sample->key.uid, process->uid, is_any_users))
 			continue;
 		first = first ? first : sample;
 		sum += sample->counts.estimate;
@@ -39,13 +34,14 @@ static void put_growth(json_t *object, const struct profile *growth,
 }
 
 static void put_totals(json_t *object, const struct totals *totals,
-		       const struct rss_process *shown)
+		       const struct rss_process *shown, bool is_any_users)
 {
 	const struct totals_process *process = totals->processes;
 	unsigned int i;
 
 	for (i = 0; i < totals->nr_processes; i++, process++) {
-		if (process->pid != shown->pid || !is_credible(process->totals.uid, shown))
+		if (process->pid != shown->pid ||
+		    !uid_may_claim(process->totals.uid, shown->uid, is_any_users))
 			continue;
 		json_object_set_new(object, "allocated_bytes",
 				    json_integer((json_int_t)process->totals.bytes));
@@ -77,6 +73,7 @@ json_t *machine_json(struct state *state, const struct totals *totals)
 	json_t *array = json_array(), *object;
 	struct rss_process *list;
 	unsigned int nr, i;
+	bool is_any_users;
 	uint64_t sum;
 
 	pthread_mutex_lock(&state->lock);
@@ -85,8 +82,9 @@ json_t *machine_json(struct state *state, const struct totals *totals)
 	pthread_mutex_unlock(&state->lock);
 	for (i = 0; i < nr; i++) {
 		object = process_json(&list[i]);
-		put_growth(object, growth, &list[i]);
-		put_totals(object, totals, &list[i]);
+		is_any_users = process_is_any_users(list[i].pid, list[i].uid);
+		put_growth(object, growth, &list[i], is_any_users);
+		put_totals(object, totals, &list[i], is_any_users);
 		json_array_append_new(array, object);
 	}
 	free(list);

@@ -40,8 +40,8 @@ static void write_incomplete(FILE *out, const struct numbers *numbers)
 	metric_head(
 		out, "hab_incomplete_total", "counter",
 		"What is missing besides lost samples: a refill in the totals of processes, a "
-		"thread's own stack, a heap's name, the end of a window, an "
-		"unknown record, a process's maps, a file's symbols, a name that did not come in "
+		"thread's own stack, a heap's name, the end of a window or a sample that took "
+		"another's place in it, an unknown record, a process's maps, a file's symbols, a name that did not come in "
 		"time.");
 	labelled(out, "hab_incomplete_total", "what", "refill",
 		 numbers->totals.now.of.missed_refills);
@@ -49,9 +49,10 @@ static void write_incomplete(FILE *out, const struct numbers *numbers)
 		 machine->stacks_lost + numbers->totals.now.of.missed_stacks);
 	labelled(out, "hab_incomplete_total", "what", "heap",
 		 machine->heaps_lost + numbers->totals.now.of.missed_heaps);
-	/* The probabilities of their samples are estimates. */
+	/* The probabilities of the samples of these windows are estimates. */
 	labelled(out, "hab_incomplete_total", "what", "window",
-		 numbers->counts.pending.unfinished + numbers->counts.pending.early);
+		 numbers->counts.pending.unfinished + numbers->counts.pending.early +
+			 numbers->totals.now.of.missed_replaced);
 	labelled(out, "hab_incomplete_total", "what", "record", numbers->counts.ingest.malformed);
 	labelled(out, "hab_incomplete_total", "what", "maps", numbers->counts.maps_unreadable);
 	labelled(out, "hab_incomplete_total", "what", "symbols",
@@ -59,27 +60,46 @@ static void write_incomplete(FILE *out, const struct numbers *numbers)
 	labelled(out, "hab_incomplete_total", "what", "name", numbers->counts.names_late);
 }
 
-/* Programs say these numbers: so those of one owner leave those of others right. */
+/*
+ * What programs and collectors say: so the numbers of one owner leave those of others right.
+ * @field: the offset of a number of 64 bits in struct snapshot_state; @own: the number if there are
+ * no other collectors.
+ */
+static void write_by_owner(FILE *out, const struct state *state, const char *name, size_t field,
+			   uint64_t own)
+{
+	struct snapshot_state *states;
+	uint64_t value, others = 0;
+	unsigned int nr, i;
+	char owner[24];
+
+	if (!state->snapshots) {
+		fprintf(out, "%s %" PRIu64 "\n", name, own);
+		return;
+	}
+	nr = snapshots_states(state->snapshots, &states);
+	for (i = 0; i < nr; i++) {
+		snprintf(owner, sizeof(owner), "%" PRIu64, states[i].owner);
+		memcpy(&value, (char *)&states[i] + field, sizeof(value));
+		if (i < OWNERS)
+			labelled(out, name, "owner", owner, value);
+		else
+			others = hab_add_saturated(others, value);
+	}
+	if (nr > OWNERS)
+		labelled(out, name, "owner", "others", others);
+	free(states);
+}
+
 static void write_allocated(FILE *out, const struct state *state,
 			    const struct channels_counts *channels)
 {
 	static const char name[] = "hab_channel_allocated_bytes_total";
-	struct snapshot_state *states;
-	unsigned int nr, i;
-	char owner[24];
 
 	metric_head(out, name, "counter",
 		    "Bytes that processes with channels have allocated, as they say, by owner.");
-	if (!state->snapshots) {
-		fprintf(out, "%s %" PRIu64 "\n", name, channels->allocated);
-		return;
-	}
-	nr = snapshots_states(state->snapshots, &states);
-	for (i = 0; i < nr && i < OWNERS; i++) {
-		snprintf(owner, sizeof(owner), "%" PRIu64, states[i].owner);
-		labelled(out, name, "owner", owner, states[i].allocated);
-	}
-	free(states);
+	write_by_owner(out, state, name, offsetof(struct snapshot_state, allocated),
+		       channels->allocated);
 }
 
 static void write_history(FILE *out, struct history *history)
@@ -107,7 +127,10 @@ static int compare_values(const void *one, const void *two, void *field)
 
 	if (first_value != second_value)
 		return first_value < second_value ? 1 : -1;
-	return first->pid < second->pid ? -1 : first->pid > second->pid;
+	if (first->pid != second->pid)
+		return first->pid < second->pid ? -1 : 1;
+	return first->totals.owner < second->totals.owner ? -1 :
+							     first->totals.owner > second->totals.owner;
 }
 
 struct wanted {
@@ -141,7 +164,9 @@ static uint64_t write_top(FILE *out, struct totals *totals, const char *name, si
 		rest -= min(rest, value);
 		fprintf(out, "%s{pid=\"%u\",comm=\"", name, chosen[i]->pid);
 		put_label(out, chosen[i]->totals.comm);
-		fprintf(out, "\"} %" PRIu64 "\n", value);
+		/* The same process as two collectors claim it would be one series twice. */
+		fprintf(out, "\",owner=\"%" PRIu64 "\"} %" PRIu64 "\n",
+			(uint64_t)chosen[i]->totals.owner, value);
 	}
 	return rest;
 }
@@ -165,11 +190,13 @@ static void write_processes(FILE *out, struct numbers *numbers)
 	       totals->nr_processes);
 }
 
-static void write_in_use(FILE *out, struct numbers *numbers)
+static void write_in_use(FILE *out, const struct state *state, struct numbers *numbers)
 {
-	metric(out, "hab_in_use_bytes", "gauge",
-	       "Bytes that the live processes with the preload library have in use, estimated.",
-	       numbers->counts.in_use_bytes);
+	metric_head(out, "hab_in_use_bytes", "gauge",
+		    "Bytes that the live processes with the preload library have in use, estimated, by "
+		    "owner.");
+	write_by_owner(out, state, "hab_in_use_bytes", offsetof(struct snapshot_state, in_use),
+		       numbers->counts.in_use_bytes);
 	metric_head(out, "hab_process_in_use_bytes", "gauge",
 		    "The same of the 20 processes with the most.");
 	write_top(out, &numbers->totals, "hab_process_in_use_bytes",
@@ -229,7 +256,7 @@ void http_metrics(struct request *request, struct reply *reply)
 		write_history(reply->body, request->history);
 	write_processes(reply->body, &numbers);
 	if (numbers.counts.knows_in_use)
-		write_in_use(reply->body, &numbers);
+		write_in_use(reply->body, request->state, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);
 }

@@ -168,9 +168,9 @@ static void limit_problems(json_t *array, const struct limit_counts *counts)
 	for (i = 0, limit = limits; i < LIMITS; i++, limit++)
 		if (limit->is_problem && counts->refused[i])
 			problem(array,
-				json_sprintf("%" PRIu64 " %s were refused: %s has at most "
+				json_sprintf("%s: %" PRIu64 " refused, since %s has at most "
 					     "%" PRIu64 "%s",
-					     counts->refused[i], limit->name,
+					     limit->name, counts->refused[i],
 					     limit->of_machine ? "the machine" : "an owner",
 					     limit->most, limit->unit),
 				limit->next);

@@ -34,8 +34,7 @@
 /* One process over time, or the sum of an owner's other processes. */
 struct line {
 	UT_hash_handle hh;
-	uint64_t pid; /* this and the next are its key; 0: a sum */
-	uint64_t who; /* the process's uid; of a sum the owner */
+	uint64_t pid, owner, uid; /* its key; pid 0: a sum */
 	struct timeline_entry largest;
 	double weight;		/* the larger of its shares of what is allocated and in use */
 	uint64_t bytes, in_use; /* sum; maximum */
@@ -44,7 +43,7 @@ struct line {
 	unsigned int index;	/* of the answer's lines */
 };
 
-#define KEY_SIZE (2 * sizeof(uint64_t))
+#define KEY_SIZE (3 * sizeof(uint64_t))
 
 struct answer {
 	struct timeline_point *points; /* sorted by start */
@@ -60,6 +59,9 @@ static bool is_selected(const struct filter *filter, const struct timeline_entry
 {
 	struct stack_key key = { .pid = entry->pid, .uid = entry->uid };
 
+	/* The sum of a container's users is none's. */
+	if (!entry->pid && hab_owner_is_namespace(entry->owner) && filter->of[FILTER_UID].count)
+		return false;
 	memcpy(key.comm, entry->comm, sizeof(key.comm));
 	return filter_matches(filter, &key);
 }
@@ -100,30 +102,33 @@ static void keep_kinds(const struct filter *filter, struct answer *answer)
 	}
 }
 
-static struct line *find_line(struct answer *answer, uint32_t pid, uint64_t who)
+static struct line *find_line(struct answer *answer, uint32_t pid, uint64_t owner, uint32_t uid)
 {
-	const uint64_t key[2] = { pid, who };
+	const uint64_t key[] = { pid, owner, uid };
 	struct line *line;
 
 	HASH_FIND(hh, answer->lines, key, KEY_SIZE, line);
 	if (!line) {
 		line = xcalloc(1, sizeof(*line));
 		line->pid = pid;
-		line->who = who;
+		line->owner = owner;
+		line->uid = uid;
 		HASH_ADD(hh, answer->lines, pid, KEY_SIZE, line);
 	}
 	return line;
 }
 
+/* A process that changes its user has a line of each: each can be filtered by its uid. */
 static struct line *line_of(struct answer *answer, const struct timeline_entry *entry)
 {
-	return find_line(answer, entry->pid, entry->pid ? entry->uid : entry->owner);
+	return find_line(answer, entry->pid, entry->owner,
+			 entry->pid ? entry->uid : hab_owner_uid(entry->owner, 0));
 }
 
 /* The sum for the processes of the line's owner that have no lines. */
 static struct line *sum_of(struct answer *answer, const struct line *line)
 {
-	return find_line(answer, 0, line->pid ? line->largest.owner : line->who);
+	return find_line(answer, 0, line->owner, hab_owner_uid(line->owner, 0));
 }
 
 static void add_entry(struct answer *answer, const struct timeline_entry *entry)
@@ -145,7 +150,7 @@ static int compare_lines(const struct line *one, const struct line *two)
 		return one->weight < two->weight ? 1 : -1;
 	if (one->pid != two->pid)
 		return one->pid < two->pid ? -1 : 1;
-	return one->who < two->who ? -1 : one->who > two->who;
+	return one->owner < two->owner ? -1 : one->owner > two->owner;
 }
 
 /* Chooses lines of processes until there are enough, at most so many of an owner. */
@@ -174,7 +179,7 @@ static void number_lines(struct answer *answer)
 			sum_of(answer, line)->weight += line->weight;
 	HASH_SORT(answer->lines, compare_lines);
 	for (line = answer->lines; line; line = line->hh.next) {
-		line->chosen |= !line->pid && line->who != TIMELINE_MANY && line->weight > 0 &&
+		line->chosen |= !line->pid && line->owner != TIMELINE_MANY && line->weight > 0 &&
 				index < answer->nr_lines + OWNER_LINES;
 		if (line->chosen)
 			line->index = index++;
@@ -212,14 +217,15 @@ static json_t *line_json(const struct line *line)
 
 	if (line->pid)
 		memcpy(name, line->largest.comm, sizeof(line->largest.comm));
-	else if (hab_owner_is_namespace(line->who))
+	else if (hab_owner_is_namespace(line->owner))
 		snprintf(name, sizeof(name), "others of a container");
 	else if (line->chosen)
-		snprintf(name, sizeof(name), "others of user %" PRIu64, line->who);
+		snprintf(name, sizeof(name), "others of user %" PRIu64, line->owner);
 	/* clang-format off */
-	return json_pack("{sI sI ss so so}",
+	return json_pack("{sI sI sI ss so so}",
 		"pid", (json_int_t)line->pid,
-		"uid", (json_int_t)(uint32_t)line->who,
+		"uid", (json_int_t)line->uid,
+		"owner", (json_int_t)line->owner,
 		"comm", name,
 		"rate", json_array(),
 		"in_use", json_array());
@@ -307,6 +313,8 @@ struct merging {
 	const struct filter *filter;
 	struct timeline_point *points; /* sorted by nothing */
 	unsigned int count, room;
+	uint64_t now_ns;
+	bool has_files; /* of a history */
 };
 
 static struct timeline_point *point_at(struct merging *merging, uint64_t start_ns)
@@ -325,7 +333,7 @@ static struct timeline_point *point_at(struct merging *merging, uint64_t start_n
 }
 
 /* @numbers as of http_part_timeline(). */
-static void merge_point(struct merging *merging, uint64_t owner, const uint64_t *numbers,
+static void merge_point(struct merging *merging, uint64_t owner, uid_t uid, const uint64_t *numbers,
 			const char *entries)
 {
 	/* One that begins late is of the step in which most of it lies. */
@@ -338,12 +346,23 @@ static void merge_point(struct merging *merging, uint64_t owner, const uint64_t 
 	for (i = 0; i < numbers[2]; i++) {
 		memcpy(&entry, entries + i * sizeof(entry), sizeof(entry));
 		entry.owner = owner;
-		entry.uid = hab_owner_uid(owner, entry.uid);
+		entry.uid = part_claimed_uid(owner, uid, entry.uid);
 		entry.kind = min(entry.kind, HAB_KINDS - 1);
 		clean_copy(entry.comm, sizeof(entry.comm), entry.comm, sizeof(entry.comm));
 		if (is_selected(merging->filter, &entry))
 			point->entries[point->count++] = entry;
 	}
+}
+
+/*
+ * Files of the history are shown up to the first point in memory. So what a collector claims of a
+ * time that none has in memory is left out: it would hide the files. After a clock was set forward
+ * that can be a true point, too.
+ */
+static bool is_of_memory(const struct merging *merging, uint64_t start_ns)
+{
+	return !merging->has_files ||
+	       start_ns + (FILES_MAX + 1) * TIMELINE_STEP_NS >= merging->now_ns;
 }
 
 static void merge_points(void *context, uint64_t owner, uid_t uid, const char *data, size_t length)
@@ -359,7 +378,8 @@ static void merge_points(void *context, uint64_t owner, uid_t uid, const char *d
 		if (numbers[2] > TIMELINE_ENTRIES ||
 		    numbers[2] * sizeof(struct timeline_entry) > length || numbers[0] > INT64_MAX)
 			return;
-		merge_point(merging, owner, numbers, data);
+		if (is_of_memory(merging, numbers[0]))
+			merge_point(merging, owner, uid, numbers, data);
 		data += numbers[2] * sizeof(struct timeline_entry);
 		length -= numbers[2] * sizeof(struct timeline_entry);
 	}
@@ -380,10 +400,13 @@ static void add_copies(struct state *state, struct merging *merging)
 }
 
 /* Adds the points in memory that belong to the span. Returns the start of the first. */
-static int64_t add_memory(struct state *state, const struct history_span *span,
+static int64_t add_memory(const struct request *request, const struct history_span *span,
 			  const struct filter *filter, struct answer *answer)
 {
-	struct merging merging = { .filter = filter };
+	struct state *state = request->state;
+	struct merging merging = { .filter = filter,
+				   .now_ns = clock_realtime_ns(),
+				   .has_files = request->history };
 	uint64_t first_ns = UINT64_MAX;
 	unsigned int i;
 
@@ -538,7 +561,7 @@ static void reply_timeline(struct request *request, struct reply *reply,
 		state_turn_end(request->state);
 		return;
 	}
-	first = add_memory(request->state, span, filter, &answer);
+	first = add_memory(request, span, filter, &answer);
 	add_history(request, span, first, filter, &answer);
 	sort_points(&answer);
 	keep_kinds(filter, &answer);

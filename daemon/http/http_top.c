@@ -93,9 +93,10 @@ static json_t *process_json(const struct totals_process *process)
 	json_t *object = process_totals_json(&process->totals);
 
 	/* clang-format off */
-	json_object_update_new(object, json_pack("{sI sI ss sf sf sf}",
+	json_object_update_new(object, json_pack("{sI sI sI ss sf sf sf}",
 		"pid", (json_int_t)process->pid,
 		"uid", (json_int_t)process->totals.uid,
+		"owner", (json_int_t)process->totals.owner,
 		"comm", process->totals.comm,
 		"bytes_per_second", process->bytes_per_second,
 		"refills_per_second", process->refills_per_second,
@@ -117,26 +118,28 @@ static void put_in_use(json_t *object, const struct profile *profile, const stru
 	reply_put_resident(object, in_use);
 }
 
-static void put_in_use_of(json_t *object, const struct profile *profile, uint32_t pid)
+static void put_in_use_of(json_t *object, const struct profile *profile,
+			  const struct totals_process *process)
 {
 	struct in_use sum = { 0 };
 	unsigned int i;
 
 	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->samples[i].key.pid == pid)
+		if (reply_is_of_process(&profile->samples[i], process))
 			in_use_add(&sum, &profile->samples[i].in_use);
 	if (sum.objects)
 		put_in_use(object, profile, &sum, &profile->total);
 }
 
 /* The top sample of the process, of late if it has any; NULL: it has none. */
-static const struct profile_sample *shown_sample(const struct view *view, uint32_t pid,
+static const struct profile_sample *shown_sample(const struct view *view,
+						 const struct totals_process *process,
 						 const struct profile **profile)
 {
-	const struct profile_sample *sample = reply_top_sample(view->recent, pid);
+	const struct profile_sample *sample = reply_top_sample(view->recent, process);
 
 	*profile = sample ? view->recent : view->all;
-	return sample ? sample : reply_top_sample(view->all, pid);
+	return sample ? sample : reply_top_sample(view->all, process);
 }
 
 struct wanted {
@@ -150,7 +153,7 @@ static bool is_wanted(const void *context, const struct totals_process *process)
 	const struct profile *profile;
 
 	return is_listed(wanted->filter, process,
-			 shown_sample(wanted->view, process->pid, &profile));
+			 shown_sample(wanted->view, process, &profile));
 }
 
 static json_t *processes_json(const struct totals *totals, const struct filter *filter,
@@ -165,11 +168,11 @@ static json_t *processes_json(const struct totals *totals, const struct filter *
 
 	nr = totals_choose(totals, TOP_PROCESSES, is_wanted, &wanted, chosen);
 	for (i = 0; i < nr; i++) {
-		sample = shown_sample(view, chosen[i]->pid, &profile);
+		sample = shown_sample(view, chosen[i], &profile);
 		object = process_json(chosen[i]);
 		if (sample)
 			reply_put_stack(object, profile, sample);
-		put_in_use_of(object, view->all, chosen[i]->pid);
+		put_in_use_of(object, view->all, chosen[i]);
 		json_array_append_new(array, object);
 	}
 	return array;

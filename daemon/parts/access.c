@@ -185,6 +185,11 @@ void access_begin(void)
 			    "users");
 }
 
+gid_t access_readers(void)
+{
+	return readers;
+}
+
 bool access_reads_all(int fd, bool local, uid_t user)
 {
 	if (!user || user == geteuid())

@@ -8,6 +8,8 @@
 
 /* Looks up the group whose members read all. Before the program has threads. */
 void access_begin(void);
+/* That group; -1: there is none. */
+gid_t access_readers(void);
 /*
  * Finds the user of a connection. fd: the server's end. local: it is a Unix socket, else TCP over
  * loopback. False if a client over TCP has closed its socket, or if the kernel does not answer.

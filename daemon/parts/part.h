@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "core/channel/channel.h"
+#include "core/owner.h"
 #include "daemon/channels/channels.h"
 #include "daemon/samples/ingest.h"
 #include "daemon/shared/limits.h"
@@ -83,6 +84,23 @@ struct part_page {
 static inline struct part_page *part_page(struct hab_channel *memory)
 {
 	return (void *)((char *)memory + PART_PAGE_OFFSET);
+}
+
+/* Users of a container: from its root on, as container managers map them. */
+#define PART_CONTAINER_USERS 65536u
+
+/*
+ * The user of what a collector claims. Subordinate uids, and what it makes up, count for its owner,
+ * or for the root of its container, @rights: whose rights the collector has.
+ */
+static inline uint32_t part_claimed_uid(uint64_t owner, uint32_t rights, uint32_t uid)
+{
+	uint32_t shown = hab_owner_uid(owner, uid);
+
+	return hab_owner_is_namespace(owner) &&
+			       (shown < rights || shown - rights >= PART_CONTAINER_USERS) ?
+		       rights :
+		       shown;
 }
 
 /* NULL: errno says why. */

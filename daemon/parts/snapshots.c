@@ -358,6 +358,7 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 	struct collecting *collecting = context;
 	struct snapshot_head head;
 	struct profile *profile;
+	struct stack_key *key;
 	unsigned int i;
 	bool has_errors;
 	char why[200];
@@ -388,9 +389,11 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 	profile->folded = 0;
 	collecting->folded = hab_add_saturated(collecting->folded, head.folded);
 	collecting->late_names = hab_add_saturated(collecting->late_names, head.late_names);
-	/* Subordinate uids, and what a collector makes up, count for its owner. */
-	for (i = 0; i < profile->nr_samples; i++)
-		profile->samples[i].key.uid = hab_owner_uid(owner, profile->samples[i].key.uid);
+	for (i = 0; i < profile->nr_samples; i++) {
+		key = &profile->samples[i].key;
+		key->uid = part_claimed_uid(owner, uid, key->uid);
+		key->owner = owner;
+	}
 	merge_add(collecting->merge, profile, true);
 	profile_free(profile);
 }
@@ -415,7 +418,8 @@ struct profile *snapshots_profile(struct snapshots *snapshots,
 	profile = merge_end(collecting.merge);
 	profile->folded = collecting.folded;
 	profile->late_names = collecting.late_names;
-	filter_keep_kinds(request->filter, profile);
+	/* A collector may have ignored it. */
+	filter_keep(request->filter, profile);
 	return profile;
 }
 
@@ -435,10 +439,24 @@ void snapshots_counts(struct snapshots *snapshots, struct part_counts *sum)
 	pthread_mutex_unlock(&snapshots->lock);
 }
 
-void snapshots_visit_processes(struct snapshots *snapshots,
-			       void (*visit)(void *context, uint64_t owner,
-					     const struct part_process *process),
-			       void *context)
+static void add_process(struct feed_totals *totals, const struct member *member,
+			const struct part_process *process)
+{
+	struct feed_process *to = feed_totals_add(totals);
+
+	*to = (struct feed_process){ .pid = process->pid,
+				     .interpreter = (uint32_t)process->interpreter,
+				     .in_use = process->in_use,
+				     .claimed = true };
+	to->totals.bytes = process->bytes;
+	to->totals.sampled = process->sampled;
+	to->totals.lost = process->lost;
+	to->totals.uid = part_claimed_uid(member->owner, member->uid, process->uid);
+	to->totals.owner = member->owner;
+	memcpy(to->totals.comm, process->comm, sizeof(to->totals.comm));
+}
+
+void snapshots_add_processes(struct snapshots *snapshots, struct feed_totals *totals)
 {
 	const struct member *member;
 	struct part_process process;
@@ -449,7 +467,7 @@ void snapshots_visit_processes(struct snapshots *snapshots,
 		nr = min(READ_ONCE(part_page(member->memory)->nr_processes), PART_PROCESSES);
 		for (i = 0; i < nr; i++) {
 			memcpy(&process, &part_page(member->memory)->processes[i], sizeof(process));
-			visit(context, member->owner, &process);
+			add_process(totals, member, &process);
 		}
 	}
 	pthread_mutex_unlock(&snapshots->lock);
@@ -471,6 +489,7 @@ unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state
 			.uid = member->uid,
 			.processes = min(page->counts.limits.used[LIMITED_CHANNELS], COUNT_MAX),
 			.allocated = min(page->counts.channels.allocated, COUNT_MAX),
+			.in_use = min(page->counts.in_use_bytes, COUNT_MAX),
 			.stuck = now - member->late_ns < LATE_NS || stands_still(member, now),
 			.lost = READ_ONCE(page->lost),
 			.refused = READ_ONCE(page->refused),

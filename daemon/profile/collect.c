@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/shared/string_table.h"
-#include "daemon/symbols/names.h"
+#include "daemon/symbols/interpreter_names.h"
 #include "daemon/symbols/symbols.h"
 
 #define FRAMES_MAX     (1u << 17)
@@ -229,7 +229,7 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 		profile->events[i].time_ns = since_start(copy, profile->events[i].time_ns);
 	profile_sort(profile);
 	/* The present kinds are known once all stacks have been visited. */
-	filter_keep_kinds(filter, profile);
+	filter_keep(filter, profile);
 	strings_begin(&copy->frames);
 	for (i = 0; i < profile->nr_samples; i++)
 		collect_frames(copy, &profile->samples[i]);

@@ -207,19 +207,29 @@ uint32_t filter_kinds(const struct filter *filter, uint32_t present)
 	return filter->kinds ? filter->kinds : kinds_first(present & ~(1u << HAB_KIND_GROWTH));
 }
 
-void filter_keep_kinds(const struct filter *filter, struct profile *profile)
+/* A sum of other stacks has passed the filter before it became one: only its user is known. */
+static bool is_kept(const struct filter *filter, const struct stack_key *key)
+{
+	if (key->pid || !filter)
+		return filter_matches(filter, key);
+	return has_value(&filter->of[FILTER_UID], key->uid, NULL);
+}
+
+void filter_keep(const struct filter *filter, struct profile *profile)
 {
 	unsigned int nr = profile->nr_samples, i, kept = 0;
 	unsigned int *places = xcalloc(nr, sizeof(*places));
 	uint32_t present = 0, wanted;
 
 	for (i = 0; i < nr; i++)
-		present |= 1u << profile->samples[i].key.kind;
+		if (is_kept(filter, &profile->samples[i].key))
+			present |= 1u << profile->samples[i].key.kind;
 	wanted = filter_kinds(filter, present);
 	memset(&profile->total, 0, sizeof(profile->total));
 	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
 	for (i = 0; i < nr; i++) {
-		if (!(wanted & 1u << profile->samples[i].key.kind)) {
+		if (!(wanted & 1u << profile->samples[i].key.kind) ||
+		    !is_kept(filter, &profile->samples[i].key)) {
 			free(profile->samples[i].frames);
 			continue;
 		}

@@ -69,7 +69,7 @@ bool filter_matches(const struct filter *filter, const struct stack_key *key);
  */
 uint32_t filter_kinds(const struct filter *filter, uint32_t present);
 
-/* Drops the samples of kinds that the filter does not select, and sets the sums and kinds. */
-void filter_keep_kinds(const struct filter *filter, struct profile *profile);
+/* Drops the samples that the filter does not select, and sets the sums and kinds. */
+void filter_keep(const struct filter *filter, struct profile *profile);
 
 #endif /* HABD_FILTER_H */

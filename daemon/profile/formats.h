@@ -11,7 +11,7 @@ struct profile_format {
 	const char *name;
 	const char *content_type;
 	const char *file_name; /* to save it as; NULL: it is shown */
-	bool has_events;       /* needs profile_collect_events() */
+	bool has_events;       /* needs profile_copy_events() */
 	void (*write)(const struct profile *profile, FILE *out);
 };
 

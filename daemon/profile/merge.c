@@ -189,7 +189,7 @@ struct profile *merge_end(struct merge *merge)
 	struct profile *profile = merge->profile;
 
 	profile_sort(profile);
-	filter_keep_kinds(NULL, profile);
+	filter_keep(NULL, profile);
 	strings_end(&merge->binaries);
 	strings_end(&merge->frames);
 	strings_end(&merge->samples);

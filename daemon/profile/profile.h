@@ -78,7 +78,7 @@ struct profile {
 	double net_in_use;
 	uint64_t late_names; /* frames that are addresses since their names did not come in time */
 	/*
-	 * Samples one by one, only after profile_collect_events(). Here time_ns begins at the
+	 * Samples one by one, only after profile_copy_events(). Here time_ns begins at the
 	 * profile's start, and stack is an index of @samples.
 	 */
 	struct logged_sample *events;

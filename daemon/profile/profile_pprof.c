@@ -15,12 +15,13 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/owner.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/string_table.h"
 #include "profile.pb-c.h"
 
 #define VALUES_MAX   13
-#define NR_LABELS    7
+#define NR_LABELS    8
 #define SMALL	     16 /* from here on rounding to the nearest is right enough */
 #define NEARLY_WHOLE 0.001
 
@@ -259,6 +260,9 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	sample.label = list;
 	add_label(pprof, &sample, "pid", "", from->key.pid);
 	add_label(pprof, &sample, "uid", "", from->key.uid);
+	/* The uid is that of any other owner. */
+	if (hab_owner_is_namespace(from->key.owner))
+		add_label(pprof, &sample, "owner", "", from->key.owner);
 	add_label(pprof, &sample, "comm", from->key.comm, 0);
 	add_label(pprof, &sample, "heap", from->key.heap, 0);
 	add_label(pprof, &sample, "kind", kind_name(from->key.kind), 0);

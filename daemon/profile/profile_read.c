@@ -14,6 +14,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/owner.h"
 #include "daemon/shared/kinds.h"
 #include "profile.pb-c.h"
 
@@ -168,6 +169,8 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 		key->pid = (uint32_t)label->num;
 	else if (!strcmp(name, "uid"))
 		key->uid = (uint32_t)label->num;
+	else if (!strcmp(name, "owner"))
+		key->owner = (uint64_t)label->num;
 	else if (!strcmp(name, "cgroup"))
 		key->cgroup_id = (uint64_t)label->num;
 	else if (!strcmp(name, "comm"))
@@ -281,6 +284,8 @@ static bool read_sample(struct reading *reading, const Pprof__Sample *from)
 	for (i = 0; i < from->n_label; i++)
 		if (!read_label(reading, from->label[i], key))
 			return false;
+	if (!hab_owner_is_namespace(key->owner))
+		key->owner = key->uid;
 	if (!read_values(reading, from, &sample->counts) ||
 	    (profile->knows_in_use && !read_in_use(reading, from, sample)))
 		return false;
@@ -327,7 +332,7 @@ static bool read_all(struct reading *reading)
 		if (!read_sample(reading, reading->from->sample[i]))
 			return false;
 	/* As profile_collect(): the present kinds are known once all samples have been read. */
-	filter_keep_kinds(reading->filter, profile);
+	filter_keep(reading->filter, profile);
 	return true;
 }
 

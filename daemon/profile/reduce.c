@@ -18,7 +18,8 @@ static struct profile_sample *sum_of(struct profile *profile, unsigned int first
 
 	for (i = first; i < profile->nr_samples; i++) {
 		sum = &profile->samples[i];
-		if (sum->key.uid == key->uid && sum->key.kind == key->kind)
+		if (sum->key.owner == key->owner && sum->key.uid == key->uid &&
+		    sum->key.kind == key->kind)
 			return sum;
 	}
 	return NULL;
@@ -26,7 +27,9 @@ static struct profile_sample *sum_of(struct profile *profile, unsigned int first
 
 static void become_sum(struct profile_sample *sample)
 {
-	sample->key = (struct stack_key){ .kind = sample->key.kind, .uid = sample->key.uid };
+	sample->key = (struct stack_key){ .kind = sample->key.kind,
+					  .uid = sample->key.uid,
+					  .owner = sample->key.owner };
 	strcpy(sample->key.comm, others);
 }
 

@@ -104,37 +104,37 @@ static struct report_row *find_row(struct report *report, unsigned int which, co
 	return &report->rows[number];
 }
 
-static struct report_user *find_user(struct report *report, uint32_t uid)
+static struct report_owner *find_owner(struct report *report, uint64_t owner)
 {
-	struct report_user *user;
+	struct report_owner *found;
 
-	HASH_FIND(hh, report->users, &uid, sizeof(uid), user);
-	if (user)
-		return user;
-	user = xcalloc(1, sizeof(*user));
-	user->uid = uid;
-	HASH_ADD(hh, report->users, uid, sizeof(user->uid), user);
-	return user;
+	HASH_FIND(hh, report->owners, &owner, sizeof(owner), found);
+	if (found)
+		return found;
+	found = xcalloc(1, sizeof(*found));
+	found->owner = owner;
+	HASH_ADD(hh, report->owners, owner, sizeof(found->owner), found);
+	return found;
 }
 
-static void add_to_user(struct report_user *user, unsigned int which,
-			const struct profile_sample *sample)
+static void add_to_owner(struct report_owner *owner, unsigned int which,
+			 const struct profile_sample *sample)
 {
-	counts_add(&user->totals[which][sample->key.kind], &sample->counts);
-	in_use_add(&user->in_use[which][sample->key.kind], &sample->in_use);
+	counts_add(&owner->totals[which][sample->key.kind], &sample->counts);
+	in_use_add(&owner->in_use[which][sample->key.kind], &sample->in_use);
 }
 
 static void add_sample(struct report *report, unsigned int which, const char *name,
 		       const struct profile_sample *sample)
 {
-	struct report_user *user = find_user(report, sample->key.uid);
+	struct report_owner *owner = find_owner(report, sample->key.owner);
 	struct report_row *row = find_row(report, which, name, sample);
 
-	row->user = row->user && row->user != user ? &report->all : user;
+	row->owner = row->owner && row->owner != owner ? &report->all : owner;
 	counts_add(&row->counts[which], &sample->counts);
 	in_use_add(&row->in_use[which], &sample->in_use);
-	add_to_user(user, which, sample);
-	add_to_user(&report->all, which, sample);
+	add_to_owner(owner, which, sample);
+	add_to_owner(&report->all, which, sample);
 }
 
 static void add_profile(struct report *report, unsigned int which)
@@ -221,7 +221,7 @@ void report_begin(struct report *report, enum report_by by, bool in_use, const s
 void report_end(struct report *report)
 {
 	strings_end(&report->names);
-	HASH_FREE(report->users);
+	HASH_FREE(report->owners);
 	free(report->rows);
 }
 
@@ -239,13 +239,13 @@ static struct interval interval_of(const struct report *report, const struct rep
 				   enum report_quantity quantity)
 {
 	const struct stack_counts *own = &row->counts[which];
-	const struct stack_counts *counts = &row->user->totals[all][row->kind];
+	const struct stack_counts *counts = &row->owner->totals[all][row->kind];
 
 	if (quantity == REPORT_EVENTS)
 		return interval_95(estimate_of_events(own), estimate_of_events(counts));
 	if (quantity == REPORT_IN_USE || report->in_use)
 		return interval_of_in_use(&row->in_use[which], report->in_use ? counts : own,
-					  &row->user->in_use[all][row->kind]);
+					  &row->owner->in_use[all][row->kind]);
 	return interval_95(estimate_of_bytes(own), estimate_of_bytes(counts));
 }
 
@@ -258,7 +258,7 @@ struct interval report_interval(const struct report *report, const struct report
 static struct interval one_side(const struct report *report, const struct report_row *row,
 				unsigned int which)
 {
-	bool is_known = row->user->totals[which][row->kind].variance > 0;
+	bool is_known = row->owner->totals[which][row->kind].variance > 0;
 	/* Without a kept sample the true bytes may still be above 0. */
 	struct interval interval =
 		interval_of(report, row, which, is_known ? which : !which, REPORT_BYTES);

@@ -19,10 +19,10 @@ enum report_by {
 	REPORT_BYS, /* the number of these */
 };
 
-/* The samples of a user, whose sizes say nothing about those of another user's; or of all users. */
-struct report_user {
+/* The samples of an owner, whose sizes say nothing about those of another's; or of all. */
+struct report_owner {
 	UT_hash_handle hh;
-	uint32_t uid;
+	uint64_t owner;
 	struct stack_counts totals[2][HAB_KINDS];
 	struct in_use in_use[2][HAB_KINDS];
 };
@@ -32,7 +32,7 @@ struct report_row {
 	const struct profile *profile; /* this and the next: of its first sample */
 	const struct profile_sample *sample;
 	uint32_t kind;
-	const struct report_user *user; /* all, if the row is of several */
+	const struct report_owner *owner; /* all, if the row is of several */
 	struct stack_counts counts[2];	/* of the old and of the new profile */
 	struct in_use in_use[2];
 	double change; /* bytes a second; of what is in use: bytes */
@@ -44,8 +44,8 @@ struct report {
 	double per_second[2];		   /* factors from bytes to bytes a second */
 	bool many_kinds;
 	bool in_use; /* the profiles show what is in use */
-	struct report_user all;
-	struct report_user *users;
+	struct report_owner all;
+	struct report_owner *owners;
 	struct strings names;
 	struct report_row *rows;
 	unsigned int count;

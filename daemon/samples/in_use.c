@@ -54,6 +54,7 @@ struct live_process {
 	UT_hash_handle hh;
 	uint32_t pid;
 	struct hab_channel *channel;
+	uint64_t bytes;		/* in use, as of the last live_count() */
 	struct object *objects; /* one of a slot */
 	unsigned int nr;
 	unsigned int room;
@@ -97,12 +98,24 @@ void live_remove(struct live *live, struct live_process *process)
 	free(process);
 }
 
-bool live_has(const struct live *live, uint32_t pid)
+static struct live_process *find_process(const struct live *live, uint32_t pid)
 {
 	struct live_process *process;
 
 	HASH_FIND(hh, live->by_pid, &pid, sizeof(pid), process);
 	return process;
+}
+
+bool live_has(const struct live *live, uint32_t pid)
+{
+	return find_process(live, pid);
+}
+
+uint64_t live_bytes_of(const struct live *live, uint32_t pid)
+{
+	const struct live_process *process = find_process(live, pid);
+
+	return process ? process->bytes : 0;
 }
 
 /* A size that the program has said. */
@@ -247,13 +260,16 @@ static uint64_t bytes_of(const struct live_process *process)
 	return bytes;
 }
 
-void live_visit_processes(const struct live *live, live_process_visit visit, void *context)
+uint64_t live_count(struct live *live)
 {
-	const struct live_process *process;
+	struct live_process *process;
+	uint64_t sum = 0;
 
-	for (process = live->by_pid; process; process = process->hh.next)
-		if (READ_ONCE(process->channel->live_step))
-			visit(context, process->pid, bytes_of(process));
+	for (process = live->by_pid; process; process = process->hh.next) {
+		process->bytes = READ_ONCE(process->channel->live_step) ? bytes_of(process) : 0;
+		sum = hab_add_saturated(sum, process->bytes);
+	}
+	return sum;
 }
 
 struct live_reading *live_reading_begin(const struct live_process *process)

@@ -14,9 +14,6 @@ struct live_reading;
 typedef void (*live_visit)(void *context, uint32_t stack, uint32_t generation,
 			   const struct in_use *in_use);
 
-/* Bytes that the process @pid has in use. */
-typedef void (*live_process_visit)(void *context, uint32_t pid, uint64_t bytes);
-
 /* The caller of all these holds the daemon's lock. */
 struct live *live_new(void);
 void live_free(struct live *live);
@@ -35,8 +32,13 @@ void live_place(struct live *live, const struct hab_record_sample *sample, uint3
 /* Visits the objects of the process, or of all, that are not freed yet. */
 void live_visit_process(const struct live_process *process, live_visit visit, void *context);
 void live_visit_all(const struct live *live, live_visit visit, void *context);
-/* Visits the processes, also those whose objects are in stacks that were folded. */
-void live_visit_processes(const struct live *live, live_process_visit visit, void *context);
+/*
+ * Counts the bytes that each process has in use, also those of stacks that were folded. Returns the
+ * sum. It looks at every live object.
+ */
+uint64_t live_count(struct live *live);
+/* As of the last live_count(); 0: @pid has no channel. */
+uint64_t live_bytes_of(const struct live *live, uint32_t pid);
 
 /*
  * A reading of what live objects have in memory. The begin copies where the objects of the process

@@ -101,6 +101,7 @@ static struct stack_key *new_key(const struct hab_record_sample *record, unsigne
 
 	key->pid = record->head.pid;
 	key->uid = hab_owner_uid(record->owner, record->uid);
+	key->owner = record->owner;
 	key->kind = record->kind;
 	key->cgroup_id = record->cgroup_id;
 	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));

@@ -19,6 +19,7 @@
 struct stack_key {
 	uint32_t pid;
 	uint32_t kind; /* enum hab_event_kind, or HAB_KIND_GROWTH */
+	uint64_t owner; /* see core/owner.h; of a file that does not tell it: the uid */
 	uint64_t cgroup_id;
 	char comm[HAB_COMM_LEN]; /* this and the next two: clean */
 	char heap[HAB_NAME_LEN];

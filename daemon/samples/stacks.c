@@ -298,11 +298,14 @@ static void count_in_use(struct stack_table *table)
 	live_visit_all(table->live, count_object, table);
 }
 
-void stacks_visit_processes_in_use(const struct stack_table *table, live_process_visit visit,
-				   void *context)
+uint64_t stacks_count_in_use(struct stack_table *table)
 {
-	if (table->knows_in_use)
-		live_visit_processes(table->live, visit, context);
+	return table->knows_in_use ? live_count(table->live) : 0;
+}
+
+uint64_t stacks_in_use_of(const struct stack_table *table, uint32_t pid)
+{
+	return live_bytes_of(table->live, pid);
 }
 
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process)

@@ -79,10 +79,9 @@ void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, vo
 
 /* The live samples of processes with a channel, whose stacks are in the table. */
 struct live *stacks_live(struct stack_table *table);
-/* Calls @visit for each process that runs and has a channel. */
-void stacks_visit_processes_in_use(const struct stack_table *table,
-				   void (*visit)(void *context, uint32_t pid, uint64_t bytes),
-				   void *context);
+/* Bytes in use by all processes with a channel, counted now, and by one, as counted last. */
+uint64_t stacks_count_in_use(struct stack_table *table);
+uint64_t stacks_in_use_of(const struct stack_table *table, uint32_t pid);
 /* What the process has in use stays in use, since it has ended; live_remove() follows. */
 void stacks_keep_in_use(struct stack_table *table, const struct live_process *process);
 /* True if a process told its live samples: so what is in use is known. */

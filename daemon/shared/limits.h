@@ -15,10 +15,9 @@
 #define LIMIT_NAMES    65536u
 
 enum limited {
-	LIMITED_CLIENTS, /* these five: connections of HTTP, see daemon/http/clients.c */
+	LIMITED_CLIENTS, /* these four: connections of HTTP, see daemon/http/clients.c */
 	LIMITED_TCP_CLIENTS,
 	LIMITED_STRANGERS,
-	LIMITED_TCP_STRANGERS,
 	LIMITED_VIEWERS,
 	LIMITED_REQUEST_SECONDS,
 	LIMITED_RECORDINGS,
@@ -35,6 +34,7 @@ enum limited {
 	LIMITED_SENT_NAMES, /* of all processes, each as often as it was sent */
 	LIMITED_MAPPINGS,  /* of all processes; later ones of a process are left out */
 	LIMITED_TEXT,	   /* bytes of maps that processes are sending */
+	LIMITED_HEAPS,	   /* the module has this one; it may be set there */
 	LIMITED_PROCESSES, /* of the kernel's table of totals, which counts them itself */
 	LIMITS,
 };
@@ -44,7 +44,8 @@ struct limit {
 	const char *unit; /* of @most, if that is another thing */
 	uint64_t most;
 	const char *next; /* what to do; NULL: nobody is told */
-	bool is_problem;  /* what is refused is missing in profiles: status says so */
+	bool is_problem;  /* status says so: what is refused is missing in profiles, or a heap works
+			   * without the device */
 	bool of_machine;  /* it is no owner's */
 };
 

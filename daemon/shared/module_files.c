@@ -17,6 +17,8 @@ static const char *const paths[MODULE_FILES] = {
 	[MODULE_REFILLS] = CLASS "refills",	[MODULE_REFILL_BYTES] = CLASS "refill_bytes",
 	[MODULE_RATE] = CLASS "rate",		[MODULE_SAMPLED] = CLASS "sampled",
 	[MODULE_THROTTLED] = CLASS "throttled", [MODULE_HEAPS] = CLASS "heaps",
+	[MODULE_REFUSED_HEAPS] = CLASS "refused_heaps",
+	[MODULE_UNCOUNTED] = CLASS "uncounted_bytes",
 };
 
 bool module_number_read(enum module_file file, uint64_t *value)

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+
 #define FORKED_ONLY 0x40ul /* PF_FORKNOEXEC of the kernel */
 
 static const char *program_name = "hab";
@@ -125,6 +126,24 @@ int open_regular(const char *path, int flags, struct stat *status)
 	return fd;
 }
 
+bool give_socket(const char *path, uid_t uid, gid_t gid)
+{
+	int found = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+	struct stat status;
+	char link[32];
+	bool done;
+
+	if (found < 0)
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", found);
+	errno = EEXIST;
+	done = !fstat(found, &status) && S_ISSOCK(status.st_mode) && status.st_uid == geteuid() &&
+	       !fchownat(found, "", uid, gid, AT_EMPTY_PATH) &&
+	       (gid == (gid_t)-1 || !chmod(link, 0660));
+	close(found);
+	return done;
+}
+
 bool write_all(int fd, const void *data, size_t length)
 {
 	const char *at = data;
@@ -201,6 +220,33 @@ bool process_status(uint32_t pid, const char *name, char *value, size_t size)
 		fclose(file);
 	free(line);
 	return found;
+}
+
+uint32_t process_uid(uint32_t pid)
+{
+	char text[64] = "";
+
+	process_status(pid, "Uid", text, sizeof(text));
+	return (uint32_t)strtoul(text, NULL, 10);
+}
+
+bool process_is_any_users(uint32_t pid, uint32_t process_uid)
+{
+	unsigned int inside = 0, outside = 0, count = 0;
+	char path[32];
+	FILE *file;
+
+	if (process_uid <= USERS_MAX)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/uid_map", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%u %u %u", &inside, &outside, &count) != 3)
+		count = UINT32_MAX;
+	fclose(file);
+	/* The namespace of the machine has them all. */
+	return count != UINT32_MAX;
 }
 
 void process_comm(uint32_t pid, char *comm, size_t size)

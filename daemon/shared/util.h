@@ -47,6 +47,11 @@ bool say_is_verbose(void);
  * no lease is waited for. @flags: O_NOFOLLOW or 0.
  */
 int open_regular(const char *path, int flags, struct stat *status);
+/*
+ * Gives a socket that this user has made to @uid, or to @gid, whose members may connect then. -1
+ * leaves it. False, with errno: EEXIST if there is something else at @path by now.
+ */
+bool give_socket(const char *path, uid_t uid, gid_t gid);
 
 /*
  * True if no server, and no program of another user, answers for the file system; an overlay is as
@@ -68,6 +73,17 @@ uint64_t clock_realtime_ns(void);
 void process_file(uint32_t pid, const char *name, char *text, size_t size);
 /* What the line @name of /proc/PID/status has; false: not known. */
 bool process_status(uint32_t pid, const char *name, char *value, size_t size);
+/* The real uid. */
+uint32_t process_uid(uint32_t pid);
+/* Uids above may be subordinate, see subuid(5). */
+#define USERS_MAX 65535u
+/* In a user namespace a subordinate uid is of a user that is not looked for: it may be any. */
+bool process_is_any_users(uint32_t pid, uint32_t process_uid);
+/* True if a process of @process_uid may be one of the user @uid, who claims it: root may any. */
+static inline bool uid_may_claim(uint32_t uid, uint32_t process_uid, bool is_any_users)
+{
+	return !uid || uid == process_uid || is_any_users;
+}
 /* The name of its first thread, clean; "": not known. */
 void process_comm(uint32_t pid, char *comm, size_t size);
 

@@ -81,15 +81,6 @@ static bool read_memory(const struct rss *rss, uint32_t pid, uint64_t *anonymous
 	return true;
 }
 
-/* Its real one, which it counts for. */
-static uint32_t user_of(uint32_t pid)
-{
-	char text[64] = "";
-
-	process_status(pid, "Uid", text, sizeof(text));
-	return (uint32_t)strtoul(text, NULL, 10);
-}
-
 static int64_t change_of(const struct process *process)
 {
 	return (int64_t)(process->readings[0].bytes - process->readings[process->count - 1].bytes);
@@ -130,7 +121,7 @@ static void read_process(struct rss *rss, uint32_t pid, uint64_t now_ns)
 	process->start = stat.start;
 	process->round = rss->round;
 	process->shared_bytes = shared_bytes;
-	process->uid = user_of(pid);
+	process->uid = process_uid(pid);
 	process_comm(pid, process->comm, sizeof(process->comm));
 	add_reading(process, bytes, now_ns);
 }

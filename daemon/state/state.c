@@ -83,39 +83,21 @@ void state_turn_end(struct state *state)
 	pthread_mutex_unlock(&state->turns);
 }
 
-static void add_part_process(void *context, uint64_t owner, const struct part_process *process)
-{
-	struct feed_totals *totals = context;
-	struct feed_process *to;
-	unsigned int i;
-
-	/* What a collector says of processes of others is not listed, and hides none of them. */
-	for (i = 0; i < totals->nr_processes; i++)
-		if (totals->processes[i].pid == process->pid &&
-		    totals->processes[i].totals.owner == owner) {
-			totals->processes[i].interpreter = (uint32_t)process->interpreter;
-			return;
-		}
-	to = feed_totals_add(totals);
-	*to = (struct feed_process){ .pid = process->pid,
-				     .interpreter = (uint32_t)process->interpreter };
-	to->totals.bytes = process->bytes;
-	to->totals.sampled = process->sampled;
-	to->totals.lost = process->lost;
-	to->totals.uid = process->uid;
-	to->totals.owner = owner;
-	memcpy(to->totals.comm, process->comm, sizeof(to->totals.comm));
-}
-
-/* The processes that have only a channel. */
+/* The processes that have a channel. */
 static void add_processes(void *context, struct feed_totals *totals)
 {
 	struct state *state = context;
+	unsigned int i;
 
-	if (state->snapshots)
-		snapshots_visit_processes(state->snapshots, add_part_process, totals);
-	else if (state->channels)
+	if (state->snapshots) {
+		snapshots_add_processes(state->snapshots, totals);
+		return;
+	}
+	if (state->channels)
 		channels_add_processes(state->channels, totals);
+	for (i = 0; i < totals->nr_processes; i++)
+		totals->processes[i].in_use =
+			stacks_in_use_of(state->stacks, totals->processes[i].pid);
 }
 
 static void update_totals_locked(struct state *state, uint64_t now)
@@ -193,58 +175,12 @@ static void close_files_locked(struct state *state, uint64_t now)
 	symbols_tidy(state->symbols, is_open, state->binaries);
 }
 
-struct in_use_sums {
-	uint64_t all;
-	struct totals_process **processes; /* sorted by pid */
-	unsigned int nr;
-};
-
-static int compare_pids(const void *one, const void *two)
-{
-	uint32_t first = (*(struct totals_process *const *)one)->pid;
-	uint32_t second = (*(struct totals_process *const *)two)->pid;
-
-	return first < second ? -1 : first > second;
-}
-
-static void add_in_use(void *context, uint32_t pid, uint64_t bytes)
-{
-	struct totals_process wanted = { .pid = pid }, *wants = &wanted, **found;
-	struct in_use_sums *sums = context;
-
-	sums_add(&sums->all, &bytes, 1);
-	found = sums->nr ? bsearch(&wants, sums->processes, sums->nr, sizeof(wants), compare_pids) :
-			   NULL;
-	if (found)
-		(*found)->in_use_bytes = bytes;
-}
-
-static void add_part_in_use(void *context, uint64_t owner, const struct part_process *process)
-{
-	add_in_use(context, process->pid, process->in_use);
-}
-
 /* It looks at every live sample. So once a second is the most, however many requests there are. */
 static void update_in_use_locked(struct state *state, uint64_t now)
 {
-	struct totals *totals = state->totals;
-	struct in_use_sums sums = { .nr = totals->nr_processes };
-	unsigned int i;
-
 	if (now - state->in_use_ns < IN_USE_NS)
 		return;
-	sums.processes = xcalloc(sums.nr, sizeof(struct totals_process *));
-	for (i = 0; i < sums.nr; i++) {
-		sums.processes[i] = &totals->processes[i];
-		totals->processes[i].in_use_bytes = 0;
-	}
-	qsort(sums.processes, sums.nr, sizeof(struct totals_process *), compare_pids);
-	if (state->snapshots)
-		snapshots_visit_processes(state->snapshots, add_part_in_use, &sums);
-	else
-		stacks_visit_processes_in_use(state->stacks, add_in_use, &sums);
-	free(sums.processes);
-	state->in_use_bytes = sums.all;
+	state->in_use_bytes = stacks_count_in_use(state->stacks);
 	state->in_use_ns = now;
 }
 
@@ -272,16 +208,6 @@ static int compare_bytes(const void *one, const void *two)
 	return first->totals.bytes < second->totals.bytes ?
 		       1 :
 		       -(first->totals.bytes > second->totals.bytes);
-}
-
-static uint64_t in_use_of(const struct state *state, uint32_t pid)
-{
-	unsigned int i;
-
-	for (i = 0; i < state->totals->nr_processes; i++)
-		if (state->totals->processes[i].pid == pid)
-			return state->totals->processes[i].in_use_bytes;
-	return 0;
 }
 
 static void add_probed(void *context, const struct probed_process *process)
@@ -317,7 +243,7 @@ static void publish_processes_locked(struct state *state, struct part_page *page
 					     .sampled = from->totals.sampled,
 					     .lost = from->totals.lost,
 					     .interpreter = from->interpreter,
-					     .in_use = in_use_of(state, from->pid) };
+					     .in_use = stacks_in_use_of(state->stacks, from->pid) };
 		memcpy(to->comm, from->totals.comm, sizeof(to->comm));
 	}
 	WRITE_ONCE(page->nr_processes, nr);
@@ -329,8 +255,7 @@ static void publish_locked(struct state *state, uint64_t now)
 {
 	struct part_page *page = part_page(state->memory);
 
-	if (stacks_know_in_use(state->stacks))
-		update_in_use_locked(state, now);
+	update_in_use_locked(state, now);
 	count_own_locked(state, &page->counts);
 	if (now - state->published_ns >= PUBLISH_NS) {
 		publish_processes_locked(state, page);
@@ -393,15 +318,18 @@ static void count_refills(struct numbers *numbers)
 	numbers->refill_bytes = now->of.module_bytes ?: now->of.machine.bytes;
 }
 
-/* What the broker has counted for each owner, and what this viewer has refused itself. */
-static void add_owners(struct numbers *numbers, struct snapshots *snapshots)
+/* What broker and module have counted for each owner, and what this viewer has refused itself. */
+static void add_owners(struct numbers *numbers, const struct state *state)
 {
 	struct snapshot_state *states;
-	unsigned int nr = snapshots_states(snapshots, &states);
+	unsigned int nr = snapshots_states(state->snapshots, &states);
 	uint64_t *refused = numbers->counts.limits.refused;
 
 	sums_add(refused, limits_own.refused, LIMITS);
 	refused[LIMITED_UNTAKEN] = 0;
+	if (numbers->module.known[MODULE_REFUSED_HEAPS])
+		refused[LIMITED_HEAPS] =
+			numbers->module.value[MODULE_REFUSED_HEAPS] - state->refused_heaps;
 	while (nr--) {
 		numbers->lost_of_owners += states[nr].lost;
 		refused[LIMITED_UNTAKEN] += states[nr].refused;
@@ -421,12 +349,11 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	if (state->snapshots) {
 		part_feed_ask(state->feed);
 		snapshots_counts(state->snapshots, &numbers->counts);
-		add_owners(numbers, state->snapshots);
+		add_owners(numbers, state);
 	}
 	pthread_mutex_lock(&state->lock);
+	update_in_use_locked(state, now);
 	totals_read(totals, state->feed, add_processes, state, now);
-	if (state->snapshots || stacks_know_in_use(state->stacks))
-		update_in_use_locked(state, now);
 	if (!state->snapshots)
 		count_own_locked(state, &numbers->counts);
 	numbers->totals = *totals;

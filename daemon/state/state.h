@@ -28,11 +28,12 @@
 #define RECENT_NS    5000000000ull
 
 /*
- * The main thread reads the feed, and in a collector of the machine the channels, which else have a
- * thread of their own. So has each HTTP connection, and the history.
+ * The main thread reads the feed, and in a collector of the machine the channels. habd of a user
+ * has a thread for these and one for each listening socket: users of all kinds connect there, and
+ * what they send may wait. Each HTTP connection has a thread, too, and so has the history.
  *
  * lock guards binaries, processes, stacks, ingest, channels, totals, missed, timeline, recent,
- * recent_ns, evict_ns, close_ns, in_use_ns, in_use_bytes and rss.
+ * recent_ns, evict_ns, close_ns, what is in use and rss.
  * A turn limits the memory of profiles, see state_turn_begin(); turns guards its numbers. No lock
  * is held while a profile is named. render is held while the stacks of a profile are copied and
  * sorted, and while its text is made: each takes as much memory again. A thread takes them in this
@@ -74,10 +75,11 @@ struct state {
 	uint64_t busy_ns;      /* when this collector last had sessions or samples */
 	uint64_t busy_samples; /* how many it had had then */
 	uint64_t published_ns; /* when the viewer was last shown this collector's processes */
-	uint64_t in_use_ns; /* when @in_use_bytes was worked out */
-	uint64_t in_use_bytes;
+	uint64_t in_use_bytes; /* by the processes of this habd's own tables */
+	uint64_t in_use_ns;    /* when that was counted */
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */
 	uint64_t recent_ns[RECENT_MARKS];
+	uint64_t refused_heaps; /* of the viewer: by the module, before this habd */
 	int stop_fd; /* readable once habd ends */
 };
 

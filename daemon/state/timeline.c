@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/arithmetic.h"
+#include "core/owner.h"
 #include "daemon/shared/util.h"
 
 #define POINTS 360u
@@ -34,13 +35,13 @@ void timeline_copy_add(struct timeline_copy *copy, const struct stack_key *key, 
 	entry = &copy->entries[copy->count++];
 	*entry = (struct timeline_entry){
 		.pid = key->pid,
-		/* "[other stacks]" are of many users. */
+		/* "[other stacks]" are of many. */
 		.uid = key->pid ? key->uid : TIMELINE_MANY,
+		.owner = key->pid ? key->owner : TIMELINE_MANY,
 		.kind = key->kind,
 		.bytes = bytes,
 		.in_use = in_use,
 	};
-	entry->owner = entry->uid;
 	memcpy(entry->comm, key->comm, sizeof(entry->comm));
 }
 
@@ -65,6 +66,8 @@ static int compare_pids(const void *one, const void *two)
 		return first->kind < second->kind ? -1 : 1;
 	if (first->pid != second->pid)
 		return first->pid < second->pid ? -1 : 1;
+	if (first->owner != second->owner)
+		return first->owner < second->owner ? -1 : 1;
 	return first->uid < second->uid ? -1 : first->uid > second->uid;
 }
 
@@ -150,7 +153,7 @@ static unsigned int limit(struct timeline_entry *entries, unsigned int count)
 	unsigned int room = TIMELINE_ENTRIES - HAB_KINDS, kept = 0, i;
 	unsigned int owners = rank_processes(entries, count);
 	bool of_owners = owners <= room / 2;
-	uint32_t owner;
+	uint64_t owner;
 
 	if (of_owners)
 		room -= owners;
@@ -159,8 +162,8 @@ static unsigned int limit(struct timeline_entry *entries, unsigned int count)
 	while (kept < min(count, room) && entries[kept].rank < TIMELINE_PROCESSES)
 		kept++;
 	for (i = kept; i < count; i++) {
-		owner = of_owners ? entries[i].uid : TIMELINE_MANY;
-		entries[i] = (struct timeline_entry){ .uid = owner,
+		owner = of_owners ? entries[i].owner : TIMELINE_MANY;
+		entries[i] = (struct timeline_entry){ .uid = hab_owner_uid(owner, 0),
 						      .owner = owner,
 						      .kind = entries[i].kind,
 						      .bytes = entries[i].bytes,

@@ -11,23 +11,23 @@
 #define TIMELINE_PROCESSES 16u
 /*
  * A point has so many entries. If its owners had more, each has as many processes as have room, and
- * the sum. If the sums alone would take half of the room, they are one of user TIMELINE_MANY.
+ * the sum. If the sums alone would take half of the room, they are one of owner TIMELINE_MANY.
  */
 #define TIMELINE_ENTRIES 512u
 #define TIMELINE_MANY	 UINT32_MAX
 
 #define TIMELINE_STEP_NS 10000000000ull
 
-/* A process; another user makes another one of it. Events of each kind are apart. */
+/* A process of an owner; another user makes another one of it. Events of each kind are apart. */
 struct timeline_entry {
 	uint32_t pid; /* 0: further processes of the owner */
-	uint32_t uid; /* of a sum: the owner */
+	uint32_t uid; /* of a sum: the owner; of a container without meaning */
 	uint32_t kind;
 	char comm[HAB_COMM_LEN]; /* the one with the most bytes: threads may have others */
 	uint32_t rank;		 /* among its owner's, while the point is made; the largest has 0 */
 	uint64_t bytes;		 /* estimated */
 	uint64_t in_use;	 /* bytes at the end, estimated */
-	uint64_t owner;		 /* of the process */
+	uint64_t owner;
 };
 
 struct timeline_point {

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/arithmetic.h"
 #include "daemon/shared/util.h"
 
 #define RATES_NS	  1000000000ull
@@ -33,12 +34,33 @@ void totals_free(struct totals *totals)
 	free(totals);
 }
 
-static int compare_pids(const void *one, const void *two)
+static int compare_keys(uint32_t pid, uint64_t owner, uint32_t other_pid, uint64_t other_owner)
 {
-	uint32_t first = ((const struct totals_process *)one)->pid;
-	uint32_t second = ((const struct totals_process *)two)->pid;
+	if (pid != other_pid)
+		return pid < other_pid ? -1 : 1;
+	return owner < other_owner ? -1 : owner > other_owner;
+}
 
-	return first < second ? -1 : first > second;
+static int compare_rows(const void *one, const void *two)
+{
+	const struct feed_process *first = one, *second = two;
+	int result = compare_keys(first->pid, first->totals.owner, second->pid,
+				  second->totals.owner);
+
+	if (result)
+		return result;
+	if (first->claimed != second->claimed)
+		return first->claimed ? 1 : -1;
+	return first->totals.bytes < second->totals.bytes ?
+		       1 :
+		       -(first->totals.bytes > second->totals.bytes);
+}
+
+static int compare_processes(const void *one, const void *two)
+{
+	const struct totals_process *first = one, *second = two;
+
+	return compare_keys(first->pid, first->totals.owner, second->pid, second->totals.owner);
 }
 
 static int compare_rates(const void *one, const void *two)
@@ -49,7 +71,7 @@ static int compare_rates(const void *one, const void *two)
 		return first->bytes_per_second < second->bytes_per_second ? 1 : -1;
 	if (first->totals.bytes != second->totals.bytes)
 		return first->totals.bytes < second->totals.bytes ? 1 : -1;
-	return compare_pids(one, two);
+	return compare_processes(one, two);
 }
 
 static double rate(uint64_t now, uint64_t before, double seconds)
@@ -67,24 +89,51 @@ static void update_rates(struct totals_process *process, double seconds)
 	process->before = *now;
 }
 
+/* One row for each process of an owner: what is claimed comes after what was counted. */
+static void merge_rows(struct feed_totals *totals)
+{
+	struct feed_process *kept = totals->processes, *row = kept;
+	unsigned int i, nr = 0;
+
+	if (totals->nr_processes)
+		qsort(kept, totals->nr_processes, sizeof(*kept), compare_rows);
+	for (i = 0; i < totals->nr_processes; i++, row++) {
+		if (nr && row->claimed && kept->pid == row->pid &&
+		    kept->totals.owner == row->totals.owner) {
+			/* A process with a channel and probes is claimed twice. */
+			kept->interpreter = row->interpreter ?: kept->interpreter;
+			kept->in_use = max(kept->in_use, row->in_use);
+			continue;
+		}
+		kept = &totals->processes[nr++];
+		*kept = *row;
+	}
+	totals->nr_processes = nr;
+}
+
 static void update_processes(struct totals *totals, double seconds, bool rates)
 {
 	unsigned int nr_old = totals->nr_processes, i;
 	struct totals_process *old = totals->processes, *process, *known;
+	const struct feed_process *row;
 	char comm[HAB_COMM_LEN];
 
 	if (nr_old)
-		qsort(old, nr_old, sizeof(*old), compare_pids);
+		qsort(old, nr_old, sizeof(*old), compare_processes);
 	totals->nr_processes = totals->now.nr_processes;
 	totals->processes = xcalloc(totals->nr_processes, sizeof(*totals->processes));
 	for (i = 0; i < totals->nr_processes; i++) {
 		process = &totals->processes[i];
-		process->pid = totals->now.processes[i].pid;
-		known = nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_pids) : NULL;
+		row = &totals->now.processes[i];
+		process->pid = row->pid;
+		process->totals = row->totals;
+		known = nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_processes) :
+				 NULL;
 		if (known)
 			*process = *known;
-		process->interpreter = totals->now.processes[i].interpreter;
-		process->totals = totals->now.processes[i].totals;
+		process->interpreter = row->interpreter;
+		process->in_use_bytes = row->in_use;
+		process->totals = row->totals;
 		clean_copy(comm, sizeof(comm), process->totals.comm, sizeof(comm));
 		memcpy(process->totals.comm, comm, sizeof(comm));
 		if (rates)
@@ -107,6 +156,7 @@ void totals_read(struct totals *totals, struct feed *feed,
 	feed->ops->read(feed, &totals->now);
 	if (add)
 		add(context, &totals->now);
+	merge_rows(&totals->now);
 	update_processes(totals, seconds, rates);
 	if (!rates)
 		return;

@@ -13,7 +13,7 @@ struct totals_process {
 	double bytes_per_second;
 	double refills_per_second;
 	double restarts_per_second;
-	uint64_t in_use_bytes; /* kept by state.c, a second old at most when numbers_begin() reads */
+	uint64_t in_use_bytes; /* two seconds old at most: a collector shows it each 0.5 s */
 };
 
 struct totals {
@@ -34,7 +34,10 @@ struct totals *totals_new(void);
 void totals_free(struct totals *totals);
 /*
  * Reads the feed, and works the rates out if the last time is a second ago. @add: NULL, or adds the
- * processes that have only a channel: their bytes are those that they have allocated.
+ * processes that have a channel: the bytes of one that has only that are those that it has
+ * allocated. A process of an owner is listed once: what a collector claims of one that the kernel
+ * counts are its interpreter and what is in use, and what it claims of processes of others changes
+ * none of theirs.
  */
 void totals_read(struct totals *totals, struct feed *feed,
 		 void (*add)(void *context, struct feed_totals *totals), void *context,

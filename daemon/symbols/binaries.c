@@ -21,7 +21,7 @@
 
 #include "daemon/shared/util.h"
 #include "daemon/shared/elf_reader.h"
-#include "daemon/symbols/names.h"
+#include "daemon/symbols/interpreter_names.h"
 
 struct binaries {
 	struct binary *table[BINARIES_MAX]; /* NULL: free */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/symbols/binaries.h"
-#include "daemon/symbols/names.h"
+#include "daemon/symbols/interpreter_names.h"
 
 struct process;
 struct processes;

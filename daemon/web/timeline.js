@@ -80,9 +80,11 @@ function sums(lines, keyOf) {
 	return [...found.values()];
 }
 /* Threads of a process may have names of their own. */
-const byProcess = lines => sums(lines, ({pid, uid, comm}) => [pid, uid, pid ? '' : comm]);
+const byProcess = lines => sums(lines, ({pid, owner, uid, comm}) =>
+	[pid, owner, uid, pid ? '' : comm]);
 /* A user's processes of one name; one alone stays the process that it is. */
-const byCommand = lines => sums(lines, ({pid, uid, comm}) => [Boolean(pid), uid, comm])
+const byCommand = lines => sums(lines, ({pid, owner, uid, comm}) =>
+	[Boolean(pid), owner, uid, comm])
 	.map(sum => sum.members.length > 1 ? sum : sum.members[0]);
 
 /* "app (4711) was ended for want of memory, 12:03:04; at most 400 MiB resident, limit 512 MiB" */
@@ -335,7 +337,7 @@ export class Timeline {
 
 	mark() {
 		const {process} = this.chosen;
-		const has_some = line => line.uid === process.uid &&
+		const has_some = line => line.owner === process.owner && line.uid === process.uid &&
 			[...line.pids].some(pid => process.pids.has(pid));
 		for (const chart of this.charts) {
 			this.lines.forEach((line, i) => {

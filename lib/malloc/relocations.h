@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What attach.c knows of an architecture: the references of a loaded library to functions. */
+/* What references.c knows of an architecture: the references of a library to functions. */
 #ifndef HAB_MALLOC_RELOCATIONS_H
 #define HAB_MALLOC_RELOCATIONS_H
 

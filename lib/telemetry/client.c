@@ -32,14 +32,14 @@
 #include "lib/telemetry/connect.h"
 #include "lib/telemetry/sandbox.h"
 
-/* Between two tries to connect to a collector that is busy. It is doubled after each. */
-#define PAUSE_NS     1000000ull
-#define PAUSE_MAX_NS (PAUSE_NS << 10)
-
-/* Between two tries where there is none; doubled for each that was found within an hour. */
+/* Between two tries where there is no collector; doubled for each that was found within an hour. */
 #define ABSENT_NS      1000000000ull
 #define ABSENT_DOUBLED 10u
 #define HOUR_NS	       3600000000000ull
+
+/* Between two tries to connect to a collector that is busy. It is doubled after each. */
+#define PAUSE_NS     1000000ull
+#define PAUSE_MAX_NS (PAUSE_NS << 10)
 
 /* So many channels that were replaced stay mapped. */
 #define FORMER_MAX 100u
@@ -139,7 +139,7 @@ static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
 	}
 	if (!hab_connect_has_address() || hab_client_has_filter() || !hab_connect_may_write_file())
 		return NULL;
-	socket = hab_connect(is_later, tries->pause < ABSENT_NS, obstacle);
+	socket = hab_connect(is_later, obstacle);
 	if (socket < 0)
 		return NULL;
 	channel = hab_client_make_channel(&fd);

@@ -44,9 +44,10 @@ extern struct hab_client *hab_client __attribute__((visibility("hidden")));
  *
  * The preload library calls it when the process allocates first, and in a child by fork() at its
  * first sample; libhab when a heap is made. Does nothing if there is a channel that is read. If the
- * collector is busy, it waits for at most 20 ms, and a later call tries again. Where there is none,
- * or none any more, a later call tries again, at most once a second. Leaves no descriptor open;
- * errno is kept. Any thread may call it.
+ * collector is busy, it waits for at most 20 ms, and a later call tries again: after a second once
+ * a second, so up to 2 % of a thread's time while the queue is full. Where there is none, or none
+ * any more, a later call tries again, at most once a second. Leaves no descriptor open; errno is
+ * kept. Any thread may call it.
  */
 void hab_client_start(void);
 

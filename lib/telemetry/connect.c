@@ -170,14 +170,14 @@ static bool connect_in_turn(int fd, const struct sockaddr_un *address)
 }
 
 /* -1: errno says why. */
-static int connect_to(const struct sockaddr_un *address, bool waits)
+static int connect_to(const struct sockaddr_un *address)
 {
 	int fd = hab_descriptor_move((int)syscall(SYS_socket, AF_UNIX,
 						  SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	int err;
 
 	if (fd < 0 || connect_now(fd, address) ||
-	    (errno == EAGAIN && waits && connect_in_turn(fd, address)))
+	    (errno == EAGAIN && connect_in_turn(fd, address)))
 		return fd;
 	err = errno;
 	syscall(SYS_close, fd);
@@ -201,19 +201,19 @@ static enum hab_obstacle obstacle_of(int err)
 	}
 }
 
-int hab_connect(bool is_later, bool waits, enum hab_obstacle *obstacle)
+int hab_connect(bool is_later, enum hab_obstacle *obstacle)
 {
 	struct sockaddr_un own;
 	int fd = -1;
 
 	if (address_of_user(&own))
-		fd = connect_to(&own, waits);
+		fd = connect_to(&own);
 	if (fd >= 0 && !is_roots(fd)) {
 		syscall(SYS_close, fd);
 		fd = -1;
 	}
 	if (fd < 0)
-		fd = connect_to(&settings.address, waits);
+		fd = connect_to(&settings.address);
 	if (fd < 0) {
 		*obstacle = obstacle_of(errno);
 	} else if (!is_trusted(fd, is_later)) {

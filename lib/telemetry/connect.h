@@ -42,12 +42,13 @@ bool hab_connect_may_write_file(void);
 /**
  * hab_connect - connect to the collector
  * @is_later: not the first try: it takes a socket of root's or of the own user's only
- * @waits: for at most 10 ms each, if the socket's queue, or that of the user, is full
  * @obstacle: why not
+ *
+ * If the queue of the user's socket, or of the shared one, is full, it waits for 10 ms at most.
  *
  * Return: a socket, or -1.
  */
-int hab_connect(bool is_later, bool waits, enum hab_obstacle *obstacle);
+int hab_connect(bool is_later, enum hab_obstacle *obstacle);
 
 /* The memory of a channel, with what the environment says; @fd is its memfd, or -1. NULL: none. */
 struct hab_channel *hab_connect_make_channel(int *fd);

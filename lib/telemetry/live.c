@@ -10,6 +10,10 @@
 
 #define SLOT_MASK (HAB_LIVE_PAGE - 1)
 
+typedef u64 __attribute__((may_alias)) object_word;
+
+_Static_assert(!(sizeof(struct hab_live_object) % sizeof(object_word)), "it is copied by words");
+
 _Static_assert(HAB_CHANNEL_LIVE_SLOTS <= HAB_LIVE_PAGE, "a slot fits the low bits of an address");
 
 static const unsigned char no_entries[HAB_LIVE_BUCKETS];
@@ -129,6 +133,18 @@ int hab_live_take(struct hab_live_table *table, const void *p)
 	return slot >= 0 && take_entry(table, at, (uintptr_t)p | (u64)slot) ? slot : -1;
 }
 
+/* Another thread may write it meanwhile. */
+static void read_object(const struct hab_live_table *table, int slot,
+			struct hab_live_object *object)
+{
+	const object_word *from = (const object_word *)&table->objects[slot];
+	object_word *to = (object_word *)object;
+	u32 i;
+
+	for (i = 0; i < sizeof(*object) / sizeof(*to); i++)
+		to[i] = READ_ONCE(from[i]);
+}
+
 int hab_live_find(const struct hab_live_table *table, const void *p, struct hab_live_object *object)
 {
 	u32 at;
@@ -136,7 +152,7 @@ int hab_live_find(const struct hab_live_table *table, const void *p, struct hab_
 
 	if (slot < 0)
 		return -1;
-	*object = table->objects[slot];
+	read_object(table, slot, object);
 	/* Another thread that has doubled the step may have dropped it and used its slot again. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return READ_ONCE(table->entries[at]) == ((uintptr_t)p | (u64)slot) ? slot : -1;
@@ -200,15 +216,22 @@ bool hab_live_resize(struct hab_live_object *object, u64 asked, u64 usable, u64 
  * The pieces are known in usable sizes, since the size that was asked for before is not known when
  * an object without a sample grows. So each has its part of what the program asked for last.
  */
-static void write_object(struct hab_channel_live *live, const struct hab_live_object *object)
+static void write_object(struct hab_live_table *table, struct hab_channel_live *live, int slot,
+			 const struct hab_live_object *object)
 {
 	u64 all = max(object->usable, 1ull), added = all - object->before - object->piece;
+	const object_word *from = (const object_word *)object;
+	object_word *to = (object_word *)&table->objects[slot];
+	u32 i;
 
 	/*
-	 * With the fields the last sample_id is gone for the collector, and with the count that
-	 * enter() changes the table is there for hab_live_may_have(). Pairs with the fences there.
+	 * With the object the slot's last entry is gone for hab_live_find(), with the fields the
+	 * last sample_id for the collector, and with the count that enter() changes the table is
+	 * there for hab_live_may_have(). Pairs with the fences there.
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
+	for (i = 0; i < sizeof(*object) / sizeof(*to); i++)
+		WRITE_ONCE(to[i], from[i]);
 	WRITE_ONCE(live->asked, hab_mul_div(object->asked, object->piece, all));
 	WRITE_ONCE(live->drawn, object->drawn);
 	WRITE_ONCE(live->added, hab_mul_div(object->asked, added, all));
@@ -219,6 +242,7 @@ static void write_object(struct hab_channel_live *live, const struct hab_live_ob
 void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, int slot,
 		    const void *p, const struct hab_live_object *object)
 {
+	struct hab_live_object placed = *object;
 	struct hab_channel_live *live;
 	u64 step;
 
@@ -226,12 +250,11 @@ void hab_live_enter(struct hab_live_table *table, struct hab_channel *channel, i
 		return;
 	drop_former(table, channel, p, object->mapped);
 	live = &hab_channel_live(channel)[slot];
-	table->objects[slot] = *object;
-	table->objects[slot].address = (uintptr_t)p;
+	placed.address = (uintptr_t)p;
+	write_object(table, live, slot, &placed);
 	if (object->mapped)
 		/* Pairs with the acquire in hab_live_find_mapping(): the slot has this object. */
 		__atomic_fetch_or(&table->mapped[slot / 64], 1ull << slot % 64, __ATOMIC_RELEASE);
-	write_object(live, &table->objects[slot]);
 	if (object->reported)
 		hab_usdt_alloc((void *)p, object->asked, object->reported);
 	/* Pairs with the collector's acquire: what was written is of this sample. */
@@ -261,7 +284,7 @@ int hab_live_find_mapping(const struct hab_live_table *table, int slot, u64 firs
 			continue;
 		}
 		slot += __builtin_ctzll(word);
-		*object = table->objects[slot];
+		read_object(table, slot, object);
 		if (object->mapped && object->address < end &&
 		    object->address + object->usable > first)
 			return slot;

@@ -45,7 +45,7 @@ static const struct {
 	{ "pinned", strategy_pinned },	   { "former_root", strategy_former_root },
 	{ "refused", strategy_refused },   { "stopping", strategy_stopping },
 	{ "stopped", strategy_stopped },   { "killing", strategy_killing },
-	{ "faults", strategy_faults },
+	{ "claiming", strategy_claiming }, { "faults", strategy_faults },
 };
 
 static const char *const count_names[COUNTS] = { "operations", "heaps",	 "refills",

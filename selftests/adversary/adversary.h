@@ -98,6 +98,7 @@ void strategy_former_root(void);
 void strategy_stopping(void);
 void strategy_stopped(void);
 void strategy_killing(void);
+void strategy_claiming(void);
 void strategy_faults(void);
 
 struct hab_channel;

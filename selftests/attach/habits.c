@@ -16,6 +16,8 @@
  *	semaphores	two threads wait for semaphores, until SIGTERM
  *	copies	loads the plugin FILE, and so another C library, in a namespace of its own
  *	raises	has a capability to change its user, but has not raised it
+ *	constructs	forks all the time until SIGTERM, also while another thread loads FILE, a
+ *		library, for three seconds. No fork() takes a second
  *	lists	forks while another thread lists the libraries. The child, whose number it writes to
  *		FILE, starts a thread at SIGTERM
  */
@@ -31,6 +33,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +41,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -294,6 +298,61 @@ static int fork_while_listing(const char *path)
 	_exit(status != 0);
 }
 
+static int constructed;
+
+static void *construct(void *plugin)
+{
+	void *library = dlopen(plugin, RTLD_NOW);
+
+	__atomic_store_n(&constructed, 1, __ATOMIC_SEQ_CST);
+	return library;
+}
+
+/* Two threads are the program's: the folder has a link for each thread and two more. */
+static int has_worker(void)
+{
+	struct stat folder;
+
+	return !stat("/proc/self/task", &folder) && folder.st_nlink > 2 + 2;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int fork_while_constructing(char *plugin)
+{
+	uint64_t begin, longest = 0;
+	int met = 0; /* the worker came while the constructor ran */
+	void *library = NULL;
+	pthread_t thread;
+	pid_t child;
+
+	handle(SIGTERM);
+	setenv("HAB_CONSTRUCTOR_S", "3", 1);
+	if (pthread_create(&thread, NULL, construct, plugin))
+		return 1;
+	while (!seen) {
+		begin = now_ms();
+		child = fork();
+		if (!child)
+			_exit(0);
+		begin = now_ms() - begin;
+		longest = begin > longest ? begin : longest;
+		waitpid(child, NULL, 0);
+		met |= has_worker() && !__atomic_load_n(&constructed, __ATOMIC_SEQ_CST);
+		usleep(1000);
+	}
+	pthread_join(thread, &library);
+	printf("the longest fork() took %u ms; worker beside the constructor: %s\n",
+	       (unsigned int)longest, met ? "yes" : "no");
+	return !library || !met || longest >= 900;
+}
+
 static sem_t of_main, of_thread;
 
 static void post(int signal)
@@ -352,6 +411,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(name, "loads") && argc > 2)
 		return load_late(argv[2]);
+	if (!strcmp(name, "constructs") && argc > 2)
+		return fork_while_constructing(argv[2]);
 	if (!strcmp(name, "lists") && argc > 2)
 		return fork_while_listing(argv[2]);
 	if (!strcmp(name, "copies") && argc > 2)

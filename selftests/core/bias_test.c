@@ -164,7 +164,20 @@ static double coverage(const struct stream *stream, const struct estimates *esti
 	return (double)held / SEEDS / STACKS;
 }
 
-TEST(estimates_are_unbiased_stack_by_stack_and_intervals_contain_the_truth)
+FIXTURE(bias)
+{
+};
+
+FIXTURE_SETUP(bias)
+{
+}
+
+FIXTURE_TEARDOWN(bias)
+{
+}
+
+/* 20 seconds of a CPU. */
+TEST_F_TIMEOUT(bias, estimates_are_unbiased_stack_by_stack_and_intervals_contain_the_truth, 90)
 {
 	static struct estimates estimates[SEEDS];
 	static struct stream stream;

@@ -65,13 +65,13 @@ struct explore_result {
 		EXPECT_STREQ("", of.broken);                                     \
 	} while (0)
 
-/* For a test of the model with a bug, which has to be found. */
-#define FINDS(result)                                                   \
+/* For a test of the model with a bug, which has to be found: by this error. */
+#define FINDS(result, error)                                            \
 	do {                                                            \
 		struct explore_result of = result;                      \
                                                                         \
 		TH_LOG("after %lu runs: %s", (long)of.runs, of.broken); \
-		EXPECT_STRNE("", of.broken);                            \
+		EXPECT_STREQ(error, of.broken);                         \
 	} while (0)
 
 struct explore_lock {

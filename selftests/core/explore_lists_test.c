@@ -463,45 +463,45 @@ TEST_F(lists, a_collection_finds_all_chunks_on_weakly_ordered_cpus)
 TEST_F(lists, a_section_that_does_not_restart_is_found)
 {
 	bugs.no_restart = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk is handed out outside of its home");
 }
 
 TEST_F(lists, a_section_that_does_not_compare_cpus_is_found)
 {
 	bugs.no_cpu_check = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk is handed out outside of its home");
 }
 
 TEST_F(lists, a_pop_that_commits_by_a_store_is_found)
 {
 	bugs.plain_commit = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk is lost");
 }
 
 TEST_F(lists, a_push_that_is_not_atomic_is_found)
 {
 	explore_torn = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk is lost");
 }
 
 TEST_F(lists, a_push_that_releases_nothing_is_found)
 {
 	self->model.nr_threads = 2;
-	FINDS(explore_weak(&self->model, "hab_lists_push"));
+	FINDS(explore_weak(&self->model, "hab_lists_push"), "a chunk is lost");
 }
 
 /* Then a collected chunk comes back to a list without an interruption of its CPU: ABA. */
 TEST_F(lists, a_chunk_whose_home_is_another_cpu_than_took_it_is_found)
 {
 	bugs.wrong_home = collects = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk is lost");
 }
 
 TEST_F(lists, a_trim_that_cuts_the_list_of_another_cpu_is_found)
 {
 	trims = bugs.other_cpu = true;
 	self->model.preemptions = 2;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk is cut off twice");
 }
 
 TEST_HARNESS_MAIN

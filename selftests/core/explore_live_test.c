@@ -20,6 +20,7 @@ static union {
 static struct hab_live_table table;
 static struct hab_live_table *client; /* as hab_client, which leads to the table */
 static unsigned int free_slots;
+static bool is_first_live; /* before the threads begin */
 
 /* No sample here was reported. */
 void hab_usdt_alloc(void *p, size_t size, uint64_t weight)
@@ -30,19 +31,6 @@ void hab_usdt_alloc(void *p, size_t size, uint64_t weight)
 void hab_usdt_free(void *p)
 {
 	(void)p;
-}
-
-static void begin(void)
-{
-	memset(&table, 0, sizeof(table));
-	memset(&shared.channel, 0, sizeof(shared.channel));
-	memset(hab_channel_live(&shared.channel), 0,
-	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));
-	table.slots[0] = ~0ull << free_slots;
-	table.step = shared.channel.live_step = 1;
-	table.channel = &shared.channel;
-	hab_live_used = table.used;
-	client = NULL;
 }
 
 /* Its fields say whose they are. */
@@ -62,6 +50,21 @@ static int make(u64 sample_id)
 		hab_live_enter(&table, &shared.channel, slot, (void *)(sample_id * HAB_LIVE_PAGE),
 			       &object);
 	return slot;
+}
+
+static void begin(void)
+{
+	memset(&table, 0, sizeof(table));
+	memset(&shared.channel, 0, sizeof(shared.channel));
+	memset(hab_channel_live(&shared.channel), 0,
+	       HAB_CHANNEL_LIVE_SLOTS * sizeof(struct hab_channel_live));
+	table.slots[0] = ~0ull << free_slots;
+	table.step = shared.channel.live_step = 1;
+	table.channel = &shared.channel;
+	hab_live_used = table.used;
+	client = NULL;
+	if (is_first_live)
+		make(1);
 }
 
 static void end(u64 sample_id)
@@ -94,6 +97,20 @@ static void pass_a_slot_on(unsigned int number)
 	make(1);
 	end(1);
 	make(2);
+}
+
+/* A thread reads the first sample, while it ends and the next one gets its slot. */
+static void find_while_a_slot_is_passed_on(unsigned int number)
+{
+	struct hab_live_object found;
+
+	if (number) {
+		end(1);
+		make(2);
+	} else if (hab_live_find(&table, (void *)HAB_LIVE_PAGE, &found) >= 0 &&
+		   (found.sample_id != 1 || found.asked != 1000 || found.drawn != 1000)) {
+		explore_fail("an object is another one's, in part");
+	}
 }
 
 /* Two threads and room for one sample: the second one doubles the step. */
@@ -174,21 +191,47 @@ TEST(a_thread_that_finds_a_count_finds_the_table_on_weakly_ordered_cpus)
 	HOLDS(explore_live(free_beside_the_first, 2, 2, NULL));
 }
 
+static struct explore_result explore_find(unsigned int preemptions, unsigned int stale,
+					  const char *relaxed_in)
+{
+	struct explore_result found;
+
+	is_first_live = true;
+	found = explore_live(find_while_a_slot_is_passed_on, preemptions, stale, relaxed_in);
+	is_first_live = false;
+	return found;
+}
+
+TEST(an_object_that_is_found_is_that_of_its_entry_on_weakly_ordered_cpus)
+{
+	HOLDS(explore_find(3, 1, NULL));
+	HOLDS(explore_find(2, 2, NULL));
+}
+
 TEST(a_missing_barrier_is_found)
 {
-	FINDS(explore_live(free_beside_the_first, 2, 2, "hab_live_may_have"));
-	FINDS(explore_live(free_beside_the_first, 2, 2, "write_object"));
-	FINDS(explore_live(pass_a_slot_on, 2, 1, "hab_live_enter"));
-	FINDS(explore_live(pass_a_slot_on, 2, 1, "write_object"));
-	FINDS(explore_live(pass_a_slot_on, 2, 1, "hab_channel_read_live"));
-	FINDS(explore_live(fill_the_table, 3, 1, "hab_live_enter"));
-	FINDS(explore_live(fill_the_table, 3, 1, "double_step"));
+	FINDS(explore_find(2, 1, "hab_live_find"), "an object is another one's, in part");
+	FINDS(explore_find(2, 1, "write_object"), "an object is another one's, in part");
+	FINDS(explore_live(free_beside_the_first, 2, 2, "hab_live_may_have"),
+	      "an object may be live, and there is no table");
+	FINDS(explore_live(free_beside_the_first, 2, 2, "write_object"),
+	      "an object may be live, and there is no table");
+	FINDS(explore_live(pass_a_slot_on, 2, 1, "hab_live_enter"),
+	      "a sample has the fields of another one");
+	FINDS(explore_live(pass_a_slot_on, 2, 1, "write_object"),
+	      "a sample has the fields of another one");
+	FINDS(explore_live(pass_a_slot_on, 2, 1, "hab_channel_read_live"),
+	      "a sample has the fields of another one");
+	FINDS(explore_live(fill_the_table, 3, 1, "hab_live_enter"),
+	      "a sample is live that is no multiple of the step");
+	FINDS(explore_live(fill_the_table, 3, 1, "double_step"),
+	      "a sample is live that is no multiple of the step");
 }
 
 TEST(a_slot_that_two_threads_may_claim_is_found)
 {
 	explore_torn = true;
-	FINDS(explore_live(fill_the_table, 3, 1, NULL));
+	FINDS(explore_live(fill_the_table, 3, 1, NULL), "a slot is lost, or has two samples");
 	explore_torn = false;
 }
 

@@ -444,52 +444,52 @@ TEST_F(refill, words_that_are_emptied_stay_empty_on_weakly_ordered_cpus)
 TEST_F(refill, a_section_that_does_not_restart_is_found)
 {
 	bugs.no_restart = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk comes from another CPU's buffer");
 }
 
 TEST_F(refill, a_section_that_does_not_compare_cpus_is_found)
 {
 	bugs.no_cpu_check = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a chunk comes from another CPU's buffer");
 }
 
 TEST_F(refill, a_refill_that_may_be_moved_is_found)
 {
 	bugs.no_pin = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a refill is of another CPU's buffer");
 }
 
 TEST_F(refill, an_exchange_that_is_not_atomic_is_found)
 {
 	explore_torn = shared = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a granule is handed out twice");
 }
 
 TEST_F(refill, a_refill_that_does_not_wait_for_the_end_of_a_reset_is_found)
 {
 	resets = bugs.no_resetting = true;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "granules are lost");
 }
 
 TEST_F(refill, words_emptied_without_stopping_sections_are_found)
 {
 	bugs.no_stop = in_process = true;
 	self->model.begin = begin_small;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a granule is handed out twice");
 }
 
 TEST_F(refill, words_emptied_without_a_barrier_are_found)
 {
 	bugs.no_barrier = in_process = true;
 	self->model.begin = begin_small;
-	FINDS(explore_weak(&self->model));
+	FINDS(explore_weak(&self->model), "a granule is handed out twice");
 }
 
 TEST_F(refill, a_word_that_the_kernel_empties_from_another_cpu_is_found)
 {
 	bugs.no_move = true;
 	self->model.begin = begin_small;
-	FINDS(explore(&self->model));
+	FINDS(explore(&self->model), "a granule is handed out twice");
 }
 
 TEST_HARNESS_MAIN

@@ -147,16 +147,17 @@ TEST(a_full_ring_loses_records_but_none_in_part)
 
 TEST(a_missing_barrier_is_found)
 {
-	FINDS(explore_ring(2, 1, RING, "hab_channel_commit"));
-	FINDS(explore_ring(2, 1, RING, "hab_ring_peek"));
-	FINDS(explore_ring(2, 1, RING, "hab_ring_release"));
-	FINDS(explore_ring(2, 1, RING, "hab_ring_reserve"));
+	FINDS(explore_ring(2, 1, RING, "hab_channel_commit"),
+	      "a thread's records are out of order");
+	FINDS(explore_ring(2, 1, RING, "hab_ring_peek"), "a thread's records are out of order");
+	FINDS(explore_ring(2, 1, RING, "hab_ring_release"), "a record is lost while there is room");
+	FINDS(explore_ring(2, 1, RING, "hab_ring_reserve"), "a record is lost while there is room");
 }
 
 TEST(a_place_that_is_not_reserved_by_one_thread_alone_is_found)
 {
 	explore_torn = true;
-	FINDS(explore_ring(2, 1, RING, NULL));
+	FINDS(explore_ring(2, 1, RING, NULL), "a record has vanished");
 	explore_torn = false;
 }
 

@@ -178,7 +178,7 @@ TEST(each_event_counts_in_one_window_while_the_rate_changes)
 TEST(a_count_that_is_not_atomic_is_found)
 {
 	explore_torn = true;
-	FINDS(explore_with(2, 1, false));
+	FINDS(explore_with(2, 1, false), "a sample is not counted");
 }
 
 /* Few preemptions with many old values, and the reverse: both at once are too many runs. */
@@ -191,11 +191,12 @@ TEST(each_event_counts_in_one_window_on_weakly_ordered_cpus)
 /* Not the release in open_windows(): the exchange of @filling before it is enough in the kernel. */
 TEST(a_missing_barrier_is_found)
 {
-	FINDS(explore_weak(2, 1, "keep", true));
-	FINDS(explore_weak(1, 6, "count", true));
-	FINDS(explore_weak(2, 1, "change_windows", true));
+	FINDS(explore_weak(2, 1, "keep", true), "an event was kept by the quota of another window");
+	FINDS(explore_weak(1, 6, "count", true), "two events are the same candidate");
+	FINDS(explore_weak(2, 1, "change_windows", true),
+	      "an event was kept by the quota of another window");
 	/* As in user space on arm64 without LSE. */
-	FINDS(explore_weak(2, 1, NULL, false));
+	FINDS(explore_weak(2, 1, NULL, false), "an event was kept by the quota of another window");
 }
 
 TEST_HARNESS_MAIN

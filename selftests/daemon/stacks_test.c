@@ -253,16 +253,8 @@ static void count_frames(void *context, uint32_t number, const struct stack_key 
 }
 
 struct uses {
-	uint64_t of_process, of_stack;
+	uint64_t of_stack;
 };
-
-static void see_process(void *context, uint32_t pid, uint64_t bytes)
-{
-	struct uses *uses = context;
-
-	if (pid == 7)
-		uses->of_process = bytes;
-}
 
 static void see_in_use(void *context, uint32_t number, const struct stack_key *key,
 		       const struct stack_counts *counts, const struct in_use *in_use)
@@ -429,8 +421,9 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 		add_sample(self->table, pid, 1, CERTAIN);
 	stacks_visit(self->table, NULL, see_in_use, &uses);
 	EXPECT_EQ(0, uses.of_stack);
-	stacks_visit_processes_in_use(self->table, see_process, &uses);
-	EXPECT_EQ(1000, uses.of_process);
+	EXPECT_EQ(1000, stacks_count_in_use(self->table));
+	EXPECT_EQ(1000, stacks_in_use_of(self->table, 7));
+	EXPECT_EQ(0, stacks_in_use_of(self->table, 8));
 	stacks_free(self->table);
 	self->table = NULL;
 	free(channel);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/owner.h"
 #include "daemon/state/timeline.h"
 
 #include "kselftest_harness.h"
@@ -15,7 +16,7 @@
 static void add(struct timeline_copy *copy, uint32_t pid, uint32_t uid, uint64_t bytes,
 		uint64_t in_use)
 {
-	struct stack_key key = { .pid = pid, .uid = uid, .kind = KIND };
+	struct stack_key key = { .pid = pid, .uid = uid, .owner = uid, .kind = KIND };
 
 	snprintf(key.comm, sizeof(key.comm), "maker-%u", pid % 10);
 	timeline_copy_add(copy, &key, bytes, in_use);
@@ -70,6 +71,48 @@ TEST(many_processes_of_a_user_hide_none_of_another)
 	EXPECT_EQ(TIMELINE_PROCESSES, processes);
 	EXPECT_EQ(1, bytes_of(&point, &one, &processes));
 	EXPECT_EQ(1, processes);
+	free(point.entries);
+}
+
+TEST(a_process_number_of_two_containers_is_two_processes)
+{
+	struct stack_key key = { .pid = 7, .uid = 100033, .kind = KIND };
+	struct timeline_copy copy = { 0 };
+	struct timeline_point point;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		key.owner = HAB_OWNER_NAMESPACE + i / 2;
+		timeline_copy_add(&copy, &key, 10, 0);
+	}
+	point = timeline_sum_up(&copy);
+	ASSERT_EQ(2, point.count);
+	EXPECT_EQ(20, point.entries[0].bytes);
+	EXPECT_EQ(20, point.entries[1].bytes);
+	EXPECT_NE(point.entries[0].owner, point.entries[1].owner);
+	free(point.entries);
+}
+
+/* Of all its users: each may be filtered by its uid, and the sum is none's. */
+TEST(further_processes_of_a_container_are_one_sum)
+{
+	struct stack_key key = { .owner = HAB_OWNER_NAMESPACE + 1, .kind = KIND };
+	struct timeline_copy copy = { 0 };
+	struct timeline_point point;
+	unsigned int i;
+
+	for (i = 0; i < 1000; i++) {
+		key.pid = i + 1;
+		key.uid = 100000 + i;
+		timeline_copy_add(&copy, &key, 10, 0);
+	}
+	point = timeline_sum_up(&copy);
+	ASSERT_EQ(TIMELINE_PROCESSES + 1, point.count);
+	for (i = 0; i < TIMELINE_PROCESSES; i++)
+		EXPECT_EQ(99999 + point.entries[i].pid, point.entries[i].uid);
+	EXPECT_EQ(0, point.entries[i].pid);
+	EXPECT_EQ(0, point.entries[i].uid);
+	EXPECT_EQ(10 * (1000 - TIMELINE_PROCESSES), point.entries[i].bytes);
 	free(point.entries);
 }
 

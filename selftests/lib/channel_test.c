@@ -268,17 +268,20 @@ TEST_F(channel, mappings_of_a_library_that_was_opened_later_are_sent_at_the_next
 TEST_F(channel, the_interval_follows_the_share)
 {
 	const struct channel_read *read;
+	double steady;
 
 	self->collector.fixed = 0;
 	self->collector.share = 20 << HAB_SHARE_SHIFT;
 	ASSERT_TRUE(run(&self->collector, "hot"));
 	read = self->collector.channels[0];
-	TH_LOG("%lu samples, the last at %llu bytes", read->nr_samples,
-	       read->samples[read->nr_samples - 1].interval);
-	/* 54 in each of ten windows, and some hundred at the start. */
+	steady = collector_steady_interval(&self->collector, read, 2);
+	TH_LOG("%lu samples, the last at %llu bytes, %.0f expected", read->nr_samples,
+	       read->samples[read->nr_samples - 1].interval, steady);
+	/* 28 in each of ten windows, and some hundred at the start. */
 	EXPECT_LT(100, read->nr_samples);
 	EXPECT_GT(1500, read->nr_samples);
-	EXPECT_LT(1 << 20, read->samples[read->nr_samples - 1].interval);
+	EXPECT_LT(steady / 4, read->samples[read->nr_samples - 1].interval);
+	EXPECT_GT(steady * 4, read->samples[read->nr_samples - 1].interval);
 }
 
 TEST_F(channel, what_is_in_a_ring_that_nobody_read_stands_for_all)

@@ -6,6 +6,7 @@
  * At the interval of 4 KiB a site of 40 MB has some 10,000 samples, so that its estimate has a
  * standard error of 1 %. Limits are five standard errors, and 5 % for sites that are large enough.
  */
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "core/throttle/interval.h"
@@ -316,20 +317,75 @@ TEST_F(start, a_program_that_finds_the_collector_busy_connects_later)
 	EXPECT_LT(0, collector->channels[0]->nr_samples);
 }
 
+/* Connects, without a channel, for ever. */
+static pid_t start_crowd(const struct collector *collector)
+{
+	pid_t pid = fork();
+	int fd;
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(collector->listener);
+	}
+	while (!pid) {
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		if (connect(fd, (struct sockaddr *)&collector->address, sizeof(collector->address)))
+			_exit(1);
+		close(fd);
+	}
+	return pid;
+}
+
+static void end_crowd(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Others wait for each place in the queue: a try that does not wait has none. */
+TEST_F(start, a_program_gets_its_turn_after_seconds_with_a_busy_collector)
+{
+	char *const argv[] = { TARGET, "slower", NULL };
+	struct collector *collector = &self->collector;
+	pid_t crowd[2];
+	int i;
+
+	ASSERT_EQ(0, listen(collector->listener, 0));
+	for (i = 0; i < 2; i++)
+		crowd[i] = start_crowd(collector);
+	ASSERT_TRUE(collector_start(collector, NULL, argv));
+	wait_until_it_sleeps(collector);
+	collector->bare = true; /* no channel is waited for */
+	collector_go(collector);
+	/* Its pauses have their greatest length after one second. */
+	usleep(2500000);
+	for (i = 0; i < 2000 && !collector->nr; i++) {
+		collector_accept(collector);
+		usleep(1000);
+	}
+	for (i = 0; i < 2; i++)
+		end_crowd(crowd[i]);
+	EXPECT_EQ(1, collector->nr);
+	EXPECT_TRUE(collector_finish(collector));
+}
+
 TEST_F(start, the_interval_follows_the_share)
 {
 	const struct channel_read *read;
+	double steady;
 
 	self->collector.fixed = 0;
 	self->collector.share = 20 << HAB_SHARE_SHIFT;
 	ASSERT_TRUE(run(&self->collector, NULL, "hot"));
 	read = self->collector.channels[0];
-	TH_LOG("%lu samples, the last at %llu bytes", read->nr_samples,
-	       read->samples[read->nr_samples - 1].interval);
-	/* 54 in each of ten windows, and some hundred at the start. */
+	steady = collector_steady_interval(&self->collector, read, 2);
+	TH_LOG("%lu samples, the last at %llu bytes, %.0f expected", read->nr_samples,
+	       read->samples[read->nr_samples - 1].interval, steady);
+	/* 28 in each of ten windows, and some hundred at the start. */
 	EXPECT_LT(100, read->nr_samples);
 	EXPECT_GT(1500, read->nr_samples);
-	EXPECT_LT(1 << 20, read->samples[read->nr_samples - 1].interval);
+	EXPECT_LT(steady / 4, read->samples[read->nr_samples - 1].interval);
+	EXPECT_GT(steady * 4, read->samples[read->nr_samples - 1].interval);
 }
 
 TEST_F(start, the_sum_of_allocated_bytes_is_of_half_a_mebibyte_ago_at_most)

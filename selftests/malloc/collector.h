@@ -26,6 +26,7 @@
 
 #include "bpf/records.h"
 #include "core/channel/channel.h"
+#include "core/throttle/interval.h"
 #include "daemon/samples/in_use.h"
 
 #define CHANNELS_MAX	256
@@ -433,6 +434,19 @@ static inline double channel_read_stands_for(const struct channel_read *read, do
 		*variance += bytes * bytes * (1 - q) / (q * q);
 	}
 	return sum;
+}
+
+/*
+ * The interval of a program that has allocated evenly for @seconds, by its own sum: it offers
+ * HAB_OFFERS_MEAN_10 tenths of the share in each window.
+ */
+static inline double collector_steady_interval(const struct collector *collector,
+					       const struct channel_read *read, double seconds)
+{
+	double windows = seconds * 1e9 / HAB_INTERVAL_WINDOW_NS;
+	double offers = collector->share * (HAB_OFFERS_MEAN_10 / 10.0) / (1 << HAB_SHARE_SHIFT);
+
+	return (double)read->channel->allocated / windows / offers;
 }
 
 #endif /* SELFTESTS_COLLECTOR_H */

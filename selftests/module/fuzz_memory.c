@@ -70,6 +70,9 @@ static int map_area(struct fuzz_thread *thread, int slot, uint64_t bytes, int pr
 		prot = fuzz_roll(thread) % 8;
 	if (fuzz_once_in(thread, 8))
 		flags = PICK(thread, odd_flags);
+	/* Else the pages of a large arena fill the memory, and the kernel ends a process. */
+	if (bytes > FUZZ_CELL_BYTES)
+		flags &= ~(MAP_POPULATE | MAP_LOCKED);
 	return fuzz_map(thread, slot, bytes, prot, flags, offset);
 }
 

@@ -78,8 +78,10 @@ TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 {
 	int greedy_made, other_made, again_made;
 	pid_t greedy, other, again;
+	long refused;
 
 	NEEDS_MODULE();
+	refused = read_number("/sys/class/misc/hab/refused_heaps", "");
 	EXPECT_EQ(0, write_text(LIMIT, "8"));
 	chmod(DEVICE, 0666);
 	greedy = hold_heaps((struct who){ .uid = GREEDY }, 100, &greedy_made);
@@ -88,6 +90,8 @@ TEST_F(hostile, one_user_at_their_limit_leaves_heaps_to_the_others)
 	EXPECT_EQ(OF_USER, greedy_made);
 	EXPECT_EQ(0, again_made);
 	EXPECT_EQ(2, other_made);
+	/* Each of the two has ended with a refused heap. */
+	EXPECT_EQ(refused + 2, read_number("/sys/class/misc/hab/refused_heaps", ""));
 	end(greedy);
 	end(other);
 	end(again);

@@ -136,14 +136,19 @@ def code():
     def handler(number, frame):
         small(3)
 
+    def next_signal():
+        # By an interval a handler would begin within the one before on a slow machine, without end.
+        if not signal.getitimer(signal.ITIMER_REAL)[0]:
+            signal.setitimer(signal.ITIMER_REAL, 0.0005)
+
     def trace(frame, event, argument):
         bytearray(300)
         return trace
 
     signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
     gc.callbacks.append(lambda phase, information: bytearray(3000))
     for number in range(150):
+        next_signal()
         names = {}
         exec('def f%d(n):\n    return bytearray(n + %d)\n' % (number, number), names)
         names['f%d' % number](5000)
@@ -151,7 +156,9 @@ def code():
     for number in range(10):
         collections.namedtuple('Tuple%d' % number, 'a b')(1, 2)
     sys.settrace(trace)
-    small(200)
+    for _ in range(20):
+        next_signal()
+        small(10)
     sys.settrace(None)
     gc.collect()
     signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What habrun was asked for. */
-#ifndef HABRUN_OPTIONS_H
-#define HABRUN_OPTIONS_H
+#ifndef HABRUN_COMMAND_LINE_H
+#define HABRUN_COMMAND_LINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,4 +28,4 @@ struct options {
 	bool detaches;
 };
 
-#endif /* HABRUN_OPTIONS_H */
+#endif /* HABRUN_COMMAND_LINE_H */

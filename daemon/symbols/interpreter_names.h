@@ -3,8 +3,8 @@
  * The functions of programs that an interpreter runs, with the lines that allocate. A frame of one
  * is FRAME(BINARY_NAMES, number): so it is found without its process, which may have ended.
  */
-#ifndef HABD_NAMES_H
-#define HABD_NAMES_H
+#ifndef HABD_INTERPRETER_NAMES_H
+#define HABD_INTERPRETER_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,4 +36,4 @@ bool names_are_crowded(const struct names *names);
 /* Frees the names whose numbers are not in @used. Returns how many. */
 unsigned int names_evict(struct names *names, const bool used[NAMES_MAX]);
 
-#endif /* HABD_NAMES_H */
+#endif /* HABD_INTERPRETER_NAMES_H */

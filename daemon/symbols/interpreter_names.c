@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "daemon/symbols/names.h"
+#include "daemon/symbols/interpreter_names.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

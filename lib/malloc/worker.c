@@ -11,8 +11,8 @@
  * The last handle that is closed unloads a library, whose destructors may use descriptors of the
  * program. The worker has a table of its own, so another thread closes handles: the keeper.
  *
- * glibc's fork() does not make the locks of the dynamic linker anew in the child. So no thread is
- * in fork() while these two are in the linker; see daemon/attach/stub.c.
+ * glibc's fork() does not make the lock of the list of libraries anew in the child. So no thread is
+ * in fork() while these two hold it; see daemon/attach/stub.c.
  *
  * A filter of system calls that a program sets for all of its threads would end it for what these
  * threads call. So it is detached from before.
@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "core/channel/attach_page.h"
+#include "lib/clock.h"
 #include "lib/malloc/interpose.h"
 #include "lib/malloc/malloc_sample.h"
 #include "lib/malloc/real.h"
@@ -52,6 +53,7 @@ __asm__(".symver dlinfo, dlinfo@GLIBC_2.3.3");
 #define LOOK_MS	       100   /* between two looks for new libraries */
 #define HABRUN_MS      10000 /* that habrun may take to open the channel */
 #define FORK_US	       2000000u
+#define FORK_NS	       1000000000u /* as in stub.c */
 #define HANDLES_MAX    256u
 #define LEAVE_US       2000000u
 
@@ -165,31 +167,34 @@ static int end_list(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
-/* false: a thread does not come back from fork(). */
+static void linker_end(struct hab_attach_page *page)
+{
+	__atomic_store_n(&page->busy_since, 0, __ATOMIC_SEQ_CST);
+}
+
+/* false: a thread does not come back from fork(). As load() in stub.c. */
 static bool linker_begin(struct hab_attach_page *page)
 {
 	void *program = dlopen(NULL, RTLD_LAZY);
-	unsigned int waited_us;
+	unsigned int waited_us = 0;
+	u64 since;
 
-	/* Another thread may have been in the linker for long: no fork() has waited for that. */
 	if (program)
 		dlclose(program);
+	do {
+		since = hab_clock_ns();
+		__atomic_store_n(&page->busy_since, since, __ATOMIC_SEQ_CST);
+		for (; __atomic_load_n(&page->forking, __ATOMIC_SEQ_CST); waited_us += 100) {
+			if (waited_us >= FORK_US) {
+				linker_end(page);
+				return false;
+			}
+			usleep(100);
+		}
+	} while (hab_clock_ns() - since > FORK_NS / 2);
 	/* In a child by fork() the list may be locked for ever: see load() in stub.c. */
 	dl_iterate_phdr(end_list, NULL);
-	__atomic_store_n(&page->busy, 1, __ATOMIC_SEQ_CST);
-	for (waited_us = 0; __atomic_load_n(&page->forking, __ATOMIC_SEQ_CST); waited_us += 100) {
-		if (waited_us >= FORK_US) {
-			__atomic_store_n(&page->busy, 0, __ATOMIC_SEQ_CST);
-			return false;
-		}
-		usleep(100);
-	}
 	return true;
-}
-
-static void linker_end(struct hab_attach_page *page)
-{
-	__atomic_store_n(&page->busy, 0, __ATOMIC_SEQ_CST);
 }
 
 /* --- the thread ------------------------------------------------------------------------- */

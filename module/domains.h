@@ -2,8 +2,8 @@
 /*
  * The domains of a CPU, by the kernel's topology.
  */
-#ifndef HAB_TOPOLOGY_H
-#define HAB_TOPOLOGY_H
+#ifndef HAB_DOMAINS_H
+#define HAB_DOMAINS_H
 
 #include <linux/cpumask.h>
 #include <linux/types.h>
@@ -49,4 +49,4 @@ bool hab_topology_was_last(u32 kind, unsigned int cpu);
  */
 void hab_topology_cpus(u32 kind, u32 id, struct cpumask *cpus);
 
-#endif /* HAB_TOPOLOGY_H */
+#endif /* HAB_DOMAINS_H */

@@ -13,7 +13,7 @@
 
 #include "core/hierarchy/topology.h"
 #include "module/llc.h"
-#include "module/topology.h"
+#include "module/domains.h"
 
 /* In @llc: it is a package's number, because the CPU does not describe its caches. */
 #define LLC_IS_PACKAGE BIT_ULL(63)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154
+# habd in tests that are scripts. Sourced after tap.sh. $at is a folder of the test's own.
+#
+#   start_habd ARGUMENT...   starts habd, and returns when it is ready. $habd is its pid, and
+#                            $at/habd.log has what it says.
+#   stop_habd                ends it, as an operator does; its status.
+
+start_habd() {
+	: >"$at/habd.log"
+	"${build:-build}/habd" "$@" >"$at/habd.log" 2>&1 &
+	habd=$!
+	for _ in $(seq 600); do
+		grep -q ready: "$at/habd.log" && return 0
+		kill -0 "$habd" 2>/dev/null || break
+		sleep 0.1
+	done
+	cat "$at/habd.log"
+	return 1
+}
+
+stop_habd() { kill "$habd" && wait "$habd"; }
