@@ -4,12 +4,12 @@
  * their objects (SDT notes). The prober of habd attaches these programs to the files that a
  * collector has found; libbpf finds the arguments of each place.
  *
- * The cookie is the owner whose collector has found the file. Other owners' processes with that
- * file are not seen by this attachment, but by one of their own. So an object is told once, and
- * what an owner asks for changes no figure of another's.
+ * The cookie is the owner whose collector has found the file. This attachment drops the events of
+ * other owners' processes: each owner with that file has an attachment. So an object is reported
+ * once, and the attachments of an owner change no figure of another owner.
  *
- * A free that is lost would leave its object in use for ever. So those are counted apart, and the
- * owner's collector forgets its objects when there are more.
+ * A free that is lost would leave its object in use for ever. So lost frees are counted apart. When
+ * that count grows, the owner's collector forgets all objects that probes have reported to it.
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>

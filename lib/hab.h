@@ -53,13 +53,15 @@ struct hab_heap;
  * struct hab_heap_config - configuration of a heap
  * @struct_size: sizeof(struct hab_heap_config), set by hab_heap_config_init()
  * @arena_bytes: size of the arena, reserved at once and touched as it is used; 64 KiB to 8 TiB,
- *	rounded up to whole pages; default 1 GiB. From 4 MiB on it asks the kernel for huge pages,
- *	so memory becomes resident 2 MiB at a time; but for the first 64th, of at most 16 MiB
+ *	rounded up to whole pages; default 1 GiB. An arena of 4 MiB or more asks the kernel for huge
+ *	pages, so memory becomes resident 2 MiB at a time. The first 64th of the arena, at most 16
+ *	MiB, has small pages
  * @tlab_bytes: size of a TLAB, 256 bytes to @arena_bytes, or HAB_TLAB_*; default 32 KiB. A TLAB
  *	larger than a level's buffers is taken from the next level up
  * @flags: HAB_HEAP_*
- * @waste_percent: the part of the arena that TLABs and buffers of automatic size may hold unused
- *	when it is nearly used up, and up to four times that while it is free; at most 50; 0: 5
+ * @waste_percent: how many percent of the arena TLABs and buffers of automatic size may hold unused
+ *	when the arena is nearly used up; while it is free, up to four times as much. At most 50; 0
+ *	stands for 5
  * @levels: buffers between heap and TLABs as NAME=SIZE@DOMAIN, separated by commas, from the heap
  *	down, for example "plab=32M@package,clab=512K@cpu"; NULL: "clab=512K@cpu".
  *	NAME: at most 15 letters, digits, "_" or "-"; hab_heap_stats() shows it.
@@ -227,11 +229,11 @@ int hab_heap_reset(struct hab_heap *heap);
  * hab_heap_trim - return free memory to the system
  * @heap: a heap
  *
- * Returns the memory of closed regions that was not used for a second: of chunks at home on the
- * calling thread's CPU or in the heap, and of those of other CPUs whose lists were not used at all.
- * Closes of regions do that by themselves once a second, and a reset returns what the resets of the
- * second before did not need. So this is for a program that falls silent and has no
- * HAB_HEAP_TRIM_THREAD. Unused parts of TLABs and buffers stay.
+ * Returns memory of closed regions that was not used for a second: free chunks whose home is the
+ * calling thread's CPU or the heap, and those of another CPU if no chunk in its list was used. The
+ * close of a region does the same, once a second at most, and a reset returns what the resets of
+ * the second before did not need. So only a program that stops closing regions, and has no
+ * HAB_HEAP_TRIM_THREAD, needs this call. Unused parts of TLABs and buffers stay.
  *
  * Return: 0, or -EINVAL if @heap is NULL.
  */
@@ -306,7 +308,7 @@ static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
 void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag);
 
 /**
- * hab_set_tag - set the tag of the calling thread's other allocations, in all heaps
+ * hab_set_tag - set the tag of the calling thread's allocations that name none, in all heaps
  * @tag: as hab_alloc_tagged(); must stay valid until the next call
  *
  * Return: the tag before, NULL if there was none.
@@ -354,7 +356,7 @@ struct hab_region {
 
 /**
  * hab_region_open - begin a region without memory
- * @region: the region; not open, or its chunks stay taken until the heap's reset
+ * @region: the region. It must not be open: its chunks would stay taken until the heap's reset
  * @heap: the heap that its memory is from; regions may be nested, and a heap may have any number
  *
  * Return: 0, or -EINVAL if an argument is NULL.
@@ -444,10 +446,12 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap);
  * @mean_bytes: mean of the random distance in bytes allocated by one thread; 0 samples every
  *	allocation; more than 8 TiB counts as that
  *
- * As JVMTI's SetHeapSamplingInterval, it may take effect late: at a thread's next sample, or after
- * 1 MiB of the thread and one more TLAB.
+ * As with JVMTI's SetHeapSamplingInterval, a thread may use the new interval late: from its next
+ * sample on, or once it has allocated 1 MiB and one more TLAB.
+ *
  * Without a call the interval follows the rate of the process's samples, between 4 KiB and 64 MiB,
- * or is that of the module's sysfs file sampling_interval; with a handler at least 512 KiB.
+ * or has the value of the module's sysfs file sampling_interval. With a handler it is at least 512
+ * KiB.
  *
  * Return: 0, or -EINVAL for a negative interval.
  */

@@ -76,8 +76,8 @@ enum hab_attach_answer {
  * @patched: references that lead to the library
  * @knows_in_use: the process tells what is in use
  * @bell: a futex on which the keeper waits: it counts what the worker tells it
- * @ended: not 0: the worker has, or could not be started
- * @gone: so has the keeper, and the page may be used again
+ * @ended: not 0: the worker has ended, or could not be started
+ * @gone: not 0: the keeper has ended, too, and the page may be used again
  * @text: why it failed
  * @library_name: this and the next two: of the memfd; its path; HAB_ATTACH_MAIN
  * @forking: threads that are in fork()

@@ -121,8 +121,8 @@ struct hab_channel_live {
  * @lost_bytes: what the lost samples stand for
  * @interpreter: what is done with an interpreter's functions, see enum hab_channel_interpreter.
  *	Bits 8 to 15: its minor version, 16 to 23: its major one
- * @tail: position of the first record that is not read yet. The collector writes this, and the next
- *	four from the moment when it has the channel; the program sets these before
+ * @tail: position of the first record that is not read yet; only the collector writes it. The
+ *	program sets the next four before it sends the channel; then only the collector writes them
  * @share: by which the sampling interval is set: the process makes about 2.4 times as many samples
  *	in a window. In units of 1 / 2^HAB_SHARE_SHIFT; 0: HAB_SHARE_DEFAULT; HAB_CHANNEL_SHARE_ALL:
  *	the interval is the least, whatever the rate

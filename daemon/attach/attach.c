@@ -365,7 +365,7 @@ static bool wait_for_end(struct attached *attached)
 			return true;
 		usleep(LOOK_US);
 	}
-	say("process %d is not detached from after %llu s: it will be, once it runs",
+	say("process %d is still attached to after %llu s: it is detached from once it runs again",
 	    attached->target.pid, END_NS / 1000000000ull);
 	return false;
 }

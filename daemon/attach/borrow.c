@@ -7,11 +7,12 @@
  * pthread_create(), and says so by a signal to itself that the program does not see. Then all is
  * set as it was, in one stop: so the kernel goes on with the system call that was interrupted.
  *
- * Between two steps the thread has registers that are not its own. So a process does this that
- * nobody kills by the way, in a session of its own. When it ends, the kernel lets all threads go.
- * Whatever the thread runs then sets its registers as they were: stub.c; and before that, where
- * the memory for it is mapped, the return from a signal's handler, whose frame is on its stack.
- * Registers are set before the mask is, and the mask before they are set back.
+ * Between two steps the thread has registers that are not its own. So a process of its own borrows
+ * it, in a session of its own: a signal to the terminal's processes does not end that process. If
+ * it ends all the same, the kernel lets all threads go on, and the borrowed thread restores its
+ * registers by itself: in stub.c; or, while the memory for stub.c is being mapped, by the return
+ * from a signal's handler, whose frame is on the thread's stack. To borrow, the registers are set
+ * before the mask; to give back, the mask is set before the registers.
  *
  * A wait for events with a time (epoll_wait and some others, see signal(7)) returns EINTR, as it
  * does when a process is stopped and continued. Threads in one are tried last.

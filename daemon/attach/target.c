@@ -615,7 +615,8 @@ bool target_open(struct target *target, pid_t pid)
 	if (pid == getpid())
 		return refuse(target, "this is habrun itself");
 	if (!machine_is_known())
-		return refuse(target, "that is for x86-64, with the registers that are known");
+		return refuse(target, "habrun attaches only on x86-64, and only where it can "
+				      "save all registers of a thread");
 	if (!find_living_thread(target, threads, count))
 		return refuse(target, "it has ended");
 	user = status_number(pid, target->thread, "\nUid:");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whose sample has each slot of a window. Windows whose end was lost go when there are too many;
- * a sample of theirs is then not known to be replaced, and counts for its owner as if it were not.
+ * Keeps the owner of the sample in each slot of a window. If there are too many windows, the oldest
+ * is dropped: its end was lost. A sample of that window that is replaced later still counts for its
+ * owner.
  */
 #include "daemon/broker/windows.h"
 

@@ -5,9 +5,9 @@
  * The file must be a memfd whose size is sealed: otherwise its owner could make it shorter, and a
  * read beyond its end would end this process.
  *
- * A program can free pages of the memfd. Each that this process looks at afterwards counts for this
- * process, as long as any program has the memfd. So all pages are removed at the end, which no
- * other seal may prevent.
+ * A program can free pages of the memfd. A page that this process reads afterwards is charged to
+ * this process, as long as any process has the memfd. So all pages are removed at the end. A memfd
+ * with a seal that forbids that is refused.
  */
 #include "daemon/channels/hello.h"
 

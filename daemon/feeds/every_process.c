@@ -214,8 +214,8 @@ static void leave_out_huge(const struct every_process_bpf *skeleton)
 {
 	bpf_program__set_autoload(skeleton->progs.on_huge_fault, false);
 	bpf_program__set_autoattach(skeleton->progs.on_huge_fault, false);
-	say("huge pages are not followed: %s is not to be traced here: the growth of processes with "
-	    "huge pages is too low",
+	say("huge pages are not followed: this kernel cannot trace %s: the growth that is shown of "
+	    "processes with huge pages is too low",
 	    HUGE_FAULT);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The options that select stacks. habd gets them as they are, but numbers for names of users, since
- * it looks cgroups up where it runs; for a file they become a filter here.
+ * The options that select stacks. For a request to habd they become parameters: names of users as
+ * numbers, and paths of cgroups as they are, since habd looks these up where it runs. For a file
+ * they become a filter here.
  */
 #include "daemon/habctl/filter_options.h"
 

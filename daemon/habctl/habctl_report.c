@@ -157,8 +157,8 @@ static bool show_in_use(struct report_request *request, struct profile *const *p
 
 	for (i = 0; i < 2 && profiles[i]; i++) {
 		if (!profiles[i]->knows_in_use) {
-			say("it is not known what is in use: habrun, or habd while programs with the "
-			    "preload library run, record it");
+			say("this profile does not have what is in use: record it with habrun, or "
+			    "with habd while programs with the preload library run");
 			return false;
 		}
 		request->has_errors &= profiles[i]->in_use_has_errors;

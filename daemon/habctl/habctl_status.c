@@ -296,7 +296,7 @@ static void add_host_problems(json_t *array, const json_t *host, int device_erro
 			    "the kernel has no restartable sequences, or a filter of system calls "
 			    "refuses them",
 			    "boot a kernel with CONFIG_RSEQ=y, or allow rseq in the container's "
-			    "seccomp profile: without it each take is an atomic");
+			    "seccomp profile: without it each chunk costs a lock or an ioctl");
 	else if (!__rseq_size)
 		add_problem(array, "the C library has not registered restartable sequences",
 			    "libhab registers its threads itself; see whether GLIBC_TUNABLES turns "

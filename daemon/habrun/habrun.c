@@ -271,8 +271,9 @@ static bool wait_for_profile(pid_t collector)
 			continue;
 		}
 		kill(collector, SIGKILL);
-		say("the profile is missing: what the command has left did not end within %u s, as "
-		    "a descriptor that it has sent and whose file system does not answer",
+		say("the profile is missing: the collector did not end within %u s and was killed: "
+		    "it waited for what the command has left, as a descriptor whose file system "
+		    "does not answer",
 		    PROFILE_SECONDS);
 		return false;
 	}

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Looks at /proc again and again, so a process that lives for less than some 10 ms may be missed.
- * The pauses are so long that it takes a fiftieth of a CPU's time.
+ * Finds the processes of the command that cannot load the preload library.
  *
- * A process is the command's if its parent is, or was when the process was seen first.
+ * /proc is read again and again, so a process that lives for less than some 10 ms may be missed.
+ * The pauses are so long that reading takes at most a fiftieth of a CPU's time.
+ *
+ * A process belongs to the command if its parent did when the process was first seen, or does now.
  */
 #include "daemon/habrun/unseen.h"
 

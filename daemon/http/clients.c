@@ -3,9 +3,10 @@
  * The clients of a listening socket.
  *
  * A request must be complete within a time: the idle time-out never ends a client that sends a byte
- * now and then. Connections are limited here, before the server has them: it gives each a thread.
- * The clients that the broker passes on may read. A habd of one process accepts other users' over
- * TCP: these have places of their own, and so has the viewer in a collector.
+ * now and then. Connections are limited here, before the server gets them, since the server starts
+ * a thread for each. All clients that the broker passes on may read. A habd of one process also
+ * accepts, over TCP, users whom it then refuses. Their connections have a limit of their own, and
+ * so have those of the viewer to a collector.
  */
 #include "daemon/http/clients.h"
 

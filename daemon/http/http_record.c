@@ -3,9 +3,9 @@
  * Recordings: profiles between a start and a stop, or one after the other without a gap.
  *
  * A recording of the viewer is one in each collector, too, under the same token: its start, keep
- * and end come as requests. A collector that has started since does not know the token: then the
- * recording begins with the collector, since all of it belongs in. One that was not told, or has
- * forgotten it, begins when it is asked: what it had before is in no recording twice.
+ * and end come as requests. If a collector was started after the recording, all samples of the
+ * collector belong to it. If an older collector does not have the token, its part of the recording
+ * begins at the request that names the token: so no sample is in a recording twice.
  *
  * No recording stays without a client: one that no request has named for an hour ends. One that is
  * being used is marked busy, and no other thread uses or ends it. So no lock is held while

@@ -207,8 +207,8 @@ static void owner_problems(json_t *array, struct snapshots *snapshots)
 		if (state->failures)
 			problem(array,
 				json_sprintf("the collector of user %u has ended %" PRIu64
-					     " times: what its programs did until they "
-					     "found the next one is missing",
+					     " times: what that user's programs did until "
+					     "they found the next one is missing",
 					     state->uid, state->failures),
 				"see why in habd's log (journalctl -u habd)");
 		if (state->stuck)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The collectors as the viewer sees them. Each answers requests over a connection that the viewer
- * makes and sends it. An answer is limited in time and size and is read like a hostile file; who
- * does not answer is missing, and named.
+ * makes and sends it. An answer is limited in time and size and is read like a hostile file. A
+ * collector that does not answer is missing in the result, and its owner is named.
  */
 #ifndef HABD_SNAPSHOTS_H
 #define HABD_SNAPSHOTS_H

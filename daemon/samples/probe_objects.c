@@ -2,9 +2,9 @@
 /*
  * The live samples of processes with the probes of otel_memory.
  *
- * An object is known by its address. Where a second one is told at the same address, the end of the
- * first was not: it is forgotten. A full table is thinned as that of a channel is, by doubling the
- * step (core/channel/channel.h).
+ * An object is known by its address. If a second object is reported at the address of a first one,
+ * the free of the first was lost, and the first is forgotten. If the table is full, the step is
+ * doubled, which drops half of the samples, as in a channel (core/channel/channel.h).
  */
 #include "daemon/samples/probe_objects.h"
 

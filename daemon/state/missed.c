@@ -82,8 +82,8 @@ static void write_progress(struct missed *missed)
 
 	if (missed->fd < 0 || pwrite(missed->fd, &file, sizeof(file), 0) == sizeof(file))
 		return;
-	say("how far this habd has read cannot be written: %s: the next habd will count more as "
-	    "missed",
+	say("the counts that this habd has read cannot be written: %s: the next habd will report "
+	    "too many refills and samples as missed",
 	    strerror(errno));
 	close(missed->fd);
 	missed->fd = -1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Anonymous memory is what is resident and not shared, both from /proc/PID/statm, which costs less
- * than any other file there. A call reads AT_A_TIME processes at most: many processes make a round
- * longer, and no call.
+ * Reads the anonymous memory of all processes: what is resident and not shared. Both figures are
+ * from /proc/PID/statm, which costs less to read than any other file there. A call reads AT_A_TIME
+ * processes at most, so with more processes a round takes longer, and a call does not.
  */
 #include "daemon/state/rss.h"
 

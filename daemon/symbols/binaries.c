@@ -3,9 +3,9 @@
  * The binaries that stacks run through.
  *
  * Symbols can be read after both the process and the file's name are gone: a file is opened at
- * first sight. It is closed when no process has it mapped and a path leads to it, and opened by
- * that when names are wanted. Files without a build id are distinguished by device, inode and time
- * of change.
+ * first sight. When no process has it mapped any more, and if its path still leads to it, it is
+ * closed, and opened again by that path when names are needed. Files without a build id are
+ * distinguished by device, inode and time of change.
  */
 #include "daemon/symbols/binaries.h"
 

@@ -11,8 +11,8 @@
  * could be first again with another link behind it, and a section that read the former link would
  * commit it. From elsewhere a list can only be taken as a whole, which is done if all of it is old.
  *
- * Regions' closes trim once a second at most. A program that falls silent has nobody who does:
- * HAB_HEAP_TRIM_THREAD, or hab_heap_trim().
+ * The close of a region trims, once a second at most. For a program that stops closing regions
+ * HAB_HEAP_TRIM_THREAD or hab_heap_trim() does.
  *
  * At a reset all memory is free: what lies beyond the part of the arena that was in use at the
  * resets before goes back.

@@ -2,14 +2,14 @@
 /*
  * C++'s operators new and delete, by their mangled names (Itanium ABI, size_t is unsigned long).
  *
- * Those of a C++ library call malloc() and free(), where the object is seen. Those of an allocator
- * (jemalloc, tcmalloc, mimalloc) do not, or only some of them. So each is tried once. An object of
- * one that does not is counted here. A sampled one is of memalign() and goes to free(); and since
- * it has not the size class of its size, a delete of any object that is aligned to a page goes to
- * the allocator's operator without a size.
+ * The operators of a C++ library call malloc() and free(), which count the object. Some or all
+ * operators of an allocator (jemalloc, tcmalloc, mimalloc) do not. So each operator is called once
+ * at the start, and if that call counts nothing, its objects are counted here. A sampled object
+ * comes from memalign() and goes to free(). It does not have the size class of its size: so a
+ * delete of any object that is aligned to a page goes to the allocator's operator without a size.
  *
- * Where the allocator has no operators, only what was bound at the program's start comes here:
- * hab_real_find() hides these then. So none is looked up at a call.
+ * If the allocator has no operators, hab_real_find() hides those of this library: then only calls
+ * that were bound at the program's start come here. So no operator is looked up at a call.
  */
 #include <malloc.h>
 #include <stdlib.h>

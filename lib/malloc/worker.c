@@ -14,8 +14,8 @@
  * glibc's fork() does not make the lock of the list of libraries anew in the child. So no thread is
  * in fork() while these two hold it; see daemon/attach/stub.c.
  *
- * A filter of system calls that a program sets for all of its threads would end it for what these
- * threads call. So it is detached from before.
+ * If a program sets a filter of system calls for all of its threads, the filter may end the program
+ * for a call of these two threads. So the process is detached from before the filter is set.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,19 +2,19 @@
 /*
  * The process's channel, from its first try to connect to the last collector.
  *
- * A child by fork() begins nothing in its parent's channel: what is in @hab_client is zeroed in it.
+ * A child by fork() begins no record in its parent's channel: @hab_client is zeroed in the child.
  * The channel stays mapped until the child connects, since a thread that was interrupted between
  * two words may still write there. A child in a sandbox never connects, and makes no system call
  * here.
  *
- * Where no collector is yet, or where it has ended, another one may come: the process looks again
- * while it allocates. It looks again in its first root only, with one user's rights, without a
- * secret, and not in a child by vfork().
+ * If there is no collector yet, or if it has ended, the process looks for another one while it
+ * allocates. It does so only if its root directory is that of the first try, if its real, effective
+ * and saved user are the same, if habrun gave it no secret, and if it is no child by vfork().
  *
  * A channel that is replaced stays mapped without its memory, since other threads may write to it.
- * Its live samples keep their slots, and are none of the new collector's. After FORMER_MAX of them
- * the next channel takes the place of the first: a thread that writes there since then harms the
- * samples, and nothing else.
+ * Its live samples keep their slots, and the new collector does not get them. After FORMER_MAX
+ * replaced channels the next channel is mapped in place of the first of them: a thread that still
+ * writes there can make samples wrong, and nothing else.
  *
  * System calls are made directly: the C library's functions may be interposed by the program, and
  * end a thread that is to be cancelled.

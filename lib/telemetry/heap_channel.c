@@ -2,9 +2,9 @@
 /*
  * libhab's side of the channel.
  *
- * Where there is no collector, the next heap looks for one. So a program that ran before its
- * collector is seen from its next heap on, and a child by fork() from its first. So it is after the
- * end of a collector.
+ * A new heap looks for a collector if there is none, or if the last one has ended. So a program
+ * that ran before its collector is seen from its next heap on, and a child by fork() from its first
+ * heap on.
  *
  * Objects are not freed one by one, so none is live.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The channel of a program with libhab, for its heaps of the process backend. Where the preload
- * library is loaded, too, it is that one's: a collector has one channel of a process.
+ * The channel of a program with libhab, for its heaps of the process backend. If the preload
+ * library is loaded, too, libhab uses its channel: a collector reads one channel of a process.
  *
- * libhab interposes nothing. So it does not see that the program has set a filter of system calls,
- * which may end it for a call. System calls for the channel are made in hab_heap_create() alone
- * (in a child with the preload library at a sample, as that one makes them), and only those that
- * this makes anyway before it is known that there is no filter.
+ * libhab interposes nothing. So it does not see that the program sets a filter of system calls,
+ * which may end the program for a call. Therefore only hab_heap_create() makes system calls for the
+ * channel, and until it has found that there is no filter, only those that it makes in any case. In
+ * a child with the preload library that library makes them, at a sample.
  */
 #ifndef HAB_LIB_HEAP_CHANNEL_H
 #define HAB_LIB_HEAP_CHANNEL_H

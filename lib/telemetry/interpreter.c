@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A name is sent once: what was sent is kept by the key of its place. A child by fork() and a new
- * collector get all names anew.
+ * Puts the functions that an interpreter runs into the stacks of samples, and sends their names.
+ *
+ * A name is sent once: a table has the keys of the places whose names were sent. A new collector
+ * gets all names anew, and so does the collector of a child by fork().
  */
 #include <stddef.h>
 
