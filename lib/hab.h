@@ -447,7 +447,7 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap);
  *	allocation; more than 8 TiB counts as that
  *
  * As with JVMTI's SetHeapSamplingInterval, a thread may use the new interval late: from its next
- * sample on, or once it has allocated 1 MiB and one more TLAB.
+ * sample on, or once it has allocated 4 MiB and one more TLAB.
  *
  * Without a call the interval follows the rate of the process's samples, between 4 KiB and 64 MiB,
  * or has the value of the module's sysfs file sampling_interval. With a handler it is at least 512

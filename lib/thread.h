@@ -127,6 +127,13 @@ static inline uint64_t hab_thread_left(const struct hab_thread *thread)
 	return thread->end ? thread->end - hab_thread_top(thread) : 0;
 }
 
+/* The TLAB is [start, end) from now on. hab_heap_stats() reads both in another thread. */
+static inline void hab_thread_set_range(struct hab_thread *thread, uintptr_t start, uintptr_t end)
+{
+	__atomic_store_n(&thread->start, start, __ATOMIC_RELEASE);
+	__atomic_store_n(&thread->end, end, __ATOMIC_RELEASE);
+}
+
 /* The fast path may use [top, end) from now on. */
 static inline void hab_tlab_open(struct hab_tlab *tlab, uintptr_t top, uintptr_t end)
 {

@@ -17,7 +17,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_t
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
-	probed probed_static)
+	probed probed_static promised)
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topology_test throttle_test shares_test \
 	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test explore_live_test explore_client_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
@@ -230,6 +230,9 @@ $(BUILD)/tests/keep_heap_open: selftests/module/keep_heap_open.c $(BUILD)/libhab
 $(BUILD)/tests/probed: selftests/telemetry/probed.c $(LIB_SHARED) | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< -L$(BUILD) -lhab
 
+$(BUILD)/tests/promised: selftests/telemetry/promised.c | $(BUILD)/tests
+	$(CC) $(CFLAGS) -o $@ $<
+
 $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
@@ -324,6 +327,10 @@ $(BUILD)/tests/malloc_calls_musl: selftests/malloc/calls.c | $(BUILD)/tests
 $(BUILD)/tests/malloc_allocx: selftests/malloc/allocx.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $< -l:libjemalloc.so.2
 
+# The C library stands before it.
+$(BUILD)/tests/malloc_allocx_behind: selftests/malloc/allocx.c | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $< -Wl,--no-as-needed -lc -l:libjemalloc.so.2
+
 $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<
 
@@ -360,7 +367,7 @@ $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/
 
 $(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
 $(BUILD)/tests/malloc_in_use_test: daemon/profile/confidence.c
-$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx allocx_behind news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 # Attaching to programs that run, which is for x86-64.

@@ -211,6 +211,19 @@ static void add_books(struct hab_heap_stats *stats, const struct hab_heap *heap,
 	}
 }
 
+/* Of its TLAB, which the thread may replace meanwhile: then 0, a moment before or after. */
+static uint64_t used_of(const struct hab_thread *thread)
+{
+	uintptr_t start = __atomic_load_n(&thread->start, __ATOMIC_ACQUIRE);
+	uintptr_t top = hab_thread_top(thread);
+	uintptr_t end = __atomic_load_n(&thread->end, __ATOMIC_ACQUIRE);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (start != __atomic_load_n(&thread->start, __ATOMIC_RELAXED))
+		return 0;
+	return start && start <= top && top <= end ? top - start : 0;
+}
+
 int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 {
 	struct hab_ioc_stats books = { .size = sizeof(books) };
@@ -223,8 +236,7 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 	add_thread(stats, &heap->exited);
 	for (thread = heap->threads; thread; thread = thread->next) {
 		add_thread(stats, &thread->counters);
-		if (thread->end)
-			stats->allocated_bytes += hab_thread_top(thread) - thread->start;
+		stats->allocated_bytes += used_of(thread);
 	}
 	hab_lists_stats_locked(heap, stats);
 	stats->resets = heap->resets;

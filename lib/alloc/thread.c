@@ -108,8 +108,7 @@ void hab_thread_retire(struct hab_thread *thread)
 		thread->counters.allocated_bytes += top - thread->start;
 		thread->counters.tlab_waste_bytes += thread->end - top;
 	}
-	thread->start = 0;
-	thread->end = 0;
+	hab_thread_set_range(thread, 0, 0);
 	close_tlab(thread->tlab);
 }
 

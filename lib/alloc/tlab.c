@@ -87,8 +87,7 @@ static int refill_tlab(struct hab_heap *heap, struct hab_thread *thread, size_t 
 	if (__builtin_expect(err, 0))
 		return err;
 	hab_thread_retire(thread);
-	thread->start = (uintptr_t)chunk.base;
-	thread->end = thread->start + chunk.size;
+	hab_thread_set_range(thread, (uintptr_t)chunk.base, (uintptr_t)chunk.base + chunk.size);
 	/* HotSpot's fraction, at least what a chunk of its own may waste. */
 	thread->waste_limit = size / 64 > HAB_GRANULE ? size / 64 : HAB_GRANULE;
 	thread->counters.tlab_refills++;

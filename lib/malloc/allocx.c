@@ -3,8 +3,9 @@
  * jemalloc's own interface (tcmalloc has parts of it), as the program calls it.
  *
  * Objects of a numbered arena are sampled, but never live: the program may free the arena as a
- * whole. Where the allocator has no such function, a program that finds this one gets what
- * malloc() and the others do.
+ * whole. If no library has such a function, a program that was bound to this one at its start
+ * gets what malloc() and the others do; hab_real_find() hides it from later look-ups. If another
+ * library than malloc()'s has them, they are that library's, and nothing is sampled.
  */
 #include <malloc.h>
 #include <stdlib.h>
@@ -31,22 +32,10 @@ static size_t alignment_of(int flags)
 	return 1ul << (flags & 0x3f);
 }
 
-/* As nallocx() promises; 0: there is no such size. */
-static size_t rounded(size_t size, int flags)
-{
-	size_t alignment = alignment_of(flags) > 16 ? alignment_of(flags) : 16;
-
-	return (size + alignment - 1) & -alignment;
-}
-
 static void *mallocx_by_malloc(size_t size, int flags)
 {
-	void *p;
+	void *p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
 
-	if (size && !rounded(size, flags))
-		return NULL;
-	size = rounded(size, flags);
-	p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
 	if (p && (flags & FLAG_ZERO))
 		memset(p, 0, malloc_usable_size(p));
 	return p;
@@ -71,7 +60,7 @@ void *mallocx(size_t size, int flags)
 {
 	if (!hab_real.mallocx)
 		return mallocx_by_malloc(size, flags);
-	if (hab_sample_count(size))
+	if (!hab_real.own_extended || hab_sample_count(size))
 		return hab_real.mallocx(size, flags);
 	return mallocx_slow(size, flags);
 }
@@ -81,11 +70,6 @@ static void *rallocx_by_realloc(void *p, size_t size, int flags)
 	size_t before = malloc_usable_size(p), after;
 	void *moved;
 
-	if (size && !rounded(size, flags))
-		return NULL;
-	/* sdallocx() takes the size class of the size that was asked for. */
-	if (!hab_real.nallocx)
-		size = rounded(size, flags);
 	moved = alignment_of(flags) > 8 ? memalign(alignment_of(flags), size) : realloc(p, size);
 	if (!moved)
 		return NULL;
@@ -122,6 +106,8 @@ void *rallocx(void *p, size_t size, int flags)
 {
 	if (!hab_real.rallocx)
 		return rallocx_by_realloc(p, size, flags);
+	if (!hab_real.own_extended)
+		return hab_real.rallocx(p, size, flags);
 	return rallocx_slow(p, size, flags);
 }
 
@@ -133,6 +119,8 @@ size_t xallocx(void *p, size_t size, size_t extra, int flags)
 
 	if (!hab_real.xallocx || hab_is_live(p, &object))
 		return malloc_usable_size(p);
+	if (!hab_real.own_extended)
+		return hab_real.xallocx(p, size, extra, flags);
 	before = hab_real.usable_size(p);
 	after = hab_real.xallocx(p, size, extra, flags);
 	if (after > before && !hab_sample_count(after - before))
@@ -168,5 +156,5 @@ void sdallocx(void *p, size_t size, int flags)
 
 size_t nallocx(size_t size, int flags)
 {
-	return hab_real.nallocx ? hab_real.nallocx(size, flags) : rounded(size, flags);
+	return hab_real.nallocx ? hab_real.nallocx(size, flags) : size;
 }

@@ -121,7 +121,7 @@ static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *cl
 {
 	thread->connection = client->number;
 	thread->tid = hab_sandbox_is_entered() ? client->pid : (u32)syscall(SYS_gettid);
-	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_ns() ^ (u64)thread->tid << 40) | 1;
+	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_coarse_ns() ^ (u64)thread->tid << 40) | 1;
 	thread->allocated = 0;
 	follow_end(thread);
 	/* In a child by fork() the draw of its parent stays: the bytes since then are counted. */

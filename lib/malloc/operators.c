@@ -94,8 +94,22 @@ NEW_ALIGNED_NOTHROW("_ZnamSt11align_val_tRKSt9nothrow_t", new_array_aligned_noth
 
 #define TRY_BYTES 64
 
+/* An allocator that checks frees wants the delete of each new. */
+static void give_back(void *p, void (*release)(void *))
+{
+	(release ?: hab_real.free)(p);
+}
+
+static void give_back_aligned(void *p, void (*release)(void *, size_t))
+{
+	if (release)
+		release(p, TRY_BYTES);
+	else
+		hab_real.free(p);
+}
+
 /* false: the operator at @member has called a function that has counted. */
-#define TRY(member, ...)                                                        \
+#define TRY(member, release, ...)                                               \
 	do {                                                                    \
 		void *p;                                                        \
                                                                                 \
@@ -104,7 +118,7 @@ NEW_ALIGNED_NOTHROW("_ZnamSt11align_val_tRKSt9nothrow_t", new_array_aligned_noth
 		hab_malloc_thread.left = 2 * TRY_BYTES;                         \
 		p = hab_real.member(TRY_BYTES, ##__VA_ARGS__);                  \
 		member##_counts = hab_malloc_thread.left == 2 * TRY_BYTES && p; \
-		hab_real.free(p);                                               \
+		release;                                                        \
 	} while (0)
 
 __attribute__((constructor)) static void start(void)
@@ -119,14 +133,15 @@ void hab_try_operators(void)
 	hab_real_find();
 	if (!hab_real.may_sample || !hab_real.own_operators)
 		return;
-	TRY(new);
-	TRY(new_array);
-	TRY(new_nothrow, NULL);
-	TRY(new_array_nothrow, NULL);
-	TRY(new_aligned, TRY_BYTES);
-	TRY(new_array_aligned, TRY_BYTES);
-	TRY(new_aligned_nothrow, TRY_BYTES, NULL);
-	TRY(new_array_aligned_nothrow, TRY_BYTES, NULL);
+	TRY(new, give_back(p, hab_real.delete));
+	TRY(new_array, give_back(p, hab_real.delete_array));
+	TRY(new_nothrow, give_back(p, hab_real.delete), NULL);
+	TRY(new_array_nothrow, give_back(p, hab_real.delete_array), NULL);
+	TRY(new_aligned, give_back_aligned(p, hab_real.delete_aligned), TRY_BYTES);
+	TRY(new_array_aligned, give_back_aligned(p, hab_real.delete_array_aligned), TRY_BYTES);
+	TRY(new_aligned_nothrow, give_back_aligned(p, hab_real.delete_aligned), TRY_BYTES, NULL);
+	TRY(new_array_aligned_nothrow, give_back_aligned(p, hab_real.delete_array_aligned),
+	    TRY_BYTES, NULL);
 	hab_malloc_thread.left = left;
 }
 

@@ -369,8 +369,7 @@ static void judge(void)
 	hab_real.may_sample = hab_real.may_sample && !hab_real.is_late;
 	hab_real.own_operators = real.new &&all_of(binary, operators, 3);
 	hab_real.has_no_live = hab_real.is_late && (hab_real.own_operators || real.sdallocx);
-	if (!real.mallocx || binary_of((void *)real.mallocx) != binary)
-		hab_real.mallocx = NULL;
+	hab_real.own_extended = real.mallocx && binary_of((void *)real.mallocx) == binary;
 }
 
 /* AddressSanitizer ends a program in which its runtime is not the first library, unless told so. */
@@ -380,7 +379,7 @@ const char *__asan_default_options(void)
 	return "verify_asan_link_order=0";
 }
 
-/* --- hiding operators ------------------------------------------------------------------- */
+/* --- hiding functions ------------------------------------------------------------------- */
 
 static int protection_of(const ElfW(Ehdr) * head, uintptr_t address)
 {
@@ -396,21 +395,28 @@ static int protection_of(const ElfW(Ehdr) * head, uintptr_t address)
 	       (flags & PF_X ? PROT_EXEC : 0);
 }
 
-/* Samples need the operators of an allocator to be called by way of this library. */
+/*
+ * Samples need the operators of an allocator to be called by way of this library, and what jemalloc
+ * has beside malloc(), if the allocator has it.
+ */
 static bool is_needed(const char *symbol)
 {
 #define IS_NEEDED(member, name, result, parameters) \
 	if (!strcmp(symbol, name))                  \
 		return hab_real.own_operators && hab_real.member;
 	HAB_REAL_OPERATORS(IS_NEEDED)
+#define HAS_ONE(member, name, result, parameters) \
+	if (!strcmp(symbol, name))                \
+		return hab_real.member;
+	HAB_REAL_EXTENDED(HAS_ONE)
 	return true;
 }
 
 /*
- * Hides them in this library's table of dynamic symbols. Where it cannot be written, operators
- * stay, and pass calls on.
+ * Hides them in this library's table of dynamic symbols. Where it cannot be written, they stay,
+ * and pass calls on.
  */
-static void hide_operators(void)
+static void hide_functions(void)
 {
 	uintptr_t base = (uintptr_t)binary_of((void *)hab_real_find), page;
 	ElfW(Sym) *symbol, *end;
@@ -471,7 +477,7 @@ void hab_real_find(void)
 	hab_real = real;
 	if (!is_sanitized) {
 		judge();
-		hide_operators();
+		hide_functions();
 	}
 	find_find_object();
 	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);

@@ -76,6 +76,7 @@
  * @may_sample: all functions that sampled objects need are of the binary that has malloc()
  * @own_operators: operator new and delete are of that binary too. If not, they call malloc() and
  *	free()
+ * @own_extended: so are mallocx() and the others. If not, calls of them are passed on unseen
  * @is_late: the library was loaded into a program that ran: nothing comes here, and @may_sample is
  *	false, until hab_attach_main() has changed its references
  * @may_be_attached: @may_sample may become true then
@@ -93,6 +94,7 @@ struct hab_real {
 	bool found;
 	bool may_sample;
 	bool own_operators;
+	bool own_extended;
 	bool is_late;
 	bool may_be_attached;
 	bool has_no_live;

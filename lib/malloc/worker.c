@@ -30,6 +30,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/channel/attach_page.h"
@@ -442,6 +443,16 @@ static bool has_ended(int tid)
 	return ended;
 }
 
+/* No point of cancellation: prctl() is none. */
+static void pause_ms(void)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int err = errno;
+
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
+	errno = err;
+}
+
 void hab_attach_leave(void)
 {
 	struct hab_attach_page *page = READ_ONCE(hab_attach_page);
@@ -453,6 +464,6 @@ void hab_attach_leave(void)
 	for (waited_us = 0; waited_us < LEAVE_US; waited_us += 1000) {
 		if (has_ended(page->tid) && has_ended(page->keeper_tid))
 			return;
-		usleep(1000);
+		pause_ms();
 	}
 }

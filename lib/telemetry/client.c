@@ -131,13 +131,16 @@ static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
 	struct hab_channel *channel;
 	int fd = -1, socket;
 
+	/* A filter may end the process for the calls that follow. */
+	if (!hab_connect_has_address() || hab_client_has_filter())
+		return NULL;
 	if (!hab_connect_is_in_first_root() && is_later)
 		return NULL;
 	if (!is_itself() && is_later) {
 		*obstacle = HAB_OBSTACLE_ABSENT;
 		return NULL;
 	}
-	if (!hab_connect_has_address() || hab_client_has_filter() || !hab_connect_may_write_file())
+	if (!hab_connect_may_write_file())
 		return NULL;
 	socket = hab_connect(is_later, obstacle);
 	if (socket < 0)
@@ -348,7 +351,7 @@ static void replace(struct hab_client *client, struct hab_channel *before,
 	if (hab_client_has_live)
 		WRITE_ONCE(channel->live_step, READ_ONCE(client->live.step));
 	/* A collector that reads no more, and has not closed it, may still read what is there. */
-	if (!hab_channel_is_open(before))
+	if (!hab_channel_is_open(before) && hab_connect_may_free_pages())
 		madvise(before, HAB_CHANNEL_BYTES, MADV_REMOVE);
 }
 

@@ -234,6 +234,30 @@ bool hab_connect_may_write_file(void)
 	       (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= HAB_CHANNEL_BYTES);
 }
 
+/*
+ * vm.overcommit_memory is 2: the kernel may refuse a page of a file without a disk when it is
+ * touched first, and ends the process by SIGBUS.
+ */
+static bool pages_may_be_refused;
+
+bool hab_connect_may_free_pages(void)
+{
+	return !pages_may_be_refused;
+}
+
+static void look_at_overcommit(void)
+{
+	char mode = 0;
+	int fd = hab_descriptor_move((int)syscall(
+		SYS_openat, AT_FDCWD, "/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
+
+	if (fd < 0)
+		return;
+	if (syscall(SYS_read, fd, &mode, 1) == 1)
+		pages_may_be_refused = mode == '2';
+	syscall(SYS_close, fd);
+}
+
 struct hab_channel *hab_connect_make_channel(int *fd)
 {
 	struct hab_channel *channel;
@@ -245,6 +269,9 @@ struct hab_channel *hab_connect_make_channel(int *fd)
 		return NULL;
 	if (syscall(SYS_ftruncate, *fd, HAB_CHANNEL_BYTES) ||
 	    syscall(SYS_fcntl, *fd, F_ADD_SEALS, seals))
+		return NULL;
+	look_at_overcommit();
+	if (pages_may_be_refused && syscall(SYS_fallocate, *fd, 0, 0, HAB_CHANNEL_BYTES))
 		return NULL;
 	channel = mmap(NULL, HAB_CHANNEL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	if (channel == MAP_FAILED)

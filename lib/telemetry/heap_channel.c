@@ -70,6 +70,7 @@ void hab_heap_channel_find_preload(void)
 
 void hab_heap_channel_connect(void)
 {
+	u64 unknown = READ_ONCE(unknown_address);
 	struct hab_client *client;
 
 	if (!preload_client) {
@@ -82,11 +83,10 @@ void hab_heap_channel_connect(void)
 	WRITE_ONCE(hab_heap_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
 	/* There may be a filter by now. */
 	if (client &&
-	    hab_maps_are_due(&client->maps, client->channel, &unknown_address, !!unknown_address) &&
+	    hab_maps_are_due(&client->maps, client->channel, &unknown, !!unknown) &&
 	    !hab_client_has_filter())
-		hab_maps_send(&client->maps, client->channel, client->pid, &unknown_address,
-			      !!unknown_address);
-	unknown_address = 0;
+		hab_maps_send(&client->maps, client->channel, client->pid, &unknown, !!unknown);
+	WRITE_ONCE(unknown_address, 0);
 }
 
 /* --- threads --------------------------------------------------------------------------- */

@@ -205,8 +205,8 @@ static void take_line(struct reader *reader, const char *text, u32 length)
 	add_text(reader, text, length);
 	if (reader->failed)
 		return;
-	maps->ranges[reader->nr].first = line.first;
-	maps->ranges[reader->nr++].last = line.end - 1;
+	WRITE_ONCE(maps->ranges[reader->nr].first, line.first);
+	WRITE_ONCE(maps->ranges[reader->nr++].last, line.end - 1);
 }
 
 /* Returns how much of the input was taken: whole lines, or all if a line is too long. */
@@ -248,20 +248,21 @@ static bool read_all(struct reader *reader)
 	return !reader->failed;
 }
 
+/* Another thread may read the mappings anew meanwhile: then it is a guess. */
 static bool is_in_ranges(const struct hab_maps *maps, u64 address)
 {
-	u32 low = 0, high = READ_ONCE(maps->nr), middle;
+	u32 low = 0, nr = READ_ONCE(maps->nr), high = nr, middle;
 
 	while (low < high) {
 		middle = (low + high) / 2;
-		if (address > maps->ranges[middle].last)
+		if (address > READ_ONCE(maps->ranges[middle].last))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	if (low == READ_ONCE(maps->nr))
+	if (low == nr)
 		return low && READ_ONCE(maps->is_cut);
-	return address >= maps->ranges[low].first;
+	return address >= READ_ONCE(maps->ranges[low].first);
 }
 
 static u64 *unknown_slot(struct hab_maps *maps, u64 address)
@@ -283,7 +284,7 @@ u64 hab_maps_find_unknown(struct hab_maps *maps, const u64 *addresses, u32 nr)
 bool hab_maps_are_due(struct hab_maps *maps, const struct hab_channel *channel,
 		      const u64 *addresses, u32 nr)
 {
-	return !maps->nr || READ_ONCE(channel->maps_wanted) != READ_ONCE(maps->wanted) ||
+	return !READ_ONCE(maps->nr) || READ_ONCE(channel->maps_wanted) != READ_ONCE(maps->wanted) ||
 	       hab_maps_find_unknown(maps, addresses, nr);
 }
 
@@ -291,12 +292,12 @@ static void read_and_send(struct hab_maps *maps, struct hab_channel *channel, u3
 {
 	struct reader reader = { .maps = maps, .channel = channel, .pid = pid };
 
-	maps->nr = 0;
+	WRITE_ONCE(maps->nr, 0);
 	WRITE_ONCE(maps->wanted, READ_ONCE(channel->maps_wanted));
 	if (!read_all(&reader))
 		return;
 	WRITE_ONCE(maps->is_cut, reader.is_cut);
-	maps->nr = reader.nr;
+	WRITE_ONCE(maps->nr, reader.nr);
 }
 
 static u32 count_unknown(const struct hab_maps *maps, const u64 *addresses, u32 nr)

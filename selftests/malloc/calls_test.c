@@ -121,23 +121,62 @@ TEST(random_calls_of_musls_allocator_have_the_results_of_the_bare_one)
 	collector_close(&watched);
 }
 
-/* The program is linked with jemalloc. */
-TEST(random_calls_of_jemallocs_own_interface_have_the_results_of_the_bare_one)
+FIXTURE(twice)
 {
-	char *const argv[] = { "build/tests/malloc_allocx", "1",
-			       getenv("HAB_CALLS") ? getenv("HAB_CALLS") : "500000", NULL };
-	struct collector bare, watched;
+	struct collector watched;
+	struct collector bare;
+};
 
-	collector_open(&bare);
-	collector_open(&watched);
-	bare.bare = true;
-	EXPECT_TRUE(run(&bare, NULL, argv));
-	EXPECT_TRUE(run(&watched, NULL, argv));
-	EXPECT_STREQ(bare.text, watched.text);
-	ASSERT_EQ(1, watched.nr);
-	EXPECT_LT(atoi(CALLS) / 100, watched.channels[0]->nr_samples);
-	collector_close(&bare);
-	collector_close(&watched);
+FIXTURE_SETUP(twice)
+{
+	collector_open(&self->watched);
+	collector_open(&self->bare);
+	self->bare.bare = true;
+}
+
+FIXTURE_TEARDOWN(twice)
+{
+	collector_close(&self->watched);
+	collector_close(&self->bare);
+}
+
+#define ALLOCX_CALLS (getenv("HAB_CALLS") ? getenv("HAB_CALLS") : "500000")
+
+/* The program is linked with jemalloc. */
+TEST_F(twice, random_calls_of_jemallocs_own_interface_have_the_results_of_the_bare_one)
+{
+	char *const argv[] = { "build/tests/malloc_allocx", "1", ALLOCX_CALLS, NULL };
+
+	EXPECT_TRUE(run(&self->bare, NULL, argv));
+	EXPECT_TRUE(run(&self->watched, NULL, argv));
+	EXPECT_STREQ(self->bare.text, self->watched.text);
+	ASSERT_EQ(1, self->watched.nr);
+	EXPECT_LT(atoi(CALLS) / 100, self->watched.channels[0]->nr_samples);
+}
+
+/* The C library stands before jemalloc: malloc() is the one's, mallocx() the other's. */
+TEST_F(twice, jemallocs_own_interface_beside_another_malloc_has_the_results_of_the_bare_one)
+{
+	char *const argv[] = { "build/tests/malloc_allocx_behind", "1", ALLOCX_CALLS, NULL };
+
+	EXPECT_TRUE(run(&self->bare, NULL, argv));
+	EXPECT_TRUE(run(&self->watched, NULL, argv));
+	EXPECT_EQ(0, self->watched.status);
+	EXPECT_STREQ(self->bare.text, self->watched.text);
+	EXPECT_EQ(1, self->watched.nr);
+}
+
+/* tcmalloc's for debugging ends a program that frees an object by the wrong function. */
+TEST_F(twice, an_allocator_that_checks_frees_finds_no_wrong_one)
+{
+	char *const argv[] = { "build/tests/malloc_news", "200000", "1", NULL };
+
+	ASSERT_TRUE(run(&self->bare, "libtcmalloc_minimal_debug.so.4", argv));
+	EXPECT_TRUE(run(&self->watched, "libtcmalloc_minimal_debug.so.4", argv));
+	EXPECT_EQ(0, self->watched.status);
+	EXPECT_STREQ(self->bare.text, self->watched.text);
+	ASSERT_EQ(1, self->watched.nr);
+	EXPECT_LT(100, self->watched.channels[0]->nr_samples);
 }
 
 TEST_HARNESS_MAIN

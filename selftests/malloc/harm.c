@@ -371,6 +371,26 @@ static void run_files(void)
 	wait_for(child);
 }
 
+size_t nallocx(size_t size, int flags) __attribute__((weak));
+
+/* As programs that use all of an object: where there is no such function, what they asked for. */
+static void run_real_size(void)
+{
+	char *kept[64] = { NULL };
+	size_t size, real;
+	int i;
+
+	for (i = 0; i < 100000; i++) {
+		size = 1 + harm_random() % 500;
+		real = nallocx ? nallocx(size, 0) : size;
+		free(kept[i % 64]);
+		kept[i % 64] = malloc(size);
+		if (!kept[i % 64])
+			harmed("malloc");
+		memset(kept[i % 64], 0x55, real);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -392,6 +412,7 @@ static const struct {
 	{ "switched_stacks", run_switched_stacks },
 	{ "alternate_stacks", run_alternate_stacks },
 	{ "order", run_order },
+	{ "real_size", run_real_size },
 };
 
 int main(int argc, char **argv)

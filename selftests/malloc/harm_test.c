@@ -68,6 +68,7 @@ SAME(coroutines_have_room_on_small_stacks, "coroutines", 5)
 SAME(nothing_is_read_above_a_stack_when_it_is_gone, "switched_stacks", 1)
 SAME(handlers_on_alternate_stacks_may_allocate, "alternate_stacks", 1)
 SAME(constructors_and_destructors_find_their_objects, "order", 1)
+SAME(what_nallocx_promises_is_the_objects, "real_size", 1)
 
 /* Their runtimes are libraries that have to be the first, and are not. */
 #define SANITIZED(sanitizer)                                                            \
