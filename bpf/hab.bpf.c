@@ -62,8 +62,9 @@ static __always_inline int send_sample(void *ctx, struct hab_event *event, __u64
 		return -1;
 	sample = &place->sample;
 	fill_sample(sample, event, bytes_of_part, weight, probability);
-	bpf_core_read_str(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
-	bpf_core_read_str(sample->tag, sizeof(sample->tag), &event->tag);
+	/* To their ends, where zeros are: what this memory had before may be another owner's. */
+	bpf_core_read(sample->heap_name, sizeof(sample->heap_name), &event->heap_name);
+	bpf_core_read(sample->tag, sizeof(sample->tag), &event->tag);
 	bytes = read_addresses(sample, event);
 	if (!bytes && with_stack)
 		bytes = walk_stack(ctx, sample);
@@ -259,7 +260,7 @@ int BPF_PROG(on_heap, struct hab_event *event)
 	heap = reserve_heap(machine, event->heap_id);
 	if (!heap)
 		return 0;
-	bpf_core_read_str(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);
+	bpf_core_read(heap->heap_name, sizeof(heap->heap_name), &event->heap_name);
 	/* habd reads the process's maps while the process runs. */
 	bpf_ringbuf_submit(heap, BPF_RB_FORCE_WAKEUP);
 	return 0;

@@ -171,7 +171,8 @@ static long ioctl_refill(struct hab_dev_heap *heap, void __user *arg)
 		return err;
 	do
 		err = refill_step(heap, &refill, &steps);
-	while (err == -ENOMEM && hab_dev_heap_collect(heap, &steps));
+	while (err == -ENOMEM && refill.min_bytes <= heap->info->arena_bytes &&
+	       hab_dev_heap_collect(heap, &steps));
 	hab_dev_heap_end_collect(heap, &steps);
 	if (err)
 		return err;

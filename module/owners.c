@@ -9,6 +9,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/hashtable.h>
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <linux/mutex.h>
@@ -17,7 +18,6 @@
 #include <linux/spinlock.h>
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 
 #include "core/owner.h"
 #include "core/throttle/budget.h"
@@ -32,6 +32,7 @@ MODULE_PARM_DESC(max_heaps_per_user,
 /**
  * struct hab_owner - an owner that has made a heap
  * @number: see core/owner.h
+ * @place: in the table; under owners_lock
  * @nr_heaps: that exist now; this and the next five under owners_lock
  * @nr_processes: whose first heap was this owner's; it may be gone, and others be another owner's
  * @idle: in the list of owners without either, in the order of @idle_since
@@ -44,6 +45,7 @@ MODULE_PARM_DESC(max_heaps_per_user,
  */
 struct hab_owner {
 	u64 number;
+	struct hlist_node place;
 	unsigned int nr_heaps;
 	unsigned int nr_processes;
 	struct list_head idle;
@@ -55,8 +57,9 @@ struct hab_owner {
 	struct hab_budget budget;
 };
 
+/* Inside it no memory is allocated: a process at its limit of memory would make others wait. */
 static DEFINE_MUTEX(owners_lock);
-static DEFINE_XARRAY_FLAGS(owners, XA_FLAGS_ACCOUNT); /* by number */
+static DEFINE_HASHTABLE(owners, 10); /* by number */
 static LIST_HEAD(idle_owners);
 static LIST_HEAD(active_owners);
 static atomic64_t uncounted = ATOMIC64_INIT(0);
@@ -78,28 +81,25 @@ u64 hab_owners_current(void)
 
 static struct hab_owner *find_owner_locked(u64 number)
 {
-	struct hab_owner *owner = xa_load(&owners, number);
-	int err;
+	struct hab_owner *owner;
 
-	BUILD_BUG_ON(sizeof(unsigned long) < sizeof(number)); /* the index of the table */
 	lockdep_assert_held(&owners_lock);
-	if (owner)
-		return owner;
-	owner = kzalloc(sizeof(*owner), GFP_KERNEL_ACCOUNT);
-	if (!owner)
-		return ERR_PTR(-ENOMEM);
+	hash_for_each_possible(owners, owner, place, number)
+		if (owner->number == number)
+			return owner;
+	return NULL;
+}
+
+static void add_owner_locked(struct hab_owner *owner, u64 number)
+{
+	lockdep_assert_held(&owners_lock);
 	owner->number = number;
 	INIT_LIST_HEAD(&owner->idle);
 	INIT_LIST_HEAD(&owner->active);
 	raw_spin_lock_init(&owner->lock);
 	owner->budget.at = ktime_get_mono_fast_ns();
 	hab_interval_begin(&owner->interval, NULL, HAB_SHARE_DEFAULT);
-	err = xa_err(xa_store(&owners, number, owner, GFP_KERNEL_ACCOUNT));
-	if (err) {
-		kfree(owner);
-		return ERR_PTR(err);
-	}
-	return owner;
+	hash_add(owners, &owner->place, number);
 }
 
 static void drop_owner_locked(struct hab_owner *owner)
@@ -107,7 +107,7 @@ static void drop_owner_locked(struct hab_owner *owner)
 	lockdep_assert_held(&owners_lock);
 	list_del(&owner->idle);
 	list_del(&owner->active);
-	xa_erase(&owners, owner->number);
+	hash_del(&owner->place);
 	kfree(owner);
 }
 
@@ -125,7 +125,7 @@ static void forget_owners(struct work_struct *work)
 		if (is_full)
 			drop_owner_locked(owner);
 		else if (owner)
-			queue_delayed_work(system_wq, &forget_work, HZ);
+			schedule_delayed_work(&forget_work, HZ);
 		mutex_unlock(&owners_lock);
 		cond_resched();
 	}
@@ -140,27 +140,32 @@ static void set_idle_locked(struct hab_owner *owner)
 		return;
 	owner->idle_since = ktime_get_mono_fast_ns();
 	list_add_tail(&owner->idle, &idle_owners);
-	queue_delayed_work(system_wq, &forget_work, HZ);
+	schedule_delayed_work(&forget_work, HZ);
 }
 
 struct hab_owner *hab_owners_add_heap(void)
 {
-	struct hab_owner *owner, *found;
+	struct hab_owner *made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT), *found, *owner;
 
+	if (!made)
+		return ERR_PTR(-ENOMEM);
 	mutex_lock(&owners_lock);
 	found = find_owner_locked(hab_owners_current());
-	owner = found;
-	if (!IS_ERR(found)) {
-		if (found->nr_heaps >= READ_ONCE(max_heaps_per_user) &&
-		    !capable(CAP_SYS_RESOURCE)) {
-			owner = ERR_PTR(-ENOSPC);
-			WRITE_ONCE(refused_heaps, refused_heaps + 1);
-		} else {
-			found->nr_heaps++;
-		}
-		set_idle_locked(found);
+	if (!found) {
+		found = made;
+		made = NULL;
+		add_owner_locked(found, hab_owners_current());
 	}
+	owner = found;
+	if (found->nr_heaps >= READ_ONCE(max_heaps_per_user) && !capable(CAP_SYS_RESOURCE)) {
+		owner = ERR_PTR(-ENOSPC);
+		WRITE_ONCE(refused_heaps, refused_heaps + 1);
+	} else {
+		found->nr_heaps++;
+	}
+	set_idle_locked(found);
 	mutex_unlock(&owners_lock);
+	kfree(made);
 	return owner;
 }
 
@@ -256,10 +261,11 @@ void hab_owners_turn(u64 quota)
 void hab_owners_begin(u64 quota)
 {
 	struct hab_owner *owner;
-	unsigned long number;
+	int bucket;
 
 	mutex_lock(&owners_lock);
-	xa_for_each(&owners, number, owner) hab_interval_begin(&owner->interval, NULL, quota);
+	hash_for_each(owners, bucket, owner, place)
+		hab_interval_begin(&owner->interval, NULL, quota);
 	mutex_unlock(&owners_lock);
 }
 

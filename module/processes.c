@@ -7,6 +7,7 @@
  * At the end of a window only the processes are looked at that have offered samples lately.
  */
 #include <linux/err.h>
+#include <linux/hashtable.h>
 #include <linux/jiffies.h>
 #include <linux/mutex.h>
 #include <linux/pid.h>
@@ -14,7 +15,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <linux/xarray.h>
 
 #include "core/throttle/interval.h"
 #include "core/throttle/throttle.h"
@@ -24,6 +24,7 @@
 /**
  * struct hab_process - a process that has heaps
  * @nr_heaps: under processes_lock
+ * @place: in the table
  * @heaps: list of them, see module/heap.c
  * @active: in the list of processes whose intervals are corrected, if @is_active
  * @is_active: it has offered samples lately
@@ -39,6 +40,7 @@
  */
 struct hab_process {
 	unsigned int nr_heaps;
+	struct hlist_node place;
 	struct list_head heaps;
 	struct list_head active;
 	bool is_active;
@@ -52,30 +54,30 @@ struct hab_process {
 	unsigned long next_report;
 };
 
+/* Inside it no memory is allocated: a process at its limit of memory would make others wait. */
 static DEFINE_MUTEX(processes_lock);
-/*
- * The index is the number in the first PID namespace. A process that has passed an open heap on
- * and ended loses its place to the next one with its number: then its interval is corrected no
- * more.
- */
-static DEFINE_XARRAY_FLAGS(processes, XA_FLAGS_ACCOUNT);
+static DEFINE_HASHTABLE(processes, 10); /* by @pid */
 /* Innermost. Processes leave the list under processes_lock, too. */
 static DEFINE_SPINLOCK(active_lock);
 static LIST_HEAD(active_processes);
 /* Samples of a window for each active process; under processes_lock. */
 static u64 fair_share = HAB_SHARE_DEFAULT;
 
-static struct hab_process *find_process_locked(struct pid *pid, struct hab_owner *owner)
+static struct hab_process *find_process_locked(struct pid *pid)
 {
-	struct hab_process *process = xa_load(&processes, pid_nr(pid));
-	int err;
+	struct hab_process *process;
 
 	lockdep_assert_held(&processes_lock);
-	if (process && process->pid == pid)
-		return process;
-	process = kzalloc(sizeof(*process), GFP_KERNEL_ACCOUNT);
-	if (!process)
-		return ERR_PTR(-ENOMEM);
+	hash_for_each_possible(processes, process, place, (unsigned long)pid)
+		if (process->pid == pid)
+			return process;
+	return NULL;
+}
+
+static void add_process_locked(struct hab_process *process, struct pid *pid,
+			       struct hab_owner *owner)
+{
+	lockdep_assert_held(&processes_lock);
 	process->owner = owner;
 	INIT_LIST_HEAD(&process->heaps);
 	INIT_LIST_HEAD(&process->active);
@@ -83,25 +85,27 @@ static struct hab_process *find_process_locked(struct pid *pid, struct hab_owner
 	process->refills.pid = pid_nr(pid);
 	process->next_report = jiffies;
 	hab_interval_begin(&process->interval, hab_owners_interval(owner), fair_share);
-	err = xa_err(xa_store(&processes, pid_nr(pid), process, GFP_KERNEL_ACCOUNT));
-	if (err) {
-		kfree(process);
-		return ERR_PTR(err);
-	}
 	process->pid = get_pid(pid);
+	hash_add(processes, &process->place, (unsigned long)pid);
 	hab_owners_add_process(owner);
-	return process;
 }
 
 struct hab_process *hab_processes_add_heap(struct hab_owner *owner)
 {
-	struct hab_process *process;
+	struct hab_process *made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT), *process;
 
+	if (!made)
+		return ERR_PTR(-ENOMEM);
 	mutex_lock(&processes_lock);
-	process = find_process_locked(task_tgid(current), owner);
-	if (!IS_ERR(process))
-		process->nr_heaps++;
+	process = find_process_locked(task_tgid(current));
+	if (!process) {
+		process = made;
+		made = NULL;
+		add_process_locked(process, task_tgid(current), owner);
+	}
+	process->nr_heaps++;
 	mutex_unlock(&processes_lock);
+	kfree(made);
 	return process;
 }
 
@@ -181,10 +185,11 @@ void hab_process_take_refills(struct hab_process *process, hab_fire_refills fire
 void hab_processes_take_refills(hab_fire_refills fire)
 {
 	struct hab_process *process;
-	unsigned long key;
+	int bucket;
 
 	mutex_lock(&processes_lock);
-	xa_for_each(&processes, key, process) hab_process_take_refills(process, fire);
+	hash_for_each(processes, bucket, process, place)
+		hab_process_take_refills(process, fire);
 	mutex_unlock(&processes_lock);
 }
 
@@ -193,8 +198,7 @@ void hab_processes_remove_heap(struct hab_process *process)
 	mutex_lock(&processes_lock);
 	if (!--process->nr_heaps) {
 		set_active(process, false);
-		if (xa_load(&processes, pid_nr(process->pid)) == process)
-			xa_erase(&processes, pid_nr(process->pid));
+		hash_del(&process->place);
 		put_pid(process->pid);
 		hab_owners_remove_process(process->owner);
 		kfree(process);
@@ -278,12 +282,12 @@ void hab_processes_turn(struct hab_throttle *throttle, u64 quota, hab_show_heaps
 void hab_processes_begin(u64 quota)
 {
 	struct hab_process *process;
-	unsigned long key;
+	int bucket;
 
 	mutex_lock(&processes_lock);
 	hab_owners_begin(quota);
 	fair_share = max(quota, 1ull);
-	xa_for_each(&processes, key, process)
+	hash_for_each(processes, bucket, process, place)
 		hab_interval_begin(&process->interval, NULL, fair_share);
 	mutex_unlock(&processes_lock);
 }

@@ -97,10 +97,11 @@ struct hab_level {
 };
 
 /*
- * The level's blocks follow the rate of refills. A buffer's first block has 1/64 of @bytes. The
- * next one has twice the size if a block lasted for less than 256 times what its refill took, and
- * half of it if it lasted for more than 16 times that. The largest is @bytes when the arena is
- * nearly used up, and up to 4 times @bytes before, but at most 1/16 of what is free.
+ * The level's blocks follow the rate of refills. A buffer's first block has 1/64 of @bytes, at
+ * least 4096 bytes, and what the request and the level below need. The next one has twice the size
+ * if a block lasted for less than 256 times what its refill took, and half of it if it lasted for
+ * more than 16 times that. The largest is @bytes when the arena is nearly used up, and up to 4
+ * times @bytes before, but at most 1/16 of what is free.
  */
 #define HAB_LEVEL_GROWING 0x1u
 

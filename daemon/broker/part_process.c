@@ -21,6 +21,7 @@ static int make_memory(void)
 
 	/* Else its part could make it shorter, and a write beyond its end would end the broker. */
 	if (fd >= 0 && !ftruncate(fd, (off_t)PART_MEMORY_BYTES) &&
+	    (!shared_pages_may_be_refused() || !fallocate(fd, 0, 0, (off_t)PART_MEMORY_BYTES)) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
 	if (fd >= 0)

@@ -50,26 +50,10 @@ static struct hab_channel *map(int fd)
 	return NULL;
 }
 
-/*
- * vm.overcommit_memory is 2: the kernel may refuse a removed page when the program writes to it,
- * and then ends the program by SIGBUS.
- */
-static bool pages_may_be_refused(void)
-{
-	char mode = 0;
-	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	if (read(fd, &mode, 1) != 1)
-		mode = 0;
-	close(fd);
-	return mode == '2';
-}
-
 void hello_unmap(struct hab_channel *channel)
 {
-	if (pages_may_be_refused())
+	/* A removed page may be refused when the program writes to it. */
+	if (shared_pages_may_be_refused())
 		WRITE_ONCE(channel->magic, 0);
 	else if (madvise(channel, HAB_CHANNEL_BYTES, MADV_REMOVE))
 		say_verbose("pages of a channel stay: %s", strerror(errno));

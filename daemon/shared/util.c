@@ -518,3 +518,16 @@ bool process_has_ended(int pidfd)
 
 	return pidfd < 0 || poll(&ready, 1, 0) > 0;
 }
+
+bool shared_pages_may_be_refused(void)
+{
+	char mode = 0;
+	int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	if (read(fd, &mode, 1) != 1)
+		mode = 0;
+	close(fd);
+	return mode == '2';
+}

@@ -52,6 +52,11 @@ int open_regular(const char *path, int flags, struct stat *status);
  * leaves it. False, with errno: EEXIST if there is something else at @path by now.
  */
 bool give_socket(const char *path, uid_t uid, gid_t gid);
+/*
+ * True if vm.overcommit_memory is 2: the kernel may refuse a page of a memfd when it is touched
+ * first, and ends the process by SIGBUS. So such memory is allocated as a whole.
+ */
+bool shared_pages_may_be_refused(void);
 
 /*
  * True if no server, and no program of another user, answers for the file system; an overlay is as

@@ -53,7 +53,7 @@ int hab_connect(bool is_later, enum hab_obstacle *obstacle);
 /* The memory of a channel, with what the environment says; @fd is its memfd, or -1. NULL: none. */
 struct hab_channel *hab_connect_make_channel(int *fd);
 
-/* False: the kernel may refuse such a page when it is touched again, which would end the process. */
+/* False: the kernel may refuse a page when it is touched again, which would end the process. */
 bool hab_connect_may_free_pages(void);
 
 /* Sends it. Does not wait for an answer. */

@@ -231,9 +231,10 @@ static void run_filtered_threads(void)
 static void run_filtered_heap(void)
 {
 	static const struct sock_filter filter[] = {
-		LOAD_NUMBER,	      IF_CALL(prlimit64, 6), IF_CALL(fcntl, 5),
-		IF_CALL(socket, 4),   IF_CALL(geteuid, 3),   IF_CALL(memfd_create, 2),
-		IF_CALL(connect, 1),  ALLOW,		     KILL,
+		LOAD_NUMBER,	      IF_CALL(getresuid, 7), IF_CALL(prlimit64, 6),
+		IF_CALL(fcntl, 5),    IF_CALL(socket, 4),    IF_CALL(geteuid, 3),
+		IF_CALL(memfd_create, 2), IF_CALL(connect, 1), ALLOW,
+		KILL,
 	};
 
 	SET_FILTER(filter);

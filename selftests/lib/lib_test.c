@@ -185,6 +185,50 @@ TEST_F(heap, a_chunk_has_the_cpu_domain_and_level_that_it_is_from)
 	EXPECT_EQ(2 * MiB, stats.levels[0].granted_bytes);
 }
 
+#define REFILLING_TLAB 4096
+
+struct refilling {
+	struct hab_heap *heap;
+	uint64_t bytes;
+	bool ended;
+};
+
+/* Until the arena is full. Objects are not touched. */
+static void *refill_all_the_time(void *argument)
+{
+	struct refilling *refilling = argument;
+
+	while (hab_alloc(refilling->heap, 1024))
+		__atomic_fetch_add(&refilling->bytes, 1024, __ATOMIC_RELEASE);
+	__atomic_store_n(&refilling->ended, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+TEST_F(heap, figures_beside_refills_are_at_most_some_tlabs_off)
+{
+	struct refilling refilling = { .bytes = 0 };
+	struct hab_heap_stats stats;
+	uint64_t before, after;
+	pthread_t thread;
+
+	self->config.arena_bytes = 1024 * MiB;
+	self->config.tlab_bytes = REFILLING_TLAB;
+	ASSERT_EQ(0, hab_heap_create(&refilling.heap, &self->config));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, refill_all_the_time, &refilling));
+	while (!__atomic_load_n(&refilling.ended, __ATOMIC_ACQUIRE)) {
+		before = __atomic_load_n(&refilling.bytes, __ATOMIC_ACQUIRE);
+		EXPECT_EQ(0, hab_heap_stats(refilling.heap, &stats));
+		after = __atomic_load_n(&refilling.bytes, __ATOMIC_ACQUIRE);
+		if (stats.allocated_bytes + 2 * REFILLING_TLAB < before ||
+		    stats.allocated_bytes > after + 2 * REFILLING_TLAB)
+			break;
+	}
+	EXPECT_LE(before, stats.allocated_bytes + 2 * REFILLING_TLAB);
+	EXPECT_GE(after + 2 * REFILLING_TLAB, stats.allocated_bytes);
+	pthread_join(thread, NULL);
+	hab_heap_destroy(refilling.heap);
+}
+
 TEST_F(heap, a_chunks_base_alone_is_taken_and_counted_as_the_chunk_is)
 {
 	struct hab_heap_stats before, after;
