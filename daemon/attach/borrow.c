@@ -237,7 +237,9 @@ static bool map_memory(struct borrower *borrower, pid_t thread,
 	uint64_t map[6] = { 0, HAB_ATTACH_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 };
 	uint64_t protect[6] = { 0, HAB_ATTACH_PAGE_OFFSET, PROT_READ | PROT_EXEC };
+	uint64_t unmap[6] = { 0, HAB_ATTACH_BYTES };
 	int64_t result = -ESRCH;
+	int err;
 
 	if (!call(borrower, thread, before, mask, SYS_mmap, map, &result) || result < 0) {
 		errno = (int)-result;
@@ -248,7 +250,12 @@ static bool map_memory(struct borrower *borrower, pid_t thread,
 	if (call(borrower, thread, before, mask, SYS_mprotect, protect, &result) && !result)
 		return true;
 	errno = result < 0 ? (int)-result : ESRCH;
+	err = errno;
+	/* Where a program has forbidden itself such memory (PR_SET_MDWE), none of it stays. */
+	unmap[0] = borrower->result->memory;
 	borrower->result->memory = 0;
+	call(borrower, thread, before, mask, SYS_munmap, unmap, &result);
+	errno = err;
 	return false;
 }
 

@@ -123,6 +123,9 @@ static void tidy(struct broker *broker, uint64_t now)
 		if (owner->nr_held || owner->failures)
 			collector_start(broker, owner);
 		collector_pass_held(broker, owner);
+		/* A new viewer's socket may have had no room for all. */
+		if (owner->part.pid && !owner->is_told)
+			broker_tell_viewer(broker, owner, true);
 		if (owner->part.pid)
 			active += READ_ONCE(part_page(owner->part.memory)->active) != 0;
 		if (owner->part.pid && is_idle(owner, now)) {

@@ -39,6 +39,7 @@ struct owner {
 	uint64_t frees_known; /* of those that the prober has lost */
 	bool frees_lost;      /* records of these, and the collector does not know it yet */
 	int listen_fd; /* HAB_CHANNEL_OF_USER; -1: none */
+	bool is_told;  /* the viewer knows its collector */
 	uint64_t begun_ns;
 	uint64_t pause_ns;	/* after its last end; 0: it has not failed */
 	uint64_t due_ns;	/* it is not started before */
@@ -95,10 +96,13 @@ bool broker_watch(struct broker *broker, int fd, uint64_t event);
 /* With a collector, if one may be started now. NULL: too many, or its rights are unknown. */
 struct owner *broker_owner(struct broker *broker, uint64_t number, uint32_t pid);
 void broker_end_owner(struct broker *broker, struct owner *owner);
-void broker_tell_viewer(struct broker *broker, const struct owner *owner, bool begun);
+void broker_tell_viewer(struct broker *broker, struct owner *owner, bool begun);
 void broker_pass_given(struct broker *broker);
 void broker_close_elsewhere(struct broker *broker, int fd);
-void broker_close_strays(struct broker *broker);
+/* False: as many as fit wait, since there can be no process for them now. */
+bool broker_close_strays(struct broker *broker);
+/* False, after a pause, if a connection that is accepted now could not be closed. */
+bool broker_may_accept(struct broker *broker);
 void collector_start(struct broker *broker, struct owner *owner);
 void collector_end(struct owner *owner);
 void collector_failed(struct owner *owner);

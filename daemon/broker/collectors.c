@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/owner.h"
@@ -27,16 +28,19 @@ bool broker_watch(struct broker *broker, int fd, uint64_t event)
 	return fd < 0 || !epoll_ctl(broker->epoll, EPOLL_CTL_ADD, fd, &wanted);
 }
 
-void broker_tell_viewer(struct broker *broker, const struct owner *owner, bool begun)
+void broker_tell_viewer(struct broker *broker, struct owner *owner, bool begun)
 {
 	const struct part_message message = { .type = begun ? PART_OWNER : PART_GONE,
 					      .owner = owner->number,
 					      .uid = owner->id.uid };
 	const int files[] = { owner->part.control, owner->part.memory_fd };
 
+	owner->is_told = begun && broker->viewer.pid;
 	if (broker->viewer.pid &&
-	    !part_send(broker->viewer.control, &message, files, begun ? 2 : 0))
+	    !part_send(broker->viewer.control, &message, files, begun ? 2 : 0)) {
 		say_verbose("the viewer was not told of an owner: %s", strerror(errno));
+		owner->is_told = false;
+	}
 }
 
 void collector_start(struct broker *broker, struct owner *owner)
@@ -67,10 +71,22 @@ void collector_start(struct broker *broker, struct owner *owner)
 	broker_tell_viewer(broker, owner, true);
 }
 
-void broker_close_strays(struct broker *broker)
+bool broker_close_strays(struct broker *broker)
 {
 	if (broker->nr_strays && part_dispose(broker->strays, broker->nr_strays))
 		broker->nr_strays = 0;
+	return broker->nr_strays < PART_DISPOSED_MAX;
+}
+
+bool broker_may_accept(struct broker *broker)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	if (broker->nr_strays < PART_DISPOSED_MAX || broker_close_strays(broker))
+		return true;
+	/* Connections wait in their queues, and epoll says so again at once. */
+	nanosleep(&pause, NULL);
+	return false;
 }
 
 /*
@@ -81,7 +97,7 @@ void broker_close_elsewhere(struct broker *broker, int fd)
 {
 	if (broker->nr_strays == PART_DISPOSED_MAX)
 		broker_close_strays(broker);
-	/* Without a process for them the broker keeps what is too many. */
+	/* Without a process for them the broker keeps what is too many: see broker_may_accept(). */
 	if (broker->nr_strays < PART_DISPOSED_MAX)
 		broker->strays[broker->nr_strays++] = fd;
 }

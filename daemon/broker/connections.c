@@ -2,6 +2,7 @@
 /*
  * Accepts connections and hands them over to the parts of their owners. Nothing is received here.
  */
+#include <pwd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +25,19 @@ static struct owner *owner_of_peer(struct broker *broker, int fd)
 	return owner;
 }
 
+/*
+ * Over TCP the uid alone is known. A user may have any number of subordinate ones: these are no
+ * owners, and have no entry in the user database.
+ */
+static struct owner *owner_of_uid(struct broker *broker, uid_t uid)
+{
+	uint64_t number = uid;
+	struct owner *owner;
+
+	HASH_FIND(hh, broker->owners, &number, sizeof(number), owner);
+	return owner || getpwuid(uid) ? broker_owner(broker, number, 0) : NULL;
+}
+
 static void refuse_unknown(struct broker *broker, int fd)
 {
 	broker->unknown++;
@@ -37,7 +51,7 @@ void broker_accept_channels(struct broker *broker, int listen_fd)
 	unsigned int i;
 	int fd;
 
-	for (i = 0; i < ACCEPTED_MAX; i++) {
+	for (i = 0; i < ACCEPTED_MAX && broker_may_accept(broker); i++) {
 		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)
 			return;
@@ -67,7 +81,7 @@ void broker_accept_clients(struct broker *broker, int listen_fd, bool local)
 	uid_t uid;
 	int fd;
 
-	for (i = 0; i < ACCEPTED_MAX; i++) {
+	for (i = 0; i < ACCEPTED_MAX && broker_may_accept(broker); i++) {
 		fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0)
 			return;
@@ -82,7 +96,7 @@ void broker_accept_clients(struct broker *broker, int listen_fd, bool local)
 			broker_close_elsewhere(broker, fd);
 			continue;
 		}
-		owner = local ? owner_of_peer(broker, fd) : broker_owner(broker, uid, 0);
+		owner = local ? owner_of_peer(broker, fd) : owner_of_uid(broker, uid);
 		if (owner)
 			collector_hand_over(broker, owner, &message, fd);
 		else

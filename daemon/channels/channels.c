@@ -211,7 +211,7 @@ bool channels_are_active(const struct channels *channels)
 
 static void refuse(const struct hello *hello)
 {
-	hello_unmap(hello->channel);
+	hello_unmap(hello->channel, true);
 	if (hello->pidfd >= 0)
 		close(hello->pidfd);
 	close(hello->memory_fd);

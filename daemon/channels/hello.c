@@ -7,7 +7,8 @@
  *
  * A program can free pages of the memfd. A page that this process reads afterwards is charged to
  * this process, as long as any process has the memfd. So all pages are removed at the end. A memfd
- * with a seal that forbids that is refused.
+ * with a seal that forbids that is refused. Pages stay if the program may still write there, and a
+ * page that it touches may be refused: then it would end by SIGBUS.
  */
 #include "daemon/channels/hello.h"
 
@@ -46,14 +47,13 @@ static struct hab_channel *map(int fd)
 	if (READ_ONCE(channel->magic) == HAB_CHANNEL_MAGIC &&
 	    READ_ONCE(channel->version) == HAB_CHANNEL_VERSION)
 		return channel;
-	hello_unmap(channel);
+	hello_unmap(channel, false);
 	return NULL;
 }
 
-void hello_unmap(struct hab_channel *channel)
+void hello_unmap(struct hab_channel *channel, bool runs)
 {
-	/* A removed page may be refused when the program writes to it. */
-	if (shared_pages_may_be_refused())
+	if (runs && shared_pages_may_be_refused())
 		WRITE_ONCE(channel->magic, 0);
 	else if (madvise(channel, HAB_CHANNEL_BYTES, MADV_REMOVE))
 		say_verbose("pages of a channel stay: %s", strerror(errno));

@@ -12,6 +12,7 @@
 #include "daemon/channels/session.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -332,13 +333,20 @@ void session_drain(struct session *session, const struct session_sink *sink)
 	session->unread = session->broken ? 0 : look_ahead(session, RECORDS_MAX, true).samples;
 }
 
+static bool process_runs(const struct session *session)
+{
+	struct pollfd end = { .fd = session->pidfd, .events = POLLIN };
+
+	return session->pidfd >= 0 && !poll(&end, 1, 0);
+}
+
 void session_end(struct session *session, const struct session_sink *sink, bool keep)
 {
 	if (keep)
 		stacks_keep_in_use(sink->stacks, session->live);
 	live_remove(stacks_live(sink->stacks), session->live);
 	/* The program has its own copy of all that it needs. */
-	hello_unmap(session->channel);
+	hello_unmap(session->channel, !session->broken && process_runs(session));
 	if (session->pagemap >= 0)
 		close(session->pagemap);
 	if (session->pidfd >= 0)

@@ -217,7 +217,8 @@ static void wait_for_end(struct record *record, const sigset_t *signals)
 		signal = sigtimedwait(signals, NULL, &pause);
 		if (signal == SIGTERM && record->child)
 			kill(record->child, SIGTERM);
-		else if (signal == SIGINT || signal == SIGTERM)
+		/* Of a terminal the command has it, too, and habctl waits for its end. */
+		else if (signal == SIGTERM || (signal == SIGINT && !record->command))
 			break;
 		collect_child(record);
 		if (record->command && !record->child)

@@ -468,7 +468,8 @@ end:
 	/* What its owner's programs have sent may wait to be closed: its end does that. */
 	if (!viewer)
 		_exit(code);
-	state.feed->ops->close(state.feed);
+	if (state.feed)
+		state.feed->ops->close(state.feed);
 	snapshots_free(state.snapshots);
 	state_end(&state);
 	return code;

@@ -9,32 +9,36 @@
 
 static void write_profile(struct profile *profile, uint64_t bytes, struct reply *reply)
 {
-	struct snapshot_head head = { .nr_events = profile->nr_events,
-				      .nr_weights = profile->nr_events ? profile->nr_samples : 0,
-				      .folded = profile->folded,
+	struct snapshot_head head = { .folded = profile->folded,
 				      .late_names = profile->late_names };
 	unsigned int most = profile->nr_samples, i;
+	const struct logged_sample *events;
+	uint64_t weights;
 	char *data;
 	size_t length;
 	FILE *text;
 
-	/* Events take their part. */
-	bytes -=
-		min(bytes / 2, head.nr_events * sizeof(struct logged_sample) + head.nr_weights * 8);
 	for (;;) {
 		text = text_open(&data, &length);
 		profile_write_pprof(profile, text);
 		text_close(text);
-		if (length <= bytes || !most || head.nr_events)
+		weights = profile->nr_events ? profile->nr_samples * sizeof(uint64_t) : 0;
+		/* Half of the room is for events. */
+		if (length + weights <= (profile->nr_events ? bytes / 2 : bytes) || !most)
 			break;
 		most = min(most / 2, (unsigned int)((double)most * (double)bytes / (double)length));
 		profile_reduce(profile, most);
 		free(data);
 	}
 	head.profile_bytes = length;
+	/* The last ones. The others are in the sums of their stacks, as those of a full log are. */
+	head.nr_events = min((uint64_t)profile->nr_events,
+			     (bytes - min(bytes, length + weights)) / sizeof(*events));
+	events = profile->events + (profile->nr_events - head.nr_events);
+	head.nr_weights = weights / sizeof(uint64_t);
 	fwrite(&head, sizeof(head), 1, reply->body);
 	fwrite(data, length, 1, reply->body);
-	fwrite(profile->events, sizeof(*profile->events), profile->nr_events, reply->body);
+	fwrite(events, sizeof(*events), head.nr_events, reply->body);
 	for (i = 0; i < head.nr_weights; i++)
 		fwrite(&profile->samples[i].counts.weight, sizeof(uint64_t), 1, reply->body);
 	free(data);
@@ -62,6 +66,8 @@ static void reply_profile(struct request *request, struct reply *reply, struct s
 			       is_set(request, "restart"));
 	write_profile(profile, most - sizeof(struct snapshot_head), reply);
 	profile_free(profile);
+	/* The viewer does not wait for names that take long, nor for a process that was stopped. */
+	span_settle(state, span, request_is_awaited(request));
 	reply->type = "application/octet-stream";
 }
 

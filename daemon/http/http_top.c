@@ -107,9 +107,9 @@ static json_t *process_json(const struct totals_process *process)
 
 /* Left out where it is not known. */
 static void put_in_use(json_t *object, const struct profile *profile, const struct in_use *in_use,
-		       const struct stack_counts *allocated)
+		       const struct stack_counts *allocated, const struct in_use *all)
 {
-	struct interval interval = interval_of_in_use(in_use, allocated, &profile->total_in_use);
+	struct interval interval = interval_of_in_use(in_use, allocated, all);
 
 	if (!profile->knows_in_use)
 		return;
@@ -121,14 +121,22 @@ static void put_in_use(json_t *object, const struct profile *profile, const stru
 static void put_in_use_of(json_t *object, const struct profile *profile,
 			  const struct totals_process *process)
 {
-	struct in_use sum = { 0 };
+	struct in_use sum = { 0 }, all = { 0 };
+	struct stack_counts allocated = { 0 };
+	const struct profile_sample *sample;
 	unsigned int i;
 
-	for (i = 0; i < profile->nr_samples; i++)
-		if (reply_is_of_process(&profile->samples[i], process))
-			in_use_add(&sum, &profile->samples[i].in_use);
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		if (sample->key.owner != process->totals.owner)
+			continue;
+		in_use_add(&all, &sample->in_use);
+		counts_add(&allocated, &sample->counts);
+		if (reply_is_of_process(sample, process))
+			in_use_add(&sum, &sample->in_use);
+	}
 	if (sum.objects)
-		put_in_use(object, profile, &sum, &profile->total);
+		put_in_use(object, profile, &sum, &allocated, &all);
 }
 
 /* The top sample of the process, of late if it has any; NULL: it has none. */
@@ -196,7 +204,8 @@ static json_t *sites_json(const struct view *view)
 			"samples", row->counts[0].samples,
 			"recent_bytes", row->counts[1].estimate);
 		/* clang-format on */
-		put_in_use(object, view->all, &row->in_use[0], &row->counts[0]);
+		put_in_use(object, view->all, &row->in_use[0], &row->counts[0],
+			   &row->owner->in_use[0][row->kind]);
 		json_array_append_new(array, object);
 	}
 	return array;
@@ -219,7 +228,8 @@ static json_t *view_json(const struct filter *filter, const struct view *view)
 		"sites", sites_json(view),
 		"nr_sites", (json_int_t)view->sites.count);
 	/* clang-format on */
-	put_in_use(object, view->all, &view->all->total_in_use, &view->all->total);
+	put_in_use(object, view->all, &view->all->total_in_use, &view->all->total,
+		   &view->all->total_in_use);
 	if (filter_selects(filter))
 		json_object_set_new(object, "folded_samples",
 				    json_integer((json_int_t)view->all->folded));

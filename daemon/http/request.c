@@ -98,6 +98,13 @@ int request_fd(const struct request *request)
 	return info ? info->connect_fd : -1;
 }
 
+bool request_is_awaited(const struct request *request)
+{
+	struct pollfd end = { .fd = request_fd(request), .events = POLLRDHUP };
+
+	return !poll(&end, 1, 0);
+}
+
 static bool wait_ms(const struct request *request, uint64_t milliseconds)
 {
 	uint64_t end = clock_monotonic_ns() + milliseconds * 1000000, now;

@@ -47,6 +47,8 @@ bool request_time(const struct request *request, struct reply *reply, const char
 		  int64_t otherwise, int64_t *result);
 /* The client's connection, to be polled. */
 int request_fd(const struct request *request);
+/* False if the client has closed the connection. */
+bool request_is_awaited(const struct request *request);
 /* False if the client closed the connection, or if the daemon ends. */
 bool request_wait_ms(const struct request *request, uint64_t milliseconds);
 

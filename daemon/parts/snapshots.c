@@ -336,18 +336,22 @@ static char *path_of(const struct snapshot_request *request, unsigned int bytes)
 
 struct collecting {
 	struct merge *merge;
+	uint64_t start_ns;
 	uint64_t folded, late_names;
 };
 
-static void take_events(struct profile *profile, const char *data, uint64_t nr)
+/* Their times are from the begin of the collector's span on, which may be after the request's. */
+static void take_events(struct profile *profile, const char *data, uint64_t nr, uint64_t start_ns)
 {
-	uint64_t i;
+	uint64_t later = profile->start_ns > start_ns ? profile->start_ns - start_ns : 0, i;
+	struct logged_sample *event;
 
 	profile->events = xcalloc(nr, sizeof(*profile->events));
 	for (i = 0; i < nr; i++) {
-		memcpy(&profile->events[profile->nr_events], data + i * sizeof(*profile->events),
-		       sizeof(*profile->events));
-		if (profile->events[profile->nr_events].stack < profile->nr_samples)
+		event = &profile->events[profile->nr_events];
+		memcpy(event, data + i * sizeof(*event), sizeof(*event));
+		event->time_ns = hab_add_saturated(event->time_ns, later);
+		if (event->stack < profile->nr_samples)
 			profile->nr_events++;
 	}
 }
@@ -369,7 +373,7 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 	data += sizeof(head);
 	length -= sizeof(head);
 	if (head.profile_bytes > length || head.nr_events > EVENTS_MAX ||
-	    head.nr_weights > EVENTS_MAX ||
+	    head.nr_weights > length / sizeof(uint64_t) ||
 	    head.nr_events * sizeof(struct logged_sample) + head.nr_weights * sizeof(uint64_t) !=
 		    length - head.profile_bytes)
 		return;
@@ -380,7 +384,7 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 	}
 	data += head.profile_bytes;
 	if (head.nr_events)
-		take_events(profile, data, head.nr_events);
+		take_events(profile, data, head.nr_events, collecting->start_ns);
 	data += head.nr_events * sizeof(struct logged_sample);
 	for (i = 0; i < head.nr_weights && i < profile->nr_samples; i++)
 		memcpy(&profile->samples[i].counts.weight, data + i * sizeof(uint64_t),
@@ -401,7 +405,7 @@ static void take_profile(void *context, uint64_t owner, uid_t uid, const char *d
 struct profile *snapshots_profile(struct snapshots *snapshots,
 				  const struct snapshot_request *request, unsigned int bytes_of_owner)
 {
-	struct collecting collecting = { .merge = merge_begin() };
+	struct collecting collecting = { .merge = merge_begin(), .start_ns = request->start_ns };
 	struct profile *profile;
 	char *path;
 	unsigned int nr;

@@ -28,6 +28,7 @@ struct snapshot_head {
 struct snapshot_request {
 	const char *span; /* its token */
 	uint64_t begun_ns; /* when it began, CLOCK_MONOTONIC; 0: with each collector */
+	uint64_t start_ns; /* the same, CLOCK_REALTIME */
 	const struct filter *filter;
 	const uint64_t *of_owner; /* NULL: all are asked */
 	bool restart;

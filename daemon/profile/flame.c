@@ -200,7 +200,7 @@ void profile_write_folded(const struct profile *profile, FILE *out)
 
 struct drawing {
 	FILE *out;
-	const char *unit;   /* of the nodes' counts */
+	const char *unit;   /* of the nodes' counts; NULL: they are not known */
 	unsigned int depth; /* of the lowest row */
 	double scale;	    /* from bytes to units */
 	double narrow;	    /* frames of a smaller width are left out */
@@ -265,8 +265,11 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 	put_xml(out, name);
 	fputs("\"><title>", out);
 	put_xml(out, name);
-	fprintf(out, " - %s, %.2f %%, %" PRIu64 " %s</title>", human, width * 100 / WIDTH,
-		node->count, drawing->unit);
+	fprintf(out, " - %s, %.2f %%", human, width * 100 / WIDTH);
+	/* Of what grew, the count of what is new is not known. */
+	if (drawing->unit)
+		fprintf(out, ", %" PRIu64 " %s", node->count, drawing->unit);
+	fputs("</title>", out);
 	fprintf(out,
 		"<rect x=\"%.3f\" y=\"%u\" width=\"%.3f\" height=\"%d\" "
 		"fill=\"hsl(%u,%u%%,%u%%)\"/>",
@@ -279,6 +282,14 @@ static void draw(struct drawing *drawing, const struct flame_node *node, unsigne
 		draw(drawing, child, depth + 1, x);
 		x += (double)child->total * drawing->scale;
 	}
+}
+
+static const char *done_with(const struct profile *profile)
+{
+	if (!(profile->kinds & 1u << HAB_KIND_GROWTH))
+		return "allocated";
+	return profile->kinds == 1u << HAB_KIND_GROWTH ? "touched first" :
+							  "allocated or touched first";
 }
 
 /* The graph has only what grew; its sum alone would say too much if other stacks became less. */
@@ -295,7 +306,8 @@ static void draw_growth(const struct profile *profile, bool in_use, const char *
 	if (in_use)
 		fprintf(out, "%s more in use than before", grown);
 	else
-		fprintf(out, "%s more allocated in %.1f s than at the pace before", grown, seconds);
+		fprintf(out, "%s more %s in %.1f s than at the pace before", grown,
+			done_with(profile), seconds);
 }
 
 static void draw_title(const struct drawing *drawing, const struct profile *profile,
@@ -309,19 +321,23 @@ static void draw_title(const struct drawing *drawing, const struct profile *prof
 	fputs("<text class=\"t\" x=\"8\" y=\"18\">", out);
 	if (profile->is_growth)
 		draw_growth(profile, flame->in_use, human, out);
+	else if (flame->in_use && !profile->knows_in_use)
+		fputs("What is in use is not known: no program with the preload library ran", out);
 	else if (flame->in_use)
 		fprintf(out, "%s in use after %.1f s: not freed yet", human, seconds);
 	else if (profile->total.samples)
-		fprintf(out, "%s allocated in %.1f s, estimated from %" PRIu64 " samples", human,
-			seconds, profile->total.samples);
+		fprintf(out, "%s %s in %.1f s, estimated from %" PRIu64 " samples", human,
+			done_with(profile), seconds, profile->total.samples);
 	else
 		fprintf(out, "No samples in %.1f s: no program with hab allocated much", seconds);
 	fputs("</text>\n", out);
 }
 
-static void prepare(struct drawing *drawing, const struct flame *flame)
+static void prepare(struct drawing *drawing, const struct profile *profile,
+		    const struct flame *flame)
 {
-	drawing->unit = flame->in_use ? "objects" : "samples";
+	if (!profile->is_growth)
+		drawing->unit = flame->in_use ? "objects" : "samples";
 	if (flame->root->total)
 		drawing->scale = WIDTH / (double)flame->root->total;
 	measure(drawing, flame->root, 0);
@@ -344,7 +360,7 @@ static void write_picture(const struct profile *profile, double narrow, FILE *ou
 		flame_begin(&flames[i], profile, i || profile->view == PROFILE_IN_USE);
 		drawings[i].out = out;
 		drawings[i].narrow = narrow;
-		prepare(&drawings[i], &flames[i]);
+		prepare(&drawings[i], profile, &flames[i]);
 		height += drawings[i].height;
 	}
 	fprintf(out,

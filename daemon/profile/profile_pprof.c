@@ -213,7 +213,6 @@ static int64_t objects_error(struct pprof *pprof, double variance)
 static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 			int64_t values[VALUES_MAX])
 {
-	const uint64_t half = 1u << (STACKS_EVENT_SHIFT - 1);
 	const struct stack_counts *counts = &from->counts;
 	const struct in_use *in_use = &from->in_use;
 	bool live = pprof->from->knows_in_use;
@@ -222,7 +221,7 @@ static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 	values[nr++] = objects_of(pprof, counts->events);
 	values[nr++] = (int64_t)counts->estimate;
 	if (live) {
-		values[nr++] = (int64_t)((in_use->objects + half) >> STACKS_EVENT_SHIFT);
+		values[nr++] = objects_of(pprof, in_use->objects);
 		values[nr++] = (int64_t)in_use->bytes;
 	}
 	values[nr++] = (int64_t)counts->samples;
@@ -231,7 +230,7 @@ static size_t values_of(struct pprof *pprof, const struct profile_sample *from,
 	if (live) {
 		values[nr++] = (int64_t)in_use->samples;
 		values[nr++] = standard_error(in_use->variance);
-		values[nr++] = standard_error(in_use->objects_variance);
+		values[nr++] = objects_error(pprof, in_use->objects_variance);
 		values[nr++] = (int64_t)min(in_use->exact, in_use->bytes);
 		values[nr++] = (int64_t)min(in_use->looked_at, in_use->bytes);
 		values[nr++] = (int64_t)min(in_use->resident, in_use->bytes);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Makes a profile smaller: the first stacks stay, the others become sums. */
+/*
+ * Makes a profile smaller: the stacks with most bytes stay, allocated or in use. The others become
+ * sums.
+ */
 #include "daemon/profile/reduce.h"
 
 #include <stdlib.h>
@@ -80,6 +83,48 @@ static void drop_frames(struct profile *profile)
 	free(places);
 }
 
+struct rank {
+	uint64_t bytes;
+	unsigned int sample;
+};
+
+static int compare_ranks(const void *one, const void *two)
+{
+	const struct rank *first = one, *second = two;
+
+	if (first->bytes != second->bytes)
+		return first->bytes < second->bytes ? 1 : -1;
+	return first->sample < second->sample ? -1 : first->sample > second->sample;
+}
+
+/* Those that stay come first, in the order that they had. */
+static void put_first(struct profile *profile, unsigned int most)
+{
+	unsigned int nr = profile->nr_samples, *places = xcalloc(nr, sizeof(*places)), i, kept = 0;
+	struct profile_sample *samples = xcalloc(nr, sizeof(*samples));
+	struct rank *ranks = xcalloc(nr, sizeof(*ranks));
+	unsigned int others = most;
+
+	for (i = 0; i < nr; i++)
+		ranks[i] = (struct rank){ max(profile->samples[i].counts.estimate,
+					      profile->samples[i].in_use.bytes),
+					  i };
+	qsort(ranks, nr, sizeof(*ranks), compare_ranks);
+	for (i = 0; i < most; i++)
+		places[ranks[i].sample] = 1;
+	for (i = 0; i < nr; i++) {
+		if (places[i])
+			places[i] = ++kept;
+		samples[places[i] ? places[i] - 1 : others++] = profile->samples[i];
+	}
+	/* Events of the others have no stack any more. */
+	profile_place_events(profile, places, nr);
+	memcpy(profile->samples, samples, nr * sizeof(*samples));
+	free(ranks);
+	free(samples);
+	free(places);
+}
+
 void profile_reduce(struct profile *profile, unsigned int most)
 {
 	unsigned int all = profile->nr_samples, i;
@@ -87,6 +132,7 @@ void profile_reduce(struct profile *profile, unsigned int most)
 
 	if (all <= most)
 		return;
+	put_first(profile, most);
 	profile->nr_samples = most;
 	for (i = most; i < all; i++) {
 		sample = &profile->samples[i];

@@ -6,9 +6,9 @@
 #include "daemon/profile/profile.h"
 
 /*
- * Keeps the first @most stacks, and sums the others up as "[other stacks]" of their user and kind
- * of event: no bytes are left out. Frames and binaries that no stack has any more go. Not
- * with events.
+ * Keeps the @most stacks with most bytes, allocated or in use, and sums the others up as "[other
+ * stacks]" of their user and kind of event: no bytes are left out. Frames and binaries that no stack
+ * has any more go, and events of the others.
  */
 void profile_reduce(struct profile *profile, unsigned int most);
 

@@ -102,9 +102,31 @@ static void span_restart_locked(struct state *state, struct span *span)
 {
 	struct stack_mark *mark = stacks_mark(state->stacks, span->is_of_viewer);
 
-	stacks_unmark(state->stacks, span->mark);
+	if (span->is_of_viewer) {
+		span->before.is_kept = true;
+		span->before.mark = span->mark;
+		span->before.start_ns = span->start_ns;
+		span->before.start_monotonic_ns = span->start_monotonic_ns;
+	} else {
+		stacks_unmark(state->stacks, span->mark);
+	}
 	span->mark = mark;
 	set_start(span);
+}
+
+void span_settle(struct state *state, struct span *span, bool arrived)
+{
+	if (!span->before.is_kept)
+		return;
+	pthread_mutex_lock(&state->lock);
+	stacks_unmark(state->stacks, arrived ? span->before.mark : span->mark);
+	pthread_mutex_unlock(&state->lock);
+	if (!arrived) {
+		span->mark = span->before.mark;
+		span->start_ns = span->before.start_ns;
+		span->start_monotonic_ns = span->before.start_monotonic_ns;
+	}
+	span->before.is_kept = false;
 }
 
 static struct profile *collect_own(struct state *state, struct span *span,
@@ -118,6 +140,8 @@ static struct profile *collect_own(struct state *state, struct span *span,
 	if (state->channels)
 		channels_read_pages(state->channels);
 	pthread_mutex_lock(&state->lock);
+	if (is_recent(span))
+		state_move_recent_locked(state, clock_monotonic_ns());
 	mark = is_recent(span) ? state->recent[0] : span->mark;
 	copy = profile_copy(state->stacks, mark, state->binaries, filter, restart);
 	if (has_events)
@@ -143,13 +167,14 @@ static struct profile *collect_of_owners(struct state *state, struct span *span,
 					    .begun_ns = strcmp(span->token, SPAN_HISTORY) ?
 								span->start_monotonic_ns :
 								0,
+					    .start_ns = span->start_ns,
 					    .filter = filter,
 					    .of_owner = span->of_owner,
 					    .restart = restart,
 					    .events = has_events };
 
 	if (is_recent(span))
-		span->start_monotonic_ns = clock_monotonic_ns() - RECENT_NS;
+		span->start_monotonic_ns = recent_start_ns(clock_monotonic_ns());
 	span->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;
 	if (restart)
 		set_start(span);

@@ -19,6 +19,12 @@ struct span {
 	uint64_t start_monotonic_ns;
 	uint64_t duration_ns;	     /* of its last profile */
 	bool is_of_viewer;	     /* in a collector */
+	/* Its begin before the last restart, until span_settle(); in a collector. */
+	struct {
+		bool is_kept;
+		struct stack_mark *mark;
+		uint64_t start_ns, start_monotonic_ns;
+	} before;
 	const uint64_t *of_owner;    /* its profiles are of that one's collector alone; NULL: of all */
 	unsigned int bytes_of_owner; /* of its profiles, see snapshots_profile() */
 	bool at_end; /* its profile has the time of its end, and no duration: sums since the start */
@@ -56,6 +62,11 @@ struct profile *span_profile(struct state *state, struct span *span, const struc
 /* The same, with events, and with a restart as of span_write(). */
 struct profile *span_collect(struct state *state, struct span *span, const struct filter *filter,
 			     bool has_events, bool restart);
+/*
+ * After span_collect() with a restart in a collector: if the profile has not @arrived, the next one
+ * begins where it began, so that each sample is in one.
+ */
+void span_settle(struct state *state, struct span *span, bool arrived);
 /*
  * Writes the profile of the span from its start to now. restart: the span begins anew at this very
  * moment, so that each sample is in one profile. The caller has a turn.

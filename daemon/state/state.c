@@ -115,9 +115,14 @@ static void update_totals_locked(struct state *state, uint64_t now)
 	}
 }
 
-static void move_recent_locked(struct state *state, uint64_t now)
+uint64_t recent_start_ns(uint64_t now)
 {
-	if (now - state->recent_ns[1] < RECENT_NS)
+	return max(now / RECENT_NS, 1ull) * RECENT_NS - RECENT_NS;
+}
+
+void state_move_recent_locked(struct state *state, uint64_t now)
+{
+	if (now / RECENT_NS == state->recent_ns[1] / RECENT_NS)
 		return;
 	stacks_unmark(state->stacks, state->recent[0]);
 	state->recent[0] = state->recent[1];
@@ -269,6 +274,9 @@ static void publish_locked(struct state *state, uint64_t now)
 		state->busy_samples = page->counts.ingest.samples;
 	}
 	WRITE_ONCE(page->idle, !page->counts.limits.used[LIMITED_CHANNELS] &&
+				       !page->counts.limits.used[LIMITED_CLIENTS] &&
+				       !page->counts.limits.used[LIMITED_TCP_CLIENTS] &&
+				       !page->counts.limits.used[LIMITED_RECORDINGS] &&
 				       (!page->counts.stacks || now - state->busy_ns > KEPT_NS));
 	WRITE_ONCE(page->alive_ns, now);
 }
@@ -287,7 +295,7 @@ void state_tick(struct state *state)
 	evict_locked(state, now);
 	close_files_locked(state, now);
 	update_totals_locked(state, now);
-	move_recent_locked(state, now);
+	state_move_recent_locked(state, now);
 	if (state->memory)
 		publish_locked(state, now);
 	if (state->rss)

@@ -23,7 +23,10 @@
 
 #define PROFILES_AT_ONCE 4
 
-/* Two marks, so that "recent" is at least 5 and at most 10 seconds. */
+/*
+ * Two marks, so that "recent" is at least 5 and at most 10 seconds. They are moved at multiples of 5
+ * seconds of CLOCK_MONOTONIC: so in all collectors it begins at the same moment.
+ */
 #define RECENT_MARKS 2
 #define RECENT_NS    5000000000ull
 
@@ -89,6 +92,9 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 void state_end(struct state *state);
 /* Brings the tables up to date; the main thread calls it several times a second. */
 void state_tick(struct state *state);
+/* When "recent" begins, CLOCK_MONOTONIC; and the marks are those of now. The lock is held. */
+uint64_t recent_start_ns(uint64_t now);
+void state_move_recent_locked(struct state *state, uint64_t now);
 
 /*
  * A turn begins before a profile is collected, and ends once the profile is freed. There are

@@ -35,9 +35,9 @@ void timeline_copy_add(struct timeline_copy *copy, const struct stack_key *key, 
 	entry = &copy->entries[copy->count++];
 	*entry = (struct timeline_entry){
 		.pid = key->pid,
-		/* "[other stacks]" are of many. */
-		.uid = key->pid ? key->uid : TIMELINE_MANY,
-		.owner = key->pid ? key->owner : TIMELINE_MANY,
+		/* "[other stacks]" are of many processes, and without an owner of many users. */
+		.uid = key->pid || key->owner ? key->uid : TIMELINE_MANY,
+		.owner = key->pid || key->owner ? key->owner : TIMELINE_MANY,
 		.kind = key->kind,
 		.bytes = bytes,
 		.in_use = in_use,

@@ -3,9 +3,9 @@
  * jemalloc's own interface (tcmalloc has parts of it), as the program calls it.
  *
  * Objects of a numbered arena are sampled, but never live: the program may free the arena as a
- * whole. If no library has such a function, a program that was bound to this one at its start
- * gets what malloc() and the others do; hab_real_find() hides it from later look-ups. If another
- * library than malloc()'s has them, they are that library's, and nothing is sampled.
+ * whole. If no library has such a function, a program that finds this one gets what malloc() and
+ * the others do. If another library than malloc()'s has them, they are that library's, and nothing
+ * is sampled.
  */
 #include <malloc.h>
 #include <stdlib.h>

@@ -119,9 +119,14 @@ __attribute__((destructor)) static void end(void)
 /* The thread's first look at this connection. */
 static void begin_thread(struct hab_malloc_thread *thread, struct hab_client *client, u64 interval)
 {
+	/* In a sandbox threads that begin within a tick have the same clock, and no number. */
+	static u64 begun;
+
 	thread->connection = client->number;
 	thread->tid = hab_sandbox_is_entered() ? client->pid : (u32)syscall(SYS_gettid);
-	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_coarse_ns() ^ (u64)thread->tid << 40) | 1;
+	thread->random = hab_mix((uintptr_t)thread ^ hab_clock_coarse_ns() ^
+				 hab_mix(__atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED))) |
+			 1;
 	thread->allocated = 0;
 	follow_end(thread);
 	/* In a child by fork() the draw of its parent stays: the bytes since then are counted. */

@@ -379,7 +379,7 @@ const char *__asan_default_options(void)
 	return "verify_asan_link_order=0";
 }
 
-/* --- hiding functions ------------------------------------------------------------------- */
+/* --- hiding operators ------------------------------------------------------------------- */
 
 static int protection_of(const ElfW(Ehdr) * head, uintptr_t address)
 {
@@ -395,28 +395,21 @@ static int protection_of(const ElfW(Ehdr) * head, uintptr_t address)
 	       (flags & PF_X ? PROT_EXEC : 0);
 }
 
-/*
- * Samples need the operators of an allocator to be called by way of this library, and what jemalloc
- * has beside malloc(), if the allocator has it.
- */
+/* Samples need the operators of an allocator to be called by way of this library. */
 static bool is_needed(const char *symbol)
 {
 #define IS_NEEDED(member, name, result, parameters) \
 	if (!strcmp(symbol, name))                  \
 		return hab_real.own_operators && hab_real.member;
 	HAB_REAL_OPERATORS(IS_NEEDED)
-#define HAS_ONE(member, name, result, parameters) \
-	if (!strcmp(symbol, name))                \
-		return hab_real.member;
-	HAB_REAL_EXTENDED(HAS_ONE)
 	return true;
 }
 
 /*
- * Hides them in this library's table of dynamic symbols. Where it cannot be written, they stay,
- * and pass calls on.
+ * Hides them in this library's table of dynamic symbols. Where it cannot be written, operators
+ * stay, and pass calls on.
  */
-static void hide_functions(void)
+static void hide_operators(void)
 {
 	uintptr_t base = (uintptr_t)binary_of((void *)hab_real_find), page;
 	ElfW(Sym) *symbol, *end;
@@ -477,7 +470,7 @@ void hab_real_find(void)
 	hab_real = real;
 	if (!is_sanitized) {
 		judge();
-		hide_functions();
+		hide_operators();
 	}
 	find_find_object();
 	__atomic_store_n(&hab_real.found, true, __ATOMIC_RELAXED);

@@ -146,6 +146,9 @@ static struct hab_channel *connect_channel(enum hab_obstacle *obstacle)
 	if (socket < 0)
 		return NULL;
 	channel = hab_client_make_channel(&fd);
+	/* A signal came while all pages were taken. */
+	if (!channel && errno == EINTR)
+		*obstacle = HAB_OBSTACLE_BUSY;
 	if (channel && !hab_connect_send_channel(socket, fd)) {
 		munmap(channel, HAB_CHANNEL_BYTES);
 		channel = NULL;

@@ -215,14 +215,14 @@ TEST_F(heap, figures_beside_refills_are_at_most_some_tlabs_off)
 	self->config.tlab_bytes = REFILLING_TLAB;
 	ASSERT_EQ(0, hab_heap_create(&refilling.heap, &self->config));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, refill_all_the_time, &refilling));
-	while (!__atomic_load_n(&refilling.ended, __ATOMIC_ACQUIRE)) {
+	do {
 		before = __atomic_load_n(&refilling.bytes, __ATOMIC_ACQUIRE);
 		EXPECT_EQ(0, hab_heap_stats(refilling.heap, &stats));
 		after = __atomic_load_n(&refilling.bytes, __ATOMIC_ACQUIRE);
 		if (stats.allocated_bytes + 2 * REFILLING_TLAB < before ||
 		    stats.allocated_bytes > after + 2 * REFILLING_TLAB)
 			break;
-	}
+	} while (!__atomic_load_n(&refilling.ended, __ATOMIC_ACQUIRE));
 	EXPECT_LE(before, stats.allocated_bytes + 2 * REFILLING_TLAB);
 	EXPECT_GE(after + 2 * REFILLING_TLAB, stats.allocated_bytes);
 	pthread_join(thread, NULL);
