@@ -38,8 +38,8 @@ enum hello_result hello_receive(int connection, const uint64_t *secret, struct h
 bool hello_take_over(uint32_t pid, uid_t user, const int files[2], struct hello *hello);
 
 /*
- * Closes the channel: the program reads from its memory that it is read no more. @runs: it may still
- * write there.
+ * Closes the channel: the program reads from its memory that it is read no more. @runs: it may
+ * still write there.
  */
 void hello_unmap(struct hab_channel *channel, bool runs);
 

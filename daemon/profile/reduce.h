@@ -7,8 +7,8 @@
 
 /*
  * Keeps the @most stacks with most bytes, allocated or in use, and sums the others up as "[other
- * stacks]" of their user and kind of event: no bytes are left out. Frames and binaries that no stack
- * has any more go, and events of the others.
+ * stacks]" of their user and kind of event: no bytes are left out. Frames and binaries that no
+ * stack has any more go, and events of the others.
  */
 void profile_reduce(struct profile *profile, unsigned int most);
 

@@ -24,8 +24,8 @@
 #define PROFILES_AT_ONCE 4
 
 /*
- * Two marks, so that "recent" is at least 5 and at most 10 seconds. They are moved at multiples of 5
- * seconds of CLOCK_MONOTONIC: so in all collectors it begins at the same moment.
+ * Two marks, so that "recent" is at least 5 and at most 10 seconds. They are moved at multiples of
+ * 5 seconds of CLOCK_MONOTONIC: so in all collectors it begins at the same moment.
  */
 #define RECENT_MARKS 2
 #define RECENT_NS    5000000000ull
