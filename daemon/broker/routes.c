@@ -284,6 +284,7 @@ static void tell_machine(struct broker *broker)
 	struct part_record_machine record = {
 		.head = { .type = PART_RECORD_MACHINE, .size = sizeof(record) },
 		.asked = broker->asked,
+		.read_ns = broker->totals->now.read_ns,
 		.machine = broker->totals->now.of,
 	};
 	struct owner *owner;

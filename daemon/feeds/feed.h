@@ -21,6 +21,7 @@ struct feed_process {
 	uint32_t interpreter; /* as in struct hab_channel; 0: none */
 	bool claimed;	      /* its collector says so; else the kernel or a session has counted */
 	uint64_t in_use;      /* bytes */
+	uint64_t read_ns;     /* CLOCK_MONOTONIC when these were true; 0: as of all */
 	struct hab_process_totals totals;
 };
 
@@ -58,6 +59,7 @@ struct feed_totals {
 	struct feed_process *processes;
 	unsigned int nr_processes;
 	unsigned int room;
+	uint64_t read_ns; /* CLOCK_MONOTONIC when these were true */
 };
 
 struct feed_ops {
@@ -67,7 +69,7 @@ struct feed_ops {
 	int (*poll)(struct feed *feed, int timeout_ms);
 	/* The clock of the records. */
 	uint64_t (*now_ns)(struct feed *feed);
-	/* Replaces all of @totals. The caller holds the lock. */
+	/* Replaces all of @totals; read_ns is now, if it is not set. The caller holds the lock. */
 	void (*read)(struct feed *feed, struct feed_totals *totals);
 	/* Removes an ended process and returns its last totals. The caller holds the lock. */
 	bool (*remove)(struct feed *feed, uint32_t pid, struct hab_process_totals *last);

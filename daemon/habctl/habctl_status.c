@@ -255,9 +255,11 @@ static void show_habd(const json_t *status, const char *socket, bool only_own)
 	printf("\nsamples     of %s, %.1f/s; kept %" PRIu64 ", throttled %" PRIu64 "\n",
 	       json_get_string(status, "events"), json_get_real(totals, "sampled_per_second"),
 	       json_get_integer(totals, "sampled"), json_get_integer(totals, "throttled"));
-	printf("lost        %" PRIu64 " (ring full %" PRIu64 ", recursion %" PRIu64 ")\n",
+	printf("lost        %" PRIu64 " (ring full %" PRIu64 ", recursion %" PRIu64
+	       ", probes %" PRIu64 ", collector %" PRIu64 ")\n",
 	       json_get_integer(totals, "lost"), json_get_integer(totals, "lost_ring_full"),
-	       json_get_integer(totals, "lost_recursion"));
+	       json_get_integer(totals, "lost_recursion"), json_get_integer(totals, "lost_probes"),
+	       json_get_integer(totals, "lost_collector"));
 	human_bytes(json_get_integer(totals, "missed_refill_bytes"), human, sizeof(human));
 	printf("missed      %" PRIu64 " refills, %s, while no habd read; samples %" PRIu64 "\n",
 	       json_get_integer(totals, "missed_refills"), human,

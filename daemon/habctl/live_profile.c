@@ -25,6 +25,8 @@ struct profile *live_profile_read(const char *socket, const char *path, unsigned
 				  const struct filter_options *options, const struct filter *filter,
 				  bool *has_errors)
 {
+	/* habd has chosen by the rest. Of "[other stacks]", which it has summed up, that is not known. */
+	const struct filter kinds = { .kinds = filter->kinds, .each_kind = filter->each_kind };
 	char *url = filter_options_url(options, path), why[400];
 	struct profile *profile = NULL;
 	struct answer answer;
@@ -34,7 +36,7 @@ struct profile *live_profile_read(const char *socket, const char *path, unsigned
 	if (answer.error) {
 		say("%s", answer.error);
 	} else {
-		profile = profile_read(answer.body, answer.length, filter, has_errors, why,
+		profile = profile_read(answer.body, answer.length, &kinds, has_errors, why,
 				       sizeof(why));
 		if (!profile)
 			say("the answer of habd: %s", why);

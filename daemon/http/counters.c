@@ -37,12 +37,15 @@ const struct counter counters_events[] = {
 	{ "lost", EVENTS(lost) },
 	{ "lost_ring_full", MACHINE(lost), "hab_lost_total",
 	  "Events that are in no profile though not throttled: ring_full, habd was too slow; "
-	  "recursion, the kernel could not run the BPF program; collector, that of their owner "
-	  "was too slow.",
+	  "recursion, the kernel could not run the BPF program; probes, those of otel_memory: it "
+	  "was too slow; collector, that of their owner was too slow.",
 	  "{reason=\"ring_full\"}" },
 	{ "lost_recursion", EVENTS(totals.now.of.missed_events), "hab_lost_total", NULL,
 	  "{reason=\"recursion\"}" },
-	{ NULL, EVENTS(lost_of_owners), "hab_lost_total", NULL, "{reason=\"collector\"}" },
+	{ "lost_probes", EVENTS(totals.now.of.probes_lost), "hab_lost_total", NULL,
+	  "{reason=\"probes\"}" },
+	{ "lost_collector", EVENTS(lost_of_owners), "hab_lost_total", NULL,
+	  "{reason=\"collector\"}" },
 	{ "missed_refills", MISSED(MISSED_REFILLS), "hab_missed_refills_total",
 	  "Refills since the module was loaded that no habd read, so that they are in no profile." },
 	{ "missed_refill_bytes", MISSED(MISSED_BYTES), "hab_missed_refill_bytes_total",

@@ -26,6 +26,7 @@
 
 /* More than clients.c lets in. */
 #define CONNECTIONS_MAX 64u
+#define REQUEST_BYTES	((size_t)256 << 10) /* it may name FILTER_CGROUPS_MAX cgroups */
 
 struct listener {
 	struct http *http;
@@ -372,7 +373,8 @@ static bool start_server(struct http *http, struct listener *listener)
 		MHD_OPTION_NOTIFY_CONNECTION, clients_notify, listener->clients,
 		MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, REQUEST_IDLE_SECONDS,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_END);
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)1 << 20, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		REQUEST_BYTES, MHD_OPTION_END);
 	return listener->server;
 }
 

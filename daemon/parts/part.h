@@ -68,6 +68,7 @@ struct part_page {
 	uint64_t has_probes; /* not 0: it has found files for a prober */
 	uint64_t probes_lost, frees_lost; /* of a prober: as in bpf/probes.bpf.c */
 	struct part_counts counts;
+	uint64_t published_ns; /* CLOCK_MONOTONIC of what follows */
 	uint32_t nr_processes;
 	uint32_t reserved;
 	struct part_process processes[PART_PROCESSES];
@@ -150,6 +151,7 @@ struct part_record_totals {
 struct part_record_machine {
 	struct hab_record_head head;
 	uint64_t asked; /* how many PART_ASK this has answered */
+	uint64_t read_ns; /* CLOCK_MONOTONIC of these and of the processes before */
 	struct feed_machine machine;
 };
 

@@ -30,6 +30,7 @@ struct part_feed {
 	/* The lock guards these. */
 	struct part_feed_process *processes;
 	struct feed_machine machine;
+	uint64_t read_ns;
 	uint64_t asked, answered;
 	pthread_cond_t answer;
 };
@@ -71,6 +72,7 @@ static void take_record(struct part_feed *feed, const void *record, uint32_t byt
 		break;
 	case PART_RECORD_MACHINE:
 		feed->machine = machine->machine;
+		feed->read_ns = machine->read_ns;
 		feed->answered = machine->asked;
 		pthread_cond_broadcast(&feed->answer);
 		break;
@@ -145,6 +147,7 @@ static void feed_read(struct feed *base, struct feed_totals *totals)
 
 	totals->nr_processes = 0;
 	totals->of = feed->machine;
+	totals->read_ns = feed->read_ns;
 	for (process = feed->processes; process; process = process->hh.next) {
 		to = feed_totals_add(totals);
 		*to = (struct feed_process){ .pid = process->pid, .totals = process->totals };

@@ -451,6 +451,8 @@ static void add_process(struct feed_totals *totals, const struct member *member,
 	*to = (struct feed_process){ .pid = process->pid,
 				     .interpreter = (uint32_t)process->interpreter,
 				     .in_use = process->in_use,
+				     .read_ns = min(READ_ONCE(part_page(member->memory)->published_ns),
+						    clock_monotonic_ns()),
 				     .claimed = true };
 	to->totals.bytes = process->bytes;
 	to->totals.sampled = process->sampled;

@@ -109,7 +109,7 @@ static void finish(struct pending *pending, struct pending_window *window)
 	window->finished = true;
 }
 
-static void visit_pending(void *context, stack_visit visit, void *visitor)
+static void visit_pending(void *context, uint64_t since_ns, stack_visit visit, void *visitor)
 {
 	const struct pending *pending = context;
 	const struct sample *sample;
@@ -120,7 +120,7 @@ static void visit_pending(void *context, stack_visit visit, void *visitor)
 	for (window = pending->windows; window; window = window->hh.next) {
 		for (i = 0; i < window->nr_slots; i++) {
 			sample = window->slots[i];
-			if (!sample || !sample->key)
+			if (!sample || !sample->key || sample->record.head.time_ns < since_ns)
 				continue;
 			counts = sample_counts(&sample->record,
 					       final_probability(window, &sample->record));

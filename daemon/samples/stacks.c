@@ -26,11 +26,15 @@
 
 struct stack_mark {
 	struct stack_mark *next; /* an older one */
-	uint64_t logged;	 /* samples in the log, ever, at this time */
+	uint64_t since_ns;
+	uint64_t logged; /* samples in the log, ever, at this time */
 	unsigned int count;
 	bool of_viewer;
-	/* The entries' counts; what was folded since is in those of "[other stacks]". */
-	struct stack_counts counts[];
+	/*
+	 * The entries' counts, with those of samples before since_ns that were pending; what was
+	 * folded since is in those of "[other stacks]".
+	 */
+	struct stack_counts *counts;
 };
 
 struct entry_use {
@@ -181,14 +185,44 @@ static struct entry *find_entry(struct stack_table *table, const struct stack_ke
 	return entry;
 }
 
+static size_t mark_size(unsigned int count)
+{
+	return sizeof(struct stack_mark) + count * sizeof(struct stack_counts);
+}
+
+static bool is_before(const struct stack_mark *mark, bool has_window, uint64_t time_ns)
+{
+	return has_window && time_ns < mark->since_ns;
+}
+
+/* Counts a sample that was pending at @mark, and is not since it. */
+static void add_before(struct stack_mark *mark, unsigned int number,
+		       const struct stack_counts *counts)
+{
+	unsigned int more = number < mark->count ? 0 : number + 1 - mark->count;
+
+	if (more) {
+		mark->counts = xrealloc(mark->counts, number + 1, sizeof(*mark->counts));
+		memset(mark->counts + mark->count, 0, more * sizeof(*mark->counts));
+		mark->count += more;
+		if (!mark->of_viewer)
+			limits_add(LIMITED_MARKS, more * sizeof(*mark->counts));
+	}
+	counts_add(&mark->counts[number], counts);
+}
+
 void stacks_add(struct stack_table *table, const struct hab_record_sample *sample,
 		const struct stack_key *key)
 {
 	struct stack_counts counts = sample_counts(sample, sample->probability);
+	struct stack_mark *mark;
 	struct entry *entry;
 
 	entry = find_entry(table, key);
 	counts_add(&entry->counts, &counts);
+	for (mark = table->marks; mark; mark = mark->next)
+		if (is_before(mark, sample->window, sample->head.time_ns))
+			add_before(mark, (unsigned int)(entry - table->entries), &counts);
 	table->log[table->logged++ % STACKS_LOG_ROOM] = (struct logged_sample){
 		.time_ns = sample->head.time_ns,
 		.weight = counts.weight,
@@ -198,6 +232,7 @@ void stacks_add(struct stack_table *table, const struct hab_record_sample *sampl
 		.tid = sample->head.tid,
 		.stack = (uint32_t)(entry - table->entries),
 		.generation = entry->generation,
+		.has_window = sample->window != 0,
 	};
 	if (sample->live_slot)
 		live_place(table->live, sample, (uint32_t)(entry - table->entries),
@@ -323,17 +358,14 @@ uint64_t stacks_folded(const struct stack_table *table)
 	return table->folded;
 }
 
-static size_t mark_size(unsigned int count)
+struct stack_mark *stacks_mark(struct stack_table *table, uint64_t since_ns, bool of_viewer)
 {
-	return sizeof(struct stack_mark) + count * sizeof(struct stack_counts);
-}
-
-struct stack_mark *stacks_mark(struct stack_table *table, bool of_viewer)
-{
-	struct stack_mark *mark = xcalloc(1, mark_size(table->count));
+	struct stack_mark *mark = xcalloc(1, sizeof(*mark));
 	unsigned int i;
 
+	mark->since_ns = since_ns;
 	mark->count = table->count;
+	mark->counts = xcalloc(mark->count, sizeof(*mark->counts));
 	mark->of_viewer = of_viewer;
 	if (!of_viewer)
 		limits_add(LIMITED_MARKS, mark_size(mark->count));
@@ -343,6 +375,12 @@ struct stack_mark *stacks_mark(struct stack_table *table, bool of_viewer)
 	mark->next = table->marks;
 	table->marks = mark;
 	return mark;
+}
+
+struct stack_mark *stacks_mark_next(struct stack_table *table, const struct stack_mark *mark,
+				    bool of_viewer)
+{
+	return stacks_mark(table, mark ? mark->since_ns : 0, of_viewer);
 }
 
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
@@ -356,6 +394,7 @@ void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
 	*link = mark->next;
 	if (!mark->of_viewer)
 		limits_give_back(LIMITED_MARKS, mark_size(mark->count));
+	free(mark->counts);
 	free(mark);
 }
 
@@ -384,7 +423,7 @@ void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stac
 {
 	stacks_visit_settled(table, mark, visit, context);
 	if (table->visit_pending)
-		table->visit_pending(table->pending, visit, context);
+		table->visit_pending(table->pending, mark ? mark->since_ns : 0, visit, context);
 }
 
 void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
@@ -397,6 +436,8 @@ void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
 		at = mark->logged;
 	for (; at < table->logged; at++) {
 		sample = &table->log[at % STACKS_LOG_ROOM];
+		if (mark && is_before(mark, sample->has_window, sample->time_ns))
+			continue;
 		/* Else the entry is another stack's by now. */
 		if (table->entries[sample->stack].generation == sample->generation)
 			visit(context, sample);

@@ -20,7 +20,7 @@ struct logged_sample {
 	uint32_t tid;
 	uint32_t stack;	     /* number of its entry, as in stack_visit */
 	uint32_t generation; /* of that entry */
-	uint32_t reserved;
+	uint32_t has_window; /* it was settled later than read */
 };
 
 struct live;
@@ -45,8 +45,9 @@ typedef void (*stack_log_visit)(void *context, const struct logged_sample *sampl
 /* Entries "[other stacks]", one of each kind, have only sums. */
 #define STACK_IS_OTHER(number) ((number) < HAB_KINDS)
 
-/* Visits the pending samples. */
-typedef void (*stack_pending_visit)(void *pending, stack_visit visit, void *context);
+/* Visits the pending samples of @since_ns or later. */
+typedef void (*stack_pending_visit)(void *pending, uint64_t since_ns, stack_visit visit,
+				    void *context);
 
 /* The caller of all these holds the daemon's lock. */
 struct stack_table *stacks_new(unsigned int cap);
@@ -59,8 +60,15 @@ void stacks_name_code(struct stack_table *table, struct process_code *code, unsi
 unsigned int stacks_count(const struct stack_table *table);
 uint64_t stacks_folded(const struct stack_table *table);
 
-/* @of_viewer: of a recording of the viewer's, which takes none of the owner's room for marks. */
-struct stack_mark *stacks_mark(struct stack_table *table, bool of_viewer);
+/*
+ * @since_ns: of samples of a window those before are not since this mark, by the clock of the feed.
+ * They may be pending now. 0: pending ones are since this mark, as where one part follows another.
+ * @of_viewer: of a recording of the viewer's, which takes none of the owner's room for marks.
+ */
+struct stack_mark *stacks_mark(struct stack_table *table, uint64_t since_ns, bool of_viewer);
+/* A mark for the part after that since @mark (NULL: since the start). */
+struct stack_mark *stacks_mark_next(struct stack_table *table, const struct stack_mark *mark,
+				    bool of_viewer);
 void stacks_unmark(struct stack_table *table, struct stack_mark *mark);
 /*
  * Calls @visit for each stack with samples since @mark (NULL: since the start) or with objects in

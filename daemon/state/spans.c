@@ -55,7 +55,8 @@ void span_begin(struct state *state, struct span *span, const char *token)
 	else
 		make_token(span);
 	pthread_mutex_lock(&state->lock);
-	span->mark = stacks_mark(state->stacks, span->is_of_viewer);
+	span->mark = stacks_mark(state->stacks, state->feed->ops->now_ns(state->feed),
+				 span->is_of_viewer);
 	pthread_mutex_unlock(&state->lock);
 	tell_span(state, span, "start");
 }
@@ -100,7 +101,7 @@ static bool is_recent(const struct span *span)
 
 static void span_restart_locked(struct state *state, struct span *span)
 {
-	struct stack_mark *mark = stacks_mark(state->stacks, span->is_of_viewer);
+	struct stack_mark *mark = stacks_mark_next(state->stacks, span->mark, span->is_of_viewer);
 
 	if (span->is_of_viewer) {
 		span->before.is_kept = true;

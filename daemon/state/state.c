@@ -40,7 +40,7 @@ void state_begin(struct state *state, unsigned int stacks, unsigned int debuginf
 	state->start_monotonic_ns = clock_monotonic_ns();
 	for (i = 0; i < RECENT_MARKS; i++) {
 		state->recent_ns[i] = state->start_monotonic_ns;
-		state->recent[i] = stacks_mark(state->stacks, false);
+		state->recent[i] = stacks_mark(state->stacks, 0, false);
 	}
 	state->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	state->pid = getpid();
@@ -127,7 +127,7 @@ void state_move_recent_locked(struct state *state, uint64_t now)
 	stacks_unmark(state->stacks, state->recent[0]);
 	state->recent[0] = state->recent[1];
 	state->recent_ns[0] = state->recent_ns[1];
-	state->recent[1] = stacks_mark(state->stacks, false);
+	state->recent[1] = stacks_mark(state->stacks, state->feed->ops->now_ns(state->feed), false);
 	state->recent_ns[1] = now;
 }
 
@@ -262,9 +262,9 @@ static void publish_locked(struct state *state, uint64_t now)
 
 	update_in_use_locked(state, now);
 	count_own_locked(state, &page->counts);
-	if (now - state->published_ns >= PUBLISH_NS) {
+	if (now - page->published_ns >= PUBLISH_NS) {
 		publish_processes_locked(state, page);
-		state->published_ns = now;
+		WRITE_ONCE(page->published_ns, now);
 	}
 	channels_set_rate(state->channels, READ_ONCE(page->rate));
 	WRITE_ONCE(page->active, channels_are_active(state->channels));
@@ -283,12 +283,13 @@ static void publish_locked(struct state *state, uint64_t now)
 
 void state_tick(struct state *state)
 {
-	uint64_t now = clock_monotonic_ns();
 	struct timeline_point point;
 	struct timeline_copy copy;
 	bool has_point;
+	uint64_t now;
 
 	pthread_mutex_lock(&state->lock);
+	now = clock_monotonic_ns();
 	/* The clock of replayed records is their own. */
 	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
 	processes_tidy(state->processes);
@@ -349,7 +350,7 @@ static void add_owners(struct numbers *numbers, const struct state *state)
 void numbers_begin(struct numbers *numbers, struct state *state)
 {
 	struct totals *totals = state->totals;
-	uint64_t now = clock_monotonic_ns();
+	uint64_t now;
 
 	memset(numbers, 0, sizeof(*numbers));
 	if (state->feed->ops->module)
@@ -360,6 +361,8 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 		add_owners(numbers, state);
 	}
 	pthread_mutex_lock(&state->lock);
+	/* Not before the last reading, which is of another thread. */
+	now = clock_monotonic_ns();
 	update_in_use_locked(state, now);
 	totals_read(totals, state->feed, add_processes, state, now);
 	if (!state->snapshots)

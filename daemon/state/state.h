@@ -77,7 +77,6 @@ struct state {
 	uint64_t close_ns;  /* when files were last closed */
 	uint64_t busy_ns;      /* when this collector last had sessions or samples */
 	uint64_t busy_samples; /* how many it had had then */
-	uint64_t published_ns; /* when the viewer was last shown this collector's processes */
 	uint64_t in_use_bytes; /* by the processes of this habd's own tables */
 	uint64_t in_use_ns;    /* when that was counted */
 	struct stack_mark *recent[RECENT_MARKS]; /* the oldest first */

@@ -208,7 +208,7 @@ struct timeline_time timeline_now(void)
 static void begin_point(struct timeline *timeline, struct stack_table *stacks,
 			struct timeline_time now)
 {
-	timeline->mark = stacks_mark(stacks, false);
+	timeline->mark = stacks_mark(stacks, 0, false);
 	timeline->mark_time = now;
 }
 

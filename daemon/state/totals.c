@@ -79,14 +79,29 @@ static double rate(uint64_t now, uint64_t before, double seconds)
 	return now < before ? 0 : (double)(now - before) / seconds;
 }
 
-static void update_rates(struct totals_process *process, double seconds)
+/* The first reading has no earlier one to compare with. */
+static double seconds_since(uint64_t before_ns, uint64_t now_ns)
+{
+	return before_ns ? (double)(now_ns - before_ns) / 1e9 : 1e18;
+}
+
+static bool is_due(uint64_t before_ns, uint64_t now_ns)
+{
+	return !before_ns || now_ns >= before_ns + RATES_NS;
+}
+
+static void update_rates(struct totals_process *process, uint64_t now_ns)
 {
 	const struct hab_process_totals *now = &process->totals, *before = &process->before;
+	double seconds = seconds_since(process->before_ns, now_ns);
 
+	if (!is_due(process->before_ns, now_ns))
+		return;
 	process->bytes_per_second = rate(now->bytes, before->bytes, seconds);
 	process->refills_per_second = rate(now->refills, before->refills, seconds);
 	process->restarts_per_second = rate(now->restarts, before->restarts, seconds);
 	process->before = *now;
+	process->before_ns = now_ns;
 }
 
 /* One row for each process of an owner: what is claimed comes after what was counted. */
@@ -111,7 +126,7 @@ static void merge_rows(struct feed_totals *totals)
 	totals->nr_processes = nr;
 }
 
-static void update_processes(struct totals *totals, double seconds, bool rates)
+static void update_processes(struct totals *totals)
 {
 	unsigned int nr_old = totals->nr_processes, i;
 	struct totals_process *old = totals->processes, *process, *known;
@@ -127,6 +142,8 @@ static void update_processes(struct totals *totals, double seconds, bool rates)
 		row = &totals->now.processes[i];
 		process->pid = row->pid;
 		process->totals = row->totals;
+		/* A new one had nothing at the reading before. */
+		process->before_ns = totals->rates_ns;
 		known = nr_old ? bsearch(process, old, nr_old, sizeof(*old), compare_processes) :
 				 NULL;
 		if (known)
@@ -136,8 +153,7 @@ static void update_processes(struct totals *totals, double seconds, bool rates)
 		process->totals = row->totals;
 		clean_copy(comm, sizeof(comm), process->totals.comm, sizeof(comm));
 		memcpy(process->totals.comm, comm, sizeof(comm));
-		if (rates)
-			update_rates(process, seconds);
+		update_rates(process, row->read_ns ?: totals->now.read_ns);
 	}
 	free(old);
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
@@ -148,23 +164,23 @@ void totals_read(struct totals *totals, struct feed *feed,
 		 uint64_t now_ns)
 {
 	const struct hab_machine_totals *now = &totals->now.of.machine, *before = &totals->before;
-	uint64_t passed = now_ns - totals->rates_ns;
-	/* The first reading has no earlier one to compare with. */
-	double seconds = totals->rates_ns ? (double)passed / 1e9 : 1e18;
-	bool rates = !totals->rates_ns || passed >= RATES_NS;
+	double seconds;
 
+	totals->now.read_ns = 0;
 	feed->ops->read(feed, &totals->now);
+	totals->now.read_ns = totals->now.read_ns ?: now_ns;
 	if (add)
 		add(context, &totals->now);
 	merge_rows(&totals->now);
-	update_processes(totals, seconds, rates);
-	if (!rates)
+	update_processes(totals);
+	if (!is_due(totals->rates_ns, totals->now.read_ns))
 		return;
+	seconds = seconds_since(totals->rates_ns, totals->now.read_ns);
 	totals->refills_per_second = rate(now->refills, before->refills, seconds);
 	totals->bytes_per_second = rate(now->bytes, before->bytes, seconds);
 	totals->sampled_per_second = rate(now->sampled, before->sampled, seconds);
 	totals->before = *now;
-	totals->rates_ns = now_ns;
+	totals->rates_ns = totals->now.read_ns;
 }
 
 static bool is_chosen(const struct totals_process *const *chosen, unsigned int nr,

@@ -10,6 +10,7 @@ struct totals_process {
 	uint32_t interpreter; /* as in struct hab_channel; 0: none */
 	struct hab_process_totals totals; /* comm is clean */
 	struct hab_process_totals before; /* when the rates were last worked out */
+	uint64_t before_ns;		  /* this time; 0: never */
 	double bytes_per_second;
 	double refills_per_second;
 	double restarts_per_second;

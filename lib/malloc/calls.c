@@ -14,15 +14,19 @@
 #include "lib/malloc/real.h"
 #include "lib/telemetry/sandbox.h"
 
-static void look_at_prctl(int option, unsigned long argument)
+/* Libraries ask for features by calls that fail, with arguments that are wrong. */
+static void look_at_prctl(int option, unsigned long argument, unsigned long filter)
 {
-	if (option != PR_SET_NO_NEW_PRIVS && option != PR_SET_SECCOMP)
+	/* The clock would end the program. */
+	if (option == PR_SET_TSC && argument == PR_TSC_SIGSEGV)
+		hab_sandbox_enter(false);
+	if (option != PR_SET_NO_NEW_PRIVS &&
+	    (option != PR_SET_SECCOMP || (argument == SECCOMP_MODE_FILTER && !filter)))
 		return;
 	hab_attach_leave();
 	hab_sandbox_enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
 }
 
-/* Libraries ask for features by calls that fail, with arguments that are wrong. */
 static void look_at_seccomp(long operation, long flags, long filter)
 {
 	if (operation == SECCOMP_SET_MODE_FILTER && filter) {
@@ -43,7 +47,7 @@ __attribute__((visibility("default"))) int prctl(int option, ...)
 	for (i = 0; i < 4; i++)
 		argument[i] = va_arg(list, unsigned long);
 	va_end(list);
-	look_at_prctl(option, argument[0]);
+	look_at_prctl(option, argument[0], argument[1]);
 	return (int)syscall(SYS_prctl, option, argument[0], argument[1], argument[2], argument[3]);
 }
 
@@ -53,7 +57,7 @@ __attribute__((visibility("default"))) int prctl(int option, ...)
 __attribute__((used)) static void *pass_on(long number, long a, long b, long c)
 {
 	if (number == SYS_prctl)
-		look_at_prctl((int)a, (unsigned long)b);
+		look_at_prctl((int)a, (unsigned long)b, (unsigned long)c);
 	if (number == SYS_seccomp)
 		look_at_seccomp(a, b, c);
 	/* A handler of a signal may be here while hab_real_find() runs. */

@@ -38,7 +38,7 @@ struct arena_allocator {
 	void (*free)(void *context, void *arena, size_t size);
 };
 
-enum domain { MEMORY = 1, OBJECTS = 2 };
+enum domain { RAW, MEMORY, OBJECTS };
 
 void PyMem_GetAllocator(enum domain domain, struct allocator *allocator);
 void PyMem_SetAllocator(enum domain domain, struct allocator *allocator);
@@ -175,7 +175,7 @@ static void set_functions(enum domain domain)
 __attribute__((constructor)) static void start(void)
 {
 	struct arena_allocator arenas = { NULL, map_arena, unmap_arena };
-	struct allocator memory;
+	struct allocator memory, raw;
 
 	if (!hab_python_is_known() || !hab_client_channel() || !hab_real.mmap ||
 	    !PyMem_GetAllocator || !PyMem_SetAllocator || !PyObject_SetArenaAllocator ||
@@ -183,7 +183,9 @@ __attribute__((constructor)) static void start(void)
 		return;
 	PyMem_GetAllocator(OBJECTS, &own);
 	PyMem_GetAllocator(MEMORY, &memory);
-	if (memcmp(&own, &memory, sizeof(own)) != 0)
+	PyMem_GetAllocator(RAW, &raw);
+	/* Without pymalloc objects come from malloc(), which counts them. */
+	if (memcmp(&own, &memory, sizeof(own)) != 0 || own.malloc == raw.malloc)
 		return;
 	set_functions(MEMORY);
 	set_functions(OBJECTS);

@@ -349,6 +349,14 @@ static bool is_glibc(void)
 	return confstr(_CS_GNU_LIBC_VERSION, version, sizeof(version));
 }
 
+/* tcmalloc's for debugging, by its name. */
+static bool checks_frees(void)
+{
+	Dl_info info;
+
+	return dladdr((void *)hab_real.malloc, &info) && strstr(info.dli_fname, "_debug.so");
+}
+
 static void judge(void)
 {
 	void *binary = binary_of((void *)hab_real.malloc);
@@ -368,7 +376,9 @@ static void judge(void)
 	hab_real.may_be_attached = hab_real.is_late && hab_real.may_sample;
 	hab_real.may_sample = hab_real.may_sample && !hab_real.is_late;
 	hab_real.own_operators = real.new &&all_of(binary, operators, 3);
-	hab_real.has_no_live = hab_real.is_late && (hab_real.own_operators || real.sdallocx);
+	hab_real.checks_frees = checks_frees();
+	hab_real.has_no_live = hab_real.checks_frees ||
+			       (hab_real.is_late && (hab_real.own_operators || real.sdallocx));
 	hab_real.own_extended = real.mallocx && binary_of((void *)real.mallocx) == binary;
 }
 

@@ -83,6 +83,8 @@
  * @has_no_live: samples are not live then: a live one has not the size class of its size, and once
  *	the process is detached from, an allocator that trusts the size of a delete would put it
  *	among others
+ * @checks_frees: the allocator ends a program that frees an object in another way than it was
+ *	allocated, as a live one is once its entry is gone
  *
  * Before hab_real_find() was called, malloc() and the other functions of HAB_REAL_C call it.
  */
@@ -98,6 +100,7 @@ struct hab_real {
 	bool is_late;
 	bool may_be_attached;
 	bool has_no_live;
+	bool checks_frees;
 };
 
 extern struct hab_real hab_real __attribute__((visibility("hidden")));

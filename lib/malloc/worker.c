@@ -211,14 +211,6 @@ static bool fail(struct hab_attach_page *page, const char *why)
 	return false;
 }
 
-/* tcmalloc's for debugging, by its name. */
-static bool checks_frees(void)
-{
-	Dl_info info;
-
-	return dladdr((void *)hab_real.malloc, &info) && strstr(info.dli_fname, "_debug.so");
-}
-
 static bool find_allocator(struct hab_attach_page *page)
 {
 	bool may_change;
@@ -234,7 +226,7 @@ static bool find_allocator(struct hab_attach_page *page)
 	if (!may_change)
 		return fail(page, "it cannot read its own /proc/PID/task/*/maps: a profile of "
 				  "AppArmor has to allow that, or it has too little memory left");
-	if (checks_frees())
+	if (hab_real.checks_frees)
 		return fail(page, "its allocator checks that an object is freed as it was allocated, "
 				  "and a sampled one is not");
 	return hab_real.may_be_attached ||

@@ -403,15 +403,31 @@ static bool is_to_start(u32 *started)
 	return !__atomic_exchange_n(started, 1, __ATOMIC_ACQUIRE);
 }
 
+/* A filter that a parent has set may end the program for all calls but those that look for it. */
+static bool may_begin(void)
+{
+	if (READ_ONCE(tries))
+		return true;
+	if (hab_sandbox_is_entered())
+		return false;
+	if (!hab_connect_has_settings())
+		hab_connect_read_settings();
+	return hab_connect_has_address() && !hab_sandbox_has_filter(hab_connect_filters(), false);
+}
+
 void hab_client_start(void)
 {
+	static u32 begins;
 	struct hab_client *client = READ_ONCE(hab_client);
 	int err = errno;
 
 	/* Too early: the C library has not begun. */
 	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
-	if (!make_tries()) {
+	/* One thread looks, others come again. */
+	if (!READ_ONCE(tries) && __atomic_exchange_n(&begins, 1, __ATOMIC_ACQUIRE))
+		return;
+	if (!may_begin() || !make_tries()) {
 		WRITE_ONCE(hab_client_is_idle, true);
 		errno = err;
 		return;

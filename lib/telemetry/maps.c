@@ -135,8 +135,13 @@ static const unsigned char *read_id(struct reader *reader, u32 *length)
 	const struct iovec to = { reader->maps->head, HAB_MAPS_HEAD };
 	const struct iovec from = { (void *)reader->head, HAB_MAPS_HEAD };
 	ssize_t got = syscall(SYS_process_vm_readv, reader->pid, &to, 1ul, &from, 1ul, 0ul);
-	u64 bytes = got > 0 ? (u64)got : 0;
+	u64 bytes;
 	u32 i;
+
+	/* The first thread has ended. */
+	if (got < 0 && errno == ESRCH)
+		got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), &to, 1ul, &from, 1ul, 0ul);
+	bytes = got > 0 ? (u64)got : 0;
 
 	if (bytes < sizeof(*elf) || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
 	    elf->e_phoff % sizeof(u64) || elf->e_phoff > bytes ||
@@ -228,7 +233,7 @@ static bool read_all(struct reader *reader)
 	u32 filled = 0, taken;
 	ssize_t got;
 	int fd = hab_descriptor_move(
-		(int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC));
+		(int)syscall(SYS_openat, AT_FDCWD, "/proc/thread-self/maps", O_RDONLY | O_CLOEXEC));
 
 	if (fd < 0)
 		return false;
@@ -242,7 +247,8 @@ static bool read_all(struct reader *reader)
 		memmove(input, input + taken, filled);
 	} while (!reader->failed && !reader->is_cut);
 	syscall(SYS_close, fd);
-	if (got < 0 || reader->failed)
+	/* Of a thread without memory nothing is read. */
+	if (got < 0 || reader->failed || !reader->nr)
 		return false;
 	send(reader, false);
 	return !reader->failed;

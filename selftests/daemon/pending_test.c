@@ -4,6 +4,7 @@
 
 #include "kselftest_harness.h"
 #include "daemon/samples/pending.h"
+#include "daemon/shared/limits.h"
 
 #define SECOND	1000000000ull
 #define CERTAIN (1ull << 32)
@@ -125,12 +126,64 @@ TEST_F(pending, a_sample_that_is_pending_at_a_mark_counts_after_it)
 
 	take(self, 1, 1, 0, 1, SECOND);
 	stacks_visit_settled(self->stacks, NULL, add, &first);
-	mark = stacks_mark(self->stacks, false);
+	mark = stacks_mark(self->stacks, 0, false);
 	EXPECT_EQ(0, first.samples);
 	end(self, 1, 1, 1, SECOND);
 	pending_flush(self->pending, 2 * SECOND);
 	stacks_visit(self->stacks, mark, add, &second);
 	EXPECT_EQ(1, second.samples);
+	stacks_unmark(self->stacks, mark);
+}
+
+static uint64_t bytes_since(struct _test_data_pending *self, const struct stack_mark *mark)
+{
+	struct sums sums = { 0 };
+
+	stacks_visit(self->stacks, mark, add, &sums);
+	return sums.bytes;
+}
+
+TEST_F(pending, a_sample_of_before_the_start_of_a_span_is_not_in_it)
+{
+	struct stack_mark *mark, *next;
+
+	take(self, 1, 3, 0, 1, SECOND);
+	mark = stacks_mark(self->stacks, SECOND + 1, false);
+	take(self, 1, 3, 1, 2, SECOND + 1);
+	EXPECT_EQ(2, bytes_since(self, mark));
+	next = stacks_mark_next(self->stacks, mark, false);
+	EXPECT_EQ(2, bytes_since(self, next));
+	end(self, 1, 3, 2, SECOND + 2);
+	pending_flush(self->pending, 2 * SECOND);
+	EXPECT_EQ(2, bytes_since(self, mark));
+	EXPECT_EQ(2, bytes_since(self, next));
+	EXPECT_EQ(3, bytes_since(self, NULL));
+	stacks_unmark(self->stacks, mark);
+	EXPECT_EQ(1, limits_own.used[LIMITED_MARKS] > 0);
+	stacks_unmark(self->stacks, next);
+	EXPECT_EQ(0, limits_own.used[LIMITED_MARKS]);
+}
+
+static void count_event(void *context, const struct logged_sample *sample)
+{
+	unsigned int *nr = context;
+
+	(void)sample;
+	*nr += 1;
+}
+
+TEST_F(pending, an_event_of_before_the_start_of_a_span_is_not_in_it)
+{
+	struct stack_mark *mark;
+	unsigned int nr = 0;
+
+	take(self, 1, 3, 0, 1, SECOND);
+	mark = stacks_mark(self->stacks, SECOND + 1, false);
+	take(self, 1, 3, 1, 2, SECOND + 1);
+	end(self, 1, 3, 2, SECOND + 2);
+	pending_flush(self->pending, 2 * SECOND);
+	stacks_visit_log(self->stacks, mark, count_event, &nr);
+	EXPECT_EQ(1, nr);
 	stacks_unmark(self->stacks, mark);
 }
 

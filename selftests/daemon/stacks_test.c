@@ -151,7 +151,7 @@ static uint64_t play(FIXTURE_DATA(table) * self, bool folded)
 			model->mark = NULL;
 		} else {
 			memset(model, 0, sizeof(*model));
-			model->mark = stacks_mark(self->table, false);
+			model->mark = stacks_mark(self->table, 0, false);
 		}
 	}
 	for (i = 0; i <= MARKS; i++)
@@ -195,7 +195,7 @@ TEST_F(table, folded_stacks_keep_their_kind_of_event)
 	self->table = stacks_new(256);
 	for (i = 0; i < 3000; i++) {
 		if (i == 1500)
-			mark = stacks_mark(self->table, false);
+			mark = stacks_mark(self->table, 0, false);
 		key.pid = i + 1;
 		key.kind = i % 3 ? HAB_EVENT_SAMPLE : HAB_EVENT_TLAB;
 		stacks_add(self->table, &sample, &key);

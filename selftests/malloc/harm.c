@@ -101,19 +101,15 @@ static void run_strict(void)
 }
 
 /* The process ends at each call that the library might make and the program does not. */
-static void set_filter(void)
+static void forbid(const int *calls, size_t nr)
 {
-	static const int calls[] = { SYS_openat,  SYS_prctl,	   SYS_gettid,
-				     SYS_socket,  SYS_connect,	   SYS_sendmsg,
-				     SYS_madvise, SYS_prlimit64,   SYS_rt_sigprocmask,
-				     SYS_munmap,  SYS_memfd_create };
 	struct sock_filter filter[32] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 						   offsetof(struct seccomp_data, nr)) };
 	struct sock_fprog program = { .filter = filter };
 	unsigned short at = 1;
 	size_t i;
 
-	for (i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+	for (i = 0; i < nr; i++) {
 		filter[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
 							    (unsigned int)calls[i], 0, 1);
 		filter[at++] =
@@ -124,6 +120,64 @@ static void set_filter(void)
 	if (syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program))
 		harmed("seccomp");
+}
+
+static void set_filter(void)
+{
+	static const int calls[] = { SYS_openat,  SYS_prctl,	   SYS_gettid,
+				     SYS_socket,  SYS_connect,	   SYS_sendmsg,
+				     SYS_madvise, SYS_prlimit64,   SYS_rt_sigprocmask,
+				     SYS_munmap,  SYS_memfd_create };
+
+	forbid(calls, sizeof(calls) / sizeof(*calls));
+}
+
+/* The start of a program with what its parent has set. */
+static void run_filtered_start(void)
+{
+	static const int calls[] = { SYS_madvise, SYS_fcntl,   SYS_socket,
+				     SYS_connect, SYS_sendmsg, SYS_memfd_create };
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		forbid(calls, sizeof(calls) / sizeof(*calls));
+		execl("/proc/self/exe", "malloc_harm", NULL);
+		_exit(9);
+	}
+	wait_for(child);
+}
+
+/* As libraries do that look whether there are filters. */
+static void run_asks_for_filters(void)
+{
+	pid_t child;
+
+	printf("%d\n", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		harm_churn(3000000);
+		_exit(6);
+	}
+	wait_for(child);
+}
+
+/* The clock is an instruction that ends the child. */
+static void run_without_clock(void)
+{
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		harm_churn(300000);
+		prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+		harm_churn(3000000);
+		_exit(6);
+	}
+	wait_for(child);
 }
 
 /* A process and its child, by calls that do not go through prctl(). */
@@ -146,6 +200,45 @@ static void run_raw_filter(void)
 		_exit(7);
 	}
 	wait_for(child);
+}
+
+/* Pages of this process alone that it has written to. */
+static unsigned long own_kib(void)
+{
+	FILE *file = fopen("/proc/self/smaps_rollup", "r");
+	unsigned long kib = 0;
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "Private_Dirty: %lu", &kib);
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+/* An object of the parent's, whose pages the child shares. */
+static void run_large_realloc(void)
+{
+	size_t size = 64 << 20;
+	char *p = malloc(size);
+	pid_t child;
+	int i;
+
+	if (!p)
+		harmed("malloc");
+	memset(p, 1, size);
+	harm_churn(300000);
+	fflush(stdout);
+	child = fork();
+	if (!child) {
+		for (i = 0; p && i < 8; i++)
+			p = realloc(p, size += 1 << 20);
+		printf("its pages are %s\n", own_kib() < 16 << 10 ? "shared" : "copied");
+		fflush(stdout);
+		_exit(p ? 6 : 8);
+	}
+	wait_for(child);
+	free(p);
 }
 
 /* --- children and descriptors ------------------------------------------------------------- */
@@ -402,6 +495,10 @@ static const struct {
 	{ "pools", run_pools },
 	{ "strict", run_strict },
 	{ "raw_filter", run_raw_filter },
+	{ "filtered_start", run_filtered_start },
+	{ "asks_for_filters", run_asks_for_filters },
+	{ "without_clock", run_without_clock },
+	{ "large_realloc", run_large_realloc },
 	{ "clone", run_clone },
 	{ "vfork", run_vfork },
 	{ "daemon", run_daemon },
@@ -420,6 +517,11 @@ int main(int argc, char **argv)
 	char byte;
 	size_t i;
 
+	/* Of run_filtered_start(). */
+	if (argc == 1) {
+		harm_churn(3000000);
+		return 7;
+	}
 	if (argc != 2 || read(3, &byte, 1) != 1)
 		return 2;
 	alarm(20);

@@ -2,8 +2,11 @@
 /*
  * Makes two functions at run time that call malloc(), and allocates 100 MB by one and 20 MB by the
  * other. Writes a perf map with their names when it exits, as -XX:+DumpPerfMapAtExit of Java does;
- * with an argument it writes none, and waits so many milliseconds before it ends.
+ * with an argument it writes none, and waits so many milliseconds before it ends. With the argument
+ * "alone" a second thread allocates 100 MB once the first has ended, by allocate_alone().
  */
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,11 +62,51 @@ static void write_map(void)
 	printf("%s\n", path);
 }
 
+static bool has_ended(void)
+{
+	char path[64], line[64] = "", state = 'R';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	file = fopen(path, "r");
+	if (file && fgets(line, sizeof(line), file))
+		sscanf(line, "%*d %*s %c", &state);
+	if (file)
+		fclose(file);
+	return state == 'Z';
+}
+
+static __attribute__((noinline)) void *allocate_alone(void *none)
+{
+	void *volatile p;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		p = malloc(100000);
+		free(p);
+	}
+	return none;
+}
+
+static void *run_alone(void *none)
+{
+	while (!has_ended())
+		usleep(1000);
+	allocate_alone(none);
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	maker large, small;
+	pthread_t thread;
 	int i;
 
+	if (argc > 1 && !strcmp(argv[1], "alone")) {
+		if (pthread_create(&thread, NULL, run_alone, NULL))
+			return 2;
+		pthread_exit(NULL);
+	}
 	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		    0);
 	if (code == MAP_FAILED)
