@@ -69,6 +69,9 @@ static struct tries {
 	u64 left_ns; /* when LEFT_NS had passed first; 0: they have not */
 } *tries;
 
+/* A thread looks whether there may be tries. */
+static u32 begins;
+
 /* Children by fork() have these, too. */
 static bool is_later; /* than a first try */
 static u32 replaced;  /* channels */
@@ -417,7 +420,6 @@ static bool may_begin(void)
 
 void hab_client_start(void)
 {
-	static u32 begins;
 	struct hab_client *client = READ_ONCE(hab_client);
 	int err = errno;
 
@@ -425,7 +427,7 @@ void hab_client_start(void)
 	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
 	/* One thread looks, others come again. */
-	if (!READ_ONCE(tries) && __atomic_exchange_n(&begins, 1, __ATOMIC_ACQUIRE))
+	if (!READ_ONCE(tries) && __atomic_exchange_n(&begins, 1, __ATOMIC_RELAXED))
 		return;
 	if (!may_begin() || !make_tries()) {
 		WRITE_ONCE(hab_client_is_idle, true);

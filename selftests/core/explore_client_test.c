@@ -153,6 +153,7 @@ static void begin(void)
 	nr_tries = nr_connected = nr_connecting = 0;
 	time_now = 100 * SECOND_NS;
 	tries = NULL;
+	begins = 0;
 	hab_client = last_client = NULL;
 	hab_client_is_idle = hab_client_waits = is_later = false;
 	mapped = NULL;
