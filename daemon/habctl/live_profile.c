@@ -25,7 +25,7 @@ struct profile *live_profile_read(const char *socket, const char *path, unsigned
 				  const struct filter_options *options, const struct filter *filter,
 				  bool *has_errors)
 {
-	/* habd has chosen by the rest. Of "[other stacks]", which it has summed up, that is not known. */
+	/* habd has chosen by the rest. Of "[other stacks]" that is not known any more. */
 	const struct filter kinds = { .kinds = filter->kinds, .each_kind = filter->each_kind };
 	char *url = filter_options_url(options, path), why[400];
 	struct profile *profile = NULL;

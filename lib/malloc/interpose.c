@@ -235,8 +235,8 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 }
 
 /*
- * An object of this size is live, unless it is older than the channel, or of the parent. A copy might
- * take more memory than there is.
+ * An object of this size is live, unless it is older than the channel, or of the parent. A copy
+ * might take more memory than there is.
  */
 #define HUGE_BYTES (16u << 20)
 
