@@ -536,7 +536,8 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 			continue;
 		process = feed_totals_add(totals);
 		*process = (struct feed_process){ .pid = session->pid,
-						  .interpreter = session_interpreter(session) };
+						  .interpreter = session_interpreter(session),
+						  .read_ns = clock_monotonic_ns() };
 		process->totals.bytes = session_allocated(session);
 		process->totals.sampled = session->counts.samples;
 		process->totals.lost = session_lost(session);

@@ -37,8 +37,8 @@ const struct counter counters_events[] = {
 	{ "lost", EVENTS(lost) },
 	{ "lost_ring_full", MACHINE(lost), "hab_lost_total",
 	  "Events that are in no profile though not throttled: ring_full, habd was too slow; "
-	  "recursion, the kernel could not run the BPF program; probes, those of otel_memory: it "
-	  "was too slow; collector, that of their owner was too slow.",
+	  "recursion, the kernel could not run the BPF program; probes, those of otel_memory "
+	  "fired more often than is followed; collector, that of their owner was too slow.",
 	  "{reason=\"ring_full\"}" },
 	{ "lost_recursion", EVENTS(totals.now.of.missed_events), "hab_lost_total", NULL,
 	  "{reason=\"recursion\"}" },

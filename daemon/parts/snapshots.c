@@ -446,13 +446,13 @@ void snapshots_counts(struct snapshots *snapshots, struct part_counts *sum)
 static void add_process(struct feed_totals *totals, const struct member *member,
 			const struct part_process *process)
 {
+	uint64_t published_ns = READ_ONCE(part_page(member->memory)->published_ns);
 	struct feed_process *to = feed_totals_add(totals);
 
 	*to = (struct feed_process){ .pid = process->pid,
 				     .interpreter = (uint32_t)process->interpreter,
 				     .in_use = process->in_use,
-				     .read_ns = min(READ_ONCE(part_page(member->memory)->published_ns),
-						    clock_monotonic_ns()),
+				     .read_ns = min(published_ns, clock_monotonic_ns()),
 				     .claimed = true };
 	to->totals.bytes = process->bytes;
 	to->totals.sampled = process->sampled;

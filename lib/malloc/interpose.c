@@ -235,8 +235,8 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 }
 
 /*
- * An object of this size is live, unless it is older than the channel, or of the parent. A copy
- * might take more memory than there is.
+ * While each sample is live, an object of this size is, unless it is older than the channel, or of
+ * the parent. A copy might take more memory than there is.
  */
 #define HUGE_BYTES (16u << 20)
 
@@ -250,7 +250,7 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 	if (!hab_sample_begin(&sample, growth, entry))
 		return p;
 	usable = hab_real.usable_size(p);
-	if (may_move && before < HUGE_BYTES)
+	if (may_move && (before < HUGE_BYTES || READ_ONCE(hab_client->live.step) > 1))
 		aligned = hab_sample_allocate(&sample, 1, max(size, usable));
 	if (aligned)
 		p = move(p, aligned, min(before, size));

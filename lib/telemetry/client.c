@@ -431,6 +431,7 @@ void hab_client_start(void)
 		return;
 	if (!may_begin() || !make_tries()) {
 		WRITE_ONCE(hab_client_is_idle, true);
+		WRITE_ONCE(begins, 0);
 		errno = err;
 		return;
 	}

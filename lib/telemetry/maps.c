@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Reading /proc/self/maps for the collector.
+ * Reading /proc/thread-self/maps for the collector.
  *
  * It is read by system calls and not by stdio, because this runs inside of an allocation. The lines
  * of executable mappings go to records as they are. Before the line of a file with a build id is a
