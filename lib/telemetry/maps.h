@@ -53,7 +53,8 @@ struct hab_maps {
  * @addresses: return addresses
  * @nr: how many
  *
- * Reads /proc/thread-self/maps and the heads of the mapped files: in most processes once. Takes no memory.
+ * Reads /proc/thread-self/maps and the heads of the mapped files: in most processes once. Takes no
+ * memory.
  */
 void hab_maps_send(struct hab_maps *maps, struct hab_channel *channel, u32 pid,
 		   const u64 *addresses, u32 nr);
