@@ -235,8 +235,8 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 }
 
 /*
- * While each sample is live, an object of this size is, unless it is older than the channel, or of
- * the parent. A copy might take more memory than there is.
+ * As long as no live samples were dropped, an object of this size has one, unless it is older than
+ * the channel, or the parent's. To get one it would be copied, maybe into more memory than there is.
  */
 #define HUGE_BYTES (16u << 20)
 

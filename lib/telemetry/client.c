@@ -69,7 +69,7 @@ static struct tries {
 	u64 left_ns; /* when LEFT_NS had passed first; 0: they have not */
 } *tries;
 
-/* A thread looks whether there may be tries. */
+/* 1: a thread looks for filters; it makes tries if there are none. */
 static u32 begins;
 
 /* Children by fork() have these, too. */
@@ -426,7 +426,7 @@ void hab_client_start(void)
 	/* Too early: the C library has not begun. */
 	if (READ_ONCE(hab_client_is_idle) || !environ)
 		return;
-	/* One thread looks, others come again. */
+	/* One thread looks for filters. Others return, and look at tries when they come again. */
 	if (!READ_ONCE(tries) && __atomic_exchange_n(&begins, 1, __ATOMIC_RELAXED))
 		return;
 	if (!may_begin() || !make_tries()) {

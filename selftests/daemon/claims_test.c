@@ -303,6 +303,55 @@ TEST_F(totals, rates_are_those_of_the_owners_process)
 	end_page(page);
 }
 
+/* A collector shows its counts twice a second, and they are read at other times. */
+TEST_F(totals, a_rate_is_of_the_time_between_two_counts)
+{
+	const uint64_t second = 1000000000;
+	struct part_page *page = collector(self->snapshots, BOB);
+	const struct totals_process *row;
+
+	ASSERT_NE(NULL, page);
+	page->processes[0] = (struct part_process){ .pid = PID, .bytes = 1000 };
+	page->nr_processes = 1;
+	page->published_ns = second;
+	totals_read(self->totals, &self->feed, add_claimed, self->snapshots, second + second / 2);
+	page->processes[0].bytes = 5000;
+	page->published_ns = 3 * second;
+	totals_read(self->totals, &self->feed, add_claimed, self->snapshots, 3 * second);
+	row = row_of(self->totals, PID, BOB);
+	ASSERT_NE(NULL, row);
+	EXPECT_EQ(2000, row->bytes_per_second);
+	/* Another thread took its time earlier, and reads later. */
+	page->published_ns = 0;
+	totals_read(self->totals, &self->feed, add_claimed, self->snapshots, 3 * second - 1);
+	row = row_of(self->totals, PID, BOB);
+	ASSERT_NE(NULL, row);
+	EXPECT_EQ(2000, row->bytes_per_second);
+	end_page(page);
+}
+
+TEST_F(totals, a_rate_is_a_number_whatever_time_a_collector_claims)
+{
+	static const uint64_t times[] = { 1, UINT64_MAX, 0, UINT64_MAX - 1, UINT64_MAX };
+	struct part_page *page = collector(self->snapshots, BOB);
+	const struct totals_process *row;
+	unsigned int i;
+
+	ASSERT_NE(NULL, page);
+	page->nr_processes = 1;
+	for (i = 0; i < ARRAY_SIZE(times); i++) {
+		page->processes[0] = (struct part_process){ .pid = PID, .bytes = 1000 * i };
+		page->published_ns = times[i];
+		totals_read(self->totals, &self->feed, add_claimed, self->snapshots,
+			    clock_monotonic_ns());
+		row = row_of(self->totals, PID, BOB);
+		ASSERT_NE(NULL, row);
+		EXPECT_LE(0, row->bytes_per_second);
+		EXPECT_GE(4000, row->bytes_per_second);
+	}
+	end_page(page);
+}
+
 /* There is no client: a request has no parameters, and no connection. */
 const char *MHD_lookup_connection_value(struct MHD_Connection *connection, enum MHD_ValueKind kind,
 					const char *key)

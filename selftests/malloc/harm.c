@@ -132,52 +132,56 @@ static void set_filter(void)
 	forbid(calls, sizeof(calls) / sizeof(*calls));
 }
 
-/* The start of a program with what its parent has set. */
-static void run_filtered_start(void)
+static void in_child(void (*work)(void))
 {
-	static const int calls[] = { SYS_madvise, SYS_fcntl,   SYS_socket,
-				     SYS_connect, SYS_sendmsg, SYS_memfd_create };
 	pid_t child;
 
 	fflush(stdout);
 	child = fork();
 	if (!child) {
-		forbid(calls, sizeof(calls) / sizeof(*calls));
-		execl("/proc/self/exe", "malloc_harm", NULL);
-		_exit(9);
+		work();
+		_exit(6);
 	}
 	wait_for(child);
+}
+
+/* The start of a program behind a filter that its parent has set. */
+static void start_filtered(void)
+{
+	static const int calls[] = { SYS_madvise, SYS_fcntl,   SYS_socket,
+				     SYS_connect, SYS_sendmsg, SYS_memfd_create };
+
+	forbid(calls, sizeof(calls) / sizeof(*calls));
+	execl("/proc/self/exe", "malloc_harm", NULL);
+}
+
+static void run_filtered_start(void)
+{
+	in_child(start_filtered);
+}
+
+static void churn(void)
+{
+	harm_churn(3000000);
 }
 
 /* As libraries do that look whether there are filters. */
 static void run_asks_for_filters(void)
 {
-	pid_t child;
-
 	printf("%d\n", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		harm_churn(3000000);
-		_exit(6);
-	}
-	wait_for(child);
+	in_child(churn);
 }
 
-/* The clock is an instruction that ends the child. */
+/* The instruction that reads the clock ends the child. */
+static void churn_without_clock(void)
+{
+	prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+	churn();
+}
+
 static void run_without_clock(void)
 {
-	pid_t child;
-
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		harm_churn(300000);
-		prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
-		harm_churn(3000000);
-		_exit(6);
-	}
-	wait_for(child);
+	in_child(churn_without_clock);
 }
 
 /* A process and its child, by calls that do not go through prctl(). */
@@ -216,29 +220,34 @@ static unsigned long own_kib(void)
 	return kib;
 }
 
+#define LARGE ((size_t)64 << 20)
+
+static char *large;
+
+static void grow_large(void)
+{
+	size_t size = LARGE;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		large = realloc(large, size += 1 << 20);
+		if (!large)
+			harmed("realloc");
+	}
+	printf("its pages are %s\n", own_kib() < 16 << 10 ? "shared" : "copied");
+	fflush(stdout);
+}
+
 /* An object of the parent's, whose pages the child shares. */
 static void run_large_realloc(void)
 {
-	size_t size = 64 << 20;
-	char *p = malloc(size);
-	pid_t child;
-	int i;
-
-	if (!p)
+	large = malloc(LARGE);
+	if (!large)
 		harmed("malloc");
-	memset(p, 1, size);
+	memset(large, 1, LARGE);
 	harm_churn(300000);
-	fflush(stdout);
-	child = fork();
-	if (!child) {
-		for (i = 0; p && i < 8; i++)
-			p = realloc(p, size += 1 << 20);
-		printf("its pages are %s\n", own_kib() < 16 << 10 ? "shared" : "copied");
-		fflush(stdout);
-		_exit(p ? 6 : 8);
-	}
-	wait_for(child);
-	free(p);
+	in_child(grow_large);
+	free(large);
 }
 
 /* --- children and descriptors ------------------------------------------------------------- */
