@@ -236,7 +236,7 @@ static HAB_SLOW void *realloc_live(void *p, size_t size, struct hab_live_object 
 
 /*
  * As long as no live samples were dropped, an object of this size has one, unless it is older than
- * the channel, or the parent's. To get one it would be copied, maybe into more memory than there is.
+ * the channel, or the parent's. To get one it would be copied, and there may be no memory for that.
  */
 #define HUGE_BYTES (16u << 20)
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static uint64_t random_state = 88172645463325252ull;
@@ -113,6 +114,21 @@ static bool fails_properly()
 
 static object kept[10000];
 
+/* In a child no object is known to be live. */
+static bool child_releases_all()
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (!child) {
+		for (object &object : kept)
+			if (object.p)
+				release(object);
+		_exit(0);
+	}
+	return waitpid(child, &status, 0) == child && !status;
+}
+
 int main(int argc, char **argv)
 {
 	size_t since = 0;
@@ -158,6 +174,10 @@ int main(int argc, char **argv)
 			if (write(4, "p", 1) != 1 || read(3, &byte, 1) != 1)
 				return 6;
 		}
+	}
+	if (!child_releases_all()) {
+		fprintf(stderr, "a child has not released the objects of its parent\n");
+		return 10;
 	}
 	__gnu_cxx::__freeres();
 	printf("site all 0 ffffffffffffffff %zu %zu\n", allocated, in_use);
