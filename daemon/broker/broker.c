@@ -130,7 +130,8 @@ static void tidy(struct broker *broker, uint64_t now)
 			active += READ_ONCE(part_page(owner->part.memory)->active) != 0;
 		if (owner->part.pid && is_idle(owner, now)) {
 			broker_tell_viewer(broker, owner, false);
-			collector_end(owner);
+			/* Nothing was sent that it has not received. */
+			part_forget(&owner->part);
 			owner->failures = 0;
 		}
 		if (owner->part.pid || owner->nr_held || now <= owner->due_ns + PAUSE_MAX_NS)

@@ -44,7 +44,7 @@ struct owner {
 	uint64_t pause_ns;	/* after its last end; 0: it has not failed */
 	uint64_t due_ns;	/* it is not started before */
 	uint64_t failures;	/* ends of its collectors that nobody had asked for */
-	uint64_t lost, refused; /* of earlier collectors, as in struct part_page */
+	uint64_t lost, refused; /* as in struct part_page */
 	uint64_t busy_ns;	/* when it last had something to do */
 	uint64_t received;	/* messages, and when there were last more */
 	uint64_t took_ns;
@@ -81,6 +81,7 @@ struct broker {
 	bool behind;	  /* the viewer has not been told all */
 	uint64_t growth_lost; /* samples that no collector got, and ends that the viewer did not */
 	uint64_t stacks_lost, heaps_lost, replaced_lost; /* records that no collector got */
+	uint64_t samples_lost, untaken; /* as in struct feed_machine */
 	uint64_t unknown;     /* connections and samples of owners that are unknown or too many */
 	uint64_t probes_lost; /* by all probers, and by those that have ended: */
 	uint64_t probes_lost_before;
@@ -104,7 +105,6 @@ bool broker_close_strays(struct broker *broker);
 /* False, after a pause, if a connection that is accepted now could not be closed. */
 bool broker_may_accept(struct broker *broker);
 void collector_start(struct broker *broker, struct owner *owner);
-void collector_end(struct owner *owner);
 void collector_failed(struct owner *owner);
 /* Takes @fd over. */
 void collector_hand_over(struct broker *broker, struct owner *owner,

@@ -230,9 +230,11 @@ static void refuse_held(struct broker *broker, struct owner *owner)
 	uint64_t now = clock_monotonic_ns();
 	struct part_page *page;
 
+	broker->untaken += owner->nr_held;
+	owner->refused += owner->nr_held;
 	if (owner->part.pid) {
 		page = part_page(owner->part.memory);
-		page->refused += owner->nr_held;
+		page->refused = owner->refused;
 		if (READ_ONCE(page->received) != owner->received) {
 			owner->received = READ_ONCE(page->received);
 			owner->took_ns = now;
@@ -258,16 +260,6 @@ void collector_hand_over(struct broker *broker, struct owner *owner,
 	owner->held[owner->nr_held++] = held;
 }
 
-/* The collector has ended, or is to end: nothing was sent that it has not received. */
-void collector_end(struct owner *owner)
-{
-	const struct part_page *page = part_page(owner->part.memory);
-
-	owner->lost = page->lost;
-	owner->refused = page->refused;
-	part_forget(&owner->part);
-}
-
 /*
  * It has ended unasked. The viewer keeps its memory until the next one starts, and so names the
  * owner meanwhile.
@@ -286,7 +278,7 @@ void collector_failed(struct owner *owner)
 	page->nr_processes = 0;
 	page->alive_ns = 1;
 	page->failures = owner->failures;
-	collector_end(owner);
+	part_forget(&owner->part);
 }
 
 /*

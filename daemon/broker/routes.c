@@ -54,26 +54,24 @@ static bool write_record(struct owner *owner, const void *record, uint32_t bytes
 	return false;
 }
 
-/* No collector gets the record. @lost: counts samples. */
-static void lose(struct broker *broker, const struct hab_record_head *head, uint64_t *lost)
+/* No collector gets the record. True: it is a sample, which the caller counts. */
+static bool lose(struct broker *broker, const struct hab_record_head *head)
 {
 	const struct hab_record_sample *sample = (const void *)head;
 
 	if (is_of_growth(head)) {
 		broker->growth_lost++;
-		return;
+		return false;
 	}
 	switch (head->type) {
 	case HAB_RECORD_SAMPLE:
 		/* Collectors count the sample that had its place before. */
-		if (HAB_REPLACES(sample->candidate, sample->quota))
-			broker->replaced_lost++;
-		else
-			(*lost)++;
+		if (!HAB_REPLACES(sample->candidate, sample->quota))
+			return true;
+		broker->replaced_lost++;
 		break;
 	case HAB_RECORD_ALLOC:
-		(*lost)++;
-		break;
+		return true;
 	case HAB_RECORD_STACK:
 		broker->stacks_lost++;
 		break;
@@ -87,6 +85,7 @@ static void lose(struct broker *broker, const struct hab_record_head *head, uint
 		/* The collector finds windows without an end, and is told of lost frees. */
 		break;
 	}
+	return false;
 }
 
 static void send_record(struct broker *broker, uint64_t number, uint32_t pid, const void *record,
@@ -95,16 +94,17 @@ static void send_record(struct broker *broker, uint64_t number, uint32_t pid, co
 	struct owner *owner = broker_owner(broker, number, pid);
 
 	if (!owner) {
-		lose(broker, record, &broker->unknown);
-		return;
-	}
-	if (!owner->part.pid) {
-		lose(broker, record, &owner->lost);
+		broker->unknown += lose(broker, record);
 		return;
 	}
 	owner->part.hurries |= ((const struct hab_record_head *)record)->type == HAB_RECORD_HEAP;
-	if (!write_record(owner, record, (bytes + 7) & ~7u))
-		lose(broker, record, &part_page(owner->part.memory)->lost);
+	if ((owner->part.pid && write_record(owner, record, (bytes + 7) & ~7u)) ||
+	    !lose(broker, record))
+		return;
+	broker->samples_lost++;
+	owner->lost++;
+	if (owner->part.pid)
+		part_page(owner->part.memory)->lost = owner->lost;
 }
 
 struct window_end {
@@ -293,6 +293,8 @@ static void tell_machine(struct broker *broker)
 	if (broker->every)
 		record.machine.growth = every_process_sums(broker->every);
 	record.machine.growth.lost += broker->growth_lost;
+	record.machine.samples_lost = broker->samples_lost;
+	record.machine.untaken = broker->untaken;
 	record.machine.probes_lost = broker->probes_lost;
 	record.machine.missed_stacks += broker->stacks_lost;
 	record.machine.missed_heaps += broker->heaps_lost;

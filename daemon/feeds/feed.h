@@ -50,6 +50,8 @@ struct feed_machine {
 	struct hab_process_totals exited; /* sum over the processes that have exited */
 	uint64_t nr_exited;
 	struct hab_growth growth;
+	uint64_t samples_lost; /* that their collector did not take */
+	uint64_t untaken;      /* connections, likewise */
 	uint64_t probes_lost; /* events of the probes of otel_memory, with frees beyond the pace */
 	uint64_t unknown; /* connections whose process ended before its owner was known */
 };

@@ -8,8 +8,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/arithmetic.h"
 #include "daemon/history/history_writer.h"
 #include "daemon/state/state.h"
+
+#define OWNERS 64u
 
 #define EVENTS(member)	offsetof(struct numbers, member)
 #define MACHINE(member) offsetof(struct numbers, totals.now.of.machine.member)
@@ -39,13 +42,13 @@ const struct counter counters_events[] = {
 	  "Events that are in no profile though not throttled: ring_full, habd was too slow; "
 	  "recursion, the kernel could not run the BPF program; probes, those of otel_memory "
 	  "fired more often than is followed; collector, that of their owner was too slow.",
-	  "{reason=\"ring_full\"}" },
+	  "reason=\"ring_full\"" },
 	{ "lost_recursion", EVENTS(totals.now.of.missed_events), "hab_lost_total", NULL,
-	  "{reason=\"recursion\"}" },
+	  "reason=\"recursion\"" },
 	{ "lost_probes", EVENTS(totals.now.of.probes_lost), "hab_lost_total", NULL,
-	  "{reason=\"probes\"}" },
-	{ "lost_collector", EVENTS(lost_of_owners), "hab_lost_total", NULL,
-	  "{reason=\"collector\"}" },
+	  "reason=\"probes\"" },
+	{ "lost_collector", EVENTS(totals.now.of.samples_lost), "hab_lost_total", NULL,
+	  "reason=\"collector\"" },
 	{ "missed_refills", MISSED(MISSED_REFILLS), "hab_missed_refills_total",
 	  "Refills since the module was loaded that no habd read, so that they are in no profile." },
 	{ "missed_refill_bytes", MISSED(MISSED_BYTES), "hab_missed_refill_bytes_total",
@@ -73,16 +76,19 @@ const struct counter counters_channels[] = {
 	{ "processes", COUNTS(limits.used[LIMITED_CHANNELS]), "hab_channels",
 	  "Processes with a channel." },
 	{ "processes_ever", COUNTS(channels.begun), "hab_channel_processes_total",
-	  "Processes that had a channel." },
+	  "Processes that had a channel.", .of_owners = true },
 	{ "samples", COUNTS(channels.samples), "hab_channel_samples_total",
-	  "Samples that came over channels." },
+	  "Samples that came over channels.", .of_owners = true },
 	{ "lost", COUNTS(channels.lost), "hab_channel_lost_total",
-	  "Samples that found no room in a channel." },
+	  "Samples that found no room in a channel.", .of_owners = true },
+	{ NULL, COUNTS(channels.allocated), "hab_channel_allocated_bytes_total",
+	  "Bytes that processes with channels have allocated, as they say.", .of_owners = true },
 	{ "unknown", EVENTS(totals.now.of.unknown) },
 	{ "malformed", COUNTS(channels.malformed), "hab_channel_malformed_total",
-	  "Records, and messages without a channel, that were malformed." },
+	  "Records, and messages without a channel, that were malformed.", .of_owners = true },
 	{ "not_interpreted", COUNTS(channels.not_interpreted), "hab_channel_not_interpreted_total",
-	  "Processes with an interpreter whose functions are not in the stacks." },
+	  "Processes with an interpreter whose functions are not in the stacks.",
+	  .of_owners = true },
 	{ 0 },
 };
 
@@ -108,8 +114,8 @@ const struct counter counters_history[] = {
 	  "Profiles that were removed by the limits of size and age." },
 	{ NULL, HISTORY(ended_oom), "hab_ended_total",
 	  "Profiles of processes that were ended, for want of memory or by a signal.",
-	  "{reason=\"oom\"}" },
-	{ NULL, HISTORY(ended_signal), "hab_ended_total", NULL, "{reason=\"signal\"}" },
+	  "reason=\"oom\"" },
+	{ NULL, HISTORY(ended_signal), "hab_ended_total", NULL, "reason=\"signal\"" },
 	{ NULL, HISTORY(ended_unwritten), "hab_ended_unwritten_total",
 	  "Such profiles that were not written, as of an owner with too many at once." },
 	{ 0 },
@@ -118,16 +124,52 @@ const struct counter counters_history[] = {
 const struct counter counters_stacks[] = {
 	{ "stacks", COUNTS(stacks), "hab_stacks", "Stacks in the table." },
 	{ NULL, COUNTS(stacks_folded), "hab_stacks_folded_total",
-	  "Stacks that were folded into [other stacks] because the table was full." },
+	  "Stacks that were folded into [other stacks] because the table was full.",
+	  .of_owners = true },
 	{ "stacks_from_threads", COUNTS(ingest.joined), "hab_stack_source_total",
 	  "Samples by the source of their stack: the thread itself, or the kernel.",
-	  "{source=\"thread\"}" },
+	  "source=\"thread\"", .of_owners = true },
 	{ "stacks_from_kernel", COUNTS(ingest.alone), "hab_stack_source_total", NULL,
-	  "{source=\"kernel\"}" },
+	  "source=\"kernel\"", .of_owners = true },
 	{ NULL, COUNTS(ingest.late), "hab_stacks_late_total",
-	  "Stacks of threads that came when their sample waited for them no more." },
+	  "Stacks of threads that came when their sample waited for them no more.",
+	  .of_owners = true },
 	{ NULL, COUNTS(limits.used[LIMITED_BINARIES]), "hab_binaries",
 	  "Programs and libraries in the table." },
+	{ 0 },
+};
+
+const struct counter counters_in_use[] = {
+	{ NULL, COUNTS(in_use_bytes), "hab_in_use_bytes",
+	  "Bytes that the live processes with the preload library have in use, estimated.",
+	  .of_owners = true },
+	{ 0 },
+};
+
+/* The probabilities of the samples of the windows that are counted here are estimates. */
+const struct counter counters_incomplete[] = {
+	{ NULL, EVENTS(totals.now.of.missed_refills), "hab_incomplete_total",
+	  "What is missing besides lost samples: a refill in the totals of processes, a thread's "
+	  "own stack, a heap's name, a sample that took another's place in its window, the end of "
+	  "a window, an unknown record, a process's maps, a file's symbols, a name that did not "
+	  "come in time.",
+	  "what=\"refill\"" },
+	{ NULL, EVENTS(totals.now.of.missed_stacks), "hab_incomplete_total", NULL,
+	  "what=\"stack\"" },
+	{ NULL, EVENTS(totals.now.of.missed_heaps), "hab_incomplete_total", NULL,
+	  "what=\"heap\"" },
+	{ NULL, EVENTS(totals.now.of.missed_replaced), "hab_incomplete_total", NULL,
+	  "what=\"replacement\"" },
+	{ NULL, COUNTS(pending.unfinished), "hab_incomplete_total", NULL, "what=\"window\"",
+	  .of_owners = true },
+	{ NULL, COUNTS(ingest.malformed), "hab_incomplete_total", NULL, "what=\"record\"",
+	  .of_owners = true },
+	{ NULL, COUNTS(maps_unreadable), "hab_incomplete_total", NULL, "what=\"maps\"",
+	  .of_owners = true },
+	{ NULL, COUNTS(symbols_unreadable), "hab_incomplete_total", NULL, "what=\"symbols\"",
+	  .of_owners = true },
+	{ NULL, COUNTS(names_late), "hab_incomplete_total", NULL, "what=\"name\"",
+	  .of_owners = true },
 	{ 0 },
 };
 
@@ -136,11 +178,11 @@ static bool is_shown(const struct counter *counter, const char *name, const void
 	return name && (!counter->known || *((const bool *)numbers + counter->known));
 }
 
-static uint64_t value_of(const struct counter *counter, const void *numbers)
+static uint64_t value_at(const void *numbers, size_t where)
 {
 	uint64_t value;
 
-	memcpy(&value, (const char *)numbers + counter->where, sizeof(value));
+	memcpy(&value, (const char *)numbers + where, sizeof(value));
 	return value;
 }
 
@@ -156,6 +198,38 @@ void metric_head(FILE *out, const char *name, const char *type, const char *help
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/* @owner: NULL, or the owner's label. */
+static void write_value(FILE *out, const struct counter *counter, const char *owner, uint64_t value)
+{
+	const char *labels = counter->labels ?: "";
+
+	fputs(counter->metric, out);
+	if (owner)
+		fprintf(out, "{%s%sowner=\"%s\"}", labels, *labels ? "," : "", owner);
+	else if (*labels)
+		fprintf(out, "{%s}", labels);
+	fprintf(out, " %" PRIu64 "\n", value);
+}
+
+static void write_of_owners(FILE *out, const struct counter *counter, const struct numbers *numbers)
+{
+	const size_t where = counter->where - offsetof(struct numbers, counts);
+	uint64_t value, others = 0;
+	unsigned int i;
+	char owner[24];
+
+	for (i = 0; i < numbers->nr_states; i++) {
+		value = value_at(&numbers->states[i].counts, where);
+		snprintf(owner, sizeof(owner), "%" PRIu64, numbers->states[i].owner);
+		if (i < OWNERS)
+			write_value(out, counter, owner, value);
+		else
+			others = hab_add_saturated(others, value);
+	}
+	if (i > OWNERS)
+		write_value(out, counter, "others", others);
+}
+
 void counters_write(FILE *out, const struct counter *counter, const void *numbers)
 {
 	for (; counter->key || counter->metric; counter++) {
@@ -163,8 +237,10 @@ void counters_write(FILE *out, const struct counter *counter, const void *number
 			continue;
 		if (counter->help)
 			metric_head(out, counter->metric, type_of(counter->metric), counter->help);
-		fprintf(out, "%s%s %" PRIu64 "\n", counter->metric,
-			counter->labels ? counter->labels : "", value_of(counter, numbers));
+		if (counter->of_owners && ((const struct numbers *)numbers)->states)
+			write_of_owners(out, counter, numbers);
+		else
+			write_value(out, counter, NULL, value_at(numbers, counter->where));
 	}
 }
 
@@ -173,7 +249,7 @@ void counters_put(json_t *object, const struct counter *counter, const void *num
 	for (; counter->key || counter->metric; counter++)
 		if (is_shown(counter, counter->key, numbers))
 			json_object_set_new(object, counter->key,
-					    json_integer((json_int_t)value_of(counter, numbers)));
+					    json_integer((json_int_t)value_at(numbers, counter->where)));
 }
 
 void limits_write(FILE *out, const struct limit_counts *counts)

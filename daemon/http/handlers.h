@@ -60,10 +60,12 @@ struct counter {
 	const char *help;   /* NULL: that of the row before */
 	const char *labels; /* NULL: none */
 	size_t known;	    /* of a bool; 0: its number is always known */
+	bool of_owners;	    /* collectors count it: a series for each, so that none ever falls */
 };
 
 extern const struct counter counters_events[], counters_module[], counters_channels[],
-	counters_growth[], counters_history[], counters_stacks[];
+	counters_growth[], counters_history[], counters_stacks[], counters_in_use[],
+	counters_incomplete[];
 void counters_write(FILE *out, const struct counter *counter, const void *numbers);
 /* Sets them in a JSON object. */
 void counters_put(json_t *object, const struct counter *counter, const void *numbers);

@@ -19,87 +19,11 @@
 #include "daemon/state/state.h"
 
 #define TOP_PROCESSES 20u
-#define OWNERS	      64u
 
 static void metric(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
 {
 	metric_head(out, name, type, help);
 	fprintf(out, "%s %" PRIu64 "\n", name, value);
-}
-
-static void labelled(FILE *out, const char *name, const char *label, const char *value,
-		     uint64_t number)
-{
-	fprintf(out, "%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, number);
-}
-
-static void write_incomplete(FILE *out, const struct numbers *numbers)
-{
-	const struct hab_machine_totals *machine = &numbers->totals.now.of.machine;
-
-	metric_head(
-		out, "hab_incomplete_total", "counter",
-		"What is missing besides lost samples: a refill in the totals of processes, a "
-		"thread's own stack, a heap's name, the end of a window or a sample that took "
-		"another's place in it, an unknown record, a process's maps, a file's symbols, a name that did not come in "
-		"time.");
-	labelled(out, "hab_incomplete_total", "what", "refill",
-		 numbers->totals.now.of.missed_refills);
-	labelled(out, "hab_incomplete_total", "what", "stack",
-		 machine->stacks_lost + numbers->totals.now.of.missed_stacks);
-	labelled(out, "hab_incomplete_total", "what", "heap",
-		 machine->heaps_lost + numbers->totals.now.of.missed_heaps);
-	/* The probabilities of the samples of these windows are estimates. */
-	labelled(out, "hab_incomplete_total", "what", "window",
-		 numbers->counts.pending.unfinished + numbers->counts.pending.early +
-			 numbers->totals.now.of.missed_replaced);
-	labelled(out, "hab_incomplete_total", "what", "record", numbers->counts.ingest.malformed);
-	labelled(out, "hab_incomplete_total", "what", "maps", numbers->counts.maps_unreadable);
-	labelled(out, "hab_incomplete_total", "what", "symbols",
-		 numbers->counts.symbols_unreadable);
-	labelled(out, "hab_incomplete_total", "what", "name", numbers->counts.names_late);
-}
-
-/*
- * What programs and collectors say: so the numbers of one owner leave those of others right.
- * @field: the offset of a number of 64 bits in struct snapshot_state; @own: the number if there are
- * no other collectors.
- */
-static void write_by_owner(FILE *out, const struct state *state, const char *name, size_t field,
-			   uint64_t own)
-{
-	struct snapshot_state *states;
-	uint64_t value, others = 0;
-	unsigned int nr, i;
-	char owner[24];
-
-	if (!state->snapshots) {
-		fprintf(out, "%s %" PRIu64 "\n", name, own);
-		return;
-	}
-	nr = snapshots_states(state->snapshots, &states);
-	for (i = 0; i < nr; i++) {
-		snprintf(owner, sizeof(owner), "%" PRIu64, states[i].owner);
-		memcpy(&value, (char *)&states[i] + field, sizeof(value));
-		if (i < OWNERS)
-			labelled(out, name, "owner", owner, value);
-		else
-			others = hab_add_saturated(others, value);
-	}
-	if (nr > OWNERS)
-		labelled(out, name, "owner", "others", others);
-	free(states);
-}
-
-static void write_allocated(FILE *out, const struct state *state,
-			    const struct channels_counts *channels)
-{
-	static const char name[] = "hab_channel_allocated_bytes_total";
-
-	metric_head(out, name, "counter",
-		    "Bytes that processes with channels have allocated, as they say, by owner.");
-	write_by_owner(out, state, name, offsetof(struct snapshot_state, allocated),
-		       channels->allocated);
 }
 
 static void write_history(FILE *out, struct history *history)
@@ -190,13 +114,9 @@ static void write_processes(FILE *out, struct numbers *numbers)
 	       totals->nr_processes);
 }
 
-static void write_in_use(FILE *out, const struct state *state, struct numbers *numbers)
+static void write_in_use(FILE *out, struct numbers *numbers)
 {
-	metric_head(out, "hab_in_use_bytes", "gauge",
-		    "Bytes that the live processes with the preload library have in use, estimated, by "
-		    "owner.");
-	write_by_owner(out, state, "hab_in_use_bytes", offsetof(struct snapshot_state, in_use),
-		       numbers->counts.in_use_bytes);
+	counters_write(out, counters_in_use, numbers);
 	metric_head(out, "hab_process_in_use_bytes", "gauge",
 		    "The same of the 20 processes with the most.");
 	write_top(out, &numbers->totals, "hab_process_in_use_bytes",
@@ -244,19 +164,17 @@ void http_metrics(struct request *request, struct reply *reply)
 	numbers_begin(&numbers, request->state);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	counters_write(reply->body, counters_events, &numbers);
-	write_incomplete(reply->body, &numbers);
+	counters_write(reply->body, counters_incomplete, &numbers);
 	counters_write(reply->body, counters_module, &numbers);
-	if (request->state->has_channels) {
+	if (request->state->has_channels)
 		counters_write(reply->body, counters_channels, &numbers);
-		write_allocated(reply->body, request->state, &numbers.counts.channels);
-	}
 	if (request->state->kinds & 1u << HAB_KIND_GROWTH)
 		counters_write(reply->body, counters_growth, &numbers);
 	if (request->history)
 		write_history(reply->body, request->history);
 	write_processes(reply->body, &numbers);
 	if (numbers.counts.knows_in_use)
-		write_in_use(reply->body, request->state, &numbers);
+		write_in_use(reply->body, &numbers);
 	write_self(reply->body, &numbers);
 	numbers_end(&numbers);
 }

@@ -32,28 +32,24 @@ static json_t *clean_json(const char *string)
 }
 
 /* Those that the machine's habd has collectors for. */
-static json_t *owners_json(struct snapshots *snapshots)
+static json_t *owners_json(const struct numbers *numbers)
 {
+	const struct snapshot_state *states = numbers->states;
 	json_t *array = json_array();
-	struct snapshot_state *states;
-	unsigned int nr, i;
+	unsigned int i;
 
-	if (!snapshots)
-		return array;
-	nr = snapshots_states(snapshots, &states);
-	for (i = 0; i < nr && i < OWNERS; i++)
+	for (i = 0; i < numbers->nr_states && i < OWNERS; i++)
 		/* clang-format off */
 		json_array_append_new(array, json_pack("{sI sI sI sI sI sI sI sb}",
 			"owner", (json_int_t)states[i].owner,
 			"uid", (json_int_t)states[i].uid,
-			"processes", (json_int_t)states[i].processes,
-			"allocated_bytes", (json_int_t)states[i].allocated,
+			"processes", (json_int_t)states[i].counts.limits.used[LIMITED_CHANNELS],
+			"allocated_bytes", (json_int_t)states[i].counts.channels.allocated,
 			"lost", (json_int_t)states[i].lost,
 			"refused", (json_int_t)states[i].refused,
 			"failures", (json_int_t)states[i].failures,
 			"answers", !states[i].stuck));
 	/* clang-format on */
-	free(states);
 	return array;
 }
 
@@ -189,15 +185,12 @@ static void history_problems(json_t *array, struct history *history)
 }
 
 /* Collectors that do not answer: what their owners' programs do is missing. */
-static void owner_problems(json_t *array, struct snapshots *snapshots)
+static void owner_problems(json_t *array, const struct numbers *numbers)
 {
-	struct snapshot_state *states, *state;
-	unsigned int nr;
+	const struct snapshot_state *state = numbers->states;
+	unsigned int i;
 
-	if (!snapshots)
-		return;
-	nr = snapshots_states(snapshots, &states);
-	for (state = states; state < states + nr; state++) {
+	for (i = 0; i < numbers->nr_states; i++, state++) {
 		if (state->refused)
 			problem(array,
 				json_sprintf("%" PRIu64 " connections of user %u were refused",
@@ -219,7 +212,6 @@ static void owner_problems(json_t *array, struct snapshots *snapshots)
 				"see what these programs do: a descriptor that they have sent may "
 				"wait to be closed, or they have stopped their collector");
 	}
-	free(states);
 }
 
 static json_t *problems_json(const struct request *request, const struct module_state *module,
@@ -231,7 +223,7 @@ static json_t *problems_json(const struct request *request, const struct module_
 	limit_problems(array, &numbers->counts.limits);
 	interpreter_problems(array, &numbers->totals);
 	history_problems(array, request->history);
-	owner_problems(array, request->state->snapshots);
+	owner_problems(array, numbers);
 	if (request->state->feed->ops->module)
 		module_problems(module, add_problem, array);
 	return array;
@@ -273,7 +265,7 @@ void http_status(struct request *request, struct reply *reply)
 		"totals", reply_totals(&numbers),
 		"channels", reply_channels(state, &numbers),
 		"growth", growth_json(state, &numbers),
-		"owners", owners_json(state->snapshots),
+		"owners", owners_json(&numbers),
 		"limits", limits_json(&numbers.counts.limits),
 		"not_interpreted", not_interpreted_json(&numbers.totals),
 		"history", history_json(request->history),

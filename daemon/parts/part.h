@@ -51,6 +51,8 @@ struct part_counts {
 	uint64_t knows_in_use; /* not 0: a process had a channel */
 };
 
+#define PART_COUNTS (sizeof(struct part_counts) / sizeof(uint64_t))
+
 /*
  * What broker, viewer and a part share besides the ring. Each writes its own fields; a collector
  * may write anything, and harms its owner alone.

@@ -28,8 +28,6 @@
 #define HEADERS_MAX   4096u
 #define READ_AT_ONCE  (256u << 10)
 #define EVENTS_MAX    STACKS_LOG_ROOM
-#define COUNT_MAX     ((uint64_t)INT64_MAX)
-#define COUNT_WORDS   (sizeof(struct part_counts) / sizeof(uint64_t))
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83 /* since Linux 6.16 */
@@ -429,20 +427,6 @@ struct profile *snapshots_profile(struct snapshots *snapshots,
 
 /* --- counts ---------------------------------------------------------------------------- */
 
-void snapshots_counts(struct snapshots *snapshots, struct part_counts *sum)
-{
-	const struct member *member;
-	struct part_counts counts;
-
-	memset(sum, 0, sizeof(*sum));
-	pthread_mutex_lock(&snapshots->lock);
-	for (member = snapshots->members; member; member = member->hh.next) {
-		memcpy(&counts, &part_page(member->memory)->counts, sizeof(counts));
-		sums_add(sum, &counts, COUNT_WORDS);
-	}
-	pthread_mutex_unlock(&snapshots->lock);
-}
-
 static void add_process(struct feed_totals *totals, const struct member *member,
 			const struct part_process *process)
 {
@@ -484,23 +468,25 @@ unsigned int snapshots_states(struct snapshots *snapshots, struct snapshot_state
 	uint64_t now = clock_monotonic_ns();
 	const struct part_page *page;
 	const struct member *member;
-	unsigned int nr = 0;
+	struct snapshot_state *state;
+	struct part_counts counts;
+	unsigned int nr;
 
 	pthread_mutex_lock(&snapshots->lock);
-	*states = xcalloc(HASH_COUNT(snapshots->members), sizeof(**states));
-	for (member = snapshots->members; member; member = member->hh.next) {
+	nr = HASH_COUNT(snapshots->members);
+	*states = state = xcalloc(nr, sizeof(**states));
+	for (member = snapshots->members; member; member = member->hh.next, state++) {
 		page = part_page(member->memory);
-		(*states)[nr++] = (struct snapshot_state){
+		*state = (struct snapshot_state){
 			.owner = member->owner,
 			.uid = member->uid,
-			.processes = min(page->counts.limits.used[LIMITED_CHANNELS], COUNT_MAX),
-			.allocated = min(page->counts.channels.allocated, COUNT_MAX),
-			.in_use = min(page->counts.in_use_bytes, COUNT_MAX),
 			.stuck = now - member->late_ns < LATE_NS || stands_still(member, now),
 			.lost = READ_ONCE(page->lost),
 			.refused = READ_ONCE(page->refused),
 			.failures = READ_ONCE(page->failures),
 		};
+		memcpy(&counts, &page->counts, sizeof(counts));
+		sums_add(&state->counts, &counts, PART_COUNTS);
 	}
 	pthread_mutex_unlock(&snapshots->lock);
 	return nr;

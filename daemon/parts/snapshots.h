@@ -58,17 +58,13 @@ typedef void (*snapshot_visit)(void *context, uint64_t owner, uid_t uid, const c
 			       size_t length);
 void snapshots_ask(struct snapshots *snapshots, const char *path, snapshot_visit visit,
 		   void *context);
-/* The sums of what the collectors count. */
-void snapshots_counts(struct snapshots *snapshots, struct part_counts *sum);
 /* Adds the processes with channels, as their collectors claim, each of its owner. */
 void snapshots_add_processes(struct snapshots *snapshots, struct feed_totals *totals);
 
 struct snapshot_state {
 	uint64_t owner;
 	uid_t uid;
-	uint64_t processes; /* this and the next two: as it says */
-	uint64_t allocated;
-	uint64_t in_use;
+	struct part_counts counts; /* as it says; each at most INT64_MAX */
 	bool stuck; /* it has not moved for seconds, or did not answer a moment ago */
 	uint64_t lost;
 	uint64_t refused;

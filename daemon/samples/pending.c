@@ -96,6 +96,7 @@ static void finish(struct pending *pending, struct pending_window *window)
 {
 	uint32_t i;
 
+	pending->counts.unfinished += !window->ended && !window->finished;
 	for (i = 0; i < window->nr_slots; i++) {
 		if (!window->slots[i])
 			continue;
@@ -157,7 +158,6 @@ static void set_due(struct pending *pending, struct pending_window *window, uint
 
 static void remove_window(struct pending *pending, struct pending_window *window)
 {
-	pending->counts.unfinished += !window->ended;
 	finish(pending, window);
 	HASH_DELETE(hh, pending->windows, window);
 	free(window);
@@ -184,11 +184,9 @@ void pending_announce(struct pending *pending, const struct hab_record_sample *s
 
 	if (!sample->window)
 		return;
-	if (!window && HASH_COUNT(pending->windows) >= WINDOWS_MAX) {
-		/* The oldest: most likely none of its samples are to come. */
-		pending->counts.early++;
+	/* The oldest: most likely none of its samples are to come. */
+	if (!window && HASH_COUNT(pending->windows) >= WINDOWS_MAX)
 		remove_window(pending, pending->windows);
-	}
 	if (!window) {
 		window = xcalloc(1, sizeof(*window));
 		window->id = sample->window;
@@ -208,10 +206,8 @@ static void finish_largest(struct pending *pending)
 	for (window = pending->windows; window; window = window->hh.next)
 		if (window->nr_slots && (!largest || window->nr_slots > largest->nr_slots))
 			largest = window;
-	if (!largest)
-		return;
-	pending->counts.early++;
-	finish(pending, largest);
+	if (largest)
+		finish(pending, largest);
 }
 
 static struct sample **find_slot(struct pending *pending, struct pending_window *window,
@@ -261,10 +257,8 @@ void pending_add(struct pending *pending, struct sample *sample)
 	}
 	if (pending->nr_samples >= SAMPLES_MAX || pending->nr_slots >= SLOTS_MAX)
 		finish_largest(pending);
-	if (window && !window->finished && record->slot >= SAMPLES_MAX) {
-		pending->counts.early++;
+	if (window && !window->finished && record->slot >= SAMPLES_MAX)
 		finish(pending, window);
-	}
 	if (!window || window->finished) {
 		add_late(pending, window ? window : &alone, sample);
 		return;

@@ -7,8 +7,7 @@
 
 struct pending_counts {
 	uint64_t replaced;   /* samples that were replaced */
-	uint64_t unfinished; /* windows without a HAB_RECORD_WINDOW */
-	uint64_t early;	     /* windows that were finished early to limit memory */
+	uint64_t unfinished; /* windows that were finished without a HAB_RECORD_WINDOW */
 };
 
 struct pending;

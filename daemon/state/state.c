@@ -316,34 +316,33 @@ void state_tick(struct state *state)
 
 static void count_refills(struct numbers *numbers)
 {
-	const struct feed_totals *now = &numbers->totals.now;
+	struct feed_totals *now = &numbers->totals.now;
 
+	now->of.missed_stacks += now->of.machine.stacks_lost;
+	now->of.missed_heaps += now->of.machine.heaps_lost;
 	numbers->lost = now->of.machine.lost + now->of.missed_events + now->of.probes_lost +
-			numbers->lost_of_owners;
+			now->of.samples_lost;
 	numbers->counts.limits.refused[LIMITED_OWNERS] = now->of.unknown;
+	numbers->counts.limits.refused[LIMITED_UNTAKEN] = now->of.untaken;
 	numbers->counts.limits.refused[LIMITED_PROCESSES] = now->of.machine.table_full;
 	numbers->refills = now->of.module_refills ?:
 				   now->of.machine.refills + now->of.missed_refills;
 	numbers->refill_bytes = now->of.module_bytes ?: now->of.machine.bytes;
 }
 
-/* What broker and module have counted for each owner, and what this viewer has refused itself. */
+/* The sums of what the collectors count, and what this viewer and the module have refused. */
 static void add_owners(struct numbers *numbers, const struct state *state)
 {
-	struct snapshot_state *states;
-	unsigned int nr = snapshots_states(state->snapshots, &states);
 	uint64_t *refused = numbers->counts.limits.refused;
+	unsigned int i;
 
+	numbers->nr_states = snapshots_states(state->snapshots, &numbers->states);
+	for (i = 0; i < numbers->nr_states; i++)
+		sums_add(&numbers->counts, &numbers->states[i].counts, PART_COUNTS);
 	sums_add(refused, limits_own.refused, LIMITS);
-	refused[LIMITED_UNTAKEN] = 0;
 	if (numbers->module.known[MODULE_REFUSED_HEAPS])
 		refused[LIMITED_HEAPS] =
 			numbers->module.value[MODULE_REFUSED_HEAPS] - state->refused_heaps;
-	while (nr--) {
-		numbers->lost_of_owners += states[nr].lost;
-		refused[LIMITED_UNTAKEN] += states[nr].refused;
-	}
-	free(states);
 }
 
 /* The daemon's lock is free again while the copy is written to a client. */
@@ -357,7 +356,6 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 		module_numbers_read(&numbers->module);
 	if (state->snapshots) {
 		part_feed_ask(state->feed);
-		snapshots_counts(state->snapshots, &numbers->counts);
 		add_owners(numbers, state);
 	}
 	pthread_mutex_lock(&state->lock);
@@ -382,4 +380,5 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 void numbers_end(struct numbers *numbers)
 {
 	free(numbers->totals.processes);
+	free(numbers->states);
 }

@@ -109,9 +109,10 @@ struct numbers {
 	struct totals totals;	    /* its lists are copies */
 	/* Since the module was loaded; without the module, since habd was started. */
 	uint64_t refills, refill_bytes;
-	uint64_t lost_of_owners; /* part of @lost: their collectors were too slow */
 	uint64_t lost; /* events that are in no profile though the throttler kept them */
 	struct part_counts counts; /* of all collectors */
+	struct snapshot_state *states; /* of each; NULL: there are no others */
+	unsigned int nr_states;
 	bool ended;
 	double uptime_seconds;
 };
