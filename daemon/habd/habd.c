@@ -427,6 +427,9 @@ static int run_part(struct options *options)
 		state.follows_probes = PROBES_OF_NONE;
 	state.pid = getppid();
 	if (viewer) {
+		/* A viewer that is started again shows what the collectors have had before. */
+		state.start_ns = config.start_ns;
+		state.start_monotonic_ns = config.start_monotonic_ns;
 		state.snapshots = snapshots_new();
 		state.rss = rss_new();
 		module_number_read(MODULE_REFUSED_HEAPS, &state.refused_heaps);
@@ -489,7 +492,9 @@ static struct broker *make_broker(const struct options *options, const struct so
 		.rate = rate_of_channels(options),
 		.socket = options->socket,
 		.channel = options->channel,
-		.part = { .port = options->port,
+		.part = { .start_ns = clock_realtime_ns(),
+			  .start_monotonic_ns = clock_monotonic_ns(),
+			  .port = options->port,
 			  .has_channels = sockets->channel_fd >= 0,
 			  .kinds = options->events },
 	};

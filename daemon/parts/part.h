@@ -162,6 +162,7 @@ struct part_config {
 	uint64_t owner; /* of a collector */
 	uid_t uid;	/* whose rights it takes */
 	gid_t gid;
+	uint64_t start_ns, start_monotonic_ns; /* of habd, as in struct state */
 	uint32_t is_module; /* of the feed */
 	uint32_t has_channels;
 	uint32_t kinds; /* of events that are followed, a bit each */
