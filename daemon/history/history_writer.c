@@ -341,14 +341,14 @@ static bool wait_for_next(const struct history *history)
 	return true;
 }
 
-/* A viewer that is started again goes on where its last file has ended, and so do collectors. */
+/* A viewer that is started again goes on where its last file has ended, as collectors do. */
 static struct span first_span(const struct history *history)
 {
 	const struct history_list *list = &history->list;
 	struct span span = span_all(history->state);
 	int64_t end = list->count ? history_file_end(&list->files[list->count - 1]) : 0;
 	uint64_t end_ns = (uint64_t)end * SECOND_NS;
-	/* Of a file of another habd, or if the clock was set, it is before the start, or to come. */
+	/* If the file is of another habd, or the clock was set: before the start, or to come. */
 	uint64_t begun_ns = clock_monotonic_ns() - (clock_realtime_ns() - end_ns);
 
 	strcpy(span.token, SPAN_HISTORY);

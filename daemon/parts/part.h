@@ -34,8 +34,8 @@ struct part_process {
 	char comm[HAB_COMM_LEN];
 };
 
-/* A page has the processes with the most bytes. */
-#define PART_PROCESSES 256u
+/* Of more, as of programs with probes, a page has those with the most bytes. */
+#define PART_PROCESSES LIMIT_CHANNELS
 
 struct part_counts {
 	struct channels_counts channels;

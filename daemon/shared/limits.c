@@ -24,7 +24,7 @@ const struct limit limits[LIMITS] = {
 			     true },
 	[LIMITED_UNTAKEN] = { "connections that no collector took", "", LIMIT_UNTAKEN },
 	[LIMITED_HELLOS] = { "connections without a channel", "", 64, FEWER_TRIES, true },
-	[LIMITED_CHANNELS] = { "channels", "", 1000,
+	[LIMITED_CHANNELS] = { "channels", "", LIMIT_CHANNELS,
 			       "run fewer programs of that owner with the preload library or libhab",
 			       true },
 	[LIMITED_BINARIES] = { "programs and libraries", "", LIMIT_BINARIES,

@@ -11,6 +11,7 @@
 
 /* These are sizes of arrays, too. */
 #define LIMIT_UNTAKEN  64u
+#define LIMIT_CHANNELS 1000u
 #define LIMIT_BINARIES 4096u
 #define LIMIT_NAMES    65536u
 
