@@ -230,13 +230,15 @@ static bool stands_still(const struct member *member, uint64_t now)
  * no answer waits for it. Returns how many there are.
  */
 static unsigned int ask_all(struct snapshots *snapshots, const char *path, const uint64_t *of_owner,
-			    struct ask **asks)
+			    bool wants_body, struct ask **asks)
 {
 	char *request = xformat("GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
 				path);
 	uint64_t now = clock_monotonic_ns();
 	struct member *member;
 	unsigned int nr = 0, i;
+	size_t length;
+	bool answers;
 
 	pthread_mutex_lock(&snapshots->lock);
 	*asks = xcalloc(HASH_COUNT(snapshots->members), sizeof(**asks));
@@ -255,9 +257,10 @@ static unsigned int ask_all(struct snapshots *snapshots, const char *path, const
 	for (i = 0; i < nr; i++) {
 		if ((*asks)[i].fd >= 0)
 			end_ask(&(*asks)[i]);
+		answers = wants_body ? body_of(&(*asks)[i], &length) != NULL : (*asks)[i].complete;
 		member = find_locked(snapshots, (*asks)[i].owner);
 		if (member)
-			member->late_ns = (*asks)[i].complete ? 0 : clock_monotonic_ns();
+			member->late_ns = answers ? 0 : clock_monotonic_ns();
 	}
 	pthread_mutex_unlock(&snapshots->lock);
 	return nr;
@@ -267,7 +270,7 @@ static void ask_and_visit(struct snapshots *snapshots, const char *path, const u
 			  snapshot_visit visit, void *context)
 {
 	struct ask *asks;
-	unsigned int nr = ask_all(snapshots, path, of_owner, &asks), i;
+	unsigned int nr = ask_all(snapshots, path, of_owner, visit, &asks), i;
 	const char *body;
 	size_t length;
 

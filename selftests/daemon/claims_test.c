@@ -373,6 +373,7 @@ const union MHD_ConnectionInfo *MHD_get_connection_info(struct MHD_Connection *c
 
 struct claim {
 	int control;
+	const char *head; /* NULL: that of an answer */
 	const void *data;
 	size_t length;
 	pthread_t thread;
@@ -381,8 +382,8 @@ struct claim {
 /* Answers one request to a collector. */
 static void *answer_claim(void *context)
 {
-	static const char head[] = "HTTP/1.1 200 OK\r\n\r\n";
 	const struct claim *claim = context;
+	const char *head = claim->head ?: "HTTP/1.1 200 OK\r\n\r\n";
 	struct part_message message;
 	int files[PART_MESSAGE_FILES] = { -1, -1 };
 	char request[400];
@@ -458,6 +459,30 @@ TEST(samples_that_a_collector_claims_are_its_owners)
 		free((void *)claims[i].data);
 	}
 	profile_free(profile);
+	snapshots_free(snapshots);
+}
+
+TEST(a_collector_that_answers_with_an_error_does_not_answer)
+{
+	struct claim claims[] = { { 0 }, { .head = "HTTP/1.1 503 Busy\r\n\r\n" } };
+	static const struct filter all = { .each_kind = true };
+	const struct snapshot_request request = { .span = "start", .filter = &all };
+	struct snapshots *snapshots = snapshots_new();
+	struct snapshot_state *states;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(claims); i++) {
+		claims[i].data = claimed_profile(i, &claims[i].length);
+		ASSERT_TRUE(claim_begin(&claims[i], snapshots, i));
+	}
+	profile_free(snapshots_profile(snapshots, &request, 0));
+	ASSERT_EQ(ARRAY_SIZE(claims), snapshots_states(snapshots, &states));
+	for (i = 0; i < ARRAY_SIZE(claims); i++) {
+		EXPECT_EQ(states[i].owner == 1, states[i].stuck);
+		claim_end(&claims[i]);
+		free((void *)claims[i].data);
+	}
+	free(states);
 	snapshots_free(snapshots);
 }
 
