@@ -114,7 +114,18 @@ static struct hab_share *place(struct hab_throttle *throttle, u64 key, u64 numbe
 	return decides > 0 ? share : NULL;
 }
 
-static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u64 number,
+/*
+ * Whether the share counts events of this group alone. What comes next in another one is not told:
+ * who knows it could send an event only where it is kept, and so leave the others' events where
+ * none is.
+ */
+static bool is_of_group(const struct hab_throttle *throttle, const struct hab_share *share, u64 key)
+{
+	return share != &throttle->shares[HAB_SHARE_COMMON] &&
+	       HAB_SHARE_GROUP(hab_counter_read(&share->key)) == HAB_SHARE_GROUP(key);
+}
+
+static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u64 key, u64 number,
 		 u64 ordinal, struct hab_kept *kept)
 {
 	const struct hab_window *window = &share->windows[number % 2];
@@ -125,7 +136,7 @@ static bool keep(struct hab_throttle *throttle, const struct hab_share *share, u
 	u32 index = share - throttle->shares;
 
 	seed = hab_window_hash(seed, index);
-	kept->next = interval &&
+	kept->next = interval && is_of_group(throttle, share, key) &&
 		     hab_window_choose(seed, interval, quota, ordinal + 1, &kept->place);
 	if (!interval || !hab_window_choose(seed, interval, quota, ordinal, &kept->place))
 		return false;
@@ -159,7 +170,7 @@ bool hab_throttle_offer(struct hab_throttle *throttle, u64 key, struct hab_kept 
 		number = hab_load_acquire(&throttle->number);
 		share = place(throttle, key, number, &ordinal);
 	} while (!share);
-	return keep(throttle, share, number, ordinal, kept);
+	return keep(throttle, share, key, number, ordinal, kept);
 }
 
 u32 hab_throttle_quota(struct hab_throttle *throttle, u64 key)

@@ -269,6 +269,39 @@ TEST(more_processes_than_quota_are_all_sampled_without_bias)
 	reader_free(&reader);
 }
 
+/* Sends an event of @key, which is told whether the next is kept; true if that came true. */
+static bool tells_right(struct hab_throttle *throttle, u64 key, bool *next)
+{
+	struct hab_kept kept;
+	bool told = *next, is_kept = hab_throttle_offer(throttle, key, &kept);
+
+	*next = kept.next;
+	return told == is_kept;
+}
+
+TEST(nobody_is_told_what_comes_next_in_the_common_share)
+{
+	const u64 quiet = HAB_SHARE_KEY(2, 1), busy = HAB_SHARE_KEY(1, 1);
+	static struct hab_throttle throttle;
+	bool next = false, next_of_quiet = false;
+	int window, n, right = 0, told = 0;
+
+	hab_throttle_set_rate(&throttle, 300, HAB_SECOND_MS, NULL, NULL);
+	for (window = 0; window < 300; window++) {
+		for (n = 0; n < 1000; n++)
+			right += tells_right(&throttle, busy, &next);
+		/* Groups with less than an event in a window count in the common share. */
+		if (window % 3 == 0) {
+			tells_right(&throttle, quiet, &next_of_quiet);
+			told += next_of_quiet;
+		}
+		hab_throttle_rotate(&throttle, next_random(), NULL, NULL);
+	}
+	/* All but those at the ends of windows, and before it has a share of its own. */
+	EXPECT_GT(right, 300 * 1000 - 2 * 300 - 2000);
+	EXPECT_EQ(0, told);
+}
+
 TEST(processes_new_in_each_window_are_sampled_without_bias)
 {
 	static struct hab_throttle throttle;
