@@ -39,6 +39,8 @@ MODULE_PARM_DESC(max_heaps_per_user,
  * @idle_since: in nanoseconds
  * @active: in the list of owners whose intervals are corrected
  * @quota: that the owner's processes have in the next window; while intervals are corrected
+ * @nr_sampled: of these processes, those that are expected to offer samples; likewise
+ * @share: of each of them, see hab_owners_share(); 0: none was expected to
  * @interval: of the samples of all processes together
  * @lock: of the budget; innermost
  * @budget: of bytes that count
@@ -52,6 +54,8 @@ struct hab_owner {
 	u64 idle_since;
 	struct list_head active;
 	u64 quota;
+	u32 nr_sampled;
+	u64 share;
 	struct hab_interval interval;
 	raw_spinlock_t lock;
 	struct hab_budget budget;
@@ -62,6 +66,8 @@ static DEFINE_MUTEX(owners_lock);
 static DEFINE_HASHTABLE(owners, 10); /* by number */
 static LIST_HEAD(idle_owners);
 static LIST_HEAD(active_owners);
+/* Samples of a window for each active owner. */
+static u64 fair_share = HAB_SHARE_DEFAULT;
 static atomic64_t uncounted = ATOMIC64_INIT(0);
 static u64 refused_heaps;
 
@@ -229,10 +235,16 @@ struct hab_interval *hab_owners_interval(struct hab_owner *owner)
 	return &owner->interval;
 }
 
-void hab_owners_add_quota(struct hab_owner *owner, u64 quota)
+u64 hab_owners_share(const struct hab_owner *owner)
+{
+	return READ_ONCE(owner->share) ?: READ_ONCE(fair_share);
+}
+
+void hab_owners_add_quota(struct hab_owner *owner, u64 quota, bool is_sampled)
 {
 	mutex_lock(&owners_lock);
 	owner->quota += quota;
+	owner->nr_sampled += is_sampled;
 	if (list_empty(&owner->active))
 		list_add_tail(&owner->active, &active_owners);
 	mutex_unlock(&owners_lock);
@@ -242,18 +254,23 @@ void hab_owners_turn(u64 quota)
 {
 	struct hab_owner *owner, *next;
 	u32 active = 0;
-	u64 fair;
+	u64 fair, share;
 
 	mutex_lock(&owners_lock);
 	list_for_each_entry(owner, &active_owners, active)
 		active += hab_interval_is_active(&owner->interval);
-	fair = div_u64(quota, max(active, 1u));
+	fair = max(div_u64(quota, max(active, 1u)), 1ull);
+	WRITE_ONCE(fair_share, fair);
 	list_for_each_entry_safe(owner, next, &active_owners, active) {
 		hab_interval_turn(&owner->interval, clamp(owner->quota, fair, quota),
 				  get_random_u32());
-		owner->quota = 0;
-		if (!hab_interval_is_active(&owner->interval))
-			list_del_init(&owner->active);
+		share = owner->nr_sampled ? max(div_u64(fair, owner->nr_sampled), 1ull) : 0;
+		WRITE_ONCE(owner->share, share);
+		owner->quota = owner->nr_sampled = 0;
+		if (hab_interval_is_active(&owner->interval))
+			continue;
+		list_del_init(&owner->active);
+		WRITE_ONCE(owner->share, 0);
 	}
 	mutex_unlock(&owners_lock);
 }
@@ -264,8 +281,11 @@ void hab_owners_begin(u64 quota)
 	int bucket;
 
 	mutex_lock(&owners_lock);
-	hash_for_each(owners, bucket, owner, place)
+	WRITE_ONCE(fair_share, max(quota, 1ull));
+	hash_for_each(owners, bucket, owner, place) {
 		hab_interval_begin(&owner->interval, NULL, quota);
+		WRITE_ONCE(owner->share, 0);
+	}
 	mutex_unlock(&owners_lock);
 }
 

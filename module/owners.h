@@ -63,7 +63,17 @@ u64 hab_owners_refused_heaps(void);
 /* No heap exists. */
 void hab_owners_exit(void);
 
-/* Before hab_owners_turn(): @quota of the next window is of one of its processes. May sleep. */
-void hab_owners_add_quota(struct hab_owner *owner, u64 quota);
+/*
+ * Before hab_owners_turn(): @quota of the next window is of one of its processes; @is_sampled: which
+ * is expected to offer samples. May sleep.
+ */
+void hab_owners_add_quota(struct hab_owner *owner, u64 quota, bool is_sampled);
+
+/*
+ * Samples of a window for one of its processes, at least, with HAB_SHARE_SHIFT bits of fraction:
+ * owners have equal parts, and an owner's processes equal parts of that. So the processes of one
+ * owner, however many, do not make the samples of another's new one rare.
+ */
+u64 hab_owners_share(const struct hab_owner *owner);
 
 #endif /* HAB_OWNERS_H */

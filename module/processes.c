@@ -60,8 +60,6 @@ static DEFINE_HASHTABLE(processes, 10); /* by @pid */
 /* Innermost. Processes leave the list under processes_lock, too. */
 static DEFINE_SPINLOCK(active_lock);
 static LIST_HEAD(active_processes);
-/* Samples of a window for each active process; under processes_lock. */
-static u64 fair_share = HAB_SHARE_DEFAULT;
 
 static struct hab_process *find_process_locked(struct pid *pid)
 {
@@ -84,7 +82,7 @@ static void add_process_locked(struct hab_process *process, struct pid *pid,
 	raw_spin_lock_init(&process->lock);
 	process->refills.pid = pid_nr(pid);
 	process->next_report = jiffies;
-	hab_interval_begin(&process->interval, hab_owners_interval(owner), fair_share);
+	hab_interval_begin(&process->interval, hab_owners_interval(owner), hab_owners_share(owner));
 	process->pid = get_pid(pid);
 	hash_add(processes, &process->place, (unsigned long)pid);
 	hab_owners_add_process(owner);
@@ -251,7 +249,8 @@ static void turn_locked(struct hab_process *process, struct hab_throttle *thrott
 		hab_interval_begin(&process->interval, NULL, ~0ull);
 	else
 		hab_interval_turn(&process->interval,
-				  clamp(quota_of(process, throttle), fair_share, quota),
+				  clamp(quota_of(process, throttle),
+					hab_owners_share(process->owner), quota),
 				  get_random_u32());
 	show(&process->heaps);
 }
@@ -259,16 +258,14 @@ static void turn_locked(struct hab_process *process, struct hab_throttle *thrott
 void hab_processes_turn(struct hab_throttle *throttle, u64 quota, hab_show_heaps show)
 {
 	struct hab_process *process = NULL, *next;
-	u32 active = 0;
 
 	mutex_lock(&processes_lock);
 	while ((process = next_active_locked(process))) {
-		hab_owners_add_quota(process->owner, quota_of(process, throttle));
-		active += hab_interval_is_active(&process->interval);
+		hab_owners_add_quota(process->owner, quota_of(process, throttle),
+				     hab_interval_is_active(&process->interval));
 		cond_resched();
 	}
 	hab_owners_turn(quota);
-	fair_share = max(div_u64(quota, max(active, 1u)), 1ull);
 	for (process = next_active_locked(NULL); process; process = next) {
 		next = next_active_locked(process);
 		turn_locked(process, throttle, quota, show);
@@ -286,8 +283,7 @@ void hab_processes_begin(u64 quota)
 
 	mutex_lock(&processes_lock);
 	hab_owners_begin(quota);
-	fair_share = max(quota, 1ull);
 	hash_for_each(processes, bucket, process, place)
-		hab_interval_begin(&process->interval, NULL, fair_share);
+		hab_interval_begin(&process->interval, NULL, hab_owners_share(process->owner));
 	mutex_unlock(&processes_lock);
 }

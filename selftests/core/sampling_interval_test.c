@@ -140,11 +140,11 @@ static u64 quota_of(const struct hab_throttle *throttle, u64 key)
  * With HAB_SHARE_SHIFT bits of fraction. A quota may be rounded up; and what earlier windows left
  * unused counts for nothing.
  */
-static u64 share_of(const struct machine *machine, u32 process, u32 active)
+static u64 share_of(const struct machine *machine, u32 process, u64 fair, u32 active)
 {
 	u64 own = min(quota_of(machine->throttle, key_of(machine, process)), QUOTA);
 
-	return max((own - !!own) << HAB_SHARE_SHIFT, (QUOTA << HAB_SHARE_SHIFT) / max(active, 1u));
+	return max((own - !!own) << HAB_SHARE_SHIFT, fair / max(active, 1u));
 }
 
 /* Returns the number of samples that the processes would offer at the least interval. */
@@ -177,22 +177,23 @@ static void begin_process(struct machine *machine, u32 number)
 static void turn_intervals(struct machine *machine, const struct scenario *scenario)
 {
 	struct process *process;
-	u32 i, active = 0, active_users = 0;
+	u32 i, active[USERS] = { 0 }, active_users = 0;
+	u64 fair;
 
 	for (i = 0; i < USERS; i++)
 		active_users += hab_interval_is_active(&machine->users[i]);
+	fair = (QUOTA << HAB_SHARE_SHIFT) / max(active_users, 1u);
 	for (i = 0; i < USERS; i++)
-		hab_interval_turn(&machine->users[i],
-				  (QUOTA << HAB_SHARE_SHIFT) / max(active_users, 1u),
-				  (u32)next_random());
+		hab_interval_turn(&machine->users[i], fair, (u32)next_random());
 	for (i = 0; i < scenario->processes; i++)
-		active += hab_interval_is_active(&machine->processes[i].interval);
+		active[i / GROUP] += hab_interval_is_active(&machine->processes[i].interval);
 	for (i = 0; i < scenario->processes; i++) {
 		process = &machine->processes[i];
 		if (scenario->short_lived && process->bytes > 0)
 			begin_process(machine, i);
 		else
-			hab_interval_turn(&process->interval, share_of(machine, i, active),
+			hab_interval_turn(&process->interval,
+					  share_of(machine, i, fair, active[i / GROUP]),
 					  (u32)next_random());
 	}
 }

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -431,6 +432,132 @@ TEST_F(events, a_quiet_processes_interval_becomes_smaller_than_the_default)
 	TH_LOG("every %lu bytes", (unsigned long)info->sampling_interval);
 	EXPECT_GT(HAB_SAMPLING_INTERVAL_DEFAULT, info->sampling_interval);
 	EXPECT_LE(HAB_SAMPLING_INTERVAL_LEAST, info->sampling_interval);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/*
+ * In a child: a heap without the library, of a process that reports what it likes. The first heap of
+ * a process tells its owner, so the library's goes before.
+ */
+static int raw_heap(FIXTURE_DATA(events) * self, uid_t uid, const volatile struct hab_info **info)
+{
+	struct hab_ioc_create create = {
+		.size = sizeof(create),
+		.arena_bytes = HAB_ARENA_MIN,
+		.nr_levels = 1,
+		.levels = { { HAB_ARENA_MIN, HAB_DOMAIN_GLOBAL, 0 } },
+	};
+	void *map;
+	int fd;
+
+	hab_heap_destroy(self->heap);
+	if (setuid(uid))
+		return -1;
+	fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, HAB_IOC_CREATE, &create))
+		return -1;
+	map = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
+	*info = map;
+	return map == MAP_FAILED ? -1 : fd;
+}
+
+static bool report_sample(int fd, uint64_t interval)
+{
+	struct hab_ioc_report report = {
+		.size = sizeof(report),
+		.kind = HAB_EVENT_SAMPLE,
+		.bytes = 4096,
+		.chunk_bytes = 4096,
+		.parts = 1,
+		.interval = interval,
+	};
+
+	return !ioctl(fd, HAB_IOC_REPORT, &report);
+}
+
+#define GREEDY	   1001 /* uids */
+#define VICTIM	   1002
+#define PER_SECOND 20000000.0
+
+/* A new process that allocates PER_SECOND for four seconds; returns the reports of the last two. */
+static int count_reports_of_new_process(FIXTURE_DATA(events) * self)
+{
+	const volatile struct hab_info *info;
+	int fd = raw_heap(self, VICTIM, &info), reports = 0;
+	double begun = seconds(), now = begun, reported = begun;
+
+	while (fd >= 0 && now < begun + 4) {
+		now = seconds();
+		if ((now - reported) * PER_SECOND < (double)info->sampling_interval) {
+			usleep(1000);
+			continue;
+		}
+		reported += (double)info->sampling_interval / PER_SECOND;
+		if (!report_sample(fd, info->sampling_interval))
+			return -1;
+		reports += now > begun + 2;
+	}
+	return fd < 0 ? -1 : reports;
+}
+
+static int reports_of_new_process(FIXTURE_DATA(events) * self)
+{
+	int reports = -1, ends[2];
+
+	if (pipe(ends))
+		return -1;
+	if (!fork()) {
+		reports = count_reports_of_new_process(self);
+		_exit(write(ends[1], &reports, sizeof(reports)) != sizeof(reports));
+	}
+	if (read(ends[0], &reports, sizeof(reports)) != sizeof(reports))
+		reports = -1;
+	close(ends[0]);
+	close(ends[1]);
+	return reports;
+}
+
+TEST_F_TIMEOUT(events, quiet_processes_of_a_user_leave_a_new_one_of_another_user_its_samples, 120)
+{
+	const volatile struct hab_info *info;
+	pid_t pids[100];
+	int alone, beside, status, fd;
+	unsigned int i;
+
+	ASSERT_EQ(0, write_file(RATE, "150"));
+	ASSERT_EQ(0, write_file(INTERVAL, "auto"));
+	ASSERT_TRUE(listen_to(self, HAB_EVENT_SAMPLE));
+	ASSERT_EQ(0, chmod("/dev/hab", 0666));
+	alone = reports_of_new_process(self);
+	for (i = 0; i < 100; i++) {
+		pids[i] = fork();
+		if (pids[i])
+			continue;
+		fd = raw_heap(self, GREEDY, &info);
+		usleep(i * 20000);
+		while (report_sample(fd, 1 << 20))
+			sleep(2);
+		_exit(1);
+	}
+	sleep(5);
+	beside = reports_of_new_process(self);
+	TH_LOG("alone %d reports in 2 s, beside 100 quiet processes %d", alone, beside);
+	for (i = 0; i < 100; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], &status, 0);
+		EXPECT_TRUE(WIFSIGNALED(status));
+	}
+	chmod("/dev/hab", 0660);
+	EXPECT_GT(alone, 100);
+	/* A half is fair; by process it would be a hundredth. */
+	EXPECT_GT(beside, alone / 4);
 }
 
 TEST_F(events, heaps_in_use_see_the_first_listener_begin_and_the_last_one_end)
