@@ -160,27 +160,28 @@ void broker_end_owner(struct broker *broker, struct owner *owner)
 	broker_tell_viewer(broker, owner, false);
 	HASH_DELETE(hh, broker->owners, owner);
 	limits_give_back(LIMITED_OWNERS, 1);
+	if (owner->id.space >= 0)
+		close(owner->id.space);
 	free(owner);
 }
 
 /* NULL: there are too many. */
-static struct owner *broker_owner_of_id(struct broker *broker, const struct owner_id *id)
+static struct owner *add_owner(struct broker *broker, const struct owner_id *id)
 {
 	struct owner *owner;
 
-	HASH_FIND(hh, broker->owners, &id->number, sizeof(id->number), owner);
-	if (!owner) {
-		if (!limits_take(LIMITED_OWNERS, 1))
-			return NULL;
-		owner = xcalloc(1, sizeof(*owner));
-		owner->number = id->number;
-		owner->id = *id;
-		owner->part.control = owner->part.memory_fd = -1;
-		owner->prober = owner->part;
-		listen_for(broker, owner);
-		HASH_ADD(hh, broker->owners, number, sizeof(owner->number), owner);
+	if (!limits_take(LIMITED_OWNERS, 1)) {
+		if (id->space >= 0)
+			close(id->space);
+		return NULL;
 	}
-	collector_start(broker, owner);
+	owner = xcalloc(1, sizeof(*owner));
+	owner->number = id->number;
+	owner->id = *id;
+	owner->part.control = owner->part.memory_fd = -1;
+	owner->prober = owner->part;
+	listen_for(broker, owner);
+	HASH_ADD(hh, broker->owners, number, sizeof(owner->number), owner);
 	return owner;
 }
 
@@ -191,11 +192,11 @@ struct owner *broker_owner(struct broker *broker, uint64_t number, uint32_t pid)
 	struct owner *owner;
 
 	HASH_FIND(hh, broker->owners, &number, sizeof(number), owner);
-	if (owner) {
+	if (!owner && owner_rights(number, pid, &id))
+		owner = add_owner(broker, &id);
+	if (owner)
 		collector_start(broker, owner);
-		return owner;
-	}
-	return owner_rights(number, pid, &id) ? broker_owner_of_id(broker, &id) : NULL;
+	return owner;
 }
 
 void collector_drop_held(struct broker *broker, struct owner *owner)

@@ -67,21 +67,6 @@ static gid_t first_group(uid_t uid)
 	return entry ? entry->pw_gid : NOBODY;
 }
 
-bool owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id)
-{
-	id->number = owner;
-	if (owner >= HAB_OWNER_NAMESPACE) {
-		id->uid = mapped_root(pid, "uid_map");
-		id->gid = mapped_root(pid, "gid_map");
-		return id->uid != NOBODY;
-	}
-	id->uid = (uid_t)owner;
-	id->gid = owner ? group_of(pid) : 0;
-	if (id->gid == NOBODY)
-		id->gid = first_group(id->uid);
-	return true;
-}
-
 /* True for the namespace of this program. */
 static bool is_own(int space)
 {
@@ -94,17 +79,15 @@ static bool is_own(int space)
 	       status.st_dev == own.st_dev;
 }
 
-/* The owner by the namespace, which is closed. */
-static uint64_t owner_of_namespace(int space, uid_t uid)
+/* The outermost one below this program's that has @space, which is closed. -1: none, it is that. */
+static int outermost(int space)
 {
-	uint64_t owner = uid;
-	struct stat status;
-	uid_t maker;
 	int parent;
 
-	if (is_own(space))
-		goto end;
-	/* The outermost below this program's. */
+	if (is_own(space)) {
+		close(space);
+		return -1;
+	}
 	while ((parent = ioctl(space, NS_GET_PARENT)) >= 0) {
 		if (is_own(parent)) {
 			close(parent);
@@ -113,13 +96,57 @@ static uint64_t owner_of_namespace(int space, uid_t uid)
 		close(space);
 		space = parent;
 	}
+	return space;
+}
+
+static int namespace_of(uint32_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%u/ns/user", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* The owner by @space, one that outermost() has returned. */
+static uint64_t owner_of_namespace(int space, uid_t uid)
+{
+	struct stat status;
+	uid_t maker;
+
+	if (space < 0)
+		return uid;
 	if (!ioctl(space, NS_GET_OWNER_UID, &maker) && maker)
-		owner = maker;
-	else if (!fstat(space, &status))
-		owner = HAB_OWNER_NAMESPACE + status.st_ino;
-end:
+		return maker;
+	return fstat(space, &status) ? uid : HAB_OWNER_NAMESPACE + status.st_ino;
+}
+
+/* False: it has ended, or its number is another's now. */
+static bool namespace_rights(uint32_t pid, struct owner_id *id)
+{
+	int space = namespace_of(pid);
+
+	if (space >= 0)
+		space = outermost(space);
+	if (space < 0)
+		return false;
+	id->uid = mapped_root(pid, "uid_map");
+	id->gid = mapped_root(pid, "gid_map");
+	id->space = space;
+	if (owner_of_namespace(space, NOBODY) == id->number && id->uid != NOBODY)
+		return true;
 	close(space);
-	return owner;
+	return false;
+}
+
+bool owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id)
+{
+	*id = (struct owner_id){ .number = owner, .uid = (uid_t)owner, .space = -1 };
+	if (hab_owner_is_namespace(owner))
+		return namespace_rights(pid, id);
+	id->gid = owner ? group_of(pid) : 0;
+	if (id->gid == NOBODY)
+		id->gid = first_group(id->uid);
+	return true;
 }
 
 /*
@@ -142,7 +169,6 @@ bool owner_of_connection(int fd, uint64_t *owner, uint32_t *pid)
 	socklen_t length = sizeof(peer), pidfd_length = sizeof(int);
 	int pidfd = -1, space = -1;
 	struct known *before;
-	char path[32];
 	bool found = false;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
@@ -158,11 +184,13 @@ bool owner_of_connection(int fd, uint64_t *owner, uint32_t *pid)
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &pidfd_length))
 		pidfd = errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", peer.pid);
 	if (pidfd >= 0)
-		space = open(path, O_RDONLY | O_CLOEXEC);
+		space = namespace_of(*pid);
 	if (space >= 0) {
+		space = outermost(space);
 		*owner = owner_of_namespace(space, peer.uid);
+		if (space >= 0)
+			close(space);
 		/* Else this may have been of another process with its number. */
 		found = !process_has_ended(pidfd);
 		if (!found)

@@ -12,6 +12,8 @@ struct owner_id {
 	uint64_t number;
 	uid_t uid;
 	gid_t gid;
+	/* Of an owner that is a namespace; else -1. While it is open no other has its number. */
+	int space;
 };
 
 /*
@@ -21,7 +23,8 @@ struct owner_id {
 bool owner_of_connection(int fd, uint64_t *owner, uint32_t *pid);
 /*
  * The rights of the collector of @owner, one of whose processes is @pid; 0: none is known. False:
- * it has ended, and only it could tell whose rights those of a namespace are.
+ * it has ended, and only it could tell whose rights those of a namespace are. The caller closes
+ * @id->space.
  */
 bool owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id);
 
