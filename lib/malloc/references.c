@@ -2,8 +2,8 @@
 /*
  * The references of a loaded library to the allocator.
  *
- * One changes only if it leads to the function that the program was bound to, or is not bound yet.
- * It leads back to the same one.
+ * One changes only if it leads to the function that the program was bound to, or would at its first
+ * call. It leads back to the same one.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -178,8 +178,14 @@ static bool write_word(void **word, void *value)
 
 /* --- libraries ------------------------------------------------------------------------- */
 
-/* The part of a library's dynamic section that is needed here. */
+/*
+ * The part of a library's dynamic section that is needed here. @binds_as_all: it is bound to the
+ * functions that the program is bound to, though its own libraries have others.
+ */
 struct library {
+	const struct link_map *map;
+	void *handle;
+	bool binds_as_all;
 	ElfW(Addr) base;
 	const ElfW(Sym) * symbols;
 	const char *names;
@@ -192,11 +198,11 @@ static uintptr_t address_of(const struct library *library, ElfW(Addr) value)
 	return value < library->base ? library->base + value : value;
 }
 
-static bool read_dynamic(const struct link_map *map, struct library *library)
+static bool read_dynamic(const struct link_map *map, void *handle, struct library *library)
 {
 	const ElfW(Dyn) * entry;
 
-	*library = (struct library){ .base = map->l_addr };
+	*library = (struct library){ .map = map, .handle = handle, .base = map->l_addr };
 	for (entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
 		uintptr_t at = address_of(library, entry->d_un.d_ptr);
 
@@ -233,13 +239,27 @@ static bool is_unbound(const struct link_map *map, const ElfW(Rela) * relocation
 	       hab_relocation_is_unbound(relocation, now);
 }
 
-static bool attach_reference(const struct link_map *map, const ElfW(Rela) * relocation,
-			     const struct reference *reference, void **word)
+/* Loaded with RTLD_DEEPBIND it would be bound to that one. */
+static bool has_another(const struct library *library, const struct reference *reference)
+{
+	void *own = dlsym(library->handle, reference->name);
+
+	return own && own != reference->real;
+}
+
+/* 1: it has changed; -1: it is not known yet what it will be bound to. */
+static int attach_reference(const struct library *library, const ElfW(Rela) * relocation,
+			    const struct reference *reference, void **word)
 {
 	void *now = __atomic_load_n(word, __ATOMIC_RELAXED);
 
-	return (now == reference->real || is_unbound(map, relocation, now)) &&
-	       write_word(word, reference->own);
+	if (now != reference->real) {
+		if (!is_unbound(library->map, relocation, now))
+			return 0;
+		if (!library->binds_as_all && has_another(library, reference))
+			return -1;
+	}
+	return write_word(word, reference->own);
 }
 
 /* By these a program sets a filter of system calls: while it does so the worker may still run. */
@@ -254,16 +274,17 @@ static bool detach_reference(const struct reference *reference, void **word)
 	       write_word(word, reference->real);
 }
 
-/* Returns how many it has changed. */
-static u32 change_table(const struct link_map *map, const struct library *library,
-			unsigned int table, bool attaches)
+enum change { LOOK, ATTACH, DETACH };
+
+static void change_table(struct library *library, unsigned int table, enum change change,
+			 struct hab_references_changed *changed)
 {
 	const ElfW(Rela) *relocation = library->tables[table];
 	const ElfW(Rela) *end = relocation + library->counts[table];
 	const struct reference *reference;
 	const ElfW(Sym) * symbol;
-	u32 changed = 0;
-	void **word;
+	void **word, *now;
+	int result;
 
 	for (; relocation && relocation < end; relocation++) {
 		if (!hab_relocation_is_of_function(relocation))
@@ -273,10 +294,17 @@ static u32 change_table(const struct link_map *map, const struct library *librar
 		if (!reference)
 			continue;
 		word = (void **)(library->base + relocation->r_offset);
-		changed += attaches ? attach_reference(map, relocation, reference, word) :
-				      detach_reference(reference, word);
+		now = __atomic_load_n(word, __ATOMIC_RELAXED);
+		if (change == LOOK && (now == reference->real || now == reference->own) &&
+		    has_another(library, reference))
+			library->binds_as_all = true;
+		if (change == LOOK)
+			continue;
+		result = change == ATTACH ? attach_reference(library, relocation, reference, word) :
+					    detach_reference(reference, word);
+		changed->changed += result > 0;
+		changed->unknown += result < 0;
 	}
-	return changed;
 }
 
 /* Not this library, not the dynamic linker, which has functions of its own, and no vDSO. */
@@ -286,15 +314,19 @@ static bool is_left_out(const struct link_map *map)
 	       strstr(map->l_name, "linux-vdso");
 }
 
-u32 hab_references_change(const struct link_map *map, bool attaches)
+void hab_references_change(const struct link_map *map, void *handle, bool attaches,
+			   struct hab_references_changed *changed)
 {
+	enum change change = attaches ? ATTACH : DETACH;
 	struct library library;
-	u32 changed = 0;
 
-	if (!is_left_out(map) && read_dynamic(map, &library)) {
-		changed = change_table(map, &library, 0, attaches);
-		changed += change_table(map, &library, 1, attaches);
+	if (is_left_out(map) || !read_dynamic(map, handle, &library))
+		return;
+	if (attaches) {
+		change_table(&library, 0, LOOK, changed);
+		change_table(&library, 1, LOOK, changed);
 	}
+	change_table(&library, 0, change, changed);
+	change_table(&library, 1, change, changed);
 	free_maps();
-	return changed;
 }

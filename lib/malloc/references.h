@@ -16,12 +16,24 @@ void hab_references_find(void);
 bool hab_references_may_change(void);
 
 /**
- * hab_references_change - make the references of a library lead here, or back
- * @map: loaded, and held by a handle
- * @attaches: lead here
- *
- * Return: how many were changed.
+ * struct hab_references_changed - references of libraries
+ * @changed: that lead elsewhere now
+ * @unknown: that are not bound yet, and of which it is not known what they will be bound to. They
+ *	are left as they are
  */
-u32 hab_references_change(const struct link_map *map, bool attaches);
+struct hab_references_changed {
+	u32 changed;
+	u32 unknown;
+};
+
+/**
+ * hab_references_change - make the references of a library lead here, or back
+ * @map: of a library that is loaded
+ * @handle: by which it is held
+ * @attaches: lead here
+ * @changed: how many there were is added
+ */
+void hab_references_change(const struct link_map *map, void *handle, bool attaches,
+			   struct hab_references_changed *changed);
 
 #endif /* HAB_MALLOC_REFERENCES_H */

@@ -84,19 +84,16 @@ static void close_handles(struct hab_attach_page *page)
 }
 
 static void change_library(struct hab_attach_page *page, const char *name, ElfW(Addr) base,
-			   bool attaches)
+			   bool attaches, struct hab_references_changed *changed)
 {
 	void *handle = dlopen(*name ? name : NULL, RTLD_LAZY | RTLD_NOLOAD);
 	struct link_map *map;
-	u32 changed = 0;
 
 	/* It may have been unloaded meanwhile. */
 	if (!handle)
 		return;
 	if (!dlinfo(handle, RTLD_DI_LINKMAP, &map) && map->l_addr == base)
-		changed = hab_references_change(map, attaches);
-	if (attaches)
-		page->patched += changed;
+		hab_references_change(map, handle, attaches, changed);
 	handles.all[handles.count++] = handle;
 	if (handles.count == HANDLES_MAX)
 		close_handles(page);
@@ -125,8 +122,9 @@ static int add_name(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-/* Libraries that were loaded until the last change. */
+/* Libraries that were loaded until the last change, and when it has to be made again. */
 static unsigned long long adds_seen;
+static u64 again_ns;
 
 static int see_adds(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -136,12 +134,14 @@ static int see_adds(struct dl_phdr_info *info, size_t size, void *context)
 }
 
 #define NAMES_BYTES (4ul << 20)
+#define AGAIN_NS    2000000000ull
 
 static void change_all(struct hab_attach_page *page, bool attaches)
 {
 	char *first = (char *)syscall(SYS_mmap, NULL, NAMES_BYTES, PROT_READ | PROT_WRITE,
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct names names = { first, first + NAMES_BYTES, 0 };
+	struct hab_references_changed changed = { 0 };
 	ElfW(Addr) base;
 	char *at;
 
@@ -151,10 +151,13 @@ static void change_all(struct hab_attach_page *page, bool attaches)
 	for (at = first; at < names.at; at += strlen(at) + 1) {
 		memcpy(&base, at, sizeof(base));
 		at += sizeof(base);
-		change_library(page, at, base, attaches);
+		change_library(page, at, base, attaches, &changed);
 	}
 	close_handles(page);
+	if (attaches)
+		page->patched += changed.changed;
 	adds_seen = names.adds;
+	again_ns = changed.unknown ? hab_clock_ns() + AGAIN_NS : ~0ull;
 	syscall(SYS_munmap, first, NAMES_BYTES);
 }
 
@@ -337,7 +340,7 @@ static void wait_for_end(struct hab_attach_page *page, int control)
 		if (!linker_begin(page))
 			continue;
 		dl_iterate_phdr(see_adds, &adds);
-		if (adds != adds_seen)
+		if (adds != adds_seen || hab_clock_ns() >= again_ns)
 			change_all(page, true);
 		linker_end(page);
 	}

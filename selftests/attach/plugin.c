@@ -26,6 +26,12 @@ char *plugin(int number)
 	return realloc(text, 64);
 }
 
+void plugin_frees(char *text);
+void plugin_frees(char *text)
+{
+	free(text);
+}
+
 void plugin_waits(const volatile sig_atomic_t *end);
 void plugin_waits(const volatile sig_atomic_t *end)
 {
