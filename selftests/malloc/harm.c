@@ -172,6 +172,19 @@ static void run_asks_for_filters(void)
 	in_child(churn);
 }
 
+/* The child has the memory of this process, and not its filters. */
+static void run_vfork_prepares(void)
+{
+	pid_t child = vfork();
+
+	if (!child) {
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		_exit(0);
+	}
+	wait_for(child);
+	in_child(churn);
+}
+
 /* The instruction that reads the clock ends the child. */
 static void churn_without_clock(void)
 {
@@ -506,6 +519,7 @@ static const struct {
 	{ "raw_filter", run_raw_filter },
 	{ "filtered_start", run_filtered_start },
 	{ "asks_for_filters", run_asks_for_filters },
+	{ "vfork_prepares", run_vfork_prepares },
 	{ "without_clock", run_without_clock },
 	{ "large_realloc", run_large_realloc },
 	{ "clone", run_clone },
