@@ -313,8 +313,8 @@ static bool open_and_start(struct attached *attached, pid_t pid,
 		target_close(&attached->target);
 	}
 	say("process %d is not attached to: none of its threads came to a point within 5 s where "
-	    "one can be borrowed (%u tries): each was in the allocator or in the dynamic linker, or "
-	    "in code without tables for unwinding: try again",
+	    "one can be borrowed (%u tries): each was in the allocator or in the dynamic linker, in "
+	    "code without tables for unwinding, or in a call that must not be interrupted: try again",
 	    pid, attached->borrowed.tries);
 	return false;
 }
@@ -357,8 +357,12 @@ static bool wait_for_end(struct attached *attached)
 	struct hab_attach_page page;
 
 	while (clock_monotonic_ns() < end_ns) {
-		if (!read_page(attached, &page) || process_has_ended(attached->pidfd)) {
+		if (process_has_ended(attached->pidfd)) {
 			say("process %d has ended", attached->target.pid);
+			return false;
+		}
+		if (!read_page(attached, &page)) {
+			say("process %d runs another program now", attached->target.pid);
 			return false;
 		}
 		if (page.gone)
@@ -372,8 +376,13 @@ static bool wait_for_end(struct attached *attached)
 
 bool attach_end(struct attached *attached)
 {
+	struct hab_attach_page page;
 	bool good;
 
+	if (read_page(attached, &page) && page.state != HAB_ATTACH_ON)
+		say("process %d was detached from before: it has set no_new_privs or a filter of system "
+		    "calls, or its threads have ended; what it allocated later is not counted",
+		    attached->target.pid);
 	close(attached->control);
 	attached->control = -1;
 	good = wait_for_end(attached);

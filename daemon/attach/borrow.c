@@ -40,7 +40,8 @@
 #define CREATE_NS   300000000ull  /* for pthread_create() */
 #define PENDING_MAX 64u
 #define TRIED_MAX   32u /* threads in one round */
-#define FRAME_MAX   1024u
+#define ROUNDS_OF_ALL 2u
+#define FRAME_MAX   (HAB_ATTACH_STATE_BYTES + 1024u)
 #define SIGNAL_OF_USERS 33 /* glibc's SIGSETXID */
 #define CODE_BYTES  8192u /* read at once */
 #define CALL_CODE   64u	  /* of a function with a system call */
@@ -191,23 +192,37 @@ static enum outcome stop(struct borrower *borrower, pid_t thread)
 /* --- steps -------------------------------------------------------------------------------- */
 
 /*
- * Makes a system call in the stopped thread, which sets its registers back by itself should this
- * process end. False: it has ended, or does not come back in time: it does so, too.
+ * Not by /proc/PID/mem alone, which writes to guard pages as well; and not by the process's number,
+ * which may be that of another program since a moment ago, by execve() of another thread.
  */
-static bool call(struct borrower *borrower, pid_t thread, const struct user_regs_struct *before,
+static bool write_frame(const struct borrower *borrower, const void *frame, uint64_t at,
+			size_t bytes)
+{
+	unsigned char now[FRAME_MAX];
+
+	return process_vm_readv(borrower->target->pid, &(struct iovec){ now, bytes }, 1,
+				&(struct iovec){ (void *)at, bytes }, 1, 0) == (ssize_t)bytes &&
+	       target_write(borrower->target, at, frame, bytes);
+}
+
+/*
+ * Makes a system call in the stopped thread, which sets its registers back by itself should this
+ * process end. False with errno: it has ended; or does not come back in time. Then it is stopped
+ * again, or if it cannot be, as in the kernel, it sets them back as well.
+ */
+static bool call(struct borrower *borrower, pid_t thread, const struct machine_registers *before,
 		 uint64_t mask, long number, const uint64_t arguments[6], int64_t *result)
 {
 	static const uint64_t all = ~0ull;
-	struct user_regs_struct general = *before;
+	struct user_regs_struct general = before->general;
 	unsigned char frame[FRAME_MAX];
 	unsigned int stops = 0;
 	uint64_t at = 0;
 	size_t bytes = machine_make_frame(before, mask, borrower->returns, frame, sizeof(frame), &at);
 	int status;
 
-	/* Not by /proc/PID/mem, which writes to guard pages as well. */
-	if (!bytes || process_vm_writev(borrower->target->pid, &(struct iovec){ frame, bytes }, 1,
-					&(struct iovec){ (void *)at, bytes }, 1, 0) != (ssize_t)bytes)
+	errno = ENOBUFS;
+	if (!bytes || !write_frame(borrower, frame, at, bytes))
 		return false;
 	machine_set_call(&general, borrower->call, number, arguments);
 	machine_set_stack(&general, at);
@@ -219,6 +234,9 @@ static bool call(struct borrower *borrower, pid_t thread, const struct user_regs
 		if (ptrace(PTRACE_SYSCALL, thread, 0, 0))
 			return false;
 		status = wait_for_stop(borrower, thread, CALL_NS);
+		if (!status && !ptrace(PTRACE_INTERRUPT, thread, 0, 0))
+			wait_for_stop(borrower, thread, CALL_NS);
+		errno = status ? ESRCH : ETIME;
 		if (status <= 0)
 			return false;
 		stops += WSTOPSIG(status) == (SIGTRAP | 0x80);
@@ -232,24 +250,27 @@ static bool call(struct borrower *borrower, pid_t thread, const struct user_regs
 
 /* Memory that is written as data, and then runs: never both. */
 static bool map_memory(struct borrower *borrower, pid_t thread,
-		       const struct user_regs_struct *before, uint64_t mask)
+		       const struct machine_registers *before, uint64_t mask)
 {
 	uint64_t map[6] = { 0, HAB_ATTACH_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0 };
 	uint64_t protect[6] = { 0, HAB_ATTACH_PAGE_OFFSET, PROT_READ | PROT_EXEC };
 	uint64_t unmap[6] = { 0, HAB_ATTACH_BYTES };
-	int64_t result = -ESRCH;
+	int64_t result;
 	int err;
 
-	if (!call(borrower, thread, before, mask, SYS_mmap, map, &result) || result < 0) {
-		errno = (int)-result;
+	if (!call(borrower, thread, before, mask, SYS_mmap, map, &result))
 		return false;
-	}
+	errno = (int)-result;
+	if (result < 0)
+		return false;
 	protect[0] = (uint64_t)result;
 	borrower->result->memory = (uint64_t)result;
-	if (call(borrower, thread, before, mask, SYS_mprotect, protect, &result) && !result)
-		return true;
-	errno = result < 0 ? (int)-result : ESRCH;
+	if (call(borrower, thread, before, mask, SYS_mprotect, protect, &result)) {
+		errno = (int)-result;
+		if (!result)
+			return true;
+	}
 	err = errno;
 	/* Where a program has forbidden itself such memory (PR_SET_MDWE), none of it stays. */
 	unmap[0] = borrower->result->memory;
@@ -328,8 +349,7 @@ static bool wait_until_done(struct borrower *borrower, pid_t thread, bool *urgen
 	}
 }
 
-/* The thread goes on by itself, when pthread_create() has returned. */
-static void leave_alone(const struct borrower *borrower, pid_t thread)
+static void wait_no_more(const struct borrower *borrower)
 {
 	static const uint32_t no;
 
@@ -337,6 +357,12 @@ static void leave_alone(const struct borrower *borrower, pid_t thread)
 		     borrower->result->memory + HAB_ATTACH_PAGE_OFFSET +
 			     offsetof(struct hab_attach_page, waits),
 		     &no, sizeof(no));
+}
+
+/* The thread goes on by itself, when pthread_create() has returned. */
+static void leave_alone(const struct borrower *borrower, pid_t thread)
+{
+	wait_no_more(borrower);
 	ptrace(PTRACE_DETACH, thread, 0, 0);
 }
 
@@ -368,8 +394,9 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 	bool urgent = false;
 
 	if (!borrower->result->memory &&
-	    !map_memory(borrower, thread, &registers->general, mask)) {
-		fail(borrower, "no memory for code can be mapped in it");
+	    !map_memory(borrower, thread, registers, mask)) {
+		fail(borrower, errno == ETIME ? "it does not run, as in a cgroup that is frozen" :
+						"no memory for code can be mapped in it");
 		goto failed;
 	}
 	machine_keep(&registers->general, borrower->page->registers);
@@ -390,6 +417,7 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 	}
 	ptrace(PTRACE_CONT, thread, 0, 0);
 	if (!wait_until_done(borrower, thread, &urgent)) {
+		wait_no_more(borrower);
 		errno = ESRCH;
 		return fail(borrower, "the thread that was borrowed does not come back");
 	}
@@ -444,8 +472,12 @@ static int compare(const void *a, const void *b)
 						     (first->order < second->order);
 }
 
-/* Returns their number; 0: the process has ended. */
-static unsigned int list_candidates(const struct borrower *borrower, struct candidate *candidates)
+/*
+ * Returns their number; 0: the process has ended. @all: those too that are hardly ever borrowed. A
+ * call that does not expect it would be interrupted at each try.
+ */
+static unsigned int list_candidates(const struct borrower *borrower, bool all,
+				    struct candidate *candidates)
 {
 	static pid_t threads[TARGET_THREADS_MAX];
 	pid_t pid = borrower->target->pid;
@@ -459,8 +491,9 @@ static unsigned int list_candidates(const struct borrower *borrower, struct cand
 			continue;
 		candidates[used].thread = threads[i];
 		candidates[used].order = rand();
-		candidates[used++].rank =
+		candidates[used].rank =
 			machine_rank(target_thread_call(pid, threads[i], arguments), arguments);
+		used += all || candidates[used].rank != MACHINE_RANK_NEVER;
 	}
 	qsort(candidates, used, sizeof(*candidates), compare);
 	return used;
@@ -478,10 +511,10 @@ static bool try_threads(struct borrower *borrower)
 	static struct candidate candidates[TARGET_THREADS_MAX];
 	uint64_t end_ns = clock_monotonic_ns() + LIMIT_NS;
 	enum outcome outcome;
-	unsigned int count, i;
+	unsigned int count, round = 0, i;
 
 	do {
-		count = list_candidates(borrower, candidates);
+		count = list_candidates(borrower, round++ < ROUNDS_OF_ALL, candidates);
 		for (i = 0; i < count && i < TRIED_MAX; i++) {
 			let_pending_go(borrower, 0);
 			outcome = try_thread(borrower, candidates[i].thread);

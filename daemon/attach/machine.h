@@ -33,7 +33,9 @@ bool machine_is_in_call(const struct user_regs_struct *general);
 /*
  * How well a thread can be borrowed that waits in the system call; -1: that runs. 0: best: most
  * such threads hold no lock. The worst ones may return with less than without attaching.
+ * MACHINE_RANK_NEVER: it is in one that may not be interrupted, or from which it is hardly borrowed.
  */
+#define MACHINE_RANK_NEVER 6
 int machine_rank(long number, const uint64_t arguments[6]);
 /* In one that waits for time, descriptors, processes, signals, or a futex by its bits. */
 bool machine_waits(const struct user_regs_struct *general);
@@ -55,8 +57,8 @@ void machine_wait_again(struct user_regs_struct *general);
  */
 int machine_find_return(const unsigned char *code, int bytes);
 /* A frame for the registers and the mask; *at: its address, below the thread's stack. */
-size_t machine_make_frame(const struct user_regs_struct *general, uint64_t mask, uint64_t returns,
-			  unsigned char *frame, size_t size, uint64_t *at);
+size_t machine_make_frame(const struct machine_registers *registers, uint64_t mask,
+			  uint64_t returns, unsigned char *frame, size_t size, uint64_t *at);
 /* The thread's stack begins with the frame. */
 void machine_set_stack(struct user_regs_struct *general, uint64_t at);
 /* As stub_entry needs them; an interrupted system call is made again. */

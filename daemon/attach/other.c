@@ -70,8 +70,8 @@ int machine_find_return(const unsigned char *code, int bytes)
 	return -1;
 }
 
-size_t machine_make_frame(const struct user_regs_struct *general, uint64_t mask, uint64_t returns,
-			  unsigned char *frame, size_t size, uint64_t *at)
+size_t machine_make_frame(const struct machine_registers *registers, uint64_t mask,
+			  uint64_t returns, unsigned char *frame, size_t size, uint64_t *at)
 {
 	return 0;
 }

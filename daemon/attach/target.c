@@ -187,6 +187,7 @@ static bool read_modules(struct target *target)
 		    !name || (line[name] != '/' && strncmp(line + name, "[vdso]", 6) != 0))
 			continue;
 		line[strcspn(line, "\n")] = 0;
+		clean_string(line + name);
 		add_mapping(target, &room, first, end, offset, line + name);
 	}
 	if (file)
@@ -379,6 +380,18 @@ static bool has_name(const struct module *module, const char *name)
 	       strstr(slash, name);
 }
 
+/* Before 2.34 it has a library of its own for threads. */
+static bool has_old_libc(const struct target *target)
+{
+	unsigned int i;
+
+	for (i = 0; i < target->nr_modules; i++)
+		if (has_name(&target->modules[i], "libc-2.") ||
+		    has_name(&target->modules[i], "libpthread-2."))
+			return true;
+	return false;
+}
+
 static bool find_modules(struct target *target)
 {
 	unsigned int i;
@@ -415,6 +428,17 @@ static bool refuse(const struct target *target, const char *format, ...)
 	return false;
 }
 
+static bool has_shadow_stack(pid_t pid, pid_t thread)
+{
+	static char text[STATUS_BYTES];
+	const char *features;
+
+	if (!read_thread_file(pid, thread, "status", text, sizeof(text)))
+		return false;
+	features = status_value(text, "\nx86_Thread_features:");
+	return features && memmem(features, strcspn(features, "\n"), "shstk", strlen("shstk"));
+}
+
 static bool check_threads(const struct target *target, const pid_t *threads, unsigned int count)
 {
 	unsigned int i;
@@ -431,6 +455,11 @@ static bool check_threads(const struct target *target, const pid_t *threads, uns
 			return refuse(target,
 				      "it has a filter of system calls (seccomp), which may end it "
 				      "for a call that attaching makes: start it with the library "
+				      "instead: habrun --unit prints how");
+		/* The stub's return addresses would be missing there, or too many. */
+		if (has_shadow_stack(target->pid, threads[i]))
+			return refuse(target,
+				      "its threads have shadow stacks: start it with the library "
 				      "instead: habrun --unit prints how");
 		tracer = status_number(target->pid, threads[i], "\nTracerPid:");
 		if (tracer > 0)
@@ -583,7 +612,9 @@ static bool check_modules(struct target *target)
 	/* It may have just been started. */
 	for (i = 0; !read_modules(target) || !find_modules(target); i++) {
 		if (i == STARTS_MAX)
-			return refuse(target, "glibc is not found in its memory");
+			return refuse(target, has_old_libc(target) ?
+						      "its glibc is older than 2.34" :
+						      "glibc is not found in its memory");
 		forget_modules(target);
 		usleep(START_US);
 	}

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -26,6 +27,13 @@
 
 /* UC_STRICT_RESTORE_SS and UC_SIGCONTEXT_SS of the kernel: the segment is the frame's. */
 #define STRICT_STACK_SEGMENT 6
+#define HAS_VECTORS	     1	/* UC_FP_XSTATE */
+#define FRAME_SPARE	     32 /* for what is aligned */
+
+/* Of the vectors, as XSAVE and ptrace() lay them out. */
+#define VECTORS_LEAST (512 + 64)
+#define ENABLED_AT    464 /* by ptrace(): features that the kernel has enabled */
+#define USED_AT	      512
 
 /* In the order of struct hab_attach_page. */
 enum {
@@ -149,7 +157,10 @@ static const struct {
 	{ SYS_accept, 1 },	      { SYS_accept4, 1 },	  { SYS_epoll_pwait2, WORST },
 	{ SYS_rt_sigtimedwait, WORST }, { SYS_readv, WORST },	  { SYS_write, WORST },
 	{ SYS_writev, WORST },	      { SYS_sendto, WORST },	  { SYS_sendmsg, WORST },
-	{ SYS_connect, WORST },	      { SYS_flock, WORST },
+	{ SYS_connect, WORST },	      { SYS_flock, WORST },	  { SYS_semop, 1 },
+	{ SYS_semtimedop, WORST },    { SYS_msgrcv, 1 },	  { SYS_msgsnd, 1 },
+	{ SYS_mq_timedreceive, 1 },   { SYS_io_getevents, WORST }, { SYS_io_uring_enter, WORST },
+	{ SYS_recvmmsg, WORST },
 	/* For a time, once interrupted: nanosleep(), poll() or a futex with a limit. */
 	{ SYS_restart_syscall, WORST },
 };
@@ -188,7 +199,7 @@ int machine_rank(long number, const uint64_t arguments[6])
 		return WORST;
 	if (rank >= 0)
 		return rank;
-	return number == SYS_futex ? 2 : number == -1 ? 3 : WORST;
+	return number == SYS_futex ? 2 : number == -1 ? 3 : MACHINE_RANK_NEVER;
 }
 
 /* For a semaphore, a condition or the end of a thread; of locks only rwlocks without a limit. */
@@ -252,9 +263,25 @@ void machine_wait_again(struct user_regs_struct *general)
 	switch ((int64_t)general->orig_rax) {
 	case SYS_epoll_wait:
 	case SYS_epoll_pwait:
-		if ((int32_t)general->r10 != -1)
-			break;
-		__attribute__((fallthrough));
+		if ((int32_t)general->r10 == -1)
+			general->rax = (uint64_t)-ERESTARTNOHAND;
+		break;
+	case SYS_rt_sigtimedwait:
+		if (!general->rdx)
+			general->rax = (uint64_t)-ERESTARTNOHAND;
+		break;
+	case SYS_semtimedop:
+	case SYS_epoll_pwait2:
+		if (!general->r10)
+			general->rax = (uint64_t)-ERESTARTNOHAND;
+		break;
+	case SYS_io_getevents:
+		if (!general->r8)
+			general->rax = (uint64_t)-ERESTARTNOHAND;
+		break;
+	/* Nothing was done. */
+	case SYS_semop:
+	case SYS_io_uring_enter:
 	/* Of a socket with a time. */
 	case SYS_read:
 	case SYS_recvfrom:
@@ -274,22 +301,58 @@ int machine_find_return(const unsigned char *code, int bytes)
 	return found ? (int)(found - code) : -1;
 }
 
-size_t machine_make_frame(const struct user_regs_struct *general, uint64_t mask, uint64_t returns,
-			  unsigned char *frame, size_t size, uint64_t *at)
+/* Of the vectors: up to the last feature that is in use. The others are as at first. */
+static size_t bytes_in_use(const struct machine_registers *registers, uint64_t *features)
 {
-	struct user_regs_struct now = *general;
+	size_t bytes = VECTORS_LEAST;
+	unsigned int i, size, offset, c, d;
+	uint64_t used;
+
+	memcpy(features, registers->vectors + ENABLED_AT, sizeof(*features));
+	memcpy(&used, registers->vectors + USED_AT, sizeof(used));
+	for (i = 2; i < 63; i++)
+		if (used & *features & 1ull << i && __get_cpuid_count(0xd, i, &size, &offset, &c, &d))
+			bytes = max(bytes, (size_t)offset + size);
+	return min(bytes, registers->vector_bytes);
+}
+
+/* As the kernel lays them out for a signal's handler. */
+static size_t put_vectors(const struct machine_registers *registers, unsigned char *to, size_t size)
+{
+	static const uint32_t end = FP_XSTATE_MAGIC2;
+	struct _fpx_sw_bytes says = { .magic1 = FP_XSTATE_MAGIC1 };
+	uint64_t features;
+	size_t bytes = bytes_in_use(registers, &features);
+
+	if (size < bytes + sizeof(end))
+		return 0;
+	says.xstate_bv = features;
+	says.xstate_size = (uint32_t)bytes;
+	says.extended_size = (uint32_t)(bytes + sizeof(end));
+	memcpy(to, registers->vectors, bytes);
+	memcpy(to + ENABLED_AT, &says, sizeof(says));
+	memcpy(to + bytes, &end, sizeof(end));
+	return bytes + sizeof(end);
+}
+
+size_t machine_make_frame(const struct machine_registers *registers, uint64_t mask,
+			  uint64_t returns, unsigned char *frame, size_t size, uint64_t *at)
+{
+	struct user_regs_struct now = registers->general;
 	/* As the kernel's: the address to return to is in front. */
 	struct {
 		uint64_t returns;
 		uint64_t flags, link;
 		uint64_t stack[3];
 		uint64_t registers[23];
-		uint64_t vectors; /* none: those of a call, which need not be kept */
+		uint64_t vectors; /* where they are: behind it */
 		uint64_t reserved[8];
 		uint64_t mask;
 	} made = { .returns = returns, .mask = mask };
+	unsigned char vectors[HAB_ATTACH_STATE_BYTES + 8];
+	size_t bytes = put_vectors(registers, vectors, sizeof(vectors));
 
-	if (size < sizeof(made))
+	if (!bytes || size < sizeof(made) + bytes + FRAME_SPARE)
 		return 0;
 	make_again_if_interrupted(&now);
 	made.registers[0] = now.r8;
@@ -311,10 +374,13 @@ size_t machine_make_frame(const struct user_regs_struct *general, uint64_t mask,
 	made.registers[16] = now.rip;
 	made.registers[17] = now.eflags;
 	made.registers[18] = (now.cs & 0xffff) | (uint64_t)(now.ss & 0xffff) << 48;
-	made.flags = STRICT_STACK_SEGMENT;
+	made.flags = HAS_VECTORS | STRICT_STACK_SEGMENT;
+	made.vectors = (now.rsp - RED_ZONE - bytes) & -(uint64_t)64;
+	*at = ((made.vectors - sizeof(made)) & -(uint64_t)16) - sizeof(made.returns);
+	memset(frame, 0, made.vectors - *at);
 	memcpy(frame, &made, sizeof(made));
-	*at = ((now.rsp - RED_ZONE - sizeof(made)) & -(uint64_t)16) - sizeof(made.returns);
-	return sizeof(made);
+	memcpy(frame + (made.vectors - *at), vectors, bytes);
+	return made.vectors - *at + bytes;
 }
 
 void machine_set_stack(struct user_regs_struct *general, uint64_t at)

@@ -5,14 +5,19 @@
  *
  *	naps	sleeps, with errno and the mask of signals checked, until SIGTERM
  *	polls	the same with poll()
+ *	computes with vectors and another rounding, in a loop without calls, until SIGTERM
  *	events	waits for events without end, until a handler has seen SIGTERM
+ *	down	waits for a semaphore of System V, which a child raises after two seconds
  *	data	waits for all bytes of a peer, and for some with a time, until SIGTERM
  *	last	its first thread ends; the other one prints, and the program ends by itself
  *	sandbox	at SIGUSR1 it sets a filter for all of its threads, which forbids most calls
+ *	prepares	sets no_new_privs at SIGUSR1, and ends at SIGTERM
  *	urgent	counts 3 of SIGURG, which it blocks
  *	groups	has 400 groups and a filter
  *	vfork	has a child by vfork(), which runs for a second
  *	loads	is in a handler for two seconds, then in FILE, a library that it loads then
+ *	binds	an object of FILE, a library with an allocator of its own choice, is freed there at
+ *		SIGTERM: only then the library is bound to free()
  *	semaphores	two threads wait for semaphores, until SIGTERM
  *	copies	loads the plugin FILE, and so another C library, in a namespace of its own
  *	raises	has a capability to change its user, but has not raised it
@@ -39,6 +44,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -84,6 +90,34 @@ static int nap(int by_poll)
 	return 0;
 }
 
+/* What is in registers only: a vector, a number of the x87, and the rounding of both. */
+static int compute(void)
+{
+#ifdef __x86_64__
+	static const unsigned int to_zero = 0x7f80;
+	unsigned int rounding = 0;
+	double before = 3.25, vector = 0, number = 0;
+
+	handle(SIGTERM);
+	__asm__ volatile("ldmxcsr %3\n"
+			 "movsd %4, %%xmm15\n"
+			 "fldl %4\n"
+			 "1: cmpl $0, %5\n"
+			 "je 1b\n"
+			 "movsd %%xmm15, %0\n"
+			 "fstpl %1\n"
+			 "stmxcsr %2\n"
+			 : "=m"(vector), "=m"(number), "=m"(rounding)
+			 : "m"(to_zero), "m"(before), "m"(seen)
+			 : "xmm15", "st", "cc");
+	printf("%g, %g, %x\n", vector, number, rounding);
+	/* The lowest bits say what has happened. */
+	return vector != before || number != before || (rounding & ~0x3fu) != to_zero;
+#else
+	return 2;
+#endif
+}
+
 static int wait_for_events(void)
 {
 	struct epoll_event event;
@@ -94,6 +128,24 @@ static int wait_for_events(void)
 		if (epoll_wait(epoll, &event, 1, -1) < 0 && errno != EINTR)
 			return 1;
 	return 0;
+}
+
+static int wait_for_raise(void)
+{
+	struct sembuf down = { .sem_op = -1 }, up = { .sem_op = 1 };
+	int semaphores = semget(IPC_PRIVATE, 1, 0600), result;
+
+	if (semaphores < 0)
+		return 1;
+	if (!fork()) {
+		sleep(2);
+		_exit(semop(semaphores, &up, 1));
+	}
+	result = semop(semaphores, &down, 1);
+	if (result)
+		perror("semop");
+	semctl(semaphores, 0, IPC_RMID);
+	return result != 0;
 }
 
 static int peer[2];
@@ -383,6 +435,39 @@ static int wait_for_semaphores(void)
 	return pthread_join(thread, NULL);
 }
 
+static int prepare(void)
+{
+	handle(SIGUSR1);
+	while (!seen)
+		pause();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return 1;
+	seen = 0;
+	handle(SIGTERM);
+	while (!seen)
+		pause();
+	return 0;
+}
+
+static int free_late(const char *plugin)
+{
+	void *library = dlopen(plugin, RTLD_LAZY | RTLD_DEEPBIND);
+	void (*frees)(char *text);
+	char *(*make)(int number);
+	char *text;
+
+	if (!library)
+		return 1;
+	*(void **)&make = dlsym(library, "plugin");
+	*(void **)&frees = dlsym(library, "plugin_frees");
+	text = make(5);
+	handle(SIGTERM);
+	while (!seen)
+		pause();
+	frees(text);
+	return 0;
+}
+
 static int load_copy(const char *plugin)
 {
 	if (!dlmopen(LM_ID_NEWLM, plugin, RTLD_NOW))
@@ -415,6 +500,8 @@ int main(int argc, char **argv)
 		return fork_while_constructing(argv[2]);
 	if (!strcmp(name, "lists") && argc > 2)
 		return fork_while_listing(argv[2]);
+	if (!strcmp(name, "binds") && argc > 2)
+		return free_late(argv[2]);
 	if (!strcmp(name, "copies") && argc > 2)
 		return load_copy(argv[2]);
 	if (!strcmp(name, "semaphores"))
@@ -425,14 +512,20 @@ int main(int argc, char **argv)
 		return nap(0);
 	if (!strcmp(name, "polls"))
 		return nap(1);
+	if (!strcmp(name, "computes"))
+		return compute();
 	if (!strcmp(name, "events"))
 		return wait_for_events();
+	if (!strcmp(name, "down"))
+		return wait_for_raise();
 	if (!strcmp(name, "data"))
 		return wait_for_data();
 	if (!strcmp(name, "last"))
 		return end_first();
 	if (!strcmp(name, "sandbox"))
 		return enter_sandbox();
+	if (!strcmp(name, "prepares"))
+		return prepare();
 	if (!strcmp(name, "urgent"))
 		return count_urgent();
 	if (!strcmp(name, "groups"))
