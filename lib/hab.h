@@ -463,7 +463,10 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes);
  * @handler: called by the allocating thread; NULL ends sampling
  * @context: its second argument
  *
- * Return: 0.
+ * A call of the handler before may end after the return. As many different ones as were set are kept
+ * until the heap is destroyed.
+ *
+ * Return: 0, or -ENOMEM: nothing has changed.
  */
 int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context);
 

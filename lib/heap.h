@@ -80,6 +80,13 @@ enum hab_word_of {
 	HAB_WORD_SHARED, /* several CPUs share a word, so it is moved by cmpxchg; lists are of CPUs */
 };
 
+/* A function that is called for each sample, and its argument. It never changes. */
+struct hab_sample_handler {
+	struct hab_sample_handler *next;
+	hab_sample_fn call;
+	void *context;
+};
+
 /**
  * struct hab_heap - a heap
  * @tlab_offset: of the heap's TLAB from the thread pointer; first, because hab_alloc() reads
@@ -103,8 +110,8 @@ enum hab_word_of {
  * @lowest_bytes: size of the lowest level's buffers
  * @tlab_limit: as in struct hab_settings
  * @alignment: of objects in TLABs
- * @sample_handler: of hab_set_sample_handler()
- * @sample_context: its argument
+ * @sample_handler: of hab_set_sample_handler(); NULL: none
+ * @sample_handlers: all that there were: a thread may still call one
  * @sampling_interval: of hab_set_sampling_interval(); negative: *@default_interval
  * @listeners: bits HAB_LISTENER(kind); the kernel changes them. This and the next two are those of
  *	lib/telemetry/heap_channel.h for the process backend
@@ -153,8 +160,8 @@ struct hab_heap {
 	size_t lowest_bytes;
 	size_t tlab_limit;
 	uint32_t alignment;
-	hab_sample_fn sample_handler;
-	void *sample_context;
+	const struct hab_sample_handler *sample_handler;
+	struct hab_sample_handler *sample_handlers;
 	int64_t sampling_interval;
 	const uint32_t *listeners;
 	const uint64_t *default_interval;

@@ -111,6 +111,7 @@ void hab_heap_destroy(struct hab_heap *heap)
 	hab_thread_unlock();
 	hab_collect_unlock();
 	hab_usdt_free_objects(heap);
+	hab_sampler_free_handlers(heap);
 	hab_lists_destroy(heap);
 	heap->backend->close(heap);
 	hab_arena_unmap_inherited(heap);

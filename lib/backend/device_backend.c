@@ -171,6 +171,18 @@ free_device:
 	return err;
 }
 
+/*
+ * The program may have closed it, as by closefrom(), and opened another file with its number. That
+ * is told by the ioctl alone: a filter of system calls that lets a heap work knows no other call.
+ */
+static void close_own(const struct device *device)
+{
+	struct hab_ioc_version version = { .size = sizeof(version) };
+
+	if (!ioctl(device->fd, HAB_IOC_VERSION, &version))
+		close(device->fd);
+}
+
 static void device_close(struct hab_heap *heap)
 {
 	struct device *device = heap->backend_data;
@@ -178,7 +190,7 @@ static void device_close(struct hab_heap *heap)
 	munmap(heap->arena, heap->arena_bytes);
 	munmap(heap->words, device->words_bytes);
 	munmap(device->info, device->info_bytes);
-	close(device->fd);
+	close_own(device);
 	free(device);
 }
 
@@ -195,9 +207,13 @@ static int call(struct hab_heap *heap, unsigned long command, void *argument)
 static int device_refill(struct hab_heap *heap, struct hab_thread *thread,
 			 struct hab_ioc_refill *refill)
 {
+	int err;
+
 	(void)thread;
 	refill->size = ((struct device *)heap->backend_data)->refill_size;
-	return call(heap, HAB_IOC_REFILL, refill);
+	err = call(heap, HAB_IOC_REFILL, refill);
+	/* See close_own(). */
+	return err == -EBADF || err == -ENOTTY ? -ENOMEM : err;
 }
 
 static int device_give_back(struct hab_heap *heap, uint64_t offset, uint64_t bytes)
@@ -244,7 +260,7 @@ static void device_leave(struct hab_heap *heap)
 		munmap(heap->words, device->words_bytes);
 		munmap(device->info, device->info_bytes);
 	}
-	close(device->fd);
+	close_own(device);
 	free(device);
 }
 

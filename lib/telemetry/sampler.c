@@ -6,6 +6,7 @@
  * and the handler may use the TLAB.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/sampler.h"
@@ -67,14 +68,14 @@ static void take_sample(struct hab_thread *thread, struct hab_sampling *sampling
 					 .interval = sampling->interval };
 	bool in_region = sampling != &thread->objects && sampling != &thread->chunks;
 	uintptr_t entry = thread->entry;
-	hab_sample_fn handler;
+	const struct hab_sample_handler *handler;
 
 	hab_sampling_set_since(sampling, 0);
 	/* The handler may allocate, and its allocations are not counted. */
 	thread->sampling = true;
 	handler = __atomic_load_n(&heap->sample_handler, __ATOMIC_ACQUIRE);
 	if (handler)
-		handler(&sample, heap->sample_context);
+		handler->call(&sample, handler->context);
 	/* Its allocations have others. */
 	thread->entry = entry;
 	if (hab_event_has_listeners(heap, HAB_EVENT_SAMPLE)) {
@@ -249,9 +250,30 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes)
 
 int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context)
 {
-	/* The release below: a thread that reads the new handler reads its context, too. */
-	if (handler)
-		heap->sample_context = context;
-	__atomic_store_n(&heap->sample_handler, handler, __ATOMIC_RELEASE);
+	struct hab_sample_handler *one = NULL, *all;
+
+	all = __atomic_load_n(&heap->sample_handlers, __ATOMIC_ACQUIRE);
+	for (one = all; one && (one->call != handler || one->context != context); one = one->next)
+		;
+	if (handler && !one) {
+		one = malloc(sizeof(*one));
+		if (!one)
+			return -ENOMEM;
+		*one = (struct hab_sample_handler){ all, handler, context };
+		while (!__atomic_compare_exchange_n(&heap->sample_handlers, &one->next, one, false,
+						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+	}
+	__atomic_store_n(&heap->sample_handler, handler ? one : NULL, __ATOMIC_RELEASE);
 	return 0;
+}
+
+void hab_sampler_free_handlers(struct hab_heap *heap)
+{
+	struct hab_sample_handler *one, *next;
+
+	for (one = heap->sample_handlers; one; one = next) {
+		next = one->next;
+		free(one);
+	}
 }

@@ -19,6 +19,9 @@ static inline bool hab_sampler_needed(const struct hab_thread *thread)
 	       (hab_event_has_listeners(thread->heap, HAB_EVENT_SAMPLE));
 }
 
+/* Before the heap is freed. */
+void hab_sampler_free_handlers(struct hab_heap *heap);
+
 /* Opens the TLAB to the fast path from @top up to its end or to the sample point. */
 void hab_sampler_open(struct hab_thread *thread, uintptr_t top);
 

@@ -3,6 +3,7 @@
  * libhab by its public header: the promises of hab.h on every backend that the machine has.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
@@ -655,6 +656,104 @@ TEST_F(heap, interval_0_samples_every_allocation_and_a_handler_may_allocate)
 	for (i = 0; i < 1000; i++)
 		hab_alloc(self->heap, 48);
 	EXPECT_LE(collected.samples, 1001);
+}
+
+/* Each handler has a context of its own. */
+static struct whose {
+	int handler;
+	unsigned int calls, wrong;
+} whose_contexts[] = { { .handler = 1 }, { .handler = 2 } };
+
+static bool is_changing, stop_changing;
+
+static void handle_one(const struct hab_sample *sample, void *context)
+{
+	struct whose *whose = context;
+
+	(void)sample;
+	whose->calls++;
+	whose->wrong += whose->handler != 1;
+}
+
+static void handle_two(const struct hab_sample *sample, void *context)
+{
+	struct whose *whose = context;
+
+	(void)sample;
+	whose->calls++;
+	whose->wrong += whose->handler != 2;
+}
+
+static void *change_handlers(void *context)
+{
+	struct hab_heap *heap = context;
+	int i;
+
+	for (i = 0; !__atomic_load_n(&stop_changing, __ATOMIC_RELAXED); i = !i) {
+		hab_set_sample_handler(heap, i ? handle_one : handle_two, &whose_contexts[!i]);
+		__atomic_store_n(&is_changing, true, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+TEST_F(heap, a_handler_is_called_with_its_own_context)
+{
+	pthread_t thread;
+	int i;
+
+	ASSERT_EQ(0, hab_set_sampling_interval(self->heap, 0));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, change_handlers, self->heap));
+	while (!__atomic_load_n(&is_changing, __ATOMIC_RELAXED))
+		sched_yield();
+	for (i = 0; i < 300000; i++)
+		if (!hab_alloc(self->heap, 48))
+			hab_heap_reset(self->heap);
+	__atomic_store_n(&stop_changing, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	hab_set_sample_handler(self->heap, NULL, NULL);
+	EXPECT_LT(100000, whose_contexts[0].calls + whose_contexts[1].calls);
+	EXPECT_EQ(0, whose_contexts[0].wrong);
+	EXPECT_EQ(0, whose_contexts[1].wrong);
+}
+
+/* As daemon programs do, which then open their log. */
+static int close_all_and_open(struct hab_heap_config *config)
+{
+	struct hab_heap *heap;
+	int before, fd;
+
+	if (close_range(3, ~0u, 0) || hab_heap_create(&heap, config) || !hab_alloc(heap, 100))
+		return 1;
+	before = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (close_range(3, ~0u, 0))
+		return 2;
+	while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) < before)
+		if (fd < 0)
+			return 3;
+	errno = 0;
+	while (hab_alloc(heap, 4000))
+		;
+	if (errno != ENOMEM)
+		return 4;
+	hab_heap_destroy(heap);
+	/* Those of the program are all there. */
+	for (fd = 3; fd <= before; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			return 5;
+	return 0;
+}
+
+TEST_F(heap, a_program_that_closes_all_descriptors_keeps_those_that_it_opens_then)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		hab_heap_destroy(self->heap);
+		_exit(close_all_and_open(&self->config));
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 TEST_F(heap, a_hundred_heaps_at_once_stay_separate)
