@@ -463,8 +463,8 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes);
  * @handler: called by the allocating thread; NULL ends sampling
  * @context: its second argument
  *
- * A call of the handler before may end after the return. As many different ones as were set are kept
- * until the heap is destroyed.
+ * A call of the handler before may end after the return. Each pair of handler and context takes
+ * some memory until the heap is destroyed.
  *
  * Return: 0, or -ENOMEM: nothing has changed.
  */

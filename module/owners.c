@@ -266,7 +266,8 @@ void hab_owners_turn(u64 quota)
 				  get_random_u32());
 		share = owner->nr_sampled ? max(div_u64(fair, owner->nr_sampled), 1ull) : 0;
 		WRITE_ONCE(owner->share, share);
-		owner->quota = owner->nr_sampled = 0;
+		owner->quota = 0;
+		owner->nr_sampled = 0;
 		if (hab_interval_is_active(&owner->interval))
 			continue;
 		list_del_init(&owner->active);

@@ -64,7 +64,7 @@ u64 hab_owners_refused_heaps(void);
 void hab_owners_exit(void);
 
 /*
- * Before hab_owners_turn(): @quota of the next window is of one of its processes; @is_sampled: which
+ * Before hab_owners_turn(): @quota of the next window is of one of its processes. @is_sampled: it
  * is expected to offer samples. May sleep.
  */
 void hab_owners_add_quota(struct hab_owner *owner, u64 quota, bool is_sampled);

@@ -33,7 +33,7 @@ bool machine_is_in_call(const struct user_regs_struct *general);
 /*
  * How well a thread can be borrowed that waits in the system call; -1: that runs. 0: best: most
  * such threads hold no lock. The worst ones may return with less than without attaching.
- * MACHINE_RANK_NEVER: it is in one that may not be interrupted, or from which it is hardly borrowed.
+ * MACHINE_RANK_NEVER: it may not be interrupted in it, or can hardly be borrowed from it.
  */
 #define MACHINE_RANK_NEVER 6
 int machine_rank(long number, const uint64_t arguments[6]);

@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/throttle/throttle.h"
 #include "daemon/shared/hash.h"
 #include "daemon/shared/util.h"
 
-/* Of two windows that follow each other: the end of the first may come late. */
-#define WINDOWS_MAX (2 * (HAB_SHARES + 1) * HAB_EVENT_KINDS)
+/* Each share of each kind has two: the end of the first may come late. Shares: 513. */
+#define WINDOWS_MAX (2u * 513 * HAB_EVENT_KINDS)
 #define SLOTS_MAX   16384u
 
 struct window {

@@ -443,8 +443,8 @@ static double seconds(void)
 }
 
 /*
- * In a child: a heap without the library, of a process that reports what it likes. The first heap of
- * a process tells its owner, so the library's goes before.
+ * In a child: a heap without the library, of a process that reports what it likes. The first heap
+ * of a process tells its owner, so the library's goes before.
  */
 static int raw_heap(FIXTURE_DATA(events) * self, uid_t uid, const volatile struct hab_info **info)
 {
