@@ -35,6 +35,8 @@ struct hab_thread;
  * @unlock: after fork(), in parent and child
  * @leave: in a forked child: frees what the child cannot use, so that the heap can be opened
  *	again; NULL if the child can use everything
+ * @compare: with another heap, which has just been opened: what that has is not this one's any
+ *	more; may be NULL
  */
 struct hab_backend {
 	const char *name;
@@ -50,6 +52,7 @@ struct hab_backend {
 	void (*lock)(struct hab_heap *heap);
 	void (*unlock)(struct hab_heap *heap);
 	void (*leave)(struct hab_heap *heap);
+	void (*compare)(struct hab_heap *heap, const struct hab_heap *newer);
 };
 
 /* Counters of one thread, or the sum over threads that have exited. */

@@ -5,7 +5,8 @@
 #   start_habd ARGUMENT...   starts habd, and returns when it is ready. $habd is its pid, and
 #                            $at/habd.log has what it says.
 #   stop_habd                ends it, as an operator does; its status.
-#   sum_owners NAME          of /metrics, from stdin: the value, or the sum over the owners.
+#   sum_owners NAME          of /metrics, from stdin: the value; if NAME has no owner and there are
+#                            several, their sum. Nothing: there is none.
 
 start_habd() {
 	: >"$at/habd.log"
@@ -23,6 +24,7 @@ start_habd() {
 stop_habd() { kill "$habd" && wait "$habd"; }
 
 sum_owners() {
-	awk -v name="$1" '{ sub(/[{]owner="[0-9a-z]+"[}]/, "", $1); sub(/,owner="[0-9a-z]+"/, "", $1) }
-		$1 == name { n += $2; found = 1 } END { if (found) printf "%d\n", n }'
+	awk -v name="$1" '$1 == name { print $2; exact = 1 }
+		{ sub(/[{]owner="[0-9a-z]+"[}]/, "", $1); sub(/,owner="[0-9a-z]+"/, "", $1) }
+		$1 == name { n += $2; found = 1 } END { if (found && !exact) printf "%d\n", n }'
 }

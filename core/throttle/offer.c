@@ -115,9 +115,9 @@ static struct hab_share *place(struct hab_throttle *throttle, u64 key, u64 numbe
 }
 
 /*
- * Whether the share counts events of this group alone. What comes next in another one is not told:
- * who knows it could send an event only where it is kept, and so leave the others' events where
- * none is.
+ * Whether the share is one of this group. What comes next in another one is not told: who knows it
+ * could send an event only where it is kept, and so leave the others' events where none is. If no
+ * event is expected in the common share, the largest one counts those that come all the same.
  */
 static bool is_of_group(const struct hab_throttle *throttle, const struct hab_share *share, u64 key)
 {

@@ -362,7 +362,8 @@ static bool wait_for_end(struct attached *attached)
 			return false;
 		}
 		if (!read_page(attached, &page)) {
-			say("process %d runs another program now", attached->target.pid);
+			say("process %d has ended, or runs another program now",
+			    attached->target.pid);
 			return false;
 		}
 		if (page.gone)

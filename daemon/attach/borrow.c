@@ -200,6 +200,7 @@ static bool write_frame(const struct borrower *borrower, const void *frame, uint
 {
 	unsigned char now[FRAME_MAX];
 
+	errno = EFAULT;
 	return process_vm_readv(borrower->target->pid, &(struct iovec){ now, bytes }, 1,
 				&(struct iovec){ (void *)at, bytes }, 1, 0) == (ssize_t)bytes &&
 	       target_write(borrower->target, at, frame, bytes);
@@ -395,6 +396,9 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 
 	if (!borrower->result->memory &&
 	    !map_memory(borrower, thread, registers, mask)) {
+		/* Its stack has no room for the frame: nothing was changed. */
+		if (errno == EFAULT || errno == ENOBUFS)
+			return OUTCOME_NEXT;
 		fail(borrower, errno == ETIME ? "it does not run, as in a cgroup that is frozen" :
 						"no memory for code can be mapped in it");
 		goto failed;

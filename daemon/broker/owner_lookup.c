@@ -79,11 +79,16 @@ static bool is_own(int space)
 	       status.st_dev == own.st_dev;
 }
 
-/* The outermost one below this program's that has @space, which is closed. -1: none, it is that. */
+/*
+ * The outermost one below this program's that has @space, which is closed. -1: none, it is that; or
+ * @space is -1.
+ */
 static int outermost(int space)
 {
 	int parent;
 
+	if (space < 0)
+		return -1;
 	if (is_own(space)) {
 		close(space);
 		return -1;
@@ -123,18 +128,21 @@ static uint64_t owner_of_namespace(int space, uid_t uid)
 /* False: it has ended, or its number is another's now. */
 static bool namespace_rights(uint32_t pid, struct owner_id *id)
 {
-	int space = namespace_of(pid);
+	int space = outermost(namespace_of(pid)), again;
 
-	if (space >= 0)
-		space = outermost(space);
-	if (space < 0)
-		return false;
 	id->uid = mapped_root(pid, "uid_map");
 	id->gid = mapped_root(pid, "gid_map");
 	id->space = space;
-	if (owner_of_namespace(space, NOBODY) == id->number && id->uid != NOBODY)
+	again = outermost(namespace_of(pid));
+	if (space >= 0 && owner_of_namespace(space, NOBODY) == id->number &&
+	    owner_of_namespace(again, NOBODY) == id->number && id->uid != NOBODY) {
+		close(again);
 		return true;
-	close(space);
+	}
+	if (space >= 0)
+		close(space);
+	if (again >= 0)
+		close(again);
 	return false;
 }
 

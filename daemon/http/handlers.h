@@ -60,7 +60,7 @@ struct counter {
 	const char *help;   /* NULL: that of the row before */
 	const char *labels; /* NULL: none */
 	size_t known;	    /* of a bool; 0: its number is always known */
-	bool of_owners;	    /* collectors count it: a series for each, so that none ever falls */
+	bool of_owners;	    /* collectors count it: a series for each, which does not fall */
 };
 
 extern const struct counter counters_events[], counters_module[], counters_channels[],

@@ -24,6 +24,11 @@ static struct hab_heap *heaps;
 
 void hab_registry_add_locked(struct hab_heap *heap)
 {
+	struct hab_heap *other;
+
+	for (other = heaps; other && heap->backend->compare; other = other->next)
+		if (other->backend == heap->backend)
+			heap->backend->compare(other, heap);
 	heap->next = heaps;
 	heaps = heap;
 }
@@ -80,10 +85,14 @@ static void begin_child_locked(void)
 	struct hab_heap *heap;
 
 	hab_heap_channel_after_fork();
+	/* All of them first: a new one may have the descriptor's number of another one. */
 	for (heap = heaps; heap; heap = heap->next) {
 		hab_thread_remove_others_locked(heap);
-		if (heap->backend->leave) {
+		if (heap->backend->leave)
 			heap->backend->leave(heap);
+	}
+	for (heap = heaps; heap; heap = heap->next) {
+		if (heap->backend->leave) {
 			hab_backend_reopen(heap);
 			hab_lists_reopen_locked(heap);
 		}

@@ -171,6 +171,15 @@ free_device:
 	return err;
 }
 
+/* @newer has just been opened. If it has the number of @heap's, the program has closed that. */
+static void device_compare(struct hab_heap *heap, const struct hab_heap *newer)
+{
+	struct device *device = heap->backend_data;
+
+	if (device->fd == ((const struct device *)newer->backend_data)->fd)
+		WRITE_ONCE(device->fd, -1);
+}
+
 /*
  * The program may have closed it, as by closefrom(), and opened another file with its number. That
  * is told by the ioctl alone: a filter of system calls that lets a heap work knows no other call.
@@ -201,7 +210,7 @@ static int call(struct hab_heap *heap, unsigned long command, void *argument)
 	/* The heap is the parent's. */
 	if (hab_forked())
 		return -EIO;
-	return ioctl(device->fd, command, argument) ? -errno : 0;
+	return ioctl(READ_ONCE(device->fd), command, argument) ? -errno : 0;
 }
 
 static int device_refill(struct hab_heap *heap, struct hab_thread *thread,
@@ -275,4 +284,5 @@ const struct hab_backend hab_device_backend = {
 	.stack = device_stack,
 	.report = device_report,
 	.leave = device_leave,
+	.compare = device_compare,
 };

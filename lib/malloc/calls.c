@@ -15,37 +15,31 @@
 #include "lib/telemetry/client.h"
 #include "lib/telemetry/sandbox.h"
 
-/* A child by vfork() prepares for itself, in the memory of its parent. */
-static void enter(bool strictly)
-{
-	const struct hab_client *client = READ_ONCE(hab_client);
-	u32 pid = client ? READ_ONCE(client->pid) : 0;
-
-	if (hab_sandbox_is_entered() || !pid || pid == (u32)syscall(SYS_getpid))
-		hab_sandbox_enter(strictly);
-}
-
 /* Libraries ask for features by calls that fail, with arguments that are wrong. */
 static void look_at_prctl(int option, unsigned long argument, unsigned long filter)
 {
 	/* The clock would end the program. */
 	if (option == PR_SET_TSC && argument == PR_TSC_SIGSEGV)
-		enter(false);
+		hab_sandbox_enter(false);
 	if (option != PR_SET_NO_NEW_PRIVS &&
 	    (option != PR_SET_SECCOMP || (argument == SECCOMP_MODE_FILTER && !filter)))
 		return;
+	/* A child by vfork() prepares for itself, and has no filter yet. */
+	if (option == PR_SET_NO_NEW_PRIVS && !hab_sandbox_is_entered() &&
+	    hab_client_is_of_child_by_vfork())
+		return;
 	hab_attach_leave();
-	enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
+	hab_sandbox_enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);
 }
 
 static void look_at_seccomp(long operation, long flags, long filter)
 {
 	if (operation == SECCOMP_SET_MODE_FILTER && filter) {
 		hab_attach_leave();
-		enter(false);
+		hab_sandbox_enter(false);
 	}
 	if (operation == SECCOMP_SET_MODE_STRICT && !flags && !filter)
-		enter(true);
+		hab_sandbox_enter(true);
 }
 
 __attribute__((visibility("default"))) int prctl(int option, ...)

@@ -20,6 +20,7 @@
 
 /* The oldest versions, as in real.c. */
 #if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
 __asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
 __asm__(".symver dladdr1, dladdr1@GLIBC_2.3.3");
 #endif
@@ -180,12 +181,13 @@ static bool write_word(void **word, void *value)
 
 /*
  * The part of a library's dynamic section that is needed here. @binds_as_all: it is bound to the
- * functions that the program is bound to, though its own libraries have others.
+ * functions that the program is bound to, though its own libraries have others. @binds_elsewhere:
+ * it is bound to others, as one that a library with RTLD_DEEPBIND has brought.
  */
 struct library {
 	const struct link_map *map;
 	void *handle;
-	bool binds_as_all;
+	bool binds_as_all, binds_elsewhere;
 	ElfW(Addr) base;
 	const ElfW(Sym) * symbols;
 	const char *names;
@@ -247,6 +249,15 @@ static bool has_another(const struct library *library, const struct reference *r
 	return own && own != reference->real;
 }
 
+static void look_at(struct library *library, const ElfW(Rela) * relocation,
+		    const struct reference *reference, void *now)
+{
+	if (now != reference->real && now != reference->own)
+		library->binds_elsewhere |= !is_unbound(library->map, relocation, now);
+	else if (has_another(library, reference))
+		library->binds_as_all = true;
+}
+
 /* 1: it has changed; -1: it is not known yet what it will be bound to. */
 static int attach_reference(const struct library *library, const ElfW(Rela) * relocation,
 			    const struct reference *reference, void **word)
@@ -256,7 +267,8 @@ static int attach_reference(const struct library *library, const ElfW(Rela) * re
 	if (now != reference->real) {
 		if (!is_unbound(library->map, relocation, now))
 			return 0;
-		if (!library->binds_as_all && has_another(library, reference))
+		if (library->binds_elsewhere ||
+		    (!library->binds_as_all && has_another(library, reference)))
 			return -1;
 	}
 	return write_word(word, reference->own);
@@ -295,11 +307,10 @@ static void change_table(struct library *library, unsigned int table, enum chang
 			continue;
 		word = (void **)(library->base + relocation->r_offset);
 		now = __atomic_load_n(word, __ATOMIC_RELAXED);
-		if (change == LOOK && (now == reference->real || now == reference->own) &&
-		    has_another(library, reference))
-			library->binds_as_all = true;
-		if (change == LOOK)
+		if (change == LOOK) {
+			look_at(library, relocation, reference, now);
 			continue;
+		}
 		result = change == ATTACH ? attach_reference(library, relocation, reference, word) :
 					    detach_reference(reference, word);
 		changed->changed += result > 0;

@@ -113,6 +113,11 @@ static bool is_itself(void)
 	return pid == tries->pid && hab_connect_has_one_user();
 }
 
+bool hab_client_is_of_child_by_vfork(void)
+{
+	return tries && tries->pid && tries->pid != (u32)syscall(SYS_getpid);
+}
+
 struct hab_channel *hab_client_make_channel(int *fd)
 {
 	struct hab_channel *channel = hab_connect_make_channel(fd);

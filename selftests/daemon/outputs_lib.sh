@@ -15,6 +15,9 @@
 #   sum_folded FILE...           what folded stacks add up to
 #   same WANTED GOT; has FILE TEXT   for check
 
+# shellcheck source-path=SCRIPTDIR source=../habd_lib.sh
+. selftests/habd_lib.sh
+
 build=${BUILD:-build}
 work=$(mktemp -d)
 started=()
@@ -75,7 +78,7 @@ get() {
 	shift
 	curl -sS --fail-with-body --max-time 60 --unix-socket "$socket" "$@" "http://localhost$path"
 }
-metric() { get /metrics | awk -v name="$1" '$1 == name { print $2 }'; }
+metric() { get /metrics | sum_owners "$1"; }
 sum_of() { sed -n "s/^$2=//p" "$work/$1.sums"; }
 ctl() { "$build/habctl" --socket "$socket" "$@"; }
 

@@ -719,13 +719,14 @@ TEST_F(heap, a_handler_is_called_with_its_own_context)
 /* As daemon programs do, which then open their log. */
 static int close_all_and_open(struct hab_heap_config *config)
 {
-	struct hab_heap *heap;
-	int before, fd;
+	struct hab_heap *heap, *later;
+	int before, fd, i;
 
 	if (close_range(3, ~0u, 0) || hab_heap_create(&heap, config) || !hab_alloc(heap, 100))
 		return 1;
 	before = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (close_range(3, ~0u, 0))
+	/* This one gets the descriptor that the first one had. */
+	if (close_range(3, ~0u, 0) || hab_heap_create(&later, config))
 		return 2;
 	while ((fd = open("/dev/null", O_RDWR | O_CLOEXEC)) < before)
 		if (fd < 0)
@@ -736,10 +737,13 @@ static int close_all_and_open(struct hab_heap_config *config)
 	if (errno != ENOMEM)
 		return 4;
 	hab_heap_destroy(heap);
-	/* Those of the program are all there. */
+	/* Those of the program and of the other heap are all there. */
 	for (fd = 3; fd <= before; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
 			return 5;
+	for (i = 0; i < 1000; i++)
+		if (!hab_alloc(later, 8000))
+			return 6;
 	return 0;
 }
 
