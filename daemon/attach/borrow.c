@@ -392,15 +392,18 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 	 */
 	uint64_t blocked = ~(1ull << (SIGURG - 1) | 1ull << (SIGNAL_OF_USERS - 1));
 	struct user_regs_struct general = registers->general;
+	enum outcome failure = OUTCOME_FAILED;
 	bool urgent = false;
 
 	if (!borrower->result->memory &&
 	    !map_memory(borrower, thread, registers, mask)) {
-		/* Its stack has no room for the frame: nothing was changed. */
+		/* Without room for the frame on its stack another thread is tried. */
 		if (errno == EFAULT || errno == ENOBUFS)
-			return OUTCOME_NEXT;
-		fail(borrower, errno == ETIME ? "it does not run, as in a cgroup that is frozen" :
-						"no memory for code can be mapped in it");
+			failure = OUTCOME_NEXT;
+		else
+			fail(borrower, errno == ETIME ?
+					       "it does not run, as in a cgroup that is frozen" :
+					       "no memory for code can be mapped in it");
 		goto failed;
 	}
 	machine_keep(&registers->general, borrower->page->registers);
@@ -433,7 +436,7 @@ static enum outcome run_stub(struct borrower *borrower, pid_t thread,
 	return OUTCOME_BORROWED;
 failed:
 	put_back(borrower, thread, registers, mask, urgent);
-	return OUTCOME_FAILED;
+	return failure;
 }
 
 static enum outcome try_thread(struct borrower *borrower, pid_t thread)

@@ -256,40 +256,37 @@ static void make_again_if_interrupted(struct user_regs_struct *general)
 		make_again(general);
 }
 
-void machine_wait_again(struct user_regs_struct *general)
+/* It has no time, or a socket has it, and nothing was done. */
+static bool is_to_wait_again(const struct user_regs_struct *general)
 {
-	if (general->rax != (uint64_t)-EINTR)
-		return;
 	switch ((int64_t)general->orig_rax) {
 	case SYS_epoll_wait:
 	case SYS_epoll_pwait:
-		if ((int32_t)general->r10 == -1)
-			general->rax = (uint64_t)-ERESTARTNOHAND;
-		break;
+		return (int32_t)general->r10 == -1;
 	case SYS_rt_sigtimedwait:
-		if (!general->rdx)
-			general->rax = (uint64_t)-ERESTARTNOHAND;
-		break;
+		return !general->rdx;
 	case SYS_semtimedop:
 	case SYS_epoll_pwait2:
-		if (!general->r10)
-			general->rax = (uint64_t)-ERESTARTNOHAND;
-		break;
+		return !general->r10;
 	case SYS_io_getevents:
-		if (!general->r8)
-			general->rax = (uint64_t)-ERESTARTNOHAND;
-		break;
-	/* Nothing was done. */
+		return !general->r8;
 	case SYS_semop:
 	case SYS_io_uring_enter:
-	/* Of a socket with a time. */
 	case SYS_read:
 	case SYS_recvfrom:
 	case SYS_recvmsg:
 	case SYS_accept:
 	case SYS_accept4:
-		general->rax = (uint64_t)-ERESTARTNOHAND;
+		return true;
+	default:
+		return false;
 	}
+}
+
+void machine_wait_again(struct user_regs_struct *general)
+{
+	if (general->rax == (uint64_t)-EINTR && is_to_wait_again(general))
+		general->rax = (uint64_t)-ERESTARTNOHAND;
 }
 
 int machine_find_return(const unsigned char *code, int bytes)

@@ -26,7 +26,7 @@ static void look_at_prctl(int option, unsigned long argument, unsigned long filt
 		return;
 	/* A child by vfork() prepares for itself, and has no filter yet. */
 	if (option == PR_SET_NO_NEW_PRIVS && !hab_sandbox_is_entered() &&
-	    hab_client_is_of_child_by_vfork())
+	    hab_client_is_vfork_child())
 		return;
 	hab_attach_leave();
 	hab_sandbox_enter(option == PR_SET_SECCOMP && argument == SECCOMP_MODE_STRICT);

@@ -232,13 +232,26 @@ static bool read_dynamic(const struct link_map *map, void *handle, struct librar
 	return library->symbols && library->names;
 }
 
-static bool is_unbound(const struct link_map *map, const ElfW(Rela) * relocation, void *now)
+/* Where the address is; NULL: in no library. */
+static const struct link_map *library_of(const void *address)
 {
 	struct link_map *there = NULL;
 	Dl_info info;
 
-	return dladdr1(now, &info, (void **)&there, RTLD_DL_LINKMAP) && there == map &&
-	       hab_relocation_is_unbound(relocation, now);
+	return dladdr1(address, &info, (void **)&there, RTLD_DL_LINKMAP) ? there : NULL;
+}
+
+static bool is_unbound(const struct link_map *map, const ElfW(Rela) * relocation, void *now)
+{
+	return library_of(now) == map && hab_relocation_is_unbound(relocation, now);
+}
+
+/* All of a program that is linked for fixed addresses know a function by the same stub in it. */
+static bool is_in_program(const void *address)
+{
+	const struct link_map *there = library_of(address);
+
+	return there && !*there->l_name;
 }
 
 /* Loaded with RTLD_DEEPBIND it would be bound to that one. */
@@ -253,7 +266,8 @@ static void look_at(struct library *library, const ElfW(Rela) * relocation,
 		    const struct reference *reference, void *now)
 {
 	if (now != reference->real && now != reference->own)
-		library->binds_elsewhere |= !is_unbound(library->map, relocation, now);
+		library->binds_elsewhere |= !is_unbound(library->map, relocation, now) &&
+					    !is_in_program(now);
 	else if (has_another(library, reference))
 		library->binds_as_all = true;
 }

@@ -113,7 +113,7 @@ static bool is_itself(void)
 	return pid == tries->pid && hab_connect_has_one_user();
 }
 
-bool hab_client_is_of_child_by_vfork(void)
+bool hab_client_is_vfork_child(void)
 {
 	return tries && tries->pid && tries->pid != (u32)syscall(SYS_getpid);
 }

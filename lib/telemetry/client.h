@@ -80,7 +80,7 @@ void hab_client_detach(void);
 bool hab_client_is_left(const struct hab_client *client);
 
 /* true in a child by vfork() of a process that has looked for a collector: all is the parent's. */
-bool hab_client_is_of_child_by_vfork(void);
+bool hab_client_is_vfork_child(void);
 
 /* false: if the collector ends, the process looks for no other one. */
 bool hab_client_may_look(void);

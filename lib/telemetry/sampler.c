@@ -250,7 +250,7 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes)
 
 int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context)
 {
-	struct hab_sample_handler *one = NULL, *all;
+	struct hab_sample_handler *one, *all;
 
 	all = __atomic_load_n(&heap->sample_handlers, __ATOMIC_ACQUIRE);
 	for (one = all; one && (one->call != handler || one->context != context); one = one->next)

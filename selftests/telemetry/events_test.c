@@ -341,8 +341,8 @@ TEST_F(events, a_stack_comes_with_the_report_once_it_is_known_that_it_is_kept)
 	EXPECT_GE(seen->attached + 1, seen->events);
 }
 
-/* The control area of another heap, created without the library; it stays until exit. */
-static const volatile struct hab_info *watch_listeners(void)
+/* Another heap, created without the library, and its control area; it stays until exit. */
+static int raw_heap(const volatile struct hab_info **info)
 {
 	struct hab_ioc_create create = {
 		.size = sizeof(create),
@@ -351,12 +351,18 @@ static const volatile struct hab_info *watch_listeners(void)
 		.levels = { { HAB_ARENA_MIN, HAB_DOMAIN_GLOBAL, 0 } },
 	};
 	int fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
-	void *info;
 
 	if (fd < 0 || ioctl(fd, HAB_IOC_CREATE, &create))
-		return NULL;
-	info = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
-	return info == MAP_FAILED ? NULL : info;
+		return -1;
+	*info = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
+	return *info == MAP_FAILED ? -1 : fd;
+}
+
+static const volatile struct hab_info *watch_listeners(void)
+{
+	const volatile struct hab_info *info;
+
+	return raw_heap(&info) < 0 ? NULL : info;
 }
 
 static uint64_t read_number(const char *path)
@@ -442,30 +448,11 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/*
- * In a child: a heap without the library, of a process that reports what it likes. The first heap
- * of a process tells its owner, so the library's goes before.
- */
-static int raw_heap(FIXTURE_DATA(events) * self, uid_t uid, const volatile struct hab_info **info)
+/* In a child. The first heap of a process tells its owner, so the library's goes before. */
+static int raw_heap_of(FIXTURE_DATA(events) * self, uid_t uid, const volatile struct hab_info **info)
 {
-	struct hab_ioc_create create = {
-		.size = sizeof(create),
-		.arena_bytes = HAB_ARENA_MIN,
-		.nr_levels = 1,
-		.levels = { { HAB_ARENA_MIN, HAB_DOMAIN_GLOBAL, 0 } },
-	};
-	void *map;
-	int fd;
-
 	hab_heap_destroy(self->heap);
-	if (setuid(uid))
-		return -1;
-	fd = open("/dev/hab", O_RDWR | O_CLOEXEC);
-	if (fd < 0 || ioctl(fd, HAB_IOC_CREATE, &create))
-		return -1;
-	map = mmap(NULL, create.info_bytes, PROT_READ, MAP_SHARED, fd, HAB_MAP_INFO);
-	*info = map;
-	return map == MAP_FAILED ? -1 : fd;
+	return setuid(uid) ? -1 : raw_heap(info);
 }
 
 static bool report_sample(int fd, uint64_t interval)
@@ -490,7 +477,7 @@ static bool report_sample(int fd, uint64_t interval)
 static int count_reports_of_new_process(FIXTURE_DATA(events) * self)
 {
 	const volatile struct hab_info *info;
-	int fd = raw_heap(self, VICTIM, &info), reports = 0;
+	int fd = raw_heap_of(self, VICTIM, &info), reports = 0;
 	double begun = seconds(), now = begun, reported = begun;
 
 	while (fd >= 0 && now < begun + 4) {
@@ -510,17 +497,21 @@ static int count_reports_of_new_process(FIXTURE_DATA(events) * self)
 static int reports_of_new_process(FIXTURE_DATA(events) * self)
 {
 	int reports = -1, ends[2];
+	pid_t child;
 
 	if (pipe(ends))
 		return -1;
-	if (!fork()) {
+	child = fork();
+	if (!child) {
 		reports = count_reports_of_new_process(self);
 		_exit(write(ends[1], &reports, sizeof(reports)) != sizeof(reports));
 	}
+	/* So that the end of the child ends the reading. */
+	close(ends[1]);
 	if (read(ends[0], &reports, sizeof(reports)) != sizeof(reports))
 		reports = -1;
 	close(ends[0]);
-	close(ends[1]);
+	waitpid(child, NULL, 0);
 	return reports;
 }
 
@@ -540,7 +531,7 @@ TEST_F_TIMEOUT(events, quiet_processes_of_a_user_leave_a_new_one_of_another_user
 		pids[i] = fork();
 		if (pids[i])
 			continue;
-		fd = raw_heap(self, GREEDY, &info);
+		fd = raw_heap_of(self, GREEDY, &info);
 		usleep(i * 20000);
 		while (report_sample(fd, 1 << 20))
 			sleep(2);
