@@ -7,6 +7,9 @@
 #   check_says TEXT NAME COMMAND...  passes if it fails and its output has TEXT
 #   skip NAME WHY
 #   tap_end                    prints the plan; exits 1 if anything failed
+#   signal_jobs SIGNAL all|PID...
+#                              those of the script's jobs that still run: the number of one
+#                              that has ended may be another program's by now
 
 tap_count=0 tap_failed=0
 tap_output=$(mktemp)
@@ -51,6 +54,13 @@ check_says() {
 skip() {
 	tap_count=$((tap_count + 1))
 	echo "ok $tap_count $1 # SKIP $2"
+}
+
+signal_jobs() {
+	local pid
+	for pid in $(jobs -rp); do
+		[[ ${2-} != all && " ${*:2} " != *" $pid "* ]] || kill -"$1" "$pid" 2>/dev/null
+	done
 }
 
 tap_end() {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154
-# The known program, which answers, and habrun that attaches to it. $build, $work, $habrun and the
-# list $started are the caller's.
+# The known program, which answers, and habrun that attaches to it. $build, $work and $habrun
+# are the caller's.
 
 # start_known [COMMAND]...: starts it; $known is its pid, $ask and $answer its descriptors.
 start_known() {
@@ -10,7 +10,6 @@ start_known() {
 	mkfifo "$in" "$out"
 	"${@:-"$build/tests/attach_known"}" <"$in" >"$out" 2>>"$work/errors" &
 	known=$!
-	started+=("$known")
 	exec {ask}>"$in" {answer}<"$out"
 }
 tell() {
@@ -38,7 +37,6 @@ record() {
 	: >"$work/said"
 	"$habrun" -p "$known" -o "$1" "${@:2}" 2>"$work/said" &
 	recorder=$!
-	started+=("$recorder")
 	for ((i = 0; i < 300; i++)); do
 		grep -q '^habrun: attached' "$work/said" && return
 		kill -0 "$recorder" 2>/dev/null || break

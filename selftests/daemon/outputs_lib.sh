@@ -20,15 +20,11 @@
 
 build=${BUILD:-build}
 work=$(mktemp -d)
-started=()
 
 # shellcheck disable=SC2317
 outputs_clean() {
-	local pid
-	for pid in "${started[@]}"; do
-		kill -9 "$pid" 2>/dev/null
-	done
-	wait "${started[@]}" 2>/dev/null
+	signal_jobs KILL all
+	wait 2>/dev/null
 	# shellcheck disable=SC2154 # of tap.sh
 	rm -rf "$work" "$tap_output"
 }
@@ -46,7 +42,6 @@ habd_start() {
 	: >"$socket.log"
 	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
 	habd_pid=$!
-	started+=("$habd_pid")
 	for _ in $(seq 100); do
 		grep -q ready "$socket.log" && return 0
 		kill -0 "$habd_pid" 2>/dev/null || break
