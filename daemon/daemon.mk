@@ -39,7 +39,7 @@ HABCTL_LIBS := libcurl libelf jansson ncursesw libprotobuf-c zlib
 DAEMON_FOLDERS := shared symbols samples profile feeds channels parts state history http broker attach habd habctl habrun
 DAEMON_INCLUDES := -iquote .
 
-SHARED_SOURCES := arguments child elf_reader human kinds limits module_files output_files program string_table util
+SHARED_SOURCES := arguments child elf_reader file_message human kinds limits module_files output_files program string_table util
 PROFILE_SOURCES := filter profile flame formats confidence profile_pprof profile_jfr jfr
 READER_SOURCES := profile_read merge report history_files end_files history_reader history_time
 COLLECTOR_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
@@ -58,7 +58,7 @@ HABCTL_SOURCES := $(SHARED_SOURCES) $(PROFILE_SOURCES) \
 	habctl habctl_record habctl_report habctl_top habctl_status rss_parts end_list seen \
 	http_client filter_options live_profile span_options report_table $(READER_SOURCES)
 HABRUN_SOURCES := $(COLLECTOR_SOURCES) habrun attached chosen collector command preload result unseen \
-	attach borrow safe_point stub target $(MACHINE)
+	attach apart borrow safe_point stub target $(MACHINE)
 
 HABD_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABD_SOURCES:=.o) profile.pb-c.o web_graph.o web_page.o)
 HABRUN_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(HABRUN_SOURCES:=.o) profile.pb-c.o web_graph.o)

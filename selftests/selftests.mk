@@ -374,7 +374,7 @@ $(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test 
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 # Attaching to programs that run, which is for x86-64.
-ATTACH_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,attach borrow safe_point stub target $(MACHINE) program elf_reader util))
+ATTACH_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,attach apart borrow safe_point stub target $(MACHINE) program elf_reader util file_message))
 ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so attach_slow_list_shim.so \
 	attach_steps $(if $(shell command -v musl-gcc),attach_musl))
 ATTACH_TESTS := $(if $(filter x86_64,$(MACHINE)),$(ATTACH_TESTS))

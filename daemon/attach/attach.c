@@ -4,8 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -18,8 +22,14 @@
 #define BEGIN_NS    15000000000ull /* until the library is in use */
 #define ON_NS	    1000000000ull  /* until the end of a habrun that was killed is seen */
 #define END_NS	    10000000000ull
+#define ATTACH_NS   20000000000ull /* of which its memory and its files need milliseconds */
+#define ANSWER_NS   5000000000ull  /* for a process's memory, if it is there */
+#define DATA_BYTES  ((rlim_t)1 << 30) /* of a child */
 #define LOOK_US	    100
 #define LOOKS	    3 /* at a process without a safe point; each takes LIMIT_NS in borrow.c */
+
+/* Of the child that attaches; the last one if the process does not join habd. */
+enum { FILE_MEMORY, FILE_CONTROL, FILE_CHANNEL, ATTACH_FILES };
 
 #ifndef PIPEFS_MAGIC
 #define PIPEFS_MAGIC 0x50495045
@@ -263,12 +273,19 @@ static bool follow_worker(struct attached *attached, const char *bytes, size_t s
 
 static void close_all(struct attached *attached)
 {
-	if (attached->control >= 0)
-		close(attached->control);
 	if (attached->pidfd >= 0)
 		close(attached->pidfd);
-	attached->control = attached->pidfd = -1;
+	attached->pidfd = -1;
 	target_close(&attached->target);
+}
+
+/* In a child, whose own tables are bounded. */
+static void leave_with_parent(void)
+{
+	const struct rlimit data = { DATA_BYTES, DATA_BYTES };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_DATA, &data);
 }
 
 static bool start(struct attached *attached, const struct attach_options *options,
@@ -304,7 +321,7 @@ static bool open_and_start(struct attached *attached, pid_t pid,
 		/* Of the program before an exec. */
 		attached->memory = 0;
 		page->main = 0;
-		if (!target_open(&attached->target, pid))
+		if (!target_open(&attached->target, pid) || !target_is_ready(&attached->target))
 			return false;
 		if (start(attached, options, page))
 			return true;
@@ -319,9 +336,19 @@ static bool open_and_start(struct attached *attached, pid_t pid,
 	return false;
 }
 
-bool attach(pid_t pid, const struct attach_options *options, struct attached *attached)
+struct attach_answer {
+	bool good; /* else it has said why */
+	struct attached attached;
+};
+
+static void attach_apart(void *context, int answer)
 {
+	struct attempt *attempt = context;
 	uint64_t begin_ns = clock_monotonic_ns();
+	struct attach_answer text = {
+		.attached = { .pidfd = -1, .channel = -1, .control = -1, .target.memory = -1 }
+	};
+	struct attached *attached = &text.attached;
 	/* The table of the worker is empty, so the library is its first file. */
 	struct hab_attach_page page = {
 		.magic = HAB_ATTACH_MAGIC,
@@ -329,69 +356,167 @@ bool attach(pid_t pid, const struct attach_options *options, struct attached *at
 		.library_name = "libhab-malloc.so",
 		.library_path = "/proc/thread-self/fd/0",
 		.library_main = HAB_ATTACH_MAIN,
-		.joins = options->socket != NULL,
-		.interval_least = options->interval_least,
-		.interval_begin = options->interval_begin,
+		.joins = attempt->options->socket != NULL,
+		.interval_least = attempt->options->interval_least,
+		.interval_begin = attempt->options->interval_begin,
 	};
+	int files[ATTACH_FILES];
 
-	*attached = (struct attached){ .pidfd = (int)syscall(SYS_pidfd_open, pid, 0),
-				       .channel = -1,
-				       .control = -1,
-				       .target.memory = -1 };
-	if (options->socket)
-		snprintf(page.socket, sizeof(page.socket), "%s", options->socket);
-	if (open_and_start(attached, pid, options, &page)) {
-		attached->took_ns = clock_monotonic_ns() - begin_ns;
+	leave_with_parent();
+	/* The pipes of other processes end with habrun alone. */
+	close_range(STDERR_FILENO + 1, (unsigned int)answer - 1, 0);
+	close_range((unsigned int)answer + 1, ~0u, 0);
+	if (attempt->options->socket)
+		snprintf(page.socket, sizeof(page.socket), "%s", attempt->options->socket);
+	text.good = open_and_start(attached, attempt->pid, attempt->options, &page);
+	attached->took_ns = clock_monotonic_ns() - begin_ns;
+	/* Its page says from now on that it is attached to. The program that it runs next is not. */
+	if (text.good)
+		flock(attached->target.memory, LOCK_UN);
+	files[FILE_MEMORY] = attached->target.memory;
+	files[FILE_CONTROL] = attached->control;
+	files[FILE_CHANNEL] = attached->channel;
+	apart_answer(answer, &text, sizeof(text), files,
+		     !text.good ? 0 : attached->channel < 0 ? FILE_CHANNEL : ATTACH_FILES);
+}
+
+bool attach_begin(pid_t pid, const struct attach_options *options, struct attempt *attempt)
+{
+	*attempt = (struct attempt){ .pid = pid,
+				     .options = options,
+				     .pidfd = (int)syscall(SYS_pidfd_open, pid, 0) };
+	if (apart_begin(&attempt->apart, attach_apart, attempt, ATTACH_NS))
 		return true;
-	}
-	close_all(attached);
-	if (attached->channel >= 0)
-		close(attached->channel);
+	say("process %d is not attached to: no child can be started: %s", pid, strerror(errno));
+	if (attempt->pidfd >= 0)
+		close(attempt->pidfd);
 	return false;
 }
 
-/* Until the references of the process lead back. */
-static bool wait_for_end(struct attached *attached)
+bool attach_finish(struct attempt *attempt, struct attached *attached)
 {
-	uint64_t end_ns = clock_monotonic_ns() + END_NS;
+	struct attach_answer text = { .good = false };
+	int files[ATTACH_FILES];
+
+	if (!apart_end(&attempt->apart, &text, sizeof(text), files, ATTACH_FILES))
+		say("process %d is not attached to: %s", attempt->pid,
+		    errno == ETIME ? "its memory or its files do not answer" :
+				     "the child that attaches was killed");
+	if (!text.good) {
+		if (attempt->pidfd >= 0)
+			close(attempt->pidfd);
+		return false;
+	}
+	*attached = text.attached;
+	attached->pidfd = attempt->pidfd;
+	attached->target = (struct target){ .pid = attempt->pid,
+					    .own_pid = attached->target.own_pid,
+					    .user = attached->target.user,
+					    .memory = files[FILE_MEMORY] };
+	attached->control = files[FILE_CONTROL];
+	attached->channel = files[FILE_CHANNEL];
+	return true;
+}
+
+void attach_give_up(struct attempt *attempt)
+{
+	apart_give_up(&attempt->apart);
+	if (attempt->pidfd >= 0)
+		close(attempt->pidfd);
+}
+
+bool attach(pid_t pid, const struct attach_options *options, struct attached *attached)
+{
+	struct attempt attempt;
+
+	return attach_begin(pid, options, &attempt) && attach_finish(&attempt, attached);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+enum wait_result { WAIT_AGAIN, WAIT_GONE, WAIT_ENDED };
+
+/* Whether the references of the process lead back. */
+static enum wait_result look_for_end(const struct attached *attached)
+{
 	struct hab_attach_page page;
 
-	while (clock_monotonic_ns() < end_ns) {
-		if (process_has_ended(attached->pidfd)) {
-			say("process %d has ended", attached->target.pid);
+	if (process_has_ended(attached->pidfd)) {
+		say("process %d has ended", attached->target.pid);
+		return WAIT_ENDED;
+	}
+	if (!read_page(attached, &page)) {
+		say("process %d has ended, or runs another program now", attached->target.pid);
+		return WAIT_ENDED;
+	}
+	return page.gone ? WAIT_GONE : WAIT_AGAIN;
+}
+
+static bool wait_for_end(const struct attached *attached, uint64_t end_ns)
+{
+	enum wait_result result;
+
+	while ((result = look_for_end(attached)) == WAIT_AGAIN) {
+		if (clock_monotonic_ns() > end_ns) {
+			say("process %d is still attached to after %llu s: it is detached from once "
+			    "it runs again",
+			    attached->target.pid, END_NS / 1000000000ull);
 			return false;
 		}
-		if (!read_page(attached, &page)) {
-			say("process %d has ended, or runs another program now",
-			    attached->target.pid);
-			return false;
-		}
-		if (page.gone)
-			return true;
 		usleep(LOOK_US);
 	}
-	say("process %d is still attached to after %llu s: it is detached from once it runs again",
-	    attached->target.pid, END_NS / 1000000000ull);
-	return false;
+	return result == WAIT_GONE;
 }
 
-bool attach_end(struct attached *attached)
-{
-	struct hab_attach_page page;
-	bool good;
+struct ending {
+	const struct attached *attached;
+	unsigned int nr;
+};
 
-	if (read_page(attached, &page) && page.state != HAB_ATTACH_ON)
-		say("process %d was detached from before: it has set no_new_privs or a filter of system "
-		    "calls, or its threads have ended; what it allocated later is not counted",
-		    attached->target.pid);
-	close(attached->control);
-	attached->control = -1;
-	good = wait_for_end(attached);
-	close_all(attached);
+static void end_apart(void *context, int answer)
+{
+	const struct ending *ending = context;
+	uint64_t end_ns = clock_monotonic_ns() + END_NS;
+	struct hab_attach_page page;
+	unsigned int i;
+	bool good = true;
+
+	leave_with_parent();
+	for (i = 0; i < ending->nr; i++) {
+		if (read_page(&ending->attached[i], &page) && page.state != HAB_ATTACH_ON)
+			say("process %d was detached from before: it has set no_new_privs or a filter "
+			    "of system calls, or its threads have ended; what it allocated later is "
+			    "not counted",
+			    ending->attached[i].target.pid);
+		close(ending->attached[i].control);
+	}
+	for (i = 0; i < ending->nr; i++)
+		good = wait_for_end(&ending->attached[i], end_ns) && good;
+	apart_answer(answer, &good, sizeof(good), NULL, 0);
+}
+
+bool attach_end(struct attached *attached, unsigned int nr)
+{
+	struct ending ending = { attached, nr };
+	struct apart apart;
+	unsigned int i;
+	bool good = apart_begin(&apart, end_apart, &ending, END_NS + ANSWER_NS);
+
+	/* The child has them until it has looked. */
+	for (i = 0; i < nr; i++)
+		close(attached[i].control);
+	if (!apart.child || !apart_end(&apart, &good, sizeof(good), NULL, 0)) {
+		say("it is not known whether all processes were detached from: they are once they run");
+		good = false;
+	}
+	for (i = 0; i < nr; i++) {
+		attached[i].control = -1;
+		close_all(&attached[i]);
+	}
 	return good;
 }
 
-bool attach_detach(pid_t pid)
+static bool detach(pid_t pid)
 {
 	struct attached attached = { .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .control = -1 };
 	struct hab_attach_page page = { 0 };
@@ -399,10 +524,8 @@ bool attach_detach(pid_t pid)
 	bool good = false;
 	uint64_t at = 0;
 
-	if (!target_open(target, pid)) {
-		close_all(&attached);
+	if (!target_open(target, pid))
 		return false;
-	}
 	if (target->library)
 		at = target_symbol(target, target->library, HAB_ATTACH_MEMORY);
 	if (at && target_read(target, at, &at, sizeof(at)) && at) {
@@ -416,7 +539,26 @@ bool attach_detach(pid_t pid)
 		    "the process again", pid);
 	else if (!good)
 		say("process %d is not attached to", pid);
-	good = good && wait_for_end(&attached);
-	close_all(&attached);
-	return good;
+	return good && wait_for_end(&attached, clock_monotonic_ns() + END_NS);
+}
+
+static void detach_apart(void *context, int answer)
+{
+	bool good;
+
+	leave_with_parent();
+	good = detach(*(const pid_t *)context);
+	apart_answer(answer, &good, sizeof(good), NULL, 0);
+}
+
+bool attach_detach(pid_t pid)
+{
+	struct apart apart;
+	bool good;
+
+	if (apart_begin(&apart, detach_apart, &pid, END_NS + ANSWER_NS) &&
+	    apart_end(&apart, &good, sizeof(good), NULL, 0))
+		return good;
+	say("process %d is not detached from: its memory or its files do not answer", pid);
+	return false;
 }

@@ -6,6 +6,7 @@
 #ifndef HABRUN_ATTACH_H
 #define HABRUN_ATTACH_H
 
+#include "daemon/attach/apart.h"
 #include "daemon/attach/borrow.h"
 #include "daemon/attach/target.h"
 
@@ -28,11 +29,28 @@ struct attached {
 	struct borrow_result borrowed;
 };
 
-/* False after a sentence. The process goes on in any case. */
+struct attempt {
+	struct apart apart; /* its answer may be waited for */
+	pid_t pid;
+	uid_t user; /* of the caller */
+	int pidfd;
+	const struct attach_options *options;
+};
+
+/* Begins to attach. False after a sentence. The process goes on in any case. */
+bool attach_begin(pid_t pid, const struct attach_options *options, struct attempt *attempt);
+/* Waits for the end of it. False after a sentence. */
+bool attach_finish(struct attempt *attempt, struct attached *attached);
+/* Ends it now. */
+void attach_give_up(struct attempt *attempt);
+/* Begins and finishes. */
 bool attach(pid_t pid, const struct attach_options *options, struct attached *attached);
 
-/* Detaches, and closes all but @channel. False after a sentence: it has ended, or is slow. */
-bool attach_end(struct attached *attached);
+/*
+ * Detaches from all, and closes all but their channels. False after a sentence of each that has
+ * ended, or is slow.
+ */
+bool attach_end(struct attached *attached, unsigned int nr);
 
 /* Detaches from a process that has joined habd. False after a sentence. */
 bool attach_detach(pid_t pid);

@@ -31,6 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/attach/apart.h"
 #include "daemon/attach/stub.h"
 #include "daemon/shared/util.h"
 
@@ -43,6 +44,7 @@
 #define ROUNDS_OF_ALL 2u
 #define FRAME_MAX   (HAB_ATTACH_STATE_BYTES + 1024u)
 #define SIGNAL_OF_USERS 33 /* glibc's SIGSETXID */
+#define BORROW_NS   20000000000ull /* for the process that borrows: more than all above */
 #define CODE_BYTES  8192u /* read at once */
 #define CALL_CODE   64u	  /* of a function with a system call */
 
@@ -568,8 +570,15 @@ static bool find_code(struct borrower *borrower)
 	return false;
 }
 
-static void run(struct borrower *borrower, bool *done)
+struct borrow_answer {
+	struct borrow_result result;
+	bool done;
+};
+
+static void run(void *context, int answer)
 {
+	struct borrower *borrower = context;
+	struct borrow_answer text = { .result = *borrower->result };
 	sigset_t all;
 
 	setsid();
@@ -577,43 +586,34 @@ static void run(struct borrower *borrower, bool *done)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	srand((unsigned int)clock_monotonic_ns());
-	*done = try_threads(borrower);
+	borrower->result = &text.result;
+	text.done = try_threads(borrower);
 	let_pending_go(borrower, CALL_NS);
-	_exit(0);
+	apart_answer(answer, &text, sizeof(text), NULL, 0);
 }
 
 bool borrow(struct target *target, struct safe_point *safe_point, struct hab_attach_page *page,
 	    struct borrow_result *result)
 {
-	struct shared {
-		struct borrow_result result;
-		bool done;
-	} *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			 -1, 0);
 	struct borrower borrower = {
-		.target = target, .safe_point = safe_point, .page = page, .result = &shared->result
+		.target = target, .safe_point = safe_point, .page = page, .result = result
 	};
-	int status = 0;
-	bool done;
-	pid_t child;
+	struct borrow_answer answer;
+	struct apart apart;
 
-	if (shared == MAP_FAILED || !find_code(&borrower)) {
+	if (!find_code(&borrower)) {
 		say("process %d is not attached to: its C library is not known", target->pid);
 		return false;
 	}
-	shared->result = *result;
-	child = fork();
-	if (!child)
-		run(&borrower, &shared->done);
-	if (child < 0)
+	if (!apart_begin(&apart, run, &borrower, BORROW_NS)) {
 		fail(&borrower, "fork()");
-	else
-		TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
-	*result = shared->result;
-	done = shared->done;
-	if (child > 0 && !WIFEXITED(status))
-		say("process %d is not attached to: the process that attaches was killed",
-		    target->pid);
-	munmap(shared, sizeof(*shared));
-	return done;
+		return false;
+	}
+	if (!apart_end(&apart, &answer, sizeof(answer), NULL, 0)) {
+		say("process %d is not attached to: the process that attaches %s", target->pid,
+		    errno == ETIME ? "waits for its memory" : "was killed");
+		return false;
+	}
+	*result = answer.result;
+	return answer.done;
 }

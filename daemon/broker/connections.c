@@ -2,7 +2,6 @@
 /*
  * Accepts connections and hands them over to the parts of their owners. Nothing is received here.
  */
-#include <pwd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,15 +26,16 @@ static struct owner *owner_of_peer(struct broker *broker, int fd)
 
 /*
  * Over TCP the uid alone is known. A user may have any number of subordinate ones: these are no
- * owners, and have no entry in the user database.
+ * owners, and are no known users.
  */
 static struct owner *owner_of_uid(struct broker *broker, uid_t uid)
 {
 	uint64_t number = uid;
 	struct owner *owner;
+	gid_t group;
 
 	HASH_FIND(hh, broker->owners, &number, sizeof(number), owner);
-	return owner || getpwuid(uid) ? broker_owner(broker, number, 0) : NULL;
+	return owner || access_knows(uid, &group) ? broker_owner(broker, number, 0) : NULL;
 }
 
 static void refuse_unknown(struct broker *broker, int fd)

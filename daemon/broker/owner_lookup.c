@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/nsfs.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/owner.h"
+#include "daemon/parts/access.h"
 #include "daemon/shared/util.h"
 
 #ifndef SO_PEERPIDFD
@@ -57,14 +57,6 @@ static unsigned int mapped_root(uint32_t pid, const char *map)
 	if (file)
 		fclose(file);
 	return found;
-}
-
-/* Of a user none of whose processes is known. */
-static gid_t first_group(uid_t uid)
-{
-	const struct passwd *entry = getpwuid(uid);
-
-	return entry ? entry->pw_gid : NOBODY;
 }
 
 /* True for the namespace of this program. */
@@ -152,8 +144,9 @@ bool owner_rights(uint64_t owner, uint32_t pid, struct owner_id *id)
 	if (hab_owner_is_namespace(owner))
 		return namespace_rights(pid, id);
 	id->gid = owner ? group_of(pid) : 0;
+	/* None of the user's processes is known. */
 	if (id->gid == NOBODY)
-		id->gid = first_group(id->uid);
+		access_knows(id->uid, &id->gid);
 	return true;
 }
 

@@ -24,16 +24,20 @@
 
 #define LOOK_MS 50	    /* whether the processes have ended */
 #define NEW_NS	200000000ull /* between two looks for new ones */
+#define ATTEMPTS_MAX 8u /* at once */
 
 struct run {
 	const struct options *options;
 	struct attach_options attaching;
 	struct chosen *chosen;
-	uint64_t looked_ns; /* for new processes */
+	struct attempt attempts[ATTEMPTS_MAX];
+	unsigned int nr_attempts;
+	unsigned int tried; /* processes */
 	struct attached *attached;
 	unsigned int nr_attached, room;
 	struct collector *collector;
 	int signals;
+	bool ends; /* by one of them */
 };
 
 /* Blocks those that end habrun: they end the recording instead. */
@@ -78,45 +82,76 @@ static bool add_channel(struct run *run, struct attached *attached)
 			     files);
 }
 
-static void attach_one(struct run *run, pid_t pid)
+/* One process of each user, at most: whose memory does not answer keeps nobody else waiting. */
+static void begin_attempts(struct run *run)
+{
+	uid_t users[ATTEMPTS_MAX];
+	unsigned int i;
+	pid_t pid;
+
+	for (i = 0; i < run->nr_attempts; i++)
+		users[i] = run->attempts[i].user;
+	while (run->nr_attempts < ATTEMPTS_MAX &&
+	       (pid = chosen_next(run->chosen, users, run->nr_attempts, &users[run->nr_attempts]))) {
+		struct attempt *attempt = &run->attempts[run->nr_attempts];
+
+		run->tried++;
+		if (attach_begin(pid, &run->attaching, attempt))
+			attempt->user = users[run->nr_attempts++];
+	}
+}
+
+static void finish_attempt(struct run *run, struct attempt *attempt)
 {
 	struct attached *attached;
 
 	run->attached = xgrow(run->attached, run->nr_attached, &run->room, sizeof(*run->attached));
 	attached = &run->attached[run->nr_attached];
-	if (!attach(pid, &run->attaching, attached))
-		return;
-	say_begin(run, attached);
-	run->nr_attached++;
-	if (run->collector && !add_channel(run, attached))
-		say("process %d shares no memory that can be read", pid);
+	if (attach_finish(attempt, attached)) {
+		say_begin(run, attached);
+		run->nr_attached++;
+		if (run->collector && !add_channel(run, attached))
+			say("process %d shares no memory that can be read", attached->target.pid);
+	}
+	*attempt = run->attempts[--run->nr_attempts];
 }
 
+/* Attaches, and reads what comes meanwhile. */
+static void look(struct run *run)
+{
+	struct pollfd ready[ATTEMPTS_MAX + 2] = {
+		{ .fd = run->signals, .events = POLLIN },
+		{ .fd = run->collector ? collector_fd(run->collector) : -1, .events = POLLIN }
+	};
+	int timeout_ms = run->collector ? collector_timeout_ms(run->collector) : -1;
+	unsigned int i;
+
+	begin_attempts(run);
+	for (i = 0; i < run->nr_attempts; i++)
+		ready[i + 2] = (struct pollfd){ run->attempts[i].apart.answer, POLLIN, 0 };
+	poll(ready, i + 2, timeout_ms < 0 || timeout_ms > LOOK_MS ? LOOK_MS : timeout_ms);
+	if (run->collector)
+		collector_poll(run->collector);
+	/* The last one takes the place of one that is finished. */
+	while (i-- > 0)
+		if (ready[i + 2].revents || clock_monotonic_ns() > run->attempts[i].apart.end_ns)
+			finish_attempt(run, &run->attempts[i]);
+	/* Before there is something to record, they end habrun at once. */
+	if (run->collector && run->nr_attached && run->signals < 0)
+		run->signals = open_signals();
+	run->ends = ready[0].revents;
+}
+
+/* All that there are now. False after a sentence of each: it is attached to none. */
 static bool attach_all(struct run *run)
 {
-	unsigned int count = 0;
-	pid_t pid;
-
-	for (; (pid = chosen_next(run->chosen)); count++)
-		attach_one(run, pid);
-	if (!count)
+	do
+		look(run);
+	while (run->nr_attempts && !run->ends);
+	if (!run->tried)
 		say("the unit %s has no process: see systemctl status %s", run->options->unit,
 		    run->options->unit);
 	return run->nr_attached;
-}
-
-/* Processes that began meanwhile. */
-static void attach_new(struct run *run)
-{
-	uint64_t now_ns = clock_monotonic_ns();
-	pid_t pid;
-
-	if (now_ns - run->looked_ns < NEW_NS)
-		return;
-	run->looked_ns = now_ns;
-	/* One at a time: the channels of the others are read in between. */
-	if (chosen_look(run->chosen) && (pid = chosen_next(run->chosen)))
-		attach_one(run, pid);
 }
 
 static bool all_have_ended(const struct run *run)
@@ -131,28 +166,20 @@ static bool all_have_ended(const struct run *run)
 
 static void collect(struct run *run)
 {
-	uint64_t end_ns = run->options->seconds ?
-				  clock_monotonic_ns() + run->options->seconds * 1000000000ull :
-				  UINT64_MAX;
-	struct pollfd ready[] = { { .fd = run->signals, .events = POLLIN },
-				  { .fd = collector_fd(run->collector), .events = POLLIN } };
-	int timeout_ms;
+	uint64_t now_ns = clock_monotonic_ns(), looked_ns = now_ns;
+	uint64_t end_ns = run->options->seconds ? now_ns + run->options->seconds * 1000000000ull :
+						  UINT64_MAX;
 
-	while (!ready[0].revents && !all_have_ended(run) && clock_monotonic_ns() < end_ns) {
-		timeout_ms = collector_timeout_ms(run->collector);
-		poll(ready, ARRAY_SIZE(ready),
-		     timeout_ms < 0 || timeout_ms > LOOK_MS ? LOOK_MS : timeout_ms);
-		collector_poll(run->collector);
-		attach_new(run);
+	while (!run->ends && now_ns < end_ns && (run->nr_attempts || !all_have_ended(run))) {
+		look(run);
+		now_ns = clock_monotonic_ns();
+		if (now_ns - looked_ns < NEW_NS)
+			continue;
+		looked_ns = now_ns;
+		chosen_look(run->chosen);
 	}
-}
-
-static void detach_all(struct run *run)
-{
-	unsigned int i;
-
-	for (i = 0; i < run->nr_attached; i++)
-		attach_end(&run->attached[i]);
+	while (run->nr_attempts)
+		attach_give_up(&run->attempts[--run->nr_attempts]);
 }
 
 static int record(struct run *run, const struct preload_sampling *sampling)
@@ -166,10 +193,8 @@ static int record(struct run *run, const struct preload_sampling *sampling)
 	collector_raise_file_limit();
 	run->collector = collector_new(&none, sampling);
 	if (run->collector && attach_all(run)) {
-		/* Before, they end habrun at once. */
-		run->signals = open_signals();
 		collect(run);
-		detach_all(run);
+		attach_end(run->attached, run->nr_attached);
 		code = result_write(run->options, run->collector, &output, -1, NULL) ? 0 :
 										       EXIT_FAILED;
 	}
@@ -186,6 +211,7 @@ int attached_run(const struct options *options, char *library,
 	int code;
 
 	run = (struct run){ .options = options,
+			    .signals = -1,
 			    .chosen = chosen_new(options),
 			    .attaching = { .library = library,
 					   .interval_least = sampling->interval_least,
@@ -209,9 +235,10 @@ int attached_detach(const struct options *options)
 {
 	struct chosen *chosen = chosen_new(options);
 	int code = 0;
+	uid_t user;
 	pid_t pid;
 
-	while ((pid = chosen_next(chosen)))
+	while ((pid = chosen_next(chosen, NULL, 0, &user)))
 		if (!attach_detach(pid))
 			code = EXIT_FAILED;
 	chosen_free(chosen);

@@ -16,26 +16,62 @@
 #define SLICE	   ".slice"
 #define FOLDERS	   16 /* open at once */
 #define DEPTH_MAX  64u /* of processes below each other */
-#define CHOSEN_MAX 65536u
+
+/* A process that runs another program by now is another one. */
+struct one {
+	pid_t pid;
+	uint64_t start;
+	uint64_t stack; /* 0: it has ended, or is not to be traced */
+	bool given;
+};
+
+struct list {
+	struct one *all; /* by pid */
+	unsigned int nr, room;
+};
 
 struct chosen {
 	const struct options *options;
-	pid_t *pids;
-	unsigned int nr, room;
-	unsigned int given;
+	struct list list;
+	struct list before; /* of the last look */
 };
+
+static int compare(const void *a, const void *b)
+{
+	const struct one *first = a, *second = b;
+
+	return (first->pid > second->pid) - (first->pid < second->pid);
+}
 
 static void add(struct chosen *chosen, pid_t pid)
 {
-	unsigned int i;
+	struct list *list = &chosen->list, *before = &chosen->before;
+	struct process_stat stat;
+	struct one one = { .pid = pid }, *known;
 
-	for (i = 0; i < chosen->nr; i++)
-		if (chosen->pids[i] == pid)
-			return;
-	if (pid <= 0 || pid == getpid() || chosen->nr == CHOSEN_MAX)
+	if (pid <= 0 || pid == getpid())
 		return;
-	chosen->pids = xgrow(chosen->pids, chosen->nr, &chosen->room, sizeof(*chosen->pids));
-	chosen->pids[chosen->nr++] = pid;
+	process_stat((uint32_t)pid, &stat);
+	one.start = stat.start;
+	one.stack = stat.stack;
+	known = before->nr ? bsearch(&one, before->all, before->nr, sizeof(one), compare) : NULL;
+	if (known && known->start == one.start && (known->stack == one.stack || !one.stack))
+		one = *known;
+	list->all = xgrow(list->all, list->nr, &list->room, sizeof(one));
+	list->all[list->nr++] = one;
+}
+
+/* What was found now replaces what there was. A process may be found twice. */
+static void sort(struct list *list)
+{
+	unsigned int i, nr = 0;
+
+	if (list->nr)
+		qsort(list->all, list->nr, sizeof(*list->all), compare);
+	for (i = 0; i < list->nr; i++)
+		if (!nr || list->all[nr - 1].pid != list->all[i].pid)
+			list->all[nr++] = list->all[i];
+	list->nr = nr;
 }
 
 /* --- below others ----------------------------------------------------------------------- */
@@ -134,15 +170,29 @@ static void add_unit(struct chosen *chosen)
 
 /* ------------------------------------------------------------------------------------------ */
 
+static void find(struct chosen *chosen)
+{
+	struct list before = chosen->before;
+	unsigned int i;
+
+	chosen->before = chosen->list;
+	chosen->list = before;
+	chosen->list.nr = 0;
+	for (i = 0; i < chosen->options->nr_pids; i++)
+		add(chosen, chosen->options->pids[i]);
+	if (chosen->options->unit)
+		add_unit(chosen);
+	if (chosen->options->children)
+		add_children(chosen);
+	sort(&chosen->list);
+}
+
 struct chosen *chosen_new(const struct options *options)
 {
 	struct chosen *chosen = xcalloc(1, sizeof(*chosen));
-	unsigned int i;
 
 	chosen->options = options;
-	for (i = 0; i < options->nr_pids; i++)
-		add(chosen, options->pids[i]);
-	chosen_look(chosen);
+	find(chosen);
 	return chosen;
 }
 
@@ -150,20 +200,39 @@ void chosen_free(struct chosen *chosen)
 {
 	if (!chosen)
 		return;
-	free(chosen->pids);
+	free(chosen->list.all);
+	free(chosen->before.all);
 	free(chosen);
 }
 
-bool chosen_look(struct chosen *chosen)
+void chosen_look(struct chosen *chosen)
 {
-	if (chosen->options->unit)
-		add_unit(chosen);
-	if (chosen->options->children)
-		add_children(chosen);
-	return chosen->options->unit || chosen->options->children;
+	if (chosen->options->unit || chosen->options->children)
+		find(chosen);
 }
 
-pid_t chosen_next(struct chosen *chosen)
+static bool is_of(uid_t user, const uid_t *users, unsigned int nr)
 {
-	return chosen->given < chosen->nr ? chosen->pids[chosen->given++] : 0;
+	while (nr-- > 0)
+		if (users[nr] == user)
+			return true;
+	return false;
+}
+
+pid_t chosen_next(struct chosen *chosen, const uid_t *but, unsigned int nr, uid_t *user)
+{
+	unsigned int i;
+
+	for (i = 0; i < chosen->list.nr; i++) {
+		struct one *one = &chosen->list.all[i];
+
+		if (one->given)
+			continue;
+		*user = process_uid((uint32_t)one->pid);
+		if (is_of(*user, but, nr))
+			continue;
+		one->given = true;
+		return one->pid;
+	}
+	return 0;
 }

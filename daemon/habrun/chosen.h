@@ -11,9 +11,9 @@ struct chosen;
 
 struct chosen *chosen_new(const struct options *options);
 void chosen_free(struct chosen *chosen);
-/* The next process that was not given yet; 0: there is none now. */
-pid_t chosen_next(struct chosen *chosen);
-/* Looks for new processes. False: there will be none. */
-bool chosen_look(struct chosen *chosen);
+/* Looks for processes, or programs in them, that are new. */
+void chosen_look(struct chosen *chosen);
+/* The next one that was not given yet, of any user @but these; 0: there is none now. */
+pid_t chosen_next(struct chosen *chosen, const uid_t *but, unsigned int nr, uid_t *user);
 
 #endif /* HABRUN_CHOSEN_H */

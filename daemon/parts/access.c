@@ -15,16 +15,19 @@
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
 
 #define GROUPS_MAX 65536 /* of a process */
-#define NAMES_MAX  16384
 
 static void copy_end(const struct sockaddr_storage *from, __be32 *address, __be16 *port)
 {
@@ -132,25 +135,6 @@ static bool has_group(const gid_t *groups, size_t count, gid_t wanted)
 	return false;
 }
 
-/* Asks the user database. */
-static bool is_member(uid_t user, gid_t wanted)
-{
-	struct passwd entry, *found = NULL;
-	char names[NAMES_MAX];
-	int count = GROUPS_MAX;
-	gid_t *groups;
-	bool member;
-
-	if (getpwuid_r(user, &entry, names, sizeof(names), &found) || !found)
-		return false;
-	groups = xcalloc(GROUPS_MAX, sizeof(*groups));
-	if (getgrouplist(found->pw_name, found->pw_gid, groups, &count) < 0)
-		count = GROUPS_MAX;
-	member = has_group(groups, (size_t)count, wanted);
-	free(groups);
-	return member;
-}
-
 /* Asks for the groups that the client's process had when it connected. */
 static bool peer_is_member(int fd, gid_t wanted)
 {
@@ -171,30 +155,118 @@ static bool peer_is_member(int fd, gid_t wanted)
 	return member;
 }
 
-/* A member of no group has this one. */
-static gid_t readers = (gid_t)-1;
+/* --- the user database ----------------------------------------------------------------------- */
+
+/*
+ * It may be on another machine that does not answer. So it is asked at the start, and again after
+ * root has changed the file of groups; of single users the files of this machine tell.
+ */
+#define GROUP_FILE  "/etc/group"
+#define PASSWD_FILE "/etc/passwd"
+
+static struct {
+	pthread_mutex_t lock;
+	gid_t group;
+	uid_t *members;
+	unsigned int nr, room;
+	struct timespec changed; /* the file of groups */
+} readers = { .lock = PTHREAD_MUTEX_INITIALIZER, .group = (gid_t)-1 };
+
+static void add_member(uid_t user)
+{
+	readers.members = xgrow(readers.members, readers.nr, &readers.room, sizeof(user));
+	readers.members[readers.nr++] = user;
+}
+
+static void read_members(void)
+{
+	const struct group *group = getgrnam("hab-read");
+	const struct passwd *entry;
+	FILE *file = fopen(PASSWD_FILE, "re");
+	char **name;
+
+	readers.group = group ? group->gr_gid : (gid_t)-1;
+	readers.nr = 0;
+	for (name = group ? group->gr_mem : NULL; name && *name; name++) {
+		entry = getpwnam(*name);
+		if (entry)
+			add_member(entry->pw_uid);
+	}
+	while (group && file && (entry = fgetpwent(file)))
+		if (entry->pw_gid == readers.group)
+			add_member(entry->pw_uid);
+	if (file)
+		fclose(file);
+}
+
+static bool has_changed(void)
+{
+	struct timespec before = readers.changed;
+	struct stat status;
+
+	if (!stat(GROUP_FILE, &status))
+		readers.changed = status.st_mtim;
+	return before.tv_sec != readers.changed.tv_sec || before.tv_nsec != readers.changed.tv_nsec;
+}
+
+static bool is_member(uid_t user)
+{
+	bool found = false;
+	unsigned int i;
+
+	pthread_mutex_lock(&readers.lock);
+	if (has_changed())
+		read_members();
+	for (i = 0; i < readers.nr && !found; i++)
+		found = readers.members[i] == user;
+	pthread_mutex_unlock(&readers.lock);
+	return found;
+}
+
+bool access_knows(uid_t user, gid_t *group)
+{
+	FILE *file = fopen(PASSWD_FILE, "re");
+	const struct passwd *entry = NULL;
+	struct stat status;
+	char path[32];
+
+	while (file && (entry = fgetpwent(file)) && entry->pw_uid != user)
+		;
+	if (entry)
+		*group = entry->pw_gid;
+	if (file)
+		fclose(file);
+	if (entry)
+		return true;
+	/* The login of a user of another machine's database has made this. */
+	snprintf(path, sizeof(path), "/run/user/%u", user);
+	if (lstat(path, &status) || status.st_uid != user)
+		return false;
+	*group = status.st_gid;
+	return true;
+}
+
+/* --- who reads all ---------------------------------------------------------------------------- */
 
 void access_begin(void)
 {
-	const struct group *group = getgrnam("hab-read");
-
-	if (group)
-		readers = group->gr_gid;
-	else
+	has_changed();
+	read_members();
+	if (readers.group == (gid_t)-1)
 		say_verbose("group hab-read does not exist: only root reads the profiles of all "
 			    "users");
 }
 
 gid_t access_readers(void)
 {
-	return readers;
+	return readers.group;
 }
 
 bool access_reads_all(int fd, bool local, uid_t user)
 {
 	if (!user || user == geteuid())
 		return true;
-	if (readers == (gid_t)-1)
-		return false;
-	return local ? peer_is_member(fd, readers) : is_member(user, readers);
+	if (!local)
+		return is_member(user);
+	return readers.group != (gid_t)-1 && peer_is_member(fd, readers.group);
 }

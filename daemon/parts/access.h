@@ -18,8 +18,13 @@ bool access_user(int fd, bool local, uid_t *user);
 /*
  * True for root, the user of habd and members of group hab-read: they read the profiles of all
  * users. Over a Unix socket the groups are those of the client's process, over TCP those of the
- * user database.
+ * user database at the start, or when /etc/group was changed last.
  */
 bool access_reads_all(int fd, bool local, uid_t user);
+/*
+ * True for a user of /etc/passwd, and one that has logged in, and its first group: not for a number
+ * that a user may use besides its own. Does not wait.
+ */
+bool access_knows(uid_t user, gid_t *group);
 
 #endif /* HABD_ACCESS_H */

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
@@ -34,37 +33,11 @@ void part_memory_unmap(struct hab_channel *memory)
 		munmap(memory, PART_MEMORY_BYTES);
 }
 
-union part_control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(PART_MESSAGE_FILES * sizeof(int))];
-};
-
-static bool send_parts(int control, struct iovec *data, unsigned int nr_data, const int *files,
-		       unsigned int nr)
-{
-	union part_control space = { .bytes = { 0 } };
-	struct msghdr message = { .msg_iov = data, .msg_iovlen = nr_data };
-	ssize_t sent;
-
-	if (nr) {
-		message.msg_control = &space;
-		message.msg_controllen = CMSG_SPACE(nr * sizeof(int));
-		space.head.cmsg_len = CMSG_LEN(nr * sizeof(int));
-		space.head.cmsg_level = SOL_SOCKET;
-		space.head.cmsg_type = SCM_RIGHTS;
-		memcpy(CMSG_DATA(&space.head), files, nr * sizeof(int));
-	}
-	do
-		sent = sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent >= 0;
-}
-
 bool part_send(int control, const struct part_message *message, const int *files, unsigned int nr)
 {
 	struct iovec data = { (void *)message, sizeof(*message) };
 
-	return send_parts(control, &data, 1, files, nr);
+	return file_message_send(control, &data, 1, files, nr);
 }
 
 bool part_send_config(int control, const struct part_config *config)
@@ -72,18 +45,7 @@ bool part_send_config(int control, const struct part_config *config)
 	struct part_message message = { .type = PART_CONFIG };
 	struct iovec data[] = { { &message, sizeof(message) }, { (void *)config, sizeof(*config) } };
 
-	return send_parts(control, data, ARRAY_SIZE(data), NULL, 0);
-}
-
-static void take_files(struct msghdr *from, int files[PART_MESSAGE_FILES])
-{
-	const struct cmsghdr *part = CMSG_FIRSTHDR(from);
-	size_t nr;
-
-	if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-		return;
-	nr = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(files, CMSG_DATA(part), min(nr, (size_t)PART_MESSAGE_FILES) * sizeof(int));
+	return file_message_send(control, data, ARRAY_SIZE(data), NULL, 0);
 }
 
 int part_receive(int control, struct part_message *message, struct part_config *config,
@@ -92,20 +54,11 @@ int part_receive(int control, struct part_message *message, struct part_config *
 	struct part_config ignored;
 	struct iovec data[] = { { message, sizeof(*message) },
 				{ config ? config : &ignored, sizeof(*config) } };
-	union part_control space;
-	struct msghdr from = { .msg_iov = data,
-			       .msg_iovlen = ARRAY_SIZE(data),
-			       .msg_control = &space,
-			       .msg_controllen = sizeof(space) };
-	ssize_t length;
+	ssize_t length = file_message_receive(control, data, ARRAY_SIZE(data), files,
+					      PART_MESSAGE_FILES);
 
-	files[0] = files[1] = -1;
-	do
-		length = recvmsg(control, &from, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (length < 0 && errno == EINTR);
 	if (length < 0)
 		return errno == EAGAIN ? 0 : -1;
-	take_files(&from, files);
 	return length >= (ssize_t)sizeof(*message) ? 1 : -1;
 }
 

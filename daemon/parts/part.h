@@ -16,6 +16,7 @@
 #include "core/owner.h"
 #include "daemon/channels/channels.h"
 #include "daemon/samples/ingest.h"
+#include "daemon/shared/file_message.h"
 #include "daemon/shared/limits.h"
 
 /* Descriptors of a part: the control socket, of type SOCK_SEQPACKET, and its memory. */

@@ -265,7 +265,7 @@ bool process_stat(uint32_t pid, struct process_stat *stat)
 	process_file(pid, "stat", text, sizeof(text));
 	/* The second field, in parentheses, may have any characters. */
 	at = strrchr(text, ')');
-	for (field = 3; at && field <= 23; field++) {
+	for (field = 3; at && field <= 28; field++) {
 		at = strchr(at + 1, ' ');
 		if (at && field == 4)
 			stat->parent = (uint32_t)strtoul(at + 1, NULL, 10);
@@ -275,6 +275,8 @@ bool process_stat(uint32_t pid, struct process_stat *stat)
 			stat->start = strtoull(at + 1, NULL, 10);
 		else if (at && field == 23)
 			stat->memory = strtoull(at + 1, NULL, 10);
+		else if (at && field == 28)
+			stat->stack = strtoull(at + 1, NULL, 10);
 	}
 	return at;
 }

@@ -97,6 +97,7 @@ struct process_stat {
 	uint32_t parent;
 	uint64_t start;	 /* in ticks of the clock since boot */
 	uint64_t memory; /* its address space in bytes */
+	uint64_t stack;	 /* where that of its program began; 0: without the right to trace it */
 	bool has_forked; /* and runs no program of its own: its memory is its parent's */
 };
 

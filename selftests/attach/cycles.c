@@ -56,7 +56,7 @@ static bool run_cycle(pid_t pid, const struct attach_options *options, uint64_t 
 	*held_ns = attached.borrowed.held_ns;
 	*took_ns = attached.took_ns;
 	usleep((useconds_t)(rand() % 5000));
-	good = attach_end(&attached);
+	good = attach_end(&attached, 1);
 	close(attached.channel);
 	return good;
 }
