@@ -370,7 +370,7 @@ static void attach_apart(void *context, int answer)
 		snprintf(page.socket, sizeof(page.socket), "%s", attempt->options->socket);
 	text.good = open_and_start(attached, attempt->pid, attempt->options, &page);
 	attached->took_ns = clock_monotonic_ns() - begin_ns;
-	/* Its page says from now on that it is attached to. The program that it runs next is not. */
+	/* Its page says from now on that it is attached to. What it runs next is not. */
 	if (text.good)
 		flock(attached->target.memory, LOCK_UN);
 	files[FILE_MEMORY] = attached->target.memory;
