@@ -28,7 +28,7 @@
 #define LOOK_US	    100
 #define LOOKS	    3 /* at a process without a safe point; each takes LIMIT_NS in borrow.c */
 
-/* Of the child that attaches; the last one if the process does not join habd. */
+/* Of the child that attaches; the first alone if the process joins habd. */
 enum { FILE_MEMORY, FILE_CONTROL, FILE_CHANNEL, ATTACH_FILES };
 
 #ifndef PIPEFS_MAGIC
@@ -377,7 +377,7 @@ static void attach_apart(void *context, int answer)
 	files[FILE_CONTROL] = attached->control;
 	files[FILE_CHANNEL] = attached->channel;
 	apart_answer(answer, &text, sizeof(text), files,
-		     !text.good ? 0 : attached->channel < 0 ? FILE_CHANNEL : ATTACH_FILES);
+		     !text.good ? 0 : attached->channel < 0 ? FILE_MEMORY + 1 : ATTACH_FILES);
 }
 
 bool attach_begin(pid_t pid, const struct attach_options *options, struct attempt *attempt)

@@ -22,6 +22,7 @@ struct one {
 	pid_t pid;
 	uint64_t start;
 	uint64_t stack; /* 0: it has ended, or is not to be traced */
+	uid_t user;
 	bool given;
 };
 
@@ -57,6 +58,8 @@ static void add(struct chosen *chosen, pid_t pid)
 	known = before->nr ? bsearch(&one, before->all, before->nr, sizeof(one), compare) : NULL;
 	if (known && known->start == one.start && (known->stack == one.stack || !one.stack))
 		one = *known;
+	else
+		one.user = process_uid((uint32_t)pid);
 	list->all = xgrow(list->all, list->nr, &list->room, sizeof(one));
 	list->all[list->nr++] = one;
 }
@@ -226,11 +229,9 @@ pid_t chosen_next(struct chosen *chosen, const uid_t *but, unsigned int nr, uid_
 	for (i = 0; i < chosen->list.nr; i++) {
 		struct one *one = &chosen->list.all[i];
 
-		if (one->given)
+		if (one->given || is_of(one->user, but, nr))
 			continue;
-		*user = process_uid((uint32_t)one->pid);
-		if (is_of(*user, but, nr))
-			continue;
+		*user = one->user;
 		one->given = true;
 		return one->pid;
 	}
