@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +14,20 @@
 #define LEAVE_US  100
 #define LEAVE_MAX 10000u /* looks, until a child that has answered, or was killed, has ended */
 
+static pid_t apart_parent;
+
+void apart_leave_with_parent(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* It may have ended before. */
+	if (getppid() != apart_parent)
+		_exit(0);
+}
+
 bool apart_begin(struct apart *apart, void (*work)(void *context, int answer), void *context,
 		 uint64_t limit_ns)
 {
+	pid_t parent = getpid();
 	int pair[2];
 
 	*apart = (struct apart){ .answer = -1, .end_ns = clock_monotonic_ns() + limit_ns };
@@ -25,6 +37,7 @@ bool apart_begin(struct apart *apart, void (*work)(void *context, int answer), v
 	apart->child = fork();
 	if (!apart->child) {
 		close(pair[0]);
+		apart_parent = parent;
 		work(context, pair[1]);
 		_exit(0);
 	}

@@ -22,6 +22,8 @@ struct apart {
 /* Calls @work in a child, which may answer once, by the socket @answer, and ends. False: errno. */
 bool apart_begin(struct apart *apart, void (*work)(void *context, int answer), void *context,
 		 uint64_t limit_ns);
+/* In the child: it ends with its parent. */
+void apart_leave_with_parent(void);
 void apart_answer(int answer, const void *bytes, size_t size, const int *files, unsigned int nr);
 /*
  * Waits for the answer of @size bytes. False: the child has ended without it, or with ETIME in

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -284,7 +283,7 @@ static void leave_with_parent(void)
 {
 	const struct rlimit data = { DATA_BYTES, DATA_BYTES };
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	apart_leave_with_parent();
 	setrlimit(RLIMIT_DATA, &data);
 }
 
