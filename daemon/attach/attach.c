@@ -392,6 +392,15 @@ bool attach_begin(pid_t pid, const struct attach_options *options, struct attemp
 	return false;
 }
 
+static void close_files(const int files[ATTACH_FILES])
+{
+	unsigned int i;
+
+	for (i = 0; i < ATTACH_FILES; i++)
+		if (files[i] >= 0)
+			close(files[i]);
+}
+
 bool attach_finish(struct attempt *attempt, struct attached *attached)
 {
 	struct attach_answer text = { .good = false };
@@ -401,6 +410,12 @@ bool attach_finish(struct attempt *attempt, struct attached *attached)
 		say("process %d is not attached to: %s", attempt->pid,
 		    errno == ETIME ? "its memory or its files do not answer" :
 				     "the child that attaches was killed");
+	/* Where too many files are open, some do not come. Without the pipe the process detaches. */
+	if (text.good && files[attempt->options->socket ? FILE_MEMORY : FILE_CHANNEL] < 0) {
+		say("process %d is not attached to: too many files are open", attempt->pid);
+		close_files(files);
+		text.good = false;
+	}
 	if (!text.good) {
 		if (attempt->pidfd >= 0)
 			close(attempt->pidfd);

@@ -44,7 +44,7 @@
 #define ROUNDS_OF_ALL 2u
 #define FRAME_MAX   (HAB_ATTACH_STATE_BYTES + 1024u)
 #define SIGNAL_OF_USERS 33 /* glibc's SIGSETXID */
-#define BORROW_NS   20000000000ull /* for the process that borrows: more than all above */
+#define BORROW_NS   10000000000ull /* for the process that borrows: less than ATTACH_NS */
 #define CODE_BYTES  8192u /* read at once */
 #define CALL_CODE   64u	  /* of a function with a system call */
 

@@ -126,7 +126,6 @@ static void look(struct run *run)
 	int timeout_ms = run->collector ? collector_timeout_ms(run->collector) : -1;
 	unsigned int i;
 
-	begin_attempts(run);
 	for (i = 0; i < run->nr_attempts; i++)
 		ready[i + 2] = (struct pollfd){ run->attempts[i].apart.answer, POLLIN, 0 };
 	poll(ready, i + 2, timeout_ms < 0 || timeout_ms > LOOK_MS ? LOOK_MS : timeout_ms);
@@ -136,6 +135,7 @@ static void look(struct run *run)
 	while (i-- > 0)
 		if (ready[i + 2].revents || clock_monotonic_ns() > run->attempts[i].apart.end_ns)
 			finish_attempt(run, &run->attempts[i]);
+	begin_attempts(run);
 	/* Before there is something to record, they end habrun at once. */
 	if (run->collector && run->nr_attached && run->signals < 0)
 		run->signals = open_signals();
@@ -145,9 +145,9 @@ static void look(struct run *run)
 /* All that there are now. False after a sentence of each: it is attached to none. */
 static bool attach_all(struct run *run)
 {
-	do
+	begin_attempts(run);
+	while (run->nr_attempts && !run->ends)
 		look(run);
-	while (run->nr_attempts && !run->ends);
 	if (!run->tried)
 		say("the unit %s has no process: see systemctl status %s", run->options->unit,
 		    run->options->unit);

@@ -16,6 +16,7 @@
 #define SLICE	   ".slice"
 #define FOLDERS	   16 /* open at once */
 #define DEPTH_MAX  64u /* of processes below each other */
+#define OWN_DEPTH  2u
 
 /* A process that runs another program by now is another one. */
 struct one {
@@ -44,20 +45,38 @@ static int compare(const void *a, const void *b)
 	return (first->pid > second->pid) - (first->pid < second->pid);
 }
 
-static void add(struct chosen *chosen, pid_t pid)
+/* habrun, and the children by which it attaches. */
+static bool is_own(pid_t pid)
+{
+	struct process_stat stat;
+	unsigned int depth;
+
+	for (depth = 0; depth < OWN_DEPTH && pid != getpid(); depth++) {
+		if (!process_stat((uint32_t)pid, &stat))
+			return false;
+		pid = (pid_t)stat.parent;
+	}
+	return pid == getpid();
+}
+
+/* @named: by the user, who means the process that has the number now. */
+static void add(struct chosen *chosen, pid_t pid, bool named)
 {
 	struct list *list = &chosen->list, *before = &chosen->before;
 	struct process_stat stat;
 	struct one one = { .pid = pid }, *known;
 
-	if (pid <= 0 || pid == getpid())
+	if (pid <= 0)
 		return;
 	process_stat((uint32_t)pid, &stat);
 	one.start = stat.start;
 	one.stack = stat.stack;
 	known = before->nr ? bsearch(&one, before->all, before->nr, sizeof(one), compare) : NULL;
-	if (known && known->start == one.start && (known->stack == one.stack || !one.stack))
+	if (known && (!one.start || (named && known->start != one.start) ||
+		      (known->start == one.start && (known->stack == one.stack || !one.stack))))
 		one = *known;
+	else if (is_own(pid))
+		return;
 	else
 		one.user = process_uid((uint32_t)pid);
 	list->all = xgrow(list->all, list->nr, &list->room, sizeof(one));
@@ -104,7 +123,7 @@ static void add_children(struct chosen *chosen)
 	while (folder && (entry = readdir(folder))) {
 		pid = atoi(entry->d_name);
 		if (pid > 0 && is_below(chosen->options, pid))
-			add(chosen, pid);
+			add(chosen, pid, false);
 	}
 	if (folder)
 		closedir(folder);
@@ -122,7 +141,7 @@ static void add_of_file(const char *path)
 	int pid;
 
 	while (file && fscanf(file, "%d", &pid) == 1)
-		add(walking, pid);
+		add(walking, pid, false);
 	if (file)
 		fclose(file);
 }
@@ -182,7 +201,7 @@ static void find(struct chosen *chosen)
 	chosen->list = before;
 	chosen->list.nr = 0;
 	for (i = 0; i < chosen->options->nr_pids; i++)
-		add(chosen, chosen->options->pids[i]);
+		add(chosen, chosen->options->pids[i], true);
 	if (chosen->options->unit)
 		add_unit(chosen);
 	if (chosen->options->children)
