@@ -410,7 +410,7 @@ bool attach_finish(struct attempt *attempt, struct attached *attached)
 		say("process %d is not attached to: %s", attempt->pid,
 		    errno == ETIME ? "its memory or its files do not answer" :
 				     "the child that attaches was killed");
-	/* Where too many files are open, some do not come. Without the pipe the process detaches. */
+	/* Where too many files are open, some do not come. Without its pipe a process detaches. */
 	if (text.good && files[attempt->options->socket ? FILE_MEMORY : FILE_CHANNEL] < 0) {
 		say("process %d is not attached to: too many files are open", attempt->pid);
 		close_files(files);
