@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -23,7 +21,6 @@
 #define END_NS	    10000000000ull
 #define ATTACH_NS   20000000000ull /* of which its memory and its files need milliseconds */
 #define ANSWER_NS   5000000000ull  /* for a process's memory, if it is there */
-#define DATA_BYTES  ((rlim_t)1 << 30) /* of a child */
 #define LOOK_US	    100
 #define LOOKS	    3 /* at a process without a safe point; each takes LIMIT_NS in borrow.c */
 
@@ -270,21 +267,14 @@ static bool follow_worker(struct attached *attached, const char *bytes, size_t s
 	return fail(attached, "it loads nothing: the dynamic linker waits, or it has no processor");
 }
 
-static void close_all(struct attached *attached)
+void attach_forget(struct attached *attached)
 {
+	if (attached->control >= 0)
+		close(attached->control);
 	if (attached->pidfd >= 0)
 		close(attached->pidfd);
-	attached->pidfd = -1;
+	attached->control = attached->pidfd = -1;
 	target_close(&attached->target);
-}
-
-/* In a child, whose own tables are bounded. */
-static void leave_with_parent(void)
-{
-	const struct rlimit data = { DATA_BYTES, DATA_BYTES };
-
-	apart_leave_with_parent();
-	setrlimit(RLIMIT_DATA, &data);
 }
 
 static bool start(struct attached *attached, const struct attach_options *options,
@@ -320,7 +310,7 @@ static bool open_and_start(struct attached *attached, pid_t pid,
 		/* Of the program before an exec. */
 		attached->memory = 0;
 		page->main = 0;
-		if (!target_open(&attached->target, pid) || !target_is_ready(&attached->target))
+		if (!target_open(&attached->target, pid, true))
 			return false;
 		if (start(attached, options, page))
 			return true;
@@ -361,7 +351,7 @@ static void attach_apart(void *context, int answer)
 	};
 	int files[ATTACH_FILES];
 
-	leave_with_parent();
+	apart_leave_with_parent();
 	/* The pipes of other processes end with habrun alone. */
 	close_range(STDERR_FILENO + 1, (unsigned int)answer - 1, 0);
 	close_range((unsigned int)answer + 1, ~0u, 0);
@@ -434,6 +424,7 @@ bool attach_finish(struct attempt *attempt, struct attached *attached)
 
 void attach_give_up(struct attempt *attempt)
 {
+	say("process %d is not attached to: the recording has ended", attempt->pid);
 	apart_give_up(&attempt->apart);
 	if (attempt->pidfd >= 0)
 		close(attempt->pidfd);
@@ -495,7 +486,7 @@ static void end_apart(void *context, int answer)
 	unsigned int i;
 	bool good = true;
 
-	leave_with_parent();
+	apart_leave_with_parent();
 	for (i = 0; i < ending->nr; i++) {
 		if (read_page(&ending->attached[i], &page) && page.state != HAB_ATTACH_ON)
 			say("process %d was detached from before: it has set no_new_privs or a filter "
@@ -525,7 +516,7 @@ bool attach_end(struct attached *attached, unsigned int nr)
 	}
 	for (i = 0; i < nr; i++) {
 		attached[i].control = -1;
-		close_all(&attached[i]);
+		attach_forget(&attached[i]);
 	}
 	return good;
 }
@@ -538,7 +529,7 @@ static bool detach(pid_t pid)
 	bool good = false;
 	uint64_t at = 0;
 
-	if (!target_open(target, pid))
+	if (!target_open(target, pid, false))
 		return false;
 	if (target->library)
 		at = target_symbol(target, target->library, HAB_ATTACH_MEMORY);
@@ -560,7 +551,7 @@ static void detach_apart(void *context, int answer)
 {
 	bool good;
 
-	leave_with_parent();
+	apart_leave_with_parent();
 	good = detach(*(const pid_t *)context);
 	apart_answer(answer, &good, sizeof(good), NULL, 0);
 }

@@ -41,7 +41,7 @@ struct attempt {
 bool attach_begin(pid_t pid, const struct attach_options *options, struct attempt *attempt);
 /* Waits for the end of it. False after a sentence. */
 bool attach_finish(struct attempt *attempt, struct attached *attached);
-/* Ends it now. */
+/* Ends it now, with a sentence. */
 void attach_give_up(struct attempt *attempt);
 /* Begins and finishes. */
 bool attach(pid_t pid, const struct attach_options *options, struct attached *attached);
@@ -52,6 +52,8 @@ bool attach(pid_t pid, const struct attach_options *options, struct attached *at
  */
 bool attach_end(struct attached *attached, unsigned int nr);
 
+/* It runs another program now: closes all but @channel. */
+void attach_forget(struct attached *attached);
 /* Detaches from a process that has joined habd. False after a sentence. */
 bool attach_detach(pid_t pid);
 

@@ -583,6 +583,10 @@ static void run(void *context, int answer)
 
 	setsid();
 	sigfillset(&all);
+	/* Its parent may have ended, and the memory may never come. */
+	sigdelset(&all, SIGALRM);
+	signal(SIGALRM, SIG_DFL);
+	alarm(BORROW_NS / 1000000000 + 1);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	srand((unsigned int)clock_monotonic_ns());

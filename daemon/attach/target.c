@@ -634,16 +634,13 @@ static bool check_modules(struct target *target)
 	return true;
 }
 
-bool target_is_ready(const struct target *target)
+static bool check_borrowing(const struct target *target, const pid_t *threads, unsigned int count)
 {
-	static pid_t threads[TARGET_THREADS_MAX];
-	unsigned int count = target_threads(target->pid, threads);
-
 	return check_memory(target) && check_threads(target, threads, count) &&
 	       check_rights(target, threads, count);
 }
 
-bool target_open(struct target *target, pid_t pid)
+bool target_open(struct target *target, pid_t pid, bool borrows)
 {
 	static pid_t threads[TARGET_THREADS_MAX];
 	unsigned int count = target_threads(pid, threads);
@@ -662,7 +659,8 @@ bool target_open(struct target *target, pid_t pid)
 	user = status_number(pid, target->thread, "\nUid:");
 	target->user = (uid_t)user;
 	target->own_pid = own_number(pid, pid);
-	if (check_program(target) && open_memory(target) && check_modules(target))
+	if (check_program(target) && (!borrows || check_borrowing(target, threads, count)) &&
+	    open_memory(target) && check_modules(target))
 		return true;
 	target_close(target);
 	return false;

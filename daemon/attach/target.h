@@ -45,11 +45,9 @@ struct target {
 };
 
 /*
- * Opens the process @pid. False after a sentence, which says why it cannot be attached to.
+ * Opens the process @pid; @borrows: one of its threads is to be borrowed. False after a sentence, which says why it cannot be attached to.
  */
-bool target_open(struct target *target, pid_t pid);
-/* One of its threads may be borrowed. False after a sentence, too. */
-bool target_is_ready(const struct target *target);
+bool target_open(struct target *target, pid_t pid, bool borrows);
 void target_close(struct target *target);
 
 bool target_read(const struct target *target, uint64_t at, void *to, size_t bytes);

@@ -25,6 +25,7 @@
 #define LOOK_MS 50	    /* whether the processes have ended */
 #define NEW_NS	200000000ull /* between two looks for new ones */
 #define ATTEMPTS_MAX 8u /* at once */
+#define FIRST_NS 5000000000ull
 
 struct run {
 	const struct options *options;
@@ -38,6 +39,7 @@ struct run {
 	struct collector *collector;
 	int signals;
 	bool ends; /* by one of them */
+	uint64_t first_ns; /* when the first process was attached to; 0: none was */
 };
 
 /* Blocks those that end habrun: they end the recording instead. */
@@ -101,17 +103,34 @@ static void begin_attempts(struct run *run)
 	}
 }
 
+/* It was attached to when it ran the program before. */
+static void forget_former(struct run *run, pid_t pid)
+{
+	unsigned int i;
+
+	for (i = 0; i < run->nr_attached; i++) {
+		if (run->attached[i].target.pid != pid)
+			continue;
+		attach_forget(&run->attached[i]);
+		run->attached[i] = run->attached[--run->nr_attached];
+		return;
+	}
+}
+
 static void finish_attempt(struct run *run, struct attempt *attempt)
 {
-	struct attached *attached;
+	struct attached attached;
 
-	run->attached = xgrow(run->attached, run->nr_attached, &run->room, sizeof(*run->attached));
-	attached = &run->attached[run->nr_attached];
-	if (attach_finish(attempt, attached)) {
-		say_begin(run, attached);
-		run->nr_attached++;
-		if (run->collector && !add_channel(run, attached))
-			say("process %d shares no memory that can be read", attached->target.pid);
+	if (attach_finish(attempt, &attached)) {
+		forget_former(run, attempt->pid);
+		say_begin(run, &attached);
+		if (run->collector && !add_channel(run, &attached))
+			say("process %d shares no memory that can be read", attempt->pid);
+		run->attached = xgrow(run->attached, run->nr_attached, &run->room,
+				      sizeof(*run->attached));
+		run->attached[run->nr_attached++] = attached;
+		if (!run->first_ns)
+			run->first_ns = clock_monotonic_ns();
 	}
 	*attempt = run->attempts[--run->nr_attempts];
 }
@@ -142,11 +161,15 @@ static void look(struct run *run)
 	run->ends = ready[0].revents;
 }
 
-/* All that there are now. False after a sentence of each: it is attached to none. */
+/*
+ * Attaches to all that there are now, before the seconds of the recording begin; one that does not
+ * answer keeps them from that for FIRST_NS. False after a sentence of each: it is attached to none.
+ */
 static bool attach_all(struct run *run)
 {
 	begin_attempts(run);
-	while (run->nr_attempts && !run->ends)
+	while (run->nr_attempts && !run->ends &&
+	       !(run->collector && run->first_ns && clock_monotonic_ns() - run->first_ns > FIRST_NS))
 		look(run);
 	if (!run->tried)
 		say("the unit %s has no process: see systemctl status %s", run->options->unit,
@@ -169,6 +192,8 @@ static void collect(struct run *run)
 	uint64_t now_ns = clock_monotonic_ns(), looked_ns = now_ns;
 	uint64_t end_ns = run->options->seconds ? now_ns + run->options->seconds * 1000000000ull :
 						  UINT64_MAX;
+	unsigned int late = 0;
+	uid_t user;
 
 	while (!run->ends && now_ns < end_ns && (run->nr_attempts || !all_have_ended(run))) {
 		look(run);
@@ -180,6 +205,10 @@ static void collect(struct run *run)
 	}
 	while (run->nr_attempts)
 		attach_give_up(&run->attempts[--run->nr_attempts]);
+	while (chosen_next(run->chosen, NULL, 0, &user))
+		late++;
+	if (late)
+		say("%u more processes were not attached to: the recording has ended", late);
 }
 
 static int record(struct run *run, const struct preload_sampling *sampling)

@@ -243,6 +243,7 @@ static bool is_of(uid_t user, const uid_t *users, unsigned int nr)
 
 pid_t chosen_next(struct chosen *chosen, const uid_t *but, unsigned int nr, uid_t *user)
 {
+	struct process_stat stat;
 	unsigned int i;
 
 	for (i = 0; i < chosen->list.nr; i++) {
@@ -250,8 +251,12 @@ pid_t chosen_next(struct chosen *chosen, const uid_t *but, unsigned int nr, uid_
 
 		if (one->given || is_of(one->user, but, nr))
 			continue;
-		*user = one->user;
 		one->given = true;
+		/* Meanwhile it may have run another program, or ended: its number is another's then. */
+		if (process_stat((uint32_t)one->pid, &stat) && stat.start != one->start)
+			continue;
+		one->stack = stat.stack;
+		*user = one->user;
 		return one->pid;
 	}
 	return 0;

@@ -158,55 +158,126 @@ static bool peer_is_member(int fd, gid_t wanted)
 /* --- the user database ----------------------------------------------------------------------- */
 
 /*
- * It may be on another machine that does not answer. So it is asked at the start, and again after
- * root has changed the file of groups; of single users the files of this machine tell.
+ * It may be on another machine that does not answer, so it is asked at the start alone. When root
+ * has changed one of these files, they tell who is a member; a user of the database alone is the one
+ * that had the name at the start.
  */
 #define GROUP_FILE  "/etc/group"
 #define PASSWD_FILE "/etc/passwd"
+#define READERS	    "hab-read"
+
+struct member {
+	char *name;
+	uid_t user;
+};
+
+struct members {
+	struct member *all;
+	unsigned int nr, room;
+};
 
 static struct {
 	pthread_mutex_t lock;
 	gid_t group;
-	uid_t *members;
-	unsigned int nr, room;
-	struct timespec changed; /* the file of groups */
+	bool in_file; /* else the database alone has the group */
+	struct members now, start;
+	struct timespec groups_changed, users_changed;
 } readers = { .lock = PTHREAD_MUTEX_INITIALIZER, .group = (gid_t)-1 };
 
-static void add_member(uid_t user)
+static void add_member(struct members *members, const char *name, uid_t user)
 {
-	readers.members = xgrow(readers.members, readers.nr, &readers.room, sizeof(user));
-	readers.members[readers.nr++] = user;
+	members->all = xgrow(members->all, members->nr, &members->room, sizeof(*members->all));
+	members->all[members->nr++] = (struct member){ xstrdup(name), user };
 }
 
-static void read_members(void)
+static const struct member *find_member(const struct members *members, const char *name)
 {
-	const struct group *group = getgrnam("hab-read");
-	const struct passwd *entry;
+	unsigned int i;
+
+	for (i = 0; i < members->nr; i++)
+		if (!strcmp(members->all[i].name, name))
+			return &members->all[i];
+	return NULL;
+}
+
+static void forget_members(struct members *members)
+{
+	while (members->nr)
+		free(members->all[--members->nr].name);
+}
+
+static bool is_named(const struct group *group, const char *name)
+{
+	char **member;
+
+	for (member = group->gr_mem; *member; member++)
+		if (!strcmp(*member, name))
+			return true;
+	return false;
+}
+
+/* By the files: those that are named, or have it as their first group. */
+static void read_members(const struct group *group)
+{
 	FILE *file = fopen(PASSWD_FILE, "re");
+	const struct member *before;
+	const struct passwd *entry;
 	char **name;
 
-	readers.group = group ? group->gr_gid : (gid_t)-1;
-	readers.nr = 0;
-	for (name = group ? group->gr_mem : NULL; name && *name; name++) {
-		entry = getpwnam(*name);
-		if (entry)
-			add_member(entry->pw_uid);
-	}
-	while (group && file && (entry = fgetpwent(file)))
-		if (entry->pw_gid == readers.group)
-			add_member(entry->pw_uid);
+	forget_members(&readers.now);
+	while (file && (entry = fgetpwent(file)))
+		if (entry->pw_gid == group->gr_gid || is_named(group, entry->pw_name))
+			add_member(&readers.now, entry->pw_name, entry->pw_uid);
 	if (file)
 		fclose(file);
+	for (name = group->gr_mem; *name; name++) {
+		before = find_member(&readers.start, *name);
+		if (before && !find_member(&readers.now, *name))
+			add_member(&readers.now, before->name, before->user);
+	}
 }
 
-static bool has_changed(void)
+static bool read_files(void)
 {
-	struct timespec before = readers.changed;
+	FILE *file = fopen(GROUP_FILE, "re");
+	const struct group *group = NULL;
+
+	while (file && (group = fgetgrent(file)) && strcmp(group->gr_name, READERS) != 0)
+		;
+	if (group) {
+		readers.group = group->gr_gid;
+		read_members(group);
+	}
+	if (file)
+		fclose(file);
+	return group;
+}
+
+static bool has_changed(const char *path, struct timespec *changed)
+{
+	struct timespec before = *changed;
 	struct stat status;
 
-	if (!stat(GROUP_FILE, &status))
-		readers.changed = status.st_mtim;
-	return before.tv_sec != readers.changed.tv_sec || before.tv_nsec != readers.changed.tv_nsec;
+	if (!stat(path, &status))
+		*changed = status.st_mtim;
+	return before.tv_sec != changed->tv_sec || before.tv_nsec != changed->tv_nsec;
+}
+
+static bool have_changed(void)
+{
+	bool groups = has_changed(GROUP_FILE, &readers.groups_changed);
+
+	return has_changed(PASSWD_FILE, &readers.users_changed) || groups;
+}
+
+static void look_at_files(void)
+{
+	if (read_files()) {
+		readers.in_file = true;
+	} else if (readers.in_file) {
+		forget_members(&readers.now);
+		readers.group = (gid_t)-1;
+	}
 }
 
 static bool is_member(uid_t user)
@@ -215,10 +286,10 @@ static bool is_member(uid_t user)
 	unsigned int i;
 
 	pthread_mutex_lock(&readers.lock);
-	if (has_changed())
-		read_members();
-	for (i = 0; i < readers.nr && !found; i++)
-		found = readers.members[i] == user;
+	if (have_changed())
+		look_at_files();
+	for (i = 0; i < readers.now.nr && !found; i++)
+		found = readers.now.all[i].user == user;
 	pthread_mutex_unlock(&readers.lock);
 	return found;
 }
@@ -250,8 +321,23 @@ bool access_knows(uid_t user, gid_t *group)
 
 void access_begin(void)
 {
-	has_changed();
-	read_members();
+	const struct group *group = getgrnam(READERS);
+	const struct passwd *entry;
+	char **name;
+
+	have_changed();
+	if (group) {
+		readers.group = group->gr_gid;
+		read_members(group);
+	}
+	for (name = group ? group->gr_mem : NULL; name && *name; name++) {
+		entry = find_member(&readers.now, *name) ? NULL : getpwnam(*name);
+		if (entry)
+			add_member(&readers.start, *name, entry->pw_uid);
+	}
+	if (group)
+		read_members(group);
+	look_at_files();
 	if (readers.group == (gid_t)-1)
 		say_verbose("group hab-read does not exist: only root reads the profiles of all "
 			    "users");

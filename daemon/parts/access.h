@@ -18,7 +18,7 @@ bool access_user(int fd, bool local, uid_t *user);
 /*
  * True for root, the user of habd and members of group hab-read: they read the profiles of all
  * users. Over a Unix socket the groups are those of the client's process, over TCP those of the
- * user database at the start, or when /etc/group was changed last.
+ * user database at the start, and those of /etc/group and /etc/passwd later.
  */
 bool access_reads_all(int fd, bool local, uid_t user);
 /*
