@@ -45,7 +45,8 @@ struct target {
 };
 
 /*
- * Opens the process @pid; @borrows: one of its threads is to be borrowed. False after a sentence, which says why it cannot be attached to.
+ * Opens the process @pid; @borrows: one of its threads is to be borrowed. False after a sentence,
+ * which says why it cannot be attached to.
  */
 bool target_open(struct target *target, pid_t pid, bool borrows);
 void target_close(struct target *target);

@@ -252,7 +252,7 @@ pid_t chosen_next(struct chosen *chosen, const uid_t *but, unsigned int nr, uid_
 		if (one->given || is_of(one->user, but, nr))
 			continue;
 		one->given = true;
-		/* Meanwhile it may have run another program, or ended: its number is another's then. */
+		/* It may have run another program since, or ended, and left its number. */
 		if (process_stat((uint32_t)one->pid, &stat) && stat.start != one->start)
 			continue;
 		one->stack = stat.stack;

@@ -159,8 +159,8 @@ static bool peer_is_member(int fd, gid_t wanted)
 
 /*
  * It may be on another machine that does not answer, so it is asked at the start alone. When root
- * has changed one of these files, they tell who is a member; a user of the database alone is the one
- * that had the name at the start.
+ * has changed one of these files, they tell who is a member; a user of the database alone is that
+ * which had the name at the start.
  */
 #define GROUP_FILE  "/etc/group"
 #define PASSWD_FILE "/etc/passwd"
