@@ -50,4 +50,12 @@ static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set, vm_f
 #define HAB_KF_TRUSTED_ARGS KF_TRUSTED_ARGS
 #endif
 
+/*
+ * 6.19 to 7.0.13: arm64 does not note that an interrupt came from user space, so no section is
+ * restarted (39a167560a61, mended by 411c1cf43039).
+ */
+#define HAB_SECTIONS_BROKEN                                                             \
+	(IS_ENABLED(CONFIG_ARM64) && LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0) && \
+	 LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 14))
+
 #endif /* HAB_COMPAT_H */

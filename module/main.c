@@ -11,6 +11,7 @@
 
 #include <linux/module.h>
 
+#include "module/compat.h"
 #include "module/device.h"
 #include "module/hotplug.h"
 #include "module/kfunc.h"
@@ -42,6 +43,8 @@ static int __init hab_init(void)
 	err = hab_device_init();
 	if (err)
 		goto telemetry;
+	if (HAB_SECTIONS_BROKEN)
+		pr_warn("this kernel, of Linux 6.19 to 7.0.13, does not restart sections on arm64: libhab takes each chunk by an ioctl; Linux 7.0.14 is mended\n");
 	return 0;
 
 telemetry:

@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind abi_test abi_memory_test full_heap_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind stress_untried abi_test abi_memory_test full_heap_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -158,8 +158,8 @@ $(BUILD)/tests/cpu_check_test: selftests/lib/cpu_check_test.c lib/rseq/cpu_check
 $(BUILD)/tests/unwind_signed_test: selftests/lib/unwind_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -mbranch-protection=standard -o $@ $(filter %.c,$^)
 
-# The trial of sections: as on a kernel that is not known, and with sections that go on.
-TRIAL_CFLAGS := -DHAB_RSEQ_TESTED=0,0
+# The trial of sections, and with sections that go on.
+TRIAL_CFLAGS :=
 $(BUILD)/tests/trial_test $(BUILD)/tests/trial_seeded_test: selftests/lib/trial_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(TRIAL_CFLAGS) -o $@ $(filter %.c,$^)
 $(BUILD)/tests/trial_seeded_test: TRIAL_CFLAGS += -DHAB_TRIAL_SEEDED
@@ -205,6 +205,9 @@ $(BUILD)/tests/region_stress_test_tsan: selftests/lib/region_stress_test.c $(LIB
 
 $(BUILD)/tests/stress_blind: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_CPU_CHECK -o $@ $(STRESS_SOURCES)
+
+$(BUILD)/tests/stress_untried: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -DHAB_RSEQ_NO_TRIAL -o $@ $(STRESS_SOURCES)
 
 $(addprefix $(BUILD)/tests/,hotplug_test churn_stop_test churn_move_test): $(BUILD)/tests/%: selftests/module/%.c selftests/module/churn.h lib/alloc/chunk.c $(INJECTED) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(STRESS_CFLAGS) -o $@ $< lib/alloc/chunk.c $(INJECTED)

@@ -54,12 +54,13 @@ static int open_process(struct hab_heap *heap, const char *why)
 	if (!heap->sections)
 		snprintf(
 			heap->reason, sizeof(heap->reason),
-			"%.160s; no restartable sequences here (%.80s), so the heap serves each chunk under a lock",
+			"%.120s; no restartable sequences here (%.200s), so the heap serves each chunk under a lock",
 			why, hab_rseq_reason());
 	else
 		snprintf(
 			heap->reason, sizeof(heap->reason),
-			"%.160s; chunks are taken by restartable sequences%s", why,
+			"%.160s; chunks are taken by restartable sequences (%.90s)%s", why,
+			hab_rseq_judged(),
 			hab_process_collects(heap) ?
 				"" :
 				", but membarrier() is refused: a full heap cannot use what CPUs' buffers have left");

@@ -156,7 +156,8 @@ static int device_open(struct hab_heap *heap)
 	heap->sections = hab_rseq_attach() != HAB_RSEQ_NONE;
 	if (heap->sections)
 		snprintf(heap->reason, sizeof(heap->reason),
-			 DEVICE_PATH ", chunks are taken by restartable sequences");
+			 DEVICE_PATH ", chunks are taken by restartable sequences (%s)",
+			 hab_rseq_judged());
 	else
 		snprintf(heap->reason, sizeof(heap->reason),
 			 DEVICE_PATH

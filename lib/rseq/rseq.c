@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "lib/rseq/rseq.h"
@@ -45,7 +46,8 @@ static __thread int own_registered __attribute__((tls_model("initial-exec")));
 
 ptrdiff_t hab_rseq_offset;
 static enum hab_rseq_owner owner;
-static char why_not[80];
+static char why_not[200];
+static char judged[100]; /* how it is known that sections are restarted */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static unsigned int own_size; /* of this process's registrations; 0: none so far */
@@ -89,12 +91,58 @@ static void look_at_cpu(void)
 static void look_at_cpu(void) {}
 #endif
 
-/* Of threads' registrations; glibc says how much of its own has meaning. */
+/* Of threads' registrations. glibc registers what it says has meaning, and the old size at least. */
 static unsigned int size_in_use(void)
 {
 	if (owner == HAB_RSEQ_OWN)
 		return own_size;
-	return __rseq_size > OLD_SIZE ? OWN_ROOM : OLD_SIZE;
+	return __rseq_size > OLD_SIZE ? __rseq_size : OLD_SIZE;
+}
+
+/* For a kernel on which no section could be tried. */
+static bool is_known_broken(const char *untried)
+{
+	struct utsname name;
+	enum hab_kernel known = HAB_KERNEL_UNREADABLE;
+
+	memset(&name, 0, sizeof(name));
+	if (!uname(&name))
+		known = hab_rseq_kernel(&name);
+	if (known == HAB_KERNEL_BROKEN)
+		snprintf(why_not, sizeof(why_not),
+			 "Linux %.40s does not restart sections on %.20s; not tried here: %s",
+			 name.release, name.machine, untried);
+	else if (known == HAB_KERNEL_UNREADABLE)
+		snprintf(why_not, sizeof(why_not),
+			 "the kernel's release \"%.40s\" is no version, and sections were not tried: %s",
+			 name.release, untried);
+	return known != HAB_KERNEL_NOT_BROKEN;
+}
+
+/* Sections are used if a trial shows that this kernel restarts them, or by what is known of it. */
+static bool kernel_restarts(void)
+{
+	const char *untried;
+
+	/* For a test: so a broken kernel lets two threads take one chunk. */
+#ifdef HAB_RSEQ_NO_TRIAL
+	return true;
+#endif
+	switch (hab_rseq_trial(size_in_use(), &untried)) {
+	case HAB_TRIAL_RESTARTED:
+		strcpy(judged, "tried on this kernel");
+		return true;
+	case HAB_TRIAL_WENT_ON:
+		strcpy(why_not, "this kernel did not restart a section that a signal interrupted");
+		return false;
+	case HAB_TRIAL_KILLED:
+		strcpy(why_not, "the process that tried a section was killed");
+		return false;
+	case HAB_TRIAL_NONE:
+		break;
+	}
+	snprintf(judged, sizeof(judged), "not tried: %s", untried);
+	return !is_known_broken(untried);
 }
 
 static void decide(void)
@@ -122,11 +170,8 @@ static void decide(void)
 			snprintf(why_not, sizeof(why_not), "rseq() fails: %s", strerror(-err));
 		}
 	}
-	if (owner != HAB_RSEQ_NONE && hab_rseq_kernel_is_new() &&
-	    hab_rseq_trial(size_in_use()) == HAB_TRIAL_WENT_ON) {
+	if (owner != HAB_RSEQ_NONE && !kernel_restarts())
 		owner = HAB_RSEQ_NONE;
-		strcpy(why_not, "this kernel did not restart a section that a signal interrupted");
-	}
 }
 
 bool hab_rseq_has_cids(void)
@@ -138,6 +183,12 @@ const char *hab_rseq_reason(void)
 {
 	pthread_once(&once, decide);
 	return why_not;
+}
+
+const char *hab_rseq_judged(void)
+{
+	pthread_once(&once, decide);
+	return judged;
 }
 
 enum hab_rseq_owner hab_rseq_attach(void)

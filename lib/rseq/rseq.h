@@ -74,6 +74,9 @@ bool hab_rseq_has_cids(void);
 /* The reason for HAB_RSEQ_NONE, in a few words. */
 const char *hab_rseq_reason(void);
 
+/* How it is known that this kernel restarts sections: by a trial, or by nothing against it. */
+const char *hab_rseq_judged(void);
+
 /* Undoes the library's own registration of the calling thread. */
 void hab_rseq_detach(void);
 

@@ -43,8 +43,8 @@ die() {
 check_kernel() {
 	case $1 in
 	6.1 | 6.12 | 7.2 | 6.12-debug | 6.12-kcsan | 7.2-slice) ;;
-	7.2-16k | 6.12-64k) [ "$arch" = arm64 ] || die "kernel $1 is of arm64 only: say --arch arm64 first." ;;
-	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug, 6.12-kcsan, 7.2-slice or (of arm64) 7.2-16k or 6.12-64k." ;;
+	7.2-16k | 6.12-64k | 7.2-norestart) [ "$arch" = arm64 ] || die "kernel $1 is of arm64 only: say --arch arm64 first." ;;
+	*) die "there is no kernel \"$1\" here: use 6.1, 6.12, 7.2, 6.12-debug, 6.12-kcsan, 7.2-slice or (of arm64) 7.2-16k, 6.12-64k or 7.2-norestart." ;;
 	esac
 }
 
@@ -56,6 +56,7 @@ settings_of() {
 	6.12-kcsan) printf '%s\n' "$vm_dir"/config/{guest,$arch,checks,kcsan}.config ;;
 	6.12-64k) printf '%s\n' "$vm_dir"/config/{guest,$arch,pages64}.config ;;
 	7.2-slice) printf '%s\n' "$vm_dir"/config/{guest,$arch,slice}.config ;;
+	7.2-norestart) printf '%s\n' "$vm_dir"/config/{guest,$arch,norestart}.config ;;
 	esac
 }
 
