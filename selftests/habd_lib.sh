@@ -12,14 +12,11 @@ start_habd() {
 	: >"$at/habd.log"
 	"${build:-build}/habd" "$@" >"$at/habd.log" 2>&1 &
 	habd=$!
-	for _ in $(seq 600); do
-		grep -q ready: "$at/habd.log" && return 0
-		kill -0 "$habd" 2>/dev/null || break
-		sleep 0.1
-	done
-	cat "$at/habd.log"
-	return 1
+	wait_until is_ready_or_ended "$habd" "$at/habd.log"
+	grep -q ready "$at/habd.log" || { cat "$at/habd.log"; return 1; }
 }
+
+is_ready_or_ended() { grep -q ready "$2" || ! kill -0 "$1"; }
 
 stop_habd() { kill "$habd" && wait "$habd"; }
 

@@ -7,6 +7,9 @@
 #   check_says TEXT NAME COMMAND...  passes if it fails and its output has TEXT
 #   skip NAME WHY
 #   tap_end                    prints the plan; exits 1 if anything failed
+#   wait_until COMMAND...      repeats it until it succeeds. Only what hangs reaches the limit
+#   in_test_all                false in the gate (make test), which has no test whose verdict
+#                              depends on time, speed or luck
 #   signal_jobs SIGNAL all|PID...
 #                              those of the script's jobs that still run: the number of one
 #                              that has ended may be another program's by now
@@ -62,6 +65,20 @@ signal_jobs() {
 		[[ ${2-} != all && " ${*:2} " != *" $pid "* ]] || kill -"$1" "$pid" 2>/dev/null
 	done
 }
+
+wait_until() {
+	local limit=$((SECONDS + 300))
+	until "$@" >/dev/null 2>&1; do
+		if [ $SECONDS -ge $limit ]; then
+			echo "in vain for five minutes: $*"
+			"$@"
+			return
+		fi
+		sleep 0.1
+	done
+}
+
+in_test_all() { [ -z "${HAB_GATE-}" ]; }
 
 tap_end() {
 	echo "1..$tap_count"

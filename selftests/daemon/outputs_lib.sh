@@ -42,26 +42,18 @@ habd_start() {
 	: >"$socket.log"
 	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
 	habd_pid=$!
-	for _ in $(seq 100); do
-		grep -q ready "$socket.log" && return 0
-		kill -0 "$habd_pid" 2>/dev/null || break
-		sleep 0.1
-	done
-	echo "# habd did not start: $(cat "$socket.log")"
-	return 1
+	wait_until is_ready_or_ended "$habd_pid" "$socket.log"
+	grep -q ready "$socket.log" || { echo "# habd did not start: $(cat "$socket.log")"; return 1; }
 }
 
 habd_replay() {
 	local name=$1
 	shift
 	habd_start "$name" --replay "$work/$name" "$@" || return 1
-	for _ in $(seq 200); do
-		[ "$(metric hab_replay_ended)" = 1 ] && return 0
-		sleep 0.1
-	done
-	echo "# habd did not read all of $name"
-	return 1
+	wait_until has_replayed || { echo "# habd did not read all of $name"; return 1; }
 }
+
+has_replayed() { [ "$(metric hab_replay_ended)" = 1 ]; }
 
 habd_end() {
 	kill "$habd_pid" 2>/dev/null
@@ -71,7 +63,7 @@ habd_end() {
 get() {
 	local path=$1
 	shift
-	curl -sS --fail-with-body --max-time 60 --unix-socket "$socket" "$@" "http://localhost$path"
+	curl -sS --fail-with-body --max-time 300 --unix-socket "$socket" "$@" "http://localhost$path"
 }
 metric() { get /metrics | sum_owners "$1"; }
 sum_of() { sed -n "s/^$2=//p" "$work/$1.sums"; }

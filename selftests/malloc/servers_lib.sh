@@ -11,16 +11,6 @@
 # Before the end of each the function before_end is called, if there is one.
 PATH=$PATH:/usr/sbin:/usr/lib/postgresql/15/bin
 
-# wait_until COMMAND...: at most 20 seconds, or $wait_seconds.
-wait_until() {
-	local i
-	for ((i = 0; i < ${wait_seconds:-20} * 10; i++)); do
-		"$@" >/dev/null 2>&1 && return
-		sleep 0.1
-	done
-	return 1
-}
-
 before_end() { :; }
 
 # ended PID: sets status.
