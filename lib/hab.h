@@ -206,8 +206,8 @@ void hab_heap_config_init(struct hab_heap_config *config);
  * @config: NULL for the defaults
  *
  * Return: 0; -EINVAL for sizes, levels, names or flags out of range; -E2BIG for a larger struct
- * whose tail is not zero; -ENOMEM without memory or address space; with HAB_HEAP_DEVICE also
- * -ENODEV or the errno of opening the device.
+ * whose tail is not zero; -ENOMEM without memory or address space; -EOPNOTSUPP in a namespace of
+ * dlmopen(); with HAB_HEAP_DEVICE also -ENODEV or the errno of opening the device.
  */
 int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config);
 

@@ -4,7 +4,7 @@
 # The program's side of a channel: in both libraries.
 CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c connect.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c usdt.c)
 
-LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c lists_collect.c region.c registry.c) \
+LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c lists_collect.c loaded.c region.c registry.c) \
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c trim.c trim_thread.c) \
 	lib/rseq/rseq.c lib/rseq/trial.c \
 	$(addprefix lib/backend/,arena.c backend.c cpu_domains.c device_backend.c forked.c process_backend.c) \

@@ -21,7 +21,7 @@ TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_t
 HOST_TESTS := $(addprefix $(BUILD)/tests/,hierarchy_test free_extents_test topology_test throttle_test shares_test \
 	threads_test cpu_check_test explore_throttle_test explore_refill_test explore_lists_test explore_ring_test explore_live_test explore_client_test bias_test bytes_bias_test sampling_interval_test \
 	pending_test lib_test_asan \
-	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
+	config_test_asan region_test_asan region_test_clang adapters_test pmr_test region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan plugin_test stacks_test usdt_test sampler_test draws_test channel_test tolerant_test unwind_test \
 	interval_test reduce_test sites_test timeline_test rss_test claims_test binaries_test names_test processes_test perf_map_test give_socket_test \
 	malloc_channel_test preload_probes_test malloc_draws_test malloc_calls_test malloc_in_use_test malloc_harm_test malloc_collect malloc_made_code malloc_figures \
 	fake_python_13 fake_python_13_free fake_python_14) \
@@ -157,6 +157,14 @@ $(BUILD)/tests/cpu_check_test: selftests/lib/cpu_check_test.c lib/rseq/cpu_check
 # Of arm64: return addresses are signed.
 $(BUILD)/tests/unwind_signed_test: selftests/lib/unwind_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -mbranch-protection=standard -o $@ $(filter %.c,$^)
+
+# Plugins with a library of their own, and their host, whose rpath is a folder of one test.
+PLUGINS := $(addprefix $(BUILD)/tests/,plugin.so another_plugin.so)
+$(PLUGINS): selftests/lib/plugin.c selftests/lib/plugin.h $(BUILD)/libhab.a | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $< $(BUILD)/libhab.a
+
+$(BUILD)/tests/plugin_test: selftests/lib/plugin_test.c selftests/lib/plugin.h $(PLUGINS) $(TEST_DEPS)
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -Wl,-rpath,. -o $@ $<
 
 # The trial of sections, and with sections that go on.
 TRIAL_CFLAGS :=

@@ -14,6 +14,7 @@
 #include "lib/alloc/config.h"
 #include "lib/heap.h"
 #include "lib/alloc/lists.h"
+#include "lib/alloc/loaded.h"
 #include "lib/alloc/registry.h"
 #include "lib/alloc/sizing.h"
 #include "lib/alloc/trim.h"
@@ -54,6 +55,8 @@ int hab_heap_create_on(struct hab_heap **result, const struct hab_heap_config *c
 		return -EINVAL;
 	*result = NULL;
 	err = hab_config_read(&settings, config);
+	if (!err)
+		err = hab_loaded_keep();
 	if (!err)
 		err = hab_registry_init();
 	if (err)
