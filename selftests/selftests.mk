@@ -30,9 +30,16 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 
 ADVERSARY := $(addprefix $(BUILD)/tests/,copper silver tin adversary profile_check copper_owned silver_owned tin_owned hidden opened clock_jump.so)
 
-.PHONY: tests host-tests
-tests: $(TESTS) $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc) $(ADVERSARY)
+# Of other compilers and sanitizers, and for the parts of make test-all.
+NOT_IN_GATE := $(addprefix $(BUILD)/tests/,region_test_asan region_test_clang region_stress_test_tsan lib_test_clang stress_test_clang layouts_test_asan \
+	fail_test hotplug_test churn_move_test churn_unload_test throttle_vm_test stress_untried lib_test_asan)
+GATE_TESTS := $(filter-out $(NOT_IN_GATE),$(HOST_TESTS) $(TESTS))
+
+.PHONY: tests host-tests gate-tests
+TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc)
+tests: $(TESTS) $(TEST_TOOLS) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS)
+gate-tests: $(GATE_TESTS) $(TEST_TOOLS)
 
 $(HARNESS):
 	selftests/vm/fetch kselftest

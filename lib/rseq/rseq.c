@@ -91,7 +91,7 @@ static void look_at_cpu(void)
 static void look_at_cpu(void) {}
 #endif
 
-/* Of threads' registrations. glibc registers what it says has meaning, and the old size at least. */
+/* Of threads' registrations. glibc registers what it says has meaning, or the old size. */
 static unsigned int size_in_use(void)
 {
 	if (owner == HAB_RSEQ_OWN)

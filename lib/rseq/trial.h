@@ -6,8 +6,8 @@
 #include <sys/utsname.h>
 
 /*
- * NONE: it was not tried. KILLED: the process of the trial was killed before it had a result, by the
- * kernel or by a filter of system calls.
+ * NONE: it was not tried. KILLED: the process of the trial was killed before it had a result, by
+ * the kernel or by a filter of system calls.
  */
 enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON, HAB_TRIAL_KILLED };
 
@@ -16,12 +16,12 @@ enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON, HAB_TRI
  * @size: of the threads' registrations, in bytes: kernels treat larger ones differently
  * @why: set to the reason, in a few words, if the result is HAB_TRIAL_NONE
  *
- * Sections depend on the kernel alone: on one that does not restart them two threads would take one
- * chunk. So a process of its own runs a section with an instruction that no processor has. The kernel
- * answers with SIGILL, which has to end the section. No clock is part of it. That process shares
- * this one's memory, and has a registration and handlers of its own; all signals but that one are
- * blocked in it. The caller waits for it, a tenth of a millisecond mostly, with its signals blocked.
- * The program gets none. One thread at a time may call this.
+ * Sections depend on the kernel alone: on one that does not restart them two threads would take
+ * one chunk. So a process of its own runs a section with an instruction that no processor has. The
+ * kernel answers with SIGILL, which has to end the section. No clock is part of it. That process
+ * shares this one's memory, and has a registration and handlers of its own; all signals but that
+ * one are blocked in it. The caller waits for it, 51 us mostly, with its signals blocked. The
+ * program gets none. One thread at a time may call this.
  *
  * Return: what the section did. It is not tried if no process may be made, or if the program has a
  * filter of system calls, which might end the program.
@@ -35,7 +35,8 @@ enum hab_kernel { HAB_KERNEL_NOT_BROKEN, HAB_KERNEL_BROKEN, HAB_KERNEL_UNREADABL
  * hab_rseq_kernel - what is known of a kernel, for where the trial has no result
  * @name: its release and its architecture
  *
- * Return: whether it is in the table of kernels that are known to be broken. Any thread may call it.
+ * Return: whether it is in the table of kernels that are known to be broken. Any thread may call
+ * it.
  */
 enum hab_kernel hab_rseq_kernel(const struct utsname *name);
 

@@ -4,9 +4,9 @@
  * sections. No two chunks may overlap; every chunk's CPU, by the hardware's number read inside the
  * section, must belong to the domain of the buffer; and the books must add up to the byte.
  *
- * Built without the section's CPU check (stress_blind), this test has to fail; and without the trial
- * of sections (stress_untried) on a kernel that restarts none. HAB_WITHOUT_SECTIONS is what such a
- * kernel's sentence has to say: no section may be used there.
+ * Built without the section's CPU check (stress_blind), this test has to fail; and without the
+ * trial of sections (stress_untried) on a kernel that restarts none. HAB_WITHOUT_SECTIONS is what
+ * the heap's sentence has to say on such a kernel: no section may be used there.
  */
 #include <stdlib.h>
 

@@ -56,9 +56,9 @@ download_source() {
 	[ ${#apt_options[@]} = 0 ] || forget_lists
 }
 
-# seed_fault NAME SOURCE: 7.2-norestart restarts no section after an interrupt. It has no note that an
-# interrupt came from user space, as Linux 6.19 and 7.0.0 to 7.0.13 have none on arm64. Debian has
-# none of these any more.
+# seed_fault NAME SOURCE: 7.2-norestart restarts no section after an interrupt. It has no note that
+# an interrupt came from user space, as Linux 6.19 and 7.0.0 to 7.0.13 have none on arm64. Debian
+# has none of these any more.
 seed_fault() {
 	local file=$2/arch/arm64/kernel/entry-common.c
 	[ "$1" = 7.2-norestart ] || return 0
