@@ -88,7 +88,9 @@ static void look_at_cpu(void)
 	hab_rseq_lse = getauxval(AT_HWCAP) & HWCAP_ATOMICS;
 }
 #else
-static void look_at_cpu(void) {}
+static void look_at_cpu(void)
+{
+}
 #endif
 
 /* Of threads' registrations. glibc registers what it says has meaning, or the old size. */
@@ -113,27 +115,29 @@ static bool is_known_broken(const char *untried)
 			 "Linux %.40s does not restart sections on %.20s; not tried here: %s",
 			 name.release, name.machine, untried);
 	else if (known == HAB_KERNEL_UNREADABLE)
-		snprintf(why_not, sizeof(why_not),
-			 "the kernel's release \"%.40s\" is no version, and sections were not tried: %s",
-			 name.release, untried);
+		snprintf(
+			why_not, sizeof(why_not),
+			"the kernel's release \"%.40s\" is no version, and sections were not tried: %s",
+			name.release, untried);
 	return known != HAB_KERNEL_NOT_BROKEN;
 }
 
 /* Sections are used if a trial shows that this kernel restarts them, or by what is known of it. */
 static bool kernel_restarts(void)
 {
-	const char *untried;
+	const char *why;
 
 	/* For a test: so a broken kernel lets two threads take one chunk. */
 #ifdef HAB_RSEQ_NO_TRIAL
 	return true;
 #endif
-	switch (hab_rseq_trial(size_in_use(), &untried)) {
+	switch (hab_rseq_trial(size_in_use(), &why)) {
 	case HAB_TRIAL_RESTARTED:
 		strcpy(judged, "tried on this kernel");
 		return true;
 	case HAB_TRIAL_WENT_ON:
-		strcpy(why_not, "this kernel did not restart a section that a signal interrupted");
+		snprintf(why_not, sizeof(why_not),
+			 "this kernel did not restart a section that %s interrupted", why);
 		return false;
 	case HAB_TRIAL_KILLED:
 		strcpy(why_not, "the process that tried a section was killed");
@@ -141,8 +145,8 @@ static bool kernel_restarts(void)
 	case HAB_TRIAL_NONE:
 		break;
 	}
-	snprintf(judged, sizeof(judged), "not tried: %s", untried);
-	return !is_known_broken(untried);
+	snprintf(judged, sizeof(judged), "not tried: %s", why);
+	return !is_known_broken(why);
 }
 
 static void decide(void)

@@ -14,14 +14,17 @@ enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON, HAB_TRI
 /**
  * hab_rseq_trial - run one section that a signal interrupts
  * @size: of the threads' registrations, in bytes: kernels treat larger ones differently
- * @why: set to the reason, in a few words, if the result is HAB_TRIAL_NONE
+ * @why: set if the result is HAB_TRIAL_NONE, to the reason, and if it is HAB_TRIAL_WENT_ON, to
+ *	what interrupted the section; in a few words
  *
  * Sections depend on the kernel alone: on one that does not restart them two threads would take
- * one chunk. So a process of its own runs a section with an instruction that no processor has. The
- * kernel answers with SIGILL, which has to end the section. No clock is part of it. That process
- * shares this one's memory, and has a registration and handlers of its own; all signals but that
- * one are blocked in it. The caller waits for it, 51 us mostly, with its signals blocked. The
- * program gets none. One thread at a time may call this.
+ * one chunk. So a process of its own runs two sections. One has an instruction that no processor
+ * has: the kernel answers with SIGILL, which has to end it. The other one loops until another
+ * process has membarrier() end it: kernels restart sections after a signal and after an interrupt
+ * in different ways. No clock is part of it. Both processes share this one's memory; the first has
+ * a registration and handlers of its own, and all signals but that one are blocked in it. The
+ * caller waits for it with its signals blocked. The program gets none. One thread at a time may
+ * call this.
  *
  * Return: what the section did. It is not tried if no process may be made, or if the program has a
  * filter of system calls, which might end the program.

@@ -179,9 +179,9 @@ TEST(a_heap_on_such_a_kernel_has_sections_only_if_they_are_restarted)
 	hab_heap_destroy(heap);
 }
 
-#define SKIP_WITHOUT_SECTIONS()     \
-	do {                        \
-		if (!has_sections()) \
+#define SKIP_WITHOUT_SECTIONS()                                                 \
+	do {                                                                    \
+		if (!has_sections())                                            \
 			SKIP(return, "the C library registers no thread here"); \
 	} while (0)
 #define EXPECT_WORDS(words, text) \
@@ -229,8 +229,9 @@ TEST(below_a_filter_a_kernel_that_is_known_to_be_broken_has_no_sections)
 	SKIP_WITHOUT_SECTIONS();
 	ASSERT_EQ(0, filter(SYS_acct, ANSWERS(EPERM)));
 	release = "7.0.3-arm64", machine = "aarch64";
-	EXPECT_WORDS("no restartable sequences here (Linux 7.0.3-arm64 does not restart sections on aarch64; not tried here: the program has a filter of system calls)",
-		     heap_reason());
+	EXPECT_WORDS(
+		"no restartable sequences here (Linux 7.0.3-arm64 does not restart sections on aarch64; not tried here: the program has a filter of system calls)",
+		heap_reason());
 }
 
 TEST(below_a_filter_a_release_that_is_no_version_has_no_sections)
@@ -238,8 +239,9 @@ TEST(below_a_filter_a_release_that_is_no_version_has_no_sections)
 	SKIP_WITHOUT_SECTIONS();
 	ASSERT_EQ(0, filter(SYS_acct, ANSWERS(EPERM)));
 	release = "mainline";
-	EXPECT_WORDS("no restartable sequences here (the kernel's release \"mainline\" is no version",
-		     heap_reason());
+	EXPECT_WORDS(
+		"no restartable sequences here (the kernel's release \"mainline\" is no version",
+		heap_reason());
 }
 
 /* What a trial has found counts, whatever the release is. */
@@ -279,7 +281,7 @@ TEST(broken_kernels_are_those_of_the_table)
 		strcpy(name.machine, kernels[i].machine);
 		strcpy(name.release, kernels[i].release);
 		EXPECT_EQ(kernels[i].known, hab_rseq_kernel(&name))
-			TH_LOG("%s on %s", kernels[i].release, kernels[i].machine);
+		TH_LOG("%s on %s", kernels[i].release, kernels[i].machine);
 	}
 }
 
