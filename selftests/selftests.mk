@@ -334,7 +334,7 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 
 # The preload library. The compiler must not leave out calls of the allocator.
 $(BUILD)/tests/malloc_target: $(addprefix selftests/malloc/,target_sites.c target_ways.c target_growth.c target_pages.c target_sites.h)
-$(addprefix $(BUILD)/tests/malloc_,target calls made_code figures): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
+$(addprefix $(BUILD)/tests/malloc_,target calls sparse made_code figures): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 
 # Programs of another C library, which has no pvalloc().
@@ -388,7 +388,7 @@ $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/
 
 $(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
 $(BUILD)/tests/malloc_in_use_test: daemon/profile/confidence.c
-$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls allocx allocx_behind news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls sparse allocx allocx_behind news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 # Attaching to programs that run, which is for x86-64.

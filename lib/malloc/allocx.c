@@ -37,7 +37,7 @@ static void *mallocx_by_malloc(size_t size, int flags)
 	void *p = alignment_of(flags) > 16 ? memalign(alignment_of(flags), size) : malloc(size);
 
 	if (p && (flags & FLAG_ZERO))
-		memset(p, 0, malloc_usable_size(p));
+		hab_zero(p, malloc_usable_size(p));
 	return p;
 }
 
@@ -75,11 +75,11 @@ static void *rallocx_by_realloc(void *p, size_t size, int flags)
 		return NULL;
 	after = hab_real.usable_size(moved);
 	if (alignment_of(flags) > 8) {
-		memcpy(moved, p, before < after ? before : after);
+		hab_copy(moved, p, before < after ? before : after);
 		free(p);
 	}
 	if ((flags & FLAG_ZERO) && after > before)
-		memset((char *)moved + before, 0, after - before);
+		hab_zero((char *)moved + before, after - before);
 	return moved;
 }
 

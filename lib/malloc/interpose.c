@@ -25,9 +25,6 @@
 /* From here on pages are given back to the kernel, which zeroes them when they are touched. */
 #define LARGE_ZERO (128u << 10)
 
-/* An object that is aligned to it may have huge pages, which are not dropped in part. */
-#define HUGE_PAGE (2u << 20)
-
 /* --- malloc() and free() --------------------------------------------------------------- */
 
 static HAB_SLOW void *malloc_slow(size_t size)
@@ -110,24 +107,55 @@ bool hab_forget(void *p)
 
 /* --- calloc() -------------------------------------------------------------------------- */
 
+/*
+ * true: the kernel has dropped the whole pages from @begin to @end, and they are zero. It refuses
+ * MADV_FREE where they would keep their bytes: if they are locked, or not the process's own. An
+ * emulator may ignore both calls, which a page of this library shows. One of the object would
+ * become resident, or a huge page with it.
+ */
+static bool drop_pages(char *begin, char *end)
+{
+	static volatile char room[128 << 10];
+	uintptr_t bytes = hab_page_bytes();
+	volatile char *tried = room + (-(uintptr_t)room & (bytes - 1));
+
+	if (begin >= end || hab_sandbox_is_entered() || madvise(begin, end - begin, MADV_FREE) ||
+	    madvise(begin, end - begin, MADV_DONTNEED))
+		return false;
+	*tried = 1;
+	return !madvise((void *)tried, bytes, MADV_DONTNEED) && !*tried;
+}
+
+static bool is_zero(const char *p, size_t size)
+{
+	return !size || (!*p && !memcmp(p, p + 1, size - 1));
+}
+
+void hab_copy(void *to, const void *from, size_t size)
+{
+	const char *source = from;
+	char *p = to, *end = p + size;
+	size_t piece;
+
+	for (; p < end; p += piece, source += from ? piece : 0) {
+		piece = min(HAB_LIVE_PAGE - (uintptr_t)p % HAB_LIVE_PAGE, (size_t)(end - p));
+		if (from && !is_zero(source, piece))
+			memcpy(p, source, piece);
+		else if (!is_zero(p, piece))
+			memset(p, 0, piece);
+	}
+}
+
 void hab_zero(void *p, size_t size)
 {
-	uintptr_t page = hab_page_bytes(), end = ((uintptr_t)p + size) & -page;
-	char *begin = (char *)(((uintptr_t)p + page - 1) & -page);
-	size_t pages = size >= LARGE_ZERO && (uintptr_t)begin < end ? end - (uintptr_t)begin : 0;
-	volatile char *first = begin, *last = begin + pages - 1;
+	uintptr_t page = hab_page_bytes();
+	char *end = (char *)p + size, *first = (char *)(((uintptr_t)p + page - 1) & -page),
+	     *last = (char *)((uintptr_t)end & -page);
 
-	if (pages && (uintptr_t)p % HUGE_PAGE && !hab_sandbox_is_entered()) {
-		/* They show whether the kernel drops the pages: it keeps locked ones. */
-		*first = 1;
-		*last = 1;
-		if (!madvise(begin, pages, MADV_DONTNEED) && !*first && !*last) {
-			memset(p, 0, begin - (char *)p);
-			size -= begin + pages - (char *)p;
-			p = begin + pages;
-		}
-	}
-	memset(p, 0, size);
+	if (size < LARGE_ZERO || !drop_pages(first, last))
+		first = last = end;
+	hab_copy(p, NULL, first - (char *)p);
+	hab_copy(last, NULL, end - last);
 }
 
 static HAB_SLOW void *calloc_slow(size_t count, size_t size)
@@ -167,7 +195,7 @@ static void count_growth(size_t growth, size_t asked, void *p, uintptr_t entry)
 /* Copies the first @kept bytes of an object of the allocator to one that is aligned; frees it. */
 static void *move(void *from, void *to, size_t kept)
 {
-	memcpy(to, from, kept);
+	hab_copy(to, from, kept);
 	hab_real.free(from);
 	return to;
 }

@@ -48,7 +48,13 @@ static inline uintptr_t hab_page_bytes(void)
 	return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
-/* As memset() to 0, of a new object. The pages of a large one stay untouched. */
+/*
+ * As memcpy(); @from: NULL: zeros. A page that is zero already and is to be so is only read, which
+ * makes nothing resident.
+ */
+void hab_copy(void *to, const void *from, size_t size);
+
+/* As memset() to 0, of a new object: what was never touched stays so. */
 void hab_zero(void *p, size_t size);
 
 /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What a program sees of its allocator is the same with the preload library, while the test is its
- * collector: a million random calls, and all operators of C++.
+ * collector: a million random calls, all operators of C++, and what is resident.
  */
 #include "kselftest_harness.h"
 #include "collector.h"
@@ -100,6 +100,50 @@ TEST_F_TIMEOUT(calls, operators_of_cxx_are_seen_in_all_forms, 60)
 	EXPECT_GT(site.allocated * 0.05, fabs(estimate.allocated - site.allocated));
 	/* 640 live samples: more than four standard errors. */
 	EXPECT_GT(site.in_use * 0.17, fabs((double)estimate.in_use.bytes - site.in_use));
+}
+
+/* The most that was resident, in KiB; -1: it did not end well. */
+static long peak(const char *allocator, const char *way, bool bare)
+{
+	char *const argv[] = { "build/tests/malloc_sparse", (char *)way, NULL };
+	struct collector collector;
+	long result = -1;
+
+	collector_open(&collector);
+	collector.bare = bare;
+	/* mimalloc gives back what is freed at once, not after a while. */
+	setenv("MIMALLOC_DECOMMIT_DELAY", "0", 1);
+	if (run(&collector, allocator, argv))
+		result = atol(collector.text);
+	collector_close(&collector);
+	return result;
+}
+
+TEST_F_TIMEOUT(calls, what_a_program_does_not_touch_is_not_resident, 120)
+{
+	static const char *const ways[] = {
+		"table",	  "arrays",	      "rounds",	       "small_arrays",
+		"heap",		  "aligned",	      "uninitialized", "growing_table",
+		"growing_arrays", "shrinking_arrays", "filtered"
+	};
+	long bare, watched;
+	size_t i;
+
+	for (i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		bare = peak(variant->allocator, ways[i], true);
+		watched = peak(variant->allocator, ways[i], false);
+		TH_LOG("%s: %ld KiB resident, and %ld bare", ways[i], watched, bare);
+		EXPECT_LT(0, bare);
+		EXPECT_LT(0, watched);
+		EXPECT_GE(bare + bare / 100 + 4096, watched);
+	}
+}
+
+TEST_F_TIMEOUT(calls, memory_that_was_written_before_is_zero_from_calloc, 60)
+{
+	EXPECT_LT(0, peak(variant->allocator, "again", true));
+	EXPECT_LT(0, peak(variant->allocator, "again", false));
+	EXPECT_LT(0, peak(variant->allocator, "filtered_again", false));
 }
 
 /* musl loads the library as well. */

@@ -22,7 +22,6 @@
 #define LATER	60
 #define PAGE	4096ul
 #define PAGES	64ul
-#define HUGE_PAGE (2ul << 20)
 #define LARGE	601ul /* pages: more than a collector looks at each of */
 #define BYTES	(PAGES * PAGE)
 
@@ -141,7 +140,7 @@ void run_pages(void)
 {
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	double resident, bytes, all_resident = 0, all_bytes = 0;
-	size_t site, i, at_huge_page = 0;
+	size_t site, i;
 
 	/* A huge page would be touched as a whole. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -164,9 +163,5 @@ void run_pages(void)
 		all_bytes += bytes;
 	}
 	printf("all %.1f\n", all_resident / all_bytes * 100);
-	/* The library zeroes a sampled object there itself: it drops no part of a huge page. */
-	for (i = 2; i < OBJECTS * SITES; i += SITES)
-		at_huge_page += !((uintptr_t)objects[i] % HUGE_PAGE);
-	printf("at_huge_page pages_none %zu\n", at_huge_page);
 	signal(SIGUSR1, go_on);
 }
