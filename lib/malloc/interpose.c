@@ -107,6 +107,16 @@ bool hab_forget(void *p)
 
 /* --- calloc() -------------------------------------------------------------------------- */
 
+static char *page_of(const char *p)
+{
+	return (char *)((uintptr_t)p & -hab_page_bytes());
+}
+
+static char *page_from(const char *p)
+{
+	return page_of(p + hab_page_bytes() - 1);
+}
+
 /*
  * true: the kernel has dropped the whole pages from @begin to @end, and they are zero. It refuses
  * MADV_FREE where they would keep their bytes: if they are locked, or not the process's own. An
@@ -116,14 +126,13 @@ bool hab_forget(void *p)
 static bool drop_pages(char *begin, char *end)
 {
 	static volatile char room[128 << 10];
-	uintptr_t bytes = hab_page_bytes();
-	volatile char *tried = room + (-(uintptr_t)room & (bytes - 1));
+	volatile char *tried = page_from((const char *)room);
 
 	if (begin >= end || hab_sandbox_is_entered() || madvise(begin, end - begin, MADV_FREE) ||
 	    madvise(begin, end - begin, MADV_DONTNEED))
 		return false;
 	*tried = 1;
-	return !madvise((void *)tried, bytes, MADV_DONTNEED) && !*tried;
+	return !madvise((void *)tried, hab_page_bytes(), MADV_DONTNEED) && !*tried;
 }
 
 static bool is_zero(const char *p, size_t size)
@@ -148,9 +157,7 @@ void hab_copy(void *to, const void *from, size_t size)
 
 void hab_zero(void *p, size_t size)
 {
-	uintptr_t page = hab_page_bytes();
-	char *end = (char *)p + size, *first = (char *)(((uintptr_t)p + page - 1) & -page),
-	     *last = (char *)((uintptr_t)end & -page);
+	char *end = (char *)p + size, *first = page_from(p), *last = page_of(end);
 
 	if (size < LARGE_ZERO || !drop_pages(first, last))
 		first = last = end;
@@ -192,10 +199,20 @@ static void count_growth(size_t growth, size_t asked, void *p, uintptr_t entry)
 		hab_sample_end(&sample, p, asked, growth);
 }
 
+/* At most as much of an object is in memory twice while it moves. */
+#define MOVE_BYTES (1ul << 20)
+
 /* Copies the first @kept bytes of an object of the allocator to one that is aligned; frees it. */
-static void *move(void *from, void *to, size_t kept)
+static void *move(char *from, char *to, size_t kept)
 {
-	hab_copy(to, from, kept);
+	size_t at, piece;
+
+	for (at = 0; at < kept; at += piece) {
+		piece = min(kept - at, MOVE_BYTES);
+		hab_copy(to + at, from + at, piece);
+		if (kept > MOVE_BYTES)
+			drop_pages(page_from(from + at), page_of(from + at + piece));
+	}
 	hab_real.free(from);
 	return to;
 }

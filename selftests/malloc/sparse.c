@@ -178,6 +178,32 @@ static void run_shrinking_arrays(void)
 		}
 }
 
+/*
+ * Not sparse: all of them is touched. Beside so many objects the library does not keep all live
+ * samples, so some vectors get one as they grow.
+ */
+static void run_growing_vectors(void)
+{
+	unsigned char *vectors[12];
+	size_t i;
+
+	for (i = 0; i < 12; i++) {
+		vectors[i] = malloc(20 * MiB);
+		if (!vectors[i])
+			die("malloc");
+		memset(vectors[i], 1, 20 * MiB);
+	}
+	for (i = 0; i < 6000; i++)
+		if (!malloc(128 * KiB))
+			die("malloc");
+	for (i = 0; i < 12; i++) {
+		vectors[i] = realloc(vectors[i], 40 * MiB);
+		if (!vectors[i] || *vectors[i] != 1 ||
+		    memcmp(vectors[i], vectors[i] + 1, 20 * MiB - 1))
+			die("realloc");
+	}
+}
+
 /* Memory that was written and freed is zero again. */
 static void run_again(void)
 {
@@ -241,6 +267,7 @@ static const struct {
 	{ "growing_table", run_growing_table },
 	{ "growing_arrays", run_growing_arrays },
 	{ "shrinking_arrays", run_shrinking_arrays },
+	{ "growing_vectors", run_growing_vectors },
 	{ "again", run_again },
 	{ "filtered", run_filtered },
 	{ "filtered_again", run_filtered_again },
