@@ -38,7 +38,7 @@ $(BUILD)/libhab.a: $(LIB_OBJECTS)
 # nodelete: threads' descriptors of restartable sequences point into the library.
 $(LIB_SHARED): $(LIB_OBJECTS) lib/libhab.map
 	$(CC) -shared -o $@ $(LIB_OBJECTS) -pthread $(LDFLAGS) -Wl,--version-script=lib/libhab.map \
-		-Wl,-z,nodelete -Wl,-z,defs -Wl,-soname,libhab.so.$(SOVERSION)
+		-Wl,-z,nodelete -Wl,--defsym=hab_is_shared=1 -Wl,-z,defs -Wl,-soname,libhab.so.$(SOVERSION)
 	@ln -sf libhab.so.$(VERSION) $(BUILD)/libhab.so.$(SOVERSION)
 	@ln -sf libhab.so.$(SOVERSION) $(BUILD)/libhab.so
 

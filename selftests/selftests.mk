@@ -13,7 +13,7 @@ INJECTED := $(filter-out lib/alloc/chunk.c,$(LIB_SOURCES))
 STRESS_SOURCES := selftests/lib/stress_test.c lib/alloc/chunk.c $(INJECTED)
 STRESS_CFLAGS := -include selftests/lib/inject.h
 
-TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind stress_untried abi_test abi_memory_test full_heap_test \
+TESTS := $(addprefix $(BUILD)/tests/,lib_test cid_test trial_test trial_seeded_test trial_barrier_test config_test layouts_test sandbox_test region_test trim_test region_stress_test stress_test stress_blind stress_untried abi_test abi_memory_test full_heap_test \
 	fail_test fuzz_test hostile_test hostile_limits_test hotplug_test churn_stop_test \
 	churn_move_test churn_unload_test telemetry_test \
 	throttle_vm_test events_test keep_heap_open \
@@ -170,14 +170,18 @@ PLUGINS := $(addprefix $(BUILD)/tests/,plugin.so another_plugin.so)
 $(PLUGINS): selftests/lib/plugin.c selftests/lib/plugin.h $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $< $(BUILD)/libhab.a
 
-$(BUILD)/tests/plugin_test: selftests/lib/plugin_test.c selftests/lib/plugin.h $(PLUGINS) $(TEST_DEPS)
+$(BUILD)/tests/waiting_plugin.so: selftests/lib/plugin.c selftests/lib/plugin.h $(LIB_SHARED) | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPLUGIN_CONSTRUCTOR -fPIC -shared -o $@ $< -L$(BUILD) -lhab -Wl,-rpath,$(abspath $(BUILD))
+
+$(BUILD)/tests/plugin_test: selftests/lib/plugin_test.c selftests/lib/plugin.h $(PLUGINS) $(BUILD)/tests/waiting_plugin.so $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -Wl,-rpath,. -o $@ $<
 
-# The trial of sections, and with sections that go on.
+# The trial of sections, and with sections that go on after a signal, and after membarrier().
 TRIAL_CFLAGS :=
-$(BUILD)/tests/trial_test $(BUILD)/tests/trial_seeded_test: selftests/lib/trial_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/,trial_test trial_seeded_test trial_barrier_test): selftests/lib/trial_test.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(TRIAL_CFLAGS) -o $@ $(filter %.c,$^)
 $(BUILD)/tests/trial_seeded_test: TRIAL_CFLAGS += -DHAB_TRIAL_SEEDED
+$(BUILD)/tests/trial_barrier_test: TRIAL_CFLAGS += -DHAB_TRIAL_SEEDED_BARRIER
 
 $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/tolerant.c bench/programs/tolerant.h $(BUILD)/libhab.a $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) $(BUILD)/libhab.a

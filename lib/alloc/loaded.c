@@ -10,15 +10,43 @@
 #include <errno.h>
 #include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "core/os.h"
 #include "lib/alloc/loaded.h"
+#include "lib/shared.h"
 
 /* Programs that are linked statically may have none of them. */
 #pragma weak dladdr1
-#pragma weak dlinfo
 #pragma weak dlsym
+
+struct place {
+	bool is_first;	    /* this code is in the first object, which is the program */
+	bool has_namespace; /* of dlmopen(): the first object is no program */
+};
+
+/*
+ * Of the first object alone. A thread that the constructor of a library waits for may be here: the
+ * dynamic linker holds the lock of dladdr() and dlopen() then, and not that of dl_iterate_phdr().
+ */
+static int look_at_first(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct place *place = data;
+	uintptr_t at = (uintptr_t)look_at_first - info->dlpi_addr;
+	int i;
+
+	(void)size;
+#ifdef __GLIBC__
+	place->has_namespace = *info->dlpi_name;
+#endif
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    at - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+			place->is_first = true;
+	}
+	return 1;
+}
 
 /* The dynamic linker compares names first, so the file need not be there any more. */
 static bool keep(const char *name, const struct link_map *object)
@@ -29,26 +57,34 @@ static bool keep(const char *name, const struct link_map *object)
 	return !open || open(name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == object;
 }
 
-int hab_loaded_keep(void)
+static void keep_plugin(void)
 {
-	static bool is_kept;
-	Lmid_t space = LM_ID_BASE;
 	struct link_map *object;
 	Dl_info info;
 
-	if (READ_ONCE(is_kept) || !dladdr1 || !dlinfo || !dlsym ||
-	    !dladdr1(&is_kept, &info, (void **)&object, RTLD_DL_LINKMAP))
-		return 0;
-	/* The C library there gives keys that the program's C library has given to others. */
-	if (!dlinfo(object, RTLD_DI_LMID, &space) && space != LM_ID_BASE)
-		return -EOPNOTSUPP;
+	if (!dladdr1 || !dlsym || !dladdr1(keep, &info, (void **)&object, RTLD_DL_LINKMAP))
+		return;
 	/*
-	 * The program itself has no name. If a file was replaced while it was loaded, and the new
-	 * one was found in the library path, the path is that of both: then the name is the new
-	 * one's.
+	 * If a file was replaced while it was loaded, and the new one was found in the library
+	 * path, the path is that of both: then the name is the new one's.
 	 */
-	if (*object->l_name && !keep(object->l_name, object))
+	if (!keep(object->l_name, object))
 		keep(basename(object->l_name), object);
+}
+
+int hab_loaded_keep(void)
+{
+	static bool is_kept;
+	struct place place = { 0 };
+
+	if (READ_ONCE(is_kept))
+		return 0;
+	dl_iterate_phdr(look_at_first, &place);
+	/* The C library there gives keys that the program's C library has given to others. */
+	if (place.has_namespace)
+		return -EOPNOTSUPP;
+	if (!place.is_first && !HAB_IS_SHARED)
+		keep_plugin();
 	WRITE_ONCE(is_kept, true);
 	return 0;
 }

@@ -4,7 +4,7 @@
 
 /*
  * Before the first heap: dlclose() does not unload the library from then on. 0, or -EOPNOTSUPP in a
- * namespace of dlmopen(). Takes the dynamic linker's lock, so the caller holds none.
+ * namespace of dlmopen(). In a plugin it takes the dynamic linker's lock, so the caller holds none.
  */
 int hab_loaded_keep(void);
 

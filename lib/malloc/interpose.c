@@ -128,8 +128,9 @@ static bool drop_pages(char *begin, char *end)
 	static volatile char room[128 << 10];
 	volatile char *tried = page_from((const char *)room);
 
-	if (begin >= end || hab_sandbox_is_entered() || madvise(begin, end - begin, MADV_FREE) ||
-	    madvise(begin, end - begin, MADV_DONTNEED))
+	/* An address with a tag: the memory of arm64 has it, too, and would lose it. */
+	if (begin >= end || (uintptr_t)begin >> 56 || hab_sandbox_is_entered() ||
+	    madvise(begin, end - begin, MADV_FREE) || madvise(begin, end - begin, MADV_DONTNEED))
 		return false;
 	*tried = 1;
 	return !madvise((void *)tried, hab_page_bytes(), MADV_DONTNEED) && !*tried;

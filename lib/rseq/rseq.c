@@ -109,11 +109,11 @@ static bool is_known_broken(const char *untried)
 
 	memset(&name, 0, sizeof(name));
 	if (!uname(&name))
-		known = hab_rseq_kernel(&name);
+		known = hab_rseq_kernel(name.release);
 	if (known == HAB_KERNEL_BROKEN)
 		snprintf(why_not, sizeof(why_not),
 			 "Linux %.40s does not restart sections on %.20s; not tried here: %s",
-			 name.release, name.machine, untried);
+			 name.release, hab_rseq_machine, untried);
 	else if (known == HAB_KERNEL_UNREADABLE)
 		snprintf(
 			why_not, sizeof(why_not),

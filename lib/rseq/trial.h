@@ -3,8 +3,6 @@
 #ifndef HAB_LIB_TRIAL_H
 #define HAB_LIB_TRIAL_H
 
-#include <sys/utsname.h>
-
 /*
  * NONE: it was not tried. KILLED: the process of the trial was killed before it had a result, by
  * the kernel or by a filter of system calls.
@@ -18,10 +16,10 @@ enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON, HAB_TRI
  *	what interrupted the section; in a few words
  *
  * Sections depend on the kernel alone: on one that does not restart them two threads would take
- * one chunk. So a process of its own runs two sections. One has an instruction that no processor
- * has: the kernel answers with SIGILL, which has to end it. The other one loops until another
- * process has membarrier() end it: kernels restart sections after a signal and after an interrupt
- * in different ways. No clock is part of it. Both processes share this one's memory; the first has
+ * one chunk. So a process of its own runs two sections. One loops until another process has
+ * membarrier() end it. The other one has an instruction that no processor has: the kernel answers
+ * with SIGILL, which has to end it. Both are needed, because kernels restart sections after an
+ * interrupt and after a signal in different ways. No clock is part of it. Both processes share this one's memory; the first has
  * a registration and handlers of its own, and all signals but that one are blocked in it. The
  * caller waits for it with its signals blocked. The program gets none. One thread at a time may
  * call this.
@@ -36,11 +34,12 @@ enum hab_kernel { HAB_KERNEL_NOT_BROKEN, HAB_KERNEL_BROKEN, HAB_KERNEL_UNREADABL
 
 /**
  * hab_rseq_kernel - what is known of a kernel, for where the trial has no result
- * @name: its release and its architecture
+ * @release: as uname() has it
  *
- * Return: whether it is in the table of kernels that are known to be broken. Any thread may call
- * it.
+ * Return: whether it is in the table of kernels that are known to be broken on this processor. Any
+ * thread may call it.
  */
-enum hab_kernel hab_rseq_kernel(const struct utsname *name);
+enum hab_kernel hab_rseq_kernel(const char *release);
+extern const char *hab_rseq_machine;
 
 #endif /* HAB_LIB_TRIAL_H */

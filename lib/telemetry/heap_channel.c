@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "lib/shared.h"
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/client.h"
 #include "lib/telemetry/usdt.h"
@@ -34,6 +35,7 @@ uint32_t hab_heap_channel_listeners;
 uint64_t hab_heap_channel_interval = HAB_SAMPLING_INTERVAL_DEFAULT;
 
 /* The preload library's function; NULL: it is not loaded. */
+extern struct hab_client *hab_preload_client(u64 layout) __attribute__((weak));
 static struct hab_client *(*preload_client)(u64 layout);
 
 /* An address that was in a stack, and in no mapping that the collector has; 0: none. */
@@ -63,8 +65,13 @@ static struct hab_client *open_client(void)
 
 void hab_heap_channel_find_preload(void)
 {
-	void *found = dlsym ? dlsym(RTLD_DEFAULT, "hab_preload_client") : NULL;
+	void *found;
 
+	/* The linker of a program resolves a weak function for good, to none. */
+	if (HAB_IS_SHARED)
+		found = (void *)hab_preload_client;
+	else
+		found = dlsym ? dlsym(RTLD_DEFAULT, "hab_preload_client") : NULL;
 	__atomic_store_n((void **)&preload_client, found, __ATOMIC_RELAXED);
 }
 
@@ -82,8 +89,7 @@ void hab_heap_channel_connect(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	WRITE_ONCE(hab_heap_channel_listeners, client ? HAB_LISTENER(HAB_EVENT_SAMPLE) : 0);
 	/* There may be a filter by now. */
-	if (client &&
-	    hab_maps_are_due(&client->maps, client->channel, &unknown, !!unknown) &&
+	if (client && hab_maps_are_due(&client->maps, client->channel, &unknown, !!unknown) &&
 	    !hab_client_has_filter())
 		hab_maps_send(&client->maps, client->channel, client->pid, &unknown, !!unknown);
 	WRITE_ONCE(unknown_address, 0);

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A plugin with a libhab.a of its own, which plugin_test.c opens and closes. */
+/*
+ * A plugin with a libhab.a of its own, which plugin_test.c opens and closes. With
+ * PLUGIN_CONSTRUCTOR it has the shared library, and its constructor waits for a thread that makes a
+ * heap.
+ */
+#include <pthread.h>
+
 #include "lib/hab.h"
 #include "selftests/lib/plugin.h"
 
@@ -43,3 +49,19 @@ void plugin_end(void)
 {
 	hab_heap_destroy(heap);
 }
+
+#ifdef PLUGIN_CONSTRUCTOR
+static void *begin(void *unused)
+{
+	(void)unused;
+	return plugin_begin(0) ? NULL : heap;
+}
+
+__attribute__((constructor)) static void wait_for_heap(void)
+{
+	pthread_t thread;
+
+	if (!pthread_create(&thread, NULL, begin, NULL))
+		pthread_join(thread, NULL);
+}
+#endif

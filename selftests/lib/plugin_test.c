@@ -19,6 +19,7 @@
 
 #define PLUGIN	"build/tests/plugin.so"
 #define ANOTHER "build/tests/another_plugin.so"
+#define WAITING "build/tests/waiting_plugin.so"
 
 struct plugin {
 	void *library;
@@ -91,6 +92,15 @@ TEST(a_thread_may_end_after_the_dlclose_of_a_plugin_that_it_used)
 	ASSERT_NE(NULL, open_plugin(&plugin, PLUGIN));
 	ASSERT_EQ(0, plugin.begin(0));
 	EXPECT_EQ(0, outlive(&plugin, 1));
+}
+
+/* Meanwhile the dynamic linker holds its lock. */
+TEST(a_librarys_constructor_may_wait_for_a_thread_that_makes_a_heap)
+{
+	struct plugin plugin;
+
+	ASSERT_NE(NULL, open_plugin(&plugin, WAITING));
+	EXPECT_EQ(0, plugin.work());
 }
 
 TEST(a_plugin_may_be_opened_and_closed_again)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The trial of sections, and what is decided where it has no result. With HAB_TRIAL_SEEDED the
- * trial's section goes on after a signal, as on a kernel that restarts none.
+ * trial's section goes on after a signal, as on a kernel that restarts none; with
+ * HAB_TRIAL_SEEDED_BARRIER after membarrier().
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -35,7 +36,7 @@
 static const char *why;
 
 /* The library in this program runs on this kernel, if it is set. */
-static const char *release, *machine;
+static const char *release;
 
 int uname(struct utsname *name)
 {
@@ -43,15 +44,13 @@ int uname(struct utsname *name)
 
 	if (release)
 		strcpy(name->release, release);
-	if (machine)
-		strcpy(name->machine, machine);
 	return result;
 }
 
 #define ANSWERS(error) (SECCOMP_RET_ERRNO | (error))
 
 /* From now on system call @number is answered with @action; a second filter with another one. */
-static int filter(int number, uint32_t action)
+__attribute__((unused)) static int filter(int number, uint32_t action)
 {
 	struct sock_filter program[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -67,7 +66,7 @@ static int filter(int number, uint32_t action)
 }
 
 /* The sentence about a heap of this process, whose threads the C library registers. */
-static const char *heap_reason(void)
+__attribute__((unused)) static const char *heap_reason(void)
 {
 	static struct hab_heap *heap;
 	struct hab_heap_config config;
@@ -78,7 +77,7 @@ static const char *heap_reason(void)
 }
 
 /* True here if it is true of this process before its first heap. */
-static bool has_sections(void)
+__attribute__((unused)) static bool has_sections(void)
 {
 	extern const unsigned int __rseq_size __attribute__((weak));
 
@@ -86,22 +85,26 @@ static bool has_sections(void)
 }
 
 /* Without registrations nothing can be tried. */
-static enum hab_trial expected(void)
+__attribute__((unused)) static bool is_expected(enum hab_trial found)
 {
 	if (!RESTARTS)
-		return HAB_TRIAL_WENT_ON;
-	return hab_rseq_attach() == HAB_RSEQ_NONE ? HAB_TRIAL_NONE : HAB_TRIAL_RESTARTED;
+		return found == HAB_TRIAL_WENT_ON;
+	if (hab_rseq_attach() == HAB_RSEQ_NONE)
+		return found == HAB_TRIAL_NONE;
+	/* Nothing may come to interrupt a section in time. */
+	return found == HAB_TRIAL_RESTARTED ||
+	       (found == HAB_TRIAL_NONE && !strcmp(why, "nothing interrupted its section"));
 }
 
-static int signals;
+__attribute__((unused)) static int signals;
 
-static void count(int number)
+__attribute__((unused)) static void count(int number)
 {
 	(void)number;
 	signals++;
 }
 
-static double now(void)
+__attribute__((unused)) static double now(void)
 {
 	struct timespec time;
 
@@ -109,23 +112,43 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static int by_length(const void *a, const void *b)
+__attribute__((unused)) static int by_length(const void *a, const void *b)
 {
 	const double *left = a, *right = b;
 
 	return (*left > *right) - (*left < *right);
 }
 
+#ifdef HAB_TRIAL_SEEDED_BARRIER
+
+/* Now and then the section is preempted, and so restarted, all the same. */
+TEST(a_trial_finds_that_membarrier_restarts_no_section)
+{
+	enum hab_trial found = hab_rseq_trial(SIZE, &why);
+
+	if (found == HAB_TRIAL_NONE && strcmp(why, "nothing interrupted its section"))
+		SKIP(return, "not tried here: %s", why);
+	while (found != HAB_TRIAL_WENT_ON)
+		found = hab_rseq_trial(SIZE, &why);
+	EXPECT_STREQ("membarrier()", why);
+}
+
+#else
+
 TEST(a_trial_finds_whether_sections_are_restarted)
 {
 	double took[TRIALS], began;
-	int i;
+	enum hab_trial found;
+	int i, nr_found = 0;
 
 	for (i = 0; i < TRIALS; i++) {
 		began = now();
-		EXPECT_EQ(expected(), hab_rseq_trial(SIZE, &why));
+		found = hab_rseq_trial(SIZE, &why);
 		took[i] = now() - began;
+		EXPECT_TRUE(is_expected(found)) TH_LOG("%d: %s", found, why ? why : "");
+		nr_found += found != HAB_TRIAL_NONE;
 	}
+	EXPECT_EQ(!RESTARTS || hab_rseq_attach() != HAB_RSEQ_NONE, nr_found > 0);
 	qsort(took, TRIALS, sizeof(*took), by_length);
 	TH_LOG("of %d trials the shortest took %.0f us, the median %.0f, the longest %.0f", TRIALS,
 	       took[0] * 1e6, took[TRIALS / 2] * 1e6, took[TRIALS - 1] * 1e6);
@@ -142,7 +165,7 @@ TEST(the_program_gets_no_signal_and_keeps_its_handlers_and_its_mask)
 	sigfillset(&all);
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, &all, NULL));
 	for (i = 0; i < 10; i++)
-		EXPECT_EQ(expected(), hab_rseq_trial(SIZE, &why));
+		EXPECT_TRUE(is_expected(hab_rseq_trial(SIZE, &why)));
 	ASSERT_EQ(0, sigprocmask(SIG_SETMASK, NULL, &mask));
 	EXPECT_EQ(1, sigismember(&mask, SIGILL));
 	sigemptyset(&all);
@@ -211,7 +234,7 @@ TEST(below_a_filter_sections_are_used_and_said_not_to_be_tried)
 {
 	SKIP_WITHOUT_SECTIONS();
 	ASSERT_EQ(0, filter(SYS_acct, ANSWERS(EPERM)));
-	release = "6.18.3", machine = "aarch64";
+	release = "6.18.3", hab_rseq_machine = "aarch64";
 	EXPECT_WORDS("sequences (not tried: the program has a filter of system calls)",
 		     heap_reason());
 }
@@ -228,7 +251,7 @@ TEST(below_a_filter_a_kernel_that_is_known_to_be_broken_has_no_sections)
 {
 	SKIP_WITHOUT_SECTIONS();
 	ASSERT_EQ(0, filter(SYS_acct, ANSWERS(EPERM)));
-	release = "7.0.3-arm64", machine = "aarch64";
+	release = "7.0.3-arm64", hab_rseq_machine = "aarch64";
 	EXPECT_WORDS(
 		"no restartable sequences here (Linux 7.0.3-arm64 does not restart sections on aarch64; not tried here: the program has a filter of system calls)",
 		heap_reason());
@@ -250,7 +273,7 @@ TEST(a_trial_decides_before_the_table_does)
 	SKIP_WITHOUT_SECTIONS();
 	if (!RESTARTS)
 		SKIP(return, "sections go on here");
-	release = "7.0.0-14-generic", machine = "aarch64";
+	release = "7.0.0-14-generic", hab_rseq_machine = "aarch64";
 	EXPECT_WORDS("sequences (tried on this kernel)", heap_reason());
 }
 
@@ -269,20 +292,21 @@ TEST(broken_kernels_are_those_of_the_table)
 		{ "aarch64", "7.0.14", HAB_KERNEL_NOT_BROKEN },
 		{ "aarch64", "7.1.0", HAB_KERNEL_NOT_BROKEN },
 		{ "aarch64", "10.0.1", HAB_KERNEL_NOT_BROKEN },
-		{ "x86_64", "7.0.3", HAB_KERNEL_NOT_BROKEN },
-		{ "x86_64", "", HAB_KERNEL_UNREADABLE },
-		{ "x86_64", "next", HAB_KERNEL_UNREADABLE },
-		{ "x86_64", "7", HAB_KERNEL_UNREADABLE },
+		{ "x86-64", "7.0.3", HAB_KERNEL_NOT_BROKEN },
+		{ "x86-64", "", HAB_KERNEL_UNREADABLE },
+		{ "x86-64", "next", HAB_KERNEL_UNREADABLE },
+		{ "x86-64", "7", HAB_KERNEL_UNREADABLE },
+		{ "aarch64", "2.6.79-arm64", HAB_KERNEL_UNREADABLE },
 	};
-	struct utsname name;
 	size_t i;
 
 	for (i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
-		strcpy(name.machine, kernels[i].machine);
-		strcpy(name.release, kernels[i].release);
-		EXPECT_EQ(kernels[i].known, hab_rseq_kernel(&name))
+		hab_rseq_machine = kernels[i].machine;
+		EXPECT_EQ(kernels[i].known, hab_rseq_kernel(kernels[i].release))
 		TH_LOG("%s on %s", kernels[i].release, kernels[i].machine);
 	}
 }
+
+#endif
 
 TEST_HARNESS_MAIN
