@@ -19,7 +19,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -31,7 +30,6 @@
 extern const char __start_site_objects[], __stop_site_objects[];
 extern const char __start_site_of_malloc[], __stop_site_of_malloc[];
 static uint64_t allocated, allocated_by_malloc;
-static size_t object_bytes = OBJECT;
 static struct hab_heap *heap;
 
 static void die(const char *what)
@@ -66,9 +64,9 @@ static void wait_for_collector(void)
 __attribute__((noinline, section("site_objects"))) static void objects(int nr)
 {
 	for (; nr; nr--) {
-		if (!hab_alloc(heap, object_bytes))
+		if (!hab_alloc(heap, OBJECT))
 			_exit(8);
-		allocated += object_bytes;
+		allocated += OBJECT;
 	}
 }
 
@@ -442,27 +440,6 @@ static void run_library(void)
 	run_next_heap();
 }
 
-static double now_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static void run_hot(void)
-{
-	double end = now_seconds() + 2;
-
-	/* Larger ones come so fast that the largest interval is too small. */
-	object_bytes = 16;
-	while (now_seconds() < end) {
-		objects(10000);
-		if (hab_heap_reset(heap))
-			die("hab_heap_reset");
-	}
-}
-
 static void run_unread(void)
 {
 	objects(400000);
@@ -489,7 +466,6 @@ static const struct {
 	{ "fork", run_fork },
 	{ "next_heap", run_next_heap },
 	{ "library", run_library },
-	{ "hot", run_hot },
 	{ "unread", run_unread },
 };
 

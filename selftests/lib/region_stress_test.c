@@ -270,16 +270,21 @@ TEST_F_TIMEOUT(regions, threads_hand_regions_to_each_other_and_no_byte_is_lost, 
 {
 	struct stress *state = &self->state;
 	struct hab_heap_stats stats;
+	bool has_happened = false;
 	uint64_t taken;
 	int round;
 
 	if (!state->heap)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
-	for (round = 0; round < ROUNDS; round++) {
+	for (round = 0; round < ROUNDS || !has_happened; round++) {
 		run_round(state);
 		ASSERT_EQ(0, hab_heap_stats(state->heap, &stats));
 		EXPECT_EQ(variant->arena, accounted(&stats));
 		EXPECT_EQ(0, stats.open_chunks);
+		/* Each of these comes sooner or later. */
+		has_happened = stats.listed_chunks &&
+			       (stats.collections || variant->arena != SMALL) &&
+			       (stats.trimmed_bytes || !variant->trims);
 	}
 	taken = stats.chunk_bytes;
 	TH_LOG("%s: %lu regions, %lu chunks, %lu from lists, %lu collections, %lu restarts, "
@@ -290,10 +295,7 @@ TEST_F_TIMEOUT(regions, threads_hand_regions_to_each_other_and_no_byte_is_lost, 
 	EXPECT_EQ(0, state->overlaps);
 	EXPECT_EQ(0, state->changed);
 	EXPECT_EQ(0, stats.foreign);
-	EXPECT_LT(0, stats.listed_chunks);
-	if (variant->arena == SMALL) {
-		EXPECT_LT(0, stats.collections);
-	} else {
+	if (variant->arena != SMALL) {
 		/*
 		 * Each CPU, also one that is offline by now, has chunks for its own largest load,
 		 * which may be all there is. Extents do not serve small ones: twice that.
@@ -303,8 +305,6 @@ TEST_F_TIMEOUT(regions, threads_hand_regions_to_each_other_and_no_byte_is_lost, 
 		EXPECT_EQ(0, state->failed);
 	}
 	EXPECT_EQ(state->live, 0);
-	if (variant->trims)
-		EXPECT_LT(0, stats.trimmed_bytes);
 }
 
 TEST_HARNESS_MAIN

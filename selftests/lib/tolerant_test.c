@@ -27,7 +27,8 @@ static int create(struct hab_heap **heap, const char *levels, size_t tlab, bool 
 /* Objects of random sizes until the heap is full, in a list, each with its own mark. */
 static void *fill(void *heap)
 {
-	unsigned int seed = (unsigned int)pthread_self();
+	static unsigned int threads;
+	unsigned int seed = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
 	uintptr_t *object, *end, bad = 0;
 	void *last = NULL;
 	size_t size;

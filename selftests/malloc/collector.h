@@ -301,14 +301,15 @@ static inline void collector_poll(struct collector *collector)
 		perror("collector_poll");
 }
 
-/* Lets the program begin. */
+/* Lets the program begin when its channel is there. */
 static inline void collector_go(struct collector *collector)
 {
-	int i;
+	siginfo_t ended = { .si_pid = 0 };
 
-	for (i = 0; i < 5000 && !collector->nr && !collector->bare; i++) {
+	while (!collector->nr && !collector->bare && !ended.si_pid) {
 		collector_poll(collector);
 		usleep(1000);
+		waitid(P_PID, (id_t)collector->pid, &ended, WEXITED | WNOHANG | WNOWAIT);
 	}
 	if (write(collector->go, "g", 1) != 1 && errno != EPIPE)
 		perror("collector_go");

@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -301,7 +302,16 @@ static void run_hot(void)
 	allocate_for(2, 0);
 }
 
-/* The same, then at most 100 MB a second. */
+/* Until the test says that it is enough. */
+static void run_until_told(void)
+{
+	struct pollfd told = { .fd = 3, .events = POLLIN };
+
+	while (poll(&told, 1, 0) == 0)
+		churn(100000);
+}
+
+/* Some gigabytes a second, then at most 100 MB. */
 static void run_slower(void)
 {
 	allocate_for(1, 0);
@@ -400,6 +410,7 @@ static const struct {
 	{ "sandbox", run_sandbox },
 	{ "filtered", run_filtered },
 	{ "hot", run_hot },
+	{ "until_told", run_until_told },
 	{ "slower", run_slower },
 	{ "plugin", run_plugin },
 	{ "vfork", run_vfork },
