@@ -16,6 +16,8 @@ import sys
 import threading
 import zlib
 
+import reader
+
 stacks = set()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
@@ -118,6 +120,8 @@ def raises(size):
 def deep(depth, size):
     """More functions than a stack has room for."""
     note(); kept = bytearray(size)
+    if depth % 16 == 0:
+        reader.wait()
     return kept if not depth else deep(depth - 1, size)
 
 
@@ -200,6 +204,7 @@ def once(size):
 def in_thread(size):
     for _ in range(10):
         once(size)
+        reader.wait()
 
 
 def main():
@@ -212,6 +217,7 @@ def main():
     for size in range(3000, 9000, 200):
         once(size)
         asyncio.run(tasks(size))
+        reader.wait()
     for thread in threads:
         thread.join()
 

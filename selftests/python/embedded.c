@@ -31,10 +31,10 @@ static PyObject *make_module(void)
 void __attribute__((noinline)) call_python(void);
 void call_python(void)
 {
-	PyRun_SimpleString("exec(compile('''import program\\n"
+	PyRun_SimpleString("exec(compile('''import program, reader\\n"
 			   "def innermost(): return b'x' * 99967\\n"
 			   "def outer():\\n"
-			   "    for _ in range(4000): program.from_python(innermost)\\n"
+			   "    for _ in range(4000): program.from_python(innermost); reader.wait()\\n"
 			   "outer()\\n"
 			   "''', 'embedded.py', 'exec'))");
 	__asm__ volatile("");

@@ -3,6 +3,8 @@
 and "kept_by_... bytes" of what it keeps."""
 import sys
 
+import reader
+
 
 def seventy():
     return bytearray(70000)
@@ -28,6 +30,8 @@ def main(loops):
     for loop in range(loops):
         seventy()
         thirty()
+        if loop % 50 == 0:
+            reader.wait()
         if loop % 10 == 0:
             keeper.three_quarters()
             keeper.one_quarter()

@@ -5,32 +5,46 @@ import itertools
 import os
 import sys
 
+import reader
+
 held = []
+PART = 10000
+
+
+def parts(count):
+    """Their first and their end; between them the reader is waited for."""
+    for first in range(0, count, PART):
+        yield first, min(first + PART, count)
+        reader.wait()
 
 
 def short_lived(count):
-    for _ in itertools.repeat(None, count):
-        bytes(100)
+    for first, end in parts(count):
+        for _ in itertools.repeat(None, end - first):
+            bytes(100)
 
 
 def kept(count):
     made = [None] * count
     held.append(made)
-    for index in range(count):
-        made[index] = bytes(100)
+    for first, end in parts(count):
+        for index in range(first, end):
+            made[index] = bytes(100)
 
 
 def numbers(count):
     made = [None] * count
-    for index in range(count):
-        made[index] = complex(index, 1)
+    for first, end in parts(count):
+        for index in range(first, end):
+            made[index] = complex(index, 1)
 
 
 def growing(count):
-    for _ in itertools.repeat(None, count):
-        items = []
-        for _ in itertools.repeat(None, 50):
-            items.append(None)
+    for first, end in parts(count):
+        for _ in itertools.repeat(None, end - first):
+            items = []
+            for _ in itertools.repeat(None, 50):
+                items.append(None)
 
 
 def grown():
