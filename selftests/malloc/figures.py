@@ -5,8 +5,8 @@ The text is on standard input. Of its lines that have a NAME as a word, COLUMN o
 an interval ("7.56 MiB  4.25 to 12.6 MiB") has to have the truth within: 0 is the first, -1 the last
 in bytes.
 
-The intervals are those of 95 %. Each is made as wide as one of 99.9 %, by 3.29 / 1.96; three digits
-allow 0.5 % more. TRUTH has the lines of malloc_figures, "NAME ALLOCATED OBJECTS IN-USE", or those of
+The intervals are those of 95 %. Each is made as wide as 5.33 standard errors, beyond which a right
+figure is once in ten million times, by 5.33 / 1.96; three digits allow 0.5 % more. TRUTH has the lines of malloc_figures, "NAME ALLOCATED OBJECTS IN-USE", or those of
 malloc_target, "site NAME FIRST END ALLOCATED IN-USE". The NAME "total" is the sum of all.
 """
 import re
@@ -15,7 +15,7 @@ import sys
 UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "k": 1e3, "M": 1e6}
 UNIT = r" ?(KiB|MiB|GiB|B|k|M)?\b"
 FIGURE = (r"([\d.]+)" + UNIT + r"(?:[^\d]*95 %:)?\s+([\d.]+)" + UNIT + r" to ([\d.]+)" + UNIT)
-WIDER = 3.29 / 1.96
+WIDER = 5.33 / 1.96
 ROUNDING = 0.005
 
 

@@ -2,8 +2,8 @@
 /*
  * The program that the tests of the preload library run: target MODE [stay].
  *
- * It begins when it can read a byte from descriptor 3, and waits for the collector by 4. At the end
- * it prints its sites; with stay it then waits to be killed.
+ * It begins when it can read a byte from descriptor 3, and waits for the collector by 4, or as
+ * target_sites.h says. At the end it prints its sites; with stay it then waits to be killed.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -432,6 +432,8 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], modes[i].name))
 			continue;
 		modes[i].run();
+		if (getenv("PACED_BY_RING"))
+			wait_for_reader();
 		print_sites();
 		fflush(stdout);
 		while (argc > 2)

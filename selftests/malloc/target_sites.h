@@ -6,8 +6,12 @@
 #include <stddef.h>
 
 void die(const char *what) __attribute__((noreturn));
-/* Until the collector has taken what there is: channels and records. */
+/*
+ * Until the collector has taken what there is: channels and records. With PACED_BY_RING in the
+ * environment it is one that does not answer, and its position in the ring says what it has taken.
+ */
 void wait_for_collector(void);
+void wait_for_reader(void);
 /* Waits now and then, so that the ring is never full. */
 void pace(size_t bytes);
 
