@@ -16,7 +16,8 @@
 #include "daemon/attach/attach.h"
 #include "daemon/shared/util.h"
 
-#define HANG_NS 60000000000ull
+#define HANG_NS 300000000000ull
+#define TRIES	20 /* a busy machine does not let each try end in time */
 #define PROGRESS_MAX 64
 
 static int compare(const void *a, const void *b)
@@ -49,10 +50,14 @@ static bool run_cycle(pid_t pid, const struct attach_options *options, uint64_t 
 		      uint64_t *took_ns)
 {
 	struct attached attached;
+	unsigned int tries = 0;
 	bool good;
 
-	if (!attach(pid, options, &attached))
-		return false;
+	while (!attach(pid, options, &attached)) {
+		if (++tries == TRIES)
+			return false;
+		usleep(100000);
+	}
 	*held_ns = attached.borrowed.held_ns;
 	*took_ns = attached.took_ns;
 	usleep((useconds_t)(rand() % 5000));

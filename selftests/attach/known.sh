@@ -15,7 +15,7 @@ start_known() {
 tell() {
 	local text=
 	echo "$1" >&"$ask"
-	read -r -t 60 -u "$answer" text
+	read -r -t 300 -u "$answer" text
 	echo "$text"
 }
 # allocate MEGABYTES: with time for habrun to read.
@@ -32,19 +32,16 @@ end_known() {
 	wait "$known"
 }
 # record OUTPUT [OPTION]...: attaches in the background, until it is attached; $recorder is habrun.
-record() {
-	local i
+# A busy machine does not let each try end in time.
+record() { wait_until begins_to_record "$@"; }
+begins_to_record() {
 	: >"$work/said"
 	"$habrun" -p "$known" -o "$1" "${@:2}" 2>"$work/said" &
 	recorder=$!
-	for ((i = 0; i < 300; i++)); do
-		grep -q '^habrun: attached' "$work/said" && return
-		kill -0 "$recorder" 2>/dev/null || break
-		sleep 0.05
-	done
-	cat "$work/said"
-	return 1
+	wait_until is_attached_or_ended
+	grep '^habrun: attached' "$work/said"
 }
+is_attached_or_ended() { grep -q '^habrun: attached' "$work/said" || ! kill -0 "$recorder"; }
 stop_recording() {
 	kill -INT "$recorder"
 	wait "$recorder"
