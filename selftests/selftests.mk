@@ -338,6 +338,7 @@ $(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(
 
 # The preload library. The compiler must not leave out calls of the allocator.
 $(BUILD)/tests/malloc_target: $(addprefix selftests/malloc/,target_sites.c target_ways.c target_growth.c target_pages.c target_sites.h)
+$(BUILD)/tests/malloc_target $(BUILD)/tests/malloc_figures: selftests/malloc/own_channel.h core/channel/channel.h
 $(addprefix $(BUILD)/tests/malloc_,target calls sparse made_code figures): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 

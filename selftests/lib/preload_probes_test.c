@@ -9,6 +9,7 @@
 
 #include "kselftest_harness.h"
 #include "probes.h"
+#include "selftests/malloc/own_channel.h"
 
 #define OBJECTS	 200000
 #define SIZE	 1000
@@ -106,6 +107,9 @@ static bool allocate(FIXTURE_DATA(preloaded) * self)
 		self->objects[i] = malloc(SIZE);
 		if (!self->objects[i])
 			return false;
+		/* A ring that is half full makes the interval larger. */
+		if (i % 1024 == 0)
+			wait_for_reader(HAB_CHANNEL_RING_BYTES / 8);
 	}
 	return true;
 }

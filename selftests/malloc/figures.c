@@ -4,12 +4,17 @@
  * at the end "NAME ALLOCATED OBJECTS IN-USE" is printed for each: what its objects add up to. The
  * program takes no other memory of the allocator, but for some hundred bytes of the C library.
  *
+ * With PACED_BY_RING in the environment it waits for its collector now and then.
+ *
  * The last function grows objects by realloc(): 1.5 times at each of several steps.
  */
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "own_channel.h"
 
 #define THREADS_MAX 64
 
@@ -85,6 +90,7 @@ SITE void grow(struct sums *sums)
 }
 
 static unsigned int threads = 1;
+static bool is_paced;
 
 static void *run(void *context)
 {
@@ -101,6 +107,8 @@ static void *run(void *context)
 			churn(&sums[CHURN]);
 		if (i % 200 == 0)
 			grow(&sums[GROW]);
+		if (is_paced && i % 16 == 0)
+			wait_for_reader(HAB_CHANNEL_RING_BYTES / 8);
 	}
 	return NULL;
 }
@@ -114,6 +122,7 @@ int main(int argc, char **argv)
 	unsigned int i;
 	int site;
 
+	is_paced = getenv("PACED_BY_RING");
 	if (argc > 1)
 		threads = (unsigned int)atoi(argv[1]);
 	if (threads < 1 || threads > THREADS_MAX)

@@ -6,8 +6,9 @@ an interval ("7.56 MiB  4.25 to 12.6 MiB") has to have the truth within: 0 is th
 in bytes.
 
 The intervals are those of 95 %. Each is made as wide as 5.33 standard errors, beyond which a right
-figure is once in ten million times, by 5.33 / 1.96; three digits allow 0.5 % more. TRUTH has the lines of malloc_figures, "NAME ALLOCATED OBJECTS IN-USE", or those of
-malloc_target, "site NAME FIRST END ALLOCATED IN-USE". The NAME "total" is the sum of all.
+figure is once in ten million times, by 5.33 / 1.96; three digits allow 0.5 % more.
+TRUTH has the lines of malloc_figures, "NAME ALLOCATED OBJECTS IN-USE", or those of malloc_target,
+"site NAME FIRST END ALLOCATED IN-USE". The NAME "total" is the sum of all.
 """
 import re
 import sys
@@ -40,7 +41,8 @@ def is_in(line, column, truth):
     low = float(low) * UNITS[low_unit or ends]
     high = float(high) * UNITS[ends]
     low = (value - (value - low) * WIDER) * (1 - ROUNDING)
-    high = (value + (high - value) * WIDER) * (1 + ROUNDING)
+    # Above the value it is an interval of the logarithm.
+    high = (value * (high / value)**WIDER if value else high * WIDER) * (1 + ROUNDING)
     print("in" if low <= truth <= high else "OUT", truth, "is", line.strip())
     return low <= truth <= high
 

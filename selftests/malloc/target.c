@@ -433,7 +433,7 @@ int main(int argc, char **argv)
 			continue;
 		modes[i].run();
 		if (getenv("PACED_BY_RING"))
-			wait_for_reader();
+			wait_for_collector();
 		print_sites();
 		fflush(stdout);
 		while (argc > 2)

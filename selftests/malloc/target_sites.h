@@ -11,7 +11,6 @@ void die(const char *what) __attribute__((noreturn));
  * environment it is one that does not answer, and its position in the ring says what it has taken.
  */
 void wait_for_collector(void);
-void wait_for_reader(void);
 /* Waits now and then, so that the ring is never full. */
 void pace(size_t bytes);
 
