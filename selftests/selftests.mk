@@ -189,7 +189,7 @@ $(BUILD)/tests/tolerant_test: selftests/lib/tolerant_test.c bench/programs/toler
 $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftests/lib/%.c selftests/lib/probes.h $(BUILD)/libhab.a $(LIB_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -lelf -lm
 
-$(BUILD)/tests/preload_probes_test: selftests/lib/preload_probes_test.c selftests/lib/probes.h $(TEST_DEPS)
+$(BUILD)/tests/preload_probes_test: selftests/lib/preload_probes_test.c selftests/lib/probes.h selftests/malloc/own_channel.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -O1 -fno-builtin $(CFLAGS) -o $@ $< -lelf -lm
 
 $(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
