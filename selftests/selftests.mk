@@ -38,8 +38,13 @@ GATE_TESTS := $(filter-out $(NOT_IN_GATE),$(HOST_TESTS) $(TESTS))
 .PHONY: tests host-tests gate-tests
 TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc)
 tests: $(TESTS) $(TEST_TOOLS) $(ADVERSARY)
-host-tests: $(HOST_TESTS) $(TESTS)
-gate-tests: $(GATE_TESTS) $(TEST_TOOLS)
+host-tests: $(HOST_TESTS) $(TESTS) daemon-sanitized
+gate-tests: $(GATE_TESTS) $(TEST_TOOLS) daemon-sanitized
+
+# habd and habctl with sanitizers.
+.PHONY: daemon-sanitized
+daemon-sanitized: $(BUILD)/tests/replay_gen
+	+$(MAKE) -s --no-print-directory BUILD=$(BUILD)/daemon-test CFLAGS='-O1 -g $(SANITIZE)' daemon
 
 $(HARNESS):
 	selftests/vm/fetch kselftest
@@ -285,8 +290,12 @@ $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(B
 $(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/channel_program: selftests/daemon/channel_program.c core/channel/channel.h bpf/records.h | $(BUILD)/tests
+$(BUILD)/tests/channel_program: selftests/daemon/channel_program.c selftests/daemon/looked_at.h core/channel/channel.h bpf/records.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
+
+$(BUILD)/tests/replay_gen: selftests/daemon/replay_gen.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+	$(CC) -D_GNU_SOURCE -g -O1 -Wall -Wextra -Werror -fasynchronous-unwind-tables -iquote . \
+		-Wl,--build-id -o $@ $<
 
 $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<

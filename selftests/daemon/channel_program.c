@@ -13,12 +13,18 @@
  *	step N                   sets the channel's live_step
  *	run PATH                 runs that program in its place
  *	fork; exec               go on in a child; in this program, started again
+ *	read                     until the collector has read what is written, up to the first
+ *				 record that is half written
+ *	looked                   until others have looked at this program
+ *	say WORD                 prints it
+ *	byte; hold               waits for a byte of standard input; until it ends
+ *	asked                    prints how often the collector has asked for names, once it has
  *	sleep MS; close          a while; all descriptors
  *	exit N; kill N           end by a status, by a signal
  *	claim PATH               sends maps in which the program is the file PATH, an absolute one
  *	inode N                  the number of that file, which a program may guess: before claim
- *	crowd COUNT MS           as many children, each with a channel, for a while
- *	connect COUNT MS         as many connections without a channel, for a while
+ *	crowd COUNT              as many children, each with a channel, until standard input ends
+ *	connect COUNT            as many connections without a channel
  *	leave COUNT WHAT         as many channels, wrong as with open, one after the other: prints
  *	                         how many pages of them are left
  *	bad WHAT                 writes nonsense: word, record, frames, maps, half, slots
@@ -45,12 +51,13 @@
 
 #include "bpf/records.h"
 #include "core/channel/channel.h"
+#include "selftests/daemon/looked_at.h"
 
 #define SIZE(n) (offsetof(struct hab_record_sample, addresses) + (n) * sizeof(__u64))
 
 static struct hab_channel *channel;
 static unsigned int nr_live, first_live;
-static u64 interval, last_id;
+static u64 interval, last_id, half_at;
 static bool waits = true;
 
 static void fail(const char *what)
@@ -151,7 +158,7 @@ static int send_channel(const char *bad)
 	send_hello(sent, strcmp(bad, "many") ? 1 : SENT_MAX, hello);
 	if (sent != fd)
 		close(sent);
-	nr_live = first_live = 0;
+	nr_live = first_live = half_at = 0;
 	return fd;
 }
 
@@ -173,8 +180,8 @@ static unsigned long pages_of(int memfd)
 static void leave_pages(unsigned int count, const char *bad)
 {
 	int *memfds = calloc(count, sizeof(*memfds));
-	unsigned long pages = 0;
-	unsigned int i;
+	unsigned long pages = strcmp(bad, "many") != 0;
+	unsigned int i, tries;
 
 	for (i = 0; i < count; i++) {
 		memfds[i] = send_channel(bad);
@@ -185,9 +192,12 @@ static void leave_pages(unsigned int count, const char *bad)
 		usleep(10000);
 	}
 	open_channel("");
-	usleep(300000);
-	for (i = 0; i < count; i++)
-		pages += pages_of(memfds[i]);
+	/* The collector frees them when it comes to it. */
+	for (tries = 0; pages && tries < 3000; tries++) {
+		usleep(100000);
+		for (pages = i = 0; i < count; i++)
+			pages += pages_of(memfds[i]);
+	}
 	printf("%lu pages\n", pages);
 	free(memfds);
 }
@@ -205,7 +215,7 @@ static bool commit_copy(const void *record, u32 bytes)
 	void *to;
 	unsigned int i;
 
-	for (i = 0; i < (waits ? 1000 : 1); i++) {
+	for (i = 0; i < (waits ? 300000 : 1); i++) {
 		to = hab_channel_reserve(channel, bytes);
 		if (to) {
 			memcpy(to, record, bytes);
@@ -390,6 +400,7 @@ static void put_bad(const char *what)
 		put_bad_names();
 	} else if (!strcmp(what, "half")) {
 		hab_channel_reserve(channel, 64);
+		half_at = half_at ? half_at : channel->head - 64 - sizeof(u64);
 	} else if (!strcmp(what, "slots")) {
 		for (i = 0; i < HAB_CHANNEL_LIVE_SLOTS; i++)
 			hab_channel_live(channel)[i] = (struct hab_channel_live){ i, UINT64_MAX, 0,
@@ -401,14 +412,27 @@ static void put_bad(const char *what)
 	}
 }
 
-static void make_crowd(unsigned int count, unsigned int milliseconds)
+static void wait_until_read(void)
+{
+	u64 end = half_at ? half_at : channel->head;
+
+	unsigned int i;
+
+	for (i = 0; hab_load_acquire(&channel->tail) < end; i++) {
+		if (i == 300000)
+			fail("nobody reads the channel");
+		usleep(1000);
+	}
+}
+
+static void make_crowd(unsigned int count)
 {
 	while (count--) {
 		if (fork())
 			continue;
 		open_channel("");
 		put_maps(NULL);
-		usleep(milliseconds * 1000);
+		wait_until_told();
 		_exit(0);
 	}
 	while (wait(NULL) > 0)
@@ -421,6 +445,7 @@ static int take_step(char **words, char **all)
 	const char *step = *words;
 	unsigned int i;
 	pid_t child;
+	char byte;
 
 	if (!strcmp(step, "alloc") || !strcmp(step, "live") || !strcmp(step, "burst")) {
 		waits = *step != 'b';
@@ -440,22 +465,36 @@ static int take_step(char **words, char **all)
 		channel->live_step = strtoull(words[1], NULL, 0);
 	else if (!strcmp(step, "sleep"))
 		usleep((useconds_t)atoi(words[1]) * 1000);
+	else if (!strcmp(step, "say"))
+		puts(words[1]);
 	else if (!strcmp(step, "exit"))
 		_exit(atoi(words[1]));
 	else if (!strcmp(step, "kill"))
 		kill(getpid(), atoi(words[1]));
-	else if (!strcmp(step, "crowd")) {
-		make_crowd((unsigned int)atoi(words[1]), (unsigned int)atoi(words[2]));
-		return 3;
-	} else if (!strcmp(step, "connect")) {
+	else if (!strcmp(step, "crowd"))
+		make_crowd((unsigned int)atoi(words[1]));
+	else if (!strcmp(step, "connect"))
 		for (i = (unsigned int)atoi(words[1]); i; i--)
 			connect_collector();
-		usleep((useconds_t)atoi(words[2]) * 1000);
-		return 3;
-	} else if (!strcmp(step, "leave")) {
+	else if (!strcmp(step, "leave")) {
 		leave_pages((unsigned int)atoi(words[1]), words[2]);
 		return 3;
+	} else if (!strcmp(step, "read")) {
+		wait_until_read();
+		return 1;
+	} else if (!strcmp(step, "looked")) {
+		wait_until_looked_at();
+		return 1;
+	} else if (!strcmp(step, "byte")) {
+		if (read(STDIN_FILENO, &byte, 1) != 1)
+			fail("no byte");
+		return 1;
+	} else if (!strcmp(step, "hold")) {
+		wait_until_told();
+		return 1;
 	} else if (!strcmp(step, "asked")) {
+		while (!READ_ONCE(channel->maps_wanted))
+			usleep(1000);
 		printf("asked %u times\n", channel->maps_wanted);
 		return 1;
 	} else if (!strcmp(step, "bad"))
@@ -489,6 +528,7 @@ int main(int argc, char **argv)
 {
 	char **words = argv + 1;
 
+	setlinebuf(stdout);
 	last_id = now_ns();
 	open_channel(argc > 2 && !strcmp(argv[1], "open") ? argv[2] : "");
 	put_maps(NULL);

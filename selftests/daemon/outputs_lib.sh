@@ -13,6 +13,7 @@
 #   ctl ARGUMENT...              habctl, on that socket
 #   folder NAME                  makes an empty one, in $out; left: what is in it; bytes_in DIR
 #   sum_folded FILE...           what folded stacks add up to
+#   noise COUNT                  so many bytes, the same in each run
 #   same WANTED GOT; has FILE TEXT   for check
 
 # shellcheck source-path=SCRIPTDIR source=../habd_lib.sh
@@ -73,6 +74,8 @@ folder() { out=$work/out-$1 && mkdir "$out"; }
 left() { find "$out" -type f -printf '%f\n' | sort | tr '\n' ' '; }
 bytes_in() { find "$1" -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }'; }
 sum_folded() { awk '{ sum += $NF } END { printf "%d\n", sum }' "$@"; }
+
+noise() { perl -e 'srand 1; print map { chr int rand 256 } 1 .. shift' "$1"; }
 
 same() { [ "$1" = "$2" ] || { echo "wanted $1, got $2"; return 1; }; }
 has() { grep -qF -- "$2" "$1" || { echo "no \"$2\" in:"; head -50 "$1"; return 1; }; }
