@@ -4,9 +4,9 @@
  *
  *	slow_clients SOCKET|PORT COUNT SECONDS
  *
- * SOCKET: the path of a Unix socket; PORT: of TCP at 127.0.0.1. Prints "open N" once all clients
- * have had time to be refused, and "left N" when the server has closed all of them, or after so
- * many seconds. N: connections that the server has not closed.
+ * SOCKET: the path of a Unix socket; PORT: of TCP at 127.0.0.1. Prints "open N" whenever N has
+ * changed, and "left N" when the server has closed all of them, or after so many seconds. N:
+ * connections that the server has not closed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -79,7 +79,7 @@ static unsigned int send_step(unsigned int step)
 
 int main(int argc, char **argv)
 {
-	unsigned int step, open = 0, seconds;
+	unsigned int step, open = 0, before, seconds;
 
 	if (argc != 4)
 		return 2;
@@ -91,8 +91,9 @@ int main(int argc, char **argv)
 		clients[step] = open_client(argv[1]);
 	for (step = 0; step < seconds * STEPS_SECOND; step++) {
 		usleep(1000000 / STEPS_SECOND);
+		before = open;
 		open = send_step(step);
-		if (step == STEPS_SECOND) {
+		if (open != before) {
 			printf("open %u\n", open);
 			fflush(stdout);
 		}
