@@ -17,7 +17,7 @@ import time
 NAMES = "chromium-headless-shell", "chromium"
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
         "ArrowDown": 40, "Home": 36, "End": 35, " ": 32}
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 300  # which only a hang reaches
 TEXTS = {"Enter": "\r", " ": " "}
 
 
@@ -139,15 +139,21 @@ class Browser:
             raise Failure(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
-    def wait(self, script, seconds=20, inner=False):
+    def wait(self, script, inner=False):
         """Until the expression is true; its value."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < end:
-            value = self.get(script, inner)
+            try:
+                value = self.get(script, inner)
+            except Failure:
+                # The frame may be being replaced.
+                if not inner:
+                    raise
+                value = None
             if value:
                 return value
             time.sleep(0.05)
-        raise Failure(f"after {seconds} s still not: {script}")
+        raise Failure(f"after {ANSWER_SECONDS} s still not: {script}")
 
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
