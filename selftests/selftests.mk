@@ -267,13 +267,13 @@ $(BUILD)/tests/probed_static: selftests/telemetry/probed.c $(BUILD)/libhab.a | $
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fno-omit-frame-pointer -o $@ $< $(BUILD)/libhab.a
 
 # A program whose own allocator has probes, and nothing of hab.
-tests host-tests: $(BUILD)/tests/sdt_program
+tests host-tests gate-tests: $(BUILD)/tests/sdt_program
 $(BUILD)/tests/sdt_program: selftests/telemetry/sdt_program.c | $(BUILD)/tests
 	$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -Wall -Wextra -Werror -static -o $@ $< -lm
 
 # Programs whose growth is known.
 GROWERS := $(addprefix $(BUILD)/tests/,leaker grower grower_static $(if $(shell command -v musl-gcc),grower_musl) $(if $(shell command -v go),grower_go))
-tests host-tests: $(GROWERS)
+tests host-tests gate-tests: $(GROWERS)
 GROWER_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O1 -fno-omit-frame-pointer -Wall -Wextra -Werror
 $(BUILD)/tests/leaker: selftests/telemetry/leaker.c | $(BUILD)/tests
 	$(CC) $(GROWER_CFLAGS) -o $@ $<
@@ -411,7 +411,7 @@ ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach
 	attach_steps $(if $(shell command -v musl-gcc),attach_musl))
 ATTACH_TESTS := $(if $(filter x86_64,$(MACHINE)),$(ATTACH_TESTS))
 HOST_TESTS += $(ATTACH_TESTS)
-host-tests: $(ATTACH_TESTS)
+host-tests gate-tests: $(ATTACH_TESTS)
 $(BUILD)/tests/attach_storm: selftests/attach/storm.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -fopenmp -pthread -o $@ $< -ldl
 $(BUILD)/tests/attach_plugin.so $(BUILD)/tests/attach_ptrace_shim.so $(BUILD)/tests/attach_slow_list_shim.so: $(BUILD)/tests/attach_%.so: selftests/attach/%.c | $(BUILD)/tests

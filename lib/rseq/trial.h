@@ -10,7 +10,7 @@
 enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON, HAB_TRIAL_KILLED };
 
 /**
- * hab_rseq_trial - run one section that a signal interrupts
+ * hab_rseq_trial - run two sections that are interrupted
  * @size: of the threads' registrations, in bytes: kernels treat larger ones differently
  * @why: set if the result is HAB_TRIAL_NONE, to the reason, and if it is HAB_TRIAL_WENT_ON, to
  *	what interrupted the section; in a few words
@@ -19,10 +19,10 @@ enum hab_trial { HAB_TRIAL_NONE, HAB_TRIAL_RESTARTED, HAB_TRIAL_WENT_ON, HAB_TRI
  * one chunk. So a process of its own runs two sections. One loops until another process has
  * membarrier() end it. The other one has an instruction that no processor has: the kernel answers
  * with SIGILL, which has to end it. Both are needed, because kernels restart sections after an
- * interrupt and after a signal in different ways. No clock is part of it. Both processes share this one's memory; the first has
- * a registration and handlers of its own, and all signals but that one are blocked in it. The
- * caller waits for it with its signals blocked. The program gets none. One thread at a time may
- * call this.
+ * interrupt and after a signal in different ways. No clock is part of it. Both processes share this
+ * one's memory; the first has a registration and a handler of its own, and all signals but that one
+ * are blocked in it. The caller waits for it with its signals blocked. The program gets none. One
+ * thread at a time may call this.
  *
  * Return: what the section did. It is not tried if no process may be made, or if the program has a
  * filter of system calls, which might end the program.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Samples by bytes, as the library reports them at otel_memory:alloc: each way to allocate is
- * sampled once, with the probability 1 - exp(-bytes / interval), whatever else the thread allocates.
- * The truth is what the test itself allocates. That the interval may change is in draws_test.c.
+ * sampled once, with the probability 1 - exp(-bytes / interval), whatever else the thread
+ * allocates. The truth is what the test itself allocates. That the interval may change is in
+ * draws_test.c.
  */
 #include <math.h>
 #include <pthread.h>
