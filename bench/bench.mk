@@ -95,7 +95,7 @@ $(BUILD)/bench/java/RecordJavac.class: bench/java/RecordJavac.java
 
 # CPython on hab; only where its headers are.
 ifeq ($(shell $(PKG_CONFIG) --exists python3-embed && echo yes),yes)
-bench-programs: $(BUILD)/bench/runtime
+bench-programs gate-tests: $(BUILD)/bench/runtime
 endif
 
 RUNTIME := $(addprefix $(BUILD)/bench/,runtime.o runtime_arenas.o)
