@@ -8,7 +8,7 @@
 #   make ARCH=arm64   the same across, in build/arm64; FOR=arm64 has what that needs
 #   make module   hab.ko for the running kernel, with the BTF that habd needs
 #   make demo     all parts together, in a VM
-#   make test     the gate, which CI runs: on this host and in a VM, a quarter of an hour
+#   make test     the gate, which CI runs: here and in two VMs, a quarter of an hour
 #   make test-all PART=NAME   everything else, in parts; without PART a list of them, all: each
 #   make fuzz     readers of outside input, by libFuzzer (ten minutes)
 #   make lint     style and static checks

@@ -175,7 +175,7 @@ struct hab_heap {
 	uint32_t slot;
 	const struct hab_backend *backend;
 	void *backend_data;
-	char reason[448];
+	char reason[512];
 	uint32_t flags;
 	bool cids;
 	struct hab_level levels[HAB_MAX_LEVELS];

@@ -54,7 +54,7 @@ static int open_process(struct hab_heap *heap, const char *why)
 	if (!heap->sections)
 		snprintf(
 			heap->reason, sizeof(heap->reason),
-			"%.120s; no restartable sequences here (%.200s), so the heap serves each chunk under a lock",
+			"%.160s; no restartable sequences here (%.200s), so the heap serves each chunk under a lock",
 			why, hab_rseq_reason());
 	else
 		snprintf(
