@@ -135,7 +135,7 @@ install: lib daemon
 	sed -e 's|/usr/sbin|$(PREFIX)/sbin|' daemon/habd.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/habd.service
 	install -D -m 644 daemon/hab.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/hab.conf
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/hab daemon/fleet/*
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/hab daemon/habd/fleet/*
 	install -D -m 644 module/60-hab.rules $(DESTDIR)$(PREFIX)/lib/udev/rules.d/60-hab.rules
 	install -D -m 644 Documentation/habd.8 $(DESTDIR)$(PREFIX)/share/man/man8/habd.8
 	install -D -m 644 Documentation/habctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/habctl.1
@@ -153,7 +153,7 @@ else
 	rm -rf $(DEB)
 	mkdir -p $(DEB)/hab-$(VERSION)
 	git ls-files -z | tar -c --null -T - | tar -x -C $(DEB)/hab-$(VERSION)
-	cp $$(scripts/npm-package uplot) $(DEB)/hab-$(VERSION)/daemon/web/
+	cp $$(scripts/npm-package uplot) $(DEB)/hab-$(VERSION)/daemon/habd/web/
 	cd $(DEB)/hab-$(VERSION) && dpkg-buildpackage -us -uc -b
 endif
 

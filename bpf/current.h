@@ -6,7 +6,7 @@
 #ifndef HAB_BPF_CURRENT_H
 #define HAB_BPF_CURRENT_H
 
-#include "core/owner.h"
+#include "wire/owner.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct ns_common {

@@ -24,7 +24,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/records.h"
+#include "wire/record.h"
 #include "bpf/current.h"
 #include "bpf/paced.h"
 

@@ -21,7 +21,7 @@
 #include "uapi/hab.h"
 #pragma clang attribute pop
 
-#include "bpf/records.h"
+#include "wire/record.h"
 #include "bpf/counts.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -22,7 +22,7 @@
 #define BPF_USDT_MAX_SPEC_CNT 1024 /* PROBE_PLACES_MAX places of each of FILES_MAX files */
 #include <bpf/usdt.bpf.h>
 
-#include "bpf/records.h"
+#include "wire/record.h"
 #include "bpf/current.h"
 #include "bpf/paced.h"
 

@@ -2,7 +2,7 @@
 # libhab, static and shared, and the preload library libhab-malloc.so. Target: lib.
 
 # The program's side of a channel: in both libraries.
-CLIENT_SOURCES := $(addprefix lib/telemetry/,client.c connect.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c usdt.c)
+CLIENT_SOURCES := $(addprefix inside/,client.c connect.c live.c maps.c own_interval.c sandbox.c unwind.c unwind_table.c usdt.c)
 
 LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c lists_collect.c loaded.c region.c registry.c) \
 	$(addprefix lib/alloc/,sizing.c thread.c tlab.c trim.c trim_thread.c) \
@@ -10,13 +10,13 @@ LIB_SOURCES := $(addprefix lib/alloc/,chunk.c config.c heap.c levels.c lists.c l
 	$(addprefix lib/backend/,arena.c backend.c cpu_domains.c device_backend.c forked.c process_backend.c) \
 	$(addprefix lib/telemetry/,heap_channel.c events.c sampler.c usdt_objects.c) $(CLIENT_SOURCES) \
 	$(addprefix core/hierarchy/,free_extents.c hierarchy.c refill.c)
-LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/lib/%.o)
+LIB_OBJECTS := $(LIB_SOURCES:%.c=$(BUILD)/%.o)
 LIB_SHARED := $(BUILD)/libhab.so.$(VERSION)
 
-MALLOC_SOURCES := $(addprefix lib/malloc/,allocx.c calls.c interpose.c mmap.c operators.c real.c references.c worker.c malloc_sample.c python_objects.c) \
-	$(addprefix lib/telemetry/,python.c python_code.c interpreter.c stack.c) \
+MALLOC_SOURCES := $(addprefix inside/malloc/,allocx.c calls.c interpose.c mmap.c operators.c real.c references.c worker.c sample.c python_objects.c) \
+	$(addprefix inside/,python.c python_code.c interpreter.c stack.c) \
 	$(CLIENT_SOURCES)
-MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/lib/%.o)
+MALLOC_OBJECTS := $(MALLOC_SOURCES:%.c=$(BUILD)/%.o)
 MALLOC_SHARED := $(BUILD)/libhab-malloc.so
 
 .PHONY: lib
@@ -27,7 +27,7 @@ lib: $(BUILD)/libhab.a $(LIB_SHARED) $(MALLOC_SHARED)
 LIB_CFLAGS := -fno-omit-frame-pointer -momit-leaf-frame-pointer -fno-tree-slp-vectorize
 
 # Depends on this file, so that new flags rebuild all objects.
-$(BUILD)/lib/%.o: %.c lib/lib.mk
+$(sort $(LIB_OBJECTS) $(MALLOC_OBJECTS)): $(BUILD)/%.o: %.c lib/lib.mk
 	@mkdir -p $(@D)
 	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) -iquote . $(CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -44,14 +44,14 @@ $(LIB_SHARED): $(LIB_OBJECTS) lib/libhab.map
 
 # The compiler must not take the functions that are defined here for those of the C library.
 MALLOC_CFLAGS := -fvisibility=hidden -fexceptions $(addprefix -fno-builtin-,malloc calloc realloc free)
-$(BUILD)/lib/lib/malloc/%.o: LIB_CFLAGS += $(MALLOC_CFLAGS)
+$(BUILD)/inside/malloc/%.o: LIB_CFLAGS += $(MALLOC_CFLAGS)
 
 # Loaded into any program: it needs the C library alone, and is never unloaded. It is bound at the
 # start: at a call the dynamic linker would take 3 KiB of a stack, which may be a small one. Before
 # glibc 2.34 libdl.so.2 has dlsym().
-$(MALLOC_SHARED): $(MALLOC_OBJECTS) lib/malloc/libhab-malloc.map
+$(MALLOC_SHARED): $(MALLOC_OBJECTS) inside/malloc/libhab-malloc.map
 	$(CC) -shared -static-libgcc -o $@ $(MALLOC_OBJECTS) $(LDFLAGS) \
-		-Wl,--version-script=lib/malloc/libhab-malloc.map -Wl,-z,nodelete -Wl,-z,defs \
+		-Wl,--version-script=inside/malloc/libhab-malloc.map -Wl,-z,nodelete -Wl,-z,defs \
 		-Wl,-soname,libhab-malloc.so -Wl,-z,now -Wl,--hash-style=both -Wl,--no-as-needed -l:libdl.so.2
 
 -include $(sort $(LIB_OBJECTS:.o=.d) $(MALLOC_OBJECTS:.o=.d))

@@ -6,7 +6,7 @@
 #ifndef HAB_LIB_THREAD_H
 #define HAB_LIB_THREAD_H
 
-#include "core/sampling.h"
+#include "wire/sampling.h"
 #include "lib/heap.h"
 
 /**

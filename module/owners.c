@@ -19,9 +19,9 @@
 #include <linux/user_namespace.h>
 #include <linux/workqueue.h>
 
-#include "core/owner.h"
+#include "wire/owner.h"
 #include "core/throttle/budget.h"
-#include "core/throttle/interval.h"
+#include "wire/interval.h"
 #include "module/owners.h"
 
 static unsigned int max_heaps_per_user = 1024;
@@ -31,7 +31,7 @@ MODULE_PARM_DESC(max_heaps_per_user,
 
 /**
  * struct hab_owner - an owner that has made a heap
- * @number: see core/owner.h
+ * @number: see wire/owner.h
  * @place: in the table; under owners_lock
  * @nr_heaps: that exist now; this and the next five under owners_lock
  * @nr_processes: whose first heap was this owner's; it may be gone, and others be another owner's

@@ -10,7 +10,7 @@
 struct hab_interval;
 struct hab_owner;
 
-/* The number of the current process's owner, see core/owner.h. Any context of a process. */
+/* The number of the current process's owner, see wire/owner.h. Any context of a process. */
 u64 hab_owners_current(void);
 
 /**

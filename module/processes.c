@@ -16,7 +16,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
-#include "core/throttle/interval.h"
+#include "wire/interval.h"
 #include "core/throttle/throttle.h"
 #include "module/processes.h"
 #include "module/owners.h"

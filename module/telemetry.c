@@ -16,7 +16,7 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "core/throttle/interval.h"
+#include "wire/interval.h"
 #include "core/throttle/throttle.h"
 #include "module/heap.h"
 #include "module/processes.h"

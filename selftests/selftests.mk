@@ -53,10 +53,10 @@ $(BUILD)/tests:
 	mkdir -p $@
 
 TEST_DEPS = $(HARNESS) selftests/patience.h | $(BUILD)/tests
-STACKS_SOURCES := $(addprefix daemon/,samples/in_use.c samples/stacks.c shared/limits.c shared/util.c)
-DAEMON_HEADERS := $(wildcard daemon/*/*.h)
+STACKS_SOURCES := $(addprefix daemon/,collect/in_use.c collect/stacks.c shared/limits.c shared/util.c)
+DAEMON_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h wire/*.h)
 THROTTLE_SOURCES := core/throttle/offer.c core/throttle/rotate.c core/throttle/max_min.c
-LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h core/*.h core/*/*.h uapi/*.h)
+LIB_HEADERS := $(wildcard lib/*.h lib/*/*.h inside/*.h inside/*/*.h wire/*.h core/*.h core/*/*.h uapi/*.h)
 
 $(BUILD)/tests/topology_test: selftests/core/topology_test.c core/hierarchy/topology.h $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $<
@@ -86,15 +86,15 @@ EXPLORED := selftests/core/explore.c selftests/core/weak.c selftests/core/explor
 $(BUILD)/tests/explore_throttle_test: selftests/core/explore_throttle_test.c $(EXPLORED) $(THROTTLE_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/explore_ring_test: selftests/core/explore_ring_test.c $(EXPLORED) core/channel/channel.h $(TEST_DEPS)
+$(BUILD)/tests/explore_ring_test: selftests/core/explore_ring_test.c $(EXPLORED) wire/channel.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ $(filter %.c,$^)
 
 # Also the library's table of live samples, with few slots and buckets.
-$(BUILD)/tests/explore_live_test: selftests/core/explore_live_test.c selftests/core/atomics_explored.h lib/telemetry/live.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/explore_live_test: selftests/core/explore_live_test.c selftests/core/atomics_explored.h inside/live.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/atomics_explored.h -DHAB_CHANNEL_LIVE_SLOTS=64u -DHAB_LIVE_BUCKET_BITS=1 -o $@ $(filter %.c,$^)
 
 # Also the library's start of a channel, which the test includes.
-$(BUILD)/tests/explore_client_test: selftests/core/explore_client_test.c selftests/core/atomics_explored.h $(EXPLORED) lib/telemetry/client.c lib/telemetry/heap_channel.c $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/explore_client_test: selftests/core/explore_client_test.c selftests/core/atomics_explored.h $(EXPLORED) inside/client.c lib/telemetry/heap_channel.c $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -o $@ selftests/core/explore_client_test.c selftests/core/explore.c selftests/core/weak.c
 
 $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLORED) core/hierarchy/hierarchy.c core/hierarchy/refill.c core/hierarchy/free_extents.c $(LIB_HEADERS) $(TEST_DEPS)
@@ -104,7 +104,7 @@ $(BUILD)/tests/explore_refill_test: selftests/core/explore_refill_test.c $(EXPLO
 $(BUILD)/tests/explore_lists_test: selftests/core/explore_lists_test.c selftests/core/rseq_explored.h lib/alloc/lists.c lib/alloc/lists_collect.c lib/alloc/trim.c $(EXPLORED) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(EXPLORED_CFLAGS) -include selftests/core/rseq_explored.h -DHAB_CLASSES=2u -DHAB_LEAST_EXTENT=80u -D'HAB_LEAST_RETURN(arena)=140u' -DHAB_TRIM_CLOCK=explored_clock -o $@ $(filter %.c,$^)
 
-PENDING_SOURCES := daemon/samples/pending.c $(STACKS_SOURCES)
+PENDING_SOURCES := daemon/collect/pending.c $(STACKS_SOURCES)
 $(BUILD)/tests/stacks_test: selftests/daemon/stacks_test.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
@@ -114,17 +114,17 @@ $(BUILD)/tests/interval_test: selftests/daemon/interval_test.c daemon/profile/co
 $(BUILD)/tests/give_socket_test: selftests/daemon/give_socket_test.c daemon/shared/util.c $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,symbols/binaries.c symbols/interpreter_names.c shared/limits.c symbols/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/binaries_test: selftests/daemon/binaries_test.c $(addprefix daemon/,collect/binaries.c collect/interpreter_names.c shared/limits.c collect/perf_map.c shared/elf_reader.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-$(BUILD)/tests/names_test: selftests/daemon/names_test.c $(addprefix daemon/,symbols/interpreter_names.c shared/limits.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/names_test: selftests/daemon/names_test.c $(addprefix daemon/,collect/interpreter_names.c shared/limits.c shared/util.c) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-PROCESSES_SOURCES := $(addprefix daemon/,symbols/binaries.c symbols/interpreter_names.c shared/limits.c symbols/perf_map.c symbols/mappings.c symbols/maps_reader.c symbols/process_maps.c shared/elf_reader.c shared/util.c)
+PROCESSES_SOURCES := $(addprefix daemon/,collect/binaries.c collect/interpreter_names.c shared/limits.c collect/perf_map.c collect/mappings.c collect/maps_reader.c collect/process_maps.c shared/elf_reader.c shared/util.c)
 $(BUILD)/tests/processes_test: selftests/daemon/processes_test.c selftests/fuzz/elf_file.h $(PROCESSES_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lelf
 
-$(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/symbols/perf_map.c daemon/symbols/perf_map.h daemon/shared/util.c $(TEST_DEPS)
+$(BUILD)/tests/perf_map_test: selftests/daemon/perf_map_test.c daemon/collect/perf_map.c daemon/collect/perf_map.h daemon/shared/util.c $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
 $(BUILD)/tests/reduce_test: selftests/daemon/reduce_test.c daemon/profile/reduce.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
@@ -133,13 +133,13 @@ $(BUILD)/tests/reduce_test: selftests/daemon/reduce_test.c daemon/profile/reduce
 $(BUILD)/tests/sites_test: selftests/daemon/sites_test.c daemon/profile/profile.c daemon/shared/util.c $(DAEMON_BUILD)/entries.h $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter -I$(DAEMON_BUILD) $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/rss_test: selftests/daemon/rss_test.c daemon/state/rss.c daemon/shared/util.c $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/rss_test: selftests/daemon/rss_test.c daemon/habd/state/rss.c daemon/shared/util.c $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/claims_test: selftests/daemon/claims_test.c $(filter-out %/habd.o,$(HABD_OBJECTS)) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/claims_test: selftests/daemon/claims_test.c $(filter-out %/habd/habd.o,$(HABD_OBJECTS)) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
 
-$(BUILD)/tests/timeline_test: selftests/daemon/timeline_test.c daemon/state/timeline.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/timeline_test: selftests/daemon/timeline_test.c daemon/habd/state/timeline.c $(STACKS_SOURCES) $(DAEMON_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -Wno-unused-parameter $(CFLAGS) $(SANITIZE) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/pending_test: selftests/daemon/pending_test.c $(PENDING_SOURCES) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
@@ -197,7 +197,7 @@ $(BUILD)/tests/usdt_test $(BUILD)/tests/sampler_test: $(BUILD)/tests/%: selftest
 $(BUILD)/tests/preload_probes_test: selftests/lib/preload_probes_test.c selftests/lib/probes.h selftests/malloc/own_channel.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) -O1 -fno-builtin $(CFLAGS) -o $@ $< -lelf -lm
 
-$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/draws_test: selftests/lib/draws_test.c selftests/lib/inject_draw.h selftests/lib/roll.h selftests/malloc/collector.h daemon/collect/in_use.c daemon/shared/util.c $(LIB_SOURCES) $(LIB_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -include selftests/lib/inject_draw.h -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/channel_target: selftests/lib/channel_target.c $(BUILD)/libhab.a | $(BUILD)/tests
@@ -206,7 +206,7 @@ $(BUILD)/tests/channel_target: selftests/lib/channel_target.c $(BUILD)/libhab.a 
 $(BUILD)/tests/channel_library.so: selftests/lib/channel_library.c | $(BUILD)/tests
 	$(CC) $(CFLAGS) -shared -fPIC -o $@ $^
 
-$(BUILD)/tests/channel_test: selftests/lib/channel_test.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(addprefix $(BUILD)/tests/,channel_target channel_library.so) $(MALLOC_SHARED) $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
+$(BUILD)/tests/channel_test: selftests/lib/channel_test.c selftests/malloc/collector.h daemon/collect/in_use.c daemon/shared/util.c $(addprefix $(BUILD)/tests/,channel_target channel_library.so) $(MALLOC_SHARED) $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 $(BUILD)/tests/stress_test: $(STRESS_SOURCES) selftests/lib/inject.h $(LIB_HEADERS) $(TEST_DEPS)
@@ -287,13 +287,13 @@ $(BUILD)/tests/grower_go: selftests/telemetry/grower.go | $(BUILD)/tests
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 
-$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
 
-$(BUILD)/tests/channel_program: selftests/daemon/channel_program.c selftests/daemon/looked_at.h core/channel/channel.h bpf/records.h | $(BUILD)/tests
+$(BUILD)/tests/channel_program: selftests/daemon/channel_program.c selftests/daemon/looked_at.h wire/channel.h wire/record.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 
-$(BUILD)/tests/replay_gen: selftests/daemon/replay_gen.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/replay_gen: selftests/daemon/replay_gen.c wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) -D_GNU_SOURCE -g -O1 -Wall -Wextra -Werror -fasynchronous-unwind-tables -iquote . \
 		-Wl,--build-id -o $@ $<
 
@@ -303,7 +303,7 @@ $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tes
 $(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
-$(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c bpf/records.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lz
 
 $(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests
@@ -324,7 +324,7 @@ $(BUILD)/tests/brass $(BUILD)/tests/zinc: $(BUILD)/tests/%: selftests/telemetry/
 $(addprefix $(BUILD)/tests/,copper silver tin): $(BUILD)/tests/%: selftests/adversary/honest.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -DPROGRAM=$* -Wl,--build-id -o $@ $< $(BUILD)/libhab.a
 
-$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c claiming.c collector.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) $(DAEMON_BUILD)/part.o $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES))) selftests/fuzz/elf_file.h selftests/module/raw.h bpf/records.h core/channel/channel.h uapi/hab.h $(TEST_DEPS)
+$(BUILD)/tests/adversary: $(addprefix selftests/adversary/,adversary.c heaps.c files.c elf.c clients.c fuse.c channel.c claiming.c collector.c sockets.c samples.c mapped.c scan.c adversary.h channel.h) $(call daemon_objects,daemon/habd/parts/part $(SHARED)) selftests/fuzz/elf_file.h selftests/module/raw.h wire/record.h wire/channel.h uapi/hab.h $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm
 
 # The owners' test: honest programs that are watched by the preload library, what they are watched
@@ -342,12 +342,12 @@ $(BUILD)/tests/opened: selftests/adversary/opened.c | $(BUILD)/tests
 $(BUILD)/tests/clock_jump.so: selftests/adversary/clock_jump.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $<
 
-$(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,$(SHARED_SOURCES) $(PROFILE_SOURCES) profile_read profile.pb-c web_graph)) $(TEST_DEPS)
+$(BUILD)/tests/profile_check: selftests/adversary/profile_check.c $(COMMON_OBJECTS) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c %.o,$^) $$($(PKG_CONFIG) --libs $(HABCTL_LIBS)) -lm
 
 # The preload library. The compiler must not leave out calls of the allocator.
 $(BUILD)/tests/malloc_target: $(addprefix selftests/malloc/,target_sites.c target_ways.c target_growth.c target_pages.c target_sites.h)
-$(BUILD)/tests/malloc_target $(BUILD)/tests/malloc_figures: selftests/malloc/own_channel.h core/channel/channel.h
+$(BUILD)/tests/malloc_target $(BUILD)/tests/malloc_figures: selftests/malloc/own_channel.h wire/channel.h
 $(addprefix $(BUILD)/tests/malloc_,target calls sparse made_code figures): $(BUILD)/tests/malloc_%: selftests/malloc/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -Wno-alloc-size-larger-than -o $@ $(filter %.c,$^)
 
@@ -373,9 +373,9 @@ $(addprefix $(BUILD)/tests/malloc_,plugin.so bump.so): $(BUILD)/tests/malloc_%.s
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -fPIC -shared -o $@ $<
 
 # The preload library with the bug of inject_draw.h.
-$(BUILD)/tests/malloc_draws.so: $(MALLOC_SOURCES) lib/malloc/libhab-malloc.map $(LIB_HEADERS) | $(BUILD)/tests
+$(BUILD)/tests/malloc_draws.so: $(MALLOC_SOURCES) inside/malloc/libhab-malloc.map $(LIB_HEADERS) | $(BUILD)/tests
 	$(CC) $(HAB_CFLAGS) $(LIB_CFLAGS) $(MALLOC_CFLAGS) -iquote . $(CFLAGS) '-DHAB_INJECT_DRAW(thread, sampling)=true' \
-		-shared -Wl,--version-script=lib/malloc/libhab-malloc.map -Wl,-z,nodelete -o $@ $(MALLOC_SOURCES)
+		-shared -Wl,--version-script=inside/malloc/libhab-malloc.map -Wl,-z,nodelete -o $@ $(MALLOC_SOURCES)
 
 $(BUILD)/tests/malloc_draws_test: $(BUILD)/tests/malloc_draws.so
 
@@ -402,14 +402,14 @@ $(BUILD)/tests/malloc_harm_pool.so $(BUILD)/tests/malloc_harm_std.so: selftests/
 
 $(BUILD)/tests/malloc_harm_test: $(HARM) $(HARM_SANITIZED)
 $(BUILD)/tests/malloc_in_use_test: daemon/profile/confidence.c
-$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/samples/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls sparse allocx allocx_behind news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
+$(addprefix $(BUILD)/tests/malloc_,channel_test draws_test calls_test harm_test in_use_test collect): $(BUILD)/tests/malloc_%: selftests/malloc/%.c selftests/malloc/collector.h daemon/collect/in_use.c daemon/shared/util.c $(LIB_HEADERS) $(DAEMON_HEADERS) $(BPF_HEADERS) $(addprefix $(BUILD)/tests/malloc_,target calls sparse allocx allocx_behind news plugin.so bump.so) $(MALLOC_SHARED) $(TEST_DEPS)
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lm
 
 # Attaching to programs that run, which is for x86-64.
-ATTACH_OBJECTS := $(addprefix $(DAEMON_BUILD)/,$(addsuffix .o,attach apart borrow safe_point stub target $(MACHINE) program elf_reader util file_message))
+ATTACH_OBJECTS := $(call daemon_objects,$(ATTACH) $(addprefix daemon/shared/,program elf_reader util file_message))
 ATTACH_TESTS := $(addprefix $(BUILD)/tests/,attach_storm attach_plugin.so attach_cycles attach_known attach_static attach_filtered attach_traced attach_habits attach_ptrace_shim.so attach_slow_list_shim.so \
 	attach_steps $(if $(shell command -v musl-gcc),attach_musl))
-ATTACH_TESTS := $(if $(filter x86_64,$(MACHINE)),$(ATTACH_TESTS))
+ATTACH_TESTS := $(if $(filter %/x86_64,$(MACHINE)),$(ATTACH_TESTS))
 HOST_TESTS += $(ATTACH_TESTS)
 host-tests gate-tests: $(ATTACH_TESTS)
 $(BUILD)/tests/attach_storm: selftests/attach/storm.cc | $(BUILD)/tests

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "lib/hab.h"
-#include "lib/telemetry/unwind.h"
+#include "inside/unwind.h"
 
 #define SHORT	1000
 #define LONG	2000

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include "core/channel/attach_page.h"
+#include "wire/attach_page.h"
 
 /* All that a thread has in registers. */
 struct machine_registers {

@@ -3,7 +3,7 @@
 #ifndef HABRUN_STUB_H
 #define HABRUN_STUB_H
 
-#include "core/channel/attach_page.h"
+#include "wire/attach_page.h"
 
 /* All of it; the linker gives the section these names. */
 extern const char __start_hab_stub[] __attribute__((visibility("hidden")));

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/history/end_files.h"
-#include "daemon/history/history_files.h"
-#include "daemon/history/history_time.h"
+#include "daemon/habd/history/end_files.h"
+#include "daemon/habd/history/files.h"
+#include "daemon/habd/history/time.h"
 #include "daemon/shared/util.h"
 
 static void show(const char *path, const struct end_file *file)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/habctl/http_client.h"
-#include "daemon/profile/profile_read.h"
+#include "daemon/profile/formats/read.h"
 #include "daemon/shared/util.h"
 
 /* The headers have what the profile itself has not. */

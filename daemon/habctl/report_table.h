@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "daemon/profile/report.h"
+#include "daemon/profile/formats/report.h"
 
 /*
  * With two profiles the table shows the differences. @limit is the most rows of each kind, 0: no

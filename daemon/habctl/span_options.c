@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "daemon/habctl/live_profile.h"
-#include "daemon/history/history_files.h"
-#include "daemon/history/history_time.h"
+#include "daemon/habd/history/files.h"
+#include "daemon/habd/history/time.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "daemon/habctl/filter_options.h"
-#include "daemon/history/history_reader.h"
+#include "daemon/habd/history/reader.h"
 
 #define SPANS_MAX 2u
 

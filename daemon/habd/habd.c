@@ -18,21 +18,21 @@
 #include <unistd.h>
 
 #include "core/arithmetic.h"
-#include "core/owner.h"
-#include "daemon/broker/broker.h"
+#include "wire/owner.h"
+#include "daemon/habd/broker/broker.h"
 #include "daemon/habd/options.h"
 #include "daemon/habd/privilege.h"
-#include "daemon/habd/prober.h"
+#include "daemon/habd/kernel/prober.h"
 #include "daemon/habd/sockets.h"
-#include "daemon/feeds/every_process.h"
-#include "daemon/history/ends.h"
-#include "daemon/history/history_writer.h"
-#include "daemon/http/http.h"
-#include "daemon/parts/access.h"
-#include "daemon/parts/part_feed.h"
+#include "daemon/habd/kernel/every_process.h"
+#include "daemon/habd/history/ends.h"
+#include "daemon/habd/history/writer.h"
+#include "daemon/habd/http/http.h"
+#include "daemon/habd/parts/access.h"
+#include "daemon/habd/parts/part_feed.h"
 #include "daemon/shared/module_files.h"
 #include "daemon/shared/util.h"
-#include "daemon/state/state.h"
+#include "daemon/habd/state/state.h"
 
 #define POLL_MS	     200 /* a tick costs as much as reading two samples */
 #define FILES_MAX    16384

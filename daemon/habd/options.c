@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/channel/channel.h"
+#include "wire/channel.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
-#include "daemon/samples/stacks.h"
+#include "daemon/collect/stacks.h"
 
 #define DEBUGINFOD_SECONDS 5
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/history/history_writer.h"
+#include "daemon/habd/history/writer.h"
 #include "daemon/shared/elf_reader.h"
 #include "daemon/shared/typed_rate.h"
 

@@ -22,7 +22,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "daemon/parts/access.h"
+#include "daemon/habd/parts/access.h"
 #include "daemon/shared/util.h"
 
 /* Connections that wait to be accepted: more than one user keeps waiting. */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "daemon/profile/collect.h"
-#include "daemon/symbols/symbols.h"
+#include "daemon/collect/to_profile.h"
+#include "daemon/collect/symbols.h"
 
 /* A program that begins to allocate fills a ring in less than a tenth of a second. */
 #define QUIET_MS 10

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "daemon/channels/channels.h"
+#include "daemon/collect/channels.h"
 #include "daemon/habrun/preload.h"
-#include "daemon/profile/formats.h"
+#include "daemon/profile/formats/formats.h"
 #include "daemon/profile/confidence.h"
 
 struct collector;

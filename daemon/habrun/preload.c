@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/channel/channel.h"
+#include "wire/channel.h"
 #include "daemon/shared/util.h"
 
 #define LIBRARY "libhab-malloc.so"

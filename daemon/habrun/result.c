@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "daemon/profile/formats.h"
+#include "daemon/profile/formats/formats.h"
 #include "daemon/shared/human.h"
 #include "daemon/shared/limits.h"
 #include "daemon/shared/program.h"

@@ -3,7 +3,7 @@
 #ifndef HABD_CONFIDENCE_H
 #define HABD_CONFIDENCE_H
 
-#include "daemon/samples/sample.h"
+#include "daemon/profile/counts.h"
 
 struct interval {
 	double low;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/samples/stacks.h"
+#include "daemon/profile/types.h"
 
 #define FILTER_VALUES_MAX  32	/* of one kind */
 #define FILTER_CGROUPS_MAX 1024 /* with those below a path */

@@ -20,7 +20,7 @@
 #define SECTIONS_MAX 4096u
 #define NOTES_MAX    4096u
 
-#define HAB_NOTE      "hab" /* see lib/telemetry/usdt.c */
+#define HAB_NOTE      "hab" /* see inside/usdt.c */
 #define SDT_NAME      "stapsdt"
 #define SDT_NOTE      3
 #define SDT_BYTES_MAX (1u << 20)

@@ -6,7 +6,7 @@
 #include <gelf.h>
 #include <stdint.h>
 
-#include "bpf/records.h"
+#include "wire/record.h"
 
 /*
  * NULL: no ELF file of this machine's byte order, or its head names more segments or sections than

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bpf/records.h"
+#include "wire/record.h"
 
 #define KINDS_ALL  ((1u << HAB_KINDS) - 1)
 #define KINDS_HELP "sample, refill, tlab, outside, growth"

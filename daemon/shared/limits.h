@@ -16,7 +16,7 @@
 #define LIMIT_NAMES    65536u
 
 enum limited {
-	LIMITED_CLIENTS, /* these four: connections of HTTP, see daemon/http/clients.c */
+	LIMITED_CLIENTS, /* these four: connections of HTTP, see daemon/habd/http/clients.c */
 	LIMITED_TCP_CLIENTS,
 	LIMITED_STRANGERS,
 	LIMITED_VIEWERS,

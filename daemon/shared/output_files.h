@@ -10,9 +10,9 @@
 /* A format of profiles, by the suffix of the file's name. */
 struct output_format {
 	const char *suffix;
-	const char *name;     /* as in daemon/profile/formats.h */
+	const char *name;     /* as in daemon/profile/formats/formats.h */
 	const char *next;     /* the command that shows such a file */
-	const char *views[2]; /* as in daemon/profile/formats.h: without --live, and with it */
+	const char *views[2]; /* as in daemon/profile/formats/formats.h: without --live, and with it */
 };
 
 /* NULL after a sentence: the suffix is of no format. */

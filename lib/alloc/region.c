@@ -19,7 +19,7 @@
 #include "lib/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
-#include "lib/telemetry/usdt.h"
+#include "inside/usdt.h"
 
 #define ALIGNMENT 16u
 #define HEAD	  sizeof(struct hab_free_chunk)

@@ -10,7 +10,7 @@
 #include "lib/alloc/trim.h"
 #include "lib/backend/arena.h"
 #include "lib/clock.h"
-#include "lib/telemetry/sandbox.h"
+#include "inside/sandbox.h"
 
 /* A reset returns no less, because one use is not as large as the other. */
 #define RESET_LEAST (2ul << 20)

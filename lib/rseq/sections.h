@@ -183,9 +183,9 @@ conflict:								\
 }
 
 #if defined(__x86_64__)
-#include "lib/rseq/rseq-x86.h"
+#include "lib/rseq/x86.h"
 #elif defined(__aarch64__)
-#include "lib/rseq/rseq-arm64.h"
+#include "lib/rseq/arm64.h"
 #endif
 
 HAB_RSEQ_SECTION(hab_rseq_take_store, HAB_RSEQ_TAKE_STORE, CPU, PLAIN)
@@ -204,7 +204,7 @@ HAB_RSEQ_SHARED(hab_rseq_exchange_cid, HAB_RSEQ_EXCHANGE, CID, PLAIN)
 HAB_RSEQ_SHARED(hab_rseq_exchange_cid_verify, HAB_RSEQ_EXCHANGE, CID, VERIFY)
 
 #else
-#include "lib/rseq/rseq-none.h"
+#include "lib/rseq/none.h"
 #endif
 
 #endif /* HAB_LIB_SECTIONS_H */

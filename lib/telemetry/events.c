@@ -12,7 +12,7 @@
 
 #include "lib/telemetry/heap_channel.h"
 #include "lib/telemetry/events.h"
-#include "lib/telemetry/unwind.h"
+#include "inside/unwind.h"
 
 static __thread const char *current_tag __attribute__((tls_model("initial-exec")));
 

@@ -6,7 +6,7 @@
 #ifndef HAB_LIB_EVENTS_H
 #define HAB_LIB_EVENTS_H
 
-#include "lib/telemetry/usdt.h"
+#include "inside/usdt.h"
 #include "lib/thread.h"
 
 /* true if events of @kind have listeners. For slow paths. */

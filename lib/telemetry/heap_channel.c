@@ -14,8 +14,8 @@
 
 #include "lib/shared.h"
 #include "lib/telemetry/heap_channel.h"
-#include "lib/telemetry/client.h"
-#include "lib/telemetry/usdt.h"
+#include "inside/client.h"
+#include "inside/usdt.h"
 
 /* The first thread's stack has no less room to grow, and nothing is mapped there. */
 #define FIRST_STACK (8ul << 20)

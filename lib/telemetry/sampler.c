@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Samples of a thread's allocations, at random distances in bytes (core/sampling.h).
+ * Samples of a thread's allocations, at random distances in bytes (wire/sampling.h).
  *
  * A handler may allocate, though it runs inside an allocation: meanwhile the thread is not sampled,
  * and the handler may use the TLAB.

@@ -4,7 +4,7 @@
 #define HAB_LIB_USDT_OBJECTS_H
 
 #include "lib/heap.h"
-#include "lib/telemetry/usdt.h"
+#include "inside/usdt.h"
 
 /* Of a heap, until it is reset or destroyed. The free of later ones is not reported. */
 #define HAB_USDT_OBJECTS 4096

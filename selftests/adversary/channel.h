@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Channels of the adversary, who writes what he likes into them (core/channel/channel.h). */
+/* Channels of the adversary, who writes what he likes into them (wire/channel.h). */
 #ifndef HAB_SELFTESTS_ADVERSARY_CHANNEL_H
 #define HAB_SELFTESTS_ADVERSARY_CHANNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bpf/records.h"
-#include "core/channel/channel.h"
+#include "wire/record.h"
+#include "wire/channel.h"
 
 /**
  * struct channel_sample - what a sample says

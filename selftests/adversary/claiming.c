@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/parts/part.h"
-#include "daemon/parts/snapshots.h"
-#include "daemon/state/timeline.h"
+#include "daemon/habd/parts/part.h"
+#include "daemon/habd/parts/snapshots.h"
+#include "daemon/habd/state/timeline.h"
 
 #include "adversary.h"
 #include "channel.h"

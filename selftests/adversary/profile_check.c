@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "daemon/profile/confidence.h"
-#include "daemon/profile/profile_read.h"
+#include "daemon/profile/formats/read.h"
 
 #define FUNCTIONS_MAX 16
 #define WIDER	      2.5

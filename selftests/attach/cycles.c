@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/channel/channel.h"
+#include "wire/channel.h"
 #include "daemon/attach/attach.h"
 #include "daemon/shared/util.h"
 

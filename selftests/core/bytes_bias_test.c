@@ -4,7 +4,7 @@
  * 16 MiB is made once: five processes of two users, 200 stacks, each with objects of one size, and
  * 400 windows of which the largest has a hundred times the bytes of the smallest; some end in a
  * burst of one stack. It is sampled with 400 seeds. In the first test the sampling interval follows
- * the rate by core/throttle/interval.h; in the second it is drawn anew for each window and process,
+ * the rate by wire/interval.h; in the second it is drawn anew for each window and process,
  * from a range of a factor of 100.
  *
  * An object of n bytes is sampled with the probability q = 1 - exp(-n / interval), and kept with p:
@@ -21,9 +21,9 @@
  */
 #include <math.h>
 
-#include "core/throttle/interval.h"
+#include "wire/interval.h"
 #include "daemon/profile/confidence.h"
-#include "daemon/samples/stacks.h"
+#include "daemon/collect/stacks.h"
 #include "kselftest_harness.h"
 #include "reader.h"
 

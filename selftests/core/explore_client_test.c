@@ -22,7 +22,7 @@ static long explored_call(long number, ...);
 #define munmap(...)	      explored_call(SYS_munmap)
 #define hab_clock_ns()	      time_now
 #define hab_clock_coarse_ns() time_now
-#include "lib/telemetry/client.c"
+#include "inside/client.c"
 #include "lib/telemetry/heap_channel.c"
 #undef syscall
 

@@ -7,8 +7,8 @@
 #include "atomics_explored.h"
 #include "explore.h"
 #include "kselftest_harness.h"
-#include "lib/telemetry/live.h"
-#include "lib/telemetry/usdt.h"
+#include "inside/live.h"
+#include "inside/usdt.h"
 
 bool explore_torn;
 

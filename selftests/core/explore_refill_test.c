@@ -107,7 +107,7 @@ static bool commit(u64 *word, u64 old, u64 value)
 	return true;
 }
 
-/* The section of lib/rseq/rseq-x86.h: the last instruction commits. */
+/* The section of lib/rseq/x86.h: the last instruction commits. */
 static enum section take_in_section(unsigned int cpu, u64 size)
 {
 	u64 *word = hab_hierarchy_word(&books, domain_of(cpu)), old;

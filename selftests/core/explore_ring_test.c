@@ -9,7 +9,7 @@
 /* The ring's memory is shared, so it is zeroed by stores that the model sees. */
 #define memset zero_shared
 static void zero_shared(void *p, int value, size_t bytes);
-#include "core/channel/channel.h"
+#include "wire/channel.h"
 #undef memset
 
 bool explore_torn;

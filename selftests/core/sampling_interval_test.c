@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The sampling interval follows the rate of allocation. Processes that allocate at known rates are
- * simulated with the law of core/throttle/interval.h and the real throttler, at 150 samples a
+ * simulated with the law of wire/interval.h and the real throttler, at 150 samples a
  * second in windows of 200 ms. However fast they allocate, they offer one to three times the quota
  * on average, and in no window 15 times, and nine tenths of the quota are kept.
  *
@@ -14,7 +14,7 @@
  */
 #include <math.h>
 
-#include "core/throttle/interval.h"
+#include "wire/interval.h"
 #include "kselftest_harness.h"
 #include "reader.h"
 

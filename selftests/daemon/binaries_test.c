@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/symbols/binaries.h"
+#include "daemon/collect/binaries.h"
 
 FIXTURE(binaries)
 {

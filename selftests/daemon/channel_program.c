@@ -49,8 +49,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bpf/records.h"
-#include "core/channel/channel.h"
+#include "wire/record.h"
+#include "wire/channel.h"
 #include "selftests/daemon/looked_at.h"
 
 #define SIZE(n) (offsetof(struct hab_record_sample, addresses) + (n) * sizeof(__u64))

@@ -15,12 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/owner.h"
-#include "daemon/http/handlers.h"
-#include "daemon/history/history_writer.h"
-#include "daemon/parts/snapshots.h"
-#include "daemon/profile/profile_read.h"
-#include "daemon/state/totals.h"
+#include "wire/owner.h"
+#include "daemon/habd/http/handlers.h"
+#include "daemon/habd/history/writer.h"
+#include "daemon/habd/parts/snapshots.h"
+#include "daemon/profile/formats/read.h"
+#include "daemon/habd/state/totals.h"
 
 #include "kselftest_harness.h"
 

@@ -15,7 +15,7 @@
 #include "kselftest_harness.h"
 
 #include "daemon/profile/confidence.h"
-#include "daemon/samples/stacks.h"
+#include "daemon/collect/stacks.h"
 
 #define STACKS	300
 #define SEEDS	150

@@ -50,7 +50,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bpf/records.h"
+#include "wire/record.h"
 #include "daemon/shared/kinds.h"
 
 #define LIST_MAX   16

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/symbols/interpreter_names.h"
+#include "daemon/collect/interpreter_names.h"
 
 FIXTURE(names)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Pending samples (daemon/samples/pending.c), from their record to the end of their window. */
+/* Pending samples (daemon/collect/pending.c), from their record to the end of their window. */
 #include <stdlib.h>
 
 #include "kselftest_harness.h"
-#include "daemon/samples/pending.h"
+#include "daemon/collect/pending.h"
 #include "daemon/shared/limits.h"
 
 #define SECOND	1000000000ull

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/symbols/perf_map.h"
+#include "daemon/collect/perf_map.h"
 #include "kselftest_harness.h"
 
 FIXTURE(map)

@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/channel/channel.h"
-#include "daemon/symbols/maps_reader.h"
-#include "daemon/symbols/process_maps.h"
+#include "wire/channel.h"
+#include "daemon/collect/maps_reader.h"
+#include "daemon/collect/process_maps.h"
 #include "selftests/fuzz/elf_file.h"
 
 #define MS	1000

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bpf/records.h"
+#include "wire/record.h"
 
 #define CERTAIN (1ull << 32)
 #define MS	1000000ull

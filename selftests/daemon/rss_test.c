@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/shared/util.h"
-#include "daemon/state/rss.h"
+#include "daemon/habd/state/rss.h"
 
 #include "kselftest_harness.h"
 

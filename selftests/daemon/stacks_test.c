@@ -10,9 +10,9 @@
 
 #include "kselftest_harness.h"
 
-#include "daemon/samples/in_use.h"
-#include "daemon/samples/stacks.h"
-#include "daemon/symbols/process_maps.h"
+#include "daemon/collect/in_use.h"
+#include "daemon/collect/stacks.h"
+#include "daemon/collect/process_maps.h"
 
 #define MARKS  12
 #define STACKS 300

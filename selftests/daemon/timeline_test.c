@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/owner.h"
-#include "daemon/state/timeline.h"
+#include "wire/owner.h"
+#include "daemon/habd/state/timeline.h"
 
 #include "kselftest_harness.h"
 

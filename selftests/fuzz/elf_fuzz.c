@@ -13,7 +13,7 @@
 #include "daemon/shared/elf_reader.h"
 #include "elf_file.h"
 #include "fuzz.h"
-#include "daemon/symbols/symbol_file.h"
+#include "daemon/collect/symbol_file.h"
 
 static int fd;
 

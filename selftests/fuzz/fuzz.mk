@@ -26,36 +26,34 @@ fuzz-corpus: $(BUILD)/tests/make_inputs
 $(FUZZ):
 	mkdir -p $@
 
-# The programs' own sources, once more, with sanitizers and counters of what was reached. Objects
-# lie in one folder, so no two of them may have the same name.
-FUZZ_NAMES := $(notdir $(wildcard $(DAEMON_FOLDERS:%=daemon/%/*.c)) $(LIB_SOURCES))
-ifneq ($(words $(FUZZ_NAMES)),$(words $(sort $(FUZZ_NAMES))))
-$(error two sources of the daemon or the library have the same name; rename one of them)
-endif
+# The programs' own sources, once more, with sanitizers and counters of what was reached.
 define fuzz_rule
-$(FUZZ)/%.o: $(1)/%.c selftests/fuzz/fuzz.mk | $(FUZZ)
+$(FUZZ)/$(1)/%.o: $(1)/%.c selftests/fuzz/fuzz.mk | $(FUZZ)
+	@mkdir -p $$(@D)
 	$$(CLANG) $$(FUZZ_FLAGS) $(2) -MMD -MP -c -o $$@ $$<
-	@sed -i 's| $$<||' $$(@:.o=.d)
 endef
-$(foreach folder,$(DAEMON_FOLDERS),$(eval $(call fuzz_rule,daemon/$(folder),$$(DAEMON_CFLAGS))))
-$(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
+$(eval $(call fuzz_rule,daemon,$$(DAEMON_CFLAGS)))
 $(eval $(call fuzz_rule,selftests/fuzz,$$(DAEMON_CFLAGS) -Ilib))
+$(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
 
-$(FUZZ)/profile.o: $(DAEMON_BUILD)/entries.h
-$(FUZZ)/profile_pprof.o $(FUZZ)/profile_read.o: $(DAEMON_BUILD)/profile.pb-c.h
-$(FUZZ)/profile.pb-c.o $(FUZZ)/web_graph.o $(FUZZ)/web_page.o: $(FUZZ)/%.o: $(DAEMON_BUILD)/%.c | $(FUZZ)
+$(FUZZ)/daemon/profile/profile.o: $(DAEMON_BUILD)/entries.h
+$(FUZZ)/daemon/profile/formats/pprof.o $(FUZZ)/daemon/profile/formats/read.o: $(PB).h
+GENERATED := $(addprefix daemon/,profile.pb-c web_graph web_page)
+$(GENERATED:%=$(FUZZ)/%.o): $(FUZZ)/%.o: $(BUILD)/%.c | $(FUZZ)
+	@mkdir -p $(@D)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
-FUZZ_TABLES := $(COLLECTOR_SOURCES) replay_feed totals profile.pb-c web_graph
-FUZZ_RECORDING := profile_read merge report report_table $(PROFILE_SOURCES) $(SHARED_SOURCES) profile.pb-c web_graph
-FUZZ_ELF := elf_reader symbol_file perf_map demangle program util
+FUZZ_COMMON := $(SHARED) $(PROFILE) daemon/profile.pb-c daemon/web_graph
+FUZZ_TABLES := $(FUZZ_COMMON) $(COLLECT) daemon/habd/kernel/replay_feed daemon/habd/state/totals
+FUZZ_RECORDING := $(FUZZ_COMMON) daemon/habctl/report_table
+FUZZ_ELF := $(addprefix daemon/,shared/elf_reader collect/symbol_file collect/perf_map collect/demangle shared/program shared/util)
 # All of habd but what starts it, and what talks to the kernel and to other processes.
-NOT_IN_HTTP := habd options sockets privilege http broker collectors connections routes part_process windows \
-	owner_lookup module_feed every_process bpf_log no_feed probers prober
-FUZZ_HTTP := $(sort $(filter-out $(NOT_IN_HTTP),$(HABD_SOURCES)) profile.pb-c web_graph web_page)
-FUZZ_LIB := $(notdir $(LIB_SOURCES:.c=))
+NOT_IN_HTTP := $(addprefix daemon/habd/,habd options sockets privilege http/http kernel/module_feed kernel/every_process \
+	kernel/bpf_log kernel/no_feed kernel/prober)
+FUZZ_HTTP := $(FUZZ_COMMON) $(COLLECT) daemon/web_page $(filter-out $(NOT_IN_HTTP) daemon/habd/broker/%,$(HABD))
+FUZZ_LIB := $(LIB_SOURCES:.c=)
 
-fuzz_objects = $(FUZZ)/$(1)_fuzz.o $(patsubst %,$(FUZZ)/%.o,$(2))
+fuzz_objects = $(FUZZ)/selftests/fuzz/$(1)_fuzz.o $(2:%=$(FUZZ)/%.o)
 
 FUZZ_LIBS = $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
 
@@ -64,8 +62,8 @@ $(FUZZ)/recording_fuzz: $(call fuzz_objects,recording,$(FUZZ_RECORDING))
 $(FUZZ)/elf_fuzz: $(call fuzz_objects,elf,$(FUZZ_ELF))
 $(FUZZ)/http_fuzz: $(call fuzz_objects,http,$(FUZZ_HTTP))
 $(FUZZ)/levels_fuzz: $(call fuzz_objects,levels,$(FUZZ_LIB))
-$(FUZZ)/rate_fuzz: $(call fuzz_objects,rate,util)
+$(FUZZ)/rate_fuzz: $(call fuzz_objects,rate,daemon/shared/util)
 $(FUZZ_PROGRAMS):
 	$(CLANG) $(FUZZ_LINK) -pthread -o $@ $^ $(FUZZ_LIBS)
 
--include $(wildcard $(FUZZ)/*.d)
+-include $(sort $(patsubst %,$(FUZZ)/%.d,$(SHARED) $(PROFILE) $(COLLECT) $(HABD) $(FUZZ_LIB)) $(FUZZ_TARGETS:%=$(FUZZ)/selftests/fuzz/%.d))

@@ -12,7 +12,7 @@
 
 #include "fuzz.h"
 
-#include "daemon/http/http.c"
+#include "daemon/habd/http/http.c"
 
 #define STEPS_MAX 200 /* of the server, for one input */
 

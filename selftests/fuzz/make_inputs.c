@@ -16,8 +16,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "bpf/records.h"
-#include "core/owner.h"
+#include "wire/record.h"
+#include "wire/owner.h"
 #include "elf_file.h"
 #include "fuzz.h"
 #include "daemon/shared/util.h"

@@ -8,9 +8,9 @@
 #include <zlib.h>
 
 #include "daemon/habctl/report_table.h"
-#include "daemon/profile/flame.h"
+#include "daemon/profile/formats/flame.h"
 #include "daemon/profile/merge.h"
-#include "daemon/profile/profile_read.h"
+#include "daemon/profile/formats/read.h"
 #include "daemon/shared/util.h"
 #include "fuzz.h"
 

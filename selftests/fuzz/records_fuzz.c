@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/feeds/feed.h"
+#include "daemon/collect/feed.h"
 #include "fuzz.h"
-#include "daemon/profile/collect.h"
-#include "daemon/profile/formats.h"
+#include "daemon/collect/to_profile.h"
+#include "daemon/profile/formats/formats.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
-#include "daemon/state/state.h"
+#include "daemon/habd/state/state.h"
 
 #define STACKS	    64
 #define RUNS_SHARED 64 /* inputs that share tables, since making those takes longest */

@@ -21,8 +21,8 @@
 #include <unwind.h>
 
 #include "kselftest_harness.h"
-#include "lib/telemetry/unwind.h"
-#include "lib/telemetry/unwind_table.h"
+#include "inside/unwind.h"
+#include "inside/unwind_table.h"
 #include "selftests/lib/registers.h"
 
 #if !defined(__x86_64__) && !defined(__aarch64__)

@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#include "core/throttle/interval.h"
+#include "wire/interval.h"
 #include "kselftest_harness.h"
 #include "collector.h"
 

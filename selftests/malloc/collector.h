@@ -24,10 +24,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bpf/records.h"
-#include "core/channel/channel.h"
-#include "core/throttle/interval.h"
-#include "daemon/samples/in_use.h"
+#include "wire/record.h"
+#include "wire/channel.h"
+#include "wire/interval.h"
+#include "daemon/collect/in_use.h"
 
 #define CHANNELS_MAX	256
 #define COLLECTOR_TEXT	(1 << 16)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/channel/channel.h"
+#include "wire/channel.h"
 
 /* NULL: there is none. Takes no memory of the allocator. */
 static inline const struct hab_channel *find_channel(void)

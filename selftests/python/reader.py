@@ -4,7 +4,7 @@ ring is half full, which would make the sampling interval larger. Without a chan
 import os
 import time
 
-HEAD, TAIL, RING = 8, 64, 256 << 10  # core/channel/channel.h
+HEAD, TAIL, RING = 8, 64, 256 << 10  # wire/channel.h
 places = {}
 
 

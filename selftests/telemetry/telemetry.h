@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
-#include "bpf/records.h"
+#include "wire/record.h"
 #include "lib/hab.h"
 #include "hab.skel.h"
 

@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#include "core/owner.h"
+#include "wire/owner.h"
 #include "selftests/module/namespaces.h"
 #include "telemetry.h"
 

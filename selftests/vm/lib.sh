@@ -30,7 +30,7 @@ export HAB_ARCH=$arch
 # take long, so they have a number of their own.
 recipe=2 build_recipe=1
 # Sources of the module; if one is newer than hab.ko, the module is built again.
-module_sources=(Kbuild module core uapi selftests/core selftests/module/kunit)
+module_sources=(Kbuild module core wire uapi selftests/core selftests/module/kunit)
 
 step() { printf '%s: %s\n' "$me" "$*" >&2; }
 

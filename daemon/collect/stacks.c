@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The stack table.
+ *
+ * It stays bounded for months: when it is full, the stack that was not seen for longest is folded
+ * into "[other stacks]" of its kind of event, and its entry is used again. Sums stay exact, for
+ * each mark, too: what the entry was at a mark is folded in the mark as well.
+ *
+ * The log is a ring of the latest samples. It is always kept, because the format of a
+ * recording, and so whether it needs times, is chosen at its end.
+ * Samples that have left the log are still in the sums.
+ */
+#include "daemon/collect/stacks.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/collect/in_use.h"
+#include "daemon/shared/hash.h"
+#include "daemon/shared/limits.h"
+#include "daemon/collect/process_maps.h"
+
+#define NONE UINT32_MAX
+#define GROWTH_PART 4 /* a quarter of the table, at most, is stacks of growth */
+
+struct stack_mark {
+	struct stack_mark *next; /* an older one */
+	uint64_t since_ns;
+	uint64_t logged; /* samples in the log, ever, at this time */
+	unsigned int count;
+	bool of_viewer;
+	/*
+	 * The entries' counts, with those of samples before since_ns that were pending; what was
+	 * folded since is in those of "[other stacks]".
+	 */
+	struct stack_counts *counts;
+};
+
+struct entry_use {
+	struct in_use kept; /* of processes that have ended */
+	struct in_use now;  /* with that; only while it is counted */
+};
+
+struct entry {
+	struct stack_key *key; /* NULL: free */
+	struct stack_counts counts;
+	struct entry_use *use; /* NULL: nothing was ever in use */
+	uint32_t generation;   /* number of stacks that have used this entry before */
+	uint32_t next_free;
+	UT_hash_handle hh;
+};
+
+struct stack_table {
+	unsigned int cap;
+	unsigned int count; /* entries ever used; the first are "[other stacks]", one of each kind */
+	uint32_t free;
+	uint64_t folded;
+	struct entry *entries;
+	/* By is_growth(). Without "[other stacks]"; the stack not seen for longest first. */
+	struct entry *by_key[2];
+	struct stack_mark *marks; /* the newest first */
+	stack_pending_visit visit_pending;
+	void *pending;
+	struct live *live;
+	bool knows_in_use;
+	uint64_t logged; /* samples, ever */
+	struct logged_sample log[STACKS_LOG_ROOM];
+};
+
+struct stack_table *stacks_new(unsigned int cap)
+{
+	struct stack_table *table = xcalloc(1, sizeof(*table));
+	struct stack_key *key;
+	unsigned int kind;
+
+	table->cap = cap;
+	table->live = live_new();
+	table->entries = xcalloc(cap + HAB_KINDS, sizeof(*table->entries));
+	table->free = NONE;
+	table->count = HAB_KINDS;
+	for (kind = 0; kind < HAB_KINDS; kind++) {
+		key = table->entries[kind].key = xcalloc(1, sizeof(*key));
+		key->kind = kind;
+		strcpy(key->comm, "[other stacks]");
+	}
+	return table;
+}
+
+void stacks_free(struct stack_table *table)
+{
+	unsigned int i;
+
+	if (!table)
+		return;
+	HASH_CLEAR(hh, table->by_key[false]);
+	HASH_CLEAR(hh, table->by_key[true]);
+	for (i = 0; i < table->count; i++) {
+		free(table->entries[i].key);
+		free(table->entries[i].use);
+	}
+	while (table->marks)
+		stacks_unmark(table, table->marks);
+	live_free(table->live);
+	free(table->entries);
+	free(table);
+}
+
+static bool is_growth(const struct stack_key *key)
+{
+	return key->kind == HAB_KIND_GROWTH;
+}
+
+static struct entry_use *use_of(struct entry *entry)
+{
+	if (!entry->use)
+		entry->use = xcalloc(1, sizeof(*entry->use));
+	return entry->use;
+}
+
+/* Moves the counts of the stack not seen for longest, of growth or not, into "[other stacks]". */
+static void fold_oldest(struct stack_table *table, bool of_growth)
+{
+	struct entry *entry = table->by_key[of_growth];
+	uint32_t generation = entry->generation, kind = entry->key->kind;
+	uint32_t number = (uint32_t)(entry - table->entries);
+	struct stack_mark *mark;
+
+	HASH_DELETE(hh, table->by_key[of_growth], entry);
+	counts_add(&table->entries[kind].counts, &entry->counts);
+	if (entry->use)
+		in_use_add(&use_of(&table->entries[kind])->kept, &entry->use->kept);
+	free(entry->use);
+	for (mark = table->marks; mark; mark = mark->next)
+		if (number < mark->count) {
+			counts_add(&mark->counts[kind], &mark->counts[number]);
+			memset(&mark->counts[number], 0, sizeof(mark->counts[number]));
+		}
+	free(entry->key);
+	memset(entry, 0, sizeof(*entry));
+	entry->generation = generation + 1;
+	entry->next_free = table->free;
+	table->free = number;
+	table->folded++;
+}
+
+static struct entry *new_entry(struct stack_table *table, const struct stack_key *key)
+{
+	unsigned int nr_growth = HASH_COUNT(table->by_key[true]);
+	struct entry *entry;
+
+	/* Every short process has stacks of growth: those of what is allocated have room left. */
+	if (is_growth(key) && nr_growth >= table->cap / GROWTH_PART)
+		fold_oldest(table, true);
+	else if (table->free == NONE && table->count >= table->cap + HAB_KINDS)
+		fold_oldest(table, !table->by_key[false]);
+	if (table->free == NONE) {
+		entry = &table->entries[table->count++];
+	} else {
+		entry = &table->entries[table->free];
+		table->free = entry->next_free;
+	}
+	entry->key = xcalloc(1, stack_key_size(key));
+	memcpy(entry->key, key, stack_key_size(key));
+	return entry;
+}
+
+/* The entry of @key, which is now the one seen last. */
+static struct entry *find_entry(struct stack_table *table, const struct stack_key *key)
+{
+	struct entry **by_key = &table->by_key[is_growth(key)];
+	size_t size = stack_key_size(key);
+	struct entry *entry;
+	unsigned int hash;
+
+	HASH_VALUE(key, size, hash);
+	HASH_FIND_BYHASHVALUE(hh, *by_key, key, size, hash, entry);
+	if (entry && !entry->hh.next)
+		return entry;
+	if (entry)
+		HASH_DELETE(hh, *by_key, entry);
+	else
+		entry = new_entry(table, key);
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, *by_key, entry->key, size, hash, entry);
+	return entry;
+}
+
+static size_t mark_size(unsigned int count)
+{
+	return sizeof(struct stack_mark) + count * sizeof(struct stack_counts);
+}
+
+static bool is_before(const struct stack_mark *mark, bool has_window, uint64_t time_ns)
+{
+	return has_window && time_ns < mark->since_ns;
+}
+
+/* Counts a sample that was pending at @mark, and is not since it. */
+static void add_before(struct stack_mark *mark, unsigned int number,
+		       const struct stack_counts *counts)
+{
+	unsigned int more = number < mark->count ? 0 : number + 1 - mark->count;
+
+	if (more) {
+		mark->counts = xrealloc(mark->counts, number + 1, sizeof(*mark->counts));
+		memset(mark->counts + mark->count, 0, more * sizeof(*mark->counts));
+		mark->count += more;
+		if (!mark->of_viewer)
+			limits_add(LIMITED_MARKS, more * sizeof(*mark->counts));
+	}
+	counts_add(&mark->counts[number], counts);
+}
+
+void stacks_add(struct stack_table *table, const struct hab_record_sample *sample,
+		const struct stack_key *key)
+{
+	struct stack_counts counts = sample_counts(sample, sample->probability);
+	struct stack_mark *mark;
+	struct entry *entry;
+
+	entry = find_entry(table, key);
+	counts_add(&entry->counts, &counts);
+	for (mark = table->marks; mark; mark = mark->next)
+		if (is_before(mark, sample->window, sample->head.time_ns))
+			add_before(mark, (unsigned int)(entry - table->entries), &counts);
+	table->log[table->logged++ % STACKS_LOG_ROOM] = (struct logged_sample){
+		.time_ns = sample->head.time_ns,
+		.weight = counts.weight,
+		.estimate = counts.estimate,
+		.object_bytes = sample->object_bytes,
+		.chunk_bytes = sample->chunk_bytes,
+		.tid = sample->head.tid,
+		.stack = (uint32_t)(entry - table->entries),
+		.generation = entry->generation,
+		.has_window = sample->window != 0,
+	};
+	if (sample->live_slot)
+		live_place(table->live, sample, (uint32_t)(entry - table->entries),
+			   entry->generation);
+}
+
+static int compare_code(const void *one, const void *two)
+{
+	const struct process_code *first = one, *second = two;
+
+	return first->pid < second->pid ? -1 : first->pid > second->pid;
+}
+
+static bool has_code(const struct stack_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < key->nr_frames; i++)
+		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
+			return true;
+	return false;
+}
+
+/* Two entries may have the same key afterwards: each has its own samples. */
+static void name_frames(struct stack_table *table, struct entry *entry, unsigned int binary)
+{
+	struct stack_key *key = entry->key;
+	uint32_t i;
+
+	HASH_DELETE(hh, table->by_key[is_growth(key)], entry);
+	for (i = 0; i < key->nr_frames; i++)
+		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
+			key->frames[i] = FRAME(binary, FRAME_OFFSET(key->frames[i]));
+	HASH_ADD_KEYPTR(hh, table->by_key[is_growth(key)], key, stack_key_size(key), entry);
+}
+
+void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr)
+{
+	struct process_code *found, wanted;
+	const struct stack_key *key;
+	unsigned int i;
+
+	qsort(code, nr, sizeof(*code), compare_code);
+	for (i = HAB_KINDS; i < table->count; i++) {
+		key = table->entries[i].key;
+		if (!key)
+			continue;
+		wanted.pid = key->pid;
+		found = bsearch(&wanted, code, nr, sizeof(*code), compare_code);
+		if (found && found->user == key->uid && has_code(key))
+			name_frames(table, &table->entries[i], found->binary);
+	}
+}
+
+/* The entry that counts for a live sample: its own, or "[other stacks]" if that was folded. */
+static struct entry *entry_of(struct stack_table *table, uint32_t stack, uint32_t generation)
+{
+	struct entry *entry = &table->entries[stack];
+
+	return entry->generation == generation && entry->key ? entry :
+							       &table->entries[HAB_EVENT_SAMPLE];
+}
+
+static void count_object(void *context, uint32_t stack, uint32_t generation,
+			 const struct in_use *in_use)
+{
+	in_use_add(&use_of(entry_of(context, stack, generation))->now, in_use);
+}
+
+static void keep_object(void *context, uint32_t stack, uint32_t generation,
+			const struct in_use *in_use)
+{
+	in_use_add(&use_of(entry_of(context, stack, generation))->kept, in_use);
+}
+
+struct live *stacks_live(struct stack_table *table)
+{
+	return table->live;
+}
+
+void stacks_set_in_use_known(struct stack_table *table)
+{
+	table->knows_in_use = true;
+}
+
+bool stacks_know_in_use(const struct stack_table *table)
+{
+	return table->knows_in_use;
+}
+
+static void count_in_use(struct stack_table *table)
+{
+	unsigned int i;
+
+	for (i = 0; i < table->count; i++)
+		if (table->entries[i].use)
+			table->entries[i].use->now = table->entries[i].use->kept;
+	live_visit_all(table->live, count_object, table);
+}
+
+uint64_t stacks_count_in_use(struct stack_table *table)
+{
+	return table->knows_in_use ? live_count(table->live) : 0;
+}
+
+uint64_t stacks_in_use_of(const struct stack_table *table, uint32_t pid)
+{
+	return live_bytes_of(table->live, pid);
+}
+
+void stacks_keep_in_use(struct stack_table *table, const struct live_process *process)
+{
+	live_visit_process(process, keep_object, table);
+}
+
+unsigned int stacks_count(const struct stack_table *table)
+{
+	return HASH_COUNT(table->by_key[false]) + HASH_COUNT(table->by_key[true]);
+}
+
+uint64_t stacks_folded(const struct stack_table *table)
+{
+	return table->folded;
+}
+
+struct stack_mark *stacks_mark(struct stack_table *table, uint64_t since_ns, bool of_viewer)
+{
+	struct stack_mark *mark = xcalloc(1, sizeof(*mark));
+	unsigned int i;
+
+	mark->since_ns = since_ns;
+	mark->count = table->count;
+	mark->counts = xcalloc(mark->count, sizeof(*mark->counts));
+	mark->of_viewer = of_viewer;
+	if (!of_viewer)
+		limits_add(LIMITED_MARKS, mark_size(mark->count));
+	for (i = 0; i < mark->count; i++)
+		mark->counts[i] = table->entries[i].counts;
+	mark->logged = table->logged;
+	mark->next = table->marks;
+	table->marks = mark;
+	return mark;
+}
+
+struct stack_mark *stacks_mark_next(struct stack_table *table, const struct stack_mark *mark,
+				    bool of_viewer)
+{
+	return stacks_mark(table, mark ? mark->since_ns : 0, of_viewer);
+}
+
+void stacks_unmark(struct stack_table *table, struct stack_mark *mark)
+{
+	struct stack_mark **link = &table->marks;
+
+	if (!mark)
+		return;
+	while (*link != mark)
+		link = &(*link)->next;
+	*link = mark->next;
+	if (!mark->of_viewer)
+		limits_give_back(LIMITED_MARKS, mark_size(mark->count));
+	free(mark->counts);
+	free(mark);
+}
+
+void stacks_visit_settled(struct stack_table *table, const struct stack_mark *mark,
+			  stack_visit visit, void *context)
+{
+	const struct in_use *in_use;
+	struct stack_counts counts;
+	const struct entry *entry;
+	unsigned int i;
+
+	count_in_use(table);
+	for (i = 0; i < table->count; i++) {
+		entry = &table->entries[i];
+		counts = entry->counts;
+		if (mark && i < mark->count)
+			counts_subtract(&counts, &mark->counts[i]);
+		in_use = entry->use && entry->use->now.objects ? &entry->use->now : NULL;
+		if (counts.samples || in_use)
+			visit(context, i, entry->key, &counts, in_use);
+	}
+}
+
+void stacks_visit(struct stack_table *table, const struct stack_mark *mark, stack_visit visit,
+		  void *context)
+{
+	stacks_visit_settled(table, mark, visit, context);
+	if (table->visit_pending)
+		table->visit_pending(table->pending, mark ? mark->since_ns : 0, visit, context);
+}
+
+void stacks_visit_log(struct stack_table *table, const struct stack_mark *mark,
+		      stack_log_visit visit, void *context)
+{
+	uint64_t at = table->logged > STACKS_LOG_ROOM ? table->logged - STACKS_LOG_ROOM : 0;
+	const struct logged_sample *sample;
+
+	if (mark && at < mark->logged)
+		at = mark->logged;
+	for (; at < table->logged; at++) {
+		sample = &table->log[at % STACKS_LOG_ROOM];
+		if (mark && is_before(mark, sample->has_window, sample->time_ns))
+			continue;
+		/* Else the entry is another stack's by now. */
+		if (table->entries[sample->stack].generation == sample->generation)
+			visit(context, sample);
+	}
+}
+
+void stacks_set_pending(struct stack_table *table, stack_pending_visit visit, void *pending)
+{
+	table->visit_pending = visit;
+	table->pending = pending;
+}
+
+/*
+ * An event stands for 1 / p of its kind, with p the probability that it became a sample: that it
+ * was drawn by the program, and then kept by the throttler.
+ */
+struct stack_counts sample_counts(const struct hab_record_sample *sample, uint64_t probability)
+{
+	double p =
+		drawn_probability(sample->bytes, sample->interval) * (double)probability * 0x1p-32;
+	double bytes = (double)sample->bytes / p, events = 1.0 / sample->parts / p;
+
+	return (struct stack_counts){
+		.samples = 1,
+		.bytes = sample->bytes,
+		.weight = sample->weight,
+		.estimate = sample_sum(bytes),
+		.events = sample_sum(events * (1 << STACKS_EVENT_SHIFT)),
+		.variance = bytes * bytes * (1 - p),
+		.events_variance = events * events * (1 - p),
+	};
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Makes a profile of a part of the stack table.
+ *
+ * With the daemon's lock held the stacks are only copied, so that records are read meanwhile; they
+ * are sorted and their frames named without any lock. The memory has a limit, though programs
+ * choose their stacks, which can have any number of different frames: the largest stacks are taken
+ * first, and frames beyond the limit become "[other frames]". No bytes are left out.
+ */
+#include "daemon/collect/to_profile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/shared/string_table.h"
+#include "daemon/collect/interpreter_names.h"
+#include "daemon/collect/symbols.h"
+
+#define FRAMES_MAX     (1u << 17)
+#define NAME_BYTES_MAX (16u << 20) /* beyond it frames keep their addresses */
+
+struct profile_copy {
+	struct profile *profile; /* its frames are still keys */
+	const struct filter *filter;
+	unsigned int samples_room, events_room, frames_room;
+	struct names *names;   /* held */
+	size_t name_bytes;     /* of the frames that have one of these */
+	uint64_t now_ns;       /* when the events were copied, as their times */
+	unsigned int other;    /* index + 1 of "[other frames]" */
+	struct strings frames; /* their keys; index + 1 */
+	struct {
+		struct binary *file; /* a reference; NULL: there is none */
+		unsigned int place;  /* index + 1 in the profile */
+	} binaries[BINARIES_MAX];
+};
+
+static unsigned int collect_binary(struct profile_copy *copy, unsigned int number)
+{
+	struct profile *profile = copy->profile;
+	struct profile_binary *binary;
+	struct binary *from;
+
+	if (copy->binaries[number].place)
+		return copy->binaries[number].place - 1;
+	from = copy->binaries[number].file;
+	profile->binaries =
+		xrealloc(profile->binaries, profile->nr_binaries + 1, sizeof(*profile->binaries));
+	binary = &profile->binaries[profile->nr_binaries++];
+	memset(binary, 0, sizeof(*binary));
+	binary->number = number;
+	binary->fd = from->file.fd;
+	binary->file = from;
+	binary_ref(from);
+	profile_binary_name(binary, from->path, from->name);
+	memcpy(binary->build_id, from->file.build_id, sizeof(binary->build_id));
+	binary->build_id_length = from->file.build_id_length;
+	binary->executable = from->file.executable;
+	copy->binaries[number].place = profile->nr_binaries;
+	return profile->nr_binaries - 1;
+}
+
+static struct profile_frame *new_frame(struct profile_copy *copy, uint64_t key)
+{
+	struct profile *profile = copy->profile;
+	struct profile_frame *frame;
+	struct frame_name name;
+
+	profile->frames = xgrow(profile->frames, profile->nr_frames, &copy->frames_room,
+				sizeof(*profile->frames));
+	frame = &profile->frames[profile->nr_frames++];
+	memset(frame, 0, sizeof(*frame));
+	frame->key = key;
+	frame->binary = collect_binary(copy, FRAME_BINARY(key));
+	if (FRAME_BINARY(key) == BINARY_NAMES) {
+		name = names_get(copy->names, (uint32_t)FRAME_OFFSET(key));
+		copy->name_bytes += 2 * strlen(name.function) + 2 * strlen(name.file);
+		if (copy->name_bytes > NAME_BYTES_MAX)
+			name = names_get(copy->names, 0);
+		profile_frame_name(frame, name.function, name.file, name.line);
+	}
+	return frame;
+}
+
+static unsigned int other_frames(struct profile_copy *copy)
+{
+	struct profile_frame *frame;
+
+	if (!copy->other) {
+		/* It has a name, and its key has no number. */
+		frame = new_frame(copy, FRAME(BINARY_UNKNOWN, 0));
+		frame->function = xstrdup("[other frames]");
+		copy->other = copy->profile->nr_frames;
+	}
+	return copy->other - 1;
+}
+
+static unsigned int collect_frame(struct profile_copy *copy, uint64_t key)
+{
+	unsigned int number = strings_find(&copy->frames, &key, sizeof(key));
+	struct profile *profile = copy->profile;
+	struct profile_binary *binary;
+	struct profile_frame *frame;
+
+	if (number)
+		return number - 1;
+	if (profile->nr_frames >= FRAMES_MAX)
+		return other_frames(copy);
+	frame = new_frame(copy, key);
+	binary = &profile->binaries[frame->binary];
+	if (FRAME_OFFSET(frame->key) >= binary->limit)
+		binary->limit = FRAME_OFFSET(frame->key) + 1;
+	return strings_key(&copy->frames, &key, sizeof(key)) - 1;
+}
+
+static void copy_stack(void *context, uint32_t number, const struct stack_key *key,
+		       const struct stack_counts *counts, const struct in_use *in_use)
+{
+	struct profile_copy *copy = context;
+	struct profile *profile = copy->profile;
+	struct profile_sample *sample;
+
+	/* No condition can look into the sums of "[other stacks]". */
+	if (STACK_IS_OTHER(number))
+		profile->folded += counts->samples;
+	if (!filter_matches(copy->filter, key) ||
+	    (STACK_IS_OTHER(number) && filter_selects(copy->filter)))
+		return;
+	profile->samples = xgrow(profile->samples, profile->nr_samples, &copy->samples_room,
+				 sizeof(*profile->samples));
+	sample = &profile->samples[profile->nr_samples++];
+	*sample = (struct profile_sample){ .number = number, .counts = *counts, .key = *key };
+	sample->keys = xcalloc(key->nr_frames, sizeof(*sample->keys));
+	memcpy(sample->keys, key->frames, key->nr_frames * sizeof(*sample->keys));
+	if (in_use)
+		sample->in_use = *in_use;
+}
+
+struct profile_copy *profile_copy(struct stack_table *stacks, const struct stack_mark *mark,
+				  struct binaries *binaries, const struct filter *filter,
+				  bool settled)
+{
+	struct profile_copy *copy = xcalloc(1, sizeof(*copy));
+	struct profile *profile = copy->profile = xcalloc(1, sizeof(*profile));
+	unsigned int i;
+
+	copy->filter = filter;
+	profile->knows_in_use = profile->in_use_has_errors = stacks_know_in_use(stacks);
+	if (settled)
+		stacks_visit_settled(stacks, mark, copy_stack, copy);
+	else
+		stacks_visit(stacks, mark, copy_stack, copy);
+	copy->names = binaries_names(binaries);
+	names_hold(copy->names);
+	for (i = 0; i < BINARIES_MAX; i++) {
+		copy->binaries[i].file = binaries_get(binaries, i);
+		if (copy->binaries[i].file)
+			binary_ref(copy->binaries[i].file);
+	}
+	return copy;
+}
+
+static void free_copy(struct profile_copy *copy)
+{
+	unsigned int i;
+
+	for (i = 0; i < BINARIES_MAX; i++)
+		if (copy->binaries[i].file)
+			binary_unref(copy->binaries[i].file);
+	names_release(copy->names);
+	free(copy);
+}
+
+static void copy_event(void *context, const struct logged_sample *from)
+{
+	struct profile_copy *copy = context;
+	struct profile *profile = copy->profile;
+
+	profile->events = xgrow(profile->events, profile->nr_events, &copy->events_room,
+				sizeof(*profile->events));
+	profile->events[profile->nr_events++] = *from;
+}
+
+void profile_copy_events(struct profile_copy *copy, struct stack_table *stacks,
+			 const struct stack_mark *mark, uint64_t now_ns)
+{
+	copy->now_ns = now_ns;
+	stacks_visit_log(stacks, mark, copy_event, copy);
+}
+
+/*
+ * Replayed records have a clock of their own, so times count back from now. None is before the
+ * profile's start.
+ */
+static uint64_t since_start(const struct profile_copy *copy, uint64_t time_ns)
+{
+	uint64_t now = copy->now_ns, ago = time_ns < now ? now - time_ns : 0;
+	uint64_t duration = copy->profile->duration_ns;
+
+	return ago < duration ? duration - ago : 0;
+}
+
+static void collect_frames(struct profile_copy *copy, struct profile_sample *sample)
+{
+	unsigned int *frames = xcalloc(sample->key.nr_frames, sizeof(*frames));
+	unsigned int i, nr = 0, frame, last = UINT32_MAX;
+
+	for (i = 0; i < sample->key.nr_frames; i++) {
+		frame = collect_frame(copy, sample->keys[i]);
+		/* Other frames in a row are one. */
+		if (frame != last || frame + 1 != copy->other)
+			frames[nr++] = frame;
+		last = frame;
+	}
+	free(sample->keys);
+	sample->frames = xrealloc(frames, nr, sizeof(*frames));
+	sample->key.nr_frames = nr;
+}
+
+struct profile *profile_collect(struct profile_copy *copy, const struct filter *filter,
+				uint64_t duration_ns)
+{
+	struct profile *profile = copy->profile;
+	unsigned int i;
+
+	profile->duration_ns = duration_ns;
+	for (i = 0; i < profile->nr_events; i++)
+		profile->events[i].time_ns = since_start(copy, profile->events[i].time_ns);
+	profile_sort(profile);
+	/* The present kinds are known once all stacks have been visited. */
+	filter_keep(filter, profile);
+	strings_begin(&copy->frames);
+	for (i = 0; i < profile->nr_samples; i++)
+		collect_frames(copy, &profile->samples[i]);
+	strings_end(&copy->frames);
+	free_copy(copy);
+	return profile;
+}
+
+static char *find_name(struct naming *naming, const struct profile_binary *binary, uint64_t key)
+{
+	const struct symbol_source source = {
+		.id = binary->file->serial,
+		.fd = binary->fd,
+		.path = binary->path,
+		.build_id = binary->build_id,
+		.build_id_length = binary->build_id_length,
+	};
+
+	return naming_find(naming, &source, FRAME_OFFSET(key));
+}
+
+/* NULL: it has none, or it did not come in time. A closed file is opened if that is not cached. */
+static char *name_of(struct naming *naming, struct profile_binary *binary, uint64_t key)
+{
+	char *name = find_name(naming, binary, key);
+
+	if (name || !binary->file->closed || binary->reopened)
+		return name;
+	binary->reopened = true;
+	binary->fd = binary_open(binary->file);
+	return find_name(naming, binary, key);
+}
+
+static void release_files(struct profile *profile)
+{
+	unsigned int i;
+
+	for (i = 0; i < profile->nr_binaries; i++) {
+		if (profile->binaries[i].reopened && profile->binaries[i].fd >= 0)
+			close(profile->binaries[i].fd);
+		binary_unref(profile->binaries[i].file);
+		profile->binaries[i].file = NULL;
+	}
+}
+
+void profile_name(struct profile *profile, struct symbols *symbols)
+{
+	struct profile_binary *binary;
+	struct profile_frame *frame;
+	struct naming naming;
+	size_t bytes = 0;
+	unsigned int i;
+
+	naming_begin(&naming, symbols);
+	for (i = 0; i < profile->nr_frames; i++) {
+		frame = &profile->frames[i];
+		if (frame->function)
+			continue;
+		binary = &profile->binaries[frame->binary];
+		if (bytes <= NAME_BYTES_MAX)
+			frame->function = name_of(&naming, binary, frame->key);
+		if (frame->function) {
+			bytes += strlen(frame->function);
+			profile_classify(frame);
+		} else {
+			frame->function =
+				xformat("%s+0x%" PRIx64, binary->name, FRAME_OFFSET(frame->key));
+		}
+		if (binary->libhab)
+			frame->internal = true;
+	}
+	profile->late_names = naming.late;
+	naming_end(&naming);
+	release_files(profile);
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal;
+ * into one file, or into one after the other. Or of a span of the history.
+ *
+ * What was recorded until a signal comes, or until the command fails, is written. After an error of
+ * habctl no more is written. In each case the recording in habd ends.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/habctl/http_client.h"
+#include "daemon/habctl/commands.h"
+#include "daemon/habctl/filter_options.h"
+#include "daemon/habctl/span_options.h"
+#include "daemon/profile/formats/formats.h"
+#include "daemon/shared/child.h"
+#include "daemon/shared/output_files.h"
+#include "daemon/shared/arguments.h"
+#include "daemon/shared/kinds.h"
+#include "daemon/shared/util.h"
+
+#define SECONDS_MAX 2592000u
+#define SECOND_NS   1000000000ull
+#define KEEP_NS	    (600 * SECOND_NS) /* habd ends a recording after an hour without a request */
+
+enum { ROTATE = 256, MAX_SIZE, MAX_FILES, LIVE };
+
+struct record {
+	const char *socket;
+	const char *file;
+	const struct output_format *format;
+	struct filter_options filter;
+	struct span_options history;
+	uint64_t seconds; /* 0: until a signal or the command's end */
+	uint64_t rotate;  /* seconds; 0: one file */
+	uint64_t max_size, max_files;
+	bool live;
+	char **command; /* NULL: none */
+	pid_t child;	/* 0: none, or it has ended */
+	int status;	/* of the command, as in a shell */
+	char token[64];
+	struct output_file output;
+	struct numbered_files files;
+	int code;
+};
+
+static void fail(struct record *record)
+{
+	if (!record->code)
+		record->code = EXIT_FAILED;
+}
+
+static void say_kept(const struct record *record, const char *file, const struct answer *answer)
+{
+	char human[32], in_use[32];
+
+	human_bytes(answer->estimate, human, sizeof(human));
+	human_bytes(answer->in_use, in_use, sizeof(in_use));
+	if (!answer->samples && answer->in_use)
+		say("%s: no samples in that time, and %s in use; see it with: %s %s", file, in_use,
+		    record->format->next, file);
+	else if (!answer->samples)
+		say("%s: no samples: no program with hab allocated much in that time, or none that "
+		    "the filters select (`habctl top` shows the programs)",
+		    file);
+	else if (answer->event && strchr(answer->event, ','))
+		say("%s: %" PRIu64 " samples (%s); see it with: %s %s", file, answer->samples,
+		    answer->event, record->format->next, file);
+	else
+		say("%s: %" PRIu64 " samples that stand for %s%s%s; see it with: %s %s", file,
+		    answer->samples, human, answer->in_use ? ", in use " : "",
+		    answer->in_use ? in_use : "", record->format->next, file);
+	if (answer->other_events)
+		say("%s: there were other events: %s (--event)", file, answer->other_events);
+	if (answer->only_own)
+		say("%s: " ONLY_OWN, file);
+	if (answer->folded)
+		say("%s: %" PRIu64 " samples are in \"[other stacks]\", which no filter selects: "
+		    "start habd with more --stacks",
+		    file, answer->folded);
+	if (answer->late_names)
+		say("%s: %" PRIu64 LATE_NAMES, file, answer->late_names);
+}
+
+static void keep_numbered(struct record *record, const struct answer *answer)
+{
+	char *file;
+
+	if (!numbered_files_write(&record->files, answer->body, answer->length)) {
+		fail(record);
+		return;
+	}
+	file = numbered_files_newest(&record->files);
+	say_kept(record, file, answer);
+	free(file);
+}
+
+static void keep(struct record *record, const struct answer *answer)
+{
+	if (answer->error) {
+		say("%s", answer->error);
+		record->code = client_interrupted ? 128 + SIGINT : EXIT_FAILED;
+	} else if (record->rotate) {
+		keep_numbered(record, answer);
+	} else if (record->max_size && answer->length > record->max_size) {
+		say("%s is not written: it would be %zu bytes, and --max-size allows %" PRIu64,
+		    record->file, answer->length, record->max_size);
+		fail(record);
+	} else if (output_file_write(&record->output, answer->body, answer->length)) {
+		say_kept(record, record->file, answer);
+	} else {
+		fail(record);
+	}
+}
+
+/* Requests the next or the last part, or only that the recording goes on; answer_end() frees. */
+static void request_part(struct record *record, const char *what, struct answer *answer)
+{
+	bool has_format = strcmp(what, "keep") != 0;
+	const char *view = record->format->views[record->live];
+	char *path = xformat("/v1/record/%s?token=%s%s%s%s%s", what, record->token,
+			     has_format ? "&format=" : "", has_format ? record->format->name : "",
+			     has_format ? "&view=" : "", has_format ? view : "");
+
+	client_request(record->socket, true, path, 0, answer);
+	free(path);
+}
+
+static void write_part(struct record *record, const char *what)
+{
+	struct answer answer;
+
+	request_part(record, what, &answer);
+	keep(record, &answer);
+	answer_end(&answer);
+}
+
+/* Nothing is written. A failure is ignored: the next request reports it. */
+static void drop_part(struct record *record, const char *what)
+{
+	struct answer answer;
+
+	request_part(record, what, &answer);
+	answer_end(&answer);
+}
+
+static bool start(struct record *record)
+{
+	struct answer answer;
+	char *path = filter_options_url(&record->filter, "/v1/record/start");
+
+	client_request(record->socket, true, path, 0, &answer);
+	free(path);
+	if (answer.error)
+		say("%s", answer.error);
+	else
+		snprintf(record->token, sizeof(record->token), "%.*s",
+			 (int)strcspn(answer.body, "\n"), answer.body);
+	answer_end(&answer);
+	return *record->token;
+}
+
+static void restore_signals(const void *mask)
+{
+	signal(SIGINT, SIG_DFL);
+	signal(SIGQUIT, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	sigprocmask(SIG_SETMASK, mask, NULL);
+}
+
+/* False after a sentence: the command cannot be run. */
+static bool start_command(struct record *record, const sigset_t *mask)
+{
+	/* Signals of the terminal are for the command, whose end ends the recording. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	record->code = child_start(record->command, restore_signals, mask, &record->child);
+	return !record->code;
+}
+
+static void collect_child(struct record *record)
+{
+	int status;
+
+	if (!record->child || waitpid(record->child, &status, WNOHANG) != record->child)
+		return;
+	record->child = 0;
+	record->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static uint64_t earlier(uint64_t one, uint64_t two)
+{
+	return one < two ? one : two;
+}
+
+/* Returns when the time is over, when the command has ended, or after a signal. */
+static void wait_for_end(struct record *record, const sigset_t *signals)
+{
+	uint64_t now = clock_monotonic_ns(), left;
+	uint64_t end = record->seconds ? now + record->seconds * SECOND_NS : UINT64_MAX;
+	uint64_t rotate = record->rotate ? now + record->rotate * SECOND_NS : UINT64_MAX;
+	uint64_t keep = now + KEEP_NS;
+	struct timespec pause;
+	int signal;
+
+	while (now < end && !record->code) {
+		left = earlier(earlier(end, rotate), keep) - now;
+		pause.tv_sec = (time_t)(left / SECOND_NS);
+		pause.tv_nsec = (long)(left % SECOND_NS);
+		signal = sigtimedwait(signals, NULL, &pause);
+		if (signal == SIGTERM && record->child)
+			kill(record->child, SIGTERM);
+		/* Of a terminal the command has it, too, and habctl waits for its end. */
+		else if (signal == SIGTERM || (signal == SIGINT && !record->command))
+			break;
+		collect_child(record);
+		if (record->command && !record->child)
+			break;
+		now = clock_monotonic_ns();
+		if (now >= rotate && now < end) {
+			write_part(record, "next");
+			rotate += record->rotate * SECOND_NS;
+			/* A machine that was suspended skips parts. */
+			now = clock_monotonic_ns();
+			if (rotate <= now)
+				rotate = now + record->rotate * SECOND_NS;
+		}
+		if (now >= keep) {
+			drop_part(record, "keep");
+			keep = now + KEEP_NS;
+		}
+	}
+}
+
+static int run(struct record *record)
+{
+	sigset_t signals, before;
+	bool ran = true;
+
+	if (!start(record))
+		return EXIT_FAILED;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	if (record->command)
+		ran = start_command(record, &before);
+	if (ran)
+		wait_for_end(record, &signals);
+	/* A second signal from here on ends habctl without writing. */
+	client_interrupted = 0;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (ran && !record->code)
+		write_part(record, "stop");
+	else
+		drop_part(record, "stop");
+	return record->status ? record->status : record->code;
+}
+
+/* What the headers of an answer of habd say. */
+static void describe(const struct profile *profile, char *kinds, struct answer *answer)
+{
+	answer->samples = profile->total.samples;
+	answer->estimate = profile->total.estimate;
+	answer->in_use = profile->total_in_use.bytes;
+	answer->event = kinds;
+}
+
+static int run_history(struct record *record)
+{
+	const struct profile_format *format = profile_format(record->format->name);
+	struct answer answer = { 0 };
+	struct profile *profile;
+	bool has_errors = true;
+	struct filter filter;
+	char *title, kinds[64];
+	FILE *out;
+
+	if (!filter_options_filter(&record->filter, &filter))
+		return EXIT_USAGE;
+	profile = span_options_read(&record->history, 0, record->socket, &record->filter, &filter,
+				    &has_errors, &title);
+	if (profile) {
+		profile_view_of(record->format->views[record->live], &profile->view);
+		out = text_open(&answer.body, &answer.length);
+		format->write(profile, out);
+		text_close(out);
+		kinds_text(profile->kinds, kinds, sizeof(kinds));
+		describe(profile, kinds, &answer);
+		keep(record, &answer);
+		free(answer.body);
+		free(title);
+	} else {
+		fail(record);
+	}
+	profile_free(profile);
+	filter_end(&filter);
+	return record->code;
+}
+
+static const struct argp_option table[] = {
+	{ "output", 'o', "FILE", 0,
+	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
+	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)" },
+	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds" },
+	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
+	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
+	{ "live", LIVE, NULL, 0,
+	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
+	  "always in .pb.gz and .html" },
+	{ 0 },
+};
+
+static bool parse_max_size(struct record *record, const char *value)
+{
+	if (parse_size(value, &record->max_size))
+		return true;
+	say("--max-size %s: it must be a number of bytes above 0, as 500000, 64K or 10M", value);
+	return false;
+}
+
+/* What the options must be together. */
+static bool check(struct record *record)
+{
+	if (!record->file || !*record->file) {
+		say("record: give the file of the profile with -o FILE");
+		return false;
+	}
+	if (record->command && record->seconds) {
+		say("record: give either -d SECONDS or -- COMMAND to say how long");
+		return false;
+	}
+	if (record->max_files && !record->rotate) {
+		say("record: --max-files is for several files: add --rotate SECONDS");
+		return false;
+	}
+	if (record->history.count > 1 ||
+	    (record->history.count && (record->command || record->seconds || record->rotate))) {
+		say("record: a span of the history is one file: give one --since, and no -d, --rotate "
+		    "and COMMAND");
+		return false;
+	}
+	record->format = output_format_of(record->file);
+	if (record->format && record->history.count && !strcmp(record->format->name, "jfr")) {
+		say("record: the history has sums, and .jfr needs single samples: give another suffix");
+		return false;
+	}
+	return record->format;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+	struct record *record = state->input;
+
+	bool good = true;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &record->filter;
+		state->child_inputs[1] = &record->history;
+		break;
+	case ARGP_KEY_ARG:
+		record->command = state->argv + state->next - 1;
+		state->next = state->argc;
+		break;
+	case ARGP_KEY_END:
+		good = check(record);
+		break;
+	case 'o':
+		record->file = value;
+		break;
+	case 'd':
+		good = arguments_number("-d", value, 1, SECONDS_MAX, &record->seconds);
+		break;
+	case ROTATE:
+		good = arguments_number("--rotate", value, 1, SECONDS_MAX, &record->rotate);
+		break;
+	case MAX_FILES:
+		good = arguments_number("--max-files", value, 1, 1000000, &record->max_files);
+		break;
+	case LIVE:
+		record->live = true;
+		break;
+	case MAX_SIZE:
+		good = parse_max_size(record, value);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return arguments_result(good);
+}
+
+int habctl_record(const char *socket, int argc, char **argv)
+{
+	static const struct argp_child children[] = { { &filter_argp }, { &span_argp }, { 0 } };
+	static const struct argp argp = {
+		table, parse, "-o FILE [-- COMMAND...]",
+		"Write a profile of the machine: of some seconds, of the time that COMMAND runs, "
+		"until SIGINT or SIGTERM, or of a span of the history.",
+		children
+	};
+	struct record record = { .socket = socket, .output.fd = -1 };
+	int code = EXIT_USAGE;
+
+	arguments_parse(&argp, ARGP_IN_ORDER, argc, argv, &record);
+	/* A place that cannot be written fails here, before the recording. */
+	if (!output_file_open(&record.output, record.file))
+		return EXIT_USAGE;
+	if (record.rotate)
+		output_file_drop(&record.output);
+	if (record.history.count)
+		code = run_history(&record);
+	else if (!record.rotate ||
+		 numbered_files_begin(&record.files, record.file, record.format->suffix,
+				      record.max_size, record.max_files))
+		code = run(&record);
+	output_file_drop(&record.output);
+	numbered_files_end(&record.files);
+	return code;
+}
