@@ -8,16 +8,23 @@
 #include "inside/live.h"
 #include "inside/usdt.h"
 
-#define SLOT_MASK (HAB_LIVE_PAGE - 1)
+#define SLOT_MASK 0xfffull
 
 typedef u64 __attribute__((may_alias)) object_word;
 
 _Static_assert(!(sizeof(struct hab_live_object) % sizeof(object_word)), "it is copied by words");
 
-_Static_assert(HAB_CHANNEL_LIVE_SLOTS <= HAB_LIVE_PAGE, "a slot fits the low bits of an address");
+_Static_assert(HAB_CHANNEL_LIVE_SLOTS <= SLOT_MASK + 1, "a slot fits the low bits of an entry");
 
 static const unsigned char no_entries[HAB_LIVE_BUCKETS];
 const unsigned char *hab_live_used = no_entries;
+bool hab_live_reads_sizes;
+
+/* The upper 8 bits of an address are 0, or a tag. */
+static u64 entry_of(const void *p, int slot)
+{
+	return (u64)(uintptr_t)p << 8 | (u64)slot;
+}
 
 static int find_slot(struct hab_live_table *table)
 {
@@ -53,7 +60,7 @@ static bool take_entry(struct hab_live_table *table, u32 at, u64 entry)
 	__atomic_fetch_sub(&table->used[at / HAB_LIVE_WAYS], 1, __ATOMIC_RELAXED);
 	/* Before the allocator can give the address to another object. */
 	if (table->objects[entry & SLOT_MASK].reported)
-		hab_usdt_free((void *)(entry & ~SLOT_MASK));
+		hab_usdt_free((void *)table->objects[entry & SLOT_MASK].address);
 	return true;
 }
 
@@ -119,7 +126,7 @@ static int find_entry(const struct hab_live_table *table, const void *p, u32 *at
 
 	for (*at = first; *at < first + HAB_LIVE_WAYS; ++*at) {
 		entry = READ_ONCE(table->entries[*at]);
-		if (p && (entry & ~SLOT_MASK) == (uintptr_t)p)
+		if (p && (entry & ~SLOT_MASK) == entry_of(p, 0))
 			return (int)(entry & SLOT_MASK);
 	}
 	return -1;
@@ -130,7 +137,7 @@ int hab_live_take(struct hab_live_table *table, const void *p)
 	u32 at;
 	int slot = find_entry(table, p, &at);
 
-	return slot >= 0 && take_entry(table, at, (uintptr_t)p | (u64)slot) ? slot : -1;
+	return slot >= 0 && take_entry(table, at, entry_of(p, slot)) ? slot : -1;
 }
 
 /* Another thread may write it meanwhile. */
@@ -155,7 +162,7 @@ int hab_live_find(const struct hab_live_table *table, const void *p, struct hab_
 	read_object(table, slot, object);
 	/* Another thread that has doubled the step may have dropped it and used its slot again. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return READ_ONCE(table->entries[at]) == ((uintptr_t)p | (u64)slot) ? slot : -1;
+	return READ_ONCE(table->entries[at]) == entry_of(p, slot) ? slot : -1;
 }
 
 /* What had the address @p was freed unseen. An object may be the first one of a live mapping. */
@@ -169,7 +176,7 @@ static void drop_former(struct hab_live_table *table, struct hab_channel *channe
 	for (; at < end; at++) {
 		entry = READ_ONCE(table->entries[at]);
 		slot = (int)(entry & SLOT_MASK);
-		if ((entry & ~SLOT_MASK) == (uintptr_t)p &&
+		if ((entry & ~SLOT_MASK) == entry_of(p, 0) &&
 		    (mapped || !table->objects[slot].mapped) && take_entry(table, at, entry))
 			hab_live_release(table, channel, slot);
 	}
@@ -183,7 +190,7 @@ static bool enter(struct hab_live_table *table, const void *p, int slot)
 	__atomic_fetch_add(&table->used[bucket], 1, __ATOMIC_RELAXED);
 	for (; at < end; at++)
 		if (!READ_ONCE(table->entries[at]) &&
-		    !hab_word_cmpxchg(&table->entries[at], 0, (uintptr_t)p | (u64)slot))
+		    !hab_word_cmpxchg(&table->entries[at], 0, entry_of(p, slot)))
 			return true;
 	__atomic_fetch_sub(&table->used[bucket], 1, __ATOMIC_RELAXED);
 	return false;

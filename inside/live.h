@@ -5,6 +5,10 @@
  * The objects are aligned to pages. So free() looks for an address in the table only if its low
  * bits are 0, and most often finds that the bucket of the address is empty, by one load.
  *
+ * An object of glibc of HAB_LIVE_LARGE bytes or more is where its malloc() has put it, and free()
+ * knows it by its size. glibc cuts an aligned object out of a larger free range, so what one leaves
+ * holds no other of its size: heaps of programs grew to seven times their size.
+ *
  * Nothing takes a lock. An address is entered before the program gets the object, and taken out by
  * its free; of two that take out the same entry, one succeeds.
  *
@@ -29,6 +33,7 @@
 #endif
 #define HAB_LIVE_BUCKETS     (1u << HAB_LIVE_BUCKET_BITS)
 #define HAB_LIVE_WAYS	     4u
+#define HAB_LIVE_LARGE	     4096ul /* then at most one begins in a page, and a bucket has room */
 
 /**
  * struct hab_live_object - a live sample
@@ -64,7 +69,7 @@ struct hab_live_object {
 /**
  * struct hab_live_table - all of them; zeroed at first
  * @used: number of entries of each bucket, with those that are being entered or taken out
- * @entries: 0, or the object's address plus its slot
+ * @entries: 0, or the object's address times 256 plus its slot: multiples of 16 leave room for it
  * @objects: by slot
  * @slots: a bit for each slot that is taken
  * @mapped: a bit for each slot of a live mapping
@@ -86,6 +91,25 @@ struct hab_live_table {
 /* @used of the table, or zeros as long as there is none. */
 extern const unsigned char *hab_live_used __attribute__((visibility("hidden")));
 
+/* The word before each object of the allocator is its size, with flags in the low bits. */
+extern bool hab_live_reads_sizes __attribute__((visibility("hidden")));
+
+/* true: an object of @size bytes can be live wherever it is. */
+static inline bool hab_live_is_large(size_t size)
+{
+	return hab_live_reads_sizes && size >= HAB_LIVE_LARGE;
+}
+
+/* true: free() looks for an object at @p in the table. */
+static inline bool hab_live_is_found(const void *p)
+{
+	if (__builtin_expect(!((uintptr_t)p % HAB_LIVE_PAGE), 0))
+		return true;
+	if (__builtin_expect(!hab_live_reads_sizes, 0))
+		return false;
+	return __builtin_expect(READ_ONCE(((const size_t *)p)[-1]) >= HAB_LIVE_LARGE, 0);
+}
+
 static inline u32 hab_live_bucket(const void *p)
 {
 	return (uintptr_t)p / HAB_LIVE_PAGE * HAB_MIX_STEP >> (64 - HAB_LIVE_BUCKET_BITS);
@@ -94,8 +118,7 @@ static inline u32 hab_live_bucket(const void *p)
 /* false: no live sample has the address @p, which is an object of the caller's or NULL. */
 static inline bool hab_live_may_have(const void *p)
 {
-	if (__builtin_expect((uintptr_t)p % HAB_LIVE_PAGE, 1) ||
-	    !READ_ONCE(hab_live_used[hab_live_bucket(p)]))
+	if (!hab_live_is_found(p) || !READ_ONCE(hab_live_used[hab_live_bucket(p)]))
 		return false;
 	/* Pairs with the fence in write_object(): there is a table, and hab_client leads to it. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -123,7 +146,7 @@ void hab_live_release(struct hab_live_table *table, struct hab_channel *channel,
  * @table: the process's
  * @channel: mapped
  * @slot: claimed
- * @p: the object, aligned to pages; the program does not have it yet
+ * @p: the object, for which hab_live_is_found(); the program does not have it yet
  * @object: copied, with @p as its address
  *
  * An entry of the same address is replaced. The slot is released if the sample cannot become live.

@@ -3,11 +3,11 @@
  * The C functions of an allocator, as the program calls them.
  *
  * Each passes the call on. An object that is sampled is asked for by memalign(), aligned to a page,
- * which free() takes back as any other.
+ * which free() takes back as any other; a large one of glibc as the program has asked for it.
  *
  * Only the growth of a realloc() is drawn for, in usable sizes: a vector that grows in small steps
  * would otherwise be sampled, and copied, at each step. A live object stays live while the
- * allocator moves it, and is copied once more where the new place is not aligned.
+ * allocator moves it, and is copied once more where free() would not find it.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -224,7 +224,7 @@ static void *align_live(void *p, size_t size, size_t kept)
 	size_t usable = hab_real.usable_size(p);
 	void *aligned;
 
-	if (!((uintptr_t)p % HAB_LIVE_PAGE))
+	if (hab_live_is_found(p))
 		return p;
 	/* What the allocator has added is room to grow in. */
 	aligned = hab_real.memalign(HAB_LIVE_PAGE, max(size, usable));
@@ -250,7 +250,7 @@ static void *enter_again(struct hab_live_object *object, struct hab_channel *cha
 	object->room = hab_real.usable_size(p);
 	errno = err;
 	/* One without its sample point becomes ordinary where the allocator has put it. */
-	if (!is_live || (uintptr_t)p % HAB_LIVE_PAGE) {
+	if (!is_live || !hab_live_is_found(p)) {
 		hab_live_release(live, channel, slot);
 		return p;
 	}
@@ -296,7 +296,8 @@ void *hab_realloc_grown(void *p, size_t size, size_t before, size_t growth, bool
 	if (!hab_sample_begin(&sample, growth, entry))
 		return p;
 	usable = hab_real.usable_size(p);
-	if (may_move && (before < HUGE_BYTES || READ_ONCE(hab_client->live.step) > 1))
+	if (hab_live_is_large(usable) ||
+	    (may_move && (before < HUGE_BYTES || READ_ONCE(hab_client->live.step) > 1)))
 		aligned = hab_sample_allocate(&sample, 1, max(size, usable));
 	if (aligned)
 		p = move(p, aligned, min(before, size));

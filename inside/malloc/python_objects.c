@@ -117,15 +117,16 @@ static HAB_SLOW void *realloc_slow(void *moved, size_t size)
 
 static void *count_realloc(void *context, void *p, size_t size)
 {
+	struct hab_live_object object;
 	void *moved;
 
 	(void)context;
 	if (!p)
 		return count_malloc(context, size);
 	moved = own.realloc(own.context, p, size);
-	/* Sampled objects come to realloc(). */
+	/* Sampled objects come to realloc(), which aligns a large one that has become small. */
 	if (moved == p || !moved || size > SMALL || !((uintptr_t)p % HAB_LIVE_PAGE) ||
-	    hab_sample_count(size))
+	    hab_is_live(moved, &object) || hab_sample_count(size))
 		return moved;
 	return realloc_slow(moved, size);
 }

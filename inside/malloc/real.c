@@ -28,6 +28,7 @@
 
 #include "inside/malloc/own_symbols.h"
 #include "inside/malloc/real.h"
+#include "inside/live.h"
 
 /* The oldest versions, so that a program with an older C library than that of the build starts. */
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -357,6 +358,26 @@ static bool checks_frees(void)
 	return dladdr((void *)hab_real.malloc, &info) && strstr(info.dli_fname, "_debug.so");
 }
 
+/*
+ * true if glibc's malloc() writes the size of an object before it, which is not promised. Other
+ * allocators and checkers are excluded before the word is read, as it may be of no object there,
+ * and so are addresses with a tag, which that word does not have.
+ */
+static bool has_sizes(const void *binary)
+{
+	size_t size = HAB_LIVE_LARGE + 1, usable, *p;
+	bool has = false;
+
+	if (binary_of((void *)confstr) != binary)
+		return false;
+	p = hab_real.malloc(size);
+	usable = p ? hab_real.usable_size(p) : 0;
+	if (usable > size && !((uintptr_t)p >> 56))
+		has = (p[-1] & -8ul) == usable + sizeof(*p);
+	hab_real.free(p);
+	return has;
+}
+
 static void judge(void)
 {
 	void *binary = binary_of((void *)hab_real.malloc);
@@ -372,6 +393,7 @@ static void judge(void)
 	hab_real.may_sample = is_glibc() && binary && real.free && real.calloc && real.realloc &&
 			      real.usable_size && real.memalign && is_called() &&
 			      all_of(binary, needed, sizeof(needed) / sizeof(*needed));
+	hab_live_reads_sizes = hab_real.may_sample && has_sizes(binary);
 	find_code(binary);
 	hab_real.may_be_attached = hab_real.is_late && hab_real.may_sample;
 	hab_real.may_sample = hab_real.may_sample && !hab_real.is_late;

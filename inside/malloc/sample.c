@@ -264,7 +264,7 @@ void *hab_sample_allocate(struct hab_malloc_sample *sample, size_t alignment, si
 	if (!channel || hab_real.has_no_live)
 		return NULL;
 	sample->slot = hab_live_claim(&hab_client->live, channel, sample->id);
-	if (sample->slot < 0)
+	if (sample->slot < 0 || hab_live_is_large(size))
 		return NULL;
 	p = hab_real.memalign(max(alignment, HAB_LIVE_PAGE), size);
 	/* mimalloc 2.0 does not align each object. */

@@ -95,7 +95,7 @@ bool hab_sample_begin(struct hab_malloc_sample *sample, u64 bytes, uintptr_t ent
  * @size: in bytes
  *
  * Return: an object of the allocator, aligned to pages, or NULL: the caller allocates an ordinary
- * one, and the sample is not live.
+ * one. The sample is live if that is large (hab_live_is_large()), and otherwise not.
  */
 void *hab_sample_allocate(struct hab_malloc_sample *sample, size_t alignment, size_t size);
 

@@ -141,6 +141,11 @@ TEST_F_TIMEOUT(calls, what_a_program_does_not_touch_is_not_resident, 120)
 		EXPECT_TRUE(peak_is_the_bare_one(variant->allocator, ways[i]));
 }
 
+TEST_F_TIMEOUT(calls, what_a_program_has_freed_is_used_again, 60)
+{
+	EXPECT_TRUE(peak_is_the_bare_one(variant->allocator, "replaced_buffers"));
+}
+
 TEST_F_TIMEOUT(calls, memory_that_was_written_before_is_zero_from_calloc, 60)
 {
 	EXPECT_LT(0, peak(variant->allocator, "again", true));
@@ -152,6 +157,12 @@ TEST_F_TIMEOUT(calls, memory_that_was_written_before_is_zero_from_calloc, 60)
 TEST(an_object_that_glibc_grows_by_its_pages_is_not_in_memory_twice)
 {
 	EXPECT_TRUE(peak_is_the_bare_one(NULL, "growing_vectors"));
+}
+
+/* Others add a page to an aligned object. */
+TEST(what_a_program_has_freed_of_glibcs_is_used_again_for_small_buffers)
+{
+	EXPECT_TRUE(peak_is_the_bare_one(NULL, "replaced_pages"));
 }
 
 /* musl loads the library as well. */

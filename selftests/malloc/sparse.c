@@ -204,6 +204,37 @@ static void run_growing_vectors(void)
 	}
 }
 
+/*
+ * Not sparse either: @nr buffers of one to four times @unit bytes, each of which is replaced again
+ * and again, with small objects between them that stay.
+ */
+static void replace(size_t nr, size_t unit, size_t rounds)
+{
+	size_t i, at, size;
+	uint64_t random = 1;
+
+	for (i = 0; i < rounds; i++) {
+		random = random * 6364136223846793005 + 1442695040888963407;
+		at = (random >> 33) % nr;
+		size = unit * (1 + (random >> 50) % 4);
+		free(objects[at]);
+		objects[at] = malloc(size);
+		if (!objects[at] || !malloc(16 + (random >> 40) % 64))
+			die("malloc");
+		memset(objects[at], 1, size);
+	}
+}
+
+static void run_replaced_buffers(void)
+{
+	replace(16, MiB, 1500);
+}
+
+static void run_replaced_pages(void)
+{
+	replace(1000, 4 * KiB, 20000);
+}
+
 /* Memory that was written and freed is zero again. */
 static void run_again(void)
 {
@@ -268,6 +299,8 @@ static const struct {
 	{ "growing_arrays", run_growing_arrays },
 	{ "shrinking_arrays", run_shrinking_arrays },
 	{ "growing_vectors", run_growing_vectors },
+	{ "replaced_buffers", run_replaced_buffers },
+	{ "replaced_pages", run_replaced_pages },
 	{ "again", run_again },
 	{ "filtered", run_filtered },
 	{ "filtered_again", run_filtered_again },
