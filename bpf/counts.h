@@ -128,7 +128,7 @@ static struct hab_process_totals *add_to_map(__u32 pid)
 		return NULL;
 	process_slots.map_used = 1;
 	fresh.uid = (__u32)bpf_get_current_uid_gid();
-	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
+	read_name(fresh.comm);
 	/* Another thread may add it first; the lookup finds the entry of either. */
 	if (!bpf_map_update_elem(&processes, &pid, &fresh, BPF_NOEXIST) &&
 	    fresh.owner != HAB_OWNER_ROOT) {
@@ -146,7 +146,7 @@ static struct hab_process_totals *add_process(__u32 pid)
 	if (found && found != pid)
 		return add_to_map(pid);
 	if (!found) {
-		bpf_get_current_comm(slot->totals.comm, sizeof(slot->totals.comm));
+		read_name(slot->totals.comm);
 		slot->totals.owner = current_owner();
 		slot->totals.uid = (__u32)bpf_get_current_uid_gid();
 	}
@@ -203,7 +203,7 @@ static struct hab_record_heap *reserve_heap(struct hab_machine_totals *machine, 
 	heap->uid = (__u32)bpf_get_current_uid_gid();
 	heap->reserved = 0;
 	heap->owner = owner;
-	bpf_get_current_comm(heap->comm, sizeof(heap->comm));
+	read_name(heap->comm);
 	return heap;
 }
 

@@ -30,6 +30,8 @@ struct task_struct {
 	int pid;
 	const struct cred *cred;
 	struct mm_struct *mm;
+	struct task_struct *group_leader;
+	char comm[HAB_COMM_LEN];
 };
 
 /* Where the right to look into a process is: up to Linux 6.17, up to 7.0 or so, and later. */
@@ -74,6 +76,15 @@ static __u64 current_owner(void)
 	for (i = 0; i < NAMESPACES_MAX && level > 1; i++, level--)
 		space = BPF_CORE_READ(space, parent);
 	return hab_owner_of_namespace(BPF_CORE_READ(space, owner.val), BPF_CORE_READ(space, ns.inum));
+}
+
+/* The name of the process: that of its first thread. */
+static __always_inline void read_name(char comm[HAB_COMM_LEN])
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct task_struct *first = BPF_CORE_READ(task, group_leader);
+
+	bpf_core_read_str(comm, HAB_COMM_LEN, &first->comm);
 }
 
 static void fill_head(struct hab_record_head *head, __u32 type, __u32 size)

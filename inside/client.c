@@ -220,7 +220,6 @@ static void fill_client(struct hab_client *client, struct hab_channel *channel)
 	client->number = ++connections;
 	client->live.step = 1;
 	client->live.channel = channel;
-	prctl(PR_GET_NAME, client->comm, 0, 0, 0);
 	hab_live_used = client->live.used;
 	mapped = channel;
 	/* Other threads find the channel with all above. */
@@ -590,7 +589,6 @@ struct hab_record_sample *hab_client_reserve(const struct hab_client *client,
 	record->kind = HAB_EVENT_SAMPLE;
 	record->parts = 1;
 	record->nr_addresses = nr_addresses;
-	memcpy(record->comm, client->comm, sizeof(record->comm));
 	return record;
 }
 

@@ -21,7 +21,6 @@
  * @own: the sampling interval
  * @live: live samples
  * @maps: what the collector was sent of the process's mappings
- * @comm: name of the process
  *
  * It is in memory that the kernel zeroes in a child by fork(), however that was called. So a child
  * has no channel, until it connects.
@@ -33,7 +32,6 @@ struct hab_client {
 	u32 pid;
 	struct hab_own_interval own;
 	struct hab_maps maps;
-	char comm[16];
 	struct hab_live_table live;
 };
 

@@ -36,7 +36,7 @@ NOT_IN_GATE := $(addprefix $(BUILD)/tests/,region_test_asan region_test_clang re
 GATE_TESTS := $(filter-out $(NOT_IN_GATE),$(HOST_TESTS) $(TESTS))
 
 .PHONY: tests host-tests gate-tests
-TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols churn symbols_target brass zinc)
+TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols renamed churn symbols_target brass zinc)
 tests: $(TESTS) $(TEST_TOOLS) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS) daemon-sanitized
 gate-tests: $(GATE_TESTS) $(TEST_TOOLS) daemon-sanitized
@@ -300,7 +300,7 @@ $(BUILD)/tests/replay_gen: selftests/daemon/replay_gen.c wire/record.h uapi/hab.
 $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tests
 	$(CXX) -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer -Wl,--build-id -o $@ $<
 
-$(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
+$(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols $(BUILD)/tests/renamed: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
 $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c wire/record.h uapi/hab.h | $(BUILD)/tests

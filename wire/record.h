@@ -103,7 +103,7 @@ struct hab_record_sample {
 	__u32 nr_addresses;
 	__u32 live_slot; /* of a channel: slot of the table of live samples, plus 1; 0: none */
 	__u64 owner;	 /* see wire/owner.h */
-	char comm[HAB_COMM_LEN];
+	char comm[HAB_COMM_LEN]; /* the name of the thread; "": not known */
 	char heap_name[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN]; /* the program's name for the object's type, or "" */
 	union {
@@ -211,7 +211,7 @@ struct hab_process_totals {
 	__u64 lost;	/* kept by the throttler, but the ring buffer was full */
 	__u64 restarts; /* this and the next: reported with the refills of each thread */
 	__u64 waste_bytes;
-	char comm[HAB_COMM_LEN]; /* this and the next two: at the first event */
+	char comm[HAB_COMM_LEN]; /* of the process; this and the next two: at the first event */
 	__u64 owner;
 	__u32 uid;
 	__u32 reserved;

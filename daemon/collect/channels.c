@@ -543,7 +543,7 @@ void channels_add_processes(const struct channels *channels, struct feed_totals 
 		process->totals.lost = session_lost(session);
 		process->totals.owner = session->owner;
 		process->totals.uid = session->user;
-		memcpy(process->totals.comm, session->comm, sizeof(session->comm));
+		processes_name(channels->config.sink.processes, session->pid, process->totals.comm);
 	}
 }
 

@@ -104,7 +104,7 @@ static struct stack_key *new_key(const struct hab_record_sample *record, unsigne
 	key->owner = record->owner;
 	key->kind = record->kind;
 	key->cgroup_id = record->cgroup_id;
-	clean_copy(key->comm, sizeof(key->comm), record->comm, sizeof(record->comm));
+	clean_copy(key->thread, sizeof(key->thread), record->comm, sizeof(record->comm));
 	clean_copy(key->heap, sizeof(key->heap), record->heap_name, sizeof(record->heap_name));
 	clean_copy(key->tag, sizeof(key->tag), record->tag, sizeof(record->tag));
 	key->nr_frames = nr_frames;
@@ -116,10 +116,12 @@ static void finish(struct ingest *ingest, struct sample *sample, const struct ha
 		   unsigned int nr)
 {
 	struct stack_key *key = sample->key = new_key(&sample->record, nr);
+	struct process *process = processes_see(ingest->processes, key->pid, key->uid, false);
 
-	processes_translate(ingest->processes,
-			    processes_see(ingest->processes, key->pid, key->uid, false), frames, nr,
-			    key->frames);
+	if (sample->record.head.tid == key->pid || !*process_name(process))
+		processes_set_name(ingest->processes, process, key->thread);
+	memcpy(key->comm, process_name(process), sizeof(key->comm));
+	processes_translate(ingest->processes, process, frames, nr, key->frames);
 	/* Its key has the frames now: while it is pending its record needs none. */
 	if (sample->record.window)
 		sample = xrealloc(sample, 1, offsetof(struct sample, record.frames));
@@ -170,6 +172,18 @@ static void give_up_first(struct ingest *ingest)
 	finish(ingest, sample, sample->record.frames, sample->record.nr_frames);
 }
 
+static void rename_processes(struct ingest *ingest)
+{
+	struct process_renamed *renamed;
+	unsigned int i, nr = processes_take_renamed(ingest->processes, &renamed);
+
+	for (i = 0; i < nr; i++) {
+		pending_rename(ingest->pending, &renamed[i]);
+		stacks_rename(ingest->stacks, &renamed[i]);
+	}
+	free(renamed);
+}
+
 /* The stacks of processes whose perf map was found after their end. */
 static void name_code(struct ingest *ingest)
 {
@@ -192,6 +206,7 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 	}
 	pending_flush(ingest->pending, now_ns);
 	probed_tidy(ingest->probed, now_ns);
+	rename_processes(ingest);
 	name_code(ingest);
 }
 
@@ -200,6 +215,7 @@ void ingest_flush_all(struct ingest *ingest)
 	while (ingest->first != ingest->last)
 		give_up_first(ingest);
 	pending_flush_all(ingest->pending);
+	rename_processes(ingest);
 	name_code(ingest);
 }
 

@@ -110,6 +110,17 @@ static void finish(struct pending *pending, struct pending_window *window)
 	window->finished = true;
 }
 
+void pending_rename(struct pending *pending, const struct process_renamed *renamed)
+{
+	struct pending_window *window;
+	uint32_t i;
+
+	for (window = pending->windows; window; window = window->hh.next)
+		for (i = 0; i < window->nr_slots; i++)
+			if (window->slots[i] && window->slots[i]->key)
+				stack_rename(window->slots[i]->key, renamed);
+}
+
 static void visit_pending(void *context, uint64_t since_ns, stack_visit visit, void *visitor)
 {
 	const struct pending *pending = context;

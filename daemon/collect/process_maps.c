@@ -24,6 +24,8 @@
 #define PAUSE_MAX_NS  12800000000ull
 #define FRESH_MAX_NS  1000000000ull
 #define IDLE_NS	      60000000000ull
+#define NAME_NS	      1000000000ull /* between two readings of a name, with samples between them */
+#define NAME_IDLE_NS  10000000000ull /* without */
 #define TEXT_MAX      (1u << 20) /* of maps; later lines are left out */
 
 /* A name that the process has sent. */
@@ -37,6 +39,9 @@ struct process {
 	uint32_t pid;
 	uid_t user;
 	uint64_t since_ns; /* when it was seen first; CLOCK_REALTIME */
+	uint64_t named_ns; /* when its name was read */
+	char name[HAB_COMM_LEN];
+	char *program; /* the path of what it runs; NULL: not known */
 	uint64_t seen_ns;
 	uint64_t read_ns;  /* when its maps were read last, or came from itself */
 	uint64_t pause_ns; /* before they may be read again for an address */
@@ -58,6 +63,9 @@ struct process {
 struct processes {
 	struct binaries *binaries;
 	struct process *by_pid;	   /* that not seen for longest first */
+	struct process_renamed *renamed; /* since the last processes_take_renamed() */
+	unsigned int nr_renamed;
+	unsigned int renamed_room;
 	struct process_code *code; /* since the last processes_take_code() */
 	unsigned int nr_code;
 	unsigned int code_room;
@@ -86,6 +94,7 @@ static void drop(struct processes *processes, struct process *process)
 	drop_text(process);
 	limits_give_back(LIMITED_SENT_NAMES, process->nr_names);
 	free(process->names);
+	free(process->program);
 	limits_give_back(LIMITED_MAPPINGS, process->mappings.nr);
 	mappings_end(&process->mappings);
 	free(process);
@@ -97,6 +106,7 @@ void processes_free(struct processes *processes)
 		return;
 	while (processes->by_pid)
 		drop(processes, processes->by_pid);
+	free(processes->renamed);
 	free(processes->code);
 	free(processes);
 }
@@ -112,6 +122,70 @@ static struct process *find(struct processes *processes, uint32_t pid)
 
 	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
 	return process;
+}
+
+/* --- names ---------------------------------------------------------------------------- */
+
+const char *process_name(const struct process *process)
+{
+	return process->name;
+}
+
+static bool is_same(const char *one, const char *two)
+{
+	return one == two || (one && two && !strcmp(one, two));
+}
+
+/* The samples that came before a program has changed its name have the new one, too. */
+void processes_set_name(struct processes *processes, struct process *process, const char *name)
+{
+	struct process_renamed *renamed;
+	char *program;
+
+	if (!*name || !strcmp(name, process->name))
+		return;
+	program = process_program(process->pid);
+	if (*process->name && is_same(program, process->program)) {
+		processes->renamed = xgrow(processes->renamed, processes->nr_renamed,
+					   &processes->renamed_room, sizeof(*renamed));
+		renamed = &processes->renamed[processes->nr_renamed++];
+		*renamed = (struct process_renamed){ process->pid, process->user, { 0 }, { 0 } };
+		memcpy(renamed->from, process->name, sizeof(renamed->from));
+		clean_copy(renamed->to, sizeof(renamed->to), name, HAB_COMM_LEN);
+	}
+	free(process->program);
+	process->program = program;
+	memset(process->name, 0, sizeof(process->name));
+	clean_copy(process->name, sizeof(process->name), name, HAB_COMM_LEN);
+}
+
+static void read_name(struct processes *processes, struct process *process)
+{
+	char name[HAB_COMM_LEN];
+
+	process_comm(process->pid, name, sizeof(name));
+	process->named_ns = clock_monotonic_ns();
+	processes_set_name(processes, process, name);
+}
+
+void processes_name(struct processes *processes, uint32_t pid, char name[HAB_COMM_LEN])
+{
+	struct process *process = find(processes, pid);
+
+	if (process)
+		memcpy(name, process->name, HAB_COMM_LEN);
+	else
+		process_comm(pid, name, HAB_COMM_LEN);
+}
+
+unsigned int processes_take_renamed(struct processes *processes, struct process_renamed **renamed)
+{
+	unsigned int nr = processes->nr_renamed;
+
+	*renamed = processes->renamed;
+	processes->renamed = NULL;
+	processes->nr_renamed = processes->renamed_room = 0;
+	return nr;
 }
 
 /* The process, at the end of the table, which is in the order of the last sight. */
@@ -133,6 +207,7 @@ static struct process *find_or_add(struct processes *processes, uint32_t pid, ui
 		process->since_ns = clock_realtime_ns();
 		process->pause_ns = process->fresh_ns = PAUSE_NS;
 		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
+		read_name(processes, process);
 	} else if (process->hh.next) {
 		HASH_DELETE(hh, processes->by_pid, process);
 		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
@@ -188,6 +263,11 @@ static void read_if_due(struct processes *processes, struct process *process)
 {
 	if (process->due_ns && clock_monotonic_ns() >= process->due_ns)
 		read_maps(processes, process);
+}
+
+void processes_begin(struct processes *processes, uint32_t pid, uid_t user)
+{
+	read_name(processes, find_or_add(processes, pid, user));
 }
 
 struct process *processes_see(struct processes *processes, uint32_t pid, uid_t user, bool fresh)
@@ -385,6 +465,13 @@ unsigned int processes_take_code(struct processes *processes, struct process_cod
 
 /* --- the table ------------------------------------------------------------------------ */
 
+static bool may_have_new_name(const struct process *process, uint64_t now)
+{
+	uint64_t since = process->seen_ns > process->named_ns ? NAME_NS : NAME_IDLE_NS;
+
+	return !process->has_ended && now - process->named_ns >= since;
+}
+
 void processes_tidy(struct processes *processes)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -393,6 +480,8 @@ void processes_tidy(struct processes *processes)
 	HASH_ITER(hh, processes->by_pid, process, next)
 	{
 		read_if_due(processes, process);
+		if (may_have_new_name(process, now))
+			read_name(processes, process);
 		if (!process->has_sent && now - process->seen_ns >= IDLE_NS)
 			drop(processes, process);
 	}

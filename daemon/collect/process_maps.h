@@ -12,6 +12,14 @@
 struct process;
 struct processes;
 
+/* A process has another name now. */
+struct process_renamed {
+	uint32_t pid;
+	uid_t user;
+	char from[HAB_COMM_LEN];
+	char to[HAB_COMM_LEN];
+};
+
 /* What is not to be evicted. */
 struct frames_used {
 	bool binaries[BINARIES_MAX];
@@ -47,6 +55,22 @@ void processes_translate(struct processes *processes, struct process *process,
  */
 void processes_add_text(struct processes *processes, uint32_t pid, uid_t user, const char *text,
 			size_t length, bool more);
+/*
+ * The name of a process is that of its first thread. It is read when the process is first seen, a
+ * second later if it had samples since, and else after ten.
+ */
+const char *process_name(const struct process *process);
+/* The process begins to run a program: reads its name. */
+void processes_begin(struct processes *processes, uint32_t pid, uid_t user);
+/* Its first thread says so. */
+void processes_set_name(struct processes *processes, struct process *process, const char *name);
+/* Of a process that may be in no table; clean. */
+void processes_name(struct processes *processes, uint32_t pid, char name[HAB_COMM_LEN]);
+/*
+ * Those that run the same program under another name, since the last call. Returns how many; the
+ * caller frees *renamed.
+ */
+unsigned int processes_take_renamed(struct processes *processes, struct process_renamed **renamed);
 /* A name, as the process @pid, of @user, has sent it. False: the record is malformed. */
 bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
 			const struct hab_record_name *record, size_t size);

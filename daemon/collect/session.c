@@ -104,7 +104,7 @@ struct session *session_begin(const struct hello *hello, const struct session_si
 	session->pidfd = hello->pidfd;
 	session->memory_fd = hello->memory_fd;
 	session->pagemap = -1;
-	process_comm(hello->pid, session->comm, sizeof(session->comm));
+	processes_begin(sink->processes, session->pid, session->user);
 	if (hello->was_read)
 		go_on(session);
 	if (sink->reads_cgroups)
@@ -135,7 +135,6 @@ static bool take_sample(struct session *session, const struct session_sink *sink
 	if (!ingest_record(sink->ingest, record, record->head.size, now_ns))
 		return false;
 	session->counts.samples++;
-	clean_copy(session->comm, sizeof(session->comm), record->comm, sizeof(record->comm));
 	return true;
 }
 

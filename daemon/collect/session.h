@@ -55,7 +55,6 @@ struct session {
 	uint64_t asked_ns;	  /* when it was asked for its names again; CLOCK_MONOTONIC */
 	uint64_t pages_due_ns;	  /* what its objects have in memory is not read before. Likewise */
 	uint64_t cgroup_id;	  /* 0: not known */
-	char comm[HAB_COMM_LEN];  /* of the last sample; before the first of the process */
 	uint64_t samples_before;  /* counts.samples when the shares were set last */
 	unsigned int unread;	  /* samples that were in the ring at the end */
 	bool is_listed;		  /* for channels_add_processes() */

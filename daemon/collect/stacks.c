@@ -239,6 +239,32 @@ void stacks_add(struct stack_table *table, const struct hab_record_sample *sampl
 			   entry->generation);
 }
 
+bool stack_rename(struct stack_key *key, const struct process_renamed *renamed)
+{
+	if (key->pid != renamed->pid || key->uid != renamed->user ||
+	    memcmp(key->comm, renamed->from, sizeof(key->comm)))
+		return false;
+	memcpy(key->comm, renamed->to, sizeof(key->comm));
+	return true;
+}
+
+/* Two entries may have the same key afterwards: each has its own samples. */
+void stacks_rename(struct stack_table *table, const struct process_renamed *renamed)
+{
+	struct entry *entry;
+	unsigned int i;
+
+	for (i = HAB_KINDS; i < table->count; i++) {
+		entry = &table->entries[i];
+		if (!entry->key || entry->key->pid != renamed->pid)
+			continue;
+		HASH_DELETE(hh, table->by_key[is_growth(entry->key)], entry);
+		stack_rename(entry->key, renamed);
+		HASH_ADD_KEYPTR(hh, table->by_key[is_growth(entry->key)], entry->key,
+				stack_key_size(entry->key), entry);
+	}
+}
+
 static int compare_code(const void *one, const void *two)
 {
 	const struct process_code *first = one, *second = two;

@@ -13,6 +13,7 @@
 struct live;
 struct live_process;
 struct process_code;
+struct process_renamed;
 struct stack_table;
 
 /*
@@ -39,6 +40,8 @@ void stacks_free(struct stack_table *table);
 /* Adds a sample with the stack @key. Its probability is final, its frames are not looked at. */
 void stacks_add(struct stack_table *table, const struct hab_record_sample *sample,
 		const struct stack_key *key);
+/* The stacks of that process have its new name. */
+void stacks_rename(struct stack_table *table, const struct process_renamed *renamed);
 /* The frames of BINARY_JIT of these processes are frames of their perf maps. @code gets sorted. */
 void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr);
 unsigned int stacks_count(const struct stack_table *table);
@@ -80,6 +83,8 @@ void stacks_keep_in_use(struct stack_table *table, const struct live_process *pr
 void stacks_set_in_use_known(struct stack_table *table);
 bool stacks_know_in_use(const struct stack_table *table);
 
+/* False: @key is of another process, or of its program before. */
+bool stack_rename(struct stack_key *key, const struct process_renamed *renamed);
 /* What @sample adds to the sums if @probability, not 0, is the final one of the throttler. */
 struct stack_counts sample_counts(const struct hab_record_sample *sample, uint64_t probability);
 

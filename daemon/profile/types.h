@@ -41,7 +41,8 @@ struct stack_key {
 	uint32_t kind; /* enum hab_event_kind, or HAB_KIND_GROWTH */
 	uint64_t owner; /* see wire/owner.h; of a file that does not tell it: the uid */
 	uint64_t cgroup_id;
-	char comm[HAB_COMM_LEN]; /* this and the next two: clean */
+	char comm[HAB_COMM_LEN];   /* the process's name; this and the next three: clean */
+	char thread[HAB_COMM_LEN]; /* the name of the thread that allocated; "": not known */
 	char heap[HAB_NAME_LEN];
 	char tag[HAB_TAG_LEN];
 	uint32_t nr_frames;

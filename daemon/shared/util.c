@@ -256,6 +256,25 @@ void process_comm(uint32_t pid, char *comm, size_t size)
 	clean_string(comm);
 }
 
+void process_comm_now(uint32_t pid, char *comm, size_t size)
+{
+	char now[size];
+
+	process_comm(pid, now, size);
+	if (*now)
+		memcpy(comm, now, size);
+}
+
+char *process_program(uint32_t pid)
+{
+	char path[32], text[4096];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%u/exe", pid);
+	length = readlink(path, text, sizeof(text) - 1);
+	return length < 0 ? NULL : xstrndup(text, (size_t)length);
+}
+
 bool process_stat(uint32_t pid, struct process_stat *stat)
 {
 	char text[1024], *at;

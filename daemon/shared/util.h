@@ -91,6 +91,10 @@ static inline bool uid_may_claim(uint32_t uid, uint32_t process_uid, bool is_any
 }
 /* The name of its first thread, clean; "": not known. */
 void process_comm(uint32_t pid, char *comm, size_t size);
+/* Its name at this moment; @comm stays as it is if that is not known any more. */
+void process_comm_now(uint32_t pid, char *comm, size_t size);
+/* The path of what it runs, to be freed; NULL: it has ended, or is not for this user. */
+char *process_program(uint32_t pid);
 
 /* A kernel thread, or a process that has ended, has no memory. */
 struct process_stat {

@@ -178,40 +178,22 @@ TEST(many_owners_have_as_many_processes_as_have_room_and_a_sum)
 	free(point.entries);
 }
 
-TEST(threads_of_a_process_are_one_under_the_largest_name)
+TEST(threads_of_a_process_are_one)
 {
+	struct stack_key key = { .pid = 7, .kind = KIND, .comm = "process" };
 	struct timeline_copy copy = { 0 };
-	struct stack_key key = { .pid = 7, .kind = KIND };
 	struct timeline_point point;
 	unsigned int i;
 
 	for (i = 0; i < 30; i++) {
-		snprintf(key.comm, sizeof(key.comm), "thread-%u", i);
+		snprintf(key.thread, sizeof(key.thread), "thread-%u", i);
 		timeline_copy_add(&copy, &key, i, 1);
 	}
 	point = timeline_sum_up(&copy);
 	ASSERT_EQ(1, point.count);
-	EXPECT_STREQ("thread-29", point.entries->comm);
+	EXPECT_STREQ("process", point.entries->comm);
 	EXPECT_EQ(29 * 30 / 2, point.entries->bytes);
 	EXPECT_EQ(30, point.entries->in_use);
-	free(point.entries);
-}
-
-TEST(the_largest_name_is_that_of_most_bytes_not_of_the_largest_stack)
-{
-	struct timeline_copy copy = { 0 };
-	struct stack_key key = { .pid = 7, .kind = KIND, .comm = "one" };
-	struct timeline_point point;
-	unsigned int i;
-
-	timeline_copy_add(&copy, &key, 50, 0);
-	strcpy(key.comm, "many");
-	for (i = 0; i < 10; i++)
-		timeline_copy_add(&copy, &key, 10, 0);
-	point = timeline_sum_up(&copy);
-	ASSERT_EQ(1, point.count);
-	EXPECT_STREQ("many", point.entries->comm);
-	EXPECT_EQ(150, point.entries->bytes);
 	free(point.entries);
 }
 

@@ -81,6 +81,7 @@ json_t *machine_json(struct state *state, const struct totals *totals)
 	sum = rss_sum(state->rss);
 	pthread_mutex_unlock(&state->lock);
 	for (i = 0; i < nr; i++) {
+		process_comm_now(list[i].pid, list[i].comm, sizeof(list[i].comm));
 		object = process_json(&list[i]);
 		is_any_users = process_is_any_users(list[i].pid, list[i].uid);
 		put_growth(object, growth, &list[i], is_any_users);

@@ -75,6 +75,7 @@ static uint64_t write_top(FILE *out, struct totals *totals, const char *name, si
 {
 	const struct wanted wanted = { field, least };
 	const struct totals_process *chosen[TOP_PROCESSES];
+	char comm[HAB_COMM_LEN];
 	uint64_t rest = 0, value;
 	unsigned int i, nr;
 
@@ -87,7 +88,9 @@ static uint64_t write_top(FILE *out, struct totals *totals, const char *name, si
 		value = value_of(chosen[i], field);
 		rest -= min(rest, value);
 		fprintf(out, "%s{pid=\"%u\",comm=\"", name, chosen[i]->pid);
-		put_label(out, chosen[i]->totals.comm);
+		memcpy(comm, chosen[i]->totals.comm, sizeof(comm));
+		process_comm_now(chosen[i]->pid, comm, sizeof(comm));
+		put_label(out, comm);
 		/* The same process as two collectors claim it would be one series twice. */
 		fprintf(out, "\",owner=\"%" PRIu64 "\"} %" PRIu64 "\n",
 			(uint64_t)chosen[i]->totals.owner, value);

@@ -35,7 +35,7 @@
 struct line {
 	UT_hash_handle hh;
 	uint64_t pid, owner, uid; /* its key; pid 0: a sum */
-	struct timeline_entry largest;
+	char comm[HAB_COMM_LEN]; /* at its last point */
 	double weight;		/* the larger of its shares of what is allocated and in use */
 	uint64_t bytes, in_use; /* sum; maximum */
 	unsigned int processes; /* of the owner that have lines */
@@ -135,8 +135,7 @@ static void add_entry(struct answer *answer, const struct timeline_entry *entry)
 {
 	struct line *line = line_of(answer, entry);
 
-	if (max(entry->bytes, entry->in_use) >= max(line->largest.bytes, line->largest.in_use))
-		line->largest = *entry;
+	memcpy(line->comm, entry->comm, sizeof(line->comm));
 	line->bytes = hab_add_saturated(line->bytes, entry->bytes);
 	line->in_use = max(line->in_use, entry->in_use);
 }
@@ -216,7 +215,7 @@ static json_t *line_json(const struct line *line)
 	char name[48] = "";
 
 	if (line->pid)
-		memcpy(name, line->largest.comm, sizeof(line->largest.comm));
+		memcpy(name, line->comm, sizeof(line->comm));
 	else if (hab_owner_is_namespace(line->owner))
 		snprintf(name, sizeof(name), "others of a container");
 	else if (line->chosen)

@@ -91,13 +91,16 @@ static json_t *process_totals_json(const struct hab_process_totals *totals)
 static json_t *process_json(const struct totals_process *process)
 {
 	json_t *object = process_totals_json(&process->totals);
+	char comm[HAB_COMM_LEN];
 
+	memcpy(comm, process->totals.comm, sizeof(comm));
+	process_comm_now(process->pid, comm, sizeof(comm));
 	/* clang-format off */
 	json_object_update_new(object, json_pack("{sI sI sI ss sf sf sf}",
 		"pid", (json_int_t)process->pid,
 		"uid", (json_int_t)process->totals.uid,
 		"owner", (json_int_t)process->totals.owner,
-		"comm", process->totals.comm,
+		"comm", comm,
 		"bytes_per_second", process->bytes_per_second,
 		"refills_per_second", process->refills_per_second,
 		"restarts_per_second", process->restarts_per_second));

@@ -71,23 +71,6 @@ static int compare_pids(const void *one, const void *two)
 	return first->uid < second->uid ? -1 : first->uid > second->uid;
 }
 
-/* Sorts by kind, process and comm. */
-static int compare_threads(const void *one, const void *two)
-{
-	const struct timeline_entry *first = one, *second = two;
-	int order = compare_pids(one, two);
-
-	return order ? order : memcmp(first->comm, second->comm, sizeof(first->comm));
-}
-
-/* Sorts by kind and process, the largest comm first. */
-static int compare_processes(const void *one, const void *two)
-{
-	int order = compare_pids(one, two);
-
-	return order ? order : compare_weights(one, two);
-}
-
 /* Sorts entries, and sums up those in a row that are the same. Returns the new number. */
 static unsigned int sum_up_same(struct timeline_entry *entries, unsigned int count,
 				int (*order)(const void *, const void *),
@@ -179,9 +162,7 @@ struct timeline_point timeline_sum_up(struct timeline_copy *copy)
 	struct timeline_entry *entries = copy->entries;
 	unsigned int count;
 
-	/* Threads may have comms of their own: the one with the most bytes names the process. */
-	count = sum_up_same(entries, copy->count, compare_threads, compare_threads);
-	count = sum_up_same(entries, count, compare_processes, compare_pids);
+	count = sum_up_same(entries, copy->count, compare_pids, compare_pids);
 	point.count = limit(entries, count);
 	point.entries = xrealloc(entries, point.count, sizeof(*entries));
 	return point;

@@ -23,7 +23,7 @@ struct timeline_entry {
 	uint32_t pid; /* 0: further processes of the owner */
 	uint32_t uid; /* of a sum: the owner; of a container without meaning */
 	uint32_t kind;
-	char comm[HAB_COMM_LEN]; /* the one with the most bytes: threads may have others */
+	char comm[HAB_COMM_LEN]; /* its name then */
 	uint32_t rank;		 /* among its owner's, while the point is made; the largest has 0 */
 	uint64_t bytes;		 /* estimated */
 	uint64_t in_use;	 /* bytes at the end, estimated */

@@ -216,12 +216,14 @@ static void write_threads(struct writing *writing)
 {
 	const struct thread *thread = writing->threads;
 	FILE *out = writing->chunk.out;
+	const struct stack_key *key;
 	unsigned int i;
 
 	jfr_numbers(writing->chunk.out, JFR_THREAD, writing->nr_threads);
 	for (i = 0; i < writing->nr_threads; i++) {
+		key = &writing->profile->samples[thread[i].sample].key;
 		jfr_number(out, thread[i].key);
-		jfr_string(out, writing->profile->samples[thread[i].sample].key.comm);
+		jfr_string(out, *key->thread ? key->thread : key->comm);
 		jfr_number(out, (uint32_t)thread[i].key);
 		jfr_string(out, NULL); /* no Java thread */
 		jfr_numbers(out, 0, thread[i].key >> 32);

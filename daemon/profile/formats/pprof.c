@@ -21,7 +21,7 @@
 #include "profile.pb-c.h"
 
 #define VALUES_MAX   13
-#define NR_LABELS    8
+#define NR_LABELS    9
 #define SMALL	     16 /* from here on rounding to the nearest is right enough */
 #define NEARLY_WHOLE 0.001
 
@@ -263,6 +263,8 @@ static void put_sample(struct pprof *pprof, const struct profile_sample *from)
 	if (hab_owner_is_namespace(from->key.owner))
 		add_label(pprof, &sample, "owner", "", from->key.owner);
 	add_label(pprof, &sample, "comm", from->key.comm, 0);
+	if (strcmp(from->key.thread, from->key.comm))
+		add_label(pprof, &sample, "thread", from->key.thread, 0);
 	add_label(pprof, &sample, "heap", from->key.heap, 0);
 	add_label(pprof, &sample, "kind", kind_name(from->key.kind), 0);
 	add_label(pprof, &sample, "tag", from->key.tag, 0);

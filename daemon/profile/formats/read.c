@@ -175,6 +175,8 @@ static bool read_label(struct reading *reading, const Pprof__Label *label, struc
 		key->cgroup_id = (uint64_t)label->num;
 	else if (!strcmp(name, "comm"))
 		clean_copy(key->comm, sizeof(key->comm), text, strlen(text));
+	else if (!strcmp(name, "thread"))
+		clean_copy(key->thread, sizeof(key->thread), text, strlen(text));
 	else if (!strcmp(name, "heap"))
 		clean_copy(key->heap, sizeof(key->heap), text, strlen(text));
 	else if (!strcmp(name, "tag"))
