@@ -36,7 +36,7 @@ NOT_IN_GATE := $(addprefix $(BUILD)/tests/,region_test_asan region_test_clang re
 GATE_TESTS := $(filter-out $(NOT_IN_GATE),$(HOST_TESTS) $(TESTS))
 
 .PHONY: tests host-tests gate-tests
-TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols renamed churn symbols_target brass zinc)
+TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols renamed find_lines churn symbols_target brass zinc)
 tests: $(TESTS) $(TEST_TOOLS) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS) daemon-sanitized
 gate-tests: $(GATE_TESTS) $(TEST_TOOLS) daemon-sanitized
@@ -303,6 +303,9 @@ $(BUILD)/tests/symbols_target: selftests/daemon/symbols_target.cc | $(BUILD)/tes
 $(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols $(BUILD)/tests/renamed: $(BUILD)/tests/%: selftests/daemon/%.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $<
 
+$(BUILD)/tests/find_lines: selftests/daemon/find_lines.c $(call daemon_objects,$(addprefix daemon/,collect/symbol_file collect/source_lines collect/perf_map collect/demangle shared/util)) | $(BUILD)/tests
+	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $^ -ldw -lelf -liberty
+
 $(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lz
 
@@ -365,6 +368,10 @@ $(BUILD)/tests/malloc_allocx: selftests/malloc/allocx.c | $(BUILD)/tests
 # The C library stands before it.
 $(BUILD)/tests/malloc_allocx_behind: selftests/malloc/allocx.c | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -O1 -g -fno-builtin -o $@ $< -Wl,--no-as-needed -lc -l:libjemalloc.so.2
+
+tests host-tests gate-tests: $(BUILD)/tests/malloc_leaks
+$(BUILD)/tests/malloc_leaks: selftests/malloc/leaks.cc | $(BUILD)/tests
+	$(CXX) -std=c++17 -O2 -g -Wall -Wextra -Werror -o $@ $<
 
 $(BUILD)/tests/malloc_news: selftests/malloc/news.cc | $(BUILD)/tests
 	$(CXX) -std=c++17 -O1 -g -Wall -Wextra -Werror -o $@ $<

@@ -18,6 +18,7 @@
 #include "daemon/collect/demangle.h"
 #include "daemon/shared/util.h"
 #include "daemon/collect/perf_map.h"
+#include "daemon/collect/source_lines.h"
 
 #define NAME_MAX_BYTES 1000u
 #define STEPS_MAX      64  /* symbols that begin before an address and may cover it */
@@ -42,7 +43,10 @@ struct symbol_file {
 	bool has_too_many;
 	bool is_stripped;
 	bool has_debug;
-	int debug_fd; /* while the file is opened */
+	int debug_fd; /* while the file is opened; then -1 */
+	struct source_lines *lines; /* NULL: not asked for yet, or there are none */
+	bool has_asked;
+	GElf_Addr lines_bias;
 };
 
 static int find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
@@ -58,7 +62,7 @@ static int find_debug_file(Dwfl_Module *module, void **data, const char *name, D
 {
 	struct symbol_file *file = *data;
 
-	file->is_stripped = true;
+	file->is_stripped |= !file->has_asked;
 	return file->debug_fd < 0 ? -1 : fcntl(file->debug_fd, F_DUPFD_CLOEXEC, 0);
 }
 
@@ -168,6 +172,7 @@ struct symbol_file *symbol_file_open(int fd, int debug_fd, const char *path)
 	file->has_debug = debug_fd >= 0;
 	if (open_module(file, fd, path)) {
 		file->has_too_many = !read_symbols(file);
+		file->debug_fd = -1;
 		return file;
 	}
 	say_verbose("no symbols from %s: %s", path, dwfl_errmsg(-1));
@@ -180,6 +185,7 @@ void symbol_file_close(struct symbol_file *file)
 {
 	if (!file)
 		return;
+	source_lines_free(file->lines);
 	if (file->dwfl)
 		dwfl_end(file->dwfl);
 	perf_map_free(file->map);
@@ -215,7 +221,8 @@ uint64_t symbol_file_memory(const struct symbol_file *file)
 		return perf_map_memory(file->map);
 	if (file->elf)
 		elf_getshdrnum(file->elf, &sections);
-	return file->nr_symbols * sizeof(*file->symbols) + sections * SECTION_BYTES;
+	return file->nr_symbols * sizeof(*file->symbols) + sections * SECTION_BYTES +
+	       (file->lines ? source_lines_memory(file->lines) : 0);
 }
 
 bool symbol_file_has_too_many(const struct symbol_file *file)
@@ -304,4 +311,21 @@ char *symbol_file_find(struct symbol_file *file, uint64_t offset)
 	}
 	clean_string(copy);
 	return copy;
+}
+
+char *symbol_file_find_lines(struct symbol_file *file, uint64_t offset)
+{
+	GElf_Addr address;
+	Dwarf *dwarf;
+
+	if (!file->dwfl || !offset_address(file->elf, offset, &address))
+		return NULL;
+	if (!file->has_asked) {
+		file->has_asked = true;
+		dwarf = dwfl_module_getdwarf(file->module, &file->lines_bias);
+		file->lines = dwarf ? source_lines_new(dwarf) : NULL;
+	}
+	return file->lines ?
+		       source_lines_find(file->lines, address + file->bias - file->lines_bias) :
+		       NULL;
 }

@@ -29,5 +29,7 @@ bool symbol_file_may_grow(const struct symbol_file *file);
 /* The function that covers an offset in the file; in a perf map, an address; NULL if no symbol
  * does. The caller frees. */
 char *symbol_file_find(struct symbol_file *file, uint64_t offset);
+/* Its source lines, as source_lines_find() has them. */
+char *symbol_file_find_lines(struct symbol_file *file, uint64_t offset);
 
 #endif /* HABD_SYMBOL_FILE_H */

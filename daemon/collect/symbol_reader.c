@@ -180,8 +180,24 @@ void symbol_reader_free(struct symbol_reader *reader)
 
 /* --- answers -------------------------------------------------------------------------- */
 
+/* What is known of lines makes the file larger. */
+static char *find(struct symbol_reader *reader, struct open_file *file, uint64_t offset,
+		  enum symbol_question question)
+{
+	char *text;
+
+	if (question == SYMBOL_NAME)
+		return symbol_file_find(file->file, offset);
+	text = symbol_file_find_lines(file->file, offset);
+	reader->memory -= file->memory;
+	file->memory = symbol_file_memory(file->file);
+	reader->memory += file->memory;
+	return text;
+}
+
 static enum symbol_answer answer(struct symbol_reader *reader, const struct symbol_source *source,
-				 uint64_t offset, int debug_fd, struct symbol_reply *reply)
+				 uint64_t offset, enum symbol_question question, int debug_fd,
+				 struct symbol_reply *reply)
 {
 	struct open_file *file = open_file(reader, source, debug_fd);
 
@@ -189,18 +205,19 @@ static enum symbol_answer answer(struct symbol_reader *reader, const struct symb
 		return SYMBOL_TOO_MANY;
 	reply->needs_debug = symbol_file_needs_debug(file->file);
 	reply->may_grow = symbol_file_may_grow(file->file);
-	reply->name = symbol_file_find(file->file, offset);
-	if (!reply->name && symbol_file_has_grown(file->file, source->fd)) {
+	reply->text = find(reader, file, offset, question);
+	if (!reply->text && symbol_file_has_grown(file->file, source->fd)) {
 		drop(reader, file);
 		file = open_file(reader, source, debug_fd);
-		reply->name = symbol_file_find(file->file, offset);
+		reply->text = find(reader, file, offset, question);
 	}
 	return SYMBOL_ANSWERED;
 }
 
 enum symbol_answer symbol_reader_find(struct symbol_reader *reader,
 				      const struct symbol_source *source, uint64_t offset,
-				      int debug_fd, struct symbol_reply *reply)
+				      enum symbol_question question, int debug_fd,
+				      struct symbol_reply *reply)
 {
 	enum symbol_answer result;
 	struct open_file *file;
@@ -213,7 +230,7 @@ enum symbol_answer symbol_reader_find(struct symbol_reader *reader,
 		return SYMBOL_CUT_OFF;
 	}
 	is_reading = true;
-	result = answer(reader, source, offset, debug_fd, reply);
+	result = answer(reader, source, offset, question, debug_fd, reply);
 	is_reading = false;
 	return result;
 }

@@ -21,10 +21,16 @@ enum symbol_answer {
 	SYMBOL_CUT_OFF,	 /* the file became shorter meanwhile */
 };
 
+/* What is asked of an offset. */
+enum symbol_question {
+	SYMBOL_NAME,  /* the function that covers it */
+	SYMBOL_LINES, /* a text, as of source_lines_find() */
+};
+
 struct symbol_reply {
 	bool needs_debug; /* the file is stripped, and the reader has no debug file of it */
 	bool may_grow;	  /* the file may get more names */
-	char *name;	  /* NULL: no symbol covers the offset; else free() it */
+	char *text;	  /* NULL: there is none; else free() it */
 };
 
 struct symbol_reader;
@@ -43,6 +49,7 @@ void symbol_reader_tidy(struct symbol_reader *reader, symbol_file_stays stays, v
  */
 enum symbol_answer symbol_reader_find(struct symbol_reader *reader,
 				      const struct symbol_source *source, uint64_t offset,
-				      int debug_fd, struct symbol_reply *reply);
+				      enum symbol_question question, int debug_fd,
+				      struct symbol_reply *reply);
 
 #endif /* HABD_SYMBOL_READER_H */

@@ -29,12 +29,13 @@
 struct symbol_place {
 	uint64_t file;
 	uint64_t offset;
+	uint64_t question; /* enum symbol_question */
 };
 
 struct cached {
 	UT_hash_handle hh;
 	struct symbol_place place;
-	char name[]; /* "": no symbol covers the offset */
+	char text[]; /* "": there is none */
 };
 
 struct file_state {
@@ -105,15 +106,15 @@ static void drop_oldest(struct symbols *symbols)
 {
 	struct cached *oldest = symbols->cache;
 
-	symbols->cached_bytes -= sizeof(*oldest) + strlen(oldest->name) + 1;
+	symbols->cached_bytes -= sizeof(*oldest) + strlen(oldest->text) + 1;
 	HASH_DELETE(hh, symbols->cache, oldest);
 	free(oldest);
 }
 
 /* It is not in the cache. */
-static void cache_add(struct symbols *symbols, const struct symbol_place *place, const char *name)
+static void cache_add(struct symbols *symbols, const struct symbol_place *place, const char *text)
 {
-	size_t size = sizeof(struct cached) + strlen(name) + 1;
+	size_t size = sizeof(struct cached) + strlen(text) + 1;
 	struct cached *cached;
 
 	while (symbols->cache && (HASH_COUNT(symbols->cache) >= CACHE_MAX ||
@@ -121,7 +122,7 @@ static void cache_add(struct symbols *symbols, const struct symbol_place *place,
 		drop_oldest(symbols);
 	cached = xcalloc(1, size);
 	cached->place = *place;
-	strcpy(cached->name, name);
+	strcpy(cached->text, text);
 	HASH_ADD(hh, symbols->cache, place, sizeof(cached->place), cached);
 	symbols->cached_bytes += size;
 }
@@ -145,10 +146,11 @@ static struct file_state *file_get(struct symbols *symbols, uint64_t id)
 
 /* --- one name -------------------------------------------------------------------------- */
 
-static bool read_name(struct symbols *symbols, const struct symbol_source *source, uint64_t offset,
-		      int debug_fd, struct symbol_reply *reply)
+static bool read_text(struct symbols *symbols, const struct symbol_source *source,
+		      const struct symbol_place *place, int debug_fd, struct symbol_reply *reply)
 {
-	switch (symbol_reader_find(symbols->reader, source, offset, debug_fd, reply)) {
+	switch (symbol_reader_find(symbols->reader, source, place->offset,
+				   (enum symbol_question)place->question, debug_fd, reply)) {
 	case SYMBOL_ANSWERED:
 		return true;
 	case SYMBOL_TOO_MANY:
@@ -193,49 +195,49 @@ static enum debug_answer fetch(struct naming *naming, const struct symbol_source
 }
 
 /* False: there is no answer, and *late says why. */
-static bool look_up(struct naming *naming, const struct symbol_source *source, uint64_t offset,
-		    struct symbol_reply *reply, bool *late)
+static bool look_up(struct naming *naming, const struct symbol_source *source,
+		    const struct symbol_place *place, struct symbol_reply *reply, bool *late)
 {
 	int debug_fd = build_id_open_debug(source->build_id, source->build_id_length);
 	struct symbols *symbols = naming->symbols;
 	enum debug_answer fetched = DEBUG_NONE;
-	bool answered = read_name(symbols, source, offset, debug_fd, reply);
+	bool answered = read_text(symbols, source, place, debug_fd, reply);
 
 	if (debug_fd >= 0)
 		close(debug_fd);
 	if (answered && reply->needs_debug && naming->network_deadline_ns) {
 		fetched = fetch(naming, source, &debug_fd);
 		if (fetched == DEBUG_FOUND) {
-			free(reply->name);
-			answered = read_name(symbols, source, offset, debug_fd, reply);
+			free(reply->text);
+			answered = read_text(symbols, source, place, debug_fd, reply);
 			close(debug_fd);
 		}
 	}
-	*late = answered && !reply->name && fetched == DEBUG_LATE;
+	*late = answered && !reply->text && fetched == DEBUG_LATE;
 	return answered && !*late;
 }
 
-static char *find_locked(struct naming *naming, const struct symbol_source *source, uint64_t offset)
+static char *find_locked(struct naming *naming, const struct symbol_source *source,
+			 const struct symbol_place *place)
 {
-	struct symbol_place place = { source->id, offset };
 	struct symbols *symbols = naming->symbols;
 	struct symbol_reply reply;
 	struct cached *cached;
 	bool late = true;
 
-	HASH_FIND(hh, symbols->cache, &place, sizeof(place), cached);
+	HASH_FIND(hh, symbols->cache, place, sizeof(*place), cached);
 	if (cached)
-		return *cached->name ? xstrdup(cached->name) : NULL;
+		return *cached->text ? xstrdup(cached->text) : NULL;
 	if (source->fd < 0 || file_get(symbols, source->id)->unreadable)
 		return NULL;
 	if (clock_monotonic_ns() < naming->deadline_ns &&
-	    look_up(naming, source, offset, &reply, &late)) {
+	    look_up(naming, source, place, &reply, &late)) {
 		/* What has no name now may get one, if the file grows. */
-		if (reply.name || !reply.may_grow)
-			cache_add(symbols, &place, reply.name ? reply.name : "");
-		return reply.name;
+		if (reply.text || !reply.may_grow)
+			cache_add(symbols, place, reply.text ? reply.text : "");
+		return reply.text;
 	}
-	naming->late += late;
+	naming->late += late && place->question == SYMBOL_NAME;
 	return NULL;
 }
 
@@ -257,12 +259,14 @@ void naming_end(struct naming *naming)
 	atomic_fetch_add(&naming->symbols->nr_late, naming->late);
 }
 
-char *naming_find(struct naming *naming, const struct symbol_source *source, uint64_t offset)
+char *naming_find(struct naming *naming, const struct symbol_source *source, uint64_t offset,
+		  enum symbol_question question)
 {
-	char *name;
+	const struct symbol_place place = { source->id, offset, question };
+	char *text;
 
 	pthread_mutex_lock(&naming->symbols->lock);
-	name = find_locked(naming, source, offset);
+	text = find_locked(naming, source, &place);
 	pthread_mutex_unlock(&naming->symbols->lock);
-	return name;
+	return text;
 }

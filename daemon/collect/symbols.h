@@ -33,7 +33,8 @@ unsigned long symbols_late(const struct symbols *symbols);
 /* Several profiles can be named at once. The time of this one begins now. */
 void naming_begin(struct naming *naming, struct symbols *symbols);
 void naming_end(struct naming *naming);
-/* The function that covers an offset of a file; NULL if no symbol does, or late. free() it. */
-char *naming_find(struct naming *naming, const struct symbol_source *source, uint64_t offset);
+/* The answer for an offset of a file; NULL if there is none, or late. free() it. */
+char *naming_find(struct naming *naming, const struct symbol_source *source, uint64_t offset,
+		  enum symbol_question question);
 
 #endif /* HABD_SYMBOLS_H */

@@ -238,7 +238,8 @@ struct profile *profile_collect(struct profile_copy *copy, const struct filter *
 	return profile;
 }
 
-static char *find_name(struct naming *naming, const struct profile_binary *binary, uint64_t key)
+static char *find_text(struct naming *naming, const struct profile_binary *binary, uint64_t key,
+		       enum symbol_question question)
 {
 	const struct symbol_source source = {
 		.id = binary->file->serial,
@@ -248,19 +249,20 @@ static char *find_name(struct naming *naming, const struct profile_binary *binar
 		.build_id_length = binary->build_id_length,
 	};
 
-	return naming_find(naming, &source, FRAME_OFFSET(key));
+	return naming_find(naming, &source, FRAME_OFFSET(key), question);
 }
 
-/* NULL: it has none, or it did not come in time. A closed file is opened if that is not cached. */
-static char *name_of(struct naming *naming, struct profile_binary *binary, uint64_t key)
+/* NULL: there is none, or it did not come in time. A closed file is opened if that is not cached. */
+static char *text_of(struct naming *naming, struct profile_binary *binary, uint64_t key,
+		     enum symbol_question question)
 {
-	char *name = find_name(naming, binary, key);
+	char *text = find_text(naming, binary, key, question);
 
-	if (name || !binary->file->closed || binary->reopened)
-		return name;
+	if (text || !binary->file->closed || binary->reopened)
+		return text;
 	binary->reopened = true;
 	binary->fd = binary_open(binary->file);
-	return find_name(naming, binary, key);
+	return find_text(naming, binary, key, question);
 }
 
 static void release_files(struct profile *profile)
@@ -273,6 +275,106 @@ static void release_files(struct profile *profile)
 		binary_unref(profile->binaries[i].file);
 		profile->binaries[i].file = NULL;
 	}
+}
+
+/* --- lines ------------------------------------------------------------------------------ */
+
+/* The frames that a frame becomes, with those of the functions that are inlined in it. */
+struct expanded {
+	bool is_done;
+	unsigned int inlined, nr; /* those, innermost first, in the profile's frames */
+};
+
+/* Sets file and line of @frame by one line of the text. Returns the name that stands before. */
+static char *set_place(struct profile_frame *frame, char *line)
+{
+	char *name = strsep(&line, "\t"), *file = strsep(&line, "\t");
+
+	if (!file || !*file || !line)
+		return name;
+	free(frame->file);
+	frame->file = xstrdup(file);
+	clean_string(frame->file);
+	frame->line = (unsigned int)strtoul(line, NULL, 10);
+	return name;
+}
+
+static unsigned int add_inlined(struct profile *profile, unsigned int *room, unsigned int outer,
+				char *line)
+{
+	struct profile_frame frame = { .key = profile->frames[outer].key,
+				       .binary = profile->frames[outer].binary };
+
+	frame.function = xstrdup(set_place(&frame, line));
+	clean_string(frame.function);
+	profile_classify(&frame);
+	profile->frames = xgrow(profile->frames, profile->nr_frames, room, sizeof(frame));
+	profile->frames[profile->nr_frames] = frame;
+	return profile->nr_frames++;
+}
+
+static void expand(struct profile *profile, unsigned int *room, struct naming *naming,
+		   unsigned int frame, struct expanded *expanded)
+{
+	struct profile_frame *outer = &profile->frames[frame];
+	struct profile_binary *binary = &profile->binaries[outer->binary];
+	char *text, *rest, *line;
+
+	expanded->is_done = true;
+	if (outer->name || !binary->file || binary->libhab)
+		return;
+	rest = text = text_of(naming, binary, outer->key, SYMBOL_LINES);
+	while ((line = strsep(&rest, "\n")) && *line) {
+		if (*line == '\t') {
+			set_place(&profile->frames[frame], line);
+			continue;
+		}
+		if (!expanded->nr++)
+			expanded->inlined = profile->nr_frames;
+		add_inlined(profile, room, frame, line);
+	}
+	free(text);
+}
+
+static void expand_sample(struct profile_sample *sample, const struct expanded *expanded)
+{
+	unsigned int i, j, nr = 0, *frames;
+
+	for (i = 0; i < sample->key.nr_frames; i++)
+		nr += 1 + expanded[sample->frames[i]].nr;
+	if (nr == sample->key.nr_frames)
+		return;
+	frames = xcalloc(nr, sizeof(*frames));
+	for (nr = i = 0; i < sample->key.nr_frames; i++) {
+		for (j = 0; j < expanded[sample->frames[i]].nr; j++)
+			frames[nr++] = expanded[sample->frames[i]].inlined + j;
+		frames[nr++] = sample->frames[i];
+	}
+	free(sample->frames);
+	sample->frames = frames;
+	sample->key.nr_frames = nr;
+}
+
+/* What comes too late has no lines. The innermost frames of the largest samples come first. */
+static void find_lines(struct profile *profile, struct naming *naming)
+{
+	unsigned int i, level, deepest = 0, room = profile->nr_frames, frame;
+	struct expanded *expanded = xcalloc(profile->nr_frames, sizeof(*expanded));
+
+	for (i = 0; i < profile->nr_samples; i++)
+		deepest = max(deepest, profile->samples[i].key.nr_frames);
+	for (level = 0; level < deepest; level++) {
+		for (i = 0; i < profile->nr_samples; i++) {
+			if (level >= profile->samples[i].key.nr_frames)
+				continue;
+			frame = profile->samples[i].frames[level];
+			if (!expanded[frame].is_done)
+				expand(profile, &room, naming, frame, &expanded[frame]);
+		}
+	}
+	for (i = 0; i < profile->nr_samples; i++)
+		expand_sample(&profile->samples[i], expanded);
+	free(expanded);
 }
 
 void profile_name(struct profile *profile, struct symbols *symbols)
@@ -290,7 +392,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 			continue;
 		binary = &profile->binaries[frame->binary];
 		if (bytes <= NAME_BYTES_MAX)
-			frame->function = name_of(&naming, binary, frame->key);
+			frame->function = text_of(&naming, binary, frame->key, SYMBOL_NAME);
 		if (frame->function) {
 			bytes += strlen(frame->function);
 			profile_classify(frame);
@@ -301,6 +403,7 @@ void profile_name(struct profile *profile, struct symbols *symbols)
 		if (binary->libhab)
 			frame->internal = true;
 	}
+	find_lines(profile, &naming);
 	profile->late_names = naming.late;
 	naming_end(&naming);
 	release_files(profile);

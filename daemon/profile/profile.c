@@ -14,15 +14,30 @@ static bool is_one_of(const char *function, const char *const *names)
 	return false;
 }
 
+/* The name of a template's function begins with the type of its result: "void std::swap<int>". */
+static const char *behind_type(const char *function)
+{
+	const char *at, *name = function;
+	unsigned int depth = 0;
+
+	for (at = function; *at && (depth || *at != '('); at++) {
+		if (!strncmp(at, "operator", strlen("operator")))
+			break;
+		depth += *at == '<';
+		depth -= *at == '>' && depth;
+		if (*at == ' ' && !depth)
+			name = at + 1;
+	}
+	return name;
+}
+
 /*
  * Functions that only pass an allocation on, as many programs and libraries have them: their
  * callers say more.
  */
 static bool is_wrapper(const char *function)
 {
-	static const char *const starts[] = { "operator new", "std::allocator",
-					      "std::__new_allocator", "__gnu_cxx::new_allocator",
-					      NULL };
+	static const char *const starts[] = { "operator new", "std::", "__gnu_cxx::", NULL };
 	static const char *const names[] = { "xmalloc",
 					     "xcalloc",
 					     "xrealloc",
@@ -94,10 +109,10 @@ static bool is_wrapper(const char *function)
 					     "ruby_xcalloc",
 					     "ruby_xrealloc",
 					     NULL };
-	const char *const *start;
+	const char *const *start, *qualified = behind_type(function);
 
 	for (start = starts; *start; start++)
-		if (!strncmp(function, *start, strlen(*start)))
+		if (!strncmp(qualified, *start, strlen(*start)))
 			return true;
 	return is_one_of(function, names);
 }
@@ -191,6 +206,18 @@ const struct profile_frame *profile_site(const struct profile *profile,
 const char *profile_site_binary(const struct profile *profile, const struct profile_frame *site)
 {
 	return site && !site->name ? profile->binaries[site->binary].name : "";
+}
+
+void profile_put_site(const struct profile *profile, const struct profile_frame *site, FILE *out)
+{
+	const char *binary = profile_site_binary(profile, site), *base;
+
+	fputs(site->function, out);
+	base = site->name || !site->line ? NULL : strrchr(site->file, '/');
+	if (!site->name && site->line)
+		fprintf(out, " (%s:%u)", base ? base + 1 : site->file, site->line);
+	else if (*binary)
+		fprintf(out, " (%s)", binary);
 }
 
 static int compare_samples(const void *one, const void *two)

@@ -45,6 +45,8 @@ const struct profile_frame *profile_site(const struct profile *profile,
 					 const struct profile_sample *sample);
 /* The name of its binary; "" for NULL and for a function that says its file. */
 const char *profile_site_binary(const struct profile *profile, const struct profile_frame *site);
+/* Writes its function with file and line, or without these with its binary. */
+void profile_put_site(const struct profile *profile, const struct profile_frame *site, FILE *out);
 
 /* Two of its formats (formats.h): in pprof.c, gzipped, and in jfr.c. */
 void profile_write_pprof(const struct profile *profile, FILE *out);

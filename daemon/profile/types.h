@@ -110,8 +110,8 @@ struct profile_binary {
 struct profile_frame {
 	uint64_t key;	     /* a FRAME() */
 	char *function;	     /* a symbol, "binary+0xoffset", or "name (file:line)" */
-	char *name;	     /* this to line: of what an interpreter runs, else NULL and 0 */
-	char *file;
+	char *name;	     /* of what an interpreter runs, else NULL */
+	char *file;	     /* of the source; NULL: not known, as line 0 */
 	unsigned int line;
 	unsigned int binary; /* index of profile.binaries */
 	bool internal;	     /* of libhab, or a wrapper of a system call */

@@ -46,7 +46,7 @@ $(GENERATED:%=$(FUZZ)/%.o): $(FUZZ)/%.o: $(BUILD)/%.c | $(FUZZ)
 FUZZ_COMMON := $(SHARED) $(PROFILE) daemon/profile.pb-c daemon/web_graph
 FUZZ_TABLES := $(FUZZ_COMMON) $(COLLECT) daemon/habd/kernel/replay_feed daemon/habd/state/totals
 FUZZ_RECORDING := $(FUZZ_COMMON) daemon/habctl/report_table
-FUZZ_ELF := $(addprefix daemon/,shared/elf_reader collect/symbol_file collect/perf_map collect/demangle shared/program shared/util)
+FUZZ_ELF := $(addprefix daemon/,shared/elf_reader collect/symbol_file collect/source_lines collect/perf_map collect/demangle shared/program shared/util)
 # All of habd but what starts it, and what talks to the kernel and to other processes.
 NOT_IN_HTTP := $(addprefix daemon/habd/,habd options sockets privilege http/http kernel/module_feed kernel/every_process \
 	kernel/bpf_log kernel/no_feed kernel/prober)

@@ -138,6 +138,11 @@ static bool read_location(struct reading *reading, size_t index)
 	}
 	frame->function = xstrdup(name);
 	clean_string(frame->function);
+	if (*file) {
+		frame->file = xstrdup(file);
+		clean_string(frame->file);
+		frame->line = line < 0 || line > UINT32_MAX ? 0 : (unsigned int)line;
+	}
 	frame->key = FRAME(0, location->address);
 	profile_classify(frame);
 	if (reading->profile->binaries[frame->binary].libhab)

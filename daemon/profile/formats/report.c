@@ -36,12 +36,11 @@ enum report_by report_by(const char *name)
 static void name_site(const struct profile *profile, const struct profile_sample *sample, FILE *out)
 {
 	const struct profile_frame *site = profile_site(profile, sample);
-	const char *binary = profile_site_binary(profile, site);
 
 	if (!site)
 		fputs(sample->key.pid ? "[no stack]" : "[other stacks]", out);
 	else
-		fprintf(out, *binary ? "%s (%s)" : "%s", site->function, binary);
+		profile_put_site(profile, site, out);
 }
 
 static void name_stack(const struct profile *profile, const struct profile_sample *sample,
