@@ -3,7 +3,7 @@
  * Looks up source lines with libdw.
  *
  * The library can find the compilation unit of an address only where the compiler has written a
- * table of addresses, which clang does not, and it would walk through a whole unit for each address.
+ * table of addresses, which clang does not, and would walk through a whole unit for each address.
  * So the address ranges of all units are read once, and those of a unit's functions when the unit
  * is first asked for.
  */
@@ -187,8 +187,8 @@ static bool is_scope(int tag)
 }
 
 /*
- * Adds the functions that are inlined in @parent at the address. gcc writes scopes whose ranges lack
- * those of a scope within them: so each scope is looked into. False: none has the address.
+ * Adds the functions that are inlined in @parent at the address. gcc writes scopes whose ranges
+ * lack those of a scope within them: so each scope is looked into. False: none has the address.
  */
 static bool find_scopes(Dwarf_Die *parent, Dwarf_Addr address, struct scopes *scopes,
 			unsigned int level)
@@ -314,7 +314,8 @@ char *source_lines_find(struct source_lines *lines, uint64_t address)
 	if (!line)
 		return NULL;
 	range = find_function(lines, unit, address);
-	if (range && dwarf_offdie(dwarf_cu_getdwarf(unit->functions.cu), range->function, &function)) {
+	if (range &&
+	    dwarf_offdie(dwarf_cu_getdwarf(unit->functions.cu), range->function, &function)) {
 		scopes.all[scopes.nr++] = function;
 		find_scopes(&function, address, &scopes, 0);
 	}

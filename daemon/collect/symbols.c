@@ -47,7 +47,7 @@ struct file_state {
 };
 
 struct symbols {
-	unsigned int debuginfod_seconds;
+	unsigned int debuginfod_seconds, lines_seconds;
 	atomic_ulong nr_unreadable, nr_late;
 	pthread_mutex_t lock; /* guards what follows */
 	struct symbol_reader *reader;
@@ -57,11 +57,12 @@ struct symbols {
 	struct file_state *files;
 };
 
-struct symbols *symbols_new(unsigned int debuginfod_seconds)
+struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_seconds)
 {
 	struct symbols *symbols = xcalloc(1, sizeof(*symbols));
 
 	symbols->debuginfod_seconds = debuginfod_seconds;
+	symbols->lines_seconds = lines_seconds;
 	symbols->reader = symbol_reader_new();
 	if (debuginfod_seconds)
 		symbols->fetcher = debug_fetcher_new();
@@ -223,6 +224,8 @@ static char *find_locked(struct naming *naming, const struct symbol_source *sour
 	struct symbols *symbols = naming->symbols;
 	struct symbol_reply reply;
 	struct cached *cached;
+	uint64_t deadline_ns = place->question == SYMBOL_LINES ? naming->lines_deadline_ns :
+								  naming->deadline_ns;
 	bool late = true;
 
 	HASH_FIND(hh, symbols->cache, place, sizeof(*place), cached);
@@ -230,7 +233,7 @@ static char *find_locked(struct naming *naming, const struct symbol_source *sour
 		return *cached->text ? xstrdup(cached->text) : NULL;
 	if (source->fd < 0 || file_get(symbols, source->id)->unreadable)
 		return NULL;
-	if (clock_monotonic_ns() < naming->deadline_ns &&
+	if (clock_monotonic_ns() < deadline_ns &&
 	    look_up(naming, source, place, &reply, &late)) {
 		/* What has no name now may get one, if the file grows. */
 		if (reply.text || !reply.may_grow)
@@ -250,6 +253,7 @@ void naming_begin(struct naming *naming, struct symbols *symbols)
 	memset(naming, 0, sizeof(*naming));
 	naming->symbols = symbols;
 	naming->deadline_ns = now + PROFILE_NS;
+	naming->lines_deadline_ns = now + symbols->lines_seconds * SECOND_NS;
 	if (symbols->fetcher)
 		naming->network_deadline_ns = now + symbols->debuginfod_seconds * SECOND_NS;
 }

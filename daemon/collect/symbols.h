@@ -13,15 +13,17 @@ struct symbols;
 struct naming {
 	struct symbols *symbols;
 	uint64_t deadline_ns;	      /* CLOCK_MONOTONIC */
+	uint64_t lines_deadline_ns;   /* of source lines, which come after the names */
 	uint64_t network_deadline_ns; /* 0: no debug file comes from the network */
 	unsigned int late;	      /* names that did not come in time */
 };
 
 /*
  * @debuginfod_seconds: how long the names of one profile may wait for debug files from the servers
- * in DEBUGINFOD_URLS; 0: no server is used.
+ * in DEBUGINFOD_URLS; 0: no server is used. @lines_seconds: how long its source lines may take; the
+ * next profile goes on from there.
  */
-struct symbols *symbols_new(unsigned int debuginfod_seconds);
+struct symbols *symbols_new(unsigned int debuginfod_seconds, unsigned int lines_seconds);
 void symbols_free(struct symbols *symbols);
 /* Closes the files that do not stay, and no name was asked of for a while. Any thread. */
 void symbols_tidy(struct symbols *symbols, symbol_file_stays stays, void *context);

@@ -252,7 +252,7 @@ static char *find_text(struct naming *naming, const struct profile_binary *binar
 	return naming_find(naming, &source, FRAME_OFFSET(key), question);
 }
 
-/* NULL: there is none, or it did not come in time. A closed file is opened if that is not cached. */
+/* NULL: there is none, or none in time. A closed file is opened if the text is not cached. */
 static char *text_of(struct naming *naming, struct profile_binary *binary, uint64_t key,
 		     enum symbol_question question)
 {

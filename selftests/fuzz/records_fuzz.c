@@ -27,7 +27,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	be_silent();
-	symbols = symbols_new(0);
+	symbols = symbols_new(0, 1);
 	return 0;
 }
 
