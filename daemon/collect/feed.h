@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A source of records and of exact totals: the module, a file of records, or none where channels
- * are all there is.
+ * A source of records and of exact totals: the module, the broker, or a file of records. A feed
+ * that is NULL has none: channels are all there is.
  */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
@@ -69,9 +69,9 @@ struct feed_ops {
 	bool module; /* the module counts the same events */
 	/* Ingests the records that have come; waits at most @timeout_ms. Negative: broken. */
 	int (*poll)(struct feed *feed, int timeout_ms);
-	/* The clock of the records. */
+	/* The clock of the records; NULL: CLOCK_MONOTONIC. */
 	uint64_t (*now_ns)(struct feed *feed);
-	/* Replaces all of @totals; read_ns is now, if it is not set. The caller holds the lock. */
+	/* Fills in @totals, which has no processes and no read_ns. The caller holds the lock. */
 	void (*read)(struct feed *feed, struct feed_totals *totals);
 	/* Removes an ended process and returns its last totals. The caller holds the lock. */
 	bool (*remove)(struct feed *feed, uint32_t pid, struct hab_process_totals *last);
@@ -101,7 +101,20 @@ struct feed *feed_open_module(const struct feed_sink *sink, unsigned int kinds, 
 struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
 			      const char *path, int *code);
 
-struct feed *feed_open_none(void);
+static inline const char *feed_name(const struct feed *feed)
+{
+	return feed ? feed->ops->name : "channels";
+}
+
+static inline bool feed_is_module(const struct feed *feed)
+{
+	return feed && feed->ops->module;
+}
+
+static inline uint64_t feed_now_ns(struct feed *feed)
+{
+	return feed && feed->ops->now_ns ? feed->ops->now_ns(feed) : clock_monotonic_ns();
+}
 
 /* A new process at the end of @totals, to be filled in. */
 static inline struct feed_process *feed_totals_add(struct feed_totals *totals)

@@ -70,7 +70,9 @@ static void raise_file_limit(void)
 static int run(struct state *state, struct http *http)
 {
 	while (!ending) {
-		if (state->feed->ops->poll(state->feed, POLL_MS) < 0)
+		if (!state->feed)
+			poll(NULL, 0, POLL_MS);
+		else if (state->feed->ops->poll(state->feed, POLL_MS) < 0)
 			return EXIT_FAILED;
 		state_tick(state);
 		http_tidy(http);
@@ -160,14 +162,6 @@ static int choose_source(struct options *options)
 	return feed_check_module();
 }
 
-static struct feed *open_feed(const struct feed_sink *sink, const struct options *options,
-			      int *code)
-{
-	if (options->source == SOURCE_CHANNELS)
-		return feed_open_none();
-	return feed_open_module(sink, options->events, code);
-}
-
 static uint64_t rate_of_channels(const struct options *options)
 {
 	uint64_t rate;
@@ -227,11 +221,10 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	if (sockets->channel_fd >= 0 && !open_channels(state, options, sockets->channel_fd))
 		return EXIT_FAILED;
 	sockets->channel_fd = -1;
-	state->feed = options->source == SOURCE_REPLAY ?
-			      feed_open_replay(state->ingest, &state->lock, options->events,
-					       options->replay, &code) :
-			      feed_open_none();
-	if (!state->feed)
+	if (options->source == SOURCE_REPLAY)
+		state->feed = feed_open_replay(state->ingest, &state->lock, options->events,
+					       options->replay, &code);
+	if (code)
 		return code;
 	/* Each thread has its own rights: so no thread runs yet. */
 	privilege_drop(false);
@@ -523,8 +516,9 @@ static int run_machine(struct options *options, char **argv)
 	/* It closes these. */
 	sockets.unix_fd = sockets.channel_fd = -1;
 	sink = broker_sink(broker);
-	feed = open_feed(&sink, options, &code);
-	if (!feed)
+	if (options->source == SOURCE_MODULE)
+		feed = feed_open_module(&sink, options->events, &code);
+	if (code)
 		goto end;
 	if (options->events & 1u << HAB_KIND_GROWTH)
 		every = every_process_open(&sink);

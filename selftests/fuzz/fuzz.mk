@@ -49,7 +49,7 @@ FUZZ_RECORDING := $(FUZZ_COMMON) daemon/habctl/report_table
 FUZZ_ELF := $(addprefix daemon/,shared/elf_reader collect/symbol_file collect/source_lines collect/perf_map collect/demangle shared/program shared/util)
 # All of habd but what starts it, and what talks to the kernel and to other processes.
 NOT_IN_HTTP := $(addprefix daemon/habd/,habd options sockets privilege http/http kernel/module_feed kernel/every_process \
-	kernel/bpf_log kernel/no_feed kernel/prober)
+	kernel/bpf_log kernel/prober)
 FUZZ_HTTP := $(FUZZ_COMMON) $(COLLECT) daemon/web_page $(filter-out $(NOT_IN_HTTP) daemon/habd/broker/%,$(HABD))
 FUZZ_LIB := $(LIB_SOURCES:.c=)
 

@@ -197,10 +197,10 @@ int broker_start(struct broker *broker, struct feed *feed, struct every_process 
 	broker->every = every;
 	if (!every)
 		part->kinds &= ~(1u << HAB_KIND_GROWTH);
-	part->is_module = feed->ops->module;
-	snprintf(part->feed, sizeof(part->feed), "%s", feed->ops->name);
-	totals_read(broker->totals, feed, NULL, NULL, clock_monotonic_ns());
-	if (feed->ops->module)
+	part->is_module = feed_is_module(feed);
+	snprintf(part->feed, sizeof(part->feed), "%s", feed_name(feed));
+	totals_read_feed(broker->totals, feed, clock_monotonic_ns());
+	if (feed_is_module(feed))
 		broker->missed = missed_new(broker->config.socket, &broker->totals->now);
 	access_begin();
 	if (!start_viewer(broker))
@@ -221,7 +221,8 @@ int broker_start(struct broker *broker, struct feed *feed, struct every_process 
 	broker_watch(broker, broker->config.channel_fd, EVENT_CHANNEL);
 	broker_watch(broker, broker->config.unix_fd, EVENT_UNIX);
 	broker_watch(broker, broker->config.tcp_fd, EVENT_TCP);
-	broker_watch(broker, feed->fd, EVENT_FEED);
+	if (feed)
+		broker_watch(broker, feed->fd, EVENT_FEED);
 	if (every)
 		broker_watch(broker, every_process_fd(every), EVENT_EVERY);
 	/* There always are programs of root's, and the first may end soon. */
@@ -292,7 +293,7 @@ int broker_run(struct broker *broker, const volatile sig_atomic_t *ending)
 				broker_accept_of_owner(broker, events[i].data.u64 - EVENT_OWNER);
 			}
 		}
-		if (broker->feed->fd >= 0 && broker->feed->ops->poll(broker->feed, 0) < 0)
+		if (broker->feed && broker->feed->ops->poll(broker->feed, 0) < 0)
 			return EXIT_FAILED;
 		if (broker->every)
 			every_process_poll(broker->every);

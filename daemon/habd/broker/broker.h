@@ -20,8 +20,8 @@ struct broker;
 struct broker *broker_new(const struct broker_config *config);
 struct feed_sink broker_sink(struct broker *broker);
 /*
- * @every: NULL without growth. Starts the viewer and waits until it serves. 0, or the exit code
- * after a sentence.
+ * @feed: NULL without the module. @every: NULL without growth. Starts the viewer and waits until it
+ * serves. 0, or the exit code after a sentence.
  */
 int broker_start(struct broker *broker, struct feed *feed, struct every_process *every);
 /* Runs until *ending. The exit code. */

@@ -311,10 +311,10 @@ void broker_tell_totals(struct broker *broker, uint64_t now)
 	struct totals *totals = broker->totals;
 	unsigned int i;
 
-	totals_read(totals, broker->feed, NULL, NULL, now);
+	totals_read_feed(totals, broker->feed, now);
 	if (now - broker->fold_ns >= FOLD_NS) {
 		totals_fold(totals, broker->feed);
-		totals_read(totals, broker->feed, NULL, NULL, now);
+		totals_read_feed(totals, broker->feed, now);
 		broker->fold_ns = now;
 	}
 	missed_update(broker->missed, &totals->now);

@@ -63,7 +63,7 @@ struct told {
 
 struct broker {
 	struct broker_config config;
-	struct feed *feed;
+	struct feed *feed;	     /* NULL: the module is not followed */
 	struct every_process *every; /* NULL: growth is not followed */
 	struct totals *totals;
 	struct missed *missed;

@@ -224,7 +224,7 @@ static json_t *problems_json(const struct request *request, const struct module_
 	interpreter_problems(array, &numbers->totals);
 	history_problems(array, request->history);
 	owner_problems(array, numbers);
-	if (request->state->feed->ops->module)
+	if (feed_is_module(request->state->feed))
 		module_problems(module, add_problem, array);
 	return array;
 }
@@ -250,7 +250,7 @@ void http_status(struct request *request, struct reply *reply)
 		"abi", (json_int_t)HAB_ABI_VERSION,
 		"pid", (json_int_t)state->pid,
 		"uptime_seconds", numbers.uptime_seconds,
-		"feed", state->feed->ops->name,
+		"feed", feed_name(state->feed),
 		"events", kinds,
 		"follows_probes", probes_of[state->follows_probes],
 		"kernel", kernel.release,

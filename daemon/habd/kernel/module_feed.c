@@ -90,11 +90,6 @@ static int feed_poll(struct feed *base, int timeout_ms)
 	return result;
 }
 
-static uint64_t feed_now_ns(struct feed *feed)
-{
-	return clock_monotonic_ns();
-}
-
 static void read_machine(const struct module_feed *feed, struct hab_machine_totals *sum)
 {
 	uint32_t zero = 0;
@@ -144,7 +139,6 @@ static void read_processes(const struct module_feed *feed, struct feed_totals *t
 	unsigned int i;
 	uint32_t pid;
 
-	totals->nr_processes = 0;
 	for (i = 0; i < HAB_PROCESS_SLOTS; i++) {
 		slot = &feed->skeleton->bss->process_slots.slots[i];
 		pid = __atomic_load_n(&slot->pid, __ATOMIC_RELAXED);
@@ -231,7 +225,6 @@ static const struct feed_ops module_ops = {
 	.name = "module",
 	.module = true,
 	.poll = feed_poll,
-	.now_ns = feed_now_ns,
 	.read = feed_read,
 	.remove = feed_remove,
 	.close = feed_close,

@@ -227,7 +227,6 @@ static void replay_read(struct feed *base, struct feed_totals *totals)
 	unsigned int i;
 
 	totals->of.machine = replay->totals.of.machine;
-	totals->nr_processes = 0;
 	for (i = 0; i < replay->totals.nr_processes; i++)
 		*feed_totals_add(totals) = replay->totals.processes[i];
 }

@@ -134,18 +134,12 @@ static int feed_poll(struct feed *base, int timeout_ms)
 	return 0;
 }
 
-static uint64_t feed_now(struct feed *base)
-{
-	return clock_monotonic_ns();
-}
-
 static void feed_read(struct feed *base, struct feed_totals *totals)
 {
 	struct part_feed *feed = (struct part_feed *)base;
 	const struct part_feed_process *process;
 	struct feed_process *to;
 
-	totals->nr_processes = 0;
 	totals->of = feed->machine;
 	totals->read_ns = feed->read_ns;
 	for (process = feed->processes; process; process = process->hh.next) {
@@ -179,7 +173,6 @@ struct feed *feed_open_part(const struct part_feed_config *config)
 		.name = config->part->feed,
 		.module = config->part->is_module,
 		.poll = feed_poll,
-		.now_ns = feed_now,
 		.read = feed_read,
 		.remove = feed_remove,
 		.close = feed_close,

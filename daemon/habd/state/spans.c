@@ -55,8 +55,7 @@ void span_begin(struct state *state, struct span *span, const char *token)
 	else
 		make_token(span);
 	pthread_mutex_lock(&state->lock);
-	span->mark = stacks_mark(state->stacks, state->feed->ops->now_ns(state->feed),
-				 span->is_of_viewer);
+	span->mark = stacks_mark(state->stacks, feed_now_ns(state->feed), span->is_of_viewer);
 	pthread_mutex_unlock(&state->lock);
 	tell_span(state, span, "start");
 }
@@ -146,8 +145,7 @@ static struct profile *collect_own(struct state *state, struct span *span,
 	mark = is_recent(span) ? state->recent[0] : span->mark;
 	copy = profile_copy(state->stacks, mark, state->binaries, filter, restart);
 	if (has_events)
-		profile_copy_events(copy, state->stacks, mark,
-				    state->feed->ops->now_ns(state->feed));
+		profile_copy_events(copy, state->stacks, mark, feed_now_ns(state->feed));
 	if (is_recent(span))
 		span->start_monotonic_ns = state->recent_ns[0];
 	span->duration_ns = clock_monotonic_ns() - span->start_monotonic_ns;

@@ -128,7 +128,7 @@ void state_move_recent_locked(struct state *state, uint64_t now)
 	stacks_unmark(state->stacks, state->recent[0]);
 	state->recent[0] = state->recent[1];
 	state->recent_ns[0] = state->recent_ns[1];
-	state->recent[1] = stacks_mark(state->stacks, state->feed->ops->now_ns(state->feed), false);
+	state->recent[1] = stacks_mark(state->stacks, feed_now_ns(state->feed), false);
 	state->recent_ns[1] = now;
 }
 
@@ -292,7 +292,7 @@ void state_tick(struct state *state)
 	pthread_mutex_lock(&state->lock);
 	now = clock_monotonic_ns();
 	/* The clock of replayed records is their own. */
-	ingest_flush(state->ingest, state->feed->ops->now_ns(state->feed));
+	ingest_flush(state->ingest, feed_now_ns(state->feed));
 	processes_tidy(state->processes);
 	evict_locked(state, now);
 	close_files_locked(state, now);
@@ -353,7 +353,7 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	uint64_t now;
 
 	memset(numbers, 0, sizeof(*numbers));
-	if (state->feed->ops->module)
+	if (feed_is_module(state->feed))
 		module_numbers_read(&numbers->module);
 	if (state->snapshots) {
 		part_feed_ask(state->feed);
@@ -372,7 +372,7 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	if (totals->nr_processes)
 		memcpy(numbers->totals.processes, totals->processes,
 		       totals->nr_processes * sizeof(*totals->processes));
-	numbers->ended = state->feed->ended;
+	numbers->ended = state->feed && state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
 	count_refills(numbers);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;

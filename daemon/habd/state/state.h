@@ -60,7 +60,7 @@ struct state {
 	struct symbols *symbols;
 	struct totals *totals;
 	struct timeline *timeline;
-	struct feed *feed;
+	struct feed *feed;	   /* NULL: none */
 	struct channels *channels; /* NULL: none are taken */
 	/* A collector of the machine has @memory and @owner, the viewer @rss and @snapshots. */
 	struct hab_channel *memory;

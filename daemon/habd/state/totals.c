@@ -159,6 +159,15 @@ static void update_processes(struct totals *totals)
 	qsort(totals->processes, totals->nr_processes, sizeof(*totals->processes), compare_rates);
 }
 
+void totals_read_feed(struct totals *totals, struct feed *feed, uint64_t now_ns)
+{
+	totals->now.read_ns = 0;
+	totals->now.nr_processes = 0;
+	if (feed)
+		feed->ops->read(feed, &totals->now);
+	totals->now.read_ns = totals->now.read_ns ?: now_ns;
+}
+
 void totals_read(struct totals *totals, struct feed *feed,
 		 void (*add)(void *context, struct feed_totals *totals), void *context,
 		 uint64_t now_ns)
@@ -166,11 +175,8 @@ void totals_read(struct totals *totals, struct feed *feed,
 	const struct hab_machine_totals *now = &totals->now.of.machine, *before = &totals->before;
 	double seconds;
 
-	totals->now.read_ns = 0;
-	feed->ops->read(feed, &totals->now);
-	totals->now.read_ns = totals->now.read_ns ?: now_ns;
-	if (add)
-		add(context, &totals->now);
+	totals_read_feed(totals, feed, now_ns);
+	add(context, &totals->now);
 	merge_rows(&totals->now);
 	update_processes(totals);
 	if (!is_due(totals->rates_ns, totals->now.read_ns))
@@ -257,7 +263,7 @@ void totals_fold(struct totals *totals, struct feed *feed)
 	unsigned int i;
 	uint32_t pid;
 
-	for (i = 0; i < totals->now.nr_processes; i++) {
+	for (i = 0; feed && i < totals->now.nr_processes; i++) {
 		pid = totals->now.processes[i].pid;
 		if ((!has_exited(pid) && !(is_zombies_turn(totals, i) && has_ended(pid))) ||
 		    !feed->ops->remove(feed, pid, &last))

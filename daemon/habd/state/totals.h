@@ -33,8 +33,10 @@ struct totals {
 /* The caller of all these holds the daemon's lock. */
 struct totals *totals_new(void);
 void totals_free(struct totals *totals);
+/* Reads the feed into now. The lists and the rates stay as they are. @feed: NULL, or as opened. */
+void totals_read_feed(struct totals *totals, struct feed *feed, uint64_t now_ns);
 /*
- * Reads the feed, and works the rates out if the last time is a second ago. @add: NULL, or adds the
+ * Reads the feed, and works the rates out if the last time is a second ago. @add adds the
  * processes that have a channel: the bytes of one that has only that are those that it has
  * allocated. A process of an owner is listed once: what a collector claims of one that the kernel
  * counts are its interpreter and what is in use, and what it claims of processes of others changes
