@@ -36,7 +36,7 @@ NOT_IN_GATE := $(addprefix $(BUILD)/tests/,region_test_asan region_test_clang re
 GATE_TESTS := $(filter-out $(NOT_IN_GATE),$(HOST_TESTS) $(TESTS))
 
 .PHONY: tests host-tests gate-tests
-TEST_TOOLS := $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols renamed find_lines churn symbols_target brass zinc)
+TEST_TOOLS := $(BUILD)/habd_replay $(addprefix $(BUILD)/tests/,json_server make_records channel_program slow_clients make_inputs map_file make_symbols renamed find_lines churn symbols_target brass zinc)
 tests: $(TESTS) $(TEST_TOOLS) $(ADVERSARY)
 host-tests: $(HOST_TESTS) $(TESTS) daemon-sanitized
 gate-tests: $(GATE_TESTS) $(TEST_TOOLS) daemon-sanitized
@@ -44,7 +44,7 @@ gate-tests: $(GATE_TESTS) $(TEST_TOOLS) daemon-sanitized
 # habd and habctl with sanitizers.
 .PHONY: daemon-sanitized
 daemon-sanitized: $(BUILD)/tests/replay_gen
-	+$(MAKE) -s --no-print-directory BUILD=$(BUILD)/daemon-test CFLAGS='-O1 -g $(SANITIZE)' daemon
+	+$(MAKE) -s --no-print-directory BUILD=$(BUILD)/daemon-test CFLAGS='-O1 -g $(SANITIZE)' daemon $(BUILD)/daemon-test/habd_replay
 
 $(HARNESS):
 	selftests/vm/fetch kselftest
@@ -287,13 +287,17 @@ $(BUILD)/tests/grower_go: selftests/telemetry/grower.go | $(BUILD)/tests
 $(BUILD)/tests/json_server: selftests/demo/json_server.c $(BUILD)/libhab.a | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $< $(BUILD)/libhab.a -l:libjansson.a
 
-$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c wire/record.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/make_records: selftests/daemon/make_records.c daemon/shared/kinds.c daemon/shared/util.c selftests/replay/replay.h wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^)
+
+# habd that reads its records from a file.
+$(BUILD)/habd_replay: selftests/replay/habd_replay.c selftests/replay/replay_feed.c selftests/replay/replay.h daemon/habd/habd.c $(filter-out %/habd/habd.o,$(HABD_OBJECTS)) $(DAEMON_HEADERS)
+	$(CC) $(CFLAGS) $(DAEMON_CFLAGS) $(LDFLAGS) -o $@ $(filter-out daemon/%,$(filter %.c,$^)) $(filter %.o,$^) $$($(PKG_CONFIG) --libs $(HABD_LIBS)) -lm -liberty
 
 $(BUILD)/tests/channel_program: selftests/daemon/channel_program.c selftests/daemon/looked_at.h wire/channel.h wire/record.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -D_GNU_SOURCE $(CFLAGS) -o $@ $<
 
-$(BUILD)/tests/replay_gen: selftests/daemon/replay_gen.c wire/record.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/replay_gen: selftests/daemon/replay_gen.c selftests/replay/replay.h wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) -D_GNU_SOURCE -g -O1 -Wall -Wextra -Werror -fasynchronous-unwind-tables -iquote . \
 		-Wl,--build-id -o $@ $<
 
@@ -306,7 +310,7 @@ $(BUILD)/tests/map_file $(BUILD)/tests/slow_clients $(BUILD)/tests/make_symbols 
 $(BUILD)/tests/find_lines: selftests/daemon/find_lines.c $(call daemon_objects,$(addprefix daemon/,collect/symbol_file collect/source_lines collect/perf_map collect/demangle shared/util)) | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $^ -ldw -lelf -liberty
 
-$(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c wire/record.h uapi/hab.h | $(BUILD)/tests
+$(BUILD)/tests/make_inputs: selftests/fuzz/make_inputs.c selftests/fuzz/elf_file.h selftests/fuzz/fuzz.h daemon/shared/util.c selftests/replay/replay.h wire/record.h uapi/hab.h | $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) $(CFLAGS) -o $@ $(filter %.c,$^) -lz
 
 $(BUILD)/tests/churn: selftests/telemetry/churn.c $(BUILD)/libhab.a | $(BUILD)/tests

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The records of the ring buffer and of channels (wire/channel.h), and the values of the
- * BPF maps. The BPF program and habd are built from one tree; files of records (habd --replay)
- * carry HAB_RECORDS_VERSION, which changes with the layout of a record.
+ * BPF maps. The BPF program and habd are built from one tree.
  *
  * A sample is sent as HAB_RECORD_SAMPLE, with the stack that its thread has unwound, if that came
  * with the report. If not, a HAB_RECORD_STACK with the same sample_id usually follows a moment
@@ -24,9 +23,6 @@
 #include <linux/types.h>
 #include "uapi/hab.h"
 
-#define HAB_RECORDS_MAGIC   0x43524148 /* "HARC" in memory */
-#define HAB_RECORDS_VERSION 4
-
 /* Kinds of samples: those of enum hab_event_kind, and pages that a process has touched first. */
 #define HAB_KIND_GROWTH	    HAB_EVENT_KINDS
 #define HAB_KINDS	    (HAB_KIND_GROWTH + 1)
@@ -35,12 +31,6 @@
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
-
-/* A file of records: this, then records of head.size bytes each, in the machine's byte order. */
-struct hab_records_head {
-	__u32 magic;
-	__u32 version;
-};
 
 enum hab_record_type {
 	HAB_RECORD_SAMPLE = 1,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A source of records and of exact totals: the module, the broker, or a file of records. A feed
- * that is NULL has none: channels are all there is.
+ * A source of records and of exact totals: the module, or the broker. A feed that is NULL has none:
+ * channels are all there is.
  */
 #ifndef HABD_FEED_H
 #define HABD_FEED_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,7 +13,6 @@
 #include "daemon/shared/util.h"
 
 struct feed;
-struct ingest;
 
 struct feed_process {
 	uint32_t pid;
@@ -87,7 +85,7 @@ struct feed_sink {
 struct feed {
 	const struct feed_ops *ops;
 	int fd;	    /* readable when a poll finds records; -1: there is none */
-	bool ended; /* no more records will come (files only) */
+	bool ended; /* no more records will come */
 };
 
 /* 0, or an exit status after a sentence that names what is missing. */
@@ -97,10 +95,6 @@ int feed_check_module(void);
  * enum hab_event_kind; refills are always counted.
  */
 struct feed *feed_open_module(const struct feed_sink *sink, unsigned int kinds, int *code);
-/* @lock is held while a record is ingested. */
-struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
-			      const char *path, int *code);
-
 static inline const char *feed_name(const struct feed *feed)
 {
 	return feed ? feed->ops->name : "channels";

@@ -190,8 +190,8 @@ void profile_copy_events(struct profile_copy *copy, struct stack_table *stacks,
 }
 
 /*
- * Replayed records have a clock of their own, so times count back from now. None is before the
- * profile's start.
+ * A feed may have a clock of its own, so times count back from now. None is before the profile's
+ * start.
  */
 static uint64_t since_start(const struct profile_copy *copy, uint64_t time_ns)
 {

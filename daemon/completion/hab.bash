@@ -47,7 +47,7 @@ _hab() {
 		mapfile -t COMPREPLY < <(compgen -u -- "$word")
 		return
 		;;
-	-o | --output | -s | --socket | --channel | --replay | --history) return ;;
+	-o | --output | -s | --socket | --channel | --history) return ;;
 	*)
 		[[ $program != habctl || -n $command || $word == -* ]] || words='top record report status rate'
 		[[ $word != -* ]] || words=$("$1" ${command:+"$command"} --help 2>/dev/null |

@@ -3,8 +3,8 @@
  * habd: records allocations of the whole machine and serves them as profiles and metrics.
  *
  * This file has the order of start and end. habd of the machine is a broker with its parts
- * (daemon/broker, daemon/parts); habd of a user, or of a file of records, is one process with the
- * tables of a collector. At the end each step says which threads still run.
+ * (daemon/broker, daemon/parts); habd of a user is one process with the tables of a collector. At
+ * the end each step says which threads still run.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -86,7 +86,7 @@ static int set_rate(const struct options *options)
 	uint64_t number;
 	int error;
 
-	if (!*options->rate || options->source == SOURCE_REPLAY)
+	if (!*options->rate)
 		return 0;
 	if (options->source == SOURCE_CHANNELS) {
 		if (rate_per_second(options->rate, &number))
@@ -125,14 +125,13 @@ static int choose_source(struct options *options)
 	const uint32_t growth = 1u << HAB_KIND_GROWTH;
 	struct module_state module;
 
-	if (options->events & growth && options->source != SOURCE_REPLAY &&
+	if (options->events & growth &&
 	    (options->source == SOURCE_CHANNELS || geteuid())) {
 		say("--events growth: %s", geteuid() ? "only root may follow it" :
 						       "not with --source channels");
 		return EXIT_USAGE;
 	}
-	if (options->otel && (options->source == SOURCE_REPLAY || geteuid() ||
-			      !(options->events & growth))) {
+	if (options->otel && (geteuid() || !(options->events & growth))) {
 		say("--otel: only root's habd follows probes, and it finds programs by their growth: "
 		    "start it as root, with growth among --events");
 		return EXIT_USAGE;
@@ -150,7 +149,7 @@ static int choose_source(struct options *options)
 		say("--events: without the module there are only sample and growth");
 		return EXIT_USAGE;
 	}
-	if (options->source == SOURCE_REPLAY || options->source == SOURCE_CHANNELS)
+	if (options->source == SOURCE_CHANNELS)
 		return 0;
 	if (!privilege_check())
 		return EXIT_PRIVILEGE;
@@ -221,11 +220,6 @@ static int open_all(struct options *options, struct sockets *sockets, struct sta
 	if (sockets->channel_fd >= 0 && !open_channels(state, options, sockets->channel_fd))
 		return EXIT_FAILED;
 	sockets->channel_fd = -1;
-	if (options->source == SOURCE_REPLAY)
-		state->feed = feed_open_replay(state->ingest, &state->lock, options->events,
-					       options->replay, &code);
-	if (code)
-		return code;
 	/* Each thread has its own rights: so no thread runs yet. */
 	privilege_drop(false);
 	return 0;
@@ -558,8 +552,8 @@ int main(int argc, char **argv)
 	code = choose_source(&options);
 	if (code)
 		return code;
-	/* A user's programs are of one owner, and so are those of a file. */
-	if (options.source == SOURCE_REPLAY || geteuid())
+	/* A user's programs are of one owner. */
+	if (geteuid())
 		return run_alone(&options);
 	return run_machine(&options, argv);
 }

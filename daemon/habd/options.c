@@ -25,7 +25,6 @@ enum {
 	STACKS,
 	DEBUGINFOD,
 	SOURCE,
-	REPLAY,
 	HISTORY,
 	HISTORY_SIZE,
 	HISTORY_AGE,
@@ -42,7 +41,7 @@ static const struct argp_option table[] = {
 	{ "socket", SOCKET, "PATH", 0, "serve HTTP on this Unix socket (default " HABD_SOCKET ")" },
 	{ "channel", CHANNEL, "PATH", 0,
 	  "take the channels of programs with libhab or the preload library on this Unix socket "
-	  "(default " HAB_CHANNEL_SOCKET "; none with --replay or another --socket), or \"none\"" },
+	  "(default " HAB_CHANNEL_SOCKET "; none with another --socket), or \"none\"" },
 	{ "rate", RATE, "RATE", 0,
 	  "set the machine's limit of samples: N a second, N/m, N/h, N/d or off (default: leave it "
 	  "as it is)" },
@@ -61,7 +60,6 @@ static const struct argp_option table[] = {
 	{ "source", SOURCE, "SOURCE", 0,
 	  "module, channels (these alone: any user can start such a habd) or auto (default: the "
 	  "module if it is loaded, else channels, and the growth of all processes)" },
-	{ "replay", REPLAY, "FILE", 0, "read records from FILE instead of the kernel" },
 	{ "history", HISTORY, "DIR", 0,
 	  "keep a profile of each minute in this directory, for `habctl report --since`" },
 	{ "history-size", HISTORY_SIZE, "BYTES", 0,
@@ -192,18 +190,12 @@ static bool parse_history_age(struct options *options, const char *value)
 /* Defaults, and options that depend on each other. */
 static void check(struct options *options)
 {
-	if (!options->events && options->replay)
-		options->events = KINDS_ALL;
 	if (!options->events)
 		options->events = 1u << HAB_EVENT_SAMPLE |
 				  (options->source != SOURCE_CHANNELS && !geteuid())
 					  << HAB_KIND_GROWTH;
 	if (!options->channel)
-		options->channel = options->replay || strcmp(options->socket, HABD_SOCKET) != 0 ?
-					   "" :
-					   HAB_CHANNEL_SOCKET;
-	if (options->replay)
-		options->source = SOURCE_REPLAY;
+		options->channel = strcmp(options->socket, HABD_SOCKET) ? "" : HAB_CHANNEL_SOCKET;
 }
 
 static bool parse_otel(struct options *options, const char *value)
@@ -247,9 +239,6 @@ static bool parse_value(struct options *options, int key, const char *value)
 		return parse_debuginfod(options, value);
 	case SOURCE:
 		return parse_source(options, value);
-	case REPLAY:
-		options->replay = value;
-		return true;
 	case HISTORY:
 		options->history.directory = value;
 		return true;

@@ -14,7 +14,6 @@ enum source {
 	SOURCE_AUTO, /* the module if it is loaded, else channels; and growth, for root */
 	SOURCE_MODULE,
 	SOURCE_CHANNELS, /* these alone: no privilege is needed */
-	SOURCE_REPLAY,
 };
 
 struct options {
@@ -23,7 +22,6 @@ struct options {
 	uint16_t port;
 	const char *socket;
 	const char *channel; /* the path of the channels' socket; "": none */
-	const char *replay;  /* a file, for SOURCE_REPLAY */
 	const char *rate;    /* "": leave it as it is */
 	unsigned int stacks;
 	uint32_t events;		 /* kinds of events to follow, a bit each */

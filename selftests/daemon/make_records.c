@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes a file of records for `habd --replay`, always the same for the same options, and its sums
+ * Writes a file of records for habd_replay, always the same for the same options, and its sums
  * on standard error.
  *
  *	make_records [OPTION]... FILE		"-": standard output
@@ -27,7 +27,6 @@
  *	--keep N	each sample was kept with the probability 1 / N (default 1)
  *	--start-ns N	time of the first sample (default 1000000000)
  *	--step-us N	from one sample to the next, in their own clock (default 1000)
- *	--version N	of the file: 3, as release 0.2.0 wrote it, or the newest (default)
  *	--pace-ms N	wait this long between two samples, for a pipe (default 0)
  *	--live		the processes are real: each is started, has one sample, and is killed after
  *			16 more have been started. For a pipe; without --pid, --samples, --pace-ms
@@ -52,6 +51,7 @@
 
 #include "wire/record.h"
 #include "daemon/shared/kinds.h"
+#include "selftests/replay/replay.h"
 
 #define LIST_MAX   16
 #define ALIVE	   16
@@ -65,7 +65,7 @@ struct list {
 
 static struct {
 	uint64_t samples, processes, pid, threads, cgroups, stacks, depth, bytes, keep, interval;
-	uint64_t start_ns, step_us, pace_ms, version;
+	uint64_t start_ns, step_us, pace_ms;
 	const char *comm;
 	bool thread_stacks, attached, live;
 	struct list uids, kinds, tags, heaps;
@@ -82,7 +82,6 @@ static struct {
 	.keep = 1,
 	.start_ns = 1000000000,
 	.step_us = 1000,
-	.version = HAB_RECORDS_VERSION,
 	.comm = "maker",
 };
 
@@ -164,17 +163,6 @@ static void write_bytes(const void *bytes, size_t size)
 	}
 }
 
-/* @owner: where it is in the record; version 3 did not have it. */
-static void write_record(struct hab_record_head *record, size_t owner)
-{
-	const char *bytes = (const char *)record;
-	size_t size = record->size, without = set.version < 4 ? sizeof(__u64) : 0;
-
-	record->size -= without;
-	write_bytes(bytes, owner);
-	write_bytes(bytes + owner + without, size - owner - without);
-}
-
 static void write_comm(char *comm, uint64_t process)
 {
 	char name[64];
@@ -215,7 +203,7 @@ static void write_heap(uint64_t process)
 
 	write_comm(heap.comm, process);
 	strncpy(heap.heap_name, heap_of(process), HAB_NAME_LEN - 1);
-	write_record(&heap.head, offsetof(struct hab_record_heap, owner));
+	write_bytes(&heap, heap.head.size);
 }
 
 static void fill_sample(struct hab_record_sample *sample, uint64_t i)
@@ -269,7 +257,7 @@ static void write_sample(uint64_t i)
 		sample.frames[j].offset = address(i % set.stacks, j);
 		sample.nr_frames++;
 	}
-	write_record(&sample.head, offsetof(struct hab_record_sample, owner));
+	write_bytes(&sample, sample.head.size);
 	if (!set.thread_stacks)
 		return;
 	stack.head = sample.head;
@@ -371,7 +359,6 @@ static void parse(int argc, char **argv)
 		{ "interval", required_argument, NULL, 'i' },
 		{ "start-ns", required_argument, NULL, 'n' },
 		{ "step-us", required_argument, NULL, 'u' },
-		{ "version", required_argument, NULL, 'v' },
 		{ "pace-ms", required_argument, NULL, 'm' },
 		{ "live", no_argument, NULL, 'l' },
 		{ NULL, 0, NULL, 0 },
@@ -393,7 +380,6 @@ static void parse(int argc, char **argv)
 		{ 'u', &set.step_us, 0, 1ull << 32 },
 		{ 'm', &set.pace_ms, 0, 60000 },
 		{ 'i', &set.interval, 0, UINT64_MAX },
-		{ 'v', &set.version, 3, HAB_RECORDS_VERSION },
 	};
 	unsigned int i;
 	int option;
@@ -459,10 +445,9 @@ static void write_samples(void)
 
 int main(int argc, char **argv)
 {
-	struct hab_records_head head = { .magic = HAB_RECORDS_MAGIC };
+	const struct records_head head = { RECORDS_MAGIC, RECORDS_VERSION };
 
 	parse(argc, argv);
-	head.version = (uint32_t)set.version;
 	output = strcmp(argv[optind], "-") ? fopen(argv[optind], "we") : stdout;
 	if (!output) {
 		fprintf(stderr, "make_records: %s: %s\n", argv[optind], strerror(errno));

@@ -4,7 +4,8 @@
 # top folder, after selftests/tap.sh.
 #
 #   make_records NAME OPTION...  records in $work/NAME; what they sum up to in $work/NAME.sums
-#   habd_start NAME OPTION...    habd on a socket of that name; waits until it is ready
+#   habd_start NAME OPTION...    habd on a socket of that name; waits until it is ready. With
+#                                --replay FILE it is habd_replay
 #   habd_replay NAME OPTION...   the same on the records NAME; waits until all are read
 #   habd_end                     ends it
 #   get PATH [CURL-OPTION]...    sends it a request
@@ -38,10 +39,12 @@ make_records() {
 }
 
 habd_start() {
+	local program=habd
 	socket=$work/$1.sock
 	shift
+	[[ " $* " != *' --replay '* ]] || program=habd_replay
 	: >"$socket.log"
-	"$build/habd" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
+	"$build/$program" --socket "$socket" --listen none "$@" 2>"$socket.log" 7>&- &
 	habd_pid=$!
 	wait_until is_ready_or_ended "$habd_pid" "$socket.log"
 	grep -q ready "$socket.log" || { echo "# habd did not start: $(cat "$socket.log")"; return 1; }
@@ -54,7 +57,7 @@ habd_replay() {
 	wait_until has_replayed || { echo "# habd did not read all of $name"; return 1; }
 }
 
-has_replayed() { [ "$(metric hab_replay_ended)" = 1 ]; }
+has_replayed() { grep -q ': all records are read$' "$socket.log"; }
 
 habd_end() {
 	kill "$habd_pid" 2>/dev/null

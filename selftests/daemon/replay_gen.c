@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Writes records for `habd --replay`: samples of its own functions, and malformed records.
+ * Writes records for habd_replay: samples of its own functions, and malformed records.
  *
  * replay_gen FILE EXPECTED
  *	writes the file and the sums that habd must show, prints "written", and runs until its
@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "selftests/replay/replay.h"
 #include "wire/record.h"
 
 #define CERTAIN (1ull << 32)
@@ -389,7 +390,7 @@ int main(int argc, char **argv)
 		.comm = "replay_gen",
 		.heap_name = "test",
 	};
-	struct hab_records_head head = { HAB_RECORDS_MAGIC, HAB_RECORDS_VERSION };
+	struct records_head head = { RECORDS_MAGIC, RECORDS_VERSION };
 	bool pacing = argc == 3 && !strcmp(argv[1], "--pace");
 	bool many = argc == 4 && !strcmp(argv[1], "--many");
 	const char *file;

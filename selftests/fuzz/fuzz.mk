@@ -33,6 +33,7 @@ $(FUZZ)/$(1)/%.o: $(1)/%.c selftests/fuzz/fuzz.mk | $(FUZZ)
 	$$(CLANG) $$(FUZZ_FLAGS) $(2) -MMD -MP -c -o $$@ $$<
 endef
 $(eval $(call fuzz_rule,daemon,$$(DAEMON_CFLAGS)))
+$(eval $(call fuzz_rule,selftests/replay,$$(DAEMON_CFLAGS)))
 $(eval $(call fuzz_rule,selftests/fuzz,$$(DAEMON_CFLAGS) -Ilib))
 $(foreach folder,$(sort $(patsubst %/,%,$(dir $(LIB_SOURCES)))),$(eval $(call fuzz_rule,$(folder),$$(HAB_CFLAGS) -iquote . -Wno-unused-parameter)))
 
@@ -44,7 +45,7 @@ $(GENERATED:%=$(FUZZ)/%.o): $(FUZZ)/%.o: $(BUILD)/%.c | $(FUZZ)
 	$(CLANG) $(FUZZ_FLAGS) -iquote . -I$(DAEMON_BUILD) -c -o $@ $<
 
 FUZZ_COMMON := $(SHARED) $(PROFILE) daemon/profile.pb-c daemon/web_graph
-FUZZ_TABLES := $(FUZZ_COMMON) $(COLLECT) daemon/habd/kernel/replay_feed daemon/habd/state/totals
+FUZZ_TABLES := $(FUZZ_COMMON) $(COLLECT) selftests/replay/replay_feed daemon/habd/state/totals
 FUZZ_RECORDING := $(FUZZ_COMMON) daemon/habctl/report_table
 FUZZ_ELF := $(addprefix daemon/,shared/elf_reader collect/symbol_file collect/source_lines collect/perf_map collect/demangle shared/program shared/util)
 # All of habd but what starts it, and what talks to the kernel and to other processes.

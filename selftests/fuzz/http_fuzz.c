@@ -44,14 +44,10 @@ static void set_stacks(void)
 
 static void set_tables(void)
 {
-	int code;
-
 	state_begin(&state, 64, 0);
 	state.socket = "";
 	eventfd_write(state.stop_fd, 1);
 	state.kinds = KINDS_ALL;
-	state.feed = feed_open_replay(state.ingest, &state.lock, state.kinds, "/dev/null", &code);
-	promise(state.feed);
 	set_stacks();
 }
 

@@ -21,6 +21,7 @@
 #include "elf_file.h"
 #include "fuzz.h"
 #include "daemon/shared/util.h"
+#include "selftests/replay/replay.h"
 
 static const char *folder;
 
@@ -93,9 +94,9 @@ static void add_record(struct text *file, void *record, size_t size, bool replay
 	text_bytes(file, record, size);
 }
 
-static void add_records_head(struct text *file, uint32_t version)
+static void add_records_head(struct text *file)
 {
-	const struct hab_records_head head = { HAB_RECORDS_MAGIC, version };
+	const struct records_head head = { RECORDS_MAGIC, RECORDS_VERSION };
 
 	text_bytes(file, &head, sizeof(head));
 }
@@ -137,9 +138,9 @@ static size_t sample_size(const struct hab_record_sample *sample)
 
 /*
  * A refill with its thread's stack, two objects of a window, and one that replaces one of them.
- * @replayed: the version of the file, in its head; 0: records without a file
+ * @replayed: as a file, with its head
  */
-static void add_records(struct text *file, uint32_t replayed)
+static void add_records(struct text *file, bool replayed)
 {
 	static struct hab_record_sample sample;
 	struct hab_record_stack stack = { .head = { HAB_RECORD_STACK, 500000000, 500000000, 0, 3 },
@@ -154,7 +155,7 @@ static void add_records(struct text *file, uint32_t replayed)
 					    .event = { .window = 5, .candidates = 9, .quota = 4 } };
 
 	if (replayed)
-		add_records_head(file, replayed);
+		add_records_head(file);
 	add_record(file, &heap, sizeof(heap), replayed);
 	fill_sample(&sample, 1);
 	sample.kind = HAB_EVENT_REFILL;
@@ -197,12 +198,9 @@ static void make_records(void)
 	for (how = 0; how < 8; how++) {
 		snprintf(name, sizeof(name), "records-%d", how);
 		text_end(&file);
-		add_records(&file, how & 1 ? HAB_RECORDS_VERSION : 0);
+		add_records(&file, how & 1);
 		add("records_fuzz", name, how, file.data, file.length);
 	}
-	text_end(&file);
-	add_records(&file, 3);
-	add("records_fuzz", "records-of-version-3", 1, file.data, file.length);
 	text_end(&file);
 }
 
@@ -212,7 +210,7 @@ static void make_windows(const char *path)
 	struct text file = { 0 };
 	uint64_t i;
 
-	add_records_head(&file, HAB_RECORDS_VERSION);
+	add_records_head(&file);
 	for (i = 1; i <= 3000; i++) {
 		fill_sample(&sample, i);
 		sample.nr_frames = 0;

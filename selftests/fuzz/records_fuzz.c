@@ -15,6 +15,7 @@
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/util.h"
 #include "daemon/habd/state/state.h"
+#include "selftests/replay/replay.h"
 
 #define STACKS	    64
 #define RUNS_SHARED 64 /* inputs that share tables, since making those takes longest */
@@ -88,13 +89,13 @@ static void feed_file(const struct input *input)
 	struct feed_totals totals = { 0 };
 	struct feed *feed;
 	char path[64];
-	int fd, code;
+	int fd;
 
 	fd = memfd_create("records", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, input->data, input->size) != (ssize_t)input->size)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	feed = feed_open_replay(state.ingest, &state.lock, KINDS_ALL, path, &code);
+	feed = feed_open_replay(state.ingest, &state.lock, KINDS_ALL, path);
 	promise(feed);
 	while (!feed->ended && feed->ops->poll(feed, 0) >= 0)
 		;

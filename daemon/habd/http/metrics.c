@@ -145,8 +145,6 @@ static void write_self(FILE *out, const struct numbers *numbers)
 
 	counters_write(out, counters_stacks, numbers);
 	limits_write(out, &numbers->counts.limits);
-	metric(out, "hab_replay_ended", "gauge", "1 once a replayed file is at its end.",
-	       numbers->ended);
 	getrusage(RUSAGE_SELF, &usage);
 	metric_head(out, "process_cpu_seconds_total", "counter", "Processor time of habd itself.");
 	fprintf(out, "process_cpu_seconds_total %.6f\n",

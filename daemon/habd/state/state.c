@@ -291,7 +291,6 @@ void state_tick(struct state *state)
 
 	pthread_mutex_lock(&state->lock);
 	now = clock_monotonic_ns();
-	/* The clock of replayed records is their own. */
 	ingest_flush(state->ingest, feed_now_ns(state->feed));
 	processes_tidy(state->processes);
 	evict_locked(state, now);
@@ -372,7 +371,6 @@ void numbers_begin(struct numbers *numbers, struct state *state)
 	if (totals->nr_processes)
 		memcpy(numbers->totals.processes, totals->processes,
 		       totals->nr_processes * sizeof(*totals->processes));
-	numbers->ended = state->feed && state->feed->ended;
 	pthread_mutex_unlock(&state->lock);
 	count_refills(numbers);
 	numbers->uptime_seconds = (double)(clock_monotonic_ns() - state->start_monotonic_ns) / 1e9;

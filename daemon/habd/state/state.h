@@ -113,7 +113,6 @@ struct numbers {
 	struct part_counts counts; /* of all collectors */
 	struct snapshot_state *states; /* of each; NULL: there are no others */
 	unsigned int nr_states;
-	bool ended;
 	double uptime_seconds;
 };
 

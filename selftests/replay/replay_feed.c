@@ -3,9 +3,6 @@
  * The feed of a file of records, which may be a pipe, so that all but BPF can be tested on any
  * machine. The times of the records are the clock.
  *
- * Files of version 3, of release 0.2.0, are read too: their samples and heaps lack @owner, which is
- * their @uid.
- *
  * The input is not trusted. A file with another magic or version is refused; an impossible
  * size ends the reading, since the place of the next record is then unknown. The totals are those
  * of the samples.
@@ -20,11 +17,11 @@
 #include "wire/owner.h"
 #include "daemon/collect/feed.h"
 #include "daemon/collect/ingest.h"
+#include "selftests/replay/replay.h"
 
 #define RECORD_MAX    65536u
 #define BUFFER	      (4 * RECORD_MAX)
 #define PROCESSES_MAX 4096u
-#define VERSION_FIRST 3 /* that can be read */
 
 struct replay {
 	struct feed feed; /* first */
@@ -33,13 +30,12 @@ struct replay {
 	unsigned int kinds; /* that are followed, a bit each */
 	const char *path;
 	int fd;
-	uint32_t version; /* of the file; 0: its head was not read */
+	bool has_head; /* of the file, and it was accepted */
 	uint64_t now_ns;
 	struct feed_totals totals;
 	size_t filled;
 	/* Sizes are multiples of 8, so each record is aligned. */
 	_Alignas(8) unsigned char buffer[BUFFER];
-	_Alignas(8) unsigned char current[RECORD_MAX + sizeof(__u64)]; /* in this version */
 };
 
 static struct hab_process_totals *process_totals(struct feed_totals *totals,
@@ -116,57 +112,28 @@ static void end(struct replay *replay, const char *why)
 	ingest_flush_all(replay->ingest);
 	replay->feed.ended = true;
 	pthread_mutex_unlock(replay->lock);
+	say("%s: all records are read", replay->path);
 }
 
-/* False after a sentence: it is no file that this habd can read. */
-static bool accept(struct replay *replay, const struct hab_records_head *head)
+/* False after a sentence: it is no file that can be read. */
+static bool accept(struct replay *replay, const struct records_head *head)
 {
-	bool is_known = head->version >= VERSION_FIRST && head->version <= HAB_RECORDS_VERSION;
-
-	replay->version = head->magic == HAB_RECORDS_MAGIC && is_known ? head->version : 0;
-	if (head->magic != HAB_RECORDS_MAGIC)
-		say("%s: no file of records: give --replay one in the format of wire/record.h",
-		    replay->path);
-	else if (!is_known)
-		say("%s: a file of records of version %u, and this habd reads versions %u to %u: "
-		    "replay it with a habd of its own release",
-		    replay->path, head->version, VERSION_FIRST, HAB_RECORDS_VERSION);
-	return replay->version;
-}
-
-/* The record in this version: before version 4 it had no @owner. */
-static const struct hab_record_head *convert(struct replay *replay,
-					     const struct hab_record_head *record)
-{
-	const struct hab_record_sample *sample = (const void *)record;
-	const struct hab_record_heap *heap = (const void *)record;
-	bool is_sample = record->type == HAB_RECORD_SAMPLE;
-	size_t at = is_sample ? offsetof(struct hab_record_sample, owner) :
-				offsetof(struct hab_record_heap, owner);
-	unsigned char *to = replay->current;
-	__u64 owner;
-
-	if (replay->version >= 4 || (!is_sample && record->type != HAB_RECORD_HEAP) ||
-	    record->size < at)
-		return record;
-	owner = is_sample ? sample->uid : heap->uid;
-	memcpy(to, record, at);
-	memcpy(to + at, &owner, sizeof(owner));
-	memcpy(to + at + sizeof(owner), (const char *)record + at, record->size - at);
-	((struct hab_record_head *)to)->size += sizeof(owner);
-	return (const struct hab_record_head *)to;
+	replay->has_head = head->magic == RECORDS_MAGIC && head->version == RECORDS_VERSION;
+	if (!replay->has_head)
+		say("%s: no file of records of version %u", replay->path, RECORDS_VERSION);
+	return replay->has_head;
 }
 
 /* Negative if the file is refused. Several files in a row are as good as one. */
 static int take_all(struct replay *replay)
 {
-	const struct hab_records_head *first;
+	const struct records_head *first;
 	const struct hab_record_head *record;
 	size_t at = 0;
 
 	for (; replay->filled - at >= sizeof(*first); at += record->size) {
 		first = (const void *)(replay->buffer + at);
-		if (!replay->version || first->magic == HAB_RECORDS_MAGIC) {
+		if (!replay->has_head || first->magic == RECORDS_MAGIC) {
 			if (!accept(replay, first))
 				return -EINVAL;
 			at += sizeof(*first);
@@ -181,7 +148,7 @@ static int take_all(struct replay *replay)
 		}
 		if (replay->filled - at < record->size)
 			break;
-		take(replay, convert(replay, record));
+		take(replay, record);
 	}
 	replay->filled -= at;
 	memmove(replay->buffer, replay->buffer + at, replay->filled);
@@ -255,16 +222,14 @@ static const struct feed_ops replay_ops = {
 };
 
 struct feed *feed_open_replay(struct ingest *ingest, pthread_mutex_t *lock, unsigned int kinds,
-			      const char *path, int *code)
+			      const char *path)
 {
 	struct replay *replay;
 	int fd;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0) {
-		say("%s cannot be read: %s: give --replay a file that exists", path,
-		    strerror(errno));
-		*code = EXIT_USAGE;
+		say("%s cannot be read: %s", path, strerror(errno));
 		return NULL;
 	}
 	replay = xcalloc(1, sizeof(*replay));
