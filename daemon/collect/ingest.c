@@ -184,17 +184,6 @@ static void rename_processes(struct ingest *ingest)
 	free(renamed);
 }
 
-/* The stacks of processes whose perf map was found after their end. */
-static void name_code(struct ingest *ingest)
-{
-	struct process_code *code;
-	unsigned int nr = processes_take_code(ingest->processes, &code);
-
-	if (nr)
-		stacks_name_code(ingest->stacks, code, nr);
-	free(code);
-}
-
 void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 {
 	const struct sample *first;
@@ -207,7 +196,6 @@ void ingest_flush(struct ingest *ingest, uint64_t now_ns)
 	pending_flush(ingest->pending, now_ns);
 	probed_tidy(ingest->probed, now_ns);
 	rename_processes(ingest);
-	name_code(ingest);
 }
 
 void ingest_flush_all(struct ingest *ingest)
@@ -216,7 +204,6 @@ void ingest_flush_all(struct ingest *ingest)
 		give_up_first(ingest);
 	pending_flush_all(ingest->pending);
 	rename_processes(ingest);
-	name_code(ingest);
 }
 
 /*

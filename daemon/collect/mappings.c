@@ -123,13 +123,3 @@ const struct hab_frame *mappings_translate(const struct mappings *mappings,
 	}
 	return missing;
 }
-
-bool mappings_have(const struct mappings *mappings, unsigned int binary)
-{
-	unsigned int i;
-
-	for (i = 0; i < mappings->nr; i++)
-		if (mappings->all[i].binary == binary)
-			return true;
-	return false;
-}

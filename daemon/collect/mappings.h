@@ -33,7 +33,5 @@ void mappings_end(struct mappings *mappings);
 const struct hab_frame *mappings_translate(const struct mappings *mappings,
 					   struct binaries *binaries, const struct hab_frame *frames,
 					   unsigned int nr, uint64_t *translated);
-/* True if a mapping is of @binary. */
-bool mappings_have(const struct mappings *mappings, unsigned int binary);
 
 #endif /* HABD_MAPPINGS_H */

@@ -26,7 +26,6 @@
 #include "daemon/collect/perf_map.h"
 
 #define CHANNEL_PATH	"/memfd:" HAB_CHANNEL_FILE
-#define EARLIER_SECONDS 10 /* a process may have run, and ended, before it was seen */
 
 /* A line of /proc/PID/maps. */
 struct line {
@@ -170,14 +169,6 @@ static uint32_t own_number(uint32_t pid)
 	return last ? (uint32_t)strtoul(last, NULL, 10) : pid;
 }
 
-/* Its time of change is left out: it grows, and stays the same file. */
-static void describe_perf_map(int fd, const struct stat *status, struct binary_file *file)
-{
-	*file = (struct binary_file){ .fd = fd,
-				      .device = status->st_dev,
-				      .inode = status->st_ino };
-}
-
 /* Opens it where the running process sees /tmp. False: its user has made none. */
 static bool open_perf_map(uint32_t pid, struct binary_file *file, char *name, size_t size)
 {
@@ -193,27 +184,11 @@ static bool open_perf_map(uint32_t pid, struct binary_file *file, char *name, si
 	fd = perf_map_open(path, process.st_uid, &status);
 	if (fd < 0)
 		return false;
-	describe_perf_map(fd, &status, file);
+	/* Its time of change is left out: it grows, and stays the same file. */
+	*file = (struct binary_file){ .fd = fd,
+				      .device = status.st_dev,
+				      .inode = status.st_ino };
 	snprintf(name, size, "/tmp/perf-%u.map", number);
-	return true;
-}
-
-bool maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct binary_file *file,
-			     char **name)
-{
-	char *path = xformat("/tmp/perf-%u.map", pid);
-	struct stat status;
-	int fd = perf_map_open(path, user, &status);
-
-	if (fd < 0 ||
-	    (uint64_t)status.st_mtim.tv_sec + EARLIER_SECONDS < since_ns / 1000000000) {
-		if (fd >= 0)
-			close(fd);
-		free(path);
-		return false;
-	}
-	describe_perf_map(fd, &status, file);
-	*name = path;
 	return true;
 }
 

@@ -35,13 +35,6 @@ void maps_parse(uint32_t pid, char *text, struct maps *maps);
 void maps_end(struct maps *maps);
 
 /*
- * Opens the perf map that a process of @user has written before it ended. @since: an older file is
- * another process's; CLOCK_REALTIME. False if there is none. free() the name.
- */
-bool maps_open_late_perf_map(uint32_t pid, uid_t user, uint64_t since_ns, struct binary_file *file,
-			     char **name);
-
-/*
  * Opens the memory in which the process has its channel; *fd is -1 if it has none. False if the
  * process has ended, or cannot be read.
  */

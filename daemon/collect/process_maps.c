@@ -38,7 +38,6 @@ struct process {
 	UT_hash_handle hh;
 	uint32_t pid;
 	uid_t user;
-	uint64_t since_ns; /* when it was seen first; CLOCK_REALTIME */
 	uint64_t named_ns; /* when its name was read */
 	char name[HAB_COMM_LEN];
 	char *program; /* the path of what it runs; NULL: not known */
@@ -51,7 +50,6 @@ struct process {
 	bool has_sent;	   /* a text, and runs: its maps stay without samples, too */
 	bool has_ended;	   /* its number may be another process's: its maps are not read */
 	struct mappings mappings;
-	bool has_code; /* was made at run time, and there was no perf map */
 	char *text;    /* NULL, or the parts of its maps that have come */
 	size_t text_length;
 	struct sent_name *names; /* sorted by id */
@@ -62,13 +60,10 @@ struct process {
 
 struct processes {
 	struct binaries *binaries;
-	struct process *by_pid;	   /* that not seen for longest first */
+	struct process *by_pid;		 /* that not seen for longest first */
 	struct process_renamed *renamed; /* since the last processes_take_renamed() */
 	unsigned int nr_renamed;
 	unsigned int renamed_room;
-	struct process_code *code; /* since the last processes_take_code() */
-	unsigned int nr_code;
-	unsigned int code_room;
 	struct processes_counts counts;
 };
 
@@ -107,7 +102,6 @@ void processes_free(struct processes *processes)
 	while (processes->by_pid)
 		drop(processes, processes->by_pid);
 	free(processes->renamed);
-	free(processes->code);
 	free(processes);
 }
 
@@ -204,7 +198,6 @@ static struct process *find_or_add(struct processes *processes, uint32_t pid, ui
 		process = xcalloc(1, sizeof(*process));
 		process->pid = pid;
 		process->user = user;
-		process->since_ns = clock_realtime_ns();
 		process->pause_ns = process->fresh_ns = PAUSE_NS;
 		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
 		read_name(processes, process);
@@ -231,7 +224,6 @@ static bool set_mappings(struct processes *processes, struct process *process, s
 		limits_refuse(LIMITED_MAPPINGS);
 	changed = mappings_set(&process->mappings, processes->binaries, maps, room);
 	limits_add(LIMITED_MAPPINGS, process->mappings.nr);
-	process->has_code |= mappings_have(&process->mappings, BINARY_JIT);
 	return changed;
 }
 
@@ -420,24 +412,6 @@ bool processes_take_lack(struct processes *processes, uint32_t pid)
 	return lacks;
 }
 
-static void add_code(struct processes *processes, const struct process *process)
-{
-	struct binary_file file;
-	unsigned int binary;
-	char *name;
-
-	if (!maps_open_late_perf_map(process->pid, process->user, process->since_ns, &file, &name))
-		return;
-	binary = binaries_add_file(processes->binaries, &file, name);
-	free(name);
-	if (binary == BINARY_UNKNOWN)
-		return;
-	processes->code = xgrow(processes->code, processes->nr_code, &processes->code_room,
-				sizeof(*processes->code));
-	processes->code[processes->nr_code++] =
-		(struct process_code){ process->pid, process->user, binary };
-}
-
 void processes_end(struct processes *processes, uint32_t pid)
 {
 	struct process *process = find(processes, pid);
@@ -449,18 +423,6 @@ void processes_end(struct processes *processes, uint32_t pid)
 	process->has_sent = false;
 	process->due_ns = 0;
 	drop_text(process);
-	if (process->has_code)
-		add_code(processes, process);
-}
-
-unsigned int processes_take_code(struct processes *processes, struct process_code **code)
-{
-	unsigned int nr = processes->nr_code;
-
-	*code = processes->code;
-	processes->code = NULL;
-	processes->nr_code = processes->code_room = 0;
-	return nr;
 }
 
 /* --- the table ------------------------------------------------------------------------ */

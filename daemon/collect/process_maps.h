@@ -76,21 +76,9 @@ bool processes_add_name(struct processes *processes, uint32_t pid, uid_t user,
 			const struct hab_record_name *record, size_t size);
 /* True if a stack of the process had an id without a name since the last call. */
 bool processes_take_lack(struct processes *processes, uint32_t pid);
-/*
- * The process has ended, after it has sent a text. If it has made code at run time, its perf map is
- * looked for: processes_take_code().
- */
+/* The process has ended, after it has sent a text. */
 void processes_end(struct processes *processes, uint32_t pid);
 
-/* An ended process whose perf map is @binary: it names the frames of BINARY_JIT. */
-struct process_code {
-	uint32_t pid;
-	uid_t user;
-	unsigned int binary;
-};
-
-/* Those since the last call. Returns how many; the caller frees *code. */
-unsigned int processes_take_code(struct processes *processes, struct process_code **code);
 /* Reads maps that are due, and drops the processes that have not been seen for a while. */
 void processes_tidy(struct processes *processes);
 /* Sets @used for each binary that a process has mapped, and each name that it may use again. */

@@ -265,54 +265,6 @@ void stacks_rename(struct stack_table *table, const struct process_renamed *rena
 	}
 }
 
-static int compare_code(const void *one, const void *two)
-{
-	const struct process_code *first = one, *second = two;
-
-	return first->pid < second->pid ? -1 : first->pid > second->pid;
-}
-
-static bool has_code(const struct stack_key *key)
-{
-	uint32_t i;
-
-	for (i = 0; i < key->nr_frames; i++)
-		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
-			return true;
-	return false;
-}
-
-/* Two entries may have the same key afterwards: each has its own samples. */
-static void name_frames(struct stack_table *table, struct entry *entry, unsigned int binary)
-{
-	struct stack_key *key = entry->key;
-	uint32_t i;
-
-	HASH_DELETE(hh, table->by_key[is_growth(key)], entry);
-	for (i = 0; i < key->nr_frames; i++)
-		if (FRAME_BINARY(key->frames[i]) == BINARY_JIT)
-			key->frames[i] = FRAME(binary, FRAME_OFFSET(key->frames[i]));
-	HASH_ADD_KEYPTR(hh, table->by_key[is_growth(key)], key, stack_key_size(key), entry);
-}
-
-void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr)
-{
-	struct process_code *found, wanted;
-	const struct stack_key *key;
-	unsigned int i;
-
-	qsort(code, nr, sizeof(*code), compare_code);
-	for (i = HAB_KINDS; i < table->count; i++) {
-		key = table->entries[i].key;
-		if (!key)
-			continue;
-		wanted.pid = key->pid;
-		found = bsearch(&wanted, code, nr, sizeof(*code), compare_code);
-		if (found && found->user == key->uid && has_code(key))
-			name_frames(table, &table->entries[i], found->binary);
-	}
-}
-
 /* The entry that counts for a live sample: its own, or "[other stacks]" if that was folded. */
 static struct entry *entry_of(struct stack_table *table, uint32_t stack, uint32_t generation)
 {

@@ -12,7 +12,6 @@
 
 struct live;
 struct live_process;
-struct process_code;
 struct process_renamed;
 struct stack_table;
 
@@ -42,8 +41,6 @@ void stacks_add(struct stack_table *table, const struct hab_record_sample *sampl
 		const struct stack_key *key);
 /* The stacks of that process have its new name. */
 void stacks_rename(struct stack_table *table, const struct process_renamed *renamed);
-/* The frames of BINARY_JIT of these processes are frames of their perf maps. @code gets sorted. */
-void stacks_name_code(struct stack_table *table, struct process_code *code, unsigned int nr);
 unsigned int stacks_count(const struct stack_table *table);
 uint64_t stacks_folded(const struct stack_table *table);
 

@@ -550,19 +550,6 @@ static void write_perf_map(const char *path)
 		abort();
 }
 
-/* The name of the perf map that was found at the end of this process, or "". */
-static const char *name_of_code(struct _test_data_processes *self)
-{
-	struct process_code *code;
-	const char *name = "";
-
-	processes_end(self->processes, (uint32_t)getpid());
-	if (processes_take_code(self->processes, &code))
-		name = binaries_get(self->binaries, code->binary)->path;
-	free(code);
-	return name;
-}
-
 TEST_F(processes, code_without_a_file_is_named_by_the_perf_map)
 {
 	write_perf_map(self->perf_map);
@@ -572,21 +559,12 @@ TEST_F(processes, code_without_a_file_is_named_by_the_perf_map)
 	EXPECT_EQ(ADDRESS, FRAME_OFFSET(translate(self, getpid(), ADDRESS)));
 }
 
-TEST_F(processes, a_perf_map_that_is_written_before_the_end_names_the_code)
-{
-	say_mapped(self, getpid(), 0, "", false);
-	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
-	write_perf_map(self->perf_map);
-	EXPECT_STREQ(self->perf_map, name_of_code(self));
-}
-
 TEST_F(processes, a_perf_map_is_no_link)
 {
 	write_perf_map(self->file);
 	ASSERT_EQ(0, symlink(self->file, self->perf_map));
 	say_mapped(self, getpid(), 0, "", false);
 	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
-	EXPECT_STREQ("", name_of_code(self));
 }
 
 TEST_F(processes, a_perf_map_is_of_the_processs_own_user)
@@ -597,7 +575,6 @@ TEST_F(processes, a_perf_map_is_of_the_processs_own_user)
 	ASSERT_EQ(0, chown(self->perf_map, 65533, 65533));
 	say_mapped(self, getpid(), 0, "", false);
 	EXPECT_STREQ("[jit]", name_at(self, getpid(), ADDRESS));
-	EXPECT_STREQ("", name_of_code(self));
 }
 
 TEST_F(processes, a_pipe_in_the_place_of_a_perf_map_is_not_opened)
@@ -605,7 +582,6 @@ TEST_F(processes, a_pipe_in_the_place_of_a_perf_map_is_not_opened)
 	int writer = wait_for_reader(self, self->perf_map);
 
 	say_mapped(self, getpid(), 0, "", false);
-	EXPECT_STREQ("", name_of_code(self));
 	EXPECT_FALSE(was_opened(writer));
 }
 

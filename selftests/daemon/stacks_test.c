@@ -240,18 +240,6 @@ TEST_F(table, the_log_keeps_the_latest_samples)
 	EXPECT_EQ(STACKS_LOG_ROOM, seen.logged);
 }
 
-static void count_frames(void *context, uint32_t number, const struct stack_key *key,
-			 const struct stack_counts *counts, const struct in_use *in_use)
-{
-	unsigned int *with_binary = context;
-	uint32_t i;
-
-	(void)in_use;
-	(void)number;
-	for (i = 0; i < key->nr_frames; i++)
-		with_binary[FRAME_BINARY(key->frames[i])] += (unsigned int)counts->samples;
-}
-
 struct uses {
 	uint64_t of_stack;
 };
@@ -427,35 +415,6 @@ TEST_F(table, a_process_has_in_use_what_its_folded_stacks_have)
 	stacks_free(self->table);
 	self->table = NULL;
 	free(channel);
-}
-
-TEST_F(table, a_perf_map_names_the_code_of_its_process_and_user_alone)
-{
-	const struct hab_record_sample sample = { .bytes = 8, .probability = CERTAIN, .parts = 1 };
-	struct {
-		struct stack_key key;
-		uint64_t frames[2];
-	} stack = { .key.nr_frames = 2 };
-	struct process_code code[] = { { 3, 0, 9 }, { 2, 0, 8 }, { 1, 1, 7 } };
-	unsigned int with_binary[10] = { 0 };
-
-	self->table = stacks_new(STACKS);
-	stack.key.frames[0] = FRAME(BINARY_JIT, 0x1000);
-	stack.key.frames[1] = FRAME(1, 0x2000);
-	for (stack.key.pid = 1; stack.key.pid <= 2; stack.key.pid++) {
-		stacks_add(self->table, &sample, &stack.key);
-		stacks_add(self->table, &sample, &stack.key);
-	}
-	stacks_name_code(self->table, code, 3);
-	stack.key.pid = 2;
-	stack.key.frames[0] = FRAME(8, 0x1000);
-	stacks_add(self->table, &sample, &stack.key);
-	stacks_visit(self->table, NULL, count_frames, with_binary);
-	EXPECT_EQ(2, with_binary[BINARY_JIT]);
-	EXPECT_EQ(5, with_binary[1]);
-	EXPECT_EQ(0, with_binary[7]);
-	EXPECT_EQ(3, with_binary[8]);
-	EXPECT_EQ(2, stacks_count(self->table));
 }
 
 /* Stacks of allocations that were not folded. */

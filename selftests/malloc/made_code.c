@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Makes two functions at run time that call malloc(), and allocates 100 MB by one and 20 MB by the
- * other. Writes a perf map with their names when it exits, as -XX:+DumpPerfMapAtExit of Java does;
- * with an argument it writes none, and waits so many milliseconds before it ends. With the argument
- * "alone" a second thread allocates 100 MB once the first has ended, by allocate_alone().
+ * other; then waits for the end of its input. With the argument "map" it first writes a perf map
+ * with their names, as node does. With the argument "alone" a second thread allocates 100 MB once
+ * the first has ended, by allocate_alone().
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,6 +19,7 @@
 typedef void *(*maker)(size_t size);
 
 static unsigned char *code;
+static char map[64];
 
 /* A function with a frame pointer that calls malloc() with its own argument. */
 static maker make(unsigned char *at)
@@ -48,18 +49,16 @@ static maker make(unsigned char *at)
 
 static void write_map(void)
 {
-	char path[64];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-	file = fopen(path, "wx");
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", getpid());
+	file = fopen(map, "wx");
 	if (!file)
 		exit(3);
 	fprintf(file, "%lx %x made_large\n", (unsigned long)(uintptr_t)code, CODE_BYTES);
 	fprintf(file, "%lx %x made_small\n", (unsigned long)(uintptr_t)code + CODE_BYTES,
 		CODE_BYTES);
 	fclose(file);
-	printf("%s\n", path);
 }
 
 static bool has_ended(void)
@@ -113,15 +112,16 @@ int main(int argc, char **argv)
 		return 2;
 	large = make(code);
 	small = make(code + CODE_BYTES);
+	if (argc > 1)
+		write_map();
 	/* The preload library reads the maps again after some time only. */
 	usleep(50000);
 	for (i = 0; i < 1000; i++) {
 		free(large(100000));
 		free(small(20000));
 	}
-	if (argc > 1)
-		usleep((useconds_t)atoi(argv[1]) * 1000);
-	else
-		write_map();
+	while (getchar() != EOF)
+		;
+	unlink(map);
 	return 0;
 }
