@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal;
- * into one file, or into one after the other. Or of a span of the history.
+ * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal; or
+ * of a span of the history.
  *
  * What was recorded until a signal comes, or until the command fails, is written. After an error of
  * habctl no more is written. In each case the recording in habd ends.
@@ -29,7 +29,7 @@
 #define SECOND_NS   1000000000ull
 #define KEEP_NS	    (600 * SECOND_NS) /* habd ends a recording after an hour without a request */
 
-enum { ROTATE = 256, MAX_SIZE, MAX_FILES, LIVE };
+enum { ROTATE = 256, LIVE };
 
 struct record {
 	const char *socket;
@@ -38,15 +38,12 @@ struct record {
 	struct filter_options filter;
 	struct span_options history;
 	uint64_t seconds; /* 0: until a signal or the command's end */
-	uint64_t rotate;  /* seconds; 0: one file */
-	uint64_t max_size, max_files;
 	bool live;
 	char **command; /* NULL: none */
 	pid_t child;	/* 0: none, or it has ended */
 	int status;	/* of the command, as in a shell */
 	char token[64];
 	struct output_file output;
-	struct numbered_files files;
 	int code;
 };
 
@@ -56,8 +53,9 @@ static void fail(struct record *record)
 		record->code = EXIT_FAILED;
 }
 
-static void say_kept(const struct record *record, const char *file, const struct answer *answer)
+static void say_kept(const struct record *record, const struct answer *answer)
 {
+	const char *file = record->file;
 	char human[32], in_use[32];
 
 	human_bytes(answer->estimate, human, sizeof(human));
@@ -88,39 +86,20 @@ static void say_kept(const struct record *record, const char *file, const struct
 		say("%s: %" PRIu64 LATE_NAMES, file, answer->late_names);
 }
 
-static void keep_numbered(struct record *record, const struct answer *answer)
-{
-	char *file;
-
-	if (!numbered_files_write(&record->files, answer->body, answer->length)) {
-		fail(record);
-		return;
-	}
-	file = numbered_files_newest(&record->files);
-	say_kept(record, file, answer);
-	free(file);
-}
-
 static void keep(struct record *record, const struct answer *answer)
 {
 	if (answer->error) {
 		say("%s", answer->error);
 		record->code = client_interrupted ? 128 + SIGINT : EXIT_FAILED;
-	} else if (record->rotate) {
-		keep_numbered(record, answer);
-	} else if (record->max_size && answer->length > record->max_size) {
-		say("%s is not written: it would be %zu bytes, and --max-size allows %" PRIu64,
-		    record->file, answer->length, record->max_size);
-		fail(record);
 	} else if (output_file_write(&record->output, answer->body, answer->length)) {
-		say_kept(record, record->file, answer);
+		say_kept(record, answer);
 	} else {
 		fail(record);
 	}
 }
 
-/* Requests the next or the last part, or only that the recording goes on; answer_end() frees. */
-static void request_part(struct record *record, const char *what, struct answer *answer)
+/* Requests the profile, or only that the recording goes on; answer_end() frees. */
+static void request_token(struct record *record, const char *what, struct answer *answer)
 {
 	bool has_format = strcmp(what, "keep") != 0;
 	const char *view = record->format->views[record->live];
@@ -132,21 +111,21 @@ static void request_part(struct record *record, const char *what, struct answer 
 	free(path);
 }
 
-static void write_part(struct record *record, const char *what)
+static void write_profile(struct record *record)
 {
 	struct answer answer;
 
-	request_part(record, what, &answer);
+	request_token(record, "stop", &answer);
 	keep(record, &answer);
 	answer_end(&answer);
 }
 
 /* Nothing is written. A failure is ignored: the next request reports it. */
-static void drop_part(struct record *record, const char *what)
+static void drop_answer(struct record *record, const char *what)
 {
 	struct answer answer;
 
-	request_part(record, what, &answer);
+	request_token(record, what, &answer);
 	answer_end(&answer);
 }
 
@@ -195,23 +174,17 @@ static void collect_child(struct record *record)
 	record->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static uint64_t earlier(uint64_t one, uint64_t two)
-{
-	return one < two ? one : two;
-}
-
 /* Returns when the time is over, when the command has ended, or after a signal. */
 static void wait_for_end(struct record *record, const sigset_t *signals)
 {
 	uint64_t now = clock_monotonic_ns(), left;
 	uint64_t end = record->seconds ? now + record->seconds * SECOND_NS : UINT64_MAX;
-	uint64_t rotate = record->rotate ? now + record->rotate * SECOND_NS : UINT64_MAX;
 	uint64_t keep = now + KEEP_NS;
 	struct timespec pause;
 	int signal;
 
 	while (now < end && !record->code) {
-		left = earlier(earlier(end, rotate), keep) - now;
+		left = (keep < end ? keep : end) - now;
 		pause.tv_sec = (time_t)(left / SECOND_NS);
 		pause.tv_nsec = (long)(left % SECOND_NS);
 		signal = sigtimedwait(signals, NULL, &pause);
@@ -224,16 +197,8 @@ static void wait_for_end(struct record *record, const sigset_t *signals)
 		if (record->command && !record->child)
 			break;
 		now = clock_monotonic_ns();
-		if (now >= rotate && now < end) {
-			write_part(record, "next");
-			rotate += record->rotate * SECOND_NS;
-			/* A machine that was suspended skips parts. */
-			now = clock_monotonic_ns();
-			if (rotate <= now)
-				rotate = now + record->rotate * SECOND_NS;
-		}
 		if (now >= keep) {
-			drop_part(record, "keep");
+			drop_answer(record, "keep");
 			keep = now + KEEP_NS;
 		}
 	}
@@ -259,9 +224,9 @@ static int run(struct record *record)
 	client_interrupted = 0;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (ran && !record->code)
-		write_part(record, "stop");
+		write_profile(record);
 	else
-		drop_part(record, "stop");
+		drop_answer(record, "stop");
 	return record->status ? record->status : record->code;
 }
 
@@ -310,22 +275,15 @@ static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
 	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
 	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)" },
-	{ "rotate", ROTATE, "SECONDS", 0, "write a numbered file after each so many seconds" },
-	{ "max-files", MAX_FILES, "N", 0, "keep at most N files: the oldest are removed" },
-	{ "max-size", MAX_SIZE, "BYTES", 0, "keep at most so many bytes in all files; K, M, G" },
+	/* Options of 0.2.0. */
+	{ "rotate", ROTATE, "SECONDS", OPTION_HIDDEN, NULL },
+	{ "max-files", ROTATE, "N", OPTION_HIDDEN, NULL },
+	{ "max-size", ROTATE, "BYTES", OPTION_HIDDEN, NULL },
 	{ "live", LIVE, NULL, 0,
 	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
 	  "always in .pb.gz and .html" },
 	{ 0 },
 };
-
-static bool parse_max_size(struct record *record, const char *value)
-{
-	if (parse_size(value, &record->max_size))
-		return true;
-	say("--max-size %s: it must be a number of bytes above 0, as 500000, 64K or 10M", value);
-	return false;
-}
 
 /* What the options must be together. */
 static bool check(struct record *record)
@@ -338,14 +296,10 @@ static bool check(struct record *record)
 		say("record: give either -d SECONDS or -- COMMAND to say how long");
 		return false;
 	}
-	if (record->max_files && !record->rotate) {
-		say("record: --max-files is for several files: add --rotate SECONDS");
-		return false;
-	}
 	if (record->history.count > 1 ||
-	    (record->history.count && (record->command || record->seconds || record->rotate))) {
-		say("record: a span of the history is one file: give one --since, and no -d, --rotate "
-		    "and COMMAND");
+	    (record->history.count && (record->command || record->seconds))) {
+		say("record: a span of the history is one file: give one --since, and no -d and "
+		    "COMMAND");
 		return false;
 	}
 	record->format = output_format_of(record->file);
@@ -381,16 +335,12 @@ static error_t parse(int key, char *value, struct argp_state *state)
 		good = arguments_number("-d", value, 1, SECONDS_MAX, &record->seconds);
 		break;
 	case ROTATE:
-		good = arguments_number("--rotate", value, 1, SECONDS_MAX, &record->rotate);
-		break;
-	case MAX_FILES:
-		good = arguments_number("--max-files", value, 1, 1000000, &record->max_files);
+		say("record: --rotate, --max-files and --max-size are gone: habd --history keeps a "
+		    "profile of each minute, and `habctl record --since` writes one of a span of it");
+		good = false;
 		break;
 	case LIVE:
 		record->live = true;
-		break;
-	case MAX_SIZE:
-		good = parse_max_size(record, value);
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -408,21 +358,13 @@ int habctl_record(const char *socket, int argc, char **argv)
 		children
 	};
 	struct record record = { .socket = socket, .output.fd = -1 };
-	int code = EXIT_USAGE;
+	int code;
 
 	arguments_parse(&argp, ARGP_IN_ORDER, argc, argv, &record);
 	/* A place that cannot be written fails here, before the recording. */
 	if (!output_file_open(&record.output, record.file))
 		return EXIT_USAGE;
-	if (record.rotate)
-		output_file_drop(&record.output);
-	if (record.history.count)
-		code = run_history(&record);
-	else if (!record.rotate ||
-		 numbered_files_begin(&record.files, record.file, record.format->suffix,
-				      record.max_size, record.max_files))
-		code = run(&record);
+	code = record.history.count ? run_history(&record) : run(&record);
 	output_file_drop(&record.output);
-	numbered_files_end(&record.files);
 	return code;
 }

@@ -32,37 +32,4 @@ bool output_file_write(struct output_file *output, const void *data, size_t leng
 /* Removes the temporary file, if there is one. */
 void output_file_drop(struct output_file *output);
 
-struct numbered_file {
-	uint64_t number;
-	uint64_t size;
-};
-
-/* NAME.SUFFIX becomes NAME-000001.SUFFIX and so on. */
-struct numbered_files {
-	const char *suffix;
-	char *name;		     /* without the suffix */
-	uint64_t max_size;	     /* of all files together; 0: no limit */
-	uint64_t max_files;	     /* 0: no limit */
-	struct numbered_file *table; /* the oldest first */
-	unsigned int count;
-	unsigned int room;
-	uint64_t size; /* of all */
-};
-
-/*
- * Files that exist already count for the limits, and are removed first. False after a sentence: the
- * folder cannot be read. numbered_files_end() frees.
- */
-bool numbered_files_begin(struct numbered_files *files, const char *path, const char *suffix,
-			  uint64_t max_size, uint64_t max_files);
-void numbered_files_end(struct numbered_files *files);
-
-/*
- * Removes as many of the oldest files as it must, and writes the next one. False after a sentence;
- * nothing is removed for data that exceed the limit alone.
- */
-bool numbered_files_write(struct numbered_files *files, const void *data, size_t length);
-/* The path of the newest file; free() it. */
-char *numbered_files_newest(const struct numbered_files *files);
-
 #endif /* HABD_OUTPUT_FILES_H */

@@ -464,9 +464,9 @@ static void make_requests(void)
 		"GET /v1/profile?cgroup=/system.slice/../..&pid=%31%00 HTTP/1.1",
 		"GET /debug/pprof/allocs?seconds=3600&debug=1 HTTP/1.1",
 		"POST /v1/record/start?event=tlab HTTP/1.1",
-		"POST /v1/record/next?token=1&format=svg HTTP/1.1",
+		"POST /v1/record/stop?token=1&format=svg HTTP/1.1",
 		"POST /v1/record/keep?token= HTTP/1.1",
-		"POST /v1/record/stop?token=1 HTTP/1.1",
+		"POST /v1/record/stop HTTP/1.1",
 		"GET /v1/timeline?since=7d&until=now&event=sample&uid=0 HTTP/1.1",
 		"GET /v1/sites?view=in-use&comm=fuzzed&old-since=1h HTTP/1.1",
 	};
