@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal; or
- * of a span of the history.
+ * habctl record: writes a profile of some seconds, of the time a command runs, or until a signal;
+ * or of a span of the history.
  *
  * What was recorded until a signal comes, or until the command fails, is written. After an error of
  * habctl no more is written. In each case the recording in habd ends.
@@ -34,7 +34,7 @@ enum { ROTATE = 256, LIVE };
 struct record {
 	const char *socket;
 	const char *file;
-	const struct output_format *format;
+	const struct profile_format *format;
 	struct filter_options filter;
 	struct span_options history;
 	uint64_t seconds; /* 0: until a signal or the command's end */
@@ -241,7 +241,6 @@ static void describe(const struct profile *profile, char *kinds, struct answer *
 
 static int run_history(struct record *record)
 {
-	const struct profile_format *format = profile_format(record->format->name);
 	struct answer answer = { 0 };
 	struct profile *profile;
 	bool has_errors = true;
@@ -256,7 +255,7 @@ static int run_history(struct record *record)
 	if (profile) {
 		profile_view_of(record->format->views[record->live], &profile->view);
 		out = text_open(&answer.body, &answer.length);
-		format->write(profile, out);
+		record->format->write(profile, out);
 		text_close(out);
 		kinds_text(profile->kinds, kinds, sizeof(kinds));
 		describe(profile, kinds, &answer);
@@ -273,15 +272,14 @@ static int run_history(struct record *record)
 
 static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
-	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
+	  "write FILE, by its suffix:" PROFILE_FORMATS_ABOUT ". One that exists is replaced" },
 	{ "duration", 'd', "SECONDS", 0, "end after so many seconds (1 to 2592000)" },
 	/* Options of 0.2.0. */
 	{ "rotate", ROTATE, "SECONDS", OPTION_HIDDEN, NULL },
 	{ "max-files", ROTATE, "N", OPTION_HIDDEN, NULL },
 	{ "max-size", ROTATE, "BYTES", OPTION_HIDDEN, NULL },
 	{ "live", LIVE, NULL, 0,
-	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
-	  "always in .pb.gz and .html" },
+	  "what is in use instead of what was allocated, or both, as FILE's format has room" },
 	{ 0 },
 };
 
@@ -302,9 +300,10 @@ static bool check(struct record *record)
 		    "COMMAND");
 		return false;
 	}
-	record->format = output_format_of(record->file);
-	if (record->format && record->history.count && !strcmp(record->format->name, "jfr")) {
-		say("record: the history has sums, and .jfr needs single samples: give another suffix");
+	record->format = profile_format_of(record->file);
+	if (record->format && record->history.count && record->format->has_events) {
+		say("record: the history has sums, and %s needs single samples: give another suffix",
+		    record->format->suffix);
 		return false;
 	}
 	return record->format;

@@ -17,7 +17,7 @@
 #include "daemon/shared/output_files.h"
 #include "daemon/habctl/report_table.h"
 #include "daemon/habctl/span_options.h"
-#include "daemon/profile/formats/flame.h"
+#include "daemon/profile/formats/formats.h"
 #include "daemon/profile/formats/read.h"
 #include "daemon/shared/arguments.h"
 #include "daemon/shared/kinds.h"
@@ -35,7 +35,7 @@ struct report_request {
 	uint64_t seconds; /* with --live; 0: since habd was started */
 	enum report_by by;
 	bool by_given;
-	const char *format;
+	const struct profile_format *format; /* NULL: a table */
 	uint64_t limit;
 	const char *output; /* NULL: standard output */
 	const char *files[2];
@@ -124,18 +124,14 @@ static void write_report(const struct report_request *request, struct profile *c
 {
 	struct report report;
 
-	if (!strcmp(request->format, "table")) {
+	if (!request->format) {
 		add_table(request, profiles, out);
 	} else if (request->diff) {
 		report_begin(&report, BY_STACK, request->in_use, profiles[0], profiles[1]);
 		report_folded_diff(&report, out);
 		report_end(&report);
-	} else if (!strcmp(request->format, "folded")) {
-		profile_write_folded(profiles[0], out);
-	} else if (!strcmp(request->format, "svg")) {
-		profile_write_svg(profiles[0], out);
 	} else {
-		profile_write_html(profiles[0], out);
+		request->format->write(profiles[0], out);
 	}
 }
 
@@ -232,12 +228,13 @@ static const struct argp_option table[] = {
 	{ "oom", OOM, NULL, 0,
 	  "list the profiles of processes that the kernel ended for want of memory, in the "
 	  "directory of the history" },
-	{ "crashed", CRASHED, NULL, 0, "list those of processes that crashed (SIGSEGV, SIGABRT and the like)" },
+	{ "crashed", CRASHED, NULL, 0,
+	  "list those of processes that crashed (SIGSEGV, SIGABRT and the like)" },
 	{ "in-use", IN_USE, NULL, 0,
 	  "what is in use instead of what was allocated; with --diff: what has grown" },
 	{ "diff", DIFF, NULL, 0, "the difference of two files, or of two spans" },
 	{ "by", BY, "WHAT", 0, "site (default), stack, process, comm, heap, tag or cgroup" },
-	{ "format", FORMAT, "FORMAT", 0, "table (default), folded, svg or html" },
+	{ "format", FORMAT, "FORMAT", 0, "table (default), or one of" PROFILE_FORMATS_SHOWN },
 	{ "limit", LIMIT, "ROWS", 0, "at most so many rows of each kind (default 30; 0: all)" },
 	{ "output", 'o', "OUTPUT", 0, "write the report into a file" },
 	{ 0 },
@@ -254,22 +251,22 @@ static bool parse_by(struct report_request *request, const char *value)
 
 static bool parse_format(struct report_request *request, const char *value)
 {
-	request->format = value;
-	if (!strcmp(value, "table") || !strcmp(value, "folded") || !strcmp(value, "svg") ||
-	    !strcmp(value, "html"))
+	request->format = profile_format(value);
+	if (!strcmp(value, "table") || (request->format && !request->format->file_name))
 		return true;
-	say("--format %s: it must be table, folded, svg or html", value);
+	say("--format %s: it must be one of table" PROFILE_FORMATS_SHOWN, value);
 	return false;
 }
 
 /* What the arguments must be together. */
 static bool check(const struct report_request *request)
 {
-	bool table_format = !strcmp(request->format, "table");
 	unsigned int nr_spans = request->history.count, wanted = request->diff ? 2 : 1;
 
 	if (request->oom || request->crashed) {
-		if (nr_spans + request->nr_files + request->live + request->diff + request->in_use == 0)
+		if (nr_spans + request->nr_files + request->live + request->diff +
+			    request->in_use ==
+		    0)
 			return true;
 		say("report: --oom and --crashed list files: give no FILE, span or other option with "
 		    "them");
@@ -285,11 +282,11 @@ static bool check(const struct report_request *request)
 		say("report: -d is for --live: the time of a file is in the file");
 		return false;
 	}
-	if (request->by_given && !table_format) {
-		say("report: --by is for tables: %s has all stacks", request->format);
+	if (request->by_given && request->format) {
+		say("report: --by is for tables: %s has all stacks", request->format->name);
 		return false;
 	}
-	if (request->diff && !table_format && strcmp(request->format, "folded") != 0) {
+	if (request->diff && request->format && strcmp(request->format->name, "folded") != 0) {
 		say("report: a difference is a table, or folded, which other tools draw");
 		return false;
 	}
@@ -361,9 +358,7 @@ int habctl_report(const char *socket, int argc, char **argv)
 					  "--oom --crashed",
 					  "Show a recording, with the interval of each estimate.",
 					  children };
-	struct report_request request = {
-		.socket = socket, .format = "table", .by = BY_SITE, .limit = LIMIT_DEFAULT
-	};
+	struct report_request request = { .socket = socket, .by = BY_SITE, .limit = LIMIT_DEFAULT };
 	struct filter filter;
 	int code;
 

@@ -7,14 +7,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/shared/output_files.h"
+#include "daemon/profile/formats/formats.h"
 
 #define OPTIONS_PIDS_MAX 64u
 
 struct options {
 	const char *file;
-	const struct output_format *format; /* of the file */
-	uint64_t rate;			    /* this and the next: 0: not given */
+	const struct profile_format *format; /* of the file */
+	uint64_t rate;			     /* this and the next: 0: not given */
 	uint64_t interval;
 	bool live;
 	const char *of_file; /* an option that was given and needs @file; NULL: none */

@@ -43,15 +43,14 @@ enum { RATE = 256, LIVE, INTERVAL, UNIT, DETACH, CHILDREN };
 
 static const struct argp_option table[] = {
 	{ "output", 'o', "FILE", 0,
-	  "write FILE: .pb.gz (pprof), .folded, .svg, .html or .jfr; one that exists is replaced" },
+	  "write FILE, by its suffix:" PROFILE_FORMATS_ABOUT ". One that exists is replaced" },
 	{ "rate", RATE, "RATE", 0,
 	  "take at most about so many samples a second of all processes together (default 20000, or "
 	  "any number with --interval)" },
 	{ "interval", INTERVAL, "BYTES", 0,
 	  "take a sample of about every BYTES allocated (default 524288, and more often at first)" },
 	{ "live", LIVE, NULL, 0,
-	  "in a .folded file: what is in use instead of what was allocated; in a .svg: both, as "
-	  "always in .pb.gz and .html" },
+	  "what is in use instead of what was allocated, or both, as FILE's format has room" },
 	{ "pid", 'p', "PID", 0,
 	  "attach to a process that runs, instead of running a command; may be given several times" },
 	{ "duration", 'd', "SECONDS", 0,
@@ -125,7 +124,7 @@ static bool check(struct options *options)
 	}
 	if (!options->file)
 		return true;
-	options->format = output_format_of(options->file);
+	options->format = profile_format_of(options->file);
 	return options->format;
 }
 

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "daemon/profile/formats/formats.h"
 #include "daemon/shared/human.h"
 #include "daemon/shared/limits.h"
 #include "daemon/shared/program.h"
@@ -89,7 +88,7 @@ bool result_write(const struct options *options, struct collector *collector,
 	bool good;
 
 	profile_view_of(options->format->views[options->live], &view);
-	collector_write(collector, profile_format(options->format->name), view, text, &result);
+	collector_write(collector, options->format, view, text, &result);
 	text_close(text);
 	good = output_file_write(output, data, length);
 	free(data);

@@ -48,8 +48,4 @@ const char *profile_site_binary(const struct profile *profile, const struct prof
 /* Writes its function with file and line, or without these with its binary. */
 void profile_put_site(const struct profile *profile, const struct profile_frame *site, FILE *out);
 
-/* Two of its formats (formats.h): in pprof.c, gzipped, and in jfr.c. */
-void profile_write_pprof(const struct profile *profile, FILE *out);
-void profile_write_jfr(const struct profile *profile, FILE *out);
-
 #endif /* HABD_PROFILE_H */

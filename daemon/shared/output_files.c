@@ -17,29 +17,6 @@
 
 #include "daemon/shared/util.h"
 
-const struct output_format *output_format_of(const char *path)
-{
-	static const struct output_format formats[] = {
-		{ ".pb.gz", "pprof", "habctl report", { "both", "both" } },
-		{ ".folded", "folded", "less", { "allocated", "in-use" } },
-		{ ".svg", "svg", "xdg-open", { "allocated", "both" } },
-		{ ".html", "html", "xdg-open", { "both", "both" } },
-		{ ".jfr", "jfr", "jfr summary", { "allocated", "allocated" } },
-	};
-	const struct output_format *format;
-	const char *name = basename(path);
-	size_t length = strlen(name), end;
-
-	for (format = formats; format < formats + ARRAY_SIZE(formats); format++) {
-		end = strlen(format->suffix);
-		if (length > end && !strcmp(name + length - end, format->suffix))
-			return format;
-	}
-	say("%s: the suffix says the format: it must be .pb.gz, .folded, .svg, .html or .jfr",
-	    path);
-	return NULL;
-}
-
 static bool is_writable(const char *path)
 {
 	struct stat status;

@@ -7,17 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A format of profiles, by the suffix of the file's name. */
-struct output_format {
-	const char *suffix;
-	const char *name;     /* as in daemon/profile/formats/formats.h */
-	const char *next;     /* the command that shows such a file */
-	const char *views[2]; /* as in daemon/profile/formats/formats.h: without --live, and with it */
-};
-
-/* NULL after a sentence: the suffix is of no format. */
-const struct output_format *output_format_of(const char *path);
-
 /* A file that appears under its name when it is complete. */
 struct output_file {
 	const char *path;

@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "daemon/habctl/report_table.h"
-#include "daemon/profile/formats/flame.h"
+#include "daemon/profile/formats/table.h"
 #include "daemon/profile/merge.h"
 #include "daemon/profile/formats/read.h"
 #include "daemon/shared/util.h"

@@ -10,6 +10,7 @@
 
 #include "wire/owner.h"
 #include "daemon/habd/history/end_files.h"
+#include "daemon/profile/formats/table.h"
 #include "daemon/profile/reduce.h"
 #include "daemon/habd/state/spans.h"
 

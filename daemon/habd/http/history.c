@@ -167,8 +167,8 @@ void reply_history(struct request *request, struct reply *reply, const struct fi
 	}
 	if (request_has_old(request) && format->file_name) {
 		reply_error(reply, 400,
-			    "format=%s: a growth is html, svg or folded; to compare two files see "
-			    "habctl report --diff.",
+			    "format=%s: a growth is one of" PROFILE_FORMATS_SHOWN
+			    "; to compare two files see habctl report --diff.",
 			    format->name);
 		return;
 	}

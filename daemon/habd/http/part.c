@@ -5,6 +5,7 @@
 
 #include "daemon/habd/http/handlers.h"
 #include "daemon/habd/parts/snapshots.h"
+#include "daemon/profile/formats/table.h"
 #include "daemon/profile/reduce.h"
 
 static void write_profile(struct profile *profile, uint64_t bytes, struct reply *reply)

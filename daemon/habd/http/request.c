@@ -75,8 +75,7 @@ const struct profile_format *request_format(const struct request *request, struc
 
 	if (!format)
 		reply_error(reply, 400,
-			    "format=%s is unknown: it must be pprof, folded, svg, html or jfr.",
-			    value);
+			    "format=%s is unknown: it must be one of" PROFILE_FORMATS_NAMES ".", value);
 	return format;
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/shared/hash.h"
 #include "daemon/shared/kinds.h"
 #include "daemon/shared/string_table.h"
+#include "daemon/profile/formats/table.h"
 #include "daemon/profile/formats/web.h"
 
 #define NODES_MAX  (1u << 18)

@@ -3,15 +3,12 @@
 
 #include <string.h>
 
-#include "daemon/profile/formats/flame.h"
+#define SHOWN(suffix) NULL
+#define SAVED(suffix) "allocs" suffix
+#define ROW(name, suffix, about, type, next, where, view, live, events, write) \
+	{ name, suffix, type, next, where(suffix), { view, live }, events, write },
 
-static const struct profile_format formats[] = {
-	{ "pprof", "application/octet-stream", "allocs.pb.gz", false, profile_write_pprof },
-	{ "jfr", "application/octet-stream", "allocs.jfr", true, profile_write_jfr },
-	{ "folded", "text/plain; charset=utf-8", NULL, false, profile_write_folded },
-	{ "svg", "image/svg+xml", NULL, false, profile_write_svg },
-	{ "html", "text/html; charset=utf-8", NULL, false, profile_write_html },
-};
+static const struct profile_format formats[] = { PROFILE_FORMATS(ROW) };
 
 const struct profile_format *profile_format(const char *name)
 {
@@ -20,6 +17,21 @@ const struct profile_format *profile_format(const char *name)
 	for (i = 0; i < ARRAY_SIZE(formats); i++)
 		if (!strcmp(formats[i].name, name))
 			return &formats[i];
+	return NULL;
+}
+
+const struct profile_format *profile_format_of(const char *path)
+{
+	size_t length = strlen(path), end;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(formats); i++) {
+		end = strlen(formats[i].suffix);
+		if (length > end && path[length - end - 1] != '/' &&
+		    !strcmp(path + length - end, formats[i].suffix))
+			return &formats[i];
+	}
+	say("%s: the suffix says the format: it must be one of" PROFILE_FORMATS_SUFFIXES, path);
 	return NULL;
 }
 

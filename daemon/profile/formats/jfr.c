@@ -11,7 +11,7 @@
  * The object's class is the caller's tag, or the function that allocates. A method's class is the
  * file of the function.
  */
-#include "daemon/profile/profile.h"
+#include "daemon/profile/formats/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * which is known by its build id. Readers take the first mapping for the main program: it is the
  * program that allocated most.
  */
-#include "daemon/profile/profile.h"
+#include "daemon/profile/formats/table.h"
 
 #include <math.h>
 #include <stdio.h>
