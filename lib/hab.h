@@ -343,15 +343,7 @@ void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size);
 struct hab_region {
 	uint64_t position; /* as in a TLAB: free bytes, negated, minus 1 */
 	uint64_t limit;	   /* first address behind them, plus 1 */
-	struct hab_heap *heap;
-	void *chunks;
-	void *large;
-	void *sampled;
-	uintptr_t end;
-	uintptr_t counted;
-	uint64_t lives;
-	uint64_t sampling[5];
-	uint64_t reserved[3];
+	uint64_t opaque[15];
 };
 
 /**

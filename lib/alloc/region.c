@@ -16,6 +16,7 @@
 #include "lib/alloc/lists.h"
 #include "lib/alloc/trim.h"
 #include "lib/alloc/trim_thread.h"
+#include "lib/region.h"
 #include "lib/thread.h"
 #include "lib/rseq/tls.h"
 #include "lib/telemetry/sampler.h"
@@ -34,30 +35,29 @@
 #define LEAST_SHARED HAB_LEAST_CLASS_BYTES
 
 _Static_assert(LEAST_SHARED >= LARGEST_SHARED + HEAD, "the end of a buffer has room for any object");
-_Static_assert(sizeof(((struct hab_region *)0)->sampling) == sizeof(struct hab_sampling),
-	       "a region has room for its sampling");
+_Static_assert(sizeof(struct hab_open_region) <= sizeof(struct hab_region) &&
+		       offsetof(struct hab_open_region, position) ==
+			       offsetof(struct hab_region, position) &&
+		       offsetof(struct hab_open_region, limit) ==
+			       offsetof(struct hab_region, limit),
+	       "a caller's region has room for it, and callers use these fields");
 
 /* The address of an object of 0 bytes in a region without chunks. */
 static char no_bytes[ALIGNMENT] __attribute__((aligned(ALIGNMENT)));
 
-static struct hab_sampling *sampling_of(struct hab_region *region)
-{
-	return (struct hab_sampling *)region->sampling;
-}
-
-static uintptr_t top_of(const struct hab_region *region)
+static uintptr_t top_of(const struct hab_open_region *region)
 {
 	return region->position + region->limit;
 }
 
 /* The fast path may use [top, end) from now on. */
-static void open_to(struct hab_region *region, uintptr_t top, uintptr_t end)
+static void open_to(struct hab_open_region *region, uintptr_t top, uintptr_t end)
 {
 	region->limit = end + 1;
 	region->position = top - end - 1;
 }
 
-static void forget_chunks(struct hab_region *region)
+static void forget_chunks(struct hab_open_region *region)
 {
 	region->chunks = NULL;
 	region->large = NULL;
@@ -70,16 +70,18 @@ static void forget_chunks(struct hab_region *region)
 
 int hab_region_open(struct hab_region *region, struct hab_heap *heap)
 {
+	struct hab_open_region *opened = (struct hab_open_region *)region;
+
 	if (!region || !heap)
 		return -EINVAL;
-	*region = (struct hab_region){ .heap = heap };
-	forget_chunks(region);
+	*opened = (struct hab_open_region){ .heap = heap };
+	forget_chunks(opened);
 	return 0;
 }
 
-static bool sampler_needed(const struct hab_thread *thread, struct hab_region *region)
+static bool sampler_needed(const struct hab_thread *thread, struct hab_open_region *region)
 {
-	return sampling_of(region)->on || hab_sampler_needed(thread);
+	return region->sampling.on || hab_sampler_needed(thread);
 }
 
 /* --- chunks --------------------------------------------------------------------------- */
@@ -150,7 +152,7 @@ static struct hab_free_chunk *take_chunk(struct hab_heap *heap, struct hab_threa
 	return chunk ? chunk : take_listed(heap, thread, class, bytes);
 }
 
-static struct hab_free_chunk *take_large(struct hab_region *region, struct hab_thread *thread,
+static struct hab_free_chunk *take_large(struct hab_open_region *region, struct hab_thread *thread,
 					 size_t bytes)
 {
 	u32 class = hab_class_of(bytes + HEAD);
@@ -165,14 +167,14 @@ static struct hab_free_chunk *take_large(struct hab_region *region, struct hab_t
 }
 
 /* The region leaves its chunk: the bytes allocated there are counted. */
-static void leave_chunk(struct hab_region *region, struct hab_thread *thread)
+static void leave_chunk(struct hab_open_region *region, struct hab_thread *thread)
 {
 	if (region->chunks)
 		thread->counters.region_bytes += top_of(region) - (uintptr_t)region->chunks - HEAD;
 }
 
 /* false if there is no memory for an object of @bytes. */
-static bool next_chunk(struct hab_region *region, struct hab_thread *thread, size_t bytes)
+static bool next_chunk(struct hab_open_region *region, struct hab_thread *thread, size_t bytes)
 {
 	bool first = !region->chunks && bytes <= HAB_FIRST_CHUNK_BYTES - HEAD;
 	u32 class = first ? HAB_CLASS_FIRST : HAB_CLASS_NEXT;
@@ -210,7 +212,7 @@ struct sampled {
 	void *object;
 };
 
-static void keep_sampled(struct hab_region *region, struct hab_thread *thread, void *object)
+static void keep_sampled(struct hab_open_region *region, struct hab_thread *thread, void *object)
 {
 	struct sampled *sampled;
 
@@ -218,7 +220,7 @@ static void keep_sampled(struct hab_region *region, struct hab_thread *thread, v
 		return;
 	/* Else this may be sampled as well, without end. */
 	thread->sampling = true;
-	sampled = hab_region_alloc(region, sizeof(*sampled));
+	sampled = hab_region_alloc((struct hab_region *)region, sizeof(*sampled));
 	thread->sampling = false;
 	if (!sampled)
 		return;
@@ -227,7 +229,7 @@ static void keep_sampled(struct hab_region *region, struct hab_thread *thread, v
 	region->sampled = sampled;
 }
 
-static void free_sampled(struct hab_region *region)
+static void free_sampled(struct hab_open_region *region)
 {
 	const struct sampled *sampled;
 
@@ -236,21 +238,22 @@ static void free_sampled(struct hab_region *region)
 }
 
 /* Counts the bytes before the object, and reports the object if it is sampled. */
-static void sample(struct hab_region *region, struct hab_thread *thread, u64 before, void *object,
-		   size_t size, size_t bytes)
+static void sample(struct hab_open_region *region, struct hab_thread *thread, u64 before,
+		   void *object, size_t size, size_t bytes)
 {
 	uintptr_t top;
 
 	/* The object is allocated already: the handler may allocate in this region. */
-	if (hab_sampler_region_allocated(thread, sampling_of(region), before, object, size, bytes))
+	if (hab_sampler_region_allocated(thread, &region->sampling, before, object, size, bytes))
 		keep_sampled(region, thread, object);
 	top = top_of(region);
 	region->counted = top;
-	open_to(region, top, hab_sampler_end(thread, sampling_of(region), top, region->end));
+	open_to(region, top, hab_sampler_end(thread, &region->sampling, top, region->end));
 }
 
-__attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *region, size_t size)
+__attribute__((noinline)) void *hab_region_alloc_slow(struct hab_region *opened, size_t size)
 {
+	struct hab_open_region *region = (struct hab_open_region *)opened;
 	struct hab_thread *thread = hab_thread_calling(region->heap);
 	size_t bytes = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 	struct hab_free_chunk *chunk;
@@ -308,21 +311,22 @@ static void close_chunks(struct hab_heap *heap, struct hab_thread *thread,
 }
 
 /* Regions of one chunk are so short that only some of them look at the clock. */
-static bool looks_at_clock(struct hab_thread *thread, const struct hab_region *region)
+static bool looks_at_clock(struct hab_thread *thread, const struct hab_open_region *region)
 {
 	const struct hab_free_chunk *chunk = region->chunks;
 
 	return ++thread->closes % 16 == 0 || region->large || (chunk && chunk->next);
 }
 
-void hab_region_close(struct hab_region *region)
+void hab_region_close(struct hab_region *opened)
 {
+	struct hab_open_region *region = (struct hab_open_region *)opened;
 	struct hab_heap *heap = region->heap;
 	struct hab_thread *thread = hab_thread_calling(heap);
 
 	/* Without memory for the thread's state the chunks stay taken until the reset. */
 	if (thread && region->lives == heap->lives && (region->chunks || region->large)) {
-		hab_sampler_region_closed(thread, sampling_of(region),
+		hab_sampler_region_closed(thread, &region->sampling,
 					  top_of(region) - region->counted);
 		free_sampled(region);
 		leave_chunk(region, thread);
@@ -333,5 +337,5 @@ void hab_region_close(struct hab_region *region)
 		close_chunks(heap, thread, region->large);
 	}
 	forget_chunks(region);
-	sampling_of(region)->on = false;
+	region->sampling.on = false;
 }

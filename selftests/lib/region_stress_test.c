@@ -13,6 +13,7 @@
 #include "lib/alloc/lists.h"
 #include "lib/alloc/trim.h"
 #include "lib/heap.h"
+#include "lib/region.h"
 
 #define SLOTS  24
 #define ROUNDS 4
@@ -47,6 +48,11 @@ struct stress {
 	struct disturbed threads;
 };
 
+static const struct hab_open_region *inside(const struct hab_region *region)
+{
+	return (const struct hab_open_region *)region;
+}
+
 /* Sets or clears the flags of a chunk's granules. */
 static void flag_chunk(struct stress *stress, const struct hab_free_chunk *chunk, bool taken)
 {
@@ -68,18 +74,18 @@ static void flag_chunk(struct stress *stress, const struct hab_free_chunk *chunk
 
 static void flag_new_chunks(struct stress *stress, struct request *request)
 {
-	if (request->region.chunks != request->seen_chunk)
-		flag_chunk(stress, request->region.chunks, true);
-	if (request->region.large != request->seen_large)
-		flag_chunk(stress, request->region.large, true);
-	request->seen_chunk = request->region.chunks;
-	request->seen_large = request->region.large;
+	if (inside(&request->region)->chunks != request->seen_chunk)
+		flag_chunk(stress, inside(&request->region)->chunks, true);
+	if (inside(&request->region)->large != request->seen_large)
+		flag_chunk(stress, inside(&request->region)->large, true);
+	request->seen_chunk = inside(&request->region)->chunks;
+	request->seen_large = inside(&request->region)->large;
 }
 
 /* The newest chunks of the region hold the object, which was just allocated. */
 static bool lies_within(const struct request *request, uintptr_t object, size_t size)
 {
-	const struct hab_free_chunk *chunks[] = { request->region.chunks, request->region.large };
+	const struct hab_free_chunk *chunks[] = { inside(&request->region)->chunks, inside(&request->region)->large };
 	int i;
 
 	for (i = 0; i < 2; i++) {
@@ -134,9 +140,9 @@ static void close_request(struct stress *stress, struct request *request)
 	const struct hab_free_chunk *chunk;
 
 	check_objects(stress, request);
-	for (chunk = request->region.chunks; chunk; chunk = hab_free_chunk_at(chunk->next))
+	for (chunk = inside(&request->region)->chunks; chunk; chunk = hab_free_chunk_at(chunk->next))
 		flag_chunk(stress, chunk, false);
-	for (chunk = request->region.large; chunk; chunk = hab_free_chunk_at(chunk->next))
+	for (chunk = inside(&request->region)->large; chunk; chunk = hab_free_chunk_at(chunk->next))
 		flag_chunk(stress, chunk, false);
 	hab_region_close(&request->region);
 	free(request);

@@ -12,6 +12,7 @@
 #include "kselftest_harness.h"
 #include "lib/alloc/lists.h"
 #include "lib/heap.h"
+#include "lib/region.h"
 #include "selftests/lib/accounted.h"
 #include "selftests/lib/roll.h"
 
@@ -356,8 +357,9 @@ __attribute__((noinline, used)) void *region_alloc_alone(struct hab_region *regi
 TEST(the_end_of_a_buffer_serves_regions_and_then_only_objects_that_fit)
 {
 	const size_t buffer = 512 << 10;
-	const struct hab_free_chunk *chunk;
 	struct hab_region first, second;
+	const struct hab_open_region *inside = (struct hab_open_region *)&second;
+	const struct hab_free_chunk *chunk;
 	struct hab_chunk most;
 	struct hab_heap *heap;
 	cpu_set_t one, all;
@@ -379,9 +381,9 @@ TEST(the_end_of_a_buffer_serves_regions_and_then_only_objects_that_fit)
 		for (size = 8000; size < 40000; size += 500) {
 			object = (uintptr_t)hab_region_alloc(&second, size);
 			ASSERT_NE(0, object);
-			chunk = second.large;
+			chunk = inside->large;
 			if (!chunk || object != (uintptr_t)(chunk + 1))
-				chunk = second.chunks;
+				chunk = inside->chunks;
 			EXPECT_LE(object + size, (uintptr_t)chunk + chunk->bytes);
 			hab_region_close(&second);
 		}
