@@ -44,10 +44,24 @@ struct hab_heap;
 #define HAB_HEAP_TRIM_THREAD 0x10u /* a thread of the library's trims, once a second */
 #define HAB_HEAP_NO_TRIM     0x20u /* only hab_heap_trim() trims */
 
-/* Instead of a size in tlab_bytes. */
-#define HAB_TLAB_NONE	 ((size_t)1) /* each object is a chunk of its own */
-#define HAB_TLAB_GROWING ((size_t)2) /* HotSpot's rule: by each thread's share, at each reset */
-#define HAB_TLAB_AUTO	 ((size_t)3) /* by each thread's rate of refills, within waste_percent */
+/**
+ * enum hab_tlab_mode - how TLABs are sized
+ * @HAB_TLABS_FIXED: all alike
+ * @HAB_TLABS_NONE: each object is a chunk of its own
+ * @HAB_TLABS_GROWING: HotSpot's rule: by each thread's share, at each reset
+ * @HAB_TLABS_AUTO: by each thread's rate of refills, within waste_percent
+ */
+enum hab_tlab_mode {
+	HAB_TLABS_FIXED,
+	HAB_TLABS_NONE,
+	HAB_TLABS_GROWING,
+	HAB_TLABS_AUTO,
+};
+
+/* Values of tlab_bytes before there was tlab_mode. 0.4 will not have these names. */
+#define HAB_TLAB_NONE	 ((size_t)HAB_TLABS_NONE)
+#define HAB_TLAB_GROWING ((size_t)HAB_TLABS_GROWING)
+#define HAB_TLAB_AUTO	 ((size_t)HAB_TLABS_AUTO)
 
 /**
  * struct hab_heap_config - configuration of a heap
@@ -56,7 +70,7 @@ struct hab_heap;
  *	rounded up to whole pages; default 1 GiB. An arena of 4 MiB or more asks the kernel for huge
  *	pages, so memory becomes resident 2 MiB at a time. The first 64th of the arena, at most 16
  *	MiB, has small pages
- * @tlab_bytes: size of a TLAB, 256 bytes to @arena_bytes, or HAB_TLAB_*; default 32 KiB. A TLAB
+ * @tlab_bytes: size of a TLAB of HAB_TLABS_FIXED, 256 bytes to @arena_bytes; 0: 32 KiB. A TLAB
  *	larger than a level's buffers is taken from the next level up
  * @flags: HAB_HEAP_*
  * @waste_percent: how many percent of the arena TLABs and buffers of automatic size may hold unused
@@ -73,11 +87,13 @@ struct hab_heap;
  * @name: for telemetry, at most 31 printable characters; NULL: "heap"
  * @alignment: of the objects of hab_alloc(), 8 or 16 bytes; 0: 16. With 8, C's types of 16 bytes
  *	need hab_alloc_aligned(). Regions and chunks stay as they are
+ * @tlab_mode: enum hab_tlab_mode
  *
- * Environment variables override these: HAB_LEVELS @levels; HAB_TLAB (a size, "none", "growing" or
- * "auto") @tlab_bytes; HAB_BACKEND=device or process the choice of backend; HAB_VERIFY=1 sets
- * HAB_HEAP_VERIFY; HAB_HUGE_PAGES=0 sets HAB_HEAP_SMALL_PAGES; HAB_TRIM=thread or none sets
- * HAB_HEAP_TRIM_THREAD or HAB_HEAP_NO_TRIM.
+ * Environment variables are the defaults of what a program leaves open: HAB_LEVELS of a @levels
+ * that is NULL; HAB_TLAB (a size, "none", "growing" or "auto") of a @tlab_bytes that is 0, with
+ * HAB_TLABS_FIXED; HAB_TRIM=thread or none of HAB_HEAP_TRIM_THREAD and HAB_HEAP_NO_TRIM.
+ * HAB_HUGE_PAGES=0 adds HAB_HEAP_SMALL_PAGES. Two are for debugging and override the program:
+ * HAB_BACKEND=device or process, and HAB_VERIFY=1, which adds HAB_HEAP_VERIFY.
  */
 struct hab_heap_config {
 	size_t struct_size;
@@ -88,7 +104,7 @@ struct hab_heap_config {
 	const char *levels;
 	const char *name;
 	uint32_t alignment;
-	uint32_t reserved; /* 0 */
+	uint32_t tlab_mode;
 };
 
 /**

@@ -14,13 +14,6 @@
 
 #define HAB_TLAB_DEFAULT (32u << 10)
 
-enum hab_tlab_mode {
-	HAB_TLABS_FIXED,
-	HAB_TLABS_NONE,
-	HAB_TLABS_GROWING,
-	HAB_TLABS_AUTO,
-};
-
 /**
  * struct hab_settings - a valid configuration
  * @arena_bytes: a multiple of the page size

@@ -30,7 +30,6 @@ void hab_heap_config_init(struct hab_heap_config *config)
 	memset(config, 0, sizeof(*config));
 	config->struct_size = sizeof(*config);
 	config->arena_bytes = 1ul << 30;
-	config->tlab_bytes = HAB_TLAB_DEFAULT;
 }
 
 /* The caller's struct, of any version, as this version's. */
@@ -52,54 +51,55 @@ static int read_config(struct hab_heap_config *config, const struct hab_heap_con
 	return 0;
 }
 
-static int parse_tlab(const char *text, size_t *tlab_bytes)
+static int parse_tlab(const char *text, struct hab_heap_config *config)
 {
+	static const char *const modes[] = {
+		[HAB_TLABS_NONE] = "none", [HAB_TLABS_GROWING] = "growing", [HAB_TLABS_AUTO] = "auto"
+	};
 	uint64_t bytes;
 	const char *end;
+	int mode;
 
-	if (!strcmp(text, "none"))
-		*tlab_bytes = HAB_TLAB_NONE;
-	else if (!strcmp(text, "growing"))
-		*tlab_bytes = HAB_TLAB_GROWING;
-	else if (!strcmp(text, "auto"))
-		*tlab_bytes = HAB_TLAB_AUTO;
-	else {
-		end = hab_size_parse(text, &bytes);
-		if (!end || *end || bytes < TLAB_MIN)
-			return -EINVAL;
-		*tlab_bytes = bytes;
+	for (mode = HAB_TLABS_NONE; mode <= HAB_TLABS_AUTO; mode++) {
+		if (!strcmp(text, modes[mode])) {
+			config->tlab_mode = mode;
+			return 0;
+		}
 	}
+	end = hab_size_parse(text, &bytes);
+	if (!end || *end || bytes < TLAB_MIN)
+		return -EINVAL;
+	config->tlab_bytes = bytes;
 	return 0;
 }
 
-static int apply_environment(struct hab_heap_config *config)
+static int choose_tlabs(struct hab_heap_config *config)
 {
-	const char *levels = getenv("HAB_LEVELS");
-	const char *tlab = getenv("HAB_TLAB");
-	const char *backend = getenv("HAB_BACKEND");
-	const char *verify = getenv("HAB_VERIFY");
-	const char *huge_pages = getenv("HAB_HUGE_PAGES");
-	const char *trim = getenv("HAB_TRIM");
+	const char *text = secure_getenv("HAB_TLAB");
 
-	if (levels)
-		config->levels = levels;
-	if (tlab && parse_tlab(tlab, &config->tlab_bytes))
-		return -EINVAL;
-	if (backend) {
-		config->flags &= ~(HAB_HEAP_DEVICE | HAB_HEAP_PROCESS);
-		if (!strcmp(backend, "device"))
-			config->flags |= HAB_HEAP_DEVICE;
-		else if (!strcmp(backend, "process"))
-			config->flags |= HAB_HEAP_PROCESS;
-		else
-			return -EINVAL;
+	if (config->tlab_mode)
+		return 0;
+	if (!config->tlab_bytes) {
+		config->tlab_bytes = HAB_TLAB_DEFAULT;
+		return text ? parse_tlab(text, config) : 0;
 	}
-	if (verify && *verify == '1')
-		config->flags |= HAB_HEAP_VERIFY;
+	/* The mode, before 0.3. */
+	if (config->tlab_bytes <= HAB_TLABS_AUTO)
+		config->tlab_mode = config->tlab_bytes;
+	return 0;
+}
+
+/* What the program has left open is as the environment says. */
+static int apply_defaults(struct hab_heap_config *config)
+{
+	const char *huge_pages = secure_getenv("HAB_HUGE_PAGES");
+	const char *trim = secure_getenv("HAB_TRIM");
+
+	if (!config->levels)
+		config->levels = secure_getenv("HAB_LEVELS");
 	if (huge_pages && *huge_pages == '0')
 		config->flags |= HAB_HEAP_SMALL_PAGES;
-	if (trim) {
-		config->flags &= ~BOTH_TRIMS;
+	if (trim && !(config->flags & BOTH_TRIMS)) {
 		if (!strcmp(trim, "thread"))
 			config->flags |= HAB_HEAP_TRIM_THREAD;
 		else if (!strcmp(trim, "none"))
@@ -107,6 +107,26 @@ static int apply_environment(struct hab_heap_config *config)
 		else
 			return -EINVAL;
 	}
+	return choose_tlabs(config);
+}
+
+/* For debugging: whatever the program has set. */
+static int apply_overrides(struct hab_heap_config *config)
+{
+	const char *backend = secure_getenv("HAB_BACKEND");
+	const char *verify = secure_getenv("HAB_VERIFY");
+
+	if (verify && *verify == '1')
+		config->flags |= HAB_HEAP_VERIFY;
+	if (!backend)
+		return 0;
+	config->flags &= ~(HAB_HEAP_DEVICE | HAB_HEAP_PROCESS);
+	if (!strcmp(backend, "device"))
+		config->flags |= HAB_HEAP_DEVICE;
+	else if (!strcmp(backend, "process"))
+		config->flags |= HAB_HEAP_PROCESS;
+	else
+		return -EINVAL;
 	return 0;
 }
 
@@ -115,8 +135,8 @@ static int check_flags(const struct hab_heap_config *config)
 	uint32_t both = HAB_HEAP_PROCESS | HAB_HEAP_DEVICE;
 
 	if ((config->flags & ~ALL_FLAGS) || (config->flags & both) == both ||
-	    (config->flags & BOTH_TRIMS) == BOTH_TRIMS ||
-	    config->waste_percent > WASTE_MOST || config->reserved ||
+	    (config->flags & BOTH_TRIMS) == BOTH_TRIMS || config->waste_percent > WASTE_MOST ||
+	    config->tlab_mode > HAB_TLABS_AUTO ||
 	    (config->alignment && config->alignment != 8 && config->alignment != 16))
 		return -EINVAL;
 	return 0;
@@ -148,7 +168,7 @@ static const char *chosen_levels(const struct hab_heap_config *config)
 		return default_levels;
 	if (strcmp(config->levels, "auto") != 0)
 		return config->levels;
-	return config->tlab_bytes == HAB_TLAB_AUTO ? "none" : "clab=auto@cpu";
+	return config->tlab_mode == HAB_TLABS_AUTO ? "none" : "clab=auto@cpu";
 }
 
 /* Bytes that may be unused. If TLABs and buffers are both automatic, each get half of them. */
@@ -156,28 +176,33 @@ static uint64_t waste_bytes(const struct hab_settings *settings,
 			    const struct hab_heap_config *config)
 {
 	uint32_t percent = config->waste_percent ? config->waste_percent : WASTE_DEFAULT;
-	bool both = config->tlab_bytes == HAB_TLAB_AUTO && hab_levels_automatic(settings);
+	bool both = config->tlab_mode == HAB_TLABS_AUTO && hab_levels_automatic(settings);
 
 	return settings->arena_bytes / (both ? 200 : 100) * percent;
 }
 
-static int set_tlabs(struct hab_settings *settings, size_t bytes, uint64_t waste)
+static int set_tlabs(struct hab_settings *settings, const struct hab_heap_config *config,
+		     uint64_t waste)
 {
+	size_t bytes = config->tlab_bytes;
+
+	settings->tlab_mode = config->tlab_mode;
 	settings->tlab_bytes = HAB_TLAB_DEFAULT;
-	if (bytes == HAB_TLAB_NONE) {
-		settings->tlab_mode = HAB_TLABS_NONE;
-		settings->tlab_bytes = 0;
-	} else if (bytes == HAB_TLAB_GROWING) {
-		settings->tlab_mode = HAB_TLABS_GROWING;
-		settings->tlab_limit = settings->arena_bytes / 16;
-	} else if (bytes == HAB_TLAB_AUTO) {
-		settings->tlab_mode = HAB_TLABS_AUTO;
-		settings->tlab_limit = waste;
-	} else {
+	switch (settings->tlab_mode) {
+	case HAB_TLABS_FIXED:
 		if (bytes < TLAB_MIN || bytes > settings->arena_bytes)
 			return -EINVAL;
-		settings->tlab_mode = HAB_TLABS_FIXED;
 		settings->tlab_bytes = (bytes + HAB_GRANULE - 1) & ~(HAB_GRANULE - 1);
+		break;
+	case HAB_TLABS_NONE:
+		settings->tlab_bytes = 0;
+		break;
+	case HAB_TLABS_GROWING:
+		settings->tlab_limit = settings->arena_bytes / 16;
+		break;
+	case HAB_TLABS_AUTO:
+		settings->tlab_limit = waste;
+		break;
 	}
 	return 0;
 }
@@ -192,7 +217,9 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	memset(settings, 0, sizeof(*settings));
 	err = read_config(&config, given);
 	if (!err)
-		err = apply_environment(&config);
+		err = apply_defaults(&config);
+	if (!err)
+		err = apply_overrides(&config);
 	if (!err)
 		err = check_flags(&config);
 	if (!err)
@@ -212,5 +239,5 @@ int hab_config_read(struct hab_settings *settings, const struct hab_heap_config 
 	err = hab_hierarchy_check(settings->arena_bytes, settings->nr_levels, settings->levels);
 	if (err)
 		return err;
-	return set_tlabs(settings, config.tlab_bytes, waste);
+	return set_tlabs(settings, &config, waste);
 }

@@ -9,7 +9,7 @@
  * @settings: the result
  * @given: the caller's configuration, NULL for the defaults
  *
- * The environment overrides @given.
+ * The environment has the defaults of what @given leaves open, and overrides for debugging.
  *
  * Return: 0, -EINVAL, -E2BIG or -ENOMEM as hab_heap_create().
  */

@@ -151,7 +151,7 @@ static bool kernel_restarts(void)
 
 static void decide(void)
 {
-	const char *off = getenv("HAB_RSEQ");
+	const char *off = secure_getenv("HAB_RSEQ");
 	int err;
 
 	look_at_cpu();

@@ -4,13 +4,18 @@
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include "lib/alloc/config.h"
 #include "lib/hab.h"
 
 #define KiB (1ul << 10)
 #define MiB (1ul << 20)
+
+#define NO_RIGHTS 9 /* exit code */
 
 static int create_with(const char *levels, size_t arena, size_t tlab, uint32_t flags)
 {
@@ -74,7 +79,8 @@ TEST(arenas_tlabs_and_flags_out_of_range_are_refused)
 	EXPECT_EQ(-EINVAL, create_with(NULL, 0, 16 * KiB, 0));
 	EXPECT_EQ(-ENOMEM, create_with(NULL, 1ul << 60, 16 * KiB, 0));
 	EXPECT_EQ(-ENOMEM, create_with(NULL, SIZE_MAX, 16 * KiB, 0));
-	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 0, 0));
+	EXPECT_EQ(0, create_with(NULL, 64 * MiB, 0, 0));
+	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 4, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 65 * MiB, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 255, 0));
 	EXPECT_EQ(-EINVAL, create_with(NULL, 64 * MiB, 16 * KiB, 1u << 31));
@@ -168,29 +174,129 @@ TEST(the_defaults_work_and_fall_back_without_the_module)
 	hab_heap_destroy(heap);
 }
 
-TEST(the_environment_overrides_levels_and_tlab)
+TEST(the_environment_gives_what_a_program_leaves_open)
 {
+	struct hab_settings settings;
 	struct hab_heap_stats stats;
 	struct hab_heap *heap;
 
 	setenv("HAB_LEVELS", "plab=2M@package,clab=128K@cpu", 1);
 	setenv("HAB_TLAB", "4K", 1);
 	ASSERT_EQ(0, hab_heap_create(&heap, NULL));
-	hab_alloc(heap, 16);
+	ASSERT_NE(NULL, hab_alloc(heap, 16));
 	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
 	EXPECT_EQ(2, stats.nr_levels);
 	EXPECT_EQ(4096, stats.chunk_bytes);
 	EXPECT_EQ(2 * MiB, stats.levels[1].granted_bytes);
 	hab_heap_destroy(heap);
-	setenv("HAB_TLAB", "4Q", 1);
-	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
-	unsetenv("HAB_TLAB");
-	setenv("HAB_LEVELS", "rubbish", 1);
-	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
-	unsetenv("HAB_LEVELS");
-	setenv("HAB_BACKEND", "cloud", 1);
-	EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL));
-	unsetenv("HAB_BACKEND");
+	setenv("HAB_TLAB", "auto", 1);
+	setenv("HAB_TRIM", "thread", 1);
+	setenv("HAB_HUGE_PAGES", "0", 1);
+	ASSERT_EQ(0, hab_config_read(&settings, NULL));
+	EXPECT_EQ(HAB_TLABS_AUTO, settings.tlab_mode);
+	EXPECT_EQ(HAB_HEAP_TRIM_THREAD | HAB_HEAP_SMALL_PAGES, settings.flags);
+}
+
+TEST(the_environment_does_not_override_what_a_program_has_set)
+{
+	struct hab_heap_config config;
+	struct hab_settings settings;
+
+	setenv("HAB_LEVELS", "plab=2M@package,clab=128K@cpu", 1);
+	setenv("HAB_TLAB", "4K", 1);
+	setenv("HAB_TRIM", "thread", 1);
+	hab_heap_config_init(&config);
+	config.levels = "clab=512K@cpu";
+	config.tlab_bytes = 32 * KiB;
+	config.flags = HAB_HEAP_NO_TRIM;
+	ASSERT_EQ(0, hab_config_read(&settings, &config));
+	EXPECT_EQ(1, settings.nr_levels);
+	EXPECT_EQ(32 * KiB, settings.tlab_bytes);
+	EXPECT_EQ(HAB_HEAP_NO_TRIM, settings.flags);
+	config.tlab_bytes = 0;
+	config.tlab_mode = HAB_TLABS_NONE;
+	ASSERT_EQ(0, hab_config_read(&settings, &config));
+	EXPECT_EQ(HAB_TLABS_NONE, settings.tlab_mode);
+	EXPECT_EQ(0, settings.tlab_bytes);
+}
+
+TEST(backend_and_verify_of_the_environment_override_the_program)
+{
+	struct hab_heap_config config;
+	struct hab_settings settings;
+
+	hab_heap_config_init(&config);
+	config.flags = HAB_HEAP_DEVICE;
+	setenv("HAB_BACKEND", "process", 1);
+	setenv("HAB_VERIFY", "1", 1);
+	ASSERT_EQ(0, hab_config_read(&settings, &config));
+	EXPECT_EQ(HAB_HEAP_PROCESS | HAB_HEAP_VERIFY, settings.flags);
+}
+
+TEST(a_value_of_the_environment_that_is_nonsense_is_einval)
+{
+	static const char *const values[][2] = {
+		{ "HAB_TLAB", "4Q" },	     { "HAB_TLAB", "1" },    { "HAB_TLAB", "" },
+		{ "HAB_LEVELS", "rubbish" }, { "HAB_TRIM", "fork" }, { "HAB_BACKEND", "cloud" },
+	};
+	struct hab_heap *heap;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		setenv(values[i][0], values[i][1], 1);
+		EXPECT_EQ(-EINVAL, hab_heap_create(&heap, NULL))
+		TH_LOG("%s=%s", values[i][0], values[i][1]);
+		unsetenv(values[i][0]);
+	}
+}
+
+/* The library is in this program, so the program itself gets another user's rights. */
+TEST(a_program_with_more_rights_than_its_caller_ignores_the_environment)
+{
+	char path[] = "/tmp/config_test_XXXXXX", line[300];
+	int fd, status = -1;
+
+	if (geteuid())
+		SKIP(return, "only root can make a program of another user");
+	fd = mkstemp(path);
+	ASSERT_LE(0, fd);
+	close(fd);
+	snprintf(line, sizeof(line), "cp /proc/%d/exe %s && chown 1 %s && chmod 4755 %s", getpid(),
+		 path, path, path);
+	if (!system(line)) {
+		snprintf(line, sizeof(line), "HAB_TLAB=rubbish HAB_CONFIG_TEST=1 %s", path);
+		status = system(line);
+	}
+	unlink(path);
+	ASSERT_TRUE(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NO_RIGHTS)
+		SKIP(return, "/tmp is mounted with nosuid");
+	EXPECT_EQ(0, WEXITSTATUS(status));
+}
+
+__attribute__((constructor)) static void be_the_program_with_more_rights(void)
+{
+	struct hab_heap *heap;
+
+	if (!getenv("HAB_CONFIG_TEST"))
+		return;
+	_exit(!getauxval(AT_SECURE) ? NO_RIGHTS : hab_heap_create(&heap, NULL) ? 1 : 0);
+}
+
+TEST(a_mode_of_tlabs_in_tlab_bytes_is_that_mode)
+{
+	struct hab_heap_config config;
+	struct hab_settings settings;
+	size_t mode;
+
+	for (mode = HAB_TLABS_NONE; mode <= HAB_TLABS_AUTO; mode++) {
+		hab_heap_config_init(&config);
+		config.tlab_bytes = mode;
+		ASSERT_EQ(0, hab_config_read(&settings, &config));
+		EXPECT_EQ(mode, settings.tlab_mode);
+	}
+	config.tlab_mode = HAB_TLABS_AUTO + 1;
+	EXPECT_EQ(-EINVAL, hab_config_read(&settings, &config));
 }
 
 TEST(statistics_have_the_levels_names)
