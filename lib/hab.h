@@ -34,6 +34,27 @@
 extern "C" {
 #endif
 
+/* Of this header; hab_version() is the library's. */
+#define HAB_VERSION "0.2.0"
+/* 10000 * major + 100 * minor + patch */
+#define HAB_VERSION_NUMBER 200
+
+/*
+ * No function has the attribute malloc: an object may have the address of one that a reset or the
+ * close of a region has freed, and compilers do not know that those calls free it.
+ */
+#ifdef __GNUC__
+#define HAB_ATTRIBUTE_(...) __attribute__((__VA_ARGS__))
+#else
+#define HAB_ATTRIBUTE_(...)
+#endif
+#define HAB_NONNULL_(...) HAB_ATTRIBUTE_(nonnull(__VA_ARGS__))
+#define HAB_MUST_CHECK_	  HAB_ATTRIBUTE_(warn_unused_result)
+#define HAB_OBJECT_(size) HAB_MUST_CHECK_ HAB_NONNULL_(1) HAB_ATTRIBUTE_(alloc_size(size))
+
+/** hab_version - HAB_VERSION of the library that runs */
+const char *hab_version(void) HAB_ATTRIBUTE_(const, returns_nonnull);
+
 struct hab_heap;
 
 /* Flags of struct hab_heap_config. */
@@ -214,7 +235,7 @@ struct hab_sample {
 typedef void (*hab_sample_fn)(const struct hab_sample *sample, void *context);
 
 /** hab_heap_config_init - set the defaults */
-void hab_heap_config_init(struct hab_heap_config *config);
+void hab_heap_config_init(struct hab_heap_config *config) HAB_NONNULL_(1);
 
 /**
  * hab_heap_create - create a heap
@@ -225,7 +246,7 @@ void hab_heap_config_init(struct hab_heap_config *config);
  * whose tail is not zero; -ENOMEM without memory or address space; -EOPNOTSUPP in a namespace of
  * dlmopen(); with HAB_HEAP_DEVICE also -ENODEV or the errno of opening the device.
  */
-int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config);
+int hab_heap_create(struct hab_heap **heap, const struct hab_heap_config *config) HAB_MUST_CHECK_;
 
 /**
  * hab_heap_destroy - free a heap and all of its memory
@@ -239,7 +260,7 @@ void hab_heap_destroy(struct hab_heap *heap);
  *
  * Return: 0, or a negative errno.
  */
-int hab_heap_reset(struct hab_heap *heap);
+int hab_heap_reset(struct hab_heap *heap) HAB_NONNULL_(1);
 
 /**
  * hab_heap_trim - return free memory to the system
@@ -266,7 +287,7 @@ int hab_heap_trim(struct hab_heap *heap);
  *
  * Return: aligned to 16 bytes (see struct hab_heap_config for 8), or NULL with errno ENOMEM.
  */
-void *hab_alloc(struct hab_heap *heap, size_t size);
+void *hab_alloc(struct hab_heap *heap, size_t size) HAB_OBJECT_(2);
 
 /*
  * The objects that follow @object are written soon. 1 KiB is as good as any distance from 256 bytes
@@ -292,7 +313,7 @@ struct hab_tlab_head_ {
 	uint64_t mask;
 };
 
-static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
+HAB_OBJECT_(2) static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
 {
 	struct hab_tlab_head_ *tlab =
 		(struct hab_tlab_head_ *)((char *)__builtin_thread_pointer() +
@@ -321,7 +342,7 @@ static inline void *hab_alloc_inline_(struct hab_heap *heap, size_t size)
  *
  * Return: as hab_alloc().
  */
-void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag);
+void *hab_alloc_tagged(struct hab_heap *heap, size_t size, const char *tag) HAB_OBJECT_(2);
 
 /**
  * hab_set_tag - set the tag of the calling thread's allocations that name none, in all heaps
@@ -347,7 +368,8 @@ static inline void hab_restore_tag_(const char **before)
  *
  * Return: the object, or NULL with errno EINVAL (alignment) or ENOMEM.
  */
-void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size);
+void *hab_alloc_aligned(struct hab_heap *heap, size_t alignment, size_t size)
+	HAB_OBJECT_(3) HAB_ATTRIBUTE_(alloc_align(2));
 
 /**
  * struct hab_region - memory of a request: objects that are freed together
@@ -372,7 +394,7 @@ struct hab_region {
 int hab_region_open(struct hab_region *region, struct hab_heap *heap);
 
 /* The part of hab_region_alloc() that is not inline. */
-void *hab_region_alloc_slow(struct hab_region *region, size_t size);
+void *hab_region_alloc_slow(struct hab_region *region, size_t size) HAB_OBJECT_(2);
 
 /**
  * hab_region_alloc - memory for an object of a region
@@ -383,7 +405,7 @@ void *hab_region_alloc_slow(struct hab_region *region, size_t size);
  *
  * Return: 16-byte aligned, or NULL with errno ENOMEM.
  */
-static inline void *hab_region_alloc(struct hab_region *region, size_t size)
+HAB_OBJECT_(2) static inline void *hab_region_alloc(struct hab_region *region, size_t size)
 {
 	uint64_t position = region->position, next;
 
@@ -402,7 +424,7 @@ static inline void *hab_region_alloc(struct hab_region *region, size_t size)
  * was open during hab_heap_reset() has lost its objects: it is closed or opened again before its
  * next allocation. One that is open when the heap is destroyed is not closed.
  */
-void hab_region_close(struct hab_region *region);
+void hab_region_close(struct hab_region *region) HAB_NONNULL_(1);
 
 /**
  * hab_chunk_take - take a chunk from the buffer of the CPU that the thread is on
@@ -415,7 +437,8 @@ void hab_region_close(struct hab_region *region);
  *
  * Return: 0, -EINVAL for size 0, -ENOMEM.
  */
-int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
+int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk)
+	HAB_MUST_CHECK_ HAB_NONNULL_(1, 3);
 
 /**
  * hab_chunk_take_base - as hab_chunk_take(), for runtimes that need no more than the chunk's base
@@ -427,7 +450,8 @@ int hab_chunk_take(struct hab_heap *heap, size_t size, struct hab_chunk *chunk);
  * Return: where the chunk begins, aligned to 64 bytes, or NULL with errno EINVAL (size 0) or
  * ENOMEM.
  */
-void *hab_chunk_take_base(struct hab_heap *heap, size_t size);
+void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
+	HAB_MUST_CHECK_ HAB_NONNULL_(1) HAB_ATTRIBUTE_(assume_aligned(64));
 
 /**
  * hab_heap_stats - counters
@@ -436,17 +460,19 @@ void *hab_chunk_take_base(struct hab_heap *heap, size_t size);
  *
  * Return: 0 or a negative errno.
  */
-int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats);
+int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats) HAB_NONNULL_(1, 2);
 
 /** hab_heap_backend - "device" or "process" */
-const char *hab_heap_backend(const struct hab_heap *heap);
+const char *hab_heap_backend(const struct hab_heap *heap)
+	HAB_NONNULL_(1) HAB_ATTRIBUTE_(returns_nonnull);
 
 /**
  * hab_heap_backend_reason - why the heap has that backend, and how it takes chunks
  *
  * Return: a sentence; valid as long as the heap.
  */
-const char *hab_heap_backend_reason(const struct hab_heap *heap);
+const char *hab_heap_backend_reason(const struct hab_heap *heap)
+	HAB_NONNULL_(1) HAB_ATTRIBUTE_(returns_nonnull);
 
 /**
  * hab_set_sampling_interval - set the mean distance of samples
@@ -463,7 +489,7 @@ const char *hab_heap_backend_reason(const struct hab_heap *heap);
  *
  * Return: 0, or -EINVAL for a negative interval.
  */
-int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes);
+int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes) HAB_NONNULL_(1);
 
 /**
  * hab_set_sample_handler - set the function that is called for each sample
@@ -476,7 +502,8 @@ int hab_set_sampling_interval(struct hab_heap *heap, int64_t mean_bytes);
  *
  * Return: 0, or -ENOMEM: nothing has changed.
  */
-int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context);
+int hab_set_sample_handler(struct hab_heap *heap, hab_sample_fn handler, void *context)
+	HAB_NONNULL_(1);
 
 #ifdef __cplusplus
 }

@@ -31,17 +31,17 @@ static void take(void)
 {
 	struct hab_chunk chunk;
 
-	hab_chunk_take(heap, 64, &chunk);
+	(void)!hab_chunk_take(heap, 64, &chunk);
 }
 
 static void take_base(void)
 {
-	hab_chunk_take_base(heap, 64);
+	(void)!hab_chunk_take_base(heap, 64);
 }
 
 static void alloc(void)
 {
-	hab_alloc(heap, 16);
+	(void)!hab_alloc(heap, 16);
 }
 
 static uint64_t now(void)

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* As in debian/changelog: `scripts/lint versions` compares. */
-#define HAB_VERSION "0.2.0"
+#include "lib/hab.h" /* HAB_VERSION */
+
 
 /* The Unix socket that habd serves and habctl connects to by default. */
 #define HABD_SOCKET	  "/run/hab/habd.sock"

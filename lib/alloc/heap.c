@@ -253,3 +253,8 @@ int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
 	add_books(stats, heap, &books);
 	return 0;
 }
+
+const char *hab_version(void)
+{
+	return HAB_VERSION;
+}

@@ -316,4 +316,13 @@ TEST(statistics_have_the_levels_names)
 	hab_heap_destroy(heap);
 }
 
+TEST(the_version_is_one)
+{
+	int major, minor, patch;
+
+	EXPECT_STREQ(HAB_VERSION, hab_version());
+	ASSERT_EQ(3, sscanf(HAB_VERSION, "%d.%d.%d", &major, &minor, &patch));
+	EXPECT_EQ(HAB_VERSION_NUMBER, 10000 * major + 100 * minor + patch);
+}
+
 TEST_HARNESS_MAIN

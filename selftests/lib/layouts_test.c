@@ -270,7 +270,7 @@ TEST(a_growing_tlab_makes_its_thread_refill_about_fifty_times_between_resets)
 	/* As many threads as HotSpot divides by at the start; all but one stay idle. */
 	ASSERT_EQ(0, create(&heap, "none", HAB_TLAB_GROWING, HAB_HEAP_PROCESS));
 	me = (struct worker){ .heap = heap };
-	hab_alloc(heap, 16);
+	ASSERT_NE(NULL, hab_alloc(heap, 16));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, hab_heap_stats(heap, &before));
 		allocate_megabytes(&me);
@@ -492,7 +492,7 @@ TEST(an_executed_program_starts_with_new_heaps)
 	pid_t pid;
 
 	ASSERT_EQ(0, hab_heap_create(&heap, NULL));
-	hab_alloc(heap, 100);
+	ASSERT_NE(NULL, hab_alloc(heap, 100));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {

@@ -25,8 +25,7 @@ static hab_heap *make_heap(std::size_t arena)
 
 	hab_heap_config_init(&config);
 	config.arena_bytes = arena;
-	hab_heap_create(&heap, &config);
-	return heap;
+	return hab_heap_create(&heap, &config) ? nullptr : heap;
 }
 
 using table = std::pmr::map<std::pmr::string, std::pmr::vector<int>>;

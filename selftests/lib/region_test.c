@@ -27,8 +27,7 @@ static struct hab_heap *make_heap(const char *levels, size_t arena)
 	config.arena_bytes = arena;
 	config.levels = levels;
 	config.flags = HAB_HEAP_VERIFY | (access("/dev/hab", F_OK) ? HAB_HEAP_PROCESS : 0);
-	hab_heap_create(&heap, &config);
-	return heap;
+	return hab_heap_create(&heap, &config) ? NULL : heap;
 }
 
 FIXTURE(region)

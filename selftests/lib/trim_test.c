@@ -70,8 +70,7 @@ static struct hab_heap *make_heap(uint32_t flags)
 	/* Else the kernel gives 2 MiB at a time. */
 	config.flags = flags | HAB_HEAP_SMALL_PAGES |
 		       (access("/dev/hab", F_OK) ? HAB_HEAP_PROCESS : HAB_HEAP_DEVICE);
-	hab_heap_create(&heap, &config);
-	return heap;
+	return hab_heap_create(&heap, &config) ? NULL : heap;
 }
 
 /* Else the thread may be on another CPU whenever a trim is due. */

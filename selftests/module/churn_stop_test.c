@@ -76,7 +76,8 @@ static void *take_and_be_stopped(void *argument)
 
 	pin_thread(0, traced->cpu);
 	/* So that the buffer is filled, and the library has the thread's state. */
-	hab_chunk_take(traced->heap, 64, &chunk);
+	if (hab_chunk_take(traced->heap, 64, &chunk))
+		abort();
 	announced = &stopped->entered;
 	__atomic_store_n(&stopped->thread, gettid(), __ATOMIC_RELEASE);
 	while (!stopped->go)
