@@ -171,6 +171,7 @@ struct hab_chunk {
  * @resets: calls of hab_heap_reset()
  * @arena_bytes: size of the arena
  * @nr_levels: configured levels
+ * @struct_size: bytes of this struct that the library knows; those behind are 0
  * @levels: since the last reset. [0] is the heap, with the name "heap": its @granted_bytes went
  *	straight to callers, its @free_bytes was never carved or is free again
  * @region_bytes: by hab_region_alloc(), with alignment; an open region's last chunk is counted when
@@ -201,7 +202,7 @@ struct hab_heap_stats {
 	uint64_t resets;
 	uint64_t arena_bytes;
 	uint32_t nr_levels;
-	uint32_t reserved;
+	uint32_t struct_size;
 	struct {
 		char name[HAB_LEVEL_NAME_LEN];
 		uint64_t refills;
@@ -216,7 +217,6 @@ struct hab_heap_stats {
 	uint64_t collections;
 	uint64_t free_chunk_bytes[HAB_STATS_LEVELS];
 	uint64_t trimmed_bytes;
-	uint64_t reserved_tail[3];
 };
 
 /**
@@ -458,9 +458,15 @@ void *hab_chunk_take_base(struct hab_heap *heap, size_t size)
  * @heap: a heap
  * @stats: the result; exact if no other thread uses the heap meanwhile
  *
+ * The macro passes the size of the program's struct. The function of this name, for other languages
+ * and programs that were built before 0.3, fills in the struct of 0.2.
+ *
  * Return: 0 or a negative errno.
  */
 int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats) HAB_NONNULL_(1, 2);
+int hab_heap_stats_sized(struct hab_heap *heap, struct hab_heap_stats *stats, size_t size)
+	HAB_NONNULL_(1, 2);
+#define hab_heap_stats(heap, stats) hab_heap_stats_sized(heap, stats, sizeof(*(stats)))
 
 /** hab_heap_backend - "device" or "process" */
 const char *hab_heap_backend(const struct hab_heap *heap)

@@ -25,6 +25,8 @@
 #include "lib/telemetry/sampler.h"
 #include "lib/telemetry/usdt_objects.h"
 
+#define STATS_SIZE_0_2 496 /* three words were reserved at the end */
+
 static void apply_settings(struct hab_heap *heap, const struct hab_settings *settings)
 {
 	heap->arena_bytes = settings->arena_bytes;
@@ -228,30 +230,37 @@ static uint64_t used_of(const struct hab_thread *thread)
 	return start && start <= top && top <= end ? top - start : 0;
 }
 
-int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
+int hab_heap_stats_sized(struct hab_heap *heap, struct hab_heap_stats *result, size_t size)
 {
 	struct hab_ioc_stats books = { .size = sizeof(books) };
+	struct hab_heap_stats stats = { .arena_bytes = heap->arena_bytes,
+					.nr_levels = heap->nr_levels,
+					.struct_size = min(size, sizeof(stats)) };
 	const struct hab_thread *thread;
 	int err;
 
-	memset(stats, 0, sizeof(*stats));
 	hab_registry_notice_child();
 	hab_thread_lock();
-	add_thread(stats, &heap->exited);
+	add_thread(&stats, &heap->exited);
 	for (thread = heap->threads; thread; thread = thread->next) {
-		add_thread(stats, &thread->counters);
-		stats->allocated_bytes += used_of(thread);
+		add_thread(&stats, &thread->counters);
+		stats.allocated_bytes += used_of(thread);
 	}
-	hab_lists_stats_locked(heap, stats);
-	stats->resets = heap->resets;
+	hab_lists_stats_locked(heap, &stats);
+	stats.resets = heap->resets;
 	err = heap->backend->stats(heap, &books);
 	hab_thread_unlock();
-	if (err)
-		return err;
-	stats->arena_bytes = heap->arena_bytes;
-	stats->nr_levels = heap->nr_levels;
-	add_books(stats, heap, &books);
-	return 0;
+	if (!err)
+		add_books(&stats, heap, &books);
+	memset(result, 0, size);
+	memcpy(result, &stats, stats.struct_size);
+	return err;
+}
+
+#undef hab_heap_stats
+int hab_heap_stats(struct hab_heap *heap, struct hab_heap_stats *stats)
+{
+	return hab_heap_stats_sized(heap, stats, STATS_SIZE_0_2);
 }
 
 const char *hab_version(void)

@@ -316,6 +316,38 @@ TEST(statistics_have_the_levels_names)
 	hab_heap_destroy(heap);
 }
 
+/* Of 0.2, which had three reserved words at its end and no size. */
+#define OLD_STATS_SIZE 496
+
+TEST(statistics_fill_in_what_the_program_has_room_for_and_no_more)
+{
+	static const size_t sizes[] = { 8, 152, sizeof(struct hab_heap_stats), OLD_STATS_SIZE,
+					600 };
+	unsigned char bytes[700];
+	struct hab_heap_stats stats, *some = (struct hab_heap_stats *)bytes;
+	struct hab_heap *heap;
+	size_t s, i, known;
+
+	ASSERT_EQ(0, hab_heap_create(&heap, NULL));
+	ASSERT_NE(NULL, hab_alloc(heap, 1000));
+	ASSERT_EQ(0, hab_heap_stats(heap, &stats));
+	EXPECT_EQ(sizeof(stats), stats.struct_size);
+	for (s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		memset(bytes, 0xaa, sizeof(bytes));
+		ASSERT_EQ(0, sizes[s] == OLD_STATS_SIZE ?
+				     (hab_heap_stats)(heap, some) :
+				     hab_heap_stats_sized(heap, some, sizes[s]));
+		EXPECT_EQ(1008, some->allocated_bytes);
+		known = sizes[s] < sizeof(stats) ? sizes[s] : sizeof(stats);
+		if (known > offsetof(struct hab_heap_stats, struct_size)) {
+			EXPECT_EQ(known, some->struct_size);
+		}
+		for (i = known; i < sizeof(bytes); i++)
+			ASSERT_EQ(i < sizes[s] ? 0 : 0xaa, bytes[i]);
+	}
+	hab_heap_destroy(heap);
+}
+
 TEST(the_version_is_one)
 {
 	int major, minor, patch;
