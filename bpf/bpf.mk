@@ -3,7 +3,7 @@
 
 BPFTOOL ?= $(or $(shell PATH=$$PATH:/usr/sbin command -v bpftool),/usr/sbin/bpftool)
 BPF_INCLUDES := -iquote . $(if $(ROOT),-isystem $(ROOT)/usr/include) -I$(ROOT)/usr/include/$(MACHINE_TRIPLET)
-BPF_HEADERS := wire/record.h bpf/counts.h bpf/current.h bpf/paced.h uapi/hab.h core/arithmetic.h wire/owner.h
+BPF_HEADERS := wire/record.h bpf/counts.h bpf/current.h bpf/paced.h uapi/hab.h module/events.h core/arithmetic.h wire/owner.h
 BPF_ARCH := $(patsubst aarch64%,arm64,$(patsubst x86_64%,x86,$(MACHINE_TRIPLET)))
 
 $(BUILD)/%.bpf.o: bpf/%.bpf.c $(BPF_HEADERS)

@@ -18,7 +18,7 @@
 #include <bpf/bpf_tracing.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-#include "uapi/hab.h"
+#include "module/events.h"
 #pragma clang attribute pop
 
 #include "wire/record.h"
@@ -241,10 +241,10 @@ int BPF_PROG(on_window, struct hab_window_event *event)
 		return 0;
 	}
 	fill_head(&window->head, HAB_RECORD_WINDOW, sizeof(*window));
-	window->event.window = event->window;
-	window->event.candidates = event->candidates;
-	window->event.quota = event->quota;
-	window->event.reserved = 0;
+	window->window = event->window;
+	window->candidates = event->candidates;
+	window->quota = event->quota;
+	window->reserved = 0;
 	bpf_ringbuf_submit(window, wake_flags());
 	return 0;
 }

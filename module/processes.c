@@ -18,6 +18,7 @@
 
 #include "wire/interval.h"
 #include "core/throttle/throttle.h"
+#include "module/events.h"
 #include "module/processes.h"
 #include "module/owners.h"
 

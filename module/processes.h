@@ -40,6 +40,9 @@ u64 hab_process_interval(const struct hab_process *process);
 void hab_process_offer(struct hab_process *process, u64 key, u64 interval);
 
 /* Fires the tracepoint hab_refills. */
+/* How long a process's refills wait for their event. */
+#define HAB_REFILLS_MS 100
+
 typedef void (*hab_fire_refills)(struct hab_refills_event *event);
 
 /**

@@ -7,7 +7,7 @@
 
 #include <linux/types.h>
 
-#include "uapi/hab.h"
+#include "module/events.h"
 
 struct hab_process;
 

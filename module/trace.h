@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The tracepoints of trace system "hab". Each has one argument, a struct of uapi/hab.h, so that BPF
- * programs can read it by name; ftrace and perf show the fields of the entry.
+ * The tracepoints of trace system "hab". Each has one argument, a struct of module/events.h, so
+ * that BPF programs can read it by name; ftrace and perf show the fields of the entry.
  */
 /* clang-format off */
 #undef TRACE_SYSTEM
@@ -12,7 +12,7 @@
 
 #include <linux/tracepoint.h>
 
-#include "uapi/hab.h"
+#include "module/events.h"
 
 #ifndef HAB_TRACE_LISTENERS
 #define HAB_TRACE_LISTENERS

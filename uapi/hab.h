@@ -339,19 +339,10 @@ struct hab_info {
 
 #define HAB_LISTENER(kind) (1u << (kind))
 
-/* Bytes. The kernel sets intervals from _LEAST to _MOST; a program may use any up to _MAX. */
-#define HAB_SAMPLING_INTERVAL_DEFAULT (1ull << 19)
-#define HAB_SAMPLING_INTERVAL_LEAST   (1ull << 12)
-#define HAB_SAMPLING_INTERVAL_MOST    (1ull << 26)
-#define HAB_SAMPLING_INTERVAL_MAX     HAB_ARENA_MAX
+#define HAB_SAMPLING_INTERVAL_MAX HAB_ARENA_MAX /* bytes */
 
-/*
- * Events. BPF programs read the structs of the tracepoints of trace system "hab" through BTF, so
- * their fields may be added and moved. struct hab_ioc_report is as fixed as the other ioctls.
- */
-
-#define HAB_TAG_LEN   32 /* with the closing NUL */
-#define HAB_PARTS_MAX 64
+#define HAB_TAG_LEN		  32 /* with the closing NUL */
+#define HAB_PARTS_MAX		  64
 
 /**
  * enum hab_event_kind - kinds of events, after the JDK's
@@ -371,126 +362,26 @@ enum hab_event_kind {
 };
 
 /**
- * struct hab_event - tracepoints hab_refill, hab_tlab, hab_outside and hab_sample
- * @heap_id: of the heap
- * @bytes: the bytes that it counts for, so that the sum over all events of a kind is a total.
- *	Refill: granted to the lowest buffer or straight to the caller; TLAB: its size; outside: the
- *	object with its padding; sample: allocated by the thread since its last sample. Each as far
- *	as the user's budget goes (Documentation/abi.rst)
- * @chunk_bytes: the part of @bytes that the caller got; of a TLAB its size; of a sample the bytes
- *	that the object takes
- * @interval: of a sample: the mean distance in bytes that it was drawn with, 0: every allocation.
- *	An object that takes n bytes was sampled with probability 1 - exp(-n / @interval)
- * @object_bytes: requested size of the object; 0 for a refill
- * @allocated_bytes: allocated by the thread from this heap so far; 0 for a refill
- * @restarts: of a refill, as in struct hab_ioc_refill; not checked
- * @waste_bytes: of a refill, likewise, plus free extents that became waste by it
- * @sample_id: set by hab_throttle_event() if it keeps the event
- * @window: likewise: the throttler's window that decided, see struct hab_window_event; 0: the
- *	probability is final
- * @candidate: likewise: number of the event among the window's candidates, from 1
- * @slot: likewise: below @quota. The event replaces an earlier one with the same window and slot,
- *	see HAB_REPLACES()
- * @quota: likewise: how many events the window may keep
- * @window_ms: likewise: nominal length of the window
- * @parts: the throttler counts the event as so many, each of @bytes / @parts: an object outside of
- *	TLABs counts as often as the TLABs that would have held it; other events count as 1
- * @cpu: where it happened
- * @domain: id of the refilled buffer's domain
- * @level: of the refilled buffer, 0 if the chunk is straight from the heap
- * @kind: enum hab_event_kind
- * @frames: @nr_frames return addresses, leaf first, as the thread sent them with its report; valid
- *	during the event
- * @nr_frames: 0: no stack came with the report
- * @next_is_kept: set by hab_throttle_event(), see struct hab_info
- * @heap_name: as in struct hab_ioc_create
- * @tag: the caller's name for the object's type, or ""
- */
-struct hab_event {
-	__u64 heap_id;
-	__u64 bytes;
-	__u64 chunk_bytes;
-	__u64 interval;
-	__u64 object_bytes;
-	__u64 allocated_bytes;
-	__u64 restarts;
-	__u64 waste_bytes;
-	__u64 sample_id;
-	__u64 window;
-	__u64 candidate;
-	__u32 slot;
-	__u32 quota;
-	__u32 window_ms;
-	__u32 parts;
-	__u32 cpu;
-	__u32 domain;
-	__u32 level;
-	__u32 kind;
-	const __u64 *frames;
-	__u32 nr_frames;
-	__u32 next_is_kept;
-	char heap_name[HAB_NAME_LEN];
-	char tag[HAB_TAG_LEN];
-};
-
-/*
- * true if a kept event takes the slot of an earlier one: candidate and quota as in struct
- * hab_event. The earlier one then counts as throttled.
- */
-#define HAB_REPLACES(candidate, quota) ((candidate) > (quota))
-
-/**
- * struct hab_refills_event - refills of a process: tracepoint hab_refills
- * @pid: of the process, in the first PID namespace
- * @reserved: 0
- * @refills: how many; not 0. The tracepoint is for exact totals at a bounded cost, so it fires for
- *	the refills of up to HAB_REFILLS_MS at once
- * @bytes: this and the next two: sums over them, each as in struct hab_event
- * @restarts: saturates, as the next one
- * @waste_bytes: likewise
- */
-struct hab_refills_event {
-	__u32 pid;
-	__u32 reserved;
-	__u64 refills;
-	__u64 bytes;
-	__u64 restarts;
-	__u64 waste_bytes;
-};
-
-#define HAB_REFILLS_MS 100
-
-/**
- * struct hab_window_event - a window with kept events is over: tracepoint hab_window
- * @window: as in its events
- * @candidates: number of its candidates. The last event in each slot is the sample. It was kept
- *	with the probability that hab_throttle_event() returned, times quota / candidates if that is
- *	below 1
- * @quota: as in its events
- * @reserved: 0
- */
-struct hab_window_event {
-	__u64 window;
-	__u64 candidates;
-	__u32 quota;
-	__u32 reserved;
-};
-
-/**
  * struct hab_ioc_report - argument of HAB_IOC_REPORT
  * @size: in: sizeof(struct hab_ioc_report)
  * @kind: in: HAB_EVENT_TLAB, HAB_EVENT_OUTSIDE or HAB_EVENT_SAMPLE
- * @bytes: in: this and the next three: as in struct hab_event
- * @chunk_bytes: in
- * @object_bytes: in
- * @allocated_bytes: in
+ * @bytes: in: the bytes that the event counts for, so that the sum over all events of a kind is a
+ *	total. TLAB: its size; outside: the object with its padding; sample: allocated by the thread
+ *	since its last sample
+ * @chunk_bytes: in: as @bytes; of a sample the bytes that the object takes
+ * @object_bytes: in: requested size of the object
+ * @allocated_bytes: in: allocated by the thread from this heap so far
  * @sample_id: out: not 0 if the event was kept as a sample: the caller may send its stack with
  *	HAB_IOC_STACK
- * @parts: in: as in struct hab_event, 1 to HAB_PARTS_MAX
+ * @parts: in: the throttler counts the event as so many, 1 to HAB_PARTS_MAX, each of @bytes /
+ *	@parts: an object outside of TLABs counts as often as the TLABs that would have held it;
+ *	other events count as 1
  * @reserved: in: 0
- * @tag: in: as in struct hab_event, NUL-terminated, printable ASCII
- * @interval: in: of a sample, as in struct hab_event; above HAB_SAMPLING_INTERVAL_MAX it counts as
- *	that, and the rest as uncounted bytes
+ * @tag: in: the caller's name for the object's type, or ""; NUL-terminated, printable ASCII
+ * @interval: in: of a sample: the mean distance in bytes that it was drawn with, 0: every
+ *	allocation. An object that takes n bytes was sampled with probability 1 - exp(-n /
+ *	@interval). Above HAB_SAMPLING_INTERVAL_MAX it counts as that, and the rest as uncounted
+ *	bytes
  * @frames: in: pointer to @nr_frames return addresses (__u64), leaf first: the stack, if it comes
  *	with the report
  * @nr_frames: in: 0: it does not; at most HAB_STACK_DEPTH
@@ -516,20 +407,6 @@ struct hab_ioc_report {
 	__u64 frames;
 	__u32 nr_frames;
 	__u32 reserved2;
-};
-
-/**
- * struct hab_stack_event - the stack of a kept sample, tracepoint hab_stack
- * @sample_id: of the sample
- * @nr_frames: valid entries of @frames
- * @reserved: 0
- * @frames: return addresses, leaf first, as the thread sent them
- */
-struct hab_stack_event {
-	__u64 sample_id;
-	__u32 nr_frames;
-	__u32 reserved;
-	__u64 frames[HAB_STACK_DEPTH];
 };
 
 #endif /* _UAPI_HAB_H */

@@ -28,6 +28,11 @@
 #include "core/os.h"
 #include "uapi/hab.h"
 
+/* Bytes. Intervals are set from _LEAST to _MOST; a program may use any up to _MAX. */
+#define HAB_SAMPLING_INTERVAL_DEFAULT (1ull << 19)
+#define HAB_SAMPLING_INTERVAL_LEAST   (1ull << 12)
+#define HAB_SAMPLING_INTERVAL_MOST    (1ull << 26)
+
 #define HAB_OFFERS_MEAN_10   14u /* in tenths of the share */
 #define HAB_OFFERS_MOST	     3u
 #define HAB_OFFERS_SPARE     3u		  /* beyond OFFERS_MOST: small shares vary more */

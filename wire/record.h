@@ -32,6 +32,12 @@
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20
 
+/*
+ * true if a kept event takes the slot of an earlier one: candidate and quota as in struct
+ * hab_record_sample. The earlier one then counts as throttled.
+ */
+#define HAB_REPLACES(candidate, quota) ((candidate) > (quota))
+
 enum hab_record_type {
 	HAB_RECORD_SAMPLE = 1,
 	HAB_RECORD_STACK = 2,
@@ -187,9 +193,13 @@ struct hab_record_free {
 	__u64 owner;
 };
 
+/* A window with kept events is over, see struct hab_window_event of module/events.h. */
 struct hab_record_window {
 	struct hab_record_head head; /* without pid and tid */
-	struct hab_window_event event;
+	__u64 window;
+	__u64 candidates;
+	__u32 quota;
+	__u32 reserved;
 };
 
 /* Exact totals of a process. */

@@ -8,6 +8,7 @@
  * that has begun, the fields and the counter may be another window's: then the event is not kept.
  */
 #include "core/throttle/throttle.h"
+#include "wire/record.h"
 
 #define PROBES 8u
 

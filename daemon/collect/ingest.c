@@ -391,7 +391,7 @@ bool ingest_record(struct ingest *ingest, const void *data, size_t size, uint64_
 	case HAB_RECORD_WINDOW:
 		if (size < sizeof(*window))
 			break;
-		pending_end_window(ingest->pending, &window->event, now_ns);
+		pending_end_window(ingest->pending, window, now_ns);
 		return false;
 	}
 malformed:

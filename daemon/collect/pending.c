@@ -292,16 +292,16 @@ void pending_add(struct pending *pending, struct sample *sample)
 	sample_free(other);
 }
 
-void pending_end_window(struct pending *pending, const struct hab_window_event *event,
+void pending_end_window(struct pending *pending, const struct hab_record_window *end,
 			uint64_t now_ns)
 {
-	struct pending_window *window = find_window(pending, event->window);
+	struct pending_window *window = find_window(pending, end->window);
 
 	/* All samples of a window may have been lost. */
 	if (!window || window->ended)
 		return;
 	window->ended = true;
-	window->candidates = event->candidates;
+	window->candidates = end->candidates;
 	set_due(pending, window, now_ns + LATE_NS);
 }
 

@@ -20,7 +20,7 @@ void pending_announce(struct pending *pending, const struct hab_record_sample *s
 		      uint64_t now_ns);
 /* Takes @sample over. One without a window goes into the table at once. */
 void pending_add(struct pending *pending, struct sample *sample);
-void pending_end_window(struct pending *pending, const struct hab_window_event *event,
+void pending_end_window(struct pending *pending, const struct hab_record_window *end,
 			uint64_t now_ns);
 /* Moves the samples of windows that are over into the table. */
 void pending_flush(struct pending *pending, uint64_t now_ns);

@@ -10,6 +10,7 @@
 #define HAB_LIB_SAMPLER_H
 
 #include "lib/telemetry/events.h"
+#include "wire/interval.h"
 
 /* true if the slow path has to call the sampler. */
 static inline bool hab_sampler_needed(const struct hab_thread *thread)

@@ -4,6 +4,7 @@
  * window that decides, and the end of the window matches what was kept.
  */
 #include "core/throttle/throttle.h"
+#include "wire/record.h"
 #include "explore.h"
 #include "kselftest_harness.h"
 

@@ -8,6 +8,7 @@
 
 #include "kselftest_harness.h"
 #include "core/throttle/throttle.h"
+#include "wire/record.h"
 
 #define THREADS 4
 #define EVENTS	150000

@@ -85,9 +85,9 @@ static void take(struct _test_data_pending *self, uint64_t window, uint32_t quot
 static void end(struct _test_data_pending *self, uint64_t window, uint32_t quota,
 		uint64_t candidates, uint64_t now_ns)
 {
-	struct hab_window_event event = { window, candidates, quota, 0 };
+	struct hab_record_window end = { .window = window, .candidates = candidates, .quota = quota };
 
-	pending_end_window(self->pending, &event, now_ns);
+	pending_end_window(self->pending, &end, now_ns);
 }
 
 TEST_F(pending, the_last_in_each_slot_stays_with_the_final_probability)

@@ -152,7 +152,7 @@ static void add_records(struct text *file, bool replayed)
 					.comm = "fuzzed",
 					.heap_name = "heap" };
 	struct hab_record_window window = { .head = { .type = HAB_RECORD_WINDOW },
-					    .event = { .window = 5, .candidates = 9, .quota = 4 } };
+					    .window = 5, .candidates = 9, .quota = 4 };
 
 	if (replayed)
 		add_records_head(file);

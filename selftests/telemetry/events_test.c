@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "kselftest_harness.h"
+#include "wire/interval.h"
 #include "wire/record.h"
 #include "lib/hab.h"
 #include "hab.skel.h"

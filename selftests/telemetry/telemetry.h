@@ -40,7 +40,7 @@ struct seen {
 	uint64_t windows;
 	struct record *records;
 	uint64_t nr_records;
-	struct hab_window_event *ends;
+	struct hab_record_window *ends;
 	uint64_t stacks;
 	uint64_t heaps;
 	struct hab_record_heap heap; /* the last one */
@@ -94,7 +94,7 @@ static inline int on_record(void *context, void *data, size_t size)
 		seen->samples++;
 	} else if (head->type == HAB_RECORD_WINDOW) {
 		if (seen->windows < MAX_SAMPLES)
-			seen->ends[seen->windows++] = window->event;
+			seen->ends[seen->windows++] = *window;
 	} else if (head->type == HAB_RECORD_STACK) {
 		const struct hab_record_stack *stack = data;
 
@@ -173,7 +173,7 @@ FIXTURE_SETUP(telemetry)
 		SKIP(return, "no /dev/hab: module hab is not loaded here");
 	self->seen.times = calloc(MAX_SAMPLES, sizeof(uint64_t));
 	self->seen.records = calloc(MAX_SAMPLES, sizeof(struct record));
-	self->seen.ends = calloc(MAX_SAMPLES, sizeof(struct hab_window_event));
+	self->seen.ends = calloc(MAX_SAMPLES, sizeof(struct hab_record_window));
 	self->skeleton = hab_bpf__open();
 	ASSERT_NE(NULL, self->skeleton);
 	/* Only refills: events_test has the other kinds. */
@@ -209,7 +209,7 @@ static inline int compare_records(const void *one, const void *two)
 	return first->candidate < second->candidate ? -1 : first->candidate > second->candidate;
 }
 
-static inline const struct hab_window_event *end_of(const struct seen *seen, uint64_t window)
+static inline const struct hab_record_window *end_of(const struct seen *seen, uint64_t window)
 {
 	uint64_t i;
 
@@ -225,7 +225,7 @@ static inline const struct hab_window_event *end_of(const struct seen *seen, uin
  */
 static inline uint64_t finish_records(struct seen *seen)
 {
-	const struct hab_window_event *end;
+	const struct hab_record_window *end;
 	uint64_t i, count = 0, without_end = 0;
 	struct record *record;
 

@@ -182,7 +182,7 @@ void broker_take_record(void *context, const void *record, size_t size)
 		tell_end(context, record);
 		break;
 	case HAB_RECORD_WINDOW:
-		windows_end(end.broker->windows, end.record->event.window, send_end, &end);
+		windows_end(end.broker->windows, end.record->window, send_end, &end);
 		break;
 	}
 }
