@@ -27,7 +27,8 @@
 #define HAB_KIND_GROWTH	    HAB_EVENT_KINDS
 #define HAB_KINDS	    (HAB_KIND_GROWTH + 1)
 
-#define HAB_FAULTS_PERIOD   61 /* page faults of 4 KiB: of each 61st a random half or less is kept */
+/* Of each 61st page fault of 4 KiB a random half or less is kept. */
+#define HAB_FAULTS_PERIOD   61
 
 #define HAB_COMM_LEN	    16
 #define HAB_BUILD_ID_LEN    20

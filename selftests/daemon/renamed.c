@@ -3,7 +3,7 @@
  * A program that changes its names. Each line of standard input is a step, after which it prints
  * "done":
  *
- *	allocate THREAD   a new thread with that name allocates 64 MiB, and keeps 1 MiB of it
+ *	allocate THREAD   a new thread with that name allocates 64 MiB, and keeps half of it
  *	rename NAME       the program's name, by its first thread
  */
 #include <pthread.h>
@@ -24,7 +24,7 @@ static void *allocate(void *name)
 	prctl(PR_SET_NAME, name);
 	for (i = 0; i < OBJECTS; i++) {
 		kept = malloc(BYTES);
-		if (i + 1 < OBJECTS)
+		if (i % 2)
 			free(kept);
 	}
 	return NULL;

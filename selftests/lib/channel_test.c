@@ -72,7 +72,7 @@ TEST_F(channel, samples_stand_for_what_the_program_allocates)
 	EXPECT_EQ(0, read->channel->lost);
 	EXPECT_EQ(0, read->channel->live_step);
 	EXPECT_STREQ("target", read->samples[0].heap_name);
-	EXPECT_STREQ("channel_target", read->samples[0].comm);
+	EXPECT_STREQ("", read->samples[0].comm);
 	EXPECT_EQ(read->pid, (pid_t)read->samples[0].head.tid);
 	EXPECT_SITE("objects", read);
 	/* Up to the last sample. */
