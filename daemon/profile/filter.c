@@ -215,33 +215,25 @@ static bool is_kept(const struct filter *filter, const struct stack_key *key)
 	return has_value(&filter->of[FILTER_UID], key->uid, NULL);
 }
 
+static bool is_wanted(const void *context, const struct profile_sample *sample)
+{
+	const struct filter *wanted = context;
+
+	return wanted->kinds & 1u << sample->key.kind && is_kept(wanted, &sample->key);
+}
+
 void filter_keep(const struct filter *filter, struct profile *profile)
 {
-	unsigned int nr = profile->nr_samples, i, kept = 0;
-	unsigned int *places = xcalloc(nr, sizeof(*places));
-	uint32_t present = 0, wanted;
+	struct filter wanted = filter ? *filter : (struct filter){ 0 };
+	uint32_t present = 0;
+	unsigned int i;
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < profile->nr_samples; i++)
 		if (is_kept(filter, &profile->samples[i].key))
 			present |= 1u << profile->samples[i].key.kind;
-	wanted = filter_kinds(filter, present);
-	memset(&profile->total, 0, sizeof(profile->total));
-	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
-	for (i = 0; i < nr; i++) {
-		if (!(wanted & 1u << profile->samples[i].key.kind) ||
-		    !is_kept(filter, &profile->samples[i].key)) {
-			free(profile->samples[i].frames);
-			continue;
-		}
-		places[i] = kept + 1;
-		profile->samples[kept++] = profile->samples[i];
-		counts_add(&profile->total, &profile->samples[kept - 1].counts);
-		in_use_add(&profile->total_in_use, &profile->samples[kept - 1].in_use);
-	}
-	profile->nr_samples = kept;
-	profile_place_events(profile, places, nr);
-	free(places);
+	wanted.kinds = filter_kinds(filter, present);
+	profile_keep(profile, is_wanted, &wanted);
 	/* Of several those that there are. */
-	profile->kinds = wanted & present ? wanted & present : wanted;
-	profile->other_kinds = present & ~wanted;
+	profile->kinds = wanted.kinds & present ? wanted.kinds & present : wanted.kinds;
+	profile->other_kinds = present & ~wanted.kinds;
 }

@@ -126,24 +126,9 @@ static void subtract(struct profile *profile, const struct old_sum *old)
 	}
 }
 
-static void drop_without_growth(struct profile *profile)
+static bool has_grown(const void *context, const struct profile_sample *sample)
 {
-	struct profile_sample *sample;
-	unsigned int i, kept = 0;
-
-	memset(&profile->total, 0, sizeof(profile->total));
-	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
-	for (i = 0; i < profile->nr_samples; i++) {
-		sample = &profile->samples[i];
-		if (!sample->counts.estimate && !sample->in_use.bytes) {
-			free(sample->frames);
-			continue;
-		}
-		counts_add(&profile->total, &sample->counts);
-		in_use_add(&profile->total_in_use, &sample->in_use);
-		profile->samples[kept++] = *sample;
-	}
-	profile->nr_samples = kept;
+	return sample->counts.estimate || sample->in_use.bytes;
 }
 
 void growth_of(struct profile *profile, const struct profile *old)
@@ -161,7 +146,7 @@ void growth_of(struct profile *profile, const struct profile *old)
 	add_new(&growth);
 	sums = sum_up_old(&growth, old, pace);
 	subtract(profile, sums);
-	drop_without_growth(profile);
+	profile_keep(profile, has_grown, NULL);
 	free(sums);
 	strings_end(&growth.stacks);
 	strings_end(&growth.names);

@@ -260,6 +260,31 @@ void profile_place_events(struct profile *profile, const unsigned int *places, u
 	profile->nr_events = kept;
 }
 
+void profile_keep(struct profile *profile,
+		  bool (*keep)(const void *context, const struct profile_sample *sample),
+		  const void *context)
+{
+	unsigned int nr = profile->nr_samples, *places = xcalloc(nr, sizeof(*places)), i, kept = 0;
+	struct profile_sample *sample;
+
+	memset(&profile->total, 0, sizeof(profile->total));
+	memset(&profile->total_in_use, 0, sizeof(profile->total_in_use));
+	for (i = 0; i < nr; i++) {
+		sample = &profile->samples[i];
+		if (!keep(context, sample)) {
+			free(sample->frames);
+			continue;
+		}
+		counts_add(&profile->total, &sample->counts);
+		in_use_add(&profile->total_in_use, &sample->in_use);
+		profile->samples[kept] = *sample;
+		places[i] = ++kept;
+	}
+	profile->nr_samples = kept;
+	profile_place_events(profile, places, nr);
+	free(places);
+}
+
 /* Samples have their final places. */
 static void number_to_place(struct profile *profile)
 {
@@ -286,18 +311,18 @@ void profile_sort(struct profile *profile)
 	number_to_place(profile);
 }
 
+static bool is_in_use(const void *context, const struct profile_sample *sample)
+{
+	return in_use_any(&sample->in_use);
+}
+
 void profile_show_in_use(struct profile *profile)
 {
 	struct profile_sample *sample;
-	unsigned int i, kept = 0;
+	unsigned int i;
 
-	memset(&profile->total, 0, sizeof(profile->total));
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
-		if (!in_use_any(&sample->in_use)) {
-			free(sample->frames);
-			continue;
-		}
 		sample->counts = (struct stack_counts){
 			.samples = sample->in_use.samples,
 			.bytes = sample->in_use.bytes,
@@ -306,10 +331,8 @@ void profile_show_in_use(struct profile *profile)
 			.variance = sample->in_use.variance,
 			.events_variance = sample->in_use.objects_variance,
 		};
-		counts_add(&profile->total, &sample->counts);
-		profile->samples[kept++] = *sample;
 	}
-	profile->nr_samples = kept;
+	profile_keep(profile, is_in_use, NULL);
 	profile->view = PROFILE_ALLOCATED;
 }
 

@@ -30,6 +30,10 @@ void profile_frame_name(struct profile_frame *frame, const char *name, const cha
 /* Copies the names of @from, whose other members @frame has. */
 void profile_frame_copy_names(struct profile_frame *frame, const struct profile_frame *from);
 void profile_frame_free(struct profile_frame *frame);
+/* Drops samples that @keep says no to, with their events. The totals are those of the others. */
+void profile_keep(struct profile *profile,
+		  bool (*keep)(const void *context, const struct profile_sample *sample),
+		  const void *context);
 /* Sets entry, wrapper and internal by the frame's name. */
 void profile_classify(struct profile_frame *frame);
 /*
