@@ -406,6 +406,31 @@ void clean_copy(char *to, size_t size, const char *from, size_t from_size)
 	clean_string(to);
 }
 
+unsigned int choose_rows(const void *rows, unsigned int nr, choose_owner owner_of,
+			 unsigned int most, unsigned int *chosen)
+{
+	uint64_t *owners = xcalloc(nr, sizeof(*owners)), owner;
+	bool *is_chosen = xcalloc(nr, sizeof(*is_chosen));
+	unsigned int round, i, j, own, count = 0;
+
+	for (round = 0; round < 2; round++) {
+		for (i = 0; i < nr && count < most; i++) {
+			if (is_chosen[i] || !owner_of(rows, i, &owner))
+				continue;
+			for (j = 0, own = 0; j < count; j++)
+				own += owners[j] == owner;
+			if (!round && own >= most / 4)
+				continue;
+			is_chosen[i] = true;
+			owners[count] = owner;
+			chosen[count++] = i;
+		}
+	}
+	free(is_chosen);
+	free(owners);
+	return count;
+}
+
 void human_bytes(uint64_t bytes, char *out, size_t size)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

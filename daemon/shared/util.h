@@ -126,6 +126,15 @@ void clean_copy(char *to, size_t size, const char *from, size_t from_size);
 /* "12.3 MiB" */
 void human_bytes(uint64_t bytes, char *out, size_t size);
 
+/* The owner of a row that may be chosen. False: it may not. */
+typedef bool (*choose_owner)(const void *rows, unsigned int row, uint64_t *owner);
+/*
+ * Chooses rows in their order, at most @most: one owner has more than a quarter of them only if
+ * others leave room, and then these come last. @chosen: their numbers. Returns how many.
+ */
+unsigned int choose_rows(const void *rows, unsigned int nr, choose_owner owner_of,
+			 unsigned int most, unsigned int *chosen);
+
 /* Random, drawn when the program starts. */
 extern uint64_t hash_seed;
 /* Adds @count numbers of type __u64 to as many sums. Each stops at INT64_MAX, JSON's limit. */

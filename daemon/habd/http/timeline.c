@@ -38,7 +38,6 @@ struct line {
 	char comm[HAB_COMM_LEN]; /* at its last point */
 	double weight;		/* the larger of its shares of what is allocated and in use */
 	uint64_t bytes, in_use; /* sum; maximum */
-	unsigned int processes; /* of the owner that have lines */
 	bool chosen;		/* it is a line of the answer */
 	unsigned int index;	/* of the answer's lines */
 };
@@ -152,19 +151,25 @@ static int compare_lines(const struct line *one, const struct line *two)
 	return one->owner < two->owner ? -1 : one->owner > two->owner;
 }
 
-/* Chooses lines of processes until there are enough, at most so many of an owner. */
-static void choose(struct answer *answer, unsigned int of_owner)
+static bool owner_of(const void *rows, unsigned int row, uint64_t *owner)
 {
-	struct line *line, *sum;
+	const struct line *const *lines = rows;
 
-	for (line = answer->lines; line && answer->nr_lines < LINES; line = line->hh.next) {
-		sum = sum_of(answer, line);
-		if (!line->pid || line->chosen || sum->processes >= of_owner)
-			continue;
-		line->chosen = true;
-		sum->processes++;
-		answer->nr_lines++;
-	}
+	*owner = lines[row]->owner;
+	return lines[row]->pid;
+}
+
+static void choose(struct answer *answer)
+{
+	struct line **lines = xcalloc(HASH_COUNT(answer->lines), sizeof(*lines)), *line;
+	unsigned int rows[LINES], nr = 0, i;
+
+	for (line = answer->lines; line; line = line->hh.next)
+		lines[nr++] = line;
+	answer->nr_lines = choose_rows(lines, nr, owner_of, LINES, rows);
+	for (i = 0; i < answer->nr_lines; i++)
+		lines[rows[i]]->chosen = true;
+	free(lines);
 }
 
 /* Processes, the sums of owners, and the sum of all that has no line yet. */
@@ -205,8 +210,7 @@ static void make_lines(struct answer *answer)
 	for (line = answer->lines; line; line = line->hh.next)
 		line->weight = max((double)line->bytes / bytes, (double)line->in_use / in_use);
 	HASH_SORT(answer->lines, compare_lines);
-	choose(answer, LINES / 4);
-	choose(answer, LINES);
+	choose(answer);
 	number_lines(answer);
 }
 

@@ -177,31 +177,10 @@ static int compare(const void *one, const void *two)
 	return first->pid < second->pid ? -1 : first->pid > second->pid;
 }
 
-static unsigned int count_of(const struct rss_process *list, unsigned int nr, uint32_t uid)
+static bool owner_of(const void *rows, unsigned int row, uint64_t *owner)
 {
-	unsigned int i, count = 0;
-
-	for (i = 0; i < nr; i++)
-		count += list[i].uid == uid;
-	return count;
-}
-
-/* @list is sorted. The first of each user, an eighth of @most, come first, then all others. */
-static unsigned int limit_users(struct rss_process *list, unsigned int nr, unsigned int most)
-{
-	struct rss_process *others = xcalloc(nr, sizeof(*others));
-	unsigned int i, kept = 0, left = 0;
-
-	for (i = 0; i < nr && kept < most; i++) {
-		if (count_of(list, kept, list[i].uid) < (most + 7) / 8)
-			list[kept++] = list[i];
-		else if (left < most)
-			others[left++] = list[i];
-	}
-	for (i = 0; i < left && kept < most; i++)
-		list[kept++] = others[i];
-	free(others);
-	return kept;
+	*owner = ((const struct rss_process *)rows)[row].uid;
+	return true;
 }
 
 static void describe(const struct process *process, uint64_t now_ns, struct rss_process *is)
@@ -221,15 +200,22 @@ static void describe(const struct process *process, uint64_t now_ns, struct rss_
 unsigned int rss_choose(const struct rss *rss, unsigned int most, uint64_t now_ns,
 			struct rss_process **list)
 {
-	unsigned int nr = 0, count = HASH_COUNT(rss->processes);
+	unsigned int nr = 0, count = HASH_COUNT(rss->processes), i;
+	struct rss_process *all = xcalloc(count, sizeof(*all));
+	unsigned int *rows = xcalloc(count, sizeof(*rows));
 	const struct process *process;
 
-	*list = xcalloc(count, sizeof(**list));
 	for (process = rss->processes; process; process = process->hh.next)
-		describe(process, now_ns, &(*list)[nr++]);
+		describe(process, now_ns, &all[nr++]);
 	if (nr)
-		qsort(*list, nr, sizeof(**list), compare);
-	return limit_users(*list, nr, most);
+		qsort(all, nr, sizeof(*all), compare);
+	nr = choose_rows(all, nr, owner_of, most, rows);
+	*list = xcalloc(nr, sizeof(**list));
+	for (i = 0; i < nr; i++)
+		(*list)[i] = all[rows[i]];
+	free(rows);
+	free(all);
+	return nr;
 }
 
 bool rss_find(const struct rss *rss, uint32_t pid, uint32_t uid, uint64_t now_ns,

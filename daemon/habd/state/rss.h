@@ -28,8 +28,8 @@ void rss_free(struct rss *rss);
 /* Reads some processes: called several times a second, it reads all of them every 15 seconds. */
 void rss_read(struct rss *rss, uint64_t now_ns);
 /*
- * Chooses at most @most processes: those that have grown most, and then the largest. The first of
- * each user, an eighth of @most, come before all others. Returns how many; the caller frees @list.
+ * Chooses at most @most processes, as choose_rows() does: those that have grown most, and then the
+ * largest. Returns how many; the caller frees @list.
  */
 unsigned int rss_choose(const struct rss *rss, unsigned int most, uint64_t now_ns,
 			struct rss_process **list);

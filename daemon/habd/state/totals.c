@@ -189,25 +189,18 @@ void totals_read(struct totals *totals, struct feed *feed,
 	totals->rates_ns = totals->now.read_ns;
 }
 
-static bool is_chosen(const struct totals_process *const *chosen, unsigned int nr,
-		      const struct totals_process *process)
+struct choice {
+	const struct totals_process *processes;
+	bool (*wanted)(const void *context, const struct totals_process *process);
+	const void *context;
+};
+
+static bool owner_of(const void *rows, unsigned int row, uint64_t *owner)
 {
-	unsigned int i;
+	const struct choice *choice = rows;
 
-	for (i = 0; i < nr; i++)
-		if (chosen[i] == process)
-			return true;
-	return false;
-}
-
-static bool has_quarter(const struct totals_process *const *chosen, unsigned int nr,
-			const struct totals_process *process, unsigned int most)
-{
-	unsigned int i, own = 0;
-
-	for (i = 0; i < nr; i++)
-		own += chosen[i]->totals.owner == process->totals.owner;
-	return own >= most / 4;
+	*owner = choice->processes[row].totals.owner;
+	return choice->wanted(choice->context, &choice->processes[row]);
 }
 
 unsigned int totals_choose(const struct totals *totals, unsigned int most,
@@ -215,18 +208,13 @@ unsigned int totals_choose(const struct totals *totals, unsigned int most,
 					  const struct totals_process *process),
 			   const void *context, const struct totals_process **chosen)
 {
-	const struct totals_process *process;
-	unsigned int i, round, nr = 0;
+	const struct choice choice = { totals->processes, wanted, context };
+	unsigned int *rows = xcalloc(most, sizeof(*rows)), i;
+	unsigned int nr = choose_rows(&choice, totals->nr_processes, owner_of, most, rows);
 
-	for (round = 0; round < 2; round++) {
-		for (i = 0; i < totals->nr_processes && nr < most; i++) {
-			process = &totals->processes[i];
-			if (!is_chosen(chosen, nr, process) &&
-			    (round || !has_quarter(chosen, nr, process, most)) &&
-			    wanted(context, process))
-				chosen[nr++] = process;
-		}
-	}
+	for (i = 0; i < nr; i++)
+		chosen[i] = &totals->processes[rows[i]];
+	free(rows);
 	return nr;
 }
 

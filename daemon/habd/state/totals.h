@@ -46,8 +46,8 @@ void totals_read(struct totals *totals, struct feed *feed,
 		 void (*add)(void *context, struct feed_totals *totals), void *context,
 		 uint64_t now_ns);
 /*
- * Chooses processes in the order of the list, at most @most: one owner has more than a quarter of
- * them only if others leave room. @wanted: which may be chosen. Returns how many.
+ * Chooses processes in the order of the list, as choose_rows() does. @wanted: which may be chosen.
+ * Returns how many.
  */
 unsigned int totals_choose(const struct totals *totals, unsigned int most,
 			   bool (*wanted)(const void *context,
