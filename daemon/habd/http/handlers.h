@@ -23,6 +23,7 @@ void http_part_timeline(struct request *request, struct reply *reply);
 void http_record_start(struct request *request, struct reply *reply);
 void http_record_keep(struct request *request, struct reply *reply);
 void http_record_end(struct request *request, struct reply *reply);
+void http_record_next(struct request *request, struct reply *reply);
 void http_record_stop(struct request *request, struct reply *reply);
 
 /* Replies with @object and frees it. compact: without spaces. */

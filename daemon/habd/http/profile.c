@@ -29,14 +29,14 @@ static void answer_profile(struct request *request, struct reply *reply, struct 
 {
 	reply->file_name = format->file_name;
 	if (!seconds) {
-		reply_span(request, reply, span, filter, format, view);
+		reply_span(request, reply, span, filter, format, view, false);
 		return;
 	}
 	if (!reply_take(reply, LIMITED_MARKS, 0) || !reply_take(reply, LIMITED_WAITING, 1))
 		return;
 	span_begin(request->state, span, NULL);
 	if (request_wait_ms(request, seconds * 1000))
-		reply_span(request, reply, span, filter, format, view);
+		reply_span(request, reply, span, filter, format, view, false);
 	else
 		reply->status = 0;
 	span_end(request->state, span);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Recordings: profiles between a start and a stop.
+ * Recordings: profiles between a start and a stop, or one after the other without a gap.
  *
  * A recording of the viewer is one in each collector, too, under the same token: its start, keep
  * and end come as requests. If a collector was started after the recording, all samples of the
@@ -193,7 +193,8 @@ void http_record_end(struct request *request, struct reply *reply)
 	fputs("ended\n", reply->body);
 }
 
-void http_record_stop(struct request *request, struct reply *reply)
+/* The next part of a recording, or the last one. */
+static void reply_part(struct request *request, struct reply *reply, bool last)
 {
 	const struct profile_format *format = request_format(request, reply);
 	struct recording *recording;
@@ -205,7 +206,18 @@ void http_record_stop(struct request *request, struct reply *reply)
 	if (!recording)
 		return;
 	/* The last samples may still be pending. */
-	request_wait_ms(request, SETTLE_MS);
-	reply_span(request, reply, &recording->span, &recording->filter, format, view);
-	recording_give(request, recording, reply->status == 200);
+	if (last)
+		request_wait_ms(request, SETTLE_MS);
+	reply_span(request, reply, &recording->span, &recording->filter, format, view, !last);
+	recording_give(request, recording, last && reply->status == 200);
+}
+
+void http_record_next(struct request *request, struct reply *reply)
+{
+	reply_part(request, reply, false);
+}
+
+void http_record_stop(struct request *request, struct reply *reply)
+{
+	reply_part(request, reply, true);
 }

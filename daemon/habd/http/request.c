@@ -181,14 +181,14 @@ bool reply_take(struct reply *reply, enum limited resource, uint64_t amount)
 
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
-		enum profile_view view)
+		enum profile_view view, bool restart)
 {
 	state_turn_begin(request->state);
 	/* While it waited for its turn, others have made theirs. */
 	if (reply_take(reply, LIMITED_ANSWERS, 0)) {
 		reply->type = format->content_type;
 		reply->is_profile = true;
-		span_write(request->state, span, filter, format, view, false, reply->body,
+		span_write(request->state, span, filter, format, view, restart, reply->body,
 			   &reply->head);
 	}
 	state_turn_end(request->state);

@@ -62,7 +62,7 @@ bool reply_take(struct reply *reply, enum limited resource, uint64_t amount);
 /* Replies with the profile of a span, see span_write(); or by reply_error(). */
 void reply_span(struct request *request, struct reply *reply, struct span *span,
 		const struct filter *filter, const struct profile_format *format,
-		enum profile_view view);
+		enum profile_view view, bool restart);
 
 /* True if the parameters name a span of the history, one to compare with, or an end. */
 bool request_has_span(const struct request *request);
